@@ -1,0 +1,24 @@
+"""``python -m benchmarks`` runs everything; ``python -m benchmarks NAME --help`` tells of one."""
+
+from __future__ import annotations
+
+import click
+
+from benchmarks import batch_speed, bound_gap
+
+
+@click.group(invoke_without_command=True)
+@click.pass_context
+def main(context: click.Context) -> None:
+    """Measure the library against its peers; without a name, run every benchmark."""
+    if context.invoked_subcommand is None:
+        for name, command in main.commands.items():
+            click.echo(f"\n## {name}\n")
+            context.invoke(command)
+
+
+for _module in (bound_gap, batch_speed):
+    main.add_command(_module.main)
+
+if __name__ == "__main__":
+    main()

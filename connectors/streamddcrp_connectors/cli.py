@@ -1,0 +1,120 @@
+"""The command ``streamddcrp``. Whatever is heavy is imported by the command that needs it."""
+
+import importlib
+import sys
+
+import click
+
+__all__ = ["main"]
+
+_ELSEWHERE = {
+    "demo": "streamddcrp_connectors.demo",
+    "report": "streamddcrp_connectors.report",
+}
+
+
+class _Commands(click.Group):
+    """Commands of this module and, imported when first asked for, those of others."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*super().list_commands(ctx), *filter(self._find, _ELSEWHERE)})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        return super().get_command(ctx, cmd_name) or self._find(cmd_name)
+
+    @staticmethod
+    def _find(name: str) -> click.Command | None:
+        try:
+            command = getattr(importlib.import_module(_ELSEWHERE[name]), name)
+        except (KeyError, ModuleNotFoundError) as error:
+            if isinstance(error, ModuleNotFoundError) and error.name != _ELSEWHERE[name]:
+                raise
+            return None
+        return command if isinstance(command, click.Command) else None
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="streamddcrp")
+def main() -> None:
+    """Cluster a stream as it arrives: its regimes or stories, their births, deaths and returns."""
+
+
+@main.command()
+@click.argument("source")
+@click.option("--time", metavar="COL", help="Column of the time: numbers or ISO 8601 time stamps.")
+@click.option("--key", metavar="COL", help="Column of the key: each key gets its own model.")
+@click.option("--features", metavar="A,B,C", help="Columns to cluster by [default: all others].")
+@click.option(
+    "--model", "model_file", metavar="FILE.toml", help="Options of SeqDDCRP [default: its own]."
+)
+@click.option(
+    "--sink",
+    default="-",
+    show_default=True,
+    metavar="FILE|-",
+    help="Where results go, by the ending: .jsonl, .parquet, .arrow; - is standard output.",
+)
+@click.option(
+    "--checkpoint",
+    metavar="DIR",
+    help="Folder that keeps the states and the place in the source. Start a stopped or killed run "
+    "again with the same command: it goes on, and no row is lost or doubled.",
+)
+@click.option("--batch-rows", default=1000, show_default=True, type=click.IntRange(1))
+@click.option(
+    "--on-error",
+    default="stop",
+    show_default=True,
+    metavar="stop|dead-letter=FILE",
+    help="Stop at a row that cannot be used, or set it aside in a JSON lines file and go on.",
+)
+@click.option("--follow", is_flag=True, help="Wait for more lines at the end of the file.")
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(["csv", "jsonl", "parquet", "arrow"]),
+    help="Format of the source [default: by its ending or its first bytes].",
+)
+@click.option(
+    "--progress/--no-progress", default=None, help="Progress bar [default: on a terminal]."
+)
+def run(
+    source: str,
+    time: str | None,
+    key: str | None,
+    features: str | None,
+    model_file: str | None,
+    sink: str,
+    checkpoint: str | None,
+    batch_rows: int,
+    on_error: str,
+    follow: bool,
+    format_: str | None,
+    progress: bool | None,
+) -> None:
+    """Run a model over SOURCE: a Parquet, Arrow, CSV or JSON lines file, or - for standard input.
+
+    Writes one row for each row read: its number in the source (from 0, a header not counted), time
+    and key, then label, label_prob, score, p_new, p_change and n_tables.
+
+    A missing value is an empty cell (CSV) or null. With --checkpoint each row is learned once, and
+    once in a file written by --sink, even if the process is killed; standard output may repeat the
+    rows of one batch.
+    """
+    from .command import Request, execute  # noqa: PLC0415 -- heavy: not for --help
+
+    request = Request(
+        source=source,
+        time=time,
+        key=key,
+        features=None if features is None else tuple(map(str.strip, features.split(","))),
+        model=model_file,
+        sink=sink,
+        checkpoint=checkpoint,
+        batch_rows=batch_rows,
+        on_error=on_error,
+        follow=follow,
+        format=format_,
+        progress=progress,
+    )
+    sys.exit(execute(request))

@@ -1,0 +1,301 @@
+"""Which columns of a source are used, and their conversion to what a model takes.
+
+A *canonical* batch has, in this order, the time (float64 or timestamp[ns]), the key (string), the
+features (float64; null is missing), each column only if it was asked for. A row that cannot be
+converted stays in its place, and a last column `REFUSED` then says why: errors travel as data, in
+order, and whoever drives the source decides whether to stop or to set the row aside.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streamddcrp.errors import ConfigError, SchemaError
+
+__all__ = [
+    "NUMBER_RULE",
+    "REFUSED",
+    "TIME_RULE",
+    "Columns",
+    "Refusal",
+    "TimeKind",
+    "assemble",
+    "canonical",
+    "first_kind",
+    "parse_times",
+    "plain",
+    "refusals",
+]
+
+REFUSED = "__refused__"
+NUMBER_RULE = "must be a number, or {missing} where missing"
+TIME_RULE = "must be a number or an ISO 8601 time stamp, of one kind in all rows"
+KEY_RULE = "must be text or a whole number"
+_REFUSED_TYPE = pa.struct({"reason": pa.string(), "values": pa.string()})
+
+TimeKind = str  # "number", "timestamp" (no zone) or "instant" (with a zone, kept in UTC)
+_TIME_TYPES = {
+    "number": pa.float64(),
+    "timestamp": pa.timestamp("ns"),
+    "instant": pa.timestamp("ns", "UTC"),
+}
+
+
+class Refusal(NamedTuple):
+    """Why one row cannot be used, and what stood in it."""
+
+    reason: str
+    values: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Names of the columns to use.
+
+    Parameters
+    ----------
+    time, key : str, optional
+    features : tuple of str, optional
+        None: every column but the time and the key.
+    """
+
+    time: str | None = None
+    key: str | None = None
+    features: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        twice = _repeated(self.names)
+        if twice:
+            message = f"column {twice!r} is named twice among the time, the key and the features"
+            raise ConfigError(message)
+        if self.features is not None and not self.features:
+            message = "no feature is named; give at least one column, or leave the list out for all"
+            raise ConfigError(message)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All named columns, in the order of a canonical batch."""
+        first = tuple(name for name in (self.time, self.key) if name is not None)
+        return first + (self.features or ())
+
+    def resolve(self, available: Sequence[str], where: str) -> "Columns":
+        """Check the names against those of a source, and fill in the features."""
+        twice = _repeated(available)
+        if twice:
+            message = f"{where}: column {twice!r} occurs twice; give each column its own name"
+            raise SchemaError(message)
+        for name in self.names:
+            if name not in available:
+                message = f"{where} has no column {name!r}; it has {', '.join(available) or 'none'}"
+                raise ConfigError(message)
+        if self.features is not None:
+            return self
+        rest = tuple(name for name in available if name not in (self.time, self.key))
+        if not rest:
+            message = f"{where} has no column left for the features beside the time and the key"
+            raise ConfigError(message)
+        return Columns(self.time, self.key, rest)
+
+
+def canonical(
+    raw: Any, columns: Columns, kind: TimeKind | None, *, text: bool = False
+) -> tuple[Any, TimeKind | None]:
+    """Convert a batch to the canonical types, marking the rows that cannot be.
+
+    Parameters
+    ----------
+    raw : pyarrow.RecordBatch
+        Holds at least the columns named by ``columns``.
+    columns : Columns
+    kind : str or None
+        Kind of the time column as far as known from earlier rows.
+    text : bool
+        The cells are strings that stand for numbers (CSV), rather than typed values.
+
+    Returns
+    -------
+    batch : pyarrow.RecordBatch
+    kind : str or None
+        Kind of the time column, once a row has shown it.
+    """
+    refused: dict[int, Refusal] = {}
+
+    def values(row: int) -> Any:
+        return {name: plain(raw.column(name)[row]) for name in columns.names}
+
+    arrays = []
+    for name in columns.names:
+        cells = raw.column(name)
+        if name == columns.time:
+            array, kind = _text_times(cells, kind) if text else _typed_times(cells, name)
+            rule = TIME_RULE
+        elif name == columns.key:
+            array = _keys(cells, name)
+            rule = KEY_RULE
+        else:
+            array = _parse(_trimmed(cells), pa.float64()) if text else _typed_numbers(cells, name)
+            rule = NUMBER_RULE.format(missing="empty")
+        arrays.append(array)
+        for row in _lost(cells, array, text=text):
+            reason = f"column {name!r} {rule}, got {cells[row].as_py()!r}"
+            refused.setdefault(row, Refusal(reason, values(row)))
+    return assemble(columns, arrays, refused, values), kind
+
+
+def assemble(
+    columns: Columns,
+    arrays: Sequence[Any],
+    refused: dict[int, Refusal],
+    values: Callable[[int], Any],
+) -> Any:
+    """Make the canonical batch; a row without a time or a key is refused here."""
+    for name, array in zip(columns.names, arrays, strict=True):
+        if name in (columns.time, columns.key) and array.null_count:
+            what = "time" if name == columns.time else "key"
+            for row in np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False)).tolist():
+                if row not in refused:
+                    reason = f"column {name!r} is empty; each row needs a {what}"
+                    refused[row] = Refusal(reason, values(row))
+    names = list(columns.names)
+    made = list(arrays)
+    if refused:
+        names.append(REFUSED)
+        made.append(_refusals(refused, len(made[0])))
+    return pa.record_batch(made, names=names)
+
+
+def refusals(batch: Any) -> tuple[Any, dict[int, Refusal]]:
+    """Take the marks off a canonical batch: its columns, and why which rows were refused."""
+    if REFUSED not in batch.schema.names:
+        return batch, {}
+    marks = batch.column(REFUSED)
+    rows = np.flatnonzero(marks.is_valid().to_numpy(zero_copy_only=False)).tolist()
+    found = {
+        row: Refusal(marks[row]["reason"].as_py(), json.loads(marks[row]["values"].as_py()))
+        for row in rows
+    }
+    return batch.select([name for name in batch.schema.names if name != REFUSED]), found
+
+
+def plain(cell: Any) -> Any:
+    """Return a cell as strict JSON can hold it: text where it is no finite number, text or null."""
+    text = pa.types.is_temporal(cell.type)  # Python's own types do not hold nanoseconds
+    value = (cell.cast(pa.string()) if text else cell).as_py()
+    if isinstance(value, float) and not np.isfinite(value):
+        return str(value)
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    return str(value)
+
+
+def _refusals(refused: Mapping[int, Refusal], n_rows: int) -> Any:
+    cells: list[dict[str, str] | None] = [None] * n_rows
+    for row, (reason, values) in refused.items():
+        text = reason.encode(errors="backslashreplace").decode()  # no lone surrogates in Arrow
+        cells[row] = {"reason": text, "values": json.dumps(values)}
+    return pa.array(cells, _REFUSED_TYPE)
+
+
+def _lost(cells: Any, array: Any, *, text: bool) -> list[int]:
+    """Rows that held something which the conversion made null."""
+    if array.null_count == 0:
+        return []
+    held = cells.is_valid().to_numpy(zero_copy_only=False)
+    if text:
+        blank = pc.equal(pc.utf8_trim_whitespace(cells), "").fill_null(True)
+        held &= ~blank.to_numpy(zero_copy_only=False)
+    lost: list[int] = np.flatnonzero(held & array.is_null().to_numpy(zero_copy_only=False)).tolist()
+    return lost
+
+
+def _trimmed(cells: Any) -> Any:
+    """Strip the cells; blank ones become null."""
+    stripped = pc.utf8_trim_whitespace(cells)
+    return pc.if_else(pc.equal(stripped, ""), pa.scalar(None, pa.string()), stripped)
+
+
+def _parse(cells: Any, to: Any) -> Any:
+    """Parse strings; those that do not parse become null."""
+    try:
+        return pc.cast(cells, to)
+    except pa.ArrowInvalid:
+        return pa.array([_parse_one(cell, to) for cell in cells], to)
+
+
+def _parse_one(cell: Any, to: Any) -> Any:
+    try:
+        return pc.cast(cell, to)
+    except pa.ArrowInvalid:
+        return pa.scalar(None, to)
+
+
+def first_kind(cells: Any) -> TimeKind | None:
+    """Kind of the first cell of a column of strings that is a time at all."""
+    return next((kind for cell in cells if (kind := _kind_of(cell))), None)
+
+
+def parse_times(cells: Any, kind: TimeKind) -> Any:
+    """Read strings as times of one kind; the others become null."""
+    return _parse(cells, _TIME_TYPES[kind])
+
+
+def _text_times(cells: Any, kind: TimeKind | None) -> tuple[Any, TimeKind | None]:
+    trimmed = _trimmed(cells)
+    kind = kind or first_kind(trimmed)
+    if kind is None:
+        return pa.nulls(len(cells), pa.float64()), None
+    return parse_times(trimmed, kind), kind
+
+
+def _kind_of(cell: Any) -> TimeKind | None:
+    if not cell.is_valid:
+        return None
+    return next((kind for kind, to in _TIME_TYPES.items() if _parse_one(cell, to).is_valid), None)
+
+
+def _typed_times(cells: Any, name: str) -> tuple[Any, TimeKind]:
+    if not pa.types.is_temporal(cells.type):
+        return _typed_numbers(cells, name), "number"
+    if pa.types.is_timestamp(cells.type) or pa.types.is_date(cells.type):
+        kind = "instant" if getattr(cells.type, "tz", None) else "timestamp"
+        try:
+            return pc.cast(cells, _TIME_TYPES[kind]), kind
+        except pa.ArrowInvalid as error:
+            message = f"column {name!r} holds a time outside the years 1678 to 2261: {error}"
+            raise SchemaError(message) from error
+    message = f"column {name!r} has type {cells.type}; the time must be a number or a time stamp"
+    raise SchemaError(message)
+
+
+def _typed_numbers(cells: Any, name: str) -> Any:
+    kind = cells.type
+    if pa.types.is_boolean(kind):
+        return pc.cast(cells, pa.int8()).cast(pa.float64())
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return pc.cast(cells, pa.float64(), safe=False)
+    if pa.types.is_null(kind):
+        return pa.nulls(len(cells), pa.float64())
+    message = (
+        f"column {name!r} has type {kind}; a feature must be numeric: convert it or leave it out"
+    )
+    raise SchemaError(message)
+
+
+def _keys(cells: Any, name: str) -> Any:
+    kind = cells.type
+    if pa.types.is_dictionary(kind):
+        cells = cells.dictionary_decode()
+        kind = cells.type
+    if kind in (pa.string(), pa.large_string(), pa.string_view()) or pa.types.is_integer(kind):
+        return pc.cast(cells, pa.string())
+    message = f"column {name!r} has type {kind}; a key must be text or a whole number"
+    raise SchemaError(message)
+
+
+def _repeated(names: Sequence[str]) -> str | None:
+    return next((name for i, name in enumerate(names) if name in names[:i]), None)

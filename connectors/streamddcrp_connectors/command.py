@@ -1,0 +1,123 @@
+"""What ``streamddcrp run`` does: put the parts together, and report what went wrong."""
+
+import os
+import sys
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+from tqdm import tqdm
+
+from streamddcrp.errors import ConfigError, StreamDDCRPError
+
+from .columns import Columns
+from .config import read_options, recipe_for
+from .deadletters import DeadLetters
+from .runner import Summary, open_store, run
+from .sinks import open_sink
+from .sources import open_source
+
+__all__ = ["Request", "execute"]
+
+INTERRUPTED = 130
+REFUSED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The arguments of ``streamddcrp run``."""
+
+    source: str
+    time: str | None = None
+    key: str | None = None
+    features: tuple[str, ...] | None = None
+    model: str | None = None
+    sink: str = "-"
+    checkpoint: str | None = None
+    batch_rows: int = 1000
+    on_error: str = "stop"
+    follow: bool = False
+    format: str | None = None
+    progress: bool | None = None
+
+
+def execute(request: Request) -> int:
+    """Run, and return the exit code: 0 done, 2 refused with one message, 130 interrupted."""
+    try:
+        summary = _run(request)
+    except BrokenPipeError:  # who read our output has gone: nothing is wrong here
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except (StreamDDCRPError, OSError) as error:
+        click.echo(f"streamddcrp: {error}", err=True)
+        return REFUSED
+    return INTERRUPTED if summary.interrupted else 0
+
+
+def _run(request: Request) -> Summary:
+    model_class = _model_class()
+    options = read_options(request.model) if request.model else {}
+    recipe = recipe_for(
+        model_class, options, model_class.from_bytes, request.model or "the model's options"
+    )
+    dead_letters = _dead_letters(request.on_error)
+    source = open_source(
+        request.source,
+        Columns(request.time, request.key, request.features),
+        format=request.format,
+        batch_rows=request.batch_rows,
+        follow=request.follow,
+    )
+    folder = Path(request.checkpoint) if request.checkpoint else None
+    show = sys.stderr.isatty() if request.progress is None else request.progress
+    with ExitStack() as stack:
+        store = stack.enter_context(open_store(folder)) if folder else None
+        sink = open_sink(request.sink, sys.stdout.buffer, folder)
+        bar = stack.enter_context(_bar(source.n_rows, shown=show))
+
+        def advance(summary: Summary) -> None:
+            bar.update(summary.rows - bar.n)
+            bar.set_postfix(tables=summary.tables, refused=summary.refused)
+
+        summary = run(
+            source,
+            recipe,
+            sink,
+            store=store,
+            dead_letters=dead_letters,
+            progress=advance if show else None,
+        )
+    refused = f", {summary.refused:,} refused" if summary.refused else ""
+    click.echo(f"{summary.rows:,} rows{refused} -> {sink.name}", err=True)
+    return summary
+
+
+def _model_class() -> Any:
+    from streamddcrp import SeqDDCRP  # noqa: PLC0415
+
+    return SeqDDCRP
+
+
+def _dead_letters(on_error: str) -> DeadLetters | None:
+    how, _, path = on_error.partition("=")
+    if how == "dead-letter" and path:
+        return DeadLetters(path)
+    if on_error != "stop":
+        message = f"--on-error must be stop or dead-letter=FILE, got {on_error!r}"
+        raise ConfigError(message)
+    return None
+
+
+def _bar(total: int | None, *, shown: bool) -> Any:
+    return tqdm(
+        total=total,
+        unit=" rows",
+        unit_scale=True,
+        file=sys.stderr,
+        smoothing=0.1,
+        disable=not shown,
+    )

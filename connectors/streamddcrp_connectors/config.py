@@ -1,0 +1,65 @@
+"""A model's options from a TOML file whose keys are the constructor's."""
+
+import inspect
+import json
+import os
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from streamddcrp.errors import ConfigError
+
+from .models import Model, Recipe
+
+__all__ = ["read_options", "recipe_for"]
+
+
+def read_options(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Read a TOML file; arrays become tuples, as in ``decay = ["exponential", 8.0]``."""
+    name = os.fspath(path)
+    try:
+        options = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        message = f"cannot read the model file {name}: {error.strerror or error}"
+        raise ConfigError(message) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        message = f"the model file {name} is not valid TOML: {error}"
+        raise ConfigError(message) from error
+    return {key: _tuples(value) for key, value in options.items()}
+
+
+def recipe_for(
+    model_class: Callable[..., Model],
+    options: Mapping[str, Any],
+    restore: Callable[[bytes], Model],
+    where: str = "the model's options",
+) -> Recipe:
+    """Check the options against the constructor, and say how the model is made.
+
+    Parameters
+    ----------
+    model_class : type
+    options : mapping
+        Keyword arguments of the constructor.
+    restore : callable
+        Makes the model from its stored state.
+    where : str
+        What messages call the origin of the options.
+    """
+    valid = [name for name in inspect.signature(model_class).parameters if name != "self"]
+    for name in options:
+        if name not in valid:
+            message = f"{where}: unknown option {name!r}; valid are {', '.join(valid)}"
+            raise ConfigError(message)
+    try:
+        shown = json.loads(json.dumps(options, sort_keys=True))
+    except (TypeError, ValueError) as error:
+        message = f"{where}: options must be numbers, text, truth values or arrays: {error}"
+        raise ConfigError(message) from error
+    description = {"class": getattr(model_class, "__name__", str(model_class)), "options": shown}
+    return Recipe(lambda: model_class(**options), restore, description)
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(_tuples(item) for item in value) if isinstance(value, list) else value

@@ -1,0 +1,147 @@
+"""Whole lines from a byte stream: a file, a pipe, or a file that is still being written."""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from typing import BinaryIO
+
+from streamddcrp.errors import SchemaError
+
+__all__ = ["LineReader"]
+
+MAX_LINE = 1 << 24
+_READ = 1 << 18
+
+
+class LineReader:
+    """Cut a stream of bytes into blocks of whole lines, in memory bounded by the block.
+
+    Parameters
+    ----------
+    stream : binary file
+        A pipe is read as far as it has data, so that its rows are not held back.
+    name : str
+        What messages call the stream.
+    live : bool
+        The stream has no known end (a pipe): hand over the lines there are.
+    follow : bool
+        At the end of the file wait for more; a line without its line feed is never handed over.
+    idle : float, optional
+        With ``follow``: end after that many seconds without new data (default: never).
+    """
+
+    def __init__(
+        self,
+        stream: BinaryIO,
+        name: str,
+        *,
+        live: bool = False,
+        follow: bool = False,
+        idle: float | None = None,
+        poll: float = 0.1,
+    ) -> None:
+        self._stream = stream
+        self._name = name
+        self._live = live or follow
+        self._follow = follow
+        self._idle = idle
+        self._poll = poll
+        self._read: Callable[[int], bytes] = getattr(stream, "read1", stream.read)
+        self._data = b""  # what was read last; handed over as far as _at
+        self._at = 0
+        self._n_lines = 0  # line feeds in the rest
+        self.position = 0
+
+    def seek(self, position: int) -> None:
+        """Go to the byte after a line that was handed over before."""
+        size = os.fstat(self._stream.fileno()).st_size
+        if position > size:
+            message = f"{self._name} is shorter than what was read of it: was it replaced?"
+            raise SchemaError(message)
+        if position:
+            self._stream.seek(position - 1)
+            around = self._stream.read(3)
+            ended = around[:1] == b"\n" or around[1:] in (b"", b"\r", b"\r\n")
+            if not ended and around[1:2] != b"\n":
+                message = f"{self._name}: its last line has grown since it was read as a whole row"
+                raise SchemaError(message)
+        self._stream.seek(position)
+        self._data, self._at, self._n_lines, self.position = b"", 0, 0, position
+
+    def push_back(self, lines: bytes) -> None:
+        """Return whole lines that were taken last, to be handed over again."""
+        self._data, self._at = lines + self._data[self._at :], 0
+        self._n_lines += lines.count(b"\n")
+        self.position -= len(lines)
+
+    def line(self) -> bytes:
+        """Return the next line with its line feed, empty at the end."""
+        return next(self.blocks(1), b"")
+
+    def blocks(self, max_lines: int) -> Iterator[bytes]:
+        """Yield blocks of 1 to ``max_lines`` whole lines; only the last may lack its line feed."""
+        while True:
+            while self._n_lines >= max_lines or (self._live and self._n_lines):
+                yield self._cut(max_lines)
+            chunk = self._next()
+            if not chunk:
+                break
+            self._data, self._at = self._data[self._at :] + chunk, 0
+            self._n_lines += chunk.count(b"\n")
+            if not self._n_lines:
+                self._check_length(len(self._data))
+        while self._n_lines:
+            yield self._cut(max_lines)
+        if self._at < len(self._data) and not self._follow:
+            yield self._take(len(self._data))
+
+    def _cut(self, max_lines: int) -> bytes:
+        """Take up to ``max_lines`` lines off what was read."""
+        n = min(max_lines, self._n_lines)
+        self._n_lines -= n
+        if self._n_lines == 0:
+            return self._take(self._data.rindex(b"\n") + 1)
+        end = self._at
+        for _ in range(n):
+            end = self._data.index(b"\n", end) + 1
+        return self._take(end)
+
+    def _take(self, end: int) -> bytes:
+        start, self._at = self._at, end
+        self.position += end - start
+        return self._data[start:end]
+
+    def _next(self) -> bytes:
+        """Read on; when following, wait for data."""
+        waited = 0.0
+        size = max(_READ, len(self._data) - self._at)  # keeps the copying linear for large blocks
+        while not (chunk := self._read(size)) and self._follow:
+            if self._idle is not None and waited >= self._idle:
+                break
+            self._check_same_file()
+            time.sleep(self._poll)
+            waited += self._poll
+        return chunk
+
+    def _check_same_file(self) -> None:
+        """Refuse to wait at the end of a file that was cut or exchanged."""
+        opened = os.fstat(self._stream.fileno())
+        try:
+            there = os.stat(self._name)
+        except OSError:
+            return  # removed, perhaps to be written again: nothing more can come wrong
+        if opened.st_size < self._stream.tell():
+            message = f"{self._name} was cut while it was being followed"
+        elif not os.path.samestat(opened, there):
+            message = f"{self._name} was replaced by another file while it was being followed"
+        else:
+            return
+        raise SchemaError(message)
+
+    def _check_length(self, length: int) -> None:
+        if length > MAX_LINE:
+            message = (
+                f"{self._name} has a line of more than {MAX_LINE >> 20} MiB after byte "
+                f"{self.position}: it is not a text of one row a line"
+            )
+            raise SchemaError(message)

@@ -1,0 +1,305 @@
+"""Where results go.
+
+Every sink is told where to stand (`rewind`, with what a checkpoint recorded), takes batches
+(`write`), says where it stands once its bytes are on the disk (`sync`), and ends (`finish`, or
+`abandon` after an error).
+
+Delivery, with a checkpoint that records the position in the same transaction as the states:
+
+* file sinks: each row exactly once, whatever moment the process dies at, since what was written
+  after the last commit is cut off before the run goes on. JSON lines are appended to the file
+  itself; Parquet and Arrow results are appended to a log in the checkpoint's folder, from which the
+  file is made at the end and put in place in one step (the log stays, for rows to come);
+* standard output and other pipes: each row at least once; the rows of one batch may be repeated
+  after a kill. Their ``row`` column tells them.
+
+Without a checkpoint an ended process leaves the JSON lines written so far, and no Parquet or Arrow
+file; after an interrupt (Ctrl-C) the file holds all rows up to it.
+"""
+
+import json
+import os
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from streamddcrp.errors import CheckpointError, ConfigError
+
+__all__ = ["JsonLinesSink", "Log", "Sink", "StreamSink", "TableSink", "json_lines", "open_sink"]
+
+GROUP_ROWS = 1 << 16  # rows of a Parquet row group or an Arrow batch in a finished file
+
+
+class Sink(Protocol):
+    """A place for batches of results."""
+
+    name: str
+    identity: str  # what a checkpoint must agree with
+
+    def rewind(self, position: Any) -> None:
+        """Stand where ``position`` (from `sync`) says; None: at the start."""
+
+    def write(self, batch: Any) -> None:
+        """Append a batch."""
+
+    def sync(self) -> Any:
+        """Force what was written to the disk; return the position, a JSON value."""
+
+    def finish(self) -> None:
+        """Complete the output and close."""
+
+    def abandon(self) -> None:
+        """Close after an error."""
+
+
+def open_sink(spec: str | os.PathLike[str], stdout: BinaryIO, folder: Path | None) -> "Sink":
+    """Choose the sink: ``-`` standard output, .parquet, .arrow, any other name JSON lines.
+
+    Parameters
+    ----------
+    spec : str or path-like
+    stdout : binary file
+        Used for ``-``.
+    folder : Path or None
+        Folder of the checkpoint.
+    """
+    name = os.fspath(spec)
+    if name == "-":
+        return StreamSink(stdout, "standard output")
+    path = Path(name)
+    if path.is_dir() or not path.parent.is_dir():
+        what = "is a folder" if path.is_dir() else f"cannot be made: no folder {path.parent}"
+        message = f"the sink {name} {what}; name a file, or - for standard output"
+        raise ConfigError(message)
+    if path.exists() and not path.is_file():  # a device or a named pipe
+        return StreamSink(path.open("wb", buffering=0), name)
+    suffix = path.suffix.lower()
+    if suffix in (".parquet", ".pq"):
+        return TableSink(path, "parquet", folder)
+    if suffix in (".arrow", ".feather", ".ipc"):
+        return TableSink(path, "arrow", folder)
+    if suffix in (".csv", ".arrows"):
+        message = f"the sink {name} must end in .jsonl, .parquet or .arrow: {suffix} is not written"
+        raise ConfigError(message)
+    return JsonLinesSink(path)
+
+
+class Log:
+    """A file that is only appended to, and cut back to a recorded length after a crash."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file: BinaryIO | None = None
+        self._dirty = False
+
+    def rewind(self, length: int | None) -> None:
+        """Open the file and drop what comes after ``length`` (None: everything)."""
+        try:
+            file = self.path.open("r+b" if self.path.exists() else "w+b")
+            size = os.fstat(file.fileno()).st_size
+        except OSError as error:
+            message = f"cannot write {self.path}: {error.strerror or error}"
+            raise ConfigError(message) from error
+        if size < (length or 0):
+            file.close()
+            message = (
+                f"{self.path} has {size} bytes, fewer than the {length} that the checkpoint "
+                "recorded: it was changed or removed. Put it back, or start again with a new "
+                "checkpoint folder"
+            )
+            raise CheckpointError(message)
+        pass
+        file.seek(length or 0)
+        self._file = file
+        self._dirty = True
+
+    def append(self, data: bytes) -> None:
+        """Append bytes; other processes see them at once."""
+        if data:
+            self.file.write(data)
+            self.file.flush()
+            self._dirty = True
+
+    def sync(self) -> int:
+        """Force the bytes to the disk and return the length."""
+        if self._dirty:
+            os.fsync(self.file.fileno())
+            self._dirty = False
+        return self.file.tell()
+
+    def close(self) -> None:
+        """Close the file, if it is open."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    @property
+    def file(self) -> BinaryIO:
+        """The open file."""
+        if self._file is None:
+            message = f"{self.path} is written to before rewind() was called"
+            raise RuntimeError(message)
+        return self._file
+
+
+class JsonLinesSink:
+    """One JSON object a line, appended to a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.name = str(path)
+        self.identity = os.path.realpath(path)
+        self._log = Log(path)
+        self.rewind, self.sync = self._log.rewind, self._log.sync
+
+    def write(self, batch: Any) -> None:
+        """Append a batch."""
+        self._log.append(json_lines(batch))
+
+    def finish(self) -> None:
+        """Close; the file is complete at any time."""
+        self._log.close()
+
+    abandon = finish
+
+
+class StreamSink:
+    """One JSON object a line, to a pipe: each row at least once."""
+
+    def __init__(self, stream: BinaryIO, name: str) -> None:
+        self.name = self.identity = name
+        self._stream = stream
+
+    def rewind(self, position: Any) -> None:
+        """Do nothing: what was written cannot be taken back."""
+
+    def write(self, batch: Any) -> None:
+        """Write a batch and hand it over at once."""
+        self._stream.write(json_lines(batch))
+        self._stream.flush()
+
+    def sync(self) -> None:
+        """Do nothing: a pipe has no position."""
+
+    def finish(self) -> None:
+        """Leave the stream open for its owner."""
+
+    abandon = finish
+
+
+class TableSink:
+    """A Parquet or Arrow IPC file, made at the end from a log of Arrow batches.
+
+    Parameters
+    ----------
+    path : Path
+    kind : {"parquet", "arrow"}
+    folder : Path or None
+        Where the log is kept; None: beside the file, and removed at the end.
+    """
+
+    def __init__(self, path: Path, kind: str, folder: Path | None) -> None:
+        self.name = str(path)
+        self.identity = os.path.realpath(path)
+        self._path = path
+        self._kind = kind
+        self._keep = folder is not None
+        beside = path.with_name(f".{path.name}.rows")
+        self._log = Log(beside if folder is None else folder / "output.rows")
+        self._schema: Any = None
+        self.sync = self._log.sync
+
+    def rewind(self, position: int | None) -> None:
+        """Stand where ``position`` says."""
+        self._log.rewind(position)
+        if position:
+            with pa.OSFile(str(self._log.path)) as file, pa.ipc.open_stream(file) as reader:
+                self._schema = reader.schema
+
+    def write(self, batch: Any) -> None:
+        """Append a batch."""
+        if self._schema is None:
+            self._schema = batch.schema
+            self._log.append(batch.schema.serialize().to_pybytes())
+        if batch.schema != self._schema:
+            message = f"the results have other columns than those already in {self._log.path}"
+            raise CheckpointError(message)
+        self._log.append(batch.serialize().to_pybytes())
+
+    def finish(self) -> None:
+        """Make the file from the log, in bounded memory, and put it in place in one step."""
+        self._log.sync()
+        self._log.close()
+        temporary = self._path.with_name(f".{self._path.name}.tmp")
+        try:
+            self._assemble(temporary)
+            with temporary.open("rb") as file:
+                os.fsync(file.fileno())
+            temporary.replace(self._path)
+        finally:
+            temporary.unlink(missing_ok=True)
+        self._drop_log()
+
+    def abandon(self) -> None:
+        """Close; without a checkpoint nothing is left behind."""
+        self._log.close()
+        self._drop_log()
+
+    def _drop_log(self) -> None:
+        if not self._keep:
+            self._log.path.unlink(missing_ok=True)
+
+    def _assemble(self, target: Path) -> None:
+        if self._schema is None:  # no row at all
+            self._schema = pa.schema([("row", pa.int64())])
+            self._log.path.write_bytes(self._schema.serialize().to_pybytes())
+        new = pq.ParquetWriter if self._kind == "parquet" else pa.ipc.new_file
+        with (
+            pa.OSFile(str(self._log.path)) as file,
+            pa.ipc.open_stream(file) as reader,
+            new(str(target), self._schema) as writer,
+        ):
+            held: list[Any] = []
+            n_held = 0
+            for batch in reader:
+                held.append(batch)
+                n_held += batch.num_rows
+                while n_held >= GROUP_ROWS:
+                    rows = pa.concat_batches(held)
+                    writer.write_batch(rows.slice(0, GROUP_ROWS))
+                    held, n_held = [rows.slice(GROUP_ROWS)], n_held - GROUP_ROWS
+            if n_held:
+                writer.write_batch(pa.concat_batches(held))
+
+
+def json_lines(batch: Any) -> bytes:
+    """Write the rows of a batch as JSON lines; a value that is not finite becomes null."""
+    columns = [_json_cells(column) for column in batch.columns]
+    names = [json.dumps(name) for name in batch.schema.names]
+    lines = (
+        "{" + ", ".join([f"{name}: {cell}" for name, cell in zip(names, row, strict=True)]) + "}\n"
+        for row in zip(*columns, strict=True)
+    )
+    return "".join(lines).encode()
+
+
+def _json_cells(column: Any) -> list[str]:
+    """Return each cell as JSON text."""
+    if pa.types.is_timestamp(column.type):
+        return [json.dumps(text and _iso(text)) for text in column.cast(pa.string()).to_pylist()]
+    if pa.types.is_floating(column.type):
+        values = column.to_numpy(zero_copy_only=False)
+        finite = np.isfinite(values)
+        pairs = zip(values.tolist(), finite.tolist(), strict=True)
+        return [repr(value) if good else "null" for value, good in pairs]
+    return [json.dumps(value) for value in column.to_pylist()]
+
+
+def _iso(text: str) -> str:
+    """Turn Arrow's text of a time stamp into ISO 8601 without idle zeros."""
+    body, zone = (text[:-1], "Z") if text.endswith("Z") else (text, "")
+    if "." in body:
+        body = body.rstrip("0").rstrip(".")
+    return body.replace(" ", "T") + zone

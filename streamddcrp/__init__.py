@@ -1,0 +1,39 @@
+"""Online Bayesian nonparametric inference on streams.
+
+``from streamddcrp import SeqDDCRP``: points arrive one by one or in batches, with no number of
+clusters given; the model says at once and in bounded memory which table each belongs to, whether a
+new one began, an old one returned or died, how surprising the point is, and how sure it is.
+
+Names are imported when they are first used, so that importing the package costs next to nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from streamddcrp._version import __version__
+
+if TYPE_CHECKING:
+    from streamddcrp.estimators import Event, SeqDDCRP
+    from streamddcrp.inference.seqddcrp_vb.batch import SeqDDCRPFit, fit_seqddcrp
+
+_HOMES = {
+    "Event": "streamddcrp.estimators",
+    "SeqDDCRP": "streamddcrp.estimators",
+    "SeqDDCRPFit": "streamddcrp.inference.seqddcrp_vb.batch",
+    "fit_seqddcrp": "streamddcrp.inference.seqddcrp_vb.batch",
+}
+
+__all__ = ["Event", "SeqDDCRP", "SeqDDCRPFit", "__version__", "fit_seqddcrp"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        message = f"module 'streamddcrp' has no attribute {name!r}"
+        raise AttributeError(message)
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,249 @@
+"""One model state as one blob.
+
+Layout: an Arrow IPC stream of one row, with one binary column per array and the model id, the
+format version and the settings in the schema's metadata; then 8 bytes ``SDDCRP01``; then the
+SHA-256 of everything before it. Any Arrow reader can open the blob (it stops at the end of the
+stream); `decode_state` first checks the digest, so one changed or missing byte anywhere is refused
+before anything is interpreted. The digest detects damage, not tampering.
+
+Versions: a reader with ``upgrades = {1: f, 2: g}`` is at version 3; a blob of version 1 goes
+through ``f`` then ``g``. A version newer than the reader's, or older with no upgrade, is refused.
+"""
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from streamddcrp.errors import CheckpointError
+
+__all__ = ["Upgrade", "decode_state", "encode_state", "read_blob", "write_atomic"]
+
+Arrays = dict[str, NDArray[Any]]
+Meta = dict[str, Any]
+Upgrade = Callable[[Arrays, Meta], tuple[Arrays, Meta]]
+
+DTYPES = ("<f8", "<f4", "<i8", "<i4", "<u8", "<u4", "|u1", "|b1")
+MAX_BYTES = 1 << 30
+MAX_ARRAYS = 4096
+MAX_DIMS = 8
+
+_MAGIC = b"SDDCRP01"
+_TAIL = len(_MAGIC) + hashlib.sha256().digest_size
+_NO_UPGRADES: Mapping[int, Upgrade] = {}
+
+
+def encode_state(
+    model_id: str, version: int, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]
+) -> bytes:
+    """Encode arrays and settings as one self-checking blob.
+
+    Parameters
+    ----------
+    model_id : str
+        Which kind of model this is the state of; the reader must ask for the same.
+    version : int
+        Version of the layout of ``arrays`` and ``meta``, counted from 1.
+    arrays : mapping of str to ndarray
+        Little-endian arrays of float64, float32, (u)int64, (u)int32, uint8 or bool, of any shape.
+    meta : mapping of str to JSON value
+        Settings, counters, states of random generators: numbers, strings, lists, mappings, None.
+
+    Examples
+    --------
+    >>> blob = encode_state("toy", 1, {"mean": np.zeros((2, 3))}, {"n": 7})
+    >>> arrays, meta = decode_state(blob, "toy")
+    >>> arrays["mean"].shape, meta
+    ((2, 3), {'n': 7})
+    """
+    if version < 1:
+        message = f"version must be at least 1, got {version}"
+        raise CheckpointError(message)
+    if len(arrays) > MAX_ARRAYS:
+        message = f"a state holds at most {MAX_ARRAYS} arrays, got {len(arrays)}"
+        raise CheckpointError(message)
+    fields: list[Any] = []
+    columns: list[Any] = []
+    for name, given in arrays.items():
+        array = _storable(name, given)
+        shape = json.dumps(array.shape)
+        fields.append(
+            pa.field(name, pa.binary(), metadata={"dtype": array.dtype.str, "shape": shape})
+        )
+        columns.append(pa.array([array.tobytes()], pa.binary()))
+    try:
+        settings = json.dumps(dict(meta), sort_keys=True, separators=(",", ":"))
+    except (TypeError, ValueError) as error:
+        message = f"meta must hold plain JSON values only: {error}"
+        raise CheckpointError(message) from error
+    head = {"model": model_id, "version": str(version), "meta": settings}
+    schema = pa.schema(fields, head)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, schema) as writer:
+        if columns:
+            writer.write_batch(pa.record_batch(columns, schema=schema))
+    body: bytes = sink.getvalue().to_pybytes() + _MAGIC
+    if len(body) + _TAIL > MAX_BYTES:
+        message = f"the state takes {len(body)} bytes; at most {MAX_BYTES} can be stored"
+        raise CheckpointError(message)
+    return body + hashlib.sha256(body).digest()
+
+
+def decode_state(
+    blob: bytes, model_id: str, upgrades: Mapping[int, Upgrade] = _NO_UPGRADES
+) -> tuple[Arrays, Meta]:
+    """Read what `encode_state` wrote.
+
+    Parameters
+    ----------
+    blob : bytes
+    model_id : str
+        The kind of model that is being restored.
+    upgrades : mapping of int to callable, optional
+        ``upgrades[v]`` turns ``(arrays, meta)`` of version v into those of version v + 1. The
+        reader's own version is the highest key plus one, or 1 without upgrades.
+
+    Returns
+    -------
+    arrays : dict of str to ndarray
+        Fresh, writable, C-contiguous arrays.
+    meta : dict
+
+    Raises
+    ------
+    CheckpointError
+        If the blob is truncated or altered, of another model, of a newer version, or not a state.
+    """
+    _check_digest(blob)
+    try:
+        arrays, head = _read(blob)
+        found, version, meta = head["model"], int(head["version"]), json.loads(head["meta"])
+    except (pa.ArrowException, LookupError, ValueError, TypeError, MemoryError, OSError) as error:
+        message = f"the bytes are not a state written by this package: {error}"
+        raise CheckpointError(message) from error
+    if found != model_id:
+        message = (
+            f"the state is of a {found!r} model, expected {model_id!r}; restore it with that class"
+        )
+        raise CheckpointError(message)
+    current = max(upgrades, default=0) + 1
+    if version > current:
+        message = (
+            f"the state of {model_id!r} has format version {version}, this release reads up to "
+            f"{current}; install a newer streamddcrp"
+        )
+        raise CheckpointError(message)
+    for step in range(version, current):
+        if step not in upgrades:
+            message = (
+                f"the state of {model_id!r} has format version {version}, which this release no "
+                f"longer reads; open and save it with an older streamddcrp first"
+            )
+            raise CheckpointError(message)
+        arrays, meta = upgrades[step](arrays, meta)
+    return arrays, meta
+
+
+def write_atomic(path: str | os.PathLike[str], blob: bytes) -> None:
+    """Put ``blob`` into a file: after a crash it holds the old bytes or the new, never a mix."""
+    target = Path(path)
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    try:
+        try:
+            with temporary.open("wb") as file:
+                file.write(blob)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(target)
+        finally:
+            temporary.unlink(missing_ok=True)
+        if os.name == "posix":  # the rename itself must reach the disk
+            folder = os.open(target.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+    except OSError as error:
+        message = f"cannot write the checkpoint {target}: {error.strerror or error}"
+        raise CheckpointError(message) from error
+
+
+def read_blob(path: str | os.PathLike[str]) -> bytes:
+    """Read back what `write_atomic` wrote; `decode_state` checks it."""
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        message = f"cannot read the checkpoint {os.fspath(path)}: {error.strerror or error}"
+        raise CheckpointError(message) from error
+
+
+def _storable(name: str, given: NDArray[Any]) -> NDArray[Any]:
+    """Return the array little-endian and C-contiguous, or refuse its type."""
+    array = np.asarray(given, order="C")
+    array = array.astype(array.dtype.newbyteorder("<"), copy=False)
+    if array.dtype.str not in DTYPES:
+        message = f"array {name!r} has type {given.dtype}; a state holds only {', '.join(DTYPES)}"
+        raise CheckpointError(message)
+    if array.ndim > MAX_DIMS:
+        message = f"array {name!r} has {array.ndim} axes, at most {MAX_DIMS} can be stored"
+        raise CheckpointError(message)
+    return array
+
+
+def _check_digest(blob: bytes) -> None:
+    """Refuse a blob that is not byte for byte what was written."""
+    if len(blob) > MAX_BYTES:
+        message = f"the state takes {len(blob)} bytes; more than {MAX_BYTES} are never written"
+        raise CheckpointError(message)
+    intact = (
+        len(blob) > _TAIL
+        and blob[-_TAIL : -_TAIL + len(_MAGIC)] == _MAGIC
+        and hashlib.sha256(memoryview(blob)[: -_TAIL + len(_MAGIC)]).digest() == bytes(blob[-32:])
+    )
+    if not intact:
+        message = (
+            f"the state ({len(blob)} bytes) is truncated, altered or not a state at all: its "
+            "checksum does not match; use an earlier checkpoint"
+        )
+        raise CheckpointError(message)
+
+
+def _read(blob: bytes) -> tuple[Arrays, dict[str, str]]:
+    """Interpret an intact blob; sizes are checked before an array is made."""
+    with pa.ipc.open_stream(pa.py_buffer(blob)) as reader:
+        schema = reader.schema
+        _refuse_if(len(schema) > MAX_ARRAYS, "too many arrays")
+        _refuse_if(len(set(schema.names)) != len(schema), "two arrays of one name")
+        _refuse_if(any(field.type != pa.binary() for field in schema), "a column that is no array")
+        cells: list[Any] = []
+        if len(schema):
+            batch = reader.read_next_batch()
+            batch.validate(full=True)
+            _refuse_if(batch.num_rows != 1, "not exactly one row")
+            cells = [column[0].as_buffer() for column in batch.columns]
+    arrays: Arrays = {}
+    for field, cell in zip(schema, cells, strict=True):
+        dtype = field.metadata[b"dtype"].decode()
+        _refuse_if(dtype not in DTYPES, f"array {field.name!r} of type {dtype!r}")
+        shape = json.loads(field.metadata[b"shape"])
+        sound = len(shape) <= MAX_DIMS and all(type(n) is int and n >= 0 for n in shape)
+        _refuse_if(not sound, f"array {field.name!r} of shape {shape}")
+        size = math.prod(shape) * np.dtype(dtype).itemsize
+        _refuse_if(cell is None or size != cell.size, f"array {field.name!r} of a wrong size")
+        array = np.empty(shape, dtype)
+        array.reshape(-1).view(np.uint8)[:] = np.frombuffer(cell, np.uint8) if size else 0
+        arrays[field.name] = array
+    head = {key.decode(): value.decode() for key, value in (schema.metadata or {}).items()}
+    return arrays, head
+
+
+def _refuse_if(wrong: bool, what: str) -> None:
+    if wrong:
+        raise ValueError(what)

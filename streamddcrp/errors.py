@@ -1,0 +1,53 @@
+"""Exceptions: one tree, so that ``except StreamDDCRPError`` catches everything this package raises.
+
+Messages name the argument, or the row and the column; what was expected; what came; the way out.
+"""
+
+__all__ = [
+    "CheckpointError",
+    "ConfigError",
+    "MissingExtraError",
+    "NumericalError",
+    "OrderError",
+    "SchemaError",
+    "StreamDDCRPError",
+]
+
+
+class StreamDDCRPError(Exception):
+    """Base class of every error raised on purpose by this package."""
+
+
+class ConfigError(StreamDDCRPError, ValueError):
+    """An option of a model, a likelihood, a decay or the command line is not usable."""
+
+
+class SchemaError(StreamDDCRPError, ValueError):
+    """A row or a batch does not have the shape, the columns or the values it must have.
+
+    Parameters
+    ----------
+    message : str
+    row : int, optional
+        Offending row, counted from 0 within the batch that was handed over.
+    """
+
+    def __init__(self, message: str, *, row: int | None = None) -> None:
+        super().__init__(message)
+        self.row = row
+
+
+class OrderError(SchemaError):
+    """Time ran backwards."""
+
+
+class NumericalError(StreamDDCRPError, ArithmeticError):
+    """A computation left the range of floating point numbers."""
+
+
+class CheckpointError(StreamDDCRPError):
+    """A stored state cannot be read or written: truncated, altered, foreign or too new."""
+
+
+class MissingExtraError(StreamDDCRPError, ImportError):
+    """An optional dependency is not installed; the message says how to install it."""

@@ -1,0 +1,121 @@
+"""From Arrow tables, data frames and arrays to matrices of floats, without a Python step per row."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from streamddcrp.errors import SchemaError
+from streamddcrp.stream import Vectorizer, as_matrix, as_times, check_matrix
+from streamddcrp.typing import FloatArray
+
+__all__ = ["Batch", "batch_times", "read_batch"]
+
+
+class Batch(NamedTuple):
+    """Rows in the order of a schema.
+
+    Attributes
+    ----------
+    X : ndarray of float64, shape (N, D)
+        NaN where a value is missing.
+    integral : bool
+        Whether the values came as integers or booleans.
+    """
+
+    X: FloatArray
+    integral: bool
+
+
+def read_batch(batch: object, vectorizer: Vectorizer, *, learn: bool = True) -> Batch:
+    """Convert a batch to floats in the schema's order; nulls become NaN, other NaN are refused.
+
+    Parameters
+    ----------
+    batch : object with the Arrow C stream or array interface, or array_like of shape (N, D)
+        Arrow tables and batches, polars and pandas frames; a plain array has columns 0 .. D - 1.
+    vectorizer : Vectorizer
+    learn : bool
+        Whether the schema may learn from the batch.
+
+    Raises
+    ------
+    SchemaError
+        If a column is not numeric, comes twice, or holds NaN or infinity.
+    """
+    if hasattr(batch, "__arrow_c_stream__") or hasattr(batch, "__arrow_c_array__"):
+        return _from_arrow(_table(batch), vectorizer, learn=learn)
+    X = as_matrix(batch)
+    integral = np.asarray(batch).dtype.kind in "iub"
+    names = list(range(X.shape[1]))
+    known = vectorizer.columns
+    if known is not None and known != tuple(names):
+        message = (
+            f"batch: an array with columns 0 to {X.shape[1] - 1} does not fit the schema "
+            f"{list(known)}; hand over a table with these columns, or an array of that width to a "
+            "model that has only seen arrays"
+        )
+        raise SchemaError(message)
+    check_matrix(X)
+    vectorizer.align(names, len(X), learn=learn)
+    return Batch(X, integral)
+
+
+def _table(batch: Any) -> Any:
+    if hasattr(batch, "__arrow_c_stream__"):
+        return pa.table(batch)
+    return pa.Table.from_batches([pa.record_batch(batch)])
+
+
+def _from_arrow(table: Any, vectorizer: Vectorizer, *, learn: bool) -> Batch:
+    for name in table.column_names:
+        kind = table.schema.field(table.column_names.index(name)).type
+        if not (_is_number(kind) or pa.types.is_null(kind)):
+            message = (
+                f"column {name!r}: expected numbers, got {kind}; drop or encode the column, "
+                "and hand times over as t"
+            )
+            raise SchemaError(message)
+    order = vectorizer.align(table.column_names, table.num_rows, learn=learn)
+    X = np.full((table.num_rows, len(order)), np.nan)
+    missing = np.ones(X.shape, dtype=np.bool_)
+    for d, position in enumerate(order):
+        if position >= 0:
+            X[:, d], missing[:, d] = _column(table.column(int(position)))
+    used = [int(position) for position in order if position >= 0]
+    names = vectorizer.columns or tuple(sorted(table.column_names))
+    check_matrix(X, names, missing=missing)
+    integral = all(_is_integral(table.schema.field(position).type) for position in used)
+    return Batch(X, integral)
+
+
+def _is_integral(kind: Any) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_boolean(kind))
+
+
+def _is_number(kind: Any) -> bool:
+    return _is_integral(kind) or bool(pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def _column(column: Any) -> tuple[FloatArray, NDArray[np.bool_]]:
+    if pa.types.is_boolean(column.type):
+        column = column.cast(pa.uint8())
+    values = column.cast(pa.float64(), safe=False)
+    missing = values.is_null().to_numpy()
+    return values.to_numpy(), np.asarray(missing, dtype=np.bool_)
+
+
+def batch_times(t: object, n_rows: int) -> FloatArray:
+    """Convert the times of a batch (numbers, time stamps, an Arrow array) to floats."""
+    if isinstance(t, (pa.Array, pa.ChunkedArray)):
+        if t.null_count:
+            row = int(np.asarray(t.is_null().to_numpy(zero_copy_only=False)).argmax())
+            message = f"row {row}, time: missing; every row needs a time"
+            raise SchemaError(message, row=row)
+        kind = t.type
+        if not (pa.types.is_timestamp(kind) or pa.types.is_date(kind) or _is_number(kind)):
+            message = f"t: expected numbers or time stamps, got {kind}"
+            raise SchemaError(message)
+        t = t.to_numpy() if isinstance(t, pa.ChunkedArray) else t.to_numpy(zero_copy_only=False)
+    return as_times(t, n_rows)

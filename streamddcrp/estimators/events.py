@@ -1,0 +1,34 @@
+"""What happened to tables, as users are told."""
+
+from typing import NamedTuple
+
+__all__ = ["KINDS", "Event"]
+
+KINDS = ("birth", "return", "death")  # in the order of the kernels' codes
+
+
+class Event(NamedTuple):
+    """Something that happened to a table.
+
+    Attributes
+    ----------
+    kind : {"birth", "return", "death"}
+        "birth": an arrival was seated there for the first time. "return": again, after more
+        arrivals than the window holds. "death": the table left memory; its id will not come again.
+    label : int
+        Id of the table.
+    index : int
+        Arrival index, from 0.
+    t : float
+        Time of that arrival.
+
+    Examples
+    --------
+    >>> Event("birth", 3, 120, 120.0).kind
+    'birth'
+    """
+
+    kind: str
+    label: int
+    index: int
+    t: float

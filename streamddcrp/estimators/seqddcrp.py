@@ -1,0 +1,595 @@
+"""The sequential distance-dependent CRP mixture as a streaming estimator."""
+
+import logging
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+from river import base
+
+from streamddcrp.checkpoint.codec import decode_state, encode_state, read_blob, write_atomic
+from streamddcrp.decay import Decay, decay_from_config, make_decay
+from streamddcrp.errors import CheckpointError, ConfigError, SchemaError, StreamDDCRPError
+from streamddcrp.estimators.batches import batch_times, read_batch
+from streamddcrp.estimators.events import KINDS, Event
+from streamddcrp.inference.seqddcrp_vb._kernels_layout import (
+    LABEL,
+    LABEL_PROB,
+    LIVE_TABLES,
+    N_EVENTS,
+    N_OUTPUTS,
+    N_SEEN,
+    P_CHANGE,
+    P_NEW,
+    SCORE,
+)
+from streamddcrp.inference.seqddcrp_vb.state import (
+    EVENT_CAPACITY,
+    Config,
+    State,
+    arrays_of,
+    empty_state,
+    make_config,
+    state_from_arrays,
+    widened,
+)
+from streamddcrp.inference.seqddcrp_vb.step import (
+    bound,
+    given_weights,
+    halo_of,
+    predict_row,
+    step,
+)
+from streamddcrp.likelihoods import (
+    DirichletMultinomial,
+    Likelihood,
+    choose_likelihood,
+    likelihood_from_config,
+    make_likelihood,
+)
+from streamddcrp.stream import Vectorizer, as_time, as_times, check_times
+from streamddcrp.typing import FloatArray
+
+__all__ = ["SeqDDCRP"]
+
+_log = logging.getLogger(__name__)
+_MODEL_ID = "SeqDDCRP"
+_VERSION = 1
+Features = Mapping[Any, Any]
+
+
+@dataclass(slots=True)
+class _Stream:
+    """What exists once the first rows have told the scale of the data."""
+
+    likelihood: Likelihood
+    decay: Decay
+    time_unit: float
+    config: Config
+    state: State
+
+
+class SeqDDCRP(base.Clusterer):
+    """Online clustering by the sequential distance-dependent Chinese restaurant process.
+
+    Each arrival links to an earlier one with a probability that decays with their distance in time,
+    or opens a table; linked arrivals share the parameter of a conjugate family. With recall, the
+    opener of a table may reuse the parameter of an earlier one, so that a regime that returns gets
+    its old id. Inference is variational with an exact bound and bounded memory: a window of
+    arrivals whose links may still change, groups of older ones, and the tables' statistics.
+
+    Parameters
+    ----------
+    decay : tuple, str, Decay or callable, default ("exponential", 8.0)
+        How the weight of a link falls with distance; see `streamddcrp.decay`. "none" is the CRP.
+    likelihood : "auto", tuple or Likelihood, default "auto"
+        "auto" picks and scales a family from the first ``warmup`` rows, and logs what it picked.
+    alpha : float, default 0.1
+        Weight of opening a table against the decay weights of earlier arrivals.
+    gamma : float, default 3.0
+        Concentration of the atoms: large values make new tables rarely reuse an old parameter.
+    recall : bool, default True
+        False is the plain model of the paper (gamma to infinity): every table is a new one.
+    window : int, default 64
+        Arrivals whose links may still change. Each costs time and memory.
+    sweep_every : int, default 8
+        Arrivals between blocks of evictions and sweeps.
+    n_sweeps : int, default 1
+        Coordinate-ascent sweeps over the window in each block.
+    birth_threshold : float, default 0.05
+        An arrival opens a table if it would do so with at least this probability.
+    max_tables : int, default 64
+        Most tables in memory. With recall, absent ones stay until their room is needed.
+    warmup : int, default 50
+        Rows collected before anything is fitted, where something must be learned from them:
+        ``likelihood="auto"``, or the time unit. They are then learned at once. Until then the label
+        is 0 and there is no score.
+    time_unit : float, optional
+        Length of the decay's unit in the units of ``t`` (seconds for time stamps). Default: the
+        median gap between the warm-up rows, so that distances count typical gaps.
+
+    Notes
+    -----
+    O((L + G) K) an arrival plus O(L (L + G + K) K / B) for its share of the sweeps, with L
+    ``window``, B ``sweep_every``, K live tables, G <= K groups; memory O(L (L + G + K) + K P),
+    whatever the length of the stream. Bartunov and Vetrov (2014), extended by atoms; the bound is
+    exact for the decays and conditions listed in the documentation.
+
+    Examples
+    --------
+    >>> from streamddcrp import SeqDDCRP
+    >>> model = SeqDDCRP(likelihood=("normal_gamma", 0.0, 0.05, 1.5, 0.5))
+    >>> for y in [0.1, -0.2, 0.3, 8.1, 7.9, 8.2, 0.2]:
+    ...     model.learn_one({"y": y})
+    >>> model.predict_one({"y": 8.0}), model.predict_one({"y": 0.0})
+    (1, 0)
+    >>> round(model.objective, 2)
+    -14.39
+    """
+
+    def __init__(
+        self,
+        *,
+        decay: Any = ("exponential", 8.0),
+        likelihood: Any = "auto",
+        alpha: float = 0.1,
+        gamma: float = 3.0,
+        recall: bool = True,
+        window: int = 64,
+        sweep_every: int = 8,
+        n_sweeps: int = 1,
+        birth_threshold: float = 0.05,
+        max_tables: int = 64,
+        warmup: int = 50,
+        time_unit: float | None = None,
+    ) -> None:
+        self.decay = decay
+        self.likelihood = likelihood
+        self.alpha = alpha
+        self.gamma = gamma
+        self.recall = recall
+        self.window = window
+        self.sweep_every = sweep_every
+        self.n_sweeps = n_sweeps
+        self.birth_threshold = birth_threshold
+        self.max_tables = max_tables
+        self.warmup = warmup
+        self.time_unit = time_unit
+        self._decay = make_decay(decay)
+        self._given = None if _is_auto(likelihood) else make_likelihood(likelihood)
+        if warmup < 1:
+            message = f"warmup must be at least 1, got {warmup!r}"
+            raise ConfigError(message)
+        if time_unit is not None and not (time_unit > 0 and math.isfinite(time_unit)):
+            message = f"time_unit must be a positive number or None, got {time_unit!r}"
+            raise ConfigError(message)
+        self._config(np.ones(1), 0, clocked=False)  # checks the other options
+        self._vectorizer = Vectorizer(
+            open=isinstance(self._given, DirichletMultinomial) and self._given.n_features is None
+        )
+        self._stream: _Stream | None = None
+        self._early: list[tuple[FloatArray, FloatArray]] = []  # warm-up rows and their times
+        self._integral = True  # whether all warm-up rows came as integers
+        self._clocked: bool | None = None  # whether rows come with times
+        self._first_time = 0.0
+        self._last_time: float | None = None
+        self._n_seen = 0
+        self._events_read = 0
+
+    @classmethod
+    def _unit_test_params(cls) -> Any:
+        yield {}
+        yield {"likelihood": ("normal_gamma", 0.0, 0.05, 1.5, 1.0)}
+
+    # -- learning --------------------------------------------------------------------------------
+
+    def learn_one(self, x: Features, t: Any = None) -> None:
+        """Learn one row.
+
+        Parameters
+        ----------
+        x : mapping
+            Feature name to number; None, or an absent feature, is a missing value.
+        t : number or time stamp, optional
+            Its time; without it the arrival index is the time.
+
+        Raises
+        ------
+        SchemaError
+            A value is not a finite number or outside the family's support. Nothing was learned.
+        OrderError
+            ``t`` is before the time of the row before. Nothing was learned.
+        """
+        mark = self._vectorizer.mark()
+        try:
+            X = self._vectorizer.transform(x)[None].copy()
+            integral = self._stream is not None or _integral(x)
+            self._advance(X, None if t is None else np.array([as_time(t)]), integral)
+        except StreamDDCRPError:
+            self._vectorizer.rollback(mark)
+            raise
+
+    def learn_many(self, batch: object, t: object = None) -> None:
+        """Learn a batch of rows; the same, bit for bit, as learning them one by one.
+
+        Parameters
+        ----------
+        batch : Arrow table or batch, data frame, or array_like of shape (N, D)
+        t : array_like of shape (N,), optional
+
+        Raises
+        ------
+        SchemaError, OrderError
+            As for `learn_one`, with the row's number in ``row``. Nothing was learned.
+        """
+        self._learn_batch(batch, t)
+
+    def step_many(self, batch: object, t: object = None) -> pa.RecordBatch:
+        """Predict each row of a batch, then learn it, in one pass.
+
+        Parameters
+        ----------
+        batch, t
+            As for `learn_many`.
+
+        Returns
+        -------
+        pyarrow.RecordBatch
+            A row each with ``label`` (int64, the id predicted before the row was learned),
+            ``label_prob``, ``score`` (-log predictive density in nats), ``p_new`` (probability of a
+            new table), ``p_change`` (of another table than the row before), ``n_tables`` (int64).
+            The floats are null during warm-up; ``p_change`` also for the first row.
+        """
+        out = self._learn_batch(batch, t)
+        floats = {"label_prob": LABEL_PROB, "score": SCORE, "p_new": P_NEW, "p_change": P_CHANGE}
+        columns = {"label": pa.array(out[:, LABEL].astype(np.int64))}
+        for name, at in floats.items():
+            values = np.ascontiguousarray(out[:, at])
+            columns[name] = pa.array(values, mask=np.isnan(values))
+        columns["n_tables"] = pa.array(out[:, LIVE_TABLES].astype(np.int64))
+        return pa.RecordBatch.from_pydict(columns)
+
+    def _learn_batch(self, batch: object, t: object) -> FloatArray:
+        mark = self._vectorizer.mark()
+        try:
+            X, integral = read_batch(batch, self._vectorizer)
+            return self._advance(X, None if t is None else batch_times(t, len(X)), integral)
+        except StreamDDCRPError:
+            self._vectorizer.rollback(mark)
+            raise
+
+    def _advance(self, X: FloatArray, t: FloatArray | None, integral: bool) -> FloatArray:
+        """Check rows and times, then learn them all; raises before anything has changed."""
+        if len(X) == 0:
+            return np.empty((0, N_OUTPUTS))
+        known = self._stream.likelihood if self._stream is not None else self._given
+        if known is not None:
+            known.hyper(X.shape[1])  # refuses a width it is not for
+            known.check_rows(X, [str(name) for name in self._vectorizer.columns or ()])
+        if self._clocked is not None and self._clocked != (t is not None):
+            message = (
+                f"t: the rows before came {'with' if self._clocked else 'without'} times; "
+                "every row needs a time, or none has one"
+            )
+            raise SchemaError(message)
+        if t is not None:
+            check_times(t, self._last_time)
+            if self._clocked is None:
+                self._first_time = float(t[0])
+            self._last_time = float(t[-1])
+        self._clocked = t is not None
+        if t is None:
+            t = np.arange(self._n_seen, self._n_seen + len(X), dtype=np.float64)
+        self._n_seen += len(X)
+        if self._stream is not None:
+            return self._step(X, t)
+        return self._warm_up(X, t, integral)
+
+    def _warm_up(self, X: FloatArray, t: FloatArray, integral: bool) -> FloatArray:
+        """Collect rows until the scale of the data can be told, then learn them."""
+        needed = self.warmup - sum(len(early) for early, _ in self._early)
+        if self._given is not None and (not self._clocked or self.time_unit is not None):
+            needed = 0
+        head = X[:needed]
+        if len(head):
+            self._early.append((head.copy(), t[:needed].copy()))
+            self._integral = self._integral and integral
+        out = np.full((len(head), N_OUTPUTS), np.nan)
+        out[:, LABEL] = 0
+        out[:, LIVE_TABLES] = 1
+        if len(head) < needed:
+            return out
+        self._begin(X)
+        if self._early:
+            rows, times = (np.concatenate(part) for part in zip(*self._early, strict=True))
+            self._early = []
+            self._step(rows, times)
+        if len(head) == len(X):
+            return out
+        return np.concatenate([out, self._step(X[needed:], t[needed:])])
+
+    def _begin(self, X: FloatArray) -> None:
+        """Fix likelihood, time unit and settings; from here on there is a state."""
+        likelihood = self._given
+        if likelihood is None:
+            rows = np.concatenate([early for early, _ in self._early])
+            # Whole numbers that came as floats are measurements, not counts.
+            likelihood, reason = choose_likelihood(rows, counts=self._integral)
+            _log.info("likelihood: %s", reason)
+        unit = 1.0 if self.time_unit is None else self.time_unit
+        if self._clocked and self.time_unit is None:
+            gaps = np.diff(np.concatenate([times for _, times in self._early]))
+            unit = float(np.median(gaps[gaps > 0])) if (gaps > 0).any() else 1.0
+            _log.info("time unit: %g, the median gap between the first rows", unit)
+        config = self._config(
+            likelihood.hyper(X.shape[1]), likelihood.family, clocked=bool(self._clocked)
+        )
+        self._stream = _Stream(likelihood, self._decay, unit, config, empty_state(config))
+
+    def _config(self, hyper: FloatArray, family: int, *, clocked: bool) -> Config:
+        if not self.alpha > 0:
+            message = f"alpha must be a positive number, got {self.alpha!r}"
+            raise ConfigError(message)
+        tied, halo = halo_of(self._decay, self.alpha, self.window, clocked=clocked)
+        return make_config(
+            family=family,
+            hyper=hyper,
+            decay=(self._decay.code, self._decay.location, self._decay.scale),
+            alpha=self.alpha,
+            gamma=self.gamma,
+            recall=self.recall,
+            window=self.window,
+            sweep_every=self.sweep_every,
+            n_sweeps=self.n_sweeps,
+            birth_threshold=self.birth_threshold,
+            max_tables=self.max_tables,
+            tied=tied,
+            halo=halo,
+        )
+
+    def _engine_time(self, stream: _Stream, t: FloatArray) -> FloatArray:
+        return (t - self._first_time) / stream.time_unit if self._clocked else t
+
+    def _step(self, X: FloatArray, t: FloatArray) -> FloatArray:
+        stream = self._stream
+        assert stream is not None
+        if X.shape[1] > stream.config.hyper[0]:  # open vocabulary: new words have come
+            config = stream.config._replace(hyper=stream.likelihood.hyper(X.shape[1]))
+            stream.state = widened(stream.state, config)
+            stream.config = config
+        X = stream.likelihood.impute(X)
+        times = self._engine_time(stream, t)
+        given = given_weights(
+            stream.decay, stream.config, stream.state, times, clocked=bool(self._clocked)
+        )
+        stream.state, out = step(stream.config, stream.state, X, times, given)
+        return out
+
+    # -- predicting ------------------------------------------------------------------------------
+
+    def predict_one(self, x: Features, t: Any = None) -> int:
+        """Return the id of the most probable table; the next id where that is a new one."""
+        predicted = self._predict(x, t)
+        return 0 if predicted is None else int(predicted[0][LABEL])
+
+    def predict_proba_one(self, x: Features, t: Any = None) -> dict[int, float]:
+        """Return the probability of each live table, and under -1 that of a new one."""
+        predicted = self._predict(x, t)
+        if self._stream is None or predicted is None:
+            return {0: 1.0} if self._n_seen else {-1: 1.0}
+        out, probs = predicted
+        ids = self._stream.state.table.ids
+        known = {int(ids[m]): float(p) for m, p in enumerate(probs)}
+        return known | {-1: float(out[P_NEW])}
+
+    def score_one(self, x: Features, t: Any = None) -> float:
+        """Return -log predictive density (nats): high is surprising. NaN before the first fit."""
+        predicted = self._predict(x, t)
+        return math.nan if predicted is None else float(predicted[0][SCORE])
+
+    def _predict(self, x: Features, t: Any) -> tuple[FloatArray, FloatArray] | None:
+        """Predict a row; None while nothing is fitted. Changes nothing."""
+        row = self._vectorizer.transform(x, learn=False)
+        stream = self._stream
+        if stream is None:
+            return None
+        X = stream.likelihood.impute(row[None].copy())
+        stream.likelihood.check_rows(X, [str(name) for name in self._vectorizer.columns or ()])
+        if not self._clocked:
+            time = np.array([float(self._n_seen)])
+        elif t is None:
+            time = np.array([self._last_time])
+        else:
+            time = as_times([t])
+            check_times(time, self._last_time)
+        time = self._engine_time(stream, time)
+        given = given_weights(
+            stream.decay, stream.config, stream.state, time, clocked=bool(self._clocked)
+        )
+        return predict_row(stream.config, stream.state, X[0], float(time[0]), given)
+
+    # -- looking at the model --------------------------------------------------------------------
+
+    @property
+    def n_seen(self) -> int:
+        """Number of rows learned."""
+        return self._n_seen
+
+    @property
+    def n_tables(self) -> int:
+        """Number of tables in memory."""
+        return 0 if self._stream is None else self._stream.state.n_tables
+
+    @property
+    def objective(self) -> float:
+        """Exact lower bound on the log evidence of everything learned so far; NaN in warm-up."""
+        if self._stream is None:
+            return math.nan if self._n_seen else 0.0
+        return bound(self._stream.config, self._stream.state)
+
+    def events(self) -> list[Event]:
+        """Return births, returns and deaths since the last call (the last 1,024 of them)."""
+        if self._stream is None:
+            return []
+        log = self._stream.state.events
+        made = int(self._stream.state.counts[N_EVENTS])
+        lost = made - self._events_read - EVENT_CAPACITY
+        if lost > 0:
+            _log.warning("%d events were overwritten; call events() more often", lost)
+        found = []
+        for number in range(max(self._events_read, made - EVENT_CAPACITY), made):
+            i = number % EVENT_CAPACITY
+            t = float(log.t[i])
+            if self._clocked:
+                t = self._first_time + t * self._stream.time_unit
+            found.append(Event(KINDS[log.kind[i]], int(log.label[i]), int(log.index[i]), t))
+        self._events_read = made
+        return found
+
+    def summary(self) -> pa.Table:
+        """Return one row a table in memory: id, size, born, last seen, parameters.
+
+        ``size`` is the expected number of rows; ``born`` and ``last_seen`` are arrival indices
+        (``last_seen`` is null where no row was ever most probably there); the parameters are those
+        of the likelihood's `point_estimates`, one column a feature.
+        """
+        names = ("id", "size", "born", "last_seen")
+        if self._stream is None:
+            kinds = (pa.int64(), pa.float64(), pa.int64(), pa.int64())
+            return pa.schema(list(zip(names, kinds, strict=True))).empty_table()
+        table, K = self._stream.state.table, self.n_tables
+        last_seen = table.last_seen[:K]
+        columns: dict[str, Any] = {
+            "id": table.ids[:K].copy(),
+            "size": table.stats[:K, 0].copy(),
+            "born": table.born[:K].copy(),
+            "last_seen": pa.array(last_seen.copy(), mask=last_seen < 0),
+        }
+        estimates = self._stream.likelihood.point_estimates(table.stats[:K])
+        for name, values in estimates.items():
+            for d, feature in enumerate(self._vectorizer.columns or ()):
+                columns[f"{name}_{feature}"] = np.ascontiguousarray(values[:, d])
+        return pa.table(columns)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the tables in memory by size, the ones at hand in colour; return the axes.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+
+        Raises
+        ------
+        MissingExtraError
+            If matplotlib is not installed.
+        """
+        from streamddcrp.estimators.plotting import plot_tables  # noqa: PLC0415  # heavy, optional
+
+        away = 0 if self._stream is None else int(self._stream.state.counts[N_SEEN])
+        return plot_tables(self.summary(), away - self.window, ax)
+
+    # -- checkpoints -----------------------------------------------------------------------------
+
+    def to_bytes(self) -> bytes:
+        """Return the whole model as one checksummed blob; `from_bytes` continues bit for bit."""
+        arrays: dict[str, Any] = {}
+        for number, (X, t) in enumerate(self._early):
+            arrays[f"early.{number}.x"], arrays[f"early.{number}.t"] = X, t
+        meta: dict[str, Any] = {
+            "options": {name: _to_json(value) for name, value in self._get_params().items()},
+            "vectorizer": self._vectorizer.to_config(),
+            "integral": self._integral,
+            "clocked": self._clocked,
+            "first_time": self._first_time,
+            "last_time": self._last_time,
+            "n_seen": self._n_seen,
+            "events_read": self._events_read,
+            "stream": None,
+        }
+        if self._stream is not None:
+            arrays |= arrays_of(self._stream.state)
+            meta["stream"] = {
+                "likelihood": self._stream.likelihood.to_config(),
+                "time_unit": self._stream.time_unit,
+                "n_features": int(self._stream.config.hyper[0]),
+            }
+        return encode_state(_MODEL_ID, _VERSION, arrays, meta)
+
+    @classmethod
+    def from_bytes(cls, blob: bytes) -> Self:
+        """Restore a model from `to_bytes`.
+
+        Raises
+        ------
+        CheckpointError
+            If the blob is damaged, of another model or of a newer version.
+        """
+        arrays, meta = decode_state(blob, _MODEL_ID)
+        try:
+            model = cls(**{name: _from_json(value) for name, value in meta["options"].items()})
+            model._restore(arrays, meta)
+        except (LookupError, TypeError, ValueError) as error:
+            message = f"the state does not fit this release: {error}"
+            raise CheckpointError(message) from error
+        return model
+
+    def _restore(self, arrays: dict[str, Any], meta: dict[str, Any]) -> None:
+        self._vectorizer = Vectorizer.from_config(meta["vectorizer"])
+        for name in ("integral", "clocked", "first_time", "last_time", "n_seen", "events_read"):
+            setattr(self, f"_{name}", meta[name])
+        early = sum(name.startswith("early.") for name in arrays) // 2
+        self._early = [(arrays[f"early.{n}.x"], arrays[f"early.{n}.t"]) for n in range(early)]
+        kept = meta["stream"]
+        if kept is not None:
+            likelihood = likelihood_from_config(kept["likelihood"])
+            hyper = likelihood.hyper(kept["n_features"])
+            config = self._config(hyper, likelihood.family, clocked=bool(self._clocked))
+            self._stream = _Stream(
+                likelihood, self._decay, kept["time_unit"], config, state_from_arrays(config, arrays)
+            )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a file, atomically."""
+        write_atomic(path, self.to_bytes())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a model that `save` wrote."""
+        return cls.from_bytes(read_blob(path))
+
+
+def _is_auto(likelihood: object) -> bool:
+    return isinstance(likelihood, str) and likelihood == "auto"
+
+
+def _integral(x: Features) -> bool:
+    return all(value is None or isinstance(value, int | np.integer) for value in x.values())
+
+
+def _to_json(value: Any) -> Any:
+    """Describe an option: objects by their configuration, tuples by lists."""
+    if isinstance(value, Decay):
+        return {"decay": value.to_config()}
+    if hasattr(value, "to_config"):
+        return {"likelihood": value.to_config()}
+    if callable(value):
+        return {"decay": make_decay(value).to_config()}
+    if isinstance(value, list | tuple):
+        return [_to_json(item) for item in value]
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    return value
+
+
+def _from_json(value: Any) -> Any:
+    if isinstance(value, dict) and set(value) == {"decay"}:
+        return decay_from_config(value["decay"])
+    if isinstance(value, dict) and set(value) == {"likelihood"}:
+        return likelihood_from_config(value["likelihood"])
+    if isinstance(value, list):
+        return tuple(_from_json(item) for item in value)
+    return value

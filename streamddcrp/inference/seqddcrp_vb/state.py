@@ -1,0 +1,390 @@
+"""Everything a stream has left behind: a window of customers, groups of older ones, tables.
+
+The arrays are grouped by axis into named tuples so that a kernel takes four arguments, not forty;
+kernels update them in place. Sizes are capacities; `State.counts` says how much is in use.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamddcrp.components import ComponentTable, empty_table, resized
+from streamddcrp.errors import ConfigError
+from streamddcrp.inference.seqddcrp_vb._kernels_layout import (
+    DEAD_LOG_MASS,
+    LAST_TIME,
+    N_COUNTS,
+    N_EVENTS,
+    N_GROUPS,
+    N_ROWS,
+    N_SUMS,
+    N_TABLES,
+    NEW_BETA,
+    NEW_LOG_BETA,
+)
+from streamddcrp.likelihoods._kernels import n_post, n_stats, posterior
+from streamddcrp.typing import FloatArray, IntArray
+
+__all__ = [
+    "Atoms", "Config", "EventLog", "Groups", "Rows", "State", "arrays_of", "empty_state", "grown",
+    "make_config",    "state_from_arrays", "widened",
+]  # fmt: skip
+
+EVENT_CAPACITY = 1024
+_Arrays = TypeVar("_Arrays", "Rows", "Groups", "Atoms")
+
+
+class Rows(NamedTuple):
+    """The window: customers whose links may still change, oldest first. W capacity.
+
+    Attributes
+    ----------
+    x : ndarray of float64, shape (W, D)
+    t : ndarray of float64, shape (W,)
+    log_birth : ndarray of float64, shape (W,)
+        log alpha - log S_i as it was when the customer arrived.
+    links, log_weight : ndarray of float64, shape (W, W)
+        q(c_i = j) and log p(c_i = j) for j < i in the window.
+    group_links, group_log_weight : ndarray of float64, shape (W, G)
+        The same for groups of evicted customers, whose links are tied to the prior's proportions.
+    births : ndarray of float64, shape (W, K)
+        q(c_i = i, d_i = m): i opens a table with atom m.
+    probs : ndarray of float64, shape (W, K)
+        Z: probability that customer i's parameter is that of atom m.
+    """
+
+    x: FloatArray
+    t: FloatArray
+    log_birth: FloatArray
+    links: FloatArray
+    log_weight: FloatArray
+    group_links: FloatArray
+    group_log_weight: FloatArray
+    births: FloatArray
+    probs: FloatArray
+
+
+class Groups(NamedTuple):
+    """Evicted customers that are still linked to. G capacity.
+
+    Attributes
+    ----------
+    log_mass, t : ndarray of float64, shape (G,)
+        The group's decay weight is exp(log_mass) f(now - t).
+    index : ndarray of int64, shape (G,)
+        Arrival index of the youngest member.
+    atom : ndarray of int64, shape (G,)
+        Column of the atom most of its members share; -1 for a group of one customer.
+    probs : ndarray of float64, shape (G, K)
+        Mass-weighted mean of its members' Z rows.
+    """
+
+    log_mass: FloatArray
+    t: FloatArray
+    index: IntArray
+    atom: IntArray
+    probs: FloatArray
+
+
+class Atoms(NamedTuple):
+    """What the prior over atoms needs, one entry a column. K capacity.
+
+    Attributes
+    ----------
+    opener : ndarray of int64, shape (K,)
+        Arrival index of the customer that opened the column.
+    births, frozen_births : ndarray of float64, shape (K,)
+        Expected number of tables opened with the atom: by all customers, by evicted ones.
+    log_beta, beta : ndarray of float64, shape (K,)
+        E log and E of the atom's stick weight; 0 and 0 without recall.
+    """
+
+    opener: IntArray
+    births: FloatArray
+    frozen_births: FloatArray
+    log_beta: FloatArray
+    beta: FloatArray
+
+
+class Scratch(NamedTuple):
+    """Work space of the kernels; nothing in it outlives a call, but for the constant ``prior_post``.
+
+    Attributes
+    ----------
+    local : ndarray of float64, shape (W,)
+    group : ndarray of float64, shape (G,)
+    own, weight : ndarray of float64, shape (K,)
+    received : ndarray of float64, shape (W, K)
+        G: what a customer's table would receive from it and from those that reach it.
+    post, prior_post : ndarray of float64, shape (Q,)
+        A posterior; the posterior of no data.
+    """
+
+    local: FloatArray
+    group: FloatArray
+    own: FloatArray
+    weight: FloatArray
+    received: FloatArray
+    post: FloatArray
+    prior_post: FloatArray
+
+
+class EventLog(NamedTuple):
+    """Ring of the last events: kind, table id, arrival index, time."""
+
+    kind: IntArray
+    label: IntArray
+    index: IntArray
+    t: FloatArray
+
+
+class Config(NamedTuple):
+    """Settings of the engine in the kernels' terms; made and checked by `make_config`."""
+
+    family: int
+    hyper: FloatArray
+    decay_code: int
+    decay_location: float
+    decay_scale: float
+    log_alpha: float
+    gamma: float  # concentration of the atoms
+    recall: bool  # False: every table has a parameter of its own (gamma to infinity)
+    window: int
+    sweep_every: int
+    n_sweeps: int
+    birth_threshold: float
+    max_tables: int
+    tied: bool  # evicted customers join groups tied to the prior's proportions; else kept alone
+    halo: int  # how many evicted customers are kept alone
+
+
+def make_config(
+    *,
+    family: int,
+    hyper: FloatArray,
+    decay: tuple[int, float, float],
+    alpha: float,
+    gamma: float,
+    recall: bool,
+    window: int,
+    sweep_every: int,
+    n_sweeps: int,
+    birth_threshold: float,
+    max_tables: int,
+    tied: bool,
+    halo: int,
+) -> Config:
+    """Check the settings and put them into the kernels' order."""
+    for name, count, least in (
+        ("window", window, 1), ("sweep_every", sweep_every, 1), ("max_tables", max_tables, 1),
+        ("n_sweeps", n_sweeps, 0),
+    ):  # fmt: skip
+        if count < least:
+            message = f"{name} must be at least {least}, got {count!r}"
+            raise ConfigError(message)
+    for name, value in (("alpha", alpha), ("gamma", gamma)):
+        if not (value > 0 and (math.isfinite(value) or name == "gamma")):
+            message = f"{name} must be a positive number, got {value!r}"
+            raise ConfigError(message)
+    if not 0 < birth_threshold < 1:
+        message = f"birth_threshold must lie between 0 and 1, got {birth_threshold!r}"
+        raise ConfigError(message)
+    recall = recall and math.isfinite(gamma)
+    return Config(
+        family, hyper, *decay, math.log(alpha), gamma if recall else math.inf, recall, window,
+        sweep_every, n_sweeps, birth_threshold, max_tables, tied, halo,
+    )  # fmt: skip
+
+
+@dataclass(slots=True)
+class State:
+    """The engine's memory; exactly one owner."""
+
+    rows: Rows
+    groups: Groups
+    atoms: Atoms
+    table: ComponentTable
+    events: EventLog
+    counts: IntArray
+    sums: FloatArray
+    scratch: Scratch
+
+    @property
+    def n_tables(self) -> int:
+        """Number of live columns."""
+        return int(self.counts[N_TABLES])
+
+
+def _rows(width: int, n_groups: int, n_tables: int, n_features: int) -> Rows:
+    return Rows(
+        x=np.zeros((width, n_features)),
+        t=np.zeros(width),
+        log_birth=np.zeros(width),
+        links=np.zeros((width, width)),
+        log_weight=np.full((width, width), -np.inf),
+        group_links=np.zeros((width, n_groups)),
+        group_log_weight=np.full((width, n_groups), -np.inf),
+        births=np.zeros((width, n_tables)),
+        probs=np.zeros((width, n_tables)),
+    )
+
+
+def _groups(n_groups: int, n_tables: int) -> Groups:
+    return Groups(
+        log_mass=np.zeros(n_groups),
+        t=np.zeros(n_groups),
+        index=np.zeros(n_groups, np.int64),
+        atom=np.full(n_groups, -1, np.int64),
+        probs=np.zeros((n_groups, n_tables)),
+    )
+
+
+def _atoms(n_tables: int) -> Atoms:
+    return Atoms(
+        opener=np.full(n_tables, -1, np.int64),
+        births=np.zeros(n_tables),
+        frozen_births=np.zeros(n_tables),
+        log_beta=np.zeros(n_tables),
+        beta=np.zeros(n_tables),
+    )
+
+
+def _scratch(config: Config, width: int, n_groups: int, n_tables: int, n_post: int) -> Scratch:
+    size = int(n_stats(config.family, int(config.hyper[0])))
+    prior_post = np.empty(n_post)
+    posterior(config.family, config.hyper, np.zeros(size), prior_post)
+    return Scratch(
+        local=np.zeros(width),
+        group=np.zeros(n_groups),
+        own=np.zeros(n_tables),
+        weight=np.zeros(n_tables),
+        received=np.zeros((width, n_tables)),
+        post=np.empty(n_post),
+        prior_post=prior_post,
+    )
+
+
+def _n_groups(config: Config, n_tables: int) -> int:
+    return n_tables + 1 if config.tied else config.halo + config.sweep_every + 1
+
+
+def empty_state(config: Config, capacity: int = 8) -> State:
+    """Return the state before the first arrival, with room for ``capacity`` tables."""
+    n_features = int(config.hyper[0])
+    size, cached = int(n_stats(config.family, n_features)), int(n_post(config.family, n_features))
+    width = config.window + config.sweep_every
+    n_groups = _n_groups(config, capacity)
+    sums = np.zeros(N_SUMS)
+    sums[[DEAD_LOG_MASS, LAST_TIME]] = -np.inf
+    sums[NEW_BETA] = 1.0
+    if config.recall:
+        sums[NEW_LOG_BETA] = -math.log(1.0 + config.gamma)
+    return State(
+        rows=_rows(width, n_groups, capacity, n_features),
+        groups=_groups(n_groups, capacity),
+        atoms=_atoms(capacity),
+        table=empty_table(capacity, n_stats=size, n_post=cached),
+        events=EventLog(
+            np.zeros(EVENT_CAPACITY, np.int64),
+            np.zeros(EVENT_CAPACITY, np.int64),
+            np.zeros(EVENT_CAPACITY, np.int64),
+            np.zeros(EVENT_CAPACITY),
+        ),
+        counts=np.zeros(N_COUNTS, np.int64),
+        sums=sums,
+        scratch=_scratch(config, width, n_groups, capacity, cached),
+    )
+
+
+def _copied(new: _Arrays, old: _Arrays) -> _Arrays:
+    """Copy the overlap of every array of ``old`` into ``new``."""
+    for target, source in zip(new, old, strict=True):
+        overlap = tuple(
+            slice(min(a, b)) for a, b in zip(target.shape, source.shape, strict=True)
+        )
+        target[overlap] = source[overlap]
+    return new
+
+
+def grown(state: State, config: Config, capacity: int) -> State:
+    """Return the state with room for ``capacity`` tables; no number in it changes."""
+    width, n_features = state.rows.x.shape
+    n_groups = _n_groups(config, capacity)
+    return State(
+        rows=_copied(_rows(width, n_groups, capacity, n_features), state.rows),
+        groups=_copied(_groups(n_groups, capacity), state.groups),
+        atoms=_copied(_atoms(capacity), state.atoms),
+        table=resized(state.table, capacity),
+        events=state.events,
+        counts=state.counts,
+        sums=state.sums,
+        scratch=_scratch(config, width, n_groups, capacity, state.table.post.shape[1]),
+    )
+
+
+def widened(state: State, config: Config) -> State:
+    """Return the state for ``config`` with more features, absent in everything seen so far.
+
+    For families whose statistics of a further feature stand behind those of the others and are zero
+    where it is absent: counts of words.
+    """
+    new = grown(state, config, len(state.table.ids))
+    wide = empty_state(config, capacity=len(state.table.ids))
+    K = state.n_tables
+    for target, source in (
+        (wide.rows.x, state.rows.x),
+        (wide.table.stats, state.table.stats),
+        (wide.table.frozen, state.table.frozen),
+    ):
+        target[:, : source.shape[1]] = source
+    for m in range(K):
+        posterior(config.family, config.hyper, wide.table.stats[m], wide.table.post[m])
+    new.rows = new.rows._replace(x=wide.rows.x)
+    new.table = new.table._replace(
+        stats=wide.table.stats, frozen=wide.table.frozen, post=wide.table.post
+    )
+    new.scratch = wide.scratch
+    return new
+
+
+def _in_use(state: State) -> dict[str, tuple[slice, ...]]:
+    """Per array, the part in use: rows, groups, tables, features."""
+    w, g, k = (slice(int(n)) for n in state.counts[[N_ROWS, N_GROUPS, N_TABLES]])
+    e = slice(int(min(state.counts[N_EVENTS], EVENT_CAPACITY)))
+    return {
+        "rows.x": (w,), "rows.t": (w,), "rows.log_birth": (w,), "rows.links": (w, w),
+        "rows.log_weight": (w, w), "rows.group_links": (w, g), "rows.group_log_weight": (w, g),
+        "rows.births": (w, k), "rows.probs": (w, k),
+        "groups.log_mass": (g,), "groups.t": (g,), "groups.index": (g,), "groups.atom": (g,),
+        "groups.probs": (g, k),
+        **{f"atoms.{name}": (k,) for name in Atoms._fields},
+        **{f"table.{name}": (k,) for name in ComponentTable._fields},
+        **{f"events.{name}": (e,) for name in EventLog._fields},
+    }  # fmt: skip
+
+
+def _array(state: State, name: str) -> FloatArray | IntArray:
+    part, attribute = name.split(".")
+    array: FloatArray | IntArray = getattr(getattr(state, part), attribute)
+    return array
+
+
+def arrays_of(state: State) -> dict[str, FloatArray | IntArray]:
+    """Return copies of all arrays, without unused capacity, for a checkpoint."""
+    arrays = {name: _array(state, name)[used].copy() for name, used in _in_use(state).items()}
+    return arrays | {"counts": state.counts.copy(), "sums": state.sums.copy()}
+
+
+def state_from_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> State:
+    """Rebuild the state that `arrays_of` described."""
+    counts = arrays["counts"]
+    state = empty_state(config, capacity=max(8, int(counts[N_TABLES])))
+    state.counts[:] = counts
+    state.sums[:] = arrays["sums"]
+    for name, used in _in_use(state).items():
+        _array(state, name)[used] = arrays[name]
+    return state

@@ -1,0 +1,37 @@
+"""Conjugate families: what the rows of one table have in common.
+
+A family is a density p(x | theta) with a conjugate prior. Rows enter through sufficient statistics,
+a vector that adds, subtracts, scales and merges; with q(theta) the posterior of the weighted rows,
+
+    sum_i z_i E log p(x_i | theta) - KL(q(theta) || p(theta)) = log marginal(statistics),
+
+so that the bound of a variational method is known from the statistics alone. All families share one
+interface, `Likelihood`; methods reach them through compiled kernels. A row costs O(D) time in each
+table, O(D^2) for `NormalWishart`; memory is one vector of statistics and one cached posterior a
+table, whatever the number of rows.
+
+References
+----------
+Bernardo and Smith, Bayesian Theory (1994), appendix A: the families and their predictives.
+"""
+
+from streamddcrp.likelihoods.auto import choose_likelihood
+from streamddcrp.likelihoods.base import Likelihood
+from streamddcrp.likelihoods.beta_bernoulli import BetaBernoulli
+from streamddcrp.likelihoods.dirichlet_multinomial import DirichletMultinomial
+from streamddcrp.likelihoods.gamma_poisson import GammaPoisson
+from streamddcrp.likelihoods.normal_gamma import NormalGamma
+from streamddcrp.likelihoods.normal_wishart import NormalWishart
+from streamddcrp.likelihoods.registry import likelihood_from_config, make_likelihood
+
+__all__ = [
+    "BetaBernoulli",
+    "DirichletMultinomial",
+    "GammaPoisson",
+    "Likelihood",
+    "NormalGamma",
+    "NormalWishart",
+    "choose_likelihood",
+    "likelihood_from_config",
+    "make_likelihood",
+]

@@ -1,0 +1,291 @@
+"""The protocol of a conjugate family, and the part that all families share."""
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Any, ClassVar, Protocol, Self
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import ArrayLike
+
+from streamddcrp.errors import ConfigError, SchemaError
+from streamddcrp.likelihoods import _kernels
+from streamddcrp.typing import FloatArray
+
+__all__ = ["ConjugateFamily", "Likelihood"]
+
+
+class Likelihood(Protocol):
+    """What a method may ask of a family.
+
+    A family is p(x | theta) with a conjugate prior on theta. Its sufficient statistics are a vector
+    of length P that adds, subtracts, scales and merges; ``stats[0]`` is the (soft) number of rows.
+    """
+
+    @property
+    def family(self) -> int:
+        """Code of the family in the compiled kernels."""
+
+    @property
+    def n_features(self) -> int | None:
+        """Number of features D, None if the family adapts to any."""
+
+    def n_stats(self, n_features: int) -> int:
+        """Return the length P of the statistics."""
+
+    def hyper(self, n_features: int) -> FloatArray:
+        """Return the prior as the kernels read it: a fresh array."""
+
+    def suffstats(self, x: ArrayLike) -> FloatArray:
+        """Return the statistics of a row (P,) or of each of N rows (N, P)."""
+
+    def log_marginal(self, stats: ArrayLike) -> FloatArray:
+        """Return the log marginal likelihood of the rows behind each vector of statistics."""
+
+    def log_predictive(self, x: ArrayLike, stats: ArrayLike) -> FloatArray:
+        """Return the log density of row ``x`` at each table, theta integrated out."""
+
+    def expected_log_lik(self, x: ArrayLike, stats: ArrayLike) -> FloatArray:
+        """Return the posterior expectation of log p(x | theta) at each table."""
+
+    def sample(self, rng: Generator, stats: ArrayLike, size: int | None = None) -> FloatArray:
+        """Draw theta from the posterior, then rows given theta."""
+
+    def point_estimates(self, stats: ArrayLike) -> dict[str, FloatArray]:
+        """Return parameters of each table by name, each of shape (K, D)."""
+
+    def check_rows(self, X: FloatArray, names: Sequence[str] | None = None) -> None:
+        """Raise `SchemaError` at the first value outside the support."""
+
+    def impute(self, X: FloatArray) -> FloatArray:
+        """Return rows in which missing values that the family cannot integrate out are filled."""
+
+    def to_config(self) -> dict[str, Any]:
+        """Return a description that JSON can hold."""
+
+
+class ConjugateFamily:
+    """The methods that all families share; a family adds its parameters, its support and draws."""
+
+    family: ClassVar[int]
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def n_features(self) -> int | None:
+        """Number of features D that the parameters fit, None for any."""
+        raise NotImplementedError
+
+    def n_stats(self, n_features: int) -> int:
+        """Return the length P of the sufficient statistics of ``n_features`` features."""
+        return int(_kernels.n_stats(self.family, n_features))
+
+    def hyper(self, n_features: int) -> FloatArray:
+        """Return the prior in the layout of the kernels.
+
+        Parameters
+        ----------
+        n_features : int
+
+        Returns
+        -------
+        ndarray of float64
+            A fresh array, which the caller may change; the layout is told in ``_kernels``.
+
+        Raises
+        ------
+        SchemaError
+            If the parameters are for another number of features.
+        """
+        if self.n_features is not None and self.n_features != n_features:
+            message = (
+                f"{type(self).__name__} has parameters for {self.n_features} features, the data "
+                f"have {n_features}; give parameters for {n_features} features, or single numbers "
+                "for all of them"
+            )
+            raise SchemaError(message)
+        return np.concatenate([[float(n_features)], self._prior(n_features)])
+
+    def _prior(self, n_features: int) -> FloatArray:
+        """Return ``hyper`` without its first entry."""
+        raise NotImplementedError
+
+    def suffstats(self, x: ArrayLike) -> FloatArray:
+        """Return the sufficient statistics of a row, or of each of several rows.
+
+        Parameters
+        ----------
+        x : array_like of float, shape (D,) or (N, D)
+            NaN marks a missing value.
+
+        Returns
+        -------
+        ndarray of float64, shape (P,) or (N, P)
+        """
+        rows = np.asarray(x, dtype=np.float64)
+        if rows.ndim not in {1, 2}:
+            message = f"x must have shape (D,) or (N, D), got {rows.shape}"
+            raise SchemaError(message)
+        matrix = np.ascontiguousarray(self.impute(np.atleast_2d(rows)))
+        D = matrix.shape[1]
+        out = np.empty((len(matrix), self.n_stats(D)))
+        _kernels.stats_of_rows(self.family, self.hyper(D), matrix, out)
+        return out[0] if rows.ndim == 1 else out
+
+    def log_marginal(self, stats: ArrayLike) -> FloatArray:
+        """Return log p(rows), the parameter integrated out, for each table.
+
+        Parameters
+        ----------
+        stats : array_like of float, shape (K, P)
+            Sums of sufficient statistics, possibly with soft weights. The result is then the value
+            of sum_i z_i E log p(x_i | theta) - KL(q || p) at the optimal q.
+
+        Returns
+        -------
+        ndarray of float64, shape (K,)
+        """
+        _, _, post = self._posteriors(stats)
+        return np.ascontiguousarray(post[:, 0])
+
+    def log_predictive(self, x: ArrayLike, stats: ArrayLike) -> FloatArray:
+        """Return the log density of a row at each table, the parameter integrated out.
+
+        Parameters
+        ----------
+        x : array_like of float, shape (D,)
+        stats : array_like of float, shape (K, P)
+            A row of zeros stands for a new table.
+
+        Returns
+        -------
+        ndarray of float64, shape (K,)
+        """
+        D, hyper, post = self._posteriors(stats)
+        out = np.empty(len(post))
+        row = self._row(x, D)
+        _kernels.log_predictives(self.family, hyper, post, row, len(post), out)
+        return out
+
+    def expected_log_lik(self, x: ArrayLike, stats: ArrayLike) -> FloatArray:
+        """Return E[log p(x | theta)] under the posterior of each table.
+
+        Parameters
+        ----------
+        x : array_like of float, shape (D,)
+        stats : array_like of float, shape (K, P)
+
+        Returns
+        -------
+        ndarray of float64, shape (K,)
+        """
+        D, hyper, post = self._posteriors(stats)
+        out = np.empty(len(post))
+        row = self._row(x, D)
+        _kernels.expected_log_liks(self.family, hyper, post, row, len(post), out)
+        return out
+
+    def check_rows(self, X: FloatArray, names: Sequence[str] | None = None) -> None:
+        """Refuse rows that hold a value which the family cannot explain.
+
+        Parameters
+        ----------
+        X : ndarray of float64, shape (N, D)
+            NaN marks a missing value and passes.
+        names : sequence of str, length D, optional
+            Names of the columns, for the message.
+
+        Raises
+        ------
+        SchemaError
+            With the first offending row in ``row``.
+        """
+        bad = ~(np.isnan(X) | self._in_support(X))
+        if not bad.any():
+            return
+        i, j = (int(index) for index in np.argwhere(bad)[0])
+        column = f"column {j}" if names is None else f"column {names[j]!r}"
+        message = (
+            f"row {i}, {column}: {type(self).__name__} expects {self._support}, got {X[i, j]}; "
+            "correct the value, leave it missing, or choose another likelihood"
+        )
+        raise SchemaError(message, row=i)
+
+    _support: ClassVar[str]
+
+    def _in_support(self, X: FloatArray) -> Any:
+        """Return a boolean array, False where a value breaks the rule ``_support``."""
+        raise NotImplementedError
+
+    def impute(self, X: FloatArray) -> FloatArray:
+        """Return rows with missing values filled where the family cannot integrate them out.
+
+        Parameters
+        ----------
+        X : ndarray of float64, shape (N, D)
+
+        Returns
+        -------
+        ndarray of float64, shape (N, D)
+            ``X`` itself in all families but `NormalWishart`, which fills in the prior mean.
+        """
+        return X
+
+    def sample(self, rng: Generator, stats: ArrayLike, size: int | None = None) -> FloatArray:
+        """Draw theta from the posterior, then rows given theta."""
+        raise NotImplementedError
+
+    def point_estimates(self, stats: ArrayLike) -> dict[str, FloatArray]:
+        """Return parameters of each table by name, each of shape (K, D)."""
+        raise NotImplementedError
+
+    def to_config(self) -> dict[str, Any]:
+        """Return the family's name and parameters in a dictionary that JSON can hold."""
+        values = {field.name: _listed(getattr(self, field.name)) for field in fields(self)}
+        return {"family": type(self).__name__, **values}
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Self:
+        """Rebuild from `to_config`.
+
+        Raises
+        ------
+        ConfigError
+            If the description is of another family, incomplete or has unknown entries.
+        """
+        expected = {"family", *(field.name for field in fields(cls))}
+        if config.get("family") != cls.__name__ or set(config) != expected:
+            message = (
+                f"{cls.__name__}: the description must have the entries {sorted(expected)} with "
+                f"family {cls.__name__!r}, got {dict(config)!r}"
+            )
+            raise ConfigError(message)
+        return cls(**{name: value for name, value in config.items() if name != "family"})
+
+    def _row(self, x: ArrayLike, n_features: int) -> FloatArray:
+        row = np.asarray(x, dtype=np.float64)
+        if row.shape != (n_features,):
+            message = f"x must have shape ({n_features},) to fit the statistics, got {row.shape}"
+            raise SchemaError(message)
+        return np.ascontiguousarray(self.impute(row[np.newaxis])[0])
+
+    def _posteriors(self, stats: ArrayLike) -> tuple[int, FloatArray, FloatArray]:
+        """Return D, the prior and the cached posterior (K, Q) of statistics (K, P) or (P,)."""
+        matrix = np.ascontiguousarray(np.atleast_2d(np.asarray(stats, dtype=np.float64)))
+        P = matrix.shape[1]
+        D = bisect_left(range(P), P, key=self.n_stats)
+        if matrix.ndim != 2 or self.n_stats(D) != P:
+            message = (
+                f"stats must have shape (K, P) with P = n_stats(D) of {type(self).__name__}, "
+                f"got {matrix.shape}; build them with suffstats"
+            )
+            raise SchemaError(message)
+        hyper = self.hyper(D)
+        post = np.empty((len(matrix), int(_kernels.n_post(self.family, D))))
+        _kernels.posteriors(self.family, hyper, matrix, len(matrix), post)
+        return D, hyper, post
+
+
+def _listed(value: Any) -> Any:
+    """Return tuples as lists, as JSON would give them back."""
+    return [_listed(item) for item in value] if isinstance(value, tuple) else value

@@ -1,0 +1,189 @@
+"""Correlated Gaussian features with unknown mean and precision matrix."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import ArrayLike
+
+from streamddcrp.errors import ConfigError, SchemaError
+from streamddcrp.likelihoods import _kernels
+from streamddcrp.likelihoods._parameters import (
+    as_array,
+    column_parameter,
+    columns,
+    common_width,
+    scalar_parameter,
+)
+from streamddcrp.likelihoods.base import ConjugateFamily
+from streamddcrp.typing import FloatArray
+
+__all__ = ["NormalWishart"]
+
+
+@dataclass(frozen=True)
+class NormalWishart(ConjugateFamily):
+    """Gaussian rows with a Normal-Wishart prior on mean and precision matrix.
+
+    Lambda ~ W(scatter^-1, dof) and mu | Lambda ~ N(mean, (kappa Lambda)^-1). A missing value is
+    replaced by the prior mean; use `NormalGamma` to have it integrated out. O(D^2) time a row and
+    table, O(D^3) when a table's posterior is renewed, O(D^2) memory a table.
+
+    Parameters
+    ----------
+    mean : float or sequence of float, length D
+        Prior mean. Sums are taken about it, so it should lie near the data.
+    kappa : float
+        Weight of the prior mean, in rows.
+    scatter : float or array_like of float, shape (D, D)
+        Inverse scale matrix, symmetric and positive definite; a number stands for a multiple of the
+        identity. The expected precision is dof * scatter^-1.
+    dof : float
+        Degrees of freedom, above D - 1.
+
+    Examples
+    --------
+    >>> family = NormalWishart(0.0, 0.1, [[2.0]], 3.0)
+    >>> stats = family.suffstats([[0.3], [-0.2], [0.1]]).sum(axis=0)
+    >>> float(family.log_marginal(stats)[0])
+    -3.84471234
+    """
+
+    mean: Any
+    kappa: Any
+    scatter: Any
+    dof: Any
+
+    family: ClassVar[int] = _kernels.NORMAL_WISHART
+    _support: ClassVar[str] = "numbers between -1e150 and 1e150"
+
+    def __post_init__(self) -> None:
+        name = "NormalWishart"
+        mean = column_parameter(name, "mean", self.mean, positive=False)
+        object.__setattr__(self, "mean", mean)
+        object.__setattr__(self, "kappa", scalar_parameter(name, "kappa", self.kappa))
+        object.__setattr__(self, "scatter", _checked_scatter(self.scatter))
+        object.__setattr__(self, "dof", scalar_parameter(name, "dof", self.dof))
+        width = common_width(name, mean=self.mean, scatter=self.scatter)
+        if width is not None and self.dof <= width - 1:
+            message = (
+                f"NormalWishart: dof must exceed the number of features less one, {width - 1}; "
+                f"got {self.dof}"
+            )
+            raise ConfigError(message)
+
+    @property
+    def n_features(self) -> int | None:
+        """Number of features the parameters are for, None if mean and scatter are numbers."""
+        return common_width("NormalWishart", mean=self.mean, scatter=self.scatter)
+
+    def _prior(self, n_features: int) -> FloatArray:
+        if self.dof <= n_features - 1:
+            message = (
+                f"NormalWishart: dof {self.dof} is too small for {n_features} features; "
+                f"it must exceed {n_features - 1}"
+            )
+            raise SchemaError(message)
+        D = n_features
+        mean = columns(self.mean, D)
+        matrix = np.array(self.scatter) if isinstance(self.scatter, tuple) else np.eye(D)
+        if not isinstance(self.scatter, tuple):
+            matrix *= self.scatter
+        packed = matrix[np.tril_indices(D)]
+        factor = packed.copy()
+        log_det = _kernels.factor_packed(D, np.zeros(D), factor)
+        diagonal = factor[np.cumsum(np.arange(1, D + 1)) - 1]
+        pivots = diagonal**2 * (1.0 - 1e-14)  # a floor must not touch the prior itself
+        return np.concatenate([[self.kappa, self.dof, log_det], mean, mean, pivots, packed])
+
+    def _in_support(self, X: FloatArray) -> Any:
+        return np.abs(X) <= 1e150  # beyond, squares overflow
+
+    def impute(self, X: FloatArray) -> FloatArray:
+        """Return rows with missing values replaced by the prior mean.
+
+        Parameters
+        ----------
+        X : ndarray of float64, shape (N, D)
+
+        Returns
+        -------
+        ndarray of float64, shape (N, D)
+        """
+        missing = np.isnan(X)
+        return np.where(missing, columns(self.mean, X.shape[1]), X) if missing.any() else X
+
+    def sample(self, rng: Generator, stats: ArrayLike, size: int | None = None) -> FloatArray:
+        """Draw mean and precision matrix from the posterior, then rows given them.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+        stats : array_like of float, shape (P,)
+        size : int, optional
+            Number of rows; None for a single one.
+
+        Returns
+        -------
+        ndarray of float64, shape (D,) or (size, D)
+        """
+        D, hyper, post = self._posteriors(stats)
+        kappa, dof = post[0, 1], post[0, 2]
+        mean, root = self._mean_and_root(D, hyper, post[0])
+        # Bartlett: Lambda = B B' with B = root' A, A lower triangular
+        A = np.tril(rng.normal(size=(D, D)), -1)
+        A[np.diag_indices(D)] = np.sqrt(rng.chisquare(dof - np.arange(D)))
+        B = root.T @ A
+        mu = mean + np.linalg.solve(B.T, rng.normal(size=D)) / np.sqrt(kappa)
+        noise = np.linalg.solve(B.T, rng.normal(size=(D, 1 if size is None else size)))
+        rows = mu + noise.T
+        return rows[0] if size is None else np.ascontiguousarray(rows)
+
+    def point_estimates(self, stats: ArrayLike) -> dict[str, FloatArray]:
+        """Return the posterior mean of each feature and the standard deviations of E[Lambda]^-1.
+
+        Parameters
+        ----------
+        stats : array_like of float, shape (K, P)
+
+        Returns
+        -------
+        dict of str to ndarray of float64, shape (K, D)
+            ``mean`` and ``sd``.
+        """
+        D, hyper, post = self._posteriors(stats)
+        mean, sd = np.empty((2, len(post), D))
+        for k in range(len(post)):
+            mean[k], root = self._mean_and_root(D, hyper, post[k])
+            factor = np.linalg.inv(root)
+            sd[k] = np.sqrt((factor**2).sum(axis=1) / post[k, 2])
+        return {"mean": mean, "sd": sd}
+
+    def _mean_and_root(
+        self, n_features: int, hyper: FloatArray, post: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the posterior mean (D,) and the inverse Cholesky factor of the scatter (D, D)."""
+        D = n_features
+        root = np.zeros((D, D))
+        root[np.tril_indices(D)] = post[6 + D :]
+        return hyper[4 : 4 + D] + post[6 : 6 + D], root
+
+
+def _checked_scatter(value: Any) -> float | tuple[tuple[float, ...], ...]:
+    matrix = as_array("NormalWishart", "scatter", value)
+    if matrix.ndim == 0:
+        return scalar_parameter("NormalWishart", "scatter", value)
+    message = (
+        "NormalWishart: scatter must be a positive number or a symmetric, positive definite "
+        f"matrix, got {value!r}"
+    )
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.size == 0:
+        raise ConfigError(message)
+    if not np.allclose(matrix, matrix.T, rtol=1e-10, atol=0.0):
+        raise ConfigError(message)
+    try:
+        np.linalg.cholesky(matrix)
+    except np.linalg.LinAlgError as error:
+        raise ConfigError(message) from error
+    return tuple(tuple(row) for row in matrix.tolist())

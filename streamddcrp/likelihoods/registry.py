@@ -1,0 +1,92 @@
+"""Families by name: from the options of a model, and from a checkpoint."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+
+from streamddcrp.errors import ConfigError
+from streamddcrp.likelihoods.base import ConjugateFamily, Likelihood
+from streamddcrp.likelihoods.beta_bernoulli import BetaBernoulli
+from streamddcrp.likelihoods.dirichlet_multinomial import DirichletMultinomial
+from streamddcrp.likelihoods.gamma_poisson import GammaPoisson
+from streamddcrp.likelihoods.normal_gamma import NormalGamma
+from streamddcrp.likelihoods.normal_wishart import NormalWishart
+
+__all__ = ["likelihood_from_config", "make_likelihood"]
+
+FAMILIES: dict[str, type[ConjugateFamily]] = {
+    "normal_wishart": NormalWishart,
+    "normal_gamma": NormalGamma,
+    "dirichlet_multinomial": DirichletMultinomial,
+    "gamma_poisson": GammaPoisson,
+    "beta_bernoulli": BetaBernoulli,
+}
+
+
+def make_likelihood(spec: Any) -> Likelihood:
+    """Return the likelihood that an option describes.
+
+    Parameters
+    ----------
+    spec : Likelihood, sequence or mapping
+        A likelihood; or its name and its parameters in order; or a description by `to_config`.
+
+    Returns
+    -------
+    Likelihood
+
+    Raises
+    ------
+    ConfigError
+        If there is no such family, or its parameters are wrong.
+
+    Examples
+    --------
+    >>> make_likelihood(("gamma_poisson", 1.0, 0.5))
+    GammaPoisson(shape=1.0, rate=0.5)
+    """
+    if isinstance(spec, ConjugateFamily):
+        return spec
+    if isinstance(spec, Mapping):
+        return likelihood_from_config(spec)
+    parts = [spec] if isinstance(spec, str) else spec
+    name = parts[0] if isinstance(parts, Sequence) and len(parts) > 0 else None
+    cls = FAMILIES.get(name) if isinstance(name, str) else None
+    if cls is None:
+        message = (
+            "likelihood must be a likelihood object or a tuple of a name and its parameters, with "
+            f"one of the names {sorted(FAMILIES)}; got {spec!r}"
+        )
+        raise ConfigError(message)
+    try:
+        return cls(*parts[1:])
+    except TypeError as error:
+        names = ", ".join(field.name for field in fields(cls))
+        message = f"likelihood must be ({name!r}, {names}), got {spec!r}"
+        raise ConfigError(message) from error
+
+
+def likelihood_from_config(config: Mapping[str, Any]) -> Likelihood:
+    """Rebuild a likelihood from its `to_config`.
+
+    Parameters
+    ----------
+    config : mapping
+
+    Returns
+    -------
+    Likelihood
+
+    Raises
+    ------
+    ConfigError
+        If the family is unknown or the description does not fit it.
+    """
+    by_class = {cls.__name__: cls for cls in FAMILIES.values()}
+    cls = by_class.get(config.get("family", ""))
+    if cls is None:
+        message = (
+            f"unknown likelihood family {config.get('family')!r}; known are {sorted(by_class)}"
+        )
+        raise ConfigError(message)
+    return cls.from_config(config)

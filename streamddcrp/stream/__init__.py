@@ -1,0 +1,13 @@
+"""What arrives: rows of features and their times, checked and turned into floats.
+
+Rows that come one by one go through a `Vectorizer`, O(D) each, with one buffer of D floats as its
+only memory besides the schema. Batches are converted from columns elsewhere (by the estimators,
+which know Arrow) and checked here as a matrix, O(N D). Every refusal names the row, the column and
+the rule, and leaves everything as it was.
+"""
+
+from streamddcrp.stream.matrix import as_matrix, check_matrix
+from streamddcrp.stream.times import as_time, as_times, check_times
+from streamddcrp.stream.vectorizer import Vectorizer
+
+__all__ = ["Vectorizer", "as_matrix", "as_time", "as_times", "check_matrix", "check_times"]

@@ -1,0 +1,147 @@
+"""Run the runner in children that kill themselves, and compare with a run that was left alone.
+
+Started by test_crash.py in a process of its own: it forks, and each child counts the lines that it
+executes in the connectors and the store, and sends itself SIGKILL at a given one.
+"""
+
+import json
+import os
+import random
+import signal
+import sqlite3
+import sys
+import warnings
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from streamddcrp_connectors.columns import Columns
+from streamddcrp_connectors.config import recipe_for
+from streamddcrp_connectors.deadletters import DeadLetters
+from streamddcrp_connectors.runner import open_store, run
+from streamddcrp_connectors.sinks import open_sink
+from streamddcrp_connectors.sources import open_source
+from tests.connectors.toy import Toy
+
+WATCHED = ("streamddcrp_connectors", "streamddcrp/checkpoint")
+pa.set_cpu_count(1)  # no threads before a fork
+
+
+def once(folder, case):
+    """Do one run, as the command line does it."""
+    key = "k" if case["key"] else None
+    source = open_source(
+        case["source"], Columns("t", key, ("a", "b")), batch_rows=case["batch_rows"]
+    )
+    with open_store(folder / "checkpoint") as store:
+        run(
+            source,
+            recipe_for(Toy, {}, Toy.from_bytes),
+            open_sink(folder / case["sink"], sys.stdout.buffer, folder / "checkpoint"),
+            store=store,
+            dead_letters=DeadLetters(folder / "dead.jsonl") if case["dead"] else None,
+        )
+
+
+def in_child(folder, case, kill_at):
+    """Run in a child that dies at line number ``kill_at`` (None: never); return the lines run."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            seen = traced(lambda: once(folder, case), kill_at)
+            os.write(writing, str(seen).encode())
+            code = 0
+        except BaseException:
+            import traceback
+
+            traceback.print_exc()
+        finally:
+            sys.stderr.flush()
+            os._exit(code)
+    os.close(writing)
+    _, status = os.waitpid(child, 0)
+    told = os.read(reading, 100)
+    os.close(reading)
+    if os.WIFSIGNALED(status):
+        return None
+    if os.WEXITSTATUS(status):
+        sys.exit(f"a run failed: {case}")
+    return int(told)
+
+
+def traced(work, kill_at):
+    """Do the work, counting executed lines of the watched files."""
+    seen = 0
+
+    def on_line(frame, event, _):
+        nonlocal seen
+        if event == "line":
+            seen += 1
+            if seen == kill_at:
+                os.kill(os.getpid(), signal.SIGKILL)
+        return on_line
+
+    def on_call(frame, event, _):
+        return on_line if any(part in frame.f_code.co_filename for part in WATCHED) else None
+
+    sys.settrace(on_call)
+    try:
+        work()
+    finally:
+        sys.settrace(None)
+    return seen
+
+
+def outcome(folder, case):
+    """Everything a run leaves: outputs, refused rows, states, cursor."""
+    sink = folder / case["sink"]
+    if sink.suffix == ".jsonl":
+        output = sink.read_bytes()
+    elif sink.suffix == ".parquet":
+        output = pq.read_table(sink).to_pylist()
+    else:
+        with pa.ipc.open_file(sink) as reader:
+            output = reader.read_all().to_pylist()
+    dead = (folder / "dead.jsonl").read_bytes() if case["dead"] else b""
+    with sqlite3.connect(folder / "checkpoint" / "state.sqlite") as database:
+        states = database.execute("select op, key, blob from state").fetchall()
+        cursor = json.loads(database.execute("select offset from cursor").fetchone()[0])
+    database.close()
+    kept = {name: cursor[name] for name in ("source", "rows", "refused")}
+    return output, dead, states, kept
+
+
+def main():
+    """Read cases from standard input as JSON; write what was found as JSON."""
+    warnings.simplefilter("ignore", DeprecationWarning)  # the fork is deliberate
+    request = json.load(sys.stdin)
+    root = Path(request["folder"])
+    draw = random.Random(request["seed"])
+    found = []
+    for number, case in enumerate(request["cases"]):
+        alone = root / f"{number}-alone"
+        alone.mkdir()
+        n_lines = in_child(alone, case, None)
+        expected = outcome(alone, case)
+        wrong = []
+        for trial in range(request["trials"]):
+            folder = root / f"{number}-{trial}"
+            folder.mkdir()
+            kills = []
+            for _ in range(draw.randint(1, 4)):
+                kills.append(draw.randint(1, n_lines))
+                in_child(folder, case, kills[-1])
+            in_child(folder, case, None)
+            if outcome(folder, case) != expected:
+                wrong.append(kills)
+        found.append(
+            {"lines": n_lines, "output": len(expected[0]), "dead": len(expected[1]), "wrong": wrong}
+        )
+    json.dump(found, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+"""kill -9 at any line of runner, sinks and store, then the same command: as if never stopped."""
+
+import json
+import subprocess
+import sys
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from .data import WRITERS, rows
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def cases(folder, kinds, sinks):
+    for kind, (sink, key, dead) in product(kinds, product(sinks, (False, True), (False, True))):
+        source = folder / f"{'bad' if dead else 'good'}.{kind}"
+        if not source.exists():
+            bad = 0.2 if dead else 0.0
+            table = rows(60, bad=bad)
+            if kind not in ("csv", "jsonl"):  # a typed column holds no text
+                table = [{**row, "a": -3.0 if row["a"] == "oops" else row["a"]} for row in table]
+            WRITERS[kind](source, table)
+        yield {
+            "source": str(source),
+            "sink": f"out.{sink}",
+            "key": key,
+            "dead": dead,
+            "batch_rows": 9,
+        }
+
+
+def drive(folder, chosen, trials, seed=0):
+    request = {"folder": str(folder), "cases": chosen, "trials": trials, "seed": seed}
+    ran = subprocess.run(
+        [sys.executable, "-m", "tests.connectors.crash_driver"],
+        input=json.dumps(request),
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    return json.loads(ran.stdout)
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_killed_at_any_line_json_lines(tmp_path, kind):
+    chosen = list(cases(tmp_path, [kind], ["jsonl"]))
+    for case, found in zip(chosen, drive(tmp_path, chosen, trials=12), strict=True):
+        assert found["wrong"] == [], case
+        assert found["output"] > 1000  # bytes: it did something
+        assert (found["dead"] > 0) == case["dead"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "sink"), [("parquet", "parquet"), ("arrow", "arrow"), ("arrows", "parquet")]
+)
+def test_killed_at_any_line_tables(tmp_path, kind, sink):
+    chosen = list(cases(tmp_path, [kind], [sink]))
+    for case, found in zip(chosen, drive(tmp_path, chosen, trials=6), strict=True):
+        assert found["wrong"] == [], case
+        assert found["output"] > 20  # rows
+
+
+@pytest.mark.slow
+def test_killed_at_any_line_thoroughly(tmp_path):
+    chosen = list(cases(tmp_path, list(WRITERS), ["jsonl", "parquet", "arrow"]))
+    for case, found in zip(chosen, drive(tmp_path, chosen, trials=100, seed=1), strict=True):
+        assert found["wrong"] == [], case

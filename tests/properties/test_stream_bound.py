@@ -1,0 +1,143 @@
+"""The streamed bound is the dense (N, N) bound of the links that were really made."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamddcrp.decay import Exponential, LinearWindow, Logistic, NoDecay, UserDecay, Window
+from streamddcrp.inference.seqddcrp_vb._kernels import forward, refresh_totals, sweep
+from streamddcrp.inference.seqddcrp_vb._kernels_layout import N_ROWS, N_TABLES
+from streamddcrp.inference.seqddcrp_vb.state import empty_state, make_config
+from streamddcrp.inference.seqddcrp_vb.step import bound, given_weights, halo_of
+from streamddcrp.likelihoods import NormalGamma, NormalWishart
+from tests.oracles.dense_stream import DenseStream
+
+
+def gaussian_stream(rng, n, d=1):
+    """Regimes of random length, some of which return."""
+    means = rng.normal(0, 4, (4, d))
+    label = np.repeat(rng.integers(0, 4, n), rng.integers(1, 25, n))[:n]
+    return means[label] + rng.normal(0, 1, (n, d)) * rng.choice([0.3, 1.0], (n, 1))
+
+
+def engine(likelihood, decay, d=1, clocked=False, **options):
+    settings = {
+        "alpha": 0.2, "gamma": 3.0, "recall": True, "window": 12, "sweep_every": 4, "n_sweeps": 1,
+        "birth_threshold": 0.05, "max_tables": 64,
+    } | options  # fmt: skip
+    tied, halo = halo_of(decay, settings["alpha"], settings["window"], clocked=clocked)
+    config = make_config(
+        family=likelihood.family,
+        hyper=likelihood.hyper(d),
+        decay=(decay.code, decay.location, decay.scale),
+        tied=tied,
+        halo=halo,
+        **settings,
+    )
+    return config, empty_state(config)
+
+
+DECAYS = [
+    NoDecay(),
+    Exponential(2.5),
+    Exponential(20.0),
+    Window(6),
+    LinearWindow(9.5),
+    Exponential(4.0) * Window(8),
+    UserDecay(lambda d: 1.0 / (1.0 + d) * (d < 7)),
+]
+
+
+@pytest.mark.parametrize("decay", DECAYS, ids=repr)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    window=st.integers(1, 16),
+    sweep_every=st.integers(1, 9),
+    n_sweeps=st.integers(0, 2),
+    recall=st.booleans(),
+)
+def test_streamed_bound_equals_dense_bound(decay, seed, window, sweep_every, n_sweeps, recall):
+    rng = np.random.default_rng(seed)
+    X = gaussian_stream(rng, 60)
+    likelihood = NormalGamma(0.0, 0.05, 1.5, 0.5)
+    config, state = engine(
+        likelihood, decay, window=window, sweep_every=sweep_every, n_sweeps=n_sweeps, recall=recall
+    )
+    twin = DenseStream(config, state, decay, likelihood)
+    for i, x in enumerate(X):
+        times = np.array([float(i)])
+        twin.learn(x, i, given_weights(decay, config, twin.state, times, clocked=False))
+        if i % 13 == 12 or i == len(X) - 1:
+            # Retired tables may keep 1e-12 of a row; 60 rows of |log p| < 1e4 give 1e-6 of 1e2.
+            assert bound(config, twin.state) == pytest.approx(twin.bound(), rel=1e-10, abs=1e-9)
+
+
+@given(seed=st.integers(0, 2**32 - 1), recall=st.booleans(), unit=st.sampled_from([1e-3, 1.0, 60.0]))
+def test_with_time_stamps(seed, recall, unit):
+    rng = np.random.default_rng(seed)
+    decay = Exponential(5.0)
+    X = gaussian_stream(rng, 60, d=2)
+    t = np.cumsum(rng.exponential(1.0, len(X)) * (rng.random(len(X)) < 0.8))
+    likelihood = NormalWishart([0.0, 0.0], 0.05, np.eye(2), 4.0)
+    config, state = engine(likelihood, decay, d=2, clocked=True, recall=recall)
+    twin = DenseStream(config, state, decay, likelihood)
+    for x, time in zip(X, t, strict=True):
+        twin.learn(x, time)
+    assert bound(config, twin.state) == pytest.approx(twin.bound(), rel=1e-10)
+
+
+def test_retired_atoms_stay_in_the_bound():
+    rng = np.random.default_rng(3)
+    likelihood = NormalGamma(0.0, 0.05, 1.5, 0.1)
+    decay = Exponential(1.5)
+    config, state = engine(
+        likelihood, decay, window=4, sweep_every=2, max_tables=4, birth_threshold=0.2
+    )
+    twin = DenseStream(config, state, decay, likelihood)
+    for block in range(14):
+        for x in rng.normal(40.0 * (block % 7), 1.0, (25, 1)):
+            twin.learn(x, len(twin.X))
+    assert len(twin.retired) >= 3
+    assert bound(config, twin.state) == pytest.approx(twin.bound(), rel=1e-9)
+
+
+@given(seed=st.integers(0, 2**32 - 1), recall=st.booleans())
+def test_statistics_and_table_probabilities(seed, recall):
+    rng = np.random.default_rng(seed)
+    likelihood = NormalGamma(0.0, 0.05, 1.5, 0.5)
+    decay = Exponential(5.0)
+    config, state = engine(likelihood, decay, recall=recall)
+    twin = DenseStream(config, state, decay, likelihood)
+    for i, x in enumerate(gaussian_stream(rng, 50)):
+        twin.learn(x, i)
+    K, w = int(twin.state.counts[N_TABLES]), int(twin.state.counts[N_ROWS])
+    A, births, _, Z = twin.tables()
+    np.testing.assert_allclose(A.sum(1) + [sum(b.values()) for b in births], 1.0, rtol=1e-12)
+    np.testing.assert_allclose(Z.sum(1), 1.0, rtol=1e-10)
+    np.testing.assert_allclose(twin.state.rows.probs[:w, :K], Z[-w:, :K], rtol=1e-9, atol=1e-11)
+    stats = Z[:, :K].T @ likelihood.suffstats(np.array(twin.X))
+    scale = np.abs(likelihood.suffstats(np.array(twin.X))).sum(0)
+    np.testing.assert_array_less(np.abs(twin.state.table.stats[:K] - stats), 1e-10 * scale + 1e-300)
+
+
+@pytest.mark.parametrize("decay", [NoDecay(), Exponential(6.0), Window(5), Logistic(3.0)], ids=repr)
+@given(seed=st.integers(0, 2**32 - 1), recall=st.booleans())
+def test_no_sweep_lowers_the_bound(decay, seed, recall):
+    rng = np.random.default_rng(seed)
+    likelihood = NormalGamma(0.0, 0.05, 1.5, 0.5)
+    config, state = engine(likelihood, decay, window=20, n_sweeps=0, recall=recall)
+    twin = DenseStream(config, state, decay, likelihood)
+    for i, x in enumerate(gaussian_stream(rng, 45)):
+        twin.learn(x, i)
+    s = twin.state
+    before = bound(config, s)
+    for _ in range(4):
+        refresh_totals(config, s.rows, s.atoms, s.table, s.counts, s.sums)
+        sweep(config, s.rows, s.groups, s.atoms, s.table, s.counts, s.scratch)
+        forward(s.rows, s.groups, s.counts)
+        refresh_totals(config, s.rows, s.atoms, s.table, s.counts, s.sums)
+        after = bound(config, s)
+        # A restricted option costs at most its probability, 1e-8 a row, in nats.
+        assert after >= before - 1e-9 * abs(before) - 1e-6
+        before = after

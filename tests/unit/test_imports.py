@@ -1,0 +1,212 @@
+"""Imports point one way (style guide, section 2). Sources are parsed, not imported."""
+
+import ast
+import importlib.util
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+CORE, CONNECTORS = "streamddcrp", "streamddcrp_connectors"
+
+# A module may import what stands in a row above its own. Packages of one row may know each other
+# as long as no circle comes about.
+ROWS = [
+    {"errors", "typing", "_version", "_numerics"},
+    {"decay", "reachability", "likelihoods", "components", "stream", "partitions", "snapshot"},
+    {"inference"},
+    {"checkpoint"},
+    {"estimators"},
+    {""},  # streamddcrp/__init__.py, which gathers the public names
+]
+ROW = {name: row for row, names in enumerate(ROWS) for name in names}
+FIELDS = {"pyarrow": {"estimators", "checkpoint"}, "river": {"estimators"}}
+KERNELS_MAY_IMPORT = {"numba", "numpy", "math"}
+KERNELS_MAY_CALL = {"inference": {"likelihoods", "components"}}
+
+
+def sources(package: str) -> dict[str, ast.Module]:
+    """Parse all modules of a package: dotted name to syntax tree."""
+    spec = importlib.util.find_spec(package)
+    in_checkout = Path(__file__).resolve().parents[2] / "connectors" / package
+    roots = [in_checkout] if spec is None else map(Path, spec.submodule_search_locations)
+    found = {}
+    for root in roots:
+        for path in sorted(root.rglob("*.py")):
+            parts = [package, *path.relative_to(root).with_suffix("").parts]
+            name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+            found[name] = ast.parse(path.read_text(encoding="utf-8"), str(path))
+    return found
+
+
+CORE_SOURCES = sources(CORE)
+ALL_SOURCES = {**CORE_SOURCES, **sources(CONNECTORS)}
+PACKAGES = {name.rpartition(".")[0] for name in ALL_SOURCES} | {CORE, CONNECTORS}
+
+
+def imports(name: str, tree: ast.Module, known: set[str], packages: set[str]) -> Iterator[str]:
+    """Yield the modules a module imports, anywhere in it, by their full names.
+
+    ``from a import b`` is a.b where that is a module, else a.
+    """
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parts = name.split(".")
+                up = parts[: len(parts) - node.level + (name in packages)]
+                base = ".".join([*up, base] if base else up)
+            for alias in node.names:
+                full = f"{base}.{alias.name}"
+                yield full if full in known else base
+
+
+def edges(files: dict[str, ast.Module]) -> list[tuple[str, str]]:
+    known = set(ALL_SOURCES)
+    return [
+        (name, target)
+        for name, tree in files.items()
+        for target in imports(name, tree, known, PACKAGES)
+    ]
+
+
+CORE_EDGES, ALL_EDGES = edges(CORE_SOURCES), edges(ALL_SOURCES)
+
+
+def arrows(wrong: list[tuple[str, str]]) -> str:
+    return "; ".join(f"{module} imports {target}" for module, target in sorted(set(wrong)))
+
+
+def top(module: str) -> str:
+    """Name the part of the core a module belongs to: streamddcrp.decay.base is in decay."""
+    return module.partition(".")[2].partition(".")[0]
+
+
+def is_in(module: str, package: str) -> bool:
+    return module == package or module.startswith(package + ".")
+
+
+def test_there_is_something_to_judge():
+    assert {CORE, f"{CORE}.errors", f"{CORE}._numerics"} <= set(CORE_SOURCES) | {CORE}
+    assert any(is_in(target, CORE) for _, target in CORE_EDGES)
+
+
+def test_every_part_of_the_package_has_its_row():
+    """A new folder must be given its place in the order (ROWS, above)."""
+    assert {top(module) for module in CORE_SOURCES} <= set(ROW)
+
+
+def test_core_imports_point_one_way():
+    wrong = [
+        (module, target)
+        for module, target in CORE_EDGES
+        if is_in(target, CORE)
+        and top(module) != top(target)
+        and ROW[top(target)] > ROW[top(module)]
+    ]
+    assert not wrong, arrows(wrong)
+
+
+def test_no_circles_between_parts_of_the_core():
+    graph = defaultdict(set)
+    for module, target in CORE_EDGES:
+        if is_in(target, CORE) and top(module) != top(target):
+            graph[top(module)].add(top(target))
+
+    def walk(part: str, path: list[str]) -> None:
+        assert part not in path, f"circle of imports: {' -> '.join([*path, part])}"
+        for following in sorted(graph[part]):
+            walk(following, [*path, part])
+
+    for part in sorted(ROW):
+        walk(part, [])
+
+
+def test_core_does_not_know_the_connectors():
+    wrong = [edge for edge in CORE_EDGES if is_in(edge[1], CONNECTORS)]
+    assert not wrong, arrows(wrong)
+
+
+@pytest.mark.parametrize("library", FIELDS)
+def test_libraries_stay_in_their_fields(library):
+    wrong = [
+        (module, target)
+        for module, target in CORE_EDGES
+        if is_in(target, library) and top(module) not in FIELDS[library]
+    ]
+    assert not wrong, arrows(wrong)
+
+
+def test_only_estimators_know_river():
+    """Connectors drive estimators through their own methods."""
+    wrong = [
+        (module, target)
+        for module, target in ALL_EDGES
+        if is_in(target, "river") and not is_in(module, f"{CORE}.estimators")
+    ]
+    assert not wrong, arrows(wrong)
+
+
+def is_kernel(module: str) -> bool:
+    return any(part.startswith("_kernels") for part in module.split("."))
+
+
+def kernel_may_import(module: str, target: str) -> bool:
+    if target.partition(".")[0] in KERNELS_MAY_IMPORT or target == f"{CORE}._numerics":
+        return True
+    if not is_kernel(target):
+        return False
+    sibling = top(target) == top(module) and target.rpartition(".")[0] == module.rpartition(".")[0]
+    return sibling or top(target) in KERNELS_MAY_CALL.get(top(module), ())
+
+
+def test_kernels_import_leaves_only():
+    wrong = [
+        (module, target)
+        for module, target in CORE_EDGES
+        if is_kernel(module) and not kernel_may_import(module, target)
+    ]
+    assert not wrong, arrows(wrong)
+
+
+def test_leaf_functions_know_nothing_of_the_package():
+    leaf = f"{CORE}._numerics"
+    wrong = [edge for edge in CORE_EDGES if edge[0] == leaf and is_in(edge[1], CORE)]
+    assert not wrong, arrows(wrong)
+
+
+def test_imports_are_resolved():
+    """The parser of this file itself: absolute, relative, of names and of modules."""
+    known, packages = {"p", "p.a", "p.b", "p.b.c"}, {"p", "p.b"}
+    absolute = ast.parse(
+        "import numpy.linalg as l\n"
+        "from p import a, thing\n"
+        "from p.b import c, other\n"
+        "def late():\n"
+        "    from scipy import sparse\n"
+    )
+    expected = ["numpy.linalg", "p.a", "p", "p.b.c", "p.b", "scipy"]
+    assert list(imports("p.a", absolute, known, packages)) == expected
+    relative = ast.parse("from . import c\nfrom .c import x\nfrom ..a import y\n")
+    for name in "p.b", "p.b.d":
+        assert list(imports(name, relative, known, packages)) == ["p.b.c", "p.b.c", "p.a"]
+
+
+def test_the_rules_bite():
+    assert is_kernel("streamddcrp.inference.seqddcrp_vb._kernels_batch")
+    kernel = "streamddcrp.inference.seqddcrp_vb._kernels"
+    for allowed in (
+        "numpy.typing",
+        "streamddcrp._numerics",
+        "streamddcrp.likelihoods._kernels",
+        "streamddcrp.inference.seqddcrp_vb._kernels_batch",
+    ):
+        assert kernel_may_import(kernel, allowed)
+    for refused in "scipy", "streamddcrp.typing", "streamddcrp.inference.smc._kernels":
+        assert not kernel_may_import(kernel, refused)
+    assert not kernel_may_import(
+        "streamddcrp.reachability._kernels", "streamddcrp.likelihoods._kernels"
+    )
