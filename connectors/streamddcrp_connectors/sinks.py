@@ -111,7 +111,7 @@ class Log:
                 "checkpoint folder"
             )
             raise CheckpointError(message)
-        pass
+        file.truncate(length or 0)
         file.seek(length or 0)
         self._file = file
         self._dirty = True

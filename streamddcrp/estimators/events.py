@@ -1,13 +1,14 @@
 """What happened to tables, as users are told."""
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 __all__ = ["KINDS", "Event"]
 
 KINDS = ("birth", "return", "death")  # in the order of the kernels' codes
 
 
-class Event(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Event:
     """Something that happened to a table.
 
     Attributes

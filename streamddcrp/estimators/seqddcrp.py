@@ -354,13 +354,18 @@ class SeqDDCRP(base.Clusterer):
     def _engine_time(self, stream: _Stream, t: FloatArray) -> FloatArray:
         return (t - self._first_time) / stream.time_unit if self._clocked else t
 
+    @staticmethod
+    def _for_width(stream: _Stream, n_features: int) -> tuple[Config, State]:
+        """Return settings and state for rows of a width: wider where new words have come."""
+        if n_features == stream.config.hyper[0]:
+            return stream.config, stream.state
+        config = stream.config._replace(hyper=stream.likelihood.hyper(n_features))
+        return config, widened(stream.state, config)
+
     def _step(self, X: FloatArray, t: FloatArray) -> FloatArray:
         stream = self._stream
         assert stream is not None
-        if X.shape[1] > stream.config.hyper[0]:  # open vocabulary: new words have come
-            config = stream.config._replace(hyper=stream.likelihood.hyper(X.shape[1]))
-            stream.state = widened(stream.state, config)
-            stream.config = config
+        stream.config, stream.state = self._for_width(stream, X.shape[1])
         X = stream.likelihood.impute(X)
         times = self._engine_time(stream, t)
         given = given_weights(
@@ -393,12 +398,17 @@ class SeqDDCRP(base.Clusterer):
 
     def _predict(self, x: Features, t: Any) -> tuple[FloatArray, FloatArray] | None:
         """Predict a row; None while nothing is fitted. Changes nothing."""
-        row = self._vectorizer.transform(x, learn=False)
+        mark = self._vectorizer.mark()
+        try:  # new words of an open vocabulary count in the prediction, but are not learned
+            X = self._vectorizer.transform(x, learn=self._vectorizer.open)[None].copy()
+            names = [str(name) for name in self._vectorizer.columns or ()]
+        finally:
+            self._vectorizer.rollback(mark)
         stream = self._stream
         if stream is None:
             return None
-        X = stream.likelihood.impute(row[None].copy())
-        stream.likelihood.check_rows(X, [str(name) for name in self._vectorizer.columns or ()])
+        stream.likelihood.check_rows(X, names)
+        X = stream.likelihood.impute(X)
         if not self._clocked:
             time = np.array([float(self._n_seen)])
         elif t is None:
@@ -407,10 +417,9 @@ class SeqDDCRP(base.Clusterer):
             time = as_times([t])
             check_times(time, self._last_time)
         time = self._engine_time(stream, time)
-        given = given_weights(
-            stream.decay, stream.config, stream.state, time, clocked=bool(self._clocked)
-        )
-        return predict_row(stream.config, stream.state, X[0], float(time[0]), given)
+        config, state = self._for_width(stream, X.shape[1])
+        given = given_weights(stream.decay, config, state, time, clocked=bool(self._clocked))
+        return predict_row(config, state, X[0], float(time[0]), given)
 
     # -- looking at the model --------------------------------------------------------------------
 
@@ -446,7 +455,7 @@ class SeqDDCRP(base.Clusterer):
             t = float(log.t[i])
             if self._clocked:
                 t = self._first_time + t * self._stream.time_unit
-            found.append(Event(KINDS[log.kind[i]], int(log.label[i]), int(log.index[i]), t))
+            found.append(Event(KINDS[log.kind[i]], int(log.label[i]), int(log.arrival[i]), t))
         self._events_read = made
         return found
 

@@ -19,7 +19,7 @@ BAD = (
 
 
 def rows(n, *, bad=0.0, seed=0):
-    """Draw ``n`` rows; a share ``bad`` of them is refused by the reader, the runner or the model."""
+    """Draw ``n`` rows; a share ``bad`` of them is refused by the reader, runner or model."""
     draw = random.Random(seed)
     made = []
     for i in range(n):

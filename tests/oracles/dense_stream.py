@@ -10,7 +10,12 @@ term of the bound from its definition.
 import numpy as np
 from scipy.special import gammaln
 
-from streamddcrp.inference.seqddcrp_vb._kernels_layout import N_EVENTS, N_GROUPS, N_ROWS, N_TABLES
+from streamddcrp.inference.seqddcrp_vb._kernels_layout import (
+    N_GROUPS,
+    N_ROWS,
+    N_TABLES,
+    SINCE_BLOCK,
+)
 from streamddcrp.inference.seqddcrp_vb.step import step
 
 
@@ -27,7 +32,7 @@ class DenseStream:
     def learn(self, x, t, given=None):
         cfg, state = self.config, self.state
         w = int(state.counts[N_ROWS])
-        since = int(state.counts[5]) + 1
+        since = int(state.counts[SINCE_BLOCK]) + 1
         excess = max(0, w + 1 - cfg.window) if since == cfg.sweep_every else 0
         before = set(self._ids())
         self._freeze(excess)
@@ -50,7 +55,7 @@ class DenseStream:
         n = int(self.state.counts[N_GROUPS])
         if self.config.tied:
             return [int(self.state.table.ids[groups.atom[g]]) for g in range(n)]
-        return groups.index[:n].tolist()
+        return groups.arrival[:n].tolist()
 
     def _unfold(self, i, weights):
         """Links of customer i to single customers, from links to groups by key."""
@@ -65,7 +70,7 @@ class DenseStream:
 
     def _freeze(self, excess):
         rows, groups = self.state.rows, self.state.groups
-        n_groups, K = int(self.state.counts[N_GROUPS]), int(self.state.counts[N_TABLES])
+        K = int(self.state.counts[N_TABLES])
         first = len(self.X) - int(self.state.counts[N_ROWS])
         ids, keys = self._ids(), self._keys()
         means = {k: groups.probs[g, :K].copy() for g, k in enumerate(keys)}
@@ -86,7 +91,8 @@ class DenseStream:
             )
             key = ids[int(z.argmax())] if self.config.tied else i
             if key in means:  # the mean of the group, weighted by decay mass
-                now = np.exp(mass[key]) * float(self.decay.weight(np.array([rows.t[r] - time[key]]))[0])
+                faded = self.decay.weight(np.array([rows.t[r] - time[key]]))[0]
+                now = np.exp(mass[key]) * faded
                 means[key] = (now * means[key] + z) / (now + 1.0)
                 mass[key] = np.log(now + 1.0)
             else:
@@ -152,6 +158,3 @@ class DenseStream:
             ).sum()  # fmt: skip
         return total
 
-    @property
-    def n_events(self):
-        return int(self.state.counts[N_EVENTS])

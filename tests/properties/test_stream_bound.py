@@ -73,8 +73,8 @@ def test_streamed_bound_equals_dense_bound(decay, seed, window, sweep_every, n_s
             assert bound(config, twin.state) == pytest.approx(twin.bound(), rel=1e-10, abs=1e-9)
 
 
-@given(seed=st.integers(0, 2**32 - 1), recall=st.booleans(), unit=st.sampled_from([1e-3, 1.0, 60.0]))
-def test_with_time_stamps(seed, recall, unit):
+@given(seed=st.integers(0, 2**32 - 1), recall=st.booleans())
+def test_with_time_stamps(seed, recall):
     rng = np.random.default_rng(seed)
     decay = Exponential(5.0)
     X = gaussian_stream(rng, 60, d=2)
@@ -89,17 +89,15 @@ def test_with_time_stamps(seed, recall, unit):
 
 def test_retired_atoms_stay_in_the_bound():
     rng = np.random.default_rng(3)
-    likelihood = NormalGamma(0.0, 0.05, 1.5, 0.1)
+    likelihood = NormalGamma(0.0, 0.001, 1.5, 0.1)
     decay = Exponential(1.5)
-    config, state = engine(
-        likelihood, decay, window=4, sweep_every=2, max_tables=4, birth_threshold=0.2
-    )
+    config, state = engine(likelihood, decay, window=4, sweep_every=2, max_tables=6)
     twin = DenseStream(config, state, decay, likelihood)
     for block in range(14):
-        for x in rng.normal(40.0 * (block % 7), 1.0, (25, 1)):
+        for x in rng.normal(40.0 * (5 * block % 14), 1.0, (50, 1)):
             twin.learn(x, len(twin.X))
-    assert len(twin.retired) >= 3
-    assert bound(config, twin.state) == pytest.approx(twin.bound(), rel=1e-9)
+    assert len(twin.retired) > 10
+    assert bound(config, twin.state) == pytest.approx(twin.bound(), rel=1e-10)
 
 
 @given(seed=st.integers(0, 2**32 - 1), recall=st.booleans())
@@ -118,7 +116,7 @@ def test_statistics_and_table_probabilities(seed, recall):
     np.testing.assert_allclose(twin.state.rows.probs[:w, :K], Z[-w:, :K], rtol=1e-9, atol=1e-11)
     stats = Z[:, :K].T @ likelihood.suffstats(np.array(twin.X))
     scale = np.abs(likelihood.suffstats(np.array(twin.X))).sum(0)
-    np.testing.assert_array_less(np.abs(twin.state.table.stats[:K] - stats), 1e-10 * scale + 1e-300)
+    assert (np.abs(twin.state.table.stats[:K] - stats) <= 1e-10 * scale).all()
 
 
 @pytest.mark.parametrize("decay", [NoDecay(), Exponential(6.0), Window(5), Logistic(3.0)], ids=repr)

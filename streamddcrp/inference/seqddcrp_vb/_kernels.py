@@ -78,7 +78,7 @@ def record(events, counts, kind, label, index, t):
     at = counts[N_EVENTS] % events.kind.shape[0]
     events.kind[at] = kind
     events.label[at] = label
-    events.index[at] = index
+    events.arrival[at] = index
     events.t[at] = t
     counts[N_EVENTS] += 1
 
@@ -101,7 +101,7 @@ def link_log_weights(config, rows, groups, counts, sums, t, given, b, out_local,
             out_local[j] = log_decay(code, location, scale, t - rows.t[j])
         top = max(top, out_local[j])
     for g in range(n_groups):
-        gap = counts[N_SEEN] - groups.index[g]
+        gap = counts[N_SEEN] - groups.arrival[g]
         if not config.tied and gap > config.halo:
             out_group[g] = -np.inf
         elif code == CALLER_GIVEN:
@@ -267,7 +267,7 @@ def evict(config, rows, groups, atoms, table, counts, sums, r):
         atoms.frozen_births[m] += rows.births[r, m]
     g = _join_group(config, rows, groups, counts, r)
     groups.t[g] = rows.t[r]
-    groups.index[g] = counts[N_SEEN] - w + r
+    groups.arrival[g] = counts[N_SEEN] - w + r
     for i in range(r + 1, w):
         rows.group_links[i, g] += rows.links[i, r]
         rows.group_log_weight[i, g] = log_add_exp(
@@ -380,7 +380,7 @@ def _remove_group(rows, groups, counts, g):
                 rows.births[i, m] /= 1.0 - lost
     close_gap(groups.log_mass, g, n_groups)
     close_gap(groups.t, g, n_groups)
-    close_gap(groups.index, g, n_groups)
+    close_gap(groups.arrival, g, n_groups)
     close_gap(groups.atom, g, n_groups)
     for h in range(g, n_groups - 1):
         for m in range(K):
@@ -400,7 +400,7 @@ def drop_groups(config, rows, groups, counts, sums, now):
     oldest = counts[N_SEEN] - counts[N_ROWS]
     for g in range(counts[N_GROUPS] - 1, -1, -1):
         if not config.tied:
-            if oldest - groups.index[g] > config.halo:
+            if oldest - groups.arrival[g] > config.halo:
                 for i in range(counts[N_ROWS]):
                     cut = cut or rows.group_links[i, g] > 0.0
                 _remove_group(rows, groups, counts, g)

@@ -16,8 +16,7 @@ import math
 import numpy as np
 from numba import njit
 
-from streamddcrp.likelihoods._kernels import add_stats, posterior
-from streamddcrp.likelihoods._kernels_natural import natural_parameters
+from streamddcrp.likelihoods._kernels import add_stats, natural_parameters, posterior
 
 __all__ = [
     "ascend",

@@ -126,17 +126,13 @@ class _Batch:
         self.birth[coo.row[own]] = coo.data[own]
         self.links[coo.row[~own], (width - gap)[~own]] = coo.data[~own]
 
-    def _rows(self) -> tuple[Any, ...]:
-        prior = self.prior
-        return (
-            self.family, self.hyper, self.X, self.links, self.birth, prior.log_weight,
-            prior.log_total, prior.log_alpha, _BIRTH_FLOOR, self.cone, self.natural, self.slot,
-        )  # fmt: skip
-
     def _forward(self, *, update: bool) -> float:
+        prior = self.prior
         self.z, self.n_tables, link_term = ascend(
-            update, *self._rows(), self.z, self.offset, self.length, self.score, self.stats
-        )
+            update, self.family, self.hyper, self.X, self.links, self.birth, prior.log_weight,
+            prior.log_total, prior.log_alpha, _BIRTH_FLOOR, self.cone, self.natural, self.slot,
+            self.z, self.offset, self.length, self.score, self.stats,
+        )  # fmt: skip
         tables = refresh_tables(
             self.family, self.hyper, self.stats, self.n_tables, self.post, self.natural
         )
@@ -151,7 +147,12 @@ class _Batch:
         if ascending:
             cone_statistics(self.family, self.hyper, self.X, self.links, self.cone)
             return self._forward(update=True)
-        descend(*self._rows(), self.z, self.offset, self.length, self.score)
+        prior = self.prior
+        descend(
+            self.family, self.hyper, self.X, self.links, self.birth, prior.log_weight,
+            prior.log_total, prior.log_alpha, _BIRTH_FLOOR, self.cone, self.natural, self.slot,
+            self.z, self.offset, self.length, self.score,
+        )  # fmt: skip
         return self._forward(update=False)
 
     def merge(self, bound: float) -> float:

@@ -75,7 +75,7 @@ class Groups(NamedTuple):
     ----------
     log_mass, t : ndarray of float64, shape (G,)
         The group's decay weight is exp(log_mass) f(now - t).
-    index : ndarray of int64, shape (G,)
+    arrival : ndarray of int64, shape (G,)
         Arrival index of the youngest member.
     atom : ndarray of int64, shape (G,)
         Column of the atom most of its members share; -1 for a group of one customer.
@@ -85,7 +85,7 @@ class Groups(NamedTuple):
 
     log_mass: FloatArray
     t: FloatArray
-    index: IntArray
+    arrival: IntArray
     atom: IntArray
     probs: FloatArray
 
@@ -138,7 +138,7 @@ class EventLog(NamedTuple):
 
     kind: IntArray
     label: IntArray
-    index: IntArray
+    arrival: IntArray
     t: FloatArray
 
 
@@ -237,7 +237,7 @@ def _groups(n_groups: int, n_tables: int) -> Groups:
     return Groups(
         log_mass=np.zeros(n_groups),
         t=np.zeros(n_groups),
-        index=np.zeros(n_groups, np.int64),
+        arrival=np.zeros(n_groups, np.int64),
         atom=np.full(n_groups, -1, np.int64),
         probs=np.zeros((n_groups, n_tables)),
     )
@@ -332,23 +332,27 @@ def widened(state: State, config: Config) -> State:
     For families whose statistics of a further feature stand behind those of the others and are zero
     where it is absent: counts of words.
     """
-    new = grown(state, config, len(state.table.ids))
     wide = empty_state(config, capacity=len(state.table.ids))
-    K = state.n_tables
     for target, source in (
         (wide.rows.x, state.rows.x),
         (wide.table.stats, state.table.stats),
         (wide.table.frozen, state.table.frozen),
     ):
         target[:, : source.shape[1]] = source
-    for m in range(K):
+    for m in range(state.n_tables):
         posterior(config.family, config.hyper, wide.table.stats[m], wide.table.post[m])
-    new.rows = new.rows._replace(x=wide.rows.x)
-    new.table = new.table._replace(
-        stats=wide.table.stats, frozen=wide.table.frozen, post=wide.table.post
+    return State(
+        rows=state.rows._replace(x=wide.rows.x),
+        groups=state.groups,
+        atoms=state.atoms,
+        table=state.table._replace(
+            stats=wide.table.stats, frozen=wide.table.frozen, post=wide.table.post
+        ),
+        events=state.events,
+        counts=state.counts,
+        sums=state.sums,
+        scratch=wide.scratch,
     )
-    new.scratch = wide.scratch
-    return new
 
 
 def _in_use(state: State) -> dict[str, tuple[slice, ...]]:
@@ -359,7 +363,7 @@ def _in_use(state: State) -> dict[str, tuple[slice, ...]]:
         "rows.x": (w,), "rows.t": (w,), "rows.log_birth": (w,), "rows.links": (w, w),
         "rows.log_weight": (w, w), "rows.group_links": (w, g), "rows.group_log_weight": (w, g),
         "rows.births": (w, k), "rows.probs": (w, k),
-        "groups.log_mass": (g,), "groups.t": (g,), "groups.index": (g,), "groups.atom": (g,),
+        "groups.log_mass": (g,), "groups.t": (g,), "groups.arrival": (g,), "groups.atom": (g,),
         "groups.probs": (g, k),
         **{f"atoms.{name}": (k,) for name in Atoms._fields},
         **{f"table.{name}": (k,) for name in ComponentTable._fields},

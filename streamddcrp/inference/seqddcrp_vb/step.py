@@ -70,7 +70,7 @@ def given_weights(
     seen = int(state.counts[N_SEEN])
     past = np.full(reach, -np.inf)
     past[reach - w :] = state.rows.t[:w]
-    gaps = seen - state.groups.index[:n_groups]
+    gaps = seen - state.groups.arrival[:n_groups]
     past[reach - gaps] = state.groups.t[:n_groups]
     times = np.concatenate([past, t])
     weights = np.empty((len(t), reach))

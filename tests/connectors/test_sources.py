@@ -1,0 +1,290 @@
+"""Every source: the same rows, places to go on from, bounded memory, and clear refusals."""
+
+import io
+import json
+import os
+import threading
+import tracemalloc
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from streamddcrp.errors import ConfigError, SchemaError
+from streamddcrp_connectors.columns import Columns
+from streamddcrp_connectors.sources import open_source
+
+from .data import NAMES, WRITERS, as_arrow, rows
+
+COLUMNS = Columns("t", "k", ("a", "b"))
+TABLE = rows(40)
+
+
+@pytest.fixture(params=sorted(WRITERS))
+def path(request, tmp_path):
+    return WRITERS[request.param](tmp_path / f"rows.{request.param}", TABLE)
+
+
+def read(source, offset=None):
+    return list(source.read_after(offset))
+
+
+def as_rows(batches):
+    return [row for batch, _ in batches for row in batch.to_pylist()]
+
+
+@pytest.mark.parametrize("batch_rows", [1, 7, 1000])
+def test_all_formats_give_the_same_rows(path, batch_rows):
+    source = open_source(path, COLUMNS, batch_rows=batch_rows)
+    batches = read(source)
+    assert as_rows(batches) == TABLE
+    assert batches[-1][1]["row"] == len(TABLE)
+    assert all(batch.num_rows <= batch_rows for batch, _ in batches)
+    assert source.n_rows in (None, len(TABLE))
+    assert source.replayable
+    assert as_rows(read(source)) == TABLE  # again, from the start
+
+
+def test_every_offset_is_a_place_to_go_on(path):
+    batches = read(open_source(path, COLUMNS, batch_rows=9))
+    for _, offset in batches:
+        stored = json.loads(json.dumps(offset))
+        assert len(json.dumps(stored)) < 200
+        for batch_rows in (4, 100):
+            rest = read(open_source(path, COLUMNS, batch_rows=batch_rows), stored)
+            assert as_rows(rest) == TABLE[offset["row"] :]
+            assert not rest or rest[-1][1] == batches[-1][1]
+
+
+def test_the_format_is_found_without_an_ending(path, tmp_path):
+    bare = tmp_path / "bare"
+    path.rename(bare)
+    assert as_rows(read(open_source(bare, COLUMNS))) == TABLE
+
+
+def test_features_default_to_all_others(path):
+    assert open_source(path, Columns("t", "k")).columns == COLUMNS
+
+
+def test_order_of_the_named_columns_is_kept(path):
+    batch, _ = read(open_source(path, Columns(None, None, ("b", "a"))))[0]
+    assert batch.schema.names == ["b", "a"]
+
+
+@pytest.mark.parametrize("columns", [Columns("t", "k", ("a", "c")), Columns("when", None, ("a",))])
+def test_unknown_columns_are_named_with_those_there(path, columns):
+    if path.suffix == ".jsonl":
+        pytest.skip("each object has its own columns")
+    with pytest.raises(ConfigError, match=r"no column '(c|when)'; it has t, k, a, b"):
+        open_source(path, columns)
+
+
+def test_unknown_columns_of_json_lines_are_named(tmp_path):
+    path = WRITERS["jsonl"](tmp_path / "rows.jsonl", TABLE)
+    with pytest.raises(ConfigError, match=r"no column 'when'; it has t, k, a, b"):
+        open_source(path, Columns("when"))
+
+
+def test_repeated_columns_are_refused(tmp_path):
+    table = pa.table([pa.array([1.0]), pa.array([2.0])], names=["a", "a"])
+    pq.write_table(table, tmp_path / "rows.parquet")
+    (tmp_path / "rows.csv").write_text("a,a\n1,2\n")
+    (tmp_path / "rows.jsonl").write_text('{"a": 1, "a": 2}\n{"a": 1}\n')
+    for name in ("rows.parquet", "rows.csv"):
+        with pytest.raises(SchemaError, match="'a' occurs twice"):
+            open_source(tmp_path / name, Columns())
+
+
+def test_replaced_files_are_noticed(path):
+    _, offset = read(open_source(path, COLUMNS, batch_rows=9))[-1]
+    other = [{**TABLE[0], "a": 77.0}, *TABLE[1:3]]
+    WRITERS[path.suffix[1:]](path, other)
+    with pytest.raises(SchemaError, match="was it replaced"):
+        read(open_source(path, COLUMNS), offset)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow", "arrows"])
+def test_truncated_files_are_refused(tmp_path, kind):
+    path = WRITERS[kind](tmp_path / f"rows.{kind}", TABLE)
+    data = path.read_bytes()
+    for length in {1, 5, 9, len(data) // 2, len(data) - 1} - (
+        {len(data) - 1} if kind == "arrows" else set()
+    ):
+        path.write_bytes(data[:length])
+        with pytest.raises(SchemaError, match="whole|damaged"):
+            read(open_source(path, COLUMNS, format="parquet" if kind == "parquet" else "arrow"))
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow", "arrows"])
+def test_damaged_files_never_crash_the_reader(tmp_path, kind):
+    path = WRITERS[kind](tmp_path / f"rows.{kind}", TABLE)
+    data = path.read_bytes()
+    draw = np.random.default_rng(3)
+    for place in draw.integers(len(data), size=60):
+        damaged = bytearray(data)
+        damaged[place] ^= 1 << draw.integers(8)
+        path.write_bytes(bytes(damaged))
+        try:
+            read(open_source(path, COLUMNS, format="parquet" if kind == "parquet" else "arrow"))
+        except (SchemaError, ConfigError):
+            pass
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.jsonl", "rows.parquet", "rows.arrow", "rows"])
+def test_empty_files_are_refused(tmp_path, name):
+    (tmp_path / name).write_bytes(b"")
+    with pytest.raises(SchemaError, match="is empty"):
+        open_source(tmp_path / name, COLUMNS)
+
+
+def test_a_header_alone_is_no_rows(tmp_path):
+    (tmp_path / "rows.csv").write_text("t,k,a,b")
+    assert read(open_source(tmp_path / "rows.csv", COLUMNS)) == []
+    WRITERS["parquet"](tmp_path / "rows.parquet", [])
+    assert read(open_source(tmp_path / "rows.parquet", COLUMNS)) == []
+
+
+def test_missing_and_unreadable_files(tmp_path):
+    with pytest.raises(ConfigError, match="No such file"):
+        open_source(tmp_path / "absent.csv", COLUMNS)
+    with pytest.raises(ConfigError, match="Is a directory"):
+        open_source(tmp_path, COLUMNS)
+
+
+@pytest.mark.parametrize("magic", [b"\x1f\x8b", b"(\xb5\x2f\xfd", b"BZh9", b"\xfd7zXZ\0"])
+def test_packed_files_are_named_as_such(tmp_path, magic):
+    path = tmp_path / "rows.gz"
+    path.write_bytes(magic + b"rest")
+    with pytest.raises(ConfigError, match=r"is compressed; unpack it first: \w+cat"):
+        open_source(path, COLUMNS)
+
+
+def test_impossible_options(tmp_path):
+    path = WRITERS["parquet"](tmp_path / "rows.parquet", TABLE)
+    with pytest.raises(ConfigError, match="only CSV and JSON lines can be followed"):
+        open_source(path, COLUMNS, follow=True)
+    with pytest.raises(ConfigError, match="format must be one of"):
+        open_source(path, COLUMNS, format="xml")
+    with pytest.raises(ConfigError, match="batch_rows"):
+        open_source(path, COLUMNS, batch_rows=0)
+    with pytest.raises(ConfigError, match="standard input is read as it comes"):
+        open_source("-", COLUMNS, follow=True)
+
+
+class Piped:
+    """Standard input in the place of sys.stdin."""
+
+    def __init__(self, data):
+        self.buffer = io.BytesIO(data)
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+@pytest.mark.parametrize("given", [True, False])
+@pytest.mark.parametrize("features", [("a", "b"), None])
+def test_standard_input(tmp_path, monkeypatch, kind, given, features):
+    data = WRITERS[kind](tmp_path / "rows", TABLE).read_bytes()
+    monkeypatch.setattr("sys.stdin", Piped(b"\n" + data if kind == "jsonl" else data))
+    source = open_source(
+        "-", Columns("t", "k", features), format=kind if given else None, batch_rows=9
+    )
+    assert not source.replayable
+    assert as_rows(read(source)) == TABLE
+
+
+@pytest.mark.parametrize(
+    ("data", "error", "match"),
+    [
+        (b"", SchemaError, "standard input is empty"),
+        (b"\n\n", SchemaError, "standard input is empty"),
+        (b"PAR1....", ConfigError, "can carry CSV or JSON lines, not parquet"),
+        (b"\x1f\x8b123\n", ConfigError, "is compressed"),
+        (b"{oops\n[1]\n", SchemaError, "no JSON object to take the features from"),
+    ],
+)
+def test_bad_standard_input(monkeypatch, data, error, match):
+    monkeypatch.setattr("sys.stdin", Piped(data))
+    with pytest.raises(error, match=match):
+        open_source("-", Columns())
+
+
+def test_rows_before_the_first_object_are_not_lost(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_text('\noops\n{"a": 1}\n{"a": 2}\n')
+    batches = read(open_source(path, Columns()))
+    assert batches[0][0].column("a").to_pylist() == [None, 1.0, 2.0]
+    assert batches[0][1]["row"] == 3
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_following_a_growing_file(tmp_path, kind):
+    data = WRITERS[kind](tmp_path / "whole", TABLE).read_bytes()
+    path = tmp_path / f"rows.{kind}"
+    path.write_bytes(b"")
+
+    def write():
+        with path.open("ab", buffering=0) as file:
+            for start in range(0, len(data), 37):
+                file.write(data[start : start + 37])
+
+    writer = threading.Timer(0.1, write)
+    writer.start()
+    source = open_source(path, COLUMNS, follow=True, idle=0.5, batch_rows=9)
+    batches = read(source)
+    writer.join()
+    assert as_rows(batches) == TABLE
+    rest = read(open_source(path, COLUMNS, follow=True, idle=0.0), batches[2][1])
+    assert as_rows(rest) == TABLE[batches[2][1]["row"] :]
+
+
+def test_a_named_pipe_is_read_like_standard_input(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    data = WRITERS["csv"](tmp_path / "rows.csv", TABLE).read_bytes()
+
+    def write():
+        for _ in range(2):  # once for the look whether it can be opened at all
+            try:
+                pipe.write_bytes(data)
+            except BrokenPipeError:
+                pass
+
+    writer = threading.Thread(target=write, daemon=True)
+    writer.start()
+    source = open_source(pipe, COLUMNS)
+    assert not source.replayable
+    assert as_rows(read(source))[: len(TABLE)] == TABLE
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet", "arrow"])
+def test_memory_does_not_grow_with_the_file(tmp_path, kind):
+    """The most that is held while reading is the same for a file ten times as long."""
+    peaks = []
+    for n in (20_000, 200_000):
+        path = tmp_path / f"rows.{kind}"
+        if kind == "csv":
+            path.write_text("a,b\n" + "1.25,2.5\n" * n)
+        elif kind == "jsonl":
+            path.write_text('{"a": 1.25, "b": 2.5}\n' * n)
+        else:
+            values = np.random.default_rng(0).normal(size=n)
+            table = pa.table({"a": values, "b": values})
+            if kind == "parquet":
+                pq.write_table(table, path, use_dictionary=False)  # one row group
+            else:
+                with pa.ipc.new_file(path, table.schema) as writer:
+                    writer.write_table(table, max_chunksize=5000)
+            del table
+        pool = pa.default_memory_pool()
+        peak = 0
+        tracemalloc.start()
+        before = pool.bytes_allocated()
+        for _ in open_source(path, Columns(), batch_rows=500).read_after(None):
+            peak = max(peak, pool.bytes_allocated() - before)
+        peaks.append(peak + tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.5 * peaks[0] + 2_000_000
+
+
+def test_names_of_the_test_data():
+    assert as_arrow(TABLE).column_names == list(NAMES)
