@@ -100,6 +100,9 @@ class SeqDDCRP(base.Clusterer):
         Arrivals between blocks of evictions and sweeps.
     n_sweeps : int, default 1
         Coordinate-ascent sweeps over the window in each block.
+    look_back : int, default 32
+        Every block, the last 4, 8, .. up to so many arrivals may move to a new table together, if
+        that raises the bound; 0 turns this off.
     birth_threshold : float, default 0.05
         An arrival opens a table if it would do so with at least this probability.
     max_tables : int, default 64
@@ -142,6 +145,7 @@ class SeqDDCRP(base.Clusterer):
         window: int = 64,
         sweep_every: int = 8,
         n_sweeps: int = 1,
+        look_back: int = 32,
         birth_threshold: float = 0.05,
         max_tables: int = 64,
         warmup: int = 50,
@@ -155,6 +159,7 @@ class SeqDDCRP(base.Clusterer):
         self.window = window
         self.sweep_every = sweep_every
         self.n_sweeps = n_sweeps
+        self.look_back = look_back
         self.birth_threshold = birth_threshold
         self.max_tables = max_tables
         self.warmup = warmup
@@ -345,6 +350,7 @@ class SeqDDCRP(base.Clusterer):
             window=self.window,
             sweep_every=self.sweep_every,
             n_sweeps=self.n_sweeps,
+            look_back=self.look_back,
             birth_threshold=self.birth_threshold,
             max_tables=self.max_tables,
             tied=tied,

@@ -23,7 +23,7 @@ def gaussian_stream(rng, n, d=1):
 
 def engine(likelihood, decay, d=1, clocked=False, **options):
     settings = {
-        "alpha": 0.2, "gamma": 3.0, "recall": True, "window": 12, "sweep_every": 4, "n_sweeps": 1,
+        "alpha": 0.2, "gamma": 3.0, "recall": True, "window": 12, "sweep_every": 4, "n_sweeps": 1, "look_back": 8,
         "birth_threshold": 0.05, "max_tables": 64,
     } | options  # fmt: skip
     tied, halo = halo_of(decay, settings["alpha"], settings["window"], clocked=clocked)
@@ -91,7 +91,7 @@ def test_retired_atoms_stay_in_the_bound():
     rng = np.random.default_rng(3)
     likelihood = NormalGamma(0.0, 0.001, 1.5, 0.1)
     decay = Exponential(1.5)
-    config, state = engine(likelihood, decay, window=4, sweep_every=2, max_tables=6)
+    config, state = engine(likelihood, decay, window=4, sweep_every=2, max_tables=6, look_back=0)
     twin = DenseStream(config, state, decay, likelihood)
     for block in range(14):
         for x in rng.normal(40.0 * (5 * block % 14), 1.0, (50, 1)):

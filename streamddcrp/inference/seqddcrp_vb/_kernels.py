@@ -17,7 +17,7 @@ import numpy as np
 from numba import njit
 
 from streamddcrp._numerics import CALLER_GIVEN, digamma, log_add_exp, log_decay
-from streamddcrp.components._kernels import close_component, close_gap
+from streamddcrp.components._kernels import close_component, close_gap, open_component
 from streamddcrp.inference.seqddcrp_vb._kernels_layout import (
     DEAD_BIRTHS,
     DEAD_LOG_MASS,
@@ -31,19 +31,25 @@ from streamddcrp.inference.seqddcrp_vb._kernels_layout import (
     N_TABLES,
     NEW_BETA,
     NEW_LOG_BETA,
+    NEXT_ID,
 )
 from streamddcrp.likelihoods._kernels import add_stats, expected_log_lik, posterior
 
 __all__ = [
+    "close_last_column",
     "drop_groups",
     "evict",
     "forward",
     "link_log_weights",
+    "mix_row",
     "objective",
+    "open_column",
     "record",
     "refresh_sticks",
     "refresh_totals",
     "retire",
+    "row_term",
+    "shift_rows",
     "sweep",
 ]
 
@@ -198,6 +204,30 @@ def mix_row(rows, groups, r, n_groups, n_tables):
         if a > 0.0:
             for m in range(n_tables):
                 rows.probs[r, m] += a * rows.probs[j, m]
+
+
+@njit(cache=True)
+def open_column(rows, groups, atoms, table, counts, opener, n_rows):
+    """Open a column for the arrival ``opener``, empty for the first ``n_rows`` rows."""
+    K = counts[N_TABLES]
+    open_component(table, K, counts[NEXT_ID], opener)
+    atoms.opener[K] = opener
+    atoms.births[K] = 0.0
+    atoms.frozen_births[K] = 0.0
+    for r in range(n_rows):
+        rows.births[r, K] = 0.0
+        rows.probs[r, K] = 0.0
+    for g in range(counts[N_GROUPS]):
+        groups.probs[g, K] = 0.0
+    counts[N_TABLES] += 1
+    counts[NEXT_ID] += 1
+
+
+@njit(cache=True)
+def close_last_column(counts):
+    """Undo the last `open_column`; nobody may sit there any more."""
+    counts[N_TABLES] -= 1
+    counts[NEXT_ID] -= 1
 
 
 @njit(cache=True)

@@ -5,7 +5,6 @@ import math
 import numpy as np
 from numba import njit
 
-from streamddcrp.components._kernels import open_component
 from streamddcrp.inference.seqddcrp_vb._kernels import (
     LINK_FLOOR,
     drop_groups,
@@ -13,6 +12,7 @@ from streamddcrp.inference.seqddcrp_vb._kernels import (
     forward,
     link_log_weights,
     mix_row,
+    open_column,
     record,
     refresh_sticks,
     refresh_totals,
@@ -40,6 +40,7 @@ from streamddcrp.inference.seqddcrp_vb._kernels_layout import (
     SCORE,
     SINCE_BLOCK,
 )
+from streamddcrp.inference.seqddcrp_vb._kernels_moves import look_back
 from streamddcrp.likelihoods._kernels import (
     add_stats,
     expected_log_lik,
@@ -113,23 +114,6 @@ def predict(config, rows, groups, atoms, table, counts, sums, scratch, x, t, giv
     out[P_CHANGE] = max(0.0, 1.0 - same / total) if w > 0 else np.nan
     out[LIVE_TABLES] = live
     return log_total
-
-
-@njit(cache=True)
-def _open_column(rows, groups, atoms, table, counts):
-    """Give the arrival at row N_ROWS a column of its own; its id is the next one."""
-    w, K = counts[N_ROWS], counts[N_TABLES]
-    open_component(table, K, counts[NEXT_ID], counts[N_SEEN])
-    atoms.opener[K] = counts[N_SEEN]
-    atoms.births[K] = 0.0
-    atoms.frozen_births[K] = 0.0
-    for r in range(w + 1):
-        rows.births[r, K] = 0.0
-        rows.probs[r, K] = 0.0
-    for g in range(counts[N_GROUPS]):
-        groups.probs[g, K] = 0.0
-    counts[N_TABLES] += 1
-    counts[NEXT_ID] += 1
 
 
 @njit(cache=True)
@@ -207,7 +191,7 @@ def _seat(
     for m in range(K):
         rows.births[w, m] = own[m] / total
     if opened > 0.0:
-        _open_column(rows, groups, atoms, table, counts)
+        open_column(rows, groups, atoms, table, counts, counts[N_SEEN], w + 1)
         rows.births[w, K] = opened / total
         K += 1
     mix_row(rows, groups, w, n_groups, K)
@@ -235,7 +219,7 @@ def _seat(
 
 @njit(cache=True)
 def _block(config, rows, groups, atoms, table, events, counts, sums, scratch):
-    """Evict down to the window, sweep, drop groups and retire tables out of reach."""
+    """Evict down to the window, sweep, try a birth, drop groups, retire tables out of reach."""
     now = sums[LAST_TIME]
     excess = max(0, counts[N_ROWS] - config.window)
     for r in range(excess):
@@ -247,6 +231,7 @@ def _block(config, rows, groups, atoms, table, events, counts, sums, scratch):
         sweep(config, rows, groups, atoms, table, counts, scratch)
         forward(rows, groups, counts)
         refresh_totals(config, rows, atoms, table, counts, sums)
+    look_back(config, rows, groups, atoms, table, events, counts, sums, scratch)
     if drop_groups(config, rows, groups, counts, sums, now):
         forward(rows, groups, counts)
         refresh_totals(config, rows, atoms, table, counts, sums)
@@ -265,7 +250,7 @@ def step_rows(
     int : the first row not yet learned; less than N when the capacity for tables is used up
     """
     for b in range(start, X.shape[0]):
-        if counts[N_TABLES] == table.ids.shape[0]:
+        if counts[N_TABLES] + 2 > table.ids.shape[0]:  # one on arrival, one by a move
             return b
         log_total = predict(
             config, rows, groups, atoms, table, counts, sums, scratch, X[b], t[b], given, b, out[b]

@@ -120,8 +120,11 @@ class Scratch(NamedTuple):
     own, weight : ndarray of float64, shape (K,)
     received : ndarray of float64, shape (W, K)
         G: what a customer's table would receive from it and from those that reach it.
+    stats : ndarray of float64, shape (P,)
     post, prior_post : ndarray of float64, shape (Q,)
         A posterior; the posterior of no data.
+    kept_links, kept_group_links, kept_births : ndarray of float64
+        The rows' links before a move, to be put back if it fails.
     """
 
     local: FloatArray
@@ -129,8 +132,12 @@ class Scratch(NamedTuple):
     own: FloatArray
     weight: FloatArray
     received: FloatArray
+    stats: FloatArray
     post: FloatArray
     prior_post: FloatArray
+    kept_links: FloatArray
+    kept_group_links: FloatArray
+    kept_births: FloatArray
 
 
 class EventLog(NamedTuple):
@@ -156,6 +163,7 @@ class Config(NamedTuple):
     window: int
     sweep_every: int
     n_sweeps: int
+    look_back: int  # most arrivals that a move gives to a new table
     birth_threshold: float
     max_tables: int
     tied: bool  # evicted customers join groups tied to the prior's proportions; else kept alone
@@ -173,6 +181,7 @@ def make_config(
     window: int,
     sweep_every: int,
     n_sweeps: int,
+    look_back: int,
     birth_threshold: float,
     max_tables: int,
     tied: bool,
@@ -181,7 +190,7 @@ def make_config(
     """Check the settings and put them into the kernels' order."""
     for name, count, least in (
         ("window", window, 1), ("sweep_every", sweep_every, 1), ("max_tables", max_tables, 1),
-        ("n_sweeps", n_sweeps, 0),
+        ("n_sweeps", n_sweeps, 0), ("look_back", look_back, 0),
     ):  # fmt: skip
         if count < least:
             message = f"{name} must be at least {least}, got {count!r}"
@@ -196,7 +205,7 @@ def make_config(
     recall = recall and math.isfinite(gamma)
     return Config(
         family, hyper, *decay, math.log(alpha), gamma if recall else math.inf, recall, window,
-        sweep_every, n_sweeps, birth_threshold, max_tables, tied, halo,
+        sweep_every, n_sweeps, look_back, birth_threshold, max_tables, tied, halo,
     )  # fmt: skip
 
 
@@ -263,8 +272,12 @@ def _scratch(config: Config, width: int, n_groups: int, n_tables: int, n_post: i
         own=np.zeros(n_tables),
         weight=np.zeros(n_tables),
         received=np.zeros((width, n_tables)),
+        stats=np.zeros(size),
         post=np.empty(n_post),
         prior_post=prior_post,
+        kept_links=np.zeros((width, width)),
+        kept_group_links=np.zeros((width, n_groups)),
+        kept_births=np.zeros((width, n_tables)),
     )
 
 
