@@ -150,12 +150,15 @@ class DenseAlgorithm1:
     def __init__(
         self, log_prior: FloatArray, tables: Tables, *, seed: int = 0, full_update: bool = False
     ) -> None:
-        n = len(log_prior)
         self.log_prior, self.tables, self.full_update = log_prior, tables, full_update
         self.rng = np.random.default_rng(seed)
-        self.links = np.eye(n)
-        self.R = np.eye(n)
-        tables.refit(self.Z)
+        self.start_from(np.eye(len(log_prior)))
+
+    def start_from(self, links: FloatArray) -> None:
+        """Take these q(c_i), shape (N, N) lower triangular, with R and the tables they imply."""
+        self.links = links.copy()
+        self.R = np.linalg.inv(np.eye(len(links)) - np.tril(links, -1))
+        self.tables.refit(self.Z)
 
     @property
     def Z(self) -> FloatArray:  # noqa: N802 - the papers' name

@@ -57,6 +57,9 @@ class Source(Protocol):
     def read_after(self, offset: Offset | None) -> Iterator[tuple[Any, Offset]]:
         """Yield the batches after ``offset`` (None: from the start), each with its own offset."""
 
+    def close(self) -> None:
+        """Close what is open."""
+
 
 def open_source(
     spec: str | os.PathLike[str],
@@ -96,15 +99,10 @@ def open_source(
             raise ConfigError(message)
         return TextSource(sys.stdin.buffer, columns, format=format, batch_rows=batch_rows)
     path = Path(name)
-    try:
-        with path.open("rb") as file:  # a pipe must not be read twice
-            head = file.read(16) if path.is_file() else b""
-    except OSError as error:
-        message = f"cannot read {name}: {error.strerror or error}"
-        raise ConfigError(message) from error
-    if path.is_file():
+    head = _head(path)
+    if head is not None:
         format = format or _SUFFIXES.get(path.suffix.lower()) or sniff(head, name)
-    if format in TEXT_FORMATS or not path.is_file():
+    if head is None or format in TEXT_FORMATS:
         return TextSource(
             path, columns, format=format, batch_rows=batch_rows, follow=follow, idle=idle
         )
@@ -117,6 +115,18 @@ def open_source(
     if format == "parquet":
         return ParquetSource(path, columns, batch_rows)
     return ArrowSource(path, columns, batch_rows)
+
+
+def _head(path: Path) -> bytes | None:
+    """Return the first bytes of a file; None for a pipe, which must not be opened twice."""
+    try:
+        if path.exists() and not path.is_file() and not path.is_dir():
+            return None
+        with path.open("rb") as file:
+            return file.read(16)
+    except OSError as error:
+        message = f"cannot read {path}: {error.strerror or error}"
+        raise ConfigError(message) from error
 
 
 class ParquetSource:
@@ -133,9 +143,13 @@ class ParquetSource:
             message = f"{self.name} is not a whole Parquet file: {error}"
             raise SchemaError(message) from error
         schema = self._file.schema_arrow
-        self.columns = columns.resolve(schema.names, self.name)
         self.n_rows: int | None = self._file.metadata.num_rows
-        _check_types(schema, self.columns, self.name)
+        try:
+            self.columns = columns.resolve(schema.names, self.name)
+            _check_types(schema, self.columns, self.name)
+        except BaseException:
+            self.close()
+            raise
 
     def identity(self) -> dict[str, Any]:
         """Say what a checkpoint must agree with."""
@@ -158,6 +172,10 @@ class ParquetSource:
         )
         yield from _after(batches, skip, row, self.columns, self.name)
 
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
 
 class ArrowSource:
     """Rows of an Arrow IPC file or stream, memory-mapped. The offset is ``{"row"}``."""
@@ -169,6 +187,7 @@ class ArrowSource:
         self.n_rows: int | None = None
         self._path = path
         self._batch_rows = batch_rows
+        self._mapped: Any = None
         schema = self._open()[0]
         self.columns = columns.resolve(schema.names, self.name)
         _check_types(schema, self.columns, self.name)
@@ -188,9 +207,13 @@ class ArrowSource:
         )
         yield from _after(parts, row, row, self.columns, self.name)
 
+    def close(self) -> None:
+        """Close the file."""
+        self._mapped.close()
+
     def _open(self) -> tuple[Any, Iterator[Any]]:
         try:
-            mapped = pa.memory_map(str(self._path))
+            self._mapped = mapped = pa.memory_map(str(self._path))
             if mapped.read(6) == b"ARROW1":
                 reader = pa.ipc.open_file(mapped)
                 batches = (reader.get_batch(i) for i in range(reader.num_record_batches))

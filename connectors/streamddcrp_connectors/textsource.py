@@ -71,10 +71,19 @@ class TextSource:
         self.name = str(origin) if isinstance(origin, Path) else "standard input"
         self.n_rows: int | None = None
         self._batch_rows = batch_rows
-        stream: Any = origin.open("rb", buffering=0) if isinstance(origin, Path) else origin
+        self._owned = origin.open("rb", buffering=0) if isinstance(origin, Path) else None
+        stream: Any = origin if self._owned is None else self._owned
         self._reader = LineReader(
             stream, self.name, live=not self.replayable, follow=follow, idle=idle
         )
+        try:
+            self._look(columns, format)
+        except BaseException:
+            self.close()
+            raise
+
+    def _look(self, columns: Columns, format: str | None) -> None:
+        """Read as much as tells the format and the columns."""
         self._first = self._first_line()
         self._format = format or sniff(self._first[:64], self.name)
         self._rows: RowFormat
@@ -115,6 +124,11 @@ class TextSource:
             if batch.num_rows:
                 row += batch.num_rows
                 yield batch, {"byte": byte, "row": row, "kind": kind, "head": head}
+
+    def close(self) -> None:
+        """Close the file; standard input stays open."""
+        if self._owned is not None:
+            self._owned.close()
 
     def _first_line(self) -> bytes:
         line = self._reader.line()

@@ -17,7 +17,7 @@ class ComponentTable(NamedTuple):
     ids : ndarray of int64, shape (K,)
         What users see. Given in order of birth, never reused.
     born, last_seen : ndarray of int64, shape (K,)
-        Arrival index of the customer that opened the component; of the last one most probably in it.
+        Arrival index of the customer that opened it; of the last one seen there, or -1.
     stats : ndarray of float64, shape (K, P)
         Expected sufficient statistics of all its customers.
     frozen : ndarray of float64, shape (K, P)

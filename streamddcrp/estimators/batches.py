@@ -1,4 +1,4 @@
-"""From Arrow tables, data frames and arrays to matrices of floats, without a Python step per row."""
+"""From Arrow tables, data frames and arrays to matrices of floats, with no Python per row."""
 
 from typing import Any, NamedTuple
 

@@ -32,11 +32,15 @@ def plot_tables(summary: Any, recent: int, ax: Any = None) -> Any:
     """
     plt = pyplot()
     if ax is None:
-        _, ax = plt.subplots(figsize=(6, 0.6 + 0.3 * max(summary.num_rows, 1)), layout="constrained")
+        _, ax = plt.subplots(
+            figsize=(6, 0.6 + 0.3 * max(summary.num_rows, 1)), layout="constrained"
+        )
     ids = summary["id"].to_pylist()
     sizes = np.array(summary["size"].to_pylist(), dtype=float)
     seen = [-1 if last is None else last for last in summary["last_seen"].to_pylist()]
-    colours = [f"C{i % 10}" if last >= recent else "0.75" for i, last in zip(ids, seen, strict=True)]
+    colours = [
+        f"C{i % 10}" if last >= recent else "0.75" for i, last in zip(ids, seen, strict=True)
+    ]
     ax.barh([str(i) for i in ids], sizes, color=colours)
     ax.invert_yaxis()
     ax.set_xlabel("rows (expected)")

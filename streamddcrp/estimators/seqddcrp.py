@@ -52,13 +52,14 @@ from streamddcrp.likelihoods import (
     make_likelihood,
 )
 from streamddcrp.stream import Vectorizer, as_time, as_times, check_times
-from streamddcrp.typing import FloatArray
+from streamddcrp.typing import FloatArray, IntArray
 
 __all__ = ["SeqDDCRP"]
 
 _log = logging.getLogger(__name__)
 _MODEL_ID = "SeqDDCRP"
 _VERSION = 1
+_LIVE = 0.5  # expected rows
 Features = Mapping[Any, Any]
 
 
@@ -436,8 +437,15 @@ class SeqDDCRP(base.Clusterer):
 
     @property
     def n_tables(self) -> int:
-        """Number of tables in memory."""
-        return 0 if self._stream is None else self._stream.state.n_tables
+        """Number of live tables: those with at least half an expected row."""
+        return len(self._live())
+
+    def _live(self) -> IntArray:
+        """Return the columns of live tables; the others are births that came to nothing."""
+        if self._stream is None:
+            return np.empty(0, np.int64)
+        K = self._stream.state.n_tables
+        return np.flatnonzero(self._stream.state.table.stats[:K, 0] >= _LIVE)
 
     @property
     def objective(self) -> float:
@@ -466,7 +474,7 @@ class SeqDDCRP(base.Clusterer):
         return found
 
     def summary(self) -> pa.Table:
-        """Return one row a table in memory: id, size, born, last seen, parameters.
+        """Return one row a live table: id, size, born, last seen, parameters.
 
         ``size`` is the expected number of rows; ``born`` and ``last_seen`` are arrival indices
         (``last_seen`` is null where no row was ever most probably there); the parameters are those
@@ -476,15 +484,15 @@ class SeqDDCRP(base.Clusterer):
         if self._stream is None:
             kinds = (pa.int64(), pa.float64(), pa.int64(), pa.int64())
             return pa.schema(list(zip(names, kinds, strict=True))).empty_table()
-        table, K = self._stream.state.table, self.n_tables
-        last_seen = table.last_seen[:K]
+        table, live = self._stream.state.table, self._live()
+        last_seen = table.last_seen[live]
         columns: dict[str, Any] = {
-            "id": table.ids[:K].copy(),
-            "size": table.stats[:K, 0].copy(),
-            "born": table.born[:K].copy(),
-            "last_seen": pa.array(last_seen.copy(), mask=last_seen < 0),
+            "id": table.ids[live],
+            "size": table.stats[live, 0],
+            "born": table.born[live],
+            "last_seen": pa.array(last_seen, mask=last_seen < 0),
         }
-        estimates = self._stream.likelihood.point_estimates(table.stats[:K])
+        estimates = self._stream.likelihood.point_estimates(table.stats[live])
         for name, values in estimates.items():
             for d, feature in enumerate(self._vectorizer.columns or ()):
                 columns[f"{name}_{feature}"] = np.ascontiguousarray(values[:, d])
@@ -564,7 +572,11 @@ class SeqDDCRP(base.Clusterer):
             hyper = likelihood.hyper(kept["n_features"])
             config = self._config(hyper, likelihood.family, clocked=bool(self._clocked))
             self._stream = _Stream(
-                likelihood, self._decay, kept["time_unit"], config, state_from_arrays(config, arrays)
+                likelihood,
+                self._decay,
+                kept["time_unit"],
+                config,
+                state_from_arrays(config, arrays),
             )
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -9,7 +9,7 @@ from river.checks import common
 from streamddcrp import SeqDDCRP
 
 ESTIMATORS = {
-    "auto": lambda: SeqDDCRP(),
+    "auto": SeqDDCRP,
     "plain": lambda: SeqDDCRP(recall=False, likelihood=("normal_gamma", 0.0, 0.05, 1.5, 1.0)),
     "window": lambda: SeqDDCRP(decay=("window", 10), window=20, warmup=10),
     "full covariance": lambda: SeqDDCRP(likelihood=("normal_wishart", 0.0, 0.05, 1.0, 8.0)),

@@ -1,4 +1,4 @@
-"""What every estimator promises: any cutting gives the same bits, checkpoints continue, memory is flat."""
+"""What every estimator promises: same bits for any cutting and restart, flat memory, errors."""
 
 import math
 from datetime import UTC, datetime, timedelta

@@ -11,6 +11,7 @@ import signal
 import sqlite3
 import sys
 import warnings
+from contextlib import closing
 from pathlib import Path
 
 import pyarrow as pa
@@ -34,7 +35,7 @@ def once(folder, case):
     source = open_source(
         case["source"], Columns("t", key, ("a", "b")), batch_rows=case["batch_rows"]
     )
-    with open_store(folder / "checkpoint") as store:
+    with closing(source), open_store(folder / "checkpoint") as store:
         run(
             source,
             recipe_for(Toy, {}, Toy.from_bytes),

@@ -5,6 +5,7 @@ import json
 import os
 import threading
 import tracemalloc
+from contextlib import closing, suppress
 
 import numpy as np
 import pyarrow as pa
@@ -26,8 +27,12 @@ def path(request, tmp_path):
     return WRITERS[request.param](tmp_path / f"rows.{request.param}", TABLE)
 
 
-def read(source, offset=None):
-    return list(source.read_after(offset))
+def read(source, offset=None, *, close=True):
+    try:
+        return list(source.read_after(offset))
+    finally:
+        if close:
+            source.close()
 
 
 def as_rows(batches):
@@ -37,7 +42,7 @@ def as_rows(batches):
 @pytest.mark.parametrize("batch_rows", [1, 7, 1000])
 def test_all_formats_give_the_same_rows(path, batch_rows):
     source = open_source(path, COLUMNS, batch_rows=batch_rows)
-    batches = read(source)
+    batches = read(source, close=False)
     assert as_rows(batches) == TABLE
     assert batches[-1][1]["row"] == len(TABLE)
     assert all(batch.num_rows <= batch_rows for batch, _ in batches)
@@ -64,7 +69,8 @@ def test_the_format_is_found_without_an_ending(path, tmp_path):
 
 
 def test_features_default_to_all_others(path):
-    assert open_source(path, Columns("t", "k")).columns == COLUMNS
+    with closing(open_source(path, Columns("t", "k"))) as source:
+        assert source.columns == COLUMNS
 
 
 def test_order_of_the_named_columns_is_kept(path):
@@ -112,7 +118,7 @@ def test_truncated_files_are_refused(tmp_path, kind):
         {len(data) - 1} if kind == "arrows" else set()
     ):
         path.write_bytes(data[:length])
-        with pytest.raises(SchemaError, match="whole|damaged"):
+        with pytest.raises(SchemaError, match=r"whole|damaged"):
             read(open_source(path, COLUMNS, format="parquet" if kind == "parquet" else "arrow"))
 
 
@@ -125,10 +131,8 @@ def test_damaged_files_never_crash_the_reader(tmp_path, kind):
         damaged = bytearray(data)
         damaged[place] ^= 1 << draw.integers(8)
         path.write_bytes(bytes(damaged))
-        try:
+        with suppress(SchemaError, ConfigError):
             read(open_source(path, COLUMNS, format="parquet" if kind == "parquet" else "arrow"))
-        except (SchemaError, ConfigError):
-            pass
 
 
 @pytest.mark.parametrize("name", ["rows.csv", "rows.jsonl", "rows.parquet", "rows.arrow", "rows"])
@@ -242,18 +246,11 @@ def test_a_named_pipe_is_read_like_standard_input(tmp_path):
     os.mkfifo(pipe)
     data = WRITERS["csv"](tmp_path / "rows.csv", TABLE).read_bytes()
 
-    def write():
-        for _ in range(2):  # once for the look whether it can be opened at all
-            try:
-                pipe.write_bytes(data)
-            except BrokenPipeError:
-                pass
-
-    writer = threading.Thread(target=write, daemon=True)
+    writer = threading.Thread(target=pipe.write_bytes, args=(data,), daemon=True)
     writer.start()
     source = open_source(pipe, COLUMNS)
     assert not source.replayable
-    assert as_rows(read(source))[: len(TABLE)] == TABLE
+    assert as_rows(read(source)) == TABLE
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet", "arrow"])
@@ -279,11 +276,12 @@ def test_memory_does_not_grow_with_the_file(tmp_path, kind):
         peak = 0
         tracemalloc.start()
         before = pool.bytes_allocated()
-        for _ in open_source(path, Columns(), batch_rows=500).read_after(None):
-            peak = max(peak, pool.bytes_allocated() - before)
+        with closing(open_source(path, Columns(), batch_rows=500)) as source:
+            for _ in source.read_after(None):
+                peak = max(peak, pool.bytes_allocated() - before)
         peaks.append(peak + tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
-    assert peaks[1] < 1.5 * peaks[0] + 2_000_000
+    print(peaks); assert 0
 
 
 def test_names_of_the_test_data():

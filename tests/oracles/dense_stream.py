@@ -157,4 +157,3 @@ class DenseStream:
                 + gammaln(1 + gamma) - gammaln(gamma)
             ).sum()  # fmt: skip
         return total
-

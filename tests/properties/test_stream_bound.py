@@ -23,8 +23,8 @@ def gaussian_stream(rng, n, d=1):
 
 def engine(likelihood, decay, d=1, clocked=False, **options):
     settings = {
-        "alpha": 0.2, "gamma": 3.0, "recall": True, "window": 12, "sweep_every": 4, "n_sweeps": 1, "look_back": 8,
-        "birth_threshold": 0.05, "max_tables": 64,
+        "alpha": 0.2, "gamma": 3.0, "recall": True, "window": 12, "sweep_every": 4,
+        "n_sweeps": 1, "look_back": 8, "birth_threshold": 0.05, "max_tables": 64,
     } | options  # fmt: skip
     tied, halo = halo_of(decay, settings["alpha"], settings["window"], clocked=clocked)
     config = make_config(

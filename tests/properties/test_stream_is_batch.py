@@ -26,8 +26,8 @@ def streamed(X, decay, sweep_every):
     config = make_config(
         family=LIKELIHOOD.family, hyper=LIKELIHOOD.hyper(1),
         decay=(decay.code, decay.location, decay.scale), alpha=ALPHA, gamma=np.inf, recall=False,
-        window=n, sweep_every=sweep_every, n_sweeps=1, look_back=0, birth_threshold=1e-3, max_tables=n + 1,
-        tied=tied, halo=halo,
+        window=n, sweep_every=sweep_every, n_sweeps=1, look_back=0, birth_threshold=1e-3,
+        max_tables=n + 1, tied=tied, halo=halo,
     )  # fmt: skip
     state = empty_state(config)
     t = np.arange(n, dtype=float)

@@ -1,4 +1,4 @@
-"""Batch inference against enumeration, the paper's figures and a dense recomputation of the bound."""
+"""Batch inference against enumeration, the paper's figures and a dense bound."""
 
 import numpy as np
 import pyarrow.parquet as pq

@@ -128,7 +128,7 @@ def link_log_weights(config, rows, groups, counts, sums, t, given, b, out_local,
 
 @njit(cache=True)
 def refresh_sticks(config, atoms, counts, sums):
-    """Expectations of the stick weights under q(v_m) = Beta(1 + c_m, gamma + c_{>m})."""
+    """Refresh E log beta and E beta under q(v_m) = Beta(1 + c_m, gamma + c_{>m})."""
     K = counts[N_TABLES]
     if not config.recall:
         for m in range(K):
@@ -331,7 +331,8 @@ def shift_rows(rows, counts, n):
 def sweep(config, rows, groups, atoms, table, counts, scratch):
     """Exact coordinate ascent over the window's rows, youngest first, all else fixed.
 
-    G_i = l_i + sum_{s>i} A_si G_s;  log A_ij = log p_ij + G_i.Z_j;  log A_ig = log p_ig + G_i.Zbar_g;
+    G_i = l_i + sum_{s>i} A_si G_s;
+    log A_ij = log p_ij + G_i.Z_j;  log A_ig = log p_ig + G_i.Zbar_g;
     log s_im = log alpha - log S_i + E log beta_m + G_im. O(L (L + G + K) K). The caller then runs
     `forward` and `refresh_totals`.
     """
@@ -340,9 +341,7 @@ def sweep(config, rows, groups, atoms, table, counts, scratch):
     received, local, tied = scratch.received, scratch.local, scratch.group
     for i in range(w - 1, -1, -1):
         for m in range(K):
-            received[i, m] = expected_log_lik(
-                config.family, config.hyper, table.post[m], rows.x[i]
-            )
+            received[i, m] = expected_log_lik(config.family, config.hyper, table.post[m], rows.x[i])
         for s in range(i + 1, w):
             a = rows.links[s, i]
             if a > 0.0:

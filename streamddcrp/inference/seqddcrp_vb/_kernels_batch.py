@@ -68,7 +68,7 @@ def _update_row(
     i, links, birth, log_weight, log_total, log_alpha, birth_floor, cone, natural, slot,
     active, n_active, z, offset, length, score,
 ):  # fmt: skip
-    """Exact coordinate update of q(c_i): log A_ij = log p_ij + G_i . Z_j, log s_i = log p_ii + G_ii."""
+    """Exact coordinate update: log A_ij = log p_ij + G_i . Z_j, log s_i = log p_ii + G_ii."""
     W = links.shape[1]
     P = cone.shape[1]
     start = max(0, i - W)

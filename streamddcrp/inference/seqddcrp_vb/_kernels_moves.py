@@ -37,7 +37,7 @@ TRIAL_SWEEPS = 3
 
 @njit(cache=True)
 def _gain(config, rows, table, counts, sums, scratch, start):
-    """Estimate what the bound gains if rows ``start`` onward move to a new table; -inf if barred."""
+    """Estimate the bound's gain if rows ``start`` onward move to a new table; -inf if barred."""
     w, n_groups, K = counts[N_ROWS], counts[N_GROUPS], counts[N_TABLES]
     family, hyper, stats = config.family, config.hyper, scratch.stats
     gain = rows.log_birth[start] + sums[NEW_LOG_BETA]
@@ -71,7 +71,7 @@ def _gain(config, rows, table, counts, sums, scratch, start):
 
 @njit(cache=True)
 def _move(rows, counts, start):
-    """Let rows ``start`` onward share the last column, linked among themselves as the prior would."""
+    """Let rows ``start`` onward share the last column, linked among themselves as in the prior."""
     w, n_groups, K = counts[N_ROWS], counts[N_GROUPS], counts[N_TABLES]
     for i in range(start, w):
         for g in range(n_groups):
@@ -96,7 +96,7 @@ def look_back(config, rows, groups, atoms, table, events, counts, sums, scratch)
     O(r K P) for the screen; a trial costs three sweeps.
     """
     w, n_groups, K = counts[N_ROWS], counts[N_GROUPS], counts[N_TABLES]
-    if K >= config.max_tables:
+    if config.max_tables <= K:
         return False
     best, start = 0.0, -1
     r = SHORTEST

@@ -50,6 +50,7 @@ from streamddcrp.likelihoods._kernels import (
 
 __all__ = ["predict", "step_rows"]
 
+LIVE = 0.5  # expected rows from which a table counts as live
 STALE = 1e-4  # an arrival less probable than this at a table waits for the block's refresh
 
 
@@ -103,7 +104,7 @@ def predict(config, rows, groups, atoms, table, counts, sums, scratch, x, t, giv
             best, label = weight[m], table.ids[m]
         if w > 0:
             same += weight[m] * rows.probs[w - 1, m]
-        if table.stats[m, 0] > 0.5:
+        if table.stats[m, 0] >= LIVE:
             live += 1
     for m in range(K):
         weight[m] /= total
@@ -155,7 +156,7 @@ def _seat(
         + sums[NEW_LOG_BETA]
         + log_predictive(family, hyper, scratch.prior_post, x)
     )
-    if K >= config.max_tables and top > -np.inf:
+    if config.max_tables <= K and top > -np.inf:
         counts[N_FORBIDDEN] += new > top
         new = -np.inf
     old_top = top

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from tqdm import tqdm
 
-from streamddcrp.decay import Decay, make_decay
+from streamddcrp.decay import make_decay
 from streamddcrp.errors import ConfigError
 from streamddcrp.inference.seqddcrp_vb._kernels_batch import (
     ascend,

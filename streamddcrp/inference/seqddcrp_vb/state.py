@@ -111,7 +111,7 @@ class Atoms(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Work space of the kernels; nothing in it outlives a call, but for the constant ``prior_post``.
+    """Work space of the kernels; nothing in it outlives a call but the constant ``prior_post``.
 
     Attributes
     ----------
@@ -316,9 +316,7 @@ def empty_state(config: Config, capacity: int = 8) -> State:
 def _copied(new: _Arrays, old: _Arrays) -> _Arrays:
     """Copy the overlap of every array of ``old`` into ``new``."""
     for target, source in zip(new, old, strict=True):
-        overlap = tuple(
-            slice(min(a, b)) for a, b in zip(target.shape, source.shape, strict=True)
-        )
+        overlap = tuple(slice(min(a, b)) for a, b in zip(target.shape, source.shape, strict=True))
         target[overlap] = source[overlap]
     return new
 
