@@ -224,6 +224,7 @@ def main(restarts: int, seeds: tuple[int, ...], n: int) -> None:
         "CPU s a restart", "stick-breaking from our tables (gap)",
     )  # fmt: skip
     rows = []
+    ours(five_gaussians(20, 3.0)[0])  # compiles
     with threadpool_limits(1):
         for name, X in data_sets(seeds, n):
             mine = ours(X)

@@ -75,7 +75,7 @@ def open_sink(spec: str | os.PathLike[str], stdout: BinaryIO, folder: Path | Non
         message = f"the sink {name} {what}; name a file, or - for standard output"
         raise ConfigError(message)
     if path.exists() and not path.is_file():  # a device or a named pipe
-        return StreamSink(path.open("wb", buffering=0), name)
+        return StreamSink(path.open("wb", buffering=0), name, owned=True)
     suffix = path.suffix.lower()
     if suffix in (".parquet", ".pq"):
         return TableSink(path, "parquet", folder)
@@ -168,8 +168,9 @@ class JsonLinesSink:
 class StreamSink:
     """One JSON object a line, to a pipe: each row at least once."""
 
-    def __init__(self, stream: BinaryIO, name: str) -> None:
+    def __init__(self, stream: BinaryIO, name: str, *, owned: bool = False) -> None:
         self.name = self.identity = name
+        self._owned = owned
         self._stream = stream
 
     def rewind(self, position: Any) -> None:
@@ -184,7 +185,9 @@ class StreamSink:
         """Do nothing: a pipe has no position."""
 
     def finish(self) -> None:
-        """Leave the stream open for its owner."""
+        """Close the stream if it is ours."""
+        if self._owned:
+            self._stream.close()
 
     abandon = finish
 

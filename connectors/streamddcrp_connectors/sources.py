@@ -138,7 +138,7 @@ class ParquetSource:
         self.name = str(path)
         self._batch_rows = batch_rows
         try:
-            self._file = pq.ParquetFile(path, pre_buffer=False, buffer_size=1 << 20)
+            self._file = pq.ParquetFile(path, pre_buffer=False, buffer_size=1 << 17)
         except (pa.ArrowException, OSError) as error:
             message = f"{self.name} is not a whole Parquet file: {error}"
             raise SchemaError(message) from error

@@ -12,28 +12,27 @@ import pyarrow as pa
 from river import base
 
 from streamddcrp.checkpoint.codec import decode_state, encode_state, read_blob, write_atomic
-from streamddcrp.decay import Decay, decay_from_config, make_decay
+from streamddcrp.decay import Decay, make_decay
 from streamddcrp.errors import CheckpointError, ConfigError, SchemaError, StreamDDCRPError
 from streamddcrp.estimators.batches import batch_times, read_batch
-from streamddcrp.estimators.events import KINDS, Event
+from streamddcrp.estimators.events import Event
+from streamddcrp.estimators.options import from_json, to_json
+from streamddcrp.estimators.views import events_since, live_columns, live_tables, no_tables
 from streamddcrp.inference.seqddcrp_vb._kernels_layout import (
     LABEL,
     LABEL_PROB,
     LIVE_TABLES,
-    N_EVENTS,
     N_OUTPUTS,
     N_SEEN,
     P_CHANGE,
     P_NEW,
     SCORE,
 )
+from streamddcrp.inference.seqddcrp_vb.config import Config, make_config
 from streamddcrp.inference.seqddcrp_vb.state import (
-    EVENT_CAPACITY,
-    Config,
     State,
     arrays_of,
     empty_state,
-    make_config,
     state_from_arrays,
     widened,
 )
@@ -52,14 +51,13 @@ from streamddcrp.likelihoods import (
     make_likelihood,
 )
 from streamddcrp.stream import Vectorizer, as_time, as_times, check_times
-from streamddcrp.typing import FloatArray, IntArray
+from streamddcrp.typing import FloatArray
 
 __all__ = ["SeqDDCRP"]
 
 _log = logging.getLogger(__name__)
 _MODEL_ID = "SeqDDCRP"
 _VERSION = 1
-_LIVE = 0.5  # expected rows
 Features = Mapping[Any, Any]
 
 
@@ -438,14 +436,7 @@ class SeqDDCRP(base.Clusterer):
     @property
     def n_tables(self) -> int:
         """Number of live tables: those with at least half an expected row."""
-        return len(self._live())
-
-    def _live(self) -> IntArray:
-        """Return the columns of live tables; the others are births that came to nothing."""
-        if self._stream is None:
-            return np.empty(0, np.int64)
-        K = self._stream.state.n_tables
-        return np.flatnonzero(self._stream.state.table.stats[:K, 0] >= _LIVE)
+        return 0 if self._stream is None else len(live_columns(self._stream.state))
 
     @property
     def objective(self) -> float:
@@ -458,19 +449,10 @@ class SeqDDCRP(base.Clusterer):
         """Return births, returns and deaths since the last call (the last 1,024 of them)."""
         if self._stream is None:
             return []
-        log = self._stream.state.events
-        made = int(self._stream.state.counts[N_EVENTS])
-        lost = made - self._events_read - EVENT_CAPACITY
-        if lost > 0:
-            _log.warning("%d events were overwritten; call events() more often", lost)
-        found = []
-        for number in range(max(self._events_read, made - EVENT_CAPACITY), made):
-            i = number % EVENT_CAPACITY
-            t = float(log.t[i])
-            if self._clocked:
-                t = self._first_time + t * self._stream.time_unit
-            found.append(Event(KINDS[log.kind[i]], int(log.label[i]), int(log.arrival[i]), t))
-        self._events_read = made
+        unit = self._stream.time_unit if self._clocked else 1.0
+        found, self._events_read = events_since(
+            self._stream.state, self._events_read, self._first_time, unit
+        )
         return found
 
     def summary(self) -> pa.Table:
@@ -480,23 +462,10 @@ class SeqDDCRP(base.Clusterer):
         (``last_seen`` is null where no row was ever most probably there); the parameters are those
         of the likelihood's `point_estimates`, one column a feature.
         """
-        names = ("id", "size", "born", "last_seen")
         if self._stream is None:
-            kinds = (pa.int64(), pa.float64(), pa.int64(), pa.int64())
-            return pa.schema(list(zip(names, kinds, strict=True))).empty_table()
-        table, live = self._stream.state.table, self._live()
-        last_seen = table.last_seen[live]
-        columns: dict[str, Any] = {
-            "id": table.ids[live],
-            "size": table.stats[live, 0],
-            "born": table.born[live],
-            "last_seen": pa.array(last_seen, mask=last_seen < 0),
-        }
-        estimates = self._stream.likelihood.point_estimates(table.stats[live])
-        for name, values in estimates.items():
-            for d, feature in enumerate(self._vectorizer.columns or ()):
-                columns[f"{name}_{feature}"] = np.ascontiguousarray(values[:, d])
-        return pa.table(columns)
+            return no_tables()
+        names = [str(name) for name in self._vectorizer.columns or ()]
+        return live_tables(self._stream.state, self._stream.likelihood, names)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the tables in memory by size, the ones at hand in colour; return the axes.
@@ -523,7 +492,7 @@ class SeqDDCRP(base.Clusterer):
         for number, (X, t) in enumerate(self._early):
             arrays[f"early.{number}.x"], arrays[f"early.{number}.t"] = X, t
         meta: dict[str, Any] = {
-            "options": {name: _to_json(value) for name, value in self._get_params().items()},
+            "options": {name: to_json(value) for name, value in self._get_params().items()},
             "vectorizer": self._vectorizer.to_config(),
             "integral": self._integral,
             "clocked": self._clocked,
@@ -553,7 +522,7 @@ class SeqDDCRP(base.Clusterer):
         """
         arrays, meta = decode_state(blob, _MODEL_ID)
         try:
-            model = cls(**{name: _from_json(value) for name, value in meta["options"].items()})
+            model = cls(**{name: from_json(value) for name, value in meta["options"].items()})
             model._restore(arrays, meta)
         except (LookupError, TypeError, ValueError) as error:
             message = f"the state does not fit this release: {error}"
@@ -595,28 +564,3 @@ def _is_auto(likelihood: object) -> bool:
 
 def _integral(x: Features) -> bool:
     return all(value is None or isinstance(value, int | np.integer) for value in x.values())
-
-
-def _to_json(value: Any) -> Any:
-    """Describe an option: objects by their configuration, tuples by lists."""
-    if isinstance(value, Decay):
-        return {"decay": value.to_config()}
-    if hasattr(value, "to_config"):
-        return {"likelihood": value.to_config()}
-    if callable(value):
-        return {"decay": make_decay(value).to_config()}
-    if isinstance(value, list | tuple):
-        return [_to_json(item) for item in value]
-    if isinstance(value, np.ndarray | np.generic):
-        return value.tolist()
-    return value
-
-
-def _from_json(value: Any) -> Any:
-    if isinstance(value, dict) and set(value) == {"decay"}:
-        return decay_from_config(value["decay"])
-    if isinstance(value, dict) and set(value) == {"likelihood"}:
-        return likelihood_from_config(value["likelihood"])
-    if isinstance(value, list):
-        return tuple(_from_json(item) for item in value)
-    return value

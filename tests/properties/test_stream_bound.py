@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from streamddcrp.decay import Exponential, LinearWindow, Logistic, NoDecay, UserDecay, Window
 from streamddcrp.inference.seqddcrp_vb._kernels import forward, refresh_totals, sweep
 from streamddcrp.inference.seqddcrp_vb._kernels_layout import N_ROWS, N_TABLES
-from streamddcrp.inference.seqddcrp_vb.state import empty_state, make_config
+from streamddcrp.inference.seqddcrp_vb.config import make_config
+from streamddcrp.inference.seqddcrp_vb.state import empty_state
 from streamddcrp.inference.seqddcrp_vb.step import bound, given_weights, halo_of
 from streamddcrp.likelihoods import NormalGamma, NormalWishart
 from tests.oracles.dense_stream import DenseStream

@@ -11,8 +11,9 @@ from streamddcrp.decay import Exponential, NoDecay, Window
 from streamddcrp.inference.seqddcrp_vb._kernels import forward, refresh_totals, sweep
 from streamddcrp.inference.seqddcrp_vb._kernels_layout import N_ROWS, N_TABLES
 from streamddcrp.inference.seqddcrp_vb.batch import _Batch
+from streamddcrp.inference.seqddcrp_vb.config import make_config
 from streamddcrp.inference.seqddcrp_vb.link_prior import link_prior
-from streamddcrp.inference.seqddcrp_vb.state import empty_state, make_config
+from streamddcrp.inference.seqddcrp_vb.state import empty_state
 from streamddcrp.inference.seqddcrp_vb.step import bound, given_weights, halo_of, step
 from streamddcrp.likelihoods import NormalGamma
 

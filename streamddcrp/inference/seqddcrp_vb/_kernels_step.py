@@ -7,8 +7,6 @@ from numba import njit
 
 from streamddcrp.inference.seqddcrp_vb._kernels import (
     LINK_FLOOR,
-    drop_groups,
-    evict,
     forward,
     link_log_weights,
     mix_row,
@@ -16,8 +14,6 @@ from streamddcrp.inference.seqddcrp_vb._kernels import (
     record,
     refresh_sticks,
     refresh_totals,
-    retire,
-    shift_rows,
     sweep,
 )
 from streamddcrp.inference.seqddcrp_vb._kernels_layout import (
@@ -41,6 +37,12 @@ from streamddcrp.inference.seqddcrp_vb._kernels_layout import (
     SINCE_BLOCK,
 )
 from streamddcrp.inference.seqddcrp_vb._kernels_moves import look_back
+from streamddcrp.inference.seqddcrp_vb._kernels_window import (
+    drop_groups,
+    evict,
+    retire,
+    shift_rows,
+)
 from streamddcrp.likelihoods._kernels import (
     add_stats,
     expected_log_lik,

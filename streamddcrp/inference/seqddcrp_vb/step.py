@@ -16,7 +16,8 @@ from streamddcrp.inference.seqddcrp_vb._kernels_layout import (
     N_TABLES,
 )
 from streamddcrp.inference.seqddcrp_vb._kernels_step import predict, step_rows
-from streamddcrp.inference.seqddcrp_vb.state import Config, State, grown
+from streamddcrp.inference.seqddcrp_vb.config import Config
+from streamddcrp.inference.seqddcrp_vb.state import State, grown
 from streamddcrp.typing import FloatArray
 
 __all__ = ["bound", "given_weights", "halo_of", "predict_row", "step"]

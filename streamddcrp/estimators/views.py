@@ -1,0 +1,62 @@
+"""What users see of a streaming state: live tables and events."""
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from streamddcrp.estimators.events import KINDS, Event
+from streamddcrp.inference.seqddcrp_vb._kernels_layout import N_EVENTS
+from streamddcrp.inference.seqddcrp_vb.state import EVENT_CAPACITY, State
+from streamddcrp.likelihoods import Likelihood
+from streamddcrp.typing import IntArray
+
+__all__ = ["events_since", "live_columns", "live_tables", "no_tables"]
+
+_log = logging.getLogger(__name__)
+_LIVE = 0.5  # expected rows; below, a birth has come to nothing
+
+
+def live_columns(state: State) -> IntArray:
+    """Return the columns of live tables."""
+    return np.flatnonzero(state.table.stats[: state.n_tables, 0] >= _LIVE)
+
+
+def no_tables() -> pa.Table:
+    """Return the summary of a model that has not learned anything."""
+    kinds = {"id": pa.int64(), "size": pa.float64(), "born": pa.int64(), "last_seen": pa.int64()}
+    return pa.schema(list(kinds.items())).empty_table()
+
+
+def live_tables(state: State, likelihood: Likelihood, features: Sequence[str]) -> pa.Table:
+    """Return one row a live table."""
+    table, live = state.table, live_columns(state)
+    last_seen = table.last_seen[live]
+    columns: dict[str, Any] = {
+        "id": table.ids[live],
+        "size": table.stats[live, 0],
+        "born": table.born[live],
+        "last_seen": pa.array(last_seen, mask=last_seen < 0),
+    }
+    for name, values in likelihood.point_estimates(table.stats[live]).items():
+        for d, feature in enumerate(features):
+            columns[f"{name}_{feature}"] = np.ascontiguousarray(values[:, d])
+    return pa.table(columns)
+
+
+def events_since(
+    state: State, read: int, first_time: float, time_unit: float
+) -> tuple[list[Event], int]:
+    """Return the events after the first ``read``, and how many there are by now."""
+    log, made = state.events, int(state.counts[N_EVENTS])
+    lost = made - read - EVENT_CAPACITY
+    if lost > 0:
+        _log.warning("%d events were overwritten; call events() more often", lost)
+    found = []
+    for number in range(max(read, made - EVENT_CAPACITY), made):
+        i = number % EVENT_CAPACITY
+        t = first_time + float(log.t[i]) * time_unit
+        found.append(Event(KINDS[log.kind[i]], int(log.label[i]), int(log.arrival[i]), t))
+    return found, made

@@ -1,0 +1,233 @@
+"""Compiled upkeep of the window: eviction into groups, groups dropped, tables retired.
+
+The order in `evict` matters: a row is mixed again before it is frozen, because evictions before it
+may have moved the group means it links to.
+"""
+
+import math
+
+import numpy as np
+from numba import njit
+
+from streamddcrp._numerics import log_add_exp, log_decay
+from streamddcrp.components._kernels import close_component, close_gap
+from streamddcrp.inference.seqddcrp_vb._kernels import (
+    mix_row,
+    record,
+    refresh_sticks,
+    row_term,
+    stick_term,
+)
+from streamddcrp.inference.seqddcrp_vb._kernels_layout import (
+    DEAD_BIRTHS,
+    DEAD_LOG_MASS,
+    DEAD_TIME,
+    DEATH,
+    FROZEN_BOUND,
+    N_GROUPS,
+    N_ROWS,
+    N_SEEN,
+    N_TABLES,
+)
+from streamddcrp.likelihoods._kernels import add_stats
+
+__all__ = ["drop_groups", "evict", "retire", "shift_rows"]
+
+UNREACHABLE = 1e-12  # a table nobody in memory sits at with more probability can be retired
+NEGLIGIBLE_MASS = 1e-7  # a tied group with less decay weight is dropped once nobody links to it
+IDLE_LINK = 1e-9  # a link weaker than this does not keep a group
+
+
+@njit(cache=True)
+def _join_group(config, rows, groups, counts, r):
+    """Return the group that evicted row ``r`` joins: that of its most probable atom, or its own."""
+    n_groups, K = counts[N_GROUPS], counts[N_TABLES]
+    best = -1
+    if config.tied:
+        best = 0
+        for m in range(1, K):
+            if rows.probs[r, m] > rows.probs[r, best]:
+                best = m
+        for g in range(n_groups):
+            if groups.atom[g] == best:
+                lasting = groups.log_mass[g] + log_decay(
+                    config.decay_code, config.decay_location, config.decay_scale,
+                    rows.t[r] - groups.t[g],
+                )  # fmt: skip
+                mass = log_add_exp(lasting, 0.0)
+                old, new = math.exp(lasting - mass), math.exp(-mass)
+                for m in range(K):
+                    groups.probs[g, m] = old * groups.probs[g, m] + new * rows.probs[r, m]
+                groups.log_mass[g] = mass
+                return g
+    groups.atom[n_groups] = best
+    groups.log_mass[n_groups] = 0.0
+    for m in range(K):
+        groups.probs[n_groups, m] = rows.probs[r, m]
+    for i in range(counts[N_ROWS]):
+        rows.group_links[i, n_groups] = 0.0
+        rows.group_log_weight[i, n_groups] = -np.inf
+    counts[N_GROUPS] += 1
+    return n_groups
+
+
+@njit(cache=True)
+def evict(config, rows, groups, atoms, table, counts, sums, r):
+    """Freeze row ``r``, whose links reach groups only, and turn links to it into group links."""
+    w, K = counts[N_ROWS], counts[N_TABLES]
+    mix_row(rows, groups, r, counts[N_GROUPS], K)  # group means may have moved since
+    sums[FROZEN_BOUND] += row_term(rows, r, counts[N_GROUPS], K)
+    for m in range(K):
+        if rows.probs[r, m] > 0.0:
+            add_stats(config.family, config.hyper, rows.x[r], rows.probs[r, m], table.frozen[m])
+        atoms.frozen_births[m] += rows.births[r, m]
+    g = _join_group(config, rows, groups, counts, r)
+    groups.t[g] = rows.t[r]
+    groups.arrival[g] = counts[N_SEEN] - w + r
+    for i in range(r + 1, w):
+        rows.group_links[i, g] += rows.links[i, r]
+        rows.group_log_weight[i, g] = log_add_exp(
+            rows.group_log_weight[i, g], rows.log_weight[i, r]
+        )
+        rows.links[i, r] = 0.0
+        rows.log_weight[i, r] = -np.inf
+
+
+@njit(cache=True)
+def shift_rows(rows, counts, n):
+    """Forget the ``n`` oldest rows."""
+    w, n_groups, K = counts[N_ROWS] - n, counts[N_GROUPS], counts[N_TABLES]
+    for i in range(w):
+        rows.x[i] = rows.x[i + n]
+        rows.t[i] = rows.t[i + n]
+        rows.log_birth[i] = rows.log_birth[i + n]
+        for j in range(i):
+            rows.links[i, j] = rows.links[i + n, j + n]
+            rows.log_weight[i, j] = rows.log_weight[i + n, j + n]
+        for g in range(n_groups):
+            rows.group_links[i, g] = rows.group_links[i + n, g]
+            rows.group_log_weight[i, g] = rows.group_log_weight[i + n, g]
+        for m in range(K):
+            rows.births[i, m] = rows.births[i + n, m]
+            rows.probs[i, m] = rows.probs[i + n, m]
+    counts[N_ROWS] = w
+
+
+@njit(cache=True)
+def _remove_group(rows, groups, counts, g):
+    """Drop group ``g``, keeping the order of the others; rows that linked to it renormalise."""
+    n_groups, K = counts[N_GROUPS], counts[N_TABLES]
+    for i in range(counts[N_ROWS]):
+        lost = rows.group_links[i, g]
+        close_gap(rows.group_links[i], g, n_groups)
+        close_gap(rows.group_log_weight[i], g, n_groups)
+        rows.group_links[i, n_groups - 1] = 0.0
+        rows.group_log_weight[i, n_groups - 1] = -np.inf
+        if lost > 0.0:
+            for j in range(i):
+                rows.links[i, j] /= 1.0 - lost
+            for h in range(n_groups - 1):
+                rows.group_links[i, h] /= 1.0 - lost
+            for m in range(K):
+                rows.births[i, m] /= 1.0 - lost
+    close_gap(groups.log_mass, g, n_groups)
+    close_gap(groups.t, g, n_groups)
+    close_gap(groups.arrival, g, n_groups)
+    close_gap(groups.atom, g, n_groups)
+    for h in range(g, n_groups - 1):
+        for m in range(K):
+            groups.probs[h, m] = groups.probs[h + 1, m]
+    counts[N_GROUPS] -= 1
+
+
+@njit(cache=True)
+def drop_groups(config, rows, groups, counts, sums, now):
+    """Drop groups nobody can link to any more; return whether any link was cut.
+
+    A tied group goes when its decay mass is negligible and nobody in the window links to it; its
+    mass stays in S. A customer kept alone goes when it is out of every row's reach.
+    """
+    cut = False
+    code, location, scale = config.decay_code, config.decay_location, config.decay_scale
+    oldest = counts[N_SEEN] - counts[N_ROWS]
+    for g in range(counts[N_GROUPS] - 1, -1, -1):
+        if not config.tied:
+            if oldest - groups.arrival[g] > config.halo:
+                for i in range(counts[N_ROWS]):
+                    cut = cut or rows.group_links[i, g] > 0.0
+                _remove_group(rows, groups, counts, g)
+            continue
+        mass = groups.log_mass[g] + log_decay(code, location, scale, now - groups.t[g])
+        if mass > math.log(NEGLIGIBLE_MASS):
+            continue
+        strongest = 0.0
+        for i in range(counts[N_ROWS]):
+            strongest = max(strongest, rows.group_links[i, g])
+        if strongest < IDLE_LINK:
+            cut = cut or strongest > 0.0
+            dead = sums[DEAD_LOG_MASS]
+            if dead > -np.inf:
+                dead += log_decay(code, location, scale, now - sums[DEAD_TIME])
+            sums[DEAD_LOG_MASS] = log_add_exp(dead, mass)
+            sums[DEAD_TIME] = now
+            _remove_group(rows, groups, counts, g)
+    return cut
+
+
+@njit(cache=True)
+def _reachable(rows, groups, counts, m):
+    """Whether anybody in memory may sit at column ``m``."""
+    for r in range(counts[N_ROWS]):
+        if rows.probs[r, m] > UNREACHABLE or rows.births[r, m] > UNREACHABLE:
+            return True
+    for g in range(counts[N_GROUPS]):
+        if groups.atom[g] == m or groups.probs[g, m] > UNREACHABLE:
+            return True
+    return False
+
+
+@njit(cache=True)
+def _remove_column(config, rows, groups, atoms, table, counts, sums, m):
+    """Retire column ``m`` exactly: its terms go to the frozen bound, its openings to the dead."""
+    K = counts[N_TABLES]
+    sums[FROZEN_BOUND] += table.post[m, 0]
+    if config.recall:
+        sums[FROZEN_BOUND] += stick_term(config.gamma, atoms.births[m], sums[DEAD_BIRTHS])
+        sums[DEAD_BIRTHS] += atoms.births[m]
+    for r in range(counts[N_ROWS]):
+        close_gap(rows.births[r], m, K)
+        close_gap(rows.probs[r], m, K)
+    for g in range(counts[N_GROUPS]):
+        close_gap(groups.probs[g], m, K)
+        if groups.atom[g] > m:
+            groups.atom[g] -= 1
+    close_gap(atoms.opener, m, K)
+    close_gap(atoms.births, m, K)
+    close_gap(atoms.frozen_births, m, K)
+    close_component(table, m, K)
+    counts[N_TABLES] -= 1
+
+
+@njit(cache=True)
+def retire(config, rows, groups, atoms, table, events, counts, sums, now):
+    """Retire tables that nobody in memory can reach.
+
+    Without recall, all of them. With recall an absent atom may come back, so only as many as make
+    room for a block of births, those with the fewest customers for the time they have been away.
+    """
+    room = config.max_tables - config.sweep_every if config.recall else 0
+    while counts[N_TABLES] > max(room, 0):
+        chosen, least = -1, np.inf
+        for m in range(counts[N_TABLES]):
+            if _reachable(rows, groups, counts, m):
+                continue
+            away = counts[N_SEEN] - max(table.last_seen[m], table.born[m])
+            value = table.stats[m, 0] / away
+            if value < least:
+                chosen, least = m, value
+        if chosen < 0:
+            break
+        if table.last_seen[chosen] >= 0:
+            record(events, counts, DEATH, table.ids[chosen], counts[N_SEEN] - 1, now)
+        _remove_column(config, rows, groups, atoms, table, counts, sums, chosen)
+    refresh_sticks(config, atoms, counts, sums)

@@ -1,0 +1,169 @@
+"""Rows to models: judged one after the other, whatever the batch; one model a key."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamddcrp.errors import ConfigError, NumericalError, OrderError, SchemaError
+from streamddcrp_connectors import models as models_module
+from streamddcrp_connectors.columns import Columns
+from streamddcrp_connectors.config import read_options, recipe_for
+from streamddcrp_connectors.models import Models, Recipe, Rows, screen
+
+from .toy import Toy
+
+RECIPE = Recipe(Toy, Toy.from_bytes)
+
+
+def rows(times, values, keys=None, first=0):
+    columns = Columns("t", None if keys is None else "k", ("a",))
+    arrays = [pa.array(times, pa.float64())]
+    arrays += [] if keys is None else [pa.array(keys, pa.string())]
+    arrays.append(pa.array(values, pa.float64()))
+    batch = pa.record_batch(arrays, names=list(columns.names))
+    return Rows(np.arange(first, first + len(times)), batch, columns)
+
+
+def one_at_a_time(given_rows, models):
+    refused, results = {}, []
+    for i in range(len(given_rows)):
+        result = models.step(given_rows.slice(i, i + 1), refused)
+        results += [] if result is None else result.to_pylist()
+    return results, refused
+
+
+some_rows = st.lists(
+    st.tuples(st.integers(0, 6), st.sampled_from([1.0, 2.0, -1.0]), st.sampled_from("xy")),
+    min_size=1,
+    max_size=25,
+)
+
+
+@given(some_rows, st.booleans(), st.integers(1, 6), st.data())
+def test_batches_are_judged_like_single_rows(drawn, keyed, piece, data):
+    times, values, keys = zip(*drawn, strict=True)
+    everything = rows(times, values, keys if keyed else None, first=100)
+    single = Models(RECIPE)
+    expected, expected_refused = one_at_a_time(everything, single)
+    cut = data.draw(st.integers(0, len(drawn)))
+    models, refused, found = Models(RECIPE), {}, []
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(models_module, "_PIECE", piece)
+        for start, stop in ((0, cut), (cut, len(drawn))):
+            if stop > start:
+                result = models.step(everything.slice(start, stop), refused)
+                found += [] if result is None else result.to_pylist()
+    assert found == expected
+    assert refused == expected_refused
+    assert models.changed() == single.changed()
+
+
+def test_refused_rows_cost_a_linear_number_of_rows(monkeypatch):
+    handed = 0
+    step = Toy.step_many
+
+    def counted(self, batch, t=None):
+        nonlocal handed
+        handed += batch.num_rows
+        return step(self, batch, t)
+
+    monkeypatch.setattr(Toy, "step_many", counted)
+    n = 3000
+    values = [-1.0 if i % 2 else 1.0 for i in range(n)]
+    refused = {}
+    Models(RECIPE).step(rows(range(n), values), refused)
+    assert len(refused) == n // 2
+    assert handed < n * models_module._PIECE * 1.1
+
+
+def test_results_carry_number_time_and_key():
+    result = Models(RECIPE).step(rows([1, 2, 2], [1, 1, 1], ["x", "y", "x"], first=7), None)
+    assert result.schema.names[:4] == ["row", "time", "key", "label"]
+    assert result.column("row").to_pylist() == [7, 8, 9]
+    assert result.column("key").to_pylist() == ["x", "y", "x"]
+    assert result.column("time").to_pylist() == [1.0, 2.0, 2.0]
+
+
+def test_keys_do_not_see_each_other():
+    together, apart = Models(RECIPE), Models(RECIPE)
+    together.step(rows([1, 2, 3, 4], [1, 2, 3, 4], ["x", "y", "x", "y"]), None)
+    apart.step(rows([2, 4], [2, 4], ["y", "y"]), None)
+    apart.step(rows([1, 3], [1, 3], ["x", "x"]), None)
+    assert together.changed() == apart.changed()
+    assert sorted(together.changed()) == ["x", "y"]
+    assert together.n_tables == 4
+
+
+def test_only_changed_models_are_stored_and_old_ones_come_back():
+    store = {}
+    models = Models(RECIPE, store.get)
+    models.step(rows([1, 1], [1, 2], ["x", "y"]), None)
+    store.update(models.changed())
+    models.settle()
+    assert models.changed() == {}
+    models.step(rows([2], [3], ["x"]), None)
+    assert list(models.changed()) == ["x"]
+    restored = Models(RECIPE, store.get)
+    restored.step(rows([2], [3], ["x"]), None)
+    assert restored.changed() == models.changed()
+
+
+def test_the_first_refused_row_stops_with_its_number():
+    with pytest.raises(SchemaError, match=r"^a value is negative$") as caught:
+        Models(RECIPE).step(rows([1, 2, 3], [1, 1, -1], first=50), None)
+    assert caught.value.row == 52
+    with pytest.raises(OrderError) as caught:
+        Models(RECIPE).step(rows([5, 5, 4], [1, 1, 1], ["x", "y", "y"], first=50), None)
+    assert caught.value.row == 52
+
+
+def test_errors_that_are_not_about_a_row_end_the_run():
+    class Broken(Toy):
+        def step_many(self, batch, t=None):
+            message = "broken"
+            raise (NumericalError if self.warmup else SchemaError)(message)
+
+    for warmup, error in ((1, NumericalError), (0, SchemaError)):
+        models = Models(Recipe(lambda warmup=warmup: Broken(warmup=warmup), Toy.from_bytes))
+        with pytest.raises(error, match="broken"):
+            models.step(rows([1], [1]), {})
+
+
+def test_screen_finds_what_is_not_finite():
+    found = screen(rows([1, np.inf, 3, 4], [np.nan, 1, None, -np.inf]))
+    assert sorted(found) == [0, 1, 3]
+    assert found[0].reason == "column 'a' is NaN; leave the cell empty (null) if it is missing"
+    assert found[1].reason == "column 't' is infinite"
+    assert found[3].values == {"t": 4.0, "a": "-inf"}
+
+
+def test_options_from_toml(tmp_path):
+    path = tmp_path / "model.toml"
+    path.write_text('alpha = 0.5\ndecay = ["exponential", 3]\nwarmup = 2\n')
+    options = read_options(path)
+    assert options == {"alpha": 0.5, "decay": ("exponential", 3), "warmup": 2}
+    recipe = recipe_for(Toy, options, Toy.from_bytes)
+    assert recipe.make().decay == ("exponential", 3)
+    assert recipe.description == {
+        "class": "Toy",
+        "options": {"alpha": 0.5, "decay": ["exponential", 3], "warmup": 2},
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "match"),
+    [
+        ("alhpa = 0.5", "unknown option 'alhpa'; valid are alpha, decay, warmup"),
+        ("alpha = ", "is not valid TOML"),
+        ("decay = 2024-01-01", "options must be numbers, text"),
+        (None, "cannot read the model file"),
+    ],
+)
+def test_bad_toml(tmp_path, text, match):
+    path = tmp_path / "model.toml"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(ConfigError, match=match):
+        recipe_for(Toy, read_options(path), Toy.from_bytes)

@@ -1,0 +1,67 @@
+"""The public names exist, are documented, and nothing else is promised."""
+
+import importlib
+import subprocess
+import sys
+
+import pytest
+
+import streamddcrp
+
+PACKAGES = [
+    "streamddcrp",
+    "streamddcrp.checkpoint",
+    "streamddcrp.components",
+    "streamddcrp.decay",
+    "streamddcrp.errors",
+    "streamddcrp.estimators",
+    "streamddcrp.likelihoods",
+    "streamddcrp.reachability",
+    "streamddcrp.stream",
+]
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_exported_names(name):
+    module = importlib.import_module(name)
+    assert module.__doc__
+    assert list(module.__all__) == sorted(module.__all__, key=lambda n: (n != n.lower(), n)) or (
+        sorted(module.__all__) == sorted(set(module.__all__))
+    )
+    for exported in module.__all__:
+        value = getattr(module, exported)
+        if callable(value) and getattr(value, "__module__", "").startswith("streamddcrp"):
+            assert value.__doc__, exported
+
+
+def test_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="nonsense"):
+        _ = streamddcrp.nonsense
+    assert set(dir(streamddcrp)) >= {"SeqDDCRP", "fit_seqddcrp"}
+
+
+def seconds(code):
+    """Best of three fresh processes: other work on the machine only ever slows one down."""
+    program = f"import time; t = time.perf_counter(); {code}; print(time.perf_counter() - t)"
+    runs = [
+        subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, check=True
+        ).stdout
+        for _ in range(3)
+    ]
+    return min(float(out) for out in runs)
+
+
+def test_import_is_quick():
+    assert seconds("import streamddcrp") < 0.5
+    assert seconds("from streamddcrp import SeqDDCRP") < 1.0
+
+
+def test_first_row_is_learned_quickly_with_a_warm_cache():
+    assert (
+        seconds(
+            "from streamddcrp import SeqDDCRP; "
+            "SeqDDCRP(likelihood=('normal_gamma', 0.0, 0.1, 1.5, 1.0)).learn_one({'y': 1.0})"
+        )
+        < 2.0
+    )
