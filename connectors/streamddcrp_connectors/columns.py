@@ -1,9 +1,13 @@
 """Which columns of a source are used, and their conversion to what a model takes.
 
 A *canonical* batch has, in this order, the time (float64 or timestamp[ns]), the key (string), the
-features (float64; null is missing), each column only if it was asked for. A row that cannot be
-converted stays in its place, and a last column `REFUSED` then says why: errors travel as data, in
-order, and whoever drives the source decides whether to stop or to set the row aside.
+features (numbers; null is missing), each column only if it was asked for. Whole numbers stay whole
+numbers where a column is typed so (Parquet, Arrow): a model that chooses its own likelihood takes
+them for counts. Text has no types, and a choice by what the first batch happens to hold would
+depend on its length: the numbers of CSV and JSON lines are floats, that is, measurements.
+
+A row that cannot be converted stays in its place, and a last column `REFUSED` then says why: errors
+travel as data, in order, and whoever drives the source decides to stop or to set the row aside.
 """
 
 import json
@@ -260,7 +264,7 @@ def _kind_of(cell: Any) -> TimeKind | None:
 
 def _typed_times(cells: Any, name: str) -> tuple[Any, TimeKind]:
     if not pa.types.is_temporal(cells.type):
-        return _typed_numbers(cells, name), "number"
+        return _typed_numbers(cells, name).cast(pa.float64(), safe=False), "number"
     if pa.types.is_timestamp(cells.type) or pa.types.is_date(cells.type):
         kind = "instant" if getattr(cells.type, "tz", None) else "timestamp"
         try:
@@ -275,8 +279,10 @@ def _typed_times(cells: Any, name: str) -> tuple[Any, TimeKind]:
 def _typed_numbers(cells: Any, name: str) -> Any:
     kind = cells.type
     if pa.types.is_boolean(kind):
-        return pc.cast(cells, pa.int8()).cast(pa.float64())
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return pc.cast(cells, pa.int8())
+    if pa.types.is_integer(kind):
+        return cells
+    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         return pc.cast(cells, pa.float64(), safe=False)
     if pa.types.is_null(kind):
         return pa.nulls(len(cells), pa.float64())

@@ -1,8 +1,10 @@
 """What ``streamddcrp run`` does: put the parts together, and report what went wrong."""
 
+import logging
 import os
 import sys
-from contextlib import ExitStack, closing
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ from typing import Any
 import click
 from tqdm import tqdm
 
+from streamddcrp import SeqDDCRP
 from streamddcrp.errors import ConfigError, StreamDDCRPError
 
 from .columns import Columns
@@ -59,11 +62,9 @@ def execute(request: Request) -> int:
 
 
 def _run(request: Request) -> Summary:
-    model_class = _model_class()
     options = read_options(request.model) if request.model else {}
-    recipe = recipe_for(
-        model_class, options, model_class.from_bytes, request.model or "the model's options"
-    )
+    where = request.model or "the model's options"
+    recipe = recipe_for(SeqDDCRP, options, SeqDDCRP.from_bytes, where)
     dead_letters = _dead_letters(request.on_error)
     source = open_source(
         request.source,
@@ -76,13 +77,15 @@ def _run(request: Request) -> Summary:
     show = sys.stderr.isatty() if request.progress is None else request.progress
     with ExitStack() as stack:
         stack.enter_context(closing(source))
+        stack.enter_context(_telling(logging.WARNING if request.key else logging.INFO))
         store = stack.enter_context(open_store(folder)) if folder else None
         sink = open_sink(request.sink, sys.stdout.buffer, folder)
         bar = stack.enter_context(_bar(source.n_rows, shown=show))
 
         def advance(summary: Summary) -> None:
+            refused = f", {summary.refused:,} refused" if summary.refused else ""
+            bar.set_postfix_str(f"{summary.tables:,} tables{refused}", refresh=False)
             bar.update(summary.rows - bar.n)
-            bar.set_postfix(tables=summary.tables, refused=summary.refused)
 
         summary = run(
             source,
@@ -97,10 +100,20 @@ def _run(request: Request) -> Summary:
     return summary
 
 
-def _model_class() -> Any:
-    from streamddcrp import SeqDDCRP  # noqa: PLC0415
-
-    return SeqDDCRP
+@contextmanager
+def _telling(level: int) -> Iterator[None]:
+    """Show what the models log, such as the likelihood they choose, on standard error."""
+    log = logging.getLogger("streamddcrp")
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("streamddcrp: %(message)s"))
+    before = log.level
+    log.addHandler(handler)
+    log.setLevel(level)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(before)
 
 
 def _dead_letters(on_error: str) -> DeadLetters | None:

@@ -23,7 +23,9 @@ _ALL = ""  # key of the one model of a stream without a key
 class Model(Protocol):
     """What the runner needs of a model; `streamddcrp.SeqDDCRP` is one."""
 
-    n_tables: int
+    @property
+    def n_tables(self) -> int:
+        """Number of live tables."""
 
     def step_many(self, batch: Any, t: Any = None) -> Any:
         """Predict and learn a batch; raise SchemaError(row=...) and change nothing if it is bad."""

@@ -286,9 +286,10 @@ def test_typed_columns():
     made, kind = canonical(batch, COLUMNS, None)
     assert kind == "number"
     assert made.to_pylist() == [
-        {"t": 1.0, "k": "x", "a": 1.0, "b": 1.0},
+        {"t": 1.0, "k": "x", "a": 1, "b": 1.0},
         {"t": 2.0, "k": "y", "a": None, "b": 2.0},
     ]
+    assert made.schema.types == [pa.float64(), pa.string(), pa.int8(), pa.float64()]
     views = typed(k=pa.array(["x"], pa.string_view()), a=pa.nulls(1))
     made, _ = canonical(views, Columns(None, "k", ("a",)), None)
     assert made.to_pylist() == [{"k": "x", "a": None}]

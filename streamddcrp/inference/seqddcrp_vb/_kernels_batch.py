@@ -147,19 +147,32 @@ def descend(
 
 
 @njit(cache=True)
-def _append(z, end, offset, length, capacity, k, value):
-    """Append one entry to column k, moving the column to the end of the pool when it is full."""
+def _append(z, end, free, offset, length, capacity, k, value):
+    """Append one entry to column k, moving the column to twice the room when it is full.
+
+    Room is handed out in powers of two; ``free[b]`` heads a chain, through the first entry of each,
+    of the pieces of size 2^b that columns have moved out of.
+    """
     if length[k] == capacity[k]:
         new = max(8, 2 * capacity[k])
-        if end + new > z.shape[0]:
-            bigger = np.empty(2 * (end + new))
-            bigger[:end] = z[:end]
-            z = bigger
+        size = int(math.log2(new))
+        at = free[size]
+        if at >= 0:
+            free[size] = int(z[at])
+        else:
+            at = end
+            end += new
+            if end > z.shape[0]:
+                bigger = np.empty(end + z.shape[0] // 2)
+                bigger[:at] = z[:at]
+                z = bigger
         for a in range(length[k]):
-            z[end + a] = z[offset[k] + a]
-        offset[k] = end
+            z[at + a] = z[offset[k] + a]
+        if capacity[k] > 0:
+            z[offset[k]] = free[size - 1]
+            free[size - 1] = offset[k]
+        offset[k] = at
         capacity[k] = new
-        end += new
     z[offset[k] + length[k]] = value
     length[k] += 1
     return z, end
@@ -176,7 +189,7 @@ def ascend(
 
     Returns
     -------
-    z : pool of columns (a bigger one where it had to grow)
+    z : pool of columns (another one where it had to grow or could shrink)
     n_tables : number of live tables
     link_term : sum over rows of q(c_i) (log p - log q), the first line of the bound
     """
@@ -185,6 +198,7 @@ def ascend(
     last = np.empty(N, np.int64)  # last customer that can sit at the table
     capacity = np.zeros(N, np.int64)
     new_slot = np.full(N, -1, np.int64)
+    free = np.full(64, -1, np.int64)
     length[:] = 0
     n_active = 0
     n_tables = 0
@@ -220,7 +234,7 @@ def ascend(
             else:
                 last[k] = i
                 add_stats(family, hyper, X[i], value, stats[new_slot[k]])
-            z, end = _append(z, end, offset, length, capacity, k, value)
+            z, end = _append(z, end, free, offset, length, capacity, k, value)
         n_active = kept
         if birth[i] > 0.0:
             link_term += birth[i] * (log_alpha - log_total[i] - math.log(birth[i]))
@@ -231,11 +245,13 @@ def ascend(
             stats[n_tables] = 0.0
             add_stats(family, hyper, X[i], birth[i], stats[n_tables])
             n_tables += 1
-            z, end = _append(z, end, offset, length, capacity, i, birth[i])
+            z, end = _append(z, end, free, offset, length, capacity, i, birth[i])
     for k in range(N):
         if birth[k] > 0.0:
             length[k] = last[k] - k + 1
     slot[:] = new_slot
+    if z.shape[0] > 4 * end + 64:  # the first sweep from singletons needs far more than the rest
+        z = z[: 2 * end].copy()
     return z, n_tables, link_term
 
 

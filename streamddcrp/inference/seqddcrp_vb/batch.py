@@ -16,6 +16,7 @@ from tqdm import tqdm
 
 from streamddcrp.decay import make_decay
 from streamddcrp.errors import ConfigError
+from streamddcrp.inference.compilation import compiled
 from streamddcrp.inference.seqddcrp_vb._kernels_batch import (
     ascend,
     cone_statistics,
@@ -332,7 +333,13 @@ def fit_seqddcrp(
     rows = family.impute(rows)
     times = None if t is None else _times(t, len(rows))
     prior = link_prior(make_decay(decay), alpha, len(rows), times)
-    batch = _Batch(rows, family.family, family.hyper(rows.shape[1]), prior, init)
+    hyper = family.hyper(rows.shape[1])
+    with compiled(ascend) as needed:
+        if needed:
+            first = LinkPrior(prior.log_weight[:1], prior.log_total[:1], prior.log_alpha)
+            one = _Batch(rows[:1], family.family, hyper, first, "singletons")
+            one.sweep(ascending=False)
+    batch = _Batch(rows, family.family, hyper, prior, init)
     if order == "random":
         return batch.result(*fit_rank_one(batch, max_sweeps, tol, np.random.default_rng(seed)))
     if order != "alternating":

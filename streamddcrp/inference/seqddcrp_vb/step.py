@@ -7,6 +7,7 @@ import numpy as np
 
 from streamddcrp._numerics import CALLER_GIVEN, EXPONENTIAL, NO_DECAY
 from streamddcrp.decay import Decay
+from streamddcrp.inference.compilation import compiled
 from streamddcrp.inference.seqddcrp_vb._kernels import objective
 from streamddcrp.inference.seqddcrp_vb._kernels_layout import (
     N_GROUPS,
@@ -98,6 +99,9 @@ def step(config: Config, state: State, X: FloatArray, t: FloatArray, given: Floa
     state : State
     out : ndarray of float64, shape (N, 6)
     """
+    with compiled(step_rows) as needed:
+        if needed and len(X):
+            step(config, state, X[:0], t[:0], given)
     out = np.empty((len(X), N_OUTPUTS))
     done = 0
     while True:

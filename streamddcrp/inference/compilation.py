@@ -1,0 +1,34 @@
+"""Kernels are compiled once for a version of the sources; a compilation that takes long says so."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Timer
+from typing import Any
+
+__all__ = ["compiled"]
+
+_log = logging.getLogger(__name__)
+_PATIENCE = 1.0  # seconds; loading from the cache is quicker
+
+
+@contextmanager
+def compiled(kernel: Any) -> Iterator[bool]:
+    """Say so if the block, which is to call ``kernel`` on no rows, has to compile it.
+
+    Yields
+    ------
+    bool
+        Whether the call is needed: False once the kernel has been loaded or compiled.
+    """
+    needed = not getattr(kernel, "signatures", True)
+    timer = Timer(
+        _PATIENCE, _log.warning, ("compiling the kernels, once for this version: half a minute",)
+    )
+    timer.daemon = True
+    if needed:
+        timer.start()
+    try:
+        yield needed
+    finally:
+        timer.cancel()
