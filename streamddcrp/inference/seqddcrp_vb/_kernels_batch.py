@@ -32,6 +32,21 @@ LINK_FLOOR = math.exp(-23.0)  # a link below this share of the row's best option
 
 
 @njit(cache=True)
+def _add_scaled(factor, values, n, out):
+    """Add ``factor`` times the first ``n`` values to ``out``."""
+    for a in range(n):
+        out[a] += factor * values[a]
+
+
+@njit(cache=True, fastmath={"reassoc", "contract"})  # lets the sum use vector registers; NaN-safe
+def _dot(x, y, n):
+    total = 0.0
+    for a in range(n):
+        total += x[a] * y[a]
+    return total
+
+
+@njit(cache=True)
 def _push(links, cone, i):
     """Add what customer i sends along its links to the cones it links to."""
     W = links.shape[1]
@@ -39,8 +54,7 @@ def _push(links, cone, i):
     for j in range(max(0, i - W), i):
         a = links[i, j - i + W]
         if a > 0.0:
-            for p in range(P):
-                cone[j, p] += a * cone[i, p]
+            _add_scaled(a, cone[i], P, cone[j])
 
 
 @njit(cache=True)
@@ -82,9 +96,9 @@ def _update_row(
         g = 0.0
         for p in range(P):
             g += natural[slot[k], p] * cone[i, p]
-        shift = offset[k] - k
-        for j in range(max(k, start), min(i, k + length[k])):
-            score[j - i + W] += g * z[shift + j]
+        low, n = max(k, start), min(i, k + length[k]) - max(k, start)
+        if n > 0:
+            _add_scaled(g, z[offset[k] + low - k :], n, score[low - i + W :])
     own = -np.inf
     if birth[i] > 0.0:
         own = log_alpha - log_total[i]
@@ -226,15 +240,15 @@ def ascend(
             active[kept] = k
             kept += 1
             value = 0.0
-            shift = offset[k] - k
-            for j in range(max(k, low), min(i, k + length[k])):
-                value += links[i, j - i + W] * z[shift + j]
-            if value < NEGLIGIBLE:
-                value = 0.0
-            else:
+            at, n = max(k, low), min(i, k + length[k]) - max(k, low)
+            if n > 0:
+                value = _dot(links[i, at - i + W :], z[offset[k] + at - k :], n)
+            if value >= NEGLIGIBLE:
+                for _ in range(i - last[k] - 1):
+                    z, end = _append(z, end, free, offset, length, capacity, k, 0.0)
+                z, end = _append(z, end, free, offset, length, capacity, k, value)
                 last[k] = i
                 add_stats(family, hyper, X[i], value, stats[new_slot[k]])
-            z, end = _append(z, end, free, offset, length, capacity, k, value)
         n_active = kept
         if birth[i] > 0.0:
             link_term += birth[i] * (log_alpha - log_total[i] - math.log(birth[i]))
@@ -246,9 +260,6 @@ def ascend(
             add_stats(family, hyper, X[i], birth[i], stats[n_tables])
             n_tables += 1
             z, end = _append(z, end, free, offset, length, capacity, i, birth[i])
-    for k in range(N):
-        if birth[k] > 0.0:
-            length[k] = last[k] - k + 1
     slot[:] = new_slot
     if z.shape[0] > 4 * end + 64:  # the first sweep from singletons needs far more than the rest
         z = z[: 2 * end].copy()
