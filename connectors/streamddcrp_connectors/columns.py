@@ -66,6 +66,11 @@ class Columns:
     time, key : str, optional
     features : tuple of str, optional
         None: every column but the time and the key.
+
+    Examples
+    --------
+    >>> Columns(time="t").resolve(["a", "t", "b"], "the file").features
+    ('a', 'b')
     """
 
     time: str | None = None

@@ -19,7 +19,7 @@ __all__ = ["CsvRows"]
 
 
 class CsvRows:
-    """Comma-separated values under one header.
+    r"""Comma-separated values under one header.
 
     Parameters
     ----------
@@ -27,6 +27,13 @@ class CsvRows:
         The first line.
     where : str
         What messages call the source.
+
+    Examples
+    --------
+    >>> columns = Columns("t", None, ("a",))
+    >>> batch, kind = CsvRows(b"t,a\n", "here").decode(b"1,0.5\n2,\n", columns, None)
+    >>> batch.to_pylist(), kind
+    ([{'t': 1.0, 'a': 0.5}, {'t': 2.0, 'a': None}], 'number')
     """
 
     def __init__(self, header: bytes, where: str) -> None:

@@ -29,7 +29,14 @@ Made = tuple[Any, list[bool]]  # an array, and which of its cells could be made
 
 
 class JsonRows:
-    """JSON objects, one a line."""
+    r"""JSON objects, one a line.
+
+    Examples
+    --------
+    >>> batch, _ = JsonRows().decode(b'{"a": 1}\n{"a": null}\n', Columns(features=("a",)), None)
+    >>> batch.to_pylist()
+    [{'a': 1.0}, {'a': None}]
+    """
 
     def decode(
         self, block: bytes, columns: Columns, kind: TimeKind | None

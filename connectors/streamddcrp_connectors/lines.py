@@ -14,7 +14,7 @@ _READ = 1 << 18
 
 
 class LineReader:
-    """Cut a stream of bytes into blocks of whole lines, in memory bounded by the block.
+    r"""Cut a stream of bytes into blocks of whole lines, in memory bounded by the block.
 
     Parameters
     ----------
@@ -28,6 +28,12 @@ class LineReader:
         At the end of the file wait for more; a line without its line feed is never handed over.
     idle : float, optional
         With ``follow``: end after that many seconds without new data (default: never).
+
+    Examples
+    --------
+    >>> import io
+    >>> list(LineReader(io.BytesIO(b"one\ntwo\nthree\nfour"), "words").blocks(2))
+    [b'one\ntwo\n', b'three\n', b'four']
     """
 
     def __init__(

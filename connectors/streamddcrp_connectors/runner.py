@@ -65,7 +65,7 @@ def run(
     dead_letters: DeadLetters | None = None,
     progress: Progress | None = None,
 ) -> Summary:
-    """Send the rows of a source through a model and its results to a sink.
+    r"""Send the rows of a source through a model and its results to a sink.
 
     Parameters
     ----------
@@ -94,6 +94,21 @@ def run(
         stored; all before are.
     ConfigError, CheckpointError
         The arguments do not fit together, or not with what is stored.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from streamddcrp import SeqDDCRP
+    >>> from streamddcrp_connectors.columns import Columns
+    >>> from streamddcrp_connectors.sinks import open_sink
+    >>> from streamddcrp_connectors.sources import open_source
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "in.csv").write_text("a\n" + "0\n9\n" * 50)
+    ...     source = open_source(Path(folder, "in.csv"), Columns())
+    ...     sink = open_sink(Path(folder, "out.parquet"), None, None)
+    ...     run(source, Recipe(SeqDDCRP, SeqDDCRP.from_bytes), sink).rows
+    ...     source.close()
+    100
     """
     if store is not None and not source.replayable:
         message = (
@@ -108,9 +123,9 @@ def run(
     summary = Summary(rows=cursor["rows"], refused=cursor["refused"])
     recipe.make()  # options that cannot be used are refused before any file is touched
     models = Models(recipe, None if store is None else lambda key: store.get(_OP, key))
-    sink.rewind(cursor["sink"])
-    _rewind_dead(dead_letters, cursor)
     with Interrupts() as interrupts, _closing(sink, dead_letters):
+        sink.rewind(cursor["sink"])
+        _rewind_dead(dead_letters, cursor)
         try:
             for batch, offset in source.read_after(cursor["source"]):
                 with interrupts.held():

@@ -97,8 +97,12 @@ class Log:
 
     def rewind(self, length: int | None) -> None:
         """Open the file and drop what comes after ``length`` (None: everything)."""
+        self.close()
         try:
-            file = self.path.open("r+b" if self.path.exists() else "w+b")
+            known = self.path.exists()
+            file = self.path.open("r+b" if known else "w+b")
+            if not known:
+                _sync_folder(self.path.parent)
             size = os.fstat(file.fileno()).st_size
         except OSError as error:
             message = f"cannot write {self.path}: {error.strerror or error}"
@@ -146,7 +150,22 @@ class Log:
 
 
 class JsonLinesSink:
-    """One JSON object a line, appended to a file."""
+    r"""One JSON object a line, appended to a file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     sink = JsonLinesSink(Path(folder, "out.jsonl"))
+    ...     sink.rewind(None)
+    ...     sink.write(pa.record_batch({"row": [0]}))
+    ...     recorded = sink.sync()
+    ...     sink.write(pa.record_batch({"row": [1]}))  # not recorded: cut off again
+    ...     sink.rewind(recorded)
+    ...     sink.finish()
+    ...     Path(folder, "out.jsonl").read_text()
+    '{"row": 0}\n'
+    """
 
     def __init__(self, path: Path) -> None:
         self.name = str(path)
@@ -277,8 +296,24 @@ class TableSink:
                 writer.write_batch(pa.concat_batches(held))
 
 
+def _sync_folder(folder: Path) -> None:
+    """Force a new name onto the disk: a recorded length must not outlive its file."""
+    if os.name == "posix":
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
 def json_lines(batch: Any) -> bytes:
-    """Write the rows of a batch as JSON lines; a value that is not finite becomes null."""
+    r"""Write the rows of a batch as JSON lines; a value that is not finite becomes null.
+
+    Examples
+    --------
+    >>> json_lines(pa.record_batch({"row": [0, 1], "score": [0.5, None]}))
+    b'{"row": 0, "score": 0.5}\n{"row": 1, "score": null}\n'
+    """
     columns = [_json_cells(column) for column in batch.columns]
     names = [json.dumps(name) for name in batch.schema.names]
     lines = (
@@ -297,7 +332,8 @@ def _json_cells(column: Any) -> list[str]:
         finite = np.isfinite(values)
         pairs = zip(values.tolist(), finite.tolist(), strict=True)
         return [repr(value) if good else "null" for value, good in pairs]
-    return [json.dumps(value) for value in column.to_pylist()]
+    encode = str if pa.types.is_integer(column.type) else json.dumps
+    return ["null" if value is None else encode(value) for value in column.to_pylist()]
 
 
 def _iso(text: str) -> str:

@@ -1,6 +1,7 @@
 """kill -9 at any line of runner, sinks and store, then the same command: as if never stopped."""
 
 import json
+import signal
 import subprocess
 import sys
 from itertools import product
@@ -13,7 +14,7 @@ from .data import WRITERS, rows
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def cases(folder, kinds, sinks):
+def cases(folder, kinds, sinks, number=signal.SIGKILL):
     for kind, (sink, key, dead) in product(kinds, product(sinks, (False, True), (False, True))):
         source = folder / f"{'bad' if dead else 'good'}.{kind}"
         if not source.exists():
@@ -28,6 +29,7 @@ def cases(folder, kinds, sinks):
             "key": key,
             "dead": dead,
             "batch_rows": 9,
+            "signal": number,
         }
 
 
@@ -48,7 +50,7 @@ def drive(folder, chosen, trials, seed=0):
 @pytest.mark.parametrize("kind", ["csv", "jsonl"])
 def test_killed_at_any_line_json_lines(tmp_path, kind):
     chosen = list(cases(tmp_path, [kind], ["jsonl"]))
-    for case, found in zip(chosen, drive(tmp_path, chosen, trials=12), strict=True):
+    for case, found in zip(chosen, drive(tmp_path, chosen, trials=8), strict=True):
         assert found["wrong"] == [], case
         assert found["output"] > 1000  # bytes: it did something
         assert (found["dead"] > 0) == case["dead"]
@@ -59,13 +61,20 @@ def test_killed_at_any_line_json_lines(tmp_path, kind):
 )
 def test_killed_at_any_line_tables(tmp_path, kind, sink):
     chosen = list(cases(tmp_path, [kind], [sink]))
-    for case, found in zip(chosen, drive(tmp_path, chosen, trials=6), strict=True):
+    for case, found in zip(chosen, drive(tmp_path, chosen, trials=4), strict=True):
         assert found["wrong"] == [], case
         assert found["output"] > 20  # rows
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_at_any_line(tmp_path, number):
+    chosen = list(cases(tmp_path, ["csv"], ["parquet"], number))
+    for case, found in zip(chosen, drive(tmp_path, chosen, trials=3), strict=True):
+        assert found["wrong"] == [], case
 
 
 @pytest.mark.slow
 def test_killed_at_any_line_thoroughly(tmp_path):
     chosen = list(cases(tmp_path, list(WRITERS), ["jsonl", "parquet", "arrow"]))
-    for case, found in zip(chosen, drive(tmp_path, chosen, trials=100, seed=1), strict=True):
+    for case, found in zip(chosen, drive(tmp_path, chosen, trials=25, seed=1), strict=True):
         assert found["wrong"] == [], case

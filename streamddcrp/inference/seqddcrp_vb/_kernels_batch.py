@@ -115,7 +115,7 @@ def _update_row(
         links[i, d] = w
         total += w
     s = math.exp(own - top)
-    if s < birth_floor * (total + s):
+    if s < birth_floor:
         s = 0.0
     total += s
     for d in range(start - i + W, W):

@@ -35,7 +35,7 @@ from streamddcrp.typing import ArrayLike, FloatArray, IntArray
 __all__ = ["SeqDDCRPFit", "fit_seqddcrp"]
 
 _log = logging.getLogger(__name__)
-_BIRTH_FLOOR = 1e-8  # a self-link below this is set to zero and its table disappears
+_BIRTH_FLOOR = 1e-8  # a self-link below this share of the row's best option is set to zero
 _SLOW = 1e-6  # relative rise in a sweep below which merges are worth a try
 _CHAIN = 32  # with at most so many tables, chains of merges are tried too
 
@@ -319,8 +319,8 @@ def fit_seqddcrp(
     >>> from streamddcrp.likelihoods import NormalGamma
     >>> X = [[0.3], [-0.2], [4.1], [0.1], [3.8], [4.4]]
     >>> fit = fit_seqddcrp(X, NormalGamma(0.0, 0.1, 1.5, 1.0), alpha=0.5, decay="none")
-    >>> fit.labels.tolist()
-    [0, 0, 1, 0, 1, 1]
+    >>> fit.openers[fit.labels].tolist()
+    [0, 0, 2, 0, 2, 2]
     >>> fit.bound
     -14.52
     """

@@ -1,0 +1,242 @@
+"""What ``streamddcrp run`` wrote, put together again with the series it was run on."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from streamddcrp.errors import ConfigError, SchemaError
+from streamddcrp.typing import FloatArray, IntArray
+
+from .clock import Clock
+from .columns import Columns, refusals
+from .sources import Source, open_source
+
+__all__ = ["Labelled", "read_labelled"]
+
+_BATCH = 1 << 14
+_NEEDED = ("row", "label", "score")
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """A series with a label and a score for each row.
+
+    Parameters
+    ----------
+    name : str
+        Name of the series, with the key if it is one of several.
+    features : tuple of str
+    values : ndarray of float64, shape (N, D)
+        NaN where missing.
+    labels : ndarray of int64, shape (N,)
+    scores : ndarray of float64, shape (N,)
+        NaN during the model's warm-up, when the label says nothing.
+    clock : Clock
+    """
+
+    name: str
+    features: tuple[str, ...]
+    values: FloatArray
+    labels: IntArray
+    scores: FloatArray
+    clock: Clock
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+class _ResultColumns(Columns):
+    """The columns of results, whether or not there are a time and a key."""
+
+    __slots__ = ()
+
+    def resolve(self, available: Any, where: str) -> Columns:
+        """Find the columns that are needed."""
+        for name in _NEEDED:
+            if name not in available:
+                has = ", ".join(available) or "none"
+                message = (
+                    f"{where} is not what `streamddcrp run` writes: it has no column {name!r}, "
+                    f"only {has}"
+                )
+                raise ConfigError(message)
+        time, key = (name if name in available else None for name in ("time", "key"))
+        return Columns(time, key, _NEEDED)
+
+
+def read_labelled(
+    results: str | os.PathLike[str],
+    data: str | os.PathLike[str],
+    columns: Columns,
+    only: str | None = None,
+) -> Labelled:
+    """Read results and the rows of the series they are about.
+
+    Parameters
+    ----------
+    results, data : str or path-like
+    columns : Columns
+        Of ``data``.
+    only : str, optional
+        The key whose rows are wanted.
+
+    Raises
+    ------
+    ConfigError
+        A file or a column is not there, or an option is missing.
+    SchemaError
+        A file is damaged, or the results are not about this series.
+    """
+    table, utc = _read_results(results)
+    key = _choose_key(table, only, os.fspath(results))
+    if key is not None:
+        table = {name: cells[table["key"] == key] for name, cells in table.items()}
+    if columns.features is None:
+        for what, named in (("time", columns.time), ("key", columns.key)):
+            if what in table and named is None:
+                message = (
+                    f"{os.fspath(results)} was made with --{what}: give the same --{what} COL, or "
+                    "name the columns to show with --features"
+                )
+                raise ConfigError(message)
+    source = open_source(data, columns, batch_rows=_BATCH)
+    batch = _rows_of(source, table["row"], os.fspath(results))
+    values = np.column_stack(
+        [_floats(batch.column(name)) for name in source.columns.features or ()]
+    )
+    if key is not None and columns.key is not None:
+        _check_key(batch.column(columns.key), key, table["row"], source.name, os.fspath(results))
+    return Labelled(
+        name=Path(source.name).name + (f", {key}" if key is not None else ""),
+        features=source.columns.features or (),
+        values=values,
+        labels=table["label"],
+        scores=table["score"],
+        clock=_clock(table, utc, batch, columns, source.name, os.fspath(results)),
+    )
+
+
+def _read_results(path: str | os.PathLike[str]) -> tuple[dict[str, Any], bool]:
+    """Read results whole: a numpy array a column, and whether the time is in UTC."""
+    source = open_source(path, _ResultColumns(), batch_rows=_BATCH)
+    batches = []
+    for batch, offset in source.read_after(None):
+        kept, refused = refusals(batch)
+        if refused:
+            place = min(refused)
+            row = offset["row"] - batch.num_rows + place
+            message = f"{source.name}: row {row}: {refused[place].reason}"
+            raise SchemaError(message, row=row)
+        batches.append(kept)
+    if not batches:
+        message = f"{source.name} holds no rows: there is nothing to report"
+        raise SchemaError(message)
+    whole = pa.Table.from_batches(batches)
+    table = {name: _numpy(whole.column(name)) for name in whole.schema.names}
+    for name in ("row", "label"):
+        table[name] = _whole_numbers(table[name], name, source.name)
+    # A pipe may have had some rows twice: the last one counts.
+    _, last = np.unique(table["row"][::-1], return_index=True)
+    order = len(table["row"]) - 1 - last
+    utc = "time" in table and _zoned(whole.schema.field("time").type)
+    return {name: cells[order] for name, cells in table.items()}, utc
+
+
+def _zoned(kind: Any) -> bool:
+    return getattr(kind, "tz", None) is not None
+
+
+def _numpy(column: Any) -> Any:
+    return np.ascontiguousarray(column.to_numpy())
+
+
+def _floats(column: Any) -> FloatArray:
+    values: FloatArray = column.to_numpy(zero_copy_only=False)
+    return np.where(np.isfinite(values), values, np.nan)
+
+
+def _whole_numbers(values: FloatArray, name: str, where: str) -> IntArray:
+    bad = ~((values >= 0) & (values == np.floor(values)))
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
+        message = f"{where}: row {row}: column {name!r} must be a whole number, got {values[row]:g}"
+        raise SchemaError(message, row=row)
+    return values.astype(np.int64)
+
+
+def _choose_key(table: dict[str, Any], only: str | None, where: str) -> str | None:
+    if "key" not in table:
+        if only is not None:
+            message = f"{where} has no keys, so --only {only} cannot be chosen; leave it out"
+            raise ConfigError(message)
+        return None
+    keys = [str(key) for key in dict.fromkeys(table["key"].tolist())]
+    if only is None and len(keys) == 1:
+        return keys[0]
+    shown = ", ".join(keys[:10]) + (f", ... ({len(keys):,} in all)" if len(keys) > 10 else "")
+    if only is None:
+        message = f"{where} holds several series; choose one with --only KEY: {shown}"
+        raise ConfigError(message)
+    if only not in keys:
+        message = f"{where} has no key {only!r}; it has {shown}"
+        raise ConfigError(message)
+    return only
+
+
+def _rows_of(source: Source, rows: IntArray, results: str) -> Any:
+    """Read the given rows of a source, in order."""
+    parts = []
+    for batch, offset in source.read_after(None):
+        first = offset["row"] - batch.num_rows
+        low, high = np.searchsorted(rows, [first, offset["row"]]).tolist()
+        if low == high:
+            continue
+        kept, refused = refusals(batch)
+        wanted = rows[low:high] - first
+        for place in wanted.tolist() if refused else ():
+            if place in refused:
+                reason = f"row {first + place}: {refused[place].reason}"
+                raise _not_about(results, source.name, reason)
+        parts.append(kept.take(pa.array(wanted)))
+        if high == len(rows):
+            break
+    n_found = sum(part.num_rows for part in parts)
+    if n_found < len(rows):
+        reason = f"row {rows[n_found]} is not in it"
+        raise _not_about(results, source.name, reason)
+    return pa.concat_batches(parts)
+
+
+def _clock(
+    table: dict[str, Any], utc: bool, batch: Any, columns: Columns, data: str, results: str
+) -> Clock:
+    """Take the times of the series, or of the results; where both have them, they must agree."""
+    theirs = table.get("time")
+    if columns.time is None:
+        times = table["row"] if theirs is None else theirs
+        return Clock(times, utc=utc)
+    column = batch.column(columns.time)
+    times = column.to_numpy(zero_copy_only=False)
+    if theirs is not None:
+        same = theirs.dtype == times.dtype and theirs == times
+        if not np.all(same):
+            place = int(np.argmin(same))
+            reason = f"row {table['row'][place]}: the time was {theirs[place]}, is {times[place]}"
+            raise _not_about(results, data, reason)
+    return Clock(times, utc=_zoned(column.type))
+
+
+def _check_key(column: Any, key: str, rows: IntArray, data: str, results: str) -> None:
+    other = np.flatnonzero(column.to_numpy(zero_copy_only=False) != key)
+    if len(other):
+        place = int(other[0])
+        reason = f"row {rows[place]}: the key was {key!r}, is {column[place].as_py()!r}"
+        raise _not_about(results, data, reason)
+
+
+def _not_about(results: str, data: str, reason: str) -> SchemaError:
+    return SchemaError(f"{results} is not about {data}: {reason}")
