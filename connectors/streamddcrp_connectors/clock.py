@@ -68,7 +68,7 @@ class Clock:
         if self.counts_rows:
             return ""
         if not self.stamped:
-            return f"{float(self.times[j]) - float(self.times[i]):.6g} units of time"
+            return f"{float(self.times[j]) - float(self.times[i]):.{self._decimals}f} long"
         seconds = float(self._ticks[j] - self._ticks[i]) / 1e9
         unit, size = next(((u, s) for u, s in _SPANS if seconds >= 1.95 * s), ("seconds", 1.0))
         value = seconds / size

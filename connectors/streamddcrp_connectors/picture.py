@@ -214,10 +214,8 @@ def _draw_lanes(
     for lane, (regimes, colour, _) in enumerate(rows):
         for regime in regimes:
             bars = [(x[v.first], end[v.last] - x[v.first]) for v in regime.visits]
-            edge = colour if regimes is not others else "white"
-            ax.broken_barh(
-                bars, (lane - 0.27, 0.54), facecolor=colour, edgecolor=edge, linewidth=0.8, zorder=2
-            )
+            edge, width = (colour, 0.8) if regimes is not others else ("white", 0.4)
+            ax.broken_barh(bars, (lane - 0.27, 0.54), fc=colour, ec=edge, linewidth=width, zorder=2)
             firsts = [v.first for v in regime.visits]
             _mark(ax, x[firsts[:1]], lane, "birth")
             if regimes is others:
@@ -242,7 +240,7 @@ def _draw_lanes(
             xycoords=("axes fraction", "data"),
             xytext=(6, 0),
             textcoords="offset points",
-            va="center",
+            va="center_baseline",
             fontsize=9,
         )
     _draw_legend(ax, early=len(early) > 0)

@@ -270,10 +270,13 @@ class SeqDDCRP(base.Clusterer):
         """Check rows and times, then learn them all; raises before anything has changed."""
         if len(X) == 0:
             return np.empty((0, N_OUTPUTS))
+        needed = self._rows_needed(clocked=t is not None)
         known = self._stream.likelihood if self._stream is not None else self._given
+        if known is None and len(X) >= needed:
+            known = self._pick_likelihood(X[:needed], integral)
         if known is not None:
             known.hyper(X.shape[1])  # refuses a width it is not for
-            known.check_rows(X, [str(name) for name in self._vectorizer.columns or ()])
+            known.check_rows(X, self._feature_names())
         if self._clocked is not None and self._clocked != (t is not None):
             message = (
                 f"t: the rows before came {'with' if self._clocked else 'without'} times; "
@@ -289,50 +292,58 @@ class SeqDDCRP(base.Clusterer):
         if t is None:
             t = np.arange(self._n_seen, self._n_seen + len(X), dtype=np.float64)
         self._n_seen += len(X)
-        if self._stream is not None:
-            return self._step(X, t)
-        return self._warm_up(X, t, integral)
-
-    def _warm_up(self, X: FloatArray, t: FloatArray, integral: bool) -> FloatArray:
-        """Collect rows until the scale of the data can be told, then learn them."""
-        needed = self.warmup - sum(len(early) for early, _ in self._early)
-        if self._given is not None and (not self._clocked or self.time_unit is not None):
-            needed = 0
-        head = X[:needed]
+        head = np.full((min(needed, len(X)), N_OUTPUTS), np.nan)
+        head[:, LABEL] = 0
+        head[:, LIVE_TABLES] = 1
         if len(head):
-            self._early.append((head.copy(), t[:needed].copy()))
+            self._early.append((X[:needed].copy(), t[:needed].copy()))
             self._integral = self._integral and integral
-        out = np.full((len(head), N_OUTPUTS), np.nan)
-        out[:, LABEL] = 0
-        out[:, LIVE_TABLES] = 1
-        if len(head) < needed:
-            return out
-        self._begin(X)
-        if self._early:
-            rows, times = (np.concatenate(part) for part in zip(*self._early, strict=True))
-            self._early = []
-            self._step(rows, times)
-        if len(head) == len(X):
-            return out
-        return np.concatenate([out, self._step(X[needed:], t[needed:])])
+        if len(X) < needed:
+            return head
+        if self._stream is None and known is not None:
+            self._begin(known, X.shape[1])
+        return np.concatenate([head, self._step(X[needed:], t[needed:])])
 
-    def _begin(self, X: FloatArray) -> None:
-        """Fix likelihood, time unit and settings; from here on there is a state."""
-        likelihood = self._given
-        if likelihood is None:
-            rows = np.concatenate([early for early, _ in self._early])
-            # Whole numbers that came as floats are measurements, not counts.
-            likelihood, reason = choose_likelihood(rows, counts=self._integral)
-            _log.info("likelihood: %s", reason)
+    def _rows_needed(self, *, clocked: bool) -> int:
+        """Return how many rows are still to be collected before anything is fitted."""
+        waits = self._given is None or (clocked and self.time_unit is None)
+        if self._stream is not None or not waits:
+            return 0
+        return self.warmup - sum(len(early) for early, _ in self._early)
+
+    def _warm_up_rows(self, n_features: int) -> FloatArray:
+        """Return the rows collected so far; words that came later are missing in earlier ones."""
+        rows = np.full((sum(len(X) for X, _ in self._early), n_features), np.nan)
+        done = 0
+        for X, _ in self._early:
+            rows[done : done + len(X), : X.shape[1]] = X
+            done += len(X)
+        return rows
+
+    def _pick_likelihood(self, X: FloatArray, integral: bool) -> Likelihood:
+        rows = np.concatenate([self._warm_up_rows(X.shape[1]), X])
+        # Whole numbers that came as floats are measurements, not counts.
+        likelihood, reason = choose_likelihood(rows, counts=self._integral and integral)
+        _log.info("likelihood: %s", reason)
+        return likelihood
+
+    def _begin(self, likelihood: Likelihood, n_features: int) -> None:
+        """Fix time unit and settings, and learn the rows collected; from here on there is a state."""
+        rows = self._warm_up_rows(n_features)
+        times = np.concatenate([np.empty(0), *(times for _, times in self._early)])
         unit = 1.0 if self.time_unit is None else self.time_unit
         if self._clocked and self.time_unit is None:
-            gaps = np.diff(np.concatenate([times for _, times in self._early]))
+            gaps = np.diff(times)
             unit = float(np.median(gaps[gaps > 0])) if (gaps > 0).any() else 1.0
             _log.info("time unit: %g, the median gap between the first rows", unit)
-        config = self._config(
-            likelihood.hyper(X.shape[1]), likelihood.family, clocked=bool(self._clocked)
-        )
+        hyper = likelihood.hyper(n_features)
+        config = self._config(hyper, likelihood.family, clocked=bool(self._clocked))
         self._stream = _Stream(likelihood, self._decay, unit, config, empty_state(config))
+        self._early = []
+        self._step(rows, times)
+
+    def _feature_names(self) -> list[str]:
+        return [str(name) for name in self._vectorizer.columns or ()]
 
     def _config(self, hyper: FloatArray, family: int, *, clocked: bool) -> Config:
         if not self.alpha > 0:
@@ -406,7 +417,7 @@ class SeqDDCRP(base.Clusterer):
         mark = self._vectorizer.mark()
         try:  # new words of an open vocabulary count in the prediction, but are not learned
             X = self._vectorizer.transform(x, learn=self._vectorizer.open)[None].copy()
-            names = [str(name) for name in self._vectorizer.columns or ()]
+            names = self._feature_names()
         finally:
             self._vectorizer.rollback(mark)
         stream = self._stream
@@ -464,7 +475,7 @@ class SeqDDCRP(base.Clusterer):
         """
         if self._stream is None:
             return no_tables()
-        names = [str(name) for name in self._vectorizer.columns or ()]
+        names = self._feature_names()
         return live_tables(self._stream.state, self._stream.likelihood, names)
 
     def plot(self, ax: Any = None) -> Any:
@@ -489,8 +500,9 @@ class SeqDDCRP(base.Clusterer):
     def to_bytes(self) -> bytes:
         """Return the whole model as one checksummed blob; `from_bytes` continues bit for bit."""
         arrays: dict[str, Any] = {}
-        for number, (X, t) in enumerate(self._early):
-            arrays[f"early.{number}.x"], arrays[f"early.{number}.t"] = X, t
+        if self._early:
+            arrays["early.x"] = self._warm_up_rows(self._vectorizer.n_features)
+            arrays["early.t"] = np.concatenate([times for _, times in self._early])
         meta: dict[str, Any] = {
             "options": {name: to_json(value) for name, value in self._get_params().items()},
             "vectorizer": self._vectorizer.to_config(),
@@ -533,8 +545,8 @@ class SeqDDCRP(base.Clusterer):
         self._vectorizer = Vectorizer.from_config(meta["vectorizer"])
         for name in ("integral", "clocked", "first_time", "last_time", "n_seen", "events_read"):
             setattr(self, f"_{name}", meta[name])
-        early = sum(name.startswith("early.") for name in arrays) // 2
-        self._early = [(arrays[f"early.{n}.x"], arrays[f"early.{n}.t"]) for n in range(early)]
+        if "early.x" in arrays:
+            self._early = [(arrays["early.x"], arrays["early.t"])]
         kept = meta["stream"]
         if kept is not None:
             likelihood = likelihood_from_config(kept["likelihood"])

@@ -156,6 +156,39 @@ def test_a_refused_batch_changes_nothing(cut):
     assert model.to_bytes() == before
 
 
+@pytest.mark.parametrize("cut", [10, 40, 49, 50, 54])
+def test_rows_after_the_warm_up_of_the_same_batch_are_checked(cut):
+    counts = pa.table({"n": np.r_[np.arange(55) % 7, -5, 3, 4]})
+    model = SeqDDCRP()
+    model.learn_many(counts[:cut])
+    before = model.to_bytes()
+    with pytest.raises(SchemaError, match=r"row .*, column 'n': GammaPoisson") as refused:
+        model.learn_many(counts[cut:])
+    assert refused.value.row == 55 - cut
+    assert model.to_bytes() == before
+
+
+def test_warm_up_states_do_not_depend_on_the_cutting():
+    X = stream(11, 30)
+    at_once, in_parts = SeqDDCRP(), SeqDDCRP()
+    at_once.learn_many(X)
+    for part in np.array_split(X, 7):
+        in_parts.learn_many(part)
+    assert same(at_once, in_parts)
+    restored = SeqDDCRP.from_bytes(in_parts.to_bytes())
+    for model in (at_once, restored):
+        model.learn_many(stream(12, 40))
+    assert same(at_once, restored)
+
+
+def test_open_vocabulary_grows_in_warm_up():
+    model = SeqDDCRP(likelihood=DirichletMultinomial(4.0), warmup=5)
+    for i in range(12):
+        model.learn_one({f"w{i % 4}": 1, "common": 2}, t=float(i))
+    assert model.summary()["size"].to_pylist()[0] > 0
+    assert np.isfinite(model.objective)
+
+
 def test_missing_values_are_integrated_out():
     X = stream(7)
     holes = np.random.default_rng(0).random(X.shape) < 0.2
