@@ -76,7 +76,7 @@ class Clock:
         return f"{short} {unit.removesuffix('s') if short == '1' else unit}"
 
     @cached_property
-    def _unit(self) -> str:
+    def _unit(self) -> Any:
         """Coarsest unit in which all time stamps are whole."""
         return next((name for name, size in _UNITS if not (self._ticks % size).any()), "ns")
 

@@ -35,10 +35,10 @@ def demo(out: str) -> None:
 
 def _demo(folder: Path) -> int:
     from .command import Request, execute  # noqa: PLC0415 -- heavy: not for --help
-    from .picture import figure_class  # noqa: PLC0415
+    from .picture import matplotlib  # noqa: PLC0415
     from .report import make_report  # noqa: PLC0415
 
-    figure_class()  # what is missing is better said before the work than after it
+    matplotlib("figure")  # what is missing is better said before the work than after it
     data = _series(folder)
     results = folder / "water-flow.parquet"
     click.echo(f"{data}: water flow in a pipeline, hourly, March to May 2022 (from river)\n")

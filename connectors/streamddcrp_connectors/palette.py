@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 __all__ = ["COLOURS", "GREY", "colours_of"]
 
-# The first seven are close to those of Okabe and Ito. Under simulated protan, deutan and tritan
-# vision (Machado et al. 2009) every two of the twelve stay apart, the early ones most.
+# The first six are close to those of Okabe and Ito. With full, protan, deutan and tritan vision (as
+# simulated by Machado et al. 2009) every two of the twelve are at least 16 apart in CIELAB.
 COLOURS = (
     "#0072B2",
     "#E69F00",
@@ -13,12 +13,12 @@ COLOURS = (
     "#D55E00",
     "#CC79A7",
     "#56B4E9",
-    "#882255",
-    "#A6A13A",
-    "#332288",
-    "#7F4A1E",
-    "#F0A8B8",
-    "#1B5E3A",
+    "#931464",
+    "#90CB7C",
+    "#6A35C8",
+    "#7A4A1E",
+    "#BA6EFE",
+    "#00402C",
 )
 GREY = "#9A9A9A"
 

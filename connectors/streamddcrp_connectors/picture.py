@@ -1,5 +1,6 @@
 """The picture of a labelled series: its values, its surprise, its regimes in time."""
 
+import importlib
 import io
 import warnings
 from typing import Any
@@ -11,14 +12,13 @@ from streamddcrp.typing import FloatArray
 
 from .findings import Findings, Regime, telling
 from .palette import GREY, colours_of
-from .segments import HOLD
 
-__all__ = ["draw", "figure_class", "render"]
+__all__ = ["draw", "matplotlib", "render"]
 
 N_COLOURS = 12
 N_PANELS = 4
 WIDTH, LEFT, RIGHT, TOP, BOTTOM, BETWEEN = 10.0, 0.9, 0.55, 0.8, 0.4, 0.33  # inches
-RASTER = 20_000  # points above which an SVG holds them as an image
+RASTER = 6_000  # points above which an SVG holds them as an image
 GAP = 20.0  # a line is broken where a gap is this many times the median one
 
 LONGEST = 60  # letters of a name
@@ -56,14 +56,13 @@ STYLE = {
 }
 
 
-def figure_class() -> Any:
-    """Import matplotlib's figure, or say how to install it."""
+def matplotlib(part: str) -> Any:
+    """Import a part of matplotlib, or say how to install it."""
     try:
-        from matplotlib.figure import Figure  # noqa: PLC0415 -- heavy, optional
+        return importlib.import_module(f"matplotlib.{part}")
     except ImportError as error:
         message = "pictures need matplotlib: pip install 'streamddcrp[plot]'"
         raise MissingExtraError(message) from error
-    return Figure
 
 
 def render(findings: Findings, formats: tuple[str, ...] = ("png", "svg")) -> dict[str, bytes]:
@@ -74,11 +73,8 @@ def render(findings: Findings, formats: tuple[str, ...] = ("png", "svg")) -> dic
     MissingExtraError
         If matplotlib is not installed.
     """
-    figure_class()
-    import matplotlib  # noqa: PLC0415 -- heavy, optional
-
     made = {}
-    with warnings.catch_warnings(), matplotlib.rc_context({**matplotlib.rcParamsDefault, **STYLE}):
+    with warnings.catch_warnings(), matplotlib("style").context(["default", STYLE]):
         warnings.filterwarnings("ignore", message="Glyph")  # a name in a script the font lacks
         figure = draw(findings)
         for format in formats:
@@ -124,7 +120,7 @@ def draw(findings: Findings) -> Any:
 def _panels(heights: list[float]) -> tuple[Any, list[Any]]:
     """Place panels of given heights (inches) below each other, with one axis of time."""
     height = TOP + sum(heights) + BETWEEN * (len(heights) - 1) + BOTTOM
-    figure = figure_class()(figsize=(WIDTH, height), facecolor="white")
+    figure = matplotlib("figure").Figure(figsize=(WIDTH, height), facecolor="white")
     axes: list[Any] = []
     top = height - TOP
     for panel in heights:
@@ -140,9 +136,7 @@ def _positions(findings: Findings) -> FloatArray:
     """Where the rows are on the shared axis: matplotlib's days for time stamps."""
     clock = findings.series.clock
     if clock.stamped:
-        from matplotlib.dates import date2num  # noqa: PLC0415 -- heavy, optional
-
-        return np.asarray(date2num(clock.times), dtype=np.float64)
+        return np.asarray(matplotlib("dates").date2num(clock.times), dtype=np.float64)
     return np.asarray(clock.times, dtype=np.float64)
 
 
@@ -191,7 +185,7 @@ def _draw_surprise(ax: Any, x: FloatArray, findings: Findings) -> None:
             fontsize=9,
             fontweight="bold",
         )
-    ax.set_title("surprise (−log predictive density, nats)")
+    ax.set_title("surprise (\N{MINUS SIGN}log predictive density, nats)")
     known = scores[~np.isnan(scores)]
     low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
     room = high - low or 1.0
@@ -257,9 +251,10 @@ ASIDE = {"birth": 0.0, "return": 0.0, "last": 5.0}  # points to the right, off t
 
 
 def _mark(ax: Any, at: Any, lane: int, kind: str) -> None:
-    from matplotlib.transforms import ScaledTranslation  # noqa: PLC0415 -- heavy, optional
-
-    aside = ScaledTranslation(ASIDE[kind] / 72, 0, ax.figure.dpi_scale_trans)
+    if len(at) == 0:  # an empty line would count in the image's size
+        return
+    inches = ASIDE[kind] / 72
+    aside = matplotlib("transforms").ScaledTranslation(inches, 0, ax.figure.dpi_scale_trans)
     ax.plot(
         at,
         np.full(len(at), lane),
@@ -274,11 +269,8 @@ def _mark(ax: Any, at: Any, lane: int, kind: str) -> None:
 
 
 def _draw_legend(ax: Any, *, early: bool) -> None:
-    from matplotlib.lines import Line2D  # noqa: PLC0415 -- heavy, optional
-    from matplotlib.patches import Patch  # noqa: PLC0415 -- heavy, optional
-
     handles: list[Any] = [
-        Line2D(
+        matplotlib("lines").Line2D(
             [],
             [],
             linestyle="none",
@@ -290,7 +282,9 @@ def _draw_legend(ax: Any, *, early: bool) -> None:
         for kind, mark in MARKS.items()
     ]
     if early:
-        handles.append(Patch(color=EARLY, alpha=0.6, linewidth=0, label="warm-up"))
+        handles.append(
+            matplotlib("patches").Patch(color=EARLY, alpha=0.6, linewidth=0, label="warm-up")
+        )
     ax.legend(
         handles=handles,
         loc="lower right",
@@ -309,18 +303,20 @@ def _draw_time(ax: Any, x: FloatArray, findings: Findings) -> None:
     margin = 0.01 * (x[-1] - x[0]) or 0.5
     ax.set_xlim(float(np.min(x)) - margin, float(np.max(x)) + margin)
     if clock.stamped:
-        from matplotlib.dates import AutoDateLocator, ConciseDateFormatter  # noqa: PLC0415
-
-        locator = AutoDateLocator(minticks=4, maxticks=10)
+        dates = matplotlib("dates")
+        locator = dates.AutoDateLocator(minticks=4, maxticks=10)
         ax.xaxis.set_major_locator(locator)
         formats = {  # the year stands in the title
             "formats": ["%Y", "%b %Y", "%d %b", "%H:%M", "%H:%M", "%S.%f"],
             "zero_formats": ["", "%b %Y", "%d %b", "%d %b", "%H:%M", "%H:%M"],
         }
-        ax.xaxis.set_major_formatter(ConciseDateFormatter(locator, show_offset=False, **formats))
+        ax.xaxis.set_major_formatter(
+            dates.ConciseDateFormatter(locator, show_offset=False, **formats)
+        )
     else:
         ax.set_xlabel("row" if clock.counts_rows else "time")
         ax.ticklabel_format(axis="x", style="plain", useOffset=False)
+        ax.locator_params(axis="x", integer=clock.counts_rows)
 
 
 def _draw_title(ax: Any, findings: Findings) -> None:
@@ -365,4 +361,4 @@ def _ends(x: FloatArray) -> FloatArray:
     usual = float(np.median(steps[steps > 0])) if (steps > 0).any() else 1.0
     if not len(steps):
         return x + usual
-    return x + np.minimum(np.append(steps, usual), GAP * usual)
+    return np.asarray(x + np.minimum(np.append(steps, usual), GAP * usual))

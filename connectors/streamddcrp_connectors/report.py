@@ -93,11 +93,11 @@ def make_report(
     """
     from .columns import Columns  # noqa: PLC0415 -- heavy: not for --help
     from .findings import find  # noqa: PLC0415
-    from .picture import figure_class, render  # noqa: PLC0415
+    from .picture import matplotlib, render  # noqa: PLC0415
     from .results import read_labelled  # noqa: PLC0415
     from .words import in_words  # noqa: PLC0415
 
-    figure_class()
+    matplotlib("figure")
     paths = _paths(Path(results), Path(source), out)
     findings = find(read_labelled(results, source, Columns(time, key, features), only))
     pictures = render(findings)

@@ -1,6 +1,7 @@
 """What ``streamddcrp run`` wrote, put together again with the series it was run on."""
 
 import os
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -103,8 +104,8 @@ def read_labelled(
                     "name the columns to show with --features"
                 )
                 raise ConfigError(message)
-    source = open_source(data, columns, batch_rows=_BATCH)
-    batch = _rows_of(source, table["row"], os.fspath(results))
+    with closing(open_source(data, columns, batch_rows=_BATCH)) as source:
+        batch = _rows_of(source, table["row"], os.fspath(results))
     values = np.column_stack(
         [_floats(batch.column(name)) for name in source.columns.features or ()]
     )
@@ -122,7 +123,20 @@ def read_labelled(
 
 def _read_results(path: str | os.PathLike[str]) -> tuple[dict[str, Any], bool]:
     """Read results whole: a numpy array a column, and whether the time is in UTC."""
-    source = open_source(path, _ResultColumns(), batch_rows=_BATCH)
+    with closing(open_source(path, _ResultColumns(), batch_rows=_BATCH)) as source:
+        whole = _whole(source)
+    table = {name: _numpy(whole.column(name)) for name in whole.schema.names}
+    for name in ("row", "label"):
+        table[name] = _whole_numbers(table[name], name, source.name)
+    # A pipe may have had some rows twice: the last one counts.
+    _, last = np.unique(table["row"][::-1], return_index=True)
+    order = len(table["row"]) - 1 - last
+    utc = "time" in table and _zoned(whole.schema.field("time").type)
+    return {name: cells[order] for name, cells in table.items()}, utc
+
+
+def _whole(source: Source) -> Any:
+    """Read all rows of a source; none may be refused."""
     batches = []
     for batch, offset in source.read_after(None):
         kept, refused = refusals(batch)
@@ -135,15 +149,7 @@ def _read_results(path: str | os.PathLike[str]) -> tuple[dict[str, Any], bool]:
     if not batches:
         message = f"{source.name} holds no rows: there is nothing to report"
         raise SchemaError(message)
-    whole = pa.Table.from_batches(batches)
-    table = {name: _numpy(whole.column(name)) for name in whole.schema.names}
-    for name in ("row", "label"):
-        table[name] = _whole_numbers(table[name], name, source.name)
-    # A pipe may have had some rows twice: the last one counts.
-    _, last = np.unique(table["row"][::-1], return_index=True)
-    order = len(table["row"]) - 1 - last
-    utc = "time" in table and _zoned(whole.schema.field("time").type)
-    return {name: cells[order] for name, cells in table.items()}, utc
+    return pa.Table.from_batches(batches)
 
 
 def _zoned(kind: Any) -> bool:

@@ -54,17 +54,19 @@ def visits(labels: IntArray, hold: int = HOLD) -> list[Visit]:
     Examples
     --------
     >>> import numpy as np
-    >>> visits(np.array([0, 0, 0, 7, 0, 0, 0, 0, 1, 1, 1, 1, 0, 0, 0]))
-    [Visit(label=0, first=0, last=7), Visit(label=1, first=8, last=11), Visit(label=0, first=12, last=14)]
+    >>> for visit in visits(np.array([0, 0, 0, 7, 0, 0, 0, 1, 1, 1, 0, 0, 0])):
+    ...     print(visit)
+    Visit(label=0, first=0, last=6)
+    Visit(label=1, first=7, last=9)
+    Visit(label=0, first=10, last=12)
     """
     found: list[Visit] = []
     for first, last in _runs(labels):
         if last - first + 1 < hold:
             continue
         label = int(labels[first])
-        if found and found[-1].label == label:
-            first = found.pop().first
-        found.append(Visit(label, first, last))
+        stays = bool(found) and found[-1].label == label
+        found.append(Visit(label, found.pop().first if stays else first, last))
     return found
 
 

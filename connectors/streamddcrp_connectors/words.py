@@ -14,6 +14,7 @@ N_FEATURES = 4  # described for each regime: those drawn
 N_STAYS = 3
 N_RETURNS = 5  # dates of returns that are written out
 INLINE = 2  # features of a moment named without choosing
+ALIGNED = 30  # letters of a name up to which values stand below each other
 
 
 def in_words(findings: Findings) -> str:
@@ -56,7 +57,7 @@ def _beginning(findings: Findings) -> list[str]:
     lines = [f"{series.name}: {_count(len(series), 'row')}{period}."]
     if findings.early == len(series):
         lines.append(
-            "All of them are the model's warm-up: it had fitted nothing yet, so there is nothing to "
+            "All of them are the model's warm-up: nothing was fitted yet, so there is nothing to "
             "tell. Give it more rows, or a shorter `warmup`."
         )
     elif findings.early:
@@ -107,7 +108,7 @@ def _regime(findings: Findings, regime: Regime, features: list[int]) -> list[str
         f"Regime {regime.label}: {_percent(regime.share)} of rows ({regime.n_rows:,}), {seen}."
     ]
     names = [findings.series.features[d] for d in features]
-    width = max(map(len, names), default=0)
+    width = min(max(map(len, names), default=0), ALIGNED)
     for d, name in zip(features, names, strict=True):
         lines.append(f"  {name:<{width}}  {_values(regime, d)}")
     return lines
@@ -118,10 +119,9 @@ def _values(regime: Regime, d: int) -> str:
         return "always missing"
     if regime.least[d] == regime.most[d]:
         return f"always {number(regime.mean[d])}"
-    return (
-        f"mean {number(regime.mean[d])}, mostly {number(regime.low[d])} to {number(regime.high[d])} "
-        f"(lowest {number(regime.least[d])}, highest {number(regime.most[d])})"
-    )
+    mean, low, high = number(regime.mean[d]), number(regime.low[d]), number(regime.high[d])
+    least, most = number(regime.least[d]), number(regime.most[d])
+    return f"mean {mean}, mostly {low} to {high} (lowest {least}, highest {most})"
 
 
 def _stays(findings: Findings) -> list[str]:

@@ -272,8 +272,9 @@ class SeqDDCRP(base.Clusterer):
             return np.empty((0, N_OUTPUTS))
         needed = self._rows_needed(clocked=t is not None)
         known = self._stream.likelihood if self._stream is not None else self._given
+        reason = "as given"
         if known is None and len(X) >= needed:
-            known = self._pick_likelihood(X[:needed], integral)
+            known, reason = self._pick_likelihood(X[:needed], integral)
         if known is not None:
             known.hyper(X.shape[1])  # refuses a width it is not for
             known.check_rows(X, self._feature_names())
@@ -301,6 +302,7 @@ class SeqDDCRP(base.Clusterer):
         if len(X) < needed:
             return head
         if self._stream is None and known is not None:
+            _log.info("likelihood: %s", reason)
             self._begin(known, X.shape[1])
         return np.concatenate([head, self._step(X[needed:], t[needed:])])
 
@@ -320,12 +322,10 @@ class SeqDDCRP(base.Clusterer):
             done += len(X)
         return rows
 
-    def _pick_likelihood(self, X: FloatArray, integral: bool) -> Likelihood:
+    def _pick_likelihood(self, X: FloatArray, integral: bool) -> tuple[Likelihood, str]:
         rows = np.concatenate([self._warm_up_rows(X.shape[1]), X])
         # Whole numbers that came as floats are measurements, not counts.
-        likelihood, reason = choose_likelihood(rows, counts=self._integral and integral)
-        _log.info("likelihood: %s", reason)
-        return likelihood
+        return choose_likelihood(rows, counts=self._integral and integral)
 
     def _begin(self, likelihood: Likelihood, n_features: int) -> None:
         """Fix time unit and settings, and learn the rows collected; from here on there is a state."""

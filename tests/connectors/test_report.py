@@ -1,0 +1,433 @@
+"""The report: right words, whole pictures, and a clear refusal of what does not fit together."""
+
+import io
+import itertools
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamddcrp_connectors.cli import main
+from streamddcrp_connectors.clock import Clock
+from streamddcrp_connectors.findings import find, telling
+from streamddcrp_connectors.palette import COLOURS, GREY, colours_of
+from streamddcrp_connectors.picture import render
+from streamddcrp_connectors.results import Labelled
+from streamddcrp_connectors.segments import HOLD, visits
+from streamddcrp_connectors.sinks import open_sink
+from streamddcrp_connectors.words import in_words, number
+
+# 30 hours: 5 of warm-up, then regime 0 with a blip of 3, regime 1, two rows of 2, back to 0, to 1.
+LABELS = [0] * 5 + [0] * 5 + [3] + [0] * 3 + [1] * 6 + [2] * 2 + [0] * 3 + [1] * 5
+TIMES = np.datetime64("2024-05-01T00:00", "ns") + np.arange(30) * np.timedelta64(1, "h")
+X = [12.0 if i == 12 else {0: 10.0, 1: 20.0, 2: 15.0, 3: 30.0}[k] for i, k in enumerate(LABELS)]
+SCORES = [None] * 5 + [1.0] * 25
+SCORES[14], SCORES[22] = 9.0, 5.0
+
+WORDS = """\
+data.csv: 30 rows from 2024-05-01 00:00 to 2024-05-02 05:00, in UTC (29 hours).
+5 rows are warm-up, before the model had fitted anything, and left out below.
+
+2 regimes, a regime being a label that held for 3 rows in a row at least once.
+2 other labels never held (3 rows in all).
+
+Regime 0: 44.0 % of rows (11), first seen 2024-05-01 05:00, last seen 2024-05-02 00:00.
+  flow  mean 10.18, mostly 10 to 11 (lowest 10, highest 12)
+
+Regime 1: 44.0 % of rows (11), first seen 2024-05-01 14:00, there at the end.
+  flow  always 20
+
+Longest stays:
+  regime 0, 2024-05-01 05:00 to 2024-05-01 13:00 (8 hours, 9 rows)
+  regime 1, 2024-05-01 14:00 to 2024-05-01 19:00 (5 hours, 6 rows)
+  regime 1, 2024-05-02 01:00 to 2024-05-02 05:00 (4 hours, 5 rows)
+
+Came back after another regime had taken over:
+  regime 0, once: 2024-05-01 22:00
+  regime 1, once: 2024-05-02 01:00
+
+Most surprising moments, numbered as in the picture:
+  1. 2024-05-01 14:00: surprise 9; flow 20; regime 1 begins
+  2. 2024-05-01 22:00: surprise 5; flow 10; back to regime 0
+"""
+
+
+def write_data(folder, *, keys=None, name="data.csv"):
+    """Write the series as CSV, with times of a zone as people have them."""
+    zoned = [f"{np.datetime_as_string(t + np.timedelta64(2, 'h'), 's')}+02:00" for t in TIMES]
+    columns = {"when": zoned, "flow": X} | ({} if keys is None else {"pump": keys})
+    lines = [",".join(columns)]
+    lines += [",".join(map(str, row)) for row in zip(*columns.values(), strict=True)]
+    path = folder / name
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def write_results(path, *, times=TIMES, keys=None, rows=range(30)):
+    """Write results with the sinks of `run`."""
+    columns = {"row": pa.array(list(rows), pa.int64())}
+    if times is not None:
+        columns["time"] = pa.array(times, pa.timestamp("ns", "UTC"))
+    if keys is not None:
+        columns["key"] = pa.array(keys)
+    columns["label"] = pa.array(LABELS, pa.int64())
+    for name in ("label_prob", "score", "p_new", "p_change"):
+        columns[name] = pa.array(SCORES, pa.float64())
+    columns["n_tables"] = pa.array([4] * 30, pa.int64())
+    sink = open_sink(path, io.BytesIO(), None)
+    sink.rewind(None)
+    batch = pa.record_batch(list(columns.values()), names=list(columns))
+    sink.write(batch.slice(0, 13))
+    sink.write(batch.slice(13))
+    sink.finish()
+    return path
+
+
+def report(*arguments):
+    return CliRunner().invoke(main, ["report", *map(str, arguments)])
+
+
+def check_picture(prefix):
+    from matplotlib.image import imread
+
+    png = prefix.with_suffix(".png")
+    assert png.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+    pixels = imread(png)
+    assert pixels.shape[1] > 1500
+    assert pixels[..., :3].std() > 0.05  # a blank page has none
+    root = ET.fromstring(prefix.with_suffix(".svg").read_bytes())
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "parquet", "arrow"])
+def test_report_says_and_draws_what_was_found(tmp_path, ending):
+    results = write_results(tmp_path / f"found.{ending}")
+    done = report(results, "--source", write_data(tmp_path), "--time", "when")
+    assert done.exit_code == 0, done.output
+    assert done.stdout == WORDS
+    assert (tmp_path / "found.txt").read_text() == WORDS
+    check_picture(tmp_path / "found")
+
+
+@pytest.mark.parametrize(
+    ("out", "made"),
+    [
+        ("", "found"),
+        ("new", "new"),
+        ("new.png", "new"),
+        ("v1.2", "v1.2"),
+        ("new.d/", "new.d/found"),
+    ],
+)
+def test_files_go_where_they_are_asked_to(tmp_path, out, made):
+    (tmp_path / "new.d").mkdir()
+    results = write_results(tmp_path / "found.parquet")
+    data = write_data(tmp_path)
+    done = report(results, "--source", data, "--time", "when", "--out", f"{tmp_path}/{out}")
+    assert done.exit_code == 0, done.output
+    for ending in (".png", ".svg", ".txt"):
+        assert (tmp_path / (made + ending)).exists()
+
+
+def test_without_times_rows_are_counted(tmp_path):
+    results = write_results(tmp_path / "found.jsonl", times=None)
+    done = report(results, "--source", write_data(tmp_path), "--features", "flow")
+    assert done.exit_code == 0, done.output
+    assert done.stdout.startswith("data.csv: 30 rows (row 0 to row 29).\n")
+    assert "regime 0, row 5 to row 13 (9 rows)" in done.stdout
+    check_picture(tmp_path / "found")
+
+
+def test_times_of_the_results_do_where_the_features_are_named(tmp_path):
+    results = write_results(tmp_path / "found.parquet")
+    done = report(results, "--source", write_data(tmp_path), "--features", "flow")
+    assert done.stdout == WORDS
+
+
+def test_rows_that_were_set_aside_or_repeated(tmp_path):
+    """Results may skip rows (dead letters) and, from a pipe, hold some twice: the last counts."""
+    skipping = [i + (i > 3) for i in range(30)]
+    write_results(tmp_path / "found.jsonl", times=None, rows=skipping)
+    data = tmp_path / "data.csv"
+    data.write_text("flow\n" + "".join(f"{x}\n" for x in [*X[:4], "oops", *X[4:]]))
+    once = report(tmp_path / "found.jsonl", "--source", data)
+    assert once.exit_code == 0, once.output
+    assert "always 20" in once.stdout
+    lines = (tmp_path / "found.jsonl").read_text().splitlines(keepends=True)
+    wrong = [line.replace('"label": 0', '"label": 77') for line in lines[6:9]]
+    (tmp_path / "found.jsonl").write_text("".join(lines[:9] + lines[6:]))
+    assert report(tmp_path / "found.jsonl", "--source", data).stdout == once.stdout
+    (tmp_path / "found.jsonl").write_text("".join(lines[:6] + wrong + lines[6:]))
+    assert report(tmp_path / "found.jsonl", "--source", data).stdout == once.stdout
+
+
+def test_one_key_of_several(tmp_path):
+    keys = ["a" if i % 2 else "b" for i in range(30)]
+    results = write_results(tmp_path / "found.parquet", keys=keys)
+    data = write_data(tmp_path, keys=keys)
+    columns = ("--source", data, "--time", "when", "--key", "pump")
+    done = report(results, *columns, "--only", "b")
+    assert done.exit_code == 0, done.output
+    assert done.stdout.startswith("data.csv, b: 15 rows from 2024-05-01 00:00 to 2024-05-02 04:00")
+    check_picture(tmp_path / "found")
+    several = report(results, *columns)
+    assert several.exit_code == 2
+    assert "choose one with --only KEY: b, a" in several.stderr
+    unknown = report(results, *columns, "--only", "c")
+    assert unknown.exit_code == 2
+    assert "no key 'c'; it has b, a" in unknown.stderr
+
+
+def short_data(folder):
+    path = write_data(folder)
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:20]))
+
+
+def later_data(folder):
+    path = write_data(folder)
+    path.write_text(path.read_text().replace("2024-05-01T07:00:00", "2024-05-01T07:00:01"))
+
+
+def text_in_data(folder):
+    path = write_data(folder)
+    path.write_text(path.read_text().replace("30.0", "much"))
+
+
+def cut_results(folder):
+    path = folder / "found.parquet"
+    path.write_bytes(path.read_bytes()[:-20])
+
+
+def no_results(folder):
+    sink = open_sink(folder / "found.parquet", io.BytesIO(), None)
+    sink.rewind(None)
+    sink.finish()
+
+
+def empty_results(folder):
+    schema = pa.schema([("row", pa.int64()), ("label", pa.int64()), ("score", pa.float64())])
+    pq.write_table(schema.empty_table(), folder / "found.parquet")
+
+
+def broken_label(folder):
+    table = pa.table({"row": [0, 1], "label": [0.5, 1.0], "score": [1.0, 1.0]})
+    pq.write_table(table, folder / "found.parquet")
+
+
+REFUSALS = {
+    "no results": (lambda folder: (folder / "found.parquet").unlink(), {}, "cannot read"),
+    "no data": (lambda folder: (folder / "data.csv").unlink(), {}, "cannot read"),
+    "not results": (None, {"results": "data.csv"}, "it has no column 'row', only when, flow"),
+    "a run of no rows": (no_results, {}, "it has no column 'label', only row"),
+    "results without rows": (empty_results, {}, "holds no rows"),
+    "damaged results": (cut_results, {}, "not a whole Parquet file"),
+    "a label that is none": (broken_label, {}, "row 0: column 'label' must be a whole number"),
+    "shorter data": (short_data, {}, "is not about {data}: row 19 is not in it"),
+    "other times": (later_data, {}, "row 5: the time was 2024-05-01T05:00:00"),
+    "unusable data": (text_in_data, {}, "row 10: column 'flow' must be a number"),
+    "no such column": (None, {"--time": "hour"}, "has no column 'hour'; it has when, flow"),
+    "time not named": (None, {"--time": None}, "give the same --time COL"),
+    "no such feature": (None, {"--features": "flow, speed"}, "has no column 'speed'"),
+    "no keys": (None, {"--only": "a"}, "has no keys"),
+    "no folder": (None, {"--out": "{folder}/nowhere/it"}, "there is no folder"),
+    "over its data": (
+        lambda folder: (folder / "data.csv").rename(folder / "found.txt"),
+        {"--source": "{folder}/found.txt"},
+        "would be written over",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSALS)
+def test_refusals_are_one_line(tmp_path, case):
+    write_results(tmp_path / "found.parquet")
+    write_data(tmp_path)
+    spoil, options, expected = REFUSALS[case]
+    if spoil is not None:
+        spoil(tmp_path)
+    names = {"results": "found.parquet", "--source": "{folder}/data.csv", "--time": "when"}
+    names |= options
+    arguments = [tmp_path / names.pop("results")]
+    for option, value in names.items():
+        if value is not None:
+            arguments += [option, value.format(folder=tmp_path)]
+    done = report(*arguments)
+    assert done.exit_code == 2
+    assert expected.format(data=tmp_path / "data.csv") in done.stderr
+    assert done.stderr.startswith("streamddcrp: ")
+    assert done.stderr.count("\n") == 1
+    assert done.stdout == ""
+    assert not list(tmp_path.glob("*.png"))
+
+
+def test_a_missing_matplotlib_is_named(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    results = write_results(tmp_path / "found.parquet")
+    done = report(results, "--source", write_data(tmp_path), "--time", "when")
+    assert done.exit_code == 2
+    assert "pip install 'streamddcrp[plot]'" in done.stderr
+
+
+def test_pyplot_is_left_alone(tmp_path):
+    """No global figures or settings: a report may be made inside somebody's program."""
+    results = write_results(tmp_path / "found.parquet")
+    data = write_data(tmp_path)
+    code = f"""if True:
+        import sys, matplotlib
+        from streamddcrp_connectors.report import make_report
+        before = matplotlib.rcParams.copy()
+        make_report({str(results)!r}, {str(data)!r}, time="when")
+        assert "matplotlib.pyplot" not in sys.modules
+        assert matplotlib.rcParams.copy() == before
+    """
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def series(labels, *, values=None, scores=None, features=("x",)):
+    labels = np.asarray(labels, dtype=np.int64)
+    n = len(labels)
+    return Labelled(
+        name="made",
+        features=features,
+        values=np.zeros((n, len(features))) if values is None else values,
+        labels=labels,
+        scores=np.ones(n) if scores is None else scores,
+        clock=Clock(np.arange(n)),
+    )
+
+
+def test_forty_regimes_share_a_lane_and_the_words_stay_short():
+    labels = np.repeat(np.arange(40), 10)
+    findings = find(series(labels, values=labels[:, None] * 1.0))
+    words = in_words(findings)
+    assert "40 regimes" in words
+    assert "28 smaller regimes with 70.0 % of the rows." in words
+    assert "No regime came back" in words
+    assert len(words.splitlines()) < 70
+    assert render(findings, ("png",))["png"].startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        series([0]),
+        series([0] * 20, scores=np.full(20, np.nan)),
+        series([0, 1] * 10),
+        series([0] * 9, values=np.full((9, 1), np.nan)),
+        series([0] * 9, values=np.full((9, 1), 1e300), features=("温度 $x_1 " * 20,)),
+    ],
+    ids=["one row", "all warm-up", "nothing holds", "all missing", "odd name"],
+)
+def test_odd_series_are_drawn_and_told(made):
+    findings = find(made)
+    assert in_words(findings).startswith("made: ")
+    pictures = render(findings)
+    assert pictures["png"].startswith(b"\x89PNG")
+    ET.fromstring(pictures["svg"])
+
+
+def test_the_same_picture_gives_the_same_files():
+    findings = find(series(LABELS))
+    assert render(findings) == render(findings)
+
+
+def test_features_that_tell_regimes_apart_come_first():
+    labels = np.repeat([0, 1], 50)
+    noise = np.random.default_rng(0).normal(size=(100, 5))
+    noise[:, 1] += 9 * labels
+    noise[:, 3] += 5 * labels
+    noise[:, 4] = np.nan
+    findings = find(series(labels, values=noise, features=tuple("abcde")))
+    assert telling(findings, 2) == [1, 3]
+    assert telling(findings, 5) == [0, 1, 2, 3, 4]
+
+
+@given(st.lists(st.integers(0, 3), max_size=60), st.integers(1, 4))
+def test_visits_agree_with_the_rule_told_row_by_row(labels, hold):
+    """The twin: walk the rows and change regime when a label has held."""
+    labels = np.array(labels, dtype=np.int64)
+    now, expected = None, []
+    for i in range(hold - 1, len(labels)):
+        run = labels[i - hold + 1 : i + 1]
+        if (run == run[0]).all():
+            if now != run[0]:
+                now = int(run[0])
+                expected.append([now, i - hold + 1, i])
+            expected[-1][2] = i
+    assert [[v.label, v.first, v.last] for v in visits(labels, hold)] == expected
+
+
+def test_a_visit_needs_three_rows():
+    assert HOLD == 3
+    assert visits(np.array([5, 5])) == []
+    assert len(visits(np.array([5, 5, 5]))) == 1
+
+
+@pytest.mark.parametrize(
+    ("times", "said", "span"),
+    [
+        (np.array(["2024-01-01", "2024-01-09"], "M8[ns]"), "2024-01-09", "8 days"),
+        (np.array(["2024-01-01T00:00", "2024-01-01T00:05"], "M8[ns]"), "2024-01-01 00:05", "5 min"),
+        (np.array([0, 1_500_000], "M8[ns]"), "1970-01-01 00:00:00.001500", "0 seconds"),
+        (np.array([1e9, 1e9 + 5]), "1000000005", "5 long"),
+        (np.array([0.1, 0.35]), "0.35", "0.25 long"),
+        (np.arange(2), "row 1", ""),
+    ],
+)
+def test_times_are_said_as_finely_as_needed(times, said, span):
+    clock = Clock(times)
+    assert clock.at(1) == said
+    assert clock.span(0, 1).startswith(span)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.0, "0"), (-101.25, "-101.2"), (99999.6, "100,000"), (1.5e-9, "1.500e-09"), (0.1, "0.1")],
+)
+def test_numbers_have_four_digits(value, text):
+    assert number(value) == text
+
+
+def test_colours_differ_for_every_kind_of_sight():
+    """At least 16 apart in CIELAB under the simulations of Machado et al. (2009), severity 1."""
+    sights = np.array(
+        [
+            np.eye(3),
+            [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216],
+             [-0.003882, -0.048116, 1.051998]],
+            [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413],
+             [-0.011820, 0.042940, 0.968881]],
+            [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602],
+             [0.004733, 0.691367, 0.303900]],
+        ]
+    )  # fmt: skip
+    seen = np.array([[lab(sight @ linear(colour)) for sight in sights] for colour in COLOURS])
+    for one, other in itertools.combinations(seen, 2):
+        assert np.linalg.norm(one - other, axis=1).min() > 16
+
+
+def linear(colour):
+    c = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255
+    return np.where(c <= 0.04045, c / 12.92, ((c + 0.055) / 1.055) ** 2.4)
+
+
+def lab(rgb):
+    to_xyz = [[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]
+    xyz = to_xyz @ np.clip(rgb, 0, 1) / np.array([0.9505, 1.0, 1.089])
+    f = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116)
+    return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
+
+
+@given(st.sets(st.integers(0, 100), max_size=12))
+def test_no_two_regimes_share_a_colour(labels):
+    given_ = colours_of(labels)
+    assert set(given_) == labels
+    assert len(set(given_.values())) == len(labels)
+    assert GREY not in given_.values()
