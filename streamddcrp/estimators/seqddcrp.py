@@ -328,7 +328,7 @@ class SeqDDCRP(base.Clusterer):
         return choose_likelihood(rows, counts=self._integral and integral)
 
     def _begin(self, likelihood: Likelihood, n_features: int) -> None:
-        """Fix time unit and settings, and learn the rows collected; from here on there is a state."""
+        """Fix time unit and settings; learn the rows collected; now there is a state."""
         rows = self._warm_up_rows(n_features)
         times = np.concatenate([np.empty(0), *(times for _, times in self._early)])
         unit = 1.0 if self.time_unit is None else self.time_unit
