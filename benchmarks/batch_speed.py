@@ -2,10 +2,11 @@
 
 Same process, same data, same model: the regime stream under exponential decay a = 4, alpha = 0.1,
 Normal-Gamma tables. *First sweep*: one call with `max_sweeps=1`, set-up and result included, when
-every customer still has a table. *Mean*: a whole converged fit divided by its sweeps, without merges
-(the dense form makes none) and with them. *Later*: what one more sweep costs. The dense form corrects all of R at every link, or only the
-block that can change (`dense_algorithm1`). Then `fit_seqddcrp` alone at N where a dense matrix
-would not fit, with the peak memory of a fresh process.
+every customer still has a table. *Mean*: a whole converged fit divided by its sweeps, without
+merges (the dense form makes none) and with them. *Later*: what one more sweep costs. The dense form
+corrects all of R at every link, or only the block that can change (`dense_algorithm1`). Then
+`fit_seqddcrp` alone at N where a dense matrix would not fit, with the peak memory of a fresh
+process.
 """
 
 from __future__ import annotations

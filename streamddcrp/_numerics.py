@@ -18,7 +18,6 @@ __all__ = [
     "digamma",
     "log_add_exp",
     "log_decay",
-    "log_sum_exp",
 ]
 
 # Codes of the decay families (`streamddcrp.decay`). CALLER_GIVEN: a decay that is not one of these;
@@ -60,20 +59,6 @@ def log_add_exp(a, b):
     if b == -np.inf:
         return a
     return a + math.log1p(math.exp(b - a))
-
-
-@njit(cache=True)
-def log_sum_exp(values, n):
-    """log(sum(exp(values[:n]))), -inf when every entry is."""
-    top = -np.inf
-    for i in range(n):
-        top = max(top, values[i])
-    if top == -np.inf:
-        return top
-    total = 0.0
-    for i in range(n):
-        total += math.exp(values[i] - top)
-    return top + math.log(total)
 
 
 @njit(cache=True)

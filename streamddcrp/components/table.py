@@ -54,9 +54,9 @@ def empty_table(capacity: int, *, n_stats: int, n_post: int) -> ComponentTable:
     )
 
 
-def resized(table: ComponentTable, capacity: int, n_live: int | None = None) -> ComponentTable:
-    """Return a copy with room for ``capacity`` components, the first ``n_live`` kept."""
-    keep = min(capacity, len(table.ids)) if n_live is None else n_live
+def resized(table: ComponentTable, capacity: int) -> ComponentTable:
+    """Return a copy with room for ``capacity`` components."""
+    keep = min(capacity, len(table.ids))
     larger = empty_table(capacity, n_stats=table.stats.shape[1], n_post=table.post.shape[1])
     for new, old in zip(larger, table, strict=True):
         new[:keep] = old[:keep]

@@ -22,6 +22,7 @@ from streamddcrp.inference.seqddcrp_vb._kernels_layout import (
     LABEL,
     LABEL_PROB,
     LIVE_TABLES,
+    N_FORBIDDEN,
     N_OUTPUTS,
     N_SEEN,
     P_CHANGE,
@@ -46,6 +47,7 @@ from streamddcrp.inference.seqddcrp_vb.step import (
 from streamddcrp.likelihoods import (
     DirichletMultinomial,
     Likelihood,
+    NormalGamma,
     choose_likelihood,
     likelihood_from_config,
     make_likelihood,
@@ -58,6 +60,9 @@ __all__ = ["SeqDDCRP"]
 _log = logging.getLogger(__name__)
 _MODEL_ID = "SeqDDCRP"
 _VERSION = 1
+_PROGRESS = (
+    "_first_time", "_last_time", "_clocked", "_n_seen", "_early", "_integral", "_stream",
+)  # fmt: skip
 Features = Mapping[Any, Any]
 
 
@@ -271,6 +276,8 @@ class SeqDDCRP(base.Clusterer):
         if len(X) == 0:
             return np.empty((0, N_OUTPUTS))
         needed = self._rows_needed(clocked=t is not None)
+        if self._stream is None and self._given is None:  # what no family to be chosen takes
+            NormalGamma(0.0, 1.0, 1.0, 1.0).check_rows(X, self._feature_names())
         known = self._stream.likelihood if self._stream is not None else self._given
         reason = "as given"
         if known is None and len(X) >= needed:
@@ -286,6 +293,20 @@ class SeqDDCRP(base.Clusterer):
             raise SchemaError(message)
         if t is not None:
             check_times(t, self._last_time)
+        before = {name: getattr(self, name) for name in _PROGRESS}
+        try:
+            return self._accept(X, t, integral, needed, known, reason)
+        except StreamDDCRPError:  # a user's decay fails only now
+            for name, value in before.items():
+                setattr(self, name, value)
+            raise
+
+    def _accept(
+        self, X: FloatArray, t: FloatArray | None, integral: bool, needed: int,
+        known: Likelihood | None, reason: str,
+    ) -> FloatArray:  # fmt: skip
+        """Learn rows that have been checked, or keep them for later."""
+        if t is not None:
             if self._clocked is None:
                 self._first_time = float(t[0])
             self._last_time = float(t[-1])
@@ -297,8 +318,9 @@ class SeqDDCRP(base.Clusterer):
         head[:, LABEL] = 0
         head[:, LIVE_TABLES] = 1
         if len(head):
-            self._early.append((X[:needed].copy(), t[:needed].copy()))
-            self._integral = self._integral and integral
+            self._early = [*self._early, (X[:needed].copy(), t[:needed].copy())]
+            if self._given is None:
+                self._integral = self._integral and integral
         if len(X) < needed:
             return head
         if self._stream is None and known is not None:
@@ -381,13 +403,18 @@ class SeqDDCRP(base.Clusterer):
     def _step(self, X: FloatArray, t: FloatArray) -> FloatArray:
         stream = self._stream
         assert stream is not None
-        stream.config, stream.state = self._for_width(stream, X.shape[1])
+        config, state = self._for_width(stream, X.shape[1])
         X = stream.likelihood.impute(X)
         times = self._engine_time(stream, t)
-        given = given_weights(
-            stream.decay, stream.config, stream.state, times, clocked=bool(self._clocked)
-        )
-        stream.state, out = step(stream.config, stream.state, X, times, given)
+        given = given_weights(stream.decay, config, state, times, clocked=bool(self._clocked))
+        stream.config = config  # nothing fails from here on
+        barred = int(state.counts[N_FORBIDDEN])
+        stream.state, out = step(config, state, X, times, given)
+        if not barred and stream.state.counts[N_FORBIDDEN]:
+            _log.warning(
+                "all %d tables are in use and rows that wanted a new one had to join an old one; "
+                "raise max_tables", self.max_tables,
+            )  # fmt: skip
         return out
 
     # -- predicting ------------------------------------------------------------------------------
@@ -426,6 +453,9 @@ class SeqDDCRP(base.Clusterer):
         stream.likelihood.check_rows(X, names)
         X = stream.likelihood.impute(X)
         if not self._clocked:
+            if t is not None:
+                message = "t: the rows before came without times; predict without one, too"
+                raise SchemaError(message)
             time = np.array([float(self._n_seen)])
         elif t is None:
             time = np.array([self._last_time])

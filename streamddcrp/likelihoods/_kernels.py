@@ -45,6 +45,7 @@ __all__ = [
     "factor_packed",
     "log_predictive",
     "log_predictives",
+    "log_rising",
     "n_post",
     "n_stats",
     "natural_parameters",
@@ -88,7 +89,7 @@ def _stirling_tail(z: float) -> float:
 
 
 @njit(cache=True)
-def _log_rising(a: float, n: float) -> float:
+def log_rising(a: float, n: float) -> float:
     """Log of Gamma(a + n) / Gamma(a) for a > 0, n >= 0, without cancellation for large a."""
     if n == 0.0:
         return 0.0
@@ -117,13 +118,18 @@ def factor_packed(D: int, floors: Array, matrix: Array) -> float:
     log_det = 0.0
     for i in range(D):
         row_i = i * (i + 1) // 2
+        left = matrix[row_i + i]
         for j in range(i + 1):
             row_j = j * (j + 1) // 2
             total = matrix[row_i + j]
             for k in range(j):
                 total -= matrix[row_i + k] * matrix[row_j + k]
             if j < i:
-                matrix[row_i + j] = total / matrix[row_j + j]
+                entry = total / matrix[row_j + j]
+                if entry * entry > left:  # rounding alone: it would grow from column to column
+                    entry = math.copysign(math.sqrt(max(left, 0.0)), entry)
+                left -= entry * entry
+                matrix[row_i + j] = entry
             else:
                 total = max(total, floors[i])
                 log_det += math.log(total)
@@ -188,7 +194,7 @@ def _nw_posterior(hyper: Array, stats: Array, post: Array) -> None:
     psis = 0.0
     for parity in range(min(2, D)):
         a = 0.5 * (hyper[2] + 1.0 - (D - parity))
-        rising = _log_rising(a, 0.5 * n)
+        rising = log_rising(a, 0.5 * n)
         psi = digamma(a + 0.5 * n)
         gammas += rising
         psis += psi
@@ -206,7 +212,7 @@ def _nw_posterior(hyper: Array, stats: Array, post: Array) -> None:
     )
     post[1], post[2] = kappa, dof
     post[3] = kappa / (kappa + 1.0)
-    post[4] = _log_rising(0.5 * (dof + 1.0 - D), 0.5 * D) - 0.5 * (
+    post[4] = log_rising(0.5 * (dof + 1.0 - D), 0.5 * D) - 0.5 * (
         D * (LOG_PI - math.log(post[3])) + log_det
     )
     post[5] = 0.5 * (psis + D * (LOG_2 - LOG_2PI - 1.0 / kappa) - log_det)
@@ -261,8 +267,8 @@ def _ng_posterior(hyper: Array, stats: Array, post: Array) -> None:
         rate = rate0 + 0.5 * max(square - r * r / kappa, 0.0)
         if n != old_n or kappa0 != old_kappa or shape0 != old_shape:  # else as for the last feature
             old_n, old_kappa, old_shape = n, kappa0, shape0
-            gammas = _log_rising(shape0, 0.5 * n) - 0.5 * n * LOG_2PI
-            half = _log_rising(shape, 0.5)
+            gammas = log_rising(shape0, 0.5 * n) - 0.5 * n * LOG_2PI
+            half = log_rising(shape, 0.5)
             psi = digamma(shape)
             log_shrink = math.log(kappa0 / kappa)
             log_spread = math.log(kappa / (kappa + 1.0))
@@ -324,13 +330,13 @@ def _dm_posterior(hyper: Array, stats: Array, post: Array) -> None:
         count = stats[1 + d]
         if count > 0.0:
             tokens += count
-            total += _log_rising(mass0, count)
+            total += log_rising(mass0, count)
             post[2 + d] = mass0 + count
             post[2 + D + d] = digamma(mass0 + count)
         else:
             post[2 + d] = mass0
             post[2 + D + d] = psi0
-    post[0] = total - _log_rising(hyper[2], tokens)
+    post[0] = total - log_rising(hyper[2], tokens)
     post[1] = hyper[2] + tokens
     psi = digamma(post[1])
     for d in range(D):
@@ -344,8 +350,8 @@ def _dm_predictive(hyper: Array, post: Array, x: Array) -> float:
     for d in range(int(hyper[0])):
         if x[d] > 0.0:
             tokens += x[d]
-            total += _log_rising(post[2 + d], x[d])
-    return total - _log_rising(post[1], tokens)
+            total += log_rising(post[2 + d], x[d])
+    return total - log_rising(post[1], tokens)
 
 
 @njit(cache=True)
@@ -383,7 +389,7 @@ def _gp_posterior(hyper: Array, stats: Array, post: Array) -> None:
         shape, rate = shape0 + events, rate0 + n
         log_rate = math.log(rate)
         # shape0 log rate0 - shape log rate + log Gamma(shape) / Gamma(shape0)
-        total += _log_rising(shape0, events) - shape0 * math.log1p(n / rate0) - events * log_rate
+        total += log_rising(shape0, events) - shape0 * math.log1p(n / rate0) - events * log_rate
         at = 1 + 5 * d
         post[at] = shape
         post[at + 1] = -shape * math.log1p(1.0 / rate)
@@ -401,7 +407,7 @@ def _gp_predictive(hyper: Array, post: Array, x: Array) -> float:
             at = 1 + 5 * d
             total += post[at + 1]
             if x[d] > 0.0:
-                total += _log_rising(post[at], x[d]) - _log_factorial(x[d]) - x[d] * post[at + 2]
+                total += log_rising(post[at], x[d]) - _log_factorial(x[d]) - x[d] * post[at + 2]
     return total
 
 
@@ -437,7 +443,7 @@ def _bb_posterior(hyper: Array, stats: Array, post: Array) -> None:
         ones, zeros = max(stats[1 + d], 0.0), max(stats[1 + D + d], 0.0)
         a0, b0 = hyper[1 + d], hyper[1 + D + d]
         a, b = a0 + ones, b0 + zeros
-        total += _log_rising(a0, ones) + _log_rising(b0, zeros) - _log_rising(a0 + b0, ones + zeros)
+        total += log_rising(a0, ones) + log_rising(b0, zeros) - log_rising(a0 + b0, ones + zeros)
         at = 1 + 4 * d
         post[at] = -math.log1p(b / a)
         post[at + 1] = -math.log1p(a / b)

@@ -45,7 +45,7 @@ class NormalGamma(ConjugateFamily):
     rate: Any
 
     family: ClassVar[int] = _kernels.NORMAL_GAMMA
-    _support: ClassVar[str] = "numbers between -1e150 and 1e150"
+    _support: ClassVar[str] = "numbers between -1e100 and 1e100"
 
     def __post_init__(self) -> None:
         for name in ("mean", "kappa", "shape", "rate"):
@@ -65,7 +65,7 @@ class NormalGamma(ConjugateFamily):
         return np.concatenate([center, center, *rest])
 
     def _in_support(self, X: FloatArray) -> Any:
-        return np.abs(X) <= 1e150  # beyond, squares overflow
+        return np.abs(X) <= 1e100  # beyond, squares overflow
 
     def sample(self, rng: Generator, stats: ArrayLike, size: int | None = None) -> FloatArray:
         """Draw mean and precision from the posterior, then rows given them.

@@ -56,7 +56,7 @@ class NormalWishart(ConjugateFamily):
     dof: Any
 
     family: ClassVar[int] = _kernels.NORMAL_WISHART
-    _support: ClassVar[str] = "numbers between -1e150 and 1e150"
+    _support: ClassVar[str] = "numbers between -1e100 and 1e100"
 
     def __post_init__(self) -> None:
         name = "NormalWishart"
@@ -98,7 +98,7 @@ class NormalWishart(ConjugateFamily):
         return np.concatenate([[self.kappa, self.dof, log_det], mean, mean, pivots, packed])
 
     def _in_support(self, X: FloatArray) -> Any:
-        return np.abs(X) <= 1e150  # beyond, squares overflow
+        return np.abs(X) <= 1e100  # beyond, squares overflow
 
     def impute(self, X: FloatArray) -> FloatArray:
         """Return rows with missing values replaced by the prior mean.

@@ -57,7 +57,7 @@ def as_matrix(values: object, n_features: int | None = None) -> FloatArray:
     if n_features is not None and X.shape[1] != n_features:
         msg = f"batch: expected {n_features} columns, got {X.shape[1]}"
         raise SchemaError(msg)
-    return np.ascontiguousarray(X, dtype=np.float64)
+    return np.require(X, np.float64, ["C", "A", "W"])  # kernels are compiled for such arrays
 
 
 def check_matrix(

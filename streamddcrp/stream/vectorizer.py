@@ -4,6 +4,7 @@ import logging
 import math
 import numbers
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from itertools import pairwise
 from operator import itemgetter
 from typing import Any, Self
@@ -271,12 +272,15 @@ class Vectorizer:
         if not columns:
             self._values = None
         elif len(columns) == 1:
-            only = columns[0]
-            self._values = lambda x: (x[only],)
+            self._values = partial(_only, columns[0])
         else:
             self._values = itemgetter(*columns)
         if len(self._buffer) != len(columns):
             self._buffer = np.empty(len(columns))
+
+
+def _only(column: Feature, x: Mapping[Feature, Any]) -> tuple[Any, ...]:
+    return (x[column],)
 
 
 def _number(name: Feature, value: Any, row: int | None) -> float:

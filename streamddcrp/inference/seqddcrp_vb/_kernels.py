@@ -32,7 +32,7 @@ from streamddcrp.inference.seqddcrp_vb._kernels_layout import (
     NEW_LOG_BETA,
     NEXT_ID,
 )
-from streamddcrp.likelihoods._kernels import add_stats, expected_log_lik, posterior
+from streamddcrp.likelihoods._kernels import add_stats, expected_log_lik, log_rising, posterior
 
 __all__ = [
     "close_last_column",
@@ -94,7 +94,9 @@ def link_log_weights(config, rows, groups, counts, sums, t, given, b, out_local,
     row = min(b, given.shape[0] - 1)
     top = config.log_alpha
     for j in range(w):
-        if code == CALLER_GIVEN:
+        if not config.tied and w - j > config.halo:
+            out_local[j] = -np.inf
+        elif code == CALLER_GIVEN:
             out_local[j] = given[row, w - j - 1]
         else:
             out_local[j] = log_decay(code, location, scale, t - rows.t[j])
@@ -149,12 +151,7 @@ def refresh_sticks(config, atoms, counts, sums):
 @njit(cache=True)
 def stick_term(gamma, births, tail):
     """Return the share of one stick in B(c)."""
-    return (
-        math.lgamma(1.0 + births)
-        + math.lgamma(gamma + tail)
-        - math.lgamma(1.0 + gamma + births + tail)
-        + math.log(gamma)
-    )
+    return math.lgamma(1.0 + births) - log_rising(gamma + tail, 1.0 + births) + math.log(gamma)
 
 
 @njit(cache=True)

@@ -322,11 +322,15 @@ def relink(k, l, links, birth, log_weight, z, offset, length):
     W = links.shape[1]
     start = max(0, k - W)
     row = min(k, log_weight.shape[0] - 1)
+    top = -np.inf
+    for j in range(max(l, start), min(k, l + length[l])):
+        if z[offset[l] + j - l] > 0.0:
+            top = max(top, log_weight[row, j - k + W])
     total = 0.0
     for j in range(start, k):
         w = 0.0
         if l <= j < l + length[l]:
-            w = math.exp(log_weight[row, j - k + W]) * z[offset[l] + j - l]
+            w = math.exp(log_weight[row, j - k + W] - top) * z[offset[l] + j - l]
         links[k, j - k + W] = w
         total += w
     for j in range(start, k):

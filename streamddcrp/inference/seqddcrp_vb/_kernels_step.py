@@ -82,9 +82,8 @@ def predict(config, rows, groups, atoms, table, counts, sums, scratch, x, t, giv
         if p > 0.0:
             for m in range(K):
                 weight[m] += p * groups.probs[g, m]
-    new = math.log(opening * sums[NEW_BETA]) + log_predictive(
-        config.family, config.hyper, scratch.prior_post, x
-    )
+    new = config.log_alpha - log_total + math.log(sums[NEW_BETA])
+    new += log_predictive(config.family, config.hyper, scratch.prior_post, x)
     top = new
     for m in range(K):
         if weight[m] > 0.0:
@@ -261,6 +260,6 @@ def step_rows(
         _seat(
             config, rows, groups, atoms, table, events, counts, sums, scratch, log_total, X[b], t[b]
         )  # fmt: skip
-        if counts[SINCE_BLOCK] == config.sweep_every:
+        if counts[SINCE_BLOCK] >= config.sweep_every:
             _block(config, rows, groups, atoms, table, events, counts, sums, scratch)
     return X.shape[0]

@@ -34,7 +34,7 @@ from streamddcrp.likelihoods._kernels import add_stats
 __all__ = ["drop_groups", "evict", "retire", "shift_rows"]
 
 UNREACHABLE = 1e-12  # a table nobody in memory sits at with more probability can be retired
-NEGLIGIBLE_MASS = 1e-7  # a tied group with less decay weight is dropped once nobody links to it
+NEGLIGIBLE_MASS = 1e-7  # a tied group that weighs less (against alpha, if that is below 1) goes
 IDLE_LINK = 1e-9  # a link weaker than this does not keep a group
 
 
@@ -158,7 +158,7 @@ def drop_groups(config, rows, groups, counts, sums, now):
                 _remove_group(rows, groups, counts, g)
             continue
         mass = groups.log_mass[g] + log_decay(code, location, scale, now - groups.t[g])
-        if mass > math.log(NEGLIGIBLE_MASS):
+        if mass > math.log(NEGLIGIBLE_MASS) + min(0.0, config.log_alpha):
             continue
         strongest = 0.0
         for i in range(counts[N_ROWS]):
@@ -215,8 +215,10 @@ def retire(config, rows, groups, atoms, table, events, counts, sums, now):
     Without recall, all of them. With recall an absent atom may come back, so only as many as make
     room for a block of births, those with the fewest customers for the time they have been away.
     """
-    room = config.max_tables - config.sweep_every if config.recall else 0
-    while counts[N_TABLES] > max(room, 0):
+    room = 0
+    if config.recall:
+        room = max(config.max_tables - config.sweep_every, config.max_tables // 2)
+    while counts[N_TABLES] > room:
         chosen, least = -1, np.inf
         for m in range(counts[N_TABLES]):
             if _reachable(rows, groups, counts, m):

@@ -122,10 +122,17 @@ class _Batch:
         if gap.size and (gap.min() < 0 or gap.max() > width):
             message = f"init links customers {gap.max()} apart; the prior reaches {width} back"
             raise ConfigError(message)
+        total = np.bincount(coo.row, coo.data, n)
+        if not (coo.data >= 0.0).all() or not np.allclose(total, 1.0, rtol=0.0, atol=1e-6):
+            message = "init must have rows of probabilities that sum to 1"
+            raise ConfigError(message)
         self.birth[:] = 0.0
         own = gap == 0
         self.birth[coo.row[own]] = coo.data[own]
         self.links[coo.row[~own], (width - gap)[~own]] = coo.data[~own]
+        if ((self.links > 0.0) & (self.prior.log_weight == -np.inf)).any():
+            message = "init has links that are impossible under this decay and these times"
+            raise ConfigError(message)
 
     def _forward(self, *, update: bool) -> float:
         prior = self.prior
@@ -283,7 +290,7 @@ def fit_seqddcrp(
         Every customer at a table of its own, or the ``links`` of an earlier fit.
     order : {"alternating", "random"}, default "alternating"
         "random" is the paper's own schedule, Algorithm 1 with rank-1 revisions of a dense inverse,
-        O(N^3) a sweep: kept for comparison.
+        O(N^3) a sweep: kept for comparison, without merges and progress bar.
     merge : bool, default True
         After convergence, merge tables where that raises the bound, and sweep again.
     max_sweeps : int, default 200
@@ -353,9 +360,9 @@ def fit_seqddcrp(
         while len(trace) < max_sweeps and settled < 2:
             before = bound
             bound = batch.sweep(ascending=len(trace) % 2 == 0)
-            rise = (bound - before) / abs(bound)
-            settled = settled + 1 if rise <= tol else 0
-            if merge and (settled == 2 or (may_merge and rise <= _SLOW)):
+            rise, size = bound - before, abs(bound)
+            settled = settled + 1 if rise <= tol * size else 0
+            if merge and (settled == 2 or (may_merge and rise <= _SLOW * size)):
                 before = bound
                 bound = batch.merge(bound)
                 may_merge = bound > before

@@ -52,8 +52,8 @@ def make_config(
         ("window", window, 1), ("sweep_every", sweep_every, 1), ("max_tables", max_tables, 1),
         ("n_sweeps", n_sweeps, 0), ("look_back", look_back, 0),
     ):  # fmt: skip
-        if count < least:
-            message = f"{name} must be at least {least}, got {count!r}"
+        if not float(count).is_integer() or count < least:
+            message = f"{name} must be a whole number of at least {least}, got {count!r}"
             raise ConfigError(message)
     for name, value in (("alpha", alpha), ("gamma", gamma)):
         if not (value > 0 and (math.isfinite(value) or name == "gamma")):
@@ -64,6 +64,7 @@ def make_config(
         raise ConfigError(message)
     recall = recall and math.isfinite(gamma)
     return Config(
-        family, hyper, *decay, math.log(alpha), gamma if recall else math.inf, recall, window,
-        sweep_every, n_sweeps, look_back, birth_threshold, max_tables, tied, halo,
+        family, hyper, *decay, math.log(alpha), float(gamma) if recall else math.inf, bool(recall),
+        int(window), int(sweep_every), int(n_sweeps), int(look_back), float(birth_threshold),
+        int(max_tables), tied, halo,
     )  # fmt: skip

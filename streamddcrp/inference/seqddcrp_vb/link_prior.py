@@ -47,7 +47,8 @@ def link_prior(decay: Decay, alpha: float, n: int, t: FloatArray | None = None) 
     if not (alpha > 0 and math.isfinite(alpha)):
         message = f"alpha must be a positive finite number, got {alpha!r}"
         raise ConfigError(message)
-    horizon = decay.horizon(min(_TAIL * alpha, 0.5))
+    share = _TAIL * alpha / float(decay.weight(0.0))
+    horizon = decay.horizon(min(max(share, 1e-300), 0.5))
     if t is None:
         width = max(1, math.ceil(min(n - 1, horizon)))
         log_weight = np.ascontiguousarray(decay.log_weight(np.arange(width, 0, -1.0))[None, :])

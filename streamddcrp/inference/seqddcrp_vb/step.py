@@ -40,15 +40,16 @@ def halo_of(decay: Decay, alpha: float, window: int, *, clocked: bool) -> tuple[
         return True, 0
     if clocked:
         return False, 4 * window
-    horizon = decay.horizon(min(1e-12 * alpha, 0.5))
-    halo = int(min(math.ceil(horizon), _MOST_HALO * window))
+    share = 1e-12 * alpha / float(decay.weight(0.0))
+    horizon = decay.horizon(min(max(share, 1e-300), 0.5))
+    halo = math.ceil(min(horizon, _MOST_HALO * window))
     if halo < horizon:
         cut = float(decay.weight(np.array([float(halo)]))[0])
         if cut > 1e-6 * alpha:
             _log.warning(
-                "links reach %d customers back, where the decay still weighs %.3g; "
-                "choose window >= %d or a decay that falls faster to lose nothing",
-                halo, cut, math.ceil(min(horizon, 1e9) / _MOST_HALO),
+                "links reach %d customers (%d windows) back, where the decay still weighs %.3g; "
+                "a larger window or a decay that falls faster loses less",
+                halo, _MOST_HALO, cut,
             )  # fmt: skip
     return False, halo
 
@@ -70,15 +71,15 @@ def given_weights(
         return np.ascontiguousarray(decay.log_weight(np.arange(1.0, reach + 1.0))[None, :])
     w, n_groups = int(state.counts[N_ROWS]), int(state.counts[N_GROUPS])
     seen = int(state.counts[N_SEEN])
-    past = np.full(reach, -np.inf)
+    past = np.full(reach, np.nan)
     past[reach - w :] = state.rows.t[:w]
     gaps = seen - state.groups.arrival[:n_groups]
     past[reach - gaps] = state.groups.t[:n_groups]
-    times = np.concatenate([past, t])
-    weights = np.empty((len(t), reach))
-    for gap in range(1, reach + 1):
-        earlier = times[reach - gap : reach - gap + len(t)]
-        weights[:, gap - 1] = decay.log_weight(t - earlier)
+    earlier = np.lib.stride_tricks.sliding_window_view(np.concatenate([past, t[:-1]]), reach)
+    distance = t[:, None] - earlier[:, ::-1]
+    there = ~np.isnan(distance)
+    weights = np.full(distance.shape, -np.inf)
+    weights[there] = decay.log_weight(distance[there])
     return weights
 
 
