@@ -4,7 +4,6 @@ import logging
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -12,17 +11,17 @@ import pyarrow as pa
 from river import base
 
 from streamddcrp.checkpoint.codec import decode_state, encode_state, read_blob, write_atomic
-from streamddcrp.decay import Decay, make_decay
+from streamddcrp.decay import make_decay
 from streamddcrp.errors import CheckpointError, ConfigError, SchemaError, StreamDDCRPError
 from streamddcrp.estimators.batches import batch_times, read_batch
 from streamddcrp.estimators.events import Event
 from streamddcrp.estimators.options import from_json, to_json
+from streamddcrp.estimators.running import Running
 from streamddcrp.estimators.views import events_since, live_columns, live_tables, no_tables
 from streamddcrp.inference.seqddcrp_vb._kernels_layout import (
     LABEL,
     LABEL_PROB,
     LIVE_TABLES,
-    N_FORBIDDEN,
     N_OUTPUTS,
     N_SEEN,
     P_CHANGE,
@@ -31,18 +30,13 @@ from streamddcrp.inference.seqddcrp_vb._kernels_layout import (
 )
 from streamddcrp.inference.seqddcrp_vb.config import Config, make_config
 from streamddcrp.inference.seqddcrp_vb.state import (
-    State,
     arrays_of,
     empty_state,
     state_from_arrays,
-    widened,
 )
 from streamddcrp.inference.seqddcrp_vb.step import (
     bound,
-    given_weights,
     halo_of,
-    predict_row,
-    step,
 )
 from streamddcrp.likelihoods import (
     DirichletMultinomial,
@@ -52,7 +46,7 @@ from streamddcrp.likelihoods import (
     likelihood_from_config,
     make_likelihood,
 )
-from streamddcrp.stream import Vectorizer, as_time, as_times, check_times
+from streamddcrp.stream import Vectorizer, as_time, check_times
 from streamddcrp.typing import FloatArray
 
 __all__ = ["SeqDDCRP"]
@@ -64,17 +58,6 @@ _PROGRESS = (
     "_first_time", "_last_time", "_clocked", "_n_seen", "_early", "_integral", "_stream",
 )  # fmt: skip
 Features = Mapping[Any, Any]
-
-
-@dataclass(slots=True)
-class _Stream:
-    """What exists once the first rows have told the scale of the data."""
-
-    likelihood: Likelihood
-    decay: Decay
-    time_unit: float
-    config: Config
-    state: State
 
 
 class SeqDDCRP(base.Clusterer):
@@ -180,7 +163,7 @@ class SeqDDCRP(base.Clusterer):
         self._vectorizer = Vectorizer(
             open=isinstance(self._given, DirichletMultinomial) and self._given.n_features is None
         )
-        self._stream: _Stream | None = None
+        self._stream: Running | None = None
         self._early: list[tuple[FloatArray, FloatArray]] = []  # warm-up rows and their times
         self._integral = True  # whether all warm-up rows came as integers
         self._clocked: bool | None = None  # whether rows come with times
@@ -279,7 +262,7 @@ class SeqDDCRP(base.Clusterer):
         if self._stream is None and self._given is None:  # what no family to be chosen takes
             NormalGamma(0.0, 1.0, 1.0, 1.0).check_rows(X, self._feature_names())
         known = self._stream.likelihood if self._stream is not None else self._given
-        reason = "as given"
+        reason = None
         if known is None and len(X) >= needed:
             known, reason = self._pick_likelihood(X[:needed], integral)
         if known is not None:
@@ -303,7 +286,7 @@ class SeqDDCRP(base.Clusterer):
 
     def _accept(
         self, X: FloatArray, t: FloatArray | None, integral: bool, needed: int,
-        known: Likelihood | None, reason: str,
+        known: Likelihood | None, reason: str | None,
     ) -> FloatArray:  # fmt: skip
         """Learn rows that have been checked, or keep them for later."""
         if t is not None:
@@ -321,12 +304,14 @@ class SeqDDCRP(base.Clusterer):
             self._early = [*self._early, (X[:needed].copy(), t[:needed].copy())]
             if self._given is None:
                 self._integral = self._integral and integral
-        if len(X) < needed:
+        if known is None or len(X) < needed:
             return head
-        if self._stream is None and known is not None:
-            _log.info("likelihood: %s", reason)
-            self._begin(known, X.shape[1])
-        return np.concatenate([head, self._step(X[needed:], t[needed:])])
+        stream = self._stream
+        if stream is None:
+            if reason is not None:
+                _log.info("likelihood: %s", reason)
+            stream = self._begin(known, X.shape[1])
+        return np.concatenate([head, stream.step(X[needed:], t[needed:])])
 
     def _rows_needed(self, *, clocked: bool) -> int:
         """Return how many rows are still to be collected before anything is fitted."""
@@ -349,7 +334,7 @@ class SeqDDCRP(base.Clusterer):
         # Whole numbers that came as floats are measurements, not counts.
         return choose_likelihood(rows, counts=self._integral and integral)
 
-    def _begin(self, likelihood: Likelihood, n_features: int) -> None:
+    def _begin(self, likelihood: Likelihood, n_features: int) -> Running:
         """Fix time unit and settings; learn the rows collected; now there is a state."""
         rows = self._warm_up_rows(n_features)
         times = np.concatenate([np.empty(0), *(times for _, times in self._early)])
@@ -360,9 +345,13 @@ class SeqDDCRP(base.Clusterer):
             _log.info("time unit: %g, the median gap between the first rows", unit)
         hyper = likelihood.hyper(n_features)
         config = self._config(hyper, likelihood.family, clocked=bool(self._clocked))
-        self._stream = _Stream(likelihood, self._decay, unit, config, empty_state(config))
+        self._stream = Running(
+            likelihood, self._decay, bool(self._clocked), self._first_time, unit, config,
+            empty_state(config),
+        )  # fmt: skip
         self._early = []
-        self._step(rows, times)
+        self._stream.step(rows, times)
+        return self._stream
 
     def _feature_names(self) -> list[str]:
         return [str(name) for name in self._vectorizer.columns or ()]
@@ -388,34 +377,6 @@ class SeqDDCRP(base.Clusterer):
             tied=tied,
             halo=halo,
         )
-
-    def _engine_time(self, stream: _Stream, t: FloatArray) -> FloatArray:
-        return (t - self._first_time) / stream.time_unit if self._clocked else t
-
-    @staticmethod
-    def _for_width(stream: _Stream, n_features: int) -> tuple[Config, State]:
-        """Return settings and state for rows of a width: wider where new words have come."""
-        if n_features == stream.config.hyper[0]:
-            return stream.config, stream.state
-        config = stream.config._replace(hyper=stream.likelihood.hyper(n_features))
-        return config, widened(stream.state, config)
-
-    def _step(self, X: FloatArray, t: FloatArray) -> FloatArray:
-        stream = self._stream
-        assert stream is not None
-        config, state = self._for_width(stream, X.shape[1])
-        X = stream.likelihood.impute(X)
-        times = self._engine_time(stream, t)
-        given = given_weights(stream.decay, config, state, times, clocked=bool(self._clocked))
-        stream.config = config  # nothing fails from here on
-        barred = int(state.counts[N_FORBIDDEN])
-        stream.state, out = step(config, state, X, times, given)
-        if not barred and stream.state.counts[N_FORBIDDEN]:
-            _log.warning(
-                "all %d tables are in use and rows that wanted a new one had to join an old one; "
-                "raise max_tables", self.max_tables,
-            )  # fmt: skip
-        return out
 
     # -- predicting ------------------------------------------------------------------------------
 
@@ -451,21 +412,15 @@ class SeqDDCRP(base.Clusterer):
         if stream is None:
             return None
         stream.likelihood.check_rows(X, names)
-        X = stream.likelihood.impute(X)
         if not self._clocked:
             if t is not None:
                 message = "t: the rows before came without times; predict without one, too"
                 raise SchemaError(message)
-            time = np.array([float(self._n_seen)])
-        elif t is None:
-            time = np.array([self._last_time])
+            time = float(self._n_seen)
         else:
-            time = as_times([t])
-            check_times(time, self._last_time)
-        time = self._engine_time(stream, time)
-        config, state = self._for_width(stream, X.shape[1])
-        given = given_weights(stream.decay, config, state, time, clocked=bool(self._clocked))
-        return predict_row(config, state, X[0], float(time[0]), given)
+            time = as_time(t) if t is not None else self._last_time or 0.0
+            check_times(np.array([time]), self._last_time)
+        return stream.predict(X[0], time)
 
     # -- looking at the model --------------------------------------------------------------------
 
@@ -582,13 +537,10 @@ class SeqDDCRP(base.Clusterer):
             likelihood = likelihood_from_config(kept["likelihood"])
             hyper = likelihood.hyper(kept["n_features"])
             config = self._config(hyper, likelihood.family, clocked=bool(self._clocked))
-            self._stream = _Stream(
-                likelihood,
-                self._decay,
-                kept["time_unit"],
-                config,
-                state_from_arrays(config, arrays),
-            )
+            self._stream = Running(
+                likelihood, self._decay, bool(self._clocked), self._first_time, kept["time_unit"],
+                config, state_from_arrays(config, arrays),
+            )  # fmt: skip
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file, atomically."""

@@ -1,0 +1,74 @@
+"""A stream under way: what exists once the first rows have told the scale of the data."""
+
+import logging
+from dataclasses import dataclass
+
+import numpy as np
+
+from streamddcrp.decay import Decay
+from streamddcrp.inference.seqddcrp_vb._kernels_layout import N_FORBIDDEN
+from streamddcrp.inference.seqddcrp_vb.config import Config
+from streamddcrp.inference.seqddcrp_vb.state import State, widened
+from streamddcrp.inference.seqddcrp_vb.step import given_weights, predict_row, step
+from streamddcrp.likelihoods import Likelihood
+from streamddcrp.typing import FloatArray
+
+__all__ = ["Running"]
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Running:
+    """Likelihood, clock and state of a model that has begun.
+
+    Attributes
+    ----------
+    clocked : bool
+        Whether rows come with times; else the time is the arrival index.
+    first_time, time_unit : float
+        The engine's time is (t - first_time) / time_unit.
+    """
+
+    likelihood: Likelihood
+    decay: Decay
+    clocked: bool
+    first_time: float
+    time_unit: float
+    config: Config
+    state: State
+
+    def step(self, X: FloatArray, t: FloatArray) -> FloatArray:
+        """Predict and learn checked rows (N, D) at times (N,); return the predictions (N, 6)."""
+        config, state = self._for_width(X.shape[1])
+        X = self.likelihood.impute(X)
+        times = self._engine_time(t)
+        given = given_weights(self.decay, config, state, times, clocked=self.clocked)
+        self.config = config  # nothing fails from here on
+        barred = int(state.counts[N_FORBIDDEN])
+        self.state, out = step(config, state, X, times, given)
+        if not barred and self.state.counts[N_FORBIDDEN]:
+            _log.warning(
+                "all %d tables are in use: rows that wanted a new one had to join an old one; "
+                "raise max_tables",
+                config.max_tables,
+            )
+        return out
+
+    def predict(self, x: FloatArray, t: float) -> tuple[FloatArray, FloatArray]:
+        """Predict a checked row (D,); return predictions (6,) and probabilities of the columns."""
+        config, state = self._for_width(len(x))
+        X = self.likelihood.impute(x[None])
+        time = self._engine_time(np.array([t]))
+        given = given_weights(self.decay, config, state, time, clocked=self.clocked)
+        return predict_row(config, state, X[0], float(time[0]), given)
+
+    def _engine_time(self, t: FloatArray) -> FloatArray:
+        return (t - self.first_time) / self.time_unit if self.clocked else t
+
+    def _for_width(self, n_features: int) -> tuple[Config, State]:
+        """Return settings and state for rows of a width: wider where new words have come."""
+        if n_features == self.config.hyper[0]:
+            return self.config, self.state
+        config = self.config._replace(hyper=self.likelihood.hyper(n_features))
+        return config, widened(self.state, config)
