@@ -3,7 +3,10 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test lint slow bench clean
+# numba does not notice an edit in a function imported from another file: one cache a version.
+export NUMBA_CACHE_DIR ?= $(CURDIR)/.numba_cache/$(shell cat $$(find streamddcrp -name '*.py' | sort) | cksum | tr -d ' ')
+
+.PHONY: demo test uncompiled lint slow bench clean
 
 demo: $(VENV)/.demo
 	$(BIN)/streamddcrp demo --out demo
@@ -13,6 +16,9 @@ test: $(VENV)/.test
 
 slow: $(VENV)/.test
 	$(BIN)/python -m pytest -m slow
+
+uncompiled: $(VENV)/.test
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -m "not slow" tests/unit tests/conformance tests/golden
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .

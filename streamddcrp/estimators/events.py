@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 __all__ = ["KINDS", "Event"]
 
-KINDS = ("birth", "return", "death")  # in the order of the kernels' codes
+KINDS = ("birth", "return", "death", "merge")  # in the order of the kernels' codes
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,7 +13,7 @@ class Event:
 
     Attributes
     ----------
-    kind : {"birth", "return", "death"}
+    kind : {"birth", "return", "death", "merge"}
         "birth": an arrival was seated there for the first time. "return": again, after more
         arrivals than the window holds. "death": the table left memory; its id will not come again.
     label : int
@@ -22,6 +22,8 @@ class Event:
         Arrival index, from 0.
     t : float
         Time of that arrival.
+    into : int, optional
+        For "merge".
 
     Examples
     --------
@@ -33,3 +35,4 @@ class Event:
     label: int
     index: int
     t: float
+    into: int | None = None

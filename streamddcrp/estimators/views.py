@@ -58,5 +58,7 @@ def events_since(
     for number in range(max(read, made - EVENT_CAPACITY), made):
         i = number % EVENT_CAPACITY
         t = first_time + float(log.t[i]) * time_unit
-        found.append(Event(KINDS[log.kind[i]], int(log.label[i]), int(log.arrival[i]), t))
+        if log.kind[i] < len(KINDS):  # others are housekeeping
+            into = int(log.into[i]) if log.into[i] >= 0 else None
+            found.append(Event(KINDS[log.kind[i]], int(log.label[i]), int(log.arrival[i]), t, into))
     return found, made

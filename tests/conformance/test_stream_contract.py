@@ -269,6 +269,13 @@ def test_events_tell_births_returns_and_deaths():
     told = [(e.kind, e.label, e.index) for e in model.events()]
     assert told == [("birth", 0, 0), ("birth", 1, 150), ("return", 0, 300), ("birth", 2, 450)]
     assert model.events() == []
+    split = SeqDDCRP(likelihood=("normal_gamma", 0.0, 0.05, 1.5, 0.005))
+    split.learn_many(np.random.default_rng(0).normal(0, 1, (800, 1)))
+    merges = [event for event in split.events() if event.kind == "merge"]
+    assert merges
+    assert all(event.into != event.label for event in merges)
+    live = set(split.summary()["id"].to_pylist())
+    assert not live & {event.label for event in merges}
     plain = SeqDDCRP(likelihood=("normal_gamma", 0.0, 0.001, 1.5, 1.0), recall=False)
     plain.learn_many(X)
     kinds = [e.kind for e in plain.events()]

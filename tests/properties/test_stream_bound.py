@@ -71,7 +71,7 @@ def test_streamed_bound_equals_dense_bound(decay, seed, window, sweep_every, n_s
         twin.learn(x, i, given_weights(decay, config, twin.state, times, clocked=False))
         if i % 13 == 12 or i == len(X) - 1:
             # Retired tables may keep 1e-12 of a row; 60 rows of |log p| < 1e4 give 1e-6 of 1e2.
-            assert bound(config, twin.state) == pytest.approx(twin.bound(), rel=1e-10, abs=1e-9)
+            twin.assert_bound(bound(config, twin.state))
 
 
 @given(seed=st.integers(0, 2**32 - 1), recall=st.booleans())
@@ -85,7 +85,7 @@ def test_with_time_stamps(seed, recall):
     twin = DenseStream(config, state, decay, likelihood)
     for x, time in zip(X, t, strict=True):
         twin.learn(x, time)
-    assert bound(config, twin.state) == pytest.approx(twin.bound(), rel=1e-10)
+    twin.assert_bound(bound(config, twin.state))
 
 
 def test_retired_atoms_stay_in_the_bound():
@@ -98,7 +98,27 @@ def test_retired_atoms_stay_in_the_bound():
         for x in rng.normal(40.0 * (5 * block % 14), 1.0, (50, 1)):
             twin.learn(x, len(twin.X))
     assert len(twin.retired) > 10
-    assert bound(config, twin.state) == pytest.approx(twin.bound(), rel=1e-10)
+    twin.assert_bound(bound(config, twin.state))
+
+
+@pytest.mark.parametrize("decay", [NoDecay(), Exponential(5.0), Window(6)], ids=repr)
+def test_merges_are_exact(decay):
+    """Frozen history included; each stream here makes several merges."""
+    n_merged = 0
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        likelihood = NormalGamma(0.0, 0.05, 1.5, 0.02)  # narrow: the first regime is cut in pieces
+        config, state = engine(likelihood, decay)
+        twin = DenseStream(config, state, decay, likelihood)
+        for i, x in enumerate(gaussian_stream(rng, 160)):
+            before = len(twin.merged)
+            twin.learn(
+                x, i, given_weights(decay, config, twin.state, np.array([float(i)]), clocked=False)
+            )
+            if len(twin.merged) > before or i % 40 == 39:
+                twin.assert_bound(bound(config, twin.state))
+        n_merged += len(twin.merged)
+    assert n_merged > 10
 
 
 @given(seed=st.integers(0, 2**32 - 1), recall=st.booleans())

@@ -45,6 +45,7 @@ __all__ = [
     "refresh_sticks",
     "refresh_totals",
     "row_term",
+    "stick_bound",
     "stick_term",
     "sweep",
 ]
@@ -72,11 +73,12 @@ def row_term(rows, r, n_groups, n_tables):
 
 
 @njit(cache=True)
-def record(events, counts, kind, label, index, t):
-    """Append an event to the ring."""
+def record(events, counts, kind, label, into, index, t):
+    """Append an event to the ring; ``into`` is the id of the table it merged into, or -1."""
     at = counts[N_EVENTS] % events.kind.shape[0]
     events.kind[at] = kind
     events.label[at] = label
+    events.into[at] = into
     events.arrival[at] = index
     events.t[at] = t
     counts[N_EVENTS] += 1
@@ -155,7 +157,7 @@ def stick_term(gamma, births, tail):
 
 
 @njit(cache=True)
-def _stick_bound(config, atoms, counts, sums):
+def stick_bound(config, atoms, counts, sums):
     """B(c): expected log prior of the openings' atoms minus the divergence of the sticks."""
     if not config.recall:
         return 0.0
@@ -170,7 +172,7 @@ def _stick_bound(config, atoms, counts, sums):
 @njit(cache=True)
 def objective(config, rows, atoms, table, counts, sums, scratch):
     """Bound on the log evidence of everything learned so far. O(L (L + G + K) + K)."""
-    total = sums[FROZEN_BOUND] + _stick_bound(config, atoms, counts, sums)
+    total = sums[FROZEN_BOUND] + stick_bound(config, atoms, counts, sums)
     for r in range(counts[N_ROWS]):
         total += row_term(rows, r, counts[N_GROUPS], counts[N_TABLES])
     for m in range(counts[N_TABLES]):
@@ -204,6 +206,9 @@ def open_column(rows, groups, atoms, table, counts, opener, n_rows):
     atoms.opener[K] = opener
     atoms.births[K] = 0.0
     atoms.frozen_births[K] = 0.0
+    for m in range(K + 1):
+        atoms.overlap[K, m] = 0.0
+        atoms.overlap[m, K] = 0.0
     for r in range(n_rows):
         rows.births[r, K] = 0.0
         rows.probs[r, K] = 0.0

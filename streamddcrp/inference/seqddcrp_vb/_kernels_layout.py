@@ -25,6 +25,8 @@ N_SUMS = 7
 BIRTH = 0
 RETURN = 1
 DEATH = 2
+MERGE = 3  # into another table
+SWEEP_UP = 4  # the same, of a table that nobody was ever seen at: not told
 
 # columns of the output of a step
 LABEL = 0

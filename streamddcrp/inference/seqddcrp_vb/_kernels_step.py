@@ -36,7 +36,7 @@ from streamddcrp.inference.seqddcrp_vb._kernels_layout import (
     SCORE,
     SINCE_BLOCK,
 )
-from streamddcrp.inference.seqddcrp_vb._kernels_moves import look_back
+from streamddcrp.inference.seqddcrp_vb._kernels_moves import look_back, merge
 from streamddcrp.inference.seqddcrp_vb._kernels_window import (
     drop_groups,
     evict,
@@ -209,9 +209,9 @@ def _seat(
             best = m
     refresh_sticks(config, atoms, counts, sums)
     if table.last_seen[best] < 0:
-        record(events, counts, BIRTH, table.ids[best], counts[N_SEEN], t)
+        record(events, counts, BIRTH, table.ids[best], -1, counts[N_SEEN], t)
     elif counts[N_SEEN] - table.last_seen[best] > config.window:
-        record(events, counts, RETURN, table.ids[best], counts[N_SEEN], t)
+        record(events, counts, RETURN, table.ids[best], -1, counts[N_SEEN], t)
     table.last_seen[best] = counts[N_SEEN]
     counts[N_ROWS] += 1
     counts[N_SEEN] += 1
@@ -234,6 +234,9 @@ def _block(config, rows, groups, atoms, table, events, counts, sums, scratch):
         forward(rows, groups, counts)
         refresh_totals(config, rows, atoms, table, counts, sums)
     look_back(config, rows, groups, atoms, table, events, counts, sums, scratch)
+    if merge(config, rows, groups, atoms, table, events, counts, sums, scratch, now):
+        forward(rows, groups, counts)
+        refresh_totals(config, rows, atoms, table, counts, sums)
     if drop_groups(config, rows, groups, counts, sums, now):
         forward(rows, groups, counts)
         refresh_totals(config, rows, atoms, table, counts, sums)

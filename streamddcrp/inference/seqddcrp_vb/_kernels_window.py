@@ -31,11 +31,27 @@ from streamddcrp.inference.seqddcrp_vb._kernels_layout import (
 )
 from streamddcrp.likelihoods._kernels import add_stats
 
-__all__ = ["drop_groups", "evict", "retire", "shift_rows"]
+__all__ = [
+    "close_column",
+    "drop_groups",
+    "evict",
+    "overlap_entropy",
+    "remove_group",
+    "retire",
+    "shift_rows",
+]
 
 UNREACHABLE = 1e-12  # a table nobody in memory sits at with more probability can be retired
 NEGLIGIBLE_MASS = 1e-7  # a tied group that weighs less (against alpha, if that is below 1) goes
 IDLE_LINK = 1e-9  # a link weaker than this does not keep a group
+
+
+@njit(cache=True)
+def overlap_entropy(a, b):
+    """h(a, b) = (a+b) log(a+b) - a log a - b log b: entropy lost by making two options one."""
+    if a <= 0.0 or b <= 0.0:
+        return 0.0
+    return (a + b) * math.log(a + b) - a * math.log(a) - b * math.log(b)
 
 
 @njit(cache=True)
@@ -80,7 +96,13 @@ def evict(config, rows, groups, atoms, table, counts, sums, r):
     for m in range(K):
         if rows.probs[r, m] > 0.0:
             add_stats(config.family, config.hyper, rows.x[r], rows.probs[r, m], table.frozen[m])
-        atoms.frozen_births[m] += rows.births[r, m]
+        s = rows.births[r, m]
+        atoms.frozen_births[m] += s
+        if s > 0.0 and config.recall:
+            for l in range(m):
+                lost = overlap_entropy(s, rows.births[r, l])
+                atoms.overlap[m, l] += lost
+                atoms.overlap[l, m] += lost
     g = _join_group(config, rows, groups, counts, r)
     groups.t[g] = rows.t[r]
     groups.arrival[g] = counts[N_SEEN] - w + r
@@ -114,7 +136,7 @@ def shift_rows(rows, counts, n):
 
 
 @njit(cache=True)
-def _remove_group(rows, groups, counts, g):
+def remove_group(rows, groups, counts, g):
     """Drop group ``g``, keeping the order of the others; rows that linked to it renormalise."""
     n_groups, K = counts[N_GROUPS], counts[N_TABLES]
     for i in range(counts[N_ROWS]):
@@ -155,7 +177,7 @@ def drop_groups(config, rows, groups, counts, sums, now):
             if oldest - groups.arrival[g] > config.halo:
                 for i in range(counts[N_ROWS]):
                     cut = cut or rows.group_links[i, g] > 0.0
-                _remove_group(rows, groups, counts, g)
+                remove_group(rows, groups, counts, g)
             continue
         mass = groups.log_mass[g] + log_decay(code, location, scale, now - groups.t[g])
         if mass > math.log(NEGLIGIBLE_MASS) + min(0.0, config.log_alpha):
@@ -170,7 +192,7 @@ def drop_groups(config, rows, groups, counts, sums, now):
                 dead += log_decay(code, location, scale, now - sums[DEAD_TIME])
             sums[DEAD_LOG_MASS] = log_add_exp(dead, mass)
             sums[DEAD_TIME] = now
-            _remove_group(rows, groups, counts, g)
+            remove_group(rows, groups, counts, g)
     return cut
 
 
@@ -189,11 +211,17 @@ def _reachable(rows, groups, counts, m):
 @njit(cache=True)
 def _remove_column(config, rows, groups, atoms, table, counts, sums, m):
     """Retire column ``m`` exactly: its terms go to the frozen bound, its openings to the dead."""
-    K = counts[N_TABLES]
     sums[FROZEN_BOUND] += table.post[m, 0]
     if config.recall:
         sums[FROZEN_BOUND] += stick_term(config.gamma, atoms.births[m], sums[DEAD_BIRTHS])
         sums[DEAD_BIRTHS] += atoms.births[m]
+    close_column(rows, groups, atoms, table, counts, m)
+
+
+@njit(cache=True)
+def close_column(rows, groups, atoms, table, counts, m):
+    """Remove column ``m``, keeping the order of the others."""
+    K = counts[N_TABLES]
     for r in range(counts[N_ROWS]):
         close_gap(rows.births[r], m, K)
         close_gap(rows.probs[r], m, K)
@@ -204,6 +232,11 @@ def _remove_column(config, rows, groups, atoms, table, counts, sums, m):
     close_gap(atoms.opener, m, K)
     close_gap(atoms.births, m, K)
     close_gap(atoms.frozen_births, m, K)
+    for k in range(K):
+        close_gap(atoms.overlap[k], m, K)
+    for k in range(m, K - 1):
+        for l in range(K - 1):
+            atoms.overlap[k, l] = atoms.overlap[k + 1, l]
     close_component(table, m, K)
     counts[N_TABLES] -= 1
 
@@ -230,6 +263,6 @@ def retire(config, rows, groups, atoms, table, events, counts, sums, now):
         if chosen < 0:
             break
         if table.last_seen[chosen] >= 0:
-            record(events, counts, DEATH, table.ids[chosen], counts[N_SEEN] - 1, now)
+            record(events, counts, DEATH, table.ids[chosen], -1, counts[N_SEEN] - 1, now)
         _remove_column(config, rows, groups, atoms, table, counts, sums, chosen)
     refresh_sticks(config, atoms, counts, sums)

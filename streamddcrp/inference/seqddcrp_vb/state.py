@@ -110,6 +110,8 @@ class Atoms(NamedTuple):
         Expected number of tables opened with the atom: by all customers, by evicted ones.
     log_beta, beta : ndarray of float64, shape (K,)
         E log and E of the atom's stick weight; 0 and 0 without recall.
+    overlap : ndarray of float64, shape (K, K)
+        Entropy that evicted rows would lose if two atoms were one option: sum of h(s_il, s_im).
     """
 
     opener: IntArray
@@ -117,6 +119,7 @@ class Atoms(NamedTuple):
     frozen_births: FloatArray
     log_beta: FloatArray
     beta: FloatArray
+    overlap: FloatArray
 
 
 class Scratch(NamedTuple):
@@ -150,10 +153,11 @@ class Scratch(NamedTuple):
 
 
 class EventLog(NamedTuple):
-    """Ring of the last events: kind, table id, arrival index, time."""
+    """Ring of the last events: kind, table id, id it merged into or -1, arrival index, time."""
 
     kind: IntArray
     label: IntArray
+    into: IntArray
     arrival: IntArray
     t: FloatArray
 
@@ -208,6 +212,7 @@ def _atoms(n_tables: int) -> Atoms:
         frozen_births=np.zeros(n_tables),
         log_beta=np.zeros(n_tables),
         beta=np.zeros(n_tables),
+        overlap=np.zeros((n_tables, n_tables)),
     )
 
 
@@ -251,6 +256,7 @@ def empty_state(config: Config, capacity: int = 8) -> State:
         atoms=_atoms(capacity),
         table=empty_table(capacity, n_stats=size, n_post=cached),
         events=EventLog(
+            np.zeros(EVENT_CAPACITY, np.int64),
             np.zeros(EVENT_CAPACITY, np.int64),
             np.zeros(EVENT_CAPACITY, np.int64),
             np.zeros(EVENT_CAPACITY, np.int64),
@@ -326,6 +332,7 @@ def _in_use(state: State) -> dict[str, tuple[slice, ...]]:
         "groups.log_mass": (g,), "groups.t": (g,), "groups.arrival": (g,), "groups.atom": (g,),
         "groups.probs": (g, k),
         **{f"atoms.{name}": (k,) for name in Atoms._fields},
+        "atoms.overlap": (k, k),
         **{f"table.{name}": (k,) for name in ComponentTable._fields},
         **{f"events.{name}": (e,) for name in EventLog._fields},
     }  # fmt: skip
