@@ -442,7 +442,7 @@ class SeqDDCRP(base.Clusterer):
         return bound(self._stream.config, self._stream.state)
 
     def events(self) -> list[Event]:
-        """Return births, returns and deaths since the last call (the last 1,024 of them)."""
+        """Return births, returns, merges and deaths since the last call, at most the last 1,024."""
         if self._stream is None:
             return []
         unit = self._stream.time_unit if self._clocked else 1.0

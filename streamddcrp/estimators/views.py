@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from streamddcrp.estimators.events import KINDS, Event
-from streamddcrp.inference.seqddcrp_vb._kernels_layout import N_EVENTS
+from streamddcrp.inference.seqddcrp_vb._kernels_layout import LIVE, N_EVENTS
 from streamddcrp.inference.seqddcrp_vb.state import EVENT_CAPACITY, State
 from streamddcrp.likelihoods import Likelihood
 from streamddcrp.typing import IntArray
@@ -16,12 +16,11 @@ from streamddcrp.typing import IntArray
 __all__ = ["events_since", "live_columns", "live_tables", "no_tables"]
 
 _log = logging.getLogger(__name__)
-_LIVE = 0.5  # expected rows; below, a birth has come to nothing
 
 
 def live_columns(state: State) -> IntArray:
     """Return the columns of live tables."""
-    return np.flatnonzero(state.table.stats[: state.n_tables, 0] >= _LIVE)
+    return np.flatnonzero(state.table.stats[: state.n_tables, 0] >= LIVE)
 
 
 def no_tables() -> pa.Table:

@@ -24,16 +24,6 @@ COLUMNS = ["--time", "t", "--key", "k", "--features", "a, b"]
 
 
 @pytest.fixture
-def csv(tmp_path):
-    return write_csv(tmp_path / "rows.csv", rows(60, bad=0.25))
-
-
-@pytest.fixture
-def good(tmp_path):
-    return write_csv(tmp_path / "good.csv", rows(60))
-
-
-@pytest.fixture
 def invoke(monkeypatch, tmp_path):
     """Run the command in this process with the toy model."""
     monkeypatch.setattr(command, "SeqDDCRP", Toy)

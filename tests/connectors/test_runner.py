@@ -62,16 +62,6 @@ def states(folder):
         return {key: store.get("model", key) for key in store.keys("model")}, kept
 
 
-@pytest.fixture
-def csv(tmp_path):
-    return write_csv(tmp_path / "rows.csv", rows(60, bad=0.25))
-
-
-@pytest.fixture
-def good(tmp_path):
-    return write_csv(tmp_path / "good.csv", rows(60))
-
-
 @pytest.mark.parametrize("kind", ["csv", "jsonl"])
 @pytest.mark.parametrize("key", ["k", None])
 def test_outcome_does_not_depend_on_the_batches(tmp_path, kind, key):

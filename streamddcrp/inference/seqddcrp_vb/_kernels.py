@@ -45,6 +45,7 @@ __all__ = [
     "refresh_sticks",
     "refresh_totals",
     "row_term",
+    "settle",
     "stick_bound",
     "stick_term",
     "sweep",
@@ -248,13 +249,20 @@ def refresh_totals(config, rows, atoms, table, counts, sums):
 
 
 @njit(cache=True)
+def settle(config, rows, groups, atoms, table, counts, sums):
+    """Recompute from the links all that follows from them: Z, statistics, posteriors, sticks."""
+    forward(rows, groups, counts)
+    refresh_totals(config, rows, atoms, table, counts, sums)
+
+
+@njit(cache=True)
 def sweep(config, rows, groups, atoms, table, counts, scratch):
     """Exact coordinate ascent over the window's rows, youngest first, all else fixed.
 
     G_i = l_i + sum_{s>i} A_si G_s;
     log A_ij = log p_ij + G_i.Z_j;  log A_ig = log p_ig + G_i.Zbar_g;
     log s_im = log alpha - log S_i + E log beta_m + G_im. O(L (L + G + K) K). The caller then runs
-    `forward` and `refresh_totals`.
+    `settle`.
     """
     w, n_groups, K = counts[N_ROWS], counts[N_GROUPS], counts[N_TABLES]
     first = counts[N_SEEN] - w

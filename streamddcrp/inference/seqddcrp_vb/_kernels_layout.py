@@ -28,6 +28,8 @@ DEATH = 2
 MERGE = 3  # into another table
 SWEEP_UP = 4  # the same, of a table that nobody was ever seen at: not told
 
+LIVE = 0.5  # expected rows from which a table counts as live
+
 # columns of the output of a step
 LABEL = 0
 LABEL_PROB = 1

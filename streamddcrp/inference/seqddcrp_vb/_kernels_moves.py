@@ -15,12 +15,11 @@ from numba import njit
 from streamddcrp._numerics import log_add_exp, log_decay
 from streamddcrp.inference.seqddcrp_vb._kernels import (
     close_last_column,
-    forward,
     objective,
     open_column,
     record,
-    refresh_totals,
     row_term,
+    settle,
     stick_bound,
     stick_term,
     sweep,
@@ -131,12 +130,10 @@ def look_back(config, rows, groups, atoms, table, events, counts, sums, scratch)
     opener = counts[N_SEEN] - w + start
     open_column(rows, groups, atoms, table, counts, opener, w)
     _move(rows, counts, start)
-    forward(rows, groups, counts)
-    refresh_totals(config, rows, atoms, table, counts, sums)
+    settle(config, rows, groups, atoms, table, counts, sums)
     for _ in range(TRIAL_SWEEPS):
         sweep(config, rows, groups, atoms, table, counts, scratch)
-        forward(rows, groups, counts)
-        refresh_totals(config, rows, atoms, table, counts, sums)
+        settle(config, rows, groups, atoms, table, counts, sums)
     if objective(config, rows, atoms, table, counts, sums, scratch) > before:
         table.last_seen[K] = counts[N_SEEN] - 1
         record(events, counts, BIRTH, table.ids[K], -1, opener, rows.t[start])
@@ -145,8 +142,7 @@ def look_back(config, rows, groups, atoms, table, events, counts, sums, scratch)
     rows.links[:w, :w] = scratch.kept_links[:w, :w]
     rows.group_links[:w, :n_groups] = scratch.kept_group_links[:w, :n_groups]
     rows.births[:w, :K] = scratch.kept_births[:w, :K]
-    forward(rows, groups, counts)
-    refresh_totals(config, rows, atoms, table, counts, sums)
+    settle(config, rows, groups, atoms, table, counts, sums)
     return False
 
 

@@ -7,13 +7,12 @@ from numba import njit
 
 from streamddcrp.inference.seqddcrp_vb._kernels import (
     LINK_FLOOR,
-    forward,
     link_log_weights,
     mix_row,
     open_column,
     record,
     refresh_sticks,
-    refresh_totals,
+    settle,
     sweep,
 )
 from streamddcrp.inference.seqddcrp_vb._kernels_layout import (
@@ -21,6 +20,7 @@ from streamddcrp.inference.seqddcrp_vb._kernels_layout import (
     LABEL,
     LABEL_PROB,
     LAST_TIME,
+    LIVE,
     LIVE_TABLES,
     N_FORBIDDEN,
     N_GROUPS,
@@ -52,7 +52,6 @@ from streamddcrp.likelihoods._kernels import (
 
 __all__ = ["predict", "step_rows"]
 
-LIVE = 0.5  # expected rows from which a table counts as live
 STALE = 1e-4  # an arrival less probable than this at a table waits for the block's refresh
 
 
@@ -221,25 +220,20 @@ def _seat(
 
 @njit(cache=True)
 def _block(config, rows, groups, atoms, table, events, counts, sums, scratch):
-    """Evict down to the window, sweep, try a birth, drop groups, retire tables out of reach."""
+    """Evict down to the window, sweep, try moves, drop groups, retire tables out of reach."""
     now = sums[LAST_TIME]
     excess = max(0, counts[N_ROWS] - config.window)
     for r in range(excess):
         evict(config, rows, groups, atoms, table, counts, sums, r)
     shift_rows(rows, counts, excess)
-    forward(rows, groups, counts)
-    refresh_totals(config, rows, atoms, table, counts, sums)
+    settle(config, rows, groups, atoms, table, counts, sums)
     for _ in range(config.n_sweeps):
         sweep(config, rows, groups, atoms, table, counts, scratch)
-        forward(rows, groups, counts)
-        refresh_totals(config, rows, atoms, table, counts, sums)
+        settle(config, rows, groups, atoms, table, counts, sums)
     look_back(config, rows, groups, atoms, table, events, counts, sums, scratch)
-    if merge(config, rows, groups, atoms, table, events, counts, sums, scratch, now):
-        forward(rows, groups, counts)
-        refresh_totals(config, rows, atoms, table, counts, sums)
-    if drop_groups(config, rows, groups, counts, sums, now):
-        forward(rows, groups, counts)
-        refresh_totals(config, rows, atoms, table, counts, sums)
+    merged = merge(config, rows, groups, atoms, table, events, counts, sums, scratch, now)
+    if drop_groups(config, rows, groups, counts, sums, now) or merged:
+        settle(config, rows, groups, atoms, table, counts, sums)
     retire(config, rows, groups, atoms, table, events, counts, sums, now)
     counts[SINCE_BLOCK] = 0
 

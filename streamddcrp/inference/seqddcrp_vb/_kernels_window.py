@@ -174,9 +174,7 @@ def drop_groups(config, rows, groups, counts, sums, now):
     oldest = counts[N_SEEN] - counts[N_ROWS]
     for g in range(counts[N_GROUPS] - 1, -1, -1):
         if not config.tied:
-            if oldest - groups.arrival[g] > config.halo:
-                for i in range(counts[N_ROWS]):
-                    cut = cut or rows.group_links[i, g] > 0.0
+            if oldest - groups.arrival[g] > config.halo:  # so nobody links to it
                 remove_group(rows, groups, counts, g)
             continue
         mass = groups.log_mass[g] + log_decay(code, location, scale, now - groups.t[g])
