@@ -54,6 +54,7 @@ __all__ = ["SeqDDCRP"]
 _log = logging.getLogger(__name__)
 _MODEL_ID = "SeqDDCRP"
 _VERSION = 1
+_ALPHA, _ALPHA_RATE, _MOST_MASS = 0.1, 10.0, 10.0
 _PROGRESS = (
     "_first_time", "_last_time", "_clocked", "_n_seen", "_early", "_integral", "_stream",
 )  # fmt: skip
@@ -126,8 +127,10 @@ class SeqDDCRP(base.Clusterer):
         *,
         decay: Any = ("exponential", 8.0),
         likelihood: Any = "auto",
-        alpha: float = 0.1,
+        alpha: float | None = None,
         gamma: float = 3.0,
+        learn_prior: bool = True,
+        memory: float = 500.0,
         recall: bool = True,
         window: int = 64,
         sweep_every: int = 8,
@@ -142,6 +145,8 @@ class SeqDDCRP(base.Clusterer):
         self.likelihood = likelihood
         self.alpha = alpha
         self.gamma = gamma
+        self.learn_prior = learn_prior
+        self.memory = memory
         self.recall = recall
         self.window = window
         self.sweep_every = sweep_every
@@ -357,15 +362,21 @@ class SeqDDCRP(base.Clusterer):
         return [str(name) for name in self._vectorizer.columns or ()]
 
     def _config(self, hyper: FloatArray, family: int, *, clocked: bool) -> Config:
-        if not self.alpha > 0:
-            message = f"alpha must be a positive number, got {self.alpha!r}"
+        if self.alpha is not None and not self.alpha > 0:
+            message = f"alpha must be a positive number or None, got {self.alpha!r}"
             raise ConfigError(message)
-        tied, halo = halo_of(self._decay, self.alpha, self.window, clocked=clocked)
+        mass = min(float(np.sum(self._decay.weight(np.arange(1.0, 65.0)))), _MOST_MASS)
+        alpha, rate = (float(os.environ.get("A0","0.1")), float(os.environ.get("AR","10"))) if self.alpha is None else (self.alpha, math.inf)
+        tied, halo = halo_of(self._decay, alpha, self.window, clocked=clocked)
         return make_config(
             family=family,
             hyper=hyper,
             decay=(self._decay.code, self._decay.location, self._decay.scale),
-            alpha=self.alpha,
+            alpha=alpha,
+            alpha_rate=rate,
+            alpha_keep=1.0 - self.sweep_every / float(os.environ.get("AH","500")),
+            learn_prior=self.learn_prior,
+            memory=self.memory,
             gamma=self.gamma,
             recall=self.recall,
             window=self.window,
