@@ -22,6 +22,7 @@ from streamddcrp.estimators.running import Running
 from streamddcrp.inference.seqddcrp_vb._kernels import record
 from streamddcrp.inference.seqddcrp_vb._kernels_layout import (
     BIRTH,
+    DEATH,
     LABEL,
     LAST_TIME,
     LIVE_TABLES,
@@ -35,7 +36,7 @@ from streamddcrp.inference.seqddcrp_vb.state import State
 from streamddcrp.inference.seqddcrp_vb.step import bound
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["CANDIDATES", "Candidate", "Founding", "stages"]
+__all__ = ["Candidate", "Founding", "stages"]
 
 _log = logging.getLogger(__name__)
 
@@ -58,12 +59,6 @@ class Candidate(NamedTuple):
 
     opening: float
     spread: float
-
-
-CANDIDATES = (
-    Candidate(0.0133, 0.05), Candidate(0.1, 0.05), Candidate(0.1, 0.01), Candidate(0.1, 0.003),
-    Candidate(0.0133, 0.2), Candidate(0.0133, 1.0), Candidate(0.1, 0.2),
-)  # fmt: skip
 
 
 def stages(last: int) -> list[int]:
@@ -98,6 +93,11 @@ class Founding:
     def rows_to_go(self) -> int:
         """Number of rows to the next stage."""
         return next(s for s in stages(self.last) if s > self.n_rows) - self.n_rows
+
+    @property
+    def at_stage(self) -> bool:
+        """Whether a model is to be built now."""
+        return self.n_rows in stages(self.last)
 
     @property
     def is_over(self) -> bool:
@@ -137,21 +137,19 @@ class Founding:
         Its tables take over the ids of those tables of the leader whose rows they hold.
         """
         rows, times = self.rows(n_features), np.concatenate(self.times)
-        best, value, labels, told = None, -np.inf, None, []
+        trials = []
         for candidate in candidates:
             running = build(candidate)
-            out = running.step(rows, times)
+            labels = running.step(rows, times)[:, LABEL]
             reached = bound(running.config, running.state)
-            told.append(f"{reached:.1f} at opening {candidate.opening:g}, spread {candidate.spread:g}")
             if self.n_rows < SETTLED and candidate.spread > BROAD:
                 reached -= HEAD_START
-            if best is None or reached > value:
-                best, value, labels = running, reached, out[:, LABEL]
-                chosen = candidate
-        assert best is not None and labels is not None  # noqa: PT018, S101  # there are candidates
+            trials.append((reached, candidate, running, labels))
+        reached, chosen, best, labels = max(trials, key=lambda trial: trial[0])
         _log.info(
-            "after %d rows: opening %g, spread %g; bounds: %s",
-            self.n_rows, chosen.opening, chosen.spread, "; ".join(told),
+            "prior by the first %d rows: opening %g, spread %g (bound %.1f; others: %s)",
+            self.n_rows, chosen.opening, chosen.spread, reached,
+            ", ".join(f"{other.opening:g}/{other.spread:g} {b:.1f}" for b, other, _, _ in trials),
         )  # fmt: skip
         old = None if leader is None else leader.state
         _take_over_ids(old, np.concatenate(self.labels), best.state, labels)
@@ -167,7 +165,9 @@ def _take_over_ids(
     without a match has merged into the one that most of its rows are at now.
     """
     alive = {0} if old is None else set(old.table.ids[: old.n_tables].tolist())
-    shared = Counter(zip(old_labels.astype(int).tolist(), new_labels.astype(int).tolist(), strict=True))
+    shared = Counter(
+        zip(old_labels.astype(int).tolist(), new_labels.astype(int).tolist(), strict=True)
+    )
     name: dict[int, int] = {}
     taken: set[int] = set()
     for (was, now), _ in shared.most_common():
@@ -197,7 +197,8 @@ def _take_over_ids(
             if was not in taken and old.table.last_seen[m] >= 0:
                 homes = Counter({now: n for (w, now), n in shared.items() if w == was})
                 into = name.get(homes.most_common(1)[0][0], -1) if homes else -1
-                _tell(new, MERGE, was, into, len(new_labels) - 1)
+                kind = DEATH if into < 0 else MERGE
+                _tell(new, kind, was, into, len(new_labels) - 1)
     for label, arrival in births:
         _tell(new, BIRTH, label, -1, arrival)
 

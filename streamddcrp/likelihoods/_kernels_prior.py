@@ -1,7 +1,5 @@
 """Compiled empirical-Bayes step of the base measure, in place."""
 
-import math
-
 from numba import njit
 
 from streamddcrp.likelihoods._kernels import NORMAL_GAMMA
@@ -27,7 +25,7 @@ def learn_prior(family, hyper, start, post, sizes, n_tables):
     st = PSEUDO_TABLES
     for d in range(D):
         center = hyper[1 + d]
-        mean0, kappa0 = start[1 + D + d], start[1 + 2 * D + d]
+        mean0 = start[1 + D + d]
         shape0, rate0 = start[1 + 3 * D + d], start[1 + 4 * D + d]
         own = st * shape0 / rate0
         precision = own

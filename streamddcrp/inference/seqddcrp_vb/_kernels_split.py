@@ -1,7 +1,5 @@
 """Split an atom from its shadow, frozen history included, if the bound rises."""
 
-import math
-
 from numba import njit
 
 from streamddcrp.inference.seqddcrp_vb._kernels import (

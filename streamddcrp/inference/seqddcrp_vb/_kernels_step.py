@@ -67,6 +67,7 @@ from streamddcrp.likelihoods._kernels_prior import learn_prior
 
 __all__ = ["predict", "step_rows"]
 
+ALPHA_MEMORY = 500.0  # rows over which what they tell of alpha fades
 ALPHA_STEPS = 4.0  # fixed-point steps in one: where all rows open, each is a small one
 LARGEST_STEP = 0.2
 RUN = 4  # rows that make a run
@@ -305,7 +306,7 @@ def _home(rows, atoms, counts, r):
 def _learn(config, rows, atoms, table, counts, sums, scratch):
     """Move alpha, the base measure and the tables' memories; the next arrivals use them."""
     if config.alpha_rate < np.inf:
-        openings = config.alpha_shape + sums[FROZEN_OPENINGS]
+        openings = 1.0 + sums[FROZEN_OPENINGS]
         rate = config.alpha_rate + sums[FROZEN_RATE]
         for r in range(counts[N_ROWS]):
             rate += rows.rate[r]
@@ -314,8 +315,9 @@ def _learn(config, rows, atoms, table, counts, sums, scratch):
                 openings += rows.births[atoms.active[at], r]
         step = ALPHA_STEPS * (math.log(openings / rate) - sums[LOG_ALPHA])
         sums[LOG_ALPHA] += min(max(step, -LARGEST_STEP), LARGEST_STEP)
-        sums[FROZEN_OPENINGS] *= config.alpha_keep
-        sums[FROZEN_RATE] *= config.alpha_keep
+        keep = max(1.0 - config.sweep_every / ALPHA_MEMORY, 0.0)
+        sums[FROZEN_OPENINGS] *= keep
+        sums[FROZEN_RATE] *= keep
     if config.learn_prior and counts[N_BLOCKS] % PRIOR_EVERY == 0:
         K = counts[N_TABLES]
         sizes = scratch.own

@@ -19,9 +19,7 @@ class Config(NamedTuple):
     decay_location: float
     decay_scale: float
     alpha: float  # at the start
-    alpha_shape: float  # Gamma prior of alpha
-    alpha_keep: float  # share of what is known of alpha that lasts from block to block
-    alpha_rate: float  # infinity: alpha is not learned
+    alpha_rate: float  # of the Gamma(1, rate) prior of alpha; infinity: alpha is not learned
     learn_prior: bool  # whether the base measure is learned
     memory: float  # most evicted customers that a table remembers; the rest is scaled down
     gamma: float  # concentration of the atoms
@@ -42,8 +40,6 @@ def make_config(
     hyper: FloatArray,
     decay: tuple[int, float, float],
     alpha: float,
-    alpha_shape: float = 1.0,
-    alpha_keep: float = 1.0,
     alpha_rate: float = math.inf,
     learn_prior: bool = False,
     memory: float = math.inf,
@@ -78,7 +74,7 @@ def make_config(
         raise ConfigError(message)
     recall = recall and math.isfinite(gamma)
     return Config(
-        family, hyper, hyper.copy(), *decay, float(alpha), float(alpha_shape), float(alpha_keep), float(alpha_rate),
+        family, hyper, hyper.copy(), *decay, float(alpha), float(alpha_rate),
         bool(learn_prior), float(memory), float(gamma) if recall else math.inf, bool(recall),
         int(window), int(sweep_every), int(n_sweeps), int(look_back), float(birth_threshold),
         int(max_tables), tied, halo,
