@@ -488,7 +488,7 @@ class SeqDDCRP(base.Clusterer):
         return bound(self._stream.config, self._stream.state)
 
     def events(self) -> list[Event]:
-        """Return births, returns, merges and deaths since the last call, at most the last 1,024."""
+        """Return what happened to tables since the last call, at most the last 256 events."""
         if self._stream is None:
             return []
         unit = self._stream.time_unit if self._clocked else 1.0

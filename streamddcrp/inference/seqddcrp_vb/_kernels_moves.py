@@ -36,8 +36,10 @@ from streamddcrp.inference.seqddcrp_vb._kernels_layout import (
     N_SEEN,
     N_TABLES,
     NEW_LOG_BETA,
+    RESTART,
     SWEEP_UP,
 )
+from streamddcrp.inference.seqddcrp_vb._kernels_shadow import start_shadow
 from streamddcrp.inference.seqddcrp_vb._kernels_window import (
     close_column,
     overlap_entropy,
@@ -320,6 +322,8 @@ def _join(config, rows, groups, atoms, table, events, counts, sums, m, l, now):
         _unite_groups(config, rows, groups, counts, g, h)
     elif h >= 0:
         groups.atom[h] = m
+    record(events, counts, RESTART, first, -1, counts[N_SEEN] - 1, now)
+    start_shadow(groups, atoms, table, counts, m)
     close_column(rows, groups, atoms, table, counts, l)
     activate(atoms, counts, m)
     refresh_terms(rows, counts)
