@@ -18,7 +18,7 @@ coefficient has a factor of its own.
 
 from numba import njit
 
-from streamddcrp.likelihoods._kernels import NORMAL_GAMMA, REGRESSION
+from streamddcrp.likelihoods._kernels import NORMAL_GAMMA, REGRESSION, n_parts, part_of
 from streamddcrp.likelihoods._kernels_regression import packed_length
 from streamddcrp.likelihoods._kernels_special import Array
 
@@ -50,13 +50,15 @@ def _move_mean(
 
 @njit(cache=True)
 def _learn_normal_gamma(
-    hyper: Array, start: Array, post: Array, sizes: Array, n_tables: int, n_told: float
-) -> None:
-    D = int(hyper[0])
-    center, mean, kappa, shape, rate = 1, 1 + D, 1 + 2 * D, 1 + 3 * D, 1 + 4 * D
+    hyper: Array, start: Array, h: int, post: Array, q: int, sizes: Array, n_tables: int,
+    n_told: float,
+) -> None:  # fmt: skip
+    D = int(hyper[h])
+    center = h + 1
+    mean, kappa, shape, rate = center + D, center + 2 * D, center + 3 * D, center + 4 * D
     spread = D * PSEUDO_TABLES
     for d in range(D):
-        at = 1 + 8 * d
+        at = q + 1 + 8 * d
         value, weight = _move_mean(
             start[mean + d] - start[center + d], start[shape + d] / start[rate + d], post, at,
             at + 7, sizes, n_tables,
@@ -76,14 +78,15 @@ def _learn_normal_gamma(
 
 @njit(cache=True)
 def _learn_regression(
-    hyper: Array, start: Array, post: Array, sizes: Array, n_tables: int, n_told: float
-) -> None:
-    D, P = int(hyper[1]), int(hyper[2])
+    hyper: Array, start: Array, h: int, post: Array, q: int, sizes: Array, n_tables: int,
+    n_told: float,
+) -> None:  # fmt: skip
+    D, P = int(hyper[h + 1]), int(hyper[h + 2])
     length = P + packed_length(P) + 5
     for i in range(P):
         spread = D * PSEUDO_TABLES
         for d in range(D):
-            mean, at = 3 + d * (2 * P + 2) + i, 1 + d * length
+            mean, at = h + 3 + d * (2 * P + 2) + i, q + 1 + d * length
             kappa, shape = mean + P, mean + 2 * P - i
             half = at + length - 1
             value, weight = _move_mean(
@@ -102,7 +105,7 @@ def _learn_regression(
                     spread += start[kappa] * square
         factor = max(D * n_told / spread, LEAST_KAPPA)
         for d in range(D):
-            kappa = 3 + d * (2 * P + 2) + P + i
+            kappa = h + 3 + d * (2 * P + 2) + P + i
             hyper[kappa] = factor * start[kappa]
 
 
@@ -113,8 +116,9 @@ def learn_prior(
     """Move the base measure, in place in ``hyper`` (H,); return whether it moved. O(K Q).
 
     ``start`` (H,) is the base measure at the start, ``post`` (K, Q) the posteriors of the first
-    tables under ``hyper``, ``sizes`` (K,) their expected rows. Families other than NORMAL_GAMMA
-    and REGRESSION stay as they are. What was computed under the old ``hyper`` is stale afterwards.
+    tables under ``hyper``, ``sizes`` (K,) their expected rows. Families and parts other than
+    NORMAL_GAMMA and REGRESSION stay as they are. What was computed under the old ``hyper`` is
+    stale afterwards.
     """
     n_told = PSEUDO_TABLES
     for m in range(n_tables):
@@ -122,10 +126,13 @@ def learn_prior(
             n_told += 1.0
     if n_told == PSEUDO_TABLES:
         return False
-    if family == NORMAL_GAMMA:
-        _learn_normal_gamma(hyper, start, post, sizes, n_tables, n_told)
-        return True
-    if family == REGRESSION:
-        _learn_regression(hyper, start, post, sizes, n_tables, n_told)
-        return True
-    return False
+    moved = False
+    for i in range(n_parts(family, hyper)):
+        code, h, _, _, q = part_of(family, hyper, i)
+        if code == NORMAL_GAMMA:
+            _learn_normal_gamma(hyper, start, h, post, q, sizes, n_tables, n_told)
+            moved = True
+        elif code == REGRESSION:
+            _learn_regression(hyper, start, h, post, q, sizes, n_tables, n_told)
+            moved = True
+    return moved
