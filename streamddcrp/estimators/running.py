@@ -28,6 +28,8 @@ class Running:
         Whether rows come with times; else the time is the arrival index.
     n_features : int
         Columns of the rows as they come; the engine's may be longer.
+    opening : float
+        Probability of opening a table from which alpha started.
     past : ndarray of float64, shape (n_lags, D), or None
         The last rows, for a likelihood that regresses on them.
     first_time, time_unit : float
@@ -42,6 +44,7 @@ class Running:
     config: Config
     state: State
     n_features: int
+    opening: float
     past: FloatArray | None = None
 
     def step(self, X: FloatArray, t: FloatArray) -> FloatArray:

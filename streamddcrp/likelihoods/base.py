@@ -39,6 +39,16 @@ class Likelihood(Protocol):
     def scaled(self, X: FloatArray, names: Sequence[str] | None = None) -> Self:
         """Return the family with the parameters that were left out taken from first rows."""
 
+    @property
+    def free_spread(self) -> bool:
+        """Whether the variance within a table is among the parameters left out."""
+
+    def unscaled(self) -> Self:
+        """Return the family without what `scaled` can supply."""
+
+    def spread_by(self, factor: float) -> Self:
+        """Return the prior with tables expected to have ``factor`` times the variance."""
+
     def n_stats(self, n_features: int) -> int:
         """Return the length P of the statistics."""
 
@@ -85,6 +95,7 @@ class ConjugateFamily:
     family: ClassVar[int]
     __dataclass_fields__: ClassVar[dict[str, Any]]
     _from_rows: ClassVar[tuple[str, ...]] = ()  # parameters that `scaled` can supply
+    _spread: ClassVar[str | None] = None  # the one among them that the variance is in proportion to
 
     @property
     def n_features(self) -> int | None:
@@ -122,6 +133,21 @@ class ConjugateFamily:
             return self
         scale = self._scale(X)
         return replace(self, **{k: scale[k] for k in self._from_rows if getattr(self, k) is None})
+
+    @property
+    def free_spread(self) -> bool:
+        """Whether the variance within a table is among the parameters left out."""
+        return self._spread is not None and getattr(self, self._spread) is None
+
+    def unscaled(self) -> Self:
+        """Return the family without what `scaled` can supply."""
+        return replace(self, **dict.fromkeys(self._from_rows))
+
+    def spread_by(self, factor: float) -> Self:
+        """Return the prior with tables expected to have ``factor`` times the variance."""
+        if self._spread is None:
+            return self
+        return replace(self, **{self._spread: np.multiply(getattr(self, self._spread), factor)})
 
     def _scale(self, X: FloatArray) -> dict[str, Any]:
         """Return values for the parameters in ``_from_rows``."""

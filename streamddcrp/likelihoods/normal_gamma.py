@@ -49,6 +49,7 @@ class NormalGamma(ConjugateFamily):
 
     family: ClassVar[int] = _kernels.NORMAL_GAMMA
     _from_rows: ClassVar[tuple[str, ...]] = ("mean", "rate")
+    _spread: ClassVar[str | None] = "rate"
     _support: ClassVar[str] = "numbers between -1e100 and 1e100"
 
     def __post_init__(self) -> None:

@@ -60,6 +60,7 @@ class NormalWishart(ConjugateFamily):
 
     family: ClassVar[int] = _kernels.NORMAL_WISHART
     _from_rows: ClassVar[tuple[str, ...]] = ("mean", "scatter", "dof")
+    _spread: ClassVar[str | None] = "scatter"
     _support: ClassVar[str] = "numbers between -1e100 and 1e100"
 
     def __post_init__(self) -> None:

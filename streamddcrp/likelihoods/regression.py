@@ -37,6 +37,7 @@ class _Linear(ConjugateFamily):
 
     family: ClassVar[int] = _kernels.REGRESSION
     _from_rows: ClassVar[tuple[str, ...]] = ("mean", "scale", "rate")
+    _spread: ClassVar[str | None] = "rate"
     _support: ClassVar[str] = "numbers between -1e70 and 1e70"
 
     def __post_init__(self) -> None:
