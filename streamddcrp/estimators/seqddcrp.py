@@ -298,7 +298,7 @@ class SeqDDCRP(base.Clusterer):
             raise
 
     def _family_for(self, X: FloatArray, integral: bool) -> Likelihood:
-        """Return the family that the rows must suit; it is chosen where they complete the choice."""
+        """Return the family the rows must suit; it is chosen where they are enough for that."""
         if self._family is not None:
             return self._family
         early = self._early or Founding(self.warmup)
@@ -358,7 +358,7 @@ class SeqDDCRP(base.Clusterer):
     @property
     def _candidates(self) -> tuple[Candidate, ...]:
         """Priors to be compared: those that differ in what the user left open."""
-        found = {}
+        found: dict[tuple[str, float], Candidate] = {}
         for candidate in self._preset.candidates:
             opening = candidate.opening if self.alpha is None else math.nan
             free = self._family is None or self._family.free_spread

@@ -103,6 +103,19 @@ class Product(ConjugateFamily):
             ]
         )
 
+    @property
+    def free_spread(self) -> bool:
+        """Whether the variance within a table is among the parameters that some part lacks."""
+        return any(part.free_spread for part, _ in self.parts)
+
+    def unscaled(self) -> Self:
+        """Return the product without what `scaled` can supply."""
+        return type(self)([(part.unscaled(), columns) for part, columns in self.parts])
+
+    def spread_by(self, factor: float) -> Self:
+        """Return the prior with tables expected to have ``factor`` times the variance."""
+        return type(self)([(part.spread_by(factor), columns) for part, columns in self.parts])
+
     def _placed(
         self, n_features: int, names: Sequence[str] | None = None
     ) -> list[tuple[ConjugateFamily, list[int]]]:
