@@ -90,7 +90,7 @@ class RegimeAnomalyDetector(base.AnomalyDetector):
                 f"got {reference_after!r}"
             )
             raise ConfigError(message)
-        self._take_reference_if_due()
+        self._follow()
 
     # -- learning --------------------------------------------------------------------------------
 
@@ -99,7 +99,7 @@ class RegimeAnomalyDetector(base.AnomalyDetector):
         score = self._surprise(x, t)
         self._model.learn_one(x, t)
         self._judge(np.array([score]))
-        self._take_reference_if_due()
+        self._follow()
 
     def learn_many(self, batch: object, t: Any = None) -> None:
         """Learn a batch of rows; the same, bit for bit, as learning them one by one."""
@@ -143,7 +143,7 @@ class RegimeAnomalyDetector(base.AnomalyDetector):
             scores = out["score"].to_numpy(zero_copy_only=False).copy()
             scores[:first] = np.nan  # as long as nothing was learned, nothing is surprising
         judged = self._judge(scores)
-        self._take_reference_if_due()
+        self._follow()
         columns = {
             "label": out["label"],
             "score": pa.array(judged.score, mask=np.isnan(judged.score)),
@@ -179,9 +179,12 @@ class RegimeAnomalyDetector(base.AnomalyDetector):
     def _rows_until_reference(self) -> int:
         return (self.reference_after or 0) - self._model.n_seen
 
-    def _take_reference_if_due(self) -> None:
+    def _follow(self) -> None:
+        """After rows were learned: take the reference if it is due, else tell it of them."""
         if self._waiting and self._rows_until_reference() <= 0:
             self.take_reference()
+        elif self._reference is not None and self._model._stream is not None:
+            self._reference.past = self._model._stream.past
 
     # -- predicting ------------------------------------------------------------------------------
 

@@ -153,7 +153,9 @@ class SeqDDCRP(base.Clusterer):
         self.warmup = warmup
         self.time_unit = time_unit
         self._decay = make_decay(decay)
-        self._given = None if _is_auto(likelihood) else make_likelihood(likelihood)
+        wanted = None if _is_auto(likelihood) else make_likelihood(likelihood)
+        self._wanted = wanted  # None, or lacking numbers: chosen or scaled by the first rows
+        self._given = wanted if wanted is not None and wanted.is_scaled else None
         if warmup < 1:
             message = f"warmup must be at least 1, got {warmup!r}"
             raise ConfigError(message)
@@ -261,7 +263,7 @@ class SeqDDCRP(base.Clusterer):
             return np.empty((0, N_OUTPUTS))
         needed = self._rows_needed(clocked=t is not None)
         if self._stream is None and self._given is None:  # what no family to be chosen takes
-            NormalGamma(0.0, 1.0, 1.0, 1.0).check_rows(X, self._feature_names())
+            (self._wanted or NormalGamma()).check_rows(X, self._feature_names())
         known = self._stream.likelihood if self._stream is not None else self._given
         reason = None
         if known is None and len(X) >= needed:
@@ -332,6 +334,9 @@ class SeqDDCRP(base.Clusterer):
 
     def _pick_likelihood(self, X: FloatArray, integral: bool) -> tuple[Likelihood, str]:
         rows = np.concatenate([self._warm_up_rows(X.shape[1]), X])
+        if self._wanted is not None:
+            scaled = self._wanted.scaled(rows, self._feature_names())
+            return scaled, f"{type(scaled).__name__}, scaled by the first {len(rows)} rows"
         # Whole numbers that came as floats are measurements, not counts.
         return choose_likelihood(rows, counts=self._integral and integral)
 
@@ -348,7 +353,7 @@ class SeqDDCRP(base.Clusterer):
         config = self._config(hyper, likelihood.family, clocked=bool(self._clocked))
         self._stream = Running(
             likelihood, self._decay, bool(self._clocked), self._first_time, unit, config,
-            empty_state(config),
+            empty_state(config), n_features,
         )  # fmt: skip
         self._early = []
         self._stream.step(rows, times)
@@ -517,10 +522,12 @@ class SeqDDCRP(base.Clusterer):
         }
         if self._stream is not None:
             arrays |= arrays_of(self._stream.state)
+            if self._stream.past is not None:
+                arrays["past"] = self._stream.past
             meta["stream"] = {
                 "likelihood": self._stream.likelihood.to_config(),
                 "time_unit": self._stream.time_unit,
-                "n_features": int(self._stream.config.hyper[0]),
+                "n_features": self._stream.n_features,
             }
         return encode_state(_MODEL_ID, _VERSION, arrays, meta)
 
@@ -555,7 +562,7 @@ class SeqDDCRP(base.Clusterer):
             config = self._config(hyper, likelihood.family, clocked=bool(self._clocked))
             self._stream = Running(
                 likelihood, self._decay, bool(self._clocked), self._first_time, kept["time_unit"],
-                config, state_from_arrays(config, arrays),
+                config, state_from_arrays(config, arrays), kept["n_features"], arrays.get("past"),
             )  # fmt: skip
 
     def save(self, path: str | os.PathLike[str]) -> None:

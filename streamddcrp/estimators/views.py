@@ -41,7 +41,8 @@ def live_tables(state: State, likelihood: Likelihood, features: Sequence[str]) -
     }
     for name, values in likelihood.point_estimates(table.stats[live]).items():
         for d, feature in enumerate(features):
-            columns[f"{name}_{feature}"] = np.ascontiguousarray(values[:, d])
+            if not np.isnan(values[:, d]).all():  # a column without this parameter
+                columns[f"{name}_{feature}"] = np.ascontiguousarray(values[:, d])
     return pa.table(columns)
 
 

@@ -23,14 +23,17 @@ from streamddcrp.likelihoods.gamma_poisson import GammaPoisson
 from streamddcrp.likelihoods.normal_gamma import NormalGamma
 from streamddcrp.likelihoods.normal_wishart import NormalWishart
 from streamddcrp.likelihoods.registry import likelihood_from_config, make_likelihood
+from streamddcrp.likelihoods.regression import Autoregression, Regression
 
 __all__ = [
+    "Autoregression",
     "BetaBernoulli",
     "DirichletMultinomial",
     "GammaPoisson",
     "Likelihood",
     "NormalGamma",
     "NormalWishart",
+    "Regression",
     "choose_likelihood",
     "likelihood_from_config",
     "make_likelihood",

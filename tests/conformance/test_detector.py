@@ -21,7 +21,10 @@ DETECTORS = {
         SeqDDCRP(likelihood=GAUSSIAN, warmup=10, window=12), rate=0.05, reference_after=40
     ),
     "reference, averaged": lambda: RegimeAnomalyDetector(
-        SeqDDCRP(warmup=15, window=10), rate=0.05, average=4, reference_after=33
+        SeqDDCRP(likelihood=("autoregression", 2), warmup=15, window=10),
+        rate=0.05,
+        average=4,
+        reference_after=33,
     ),
     "averaged": lambda: RegimeAnomalyDetector(
         SeqDDCRP(likelihood=GAUSSIAN, window=8), rate=0.1, average=3

@@ -217,7 +217,7 @@ def _atoms(n_tables: int) -> Atoms:
 
 
 def _scratch(config: Config, width: int, n_groups: int, n_tables: int, n_post: int) -> Scratch:
-    size = int(n_stats(config.family, int(config.hyper[0])))
+    size = int(n_stats(config.family, config.hyper))
     prior_post = np.empty(n_post)
     posterior(config.family, config.hyper, np.zeros(size), prior_post)
     return Scratch(
@@ -242,7 +242,8 @@ def _n_groups(config: Config, n_tables: int) -> int:
 def empty_state(config: Config, capacity: int = 8) -> State:
     """Return the state before the first arrival, with room for ``capacity`` tables."""
     n_features = int(config.hyper[0])
-    size, cached = int(n_stats(config.family, n_features)), int(n_post(config.family, n_features))
+    family, hyper = config.family, config.hyper
+    size, cached = int(n_stats(family, hyper)), int(n_post(family, hyper))
     width = config.window + config.sweep_every
     n_groups = _n_groups(config, capacity)
     sums = np.zeros(N_SUMS)
