@@ -49,7 +49,7 @@ class Offline:
 
 @pytest.mark.parametrize("name", DETECTORS)
 def test_check_estimator(name, monkeypatch):
-    monkeypatch.setattr(checks, "_yield_datasets", lambda model, scale=1: [Offline(200 * scale)])
+    monkeypatch.setattr(checks, "_yield_datasets", lambda model, scale=1: [Offline(100 * scale)])
     names = {check.__name__ for check in checks.yield_checks(DETECTORS[name]())}
     assert {"check_roc_auc", "check_bounded_memory_growth"} <= names
     checks.check_estimator(DETECTORS[name]())
