@@ -40,7 +40,7 @@ class Reference:
     weights : ndarray of float64, shape (K,)
     past : ndarray of float64, shape (n_lags, D), or None
         The rows before the next one, for a likelihood that regresses on them: at first the last
-        ones the model learned. Whoever scores batch after batch sets it to the end of each batch.
+        ones the model learned. Who scores batch after batch sets it to the last rows of each.
 
     Notes
     -----
@@ -178,7 +178,7 @@ def reference_of(
         large = live[table.stats[live, 0] >= _FEW]
         chosen = large if len(large) else live
     else:
-        chosen = live[np.isin(table.ids[live], ids)]
+        chosen = live[np.isin(table.ids[live], list(ids))]
         unknown = sorted(set(ids) - set(table.ids[chosen].tolist()))
         if unknown or not len(chosen):
             message = (

@@ -86,6 +86,17 @@ def test_any_cutting_and_any_restart_give_the_same_bits(name, data, seed, clocke
 
 
 @pytest.mark.parametrize("name", DETECTORS)
+def test_forms_of_a_batch_agree(name):
+    X = stream(6)
+    expected = DETECTORS[name]().step_many(X)
+    table = pa.table({"b": X[:, 1], "a": X[:, 0]})
+    swapped = pa.table({"a": X[:, 0], "b": X[:, 1]})
+    out = DETECTORS[name]().step_many(table, np.arange(120.0))
+    assert out.equals(DETECTORS[name]().step_many(swapped.to_reader(), np.arange(120)))
+    assert DETECTORS[name]().step_many(X.tolist()).equals(expected)
+
+
+@pytest.mark.parametrize("name", DETECTORS)
 def test_step_many_is_score_then_learn(name):
     X = stream(1)
     detector, twin = DETECTORS[name](), DETECTORS[name]()
