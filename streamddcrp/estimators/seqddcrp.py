@@ -430,6 +430,12 @@ class SeqDDCRP(base.Clusterer):
         return self._n_seen
 
     @property
+    def nbytes(self) -> int:
+        """Bytes that the arrays of the model take in memory, as `Keyed` counts them."""
+        early = sum(X.nbytes + t.nbytes for X, t in self._early)
+        return early if self._stream is None else self._stream.nbytes
+
+    @property
     def n_tables(self) -> int:
         """Number of live tables: those with at least half an expected row."""
         return 0 if self._stream is None else len(live_columns(self._stream.state))
