@@ -15,7 +15,8 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from numpy.typing import NDArray
 
 from streamddcrp.errors import CheckpointError
 
-__all__ = ["Upgrade", "decode_state", "encode_state", "read_blob", "write_atomic"]
+__all__ = ["Upgrade", "decode_state", "encode_state", "read_blob", "replacing", "write_atomic"]
 
 Arrays = dict[str, NDArray[Any]]
 Meta = dict[str, Any]
@@ -165,13 +166,19 @@ def decode_state(
 
 def write_atomic(path: str | os.PathLike[str], blob: bytes) -> None:
     """Put ``blob`` into a file: after a crash it holds the old bytes or the new, never a mix."""
+    with replacing(path) as temporary:
+        temporary.write_bytes(blob)
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Give the block a file to write beside ``path``, then put it in the place of ``path``."""
     target = Path(path)
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
         try:
-            with temporary.open("wb") as file:
-                file.write(blob)
-                file.flush()
+            yield temporary
+            with temporary.open("rb+") as file:
                 os.fsync(file.fileno())
             temporary.replace(target)
         finally:

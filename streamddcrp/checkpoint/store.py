@@ -124,6 +124,13 @@ class SqliteStore:
             )
             return [row[0] for row in rows]
 
+    def states(self, op: str) -> Iterator[tuple[str, bytes]]:
+        """Yield the keys of operator ``op``, sorted, and their states."""
+        for key in self.keys(op):
+            blob = self.get(op, key)
+            if blob is not None:
+                yield key, blob
+
     def put_aside(self, op: str, states: Iterable[tuple[str, bytes]]) -> None:
         """Keep states until the next commit, which takes them in; a crash loses them.
 

@@ -5,6 +5,7 @@ A batch is one compiled call whatever its length; a row handed over alone costs 
 """
 
 from streamddcrp.estimators.events import Event
+from streamddcrp.estimators.keyed import Keyed
 from streamddcrp.estimators.seqddcrp import SeqDDCRP
 
-__all__ = ["Event", "SeqDDCRP"]
+__all__ = ["Event", "Keyed", "SeqDDCRP"]

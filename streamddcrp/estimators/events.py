@@ -24,6 +24,8 @@ class Event:
         Time of that arrival.
     into : int, optional
         For "merge".
+    key : str or int, optional
+        Which stream it is of, in a model that keeps many (`Keyed`).
 
     Examples
     --------
@@ -36,3 +38,4 @@ class Event:
     index: int
     t: float
     into: int | None = None
+    key: str | int | None = None
