@@ -8,12 +8,14 @@ from streamddcrp.estimators.alarm import Alarm
 from streamddcrp.estimators.changes import change_points
 from streamddcrp.estimators.detector import RegimeAnomalyDetector
 from streamddcrp.estimators.events import Event
+from streamddcrp.estimators.keyed import Keyed
 from streamddcrp.estimators.reference import Reference
 from streamddcrp.estimators.seqddcrp import SeqDDCRP
 
 __all__ = [
     "Alarm",
     "Event",
+    "Keyed",
     "Reference",
     "RegimeAnomalyDetector",
     "SeqDDCRP",

@@ -476,6 +476,12 @@ class SeqDDCRP(base.Clusterer):
         return self._n_seen
 
     @property
+    def nbytes(self) -> int:
+        """Bytes that the arrays of the model take in memory, as `Keyed` counts them."""
+        early = 0 if self._early is None else self._early.nbytes
+        return early + (0 if self._stream is None else self._stream.nbytes)
+
+    @property
     def n_tables(self) -> int:
         """Number of live tables: those with at least half an expected row."""
         return 0 if self._stream is None else len(live_columns(self._stream.state))
