@@ -13,17 +13,18 @@ from typing import TYPE_CHECKING, Any
 from streamddcrp._version import __version__
 
 if TYPE_CHECKING:
-    from streamddcrp.estimators import Event, SeqDDCRP
+    from streamddcrp.estimators import Event, SeqDDCRP, WindowFeatures
     from streamddcrp.inference.seqddcrp_vb.batch import SeqDDCRPFit, fit_seqddcrp
 
 _HOMES = {
     "Event": "streamddcrp.estimators",
     "SeqDDCRP": "streamddcrp.estimators",
     "SeqDDCRPFit": "streamddcrp.inference.seqddcrp_vb.batch",
+    "WindowFeatures": "streamddcrp.estimators",
     "fit_seqddcrp": "streamddcrp.inference.seqddcrp_vb.batch",
 }
 
-__all__ = ["Event", "SeqDDCRP", "SeqDDCRPFit", "__version__", "fit_seqddcrp"]
+__all__ = ["Event", "SeqDDCRP", "SeqDDCRPFit", "WindowFeatures", "__version__", "fit_seqddcrp"]
 
 
 def __getattr__(name: str) -> Any:

@@ -6,5 +6,6 @@ A batch is one compiled call whatever its length; a row handed over alone costs 
 
 from streamddcrp.estimators.events import Event
 from streamddcrp.estimators.seqddcrp import SeqDDCRP
+from streamddcrp.estimators.window_features import WindowFeatures
 
-__all__ = ["Event", "SeqDDCRP"]
+__all__ = ["Event", "SeqDDCRP", "WindowFeatures"]
