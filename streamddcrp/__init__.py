@@ -13,18 +13,41 @@ from typing import TYPE_CHECKING, Any
 from streamddcrp._version import __version__
 
 if TYPE_CHECKING:
-    from streamddcrp.estimators import Event, SeqDDCRP, WindowFeatures
+    from streamddcrp.estimators import (
+        Alarm,
+        Event,
+        Reference,
+        RegimeAnomalyDetector,
+        SeqDDCRP,
+        WindowFeatures,
+        change_points,
+    )
     from streamddcrp.inference.seqddcrp_vb.batch import SeqDDCRPFit, fit_seqddcrp
 
 _HOMES = {
+    "Alarm": "streamddcrp.estimators",
     "Event": "streamddcrp.estimators",
+    "Reference": "streamddcrp.estimators",
+    "RegimeAnomalyDetector": "streamddcrp.estimators",
     "SeqDDCRP": "streamddcrp.estimators",
     "SeqDDCRPFit": "streamddcrp.inference.seqddcrp_vb.batch",
     "WindowFeatures": "streamddcrp.estimators",
+    "change_points": "streamddcrp.estimators",
     "fit_seqddcrp": "streamddcrp.inference.seqddcrp_vb.batch",
 }
 
-__all__ = ["Event", "SeqDDCRP", "SeqDDCRPFit", "WindowFeatures", "__version__", "fit_seqddcrp"]
+__all__ = [
+    "Alarm",
+    "Event",
+    "Reference",
+    "RegimeAnomalyDetector",
+    "SeqDDCRP",
+    "SeqDDCRPFit",
+    "WindowFeatures",
+    "__version__",
+    "change_points",
+    "fit_seqddcrp",
+]
 
 
 def __getattr__(name: str) -> Any:

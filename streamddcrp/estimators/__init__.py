@@ -4,8 +4,20 @@ A batch is one compiled call whatever its length; a row handed over alone costs 
 (about 20 microseconds) on top of the method's own cost.
 """
 
+from streamddcrp.estimators.alarm import Alarm
+from streamddcrp.estimators.changes import change_points
+from streamddcrp.estimators.detector import RegimeAnomalyDetector
 from streamddcrp.estimators.events import Event
+from streamddcrp.estimators.reference import Reference
 from streamddcrp.estimators.seqddcrp import SeqDDCRP
 from streamddcrp.estimators.window_features import WindowFeatures
 
-__all__ = ["Event", "SeqDDCRP", "WindowFeatures"]
+__all__ = [
+    "Alarm",
+    "Event",
+    "Reference",
+    "RegimeAnomalyDetector",
+    "SeqDDCRP",
+    "WindowFeatures",
+    "change_points",
+]

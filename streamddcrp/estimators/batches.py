@@ -10,7 +10,7 @@ from streamddcrp.errors import SchemaError
 from streamddcrp.stream import Vectorizer, as_matrix, as_times, check_matrix
 from streamddcrp.typing import FloatArray
 
-__all__ = ["Batch", "batch_times", "read_batch"]
+__all__ = ["Batch", "batch_times", "read_batch", "sliceable"]
 
 
 class Batch(NamedTuple):
@@ -44,7 +44,7 @@ def read_batch(batch: object, vectorizer: Vectorizer, *, learn: bool = True) -> 
     SchemaError
         If a column is not numeric, comes twice, or holds NaN or infinity.
     """
-    if hasattr(batch, "__arrow_c_stream__") or hasattr(batch, "__arrow_c_array__"):
+    if _is_arrow(batch):
         return _from_arrow(_table(batch), vectorizer, learn=learn)
     X = as_matrix(batch)
     integral = np.asarray(batch).dtype.kind in "iub"
@@ -60,6 +60,15 @@ def read_batch(batch: object, vectorizer: Vectorizer, *, learn: bool = True) -> 
     check_matrix(X)
     vectorizer.align(names, len(X), learn=learn)
     return Batch(X, integral)
+
+
+def sliceable(batch: object) -> Any:
+    """Return a batch in a form that has a length and slices of rows."""
+    return _table(batch) if _is_arrow(batch) else batch
+
+
+def _is_arrow(batch: object) -> bool:
+    return hasattr(batch, "__arrow_c_stream__") or hasattr(batch, "__arrow_c_array__")
 
 
 def _table(batch: Any) -> Any:

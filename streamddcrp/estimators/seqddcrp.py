@@ -3,7 +3,7 @@
 import logging
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -16,6 +16,7 @@ from streamddcrp.errors import CheckpointError, ConfigError, SchemaError, Stream
 from streamddcrp.estimators.batches import batch_times, read_batch
 from streamddcrp.estimators.events import Event
 from streamddcrp.estimators.options import from_json, to_json
+from streamddcrp.estimators.reference import Reference, reference_of
 from streamddcrp.estimators.running import Running
 from streamddcrp.estimators.views import events_since, live_columns, live_tables, no_tables
 from streamddcrp.inference.seqddcrp_vb._kernels_layout import (
@@ -462,6 +463,21 @@ class SeqDDCRP(base.Clusterer):
             return no_tables()
         names = self._feature_names()
         return live_tables(self._stream.state, self._stream.likelihood, names)
+
+    def reference(self, ids: Sequence[int] | None = None) -> Reference:
+        """Return tables as they are now, to tell how surprising later rows are to them.
+
+        Parameters
+        ----------
+        ids : sequence of int, optional
+            Of live tables. Default: all with at least 5 expected rows.
+
+        Raises
+        ------
+        ConfigError
+            During warm-up, and for an id that no live table has.
+        """
+        return reference_of(self._stream, self._vectorizer, ids)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the tables in memory by size, the ones at hand in colour; return the axes.

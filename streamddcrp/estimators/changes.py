@@ -1,0 +1,58 @@
+"""From probabilities of a change to change points."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from streamddcrp.errors import ConfigError
+from streamddcrp.typing import IntArray
+
+__all__ = ["change_points"]
+
+
+def change_points(
+    p_change: ArrayLike, threshold: float = 0.9, *, armed: bool = True
+) -> tuple[IntArray, bool]:
+    """Return the rows at which a change is declared: at most one in a run.
+
+    A change is declared where its probability rises above ``threshold``; the next one can only be
+    declared once the probability has been below 1 - ``threshold``, that is once the model is as
+    sure that the present run goes on.
+
+    Parameters
+    ----------
+    p_change : array_like of float, shape (N,)
+        The column of that name of `SeqDDCRP.step_many`. NaN or null: nothing is known.
+    threshold : float, default 0.9
+        At least 0.5.
+    armed : bool, default True
+        Whether a change may be declared at once. For a stream in batches: what the call for the
+        batch before returned.
+
+    Returns
+    -------
+    rows : ndarray of int64
+        Numbers of rows, rising.
+    armed : bool
+        For the next batch.
+
+    Raises
+    ------
+    ConfigError
+        If the threshold is not in [0.5, 1).
+
+    Examples
+    --------
+    >>> rows, armed = change_points([0.0, 0.2, 0.95, 0.99, 0.8, 0.97, 0.05, 0.5, 0.93])
+    >>> rows, armed
+    (array([2, 8]), False)
+    """
+    if not 0.5 <= threshold < 1:
+        message = f"threshold must be at least 0.5 and below 1, got {threshold!r}"
+        raise ConfigError(message)
+    p = np.asarray(p_change, dtype=np.float64)
+    said = (p > threshold).astype(np.int64) - (p < 1.0 - threshold)  # 1: changed, -1: goes on
+    said = np.concatenate([[-1 if armed else 1], said])
+    last = np.maximum.accumulate(np.where(said != 0, np.arange(len(said)), 0))
+    state = said[last]
+    rows = np.flatnonzero(np.diff(state) > 0)
+    return rows.astype(np.int64), bool(state[-1] < 0)

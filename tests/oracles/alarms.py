@@ -1,0 +1,62 @@
+"""The alarm the slow way: every score is kept, every order statistic looked up."""
+
+import math
+
+import numpy as np
+
+
+class AlarmTwin:
+    """Calibration rows of the former and the present block in two plain lists."""
+
+    def __init__(self, rate, average):
+        self.rate, self.average = rate, average
+        self.scores, self.former, self.current = [], [], []
+        self.left = 0
+        self.quiet = max(average, 10)
+        self.in_force = []  # probability with which each row could begin an alarm
+
+    def threshold(self):
+        """Return the threshold and the mean excess of the 20 largest scores over the 20th."""
+        falling = sorted(self.former + self.current, reverse=True)
+        m = len(falling)
+        tail = falling[:20]
+        J = len(tail)
+        excess = sum(x - tail[-1] for x in tail) / (J - 1) if J > 1 else 0.0
+        k = math.floor(self.rate * (m + 1) + 1e-9)
+        if k > 0:
+            return falling[k - 1], excess
+        if m < 100 or 10.0 * self.rate * (m + 1) < 1.0:
+            return math.inf, excess
+        share = J / (self.rate * (m + 1))
+        return tail[-1] + excess * (J - 1) * (share ** (1.0 / (J - 1)) - 1.0), excess
+
+    def step(self, score):
+        """Judge and learn one score; return mean, threshold, alarm."""
+        threshold, excess = self.threshold()
+        if math.isnan(score):
+            return math.nan, threshold, False
+        self.scores.append(score)
+        recent = self.scores[-self.average :]
+        mean = sum(recent) / len(recent)
+        if len(recent) < self.average:
+            return mean, threshold, False
+        alarm = mean > threshold
+        if self.left:
+            self.left = self.quiet if alarm else self.left - 1
+            return mean, threshold, alarm
+        m = len(self.former) + len(self.current)
+        if threshold < math.inf:
+            self.in_force.append(max(math.floor(self.rate * (m + 1) + 1e-9) / (m + 1), 0.0))
+        self.current.append(min(mean, threshold + 2.0 * excess))
+        if len(self.current) >= 10 / self.rate:
+            self.former, self.current = self.current, []
+        if alarm:
+            self.left = self.quiet
+        return mean, threshold, alarm
+
+
+def alarms(scores, rate, average=1):
+    """Return means, thresholds, alarms of a whole stream."""
+    twin = AlarmTwin(rate, average)
+    rows = [twin.step(float(score)) for score in scores]
+    return tuple(np.array(column) for column in zip(*rows, strict=True))
