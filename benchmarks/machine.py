@@ -36,3 +36,8 @@ def spread(values: Sequence[float], form: str = ".3g") -> str:
     """Median (smallest to largest)."""
     low, middle, high = (float(f(values)) for f in (np.min, np.median, np.max))
     return f"{middle:{form}} ({low:{form}} to {high:{form}})"
+
+
+def met(*conditions: bool) -> str:
+    """Say whether every condition of a target holds."""
+    return "yes" if all(conditions) else "**no**"

@@ -1,7 +1,7 @@
-"""Synthetic data of the experiments of Bartunov and Vetrov (2014).
+"""Synthetic data: the experiments of Bartunov and Vetrov (2014), drift, overlapping clusters.
 
 Every generator returns ``(X, y)``: rows in arrival order, shape (N, D), and the integer label of
-the component that made each of them, shape (N,).
+the component that made each of them, shape (N,); those that say so, then the true parameters.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pyarrow import parquet
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
+CORNERS = np.array([(0, 0), (-1, -1), (-1, 1), (1, -1), (1, 1)], dtype=np.float64)
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
@@ -26,11 +27,10 @@ def five_gaussians(
     Rows come component by component, as in the paper's training data, or ``shuffled``.
     """
     rng = np.random.default_rng(seed)
-    corners = np.array([(0, 0), (-1, -1), (-1, 1), (1, -1), (1, 1)], dtype=np.float64)
-    y = np.sort(np.arange(n, dtype=np.int64) % len(corners))
+    y = np.sort(np.arange(n, dtype=np.int64) % len(CORNERS))
     if shuffled:
         y = rng.permutation(y)
-    return radius * corners[y] + rng.standard_normal((n, 2)), y
+    return radius * CORNERS[y] + rng.standard_normal((n, 2)), y
 
 
 def regimes(
@@ -63,6 +63,79 @@ def regimes(
         y[near] = rng.permutation(y[near])
     X = mean[y] + rng.standard_normal(n) / np.sqrt(precision[y])
     return X[:, None], y.astype(np.int64)
+
+
+def rare_switches(
+    n: int = 2000, seed: int = 0, *, n_states: int = 5, jitter: int = 3
+) -> tuple[FloatArray, IntArray, FloatArray, FloatArray]:
+    """Regimes that last: `regimes` with about 2 log10(n)^2 switches in all (section 5.3), 1-D.
+
+    Precisions are cut off at 0.05 instead of drawn again. Returns also the means and the standard
+    deviations of the states, shapes (n_states,).
+    """
+    rng = np.random.default_rng(seed)
+    n_switches = max(10, round(10 * np.log10(n) ** 2 / 5))
+    mean = 5.0 * np.arange(1, n_states + 1)
+    sd = 1 / np.sqrt(np.maximum(rng.gamma(0.8, 1.1, n_states), 0.05))
+    y = np.empty(n, dtype=np.int64)
+    switches = []
+    state = rng.integers(n_states)
+    for t in range(n):
+        if t and rng.random() < n_switches / n:
+            state = (state + rng.integers(1, n_states)) % n_states
+            switches.append(t)
+        y[t] = state
+    order = np.arange(n)
+    for place in switches:
+        near = slice(max(0, place - jitter), min(n, place + jitter))
+        order[near] = rng.permutation(order[near])
+    y = y[order]
+    return (mean[y] + sd[y] * rng.standard_normal(n))[:, None], y, mean, sd
+
+
+def drifting_gaussians(
+    n: int = 2000,
+    seed: int = 0,
+    *,
+    active: int = 5,
+    dim: int = 2,
+    step: float = 0.02,
+    life: float = 2000.0,
+    box: float = 10.0,
+) -> tuple[FloatArray, IntArray, FloatArray, IntArray]:
+    """``active`` unit Gaussians at a time, whose means walk at random; some die, others are born.
+
+    A component lives ``life`` rows on average; at its death one with a new label is born somewhere
+    in the box [-box, box]^dim. Returns also, for every row, the means of the components alive,
+    shape (N, active, dim), and their labels, shape (N, active).
+    """
+    rng = np.random.default_rng(seed)
+    mean = rng.uniform(-box, box, (active, dim))
+    alive = np.arange(active)
+    n_born = active
+    X, y = np.empty((n, dim)), np.empty(n, dtype=np.int64)
+    means, labels = np.empty((n, active, dim)), np.empty((n, active), dtype=np.int64)
+    for t in range(n):
+        mean = np.clip(mean + step * rng.standard_normal(mean.shape), -box, box)
+        for k in np.flatnonzero(rng.random(active) < 1 / life):
+            mean[k], alive[k], n_born = rng.uniform(-box, box, dim), n_born, n_born + 1
+        k = rng.integers(active)
+        X[t], y[t] = mean[k] + rng.standard_normal(dim), alive[k]
+        means[t], labels[t] = mean, alive
+    return X, y, means, labels
+
+
+def scattered_gaussians(
+    n: int = 10_000, seed: int = 0, *, n_clusters: int = 20, dim: int = 2, box: float = 20.0
+) -> tuple[FloatArray, IntArray, FloatArray]:
+    """Unit Gaussians with means uniform in [-box, box]^dim, rows in no order; in 2-D many overlap.
+
+    Returns also the means, shape (n_clusters, dim).
+    """
+    rng = np.random.default_rng(seed)
+    mean = rng.uniform(-box, box, (n_clusters, dim))
+    y = rng.integers(n_clusters, size=n)
+    return mean[y] + rng.standard_normal((n, dim)), y, mean
 
 
 def balley() -> FloatArray | None:
