@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         SeqDDCRP,
         WindowFeatures,
         change_points,
+        label_changes,
     )
     from streamddcrp.inference.seqddcrp_vb.batch import SeqDDCRPFit, fit_seqddcrp
 
@@ -34,6 +35,7 @@ _HOMES = {
     "WindowFeatures": "streamddcrp.estimators",
     "change_points": "streamddcrp.estimators",
     "fit_seqddcrp": "streamddcrp.inference.seqddcrp_vb.batch",
+    "label_changes": "streamddcrp.estimators",
 }
 
 __all__ = [
@@ -47,6 +49,7 @@ __all__ = [
     "__version__",
     "change_points",
     "fit_seqddcrp",
+    "label_changes",
 ]
 
 

@@ -5,7 +5,7 @@ A batch is one compiled call whatever its length; a row handed over alone costs 
 """
 
 from streamddcrp.estimators.alarm import Alarm
-from streamddcrp.estimators.changes import change_points
+from streamddcrp.estimators.changes import change_points, label_changes
 from streamddcrp.estimators.detector import RegimeAnomalyDetector
 from streamddcrp.estimators.events import Event
 from streamddcrp.estimators.reference import Reference
@@ -20,4 +20,5 @@ __all__ = [
     "SeqDDCRP",
     "WindowFeatures",
     "change_points",
+    "label_changes",
 ]

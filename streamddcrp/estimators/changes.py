@@ -1,4 +1,4 @@
-"""From probabilities of a change to change points."""
+"""From probabilities of a change, or from labels, to change points."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -6,7 +6,7 @@ from numpy.typing import ArrayLike
 from streamddcrp.errors import ConfigError
 from streamddcrp.typing import IntArray
 
-__all__ = ["change_points"]
+__all__ = ["change_points", "label_changes"]
 
 
 def change_points(
@@ -56,3 +56,41 @@ def change_points(
     state = said[last]
     rows = np.flatnonzero(np.diff(state) > 0)
     return rows.astype(np.int64), bool(state[-1] < 0)
+
+
+def label_changes(labels: ArrayLike, hold: int = 5) -> IntArray:
+    """Return the rows at which a label begins that holds for some rows and is not the one before.
+
+    Runs shorter than ``hold`` rows are passed over, so that A A A B A A A is one regime. For labels
+    that have settled, see `SeqDDCRP.recent_labels`.
+
+    Parameters
+    ----------
+    labels : array_like of int, shape (N,)
+        In the order of time.
+    hold : int, default 5
+        Rows from which a run counts.
+
+    Returns
+    -------
+    ndarray of int64
+        Numbers of rows, rising.
+
+    Raises
+    ------
+    ConfigError
+        If ``hold`` is not at least 1.
+
+    Examples
+    --------
+    >>> label_changes([0, 0, 0, 7, 0, 0, 0, 2, 2, 2, 2], hold=3)
+    array([7])
+    """
+    if hold < 1:
+        message = f"hold must be at least 1 row, got {hold!r}"
+        raise ConfigError(message)
+    given = np.asarray(labels)
+    starts = np.flatnonzero(np.append(True, given[1:] != given[:-1])[: len(given)])
+    starts = starts[np.diff(starts, append=len(given)) >= hold]
+    held = given[starts]
+    return starts[1:][held[1:] != held[:-1]].astype(np.int64)
