@@ -13,6 +13,7 @@ def open_component(table, n_live, new_id, index):
     table.last_seen[n_live] = -1  # nobody has been seen there yet
     table.stats[n_live] = 0.0
     table.frozen[n_live] = 0.0
+    table.shadow[n_live] = 0.0
     table.post[n_live] = 0.0
 
 
@@ -32,4 +33,5 @@ def close_component(table, m, n_live):
     for k in range(m, n_live - 1):
         table.stats[k] = table.stats[k + 1]
         table.frozen[k] = table.frozen[k + 1]
+        table.shadow[k] = table.shadow[k + 1]
         table.post[k] = table.post[k + 1]

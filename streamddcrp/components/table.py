@@ -22,6 +22,8 @@ class ComponentTable(NamedTuple):
         Expected sufficient statistics of all its customers.
     frozen : ndarray of float64, shape (K, P)
         The part of ``stats`` that customers no longer in memory contributed.
+    shadow : ndarray of float64, shape (K, P)
+        The part of ``frozen`` that may be split off one day.
     post : ndarray of float64, shape (K, Q)
         Posterior of the parameter given ``stats``, as the likelihood caches it; column 0 is the log
         marginal likelihood.
@@ -39,6 +41,7 @@ class ComponentTable(NamedTuple):
     last_seen: IntArray
     stats: FloatArray
     frozen: FloatArray
+    shadow: FloatArray
     post: FloatArray
 
 
@@ -50,6 +53,7 @@ def empty_table(capacity: int, *, n_stats: int, n_post: int) -> ComponentTable:
         last_seen=np.zeros(capacity, np.int64),
         stats=np.zeros((capacity, n_stats)),
         frozen=np.zeros((capacity, n_stats)),
+        shadow=np.zeros((capacity, n_stats)),
         post=np.zeros((capacity, n_post)),
     )
 

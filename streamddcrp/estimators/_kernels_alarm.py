@@ -21,7 +21,7 @@ TAIL = 20  # scores that the extrapolation is fitted to
 LEAST_ROWS = 100  # rows from which the tail is extrapolated, ..
 FURTHEST = 10.0  # .. and by how much at most: a rate below 1 / rows by this factor
 QUIET_ROWS = 10  # rows below the threshold that end an alarm
-MOST_EXCESS = 2.0  # an alarm enters the calibration at most so many mean excesses too high
+MOST_EXCESS = 2.0  # a score enters the calibration at most so many mean excesses too high
 
 # counts (int64)
 N_SCORES = 0  # scores seen
@@ -109,6 +109,9 @@ def step_alarm(
     k = recent.shape[0]
     for i in range(scores.shape[0]):
         limit, excess = threshold(rate, top, counts, largest)
+        cap = np.inf
+        if counts[FORMER] + counts[CURRENT] >= TAIL:
+            cap = (limit if limit < np.inf else largest[0]) + MOST_EXCESS * excess
         out_threshold[i] = limit
         out_mean[i] = np.nan
         out_alarm[i] = False
@@ -123,7 +126,7 @@ def step_alarm(
         above = mean > limit
         out_alarm[i] = above
         if counts[LEFT] == 0:
-            _calibrate(rate, top, counts, min(mean, limit + MOST_EXCESS * excess))
+            _calibrate(rate, top, counts, min(mean, cap))
             if above:
                 counts[LEFT] = max(k, QUIET_ROWS)
         else:

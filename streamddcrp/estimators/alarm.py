@@ -51,9 +51,10 @@ class Alarm:
     and the threshold is infinite.
 
     Rows in a row that alarm are one alarm, which ends when 10 rows (``average``, if that is more)
-    have stayed below the threshold. Only its first row enters the calibration, so that an anomaly
-    does not lift the threshold however long it lasts, and what has the given rate is the beginning
-    of alarms. Should one never end, the scores have become different for good.
+    have stayed below the threshold. Only its first row enters the calibration, and no score enters
+    as more than a little above the threshold, so that an anomaly hardly lifts it, however long or
+    large; what has the given rate is the beginning of alarms. Should one never end, the scores have
+    become different for good.
 
     Parameters
     ----------

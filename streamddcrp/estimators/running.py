@@ -26,6 +26,12 @@ class Running:
     ----------
     clocked : bool
         Whether rows come with times; else the time is the arrival index.
+    n_features : int
+        Columns of the rows as they come; the engine's may be longer.
+    opening : float
+        Probability of opening a table from which alpha started.
+    past : ndarray of float64, shape (n_lags, D), or None
+        The last rows, for a likelihood that regresses on them.
     first_time, time_unit : float
         The engine's time is (t - first_time) / time_unit.
     """
@@ -37,16 +43,19 @@ class Running:
     time_unit: float
     config: Config
     state: State
+    n_features: int
+    opening: float
+    past: FloatArray | None = None
 
     def step(self, X: FloatArray, t: FloatArray) -> FloatArray:
         """Predict and learn checked rows (N, D) at times (N,); return the predictions (N, 6)."""
         config, state = self._for_width(X.shape[1])
-        X = self.likelihood.impute(X)
+        rows, past = self.likelihood.prepare(X, self.past)
         times = self._engine_time(t)
         given = given_weights(self.decay, config, state, times, clocked=self.clocked)
-        self.config = config  # nothing fails from here on
+        self.config, self.n_features, self.past = config, X.shape[1], past  # nothing fails now
         barred = int(state.counts[N_FORBIDDEN])
-        self.state, out = step(config, state, X, times, given)
+        self.state, out = step(config, state, rows, times, given)
         if not barred and self.state.counts[N_FORBIDDEN]:
             _log.warning(
                 "all %d tables are in use: rows that wanted a new one had to join an old one; "
@@ -58,17 +67,17 @@ class Running:
     def predict(self, x: FloatArray, t: float) -> tuple[FloatArray, FloatArray]:
         """Predict a checked row (D,); return predictions (6,) and probabilities of the columns."""
         config, state = self._for_width(len(x))
-        X = self.likelihood.impute(x[None])
+        rows, _ = self.likelihood.prepare(x[None], self.past)
         time = self._engine_time(np.array([t]))
         given = given_weights(self.decay, config, state, time, clocked=self.clocked)
-        return predict_row(config, state, X[0], float(time[0]), given)
+        return predict_row(config, state, rows[0], float(time[0]), given)
 
     def _engine_time(self, t: FloatArray) -> FloatArray:
         return (t - self.first_time) / self.time_unit if self.clocked else t
 
     def _for_width(self, n_features: int) -> tuple[Config, State]:
         """Return settings and state for rows of a width: wider where new words have come."""
-        if n_features == self.config.hyper[0]:
+        if n_features == self.n_features:
             return self.config, self.state
         config = self.config._replace(hyper=self.likelihood.hyper(n_features))
         return config, widened(self.state, config)

@@ -4,18 +4,22 @@ import logging
 import math
 import os
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
 from river import base
 
+from streamddcrp._numerics import CALLER_GIVEN
 from streamddcrp.checkpoint.codec import decode_state, encode_state, read_blob, write_atomic
 from streamddcrp.decay import make_decay
 from streamddcrp.errors import CheckpointError, ConfigError, SchemaError, StreamDDCRPError
 from streamddcrp.estimators.batches import batch_times, read_batch
 from streamddcrp.estimators.events import Event
+from streamddcrp.estimators.founding import Candidate, Founding
 from streamddcrp.estimators.options import from_json, to_json
+from streamddcrp.estimators.presets import find_preset
 from streamddcrp.estimators.reference import Reference, reference_of
 from streamddcrp.estimators.running import Running
 from streamddcrp.estimators.views import (
@@ -46,6 +50,7 @@ from streamddcrp.inference.seqddcrp_vb.step import (
     halo_of,
 )
 from streamddcrp.likelihoods import (
+    TABLE_VARIANCE,
     DirichletMultinomial,
     Likelihood,
     NormalGamma,
@@ -61,8 +66,11 @@ __all__ = ["SeqDDCRP"]
 _log = logging.getLogger(__name__)
 _MODEL_ID = "SeqDDCRP"
 _VERSION = 1
+FAMILY_ROWS = 64  # rows by which a family is chosen
+GAPS = np.arange(1.0, 65.0)
+MOST_MASS = 10.0  # of the decay weight of the arrivals before, where alpha's start is set from it
 _PROGRESS = (
-    "_first_time", "_last_time", "_clocked", "_n_seen", "_early", "_integral", "_stream",
+    "_first_time", "_last_time", "_clocked", "_n_seen", "_early", "_integral", "_stream", "_family",
 )  # fmt: skip
 Features = Mapping[Any, Any]
 
@@ -131,10 +139,13 @@ class SeqDDCRP(base.Clusterer):
     def __init__(
         self,
         *,
+        preset: str = "process",
         decay: Any = ("exponential", 8.0),
         likelihood: Any = "auto",
-        alpha: float = 0.1,
-        gamma: float = 3.0,
+        alpha: float | None = None,
+        gamma: float | None = None,
+        learn_prior: bool = True,
+        memory: float = 500.0,
         recall: bool = True,
         window: int = 64,
         sweep_every: int = 8,
@@ -142,13 +153,16 @@ class SeqDDCRP(base.Clusterer):
         look_back: int = 32,
         birth_threshold: float = 0.05,
         max_tables: int = 64,
-        warmup: int = 50,
+        warmup: int = 256,
         time_unit: float | None = None,
     ) -> None:
+        self.preset = preset
         self.decay = decay
         self.likelihood = likelihood
         self.alpha = alpha
         self.gamma = gamma
+        self.learn_prior = learn_prior
+        self.memory = memory
         self.recall = recall
         self.window = window
         self.sweep_every = sweep_every
@@ -159,20 +173,23 @@ class SeqDDCRP(base.Clusterer):
         self.warmup = warmup
         self.time_unit = time_unit
         self._decay = make_decay(decay)
-        self._given = None if _is_auto(likelihood) else make_likelihood(likelihood)
+        self._preset = find_preset(preset)
+        wanted = self._preset.likelihood if _is_auto(likelihood) else likelihood
+        # None: to be chosen. It may lack numbers, which the first rows then supply.
+        self._family: Likelihood | None = None if _is_auto(wanted) else make_likelihood(wanted)
         if warmup < 1:
             message = f"warmup must be at least 1, got {warmup!r}"
             raise ConfigError(message)
         if time_unit is not None and not (time_unit > 0 and math.isfinite(time_unit)):
             message = f"time_unit must be a positive number or None, got {time_unit!r}"
             raise ConfigError(message)
-        self._config(np.ones(1), 0, clocked=False)  # checks the other options
+        self._config(np.ones(1), 0, clocked=False, opening=0.1)  # checks the other options
         self._vectorizer = Vectorizer(
-            open=isinstance(self._given, DirichletMultinomial) and self._given.n_features is None
+            open=isinstance(self._family, DirichletMultinomial) and self._family.n_features is None
         )
         self._stream: Running | None = None
-        self._early: list[tuple[FloatArray, FloatArray]] = []  # warm-up rows and their times
-        self._integral = True  # whether all warm-up rows came as integers
+        self._early: Founding | None = None  # during warm-up
+        self._integral = True  # whether all rows so far came as integers
         self._clocked: bool | None = None  # whether rows come with times
         self._first_time = 0.0
         self._last_time: float | None = None
@@ -206,7 +223,7 @@ class SeqDDCRP(base.Clusterer):
         mark = self._vectorizer.mark()
         try:
             X = self._vectorizer.transform(x)[None].copy()
-            integral = self._stream is not None or _integral(x)
+            integral = self._family is not None or _integral(x)
             self._advance(X, None if t is None else np.array([as_time(t)]), integral)
         except StreamDDCRPError:
             self._vectorizer.rollback(mark)
@@ -265,16 +282,10 @@ class SeqDDCRP(base.Clusterer):
         """Check rows and times, then learn them all; raises before anything has changed."""
         if len(X) == 0:
             return np.empty((0, N_OUTPUTS))
-        needed = self._rows_needed(clocked=t is not None)
-        if self._stream is None and self._given is None:  # what no family to be chosen takes
-            NormalGamma(0.0, 1.0, 1.0, 1.0).check_rows(X, self._feature_names())
-        known = self._stream.likelihood if self._stream is not None else self._given
-        reason = None
-        if known is None and len(X) >= needed:
-            known, reason = self._pick_likelihood(X[:needed], integral)
-        if known is not None:
-            known.hyper(X.shape[1])  # refuses a width it is not for
-            known.check_rows(X, self._feature_names())
+        family = self._family_for(X, integral)
+        if family.is_scaled:
+            family.hyper(X.shape[1])  # refuses a width it is not for
+        family.check_rows(X, self._feature_names())
         if self._clocked is not None and self._clocked != (t is not None):
             message = (
                 f"t: the rows before came {'with' if self._clocked else 'without'} times; "
@@ -283,97 +294,131 @@ class SeqDDCRP(base.Clusterer):
             raise SchemaError(message)
         if t is not None:
             check_times(t, self._last_time)
-        before = {name: getattr(self, name) for name in _PROGRESS}
+        may_fail = self._decay.code == CALLER_GIVEN  # a user's decay, only when it is called
+        before = {name: deepcopy(getattr(self, name)) for name in _PROGRESS} if may_fail else {}
         try:
-            return self._accept(X, t, integral, needed, known, reason)
-        except StreamDDCRPError:  # a user's decay fails only now
+            return self._accept(X, t, integral)
+        except StreamDDCRPError:
             for name, value in before.items():
                 setattr(self, name, value)
             raise
 
-    def _accept(
-        self, X: FloatArray, t: FloatArray | None, integral: bool, needed: int,
-        known: Likelihood | None, reason: str | None,
-    ) -> FloatArray:  # fmt: skip
-        """Learn rows that have been checked, or keep them for later."""
+    def _family_for(self, X: FloatArray, integral: bool) -> Likelihood:
+        """Return the family that the rows must suit; it is chosen where they complete the choice."""
+        if self._family is not None:
+            return self._family
+        early = self._early or Founding(self.warmup)
+        missing = min(FAMILY_ROWS, self.warmup) - early.n_rows
+        if missing > len(X):
+            return NormalGamma()
+        rows = np.concatenate([early.rows(X.shape[1]), X[:missing]])
+        # Whole numbers that came as floats are measurements, not counts.
+        family, reason = choose_likelihood(rows, counts=self._integral and integral)
+        _log.info("likelihood: %s", reason)
+        self._family = family.unscaled()
+        try:
+            self._family.check_rows(X, self._feature_names())
+        except SchemaError:
+            self._family = None  # the batch is refused, so nothing was chosen
+            raise
+        return self._family
+
+    def _accept(self, X: FloatArray, t: FloatArray | None, integral: bool) -> FloatArray:
+        """Learn rows that have been checked."""
         if t is not None:
             if self._clocked is None:
                 self._first_time = float(t[0])
             self._last_time = float(t[-1])
-        self._clocked = t is not None
+        if self._clocked is None:
+            self._clocked = t is not None
+            self._found(X.shape[1])
         if t is None:
             t = np.arange(self._n_seen, self._n_seen + len(X), dtype=np.float64)
         self._n_seen += len(X)
-        head = np.full((min(needed, len(X)), N_OUTPUTS), np.nan)
-        head[:, LABEL] = 0
-        head[:, LIVE_TABLES] = 1
-        if len(head):
-            self._early = [*self._early, (X[:needed].copy(), t[:needed].copy())]
-            if self._given is None:
-                self._integral = self._integral and integral
-        if known is None or len(X) < needed:
-            return head
-        stream = self._stream
-        if stream is None:
-            if reason is not None:
-                _log.info("likelihood: %s", reason)
-            stream = self._begin(known, X.shape[1])
-        return np.concatenate([head, stream.step(X[needed:], t[needed:])])
+        self._integral = self._integral and integral
+        done, out = 0, []
+        while self._early is not None and done < len(X):
+            upto = min(len(X), done + self._early.rows_to_go)
+            out.append(self._early.take(self._stream, X[done:upto], t[done:upto]))
+            if self._early.at_stage:
+                self._stream = self._early.lead(
+                    self._build, self._candidates, self._stream, X.shape[1]
+                )
+                if self._early.is_over:
+                    self._early = None
+            done = upto
+        if self._stream is not None and done < len(X):
+            out.append(self._stream.step(X[done:], t[done:]))
+        return np.concatenate(out)
 
-    def _rows_needed(self, *, clocked: bool) -> int:
-        """Return how many rows are still to be collected before anything is fitted."""
-        waits = self._given is None or (clocked and self.time_unit is None)
-        if self._stream is not None or not waits:
-            return 0
-        return self.warmup - sum(len(early) for early, _ in self._early)
+    def _found(self, n_features: int) -> None:
+        """Begin: at once where nothing must be learned from the first rows."""
+        waits_for_unit = self._clocked and self.time_unit is None
+        if self._family is None or not self._family.is_scaled:
+            self._early = Founding(self.warmup)
+        elif waits_for_unit:
+            self._early = Founding(min(self.warmup, FAMILY_ROWS))
+        else:
+            self._stream = self._start(self._family, n_features, self._preset.candidates[0], 1.0)
 
-    def _warm_up_rows(self, n_features: int) -> FloatArray:
-        """Return the rows collected so far; words that came later are missing in earlier ones."""
-        rows = np.full((sum(len(X) for X, _ in self._early), n_features), np.nan)
-        done = 0
-        for X, _ in self._early:
-            rows[done : done + len(X), : X.shape[1]] = X
-            done += len(X)
-        return rows
+    @property
+    def _candidates(self) -> tuple[Candidate, ...]:
+        """Priors to be compared: those that differ in what the user left open."""
+        found = {}
+        for candidate in self._preset.candidates:
+            opening = candidate.opening if self.alpha is None else math.nan
+            free = self._family is None or self._family.free_spread
+            found.setdefault((str(opening), candidate.spread if free else 0.0), candidate)
+        return tuple(found.values())
 
-    def _pick_likelihood(self, X: FloatArray, integral: bool) -> tuple[Likelihood, str]:
-        rows = np.concatenate([self._warm_up_rows(X.shape[1]), X])
-        # Whole numbers that came as floats are measurements, not counts.
-        return choose_likelihood(rows, counts=self._integral and integral)
-
-    def _begin(self, likelihood: Likelihood, n_features: int) -> Running:
-        """Fix time unit and settings; learn the rows collected; now there is a state."""
-        rows = self._warm_up_rows(n_features)
-        times = np.concatenate([np.empty(0), *(times for _, times in self._early)])
+    def _build(self, candidate: Candidate) -> Running:
+        """Start a model of which scale and time unit are taken from the first rows."""
+        assert self._early is not None  # for mypy
+        width = max(X.shape[1] for X in self._early.parts)
+        rows, times = self._early.rows(width), np.concatenate(self._early.times)
+        family = self._family or NormalGamma()
+        likelihood = family.scaled(rows, self._feature_names())
+        if family.free_spread:
+            likelihood = likelihood.spread_by(candidate.spread / TABLE_VARIANCE)
         unit = 1.0 if self.time_unit is None else self.time_unit
         if self._clocked and self.time_unit is None:
             gaps = np.diff(times)
             unit = float(np.median(gaps[gaps > 0])) if (gaps > 0).any() else 1.0
-            _log.info("time unit: %g, the median gap between the first rows", unit)
+        return self._start(likelihood, width, candidate, unit)
+
+    def _start(
+        self, likelihood: Likelihood, n_features: int, candidate: Candidate, unit: float
+    ) -> Running:
         hyper = likelihood.hyper(n_features)
-        config = self._config(hyper, likelihood.family, clocked=bool(self._clocked))
-        self._stream = Running(
+        config = self._config(
+            hyper, likelihood.family, clocked=bool(self._clocked), opening=candidate.opening
+        )
+        return Running(
             likelihood, self._decay, bool(self._clocked), self._first_time, unit, config,
-            empty_state(config),
+            empty_state(config), n_features, candidate.opening,
         )  # fmt: skip
-        self._early = []
-        self._stream.step(rows, times)
-        return self._stream
 
     def _feature_names(self) -> list[str]:
         return [str(name) for name in self._vectorizer.columns or ()]
 
-    def _config(self, hyper: FloatArray, family: int, *, clocked: bool) -> Config:
-        if not self.alpha > 0:
-            message = f"alpha must be a positive number, got {self.alpha!r}"
+    def _config(self, hyper: FloatArray, family: int, *, clocked: bool, opening: float) -> Config:
+        if self.alpha is not None and not self.alpha > 0:
+            message = f"alpha must be a positive number or None, got {self.alpha!r}"
             raise ConfigError(message)
-        tied, halo = halo_of(self._decay, self.alpha, self.window, clocked=clocked)
+        alpha, rate = self.alpha or 1.0, math.inf
+        if self.alpha is None:
+            alpha = opening * min(float(np.sum(self._decay.weight(GAPS))), MOST_MASS)
+            rate = 1.0 / alpha
+        tied, halo = halo_of(self._decay, alpha, self.window, clocked=clocked)
         return make_config(
             family=family,
             hyper=hyper,
             decay=(self._decay.code, self._decay.location, self._decay.scale),
-            alpha=self.alpha,
-            gamma=self.gamma,
+            alpha=alpha,
+            alpha_rate=rate,
+            learn_prior=self.learn_prior,
+            memory=self.memory,
+            gamma=self._preset.gamma if self.gamma is None else self.gamma,
             recall=self.recall,
             window=self.window,
             sweep_every=self.sweep_every,
@@ -522,9 +567,10 @@ class SeqDDCRP(base.Clusterer):
     def to_bytes(self) -> bytes:
         """Return the whole model as one checksummed blob; `from_bytes` continues bit for bit."""
         arrays: dict[str, Any] = {}
-        if self._early:
-            arrays["early.x"] = self._warm_up_rows(self._vectorizer.n_features)
-            arrays["early.t"] = np.concatenate([times for _, times in self._early])
+        if self._early is not None:
+            arrays["early.x"] = self._early.rows(self._vectorizer.n_features)
+            arrays["early.t"] = np.concatenate(self._early.times)
+            arrays["early.labels"] = np.concatenate(self._early.labels)
         meta: dict[str, Any] = {
             "options": {name: to_json(value) for name, value in self._get_params().items()},
             "vectorizer": self._vectorizer.to_config(),
@@ -534,14 +580,19 @@ class SeqDDCRP(base.Clusterer):
             "last_time": self._last_time,
             "n_seen": self._n_seen,
             "events_read": self._events_read,
+            "warmup": None if self._early is None else self._early.last,
+            "family": None if self._family is None else self._family.to_config(),
             "stream": None,
         }
         if self._stream is not None:
-            arrays |= arrays_of(self._stream.state)
+            arrays |= arrays_of(self._stream.state) | {"hyper": self._stream.config.hyper}
+            if self._stream.past is not None:
+                arrays["past"] = self._stream.past
             meta["stream"] = {
                 "likelihood": self._stream.likelihood.to_config(),
                 "time_unit": self._stream.time_unit,
-                "n_features": int(self._stream.config.hyper[0]),
+                "n_features": self._stream.n_features,
+                "opening": self._stream.opening,
             }
         return encode_state(_MODEL_ID, _VERSION, arrays, meta)
 
@@ -567,16 +618,22 @@ class SeqDDCRP(base.Clusterer):
         self._vectorizer = Vectorizer.from_config(meta["vectorizer"])
         for name in ("integral", "clocked", "first_time", "last_time", "n_seen", "events_read"):
             setattr(self, f"_{name}", meta[name])
-        if "early.x" in arrays:
-            self._early = [(arrays["early.x"], arrays["early.t"])]
+        if meta["warmup"] is not None:
+            chunk = arrays["early.x"], arrays["early.t"], arrays["early.labels"]
+            self._early = Founding(meta["warmup"], *([part.copy()] for part in chunk))
+        self._family = None if meta["family"] is None else likelihood_from_config(meta["family"])
         kept = meta["stream"]
         if kept is not None:
             likelihood = likelihood_from_config(kept["likelihood"])
             hyper = likelihood.hyper(kept["n_features"])
-            config = self._config(hyper, likelihood.family, clocked=bool(self._clocked))
+            config = self._config(
+                hyper, likelihood.family, clocked=bool(self._clocked), opening=kept["opening"]
+            )
+            config.hyper[:] = arrays["hyper"]
             self._stream = Running(
                 likelihood, self._decay, bool(self._clocked), self._first_time, kept["time_unit"],
-                config, state_from_arrays(config, arrays),
+                config, state_from_arrays(config, arrays), kept["n_features"], kept["opening"],
+                arrays.get("past"),
             )  # fmt: skip
 
     def save(self, path: str | os.PathLike[str]) -> None:

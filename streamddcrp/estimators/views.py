@@ -25,8 +25,8 @@ def live_columns(state: State) -> IntArray:
 
 def labels_in_window(state: State) -> IntArray:
     """Return the id of the most probable table of each row in the window, oldest first."""
-    probs = state.rows.probs[: state.counts[N_ROWS], : state.n_tables]
-    return state.table.ids[probs.argmax(axis=1)]
+    probs = state.rows.probs[: state.n_tables, : state.counts[N_ROWS]]
+    return state.table.ids[probs.argmax(axis=0)]
 
 
 def no_tables() -> pa.Table:
@@ -47,7 +47,8 @@ def live_tables(state: State, likelihood: Likelihood, features: Sequence[str]) -
     }
     for name, values in likelihood.point_estimates(table.stats[live]).items():
         for d, feature in enumerate(features):
-            columns[f"{name}_{feature}"] = np.ascontiguousarray(values[:, d])
+            if not np.isnan(values[:, d]).all():  # a column without this parameter
+                columns[f"{name}_{feature}"] = np.ascontiguousarray(values[:, d])
     return pa.table(columns)
 
 

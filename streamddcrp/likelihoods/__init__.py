@@ -15,6 +15,7 @@ References
 Bernardo and Smith, Bayesian Theory (1994), appendix A: the families and their predictives.
 """
 
+from streamddcrp.likelihoods._scale import TABLE_VARIANCE
 from streamddcrp.likelihoods.auto import choose_likelihood
 from streamddcrp.likelihoods.base import Likelihood
 from streamddcrp.likelihoods.beta_bernoulli import BetaBernoulli
@@ -23,14 +24,18 @@ from streamddcrp.likelihoods.gamma_poisson import GammaPoisson
 from streamddcrp.likelihoods.normal_gamma import NormalGamma
 from streamddcrp.likelihoods.normal_wishart import NormalWishart
 from streamddcrp.likelihoods.registry import likelihood_from_config, make_likelihood
+from streamddcrp.likelihoods.regression import Autoregression, Regression
 
 __all__ = [
+    "TABLE_VARIANCE",
+    "Autoregression",
     "BetaBernoulli",
     "DirichletMultinomial",
     "GammaPoisson",
     "Likelihood",
     "NormalGamma",
     "NormalWishart",
+    "Regression",
     "choose_likelihood",
     "likelihood_from_config",
     "make_likelihood",

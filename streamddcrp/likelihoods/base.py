@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.likelihoods import _kernels
+from streamddcrp.likelihoods._parameters import column_parameter
 from streamddcrp.typing import FloatArray
 
 __all__ = ["ConjugateFamily", "Likelihood"]
@@ -31,35 +32,58 @@ class Likelihood(Protocol):
     def n_features(self) -> int | None:
         """Number of features D, None if the family adapts to any."""
 
+    @property
+    def is_scaled(self) -> bool:
+        """Whether all parameters are known; else `scaled` takes them from rows."""
+
+    def scaled(self, X: FloatArray, names: Sequence[str] | None = None) -> Self:
+        """Return the family with the parameters that were left out taken from first rows."""
+
+    @property
+    def free_spread(self) -> bool:
+        """Whether the variance within a table is among the parameters left out."""
+
+    def unscaled(self) -> Self:
+        """Return the family without what `scaled` can supply."""
+
+    def spread_by(self, factor: float) -> Self:
+        """Return the prior with tables expected to have ``factor`` times the variance."""
+
     def n_stats(self, n_features: int) -> int:
         """Return the length P of the statistics."""
 
     def hyper(self, n_features: int) -> FloatArray:
         """Return the prior as the kernels read it: a fresh array."""
 
-    def suffstats(self, x: ArrayLike) -> FloatArray:
+    def prepare(
+        self, X: FloatArray, past: FloatArray | None = None
+    ) -> tuple[FloatArray, FloatArray | None]:
+        """Return rows as the kernels read them, and what the next rows need of these."""
+
+    def suffstats(self, x: ArrayLike, past: FloatArray | None = None) -> FloatArray:
         """Return the statistics of a row (P,) or of each of N rows (N, P)."""
 
     def log_marginal(self, stats: ArrayLike) -> FloatArray:
         """Return the log marginal likelihood of the rows behind each vector of statistics."""
 
-    def log_predictive(self, x: ArrayLike, stats: ArrayLike) -> FloatArray:
+    def log_predictive(
+        self, x: ArrayLike, stats: ArrayLike, past: FloatArray | None = None
+    ) -> FloatArray:
         """Return the log density of row ``x`` at each table, theta integrated out."""
 
-    def expected_log_lik(self, x: ArrayLike, stats: ArrayLike) -> FloatArray:
+    def expected_log_lik(
+        self, x: ArrayLike, stats: ArrayLike, past: FloatArray | None = None
+    ) -> FloatArray:
         """Return the posterior expectation of log p(x | theta) at each table."""
 
     def sample(self, rng: Generator, stats: ArrayLike, size: int | None = None) -> FloatArray:
         """Draw theta from the posterior, then rows given theta."""
 
     def point_estimates(self, stats: ArrayLike) -> dict[str, FloatArray]:
-        """Return parameters of each table by name, each of shape (K, D)."""
+        """Return parameters of each table by name, each (K, D); NaN: the column has none such."""
 
     def check_rows(self, X: FloatArray, names: Sequence[str] | None = None) -> None:
         """Raise `SchemaError` at the first value outside the support."""
-
-    def impute(self, X: FloatArray) -> FloatArray:
-        """Return rows in which missing values that the family cannot integrate out are filled."""
 
     def to_config(self) -> dict[str, Any]:
         """Return a description that JSON can hold."""
@@ -70,15 +94,68 @@ class ConjugateFamily:
 
     family: ClassVar[int]
     __dataclass_fields__: ClassVar[dict[str, Any]]
+    _from_rows: ClassVar[tuple[str, ...]] = ()  # parameters that `scaled` can supply
+    _spread: ClassVar[str | None] = None  # the one among them that the variance is in proportion to
 
     @property
     def n_features(self) -> int | None:
         """Number of features D that the parameters fit, None for any."""
         raise NotImplementedError
 
+    def _check_columns(self, name: str, *, positive: bool = True) -> None:
+        """Check a parameter that is one number, or one for each feature, or left out."""
+        value = getattr(self, name)
+        if value is not None or name not in self._from_rows:
+            value = column_parameter(type(self).__name__, name, value, positive=positive)
+            object.__setattr__(self, name, value)
+
+    @property
+    def is_scaled(self) -> bool:
+        """Whether no parameter was left out."""
+        return all(getattr(self, name) is not None for name in self._from_rows)
+
+    def scaled(self, X: FloatArray, names: Sequence[str] | None = None) -> Self:
+        """Return the family with parameters that were left out taken from the first rows.
+
+        Parameters
+        ----------
+        X : ndarray of float64, shape (N, D)
+            NaN marks a missing value.
+        names : sequence of str, length D, optional
+            Names of the columns, for families that know columns by name.
+
+        Returns
+        -------
+        Likelihood
+            The family itself if nothing was left out.
+        """
+        if self.is_scaled:
+            return self
+        scale = self._scale(X)
+        return replace(self, **{k: scale[k] for k in self._from_rows if getattr(self, k) is None})
+
+    @property
+    def free_spread(self) -> bool:
+        """Whether the variance within a table is among the parameters left out."""
+        return self._spread is not None and getattr(self, self._spread) is None
+
+    def unscaled(self) -> Self:
+        """Return the family without what `scaled` can supply."""
+        return replace(self, **dict.fromkeys(self._from_rows))
+
+    def spread_by(self, factor: float) -> Self:
+        """Return the prior with tables expected to have ``factor`` times the variance."""
+        if self._spread is None:
+            return self
+        return replace(self, **{self._spread: np.multiply(getattr(self, self._spread), factor)})
+
+    def _scale(self, X: FloatArray) -> dict[str, Any]:
+        """Return values for the parameters in ``_from_rows``."""
+        raise NotImplementedError
+
     def n_stats(self, n_features: int) -> int:
         """Return the length P of the sufficient statistics of ``n_features`` features."""
-        return int(_kernels.n_stats(self.family, n_features))
+        return int(_kernels.n_stats(self.family, np.array([float(n_features)])))
 
     def hyper(self, n_features: int) -> FloatArray:
         """Return the prior in the layout of the kernels.
@@ -94,9 +171,17 @@ class ConjugateFamily:
 
         Raises
         ------
+        ConfigError
+            If a parameter was left out.
         SchemaError
             If the parameters are for another number of features.
         """
+        if not self.is_scaled:
+            message = (
+                f"{self} lacks parameters; give them, or take them from rows with scaled(X), as a "
+                "model does with its first rows"
+            )
+            raise ConfigError(message)
         if self.n_features is not None and self.n_features != n_features:
             message = (
                 f"{type(self).__name__} has parameters for {self.n_features} features, the data "
@@ -104,19 +189,46 @@ class ConjugateFamily:
                 "for all of them"
             )
             raise SchemaError(message)
-        return np.concatenate([[float(n_features)], self._prior(n_features)])
+        return np.concatenate([[float(self._row_length(n_features))], self._prior(n_features)])
+
+    def prepare(
+        self, X: FloatArray, past: FloatArray | None = None
+    ) -> tuple[FloatArray, FloatArray | None]:
+        """Return rows as the kernels read them, and what the next rows need of these.
+
+        Parameters
+        ----------
+        X : ndarray of float64, shape (N, D)
+            Consecutive rows.
+        past : ndarray of float64, shape (n_lags, D), optional
+            What `prepare` of the rows before returned.
+
+        Returns
+        -------
+        rows : ndarray of float64, shape (N, hyper[0])
+            ``X`` itself in families without regressors that integrate missing values out.
+        past : ndarray of float64, shape (n_lags, D), or None
+            None in families without memory.
+        """
+        return X, past
+
+    def _row_length(self, n_features: int) -> int:
+        """Return the length of the kernels' rows, as `prepare` makes them."""
+        return n_features
 
     def _prior(self, n_features: int) -> FloatArray:
         """Return ``hyper`` without its first entry."""
         raise NotImplementedError
 
-    def suffstats(self, x: ArrayLike) -> FloatArray:
-        """Return the sufficient statistics of a row, or of each of several rows.
+    def suffstats(self, x: ArrayLike, past: FloatArray | None = None) -> FloatArray:
+        """Return the sufficient statistics of a row, or of each of several consecutive rows.
 
         Parameters
         ----------
         x : array_like of float, shape (D,) or (N, D)
             NaN marks a missing value.
+        past : ndarray of float64, shape (n_lags, D), optional
+            The rows before, for families that regress on them.
 
         Returns
         -------
@@ -126,10 +238,10 @@ class ConjugateFamily:
         if rows.ndim not in {1, 2}:
             message = f"x must have shape (D,) or (N, D), got {rows.shape}"
             raise SchemaError(message)
-        matrix = np.ascontiguousarray(self.impute(np.atleast_2d(rows)))
-        D = matrix.shape[1]
-        out = np.empty((len(matrix), self.n_stats(D)))
-        _kernels.stats_of_rows(self.family, self.hyper(D), matrix, out)
+        hyper = self.hyper(rows.shape[-1])
+        matrix = np.ascontiguousarray(self.prepare(np.atleast_2d(rows), past)[0])
+        out = np.empty((len(matrix), self.n_stats(rows.shape[-1])))
+        _kernels.stats_of_rows(self.family, hyper, matrix, out)
         return out[0] if rows.ndim == 1 else out
 
     def log_marginal(self, stats: ArrayLike) -> FloatArray:
@@ -148,7 +260,9 @@ class ConjugateFamily:
         _, _, post = self._posteriors(stats)
         return np.ascontiguousarray(post[:, 0])
 
-    def log_predictive(self, x: ArrayLike, stats: ArrayLike) -> FloatArray:
+    def log_predictive(
+        self, x: ArrayLike, stats: ArrayLike, past: FloatArray | None = None
+    ) -> FloatArray:
         """Return the log density of a row at each table, the parameter integrated out.
 
         Parameters
@@ -156,6 +270,7 @@ class ConjugateFamily:
         x : array_like of float, shape (D,)
         stats : array_like of float, shape (K, P)
             A row of zeros stands for a new table.
+        past : ndarray of float64, shape (n_lags, D), optional
 
         Returns
         -------
@@ -163,17 +278,20 @@ class ConjugateFamily:
         """
         D, hyper, post = self._posteriors(stats)
         out = np.empty(len(post))
-        row = self._row(x, D)
+        row = self._row(x, D, past)
         _kernels.log_predictives(self.family, hyper, post, row, len(post), out)
         return out
 
-    def expected_log_lik(self, x: ArrayLike, stats: ArrayLike) -> FloatArray:
+    def expected_log_lik(
+        self, x: ArrayLike, stats: ArrayLike, past: FloatArray | None = None
+    ) -> FloatArray:
         """Return E[log p(x | theta)] under the posterior of each table.
 
         Parameters
         ----------
         x : array_like of float, shape (D,)
         stats : array_like of float, shape (K, P)
+        past : ndarray of float64, shape (n_lags, D), optional
 
         Returns
         -------
@@ -181,7 +299,7 @@ class ConjugateFamily:
         """
         D, hyper, post = self._posteriors(stats)
         out = np.empty(len(post))
-        row = self._row(x, D)
+        row = self._row(x, D, past)
         _kernels.expected_log_liks(self.family, hyper, post, row, len(post), out)
         return out
 
@@ -217,20 +335,6 @@ class ConjugateFamily:
         """Return a boolean array, False where a value breaks the rule ``_support``."""
         raise NotImplementedError
 
-    def impute(self, X: FloatArray) -> FloatArray:
-        """Return rows with missing values filled where the family cannot integrate them out.
-
-        Parameters
-        ----------
-        X : ndarray of float64, shape (N, D)
-
-        Returns
-        -------
-        ndarray of float64, shape (N, D)
-            ``X`` itself in all families but `NormalWishart`, which fills in the prior mean.
-        """
-        return X
-
     def sample(self, rng: Generator, stats: ArrayLike, size: int | None = None) -> FloatArray:
         """Draw theta from the posterior, then rows given theta."""
         raise NotImplementedError
@@ -262,18 +366,20 @@ class ConjugateFamily:
             raise ConfigError(message)
         return cls(**{name: value for name, value in config.items() if name != "family"})
 
-    def _row(self, x: ArrayLike, n_features: int) -> FloatArray:
+    def _row(self, x: ArrayLike, n_features: int, past: FloatArray | None) -> FloatArray:
         row = np.asarray(x, dtype=np.float64)
         if row.shape != (n_features,):
             message = f"x must have shape ({n_features},) to fit the statistics, got {row.shape}"
             raise SchemaError(message)
-        return np.ascontiguousarray(self.impute(row[np.newaxis])[0])
+        return np.ascontiguousarray(self.prepare(row[np.newaxis], past)[0][0])
 
     def _posteriors(self, stats: ArrayLike) -> tuple[int, FloatArray, FloatArray]:
         """Return D, the prior and the cached posterior (K, Q) of statistics (K, P) or (P,)."""
         matrix = np.ascontiguousarray(np.atleast_2d(np.asarray(stats, dtype=np.float64)))
         P = matrix.shape[1]
-        D = bisect_left(range(P), P, key=self.n_stats)
+        D = self.n_features
+        if D is None:
+            D = bisect_left(range(P), P, key=self.n_stats)
         if matrix.ndim != 2 or self.n_stats(D) != P:
             message = (
                 f"stats must have shape (K, P) with P = n_stats(D) of {type(self).__name__}, "
@@ -281,7 +387,7 @@ class ConjugateFamily:
             )
             raise SchemaError(message)
         hyper = self.hyper(D)
-        post = np.empty((len(matrix), int(_kernels.n_post(self.family, D))))
+        post = np.empty((len(matrix), int(_kernels.n_post(self.family, hyper))))
         _kernels.posteriors(self.family, hyper, matrix, len(matrix), post)
         return D, hyper, post
 

@@ -8,7 +8,7 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from streamddcrp.likelihoods import _kernels
-from streamddcrp.likelihoods._parameters import column_parameter, columns, common_width
+from streamddcrp.likelihoods._parameters import columns, common_width
 from streamddcrp.likelihoods.base import ConjugateFamily
 from streamddcrp.typing import FloatArray
 
@@ -24,7 +24,7 @@ class BetaBernoulli(ConjugateFamily):
 
     Parameters
     ----------
-    a, b : float or sequence of float, length D
+    a, b : float or sequence of float, length D, default 0.5
 
     Examples
     --------
@@ -34,16 +34,15 @@ class BetaBernoulli(ConjugateFamily):
     0.6
     """
 
-    a: Any
-    b: Any
+    a: Any = 0.5
+    b: Any = 0.5
 
     family: ClassVar[int] = _kernels.BETA_BERNOULLI
     _support: ClassVar[str] = "0 or 1"
 
     def __post_init__(self) -> None:
         for name in ("a", "b"):
-            value = column_parameter("BetaBernoulli", name, getattr(self, name), positive=True)
-            object.__setattr__(self, name, value)
+            self._check_columns(name)
         common_width("BetaBernoulli", **vars(self))
 
     @property

@@ -8,7 +8,8 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from streamddcrp.likelihoods import _kernels
-from streamddcrp.likelihoods._parameters import column_parameter, columns, common_width
+from streamddcrp.likelihoods._parameters import columns, common_width
+from streamddcrp.likelihoods._scale import column_means
 from streamddcrp.likelihoods.base import ConjugateFamily
 from streamddcrp.typing import FloatArray
 
@@ -25,6 +26,7 @@ class GammaPoisson(ConjugateFamily):
     Parameters
     ----------
     shape, rate : float or sequence of float, length D
+        From rows: a rate such that prior means are the columns' means.
 
     Examples
     --------
@@ -34,22 +36,27 @@ class GammaPoisson(ConjugateFamily):
     -12.85017506
     """
 
-    shape: Any
-    rate: Any
+    shape: Any = 1.0
+    rate: Any = None
 
     family: ClassVar[int] = _kernels.GAMMA_POISSON
+    _from_rows: ClassVar[tuple[str, ...]] = ("rate",)
     _support: ClassVar[str] = "counts (whole numbers from 0 to 2**53)"
 
     def __post_init__(self) -> None:
         for name in ("shape", "rate"):
-            value = column_parameter("GammaPoisson", name, getattr(self, name), positive=True)
-            object.__setattr__(self, name, value)
+            self._check_columns(name)
         common_width("GammaPoisson", **vars(self))
 
     @property
     def n_features(self) -> int | None:
         """Number of features the parameters are for, None if all are single numbers."""
         return common_width("GammaPoisson", **vars(self))
+
+    def _scale(self, X: FloatArray) -> dict[str, Any]:
+        # a column of zeros: half an event in all
+        means = np.maximum(column_means(X), 0.5 / len(X))
+        return {"rate": np.divide(self.shape, means)}
 
     def _prior(self, n_features: int) -> FloatArray:
         return np.concatenate([columns(self.shape, n_features), columns(self.rate, n_features)])

@@ -8,7 +8,8 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from streamddcrp.likelihoods import _kernels
-from streamddcrp.likelihoods._parameters import column_parameter, columns, common_width
+from streamddcrp.likelihoods._parameters import columns, common_width
+from streamddcrp.likelihoods._scale import TABLE_VARIANCE, column_means, column_variances
 from streamddcrp.likelihoods.base import ConjugateFamily
 from streamddcrp.typing import FloatArray
 
@@ -25,11 +26,13 @@ class NormalGamma(ConjugateFamily):
     Parameters
     ----------
     mean : float or sequence of float, length D
-        Prior mean. Sums are taken about it, so it should lie near the data.
-    kappa : float or sequence of float
+        Prior mean. Sums are taken about it, so it should lie near the data. From rows: the columns'
+        means.
+    kappa : float or sequence of float, default 0.05
         Weight of the prior mean, in rows.
     shape, rate : float or sequence of float
-        Prior of the precision; its expectation is shape / rate.
+        Prior of the precision; its expectation is shape / rate. From rows: a rate such that tables
+        are expected to be narrow, 5 % of a column's variance.
 
     Examples
     --------
@@ -39,25 +42,29 @@ class NormalGamma(ConjugateFamily):
     -9.85152041
     """
 
-    mean: Any
-    kappa: Any
-    shape: Any
-    rate: Any
+    mean: Any = None
+    kappa: Any = 0.05
+    shape: Any = 1.5
+    rate: Any = None
 
     family: ClassVar[int] = _kernels.NORMAL_GAMMA
+    _from_rows: ClassVar[tuple[str, ...]] = ("mean", "rate")
+    _spread: ClassVar[str | None] = "rate"
     _support: ClassVar[str] = "numbers between -1e100 and 1e100"
 
     def __post_init__(self) -> None:
         for name in ("mean", "kappa", "shape", "rate"):
-            given = getattr(self, name)
-            value = column_parameter("NormalGamma", name, given, positive=name != "mean")
-            object.__setattr__(self, name, value)
+            self._check_columns(name, positive=name != "mean")
         common_width("NormalGamma", **vars(self))
 
     @property
     def n_features(self) -> int | None:
         """Number of features the parameters are for, None if all are single numbers."""
         return common_width("NormalGamma", **vars(self))
+
+    def _scale(self, X: FloatArray) -> dict[str, Any]:
+        rate = np.multiply(self.shape, TABLE_VARIANCE * column_variances(X))
+        return {"mean": column_means(X), "rate": rate}
 
     def _prior(self, n_features: int) -> FloatArray:
         center = columns(self.mean, n_features)

@@ -9,13 +9,14 @@ from numpy.typing import ArrayLike
 
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.likelihoods import _kernels
+from streamddcrp.likelihoods._kernels_special import factor_packed
 from streamddcrp.likelihoods._parameters import (
     as_array,
-    column_parameter,
     columns,
     common_width,
     scalar_parameter,
 )
+from streamddcrp.likelihoods._scale import TABLE_VARIANCE, column_means, column_variances
 from streamddcrp.likelihoods.base import ConjugateFamily
 from streamddcrp.typing import FloatArray
 
@@ -33,14 +34,16 @@ class NormalWishart(ConjugateFamily):
     Parameters
     ----------
     mean : float or sequence of float, length D
-        Prior mean. Sums are taken about it, so it should lie near the data.
-    kappa : float
+        Prior mean. Sums are taken about it, so it should lie near the data. From rows: the columns'
+        means.
+    kappa : float, default 0.05
         Weight of the prior mean, in rows.
     scatter : float or array_like of float, shape (D, D)
         Inverse scale matrix, symmetric and positive definite; a number stands for a multiple of the
-        identity. The expected precision is dof * scatter^-1.
+        identity. The expected precision is dof * scatter^-1. From rows: diagonal, such that tables
+        are expected to be narrow, 5 % of a column's variance.
     dof : float
-        Degrees of freedom, above D - 1.
+        Degrees of freedom, above D - 1. From rows: D + 2.
 
     Examples
     --------
@@ -50,23 +53,26 @@ class NormalWishart(ConjugateFamily):
     -3.84471234
     """
 
-    mean: Any
-    kappa: Any
-    scatter: Any
-    dof: Any
+    mean: Any = None
+    kappa: Any = 0.05
+    scatter: Any = None
+    dof: Any = None
 
     family: ClassVar[int] = _kernels.NORMAL_WISHART
+    _from_rows: ClassVar[tuple[str, ...]] = ("mean", "scatter", "dof")
+    _spread: ClassVar[str | None] = "scatter"
     _support: ClassVar[str] = "numbers between -1e100 and 1e100"
 
     def __post_init__(self) -> None:
         name = "NormalWishart"
-        mean = column_parameter(name, "mean", self.mean, positive=False)
-        object.__setattr__(self, "mean", mean)
         object.__setattr__(self, "kappa", scalar_parameter(name, "kappa", self.kappa))
-        object.__setattr__(self, "scatter", _checked_scatter(self.scatter))
-        object.__setattr__(self, "dof", scalar_parameter(name, "dof", self.dof))
+        self._check_columns("mean", positive=False)
+        if self.scatter is not None:
+            object.__setattr__(self, "scatter", _checked_scatter(self.scatter))
+        if self.dof is not None:
+            object.__setattr__(self, "dof", scalar_parameter(name, "dof", self.dof))
         width = common_width(name, mean=self.mean, scatter=self.scatter)
-        if width is not None and self.dof <= width - 1:
+        if width is not None and self.dof is not None and self.dof <= width - 1:
             message = (
                 f"NormalWishart: dof must exceed the number of features less one, {width - 1}; "
                 f"got {self.dof}"
@@ -77,6 +83,13 @@ class NormalWishart(ConjugateFamily):
     def n_features(self) -> int | None:
         """Number of features the parameters are for, None if mean and scatter are numbers."""
         return common_width("NormalWishart", mean=self.mean, scatter=self.scatter)
+
+    def _scale(self, X: FloatArray) -> dict[str, Any]:
+        D = X.shape[1]
+        dof = D + 2.0 if self.dof is None else self.dof
+        # each feature by itself as in NormalGamma, of shape (dof - D + 1) / 2
+        spread = (dof - D + 1.0) * TABLE_VARIANCE * column_variances(X)
+        return {"mean": column_means(X), "scatter": np.diag(spread), "dof": dof}
 
     def _prior(self, n_features: int) -> FloatArray:
         if self.dof <= n_features - 1:
@@ -92,7 +105,7 @@ class NormalWishart(ConjugateFamily):
             matrix *= self.scatter
         packed = matrix[np.tril_indices(D)]
         factor = packed.copy()
-        log_det = _kernels.factor_packed(D, np.zeros(D), factor)
+        log_det = factor_packed(D, np.zeros(D), 0, factor, 0)
         diagonal = factor[np.cumsum(np.arange(1, D + 1)) - 1]
         pivots = diagonal**2 * (1.0 - 1e-14)  # a floor must not touch the prior itself
         return np.concatenate([[self.kappa, self.dof, log_det], mean, mean, pivots, packed])
@@ -100,19 +113,24 @@ class NormalWishart(ConjugateFamily):
     def _in_support(self, X: FloatArray) -> Any:
         return np.abs(X) <= 1e100  # beyond, squares overflow
 
-    def impute(self, X: FloatArray) -> FloatArray:
+    def prepare(
+        self, X: FloatArray, past: FloatArray | None = None
+    ) -> tuple[FloatArray, FloatArray | None]:
         """Return rows with missing values replaced by the prior mean.
 
         Parameters
         ----------
         X : ndarray of float64, shape (N, D)
+        past : ignored
 
         Returns
         -------
-        ndarray of float64, shape (N, D)
+        rows : ndarray of float64, shape (N, D)
+        past : None
         """
         missing = np.isnan(X)
-        return np.where(missing, columns(self.mean, X.shape[1]), X) if missing.any() else X
+        filled = np.where(missing, columns(self.mean, X.shape[1]), X) if missing.any() else X
+        return filled, past
 
     def sample(self, rng: Generator, stats: ArrayLike, size: int | None = None) -> FloatArray:
         """Draw mean and precision matrix from the posterior, then rows given them.

@@ -11,6 +11,7 @@ from streamddcrp.likelihoods.dirichlet_multinomial import DirichletMultinomial
 from streamddcrp.likelihoods.gamma_poisson import GammaPoisson
 from streamddcrp.likelihoods.normal_gamma import NormalGamma
 from streamddcrp.likelihoods.normal_wishart import NormalWishart
+from streamddcrp.likelihoods.regression import Autoregression, Regression
 
 __all__ = ["likelihood_from_config", "make_likelihood"]
 
@@ -20,6 +21,8 @@ FAMILIES: dict[str, type[ConjugateFamily]] = {
     "dirichlet_multinomial": DirichletMultinomial,
     "gamma_poisson": GammaPoisson,
     "beta_bernoulli": BetaBernoulli,
+    "regression": Regression,
+    "autoregression": Autoregression,
 }
 
 

@@ -20,6 +20,8 @@ OPTIONS = {
     "window decay": {"decay": ("window", 7), "warmup": 5, "window": 9, "sweep_every": 5},
     "few tables": {"max_tables": 3, "warmup": 10, "window": 8, "decay": ("exponential", 2.0)},
     "two columns": {"likelihood": ("normal_wishart", 0.0, 0.05, 1.0, 4.0), "window": 16},
+    "own past": {"likelihood": ("autoregression", 2), "warmup": 10, "window": 10},
+    "other column": {"likelihood": ("regression", "1"), "warmup": 10, "window": 10},
 }
 
 
@@ -219,6 +221,49 @@ def test_missing_values_are_integrated_out():
     for row in pa.table(columns).to_pylist():
         one_by_one.learn_one(row)
     assert same(model, one_by_one)
+
+
+def test_changes_of_slope_are_found_and_recalled():
+    """A random walk: any mixture of levels would cut it into pieces."""
+    drift = np.repeat([0.5, -1.0, 0.5, -1.0], 250)
+    walk = 1000.0 + np.cumsum(drift + 0.3 * np.random.default_rng(0).normal(size=1000))
+    model = SeqDDCRP(likelihood=("autoregression", 1))
+    label = np.array(model.step_many(pa.table({"y": walk}))["label"])
+    rising, falling = label[100], label[400]
+    assert rising != falling
+    # late by a few rows after a change: 20 of 950 rows
+    assert np.mean(label[50:] == np.where(drift > 0, rising, falling)[50:]) > 0.98
+    summary = model.summary()
+    assert {"intercept_y", "lag1_y", "sd_y"} <= set(summary.column_names)
+    lag = dict(zip(summary["id"].to_pylist(), summary["lag1_y"].to_pylist(), strict=True))
+    assert [lag[rising], lag[falling]] == pytest.approx([1.0, 1.0], abs=0.01)
+
+
+def test_lags_survive_gaps_and_restarts():
+    y = np.cumsum(np.random.default_rng(1).normal(size=80))
+    column = pa.array(y, mask=np.random.default_rng(2).random(80) < 0.3)
+    whole = SeqDDCRP(likelihood=("autoregression", 3), warmup=20)
+    expected = whole.step_many(pa.table({"y": column}))
+    assert np.isfinite(expected["score"].drop_null().to_numpy()).all()
+    parts, model = [], SeqDDCRP(likelihood=("autoregression", 3), warmup=20)
+    for i in range(80):
+        parts.append(model.step_many(pa.table({"y": column[i : i + 1]})))
+        model = SeqDDCRP.from_bytes(model.to_bytes())
+    assert pa.Table.from_batches(parts).combine_chunks().to_batches()[0].equals(expected)
+
+
+def test_regression_knows_columns_by_name():
+    rng = np.random.default_rng(3)
+    x, slope = rng.normal(size=400), np.repeat([2.0, -3.0], 200)
+    model = SeqDDCRP(likelihood=("regression", "load"))
+    model.learn_many(pa.table({"wind": x, "load": 5.0 + slope * x + 0.2 * rng.normal(size=400)}))
+    summary = model.summary().to_pydict()
+    assert "slope_wind_wind" not in summary
+    big = np.argsort(summary["size"])[-2:]
+    found = sorted(np.array(summary["slope_wind_load"])[big])
+    assert found == pytest.approx([-3.0, 2.0], abs=0.15)
+    with pytest.raises(SchemaError, match="no column 'power'"):
+        SeqDDCRP(likelihood=("regression", "power"), warmup=1).learn_one({"load": 1.0})
 
 
 def test_open_vocabulary_does_not_depend_on_when_words_come():

@@ -13,10 +13,9 @@ class AlarmTwin:
         self.scores, self.former, self.current = [], [], []
         self.left = 0
         self.quiet = max(average, 10)
-        self.in_force = []  # probability with which each row could begin an alarm
 
     def threshold(self):
-        """Return the threshold and the mean excess of the 20 largest scores over the 20th."""
+        """Return the threshold, and the most with which the next score may be calibrated on."""
         falling = sorted(self.former + self.current, reverse=True)
         m = len(falling)
         tail = falling[:20]
@@ -24,15 +23,19 @@ class AlarmTwin:
         excess = sum(x - tail[-1] for x in tail) / (J - 1) if J > 1 else 0.0
         k = math.floor(self.rate * (m + 1) + 1e-9)
         if k > 0:
-            return falling[k - 1], excess
-        if m < 100 or 10.0 * self.rate * (m + 1) < 1.0:
-            return math.inf, excess
-        share = J / (self.rate * (m + 1))
-        return tail[-1] + excess * (J - 1) * (share ** (1.0 / (J - 1)) - 1.0), excess
+            threshold = falling[k - 1]
+        elif m < 100 or 10.0 * self.rate * (m + 1) < 1.0:
+            threshold = math.inf
+        else:
+            share = J / (self.rate * (m + 1))
+            threshold = tail[-1] + excess * (J - 1) * (share ** (1.0 / (J - 1)) - 1.0)
+        if m < 20:
+            return threshold, math.inf
+        return threshold, (threshold if threshold < math.inf else tail[0]) + 2.0 * excess
 
     def step(self, score):
         """Judge and learn one score; return mean, threshold, alarm."""
-        threshold, excess = self.threshold()
+        threshold, cap = self.threshold()
         if math.isnan(score):
             return math.nan, threshold, False
         self.scores.append(score)
@@ -44,10 +47,7 @@ class AlarmTwin:
         if self.left:
             self.left = self.quiet if alarm else self.left - 1
             return mean, threshold, alarm
-        m = len(self.former) + len(self.current)
-        if threshold < math.inf:
-            self.in_force.append(max(math.floor(self.rate * (m + 1) + 1e-9) / (m + 1), 0.0))
-        self.current.append(min(mean, threshold + 2.0 * excess))
+        self.current.append(min(mean, cap))
         if len(self.current) >= 10 / self.rate:
             self.former, self.current = self.current, []
         if alarm:

@@ -262,3 +262,76 @@ class NormalWishartTwin(Twin):
         given_precision = 0.5 * (D * (ratio - 1 - np.log(ratio)) + distance)
         inverses = np.linalg.inv(scatter), np.linalg.inv(self.scatter)
         return given_precision + kl_wishart(dof, inverses[0], self.dof, inverses[1])
+
+
+@dataclass
+class RegressionTwin(Twin):
+    """Dense textbook formulas, y not centred; an incomplete row is left out of a target's data."""
+
+    targets: tuple
+    mean: np.ndarray
+    scale: np.ndarray
+    kappa: float
+    shape: np.ndarray
+    rate: np.ndarray
+
+    def data(self, t, X):
+        """Design matrix and output of the t-th target, and which rows are complete."""
+        X = np.atleast_2d(X)
+        others = [d for d in range(X.shape[1]) if d not in self.targets]
+        standard = (X[:, others] - self.mean[others]) / self.scale[others]
+        y = X[:, self.targets[t]]
+        complete = ~np.isnan(standard).any(axis=1) & ~np.isnan(y)
+        return np.column_stack([np.ones(len(X)), standard])[complete], y[complete], complete
+
+    def prior(self, t, P):
+        return np.r_[self.mean[self.targets[t]], np.zeros(P - 1)], self.kappa * np.eye(P)
+
+    def posterior(self, t, X, z):
+        phi, y, complete = self.data(t, X)
+        z = np.asarray(z)[complete]
+        M0, L0 = self.prior(t, phi.shape[1])
+        L = L0 + phi.T @ (z[:, None] * phi)
+        M = np.linalg.solve(L, L0 @ M0 + phi.T @ (z * y))
+        b = self.rate[t] + 0.5 * (np.sum(z * y * y) + M0 @ L0 @ M0 - M @ L @ M)
+        return M, L, self.shape[t] + 0.5 * z.sum(), b
+
+    def each(self, x, X, z):
+        """Posterior, regressors and output of each target that the row x can tell about."""
+        for t in range(len(self.targets)):
+            phi, y, complete = self.data(t, x)
+            if complete.all():
+                yield *self.posterior(t, X, z), phi[0], y[0]
+
+    def log_predictive(self, x, X, z):
+        total = 0.0
+        for M, L, a, b, phi, y in self.each(x, X, z):
+            scale = np.sqrt(b / a * (1 + phi @ np.linalg.solve(L, phi)))
+            total += stats.t.logpdf(y, 2 * a, M @ phi, scale)
+        return total
+
+    def expected_log_lik(self, x, X, z):
+        total = 0.0
+        for M, L, a, b, phi, y in self.each(x, X, z):
+            gap = a / b * (y - M @ phi) ** 2 + phi @ np.linalg.solve(L, phi)
+            total += 0.5 * (special.psi(a) - np.log(b) - LOG_2PI - gap)
+        return total
+
+    def draw_log_lik(self, rng, x, X, z, size):
+        total = np.zeros(size)
+        for M, L, a, b, phi, y in self.each(x, X, z):
+            sd = 1 / np.sqrt(stats.gamma.rvs(a, scale=1 / b, size=size, random_state=rng))
+            w = M + sd[:, None] * rng.multivariate_normal(0 * M, np.linalg.inv(L), size=size)
+            total += stats.norm.logpdf(y, w @ phi, sd)
+        return total
+
+    def kl(self, X, z):
+        total = 0.0
+        for t in range(len(self.targets)):
+            M, L, a, b = self.posterior(t, X, z)
+            M0, L0 = self.prior(t, len(M))
+            ratio = np.linalg.solve(L, L0)
+            distance = a / b * (M - M0) @ L0 @ (M - M0)
+            total += kl_gamma(a, b, self.shape[t], self.rate[t])
+            total += 0.5 * (np.trace(ratio) - len(M) - np.linalg.slogdet(ratio)[1] + distance)
+        return total

@@ -190,7 +190,7 @@ def test_engine_on_unkind_data(seed, clocked):
     rng = np.random.default_rng(seed)
     n = int(rng.integers(5, 60))
     options, (X, likelihood, sharp) = random_options(rng), random_rows(rng, n)
-    X = likelihood.impute(X)
+    X, _ = likelihood.prepare(X)
     t = random_times(rng, n) if clocked else np.arange(n, dtype=float)
     decay = pick(rng, *NAMED, *USER)
     tied, halo = halo_of(decay, options["alpha"], options["window"], clocked=clocked)

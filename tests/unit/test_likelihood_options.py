@@ -10,11 +10,13 @@ from numpy.testing import assert_allclose
 from streamddcrp import likelihoods
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.likelihoods import (
+    Autoregression,
     BetaBernoulli,
     DirichletMultinomial,
     GammaPoisson,
     NormalGamma,
     NormalWishart,
+    Regression,
     choose_likelihood,
     likelihood_from_config,
     make_likelihood,
@@ -31,6 +33,8 @@ each_family = pytest.mark.parametrize(
         DirichletMultinomial(1.3),
         GammaPoisson([0.4, 2.0], [0.5, 1.5]),
         BetaBernoulli([0.4, 2.0], [0.5, 1.5]),
+        Autoregression(2, [0.5, -1.0], 1.0, 0.3, [1.5, 2.0], 1.0),
+        Regression("y", [0.5, -1.0], [1.0, 2.0], 0.3, 1.5, [1.0], ["x", "y"]),
     ],
     ids=repr,
 )
@@ -73,6 +77,10 @@ def test_parameters_become_plain_numbers():
         (("dirichlet_multinomial", 0.5, 9), DirichletMultinomial(0.5, 9)),
         (("gamma_poisson", 1.0, 0.5), GammaPoisson(1.0, 0.5)),
         (("beta_bernoulli", 1.0, 0.5), BetaBernoulli(1.0, 0.5)),
+        ("beta_bernoulli", BetaBernoulli(0.5, 0.5)),
+        (("gamma_poisson", 1.0), GammaPoisson(1.0, None)),
+        (("autoregression", 2), Autoregression(2)),
+        (("regression", ["a", "b"]), Regression(("a", "b"))),
     ],
 )
 def test_likelihood_by_name(spec, expected):
@@ -83,8 +91,7 @@ def test_likelihood_by_name(spec, expected):
     ("spec", "match"),
     [
         ("auto", "got 'auto'"),
-        ("gamma_poisson", r"must be \('gamma_poisson', shape, rate\)"),
-        (("gamma_poisson", 1.0), r"must be \('gamma_poisson', shape, rate\)"),
+        (("gamma_poisson", 1.0, 1.0, 1.0), r"must be \('gamma_poisson', shape, rate\)"),
         (("student", 1.0), "normal_wishart"),
         ((), "likelihood must be"),
         (7, "likelihood must be"),
@@ -106,7 +113,7 @@ def test_unusable_specifications(spec, match):
         (lambda: NormalGamma("a", 1, 1, 1), "mean must be finite numbers, got 'a'"),
         (lambda: NormalGamma("1", 1, 1, 1), "mean must be finite numbers"),
         (lambda: NormalGamma(True, 1, 1, 1), "mean must be finite numbers"),
-        (lambda: NormalGamma(None, 1, 1, 1), "mean must be finite numbers"),
+        (lambda: NormalGamma(0, None, 1, 1), "kappa must be finite numbers"),
         (lambda: NormalGamma(NAN, 1, 1, 1), "mean must be finite numbers"),
         (lambda: NormalGamma([[1], [1, 2]], 1, 1, 1), "mean must be finite numbers"),
         (lambda: NormalGamma([[1.0]], 1, 1, 1), "one number for each feature"),
@@ -180,6 +187,35 @@ def test_rows_outside_the_support(family, bad):
         assert caught.value.row == 1
         with pytest.raises(SchemaError, match="row 1, column 'load'"):
             family.check_rows(Y, ["time", "load"])
+
+
+# --- Numbers from the first rows -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "family", [NormalGamma(), NormalWishart(), GammaPoisson(), Autoregression(), Regression(1)]
+)
+def test_parameters_left_out_are_taken_from_rows(family):
+    X = np.random.default_rng(7).poisson([3.0, 5.0], size=(40, 2)).astype(float)
+    assert not family.is_scaled
+    with pytest.raises(ConfigError, match="lacks parameters"):
+        family.hyper(2)
+    scaled = family.scaled(X)
+    assert scaled.is_scaled
+    assert scaled.n_features == 2
+    assert scaled.scaled(X + 1.0) is scaled
+    S = scaled.suffstats(X).sum(axis=0)
+    assert np.isfinite(scaled.log_predictive(X[0], S)).all()
+    assert likelihood_from_config(json.loads(json.dumps(family.to_config()))) == family
+
+
+def test_a_feature_by_itself_is_scaled_alike_with_and_without_correlation():
+    """The marginal of one feature under NormalWishart is that of NormalGamma."""
+    X = np.random.default_rng(8).normal([3.0, -1.0], [2.0, 0.5], size=(50, 2))
+    wishart, gamma = NormalWishart().scaled(X), NormalGamma().scaled(X)
+    assert_allclose(np.diag(wishart.scatter), 2.0 * np.array(gamma.rate))
+    assert wishart.dof - 1.0 == 2.0 * gamma.shape
+    assert (wishart.mean, wishart.kappa) == (gamma.mean, gamma.kappa)
 
 
 # --- Choice from the first rows ------------------------------------------------------------------

@@ -8,7 +8,8 @@ s_im. The bound is
     rowterm_i = sum_j A_ij (log p_ij - log A_ij) + sum_g A_ig (log p_ig - log A_ig)
               + sum_m s_im (log alpha - log S_i - log s_im)
 
-with B(c) = 0 and one opener a column when there is no recall.
+with B(c) = 0 and one opener a column when there is no recall. Columns that nobody in memory may sit
+at, those of absent atoms, hold zeros and are skipped: ``atoms.active`` lists the others.
 """
 
 import math
@@ -16,13 +17,22 @@ import math
 import numpy as np
 from numba import njit
 
-from streamddcrp._numerics import CALLER_GIVEN, digamma, log_decay
+from streamddcrp._numerics import (
+    CALLER_GIVEN,
+    EXPONENTIAL,
+    digamma,
+    dot,
+    exp_all,
+    log_decay,
+)
 from streamddcrp.components._kernels import open_component
 from streamddcrp.inference.seqddcrp_vb._kernels_layout import (
     DEAD_BIRTHS,
     DEAD_LOG_MASS,
     DEAD_TIME,
     FROZEN_BOUND,
+    LOG_ALPHA,
+    N_ACTIVE,
     N_EVENTS,
     N_GROUPS,
     N_ROWS,
@@ -35,6 +45,7 @@ from streamddcrp.inference.seqddcrp_vb._kernels_layout import (
 from streamddcrp.likelihoods._kernels import add_stats, expected_log_lik, log_rising, posterior
 
 __all__ = [
+    "activate",
     "close_last_column",
     "forward",
     "link_log_weights",
@@ -42,7 +53,9 @@ __all__ = [
     "objective",
     "open_column",
     "record",
+    "refresh_active",
     "refresh_sticks",
+    "refresh_terms",
     "refresh_totals",
     "row_term",
     "settle",
@@ -69,8 +82,15 @@ def row_term(rows, r, n_groups, n_tables):
     for g in range(n_groups):
         total += _entropy_term(rows.group_links[r, g], rows.group_log_weight[r, g])
     for m in range(n_tables):
-        total += _entropy_term(rows.births[r, m], rows.log_birth[r])
+        total += _entropy_term(rows.births[m, r], rows.log_birth[r])
     return total
+
+
+@njit(cache=True)
+def refresh_terms(rows, counts):
+    """Recompute all link terms, after a change of links that kept no account of them."""
+    for r in range(counts[N_ROWS]):
+        rows.term[r] = row_term(rows, r, counts[N_GROUPS], counts[N_TABLES])
 
 
 @njit(cache=True)
@@ -86,23 +106,32 @@ def record(events, counts, kind, label, into, index, t):
 
 
 @njit(cache=True)
-def link_log_weights(config, rows, groups, counts, sums, t, given, b, out_local, out_group):
+def link_log_weights(
+    config, rows, groups, counts, sums, t, given, b, work, share, out_local, out_group
+):
     """Log decay weights of an arrival at time ``t``; return log S, dropped groups included.
 
     ``given[b, gap - 1]`` holds them for decays evaluated outside (`CALLER_GIVEN`); one row serves
-    all arrivals where distances are gaps.
+    all arrivals where distances are gaps. Leaves exp of the local ones less their largest, which is
+    the second thing returned, in ``share``.
     """
     w, n_groups = counts[N_ROWS], counts[N_GROUPS]
     code, location, scale = config.decay_code, config.decay_location, config.decay_scale
     row = min(b, given.shape[0] - 1)
-    top = config.log_alpha
-    for j in range(w):
-        if not config.tied and w - j > config.halo:
-            out_local[j] = -np.inf
-        elif code == CALLER_GIVEN:
+    if code == CALLER_GIVEN:
+        for j in range(w):
             out_local[j] = given[row, w - j - 1]
-        else:
+    elif code == EXPONENTIAL:
+        for j in range(w):
+            out_local[j] = (rows.t[j] - t) / scale
+    else:
+        for j in range(w):
             out_local[j] = log_decay(code, location, scale, t - rows.t[j])
+    if not config.tied:
+        for j in range(w - config.halo):
+            out_local[j] = -np.inf
+    top = sums[LOG_ALPHA]
+    for j in range(w):
         top = max(top, out_local[j])
     for g in range(n_groups):
         gap = counts[N_SEEN] - groups.arrival[g]
@@ -113,15 +142,18 @@ def link_log_weights(config, rows, groups, counts, sums, t, given, b, out_local,
         else:
             out_group[g] = groups.log_mass[g] + log_decay(code, location, scale, t - groups.t[g])
         top = max(top, out_group[g])
-    total = math.exp(config.log_alpha - top)
+    total = math.exp(sums[LOG_ALPHA] - top)
     if sums[DEAD_LOG_MASS] > -np.inf:
         dead = sums[DEAD_LOG_MASS] + log_decay(code, location, scale, t - sums[DEAD_TIME])
         total += math.exp(dead - top)
     for j in range(w):
-        total += math.exp(out_local[j] - top)
+        share[j] = out_local[j] - top
+    exp_all(share, w, work, share)
+    for j in range(w):
+        total += share[j]
     for g in range(n_groups):
         total += math.exp(out_group[g] - top)
-    return top + math.log(total)
+    return top + math.log(total), top
 
 
 @njit(cache=True)
@@ -171,52 +203,76 @@ def stick_bound(config, atoms, counts, sums):
 
 
 @njit(cache=True)
-def objective(config, rows, atoms, table, counts, sums, scratch):
-    """Bound on the log evidence of everything learned so far. O(L (L + G + K) + K)."""
+def objective(config, rows, atoms, table, counts, sums):
+    """Bound on the log evidence of everything learned so far, from what is cached. O(W + K)."""
     total = sums[FROZEN_BOUND] + stick_bound(config, atoms, counts, sums)
     for r in range(counts[N_ROWS]):
-        total += row_term(rows, r, counts[N_GROUPS], counts[N_TABLES])
+        total += rows.term[r]
     for m in range(counts[N_TABLES]):
-        posterior(config.family, config.hyper, table.stats[m], scratch.post)
-        total += scratch.post[0]
+        total += table.post[m, 0]
     return total
 
 
 @njit(cache=True)
-def mix_row(rows, groups, r, n_groups, n_tables):
+def mix_row(rows, groups, atoms, counts, r):
     """Z_r = s_r + sum_g A_rg Zbar_g + sum_j A_rj Z_j."""
-    for m in range(n_tables):
-        rows.probs[r, m] = rows.births[r, m]
-    for g in range(n_groups):
-        a = rows.group_links[r, g]
-        if a > 0.0:
-            for m in range(n_tables):
-                rows.probs[r, m] += a * groups.probs[g, m]
-    for j in range(r):
-        a = rows.links[r, j]
-        if a > 0.0:
-            for m in range(n_tables):
-                rows.probs[r, m] += a * rows.probs[j, m]
+    for at in range(counts[N_ACTIVE]):
+        m = atoms.active[at]
+        total = rows.births[m, r] + dot(rows.links[r], rows.probs[m], r)
+        for g in range(counts[N_GROUPS]):
+            total += rows.group_links[r, g] * groups.probs[g, m]
+        rows.probs[m, r] = total
 
 
 @njit(cache=True)
-def open_column(rows, groups, atoms, table, counts, opener, n_rows):
-    """Open a column for the arrival ``opener``, empty for the first ``n_rows`` rows."""
+def activate(atoms, counts, m):
+    """Put column ``m`` among those that somebody in memory may sit at."""
+    for at in range(counts[N_ACTIVE]):
+        if atoms.active[at] == m:
+            return
+    atoms.active[counts[N_ACTIVE]] = m
+    counts[N_ACTIVE] += 1
+
+
+@njit(cache=True)
+def refresh_active(rows, groups, atoms, counts):
+    """List anew the columns that somebody in memory may sit at."""
+    n_active = 0
+    for m in range(counts[N_TABLES]):
+        used = False
+        for r in range(counts[N_ROWS] - 1, -1, -1):
+            if rows.probs[m, r] > 0.0 or rows.births[m, r] > 0.0:
+                used = True
+                break
+        if not used:
+            for g in range(counts[N_GROUPS]):
+                used = used or groups.atom[g] == m or groups.probs[g, m] > 0.0
+        if used:
+            atoms.active[n_active] = m
+            n_active += 1
+    counts[N_ACTIVE] = n_active
+
+
+@njit(cache=True)
+def open_column(rows, groups, atoms, table, counts, opener):
+    """Open a column for the arrival ``opener``, empty as yet."""
     K = counts[N_TABLES]
     open_component(table, K, counts[NEXT_ID], opener)
     atoms.opener[K] = opener
     atoms.births[K] = 0.0
     atoms.frozen_births[K] = 0.0
+    atoms.shadow_births[K] = 0.0
     for m in range(K + 1):
         atoms.overlap[K, m] = 0.0
         atoms.overlap[m, K] = 0.0
-    for r in range(n_rows):
-        rows.births[r, K] = 0.0
-        rows.probs[r, K] = 0.0
+    rows.births[K] = 0.0
+    rows.probs[K] = 0.0
     for g in range(counts[N_GROUPS]):
         groups.probs[g, K] = 0.0
+        groups.shadow[g, K] = 0.0
     counts[N_TABLES] += 1
     counts[NEXT_ID] += 1
+    activate(atoms, counts, K)
 
 
 @njit(cache=True)
@@ -224,26 +280,29 @@ def close_last_column(counts):
     """Undo the last `open_column`; nobody may sit there any more."""
     counts[N_TABLES] -= 1
     counts[NEXT_ID] -= 1
+    counts[N_ACTIVE] -= 1  # it was the last to be put there
 
 
 @njit(cache=True)
-def forward(rows, groups, counts):
+def forward(rows, groups, atoms, counts):
     """Recompute the Z rows of the window, oldest first."""
     for r in range(counts[N_ROWS]):
-        mix_row(rows, groups, r, counts[N_GROUPS], counts[N_TABLES])
+        mix_row(rows, groups, atoms, counts, r)
 
 
 @njit(cache=True)
 def refresh_totals(config, rows, atoms, table, counts, sums):
     """Statistics, posteriors and sticks from frozen parts plus the window, recomputed."""
-    w, K = counts[N_ROWS], counts[N_TABLES]
-    for m in range(K):
+    w = counts[N_ROWS]
+    for at in range(counts[N_ACTIVE]):
+        m = atoms.active[at]
         table.stats[m] = table.frozen[m]
-        atoms.births[m] = atoms.frozen_births[m]
+        births = atoms.frozen_births[m]
         for r in range(w):
-            atoms.births[m] += rows.births[r, m]
-            if rows.probs[r, m] > 0.0:
-                add_stats(config.family, config.hyper, rows.x[r], rows.probs[r, m], table.stats[m])
+            births += rows.births[m, r]
+            if rows.probs[m, r] > 0.0:
+                add_stats(config.family, config.hyper, rows.x[r], rows.probs[m, r], table.stats[m])
+        atoms.births[m] = births
         posterior(config.family, config.hyper, table.stats[m], table.post[m])
     refresh_sticks(config, atoms, counts, sums)
 
@@ -251,7 +310,7 @@ def refresh_totals(config, rows, atoms, table, counts, sums):
 @njit(cache=True)
 def settle(config, rows, groups, atoms, table, counts, sums):
     """Recompute from the links all that follows from them: Z, statistics, posteriors, sticks."""
-    forward(rows, groups, counts)
+    forward(rows, groups, atoms, counts)
     refresh_totals(config, rows, atoms, table, counts, sums)
 
 
@@ -261,55 +320,76 @@ def sweep(config, rows, groups, atoms, table, counts, scratch):
 
     G_i = l_i + sum_{s>i} A_si G_s;
     log A_ij = log p_ij + G_i.Z_j;  log A_ig = log p_ig + G_i.Zbar_g;
-    log s_im = log alpha - log S_i + E log beta_m + G_im. O(L (L + G + K) K). The caller then runs
-    `settle`.
+    log s_im = log alpha - log S_i + E log beta_m + G_im,
+    the last for active columns. O(L (L + G + K) K). The caller then runs `settle`.
     """
-    w, n_groups, K = counts[N_ROWS], counts[N_GROUPS], counts[N_TABLES]
+    w, n_groups, n_active = counts[N_ROWS], counts[N_GROUPS], counts[N_ACTIVE]
     first = counts[N_SEEN] - w
-    received, local, tied = scratch.received, scratch.local, scratch.group
+    received, message, share = scratch.received, scratch.message, scratch.share
+    tied, own = scratch.group, scratch.own
+    for at in range(n_active):
+        received[atoms.active[at], :w] = 0.0
     for i in range(w - 1, -1, -1):
-        for m in range(K):
-            received[i, m] = expected_log_lik(config.family, config.hyper, table.post[m], rows.x[i])
-        for s in range(i + 1, w):
-            a = rows.links[s, i]
-            if a > 0.0:
-                for m in range(K):
-                    received[i, m] += a * received[s, m]
+        log_weight, links, x = rows.log_weight[i], rows.links[i], rows.x[i]
+        for j in range(i):
+            message[j] = 0.0
+        for at in range(n_active):
+            m = atoms.active[at]
+            g_im = received[m, i] + expected_log_lik(config.family, config.hyper, table.post[m], x)
+            received[m, i] = g_im
+            probs = rows.probs[m]
+            for j in range(i):
+                message[j] += g_im * probs[j]
         top = -np.inf
         for j in range(i):
-            local[j] = rows.log_weight[i, j]
-            if local[j] > -np.inf:
-                for m in range(K):
-                    local[j] += received[i, m] * rows.probs[j, m]
-                top = max(top, local[j])
+            share[j] = log_weight[j] + message[j]
+            top = max(top, share[j])
         for g in range(n_groups):
-            tied[g] = rows.group_log_weight[i, g]
-            if tied[g] > -np.inf:
-                for m in range(K):
-                    tied[g] += received[i, m] * groups.probs[g, m]
-                top = max(top, tied[g])
-        for m in range(K):
-            own = -np.inf
-            if config.recall or (atoms.opener[m] == first + i and rows.births[i, m] > 0.0):
-                own = rows.log_birth[i] + atoms.log_beta[m] + received[i, m]
-            scratch.own[m] = own
-            top = max(top, own)
+            tied[g] = 0.0
+            for at in range(n_active):
+                m = atoms.active[at]
+                tied[g] += received[m, i] * groups.probs[g, m]
+            scratch.tie_message[g] = tied[g]
+            tied[g] += rows.group_log_weight[i, g]
+            top = max(top, tied[g])
+        for at in range(n_active):
+            m = atoms.active[at]
+            own[m] = -np.inf
+            if config.recall or (atoms.opener[m] == first + i and rows.births[m, i] > 0.0):
+                own[m] = rows.log_birth[i] + atoms.log_beta[m] + received[m, i]
+            top = max(top, own[m])
+        for j in range(i):
+            share[j] -= top
+        exp_all(share, i, scratch.work, share)
         total = 0.0
         for j in range(i):
-            local[j] = _floored(local[j] - top, LINK_FLOOR)
-            total += local[j]
+            share[j] = share[j] if share[j] >= LINK_FLOOR else 0.0
+            total += share[j]
         for g in range(n_groups):
             tied[g] = _floored(tied[g] - top, LINK_FLOOR)
             total += tied[g]
-        for m in range(K):
-            scratch.own[m] = _floored(scratch.own[m] - top, BIRTH_FLOOR)
-            total += scratch.own[m]
+        for at in range(n_active):
+            m = atoms.active[at]
+            own[m] = _floored(own[m] - top, BIRTH_FLOOR)
+            total += own[m]
+        scale = 1.0 / total
         for j in range(i):
-            rows.links[i, j] = local[j] / total
+            links[j] = share[j] * scale
+        # log q = score - log Z and score = log p + message, so the row's term is log Z - E message
+        term = top + math.log(total) - dot(links, message, i)
         for g in range(n_groups):
-            rows.group_links[i, g] = tied[g] / total
-        for m in range(K):
-            rows.births[i, m] = scratch.own[m] / total
+            q = tied[g] * scale
+            rows.group_links[i, g] = q
+            term -= q * scratch.tie_message[g]
+        for at in range(n_active):
+            m = atoms.active[at]
+            q = own[m] * scale
+            rows.births[m, i] = q
+            term -= q * (atoms.log_beta[m] + received[m, i])
+            g_im = received[m, i]
+            for j in range(i):
+                received[m, j] += links[j] * g_im
+        rows.term[i] = term
 
 
 @njit(cache=True)

@@ -9,7 +9,10 @@ NEXT_ID = 4
 SINCE_BLOCK = 5  # arrivals since the last block of evictions and sweeps
 N_EVENTS = 6  # events since the start; the log holds the last of them
 N_FORBIDDEN = 7  # arrivals whose new table was forbidden because the store was full
-N_COUNTS = 8
+N_ACTIVE = 8  # columns that somebody in memory may sit at
+N_BLOCKS = 9
+REGIME = 10  # id of the table of the present run, -1 before the first
+N_COUNTS = 11
 
 # sums (float64)
 FROZEN_BOUND = 0  # link terms of evicted rows, log marginals of retired tables
@@ -19,7 +22,10 @@ DEAD_TIME = 3
 LAST_TIME = 4
 NEW_LOG_BETA = 5  # gain of giving an opening to an atom not used before
 NEW_BETA = 6  # expected stick weight of all atoms without a column
-N_SUMS = 7
+LOG_ALPHA = 7  # for the next arrival
+FROZEN_OPENINGS = 8  # expected openings by evicted customers
+FROZEN_RATE = 9  # sum of 1 / S over them; both fade
+N_SUMS = 10
 
 # kinds of events
 BIRTH = 0
@@ -27,6 +33,9 @@ RETURN = 1
 DEATH = 2
 MERGE = 3  # into another table
 SWEEP_UP = 4  # the same, of a table that nobody was ever seen at: not told
+
+SPLIT = 5  # off another table
+RESTART = 6  # of a shadow: not told
 
 LIVE = 0.5  # expected rows from which a table counts as live
 

@@ -12,13 +12,14 @@ import math
 
 from numba import njit
 
-from streamddcrp._numerics import log_add_exp, log_decay
+from streamddcrp._numerics import exp_all, log_add_exp, log_decay
 from streamddcrp.inference.seqddcrp_vb._kernels import (
+    activate,
     close_last_column,
     objective,
     open_column,
     record,
-    row_term,
+    refresh_terms,
     settle,
     stick_bound,
     stick_term,
@@ -29,6 +30,7 @@ from streamddcrp.inference.seqddcrp_vb._kernels_layout import (
     DEAD_BIRTHS,
     FROZEN_BOUND,
     MERGE,
+    N_ACTIVE,
     N_GROUPS,
     N_ROWS,
     N_SEEN,
@@ -52,37 +54,56 @@ CRUMB = 0.05  # expected rows; an atom with fewer is a birth that came to nothin
 
 
 @njit(cache=True)
-def _gain(config, rows, table, counts, sums, scratch, start):
-    """Estimate the bound's gain if rows ``start`` onward move to a new table; -inf if barred."""
-    w, n_groups, K = counts[N_ROWS], counts[N_GROUPS], counts[N_TABLES]
-    family, hyper, stats = config.family, config.hyper, scratch.stats
-    gain = rows.log_birth[start] + sums[NEW_LOG_BETA]
-    for i in range(start, w):
-        gain -= row_term(rows, i, n_groups, K)
-        if i > start:
-            mass = math.exp(rows.log_birth[i] - 1.0) if config.recall else 0.0
-            for j in range(start, i):
-                mass += math.exp(rows.log_weight[i, j])
-            if mass == 0.0:
-                return -math.inf
-            gain += math.log(mass)
-    stats[:] = 0.0
-    for i in range(start, w):
-        add_stats(family, hyper, rows.x[i], 1.0, stats)
-    posterior(family, hyper, stats, scratch.post)
-    gain += scratch.post[0]
-    for m in range(K):
-        taken = 0.0
-        for i in range(start, w):
-            taken += rows.probs[i, m]
-        if taken > 1e-6:
-            stats[:] = table.stats[m]
-            for i in range(start, w):
-                if rows.probs[i, m] > 0.0:
-                    add_stats(family, hyper, rows.x[i], -rows.probs[i, m], stats)
-            posterior(family, hyper, stats, scratch.post)
-            gain += scratch.post[0] - table.post[m, 0]
-    return gain
+def _screen(config, rows, atoms, table, counts, sums, scratch):
+    """Find the best run of last rows to move to a new table; return its start, -1 for none.
+
+    For each run Q of the last 4, 8, .. rows, in one pass from the youngest row to the oldest:
+
+        Delta(Q) = sum_Q -rowterm + log alpha - log S_o + sum_{i in Q, i > o} log((sum_{j in Q, j<i}
+                   f_ij + alpha / e) / S_i) + g_new + log m(T_Q) + sum_k [log m(T_k - T_Qk) -
+                   log m(T_k)]
+    """
+    w, family, hyper = counts[N_ROWS], config.family, config.hyper
+    longest = min(config.look_back, w - 1)
+    scratch.stats[:] = 0.0
+    for at in range(counts[N_ACTIVE]):
+        scratch.left[atoms.active[at]] = table.stats[atoms.active[at]]
+    for i in range(max(w - longest, 0), w):
+        scratch.local[i] = math.exp(rows.log_birth[i] - 1.0) if config.recall else 0.0
+    best, start = 0.0, -1
+    terms = 0.0
+    r, candidate = 0, SHORTEST
+    while r < longest:
+        r += 1
+        o = w - r
+        terms -= rows.term[o]
+        n_later = r - 1
+        for i in range(o + 1, w):
+            scratch.message[i - o - 1] = rows.log_weight[i, o]
+        exp_all(scratch.message, n_later, scratch.work, scratch.share)
+        for i in range(o + 1, w):
+            scratch.local[i] += scratch.share[i - o - 1]
+        add_stats(family, hyper, rows.x[o], 1.0, scratch.stats)
+        for at in range(counts[N_ACTIVE]):
+            m = atoms.active[at]
+            if rows.probs[m, o] > 0.0:
+                add_stats(family, hyper, rows.x[o], -rows.probs[m, o], scratch.left[m])
+        if r < candidate:
+            continue
+        candidate *= 2
+        gain = terms + rows.log_birth[o] + sums[NEW_LOG_BETA]
+        for i in range(o + 1, w):
+            gain += math.log(max(scratch.local[i], 1e-300))
+        posterior(family, hyper, scratch.stats, scratch.post)
+        gain += scratch.post[0]
+        for at in range(counts[N_ACTIVE]):
+            m = atoms.active[at]
+            if table.stats[m, 0] - scratch.left[m, 0] > 1e-6:
+                posterior(family, hyper, scratch.left[m], scratch.post)
+                gain += scratch.post[0] - table.post[m, 0]
+        if gain > best:
+            best, start = gain, o
+    return start
 
 
 @njit(cache=True)
@@ -93,7 +114,7 @@ def _move(rows, counts, start):
         for g in range(n_groups):
             rows.group_links[i, g] = 0.0
         for m in range(K):
-            rows.births[i, m] = 0.0
+            rows.births[m, i] = 0.0
         total = 0.0
         for j in range(i):
             rows.links[i, j] = math.exp(rows.log_weight[i, j]) if j >= start else 0.0
@@ -102,46 +123,58 @@ def _move(rows, counts, start):
             for j in range(start, i):
                 rows.links[i, j] /= total
         else:
-            rows.births[i, K - 1] = 1.0
+            rows.births[K - 1, i] = 1.0
+
+
+@njit(cache=True)
+def keep_links(rows, counts, scratch):
+    """Copy the links of the window before a move."""
+    w, n_groups, K = counts[N_ROWS], counts[N_GROUPS], counts[N_TABLES]
+    for i in range(w):
+        scratch.kept_links[i, :i] = rows.links[i, :i]
+        scratch.kept_group_links[i, :n_groups] = rows.group_links[i, :n_groups]
+    scratch.kept_births[:K, :w] = rows.births[:K, :w]
+    scratch.kept_term[:w] = rows.term[:w]
+
+
+@njit(cache=True)
+def put_links_back(rows, counts, scratch):
+    """Undo a move that did not raise the bound; the caller then runs `settle`."""
+    w, n_groups, K = counts[N_ROWS], counts[N_GROUPS], counts[N_TABLES]
+    for i in range(w):
+        rows.links[i, :i] = scratch.kept_links[i, :i]
+        rows.group_links[i, :n_groups] = scratch.kept_group_links[i, :n_groups]
+    rows.births[:K, :w] = scratch.kept_births[:K, :w]
+    rows.term[:w] = scratch.kept_term[:w]
 
 
 @njit(cache=True)
 def look_back(config, rows, groups, atoms, table, events, counts, sums, scratch):
     """Try one look-back birth; return whether it was made.
 
-    O(r K P) for the screen; a trial costs three sweeps.
+    O(r (r + K P)) for the screen; a trial costs three sweeps.
     """
-    w, n_groups, K = counts[N_ROWS], counts[N_GROUPS], counts[N_TABLES]
-    if config.max_tables <= K:
+    K = counts[N_TABLES]
+    if config.max_tables <= K or config.look_back < SHORTEST:
         return False
-    best, start = 0.0, -1
-    r = SHORTEST
-    while r <= min(config.look_back, w - 1):
-        gain = _gain(config, rows, table, counts, sums, scratch, w - r)
-        if gain > best:
-            best, start = gain, w - r
-        r *= 2
+    start = _screen(config, rows, atoms, table, counts, sums, scratch)
     if start < 0:
         return False
-    before = objective(config, rows, atoms, table, counts, sums, scratch)
-    scratch.kept_links[:w, :w] = rows.links[:w, :w]
-    scratch.kept_group_links[:w, :n_groups] = rows.group_links[:w, :n_groups]
-    scratch.kept_births[:w, :K] = rows.births[:w, :K]
-    opener = counts[N_SEEN] - w + start
-    open_column(rows, groups, atoms, table, counts, opener, w)
+    before = objective(config, rows, atoms, table, counts, sums)
+    keep_links(rows, counts, scratch)
+    opener = counts[N_SEEN] - counts[N_ROWS] + start
+    open_column(rows, groups, atoms, table, counts, opener)
     _move(rows, counts, start)
     settle(config, rows, groups, atoms, table, counts, sums)
     for _ in range(TRIAL_SWEEPS):
         sweep(config, rows, groups, atoms, table, counts, scratch)
         settle(config, rows, groups, atoms, table, counts, sums)
-    if objective(config, rows, atoms, table, counts, sums, scratch) > before:
+    if objective(config, rows, atoms, table, counts, sums) > before:
         table.last_seen[K] = counts[N_SEEN] - 1
         record(events, counts, BIRTH, table.ids[K], -1, opener, rows.t[start])
         return True
     close_last_column(counts)
-    rows.links[:w, :w] = scratch.kept_links[:w, :w]
-    rows.group_links[:w, :n_groups] = scratch.kept_group_links[:w, :n_groups]
-    rows.births[:w, :K] = scratch.kept_births[:w, :K]
+    put_links_back(rows, counts, scratch)
     settle(config, rows, groups, atoms, table, counts, sums)
     return False
 
@@ -184,6 +217,10 @@ def _unite_groups(config, rows, groups, counts, g, h):
             math.exp(mass_g - mass) * groups.probs[g, m]
             + math.exp(mass_h - mass) * groups.probs[h, m]
         )
+        groups.shadow[g, m] = (
+            math.exp(mass_g - mass) * groups.shadow[g, m]
+            + math.exp(mass_h - mass) * groups.shadow[h, m]
+        )
     groups.log_mass[g] = mass
     groups.t[g] = last
     groups.arrival[g] = max(groups.arrival[g], groups.arrival[h])
@@ -203,7 +240,7 @@ def _merge_gain(config, rows, groups, atoms, table, counts, scratch, m, l):
     posterior(config.family, config.hyper, scratch.stats, scratch.post)
     gain = scratch.post[0] - table.post[m, 0] - table.post[l, 0] - atoms.overlap[m, l]
     for i in range(counts[N_ROWS]):
-        gain -= overlap_entropy(rows.births[i, m], rows.births[i, l])
+        gain -= overlap_entropy(rows.births[m, i], rows.births[l, i])
     g, h = _group_of(config, groups, counts, m), _group_of(config, groups, counts, l)
     if g >= 0 and h >= 0:
         gain += _ties_gain(rows, counts, g, h)
@@ -273,8 +310,8 @@ def _join(config, rows, groups, atoms, table, events, counts, sums, m, l, now):
     table.frozen[m] += table.frozen[l]
     atoms.frozen_births[m] += atoms.frozen_births[l]
     for r in range(counts[N_ROWS]):
-        rows.births[r, m] += rows.births[r, l]
-        rows.probs[r, m] += rows.probs[r, l]
+        rows.births[m, r] += rows.births[l, r]
+        rows.probs[m, r] += rows.probs[l, r]
     for g in range(counts[N_GROUPS]):
         groups.probs[g, m] += groups.probs[g, l]
         groups.probs[g, l] = 0.0
@@ -284,3 +321,5 @@ def _join(config, rows, groups, atoms, table, events, counts, sums, m, l, now):
     elif h >= 0:
         groups.atom[h] = m
     close_column(rows, groups, atoms, table, counts, l)
+    activate(atoms, counts, m)
+    refresh_terms(rows, counts)

@@ -5,23 +5,33 @@ import math
 import numpy as np
 from numba import njit
 
+from streamddcrp._numerics import dot, exp_all
 from streamddcrp.inference.seqddcrp_vb._kernels import (
     LINK_FLOOR,
+    activate,
     link_log_weights,
     mix_row,
     open_column,
     record,
+    refresh_active,
     refresh_sticks,
+    refresh_terms,
     settle,
     sweep,
 )
 from streamddcrp.inference.seqddcrp_vb._kernels_layout import (
     BIRTH,
+    DEAD_BIRTHS,
+    FROZEN_OPENINGS,
+    FROZEN_RATE,
     LABEL,
     LABEL_PROB,
     LAST_TIME,
     LIVE,
     LIVE_TABLES,
+    LOG_ALPHA,
+    N_ACTIVE,
+    N_BLOCKS,
     N_FORBIDDEN,
     N_GROUPS,
     N_ROWS,
@@ -32,11 +42,13 @@ from streamddcrp.inference.seqddcrp_vb._kernels_layout import (
     NEXT_ID,
     P_CHANGE,
     P_NEW,
+    REGIME,
     RETURN,
     SCORE,
     SINCE_BLOCK,
 )
 from streamddcrp.inference.seqddcrp_vb._kernels_moves import look_back, merge
+from streamddcrp.inference.seqddcrp_vb._kernels_split import split
 from streamddcrp.inference.seqddcrp_vb._kernels_window import (
     drop_groups,
     evict,
@@ -45,13 +57,22 @@ from streamddcrp.inference.seqddcrp_vb._kernels_window import (
 )
 from streamddcrp.likelihoods._kernels import (
     add_stats,
-    expected_log_lik,
+    expected_log_liks,
     log_predictive,
+    log_predictives,
     posterior,
+    posteriors,
 )
+from streamddcrp.likelihoods._kernels_prior import learn_prior
 
 __all__ = ["predict", "step_rows"]
 
+ALPHA_MEMORY = 500.0  # rows over which what they tell of alpha fades
+ALPHA_STEPS = 4.0  # fixed-point steps in one: where all rows open, each is a small one
+LARGEST_STEP = 0.2
+RUN = 4  # rows that make a run
+OPENINGS_PER_ROW = 4.0  # openings remembered by all tables, for every row remembered by one
+PRIOR_EVERY = 4  # blocks between steps of the base measure
 STALE = 1e-4  # an arrival less probable than this at a table waits for the block's refresh
 
 
@@ -64,46 +85,40 @@ def predict(config, rows, groups, atoms, table, counts, sums, scratch, x, t, giv
     tables.
     """
     w, n_groups, K = counts[N_ROWS], counts[N_GROUPS], counts[N_TABLES]
-    log_total = link_log_weights(
-        config, rows, groups, counts, sums, t, given, b, scratch.local, scratch.group
-    )
+    log_total, shift = link_log_weights(
+        config, rows, groups, counts, sums, t, given, b, scratch.work, scratch.share,
+        scratch.local, scratch.group,
+    )  # fmt: skip
     weight = scratch.weight
-    opening = math.exp(config.log_alpha - log_total)
+    opening = math.exp(sums[LOG_ALPHA] - log_total)
     for m in range(K):
         weight[m] = opening * atoms.beta[m]
-    for j in range(w):
-        p = math.exp(scratch.local[j] - log_total)
-        if p > 0.0:
-            for m in range(K):
-                weight[m] += p * rows.probs[j, m]
+    scale = math.exp(shift - log_total)
+    for at in range(counts[N_ACTIVE]):
+        m = atoms.active[at]
+        weight[m] += scale * dot(scratch.share, rows.probs[m], w)
     for g in range(n_groups):
         p = math.exp(scratch.group[g] - log_total)
         if p > 0.0:
-            for m in range(K):
+            for at in range(counts[N_ACTIVE]):
+                m = atoms.active[at]
                 weight[m] += p * groups.probs[g, m]
-    new = config.log_alpha - log_total + math.log(sums[NEW_BETA])
-    new += log_predictive(config.family, config.hyper, scratch.prior_post, x)
+    scratch.log_new[0] = log_predictive(config.family, config.hyper, scratch.prior_post, x)
+    new = sums[LOG_ALPHA] - log_total + math.log(sums[NEW_BETA]) + scratch.log_new[0]
+    log_predictives(config.family, config.hyper, table.post, x, K, scratch.own)
     top = new
     for m in range(K):
-        if weight[m] > 0.0:
-            weight[m] = math.log(weight[m]) + log_predictive(
-                config.family, config.hyper, table.post[m], x
-            )
-        else:
-            weight[m] = -np.inf
+        weight[m] = math.log(weight[m]) + scratch.own[m] if weight[m] > 0.0 else -np.inf
         top = max(top, weight[m])
     p_new = math.exp(new - top)
     total = p_new
     best, label = p_new, counts[NEXT_ID]
-    same = 0.0
     live = 0
     for m in range(K):
-        weight[m] = math.exp(weight[m] - top)
+        weight[m] = math.exp(weight[m] - top) if weight[m] - top > -40.0 else 0.0
         total += weight[m]
         if weight[m] > best:
             best, label = weight[m], table.ids[m]
-        if w > 0:
-            same += weight[m] * rows.probs[w - 1, m]
         if table.stats[m, 0] >= LIVE:
             live += 1
     for m in range(K):
@@ -112,7 +127,7 @@ def predict(config, rows, groups, atoms, table, counts, sums, scratch, x, t, giv
     out[LABEL_PROB] = best / total
     out[SCORE] = -(top + math.log(total))
     out[P_NEW] = p_new / total
-    out[P_CHANGE] = max(0.0, 1.0 - same / total) if w > 0 else np.nan
+    out[P_CHANGE] = np.nan
     out[LIVE_TABLES] = live
     return log_total
 
@@ -125,51 +140,56 @@ def _seat(
     w, n_groups, K = counts[N_ROWS], counts[N_GROUPS], counts[N_TABLES]
     family, hyper = config.family, config.hyper
     local, tied, own, lik = scratch.local, scratch.group, scratch.own, scratch.weight
+    message, share = scratch.message, scratch.share
     rows.t[w] = t
     rows.x[w] = x
-    rows.log_birth[w] = config.log_alpha - log_total
-    for m in range(K):
-        lik[m] = expected_log_lik(family, hyper, table.post[m], x)
+    rows.log_birth[w] = sums[LOG_ALPHA] - log_total
+    rows.rate[w] = math.exp(-log_total)
+    expected_log_liks(family, hyper, table.post, x, K, lik)
+    message[:w] = 0.0
+    for at in range(counts[N_ACTIVE]):
+        m = atoms.active[at]
+        probs = rows.probs[m]
+        for j in range(w):
+            message[j] += lik[m] * probs[j]
     top = -np.inf
     for j in range(w):
         local[j] -= log_total
         rows.log_weight[w, j] = local[j]
-        if local[j] > -np.inf:
-            for m in range(K):
-                local[j] += lik[m] * rows.probs[j, m]
-            top = max(top, local[j])
+        share[j] = local[j] + message[j]
+        top = max(top, share[j])
     for g in range(n_groups):
         tied[g] -= log_total
         rows.group_log_weight[w, g] = tied[g]
-        if tied[g] > -np.inf:
-            for m in range(K):
-                tied[g] += lik[m] * groups.probs[g, m]
-            top = max(top, tied[g])
+        scratch.tie_message[g] = 0.0
+        for at in range(counts[N_ACTIVE]):
+            m = atoms.active[at]
+            scratch.tie_message[g] += lik[m] * groups.probs[g, m]
+        tied[g] += scratch.tie_message[g]
+        top = max(top, tied[g])
     for m in range(K):
         own[m] = -np.inf
         if config.recall:
             own[m] = rows.log_birth[w] + atoms.log_beta[m] + lik[m]
         top = max(top, own[m])
     # An untouched prior's E log p is hopeless; opening jointly with q(theta) gives log m(x).
-    new = (
-        rows.log_birth[w]
-        + sums[NEW_LOG_BETA]
-        + log_predictive(family, hyper, scratch.prior_post, x)
-    )
+    new = rows.log_birth[w] + sums[NEW_LOG_BETA] + scratch.log_new[0]
     if config.max_tables <= K and top > -np.inf:
         counts[N_FORBIDDEN] += new > top
         new = -np.inf
     old_top = top
     top = max(top, new)
+    for j in range(w):
+        share[j] -= top
+    exp_all(share, w, scratch.work, share)
     total = 0.0
     for j in range(w):
-        local[j] = math.exp(local[j] - top)
-        total += local[j]
+        total += share[j]
     for g in range(n_groups):
         tied[g] = math.exp(tied[g] - top)
         total += tied[g]
     for m in range(K):
-        own[m] = math.exp(own[m] - top)
+        own[m] = math.exp(own[m] - top) if own[m] - top > -40.0 else 0.0
         total += own[m]
     opened = math.exp(new - top)
     if opened < config.birth_threshold * (total + opened):
@@ -177,36 +197,49 @@ def _seat(
     floor = LINK_FLOOR * (1.0 if opened > 0.0 else math.exp(old_top - top))
     total = opened
     for j in range(w):
-        local[j] = local[j] if local[j] >= floor else 0.0
-        total += local[j]
+        share[j] = share[j] if share[j] >= floor else 0.0
+        total += share[j]
     for g in range(n_groups):
         tied[g] = tied[g] if tied[g] >= floor else 0.0
         total += tied[g]
     for m in range(K):
         own[m] = own[m] if own[m] >= floor else 0.0
         total += own[m]
+    log_sum = top + math.log(total)
     for j in range(w):
-        rows.links[w, j] = local[j] / total
+        rows.links[w, j] = share[j] / total
+    term = log_sum - dot(rows.links[w], message, w)
     for g in range(n_groups):
         rows.group_links[w, g] = tied[g] / total
+        term -= rows.group_links[w, g] * scratch.tie_message[g]
     for m in range(K):
-        rows.births[w, m] = own[m] / total
+        s = own[m] / total
+        rows.births[m, w] = s
+        if s > 0.0:
+            term -= s * (atoms.log_beta[m] + lik[m])
+            activate(atoms, counts, m)
     if opened > 0.0:
-        open_column(rows, groups, atoms, table, counts, counts[N_SEEN], w + 1)
-        rows.births[w, K] = opened / total
+        open_column(rows, groups, atoms, table, counts, counts[N_SEEN])
+        rows.births[K, w] = opened / total
+        term -= rows.births[K, w] * (sums[NEW_LOG_BETA] + scratch.log_new[0])
         K += 1
-    mix_row(rows, groups, w, n_groups, K)
-    best = 0
-    for m in range(K):
-        z = rows.probs[w, m]
-        atoms.births[m] += rows.births[w, m]
+    rows.term[w] = term
+    mix_row(rows, groups, atoms, counts, w)
+    best = atoms.active[0]
+    opened_here = 0.0
+    for at in range(counts[N_ACTIVE]):
+        m = atoms.active[at]
+        z = rows.probs[m, w]
+        opened_here += rows.births[m, w]
+        atoms.births[m] += rows.births[m, w]
         if z > 0.0:
             add_stats(family, hyper, x, z, table.stats[m])
             if z > STALE or (opened > 0.0 and m == K - 1):
                 posterior(family, hyper, table.stats[m], table.post[m])
-        if z > rows.probs[w, best]:
+        if z > rows.probs[best, w]:
             best = m
-    refresh_sticks(config, atoms, counts, sums)
+    if opened_here > STALE:
+        refresh_sticks(config, atoms, counts, sums)
     if table.last_seen[best] < 0:
         record(events, counts, BIRTH, table.ids[best], -1, counts[N_SEEN], t)
     elif counts[N_SEEN] - table.last_seen[best] > config.window:
@@ -219,22 +252,133 @@ def _seat(
 
 
 @njit(cache=True)
+def _change_of_run(rows, groups, atoms, table, counts):
+    """Probability under q that none of the last rows sits where the run before them did.
+
+    The links of different rows are independent under q, so along the run u_i = q(i is not at k |
+    none of the run before it is) = sum of its links into the run, of its links and ties to others
+    that are not at k, and of its openings with other atoms; the answer is their product. Once it
+    is above one half the run's table is the present regime.
+    """
+    w, n_groups = counts[N_ROWS], counts[N_GROUPS]
+    k = -1
+    for m in range(counts[N_TABLES]):
+        if table.ids[m] == counts[REGIME]:
+            k = m
+    if k < 0:
+        counts[REGIME] = table.ids[_home(rows, atoms, counts, w - 1)]
+        return np.nan
+    if w < RUN:
+        return 0.0
+    start = w - RUN
+    changed = 1.0
+    for i in range(start, w):
+        elsewhere = 0.0
+        for j in range(start):
+            elsewhere += rows.links[i, j] * (1.0 - rows.probs[k, j])
+        for j in range(start, i):
+            elsewhere += rows.links[i, j]
+        for g in range(n_groups):
+            elsewhere += rows.group_links[i, g] * (1.0 - groups.probs[g, k])
+        for at in range(counts[N_ACTIVE]):
+            m = atoms.active[at]
+            if m != k:
+                elsewhere += rows.births[m, i]
+        changed *= elsewhere
+        if changed < 1e-12:
+            break
+    if changed > 0.5:
+        counts[REGIME] = table.ids[_home(rows, atoms, counts, w - 1)]
+    return min(changed, 1.0)
+
+
+@njit(cache=True)
+def _home(rows, atoms, counts, r):
+    """Most probable column of row ``r``."""
+    best = atoms.active[0]
+    for at in range(counts[N_ACTIVE]):
+        if rows.probs[atoms.active[at], r] > rows.probs[best, r]:
+            best = atoms.active[at]
+    return best
+
+
+@njit(cache=True)
+def _learn(config, rows, atoms, table, counts, sums, scratch):
+    """Move alpha, the base measure and the tables' memories; the next arrivals use them."""
+    if config.alpha_rate < np.inf:
+        openings = 1.0 + sums[FROZEN_OPENINGS]
+        rate = config.alpha_rate + sums[FROZEN_RATE]
+        for r in range(counts[N_ROWS]):
+            rate += rows.rate[r]
+        for at in range(counts[N_ACTIVE]):
+            for r in range(counts[N_ROWS]):
+                openings += rows.births[atoms.active[at], r]
+        step = ALPHA_STEPS * (math.log(openings / rate) - sums[LOG_ALPHA])
+        sums[LOG_ALPHA] += min(max(step, -LARGEST_STEP), LARGEST_STEP)
+        keep = max(1.0 - config.sweep_every / ALPHA_MEMORY, 0.0)
+        sums[FROZEN_OPENINGS] *= keep
+        sums[FROZEN_RATE] *= keep
+    if config.learn_prior and counts[N_BLOCKS] % PRIOR_EVERY == 0:
+        K = counts[N_TABLES]
+        sizes = scratch.own
+        for m in range(K):
+            sizes[m] = table.stats[m, 0]
+        if learn_prior(config.family, config.hyper, config.start, table.post, sizes, K):
+            posteriors(config.family, config.hyper, table.stats, K, table.post)
+            scratch.stats[:] = 0.0
+            posterior(config.family, config.hyper, scratch.stats, scratch.prior_post)
+    counts[N_BLOCKS] += 1
+
+
+@njit(cache=True)
+def _forget(config, atoms, table, counts, sums):
+    """Cap what is remembered of evicted rows.
+
+    A table's statistics in its own time: an absent one forgets nothing. The openings all together,
+    which keeps their proportions.
+    """
+    for at in range(counts[N_ACTIVE]):
+        m = atoms.active[at]
+        n = table.frozen[m, 0]
+        if n > config.memory:
+            table.frozen[m] *= config.memory / n
+            table.shadow[m] *= config.memory / n
+    total = sums[DEAD_BIRTHS]
+    for m in range(counts[N_TABLES]):
+        total += atoms.frozen_births[m]
+    if total > OPENINGS_PER_ROW * config.memory:
+        keep = OPENINGS_PER_ROW * config.memory / total
+        sums[DEAD_BIRTHS] *= keep
+        for m in range(counts[N_TABLES]):
+            atoms.frozen_births[m] *= keep
+            atoms.births[m] *= keep
+            atoms.shadow_births[m] *= keep
+
+
+@njit(cache=True)
 def _block(config, rows, groups, atoms, table, events, counts, sums, scratch):
     """Evict down to the window, sweep, try moves, drop groups, retire tables out of reach."""
     now = sums[LAST_TIME]
     excess = max(0, counts[N_ROWS] - config.window)
     for r in range(excess):
-        evict(config, rows, groups, atoms, table, counts, sums, r)
+        evict(config, rows, groups, atoms, table, counts, sums, scratch, r)
+    _forget(config, atoms, table, counts, sums)
     shift_rows(rows, counts, excess)
+    refresh_active(rows, groups, atoms, counts)
     settle(config, rows, groups, atoms, table, counts, sums)
     for _ in range(config.n_sweeps):
         sweep(config, rows, groups, atoms, table, counts, scratch)
         settle(config, rows, groups, atoms, table, counts, sums)
+    if config.n_sweeps == 0:
+        refresh_terms(rows, counts)
     look_back(config, rows, groups, atoms, table, events, counts, sums, scratch)
+    split(config, rows, groups, atoms, table, events, counts, sums, scratch, now)
     merged = merge(config, rows, groups, atoms, table, events, counts, sums, scratch, now)
     if drop_groups(config, rows, groups, counts, sums, now) or merged:
+        refresh_terms(rows, counts)
         settle(config, rows, groups, atoms, table, counts, sums)
     retire(config, rows, groups, atoms, table, events, counts, sums, now)
+    _learn(config, rows, atoms, table, counts, sums, scratch)
     counts[SINCE_BLOCK] = 0
 
 
@@ -249,7 +393,7 @@ def step_rows(
     int : the first row not yet learned; less than N when the capacity for tables is used up
     """
     for b in range(start, X.shape[0]):
-        if counts[N_TABLES] + 2 > table.ids.shape[0]:  # one on arrival, one by a move
+        if counts[N_TABLES] + 3 > table.ids.shape[0]:  # one on arrival, two by moves
             return b
         log_total = predict(
             config, rows, groups, atoms, table, counts, sums, scratch, X[b], t[b], given, b, out[b]
@@ -257,6 +401,7 @@ def step_rows(
         _seat(
             config, rows, groups, atoms, table, events, counts, sums, scratch, log_total, X[b], t[b]
         )  # fmt: skip
+        out[b, P_CHANGE] = _change_of_run(rows, groups, atoms, table, counts)
         if counts[SINCE_BLOCK] >= config.sweep_every:
             _block(config, rows, groups, atoms, table, events, counts, sums, scratch)
     return X.shape[0]

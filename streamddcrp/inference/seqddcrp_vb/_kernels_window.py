@@ -24,11 +24,16 @@ from streamddcrp.inference.seqddcrp_vb._kernels_layout import (
     DEAD_TIME,
     DEATH,
     FROZEN_BOUND,
+    FROZEN_OPENINGS,
+    FROZEN_RATE,
+    LOG_ALPHA,
+    N_ACTIVE,
     N_GROUPS,
     N_ROWS,
     N_SEEN,
     N_TABLES,
 )
+from streamddcrp.inference.seqddcrp_vb._kernels_shadow import follow_shadow
 from streamddcrp.likelihoods._kernels import add_stats
 
 __all__ = [
@@ -55,14 +60,14 @@ def overlap_entropy(a, b):
 
 
 @njit(cache=True)
-def _join_group(config, rows, groups, counts, r):
+def _join_group(config, rows, groups, counts, shadow, r):
     """Return the group that evicted row ``r`` joins: that of its most probable atom, or its own."""
     n_groups, K = counts[N_GROUPS], counts[N_TABLES]
     best = -1
     if config.tied:
         best = 0
         for m in range(1, K):
-            if rows.probs[r, m] > rows.probs[r, best]:
+            if rows.probs[m, r] > rows.probs[best, r]:
                 best = m
         for g in range(n_groups):
             if groups.atom[g] == best:
@@ -73,13 +78,15 @@ def _join_group(config, rows, groups, counts, r):
                 mass = log_add_exp(lasting, 0.0)
                 old, new = math.exp(lasting - mass), math.exp(-mass)
                 for m in range(K):
-                    groups.probs[g, m] = old * groups.probs[g, m] + new * rows.probs[r, m]
+                    groups.probs[g, m] = old * groups.probs[g, m] + new * rows.probs[m, r]
+                    groups.shadow[g, m] = old * groups.shadow[g, m] + new * shadow[m]
                 groups.log_mass[g] = mass
                 return g
     groups.atom[n_groups] = best
     groups.log_mass[n_groups] = 0.0
     for m in range(K):
-        groups.probs[n_groups, m] = rows.probs[r, m]
+        groups.probs[n_groups, m] = rows.probs[m, r]
+        groups.shadow[n_groups, m] = shadow[m]
     for i in range(counts[N_ROWS]):
         rows.group_links[i, n_groups] = 0.0
         rows.group_log_weight[i, n_groups] = -np.inf
@@ -88,22 +95,27 @@ def _join_group(config, rows, groups, counts, r):
 
 
 @njit(cache=True)
-def evict(config, rows, groups, atoms, table, counts, sums, r):
+def evict(config, rows, groups, atoms, table, counts, sums, scratch, r):
     """Freeze row ``r``, whose links reach groups only, and turn links to it into group links."""
     w, K = counts[N_ROWS], counts[N_TABLES]
-    mix_row(rows, groups, r, counts[N_GROUPS], K)  # group means may have moved since
+    mix_row(rows, groups, atoms, counts, r)  # group means may have moved since
+    scratch.shadow[:K] = 0.0
+    if config.recall:
+        follow_shadow(config, rows, groups, atoms, table, counts, scratch, r)
+    sums[FROZEN_RATE] += rows.rate[r]
     sums[FROZEN_BOUND] += row_term(rows, r, counts[N_GROUPS], K)
     for m in range(K):
-        if rows.probs[r, m] > 0.0:
-            add_stats(config.family, config.hyper, rows.x[r], rows.probs[r, m], table.frozen[m])
-        s = rows.births[r, m]
+        if rows.probs[m, r] > 0.0:
+            add_stats(config.family, config.hyper, rows.x[r], rows.probs[m, r], table.frozen[m])
+        s = rows.births[m, r]
+        sums[FROZEN_OPENINGS] += s
         atoms.frozen_births[m] += s
         if s > 0.0 and config.recall:
             for l in range(m):
-                lost = overlap_entropy(s, rows.births[r, l])
+                lost = overlap_entropy(s, rows.births[l, r])
                 atoms.overlap[m, l] += lost
                 atoms.overlap[l, m] += lost
-    g = _join_group(config, rows, groups, counts, r)
+    g = _join_group(config, rows, groups, counts, scratch.shadow, r)
     groups.t[g] = rows.t[r]
     groups.arrival[g] = counts[N_SEEN] - w + r
     for i in range(r + 1, w):
@@ -123,15 +135,20 @@ def shift_rows(rows, counts, n):
         rows.x[i] = rows.x[i + n]
         rows.t[i] = rows.t[i + n]
         rows.log_birth[i] = rows.log_birth[i + n]
+        rows.rate[i] = rows.rate[i + n]
+        rows.term[i] = rows.term[i + n]
         for j in range(i):
             rows.links[i, j] = rows.links[i + n, j + n]
             rows.log_weight[i, j] = rows.log_weight[i + n, j + n]
         for g in range(n_groups):
             rows.group_links[i, g] = rows.group_links[i + n, g]
             rows.group_log_weight[i, g] = rows.group_log_weight[i + n, g]
-        for m in range(K):
-            rows.births[i, m] = rows.births[i + n, m]
-            rows.probs[i, m] = rows.probs[i + n, m]
+    for m in range(K):
+        for i in range(w):
+            rows.births[m, i] = rows.births[m, i + n]
+            rows.probs[m, i] = rows.probs[m, i + n]
+        rows.births[m, w : w + n] = 0.0
+        rows.probs[m, w : w + n] = 0.0
     counts[N_ROWS] = w
 
 
@@ -151,7 +168,7 @@ def remove_group(rows, groups, counts, g):
             for h in range(n_groups - 1):
                 rows.group_links[i, h] /= 1.0 - lost
             for m in range(K):
-                rows.births[i, m] /= 1.0 - lost
+                rows.births[m, i] /= 1.0 - lost
     close_gap(groups.log_mass, g, n_groups)
     close_gap(groups.t, g, n_groups)
     close_gap(groups.arrival, g, n_groups)
@@ -159,6 +176,7 @@ def remove_group(rows, groups, counts, g):
     for h in range(g, n_groups - 1):
         for m in range(K):
             groups.probs[h, m] = groups.probs[h + 1, m]
+            groups.shadow[h, m] = groups.shadow[h + 1, m]
     counts[N_GROUPS] -= 1
 
 
@@ -178,7 +196,7 @@ def drop_groups(config, rows, groups, counts, sums, now):
                 remove_group(rows, groups, counts, g)
             continue
         mass = groups.log_mass[g] + log_decay(code, location, scale, now - groups.t[g])
-        if mass > math.log(NEGLIGIBLE_MASS) + min(0.0, config.log_alpha):
+        if mass > math.log(NEGLIGIBLE_MASS) + min(0.0, sums[LOG_ALPHA]):
             continue
         strongest = 0.0
         for i in range(counts[N_ROWS]):
@@ -198,7 +216,7 @@ def drop_groups(config, rows, groups, counts, sums, now):
 def _reachable(rows, groups, counts, m):
     """Whether anybody in memory may sit at column ``m``."""
     for r in range(counts[N_ROWS]):
-        if rows.probs[r, m] > UNREACHABLE or rows.births[r, m] > UNREACHABLE:
+        if rows.probs[m, r] > UNREACHABLE or rows.births[m, r] > UNREACHABLE:
             return True
     for g in range(counts[N_GROUPS]):
         if groups.atom[g] == m or groups.probs[g, m] > UNREACHABLE:
@@ -220,16 +238,19 @@ def _remove_column(config, rows, groups, atoms, table, counts, sums, m):
 def close_column(rows, groups, atoms, table, counts, m):
     """Remove column ``m``, keeping the order of the others."""
     K = counts[N_TABLES]
-    for r in range(counts[N_ROWS]):
-        close_gap(rows.births[r], m, K)
-        close_gap(rows.probs[r], m, K)
+    w = counts[N_ROWS]
+    for k in range(m, K - 1):
+        rows.births[k, :w] = rows.births[k + 1, :w]
+        rows.probs[k, :w] = rows.probs[k + 1, :w]
     for g in range(counts[N_GROUPS]):
         close_gap(groups.probs[g], m, K)
+        close_gap(groups.shadow[g], m, K)
         if groups.atom[g] > m:
             groups.atom[g] -= 1
     close_gap(atoms.opener, m, K)
     close_gap(atoms.births, m, K)
     close_gap(atoms.frozen_births, m, K)
+    close_gap(atoms.shadow_births, m, K)
     for k in range(K):
         close_gap(atoms.overlap[k], m, K)
     for k in range(m, K - 1):
@@ -237,6 +258,13 @@ def close_column(rows, groups, atoms, table, counts, m):
             atoms.overlap[k, l] = atoms.overlap[k + 1, l]
     close_component(table, m, K)
     counts[N_TABLES] -= 1
+    left = 0
+    for at in range(counts[N_ACTIVE]):
+        k = atoms.active[at]
+        if k != m:
+            atoms.active[left] = k - (k > m)
+            left += 1
+    counts[N_ACTIVE] = left
 
 
 @njit(cache=True)

@@ -92,7 +92,7 @@ class _Batch:
         self, X: FloatArray, family: int, hyper: FloatArray, prior: LinkPrior, init: object
     ) -> None:
         n, width = len(X), prior.log_weight.shape[1]
-        size = int(n_stats(family, X.shape[1]))
+        size = int(n_stats(family, hyper))
         self.family, self.hyper, self.X, self.prior = family, hyper, X, prior
         self.links = np.zeros((n, width))
         self.birth = np.ones(n)
@@ -101,7 +101,7 @@ class _Batch:
         self.cone = np.zeros((n, size))
         self.natural = np.zeros((n, size))
         self.stats = np.zeros((n, size))
-        self.post = np.empty(int(n_post(family, X.shape[1])))
+        self.post = np.empty(int(n_post(family, hyper)))
         self.slot = np.zeros(n, np.int64)
         self.offset = np.zeros(n, np.int64)
         self.length = np.zeros(n, np.int64)
@@ -337,10 +337,11 @@ def fit_seqddcrp(
     rows = _observations(X)
     family = make_likelihood(likelihood)
     family.check_rows(rows)
-    rows = family.impute(rows)
+    family = family.scaled(rows)
+    hyper = family.hyper(rows.shape[1])
+    rows, _ = family.prepare(rows)
     times = None if t is None else _times(t, len(rows))
     prior = link_prior(make_decay(decay), alpha, len(rows), times)
-    hyper = family.hyper(rows.shape[1])
     with compiled(ascend) as needed:
         if needed:
             first = LinkPrior(prior.log_weight[:1], prior.log_total[:1], prior.log_alpha)

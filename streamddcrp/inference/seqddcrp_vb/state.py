@@ -16,6 +16,7 @@ from streamddcrp.components import ComponentTable, empty_table, resized
 from streamddcrp.inference.seqddcrp_vb._kernels_layout import (
     DEAD_LOG_MASS,
     LAST_TIME,
+    LOG_ALPHA,
     N_COUNTS,
     N_EVENTS,
     N_GROUPS,
@@ -24,6 +25,7 @@ from streamddcrp.inference.seqddcrp_vb._kernels_layout import (
     N_TABLES,
     NEW_BETA,
     NEW_LOG_BETA,
+    REGIME,
 )
 from streamddcrp.inference.seqddcrp_vb.config import Config
 from streamddcrp.likelihoods._kernels import n_post, n_stats, posterior
@@ -60,10 +62,14 @@ class Rows(NamedTuple):
         q(c_i = j) and log p(c_i = j) for j < i in the window.
     group_links, group_log_weight : ndarray of float64, shape (W, G)
         The same for groups of evicted customers, whose links are tied to the prior's proportions.
-    births : ndarray of float64, shape (W, K)
-        q(c_i = i, d_i = m): i opens a table with atom m.
-    probs : ndarray of float64, shape (W, K)
-        Z: probability that customer i's parameter is that of atom m.
+    rate : ndarray of float64, shape (W,)
+        1 / S_i.
+    term : ndarray of float64, shape (W,)
+        The customer's link term of the bound.
+    births : ndarray of float64, shape (K, W)
+        q(c_i = i, d_i = m): i opens a table with atom m. Zero beyond the rows in use.
+    probs : ndarray of float64, shape (K, W)
+        Z: probability that customer i's parameter is that of atom m. Zero beyond the rows in use.
     """
 
     x: FloatArray
@@ -73,6 +79,8 @@ class Rows(NamedTuple):
     log_weight: FloatArray
     group_links: FloatArray
     group_log_weight: FloatArray
+    rate: FloatArray
+    term: FloatArray
     births: FloatArray
     probs: FloatArray
 
@@ -90,6 +98,8 @@ class Groups(NamedTuple):
         Column of the atom most of its members share; -1 for a group of one customer.
     probs : ndarray of float64, shape (G, K)
         Mass-weighted mean of its members' Z rows.
+    shadow : ndarray of float64, shape (G, K)
+        The part of it that is at the atoms' shadows.
     """
 
     log_mass: FloatArray
@@ -97,6 +107,7 @@ class Groups(NamedTuple):
     arrival: IntArray
     atom: IntArray
     probs: FloatArray
+    shadow: FloatArray
 
 
 class Atoms(NamedTuple):
@@ -104,19 +115,25 @@ class Atoms(NamedTuple):
 
     Attributes
     ----------
+    active : ndarray of int64, shape (K,)
+        The columns that somebody in memory may sit at, as many as ``counts`` says.
     opener : ndarray of int64, shape (K,)
         Arrival index of the customer that opened the column.
     births, frozen_births : ndarray of float64, shape (K,)
         Expected number of tables opened with the atom: by all customers, by evicted ones.
+    shadow_births : ndarray of float64, shape (K,)
+        The shadow's part of the openings by evicted customers.
     log_beta, beta : ndarray of float64, shape (K,)
         E log and E of the atom's stick weight; 0 and 0 without recall.
     overlap : ndarray of float64, shape (K, K)
         Entropy that evicted rows would lose if two atoms were one option: sum of h(s_il, s_im).
     """
 
+    active: IntArray
     opener: IntArray
     births: FloatArray
     frozen_births: FloatArray
+    shadow_births: FloatArray
     log_beta: FloatArray
     beta: FloatArray
     overlap: FloatArray
@@ -127,29 +144,50 @@ class Scratch(NamedTuple):
 
     Attributes
     ----------
-    local : ndarray of float64, shape (W,)
-    group : ndarray of float64, shape (G,)
+    local, message, share, work : ndarray of float64, shape (W,)
+    group, tie_message : ndarray of float64, shape (G,)
     own, weight : ndarray of float64, shape (K,)
-    received : ndarray of float64, shape (W, K)
+    shadow : ndarray of float64, shape (K,)
+        Probability that the row being evicted sits at the atoms' shadows.
+    sides : ndarray of float64, shape (K, W)
+        1 where the opening of a row evicted last went to the shadow.
+    kept_frozen : ndarray of float64, shape (P,)
+    kept_column : ndarray of float64, shape (G,)
+    log_new : ndarray of float64, shape (1,)
+        Log density of the arrival under the base measure.
+    received : ndarray of float64, shape (K, W)
         G: what a customer's table would receive from it and from those that reach it.
     stats : ndarray of float64, shape (P,)
+    left : ndarray of float64, shape (K, P)
+        Statistics of the tables without some rows.
     post, prior_post : ndarray of float64, shape (Q,)
         A posterior; the posterior of no data.
-    kept_links, kept_group_links, kept_births : ndarray of float64
+    kept_links, kept_group_links, kept_births, kept_term : ndarray of float64
         The rows' links before a move, to be put back if it fails.
     """
 
     local: FloatArray
+    message: FloatArray
+    share: FloatArray
+    work: FloatArray
     group: FloatArray
+    tie_message: FloatArray
     own: FloatArray
     weight: FloatArray
+    shadow: FloatArray
+    sides: FloatArray
+    kept_frozen: FloatArray
+    kept_column: FloatArray
+    log_new: FloatArray
     received: FloatArray
     stats: FloatArray
+    left: FloatArray
     post: FloatArray
     prior_post: FloatArray
     kept_links: FloatArray
     kept_group_links: FloatArray
     kept_births: FloatArray
+    kept_term: FloatArray
 
 
 class EventLog(NamedTuple):
@@ -190,8 +228,10 @@ def _rows(width: int, n_groups: int, n_tables: int, n_features: int) -> Rows:
         log_weight=np.full((width, width), -np.inf),
         group_links=np.zeros((width, n_groups)),
         group_log_weight=np.full((width, n_groups), -np.inf),
-        births=np.zeros((width, n_tables)),
-        probs=np.zeros((width, n_tables)),
+        rate=np.zeros(width),
+        term=np.zeros(width),
+        births=np.zeros((n_tables, width)),
+        probs=np.zeros((n_tables, width)),
     )
 
 
@@ -202,14 +242,17 @@ def _groups(n_groups: int, n_tables: int) -> Groups:
         arrival=np.zeros(n_groups, np.int64),
         atom=np.full(n_groups, -1, np.int64),
         probs=np.zeros((n_groups, n_tables)),
+        shadow=np.zeros((n_groups, n_tables)),
     )
 
 
 def _atoms(n_tables: int) -> Atoms:
     return Atoms(
+        active=np.zeros(n_tables, np.int64),
         opener=np.full(n_tables, -1, np.int64),
         births=np.zeros(n_tables),
         frozen_births=np.zeros(n_tables),
+        shadow_births=np.zeros(n_tables),
         log_beta=np.zeros(n_tables),
         beta=np.zeros(n_tables),
         overlap=np.zeros((n_tables, n_tables)),
@@ -217,22 +260,39 @@ def _atoms(n_tables: int) -> Atoms:
 
 
 def _scratch(config: Config, width: int, n_groups: int, n_tables: int, n_post: int) -> Scratch:
-    size = int(n_stats(config.family, int(config.hyper[0])))
+    size = int(n_stats(config.family, config.hyper))
     prior_post = np.empty(n_post)
     posterior(config.family, config.hyper, np.zeros(size), prior_post)
     return Scratch(
         local=np.zeros(width),
+        message=np.zeros(width),
+        share=np.zeros(width),
+        work=np.zeros(width),
         group=np.zeros(n_groups),
+        tie_message=np.zeros(n_groups),
         own=np.zeros(n_tables),
         weight=np.zeros(n_tables),
-        received=np.zeros((width, n_tables)),
+        shadow=np.zeros(n_tables),
+        sides=np.zeros((n_tables, width)),
+        kept_frozen=np.zeros(size),
+        kept_column=np.zeros(n_groups),
+        log_new=np.zeros(1),
+        received=np.zeros((n_tables, width)),
         stats=np.zeros(size),
+        left=np.zeros((n_tables, size)),
         post=np.empty(n_post),
         prior_post=prior_post,
         kept_links=np.zeros((width, width)),
         kept_group_links=np.zeros((width, n_groups)),
-        kept_births=np.zeros((width, n_tables)),
+        kept_births=np.zeros((n_tables, width)),
+        kept_term=np.zeros(width),
     )
+
+
+def _counts() -> IntArray:
+    counts = np.zeros(N_COUNTS, np.int64)
+    counts[REGIME] = -1
+    return counts
 
 
 def _n_groups(config: Config, n_tables: int) -> int:
@@ -242,12 +302,14 @@ def _n_groups(config: Config, n_tables: int) -> int:
 def empty_state(config: Config, capacity: int = 8) -> State:
     """Return the state before the first arrival, with room for ``capacity`` tables."""
     n_features = int(config.hyper[0])
-    size, cached = int(n_stats(config.family, n_features)), int(n_post(config.family, n_features))
+    family, hyper = config.family, config.hyper
+    size, cached = int(n_stats(family, hyper)), int(n_post(family, hyper))
     width = config.window + config.sweep_every
     n_groups = _n_groups(config, capacity)
     sums = np.zeros(N_SUMS)
     sums[[DEAD_LOG_MASS, LAST_TIME]] = -np.inf
     sums[NEW_BETA] = 1.0
+    sums[LOG_ALPHA] = math.log(config.alpha)
     if config.recall:
         sums[NEW_LOG_BETA] = -math.log(1.0 + config.gamma)
     return State(
@@ -262,7 +324,7 @@ def empty_state(config: Config, capacity: int = 8) -> State:
             np.zeros(EVENT_CAPACITY, np.int64),
             np.zeros(EVENT_CAPACITY),
         ),
-        counts=np.zeros(N_COUNTS, np.int64),
+        counts=_counts(),
         sums=sums,
         scratch=_scratch(config, width, n_groups, capacity, cached),
     )
@@ -328,9 +390,9 @@ def _in_use(state: State) -> dict[str, tuple[slice, ...]]:
     return {
         "rows.x": (w,), "rows.t": (w,), "rows.log_birth": (w,), "rows.links": (w, w),
         "rows.log_weight": (w, w), "rows.group_links": (w, g), "rows.group_log_weight": (w, g),
-        "rows.births": (w, k), "rows.probs": (w, k),
+        "rows.rate": (w,), "rows.term": (w,), "rows.births": (k, w), "rows.probs": (k, w),
         "groups.log_mass": (g,), "groups.t": (g,), "groups.arrival": (g,), "groups.atom": (g,),
-        "groups.probs": (g, k),
+        "groups.probs": (g, k), "groups.shadow": (g, k),
         **{f"atoms.{name}": (k,) for name in Atoms._fields},
         "atoms.overlap": (k, k),
         **{f"table.{name}": (k,) for name in ComponentTable._fields},
