@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from streamddcrp.errors import ConfigError
+from streamddcrp.estimators._kernels_changes import mark_changes
 from streamddcrp.typing import IntArray
 
 __all__ = ["change_points", "label_changes"]
@@ -58,18 +59,23 @@ def change_points(
     return rows.astype(np.int64), bool(state[-1] < 0)
 
 
-def label_changes(labels: ArrayLike, hold: int = 5) -> IntArray:
-    """Return the rows at which a label begins that holds for some rows and is not the one before.
+def label_changes(labels: ArrayLike, hold: int = 6, share: float = 0.1) -> IntArray:
+    """Return the rows at which a regime begins, by the tables that its rows sit at.
 
-    Runs shorter than ``hold`` rows are passed over, so that A A A B A A A is one regime. For labels
-    that have settled, see `SeqDDCRP.recent_labels`.
+    A regime may be a mixture of tables, or visit another one for a few rows: 0 0 1 0 0 1 0 0 is one
+    regime. It ends where ``hold`` rows in a row all sit at tables that hold less than ``share`` of
+    the regime's rows before them; the first of these rows begins the next regime. The first
+    ``hold`` rows of the stream are not judged, and a regime has at least ``hold`` rows.
+
+    `SeqDDCRP.recent_labels` gives labels in which later rows have had their say; with them, fewer
+    regimes are missed and broken than with labels given on arrival.
 
     Parameters
     ----------
     labels : array_like of int, shape (N,)
         In the order of time.
-    hold : int, default 5
-        Rows from which a run counts.
+    hold : int, default 6
+    share : float, default 0.1
 
     Returns
     -------
@@ -79,18 +85,20 @@ def label_changes(labels: ArrayLike, hold: int = 5) -> IntArray:
     Raises
     ------
     ConfigError
-        If ``hold`` is not at least 1.
+        If ``hold`` is below 1 or ``share`` not in [0, 1].
 
     Examples
     --------
-    >>> label_changes([0, 0, 0, 7, 0, 0, 0, 2, 2, 2, 2], hold=3)
-    array([7])
+    >>> label_changes([0, 0, 0, 1, 0, 0, 1, 0, 0, 4, 5, 5, 4, 5, 5, 5], hold=3)
+    array([9])
     """
     if hold < 1:
         message = f"hold must be at least 1 row, got {hold!r}"
         raise ConfigError(message)
-    given = np.asarray(labels)
-    starts = np.flatnonzero(np.append(True, given[1:] != given[:-1])[: len(given)])
-    starts = starts[np.diff(starts, append=len(given)) >= hold]
-    held = given[starts]
-    return starts[1:][held[1:] != held[:-1]].astype(np.int64)
+    if not 0 <= share <= 1:
+        message = f"share must lie between 0 and 1, got {share!r}"
+        raise ConfigError(message)
+    known, codes = np.unique(np.asarray(labels), return_inverse=True)
+    change = np.empty(len(codes), dtype=np.bool_)
+    mark_changes(codes.astype(np.int64), len(known), int(hold), float(share), change)
+    return np.flatnonzero(change).astype(np.int64)

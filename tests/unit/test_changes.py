@@ -43,23 +43,28 @@ def test_refuses_thresholds_at_which_both_sides_could_hold():
         change_points(np.zeros(3), 0.4)
 
 
-def by_hand(labels, hold):
-    """Return the changes with a counter, row by row."""
-    found, present, run = [], None, 0
-    for i, label in enumerate(labels):
-        run = run + 1 if i and label == labels[i - 1] else 1
-        if run == hold and label != present:
-            if present is not None:
-                found.append(i - hold + 1)
-            present = label
+def by_hand(labels, hold, share):
+    """Return the changes by counting the regime's rows anew for each row."""
+    found, first = [], hold
+    for i in range(len(labels)):
+        before, run = labels[first : max(i - hold + 1, 0)], labels[max(i - hold + 1, 0) : i + 1]
+        usual = {k for k in before if before.count(k) >= share * len(before)}
+        if len(before) >= hold and usual.isdisjoint(run):
+            first = i - hold + 1
+            found.append(first)
     return found
 
 
-@given(labels=st.lists(st.integers(0, 2), max_size=30), hold=st.integers(1, 4))
-def test_label_changes_are_those_found_by_hand(labels, hold):
-    assert label_changes(labels, hold).tolist() == by_hand(labels, hold)
+@given(
+    labels=st.lists(st.integers(0, 3), max_size=40),
+    hold=st.integers(1, 4),
+    share=st.sampled_from([0.0, 0.1, 0.3, 1.0]),
+)
+def test_label_changes_are_those_found_by_hand(labels, hold, share):
+    assert label_changes(labels, hold, share).tolist() == by_hand(labels, hold, share)
 
 
-def test_a_run_has_at_least_one_row():
-    with pytest.raises(ConfigError, match="hold must be"):
-        label_changes([1, 2], hold=0)
+@pytest.mark.parametrize(("options", "words"), [((0,), "hold must be"), ((3, 1.5), "share must")])
+def test_refuses_rules_that_say_nothing(options, words):
+    with pytest.raises(ConfigError, match=words):
+        label_changes([1, 2], *options)
