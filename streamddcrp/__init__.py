@@ -20,7 +20,9 @@ if TYPE_CHECKING:
         Reference,
         RegimeAnomalyDetector,
         SeqDDCRP,
+        WindowFeatures,
         change_points,
+        label_changes,
     )
     from streamddcrp.inference.seqddcrp_vb.batch import SeqDDCRPFit, fit_seqddcrp
 
@@ -32,8 +34,10 @@ _HOMES = {
     "Keyed": "streamddcrp.estimators",
     "SeqDDCRP": "streamddcrp.estimators",
     "SeqDDCRPFit": "streamddcrp.inference.seqddcrp_vb.batch",
+    "WindowFeatures": "streamddcrp.estimators",
     "change_points": "streamddcrp.estimators",
     "fit_seqddcrp": "streamddcrp.inference.seqddcrp_vb.batch",
+    "label_changes": "streamddcrp.estimators",
 }
 
 __all__ = [
@@ -44,9 +48,11 @@ __all__ = [
     "RegimeAnomalyDetector",
     "SeqDDCRP",
     "SeqDDCRPFit",
+    "WindowFeatures",
     "__version__",
     "change_points",
     "fit_seqddcrp",
+    "label_changes",
 ]
 
 
