@@ -28,16 +28,20 @@ def run_lengths(
 ) -> IntArray:
     """Most probable run length after every row, shape (N,); 0 where a regime has just begun.
 
-    A Python loop, O(run lengths kept) a row.
+    `x` has shape (N,), or (N, D) with independent columns that change together. A Python loop,
+    O(run lengths kept) a row.
     """
     length = np.zeros(1, dtype=np.int64)
     prob = np.ones(1)
-    m, k, a, b = (np.full(1, value) for value in (mean, kappa, shape, rate))
+    rows = x.reshape(len(x), -1)
+    first = np.ones((1, rows.shape[1]))
+    m, k, a, b = (value * first for value in (mean, kappa, shape, rate))
     out = np.empty(len(x), dtype=np.int64)
-    for t, value in enumerate(x.tolist()):
+    for t, value in enumerate(rows):
         scale = b * (k + 1) / (a * k)
-        log_t = gammaln(a + 0.5) - gammaln(a) - 0.5 * np.log(2 * np.pi * a * scale)
-        log_t -= (a + 0.5) * np.log1p((value - m) ** 2 / (2 * a * scale))
+        log_densities = gammaln(a + 0.5) - gammaln(a) - 0.5 * np.log(2 * np.pi * a * scale)
+        log_densities -= (a + 0.5) * np.log1p((value - m) ** 2 / (2 * a * scale))
+        log_t = log_densities.sum(axis=1)
         # The row belongs to the run that the state before it carries.
         weight = prob * np.exp(log_t - log_t.max())
         weight /= weight.sum()
@@ -48,6 +52,7 @@ def run_lengths(
         prob = np.append(hazard, (1 - hazard) * weight[keep])
         length = np.append(0, length[keep] + 1)
         m, k, a, b = (
-            np.append(new, old[keep]) for new, old in ((mean, m), (kappa, k), (shape, a), (rate, b))
+            np.concatenate([new * first, old[keep]])
+            for new, old in ((mean, m), (kappa, k), (shape, a), (rate, b))
         )
     return out

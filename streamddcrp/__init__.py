@@ -16,10 +16,13 @@ if TYPE_CHECKING:
     from streamddcrp.estimators import (
         Alarm,
         Event,
+        Keyed,
         Reference,
         RegimeAnomalyDetector,
         SeqDDCRP,
+        WindowFeatures,
         change_points,
+        label_changes,
     )
     from streamddcrp.inference.seqddcrp_vb.batch import SeqDDCRPFit, fit_seqddcrp
 
@@ -28,22 +31,28 @@ _HOMES = {
     "Event": "streamddcrp.estimators",
     "Reference": "streamddcrp.estimators",
     "RegimeAnomalyDetector": "streamddcrp.estimators",
+    "Keyed": "streamddcrp.estimators",
     "SeqDDCRP": "streamddcrp.estimators",
     "SeqDDCRPFit": "streamddcrp.inference.seqddcrp_vb.batch",
+    "WindowFeatures": "streamddcrp.estimators",
     "change_points": "streamddcrp.estimators",
     "fit_seqddcrp": "streamddcrp.inference.seqddcrp_vb.batch",
+    "label_changes": "streamddcrp.estimators",
 }
 
 __all__ = [
     "Alarm",
     "Event",
+    "Keyed",
     "Reference",
     "RegimeAnomalyDetector",
     "SeqDDCRP",
     "SeqDDCRPFit",
+    "WindowFeatures",
     "__version__",
     "change_points",
     "fit_seqddcrp",
+    "label_changes",
 ]
 
 

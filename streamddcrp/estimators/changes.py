@@ -1,12 +1,13 @@
-"""From probabilities of a change to change points."""
+"""From probabilities of a change, or from labels, to change points."""
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from streamddcrp.errors import ConfigError
+from streamddcrp.estimators._kernels_changes import mark_changes
 from streamddcrp.typing import IntArray
 
-__all__ = ["change_points"]
+__all__ = ["change_points", "label_changes"]
 
 
 def change_points(
@@ -56,3 +57,48 @@ def change_points(
     state = said[last]
     rows = np.flatnonzero(np.diff(state) > 0)
     return rows.astype(np.int64), bool(state[-1] < 0)
+
+
+def label_changes(labels: ArrayLike, hold: int = 6, share: float = 0.1) -> IntArray:
+    """Return the rows at which a regime begins, by the tables that its rows sit at.
+
+    A regime may be a mixture of tables, or visit another one for a few rows: 0 0 1 0 0 1 0 0 is one
+    regime. It ends where ``hold`` rows in a row all sit at tables that hold less than ``share`` of
+    the regime's rows before them; the first of these rows begins the next regime. The first
+    ``hold`` rows of the stream are not judged, and a regime has at least ``hold`` rows.
+
+    `SeqDDCRP.recent_labels` gives labels in which later rows have had their say; with them, fewer
+    regimes are missed and broken than with labels given on arrival.
+
+    Parameters
+    ----------
+    labels : array_like of int, shape (N,)
+        In the order of time.
+    hold : int, default 6
+    share : float, default 0.1
+
+    Returns
+    -------
+    ndarray of int64
+        Numbers of rows, rising.
+
+    Raises
+    ------
+    ConfigError
+        If ``hold`` is below 1 or ``share`` not in [0, 1].
+
+    Examples
+    --------
+    >>> label_changes([0, 0, 0, 1, 0, 0, 1, 0, 0, 4, 5, 5, 4, 5, 5, 5], hold=3)
+    array([9])
+    """
+    if hold < 1:
+        message = f"hold must be at least 1 row, got {hold!r}"
+        raise ConfigError(message)
+    if not 0 <= share <= 1:
+        message = f"share must lie between 0 and 1, got {share!r}"
+        raise ConfigError(message)
+    known, codes = np.unique(np.asarray(labels), return_inverse=True)
+    change = np.empty(len(codes), dtype=np.bool_)
+    mark_changes(codes.astype(np.int64), len(known), int(hold), float(share), change)
+    return np.flatnonzero(change).astype(np.int64)

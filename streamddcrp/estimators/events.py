@@ -25,6 +25,8 @@ class Event:
         Time of that arrival.
     into : int, optional
         For "merge", the id of the table it joined; for "split", of the one it came from.
+    key : str or int, optional
+        Which stream it is of, in a model that keeps many (`Keyed`).
 
     Examples
     --------
@@ -37,3 +39,4 @@ class Event:
     index: int
     t: float
     into: int | None = None
+    key: str | int | None = None

@@ -22,7 +22,13 @@ from streamddcrp.estimators.options import from_json, to_json
 from streamddcrp.estimators.presets import find_preset
 from streamddcrp.estimators.reference import Reference, reference_of
 from streamddcrp.estimators.running import Running
-from streamddcrp.estimators.views import events_since, live_columns, live_tables, no_tables
+from streamddcrp.estimators.views import (
+    events_since,
+    labels_in_window,
+    live_columns,
+    live_tables,
+    no_tables,
+)
 from streamddcrp.inference.seqddcrp_vb._kernels_layout import (
     LABEL,
     LABEL_PROB,
@@ -53,7 +59,7 @@ from streamddcrp.likelihoods import (
     make_likelihood,
 )
 from streamddcrp.stream import Vectorizer, as_time, check_times
-from streamddcrp.typing import FloatArray
+from streamddcrp.typing import FloatArray, IntArray
 
 __all__ = ["SeqDDCRP"]
 
@@ -476,6 +482,12 @@ class SeqDDCRP(base.Clusterer):
         return self._n_seen
 
     @property
+    def nbytes(self) -> int:
+        """Bytes that the arrays of the model take in memory, as `Keyed` counts them."""
+        early = 0 if self._early is None else self._early.nbytes
+        return early + (0 if self._stream is None else self._stream.nbytes)
+
+    @property
     def n_tables(self) -> int:
         """Number of live tables: those with at least half an expected row."""
         return 0 if self._stream is None else len(live_columns(self._stream.state))
@@ -523,6 +535,21 @@ class SeqDDCRP(base.Clusterer):
             During warm-up, and for an id that no live table has.
         """
         return reference_of(self._stream, self._vectorizer, ids)
+
+    def recent_labels(self) -> IntArray:
+        """Return the labels of the last rows as their links now stand, oldest first.
+
+        A row's label in `step_many` was given before the row was learned; the rows that came since
+        have had their say here. The rows are those whose links may still change: the last
+        ``window`` to ``window + sweep_every``, fewer at the start of a stream; all 0 in warm-up.
+
+        Returns
+        -------
+        ndarray of int64
+        """
+        if self._stream is None:
+            return np.zeros(self._n_seen, dtype=np.int64)
+        return labels_in_window(self._stream.state)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the tables in memory by size, the ones at hand in colour; return the axes.

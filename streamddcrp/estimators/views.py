@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 
 from streamddcrp.estimators.events import KINDS, Event
-from streamddcrp.inference.seqddcrp_vb._kernels_layout import LIVE, N_EVENTS
+from streamddcrp.inference.seqddcrp_vb._kernels_layout import LIVE, N_EVENTS, N_ROWS
 from streamddcrp.inference.seqddcrp_vb.state import EVENT_CAPACITY, State
 from streamddcrp.likelihoods import Likelihood
 from streamddcrp.typing import IntArray
 
-__all__ = ["events_since", "live_columns", "live_tables", "no_tables"]
+__all__ = ["events_since", "labels_in_window", "live_columns", "live_tables", "no_tables"]
 
 _log = logging.getLogger(__name__)
 
@@ -21,6 +21,12 @@ _log = logging.getLogger(__name__)
 def live_columns(state: State) -> IntArray:
     """Return the columns of live tables."""
     return np.flatnonzero(state.table.stats[: state.n_tables, 0] >= LIVE)
+
+
+def labels_in_window(state: State) -> IntArray:
+    """Return the id of the most probable table of each row in the window, oldest first."""
+    probs = state.rows.probs[: state.n_tables, : state.counts[N_ROWS]]
+    return state.table.ids[probs.argmax(axis=0)]
 
 
 def no_tables() -> pa.Table:

@@ -83,6 +83,25 @@ def test_step_many_is_predict_then_learn():
     assert same(model, twin)
 
 
+def test_recent_labels_are_those_of_the_window_and_any_cutting_gives_the_same():
+    X = stream(13, 200)
+    model, in_parts = SeqDDCRP(warmup=20, window=12), SeqDDCRP(warmup=20, window=12)
+    assert model.recent_labels().tolist() == []
+    model.learn_many(X[:15])
+    assert model.recent_labels().tolist() == [0] * 15
+    model.learn_many(X[15:])
+    for part in np.array_split(X, 9):
+        in_parts.learn_many(part)
+    labels = model.recent_labels()
+    assert labels.tolist() == in_parts.recent_labels().tolist()
+    assert 12 <= len(labels) <= 12 + model.sweep_every
+    far = np.full((12, 2), 1e3)
+    far[6:] *= -1.0
+    model.learn_many(far)
+    old, new = np.split(model.recent_labels()[-12:], 2)
+    assert len(set(old)) == len(set(new)) == len(set(old) ^ set(new)) - 1 == 1
+
+
 def test_scores_integrate_to_one():
     model = SeqDDCRP(warmup=20)
     model.learn_many(stream(2, 100, d=1))

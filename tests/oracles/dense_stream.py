@@ -37,7 +37,7 @@ class DenseStream:
         self.merged = {}  # atom id -> the id it merged into
         self.alpha = []
         self.sides = []  # of frozen rows: atom ids whose opening went to the shadow
-        self.kept = []  # of frozen rows: {atom id: share of its statistics not forgotten}
+        self.kept = []  # of frozen rows, if there is forgetting: {atom id: what is remembered of Z}
         self.openings_kept = []  # of frozen rows
         self.n_splits = 0
         self.n_events = 0
@@ -72,12 +72,13 @@ class DenseStream:
 
     def _forget(self):
         """Cap every table's evicted rows, and all openings by evicted rows together."""
-        Z = self._frozen_tables()
-        for i in {i for z in Z for i in z}:
-            n = sum(z.get(i, 0.0) * kept.get(i, 1.0) for z, kept in zip(Z, self.kept, strict=True))
+        self.kept += [dict(z) for z in self._frozen_tables()[len(self.kept) :]]
+        for i in {i for kept in self.kept for i in kept}:
+            n = sum(kept.get(i, 0.0) for kept in self.kept)
             if n > self.config.memory:
                 for kept in self.kept:
-                    kept[i] = kept.get(i, 1.0) * self.config.memory / n
+                    if i in kept:
+                        kept[i] *= self.config.memory / n
         pairs = zip(self.births, self.openings_kept, strict=True)
         total = sum(kept * sum(births.values()) for births, kept in pairs)
         if total > 4 * self.config.memory:
@@ -105,23 +106,24 @@ class DenseStream:
                 for births in self.births:
                     if old in births:
                         births[new] = births.get(new, 0.0) + births.pop(old)
-                Z = self._frozen_tables() if np.isfinite(self.config.memory) else self.kept
-                for kept, z in zip(self.kept, Z, strict=True):  # weights of a sum of columns
-                    assert old not in kept or z.get(new, 0.0) == 0.0, "not followed"
-                if self.config.tied and old in self.members:
-                    self.members[new] = sorted(self.members.get(new, []) + self.members.pop(old))
+                for kept in self.kept:
+                    if old in kept:
+                        kept[new] = kept.get(new, 0.0) + kept.pop(old)
             elif events.kind[at] == RESTART:
                 for sides in self.sides:
                     sides.discard(int(events.label[at]))
             elif events.kind[at] == SPLIT:
                 new, old = int(events.label[at]), int(events.into[at])
                 self.n_splits += 1
-                for births, sides, kept in zip(self.births, self.sides, self.kept, strict=True):
+                for births, sides in zip(self.births, self.sides, strict=True):
                     if old in sides and old in births:
                         births[new] = births.pop(old)
                     sides.discard(old)
-                    if old in kept:
-                        kept[new] = kept[old]
+                for z, kept in zip(self._frozen_tables(), self.kept, strict=False):
+                    moved = z.get(new, 0.0)
+                    if moved > 0.0 and old in kept:
+                        kept[new] = kept[old] * moved / (moved + z.get(old, 0.0))
+                        kept[old] -= kept[new]
         self.n_events = made
 
     @property
@@ -172,7 +174,6 @@ class DenseStream:
             self.births.append(
                 {ids[m]: rows.births[m, r] for m in range(K) if rows.births[m, r] > 0}
             )
-            self.kept.append({})
             self.openings_kept.append(1.0)
             key = ids[int(z.argmax())] if self.config.tied else i
             if key in means:  # the mean of the group, weighted by decay mass
@@ -233,11 +234,11 @@ class DenseStream:
             used = q > 0
             total += (q[used] * (np.log(f[used] / S) - np.log(q[used]))).sum()
             total += sum(s * (np.log(alpha / S) - np.log(s)) for s in births[i].values())
-        weights, openings = np.ones_like(Z), np.ones(len(A))
+        remembered, openings = Z.copy(), np.ones(len(A))
         for i, kept in enumerate(self.kept):
-            weights[i] = [kept.get(k, 1.0) for k in order]
-            openings[i] = self.openings_kept[i]
-        stats = (weights * Z).T @ self.likelihood.suffstats(np.array(self.X))
+            remembered[i] = [kept.get(k, 0.0) for k in order]
+        openings[: len(self.openings_kept)] = self.openings_kept
+        stats = remembered.T @ self.likelihood.suffstats(np.array(self.X))
         total += self._log_marginal(stats).sum()
         if self.config.recall:
             c = np.array(
