@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from streamddcrp.estimators import (
         Alarm,
         Event,
+        Keyed,
         Reference,
         RegimeAnomalyDetector,
         SeqDDCRP,
@@ -30,6 +31,7 @@ _HOMES = {
     "Event": "streamddcrp.estimators",
     "Reference": "streamddcrp.estimators",
     "RegimeAnomalyDetector": "streamddcrp.estimators",
+    "Keyed": "streamddcrp.estimators",
     "SeqDDCRP": "streamddcrp.estimators",
     "SeqDDCRPFit": "streamddcrp.inference.seqddcrp_vb.batch",
     "WindowFeatures": "streamddcrp.estimators",
@@ -41,6 +43,7 @@ _HOMES = {
 __all__ = [
     "Alarm",
     "Event",
+    "Keyed",
     "Reference",
     "RegimeAnomalyDetector",
     "SeqDDCRP",

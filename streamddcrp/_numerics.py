@@ -82,8 +82,8 @@ def log_decay(code, location, scale, distance):
     return math.log1p(-distance / location) if distance < location else -np.inf
 
 
-# exp(x) = 2^k exp(r), k = round(x / log 2), |r| <= log(2) / 2. Adding ROUND leaves k in the low bits
-# of the sum, so the loops below hold nothing that keeps a compiler from doing four numbers at once.
+# exp(x) = 2^k exp(r), k = round(x / log 2), |r| <= log(2) / 2. Adding ROUND leaves k in the low
+# bits of the sum, so nothing in the loops below keeps a compiler from doing four numbers at once.
 _ROUND = 6755399441055744.0  # 1.5 2^52
 _PER_LOG_2 = 1.4426950408889634
 _LOG_2_HIGH = 0.693145751953125

@@ -42,10 +42,14 @@ def main() -> None:
 @main.command()
 @click.argument("source")
 @click.option("--time", metavar="COL", help="Column of the time: numbers or ISO 8601 time stamps.")
-@click.option("--key", metavar="COL", help="Column of the key: each key gets its own model.")
+@click.option(
+    "--by", "--key", "key", metavar="COL", help="Column of the key: each key gets its own model."
+)
 @click.option("--features", metavar="A,B,C", help="Columns to cluster by [default: all others].")
 @click.option(
-    "--model", "model_file", metavar="FILE.toml", help="Options of SeqDDCRP [default: its own]."
+    "--model",
+    metavar="seqddcrp|FILE.toml",
+    help="Options of SeqDDCRP [default: its own].",
 )
 @click.option(
     "--sink",
@@ -59,6 +63,12 @@ def main() -> None:
     metavar="DIR",
     help="Folder that keeps the states and the place in the source. Start a stopped or killed run "
     "again with the same command: it goes on, and no row is lost or doubled.",
+)
+@click.option(
+    "--memory",
+    default="1GB",
+    show_default=True,
+    help="Most memory for the models of keys; those used least recently go to disk.",
 )
 @click.option("--batch-rows", default=1000, show_default=True, type=click.IntRange(1))
 @click.option(
@@ -83,9 +93,10 @@ def run(
     time: str | None,
     key: str | None,
     features: str | None,
-    model_file: str | None,
+    model: str | None,
     sink: str,
     checkpoint: str | None,
+    memory: str,
     batch_rows: int,
     on_error: str,
     follow: bool,
@@ -108,9 +119,10 @@ def run(
         time=time,
         key=key,
         features=None if features is None else tuple(map(str.strip, features.split(","))),
-        model=model_file,
+        model=model,
         sink=sink,
         checkpoint=checkpoint,
+        memory=memory,
         batch_rows=batch_rows,
         on_error=on_error,
         follow=follow,

@@ -44,6 +44,7 @@ class Request:
     follow: bool = False
     format: str | None = None
     progress: bool | None = None
+    memory: str = "1GB"
 
 
 def execute(request: Request) -> int:
@@ -62,8 +63,9 @@ def execute(request: Request) -> int:
 
 
 def _run(request: Request) -> Summary:
-    options = read_options(request.model) if request.model else {}
-    where = request.model or "the model's options"
+    in_file = request.model is not None and request.model != "seqddcrp"
+    where = f"{request.model}" if in_file else "the model's options"
+    options = read_options(where) if in_file else {}
     recipe = recipe_for(SeqDDCRP, options, SeqDDCRP.from_bytes, where)
     dead_letters = _dead_letters(request.on_error)
     source = open_source(
@@ -94,6 +96,7 @@ def _run(request: Request) -> Summary:
             store=store,
             dead_letters=dead_letters,
             progress=advance if show else None,
+            memory=request.memory,
         )
     refused = f", {summary.refused:,} refused" if summary.refused else ""
     click.echo(f"{summary.rows:,} rows{refused} -> {sink.name}", err=True)

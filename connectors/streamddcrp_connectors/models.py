@@ -1,4 +1,4 @@
-"""One model for the whole stream, or one for each key, and the rows each of them takes."""
+"""The model of a run, for the whole stream or keyed, and the rows it takes."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -9,15 +9,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamddcrp import Keyed
+from streamddcrp.checkpoint import SqliteStore
 from streamddcrp.errors import SchemaError
+from streamddcrp.estimators.keyed import CURSOR
 from streamddcrp.typing import IntArray
 
 from .columns import Columns, Refusal, plain
 
-__all__ = ["Model", "Models", "Recipe", "Rows", "screen"]
+__all__ = ["CURSOR", "Model", "Models", "Recipe", "Rows", "screen"]
 
 _PIECE = 256  # rows tried at once after a refusal
-_ALL = ""  # key of the one model of a stream without a key
+_OP, _ONE = "model", ""  # under which a store keeps the model of a stream without keys
 
 
 class Model(Protocol):
@@ -73,9 +76,10 @@ class Rows:
         return Rows(self.numbers[start:stop], self.batch.slice(start, stop - start), self.columns)
 
     @property
-    def features(self) -> Any:
-        """The features alone, a record batch."""
-        return self.batch.select(list(self.columns.features or ()))
+    def inputs(self) -> Any:
+        """What a model is given beside the times: the key, if there is one, and the features."""
+        key = [] if self.columns.key is None else [self.columns.key]
+        return self.batch.select([*key, *(self.columns.features or ())])
 
     @property
     def times(self) -> Any:
@@ -118,78 +122,68 @@ def screen(rows: Rows) -> dict[int, Refusal]:
 
 
 class Models:
-    """The models of a run, by key.
+    """The model of a run: one for all rows, or one for each key.
 
     Parameters
     ----------
     recipe : Recipe
-    load : callable, optional
-        Returns the stored state of a key, or None. Asked once, when a key is first met.
+    key : str, optional
+        Column of the key.
+    store : SqliteStore, optional
+        What the last run left is taken up from it.
+    memory : str or int
+        Most memory for the models of keys.
     """
 
-    def __init__(self, recipe: Recipe, load: Callable[[str], bytes | None] | None = None) -> None:
-        self._recipe = recipe
-        self._load = load
-        self._models: dict[str, Model] = {}
-        self._changed: set[str] = set()
+    def __init__(
+        self,
+        recipe: Recipe,
+        key: str | None = None,
+        store: SqliteStore | None = None,
+        memory: str | int = "1GB",
+    ) -> None:
+        self._store = store
+        self._model: Any
+        if key is not None:
+            self._model = Keyed(recipe.make(), by=key, memory=memory, store=store)
+        else:
+            blob = None if store is None else store.get(_OP, _ONE)
+            self._model = recipe.make() if blob is None else recipe.restore(blob)
 
     @property
     def n_tables(self) -> int:
         """Live tables of all models in memory."""
-        return sum(model.n_tables for model in self._models.values())
+        return int(self._model.n_tables)
 
-    def changed(self) -> dict[str, bytes]:
-        """Return the states of the models that learned since `settle`."""
-        return {key: self._models[key].to_bytes() for key in sorted(self._changed)}
-
-    def settle(self) -> None:
-        """Note that the changed states were stored."""
-        self._changed.clear()
+    def save(self, cursor: Any) -> None:
+        """Write the states that changed and the cursor to the store, in one transaction."""
+        if isinstance(self._model, Keyed):
+            self._model.save(cursor=cursor)
+        elif self._store is not None:
+            self._store.commit(_OP, {_ONE: self._model.to_bytes()}, CURSOR, cursor)
 
     def step(self, rows: Rows, refused: dict[int, Refusal] | None) -> Any:
-        """Give the rows to their models.
+        """Give the rows to the model.
 
         Parameters
         ----------
         rows : Rows
         refused : dict, optional
-            Takes the rows that a model refuses, by number within the source; None: the first one
-            ends the step with SchemaError (some keys may then have learned: the step must not be
-            stored).
+            Takes the rows that the model refuses, by number within the source; None: the first one
+            ends the step with SchemaError, and nothing is learned.
 
         Returns
         -------
         results : pyarrow.RecordBatch or None
             In the order of the rows; None if no row was taken.
         """
-        if rows.columns.key is None:
-            return self._step_one(_ALL, rows, refused)
-        parts = [self._step_one(key, part, refused) for key, part in _by_key(rows)]
-        parts = [part for part in parts if part is not None]
-        if not parts:
-            return None
-        results = pa.concat_batches(parts)
-        return results.take(pc.sort_indices(results.column("row")))
-
-    def _step_one(self, key: str, rows: Rows, refused: dict[int, Refusal] | None) -> Any:
-        """Give rows to the model of one key."""
-        model = self._model(key)
-        self._changed.add(key)
         try:
-            return rows.with_results(model.step_many(rows.features, rows.times))
+            return rows.with_results(self._model.step_many(rows.inputs, rows.times))
         except SchemaError as error:
             if error.row is None or refused is None:
                 raise _at(error, rows) from error
-        results = _step_apart(model, rows, refused)
+        results = _step_apart(self._model, rows, refused)
         return pa.concat_batches(results) if results else None
-
-    def _model(self, key: str) -> Model:
-        model = self._models.get(key)
-        if model is None:
-            blob = self._load(key) if self._load else None
-            model = self._recipe.make() if blob is None else self._recipe.restore(blob)
-            self._models[key] = model
-        return model
 
 
 def _step_apart(model: Model, rows: Rows, refused: dict[int, Refusal]) -> list[Any]:
@@ -203,7 +197,7 @@ def _step_apart(model: Model, rows: Rows, refused: dict[int, Refusal]) -> list[A
     while start < len(rows):
         piece = rows.slice(start, min(start + _PIECE, limit))
         try:
-            results.append(piece.with_results(model.step_many(piece.features, piece.times)))
+            results.append(piece.with_results(model.step_many(piece.inputs, piece.times)))
         except SchemaError as error:
             if error.row is None:
                 raise
@@ -225,16 +219,3 @@ def _at(error: SchemaError, rows: Rows) -> SchemaError:
     number = int(rows.numbers[error.row])
     text = re.sub(rf"\brow {error.row}\b[:,]?\s*", "", str(error), count=1)
     return type(error)(text, row=number)
-
-
-def _by_key(rows: Rows) -> list[tuple[str, Rows]]:
-    """Split rows by key, keeping their order; keys in the order they appear."""
-    codes = rows.batch.column(rows.columns.key).dictionary_encode()
-    index = codes.indices.to_numpy()
-    order = np.argsort(index, kind="stable")
-    ends = np.cumsum(np.bincount(index))
-    keys = codes.dictionary.to_pylist()
-    return [
-        (key, rows.take(order[start:end]))
-        for key, start, end in zip(keys, [0, *ends[:-1].tolist()], ends.tolist(), strict=True)
-    ]

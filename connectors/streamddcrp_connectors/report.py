@@ -18,7 +18,9 @@ ENDINGS = (".png", ".svg", ".txt")
 @click.argument("results")
 @click.option("--source", required=True, metavar="DATA", help="The series RESULTS are about.")
 @click.option("--time", metavar="COL", help="Column of the time in DATA, as given to run.")
-@click.option("--key", metavar="COL", help="Column of the key in DATA, as given to run.")
+@click.option(
+    "--by", "--key", "key", metavar="COL", help="Column of the key in DATA, as given to run."
+)
 @click.option("--only", metavar="KEY", help="Which key to report, where there are several.")
 @click.option("--features", metavar="A,B,C", help="Columns to show [default: all others].")
 @click.option(

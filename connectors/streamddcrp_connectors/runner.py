@@ -21,15 +21,13 @@ from streamddcrp.errors import CheckpointError, ConfigError, SchemaError
 from .columns import refusals
 from .deadletters import DeadLetters
 from .interrupts import Interrupts
-from .models import Models, Recipe, Rows, screen
+from .models import CURSOR, Models, Recipe, Rows, screen
 from .sinks import Sink
 from .sources import Offset, Source
 
 __all__ = ["STORE_NAME", "Summary", "open_store", "run"]
 
 STORE_NAME = "state.sqlite"
-_OP = "model"
-_CURSOR = "run"
 
 Progress = Callable[["Summary"], None]
 
@@ -64,6 +62,7 @@ def run(
     store: SqliteStore | None = None,
     dead_letters: DeadLetters | None = None,
     progress: Progress | None = None,
+    memory: str | int = "1GB",
 ) -> Summary:
     r"""Send the rows of a source through a model and its results to a sink.
 
@@ -82,6 +81,8 @@ def run(
         Takes the refused rows; without it the first one ends the run.
     progress : callable, optional
         Called after each epoch.
+    memory : str or int
+        Most memory for the models of keys; those used least recently go to the store.
 
     Returns
     -------
@@ -122,7 +123,7 @@ def run(
     cursor = _cursor(store, job)
     summary = Summary(rows=cursor["rows"], refused=cursor["refused"])
     recipe.make()  # options that cannot be used are refused before any file is touched
-    models = Models(recipe, None if store is None else lambda key: store.get(_OP, key))
+    models = Models(recipe, source.columns.key, store, memory)
     with Interrupts() as interrupts, _closing(sink, dead_letters):
         sink.rewind(cursor["sink"])
         _rewind_dead(dead_letters, cursor)
@@ -135,8 +136,7 @@ def run(
                         cursor["refused"] = summary.refused
                         if dead_letters is not None:
                             cursor["dead"] = [dead_letters.identity, dead_letters.sync()]
-                        store.commit(_OP, models.changed(), _CURSOR, cursor)
-                        models.settle()
+                        models.save(cursor)
                 if progress is not None:
                     summary.tables = models.n_tables
                     progress(summary)
@@ -228,7 +228,7 @@ def _job(source: Source, recipe: Recipe, sink: Sink) -> dict[str, Any]:
 
 def _cursor(store: SqliteStore | None, job: dict[str, Any]) -> dict[str, Any]:
     """Return where to go on, after checking that the checkpoint is of this job."""
-    stored = store.offset(_CURSOR) if store is not None else None
+    stored = store.offset(CURSOR) if store is not None else None
     if stored is None or store is None:
         start = {"source": None, "sink": None, "dead": None, "rows": 0, "refused": 0}
         return {"job": job, **start}

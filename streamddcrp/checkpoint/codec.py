@@ -1,10 +1,11 @@
 """One model state as one blob.
 
-Layout: an Arrow IPC stream of one row, with one binary column per array and the model id, the
-format version and the settings in the schema's metadata; then 8 bytes ``SDDCRP01``; then the
+Layout: an Arrow IPC stream with one row per array (name, dtype, shape, data) and the model id, the
+format version and the settings in the schema's metadata; then 8 bytes ``SDDCRP02``; then the
 SHA-256 of everything before it. Any Arrow reader can open the blob (it stops at the end of the
 stream); `decode_state` first checks the digest, so one changed or missing byte anywhere is refused
-before anything is interpreted. The digest detects damage, not tampering.
+before anything is interpreted. The digest detects damage, not tampering. Blobs that end in
+``SDDCRP01``, which hold one row with one column per array, are still read.
 
 Versions: a reader with ``upgrades = {1: f, 2: g}`` is at version 3; a blob of version 1 goes
 through ``f`` then ``g``. A version newer than the reader's, or older with no upgrade, is refused.
@@ -14,7 +15,8 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,7 @@ from numpy.typing import NDArray
 
 from streamddcrp.errors import CheckpointError
 
-__all__ = ["Upgrade", "decode_state", "encode_state", "read_blob", "write_atomic"]
+__all__ = ["Upgrade", "decode_state", "encode_state", "read_blob", "replacing", "write_atomic"]
 
 Arrays = dict[str, NDArray[Any]]
 Meta = dict[str, Any]
@@ -35,8 +37,16 @@ MAX_BYTES = 1 << 30
 MAX_ARRAYS = 4096
 MAX_DIMS = 8
 
-_MAGIC = b"SDDCRP01"
-_TAIL = len(_MAGIC) + hashlib.sha256().digest_size
+_MAGIC = b"SDDCRP02"
+_MAGIC_OF_COLUMNS = b"SDDCRP01"
+_DIGEST = hashlib.sha256().digest_size
+_TAIL = len(_MAGIC) + _DIGEST
+_COLUMNS = (
+    ("name", pa.string()),
+    ("dtype", pa.string()),
+    ("shape", pa.list_(pa.int64())),
+    ("data", pa.binary()),
+)
 _NO_UPGRADES: Mapping[int, Upgrade] = {}
 
 
@@ -69,28 +79,27 @@ def encode_state(
     if len(arrays) > MAX_ARRAYS:
         message = f"a state holds at most {MAX_ARRAYS} arrays, got {len(arrays)}"
         raise CheckpointError(message)
-    fields: list[Any] = []
-    columns: list[Any] = []
-    for name, given in arrays.items():
-        array = _storable(name, given)
-        shape = json.dumps(array.shape)
-        fields.append(
-            pa.field(name, pa.binary(), metadata={"dtype": array.dtype.str, "shape": shape})
-        )
-        columns.append(pa.array([array.tobytes()], pa.binary()))
+    stored = {name: _storable(name, array) for name, array in arrays.items()}
     try:
         settings = json.dumps(dict(meta), sort_keys=True, separators=(",", ":"))
     except (TypeError, ValueError) as error:
         message = f"meta must hold plain JSON values only: {error}"
         raise CheckpointError(message) from error
     head = {"model": model_id, "version": str(version), "meta": settings}
-    schema = pa.schema(fields, head)
+    cells = (
+        list(stored),
+        [array.dtype.str for array in stored.values()],
+        [array.shape for array in stored.values()],
+        [array.tobytes() for array in stored.values()],
+    )
+    schema = pa.schema(_COLUMNS, head)
+    columns = [pa.array(cell, kind) for cell, (_, kind) in zip(cells, _COLUMNS, strict=True)]
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, schema) as writer:
-        if columns:
-            writer.write_batch(pa.record_batch(columns, schema=schema))
-    body: bytes = sink.getvalue().to_pybytes() + _MAGIC
-    if len(body) + _TAIL > MAX_BYTES:
+        writer.write_batch(pa.record_batch(columns, schema=schema))
+    sink.write(_MAGIC)
+    body: bytes = sink.getvalue().to_pybytes()
+    if len(body) + _DIGEST > MAX_BYTES:
         message = f"the state takes {len(body)} bytes; at most {MAX_BYTES} can be stored"
         raise CheckpointError(message)
     return body + hashlib.sha256(body).digest()
@@ -123,7 +132,11 @@ def decode_state(
     """
     _check_digest(blob)
     try:
-        arrays, head = _read(blob)
+        with pa.ipc.open_stream(pa.py_buffer(blob)) as reader:
+            read = _read_columns if _magic(blob) == _MAGIC_OF_COLUMNS else _read_rows
+            arrays = read(reader)
+            metadata = reader.schema.metadata or {}
+        head = {key.decode(): value.decode() for key, value in metadata.items()}
         found, version, meta = head["model"], int(head["version"]), json.loads(head["meta"])
     except (pa.ArrowException, LookupError, ValueError, TypeError, MemoryError, OSError) as error:
         message = f"the bytes are not a state written by this package: {error}"
@@ -153,13 +166,19 @@ def decode_state(
 
 def write_atomic(path: str | os.PathLike[str], blob: bytes) -> None:
     """Put ``blob`` into a file: after a crash it holds the old bytes or the new, never a mix."""
+    with replacing(path) as temporary:
+        temporary.write_bytes(blob)
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Give the block a file to write beside ``path``, then put it in the place of ``path``."""
     target = Path(path)
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
         try:
-            with temporary.open("wb") as file:
-                file.write(blob)
-                file.flush()
+            yield temporary
+            with temporary.open("rb+") as file:
                 os.fsync(file.fileno())
             temporary.replace(target)
         finally:
@@ -204,8 +223,8 @@ def _check_digest(blob: bytes) -> None:
         raise CheckpointError(message)
     intact = (
         len(blob) > _TAIL
-        and blob[-_TAIL : -_TAIL + len(_MAGIC)] == _MAGIC
-        and hashlib.sha256(memoryview(blob)[: -_TAIL + len(_MAGIC)]).digest() == bytes(blob[-32:])
+        and _magic(blob) in (_MAGIC, _MAGIC_OF_COLUMNS)
+        and hashlib.sha256(memoryview(blob)[:-_DIGEST]).digest() == blob[-_DIGEST:]
     )
     if not intact:
         message = (
@@ -215,33 +234,53 @@ def _check_digest(blob: bytes) -> None:
         raise CheckpointError(message)
 
 
-def _read(blob: bytes) -> tuple[Arrays, dict[str, str]]:
-    """Interpret an intact blob; sizes are checked before an array is made."""
-    with pa.ipc.open_stream(pa.py_buffer(blob)) as reader:
-        schema = reader.schema
-        _refuse_if(len(schema) > MAX_ARRAYS, "too many arrays")
-        _refuse_if(len(set(schema.names)) != len(schema), "two arrays of one name")
-        _refuse_if(any(field.type != pa.binary() for field in schema), "a column that is no array")
-        cells: list[Any] = []
-        if len(schema):
-            batch = reader.read_next_batch()
-            batch.validate(full=True)
-            _refuse_if(batch.num_rows != 1, "not exactly one row")
-            cells = [column[0].as_buffer() for column in batch.columns]
+def _magic(blob: bytes) -> bytes:
+    return blob[-_TAIL:-_DIGEST]
+
+
+def _read_rows(reader: Any) -> Arrays:
+    """Interpret one row per array."""
+    _refuse_if(not reader.schema.equals(pa.schema(_COLUMNS)), "the columns are others")
+    batch = reader.read_next_batch()
+    batch.validate(full=True)
+    _refuse_if(batch.num_rows > MAX_ARRAYS, "too many arrays")
+    _refuse_if(any(column.null_count for column in batch.columns), "a null")
+    names, dtypes, shapes = (batch.column(at).to_pylist() for at in range(3))
+    _refuse_if(len(set(names)) != len(names), "two arrays of one name")
+    cells = (cell.as_buffer() for cell in batch.column(3))
+    return {
+        name: _array(name, dtype, shape, cell)
+        for name, dtype, shape, cell in zip(names, dtypes, shapes, cells, strict=True)
+    }
+
+
+def _read_columns(reader: Any) -> Arrays:
+    """Interpret one column per array."""
+    schema = reader.schema
+    _refuse_if(len(schema) > MAX_ARRAYS, "too many arrays")
+    _refuse_if(len(set(schema.names)) != len(schema), "two arrays of one name")
+    _refuse_if(any(field.type != pa.binary() for field in schema), "a column that is no array")
+    if not len(schema):
+        return {}
+    batch = reader.read_next_batch()
+    batch.validate(full=True)
+    _refuse_if(batch.num_rows != 1, "not exactly one row")
     arrays: Arrays = {}
-    for field, cell in zip(schema, cells, strict=True):
+    for field, column in zip(schema, batch.columns, strict=True):
         dtype = field.metadata[b"dtype"].decode()
-        _refuse_if(dtype not in DTYPES, f"array {field.name!r} of type {dtype!r}")
         shape = json.loads(field.metadata[b"shape"])
-        sound = len(shape) <= MAX_DIMS and all(type(n) is int and n >= 0 for n in shape)
-        _refuse_if(not sound, f"array {field.name!r} of shape {shape}")
-        size = math.prod(shape) * np.dtype(dtype).itemsize
-        _refuse_if(cell is None or size != cell.size, f"array {field.name!r} of a wrong size")
-        array = np.empty(shape, dtype)
-        array.reshape(-1).view(np.uint8)[:] = np.frombuffer(cell, np.uint8) if size else 0
-        arrays[field.name] = array
-    head = {key.decode(): value.decode() for key, value in (schema.metadata or {}).items()}
-    return arrays, head
+        arrays[field.name] = _array(field.name, dtype, shape, column[0].as_buffer())
+    return arrays
+
+
+def _array(name: str, dtype: str, shape: list[int], cell: Any) -> NDArray[Any]:
+    """Copy one array out of a blob; type and size are checked before it is made."""
+    _refuse_if(dtype not in DTYPES, f"array {name!r} of type {dtype!r}")
+    sound = len(shape) <= MAX_DIMS and all(type(n) is int and n >= 0 for n in shape)
+    _refuse_if(not sound, f"array {name!r} of shape {shape}")
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    _refuse_if(cell is None or size != cell.size, f"array {name!r} of a wrong size")
+    return np.ndarray(shape, dtype, cell).copy()
 
 
 def _refuse_if(wrong: bool, what: str) -> None:

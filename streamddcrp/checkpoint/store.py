@@ -4,13 +4,16 @@ The file is in write-ahead mode with ``synchronous=FULL``: `SqliteStore.commit` 
 states *and* the cursor have reached the disk, and a process or machine that dies at any moment
 leaves the last complete commit. While a store is open no other process can open it, so two runs
 cannot share a checkpoint by mistake.
+
+States that do not fit into memory are put aside between commits, into a temporary file that SQLite
+deletes (in $SQLITE_TMPDIR, $TMPDIR or /var/tmp): they never touch what was committed.
 """
 
 import hashlib
 import json
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -22,12 +25,13 @@ __all__ = ["SqliteStore"]
 
 _APPLICATION_ID = 0x5DDC
 _VERSION = 1
-_TABLES = (
-    "create table if not exists state(op text not null, key text not null, blob blob not null, "
-    "digest blob not null, primary key(op, key)) without rowid",
-    "create table if not exists cursor(source text primary key, offset text not null, "
-    "digest blob not null) without rowid",
+_PAGE = 16384  # bytes; a state has many kB
+_STATES = (
+    "state(op text not null, key text not null, blob blob not null, digest blob not null, "
+    "primary key(op, key))"
 )
+_CURSORS = "cursor(source text primary key, offset text not null, digest blob not null)"
+_PUT = "values(?, ?, ?, ?) on conflict do update set blob = excluded.blob, digest = excluded.digest"
 
 
 class SqliteStore:
@@ -35,8 +39,8 @@ class SqliteStore:
 
     Parameters
     ----------
-    path : str or path-like
-        File of the store; made, with its folder, if absent.
+    path : str or path-like, optional
+        File of the store; made, with its folder, if absent. None: a temporary file.
 
     Examples
     --------
@@ -48,11 +52,12 @@ class SqliteStore:
     (b'state of a', None, {'row': 100})
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
+    def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
+        self.path = Path("(temporary)" if path is None else path)
         with self._guard("open"):
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._db = sqlite3.connect(self.path, timeout=0.5, isolation_level=None)
+            if path is not None:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._db = sqlite3.connect(path or "", timeout=0.5, isolation_level=None)
         try:
             self._prepare()
         except BaseException:
@@ -61,10 +66,15 @@ class SqliteStore:
 
     def _prepare(self) -> None:
         with self._guard("open"):
+            self._db.execute(f"pragma page_size={_PAGE}")
             self._db.execute("pragma locking_mode=exclusive")
             self._db.execute("pragma journal_mode=wal")
             self._db.execute("pragma synchronous=full")
+            self._db.execute("attach '' as aside")
+            self._db.execute(f"pragma aside.page_size={_PAGE}")
+            self._db.execute("pragma aside.synchronous=off")
             self._db.execute("begin exclusive")
+            self._db.execute(f"create table aside.{_STATES}")
             found = self._db.execute("pragma application_id").fetchone()[0]
             version = self._db.execute("pragma user_version").fetchone()[0]
             empty = self._db.execute("select count(*) from sqlite_master").fetchone()[0] == 0
@@ -77,8 +87,8 @@ class SqliteStore:
             if empty:
                 self._db.execute(f"pragma application_id={_APPLICATION_ID}")
                 self._db.execute(f"pragma user_version={_VERSION}")
-                for statement in _TABLES:
-                    self._db.execute(statement)
+                self._db.execute(f"create table {_STATES}")
+                self._db.execute(f"create table {_CURSORS}")
             self._db.execute("commit")
 
     def offset(self, source: str) -> Any | None:
@@ -93,40 +103,85 @@ class SqliteStore:
         return json.loads(row[0])
 
     def get(self, op: str, key: str) -> bytes | None:
-        """Return the state last committed for ``key`` of operator ``op``, or None."""
+        """Return the state last put aside or committed for ``key`` of operator ``op``, or None."""
         with self._guard("read"):
-            row = self._db.execute(
-                "select blob, digest from state where op=? and key=?", (op, key)
-            ).fetchone()
-        if row is None:
-            return None
-        self._check(row[1], op, key, row[0], what=f"the state of key {key!r}")
-        return bytes(row[0])
+            for place in ("aside", "main"):
+                row = self._db.execute(
+                    f"select blob, digest from {place}.state where op=? and key=?", (op, key)
+                ).fetchone()
+                if row is not None:
+                    self._check(row[1], op, key, row[0], what=f"the state of key {key!r}")
+                    return bytes(row[0])
+        return None
 
     def keys(self, op: str) -> list[str]:
         """Return the keys of operator ``op``, sorted."""
         with self._guard("read"):
-            rows = self._db.execute("select key from state where op=? order by key", (op,))
+            rows = self._db.execute(
+                "select key from main.state where op=?1 union "
+                "select key from aside.state where op=?1 order by key",
+                (op,),
+            )
             return [row[0] for row in rows]
 
-    def commit(self, op: str, dirty: Mapping[str, bytes], source: str, offset: Any) -> None:
+    def states(self, op: str) -> Iterator[tuple[str, bytes]]:
+        """Yield the keys of operator ``op``, sorted, and their states."""
+        for key in self.keys(op):
+            blob = self.get(op, key)
+            if blob is not None:
+                yield key, blob
+
+    def put_aside(self, op: str, states: Iterable[tuple[str, bytes]]) -> None:
+        """Keep states until the next commit, which takes them in; a crash loses them.
+
+        Parameters
+        ----------
+        op : str
+        states : iterable of (str, bytes)
+            Keys and their states.
+        """
+        with self._guard("write"):
+            self._put("aside", op, states)
+
+    @contextmanager
+    def undoing(self) -> Iterator[None]:
+        """Undo what was put aside within the block if it fails. Nothing is committed within it."""
+        with self._guard("write"):
+            self._db.execute("begin")
+        try:
+            yield
+        except BaseException:
+            self._db.rollback()
+            raise
+        with self._guard("write"):
+            self._db.execute("commit")
+
+    def commit(
+        self,
+        op: str,
+        dirty: Mapping[str, bytes] | Iterable[tuple[str, bytes]],
+        source: str,
+        offset: Any,
+    ) -> None:
         """Write the changed states and the cursor in one transaction: all or nothing.
 
         Parameters
         ----------
         op : str
             Operator the states belong to.
-        dirty : mapping of str to bytes
-            States by key that changed since the last commit.
+        dirty : mapping of str to bytes, or iterable of (str, bytes)
+            States by key that changed since the last commit, beside those put aside.
         source : str
         offset : JSON value
             Where ``source`` stands *after* the last row that the states have learned.
         """
         text = json.dumps(offset, sort_keys=True)
-        states = [(op, key, blob, _digest(op, key, blob)) for key, blob in dirty.items()]
+        states = dirty.items() if isinstance(dirty, Mapping) else dirty
         with self._guard("write"):
             self._db.execute("begin immediate")
-            self._db.executemany("insert or replace into state values(?,?,?,?)", states)
+            self._db.execute("insert or replace into main.state select * from aside.state")
+            self._db.execute("delete from aside.state")
+            self._put("main", op, states)
             self._db.execute(
                 "insert or replace into cursor values(?,?,?)",
                 (source, text, _digest(source, text.encode())),
@@ -148,6 +203,10 @@ class SqliteStore:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+    def _put(self, place: str, op: str, states: Iterable[tuple[str, bytes]]) -> None:
+        rows = ((op, key, blob, _digest(op, key, blob)) for key, blob in states)
+        self._db.executemany(f"insert into {place}.state {_PUT}", rows)
 
     def _check(self, digest: bytes, *parts: str | bytes, what: str) -> None:
         if digest != _digest(*parts):

@@ -8,6 +8,7 @@ from streamddcrp.estimators.alarm import Alarm
 from streamddcrp.estimators.changes import change_points, label_changes
 from streamddcrp.estimators.detector import RegimeAnomalyDetector
 from streamddcrp.estimators.events import Event
+from streamddcrp.estimators.keyed import Keyed
 from streamddcrp.estimators.reference import Reference
 from streamddcrp.estimators.seqddcrp import SeqDDCRP
 from streamddcrp.estimators.window_features import WindowFeatures
@@ -15,6 +16,7 @@ from streamddcrp.estimators.window_features import WindowFeatures
 __all__ = [
     "Alarm",
     "Event",
+    "Keyed",
     "Reference",
     "RegimeAnomalyDetector",
     "SeqDDCRP",

@@ -5,15 +5,7 @@ import math
 import numpy as np
 from numba import njit
 
-__all__ = [
-    "BLOCK",
-    "MOST",
-    "N_COUNTS",
-    "N_SCORES",
-    "mean_of",
-    "step_alarm",
-    "threshold",
-]
+__all__ = ["MOST", "N_COUNTS", "mean_of", "step_alarm", "threshold"]
 
 MOST = 24  # largest scores kept of each block; at least 2 BLOCK + 2
 BLOCK = 10  # length of a block of calibration rows, in units of 1 / rate
@@ -33,7 +25,7 @@ N_COUNTS = 4
 
 @njit(cache=True)
 def mean_of(recent, counts, score):
-    """Mean of ``score`` and of the last scores before it, as many as there are in all; (k,)."""
+    """Mean of ``score`` and the last k - 1 before it, or as many as there are; ``recent`` (k,)."""
     n = min(counts[N_SCORES], recent.shape[0] - 1)
     total = score
     for back in range(1, n + 1):

@@ -10,7 +10,7 @@ from streamddcrp.errors import SchemaError
 from streamddcrp.stream import Vectorizer, as_matrix, as_times, check_matrix
 from streamddcrp.typing import FloatArray
 
-__all__ = ["Batch", "batch_times", "read_batch", "sliceable"]
+__all__ = ["Batch", "as_table", "batch_times", "read_batch", "sliceable"]
 
 
 class Batch(NamedTuple):
@@ -45,7 +45,7 @@ def read_batch(batch: object, vectorizer: Vectorizer, *, learn: bool = True) -> 
         If a column is not numeric, comes twice, or holds NaN or infinity.
     """
     if _is_arrow(batch):
-        return _from_arrow(_table(batch), vectorizer, learn=learn)
+        return _from_arrow(as_table(batch), vectorizer, learn=learn)
     X = as_matrix(batch)
     integral = np.asarray(batch).dtype.kind in "iub"
     names = list(range(X.shape[1]))
@@ -64,22 +64,24 @@ def read_batch(batch: object, vectorizer: Vectorizer, *, learn: bool = True) -> 
 
 def sliceable(batch: object) -> Any:
     """Return a batch in a form that has a length and slices of rows."""
-    return _table(batch) if _is_arrow(batch) else batch
+    return as_table(batch) if _is_arrow(batch) else batch
 
 
 def _is_arrow(batch: object) -> bool:
     return hasattr(batch, "__arrow_c_stream__") or hasattr(batch, "__arrow_c_array__")
 
 
-def _table(batch: Any) -> Any:
+def as_table(batch: Any) -> pa.Table:
+    """Return anything with the Arrow C stream or array interface as an Arrow table."""
+    if isinstance(batch, pa.RecordBatch):
+        return pa.Table.from_batches([batch])
     if hasattr(batch, "__arrow_c_stream__"):
         return pa.table(batch)
     return pa.Table.from_batches([pa.record_batch(batch)])
 
 
 def _from_arrow(table: Any, vectorizer: Vectorizer, *, learn: bool) -> Batch:
-    for name in table.column_names:
-        kind = table.schema.field(table.column_names.index(name)).type
+    for name, kind in zip(table.column_names, table.schema.types, strict=True):
         if not (_is_number(kind) or pa.types.is_null(kind)):
             message = (
                 f"column {name!r}: expected numbers, got {kind}; drop or encode the column, "
@@ -110,9 +112,11 @@ def _is_number(kind: Any) -> bool:
 def _column(column: Any) -> tuple[FloatArray, NDArray[np.bool_]]:
     if pa.types.is_boolean(column.type):
         column = column.cast(pa.uint8())
-    values = column.cast(pa.float64(), safe=False)
-    missing = values.is_null().to_numpy()
-    return values.to_numpy(), np.asarray(missing, dtype=np.bool_)
+    if column.type != pa.float64():
+        column = column.cast(pa.float64(), safe=False)
+    if column.null_count == 0:
+        return column.to_numpy(), np.zeros(len(column), dtype=np.bool_)
+    return column.to_numpy(), np.asarray(column.is_null().to_numpy(), dtype=np.bool_)
 
 
 def batch_times(t: object, n_rows: int) -> FloatArray:

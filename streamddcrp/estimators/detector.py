@@ -1,12 +1,19 @@
 """Alarms on a stream: an anomaly detector in river's sense around `SeqDDCRP`.
 
-On a table or data frame, in batches of any size (of a recorded run: in one)::
+A new detector for each stream: for single odd rows, for what is odd for many rows, and for that
+where normal values drift::
 
-    detector = RegimeAnomalyDetector(rate=0.001)                     # single odd rows
-    detector = RegimeAnomalyDetector(average=10, reference_after=200)  # odd for many rows
-    out = detector.step_many(table)          # columns label, score, threshold, alarm
+    detector = RegimeAnomalyDetector(rate=0.001)
+    detector = RegimeAnomalyDetector(average=20, reference_after=200)
+    detector = RegimeAnomalyDetector(
+        SeqDDCRP(likelihood=("autoregression", 1)), average=20, reference_after=200
+    )
 
-or row by row, as with any detector of river's::
+It takes tables and data frames in batches of any size (a recorded run in one)::
+
+    out = detector.step_many(table)  # columns label, score, threshold, alarm
+
+or row by row, as any detector of river's::
 
     for x in rows:
         alarm = detector.score_one(x) > detector.threshold
@@ -24,7 +31,7 @@ import pyarrow as pa
 from river import base
 
 from streamddcrp.checkpoint.codec import decode_state, encode_state, read_blob, write_atomic
-from streamddcrp.errors import CheckpointError, ConfigError, StreamDDCRPError
+from streamddcrp.errors import CheckpointError, ConfigError
 from streamddcrp.estimators.alarm import Alarm, Alarms
 from streamddcrp.estimators.batches import sliceable
 from streamddcrp.estimators.reference import Reference
@@ -52,7 +59,7 @@ class RegimeAnomalyDetector(base.AnomalyDetector):
     rate : float, default 0.001
         Probability that a row in control begins an alarm.
     average : int, default 1
-        The score is the mean of so many rows; 10 suits anomalies that last.
+        The score is the mean of so many rows; 10 to 30 suit anomalies that last.
     reference_after : int, optional
         Number of first rows whose tables become the reference; the rows after them calibrate the
         threshold. Default: no reference, the surprise is that of the model as it is.
@@ -90,7 +97,7 @@ class RegimeAnomalyDetector(base.AnomalyDetector):
                 f"got {reference_after!r}"
             )
             raise ConfigError(message)
-        self._take_reference_if_due()
+        self._follow()
 
     # -- learning --------------------------------------------------------------------------------
 
@@ -99,7 +106,7 @@ class RegimeAnomalyDetector(base.AnomalyDetector):
         score = self._surprise(x, t)
         self._model.learn_one(x, t)
         self._judge(np.array([score]))
-        self._take_reference_if_due()
+        self._follow()
 
     def learn_many(self, batch: object, t: Any = None) -> None:
         """Learn a batch of rows; the same, bit for bit, as learning them one by one."""
@@ -117,8 +124,9 @@ class RegimeAnomalyDetector(base.AnomalyDetector):
         -------
         pyarrow.RecordBatch
             A row each with ``label`` (int64, the id of the table, predicted before the row was
-            learned), ``score`` (null during warm-up), ``threshold`` (infinite while too few rows
-            have been seen) and ``alarm`` (bool).
+            learned), ``score`` (null during warm-up; until the reference is taken, the surprise of
+            the model at the single row), ``threshold`` (infinite while too few rows have been seen)
+            and ``alarm`` (bool).
         """
         rows: Any = sliceable(batch)
         due = self._rows_until_reference()
@@ -128,7 +136,7 @@ class RegimeAnomalyDetector(base.AnomalyDetector):
         try:
             first = self._step(rows[:due], None if t is None else t[:due])
             rest = self._step(rows[due:], None if t is None else t[due:])
-        except StreamDDCRPError:
+        except BaseException:
             vars(self._model).update(vars(kept))
             self._reference = None
             raise
@@ -143,7 +151,7 @@ class RegimeAnomalyDetector(base.AnomalyDetector):
             scores = out["score"].to_numpy(zero_copy_only=False).copy()
             scores[:first] = np.nan  # as long as nothing was learned, nothing is surprising
         judged = self._judge(scores)
-        self._take_reference_if_due()
+        self._follow()
         columns = {
             "label": out["label"],
             "score": pa.array(judged.score, mask=np.isnan(judged.score)),
@@ -179,9 +187,12 @@ class RegimeAnomalyDetector(base.AnomalyDetector):
     def _rows_until_reference(self) -> int:
         return (self.reference_after or 0) - self._model.n_seen
 
-    def _take_reference_if_due(self) -> None:
+    def _follow(self) -> None:
+        """After rows were learned: take the reference if it is due, else tell it of them."""
         if self._waiting and self._rows_until_reference() <= 0:
             self.take_reference()
+        elif self._reference is not None and self._model._stream is not None:
+            self._reference.past = self._model._stream.past
 
     # -- predicting ------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 __all__ = ["KINDS", "Event"]
 
-KINDS = ("birth", "return", "death", "merge")  # in the order of the kernels' codes
+KINDS = ("birth", "return", "death", "merge", "split")  # in the order of the kernels' codes
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,9 +13,10 @@ class Event:
 
     Attributes
     ----------
-    kind : {"birth", "return", "death", "merge"}
+    kind : {"birth", "return", "death", "merge", "split"}
         "birth": an arrival was seated there for the first time. "return": again, after more
         arrivals than the window holds. "death": the table left memory; its id will not come again.
+        "merge": it is one with another table from now on. "split": it was part of another one.
     label : int
         Id of the table.
     index : int
@@ -23,7 +24,9 @@ class Event:
     t : float
         Time of that arrival.
     into : int, optional
-        For "merge".
+        For "merge", the id of the table it joined; for "split", of the one it came from.
+    key : str or int, optional
+        Which stream it is of, in a model that keeps many (`Keyed`).
 
     Examples
     --------
@@ -36,3 +39,4 @@ class Event:
     index: int
     t: float
     into: int | None = None
+    key: str | int | None = None

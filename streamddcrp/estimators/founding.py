@@ -104,6 +104,11 @@ class Founding:
         """Whether the last stage has been reached."""
         return self.n_rows >= self.last
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the rows so far take."""
+        return sum(part.nbytes for part in (*self.parts, *self.times, *self.labels))
+
     def rows(self, n_features: int) -> FloatArray:
         """Return the rows so far; words that came later are missing in earlier ones."""
         rows = np.full((self.n_rows, n_features), np.nan)

@@ -38,6 +38,9 @@ class Reference:
     ids : ndarray of int64, shape (K,)
         Ids of the tables in the model.
     weights : ndarray of float64, shape (K,)
+    past : ndarray of float64, shape (n_lags, D), or None
+        The rows before the next one, for a likelihood that regresses on them: at first the last
+        ones the model learned. Who scores batch after batch sets it to the last rows of each.
 
     Notes
     -----
@@ -60,9 +63,10 @@ class Reference:
 
     def __init__(
         self, likelihood: Likelihood, hyper: FloatArray, stats: FloatArray, ids: IntArray,
-        vectorizer: Vectorizer,
+        vectorizer: Vectorizer, past: FloatArray | None = None,
     ) -> None:  # fmt: skip
         self.ids = ids
+        self.past = past
         self.weights = stats[:, 0] / np.sum(stats[:, 0])
         self._likelihood = likelihood
         self._vectorizer = vectorizer
@@ -113,27 +117,29 @@ class Reference:
         finally:
             self._vectorizer.rollback(mark)
         self._likelihood.check_rows(X, names)
-        X = self._likelihood.impute(X)
+        rows, _ = self._likelihood.prepare(X, self.past)
         hyper, post = self._hyper, self._post
-        if X.shape[1] > hyper[0]:  # new words: their statistics stand behind the others
+        if rows.shape[1] > hyper[0]:  # new words: their statistics stand behind the others
             hyper = self._likelihood.hyper(X.shape[1])
             more = self._likelihood.n_stats(X.shape[1]) - self._stats.shape[1]
             post = self._posteriors(hyper, np.pad(self._stats, ((0, 0), (0, more))))
         out, space = np.empty(len(X)), np.empty(len(post))
         mixture_scores(
-            self._likelihood.family, hyper, post, np.log(self.weights), X, space, out
+            self._likelihood.family, hyper, post, np.log(self.weights), rows, space, out
         )  # fmt: skip
         return out
 
     def _posteriors(self, hyper: FloatArray, stats: FloatArray) -> FloatArray:
         family = self._likelihood.family
-        post = np.empty((len(stats), int(n_post(family, int(hyper[0])))))
+        post = np.empty((len(stats), int(n_post(family, hyper))))
         posteriors(family, hyper, np.ascontiguousarray(stats), len(stats), post)
         return post
 
     def to_bytes(self) -> bytes:
         """Return the reference as one checksummed blob."""
         arrays = {"ids": self.ids, "stats": self._stats, "hyper": self._hyper}
+        if self.past is not None:
+            arrays["past"] = self.past
         meta = {
             "likelihood": self._likelihood.to_config(),
             "vectorizer": self._vectorizer.to_config(),
@@ -153,7 +159,7 @@ class Reference:
         try:
             return cls(
                 likelihood_from_config(meta["likelihood"]), arrays["hyper"], arrays["stats"],
-                arrays["ids"], Vectorizer.from_config(meta["vectorizer"]),
+                arrays["ids"], Vectorizer.from_config(meta["vectorizer"]), arrays.get("past"),
             )  # fmt: skip
         except (LookupError, TypeError, ValueError, StreamDDCRPError) as error:
             message = f"the state does not fit this release: {error}"
@@ -172,7 +178,7 @@ def reference_of(
         large = live[table.stats[live, 0] >= _FEW]
         chosen = large if len(large) else live
     else:
-        chosen = live[np.isin(table.ids[live], ids)]
+        chosen = live[np.isin(table.ids[live], list(ids))]
         unknown = sorted(set(ids) - set(table.ids[chosen].tolist()))
         if unknown or not len(chosen):
             message = (
@@ -182,5 +188,5 @@ def reference_of(
             raise ConfigError(message)
     return Reference(
         stream.likelihood, stream.config.hyper.copy(), table.stats[chosen],
-        table.ids[chosen], Vectorizer.from_config(vectorizer.to_config()),
+        table.ids[chosen], Vectorizer.from_config(vectorizer.to_config()), stream.past,
     )  # fmt: skip

@@ -47,6 +47,13 @@ class Running:
     opening: float
     past: FloatArray | None = None
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the arrays of the state take."""
+        parts = (getattr(self.state, name) for name in State.__slots__)
+        arrays = (part if isinstance(part, tuple) else (part,) for part in parts)
+        return sum(array.nbytes for group in arrays for array in group)
+
     def step(self, X: FloatArray, t: FloatArray) -> FloatArray:
         """Predict and learn checked rows (N, D) at times (N,); return the predictions (N, 6)."""
         config, state = self._for_width(X.shape[1])

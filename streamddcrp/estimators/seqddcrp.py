@@ -304,7 +304,7 @@ class SeqDDCRP(base.Clusterer):
             raise
 
     def _family_for(self, X: FloatArray, integral: bool) -> Likelihood:
-        """Return the family that the rows must suit; it is chosen where they complete the choice."""
+        """Return the family the rows must suit; it is chosen where they are enough for that."""
         if self._family is not None:
             return self._family
         early = self._early or Founding(self.warmup)
@@ -364,7 +364,7 @@ class SeqDDCRP(base.Clusterer):
     @property
     def _candidates(self) -> tuple[Candidate, ...]:
         """Priors to be compared: those that differ in what the user left open."""
-        found = {}
+        found: dict[tuple[str, float], Candidate] = {}
         for candidate in self._preset.candidates:
             opening = candidate.opening if self.alpha is None else math.nan
             free = self._family is None or self._family.free_spread
@@ -482,6 +482,12 @@ class SeqDDCRP(base.Clusterer):
         return self._n_seen
 
     @property
+    def nbytes(self) -> int:
+        """Bytes that the arrays of the model take in memory, as `Keyed` counts them."""
+        early = 0 if self._early is None else self._early.nbytes
+        return early + (0 if self._stream is None else self._stream.nbytes)
+
+    @property
     def n_tables(self) -> int:
         """Number of live tables: those with at least half an expected row."""
         return 0 if self._stream is None else len(live_columns(self._stream.state))
@@ -494,7 +500,7 @@ class SeqDDCRP(base.Clusterer):
         return bound(self._stream.config, self._stream.state)
 
     def events(self) -> list[Event]:
-        """Return births, returns, merges and deaths since the last call, at most the last 1,024."""
+        """Return what happened to tables since the last call, at most the last 256 events."""
         if self._stream is None:
             return []
         unit = self._stream.time_unit if self._clocked else 1.0

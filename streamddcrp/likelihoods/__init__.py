@@ -23,6 +23,7 @@ from streamddcrp.likelihoods.dirichlet_multinomial import DirichletMultinomial
 from streamddcrp.likelihoods.gamma_poisson import GammaPoisson
 from streamddcrp.likelihoods.normal_gamma import NormalGamma
 from streamddcrp.likelihoods.normal_wishart import NormalWishart
+from streamddcrp.likelihoods.product import Product
 from streamddcrp.likelihoods.registry import likelihood_from_config, make_likelihood
 from streamddcrp.likelihoods.regression import Autoregression, Regression
 
@@ -35,6 +36,7 @@ __all__ = [
     "Likelihood",
     "NormalGamma",
     "NormalWishart",
+    "Product",
     "Regression",
     "choose_likelihood",
     "likelihood_from_config",

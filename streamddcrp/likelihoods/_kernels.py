@@ -1,7 +1,8 @@
 """Compiled conjugate families behind one dispatcher that selects by an integer code.
 
 A method's kernel calls `add_stats`, `posterior`, `log_predictive` and `expected_log_lik` and never
-names a family. Each family is a set of functions with the same arguments, in a file beside this.
+names a family. Each family is a set of functions with the same arguments, in a file beside this;
+they read and write from given positions on, so that families can be parts of a product.
 
 ``hyper`` holds the prior, ``hyper[0]`` always the length of a row. A method may move the prior in
 place (empirical Bayes), but not the centre, to which the statistics refer, nor the scatter of
@@ -20,9 +21,14 @@ GAMMA_POISSON           D, shape, rate                               n, -sum log
 BETA_BERNOULLI          D, a, b                                      n, ones, zeros
 REGRESSION              D P, D, P; for each of D outputs: mean (P),  n; for each output: sum v v'
                         kappa (P), shape, rate                       [i, j], v = (1, block)
+PRODUCT                 D, number of parts, P - 1, Q - 1; for each   n; those of each part
+                        part code, h, c, s, q; those of each part
 ======================  ===========================================  =============================
 
 with y = x - center. A row of REGRESSION is a block (regressors (P - 1), output) for each output.
+Row, statistics and posterior of PRODUCT are those of its parts, no products themselves, one after
+the other; h, c, s and q say where a part's prior, row, statistics and posterior begin.
+
 ``post[0]`` is the log marginal likelihood; the rest of ``post`` is private to this package.
 Statistics that rounding left outside their domain (a tiny negative count, a scatter that is not
 positive definite) are clipped to its border; nothing here raises or returns NaN.
@@ -75,6 +81,7 @@ __all__ = [
     "GAMMA_POISSON",
     "NORMAL_GAMMA",
     "NORMAL_WISHART",
+    "PRODUCT",
     "REGRESSION",
     "add_stats",
     "expected_log_lik",
@@ -82,9 +89,11 @@ __all__ = [
     "log_predictive",
     "log_predictives",
     "log_rising",
+    "n_parts",
     "n_post",
     "n_stats",
     "natural_parameters",
+    "part_of",
     "posterior",
     "posteriors",
     "stats_of_rows",
@@ -97,24 +106,46 @@ DIRICHLET_MULTINOMIAL = 2
 GAMMA_POISSON = 3
 BETA_BERNOULLI = 4
 REGRESSION = 5
+PRODUCT = 6
+
+
+@njit(cache=True, inline="always")
+def part_of(family: int, hyper: Array, i: int) -> tuple[int, int, int, int, int]:
+    """Code, h, c, s, q of part ``i``; a family that is no product is its own only part."""
+    if family != PRODUCT:
+        return family, 0, 0, 0, 0
+    at = 4 + 5 * i
+    return (
+        int(hyper[at]), int(hyper[at + 1]), int(hyper[at + 2]), int(hyper[at + 3]),
+        int(hyper[at + 4]),
+    )  # fmt: skip
+
+
+@njit(cache=True, inline="always")
+def n_parts(family: int, hyper: Array) -> int:
+    """Return the number of parts."""
+    return int(hyper[1]) if family == PRODUCT else 1
 
 
 @njit(cache=True)
 def n_stats(family: int, hyper: Array) -> int:
-    """Length P of the sufficient statistics. All but REGRESSION need only ``hyper[0]``."""
+    """Length P of the sufficient statistics. The first five need only ``hyper[0]``."""
     D = int(hyper[0])
     if family == NORMAL_WISHART:
-        return 1 + D + packed_length(D)
-    if family == NORMAL_GAMMA:
-        return 1 + 3 * D
-    if family == DIRICHLET_MULTINOMIAL:
-        return 1 + D
-    if family == GAMMA_POISSON:
-        return 2 + 2 * D
-    if family == BETA_BERNOULLI:
-        return 1 + 2 * D
-    outputs, P = int(hyper[1]), int(hyper[2])
-    return 1 + outputs * packed_length(P + 1)
+        size = D + packed_length(D)
+    elif family == NORMAL_GAMMA:
+        size = 3 * D
+    elif family == DIRICHLET_MULTINOMIAL:
+        size = D
+    elif family == GAMMA_POISSON:
+        size = 1 + 2 * D
+    elif family == BETA_BERNOULLI:
+        size = 2 * D
+    elif family == REGRESSION:
+        size = int(hyper[1]) * packed_length(int(hyper[2]) + 1)
+    else:
+        size = int(hyper[2])
+    return 1 + size
 
 
 @njit(cache=True)
@@ -122,84 +153,106 @@ def n_post(family: int, hyper: Array) -> int:
     """Length Q of the cached posterior."""
     D = int(hyper[0])
     if family == NORMAL_WISHART:
-        return 6 + D + packed_length(D)
-    if family == NORMAL_GAMMA:
-        return 1 + 8 * D
-    if family == DIRICHLET_MULTINOMIAL:
-        return 2 + 2 * D
-    if family == GAMMA_POISSON:
-        return 1 + 5 * D
-    if family == BETA_BERNOULLI:
-        return 1 + 4 * D
-    outputs, P = int(hyper[1]), int(hyper[2])
-    return 1 + outputs * (P + packed_length(P) + 5)
+        size = 5 + D + packed_length(D)
+    elif family == NORMAL_GAMMA:
+        size = 8 * D
+    elif family == DIRICHLET_MULTINOMIAL:
+        size = 1 + 2 * D
+    elif family == GAMMA_POISSON:
+        size = 5 * D
+    elif family == BETA_BERNOULLI:
+        size = 4 * D
+    elif family == REGRESSION:
+        size = int(hyper[1]) * (int(hyper[2]) + packed_length(int(hyper[2])) + 5)
+    else:
+        size = int(hyper[3])
+    return 1 + size
 
 
 @njit(cache=True)
 def add_stats(family: int, hyper: Array, x: Array, weight: float, stats: Array) -> None:
     """Add ``weight`` times the statistics of row ``x`` (D,) to ``stats`` (P,), in place."""
-    stats[0] += weight
-    if family == NORMAL_GAMMA:
-        ng_add(hyper, x, weight, stats)
-    elif family == NORMAL_WISHART:
-        nw_add(hyper, x, weight, stats)
-    elif family == REGRESSION:
-        lr_add(hyper, x, weight, stats)
-    elif family == DIRICHLET_MULTINOMIAL:
-        dm_add(hyper, x, weight, stats)
-    elif family == GAMMA_POISSON:
-        gp_add(hyper, x, weight, stats)
-    else:
-        bb_add(hyper, x, weight, stats)
+    if family == PRODUCT:
+        stats[0] += weight
+    for i in range(n_parts(family, hyper)):
+        code, h, c, s, _ = part_of(family, hyper, i)
+        stats[s] += weight
+        if code == NORMAL_GAMMA:
+            ng_add(hyper, h, x, c, weight, stats, s)
+        elif code == NORMAL_WISHART:
+            nw_add(hyper, h, x, c, weight, stats, s)
+        elif code == REGRESSION:
+            lr_add(hyper, h, x, c, weight, stats, s)
+        elif code == DIRICHLET_MULTINOMIAL:
+            dm_add(hyper, h, x, c, weight, stats, s)
+        elif code == GAMMA_POISSON:
+            gp_add(hyper, h, x, c, weight, stats, s)
+        else:
+            bb_add(hyper, h, x, c, weight, stats, s)
 
 
 @njit(cache=True)
 def posterior(family: int, hyper: Array, stats: Array, post: Array) -> None:
     """Fill ``post`` (Q,) from ``stats`` (P,); ``post[0]`` is the log marginal likelihood."""
-    if family == NORMAL_GAMMA:
-        ng_posterior(hyper, stats, post)
-    elif family == NORMAL_WISHART:
-        nw_posterior(hyper, stats, post)
-    elif family == REGRESSION:
-        lr_posterior(hyper, stats, post)
-    elif family == DIRICHLET_MULTINOMIAL:
-        dm_posterior(hyper, stats, post)
-    elif family == GAMMA_POISSON:
-        gp_posterior(hyper, stats, post)
-    else:
-        bb_posterior(hyper, stats, post)
+    total = 0.0
+    for i in range(n_parts(family, hyper)):
+        code, h, _, s, q = part_of(family, hyper, i)
+        if code == NORMAL_GAMMA:
+            ng_posterior(hyper, h, stats, s, post, q)
+        elif code == NORMAL_WISHART:
+            nw_posterior(hyper, h, stats, s, post, q)
+        elif code == REGRESSION:
+            lr_posterior(hyper, h, stats, s, post, q)
+        elif code == DIRICHLET_MULTINOMIAL:
+            dm_posterior(hyper, h, stats, s, post, q)
+        elif code == GAMMA_POISSON:
+            gp_posterior(hyper, h, stats, s, post, q)
+        else:
+            bb_posterior(hyper, h, stats, s, post, q)
+        total += post[q]
+    post[0] = total
 
 
 @njit(cache=True)
 def log_predictive(family: int, hyper: Array, post: Array, x: Array) -> float:
     """Log density of row ``x`` (D,) with the parameter integrated out."""
-    if family == NORMAL_GAMMA:
-        return ng_predictive(hyper, post, x)
-    if family == NORMAL_WISHART:
-        return nw_predictive(hyper, post, x)
-    if family == REGRESSION:
-        return lr_predictive(hyper, post, x)
-    if family == DIRICHLET_MULTINOMIAL:
-        return dm_predictive(hyper, post, x)
-    if family == GAMMA_POISSON:
-        return gp_predictive(hyper, post, x)
-    return bb_predictive(hyper, post, x)
+    total = 0.0
+    for i in range(n_parts(family, hyper)):
+        code, h, c, _, q = part_of(family, hyper, i)
+        if code == NORMAL_GAMMA:
+            total += ng_predictive(hyper, h, post, q, x, c)
+        elif code == NORMAL_WISHART:
+            total += nw_predictive(hyper, h, post, q, x, c)
+        elif code == REGRESSION:
+            total += lr_predictive(hyper, h, post, q, x, c)
+        elif code == DIRICHLET_MULTINOMIAL:
+            total += dm_predictive(hyper, h, post, q, x, c)
+        elif code == GAMMA_POISSON:
+            total += gp_predictive(hyper, h, post, q, x, c)
+        else:
+            total += bb_predictive(hyper, h, post, q, x, c)
+    return total
 
 
 @njit(cache=True)
 def expected_log_lik(family: int, hyper: Array, post: Array, x: Array) -> float:
     """Posterior expectation of the log density of row ``x`` (D,)."""
-    if family == NORMAL_GAMMA:
-        return ng_expected(hyper, post, x)
-    if family == NORMAL_WISHART:
-        return nw_expected(hyper, post, x)
-    if family == REGRESSION:
-        return lr_expected(hyper, post, x)
-    if family == DIRICHLET_MULTINOMIAL:
-        return dm_expected(hyper, post, x)
-    if family == GAMMA_POISSON:
-        return gp_expected(hyper, post, x)
-    return bb_expected(hyper, post, x)
+    total = 0.0
+    for i in range(n_parts(family, hyper)):
+        code, h, c, _, q = part_of(family, hyper, i)
+        if code == NORMAL_GAMMA:
+            total += ng_expected(hyper, h, post, q, x, c)
+        elif code == NORMAL_WISHART:
+            total += nw_expected(hyper, h, post, q, x, c)
+        elif code == REGRESSION:
+            total += lr_expected(hyper, h, post, q, x, c)
+        elif code == DIRICHLET_MULTINOMIAL:
+            total += dm_expected(hyper, h, post, q, x, c)
+        elif code == GAMMA_POISSON:
+            total += gp_expected(hyper, h, post, q, x, c)
+        else:
+            total += bb_expected(hyper, h, post, q, x, c)
+    return total
 
 
 @njit(cache=True)
@@ -210,18 +263,21 @@ def natural_parameters(family: int, hyper: Array, post: Array, out: Array) -> No
     `expected_log_lik` has no such loss.
     """
     out[0] = 0.0
-    if family == NORMAL_GAMMA:
-        ng_natural(hyper, post, out)
-    elif family == NORMAL_WISHART:
-        nw_natural(hyper, post, out)
-    elif family == REGRESSION:
-        lr_natural(hyper, post, out)
-    elif family == DIRICHLET_MULTINOMIAL:
-        dm_natural(hyper, post, out)
-    elif family == GAMMA_POISSON:
-        gp_natural(hyper, post, out)
-    else:
-        bb_natural(hyper, post, out)
+    for i in range(n_parts(family, hyper)):
+        code, h, _, s, q = part_of(family, hyper, i)
+        out[s] = 0.0
+        if code == NORMAL_GAMMA:
+            ng_natural(hyper, h, post, q, out, s)
+        elif code == NORMAL_WISHART:
+            nw_natural(hyper, h, post, q, out, s)
+        elif code == REGRESSION:
+            lr_natural(hyper, h, post, q, out, s)
+        elif code == DIRICHLET_MULTINOMIAL:
+            dm_natural(hyper, h, post, q, out, s)
+        elif code == GAMMA_POISSON:
+            gp_natural(hyper, h, post, q, out, s)
+        else:
+            bb_natural(hyper, h, post, q, out, s)
 
 
 # --- All tables in one call: a third of the cost of one call for each table -----------------------
@@ -247,24 +303,27 @@ def log_predictives(
     family: int, hyper: Array, post: Array, x: Array, n_tables: int, out: Array
 ) -> None:
     """Do `log_predictive` for the first tables; ``post`` (K, Q), ``out`` (K,)."""
-    if family == NORMAL_GAMMA:
-        for k in range(n_tables):
-            out[k] = ng_predictive(hyper, post[k], x)
-    elif family == NORMAL_WISHART:
-        for k in range(n_tables):
-            out[k] = nw_predictive(hyper, post[k], x)
-    elif family == REGRESSION:
-        for k in range(n_tables):
-            out[k] = lr_predictive(hyper, post[k], x)
-    elif family == DIRICHLET_MULTINOMIAL:
-        for k in range(n_tables):
-            out[k] = dm_predictive(hyper, post[k], x)
-    elif family == GAMMA_POISSON:
-        for k in range(n_tables):
-            out[k] = gp_predictive(hyper, post[k], x)
-    else:
-        for k in range(n_tables):
-            out[k] = bb_predictive(hyper, post[k], x)
+    out[:n_tables] = 0.0
+    for i in range(n_parts(family, hyper)):
+        code, h, c, _, q = part_of(family, hyper, i)
+        if code == NORMAL_GAMMA:
+            for k in range(n_tables):
+                out[k] += ng_predictive(hyper, h, post[k], q, x, c)
+        elif code == NORMAL_WISHART:
+            for k in range(n_tables):
+                out[k] += nw_predictive(hyper, h, post[k], q, x, c)
+        elif code == REGRESSION:
+            for k in range(n_tables):
+                out[k] += lr_predictive(hyper, h, post[k], q, x, c)
+        elif code == DIRICHLET_MULTINOMIAL:
+            for k in range(n_tables):
+                out[k] += dm_predictive(hyper, h, post[k], q, x, c)
+        elif code == GAMMA_POISSON:
+            for k in range(n_tables):
+                out[k] += gp_predictive(hyper, h, post[k], q, x, c)
+        else:
+            for k in range(n_tables):
+                out[k] += bb_predictive(hyper, h, post[k], q, x, c)
 
 
 @njit(cache=True)
@@ -272,24 +331,27 @@ def expected_log_liks(
     family: int, hyper: Array, post: Array, x: Array, n_tables: int, out: Array
 ) -> None:
     """Do `expected_log_lik` for the first tables; ``post`` (K, Q), ``out`` (K,)."""
-    if family == NORMAL_GAMMA:
-        for k in range(n_tables):
-            out[k] = ng_expected(hyper, post[k], x)
-    elif family == NORMAL_WISHART:
-        for k in range(n_tables):
-            out[k] = nw_expected(hyper, post[k], x)
-    elif family == REGRESSION:
-        for k in range(n_tables):
-            out[k] = lr_expected(hyper, post[k], x)
-    elif family == DIRICHLET_MULTINOMIAL:
-        for k in range(n_tables):
-            out[k] = dm_expected(hyper, post[k], x)
-    elif family == GAMMA_POISSON:
-        for k in range(n_tables):
-            out[k] = gp_expected(hyper, post[k], x)
-    else:
-        for k in range(n_tables):
-            out[k] = bb_expected(hyper, post[k], x)
+    out[:n_tables] = 0.0
+    for i in range(n_parts(family, hyper)):
+        code, h, c, _, q = part_of(family, hyper, i)
+        if code == NORMAL_GAMMA:
+            for k in range(n_tables):
+                out[k] += ng_expected(hyper, h, post[k], q, x, c)
+        elif code == NORMAL_WISHART:
+            for k in range(n_tables):
+                out[k] += nw_expected(hyper, h, post[k], q, x, c)
+        elif code == REGRESSION:
+            for k in range(n_tables):
+                out[k] += lr_expected(hyper, h, post[k], q, x, c)
+        elif code == DIRICHLET_MULTINOMIAL:
+            for k in range(n_tables):
+                out[k] += dm_expected(hyper, h, post[k], q, x, c)
+        elif code == GAMMA_POISSON:
+            for k in range(n_tables):
+                out[k] += gp_expected(hyper, h, post[k], q, x, c)
+        else:
+            for k in range(n_tables):
+                out[k] += bb_expected(hyper, h, post[k], q, x, c)
 
 
 @njit(cache=True)

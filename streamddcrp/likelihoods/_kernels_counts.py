@@ -33,62 +33,62 @@ __all__ = [
 
 
 @njit(cache=True)
-def dm_add(hyper: Array, x: Array, weight: float, stats: Array) -> None:
-    for d in range(int(hyper[0])):
-        if x[d] > 0.0:
-            stats[1 + d] += weight * x[d]
+def dm_add(hyper: Array, h: int, x: Array, c: int, weight: float, stats: Array, s: int) -> None:
+    for d in range(int(hyper[h])):
+        if x[c + d] > 0.0:
+            stats[s + 1 + d] += weight * x[c + d]
 
 
 @njit(cache=True)
-def dm_posterior(hyper: Array, stats: Array, post: Array) -> None:
-    D = int(hyper[0])
-    mass0 = hyper[1]
+def dm_posterior(hyper: Array, h: int, stats: Array, s: int, post: Array, q: int) -> None:
+    D = int(hyper[h])
+    mass0 = hyper[h + 1]
     psi0 = digamma(mass0)
     tokens = 0.0
     total = 0.0
     for d in range(D):
-        count = stats[1 + d]
+        count = stats[s + 1 + d]
         if count > 0.0:
             tokens += count
             total += log_rising(mass0, count)
-            post[2 + d] = mass0 + count
-            post[2 + D + d] = digamma(mass0 + count)
+            post[q + 2 + d] = mass0 + count
+            post[q + 2 + D + d] = digamma(mass0 + count)
         else:
-            post[2 + d] = mass0
-            post[2 + D + d] = psi0
-    post[0] = total - log_rising(hyper[2], tokens)
-    post[1] = hyper[2] + tokens
-    psi = digamma(post[1])
+            post[q + 2 + d] = mass0
+            post[q + 2 + D + d] = psi0
+    post[q] = total - log_rising(hyper[h + 2], tokens)
+    post[q + 1] = hyper[h + 2] + tokens
+    psi = digamma(post[q + 1])
     for d in range(D):
-        post[2 + D + d] -= psi
+        post[q + 2 + D + d] -= psi
 
 
 @njit(cache=True)
-def dm_predictive(hyper: Array, post: Array, x: Array) -> float:
+def dm_predictive(hyper: Array, h: int, post: Array, q: int, x: Array, c: int) -> float:
     tokens = 0.0
     total = 0.0
-    for d in range(int(hyper[0])):
-        if x[d] > 0.0:
-            tokens += x[d]
-            total += log_rising(post[2 + d], x[d])
-    return total - log_rising(post[1], tokens)
+    for d in range(int(hyper[h])):
+        if x[c + d] > 0.0:
+            tokens += x[c + d]
+            total += log_rising(post[q + 2 + d], x[c + d])
+    return total - log_rising(post[q + 1], tokens)
 
 
 @njit(cache=True)
-def dm_expected(hyper: Array, post: Array, x: Array) -> float:
-    D = int(hyper[0])
+def dm_expected(hyper: Array, h: int, post: Array, q: int, x: Array, c: int) -> float:
+    D = int(hyper[h])
     total = 0.0
     for d in range(D):
-        if x[d] > 0.0:
-            total += x[d] * post[2 + D + d]
+        if x[c + d] > 0.0:
+            total += x[c + d] * post[q + 2 + D + d]
     return total
 
 
 @njit(cache=True)
-def dm_natural(hyper: Array, post: Array, out: Array) -> None:
-    D = int(hyper[0])
+def dm_natural(hyper: Array, h: int, post: Array, q: int, out: Array, s: int) -> None:
+    D = int(hyper[h])
     for d in range(D):
-        out[1 + d] = post[2 + D + d]
+        out[s + 1 + d] = post[q + 2 + D + d]
 
 
 # --- Gamma-Poisson: intensity ~ Gamma(shape, rate), counts ---------------------------------------
@@ -97,65 +97,68 @@ def dm_natural(hyper: Array, post: Array, out: Array) -> None:
 
 
 @njit(cache=True)
-def gp_add(hyper: Array, x: Array, weight: float, stats: Array) -> None:
-    D = int(hyper[0])
+def gp_add(hyper: Array, h: int, x: Array, c: int, weight: float, stats: Array, s: int) -> None:
+    D = int(hyper[h])
     for d in range(D):
-        if not math.isnan(x[d]):
-            stats[1] -= weight * log_factorial(x[d])
-            stats[2 + d] += weight
-            stats[2 + D + d] += weight * x[d]
+        x_d = x[c + d]
+        if not math.isnan(x_d):
+            stats[s + 1] -= weight * log_factorial(x_d)
+            stats[s + 2 + d] += weight
+            stats[s + 2 + D + d] += weight * x_d
 
 
 @njit(cache=True)
-def gp_posterior(hyper: Array, stats: Array, post: Array) -> None:
-    D = int(hyper[0])
-    total = stats[1]
+def gp_posterior(hyper: Array, h: int, stats: Array, s: int, post: Array, q: int) -> None:
+    D = int(hyper[h])
+    total = stats[s + 1]
     for d in range(D):
-        n, events = max(stats[2 + d], 0.0), max(stats[2 + D + d], 0.0)
-        shape0, rate0 = hyper[1 + d], hyper[1 + D + d]
+        n, events = max(stats[s + 2 + d], 0.0), max(stats[s + 2 + D + d], 0.0)
+        shape0, rate0 = hyper[h + 1 + d], hyper[h + 1 + D + d]
         shape, rate = shape0 + events, rate0 + n
         log_rate = math.log(rate)
         # shape0 log rate0 - shape log rate + log Gamma(shape) / Gamma(shape0)
         total += log_rising(shape0, events) - shape0 * math.log1p(n / rate0) - events * log_rate
-        at = 1 + 5 * d
+        at = q + 1 + 5 * d
         post[at] = shape
         post[at + 1] = -shape * math.log1p(1.0 / rate)
         post[at + 2] = math.log1p(rate)
         post[at + 3] = digamma(shape) - log_rate
         post[at + 4] = shape / rate
-    post[0] = total
+    post[q] = total
 
 
 @njit(cache=True)
-def gp_predictive(hyper: Array, post: Array, x: Array) -> float:
+def gp_predictive(hyper: Array, h: int, post: Array, q: int, x: Array, c: int) -> float:
     total = 0.0
-    for d in range(int(hyper[0])):
-        if not math.isnan(x[d]):
-            at = 1 + 5 * d
+    for d in range(int(hyper[h])):
+        x_d = x[c + d]
+        if not math.isnan(x_d):
+            at = q + 1 + 5 * d
             total += post[at + 1]
-            if x[d] > 0.0:
-                total += log_rising(post[at], x[d]) - log_factorial(x[d]) - x[d] * post[at + 2]
+            if x_d > 0.0:
+                total += log_rising(post[at], x_d) - log_factorial(x_d) - x_d * post[at + 2]
     return total
 
 
 @njit(cache=True)
-def gp_expected(hyper: Array, post: Array, x: Array) -> float:
+def gp_expected(hyper: Array, h: int, post: Array, q: int, x: Array, c: int) -> float:
     total = 0.0
-    for d in range(int(hyper[0])):
-        if not math.isnan(x[d]):
-            at = 1 + 5 * d
-            total += x[d] * post[at + 3] - post[at + 4] - log_factorial(x[d])
+    for d in range(int(hyper[h])):
+        x_d = x[c + d]
+        if not math.isnan(x_d):
+            at = q + 1 + 5 * d
+            total += x_d * post[at + 3] - post[at + 4] - log_factorial(x_d)
     return total
 
 
 @njit(cache=True)
-def gp_natural(hyper: Array, post: Array, out: Array) -> None:
-    D = int(hyper[0])
-    out[1] = 1.0
+def gp_natural(hyper: Array, h: int, post: Array, q: int, out: Array, s: int) -> None:
+    D = int(hyper[h])
+    out[s + 1] = 1.0
     for d in range(D):
-        at = 1 + 5 * d
-        out[2 + d] = -post[at + 4]
-        out[2 + D + d] = post[at + 3]
+        at = q + 1 + 5 * d
+        out[s + 2 + d] = -post[at + 4]
+        out[s + 2 + D + d] = post[at + 3]
 
 
 # --- Beta-Bernoulli: p(1) ~ Beta(a, b) -----------------------------------------------------------
@@ -163,25 +166,26 @@ def gp_natural(hyper: Array, post: Array, out: Array) -> None:
 
 
 @njit(cache=True)
-def bb_add(hyper: Array, x: Array, weight: float, stats: Array) -> None:
-    D = int(hyper[0])
+def bb_add(hyper: Array, h: int, x: Array, c: int, weight: float, stats: Array, s: int) -> None:
+    D = int(hyper[h])
     for d in range(D):
-        if not math.isnan(x[d]):
-            stats[1 + d] += weight * x[d]
-            stats[1 + D + d] += weight * (1.0 - x[d])
+        x_d = x[c + d]
+        if not math.isnan(x_d):
+            stats[s + 1 + d] += weight * x_d
+            stats[s + 1 + D + d] += weight * (1.0 - x_d)
 
 
 @njit(cache=True)
-def bb_posterior(hyper: Array, stats: Array, post: Array) -> None:
-    D = int(hyper[0])
+def bb_posterior(hyper: Array, h: int, stats: Array, s: int, post: Array, q: int) -> None:
+    D = int(hyper[h])
     total = 0.0
     old_mass, psi = -1.0, 0.0
     for d in range(D):
-        ones, zeros = max(stats[1 + d], 0.0), max(stats[1 + D + d], 0.0)
-        a0, b0 = hyper[1 + d], hyper[1 + D + d]
+        ones, zeros = max(stats[s + 1 + d], 0.0), max(stats[s + 1 + D + d], 0.0)
+        a0, b0 = hyper[h + 1 + d], hyper[h + 1 + D + d]
         a, b = a0 + ones, b0 + zeros
         total += log_rising(a0, ones) + log_rising(b0, zeros) - log_rising(a0 + b0, ones + zeros)
-        at = 1 + 4 * d
+        at = q + 1 + 4 * d
         post[at] = -math.log1p(b / a)
         post[at + 1] = -math.log1p(a / b)
         if a + b != old_mass:
@@ -189,34 +193,35 @@ def bb_posterior(hyper: Array, stats: Array, post: Array) -> None:
             psi = digamma(old_mass)
         post[at + 2] = digamma(a) - psi
         post[at + 3] = digamma(b) - psi
-    post[0] = total
+    post[q] = total
 
 
 @njit(cache=True, inline="always")
-def _bb_mix(hyper: Array, post: Array, x: Array, at: int) -> float:
+def _bb_mix(hyper: Array, h: int, post: Array, at: int, x: Array, c: int) -> float:
     """Sum of x post[at] + (1 - x) post[at + 1] over features; `at` selects the pair of numbers."""
     total = 0.0
-    for d in range(int(hyper[0])):
-        if not math.isnan(x[d]):
+    for d in range(int(hyper[h])):
+        x_d = x[c + d]
+        if not math.isnan(x_d):
             i = at + 4 * d
-            total += x[d] * post[i] + (1.0 - x[d]) * post[i + 1]
+            total += x_d * post[i] + (1.0 - x_d) * post[i + 1]
     return total
 
 
 @njit(cache=True)
-def bb_predictive(hyper: Array, post: Array, x: Array) -> float:
-    return _bb_mix(hyper, post, x, 1)
+def bb_predictive(hyper: Array, h: int, post: Array, q: int, x: Array, c: int) -> float:
+    return _bb_mix(hyper, h, post, q + 1, x, c)
 
 
 @njit(cache=True)
-def bb_expected(hyper: Array, post: Array, x: Array) -> float:
-    return _bb_mix(hyper, post, x, 3)
+def bb_expected(hyper: Array, h: int, post: Array, q: int, x: Array, c: int) -> float:
+    return _bb_mix(hyper, h, post, q + 3, x, c)
 
 
 @njit(cache=True)
-def bb_natural(hyper: Array, post: Array, out: Array) -> None:
-    D = int(hyper[0])
+def bb_natural(hyper: Array, h: int, post: Array, q: int, out: Array, s: int) -> None:
+    D = int(hyper[h])
     for d in range(D):
-        at = 1 + 4 * d
-        out[1 + d] = post[at + 2]
-        out[1 + D + d] = post[at + 3]
+        at = q + 1 + 4 * d
+        out[s + 1 + d] = post[at + 2]
+        out[s + 1 + D + d] = post[at + 3]

@@ -37,37 +37,37 @@ _NW_POST = 6  # where the mean starts in post
 
 
 @njit(cache=True)
-def nw_add(hyper: Array, x: Array, weight: float, stats: Array) -> None:
-    D = int(hyper[0])
+def nw_add(hyper: Array, h: int, x: Array, c: int, weight: float, stats: Array, s: int) -> None:
+    D = int(hyper[h])
     at = 1 + D
     for i in range(D):
-        y_i = weight * (x[i] - hyper[_NW_HYPER + i])
-        stats[1 + i] += y_i
+        y_i = weight * (x[c + i] - hyper[h + _NW_HYPER + i])
+        stats[s + 1 + i] += y_i
         for j in range(i + 1):
-            stats[at] += y_i * (x[j] - hyper[_NW_HYPER + j])
+            stats[s + at] += y_i * (x[c + j] - hyper[h + _NW_HYPER + j])
             at += 1
 
 
 @njit(cache=True)
-def nw_posterior(hyper: Array, stats: Array, post: Array) -> None:
+def nw_posterior(hyper: Array, h: int, stats: Array, s: int, post: Array, q: int) -> None:
     # With r = x - mean: kappa_n = kappa + n, dof_n = dof + n, and without dividing by n
     # scatter_n = scatter + sum r r' - (sum r)(sum r)' / kappa_n.
-    D = int(hyper[0])
-    mean = _NW_HYPER + D
+    D = int(hyper[h])
+    mean = h + _NW_HYPER + D
     pivots = mean + D
     scatter = pivots + D
-    n = max(stats[0], 0.0)
-    kappa, dof = hyper[1] + n, hyper[2] + n
-    factor = _NW_POST + D
+    n = max(stats[s], 0.0)
+    kappa, dof = hyper[h + 1] + n, hyper[h + 2] + n
+    factor = q + _NW_POST + D
     at = 0
     for i in range(D):
-        shift_i = hyper[mean + i] - hyper[_NW_HYPER + i]
-        r_i = stats[1 + i] - n * shift_i
-        post[_NW_POST + i] = shift_i + r_i / kappa
+        shift_i = hyper[mean + i] - hyper[h + _NW_HYPER + i]
+        r_i = stats[s + 1 + i] - n * shift_i
+        post[q + _NW_POST + i] = shift_i + r_i / kappa
         for j in range(i + 1):
-            shift_j = hyper[mean + j] - hyper[_NW_HYPER + j]
-            r_j = stats[1 + j] - n * shift_j
-            square = stats[1 + D + at] - shift_i * stats[1 + j] - r_i * shift_j
+            shift_j = hyper[mean + j] - hyper[h + _NW_HYPER + j]
+            r_j = stats[s + 1 + j] - n * shift_j
+            square = stats[s + 1 + D + at] - shift_i * stats[s + 1 + j] - r_i * shift_j
             post[factor + at] = hyper[scatter + at] + (square - r_i * r_j / kappa)
             at += 1
     # A Schur complement grows with the matrix, so the prior's pivots bound these from below.
@@ -77,7 +77,7 @@ def nw_posterior(hyper: Array, stats: Array, post: Array) -> None:
     gammas = 0.0
     psis = 0.0
     for parity in range(min(2, D)):
-        a = 0.5 * (hyper[2] + 1.0 - (D - parity))
+        a = 0.5 * (hyper[h + 2] + 1.0 - (D - parity))
         rising = log_rising(a, 0.5 * n)
         psi = digamma(a + 0.5 * n)
         gammas += rising
@@ -88,70 +88,72 @@ def nw_posterior(hyper: Array, stats: Array, post: Array) -> None:
             a += 1.0
             gammas += rising
             psis += psi
-    post[0] = (
+    post[q] = (
         gammas
-        + 0.5 * hyper[2] * (hyper[3] - log_det)
+        + 0.5 * hyper[h + 2] * (hyper[h + 3] - log_det)
         - 0.5 * n * (log_det + D * LOG_PI)
-        - 0.5 * D * math.log(kappa / hyper[1])
+        - 0.5 * D * math.log(kappa / hyper[h + 1])
     )
-    post[1], post[2] = kappa, dof
-    post[3] = kappa / (kappa + 1.0)
-    post[4] = log_rising(0.5 * (dof + 1.0 - D), 0.5 * D) - 0.5 * (
-        D * (LOG_PI - math.log(post[3])) + log_det
+    post[q + 1], post[q + 2] = kappa, dof
+    post[q + 3] = kappa / (kappa + 1.0)
+    post[q + 4] = log_rising(0.5 * (dof + 1.0 - D), 0.5 * D) - 0.5 * (
+        D * (LOG_PI - math.log(post[q + 3])) + log_det
     )
-    post[5] = 0.5 * (psis + D * (LOG_2 - LOG_2PI - 1.0 / kappa) - log_det)
+    post[q + 5] = 0.5 * (psis + D * (LOG_2 - LOG_2PI - 1.0 / kappa) - log_det)
 
 
 @njit(cache=True, inline="always")
-def _nw_distance(hyper: Array, post: Array, x: Array) -> float:
+def _nw_distance(hyper: Array, h: int, post: Array, q: int, x: Array, c: int) -> float:
     """Return the squared length of L^-1 (x - mean), L the Cholesky factor of the scatter."""
-    D = int(hyper[0])
-    at = _NW_POST + D
+    D = int(hyper[h])
+    center, mean = h + _NW_HYPER, q + _NW_POST
+    at = mean + D
     total = 0.0
     for i in range(D):
         z = 0.0
         for j in range(i + 1):
-            z += post[at] * ((x[j] - hyper[_NW_HYPER + j]) - post[_NW_POST + j])
+            z += post[at] * ((x[c + j] - hyper[center + j]) - post[mean + j])
             at += 1
         total += z * z
     return total
 
 
 @njit(cache=True)
-def nw_predictive(hyper: Array, post: Array, x: Array) -> float:
-    distance = post[3] * _nw_distance(hyper, post, x)
-    return post[4] - 0.5 * (post[2] + 1.0) * math.log1p(distance)
+def nw_predictive(hyper: Array, h: int, post: Array, q: int, x: Array, c: int) -> float:
+    distance = post[q + 3] * _nw_distance(hyper, h, post, q, x, c)
+    return post[q + 4] - 0.5 * (post[q + 2] + 1.0) * math.log1p(distance)
 
 
 @njit(cache=True)
-def nw_expected(hyper: Array, post: Array, x: Array) -> float:
-    return post[5] - 0.5 * post[2] * _nw_distance(hyper, post, x)
+def nw_expected(hyper: Array, h: int, post: Array, q: int, x: Array, c: int) -> float:
+    return post[q + 5] - 0.5 * post[q + 2] * _nw_distance(hyper, h, post, q, x, c)
 
 
 @njit(cache=True)
-def nw_natural(hyper: Array, post: Array, out: Array) -> None:
-    D = int(hyper[0])
-    mean = post[_NW_POST : _NW_POST + D]
-    factor = post[_NW_POST + D :]
-    out[0] = post[5]
-    out[1 : 1 + D] = 0.0
-    at = 1 + D
+def nw_natural(hyper: Array, h: int, post: Array, q: int, out: Array, s: int) -> None:
+    D = int(hyper[h])
+    mean = q + _NW_POST
+    factor = mean + D
+    out[s] = post[q + 5]
+    for i in range(D):
+        out[s + 1 + i] = 0.0
+    at = s + 1 + D
     for i in range(D):
         for j in range(i + 1):
             precision = 0.0
             for k in range(i, D):
-                row = k * (k + 1) // 2
-                precision += factor[row + i] * factor[row + j]
-            precision *= post[2]
-            out[1 + i] += precision * mean[j]
+                row = factor + k * (k + 1) // 2
+                precision += post[row + i] * post[row + j]
+            precision *= post[q + 2]
+            out[s + 1 + i] += precision * post[mean + j]
             if i == j:
                 out[at] = -0.5 * precision
             else:
                 out[at] = -precision
-                out[1 + j] += precision * mean[i]
+                out[s + 1 + j] += precision * post[mean + i]
             at += 1
     for i in range(D):
-        out[0] -= 0.5 * out[1 + i] * mean[i]
+        out[s] -= 0.5 * out[s + 1 + i] * post[mean + i]
 
 
 # --- Normal-Gamma: precision ~ Gamma(shape, rate), mu ~ N(mean, 1 / (kappa precision)) -----------
@@ -160,30 +162,31 @@ def nw_natural(hyper: Array, post: Array, out: Array) -> None:
 
 
 @njit(cache=True)
-def ng_add(hyper: Array, x: Array, weight: float, stats: Array) -> None:
-    D = int(hyper[0])
+def ng_add(hyper: Array, h: int, x: Array, c: int, weight: float, stats: Array, s: int) -> None:
+    D = int(hyper[h])
     for d in range(D):
-        y = x[d] - hyper[1 + d]
+        y = x[c + d] - hyper[h + 1 + d]
         if not math.isnan(y):
-            stats[1 + d] += weight
-            stats[1 + D + d] += weight * y
-            stats[1 + 2 * D + d] += weight * y * y
+            stats[s + 1 + d] += weight
+            stats[s + 1 + D + d] += weight * y
+            stats[s + 1 + 2 * D + d] += weight * y * y
 
 
 @njit(cache=True)
-def ng_posterior(hyper: Array, stats: Array, post: Array) -> None:
+def ng_posterior(hyper: Array, h: int, stats: Array, s: int, post: Array, q: int) -> None:
     # With r = x - mean: rate_n = rate + (sum r^2 - (sum r)^2 / kappa_n) / 2; no division by n.
-    D = int(hyper[0])
+    D = int(hyper[h])
     total = 0.0
     old_n, old_kappa, old_shape = -1.0, -1.0, -1.0
     gammas, half, psi, log_shrink, log_spread = 0.0, 0.0, 0.0, 0.0, 0.0
     for d in range(D):
-        n = max(stats[1 + d], 0.0)
-        shift = hyper[1 + D + d] - hyper[1 + d]
-        kappa0, shape0, rate0 = hyper[1 + 2 * D + d], hyper[1 + 3 * D + d], hyper[1 + 4 * D + d]
-        sum_y = stats[1 + D + d]
+        n = max(stats[s + 1 + d], 0.0)
+        i = h + 1 + D + d  # mean
+        shift = hyper[i] - hyper[i - D]
+        kappa0, shape0, rate0 = hyper[i + D], hyper[i + 2 * D], hyper[i + 3 * D]
+        sum_y = stats[s + 1 + D + d]
         r = sum_y - n * shift
-        square = stats[1 + 2 * D + d] - shift * (sum_y + r)
+        square = stats[s + 1 + 2 * D + d] - shift * (sum_y + r)
         kappa, shape = kappa0 + n, shape0 + 0.5 * n
         rate = rate0 + 0.5 * max(square - r * r / kappa, 0.0)
         if n != old_n or kappa0 != old_kappa or shape0 != old_shape:  # else as for the last feature
@@ -197,44 +200,44 @@ def ng_posterior(hyper: Array, stats: Array, post: Array) -> None:
         total += (
             gammas + shape0 * (math.log(rate0) - log_rate) - 0.5 * n * log_rate + 0.5 * log_shrink
         )
-        at = 1 + 8 * d
+        at = q + 1 + 8 * d
         post[at] = shift + r / kappa
         post[at + 1], post[at + 2], post[at + 3] = kappa, shape, rate
         post[at + 4] = half + 0.5 * (log_spread - log_rate - LOG_2PI)
         post[at + 5] = 0.5 * kappa / (rate * (kappa + 1.0))
         post[at + 6] = 0.5 * (psi - log_rate - LOG_2PI - 1.0 / kappa)
         post[at + 7] = 0.5 * shape / rate
-    post[0] = total
+    post[q] = total
 
 
 @njit(cache=True)
-def ng_predictive(hyper: Array, post: Array, x: Array) -> float:
+def ng_predictive(hyper: Array, h: int, post: Array, q: int, x: Array, c: int) -> float:
     total = 0.0
-    for d in range(int(hyper[0])):
-        at = 1 + 8 * d
-        r = (x[d] - hyper[1 + d]) - post[at]
+    for d in range(int(hyper[h])):
+        at = q + 1 + 8 * d
+        r = (x[c + d] - hyper[h + 1 + d]) - post[at]
         if not math.isnan(r):
             total += post[at + 4] - (post[at + 2] + 0.5) * math.log1p(post[at + 5] * r * r)
     return total
 
 
 @njit(cache=True)
-def ng_expected(hyper: Array, post: Array, x: Array) -> float:
+def ng_expected(hyper: Array, h: int, post: Array, q: int, x: Array, c: int) -> float:
     total = 0.0
-    for d in range(int(hyper[0])):
-        at = 1 + 8 * d
-        r = (x[d] - hyper[1 + d]) - post[at]
+    for d in range(int(hyper[h])):
+        at = q + 1 + 8 * d
+        r = (x[c + d] - hyper[h + 1 + d]) - post[at]
         if not math.isnan(r):
             total += post[at + 6] - post[at + 7] * r * r
     return total
 
 
 @njit(cache=True)
-def ng_natural(hyper: Array, post: Array, out: Array) -> None:
-    D = int(hyper[0])
+def ng_natural(hyper: Array, h: int, post: Array, q: int, out: Array, s: int) -> None:
+    D = int(hyper[h])
     for d in range(D):
-        at = 1 + 8 * d
+        at = q + 1 + 8 * d
         mean, half_precision = post[at], post[at + 7]
-        out[1 + d] = post[at + 6] - half_precision * mean * mean
-        out[1 + D + d] = 2.0 * half_precision * mean
-        out[1 + 2 * D + d] = -half_precision
+        out[s + 1 + d] = post[at + 6] - half_precision * mean * mean
+        out[s + 1 + D + d] = 2.0 * half_precision * mean
+        out[s + 1 + 2 * D + d] = -half_precision

@@ -40,11 +40,11 @@ def packed_length(n: int) -> int:
 
 
 @njit(cache=True, error_model="numpy")
-def lr_add(hyper: Array, x: Array, weight: float, stats: Array) -> None:
-    D, P = int(hyper[1]), int(hyper[2])
+def lr_add(hyper: Array, h: int, x: Array, c: int, weight: float, stats: Array, s: int) -> None:
+    D, P = int(hyper[h + 1]), int(hyper[h + 2])
     size = packed_length(P + 1)
     for d in range(D):
-        first, at = d * P, 1 + d * size
+        first, at = c + d * P, s + 1 + d * size
         missing = False
         for i in range(first, first + P):
             missing |= math.isnan(x[i])
@@ -62,17 +62,17 @@ def lr_add(hyper: Array, x: Array, weight: float, stats: Array) -> None:
 
 
 @njit(cache=True, error_model="numpy")
-def lr_posterior(hyper: Array, stats: Array, post: Array) -> None:
+def lr_posterior(hyper: Array, h: int, stats: Array, s: int, post: Array, q: int) -> None:
     # About the prior mean, with r = y - mean' phi: precision matrix L L' = diag(kappa) + sum
     # phi phi', u = L^-1 sum phi r, w = mean + L'^-1 u, rate_n = rate + (sum r^2 - u'u) / 2.
-    D, P = int(hyper[1]), int(hyper[2])
+    D, P = int(hyper[h + 1]), int(hyper[h + 2])
     size, triangle = packed_length(P + 1), packed_length(P)
     total = 0.0
     old_n, old_shape = -1.0, -1.0
     gammas, half, psi = 0.0, 0.0, 0.0
     for d in range(D):
-        gram, w = 1 + d * size, 1 + d * (P + triangle + 5)
-        mean = 3 + d * (2 * P + 2)
+        gram, w = s + 1 + d * size, q + 1 + d * (P + triangle + 5)
+        mean = h + 3 + d * (2 * P + 2)
         kappa, last = mean + P, gram + triangle
         root = w + P
         log_prior = 0.0
@@ -133,7 +133,7 @@ def lr_posterior(hyper: Array, stats: Array, post: Array) -> None:
         post[at + 2] = 0.5 / rate
         post[at + 3] = 0.5 * (psi - log_rate - LOG_2PI)
         post[at + 4] = 0.5 * shape / rate
-    post[0] = total
+    post[q] = total
 
 
 @njit(cache=True, inline="always")
@@ -160,15 +160,15 @@ def _spread(P: int, post: Array, root: int, x: Array, first: int) -> float:
 
 
 @njit(cache=True, error_model="numpy")
-def lr_predictive(hyper: Array, post: Array, x: Array) -> float:
-    D, P = int(hyper[1]), int(hyper[2])
+def lr_predictive(hyper: Array, h: int, post: Array, q: int, x: Array, c: int) -> float:
+    D, P = int(hyper[h + 1]), int(hyper[h + 2])
     triangle = packed_length(P)
     total = 0.0
     for d in range(D):
-        w = 1 + d * (P + triangle + 5)
-        r = _residual(P, post, w, x, d * P)
+        w = q + 1 + d * (P + triangle + 5)
+        r = _residual(P, post, w, x, c + d * P)
         if not math.isnan(r):
-            spread = _spread(P, post, w + P, x, d * P)
+            spread = _spread(P, post, w + P, x, c + d * P)
             at = w + P + triangle
             distance = post[at + 2] * r * r / (1.0 + spread)
             total += post[at] - 0.5 * math.log1p(spread) - post[at + 1] * math.log1p(distance)
@@ -176,28 +176,28 @@ def lr_predictive(hyper: Array, post: Array, x: Array) -> float:
 
 
 @njit(cache=True, error_model="numpy")
-def lr_expected(hyper: Array, post: Array, x: Array) -> float:
-    D, P = int(hyper[1]), int(hyper[2])
+def lr_expected(hyper: Array, h: int, post: Array, q: int, x: Array, c: int) -> float:
+    D, P = int(hyper[h + 1]), int(hyper[h + 2])
     triangle = packed_length(P)
     total = 0.0
     for d in range(D):
-        w = 1 + d * (P + triangle + 5)
-        r = _residual(P, post, w, x, d * P)
+        w = q + 1 + d * (P + triangle + 5)
+        r = _residual(P, post, w, x, c + d * P)
         if not math.isnan(r):
             at = w + P + triangle
-            spread = _spread(P, post, w + P, x, d * P)
+            spread = _spread(P, post, w + P, x, c + d * P)
             total += post[at + 3] - 0.5 * spread - post[at + 4] * r * r
     return total
 
 
 @njit(cache=True, error_model="numpy")
-def lr_natural(hyper: Array, post: Array, out: Array) -> None:
+def lr_natural(hyper: Array, h: int, post: Array, q: int, out: Array, s: int) -> None:
     # -(precision (y - w' phi)^2 + phi' (L L')^-1 phi) / 2 as coefficients of v v', v = (phi, y)
-    D, P = int(hyper[1]), int(hyper[2])
+    D, P = int(hyper[h + 1]), int(hyper[h + 2])
     triangle = packed_length(P)
-    to = 1
+    to = s + 1
     for d in range(D):
-        w = 1 + d * (P + triangle + 5)
+        w = q + 1 + d * (P + triangle + 5)
         root, at = w + P, w + P + triangle
         out[to] = post[at + 3]
         for i in range(P):

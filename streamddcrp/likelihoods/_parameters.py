@@ -1,5 +1,6 @@
 """Checks of prior parameters: a number for all features, or one number for each feature."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,14 @@ from numpy.typing import ArrayLike
 from streamddcrp.errors import ConfigError
 from streamddcrp.typing import FloatArray
 
-__all__ = ["as_array", "column_parameter", "columns", "common_width", "scalar_parameter"]
+__all__ = [
+    "as_array",
+    "as_columns",
+    "column_parameter",
+    "columns",
+    "common_width",
+    "scalar_parameter",
+]
 
 
 def as_array(owner: str, name: str, value: ArrayLike) -> FloatArray:
@@ -67,3 +75,11 @@ def common_width(owner: str, **values: Any) -> int | None:
 def columns(value: Any, n_features: int) -> FloatArray:
     """Return a parameter as a vector with one entry for each feature."""
     return np.full(n_features, value, dtype=np.float64)
+
+
+def as_columns(value: Any) -> tuple[int | str, ...]:
+    """Return columns given by position or name as a tuple, empty if they are not columns."""
+    listed = isinstance(value, Sequence) and not isinstance(value, str)
+    found = tuple(value) if listed else (value,)
+    fine = all(isinstance(c, int | str) and not isinstance(c, bool) for c in found)
+    return found if fine and len(set(found)) == len(found) else ()

@@ -210,7 +210,7 @@ class ConjugateFamily:
         past : ndarray of float64, shape (n_lags, D), or None
             None in families without memory.
         """
-        return X, past
+        return X, None
 
     def _row_length(self, n_features: int) -> int:
         """Return the length of the kernels' rows, as `prepare` makes them."""

@@ -130,7 +130,7 @@ class NormalWishart(ConjugateFamily):
         """
         missing = np.isnan(X)
         filled = np.where(missing, columns(self.mean, X.shape[1]), X) if missing.any() else X
-        return filled, past
+        return filled, None
 
     def sample(self, rng: Generator, stats: ArrayLike, size: int | None = None) -> FloatArray:
         """Draw mean and precision matrix from the posterior, then rows given them.

@@ -11,6 +11,7 @@ from streamddcrp.likelihoods.dirichlet_multinomial import DirichletMultinomial
 from streamddcrp.likelihoods.gamma_poisson import GammaPoisson
 from streamddcrp.likelihoods.normal_gamma import NormalGamma
 from streamddcrp.likelihoods.normal_wishart import NormalWishart
+from streamddcrp.likelihoods.product import Product
 from streamddcrp.likelihoods.regression import Autoregression, Regression
 
 __all__ = ["likelihood_from_config", "make_likelihood"]
@@ -23,6 +24,7 @@ FAMILIES: dict[str, type[ConjugateFamily]] = {
     "beta_bernoulli": BetaBernoulli,
     "regression": Regression,
     "autoregression": Autoregression,
+    "product": Product,
 }
 
 

@@ -10,7 +10,12 @@ from numpy.typing import ArrayLike
 
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.likelihoods import _kernels
-from streamddcrp.likelihoods._parameters import columns, common_width, scalar_parameter
+from streamddcrp.likelihoods._parameters import (
+    as_columns,
+    columns,
+    common_width,
+    scalar_parameter,
+)
 from streamddcrp.likelihoods._scale import TABLE_VARIANCE, column_means, column_variances
 from streamddcrp.likelihoods.base import ConjugateFamily
 from streamddcrp.typing import FloatArray, IntArray
@@ -132,9 +137,8 @@ class Regression(_Linear):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        listed = isinstance(self.targets, Sequence) and not isinstance(self.targets, str)
-        targets = tuple(self.targets) if listed else (self.targets,)
-        if not targets or len(set(targets)) < len(targets) or not all(map(_is_column, targets)):
+        targets = as_columns(self.targets)
+        if not targets:
             message = (
                 "Regression: targets must be positions or names of columns, each once; "
                 f"got {self.targets!r}"
@@ -223,7 +227,7 @@ class Regression(_Linear):
         blocks = np.empty((len(X), len(targets), 1 + len(regressors)))
         blocks[:, :, :-1] = (centred / self.scale)[:, None, regressors]
         blocks[:, :, -1] = centred[:, targets]
-        return blocks.reshape(len(X), self._row_length(X.shape[1])), past
+        return blocks.reshape(len(X), self._row_length(X.shape[1])), None
 
     def sample(
         self,
@@ -360,7 +364,7 @@ class Autoregression(_Linear):
         n, D = X.shape
         if past is None:
             past = np.full((self.order, D), np.nan)
-        known = _carried_forward(np.concatenate([past, X]))
+        known = _carried_forward(np.concatenate([past[-self.order :], X]))
         lags = (known[:-1] - self.mean) / self.scale
         blocks = np.empty((n, D, self.order + 1))
         for j in range(self.order):
@@ -410,10 +414,6 @@ class Autoregression(_Linear):
         intercept = mean + w[:, :, 0] - lags.sum(axis=2) * mean
         found = {f"lag{j + 1}": lags[:, :, j] for j in range(self.order)}
         return {"intercept": intercept, "sd": sd, **found}
-
-
-def _is_column(value: Any) -> bool:
-    return isinstance(value, int | str) and not isinstance(value, bool)
 
 
 def _carried_forward(rows: FloatArray) -> FloatArray:

@@ -21,7 +21,10 @@ DETECTORS = {
         SeqDDCRP(likelihood=GAUSSIAN, warmup=10, window=12), rate=0.05, reference_after=40
     ),
     "reference, averaged": lambda: RegimeAnomalyDetector(
-        SeqDDCRP(warmup=15, window=10), rate=0.05, average=4, reference_after=33
+        SeqDDCRP(likelihood=("autoregression", 2), warmup=15, window=10),
+        rate=0.05,
+        average=4,
+        reference_after=33,
     ),
     "averaged": lambda: RegimeAnomalyDetector(
         SeqDDCRP(likelihood=GAUSSIAN, window=8), rate=0.1, average=3
@@ -46,7 +49,7 @@ class Offline:
 
 @pytest.mark.parametrize("name", DETECTORS)
 def test_check_estimator(name, monkeypatch):
-    monkeypatch.setattr(checks, "_yield_datasets", lambda model, scale=1: [Offline(200 * scale)])
+    monkeypatch.setattr(checks, "_yield_datasets", lambda model, scale=1: [Offline(100 * scale)])
     names = {check.__name__ for check in checks.yield_checks(DETECTORS[name]())}
     assert {"check_roc_auc", "check_bounded_memory_growth"} <= names
     checks.check_estimator(DETECTORS[name]())
@@ -80,6 +83,17 @@ def test_any_cutting_and_any_restart_give_the_same_bits(name, data, seed, clocke
             detector = RegimeAnomalyDetector.from_bytes(detector.to_bytes())
     assert pa.Table.from_batches(parts).combine_chunks().to_batches()[0].equals(expected)
     assert detector.to_bytes() == whole.to_bytes()
+
+
+@pytest.mark.parametrize("name", DETECTORS)
+def test_forms_of_a_batch_agree(name):
+    X = stream(6)
+    expected = DETECTORS[name]().step_many(X)
+    table = pa.table({"b": X[:, 1], "a": X[:, 0]})
+    swapped = pa.table({"a": X[:, 0], "b": X[:, 1]})
+    out = DETECTORS[name]().step_many(table, np.arange(120.0))
+    assert out.equals(DETECTORS[name]().step_many(swapped.to_reader(), np.arange(120)))
+    assert DETECTORS[name]().step_many(X.tolist()).equals(expected)
 
 
 @pytest.mark.parametrize("name", DETECTORS)

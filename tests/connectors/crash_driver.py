@@ -24,7 +24,12 @@ from streamddcrp_connectors.sinks import open_sink
 from streamddcrp_connectors.sources import open_source
 from tests.connectors.toy import Toy
 
-WATCHED = ("streamddcrp_connectors", "streamddcrp/checkpoint")
+WATCHED = (
+    "streamddcrp_connectors",
+    "streamddcrp/checkpoint",
+    "streamddcrp/estimators/keyed",
+    "streamddcrp/estimators/residents",
+)
 pa.set_cpu_count(1)  # no threads before a fork
 
 
@@ -41,6 +46,7 @@ def once(folder, case):
             open_sink(folder / case["sink"], sys.stdout.buffer, folder / "checkpoint"),
             store=store,
             dead_letters=DeadLetters(folder / "dead.jsonl") if case["dead"] else None,
+            memory=1,  # of keys, all models but the one in use are out
         )
 
 
@@ -109,7 +115,7 @@ def outcome(folder, case):
             output = reader.read_all().to_pylist()
     dead = (folder / "dead.jsonl").read_bytes() if case["dead"] else b""
     with sqlite3.connect(folder / "checkpoint" / "state.sqlite") as database:
-        states = database.execute("select op, key, blob from state").fetchall()
+        states = database.execute("select op, key, blob from state order by op, key").fetchall()
         cursor = json.loads(database.execute("select offset from cursor").fetchone()[0])
     database.close()
     kept = {name: cursor[name] for name in ("source", "rows", "refused")}

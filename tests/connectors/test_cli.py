@@ -84,6 +84,14 @@ def test_options_come_from_a_toml_file(invoke, good, tmp_path):
     assert None not in scores[10:]
 
 
+def test_a_model_by_key_within_little_memory(invoke, good):
+    arguments = ["--time", "t", "--features", "a,b", "--model", "seqddcrp"]
+    usual = invoke("run", good, *arguments, "--key", "k").stdout
+    assert {json.loads(line)["key"] for line in usual.splitlines()} == {"x", "y", "zz"}
+    assert invoke("run", good, *arguments, "--by", "k", "--memory", "1").stdout == usual
+    assert refused(invoke("run", good, *arguments, "--by", "k", "--memory", "some"), "memory must")
+
+
 def refused(result, *parts):
     """One message on standard error, exit code 2, no traceback."""
     assert result.exit_code == 2, result.output
@@ -348,12 +356,13 @@ def test_interrupted_while_following(tmp_path):
     for n_more in (0, 40):
         with source.open("a") as file:
             file.writelines(f"{1000 + i},x,1.0,2.0\n" for i in range(n_more))
-        process = start(tmp_path, *arguments)
         log = tmp_path / "ck" / "output.rows"
+        least = log.stat().st_size + 1 if log.exists() else 1000
+        process = start(tmp_path, *arguments)
         seen, since = -1, time.monotonic()
         while time.monotonic() - since < 2:  # until nothing more is written
             size = log.stat().st_size if log.exists() else -1
-            if size != seen or size < 1000:
+            if size != seen or size < least:
                 seen, since = size, time.monotonic()
             assert process.poll() is None, process.stderr.read()
             time.sleep(0.02)

@@ -1,11 +1,14 @@
 """Rows to models: judged one after the other, whatever the batch; one model a key."""
 
+from contextlib import ExitStack
+
 import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamddcrp.checkpoint import SqliteStore
 from streamddcrp.errors import ConfigError, NumericalError, OrderError, SchemaError
 from streamddcrp_connectors import models as models_module
 from streamddcrp_connectors.columns import Columns
@@ -24,6 +27,19 @@ def rows(times, values, keys=None, first=0):
     arrays.append(pa.array(values, pa.float64()))
     batch = pa.record_batch(arrays, names=list(columns.names))
     return Rows(np.arange(first, first + len(times)), batch, columns)
+
+
+def states(models):
+    """Return what a store has of the models once they are saved."""
+    models.save(None)
+    return dict(models._store.states("model"))
+
+
+@pytest.fixture
+def stores():
+    """Make temporary stores, and close them."""
+    with ExitStack() as stack:
+        yield lambda: stack.enter_context(SqliteStore())
 
 
 def one_at_a_time(given_rows, models):
@@ -45,10 +61,11 @@ some_rows = st.lists(
 def test_batches_are_judged_like_single_rows(drawn, keyed, piece, data):
     times, values, keys = zip(*drawn, strict=True)
     everything = rows(times, values, keys if keyed else None, first=100)
-    single = Models(RECIPE)
+    key = "k" if keyed else None
+    single = Models(RECIPE, key, SqliteStore(), memory=1)
     expected, expected_refused = one_at_a_time(everything, single)
     cut = data.draw(st.integers(0, len(drawn)))
-    models, refused, found = Models(RECIPE), {}, []
+    models, refused, found = Models(RECIPE, key, SqliteStore()), {}, []
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(models_module, "_PIECE", piece)
         for start, stop in ((0, cut), (cut, len(drawn))):
@@ -57,7 +74,7 @@ def test_batches_are_judged_like_single_rows(drawn, keyed, piece, data):
                 found += [] if result is None else result.to_pylist()
     assert found == expected
     assert refused == expected_refused
-    assert models.changed() == single.changed()
+    assert states(models) == states(single)
 
 
 def test_refused_rows_cost_a_linear_number_of_rows(monkeypatch):
@@ -79,35 +96,36 @@ def test_refused_rows_cost_a_linear_number_of_rows(monkeypatch):
 
 
 def test_results_carry_number_time_and_key():
-    result = Models(RECIPE).step(rows([1, 2, 2], [1, 1, 1], ["x", "y", "x"], first=7), None)
+    result = Models(RECIPE, "k").step(rows([1, 2, 2], [1, 1, 1], ["x", "y", "x"], first=7), None)
     assert result.schema.names[:4] == ["row", "time", "key", "label"]
     assert result.column("row").to_pylist() == [7, 8, 9]
     assert result.column("key").to_pylist() == ["x", "y", "x"]
     assert result.column("time").to_pylist() == [1.0, 2.0, 2.0]
 
 
-def test_keys_do_not_see_each_other():
-    together, apart = Models(RECIPE), Models(RECIPE)
+def test_keys_do_not_see_each_other(stores):
+    together, apart = Models(RECIPE, "k", stores()), Models(RECIPE, "k", stores())
     together.step(rows([1, 2, 3, 4], [1, 2, 3, 4], ["x", "y", "x", "y"]), None)
     apart.step(rows([2, 4], [2, 4], ["y", "y"]), None)
     apart.step(rows([1, 3], [1, 3], ["x", "x"]), None)
-    assert together.changed() == apart.changed()
-    assert sorted(together.changed()) == ["x", "y"]
     assert together.n_tables == 4
+    assert states(together) == states(apart)
+    assert sorted(states(together)) == ["x", "y"]
 
 
-def test_only_changed_models_are_stored_and_old_ones_come_back():
-    store = {}
-    models = Models(RECIPE, store.get)
-    models.step(rows([1, 1], [1, 2], ["x", "y"]), None)
-    store.update(models.changed())
-    models.settle()
-    assert models.changed() == {}
-    models.step(rows([2], [3], ["x"]), None)
-    assert list(models.changed()) == ["x"]
-    restored = Models(RECIPE, store.get)
-    restored.step(rows([2], [3], ["x"]), None)
-    assert restored.changed() == models.changed()
+@pytest.mark.parametrize("key", ["k", None])
+def test_what_was_saved_is_taken_up(stores, key):
+    store, other = stores(), stores()
+    models, whole = Models(RECIPE, key, store), Models(RECIPE, key, other)
+    keys = None if key is None else ["x", "y"]
+    for model in (models, whole):
+        model.step(rows([1, 1], [1, 2], keys), None)
+    models.save({"row": 2})
+    assert store.offset("run") == {"row": 2}
+    restored = Models(RECIPE, key, store)
+    for model in (restored, whole):
+        model.step(rows([2], [3], keys and keys[:1]), None)
+    assert states(restored) == states(whole)
 
 
 def test_the_first_refused_row_stops_with_its_number():
@@ -115,7 +133,7 @@ def test_the_first_refused_row_stops_with_its_number():
         Models(RECIPE).step(rows([1, 2, 3], [1, 1, -1], first=50), None)
     assert caught.value.row == 52
     with pytest.raises(OrderError) as caught:
-        Models(RECIPE).step(rows([5, 5, 4], [1, 1, 1], ["x", "y", "y"], first=50), None)
+        Models(RECIPE, "k").step(rows([5, 5, 4], [1, 1, 1], ["x", "y", "y"], first=50), None)
     assert caught.value.row == 52
 
 

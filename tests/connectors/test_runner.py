@@ -137,8 +137,8 @@ def bad_csv(tmp_path, line):
         ("21,x,1,-inf", SchemaError, r"row 20: column 'b' is infinite"),
         ("21,x,one,1", SchemaError, r"row 20: column 'a' must be a number.* got 'one'"),
         ("21,x,1", SchemaError, r"row 20: 3 cells where the header names 4 columns"),
-        ("5,x,1,1", OrderError, r"row 20: time runs backwards"),
-        ("21,x,-1,1", SchemaError, r"row 20: a value is negative"),
+        ("5,x,1,1", OrderError, r"row 20: key 'x': time runs backwards"),
+        ("21,x,-1,1", SchemaError, r"row 20: key 'x': a value is negative"),
         ("21,,1,1", SchemaError, r"row 20: column 'k' is empty"),
     ],
 )

@@ -4,6 +4,7 @@ import struct
 
 import numpy as np
 import pyarrow as pa
+from river import base
 
 from streamddcrp.checkpoint import decode_state, encode_state
 from streamddcrp.errors import ConfigError, OrderError, SchemaError
@@ -11,7 +12,7 @@ from streamddcrp.errors import ConfigError, OrderError, SchemaError
 MASK = (1 << 64) - 1
 
 
-class Toy:
+class Toy(base.Base):
     """Mix each row into a 64-bit number; refuse negative values and time running backwards.
 
     It looks for time running backwards in the whole batch before it looks at the values: an awkward

@@ -2,24 +2,29 @@
 
 The engine is driven one arrival at a time. Before a row is frozen its links are written down by the
 arrival indices of the customers they reach (ties unfolded by the decay over the members of the
-group at that moment) and its openings by atom id; nothing else is taken over. From these the bound
-is recomputed: Z by forward recursion over all customers, statistics from all observations, every
-term of the bound from its definition.
+group at that moment) and its openings by atom id, with the half of the atom that an opening was
+given to; alpha is written down as each row arrives. Nothing else is taken over. From these the
+bound is recomputed: Z by forward recursion over all customers, statistics from all observations,
+what is forgotten from the rule, every term of the bound from its definition.
 """
 
 import numpy as np
 from scipy.special import gammaln
 
 from streamddcrp.inference.seqddcrp_vb._kernels_layout import (
+    LOG_ALPHA,
     MERGE,
     N_EVENTS,
     N_GROUPS,
     N_ROWS,
     N_TABLES,
+    RESTART,
     SINCE_BLOCK,
+    SPLIT,
     SWEEP_UP,
 )
 from streamddcrp.inference.seqddcrp_vb.step import step
+from streamddcrp.likelihoods import NormalGamma
 
 
 class DenseStream:
@@ -30,6 +35,11 @@ class DenseStream:
         self.members = {}  # group key -> arrival indices
         self.retired = []  # atom ids in order of retirement
         self.merged = {}  # atom id -> the id it merged into
+        self.alpha = []
+        self.sides = []  # of frozen rows: atom ids whose opening went to the shadow
+        self.kept = []  # of frozen rows, if there is forgetting: {atom id: what is remembered of Z}
+        self.openings_kept = []  # of frozen rows
+        self.n_splits = 0
         self.n_events = 0
 
     # -- following the engine ------------------------------------------------------------------
@@ -39,13 +49,20 @@ class DenseStream:
         w = int(state.counts[N_ROWS])
         since = int(state.counts[SINCE_BLOCK]) + 1
         excess = max(0, w + 1 - cfg.window) if since == cfg.sweep_every else 0
-        before = set(self._ids())
+        ids = self._ids()
+        before = set(ids)
         self._freeze(excess)
+        self.alpha.append(float(np.exp(state.sums[LOG_ALPHA])))
         self.X.append(np.array(x, float))
         self.t.append(float(t))
         given = np.empty((1, 0)) if given is None else given
         self.state, out = step(cfg, state, self.X[-1][None], np.array([self.t[-1]]), given)
-        self._follow_merges()
+        for r in range(excess):
+            chosen = self.state.scratch.sides[: len(ids), r]
+            self.sides.append({i for i, side in zip(ids, chosen, strict=True) if side})
+        if since == cfg.sweep_every and np.isfinite(cfg.memory):
+            self._forget()
+        self._follow_moves()
         gone = [i for i in before if i not in set(self._ids()) and i not in self.merged]
         assert len(gone) <= 1 or not cfg.recall, "order of retirement is ambiguous"
         self.retired += gone
@@ -53,7 +70,33 @@ class DenseStream:
         self.members = {k: v for k, v in self.members.items() if k in alive}
         return out[0]
 
-    def _follow_merges(self):
+    def _forget(self):
+        """Cap every table's evicted rows, and all openings by evicted rows together."""
+        self.kept += [dict(z) for z in self._frozen_tables()[len(self.kept) :]]
+        for i in {i for kept in self.kept for i in kept}:
+            n = sum(kept.get(i, 0.0) for kept in self.kept)
+            if n > self.config.memory:
+                for kept in self.kept:
+                    if i in kept:
+                        kept[i] *= self.config.memory / n
+        pairs = zip(self.births, self.openings_kept, strict=True)
+        total = sum(kept * sum(births.values()) for births, kept in pairs)
+        if total > 4 * self.config.memory:
+            factor = 4 * self.config.memory / total
+            self.openings_kept = [kept * factor for kept in self.openings_kept]
+
+    def _frozen_tables(self):
+        """Z rows of the frozen customers, by atom id."""
+        Z = []
+        for links, births in zip(self.links, self.births, strict=True):
+            row = dict(births)
+            for j, q in links.items():
+                for i, z in Z[j].items():
+                    row[i] = row.get(i, 0.0) + q * z
+            Z.append(row)
+        return Z
+
+    def _follow_moves(self):
         events, made = self.state.events, int(self.state.counts[N_EVENTS])
         for number in range(self.n_events, made):
             at = number % len(events.kind)
@@ -63,15 +106,31 @@ class DenseStream:
                 for births in self.births:
                     if old in births:
                         births[new] = births.get(new, 0.0) + births.pop(old)
-                if self.config.tied and old in self.members:
-                    self.members[new] = sorted(self.members.get(new, []) + self.members.pop(old))
+                for kept in self.kept:
+                    if old in kept:
+                        kept[new] = kept.get(new, 0.0) + kept.pop(old)
+            elif events.kind[at] == RESTART:
+                for sides in self.sides:
+                    sides.discard(int(events.label[at]))
+            elif events.kind[at] == SPLIT:
+                new, old = int(events.label[at]), int(events.into[at])
+                self.n_splits += 1
+                for births, sides in zip(self.births, self.sides, strict=True):
+                    if old in sides and old in births:
+                        births[new] = births.pop(old)
+                    sides.discard(old)
+                for z, kept in zip(self._frozen_tables(), self.kept, strict=False):
+                    moved = z.get(new, 0.0)
+                    if moved > 0.0 and old in kept:
+                        kept[new] = kept[old] * moved / (moved + z.get(old, 0.0))
+                        kept[old] -= kept[new]
         self.n_events = made
 
     @property
     def merged_twice(self):
         """Whether overlaps were added up, so that the streamed bound may be below the dense one."""
         parts = [i for pair in self.merged.items() for i in pair]
-        return len(parts) != len(set(parts))
+        return len(parts) != len(set(parts)) or (self.n_splits > 0 and len(parts) > 0)
 
     def _ids(self):
         return self.state.table.ids[: self.state.counts[N_TABLES]].tolist()
@@ -108,13 +167,14 @@ class DenseStream:
             weights = {k: rows.group_links[r, g] for g, k in enumerate(keys)}
             for j in range(r):
                 weights[joined[j]] = weights.get(joined[j], 0.0) + rows.links[r, j]
-            z = rows.births[r, :K].copy()
+            z = rows.births[:K, r].copy()
             for key, q in weights.items():
                 z += q * means[key]
             self.links.append(self._unfold(i, weights))
             self.births.append(
-                {ids[m]: rows.births[r, m] for m in range(K) if rows.births[r, m] > 0}
+                {ids[m]: rows.births[m, r] for m in range(K) if rows.births[m, r] > 0}
             )
+            self.openings_kept.append(1.0)
             key = ids[int(z.argmax())] if self.config.tied else i
             if key in means:  # the mean of the group, weighted by decay mass
                 faded = self.decay.weight(np.array([rows.t[r] - time[key]]))[0]
@@ -146,7 +206,7 @@ class DenseStream:
             weights = {k: rows.group_links[r, g] for g, k in enumerate(keys)}
             for j, q in self._unfold(i, weights).items():
                 A[i, j] += q
-            births.append({ids[m]: rows.births[r, m] for m in range(K) if rows.births[r, m] > 0})
+            births.append({ids[m]: rows.births[m, r] for m in range(K) if rows.births[m, r] > 0})
         return A, births
 
     def tables(self):
@@ -164,25 +224,52 @@ class DenseStream:
     def bound(self):
         A, births, order, Z = self.tables()
         t = np.array(self.t)
-        alpha, gamma = np.exp(self.config.log_alpha), self.config.gamma
+        gamma = self.config.gamma
         total = 0.0
         for i in range(len(A)):
             f = self.decay.weight(t[i] - t[:i]) if i else np.zeros(0)
+            alpha = self.alpha[i]
             S = alpha + f.sum()
             q = A[i, :i]
             used = q > 0
             total += (q[used] * (np.log(f[used] / S) - np.log(q[used]))).sum()
             total += sum(s * (np.log(alpha / S) - np.log(s)) for s in births[i].values())
-        stats = Z.T @ self.likelihood.suffstats(np.array(self.X))
-        total += self.likelihood.log_marginal(stats).sum()
+        remembered, openings = Z.copy(), np.ones(len(A))
+        for i, kept in enumerate(self.kept):
+            remembered[i] = [kept.get(k, 0.0) for k in order]
+        openings[: len(self.openings_kept)] = self.openings_kept
+        stats = remembered.T @ self.likelihood.suffstats(np.array(self.X))
+        total += self._log_marginal(stats).sum()
         if self.config.recall:
-            c = np.array([sum(b.get(k, 0.0) for b in births) for k in order])
+            c = np.array(
+                [
+                    sum(w * b.get(k, 0.0) for w, b in zip(openings, births, strict=True))
+                    for k in order
+                ]
+            )
             tail = np.concatenate([np.cumsum(c[::-1])[::-1][1:], [0.0]])
             total += (
                 gammaln(1 + c) + gammaln(gamma + tail) - gammaln(1 + gamma + c + tail)
                 + gammaln(1 + gamma) - gammaln(gamma)
             ).sum()  # fmt: skip
         return total
+
+    def _log_marginal(self, stats):
+        """Log marginal likelihoods under the base measure of now."""
+        D = int(self.config.hyper[0])
+        if self.config.family != NormalGamma.family:
+            return self.likelihood.log_marginal(stats)
+        center, mean, kappa, shape, rate = self.config.hyper[1:].reshape(5, D)
+        n = stats[:, 1 : 1 + D]
+        s1, s2 = stats[:, 1 + D : 1 + 2 * D], stats[:, 1 + 2 * D :]
+        m0 = mean - center
+        kappa_n, shape_n = kappa + n, shape + n / 2
+        mean_n = (kappa * m0 + s1) / kappa_n
+        rate_n = rate + (s2 + kappa * m0**2 - kappa_n * mean_n**2) / 2
+        return (
+            gammaln(shape_n) - gammaln(shape) + shape * np.log(rate) - shape_n * np.log(rate_n)
+            + np.log(kappa / kappa_n) / 2 - n / 2 * np.log(2 * np.pi)
+        ).sum(1)  # fmt: skip
 
     def assert_bound(self, value, rel=1e-10, abs=1e-9):
         """The streamed bound is the dense one; below it where overlaps have been added up."""

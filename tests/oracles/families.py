@@ -335,3 +335,19 @@ class RegressionTwin(Twin):
             total += kl_gamma(a, b, self.shape[t], self.rate[t])
             total += 0.5 * (np.trace(ratio) - len(M) - np.linalg.slogdet(ratio)[1] + distance)
         return total
+
+
+@dataclass
+class ProductTwin(Twin):
+    """Parts, each a twin with its columns; everything adds up."""
+
+    parts: list
+
+    def log_predictive(self, x, X, z):
+        return sum(twin.log_predictive(x[at], X[:, at], z) for twin, at in self.parts)
+
+    def expected_log_lik(self, x, X, z):
+        return sum(twin.expected_log_lik(x[at], X[:, at], z) for twin, at in self.parts)
+
+    def kl(self, X, z):
+        return sum(twin.kl(X[:, at], z) for twin, at in self.parts)

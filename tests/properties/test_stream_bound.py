@@ -22,6 +22,11 @@ def gaussian_stream(rng, n, d=1):
     return means[label] + rng.normal(0, 1, (n, d)) * rng.choice([0.3, 1.0], (n, 1))
 
 
+def overlapping(rng, n, d=1):
+    """Independent draws from three overlapping clusters."""
+    return rng.normal(0, 1, (n, d)) + 3.0 * rng.integers(-1, 2, (n, 1))
+
+
 def engine(likelihood, decay, d=1, clocked=False, **options):
     settings = {
         "alpha": 0.2, "gamma": 3.0, "recall": True, "window": 12, "sweep_every": 4,
@@ -134,7 +139,7 @@ def test_statistics_and_table_probabilities(seed, recall):
     A, births, _, Z = twin.tables()
     np.testing.assert_allclose(A.sum(1) + [sum(b.values()) for b in births], 1.0, rtol=1e-12)
     np.testing.assert_allclose(Z.sum(1), 1.0, rtol=1e-10)
-    np.testing.assert_allclose(twin.state.rows.probs[:w, :K], Z[-w:, :K], rtol=1e-9, atol=1e-11)
+    np.testing.assert_allclose(twin.state.rows.probs[:K, :w].T, Z[-w:, :K], rtol=1e-9, atol=1e-11)
     stats = Z[:, :K].T @ likelihood.suffstats(np.array(twin.X))
     scale = np.abs(likelihood.suffstats(np.array(twin.X))).sum(0)
     assert (np.abs(twin.state.table.stats[:K] - stats) <= 1e-10 * scale).all()
@@ -154,9 +159,52 @@ def test_no_sweep_lowers_the_bound(decay, seed, recall):
     for _ in range(4):
         refresh_totals(config, s.rows, s.atoms, s.table, s.counts, s.sums)
         sweep(config, s.rows, s.groups, s.atoms, s.table, s.counts, s.scratch)
-        forward(s.rows, s.groups, s.counts)
+        forward(s.rows, s.groups, s.atoms, s.counts)
         refresh_totals(config, s.rows, s.atoms, s.table, s.counts, s.sums)
         after = bound(config, s)
         # A restricted option costs at most its probability, 1e-8 a row, in nats.
         assert after >= before - 1e-9 * abs(before) - 1e-6
         before = after
+
+
+@pytest.mark.parametrize("decay", [Exponential(2.0), Window(4)], ids=repr)
+@pytest.mark.parametrize("memory", [np.inf, 60.0])
+def test_splits_are_exact(decay, memory):
+    """An atom split off its shadow, the rows evicted long ago included."""
+    n_splits = 0
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        likelihood = NormalGamma(0.0, 0.05, 1.5, 1.5)
+        config, state = engine(
+            likelihood, decay, d=3, alpha=20.0, look_back=0, max_tables=1, memory=memory
+        )
+        twin = DenseStream(config, state, decay, likelihood)
+        for i, x in enumerate(overlapping(rng, 200, 3)):
+            if i == 50:  # all in one broad table so far
+                twin.config = config._replace(max_tables=64, birth_threshold=1.0 - 1e-9)
+            before = twin.n_splits
+            given = given_weights(decay, config, twin.state, np.array([float(i)]), clocked=False)
+            twin.learn(x, i, given)
+            if twin.n_splits > before or i % 50 == 49:
+                twin.assert_bound(bound(config, twin.state))
+        n_splits += twin.n_splits
+    assert n_splits > 2
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1), alpha_rate=st.sampled_from([0.5, 10.0]), look_back=st.booleans()
+)
+def test_what_is_learned_keeps_the_bound_exact(seed, alpha_rate, look_back):
+    """Alpha, the base measure and forgetting, all at once, with moves."""
+    rng = np.random.default_rng(seed)
+    likelihood = NormalGamma(0.0, 0.05, 1.5, 0.5)
+    decay = Exponential(4.0)
+    config, state = engine(
+        likelihood, decay, alpha_rate=alpha_rate, learn_prior=True, memory=10.0,
+        look_back=8 * look_back,
+    )  # fmt: skip
+    twin = DenseStream(config, state, decay, likelihood)
+    for i, x in enumerate(gaussian_stream(rng, 70)):
+        twin.learn(x, i)
+    assert len(set(twin.alpha)) > 5
+    twin.assert_bound(bound(config, twin.state))

@@ -150,7 +150,7 @@ class Twin(DenseStream):
         if len(order) > 1:  # at a tie rounding decides which group a frozen row joined
             second, first = np.sort(Z[: len(self.links)], axis=1)[:, -2:].T
             self.ambiguous |= bool((first - second < 1e-9).any())
-        total, log_alpha, gamma = 0.0, self.config.log_alpha, self.config.gamma
+        total, log_alpha, gamma = 0.0, np.log(self.config.alpha), self.config.gamma
         for i, row in enumerate(A):
             log_p = np.append(self.log_weights(i, np.arange(i)), log_alpha)
             log_p -= logsumexp(log_p)
@@ -175,9 +175,9 @@ def assert_sound(state):
             assert not np.isnan(values).any(), name
             assert not (values == np.inf).any(), name
     if len(arrays["rows.t"]):
-        q = np.tril(arrays["rows.links"], -1).sum(1) + arrays["rows.births"].sum(1)
+        q = np.tril(arrays["rows.links"], -1).sum(1) + arrays["rows.births"].sum(0)
         np.testing.assert_allclose(q + arrays["rows.group_links"].sum(1), 1.0, atol=1e-10)
-        np.testing.assert_allclose(arrays["rows.probs"].sum(1), 1.0, atol=1e-9)
+        np.testing.assert_allclose(arrays["rows.probs"].sum(0), 1.0, atol=1e-9)
 
 
 def same_arrays(a, b):

@@ -40,19 +40,19 @@ def links_of(state):
     """q(c) of the whole stream, which is all in the window, as an (N, N) matrix."""
     n, K = int(state.counts[N_ROWS]), int(state.counts[N_TABLES])
     q = np.tril(state.rows.links[:n, :n], -1)
-    q[np.arange(n), np.arange(n)] = state.rows.births[:n, :K].sum(1)
+    q[np.arange(n), np.arange(n)] = state.rows.births[:K, :n].sum(0)
     return q
 
 
 def stream_sweep(config, s):
     sweep(config, s.rows, s.groups, s.atoms, s.table, s.counts, s.scratch)
-    forward(s.rows, s.groups, s.counts)
+    forward(s.rows, s.groups, s.atoms, s.counts)
     refresh_totals(config, s.rows, s.atoms, s.table, s.counts, s.sums)
     return bound(config, s)
 
 
 def refresh(config, s):
-    forward(s.rows, s.groups, s.counts)
+    forward(s.rows, s.groups, s.atoms, s.counts)
     refresh_totals(config, s.rows, s.atoms, s.table, s.counts, s.sums)
 
 

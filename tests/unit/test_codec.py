@@ -117,10 +117,12 @@ def test_arbitrary_bytes_are_refused(blob):
 def test_a_correct_checksum_over_rubbish_is_refused(body):
     with pytest.raises(CheckpointError, match="not a state"):
         decode_state(sealed(body), "toy")
+    with pytest.raises(CheckpointError, match="not a state"):
+        decode_state(sealed(body, b"SDDCRP02"), "toy")
 
 
-def sealed(body: bytes) -> bytes:
-    return body + b"SDDCRP01" + hashlib.sha256(body + b"SDDCRP01").digest()
+def sealed(body: bytes, magic: bytes = b"SDDCRP01") -> bytes:
+    return body + magic + hashlib.sha256(body + magic).digest()
 
 
 def stream(columns, metadata, names=None, field_metadata=None):
@@ -162,6 +164,55 @@ def test_declared_type_and_shape_are_checked(dtype, shape):
     blob = stream([column], HEAD, field_metadata={"dtype": dtype, "shape": shape})
     with pytest.raises(CheckpointError, match="not a state"):
         decode_state(blob, "toy")
+
+
+ROW = {"name": "a", "dtype": "<f8", "shape": [2], "data": bytes(16)}
+OF_ROWS = pa.schema(
+    {"name": pa.string(), "dtype": pa.string(), "shape": pa.list_(pa.int64()), "data": pa.binary()}
+)
+
+
+def of_rows(rows, schema=OF_ROWS, head=HEAD):
+    """Write one row per array by hand, with a right checksum."""
+    sink = pa.BufferOutputStream()
+    table = pa.Table.from_pylist(rows, schema.with_metadata(head))
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sealed(sink.getvalue().to_pybytes(), b"SDDCRP02")
+
+
+def test_what_is_written_by_hand_is_read():
+    arrays, _ = decode_state(of_rows([ROW]), "toy")
+    assert arrays["a"].tolist() == [0.0, 0.0]
+    column = pa.array([bytes(16)], pa.binary())
+    old = stream([column], HEAD, ["a"], field_metadata={"dtype": "<f8", "shape": "[2]"})
+    arrays, _ = decode_state(old, "toy")  # one column per array
+    assert arrays["a"].tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        *([{**ROW, name: None}] for name in ROW),
+        [ROW, ROW],
+        [{**ROW, "dtype": "|O"}],
+        *(
+            [{**ROW, "shape": shape}]
+            for shape in ([], [3], [-2], [-1, -2], [None], [1] * 8 + [2], [2**62, 2**62])
+        ),
+    ],
+)
+def test_rows_that_are_no_arrays_are_refused(rows):
+    with pytest.raises(CheckpointError, match="not a state"):
+        decode_state(of_rows(rows), "toy")
+
+
+@pytest.mark.parametrize(
+    "schema", [pa.schema(list(OF_ROWS)[:3]), OF_ROWS.set(2, pa.field("shape", pa.string()))]
+)
+def test_other_columns_than_those_of_arrays_are_refused(schema):
+    with pytest.raises(CheckpointError, match="not a state"):
+        decode_state(of_rows([], schema), "toy")
 
 
 @pytest.mark.parametrize(
@@ -249,7 +300,9 @@ def test_upgrades_run_in_order_from_the_stored_version():
 def test_any_arrow_reader_opens_the_blob():
     with pa.ipc.open_stream(example_blob()) as reader:
         table = reader.read_all()
-    assert table.column_names == ["stats", "ids"]
+    assert table.column_names == ["name", "dtype", "shape", "data"]
+    assert table["name"].to_pylist() == ["stats", "ids"]
+    assert table["shape"].to_pylist() == [[2, 3], [2]]
     assert json.loads(table.schema.metadata[b"meta"])["n"] == 3
 
 

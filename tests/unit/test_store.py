@@ -80,6 +80,59 @@ def test_failed_commit_changes_nothing(path, monkeypatch, failure, error):
         assert (store.get("model", "a"), store.offset("rows")) == (b"3", 3)
 
 
+def test_what_is_put_aside_is_read_and_lost_without_a_commit(path):
+    with SqliteStore(path) as store:
+        store.commit("model", {"a": b"1", "b": b"1"}, "rows", 1)
+        store.put_aside("model", [("a", b"2"), ("c", b"2")])
+        store.put_aside("other", [("a", b"3")])
+        assert store.keys("model") == ["a", "b", "c"]
+        assert [store.get("model", key) for key in "abc"] == [b"2", b"1", b"2"]
+    with SqliteStore(path) as store:
+        assert store.keys("model") == ["a", "b"]
+        assert [store.get("model", key) for key in "abc"] == [b"1", b"1", None]
+        assert store.get("other", "a") is None
+
+
+def test_a_commit_takes_in_what_was_put_aside(path, monkeypatch):
+    with SqliteStore(path) as store:
+        store.commit("model", {"a": b"1", "b": b"1"}, "rows", 1)
+        store.put_aside("model", [("a", b"2"), ("b", b"2")])
+        with failing_at_the_cursor(monkeypatch, interrupt), pytest.raises(KeyboardInterrupt):
+            store.commit("model", {"b": b"3"}, "rows", 2)
+        assert [store.get("model", key) for key in "ab"] == [b"2", b"2"]
+        store.commit("model", iter([("b", b"3")]), "rows", 2)
+        assert [store.get("model", key) for key in "ab"] == [b"2", b"3"]
+    with SqliteStore(path) as store:
+        assert [store.get("model", key) for key in "ab"] == [b"2", b"3"]
+
+
+def test_a_failed_block_undoes_what_it_put_aside(path):
+    with SqliteStore(path) as store:
+        store.commit("model", {"a": b"1"}, "rows", 1)
+        store.put_aside("model", [("b", b"1")])
+
+        def fail():
+            with store.undoing():
+                store.put_aside("model", [("a", b"2"), ("b", b"2")])
+                store.put_aside("model", [("c", b"2")])
+                raise KeyError
+
+        with pytest.raises(KeyError):
+            fail()
+        assert [store.get("model", key) for key in "abc"] == [b"1", b"1", None]
+        with store.undoing():
+            store.put_aside("model", [("a", b"2")])
+        assert store.get("model", "a") == b"2"
+
+
+def test_a_temporary_store_leaves_nothing(tmp_path, monkeypatch):
+    monkeypatch.setenv("SQLITE_TMPDIR", str(tmp_path))
+    with SqliteStore() as store:
+        store.put_aside("model", [("a", bytes(10_000_000))])
+        assert len(store.get("model", "a")) == 10_000_000
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_second_run_is_refused(path):
     with SqliteStore(path), pytest.raises(CheckpointError, match="in use by another run"):
         SqliteStore(path)
@@ -194,6 +247,7 @@ class StoreAgainstDictionary(RuleBasedStateMachine):
         self.path = Path(self.folder.name) / "state.sqlite"
         self.store = SqliteStore(self.path)
         self.states: dict[str, bytes] = {}
+        self.aside: dict[str, bytes] = {}
         self.cursor = None
 
     @rule(
@@ -204,8 +258,18 @@ class StoreAgainstDictionary(RuleBasedStateMachine):
     )
     def commit(self, dirty, offset):
         self.store.commit("model", dirty, "rows", offset)
-        self.states |= dirty
+        self.states |= self.aside | dirty
+        self.aside = {}
         self.cursor = offset
+
+    @rule(
+        states=st.dictionaries(
+            st.text(st.characters(codec="utf-8"), max_size=2), st.binary(max_size=9)
+        ),
+    )
+    def put_aside(self, states):
+        self.store.put_aside("model", states.items())
+        self.aside |= states
 
     @rule()
     def fail(self):
@@ -219,13 +283,14 @@ class StoreAgainstDictionary(RuleBasedStateMachine):
     def reopen(self):
         self.store.close()
         self.store = SqliteStore(self.path)
+        self.aside = {}
 
     @invariant()
     def equal(self):
         if hasattr(self, "store"):
             assert {
                 key: self.store.get("model", key) for key in self.store.keys("model")
-            } == self.states
+            } == self.states | self.aside
             assert self.store.offset("rows") == self.cursor
 
     def teardown(self):

@@ -59,6 +59,7 @@ __all__ = [
     "refresh_totals",
     "row_term",
     "settle",
+    "settled_objective",
     "stick_bound",
     "stick_term",
     "sweep",
@@ -203,13 +204,23 @@ def stick_bound(config, atoms, counts, sums):
 
 
 @njit(cache=True)
-def objective(config, rows, atoms, table, counts, sums):
-    """Bound on the log evidence of everything learned so far, from what is cached. O(W + K)."""
+def settled_objective(config, rows, atoms, table, counts, sums):
+    """Bound on the log evidence of everything learned so far, after `settle`. O(W + K)."""
     total = sums[FROZEN_BOUND] + stick_bound(config, atoms, counts, sums)
     for r in range(counts[N_ROWS]):
         total += rows.term[r]
     for m in range(counts[N_TABLES]):
         total += table.post[m, 0]
+    return total
+
+
+@njit(cache=True)
+def objective(config, rows, atoms, table, counts, sums, scratch):
+    """Do `settled_objective` at any time: an arrival brings few tables' posteriors up to date."""
+    total = settled_objective(config, rows, atoms, table, counts, sums)
+    for m in range(counts[N_TABLES]):
+        posterior(config.family, config.hyper, table.stats[m], scratch.post)
+        total += scratch.post[0] - table.post[m, 0]
     return total
 
 

@@ -32,9 +32,8 @@ BIRTH = 0
 RETURN = 1
 DEATH = 2
 MERGE = 3  # into another table
-SWEEP_UP = 4  # the same, of a table that nobody was ever seen at: not told
-
-SPLIT = 5  # off another table
+SPLIT = 4  # off another table
+SWEEP_UP = 5  # a merge of a table that nobody was ever seen at: not told
 RESTART = 6  # of a shadow: not told
 
 LIVE = 0.5  # expected rows from which a table counts as live

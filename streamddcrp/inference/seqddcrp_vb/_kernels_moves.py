@@ -16,11 +16,11 @@ from streamddcrp._numerics import exp_all, log_add_exp, log_decay
 from streamddcrp.inference.seqddcrp_vb._kernels import (
     activate,
     close_last_column,
-    objective,
     open_column,
     record,
     refresh_terms,
     settle,
+    settled_objective,
     stick_bound,
     stick_term,
     sweep,
@@ -36,8 +36,10 @@ from streamddcrp.inference.seqddcrp_vb._kernels_layout import (
     N_SEEN,
     N_TABLES,
     NEW_LOG_BETA,
+    RESTART,
     SWEEP_UP,
 )
+from streamddcrp.inference.seqddcrp_vb._kernels_shadow import start_shadow
 from streamddcrp.inference.seqddcrp_vb._kernels_window import (
     close_column,
     overlap_entropy,
@@ -160,7 +162,7 @@ def look_back(config, rows, groups, atoms, table, events, counts, sums, scratch)
     start = _screen(config, rows, atoms, table, counts, sums, scratch)
     if start < 0:
         return False
-    before = objective(config, rows, atoms, table, counts, sums)
+    before = settled_objective(config, rows, atoms, table, counts, sums)
     keep_links(rows, counts, scratch)
     opener = counts[N_SEEN] - counts[N_ROWS] + start
     open_column(rows, groups, atoms, table, counts, opener)
@@ -169,7 +171,7 @@ def look_back(config, rows, groups, atoms, table, events, counts, sums, scratch)
     for _ in range(TRIAL_SWEEPS):
         sweep(config, rows, groups, atoms, table, counts, scratch)
         settle(config, rows, groups, atoms, table, counts, sums)
-    if objective(config, rows, atoms, table, counts, sums) > before:
+    if settled_objective(config, rows, atoms, table, counts, sums) > before:
         table.last_seen[K] = counts[N_SEEN] - 1
         record(events, counts, BIRTH, table.ids[K], -1, opener, rows.t[start])
         return True
@@ -320,6 +322,8 @@ def _join(config, rows, groups, atoms, table, events, counts, sums, m, l, now):
         _unite_groups(config, rows, groups, counts, g, h)
     elif h >= 0:
         groups.atom[h] = m
+    record(events, counts, RESTART, first, -1, counts[N_SEEN] - 1, now)
+    start_shadow(groups, atoms, table, counts, m)
     close_column(rows, groups, atoms, table, counts, l)
     activate(atoms, counts, m)
     refresh_terms(rows, counts)

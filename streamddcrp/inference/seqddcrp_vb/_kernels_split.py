@@ -4,10 +4,10 @@ from numba import njit
 
 from streamddcrp.inference.seqddcrp_vb._kernels import (
     close_last_column,
-    objective,
     open_column,
     record,
     settle,
+    settled_objective,
     stick_bound,
     sweep,
 )
@@ -86,7 +86,7 @@ def _part(config, rows, groups, atoms, table, counts, scratch, m):
 def _try(config, rows, groups, atoms, table, events, counts, sums, scratch, m, now):
     """Part column ``m`` from its shadow; undo it unless the bound rises."""
     K = counts[N_TABLES]
-    before = objective(config, rows, atoms, table, counts, sums)
+    before = settled_objective(config, rows, atoms, table, counts, sums)
     keep_links(rows, counts, scratch)
     openings = atoms.frozen_births[m]
     _part(config, rows, groups, atoms, table, counts, scratch, m)
@@ -94,7 +94,7 @@ def _try(config, rows, groups, atoms, table, events, counts, sums, scratch, m, n
     for _ in range(TRIAL_SWEEPS):
         sweep(config, rows, groups, atoms, table, counts, scratch)
         settle(config, rows, groups, atoms, table, counts, sums)
-    if objective(config, rows, atoms, table, counts, sums) <= before:
+    if settled_objective(config, rows, atoms, table, counts, sums) <= before:
         close_last_column(counts)
         put_links_back(rows, counts, scratch)
         table.frozen[m] = scratch.kept_frozen

@@ -70,7 +70,7 @@ __all__ = ["predict", "step_rows"]
 ALPHA_MEMORY = 500.0  # rows over which what they tell of alpha fades
 ALPHA_STEPS = 4.0  # fixed-point steps in one: where all rows open, each is a small one
 LARGEST_STEP = 0.2
-RUN = 4  # rows that make a run
+RUN = 2  # rows that make a run
 OPENINGS_PER_ROW = 4.0  # openings remembered by all tables, for every row remembered by one
 PRIOR_EVERY = 4  # blocks between steps of the base measure
 STALE = 1e-4  # an arrival less probable than this at a table waits for the block's refresh
@@ -364,8 +364,8 @@ def _block(config, rows, groups, atoms, table, events, counts, sums, scratch):
         evict(config, rows, groups, atoms, table, counts, sums, scratch, r)
     _forget(config, atoms, table, counts, sums)
     shift_rows(rows, counts, excess)
-    refresh_active(rows, groups, atoms, counts)
     settle(config, rows, groups, atoms, table, counts, sums)
+    refresh_active(rows, groups, atoms, counts)  # after what leaves has been brought up to date
     for _ in range(config.n_sweeps):
         sweep(config, rows, groups, atoms, table, counts, scratch)
         settle(config, rows, groups, atoms, table, counts, sums)

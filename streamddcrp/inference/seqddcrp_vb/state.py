@@ -45,7 +45,7 @@ __all__ = [
     "widened",
 ]
 
-EVENT_CAPACITY = 1024
+EVENT_CAPACITY = 256
 _Arrays = TypeVar("_Arrays", "Rows", "Groups", "Atoms")
 
 

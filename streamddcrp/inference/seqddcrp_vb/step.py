@@ -136,4 +136,8 @@ def predict_row(config: Config, state: State, x: FloatArray, t: float, given: Fl
 
 def bound(config: Config, state: State) -> float:
     """Bound on the log evidence of everything learned so far."""
-    return float(objective(config, state.rows, state.atoms, state.table, state.counts, state.sums))
+    return float(
+        objective(
+            config, state.rows, state.atoms, state.table, state.counts, state.sums, state.scratch
+        )
+    )

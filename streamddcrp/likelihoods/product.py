@@ -1,0 +1,259 @@
+"""Rows with columns of several kinds, each kind under a family of its own."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import ArrayLike
+
+from streamddcrp.errors import ConfigError, SchemaError
+from streamddcrp.likelihoods import _kernels
+from streamddcrp.likelihoods._parameters import as_columns
+from streamddcrp.likelihoods.base import ConjugateFamily
+from streamddcrp.typing import FloatArray
+
+__all__ = ["Product"]
+
+
+@dataclass(frozen=True)
+class Product(ConjugateFamily):
+    """Families side by side, each on columns of its own, independent given the table.
+
+    A missing value is treated as the family of its column treats it. The cost of a row is the sum
+    of the parts' costs.
+
+    Parameters
+    ----------
+    parts : mapping or sequence of pairs, family to columns
+        Families as objects, or by name as a model takes them; columns by position or name, in the
+        order of the family's parameters. Each column of the data must be in some part, and may be
+        in a second one as a regressor.
+
+    Examples
+    --------
+    >>> from streamddcrp.likelihoods import BetaBernoulli, NormalGamma
+    >>> family = Product([(NormalGamma(0.0, 0.5, 2.0, 1.0), [0]), (BetaBernoulli(1.0, 1.0), [1])])
+    >>> stats = family.suffstats([[0.3, 1.0], [-1.2, 1.0], [0.5, 0.0]]).sum(axis=0)
+    >>> family.point_estimates(stats)["probability"]
+    array([[nan, 0.6]])
+    """
+
+    parts: Any
+
+    family: ClassVar[int] = _kernels.PRODUCT
+
+    def __post_init__(self) -> None:
+        from streamddcrp.likelihoods.registry import make_likelihood  # noqa: PLC0415  # knows us
+
+        pairs = self.parts.items() if isinstance(self.parts, Mapping) else self.parts
+        try:
+            parts = tuple((make_likelihood(part), as_columns(columns)) for part, columns in pairs)
+        except ConfigError:
+            raise
+        except (TypeError, ValueError):
+            parts = ()
+        if not parts or not all(columns for _, columns in parts):
+            message = (
+                "Product: parts must be pairs of a family and its columns, by position or name; "
+                f"got {self.parts!r}"
+            )
+            raise ConfigError(message)
+        object.__setattr__(self, "parts", parts)
+        for part, columns in parts:
+            if isinstance(part, Product) or part.n_features not in {None, len(columns)}:
+                message = f"Product: {part} does not fit the columns {list(columns)}"
+                raise ConfigError(message)
+
+    @property
+    def is_scaled(self) -> bool:
+        """Whether the parts lack no parameter and all columns are known by position."""
+        return all(
+            part.is_scaled and not any(isinstance(c, str) for c in columns)
+            for part, columns in self.parts
+        )
+
+    @property
+    def n_features(self) -> int | None:
+        """Number of columns of all parts, None while some are known by name only."""
+        found = {c for _, columns in self.parts for c in columns}
+        return None if any(isinstance(c, str) for c in found) else len(found)
+
+    def scaled(self, X: FloatArray, names: Sequence[str] | None = None) -> Self:
+        """Return the product with columns by position and parts scaled by the first rows.
+
+        Parameters
+        ----------
+        X : ndarray of float64, shape (N, D)
+        names : sequence of str, length D, optional
+            Needed where columns were given by name.
+
+        Returns
+        -------
+        Product
+        """
+        if self.is_scaled:
+            return self
+        rows = np.asarray(X, dtype=np.float64)
+        return type(self)(
+            [
+                (part.scaled(rows[:, at], None if names is None else [names[j] for j in at]), at)
+                for part, at in self._placed(rows.shape[1], names)
+            ]
+        )
+
+    @property
+    def free_spread(self) -> bool:
+        """Whether the variance within a table is among the parameters that some part lacks."""
+        return any(part.free_spread for part, _ in self.parts)
+
+    def unscaled(self) -> Self:
+        """Return the product without what `scaled` can supply."""
+        return type(self)([(part.unscaled(), columns) for part, columns in self.parts])
+
+    def spread_by(self, factor: float) -> Self:
+        """Return the prior with tables expected to have ``factor`` times the variance."""
+        return type(self)([(part.spread_by(factor), columns) for part, columns in self.parts])
+
+    def _placed(
+        self, n_features: int, names: Sequence[str] | None = None
+    ) -> list[tuple[ConjugateFamily, list[int]]]:
+        """Return the parts with the positions of their columns."""
+        known = {name: j for j, name in enumerate(names or ())}
+        placed = [(part, [known.get(c, c) for c in columns]) for part, columns in self.parts]
+        found = {j for _, columns in placed for j in columns}
+        for column in found - set(range(n_features)):
+            message = f"Product: there is no column {column!r}; the data have "
+            raise SchemaError(message + (str(list(names)) if names else f"{n_features} columns"))
+        for j in set(range(n_features)) - found:
+            column = j if names is None else names[j]
+            message = f"Product: column {column!r} is in no part; give it one, or leave it out"
+            raise SchemaError(message)
+        return placed
+
+    def _row_length(self, n_features: int) -> int:
+        return sum(part._row_length(len(columns)) for part, columns in self.parts)
+
+    def _prior(self, n_features: int) -> FloatArray:
+        priors = [part.hyper(len(at)) for part, at in self._placed(n_features)]
+        heads = np.empty((len(priors), 5))
+        h, c, s, q = 4 + heads.size, 0, 1, 1
+        for i, (prior, (part, _)) in enumerate(zip(priors, self.parts, strict=True)):
+            heads[i] = part.family, h, c, s, q
+            h += len(prior)
+            c += int(prior[0])
+            s += int(_kernels.n_stats(part.family, prior))
+            q += int(_kernels.n_post(part.family, prior))
+        return np.concatenate([[len(priors), s - 1, q - 1], heads.ravel(), *priors])
+
+    def n_stats(self, n_features: int) -> int:
+        """Return the length P of the sufficient statistics of ``n_features`` features."""
+        sizes = [int(part.n_stats(len(columns))) for part, columns in self.parts]
+        return 1 + sum(sizes)
+
+    def prepare(
+        self, X: FloatArray, past: FloatArray | None = None
+    ) -> tuple[FloatArray, FloatArray | None]:
+        """Return the rows of all parts side by side, and what the next rows need of these.
+
+        Parameters
+        ----------
+        X : ndarray of float64, shape (N, D)
+        past : ndarray of float64, shape (n_lags, D), optional
+
+        Returns
+        -------
+        rows : ndarray of float64, shape (N, hyper[0])
+        past : ndarray of float64, shape (n_lags, D), or None
+        """
+        rows, ends = [], []
+        for part, at in self._placed(X.shape[1]):
+            part_rows, end = part.prepare(X[:, at], None if past is None else past[:, at])
+            rows.append(part_rows)
+            if end is not None:
+                ends.append((at, end))
+        new = None
+        if ends:
+            n_lags = max(len(end) for _, end in ends)
+            new = np.full((n_lags, X.shape[1]), np.nan)
+            for at, end in ends:
+                new[n_lags - len(end) :, at] = end
+        return np.concatenate(rows, axis=1), new
+
+    def check_rows(self, X: FloatArray, names: Sequence[str] | None = None) -> None:
+        """Refuse rows that hold a value which the family of its column cannot explain.
+
+        Parameters
+        ----------
+        X : ndarray of float64, shape (N, D)
+        names : sequence of str, length D, optional
+
+        Raises
+        ------
+        SchemaError
+            With the first offending row in ``row``.
+        """
+        labels: Any = range(X.shape[1]) if names is None else names
+        errors = []
+        for part, at in self._placed(X.shape[1], names):
+            try:
+                part.check_rows(X[:, at], [labels[j] for j in at])
+            except SchemaError as error:
+                errors.append(error)
+        if errors:
+            raise min(errors, key=lambda error: error.row or 0)
+
+    def sample(self, rng: Generator, stats: ArrayLike, size: int | None = None) -> FloatArray:
+        """Draw the parameters of all parts from the posterior, then rows given them.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+        stats : array_like of float, shape (P,)
+        size : int, optional
+            Number of rows; None for a single one.
+
+        Returns
+        -------
+        ndarray of float64, shape (D,) or (size, D)
+        """
+        rows = np.empty((1 if size is None else size, self.n_features or 0))
+        for part, at, own in self._apart(np.atleast_2d(np.asarray(stats, dtype=np.float64))):
+            rows[:, at] = part.sample(rng, own[0], len(rows))
+        return rows[0] if size is None else rows
+
+    def point_estimates(self, stats: ArrayLike) -> dict[str, FloatArray]:
+        """Return the parameters of all parts by name.
+
+        Parameters
+        ----------
+        stats : array_like of float, shape (K, P)
+
+        Returns
+        -------
+        dict of str to ndarray of float64, shape (K, D)
+            NaN for columns whose family has no parameter of that name.
+        """
+        matrix = np.atleast_2d(np.asarray(stats, dtype=np.float64))
+        found: dict[str, FloatArray] = {}
+        for part, at, own in self._apart(matrix):
+            for name, values in part.point_estimates(own).items():
+                nothing = np.full((len(matrix), self.n_features or 0), np.nan)
+                target = found.setdefault(name, nothing)
+                target[:, at] = np.where(np.isnan(values), target[:, at], values)
+        return found
+
+    def _apart(self, stats: FloatArray) -> Iterator[tuple[ConjugateFamily, list[int], FloatArray]]:
+        """Yield each part with its columns and its statistics (K, P of the part)."""
+        self._posteriors(stats)  # checks the width
+        first = 1
+        for part, at in self._placed(self.n_features or 0):
+            last = first + part.n_stats(len(at))
+            yield part, at, stats[:, first:last]
+            first = last
+
+    def to_config(self) -> dict[str, Any]:
+        """Return the parts' descriptions and columns in a dictionary that JSON can hold."""
+        parts = [[part.to_config(), list(columns)] for part, columns in self.parts]
+        return {"family": "Product", "parts": parts}
