@@ -2,8 +2,7 @@
 
 *Changes* (TCPD, TSSB, occupancy): covering and F1, the margin 5 rows for TCPD and 1 % of a series
 elsewhere, averaged over annotators; the first row counts as a change for everybody. Ours are the
-places where the settled label of a row, as given when up to `window` later rows have had their
-say, changes and holds. *Anomalies*: rows for SKAB, whose first 400 rows of a run are normal and
+`label_changes` of settled labels, in which the rows of a window after each row have had their say. *Anomalies*: rows for SKAB, whose first 400 rows of a run are normal and
 raise no alarm; alarms against windows for NAB, whose first 15 % raise none.
 
 Presets were compared on the even series (the first, the third ..) of each family, so the odd ones
@@ -36,9 +35,8 @@ IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 Segmenter = Callable[[FloatArray], tuple[list[int], IntArray | None]]
 
-TCPD = {"likelihood": ("autoregression", 1), "alpha": 0.005, "gamma": 1.0}
+TCPD = {"preset": "short-series", "recall": False}
 TSSB = {"likelihood": ("normal_gamma", 0.0, 0.05, 1.5, 1.5)}
-HOLD, HOLD_WINDOWS = 5, 6  # rows that a label must hold
 NORMAL_ROWS = 400  # of a SKAB run
 NORMAL_SHARE = 0.15  # of a NAB series
 
@@ -55,7 +53,7 @@ def settled_labels(model: SeqDDCRP, table: Any) -> IntArray:
 
 def by_rows(X: FloatArray, options: dict[str, Any]) -> tuple[list[int], IntArray]:
     labels = settled_labels(SeqDDCRP(**options), as_table(X))
-    return label_changes(labels, HOLD).tolist(), labels
+    return label_changes(labels).tolist(), labels
 
 
 def by_windows(X: FloatArray, options: dict[str, Any]) -> tuple[list[int], IntArray]:
@@ -64,7 +62,7 @@ def by_windows(X: FloatArray, options: dict[str, Any]) -> tuple[list[int], IntAr
     features, positions = windows.step_many(X)
     labels = settled_labels(SeqDDCRP(**options), features)
     middles = positions - windows.window // 2
-    found = middles[label_changes(labels, HOLD_WINDOWS)].tolist()
+    found = middles[label_changes(labels)].tolist()
     at = np.searchsorted(middles, np.arange(len(X)), side="right") - 1
     return found, labels[np.maximum(at, 0)]
 
@@ -85,7 +83,7 @@ def segmenters(family: str) -> dict[str, Segmenter]:
     peers: dict[str, Segmenter] = {name: partial(unlabelled, find) for name, find in DRIFT.items()}
     none: dict[str, Segmenter] = {"no change": lambda X: ([], np.zeros(len(X), dtype=np.int64))}
     if family == "tcpd":
-        return none | {"SeqDDCRP, autoregression": partial(by_rows, options=TCPD)} | peers
+        return none | {"SeqDDCRP": partial(by_rows, options=TCPD)} | peers
     if family == "tssb":
         names = ("river PageHinkley", "BOCD")
         featured = {
