@@ -50,7 +50,6 @@ from streamddcrp.inference.seqddcrp_vb.step import (
     halo_of,
 )
 from streamddcrp.likelihoods import (
-    TABLE_VARIANCE,
     DirichletMultinomial,
     Likelihood,
     NormalGamma,
@@ -58,6 +57,7 @@ from streamddcrp.likelihoods import (
     likelihood_from_config,
     make_likelihood,
 )
+from streamddcrp.likelihoods._scale import TABLE_VARIANCE
 from streamddcrp.stream import Vectorizer, as_time, check_times
 from streamddcrp.typing import FloatArray, IntArray
 
@@ -177,6 +177,7 @@ class SeqDDCRP(base.Clusterer):
         wanted = self._preset.likelihood if _is_auto(likelihood) else likelihood
         # None: to be chosen. It may lack numbers, which the first rows then supply.
         self._family: Likelihood | None = None if _is_auto(wanted) else make_likelihood(wanted)
+        self._is_given = self._family is not None and self._family.is_scaled
         if warmup < 1:
             message = f"warmup must be at least 1, got {warmup!r}"
             raise ConfigError(message)
@@ -351,11 +352,11 @@ class SeqDDCRP(base.Clusterer):
     def _found(self, n_features: int) -> None:
         """Begin: at once where nothing must be learned from the first rows."""
         waits_for_unit = self._clocked and self.time_unit is None
-        if self._family is None or not self._family.is_scaled:
+        if not self._is_given:
             self._early = Founding(self.warmup)
         elif waits_for_unit:
             self._early = Founding(min(self.warmup, FAMILY_ROWS))
-        else:
+        elif self._family is not None:
             self._stream = self._start(self._family, n_features, self._preset.candidates[0], 1.0)
 
     @property
