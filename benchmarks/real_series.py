@@ -2,7 +2,8 @@
 
 *Changes* (TCPD, TSSB, occupancy): covering and F1, the margin 5 rows for TCPD and 1 % of a series
 elsewhere, averaged over annotators; the first row counts as a change for everybody. Ours are the
-`label_changes` of settled labels, in which the rows of a window after each row have had their say. *Anomalies*: rows for SKAB, whose first 400 rows of a run are normal and
+`label_changes` of settled labels, in which the rows of a window after each row have had their say.
+*Anomalies*: rows for SKAB, whose first 400 rows of a run are normal and
 raise no alarm; alarms against windows for NAB, whose first 15 % raise none.
 
 Presets were compared on the even series (the first, the third ..) of each family, so the odd ones
@@ -200,12 +201,14 @@ def nab_windows() -> str:
         rows.append(
             (
                 name, "{:.1f} ({:.1f}, {:.1f})".format(*halves), f"{hit} / {windows}",
-                f"{hit / max(hit + false, 1):.2f}", f"{1000 * false / n:.2f}", spread(micros, ".2g"),
+                f"{hit / max(hit + false, 1):.2f}", f"{1000 * false / n:.2f}",
+                spread(micros, ".2g"),
             )
         )  # fmt: skip
     header = (
         "method", "NAB score, standard: all (even, odd series)", "windows hit",
-        "alarms in windows not yet hit / alarms that count", "false alarms in 1,000 rows", "µs a row",
+        "alarms in windows not yet hit / alarms that count", "false alarms in 1,000 rows",
+        "µs a row",
     )  # fmt: skip
     return markdown(header, rows)
 
