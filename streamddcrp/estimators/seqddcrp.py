@@ -86,14 +86,24 @@ class SeqDDCRP(base.Clusterer):
 
     Parameters
     ----------
+    preset : {"process", "short-series"}, default "process"
+        What the stream is like: a process whose regimes last and return, or a series of some
+        hundred points with few changes (autoregression, tables seldom opened).
     decay : tuple, str, Decay or callable, default ("exponential", 8.0)
         How the weight of a link falls with distance; see `streamddcrp.decay`. "none" is the CRP.
     likelihood : "auto", tuple or Likelihood, default "auto"
-        "auto" picks and scales a family from the first ``warmup`` rows, and logs what it picked.
-    alpha : float, default 0.1
-        Weight of opening a table against the decay weights of earlier arrivals.
-    gamma : float, default 3.0
+        "auto" picks a family for each column from the first 64 rows, and logs what it picked.
+        Numbers that are left out, as in ``("autoregression", 1)``, come from the first rows.
+    alpha : float, optional
+        Weight of opening a table against the decay weights of earlier arrivals. Default: learned.
+    gamma : float, optional
         Concentration of the atoms: large values make new tables rarely reuse an old parameter.
+        Default: by the preset, 3 or 1.
+    learn_prior : bool, default True
+        Whether the base measure follows the tables (empirical Bayes); for Gaussian columns and
+        regressions.
+    memory : float, default 500
+        Rows that a table remembers of those that have left the window; infinity forgets nothing.
     recall : bool, default True
         False is the plain model of the paper (gamma to infinity): every table is a new one.
     window : int, default 64
@@ -109,10 +119,10 @@ class SeqDDCRP(base.Clusterer):
         An arrival opens a table if it would do so with at least this probability.
     max_tables : int, default 64
         Most tables in memory. With recall, absent ones stay until their room is needed.
-    warmup : int, default 50
-        Rows collected before anything is fitted, where something must be learned from them:
-        ``likelihood="auto"``, or the time unit. They are then learned at once. Until then the label
-        is 0 and there is no score.
+    warmup : int, default 256
+        Rows on which several priors are tried, where the prior is not given in full: after 8, 16,
+        32, .. rows the one with the best bound takes over, and tables keep their ids. Before the
+        eighth row the label is 0 and there is no score.
     time_unit : float, optional
         Length of the decay's unit in the units of ``t`` (seconds for time stamps). Default: the
         median gap between the warm-up rows, so that distances count typical gaps.
@@ -177,6 +187,7 @@ class SeqDDCRP(base.Clusterer):
         wanted = self._preset.likelihood if _is_auto(likelihood) else likelihood
         # None: to be chosen. It may lack numbers, which the first rows then supply.
         self._family: Likelihood | None = None if _is_auto(wanted) else make_likelihood(wanted)
+        self._is_auto = self._family is None
         self._is_given = self._family is not None and self._family.is_scaled
         if warmup < 1:
             message = f"warmup must be at least 1, got {warmup!r}"
@@ -259,8 +270,9 @@ class SeqDDCRP(base.Clusterer):
         pyarrow.RecordBatch
             A row each with ``label`` (int64, the id predicted before the row was learned),
             ``label_prob``, ``score`` (-log predictive density in nats), ``p_new`` (probability of a
-            new table), ``p_change`` (of another table than the row before), ``n_tables`` (int64).
-            The floats are null during warm-up; ``p_change`` also for the first row.
+            new table), ``p_change`` (that this row and the one before it have left the regime of
+            the run before them), ``n_tables`` (int64).
+            The floats are null for the first rows, before there is a model.
         """
         out = self._learn_batch(batch, t)
         floats = {"label_prob": LABEL_PROB, "score": SCORE, "p_new": P_NEW, "p_change": P_CHANGE}
@@ -362,13 +374,22 @@ class SeqDDCRP(base.Clusterer):
             self._stream = self._start(self._family, n_features, self._preset.candidates[0], 1.0)
 
     @property
+    def _family_by_now(self) -> Likelihood:
+        """The family at this stage, whatever the batch at hand holds behind it."""
+        too_early = self._early is not None and self._early.n_rows < min(FAMILY_ROWS, self.warmup)
+        if self._family is None or (self._is_auto and too_early):
+            return NormalGamma()
+        return self._family
+
+    @property
     def _candidates(self) -> tuple[Candidate, ...]:
         """Priors to be compared: those that differ in what the user left open."""
+        family = self._family_by_now
         found: dict[tuple[str, float], Candidate] = {}
         for candidate in self._preset.candidates:
             opening = candidate.opening if self.alpha is None else math.nan
-            free = self._family is None or self._family.free_spread
-            found.setdefault((str(opening), candidate.spread if free else 0.0), candidate)
+            spread = candidate.spread if family.free_spread else 0.0
+            found.setdefault((str(opening), spread), candidate)
         return tuple(found.values())
 
     def _build(self, candidate: Candidate) -> Running:
@@ -376,7 +397,7 @@ class SeqDDCRP(base.Clusterer):
         assert self._early is not None  # for mypy
         width = max(X.shape[1] for X in self._early.parts)
         rows, times = self._early.rows(width), np.concatenate(self._early.times)
-        family = self._family or NormalGamma()
+        family = self._family_by_now
         likelihood = family.scaled(rows, self._feature_names())
         if family.free_spread:
             likelihood = likelihood.spread_by(candidate.spread / TABLE_VARIANCE)
