@@ -210,7 +210,8 @@ def test_engine_on_unkind_data(seed, clocked):
             twin.state = state_from_arrays(config, before)
             assert same_arrays(before, arrays_of(twin.state))
         learned = twin.learn(x, t[i], weights)
-        assert learned is None or np.array_equal(learned, out, equal_nan=True)
+        if learned is not None:  # p_change is of the row once it is learned
+            np.testing.assert_array_equal(np.delete(out, P_CHANGE), np.delete(learned, P_CHANGE))
         assert_sound(twin.state)
         assert twin.state.n_tables <= options["max_tables"] or not options["recall"]
         if i % 9 == 8 or i == n - 1:
