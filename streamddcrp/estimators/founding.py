@@ -6,8 +6,8 @@ slow to open tables, costs the whole stream. So a model is built anew from all r
 and the one with the largest bound predicts and learns until the next stage. Comparing bounds on the
 log evidence of the same rows is how Bayesian models are compared.
 
-A few rows from one regime look like a broad table to any prior. It is easier to merge two tables
-than to divide one, so broad candidates must lead by `HEAD_START` until `SETTLED` rows are there.
+Rows from one regime and rows from many that overlap look alike to a broad table for long. It is
+easier to merge two tables than to divide one, so broad candidates must lead by `HEAD_START`.
 """
 
 import logging
@@ -41,8 +41,7 @@ __all__ = ["FIRST_STAGE", "Candidate", "Founding", "stages"]
 _log = logging.getLogger(__name__)
 
 FIRST_STAGE = 8  # rows
-SETTLED = 200  # rows
-HEAD_START = 30.0  # nats
+HEAD_START = 25.0  # nats
 BROAD = 0.1  # share of a column's variance from which a table is broad
 
 
@@ -147,7 +146,7 @@ class Founding:
             running = build(candidate)
             labels = running.step(rows, times)[:, LABEL]
             reached = bound(running.config, running.state)
-            if self.n_rows < SETTLED and candidate.spread > BROAD:
+            if candidate.spread > BROAD:
                 reached -= HEAD_START
             trials.append((reached, candidate, running, labels))
         reached, chosen, best, labels = max(trials, key=lambda trial: trial[0])
