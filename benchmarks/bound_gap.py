@@ -85,7 +85,7 @@ def peer(X: FloatArray, restarts: int) -> Peer:
     best, n_components = -np.inf, 0
     for seed in range(restarts):
         start = time.process_time()
-        resp = _scikit_learn(X, STARTS[seed % len(STARTS)], seed)
+        resp = truncated_vb(X, STARTS[seed % len(STARTS)], seed)
         seconds.append(time.process_time() - start)
         converged.append(tight_elbo(X, resp, PRIOR, ALPHA))
         fit = polish(X, resp, PRIOR, ALPHA)
@@ -104,7 +104,10 @@ def peer_from(resp: FloatArray, X: FloatArray) -> float:
     return polish(X, start, PRIOR, ALPHA).bound
 
 
-def _scikit_learn(X: FloatArray, start: str, seed: int) -> FloatArray:
+def truncated_vb(
+    X: FloatArray, start: str, seed: int, tol: float = 1e-6, max_iter: int = 2000
+) -> FloatArray:
+    """Table probabilities that scikit-learn's stick-breaking VB ends with, shape (N, T)."""
     model = BayesianGaussianMixture(
         n_components=TRUNCATION,
         weight_concentration_prior_type="dirichlet_process",
@@ -114,8 +117,8 @@ def _scikit_learn(X: FloatArray, start: str, seed: int) -> FloatArray:
         covariance_prior=PRIOR.scatter,
         degrees_of_freedom_prior=PRIOR.dof,
         reg_covar=0.0,
-        tol=1e-6,
-        max_iter=2000,
+        tol=tol,
+        max_iter=max_iter,
         init_params=start,
         random_state=seed,
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -18,13 +18,12 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import adjusted_rand_score
-from threadpoolctl import threadpool_limits
-from tqdm import tqdm
 
 from benchmarks import peers
 from benchmarks.machine import machine, markdown, met, spread
 from benchmarks.options import Options, SeedRange
 from benchmarks.oracle import nearest, sticky_filter
+from benchmarks.pool import in_order, workers
 from benchmarks.scores import windowed_ari
 from benchmarks.streams import (
     CORNERS,
@@ -91,7 +90,7 @@ STREAMS = {
     "r3-seq": Stream(partial(five, 3.0, False), 2_000, 0.92),
     "r3-shuf": Stream(partial(five, 3.0, True), 2_000, 0.91),
     "r5-seq": Stream(partial(five, 5.0, False), 2_000, 0.97),
-    "r5-shuf": Stream(partial(five, 5.0, True), 2_000, 0.995),  # 1.00 in two digits
+    "r5-shuf": Stream(partial(five, 5.0, True), 2_000, 0.995),
     "drift-10k": Stream(drift, 10_000, 0.70, want_windows=0.75),
     "drift-100k": Stream(drift, 100_000, 0.45, want_windows=0.75),
     "twenty": Stream(scattered, 10_000, 0.65, n_clusters=20),
@@ -140,25 +139,20 @@ def measure_peer(peer: str, settings: peers.Settings, name: str, seed: int) -> f
     return float(adjusted_rand_score(sample.y, label))
 
 
-def gather(jobs: dict[Future[Any], Any], what: str) -> dict[Any, Any]:
-    """Results by key, with a bar while they come."""
-    done = tqdm(as_completed(jobs), total=len(jobs), desc=what, leave=False)
-    return {jobs[job]: job.result() for job in done}
-
-
 def peer_scores(
     pool: Executor, names: Sequence[str], seeds: Sequence[int]
 ) -> dict[tuple[str, str], list[float]]:
     """Scores of all peers, by peer and stream; of the large streams on the first seed only."""
     pairs = [(peer, name) for peer in peers.PEERS for name in names]
-    tuned = gather({pool.submit(tune_peer, *pair): pair for pair in pairs}, "tuning peers")
-    jobs = {}
-    for peer, name in pairs:
-        for seed in seeds[: 1 if STREAMS[name].n > LARGE else None]:
-            job = pool.submit(measure_peer, peer, tuned[peer, name], name, seed)
-            jobs[job] = (peer, name, seed)
+    tuned = in_order([pool.submit(tune_peer, *pair) for pair in pairs], "tuning peers")
+    runs = [
+        (peer, settings, name, seed)
+        for (peer, name), settings in zip(pairs, tuned, strict=True)
+        for seed in seeds[: 1 if STREAMS[name].n > LARGE else None]
+    ]
+    found = in_order([pool.submit(measure_peer, *run) for run in runs], "peers")
     scores: dict[tuple[str, str], list[float]] = {pair: [] for pair in pairs}
-    for (peer, name, _), score in gather(jobs, "peers").items():
+    for (peer, _, name, _), score in zip(runs, found, strict=True):
         scores[peer, name].append(score)
     return scores
 
@@ -173,15 +167,9 @@ def table(
     verbose: bool = False,
 ) -> str:
     """Return the Markdown table: one row a stream."""
-    with threadpool_limits(1), ProcessPoolExecutor(processes) as pool:
-        for name in names:
-            SeqDDCRP(**options).step_many(STREAMS[name].make(100, 0).X)  # compiles once for all
-        jobs = {
-            pool.submit(measure, name, seed, options): (name, seed)
-            for name in names
-            for seed in seeds
-        }
-        found = gather(jobs, "ours")
+    with workers(processes) as pool:
+        jobs = [pool.submit(measure, name, seed, options) for name in names for seed in seeds]
+        found = iter(in_order(jobs, "ours"))
         others = peer_scores(pool, names, seeds) if with_peers else {}
     header = [
         "stream", "rows", "ARI, ours", "wanted", "ARI in windows of 500", "met", "ARI, oracle",
@@ -189,13 +177,13 @@ def table(
     ]  # fmt: skip
     rows = []
     for name in names:
-        stream, runs = STREAMS[name], [found[name, seed] for seed in seeds]
+        stream, runs = STREAMS[name], [next(found) for _ in seeds]
         if verbose:
             for run in runs:
                 click.echo(f"{name} {run}", err=True)
         ari = [run.ari for run in runs]
         windows = [run.windows for run in runs]
-        wanted = f"{stream.want:.2f}"
+        wanted = f"{stream.want:g}"
         wanted += f", no seed below {stream.worst:.2f}" if stream.worst else ""
         wanted += f", windows {stream.want_windows:.2f}" if stream.want_windows else ""
         rows.append([

@@ -8,6 +8,7 @@ import click
 __all__ = ["main"]
 
 _ELSEWHERE = {
+    "bench": "streamddcrp_connectors.bench",
     "demo": "streamddcrp_connectors.demo",
     "report": "streamddcrp_connectors.report",
 }

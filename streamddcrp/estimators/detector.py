@@ -34,6 +34,7 @@ from streamddcrp.checkpoint.codec import decode_state, encode_state, read_blob, 
 from streamddcrp.errors import CheckpointError, ConfigError
 from streamddcrp.estimators.alarm import Alarm, Alarms
 from streamddcrp.estimators.batches import sliceable
+from streamddcrp.estimators.founding import FIRST_STAGE
 from streamddcrp.estimators.reference import Reference
 from streamddcrp.estimators.seqddcrp import SeqDDCRP
 from streamddcrp.typing import FloatArray
@@ -91,9 +92,10 @@ class RegimeAnomalyDetector(base.AnomalyDetector):
         self._model = SeqDDCRP() if model is None else model
         self._alarm = Alarm(rate, average)
         self._reference: Reference | None = None
-        if reference_after is not None and reference_after < self._model.warmup:
+        begun = min(self._model.warmup, FIRST_STAGE)
+        if reference_after is not None and reference_after < begun:
             message = (
-                f"reference_after must be at least the model's warmup, {self._model.warmup} rows, "
+                f"reference_after must be at least {begun} rows, after which the model begins, "
                 f"got {reference_after!r}"
             )
             raise ConfigError(message)

@@ -36,7 +36,7 @@ from streamddcrp.inference.seqddcrp_vb.state import State
 from streamddcrp.inference.seqddcrp_vb.step import bound
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["Candidate", "Founding", "stages"]
+__all__ = ["FIRST_STAGE", "Candidate", "Founding", "stages"]
 
 _log = logging.getLogger(__name__)
 

@@ -282,7 +282,7 @@ class SeqDDCRP(base.Clusterer):
         """Check rows and times, then learn them all; raises before anything has changed."""
         if len(X) == 0:
             return np.empty((0, N_OUTPUTS))
-        family = self._family_for(X, integral)
+        family, reason = self._family_for(X, integral)
         if family.is_scaled:
             family.hyper(X.shape[1])  # refuses a width it is not for
         family.check_rows(X, self._feature_names())
@@ -297,31 +297,28 @@ class SeqDDCRP(base.Clusterer):
         may_fail = self._decay.code == CALLER_GIVEN  # a user's decay, only when it is called
         before = {name: deepcopy(getattr(self, name)) for name in _PROGRESS} if may_fail else {}
         try:
+            if reason is not None:
+                _log.info("likelihood: %s", reason)
+                self._family = family
             return self._accept(X, t, integral)
         except StreamDDCRPError:
             for name, value in before.items():
                 setattr(self, name, value)
             raise
 
-    def _family_for(self, X: FloatArray, integral: bool) -> Likelihood:
-        """Return the family the rows must suit; it is chosen where they are enough for that."""
+    def _family_for(self, X: FloatArray, integral: bool) -> tuple[Likelihood, str | None]:
+        """Return the family the rows must suit, and why if they are enough to choose it."""
         if self._family is not None:
-            return self._family
+            return self._family, None
         early = self._early or Founding(self.warmup)
         missing = min(FAMILY_ROWS, self.warmup) - early.n_rows
         if missing > len(X):
-            return NormalGamma()
+            return NormalGamma(), None
         rows = np.concatenate([early.rows(X.shape[1]), X[:missing]])
+        NormalGamma().check_rows(X[:missing], self._feature_names())  # what no family takes
         # Whole numbers that came as floats are measurements, not counts.
         family, reason = choose_likelihood(rows, counts=self._integral and integral)
-        _log.info("likelihood: %s", reason)
-        self._family = family.unscaled()
-        try:
-            self._family.check_rows(X, self._feature_names())
-        except SchemaError:
-            self._family = None  # the batch is refused, so nothing was chosen
-            raise
-        return self._family
+        return family.unscaled(), reason
 
     def _accept(self, X: FloatArray, t: FloatArray | None, integral: bool) -> FloatArray:
         """Learn rows that have been checked."""
@@ -335,7 +332,7 @@ class SeqDDCRP(base.Clusterer):
         if t is None:
             t = np.arange(self._n_seen, self._n_seen + len(X), dtype=np.float64)
         self._n_seen += len(X)
-        self._integral = self._integral and integral
+        self._integral = self._family is not None or (self._integral and integral)
         done, out = 0, []
         while self._early is not None and done < len(X):
             upto = min(len(X), done + self._early.rows_to_go)

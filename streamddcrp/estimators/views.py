@@ -26,7 +26,8 @@ def live_columns(state: State) -> IntArray:
 def labels_in_window(state: State) -> IntArray:
     """Return the id of the most probable table of each row in the window, oldest first."""
     probs = state.rows.probs[: state.n_tables, : state.counts[N_ROWS]]
-    return state.table.ids[probs.argmax(axis=0)]
+    ids: IntArray = state.table.ids[probs.argmax(axis=0)]
+    return ids
 
 
 def no_tables() -> pa.Table:

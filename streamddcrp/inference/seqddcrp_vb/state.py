@@ -17,6 +17,7 @@ from streamddcrp.inference.seqddcrp_vb._kernels_layout import (
     DEAD_LOG_MASS,
     LAST_TIME,
     LOG_ALPHA,
+    N_ACTIVE,
     N_COUNTS,
     N_EVENTS,
     N_GROUPS,
@@ -365,6 +366,7 @@ def widened(state: State, config: Config) -> State:
         (wide.rows.x, state.rows.x),
         (wide.table.stats, state.table.stats),
         (wide.table.frozen, state.table.frozen),
+        (wide.table.shadow, state.table.shadow),
     ):
         target[:, : source.shape[1]] = source
     for m in range(state.n_tables):
@@ -374,7 +376,10 @@ def widened(state: State, config: Config) -> State:
         groups=state.groups,
         atoms=state.atoms,
         table=state.table._replace(
-            stats=wide.table.stats, frozen=wide.table.frozen, post=wide.table.post
+            stats=wide.table.stats,
+            frozen=wide.table.frozen,
+            shadow=wide.table.shadow,
+            post=wide.table.post,
         ),
         events=state.events,
         counts=state.counts,
@@ -394,7 +399,7 @@ def _in_use(state: State) -> dict[str, tuple[slice, ...]]:
         "groups.log_mass": (g,), "groups.t": (g,), "groups.arrival": (g,), "groups.atom": (g,),
         "groups.probs": (g, k), "groups.shadow": (g, k),
         **{f"atoms.{name}": (k,) for name in Atoms._fields},
-        "atoms.overlap": (k, k),
+        "atoms.active": (slice(int(state.counts[N_ACTIVE])),), "atoms.overlap": (k, k),
         **{f"table.{name}": (k,) for name in ComponentTable._fields},
         **{f"events.{name}": (e,) for name in EventLog._fields},
     }  # fmt: skip
