@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from benchmarks import batch_speed, bound_gap, engine
+from benchmarks import batch_speed, bound_gap, engine, real_series
 
 
 @click.group(invoke_without_command=True)
@@ -17,7 +17,7 @@ def main(context: click.Context) -> None:
             context.invoke(command)
 
 
-for _module in (engine, bound_gap, batch_speed):
+for _module in (engine, real_series, bound_gap, batch_speed):
     main.add_command(_module.main)
 
 if __name__ == "__main__":
