@@ -7,9 +7,10 @@ TSSB in rows of `WindowFeatures`, with the period estimated. *Anomalies*: rows f
 400 rows of a run are normal and raise no alarm; alarms against windows for NAB, whose first 15 %
 raise none.
 
-Options were compared on the even series (the first, the third ..) of each family, so the odd ones
-show what they are worth. Drift detectors and BOCD have their defaults. The anomaly scores of peers
-go through our `Alarm` at the one of seven rates that is best for them by the labels.
+Options were chosen by the even series (the first, the third ..) of each family. The odd ones were
+in view, so they are a check and no blind test. Drift detectors and BOCD have their defaults. The
+anomaly scores of peers go through our `Alarm` at that of seven rates which is best for them by the
+labels.
 """
 
 from __future__ import annotations

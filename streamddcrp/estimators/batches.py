@@ -1,5 +1,6 @@
 """From Arrow tables, data frames and arrays to matrices of floats, with no Python per row."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +11,9 @@ from streamddcrp.errors import SchemaError
 from streamddcrp.stream import Vectorizer, as_matrix, as_times, check_matrix
 from streamddcrp.typing import FloatArray
 
-__all__ = ["Batch", "as_table", "batch_times", "read_batch", "sliceable"]
+__all__ = ["Batch", "as_table", "batch_times", "read_batch", "row_types", "sliceable", "widest"]
+
+_TYPES = ("bool", "int", "float")  # each holds those before it
 
 
 class Batch(NamedTuple):
@@ -20,12 +23,12 @@ class Batch(NamedTuple):
     ----------
     X : ndarray of float64, shape (N, D)
         NaN where a value is missing.
-    integral : bool
-        Whether the values came as integers or booleans.
+    types : list of {"bool", "int", "float"}
+        As what the values of each column came; "bool" where nothing came.
     """
 
     X: FloatArray
-    integral: bool
+    types: list[str]
 
 
 def read_batch(batch: object, vectorizer: Vectorizer, *, learn: bool = True) -> Batch:
@@ -47,7 +50,7 @@ def read_batch(batch: object, vectorizer: Vectorizer, *, learn: bool = True) -> 
     if _is_arrow(batch):
         return _from_arrow(as_table(batch), vectorizer, learn=learn)
     X = as_matrix(batch)
-    integral = np.asarray(batch).dtype.kind in "iub"
+    kind = {"b": "bool", "i": "int", "u": "int"}.get(np.asarray(batch).dtype.kind, "float")
     names = list(range(X.shape[1]))
     known = vectorizer.columns
     if known is not None and known != tuple(names):
@@ -59,7 +62,7 @@ def read_batch(batch: object, vectorizer: Vectorizer, *, learn: bool = True) -> 
         raise SchemaError(message)
     check_matrix(X)
     vectorizer.align(names, len(X), learn=learn)
-    return Batch(X, integral)
+    return Batch(X, [kind] * X.shape[1])
 
 
 def sliceable(batch: object) -> Any:
@@ -94,19 +97,24 @@ def _from_arrow(table: Any, vectorizer: Vectorizer, *, learn: bool) -> Batch:
     for d, position in enumerate(order):
         if position >= 0:
             X[:, d], missing[:, d] = _column(table.column(int(position)))
-    used = [int(position) for position in order if position >= 0]
     names = vectorizer.columns or tuple(sorted(table.column_names))
     check_matrix(X, names, missing=missing)
-    integral = all(_is_integral(table.schema.field(position).type) for position in used)
-    return Batch(X, integral)
+    types = [
+        "bool" if position < 0 else _type(table.schema.field(int(position)).type)
+        for position in order
+    ]
+    return Batch(X, types)
 
 
-def _is_integral(kind: Any) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_boolean(kind))
+def _type(kind: Any) -> str:
+    if pa.types.is_boolean(kind) or pa.types.is_null(kind):
+        return "bool"
+    return "int" if pa.types.is_integer(kind) else "float"
 
 
 def _is_number(kind: Any) -> bool:
-    return _is_integral(kind) or bool(pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+    tests = pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal
+    return any(test(kind) for test in tests)
 
 
 def _column(column: Any) -> tuple[FloatArray, NDArray[np.bool_]]:
@@ -117,6 +125,24 @@ def _column(column: Any) -> tuple[FloatArray, NDArray[np.bool_]]:
     if column.null_count == 0:
         return column.to_numpy(), np.zeros(len(column), dtype=np.bool_)
     return column.to_numpy(), np.asarray(column.is_null().to_numpy(), dtype=np.bool_)
+
+
+def row_types(x: Mapping[Any, Any], columns: Sequence[Any]) -> list[str]:
+    """Return as what the values of one row came, in the order of the columns."""
+    return [_TYPES[_width(x.get(column))] for column in columns]
+
+
+def _width(value: Any) -> int:
+    if value is None or isinstance(value, bool | np.bool_):
+        return 0
+    return 1 if isinstance(value, int | np.integer) else 2
+
+
+def widest(types: Sequence[str] | None, more: Sequence[str]) -> list[str]:
+    """Return for each column the type that holds the values of both."""
+    if types is None:
+        return list(more)
+    return [max(pair, key=_TYPES.index) for pair in zip(types, more, strict=True)]
 
 
 def batch_times(t: object, n_rows: int) -> FloatArray:

@@ -15,7 +15,7 @@ from streamddcrp._numerics import CALLER_GIVEN
 from streamddcrp.checkpoint.codec import decode_state, encode_state, read_blob, write_atomic
 from streamddcrp.decay import make_decay
 from streamddcrp.errors import CheckpointError, ConfigError, SchemaError, StreamDDCRPError
-from streamddcrp.estimators.batches import batch_times, read_batch
+from streamddcrp.estimators.batches import batch_times, read_batch, row_types, widest
 from streamddcrp.estimators.events import Event
 from streamddcrp.estimators.founding import Candidate, Founding
 from streamddcrp.estimators.options import from_json, to_json
@@ -50,7 +50,6 @@ from streamddcrp.inference.seqddcrp_vb.step import (
     halo_of,
 )
 from streamddcrp.likelihoods import (
-    TABLE_VARIANCE,
     DirichletMultinomial,
     Likelihood,
     NormalGamma,
@@ -58,6 +57,7 @@ from streamddcrp.likelihoods import (
     likelihood_from_config,
     make_likelihood,
 )
+from streamddcrp.likelihoods._scale import TABLE_VARIANCE
 from streamddcrp.stream import Vectorizer, as_time, check_times
 from streamddcrp.typing import FloatArray, IntArray
 
@@ -70,7 +70,7 @@ FAMILY_ROWS = 64  # rows by which a family is chosen
 GAPS = np.arange(1.0, 65.0)
 MOST_MASS = 10.0  # of the decay weight of the arrivals before, where alpha's start is set from it
 _PROGRESS = (
-    "_first_time", "_last_time", "_clocked", "_n_seen", "_early", "_integral", "_stream", "_family",
+    "_first_time", "_last_time", "_clocked", "_n_seen", "_early", "_types", "_stream", "_family",
 )  # fmt: skip
 Features = Mapping[Any, Any]
 
@@ -177,6 +177,7 @@ class SeqDDCRP(base.Clusterer):
         wanted = self._preset.likelihood if _is_auto(likelihood) else likelihood
         # None: to be chosen. It may lack numbers, which the first rows then supply.
         self._family: Likelihood | None = None if _is_auto(wanted) else make_likelihood(wanted)
+        self._is_given = self._family is not None and self._family.is_scaled
         if warmup < 1:
             message = f"warmup must be at least 1, got {warmup!r}"
             raise ConfigError(message)
@@ -189,7 +190,7 @@ class SeqDDCRP(base.Clusterer):
         )
         self._stream: Running | None = None
         self._early: Founding | None = None  # during warm-up
-        self._integral = True  # whether all rows so far came as integers
+        self._types: list[str] | None = None  # as what columns came, until the family is chosen
         self._clocked: bool | None = None  # whether rows come with times
         self._first_time = 0.0
         self._last_time: float | None = None
@@ -223,8 +224,9 @@ class SeqDDCRP(base.Clusterer):
         mark = self._vectorizer.mark()
         try:
             X = self._vectorizer.transform(x)[None].copy()
-            integral = self._family is not None or _integral(x)
-            self._advance(X, None if t is None else np.array([as_time(t)]), integral)
+            known = self._family is not None
+            types = [] if known else row_types(x, self._vectorizer.columns or ())
+            self._advance(X, None if t is None else np.array([as_time(t)]), types)
         except StreamDDCRPError:
             self._vectorizer.rollback(mark)
             raise
@@ -272,17 +274,17 @@ class SeqDDCRP(base.Clusterer):
     def _learn_batch(self, batch: object, t: object) -> FloatArray:
         mark = self._vectorizer.mark()
         try:
-            X, integral = read_batch(batch, self._vectorizer)
-            return self._advance(X, None if t is None else batch_times(t, len(X)), integral)
+            X, types = read_batch(batch, self._vectorizer)
+            return self._advance(X, None if t is None else batch_times(t, len(X)), types)
         except StreamDDCRPError:
             self._vectorizer.rollback(mark)
             raise
 
-    def _advance(self, X: FloatArray, t: FloatArray | None, integral: bool) -> FloatArray:
+    def _advance(self, X: FloatArray, t: FloatArray | None, types: list[str]) -> FloatArray:
         """Check rows and times, then learn them all; raises before anything has changed."""
         if len(X) == 0:
             return np.empty((0, N_OUTPUTS))
-        family, reason = self._family_for(X, integral)
+        family, reason = self._family_for(X, types)
         if family.is_scaled:
             family.hyper(X.shape[1])  # refuses a width it is not for
         family.check_rows(X, self._feature_names())
@@ -300,13 +302,13 @@ class SeqDDCRP(base.Clusterer):
             if reason is not None:
                 _log.info("likelihood: %s", reason)
                 self._family = family
-            return self._accept(X, t, integral)
+            return self._accept(X, t, types)
         except StreamDDCRPError:
             for name, value in before.items():
                 setattr(self, name, value)
             raise
 
-    def _family_for(self, X: FloatArray, integral: bool) -> tuple[Likelihood, str | None]:
+    def _family_for(self, X: FloatArray, types: list[str]) -> tuple[Likelihood, str | None]:
         """Return the family the rows must suit, and why if they are enough to choose it."""
         if self._family is not None:
             return self._family, None
@@ -316,11 +318,12 @@ class SeqDDCRP(base.Clusterer):
             return NormalGamma(), None
         rows = np.concatenate([early.rows(X.shape[1]), X[:missing]])
         NormalGamma().check_rows(X[:missing], self._feature_names())  # what no family takes
-        # Whole numbers that came as floats are measurements, not counts.
-        family, reason = choose_likelihood(rows, counts=self._integral and integral)
+        family, reason = choose_likelihood(
+            rows, types=widest(self._types, types), names=self._feature_names()
+        )
         return family.unscaled(), reason
 
-    def _accept(self, X: FloatArray, t: FloatArray | None, integral: bool) -> FloatArray:
+    def _accept(self, X: FloatArray, t: FloatArray | None, types: list[str]) -> FloatArray:
         """Learn rows that have been checked."""
         if t is not None:
             if self._clocked is None:
@@ -332,7 +335,7 @@ class SeqDDCRP(base.Clusterer):
         if t is None:
             t = np.arange(self._n_seen, self._n_seen + len(X), dtype=np.float64)
         self._n_seen += len(X)
-        self._integral = self._family is not None or (self._integral and integral)
+        self._types = widest(self._types, types) if self._family is None else None
         done, out = 0, []
         while self._early is not None and done < len(X):
             upto = min(len(X), done + self._early.rows_to_go)
@@ -351,11 +354,11 @@ class SeqDDCRP(base.Clusterer):
     def _found(self, n_features: int) -> None:
         """Begin: at once where nothing must be learned from the first rows."""
         waits_for_unit = self._clocked and self.time_unit is None
-        if self._family is None or not self._family.is_scaled:
+        if not self._is_given:
             self._early = Founding(self.warmup)
         elif waits_for_unit:
             self._early = Founding(min(self.warmup, FAMILY_ROWS))
-        else:
+        elif self._family is not None:
             self._stream = self._start(self._family, n_features, self._preset.candidates[0], 1.0)
 
     @property
@@ -577,7 +580,7 @@ class SeqDDCRP(base.Clusterer):
         meta: dict[str, Any] = {
             "options": {name: to_json(value) for name, value in self._get_params().items()},
             "vectorizer": self._vectorizer.to_config(),
-            "integral": self._integral,
+            "types": self._types,
             "clocked": self._clocked,
             "first_time": self._first_time,
             "last_time": self._last_time,
@@ -619,7 +622,7 @@ class SeqDDCRP(base.Clusterer):
 
     def _restore(self, arrays: dict[str, Any], meta: dict[str, Any]) -> None:
         self._vectorizer = Vectorizer.from_config(meta["vectorizer"])
-        for name in ("integral", "clocked", "first_time", "last_time", "n_seen", "events_read"):
+        for name in ("types", "clocked", "first_time", "last_time", "n_seen", "events_read"):
             setattr(self, f"_{name}", meta[name])
         if meta["warmup"] is not None:
             chunk = arrays["early.x"], arrays["early.t"], arrays["early.labels"]
@@ -651,7 +654,3 @@ class SeqDDCRP(base.Clusterer):
 
 def _is_auto(likelihood: object) -> bool:
     return isinstance(likelihood, str) and likelihood == "auto"
-
-
-def _integral(x: Features) -> bool:
-    return all(value is None or isinstance(value, int | np.integer) for value in x.values())

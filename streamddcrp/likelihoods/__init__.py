@@ -15,7 +15,6 @@ References
 Bernardo and Smith, Bayesian Theory (1994), appendix A: the families and their predictives.
 """
 
-from streamddcrp.likelihoods._scale import TABLE_VARIANCE
 from streamddcrp.likelihoods.auto import choose_likelihood
 from streamddcrp.likelihoods.base import Likelihood
 from streamddcrp.likelihoods.beta_bernoulli import BetaBernoulli
@@ -28,7 +27,6 @@ from streamddcrp.likelihoods.registry import likelihood_from_config, make_likeli
 from streamddcrp.likelihoods.regression import Autoregression, Regression
 
 __all__ = [
-    "TABLE_VARIANCE",
     "Autoregression",
     "BetaBernoulli",
     "DirichletMultinomial",

@@ -1,40 +1,57 @@
 """A likelihood chosen and scaled from the first rows of a stream."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from streamddcrp.errors import SchemaError
 from streamddcrp.likelihoods._scale import column_means, varies
-from streamddcrp.likelihoods.base import Likelihood
+from streamddcrp.likelihoods.base import ConjugateFamily, Likelihood
 from streamddcrp.likelihoods.beta_bernoulli import BetaBernoulli
 from streamddcrp.likelihoods.gamma_poisson import GammaPoisson
 from streamddcrp.likelihoods.normal_gamma import NormalGamma
+from streamddcrp.likelihoods.product import Product
+from streamddcrp.typing import FloatArray
 
 __all__ = ["choose_likelihood"]
 
 LARGEST_MEAN_COUNT = 10.0  # counts above this are close to Gaussian
+FAMILIES: dict[str, ConjugateFamily] = {
+    "numbers": NormalGamma(),
+    "counts": GammaPoisson(),
+    "zeros and ones": BetaBernoulli(),
+}
 
 
-def choose_likelihood(X: ArrayLike, *, counts: bool = True) -> tuple[Likelihood, str]:
-    """Choose a likelihood for rows like these.
+def choose_likelihood(
+    X: ArrayLike, *, types: Sequence[str] | None = None, names: Sequence[str] | None = None
+) -> tuple[Likelihood, str]:
+    """Choose a likelihood for rows like these, column by column.
 
-    Zeros and ones, both present: `BetaBernoulli`. Whole numbers from 0 with column means below 10:
-    `GammaPoisson` with the column means as prior means. All else: `NormalGamma` about the column
-    means, with tables expected to be narrow (5 % of a column's variance): it is easier to merge two
-    tables than to divide one. The choice follows shifts and changes of unit of a column.
+    Zeros and ones: `BetaBernoulli`. Whole numbers from 0 with a mean below 10: `GammaPoisson` with
+    the mean as prior mean; so, too, a column of zeros and ones among other counts, because a two
+    may follow, unless it is known to be of truth values. All else: `NormalGamma` about the mean,
+    with tables expected to be narrow (5 % of a column's variance): it is easier to merge two tables
+    than to divide one. Columns of several kinds: a `Product` of these. The choice follows shifts
+    and changes of unit of a column.
 
     Parameters
     ----------
     X : array_like of float, shape (N, D)
         First rows; NaN marks a missing value.
-    counts : bool, default True
-        False: whole numbers are measurements that happen to be whole; the Gaussian family is taken.
+    types : sequence of {"bool", "int", "float"}, length D, optional
+        As what the values came. Whole numbers that came as floats are measurements, not counts.
+        Default: "int" for all.
+    names : sequence of str, length D, optional
+        Names of the columns, for the reason.
 
     Returns
     -------
     likelihood : Likelihood
     reason : str
-        What was chosen and why, in words.
+        What was chosen for which columns, in words.
 
     Raises
     ------
@@ -45,27 +62,49 @@ def choose_likelihood(X: ArrayLike, *, counts: bool = True) -> tuple[Likelihood,
     --------
     >>> choose_likelihood([[0.0, 2.0], [1.0, 4.0], [0.0, 0.0], [3.0, 2.0]])[0]
     GammaPoisson(shape=1.0, rate=(1.0, 0.5))
+    >>> choose_likelihood([[0.5, 1.0], [1.5, 0.0]])[1]
+    'NormalGamma for 0 (numbers), BetaBernoulli for 1 (zeros and ones), by the first 2 rows'
     """
     rows = np.asarray(X, dtype=np.float64)
     if rows.ndim != 2 or rows.size == 0:
         message = f"X must have shape (N, D) with at least one row and column, got {rows.shape}"
         raise SchemaError(message)
-    values = rows[np.isfinite(rows)]
-    seen = f"the first {len(rows)} rows"
-    if counts and np.all((values == 0.0) | (values == 1.0)) and len(np.unique(values)) == 2:
-        return BetaBernoulli(), f"BetaBernoulli(0.5, 0.5): {seen} hold only zeros and ones"
-    is_count = np.all((values >= 0.0) & (np.floor(values) == values)) and values.size > 0
-    if counts and is_count and np.all(column_means(rows) < LARGEST_MEAN_COUNT):
-        reason = (
-            f"GammaPoisson(shape=1, rate=1/mean): {seen} hold only counts, "
-            f"with column means below {LARGEST_MEAN_COUNT:g}"
-        )
-        return GammaPoisson().scaled(rows), reason
-    constant = int(np.sum([not varies(column) for column in rows.T]))
-    reason = (
-        "NormalGamma(mean=column means, rate in proportion to column variances): "
-        f"{seen} hold numbers that are not small counts"
+    kinds = _kinds(rows, np.array(["int"] * rows.shape[1] if types is None else types))
+    parts = [(FAMILIES[k], np.flatnonzero(kinds == k)) for k in FAMILIES if k in kinds]
+    labels = np.array(range(rows.shape[1]) if names is None else names)
+    told = [
+        f"{type(family).__name__} for {_some(labels[at]) if len(parts) > 1 else 'all columns'} "
+        f"({kinds[at[0]]})"
+        for family, at in parts
+    ]
+    reason = f"{', '.join(told)}, by the first {len(rows)} rows"
+    flat = [j for j in np.flatnonzero(kinds == "numbers") if not varies(rows[:, j])]
+    if flat:
+        reason += f"; {_some(labels[flat])} did not vary and got a nominal variance"
+    family = (
+        parts[0][0] if len(parts) == 1 else Product([(part, at.tolist()) for part, at in parts])
     )
-    if constant:
-        reason += f"; {constant} of {rows.shape[1]} columns did not vary and got a nominal variance"
-    return NormalGamma().scaled(rows), reason
+    return family.scaled(rows), reason
+
+
+def _some(labels: NDArray[Any]) -> str:
+    shown = [*map(str, labels[:8]), *([f".. {len(labels)} in all"] if len(labels) > 8 else [])]
+    return ", ".join(shown)
+
+
+def _kinds(rows: FloatArray, types: NDArray[np.str_]) -> NDArray[np.str_]:
+    """Return for each column a key of `FAMILIES`."""
+    known = np.isfinite(rows)
+    there = known.any(axis=0)
+    whole = ((rows >= 0.0) & (np.floor(rows) == rows)) | ~known
+    count = whole.all(axis=0) & (types != "float") & (column_means(rows) < LARGEST_MEAN_COUNT)
+    bits = count & ((rows <= 1.0) | ~known).all(axis=0)
+    seen = np.unique(rows[:, bits & there & (types == "int")])
+    if (count & there & ~bits).any() or not {0.0, 1.0} <= set(seen):
+        bits &= types == "bool"
+    kinds = np.where(bits, "zeros and ones", np.where(count, "counts", "numbers"))
+    for kind in FAMILIES:  # an empty column goes with the most general of the others
+        if not there.any() or kind in kinds[there]:
+            kinds[~there] = kind
+            break
+    return kinds

@@ -123,7 +123,7 @@ class Product(ConjugateFamily):
         known = {name: j for j, name in enumerate(names or ())}
         placed = [(part, [known.get(c, c) for c in columns]) for part, columns in self.parts]
         found = {j for _, columns in placed for j in columns}
-        for column in found - set(range(n_features)):
+        for column in (c for _, at in placed for c in at if c not in range(n_features)):
             message = f"Product: there is no column {column!r}; the data have "
             raise SchemaError(message + (str(list(names)) if names else f"{n_features} columns"))
         for j in set(range(n_features)) - found:

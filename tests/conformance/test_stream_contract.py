@@ -266,6 +266,66 @@ def test_regression_knows_columns_by_name():
         SeqDDCRP(likelihood=("regression", "power"), warmup=1).learn_one({"load": 1.0})
 
 
+def mixed_table(n=300):
+    """Two regimes that differ in a level, a flag and a rate; a tenth of all values is missing."""
+    rng = np.random.default_rng(5)
+    second = np.repeat([False, True, False], n // 3)
+    columns = {
+        "temp": np.where(second, 30.0, 10.0) + rng.normal(size=n),
+        "open": rng.random(n) < np.where(second, 0.9, 0.1),
+        "starts": rng.poisson(np.where(second, 6.0, 1.0)),
+    }
+    return second, pa.table(
+        {name: pa.array(values, mask=rng.random(n) < 0.1) for name, values in columns.items()}
+    )
+
+
+def test_columns_of_several_kinds_are_told_apart():
+    second, table = mixed_table()
+    whole = SeqDDCRP(warmup=30)
+    expected = whole.step_many(table)
+    label = np.array(expected["label"])
+    assert np.mean((label == label[150])[40:] == second[40:]) > 0.95
+    assert np.isfinite(expected["score"].drop_null().to_numpy()).all()
+    summary = whole.summary().to_pydict()
+    assert {"mean_temp", "sd_temp", "probability_open", "mean_starts"} <= set(summary)
+    assert not {"mean_open", "sd_open", "sd_starts", "probability_temp"} & set(summary)
+    found = {i: k for k, i in enumerate(summary["id"])}[label[150]]
+    assert summary["probability_open"][found] == pytest.approx(0.9, abs=0.12)
+    assert summary["mean_starts"][found] == pytest.approx(6.0, abs=1.0)
+    parts, model = [], SeqDDCRP(warmup=30)
+    for a, b in [(0, 1), (1, 20), (20, 77), (77, 300)]:
+        parts.append(model.step_many(table[a:b]))
+        model = SeqDDCRP.from_bytes(model.to_bytes())
+    assert pa.Table.from_batches(parts).combine_chunks().to_batches()[0].equals(expected)
+    assert same(model, whole)
+    one_by_one = SeqDDCRP(warmup=30)
+    for row in table.to_pylist():
+        one_by_one.learn_one(row)
+    assert same(one_by_one, whole)
+
+
+def test_parts_may_be_given_by_name():
+    _, table = mixed_table()
+    parts = [
+        (("autoregression", 1), "temp"),
+        ("beta_bernoulli", "open"),
+        ("gamma_poisson", "starts"),
+    ]
+    model = SeqDDCRP(likelihood=("product", parts), warmup=30)
+    model.learn_many(table)
+    assert same(SeqDDCRP.from_bytes(model.to_bytes()), model)
+    assert {"lag1_temp", "probability_open", "mean_starts"} <= set(model.summary().column_names)
+    before = model.to_bytes()
+    with pytest.raises(SchemaError, match=r"row 1, column 'open': BetaBernoulli expects 0 or 1"):
+        model.learn_many(pa.table({"temp": [1.0, 1.0], "open": [0, 2], "starts": [1, 1]}))
+    assert model.to_bytes() == before
+    with pytest.raises(SchemaError, match="column 'load' is in no part"):
+        SeqDDCRP(likelihood=("product", parts)).learn_one(
+            {"temp": 1, "open": 0, "starts": 2, "load": 3}
+        )
+
+
 def test_open_vocabulary_does_not_depend_on_when_words_come():
     rng = np.random.default_rng(8)
     texts = []

@@ -106,6 +106,8 @@ class DenseStream:
                 for births in self.births:
                     if old in births:
                         births[new] = births.get(new, 0.0) + births.pop(old)
+                if self.config.tied and old in self.members:
+                    self.members[new] = sorted(self.members.get(new, []) + self.members.pop(old))
                 for kept in self.kept:
                     if old in kept:
                         kept[new] = kept.get(new, 0.0) + kept.pop(old)

@@ -36,6 +36,7 @@ from streamddcrp.inference.seqddcrp_vb._kernels_layout import (
     N_SEEN,
     N_TABLES,
     NEW_LOG_BETA,
+    REGIME,
     RESTART,
     SWEEP_UP,
 )
@@ -300,6 +301,8 @@ def _join(config, rows, groups, atoms, table, events, counts, sums, m, l, now):
         first, second = second, first
         table.ids[m] = first
         table.born[m] = table.born[l]
+    if counts[REGIME] == second:
+        counts[REGIME] = first
     kind = MERGE if seen_m >= 0 and seen_l >= 0 else SWEEP_UP
     record(events, counts, kind, second, first, counts[N_SEEN] - 1, now)
     table.last_seen[m] = max(seen_m, seen_l)

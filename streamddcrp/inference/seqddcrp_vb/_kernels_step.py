@@ -267,7 +267,7 @@ def _change_of_run(rows, groups, atoms, table, counts):
             k = m
     if k < 0:
         counts[REGIME] = table.ids[_home(rows, atoms, counts, w - 1)]
-        return np.nan
+        return np.nan if counts[N_SEEN] == 1 else 0.0
     if w < RUN:
         return 0.0
     start = w - RUN
