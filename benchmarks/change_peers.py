@@ -14,10 +14,8 @@ from numpy.typing import NDArray
 from river import anomaly, drift, preprocessing
 
 from benchmarks.bocd import run_lengths
-from streamddcrp import Alarm
 
 FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 
 FIRST = 50  # rows that tell the scale
 FALL = 12  # rows by which BOCD's run length falls where a regime has begun
@@ -66,23 +64,20 @@ def one_class_svm() -> Any:
     return preprocessing.StandardScaler() | anomaly.OneClassSVM()
 
 
-def anomaly_alarms(
-    make: Callable[[], Any], X: FloatArray, average: int, learn: int | None
-) -> BoolArray:
-    """Alarms of an anomaly detector of river under the threshold that ours has.
+def anomaly_scores(make: Callable[[], Any], X: FloatArray, learn: int | None = None) -> FloatArray:
+    """Score of each row before it is learned.
 
-    With `learn`, only so many first rows are learned, and those after them are judged.
+    With `learn`, only so many first rows are learned, and NaN stands for their scores.
     """
     model, names = make(), [str(d) for d in range(X.shape[1])]
-    scores = np.empty(len(X))
+    scores = np.full(len(X), np.nan)
     for t, row in enumerate(X.tolist()):
         x = dict(zip(names, row, strict=True))
-        scores[t] = model.score_one(x)
+        if learn is None or t >= learn:
+            scores[t] = model.score_one(x)
         if learn is None or t < learn:
             model.learn_one(x)
-    alarm = np.zeros(len(X), dtype=np.bool_)
-    alarm[learn or 0 :] = Alarm(average=average).step_many(scores[learn or 0 :]).alarm
-    return alarm
+    return scores
 
 
 ANOMALY: dict[str, Callable[[], Any]] = {

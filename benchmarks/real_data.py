@@ -75,12 +75,13 @@ def occupancy() -> list[Series]:
 
 
 def skab() -> list[Series]:
-    """Skoltech anomaly benchmark: runs of a water-circulation test bed with a valve closed."""
-    table = _read("skab/skab.parquet")
-    table = table.filter(compute.equal(table["group"], "valve1"))
+    """Skoltech anomaly benchmark: a water-circulation test bed.
+
+    16 runs in which a valve is closed for a while, and last one without anomalies.
+    """
     return [
         Series(name, _matrix(part, SENSORS), anomaly=part["anomaly"].to_numpy() > 0)
-        for name, part in _groups(table, "run")
+        for name, part in _groups(_read("skab/skab.parquet"), "run")
     ]
 
 

@@ -59,7 +59,7 @@ def change_points(
     return rows.astype(np.int64), bool(state[-1] < 0)
 
 
-def label_changes(labels: ArrayLike, hold: int = 6, share: float = 0.1) -> IntArray:
+def label_changes(labels: ArrayLike, hold: int = 10, share: float = 0.1) -> IntArray:
     """Return the rows at which a regime begins, by the tables that its rows sit at.
 
     A regime may be a mixture of tables, or visit another one for a few rows: 0 0 1 0 0 1 0 0 is one
@@ -74,7 +74,7 @@ def label_changes(labels: ArrayLike, hold: int = 6, share: float = 0.1) -> IntAr
     ----------
     labels : array_like of int, shape (N,)
         In the order of time.
-    hold : int, default 6
+    hold : int, default 10
     share : float, default 0.1
 
     Returns
