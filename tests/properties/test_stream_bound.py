@@ -206,5 +206,5 @@ def test_what_is_learned_keeps_the_bound_exact(seed, alpha_rate, look_back):
     twin = DenseStream(config, state, decay, likelihood)
     for i, x in enumerate(gaussian_stream(rng, 70)):
         twin.learn(x, i)
-    assert len(set(twin.alpha)) > 5
+    assert np.ptp(twin.alpha) > 0.0
     twin.assert_bound(bound(config, twin.state))

@@ -67,6 +67,7 @@ __all__ = [
 
 LINK_FLOOR = math.exp(-23.0)  # an option below this share of the row's best is set to zero
 BIRTH_FLOOR = 1e-8  # in sweeps, a birth below this is set to zero
+LARGEST = 1e6  # score up to which a link term is a difference of scores without loss
 
 
 @njit(cache=True)
@@ -400,7 +401,7 @@ def sweep(config, rows, groups, atoms, table, counts, scratch):
             g_im = received[m, i]
             for j in range(i):
                 received[m, j] += links[j] * g_im
-        rows.term[i] = term
+        rows.term[i] = term if abs(top) < LARGEST else row_term(rows, i, n_groups, counts[N_TABLES])
 
 
 @njit(cache=True)

@@ -7,6 +7,7 @@ from numba import njit
 
 from streamddcrp._numerics import dot, exp_all
 from streamddcrp.inference.seqddcrp_vb._kernels import (
+    LARGEST,
     LINK_FLOOR,
     activate,
     link_log_weights,
@@ -16,6 +17,7 @@ from streamddcrp.inference.seqddcrp_vb._kernels import (
     refresh_active,
     refresh_sticks,
     refresh_terms,
+    row_term,
     settle,
     sweep,
 )
@@ -223,7 +225,7 @@ def _seat(
         rows.births[K, w] = opened / total
         term -= rows.births[K, w] * (sums[NEW_LOG_BETA] + scratch.log_new[0])
         K += 1
-    rows.term[w] = term
+    rows.term[w] = term if abs(top) < LARGEST else row_term(rows, w, n_groups, K)
     mix_row(rows, groups, atoms, counts, w)
     best = atoms.active[0]
     opened_here = 0.0
