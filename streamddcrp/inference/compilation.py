@@ -21,14 +21,15 @@ def compiled(kernel: Any) -> Iterator[bool]:
     bool
         Whether the call is needed: False once the kernel has been loaded or compiled.
     """
-    needed = not getattr(kernel, "signatures", True)
+    if getattr(kernel, "overloads", True):
+        yield False
+        return
     timer = Timer(
-        _PATIENCE, _log.warning, ("compiling the kernels, once for this version: half a minute",)
+        _PATIENCE, _log.warning, ("compiling the kernels, once for this version: a minute or two",)
     )
     timer.daemon = True
-    if needed:
-        timer.start()
+    timer.start()
     try:
-        yield needed
+        yield True
     finally:
         timer.cancel()

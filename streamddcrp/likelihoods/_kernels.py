@@ -83,9 +83,11 @@ __all__ = [
     "NORMAL_WISHART",
     "PRODUCT",
     "REGRESSION",
+    "add_rows",
     "add_stats",
     "expected_log_lik",
     "expected_log_liks",
+    "expected_log_liks_of_rows",
     "log_predictive",
     "log_predictives",
     "log_rising",
@@ -352,6 +354,72 @@ def expected_log_liks(
         else:
             for k in range(n_tables):
                 out[k] += bb_expected(hyper, h, post[k], q, x, c)
+
+
+# --- All rows of the window at one table ----------------------------------------------------------
+
+
+@njit(cache=True)
+def add_rows(
+    family: int, hyper: Array, X: Array, weights: Array, start: int, stop: int, stats: Array
+) -> None:
+    """Do `add_stats` for rows ``start`` to ``stop`` of ``X`` (N, D) with ``weights`` (N,)."""
+    total = 0.0
+    for r in range(start, stop):
+        total += weights[r]
+    if total == 0.0:
+        return
+    if family == PRODUCT:
+        stats[0] += total
+    for i in range(n_parts(family, hyper)):
+        code, h, c, s, _ = part_of(family, hyper, i)
+        stats[s] += total
+        if code == NORMAL_GAMMA:
+            for r in range(start, stop):
+                ng_add(hyper, h, X[r], c, weights[r], stats, s)
+        elif code == NORMAL_WISHART:
+            for r in range(start, stop):
+                nw_add(hyper, h, X[r], c, weights[r], stats, s)
+        elif code == REGRESSION:
+            for r in range(start, stop):
+                lr_add(hyper, h, X[r], c, weights[r], stats, s)
+        elif code == DIRICHLET_MULTINOMIAL:
+            for r in range(start, stop):
+                dm_add(hyper, h, X[r], c, weights[r], stats, s)
+        elif code == GAMMA_POISSON:
+            for r in range(start, stop):
+                gp_add(hyper, h, X[r], c, weights[r], stats, s)
+        else:
+            for r in range(start, stop):
+                bb_add(hyper, h, X[r], c, weights[r], stats, s)
+
+
+@njit(cache=True)
+def expected_log_liks_of_rows(
+    family: int, hyper: Array, post: Array, X: Array, n_rows: int, out: Array
+) -> None:
+    """Do `expected_log_lik` for the first rows of ``X`` (N, D); ``out`` (N,)."""
+    out[:n_rows] = 0.0
+    for i in range(n_parts(family, hyper)):
+        code, h, c, _, q = part_of(family, hyper, i)
+        if code == NORMAL_GAMMA:
+            for r in range(n_rows):
+                out[r] += ng_expected(hyper, h, post, q, X[r], c)
+        elif code == NORMAL_WISHART:
+            for r in range(n_rows):
+                out[r] += nw_expected(hyper, h, post, q, X[r], c)
+        elif code == REGRESSION:
+            for r in range(n_rows):
+                out[r] += lr_expected(hyper, h, post, q, X[r], c)
+        elif code == DIRICHLET_MULTINOMIAL:
+            for r in range(n_rows):
+                out[r] += dm_expected(hyper, h, post, q, X[r], c)
+        elif code == GAMMA_POISSON:
+            for r in range(n_rows):
+                out[r] += gp_expected(hyper, h, post, q, X[r], c)
+        else:
+            for r in range(n_rows):
+                out[r] += bb_expected(hyper, h, post, q, X[r], c)
 
 
 @njit(cache=True)

@@ -23,6 +23,8 @@ from streamddcrp._numerics import (
     digamma,
     dot,
     exp_all,
+    floor_and_sum,
+    largest,
     log_decay,
 )
 from streamddcrp.components._kernels import open_component
@@ -42,7 +44,12 @@ from streamddcrp.inference.seqddcrp_vb._kernels_layout import (
     NEW_LOG_BETA,
     NEXT_ID,
 )
-from streamddcrp.likelihoods._kernels import add_stats, expected_log_lik, log_rising, posterior
+from streamddcrp.likelihoods._kernels import (
+    add_rows,
+    expected_log_liks_of_rows,
+    log_rising,
+    posterior,
+)
 
 __all__ = [
     "activate",
@@ -132,9 +139,7 @@ def link_log_weights(
     if not config.tied:
         for j in range(w - config.halo):
             out_local[j] = -np.inf
-    top = sums[LOG_ALPHA]
-    for j in range(w):
-        top = max(top, out_local[j])
+    top = max(sums[LOG_ALPHA], largest(out_local, w))
     for g in range(n_groups):
         gap = counts[N_SEEN] - groups.arrival[g]
         if not config.tied and gap > config.halo:
@@ -150,7 +155,7 @@ def link_log_weights(
         total += math.exp(dead - top)
     for j in range(w):
         share[j] = out_local[j] - top
-    exp_all(share, w, work, share)
+    exp_all(share, w, work)
     for j in range(w):
         total += share[j]
     for g in range(n_groups):
@@ -274,6 +279,7 @@ def open_column(rows, groups, atoms, table, counts, opener):
     atoms.births[K] = 0.0
     atoms.frozen_births[K] = 0.0
     atoms.shadow_births[K] = 0.0
+    atoms.failed_at[K] = 0.0
     for m in range(K + 1):
         atoms.overlap[K, m] = 0.0
         atoms.overlap[m, K] = 0.0
@@ -309,11 +315,10 @@ def refresh_totals(config, rows, atoms, table, counts, sums):
     for at in range(counts[N_ACTIVE]):
         m = atoms.active[at]
         table.stats[m] = table.frozen[m]
+        add_rows(config.family, config.hyper, rows.x, rows.probs[m], 0, w, table.stats[m])
         births = atoms.frozen_births[m]
         for r in range(w):
             births += rows.births[m, r]
-            if rows.probs[m, r] > 0.0:
-                add_stats(config.family, config.hyper, rows.x[r], rows.probs[m, r], table.stats[m])
         atoms.births[m] = births
         posterior(config.family, config.hyper, table.stats[m], table.post[m])
     refresh_sticks(config, atoms, counts, sums)
@@ -338,73 +343,54 @@ def sweep(config, rows, groups, atoms, table, counts, scratch):
     w, n_groups, n_active = counts[N_ROWS], counts[N_GROUPS], counts[N_ACTIVE]
     first = counts[N_SEEN] - w
     received, message, share = scratch.received, scratch.message, scratch.share
-    tied, own = scratch.group, scratch.own
     for at in range(n_active):
-        received[atoms.active[at], :w] = 0.0
+        m = atoms.active[at]
+        expected_log_liks_of_rows(
+            config.family, config.hyper, table.post[m], rows.x, w, received[m]
+        )
     for i in range(w - 1, -1, -1):
-        log_weight, links, x = rows.log_weight[i], rows.links[i], rows.x[i]
-        for j in range(i):
+        # the options of a row: links to customers, to groups from `tied` on, births from `own` on
+        tied, own, end = i, i + n_groups, i + n_groups + n_active
+        log_weight, links = rows.log_weight[i], rows.links[i]
+        for j in range(own):
             message[j] = 0.0
         for at in range(n_active):
             m = atoms.active[at]
-            g_im = received[m, i] + expected_log_lik(config.family, config.hyper, table.post[m], x)
-            received[m, i] = g_im
+            g_im = received[m, i]
             probs = rows.probs[m]
             for j in range(i):
                 message[j] += g_im * probs[j]
-        top = -np.inf
+            for g in range(n_groups):
+                message[tied + g] += g_im * groups.probs[g, m]
+            message[own + at] = g_im + atoms.log_beta[m]
         for j in range(i):
             share[j] = log_weight[j] + message[j]
-            top = max(top, share[j])
         for g in range(n_groups):
-            tied[g] = 0.0
-            for at in range(n_active):
-                m = atoms.active[at]
-                tied[g] += received[m, i] * groups.probs[g, m]
-            scratch.tie_message[g] = tied[g]
-            tied[g] += rows.group_log_weight[i, g]
-            top = max(top, tied[g])
+            share[tied + g] = rows.group_log_weight[i, g] + message[tied + g]
         for at in range(n_active):
             m = atoms.active[at]
-            own[m] = -np.inf
-            if config.recall or (atoms.opener[m] == first + i and rows.births[m, i] > 0.0):
-                own[m] = rows.log_birth[i] + atoms.log_beta[m] + received[m, i]
-            top = max(top, own[m])
-        for j in range(i):
+            possible = config.recall or (atoms.opener[m] == first + i and rows.births[m, i] > 0.0)
+            share[own + at] = rows.log_birth[i] + message[own + at] if possible else -np.inf
+        top = largest(share, end)
+        for j in range(end):
             share[j] -= top
-        exp_all(share, i, scratch.work, share)
-        total = 0.0
-        for j in range(i):
-            share[j] = share[j] if share[j] >= LINK_FLOOR else 0.0
-            total += share[j]
-        for g in range(n_groups):
-            tied[g] = _floored(tied[g] - top, LINK_FLOOR)
-            total += tied[g]
-        for at in range(n_active):
-            m = atoms.active[at]
-            own[m] = _floored(own[m] - top, BIRTH_FLOOR)
-            total += own[m]
+        exp_all(share, end, scratch.work)
+        total = floor_and_sum(share, 0, own, LINK_FLOOR)
+        total += floor_and_sum(share, own, end, BIRTH_FLOOR)
         scale = 1.0 / total
-        for j in range(i):
-            links[j] = share[j] * scale
+        for j in range(end):
+            share[j] *= scale
         # log q = score - log Z and score = log p + message, so the row's term is log Z - E message
-        term = top + math.log(total) - dot(links, message, i)
+        rows.term[i] = top + math.log(total) - dot(share, message, end)
+        for j in range(i):
+            links[j] = share[j]
         for g in range(n_groups):
-            q = tied[g] * scale
-            rows.group_links[i, g] = q
-            term -= q * scratch.tie_message[g]
+            rows.group_links[i, g] = share[tied + g]
         for at in range(n_active):
             m = atoms.active[at]
-            q = own[m] * scale
-            rows.births[m, i] = q
-            term -= q * (atoms.log_beta[m] + received[m, i])
+            rows.births[m, i] = share[own + at]
             g_im = received[m, i]
             for j in range(i):
                 received[m, j] += links[j] * g_im
-        rows.term[i] = term if abs(top) < LARGEST else row_term(rows, i, n_groups, counts[N_TABLES])
-
-
-@njit(cache=True)
-def _floored(log_share, floor):
-    share = math.exp(log_share)
-    return share if share >= floor else 0.0
+        if abs(top) > LARGEST:
+            rows.term[i] = row_term(rows, i, n_groups, counts[N_TABLES])

@@ -46,10 +46,11 @@ from streamddcrp.inference.seqddcrp_vb._kernels_window import (
     overlap_entropy,
     remove_group,
 )
-from streamddcrp.likelihoods._kernels import add_stats, posterior
+from streamddcrp.likelihoods._kernels import add_rows, posterior
 
-__all__ = ["look_back", "merge"]
+__all__ = ["MOVES_EVERY", "look_back", "merge"]
 
+MOVES_EVERY = 4  # blocks between splits and merges; births are tried in each
 SHORTEST = 4  # arrivals; a shorter run can open a table on arrival
 TRIAL_SWEEPS = 3
 KNOWN = 20.0  # expected rows from which a table is known well enough to be merged
@@ -68,42 +69,43 @@ def _screen(config, rows, atoms, table, counts, sums, scratch):
     """
     w, family, hyper = counts[N_ROWS], config.family, config.hyper
     longest = min(config.look_back, w - 1)
-    scratch.stats[:] = 0.0
     for at in range(counts[N_ACTIVE]):
-        scratch.left[atoms.active[at]] = table.stats[atoms.active[at]]
+        scratch.taken[atoms.active[at]] = 0.0
     for i in range(max(w - longest, 0), w):
         scratch.local[i] = math.exp(rows.log_birth[i] - 1.0) if config.recall else 0.0
     best, start = 0.0, -1
     terms = 0.0
+    last = w  # the rows before it have not been taken yet
     r, candidate = 0, SHORTEST
     while r < longest:
         r += 1
         o = w - r
         terms -= rows.term[o]
-        n_later = r - 1
         for i in range(o + 1, w):
-            scratch.message[i - o - 1] = rows.log_weight[i, o]
-        exp_all(scratch.message, n_later, scratch.work, scratch.share)
+            scratch.share[i - o - 1] = rows.log_weight[i, o]
+        exp_all(scratch.share, r - 1, scratch.work)
         for i in range(o + 1, w):
             scratch.local[i] += scratch.share[i - o - 1]
-        add_stats(family, hyper, rows.x[o], 1.0, scratch.stats)
-        for at in range(counts[N_ACTIVE]):
-            m = atoms.active[at]
-            if rows.probs[m, o] > 0.0:
-                add_stats(family, hyper, rows.x[o], -rows.probs[m, o], scratch.left[m])
         if r < candidate:
             continue
         candidate *= 2
         gain = terms + rows.log_birth[o] + sums[NEW_LOG_BETA]
         for i in range(o + 1, w):
             gain += math.log(max(scratch.local[i], 1e-300))
-        posterior(family, hyper, scratch.stats, scratch.post)
-        gain += scratch.post[0]
+        scratch.stats[:] = 0.0
         for at in range(counts[N_ACTIVE]):
             m = atoms.active[at]
-            if table.stats[m, 0] - scratch.left[m, 0] > 1e-6:
-                posterior(family, hyper, scratch.left[m], scratch.post)
+            add_rows(family, hyper, rows.x, rows.probs[m], o, last, scratch.taken[m])
+            for p in range(len(scratch.stats)):
+                scratch.stats[p] += scratch.taken[m, p]
+            if scratch.taken[m, 0] > 1e-6:
+                for p in range(len(scratch.rest)):
+                    scratch.rest[p] = table.stats[m, p] - scratch.taken[m, p]
+                posterior(family, hyper, scratch.rest, scratch.post)
                 gain += scratch.post[0] - table.post[m, 0]
+        posterior(family, hyper, scratch.stats, scratch.post)
+        gain += scratch.post[0]
+        last = o
         if gain > best:
             best, start = gain, o
     return start
@@ -237,17 +239,43 @@ def _unite_groups(config, rows, groups, counts, g, h):
 
 
 @njit(cache=True)
-def _merge_gain(config, rows, groups, atoms, table, counts, scratch, m, l):
-    """Return what the bound gains by merging atoms ``m`` and ``l``, but for the sticks."""
-    scratch.stats[:] = table.stats[m] + table.stats[l]
+def _merge_gain(config, rows, groups, atoms, table, counts, scratch, m, l, least):
+    """Return what the bound gains by merging ``m`` and ``l``, but for the sticks; rough if less."""
+    for p in range(len(scratch.stats)):
+        scratch.stats[p] = table.stats[m, p] + table.stats[l, p]
     posterior(config.family, config.hyper, scratch.stats, scratch.post)
     gain = scratch.post[0] - table.post[m, 0] - table.post[l, 0] - atoms.overlap[m, l]
+    if gain <= least:  # what follows is a loss
+        return gain
     for i in range(counts[N_ROWS]):
         gain -= overlap_entropy(rows.births[m, i], rows.births[l, i])
     g, h = _group_of(config, groups, counts, m), _group_of(config, groups, counts, l)
     if g >= 0 and h >= 0:
         gain += _ties_gain(rows, counts, g, h)
     return gain
+
+
+@njit(cache=True)
+def _is_here(config, table, counts, m):
+    """Whether somebody was seen at column ``m`` since moves were last tried."""
+    away = counts[N_SEEN] - table.last_seen[m]
+    return table.last_seen[m] >= 0 and away <= MOVES_EVERY * config.sweep_every
+
+
+@njit(cache=True)
+def _best_pair(config, rows, groups, atoms, table, counts, scratch):
+    """Return the gain by the best pair of atoms but for the sticks, and the pair; -1: no pair."""
+    best, m, l = -math.inf, -1, -1
+    for a in range(counts[N_TABLES]):
+        a_is_crumb, a_is_here = table.stats[a, 0] < CRUMB, _is_here(config, table, counts, a)
+        for b in range(a + 1, counts[N_TABLES]):
+            known = min(table.stats[a, 0], table.stats[b, 0]) >= KNOWN
+            here = a_is_here or _is_here(config, table, counts, b)
+            if a_is_crumb or table.stats[b, 0] < CRUMB or (known and here):
+                gain = _merge_gain(config, rows, groups, atoms, table, counts, scratch, a, b, best)
+                if gain > best:
+                    best, m, l = gain, a, b
+    return best, m, l
 
 
 @njit(cache=True)
@@ -261,19 +289,7 @@ def merge(config, rows, groups, atoms, table, events, counts, sums, scratch, now
     K = counts[N_TABLES]
     if not config.recall:
         return False
-    best, m, l = -math.inf, -1, -1
-    for a in range(K):
-        here = counts[N_SEEN] - table.last_seen[a] <= config.sweep_every
-        if table.stats[a, 0] >= CRUMB and not (here and table.last_seen[a] >= 0):
-            continue
-        for b in range(K):
-            known = min(table.stats[a, 0], table.stats[b, 0]) >= KNOWN
-            if b != a and (known or table.stats[a, 0] < CRUMB):
-                gain = _merge_gain(
-                    config, rows, groups, atoms, table, counts, scratch, min(a, b), max(a, b)
-                )
-                if gain > best:
-                    best, m, l = gain, min(a, b), max(a, b)
+    best, m, l = _best_pair(config, rows, groups, atoms, table, counts, scratch)
     if m < 0:
         return False
     before = stick_bound(config, atoms, counts, sums)

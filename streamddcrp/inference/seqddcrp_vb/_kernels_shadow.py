@@ -14,7 +14,7 @@ from numba import njit
 from streamddcrp.inference.seqddcrp_vb._kernels_layout import N_ACTIVE, N_GROUPS
 from streamddcrp.likelihoods._kernels import add_stats, log_predictive, posterior
 
-__all__ = ["closer_to_shadow", "follow_shadow", "start_shadow"]
+__all__ = ["FAINT", "choose_sides", "follow_shadow", "start_shadow"]
 
 FAINT = 0.01  # an opening less probable than this is not worth the choice of a side
 
@@ -24,43 +24,58 @@ def start_shadow(groups, atoms, table, counts, m):
     """Begin the shadow of column ``m`` anew, empty."""
     table.shadow[m] = 0.0
     atoms.shadow_births[m] = 0.0
+    atoms.failed_at[m] = 0.0
     for g in range(counts[N_GROUPS]):
         groups.shadow[g, m] = 0.0
 
 
 @njit(cache=True)
-def closer_to_shadow(config, table, scratch, m, x):
-    """Whether row ``x`` is more probable under the shadow of column ``m`` than under the rest."""
-    family, hyper, frozen, shadow = config.family, config.hyper, table.frozen[m], table.shadow[m]
-    if shadow[0] <= 0.0:
-        return True
-    scratch.stats[:] = frozen - shadow
-    if scratch.stats[0] <= 0.0:
-        return False
-    posterior(family, hyper, scratch.stats, scratch.post)
-    rest = log_predictive(family, hyper, scratch.post, x)
-    posterior(family, hyper, shadow, scratch.post)
-    return log_predictive(family, hyper, scratch.post, x) > rest
+def _posteriors_of_halves(config, table, scratch, m):
+    """Leave the posteriors of the shadow of column ``m`` and of the rest in ``scratch``."""
+    family, hyper = config.family, config.hyper
+    for p in range(len(scratch.rest)):
+        scratch.rest[p] = table.frozen[m, p] - table.shadow[m, p]
+    posterior(family, hyper, scratch.rest, scratch.post)
+    posterior(family, hyper, table.shadow[m], scratch.shadow_post)
 
 
 @njit(cache=True)
-def follow_shadow(config, rows, groups, atoms, table, counts, scratch, r):
-    """Choose sides for the openings of evicted row ``r``; leave its shares in ``scratch.shadow``.
+def choose_sides(config, rows, table, scratch, m, n_rows, least, sides):
+    """Say which of the first rows' openings of column ``m`` go to its shadow: those closer to it.
+
+    Fills ``sides`` with 0 and 1; openings of at most ``least`` stay.
+    """
+    family, hyper = config.family, config.hyper
+    shadow_is_empty = table.shadow[m, 0] <= 0.0
+    ready = False
+    for r in range(n_rows):
+        sides[r] = 0.0
+        if rows.births[m, r] <= least:
+            continue
+        if not ready:
+            _posteriors_of_halves(config, table, scratch, m)
+            ready = True
+            if shadow_is_empty:
+                sides[r] = 1.0  # the seed
+                scratch.stats[:] = 0.0
+                add_stats(family, hyper, rows.x[r], 1.0, scratch.stats)
+                posterior(family, hyper, scratch.stats, scratch.shadow_post)
+                continue
+        closer = log_predictive(family, hyper, scratch.shadow_post, rows.x[r])
+        if closer > log_predictive(family, hyper, scratch.post, rows.x[r]):
+            sides[r] = 1.0
+
+
+@njit(cache=True)
+def follow_shadow(rows, groups, atoms, counts, scratch, r):
+    """Find the part of evicted row ``r`` that sits at the atoms' shadows.
 
     Zb_rm = sum_g A_rg Zb_gm + s_rm [m's opening goes to the shadow] <= Z_rm.
     """
-    x = rows.x[r]
     for at in range(counts[N_ACTIVE]):
         m = atoms.active[at]
-        share = 0.0
+        share = scratch.sides[m, r] * rows.births[m, r]
+        atoms.shadow_births[m] += share
         for g in range(counts[N_GROUPS]):
             share += rows.group_links[r, g] * groups.shadow[g, m]
-        s = rows.births[m, r]
-        scratch.sides[m, r] = 0.0
-        if s > FAINT and closer_to_shadow(config, table, scratch, m, x):
-            scratch.sides[m, r] = 1.0
-            atoms.shadow_births[m] += s
-            share += s
-        scratch.shadow[m] = min(share, rows.probs[m, r])
-        if scratch.shadow[m] > 0.0:
-            add_stats(config.family, config.hyper, x, scratch.shadow[m], table.shadow[m])
+        scratch.shadow[m, r] = min(share, rows.probs[m, r])

@@ -25,12 +25,13 @@ from streamddcrp.inference.seqddcrp_vb._kernels_moves import (
     keep_links,
     put_links_back,
 )
-from streamddcrp.inference.seqddcrp_vb._kernels_shadow import closer_to_shadow, start_shadow
+from streamddcrp.inference.seqddcrp_vb._kernels_shadow import choose_sides, start_shadow
 from streamddcrp.likelihoods._kernels import posterior
 
 __all__ = ["split"]
 
 FEWEST = 6.0  # expected rows on both sides
+GROWTH = 1.25  # of a shadow, until a split that failed is tried again
 WEARY = 100.0  # expected rows of a shadow that did not pay; another seed is tried
 
 
@@ -41,7 +42,8 @@ def _split_gain(config, atoms, table, counts, sums, scratch, m):
     family, hyper, stats, post = config.family, config.hyper, scratch.stats, scratch.post
     posterior(family, hyper, table.shadow[m], post)
     gain = post[0]
-    stats[:] = table.frozen[m] - table.shadow[m]
+    for p in range(len(stats)):
+        stats[p] = table.frozen[m, p] - table.shadow[m, p]
     posterior(family, hyper, stats, post)
     gain += post[0]
     posterior(family, hyper, table.frozen[m], post)
@@ -62,8 +64,10 @@ def _part(config, rows, groups, atoms, table, counts, scratch, m):
     """Give the shadow of column ``m`` a column of its own, the last; nothing is recomputed."""
     K = counts[N_TABLES]
     open_column(rows, groups, atoms, table, counts, table.born[m])
+    sides = scratch.work
+    choose_sides(config, rows, table, scratch, m, counts[N_ROWS], 0.0, sides)
     for r in range(counts[N_ROWS]):
-        if rows.births[m, r] > 0.0 and closer_to_shadow(config, table, scratch, m, rows.x[r]):
+        if sides[r] > 0.0:
             rows.births[K, r] = rows.births[m, r]
             rows.births[m, r] = 0.0
     scratch.kept_frozen[:] = table.frozen[m]
@@ -111,27 +115,37 @@ def _try(config, rows, groups, atoms, table, events, counts, sums, scratch, m, n
 
 
 @njit(cache=True)
-def split(config, rows, groups, atoms, table, events, counts, sums, scratch, now):
-    """Try to split the column whose shadow promises most; give up shadows that did not pay."""
-    if not config.recall:
-        return False
+def _most_promising(config, groups, atoms, table, events, counts, sums, scratch, now):
+    """Return the column whose split by its shadow gains most, or -1; restart shadows that lost."""
     best, chosen = 0.0, -1
     for at in range(counts[N_ACTIVE]):
         m = atoms.active[at]
         n = table.shadow[m, 0]
-        if min(n, table.frozen[m, 0] - n) < FEWEST:
+        if min(n, table.frozen[m, 0] - n) < FEWEST or n < GROWTH * atoms.failed_at[m]:
             continue
         gain = _split_gain(config, atoms, table, counts, sums, scratch, m)
         if gain > best:
             best, chosen = gain, m
         elif n > WEARY and gain <= 0.0:
-            record(events, counts, RESTART, table.ids[m], -1, counts[N_SEEN] - 1, now)
-            start_shadow(groups, atoms, table, counts, m)
-    if chosen < 0 or counts[N_TABLES] >= config.max_tables:
-        return False
-    if _try(config, rows, groups, atoms, table, events, counts, sums, scratch, chosen, now):
-        return True
-    if table.shadow[chosen, 0] > WEARY:
-        record(events, counts, RESTART, table.ids[chosen], -1, counts[N_SEEN] - 1, now)
-        start_shadow(groups, atoms, table, counts, chosen)
-    return False
+            _restart(groups, atoms, table, events, counts, m, now)
+    return chosen
+
+
+@njit(cache=True)
+def _restart(groups, atoms, table, events, counts, m, now):
+    record(events, counts, RESTART, table.ids[m], -1, counts[N_SEEN] - 1, now)
+    start_shadow(groups, atoms, table, counts, m)
+
+
+@njit(cache=True)
+def split(config, rows, groups, atoms, table, events, counts, sums, scratch, now):
+    """Try to split the column whose shadow promises most; give up shadows that did not pay."""
+    if not config.recall or counts[N_TABLES] >= config.max_tables:
+        return
+    m = _most_promising(config, groups, atoms, table, events, counts, sums, scratch, now)
+    if m < 0:
+        return
+    if not _try(config, rows, groups, atoms, table, events, counts, sums, scratch, m, now):
+        atoms.failed_at[m] = table.shadow[m, 0]
+        if table.shadow[m, 0] > WEARY:
+            _restart(groups, atoms, table, events, counts, m, now)

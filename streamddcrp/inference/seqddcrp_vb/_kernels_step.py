@@ -5,7 +5,7 @@ import math
 import numpy as np
 from numba import njit
 
-from streamddcrp._numerics import dot, exp_all
+from streamddcrp._numerics import dot, exp_all, floor_and_sum, largest
 from streamddcrp.inference.seqddcrp_vb._kernels import (
     LARGEST,
     LINK_FLOOR,
@@ -49,7 +49,7 @@ from streamddcrp.inference.seqddcrp_vb._kernels_layout import (
     SCORE,
     SINCE_BLOCK,
 )
-from streamddcrp.inference.seqddcrp_vb._kernels_moves import look_back, merge
+from streamddcrp.inference.seqddcrp_vb._kernels_moves import MOVES_EVERY, look_back, merge
 from streamddcrp.inference.seqddcrp_vb._kernels_split import split
 from streamddcrp.inference.seqddcrp_vb._kernels_window import (
     drop_groups,
@@ -141,91 +141,68 @@ def _seat(
     """Set q(c) of the arrival by its scores, open a table if it wants one, add its statistics."""
     w, n_groups, K = counts[N_ROWS], counts[N_GROUPS], counts[N_TABLES]
     family, hyper = config.family, config.hyper
-    local, tied, own, lik = scratch.local, scratch.group, scratch.own, scratch.weight
-    message, share = scratch.message, scratch.share
+    lik, message, share = scratch.weight, scratch.message, scratch.share
+    # the options: links to customers, to groups from `tied` on, births from `own` on, a new table
+    tied, own, new = w, w + n_groups, w + n_groups + K
     rows.t[w] = t
     rows.x[w] = x
     rows.log_birth[w] = sums[LOG_ALPHA] - log_total
     rows.rate[w] = math.exp(-log_total)
     expected_log_liks(family, hyper, table.post, x, K, lik)
-    message[:w] = 0.0
+    for j in range(own):
+        message[j] = 0.0
     for at in range(counts[N_ACTIVE]):
         m = atoms.active[at]
         probs = rows.probs[m]
         for j in range(w):
             message[j] += lik[m] * probs[j]
-    top = -np.inf
-    for j in range(w):
-        local[j] -= log_total
-        rows.log_weight[w, j] = local[j]
-        share[j] = local[j] + message[j]
-        top = max(top, share[j])
-    for g in range(n_groups):
-        tied[g] -= log_total
-        rows.group_log_weight[w, g] = tied[g]
-        scratch.tie_message[g] = 0.0
-        for at in range(counts[N_ACTIVE]):
-            m = atoms.active[at]
-            scratch.tie_message[g] += lik[m] * groups.probs[g, m]
-        tied[g] += scratch.tie_message[g]
-        top = max(top, tied[g])
+        for g in range(n_groups):
+            message[tied + g] += lik[m] * groups.probs[g, m]
     for m in range(K):
-        own[m] = -np.inf
-        if config.recall:
-            own[m] = rows.log_birth[w] + atoms.log_beta[m] + lik[m]
-        top = max(top, own[m])
+        message[own + m] = atoms.log_beta[m] + lik[m]
     # An untouched prior's E log p is hopeless; opening jointly with q(theta) gives log m(x).
-    new = rows.log_birth[w] + sums[NEW_LOG_BETA] + scratch.log_new[0]
-    if config.max_tables <= K and top > -np.inf:
-        counts[N_FORBIDDEN] += new > top
-        new = -np.inf
-    old_top = top
-    top = max(top, new)
+    message[new] = sums[NEW_LOG_BETA] + scratch.log_new[0]
     for j in range(w):
+        rows.log_weight[w, j] = scratch.local[j] - log_total
+        share[j] = rows.log_weight[w, j] + message[j]
+    for g in range(n_groups):
+        rows.group_log_weight[w, g] = scratch.group[g] - log_total
+        share[tied + g] = rows.group_log_weight[w, g] + message[tied + g]
+    for m in range(K):
+        share[own + m] = rows.log_birth[w] + message[own + m] if config.recall else -np.inf
+    share[new] = rows.log_birth[w] + message[new]
+    old_top = largest(share, new)
+    if config.max_tables <= K and old_top > -np.inf:
+        counts[N_FORBIDDEN] += share[new] > old_top
+        share[new] = -np.inf
+    top = max(old_top, share[new])
+    for j in range(new + 1):
         share[j] -= top
-    exp_all(share, w, scratch.work, share)
-    total = 0.0
+    exp_all(share, new + 1, scratch.work)
+    total = floor_and_sum(share, 0, new, 0.0)
+    if share[new] < config.birth_threshold * (total + share[new]):
+        share[new], message[new] = 0.0, 0.0
+    floor = LINK_FLOOR * (1.0 if share[new] > 0.0 else math.exp(old_top - top))
+    total = floor_and_sum(share, 0, new + 1, floor)
+    for j in range(new + 1):
+        share[j] /= total
+    # log q = score - log Z and score = log p + message, so the row's term is log Z - E message
+    rows.term[w] = top + math.log(total) - dot(share, message, new + 1)
     for j in range(w):
-        total += share[j]
+        rows.links[w, j] = share[j]
     for g in range(n_groups):
-        tied[g] = math.exp(tied[g] - top)
-        total += tied[g]
+        rows.group_links[w, g] = share[tied + g]
     for m in range(K):
-        own[m] = math.exp(own[m] - top) if own[m] - top > -40.0 else 0.0
-        total += own[m]
-    opened = math.exp(new - top)
-    if opened < config.birth_threshold * (total + opened):
-        opened = 0.0
-    floor = LINK_FLOOR * (1.0 if opened > 0.0 else math.exp(old_top - top))
-    total = opened
-    for j in range(w):
-        share[j] = share[j] if share[j] >= floor else 0.0
-        total += share[j]
-    for g in range(n_groups):
-        tied[g] = tied[g] if tied[g] >= floor else 0.0
-        total += tied[g]
-    for m in range(K):
-        own[m] = own[m] if own[m] >= floor else 0.0
-        total += own[m]
-    log_sum = top + math.log(total)
-    for j in range(w):
-        rows.links[w, j] = share[j] / total
-    term = log_sum - dot(rows.links[w], message, w)
-    for g in range(n_groups):
-        rows.group_links[w, g] = tied[g] / total
-        term -= rows.group_links[w, g] * scratch.tie_message[g]
-    for m in range(K):
-        s = own[m] / total
-        rows.births[m, w] = s
-        if s > 0.0:
-            term -= s * (atoms.log_beta[m] + lik[m])
+        rows.births[m, w] = share[own + m]
+        if share[own + m] > 0.0:
             activate(atoms, counts, m)
+    opened = share[new]
     if opened > 0.0:
         open_column(rows, groups, atoms, table, counts, counts[N_SEEN])
-        rows.births[K, w] = opened / total
-        term -= rows.births[K, w] * (sums[NEW_LOG_BETA] + scratch.log_new[0])
+        rows.births[K, w] = opened
         K += 1
-    rows.term[w] = term if abs(top) < LARGEST else row_term(rows, w, n_groups, K)
+    if abs(top) > LARGEST:
+        rows.term[w] = row_term(rows, w, n_groups, K)
     mix_row(rows, groups, atoms, counts, w)
     best = atoms.active[0]
     opened_here = 0.0
@@ -362,8 +339,7 @@ def _block(config, rows, groups, atoms, table, events, counts, sums, scratch):
     """Evict down to the window, sweep, try moves, drop groups, retire tables out of reach."""
     now = sums[LAST_TIME]
     excess = max(0, counts[N_ROWS] - config.window)
-    for r in range(excess):
-        evict(config, rows, groups, atoms, table, counts, sums, scratch, r)
+    evict(config, rows, groups, atoms, table, counts, sums, scratch, excess)
     _forget(config, atoms, table, counts, sums)
     shift_rows(rows, counts, excess)
     settle(config, rows, groups, atoms, table, counts, sums)
@@ -374,8 +350,10 @@ def _block(config, rows, groups, atoms, table, events, counts, sums, scratch):
     if config.n_sweeps == 0:
         refresh_terms(rows, counts)
     look_back(config, rows, groups, atoms, table, events, counts, sums, scratch)
-    split(config, rows, groups, atoms, table, events, counts, sums, scratch, now)
-    merged = merge(config, rows, groups, atoms, table, events, counts, sums, scratch, now)
+    merged = False
+    if counts[N_BLOCKS] % MOVES_EVERY == 0:
+        split(config, rows, groups, atoms, table, events, counts, sums, scratch, now)
+        merged = merge(config, rows, groups, atoms, table, events, counts, sums, scratch, now)
     if drop_groups(config, rows, groups, counts, sums, now) or merged:
         refresh_terms(rows, counts)
         settle(config, rows, groups, atoms, table, counts, sums)

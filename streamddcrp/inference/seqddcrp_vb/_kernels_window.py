@@ -33,8 +33,8 @@ from streamddcrp.inference.seqddcrp_vb._kernels_layout import (
     N_SEEN,
     N_TABLES,
 )
-from streamddcrp.inference.seqddcrp_vb._kernels_shadow import follow_shadow
-from streamddcrp.likelihoods._kernels import add_stats
+from streamddcrp.inference.seqddcrp_vb._kernels_shadow import FAINT, choose_sides, follow_shadow
+from streamddcrp.likelihoods._kernels import add_rows
 
 __all__ = [
     "close_column",
@@ -79,14 +79,14 @@ def _join_group(config, rows, groups, counts, shadow, r):
                 old, new = math.exp(lasting - mass), math.exp(-mass)
                 for m in range(K):
                     groups.probs[g, m] = old * groups.probs[g, m] + new * rows.probs[m, r]
-                    groups.shadow[g, m] = old * groups.shadow[g, m] + new * shadow[m]
+                    groups.shadow[g, m] = old * groups.shadow[g, m] + new * shadow[m, r]
                 groups.log_mass[g] = mass
                 return g
     groups.atom[n_groups] = best
     groups.log_mass[n_groups] = 0.0
     for m in range(K):
         groups.probs[n_groups, m] = rows.probs[m, r]
-        groups.shadow[n_groups, m] = shadow[m]
+        groups.shadow[n_groups, m] = shadow[m, r]
     for i in range(counts[N_ROWS]):
         rows.group_links[i, n_groups] = 0.0
         rows.group_log_weight[i, n_groups] = -np.inf
@@ -95,18 +95,32 @@ def _join_group(config, rows, groups, counts, shadow, r):
 
 
 @njit(cache=True)
-def evict(config, rows, groups, atoms, table, counts, sums, scratch, r):
+def evict(config, rows, groups, atoms, table, counts, sums, scratch, n):
+    """Freeze the ``n`` oldest rows."""
+    if config.recall:
+        scratch.shadow[: counts[N_TABLES], :n] = 0.0
+        for at in range(counts[N_ACTIVE]):
+            m = atoms.active[at]
+            choose_sides(config, rows, table, scratch, m, n, FAINT, scratch.sides[m])
+    for r in range(n):
+        _freeze(config, rows, groups, atoms, counts, sums, scratch, r)
+    for at in range(counts[N_ACTIVE]):
+        m = atoms.active[at]
+        add_rows(config.family, config.hyper, rows.x, rows.probs[m], 0, n, table.frozen[m])
+        if config.recall:
+            add_rows(config.family, config.hyper, rows.x, scratch.shadow[m], 0, n, table.shadow[m])
+
+
+@njit(cache=True)
+def _freeze(config, rows, groups, atoms, counts, sums, scratch, r):
     """Freeze row ``r``, whose links reach groups only, and turn links to it into group links."""
     w, K = counts[N_ROWS], counts[N_TABLES]
     mix_row(rows, groups, atoms, counts, r)  # group means may have moved since
-    scratch.shadow[:K] = 0.0
     if config.recall:
-        follow_shadow(config, rows, groups, atoms, table, counts, scratch, r)
+        follow_shadow(rows, groups, atoms, counts, scratch, r)
     sums[FROZEN_RATE] += rows.rate[r]
     sums[FROZEN_BOUND] += row_term(rows, r, counts[N_GROUPS], K)
     for m in range(K):
-        if rows.probs[m, r] > 0.0:
-            add_stats(config.family, config.hyper, rows.x[r], rows.probs[m, r], table.frozen[m])
         s = rows.births[m, r]
         sums[FROZEN_OPENINGS] += s
         atoms.frozen_births[m] += s
@@ -225,6 +239,18 @@ def _reachable(rows, groups, counts, m):
 
 
 @njit(cache=True)
+def _least_missed(rows, groups, table, counts):
+    """Return the column out of reach with the fewest customers for the time away; -1: none."""
+    chosen, least = -1, np.inf
+    for m in range(counts[N_TABLES]):
+        if not _reachable(rows, groups, counts, m):
+            away = counts[N_SEEN] - max(table.last_seen[m], table.born[m])
+            if table.stats[m, 0] / away < least:
+                chosen, least = m, table.stats[m, 0] / away
+    return chosen
+
+
+@njit(cache=True)
 def _remove_column(config, rows, groups, atoms, table, counts, sums, m):
     """Retire column ``m`` exactly: its terms go to the frozen bound, its openings to the dead."""
     sums[FROZEN_BOUND] += table.post[m, 0]
@@ -251,6 +277,7 @@ def close_column(rows, groups, atoms, table, counts, m):
     close_gap(atoms.births, m, K)
     close_gap(atoms.frozen_births, m, K)
     close_gap(atoms.shadow_births, m, K)
+    close_gap(atoms.failed_at, m, K)
     for k in range(K):
         close_gap(atoms.overlap[k], m, K)
     for k in range(m, K - 1):
@@ -278,17 +305,10 @@ def retire(config, rows, groups, atoms, table, events, counts, sums, now):
     if config.recall:
         room = max(config.max_tables - config.sweep_every, config.max_tables // 2)
     while counts[N_TABLES] > room:
-        chosen, least = -1, np.inf
-        for m in range(counts[N_TABLES]):
-            if _reachable(rows, groups, counts, m):
-                continue
-            away = counts[N_SEEN] - max(table.last_seen[m], table.born[m])
-            value = table.stats[m, 0] / away
-            if value < least:
-                chosen, least = m, value
-        if chosen < 0:
+        m = _least_missed(rows, groups, table, counts)
+        if m < 0:
             break
-        if table.last_seen[chosen] >= 0:
-            record(events, counts, DEATH, table.ids[chosen], -1, counts[N_SEEN] - 1, now)
-        _remove_column(config, rows, groups, atoms, table, counts, sums, chosen)
+        if table.last_seen[m] >= 0:
+            record(events, counts, DEATH, table.ids[m], -1, counts[N_SEEN] - 1, now)
+        _remove_column(config, rows, groups, atoms, table, counts, sums, m)
     refresh_sticks(config, atoms, counts, sums)

@@ -124,6 +124,8 @@ class Atoms(NamedTuple):
         Expected number of tables opened with the atom: by all customers, by evicted ones.
     shadow_births : ndarray of float64, shape (K,)
         The shadow's part of the openings by evicted customers.
+    failed_at : ndarray of float64, shape (K,)
+        Expected rows of the shadow when a split was last tried in vain; 0: not tried.
     log_beta, beta : ndarray of float64, shape (K,)
         E log and E of the atom's stick weight; 0 and 0 without recall.
     overlap : ndarray of float64, shape (K, K)
@@ -135,6 +137,7 @@ class Atoms(NamedTuple):
     births: FloatArray
     frozen_births: FloatArray
     shadow_births: FloatArray
+    failed_at: FloatArray
     log_beta: FloatArray
     beta: FloatArray
     overlap: FloatArray
@@ -145,11 +148,12 @@ class Scratch(NamedTuple):
 
     Attributes
     ----------
-    local, message, share, work : ndarray of float64, shape (W,)
-    group, tie_message : ndarray of float64, shape (G,)
+    local : ndarray of float64, shape (W,)
+    message, share, work : ndarray of float64, shape (W + G + K + 1,)
+    group : ndarray of float64, shape (G,)
     own, weight : ndarray of float64, shape (K,)
-    shadow : ndarray of float64, shape (K,)
-        Probability that the row being evicted sits at the atoms' shadows.
+    shadow : ndarray of float64, shape (K, W)
+        Probability that rows being evicted sit at the atoms' shadows.
     sides : ndarray of float64, shape (K, W)
         1 where the opening of a row evicted last went to the shadow.
     kept_frozen : ndarray of float64, shape (P,)
@@ -159,10 +163,11 @@ class Scratch(NamedTuple):
     received : ndarray of float64, shape (K, W)
         G: what a customer's table would receive from it and from those that reach it.
     stats : ndarray of float64, shape (P,)
-    left : ndarray of float64, shape (K, P)
-        Statistics of the tables without some rows.
-    post, prior_post : ndarray of float64, shape (Q,)
-        A posterior; the posterior of no data.
+    taken : ndarray of float64, shape (K, P)
+        Statistics of some of the tables' rows.
+    rest : ndarray of float64, shape (P,)
+    post, shadow_post, prior_post : ndarray of float64, shape (Q,)
+        Two posteriors; the posterior of no data.
     kept_links, kept_group_links, kept_births, kept_term : ndarray of float64
         The rows' links before a move, to be put back if it fails.
     """
@@ -172,7 +177,6 @@ class Scratch(NamedTuple):
     share: FloatArray
     work: FloatArray
     group: FloatArray
-    tie_message: FloatArray
     own: FloatArray
     weight: FloatArray
     shadow: FloatArray
@@ -182,8 +186,10 @@ class Scratch(NamedTuple):
     log_new: FloatArray
     received: FloatArray
     stats: FloatArray
-    left: FloatArray
+    taken: FloatArray
+    rest: FloatArray
     post: FloatArray
+    shadow_post: FloatArray
     prior_post: FloatArray
     kept_links: FloatArray
     kept_group_links: FloatArray
@@ -254,6 +260,7 @@ def _atoms(n_tables: int) -> Atoms:
         births=np.zeros(n_tables),
         frozen_births=np.zeros(n_tables),
         shadow_births=np.zeros(n_tables),
+        failed_at=np.zeros(n_tables),
         log_beta=np.zeros(n_tables),
         beta=np.zeros(n_tables),
         overlap=np.zeros((n_tables, n_tables)),
@@ -262,26 +269,28 @@ def _atoms(n_tables: int) -> Atoms:
 
 def _scratch(config: Config, width: int, n_groups: int, n_tables: int, n_post: int) -> Scratch:
     size = int(n_stats(config.family, config.hyper))
+    n_options = width + n_groups + n_tables + 1
     prior_post = np.empty(n_post)
     posterior(config.family, config.hyper, np.zeros(size), prior_post)
     return Scratch(
         local=np.zeros(width),
-        message=np.zeros(width),
-        share=np.zeros(width),
-        work=np.zeros(width),
+        message=np.zeros(n_options),
+        share=np.zeros(n_options),
+        work=np.zeros(n_options),
         group=np.zeros(n_groups),
-        tie_message=np.zeros(n_groups),
         own=np.zeros(n_tables),
         weight=np.zeros(n_tables),
-        shadow=np.zeros(n_tables),
+        shadow=np.zeros((n_tables, width)),
         sides=np.zeros((n_tables, width)),
         kept_frozen=np.zeros(size),
         kept_column=np.zeros(n_groups),
         log_new=np.zeros(1),
         received=np.zeros((n_tables, width)),
         stats=np.zeros(size),
-        left=np.zeros((n_tables, size)),
+        taken=np.zeros((n_tables, size)),
+        rest=np.zeros(size),
         post=np.empty(n_post),
+        shadow_post=np.empty(n_post),
         prior_post=prior_post,
         kept_links=np.zeros((width, width)),
         kept_group_links=np.zeros((width, n_groups)),
