@@ -3,11 +3,10 @@
 Nothing is known of the data at first, and a prior that is too broad or too narrow, too ready or too
 slow to open tables, costs the whole stream. So a model is built anew from all rows so far after 8,
 16, 32, .. rows, up to the end of the warm-up: one for each candidate prior, scaled by those rows,
-and the one with the largest bound predicts and learns until the next stage. Comparing bounds on the
-log evidence of the same rows is how Bayesian models are compared.
-
-Rows from one regime and rows from many that overlap look alike to a broad table for long. It is
-easier to merge two tables than to divide one, so broad candidates must lead by `HEAD_START`.
+and the one that has predicted them best, each row by those before it, predicts and learns until the
+next stage. The sum of these log scores is an estimate of the log evidence, and candidates are
+compared by it rather than by their bounds: where tables overlap, a bound also pays for not knowing
+who sits where, so it prefers one broad table to many long after the broad one predicts worse.
 """
 
 import logging
@@ -31,9 +30,9 @@ from streamddcrp.inference.seqddcrp_vb._kernels_layout import (
     N_OUTPUTS,
     NEXT_ID,
     REGIME,
+    SCORE,
 )
 from streamddcrp.inference.seqddcrp_vb.state import State
-from streamddcrp.inference.seqddcrp_vb.step import bound
 from streamddcrp.typing import FloatArray, IntArray
 
 __all__ = ["FIRST_STAGE", "Candidate", "Founding", "stages"]
@@ -41,8 +40,6 @@ __all__ = ["FIRST_STAGE", "Candidate", "Founding", "stages"]
 _log = logging.getLogger(__name__)
 
 FIRST_STAGE = 8  # rows
-HEAD_START = 25.0  # nats
-BROAD = 0.1  # share of a column's variance from which a table is broad
 
 
 class Candidate(NamedTuple):
@@ -144,14 +141,11 @@ class Founding:
         trials = []
         for candidate in candidates:
             running = build(candidate)
-            labels = running.step(rows, times)[:, LABEL]
-            reached = bound(running.config, running.state)
-            if candidate.spread > BROAD:
-                reached -= HEAD_START
-            trials.append((reached, candidate, running, labels))
+            out = running.step(rows, times)
+            trials.append((-float(out[:, SCORE].sum()), candidate, running, out[:, LABEL]))
         reached, chosen, best, labels = max(trials, key=lambda trial: trial[0])
         _log.info(
-            "prior by the first %d rows: opening %g, spread %g (bound %.1f; others: %s)",
+            "prior by the first %d rows: opening %g, spread %g (log score %.1f; others: %s)",
             self.n_rows, chosen.opening, chosen.spread, reached,
             ", ".join(f"{other.opening:g}/{other.spread:g} {b:.1f}" for b, other, _, _ in trials),
         )  # fmt: skip

@@ -48,11 +48,12 @@ from streamddcrp.inference.seqddcrp_vb._kernels_window import (
 )
 from streamddcrp.likelihoods._kernels import add_rows, posterior
 
-__all__ = ["MOVES_EVERY", "look_back", "merge"]
+__all__ = ["MOVES_EVERY", "SHORTEST", "look_back", "merge", "try_birth"]
 
 MOVES_EVERY = 4  # blocks between splits and merges; births are tried in each
 SHORTEST = 4  # arrivals; a shorter run can open a table on arrival
 TRIAL_SWEEPS = 3
+NOTHING = 1e-9  # share of a row's links that is as good as none
 KNOWN = 20.0  # expected rows from which a table is known well enough to be merged
 CRUMB = 0.05  # expected rows; an atom with fewer is a birth that came to nothing
 
@@ -112,23 +113,44 @@ def _screen(config, rows, atoms, table, counts, sums, scratch):
 
 
 @njit(cache=True)
-def _move(rows, counts, start):
-    """Let rows ``start`` onward share the last column, linked among themselves as in the prior."""
+def _move(rows, counts, moved, m):
+    """Let the rows marked by ``moved`` share the last column, linked among themselves by the prior.
+
+    The others keep their links but those to the moved; a row left without any opens at ``m``.
+    """
     w, n_groups, K = counts[N_ROWS], counts[N_GROUPS], counts[N_TABLES]
-    for i in range(start, w):
-        for g in range(n_groups):
-            rows.group_links[i, g] = 0.0
-        for m in range(K):
-            rows.births[m, i] = 0.0
+    for i in range(w):
         total = 0.0
-        for j in range(i):
-            rows.links[i, j] = math.exp(rows.log_weight[i, j]) if j >= start else 0.0
-            total += rows.links[i, j]
-        if total > 0.0:
-            for j in range(start, i):
-                rows.links[i, j] /= total
+        if moved[i] > 0.0:
+            rows.group_links[i, :n_groups] = 0.0
+            rows.births[:K, i] = 0.0
+            for j in range(i):
+                rows.links[i, j] = math.exp(rows.log_weight[i, j]) if moved[j] > 0.0 else 0.0
+                total += rows.links[i, j]
+            if total == 0.0:
+                rows.births[K - 1, i] = 1.0
+                continue
         else:
-            rows.births[K - 1, i] = 1.0
+            lost = 0.0
+            for j in range(i):
+                if moved[j] > 0.0:
+                    lost += rows.links[i, j]
+                    rows.links[i, j] = 0.0
+            if lost == 0.0:
+                continue
+            total = 1.0 - lost
+            if total < NOTHING:
+                rows.links[i, :i] = 0.0
+                rows.group_links[i, :n_groups] = 0.0
+                rows.births[:K, i] = 0.0
+                rows.births[m, i] = 1.0
+                continue
+            for g in range(n_groups):
+                rows.group_links[i, g] /= total
+            for k in range(K):
+                rows.births[k, i] /= total
+        for j in range(i):
+            rows.links[i, j] /= total
 
 
 @njit(cache=True)
@@ -154,22 +176,20 @@ def put_links_back(rows, counts, scratch):
 
 
 @njit(cache=True)
-def look_back(config, rows, groups, atoms, table, events, counts, sums, scratch):
-    """Try one look-back birth; return whether it was made.
+def try_birth(config, rows, groups, atoms, table, events, counts, sums, scratch, m):
+    """Give the rows marked in ``scratch.moved`` to a new table; undo it unless the bound rises.
 
-    O(r (r + K P)) for the screen; a trial costs three sweeps.
+    Three sweeps. Those of the others that could only follow the moved open at column ``m``.
     """
     K = counts[N_TABLES]
-    if config.max_tables <= K or config.look_back < SHORTEST:
-        return False
-    start = _screen(config, rows, atoms, table, counts, sums, scratch)
-    if start < 0:
-        return False
     before = settled_objective(config, rows, atoms, table, counts, sums)
     keep_links(rows, counts, scratch)
+    start = 0
+    while scratch.moved[start] == 0.0:
+        start += 1
     opener = counts[N_SEEN] - counts[N_ROWS] + start
     open_column(rows, groups, atoms, table, counts, opener)
-    _move(rows, counts, start)
+    _move(rows, counts, scratch.moved, m)
     settle(config, rows, groups, atoms, table, counts, sums)
     for _ in range(TRIAL_SWEEPS):
         sweep(config, rows, groups, atoms, table, counts, scratch)
@@ -182,6 +202,19 @@ def look_back(config, rows, groups, atoms, table, events, counts, sums, scratch)
     put_links_back(rows, counts, scratch)
     settle(config, rows, groups, atoms, table, counts, sums)
     return False
+
+
+@njit(cache=True)
+def look_back(config, rows, groups, atoms, table, events, counts, sums, scratch):
+    """Try one look-back birth. O(r (r + K P)) for the screen; a trial costs three sweeps."""
+    if config.max_tables <= counts[N_TABLES] or config.look_back < SHORTEST:
+        return
+    start = _screen(config, rows, atoms, table, counts, sums, scratch)
+    if start < 0:
+        return
+    scratch.moved[:start] = 0.0
+    scratch.moved[start : counts[N_ROWS]] = 1.0
+    try_birth(config, rows, groups, atoms, table, events, counts, sums, scratch, 0)
 
 
 @njit(cache=True)

@@ -21,6 +21,7 @@ from streamddcrp.inference.seqddcrp_vb._kernels import (
     settle,
     sweep,
 )
+from streamddcrp.inference.seqddcrp_vb._kernels_divide import divide
 from streamddcrp.inference.seqddcrp_vb._kernels_layout import (
     BIRTH,
     DEAD_BIRTHS,
@@ -352,6 +353,7 @@ def _block(config, rows, groups, atoms, table, events, counts, sums, scratch):
     look_back(config, rows, groups, atoms, table, events, counts, sums, scratch)
     merged = False
     if counts[N_BLOCKS] % MOVES_EVERY == 0:
+        divide(config, rows, groups, atoms, table, events, counts, sums, scratch)
         split(config, rows, groups, atoms, table, events, counts, sums, scratch, now)
         merged = merge(config, rows, groups, atoms, table, events, counts, sums, scratch, now)
     if drop_groups(config, rows, groups, counts, sums, now) or merged:
@@ -373,7 +375,7 @@ def step_rows(
     int : the first row not yet learned; less than N when the capacity for tables is used up
     """
     for b in range(start, X.shape[0]):
-        if counts[N_TABLES] + 3 > table.ids.shape[0]:  # one on arrival, two by moves
+        if counts[N_TABLES] + 4 > table.ids.shape[0]:  # one on arrival, three by moves
             return b
         log_total = predict(
             config, rows, groups, atoms, table, counts, sums, scratch, X[b], t[b], given, b, out[b]

@@ -166,6 +166,8 @@ class Scratch(NamedTuple):
     taken : ndarray of float64, shape (K, P)
         Statistics of some of the tables' rows.
     rest : ndarray of float64, shape (P,)
+    moved : ndarray of float64, shape (W,)
+        1 for the rows that a move gives to a new table.
     post, shadow_post, prior_post : ndarray of float64, shape (Q,)
         Two posteriors; the posterior of no data.
     kept_links, kept_group_links, kept_births, kept_term : ndarray of float64
@@ -188,6 +190,7 @@ class Scratch(NamedTuple):
     stats: FloatArray
     taken: FloatArray
     rest: FloatArray
+    moved: FloatArray
     post: FloatArray
     shadow_post: FloatArray
     prior_post: FloatArray
@@ -289,6 +292,7 @@ def _scratch(config: Config, width: int, n_groups: int, n_tables: int, n_post: i
         stats=np.zeros(size),
         taken=np.zeros((n_tables, size)),
         rest=np.zeros(size),
+        moved=np.zeros(width),
         post=np.empty(n_post),
         shadow_post=np.empty(n_post),
         prior_post=prior_post,
