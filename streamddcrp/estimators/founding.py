@@ -1,4 +1,4 @@
-"""The first rows of a stream found its model: priors compete on them, and the bound decides.
+"""The first rows of a stream found its model: priors compete, and the log score decides.
 
 Nothing is known of the data at first, and a prior that is too broad or too narrow, too ready or too
 slow to open tables, costs the whole stream. So a model is built anew from all rows so far after 8,
@@ -7,6 +7,9 @@ and the one that has predicted them best, each row by those before it, predicts 
 next stage. The sum of these log scores is an estimate of the log evidence, and candidates are
 compared by it rather than by their bounds: where tables overlap, a bound also pays for not knowing
 who sits where, so it prefers one broad table to many long after the broad one predicts worse.
+
+A candidate that expects every other row to open a table hardly looks at their order: good for rows
+that come shuffled, but on a few rows easily right by chance, so it waits for some and must lead.
 """
 
 import logging
@@ -40,6 +43,9 @@ __all__ = ["FIRST_STAGE", "Candidate", "Founding", "stages"]
 _log = logging.getLogger(__name__)
 
 FIRST_STAGE = 8  # rows
+BLIND = 0.3  # probability of opening a table from which a candidate is blind to order
+FEW = 64  # rows before which blind candidates are not tried
+LEAD = 5.0  # nats by which they must lead
 
 
 class Candidate(NamedTuple):
@@ -140,9 +146,13 @@ class Founding:
         rows, times = self.rows(n_features), np.concatenate(self.times)
         trials = []
         for candidate in candidates:
+            blind = candidate.opening >= BLIND
+            if blind and self.n_rows < FEW:
+                continue
             running = build(candidate)
             out = running.step(rows, times)
-            trials.append((-float(out[:, SCORE].sum()), candidate, running, out[:, LABEL]))
+            score = -float(out[:, SCORE].sum()) - LEAD * blind
+            trials.append((score, candidate, running, out[:, LABEL]))
         reached, chosen, best, labels = max(trials, key=lambda trial: trial[0])
         _log.info(
             "prior by the first %d rows: opening %g, spread %g (log score %.1f; others: %s)",

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from streamddcrp.decay import Exponential, LinearWindow, Logistic, NoDecay, UserDecay, Window
 from streamddcrp.inference.seqddcrp_vb._kernels import forward, refresh_totals, sweep
+from streamddcrp.inference.seqddcrp_vb._kernels_divide import divide
 from streamddcrp.inference.seqddcrp_vb._kernels_layout import N_ROWS, N_TABLES
 from streamddcrp.inference.seqddcrp_vb.config import make_config
 from streamddcrp.inference.seqddcrp_vb.state import empty_state
@@ -108,9 +109,9 @@ def test_retired_atoms_stay_in_the_bound():
 
 @pytest.mark.parametrize("decay", [NoDecay(), Exponential(5.0), Window(6)], ids=repr)
 def test_merges_are_exact(decay):
-    """Frozen history included; each stream here makes several merges."""
+    """Frozen history included; each stream here makes some merges."""
     n_merged = 0
-    for seed in range(6):
+    for seed in range(10):
         rng = np.random.default_rng(seed)
         likelihood = NormalGamma(0.0, 0.05, 1.5, 0.02)  # narrow: the first regime is cut in pieces
         config, state = engine(likelihood, decay)
@@ -189,6 +190,35 @@ def test_splits_are_exact(decay, memory):
                 twin.assert_bound(bound(config, twin.state))
         n_splits += twin.n_splits
     assert n_splits > 2
+
+
+@pytest.mark.parametrize("recall", [True, False])
+@pytest.mark.parametrize("decay", [Exponential(20.0), Window(30)], ids=repr)
+def test_divisions_are_exact_and_raise_the_bound(decay, recall):
+    """Rows of two kinds in random order, all at one table: no run of them is of one kind."""
+    rng = np.random.default_rng(0)
+    likelihood = NormalGamma(0.0, 0.05, 1.5, 1.5)
+    config, state = engine(
+        likelihood, decay, d=2, recall=recall, look_back=0, max_tables=1, window=24
+    )
+    twin = DenseStream(config, state, decay, likelihood)
+    kind = rng.integers(0, 2, 50)
+    for i, k in enumerate(kind):
+        given = given_weights(decay, config, twin.state, np.array([float(i)]), clocked=False)
+        twin.learn(rng.normal(8.0 * k, 1.0, 2), i, given)
+    config = config._replace(look_back=32, max_tables=64)
+    state, before = twin.state, bound(config, twin.state)
+    divide(
+        config, state.rows, state.groups, state.atoms, state.table, state.events, state.counts,
+        state.sums, state.scratch,
+    )  # fmt: skip
+    assert state.n_tables == 2
+    assert bound(config, state) > before
+    twin.assert_bound(bound(config, state))
+    w = int(state.counts[N_ROWS])
+    new = state.rows.probs[1, :w] > 0.5
+    assert new.any()
+    assert len(set(kind[-w:][new])) == 1
 
 
 @given(

@@ -7,7 +7,7 @@ import numpy as np
 
 from streamddcrp._numerics import CALLER_GIVEN, EXPONENTIAL, NO_DECAY
 from streamddcrp.decay import Decay
-from streamddcrp.inference.compilation import compiled
+from streamddcrp.inference.compilation import compiled, entry_point
 from streamddcrp.inference.seqddcrp_vb._kernels import objective
 from streamddcrp.inference.seqddcrp_vb._kernels_layout import (
     N_GROUPS,
@@ -103,10 +103,12 @@ def step(config: Config, state: State, X: FloatArray, t: FloatArray, given: Floa
     with compiled(step_rows) as needed:
         if needed and len(X):
             step(config, state, X[:0], t[:0], given)
+    X, t, given = np.ascontiguousarray(X), np.ascontiguousarray(t), np.ascontiguousarray(given)
     out = np.empty((len(X), N_OUTPUTS))
+    kernel = entry_point(step_rows)
     done = 0
     while True:
-        done = step_rows(
+        done = kernel(
             config, state.rows, state.groups, state.atoms, state.table, state.events, state.counts,
             state.sums, state.scratch, X, t, given, done, out,
         )  # fmt: skip
@@ -127,9 +129,9 @@ def predict_row(config: Config, state: State, x: FloatArray, t: float, given: Fl
         Probability of each live column; what is missing to 1 is that of a new table.
     """
     out = np.empty(N_OUTPUTS)
-    predict(
+    entry_point(predict)(
         config, state.rows, state.groups, state.atoms, state.table, state.counts, state.sums,
-        state.scratch, x, t, given, 0, out,
+        state.scratch, np.ascontiguousarray(x), t, given, 0, out,
     )  # fmt: skip
     return out, state.scratch.weight[: state.counts[N_TABLES]].copy()
 
