@@ -24,6 +24,7 @@ from streamddcrp._numerics import (
     dot,
     exp_all,
     floor_and_sum,
+    inner_njit,
     largest,
     log_decay,
 )
@@ -77,7 +78,7 @@ BIRTH_FLOOR = 1e-8  # in sweeps, a birth below this is set to zero
 LARGEST = 1e6  # score up to which a link term is a difference of scores without loss
 
 
-@njit(cache=True)
+@inner_njit
 def _entropy_term(q, log_p):
     return q * (log_p - math.log(q)) if q > 0.0 else 0.0
 
@@ -114,7 +115,7 @@ def record(events, counts, kind, label, into, index, t):
     counts[N_EVENTS] += 1
 
 
-@njit(cache=True)
+@inner_njit
 def link_log_weights(
     config, rows, groups, counts, sums, t, given, b, work, share, out_local, out_group
 ):
@@ -163,7 +164,7 @@ def link_log_weights(
     return top + math.log(total), top
 
 
-@njit(cache=True)
+@inner_njit
 def refresh_sticks(config, atoms, counts, sums):
     """Refresh E log beta and E beta under q(v_m) = Beta(1 + c_m, gamma + c_{>m})."""
     K = counts[N_TABLES]
@@ -196,7 +197,7 @@ def stick_term(gamma, births, tail):
     return math.lgamma(1.0 + births) - log_rising(gamma + tail, 1.0 + births) + math.log(gamma)
 
 
-@njit(cache=True)
+@inner_njit
 def stick_bound(config, atoms, counts, sums):
     """B(c): expected log prior of the openings' atoms minus the divergence of the sticks."""
     if not config.recall:
@@ -209,7 +210,7 @@ def stick_bound(config, atoms, counts, sums):
     return total
 
 
-@njit(cache=True)
+@inner_njit
 def settled_objective(config, rows, atoms, table, counts, sums):
     """Bound on the log evidence of everything learned so far, after `settle`. O(W + K)."""
     total = sums[FROZEN_BOUND] + stick_bound(config, atoms, counts, sums)
@@ -230,7 +231,7 @@ def objective(config, rows, atoms, table, counts, sums, scratch):
     return total
 
 
-@njit(cache=True)
+@inner_njit
 def mix_row(rows, groups, atoms, counts, r):
     """Z_r = s_r + sum_g A_rg Zbar_g + sum_j A_rj Z_j."""
     for at in range(counts[N_ACTIVE]):
@@ -241,7 +242,7 @@ def mix_row(rows, groups, atoms, counts, r):
         rows.probs[m, r] = total
 
 
-@njit(cache=True)
+@inner_njit
 def activate(atoms, counts, m):
     """Put column ``m`` among those that somebody in memory may sit at."""
     for at in range(counts[N_ACTIVE]):
@@ -251,7 +252,7 @@ def activate(atoms, counts, m):
     counts[N_ACTIVE] += 1
 
 
-@njit(cache=True)
+@inner_njit
 def refresh_active(rows, groups, atoms, counts):
     """List anew the columns that somebody in memory may sit at."""
     n_active = 0
@@ -270,7 +271,7 @@ def refresh_active(rows, groups, atoms, counts):
     counts[N_ACTIVE] = n_active
 
 
-@njit(cache=True)
+@inner_njit
 def open_column(rows, groups, atoms, table, counts, opener):
     """Open a column for the arrival ``opener``, empty as yet."""
     K = counts[N_TABLES]
@@ -293,7 +294,7 @@ def open_column(rows, groups, atoms, table, counts, opener):
     activate(atoms, counts, K)
 
 
-@njit(cache=True)
+@inner_njit
 def close_last_column(counts):
     """Undo the last `open_column`; nobody may sit there any more."""
     counts[N_TABLES] -= 1
@@ -324,7 +325,7 @@ def refresh_totals(config, rows, atoms, table, counts, sums):
     refresh_sticks(config, atoms, counts, sums)
 
 
-@njit(cache=True)
+@inner_njit
 def settle(config, rows, groups, atoms, table, counts, sums):
     """Recompute from the links all that follows from them: Z, statistics, posteriors, sticks."""
     forward(rows, groups, atoms, counts)

@@ -12,6 +12,7 @@ import math
 
 from numba import njit
 
+from streamddcrp._numerics import inner_njit
 from streamddcrp.inference.seqddcrp_vb._kernels_layout import (
     N_ACTIVE,
     N_BLOCKS,
@@ -32,7 +33,7 @@ __all__ = ["divide"]
 ROUNDS = 3
 
 
-@njit(cache=True)
+@inner_njit
 def _mark(config, rows, table, counts, scratch, m):
     """Mark in ``scratch.moved`` the rows to leave column ``m``; return how many.
 
@@ -71,7 +72,7 @@ def _mark(config, rows, table, counts, scratch, m):
     return n_moved
 
 
-@njit(cache=True)
+@inner_njit
 def _gain(config, rows, atoms, table, counts, sums, scratch, m):
     """Gain of the bound by giving the marked rows to a new table, before any sweep.
 

@@ -10,9 +10,7 @@ columns add, and the bound is charged for the entropy that the rows lose.
 
 import math
 
-from numba import njit
-
-from streamddcrp._numerics import exp_all, log_add_exp, log_decay
+from streamddcrp._numerics import exp_all, inner_njit, log_add_exp, log_decay
 from streamddcrp.inference.seqddcrp_vb._kernels import (
     activate,
     close_last_column,
@@ -58,7 +56,7 @@ KNOWN = 20.0  # expected rows from which a table is known well enough to be merg
 CRUMB = 0.05  # expected rows; an atom with fewer is a birth that came to nothing
 
 
-@njit(cache=True)
+@inner_njit
 def _screen(config, rows, atoms, table, counts, sums, scratch):
     """Find the best run of last rows to move to a new table; return its start, -1 for none.
 
@@ -112,7 +110,7 @@ def _screen(config, rows, atoms, table, counts, sums, scratch):
     return start
 
 
-@njit(cache=True)
+@inner_njit
 def _move(rows, counts, moved, m):
     """Let the rows marked by ``moved`` share the last column, linked among themselves by the prior.
 
@@ -153,7 +151,7 @@ def _move(rows, counts, moved, m):
             rows.links[i, j] /= total
 
 
-@njit(cache=True)
+@inner_njit
 def keep_links(rows, counts, scratch):
     """Copy the links of the window before a move."""
     w, n_groups, K = counts[N_ROWS], counts[N_GROUPS], counts[N_TABLES]
@@ -164,7 +162,7 @@ def keep_links(rows, counts, scratch):
     scratch.kept_term[:w] = rows.term[:w]
 
 
-@njit(cache=True)
+@inner_njit
 def put_links_back(rows, counts, scratch):
     """Undo a move that did not raise the bound; the caller then runs `settle`."""
     w, n_groups, K = counts[N_ROWS], counts[N_GROUPS], counts[N_TABLES]
@@ -175,7 +173,7 @@ def put_links_back(rows, counts, scratch):
     rows.term[:w] = scratch.kept_term[:w]
 
 
-@njit(cache=True)
+@inner_njit
 def try_birth(config, rows, groups, atoms, table, events, counts, sums, scratch, m):
     """Give the rows marked in ``scratch.moved`` to a new table; undo it unless the bound rises.
 
@@ -204,7 +202,7 @@ def try_birth(config, rows, groups, atoms, table, events, counts, sums, scratch,
     return False
 
 
-@njit(cache=True)
+@inner_njit
 def look_back(config, rows, groups, atoms, table, events, counts, sums, scratch):
     """Try one look-back birth. O(r (r + K P)) for the screen; a trial costs three sweeps."""
     if config.max_tables <= counts[N_TABLES] or config.look_back < SHORTEST:
@@ -214,10 +212,11 @@ def look_back(config, rows, groups, atoms, table, events, counts, sums, scratch)
         return
     scratch.moved[:start] = 0.0
     scratch.moved[start : counts[N_ROWS]] = 1.0
-    try_birth(config, rows, groups, atoms, table, events, counts, sums, scratch, 0)
+    m = atoms.active[0]  # no row is left without a link: those moved are the last
+    try_birth(config, rows, groups, atoms, table, events, counts, sums, scratch, m)
 
 
-@njit(cache=True)
+@inner_njit
 def _ties_gain(rows, counts, g, h):
     """Change of the rows' link terms if groups ``g`` and ``h`` become one tie; never positive."""
     gain = 0.0
@@ -233,7 +232,7 @@ def _ties_gain(rows, counts, g, h):
     return gain
 
 
-@njit(cache=True)
+@inner_njit
 def _group_of(config, groups, counts, m):
     if config.tied:
         for g in range(counts[N_GROUPS]):
@@ -242,7 +241,7 @@ def _group_of(config, groups, counts, m):
     return -1
 
 
-@njit(cache=True)
+@inner_njit
 def _unite_groups(config, rows, groups, counts, g, h):
     """Make group ``h`` part of group ``g``: one tie, decay masses and mean rows added."""
     code, location, scale = config.decay_code, config.decay_location, config.decay_scale
@@ -271,7 +270,7 @@ def _unite_groups(config, rows, groups, counts, g, h):
     remove_group(rows, groups, counts, h)
 
 
-@njit(cache=True)
+@inner_njit
 def _merge_gain(config, rows, groups, atoms, table, counts, scratch, m, l, least):
     """Return what the bound gains by merging ``m`` and ``l``, but for the sticks; rough if less."""
     for p in range(len(scratch.stats)):
@@ -288,14 +287,14 @@ def _merge_gain(config, rows, groups, atoms, table, counts, scratch, m, l, least
     return gain
 
 
-@njit(cache=True)
+@inner_njit
 def _is_here(config, table, counts, m):
     """Whether somebody was seen at column ``m`` since moves were last tried."""
     away = counts[N_SEEN] - table.last_seen[m]
     return table.last_seen[m] >= 0 and away <= MOVES_EVERY * config.sweep_every
 
 
-@njit(cache=True)
+@inner_njit
 def _best_pair(config, rows, groups, atoms, table, counts, scratch):
     """Return the gain by the best pair of atoms but for the sticks, and the pair; -1: no pair."""
     best, m, l = -math.inf, -1, -1
@@ -311,7 +310,7 @@ def _best_pair(config, rows, groups, atoms, table, counts, scratch):
     return best, m, l
 
 
-@njit(cache=True)
+@inner_njit
 def merge(config, rows, groups, atoms, table, events, counts, sums, scratch, now):
     """Merge the best pair of atoms, one of them at hand or all but empty, if the bound rises.
 
@@ -340,7 +339,7 @@ def merge(config, rows, groups, atoms, table, events, counts, sums, scratch, now
     return True
 
 
-@njit(cache=True)
+@inner_njit
 def _join(config, rows, groups, atoms, table, events, counts, sums, m, l, now):
     """Add column ``l`` to column ``m`` and remove it."""
     K = counts[N_TABLES]

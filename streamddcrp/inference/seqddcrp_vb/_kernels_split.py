@@ -1,7 +1,6 @@
 """Split an atom from its shadow, frozen history included, if the bound rises."""
 
-from numba import njit
-
+from streamddcrp._numerics import inner_njit
 from streamddcrp.inference.seqddcrp_vb._kernels import (
     close_last_column,
     open_column,
@@ -35,7 +34,7 @@ GROWTH = 1.25  # of a shadow, until a split that failed is tried again
 WEARY = 100.0  # expected rows of a shadow that did not pay; another seed is tried
 
 
-@njit(cache=True)
+@inner_njit
 def _split_gain(config, atoms, table, counts, sums, scratch, m):
     """Gain of the bound by the split of what column ``m`` has frozen."""
     K = counts[N_TABLES]
@@ -59,7 +58,7 @@ def _split_gain(config, atoms, table, counts, sums, scratch, m):
     return gain
 
 
-@njit(cache=True)
+@inner_njit
 def _part(config, rows, groups, atoms, table, counts, scratch, m):
     """Give the shadow of column ``m`` a column of its own, the last; nothing is recomputed."""
     K = counts[N_TABLES]
@@ -86,7 +85,7 @@ def _part(config, rows, groups, atoms, table, counts, scratch, m):
         groups.probs[g, m] = max(groups.probs[g, m] - groups.shadow[g, m], 0.0)
 
 
-@njit(cache=True)
+@inner_njit
 def _try(config, rows, groups, atoms, table, events, counts, sums, scratch, m, now):
     """Part column ``m`` from its shadow; undo it unless the bound rises."""
     K = counts[N_TABLES]
@@ -114,7 +113,7 @@ def _try(config, rows, groups, atoms, table, events, counts, sums, scratch, m, n
     return True
 
 
-@njit(cache=True)
+@inner_njit
 def _most_promising(config, groups, atoms, table, events, counts, sums, scratch, now):
     """Return the column whose split by its shadow gains most, or -1; restart shadows that lost."""
     best, chosen = 0.0, -1
@@ -131,13 +130,13 @@ def _most_promising(config, groups, atoms, table, events, counts, sums, scratch,
     return chosen
 
 
-@njit(cache=True)
+@inner_njit
 def _restart(groups, atoms, table, events, counts, m, now):
     record(events, counts, RESTART, table.ids[m], -1, counts[N_SEEN] - 1, now)
     start_shadow(groups, atoms, table, counts, m)
 
 
-@njit(cache=True)
+@inner_njit
 def split(config, rows, groups, atoms, table, events, counts, sums, scratch, now):
     """Try to split the column whose shadow promises most; give up shadows that did not pay."""
     if not config.recall or counts[N_TABLES] >= config.max_tables:

@@ -5,7 +5,7 @@ import math
 import numpy as np
 from numba import njit
 
-from streamddcrp._numerics import dot, exp_all, floor_and_sum, largest
+from streamddcrp._numerics import dot, exp_all, floor_and_sum, inner_njit, largest
 from streamddcrp.inference.seqddcrp_vb._kernels import (
     LARGEST,
     LINK_FLOOR,
@@ -135,7 +135,7 @@ def predict(config, rows, groups, atoms, table, counts, sums, scratch, x, t, giv
     return log_total
 
 
-@njit(cache=True)
+@inner_njit
 def _seat(
     config, rows, groups, atoms, table, events, counts, sums, scratch, log_total, x, t
 ):  # fmt: skip
@@ -231,7 +231,7 @@ def _seat(
     sums[LAST_TIME] = t
 
 
-@njit(cache=True)
+@inner_njit
 def _change_of_run(rows, groups, atoms, table, counts):
     """Probability under q that none of the last rows sits where the run before them did.
 
@@ -272,7 +272,7 @@ def _change_of_run(rows, groups, atoms, table, counts):
     return min(changed, 1.0)
 
 
-@njit(cache=True)
+@inner_njit
 def _home(rows, atoms, counts, r):
     """Most probable column of row ``r``."""
     best = atoms.active[0]
@@ -282,7 +282,7 @@ def _home(rows, atoms, counts, r):
     return best
 
 
-@njit(cache=True)
+@inner_njit
 def _learn(config, rows, atoms, table, counts, sums, scratch):
     """Move alpha, the base measure and the tables' memories; the next arrivals use them."""
     if config.alpha_rate < np.inf:
@@ -310,7 +310,7 @@ def _learn(config, rows, atoms, table, counts, sums, scratch):
     counts[N_BLOCKS] += 1
 
 
-@njit(cache=True)
+@inner_njit
 def _forget(config, atoms, table, counts, sums):
     """Cap what is remembered of evicted rows.
 
@@ -335,7 +335,7 @@ def _forget(config, atoms, table, counts, sums):
             atoms.shadow_births[m] *= keep
 
 
-@njit(cache=True)
+@inner_njit
 def _block(config, rows, groups, atoms, table, events, counts, sums, scratch):
     """Evict down to the window, sweep, try moves, drop groups, retire tables out of reach."""
     now = sums[LAST_TIME]
