@@ -56,6 +56,7 @@ __all__ = [
     "activate",
     "close_last_column",
     "forward",
+    "is_away",
     "link_log_weights",
     "mix_row",
     "objective",
@@ -75,6 +76,7 @@ __all__ = [
 
 LINK_FLOOR = math.exp(-23.0)  # an option below this share of the row's best is set to zero
 BIRTH_FLOOR = 1e-8  # in sweeps, a birth below this is set to zero
+CALL_BACK = 0.01  # probability with which an arrival must open an atom that is away to call it back
 LARGEST = 1e6  # score up to which a link term is a difference of scores without loss
 
 
@@ -332,6 +334,16 @@ def settle(config, rows, groups, atoms, table, counts, sums):
     refresh_totals(config, rows, atoms, table, counts, sums)
 
 
+@inner_njit
+def is_away(config, table, counts, m):
+    """Whether nobody in the window was seen at column ``m``.
+
+    Without a limit an atom that no row is most probable at, a broad one between others say, would
+    take a little of every row for ever.
+    """
+    return counts[N_SEEN] - max(table.last_seen[m], table.born[m]) > config.window
+
+
 @njit(cache=True)
 def sweep(config, rows, groups, atoms, table, counts, scratch):
     """Exact coordinate ascent over the window's rows, youngest first, all else fixed.
@@ -349,6 +361,7 @@ def sweep(config, rows, groups, atoms, table, counts, scratch):
         expected_log_liks_of_rows(
             config.family, config.hyper, table.post[m], rows.x, w, received[m]
         )
+        scratch.own[m] = is_away(config, table, counts, m)
     for i in range(w - 1, -1, -1):
         # the options of a row: links to customers, to groups from `tied` on, births from `own` on
         tied, own, end = i, i + n_groups, i + n_groups + n_active
@@ -370,7 +383,11 @@ def sweep(config, rows, groups, atoms, table, counts, scratch):
             share[tied + g] = rows.group_log_weight[i, g] + message[tied + g]
         for at in range(n_active):
             m = atoms.active[at]
-            possible = config.recall or (atoms.opener[m] == first + i and rows.births[m, i] > 0.0)
+            possible = rows.births[m, i] > 0.0
+            if config.recall:
+                possible = possible or scratch.own[m] == 0.0
+            else:
+                possible = possible and atoms.opener[m] == first + i
             share[own + at] = rows.log_birth[i] + message[own + at] if possible else -np.inf
         top = largest(share, end)
         for j in range(end):

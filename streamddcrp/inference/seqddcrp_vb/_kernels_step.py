@@ -7,9 +7,11 @@ from numba import njit
 
 from streamddcrp._numerics import dot, exp_all, floor_and_sum, inner_njit, largest
 from streamddcrp.inference.seqddcrp_vb._kernels import (
+    CALL_BACK,
     LARGEST,
     LINK_FLOOR,
     activate,
+    is_away,
     link_log_weights,
     mix_row,
     open_column,
@@ -180,8 +182,11 @@ def _seat(
     for j in range(new + 1):
         share[j] -= top
     exp_all(share, new + 1, scratch.work)
-    total = floor_and_sum(share, 0, new, 0.0)
-    if share[new] < config.birth_threshold * (total + share[new]):
+    total = floor_and_sum(share, 0, new + 1, 0.0)
+    for m in range(K):
+        if share[own + m] < CALL_BACK * total and is_away(config, table, counts, m):
+            share[own + m] = 0.0
+    if share[new] < config.birth_threshold * total:
         share[new], message[new] = 0.0, 0.0
     floor = LINK_FLOOR * (1.0 if share[new] > 0.0 else math.exp(old_top - top))
     total = floor_and_sum(share, 0, new + 1, floor)
