@@ -376,22 +376,28 @@ def add_rows(
         stats[s] += total
         if code == NORMAL_GAMMA:
             for r in range(start, stop):
-                ng_add(hyper, h, X[r], c, weights[r], stats, s)
+                if weights[r] != 0.0:
+                    ng_add(hyper, h, X[r], c, weights[r], stats, s)
         elif code == NORMAL_WISHART:
             for r in range(start, stop):
-                nw_add(hyper, h, X[r], c, weights[r], stats, s)
+                if weights[r] != 0.0:
+                    nw_add(hyper, h, X[r], c, weights[r], stats, s)
         elif code == REGRESSION:
             for r in range(start, stop):
-                lr_add(hyper, h, X[r], c, weights[r], stats, s)
+                if weights[r] != 0.0:
+                    lr_add(hyper, h, X[r], c, weights[r], stats, s)
         elif code == DIRICHLET_MULTINOMIAL:
             for r in range(start, stop):
-                dm_add(hyper, h, X[r], c, weights[r], stats, s)
+                if weights[r] != 0.0:
+                    dm_add(hyper, h, X[r], c, weights[r], stats, s)
         elif code == GAMMA_POISSON:
             for r in range(start, stop):
-                gp_add(hyper, h, X[r], c, weights[r], stats, s)
+                if weights[r] != 0.0:
+                    gp_add(hyper, h, X[r], c, weights[r], stats, s)
         else:
             for r in range(start, stop):
-                bb_add(hyper, h, X[r], c, weights[r], stats, s)
+                if weights[r] != 0.0:
+                    bb_add(hyper, h, X[r], c, weights[r], stats, s)
 
 
 @njit(cache=True)

@@ -29,6 +29,7 @@ from streamddcrp.inference.seqddcrp_vb._kernels_layout import (
     FROZEN_BOUND,
     MERGE,
     N_ACTIVE,
+    N_BLOCKS,
     N_GROUPS,
     N_ROWS,
     N_SEEN,
@@ -48,6 +49,7 @@ from streamddcrp.likelihoods._kernels import add_rows, posterior
 
 __all__ = ["MOVES_EVERY", "SHORTEST", "look_back", "merge", "try_birth"]
 
+AT_A_TIME = 8  # tables of which all pairs are tried, in turn
 MOVES_EVERY = 4  # blocks between splits and merges; births are tried in each
 SHORTEST = 4  # arrivals; a shorter run can open a table on arrival
 TRIAL_SWEEPS = 3
@@ -288,10 +290,13 @@ def _merge_gain(config, rows, groups, atoms, table, counts, scratch, m, l, least
 
 
 @inner_njit
-def _is_here(config, table, counts, m):
-    """Whether somebody was seen at column ``m`` since moves were last tried."""
+def _is_due(config, table, counts, m):
+    """Whether column ``m`` was seen since merges were last tried, and it is its turn."""
+    K = counts[N_TABLES]
     away = counts[N_SEEN] - table.last_seen[m]
-    return table.last_seen[m] >= 0 and away <= MOVES_EVERY * config.sweep_every
+    first = (counts[N_BLOCKS] // MOVES_EVERY) * AT_A_TIME % K
+    turn = (m - first + K) % K < AT_A_TIME
+    return table.last_seen[m] >= 0 and away <= MOVES_EVERY * config.sweep_every and turn
 
 
 @inner_njit
@@ -299,11 +304,11 @@ def _best_pair(config, rows, groups, atoms, table, counts, scratch):
     """Return the gain by the best pair of atoms but for the sticks, and the pair; -1: no pair."""
     best, m, l = -math.inf, -1, -1
     for a in range(counts[N_TABLES]):
-        a_is_crumb, a_is_here = table.stats[a, 0] < CRUMB, _is_here(config, table, counts, a)
+        a_is_crumb, a_is_due = table.stats[a, 0] < CRUMB, _is_due(config, table, counts, a)
         for b in range(a + 1, counts[N_TABLES]):
             known = min(table.stats[a, 0], table.stats[b, 0]) >= KNOWN
-            here = a_is_here or _is_here(config, table, counts, b)
-            if a_is_crumb or table.stats[b, 0] < CRUMB or (known and here):
+            due = a_is_due or _is_due(config, table, counts, b)
+            if a_is_crumb or table.stats[b, 0] < CRUMB or (known and due):
                 gain = _merge_gain(config, rows, groups, atoms, table, counts, scratch, a, b, best)
                 if gain > best:
                     best, m, l = gain, a, b
