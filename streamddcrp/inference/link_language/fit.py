@@ -24,7 +24,7 @@ _LOWEST, _HIGHEST = math.log(1e-6), math.log(1e9)
 _SHORTEST, _LONGEST = math.log(0.1), math.log(1e5)
 _ROUNDS = 10
 _ENOUGH = 1e-6  # nats; what another round must bring
-_WIDTHS = 1.1  # step of the widths of windows that are tried last
+_WIDTHS = 1.125 ** np.arange(-6, 7)  # of the best of the grid; windows that are tried last
 
 Slope = Callable[[FloatArray], FloatArray]
 
@@ -77,8 +77,8 @@ def fit_language(corpus: Corpus, family: str = "exponential") -> LanguageFit:
     """Find alpha and the decay's parameter that make the evidence of documents largest.
 
     A coarse grid, then L-BFGS with the exact gradient in (log alpha, log parameter); nothing is
-    random. A window's width is a whole number, so widths in steps of a tenth are compared, each at
-    its best alpha.
+    random. A window's width is a whole number, so widths in steps of an eighth are compared, each
+    at its best alpha.
 
     Parameters
     ----------
@@ -199,11 +199,10 @@ def _best_pair(corpus: Corpus, family: str) -> tuple[Decay, float, float]:
 
 
 def _best_window(corpus: Corpus) -> tuple[Decay, float, float]:
-    """Compare windows: first over a coarse grid, then every width in steps of a tenth nearby."""
+    """Compare windows: first over a coarse grid, then in finer steps around the best."""
     start = evidence_surface(corpus, [Window(a + 1.0) for a in np.rint(_PARAMETERS)], _ALPHAS)
     middle = start.best()[0].location
-    steps = np.arange(-12, 13)
-    widths = np.unique(np.maximum(np.rint(middle * _WIDTHS**steps), 2.0))
+    widths = np.unique(np.maximum(np.rint(middle * _WIDTHS), 2.0))
     found = []
     for width in widths:
         alpha, value = _best_alpha(corpus, Window(float(width)), start.best()[1])
