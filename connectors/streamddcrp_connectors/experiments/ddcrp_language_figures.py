@@ -54,14 +54,11 @@ def _bayes_factors(numbers: Numbers) -> Any:
             below.plot(a, perplexity[:, k], **style)
         above.axhline(0.0, color=INK, linewidth=0.9, zorder=1)
         crp = np.exp(-numbers.fits["none"].log_evidence / lengths)
-        below.axhline(
-            crp, color=INK, linewidth=0.9, linestyle="--", zorder=1, label="CRP, best alpha"
-        )
+        best = {"color": INK, "linewidth": 0.9, "linestyle": "--", "zorder": 1}
+        below.axhline(crp, label="CRP, best alpha", **best)
         below.set_xscale("log")
         below.set_yscale("log")
-        below.yaxis.set_major_locator(
-            matplotlib("ticker").LogLocator(subs=(1.0, 1.5, 2.0, 3.0, 5.0))
-        )
+        below.yaxis.set_major_locator(matplotlib("ticker").LogLocator(subs=(1, 1.5, 2, 3, 5)))
         below.yaxis.set_major_formatter(matplotlib("ticker").StrMethodFormatter("{x:,.0f}"))
         below.set_xticks(a, [f"{value:g}" for value in a])
         below.minorticks_off()
@@ -69,8 +66,8 @@ def _bayes_factors(numbers: Numbers) -> Any:
         above.set_title(family)
     axes[0, 0].set_ylabel("log Bayes factor against the CRP\nof the same alpha (nats a document)")
     axes[1, 0].set_ylabel("perplexity")
-    axes[1, 0].legend(frameon=False, loc="upper right")
     _legend(axes[0, -1], "alpha")
+    _legend(axes[1, -1], None)
     return figure
 
 
@@ -97,7 +94,7 @@ def _curve(ax: Any, growth: Growth, colour: Any, label: str, **style: Any) -> No
     ax.plot(n, y, color=colour, linewidth=1.6, label=label, **style)
 
 
-def _legend(ax: Any, title: str) -> None:
+def _legend(ax: Any, title: str | None) -> None:
     ax.legend(title=title, frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
 
 

@@ -29,7 +29,7 @@ FAMILIES = ("window", "exponential", "logistic")
 SMOOTHING = 0.5  # imagined count of each word where a document's own are left out
 N_DRAWS = 2_000
 N_SWEEPS = 3  # of the mean-field updates
-ROUNDING = 1e-6  # nats; what does not count as more
+CLEARLY = 1.0  # nats by which a document favours a model
 FEWEST = 50  # documents that still reach a place, where growth is averaged
 
 
@@ -69,7 +69,7 @@ class Numbers:
     parameters: tuple[float, ...]
     surfaces: dict[str, EvidenceSurface]
     fits: dict[str, LanguageFit]
-    favoured: dict[str, float]  # share of documents of larger evidence than under the best CRP
+    favoured: dict[str, float]  # share of documents that favour it over the best CRP
     growth: dict[str, Growth]  # of each family, at the parameters of largest evidence
     growth_over_a: dict[str, list[Growth]]  # over the grid, at its middle alpha
     agreement: Agreement
@@ -128,7 +128,7 @@ def measure(
 def _favoured(corpus: Corpus, fit: LanguageFit) -> float:
     ours = evidence_surface(corpus, [fit.decay], [fit.alpha]).log_evidence[:, 0, 0]
     crp = evidence_surface(corpus, ["none"], [fit.crp_alpha]).log_evidence[:, 0, 0]
-    return float((ours > crp + ROUNDING).mean())
+    return float((ours > crp + CLEARLY).mean())
 
 
 def _growth(corpus: Corpus, decay: Decay, alpha: float) -> Growth:

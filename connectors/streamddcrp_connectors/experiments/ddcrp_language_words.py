@@ -74,14 +74,14 @@ def _fits(numbers: Numbers) -> str:
                 f"{fit.alpha:.4g}",
                 f"{fit.log_evidence:,.1f}",
                 f"{np.exp(-fit.log_evidence / fit.n_tokens):.1f}",
-                "" if crp else f"{_signed(fit.log_bayes_factor_same_alpha)}",
-                "" if crp else f"{_signed(fit.log_bayes_factor)}",
+                "" if crp else _signed(fit.log_bayes_factor_same_alpha),
+                "" if crp else _signed(fit.log_bayes_factor),
                 "" if crp else f"{100 * shares:.0f} %",
             )
         )
     return _markdown(header, rows) + (
-        "\n\nSums over all documents, in nats. The last column counts documents of larger evidence "
-        "than under the CRP at its own best alpha."
+        "\n\nSums over all documents, in nats. The last column counts documents whose evidence is "
+        "larger by a nat or more than under the CRP at its own best alpha."
     )
 
 

@@ -19,12 +19,12 @@ from streamddcrp.typing import FloatArray
 __all__ = ["LanguageFit", "evidence_gradient", "fit_language"]
 
 _ALPHAS = np.geomspace(0.1, 10_000.0, 11)
-_PARAMETERS = np.geomspace(2.0, 2_000.0, 7)
+_PARAMETERS = np.geomspace(2.0, 2_000.0, 13)
 _LOWEST, _HIGHEST = math.log(1e-6), math.log(1e9)
 _SHORTEST, _LONGEST = math.log(0.1), math.log(1e5)
 _ROUNDS = 10
 _ENOUGH = 1e-6  # nats; what another round must bring
-_WIDTHS = 1.125 ** np.arange(-6, 7)  # of the best of the grid; windows that are tried last
+_WIDTHS = 1.125 ** np.arange(-5, 6)  # of the best of the grid; windows that are tried last
 
 Slope = Callable[[FloatArray], FloatArray]
 
