@@ -163,8 +163,9 @@ class Fading:
     def grow(self, n_words: int) -> None:
         """Make room."""
         more = _room(len(self.mass), n_words)
-        self.mass = np.pad(self.mass, (0, more))
-        self.seen = np.pad(self.seen, (0, more), constant_values=self.total[1])
+        if more:
+            self.mass = np.pad(self.mass, (0, more))
+            self.seen = np.pad(self.seen, (0, more), constant_values=self.total[1])
 
     def copy(self) -> Self:
         """Copy."""
@@ -211,7 +212,8 @@ class LookingBack:
     def grow(self, n_words: int) -> None:
         """Make room."""
         more = _room(len(self.last), n_words)
-        self.last = np.pad(self.last, (0, more), constant_values=-1)
+        if more:
+            self.last = np.pad(self.last, (0, more), constant_values=-1)
 
     def copy(self) -> Self:
         """Copy."""
