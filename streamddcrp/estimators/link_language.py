@@ -54,8 +54,9 @@ class LinkLanguageModel(base.Base):
     -----
     Bartunov and Vetrov (2014), section 5.1, and Blei and Frazier (2011), in closed form; see
     `streamddcrp.inference.link_language`. O(1) a token for the exponential decay and none, else
-    O(occurrences of the word among the W tokens within reach). Memory O(V + W), whatever the length
-    of the stream. Links lighter than 1e-12 alpha are left out where a decay does not end by itself.
+    O(occurrences of the word among the W tokens within reach). Memory O(V + W), V the number of
+    words or the largest token id, whatever the length of the stream. Links lighter than 1e-12 alpha
+    are left out where a decay does not end by itself.
 
     A base measure learned from the text that is scored makes the evidence too good, with any decay
     and without; learn it from other text.
@@ -151,13 +152,13 @@ class LinkLanguageModel(base.Base):
         try:
             word = self._vocabulary.encode(tokens)
             times = self._times(t, len(word))
-            if len(word):
-                self._begin(clocked=t is not None)
+            memory = self._memory_for(clocked=t is not None)
+            out = self._follow(memory, word, times, self._totals)
         except StreamDDCRPError:
             self._vocabulary.rollback(mark)
             raise
-        out = self._follow(self._memory, word, times, self._totals)
         if len(word):
+            self._memory, self._clocked = memory, t is not None
             self._n_seen += len(word)
             self._last_time = float(times[-1])
         return out
@@ -173,11 +174,11 @@ class LinkLanguageModel(base.Base):
         score(match, weight, g, self._alpha, totals, log_prob, p_new, n_tables)
         return log_prob, p_new, n_tables
 
-    def _begin(self, *, clocked: bool) -> None:
-        """Choose the memory at the first token."""
+    def _memory_for(self, *, clocked: bool) -> Memory:
+        """Return the memory; before the first token, one for tokens with or without times."""
         if self._clocked is None:
-            self._memory = make_memory(self._decay, self._alpha, clocked=clocked)
-            self._clocked = clocked
+            return make_memory(self._decay, self._alpha, clocked=clocked)
+        return self._memory
 
     def _times(self, t: object, n: int) -> FloatArray:
         """Return a time a token; the place in the stream where distances count tokens."""
@@ -219,10 +220,7 @@ class LinkLanguageModel(base.Base):
         try:
             word = self._vocabulary.encode(tokens)
             times = self._times(t, len(word))
-            if self._clocked is None:
-                memory = make_memory(self._decay, self._alpha, clocked=t is not None)
-            else:
-                memory = self._memory.copy()
+            memory = self._memory_for(clocked=t is not None).copy()
             return -self._follow(memory, word, times, np.zeros(3))[0]
         finally:
             self._vocabulary.rollback(mark)
@@ -338,8 +336,8 @@ class LinkLanguageModel(base.Base):
             given = BaseMeasure.from_config(meta["base_measure"], arrays["probs"])
             model = cls(alpha=meta["alpha"], decay=from_json(meta["decay"]), base_measure=given)
             model._vocabulary = Vocabulary.from_config(given, meta["vocabulary"])
-            if meta["clocked"] is not None:
-                model._begin(clocked=meta["clocked"])
+            model._memory = model._memory_for(clocked=bool(meta["clocked"]))
+            model._clocked = meta["clocked"]
             model._memory.restore(
                 {name[7:]: a for name, a in arrays.items() if name.startswith("memory.")}
             )

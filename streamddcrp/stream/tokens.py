@@ -66,7 +66,7 @@ def as_tokens(tokens: object) -> list[str] | IntArray:
         if isinstance(items[0], str):
             return _words(items)
     ids = np.asarray(items)
-    if ids.dtype.kind == "U" and ids.ndim == 1:
+    if ids.dtype.kind == "U" and ids.ndim == 1 and ids is items:
         return _words(ids.tolist())
     fits = ids.ndim == 1 and ids.dtype.kind in "iu" and ids.max(initial=0) <= _MOST
     if not fits and ids.size:

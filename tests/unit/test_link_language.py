@@ -284,6 +284,7 @@ def test_words_and_numbers_are_the_same_model():
         ([["to", "be"]], None, "tokens"),
         ([1.5], None, "float"),
         (["be", 3], 1, "3"),
+        ([3, "be"], None, "whole numbers"),
         (7, None, "7"),
     ],
 )
@@ -336,3 +337,18 @@ def test_times_are_checked():
     made.new_document()
     made.learn_many([0], 0.5)
     assert made.n_seen == 4
+
+
+def test_a_decay_that_fails_leaves_the_model_as_it_was():
+    """A user's function is called late where distances are times."""
+    made = LinkLanguageModel(decay=lambda d: np.where(d == 0.25, np.nan, np.exp(-d)))
+    for before in ([], [1.0, 2.0]):
+        made.learn_many(["to"] * len(before), before)
+        state = made._memory.arrays(), made.objective, made.n_seen
+        with pytest.raises(ConfigError, match="nan at distance"):
+            made.learn_many("be or", [3.0, 3.25])
+        assert (made.objective, made.n_seen) == state[1:]
+        assert len(made.predict_proba_one(3.0)) == 1 + (len(before) > 0)
+    made.learn_many("be", 3.0)
+    made.learn_many("to be", [3.1, 3.2])
+    assert made.n_seen == 5

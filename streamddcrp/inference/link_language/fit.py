@@ -13,10 +13,10 @@ from streamddcrp.errors import ConfigError
 from streamddcrp.inference.link_language._kernels import fade_slopes, gradient
 from streamddcrp.inference.link_language.corpus import Corpus
 from streamddcrp.inference.link_language.evidence import evidence_surface, matches, tabled, timed
-from streamddcrp.inference.link_language.memory import horizon_of, tabulate
+from streamddcrp.inference.link_language.memory import horizon_of, tabulate, unscaled
 from streamddcrp.typing import FloatArray
 
-__all__ = ["LanguageFit", "evidence_gradient", "fit_language"]
+__all__ = ["EvidenceGradient", "LanguageFit", "evidence_gradient", "fit_language"]
 
 _ALPHAS = np.geomspace(0.1, 10_000.0, 11)
 _PARAMETERS = np.geomspace(2.0, 2_000.0, 13)
@@ -104,8 +104,8 @@ def fit_language(corpus: Corpus, family: str = "exponential") -> LanguageFit:
     >>> fit.decay, fit.alpha, fit.log_bayes_factor
     (Exponential(scale=2.50), 0.840, 2.03)
     """
-    if family not in _STARTS:
-        names = ", ".join(map(repr, _STARTS))
+    if family not in _FAMILIES:
+        names = ", ".join(map(repr, _FAMILIES))
         message = f"family: expected one of {names}; got {family!r}"
         raise ConfigError(message)
     if not len(corpus.word):
@@ -127,7 +127,7 @@ def evidence_gradient(corpus: Corpus, decay: Decay, alpha: float) -> EvidenceGra
     """Return the log evidence and its exact derivatives by log alpha and the decay's parameter.
 
     Fisher's identity: sum_ij (p(c_i = j | w) - A_ij) d log f_ij / d parameter. For decays without a
-    parameter, for windows and for decays made of others, the last is 0.
+    parameter, for windows and for sums and products of decays, the last is 0.
 
     Examples
     --------
@@ -138,6 +138,7 @@ def evidence_gradient(corpus: Corpus, decay: Decay, alpha: float) -> EvidenceGra
     >>> evidence_gradient(corpus, Exponential(2.0), 0.7)
     EvidenceGradient(log_evidence=-8.1047, by_log_alpha=1.2710, by_parameter=-0.3328)
     """
+    decay, alpha = unscaled(decay, alpha)
     match, weight = matches(corpus, decay, alpha)
     match_slope, weight_slope = _slopes(corpus, decay, alpha)
     out = np.empty(3)
@@ -175,7 +176,7 @@ def _slope_of(decay: Decay) -> Slope | None:
 
 def _best_pair(corpus: Corpus, family: str) -> tuple[Decay, float, float]:
     """Climb from the best point of a coarse grid."""
-    make = _STARTS[family]
+    make = _FAMILIES[family]
     start = evidence_surface(corpus, [make(a) for a in _PARAMETERS], _ALPHAS)
     total = start.log_evidence.sum(axis=0)
     p, a = np.unravel_index(int(total.argmax()), total.shape)
@@ -238,7 +239,7 @@ def _descend(
     return np.asarray(found.x, dtype=np.float64)
 
 
-_STARTS: dict[str, Callable[[float], Decay]] = {
+_FAMILIES: dict[str, Callable[[float], Decay]] = {
     "exponential": Exponential,
     "logistic": Logistic,
     "linear_window": LinearWindow,

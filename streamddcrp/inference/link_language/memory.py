@@ -239,12 +239,10 @@ class Timed:
 
     def match(self, word: IntArray, t: FloatArray) -> Match:
         """Take up tokens."""
-        at = len(self.word)
-        self.word, self.t = np.concatenate([self.word, word]), np.concatenate([self.t, t])
-        out = weigh_reach(self.word, self.t, at, self.horizon, self.decay.weight)
-        if len(t):
-            gone = int(first_within(self.t, t[-1:], self.horizon)[0])
-            self.word, self.t = self.word[gone:].copy(), self.t[gone:].copy()
+        word, t = np.concatenate([self.word, word]), np.concatenate([self.t, t])
+        out = weigh_reach(word, t, len(self.word), self.horizon, self.decay.weight)
+        gone = int(first_within(t, t[-1:], self.horizon)[0]) if len(t) else 0
+        self.word, self.t = word[gone:].copy(), t[gone:].copy()
         return out
 
     def peek(self, word: IntArray, t: float) -> tuple[FloatArray, float]:
