@@ -65,7 +65,10 @@ def as_tokens(tokens: object) -> list[str] | IntArray:
             return np.empty(0, dtype=np.int64)
         if isinstance(items[0], str):
             return _words(items)
-    ids = np.asarray(items)
+    try:
+        ids = np.asarray(items)
+    except ValueError:  # lists of several lengths
+        ids = np.empty((1, 1), dtype=object)
     if ids.dtype.kind == "U" and ids.ndim == 1 and ids is items:
         return _words(ids.tolist())
     fits = ids.ndim == 1 and ids.dtype.kind in "iu" and ids.max(initial=0) <= _MOST

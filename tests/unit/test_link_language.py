@@ -265,6 +265,17 @@ def test_base_measures_sum_to_one():
     assert g.unseen == pytest.approx(0.5 / 10.5)
 
 
+@pytest.mark.parametrize("n_words", [0, 1, -3, 2.5, "many", True])
+def test_bad_sizes_of_a_vocabulary_are_refused(n_words):
+    for make in (
+        lambda n: BaseMeasure.uniform(n if n != 1 else 0),
+        lambda n: BaseMeasure.from_counts(["one two"], n_words=n),
+        lambda n: BaseMeasure.from_probabilities([0.4, 0.4], n_words=n),
+    ):
+        with pytest.raises(ConfigError, match=r"n_words|sum to"):
+            make(n_words)
+
+
 def test_words_and_numbers_are_the_same_model():
     text = "to be or not to be"
     by_word, by_id = LinkLanguageModel(base_measure=9), LinkLanguageModel(base_measure=9)
@@ -282,6 +293,7 @@ def test_words_and_numbers_are_the_same_model():
         (["be", "so"], 1, "'so'"),
         ([1, 2], None, "whole numbers"),
         ([["to", "be"]], None, "tokens"),
+        ([["to"], ["be", "or"]], None, "tokens"),
         ([1.5], None, "float"),
         (["be", 3], 1, "3"),
         ([3, "be"], None, "whole numbers"),
@@ -315,6 +327,8 @@ def test_unknown_numbers_are_refused():
         {"base_measure": [0.5, 0.4]},
         {"base_measure": [1.5, -0.5]},
         {"base_measure": 0},
+        {"base_measure": True},
+        {"base_measure": []},
         {"base_measure": None},
         {"base_measure": "text"},
         {"decay": ("exponential", -1.0)},

@@ -55,13 +55,8 @@ class BaseMeasure:
     words: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        n_words: object = self.n_words
-        is_whole = isinstance(n_words, int | np.integer) and not isinstance(n_words, bool)
-        if not is_whole or self.n_words < 1:
-            message = f"n_words: expected the size of the vocabulary, got {n_words!r}"
-            raise ConfigError(message)
-        if len(self.probs) > self.n_words:
-            message = f"n_words: {n_words} words are fewer than the {len(self.probs)} given"
+        if len(self.probs) > _size(self.n_words):
+            message = f"n_words: {self.n_words} words are fewer than the {len(self.probs)} given"
             raise ConfigError(message)
 
     @property
@@ -108,7 +103,7 @@ class BaseMeasure:
             if not isinstance(word, str):
                 message = f"base measure: expected words with their probabilities, got {word!r}"
                 raise ConfigError(message)
-        size = len(p) if n_words is None else n_words
+        size = len(p) if n_words is None else _size(n_words)
         total = float(p.sum())
         open_ = size > len(p)
         if total > 1.0 + _ROUNDING or (not open_ and total < 1.0 - _ROUNDING):
@@ -159,8 +154,8 @@ class BaseMeasure:
             words = None
             n = np.zeros(max(counts) + 1)
             n[list(counts)] = list(counts.values())
-        size = len(n) if n_words is None else n_words
-        return cls((n + smoothing) / (n.sum() + smoothing * max(size, 1)), size, words)
+        size = len(n) if n_words is None else _size(n_words)
+        return cls((n + smoothing) / (n.sum() + smoothing * size), size, words)
 
     def to_config(self) -> dict[str, Any]:
         """Return all but the probabilities in a form that JSON can hold."""
@@ -200,6 +195,15 @@ def make_base_measure(spec: object) -> BaseMeasure:
         )
         raise ConfigError(message)
     return BaseMeasure.from_probabilities(spec)  # type: ignore[arg-type]
+
+
+def _size(n_words: object) -> int:
+    """Return the size of a vocabulary."""
+    is_whole = isinstance(n_words, int | np.integer) and not isinstance(n_words, bool)
+    if not is_whole or n_words < 1:  # type: ignore[operator]
+        message = f"n_words: expected the size of the vocabulary, got {n_words!r}"
+        raise ConfigError(message)
+    return int(n_words)  # type: ignore[call-overload, no-any-return]
 
 
 def _count(documents: Any) -> Counter[Any]:
