@@ -8,6 +8,17 @@ the rule, and leaves everything as it was.
 
 from streamddcrp.stream.matrix import as_matrix, check_matrix
 from streamddcrp.stream.times import as_time, as_times, check_times
+from streamddcrp.stream.tokens import Tokens, as_tokens, tokenize
 from streamddcrp.stream.vectorizer import Vectorizer
 
-__all__ = ["Vectorizer", "as_matrix", "as_time", "as_times", "check_matrix", "check_times"]
+__all__ = [
+    "Tokens",
+    "Vectorizer",
+    "as_matrix",
+    "as_time",
+    "as_times",
+    "as_tokens",
+    "check_matrix",
+    "check_times",
+    "tokenize",
+]
