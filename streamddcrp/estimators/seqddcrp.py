@@ -33,6 +33,7 @@ from streamddcrp.inference.seqddcrp_vb._kernels_layout import (
     LABEL,
     LABEL_PROB,
     LIVE_TABLES,
+    N_EVENTS,
     N_OUTPUTS,
     N_SEEN,
     P_CHANGE,
@@ -525,10 +526,9 @@ class SeqDDCRP(base.Clusterer):
         if self._stream is None:
             return []
         unit = self._stream.time_unit if self._clocked else 1.0
-        found, self._events_read = events_since(
-            self._stream.state, self._events_read, self._first_time, unit
-        )
-        return found
+        state, read = self._stream.state, self._events_read
+        self._events_read = int(state.counts[N_EVENTS])
+        return events_since(state.events, self._events_read, read, self._first_time, unit)
 
     def summary(self) -> pa.Table:
         """Return one row a live table: id, size, born, last seen, parameters.

@@ -21,6 +21,7 @@ have left the ring, and max(L, 1) customers suffice.
 O(P (W + K D)) an arrival, K live tables; each renewed link costs as much again, and O(D) a customer
 that hangs on it. Memory O(P (L + W + K D^2)) at most.
 
-References: Blei and Frazier, "Distance dependent Chinese restaurant processes", JMLR 2011; Fearnhead,
-"Particle filters for mixture models with an unknown number of components", 2004.
+References: Blei and Frazier, "Distance dependent Chinese restaurant processes", JMLR 2011;
+Fearnhead, "Particle filters for mixture models with an unknown number of components", Statistics
+and Computing, 2004.
 """

@@ -284,19 +284,28 @@ def _refresh_names(config, particles, tables, names, events, counts, t):
             names.n_holders[tables.name[p, k]] += 1
     n = counts[N_SEEN]
     reopened = n + 1 - max(config.lag, 1)  # openers from here on may open their table again
-    counts[N_LIVE] = 0
-    for g in range(len(names.opener)):
-        if names.opener[g] < 0:
-            continue
-        if names.weight[g] >= LIVE:
-            counts[N_LIVE] += 1
-            if not names.told[g]:
-                names.told[g] = True
-                _record(events, counts, BIRTH, names.opener[g], n - 1, t)
-        elif names.n_holders[g] == 0 and names.opener[g] < reopened:
-            if names.told[g]:
-                _record(events, counts, DEATH, names.opener[g], n - 1, t)
-            names.opener[g] = -1
+    told = -1
+    while True:  # in the order of their openers
+        found = -1
+        live = 0
+        for g in range(len(names.opener)):
+            live += names.weight[g] >= LIVE
+            opener = names.opener[g]
+            if opener > told and (found < 0 or opener < names.opener[found]):
+                born = names.weight[g] >= LIVE and not names.told[g]
+                if born or (names.n_holders[g] == 0 and opener < reopened):
+                    found = g
+        counts[N_LIVE] = live
+        if found < 0:
+            break
+        told = names.opener[found]
+        if names.n_holders[found] > 0:
+            names.told[found] = True
+            _record(events, counts, BIRTH, told, n - 1, t)
+        else:
+            if names.told[found]:
+                _record(events, counts, DEATH, told, n - 1, t)
+            names.opener[found] = -1
             counts[N_NAMES] -= 1
 
 

@@ -42,6 +42,7 @@ __all__ = [
 ]
 
 BoolArray = NDArray[np.bool_]
+PARTS = ("particles", "tables", "ring", "names", "events")  # of the state, written to checkpoints
 
 
 class Particles(NamedTuple):
@@ -212,37 +213,56 @@ def _laid_out(config: Config, n_tables: int, n_ring: int, n_names: int) -> State
     S, Q = (int(size(config.family, config.hyper)) for size in (n_stats, n_post))
     prior_post = np.empty(Q)
     posterior(config.family, config.hyper, np.zeros(S), prior_post)
-    whole = np.int64
     return State(
-        particles=Particles(np.full(P, 1.0 / P), np.zeros(P, whole), np.full(P, -1, whole)),
+        particles=Particles(
+            weight=np.full(P, 1.0 / P), n_tables=np.zeros(P, np.int64), last=np.full(P, -1)
+        ),
         tables=Tables(
-            name=np.zeros((P, n_tables), whole),
-            retained=np.zeros((P, n_tables), whole),
+            name=np.zeros((P, n_tables), np.int64),
+            retained=np.zeros((P, n_tables), np.int64),
             carried=np.zeros((P, n_tables)),
             stats=np.zeros((P, n_tables, S)),
             post=np.zeros((P, n_tables, Q)),
         ),
-        ring=Ring(np.zeros(n_ring), *np.zeros((2, P, n_ring), whole)),
-        recent=Recent(np.zeros((L, D)), np.zeros((L, n_ring)), np.full(L, -1, whole)),
+        ring=Ring(
+            t=np.zeros(n_ring),
+            label=np.zeros((P, n_ring), np.int64),
+            link=np.zeros((P, n_ring), np.int64),
+        ),
+        recent=Recent(x=np.zeros((L, D)), weight=np.zeros((L, n_ring)), name=np.full(L, -1)),
         names=Names(
-            *np.full((2, n_names), -1, whole),
+            opener=np.full(n_names, -1),
+            last_seen=np.full(n_names, -1),
             told=np.zeros(n_names, np.bool_),
             weight=np.zeros(n_names),
-            n_holders=np.zeros(n_names, whole),
+            n_holders=np.zeros(n_names, np.int64),
         ),
-        events=EventLog(*np.zeros((4, EVENT_CAPACITY), whole), np.zeros(EVENT_CAPACITY)),
-        counts=np.zeros(N_COUNTS, whole),
+        events=EventLog(
+            kind=np.zeros(EVENT_CAPACITY, np.int64),
+            label=np.zeros(EVENT_CAPACITY, np.int64),
+            into=np.zeros(EVENT_CAPACITY, np.int64),
+            arrival=np.zeros(EVENT_CAPACITY, np.int64),
+            t=np.zeros(EVENT_CAPACITY),
+        ),
+        counts=np.zeros(N_COUNTS, np.int64),
         sums=np.zeros(N_SUMS),
         scratch=Scratch(
-            np.zeros((P, n_tables)),
-            *np.zeros((3, P)),
-            *np.zeros((2, n_tables)),
-            np.zeros(n_names),
-            np.zeros(P, whole),
-            np.zeros(L, np.bool_),
-            *np.zeros((3, S)),
-            *np.zeros((3, Q)),
-            prior_post,
+            weight=np.zeros((P, n_tables)),
+            new=np.zeros(P),
+            total=np.zeros(P),
+            gain=np.zeros(P),
+            mass=np.zeros(n_tables),
+            score=np.zeros(n_tables),
+            at_name=np.zeros(n_names),
+            offspring=np.zeros(P, np.int64),
+            inside=np.zeros(L, np.bool_),
+            taken=np.zeros(S),
+            kept_stats=np.zeros(S),
+            joint=np.zeros(S),
+            taken_post=np.zeros(Q),
+            kept_post=np.zeros(Q),
+            joint_post=np.zeros(Q),
+            prior_post=prior_post,
         ),
     )
 
@@ -258,32 +278,31 @@ def arrays_of(state: State, config: Config) -> dict[str, NDArray[Any]]:
     What follows from the rest (cached posteriors, scratch) is left out, and names are sorted: equal
     states give equal bytes, whatever their capacities.
     """
+    arrays = {f"{part}.{name}": values for part in PARTS for name, values in _fields(state, part)}
     K, seen, first = (int(state.counts[i]) for i in (MOST_TABLES, N_SEEN, FIRST))
     used = np.flatnonzero(state.names.opener >= 0)
     used = used[np.argsort(state.names.opener[used])]
-    new_place = np.zeros(len(state.names.opener), np.int64)
-    new_place[used] = np.arange(len(used))
+    place = np.zeros(len(state.names.opener), np.int64)
+    place[used] = np.arange(len(used))
+    arrays["tables.name"] = place[state.tables.name]
     empty = np.arange(K) >= state.particles.n_tables[:, None]
-    tables = {
-        name: np.where(empty[..., None] if name == "stats" else empty, 0, values[:, :K])
-        for name, values in state.tables._asdict().items()
-        if name != "post"
-    }
-    tables["name"] = np.where(empty, 0, new_place[tables["name"]])
     at = np.arange(first, seen) & (len(state.ring.t) - 1)
-    recent = _recent(seen, config.lag) % len(state.recent.name)
     events = slice(int(min(state.counts[N_EVENTS], EVENT_CAPACITY)))
-    return {
-        **{f"particles.{name}": values.copy() for name, values in state.particles._asdict().items()},
-        **{f"tables.{name}": values for name, values in tables.items()},
-        **{f"ring.{name}": values[..., at] for name, values in state.ring._asdict().items()},
-        "recent.x": state.recent.x[recent],
-        "recent.weight": state.recent.weight[recent][:, at],
-        **{f"names.{name}": values[used] for name, values in state.names._asdict().items()},
-        **{f"events.{name}": values[events].copy() for name, values in state.events._asdict().items()},
-        "counts": state.counts.copy(),
-        "sums": state.sums.copy(),
-    }  # fmt: skip
+    in_use: dict[str, Any] = {"ring": (..., at), "names": used, "events": events}
+    for name, values in arrays.items():
+        part = name.partition(".")[0]
+        if part == "tables":
+            kept = values[:, :K].copy()
+            kept[empty] = 0
+        else:
+            kept = values[in_use.get(part, ...)].copy()
+        arrays[name] = kept
+    recent = _recent(seen, config.lag)
+    row = recent % len(state.recent.name)
+    arrays["recent.x"] = state.recent.x[row]
+    earlier = np.arange(first, seen) < recent[:, None]
+    arrays["recent.weight"] = np.where(earlier, state.recent.weight[row][:, at], 0.0)
+    return arrays | {"counts": state.counts.copy(), "sums": state.sums.copy()}
 
 
 def state_from_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> State:
@@ -299,23 +318,18 @@ def state_from_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> Sta
     )
     state.counts[:], state.sums[:] = counts, arrays["sums"]
     at = np.arange(first, seen) & (len(state.ring.t) - 1)
+    in_use: dict[str, Any] = {
+        "ring": (..., at), "names": slice(n_names), "tables": (slice(None), slice(K)),
+        "events": slice(int(min(counts[N_EVENTS], EVENT_CAPACITY))),
+    }  # fmt: skip
+    for part in PARTS:
+        for name, values in _fields(state, part):
+            kept = arrays[f"{part}.{name}"]
+            target = values[..., : kept.shape[2]] if name == "stats" else values
+            target[in_use.get(part, ...)] = kept
     recent = _recent(seen, config.lag)
-    for part, used in (
-        ("particles", slice(None)), ("names", slice(n_names)),
-        ("events", slice(int(min(counts[N_EVENTS], EVENT_CAPACITY)))),
-    ):  # fmt: skip
-        for name, values in getattr(state, part)._asdict().items():
-            values[used] = arrays[f"{part}.{name}"]
-    for name, values in state.tables._asdict().items():
-        if name == "stats":
-            old = arrays["tables.stats"]
-            values[:, :K, : old.shape[2]] = old
-        elif name != "post":
-            values[:, :K] = arrays[f"tables.{name}"]
-    for name, values in state.ring._asdict().items():
-        values[..., at] = arrays[f"ring.{name}"]
-    x = arrays["recent.x"]
     row = recent % len(state.recent.name)
+    x = arrays["recent.x"]
     state.recent.x[row, : x.shape[1]] = x
     state.recent.weight[row[:, None], at] = arrays["recent.weight"]
     known = {int(opener): g for g, opener in enumerate(arrays["names.opener"])}
@@ -326,6 +340,12 @@ def state_from_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> Sta
                 config.family, config.hyper, state.tables.stats[p, k], state.tables.post[p, k]
             )
     return state
+
+
+def _fields(state: State, part: str) -> list[tuple[str, NDArray[Any]]]:
+    """Return the arrays of a part by name, without what follows from the others."""
+    fields: dict[str, NDArray[Any]] = getattr(state, part)._asdict()
+    return [(name, values) for name, values in fields.items() if name != "post"]
 
 
 def _recent(seen: int, lag: int) -> IntArray:
