@@ -8,7 +8,16 @@ import numpy as np
 import pyarrow as pa
 
 from streamddcrp.estimators.events import KINDS, Event
-from streamddcrp.inference.seqddcrp_vb._kernels_layout import LIVE, N_ROWS
+from streamddcrp.inference.seqddcrp_vb._kernels_layout import (
+    LABEL,
+    LABEL_PROB,
+    LIVE,
+    LIVE_TABLES,
+    N_ROWS,
+    P_CHANGE,
+    P_NEW,
+    SCORE,
+)
 from streamddcrp.inference.seqddcrp_vb.state import EVENT_CAPACITY, EventLog, State
 from streamddcrp.likelihoods import Likelihood
 from streamddcrp.typing import FloatArray, IntArray
@@ -19,6 +28,7 @@ __all__ = [
     "live_columns",
     "live_tables",
     "no_tables",
+    "predictions",
     "with_parameters",
 ]
 
@@ -35,6 +45,17 @@ def labels_in_window(state: State) -> IntArray:
     probs = state.rows.probs[: state.n_tables, : state.counts[N_ROWS]]
     ids: IntArray = state.table.ids[probs.argmax(axis=0)]
     return ids
+
+
+def predictions(out: FloatArray) -> pa.RecordBatch:
+    """Return the outputs of a step, shape (N, 6), by name; NaN is null."""
+    floats = {"label_prob": LABEL_PROB, "score": SCORE, "p_new": P_NEW, "p_change": P_CHANGE}
+    columns = {"label": pa.array(out[:, LABEL].astype(np.int64))}
+    for name, at in floats.items():
+        values = np.ascontiguousarray(out[:, at])
+        columns[name] = pa.array(values, mask=np.isnan(values))
+    columns["n_tables"] = pa.array(out[:, LIVE_TABLES].astype(np.int64))
+    return pa.RecordBatch.from_pydict(columns)
 
 
 def no_tables() -> pa.Table:

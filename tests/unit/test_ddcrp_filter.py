@@ -232,6 +232,18 @@ def test_numbers_do_not_depend_on_the_cutting_of_the_stream():
     assert not np.isin(other, whole).any()
 
 
+def test_extremes_give_no_nan():
+    """Gaps over which nothing is left, densities that underflow, particles without weight."""
+    rows = np.array([[0.0], [1e90], [0.0], [1e90], [-1e90], [0.0], [1e90]])
+    t = np.array([0.0, 700.0, 1410.0, 1410.0, 1410.0, 2130.0, 1e6])
+    for lag in (0, 3):
+        config = settings(("exponential", 1.0), n_particles=2, lag=lag, clocked=True)
+        state, out = learn(config, ("exponential", 1.0), rows, t)
+        assert np.isfinite(out[1:]).all()
+        assert math.isfinite(state.sums[LOG_EVIDENCE])
+        assert state.particles.weight.sum() == pytest.approx(1.0)
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -243,6 +255,7 @@ def test_numbers_do_not_depend_on_the_cutting_of_the_stream():
         ({"lag": 1.5}, "lag"),
         ({"seed": 1 << 63}, "seed"),
         ({"decay": lambda d: np.maximum(0.5, np.exp(-d))}, "never falls"),
+        ({"decay": ("window", 1e9)}, "arrivals back"),
     ],
 )
 def test_bad_settings_are_named(options, words):

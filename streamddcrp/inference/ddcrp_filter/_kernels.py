@@ -66,6 +66,16 @@ def _link_weights(config, counts, ring, recent, t, given, b):
             )  # fmt: skip
 
 
+@inner_njit
+def _best_gain(particles, scratch):
+    """Largest gain of a particle that has not lost all its weight."""
+    top = -np.inf
+    for p in range(len(particles.weight)):
+        if particles.weight[p] > 0.0:
+            top = max(top, scratch.gain[p])
+    return top
+
+
 @njit(cache=True)
 def predict(
     config, particles, tables, ring, recent, names, counts, sums, scratch, x, t, given, b, out
@@ -82,7 +92,6 @@ def predict(
     _link_weights(config, counts, ring, recent, t, given, b)
     factor = carried_factor(config, sums, t)
     own = log_predictive(config.family, config.hyper, scratch.prior_post, x)
-    best_gain = -np.inf
     for p in range(len(particles.weight)):
         K = particles.n_tables[p]
         masses_of(config, counts, ring, recent, tables, n, p, K, factor, mass)
@@ -100,21 +109,20 @@ def predict(
             total += weight[k]
         scratch.total[p] = total
         scratch.gain[p] = top + math.log(total / links)
-        best_gain = max(best_gain, scratch.gain[p])
+    top = _best_gain(particles, scratch)
     density = 0.0
     for p in range(len(particles.weight)):
-        density += particles.weight[p] * math.exp(scratch.gain[p] - best_gain)
-    # what each particle says of the arrival's table counts by its weight before the arrival, times
-    # its density: the posterior of the table, had the row been seen
+        density += particles.weight[p] * math.exp(scratch.gain[p] - top)
+    # what a particle says of the arrival's table counts by its weight times its density
     new, stays = 0.0, 0.0
     for p in range(len(particles.weight)):
-        share = particles.weight[p] * math.exp(scratch.gain[p] - best_gain) / density
-        share /= scratch.total[p]
-        new += share * scratch.new[p]
+        share = particles.weight[p] * math.exp(scratch.gain[p] - top) / density
+        total = scratch.total[p]
+        new += share * (scratch.new[p] / total)
         for k in range(particles.n_tables[p]):
-            at_name[tables.name[p, k]] += share * scratch.weight[p, k]
+            at_name[tables.name[p, k]] += share * (scratch.weight[p, k] / total)
         if particles.last[p] >= 0:
-            stays += share * scratch.weight[p, particles.last[p]]
+            stays += share * (scratch.weight[p, particles.last[p]] / total)
     best, label = new, n
     for g in range(len(names.opener)):
         opener = names.opener[g]
@@ -122,7 +130,7 @@ def predict(
             best, label = at_name[g], opener
     out[LABEL] = label
     out[LABEL_PROB] = best
-    out[SCORE] = -(best_gain + math.log(density))
+    out[SCORE] = -(top + math.log(density))
     out[P_NEW] = new
     out[P_CHANGE] = max(1.0 - stays, 0.0) if n > 0 else np.nan
     out[LIVE_TABLES] = counts[N_LIVE]
@@ -157,9 +165,7 @@ def _seat(
 def _reweight(particles, sums, scratch):
     """Multiply the weights by the predictive densities, add their sum to the evidence."""
     weight, gain = particles.weight, scratch.gain
-    top = -np.inf
-    for p in range(len(weight)):
-        top = max(top, gain[p])
+    top = _best_gain(particles, scratch)
     total = 0.0
     for p in range(len(weight)):
         weight[p] *= math.exp(gain[p] - top)

@@ -13,6 +13,7 @@ from streamddcrp.typing import FloatArray
 __all__ = ["Config", "make_config"]
 
 TAIL = 1e-12  # weight, as a share of alpha, below which links and tables are dropped
+LARGEST_REACH = 1 << 20  # arrivals
 
 
 class Config(NamedTuple):
@@ -89,6 +90,12 @@ def make_config(
             message = (
                 "decay: it never falls below 1e-12 alpha, so nothing could be forgotten; multiply "
                 "it by a window"
+            )
+            raise ConfigError(message)
+        if not clocked and reach > LARGEST_REACH:
+            message = (
+                f"decay: links reach {reach:.0f} arrivals back, and every particle would keep so "
+                f"many; at most {LARGEST_REACH}, or take an exponential decay or none"
             )
             raise ConfigError(message)
         if not clocked:
