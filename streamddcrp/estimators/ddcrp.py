@@ -400,7 +400,9 @@ class DDCRPSampler(base.Clusterer):
         was ever most probably there). The parameters are those of the likelihood's
         `point_estimates` at the mean statistics of these particles, one column a feature.
         """
-        return no_tables() if self._filter is None else self._filter.summary(self._feature_names())
+        if self._filter is None:
+            return no_tables(prob=pa.float64())
+        return self._filter.summary(self._feature_names())
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the live tables by size, those at hand in colour; return the axes.

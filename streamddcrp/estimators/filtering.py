@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from streamddcrp.decay import Decay
-from streamddcrp.estimators.views import no_tables, with_parameters
+from streamddcrp.estimators.views import with_parameters
 from streamddcrp.inference.ddcrp_filter._kernels_layout import LIVE, LOG_EVIDENCE, P_NEW
 from streamddcrp.inference.ddcrp_filter.config import Config, make_config
 from streamddcrp.inference.ddcrp_filter.state import (
@@ -95,8 +95,6 @@ class Filtering:
         names, tables, particles = self.state.names, self.state.tables, self.state.particles
         live = np.flatnonzero(names.weight >= LIVE)
         live = live[np.argsort(names.opener[live])]
-        if not len(live):
-            return no_tables()
         total = np.zeros((len(names.opener), tables.stats.shape[2]))
         for p, n_tables in enumerate(particles.n_tables):
             total[tables.name[p, :n_tables]] += particles.weight[p] * tables.stats[p, :n_tables]

@@ -58,9 +58,10 @@ def predictions(out: FloatArray) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict(columns)
 
 
-def no_tables() -> pa.Table:
-    """Return the summary of a model that has not learned anything."""
-    kinds = {"id": pa.int64(), "size": pa.float64(), "born": pa.int64(), "last_seen": pa.int64()}
+def no_tables(**more: pa.DataType) -> pa.Table:
+    """Return the summary of a model that has not learned anything; ``more`` columns after size."""
+    arrivals = {"born": pa.int64(), "last_seen": pa.int64()}
+    kinds = {"id": pa.int64(), "size": pa.float64(), **more, **arrivals}
     return pa.schema(list(kinds.items())).empty_table()
 
 

@@ -305,6 +305,15 @@ def test_checkpoint_files(tmp_path):
         DDCRPSampler.load(tmp_path / "short.state")
 
 
+def test_a_model_without_tables_has_the_columns_of_one_with():
+    model = DDCRPSampler(warmup=10)
+    columns = model.summary().column_names
+    assert model.summary().num_rows == model.n_tables == 0
+    model.learn_many(stream(13))
+    assert model.summary().column_names[: len(columns)] == columns
+    assert model.summary().num_rows == model.n_tables > 0
+
+
 def test_seeds_matter():
     X = stream(11, 200)
     models = [DDCRPSampler(seed=seed) for seed in (0, 0, 1)]
