@@ -144,9 +144,7 @@ class Filtering:
         return config, state_from_arrays(config, arrays_of(self.state, self.config))
 
 
-def _config(
-    options: Options, likelihood: Likelihood, n_features: int, *, clocked: bool
-) -> Config:  # fmt: skip
+def _config(options: Options, likelihood: Likelihood, n_features: int, *, clocked: bool) -> Config:
     return make_config(
         family=likelihood.family, hyper=likelihood.hyper(n_features), decay=options.decay,
         alpha=options.alpha, n_particles=options.n_particles, lag=options.lag, seed=options.seed,

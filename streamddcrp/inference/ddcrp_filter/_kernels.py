@@ -59,11 +59,10 @@ def _link_weights(config, counts, ring, recent, t, given, b):
         elif distance > config.reach:
             out[at] = 0.0
         else:
-            out[at] = math.exp(
-                log_decay(
-                    config.decay_code, config.decay_location, config.decay_scale, distance
-                )
-            )  # fmt: skip
+            log_weight = log_decay(
+                config.decay_code, config.decay_location, config.decay_scale, distance
+            )
+            out[at] = math.exp(log_weight)
 
 
 @inner_njit
@@ -140,7 +139,7 @@ def predict(
 def _seat(
     config, particles, tables, ring, recent, names, counts, sums, scratch, x, t, p, uniforms, at
 ):
-    """Seat the arrival in one particle; return the table."""
+    """Seat the arrival in one particle."""
     n = counts[N_SEEN]
     k = draw_table(uniforms[at], scratch.new[p], scratch.weight[p], particles.n_tables[p])
     here = n & (len(ring.t) - 1)
@@ -158,7 +157,6 @@ def _seat(
     tables.retained[p, k] += 1
     ring.label[p, here] = k
     particles.last[p] = k
-    return k
 
 
 @inner_njit
