@@ -20,6 +20,7 @@ D. M. Blei and P. I. Frazier. Distance dependent Chinese restaurant processes. J
 """
 
 from streamddcrp.inference.ddcrp_gibbs.candidates import Candidates
+from streamddcrp.inference.ddcrp_gibbs.chain import Chain
 from streamddcrp.inference.ddcrp_gibbs.distances import Distances
 
-__all__ = ["Candidates", "Distances"]
+__all__ = ["Candidates", "Chain", "Distances"]
