@@ -130,7 +130,7 @@ class Chain:
 
     @property
     def log_joint(self) -> float:
-        """log p(x, c) of rows and links, normalised."""
+        """Log p(x, c) of rows and links, normalised."""
         return self._read()[0]
 
     def _read(self) -> tuple[float, Int32Array]:
