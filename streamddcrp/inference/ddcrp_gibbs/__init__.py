@@ -22,5 +22,8 @@ D. M. Blei and P. I. Frazier. Distance dependent Chinese restaurant processes. J
 from streamddcrp.inference.ddcrp_gibbs.candidates import Candidates
 from streamddcrp.inference.ddcrp_gibbs.chain import Chain
 from streamddcrp.inference.ddcrp_gibbs.distances import Distances
+from streamddcrp.inference.ddcrp_gibbs.hyper import HyperGrid
+from streamddcrp.inference.ddcrp_gibbs.sampler import sample_ddcrp
+from streamddcrp.inference.ddcrp_gibbs.samples import DDCRPSamples
 
-__all__ = ["Candidates", "Chain", "Distances"]
+__all__ = ["Candidates", "Chain", "DDCRPSamples", "Distances", "HyperGrid", "sample_ddcrp"]

@@ -174,7 +174,7 @@ def settle(
         slot[stack[m]] = k
 
 
-@inner_njit
+@njit(cache=True)
 def update(
     i, u_table, u_link, general, shared, start, customer, weight, own, family, hyper, X, links,
     kids, slot, stats, marginal, free, stack, stamp, mass, touched, score, joint, moved, work, post,

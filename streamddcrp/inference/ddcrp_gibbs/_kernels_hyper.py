@@ -1,13 +1,13 @@
-"""Compiled sums and draws of griddy Gibbs, for sequential links; layouts as in `_kernels`."""
+"""Compiled sums and draws of griddy Gibbs; layouts as in `_kernels`."""
 
 import math
 
 import numpy as np
 from numba import njit
 
-from streamddcrp.inference.ddcrp_gibbs._kernels import attach
+from streamddcrp.inference.ddcrp_gibbs._kernels import attach, place
 
-__all__ = ["partition_term", "redraw_links"]
+__all__ = ["link_term", "partition_term", "redraw_links"]
 
 
 @njit(cache=True)
@@ -30,6 +30,26 @@ def partition_term(shared, start, customer, weight, log_scale, labels):
         if mass == 0.0:
             return -np.inf
         total += math.log(mass) + (log_scale[0] if shared else log_scale[i])
+    return total
+
+
+@njit(cache=True)
+def link_term(shared, start, customer, weight, log_scale, links):
+    """Sum over the customers that are not self-linked of log f_ij; -inf where one is impossible."""
+    total = 0.0
+    for i in range(len(links)):
+        j = links[i]
+        if j == i:
+            continue
+        if shared:
+            if i - 1 - j >= len(weight):
+                return -np.inf
+            total += math.log(weight[i - 1 - j]) + log_scale[0]
+        else:
+            q = place(i, j, start, customer)
+            if start[i] == start[i + 1] or customer[q] != j:
+                return -np.inf
+            total += math.log(weight[q]) + log_scale[i]
     return total
 
 
