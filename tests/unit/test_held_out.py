@@ -12,14 +12,13 @@ from scipy.special import logsumexp
 from streamddcrp import fit_seqddcrp
 from streamddcrp.decay import make_decay, prior_links
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp.inference.ddcrp_gibbs import Distances
+from streamddcrp.inference.ddcrp_gibbs import Distances, held_out_log_likelihood
 from streamddcrp.inference.ddcrp_gibbs._kernels_predict import (
     joint_by_draws,
     joint_exact,
     mix,
     pass_on,
 )
-from streamddcrp.inference.ddcrp_gibbs.predict import held_out_log_likelihood
 from streamddcrp.likelihoods import Autoregression, GammaPoisson, NormalGamma
 from tests.oracles.enumeration import enumerate_links, link_vectors, tables
 
@@ -264,7 +263,7 @@ def refuse(**change):
         ({"n_draws": 0}, ConfigError, "n_draws"),
         ({"posterior": [[0, 0, 1]]}, SchemaError, "labels are of 3 customers, X has 2 rows"),
         ({"X_test": [[0.5, 1.0]]}, SchemaError, "as many columns"),
-        ({"X_test": np.empty((0, 1))}, SchemaError, "must have rows"),
+        ({"X_test": np.empty((0, 1))}, ConfigError, "no rows"),
         ({"X_test": [[np.nan]]}, SchemaError, "not finite"),
         ({"weights": [1.0, 2.0]}, SchemaError, "weights"),
         ({"t": [0.0, 1.0, 7.0]}, SchemaError, "test row 0: nobody to link to"),

@@ -8,7 +8,7 @@ weight of the self-link, in the scale of the row.
 import numpy as np
 from numba import njit
 
-__all__ = ["draw_links", "number_of_tables", "path_lengths", "share_table", "subtree_sizes"]
+__all__ = ["draw_links", "measure", "number_of_tables", "path_lengths", "share_table"]
 
 
 @njit(cache=True)
@@ -92,43 +92,52 @@ def share_table(shared, start, customer, weight, total, out):
 
 @njit(cache=True)
 def draw_links(shared, start, customer, weight, total, rng, out):
-    """Draw a link for every customer, in O(candidates passed)."""
-    for i in range(len(total)):
-        left = rng.random() * total[i]
-        out[i] = i
-        for q in range(_width(shared, start, weight, i)):
-            j, w = _link(shared, start, customer, weight, i, q)
-            left -= w
-            if left < 0.0:
-                out[i] = j
-                break
+    """Draw the links of all customers, once for each row of ``out`` (S, N)."""
+    for s in range(len(out)):
+        for i in range(len(total)):
+            left = rng.random() * total[i]
+            out[s, i] = i
+            for q in range(_width(shared, start, weight, i)):
+                j, w = _link(shared, start, customer, weight, i, q)
+                left -= w
+                if left < 0.0:
+                    out[s, i] = j
+                    break
 
 
 @njit(cache=True)
-def subtree_sizes(links, table, table_sizes, out):
-    """Count the customers whose path leads through each one: all of the table on a cycle.
+def measure(links, table, out):
+    """Count tables, and average the sizes of customers' tables and of what hangs on their links.
 
     Parameters
     ----------
-    links, table : ndarray of int64, shape (N,)
-    table_sizes : ndarray of int64
-    out : ndarray of int64, shape (N,)
+    links, table : ndarray of int64, shape (S, N)
+        ``table`` as `labels_of_links` makes it.
+    out : ndarray of float64, shape (S, 3)
     """
-    N = len(links)
-    children = np.zeros(N, np.int64)
-    for i in range(N):
-        children[links[i]] += 1
-    out[:] = 1
-    for leaf in range(N):
-        i = leaf
-        while children[i] == 0:  # all that come through i are counted: i is done
-            children[i] = -1
-            parent = links[i]
-            out[parent] += out[i]
-            children[parent] -= 1
-            if parent > leaf:
-                break
-            i = parent
-    for i in range(N):
-        if children[i] > 0:
-            out[i] = table_sizes[table[i]]
+    S, N = links.shape
+    children, below, size = np.empty(N, np.int64), np.empty(N, np.int64), np.empty(N, np.int64)
+    for s in range(S):
+        children[:] = 0
+        size[:] = 0
+        below[:] = 1
+        for i in range(N):
+            children[links[s, i]] += 1
+            size[table[s, i]] += 1
+        for leaf in range(N):
+            i = leaf
+            while children[i] == 0:  # all that come through i are counted: i is done
+                children[i] = -1
+                parent = links[s, i]
+                below[parent] += below[i]
+                children[parent] -= 1
+                if parent > leaf:
+                    break  # its turn comes
+                i = parent
+        out[s] = 0.0
+        for i in range(N):
+            if children[i] > 0:  # on a cycle: the whole table comes through
+                below[i] = size[table[s, i]]
+            out[s, 0] += size[i] > 0
+            out[s, 1] += size[table[s, i]] / N
+            out[s, 2] += below[i] / N

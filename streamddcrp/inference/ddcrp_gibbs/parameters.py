@@ -21,8 +21,9 @@ from streamddcrp.inference.ddcrp_gibbs.candidates import Candidates
 from streamddcrp.inference.ddcrp_gibbs.chain import Chain, Int32Array
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["ParameterChain"]
+__all__ = ["ParameterChain", "make_chain"]
 
+_COLLAPSED = "collapsed"
 _VARIANTS = {"per-customer": PER_CUSTOMER, "auxiliary": AUXILIARY, "partial": PARTIAL}
 
 
@@ -72,7 +73,8 @@ class ParameterChain(Chain):
         n_auxiliary: int = 3,
     ) -> None:
         if parameters not in _VARIANTS:
-            message = f"parameters must be one of {sorted(_VARIANTS)}, got {parameters!r}"
+            known = ", ".join(map(repr, (_COLLAPSED, *_VARIANTS)))
+            message = f"parameters must be one of {known}, got {parameters!r}"
             raise ConfigError(message)
         if parameters == "per-customer" and not candidates.sequential:
             message = (
@@ -114,3 +116,12 @@ class ParameterChain(Chain):
             moved, work, self._post, self._order, self._age, self._eta, self._holder, self._aux,
             *out,
         )  # fmt: skip
+
+
+def make_chain(
+    X: FloatArray, family: int, hyper: FloatArray, candidates: Candidates, parameters: str
+) -> Chain:
+    """Return a `Chain` if ``parameters`` are "collapsed", else a `ParameterChain`."""
+    if parameters == _COLLAPSED:
+        return Chain(X, family, hyper, candidates)
+    return ParameterChain(X, family, hyper, candidates, parameters)

@@ -42,7 +42,7 @@ from streamddcrp.inference.seqddcrp_vb.batch import SeqDDCRPFit
 from streamddcrp.likelihoods import Likelihood, make_likelihood
 from streamddcrp.likelihoods._kernels import n_post
 from streamddcrp.partitions.samples import as_samples, as_weights
-from streamddcrp.stream import as_matrix, check_matrix
+from streamddcrp.stream import as_observations
 from streamddcrp.typing import ArrayLike, FloatArray, IntArray
 
 __all__ = ["held_out_log_likelihood"]
@@ -186,11 +186,10 @@ class _Data:
     """Training and test rows as the kernels read them."""
 
     def __init__(self, X: ArrayLike, X_test: ArrayLike, likelihood: Any) -> None:
-        train, test = _rows(X), _rows(X_test)
-        if train.shape[1] != test.shape[1] or not len(train) or not len(test):
+        train, test = as_observations(X), as_observations(X_test)
+        if train.shape[1] != test.shape[1]:
             message = (
-                f"X and X_test must have rows, of as many columns; got shapes {train.shape} and "
-                f"{test.shape}"
+                f"X_test must have as many columns as X; got shapes {test.shape} and {train.shape}"
             )
             raise SchemaError(message)
         family = make_likelihood(likelihood)
@@ -205,17 +204,6 @@ class _Data:
         self.n, self.m = len(train), len(test)
         self.n_stats = family.n_stats(n_features)
         self.n_post = int(n_post(self.family, self.hyper))
-
-
-def _rows(X: ArrayLike) -> FloatArray:
-    if not isinstance(X, np.ma.MaskedArray):
-        rows = as_matrix(X)
-        check_matrix(rows)
-        return rows
-    masked: Any = X
-    rows = as_matrix(masked.filled(np.nan))
-    check_matrix(rows, missing=np.ma.getmaskarray(masked))
-    return rows
 
 
 def _distances(

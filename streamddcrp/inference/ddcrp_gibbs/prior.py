@@ -23,20 +23,21 @@ from streamddcrp.decay import Decay, make_decay
 from streamddcrp.errors import ConfigError
 from streamddcrp.inference.ddcrp_gibbs._kernels_moments import (
     draw_links,
+    measure,
     number_of_tables,
     path_lengths,
     share_table,
-    subtree_sizes,
 )
 from streamddcrp.inference.ddcrp_gibbs.candidates import Candidates
 from streamddcrp.inference.ddcrp_gibbs.distances import Distances
 from streamddcrp.partitions import labels_of_links
-from streamddcrp.typing import ArrayLike, FloatArray, IntArray
+from streamddcrp.typing import ArrayLike, FloatArray
 
 __all__ = ["PriorSummary", "alpha_for", "prior_summary"]
 
 _DENSE = 3000  # customers up to which the chances to share a table are summed exactly,
 _STEPS = 2e9  # in at most so many steps
+_AT_ONCE = 1_000_000  # links drawn at a time
 _HEAVY = 1e15  # bounds of alpha, in units of the weight of a link
 
 
@@ -283,8 +284,8 @@ def _sequential(links: _Links, n_draws: int, rng: np.random.Generator) -> dict[s
         share_table(*links.arrays, shared)
         mean_own = float(shared.sum()) / n
     else:
-        draws = _simulate(links, n_draws, rng)["mean_own_table_size"]
-        mean_own, errors["mean_own_table_size"] = _mean(draws)
+        draws = _simulate(links, n_draws, rng)
+        mean_own, errors["mean_own_table_size"] = _mean(draws[:, 1])
     return {
         "expected_n_tables": expected,
         "sd_n_tables": float(np.sqrt((own * (1.0 - own)).sum())),
@@ -303,24 +304,26 @@ def _self_weight(links: _Links) -> float:
 
 def _general(links: _Links, n_draws: int, rng: np.random.Generator) -> dict[str, Any]:
     draws = _simulate(links, n_draws, rng)
-    n_tables = draws.pop("n_tables")
-    expected, error = _mean(n_tables)
-    moments: dict[str, Any] = {
+    n = links.n
+    expected, error = _mean(draws[:, 0])
+    mean_own, own_error = _mean(draws[:, 1])
+    below, below_error = _mean(draws[:, 2])
+    return {
         "expected_n_tables": expected,
-        "sd_n_tables": float(n_tables.std(ddof=1)),
-        "n_tables_probs": np.bincount(n_tables.astype(np.int64), minlength=links.n + 1) / n_draws,
-        "new_table_rate": expected / links.n,
-        "mean_table_size": links.n / expected,
+        "sd_n_tables": float(draws[:, 0].std(ddof=1)),
+        "n_tables_probs": np.bincount(draws[:, 0].astype(np.int64), minlength=n + 1) / n_draws,
+        "new_table_rate": expected / n,
+        "mean_table_size": n / expected,
+        "mean_own_table_size": mean_own,
+        "mean_subtree_size": below,
+        "errors": {
+            "expected_n_tables": error,
+            "new_table_rate": error / n,
+            "mean_table_size": n * error / expected**2,
+            "mean_own_table_size": own_error,
+            "mean_subtree_size": below_error,
+        },
     }
-    relative = error / expected
-    errors = {
-        "expected_n_tables": error,
-        "new_table_rate": error / links.n,
-        "mean_table_size": relative * links.n / expected,
-    }
-    for name, values in draws.items():
-        moments[name], errors[name] = _mean(values)
-    return {**moments, "errors": errors}
 
 
 def _mean(draws: FloatArray) -> tuple[float, float]:
@@ -328,19 +331,13 @@ def _mean(draws: FloatArray) -> tuple[float, float]:
     return float(draws.mean()), float(draws.std(ddof=1) / np.sqrt(len(draws)))
 
 
-def _simulate(links: _Links, n_draws: int, rng: np.random.Generator) -> dict[str, FloatArray]:
-    n = links.n
-    drawn = np.empty(n, np.int64)
-    below = np.empty(n, np.int64)
-    out = {
-        name: np.empty(n_draws) for name in ("n_tables", "mean_own_table_size", "mean_subtree_size")
-    }
-    for draw in range(n_draws):
+def _simulate(links: _Links, n_draws: int, rng: np.random.Generator) -> FloatArray:
+    """Return numbers of tables, mean sizes of own tables and of subtrees, one row a draw."""
+    out = np.empty((n_draws, 3))
+    step = max(1, _AT_ONCE // links.n)
+    for first in range(0, n_draws, step):
+        part = out[first : first + step]
+        drawn = np.empty((len(part), links.n), np.int64)
         draw_links(*links.arrays, rng, drawn)
-        table: IntArray = labels_of_links(drawn)
-        sizes = np.bincount(table, minlength=n)
-        subtree_sizes(drawn, table, sizes, below)
-        out["n_tables"][draw] = np.count_nonzero(sizes)
-        out["mean_own_table_size"][draw] = float((sizes * sizes).sum()) / n
-        out["mean_subtree_size"][draw] = below.mean()
+        measure(drawn, labels_of_links(drawn), part)
     return out
