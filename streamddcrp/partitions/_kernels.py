@@ -3,7 +3,33 @@
 import numpy as np
 from numba import njit
 
-__all__ = ["add_together", "contingency", "number_tables", "place_all"]
+__all__ = ["add_together", "contingency", "join", "number_tables", "place_all"]
+
+
+@njit(cache=True)
+def join(links, out):
+    """Label customers joined by links with the smallest index among them: union-find.
+
+    Parameters
+    ----------
+    links, out : ndarray of int64, shape (S, N)
+    """
+    S, N = links.shape
+    for s in range(S):
+        up = out[s]  # leads to smaller and smaller indices, at last to the smallest
+        for i in range(N):
+            up[i] = i
+        for i in range(N):
+            a, b = i, links[s, i]
+            while up[a] != a:
+                up[a] = up[up[a]]
+                a = up[a]
+            while up[b] != b:
+                up[b] = up[up[b]]
+                b = up[b]
+            up[max(a, b)] = min(a, b)
+        for i in range(N):
+            up[i] = up[up[i]]
 
 
 @njit(cache=True)

@@ -1,11 +1,9 @@
 """Samples of partitions: checks, labels from links, posterior similarity."""
 
 import numpy as np
-import scipy.sparse as sp
-from scipy.sparse.csgraph import connected_components
 
 from streamddcrp.errors import SchemaError
-from streamddcrp.partitions._kernels import add_together, number_tables
+from streamddcrp.partitions._kernels import add_together, join, number_tables
 from streamddcrp.typing import ArrayLike, FloatArray, IntArray
 
 __all__ = ["as_samples", "as_weights", "labels_of_links", "similarity_matrix"]
@@ -35,10 +33,10 @@ def labels_of_links(links: ArrayLike) -> IntArray:
     array([0, 0, 2, 3, 3])
     """
     given = np.asarray(links)
-    if given.ndim not in {1, 2} or given.dtype.kind not in "iu":
+    if given.ndim not in {1, 2} or given.dtype.kind not in "iu" or given.shape[-1] == 0:
         message = (
-            f"links must be integers of shape (N,) or (S, N), got an array of {given.dtype} of "
-            f"shape {given.shape}"
+            f"links must be integers of shape (N,) or (S, N), N at least 1; got an array of "
+            f"{given.dtype} of shape {given.shape}"
         )
         raise SchemaError(message)
     N = given.shape[-1]
@@ -47,13 +45,8 @@ def labels_of_links(links: ArrayLike) -> IntArray:
         at = tuple(int(i) for i in np.argwhere(wrong)[0])
         message = f"links: customer {at[-1]} links to {given[at]}; there are customers 0 to {N - 1}"
         raise SchemaError(message, row=at[0])
-    node = np.arange(given.size)
-    target = given.ravel() + (node - node % max(N, 1))  # the samples side by side in one graph
-    graph = sp.csr_array((np.ones(given.size, bool), (node, target)), shape=2 * (given.size,))
-    n_tables, table = connected_components(graph, directed=False)
-    first = np.empty(n_tables, np.int64)
-    first[table[::-1]] = node[::-1]  # the last assignment, of the smallest index, stays
-    out: IntArray = (first[table] % max(N, 1)).reshape(given.shape)
+    out = np.empty(given.shape, np.int64)
+    join(np.ascontiguousarray(given, dtype=np.int64).reshape(-1, N), out.reshape(-1, N))
     return out
 
 

@@ -1,8 +1,8 @@
 """Compiled moments of the prior of links, and draws from it.
 
 The links of customer i come as in `Candidates`: ``weight[q]`` of customer i - 1 - q if ``shared``,
-else ``weight[start[i] + q]`` of ``customer[start[i] + q]``; ``total[i]`` is their sum and the
-weight of the self-link, in the scale of the row.
+else ``weight[at]`` of ``customer[at]``, start[i] <= at < start[i + 1]; ``total[i]`` is their sum and
+the weight of the self-link, in the scale of the row.
 """
 
 import numpy as np
@@ -18,10 +18,10 @@ def _width(shared, start, weight, i):
 
 @njit(cache=True)
 def _link(shared, start, customer, weight, i, q):
-    """Return the candidate at place ``q`` of row ``i`` with its weight."""
+    """Return candidate ``q`` of row ``i``, from the last on, with its weight."""
     if shared:
         return i - 1 - q, weight[q]
-    at = start[i] + q
+    at = start[i + 1] - 1 - q
     return customer[at], weight[at]
 
 

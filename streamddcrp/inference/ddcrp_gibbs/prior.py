@@ -109,7 +109,7 @@ def prior_summary(
     decay: object,
     distances: int | ArrayLike | Distances,
     *,
-    n_draws: int = 400,
+    n_draws: int = 200,
     seed: int | None = 0,
 ) -> PriorSummary:
     """Say how many tables, of which sizes, a prior expects.
@@ -123,7 +123,7 @@ def prior_summary(
     distances : int, array_like of shape (N,), or Distances
         The number of customers, the distance being the difference of their indices; or their
         times, not falling; or any distances, sequential or not.
-    n_draws : int, default 400
+    n_draws : int, default 200
         Draws of all links, where moments are simulated: of the general process, and for
         ``mean_own_table_size`` of long sequences (more than 3000 customers) under a decay.
     seed : int, optional
