@@ -162,6 +162,7 @@ def test_subtrees_of_any_links(seed):
         (lambda: alpha_for("none", table_size=5.0), "number of customers"),
         (lambda: alpha_for(("window", 4), n_tables=5.0), "number of customers"),
         (lambda: alpha_for(("window", 4), table_size=1.0), "more than 1"),
+        (lambda: alpha_for(("window", 4), 5, table_size=0), "more than 1"),
         (
             lambda: alpha_for("none", Distances.by_index(4, sequential=False), n_tables=2.0),
             "earlier customers",

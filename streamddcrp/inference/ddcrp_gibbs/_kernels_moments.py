@@ -1,8 +1,8 @@
 """Compiled moments of the prior of links, and draws from it.
 
 The links of customer i come as in `Candidates`: ``weight[q]`` of customer i - 1 - q if ``shared``,
-else ``weight[at]`` of ``customer[at]``, start[i] <= at < start[i + 1]; ``total[i]`` is their sum and
-the weight of the self-link, in the scale of the row.
+else ``weight[at]`` of ``customer[at]`` for start[i] <= at < start[i + 1]; ``total[i]`` is their sum
+and the weight of the self-link, in the scale of the row.
 """
 
 import numpy as np

@@ -196,12 +196,15 @@ def alpha_for(
     if (n_tables is None) == (table_size is None):
         message = f"give n_tables or table_size; got {n_tables!r} and {table_size!r}"
         raise ConfigError(message)
+    if table_size is not None and not 1.0 < table_size < np.inf:
+        message = f"table_size must be more than 1, got {table_size!r}"
+        raise ConfigError(message)
     decay = make_decay(decay)
     if distances is None:
         return _endless(decay, table_size)
     where = _as_distances(distances)
     wanted = float(where.n / table_size if n_tables is None else n_tables)  # type: ignore[operator]
-    alpha = 1.0
+    alpha = float(decay.weight(0.0))
     for _ in range(2):  # the second time with the links that this alpha leaves
         links = where.candidates(decay, alpha)
         if not links.sequential:
@@ -222,9 +225,6 @@ def _endless(decay: Decay, table_size: float | None) -> float:
             "without a number of customers, alpha follows from table_size and from a decay that "
             f"ends: give the number of customers too; got table_size={table_size!r}, {decay!r}"
         )
-        raise ConfigError(message)
-    if not 1.0 < table_size < np.inf:
-        message = f"table_size must be more than 1, got {table_size!r}"
         raise ConfigError(message)
     return float(decay.weight(np.arange(1.0, np.ceil(horizon) + 1.0)).sum() / (table_size - 1.0))
 
@@ -261,7 +261,6 @@ class _Links:
     def __init__(self, candidates: Candidates) -> None:
         c = candidates
         self.n, self.sequential, self.counted = c.n, c.sequential, c.counted
-        self.weight = c.weight
         self.own: FloatArray = np.exp(np.log(c.alpha) - c.log_total)
         total = np.ascontiguousarray(np.exp(c.log_total - c.log_scale))
         self.arrays = c.shared, c.start, c.customer, c.weight, total
@@ -278,7 +277,8 @@ def _sequential(links: _Links, n_draws: int, rng: np.random.Generator) -> dict[s
     expected = float(own.sum())
     errors: dict[str, float] = {}
     if links.counted:
-        mean_own = 1.0 + (n - 1) * links.weight[0] / (links.weight[0] + _self_weight(links))
+        weight, total = links.arrays[-2:]  # total[0]: the weight of a self-link alone
+        mean_own = float(1.0 + (n - 1) * weight[0] / (weight[0] + total[0]))
     elif links.dense:
         shared = np.empty((n, n))
         share_table(*links.arrays, shared)
@@ -292,14 +292,10 @@ def _sequential(links: _Links, n_draws: int, rng: np.random.Generator) -> dict[s
         "n_tables_probs": probs,
         "new_table_rate": float(own[-1]),
         "mean_table_size": n / expected,
-        "mean_own_table_size": float(mean_own),
+        "mean_own_table_size": mean_own,
         "mean_subtree_size": float(length.mean()),
         "errors": errors,
     }
-
-
-def _self_weight(links: _Links) -> float:
-    return float(links.own[0] * links.arrays[-1][0])
 
 
 def _general(links: _Links, n_draws: int, rng: np.random.Generator) -> dict[str, Any]:
