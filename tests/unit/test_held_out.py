@@ -280,3 +280,5 @@ def test_a_foreign_fit_is_refused():
     fit = fit_seqddcrp(X5, NIG, alpha=0.7, decay="none")
     with pytest.raises(SchemaError, match="the fit is of 5 customers"):
         refuse(posterior=fit)
+    with pytest.raises(ConfigError, match="weights are of samples"):
+        refuse(posterior=fit, weights=[1.0])

@@ -19,10 +19,12 @@ import numpy as np
 from numba import njit
 
 from streamddcrp._numerics import inner_njit
-from streamddcrp.likelihoods._kernels import add_stats, posterior
+from streamddcrp.likelihoods._kernels import add_stats
+from streamddcrp.likelihoods._kernels_union import log_marginal, log_union, log_without
 
 __all__ = ["draw", "found_tables", "read_state", "update"]
 
+_BLOCK = 1024  # customers visited in a random order before the next ones
 _REFRESH = 64  # sweeps after which statistics are summed anew: increments lose 1e-11 in ten
 
 
@@ -110,10 +112,8 @@ def cut(
         add_stats(family, hyper, X[stack[m]], 1.0, moved)
     for p in range(len(moved)):
         stats[k, p] -= moved[p]
-    posterior(family, hyper, stats[k], post)
-    marginal[k] = post[0]
-    posterior(family, hyper, moved, post)
-    return size, -1, post[0]
+    marginal[k] = log_without(family, hyper, stats[k], marginal[k], moved, post)
+    return size, -1, log_marginal(family, hyper, moved, post)
 
 
 @inner_njit
@@ -124,11 +124,8 @@ def score_tables(
     """Score joining each table touched, log s_k m(S + k) / (m(S) m(k)), after the cut."""
     for m in range(n_touched):
         k = touched[m]
-        for p in range(len(moved)):
-            work[p] = stats[k, p] + moved[p]
-        posterior(family, hyper, work, post)
-        joint[m] = post[0]
-        score[m] = math.log(mass[k]) + (post[0] - marginal[k] - log_moved)
+        joint[m] = log_union(family, hyper, stats[k], marginal[k], moved, work, post)
+        score[m] = math.log(mass[k]) + (joint[m] - marginal[k] - log_moved)
 
 
 @inner_njit
@@ -286,8 +283,7 @@ def found_tables(family, hyper, X, slot, free, post, stats, marginal):
     free[n] = 0
     for k in range(n - 1, -1, -1):
         if stats[k, 0] > 0.0:
-            posterior(family, hyper, stats[k], post)
-            marginal[k] = post[0]
+            marginal[k] = log_marginal(family, hyper, stats[k], post)
         else:
             free[free[n]] = k
             free[n] += 1
@@ -343,7 +339,8 @@ def draw(
     """Sweep ``thin`` times before each of ``n_draws`` draws, which are written to the outputs.
 
     Nothing is written to outputs without rows. ``in_order``: from the first customer to the last,
-    else in a random order, a new one for each sweep. ``age`` (1,) counts sweeps.
+    else block after block of customers in a random order, a new one for each sweep: jumps across
+    all of a large state would be slower. ``age`` (1,) counts sweeps.
     """
     n = len(links)
     for s in range(n_draws):
@@ -356,9 +353,9 @@ def draw(
             else:
                 for i in range(n):
                     order[i] = i
-                if not in_order:
-                    for i in range(n - 1, 0, -1):
-                        j = int(rng.random() * (i + 1))
+                for block in range(0, 0 if in_order else n, _BLOCK):
+                    for i in range(min(block + _BLOCK, n) - 1, block, -1):
+                        j = block + int(rng.random() * (i - block + 1))
                         order[i], order[j] = order[j], order[i]
                 for i in order:
                     update(

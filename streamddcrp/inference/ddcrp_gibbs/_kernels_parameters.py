@@ -27,6 +27,7 @@ from streamddcrp.inference.ddcrp_gibbs._kernels import (
 )
 from streamddcrp.likelihoods._kernels import posterior
 from streamddcrp.likelihoods._kernels_draw import draw_parameters
+from streamddcrp.likelihoods._kernels_union import log_union
 
 __all__ = ["AUXILIARY", "PARTIAL", "PER_CUSTOMER", "draw_with_parameters"]
 
@@ -128,10 +129,7 @@ def update_with_parameters(
         mass[touched[t]] = 0.0
     log_joint = 0.0
     if k >= 0:
-        for p in range(len(moved)):
-            work[p] = stats[k, p] + moved[p]
-        posterior(family, hyper, work, post)
-        log_joint = post[0]
+        log_joint = log_union(family, hyper, stats[k], marginal[k], moved, work, post)
     settle(
         i, chosen, k, log_joint, size, home, log_moved, links, kids, slot, stats, marginal, free,
         stack, moved,

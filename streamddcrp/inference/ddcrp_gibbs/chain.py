@@ -76,7 +76,7 @@ class Chain:
         self._run(rng, 1, 1, True, *self._nothing())
 
     def sweep(self, rng: Generator, n_sweeps: int = 1) -> None:
-        """Draw every link once, ``n_sweeps`` times, in a random order.
+        """Draw every link once, ``n_sweeps`` times, in a random order within blocks of customers.
 
         Where all earlier customers weigh the same, the order is that of the customers.
         """

@@ -144,6 +144,9 @@ def held_out_log_likelihood(
     own = 0.0 if restricted else alpha
     links = _TestLinks(data, where, make_decay(decay), own, alone=alone)
     if isinstance(posterior, SeqDDCRPFit):
+        if weights is not None:
+            message = "weights are of samples; a variational posterior has none"
+            raise ConfigError(message)
         samples: Any = _Soft(posterior, data, links)
     else:
         samples = _Hard(getattr(posterior, "labels", posterior), weights, data, links)
