@@ -11,7 +11,7 @@ from benchmarks.dense_algorithm1 import (
     NormalWishartTables,
     link_log_prior,
 )
-from benchmarks.stick_breaking import GaussianPrior, log_marginal
+from streamddcrp_connectors.experiments.stick_breaking import GaussianPrior, log_marginal
 from benchmarks.streams import regimes
 
 PRIOR = GaussianPrior(np.zeros(1), 0.1, np.array([[2.0]]), 3.0)

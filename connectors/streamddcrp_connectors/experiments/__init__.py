@@ -1,0 +1,1 @@
+"""The papers' experiments, for ``streamddcrp reproduce``: data, methods, tables and figures."""
