@@ -6,8 +6,16 @@ which know Arrow) and checked here as a matrix, O(N D). Every refusal names the 
 the rule, and leaves everything as it was.
 """
 
-from streamddcrp.stream.matrix import as_matrix, check_matrix
+from streamddcrp.stream.matrix import as_matrix, as_observations, check_matrix
 from streamddcrp.stream.times import as_time, as_times, check_times
 from streamddcrp.stream.vectorizer import Vectorizer
 
-__all__ = ["Vectorizer", "as_matrix", "as_time", "as_times", "check_matrix", "check_times"]
+__all__ = [
+    "Vectorizer",
+    "as_matrix",
+    "as_observations",
+    "as_time",
+    "as_times",
+    "check_matrix",
+    "check_times",
+]
