@@ -24,9 +24,9 @@ from streamddcrp.inference.ddcrp_gibbs import DDCRPSamples, sample_ddcrp
 from streamddcrp.inference.ddcrp_gibbs.predict import held_out_log_likelihood
 from streamddcrp.likelihoods import NormalWishart
 from streamddcrp.typing import FloatArray
+from streamddcrp_connectors.palette import COLOURS
+from streamddcrp_connectors.picture import STYLE, matplotlib
 
-from ..palette import COLOURS
-from ..picture import STYLE, matplotlib
 from .stick_breaking import GaussianPrior, polish
 from .synthetic import CORNERS, five_gaussians
 
@@ -108,11 +108,15 @@ def draw_climbs(links: list[Climb], sticks: list[Climb], path: Path) -> None:
         for name, colour, found in (("links", COLOURS[0], links), ("sticks", COLOURS[3], sticks)):
             leader = max(found, key=lambda climb: climb.bound)
             for climb in found:
-                ax.plot(range(1, 1 + len(climb.trace)), climb.trace, color=colour, lw=0.6, alpha=0.3)
+                ax.plot(
+                    range(1, 1 + len(climb.trace)), climb.trace, color=colour, lw=0.6, alpha=0.3
+                )
             label = f"customer links (ours), best {leader.bound:.1f}"
             if name == "sticks":
                 label = f"stick-breaking, {TRUNCATION} components, best {leader.bound:.1f}"
-            ax.plot(range(1, 1 + len(leader.trace)), leader.trace, color=colour, lw=2.0, label=label)
+            ax.plot(
+                range(1, 1 + len(leader.trace)), leader.trace, color=colour, lw=2.0, label=label
+            )
         ax.set_xscale("log")
         ax.set_ylim(best - 260.0, best + 15.0)
         ax.set_title("Bound on the log evidence of the DP mixture, R = 5")

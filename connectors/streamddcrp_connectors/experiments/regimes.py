@@ -20,9 +20,9 @@ from streamddcrp.inference.ddcrp_gibbs import sample_ddcrp
 from streamddcrp.inference.ddcrp_gibbs.predict import held_out_log_likelihood
 from streamddcrp.likelihoods import NormalGamma
 from streamddcrp.typing import FloatArray
+from streamddcrp_connectors.palette import COLOURS
+from streamddcrp_connectors.picture import STYLE, matplotlib
 
-from ..palette import COLOURS
-from ..picture import STYLE, matplotlib
 from .synthetic import regimes
 
 __all__ = ["run"]
@@ -116,8 +116,8 @@ def draw(told: float, curves: dict[str, list[Curve]], path: Path) -> None:
         for name, found in curves.items():
             for j, curve in enumerate(found):
                 ax.plot(
-                    curve.seconds, curve.score, color=STYLES[name], lw=2.0 if len(found) == 1 else 1.0,
-                    marker="o", ms=2.5, label=name if j == 0 else None,
+                    curve.seconds, curve.score, color=STYLES[name], marker="o", ms=2.5,
+                    lw=2.0 if len(found) == 1 else 1.0, label=name if j == 0 else None,
                 )  # fmt: skip
         ax.axhline(told, color="black", ls="--", lw=0.8, label="told the states of training rows")
         ends = [curve.score[-1] for found in curves.values() for curve in found]

@@ -9,7 +9,7 @@ __all__ = ["seqddcrp_gaussians", "seqddcrp_regimes"]
 
 
 def _show(out: str, run: Callable[[Path], Iterator[str]]) -> None:
-    from ..picture import matplotlib  # noqa: PLC0415
+    from streamddcrp_connectors.picture import matplotlib  # noqa: PLC0415
 
     matplotlib("pyplot")  # what is missing is better said before the work than after it
     folder = Path(out)
