@@ -3,6 +3,7 @@
 import click
 
 from .experiments.ddcrp_language import ddcrp_language
+from .experiments.seqddcrp import seqddcrp_gaussians, seqddcrp_regimes
 
 __all__ = ["reproduce"]
 
@@ -12,4 +13,5 @@ def reproduce() -> None:
     """Repeat an experiment of the papers: its tables beside what was published, and its figures."""
 
 
-reproduce.add_command(ddcrp_language)
+for _experiment in (ddcrp_language, seqddcrp_gaussians, seqddcrp_regimes):
+    reproduce.add_command(_experiment)

@@ -27,6 +27,12 @@ from streamddcrp.inference.ddcrp_filter._kernels_layout import (
     SCORE,
 )
 from streamddcrp.inference.ddcrp_filter.config import make_config
+from streamddcrp.inference.ddcrp_gibbs import (
+    DDCRPSamples,
+    Distances,
+    HyperGrid,
+    sample_ddcrp,
+)
 from streamddcrp.likelihoods import (
     DirichletMultinomial,
     Likelihood,
@@ -35,8 +41,8 @@ from streamddcrp.likelihoods import (
     likelihood_from_config,
     make_likelihood,
 )
-from streamddcrp.stream import Vectorizer, as_time, check_times
-from streamddcrp.typing import FloatArray
+from streamddcrp.stream import Vectorizer, as_time, check_times, typical_gap
+from streamddcrp.typing import ArrayLike, FloatArray
 
 __all__ = ["DDCRPSampler"]
 
@@ -112,7 +118,7 @@ class DDCRPSampler(base.Clusterer):
 
     Examples
     --------
-    >>> from streamddcrp.estimators.ddcrp import DDCRPSampler
+    >>> from streamddcrp import DDCRPSampler
     >>> model = DDCRPSampler(likelihood=("normal_gamma", 0.0, 0.05, 1.5, 0.5))
     >>> for y in [0.1, -0.2, 0.3, 8.1, 7.9, 8.2, 0.2]:
     ...     model.learn_one({"y": y})
@@ -301,8 +307,7 @@ class DDCRPSampler(base.Clusterer):
             _log.info("likelihood: %s", reason)
         unit = 1.0 if self.time_unit is None else self.time_unit
         if clocked and self.time_unit is None:
-            gaps = np.diff(times)
-            unit = float(np.median(gaps[gaps > 0])) if (gaps > 0).any() else 1.0
+            unit = typical_gap(times)
         blank = started(
             self._options, family.scaled(rows, names), X.shape[1], clocked=clocked,
             first_time=float(waiting.t[0]), time_unit=unit,
@@ -351,6 +356,72 @@ class DDCRPSampler(base.Clusterer):
             time = as_time(t) if t is not None else self._last_time or 0.0
             check_times(np.array([time]), self._last_time)
         return self._filter.predict(X[0], time)
+
+    # -- a whole data set ------------------------------------------------------------------------
+
+    def sample(
+        self,
+        X: object,
+        t: ArrayLike | None = None,
+        *,
+        distances: Distances | None = None,
+        sequential: bool = True,
+        n_sweeps: int = 1000,
+        burn_in: int = 200,
+        n_chains: int = 4,
+        hyper: str | HyperGrid | None = None,
+        progress: bool = False,
+    ) -> DDCRPSamples:
+        """Sample the seating of a whole data set by Gibbs, with the options of this model.
+
+        The stream is neither used nor changed. `sample_ddcrp` has more options.
+
+        Parameters
+        ----------
+        X : Arrow table or batch, data frame, or array_like of shape (N, D)
+        t : array_like, shape (N,), optional
+            Times or time stamps. Default: the arrival index.
+        distances : Distances, optional
+            Of another kind: on covariates, a graph, from a matrix or a function.
+        sequential, n_sweeps, burn_in, n_chains, hyper, progress
+            As for `sample_ddcrp`.
+
+        Returns
+        -------
+        DDCRPSamples
+
+        Raises
+        ------
+        SchemaError
+            A value is not finite or outside the family's support.
+
+        Examples
+        --------
+        >>> from streamddcrp import DDCRPSampler, point_estimate
+        >>> model = DDCRPSampler(likelihood=("normal_gamma", 0.0, 0.05, 1.5, 0.5))
+        >>> samples = model.sample([[0.1], [-0.2], [8.1], [7.9], [0.2]], n_sweeps=200)
+        >>> point_estimate(samples.labels).tolist()
+        [0, 0, 2, 2, 0]
+        """
+        vectorizer = Vectorizer()
+        rows, types = read_batch(X, vectorizer)
+        names = [str(name) for name in vectorizer.columns or ()]
+        if isinstance(self.likelihood, str) and self.likelihood == "auto":
+            NormalGamma().check_rows(rows, names)  # what no family takes
+            family, reason = choose_likelihood(rows, types=types, names=names)
+            _log.info("likelihood: %s", reason)
+        else:
+            family = make_likelihood(self.likelihood)
+            family.check_rows(rows, names)
+        times = None if t is None else batch_times(t, len(rows))
+        if times is not None:
+            times = (times - times[:1]) / (self.time_unit or typical_gap(times))
+        return sample_ddcrp(
+            np.ma.masked_invalid(rows), family.scaled(rows, names), alpha=self.alpha,
+            decay=self.decay, distances=distances, t=times,
+            sequential=sequential, n_sweeps=n_sweeps, burn_in=burn_in, n_chains=n_chains,
+            hyper=hyper, seed=self.seed, progress=progress,
+        )  # fmt: skip
 
     # -- looking at the model --------------------------------------------------------------------
 

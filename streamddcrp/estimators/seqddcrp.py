@@ -57,7 +57,7 @@ from streamddcrp.likelihoods import (
     make_likelihood,
 )
 from streamddcrp.likelihoods._scale import TABLE_VARIANCE
-from streamddcrp.stream import Vectorizer, as_time, check_times
+from streamddcrp.stream import Vectorizer, as_time, check_times, typical_gap
 from streamddcrp.typing import FloatArray, IntArray
 
 __all__ = ["SeqDDCRP"]
@@ -395,8 +395,7 @@ class SeqDDCRP(base.Clusterer):
             likelihood = likelihood.spread_by(candidate.spread / TABLE_VARIANCE)
         unit = 1.0 if self.time_unit is None else self.time_unit
         if self._clocked and self.time_unit is None:
-            gaps = np.diff(times)
-            unit = float(np.median(gaps[gaps > 0])) if (gaps > 0).any() else 1.0
+            unit = typical_gap(times)
         return self._start(likelihood, width, candidate, unit)
 
     def _start(

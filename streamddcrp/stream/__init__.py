@@ -7,7 +7,7 @@ the rule, and leaves everything as it was.
 """
 
 from streamddcrp.stream.matrix import as_matrix, as_observations, check_matrix
-from streamddcrp.stream.times import as_time, as_times, check_times
+from streamddcrp.stream.times import as_time, as_times, check_times, typical_gap
 from streamddcrp.stream.tokens import Tokens, as_tokens, tokenize
 from streamddcrp.stream.vectorizer import Vectorizer
 
@@ -22,4 +22,5 @@ __all__ = [
     "check_matrix",
     "check_times",
     "tokenize",
+    "typical_gap",
 ]

@@ -1,21 +1,30 @@
 """The experiments of Bartunov and Vetrov (2014) as commands; what is heavy is imported by them."""
 
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
 
+from streamddcrp.errors import StreamDDCRPError
+
 __all__ = ["seqddcrp_gaussians", "seqddcrp_regimes"]
+
+REFUSED = 2
 
 
 def _show(out: str, run: Callable[[Path], Iterator[str]]) -> None:
     from streamddcrp_connectors.picture import matplotlib  # noqa: PLC0415
 
+    from .data import make_folder  # noqa: PLC0415
+
     matplotlib("pyplot")  # what is missing is better said before the work than after it
-    folder = Path(out)
-    folder.mkdir(parents=True, exist_ok=True)
-    for line in run(folder):
-        click.echo(line)
+    try:
+        for line in run(make_folder(Path(out))):
+            click.echo(line)
+    except StreamDDCRPError as error:
+        click.echo(f"streamddcrp: {error}", err=True)
+        sys.exit(REFUSED)
 
 
 @click.command("seqddcrp-gaussians")
