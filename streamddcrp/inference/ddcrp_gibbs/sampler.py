@@ -9,7 +9,7 @@ from tqdm import tqdm
 from streamddcrp.decay import make_decay
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.inference.compilation import compiled
-from streamddcrp.inference.ddcrp_gibbs._kernels import draw
+from streamddcrp.inference.ddcrp_gibbs._kernels_sweep import draw
 from streamddcrp.inference.ddcrp_gibbs.chain import Chain
 from streamddcrp.inference.ddcrp_gibbs.distances import Distances
 from streamddcrp.inference.ddcrp_gibbs.hyper import Griddy, HyperGrid, decay_parameter, make_grid
