@@ -23,7 +23,22 @@ from streamddcrp.inference.ddcrp_gibbs.candidates import Candidates
 from streamddcrp.inference.ddcrp_gibbs.chain import Chain
 from streamddcrp.inference.ddcrp_gibbs.distances import Distances
 from streamddcrp.inference.ddcrp_gibbs.hyper import HyperGrid
+from streamddcrp.inference.ddcrp_gibbs.parameters import ParameterChain
+from streamddcrp.inference.ddcrp_gibbs.predict import held_out_log_likelihood
+from streamddcrp.inference.ddcrp_gibbs.prior import PriorSummary, alpha_for, prior_summary
 from streamddcrp.inference.ddcrp_gibbs.sampler import sample_ddcrp
 from streamddcrp.inference.ddcrp_gibbs.samples import DDCRPSamples
 
-__all__ = ["Candidates", "Chain", "DDCRPSamples", "Distances", "HyperGrid", "sample_ddcrp"]
+__all__ = [
+    "Candidates",
+    "Chain",
+    "DDCRPSamples",
+    "Distances",
+    "HyperGrid",
+    "ParameterChain",
+    "PriorSummary",
+    "alpha_for",
+    "held_out_log_likelihood",
+    "prior_summary",
+    "sample_ddcrp",
+]

@@ -25,12 +25,13 @@ from streamddcrp.likelihoods._kernels_union import log_marginal, log_union, log_
 
 __all__ = [
     "attach",
-    "collect",
+    "choose",
+    "cut",
     "detach",
-    "on_cycle",
     "part",
     "redraw",
     "redraw_counted",
+    "settle",
     "update",
 ]
 
@@ -110,6 +111,28 @@ def part(k, whole, family, hyper, stats, marginal, moved, post):
         stats[k, p] -= moved[p]
     marginal[k] = log_without(family, hyper, stats[k], marginal[k], moved, post)
     return log_marginal(family, hyper, moved, post)
+
+
+@inner_njit
+def cut(
+    i, general, family, hyper, X, links, kids, slot, stats, marginal, stack, stamp, moved, post
+):  # fmt: skip
+    """Take the link of i away and part all below it, which are put on the stack, from their table.
+
+    Returns how many they are, whether nobody else was at the table, and the log marginal likelihood
+    of their statistics ``moved``. No cycle is left among them.
+    """
+    whole = on_cycle(i, links, stamp) if general else links[i] == i
+    detach(i, links, kids)
+    size = collect(i, kids, stack, stamp)
+    if whole:
+        moved[:] = stats[slot[i]]
+    else:
+        moved[:] = 0.0
+        for m in range(size):
+            add_stats(family, hyper, X[stack[m]], 1.0, moved)
+    log_moved = part(slot[i], whole, family, hyper, stats, marginal, moved, post)
+    return size, whole, log_moved
 
 
 @inner_njit
@@ -236,13 +259,9 @@ def update(
     for a customer with nobody below, after adding log m(S) and subtracting the log of the row's
     scaled total, log p(x_i | the others).
     """
-    whole = on_cycle(i, links, stamp) if general else links[i] == i
-    detach(i, links, kids)
-    size = collect(i, kids, stack, stamp)
-    moved[:] = 0.0
-    for m in range(size):
-        add_stats(family, hyper, X[stack[m]], 1.0, moved)
-    log_moved = part(slot[i], whole, family, hyper, stats, marginal, moved, post)
+    size, whole, log_moved = cut(
+        i, general, family, hyper, X, links, kids, slot, stats, marginal, stack, stamp, moved, post
+    )  # fmt: skip
     return redraw(
         i, u_table, u_link, size, whole, log_moved, general, shared, start, customer, weight, own,
         family, hyper, links, kids, slot, stats, marginal, free, stack, stamp, mass, touched, score,

@@ -6,7 +6,7 @@ from numba import njit
 
 from streamddcrp._numerics import inner_njit
 from streamddcrp.inference.ddcrp_gibbs._kernels import (
-    collect,
+    cut,
     detach,
     part,
     redraw,
@@ -30,13 +30,10 @@ def sweep_forward(
     """Draw all links, first to last, where all earlier customers weigh the same."""
     n_touched = 0
     for i in range(len(links)):
-        whole = links[i] == i
-        detach(i, links, kids)
-        size = collect(i, kids, stack, stamp)
-        moved[:] = 0.0
-        for m in range(size):
-            add_stats(family, hyper, X[stack[m]], 1.0, moved)
-        log_moved = part(slot[i], whole, family, hyper, stats, marginal, moved, post)
+        size, whole, log_moved = cut(
+            i, False, family, hyper, X, links, kids, slot, stats, marginal, stack, stamp, moved,
+            post,
+        )  # fmt: skip
         redraw_counted(
             rng, i, size, n_touched, whole, log_moved, own, family, hyper, links, kids, slot, stats,
             marginal, free, stack, stamp, mass, touched, score, joint, moved, work, post,

@@ -9,10 +9,12 @@ from tqdm import tqdm
 from streamddcrp.decay import make_decay
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.inference.compilation import compiled
+from streamddcrp.inference.ddcrp_gibbs._kernels_parameters import draw_with_parameters
 from streamddcrp.inference.ddcrp_gibbs._kernels_sweep import draw
 from streamddcrp.inference.ddcrp_gibbs.chain import Chain
 from streamddcrp.inference.ddcrp_gibbs.distances import Distances
 from streamddcrp.inference.ddcrp_gibbs.hyper import Griddy, HyperGrid, decay_parameter, make_grid
+from streamddcrp.inference.ddcrp_gibbs.parameters import make_chain
 from streamddcrp.inference.ddcrp_gibbs.samples import DDCRPSamples
 from streamddcrp.likelihoods import Likelihood, make_likelihood
 from streamddcrp.stream import as_observations, as_times
@@ -36,11 +38,12 @@ def sample_ddcrp(
     burn_in: int = 200,
     thin: int = 1,
     n_chains: int = 4,
+    parameters: str = "collapsed",
     hyper: str | HyperGrid | None = None,
     seed: int | None = None,
     progress: bool = False,
 ) -> DDCRPSamples:
-    """Sample the links of a ddCRP mixture from their posterior, by collapsed Gibbs.
+    """Sample the links of a ddCRP mixture from their posterior, by Gibbs.
 
     Parameters
     ----------
@@ -66,6 +69,9 @@ def sample_ddcrp(
         Sweeps for each draw that is kept.
     n_chains : int, default 4
         Chains, one after the other, with seeds of their own.
+    parameters : {"collapsed", "partial", "auxiliary", "per-customer"}, default "collapsed"
+        Integrate the parameters of tables out, or carry them along, which mixes more slowly: for
+        comparison, see `ParameterChain`.
     hyper : {"alpha", "decay", "both"} or HyperGrid, optional
         Draw alpha, the decay's parameter or both after each sweep, from a default grid about the
         values given or from one of yours. Default: both stay.
@@ -124,10 +130,11 @@ def sample_ddcrp(
     if hyper is not None:
         griddy = Griddy(make_grid(hyper, alpha, law), apart, law, alpha)
         start = griddy.start()
-    with compiled(draw) as needed:
+    with compiled(draw if parameters == "collapsed" else draw_with_parameters) as needed:
         if needed:
             one = Distances.by_index(1).candidates(law, alpha)
-            Chain(rows[:1], family.family, prior, one).forward(np.random.default_rng(0))
+            first = make_chain(rows[:1], family.family, prior, one, parameters)
+            first.forward(np.random.default_rng(0))
     n, n_kept = len(rows), n_sweeps // thin
     size = n_chains * n_kept
     out = DDCRPSamples(
@@ -146,7 +153,7 @@ def sample_ddcrp(
         total=n_chains * (burn_in + n_kept * thin), unit=" sweeps", disable=not progress
     ) as bar:
         for number, rng in enumerate(generators):
-            chain = Chain(rows, family.family, prior, start[0])
+            chain = make_chain(rows, family.family, prior, start[0], parameters)
             chain.forward(rng)
             kept = slice(number * n_kept, (number + 1) * n_kept)
             if griddy is None:
