@@ -21,7 +21,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import eigsh
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
-from streamddcrp.inference.ddcrp_gibbs import Distances, sample_ddcrp
+from streamddcrp import Distances, sample_ddcrp
 from streamddcrp.likelihoods import DirichletMultinomial
 
 SHARED = os.environ.get("STREAMDDCRP_SHARED") or Path(__file__).resolve().parents[2] / "shared/data"
@@ -29,7 +29,7 @@ CORA = Path(SHARED) / "cora_planetoid"
 SUBJECTS = mpl.colormaps["Set2"].colors
 TABLES = mpl.colormaps["tab10"].colors
 GREY = "0.8"
-OPTIONS = {"alpha": 1.0, "n_sweeps": 40, "burn_in": 40, "n_chains": 1, "seed": 0, "progress": True}
+OPTIONS = {"alpha": 1.0, "n_sweeps": 25, "burn_in": 25, "n_chains": 1, "seed": 0, "progress": True}
 
 
 def papers():
@@ -52,7 +52,7 @@ def report(name, samples, subject):
     return f"{name} (NMI {nmi:.2f}, ARI {ari:.2f})"
 
 
-def layout(graph, n_steps=120):
+def layout(graph, n_steps=80):
     """Place vertices: neighbours attract, all others repel, from a spectral start."""
     n = graph.shape[0]
     rng = np.random.default_rng(0)

@@ -95,7 +95,7 @@ def sample_ddcrp(
 
     Notes
     -----
-    A sweep costs O(N (W + |S| P + K L)), see the package; drawn links take 8 bytes a customer and
+    A sweep costs O(N (W + P + K L)), see the package; drawn links take 8 bytes a customer and
     draw. Equal seeds give equal bits.
 
     Examples
