@@ -1,10 +1,18 @@
 """How far a Markov chain's frequencies may be from exact probabilities."""
 
+import os
 from collections.abc import Iterable
 
 import numpy as np
 
 from tests.oracles.enumeration import link_vectors, tables
+
+COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
+
+
+def affordable(n_draws: int) -> int:
+    """Return fewer draws where nothing is compiled; bounds below follow from their number."""
+    return n_draws if COMPILED else n_draws // 50
 
 
 def effective_size(trace: np.ndarray) -> float:

@@ -84,8 +84,8 @@ def test_state_after_every_update(seed, n, kind, decay, alpha, sequential):
             *chain._work, chain._post,
         )  # fmt: skip
         check(chain, stats, family)
-    for _ in range(3):
-        chain.sweep(rng)
+    for go in (chain.sweep, chain.forward, chain.sweep):
+        go(rng)
         check(chain, stats, family)
     if sequential:
         chain.redraw_links(rng)

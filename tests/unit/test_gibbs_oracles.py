@@ -10,6 +10,8 @@ from streamddcrp.inference.ddcrp_gibbs import Chain, Distances
 from streamddcrp.likelihoods import DirichletMultinomial, GammaPoisson, NormalGamma
 from tests.oracles.enumeration import enumerate_links
 from tests.oracles.sampling import (
+    COMPILED,
+    affordable,
     exact_links,
     least_effective_size,
     total_variation,
@@ -88,7 +90,7 @@ def run(family, X, candidates, n_draws, seed=0):
 
 
 def check_against_enumeration(family, X, candidates, n_draws=60_000):
-    n = len(X)
+    n, n_draws = len(X), affordable(n_draws)
     log_marginal = log_marginal_of(family, X)
     place, probs = exact_links(candidates.log_prior(), log_marginal)
     links, _, n_tables, log_joint = run(family, X, candidates, n_draws)
@@ -151,6 +153,7 @@ def test_six_customers_with_an_asymmetric_matrix():
     check_against_enumeration(NormalGamma(0.0, 0.2, 1.5, 1.0), X, candidates, 100_000)
 
 
+@pytest.mark.skipif(not COMPILED, reason="50,000 sweeps are slow when not compiled")
 def test_moments_of_the_general_posterior():
     candidates = Distances.by_index(5, sequential=False).candidates(("exponential", 2.0), ALPHA)
     links, labels, n_tables, _ = run(KNOWN, X5, candidates, 50_000)
@@ -169,7 +172,7 @@ def test_without_data_and_decay_partitions_follow_ewens(n, alpha, n_tables):
     """p(z) = alpha^K prod Gamma(n_k) Gamma(alpha) / Gamma(alpha + N)."""
     candidates = Distances.by_index(n).candidates("none", alpha)
     empty = np.ma.masked_all((n, 1)).filled(np.nan)
-    n_draws = 60_000
+    n_draws = affordable(60_000)
     _, labels, counts, _ = run(NIG, empty, candidates, n_draws)
     found, freq = np.unique(labels, axis=0, return_counts=True)
     gamma = np.cumprod([1.0, 1.0, *range(2, n)])  # Gamma(1), Gamma(2), ...

@@ -10,7 +10,12 @@ from streamddcrp.errors import ConfigError
 from streamddcrp.inference.ddcrp_gibbs import Distances, HyperGrid, sample_ddcrp
 from streamddcrp.likelihoods import NormalGamma
 from tests.oracles.enumeration import enumerate_links
-from tests.oracles.sampling import least_effective_size, total_variation, total_variation_bound
+from tests.oracles.sampling import (
+    affordable,
+    least_effective_size,
+    total_variation,
+    total_variation_bound,
+)
 
 X5 = np.array([0.3, -1.2, 0.5, 2.0, -0.9])[:, None]
 NIG = NormalGamma(0.0, 0.5, 2.0, 1.0)
@@ -56,14 +61,14 @@ def test_values_are_drawn_from_their_posterior(form, family, values, alphas, exp
     if sequential:
         np.testing.assert_allclose(exact, expected, atol=1e-9)
     samples = sample_ddcrp(
-        X5, NIG, alpha=0.7, decay=(family, 2.0), sequential=sequential, n_sweeps=15_000,
+        X5, NIG, alpha=0.7, decay=(family, 2.0), sequential=sequential, n_sweeps=affordable(15_000),
         n_chains=1, hyper=HyperGrid(alphas, values, form), seed=0,
     )  # fmt: skip
     a = np.searchsorted(values, samples.decay_parameter)
     b = np.searchsorted(alphas, samples.alpha)
     cell = a * len(alphas) + b
     n_eff = least_effective_size([cell == k for k in range(exact.size)])
-    assert n_eff > 1000
+    assert n_eff > 0.06 * len(cell)
     counts = np.bincount(cell, minlength=exact.size)
     assert total_variation(counts, exact.ravel()) < total_variation_bound(exact.ravel(), n_eff)
 

@@ -30,7 +30,7 @@ def same(a, b):
         {"hyper": "both"},
         {"hyper": HyperGrid(decay=(3.0, 6.0), form="links")},
     ],
-    ids=str,
+    ids=("index", "crp", "times", "general", "grid", "links"),
 )
 def test_equal_seeds_give_equal_bits(options):
     once, again = (sample_ddcrp(X, FAMILY, **(OPTIONS | options)) for _ in range(2))

@@ -1,4 +1,4 @@
-"""Compiled collapsed Gibbs sampling of links.
+"""Compiled collapsed Gibbs sampling: one link given all others.
 
 The links of N customers are a functional graph: ``links[i]`` is one customer, i itself if it is
 self-linked. Whoever links to a customer is in a doubly linked list that starts there: ``kids[i]``
@@ -9,8 +9,9 @@ its height in ``free[N]``.
 
 Work space, cleared where it was touched only: ``stack`` (N,), ``stamp`` (N + 1,) with the clock in
 ``stamp[N]``, ``mass`` (N,) of zeros, ``touched`` (N,), ``score`` and ``joint`` (N + 1,),
-``moved`` and ``work`` (P,), ``post`` (Q,). Links that are possible come as `Candidates` lays them
-out: ``shared``, ``start``, ``customer``, ``weight``, ``own``.
+``moved`` and ``work`` (P,), ``post`` (Q,), and where links are sequential ``below`` (N, P). Links
+that are possible come as `Candidates` lays them out: ``shared``, ``start``, ``customer``,
+``weight``, ``own``.
 """
 
 import math
@@ -22,10 +23,17 @@ from streamddcrp._numerics import inner_njit
 from streamddcrp.likelihoods._kernels import add_stats
 from streamddcrp.likelihoods._kernels_union import log_marginal, log_union, log_without
 
-__all__ = ["draw", "found_tables", "read_state", "update"]
-
-_BLOCK = 1024  # customers visited in a random order before the next ones
-_REFRESH = 64  # sweeps after which statistics are summed anew: increments lose 1e-11 in ten
+__all__ = [
+    "attach",
+    "choose",
+    "cut",
+    "detach",
+    "part",
+    "redraw",
+    "redraw_counted",
+    "settle",
+    "update",
+]
 
 
 # --- The graph of links ---------------------------------------------------------------------------
@@ -92,28 +100,39 @@ def collect(i, kids, stack, stamp):
 
 
 @inner_njit
+def part(k, whole, family, hyper, stats, marginal, moved, post):
+    """Take ``moved``, the statistics of a customer and all below, out of their table k.
+
+    ``whole``: there is nobody else at it. Returns the log marginal likelihood of ``moved``.
+    """
+    if whole:
+        return marginal[k]
+    for p in range(len(moved)):
+        stats[k, p] -= moved[p]
+    marginal[k] = log_without(family, hyper, stats[k], marginal[k], moved, post)
+    return log_marginal(family, hyper, moved, post)
+
+
+@inner_njit
 def cut(
     i, general, family, hyper, X, links, kids, slot, stats, marginal, stack, stamp, moved, post
 ):  # fmt: skip
-    """Take the link of i away, and the customers below i out of their table if it falls apart.
+    """Take the link of i away and part all below it, which are put on the stack, from their table.
 
-    Returns how many customers are on the stack, their slot (-1: they have none), the log marginal
-    likelihood of their statistics ``moved``. After the cut no cycle is left among them.
+    Returns how many they are, whether nobody else was at the table, and the log marginal likelihood
+    of their statistics ``moved``. No cycle is left among them.
     """
-    k = slot[i]
     whole = on_cycle(i, links, stamp) if general else links[i] == i
     detach(i, links, kids)
     size = collect(i, kids, stack, stamp)
     if whole:
-        moved[:] = stats[k]
-        return size, k, marginal[k]
-    moved[:] = 0.0
-    for m in range(size):
-        add_stats(family, hyper, X[stack[m]], 1.0, moved)
-    for p in range(len(moved)):
-        stats[k, p] -= moved[p]
-    marginal[k] = log_without(family, hyper, stats[k], marginal[k], moved, post)
-    return size, -1, log_marginal(family, hyper, moved, post)
+        moved[:] = stats[slot[i]]
+    else:
+        moved[:] = 0.0
+        for m in range(size):
+            add_stats(family, hyper, X[stack[m]], 1.0, moved)
+    log_moved = part(slot[i], whole, family, hyper, stats, marginal, moved, post)
+    return size, whole, log_moved
 
 
 @inner_njit
@@ -147,43 +166,44 @@ def choose(u, n, score):
 
 @inner_njit
 def settle(
-    i, j, k, log_joint, size, home, log_moved, links, kids, slot, stats, marginal, free, stack,
-    moved,
+    i, j, k, log_joint, size, whole, log_moved, links, kids, slot, stats, marginal, free, stack,
+    stamp, moved,
 ):  # fmt: skip
-    """Link i to j and seat the customers on the stack at slot k, or by themselves (k = -1)."""
-    attach(i, j, links, kids)
+    """Link i to j and seat all below it at slot k, or, where they are, by themselves (k = -1).
+
+    ``whole``: they own their slot. ``size``: how many of them are on the stack, 0: none is yet.
+    """
     n = len(links)
+    home = slot[i]
     if k < 0:
-        if home >= 0:
-            return
-        free[n] -= 1
-        k = free[free[n]]
-        stats[k] = moved
-        marginal[k] = log_moved
+        k = home
+        if not whole:
+            free[n] -= 1
+            k = free[free[n]]
+            stats[k] = moved
+            marginal[k] = log_moved
     else:
         for p in range(len(moved)):
             stats[k, p] += moved[p]
         marginal[k] = log_joint
-        if home >= 0:
+        if whole:
             free[free[n]] = home
             free[n] += 1
-    for m in range(size):
-        slot[stack[m]] = k
+    if k != home:
+        if size == 0:
+            size = collect(i, kids, stack, stamp)
+        for m in range(size):
+            slot[stack[m]] = k
+    attach(i, j, links, kids)
 
 
-@njit(cache=True)
-def update(
-    i, u_table, u_link, general, shared, start, customer, weight, own, family, hyper, X, links,
-    kids, slot, stats, marginal, free, stack, stamp, mass, touched, score, joint, moved, work, post,
+@inner_njit
+def redraw(
+    i, u_table, u_link, size, whole, log_moved, general, shared, start, customer, weight, own,
+    family, hyper, links, kids, slot, stats, marginal, free, stack, stamp, mass, touched, score,
+    joint, moved, work, post,
 ):  # fmt: skip
-    """Draw the link of customer i given all others; ``u_table`` and ``u_link`` are uniforms.
-
-    Returns the log of the summed weights over m(S): after subtracting the log of the row's scaled
-    total and adding log m(S), for a customer without descendants, log p(x_i | the others).
-    """
-    size, home, log_moved = cut(
-        i, general, family, hyper, X, links, kids, slot, stats, marginal, stack, stamp, moved, post
-    )  # fmt: skip
+    """Draw a link for i, whose own was cut; returns the log of the summed weights over m(S)."""
     first = 0 if shared else start[i]
     count = min(i, len(weight)) if shared else start[i + 1] - first
     alone = own[0] if shared else own[i]
@@ -207,7 +227,7 @@ def update(
     score[n_touched] = math.log(stay)
     m, log_sum = choose(u_table, n_touched + 1, score)
     k = touched[m] if m < n_touched else -1
-    # the link: among the candidates at table k, or among those below i and i itself
+    # the link: among the candidates at table k, or among i itself and those below it
     rest = u_link * mass[k] if k >= 0 else u_link * stay - alone
     chosen = i
     if k >= 0 or rest >= 0.0:
@@ -222,152 +242,57 @@ def update(
     for t in range(n_touched):
         mass[touched[t]] = 0.0
     settle(
-        i, chosen, k, joint[m], size, home, log_moved, links, kids, slot, stats, marginal, free,
-        stack, moved,
+        i, chosen, k, joint[m], size, whole, log_moved, links, kids, slot, stats, marginal, free,
+        stack, stamp, moved,
     )  # fmt: skip
     return log_sum
 
 
-# --- Sweeps ---------------------------------------------------------------------------------------
+@njit(cache=True)
+def update(
+    i, u_table, u_link, general, shared, start, customer, weight, own, family, hyper, X, links,
+    kids, slot, stats, marginal, free, stack, stamp, mass, touched, score, joint, moved, work, post,
+):  # fmt: skip
+    """Draw the link of customer i given all others; ``u_table`` and ``u_link`` are uniforms.
+
+    O(|S| P + W + K L), S the customers below i. Returns the log of the summed weights over m(S):
+    for a customer with nobody below, after adding log m(S) and subtracting the log of the row's
+    scaled total, log p(x_i | the others).
+    """
+    size, whole, log_moved = cut(
+        i, general, family, hyper, X, links, kids, slot, stats, marginal, stack, stamp, moved, post
+    )  # fmt: skip
+    return redraw(
+        i, u_table, u_link, size, whole, log_moved, general, shared, start, customer, weight, own,
+        family, hyper, links, kids, slot, stats, marginal, free, stack, stamp, mass, touched, score,
+        joint, moved, work, post,
+    )  # fmt: skip
 
 
 @inner_njit
-def sweep_counted(
-    rng, weight, own, family, hyper, X, links, kids, slot, stats, marginal, free, stack, stamp,
-    mass, touched, score, joint, moved, work, post,
+def redraw_counted(
+    rng, i, size, n_touched, whole, log_moved, own, family, hyper, links, kids, slot, stats,
+    marginal, free, stack, stamp, mass, touched, score, joint, moved, work, post,
 ):  # fmt: skip
-    """Draw all links, first to last, where all earlier customers weigh the same.
+    """Do `redraw` where all earlier customers weigh the same: O(K), no label need be read.
 
-    A table then weighs as many customers as it has before i. An update moves only i and later ones,
-    so these numbers grow by one at each step, and nobody's label need be read: O(K) a customer. The
-    link within a table is drawn by trial and error, about i / (members before i) trials.
+    A table weighs as many as it has before i, which is its ``mass``, given: in a sweep in either
+    direction it changes by one at each step, since an update moves nobody before i. The link within
+    the table is drawn by trial and error, about i / (members before i) trials.
     """
-    n_touched = 0
-    for i in range(len(links)):
-        size, home, log_moved = cut(
-            i, False, family, hyper, X, links, kids, slot, stats, marginal, stack, stamp, moved,
-            post,
-        )  # fmt: skip
-        score_tables(
-            n_touched, log_moved, family, hyper, stats, marginal, mass, touched, moved, work, post,
-            joint, score,
-        )  # fmt: skip
-        score[n_touched] = math.log(own[0])
-        m, _ = choose(rng.random(), n_touched + 1, score)
-        k, j = -1, i
-        if m < n_touched:
-            k = touched[m]
+    score_tables(
+        n_touched, log_moved, family, hyper, stats, marginal, mass, touched, moved, work, post,
+        joint, score,
+    )  # fmt: skip
+    score[n_touched] = math.log(own[0])
+    m, _ = choose(rng.random(), n_touched + 1, score)
+    k, j = -1, i
+    if m < n_touched:
+        k = touched[m]
+        j = int(rng.random() * i)
+        while slot[j] != k:
             j = int(rng.random() * i)
-            while slot[j] != k:
-                j = int(rng.random() * i)
-        settle(
-            i, j, k, joint[m], size, home, log_moved, links, kids, slot, stats, marginal, free,
-            stack, moved,
-        )  # fmt: skip
-        k = slot[i]
-        if mass[k] == 0.0:
-            touched[n_touched] = k
-            n_touched += 1
-        mass[k] += weight[0]
-    for t in range(n_touched):
-        mass[touched[t]] = 0.0
-
-
-@njit(cache=True)
-def found_tables(family, hyper, X, slot, free, post, stats, marginal):
-    """Sum statistics by slot anew; fill the stack of free slots."""
-    n = len(slot)
-    stats[:] = 0.0
-    for i in range(n):
-        add_stats(family, hyper, X[i], 1.0, stats[slot[i]])
-    free[n] = 0
-    for k in range(n - 1, -1, -1):
-        if stats[k, 0] > 0.0:
-            marginal[k] = log_marginal(family, hyper, stats[k], post)
-        else:
-            free[free[n]] = k
-            free[n] += 1
-
-
-@inner_njit
-def place(i, j, start, customer):
-    """Find customer j among the candidates of i."""
-    low, high = start[i], start[i + 1]
-    while low < high - 1:
-        middle = (low + high) // 2
-        if customer[middle] <= j:
-            low = middle
-        else:
-            high = middle
-    return low
-
-
-@njit(cache=True)
-def read_state(
-    shared, start, customer, weight, own, log_row, links, slot, marginal, first, out_links,
-    out_labels,
-):  # fmt: skip
-    """Write links and labels, the smallest index of each table; ``first`` (N,) is work space.
-
-    ``log_row`` (N,) is the log of each row's scaled total. Returns the log joint density of rows
-    and links, and the number of tables.
-    """
-    first[:] = -1
-    log_joint = 0.0
-    n_tables = 0
-    for i in range(len(links)):
-        j, k = links[i], slot[i]
-        if j == i:
-            f = own[0] if shared else own[i]
-        else:
-            f = weight[i - 1 - j] if shared else weight[place(i, j, start, customer)]
-        log_joint += math.log(f) - log_row[i]
-        if first[k] < 0:
-            first[k] = i
-            n_tables += 1
-            log_joint += marginal[k]
-        out_links[i], out_labels[i] = j, first[k]
-    return log_joint, n_tables
-
-
-@njit(cache=True)
-def draw(
-    n_draws, thin, in_order, rng, general, counted, shared, start, customer, weight, own, log_row,
-    family, hyper, X, links, kids, slot, stats, marginal, free, stack, stamp, mass, touched, score,
-    joint, moved, work, post, order, age, out_links, out_labels, out_n_tables, out_log_joint,
-):  # fmt: skip
-    """Sweep ``thin`` times before each of ``n_draws`` draws, which are written to the outputs.
-
-    Nothing is written to outputs without rows. ``in_order``: from the first customer to the last,
-    else block after block of customers in a random order, a new one for each sweep: jumps across
-    all of a large state would be slower. ``age`` (1,) counts sweeps.
-    """
-    n = len(links)
-    for s in range(n_draws):
-        for _ in range(thin):
-            if counted:
-                sweep_counted(
-                    rng, weight, own, family, hyper, X, links, kids, slot, stats, marginal, free,
-                    stack, stamp, mass, touched, score, joint, moved, work, post,
-                )  # fmt: skip
-            else:
-                for i in range(n):
-                    order[i] = i
-                for block in range(0, 0 if in_order else n, _BLOCK):
-                    for i in range(min(block + _BLOCK, n) - 1, block, -1):
-                        j = block + int(rng.random() * (i - block + 1))
-                        order[i], order[j] = order[j], order[i]
-                for i in order:
-                    update(
-                        i, rng.random(), rng.random(), general, shared, start, customer, weight,
-                        own, family, hyper, X, links, kids, slot, stats, marginal, free, stack,
-                        stamp, mass, touched, score, joint, moved, work, post,
-                    )  # fmt: skip
-            age[0] += 1
-            if age[0] % _REFRESH == 0:
-                found_tables(family, hyper, X, slot, free, post, stats, marginal)
-        if len(out_links) > 0:
-            out_log_joint[s], out_n_tables[s] = read_state(
-                shared, start, customer, weight, own, log_row, links, slot, marginal, order,
-                out_links[s], out_labels[s],
-            )  # fmt: skip
+    settle(
+        i, j, k, joint[m], size, whole, log_moved, links, kids, slot, stats, marginal, free,
+        stack, stamp, moved,
+    )  # fmt: skip

@@ -5,7 +5,8 @@ import math
 import numpy as np
 from numba import njit
 
-from streamddcrp.inference.ddcrp_gibbs._kernels import attach, place
+from streamddcrp.inference.ddcrp_gibbs._kernels import attach
+from streamddcrp.inference.ddcrp_gibbs._kernels_sweep import place
 
 __all__ = ["link_term", "partition_term", "redraw_links"]
 

@@ -18,13 +18,8 @@ import math
 from numba import njit
 
 from streamddcrp._numerics import dot, inner_njit
-from streamddcrp.inference.ddcrp_gibbs._kernels import (
-    choose,
-    cut,
-    found_tables,
-    read_state,
-    settle,
-)
+from streamddcrp.inference.ddcrp_gibbs._kernels import choose, cut, settle
+from streamddcrp.inference.ddcrp_gibbs._kernels_sweep import found_tables, read_state
 from streamddcrp.likelihoods._kernels import posterior
 from streamddcrp.likelihoods._kernels_draw import draw_parameters
 from streamddcrp.likelihoods._kernels_union import log_union
@@ -86,7 +81,7 @@ def update_with_parameters(
     aux,
 ):  # fmt: skip
     """Draw the link of customer i given all others and the parameters."""
-    size, home, log_moved = cut(
+    size, whole, log_moved = cut(
         i, general, family, hyper, X, links, kids, slot, stats, marginal, stack, stamp, moved, post
     )  # fmt: skip
     first = 0 if shared else start[i]
@@ -109,8 +104,8 @@ def update_with_parameters(
         k = touched[m]
         score[m] = math.log(mass[k]) + dot(eta[holder[k]], moved, len(moved))
     n_ways = offer(
-        variant, i, home, stay, log_moved, n_touched, family, hyper, moved, work, post, eta, holder,
-        aux, rng, score,
+        variant, i, slot[i] if whole else -1, stay, log_moved, n_touched, family, hyper, moved,
+        work, post, eta, holder, aux, rng, score,
     )  # fmt: skip
     m, _ = choose(rng.random(), n_touched + n_ways, score)
     k = touched[m] if m < n_touched else -1
@@ -131,8 +126,8 @@ def update_with_parameters(
     if k >= 0:
         log_joint = log_union(family, hyper, stats[k], marginal[k], moved, work, post)
     settle(
-        i, chosen, k, log_joint, size, home, log_moved, links, kids, slot, stats, marginal, free,
-        stack, moved,
+        i, chosen, k, log_joint, size, whole, log_moved, links, kids, slot, stats, marginal, free,
+        stack, stamp, moved,
     )  # fmt: skip
     if k >= 0:
         return
@@ -152,7 +147,7 @@ def draw_with_parameters(
     moved, work, post, order, age, eta, holder, aux, out_links, out_labels, out_n_tables,
     out_log_joint,
 ):  # fmt: skip
-    """Do what `_kernels.draw` does; a sweep ends with new parameters for all tables."""
+    """Do what `_kernels_sweep.draw` does; a sweep ends with new parameters for all tables."""
     n = len(links)
     if age[0] == 0:
         renew(variant, family, hyper, slot, stats, holder, work, post, order, rng, eta)

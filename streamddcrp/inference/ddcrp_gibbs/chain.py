@@ -4,8 +4,8 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from streamddcrp.inference.ddcrp_gibbs._kernels import draw, found_tables, read_state
 from streamddcrp.inference.ddcrp_gibbs._kernels_hyper import redraw_links
+from streamddcrp.inference.ddcrp_gibbs._kernels_sweep import draw, found_tables, read_state
 from streamddcrp.inference.ddcrp_gibbs.candidates import Candidates
 from streamddcrp.likelihoods._kernels import n_post, n_stats
 from streamddcrp.typing import FloatArray, IntArray
@@ -45,6 +45,7 @@ class Chain:
             np.zeros(n), np.zeros(n, np.int64),  # mass, touched
             np.zeros(n + 1), np.zeros(n + 1), np.zeros(p), np.zeros(p),  # score, joint, moved, work
         )  # fmt: skip
+        self._below = np.empty((n if candidates.sequential else 0, p))
         self._order, self._age = np.zeros(n, np.int64), np.zeros(1, np.int64)
         self.candidates = candidates
         self.refresh()
@@ -76,9 +77,10 @@ class Chain:
         self._run(rng, 1, 1, True, *self._nothing())
 
     def sweep(self, rng: Generator, n_sweeps: int = 1) -> None:
-        """Draw every link once, ``n_sweeps`` times, in a random order within blocks of customers.
+        """Draw every link once, ``n_sweeps`` times.
 
-        Where all earlier customers weigh the same, the order is that of the customers.
+        Sequential links from the last customer to the first: the cost does then not depend on how
+        deep the trees are. Others in a random order, block after block of customers.
         """
         self._run(rng, 1, n_sweeps, False, *self._nothing())
 
@@ -153,12 +155,12 @@ class Chain:
         rng: Generator,
         n_draws: int,
         thin: int,
-        in_order: bool,
+        forward: bool,
         *out: Int32Array | IntArray | FloatArray,
     ) -> None:
         c = self._candidates
         draw(
-            n_draws, thin, in_order, rng, not c.sequential, c.counted, *self._choice, self._log_row,
+            n_draws, thin, forward, rng, not c.sequential, c.counted, *self._choice, self._log_row,
             *self._rows, self._links, self._kids, self._slot, self._stats, self._marginal,
-            self._free, *self._work, self._post, self._order, self._age, *out,
+            self._free, *self._work, self._post, self._below, self._order, self._age, *out,
         )  # fmt: skip

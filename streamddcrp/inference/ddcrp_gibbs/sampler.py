@@ -9,8 +9,8 @@ from tqdm import tqdm
 from streamddcrp.decay import make_decay
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.inference.compilation import compiled
-from streamddcrp.inference.ddcrp_gibbs._kernels import draw
 from streamddcrp.inference.ddcrp_gibbs._kernels_parameters import draw_with_parameters
+from streamddcrp.inference.ddcrp_gibbs._kernels_sweep import draw
 from streamddcrp.inference.ddcrp_gibbs.chain import Chain
 from streamddcrp.inference.ddcrp_gibbs.distances import Distances
 from streamddcrp.inference.ddcrp_gibbs.hyper import Griddy, HyperGrid, decay_parameter, make_grid
@@ -95,7 +95,7 @@ def sample_ddcrp(
 
     Notes
     -----
-    A sweep costs O(N (W + |S| P + K L)), see the package; drawn links take 8 bytes a customer and
+    A sweep costs O(N (W + P + K L)), see the package; drawn links take 8 bytes a customer and
     draw. Equal seeds give equal bits.
 
     Examples
