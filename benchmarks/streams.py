@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pyarrow import parquet
 
-from streamddcrp_connectors.experiments.synthetic import five_gaussians, regimes
+from streamddcrp_connectors.experiments.synthetic import CORNERS, five_gaussians, regimes
 
 __all__ = [
+    "CORNERS",
     "balley",
     "drifting_gaussians",
     "five_gaussians",

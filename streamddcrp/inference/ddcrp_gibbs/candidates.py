@@ -79,6 +79,11 @@ class Candidates:
         return np.asarray(np.logaddexp(np.log(self.alpha), self.log_mass))
 
     @property
+    def n_links(self) -> int:
+        """Number of links that all customers together may choose from, at most."""
+        return self.n * len(self.weight) if self.shared else len(self.customer)
+
+    @property
     def counted(self) -> bool:
         """Whether all earlier customers weigh the same, so that tables weigh as they are large."""
         w = self.weight
