@@ -142,7 +142,7 @@ def quality(n_rows: int, seeds: int) -> None:
             click.echo(markdown(row, []).splitlines()[0])
 
 
-@click.command("ddcrp-filter", help="Speed, memory and quality of the particle filter.")
+@click.command("ddcrp_filter", help="Speed, memory and quality of the particle filter.")
 @click.option("--rows", default=20_000, show_default=True, help="For speed.")
 @click.option("--repeats", default=3, show_default=True)
 @click.option("--long", default=1_000_000, show_default=True, help="Rows for memory.")
