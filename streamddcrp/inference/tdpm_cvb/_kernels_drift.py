@@ -1,0 +1,187 @@
+"""Gaussian components whose means drift: Kalman filter, smoother and evidence, column by column.
+
+x | phi ~ N(phi, R), phi_t ~ N(phi_{t-1}, Q), phi at birth ~ N(m0, P0), with R, Q and P0 diagonal.
+An epoch with n expected rows of mean x̄ is one observation of variance R / n.
+"""
+
+import math
+
+import numpy as np
+from numba import njit
+
+__all__ = ["drift_expected", "drift_first_pass", "drift_predictive", "kalman"]
+
+_NONE = 1e-8  # expected rows below which an epoch says nothing
+_LOG_2PI = math.log(2.0 * math.pi)
+
+
+@njit(cache=True)
+def kalman(
+    size, total, square, begins, start_mean, start_var, birth_mean, birth_var, drift, noise,
+    filtered_mean, filtered_var, mean, var, lagged, log_z,
+):  # fmt: skip
+    """Filter and smooth every component over the epochs of a window.
+
+    Parameters
+    ----------
+    size : ndarray, shape (E, K)
+        Expected rows.
+    total, square : ndarray, shape (E, K, D)
+        Expected sums of the rows and of their squares.
+    begins : ndarray of int64, shape (K,)
+        Epoch of the window in which the chain begins; -1: before, at ``start`` (K, D).
+    birth_mean, birth_var, drift, noise : ndarray, shape (D,)
+        m0, P0, Q, R.
+    filtered_mean, filtered_var, mean, var, lagged : ndarray, shape (E, K, D)
+        Out: filtered and smoothed moments, covariance with the epoch before.
+    log_z : ndarray, shape (E, K)
+        Out: log evidence of each epoch's rows given those before.
+    """
+    E, K, D = total.shape
+    for k in range(K):
+        first = max(begins[k], 0)
+        for e in range(E):
+            log_z[e, k] = 0.0
+            n = size[e, k]
+            if e >= first and n > _NONE:
+                log_z[e, k] = -0.5 * D * (math.log(n) + (n - 1.0) * _LOG_2PI)
+        for c in range(D):
+            R = noise[c]
+            for e in range(E):
+                if e < first:
+                    filtered_mean[e, k, c], filtered_var[e, k, c] = birth_mean[c], birth_var[c]
+                    continue
+                if e == first and begins[k] >= 0:
+                    m, P = birth_mean[c], birth_var[c]
+                elif e == 0:
+                    m, P = start_mean[k, c], start_var[k, c] + drift[c]
+                else:
+                    m, P = filtered_mean[e - 1, k, c], filtered_var[e - 1, k, c] + drift[c]
+                n = size[e, k]
+                if n > _NONE:
+                    centre = total[e, k, c] / n
+                    V = P + R / n
+                    gain = P / V
+                    gap = centre - m
+                    scatter = max(0.0, square[e, k, c] - n * centre * centre)
+                    log_z[e, k] -= 0.5 * (
+                        _LOG_2PI + math.log(V) + gap * gap / V + (n - 1.0) * math.log(R)
+                        + scatter / R
+                    )  # fmt: skip
+                    m += gain * gap
+                    P = R / n * gain
+                filtered_mean[e, k, c], filtered_var[e, k, c] = m, P
+            for e in range(E - 1, -1, -1):
+                m, P = filtered_mean[e, k, c], filtered_var[e, k, c]
+                if e < E - 1 and e >= first:
+                    ahead = P + drift[c]
+                    J = P / ahead
+                    lagged[e + 1, k, c] = var[e + 1, k, c] * J
+                    m += J * (mean[e + 1, k, c] - m)
+                    P += J * J * (var[e + 1, k, c] - ahead)
+                mean[e, k, c], var[e, k, c] = m, P
+            lagged[first, k, c] = 0.0
+
+
+@njit(cache=True)
+def drift_expected(X, mean, var, noise, begins, epoch, out):
+    """E log N(x | phi, R) for rows (N, D) at smoothed moments (K, D); -inf before birth."""
+    N, D = X.shape
+    K = mean.shape[0]
+    flat = 0.0
+    for c in range(D):
+        flat -= 0.5 * (_LOG_2PI + math.log(noise[c]))
+    for k in range(K):
+        if begins[k] > epoch:
+            out[:, k] = -np.inf
+            continue
+        base = flat
+        for c in range(D):
+            base -= 0.5 * var[k, c] / noise[c]
+        for i in range(N):
+            total = 0.0
+            for c in range(D):
+                gap = X[i, c] - mean[k, c]
+                total += gap * gap / noise[c]
+            out[i, k] = base - 0.5 * total
+
+
+@njit(cache=True)
+def drift_predictive(x, n, total, mean, var, noise):
+    """log p(x) at a component predicted as N(mean, var) that has since taken n rows."""
+    out = 0.0
+    for c in range(len(x)):
+        m, P = mean[c], var[c]
+        if n > _NONE:
+            gain = P / (P + noise[c] / n)
+            m += gain * (total[c] / n - m)
+            P = noise[c] / n * gain
+        V = P + noise[c]
+        gap = x[c] - m
+        out -= 0.5 * (_LOG_2PI + math.log(V) + gap * gap / V)
+    return out
+
+
+@njit(cache=True)
+def drift_first_pass(
+    X, start, K, a0, log_new, past, size, total, mean, var, birth_mean, birth_var, noise, q, scores
+):  # fmt: skip
+    """Seat rows one after the other; open a component where a new one is the likeliest.
+
+    Parameters
+    ----------
+    X : ndarray, shape (N, D)
+    start, K : int
+        First row to be seated, and the number of components.
+    a0, log_new : float
+        Pseudo-count of a slot, log weight of all unused slots.
+    past : ndarray, shape (C,)
+        Decayed past counts.
+    size, total : ndarray, shapes (C,) and (C, D)
+        Expected rows of this epoch so far and their sums (updated).
+    mean, var : ndarray, shape (C, D)
+        Predicted moments of this epoch.
+    q : ndarray, shape (N, C)
+        Out: assignments.
+    scores : ndarray, shape (N,)
+        Out: log predictive density, but for the log of the total weight.
+
+    Returns
+    -------
+    done, K : int
+        ``done`` is less than N where a component was wanted and there is no room for it.
+    """
+    N, D = X.shape
+    C = size.shape[0]
+    zeros = np.zeros(D)
+    for i in range(start, N):
+        new = log_new + drift_predictive(X[i], 0.0, zeros, birth_mean, birth_var, noise)
+        top = new
+        for k in range(K):
+            s = math.log(a0 + past[k] + size[k]) + drift_predictive(
+                X[i], size[k], total[k], mean[k], var[k], noise
+            )
+            q[i, k] = s
+            top = max(top, s)
+        if top == new and K == C:
+            return i, K
+        mass = 0.0
+        for k in range(K):
+            mass += math.exp(q[i, k] - top)
+        scores[i] = -(top + math.log(mass + math.exp(new - top)))
+        if top == new:
+            q[i, :K] = 0.0
+            mean[K], var[K] = birth_mean, birth_var
+            past[K] = 0.0
+            size[K] = 0.0
+            total[K] = 0.0
+            q[i, K] = 1.0
+            K += 1
+        else:
+            for k in range(K):
+                q[i, k] = math.exp(q[i, k] - top) / mass
+        for k in range(K):
+            size[k] += q[i, k]
+            for c in range(D):
+                total[k, c] += q[i, k] * X[i, c]
+    return N, K

@@ -1,0 +1,251 @@
+"""Gaussian emission with drifting means, of which noise, drift and prior are learned."""
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from streamddcrp.inference.tdpm_cvb._kernels_drift import (
+    drift_expected,
+    drift_first_pass,
+    kalman,
+)
+from streamddcrp.typing import FloatArray, IntArray
+
+__all__ = ["DriftSmoothed", "DriftStarts", "DriftStats", "GaussianDrift"]
+
+_NOISE_ROWS = 20.0  # rows that the first guess of the noise counts for
+_STEPS = 10.0  # transitions that the first guess of the drift counts for
+_SEEN = 0.5  # expected rows from which an epoch tells of a transition
+_NEAR = 12.0  # squared distance in predictive units up to which two components may be one
+_SPREAD = 1.05  # variance about the mean, in units of the noise, from which a split is tried
+_FORGET = 0.98  # an epoch, of what noise and drift are learned from
+
+
+class DriftStats(NamedTuple):
+    """Expected statistics of epochs: shapes (E, K), (E, K, D), (E, K, D)."""
+
+    size: FloatArray
+    total: FloatArray
+    square: FloatArray
+
+
+class DriftStarts(NamedTuple):
+    """Filtered moments at the epoch before the window, shape (K, D) each."""
+
+    mean: FloatArray
+    var: FloatArray
+
+
+class DriftSmoothed(NamedTuple):
+    """Moments over a window, (E, K, D) each, and the log evidence of its epochs, (E, K)."""
+
+    filtered_mean: FloatArray
+    filtered_var: FloatArray
+    mean: FloatArray
+    var: FloatArray
+    lagged: FloatArray
+    log_z: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class GaussianDrift:
+    """x ~ N(phi_t, R), phi_t ~ N(phi_{t-1}, Q), phi at birth ~ N(m0, P0), all diagonal.
+
+    Attributes
+    ----------
+    birth_mean, birth_var, drift, noise : ndarray of float64, shape (D,)
+        m0, P0, Q, R.
+    noise_guess, drift_guess : ndarray of float64, shape (D,)
+        What they began as: the prior of what is learned.
+    noise_sums, drift_sums : ndarray of float64, shape (2, D)
+        Rows, or transitions, and their squares, from epochs that have left the window; both fade.
+    """
+
+    birth_mean: FloatArray
+    birth_var: FloatArray
+    drift: FloatArray
+    noise: FloatArray
+    noise_guess: FloatArray
+    drift_guess: FloatArray
+    noise_sums: FloatArray
+    drift_sums: FloatArray
+
+    @classmethod
+    def scaled(cls, X: FloatArray, spread: float) -> "GaussianDrift":
+        """Take scales from rows (N, D), the noise being a share ``spread`` of their variance."""
+        var = np.maximum(X.var(axis=0), 1e-12 + 1e-12 * np.abs(X).max(axis=0, initial=0.0) ** 2)
+        noise = spread * var
+        zeros = np.zeros((2, X.shape[1]))
+        return cls(X.mean(axis=0), var, 0.05 * noise, noise, noise, 0.05 * noise, zeros, zeros)
+
+    @classmethod
+    def known(
+        cls, birth_mean: FloatArray, birth_var: FloatArray, drift: FloatArray, noise: FloatArray
+    ) -> "GaussianDrift":
+        """Parameters as given, shape (D,) each."""
+        zeros = np.zeros((2, len(birth_mean)))
+        return cls(birth_mean, birth_var, drift, noise, noise, drift, zeros, zeros)
+
+    def stats(self, X: FloatArray, q: FloatArray) -> DriftStats:
+        """Return statistics of an epoch's rows (N, D) under assignments (N, K)."""
+        Y = X - self.birth_mean
+        return DriftStats(q.sum(axis=0), q.T @ Y, q.T @ (Y * Y))
+
+    def no_starts(self, K: int) -> DriftStarts:
+        """Return places for what is known of components from before the window."""
+        return DriftStarts(np.zeros((K, len(self.noise))), np.zeros((K, len(self.noise))))
+
+    def smooth(self, stats: DriftStats, starts: DriftStarts, begins: IntArray) -> DriftSmoothed:
+        """Filter and smooth over the window."""
+        out = DriftSmoothed(
+            *(np.empty_like(stats.total) for _ in range(5)), np.empty_like(stats.size)
+        )
+        kalman(
+            *stats, begins, *starts, np.zeros_like(self.noise), self.birth_var, self.drift,
+            self.noise, *out,
+        )  # fmt: skip
+        return out
+
+    def expected(
+        self, X: FloatArray, smoothed: DriftSmoothed, epoch: int, begins: IntArray
+    ) -> FloatArray:
+        """Return expected log likelihoods (N, K) of rows of an epoch of the window."""
+        out = np.empty((len(X), len(begins)))
+        drift_expected(
+            X - self.birth_mean, smoothed.mean[epoch], smoothed.var[epoch], self.noise, begins,
+            epoch, out,
+        )  # fmt: skip
+        return out
+
+    def frozen(self, smoothed: DriftSmoothed) -> DriftStarts:
+        """Return the filtered moments of the first epoch of the window."""
+        return DriftStarts(smoothed.filtered_mean[0].copy(), smoothed.filtered_var[0].copy())
+
+    def ahead(self, smoothed: DriftSmoothed, steps: int = 1) -> DriftStarts:
+        """Return moments predicted for an epoch after the window."""
+        return DriftStarts(
+            smoothed.filtered_mean[-1].copy(), smoothed.filtered_var[-1] + steps * self.drift
+        )
+
+    def learned(self, stats: DriftStats, smoothed: DriftSmoothed, begins: IntArray) -> "GaussianDrift":
+        """Fit noise and drift to the window and to what has left it."""
+        noise = self.noise_sums + self._noise_sums(stats, smoothed).sum(axis=0)
+        drift = self.drift_sums + self._drift_sums(stats, smoothed, begins).sum(axis=0)
+        return replace(
+            self,
+            noise=(_NOISE_ROWS * self.noise_guess + noise[1]) / (_NOISE_ROWS + noise[0]),
+            drift=(_STEPS * self.drift_guess + drift[1]) / (_STEPS + drift[0]),
+        )
+
+    def forgotten(
+        self, stats: DriftStats, smoothed: DriftSmoothed, begins: IntArray
+    ) -> "GaussianDrift":
+        """Take the sums of the first epoch of the window over, for it is about to leave."""
+        noise = self._noise_sums(stats, smoothed)[0]
+        steps = self._drift_sums(stats, smoothed, begins)
+        drift = steps[1] if len(steps) > 1 else 0.0
+        return replace(
+            self,
+            noise_sums=_FORGET * self.noise_sums + noise,
+            drift_sums=_FORGET * self.drift_sums + drift,
+        )
+
+    def _noise_sums(self, stats: DriftStats, s: DriftSmoothed) -> FloatArray:
+        n = stats.size[:, :, None]
+        square = stats.square - 2.0 * stats.total * s.mean + n * (s.mean**2 + s.var)
+        rows = np.broadcast_to(stats.size.sum(axis=1)[:, None], square[:, 0].shape) if len(
+            square[0]
+        ) else np.zeros((len(square), len(self.noise)))
+        return np.stack([rows, np.maximum(square, 0.0).sum(axis=1)], axis=1)
+
+    def _drift_sums(self, stats: DriftStats, s: DriftSmoothed, begins: IntArray) -> FloatArray:
+        """Return transitions and their squares, shape (E, 2, D); none into the first epoch."""
+        E, K, D = stats.total.shape
+        out = np.zeros((E, 2, D))
+        for e in range(1, E):
+            on = (begins < e) & (stats.size[e] > _SEEN) & (stats.size[e - 1] > _SEEN)
+            step = (s.mean[e] - s.mean[e - 1]) ** 2 + s.var[e] + s.var[e - 1] - 2.0 * s.lagged[e]
+            out[e, 0] = on.sum()
+            out[e, 1] = np.maximum(step[on], 0.0).sum(axis=0)
+        return out
+
+    def first_pass(
+        self, X: FloatArray, K: int, weights: tuple[float, float], past: FloatArray,
+        size: FloatArray, total: FloatArray, ahead: DriftStarts,
+    ) -> tuple[FloatArray, FloatArray, int]:  # fmt: skip
+        """Seat rows of a new epoch one after the other; see the kernel.
+
+        Parameters
+        ----------
+        weights : (a0, log weight of all unused slots)
+        past : ndarray, shape (K,)
+        """
+        Y = X - self.birth_mean
+        D = len(self.noise)
+        done, room = 0, K + 8
+        scores = np.empty(len(X))
+        q = np.zeros((len(X), room))
+        zero = np.zeros(D)
+        grown = [
+            np.concatenate([a, np.zeros((room - K, *a.shape[1:]))])
+            for a in (past, size, total, ahead.mean, ahead.var)
+        ]
+        while True:
+            done, K = drift_first_pass(
+                Y, done, K, weights[0], weights[1], *grown, zero, self.birth_var, self.noise, q,
+                scores,
+            )  # fmt: skip
+            if done == len(X):
+                break
+            q = np.pad(q, ((0, 0), (0, room)))
+            grown = [np.concatenate([a, np.zeros_like(a)]) for a in grown]
+            room *= 2
+        return q[:, :K].copy(), scores, K
+
+    def near(self, smoothed: DriftSmoothed, begins: IntArray) -> tuple[IntArray, IntArray]:
+        """Return pairs of components whose latest means could be one."""
+        mean, var = smoothed.filtered_mean[-1], smoothed.filtered_var[-1]
+        a, b = np.triu_indices(len(begins), 1)
+        gap = (mean[a] - mean[b]) ** 2 / (self.noise + 0.5 * (var[a] + var[b]))
+        close = gap.sum(axis=1) < _NEAR
+        return a[close], b[close]
+
+    def halves(
+        self, rows: list[FloatArray], resp: list[FloatArray], k: int, alone: DriftSmoothed,
+        epoch: int,
+    ) -> list[FloatArray] | None:  # fmt: skip
+        """Return for each row of the window whether it would go to a second component.
+
+        Rows from ``epoch`` on are parted in two along the direction of their largest spread about
+        the smoothed mean; the side farther from it leaves. None where they do not spread more than
+        the noise says.
+        """
+        scale = np.sqrt(self.noise)
+        gaps = [
+            (X - self.birth_mean - alone.mean[e, 0]) / scale for e, X in enumerate(rows)
+        ]
+        G, w = np.concatenate(gaps[epoch:]), np.concatenate([q[:, k] for q in resp[epoch:]])
+        if w.sum() < 2.0:
+            return None
+        value, vector = np.linalg.eigh((G * w[:, None]).T @ G / w.sum())
+        if value[-1] < _SPREAD:
+            return None
+        along = G @ vector[:, -1]
+        used = w > 0.1
+        if used.sum() < 2:
+            return None
+        low, high = float(along[used].min()), float(along[used].max())
+        for _ in range(20):
+            cut = 0.5 * (low + high)
+            upper = w * (along > cut)
+            lower = w - upper
+            if upper.sum() <= 0.0 or lower.sum() <= 0.0:
+                return None
+            low, high = float(along @ lower / lower.sum()), float(along @ upper / upper.sum())
+        cut = 0.5 * (low + high)
+        sign = 1.0 if abs(high) > abs(low) else -1.0
+        return [
+            np.zeros(len(gap)) if e < epoch else (sign * (gap @ vector[:, -1] - cut) > 0.0) * 1.0
+            for e, gap in enumerate(gaps)
+        ]

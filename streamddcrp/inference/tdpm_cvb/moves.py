@@ -1,0 +1,182 @@
+"""Changes of the number of components, each judged by the objective of the window.
+
+A component that was born inside the window has no frozen past, so that everything a change of it
+does to the objective is known exactly. The number of ways to name components counts, too: it is
+weighted by the probability that a component is occupied at all, else empty ones would be worth
+seven nats.
+"""
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from streamddcrp.typing import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from streamddcrp.inference.tdpm_cvb.engine import Engine, Terms
+
+__all__ = ["move"]
+
+_FEW = 3.0  # expected rows in the window below which a young component may be deleted
+_MANY = 6.0  # expected rows in the window from which a component may be split
+_ROUNDS = 5  # of sharing rows between the halves of a split
+
+
+def move(engine: "Engine") -> bool:
+    """Merge, delete and split as long as it pays; tell whether anything changed."""
+    changed = _merge(engine)
+    changed |= _delete(engine)
+    if _split(engine):
+        engine.sweep(4)
+        _merge(engine)
+        changed = True
+    return changed
+
+
+def _sum(terms: "Terms") -> FloatArray:
+    return terms.counts + terms.entropy
+
+
+def _pick(parts: Any, columns: IntArray, axis: int = 1) -> Any:
+    return type(parts)(*(np.take(part, columns, axis=axis) for part in parts))
+
+
+def _merge(engine: "Engine") -> bool:
+    """Join young components to others, best first."""
+    changed = False
+    while engine.n_components > 1:
+        begins = engine.begins
+        smoothed = engine.smooth()
+        a, b = engine.emission.near(smoothed, begins)
+        # the older one survives; the other must be young
+        swap = engine.born[a] > engine.born[b]
+        a, b = np.where(swap, b, a), np.where(swap, a, b)
+        young = begins[b] >= 0
+        a, b = a[young], b[young]
+        if not len(a):
+            return changed
+        stats = engine.stats(engine.resp)
+        both = type(stats)(*(part[:, a] + part[:, b] for part in stats))
+        joint = engine.emission.smooth(both, _pick(engine.starts, a, 0), begins[a])
+        log_z = smoothed.log_z.sum(axis=0)
+        terms = engine.terms(engine.resp, engine.before)
+        united = engine.terms([q[:, a] + q[:, b] for q in engine.resp], engine.before[:, a])
+        occupied = 1.0 - np.exp(np.maximum(terms.log_zero[a], terms.log_zero[b]))
+        unused = max(engine.settings.slots - engine.n_components + 1, 1)
+        gain = (
+            joint.log_z.sum(axis=0) - log_z[a] - log_z[b]
+            + _sum(united) - _sum(terms)[a] - _sum(terms)[b]
+            - occupied * math.log(unused)
+        )  # fmt: skip
+        best = int(gain.argmax())
+        if gain[best] <= 0.0:
+            return changed
+        into, gone = int(a[best]), int(b[best])
+        for q in engine.resp:
+            q[:, into] = np.minimum(q[:, into] + q[:, gone], 1.0)
+        engine.tell("merge", engine.ids[gone], engine.ids[into])
+        engine.drop(gone)
+        changed = True
+    return changed
+
+
+def _delete(engine: "Engine") -> bool:
+    """Give the rows of tiny young components to the others."""
+    changed = False
+    k = 0
+    while k < engine.n_components and engine.n_components > 1:
+        mass = sum(q[:, k].sum() for q in engine.resp)
+        if engine.begins[k] < 0 or mass >= _FEW:
+            k += 1
+            continue
+        others = np.delete(np.arange(engine.n_components), k)
+        begins = engine.begins[others]
+        stats = engine.stats(engine.resp)
+        smoothed = engine.emission.smooth(stats, engine.starts, engine.begins)
+        rest = engine.emission.smooth(
+            _pick(stats, others), _pick(engine.starts, others, 0), begins
+        )
+        past = engine.decayed(engine.moments(engine.resp), engine.before)[:, others, 0]
+        shared = []
+        for e, (X, q) in enumerate(zip(engine.rows, engine.resp, strict=True)):
+            p = engine.emission.expected(X, rest, e, begins)
+            p += np.log(engine.settings.a0 + past[e] + q[:, others].sum(axis=0))
+            p = np.exp(p - p.max(axis=1, keepdims=True))
+            shared.append(q[:, others] + q[:, [k]] * p / p.sum(axis=1, keepdims=True))
+        after = engine.emission.smooth(engine.stats(shared), _pick(engine.starts, others, 0), begins)
+        old = engine.terms(engine.resp, engine.before)
+        new = engine.terms(shared, engine.before[:, others])
+        unused = max(engine.settings.slots - engine.n_components + 1, 1)
+        gain = (
+            after.log_z.sum() - smoothed.log_z.sum() + _sum(new).sum() - _sum(old).sum()
+            - (1.0 - math.exp(old.log_zero[k])) * math.log(unused)
+        )  # fmt: skip
+        if gain > 0.0:
+            engine.tell("delete", engine.ids[k], None)
+            engine.resp = [np.insert(q, k, 0.0, axis=1) for q in shared]
+            engine.drop(k)
+            changed = True
+        else:
+            k += 1
+    return changed
+
+
+def _split(engine: "Engine") -> bool:
+    """Part components in two along the direction in which their rows spread most."""
+    changed = False
+    for k in range(engine.n_components):
+        if sum(q[:, k].sum() for q in engine.resp) < _MANY:
+            continue
+        changed |= any(_split_at(engine, k, e) for e in {len(engine.rows) - 1, 0})
+    return changed
+
+
+def _split_at(engine: "Engine", k: int, epoch: int) -> bool:
+    """Try a component that takes part of the rows of ``k`` from an epoch of the window on."""
+    begins = engine.begins
+    if begins[k] > epoch:
+        return False
+    pair = np.array([k])
+    stats = engine.stats(engine.resp)
+    alone = engine.emission.smooth(_pick(stats, pair), _pick(engine.starts, pair, 0), begins[pair])
+    sides = engine.emission.halves(engine.rows, engine.resp, k, alone, epoch)
+    if sides is None:
+        return False
+    both_begins = np.array([begins[k], epoch])
+    none = engine.emission.no_starts(1)
+    starts = type(none)(
+        *(np.concatenate(part) for part in zip(_pick(engine.starts, pair, 0), none, strict=True))
+    )
+    before = np.concatenate([engine.before[:, pair], np.zeros_like(engine.before[:, pair])], axis=1)
+    shared = [
+        np.stack([q[:, k] * (1.0 - side), q[:, k] * side], axis=1)
+        for q, side in zip(engine.resp, sides, strict=True)
+    ]
+    for _ in range(_ROUNDS):
+        smoothed = engine.emission.smooth(engine.stats(shared), starts, both_begins)
+        past = engine.decayed(engine.moments(shared), before)[:, :, 0]
+        for e, X in enumerate(engine.rows):
+            if both_begins.min() > e:
+                continue
+            p = engine.emission.expected(X, smoothed, e, both_begins)
+            p += np.log(engine.settings.a0 + past[e] + shared[e].sum(axis=0))
+            p = np.exp(p - p.max(axis=1, keepdims=True))
+            shared[e] = engine.resp[e][:, [k]] * p / p.sum(axis=1, keepdims=True)
+    mass = sum(q[:, 1].sum() for q in shared)
+    if mass <= 1.0:
+        return False
+    smoothed = engine.emission.smooth(engine.stats(shared), starts, both_begins)
+    new = engine.terms(shared, before)
+    old = engine.terms([q[:, pair] for q in engine.resp], engine.before[:, pair])
+    unused = max(engine.settings.slots - engine.n_components, 1)
+    gain = (
+        smoothed.log_z.sum() - alone.log_z.sum() + _sum(new).sum() - _sum(old).sum()
+        + (1.0 - math.exp(new.log_zero[1])) * math.log(unused)
+    )  # fmt: skip
+    if gain <= engine.settings.split_margin:
+        return False
+    engine.open(1, "split", engine.first + epoch, int(engine.ids[k]))
+    for q, parts in zip(engine.resp, shared, strict=True):
+        q[:, k], q[:, -1] = parts[:, 0], parts[:, 1]
+    return True
