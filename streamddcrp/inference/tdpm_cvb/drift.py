@@ -152,12 +152,26 @@ class GaussianDrift:
         )
 
     def _noise_sums(self, stats: DriftStats, s: DriftSmoothed) -> FloatArray:
+        """Return rows and their squares about the means, shape (E, 2, D).
+
+        Of each epoch, the median of the components' variances by rows: one that has swallowed
+        another must not pass for noise.
+        """
         n = stats.size[:, :, None]
         square = stats.square - 2.0 * stats.total * s.mean + n * (s.mean**2 + s.var)
-        rows = np.broadcast_to(stats.size.sum(axis=1)[:, None], square[:, 0].shape) if len(
-            square[0]
-        ) else np.zeros((len(square), len(self.noise)))
-        return np.stack([rows, np.maximum(square, 0.0).sum(axis=1)], axis=1)
+        out = np.zeros((len(n), 2, len(self.noise)))
+        for e, size in enumerate(stats.size):
+            some = size > _SEEN
+            if not some.any():
+                continue
+            rows = size[some].sum()
+            value = np.maximum(square[e, some], 0.0) / size[some, None]
+            order = value.argsort(axis=0)
+            reached = size[some][order].cumsum(axis=0)
+            middle = (reached >= 0.5 * rows).argmax(axis=0)
+            columns = np.arange(value.shape[1])
+            out[e, 0], out[e, 1] = rows, rows * value[order[middle, columns], columns]
+        return out
 
     def _drift_sums(self, stats: DriftStats, s: DriftSmoothed, begins: IntArray) -> FloatArray:
         """Return transitions and their squares, shape (E, 2, D); none into the first epoch."""

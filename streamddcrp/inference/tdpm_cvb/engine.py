@@ -139,9 +139,10 @@ class Engine:
 
     def learn(self, X: FloatArray) -> FloatArray:
         """Learn an epoch (N, D); return the surprise of its rows, each given those before it."""
+        q, scores = self._seat(X)
         self._freeze()
         self.epoch += 1
-        q, scores = self._seat(X)
+        self.open(q.shape[1] - self.n_components)
         self.rows.append(X)
         self.resp.append(q)
         self.sweep(self.settings.n_sweeps)
@@ -157,19 +158,19 @@ class Engine:
         ahead = self.emission.ahead(smoothed) if len(self.rows) else self.emission.no_starts(0)
         unused = max(settings.slots - K, 1)
         D = X.shape[1]
-        q, scores, n = self.emission.first_pass(
+        q, scores, _ = self.emission.first_pass(
             X, K, (settings.a0, math.log(settings.alpha * unused / settings.slots)), past,
             np.zeros(K), np.zeros((K, D)), ahead,
         )  # fmt: skip
-        scores += math.log(past.sum() + settings.alpha) if len(X) else 0.0
-        if n > K:
-            self.open(n - K)
+        scores += np.log(past.sum() + settings.alpha + np.arange(len(X)))
         return q, scores
 
     def open(
         self, n: int, kind: str = "birth", epoch: int | None = None, other: int | None = None
     ) -> None:
         """Append columns for new components."""
+        if not n:
+            return
         born = self.epoch if epoch is None else epoch
         new = np.arange(self.next_id, self.next_id + n)
         self.next_id += n
@@ -255,8 +256,8 @@ class Engine:
         self.resp.pop(0)
 
     def _retire(self) -> None:
-        """Let components go that nobody joined for as long as the past counts."""
-        width = len(self.settings.kappa)
+        """Let components go that nobody joined for as long as the past counts, or may change."""
+        width = max(len(self.settings.kappa), len(self.rows))
         now = np.concatenate([self.before, self.moments(self.resp)])[-width:, :, MEAN]
         self.last_active[now[-1] >= _ACTIVE] = self.epoch
         silent = now.sum(axis=0) < _DEAD
