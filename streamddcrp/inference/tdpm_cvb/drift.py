@@ -14,6 +14,7 @@ from streamddcrp.typing import FloatArray, IntArray
 
 __all__ = ["DriftSmoothed", "DriftStarts", "DriftStats", "GaussianDrift"]
 
+_BROAD = 4.0  # variance of components' means at birth, in units of that of the first rows
 _NOISE_ROWS = 20.0  # rows that the first guess of the noise counts for
 _STEPS = 10.0  # transitions that the first guess of the drift counts for
 _SEEN = 0.5  # expected rows from which an epoch tells of a transition
@@ -77,7 +78,9 @@ class GaussianDrift:
         var = np.maximum(X.var(axis=0), 1e-12 + 1e-12 * np.abs(X).max(axis=0, initial=0.0) ** 2)
         noise = spread * var
         zeros = np.zeros((2, X.shape[1]))
-        return cls(X.mean(axis=0), var, 0.05 * noise, noise, noise, 0.05 * noise, zeros, zeros)
+        return cls(
+            X.mean(axis=0), _BROAD * var, 0.05 * noise, noise, noise, 0.05 * noise, zeros, zeros
+        )
 
     @classmethod
     def known(
