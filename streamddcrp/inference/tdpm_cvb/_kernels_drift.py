@@ -9,7 +9,7 @@ import math
 import numpy as np
 from numba import njit
 
-__all__ = ["drift_expected", "drift_first_pass", "drift_predictive", "kalman"]
+__all__ = ["drift_expected", "drift_predictive", "kalman", "seat_at_drift"]
 
 _NONE = 1e-8  # expected rows below which an epoch says nothing
 _LOG_2PI = math.log(2.0 * math.pi)
@@ -123,7 +123,7 @@ def drift_predictive(x, n, total, mean, var, noise):
 
 
 @njit(cache=True)
-def drift_first_pass(
+def seat_at_drift(
     X, start, K, a0, log_new, past, size, total, mean, var, birth_mean, birth_var, noise, q, scores
 ):  # fmt: skip
     """Seat rows one after the other; open a component where a new one is the likeliest.

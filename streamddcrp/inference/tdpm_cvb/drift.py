@@ -5,14 +5,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streamddcrp.inference.tdpm_cvb._kernels_drift import (
-    drift_expected,
-    drift_first_pass,
-    kalman,
-)
+from streamddcrp.inference.tdpm_cvb._kernels_drift import drift_expected, kalman, seat_at_drift
+from streamddcrp.inference.tdpm_cvb.emission import Seats, doubled
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["DriftSmoothed", "DriftStarts", "DriftStats", "GaussianDrift"]
+__all__ = ["DriftSeating", "DriftSmoothed", "DriftStarts", "DriftStats", "GaussianDrift"]
 
 _BROAD = 4.0  # variance of components' means at birth, in units of that of the first rows
 _NOISE_ROWS = 20.0  # rows that the first guess of the noise counts for
@@ -94,6 +91,10 @@ class GaussianDrift:
         """Return statistics of an epoch's rows (N, D) under assignments (N, K)."""
         Y = X - self.birth_mean
         return DriftStats(q.sum(axis=0), q.T @ Y, q.T @ (Y * Y))
+
+    def joined(self, parts: list[FloatArray]) -> FloatArray:
+        """Return the rows of an epoch that came in parts."""
+        return np.concatenate([np.zeros((0, len(self.noise))), *parts])
 
     def no_starts(self, K: int) -> DriftStarts:
         """Return places for what is known of components from before the window."""
@@ -187,38 +188,9 @@ class GaussianDrift:
             out[e, 1] = np.maximum(step[on], 0.0).sum(axis=0)
         return out
 
-    def first_pass(
-        self, X: FloatArray, K: int, weights: tuple[float, float], past: FloatArray,
-        size: FloatArray, total: FloatArray, ahead: DriftStarts,
-    ) -> tuple[FloatArray, FloatArray, int]:  # fmt: skip
-        """Seat rows of a new epoch one after the other; see the kernel.
-
-        Parameters
-        ----------
-        weights : (a0, log weight of all unused slots)
-        past : ndarray, shape (K,)
-        """
-        Y = X - self.birth_mean
-        D = len(self.noise)
-        done, room = 0, K + 8
-        scores = np.empty(len(X))
-        q = np.zeros((len(X), room))
-        zero = np.zeros(D)
-        grown = [
-            np.concatenate([a, np.zeros((room - K, *a.shape[1:]))])
-            for a in (past, size, total, ahead.mean, ahead.var)
-        ]
-        while True:
-            done, K = drift_first_pass(
-                Y, done, K, weights[0], weights[1], *grown, zero, self.birth_var, self.noise, q,
-                scores,
-            )  # fmt: skip
-            if done == len(X):
-                break
-            q = np.pad(q, ((0, 0), (0, room)))
-            grown = [np.concatenate([a, np.zeros_like(a)]) for a in grown]
-            room *= 2
-        return q[:, :K].copy(), scores, K
+    def seating(self, past: FloatArray, ahead: DriftStarts) -> "DriftSeating":
+        """Begin an epoch: components have decayed past counts (K,) and predicted moments."""
+        return DriftSeating(self, past, ahead)
 
     def near(self, smoothed: DriftSmoothed, begins: IntArray) -> tuple[IntArray, IntArray]:
         """Return pairs of components whose latest means could be one."""
@@ -266,3 +238,29 @@ class GaussianDrift:
             np.zeros(len(gap)) if e < epoch else (sign * (gap @ vector[:, -1] - cut) > 0.0) * 1.0
             for e, gap in enumerate(gaps)
         ]
+
+
+class DriftSeating:
+    """The open epoch: who sits where so far, and the moments that follow from it."""
+
+    def __init__(self, emission: GaussianDrift, past: FloatArray, ahead: DriftStarts) -> None:
+        K, D = ahead.mean.shape
+        self.n_components = K
+        self._emission = emission
+        self._arrays = [past, np.zeros(K), np.zeros((K, D)), ahead.mean, ahead.var]
+
+    def seat(self, X: FloatArray, a0: float, log_new: float) -> Seats:
+        """Seat rows (N, D) one after the other."""
+        emission = self._emission
+        Y, zero = X - emission.birth_mean, np.zeros(X.shape[1])
+        scores = np.empty(len(X))
+        q = np.zeros((len(X), len(self._arrays[0])))
+        done = 0
+        while True:
+            done, self.n_components = seat_at_drift(
+                Y, done, self.n_components, a0, log_new, *self._arrays, zero, emission.birth_var,
+                emission.noise, q, scores,
+            )  # fmt: skip
+            if done == len(X):
+                return Seats(q[:, : self.n_components], scores)
+            self._arrays, q = [doubled(part) for part in self._arrays], doubled(q, axis=1)

@@ -85,7 +85,7 @@ class Engine:
     settings: Settings
     emission: Any
     epoch: int = -1
-    rows: list[FloatArray] = field(default_factory=list)
+    rows: list[Any] = field(default_factory=list)
     resp: list[FloatArray] = field(default_factory=list)
     before: FloatArray = field(default_factory=lambda: np.zeros((0, 0, 3)))
     starts: Any = None
@@ -94,6 +94,10 @@ class Engine:
     last_active: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
     next_id: int = 0
     changes: list[Change] = field(default_factory=list)
+    seating: Any = None  # of the open epoch, with its rows and their seats so far
+    weight: float = 0.0
+    arrived: list[Any] = field(default_factory=list)
+    seated: list[FloatArray] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         if self.starts is None:
@@ -137,33 +141,51 @@ class Engine:
 
     # -- an epoch --------------------------------------------------------------------------------
 
-    def learn(self, X: FloatArray) -> FloatArray:
-        """Learn an epoch (N, D); return the surprise of its rows, each given those before it."""
-        q, scores = self._seat(X)
+    def learn(self, X: Any) -> FloatArray:
+        """Learn a whole epoch; return the surprise of its rows, each given those before it."""
+        scores = self.seat(X)
+        self.close()
+        return scores
+
+    def seat(self, X: Any) -> FloatArray:
+        """Seat rows of the open epoch, beginning it if need be; return their surprise."""
+        if self.seating is None:
+            self.seating, self.weight = self._begin()
+        settings = self.settings
+        unused = max(settings.slots - self.n_components, 1)
+        log_new = math.log(settings.alpha * unused / settings.slots)
+        seats = self.seating.seat(X, settings.a0, log_new)
+        n = sum(len(q) for q in self.seated)
+        self.arrived.append(X)
+        self.seated.append(seats.q)
+        return seats.scores + np.log(self.weight + n + np.arange(len(seats.q)))
+
+    def _begin(self) -> tuple[Any, float]:
+        """Return seats for an epoch after the window, and the weight of all components."""
+        past = self.decayed(self.moments(self.resp), self.before)[-1, :, MEAN]
+        smoothed = self.smooth()
+        ahead = self.emission.no_starts(0) if smoothed is None else self.emission.ahead(smoothed)
+        return self.emission.seating(past.copy(), ahead), self.settings.alpha + float(past.sum())
+
+    def close(self) -> None:
+        """Close the open epoch, which may be empty: sweep, move, retire."""
+        if self.seating is None:
+            self.seating, self.weight = self._begin()
+        K = self.seating.n_components
+        X = self.emission.joined(self.arrived)
+        q = np.concatenate(
+            [np.zeros((0, K)), *(np.pad(q, ((0, 0), (0, K - q.shape[1]))) for q in self.seated)]
+        )
         self._freeze()
         self.epoch += 1
-        self.open(q.shape[1] - self.n_components)
+        self.open(K - self.n_components)
         self.rows.append(X)
         self.resp.append(q)
+        self.seating, self.arrived, self.seated = None, [], []
         self.sweep(self.settings.n_sweeps)
         if self._move():
             self.sweep(2)
         self._retire()
-        return scores
-
-    def _seat(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
-        settings, K = self.settings, self.n_components
-        smoothed = self.smooth()
-        past = self.decayed(self.moments(self.resp), self.before)[-1, :, MEAN] if K else np.zeros(0)
-        ahead = self.emission.ahead(smoothed) if len(self.rows) else self.emission.no_starts(0)
-        unused = max(settings.slots - K, 1)
-        D = X.shape[1]
-        q, scores, _ = self.emission.first_pass(
-            X, K, (settings.a0, math.log(settings.alpha * unused / settings.slots)), past,
-            np.zeros(K), np.zeros((K, D)), ahead,
-        )  # fmt: skip
-        scores += np.log(past.sum() + settings.alpha + np.arange(len(X)))
-        return q, scores
 
     def open(
         self, n: int, kind: str = "birth", epoch: int | None = None, other: int | None = None
