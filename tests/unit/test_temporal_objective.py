@@ -11,7 +11,7 @@ from streamddcrp.inference.tdpm_cvb.drift import GaussianDrift
 from streamddcrp.inference.tdpm_cvb.engine import Engine, Settings
 from streamddcrp.inference.tdpm_cvb.objective import count_bound, exact_bound, objective
 from tests.oracles import temporal
-from tests.unit.test_temporal_counts import ELL3, KAPPA3, Q3, arrays
+from tests.unit.test_temporal_counts import KAPPA3, Q3, arrays
 
 
 def engine_with(resp, settings, X=None, emission=None):

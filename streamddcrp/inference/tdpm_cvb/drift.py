@@ -17,6 +17,7 @@ _STEPS = 10.0  # transitions that the first guess of the drift counts for
 _SEEN = 0.5  # expected rows from which an epoch tells of a transition
 _NEAR = 12.0  # squared distance in predictive units up to which two components may be one
 _SPREAD = 1.05  # variance about the mean, in units of the noise, from which a split is tried
+_LEAST = 1e-200  # variance of the first rows below which they tell no scale
 _FORGET = 0.98  # an epoch, of what noise and drift are learned from
 
 
@@ -72,7 +73,8 @@ class GaussianDrift:
     @classmethod
     def scaled(cls, X: FloatArray, spread: float) -> "GaussianDrift":
         """Take scales from rows (N, D), the noise being a share ``spread`` of their variance."""
-        var = np.maximum(X.var(axis=0), 1e-12 + 1e-12 * np.abs(X).max(axis=0, initial=0.0) ** 2)
+        var = np.maximum(X.var(axis=0), 1e-12 * np.abs(X).max(axis=0, initial=0.0) ** 2)
+        var = np.where(var > _LEAST, var, 1e-12)
         noise = spread * var
         zeros = np.zeros((2, X.shape[1]))
         return cls(

@@ -279,16 +279,22 @@ class Engine:
 
     def _retire(self) -> None:
         """Let components go that nobody joined for as long as the past counts, or may change."""
+        if not self.n_components:
+            return
         width = max(len(self.settings.kappa), len(self.rows))
         now = np.concatenate([self.before, self.moments(self.resp)])[-width:, :, MEAN]
         self.last_active[now[-1] >= _ACTIVE] = self.epoch
         silent = now.sum(axis=0) < _DEAD
+        for q in self.resp:
+            silent[q.argmax(axis=1)] = False  # a row that many share keeps the best of them
         if silent.any():
             self.changes += [
                 Change(int(last), "death", int(i))
                 for i, last in zip(self.ids[silent], self.last_active[silent], strict=True)
             ]
             self._keep(np.flatnonzero(~silent))
+            for q in self.resp:
+                q /= q.sum(axis=1, keepdims=True)
 
     # -- moves -----------------------------------------------------------------------------------
 

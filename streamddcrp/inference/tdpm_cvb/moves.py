@@ -87,11 +87,12 @@ def _delete(engine: "Engine") -> bool:
     k = 0
     while k < engine.n_components and engine.n_components > 1:
         mass = sum(q[:, k].sum() for q in engine.resp)
-        if engine.begins[k] < 0 or mass >= _FEW:
-            k += 1
-            continue
         others = np.delete(np.arange(engine.n_components), k)
         begins = engine.begins[others]
+        orphans = any(q[:, k].any() for q in engine.resp[: max(begins.min(), 0)])
+        if engine.begins[k] < 0 or mass >= _FEW or orphans:
+            k += 1
+            continue
         stats = engine.stats(engine.resp)
         smoothed = engine.emission.smooth(stats, engine.starts, engine.begins)
         rest = engine.emission.smooth(

@@ -53,8 +53,8 @@ class Objective(NamedTuple):
 def objective(engine: "Engine") -> Objective:
     """Return the objective of the window of an engine; a monitor, not a bound.
 
-    Off by some hundredths of a nat where assignments are soft, exact where they are hard. O(N K) for
-    N rows in the window and K components, and a smoothing of all components.
+    Off by some hundredths of a nat where assignments are soft, exact where they are hard. O(N K)
+    for N rows in the window and K components, and a smoothing of all components.
     """
     if not engine.rows or not engine.n_components:
         return Objective(0.0, 0.0, 0.0, 0.0)
