@@ -80,7 +80,7 @@ def kalman(
                     m += J * (mean[e + 1, k, c] - m)
                     P += J * J * (var[e + 1, k, c] - ahead)
                 mean[e, k, c], var[e, k, c] = m, P
-            lagged[first, k, c] = 0.0
+            lagged[: first + 1, k, c] = 0.0
 
 
 @njit(cache=True)

@@ -185,7 +185,7 @@ class Engine:
         self.sweep(self.settings.n_sweeps)
         if self._move():
             self.sweep(2)
-        self._retire()
+        self.retire()
 
     def open(
         self, n: int, kind: str = "birth", epoch: int | None = None, other: int | None = None
@@ -277,7 +277,7 @@ class Engine:
         self.rows.pop(0)
         self.resp.pop(0)
 
-    def _retire(self) -> None:
+    def retire(self) -> None:
         """Let components go that nobody joined for as long as the past counts, or may change."""
         if not self.n_components:
             return
