@@ -9,7 +9,8 @@ Then the cost of an epoch of 2,000 rows with 20 live clusters.
 from __future__ import annotations
 
 import time
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import click
 import numpy as np
@@ -17,11 +18,12 @@ from numpy.typing import NDArray
 from sklearn.metrics import adjusted_rand_score
 from threadpoolctl import threadpool_limits
 
-from benchmarks.machine import machine, markdown
+from benchmarks.machine import machine, markdown, spread
 from streamddcrp.inference.tdpm_cvb.batch import best_start, fit_temporal_dpm
 from streamddcrp.inference.tdpm_cvb.drift import GaussianDrift
 from streamddcrp.inference.tdpm_cvb.engine import Engine, Settings
 from streamddcrp.inference.tdpm_cvb.options import past_weights
+from streamddcrp.inference.tdpm_gibbs import sample_temporal_dpm
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -78,7 +80,7 @@ def agreement(truth: list[IntArray], labels: list[IntArray]) -> tuple[float, flo
 
 def stream_labels(rows: list[FloatArray], settings: Settings) -> list[IntArray]:
     """Labels of one pass, each epoch's as it leaves the window; scales learned."""
-    guesses = [GaussianDrift.scaled(rows[0], spread) for spread in SPREADS]
+    guesses = [GaussianDrift.scaled(rows[0], share) for share in SPREADS]
     trial = best_start([Engine(settings, guess) for guess in guesses], rows)
     labels = []
     for t, X in enumerate(rows):
@@ -93,3 +95,85 @@ def _leaving(engine: Engine) -> list[IntArray]:
     if len(engine.rows) <= engine.settings.lag:
         return []
     return [engine.ids[engine.resp[0].argmax(axis=1)]]
+
+
+def gibbs_labels(rows: list[FloatArray], n_sweeps: int, seed: int) -> list[IntArray]:
+    """Modes of the last hundred sweeps of the sampler, which is told the true scales."""
+    law = GaussianDrift.known(*(np.full(2, value) for value in (0.0, BIRTH, DRIFT, 1.0)))
+    draws = sample_temporal_dpm(rows, law, n_sweeps=100, burn_in=n_sweeps - 100, seed=seed)
+    return draws.modes()
+
+
+def wide_epochs(
+    n_epochs: int, n_rows: int = 2000, n_clusters: int = 20, seed: int = 0
+) -> list[FloatArray]:
+    """Make rows of clusters that all live on, in a square with room for each."""
+    g = np.random.default_rng(seed)
+    centre = 12.0 * np.stack(np.divmod(np.arange(n_clusters), 5), axis=1)
+    epochs = []
+    for _ in range(n_epochs):
+        centre = centre + np.sqrt(DRIFT) * g.standard_normal(centre.shape)
+        epochs.append(centre[g.integers(0, n_clusters, n_rows)] + g.standard_normal((n_rows, 2)))
+    return epochs
+
+
+def epoch_seconds(n_epochs: int = 25) -> tuple[list[float], int]:
+    """CPU seconds of epochs of 2,000 rows with a full window of lag 2, and the live components."""
+    rows = wide_epochs(n_epochs)
+    engine = Engine(_settings(lag=2), GaussianDrift.scaled(rows[0], 0.003))
+    seconds = []
+    for X in rows:
+        start = time.process_time()
+        engine.learn(X)
+        seconds.append(time.process_time() - start)
+    return seconds[5:], engine.n_components
+
+
+def _settings(lag: int) -> Settings:
+    return Settings(alpha=1.0, kappa=past_weights(("exponential", 1.0), 3), lag=lag)
+
+
+def _timed(method: Callable[..., list[IntArray]], *args: Any) -> tuple[list[IntArray], float]:
+    start = time.process_time()
+    labels = method(*args)
+    return labels, time.process_time() - start
+
+
+@click.command("temporal_gaussian", help="Drifting clusters: ARI and time, beside Gibbs.")
+@click.option("--streams", default=12, show_default=True)
+@click.option(
+    "--gibbs", default=4, show_default=True, help="Streams for the sampler and the batch."
+)
+@click.option("--sweeps", default=1500, show_default=True, help="Of the sampler.")
+def main(streams: int, gibbs: int, sweeps: int) -> None:
+    header = ("seed", "method", "epoch ARI", "pooled ARI", "CPU s")
+    table = []
+    results: dict[str, list[tuple[float, float, float]]] = {}
+    with threadpool_limits(1):
+        warm = drifting_gaussians(0, n_epochs=5).rows
+        stream_labels(warm, _settings(lag=3))
+        gibbs_labels(warm, 101, 0)
+        for seed in range(streams):
+            data = drifting_gaussians(seed)
+            runs = {"stream": _timed(stream_labels, data.rows, _settings(lag=3))}
+            if seed < gibbs:
+                runs["batch"] = _timed(lambda rows: fit_temporal_dpm(rows).labels, data.rows)
+                runs["Gibbs"] = _timed(gibbs_labels, data.rows, sweeps, seed)
+            runs["oracle"] = data.oracle, 0.0
+            for name, (labels, seconds) in runs.items():
+                result = (*agreement(data.ids, labels), seconds)
+                results.setdefault(name, []).append(result)
+                table.append((str(seed), name, *(f"{value:.3f}" for value in result)))
+        for name in ("stream", "oracle"):
+            mean = np.mean(results[name], axis=0)
+            table.append(("mean", name, *(f"{value:.3f}" for value in mean)))
+        for name in ("stream", "batch", "Gibbs"):
+            some = results.get(name, [])[:gibbs]
+            if some:
+                row = (f"{value:.3f}" for value in np.mean(some, axis=0))
+                table.append((f"mean of 0-{len(some) - 1}", name, *row))
+        click.echo(markdown(header, table))
+        seconds, live = epoch_seconds()
+    milliseconds = [1e3 * value for value in seconds]
+    click.echo(f"\n2,000 rows, {live} live components, lag 2: {spread(milliseconds, '.1f')} ms")
+    click.echo(f"\n{machine()}")
