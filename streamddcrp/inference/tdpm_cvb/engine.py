@@ -246,7 +246,7 @@ class Engine:
             now = self.moments(self.resp)
             score = np.empty(self.n_components)
             for e, (X, q) in enumerate(zip(self.rows, self.resp, strict=True)):
-                ell = self.emission.expected(X, smoothed, e, begins)
+                ell = self.emission.expected(X, smoothed, e, begins, q)
                 past = self.decayed(now, self.before)
                 F = min(len(kappa), len(self.rows) - 1 - e)
                 ahead = np.ascontiguousarray(past[e + 1 : e + 1 + F])

@@ -27,7 +27,7 @@ def move(engine: "Engine") -> bool:
     """Merge, delete and split as long as it pays; tell whether anything changed."""
     changed = _merge(engine)
     changed |= _delete(engine)
-    if _split(engine):
+    if engine.emission.divides and _split(engine):
         engine.sweep(4)
         _merge(engine)
         changed = True
@@ -100,7 +100,7 @@ def _delete(engine: "Engine") -> bool:
         past = engine.decayed(engine.moments(engine.resp), engine.before)[:, others, 0]
         shared = []
         for e, (X, q) in enumerate(zip(engine.rows, engine.resp, strict=True)):
-            p = engine.emission.expected(X, rest, e, begins)
+            p = engine.emission.expected(X, rest, e, begins, q[:, others])
             p += np.log(engine.settings.a0 + past[e] + q[:, others].sum(axis=0))
             p = np.exp(p - p.max(axis=1, keepdims=True))
             shared.append(q[:, others] + q[:, [k]] * p / p.sum(axis=1, keepdims=True))
@@ -159,7 +159,7 @@ def _split_at(engine: "Engine", k: int, epoch: int) -> bool:
         for e, X in enumerate(engine.rows):
             if both_begins.min() > e:
                 continue
-            p = engine.emission.expected(X, smoothed, e, both_begins)
+            p = engine.emission.expected(X, smoothed, e, both_begins, shared[e])
             p += np.log(engine.settings.a0 + past[e] + shared[e].sum(axis=0))
             p = np.exp(p - p.max(axis=1, keepdims=True))
             shared[e] = engine.resp[e][:, [k]] * p / p.sum(axis=1, keepdims=True)
