@@ -22,8 +22,8 @@ __all__ = [
     "text_expected",
 ]  # fmt: skip
 
+_NEGLIGIBLE = -30.0  # nats to the best from which a component adds nothing to a sum
 _SHARE = 1e-9  # part of a row below which it is not taken out of a component
-_NEGLIGIBLE = 28.0  # nats below the best from which an assignment is nothing
 _TABLE = 64  # lengths of rows up to which the terms of all components are tabulated
 
 
@@ -241,8 +241,8 @@ def _add(w, k, x, prior, head, following, component, count, gain, used):
 
 @njit(cache=True)
 def seat_text(
-    offsets, words, counts, start, K, used, V, prior, prior_size, a0, log_new, past, size, weight,
-    sizes, head, following, component, count, gain, q, scores,
+    offsets, words, counts, start, K, used, V, prior, prior_size, a0, log_new, least, past, size,
+    weight, sizes, head, following, component, count, gain, q, scores,
 ):  # fmt: skip
     """Seat rows one after the other; open a component where a new one is the likeliest.
 
@@ -259,6 +259,8 @@ def seat_text(
         Sum of the prior of the words known so far.
     a0, log_new : float
         Pseudo-count of a slot, log weight of all unused slots.
+    least : float
+        Part of its likeliest component's share below which a row's share of another is nothing.
     past, size, weight : ndarray, shape (C,)
         Decayed past counts, expected rows of this epoch so far, log(a0 + past + size); updated.
     sizes : ndarray, shape (C,)
@@ -276,7 +278,7 @@ def seat_text(
         ``done`` is less than N where there is no more room, for components or in the lists.
     """
     N, C = len(offsets) - 1, len(size)
-    s = np.empty(C)
+    s, nothing = np.empty(C), math.log(least)
     for i in range(start, N):
         n, base, largest = 0.0, 0.0, V - 1
         for p in range(offsets[i], offsets[i + 1]):
@@ -303,10 +305,13 @@ def seat_text(
         top = new
         for k in range(K):
             top = max(top, s[k])
-        mass = 0.0
+        mass, kept = 0.0, 0.0
         for k in range(K):
-            if s[k] > top - _NEGLIGIBLE:
-                mass += math.exp(s[k] - top)
+            if s[k] - top > _NEGLIGIBLE:
+                part = math.exp(s[k] - top)
+                mass += part
+                if s[k] - top > nothing:
+                    kept += part
         scores[i] = -(top + math.log(mass + math.exp(new - top)))
         if top == new:
             past[K], size[K], sizes[K] = 0.0, 0.0, 0.0
@@ -314,8 +319,8 @@ def seat_text(
             K += 1
         else:
             for k in range(K):
-                if s[k] > top - _NEGLIGIBLE:
-                    q[i, k] = math.exp(s[k] - top) / mass
+                if s[k] - top > nothing:
+                    q[i, k] = math.exp(s[k] - top) / kept
         for k in range(K):
             share = q[i, k]
             if share > 0.0:

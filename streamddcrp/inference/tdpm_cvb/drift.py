@@ -70,6 +70,7 @@ class GaussianDrift:
     drift_sums: FloatArray
 
     divides = True
+    least = 1e-12
 
     @classmethod
     def scaled(cls, X: FloatArray, spread: float) -> "GaussianDrift":

@@ -108,6 +108,7 @@ class TextDecay:
     guess: float = 0.05
 
     divides = False  # a text shows no direction along which to part a component
+    least = 1e-4  # crumbs would give every component every word
 
     def prior(self, width: int) -> tuple[FloatArray, float]:
         """Return the pseudo-counts of ``width`` or all known words, and their sum."""
@@ -223,8 +224,8 @@ class TextSeating:
         while True:
             done, self.n_components, self._used, self._known, self._prior_size = seat_text(
                 offsets, words, counts, done, self.n_components, self._used, self._known,
-                self._prior, self._prior_size, a0, log_new, *self._columns, self._head,
-                *self._lists, q, scores,
+                self._prior, self._prior_size, a0, log_new, self._emission.least, *self._columns,
+                self._head, *self._lists, q, scores,
             )  # fmt: skip
             if done == N:
                 return Seats(q[:, : self.n_components], scores)
