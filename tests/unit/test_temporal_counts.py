@@ -62,7 +62,7 @@ def kernel_sweep(q, ell, alpha, kappa, *, stale=0.0, epochs=None):
         F = min(len(kappa), len(q) - 1 - t)
         sweep_epoch(
             q[t], ell[t], now[t], past[t], past[t + 1 : t + 1 + F].copy(), now[t + 1 : t + 1 + F],
-            np.array(kappa), alpha / K, stale, np.empty(K),
+            np.array(kappa), alpha / K, stale, 0.0, np.empty(K),
         )  # fmt: skip
 
 
@@ -316,7 +316,7 @@ def test_compiled_sweep_keeps_the_moments(window):
     ahead = past[1 : 1 + F].copy()
     sweep_epoch(
         q[0], ell[0], now[0], past[0], ahead, now[1 : 1 + F], np.array(kappa),
-        alpha / q[0].shape[1], 0.0, np.empty(q[0].shape[1]),
+        alpha / q[0].shape[1], 0.0, 0.0, np.empty(q[0].shape[1]),
     )  # fmt: skip
     again, past = window_moments(q, kappa)
     assert now[0] == pytest.approx(again[0], abs=1e-12)

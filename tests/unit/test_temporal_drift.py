@@ -127,7 +127,7 @@ def test_a_chain_begins_when_it_is_born():
     for mine, theirs in zip(late, alone, strict=True):
         assert mine[2:] == pytest.approx(theirs, abs=1e-14)
     assert not late.log_z[:2].any()
-    assert (emission.expected(X[1], late, 1, np.array([2])) == -np.inf).all()
+    assert (emission.expected(X[1], late, 1, np.array([2]), q[1]) == -np.inf).all()
 
 
 def test_a_window_goes_on_from_what_was_frozen():

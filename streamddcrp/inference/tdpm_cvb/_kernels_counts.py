@@ -21,6 +21,7 @@ __all__ = [
     "LOG_ZERO",
     "MEAN",
     "VAR",
+    "add_entropies",
     "add_row",
     "count_terms",
     "expected_lgamma",
@@ -123,6 +124,27 @@ def moments_of_rows(q, out):
 
 
 @njit(cache=True)
+def add_entropies(q, out):
+    """Add -q log q of all rows to each component; ``q`` (N, K), ``out`` (K,)."""
+    for i in range(q.shape[0]):
+        for k in range(q.shape[1]):
+            if 0.0 < q[i, k] < 1.0:
+                out[k] -= q[i, k] * math.log(q[i, k])
+
+
+@njit(cache=True)
+def _own_removed(a0, log_a0, now, past, own):
+    """E log(a0 + X) of a component, a row's own part ``own`` left out of the epoch's count."""
+    mean, var, log_zero = now[MEAN] - own, now[VAR] - own * (1.0 - own), now[LOG_ZERO]
+    if own > 0.0:
+        log_zero -= math.log1p(-min(own, 1.0 - _SURE))
+    return expected_log(
+        a0, log_a0, max(0.0, mean) + past[MEAN], max(0.0, var) + past[VAR],
+        min(0.0, log_zero) + past[LOG_ZERO],
+    )  # fmt: skip
+
+
+@njit(cache=True)
 def _look_ahead(a0, step, at_zero, past, later, q):
     """What a row's being of a component adds to the log probability of a later epoch's counts.
 
@@ -139,7 +161,7 @@ def _look_ahead(a0, step, at_zero, past, later, q):
 
 
 @njit(cache=True)
-def sweep_epoch(q, ell, now, past, ahead, later, kappa, a0, stale, score):
+def sweep_epoch(q, ell, now, past, ahead, later, kappa, a0, stale, least, score):
     """One pass of coordinate ascent over the rows of an epoch, in their order.
 
     log q_ik = ell_ik + E log(a0 + X_k) + sum_d E[h_d(X'_kd + m_kd)] - E[h_d(X'_kd)], the row itself
@@ -159,14 +181,18 @@ def sweep_epoch(q, ell, now, past, ahead, later, kappa, a0, stale, score):
     a0 : float
         Pseudo-count of a slot.
     stale : float
-        The look-ahead is interpolated in a row's own share between two values, which are computed
-        anew when the mean count has moved by so much of itself; 0: exact for each row.
+        What the counts say to rows that are not in a component is computed anew when its mean count
+        has moved by so much of itself, and so is the look-ahead, interpolated in a row's own share
+        between two values; 0: exact for each row.
+    least : float
+        Part of its likeliest component's share below which a row's share of another is nothing.
     score : ndarray, shape (K,)
         Work space.
     """
     N, K = q.shape
     F = ahead.shape[0]
     log_a0 = math.log(a0)
+    nothing = math.log(least) if least > 0.0 else -np.inf
     at_zero = np.empty(F)
     for d in range(F):
         at_zero[d] = math.lgamma(a0 + kappa[d]) - math.lgamma(a0)
@@ -175,44 +201,42 @@ def sweep_epoch(q, ell, now, past, ahead, later, kappa, a0, stale, score):
         for k in range(K):
             most[k] = max(most[k], q[i, k])
     without, slope = np.zeros(K), np.zeros(K)
-    seen = np.full(K, -1.0)
+    seen, here = np.full(K, -1.0), np.empty(K)
     for i in range(N):
         top = -np.inf
         for k in range(K):
             own = q[i, k]
-            mean, var, log_zero = now[k, MEAN] - own, now[k, VAR] - own * (1.0 - own), now[k, LOG_ZERO]
-            if own > 0.0:
-                log_zero -= math.log1p(-min(own, 1.0 - _SURE))
-            s = ell[i, k] + expected_log(
-                a0, log_a0, max(0.0, mean) + past[k, MEAN], max(0.0, var) + past[k, VAR],
-                min(0.0, log_zero) + past[k, LOG_ZERO],
-            )  # fmt: skip
-            if F > 0:
-                if stale == 0.0:
+            if stale == 0.0:
+                s = _own_removed(a0, log_a0, now[k], past[k], own)
+                for d in range(F):
+                    if later[d, k, MEAN] > _SILENT:
+                        s += _look_ahead(a0, kappa[d], at_zero[d], ahead[d, k], later[d, k], own)
+            else:
+                if seen[k] < 0.0 or abs(now[k, MEAN] - seen[k]) > stale * seen[k]:
+                    seen[k] = now[k, MEAN]
+                    here[k] = _own_removed(a0, log_a0, now[k], past[k], 0.0)
+                    base, full = 0.0, 0.0
                     for d in range(F):
                         if later[d, k, MEAN] > _SILENT:
-                            s += _look_ahead(a0, kappa[d], at_zero[d], ahead[d, k], later[d, k], own)
-                else:
-                    if abs(now[k, MEAN] - seen[k]) > stale * seen[k] or seen[k] < 0.0:
-                        seen[k] = now[k, MEAN]
-                        base, full = 0.0, 0.0
-                        for d in range(F):
-                            if later[d, k, MEAN] > _SILENT:
-                                base += _look_ahead(
-                                    a0, kappa[d], at_zero[d], ahead[d, k], later[d, k], 0.0
+                            base += _look_ahead(
+                                a0, kappa[d], at_zero[d], ahead[d, k], later[d, k], 0.0
+                            )
+                            if most[k] > _TINY:
+                                full += _look_ahead(
+                                    a0, kappa[d], at_zero[d], ahead[d, k], later[d, k], most[k]
                                 )
-                                if most[k] > _TINY:
-                                    full += _look_ahead(
-                                        a0, kappa[d], at_zero[d], ahead[d, k], later[d, k], most[k]
-                                    )
-                        without[k] = base
-                        slope[k] = (full - base) / most[k] if most[k] > _TINY else 0.0
-                    s += without[k] + slope[k] * own
-            score[k] = s
-            top = max(top, s)
+                    without[k] = base
+                    slope[k] = (full - base) / most[k] if most[k] > _TINY else 0.0
+                s = without[k] + slope[k] * own
+                if own > 0.0:
+                    s += _own_removed(a0, log_a0, now[k], past[k], own)
+                else:
+                    s += here[k]
+            score[k] = ell[i, k] + s
+            top = max(top, score[k])
         total = 0.0
         for k in range(K):
-            score[k] = math.exp(score[k] - top)
+            score[k] = math.exp(score[k] - top) if score[k] - top > nothing else 0.0
             total += score[k]
         for k in range(K):
             new, old = score[k] / total, q[i, k]

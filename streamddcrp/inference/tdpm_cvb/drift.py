@@ -70,6 +70,9 @@ class GaussianDrift:
     noise_sums: FloatArray
     drift_sums: FloatArray
 
+    divides = True
+    least = 1e-12
+
     @classmethod
     def scaled(cls, X: FloatArray, spread: float) -> "GaussianDrift":
         """Take scales from rows (N, D), the noise being a share ``spread`` of their variance."""
@@ -114,7 +117,7 @@ class GaussianDrift:
         return out
 
     def expected(
-        self, X: FloatArray, smoothed: DriftSmoothed, epoch: int, begins: IntArray
+        self, X: FloatArray, smoothed: DriftSmoothed, epoch: int, begins: IntArray, q: FloatArray
     ) -> FloatArray:
         """Return expected log likelihoods (N, K) of rows of an epoch of the window."""
         out = np.empty((len(X), len(begins)))

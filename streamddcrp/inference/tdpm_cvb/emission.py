@@ -45,7 +45,12 @@ class Emission(Protocol):
     emission takes. ``Stats`` and ``Starts`` are named tuples of arrays of shapes (E, K, ..) and
     (K, ..): the engine stacks, adds and picks their entries by component without knowing them.
     ``begins`` (K,) is the epoch of the window in which a component was born, -1 if before it.
+    ``divides`` tells whether `halves` can ever find a component to be two, ``least`` what part of its
+    likeliest component's share a row's share of another must be, else it is nothing.
     """
+
+    divides: bool
+    least: float
 
     def stats(self, X: Any, q: FloatArray) -> Any:
         """Return the statistics (K, ..) of an epoch under assignments (N, K)."""
@@ -61,9 +66,12 @@ class Emission(Protocol):
         component's rows of an epoch given those of the epochs before.
         """
 
-    def expected(self, X: Any, smoothed: Any, epoch: int, begins: IntArray) -> FloatArray:
-        """Return scores (N, K) of the rows of an epoch: expected log likelihoods (or collapsed
-        ones); -inf where a component is not yet born.
+    def expected(
+        self, X: Any, smoothed: Any, epoch: int, begins: IntArray, q: FloatArray
+    ) -> FloatArray:
+        """Return scores (N, K) of the rows of an epoch: expected log likelihoods, or collapsed
+        ones, from which the rows' own shares ``q`` in what was smoothed are taken out; -inf where a
+        component is not yet born.
         """
 
     def frozen(self, smoothed: Any) -> Any:

@@ -17,6 +17,7 @@ import numpy as np
 from streamddcrp.inference.tdpm_cvb._kernels_counts import (
     LOG_ZERO,
     MEAN,
+    add_entropies,
     count_terms,
     moments_of_rows,
     sweep_epoch,
@@ -207,8 +208,8 @@ class Engine:
         self.resp = [np.pad(q, ((0, 0), (0, n))) for q in self.resp]
         self.changes += [Change(born, kind, int(i), other) for i in new]
 
-    def drop(self, k: int) -> None:
-        """Remove a column."""
+    def drop(self, k: int | list[int]) -> None:
+        """Remove a column, or several."""
         self._keep(np.delete(np.arange(self.n_components), k))
 
     def tell(self, kind: str, label: int, other: int | None) -> None:
@@ -246,13 +247,13 @@ class Engine:
             now = self.moments(self.resp)
             score = np.empty(self.n_components)
             for e, (X, q) in enumerate(zip(self.rows, self.resp, strict=True)):
-                ell = self.emission.expected(X, smoothed, e, begins)
+                ell = self.emission.expected(X, smoothed, e, begins, q)
                 past = self.decayed(now, self.before)
                 F = min(len(kappa), len(self.rows) - 1 - e)
                 ahead = np.ascontiguousarray(past[e + 1 : e + 1 + F])
                 sweep_epoch(
                     q, ell, now[e], past[e], ahead, now[e + 1 : e + 1 + F], kappa, settings.a0,
-                    _STALE, score,
+                    _STALE, self.emission.least, score,
                 )  # fmt: skip
             self.emission = self.emission.learned(stats, smoothed, begins)
 
@@ -306,7 +307,7 @@ class Engine:
         count_terms(now, past, self.settings.a0, counts)
         entropy = np.zeros(now.shape[1])
         for q in resp:
-            entropy -= np.where(q > 0, q * np.log(np.where(q > 0, q, 1.0)), 0.0).sum(axis=0)
+            add_entropies(q, entropy)
         return Terms(counts, entropy, now[:, :, LOG_ZERO].sum(axis=0))
 
     def _move(self) -> bool:

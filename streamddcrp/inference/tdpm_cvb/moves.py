@@ -20,6 +20,7 @@ __all__ = ["move"]
 
 _FEW = 3.0  # expected rows in the window below which a young component may be deleted
 _MANY = 6.0  # expected rows in the window from which a component may be split
+_CRUMB = 1e-9  # share of a row that is not handed on
 _ROUNDS = 5  # of sharing rows between the halves of a split
 
 
@@ -27,7 +28,7 @@ def move(engine: "Engine") -> bool:
     """Merge, delete and split as long as it pays; tell whether anything changed."""
     changed = _merge(engine)
     changed |= _delete(engine)
-    if _split(engine):
+    if engine.emission.divides and _split(engine):
         engine.sweep(4)
         _merge(engine)
         changed = True
@@ -43,7 +44,7 @@ def _pick(parts: Any, columns: IntArray, axis: int = 1) -> Any:
 
 
 def _merge(engine: "Engine") -> bool:
-    """Join young components to others, best first."""
+    """Join young components to others, best first, each at most once before all are judged anew."""
     changed = False
     while engine.n_components > 1:
         begins = engine.begins
@@ -69,58 +70,93 @@ def _merge(engine: "Engine") -> bool:
             + _sum(united) - _sum(terms)[a] - _sum(terms)[b]
             - occupied * math.log(unused)
         )  # fmt: skip
-        best = int(gain.argmax())
-        if gain[best] <= 0.0:
+        merged: list[int] = []
+        busy = np.zeros(engine.n_components, dtype=bool)
+        for pair in np.argsort(-gain, kind="stable"):
+            into, gone = int(a[pair]), int(b[pair])
+            if gain[pair] <= 0.0 or busy[into] or busy[gone]:
+                continue
+            busy[into] = busy[gone] = True
+            for q in engine.resp:
+                q[:, into] = np.minimum(q[:, into] + q[:, gone], 1.0)
+            engine.tell("merge", engine.ids[gone], engine.ids[into])
+            merged.append(gone)
+        if not merged:
             return changed
-        into, gone = int(a[best]), int(b[best])
-        for q in engine.resp:
-            q[:, into] = np.minimum(q[:, into] + q[:, gone], 1.0)
-        engine.tell("merge", engine.ids[gone], engine.ids[into])
-        engine.drop(gone)
+        engine.drop(merged)
         changed = True
     return changed
 
 
 def _delete(engine: "Engine") -> bool:
     """Give the rows of tiny young components to the others."""
+    mass = sum(q.sum(axis=0) for q in engine.resp)
+    tiny = engine.ids[(engine.begins >= 0) & (mass < _FEW)]
     changed = False
-    k = 0
-    while k < engine.n_components and engine.n_components > 1:
-        mass = sum(q[:, k].sum() for q in engine.resp)
-        others = np.delete(np.arange(engine.n_components), k)
-        begins = engine.begins[others]
-        orphans = any(q[:, k].any() for q in engine.resp[: max(begins.min(), 0)])
-        if engine.begins[k] < 0 or mass >= _FEW or orphans:
-            k += 1
-            continue
-        stats = engine.stats(engine.resp)
-        smoothed = engine.emission.smooth(stats, engine.starts, engine.begins)
-        rest = engine.emission.smooth(
-            _pick(stats, others), _pick(engine.starts, others, 0), begins
-        )
-        past = engine.decayed(engine.moments(engine.resp), engine.before)[:, others, 0]
-        shared = []
-        for e, (X, q) in enumerate(zip(engine.rows, engine.resp, strict=True)):
-            p = engine.emission.expected(X, rest, e, begins)
-            p += np.log(engine.settings.a0 + past[e] + q[:, others].sum(axis=0))
-            p = np.exp(p - p.max(axis=1, keepdims=True))
-            shared.append(q[:, others] + q[:, [k]] * p / p.sum(axis=1, keepdims=True))
-        after = engine.emission.smooth(engine.stats(shared), _pick(engine.starts, others, 0), begins)
-        old = engine.terms(engine.resp, engine.before)
-        new = engine.terms(shared, engine.before[:, others])
-        unused = max(engine.settings.slots - engine.n_components + 1, 1)
-        gain = (
-            after.log_z.sum() - smoothed.log_z.sum() + _sum(new).sum() - _sum(old).sum()
-            - (1.0 - math.exp(old.log_zero[k])) * math.log(unused)
-        )  # fmt: skip
-        if gain > 0.0:
-            engine.tell("delete", engine.ids[k], None)
-            engine.resp = [np.insert(q, k, 0.0, axis=1) for q in shared]
+    now: _Now | None = None
+    for label in tiny:
+        if engine.n_components == 1:
+            return changed
+        now = _Now(engine) if now is None else now
+        k = int(np.flatnonzero(engine.ids == label)[0])
+        if _delete_one(engine, now, k):
+            engine.tell("delete", label, None)
             engine.drop(k)
-            changed = True
-        else:
-            k += 1
+            changed, now = True, None
     return changed
+
+
+class _Now:
+    """The window as it is, to judge several changes by."""
+
+    def __init__(self, engine: "Engine") -> None:
+        moments = engine.moments(engine.resp)
+        self.begins = engine.begins
+        self.stats = engine.stats(engine.resp)
+        self.smoothed = engine.emission.smooth(self.stats, engine.starts, self.begins)
+        self.weight = np.log(
+            engine.settings.a0 + (moments + engine.decayed(moments, engine.before)[:-1])[:, :, 0]
+        )
+
+
+def _delete_one(engine: "Engine", now: _Now, k: int) -> bool:
+    """Share the rows of ``k`` among the others if that pays; only they and the takers change."""
+    rows, shares = [], []
+    for e, (X, q) in enumerate(zip(engine.rows, engine.resp, strict=True)):
+        some = np.flatnonzero(q[:, k])
+        p = engine.emission.expected(X[some], now.smoothed, e, now.begins, q[some]) + now.weight[e]
+        p[:, k] = -np.inf
+        top = p.max(axis=1, keepdims=True)
+        if (top == -np.inf).any():
+            return False  # no other component is as old as these rows
+        p = np.exp(p - top)
+        p[p < _CRUMB] = 0.0
+        rows.append(some)
+        shares.append(q[some][:, [k]] * p / p.sum(axis=1, keepdims=True))
+    takers = np.flatnonzero(sum(share.sum(axis=0) for share in shares))
+    gains = [
+        engine.emission.stats(X[some], share[:, takers])
+        for X, some, share in zip(engine.rows, rows, shares, strict=True)
+    ]
+    more = type(gains[0])(*(np.stack(column) for column in zip(*gains, strict=True)))
+    stats = type(more)(*(x + y for x, y in zip(_pick(now.stats, takers), more, strict=True)))
+    after = engine.emission.smooth(stats, _pick(engine.starts, takers, 0), now.begins[takers])
+    touched = np.append(takers, k)
+    shared = [q[:, takers] for q in engine.resp]
+    for q, some, share in zip(shared, rows, shares, strict=True):
+        q[some] += share[:, takers]
+    old = engine.terms([q[:, touched] for q in engine.resp], engine.before[:, touched])
+    new = engine.terms(shared, engine.before[:, takers])
+    unused = max(engine.settings.slots - engine.n_components + 1, 1)
+    gain = (
+        after.log_z.sum() - now.smoothed.log_z[:, touched].sum() + _sum(new).sum()
+        - _sum(old).sum() - (1.0 - math.exp(old.log_zero[-1])) * math.log(unused)
+    )  # fmt: skip
+    if gain <= 0.0:
+        return False
+    for q, columns in zip(engine.resp, shared, strict=True):
+        q[:, takers] = columns
+    return True
 
 
 def _split(engine: "Engine") -> bool:
@@ -160,7 +196,7 @@ def _split_at(engine: "Engine", k: int, epoch: int) -> bool:
         for e, X in enumerate(engine.rows):
             if both_begins.min() > e:
                 continue
-            p = engine.emission.expected(X, smoothed, e, both_begins)
+            p = engine.emission.expected(X, smoothed, e, both_begins, shared[e])
             p += np.log(engine.settings.a0 + past[e] + shared[e].sum(axis=0))
             p = np.exp(p - p.max(axis=1, keepdims=True))
             shared[e] = engine.resp[e][:, [k]] * p / p.sum(axis=1, keepdims=True)
