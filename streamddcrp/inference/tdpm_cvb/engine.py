@@ -224,9 +224,10 @@ class Engine:
         self.before = self.before[:, kept]
         self.resp = [np.ascontiguousarray(q[:, kept]) for q in self.resp]
 
-    def stats(self, resp: list[FloatArray]) -> Any:
-        """Statistics of the window under given assignments."""
-        parts = [self.emission.stats(X, q) for X, q in zip(self.rows, resp, strict=True)]
+    def stats(self, resp: list[FloatArray], rows: list[Any] | None = None) -> Any:
+        """Statistics of the window, or of other rows, under given assignments."""
+        rows = self.rows if rows is None else rows
+        parts = [self.emission.stats(X, q) for X, q in zip(rows, resp, strict=True)]
         return type(parts[0])(*(np.stack(column) for column in zip(*parts, strict=True)))
 
     def smooth(self) -> Any:
