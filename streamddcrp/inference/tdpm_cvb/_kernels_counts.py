@@ -24,10 +24,12 @@ __all__ = [
     "add_entropies",
     "add_row",
     "count_terms",
+    "decay_moments",
     "expected_lgamma",
     "expected_log",
     "expected_step",
     "moments_of_rows",
+    "share_rows",
     "sweep_epoch",
     "trigamma",
 ]
@@ -121,6 +123,45 @@ def moments_of_rows(q, out):
         for k in range(q.shape[1]):
             if q[i, k] > 0.0:
                 add_row(out, k, q[i, k], 1.0, 1.0)
+
+
+@njit(cache=True)
+def decay_moments(before, now, kappa, out):
+    """Moments of the decayed past of every epoch of a window and of the next.
+
+    ``before`` (W, K, 3): moments of the W epochs before it; ``now`` (E, K, 3): of its own;
+    ``kappa`` (W,); ``out`` (E + 1, K, 3).
+    """
+    W, K = before.shape[:2]
+    out[:] = 0.0
+    for e in range(out.shape[0]):
+        for d in range(W):
+            s = e - 1 - d
+            for k in range(K):
+                part = now[s, k] if s >= 0 else before[W + s, k]
+                out[e, k, MEAN] += kappa[d] * part[MEAN]
+                out[e, k, VAR] += kappa[d] * kappa[d] * part[VAR]
+                out[e, k, LOG_ZERO] += part[LOG_ZERO]
+
+
+@njit(cache=True)
+def share_rows(own, log_weight, ell, out):
+    """Share what rows have, ``own`` (N, 1), in proportion to exp(ell + log_weight); all (N, K).
+
+    ``log_weight`` is (K,); some entry of each row of ``ell`` must be finite.
+    """
+    N, K = ell.shape
+    for i in range(N):
+        top = -np.inf
+        for k in range(K):
+            out[i, k] = ell[i, k] + log_weight[k]
+            top = max(top, out[i, k])
+        total = 0.0
+        for k in range(K):
+            out[i, k] = math.exp(out[i, k] - top)
+            total += out[i, k]
+        for k in range(K):
+            out[i, k] *= own[i, 0] / total
 
 
 @njit(cache=True)

@@ -9,10 +9,71 @@ import math
 import numpy as np
 from numba import njit
 
-__all__ = ["drift_expected", "drift_predictive", "kalman", "seat_at_drift"]
+__all__ = [
+    "drift_expected",
+    "drift_predictive",
+    "drift_stats",
+    "kalman",
+    "seat_at_drift",
+    "two_means",
+]
 
 _NONE = 1e-8  # expected rows below which an epoch says nothing
+_NOTHING = -40.0  # log of a share of a row that rounding would lose
 _LOG_2PI = math.log(2.0 * math.pi)
+
+
+@njit(cache=True)
+def drift_stats(X, centre, q, size, total, square):
+    """Add up rows (N, D) about ``centre`` (D,) under assignments (N, K).
+
+    Out: ``size`` (K,) expected rows; ``total``, ``square`` (K, D) sums of the rows and squares.
+    """
+    size[:] = 0.0
+    total[:] = 0.0
+    square[:] = 0.0
+    for i in range(X.shape[0]):
+        for k in range(q.shape[1]):
+            w = q[i, k]
+            if w > 0.0:
+                size[k] += w
+                for c in range(X.shape[1]):
+                    gap = X[i, c] - centre[c]
+                    total[k, c] += w * gap
+                    square[k, c] += w * gap * gap
+
+
+@njit(cache=True)
+def two_means(x, w):
+    """Part weighted numbers (N,) in two by their means; return these, or NaN if all are one.
+
+    Numbers that weigh a tenth at most do not say where the search begins.
+    """
+    low, high = np.inf, -np.inf
+    n = 0
+    for i in range(len(x)):
+        if w[i] > 0.1:
+            low, high = min(low, x[i]), max(high, x[i])
+            n += 1
+    if n < 2:
+        return np.nan, np.nan
+    for _ in range(20):
+        cut = 0.5 * (low + high)
+        below, above, sum_below, sum_above = 0.0, 0.0, 0.0, 0.0
+        for i in range(len(x)):
+            if x[i] > cut:
+                above += w[i]
+                sum_above += w[i] * x[i]
+            else:
+                below += w[i]
+                sum_below += w[i] * x[i]
+        if above <= 0.0 or below <= 0.0:
+            return np.nan, np.nan
+        was = cut
+        low, high = sum_below / below, sum_above / above
+        if 0.5 * (low + high) == was:
+            break
+    return low, high
 
 
 @njit(cache=True)
@@ -123,6 +184,21 @@ def drift_predictive(x, n, total, mean, var, noise):
 
 
 @njit(cache=True)
+def _seat_terms(weight, n, total, mean, var, noise, centre, spread):
+    """Mean and variance (D,) of the next row of a component; return what does not depend on it."""
+    out = math.log(weight)
+    for c in range(len(noise)):
+        m, P = mean[c], var[c]
+        if n > _NONE:
+            gain = P / (P + noise[c] / n)
+            m += gain * (total[c] / n - m)
+            P = noise[c] / n * gain
+        centre[c], spread[c] = m, P + noise[c]
+        out -= 0.5 * (_LOG_2PI + math.log(spread[c]))
+    return out
+
+
+@njit(cache=True)
 def seat_at_drift(
     X, start, K, a0, log_new, past, size, total, mean, var, birth_mean, birth_var, noise, q, scores
 ):  # fmt: skip
@@ -154,13 +230,19 @@ def seat_at_drift(
     N, D = X.shape
     C = size.shape[0]
     zeros = np.zeros(D)
+    base, centre, spread = np.empty(C), np.empty((C, D)), np.empty((C, D))
+    for k in range(K):
+        base[k] = _seat_terms(
+            a0 + past[k] + size[k], size[k], total[k], mean[k], var[k], noise, centre[k], spread[k]
+        )
     for i in range(start, N):
         new = log_new + drift_predictive(X[i], 0.0, zeros, birth_mean, birth_var, noise)
         top = new
         for k in range(K):
-            s = math.log(a0 + past[k] + size[k]) + drift_predictive(
-                X[i], size[k], total[k], mean[k], var[k], noise
-            )
+            s = base[k]
+            for c in range(D):
+                gap = X[i, c] - centre[k, c]
+                s -= 0.5 * gap * gap / spread[k, c]
             q[i, k] = s
             top = max(top, s)
         if top == new and K == C:
@@ -179,9 +261,15 @@ def seat_at_drift(
             K += 1
         else:
             for k in range(K):
-                q[i, k] = math.exp(q[i, k] - top) / mass
+                q[i, k] = math.exp(q[i, k] - top) / mass if q[i, k] - top > _NOTHING else 0.0
         for k in range(K):
+            if q[i, k] == 0.0:
+                continue
             size[k] += q[i, k]
             for c in range(D):
                 total[k, c] += q[i, k] * X[i, c]
+            base[k] = _seat_terms(
+                a0 + past[k] + size[k], size[k], total[k], mean[k], var[k], noise, centre[k],
+                spread[k],
+            )  # fmt: skip
     return N, K

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streamddcrp.inference.tdpm_cvb._kernels_drift import drift_expected, kalman, seat_at_drift
+from streamddcrp.inference.tdpm_cvb._kernels_drift import drift_expected, drift_stats, kalman, seat_at_drift, two_means
 from streamddcrp.inference.tdpm_cvb.emission import Seats, doubled
 from streamddcrp.typing import FloatArray, IntArray
 
@@ -94,8 +94,10 @@ class GaussianDrift:
 
     def stats(self, X: FloatArray, q: FloatArray) -> DriftStats:
         """Return statistics of an epoch's rows (N, D) under assignments (N, K)."""
-        Y = X - self.birth_mean
-        return DriftStats(q.sum(axis=0), q.T @ Y, q.T @ (Y * Y))
+        K, D = q.shape[1], len(self.noise)
+        out = DriftStats(np.empty(K), np.empty((K, D)), np.empty((K, D)))
+        drift_stats(X, self.birth_mean, q, *out)
+        return out
 
     def joined(self, parts: list[FloatArray]) -> FloatArray:
         """Return the rows of an epoch that came in parts."""
@@ -226,17 +228,9 @@ class GaussianDrift:
         if value[-1] < _SPREAD:
             return None
         along = G @ vector[:, -1]
-        used = w > 0.1
-        if used.sum() < 2:
+        low, high = two_means(along, w)
+        if not low < high:
             return None
-        low, high = float(along[used].min()), float(along[used].max())
-        for _ in range(20):
-            cut = 0.5 * (low + high)
-            upper = w * (along > cut)
-            lower = w - upper
-            if upper.sum() <= 0.0 or lower.sum() <= 0.0:
-                return None
-            low, high = float(along @ lower / lower.sum()), float(along @ upper / upper.sum())
         cut = 0.5 * (low + high)
         sign = 1.0 if abs(high) > abs(low) else -1.0
         return [

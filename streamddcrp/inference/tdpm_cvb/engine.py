@@ -19,6 +19,7 @@ from streamddcrp.inference.tdpm_cvb._kernels_counts import (
     MEAN,
     add_entropies,
     count_terms,
+    decay_moments,
     moments_of_rows,
     sweep_epoch,
 )
@@ -130,14 +131,8 @@ class Engine:
 
     def decayed(self, moments: FloatArray, before: FloatArray) -> FloatArray:
         """Moments of the decayed past of every epoch of the window and of the next, (E + 1, K, 3)."""
-        kappa = np.array(self.settings.kappa)
-        weights = np.stack([kappa, kappa**2, np.ones_like(kappa)], axis=1)
-        everything = np.concatenate([before, moments])
-        width = len(kappa)
-        out = np.zeros((len(moments) + 1, moments.shape[1], 3))
-        for e in range(len(out)):
-            for back in range(1, width + 1):
-                out[e] += weights[back - 1] * everything[width + e - back]
+        out = np.empty((len(moments) + 1, *moments.shape[1:]))
+        decay_moments(before, moments, np.array(self.settings.kappa), out)
         return out
 
     # -- an epoch --------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from streamddcrp.inference.tdpm_cvb._kernels_counts import MEAN
+from streamddcrp.inference.tdpm_cvb._kernels_counts import MEAN, share_rows
 from streamddcrp.typing import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -211,9 +211,8 @@ def _split_at(engine: "Engine", k: int, part: _Part, stats: Any, epoch: int) -> 
         weight = (engine.decayed(now, before_both)[:-1] + now)[:, :, MEAN]
         weight = np.log(settings.a0 + weight)
         for e in range(max(begins, 0), len(shared)):
-            p = emission.expected(part.rows[e], smoothed, e, both, shared[e]) + weight[e]
-            p = np.exp(p - p.max(axis=1, keepdims=True))
-            shared[e] = part.own[e] * p / p.sum(axis=1, keepdims=True)
+            ell = emission.expected(part.rows[e], smoothed, e, both, shared[e])
+            share_rows(part.own[e], weight[e], ell, shared[e])
     if sum(q[:, 1].sum() for q in shared) <= 1.0:
         return False
     smoothed = emission.smooth(engine.stats(shared, part.rows), starts, both)
