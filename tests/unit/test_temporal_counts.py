@@ -13,11 +13,13 @@ from streamddcrp.inference.tdpm_cvb._kernels_counts import (
     MEAN,
     VAR,
     count_terms,
+    decay_moments,
     expected_lgamma,
     expected_log,
     expected_step,
     log_gamma_step,
     moments_of_rows,
+    share_rows,
     sweep_epoch,
     trigamma,
 )
@@ -64,6 +66,24 @@ def kernel_sweep(q, ell, alpha, kappa, *, stale=0.0, epochs=None):
             q[t], ell[t], now[t], past[t], past[t + 1 : t + 1 + F].copy(), now[t + 1 : t + 1 + F],
             np.array(kappa), alpha / K, stale, 0.0, np.empty(K),
         )  # fmt: skip
+
+
+@st.composite
+def soft_windows(draw):
+    """Assignments from even to all but hard, likelihoods from none to strong, empty epochs."""
+    rng = np.random.default_rng(draw(st.integers(0, 10**9)))
+    sizes = draw(st.lists(st.integers(0, 5), min_size=1, max_size=5))
+    K = draw(st.integers(1, 4))
+    sharp = draw(st.sampled_from([0.3, 3.0, 30.0, 300.0]))
+    q = []
+    for n in sizes:
+        s = sharp * rng.standard_normal((n, K))
+        p = np.exp(s - s.max(axis=1, keepdims=True, initial=-np.inf))
+        q.append(p / p.sum(axis=1, keepdims=True))
+    ell = [draw(st.sampled_from([0.0, 1.0, 50.0])) * rng.standard_normal((n, K)) for n in sizes]
+    alpha = draw(st.sampled_from([1e-3, 0.5, 4.0]))
+    kappa = temporal.kernel(draw(st.sampled_from([0.5, 2.0, 100.0])), draw(st.integers(1, 4)))
+    return q, ell, alpha, kappa
 
 
 # -- O1: the prior --------------------------------------------------------------------------------
@@ -260,6 +280,29 @@ def test_moment_digits():
     assert past[2] == pytest.approx(np.array(at_two), abs=5e-11)
 
 
+@given(soft_windows(), st.integers(0, 3))
+def test_decayed_moments_go_on_from_those_before(window, gone):
+    """Moments of the past, the first epochs known by their moments only."""
+    q, _, _, kappa = window
+    gone = min(gone, len(q))
+    now, past = window_moments([*q, np.zeros((0, q[0].shape[1]))], kappa)
+    W, K = len(kappa), q[0].shape[1]
+    before = np.concatenate([np.zeros((W, K, 3)), now[:gone]])[gone:]
+    out = np.empty((len(q) - gone + 1, K, 3))
+    decay_moments(before, now[gone:-1], np.array(kappa), out)
+    assert out == pytest.approx(past[gone:], abs=1e-12)
+
+
+def test_shares_are_a_softmax():
+    rng = np.random.default_rng(0)
+    ell, weight, own = 9.0 * rng.standard_normal((6, 3)), rng.standard_normal(3), rng.random((6, 1))
+    ell[2, 1] = -np.inf
+    out = np.empty((6, 3))
+    share_rows(own, weight, ell, out)
+    p = np.exp(ell + weight)
+    assert out == pytest.approx(own * p / p.sum(axis=1, keepdims=True), rel=1e-12)
+
+
 @pytest.mark.parametrize("order", ORDERS)
 def test_update_digits(order):
     q = arrays(Q3)
@@ -276,24 +319,6 @@ def test_compiled_update_digits():
     kernel_sweep(q, arrays(ELL3), 1.2, KAPPA3)
     swept = [q[0][0], q[1][1], q[2][1]]
     assert np.array(swept) == pytest.approx(np.array(SWEPT3["zc"]), abs=5e-11)
-
-
-@st.composite
-def soft_windows(draw):
-    """Assignments from even to all but hard, likelihoods from none to strong, empty epochs."""
-    rng = np.random.default_rng(draw(st.integers(0, 10**9)))
-    sizes = draw(st.lists(st.integers(0, 5), min_size=1, max_size=5))
-    K = draw(st.integers(1, 4))
-    sharp = draw(st.sampled_from([0.3, 3.0, 30.0, 300.0]))
-    q = []
-    for n in sizes:
-        s = sharp * rng.standard_normal((n, K))
-        p = np.exp(s - s.max(axis=1, keepdims=True, initial=-np.inf))
-        q.append(p / p.sum(axis=1, keepdims=True))
-    ell = [draw(st.sampled_from([0.0, 1.0, 50.0])) * rng.standard_normal((n, K)) for n in sizes]
-    alpha = draw(st.sampled_from([1e-3, 0.5, 4.0]))
-    kappa = temporal.kernel(draw(st.sampled_from([0.5, 2.0, 100.0])), draw(st.integers(1, 4)))
-    return q, ell, alpha, kappa
 
 
 @given(soft_windows())

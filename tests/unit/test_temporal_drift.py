@@ -8,7 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from streamddcrp.inference.tdpm_cvb._kernels_drift import drift_expected, drift_predictive
+from streamddcrp.inference.tdpm_cvb._kernels_drift import (
+    drift_expected,
+    drift_predictive,
+    two_means,
+)
 from streamddcrp.inference.tdpm_cvb.drift import DriftStarts, DriftStats, GaussianDrift
 from tests.oracles.temporal import dense_chain
 
@@ -196,3 +200,55 @@ def test_seats_are_the_urn_in_order():
     # the first row: a birth for sure, at the prior
     prior = norm.logpdf(X[0], 0.0, math.sqrt(37.0)).sum()
     assert seats.scores[0] == pytest.approx(-prior, abs=1e-12)
+
+
+@given(st.integers(0, 10**6), st.sampled_from([0.5, 6.0]))
+def test_seats_are_the_slow_ones(seed, apart):
+    """Every seat by its definition: weight times predictive, a birth where that is likeliest."""
+    rng = np.random.default_rng(seed)
+    X = apart * rng.integers(-1, 2, (15, 2)) + rng.standard_normal((15, 2))
+    emission = law(2, birth=9.0, noise=1.0)
+    known = DriftStarts(rng.normal(0.0, 5.0, (2, 2)), np.full((2, 2), 0.3))
+    seats = emission.seating(np.array([3.0, 0.4]), known).seat(X, 1e-3, 0.0)
+    past, mean, var = [3.0, 0.4], list(known.mean), list(known.var)
+    size, total = [0.0, 0.0], [np.zeros(2), np.zeros(2)]
+    for i, x in enumerate(X):
+        s = [
+            math.log(1e-3 + past[k] + size[k])
+            + drift_predictive(x, size[k], total[k], mean[k], var[k], emission.noise)
+            for k in range(len(size))
+        ]
+        new = drift_predictive(x, 0.0, np.zeros(2), np.zeros(2), emission.birth_var, emission.noise)
+        assert seats.scores[i] == pytest.approx(-np.logaddexp.reduce([*s, new]), abs=1e-10)
+        if new >= max(s):
+            past.append(0.0)
+            size.append(0.0)
+            for values, value in ((total, 0.0), (mean, 0.0), (var, 9.0)):
+                values.append(np.full(2, value))
+            q = np.eye(len(size))[-1]
+        else:
+            q = np.exp(np.array(s) - np.logaddexp.reduce(s))
+        assert seats.q[i, : len(q)] == pytest.approx(q, abs=1e-12)
+        for k in range(len(size)):
+            size[k] += q[k]
+            total[k] = total[k] + q[k] * x
+    assert seats.q.shape[1] == len(size)
+
+
+def test_two_means():
+    x, w = np.array([0.0, 1.0, 9.0, 10.0, 50.0]), np.array([1.0, 1.0, 1.0, 0.5, 0.0])
+    assert two_means(x, w) == pytest.approx((0.5, 28.0 / 3.0), abs=1e-12)
+    assert np.isnan(two_means(np.array([3.0, 4.0]), np.array([1.0, 0.05]))).all()
+    assert np.isnan(two_means(np.full(4, 3.0), np.ones(4))).all()
+
+
+def test_rounding_does_not_choose_the_component_in_the_middle():
+    """The noise is that of the component in the middle; here one of two is, of five rows each."""
+    emission = law(1)
+    learned = []
+    for nudge in (1.0 - 1e-15, 1.0 + 1e-15):
+        size = np.array([[5.0, 5.0 * nudge]])
+        stats = DriftStats(size, np.zeros((1, 2, 1)), np.array([[[2.0], [40.0]]]))
+        s = emission.smooth(stats, emission.no_starts(2), np.zeros(2, np.int64))
+        learned.append(emission.learned(stats, s, np.zeros(2, np.int64)).noise[0])
+    assert learned[0] == pytest.approx(learned[1], rel=1e-12)

@@ -133,7 +133,7 @@ def fit_temporal_dpm(
     >>> rng = np.random.default_rng(0)
     >>> epochs = [rng.normal(0.0, 1.0, (30, 2)) for _ in range(6)]
     >>> for t, X in enumerate(epochs):
-    ...     X[:15] += [12.0, 0.5 * t]  # one cluster climbs, the other stays
+    ...     X[:15] += [12.0, 9.0 + 0.5 * t]  # one cluster climbs, the other stays
     >>> fit = fit_temporal_dpm(epochs)
     >>> [np.unique(labels).tolist() for labels in fit.labels]
     [[0, 1], [0, 1], [0, 1], [0, 1], [0, 1], [0, 1]]

@@ -16,6 +16,7 @@ _NOISE_ROWS = 20.0  # rows that the first guess of the noise counts for
 _STEPS = 10.0  # transitions that the first guess of the drift counts for
 _SEEN = 0.5  # expected rows from which an epoch tells of a transition
 _NEAR = 12.0  # squared distance in predictive units up to which two components may be one
+_HALF = 0.5 - 1e-9  # of the rows: rounding must not decide which component is in the middle
 _SPREAD = 1.05  # variance about the mean, in units of the noise, from which a split is tried
 _LEAST = 1e-200  # variance of the first rows below which they tell no scale
 _FORGET = 0.98  # an epoch, of what noise and drift are learned from
@@ -179,7 +180,7 @@ class GaussianDrift:
             value = np.maximum(square[e, some], 0.0) / size[some, None]
             order = value.argsort(axis=0)
             reached = size[some][order].cumsum(axis=0)
-            middle = (reached >= 0.5 * rows).argmax(axis=0)
+            middle = (reached >= _HALF * rows).argmax(axis=0)
             columns = np.arange(value.shape[1])
             out[e, 0], out[e, 1] = rows, rows * value[order[middle, columns], columns]
         return out
