@@ -19,7 +19,6 @@ from streamddcrp.inference.tdpm_cvb._kernels_counts import (
     expected_step,
     log_gamma_step,
     moments_of_rows,
-    share_rows,
     sweep_epoch,
     trigamma,
 )
@@ -291,16 +290,6 @@ def test_decayed_moments_go_on_from_those_before(window, gone):
     out = np.empty((len(q) - gone + 1, K, 3))
     decay_moments(before, now[gone:-1], np.array(kappa), out)
     assert out == pytest.approx(past[gone:], abs=1e-12)
-
-
-def test_shares_are_a_softmax():
-    rng = np.random.default_rng(0)
-    ell, weight, own = 9.0 * rng.standard_normal((6, 3)), rng.standard_normal(3), rng.random((6, 1))
-    ell[2, 1] = -np.inf
-    out = np.empty((6, 3))
-    share_rows(own, weight, ell, out)
-    p = np.exp(ell + weight)
-    assert out == pytest.approx(own * p / p.sum(axis=1, keepdims=True), rel=1e-12)
 
 
 @pytest.mark.parametrize("order", ORDERS)

@@ -235,6 +235,39 @@ def test_seats_are_the_slow_ones(seed, apart):
     assert seats.q.shape[1] == len(size)
 
 
+@given(st.integers(0, 10**6), st.integers(-1, 2), st.integers(0, 3))
+def test_parting_is_the_slow_one(seed, born, epoch):
+    """Five rounds of smoothing and sharing, by the emission's other methods."""
+    rng = np.random.default_rng(seed)
+    epoch = max(epoch, born)
+    emission = law(2, mean=0.5, birth=9.0, noise=1.0)
+    rows = [rng.normal(0.0, 2.0, (n, 2)) for n in (5, 0, 7, 4)]
+    own = [np.where(e < born, 0.0, rng.random((len(X), 1))) for e, X in enumerate(rows)]
+    sides = [(rng.random(len(X)) < 0.5) * float(e >= epoch) for e, X in enumerate(rows)]
+    starts = DriftStarts(rng.standard_normal((2, 2)), np.full((2, 2), 0.4))
+    begins, before, kappa = np.array([born, epoch]), 3.0 * rng.random((3, 2, 3)), [0.6, 0.4, 0.1]
+    if born >= 0:
+        before[:, 0] = 0.0
+    before[:, 1] = 0.0
+    shared, smoothed = emission.parted(
+        rows, own, sides, before, starts, begins, 1e-3, np.array(kappa)
+    )
+    slow = [w * np.stack([1.0 - side, side], axis=1) for w, side in zip(own, sides, strict=True)]
+    for r in range(6):
+        s = emission.smooth(statistics(emission, rows, slow), starts, begins)
+        counts = [*before[:, :, 0], *(q.sum(axis=0) for q in slow)]
+        for e in range(max(born, 0), 4 if r < 5 else 0):
+            past = sum(kappa[d] * counts[3 + e - 1 - d] for d in range(3))
+            p = emission.expected(rows[e], s, e, begins, slow[e])
+            p += np.log(1e-3 + past + counts[3 + e])
+            p = np.exp(p - p.max(axis=1, keepdims=True, initial=-np.inf))
+            slow[e] = own[e] * p / p.sum(axis=1, keepdims=True)
+    for ours, theirs in zip(shared, slow, strict=True):
+        assert ours == pytest.approx(theirs, abs=1e-10)
+    assert smoothed.log_z == pytest.approx(s.log_z, abs=1e-8)
+    assert smoothed.mean == pytest.approx(s.mean, abs=1e-10)
+
+
 def test_two_means():
     x, w = np.array([0.0, 1.0, 9.0, 10.0, 50.0]), np.array([1.0, 1.0, 1.0, 0.5, 0.0])
     assert two_means(x, w) == pytest.approx((0.5, 28.0 / 3.0), abs=1e-12)

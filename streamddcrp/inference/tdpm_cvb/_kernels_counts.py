@@ -29,7 +29,6 @@ __all__ = [
     "expected_log",
     "expected_step",
     "moments_of_rows",
-    "share_rows",
     "sweep_epoch",
     "trigamma",
 ]
@@ -142,26 +141,6 @@ def decay_moments(before, now, kappa, out):
                 out[e, k, MEAN] += kappa[d] * part[MEAN]
                 out[e, k, VAR] += kappa[d] * kappa[d] * part[VAR]
                 out[e, k, LOG_ZERO] += part[LOG_ZERO]
-
-
-@njit(cache=True)
-def share_rows(own, log_weight, ell, out):
-    """Share what rows have, ``own`` (N, 1), in proportion to exp(ell + log_weight); all (N, K).
-
-    ``log_weight`` is (K,); some entry of each row of ``ell`` must be finite.
-    """
-    N, K = ell.shape
-    for i in range(N):
-        top = -np.inf
-        for k in range(K):
-            out[i, k] = ell[i, k] + log_weight[k]
-            top = max(top, out[i, k])
-        total = 0.0
-        for k in range(K):
-            out[i, k] = math.exp(out[i, k] - top)
-            total += out[i, k]
-        for k in range(K):
-            out[i, k] *= own[i, 0] / total
 
 
 @njit(cache=True)

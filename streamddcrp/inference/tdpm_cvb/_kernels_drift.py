@@ -14,6 +14,7 @@ __all__ = [
     "drift_predictive",
     "drift_stats",
     "kalman",
+    "part_in_two",
     "seat_at_drift",
     "two_means",
 ]
@@ -165,6 +166,71 @@ def drift_expected(X, mean, var, noise, begins, epoch, out):
                 gap = X[i, c] - mean[k, c]
                 total += gap * gap / noise[c]
             out[i, k] = base - 0.5 * total
+
+
+@njit(cache=True)
+def part_in_two(
+    rounds, X, first, own, a0, kappa, before, begins, start_mean, start_var, birth_mean, birth_var,
+    drift, noise, shared, filtered_mean, filtered_var, mean, var, lagged, log_z,
+):  # fmt: skip
+    """Share the rows of a component between two that it may be, smoothing them in between.
+
+    Parameters
+    ----------
+    rounds : int
+    X : ndarray, shape (N, D)
+        Rows of the component in all epochs of the window.
+    first : ndarray of int64, shape (E + 1,)
+        First row of every epoch, and N.
+    own : ndarray, shape (N, 1)
+        What the component has of each row.
+    a0 : float
+    kappa : ndarray, shape (W,)
+    before : ndarray, shape (W, 2)
+        Expected rows of the epochs before the window.
+    begins, start_mean, .., noise, filtered_mean, .., log_z
+        As in `kalman`, for two components.
+    shared : ndarray, shape (N, 2)
+        What the two have (updated).
+    """
+    E, W, D = len(first) - 1, len(kappa), X.shape[1]
+    size, total, square = np.empty((E, 2)), np.empty((E, 2, D)), np.empty((E, 2, D))
+    log_weight = np.empty(2)
+    for r in range(rounds + 1):
+        for e in range(E):
+            drift_stats(
+                X[first[e] : first[e + 1]], birth_mean, shared[first[e] : first[e + 1]], size[e],
+                total[e], square[e],
+            )  # fmt: skip
+        kalman(
+            size, total, square, begins, start_mean, start_var, np.zeros(D), birth_var, drift,
+            noise, filtered_mean, filtered_var, mean, var, lagged, log_z,
+        )  # fmt: skip
+        if r == rounds:
+            return
+        for e in range(max(begins[0], 0), E):
+            for k in range(2):
+                count = size[e, k]
+                for d in range(W):
+                    count += kappa[d] * (size[e - 1 - d, k] if d < e else before[W + e - 1 - d, k])
+                log_weight[k] = math.log(a0 + count)
+                for c in range(D):
+                    log_weight[k] -= 0.5 * var[e, k, c] / noise[c]
+            if begins[1] > e:
+                log_weight[1] = -np.inf
+            for i in range(first[e], first[e + 1]):
+                gain = log_weight[1] - log_weight[0]
+                for c in range(D):
+                    x = X[i, c] - birth_mean[c]
+                    near, far = x - mean[e, 0, c], x - mean[e, 1, c]
+                    gain += 0.5 * (near * near - far * far) / noise[c]
+                if gain > 0.0:
+                    leaves = 1.0 / (1.0 + math.exp(-gain))
+                    stays = math.exp(-gain) * leaves
+                else:
+                    stays = 1.0 / (1.0 + math.exp(gain))
+                    leaves = math.exp(gain) * stays
+                shared[i, 0], shared[i, 1] = own[i, 0] * stays, own[i, 0] * leaves
 
 
 @njit(cache=True)

@@ -1,11 +1,12 @@
 """Gaussian emission with drifting means, of which noise, drift and prior are learned."""
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
-from streamddcrp.inference.tdpm_cvb._kernels_drift import drift_expected, drift_stats, kalman, seat_at_drift, two_means
+from streamddcrp.inference.tdpm_cvb._kernels_drift import drift_expected, drift_stats, kalman, part_in_two, seat_at_drift, two_means
 from streamddcrp.inference.tdpm_cvb.emission import Seats, doubled
 from streamddcrp.typing import FloatArray, IntArray
 
@@ -19,6 +20,7 @@ _NEAR = 12.0  # squared distance in predictive units up to which two components 
 _HALF = 0.5 - 1e-9  # of the rows: rounding must not decide which component is in the middle
 _SPREAD = 1.05  # variance about the mean, in units of the noise, from which a split is tried
 _LEAST = 1e-200  # variance of the first rows below which they tell no scale
+_ROUNDS = 5  # of sharing rows between the halves of a split
 _FORGET = 0.98  # an epoch, of what noise and drift are learned from
 
 
@@ -238,6 +240,23 @@ class GaussianDrift:
             np.zeros(len(gap)) if e < epoch else (sign * (gap @ vector[:, -1] - cut) > 0.0) * 1.0
             for e, gap in enumerate(gaps)
         ]
+
+
+    def parted(
+        self, rows: list[FloatArray], own: list[FloatArray], sides: list[FloatArray],
+        before: FloatArray, starts: DriftStarts, begins: IntArray, a0: float, kappa: FloatArray,
+    ) -> tuple[list[FloatArray], DriftSmoothed]:  # fmt: skip
+        """Share rows between two components: some rounds of weights, likelihoods, smoothing."""
+        first = np.cumsum([0, *(len(X) for X in rows)])
+        E, D = len(rows), len(self.noise)
+        out = DriftSmoothed(*(np.empty((E, 2, D)) for _ in range(5)), np.empty((E, 2)))
+        all_own, side = np.concatenate(own), np.concatenate(sides)[:, None]
+        shared = np.concatenate([all_own * (1.0 - side), all_own * side], axis=1)
+        part_in_two(
+            _ROUNDS, np.concatenate(rows), first, all_own, a0, kappa, before[:, :, 0].copy(),
+            begins, *starts, self.birth_mean, self.birth_var, self.drift, self.noise, shared, *out,
+        )  # fmt: skip
+        return [shared[a:b] for a, b in pairwise(first)], out
 
 
 class DriftSeating:

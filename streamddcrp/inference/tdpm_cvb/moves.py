@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from streamddcrp.inference.tdpm_cvb._kernels_counts import MEAN, share_rows
 from streamddcrp.typing import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -22,7 +21,6 @@ __all__ = ["move"]
 _FEW = 3.0  # expected rows in the window below which a young component may be deleted
 _MANY = 6.0  # expected rows in the window from which a component may be split
 _CRUMB = 1e-9  # share of a row that is not handed on
-_ROUNDS = 5  # of sharing rows between the halves of a split
 
 
 def move(engine: "Engine") -> bool:
@@ -201,21 +199,13 @@ def _split_at(engine: "Engine", k: int, part: _Part, stats: Any, epoch: int) -> 
     both = np.array([begins, epoch])
     none = emission.no_starts(1)
     starts = type(none)(*(np.concatenate(pair) for pair in zip(starts, none, strict=True)))
-    shared = [
-        q * np.stack([1.0 - side, side], axis=1) for q, side in zip(part.own, sides, strict=True)
-    ]
     before_both = np.concatenate([before, np.zeros_like(before)], axis=1)
-    for _ in range(_ROUNDS):
-        smoothed = emission.smooth(engine.stats(shared, part.rows), starts, both)
-        now = engine.moments(shared)
-        weight = (engine.decayed(now, before_both)[:-1] + now)[:, :, MEAN]
-        weight = np.log(settings.a0 + weight)
-        for e in range(max(begins, 0), len(shared)):
-            ell = emission.expected(part.rows[e], smoothed, e, both, shared[e])
-            share_rows(part.own[e], weight[e], ell, shared[e])
+    shared, smoothed = emission.parted(
+        part.rows, part.own, sides, before_both, starts, both, settings.a0,
+        np.array(settings.kappa),
+    )  # fmt: skip
     if sum(q[:, 1].sum() for q in shared) <= 1.0:
         return False
-    smoothed = emission.smooth(engine.stats(shared, part.rows), starts, both)
     new, old = engine.terms(shared, before_both), engine.terms(part.own, before)
     unused = max(settings.slots - engine.n_components, 1)
     gain = (
