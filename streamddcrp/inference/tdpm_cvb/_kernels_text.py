@@ -18,7 +18,7 @@ from numba import njit
 from streamddcrp._numerics import digamma
 
 __all__ = [
-    "bag_evidence", "fitted_scale", "hang", "inverted", "log_rise", "overlaps", "seat_text",
+    "bag_evidence", "fitted_strength", "hang", "inverted", "log_rise", "overlaps", "seat_text",
     "text_expected",
 ]  # fmt: skip
 
@@ -193,11 +193,11 @@ def overlaps(offsets, words, counts, sizes, young, heads, component, count, leas
 
 
 @njit(cache=True)
-def fitted_scale(offsets, words, counts, sizes, prior, prior_size):
-    """Sums of the fixed point for a factor of the prior: expected tables over expected draws.
+def fitted_strength(offsets, words, counts, sizes, prior, prior_size):
+    """Sums of the fixed point for the size of the prior: new words expected, and what they scale with.
 
     sum_kw prior_w [digamma(prior_w + S_kw) - digamma(prior_w)], and
-    sum_k prior [digamma(prior + S_k) - digamma(prior)].
+    sum_k [digamma(prior + S_k) - digamma(prior)].
     """
     above, below = 0.0, 0.0
     for k in range(len(sizes)):
@@ -205,7 +205,7 @@ def fitted_scale(offsets, words, counts, sizes, prior, prior_size):
             a, x = prior[words[p]], counts[p]
             above += 1.0 if x == 1.0 else a * (digamma(a + x) - digamma(a))
         if sizes[k] > 0.0:
-            below += prior_size * (digamma(prior_size + sizes[k]) - digamma(prior_size))
+            below += digamma(prior_size + sizes[k]) - digamma(prior_size)
     return above, below
 
 

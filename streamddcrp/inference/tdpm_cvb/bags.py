@@ -15,6 +15,9 @@ __all__ = ["Bags", "as_rows"]
 def as_rows(X: Any) -> tuple[IntArray, IntArray, FloatArray]:
     """Return the offsets, words and counts of sparse rows, in the types that kernels take."""
     X = sparse.csr_array(X)
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
     return X.indptr.astype(np.int64), X.indices.astype(np.int64), X.data.astype(np.float64)
 
 
@@ -102,12 +105,10 @@ class Bags:
 
     def sizes(self) -> FloatArray:
         """Sum of the counts of every bag, in the shape of the leading axes."""
-        sums = np.concatenate([np.zeros(1), np.cumsum(self.counts)])
-        if len(self.counts):
-            heads = np.minimum(self.offsets[:-1], len(self.counts) - 1)
-            sums = np.where(np.diff(self.offsets) > 0, np.add.reduceat(self.counts, heads), 0.0)
-        else:
-            sums = np.zeros(len(self.offsets) - 1)
+        sums = np.zeros(len(self.offsets) - 1)
+        some = np.flatnonzero(np.diff(self.offsets))
+        if len(some):
+            sums[some] = np.add.reduceat(self.counts, self.offsets[some])
         return sums.reshape(self.shape)
 
     def to_dense(self, width: int | None = None) -> FloatArray:
