@@ -145,7 +145,10 @@ def _delete_one(engine: "Engine", now: _Now, k: int, busy: BoolArray) -> bool | 
         some = np.flatnonzero(q[:, k])
         p = engine.emission.expected(X[some], now.smoothed, e, now.begins, q[some]) + now.weight[e]
         p[:, k] = -np.inf
-        p = np.exp(p - p.max(axis=1, keepdims=True))
+        top = p.max(axis=1, keepdims=True)
+        if not np.isfinite(top).all():
+            return False  # there was no other component yet
+        p = np.exp(p - top)
         p[p < engine.emission.least] = 0.0
         rows.append(some)
         shares.append(q[some][:, [k]] * p / p.sum(axis=1, keepdims=True))

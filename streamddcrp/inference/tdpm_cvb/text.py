@@ -16,7 +16,7 @@ from streamddcrp.inference.tdpm_cvb._kernels_text import (
     seat_text,
     text_expected,
 )
-from streamddcrp.inference.tdpm_cvb.bags import Bags, as_rows
+from streamddcrp.inference.tdpm_cvb.bags import Bags, as_rows, stacked
 from streamddcrp.inference.tdpm_cvb.emission import Seats, doubled
 from streamddcrp.typing import FloatArray, IntArray
 
@@ -39,8 +39,9 @@ class TextSmoothed:
 
     def __init__(self, emission: "TextDecay", stats: Bags, starts: Bags) -> None:
         self._emission = emission
-        self._everything = np.stack([starts, *stats])
+        self._everything = stacked([starts, *stats])
         self._stats, self._starts = stats, starts
+        self.n_epochs = len(stats)
         self._lists: dict[int, Any] = {}
         self.prior, self.prior_size = emission.prior(self._everything.width)
 
@@ -56,7 +57,7 @@ class TextSmoothed:
         return out
 
     def after(self, epoch: int, steps: int = 0) -> Bags:
-        """Return the counts (K,) that are left, some steps later, of what there was up to an epoch."""
+        """Return the counts (K,) left, some steps later, of what there was up to an epoch."""
         age = epoch + steps - np.arange(-1, len(self._stats))
         weights = np.where(age >= steps, self._emission.rho ** np.maximum(age, 0), 0.0)
         return self._everything.total(weights)
@@ -64,10 +65,10 @@ class TextSmoothed:
     @cached_property
     def latest(self) -> Bags:
         """The counts of the components after the window."""
-        return self.after(len(self._stats) - 1)
+        return self.after(self.n_epochs - 1)
 
     def lists(self, epoch: int) -> Any:
-        """Return lists of components by word, of what an epoch is scored against, and sizes (K,)."""
+        """Return lists of components by word that an epoch is scored against, and sizes (K,)."""
         key = 0 if self._emission.rho == 1.0 else epoch
         if key not in self._lists:
             age = np.abs(epoch - np.arange(-1, len(self._stats)))
@@ -155,7 +156,8 @@ class TextDecay:
         """Return collapsed scores (N, K) of rows of an epoch, their own shares ``q`` taken out."""
         *lists, sizes = smoothed.lists(epoch)
         out = np.empty(q.shape)
-        text_expected(*as_rows(X), q, *lists, sizes, smoothed.prior, smoothed.prior_size, out)
+        arrays = (*as_rows(X), q, *lists, sizes, smoothed.prior)
+        text_expected(*arrays, smoothed.prior_size, out)
         out[:, begins > epoch] = -np.inf
         return out
 
@@ -167,7 +169,7 @@ class TextDecay:
         """Return the counts that are left for an epoch after the window."""
         if self.rho == 1.0:
             return TextStats(smoothed.latest)
-        return TextStats(smoothed.after(len(smoothed.log_z) - 1, steps))
+        return TextStats(smoothed.after(smoothed.n_epochs - 1, steps))
 
     def seating(self, past: FloatArray, ahead: TextStats) -> "TextSeating":
         """Begin an epoch: components have decayed past counts (K,) and word counts."""
@@ -178,7 +180,8 @@ class TextDecay:
         bags = smoothed.latest
         parts = bags.offsets, bags.words, bags.counts
         lists = inverted(*parts, smoothed.prior)[:3]
-        a, b = overlaps(*parts, bags.sizes(), begins >= 0, *lists, _NEAR)
+        arrays = (*parts, bags.sizes(), begins >= 0, *lists)
+        a, b = overlaps(*arrays, _NEAR)
         return a, b
 
     def halves(
@@ -201,7 +204,7 @@ class TextDecay:
             self,
             n_words=V,
             strength=(_TABLES + tables) / (_TABLES / _STRENGTH + terms),
-            shares=have / total,
+            shares=np.asarray(have / total, dtype=np.float64),
             rare=_UNSEEN / total,
         )
 
@@ -222,7 +225,12 @@ class TextSeating:
         self._columns = [past.copy(), np.zeros(K), np.zeros(K), ahead.sizes()]
         self._head = np.full(self._known, -1, np.int64)
         n = len(ahead.words)
-        self._lists: list[Any] = [np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n), np.zeros(n)]
+        self._lists: list[Any] = [
+            np.zeros(n, np.int64),
+            np.zeros(n, np.int64),
+            np.zeros(n),
+            np.zeros(n),
+        ]
         self._used = hang(
             ahead.offsets, ahead.words, ahead.counts, self._prior, self._head, *self._lists
         )
@@ -239,10 +247,10 @@ class TextSeating:
         q = np.zeros((N, len(past)))
         done = 0
         while True:
+            state = (*self._columns, self._head, *self._lists)
             done, self.n_components, self._used, self._known, self._prior_size = seat_text(
                 offsets, words, counts, done, self.n_components, self._used, self._known,
-                self._prior, self._prior_size, a0, log_new, self._emission.least, *self._columns,
-                self._head, *self._lists, q, scores,
+                self._prior, self._prior_size, a0, log_new, self._emission.least, *state, q, scores,
             )  # fmt: skip
             if done == N:
                 return Seats(q[:, : self.n_components], scores)
@@ -250,9 +258,8 @@ class TextSeating:
                 self._columns = [doubled(part) for part in self._columns]
                 q = doubled(q, axis=1)
             else:
-                self._lists = [doubled(part) for part in self._lists]
-                longest = int(np.diff(offsets).max()) * (self.n_components + 1)
-                self._lists = [np.pad(part, (0, longest)) for part in self._lists]
+                most = int(np.diff(offsets).max()) * (self.n_components + 1)
+                self._lists = [np.pad(part, (0, len(part) + most)) for part in self._lists]
 
     def _widen(self, width: int) -> None:
         """Make room for words not met before."""
