@@ -8,7 +8,7 @@ __all__ = ["assigned", "weighted"]
 
 @njit(cache=True)
 def assigned(q, offsets, words, counts, width):
-    """Expected bags of components: sum over rows of q[i, k] times row i.
+    """Sum the bags of components: q[i, k] times row i over the rows.
 
     Returns offsets (K + 1,), words and counts; words of a bag in the order in which they came.
     """

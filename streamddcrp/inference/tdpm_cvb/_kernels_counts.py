@@ -51,8 +51,7 @@ def trigamma(x):
     inv2 = inv * inv
     series = inv2 * (
         1.0 / 6.0
-        - inv2
-        * (1.0 / 30.0 - inv2 * (1.0 / 42.0 - inv2 * (1.0 / 30.0 - inv2 * (5.0 / 66.0))))
+        - inv2 * (1.0 / 30.0 - inv2 * (1.0 / 42.0 - inv2 * (1.0 / 30.0 - inv2 * (5.0 / 66.0))))
     )
     return shift + inv * (1.0 + series + 0.5 * inv)
 

@@ -1,7 +1,7 @@
 """Dirichlet-multinomial components over an open vocabulary, by inverted lists of their words.
 
-A component with counts S has the prior ``prior[w]`` on top, V words in all. Its evidence for a row x,
-laws integrated out, is
+A component with counts S has the prior ``prior[w]`` on top, V words in all. Its evidence for a
+row x, laws integrated out, is
 
     sum_w [log Gamma(prior_w + S_w + x_w) - log Gamma(prior_w + S_w)]
     - log Gamma(prior + S + n) + log Gamma(prior + S)        (sums over words; n words in the row)
@@ -18,7 +18,7 @@ from numba import njit
 from streamddcrp._numerics import digamma
 
 __all__ = [
-    "bag_evidence", "fitted_scale", "hang", "inverted", "log_rise", "overlaps", "seat_text",
+    "bag_evidence", "fitted_strength", "hang", "inverted", "log_rise", "overlaps", "seat_text",
     "text_expected",
 ]  # fmt: skip
 
@@ -29,7 +29,7 @@ _TABLE = 64  # lengths of rows up to which the terms of all components are tabul
 
 @njit(cache=True)
 def log_rise(a, x):
-    """log Gamma(a + x) - log Gamma(a) for a > 0, x >= 0."""
+    """Return log Gamma(a + x) - log Gamma(a) for a > 0, x >= 0."""
     if x == 1.0:
         return math.log(a)
     if x <= 16.0 and x == math.floor(x) and a < 1e15:
@@ -42,7 +42,7 @@ def log_rise(a, x):
 
 @njit(cache=True)
 def inverted(offsets, words, counts, prior):
-    """Lists of the components of every word.
+    """List the components of every word.
 
     Returns heads (V + 1,), and for each entry its component, its count and what one occurrence
     gains by it, log (prior + S) / prior.
@@ -168,13 +168,13 @@ def bag_evidence(
 
 @njit(cache=True)
 def overlaps(offsets, words, counts, sizes, young, heads, component, count, least):
-    """Pairs of a young component and another that have more than ``least`` of their words in common.
+    """Pair young components with others that have more than ``least`` of their words in common.
 
     Common is sum_w min(p_w, p'_w), half of what the L1 distance lacks to 2.
     """
     K = len(sizes)
     common = np.zeros(K)
-    first, second = [np.int64(0) for _ in range(0)], [np.int64(0) for _ in range(0)]
+    first, second = [0 for _ in range(0)], [0 for _ in range(0)]
     for b in range(K):
         if not young[b] or sizes[b] <= 0.0:
             continue
@@ -187,17 +187,17 @@ def overlaps(offsets, words, counts, sizes, young, heads, component, count, leas
                 common[a] += min(share, count[j] / sizes[a])
         for a in range(K):
             if common[a] > least and (a < b or (a > b and not young[a])):
-                first.append(min(a, b))
-                second.append(max(a, b))
+                first.append(a if a < b else b)
+                second.append(b if a < b else a)
     return np.array(first, dtype=np.int64), np.array(second, dtype=np.int64)
 
 
 @njit(cache=True)
-def fitted_scale(offsets, words, counts, sizes, prior, prior_size):
-    """Sums of the fixed point for a factor of the prior: expected tables over expected draws.
+def fitted_strength(offsets, words, counts, sizes, prior, prior_size):
+    """Return the two sums of the fixed point for the size of the prior, whose ratio it is.
 
     sum_kw prior_w [digamma(prior_w + S_kw) - digamma(prior_w)], and
-    sum_k prior [digamma(prior + S_k) - digamma(prior)].
+    sum_k [digamma(prior + S_k) - digamma(prior)].
     """
     above, below = 0.0, 0.0
     for k in range(len(sizes)):
@@ -205,7 +205,7 @@ def fitted_scale(offsets, words, counts, sizes, prior, prior_size):
             a, x = prior[words[p]], counts[p]
             above += 1.0 if x == 1.0 else a * (digamma(a + x) - digamma(a))
         if sizes[k] > 0.0:
-            below += prior_size * (digamma(prior_size + sizes[k]) - digamma(prior_size))
+            below += digamma(prior_size + sizes[k]) - digamma(prior_size)
     return above, below
 
 
@@ -285,7 +285,7 @@ def seat_text(
             n += counts[p]
             base += log_rise(prior[words[p]], counts[p])
             largest = max(largest, words[p])
-        if K == C or used + (offsets[i + 1] - offsets[i]) * (K + 1) > len(count):
+        if C == K or used + (offsets[i + 1] - offsets[i]) * (K + 1) > len(count):
             return i, K, used, V, prior_size
         while V <= largest:
             prior_size += prior[V]

@@ -1,6 +1,6 @@
 """Sparse bags of words that stand in for arrays of counts."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,12 +9,15 @@ from scipy import sparse
 from streamddcrp.inference.tdpm_cvb._kernels_bags import assigned, weighted
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["Bags", "as_rows"]
+__all__ = ["Bags", "as_rows", "stacked"]
 
 
 def as_rows(X: Any) -> tuple[IntArray, IntArray, FloatArray]:
     """Return the offsets, words and counts of sparse rows, in the types that kernels take."""
     X = sparse.csr_array(X)
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
     return X.indptr.astype(np.int64), X.indices.astype(np.int64), X.data.astype(np.float64)
 
 
@@ -44,7 +47,12 @@ class Bags:
     """
 
     def __init__(
-        self, shape: tuple[int, ...], offsets: IntArray, words: IntArray, counts: FloatArray, width: int
+        self,
+        shape: tuple[int, ...],
+        offsets: IntArray,
+        words: IntArray,
+        counts: FloatArray,
+        width: int,
     ) -> None:
         self.shape = shape
         self.offsets, self.words, self.counts = offsets, words, counts
@@ -60,7 +68,8 @@ class Bags:
         """Return the expected bags (K,) of rows (N, V) under assignments (N, K)."""
         offsets, words, counts = as_rows(X)
         width = int(words.max(initial=-1)) + 1
-        return cls((q.shape[1],), *assigned(q, offsets, words, counts, width), width)
+        out = assigned(q, offsets, words, counts, width)
+        return cls((q.shape[1],), out[0], out[1], out[2], width)
 
     @property
     def ndim(self) -> int:
@@ -69,6 +78,9 @@ class Bags:
 
     def __len__(self) -> int:
         return self.shape[0]
+
+    def __iter__(self) -> "Iterator[Bags]":
+        return (self[e] for e in range(len(self)))
 
     def __getitem__(self, key: Any) -> "Bags":
         """Pick bags along the leading axes."""
@@ -86,7 +98,7 @@ class Bags:
         if self.shape != other.shape:
             msg = f"bags of shapes {self.shape} and {other.shape} cannot be added"
             raise ValueError(msg)
-        total = _stack([self.flat, other.flat]).total(np.ones(2))
+        total = stacked([self.flat, other.flat]).total(np.ones(2))
         return Bags(self.shape, total.offsets, total.words, total.counts, total.width)
 
     @property
@@ -97,17 +109,17 @@ class Bags:
     def total(self, weights: FloatArray) -> "Bags":
         """Return the sum (K,) of bags (E, K) with weights (E,)."""
         K = self.shape[1]
-        parts = weighted(self.offsets, self.words, self.counts, weights, K, self.width)
-        return Bags((K,), *parts, self.width)
+        offsets, words, counts = weighted(
+            self.offsets, self.words, self.counts, weights, K, self.width
+        )
+        return Bags((K,), offsets, words, counts, self.width)
 
     def sizes(self) -> FloatArray:
         """Sum of the counts of every bag, in the shape of the leading axes."""
-        sums = np.concatenate([np.zeros(1), np.cumsum(self.counts)])
-        if len(self.counts):
-            heads = np.minimum(self.offsets[:-1], len(self.counts) - 1)
-            sums = np.where(np.diff(self.offsets) > 0, np.add.reduceat(self.counts, heads), 0.0)
-        else:
-            sums = np.zeros(len(self.offsets) - 1)
+        sums = np.zeros(len(self.offsets) - 1)
+        some = np.flatnonzero(np.diff(self.offsets))
+        if len(some):
+            sums[some] = np.add.reduceat(self.counts, self.offsets[some])
         return sums.reshape(self.shape)
 
     def to_dense(self, width: int | None = None) -> FloatArray:
@@ -137,7 +149,8 @@ def _joined(parts: Sequence[Bags], shape: tuple[int, ...]) -> Bags:
     )
 
 
-def _stack(arrays: Sequence[Bags]) -> Bags:
+def stacked(arrays: Iterable[Bags]) -> Bags:
+    """Return bags along a new first axis."""
     parts = list(arrays)
     return _joined(parts, (len(parts), *parts[0].shape))
 
@@ -158,7 +171,7 @@ def _where(condition: Any, yes: Bags, no: Bags) -> Bags:
 
 
 _FUNCTIONS: dict[Any, Any] = {
-    np.stack: _stack,
+    np.stack: stacked,
     np.concatenate: _concatenate,
     np.take: _take,
     np.where: _where,

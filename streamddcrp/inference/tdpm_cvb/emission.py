@@ -45,8 +45,8 @@ class Emission(Protocol):
     emission takes. ``Stats`` and ``Starts`` are named tuples of arrays of shapes (E, K, ..) and
     (K, ..): the engine stacks, adds and picks their entries by component without knowing them.
     ``begins`` (K,) is the epoch of the window in which a component was born, -1 if before it.
-    ``divides`` tells whether `halves` can ever find a component to be two, ``least`` what part of its
-    likeliest component's share a row's share of another must be, else it is nothing.
+    ``divides`` tells whether `halves` can ever find a component to be two, ``least`` what part of
+    its likeliest component's share a row's share of another must be, else it is nothing.
     """
 
     divides: bool

@@ -209,7 +209,9 @@ class Engine:
 
     def tell(self, kind: str, label: int, other: int | None) -> None:
         """Note what happened to a component."""
-        self.changes.append(Change(self.epoch, kind, int(label), None if other is None else int(other)))
+        self.changes.append(
+            Change(self.epoch, kind, int(label), None if other is None else int(other))
+        )
 
     def _keep(self, kept: IntArray) -> None:
         """Keep some of the columns."""

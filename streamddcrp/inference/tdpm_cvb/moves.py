@@ -10,6 +10,7 @@ import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from streamddcrp.typing import FloatArray, IntArray
 
@@ -18,9 +19,10 @@ if TYPE_CHECKING:
 
 __all__ = ["move"]
 
+BoolArray = NDArray[np.bool_]
+
 _FEW = 3.0  # expected rows in the window below which a young component may be deleted
 _MANY = 6.0  # expected rows in the window from which a component may be split
-_CRUMB = 1e-9  # share of a row that is not handed on
 
 
 def move(engine: "Engine") -> bool:
@@ -43,8 +45,12 @@ def _pick(parts: Any, columns: IntArray, axis: int = 1) -> Any:
 
 
 def _merge(engine: "Engine") -> bool:
-    """Join young components to others, best first, each at most once before all are judged anew."""
+    """Join young components to others, best first.
+
+    A component is joined once before its pairs are judged anew; those of the others stand.
+    """
     changed = False
+    fresh = np.ones(engine.n_components, dtype=bool)
     while engine.n_components > 1:
         begins = engine.begins
         smoothed = engine.smooth()
@@ -52,8 +58,8 @@ def _merge(engine: "Engine") -> bool:
         # the older one survives; the other must be young
         swap = engine.born[a] > engine.born[b]
         a, b = np.where(swap, b, a), np.where(swap, a, b)
-        young = begins[b] >= 0
-        a, b = a[young], b[young]
+        open_ = (begins[b] >= 0) & (fresh[a] | fresh[b])
+        a, b = a[open_], b[open_]
         if not len(a):
             return changed
         stats = engine.stats(engine.resp)
@@ -83,25 +89,33 @@ def _merge(engine: "Engine") -> bool:
         if not merged:
             return changed
         engine.drop(merged)
-        changed = True
+        fresh, changed = np.delete(busy, merged), True
     return changed
 
 
 def _delete(engine: "Engine") -> bool:
-    """Give the rows of tiny young components to the others."""
+    """Give the rows of tiny young components to the others.
+
+    A component that has taken rows in a round is left alone until all are judged anew.
+    """
     mass = sum(q.sum(axis=0) for q in engine.resp)
-    tiny = engine.ids[(engine.begins >= 0) & (mass < _FEW)]
+    waiting = engine.ids[(engine.begins >= 0) & (mass < _FEW)]
     changed = False
-    now: _Now | None = None
-    for label in tiny:
-        if engine.n_components == 1:
+    while len(waiting) and engine.n_components > 1:
+        now = _Now(engine)
+        busy = np.zeros(engine.n_components, dtype=bool)
+        gone, later = [], []
+        for k in np.flatnonzero(np.isin(engine.ids, waiting)):
+            verdict = _delete_one(engine, now, int(k), busy)
+            if verdict is None:
+                later.append(engine.ids[k])
+            elif verdict:
+                engine.tell("delete", engine.ids[k], None)
+                gone.append(int(k))
+        if not gone:
             return changed
-        now = _Now(engine) if now is None else now
-        k = int(np.flatnonzero(engine.ids == label)[0])
-        if _delete_one(engine, now, k):
-            engine.tell("delete", label, None)
-            engine.drop(k)
-            changed, now = True, None
+        engine.drop(gone)
+        waiting, changed = np.array(later, dtype=np.int64), True
     return changed
 
 
@@ -118,21 +132,28 @@ class _Now:
         )
 
 
-def _delete_one(engine: "Engine", now: _Now, k: int) -> bool:
-    """Share the rows of ``k`` among the others if that pays; only they and the takers change."""
+def _delete_one(engine: "Engine", now: _Now, k: int, busy: BoolArray) -> bool | None:
+    """Share the rows of ``k`` among the others if that pays; None: not to be judged in this round.
+
+    Only ``k`` and those who take of its rows change, and they are ``busy`` from then on.
+    """
+    if busy[k]:
+        return None
     rows, shares = [], []
     for e, (X, q) in enumerate(zip(engine.rows, engine.resp, strict=True)):
         some = np.flatnonzero(q[:, k])
         p = engine.emission.expected(X[some], now.smoothed, e, now.begins, q[some]) + now.weight[e]
         p[:, k] = -np.inf
         top = p.max(axis=1, keepdims=True)
-        if (top == -np.inf).any():
-            return False  # no other component is as old as these rows
+        if not np.isfinite(top).all():
+            return False  # there was no other component yet
         p = np.exp(p - top)
-        p[p < _CRUMB] = 0.0
+        p[p < engine.emission.least] = 0.0
         rows.append(some)
         shares.append(q[some][:, [k]] * p / p.sum(axis=1, keepdims=True))
     takers = np.flatnonzero(sum(share.sum(axis=0) for share in shares))
+    if busy[takers].any():
+        return None
     gains = [
         engine.emission.stats(X[some], share[:, takers])
         for X, some, share in zip(engine.rows, rows, shares, strict=True)
@@ -155,6 +176,8 @@ def _delete_one(engine: "Engine", now: _Now, k: int) -> bool:
         return False
     for q, columns in zip(engine.resp, shared, strict=True):
         q[:, takers] = columns
+        q[:, k] = 0.0
+    busy[touched] = True
     return True
 
 

@@ -1,6 +1,6 @@
 """Dirichlet-multinomial emission for short texts: sparse counts, open vocabulary, decay."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -9,22 +9,23 @@ from scipy import sparse
 
 from streamddcrp.inference.tdpm_cvb._kernels_text import (
     bag_evidence,
-    fitted_scale,
+    fitted_strength,
     hang,
     inverted,
     overlaps,
     seat_text,
     text_expected,
 )
-from streamddcrp.inference.tdpm_cvb.bags import Bags, as_rows
+from streamddcrp.inference.tdpm_cvb.bags import Bags, as_rows, stacked
 from streamddcrp.inference.tdpm_cvb.emission import Seats, doubled
 from streamddcrp.typing import FloatArray, IntArray
 
 __all__ = ["TextDecay", "TextSeating", "TextSmoothed", "TextStats"]
 
 _NEAR = 0.4  # words in common from which two components may be one: L1 distance below 1.2
-_SCALES = (1e-4, 10.0)  # between which beta is learned
-_PRIOR_TABLES = 10.0  # new words that the first guess of beta counts for
+_HAVE = 0.5  # expected count from which a component has a word
+_UNSEEN = 0.25  # components that every word is taken to have on top
+_TABLES, _STRENGTH = 10.0, 100.0  # weight of the guess, in new words of components, and the guess
 
 
 class TextStats(NamedTuple):
@@ -38,8 +39,9 @@ class TextSmoothed:
 
     def __init__(self, emission: "TextDecay", stats: Bags, starts: Bags) -> None:
         self._emission = emission
-        self._everything = np.stack([starts, *stats])
+        self._everything = stacked([starts, *stats])
         self._stats, self._starts = stats, starts
+        self.n_epochs = len(stats)
         self._lists: dict[int, Any] = {}
         self.prior, self.prior_size = emission.prior(self._everything.width)
 
@@ -55,7 +57,7 @@ class TextSmoothed:
         return out
 
     def after(self, epoch: int, steps: int = 0) -> Bags:
-        """Return the counts (K,) that are left, some steps later, of what there was up to an epoch."""
+        """Return the counts (K,) left, some steps later, of what there was up to an epoch."""
         age = epoch + steps - np.arange(-1, len(self._stats))
         weights = np.where(age >= steps, self._emission.rho ** np.maximum(age, 0), 0.0)
         return self._everything.total(weights)
@@ -63,10 +65,10 @@ class TextSmoothed:
     @cached_property
     def latest(self) -> Bags:
         """The counts of the components after the window."""
-        return self.after(len(self._stats) - 1)
+        return self.after(self.n_epochs - 1)
 
     def lists(self, epoch: int) -> Any:
-        """Return lists of components by word, of what an epoch is scored against, and sizes (K,)."""
+        """Return lists of components by word that an epoch is scored against, and sizes (K,)."""
         key = 0 if self._emission.rho == 1.0 else epoch
         if key not in self._lists:
             age = np.abs(epoch - np.arange(-1, len(self._stats)))
@@ -79,41 +81,52 @@ class TextSmoothed:
 
 @dataclass(frozen=True, slots=True)
 class TextDecay:
-    """Bags of words of components: x ~ DirichletMultinomial(beta + S_t), S_t = rho S_{t-1} + C_t.
+    """Bags of words of components: x ~ DirichletMultinomial(prior + S_t), S_t = rho S_{t-1} + C_t.
 
     Rows are scored with the law of the component integrated out, their own share of its counts left
     out. Within a window an epoch is scored against ``sum_s rho^|t-s| C_s``. A row costs, for each
     component, one term, and one more for each word that they share; multinomial coefficients, the
     same for all components, are left out.
 
+    The prior is ``beta`` for every word or, without it, learned: ``strength`` words in all, shared
+    out by the number of components that have the word, so that it is rare words that tell
+    components apart. The strength climbs the evidence of the components' counts.
+
     Rows of an epoch are sparse counts (N, V). V may grow: the vocabulary is as large as the largest
     word met so far, and ``n_words`` at least.
 
     Attributes
     ----------
-    beta : float
-        Pseudo-count of a word.
+    beta : float or None
     rho : float
         What an epoch leaves of the counts before it; 1: all.
     n_words : int
-    fitted : bool
-        Whether beta is learned, starting from ``guess``.
-    guess : float
+    strength : float
+    shares : ndarray of float64
+        Of the words met so far, or none yet; what is learned of the prior.
+    rare : float
+        Share of a word not met.
     """
 
-    beta: float = 0.05
+    beta: float | None = None
     rho: float = 1.0
-    n_words: int = 1
-    fitted: bool = False
-    guess: float = 0.05
+    n_words: int = 1000
+    strength: float = 100.0
+    shares: FloatArray = field(default_factory=lambda: np.zeros(0))
+    rare: float = 0.0
 
     divides = False  # a text shows no direction along which to part a component
     least = 1e-4  # crumbs would give every component every word
 
     def prior(self, width: int) -> tuple[FloatArray, float]:
-        """Return the pseudo-counts of ``width`` or all known words, and their sum."""
+        """Return the pseudo-counts of ``width`` or all known words, and the sum of the latter's."""
         V = max(width, self.n_words)
-        return np.full(V, self.beta), V * self.beta
+        if self.beta is not None:
+            return np.full(V, self.beta), V * self.beta
+        rare = self.rare if len(self.shares) else 1.0 / self.n_words
+        prior = np.full(V, self.strength * rare)
+        prior[: len(self.shares)] = self.strength * self.shares
+        return prior, float(prior.sum())
 
     def stats(self, X: Any, q: FloatArray) -> TextStats:
         """Return the expected counts of an epoch's rows (N, V) under assignments (N, K)."""
@@ -143,7 +156,8 @@ class TextDecay:
         """Return collapsed scores (N, K) of rows of an epoch, their own shares ``q`` taken out."""
         *lists, sizes = smoothed.lists(epoch)
         out = np.empty(q.shape)
-        text_expected(*as_rows(X), q, *lists, sizes, smoothed.prior, smoothed.prior_size, out)
+        arrays = (*as_rows(X), q, *lists, sizes, smoothed.prior)
+        text_expected(*arrays, smoothed.prior_size, out)
         out[:, begins > epoch] = -np.inf
         return out
 
@@ -155,7 +169,7 @@ class TextDecay:
         """Return the counts that are left for an epoch after the window."""
         if self.rho == 1.0:
             return TextStats(smoothed.latest)
-        return TextStats(smoothed.after(len(smoothed.log_z) - 1, steps))
+        return TextStats(smoothed.after(smoothed.n_epochs - 1, steps))
 
     def seating(self, past: FloatArray, ahead: TextStats) -> "TextSeating":
         """Begin an epoch: components have decayed past counts (K,) and word counts."""
@@ -166,7 +180,8 @@ class TextDecay:
         bags = smoothed.latest
         parts = bags.offsets, bags.words, bags.counts
         lists = inverted(*parts, smoothed.prior)[:3]
-        a, b = overlaps(*parts, bags.sizes(), begins >= 0, *lists, _NEAR)
+        arrays = (*parts, bags.sizes(), begins >= 0, *lists)
+        a, b = overlaps(*arrays, _NEAR)
         return a, b
 
     def halves(
@@ -175,16 +190,23 @@ class TextDecay:
         """Return None: components are not parted."""
 
     def learned(self, stats: TextStats, smoothed: TextSmoothed, begins: IntArray) -> "TextDecay":
-        """Note the size of the vocabulary; fit beta to the evidence of all components' counts."""
-        n_words = max(self.n_words, len(smoothed.prior))
-        if not self.fitted:
-            return self if n_words == self.n_words else replace(self, n_words=n_words)
+        """Note the size of the vocabulary; fit the prior to the counts of all components."""
+        V = max(self.n_words, len(smoothed.prior))
+        if self.beta is not None:
+            return replace(self, n_words=V)
         bags = smoothed.latest
-        above, below = fitted_scale(
+        tables, terms = fitted_strength(
             bags.offsets, bags.words, bags.counts, bags.sizes(), smoothed.prior, smoothed.prior_size
         )
-        scale = (_PRIOR_TABLES + above) / (_PRIOR_TABLES * self.beta / self.guess + below)
-        return replace(self, n_words=n_words, beta=float(np.clip(self.beta * scale, *_SCALES)))
+        have = np.bincount(bags.words[bags.counts > _HAVE], minlength=V) + _UNSEEN
+        total = float(have.sum())
+        return replace(
+            self,
+            n_words=V,
+            strength=(_TABLES + tables) / (_TABLES / _STRENGTH + terms),
+            shares=np.asarray(have / total, dtype=np.float64),
+            rare=_UNSEEN / total,
+        )
 
     def forgotten(self, stats: TextStats, smoothed: TextSmoothed, begins: IntArray) -> "TextDecay":
         """Return itself: nothing is learned from epochs that have left but their counts."""
@@ -200,12 +222,15 @@ class TextSeating:
         self._emission = emission
         self._known = max(ahead.width, emission.n_words)
         self._prior, self._prior_size = emission.prior(self._known)
-        with np.errstate(divide="ignore"):
-            # weights of components are set anew by the first rows, which bring a0
-            self._columns = [past.copy(), np.zeros(K), np.log(past), ahead.sizes()]
+        self._columns = [past.copy(), np.zeros(K), np.zeros(K), ahead.sizes()]
         self._head = np.full(self._known, -1, np.int64)
         n = len(ahead.words)
-        self._lists: list[Any] = [np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n), np.zeros(n)]
+        self._lists: list[Any] = [
+            np.zeros(n, np.int64),
+            np.zeros(n, np.int64),
+            np.zeros(n),
+            np.zeros(n),
+        ]
         self._used = hang(
             ahead.offsets, ahead.words, ahead.counts, self._prior, self._head, *self._lists
         )
@@ -222,10 +247,10 @@ class TextSeating:
         q = np.zeros((N, len(past)))
         done = 0
         while True:
+            state = (*self._columns, self._head, *self._lists)
             done, self.n_components, self._used, self._known, self._prior_size = seat_text(
                 offsets, words, counts, done, self.n_components, self._used, self._known,
-                self._prior, self._prior_size, a0, log_new, self._emission.least, *self._columns,
-                self._head, *self._lists, q, scores,
+                self._prior, self._prior_size, a0, log_new, self._emission.least, *state, q, scores,
             )  # fmt: skip
             if done == N:
                 return Seats(q[:, : self.n_components], scores)
@@ -233,13 +258,12 @@ class TextSeating:
                 self._columns = [doubled(part) for part in self._columns]
                 q = doubled(q, axis=1)
             else:
-                self._lists = [doubled(part) for part in self._lists]
-                longest = int(np.diff(offsets).max()) * (self.n_components + 1)
-                self._lists = [np.pad(part, (0, longest)) for part in self._lists]
+                most = int(np.diff(offsets).max()) * (self.n_components + 1)
+                self._lists = [np.pad(part, (0, len(part) + most)) for part in self._lists]
 
     def _widen(self, width: int) -> None:
         """Make room for words not met before."""
         more = width - len(self._head)
         if more > 0:
             self._head = np.pad(self._head, (0, more), constant_values=-1)
-            self._prior = self._emission.prior(width)[0]
+            self._prior, _ = self._emission.prior(width)
