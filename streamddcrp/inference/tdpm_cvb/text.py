@@ -243,7 +243,7 @@ class TextSeating:
         K = self.n_components
         weight[:K] = np.log(a0 + past[:K] + size[:K])
         N = len(offsets) - 1
-        scores = np.empty(N)
+        scores, chances = np.empty(N), np.empty((N, 2))
         q = np.zeros((N, len(past)))
         done = 0
         while True:
@@ -251,9 +251,10 @@ class TextSeating:
             done, self.n_components, self._used, self._known, self._prior_size = seat_text(
                 offsets, words, counts, done, self.n_components, self._used, self._known,
                 self._prior, self._prior_size, a0, log_new, self._emission.least, *state, q, scores,
+                chances,
             )  # fmt: skip
             if done == N:
-                return Seats(q[:, : self.n_components], scores)
+                return Seats(q[:, : self.n_components], scores, chances)
             if self.n_components == len(self._columns[0]):
                 self._columns = [doubled(part) for part in self._columns]
                 q = doubled(q, axis=1)
