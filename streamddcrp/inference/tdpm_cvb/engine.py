@@ -292,6 +292,7 @@ class Engine:
                 for i, last in zip(self.ids[silent], self.last_active[silent], strict=True)
             ]
             self._keep(np.flatnonzero(~silent))
+            self.resp = [q / q.sum(axis=1, keepdims=True) for q in self.resp]
 
     # -- moves -----------------------------------------------------------------------------------
 
