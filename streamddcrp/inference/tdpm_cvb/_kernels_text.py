@@ -290,7 +290,7 @@ def seat_text(
             largest = max(largest, words[p])
         if C == K or used + (offsets[i + 1] - offsets[i]) * (K + 1) > len(count):
             return i, K, used, V, prior_size
-        while V <= largest:
+        while largest >= V:
             prior_size += prior[V]
             V += 1
         for k in range(K):

@@ -28,6 +28,12 @@ _UNSEEN = 0.25  # components that every word is taken to have on top
 _TABLES, _STRENGTH = 10.0, 100.0  # weight of the guess, in new words of components, and the guess
 
 
+# kernels that take arrays out of tuples, whose length a type checker cannot know
+_expected: Any = text_expected
+_overlaps: Any = overlaps
+_seat: Any = seat_text
+
+
 class TextStats(NamedTuple):
     """Expected counts: bags (E, K) of the epochs of a window, or (K,) of what was before."""
 
@@ -157,7 +163,7 @@ class TextDecay:
         *lists, sizes = smoothed.lists(epoch)
         out = np.empty(q.shape)
         arrays = (*as_rows(X), q, *lists, sizes, smoothed.prior)
-        text_expected(*arrays, smoothed.prior_size, out)
+        _expected(*arrays, smoothed.prior_size, out)
         out[:, begins > epoch] = -np.inf
         return out
 
@@ -181,7 +187,7 @@ class TextDecay:
         parts = bags.offsets, bags.words, bags.counts
         lists = inverted(*parts, smoothed.prior)[:3]
         arrays = (*parts, bags.sizes(), begins >= 0, *lists)
-        a, b = overlaps(*arrays, _NEAR)
+        a, b = _overlaps(*arrays, _NEAR)
         return a, b
 
     def halves(
@@ -248,7 +254,7 @@ class TextSeating:
         done = 0
         while True:
             state = (*self._columns, self._head, *self._lists)
-            done, self.n_components, self._used, self._known, self._prior_size = seat_text(
+            done, self.n_components, self._used, self._known, self._prior_size = _seat(
                 offsets, words, counts, done, self.n_components, self._used, self._known,
                 self._prior, self._prior_size, a0, log_new, self._emission.least, *state, q, scores,
                 chances,
