@@ -218,6 +218,13 @@ class TextDecay:
         """Return itself: nothing is learned from epochs that have left but their counts."""
         return self
 
+    def keeping(self, used: Any, n_words: int) -> "TextDecay":
+        """Return the emission without the words that are not used, (V,) of bool; at least ``n_words``."""
+        shares = self.shares[used[: len(self.shares)]]
+        total = float(shares.sum()) or 1.0
+        V = max(int(used.sum()), n_words)
+        return replace(self, n_words=V, shares=shares / total, rare=self.rare / total)
+
 
 class TextSeating:
     """The open epoch: who sits where so far, and lists of the components of each word."""
