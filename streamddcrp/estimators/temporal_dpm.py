@@ -43,6 +43,7 @@ _log = logging.getLogger(__name__)
 _MODEL_ID = "TemporalDPM"
 _VERSION = 1
 _SPREADS = (0.3, 0.1, 0.03, 0.01, 0.003)  # shares of the first rows' variance that may be noise
+_REFITS = 1  # of the noise of each column to them
 _LARGEST = 1e40  # of a number: squares and their ratios must not overflow
 _TEXT, _GAUSSIAN = "text", "gaussian"
 
@@ -335,12 +336,22 @@ class TemporalDPM(base.Clusterer):
 
     def _found(self) -> Evolving:
         """Return the model, of several with different scales, that the rows surprised least."""
-        rows = self._waiting
-        laws = [GaussianDrift.scaled(rows.X, spread) for spread in _SPREADS]
-        taught = [rows.taught(Evolving(Engine(self._settings, law))) for law in laws]
-        best = int(np.argmin([surprise for _, surprise in taught]))
-        _log.info("noise: %g of the variance of the first %d rows", _SPREADS[best], self.warmup)
-        return taught[best][0]
+        laws = [GaussianDrift.scaled(self._waiting.X, spread) for spread in _SPREADS]
+        tried = [self._waiting.taught(Evolving(Engine(self._settings, law))) for law in laws]
+        for _ in range(_REFITS):
+            laws = [
+                law.from_rows(_learned(model))
+                for law, (model, _) in zip(laws, tried[-len(laws) :], strict=True)
+            ]
+            tried += [self._waiting.taught(Evolving(Engine(self._settings, law))) for law in laws]
+        best = int(np.argmin([surprise for _, surprise in tried]))
+        model = tried[best][0]
+        _log.info(
+            "noise variance from the first %d rows: %s",
+            self.warmup,
+            np.array2string(model.engine.emission.noise, precision=3),
+        )
+        return model
 
     def _move(self, place: Place) -> None:
         """Go to a place of the stream, closing what ends on the way."""
@@ -441,6 +452,11 @@ class TemporalDPM(base.Clusterer):
     def n_seen(self) -> int:
         """Number of rows learned."""
         return self._n_seen
+
+    @property
+    def needs_times(self) -> bool:
+        """Whether epochs are told by times, or else by calls: not by numbers of rows."""
+        return self._cut.kind != "rows"
 
     @property
     def n_epochs(self) -> int:
@@ -565,7 +581,9 @@ class TemporalDPM(base.Clusterer):
             "waiting.x": waiting.X, "waiting.number": waiting.number, "waiting.t": waiting.t,
         }  # fmt: skip
         law = self.emission
-        options = {name: to_json(value) for name, value in self._get_params().items() if value is not law}
+        options = {
+            name: to_json(value) for name, value in self._get_params().items() if value is not law
+        }
         options["emission"] = law if isinstance(law, str) else emission_to_json(law)
         meta: dict[str, Any] = {
             "options": options,
@@ -624,6 +642,11 @@ class TemporalDPM(base.Clusterer):
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read a model that `save` wrote."""
         return cls.from_bytes(read_blob(path))
+
+
+def _learned(model: Evolving) -> FloatArray:
+    """Return the noise that a model finds once its open epoch has ended."""
+    return np.asarray(model.ahead(model.number + 1).engine.emission.noise)
 
 
 def _kind_of(emission: Any) -> str | None:

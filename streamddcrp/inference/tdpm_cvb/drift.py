@@ -6,12 +6,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streamddcrp.inference.tdpm_cvb._kernels_drift import drift_expected, drift_stats, kalman, part_in_two, seat_at_drift, two_means
+from streamddcrp.inference.tdpm_cvb._kernels_drift import (
+    drift_expected,
+    drift_stats,
+    kalman,
+    part_in_two,
+    seat_at_drift,
+    two_means,
+)
 from streamddcrp.inference.tdpm_cvb.emission import Seats, doubled
 from streamddcrp.typing import FloatArray, IntArray
 
 __all__ = ["DriftSeating", "DriftSmoothed", "DriftStarts", "DriftStats", "GaussianDrift"]
 
+_STEP = 0.05  # variance of a step, in units of the noise, that is guessed first
 _BROAD = 4.0  # variance of components' means at birth, in units of that of the first rows
 _NOISE_ROWS = 20.0  # rows that the first guess of the noise counts for
 _STEPS = 10.0  # transitions that the first guess of the drift counts for
@@ -84,8 +92,13 @@ class GaussianDrift:
         noise = spread * var
         zeros = np.zeros((2, X.shape[1]))
         return cls(
-            X.mean(axis=0), _BROAD * var, 0.05 * noise, noise, noise, 0.05 * noise, zeros, zeros
+            X.mean(axis=0), _BROAD * var, _STEP * noise, noise, noise, _STEP * noise, zeros, zeros
         )
+
+    def from_rows(self, noise: FloatArray) -> "GaussianDrift":
+        """Return the emission with another first guess of the noise (D,), and so of the drift."""
+        drift = _STEP * noise
+        return replace(self, drift=drift, noise=noise, noise_guess=noise, drift_guess=drift)
 
     @classmethod
     def known(
@@ -142,7 +155,9 @@ class GaussianDrift:
             smoothed.filtered_mean[-1].copy(), smoothed.filtered_var[-1] + steps * self.drift
         )
 
-    def learned(self, stats: DriftStats, smoothed: DriftSmoothed, begins: IntArray) -> "GaussianDrift":
+    def learned(
+        self, stats: DriftStats, smoothed: DriftSmoothed, begins: IntArray
+    ) -> "GaussianDrift":
         """Fit noise and drift to the window and to what has left it."""
         noise = self.noise_sums + self._noise_sums(stats, smoothed).sum(axis=0)
         drift = self.drift_sums + self._drift_sums(stats, smoothed, begins).sum(axis=0)
@@ -221,9 +236,7 @@ class GaussianDrift:
         the noise says.
         """
         scale = np.sqrt(self.noise)
-        gaps = [
-            (X - self.birth_mean - alone.mean[e, 0]) / scale for e, X in enumerate(rows)
-        ]
+        gaps = [(X - self.birth_mean - alone.mean[e, 0]) / scale for e, X in enumerate(rows)]
         G, w = np.concatenate(gaps[epoch:]), np.concatenate([q[:, k] for q in resp[epoch:]])
         if w.sum() < 2.0:
             return None
@@ -240,7 +253,6 @@ class GaussianDrift:
             np.zeros(len(gap)) if e < epoch else (sign * (gap @ vector[:, -1] - cut) > 0.0) * 1.0
             for e, gap in enumerate(gaps)
         ]
-
 
     def parted(
         self, rows: list[FloatArray], own: list[FloatArray], sides: list[FloatArray],
