@@ -27,6 +27,7 @@ __all__ = [
     "expected_lgamma",
     "expected_log",
     "expected_step",
+    "moments_of_pairs",
     "moments_of_rows",
     "sweep_epoch",
     "trigamma",
@@ -129,6 +130,23 @@ def add_entropies(q, out):
         for k in range(q.shape[1]):
             if 0.0 < q[i, k] < 1.0:
                 out[k] -= q[i, k] * math.log(q[i, k])
+
+
+@njit(cache=True)
+def moments_of_pairs(columns, a, b, out, entropy):
+    """Moments of the counts of pairs of components as if they were one; add their entropies.
+
+    ``columns`` (K, N) are the assignments, by component; ``out`` (P, 3), ``entropy`` (P,).
+    """
+    out[:] = 0.0
+    for p in range(len(a)):
+        one, other = columns[a[p]], columns[b[p]]
+        for i in range(len(one)):
+            share = min(one[i] + other[i], 1.0)
+            if share > 0.0:
+                add_row(out, p, share, 1.0, 1.0)
+                if share < 1.0:
+                    entropy[p] -= share * math.log(share)
 
 
 @njit(cache=True)

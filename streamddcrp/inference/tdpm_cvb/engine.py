@@ -19,6 +19,7 @@ from streamddcrp.inference.tdpm_cvb._kernels_counts import (
     MEAN,
     add_entropies,
     count_terms,
+    moments_of_pairs,
     moments_of_rows,
     sweep_epoch,
 )
@@ -305,6 +306,17 @@ class Engine:
         entropy = np.zeros(now.shape[1])
         for q in resp:
             add_entropies(q, entropy)
+        return Terms(counts, entropy, now[:, :, LOG_ZERO].sum(axis=0))
+
+    def united(self, a: IntArray, b: IntArray) -> Terms:
+        """What pairs of columns would contribute as one, with the older past."""
+        now = np.empty((len(self.resp), len(a), 3))
+        entropy = np.zeros(len(a))
+        for e, q in enumerate(self.resp):
+            moments_of_pairs(np.ascontiguousarray(q.T), a, b, now[e], entropy)
+        past = self.decayed(now, self.before[:, a])[:-1]
+        counts = np.empty(len(a))
+        count_terms(now, past, self.settings.a0, counts)
         return Terms(counts, entropy, now[:, :, LOG_ZERO].sum(axis=0))
 
     def _move(self) -> bool:

@@ -68,7 +68,7 @@ def _merge(engine: "Engine") -> bool:
         joint = engine.emission.smooth(both, _pick(engine.starts, a, 0), begins[a])
         log_z = smoothed.log_z.sum(axis=0)
         terms = engine.terms(engine.resp, engine.before)
-        united = engine.terms([q[:, a] + q[:, b] for q in engine.resp], engine.before[:, a])
+        united = engine.united(a, b)
         occupied = 1.0 - np.exp(np.maximum(terms.log_zero[a], terms.log_zero[b]))
         unused = max(engine.settings.slots - engine.n_components + 1, 1)
         gain = (
@@ -97,7 +97,8 @@ def _merge(engine: "Engine") -> bool:
 def _delete(engine: "Engine") -> bool:
     """Give the rows of tiny young components to the others.
 
-    A component that has taken rows in a round is left alone until all are judged anew.
+    All are judged by what the others have at the beginning of a round. A tiny one that has taken
+    rows of another is left alone in that round, and who has gone takes none.
     """
     mass = sum(q.sum(axis=0) for q in engine.resp)
     waiting = engine.ids[(engine.begins >= 0) & (mass < _FEW)]
@@ -105,9 +106,10 @@ def _delete(engine: "Engine") -> bool:
     while len(waiting) and engine.n_components > 1:
         now = _Now(engine)
         busy = np.zeros(engine.n_components, dtype=bool)
+        left = np.zeros(engine.n_components, dtype=bool)
         gone, later = [], []
         for k in np.flatnonzero(np.isin(engine.ids, waiting)):
-            verdict = _delete_one(engine, now, int(k), busy)
+            verdict = None if busy[k] else _delete_one(engine, now, int(k), busy, left)
             if verdict is None:
                 later.append(engine.ids[k])
             elif verdict:
@@ -133,13 +135,13 @@ class _Now:
         )
 
 
-def _delete_one(engine: "Engine", now: _Now, k: int, busy: BoolArray) -> bool | None:
+def _delete_one(
+    engine: "Engine", now: _Now, k: int, busy: BoolArray, left: BoolArray
+) -> bool | None:
     """Share the rows of ``k`` among the others if that pays; None: not to be judged in this round.
 
-    Only ``k`` and those who take of its rows change, and they are ``busy`` from then on.
+    Only ``k`` changes, which has ``left`` from then on, and those who take its rows: ``busy``.
     """
-    if busy[k]:
-        return None
     rows, shares = [], []
     for e, (X, q) in enumerate(zip(engine.rows, engine.resp, strict=True)):
         some = np.flatnonzero(q[:, k])
@@ -153,7 +155,7 @@ def _delete_one(engine: "Engine", now: _Now, k: int, busy: BoolArray) -> bool | 
         rows.append(some)
         shares.append(q[some][:, [k]] * p / p.sum(axis=1, keepdims=True))
     takers = np.flatnonzero(sum(share.sum(axis=0) for share in shares))
-    if busy[takers].any():
+    if left[takers].any():
         return None
     gains = [
         engine.emission.stats(X[some], share[:, takers])
@@ -178,7 +180,7 @@ def _delete_one(engine: "Engine", now: _Now, k: int, busy: BoolArray) -> bool | 
     for q, columns in zip(engine.resp, shared, strict=True):
         q[:, takers] = columns
         q[:, k] = 0.0
-    busy[touched] = True
+    busy[takers] = left[k] = True
     return True
 
 
