@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import click
 
-from benchmarks import batch_speed, bound_gap, engine, keyed, real_series
+from benchmarks import (
+    batch_speed,
+    bound_gap,
+    ddcrp_filter,
+    ddcrp_sampler,
+    engine,
+    keyed,
+    link_language,
+    real_series,
+)
 
 
 @click.group(invoke_without_command=True)
@@ -17,7 +26,9 @@ def main(context: click.Context) -> None:
             context.invoke(command)
 
 
-for _module in (engine, real_series, keyed, bound_gap, batch_speed):
+for _module in (
+    engine, real_series, keyed, bound_gap, batch_speed, ddcrp_sampler, ddcrp_filter, link_language
+):  # fmt: skip
     main.add_command(_module.main)
 
 if __name__ == "__main__":

@@ -26,10 +26,10 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.dense_algorithm1 import DenseAlgorithm1, NormalWishartTables, link_log_prior
 from benchmarks.machine import machine, markdown, spread
-from benchmarks.stick_breaking import GaussianPrior
 from benchmarks.streams import regimes
 from streamddcrp import fit_seqddcrp
 from streamddcrp.likelihoods import NormalGamma
+from streamddcrp_connectors.experiments.stick_breaking import GaussianPrior
 
 FloatArray = NDArray[np.float64]
 

@@ -37,10 +37,16 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.dense_algorithm1 import DenseAlgorithm1, NormalWishartTables, link_log_prior
 from benchmarks.machine import machine, markdown, spread
-from benchmarks.stick_breaking import GaussianPrior, log_crp, log_marginal, polish, tight_elbo
 from benchmarks.streams import balley, five_gaussians
 from streamddcrp import fit_seqddcrp
 from streamddcrp.likelihoods import NormalWishart
+from streamddcrp_connectors.experiments.stick_breaking import (
+    GaussianPrior,
+    log_crp,
+    log_marginal,
+    polish,
+    tight_elbo,
+)
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import digamma, multigammaln, xlogy
 
-from benchmarks.stick_breaking import LOG_2PI, GaussianPrior
+from streamddcrp_connectors.experiments.stick_breaking import LOG_2PI, GaussianPrior
 
 FloatArray = NDArray[np.float64]
 

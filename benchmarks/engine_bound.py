@@ -18,10 +18,10 @@ from benchmarks.bound_gap import ALPHA, PRIOR, STARTS, TRUNCATION, truncated_vb
 from benchmarks.machine import machine, markdown, met, spread
 from benchmarks.options import SeedRange
 from benchmarks.pool import in_order, workers
-from benchmarks.stick_breaking import tight_elbo
 from benchmarks.streams import five_gaussians
 from streamddcrp import SeqDDCRP, fit_seqddcrp
 from streamddcrp.likelihoods import NormalWishart
+from streamddcrp_connectors.experiments.stick_breaking import tight_elbo
 
 FloatArray = NDArray[np.float64]
 

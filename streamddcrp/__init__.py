@@ -24,35 +24,99 @@ if TYPE_CHECKING:
         change_points,
         label_changes,
     )
-    from streamddcrp.inference.seqddcrp_vb.batch import SeqDDCRPFit, fit_seqddcrp
+    from streamddcrp.estimators.ddcrp import (
+        DDCRPSampler,
+    )
+    from streamddcrp.estimators.link_language import (
+        LinkLanguageModel,
+    )
+    from streamddcrp.inference.ddcrp_gibbs import (
+        DDCRPSamples,
+        Distances,
+        alpha_for,
+        held_out_log_likelihood,
+        prior_summary,
+        sample_ddcrp,
+    )
+    from streamddcrp.inference.link_language.base_measure import (
+        BaseMeasure,
+    )
+    from streamddcrp.inference.link_language.corpus import (
+        Corpus,
+    )
+    from streamddcrp.inference.link_language.evidence import (
+        evidence_surface,
+    )
+    from streamddcrp.inference.link_language.fit import (
+        fit_language,
+    )
+    from streamddcrp.inference.seqddcrp_vb.batch import (
+        SeqDDCRPFit,
+        fit_seqddcrp,
+    )
+    from streamddcrp.partitions import (
+        labels_of_links,
+        point_estimate,
+        similarity_matrix,
+    )
 
 _HOMES = {
     "Alarm": "streamddcrp.estimators",
+    "BaseMeasure": "streamddcrp.inference.link_language.base_measure",
+    "Corpus": "streamddcrp.inference.link_language.corpus",
+    "DDCRPSampler": "streamddcrp.estimators.ddcrp",
+    "DDCRPSamples": "streamddcrp.inference.ddcrp_gibbs",
+    "Distances": "streamddcrp.inference.ddcrp_gibbs",
     "Event": "streamddcrp.estimators",
+    "Keyed": "streamddcrp.estimators",
+    "LinkLanguageModel": "streamddcrp.estimators.link_language",
     "Reference": "streamddcrp.estimators",
     "RegimeAnomalyDetector": "streamddcrp.estimators",
-    "Keyed": "streamddcrp.estimators",
     "SeqDDCRP": "streamddcrp.estimators",
     "SeqDDCRPFit": "streamddcrp.inference.seqddcrp_vb.batch",
     "WindowFeatures": "streamddcrp.estimators",
+    "alpha_for": "streamddcrp.inference.ddcrp_gibbs",
     "change_points": "streamddcrp.estimators",
+    "evidence_surface": "streamddcrp.inference.link_language.evidence",
+    "fit_language": "streamddcrp.inference.link_language.fit",
     "fit_seqddcrp": "streamddcrp.inference.seqddcrp_vb.batch",
+    "held_out_log_likelihood": "streamddcrp.inference.ddcrp_gibbs",
     "label_changes": "streamddcrp.estimators",
+    "labels_of_links": "streamddcrp.partitions",
+    "point_estimate": "streamddcrp.partitions",
+    "prior_summary": "streamddcrp.inference.ddcrp_gibbs",
+    "sample_ddcrp": "streamddcrp.inference.ddcrp_gibbs",
+    "similarity_matrix": "streamddcrp.partitions",
 }
 
 __all__ = [
     "Alarm",
+    "BaseMeasure",
+    "Corpus",
+    "DDCRPSampler",
+    "DDCRPSamples",
+    "Distances",
     "Event",
     "Keyed",
+    "LinkLanguageModel",
     "Reference",
     "RegimeAnomalyDetector",
     "SeqDDCRP",
     "SeqDDCRPFit",
     "WindowFeatures",
     "__version__",
+    "alpha_for",
     "change_points",
+    "evidence_surface",
+    "fit_language",
     "fit_seqddcrp",
+    "held_out_log_likelihood",
     "label_changes",
+    "labels_of_links",
+    "point_estimate",
+    "prior_summary",
+    "sample_ddcrp",
+    "similarity_matrix",
 ]
 
 

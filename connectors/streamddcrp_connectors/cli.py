@@ -11,6 +11,7 @@ _ELSEWHERE = {
     "bench": "streamddcrp_connectors.bench",
     "demo": "streamddcrp_connectors.demo",
     "report": "streamddcrp_connectors.report",
+    "reproduce": "streamddcrp_connectors.reproduce",
 }
 
 
@@ -49,8 +50,9 @@ def main() -> None:
 @click.option("--features", metavar="A,B,C", help="Columns to cluster by [default: all others].")
 @click.option(
     "--model",
-    metavar="seqddcrp|FILE.toml",
-    help="Options of SeqDDCRP [default: its own].",
+    metavar="seqddcrp|ddcrp|FILE.toml",
+    help="The model, with its own options or those of a file, whose key 'model' may name the model "
+    "[default: seqddcrp].",
 )
 @click.option(
     "--sink",

@@ -12,11 +12,10 @@ from typing import Any
 import click
 from tqdm import tqdm
 
-from streamddcrp import SeqDDCRP
 from streamddcrp.errors import ConfigError, StreamDDCRPError
 
 from .columns import Columns
-from .config import read_options, recipe_for
+from .config import find_recipe
 from .deadletters import DeadLetters
 from .runner import Summary, open_store, run
 from .sinks import open_sink
@@ -63,10 +62,7 @@ def execute(request: Request) -> int:
 
 
 def _run(request: Request) -> Summary:
-    in_file = request.model is not None and request.model != "seqddcrp"
-    where = f"{request.model}" if in_file else "the model's options"
-    options = read_options(where) if in_file else {}
-    recipe = recipe_for(SeqDDCRP, options, SeqDDCRP.from_bytes, where)
+    recipe = find_recipe(request.model)
     dead_letters = _dead_letters(request.on_error)
     source = open_source(
         request.source,

@@ -1,4 +1,4 @@
-"""A model's options from a TOML file whose keys are the constructor's."""
+"""Models by name, and their options from a TOML file whose keys are the constructor's."""
 
 import inspect
 import json
@@ -8,11 +8,43 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import streamddcrp
 from streamddcrp.errors import ConfigError
 
 from .models import Model, Recipe
 
-__all__ = ["read_options", "recipe_for"]
+__all__ = ["MODELS", "find_recipe", "read_options", "recipe_for"]
+
+MODELS = {"seqddcrp": "SeqDDCRP", "ddcrp": "DDCRPSampler"}
+DEFAULT = "seqddcrp"
+
+
+def find_recipe(model: str | None) -> Recipe:
+    """Return the recipe of a model by its name, or of one that a TOML file describes.
+
+    The file may name the model by the key ``model``; its other keys are options of the constructor.
+
+    Raises
+    ------
+    ConfigError
+        There is no such model or file, or an option is not one of the model's.
+    """
+    if model is None or model in MODELS:
+        name, options, where = model or DEFAULT, {}, "the model's options"
+    else:
+        if not model.endswith(".toml") and not Path(model).exists():
+            message = (
+                f"--model must be one of {', '.join(MODELS)} or a TOML file with options, "
+                f"got {model!r}"
+            )
+            raise ConfigError(message)
+        options, where = read_options(model), model
+        name = options.pop("model", DEFAULT)
+        if name not in MODELS:
+            message = f"{where}: model must be one of {', '.join(MODELS)}, got {name!r}"
+            raise ConfigError(message)
+    model_class = getattr(streamddcrp, MODELS[name])
+    return recipe_for(model_class, options, model_class.from_bytes, where)
 
 
 def read_options(path: str | os.PathLike[str]) -> dict[str, Any]:

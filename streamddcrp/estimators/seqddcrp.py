@@ -28,14 +28,13 @@ from streamddcrp.estimators.views import (
     live_columns,
     live_tables,
     no_tables,
+    predictions,
 )
 from streamddcrp.inference.seqddcrp_vb._kernels_layout import (
     LABEL,
-    LABEL_PROB,
-    LIVE_TABLES,
+    N_EVENTS,
     N_OUTPUTS,
     N_SEEN,
-    P_CHANGE,
     P_NEW,
     SCORE,
 )
@@ -58,7 +57,7 @@ from streamddcrp.likelihoods import (
     make_likelihood,
 )
 from streamddcrp.likelihoods._scale import TABLE_VARIANCE
-from streamddcrp.stream import Vectorizer, as_time, check_times
+from streamddcrp.stream import Vectorizer, as_time, check_times, typical_gap
 from streamddcrp.typing import FloatArray, IntArray
 
 __all__ = ["SeqDDCRP"]
@@ -274,14 +273,7 @@ class SeqDDCRP(base.Clusterer):
             the run before them), ``n_tables`` (int64).
             The floats are null for the first rows, before there is a model.
         """
-        out = self._learn_batch(batch, t)
-        floats = {"label_prob": LABEL_PROB, "score": SCORE, "p_new": P_NEW, "p_change": P_CHANGE}
-        columns = {"label": pa.array(out[:, LABEL].astype(np.int64))}
-        for name, at in floats.items():
-            values = np.ascontiguousarray(out[:, at])
-            columns[name] = pa.array(values, mask=np.isnan(values))
-        columns["n_tables"] = pa.array(out[:, LIVE_TABLES].astype(np.int64))
-        return pa.RecordBatch.from_pydict(columns)
+        return predictions(self._learn_batch(batch, t))
 
     def _learn_batch(self, batch: object, t: object) -> FloatArray:
         mark = self._vectorizer.mark()
@@ -403,8 +395,7 @@ class SeqDDCRP(base.Clusterer):
             likelihood = likelihood.spread_by(candidate.spread / TABLE_VARIANCE)
         unit = 1.0 if self.time_unit is None else self.time_unit
         if self._clocked and self.time_unit is None:
-            gaps = np.diff(times)
-            unit = float(np.median(gaps[gaps > 0])) if (gaps > 0).any() else 1.0
+            unit = typical_gap(times)
         return self._start(likelihood, width, candidate, unit)
 
     def _start(
@@ -525,10 +516,9 @@ class SeqDDCRP(base.Clusterer):
         if self._stream is None:
             return []
         unit = self._stream.time_unit if self._clocked else 1.0
-        found, self._events_read = events_since(
-            self._stream.state, self._events_read, self._first_time, unit
-        )
-        return found
+        state, read = self._stream.state, self._events_read
+        self._events_read = int(state.counts[N_EVENTS])
+        return events_since(state.events, self._events_read, read, self._first_time, unit)
 
     def summary(self) -> pa.Table:
         """Return one row a live table: id, size, born, last seen, parameters.

@@ -8,12 +8,29 @@ import numpy as np
 import pyarrow as pa
 
 from streamddcrp.estimators.events import KINDS, Event
-from streamddcrp.inference.seqddcrp_vb._kernels_layout import LIVE, N_EVENTS, N_ROWS
-from streamddcrp.inference.seqddcrp_vb.state import EVENT_CAPACITY, State
+from streamddcrp.inference.seqddcrp_vb._kernels_layout import (
+    LABEL,
+    LABEL_PROB,
+    LIVE,
+    LIVE_TABLES,
+    N_ROWS,
+    P_CHANGE,
+    P_NEW,
+    SCORE,
+)
+from streamddcrp.inference.seqddcrp_vb.state import EVENT_CAPACITY, EventLog, State
 from streamddcrp.likelihoods import Likelihood
-from streamddcrp.typing import IntArray
+from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["events_since", "labels_in_window", "live_columns", "live_tables", "no_tables"]
+__all__ = [
+    "events_since",
+    "labels_in_window",
+    "live_columns",
+    "live_tables",
+    "no_tables",
+    "predictions",
+    "with_parameters",
+]
 
 _log = logging.getLogger(__name__)
 
@@ -30,9 +47,21 @@ def labels_in_window(state: State) -> IntArray:
     return ids
 
 
-def no_tables() -> pa.Table:
-    """Return the summary of a model that has not learned anything."""
-    kinds = {"id": pa.int64(), "size": pa.float64(), "born": pa.int64(), "last_seen": pa.int64()}
+def predictions(out: FloatArray) -> pa.RecordBatch:
+    """Return the outputs of a step, shape (N, 6), by name; NaN is null."""
+    floats = {"label_prob": LABEL_PROB, "score": SCORE, "p_new": P_NEW, "p_change": P_CHANGE}
+    columns = {"label": pa.array(out[:, LABEL].astype(np.int64))}
+    for name, at in floats.items():
+        values = np.ascontiguousarray(out[:, at])
+        columns[name] = pa.array(values, mask=np.isnan(values))
+    columns["n_tables"] = pa.array(out[:, LIVE_TABLES].astype(np.int64))
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def no_tables(**more: pa.DataType) -> pa.Table:
+    """Return the summary of a model that has not learned anything; ``more`` columns after size."""
+    arrivals = {"born": pa.int64(), "last_seen": pa.int64()}
+    kinds = {"id": pa.int64(), "size": pa.float64(), **more, **arrivals}
     return pa.schema(list(kinds.items())).empty_table()
 
 
@@ -46,7 +75,14 @@ def live_tables(state: State, likelihood: Likelihood, features: Sequence[str]) -
         "born": table.born[live],
         "last_seen": pa.array(last_seen, mask=last_seen < 0),
     }
-    for name, values in likelihood.point_estimates(table.stats[live]).items():
+    return with_parameters(columns, table.stats[live], likelihood, features)
+
+
+def with_parameters(
+    columns: dict[str, Any], stats: FloatArray, likelihood: Likelihood, features: Sequence[str]
+) -> pa.Table:
+    """Return a summary: ``columns``, then parameters of tables with statistics ``stats`` (K, P)."""
+    for name, values in likelihood.point_estimates(stats).items():
         for d, feature in enumerate(features):
             if not np.isnan(values[:, d]).all():  # a column without this parameter
                 columns[f"{name}_{feature}"] = np.ascontiguousarray(values[:, d])
@@ -54,10 +90,9 @@ def live_tables(state: State, likelihood: Likelihood, features: Sequence[str]) -
 
 
 def events_since(
-    state: State, read: int, first_time: float, time_unit: float
-) -> tuple[list[Event], int]:
-    """Return the events after the first ``read``, and how many there are by now."""
-    log, made = state.events, int(state.counts[N_EVENTS])
+    log: EventLog, made: int, read: int, first_time: float, time_unit: float
+) -> list[Event]:
+    """Return the events after the first ``read`` of the ``made`` ones."""
     lost = made - read - EVENT_CAPACITY
     if lost > 0:
         _log.warning("%d events were overwritten; call events() more often", lost)
@@ -68,4 +103,4 @@ def events_since(
         if log.kind[i] < len(KINDS):  # others are housekeeping
             into = int(log.into[i]) if log.into[i] >= 0 else None
             found.append(Event(KINDS[log.kind[i]], int(log.label[i]), int(log.arrival[i]), t, into))
-    return found, made
+    return found

@@ -6,8 +6,21 @@ which know Arrow) and checked here as a matrix, O(N D). Every refusal names the 
 the rule, and leaves everything as it was.
 """
 
-from streamddcrp.stream.matrix import as_matrix, check_matrix
-from streamddcrp.stream.times import as_time, as_times, check_times
+from streamddcrp.stream.matrix import as_matrix, as_observations, check_matrix
+from streamddcrp.stream.times import as_time, as_times, check_times, typical_gap
+from streamddcrp.stream.tokens import Tokens, as_tokens, tokenize
 from streamddcrp.stream.vectorizer import Vectorizer
 
-__all__ = ["Vectorizer", "as_matrix", "as_time", "as_times", "check_matrix", "check_times"]
+__all__ = [
+    "Tokens",
+    "Vectorizer",
+    "as_matrix",
+    "as_observations",
+    "as_time",
+    "as_times",
+    "as_tokens",
+    "check_matrix",
+    "check_times",
+    "tokenize",
+    "typical_gap",
+]

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from streamddcrp.errors import SchemaError
+from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.typing import FloatArray
 
-__all__ = ["as_matrix", "check_matrix"]
+__all__ = ["as_matrix", "as_observations", "check_matrix"]
 
 
 def as_matrix(values: object, n_features: int | None = None) -> FloatArray:
@@ -108,3 +108,34 @@ def check_matrix(
         f"mark missing values as null (None), and drop or clip what has overflowed"
     )
     raise SchemaError(msg, row=row0 + i)
+
+
+def as_observations(X: object) -> FloatArray:
+    """Return the rows of a whole data set, checked; NaN stands for what a mask leaves out.
+
+    Parameters
+    ----------
+    X : array_like of float, shape (N, D)
+        A masked array marks missing values.
+
+    Returns
+    -------
+    ndarray of float64, shape (N, D)
+
+    Raises
+    ------
+    ConfigError
+        Without rows.
+    SchemaError
+        A value is not finite; the message names row and column.
+    """
+    missing = None
+    if isinstance(X, np.ma.MaskedArray):
+        missing = np.asarray(np.ma.getmaskarray(X), dtype=np.bool_)
+        X = np.where(missing, np.nan, X.data)
+    rows = as_matrix(X)
+    check_matrix(rows, missing=missing)
+    if len(rows) == 0:
+        message = "X has no rows; at least one observation is needed"
+        raise ConfigError(message)
+    return rows

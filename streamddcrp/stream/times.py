@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from streamddcrp.errors import OrderError, SchemaError
 from streamddcrp.typing import FloatArray
 
-__all__ = ["as_time", "as_times", "check_times"]
+__all__ = ["as_time", "as_times", "check_times", "typical_gap"]
 
 MISSING = "is missing; every row needs a time, or none has one"
 Stamps = NDArray[np.datetime64]
@@ -210,3 +210,12 @@ def _why_not(t: object) -> str:
 def _refusal(t: object, problem: str, row: int | None) -> SchemaError:
     place = "" if row is None else f"row {row}, "
     return SchemaError(f"{place}time {t!r} {problem}", row=row)
+
+
+def typical_gap(times: FloatArray) -> float:
+    """Return the median of the gaps between times that differ, 1 where there is none.
+
+    The unit of a decay that was not told one.
+    """
+    gaps = np.diff(times)
+    return float(np.median(gaps[gaps > 0])) if (gaps > 0).any() else 1.0

@@ -13,7 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from streamddcrp_connectors import cli, command
+import streamddcrp
+from streamddcrp_connectors import cli
 from streamddcrp_connectors.cli import main
 from streamddcrp_connectors.runner import open_store
 
@@ -26,7 +27,7 @@ COLUMNS = ["--time", "t", "--key", "k", "--features", "a, b"]
 @pytest.fixture
 def invoke(monkeypatch, tmp_path):
     """Run the command in this process with the toy model."""
-    monkeypatch.setattr(command, "SeqDDCRP", Toy)
+    monkeypatch.setattr(streamddcrp, "SeqDDCRP", Toy)
     monkeypatch.chdir(tmp_path)
 
     def call(*arguments, **more):
@@ -449,3 +450,34 @@ def test_killed_while_a_file_grows(tmp_path):
     assert code == 130, err
     assert {name: (grown / name).read_bytes() for name in goal} == goal
     assert stored(grown / "ck") == stored(alone / "ck")
+
+
+def test_other_models_by_name_and_in_a_file(tmp_path, good):
+    out = tmp_path / "out.jsonl"
+    result = CliRunner().invoke(
+        main,
+        [
+            "run",
+            str(good),
+            *COLUMNS[:2],
+            "--features",
+            "a,b",
+            "--model",
+            "ddcrp",
+            "--sink",
+            str(out),
+        ],
+    )
+    assert result.exit_code == 0, result.output
+    assert len(out.read_text().splitlines()) == 60
+    file = tmp_path / "model.toml"
+    file.write_text('model = "ddcrp"\nn_particles = 3\n')
+    result = CliRunner().invoke(
+        main, ["run", str(good), *COLUMNS[:2], "--features", "a,b", "--model", str(file)]
+    )
+    assert result.exit_code == 0, result.output
+    for model, words in (("crp", "seqddcrp, ddcrp"), (str(file), "model must be one of")):
+        file.write_text('model = "crp"\n')
+        result = CliRunner().invoke(main, ["run", str(good), *COLUMNS, "--model", model])
+        assert result.exit_code == 2
+        assert words in result.output

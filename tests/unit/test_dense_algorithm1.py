@@ -11,8 +11,8 @@ from benchmarks.dense_algorithm1 import (
     NormalWishartTables,
     link_log_prior,
 )
-from benchmarks.stick_breaking import GaussianPrior, log_marginal
 from benchmarks.streams import regimes
+from streamddcrp_connectors.experiments.stick_breaking import GaussianPrior, log_marginal
 
 PRIOR = GaussianPrior(np.zeros(1), 0.1, np.array([[2.0]]), 3.0)
 ORACLE_X = np.array([[0.3], [-0.2], [4.1], [0.1], [3.8], [4.4]])

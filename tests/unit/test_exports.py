@@ -15,7 +15,9 @@ PACKAGES = [
     "streamddcrp.decay",
     "streamddcrp.errors",
     "streamddcrp.estimators",
+    "streamddcrp.inference.ddcrp_gibbs",
     "streamddcrp.likelihoods",
+    "streamddcrp.partitions",
     "streamddcrp.reachability",
     "streamddcrp.stream",
 ]

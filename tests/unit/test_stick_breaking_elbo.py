@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 from scipy.special import logsumexp
 
-from benchmarks.stick_breaking import (
+from streamddcrp_connectors.experiments.stick_breaking import (
     Factors,
     GaussianPrior,
     collapsed_elbo,

@@ -29,7 +29,7 @@ from streamddcrp.inference.seqddcrp_vb.link_prior import LinkPrior, link_prior
 from streamddcrp.inference.seqddcrp_vb.rank_one import fit_rank_one
 from streamddcrp.likelihoods import Likelihood, make_likelihood
 from streamddcrp.likelihoods._kernels import n_post, n_stats
-from streamddcrp.stream import as_matrix, as_times, check_matrix, check_times
+from streamddcrp.stream import as_observations, as_times, check_times
 from streamddcrp.typing import ArrayLike, FloatArray, IntArray
 
 __all__ = ["SeqDDCRPFit", "fit_seqddcrp"]
@@ -334,7 +334,7 @@ def fit_seqddcrp(
     if max_sweeps < 1 or not tol >= 0:
         message = f"max_sweeps must be >= 1 and tol >= 0, got {max_sweeps!r} and {tol!r}"
         raise ConfigError(message)
-    rows = _observations(X)
+    rows = as_observations(X)
     family = make_likelihood(likelihood)
     family.check_rows(rows)
     family = family.scaled(rows)
@@ -373,16 +373,6 @@ def fit_seqddcrp(
             bar.set_postfix(bound=f"{bound:.3f}", tables=batch.n_tables)
     _log.info("%d sweeps, bound %.6f, %d live tables", len(trace), bound, batch.n_tables)
     return batch.result(trace, settled == 2)
-
-
-def _observations(X: ArrayLike) -> FloatArray:
-    masked = isinstance(X, np.ma.MaskedArray)
-    rows = as_matrix(X.filled(np.nan) if isinstance(X, np.ma.MaskedArray) else X)
-    check_matrix(rows, missing=np.ma.getmaskarray(cast(Any, X)) if masked else None)
-    if len(rows) == 0:
-        message = "X has no rows; at least one observation is needed"
-        raise ConfigError(message)
-    return rows
 
 
 def _times(t: ArrayLike, n: int) -> FloatArray:

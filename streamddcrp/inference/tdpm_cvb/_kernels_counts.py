@@ -24,6 +24,7 @@ __all__ = [
     "add_entropies",
     "add_row",
     "count_terms",
+    "decay_moments",
     "expected_lgamma",
     "expected_log",
     "expected_step",
@@ -121,6 +122,25 @@ def moments_of_rows(q, out):
         for k in range(q.shape[1]):
             if q[i, k] > 0.0:
                 add_row(out, k, q[i, k], 1.0, 1.0)
+
+
+@njit(cache=True)
+def decay_moments(before, now, kappa, out):
+    """Moments of the decayed past of every epoch of a window and of the next.
+
+    ``before`` (W, K, 3): moments of the W epochs before it; ``now`` (E, K, 3): of its own;
+    ``kappa`` (W,); ``out`` (E + 1, K, 3).
+    """
+    W, K = before.shape[:2]
+    out[:] = 0.0
+    for e in range(out.shape[0]):
+        for d in range(W):
+            s = e - 1 - d
+            for k in range(K):
+                part = now[s, k] if s >= 0 else before[W + s, k]
+                out[e, k, MEAN] += kappa[d] * part[MEAN]
+                out[e, k, VAR] += kappa[d] * kappa[d] * part[VAR]
+                out[e, k, LOG_ZERO] += part[LOG_ZERO]
 
 
 @njit(cache=True)

@@ -9,10 +9,72 @@ import math
 import numpy as np
 from numba import njit
 
-__all__ = ["drift_expected", "drift_predictive", "kalman", "seat_at_drift"]
+__all__ = [
+    "drift_expected",
+    "drift_predictive",
+    "drift_stats",
+    "kalman",
+    "part_in_two",
+    "seat_at_drift",
+    "two_means",
+]
 
 _NONE = 1e-8  # expected rows below which an epoch says nothing
+_NOTHING = -40.0  # log of a share of a row that rounding would lose
 _LOG_2PI = math.log(2.0 * math.pi)
+
+
+@njit(cache=True)
+def drift_stats(X, centre, q, size, total, square):
+    """Add up rows (N, D) about ``centre`` (D,) under assignments (N, K).
+
+    Out: ``size`` (K,) expected rows; ``total``, ``square`` (K, D) sums of the rows and squares.
+    """
+    size[:] = 0.0
+    total[:] = 0.0
+    square[:] = 0.0
+    for i in range(X.shape[0]):
+        for k in range(q.shape[1]):
+            w = q[i, k]
+            if w > 0.0:
+                size[k] += w
+                for c in range(X.shape[1]):
+                    gap = X[i, c] - centre[c]
+                    total[k, c] += w * gap
+                    square[k, c] += w * gap * gap
+
+
+@njit(cache=True)
+def two_means(x, w):
+    """Part weighted numbers (N,) in two by their means; return these, or NaN if all are one.
+
+    Numbers that weigh a tenth at most do not say where the search begins.
+    """
+    low, high = np.inf, -np.inf
+    n = 0
+    for i in range(len(x)):
+        if w[i] > 0.1:
+            low, high = min(low, x[i]), max(high, x[i])
+            n += 1
+    if n < 2:
+        return np.nan, np.nan
+    for _ in range(20):
+        cut = 0.5 * (low + high)
+        below, above, sum_below, sum_above = 0.0, 0.0, 0.0, 0.0
+        for i in range(len(x)):
+            if x[i] > cut:
+                above += w[i]
+                sum_above += w[i] * x[i]
+            else:
+                below += w[i]
+                sum_below += w[i] * x[i]
+        if above <= 0.0 or below <= 0.0:
+            return np.nan, np.nan
+        was = cut
+        low, high = sum_below / below, sum_above / above
+        if 0.5 * (low + high) == was:
+            break
+    return low, high
 
 
 @njit(cache=True)
@@ -80,7 +142,7 @@ def kalman(
                     m += J * (mean[e + 1, k, c] - m)
                     P += J * J * (var[e + 1, k, c] - ahead)
                 mean[e, k, c], var[e, k, c] = m, P
-            lagged[first, k, c] = 0.0
+            lagged[: first + 1, k, c] = 0.0
 
 
 @njit(cache=True)
@@ -107,6 +169,71 @@ def drift_expected(X, mean, var, noise, begins, epoch, out):
 
 
 @njit(cache=True)
+def part_in_two(
+    rounds, X, first, own, a0, kappa, before, begins, start_mean, start_var, birth_mean, birth_var,
+    drift, noise, shared, filtered_mean, filtered_var, mean, var, lagged, log_z,
+):  # fmt: skip
+    """Share the rows of a component between two that it may be, smoothing them in between.
+
+    Parameters
+    ----------
+    rounds : int
+    X : ndarray, shape (N, D)
+        Rows of the component in all epochs of the window.
+    first : ndarray of int64, shape (E + 1,)
+        First row of every epoch, and N.
+    own : ndarray, shape (N, 1)
+        What the component has of each row.
+    a0 : float
+    kappa : ndarray, shape (W,)
+    before : ndarray, shape (W, 2)
+        Expected rows of the epochs before the window.
+    begins, start_mean, .., noise, filtered_mean, .., log_z
+        As in `kalman`, for two components.
+    shared : ndarray, shape (N, 2)
+        What the two have (updated).
+    """
+    E, W, D = len(first) - 1, len(kappa), X.shape[1]
+    size, total, square = np.empty((E, 2)), np.empty((E, 2, D)), np.empty((E, 2, D))
+    log_weight = np.empty(2)
+    for r in range(rounds + 1):
+        for e in range(E):
+            drift_stats(
+                X[first[e] : first[e + 1]], birth_mean, shared[first[e] : first[e + 1]], size[e],
+                total[e], square[e],
+            )  # fmt: skip
+        kalman(
+            size, total, square, begins, start_mean, start_var, np.zeros(D), birth_var, drift,
+            noise, filtered_mean, filtered_var, mean, var, lagged, log_z,
+        )  # fmt: skip
+        if r == rounds:
+            return
+        for e in range(max(begins[0], 0), E):
+            for k in range(2):
+                count = size[e, k]
+                for d in range(W):
+                    count += kappa[d] * (size[e - 1 - d, k] if d < e else before[W + e - 1 - d, k])
+                log_weight[k] = math.log(a0 + count)
+                for c in range(D):
+                    log_weight[k] -= 0.5 * var[e, k, c] / noise[c]
+            if begins[1] > e:
+                log_weight[1] = -np.inf
+            for i in range(first[e], first[e + 1]):
+                gain = log_weight[1] - log_weight[0]
+                for c in range(D):
+                    x = X[i, c] - birth_mean[c]
+                    near, far = x - mean[e, 0, c], x - mean[e, 1, c]
+                    gain += 0.5 * (near * near - far * far) / noise[c]
+                if gain > 0.0:
+                    leaves = 1.0 / (1.0 + math.exp(-gain))
+                    stays = math.exp(-gain) * leaves
+                else:
+                    stays = 1.0 / (1.0 + math.exp(gain))
+                    leaves = math.exp(gain) * stays
+                shared[i, 0], shared[i, 1] = own[i, 0] * stays, own[i, 0] * leaves
+
+
+@njit(cache=True)
 def drift_predictive(x, n, total, mean, var, noise):
     """log p(x) at a component predicted as N(mean, var) that has since taken n rows."""
     out = 0.0
@@ -119,6 +246,21 @@ def drift_predictive(x, n, total, mean, var, noise):
         V = P + noise[c]
         gap = x[c] - m
         out -= 0.5 * (_LOG_2PI + math.log(V) + gap * gap / V)
+    return out
+
+
+@njit(cache=True)
+def _seat_terms(weight, n, total, mean, var, noise, centre, spread):
+    """Mean and variance (D,) of the next row of a component; return what does not depend on it."""
+    out = math.log(weight)
+    for c in range(len(noise)):
+        m, P = mean[c], var[c]
+        if n > _NONE:
+            gain = P / (P + noise[c] / n)
+            m += gain * (total[c] / n - m)
+            P = noise[c] / n * gain
+        centre[c], spread[c] = m, P + noise[c]
+        out -= 0.5 * (_LOG_2PI + math.log(spread[c]))
     return out
 
 
@@ -154,13 +296,19 @@ def seat_at_drift(
     N, D = X.shape
     C = size.shape[0]
     zeros = np.zeros(D)
+    base, centre, spread = np.empty(C), np.empty((C, D)), np.empty((C, D))
+    for k in range(K):
+        base[k] = _seat_terms(
+            a0 + past[k] + size[k], size[k], total[k], mean[k], var[k], noise, centre[k], spread[k]
+        )
     for i in range(start, N):
         new = log_new + drift_predictive(X[i], 0.0, zeros, birth_mean, birth_var, noise)
         top = new
         for k in range(K):
-            s = math.log(a0 + past[k] + size[k]) + drift_predictive(
-                X[i], size[k], total[k], mean[k], var[k], noise
-            )
+            s = base[k]
+            for c in range(D):
+                gap = X[i, c] - centre[k, c]
+                s -= 0.5 * gap * gap / spread[k, c]
             q[i, k] = s
             top = max(top, s)
         if top == new and K == C:
@@ -179,9 +327,15 @@ def seat_at_drift(
             K += 1
         else:
             for k in range(K):
-                q[i, k] = math.exp(q[i, k] - top) / mass
+                q[i, k] = math.exp(q[i, k] - top) / mass if q[i, k] - top > _NOTHING else 0.0
         for k in range(K):
+            if q[i, k] == 0.0:
+                continue
             size[k] += q[i, k]
             for c in range(D):
                 total[k, c] += q[i, k] * X[i, c]
+            base[k] = _seat_terms(
+                a0 + past[k] + size[k], size[k], total[k], mean[k], var[k], noise, centre[k],
+                spread[k],
+            )  # fmt: skip
     return N, K

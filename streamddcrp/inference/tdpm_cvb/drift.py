@@ -1,11 +1,12 @@
 """Gaussian emission with drifting means, of which noise, drift and prior are learned."""
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
-from streamddcrp.inference.tdpm_cvb._kernels_drift import drift_expected, kalman, seat_at_drift
+from streamddcrp.inference.tdpm_cvb._kernels_drift import drift_expected, drift_stats, kalman, part_in_two, seat_at_drift, two_means
 from streamddcrp.inference.tdpm_cvb.emission import Seats, doubled
 from streamddcrp.typing import FloatArray, IntArray
 
@@ -16,7 +17,10 @@ _NOISE_ROWS = 20.0  # rows that the first guess of the noise counts for
 _STEPS = 10.0  # transitions that the first guess of the drift counts for
 _SEEN = 0.5  # expected rows from which an epoch tells of a transition
 _NEAR = 12.0  # squared distance in predictive units up to which two components may be one
+_HALF = 0.5 - 1e-9  # of the rows: rounding must not decide which component is in the middle
 _SPREAD = 1.05  # variance about the mean, in units of the noise, from which a split is tried
+_LEAST = 1e-200  # variance of the first rows below which they tell no scale
+_ROUNDS = 5  # of sharing rows between the halves of a split
 _FORGET = 0.98  # an epoch, of what noise and drift are learned from
 
 
@@ -75,7 +79,8 @@ class GaussianDrift:
     @classmethod
     def scaled(cls, X: FloatArray, spread: float) -> "GaussianDrift":
         """Take scales from rows (N, D), the noise being a share ``spread`` of their variance."""
-        var = np.maximum(X.var(axis=0), 1e-12 + 1e-12 * np.abs(X).max(axis=0, initial=0.0) ** 2)
+        var = np.maximum(X.var(axis=0), 1e-12 * np.abs(X).max(axis=0, initial=0.0) ** 2)
+        var = np.where(var > _LEAST, var, 1e-12)
         noise = spread * var
         zeros = np.zeros((2, X.shape[1]))
         return cls(
@@ -92,8 +97,10 @@ class GaussianDrift:
 
     def stats(self, X: FloatArray, q: FloatArray) -> DriftStats:
         """Return statistics of an epoch's rows (N, D) under assignments (N, K)."""
-        Y = X - self.birth_mean
-        return DriftStats(q.sum(axis=0), q.T @ Y, q.T @ (Y * Y))
+        K, D = q.shape[1], len(self.noise)
+        out = DriftStats(np.empty(K), np.empty((K, D)), np.empty((K, D)))
+        drift_stats(X, self.birth_mean, q, *out)
+        return out
 
     def joined(self, parts: list[FloatArray]) -> FloatArray:
         """Return the rows of an epoch that came in parts."""
@@ -175,7 +182,7 @@ class GaussianDrift:
             value = np.maximum(square[e, some], 0.0) / size[some, None]
             order = value.argsort(axis=0)
             reached = size[some][order].cumsum(axis=0)
-            middle = (reached >= 0.5 * rows).argmax(axis=0)
+            middle = (reached >= _HALF * rows).argmax(axis=0)
             columns = np.arange(value.shape[1])
             out[e, 0], out[e, 1] = rows, rows * value[order[middle, columns], columns]
         return out
@@ -224,23 +231,32 @@ class GaussianDrift:
         if value[-1] < _SPREAD:
             return None
         along = G @ vector[:, -1]
-        used = w > 0.1
-        if used.sum() < 2:
+        low, high = two_means(along, w)
+        if not low < high:
             return None
-        low, high = float(along[used].min()), float(along[used].max())
-        for _ in range(20):
-            cut = 0.5 * (low + high)
-            upper = w * (along > cut)
-            lower = w - upper
-            if upper.sum() <= 0.0 or lower.sum() <= 0.0:
-                return None
-            low, high = float(along @ lower / lower.sum()), float(along @ upper / upper.sum())
         cut = 0.5 * (low + high)
         sign = 1.0 if abs(high) > abs(low) else -1.0
         return [
             np.zeros(len(gap)) if e < epoch else (sign * (gap @ vector[:, -1] - cut) > 0.0) * 1.0
             for e, gap in enumerate(gaps)
         ]
+
+
+    def parted(
+        self, rows: list[FloatArray], own: list[FloatArray], sides: list[FloatArray],
+        before: FloatArray, starts: DriftStarts, begins: IntArray, a0: float, kappa: FloatArray,
+    ) -> tuple[list[FloatArray], DriftSmoothed]:  # fmt: skip
+        """Share rows between two components: some rounds of weights, likelihoods, smoothing."""
+        first = np.cumsum([0, *(len(X) for X in rows)])
+        E, D = len(rows), len(self.noise)
+        out = DriftSmoothed(*(np.empty((E, 2, D)) for _ in range(5)), np.empty((E, 2)))
+        all_own, side = np.concatenate(own), np.concatenate(sides)[:, None]
+        shared = np.concatenate([all_own * (1.0 - side), all_own * side], axis=1)
+        part_in_two(
+            _ROUNDS, np.concatenate(rows), first, all_own, a0, kappa, before[:, :, 0].copy(),
+            begins, *starts, self.birth_mean, self.birth_var, self.drift, self.noise, shared, *out,
+        )  # fmt: skip
+        return [shared[a:b] for a, b in pairwise(first)], out
 
 
 class DriftSeating:

@@ -95,6 +95,18 @@ class Emission(Protocol):
         or None if ``k`` shows no sign of being two.
         """
 
+    def parted(
+        self, rows: list[Any], own: list[FloatArray], sides: list[FloatArray], before: FloatArray,
+        starts: Any, begins: IntArray, a0: float, kappa: FloatArray,
+    ) -> tuple[list[FloatArray], Any]:  # fmt: skip
+        """Share rows between two components; needed only where ``divides``.
+
+        ``own`` (N_e, 1) is what they have of the rows of every epoch, ``sides`` (N_e,) from `halves`
+        the part that leaves at first. In turns the two are smoothed and the rows shared by expected
+        log likelihoods and decayed counts, those before the window in ``before`` (W, 2, 3). Return
+        shares (N_e, 2) and the last smoothing.
+        """
+
     def learned(self, stats: Any, smoothed: Any, begins: IntArray) -> Self:
         """Return the emission with its scales fitted to the window and what has left it."""
 

@@ -19,6 +19,7 @@ from streamddcrp.inference.tdpm_cvb._kernels_counts import (
     MEAN,
     add_entropies,
     count_terms,
+    decay_moments,
     moments_of_pairs,
     moments_of_rows,
     sweep_epoch,
@@ -131,14 +132,8 @@ class Engine:
 
     def decayed(self, moments: FloatArray, before: FloatArray) -> FloatArray:
         """Moments of the decayed past of every epoch of the window and of the next, (E + 1, K, 3)."""
-        kappa = np.array(self.settings.kappa)
-        weights = np.stack([kappa, kappa**2, np.ones_like(kappa)], axis=1)
-        everything = np.concatenate([before, moments])
-        width = len(kappa)
-        out = np.zeros((len(moments) + 1, moments.shape[1], 3))
-        for e in range(len(out)):
-            for back in range(1, width + 1):
-                out[e] += weights[back - 1] * everything[width + e - back]
+        out = np.empty((len(moments) + 1, *moments.shape[1:]))
+        decay_moments(before, moments, np.array(self.settings.kappa), out)
         return out
 
     # -- an epoch --------------------------------------------------------------------------------
@@ -187,7 +182,7 @@ class Engine:
         self.sweep(self.settings.n_sweeps)
         if self._move():
             self.sweep(2)
-        self._retire()
+        self.retire()
 
     def open(
         self, n: int, kind: str = "birth", epoch: int | None = None, other: int | None = None
@@ -227,9 +222,10 @@ class Engine:
         self.before = self.before[:, kept]
         self.resp = [np.ascontiguousarray(q[:, kept]) for q in self.resp]
 
-    def stats(self, resp: list[FloatArray]) -> Any:
-        """Statistics of the window under given assignments."""
-        parts = [self.emission.stats(X, q) for X, q in zip(self.rows, resp, strict=True)]
+    def stats(self, resp: list[FloatArray], rows: list[Any] | None = None) -> Any:
+        """Statistics of the window, or of other rows, under given assignments."""
+        rows = self.rows if rows is None else rows
+        parts = [self.emission.stats(X, q) for X, q in zip(rows, resp, strict=True)]
         return type(parts[0])(*(np.stack(column) for column in zip(*parts, strict=True)))
 
     def smooth(self) -> Any:
@@ -281,19 +277,24 @@ class Engine:
         self.rows.pop(0)
         self.resp.pop(0)
 
-    def _retire(self) -> None:
+    def retire(self) -> None:
         """Let components go that nobody joined for as long as the past counts, or may change."""
+        if not self.n_components:
+            return
         width = max(len(self.settings.kappa), len(self.rows))
         now = np.concatenate([self.before, self.moments(self.resp)])[-width:, :, MEAN]
         self.last_active[now[-1] >= _ACTIVE] = self.epoch
         silent = now.sum(axis=0) < _DEAD
+        for q in self.resp:
+            silent[q.argmax(axis=1)] = False  # a row that many share keeps the best of them
         if silent.any():
             self.changes += [
                 Change(int(last), "death", int(i))
                 for i, last in zip(self.ids[silent], self.last_active[silent], strict=True)
             ]
             self._keep(np.flatnonzero(~silent))
-            self.resp = [q / q.sum(axis=1, keepdims=True) for q in self.resp]
+            for q in self.resp:
+                q /= q.sum(axis=1, keepdims=True)
 
     # -- moves -----------------------------------------------------------------------------------
 
@@ -309,7 +310,7 @@ class Engine:
         return Terms(counts, entropy, now[:, :, LOG_ZERO].sum(axis=0))
 
     def united(self, a: IntArray, b: IntArray) -> Terms:
-        """What pairs of columns would contribute as one, with the older past."""
+        """Return what pairs of columns would contribute as one, with the past of the first."""
         now = np.empty((len(self.resp), len(a), 3))
         entropy = np.zeros(len(a))
         for e, q in enumerate(self.resp):

@@ -7,7 +7,7 @@ seven nats.
 """
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,6 @@ BoolArray = NDArray[np.bool_]
 
 _FEW = 3.0  # expected rows in the window below which a young component may be deleted
 _MANY = 6.0  # expected rows in the window from which a component may be split
-_ROUNDS = 5  # of sharing rows between the halves of a split
 
 
 def move(engine: "Engine") -> bool:
@@ -148,8 +147,8 @@ def _delete_one(
         p = engine.emission.expected(X[some], now.smoothed, e, now.begins, q[some]) + now.weight[e]
         p[:, k] = -np.inf
         top = p.max(axis=1, keepdims=True)
-        if not np.isfinite(top).all():
-            return False  # there was no other component yet
+        if (top == -np.inf).any():
+            return False  # no other component is as old as these rows
         p = np.exp(p - top)
         p[p < engine.emission.least] = 0.0
         rows.append(some)
@@ -184,61 +183,63 @@ def _delete_one(
     return True
 
 
+class _Part(NamedTuple):
+    """What a component holds of the window: its rows, which they are, its share (N, 1) of each."""
+
+    rows: list[Any]
+    where: list[IntArray]
+    own: list[FloatArray]
+
+
 def _split(engine: "Engine") -> bool:
     """Part components in two along the direction in which their rows spread most."""
     changed = False
-    for k in range(engine.n_components):
-        if sum(q[:, k].sum() for q in engine.resp) < _MANY:
-            continue
-        changed |= any(_split_at(engine, k, e) for e in {len(engine.rows) - 1, 0})
+    mass = sum(q.sum(axis=0) for q in engine.resp)
+    stats = engine.stats(engine.resp)
+    for k in np.flatnonzero(mass >= _MANY).tolist():
+        where = [np.flatnonzero(q[:, k]) for q in engine.resp]
+        part = _Part(
+            [X[some] for X, some in zip(engine.rows, where, strict=True)],
+            where,
+            [q[some, k][:, None] for q, some in zip(engine.resp, where, strict=True)],
+        )
+        of_k = _pick(stats, np.array([k]))
+        changed |= any(
+            _split_at(engine, k, part, of_k, epoch) for epoch in sorted({0, len(engine.rows) - 1})
+        )
     return changed
 
 
-def _split_at(engine: "Engine", k: int, epoch: int) -> bool:
+def _split_at(engine: "Engine", k: int, part: _Part, stats: Any, epoch: int) -> bool:
     """Try a component that takes part of the rows of ``k`` from an epoch of the window on."""
-    begins = engine.begins
-    if begins[k] > epoch:
+    begins = engine.begins[k]
+    if begins > epoch:
         return False
-    pair = np.array([k])
-    stats = engine.stats(engine.resp)
-    alone = engine.emission.smooth(_pick(stats, pair), _pick(engine.starts, pair, 0), begins[pair])
-    sides = engine.emission.halves(engine.rows, engine.resp, k, alone, epoch)
+    emission, settings = engine.emission, engine.settings
+    starts, before = _pick(engine.starts, np.array([k]), 0), engine.before[:, [k]]
+    alone = emission.smooth(stats, starts, np.array([begins]))
+    sides = emission.halves(part.rows, part.own, 0, alone, epoch)
     if sides is None:
         return False
-    both_begins = np.array([begins[k], epoch])
-    none = engine.emission.no_starts(1)
-    starts = type(none)(
-        *(np.concatenate(part) for part in zip(_pick(engine.starts, pair, 0), none, strict=True))
-    )
-    before = np.concatenate([engine.before[:, pair], np.zeros_like(engine.before[:, pair])], axis=1)
-    shared = [
-        np.stack([q[:, k] * (1.0 - side), q[:, k] * side], axis=1)
-        for q, side in zip(engine.resp, sides, strict=True)
-    ]
-    for _ in range(_ROUNDS):
-        smoothed = engine.emission.smooth(engine.stats(shared), starts, both_begins)
-        past = engine.decayed(engine.moments(shared), before)[:, :, 0]
-        for e, X in enumerate(engine.rows):
-            if both_begins.min() > e:
-                continue
-            p = engine.emission.expected(X, smoothed, e, both_begins, shared[e])
-            p += np.log(engine.settings.a0 + past[e] + shared[e].sum(axis=0))
-            p = np.exp(p - p.max(axis=1, keepdims=True))
-            shared[e] = engine.resp[e][:, [k]] * p / p.sum(axis=1, keepdims=True)
-    mass = sum(q[:, 1].sum() for q in shared)
-    if mass <= 1.0:
+    both = np.array([begins, epoch])
+    none = emission.no_starts(1)
+    starts = type(none)(*(np.concatenate(pair) for pair in zip(starts, none, strict=True)))
+    before_both = np.concatenate([before, np.zeros_like(before)], axis=1)
+    shared, smoothed = emission.parted(
+        part.rows, part.own, sides, before_both, starts, both, settings.a0,
+        np.array(settings.kappa),
+    )  # fmt: skip
+    if sum(q[:, 1].sum() for q in shared) <= 1.0:
         return False
-    smoothed = engine.emission.smooth(engine.stats(shared), starts, both_begins)
-    new = engine.terms(shared, before)
-    old = engine.terms([q[:, pair] for q in engine.resp], engine.before[:, pair])
-    unused = max(engine.settings.slots - engine.n_components, 1)
+    new, old = engine.terms(shared, before_both), engine.terms(part.own, before)
+    unused = max(settings.slots - engine.n_components, 1)
     gain = (
         smoothed.log_z.sum() - alone.log_z.sum() + _sum(new).sum() - _sum(old).sum()
         + (1.0 - math.exp(new.log_zero[1])) * math.log(unused)
     )  # fmt: skip
-    if gain <= engine.settings.split_margin:
+    if gain <= settings.split_margin:
         return False
     engine.open(1, "split", engine.first + epoch, int(engine.ids[k]))
-    for q, parts in zip(engine.resp, shared, strict=True):
-        q[:, k], q[:, -1] = parts[:, 0], parts[:, 1]
+    for q, some, parts in zip(engine.resp, part.where, shared, strict=True):
+        q[some, k], q[some, -1] = parts[:, 0], parts[:, 1]
     return True

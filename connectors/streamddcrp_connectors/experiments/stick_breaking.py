@@ -86,14 +86,14 @@ def expected_log_weights(stick: FloatArray) -> FloatArray:
     total = digamma(stick.sum(axis=1))
     log_v = np.append(digamma(stick[:, 0]) - total, 0.0)
     log_rest = np.append(0.0, np.cumsum(digamma(stick[:, 1]) - total))
-    return log_v + log_rest
+    return np.asarray(log_v + log_rest)
 
 
 def expected_log_precision(scatter: FloatArray, dof: FloatArray) -> FloatArray:
     """E_q[log |Lambda_k|], shape (T,)."""
     D = scatter.shape[-1]
     half = 0.5 * (dof[:, None] - np.arange(D))
-    return digamma(half).sum(axis=1) + D * np.log(2.0) - np.linalg.slogdet(scatter)[1]
+    return np.asarray(digamma(half).sum(axis=1) + D * np.log(2.0) - np.linalg.slogdet(scatter)[1])
 
 
 def expected_log_density(X: FloatArray, factors: Factors) -> FloatArray:
@@ -103,7 +103,7 @@ def expected_log_density(X: FloatArray, factors: Factors) -> FloatArray:
     precision = factors.dof[:, None, None] * np.linalg.inv(factors.scatter)
     square = np.einsum("nkd,kde,nke->nk", gap, precision, gap)
     log_det = expected_log_precision(factors.scatter, factors.dof)
-    return 0.5 * (log_det - D * LOG_2PI - D / factors.kappa - square)
+    return np.asarray(0.5 * (log_det - D * LOG_2PI - D / factors.kappa - square))
 
 
 def update_resp(X: FloatArray, factors: Factors) -> FloatArray:
