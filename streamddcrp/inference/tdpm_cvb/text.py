@@ -112,6 +112,16 @@ class TextDecay:
         Of the words met so far, or none yet; what is learned of the prior.
     rare : float
         Share of a word not met.
+
+    Examples
+    --------
+    >>> from scipy import sparse
+    >>> from streamddcrp.inference.tdpm_cvb.engine import Engine, Settings
+    >>> engine = Engine(Settings(alpha=1.0, kappa=(0.5,)), TextDecay(beta=0.1, n_words=4))
+    >>> X = sparse.csr_array([[20, 9, 0, 0], [11, 19, 0, 0], [0, 0, 33, 12], [0, 1, 25, 14]])
+    >>> scores = engine.learn(X)
+    >>> engine.ids[engine.resp[-1].argmax(axis=1)]
+    array([0, 0, 1, 1])
     """
 
     beta: float | None = None
