@@ -19,12 +19,12 @@ from streamddcrp.inference.tdpm_cvb.engine import Engine, Settings
 from streamddcrp.inference.tdpm_cvb.moves import move
 from streamddcrp.inference.tdpm_cvb.objective import objective
 from streamddcrp.inference.tdpm_cvb.options import as_epochs, check_whole, past_weights
+from streamddcrp.inference.tdpm_cvb.scales import guesses
 from streamddcrp.typing import FloatArray, IntArray
 
 __all__ = ["TemporalDPMFit", "best_start", "fit_temporal_dpm"]
 
 _log = logging.getLogger(__name__)
-_SPREADS = (0.3, 0.1, 0.03, 0.01, 0.003)  # shares of the variance that may be noise
 _TRIAL = 4  # epochs on which first guesses of the scales are judged
 _REFITS = 3  # of the scales, before the first sweep
 _ROUNDS = 10  # of moves
@@ -133,7 +133,7 @@ def fit_temporal_dpm(
     >>> rng = np.random.default_rng(0)
     >>> epochs = [rng.normal(0.0, 1.0, (30, 2)) for _ in range(6)]
     >>> for t, X in enumerate(epochs):
-    ...     X[:15] += [12.0, 9.0 + 0.5 * t]  # one cluster climbs, the other stays
+    ...     X[:15] += [12.0, 0.5 * t]  # one cluster climbs, the other stays
     >>> fit = fit_temporal_dpm(epochs)
     >>> [np.unique(labels).tolist() for labels in fit.labels]
     [[0, 1], [0, 1], [0, 1], [0, 1], [0, 1], [0, 1]]
@@ -144,8 +144,7 @@ def fit_temporal_dpm(
     rows = list(epochs)
     if emission is None:
         first = next(X for X in rows if len(X))
-        guesses = [GaussianDrift.scaled(first, spread) for spread in _SPREADS]
-        emission = best_start([Engine(settings, guess) for guess in guesses], rows).emission
+        emission = best_start([Engine(settings, guess) for guess in guesses(first)], rows).emission
     with tqdm(total=max_sweeps, unit=" sweeps", disable=not progress) as bar:
         if isinstance(init, str):
             engine = _from_stream(init, settings, emission, rows)
