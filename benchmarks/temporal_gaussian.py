@@ -80,13 +80,13 @@ def agreement(truth: list[IntArray], labels: list[IntArray]) -> tuple[float, flo
 
 def stream_labels(rows: list[FloatArray], settings: Settings) -> list[IntArray]:
     """Labels of one pass, each epoch's as it leaves the window; scales learned."""
-    trial = best_start([Engine(settings, guess) for guess in guesses(rows[0])], rows)
+    engines = [Engine(settings, guess) for guess in guesses(rows[0])]
+    engine = engines[best_start(engines, rows)]
     labels = []
-    for t, X in enumerate(rows):
-        if t > trial.epoch:
-            labels += _leaving(trial)
-            trial.learn(X)
-    return labels + [trial.ids[q.argmax(axis=1)] for q in trial.resp]
+    for X in rows[engine.epoch + 1 :]:
+        labels += _leaving(engine)
+        engine.learn(X)
+    return labels + [engine.ids[q.argmax(axis=1)] for q in engine.resp]
 
 
 def _leaving(engine: Engine) -> list[IntArray]:

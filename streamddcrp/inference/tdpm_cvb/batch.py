@@ -144,7 +144,8 @@ def fit_temporal_dpm(
     rows = list(epochs)
     if emission is None:
         first = next(X for X in rows if len(X))
-        emission = best_start([Engine(settings, guess) for guess in guesses(first)], rows).emission
+        found = guesses(first)
+        emission = found[best_start([Engine(settings, guess) for guess in found], rows)]
     with tqdm(total=max_sweeps, unit=" sweeps", disable=not progress) as bar:
         if isinstance(init, str):
             engine = _from_stream(init, settings, emission, rows)
@@ -168,8 +169,8 @@ def fit_temporal_dpm(
     )
 
 
-def best_start(engines: Sequence[Engine], epochs: Sequence[Any], n: int = _TRIAL) -> Engine:
-    """Return the engine that the first epochs with rows surprised least; all of them learn.
+def best_start(engines: Sequence[Engine], epochs: Sequence[Any], n: int = _TRIAL) -> int:
+    """Return which engine the first epochs with rows surprised least; all of them learn.
 
     The surprise of a row is -log of its density given all rows before it, so that emissions with
     different scales can be compared.
@@ -181,7 +182,7 @@ def best_start(engines: Sequence[Engine], epochs: Sequence[Any], n: int = _TRIAL
         seen += len(X) > 0
         if seen == n:
             break
-    return engines[int(surprise.argmin())]
+    return int(surprise.argmin())
 
 
 def _ascend(
@@ -228,7 +229,10 @@ def _from_stream(init: str, settings: Settings, emission: Any, rows: list[Any]) 
         some = q.any(axis=0)
         resp.append(np.zeros((len(q), len(ids))))
         resp[-1][:, np.searchsorted(ids, at[some])] = q[:, some]
-    return whole(settings, emission, rows, resp, ids, np.array([born[i] for i in ids.tolist()]))
+    births = np.array([born[i] for i in ids.tolist()])
+    engine = whole(settings, emission, rows, resp, ids, births)
+    engine.retire()  # what left the stream with crumbs of rows
+    return engine
 
 
 def _from_assignments(
