@@ -249,7 +249,7 @@ class GaussianDrift:
         """Share rows between two components: some rounds of weights, likelihoods, smoothing."""
         first = np.cumsum([0, *(len(X) for X in rows)])
         E, D = len(rows), len(self.noise)
-        out = DriftSmoothed(*(np.empty((E, 2, D)) for _ in range(5)), np.empty((E, 2)))
+        out = DriftSmoothed._make([*(np.empty((E, 2, D)) for _ in range(5)), np.empty((E, 2))])
         all_own, side = np.concatenate(own), np.concatenate(sides)[:, None]
         shared = np.concatenate([all_own * (1.0 - side), all_own * side], axis=1)
         part_in_two(

@@ -212,7 +212,7 @@ def _split(engine: "Engine") -> bool:
 
 def _split_at(engine: "Engine", k: int, part: _Part, stats: Any, epoch: int) -> bool:
     """Try a component that takes part of the rows of ``k`` from an epoch of the window on."""
-    begins = engine.begins[k]
+    begins = max(int(engine.born[k]) - engine.first, -1)
     if begins > epoch:
         return False
     emission, settings = engine.emission, engine.settings
