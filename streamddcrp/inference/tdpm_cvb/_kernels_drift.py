@@ -21,6 +21,7 @@ __all__ = [
 
 _NONE = 1e-8  # expected rows below which an epoch says nothing
 _NOTHING = -40.0  # log of a share of a row that rounding would lose
+_HELD = 0.5  # decayed rows from which a component was there in the past
 _LOG_2PI = math.log(2.0 * math.pi)
 
 
@@ -266,7 +267,8 @@ def _seat_terms(weight, n, total, mean, var, noise, centre, spread):
 
 @njit(cache=True)
 def seat_at_drift(
-    X, start, K, a0, log_new, past, size, total, mean, var, birth_mean, birth_var, noise, q, scores
+    X, start, K, a0, log_new, past, size, total, mean, var, birth_mean, birth_var, noise, q, scores,
+    chances,
 ):  # fmt: skip
     """Seat rows one after the other; open a component where a new one is the likeliest.
 
@@ -286,7 +288,9 @@ def seat_at_drift(
     q : ndarray, shape (N, C)
         Out: assignments.
     scores : ndarray, shape (N,)
-        Out: log predictive density, but for the log of the total weight.
+        Out: -log predictive density, but for the log of the total weight.
+    chances : ndarray, shape (N, 2)
+        Out: probability of a new component, and of one that the past hardly holds.
 
     Returns
     -------
@@ -313,10 +317,16 @@ def seat_at_drift(
             top = max(top, s)
         if top == new and K == C:
             return i, K
-        mass = 0.0
+        mass, young = 0.0, 0.0
         for k in range(K):
-            mass += math.exp(q[i, k] - top)
-        scores[i] = -(top + math.log(mass + math.exp(new - top)))
+            part = math.exp(q[i, k] - top)
+            mass += part
+            if past[k] < _HELD:
+                young += part
+        part = math.exp(new - top)
+        scores[i] = -(top + math.log(mass + part))
+        chances[i, 0] = part / (mass + part)
+        chances[i, 1] = (young + part) / (mass + part)
         if top == new:
             q[i, :K] = 0.0
             mean[K], var[K] = birth_mean, birth_var

@@ -24,6 +24,7 @@ __all__ = [
 ]
 
 _HALVINGS = 12
+_HELD = 0.5  # decayed rows from which a component was there in the past
 _FIRST = 0.5  # added to counts where an iteration starts
 
 
@@ -274,13 +275,14 @@ def prior_evidence(counts, V, birth_var, n_iter):
 @njit(cache=True)
 def seat_logistic(
     offsets, words, counts, start, K, a0, log_new, least, birth_var, drift, tol, n_iter, past, size,
-    total, mean, var, m, s, h, W, normaliser, q, scores,
+    total, mean, var, m, s, h, W, normaliser, q, scores, chances,
 ):  # fmt: skip
     """Seat rows one after the other; open a component where a new one is the likeliest.
 
     ``past, size, normaliser`` (C,), ``total, mean, var, m, s, h, W`` (C, V): of the components,
     decayed past counts, rows and counts of this epoch so far, predicted moments, and moments and
-    pseudo-observations now. ``q`` (N, C), ``scores`` (N,) out. Returns rows done and components;
+    pseudo-observations now. ``q`` (N, C), ``scores`` (N,),
+    ``chances`` (N, 2) as in `Seats` out. Returns rows done and components;
     less than all rows where there is no room for a component.
     """
     N, C, V = len(scores), m.shape[0], m.shape[1]
@@ -298,10 +300,16 @@ def seat_logistic(
                 score += counts[p] * m[k, words[p]]
             q[i, k] = score
             top = max(top, score)
-        mass = 0.0
+        mass, young = 0.0, 0.0
         for k in range(K):
-            mass += math.exp(q[i, k] - top)
-        scores[i] = -(top + math.log(mass + math.exp(new - top)))
+            share = math.exp(q[i, k] - top)
+            mass += share
+            if past[k] < _HELD:
+                young += share
+        share = math.exp(new - top)
+        scores[i] = -(top + math.log(mass + share))
+        chances[i, 0] = share / (mass + share)
+        chances[i, 1] = (young + share) / (mass + share)
         if top == new:
             q[i, :K] = 0.0
             q[i, K] = 1.0

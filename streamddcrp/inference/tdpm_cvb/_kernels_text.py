@@ -24,6 +24,7 @@ __all__ = [
 
 _NEGLIGIBLE = -30.0  # nats to the best from which a component adds nothing to a sum
 _SHARE = 1e-9  # part of a row below which it is not taken out of a component
+_HELD = 0.5  # decayed rows from which a component was there in the past
 _TABLE = 64  # lengths of rows up to which the terms of all components are tabulated
 
 
@@ -255,7 +256,7 @@ def _add(w, k, x, prior, head, following, component, count, gain, used):
 @njit(cache=True)
 def seat_text(
     offsets, words, counts, start, K, used, V, prior, prior_size, a0, log_new, least, past, size,
-    weight, sizes, head, following, component, count, gain, q, scores,
+    weight, sizes, head, following, component, count, gain, q, scores, chances,
 ):  # fmt: skip
     """Seat rows one after the other; open a component where a new one is the likeliest.
 
@@ -284,6 +285,8 @@ def seat_text(
         Out: assignments.
     scores : ndarray, shape (N,)
         Out: -log predictive probability, but for the log of the total weight.
+    chances : ndarray, shape (N, 2)
+        Out: probability of a new component, and of one that the past hardly holds.
 
     Returns
     -------
@@ -318,14 +321,19 @@ def seat_text(
         top = new
         for k in range(K):
             top = max(top, s[k])
-        mass, kept = 0.0, 0.0
+        mass, kept, young = 0.0, 0.0, 0.0
         for k in range(K):
             if s[k] - top > _NEGLIGIBLE:
                 part = math.exp(s[k] - top)
                 mass += part
+                if past[k] < _HELD:
+                    young += part
                 if s[k] - top > nothing:
                     kept += part
-        scores[i] = -(top + math.log(mass + math.exp(new - top)))
+        part = math.exp(new - top)
+        scores[i] = -(top + math.log(mass + part))
+        chances[i, 0] = part / (mass + part)
+        chances[i, 1] = (young + part) / (mass + part)
         if top == new:
             past[K], size[K], sizes[K] = 0.0, 0.0, 0.0
             q[i, K] = 1.0

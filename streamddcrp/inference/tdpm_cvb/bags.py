@@ -122,6 +122,18 @@ class Bags:
             sums[some] = np.add.reduceat(self.counts, self.offsets[some])
         return sums.reshape(self.shape)
 
+    def heavy(self, least: float) -> "Bags":
+        """Return the bags without entries below ``least``."""
+        some = self.counts >= least
+        kept = np.concatenate([np.zeros(1, np.int64), np.cumsum(some)])
+        return Bags(
+            self.shape, kept[self.offsets], self.words[some], self.counts[some], self.width
+        )
+
+    def renumbered(self, number: IntArray, width: int) -> "Bags":
+        """Return the bags with the numbers (V,) of words replaced, in the same order."""
+        return Bags(self.shape, self.offsets, number[self.words], self.counts, width)
+
     def to_dense(self, width: int | None = None) -> FloatArray:
         """Return the array it stands for, with ``width`` words."""
         n = len(self.offsets) - 1

@@ -272,14 +272,14 @@ class DriftSeating:
         """Seat rows (N, D) one after the other."""
         emission = self._emission
         Y, zero = X - emission.birth_mean, np.zeros(X.shape[1])
-        scores = np.empty(len(X))
+        scores, chances = np.empty(len(X)), np.empty((len(X), 2))
         q = np.zeros((len(X), len(self._arrays[0])))
         done = 0
         while True:
             done, self.n_components = seat_at_drift(
                 Y, done, self.n_components, a0, log_new, *self._arrays, zero, emission.birth_var,
-                emission.noise, q, scores,
+                emission.noise, q, scores, chances,
             )  # fmt: skip
             if done == len(X):
-                return Seats(q[:, : self.n_components], scores)
+                return Seats(q[:, : self.n_components], scores, chances)
             self._arrays, q = [doubled(part) for part in self._arrays], doubled(q, axis=1)

@@ -18,10 +18,14 @@ class Seats(NamedTuple):
         Assignments; K counts the components opened on the way.
     scores : ndarray of float64, shape (N,)
         -log of the summed weights times densities: the surprise but for the log of all weights.
+    chances : ndarray of float64, shape (N, 2)
+        Probability, before the row was seated, of a new component, and of one whose decayed past is
+        less than half a row.
     """
 
     q: FloatArray
     scores: FloatArray
+    chances: FloatArray
 
 
 class Seating(Protocol):

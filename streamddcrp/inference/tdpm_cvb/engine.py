@@ -9,6 +9,7 @@ silent for as long as the past counts.
 """
 
 import math
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -24,6 +25,7 @@ from streamddcrp.inference.tdpm_cvb._kernels_counts import (
     moments_of_rows,
     sweep_epoch,
 )
+from streamddcrp.inference.tdpm_cvb.emission import Seats
 from streamddcrp.typing import FloatArray, IntArray
 
 __all__ = ["Change", "Engine", "Settings"]
@@ -98,7 +100,8 @@ class Engine:
     next_id: int = 0
     changes: list[Change] = field(default_factory=list)
     seating: Any = None  # of the open epoch, with its rows and their seats so far
-    weight: float = 0.0
+    weight: float = 0.0  # of all components, rows of the open epoch left out
+    n_open: int = 0
     arrived: list[Any] = field(default_factory=list)
     seated: list[FloatArray] = field(default_factory=list)
 
@@ -140,22 +143,38 @@ class Engine:
 
     def learn(self, X: Any) -> FloatArray:
         """Learn a whole epoch; return the surprise of its rows, each given those before it."""
-        scores = self.seat(X)
+        scores = self.seat(X).scores
         self.close()
         return scores
 
-    def seat(self, X: Any) -> FloatArray:
-        """Seat rows of the open epoch, beginning it if need be; return their surprise."""
+    def seat(self, X: Any) -> Seats:
+        """Seat rows of the open epoch, beginning it if need be; their scores are their surprise."""
         if self.seating is None:
             self.seating, self.weight = self._begin()
-        settings = self.settings
-        unused = max(settings.slots - self.n_components, 1)
-        log_new = math.log(settings.alpha * unused / settings.slots)
-        seats = self.seating.seat(X, settings.a0, log_new)
-        n = sum(len(q) for q in self.seated)
+        seats = self.seating.seat(X, self.settings.a0, self.log_new)
+        weights = self.weight + self.n_open + np.arange(len(seats.q))
+        self.n_open += len(seats.q)
         self.arrived.append(X)
         self.seated.append(seats.q)
-        return seats.scores + np.log(self.weight + n + np.arange(len(seats.q)))
+        return seats._replace(scores=seats.scores + np.log(weights))
+
+    @property
+    def log_new(self) -> float:
+        """Log weight of a new component."""
+        settings = self.settings
+        unused = max(settings.slots - self.n_components, 1)
+        return math.log(settings.alpha * unused / settings.slots)
+
+    def peek(self, X: Any) -> tuple[Seats, FloatArray]:
+        """Return what `seat` would for one row, and its chances of the components there are."""
+        seating, weight = self._begin() if self.seating is None else (self.seating, self.weight)
+        K = seating.n_components
+        q = np.zeros((1, 0))
+        if K:  # without a new one
+            q = deepcopy(seating).seat(X, self.settings.a0, -math.inf).q
+        seats = deepcopy(seating).seat(X, self.settings.a0, self.log_new)
+        seats = seats._replace(scores=seats.scores + math.log(weight + self.n_open))
+        return seats, (1.0 - seats.chances[0, 0]) * q[0, :K]
 
     def _begin(self) -> tuple[Any, float]:
         """Return seats for an epoch after the window, and the weight of all components."""
@@ -173,12 +192,12 @@ class Engine:
         q = np.concatenate(
             [np.zeros((0, K)), *(np.pad(q, ((0, 0), (0, K - q.shape[1]))) for q in self.seated)]
         )
-        self._freeze()
+        self.freeze()
         self.epoch += 1
         self.open(K - self.n_components)
         self.rows.append(X)
         self.resp.append(q)
-        self.seating, self.arrived, self.seated = None, [], []
+        self.seating, self.arrived, self.seated, self.n_open = None, [], [], 0
         self.sweep(self.settings.n_sweeps)
         if self._move():
             self.sweep(2)
@@ -256,7 +275,7 @@ class Engine:
                 )  # fmt: skip
             self.emission = self.emission.learned(stats, smoothed, begins)
 
-    def _freeze(self) -> None:
+    def freeze(self) -> None:
         """Let the oldest epoch leave a full window."""
         if len(self.rows) <= self.settings.lag:
             return

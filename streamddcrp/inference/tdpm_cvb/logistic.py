@@ -197,15 +197,15 @@ class LogisticSeating:
                 f"word {words.max()} is beyond the vocabulary, closed at n_words={emission.n_words}"
             )
             raise ValueError(msg)
-        scores = np.empty(len(offsets) - 1)
+        scores, chances = np.empty(len(offsets) - 1), np.empty((len(offsets) - 1, 2))
         q = np.zeros((len(scores), len(self._arrays[0])))
         done = 0
         while True:
-            state: tuple[Any, ...] = (*self._arrays, q, scores)
+            state: tuple[Any, ...] = (*self._arrays, q, scores, chances)
             done, self.n_components = _seat(
                 offsets, words, counts, done, self.n_components, a0, log_new, emission.least,
                 emission.birth_var, emission.drift, _TOL, _ROW_ITERATIONS, *state,
             )  # fmt: skip
             if done == len(scores):
-                return Seats(q[:, : self.n_components], scores)
+                return Seats(q[:, : self.n_components], scores, chances)
             self._arrays, q = [doubled(part) for part in self._arrays], doubled(q, axis=1)

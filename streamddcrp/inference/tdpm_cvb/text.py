@@ -228,6 +228,13 @@ class TextDecay:
         """Return itself: nothing is learned from epochs that have left but their counts."""
         return self
 
+    def keeping(self, used: Any, n_words: int) -> "TextDecay":
+        """Return the emission without the words that are not used, (V,) of bool; at least ``n_words``."""
+        shares = self.shares[used[: len(self.shares)]]
+        total = float(shares.sum()) or 1.0
+        V = max(int(used.sum()), n_words)
+        return replace(self, n_words=V, shares=shares / total, rare=self.rare / total)
+
 
 class TextSeating:
     """The open epoch: who sits where so far, and lists of the components of each word."""
@@ -259,7 +266,7 @@ class TextSeating:
         K = self.n_components
         weight[:K] = np.log(a0 + past[:K] + size[:K])
         N = len(offsets) - 1
-        scores = np.empty(N)
+        scores, chances = np.empty(N), np.empty((N, 2))
         q = np.zeros((N, len(past)))
         done = 0
         while True:
@@ -267,9 +274,10 @@ class TextSeating:
             done, self.n_components, self._used, self._known, self._prior_size = _seat(
                 offsets, words, counts, done, self.n_components, self._used, self._known,
                 self._prior, self._prior_size, a0, log_new, self._emission.least, *state, q, scores,
+                chances,
             )  # fmt: skip
             if done == N:
-                return Seats(q[:, : self.n_components], scores)
+                return Seats(q[:, : self.n_components], scores, chances)
             if self.n_components == len(self._columns[0]):
                 self._columns = [doubled(part) for part in self._columns]
                 q = doubled(q, axis=1)
