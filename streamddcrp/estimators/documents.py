@@ -64,7 +64,9 @@ def is_text(x: Any) -> bool:
     if isinstance(x, pa.Array | pa.ChunkedArray):
         return _is_words(x.type)
     if hasattr(x, "__arrow_c_stream__") or hasattr(x, "__arrow_c_array__"):
-        return getattr(x, "ndim", 2) == 1 or any(_is_words(kind) for kind in as_table(x).schema.types)
+        return getattr(x, "ndim", 2) == 1 or any(
+            _is_words(kind) for kind in as_table(x).schema.types
+        )
     if isinstance(x, Mapping):
         return any(isinstance(value, str) for value in x.values())
     if isinstance(x, list | tuple | np.ndarray) and len(x):
@@ -77,7 +79,8 @@ def _is_words(kind: Any) -> bool:
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         kind = kind.value_type
     return any(
-        test(kind) for test in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+        test(kind)
+        for test in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
     )
 
 

@@ -246,9 +246,7 @@ class Evolving:
     def window_tracks(self) -> list[Track]:
         """Describe the epochs of the window, as they look now."""
         smoothed = self.engine.smooth()
-        return [
-            self._track(e, smoothed) for e, q in enumerate(self.engine.resp) if len(q)
-        ]
+        return [self._track(e, smoothed) for e, q in enumerate(self.engine.resp) if len(q)]
 
     def window_labels(self) -> list[Final]:
         """Return the labels of the rows of the window and of the open epoch, as they stand."""

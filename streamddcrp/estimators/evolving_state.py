@@ -163,9 +163,7 @@ def _restore_tracks(model: Evolving, arrays: Arrays, words: list[list[str]]) -> 
     sizes = arrays["tracks.size"]
     if not len(sizes):
         return
-    parts = (
-        _split(arrays[f"tracks.{name}"], sizes) for name in ("ids", "mass", "mean", "sd")
-    )
+    parts = (_split(arrays[f"tracks.{name}"], sizes) for name in ("ids", "mass", "mean", "sd"))
     heads = zip(arrays["tracks.epoch"].tolist(), arrays["tracks.time"].tolist(), strict=True)
     for head, ids, mass, mean, sd, said in zip(heads, *parts, words, strict=True):
         model.tracks.append(Track(*head, ids, mass, Trait(mean, sd, said)))

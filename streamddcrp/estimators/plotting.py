@@ -89,9 +89,7 @@ def plot_stream(tracks: Any, live: set[int], ax: Any = None) -> Any:
     names = _names(tracks, ids)
     peak = mass.argmax(axis=1)
     for i in np.argsort(-mass.sum(axis=1), kind="stable")[:_NAMED].tolist():
-        ax.text(
-            epochs[peak[i]], middle[i, peak[i]], names[i], ha="center", va="center", fontsize=8
-        )
+        ax.text(epochs[peak[i]], middle[i, peak[i]], names[i], ha="center", va="center", fontsize=8)
     for layer, name in zip(layers, names, strict=True):
         layer.set_label(name)
     return ax

@@ -565,7 +565,9 @@ class TemporalDPM(base.Clusterer):
             "waiting.x": waiting.X, "waiting.number": waiting.number, "waiting.t": waiting.t,
         }  # fmt: skip
         law = self.emission
-        options = {name: to_json(value) for name, value in self._get_params().items() if value is not law}
+        options = {
+            name: to_json(value) for name, value in self._get_params().items() if value is not law
+        }
         options["emission"] = law if isinstance(law, str) else emission_to_json(law)
         meta: dict[str, Any] = {
             "options": options,

@@ -79,7 +79,7 @@ def latest(engine: Any, K: int, names: Sequence[Word]) -> Trait:
     emission, n = engine.emission, engine.n_components
     smoothed = engine.smooth()
     fresh = None
-    if K > n:
+    if n < K:
         seated = [np.pad(q, ((0, 0), (0, K - q.shape[1]))) for q in engine.seated]
         fresh = emission.stats(emission.joined(engine.arrived), np.concatenate(seated))
     if isinstance(emission, GaussianDrift):
@@ -99,9 +99,7 @@ def latest(engine: Any, K: int, names: Sequence[Word]) -> Trait:
     return Trait(none, none, words_of(emission, fresh, np.arange(K), len(names), names))
 
 
-def _with_closed(
-    emission: Any, fresh: Any, engine: Any, smoothed: Any, n: int, K: int
-) -> Any:
+def _with_closed(emission: Any, fresh: Any, engine: Any, smoothed: Any, n: int, K: int) -> Any:
     """Add the counts of closed epochs to those of the open one."""
     if isinstance(emission, TextDecay):
         more = np.concatenate([smoothed.latest, emission.no_starts(K - n).words])

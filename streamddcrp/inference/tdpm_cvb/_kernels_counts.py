@@ -43,7 +43,7 @@ _LARGE = 1e5  # counts above which a difference of log gammas is taken by its se
 
 @njit(cache=True)
 def trigamma(x):
-    """Derivative of the digamma function for x > 0: recurrence up to 10, then the series."""
+    """Trigamma function for x > 0: recurrence up to 10, then the asymptotic series."""
     shift = 0.0
     while x < 10.0:
         shift += 1.0 / (x * x)
@@ -59,7 +59,7 @@ def trigamma(x):
 
 @njit(cache=True)
 def log_gamma_step(y, step):
-    """log Gamma(y + step) - log Gamma(y)."""
+    """Log Gamma(y + step) - log Gamma(y)."""
     if y > _LARGE:
         return step * digamma(y) + 0.5 * step * step * trigamma(y)
     return math.lgamma(y + step) - math.lgamma(y)
@@ -183,7 +183,7 @@ def _own_removed(a0, log_a0, now, past, own):
 
 @njit(cache=True)
 def _look_ahead(a0, step, at_zero, past, later, q):
-    """What a row's being of a component adds to the log probability of a later epoch's counts.
+    """Look-ahead: what a row of a component adds to the log probability of a later epoch's counts.
 
     ``past`` (3,) are the moments of the decayed past of that epoch, the row's own part included;
     ``later`` (3,) those of its counts.
@@ -307,4 +307,7 @@ def count_terms(now, past, a0, out):
                 out[k] += expected_lgamma(
                     a0, now[e, k, MEAN] + past[e, k, MEAN], now[e, k, VAR] + past[e, k, VAR],
                     now[e, k, LOG_ZERO] + past[e, k, LOG_ZERO],
-                ) - expected_lgamma(a0, past[e, k, MEAN], past[e, k, VAR], past[e, k, LOG_ZERO])  # fmt: skip
+                )  # fmt: skip
+                out[k] -= expected_lgamma(
+                    a0, past[e, k, MEAN], past[e, k, VAR], past[e, k, LOG_ZERO]
+                )

@@ -126,9 +126,7 @@ class Bags:
         """Return the bags without entries below ``least``."""
         some = self.counts >= least
         kept = np.concatenate([np.zeros(1, np.int64), np.cumsum(some)])
-        return Bags(
-            self.shape, kept[self.offsets], self.words[some], self.counts[some], self.width
-        )
+        return Bags(self.shape, kept[self.offsets], self.words[some], self.counts[some], self.width)
 
     def renumbered(self, number: IntArray, width: int) -> "Bags":
         """Return the bags with the numbers (V,) of words replaced, in the same order."""

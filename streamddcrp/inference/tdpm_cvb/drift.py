@@ -6,7 +6,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streamddcrp.inference.tdpm_cvb._kernels_drift import drift_expected, drift_stats, kalman, part_in_two, seat_at_drift, two_means
+from streamddcrp.inference.tdpm_cvb._kernels_drift import (
+    drift_expected,
+    drift_stats,
+    kalman,
+    part_in_two,
+    seat_at_drift,
+    two_means,
+)
 from streamddcrp.inference.tdpm_cvb.emission import Seats, doubled
 from streamddcrp.typing import FloatArray, IntArray
 
@@ -112,9 +119,8 @@ class GaussianDrift:
 
     def smooth(self, stats: DriftStats, starts: DriftStarts, begins: IntArray) -> DriftSmoothed:
         """Filter and smooth over the window."""
-        out = DriftSmoothed(
-            *(np.empty_like(stats.total) for _ in range(5)), np.empty_like(stats.size)
-        )
+        moments = [np.empty_like(stats.total) for _ in range(5)]
+        out = DriftSmoothed._make([*moments, np.empty_like(stats.size)])
         kalman(
             *stats, begins, *starts, np.zeros_like(self.noise), self.birth_var, self.drift,
             self.noise, *out,
@@ -142,7 +148,9 @@ class GaussianDrift:
             smoothed.filtered_mean[-1].copy(), smoothed.filtered_var[-1] + steps * self.drift
         )
 
-    def learned(self, stats: DriftStats, smoothed: DriftSmoothed, begins: IntArray) -> "GaussianDrift":
+    def learned(
+        self, stats: DriftStats, smoothed: DriftSmoothed, begins: IntArray
+    ) -> "GaussianDrift":
         """Fit noise and drift to the window and to what has left it."""
         noise = self.noise_sums + self._noise_sums(stats, smoothed).sum(axis=0)
         drift = self.drift_sums + self._drift_sums(stats, smoothed, begins).sum(axis=0)
@@ -189,7 +197,7 @@ class GaussianDrift:
 
     def _drift_sums(self, stats: DriftStats, s: DriftSmoothed, begins: IntArray) -> FloatArray:
         """Return transitions and their squares, shape (E, 2, D); none into the first epoch."""
-        E, K, D = stats.total.shape
+        E, _, D = stats.total.shape
         out = np.zeros((E, 2, D))
         for e in range(1, E):
             on = (begins < e) & (stats.size[e] > _SEEN) & (stats.size[e - 1] > _SEEN)
@@ -221,9 +229,7 @@ class GaussianDrift:
         the noise says.
         """
         scale = np.sqrt(self.noise)
-        gaps = [
-            (X - self.birth_mean - alone.mean[e, 0]) / scale for e, X in enumerate(rows)
-        ]
+        gaps = [(X - self.birth_mean - alone.mean[e, 0]) / scale for e, X in enumerate(rows)]
         G, w = np.concatenate(gaps[epoch:]), np.concatenate([q[:, k] for q in resp[epoch:]])
         if w.sum() < 2.0:
             return None
@@ -240,7 +246,6 @@ class GaussianDrift:
             np.zeros(len(gap)) if e < epoch else (sign * (gap @ vector[:, -1] - cut) > 0.0) * 1.0
             for e, gap in enumerate(gaps)
         ]
-
 
     def parted(
         self, rows: list[FloatArray], own: list[FloatArray], sides: list[FloatArray],
@@ -276,9 +281,10 @@ class DriftSeating:
         q = np.zeros((len(X), len(self._arrays[0])))
         done = 0
         while True:
+            past, size, total, mean, var = self._arrays
             done, self.n_components = seat_at_drift(
-                Y, done, self.n_components, a0, log_new, *self._arrays, zero, emission.birth_var,
-                emission.noise, q, scores, chances,
+                Y, done, self.n_components, a0, log_new, past, size, total, mean, var, zero,
+                emission.birth_var, emission.noise, q, scores, chances,
             )  # fmt: skip
             if done == len(X):
                 return Seats(q[:, : self.n_components], scores, chances)

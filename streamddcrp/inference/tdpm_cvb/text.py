@@ -229,7 +229,7 @@ class TextDecay:
         return self
 
     def keeping(self, used: Any, n_words: int) -> "TextDecay":
-        """Return the emission without the words that are not used, (V,) of bool; at least ``n_words``."""
+        """Return the emission with the words used, (V,) of bool, at least ``n_words`` of them."""
         shares = self.shares[used[: len(self.shares)]]
         total = float(shares.sum()) or 1.0
         V = max(int(used.sum()), n_words)
