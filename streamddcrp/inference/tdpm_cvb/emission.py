@@ -112,9 +112,8 @@ class Emission(Protocol):
 
         ``own`` (N_e, 1) is what they have of the rows of every epoch, ``sides`` (N_e,) from
         `halves` the part that leaves at first. In turns the two are smoothed and rows shared by
-        expected log likelihoods and decayed counts, those before the window in ``before`` (W, 2, 3).
-        Return
-        shares (N_e, 2) and the last smoothing.
+        expected log likelihoods and decayed counts; ``before`` (W, 2, 3) has those before the window.
+        Return shares (N_e, 2) and the last smoothing.
         """
 
     def learned(self, stats: Any, smoothed: Any, begins: IntArray) -> Self:
