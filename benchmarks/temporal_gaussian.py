@@ -23,13 +23,13 @@ from streamddcrp.inference.tdpm_cvb.batch import best_start, fit_temporal_dpm
 from streamddcrp.inference.tdpm_cvb.drift import GaussianDrift
 from streamddcrp.inference.tdpm_cvb.engine import Engine, Settings
 from streamddcrp.inference.tdpm_cvb.options import past_weights
+from streamddcrp.inference.tdpm_cvb.scales import guesses
 from streamddcrp.inference.tdpm_gibbs import sample_temporal_dpm
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 DRIFT, BIRTH = 0.0625, 36.0
-SPREADS = (0.3, 0.1, 0.03, 0.01, 0.003)
 
 
 class Stream(NamedTuple):
@@ -80,14 +80,13 @@ def agreement(truth: list[IntArray], labels: list[IntArray]) -> tuple[float, flo
 
 def stream_labels(rows: list[FloatArray], settings: Settings) -> list[IntArray]:
     """Labels of one pass, each epoch's as it leaves the window; scales learned."""
-    guesses = [GaussianDrift.scaled(rows[0], share) for share in SPREADS]
-    trial = best_start([Engine(settings, guess) for guess in guesses], rows)
+    engines = [Engine(settings, guess) for guess in guesses(rows[0])]
+    engine = engines[best_start(engines, rows)]
     labels = []
-    for t, X in enumerate(rows):
-        if t > trial.epoch:
-            labels += _leaving(trial)
-            trial.learn(X)
-    return labels + [trial.ids[q.argmax(axis=1)] for q in trial.resp]
+    for X in rows[engine.epoch + 1 :]:
+        labels += _leaving(engine)
+        engine.learn(X)
+    return labels + [engine.ids[q.argmax(axis=1)] for q in engine.resp]
 
 
 def _leaving(engine: Engine) -> list[IntArray]:
@@ -142,7 +141,7 @@ def _timed(method: Callable[..., list[IntArray]], *args: Any) -> tuple[list[IntA
 @click.command("temporal_gaussian", help="Drifting clusters: ARI and time, beside Gibbs.")
 @click.option("--streams", default=12, show_default=True)
 @click.option(
-    "--gibbs", default=4, show_default=True, help="Streams for the sampler and the batch."
+    "--gibbs", default=12, show_default=True, help="Streams for the sampler and the batch."
 )
 @click.option("--sweeps", default=1500, show_default=True, help="Of the sampler.")
 def main(streams: int, gibbs: int, sweeps: int) -> None:

@@ -79,7 +79,7 @@ def latest(engine: Any, K: int, names: Sequence[Word]) -> Trait:
     emission, n = engine.emission, engine.n_components
     smoothed = engine.smooth()
     fresh = None
-    if K > n:
+    if n < K:
         seated = [np.pad(q, ((0, 0), (0, K - q.shape[1]))) for q in engine.seated]
         fresh = emission.stats(emission.joined(engine.arrived), np.concatenate(seated))
     if isinstance(emission, GaussianDrift):

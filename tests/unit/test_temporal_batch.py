@@ -9,6 +9,7 @@ from streamddcrp.inference.tdpm_cvb.batch import best_start, fit_temporal_dpm, w
 from streamddcrp.inference.tdpm_cvb.drift import GaussianDrift
 from streamddcrp.inference.tdpm_cvb.engine import Engine, Settings
 from streamddcrp.inference.tdpm_cvb.options import past_weights
+from streamddcrp.inference.tdpm_cvb.scales import guesses
 
 KAPPA = past_weights(("exponential", 1.0), 3)
 
@@ -99,10 +100,34 @@ def test_epochs_of_plain_lists_and_of_nothing():
 def test_the_better_guess_goes_on():
     rows = drifting_gaussians(0).rows[:6]
     settings = Settings(alpha=1.0, kappa=KAPPA, lag=2)
-    guesses = [GaussianDrift.scaled(rows[0], spread) for spread in (10.0, 0.03)]
-    best = best_start([Engine(settings, guess) for guess in guesses], [np.zeros((0, 2)), *rows])
-    assert best.epoch == 4
-    assert (best.emission.noise_guess == guesses[1].noise_guess).all()
+    laws = [GaussianDrift.scaled(rows[0], spread) for spread in (10.0, 0.03)]
+    engines = [Engine(settings, one) for one in laws]
+    assert best_start(engines, [np.zeros((0, 2)), *rows]) == 1
+    assert [engine.epoch for engine in engines] == [4, 4]
+
+
+def test_a_column_that_tells_nothing_keeps_its_variance():
+    """Noise is guessed column by column; shifts and units do not matter."""
+    rng = np.random.default_rng(0)
+    label = rng.integers(0, 4, 80)
+    X = np.stack([20.0 * label + rng.standard_normal(80), 5.0 * rng.standard_normal(80)], axis=1)
+    found = guesses(X)
+    assert [len(guess.noise) for guess in found] == [2] * 5
+    assert (found[0].noise == X.var(axis=0)).all()
+    assert all(guess.noise[1] > 0.05 * X[:, 1].var() for guess in found)
+    for guess, moved in zip(found, guesses(1e-6 * X + 7e-4), strict=True):
+        assert moved.noise == pytest.approx(1e-12 * guess.noise, rel=1e-6)
+    truth = [label[:40], label[40:]]
+    fit = fit_temporal_dpm([X[:40], X[40:]])
+    assert agreement(truth, fit.labels) == (1.0, 1.0)
+
+
+@pytest.mark.parametrize("X", [np.ones((1, 2)), np.full((40, 2), 1e12), np.zeros((5, 1))])
+def test_guesses_of_nearly_nothing(X):
+    for guess in guesses(X):
+        assert np.isfinite(guess.noise).all()
+        assert (guess.noise > 0.0).all()
+        assert (guess.drift > 0.0).all()
 
 
 @pytest.mark.parametrize(

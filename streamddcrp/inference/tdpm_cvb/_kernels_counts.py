@@ -28,6 +28,7 @@ __all__ = [
     "expected_lgamma",
     "expected_log",
     "expected_step",
+    "moments_of_pairs",
     "moments_of_rows",
     "sweep_epoch",
     "trigamma",
@@ -42,7 +43,7 @@ _LARGE = 1e5  # counts above which a difference of log gammas is taken by its se
 
 @njit(cache=True)
 def trigamma(x):
-    """Derivative of the digamma function for x > 0: recurrence up to 10, then the series."""
+    """Trigamma function for x > 0: recurrence up to 10, then the asymptotic series."""
     shift = 0.0
     while x < 10.0:
         shift += 1.0 / (x * x)
@@ -58,7 +59,7 @@ def trigamma(x):
 
 @njit(cache=True)
 def log_gamma_step(y, step):
-    """log Gamma(y + step) - log Gamma(y)."""
+    """Log Gamma(y + step) - log Gamma(y)."""
     if y > _LARGE:
         return step * digamma(y) + 0.5 * step * step * trigamma(y)
     return math.lgamma(y + step) - math.lgamma(y)
@@ -152,6 +153,23 @@ def add_entropies(q, out):
 
 
 @njit(cache=True)
+def moments_of_pairs(columns, a, b, out, entropy):
+    """Moments of the counts of pairs of components as if they were one; add their entropies.
+
+    ``columns`` (K, N) are the assignments, by component; ``out`` (P, 3), ``entropy`` (P,).
+    """
+    out[:] = 0.0
+    for p in range(len(a)):
+        one, other = columns[a[p]], columns[b[p]]
+        for i in range(len(one)):
+            share = min(one[i] + other[i], 1.0)
+            if share > 0.0:
+                add_row(out, p, share, 1.0, 1.0)
+                if share < 1.0:
+                    entropy[p] -= share * math.log(share)
+
+
+@njit(cache=True)
 def _own_removed(a0, log_a0, now, past, own):
     """E log(a0 + X) of a component, a row's own part ``own`` left out of the epoch's count."""
     mean, var, log_zero = now[MEAN] - own, now[VAR] - own * (1.0 - own), now[LOG_ZERO]
@@ -165,7 +183,7 @@ def _own_removed(a0, log_a0, now, past, own):
 
 @njit(cache=True)
 def _look_ahead(a0, step, at_zero, past, later, q):
-    """What a row's being of a component adds to the log probability of a later epoch's counts.
+    """Look-ahead: what a row of a component adds to the log probability of a later epoch's counts.
 
     ``past`` (3,) are the moments of the decayed past of that epoch, the row's own part included;
     ``later`` (3,) those of its counts.
@@ -289,4 +307,7 @@ def count_terms(now, past, a0, out):
                 out[k] += expected_lgamma(
                     a0, now[e, k, MEAN] + past[e, k, MEAN], now[e, k, VAR] + past[e, k, VAR],
                     now[e, k, LOG_ZERO] + past[e, k, LOG_ZERO],
-                ) - expected_lgamma(a0, past[e, k, MEAN], past[e, k, VAR], past[e, k, LOG_ZERO])  # fmt: skip
+                )  # fmt: skip
+                out[k] -= expected_lgamma(
+                    a0, past[e, k, MEAN], past[e, k, VAR], past[e, k, LOG_ZERO]
+                )

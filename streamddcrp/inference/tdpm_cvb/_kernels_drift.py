@@ -236,7 +236,7 @@ def part_in_two(
 
 @njit(cache=True)
 def drift_predictive(x, n, total, mean, var, noise):
-    """log p(x) at a component predicted as N(mean, var) that has since taken n rows."""
+    """Log p(x) at a component predicted as N(mean, var) that has since taken n rows."""
     out = 0.0
     for c in range(len(x)):
         m, P = mean[c], var[c]

@@ -194,6 +194,19 @@ def overlaps(offsets, words, counts, sizes, young, heads, component, count, leas
 
 
 @njit(cache=True)
+def _digamma_rise(a, x):
+    """Return digamma(a + x) - digamma(a), between integers x by interpolation."""
+    if x > 16.0:
+        return digamma(a + x) - digamma(a)
+    total = 0.0
+    while x >= 1.0:
+        total += 1.0 / a
+        a += 1.0
+        x -= 1.0
+    return total + x / a
+
+
+@njit(cache=True)
 def fitted_strength(offsets, words, counts, sizes, prior, prior_size):
     """Return the two sums of the fixed point for the size of the prior, whose ratio it is.
 
@@ -204,7 +217,7 @@ def fitted_strength(offsets, words, counts, sizes, prior, prior_size):
     for k in range(len(sizes)):
         for p in range(offsets[k], offsets[k + 1]):
             a, x = prior[words[p]], counts[p]
-            above += 1.0 if x == 1.0 else a * (digamma(a + x) - digamma(a))
+            above += a * _digamma_rise(a, x)
         if sizes[k] > 0.0:
             below += digamma(prior_size + sizes[k]) - digamma(prior_size)
     return above, below

@@ -19,12 +19,12 @@ from streamddcrp.inference.tdpm_cvb.engine import Engine, Settings
 from streamddcrp.inference.tdpm_cvb.moves import move
 from streamddcrp.inference.tdpm_cvb.objective import objective
 from streamddcrp.inference.tdpm_cvb.options import as_epochs, check_whole, past_weights
+from streamddcrp.inference.tdpm_cvb.scales import guesses
 from streamddcrp.typing import FloatArray, IntArray
 
 __all__ = ["TemporalDPMFit", "best_start", "fit_temporal_dpm"]
 
 _log = logging.getLogger(__name__)
-_SPREADS = (0.3, 0.1, 0.03, 0.01, 0.003)  # shares of the variance that may be noise
 _TRIAL = 4  # epochs on which first guesses of the scales are judged
 _REFITS = 3  # of the scales, before the first sweep
 _ROUNDS = 10  # of moves
@@ -133,7 +133,7 @@ def fit_temporal_dpm(
     >>> rng = np.random.default_rng(0)
     >>> epochs = [rng.normal(0.0, 1.0, (30, 2)) for _ in range(6)]
     >>> for t, X in enumerate(epochs):
-    ...     X[:15] += [12.0, 9.0 + 0.5 * t]  # one cluster climbs, the other stays
+    ...     X[:15] += [12.0, 0.5 * t]  # one cluster climbs, the other stays
     >>> fit = fit_temporal_dpm(epochs)
     >>> [np.unique(labels).tolist() for labels in fit.labels]
     [[0, 1], [0, 1], [0, 1], [0, 1], [0, 1], [0, 1]]
@@ -144,8 +144,8 @@ def fit_temporal_dpm(
     rows = list(epochs)
     if emission is None:
         first = next(X for X in rows if len(X))
-        guesses = [GaussianDrift.scaled(first, spread) for spread in _SPREADS]
-        emission = best_start([Engine(settings, guess) for guess in guesses], rows).emission
+        found = guesses(first)
+        emission = found[best_start([Engine(settings, guess) for guess in found], rows)]
     with tqdm(total=max_sweeps, unit=" sweeps", disable=not progress) as bar:
         if isinstance(init, str):
             engine = _from_stream(init, settings, emission, rows)
@@ -169,8 +169,8 @@ def fit_temporal_dpm(
     )
 
 
-def best_start(engines: Sequence[Engine], epochs: Sequence[Any], n: int = _TRIAL) -> Engine:
-    """Return the engine that the first epochs with rows surprised least; all of them learn.
+def best_start(engines: Sequence[Engine], epochs: Sequence[Any], n: int = _TRIAL) -> int:
+    """Return which engine the first epochs with rows surprised least; all of them learn.
 
     The surprise of a row is -log of its density given all rows before it, so that emissions with
     different scales can be compared.
@@ -182,7 +182,7 @@ def best_start(engines: Sequence[Engine], epochs: Sequence[Any], n: int = _TRIAL
         seen += len(X) > 0
         if seen == n:
             break
-    return engines[int(surprise.argmin())]
+    return int(surprise.argmin())
 
 
 def _ascend(
@@ -229,7 +229,10 @@ def _from_stream(init: str, settings: Settings, emission: Any, rows: list[Any]) 
         some = q.any(axis=0)
         resp.append(np.zeros((len(q), len(ids))))
         resp[-1][:, np.searchsorted(ids, at[some])] = q[:, some]
-    return whole(settings, emission, rows, resp, ids, np.array([born[i] for i in ids.tolist()]))
+    births = np.array([born[i] for i in ids.tolist()])
+    engine = whole(settings, emission, rows, resp, ids, births)
+    engine.retire()  # what left the stream with crumbs of rows
+    return engine
 
 
 def _from_assignments(

@@ -125,9 +125,8 @@ class GaussianDrift:
 
     def smooth(self, stats: DriftStats, starts: DriftStarts, begins: IntArray) -> DriftSmoothed:
         """Filter and smooth over the window."""
-        out = DriftSmoothed(
-            *(np.empty_like(stats.total) for _ in range(5)), np.empty_like(stats.size)
-        )
+        moments = [np.empty_like(stats.total) for _ in range(5)]
+        out = DriftSmoothed._make([*moments, np.empty_like(stats.size)])
         kalman(
             *stats, begins, *starts, np.zeros_like(self.noise), self.birth_var, self.drift,
             self.noise, *out,
@@ -204,7 +203,7 @@ class GaussianDrift:
 
     def _drift_sums(self, stats: DriftStats, s: DriftSmoothed, begins: IntArray) -> FloatArray:
         """Return transitions and their squares, shape (E, 2, D); none into the first epoch."""
-        E, K, D = stats.total.shape
+        E, _, D = stats.total.shape
         out = np.zeros((E, 2, D))
         for e in range(1, E):
             on = (begins < e) & (stats.size[e] > _SEEN) & (stats.size[e - 1] > _SEEN)
@@ -261,7 +260,7 @@ class GaussianDrift:
         """Share rows between two components: some rounds of weights, likelihoods, smoothing."""
         first = np.cumsum([0, *(len(X) for X in rows)])
         E, D = len(rows), len(self.noise)
-        out = DriftSmoothed(*(np.empty((E, 2, D)) for _ in range(5)), np.empty((E, 2)))
+        out = DriftSmoothed._make([*(np.empty((E, 2, D)) for _ in range(5)), np.empty((E, 2))])
         all_own, side = np.concatenate(own), np.concatenate(sides)[:, None]
         shared = np.concatenate([all_own * (1.0 - side), all_own * side], axis=1)
         part_in_two(
@@ -288,9 +287,10 @@ class DriftSeating:
         q = np.zeros((len(X), len(self._arrays[0])))
         done = 0
         while True:
+            past, size, total, mean, var = self._arrays
             done, self.n_components = seat_at_drift(
-                Y, done, self.n_components, a0, log_new, *self._arrays, zero, emission.birth_var,
-                emission.noise, q, scores, chances,
+                Y, done, self.n_components, a0, log_new, past, size, total, mean, var, zero,
+                emission.birth_var, emission.noise, q, scores, chances,
             )  # fmt: skip
             if done == len(X):
                 return Seats(q[:, : self.n_components], scores, chances)

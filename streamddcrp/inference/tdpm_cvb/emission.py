@@ -31,9 +31,9 @@ class Seats(NamedTuple):
 class Seating(Protocol):
     """The open epoch: its rows are seated as they come, by marginal predictives.
 
-    Component k has weight a0 + (decayed past count) + (expected rows of the epoch so far), a new one
-    ``exp(log_new)``. Where a new one is the likeliest of all it is opened, and the row is its own;
-    otherwise the row is shared among the components there are.
+    Component k has weight a0 + (decayed past count) + (expected rows of the epoch so far), a new
+    one ``exp(log_new)``. Where a new one is the likeliest of all it is opened, and the row is its
+    own; otherwise the row is shared among the components there are.
     """
 
     n_components: int
@@ -66,21 +66,25 @@ class Emission(Protocol):
         """Return empty places for what is known of K components from before the window."""
 
     def smooth(self, stats: Any, starts: Any, begins: IntArray) -> Any:
-        """Return the posterior over the window, with ``log_z`` (E, K): the log evidence of each
-        component's rows of an epoch given those of the epochs before.
+        """Return the posterior over the window.
+
+        It has ``log_z`` (E, K), the log evidence of each component's rows of an epoch given those
+        of the epochs before.
         """
 
     def expected(
         self, X: Any, smoothed: Any, epoch: int, begins: IntArray, q: FloatArray
     ) -> FloatArray:
-        """Return scores (N, K) of the rows of an epoch: expected log likelihoods, or collapsed
-        ones, from which the rows' own shares ``q`` in what was smoothed are taken out; -inf where a
-        component is not yet born.
+        """Return scores (N, K) of the rows of an epoch.
+
+        Expected log likelihoods, or collapsed ones, from which the rows' own shares ``q`` in what
+        was smoothed are taken out; -inf where a component is not yet born.
         """
 
     def frozen(self, smoothed: Any) -> Any:
-        """Return the starts that follow once the first epoch has left the window: filtered, not
-        smoothed, else the rows of the window would count twice.
+        """Return the starts that follow once the first epoch has left the window.
+
+        Filtered, not smoothed, else the rows of the window would count twice.
         """
 
     def seating(self, past: FloatArray, ahead: Any) -> Seating:
@@ -95,8 +99,9 @@ class Emission(Protocol):
     def halves(
         self, rows: list[Any], resp: list[FloatArray], k: int, alone: Any, epoch: int
     ) -> list[FloatArray] | None:
-        """Return for each row of the window whether (0, 1) it would leave ``k`` from an epoch on,
-        or None if ``k`` shows no sign of being two.
+        """Return for each row of the window whether (0, 1) it would leave ``k`` from an epoch on.
+
+        None if ``k`` shows no sign of being two.
         """
 
     def parted(
@@ -105,10 +110,10 @@ class Emission(Protocol):
     ) -> tuple[list[FloatArray], Any]:  # fmt: skip
         """Share rows between two components; needed only where ``divides``.
 
-        ``own`` (N_e, 1) is what they have of the rows of every epoch, ``sides`` (N_e,) from `halves`
-        the part that leaves at first. In turns the two are smoothed and the rows shared by expected
-        log likelihoods and decayed counts, those before the window in ``before`` (W, 2, 3). Return
-        shares (N_e, 2) and the last smoothing.
+        ``own`` (N_e, 1) is what they have of the rows of every epoch, ``sides`` (N_e,) from
+        `halves` the part that leaves at first. In turns the two are smoothed and rows shared by
+        expected log likelihoods and decayed counts; ``before`` (W, 2, 3) has those before the window.
+        Return shares (N_e, 2) and the last smoothing.
         """
 
     def learned(self, stats: Any, smoothed: Any, begins: IntArray) -> Self:

@@ -3,7 +3,7 @@
 The state after an epoch is a window of the last ``lag + 1`` epochs with their assignments, the
 moments of the counts of the ``width`` epochs before them, and for each component what its emission
 knew before the window. An epoch that arrives is seated row by row with marginal predictives, which
-is where components are born; then the window is swept to and fro, its emissions smoothed in between.
+is where components are born; then the window is swept, its emissions smoothed in between.
 Components are merged, deleted and split where the objective rises, and leave when they have been
 silent for as long as the past counts.
 """
@@ -21,10 +21,12 @@ from streamddcrp.inference.tdpm_cvb._kernels_counts import (
     add_entropies,
     count_terms,
     decay_moments,
+    moments_of_pairs,
     moments_of_rows,
     sweep_epoch,
 )
 from streamddcrp.inference.tdpm_cvb.emission import Seats
+from streamddcrp.inference.tdpm_cvb.moves import move
 from streamddcrp.typing import FloatArray, IntArray
 
 __all__ = ["Change", "Engine", "Settings"]
@@ -113,6 +115,7 @@ class Engine:
 
     @property
     def n_components(self) -> int:
+        """Number of columns."""
         return len(self.ids)
 
     @property
@@ -133,7 +136,7 @@ class Engine:
         return out
 
     def decayed(self, moments: FloatArray, before: FloatArray) -> FloatArray:
-        """Moments of the decayed past of every epoch of the window and of the next, (E + 1, K, 3)."""
+        """Moments of the decayed past of the window's epochs and the next one, (E + 1, K, 3)."""
         out = np.empty((len(moments) + 1, *moments.shape[1:]))
         decay_moments(before, moments, np.array(self.settings.kappa), out)
         return out
@@ -150,7 +153,7 @@ class Engine:
         """Seat rows of the open epoch, beginning it if need be; their scores are their surprise."""
         if self.seating is None:
             self.seating, self.weight = self._begin()
-        seats = self.seating.seat(X, self.settings.a0, self.log_new)
+        seats: Seats = self.seating.seat(X, self.settings.a0, self.log_new)
         weights = self.weight + self.n_open + np.arange(len(seats.q))
         self.n_open += len(seats.q)
         self.arrived.append(X)
@@ -198,7 +201,7 @@ class Engine:
         self.resp.append(q)
         self.seating, self.arrived, self.seated, self.n_open = None, [], [], 0
         self.sweep(self.settings.n_sweeps)
-        if self._move():
+        if move(self):
             self.sweep(2)
         self.retire()
 
@@ -311,13 +314,12 @@ class Engine:
                 for i, last in zip(self.ids[silent], self.last_active[silent], strict=True)
             ]
             self._keep(np.flatnonzero(~silent))
-            for q in self.resp:
-                q /= q.sum(axis=1, keepdims=True)
+            self.resp = [q / q.sum(axis=1, keepdims=True) for q in self.resp]
 
-    # -- moves -----------------------------------------------------------------------------------
+    # -- the objective ---------------------------------------------------------------------------
 
     def terms(self, resp: list[FloatArray], before: FloatArray) -> Terms:
-        """What columns contribute to the objective of the window, but for their emissions."""
+        """Return what columns contribute to the window's objective, but for their emissions."""
         now = self.moments(resp)
         past = self.decayed(now, before)[:-1]
         counts = np.empty(now.shape[1])
@@ -327,7 +329,13 @@ class Engine:
             add_entropies(q, entropy)
         return Terms(counts, entropy, now[:, :, LOG_ZERO].sum(axis=0))
 
-    def _move(self) -> bool:
-        from streamddcrp.inference.tdpm_cvb.moves import move
-
-        return move(self)
+    def united(self, a: IntArray, b: IntArray) -> Terms:
+        """Return what pairs of columns would contribute as one, with the past of the first."""
+        now = np.empty((len(self.resp), len(a), 3))
+        entropy = np.zeros(len(a))
+        for e, q in enumerate(self.resp):
+            moments_of_pairs(np.ascontiguousarray(q.T), a, b, now[e], entropy)
+        past = self.decayed(now, self.before[:, a])[:-1]
+        counts = np.empty(len(a))
+        count_terms(now, past, self.settings.a0, counts)
+        return Terms(counts, entropy, now[:, :, LOG_ZERO].sum(axis=0))

@@ -64,6 +64,16 @@ class LogisticNormalText:
     drift : float
         Variance of a step of a word's log weight from epoch to epoch.
     birth_var : float
+
+    Examples
+    --------
+    >>> from scipy import sparse
+    >>> from streamddcrp.inference.tdpm_cvb.engine import Engine, Settings
+    >>> engine = Engine(Settings(alpha=1.0, kappa=(0.5,)), LogisticNormalText(n_words=4))
+    >>> X = sparse.csr_array([[20, 9, 0, 0], [11, 19, 0, 0], [0, 0, 33, 12], [0, 1, 25, 14]])
+    >>> scores = engine.learn(X)
+    >>> engine.ids[engine.resp[-1].argmax(axis=1)]
+    array([1, 1, 2, 2])
     """
 
     n_words: int

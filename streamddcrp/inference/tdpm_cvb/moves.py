@@ -67,7 +67,7 @@ def _merge(engine: "Engine") -> bool:
         joint = engine.emission.smooth(both, _pick(engine.starts, a, 0), begins[a])
         log_z = smoothed.log_z.sum(axis=0)
         terms = engine.terms(engine.resp, engine.before)
-        united = engine.terms([q[:, a] + q[:, b] for q in engine.resp], engine.before[:, a])
+        united = engine.united(a, b)
         occupied = 1.0 - np.exp(np.maximum(terms.log_zero[a], terms.log_zero[b]))
         unused = max(engine.settings.slots - engine.n_components + 1, 1)
         gain = (
@@ -96,7 +96,8 @@ def _merge(engine: "Engine") -> bool:
 def _delete(engine: "Engine") -> bool:
     """Give the rows of tiny young components to the others.
 
-    A component that has taken rows in a round is left alone until all are judged anew.
+    All are judged by what the others have at the beginning of a round. A tiny one that has taken
+    rows of another is left alone in that round, and who has gone takes none.
     """
     mass = sum(q.sum(axis=0) for q in engine.resp)
     waiting = engine.ids[(engine.begins >= 0) & (mass < _FEW)]
@@ -104,9 +105,10 @@ def _delete(engine: "Engine") -> bool:
     while len(waiting) and engine.n_components > 1:
         now = _Now(engine)
         busy = np.zeros(engine.n_components, dtype=bool)
+        left = np.zeros(engine.n_components, dtype=bool)
         gone, later = [], []
         for k in np.flatnonzero(np.isin(engine.ids, waiting)):
-            verdict = _delete_one(engine, now, int(k), busy)
+            verdict = None if busy[k] else _delete_one(engine, now, int(k), busy, left)
             if verdict is None:
                 later.append(engine.ids[k])
             elif verdict:
@@ -132,27 +134,27 @@ class _Now:
         )
 
 
-def _delete_one(engine: "Engine", now: _Now, k: int, busy: BoolArray) -> bool | None:
+def _delete_one(
+    engine: "Engine", now: _Now, k: int, busy: BoolArray, left: BoolArray
+) -> bool | None:
     """Share the rows of ``k`` among the others if that pays; None: not to be judged in this round.
 
-    Only ``k`` and those who take of its rows change, and they are ``busy`` from then on.
+    Only ``k`` changes, which has ``left`` from then on, and those who take its rows: ``busy``.
     """
-    if busy[k]:
-        return None
     rows, shares = [], []
     for e, (X, q) in enumerate(zip(engine.rows, engine.resp, strict=True)):
         some = np.flatnonzero(q[:, k])
         p = engine.emission.expected(X[some], now.smoothed, e, now.begins, q[some]) + now.weight[e]
         p[:, k] = -np.inf
         top = p.max(axis=1, keepdims=True)
-        if not np.isfinite(top).all():
-            return False  # there was no other component yet
+        if (top == -np.inf).any():
+            return False  # no other component is as old as these rows
         p = np.exp(p - top)
         p[p < engine.emission.least] = 0.0
         rows.append(some)
         shares.append(q[some][:, [k]] * p / p.sum(axis=1, keepdims=True))
     takers = np.flatnonzero(sum(share.sum(axis=0) for share in shares))
-    if busy[takers].any():
+    if left[takers].any():
         return None
     gains = [
         engine.emission.stats(X[some], share[:, takers])
@@ -177,7 +179,7 @@ def _delete_one(engine: "Engine", now: _Now, k: int, busy: BoolArray) -> bool | 
     for q, columns in zip(engine.resp, shared, strict=True):
         q[:, takers] = columns
         q[:, k] = 0.0
-    busy[touched] = True
+    busy[takers] = left[k] = True
     return True
 
 
@@ -210,7 +212,7 @@ def _split(engine: "Engine") -> bool:
 
 def _split_at(engine: "Engine", k: int, part: _Part, stats: Any, epoch: int) -> bool:
     """Try a component that takes part of the rows of ``k`` from an epoch of the window on."""
-    begins = engine.begins[k]
+    begins = max(int(engine.born[k]) - engine.first, -1)
     if begins > epoch:
         return False
     emission, settings = engine.emission, engine.settings

@@ -112,6 +112,16 @@ class TextDecay:
         Of the words met so far, or none yet; what is learned of the prior.
     rare : float
         Share of a word not met.
+
+    Examples
+    --------
+    >>> from scipy import sparse
+    >>> from streamddcrp.inference.tdpm_cvb.engine import Engine, Settings
+    >>> engine = Engine(Settings(alpha=1.0, kappa=(0.5,)), TextDecay(beta=0.1, n_words=4))
+    >>> X = sparse.csr_array([[20, 9, 0, 0], [11, 19, 0, 0], [0, 0, 33, 12], [0, 1, 25, 14]])
+    >>> scores = engine.learn(X)
+    >>> engine.ids[engine.resp[-1].argmax(axis=1)]
+    array([0, 0, 1, 1])
     """
 
     beta: float | None = None
@@ -219,7 +229,7 @@ class TextDecay:
         return self
 
     def keeping(self, used: Any, n_words: int) -> "TextDecay":
-        """Return the emission without the words that are not used, (V,) of bool; at least ``n_words``."""
+        """Return the emission with the words used, (V,) of bool, at least ``n_words`` of them."""
         shares = self.shares[used[: len(self.shares)]]
         total = float(shares.sum()) or 1.0
         V = max(int(used.sum()), n_words)

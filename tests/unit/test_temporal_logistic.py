@@ -15,7 +15,7 @@ from streamddcrp.inference.tdpm_cvb.logistic import (
     LogisticStarts,
     LogisticStats,
 )
-from tests.unit.test_tdpm_text import KAPPA, ODD, gen_text, labels_after_lag
+from tests.unit.test_temporal_text import KAPPA, ODD, gen_text, labels_after_lag
 
 COUNTS = np.array([[3, 1, 0, 0.5], [2, 2, 0.5, 0], [0, 0, 4, 1]])
 
