@@ -58,8 +58,8 @@ def main() -> None:
 @click.option(
     "--epoch",
     metavar="PERIOD",
-    help="Where epochs of temporal-dpm end: after a period (1d, 6h, 30s, or a number in the unit of "
-    "the time) or a count ('100 rows') [default: at each new time].",
+    help="Where epochs of temporal-dpm end: after a period (1d, 6h, 30s, or a number in the time's "
+    "unit) or a count ('100 rows') [default: at each new time].",
 )
 @click.option(
     "--sink",

@@ -101,8 +101,8 @@ def read_document(x: Any, row: int | None = None) -> Document:
     place = "" if row is None else f"row {row}: "
     if x is None or not isinstance(x, list | tuple | np.ndarray):
         message = (
-            f"{place}expected a text, a list of words or a dict of counts, got {x!r}; give '' for a "
-            "text without words"
+            f"{place}expected a text, a list of words or a dict of counts, got {x!r}; give '' "
+            "for a text without words"
         )
         raise SchemaError(message, row=row)
     for word in x:

@@ -35,14 +35,15 @@ def emission_to_json(emission: Any) -> dict[str, Any]:
 def emission_from_json(config: dict[str, Any]) -> Any:
     """Rebuild from `emission_to_json`."""
     values = {k: np.array(v, np.float64) if isinstance(v, list) else v for k, v in config.items()}
-    name = values.pop("emission")
+    name: Any = values.pop("emission")
     if name not in EMISSIONS:
         message = f"emission {name!r} is not one of {', '.join(EMISSIONS)}"
         raise ConfigError(message)
     if name == "GaussianDrift":
         for part in ("noise_sums", "drift_sums"):
             values[part] = values[part].reshape(2, -1)
-    return EMISSIONS[name](**values)
+    law: Any = EMISSIONS[name]
+    return law(**values)
 
 
 def _put(arrays: Arrays, name: str, value: Any) -> None:
@@ -62,8 +63,8 @@ def _put(arrays: Arrays, name: str, value: Any) -> None:
 
 def _bags(arrays: Arrays, name: str) -> Bags:
     *shape, width = arrays[f"{name}.shape"].tolist()
-    parts = (arrays[f"{name}.{part}"] for part in ("offsets", "words", "counts"))
-    return Bags(tuple(shape), *parts, width)
+    offsets, words, counts = (arrays[f"{name}.{part}"] for part in ("offsets", "words", "counts"))
+    return Bags(tuple(shape), offsets, words, counts, width)
 
 
 def _rows(arrays: Arrays, name: str) -> Any:
@@ -154,7 +155,7 @@ def from_state(arrays: Arrays, meta: dict[str, Any]) -> Evolving:
     model.events.extend(Event(**event) for event in meta["events"])
     labels = _split(arrays["final.labels"], arrays["final.size"])
     heads = arrays["final.head"].tolist()
-    model.final = deque(Final(*head, part) for head, part in zip(heads, labels, strict=True))
+    model.final = deque(Final(e, row, part) for (e, row), part in zip(heads, labels, strict=True))
     _restore_tracks(model, arrays, meta["track_words"])
     return model
 
@@ -164,9 +165,9 @@ def _restore_tracks(model: Evolving, arrays: Arrays, words: list[list[str]]) -> 
     if not len(sizes):
         return
     parts = (_split(arrays[f"tracks.{name}"], sizes) for name in ("ids", "mass", "mean", "sd"))
-    heads = zip(arrays["tracks.epoch"].tolist(), arrays["tracks.time"].tolist(), strict=True)
-    for head, ids, mass, mean, sd, said in zip(heads, *parts, words, strict=True):
-        model.tracks.append(Track(*head, ids, mass, Trait(mean, sd, said)))
+    heads = (arrays[f"tracks.{name}"].tolist() for name in ("epoch", "time"))
+    for e, time, ids, mass, mean, sd, said in zip(*heads, *parts, words, strict=True):
+        model.tracks.append(Track(e, time, ids, mass, Trait(mean, sd, said)))
 
 
 def _split(array: Any, sizes: IntArray) -> list[Any]:

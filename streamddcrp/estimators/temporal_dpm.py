@@ -33,6 +33,7 @@ from streamddcrp.inference.tdpm_cvb.drift import GaussianDrift
 from streamddcrp.inference.tdpm_cvb.engine import Engine, Settings
 from streamddcrp.inference.tdpm_cvb.logistic import LogisticNormalText
 from streamddcrp.inference.tdpm_cvb.options import check_whole, past_weights
+from streamddcrp.inference.tdpm_cvb.scales import guesses
 from streamddcrp.inference.tdpm_cvb.text import TextDecay
 from streamddcrp.stream import Vectorizer, as_time
 from streamddcrp.typing import FloatArray, IntArray
@@ -42,8 +43,7 @@ __all__ = ["TemporalDPM"]
 _log = logging.getLogger(__name__)
 _MODEL_ID = "TemporalDPM"
 _VERSION = 1
-_SPREADS = (0.3, 0.1, 0.03, 0.01, 0.003)  # shares of the first rows' variance that may be noise
-_REFITS = 1  # of the noise of each column to them
+_REFITS = 1  # of a guess of the noise to the first rows
 _LARGEST = 1e40  # of a number: squares and their ratios must not overflow
 _TEXT, _GAUSSIAN = "text", "gaussian"
 
@@ -129,9 +129,9 @@ class TemporalDPM(base.Clusterer):
     ...     X[:20] += [9.0, 0.5 * day]  # one cluster climbs, the other stays
     ...     out = model.step_many(X)
     >>> out["label"].to_pylist()[15:25]
-    [1, 1, 1, 1, 1, 0, 0, 0, 0, 0]
+    [0, 0, 0, 0, 0, 1, 1, 1, 1, 1]
     >>> model.summary().select(["id", "born", "mean_1"]).to_pylist()
-    [{'id': 0, 'born': 0, 'mean_1': -0.0...}, {'id': 1, 'born': 0, 'mean_1': 3.5...}]
+    [{'id': 0, 'born': 0, 'mean_1': 3.6}, {'id': 1, 'born': 0, 'mean_1': 0.1}]
 
     Texts:
 
@@ -299,7 +299,8 @@ class TemporalDPM(base.Clusterer):
         self, rows: Any, t: FloatArray | None, kind: str, *, whole: bool = False
     ) -> FloatArray:
         """Check rows and times, then learn them all; raises before anything has changed."""
-        n, place, pieces = len(rows), self._place, []
+        n, place = len(rows), self._place
+        pieces: list[Piece] = []
         epoch = whole and t is None and self._cut.kind == "value"
         if n:
             self._check_clock(t)
@@ -336,7 +337,7 @@ class TemporalDPM(base.Clusterer):
 
     def _found(self) -> Evolving:
         """Return the model, of several with different scales, that the rows surprised least."""
-        laws = [GaussianDrift.scaled(self._waiting.X, spread) for spread in _SPREADS]
+        laws = guesses(self._waiting.X)
         tried = [self._waiting.taught(Evolving(Engine(self._settings, law))) for law in laws]
         for _ in range(_REFITS):
             laws = [
@@ -372,7 +373,7 @@ class TemporalDPM(base.Clusterer):
         law = self.emission
         if kind == _TEXT:
             if isinstance(law, LogisticNormalText) and self._evolving is not None:
-                known = set(self._evolving.vocabulary.words)  # type: ignore[union-attr]
+                known: set[Any] = set(self._evolving.vocabulary.words)  # type: ignore[union-attr]
                 for row, document in enumerate(rows):
                     known.update(word for word, _ in document)
                     if len(known) > law.n_words:
@@ -466,7 +467,7 @@ class TemporalDPM(base.Clusterer):
     @property
     def n_tables(self) -> int:
         """Number of live components."""
-        return 0 if self._evolving is None else self._evolving.n_components
+        return 0 if self._evolving is None else int(self._evolving.n_components)
 
     @property
     def nbytes(self) -> int:
@@ -499,8 +500,8 @@ class TemporalDPM(base.Clusterer):
         if model is None:
             return []
         told = list(model.events)
-        if model.n_events > len(told):
-            lost = model.n_events - len(told)
+        lost = model.n_events - len(told)
+        if lost > 0:
             _log.warning("%d events were overwritten; call events() more often", lost)
         model.events.clear()
         model.n_events = 0

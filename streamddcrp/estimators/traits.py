@@ -62,12 +62,12 @@ def words_of(
     out = []
     if isinstance(emission, TextDecay):
         bags = stats.words
-        totals = np.bincount(bags.words, bags.counts, minlength=width)
+        have = np.bincount(bags.words, bags.counts, minlength=width).astype(np.float64)
         for k in which.tolist():
             part = slice(bags.offsets[k], bags.offsets[k + 1])
-            out.append(top_words(bags.words[part], bags.counts[part], totals, names))
+            out.append(top_words(bags.words[part], bags.counts[part], have, names))
         return out
-    totals = stats.counts.sum(axis=0)
+    totals: FloatArray = stats.counts.sum(axis=0)
     for k in which.tolist():
         words = np.flatnonzero(stats.counts[k])
         out.append(top_words(words, stats.counts[k, words], totals, names))
@@ -75,7 +75,7 @@ def words_of(
 
 
 def latest(engine: Any, K: int, names: Sequence[Word]) -> Trait:
-    """Describe the components as they are now, and by their rows those of the open epoch, K in all."""
+    """Describe the components as they are now: K, the last ones by their rows of the open epoch."""
     emission, n = engine.emission, engine.n_components
     smoothed = engine.smooth()
     fresh = None

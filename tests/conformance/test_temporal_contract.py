@@ -478,7 +478,7 @@ def test_drifting_gaussians_are_told_apart():
 
 
 def test_objective_sums_over_epochs():
-    X, t = stream(15)
+    X, _ = stream(15)
     model = TemporalDPM(emission=LAW)
     assert model.objective == 0.0
     scores = []

@@ -1,6 +1,7 @@
 """The temporal mixture under the command: epochs, texts, late rows, restarts."""
 
 import json
+import random
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -8,8 +9,6 @@ import pytest
 from click.testing import CliRunner
 
 from streamddcrp_connectors.cli import main
-
-WORDS = ["oil price barrel", "cup final goal", "oil barrel opec", "goal team cup"]
 
 
 @pytest.fixture
@@ -33,7 +32,12 @@ def numbers(tmp_path):
 
 
 def texts(folder, kind):
-    rows = [{"day": i // 8, "said": WORDS[i % 4] if i % 11 else ""} for i in range(60)]
+    rng = random.Random(0)
+    stories = [[f"{name}{w}" for w in range(30)] for name in ("oil", "cup")]
+    rows = [
+        {"day": i // 25, "said": " ".join(rng.choices(stories[i % 2], k=12)) if i % 11 else ""}
+        for i in range(150)
+    ]
     path = folder / f"texts.{kind}"
     if kind == "parquet":
         pq.write_table(pa.Table.from_pylist(rows), path)
@@ -73,7 +77,7 @@ def test_a_checkpoint_goes_on_within_an_epoch(invoke, numbers, tmp_path):
 def test_texts(invoke, tmp_path, kind):
     path = texts(tmp_path, kind)
     out = lines(invoke(path, "--time", "day", "--text", "said", "--model", "temporal-dpm"))
-    assert len(out) == 60
+    assert len(out) == 150
     assert out[-1]["label"] != out[-2]["label"]
     assert all(line["score"] is not None for line in out)
     (tmp_path / "csv").mkdir()
