@@ -131,7 +131,7 @@ class TemporalDPM(base.Clusterer):
     >>> out["label"].to_pylist()[15:25]
     [0, 0, 0, 0, 0, 1, 1, 1, 1, 1]
     >>> model.summary().select(["id", "born", "mean_1"]).to_pylist()
-    [{'id': 0, 'born': 0, 'mean_1': 3.6}, {'id': 1, 'born': 0, 'mean_1': 0.1}]
+    [{'id': 0, 'born': 0, 'mean_1': 3.2}, {'id': 1, 'born': 0, 'mean_1': 0.0}]
 
     Texts:
 
@@ -473,8 +473,8 @@ class TemporalDPM(base.Clusterer):
     def nbytes(self) -> int:
         """Bytes that the arrays of the model take in memory, about, as `Keyed` counts them."""
         arrays, meta = self._state()
-        words = sum(120 + len(str(word)) for word in (meta["model"] or {}).get("words") or ())
-        return sum(array.nbytes for array in arrays.values()) + words
+        words: int = sum(120 + len(str(word)) for word in (meta["model"] or {}).get("words") or ())
+        return words + sum(int(array.nbytes) for array in arrays.values())
 
     @property
     def objective(self) -> float:
