@@ -112,7 +112,7 @@ class Emission(Protocol):
 
         ``own`` (N_e, 1) is what they have of the rows of every epoch, ``sides`` (N_e,) from
         `halves` the part that leaves at first. In turns the two are smoothed and rows shared by
-        expected log likelihoods and decayed counts; ``before`` (W, 2, 3) has those before the window.
+        expected log likelihoods and decayed counts; ``before`` (W, 2, 3) are those of the past.
         Return shares (N_e, 2) and the last smoothing.
         """
 
