@@ -43,7 +43,8 @@ __all__ = ["TemporalDPM"]
 _log = logging.getLogger(__name__)
 _MODEL_ID = "TemporalDPM"
 _VERSION = 1
-_REFITS = 1  # of a guess of the noise to the first rows
+_MOST_WAIT = 4  # times the warm-up, at most, within an epoch
+_SPREADS = (0.03, 0.01, 0.003)  # of the first rows' variance: noise where clusters are many
 _LARGEST = 1e40  # of a number: squares and their ratios must not overflow
 _TEXT, _GAUSSIAN = "text", "gaussian"
 
@@ -110,7 +111,8 @@ class TemporalDPM(base.Clusterer):
         Over the window, at the end of an epoch.
     warmup : int, default 50
         Rows of numbers that wait until the scale of the noise is chosen by how well it predicts
-        them. Until then the label is 0 and there is no score.
+        them: so many and the rest of their epoch, but no more than four times as many. Until then
+        the label is 0 and there is no score.
 
     Notes
     -----
@@ -314,6 +316,7 @@ class TemporalDPM(base.Clusterer):
             self._kind, self._clocked = kind, t is not None
         out = np.empty((n, N_OUTPUTS))
         for piece in pieces:
+            self._end_warmup(piece.number)
             out[piece.start : piece.stop] = self._take(rows[piece.start : piece.stop], piece)
         self._n_seen += n
         self._move(place.next(period=False) if epoch else place)
@@ -324,38 +327,41 @@ class TemporalDPM(base.Clusterer):
         out = np.empty((len(rows), N_OUTPUTS))
         wait = 0
         if self._evolving is None:
-            wait = min(len(rows), self.warmup - len(self._waiting.X))
+            most = _MOST_WAIT * self.warmup
+            wait = min(len(rows), most - len(self._waiting.X))
             self._waiting = self._waiting.and_then(rows[:wait], piece)
             out[:wait] = np.nan
             out[:wait, LABEL], out[:wait, LIVE_TABLES] = 0, 1
-            if len(self._waiting.X) == self.warmup:
+            if len(self._waiting.X) == most:
                 self._evolving, self._waiting = self._found(), _NOTHING
         if self._evolving is not None and wait < len(rows):
             self._evolving.go_to(piece.number)
             out[wait:] = self._evolving.seat(rows[wait:], piece.time)
         return out
 
+    def _end_warmup(self, number: int) -> None:
+        """Let the rows wait no longer if there are enough and a later epoch begins."""
+        if self._is_ripe(number):
+            self._evolving, self._waiting = self._found(), _NOTHING
+
+    def _is_ripe(self, number: int) -> bool:
+        waiting = self._waiting.number
+        return len(waiting) >= self.warmup and number > waiting[-1]
+
     def _found(self) -> Evolving:
         """Return the model, of several with different scales, that the rows surprised least."""
-        laws = guesses(self._waiting.X)
-        tried = [self._waiting.taught(Evolving(Engine(self._settings, law))) for law in laws]
-        for _ in range(_REFITS):
-            laws = [
-                law.from_rows(_learned(model))
-                for law, (model, _) in zip(laws, tried[-len(laws) :], strict=True)
-            ]
-            tried += [self._waiting.taught(Evolving(Engine(self._settings, law))) for law in laws]
+        rows, X = self._waiting, self._waiting.X
+        laws = guesses(X) + [GaussianDrift.scaled(X, spread) for spread in _SPREADS]
+        tried = [rows.taught(Evolving(Engine(self._settings, law))) for law in laws]
         best = int(np.argmin([surprise for _, surprise in tried]))
         model = tried[best][0]
-        _log.info(
-            "noise variance from the first %d rows: %s",
-            self.warmup,
-            np.array2string(model.engine.emission.noise, precision=3),
-        )
+        noise = np.array2string(model.engine.emission.noise, precision=3)
+        _log.info("variance of the noise, by the first %d rows: %s", len(X), noise)
         return model
 
     def _move(self, place: Place) -> None:
         """Go to a place of the stream, closing what ends on the way."""
+        self._end_warmup(place.number)
         if self._evolving is not None:
             self._evolving.go_to(place.number)
         self._place, self._ahead = place, None
@@ -432,7 +438,7 @@ class TemporalDPM(base.Clusterer):
         else:
             row = self._vectorizer.transform(_mapping(x), learn=False).copy()
         model = self._evolving
-        if model is None:
+        if model is None and not len(self._waiting.X):
             return None
         self._check([row] if kind == _TEXT else row[None], kind)
         number = self._place.number
@@ -441,9 +447,11 @@ class TemporalDPM(base.Clusterer):
             number = self._cut.pieces(self._place, time, 1)[0][0].number
         elif self._cut.kind == "rows":
             number = self._cut.pieces(self._place, None, 1)[0][0].number
-        if number != model.number:
+        if model is None and not self._is_ripe(number):
+            return None
+        if model is None or number != model.number:
             if self._ahead is None or self._ahead[0] != number:
-                self._ahead = number, model.ahead(number)
+                self._ahead = number, (model or self._found()).ahead(number)
             model = self._ahead[1]
         return model.peek(row)
 
@@ -516,14 +524,18 @@ class TemporalDPM(base.Clusterer):
         ----------
         window : bool, default False
             Append the labels of the rows of the window and of the open epoch as they stand: at the
-            end of a stream these are all there will be. They do not count as told.
+            end of a stream these are all there will be. They do not count as told. Rows of a
+            warm-up are labelled as if it ended here.
 
         Returns
         -------
         pyarrow.Table
             Columns ``row`` (arrival index), ``epoch``, ``label``, all int64.
         """
-        return final_labels(self._evolving, window=window)
+        model = self._evolving
+        if window and model is None and len(self._waiting.X):
+            model = self._found()
+        return final_labels(model, window=window)
 
     def summary(self) -> pa.Table:
         """Return one row a live component: id, size, born, last seen, and how it looks.
@@ -643,11 +655,6 @@ class TemporalDPM(base.Clusterer):
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read a model that `save` wrote."""
         return cls.from_bytes(read_blob(path))
-
-
-def _learned(model: Evolving) -> FloatArray:
-    """Return the noise that a model finds once its open epoch has ended."""
-    return np.asarray(model.ahead(model.number + 1).engine.emission.noise)
 
 
 def _kind_of(emission: Any) -> str | None:

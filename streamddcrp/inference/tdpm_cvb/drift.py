@@ -19,7 +19,6 @@ from streamddcrp.typing import FloatArray, IntArray
 
 __all__ = ["DriftSeating", "DriftSmoothed", "DriftStarts", "DriftStats", "GaussianDrift"]
 
-_STEP = 0.05  # variance of a step, in units of the noise, that is guessed first
 _BROAD = 4.0  # variance of components' means at birth, in units of that of the first rows
 _NOISE_ROWS = 20.0  # rows that the first guess of the noise counts for
 _STEPS = 10.0  # transitions that the first guess of the drift counts for
@@ -92,13 +91,8 @@ class GaussianDrift:
         noise = spread * var
         zeros = np.zeros((2, X.shape[1]))
         return cls(
-            X.mean(axis=0), _BROAD * var, _STEP * noise, noise, noise, _STEP * noise, zeros, zeros
+            X.mean(axis=0), _BROAD * var, 0.05 * noise, noise, noise, 0.05 * noise, zeros, zeros
         )
-
-    def from_rows(self, noise: FloatArray) -> "GaussianDrift":
-        """Return the emission with another first guess of the noise (D,), and so of the drift."""
-        drift = _STEP * noise
-        return replace(self, drift=drift, noise=noise, noise_guess=noise, drift_guess=drift)
 
     @classmethod
     def known(

@@ -175,7 +175,7 @@ class Engine:
         if K:  # without a new one
             q = deepcopy(seating).seat(X, self.settings.a0, -math.inf).q
         seats = deepcopy(seating).seat(X, self.settings.a0, self.log_new)
-        seats = seats._replace(scores=seats.scores + math.log(weight + self.n_open))
+        seats = seats._replace(scores=seats.scores + np.log(weight + self.n_open + np.zeros(1)))
         return seats, (1.0 - seats.chances[0, 0]) * q[0, :K]
 
     def _begin(self) -> tuple[Any, float]:
