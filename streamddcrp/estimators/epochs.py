@@ -16,20 +16,18 @@ _PERIOD = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(ms|s|min|h|d|w|rows)\s*")
 
 
 class Piece(NamedTuple):
-    """Rows of a batch, from ``start`` to ``stop``, that follow the close of some epochs.
+    """Rows of a batch that are of one epoch.
 
     Attributes
     ----------
-    closes : int
-        Epochs to close before the rows are seated: 1 the open one, more of them empty ones.
     start, stop : int
+        The rows.
     number : int
-        Number of the epoch that the rows are in.
+        Number of the epoch; those before it are closed first, empty ones among them.
     time : float
         Its time.
     """
 
-    closes: int
     start: int
     stop: int
     number: int
@@ -96,7 +94,7 @@ class Cut:
                 message = "t: the epochs are periods of time, so every row needs a time"
                 raise SchemaError(message)
             place = replace(place, count=place.count + n, closed=False)
-            return [Piece(0, 0, n, place.number, float(place.number))], place
+            return [Piece(0, n, place.number, float(place.number))], place
         marks = t if self.kind == "value" else np.floor(t / self.size)
         self._check(place, t, marks)
         starts = [0, *(np.flatnonzero(marks[1:] != marks[:-1]) + 1).tolist()]
@@ -109,7 +107,7 @@ class Cut:
             count = stop - start + (place.count if closes == 0 else 0)
             place = Place(number, mark, count, closed=False)
             time = mark if self.kind == "value" else mark * self.size
-            out.append(Piece(closes, start, stop, number, time))
+            out.append(Piece(start, stop, number, time))
         return out, place
 
     def _gap(self, place: Place, mark: float) -> int:
@@ -128,7 +126,7 @@ class Cut:
             stop = min(n, start + size - had)
             place = Place(place.number + closes, None, had + stop - start, closed=False)
             time = float(place.number) if t is None else float(t[start])
-            out.append(Piece(closes, start, stop, place.number, time))
+            out.append(Piece(start, stop, place.number, time))
             start = stop
         return out, place
 

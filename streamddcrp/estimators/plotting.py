@@ -70,7 +70,8 @@ def plot_stream(tracks: Any, live: set[int], ax: Any = None) -> Any:
     mass = np.zeros((len(ids), len(epochs)))
     mass[row, column] = tracks["mass"].to_numpy()
     ax.set_xlabel("epoch")
-    ax.set_ylabel("rows (expected)")
+    ax.set_ylabel("rows")
+    ax.set_yticks([])  # heights count, not places
     if not len(ids):
         return ax
     colours = [f"C{i % 10}" for i in ids]

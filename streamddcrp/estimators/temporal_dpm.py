@@ -116,8 +116,8 @@ class TemporalDPM(base.Clusterer):
 
     Notes
     -----
-    An epoch of 2,000 rows with two features and 20 components takes about 40 ms, of 1,000 short
-    texts 150 ms. Within an epoch, rows may come in any order; what is learned does not depend on
+    An epoch of 2,000 rows with two features and 20 components takes about 25 ms, of 1,000 short
+    texts 35 ms. Within an epoch, rows may come in any order; what is learned does not depend on
     how an epoch is cut into calls. A missing value is refused.
 
     Examples
