@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from streamddcrp.estimators.link_language import (
         LinkLanguageModel,
     )
+    from streamddcrp.estimators.temporal_dpm import (
+        TemporalDPM,
+    )
     from streamddcrp.inference.ddcrp_gibbs import (
         DDCRPSamples,
         Distances,
@@ -54,6 +57,10 @@ if TYPE_CHECKING:
         SeqDDCRPFit,
         fit_seqddcrp,
     )
+    from streamddcrp.inference.tdpm_cvb.batch import (
+        TemporalDPMFit,
+        fit_temporal_dpm,
+    )
     from streamddcrp.partitions import (
         labels_of_links,
         point_estimate,
@@ -74,12 +81,15 @@ _HOMES = {
     "RegimeAnomalyDetector": "streamddcrp.estimators",
     "SeqDDCRP": "streamddcrp.estimators",
     "SeqDDCRPFit": "streamddcrp.inference.seqddcrp_vb.batch",
+    "TemporalDPM": "streamddcrp.estimators.temporal_dpm",
+    "TemporalDPMFit": "streamddcrp.inference.tdpm_cvb.batch",
     "WindowFeatures": "streamddcrp.estimators",
     "alpha_for": "streamddcrp.inference.ddcrp_gibbs",
     "change_points": "streamddcrp.estimators",
     "evidence_surface": "streamddcrp.inference.link_language.evidence",
     "fit_language": "streamddcrp.inference.link_language.fit",
     "fit_seqddcrp": "streamddcrp.inference.seqddcrp_vb.batch",
+    "fit_temporal_dpm": "streamddcrp.inference.tdpm_cvb.batch",
     "held_out_log_likelihood": "streamddcrp.inference.ddcrp_gibbs",
     "label_changes": "streamddcrp.estimators",
     "labels_of_links": "streamddcrp.partitions",
@@ -103,6 +113,8 @@ __all__ = [
     "RegimeAnomalyDetector",
     "SeqDDCRP",
     "SeqDDCRPFit",
+    "TemporalDPM",
+    "TemporalDPMFit",
     "WindowFeatures",
     "__version__",
     "alpha_for",
@@ -110,6 +122,7 @@ __all__ = [
     "evidence_surface",
     "fit_language",
     "fit_seqddcrp",
+    "fit_temporal_dpm",
     "held_out_log_likelihood",
     "label_changes",
     "labels_of_links",

@@ -48,11 +48,18 @@ def main() -> None:
     "--by", "--key", "key", metavar="COL", help="Column of the key: each key gets its own model."
 )
 @click.option("--features", metavar="A,B,C", help="Columns to cluster by [default: all others].")
+@click.option("--text", metavar="COL", help="Column of texts, for temporal-dpm.")
 @click.option(
     "--model",
-    metavar="seqddcrp|ddcrp|FILE.toml",
+    metavar="seqddcrp|ddcrp|temporal-dpm|FILE.toml",
     help="The model, with its own options or those of a file, whose key 'model' may name the model "
     "[default: seqddcrp].",
+)
+@click.option(
+    "--epoch",
+    metavar="PERIOD",
+    help="Where epochs of temporal-dpm end: after a period (1d, 6h, 30s, or a number in the time's "
+    "unit) or a count ('100 rows') [default: at each new time].",
 )
 @click.option(
     "--sink",
@@ -96,7 +103,9 @@ def run(
     time: str | None,
     key: str | None,
     features: str | None,
+    text: str | None,
     model: str | None,
+    epoch: str | None,
     sink: str,
     checkpoint: str | None,
     memory: str,
@@ -122,7 +131,9 @@ def run(
         time=time,
         key=key,
         features=None if features is None else tuple(map(str.strip, features.split(","))),
+        text=text,
         model=model,
+        epoch=epoch,
         sink=sink,
         checkpoint=checkpoint,
         memory=memory,

@@ -24,6 +24,7 @@ from streamddcrp.errors import ConfigError, SchemaError
 __all__ = [
     "NUMBER_RULE",
     "REFUSED",
+    "TEXT_RULE",
     "TIME_RULE",
     "Columns",
     "Refusal",
@@ -38,6 +39,7 @@ __all__ = [
 
 REFUSED = "__refused__"
 NUMBER_RULE = "must be a number, or {missing} where missing"
+TEXT_RULE = "must be text"
 TIME_RULE = "must be a number or an ISO 8601 time stamp, of one kind in all rows"
 KEY_RULE = "must be text or a whole number"
 _REFUSED_TYPE = pa.struct({"reason": pa.string(), "values": pa.string()})
@@ -66,6 +68,8 @@ class Columns:
     time, key : str, optional
     features : tuple of str, optional
         None: every column but the time and the key.
+    text : bool
+        The features hold text, not numbers.
 
     Examples
     --------
@@ -76,6 +80,7 @@ class Columns:
     time: str | None = None
     key: str | None = None
     features: tuple[str, ...] | None = None
+    text: bool = False
 
     def __post_init__(self) -> None:
         twice = _repeated(self.names)
@@ -108,7 +113,7 @@ class Columns:
         if not rest:
             message = f"{where} has no column left for the features beside the time and the key"
             raise ConfigError(message)
-        return Columns(self.time, self.key, rest)
+        return Columns(self.time, self.key, rest, self.text)
 
 
 def canonical(
@@ -146,6 +151,9 @@ def canonical(
         elif name == columns.key:
             array = _keys(cells, name)
             rule = KEY_RULE
+        elif columns.text:
+            array = pc.fill_null(cells, "") if text else _typed_texts(cells, name)
+            rule = TEXT_RULE
         else:
             array = _parse(_trimmed(cells), pa.float64()) if text else _typed_numbers(cells, name)
             rule = NUMBER_RULE.format(missing="empty")
@@ -295,6 +303,15 @@ def _typed_numbers(cells: Any, name: str) -> Any:
         f"column {name!r} has type {kind}; a feature must be numeric: convert it or leave it out"
     )
     raise SchemaError(message)
+
+
+def _typed_texts(cells: Any, name: str) -> Any:
+    if pa.types.is_dictionary(cells.type):
+        cells = cells.dictionary_decode()
+    if cells.type not in (pa.string(), pa.large_string(), pa.string_view()):
+        message = f"column {name!r} has type {cells.type}; it must be text"
+        raise SchemaError(message)
+    return pc.cast(cells, pa.string())
 
 
 def _keys(cells: Any, name: str) -> Any:

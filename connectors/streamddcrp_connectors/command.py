@@ -35,7 +35,9 @@ class Request:
     time: str | None = None
     key: str | None = None
     features: tuple[str, ...] | None = None
+    text: str | None = None
     model: str | None = None
+    epoch: str | None = None
     sink: str = "-"
     checkpoint: str | None = None
     batch_rows: int = 1000
@@ -62,11 +64,17 @@ def execute(request: Request) -> int:
 
 
 def _run(request: Request) -> Summary:
-    recipe = find_recipe(request.model)
+    recipe = find_recipe(
+        request.model, None if request.epoch is None else {"epoch": _number(request.epoch)}
+    )
+    if request.text is not None and request.features is not None:
+        message = "--text and --features exclude each other: a model takes a text or numbers"
+        raise ConfigError(message)
+    features = request.features if request.text is None else (request.text,)
     dead_letters = _dead_letters(request.on_error)
     source = open_source(
         request.source,
-        Columns(request.time, request.key, request.features),
+        Columns(request.time, request.key, features, request.text is not None),
         format=request.format,
         batch_rows=request.batch_rows,
         follow=request.follow,
@@ -97,6 +105,13 @@ def _run(request: Request) -> Summary:
     refused = f", {summary.refused:,} refused" if summary.refused else ""
     click.echo(f"{summary.rows:,} rows{refused} -> {sink.name}", err=True)
     return summary
+
+
+def _number(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 @contextmanager

@@ -15,14 +15,15 @@ from .models import Model, Recipe
 
 __all__ = ["MODELS", "find_recipe", "read_options", "recipe_for"]
 
-MODELS = {"seqddcrp": "SeqDDCRP", "ddcrp": "DDCRPSampler"}
+MODELS = {"seqddcrp": "SeqDDCRP", "ddcrp": "DDCRPSampler", "temporal-dpm": "TemporalDPM"}
 DEFAULT = "seqddcrp"
 
 
-def find_recipe(model: str | None) -> Recipe:
+def find_recipe(model: str | None, more: Mapping[str, Any] | None = None) -> Recipe:
     """Return the recipe of a model by its name, or of one that a TOML file describes.
 
     The file may name the model by the key ``model``; its other keys are options of the constructor.
+    ``more`` are options of the command line, which go before those of the file.
 
     Raises
     ------
@@ -44,7 +45,9 @@ def find_recipe(model: str | None) -> Recipe:
             message = f"{where}: model must be one of {', '.join(MODELS)}, got {name!r}"
             raise ConfigError(message)
     model_class = getattr(streamddcrp, MODELS[name])
-    return recipe_for(model_class, options, model_class.from_bytes, where)
+    recipe_for(model_class, options, model_class.from_bytes, where)
+    where = f"the options for {name}"
+    return recipe_for(model_class, {**options, **(more or {})}, model_class.from_bytes, where)
 
 
 def read_options(path: str | os.PathLike[str]) -> dict[str, Any]:

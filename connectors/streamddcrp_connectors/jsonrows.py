@@ -14,6 +14,7 @@ import pyarrow as pa
 from .columns import (
     KEY_RULE,
     NUMBER_RULE,
+    TEXT_RULE,
     TIME_RULE,
     Columns,
     Refusal,
@@ -65,6 +66,9 @@ class JsonRows:
             elif name == columns.key:
                 array, read = _keys(cells)
                 rule = KEY_RULE
+            elif columns.text:
+                array, read = _texts(cells)
+                rule = TEXT_RULE
             else:
                 array, read = _numbers(cells)
                 rule = NUMBER_RULE.format(missing="null")
@@ -132,6 +136,11 @@ def _keys(cells: list[Any]) -> Made:
         for cell in cells
     ]
     return _made(cells, [_encodable(key) for key in keys], pa.string())
+
+
+def _texts(cells: list[Any]) -> Made:
+    texts = [_encodable(cell) if isinstance(cell, str) else None for cell in cells]
+    return _made(cells, texts, pa.string())
 
 
 def _encodable(text: str | None) -> str | None:

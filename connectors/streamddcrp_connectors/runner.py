@@ -122,7 +122,13 @@ def run(
     job = _job(source, recipe, sink)
     cursor = _cursor(store, job)
     summary = Summary(rows=cursor["rows"], refused=cursor["refused"])
-    recipe.make()  # options that cannot be used are refused before any file is touched
+    model = recipe.make()  # options that cannot be used are refused before any file is touched
+    if source.columns.time is None and getattr(model, "needs_times", False):
+        message = (
+            "the epochs of this model are told by times: name their column with --time, or cut "
+            "epochs by count, for instance --epoch '100 rows'"
+        )
+        raise ConfigError(message)
     models = Models(recipe, source.columns.key, store, memory)
     with Interrupts() as interrupts, _closing(sink, dead_letters):
         sink.rewind(cursor["sink"])
@@ -216,10 +222,11 @@ def _check_distinct(source: Source, sink: Sink, dead_letters: DeadLetters | None
 def _job(source: Source, recipe: Recipe, sink: Sink) -> dict[str, Any]:
     """Describe what must stay the same for a checkpoint to be continued."""
     columns = source.columns
+    text = {"text": True} if columns.text else {}
     job = {
         "model": dict(recipe.description),
         "source": source.identity(),
-        "columns": {"time": columns.time, "key": columns.key, "features": columns.features},
+        "columns": {"time": columns.time, "key": columns.key, "features": columns.features} | text,
         "sink": sink.identity,
     }
     described: dict[str, Any] = json.loads(json.dumps(job))  # as it comes back from the store

@@ -1,0 +1,178 @@
+"""Drifting Gaussian clusters that are born and die: the streaming temporal mixture and its peers.
+
+Twelve streams of 40 epochs of 80 rows. *Stream*: one pass, scales learned. *Gibbs*: the blocked
+sampler of the finite model, with the true scales. *Oracle*: labels by true centres and proportions.
+Epoch ARI is the mean over epochs; pooled ARI is over all rows, so that confused identities count.
+Then the cost of an epoch of 2,000 rows with 20 live clusters.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import click
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import adjusted_rand_score
+from threadpoolctl import threadpool_limits
+
+from benchmarks.machine import machine, markdown, spread
+from streamddcrp.inference.tdpm_cvb.batch import best_start, fit_temporal_dpm
+from streamddcrp.inference.tdpm_cvb.drift import GaussianDrift
+from streamddcrp.inference.tdpm_cvb.engine import Engine, Settings
+from streamddcrp.inference.tdpm_cvb.options import past_weights
+from streamddcrp.inference.tdpm_cvb.scales import guesses
+from streamddcrp.inference.tdpm_gibbs import sample_temporal_dpm
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+DRIFT, BIRTH = 0.0625, 36.0
+
+
+class Stream(NamedTuple):
+    """Rows (N_t, 2) and true ids (N_t,) of every epoch, and labels by the true centres."""
+
+    rows: list[FloatArray]
+    ids: list[IntArray]
+    oracle: list[IntArray]
+
+
+def drifting_gaussians(seed: int, n_epochs: int = 40, n_rows: int = 80) -> Stream:
+    """Make three to nine clusters of unit variance whose centres drift; some die, some are born."""
+    g = np.random.default_rng(seed)
+    live: dict[int, FloatArray] = {}
+    weight: dict[int, float] = {}
+    rows, ids, oracle = [], [], []
+    born = 0
+    for _ in range(n_epochs):
+        for k in list(live):
+            live[k] = live[k] + np.sqrt(DRIFT) * g.standard_normal(2)
+            weight[k] *= np.exp(0.2 * g.standard_normal())
+        for k in sorted(live):
+            if len(live) > 3 and g.random() < 0.06:
+                del live[k], weight[k]
+        while len(live) < 3 or (len(live) < 9 and g.random() < 0.2):
+            live[born] = np.sqrt(BIRTH) * g.standard_normal(2)
+            weight[born] = g.gamma(3.0)
+            born += 1
+        names = np.array(sorted(live))
+        share = np.array([weight[k] for k in names])
+        centre = np.array([live[k] for k in names])
+        z = g.choice(len(names), size=n_rows, p=share / share.sum())
+        X = centre[z] + g.standard_normal((n_rows, 2))
+        log_p = np.log(share) - 0.5 * ((X[:, None] - centre) ** 2).sum(axis=2)
+        rows.append(X)
+        ids.append(names[z])
+        oracle.append(names[log_p.argmax(axis=1)])
+    return Stream(rows, ids, oracle)
+
+
+def agreement(truth: list[IntArray], labels: list[IntArray]) -> tuple[float, float]:
+    """Epoch ARI and pooled ARI."""
+    pairs = [(a, b) for a, b in zip(truth, labels, strict=True) if len(a)]
+    each = [adjusted_rand_score(a, b) for a, b in pairs]
+    pooled = adjusted_rand_score(*(np.concatenate(part) for part in zip(*pairs, strict=True)))
+    return float(np.mean(each)), float(pooled)
+
+
+def stream_labels(rows: list[FloatArray], settings: Settings) -> list[IntArray]:
+    """Labels of one pass, each epoch's as it leaves the window; scales learned."""
+    engines = [Engine(settings, guess) for guess in guesses(rows[0])]
+    engine = engines[best_start(engines, rows)]
+    labels = []
+    for X in rows[engine.epoch + 1 :]:
+        labels += _leaving(engine)
+        engine.learn(X)
+    return labels + [engine.ids[q.argmax(axis=1)] for q in engine.resp]
+
+
+def _leaving(engine: Engine) -> list[IntArray]:
+    """Labels of the epoch that the next one will push out of the window."""
+    if len(engine.rows) <= engine.settings.lag:
+        return []
+    return [engine.ids[engine.resp[0].argmax(axis=1)]]
+
+
+def gibbs_labels(rows: list[FloatArray], n_sweeps: int, seed: int) -> list[IntArray]:
+    """Modes of the last hundred sweeps of the sampler, which is told the true scales."""
+    law = GaussianDrift.known(*(np.full(2, value) for value in (0.0, BIRTH, DRIFT, 1.0)))
+    draws = sample_temporal_dpm(rows, law, n_sweeps=100, burn_in=n_sweeps - 100, seed=seed)
+    return draws.modes()
+
+
+def wide_epochs(
+    n_epochs: int, n_rows: int = 2000, n_clusters: int = 20, seed: int = 0
+) -> list[FloatArray]:
+    """Make rows of clusters that all live on, in a square with room for each."""
+    g = np.random.default_rng(seed)
+    centre = 12.0 * np.stack(np.divmod(np.arange(n_clusters), 5), axis=1)
+    epochs = []
+    for _ in range(n_epochs):
+        centre = centre + np.sqrt(DRIFT) * g.standard_normal(centre.shape)
+        epochs.append(centre[g.integers(0, n_clusters, n_rows)] + g.standard_normal((n_rows, 2)))
+    return epochs
+
+
+def epoch_seconds(n_epochs: int = 25) -> tuple[list[float], int]:
+    """CPU seconds of epochs of 2,000 rows with a full window of lag 2, and the live components."""
+    rows = wide_epochs(n_epochs)
+    engine = Engine(_settings(lag=2), GaussianDrift.scaled(rows[0], 0.003))
+    seconds = []
+    for X in rows:
+        start = time.process_time()
+        engine.learn(X)
+        seconds.append(time.process_time() - start)
+    return seconds[5:], engine.n_components
+
+
+def _settings(lag: int) -> Settings:
+    return Settings(alpha=1.0, kappa=past_weights(("exponential", 1.0), 3), lag=lag)
+
+
+def _timed(method: Callable[..., list[IntArray]], *args: Any) -> tuple[list[IntArray], float]:
+    start = time.process_time()
+    labels = method(*args)
+    return labels, time.process_time() - start
+
+
+@click.command("temporal_gaussian", help="Drifting clusters: ARI and time, beside Gibbs.")
+@click.option("--streams", default=12, show_default=True)
+@click.option(
+    "--gibbs", default=12, show_default=True, help="Streams for the sampler and the batch."
+)
+@click.option("--sweeps", default=1500, show_default=True, help="Of the sampler.")
+def main(streams: int, gibbs: int, sweeps: int) -> None:
+    header = ("seed", "method", "epoch ARI", "pooled ARI", "CPU s")
+    table = []
+    results: dict[str, list[tuple[float, float, float]]] = {}
+    with threadpool_limits(1):
+        warm = drifting_gaussians(0, n_epochs=5).rows
+        stream_labels(warm, _settings(lag=3))
+        gibbs_labels(warm, 101, 0)
+        for seed in range(streams):
+            data = drifting_gaussians(seed)
+            runs = {"stream": _timed(stream_labels, data.rows, _settings(lag=3))}
+            if seed < gibbs:
+                runs["batch"] = _timed(lambda rows: fit_temporal_dpm(rows).labels, data.rows)
+                runs["Gibbs"] = _timed(gibbs_labels, data.rows, sweeps, seed)
+            runs["oracle"] = data.oracle, 0.0
+            for name, (labels, seconds) in runs.items():
+                result = (*agreement(data.ids, labels), seconds)
+                results.setdefault(name, []).append(result)
+                table.append((str(seed), name, *(f"{value:.3f}" for value in result)))
+        for name in ("stream", "oracle"):
+            mean = np.mean(results[name], axis=0)
+            table.append(("mean", name, *(f"{value:.3f}" for value in mean)))
+        for name in ("stream", "batch", "Gibbs"):
+            some = results.get(name, [])[:gibbs]
+            if some:
+                row = (f"{value:.3f}" for value in np.mean(some, axis=0))
+                table.append((f"mean of 0-{len(some) - 1}", name, *row))
+        click.echo(markdown(header, table))
+        seconds, live = epoch_seconds()
+    milliseconds = [1e3 * value for value in seconds]
+    click.echo(f"\n2,000 rows, {live} live components, lag 2: {spread(milliseconds, '.1f')} ms")
+    click.echo(f"\n{machine()}")

@@ -1,0 +1,291 @@
+"""Gaussian emission with drifting means, of which noise, drift and prior are learned."""
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from streamddcrp.inference.tdpm_cvb._kernels_drift import (
+    drift_expected,
+    drift_stats,
+    kalman,
+    part_in_two,
+    seat_at_drift,
+    two_means,
+)
+from streamddcrp.inference.tdpm_cvb.emission import Seats, doubled
+from streamddcrp.typing import FloatArray, IntArray
+
+__all__ = ["DriftSeating", "DriftSmoothed", "DriftStarts", "DriftStats", "GaussianDrift"]
+
+_BROAD = 4.0  # variance of components' means at birth, in units of that of the first rows
+_NOISE_ROWS = 20.0  # rows that the first guess of the noise counts for
+_STEPS = 10.0  # transitions that the first guess of the drift counts for
+_SEEN = 0.5  # expected rows from which an epoch tells of a transition
+_NEAR = 12.0  # squared distance in predictive units up to which two components may be one
+_HALF = 0.5 - 1e-9  # of the rows: rounding must not decide which component is in the middle
+_SPREAD = 1.05  # variance about the mean, in units of the noise, from which a split is tried
+_LEAST = 1e-200  # variance of the first rows below which they tell no scale
+_ROUNDS = 5  # of sharing rows between the halves of a split
+_FORGET = 0.98  # an epoch, of what noise and drift are learned from
+
+
+class DriftStats(NamedTuple):
+    """Expected statistics of epochs: shapes (E, K), (E, K, D), (E, K, D)."""
+
+    size: FloatArray
+    total: FloatArray
+    square: FloatArray
+
+
+class DriftStarts(NamedTuple):
+    """Filtered moments at the epoch before the window, shape (K, D) each."""
+
+    mean: FloatArray
+    var: FloatArray
+
+
+class DriftSmoothed(NamedTuple):
+    """Moments over a window, (E, K, D) each, and the log evidence of its epochs, (E, K)."""
+
+    filtered_mean: FloatArray
+    filtered_var: FloatArray
+    mean: FloatArray
+    var: FloatArray
+    lagged: FloatArray
+    log_z: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class GaussianDrift:
+    """x ~ N(phi_t, R), phi_t ~ N(phi_{t-1}, Q), phi at birth ~ N(m0, P0), all diagonal.
+
+    Attributes
+    ----------
+    birth_mean, birth_var, drift, noise : ndarray of float64, shape (D,)
+        m0, P0, Q, R.
+    noise_guess, drift_guess : ndarray of float64, shape (D,)
+        What they began as: the prior of what is learned.
+    noise_sums, drift_sums : ndarray of float64, shape (2, D)
+        Rows, or transitions, and their squares, from epochs that have left the window; both fade.
+    """
+
+    birth_mean: FloatArray
+    birth_var: FloatArray
+    drift: FloatArray
+    noise: FloatArray
+    noise_guess: FloatArray
+    drift_guess: FloatArray
+    noise_sums: FloatArray
+    drift_sums: FloatArray
+
+    divides = True
+    least = 1e-12
+
+    @classmethod
+    def scaled(cls, X: FloatArray, spread: float) -> "GaussianDrift":
+        """Take scales from rows (N, D), the noise being a share ``spread`` of their variance."""
+        var = np.maximum(X.var(axis=0), 1e-12 * np.abs(X).max(axis=0, initial=0.0) ** 2)
+        var = np.where(var > _LEAST, var, 1e-12)
+        noise = spread * var
+        zeros = np.zeros((2, X.shape[1]))
+        return cls(
+            X.mean(axis=0), _BROAD * var, 0.05 * noise, noise, noise, 0.05 * noise, zeros, zeros
+        )
+
+    @classmethod
+    def known(
+        cls, birth_mean: FloatArray, birth_var: FloatArray, drift: FloatArray, noise: FloatArray
+    ) -> "GaussianDrift":
+        """Parameters as given, shape (D,) each."""
+        zeros = np.zeros((2, len(birth_mean)))
+        return cls(birth_mean, birth_var, drift, noise, noise, drift, zeros, zeros)
+
+    def stats(self, X: FloatArray, q: FloatArray) -> DriftStats:
+        """Return statistics of an epoch's rows (N, D) under assignments (N, K)."""
+        K, D = q.shape[1], len(self.noise)
+        out = DriftStats(np.empty(K), np.empty((K, D)), np.empty((K, D)))
+        drift_stats(X, self.birth_mean, q, *out)
+        return out
+
+    def joined(self, parts: list[FloatArray]) -> FloatArray:
+        """Return the rows of an epoch that came in parts."""
+        return np.concatenate([np.zeros((0, len(self.noise))), *parts])
+
+    def no_starts(self, K: int) -> DriftStarts:
+        """Return places for what is known of components from before the window."""
+        return DriftStarts(np.zeros((K, len(self.noise))), np.zeros((K, len(self.noise))))
+
+    def smooth(self, stats: DriftStats, starts: DriftStarts, begins: IntArray) -> DriftSmoothed:
+        """Filter and smooth over the window."""
+        moments = [np.empty_like(stats.total) for _ in range(5)]
+        out = DriftSmoothed._make([*moments, np.empty_like(stats.size)])
+        kalman(
+            *stats, begins, *starts, np.zeros_like(self.noise), self.birth_var, self.drift,
+            self.noise, *out,
+        )  # fmt: skip
+        return out
+
+    def expected(
+        self, X: FloatArray, smoothed: DriftSmoothed, epoch: int, begins: IntArray, q: FloatArray
+    ) -> FloatArray:
+        """Return expected log likelihoods (N, K) of rows of an epoch of the window."""
+        out = np.empty((len(X), len(begins)))
+        drift_expected(
+            X - self.birth_mean, smoothed.mean[epoch], smoothed.var[epoch], self.noise, begins,
+            epoch, out,
+        )  # fmt: skip
+        return out
+
+    def frozen(self, smoothed: DriftSmoothed) -> DriftStarts:
+        """Return the filtered moments of the first epoch of the window."""
+        return DriftStarts(smoothed.filtered_mean[0].copy(), smoothed.filtered_var[0].copy())
+
+    def ahead(self, smoothed: DriftSmoothed, steps: int = 1) -> DriftStarts:
+        """Return moments predicted for an epoch after the window."""
+        return DriftStarts(
+            smoothed.filtered_mean[-1].copy(), smoothed.filtered_var[-1] + steps * self.drift
+        )
+
+    def learned(
+        self, stats: DriftStats, smoothed: DriftSmoothed, begins: IntArray
+    ) -> "GaussianDrift":
+        """Fit noise and drift to the window and to what has left it."""
+        noise = self.noise_sums + self._noise_sums(stats, smoothed).sum(axis=0)
+        drift = self.drift_sums + self._drift_sums(stats, smoothed, begins).sum(axis=0)
+        return replace(
+            self,
+            noise=(_NOISE_ROWS * self.noise_guess + noise[1]) / (_NOISE_ROWS + noise[0]),
+            drift=(_STEPS * self.drift_guess + drift[1]) / (_STEPS + drift[0]),
+        )
+
+    def forgotten(
+        self, stats: DriftStats, smoothed: DriftSmoothed, begins: IntArray
+    ) -> "GaussianDrift":
+        """Take the sums of the first epoch of the window over, for it is about to leave."""
+        noise = self._noise_sums(stats, smoothed)[0]
+        steps = self._drift_sums(stats, smoothed, begins)
+        drift = steps[1] if len(steps) > 1 else 0.0
+        return replace(
+            self,
+            noise_sums=_FORGET * self.noise_sums + noise,
+            drift_sums=_FORGET * self.drift_sums + drift,
+        )
+
+    def _noise_sums(self, stats: DriftStats, s: DriftSmoothed) -> FloatArray:
+        """Return rows and their squares about the means, shape (E, 2, D).
+
+        Of each epoch, the median of the components' variances by rows: one that has swallowed
+        another must not pass for noise.
+        """
+        n = stats.size[:, :, None]
+        square = stats.square - 2.0 * stats.total * s.mean + n * (s.mean**2 + s.var)
+        out = np.zeros((len(n), 2, len(self.noise)))
+        for e, size in enumerate(stats.size):
+            some = size > _SEEN
+            if not some.any():
+                continue
+            rows = size[some].sum()
+            value = np.maximum(square[e, some], 0.0) / size[some, None]
+            order = value.argsort(axis=0)
+            reached = size[some][order].cumsum(axis=0)
+            middle = (reached >= _HALF * rows).argmax(axis=0)
+            columns = np.arange(value.shape[1])
+            out[e, 0], out[e, 1] = rows, rows * value[order[middle, columns], columns]
+        return out
+
+    def _drift_sums(self, stats: DriftStats, s: DriftSmoothed, begins: IntArray) -> FloatArray:
+        """Return transitions and their squares, shape (E, 2, D); none into the first epoch."""
+        E, _, D = stats.total.shape
+        out = np.zeros((E, 2, D))
+        for e in range(1, E):
+            on = (begins < e) & (stats.size[e] > _SEEN) & (stats.size[e - 1] > _SEEN)
+            step = (s.mean[e] - s.mean[e - 1]) ** 2 + s.var[e] + s.var[e - 1] - 2.0 * s.lagged[e]
+            out[e, 0] = on.sum()
+            out[e, 1] = np.maximum(step[on], 0.0).sum(axis=0)
+        return out
+
+    def seating(self, past: FloatArray, ahead: DriftStarts) -> "DriftSeating":
+        """Begin an epoch: components have decayed past counts (K,) and predicted moments."""
+        return DriftSeating(self, past, ahead)
+
+    def near(self, smoothed: DriftSmoothed, begins: IntArray) -> tuple[IntArray, IntArray]:
+        """Return pairs of components whose latest means could be one."""
+        mean, var = smoothed.filtered_mean[-1], smoothed.filtered_var[-1]
+        a, b = np.triu_indices(len(begins), 1)
+        gap = (mean[a] - mean[b]) ** 2 / (self.noise + 0.5 * (var[a] + var[b]))
+        close = gap.sum(axis=1) < _NEAR
+        return a[close], b[close]
+
+    def halves(
+        self, rows: list[FloatArray], resp: list[FloatArray], k: int, alone: DriftSmoothed,
+        epoch: int,
+    ) -> list[FloatArray] | None:  # fmt: skip
+        """Return for each row of the window whether it would go to a second component.
+
+        Rows from ``epoch`` on are parted in two along the direction of their largest spread about
+        the smoothed mean; the side farther from it leaves. None where they do not spread more than
+        the noise says.
+        """
+        scale = np.sqrt(self.noise)
+        gaps = [(X - self.birth_mean - alone.mean[e, 0]) / scale for e, X in enumerate(rows)]
+        G, w = np.concatenate(gaps[epoch:]), np.concatenate([q[:, k] for q in resp[epoch:]])
+        if w.sum() < 2.0:
+            return None
+        value, vector = np.linalg.eigh((G * w[:, None]).T @ G / w.sum())
+        if value[-1] < _SPREAD:
+            return None
+        along = G @ vector[:, -1]
+        low, high = two_means(along, w)
+        if not low < high:
+            return None
+        cut = 0.5 * (low + high)
+        sign = 1.0 if abs(high) > abs(low) else -1.0
+        return [
+            np.zeros(len(gap)) if e < epoch else (sign * (gap @ vector[:, -1] - cut) > 0.0) * 1.0
+            for e, gap in enumerate(gaps)
+        ]
+
+    def parted(
+        self, rows: list[FloatArray], own: list[FloatArray], sides: list[FloatArray],
+        before: FloatArray, starts: DriftStarts, begins: IntArray, a0: float, kappa: FloatArray,
+    ) -> tuple[list[FloatArray], DriftSmoothed]:  # fmt: skip
+        """Share rows between two components: some rounds of weights, likelihoods, smoothing."""
+        first = np.cumsum([0, *(len(X) for X in rows)])
+        E, D = len(rows), len(self.noise)
+        out = DriftSmoothed._make([*(np.empty((E, 2, D)) for _ in range(5)), np.empty((E, 2))])
+        all_own, side = np.concatenate(own), np.concatenate(sides)[:, None]
+        shared = np.concatenate([all_own * (1.0 - side), all_own * side], axis=1)
+        part_in_two(
+            _ROUNDS, np.concatenate(rows), first, all_own, a0, kappa, before[:, :, 0].copy(),
+            begins, *starts, self.birth_mean, self.birth_var, self.drift, self.noise, shared, *out,
+        )  # fmt: skip
+        return [shared[a:b] for a, b in pairwise(first)], out
+
+
+class DriftSeating:
+    """The open epoch: who sits where so far, and the moments that follow from it."""
+
+    def __init__(self, emission: GaussianDrift, past: FloatArray, ahead: DriftStarts) -> None:
+        K, D = ahead.mean.shape
+        self.n_components = K
+        self._emission = emission
+        self._arrays = [past, np.zeros(K), np.zeros((K, D)), ahead.mean, ahead.var]
+
+    def seat(self, X: FloatArray, a0: float, log_new: float) -> Seats:
+        """Seat rows (N, D) one after the other."""
+        emission = self._emission
+        Y, zero = X - emission.birth_mean, np.zeros(X.shape[1])
+        scores, chances = np.empty(len(X)), np.empty((len(X), 2))
+        q = np.zeros((len(X), len(self._arrays[0])))
+        done = 0
+        while True:
+            past, size, total, mean, var = self._arrays
+            done, self.n_components = seat_at_drift(
+                Y, done, self.n_components, a0, log_new, past, size, total, mean, var, zero,
+                emission.birth_var, emission.noise, q, scores, chances,
+            )  # fmt: skip
+            if done == len(X):
+                return Seats(q[:, : self.n_components], scores, chances)
+            self._arrays, q = [doubled(part) for part in self._arrays], doubled(q, axis=1)

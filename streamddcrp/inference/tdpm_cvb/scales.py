@@ -1,0 +1,64 @@
+"""First guesses of the scales of drifting Gaussians, from the rows of one epoch."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from streamddcrp.inference.tdpm_cvb.drift import GaussianDrift
+from streamddcrp.typing import FloatArray
+
+__all__ = ["guesses"]
+
+_CLUSTERS = (1, 2, 4, 8, 16)
+_EACH = 4  # rows that a cluster must have on average
+_FEW = 32  # rows below which shares of the variance are tried, too
+_SPREADS = (0.1, 0.01)
+_DRIFT = 0.05  # of the noise
+_RUNS, _ROUNDS = 3, 20  # of k-means
+
+
+def guesses(X: FloatArray) -> list[GaussianDrift]:
+    """Return emissions for rows (N, D) that differ in their noise: within 1, 2, 4, .. clusters.
+
+    Each column has the noise that it shows within clusters, so that one that tells nothing of them
+    keeps all of its variance. The better guess shows on the rows that follow; see `best_start`.
+    """
+    out = []
+    for k in _CLUSTERS:
+        if k == 1 or k * _EACH <= len(X):
+            law = GaussianDrift.scaled(X, 1.0)
+            share = _within(X, k)
+            noise, drift = share * law.noise, _DRIFT * share * law.noise
+            out.append(replace(law, noise=noise, noise_guess=noise, drift=drift, drift_guess=drift))
+    if len(X) < _FEW:
+        out += [GaussianDrift.scaled(X, spread) for spread in _SPREADS]
+    return out
+
+
+def _within(X: FloatArray, k: int) -> FloatArray:
+    """Share of the variance of each column within k clusters, at least a millionth, (D,)."""
+    sd = X.std(axis=0)
+    Z = (X - X.mean(axis=0)) / np.where(sd > 0.0, sd, 1.0)
+    rng = np.random.default_rng(0)
+    best, least = np.ones(Z.shape[1]), np.inf
+    for _ in range(_RUNS if k > 1 else 0):
+        square = ((Z - _clustered(Z, k, rng)) ** 2).sum(axis=0)
+        if square.sum() < least:
+            least, best = float(square.sum()), square / (len(Z) - k)
+    return np.where(sd > 0.0, np.clip(best, 1e-6, 1.0), 1.0)
+
+
+def _clustered(Z: FloatArray, k: int, rng: np.random.Generator) -> FloatArray:
+    """Return the centre of each row's cluster, (N, D), by k-means from seeds far apart."""
+    centre = Z[[rng.integers(len(Z))]]
+    while len(centre) < k:
+        gap = ((Z[:, None] - centre) ** 2).sum(axis=2).min(axis=1)
+        if gap.sum() == 0.0:
+            break
+        centre = np.concatenate([centre, Z[[rng.choice(len(Z), p=gap / gap.sum())]]])
+    label = np.zeros(len(Z), np.int64)
+    for _ in range(_ROUNDS):
+        label = ((Z[:, None] - centre) ** 2).sum(axis=2).argmin(axis=1)
+        for j in np.unique(label):
+            centre[j] = Z[label == j].mean(axis=0)
+    return centre[label]

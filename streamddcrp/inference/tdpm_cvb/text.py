@@ -1,0 +1,293 @@
+"""Dirichlet-multinomial emission for short texts: sparse counts, open vocabulary, decay."""
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from streamddcrp.inference.tdpm_cvb._kernels_text import (
+    bag_evidence,
+    fitted_strength,
+    hang,
+    inverted,
+    overlaps,
+    seat_text,
+    text_expected,
+)
+from streamddcrp.inference.tdpm_cvb.bags import Bags, as_rows, stacked
+from streamddcrp.inference.tdpm_cvb.emission import Seats, doubled
+from streamddcrp.typing import FloatArray, IntArray
+
+__all__ = ["TextDecay", "TextSeating", "TextSmoothed", "TextStats"]
+
+_NEAR = 0.4  # words in common from which two components may be one: L1 distance below 1.2
+_HAVE = 0.5  # expected count from which a component has a word
+_UNSEEN = 0.25  # components that every word is taken to have on top
+_TABLES, _STRENGTH = 10.0, 100.0  # weight of the guess, in new words of components, and the guess
+
+
+# kernels that take arrays out of tuples, whose length a type checker cannot know
+_expected: Any = text_expected
+_overlaps: Any = overlaps
+_seat: Any = seat_text
+
+
+class TextStats(NamedTuple):
+    """Expected counts: bags (E, K) of the epochs of a window, or (K,) of what was before."""
+
+    words: Bags
+
+
+class TextSmoothed:
+    """Counts of the components over a window, and what follows from them when asked for."""
+
+    def __init__(self, emission: "TextDecay", stats: Bags, starts: Bags) -> None:
+        self._emission = emission
+        self._everything = stacked([starts, *stats])
+        self._stats, self._starts = stats, starts
+        self.n_epochs = len(stats)
+        self._lists: dict[int, Any] = {}
+        self.prior, self.prior_size = emission.prior(self._everything.width)
+
+    @cached_property
+    def log_z(self) -> FloatArray:
+        """Log evidence (E, K) of the rows of each epoch given those before."""
+        out = np.empty(self._stats.shape)
+        s, a = self._stats, self._starts
+        bag_evidence(
+            s.offsets, s.words, s.counts, a.offsets, a.words, a.counts, self._emission.rho,
+            self.prior, self.prior_size, out,
+        )  # fmt: skip
+        return out
+
+    def after(self, epoch: int, steps: int = 0) -> Bags:
+        """Return the counts (K,) left, some steps later, of what there was up to an epoch."""
+        age = epoch + steps - np.arange(-1, len(self._stats))
+        weights = np.where(age >= steps, self._emission.rho ** np.maximum(age, 0), 0.0)
+        return self._everything.total(weights)
+
+    @cached_property
+    def latest(self) -> Bags:
+        """The counts of the components after the window."""
+        return self.after(self.n_epochs - 1)
+
+    def lists(self, epoch: int) -> Any:
+        """Return lists of components by word that an epoch is scored against, and sizes (K,)."""
+        key = 0 if self._emission.rho == 1.0 else epoch
+        if key not in self._lists:
+            age = np.abs(epoch - np.arange(-1, len(self._stats)))
+            near = self._everything.total(self._emission.rho**age)
+            self._lists = {
+                key: (*inverted(near.offsets, near.words, near.counts, self.prior), near.sizes())
+            }
+        return self._lists[key]
+
+
+@dataclass(frozen=True, slots=True)
+class TextDecay:
+    """Bags of words of components: x ~ DirichletMultinomial(prior + S_t), S_t = rho S_{t-1} + C_t.
+
+    Rows are scored with the law of the component integrated out, their own share of its counts left
+    out. Within a window an epoch is scored against ``sum_s rho^|t-s| C_s``. A row costs, for each
+    component, one term, and one more for each word that they share; multinomial coefficients, the
+    same for all components, are left out.
+
+    The prior is ``beta`` for every word or, without it, learned: ``strength`` words in all, shared
+    out by the number of components that have the word, so that it is rare words that tell
+    components apart. The strength climbs the evidence of the components' counts.
+
+    Rows of an epoch are sparse counts (N, V). V may grow: the vocabulary is as large as the largest
+    word met so far, and ``n_words`` at least.
+
+    Attributes
+    ----------
+    beta : float or None
+    rho : float
+        What an epoch leaves of the counts before it; 1: all.
+    n_words : int
+    strength : float
+    shares : ndarray of float64
+        Of the words met so far, or none yet; what is learned of the prior.
+    rare : float
+        Share of a word not met.
+
+    Examples
+    --------
+    >>> from scipy import sparse
+    >>> from streamddcrp.inference.tdpm_cvb.engine import Engine, Settings
+    >>> engine = Engine(Settings(alpha=1.0, kappa=(0.5,)), TextDecay(beta=0.1, n_words=4))
+    >>> X = sparse.csr_array([[20, 9, 0, 0], [11, 19, 0, 0], [0, 0, 33, 12], [0, 1, 25, 14]])
+    >>> scores = engine.learn(X)
+    >>> engine.ids[engine.resp[-1].argmax(axis=1)]
+    array([0, 0, 1, 1])
+    """
+
+    beta: float | None = None
+    rho: float = 1.0
+    n_words: int = 1000
+    strength: float = 100.0
+    shares: FloatArray = field(default_factory=lambda: np.zeros(0))
+    rare: float = 0.0
+
+    divides = False  # a text shows no direction along which to part a component
+    least = 1e-4  # crumbs would give every component every word
+
+    def prior(self, width: int) -> tuple[FloatArray, float]:
+        """Return the pseudo-counts of ``width`` or all known words, and the sum of the latter's."""
+        V = max(width, self.n_words)
+        if self.beta is not None:
+            return np.full(V, self.beta), V * self.beta
+        rare = self.rare if len(self.shares) else 1.0 / self.n_words
+        prior = np.full(V, self.strength * rare)
+        prior[: len(self.shares)] = self.strength * self.shares
+        return prior, float(prior.sum())
+
+    def stats(self, X: Any, q: FloatArray) -> TextStats:
+        """Return the expected counts of an epoch's rows (N, V) under assignments (N, K)."""
+        return TextStats(Bags.assigned(X, q))
+
+    def joined(self, parts: list[Any]) -> Any:
+        """Return the rows of an epoch that came in parts, of different width maybe."""
+        if not parts:
+            return sparse.csr_array((0, self.n_words))
+        width = max(X.shape[1] for X in parts)
+        rows = [as_rows(X) for X in parts]
+        offsets = np.concatenate([[0], *(np.diff(offsets) for offsets, _, _ in rows)]).cumsum()
+        words, counts = (np.concatenate([row[j] for row in rows]) for j in (1, 2))
+        return sparse.csr_array((counts, words, offsets), shape=(len(offsets) - 1, width))
+
+    def no_starts(self, K: int) -> TextStats:
+        """Return empty counts for K components."""
+        return TextStats(Bags.empty(K))
+
+    def smooth(self, stats: TextStats, starts: TextStats, begins: IntArray) -> TextSmoothed:
+        """Return the counts over the window."""
+        return TextSmoothed(self, stats.words, starts.words)
+
+    def expected(
+        self, X: Any, smoothed: TextSmoothed, epoch: int, begins: IntArray, q: FloatArray
+    ) -> FloatArray:
+        """Return collapsed scores (N, K) of rows of an epoch, their own shares ``q`` taken out."""
+        *lists, sizes = smoothed.lists(epoch)
+        out = np.empty(q.shape)
+        arrays = (*as_rows(X), q, *lists, sizes, smoothed.prior)
+        _expected(*arrays, smoothed.prior_size, out)
+        out[:, begins > epoch] = -np.inf
+        return out
+
+    def frozen(self, smoothed: TextSmoothed) -> TextStats:
+        """Return the counts after the first epoch of the window."""
+        return TextStats(smoothed.after(0))
+
+    def ahead(self, smoothed: TextSmoothed, steps: int = 1) -> TextStats:
+        """Return the counts that are left for an epoch after the window."""
+        if self.rho == 1.0:
+            return TextStats(smoothed.latest)
+        return TextStats(smoothed.after(smoothed.n_epochs - 1, steps))
+
+    def seating(self, past: FloatArray, ahead: TextStats) -> "TextSeating":
+        """Begin an epoch: components have decayed past counts (K,) and word counts."""
+        return TextSeating(self, past, ahead.words)
+
+    def near(self, smoothed: TextSmoothed, begins: IntArray) -> tuple[IntArray, IntArray]:
+        """Return pairs, one of them young, whose word laws are less than 1.2 apart in L1."""
+        bags = smoothed.latest
+        parts = bags.offsets, bags.words, bags.counts
+        lists = inverted(*parts, smoothed.prior)[:3]
+        arrays = (*parts, bags.sizes(), begins >= 0, *lists)
+        a, b = _overlaps(*arrays, _NEAR)
+        return a, b
+
+    def halves(
+        self, rows: list[Any], resp: list[FloatArray], k: int, alone: TextSmoothed, epoch: int
+    ) -> None:
+        """Return None: components are not parted."""
+
+    def learned(self, stats: TextStats, smoothed: TextSmoothed, begins: IntArray) -> "TextDecay":
+        """Note the size of the vocabulary; fit the prior to the counts of all components."""
+        V = max(self.n_words, len(smoothed.prior))
+        if self.beta is not None:
+            return replace(self, n_words=V)
+        bags = smoothed.latest
+        tables, terms = fitted_strength(
+            bags.offsets, bags.words, bags.counts, bags.sizes(), smoothed.prior, smoothed.prior_size
+        )
+        have = np.bincount(bags.words[bags.counts > _HAVE], minlength=V) + _UNSEEN
+        total = float(have.sum())
+        return replace(
+            self,
+            n_words=V,
+            strength=(_TABLES + tables) / (_TABLES / _STRENGTH + terms),
+            shares=np.asarray(have / total, dtype=np.float64),
+            rare=_UNSEEN / total,
+        )
+
+    def forgotten(self, stats: TextStats, smoothed: TextSmoothed, begins: IntArray) -> "TextDecay":
+        """Return itself: nothing is learned from epochs that have left but their counts."""
+        return self
+
+    def keeping(self, used: Any, n_words: int) -> "TextDecay":
+        """Return the emission with the words used, (V,) of bool, at least ``n_words`` of them."""
+        shares = self.shares[used[: len(self.shares)]]
+        total = float(shares.sum()) or 1.0
+        V = max(int(used.sum()), n_words)
+        return replace(self, n_words=V, shares=shares / total, rare=self.rare / total)
+
+
+class TextSeating:
+    """The open epoch: who sits where so far, and lists of the components of each word."""
+
+    def __init__(self, emission: TextDecay, past: FloatArray, ahead: Bags) -> None:
+        K = len(ahead)
+        self.n_components = K
+        self._emission = emission
+        self._known = max(ahead.width, emission.n_words)
+        self._prior, self._prior_size = emission.prior(self._known)
+        self._columns = [past.copy(), np.zeros(K), np.zeros(K), ahead.sizes()]
+        self._head = np.full(self._known, -1, np.int64)
+        n = len(ahead.words)
+        self._lists: list[Any] = [
+            np.zeros(n, np.int64),
+            np.zeros(n, np.int64),
+            np.zeros(n),
+            np.zeros(n),
+        ]
+        self._used = hang(
+            ahead.offsets, ahead.words, ahead.counts, self._prior, self._head, *self._lists
+        )
+
+    def seat(self, X: Any, a0: float, log_new: float) -> Seats:
+        """Seat rows (N, V) one after the other."""
+        offsets, words, counts = as_rows(X)
+        self._widen(int(words.max(initial=-1)) + 1)
+        past, size, weight, _ = self._columns
+        K = self.n_components
+        weight[:K] = np.log(a0 + past[:K] + size[:K])
+        N = len(offsets) - 1
+        scores, chances = np.empty(N), np.empty((N, 2))
+        q = np.zeros((N, len(past)))
+        done = 0
+        while True:
+            state = (*self._columns, self._head, *self._lists)
+            done, self.n_components, self._used, self._known, self._prior_size = _seat(
+                offsets, words, counts, done, self.n_components, self._used, self._known,
+                self._prior, self._prior_size, a0, log_new, self._emission.least, *state, q, scores,
+                chances,
+            )  # fmt: skip
+            if done == N:
+                return Seats(q[:, : self.n_components], scores, chances)
+            if self.n_components == len(self._columns[0]):
+                self._columns = [doubled(part) for part in self._columns]
+                q = doubled(q, axis=1)
+            else:
+                most = int(np.diff(offsets).max()) * (self.n_components + 1)
+                self._lists = [np.pad(part, (0, len(part) + most)) for part in self._lists]
+
+    def _widen(self, width: int) -> None:
+        """Make room for words not met before."""
+        more = width - len(self._head)
+        if more > 0:
+            self._head = np.pad(self._head, (0, more), constant_values=-1)
+            self._prior, _ = self._emission.prior(width)

@@ -1,0 +1,210 @@
+"""The window engine: rows are never lost, ids never come back, memory does not grow."""
+
+import pickle
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamddcrp.inference.tdpm_cvb.drift import GaussianDrift
+from streamddcrp.inference.tdpm_cvb.engine import Engine, Settings
+from streamddcrp.inference.tdpm_cvb.options import past_weights
+
+KAPPA = past_weights(("exponential", 1.0), 3)
+
+
+def known(D=2):
+    return GaussianDrift.known(*(np.full(D, value) for value in (0.0, 36.0, 0.0625, 1.0)))
+
+
+def check(engine):
+    """What holds after every epoch."""
+    K = engine.n_components
+    assert len(set(engine.ids.tolist())) == K
+    assert engine.ids.max(initial=-1) < engine.next_id
+    assert len(engine.rows) == len(engine.resp) <= engine.settings.lag + 1
+    assert engine.before.shape == (len(engine.settings.kappa), K, 3)
+    for X, q in zip(engine.rows, engine.resp, strict=True):
+        assert q.shape == (len(X), K)
+        assert (q >= 0.0).all()
+        assert (q <= 1.0).all()
+        assert q.sum(axis=1) == pytest.approx(np.ones(len(X)), abs=1e-9)
+    assert np.isfinite(engine.before).all()
+    for part in engine.starts:
+        assert np.isfinite(part).all()
+
+
+def learn(engine, epochs):
+    for X in epochs:
+        scores = engine.learn(X)
+        assert scores.shape == (len(X),)
+        assert np.isfinite(scores).all()
+        check(engine)
+    return engine
+
+
+@st.composite
+def streams(draw):
+    """Epochs of few or many rows at one of several places, with long silences."""
+    rng = np.random.default_rng(draw(st.integers(0, 10**9)))
+    n = draw(st.integers(2, 15))
+    most = draw(st.sampled_from([1, 3, 12]))
+    places = rng.normal(0.0, 15.0, (5, 2))
+    epochs = []
+    for _ in range(n):
+        size = rng.integers(0, most + 1)
+        epochs.append(places[rng.integers(0, 5, size)] + rng.standard_normal((size, 2)))
+        epochs += [np.zeros((0, 2))] * (int(rng.integers(0, 9)) if rng.random() < 0.2 else 0)
+    settings = Settings(
+        alpha=draw(st.sampled_from([0.01, 1.0, 10.0])),
+        kappa=KAPPA[: draw(st.integers(1, 3))],
+        lag=draw(st.integers(0, 4)),
+        n_sweeps=draw(st.sampled_from([0, 1, 4])),
+    )
+    return settings, epochs
+
+
+@given(streams())
+def test_ids_never_come_back(case):
+    """O9 (h): an id begins once, ends at most once, and is seen only in between."""
+    settings, epochs = case
+    engine = Engine(settings, known())
+    begun, ended, told = set(), set(), 0
+    for X in epochs:
+        learn(engine, [X])
+        for change in engine.changes[told:]:
+            if change.kind in ("birth", "split"):
+                assert change.id not in begun
+                begun.add(change.id)
+            else:
+                assert change.id in begun - ended
+                ended.add(change.id)
+        told = len(engine.changes)
+        assert set(engine.ids.tolist()) == begun - ended
+
+
+@given(streams())
+def test_cuts_of_an_epoch_do_not_matter(case):
+    """O9 (k): rows of an epoch in one call or in many, bit for bit."""
+    settings, epochs = case
+    one, many = Engine(settings, known()), Engine(settings, known())
+    for X in epochs:
+        scores = one.learn(X)
+        parts = [many.seat(X[i : i + 1]).scores for i in range(len(X))]
+        many.close()
+        assert (np.concatenate([np.zeros(0), *parts]) == scores).all()
+        assert (many.ids == one.ids).all()
+        for a, b in zip(one.resp, many.resp, strict=True):
+            assert (a == b).all()
+
+
+@given(streams())
+def test_going_on_after_a_copy(case):
+    """O9 (j): a stored state continues bit for bit."""
+    settings, epochs = case
+    engine = learn(Engine(settings, known()), epochs[: len(epochs) // 2])
+    copy = pickle.loads(pickle.dumps(engine))
+    for X in epochs[len(epochs) // 2 :]:
+        assert (engine.learn(X) == copy.learn(X)).all()
+    assert engine.changes == copy.changes
+
+
+def test_weights_sum_to_the_mass_of_the_prior():
+    """O9 (a): weights of all seats and of a new one sum to alpha + decayed past + rows so far."""
+    rng = np.random.default_rng(0)
+    settings = Settings(alpha=0.7, kappa=KAPPA, lag=1, slots=30)
+    sizes, engine = [6, 0, 9, 4], Engine(settings, known())
+    for n in sizes:
+        engine.learn(rng.normal(0.0, 8.0, (n, 2)))
+    engine.seat(rng.normal(0.0, 8.0, (3, 2)))
+    past = sum(KAPPA[d - 1] * sizes[-d] for d in range(1, 4))
+    assert engine.weight == pytest.approx(0.7 + past, abs=1e-2)  # retired ones took some along
+
+
+def test_silent_components_leave_and_return_as_new_ones():
+    """O9 (h): silent for as long as the past counts, or as the window is long."""
+    rng = np.random.default_rng(1)
+    here, there = np.array([0.0, 0.0]), np.array([40.0, 0.0])
+    for lag, patience in ((0, 3), (2, 3), (5, 6)):
+        engine = Engine(Settings(alpha=1.0, kappa=KAPPA, lag=lag), known())
+        learn(
+            engine, [np.concatenate([c + 0.3 * rng.standard_normal((9, 2)) for c in (here, there)])]
+        )
+        for silent in range(1, patience + 1):
+            assert engine.n_components == 2
+            learn(engine, [here + 0.3 * rng.standard_normal((9, 2))])
+            assert (engine.n_components == 1) == (silent == patience)
+        death = next(change for change in engine.changes if change.kind == "death")
+        assert (death.epoch, death.id) == (0, 1)
+        learn(engine, [there + 0.3 * rng.standard_normal((9, 2))])
+        assert engine.ids.tolist() == [0, 2]
+
+
+def test_nothing_comes_of_nothing():
+    """Empty epochs are legal, before the first row and after the last."""
+    engine = Engine(Settings(alpha=1.0, kappa=KAPPA, lag=2), known())
+    learn(engine, [np.zeros((0, 2))] * 6)
+    assert engine.n_components == 0
+    learn(engine, [np.ones((3, 2)), *[np.zeros((0, 2))] * 8, np.ones((3, 2))])
+    assert engine.ids.tolist() == [1]
+
+
+@pytest.mark.parametrize("lag", [0, 2])
+@pytest.mark.parametrize(
+    "epochs",
+    [
+        [np.full((7, 2), 3.0)] * 6,
+        [np.zeros((7, 2))] * 6,
+        [np.full((1, 2), float(t)) for t in range(8)],
+        [np.full((5, 2), 1e12)] * 3 + [np.full((5, 2), -1e12)] * 3 + [np.full((5, 2), 1e-12)] * 3,
+    ],
+    ids=["identical", "zeros", "one row", "extremes"],
+)
+def test_degenerate_rows(epochs, lag):
+    """Never NaN, never a lost row."""
+    learn(Engine(Settings(alpha=1.0, kappa=KAPPA, lag=lag), known()), epochs)
+    learn(Engine(Settings(1.0, KAPPA, lag=lag), GaussianDrift.scaled(epochs[0], 0.1)), epochs)
+
+
+@pytest.mark.parametrize("scale", [1e12, 1e-12])
+def test_unit_of_measure(scale):
+    """Learned scales follow the unit of the rows: the same components come out."""
+    rng = np.random.default_rng(2)
+    epochs = [
+        np.concatenate([c + rng.standard_normal((12, 2)) for c in (-9.0, 9.0)]) for _ in range(8)
+    ]
+    settings = Settings(alpha=1.0, kappa=KAPPA, lag=2)
+    unit = learn(Engine(settings, GaussianDrift.scaled(epochs[0], 0.01)), epochs)
+    moved = [scale * X for X in epochs]
+    other = learn(Engine(settings, GaussianDrift.scaled(moved[0], 0.01)), moved)
+    assert (unit.ids == other.ids).all()
+    assert unit.resp[-1] == pytest.approx(other.resp[-1], abs=1e-6)
+    assert other.emission.noise / scale**2 == pytest.approx(unit.emission.noise, rel=1e-6)
+
+
+def size_of(engine):
+    """Bytes of everything that is kept, but for what happened, which the caller takes away."""
+    arrays = [*engine.rows, *engine.resp, engine.before, *engine.starts]
+    arrays += [engine.ids, engine.born, engine.last_active]
+    lists = [engine.rows, engine.resp, engine.arrived, engine.seated]
+    return sum(a.nbytes for a in arrays) + sum(map(sys.getsizeof, lists))
+
+
+def test_memory_does_not_grow():
+    """O9 (i): over a thousand epochs of births and deaths, size follows live components only."""
+    rng = np.random.default_rng(3)
+    engine = Engine(Settings(alpha=1.0, kappa=KAPPA, lag=2, n_sweeps=1), known())
+    sizes: list[dict[int, int]] = [{}, {}]
+    for t in range(1000):
+        centre = np.array([20.0 * (t // 10 % 2), 20.0 * (t // 25 % 3)])
+        engine.learn(centre + rng.standard_normal((6, 2)))
+        engine.changes.clear()
+        if t >= 20:
+            sizes[t >= 500][engine.n_components] = size_of(engine)
+    assert engine.next_id > 100
+    assert max(sizes[1]) <= 8
+    for K in sizes[0].keys() & sizes[1].keys():
+        assert sizes[1][K] == sizes[0][K]
+    check(engine)
