@@ -13,6 +13,8 @@ from benchmarks import (
     keyed,
     link_language,
     real_series,
+    temporal_gaussian,
+    temporal_text,
 )
 
 
@@ -27,7 +29,8 @@ def main(context: click.Context) -> None:
 
 
 for _module in (
-    engine, real_series, keyed, bound_gap, batch_speed, ddcrp_sampler, ddcrp_filter, link_language
+    engine, real_series, keyed, bound_gap, batch_speed, ddcrp_sampler, ddcrp_filter, link_language, temporal_gaussian,
+    temporal_text,
 ):  # fmt: skip
     main.add_command(_module.main)
 
