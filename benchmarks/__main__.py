@@ -29,8 +29,8 @@ def main(context: click.Context) -> None:
 
 
 for _module in (
-    engine, real_series, keyed, bound_gap, batch_speed, ddcrp_sampler, ddcrp_filter, link_language, temporal_gaussian,
-    temporal_text,
+    engine, real_series, keyed, bound_gap, batch_speed, ddcrp_sampler, ddcrp_filter,
+    link_language, temporal_gaussian, temporal_text,
 ):  # fmt: skip
     main.add_command(_module.main)
 
