@@ -137,7 +137,7 @@ def line(name: str, epochs: list[Epoch], found: Found) -> list[str]:
     ]
 
 
-@click.command("temporal-text")
+@click.command("temporal_text")
 @click.option(
     "--data", type=click.Path(path_type=Path), default=DATA, help="Folder of shared data."
 )
