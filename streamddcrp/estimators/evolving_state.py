@@ -112,6 +112,8 @@ def to_state(model: Evolving) -> tuple[Arrays, dict[str, Any]]:
         "emission": emission_to_json(engine.emission),
         "epoch": engine.epoch,
         "next_id": engine.next_id,
+        "alpha": [engine.first_alpha, *engine.alpha_sums],
+        "epoch_sizes": engine.sizes,
         "n_rows": len(engine.rows),
         "changes": [list(change) for change in engine.changes],
         "words": None if model.vocabulary is None else model.vocabulary.words,
@@ -132,6 +134,9 @@ def from_state(arrays: Arrays, meta: dict[str, Any]) -> Evolving:
     settings = {**meta["settings"], "kappa": tuple(meta["settings"]["kappa"])}
     emission = emission_from_json(meta["emission"])
     engine = Engine(Settings(**settings), emission, epoch=meta["epoch"], next_id=meta["next_id"])
+    engine.first_alpha, *sums = meta["alpha"]
+    engine.alpha_sums = tuple(sums)
+    engine.sizes = meta["epoch_sizes"]
     none = emission.no_starts(0)
     engine.starts = type(none)(
         *(

@@ -99,8 +99,8 @@ class TemporalDPM(base.Clusterer):
         short texts, lists of words or counts of words, over any vocabulary. "auto": the first row
         shows which; a dict of numbers is Gaussian. Or an object of
         `streamddcrp.inference.tdpm_cvb`.
-    alpha : float, default 1.0
-        Weight of a new component against the rows of an epoch.
+    alpha : float, optional
+        Weight of a new component against the rows of an epoch. Default: learned from the births.
     decay : tuple, str, Decay or callable, default ("exponential", 1.0)
         Weight of the rows of the 1, 2, .. epochs before.
     width : int, default 3
@@ -148,7 +148,7 @@ class TemporalDPM(base.Clusterer):
         *,
         epoch: Any = None,
         emission: Any = "auto",
-        alpha: float = 1.0,
+        alpha: float | None = None,
         decay: Any = ("exponential", 1.0),
         width: int = 3,
         lag: int = 3,
@@ -167,11 +167,15 @@ class TemporalDPM(base.Clusterer):
         check_whole("lag", lag, 0)
         check_whole("n_sweeps", n_sweeps, 1)
         check_whole("warmup", warmup, 1)
-        if isinstance(alpha, bool) or not 0.0 < alpha < math.inf:
-            message = f"alpha must be a positive number, got {alpha!r}"
+        if alpha is not None and (isinstance(alpha, bool) or not 0.0 < alpha < math.inf):
+            message = f"alpha must be a positive number or None, got {alpha!r}"
             raise ConfigError(message)
         self._settings = Settings(
-            alpha=float(alpha), kappa=past_weights(decay, width), lag=lag, n_sweeps=n_sweeps
+            alpha=float(alpha or 1.0),
+            kappa=past_weights(decay, width),
+            lag=lag,
+            n_sweeps=n_sweeps,
+            learn_alpha=alpha is None,
         )
         self._kind = _kind_of(emission)  # None until the first row shows it
         self._vectorizer = Vectorizer()

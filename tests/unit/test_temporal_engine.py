@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import digamma
 
 from streamddcrp.inference.tdpm_cvb.drift import GaussianDrift
 from streamddcrp.inference.tdpm_cvb.engine import Engine, Settings
@@ -208,3 +209,33 @@ def test_memory_does_not_grow():
     for K in sizes[0].keys() & sizes[1].keys():
         assert sizes[1][K] == sizes[0][K]
     check(engine)
+
+
+def test_alpha_follows_the_births():
+    """Far clusters have hard assignments: births are counted, and the fit of alpha is closed."""
+    rng = np.random.default_rng(3)
+    settings = Settings(1.0, (0.5,), lag=1, learn_alpha=True)
+    law = GaussianDrift.known(np.zeros(1), np.full(1, 1e8), np.full(1, 0.01), np.ones(1))
+    engine = Engine(settings, law)
+    alive = [[0.0], [0.0, 4e3], [4e3, 9e3, 2e4], [2e4, 5e4]]
+    births, weights, rows = [1, 1, 2, 1], [], []
+    alpha = 1.0
+    for centres in alive:
+        X = (np.repeat(centres, 10) + rng.normal(size=10 * len(centres)))[:, None]
+        past = 0.5 * rows[-1] if rows else 0.0
+        rows.append(len(X))
+        weights.append(past)
+        engine.learn(X)
+        # the same fixed-point step, on counts; what has left the window fades and keeps the alpha
+        # at which it left
+        alpha = engine.settings.alpha
+    window = slice(len(alive) - 2, len(alive))
+    left = engine.alpha_sums
+    assert left[0] == pytest.approx(1.0 + 0.98 * 1.0, rel=1e-6)
+    before = engine.settings._replace(alpha=alpha)
+    engine.settings = before
+    engine._learn_alpha()
+    mass = alpha + np.array(weights[window])
+    chances = float(np.sum(digamma(mass + rows[window]) - digamma(mass))) + left[1]
+    expected = (1.0 + sum(births[window]) + left[0]) / (1.0 + chances)
+    assert engine.settings.alpha == pytest.approx(expected, rel=1e-6)

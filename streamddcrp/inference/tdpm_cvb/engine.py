@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import digamma
 
 from streamddcrp.inference.tdpm_cvb._kernels_counts import (
     LOG_ZERO,
@@ -33,6 +34,7 @@ __all__ = ["Change", "Engine", "Settings"]
 
 _STALE = 0.01
 _DEAD = 0.1  # expected rows in the last epochs below which a component leaves
+_FADE = 0.98  # an epoch, of the births from which alpha is learned
 _ACTIVE = 0.5  # expected rows from which it counts as seen in an epoch
 
 
@@ -52,6 +54,8 @@ class Settings(NamedTuple):
     n_sweeps : int
     split_margin : float
         Nats that a split must gain.
+    learn_alpha : bool
+        Whether alpha follows the births; what is given is then its prior, worth one birth.
     """
 
     alpha: float
@@ -60,6 +64,7 @@ class Settings(NamedTuple):
     lag: int = 2
     n_sweeps: int = 4
     split_margin: float = 2.0
+    learn_alpha: bool = False
 
     @property
     def a0(self) -> float:
@@ -103,12 +108,17 @@ class Engine:
     seating: Any = None  # of the open epoch, with its rows and their seats so far
     weight: float = 0.0  # of all components, rows of the open epoch left out
     n_open: int = 0
+    alpha_sums: tuple[float, float] = (0.0, 0.0)  # births and chances of them, of past epochs
+    first_alpha: float = 0.0
+    sizes: list[int] = field(default_factory=list)  # rows of the epochs before the window
     arrived: list[Any] = field(default_factory=list)
     seated: list[FloatArray] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        self.first_alpha = self.first_alpha or self.settings.alpha
         if self.starts is None:
             self.starts = self.emission.no_starts(0)
+            self.sizes = [0] * len(self.settings.kappa)
             self.before = np.zeros((len(self.settings.kappa), 0, 3))
 
     # -- the shape of things ---------------------------------------------------------------------
@@ -204,6 +214,25 @@ class Engine:
         if move(self):
             self.sweep(2)
         self.retire()
+        if self.settings.learn_alpha:
+            self._learn_alpha()
+
+    def _births(self) -> FloatArray:
+        """Return expected births of the window's epochs, and that over alpha in theory, (E, 2)."""
+        now = self.moments(self.resp)
+        past = self.decayed(now, self.before)[:-1]
+        born = np.exp(past[:, :, LOG_ZERO]) * -np.expm1(now[:, :, LOG_ZERO])
+        kappa = np.array(self.settings.kappa)
+        rows = np.array([*self.sizes, *map(len, self.resp)], dtype=np.float64)
+        mass = self.settings.alpha + np.convolve(rows, kappa)[len(kappa) - 1 : len(rows) - 1]
+        rows = rows[len(kappa) :]
+        return np.stack([born.sum(axis=1), digamma(mass + rows) - digamma(mass)], axis=1)
+
+    def _learn_alpha(self) -> None:
+        """Fit alpha to the births: (1 + B) / (1 / first alpha + sum of psi(A + N) - psi(A))."""
+        births, chances = self._births().sum(axis=0) + self.alpha_sums
+        alpha = (1.0 + births) / (1.0 / self.first_alpha + chances)
+        self.settings = self.settings._replace(alpha=float(alpha))
 
     def open(
         self, n: int, kind: str = "birth", epoch: int | None = None, other: int | None = None
@@ -292,9 +321,13 @@ class Engine:
             )
         )
         self.emission = self.emission.forgotten(stats, smoothed, begins)
+        if self.settings.learn_alpha:
+            births, chances = _FADE * np.array(self.alpha_sums) + self._births()[0]
+            self.alpha_sums = float(births), float(chances)
         out = np.zeros((1, self.n_components, 3))
         moments_of_rows(self.resp[0], out[0])
         self.before = np.concatenate([self.before, out])[1:]
+        self.sizes = [*self.sizes[1:], len(self.resp[0])]
         self.rows.pop(0)
         self.resp.pop(0)
 
