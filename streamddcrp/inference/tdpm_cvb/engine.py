@@ -164,7 +164,7 @@ class Engine:
         if self.seating is None:
             self.seating, self.weight = self._begin()
         seats: Seats = self.seating.seat(X, self.settings.a0, self.log_new)
-        weights = self.weight + self.n_open + np.arange(len(seats.q))
+        weights = self.weight + (self.n_open + np.arange(len(seats.q)))  # the same in any cutting
         self.n_open += len(seats.q)
         self.arrived.append(X)
         self.seated.append(seats.q)
