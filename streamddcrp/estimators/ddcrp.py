@@ -2,7 +2,6 @@
 
 import logging
 import math
-import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
 
@@ -10,13 +9,14 @@ import numpy as np
 import pyarrow as pa
 from river import base
 
-from streamddcrp.checkpoint.codec import decode_state, encode_state, read_blob, write_atomic
+from streamddcrp.checkpoint.codec import decode_state, encode_state
 from streamddcrp.decay import make_decay
 from streamddcrp.errors import CheckpointError, ConfigError, SchemaError, StreamDDCRPError
 from streamddcrp.estimators.batches import batch_times, read_batch, row_types, widest
 from streamddcrp.estimators.events import Event
 from streamddcrp.estimators.filtering import Filtering, Options, best_of, started
 from streamddcrp.estimators.options import from_json, to_json
+from streamddcrp.estimators.stored import Stored
 from streamddcrp.estimators.views import events_since, no_tables, predictions
 from streamddcrp.inference.ddcrp_filter._kernels_layout import (
     LABEL,
@@ -41,7 +41,7 @@ from streamddcrp.likelihoods import (
     likelihood_from_config,
     make_likelihood,
 )
-from streamddcrp.stream import Vectorizer, as_time, check_times, typical_gap
+from streamddcrp.stream import Vectorizer, as_time, check_clocked, check_times, typical_gap
 from streamddcrp.typing import ArrayLike, FloatArray
 
 __all__ = ["DDCRPSampler"]
@@ -79,7 +79,7 @@ class Waiting(NamedTuple):
 _NOTHING = Waiting(np.empty((0, 0)), np.empty(0))
 
 
-class DDCRPSampler(base.Clusterer):
+class DDCRPSampler(Stored, base.Clusterer):
     """Sequential distance-dependent CRP mixture by Monte Carlo.
 
     Each arrival links to an earlier one with a probability that decays with their distance, or
@@ -252,12 +252,7 @@ class DDCRPSampler(base.Clusterer):
         if len(X) == 0:
             return np.empty((0, N_OUTPUTS))
         clocked = t is not None
-        if self._clocked is not None and self._clocked != clocked:
-            message = (
-                f"t: the rows before came {'with' if self._clocked else 'without'} times; "
-                "every row needs a time, or none has one"
-            )
-            raise SchemaError(message)
+        check_clocked(self._clocked, t is not None)
         if t is None:
             t = np.arange(self._n_seen, self._n_seen + len(X), dtype=np.float64)
         else:
@@ -538,12 +533,3 @@ class DDCRPSampler(base.Clusterer):
         if kept is not None:
             self._family = likelihood_from_config(kept["likelihood"])
             self._filter = Filtering.from_state(self._options, self._family, arrays, kept)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to a file, atomically."""
-        write_atomic(path, self.to_bytes())
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a model that `save` wrote."""
-        return cls.from_bytes(read_blob(path))

@@ -21,7 +21,6 @@ or row by row, as any detector of river's::
 """
 
 import math
-import os
 from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any, Self
@@ -30,13 +29,14 @@ import numpy as np
 import pyarrow as pa
 from river import base
 
-from streamddcrp.checkpoint.codec import decode_state, encode_state, read_blob, write_atomic
+from streamddcrp.checkpoint.codec import decode_state, encode_state
 from streamddcrp.errors import CheckpointError, ConfigError
 from streamddcrp.estimators.alarm import Alarm, Alarms
 from streamddcrp.estimators.batches import sliceable
 from streamddcrp.estimators.founding import FIRST_STAGE
 from streamddcrp.estimators.reference import Reference
 from streamddcrp.estimators.seqddcrp import SeqDDCRP
+from streamddcrp.estimators.stored import Stored
 from streamddcrp.typing import FloatArray
 
 __all__ = ["RegimeAnomalyDetector"]
@@ -44,7 +44,7 @@ __all__ = ["RegimeAnomalyDetector"]
 _MODEL_ID = "RegimeAnomalyDetector"
 
 
-class RegimeAnomalyDetector(base.AnomalyDetector):
+class RegimeAnomalyDetector(Stored, base.AnomalyDetector):
     """Anomaly detection by the surprise of a model of regimes, with a calibrated threshold.
 
     The score is the surprise -log p(x) of a `SeqDDCRP`, predicted before the row is learned; the
@@ -245,12 +245,3 @@ class RegimeAnomalyDetector(base.AnomalyDetector):
             message = f"the state does not fit this release: {error}"
             raise CheckpointError(message) from error
         return detector
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the detector to a file, atomically."""
-        write_atomic(path, self.to_bytes())
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a detector that `save` wrote."""
-        return cls.from_bytes(read_blob(path))

@@ -1,6 +1,5 @@
 """The exact sequential ddCRP language model as a streaming estimator."""
 
-import os
 from typing import Any, Self
 
 import numpy as np
@@ -8,12 +7,13 @@ import pyarrow as pa
 import scipy.sparse as sp
 from river import base
 
-from streamddcrp.checkpoint.codec import decode_state, encode_state, read_blob, write_atomic
+from streamddcrp.checkpoint.codec import decode_state, encode_state
 from streamddcrp.decay import make_decay
 from streamddcrp.decay.checks import positive
 from streamddcrp.errors import CheckpointError, ConfigError, SchemaError, StreamDDCRPError
 from streamddcrp.estimators.batches import batch_times
 from streamddcrp.estimators.options import from_json, to_json
+from streamddcrp.estimators.stored import Stored
 from streamddcrp.inference.link_language._kernels import score
 from streamddcrp.inference.link_language.base_measure import BaseMeasure, make_base_measure
 from streamddcrp.inference.link_language.links import TableCount, link_posterior
@@ -29,7 +29,7 @@ _VERSION = 1
 Token = str | int
 
 
-class LinkLanguageModel(base.Base):
+class LinkLanguageModel(Stored, base.Base):
     """Exact language model of the sequential distance-dependent Chinese restaurant process.
 
     Each token links to an earlier one of its document with a weight that decays with their
@@ -347,12 +347,3 @@ class LinkLanguageModel(base.Base):
             message = f"the state does not fit this release: {error}"
             raise CheckpointError(message) from error
         return model
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to a file, atomically."""
-        write_atomic(path, self.to_bytes())
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a model that `save` wrote."""
-        return cls.from_bytes(read_blob(path))

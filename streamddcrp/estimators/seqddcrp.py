@@ -2,7 +2,6 @@
 
 import logging
 import math
-import os
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import Any, Self
@@ -12,7 +11,7 @@ import pyarrow as pa
 from river import base
 
 from streamddcrp._numerics import CALLER_GIVEN
-from streamddcrp.checkpoint.codec import decode_state, encode_state, read_blob, write_atomic
+from streamddcrp.checkpoint.codec import decode_state, encode_state
 from streamddcrp.decay import make_decay
 from streamddcrp.errors import CheckpointError, ConfigError, SchemaError, StreamDDCRPError
 from streamddcrp.estimators.batches import batch_times, read_batch, row_types, widest
@@ -22,6 +21,7 @@ from streamddcrp.estimators.options import from_json, to_json
 from streamddcrp.estimators.presets import find_preset
 from streamddcrp.estimators.reference import Reference, reference_of
 from streamddcrp.estimators.running import Running
+from streamddcrp.estimators.stored import Stored
 from streamddcrp.estimators.views import (
     events_since,
     labels_in_window,
@@ -57,7 +57,7 @@ from streamddcrp.likelihoods import (
     make_likelihood,
 )
 from streamddcrp.likelihoods._scale import TABLE_VARIANCE
-from streamddcrp.stream import Vectorizer, as_time, check_times, typical_gap
+from streamddcrp.stream import Vectorizer, as_time, check_clocked, check_times, typical_gap
 from streamddcrp.typing import FloatArray, IntArray
 
 __all__ = ["SeqDDCRP"]
@@ -74,7 +74,7 @@ _PROGRESS = (
 Features = Mapping[Any, Any]
 
 
-class SeqDDCRP(base.Clusterer):
+class SeqDDCRP(Stored, base.Clusterer):
     """Online clustering by the sequential distance-dependent Chinese restaurant process.
 
     Each arrival links to an earlier one with a probability that decays with their distance in time,
@@ -292,12 +292,7 @@ class SeqDDCRP(base.Clusterer):
         if family.is_scaled:
             family.hyper(X.shape[1])  # refuses a width it is not for
         family.check_rows(X, self._feature_names())
-        if self._clocked is not None and self._clocked != (t is not None):
-            message = (
-                f"t: the rows before came {'with' if self._clocked else 'without'} times; "
-                "every row needs a time, or none has one"
-            )
-            raise SchemaError(message)
+        check_clocked(self._clocked, t is not None)
         if t is not None:
             check_times(t, self._last_time)
         may_fail = self._decay.code == CALLER_GIVEN  # a user's decay, only when it is called
@@ -652,15 +647,6 @@ class SeqDDCRP(base.Clusterer):
                 config, state_from_arrays(config, arrays), kept["n_features"], kept["opening"],
                 arrays.get("past"),
             )  # fmt: skip
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to a file, atomically."""
-        write_atomic(path, self.to_bytes())
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a model that `save` wrote."""
-        return cls.from_bytes(read_blob(path))
 
 
 def _is_auto(likelihood: object) -> bool:

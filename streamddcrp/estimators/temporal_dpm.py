@@ -2,7 +2,6 @@
 
 import logging
 import math
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any, NamedTuple, Self
@@ -11,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from river import base
 
-from streamddcrp.checkpoint.codec import decode_state, encode_state, read_blob, write_atomic
+from streamddcrp.checkpoint.codec import decode_state, encode_state
 from streamddcrp.errors import CheckpointError, ConfigError, SchemaError, StreamDDCRPError
 from streamddcrp.estimators.batches import batch_times, read_batch
 from streamddcrp.estimators.documents import Vocabulary, is_text, read_document, read_documents
@@ -26,6 +25,7 @@ from streamddcrp.estimators.evolving_state import (
     to_state,
 )
 from streamddcrp.estimators.options import from_json, to_json
+from streamddcrp.estimators.stored import Stored
 from streamddcrp.estimators.tracks import components, final_labels, trajectories
 from streamddcrp.estimators.views import no_tables, predictions
 from streamddcrp.inference.seqddcrp_vb._kernels_layout import LABEL, LIVE_TABLES, N_OUTPUTS, SCORE
@@ -35,7 +35,7 @@ from streamddcrp.inference.tdpm_cvb.logistic import LogisticNormalText
 from streamddcrp.inference.tdpm_cvb.options import check_whole, past_weights
 from streamddcrp.inference.tdpm_cvb.scales import guesses
 from streamddcrp.inference.tdpm_cvb.text import TextDecay
-from streamddcrp.stream import Vectorizer, as_time
+from streamddcrp.stream import Vectorizer, as_time, check_clocked
 from streamddcrp.typing import FloatArray, IntArray
 
 __all__ = ["TemporalDPM"]
@@ -77,7 +77,7 @@ class Waiting(NamedTuple):
 _NOTHING = Waiting(np.empty((0, 0)), np.empty(0, np.int64), np.empty(0))
 
 
-class TemporalDPM(base.Clusterer):
+class TemporalDPM(Stored, base.Clusterer):
     """Temporal Dirichlet-process mixture: clusters that drift, appear and die, epoch by epoch.
 
     Rows come in epochs: days, batches, years. A component of an epoch is as likely as it was
@@ -309,7 +309,7 @@ class TemporalDPM(base.Clusterer):
         pieces: list[Piece] = []
         epoch = whole and t is None and self._cut.kind == "value"
         if n:
-            self._check_clock(t)
+            check_clocked(self._clocked, t is not None)
             self._check(rows, kind)
         if epoch and not place.closed:
             place = place.next(period=False)
@@ -369,14 +369,6 @@ class TemporalDPM(base.Clusterer):
         if self._evolving is not None:
             self._evolving.go_to(place.number)
         self._place, self._ahead = place, None
-
-    def _check_clock(self, t: FloatArray | None) -> None:
-        if self._clocked is not None and self._clocked != (t is not None):
-            message = (
-                f"t: the rows before came {'with' if self._clocked else 'without'} times; "
-                "every row needs a time, or none has one"
-            )
-            raise SchemaError(message)
 
     def _check(self, rows: Any, kind: str) -> None:
         """Refuse what the emission does not take."""
@@ -447,7 +439,7 @@ class TemporalDPM(base.Clusterer):
         self._check([row] if kind == _TEXT else row[None], kind)
         number = self._place.number
         if time is not None:
-            self._check_clock(time)
+            check_clocked(self._clocked, time is not None)
             number = self._cut.pieces(self._place, time, 1)[0][0].number
         elif self._cut.kind == "rows":
             number = self._cut.pieces(self._place, None, 1)[0][0].number
@@ -650,15 +642,6 @@ class TemporalDPM(base.Clusterer):
             prefix = "model."
             own = {k[len(prefix) :]: v for k, v in arrays.items() if k.startswith(prefix)}
             self._evolving = from_state(own, meta["model"])
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to a file, atomically."""
-        write_atomic(path, self.to_bytes())
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a model that `save` wrote."""
-        return cls.from_bytes(read_blob(path))
 
 
 def _kind_of(emission: Any) -> str | None:

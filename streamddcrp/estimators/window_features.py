@@ -1,7 +1,6 @@
 """Features of windows of a periodic signal, as rows for a clusterer."""
 
 import logging
-import os
 from collections.abc import Hashable, Mapping
 from typing import Any, Self
 
@@ -9,9 +8,10 @@ import numpy as np
 import pyarrow as pa
 from river import base
 
-from streamddcrp.checkpoint.codec import decode_state, encode_state, read_blob, write_atomic
+from streamddcrp.checkpoint.codec import decode_state, encode_state
 from streamddcrp.errors import CheckpointError, ConfigError, SchemaError, StreamDDCRPError
 from streamddcrp.estimators.batches import read_batch
+from streamddcrp.estimators.stored import Stored
 from streamddcrp.stream import Vectorizer
 from streamddcrp.stream.windows import FEATURES, SHORTEST, dominant_period, window_features
 from streamddcrp.typing import FloatArray, IntArray
@@ -28,7 +28,7 @@ _ARRAYS = ("rows", "origin", "unit", "centre", "scale", "latest")
 Features = Mapping[Any, Any]
 
 
-class WindowFeatures(base.Transformer):
+class WindowFeatures(Stored, base.Transformer):
     """Turn a periodic signal into a row of features for each period.
 
     A clusterer that is shown a periodic signal point by point finds the phases of the period; shown
@@ -223,15 +223,6 @@ class WindowFeatures(base.Transformer):
             raise CheckpointError(message) from error
         model._kept = [kept] if len(kept) else []
         return model
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the state to a file, atomically."""
-        write_atomic(path, self.to_bytes())
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a state that `save` wrote."""
-        return cls.from_bytes(read_blob(path))
 
 
 def _filled(X: FloatArray, last: FloatArray | None) -> FloatArray:

@@ -7,7 +7,7 @@ the rule, and leaves everything as it was.
 """
 
 from streamddcrp.stream.matrix import as_matrix, as_observations, check_matrix
-from streamddcrp.stream.times import as_time, as_times, check_times, typical_gap
+from streamddcrp.stream.times import as_time, as_times, check_clocked, check_times, typical_gap
 from streamddcrp.stream.tokens import Tokens, as_tokens, tokenize
 from streamddcrp.stream.vectorizer import Vectorizer
 
@@ -19,6 +19,7 @@ __all__ = [
     "as_time",
     "as_times",
     "as_tokens",
+    "check_clocked",
     "check_matrix",
     "check_times",
     "tokenize",

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from streamddcrp.errors import OrderError, SchemaError
 from streamddcrp.typing import FloatArray
 
-__all__ = ["as_time", "as_times", "check_times", "typical_gap"]
+__all__ = ["as_time", "as_times", "check_clocked", "check_times", "typical_gap"]
 
 MISSING = "is missing; every row needs a time, or none has one"
 Stamps = NDArray[np.datetime64]
@@ -219,3 +219,13 @@ def typical_gap(times: FloatArray) -> float:
     """
     gaps = np.diff(times)
     return float(np.median(gaps[gaps > 0])) if (gaps > 0).any() else 1.0
+
+
+def check_clocked(before: bool | None, now: bool) -> None:
+    """Refuse rows with times after rows without, and the other way round; None: no row yet."""
+    if before is not None and before != now:
+        message = (
+            f"t: the rows before came {'with' if before else 'without'} times; "
+            "every row needs a time, or none has one"
+        )
+        raise SchemaError(message)
