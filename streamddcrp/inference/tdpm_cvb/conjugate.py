@@ -34,6 +34,7 @@ _RHOS = np.array([0.5, 0.6, 0.7, 0.8, 0.9, 0.95])
 _FIRST_RHO = 0.7
 _FORGET = 0.98  # an epoch, of what rho is learned from
 _SLACK = 10.0  # nats that the names of components and the past may be worth
+_AXES = 8  # along which a component may be parted
 _ROUNDS = 5  # of sharing rows between the halves of a split
 
 
@@ -220,8 +221,8 @@ class ConjugateDecay:
     ) -> list[FloatArray] | None:  # fmt: skip
         """Return for each row of the window whether it would go to a second component.
 
-        Rows from ``epoch`` on are parted in two along the direction in which they spread most, each
-        column in units of its spread; the side with fewer of them leaves.
+        Rows from ``epoch`` on, each column in units of its spread, are parted in two along the
+        principal axis on which two means explain most; the side with fewer of them leaves.
         """
         X, w = np.concatenate(rows[epoch:]), np.concatenate([q[:, k] for q in resp[epoch:]])
         there = np.isfinite(X)
@@ -235,12 +236,15 @@ class ConjugateDecay:
         if not sd.any():
             return None
         Z = gap / np.where(sd > 0.0, sd, 1.0)
-        along = Z @ np.linalg.eigh((Z * w[:, None]).T @ Z)[1][:, -1]
-        low, high = two_means(along, w)
-        if not low < high:
+        most, leaves = 0.0, None
+        for along in (Z @ np.linalg.eigh((Z * w[:, None]).T @ Z)[1][:, -_AXES:]).T:
+            low, high = two_means(along, w)
+            if low < high and -low * high > most * (along**2 @ w):  # the variance between
+                most = -low * high / (along**2 @ w)
+                sign = 1.0 if high > -low else -1.0
+                leaves = (sign * (along - 0.5 * (low + high)) > 0.0) * 1.0
+        if leaves is None:
             return None
-        sign = 1.0 if abs(high) > abs(low) else -1.0
-        leaves = (sign * (along - 0.5 * (low + high)) > 0.0) * 1.0
         sizes = [0 if e < epoch else len(x) for e, x in enumerate(rows)]
         parts = np.split(leaves, np.cumsum(sizes)[:-1])
         return [np.zeros(len(x)) if e < epoch else parts[e] for e, x in enumerate(rows)]

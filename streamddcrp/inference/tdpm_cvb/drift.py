@@ -192,8 +192,8 @@ class GaussianDrift:
             reached = np.take_along_axis(n, order, axis=0).cumsum(axis=0)
             middle = (reached >= _HALF * total).argmax(axis=0)
             columns = np.arange(value.shape[1])
-            median = value[order[middle, columns], columns]
-            out[e, 0], out[e, 1] = total, np.where(total > 0.0, total * median, 0.0)
+            median = np.where(total > 0.0, value[order[middle, columns], columns], 0.0)
+            out[e, 0], out[e, 1] = total, total * median
         return out
 
     def _drift_sums(self, stats: DriftStats, s: DriftSmoothed, begins: IntArray) -> FloatArray:
