@@ -9,7 +9,7 @@ import pyarrow as pa
 from river import base
 
 from streamddcrp.checkpoint.codec import decode_state, encode_state
-from streamddcrp.errors import CheckpointError, ConfigError, StreamDDCRPError
+from streamddcrp.errors import CheckpointError, StreamDDCRPError
 from streamddcrp.estimators.batches import batch_times
 from streamddcrp.estimators.epochs import Piece, Place, make_cut
 from streamddcrp.estimators.evolving import Evolving
@@ -21,7 +21,7 @@ from streamddcrp.estimators.temporal_views import EpochViews
 from streamddcrp.estimators.views import predictions
 from streamddcrp.inference.seqddcrp_vb._kernels_layout import LABEL, LIVE_TABLES, N_OUTPUTS, SCORE
 from streamddcrp.inference.tdpm_cvb.engine import Settings
-from streamddcrp.inference.tdpm_cvb.options import check_whole, past_weights
+from streamddcrp.inference.tdpm_cvb.options import check_whole, count_settings
 from streamddcrp.stream import Vectorizer, as_time, check_clocked
 from streamddcrp.typing import FloatArray
 
@@ -59,10 +59,12 @@ class TemporalDPM(EpochViews, Stored, base.Clusterer):
         `streamddcrp.inference.tdpm_cvb`.
     alpha : float, optional
         Weight of a new component against the rows of an epoch. Default: learned from the births.
-    decay : tuple, str, Decay or callable, default ("exponential", 1.0)
-        Weight of the rows of the 1, 2, .. epochs before.
-    width : int, default 3
-        Epochs that count; a component that was silent for longer dies.
+    decay : tuple, str, Decay or callable, optional
+        Weight of the rows of the 1, 2, .. epochs before. Default: exponential, its scale learned
+        from how the counts of an epoch follow from those before it; with a ``width``, of scale 1.
+    width : int, optional
+        Epochs that count; a component that was silent for longer dies. Default: 1 to 7 of them,
+        three times the scale that is learned; 3 with a ``decay``.
     lag : int, default 3
         Epochs before the last one that may still be revised.
     n_sweeps : int, default 4
@@ -108,8 +110,8 @@ class TemporalDPM(EpochViews, Stored, base.Clusterer):
         epoch: Any = None,
         likelihood: Any = "auto",
         alpha: float | None = None,
-        decay: Any = ("exponential", 1.0),
-        width: int = 3,
+        decay: Any = None,
+        width: int | None = None,
         lag: int = 3,
         n_sweeps: int = 4,
         warmup: int = 50,
@@ -126,16 +128,7 @@ class TemporalDPM(EpochViews, Stored, base.Clusterer):
         check_whole("lag", lag, 0)
         check_whole("n_sweeps", n_sweeps, 1)
         check_whole("warmup", warmup, 1)
-        if alpha is not None and (isinstance(alpha, bool) or not 0.0 < alpha < math.inf):
-            message = f"alpha must be a positive number or None, got {alpha!r}"
-            raise ConfigError(message)
-        self._settings = Settings(
-            alpha=float(alpha or 1.0),
-            kappa=past_weights(decay, width),
-            lag=lag,
-            n_sweeps=n_sweeps,
-            learn_alpha=alpha is None,
-        )
+        self._settings = Settings(**count_settings(alpha, decay, width), lag=lag, n_sweeps=n_sweeps)
         self._law = Law(likelihood)
         self._kind = self._law.kind  # None until the first row shows it
         self._vectorizer = Vectorizer()

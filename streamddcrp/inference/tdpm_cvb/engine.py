@@ -232,6 +232,10 @@ class Engine:
         if move(self):
             self.sweep(2)
         self.retire()
+        self.learn_counts()
+
+    def learn_counts(self) -> None:
+        """Fit alpha, or the weights of the past, to the counts of all epochs."""
         if self.settings.learn_alpha:
             self._learn_alpha()
         if self.settings.learn_kappa:
