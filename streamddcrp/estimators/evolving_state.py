@@ -138,7 +138,7 @@ def to_state(model: Evolving) -> tuple[Arrays, dict[str, Any]]:
 
 
 _NUMBERS = (
-    "frozen", "open_score", "n_left", "least_words", "kept_words", "n_events", "n_final", "n_lost",
+    "frozen", "open_score", "n_left", "kept_words", "n_events", "n_final", "n_lost",
 )  # fmt: skip
 
 

@@ -8,8 +8,7 @@ import numpy as np
 import pyarrow as pa
 from river import base
 
-from streamddcrp.checkpoint.codec import decode_state, encode_state
-from streamddcrp.errors import CheckpointError, StreamDDCRPError
+from streamddcrp.errors import StreamDDCRPError
 from streamddcrp.estimators.batches import batch_times
 from streamddcrp.estimators.epochs import Piece, Place, make_cut
 from streamddcrp.estimators.evolving import Evolving
@@ -27,8 +26,6 @@ from streamddcrp.typing import FloatArray
 
 __all__ = ["TemporalDPM"]
 
-_MODEL_ID = "TemporalDPM"
-_VERSION = 1
 _MOST_WAIT = 4  # times the warm-up, at most, within an epoch
 
 
@@ -154,14 +151,15 @@ class TemporalDPM(EpochViews, Stored, base.Clusterer):
         Parameters
         ----------
         x : mapping, str or list of str
-            Feature name to number; or a text, its words, or counts of words.
+            Feature name to number, None or absent where it is missing; or a text, its words, or
+            counts of words.
         t : number or time stamp, optional
             Its time. Without times a row joins the open epoch, which `close` ends.
 
         Raises
         ------
         SchemaError
-            A value is missing, not finite or no number. Nothing was learned.
+            A value is not finite, no number or none of the family's. Nothing was learned.
         OrderError
             The epoch of ``t`` is closed. Nothing was learned.
         """
@@ -350,10 +348,6 @@ class TemporalDPM(EpochViews, Stored, base.Clusterer):
 
     # -- checkpoints -----------------------------------------------------------------------------
 
-    def to_bytes(self) -> bytes:
-        """Return the whole model as one checksummed blob; `from_bytes` continues bit for bit."""
-        return encode_state(_MODEL_ID, _VERSION, *self._state())
-
     def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
         waiting = self._waiting
         arrays: dict[str, Any] = {
@@ -375,32 +369,16 @@ class TemporalDPM(EpochViews, Stored, base.Clusterer):
         return arrays, meta
 
     @classmethod
-    def from_bytes(cls, blob: bytes) -> Self:
-        """Restore a model from `to_bytes`.
-
-        Raises
-        ------
-        CheckpointError
-            If the blob is damaged, of another model or of a newer version.
-        """
-        arrays, meta = decode_state(blob, _MODEL_ID)
-        try:
-            options = meta["options"]
-            model = cls(**{name: Law.from_json(value) for name, value in options.items()})
-            model._restore(arrays, meta)
-        except (LookupError, TypeError, ValueError) as error:
-            message = f"the state does not fit this release: {error}"
-            raise CheckpointError(message) from error
-        return model
-
-    def _restore(self, arrays: dict[str, Any], meta: dict[str, Any]) -> None:
-        self._vectorizer = Vectorizer.from_config(meta["vectorizer"])
+    def _from_state(cls, arrays: dict[str, Any], meta: dict[str, Any]) -> Self:
+        model = cls(**{name: Law.from_json(value) for name, value in meta["options"].items()})
+        model._vectorizer = Vectorizer.from_config(meta["vectorizer"])
         for name in ("kind", "clocked", "n_seen"):
-            setattr(self, f"_{name}", meta[name])
-        self._place = replace(Place(), **meta["place"])
-        self._waiting = Waiting(*(arrays[f"waiting.{name}"] for name in ("x", "number", "t")))
-        self._evolving = None
+            setattr(model, f"_{name}", meta[name])
+        model._place = replace(Place(), **meta["place"])
+        waiting = (arrays[f"waiting.{name}"] for name in ("x", "number", "t"))
+        model._waiting, model._evolving = Waiting(*waiting), None
         if meta["model"] is not None:
             prefix = "model."
             own = {k[len(prefix) :]: v for k, v in arrays.items() if k.startswith(prefix)}
-            self._evolving = from_state(own, meta["model"])
+            model._evolving = from_state(own, meta["model"])
+        return model
