@@ -218,7 +218,7 @@ def test_gaps_are_empty_epochs_however_long(kind):
     a, b = gap.summary(), late.summary()
     assert a.drop_columns(["born", "last_seen"]).equals(b.drop_columns(["born", "last_seen"]))
     assert gap.objective == late.objective
-    assert {event.kind for event in late.events()} == {"birth", "death"}
+    assert {event.kind for event in late.events()} >= {"birth", "death"}
 
 
 def test_an_early_gap_waits_with_the_rows():
@@ -641,8 +641,8 @@ def test_a_model_without_tables_has_the_columns_of_one_with():
         ({"n_sweeps": 0}, "n_sweeps"),
         ({"decay": ("exponential", -1.0)}, "scale"),
         ({"decay": "steep"}, "decay"),
-        ({"likelihood": "poisson"}, "emission"),
-        ({"likelihood": 3}, "emission"),
+        ({"likelihood": "poisson"}, "likelihood"),
+        ({"likelihood": 3}, "likelihood"),
         ({"epoch": "1 fortnight"}, "epoch"),
         ({"epoch": 0}, "epoch"),
         ({"epoch": ("rows", 1.5)}, "epoch"),
