@@ -48,7 +48,7 @@ def emission_from_json(config: dict[str, Any]) -> Any:
         message = f"emission {name!r} is not one of {', '.join(EMISSIONS)}"
         raise ConfigError(message)
     if name == "GaussianDrift":
-        for part in ("noise_sums", "drift_sums"):
+        for part in ("noise_sums", "drift_sums", "birth_sums"):
             values[part] = values[part].reshape(2, -1)
     if name == "ConjugateDecay":
         values["likelihood"] = likelihood_from_config(values["likelihood"])

@@ -21,6 +21,7 @@ __all__ = ["DriftSeating", "DriftSmoothed", "DriftStarts", "DriftStats", "Gaussi
 
 _BROAD = 4.0  # variance of components' means at birth, in units of that of the first rows
 _NOISE_ROWS = 20.0  # rows that the first guess of the noise counts for
+_BIRTHS = 5.0  # births that the first guess of their variance counts for
 _STEPS = 10.0  # transitions that the first guess of the drift counts for
 _SEEN = 0.5  # expected rows from which an epoch tells of a transition
 _NEAR = 12.0  # squared distance in predictive units up to which two components may be one
@@ -66,10 +67,11 @@ class GaussianDrift:
     ----------
     birth_mean, birth_var, drift, noise : ndarray of float64, shape (D,)
         m0, P0, Q, R.
-    noise_guess, drift_guess : ndarray of float64, shape (D,)
-        What they began as: the prior of what is learned.
-    noise_sums, drift_sums : ndarray of float64, shape (2, D)
-        Rows, or transitions, and their squares, from epochs that have left the window; both fade.
+    noise_guess, drift_guess, birth_guess : ndarray of float64, shape (D,)
+        What they, and P0, began as: the prior of what is learned.
+    noise_sums, drift_sums, birth_sums : ndarray of float64, shape (2, D)
+        Rows, transitions or births, and their squares, from epochs that have left the window; they
+        fade.
     """
 
     birth_mean: FloatArray
@@ -78,8 +80,10 @@ class GaussianDrift:
     noise: FloatArray
     noise_guess: FloatArray
     drift_guess: FloatArray
+    birth_guess: FloatArray
     noise_sums: FloatArray
     drift_sums: FloatArray
+    birth_sums: FloatArray
 
     divides = True
     least = 1e-12
@@ -92,8 +96,7 @@ class GaussianDrift:
         """
         mean, var = _moments(X)
         noise = spread * var
-        zeros = np.zeros((2, X.shape[1]))
-        return cls(mean, _BROAD * var, 0.05 * noise, noise, noise, 0.05 * noise, zeros, zeros)
+        return cls.known(mean, _BROAD * var, 0.05 * noise, noise)
 
     @classmethod
     def known(
@@ -101,7 +104,9 @@ class GaussianDrift:
     ) -> "GaussianDrift":
         """Parameters as given, shape (D,) each."""
         zeros = np.zeros((2, len(birth_mean)))
-        return cls(birth_mean, birth_var, drift, noise, noise, drift, zeros, zeros)
+        return cls(
+            birth_mean, birth_var, drift, noise, noise, drift, birth_var, zeros, zeros, zeros
+        )
 
     def stats(self, X: FloatArray, q: FloatArray) -> DriftStats:
         """Return statistics of an epoch's rows (N, D) under assignments (N, K)."""
@@ -155,8 +160,10 @@ class GaussianDrift:
         """Fit noise and drift to the window and to what has left it."""
         noise = self.noise_sums + self._noise_sums(stats, smoothed).sum(axis=0)
         drift = self.drift_sums + self._drift_sums(stats, smoothed, begins).sum(axis=0)
+        birth = self.birth_sums + self._birth_sums(smoothed, begins).sum(axis=0)
         return replace(
             self,
+            birth_var=(_BIRTHS * self.birth_guess + birth[1]) / (_BIRTHS + birth[0]),
             noise=(_NOISE_ROWS * self.noise_guess + noise[1]) / (_NOISE_ROWS + noise[0]),
             drift=(_STEPS * self.drift_guess + drift[1]) / (_STEPS + drift[0]),
         )
@@ -170,6 +177,7 @@ class GaussianDrift:
         drift = steps[1] if len(steps) > 1 else 0.0
         return replace(
             self,
+            birth_sums=_FORGET * self.birth_sums + self._birth_sums(smoothed, begins)[0],
             noise_sums=_FORGET * self.noise_sums + noise,
             drift_sums=_FORGET * self.drift_sums + drift,
         )
@@ -205,6 +213,15 @@ class GaussianDrift:
             step = (s.mean[e] - s.mean[e - 1]) ** 2 + s.var[e] + s.var[e - 1] - 2.0 * s.lagged[e]
             out[e, 0] = on.sum()
             out[e, 1] = np.maximum(step[on], 0.0).sum(axis=0)
+        return out
+
+    def _birth_sums(self, s: DriftSmoothed, begins: IntArray) -> FloatArray:
+        """Return births and the squares of where they were, shape (E, 2, D)."""
+        out = np.zeros((len(s.mean), 2, len(self.noise)))
+        for e, (mean, var) in enumerate(zip(s.mean, s.var, strict=True)):
+            born = begins == e
+            out[e, 0] = born.sum()
+            out[e, 1] = (mean[born] ** 2 + var[born]).sum(axis=0)
         return out
 
     def seating(self, past: FloatArray, ahead: DriftStarts) -> "DriftSeating":
