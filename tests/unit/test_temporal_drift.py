@@ -299,3 +299,21 @@ def test_rounding_does_not_choose_the_component_in_the_middle():
         s = emission.smooth(stats, emission.no_starts(2), np.zeros(2, np.int64))
         learned.append(emission.learned(stats, s, np.zeros(2, np.int64)).noise[0])
     assert learned[0] == pytest.approx(learned[1], rel=1e-12)
+
+
+def test_births_tell_how_far_apart_they_are():
+    """The guess counts for five births; those of the window and before it are the others."""
+    emission = law(1, birth=1.0, drift=1e-9, noise=1e-6)
+    places = np.array([-30.0, 10.0, 50.0])
+    begins = np.array([0, 1, 1])
+    size = np.array([[4.0, 0.0, 0.0], [4.0, 4.0, 4.0]])
+    total = size[:, :, None] * places[:, None]
+    stats = DriftStats(size, size[:, :, None], total, size[:, :, None] * places[:, None] ** 2)
+    s = emission.smooth(stats, emission.no_starts(3), begins)
+    expected = (5.0 + (places**2).sum()) / 8.0
+    assert emission.learned(stats, s, begins).birth_var == pytest.approx([expected], rel=1e-4)
+    left = emission.forgotten(stats, s, begins)
+    assert left.birth_sums.ravel() == pytest.approx([1.0, 900.0], rel=1e-4)
+    rest = DriftStats(*(part[1:] for part in stats))
+    s = left.smooth(rest, left.frozen(s), begins - 1)
+    assert left.learned(rest, s, begins - 1).birth_var == pytest.approx([expected], rel=1e-4)
