@@ -24,6 +24,7 @@ __all__ = [
     "largest",
     "log_add_exp",
     "log_decay",
+    "uncounted_njit",
 ]
 
 # Codes of the decay families (`streamddcrp.decay`). CALLER_GIVEN: a decay that is not one of these;
@@ -40,6 +41,10 @@ LINEAR_WINDOW = 4
 # less to compile.
 _INNER: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 inner_njit = njit(cache=True, **_INNER)
+
+# The same for kernels that allocate nothing and get tuples of many arrays: nobody counts who uses
+# an array, which would take two thirds of the time where a call does little.
+uncounted_njit = njit(cache=True, _nrt=False, **_INNER)
 
 
 @njit(cache=True)

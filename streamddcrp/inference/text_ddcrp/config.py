@@ -1,0 +1,83 @@
+"""Settings of the text engine."""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from streamddcrp.errors import ConfigError
+from streamddcrp.typing import IntArray
+
+__all__ = ["Config", "make_config"]
+
+
+class Config(NamedTuple):
+    """Settings in the kernels' terms; made and checked by `make_config`.
+
+    Attributes
+    ----------
+    alpha : float
+        Weight of a new table, in documents that arrive now.
+    decay : float
+        Documents, or units of time, in which the weight of a document falls to 1/e.
+    clocked : bool
+        Whether `decay` is measured in time.
+    discount, smoothing : float
+        d and b of the Pitman-Yor tables and their base measure.
+    dissolve : float
+        Nats in favour of leaving a table of at most two documents at the last visit.
+    retire : float
+        Weight below which a table is let go.
+    ages : ndarray of int64, shape (R,)
+        After how many documents one is visited again; the last is the lag.
+    """
+
+    alpha: float
+    decay: float
+    clocked: bool
+    discount: float
+    smoothing: float
+    dissolve: float
+    retire: float
+    ages: IntArray
+
+
+def make_config(
+    *,
+    alpha: float = 30.0,
+    decay: float = 500.0,
+    clocked: bool = False,
+    discount: float = 0.6,
+    smoothing: float = 0.25,
+    lag: int = 500,
+    revisits: int = 3,
+    dissolve: float = 3.0,
+    retire: float = 1e-3,
+) -> Config:
+    """Check the settings and put them into the kernels' order.
+
+    Raises
+    ------
+    ConfigError
+        If a setting is out of its range.
+    """
+    for name, number in (("alpha", alpha), ("decay", decay)):
+        if isinstance(number, bool) or not 0.0 < number < math.inf:
+            message = f"{name} must be a positive number, got {number!r}"
+            raise ConfigError(message)
+    if isinstance(discount, bool) or not 0.0 < discount < 1.0:
+        message = f"discount must lie between 0 and 1, got {discount!r}"
+        raise ConfigError(message)
+    _check_whole("lag", lag, 1)
+    _check_whole("revisits", revisits, 1)
+    ages = sorted({max(1, round(lag * (r / revisits) ** 2)) for r in range(1, revisits + 1)})
+    return Config(
+        float(alpha), float(decay), bool(clocked), float(discount), float(smoothing),
+        float(dissolve), float(retire), np.array(ages, np.int64),
+    )  # fmt: skip
+
+
+def _check_whole(name: str, value: Any, least: int) -> None:
+    if isinstance(value, bool) or not float(value).is_integer() or value < least:
+        message = f"{name} must be a whole number of at least {least}, got {value!r}"
+        raise ConfigError(message)

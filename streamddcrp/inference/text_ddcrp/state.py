@@ -1,0 +1,312 @@
+"""Everything the text engine has to remember, as arrays.
+
+Sizes are capacities, powers of two: W word numbers, P postings, K slots of tables, T words of the
+ring of texts, E events, L the lag. Kernels update the arrays in place; when one becomes too short
+they come back to Python, which doubles it. Growth depends on the documents alone, not on how they
+are cut into batches, so that equal streams give equal arrays.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln
+
+from streamddcrp.inference.text_ddcrp._kernels_layout import (
+    B_TABLES,
+    B_TOKENS,
+    CONCENTRATION,
+    GROWTH,
+    LAST,
+    N_COUNTS,
+    N_SUMS,
+    SHORT_DOCUMENT,
+    SHORT_EVENTS,
+    SHORT_POSTINGS,
+    SHORT_TABLES,
+    SHORT_TEXT,
+    TEXT_END,
+    TEXT_FIRST,
+)
+from streamddcrp.inference.text_ddcrp.config import Config
+from streamddcrp.typing import FloatArray, IntArray
+
+__all__ = ["State", "arrays_of", "empty_state", "grow", "state_from_arrays", "with_words"]
+
+SmallInts = NDArray[np.int32]
+BoolArray = NDArray[np.bool_]
+FIRST_B, B_WEIGHT = 40.0, 20.0
+N_CLASSES = 40  # sizes of blocks of postings
+N_LOG_GAMMA = 1024
+
+
+class Words(NamedTuple):
+    """What the engine knows of a word, by its number.
+
+    Attributes
+    ----------
+    start : ndarray of int64, shape (W,)
+        Place of its block of postings.
+    df : ndarray of int32, shape (W,)
+        Tables that hold it, which is the number of its postings.
+    room : ndarray of int32, shape (W,)
+        Log2 of the size of its block; -1: it has none.
+    held : ndarray of int32, shape (W,)
+        Documents of the window with the word.
+    """
+
+    start: IntArray
+    df: SmallInts
+    room: SmallInts
+    held: SmallInts
+
+
+class Postings(NamedTuple):
+    """Which table holds which word how often.
+
+    Attributes
+    ----------
+    table, count, word : ndarray of int32, shape (P,)
+    after, before : ndarray of int64, shape (P,)
+        The next posting of the same table and the one before, or -1.
+    free : ndarray of int64, shape (40,)
+        By log2 of their size, the first of the blocks that nobody uses, or -1; they are chained
+        through ``after`` of their first posting.
+    """
+
+    table: SmallInts
+    count: SmallInts
+    word: SmallInts
+    after: IntArray
+    before: IntArray
+    free: IntArray
+
+
+class Tables(NamedTuple):
+    """Tables by slot.
+
+    Attributes
+    ----------
+    mass : ndarray of float64, shape (K,)
+        Decayed weight of its documents, stored: in units of ``sums[GROWTH]``.
+    n_tokens, n_words, size : ndarray of int64, shape (K,)
+        Tokens, distinct words, documents.
+    head : ndarray of int64, shape (K,)
+        Its first posting, or -1.
+    in_window : ndarray of int64, shape (K,)
+        Documents in the window.
+    next_merge : ndarray of int64, shape (K,)
+        Number of documents from which a merge is tried again.
+    id : ndarray of int64, shape (K,)
+    born, last_seen : ndarray of int64, shape (K,)
+        Index of its first and of its last document.
+    born_t, last_t : ndarray of float64, shape (K,)
+        Their times.
+    told : ndarray of bool, shape (K,)
+        Whether a final label has named it.
+    live, place : ndarray of int32, shape (K,)
+        List of the live slots, and where a slot stands in it.
+    free : ndarray of int32, shape (K,)
+        Stack of the slots that were live.
+    """
+
+    mass: FloatArray
+    n_tokens: IntArray
+    n_words: IntArray
+    size: IntArray
+    head: IntArray
+    in_window: IntArray
+    next_merge: IntArray
+    id: IntArray
+    born: IntArray
+    last_seen: IntArray
+    born_t: FloatArray
+    last_t: FloatArray
+    told: BoolArray
+    live: SmallInts
+    place: SmallInts
+    free: SmallInts
+
+
+class Window(NamedTuple):
+    """The last documents; document i stands at i mod (L + 1).
+
+    Attributes
+    ----------
+    table : ndarray of int64, shape (L + 1,)
+        Slot, or -1: a document without words.
+    weight : ndarray of float64, shape (L + 1,)
+        Its part in the stored mass.
+    t : ndarray of float64, shape (L + 1,)
+    start, length : ndarray of int64, shape (L + 1,)
+        Where its words stand in ``text``, absolute, and how many they are.
+    text : ndarray of int32, shape (T,)
+        Words; the absolute place n is at n mod T.
+    """
+
+    table: IntArray
+    weight: FloatArray
+    t: FloatArray
+    start: IntArray
+    length: IntArray
+    text: SmallInts
+
+
+class Events(NamedTuple):
+    """Ring of the last events, shape (E,)."""
+
+    kind: IntArray
+    label: IntArray
+    into: IntArray
+    arrival: IntArray
+    t: FloatArray
+
+
+class Scratch(NamedTuple):
+    """Work space of the kernels; nothing in it outlives a call but that ``product`` is zero.
+
+    Attributes
+    ----------
+    product, inverse, weight : ndarray of float64, shape (K,)
+    touched : ndarray of int32, shape (K,)
+    doc : ndarray of int32, shape (U,)
+        Words of one document.
+    short : ndarray of int64, shape (1,)
+        Which arrays are too short for the next document.
+    log_gamma : ndarray of float64, shape (1024,)
+        log Gamma(1 - d + m) - log Gamma(1 - d).
+    """
+
+    product: FloatArray
+    inverse: FloatArray
+    weight: FloatArray
+    touched: SmallInts
+    doc: SmallInts
+    short: IntArray
+    log_gamma: FloatArray
+
+
+@dataclass(slots=True)
+class State:
+    """The engine's memory; exactly one owner."""
+
+    words: Words
+    postings: Postings
+    tables: Tables
+    window: Window
+    events: Events
+    counts: IntArray
+    sums: FloatArray
+    scratch: Scratch
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the arrays take."""
+        groups = (getattr(self, name) for name in State.__slots__)
+        parts = (group if isinstance(group, tuple) else (group,) for group in groups)
+        return sum(array.nbytes for part in parts for array in part)
+
+
+PARTS = {"words": Words, "postings": Postings, "tables": Tables, "window": Window, "events": Events}
+
+
+def empty_state(config: Config) -> State:
+    """Return the state before the first document."""
+    W, P, K, T, E, L = 64, 256, 16, 256, 64, int(config.ages[-1])
+    small, whole, real = np.int32, np.int64, np.float64
+    counts, sums = np.zeros(N_COUNTS, whole), np.zeros(N_SUMS)
+    counts[LAST] = -1
+    sums[[GROWTH, CONCENTRATION]] = 1.0, FIRST_B
+    sums[[B_TABLES, B_TOKENS]] = B_WEIGHT, B_WEIGHT / FIRST_B
+    return State(
+        words=Words(
+            np.zeros(W, whole), np.zeros(W, small), np.full(W, -1, small), np.zeros(W, small)
+        ),
+        postings=Postings(
+            np.zeros(P, small), np.zeros(P, small), np.zeros(P, small), np.zeros(P, whole),
+            np.zeros(P, whole), np.full(N_CLASSES, -1, whole),
+        ),
+        tables=Tables(
+            np.zeros(K), *(np.zeros(K, whole) for _ in range(9)), np.zeros(K), np.zeros(K),
+            np.zeros(K, np.bool_), *(np.zeros(K, small) for _ in range(3)),
+        ),
+        window=Window(
+            np.full(L + 1, -1, whole), np.zeros(L + 1, real), np.zeros(L + 1),
+            np.zeros(L + 1, whole), np.zeros(L + 1, whole), np.zeros(T, small),
+        ),
+        events=Events(*(np.zeros(E, whole) for _ in range(4)), np.zeros(E)),
+        counts=counts,
+        sums=sums,
+        scratch=_scratch(config, K, 64),
+    )  # fmt: skip
+
+
+def _scratch(config: Config, K: int, U: int) -> Scratch:
+    x = 1.0 - config.discount
+    return Scratch(
+        np.zeros(K), np.zeros(K), np.zeros(K), np.zeros(K, np.int32), np.zeros(U, np.int32),
+        np.zeros(1, np.int64), gammaln(x + np.arange(N_LOG_GAMMA)) - gammaln(x),
+    )  # fmt: skip
+
+
+def _longer(array: NDArray[Any], size: int, fill: int = 0) -> NDArray[Any]:
+    out = np.full(size, fill, array.dtype)
+    out[: len(array)] = array
+    return out
+
+
+def with_words(state: State, n_words: int) -> None:
+    """Make room for word numbers below ``n_words``."""
+    W = len(state.words.df)
+    while n_words > W:
+        W *= 2
+    if len(state.words.df) < W:
+        start, df, room, held = state.words
+        state.words = Words(
+            _longer(start, W), _longer(df, W), _longer(room, W, -1), _longer(held, W)
+        )
+
+
+def grow(state: State, config: Config) -> None:
+    """Double what the kernel found too short; no number changes."""
+    short = int(state.scratch.short[0])
+    if short & SHORT_POSTINGS:
+        *arrays, free = state.postings
+        P = 2 * len(state.postings.table)
+        state.postings = Postings(*(_longer(array, P) for array in arrays), free)
+    if short & SHORT_TABLES:
+        K = 2 * len(state.tables.id)
+        state.tables = Tables(*(_longer(array, K) for array in state.tables))
+    if short & SHORT_TEXT:
+        old = state.window.text
+        text = np.zeros(2 * len(old), np.int32)
+        at = np.arange(state.counts[TEXT_FIRST], state.counts[TEXT_END])
+        text[at & (len(text) - 1)] = old[at & (len(old) - 1)]
+        state.window = state.window._replace(text=text)
+    if short & SHORT_EVENTS:
+        E = 2 * len(state.events.kind)
+        state.events = Events(*(_longer(array, E) for array in state.events))
+    U = len(state.scratch.doc) * (2 if short & SHORT_DOCUMENT else 1)
+    state.scratch = _scratch(config, len(state.tables.id), U)
+
+
+def arrays_of(state: State) -> dict[str, NDArray[Any]]:
+    """Return the arrays of the state by name, for a checkpoint."""
+    arrays = {
+        f"{part}.{name}": array
+        for part in PARTS
+        for name, array in getattr(state, part)._asdict().items()
+    }
+    return arrays | {"counts": state.counts, "sums": state.sums}
+
+
+def state_from_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> State:
+    """Rebuild the state that `arrays_of` described."""
+    parts = {
+        part: kind(*(arrays[f"{part}.{name}"] for name in kind._fields))  # type: ignore[attr-defined]
+        for part, kind in PARTS.items()
+    }
+    scratch = _scratch(config, len(parts["tables"].id), 64)
+    return State(**parts, counts=arrays["counts"], sums=arrays["sums"], scratch=scratch)
