@@ -8,7 +8,7 @@ calls asks `has_room` before each document. ``words`` is a `WordArrays` of ``wor
 import numpy as np
 from numba import njit
 
-from streamddcrp._numerics import inner_njit
+from streamddcrp._numerics import uncounted_njit
 
 __all__ = [
     "BEGINS", "BETWEEN", "DOCUMENTS", "FREE", "IGNORED", "JOINS", "LONGEST", "MARK", "PAIRED",
@@ -29,7 +29,7 @@ IGNORED = 1 << 25  # is passed over
 USED, FREE, STOPS, DOCUMENTS = 0, 1, 2, 3
 
 
-@inner_njit
+@uncounted_njit
 def _code_point(data, i, stop):
     """Decode the character of several bytes at ``i``: code point, or -1, and number of bytes."""
     b = np.int64(data[i])
@@ -53,7 +53,7 @@ def _code_point(data, i, stop):
     return point, width
 
 
-@inner_njit
+@uncounted_njit
 def _append(word, n, point):
     """Write a character behind ``n`` bytes of a word; return the new length, n if it is full."""
     if point < 0x80:
@@ -71,7 +71,7 @@ def _append(word, n, point):
     return n + width
 
 
-@inner_njit
+@uncounted_njit
 def _hash(word, n):
     """FNV-1a of ``n`` bytes, 32 bits, mixed once more."""
     h = np.int64(2166136261)
@@ -82,7 +82,7 @@ def _hash(word, n):
     return h ^ h >> 13
 
 
-@inner_njit
+@uncounted_njit
 def _same(letters, word, n):
     j = 0
     while j < n and letters[j] == word[j]:
@@ -90,7 +90,7 @@ def _same(letters, word, n):
     return j == n
 
 
-@inner_njit
+@uncounted_njit
 def _take(words, n, out, n_out):
     """Put the index of the word that was read into ``out``, once a document; return how many."""
     slots, counts = words.slots, words.counts
@@ -120,13 +120,14 @@ def _take(words, n, out, n_out):
         counts[USED] += 1
     slots[place] = h << INDEX_BITS | w + 1
     words.length[w] = n
-    words.letters[w, :n] = words.word[:n]
+    for j in range(n):
+        words.letters[w, j] = words.word[j]
     words.seen[w] = -counts[DOCUMENTS]
     out[n_out] = w
     return n_out + 1
 
 
-@inner_njit
+@uncounted_njit
 def _read_text(data, start, stop, words, out):
     characters, word = words.characters, words.word
     n_out = 0
@@ -175,7 +176,7 @@ def _read_text(data, start, stop, words, out):
     return n_out
 
 
-@inner_njit
+@uncounted_njit
 def _read_list(data, start, stop, words, out):
     n_out = 0
     begin = start
@@ -192,14 +193,14 @@ def _read_list(data, start, stop, words, out):
     return n_out
 
 
-@inner_njit
+@uncounted_njit
 def has_room(words, n_bytes, most):
     """Tell whether a document of so many bytes, or so many different words, fits surely."""
     used = words.counts[USED] - words.counts[FREE]
     return used + min(most, n_bytes // 2 + 1) <= len(words.length)
 
 
-@inner_njit
+@uncounted_njit
 def read_document(data, start, stop, listed, words, out):
     """Write the indexes of the different words of ``data[start:stop]``, first come first.
 
@@ -225,7 +226,7 @@ def read_document(data, start, stop, listed, words, out):
     return _read_text(data, start, stop, words, out)
 
 
-@inner_njit
+@uncounted_njit
 def release_word(words, w):
     """Free the index of a word.
 
@@ -252,7 +253,7 @@ def release_word(words, w):
         counts[FREE] += 1
 
 
-@inner_njit
+@uncounted_njit
 def find_document(data, start, stop, listed, words, out):
     """Do as `read_document`, but know no new words: -1 for each, and the table is as before."""
     n = read_document(data, start, stop, listed, words, out)

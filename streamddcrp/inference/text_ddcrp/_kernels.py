@@ -122,13 +122,13 @@ def weigh(config, words, postings, tables, counts, sums, scratch, doc, U):
 @uncounted_njit
 def best_of(tables, scratch, n):
     """Return the slot of the largest weight, the oldest table where there are several; or -1."""
-    best = -1
+    best, weight = -1, scratch.weight
     for i in range(n):
         k = scratch.touched[i]
         if (
             best < 0
-            or scratch.weight[k] > scratch.weight[best]
-            or (scratch.weight[k] == scratch.weight[best] and tables.id[k] < tables.id[best])
+            or weight[k] > weight[best]
+            or (weight[k] == weight[best] and tables.id[k] < tables.id[best])
         ):
             best = k
     return best

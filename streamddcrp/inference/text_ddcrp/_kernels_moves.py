@@ -2,6 +2,8 @@
 
 import math
 
+import numpy as np
+
 from streamddcrp._numerics import uncounted_njit
 from streamddcrp.inference.text_ddcrp._kernels import word_scale
 from streamddcrp.inference.text_ddcrp._kernels_layout import (
@@ -11,6 +13,7 @@ from streamddcrp.inference.text_ddcrp._kernels_layout import (
     LAST,
     MERGE,
     N_EVENTS,
+    N_EXAMPLES,
     N_LIVE,
 )
 from streamddcrp.inference.text_ddcrp._kernels_tables import (
@@ -19,8 +22,9 @@ from streamddcrp.inference.text_ddcrp._kernels_tables import (
     free_table,
     tidy_word,
 )
+from streamddcrp.stream._kernels_words import release_word
 
-__all__ = ["merge_gains", "record", "retire", "try_merge"]
+__all__ = ["keep_example", "merge_gains", "record", "retire", "try_merge"]
 
 LEAST = 3  # documents of a table that may be merged
 
@@ -44,7 +48,7 @@ def urn(log_gamma, x, m):
 
 @uncounted_njit
 def merge_gains(config, words, postings, tables, counts, sums, scratch, a):
-    """Gains of merging table ``a`` with each table of at least three documents it shares words with.
+    """Compute the gain (3) of merging table ``a`` with each large enough one it shares words with.
 
     Leaves the slots in ``scratch.touched``, the gains in ``scratch.weight``.
 
@@ -122,12 +126,37 @@ def pour(words, postings, tables, counts, sums, small, large):
     tables.born_t[large] = min(tables.born_t[large], tables.born_t[small])
     tables.last_seen[large] = max(tables.last_seen[large], tables.last_seen[small])
     tables.last_t[large] = max(tables.last_t[large], tables.last_t[small])
+    for e in range(N_EXAMPLES):
+        if tables.fit[small, e] > -np.inf:
+            shown, n = tables.example[small, e], tables.example_length[small, e]
+            fit, row = tables.fit[small, e], tables.example_row[small, e]
+            keep_example(tables, large, shown, 0, n, fit, row)
     free_table(tables, counts, sums, small)
 
 
 @uncounted_njit
+def keep_example(tables, k, text, start, n, fit, row):
+    """Keep ``n`` bytes of a text from ``start`` (modulo its length) on if it fits a table well."""
+    mask, worst = len(text) - 1, 0
+    for e in range(N_EXAMPLES):
+        if tables.fit[k, e] > -np.inf and tables.example_length[k, e] == n:
+            j = 0
+            while j < n and tables.example[k, e, j] == text[(start + j) & mask]:
+                j += 1
+            if j == n:
+                return
+        if tables.fit[k, e] < tables.fit[k, worst]:
+            worst = e
+    if fit > tables.fit[k, worst]:
+        for j in range(n):
+            tables.example[k, worst, j] = text[(start + j) & mask]
+        tables.example_length[k, worst], tables.example_row[k, worst] = n, row
+        tables.fit[k, worst] = fit
+
+
+@uncounted_njit
 def try_merge(config, words, postings, tables, window, events, counts, sums, scratch, a, row, t):
-    """Merge table ``a`` with the one that gains most by it; return the slot of what came of it."""
+    """Merge table ``a`` with the one that gains most by it."""
     size = tables.size[a]
     tables.next_merge[a] = max(size + 1, int(1.25 * size))
     n = merge_gains(config, words, postings, tables, counts, sums, scratch, a)
@@ -154,11 +183,10 @@ def try_merge(config, words, postings, tables, window, events, counts, sums, scr
             window.table[i] = large
     if counts[LAST] == small:
         counts[LAST] = large
-    return large
 
 
 @uncounted_njit
-def retire(config, words, postings, tables, events, counts, sums, row):
+def retire(config, words, postings, tables, events, counts, sums, lexicon, named):
     """Let go of the tables that are all but forgotten and have no document in the window."""
     least = config.retire * sums[GROWTH]
     i = 0
@@ -171,7 +199,8 @@ def retire(config, words, postings, tables, events, counts, sums, row):
             q = tables.head[k]
             w = postings.word[q]
             delete(words, postings, tables, counts, q)
-            tidy_word(words, postings, w)
+            if tidy_word(words, postings, w) and named:
+                release_word(lexicon, w)
         if tables.told[k]:
             record(events, counts, DEATH, tables.id[k], -1, tables.last_seen[k], tables.last_t[k])
         free_table(tables, counts, sums, k)  # another table takes its place in the list

@@ -170,6 +170,7 @@ def new_table(tables, counts, row, t):
     tables.born[k], tables.last_seen[k] = row, row
     tables.born_t[k], tables.last_t[k] = t, t
     tables.told[k] = False
+    tables.fit[k] = -np.inf
     return k
 
 

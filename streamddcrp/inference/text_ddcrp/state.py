@@ -21,12 +21,17 @@ from streamddcrp.inference.text_ddcrp._kernels_layout import (
     GROWTH,
     LAST,
     N_COUNTS,
+    N_EXAMPLES,
     N_SUMS,
     SHORT_DOCUMENT,
     SHORT_EVENTS,
     SHORT_POSTINGS,
+    SHORT_SHOWN,
     SHORT_TABLES,
     SHORT_TEXT,
+    SHOWN,
+    SHOWN_END,
+    SHOWN_FIRST,
     TEXT_END,
     TEXT_FIRST,
 )
@@ -37,6 +42,7 @@ __all__ = ["State", "arrays_of", "empty_state", "grow", "state_from_arrays", "wi
 
 SmallInts = NDArray[np.int32]
 BoolArray = NDArray[np.bool_]
+Bytes = NDArray[np.uint8]
 FIRST_B, B_WEIGHT = 40.0, 20.0
 N_CLASSES = 40  # sizes of blocks of postings
 N_LOG_GAMMA = 1024
@@ -106,6 +112,12 @@ class Tables(NamedTuple):
         Their times.
     told : ndarray of bool, shape (K,)
         Whether a final label has named it.
+    example : ndarray of uint8, shape (K, 3, 256)
+        Beginnings of its most typical texts.
+    example_length, example_row : ndarray of int64, shape (K, 3)
+        Their bytes, and which documents they are.
+    fit : ndarray of float64, shape (K, 3)
+        How typical they are, -inf: there is none.
     live, place : ndarray of int32, shape (K,)
         List of the live slots, and where a slot stands in it.
     free : ndarray of int32, shape (K,)
@@ -125,6 +137,10 @@ class Tables(NamedTuple):
     born_t: FloatArray
     last_t: FloatArray
     told: BoolArray
+    example: Bytes
+    example_length: IntArray
+    example_row: IntArray
+    fit: FloatArray
     live: SmallInts
     place: SmallInts
     free: SmallInts
@@ -144,6 +160,9 @@ class Window(NamedTuple):
         Where its words stand in ``text``, absolute, and how many they are.
     text : ndarray of int32, shape (T,)
         Words; the absolute place n is at n mod T.
+    shown_start, shown_length : ndarray of int64, shape (L + 1,)
+    shown : ndarray of uint8, shape (S,)
+        The same for the first bytes of the texts.
     """
 
     table: IntArray
@@ -152,6 +171,9 @@ class Window(NamedTuple):
     start: IntArray
     length: IntArray
     text: SmallInts
+    shown_start: IntArray
+    shown_length: IntArray
+    shown: Bytes
 
 
 class Events(NamedTuple):
@@ -171,10 +193,10 @@ class Scratch(NamedTuple):
     ----------
     product, inverse, weight : ndarray of float64, shape (K,)
     touched : ndarray of int32, shape (K,)
-    doc : ndarray of int32, shape (U,)
-        Words of one document.
-    short : ndarray of int64, shape (1,)
-        Which arrays are too short for the next document.
+    doc, read : ndarray of int64, shape (U,)
+        Words of a document of the window, and of the new one.
+    short : ndarray of int64, shape (2,)
+        Which arrays are too short for the next document, and for how many words.
     log_gamma : ndarray of float64, shape (1024,)
         log Gamma(1 - d + m) - log Gamma(1 - d).
     """
@@ -183,7 +205,8 @@ class Scratch(NamedTuple):
     inverse: FloatArray
     weight: FloatArray
     touched: SmallInts
-    doc: SmallInts
+    doc: IntArray
+    read: IntArray
     short: IntArray
     log_gamma: FloatArray
 
@@ -214,7 +237,7 @@ PARTS = {"words": Words, "postings": Postings, "tables": Tables, "window": Windo
 
 def empty_state(config: Config) -> State:
     """Return the state before the first document."""
-    W, P, K, T, E, L = 64, 256, 16, 256, 64, int(config.ages[-1])
+    W, P, K, T, S, E, L = 64, 256, 16, 256, 1024, 64, int(config.ages[-1])
     small, whole, real = np.int32, np.int64, np.float64
     counts, sums = np.zeros(N_COUNTS, whole), np.zeros(N_SUMS)
     counts[LAST] = -1
@@ -230,11 +253,14 @@ def empty_state(config: Config) -> State:
         ),
         tables=Tables(
             np.zeros(K), *(np.zeros(K, whole) for _ in range(9)), np.zeros(K), np.zeros(K),
-            np.zeros(K, np.bool_), *(np.zeros(K, small) for _ in range(3)),
+            np.zeros(K, np.bool_), np.zeros((K, N_EXAMPLES, SHOWN), np.uint8),
+            np.zeros((K, N_EXAMPLES), whole), np.zeros((K, N_EXAMPLES), whole),
+            np.zeros((K, N_EXAMPLES)), *(np.zeros(K, small) for _ in range(3)),
         ),
         window=Window(
             np.full(L + 1, -1, whole), np.zeros(L + 1, real), np.zeros(L + 1),
             np.zeros(L + 1, whole), np.zeros(L + 1, whole), np.zeros(T, small),
+            np.zeros(L + 1, whole), np.zeros(L + 1, whole), np.zeros(S, np.uint8),
         ),
         events=Events(*(np.zeros(E, whole) for _ in range(4)), np.zeros(E)),
         counts=counts,
@@ -246,14 +272,22 @@ def empty_state(config: Config) -> State:
 def _scratch(config: Config, K: int, U: int) -> Scratch:
     x = 1.0 - config.discount
     return Scratch(
-        np.zeros(K), np.zeros(K), np.zeros(K), np.zeros(K, np.int32), np.zeros(U, np.int32),
-        np.zeros(1, np.int64), gammaln(x + np.arange(N_LOG_GAMMA)) - gammaln(x),
+        np.zeros(K), np.zeros(K), np.zeros(K), np.zeros(K, np.int32), np.zeros(U, np.int64),
+        np.zeros(U, np.int64), np.zeros(2, np.int64), gammaln(x + np.arange(N_LOG_GAMMA)) - gammaln(x),
     )  # fmt: skip
 
 
 def _longer(array: NDArray[Any], size: int, fill: int = 0) -> NDArray[Any]:
-    out = np.full(size, fill, array.dtype)
+    out = np.full((size, *array.shape[1:]), fill, array.dtype)
     out[: len(array)] = array
+    return out
+
+
+def _longer_ring(ring: NDArray[Any], first: int, end: int) -> NDArray[Any]:
+    """Return a ring of twice the size; what stands at ``first`` to ``end`` keeps its place."""
+    out = np.zeros(2 * len(ring), ring.dtype)
+    at = np.arange(first, end)
+    out[at & (len(out) - 1)] = ring[at & (len(ring) - 1)]
     return out
 
 
@@ -280,16 +314,19 @@ def grow(state: State, config: Config) -> None:
         K = 2 * len(state.tables.id)
         state.tables = Tables(*(_longer(array, K) for array in state.tables))
     if short & SHORT_TEXT:
-        old = state.window.text
-        text = np.zeros(2 * len(old), np.int32)
-        at = np.arange(state.counts[TEXT_FIRST], state.counts[TEXT_END])
-        text[at & (len(text) - 1)] = old[at & (len(old) - 1)]
-        state.window = state.window._replace(text=text)
+        first, end = state.counts[TEXT_FIRST], state.counts[TEXT_END]
+        state.window = state.window._replace(text=_longer_ring(state.window.text, first, end))
+    if short & SHORT_SHOWN:
+        first, end = state.counts[SHOWN_FIRST], state.counts[SHOWN_END]
+        state.window = state.window._replace(shown=_longer_ring(state.window.shown, first, end))
     if short & SHORT_EVENTS:
         E = 2 * len(state.events.kind)
         state.events = Events(*(_longer(array, E) for array in state.events))
-    U = len(state.scratch.doc) * (2 if short & SHORT_DOCUMENT else 1)
-    state.scratch = _scratch(config, len(state.tables.id), U)
+    if short & (SHORT_TABLES | SHORT_DOCUMENT):
+        U = len(state.scratch.doc) * (2 if short & SHORT_DOCUMENT else 1)
+        while state.scratch.short[1] > U:
+            U *= 2
+        state.scratch = _scratch(config, len(state.tables.id), U)
 
 
 def arrays_of(state: State) -> dict[str, NDArray[Any]]:
