@@ -14,7 +14,8 @@ SHOWN_FIRST = 9  # the same for the bytes that are kept of texts
 SHOWN_END = 10
 N_EVENTS = 11  # events since the start; the log holds the last of them
 LAST = 12  # slot of the table of the document before, or -1
-N_COUNTS = 13
+N_MERGES = 13  # the same for merges
+N_COUNTS = 14
 
 # sums (float64)
 GROWTH = 0  # what a document that arrives now weighs; stored masses are in this unit
@@ -23,7 +24,8 @@ CONCENTRATION = 2  # B
 B_TABLES = 3  # numerator and denominator of B
 B_TOKENS = 4
 TIME = 5  # of the last document
-N_SUMS = 6
+ALPHA = 6  # weight of a new table, in documents that arrive now
+N_SUMS = 7
 
 # kinds of events, as `streamddcrp.estimators.events.KINDS` has them
 BIRTH = 0

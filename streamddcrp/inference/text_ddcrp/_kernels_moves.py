@@ -7,6 +7,7 @@ import numpy as np
 from streamddcrp._numerics import uncounted_njit
 from streamddcrp.inference.text_ddcrp._kernels import word_scale
 from streamddcrp.inference.text_ddcrp._kernels_layout import (
+    ALPHA,
     CONCENTRATION,
     DEATH,
     GROWTH,
@@ -15,6 +16,7 @@ from streamddcrp.inference.text_ddcrp._kernels_layout import (
     N_EVENTS,
     N_EXAMPLES,
     N_LIVE,
+    N_MERGES,
 )
 from streamddcrp.inference.text_ddcrp._kernels_tables import (
     delete,
@@ -62,7 +64,7 @@ def merge_gains(config, words, postings, tables, counts, sums, scratch, a):
     n = 0
     q = tables.head[a]
     while q >= 0:
-        w, ca = postings.word[q], postings.count[q]
+        w, ca = postings.word[q], postings.copies[q]
         start, df = words.start[w], words.df[w]
         if df > 1:
             own = -math.log((df + config.smoothing) * scale) - urn(g, x, ca - 1)
@@ -74,7 +76,7 @@ def merge_gains(config, words, postings, tables, counts, sums, scratch, a):
                     scratch.touched[n] = b
                     n += 1
                     gain[b] = 0.0
-                cb = postings.count[p]
+                cb = postings.copies[p]
                 gain[b] += own + urn(g, x, ca + cb - 1) - urn(g, x, cb - 1)
                 shared[b] += 1.0
         q = postings.after[q]
@@ -89,7 +91,7 @@ def merge_gains(config, words, postings, tables, counts, sums, scratch, a):
         gain[b] += (
             math.lgamma(B / d + ua + ub - s) - ha - math.lgamma(B / d + ub) + h0 - s * log_d
             - math.lgamma(B + na + nb) + nb_a + math.lgamma(B + nb) - r0
-            + math.lgamma(mass_a + mass_b) - fa - math.lgamma(mass_b) - math.log(config.alpha)
+            + math.lgamma(mass_a + mass_b) - fa - math.lgamma(mass_b) - math.log(sums[ALPHA])
         )  # fmt: skip
         shared[b] = 0.0
     return n
@@ -104,7 +106,7 @@ def pour(words, postings, tables, counts, sums, small, large):
         p = find(words, postings, w, large)
         after = postings.after[q]
         if p >= 0:
-            postings.count[p] += postings.count[q]
+            postings.copies[p] += postings.copies[q]
             delete(words, postings, tables, counts, q)
         else:
             head = tables.head[large]
@@ -174,6 +176,9 @@ def try_merge(config, words, postings, tables, window, events, counts, sums, scr
     small, large = (a, best) if tables.n_words[a] < tables.n_words[best] else (best, a)
     older, younger = min(tables.id[a], tables.id[best]), max(tables.id[a], tables.id[best])
     record(events, counts, MERGE, younger, older, row, t)
+    at = counts[N_MERGES] % len(events.younger)
+    events.younger[at], events.older[at] = younger, older
+    counts[N_MERGES] += 1
     following = min(tables.next_merge[small], tables.next_merge[large])
     pour(words, postings, tables, counts, sums, small, large)
     tables.id[large] = older

@@ -5,9 +5,10 @@ import math
 import numpy as np
 from numba import njit
 
-from streamddcrp._numerics import uncounted_njit
+from streamddcrp._numerics import UNCOUNTED, uncounted_njit
 from streamddcrp.inference.text_ddcrp._kernels import best_of, describe, weigh, word_scale
 from streamddcrp.inference.text_ddcrp._kernels_layout import (
+    ALPHA,
     B_TABLES,
     B_TOKENS,
     BIRTH,
@@ -15,6 +16,7 @@ from streamddcrp.inference.text_ddcrp._kernels_layout import (
     FINAL_LABEL,
     GROWTH,
     LABEL,
+    LABEL_PROB,
     LAST,
     LISTS,
     MOST_EVENTS,
@@ -23,6 +25,7 @@ from streamddcrp.inference.text_ddcrp._kernels_layout import (
     N_LIVE,
     N_SEEN,
     NUMBERS,
+    P_CHANGE,
     POSTINGS_END,
     SHORT_DOCUMENT,
     SHORT_EVENTS,
@@ -72,6 +75,12 @@ def advance(config, tables, window, counts, sums, t):
     """Let the time be ``t``: what arrived before weighs less."""
     elapsed = 1.0 if not config.clocked else (t - sums[TIME]) if counts[N_SEEN] > 0 else 0.0
     sums[TIME] = t
+    if config.share > 0.0 and counts[N_SEEN] > 0:  # as many births whatever the rate of arrivals
+        past = min(counts[N_SEEN], len(window.t) - 1)
+        span = t - window.t[(counts[N_SEEN] - past) % len(window.t)]
+        if span > 0.0:
+            rate = past * config.decay / span
+            sums[ALPHA] = config.share * min(max(rate, 1.0), 1e5)
     exponent = elapsed / config.decay
     if exponent < 200.0:
         sums[GROWTH] *= math.exp(exponent)
@@ -100,7 +109,7 @@ def learn_concentration(config, words, postings, tables, counts, sums, k, doc, U
         p = find(words, postings, doc[j], k)
         if p >= 0:
             p_w = (words.df[doc[j]] + config.smoothing) * scale
-            news += B * p_w / (spread * p_w + max(postings.count[p] - d, 0.0))
+            news += B * p_w / (spread * p_w + max(postings.copies[p] - d, 0.0))
         else:
             news += B / spread
     sums[B_TABLES] += news
@@ -154,7 +163,7 @@ def place(config, words, postings, tables, window, events, counts, sums, scratch
     i = counts[N_SEEN]
     at = i % len(window.table)
     if U == 0:
-        out[LABEL], counts[LAST] = -1.0, -1
+        out[LABEL], out[LABEL_PROB], out[P_CHANGE], counts[LAST] = -1.0, np.nan, np.nan, -1
         return
     if k >= 0 and scratch.weight[k] > math.exp(-top):
         learn_concentration(config, words, postings, tables, counts, sums, k, doc, U)
@@ -200,7 +209,7 @@ def visit(config, words, postings, tables, window, events, counts, sums, scratch
     k = best_of(tables, scratch, n)
     fit = -1e300  # of a table of its own: any other document is more typical
     if k >= 0 and scratch.weight[k] * bonus > math.exp(-top):
-        prior = max(tables.mass[k] / (config.alpha * sums[GROWTH]), 1e-100)
+        prior = max(tables.mass[k] / (sums[ALPHA] * sums[GROWTH]), 1e-100)
         fit = (math.log(scratch.weight[k] / prior) + top) / (U + 2)
     else:
         k = old if tables.size[old] == 0 else new_table(tables, counts, i, window.t[at])
@@ -290,7 +299,7 @@ def learn(
     counts[N_SEEN] = i + 1
 
 
-@njit(cache=True, _nrt=False)
+@njit(cache=True, **UNCOUNTED)
 def step_documents(
     config, words, postings, tables, window, events, counts, sums, scratch, lexicon, form, data,
     numbers, offsets, t, done, out,
@@ -350,7 +359,7 @@ def step_documents(
     return len(offsets) - 1
 
 
-@njit(cache=True, _nrt=False)
+@njit(cache=True, **UNCOUNTED)
 def predict_document(
     config, words, postings, tables, counts, sums, scratch, lexicon, form, data, U, t, out
 ):
@@ -372,6 +381,6 @@ def predict_document(
     k = best_of(tables, scratch, n)
     describe(config, words, tables, counts, sums, scratch, doc, U, n, top, k, out)
     if U == 0:
-        out[LABEL] = -1.0
+        out[LABEL], out[LABEL_PROB], out[P_CHANGE] = -1.0, np.nan, np.nan
     sums[GROWTH] = growth
     return n, top

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from streamddcrp.inference.text_ddcrp._kernels_layout import (
+    ALPHA,
     B_TABLES,
     B_TOKENS,
     CONCENTRATION,
@@ -22,7 +23,9 @@ from streamddcrp.inference.text_ddcrp._kernels_layout import (
     LAST,
     N_COUNTS,
     N_EXAMPLES,
+    N_SLOTS,
     N_SUMS,
+    POSTINGS_END,
     SHORT_DOCUMENT,
     SHORT_EVENTS,
     SHORT_POSTINGS,
@@ -74,20 +77,20 @@ class Postings(NamedTuple):
 
     Attributes
     ----------
-    table, count, word : ndarray of int32, shape (P,)
+    table, copies, word : ndarray of int32, shape (P,)
     after, before : ndarray of int64, shape (P,)
         The next posting of the same table and the one before, or -1.
-    free : ndarray of int64, shape (40,)
+    blocks : ndarray of int64, shape (40,)
         By log2 of their size, the first of the blocks that nobody uses, or -1; they are chained
         through ``after`` of their first posting.
     """
 
     table: SmallInts
-    count: SmallInts
+    copies: SmallInts
     word: SmallInts
     after: IntArray
     before: IntArray
-    free: IntArray
+    blocks: IntArray
 
 
 class Tables(NamedTuple):
@@ -177,13 +180,15 @@ class Window(NamedTuple):
 
 
 class Events(NamedTuple):
-    """Ring of the last events, shape (E,)."""
+    """Rings of the last events and of the last merges, shape (E,)."""
 
     kind: IntArray
     label: IntArray
     into: IntArray
     arrival: IntArray
     t: FloatArray
+    younger: IntArray
+    older: IntArray
 
 
 class Scratch(NamedTuple):
@@ -232,48 +237,61 @@ class State:
         return sum(array.nbytes for part in parts for array in part)
 
 
-PARTS = {"words": Words, "postings": Postings, "tables": Tables, "window": Window, "events": Events}
+_WHOLE = ("blocks",)
+PARTS: dict[str, Any] = {
+    "words": Words,
+    "postings": Postings,
+    "tables": Tables,
+    "window": Window,
+    "events": Events,
+}
 
 
 def empty_state(config: Config) -> State:
     """Return the state before the first document."""
     W, P, K, T, S, E, L = 64, 256, 16, 256, 1024, 64, int(config.ages[-1])
-    small, whole, real = np.int32, np.int64, np.float64
-    counts, sums = np.zeros(N_COUNTS, whole), np.zeros(N_SUMS)
+    counts, sums = np.zeros(N_COUNTS, np.int64), np.zeros(N_SUMS)
     counts[LAST] = -1
-    sums[[GROWTH, CONCENTRATION]] = 1.0, FIRST_B
+    sums[[GROWTH, CONCENTRATION, ALPHA]] = 1.0, FIRST_B, config.alpha
     sums[[B_TABLES, B_TOKENS]] = B_WEIGHT, B_WEIGHT / FIRST_B
+    small = [np.zeros(K, np.int32) for _ in range(3)]
     return State(
-        words=Words(
-            np.zeros(W, whole), np.zeros(W, small), np.full(W, -1, small), np.zeros(W, small)
+        words=_zeros(
+            Words, W, np.int32, start=np.zeros(W, np.int64), room=np.full(W, -1, np.int32)
         ),
-        postings=Postings(
-            np.zeros(P, small), np.zeros(P, small), np.zeros(P, small), np.zeros(P, whole),
-            np.zeros(P, whole), np.full(N_CLASSES, -1, whole),
+        postings=_zeros(
+            Postings, P, np.int32, after=np.zeros(P, np.int64), before=np.zeros(P, np.int64),
+            blocks=np.full(N_CLASSES, -1, np.int64),
         ),
-        tables=Tables(
-            np.zeros(K), *(np.zeros(K, whole) for _ in range(9)), np.zeros(K), np.zeros(K),
-            np.zeros(K, np.bool_), np.zeros((K, N_EXAMPLES, SHOWN), np.uint8),
-            np.zeros((K, N_EXAMPLES), whole), np.zeros((K, N_EXAMPLES), whole),
-            np.zeros((K, N_EXAMPLES)), *(np.zeros(K, small) for _ in range(3)),
+        tables=_zeros(
+            Tables, K, np.int64, mass=np.zeros(K), born_t=np.zeros(K), last_t=np.zeros(K),
+            told=np.zeros(K, np.bool_), live=small[0], place=small[1], free=small[2],
+            example=np.zeros((K, N_EXAMPLES, SHOWN), np.uint8), fit=np.zeros((K, N_EXAMPLES)),
+            example_length=np.zeros((K, N_EXAMPLES), np.int64),
+            example_row=np.zeros((K, N_EXAMPLES), np.int64),
         ),
-        window=Window(
-            np.full(L + 1, -1, whole), np.zeros(L + 1, real), np.zeros(L + 1),
-            np.zeros(L + 1, whole), np.zeros(L + 1, whole), np.zeros(T, small),
-            np.zeros(L + 1, whole), np.zeros(L + 1, whole), np.zeros(S, np.uint8),
+        window=_zeros(
+            Window, L + 1, np.int64, table=np.full(L + 1, -1), weight=np.zeros(L + 1),
+            t=np.zeros(L + 1), text=np.zeros(T, np.int32), shown=np.zeros(S, np.uint8),
         ),
-        events=Events(*(np.zeros(E, whole) for _ in range(4)), np.zeros(E)),
+        events=_zeros(Events, E, np.int64, t=np.zeros(E)),
         counts=counts,
         sums=sums,
         scratch=_scratch(config, K, 64),
     )  # fmt: skip
 
 
+def _zeros(kind: Any, n: int, dtype: Any, **others: NDArray[Any]) -> Any:
+    """Make a group of arrays: ``n`` zeros each, but for the others."""
+    return kind(**{name: others.get(name, np.zeros(n, dtype)) for name in kind._fields})
+
+
 def _scratch(config: Config, K: int, U: int) -> Scratch:
     x = 1.0 - config.discount
     return Scratch(
         np.zeros(K), np.zeros(K), np.zeros(K), np.zeros(K, np.int32), np.zeros(U, np.int64),
-        np.zeros(U, np.int64), np.zeros(2, np.int64), gammaln(x + np.arange(N_LOG_GAMMA)) - gammaln(x),
+        np.zeros(U, np.int64), np.zeros(2, np.int64),
+        gammaln(x + np.arange(N_LOG_GAMMA)) - gammaln(x),
     )  # fmt: skip
 
 
@@ -281,6 +299,10 @@ def _longer(array: NDArray[Any], size: int, fill: int = 0) -> NDArray[Any]:
     out = np.full((size, *array.shape[1:]), fill, array.dtype)
     out[: len(array)] = array
     return out
+
+
+def _twice(group: Any, size: int) -> Any:
+    return type(group)(*(_longer(array, size) for array in group))
 
 
 def _longer_ring(ring: NDArray[Any], first: int, end: int) -> NDArray[Any]:
@@ -307,12 +329,10 @@ def grow(state: State, config: Config) -> None:
     """Double what the kernel found too short; no number changes."""
     short = int(state.scratch.short[0])
     if short & SHORT_POSTINGS:
-        *arrays, free = state.postings
-        P = 2 * len(state.postings.table)
-        state.postings = Postings(*(_longer(array, P) for array in arrays), free)
+        blocks, P = state.postings.blocks, 2 * len(state.postings.table)
+        state.postings = _twice(state.postings, P)._replace(blocks=blocks)
     if short & SHORT_TABLES:
-        K = 2 * len(state.tables.id)
-        state.tables = Tables(*(_longer(array, K) for array in state.tables))
+        state.tables = _twice(state.tables, 2 * len(state.tables.id))
     if short & SHORT_TEXT:
         first, end = state.counts[TEXT_FIRST], state.counts[TEXT_END]
         state.window = state.window._replace(text=_longer_ring(state.window.text, first, end))
@@ -320,8 +340,7 @@ def grow(state: State, config: Config) -> None:
         first, end = state.counts[SHOWN_FIRST], state.counts[SHOWN_END]
         state.window = state.window._replace(shown=_longer_ring(state.window.shown, first, end))
     if short & SHORT_EVENTS:
-        E = 2 * len(state.events.kind)
-        state.events = Events(*(_longer(array, E) for array in state.events))
+        state.events = _twice(state.events, 2 * len(state.events.kind))
     if short & (SHORT_TABLES | SHORT_DOCUMENT):
         U = len(state.scratch.doc) * (2 if short & SHORT_DOCUMENT else 1)
         while state.scratch.short[1] > U:
@@ -329,21 +348,36 @@ def grow(state: State, config: Config) -> None:
         state.scratch = _scratch(config, len(state.tables.id), U)
 
 
-def arrays_of(state: State) -> dict[str, NDArray[Any]]:
-    """Return the arrays of the state by name, for a checkpoint."""
-    arrays = {
-        f"{part}.{name}": array
-        for part in PARTS
-        for name, array in getattr(state, part)._asdict().items()
-    }
-    return arrays | {"counts": state.counts, "sums": state.sums}
+def arrays_of(state: State, n_words: int) -> dict[str, NDArray[Any]]:
+    """Return copies of the arrays without unused capacity, for a checkpoint.
+
+    Parameters
+    ----------
+    n_words : int
+        Upper end of the numbers of words.
+    """
+    used = {"words": n_words, "tables": int(state.counts[N_SLOTS])}
+    arrays: dict[str, NDArray[Any]] = {"counts": state.counts.copy(), "sums": state.sums.copy()}
+    for part in PARTS:
+        for name, array in getattr(state, part)._asdict().items():
+            n = int(state.counts[POSTINGS_END]) if part == "postings" else used.get(part)
+            arrays[f"{part}.{name}"] = (array if name in _WHOLE else array[:n]).copy()
+    return arrays
 
 
 def state_from_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> State:
     """Rebuild the state that `arrays_of` described."""
-    parts = {
-        part: kind(*(arrays[f"{part}.{name}"] for name in kind._fields))  # type: ignore[attr-defined]
-        for part, kind in PARTS.items()
-    }
-    scratch = _scratch(config, len(parts["tables"].id), 64)
-    return State(**parts, counts=arrays["counts"], sums=arrays["sums"], scratch=scratch)
+    state = empty_state(config)
+    for part, kind in PARTS.items():
+        fields = []
+        for name in kind._fields:
+            array, n = arrays[f"{part}.{name}"], len(getattr(getattr(state, part), name))
+            if part in ("words", "postings", "tables") and name not in _WHOLE:
+                while n < len(array):
+                    n *= 2
+                array = _longer(array, n, -1 if name == "room" else 0)
+            fields.append(array)
+        setattr(state, part, kind(*fields))
+    state.counts, state.sums = arrays["counts"], arrays["sums"]
+    state.scratch = _scratch(config, len(state.tables.id), 64)
+    return state

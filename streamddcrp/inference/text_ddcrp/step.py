@@ -7,9 +7,12 @@ import numpy as np
 from streamddcrp.inference.compilation import compiled, entry_point
 from streamddcrp.inference.text_ddcrp._kernels_layout import (
     LISTS,
+    LIVE_TABLES,
     MOST_WORDS,
     N_OUTPUTS,
     NUMBERS,
+    P_NEW,
+    SHORT_DOCUMENT,
     SHORT_WORDS,
     TEXTS,
 )
@@ -99,26 +102,27 @@ def _step(
 
 def predict(
     config: Config, state: State, table: WordTable, data: Any, t: float, *, listed: bool
-) -> tuple[FloatArray, int, float]:
+) -> tuple[FloatArray, FloatArray]:
     """Predict a document and change nothing.
 
     Returns
     -------
     out : ndarray of float64, shape (7,)
-    n : int
-        How many tables ``scratch.touched`` and ``scratch.weight`` hold.
-    top : float
-        Logarithm of what the weights are to be multiplied by; that of a new table is then 1.
+    probs : ndarray of float64, shape (K,)
+        Probability of each live table, in the order of ``state.tables.live``.
     """
     most = min(MOST_WORDS, len(data) // 2 + 1)
     table.grow(most)  # unknown words enter it for a moment
     with_words(state, table.capacity)
     state.scratch.short[:] = 0, most
     if len(state.scratch.read) < most:
+        state.scratch.short[0] = SHORT_DOCUMENT
         grow(state, config)
     out = np.full(N_OUTPUTS, np.nan)
-    n, top = entry_point(predict_document)(
+    entry_point(predict_document)(
         config, state.words, state.postings, state.tables, state.counts, state.sums,
         state.scratch, table.arrays, LISTS if listed else TEXTS, data, 0, t, out,
     )  # fmt: skip
-    return out, int(n), float(top)
+    live = state.tables.live[: int(out[LIVE_TABLES])]
+    weights = state.scratch.inverse[live]
+    return out, weights * ((1.0 - out[P_NEW]) / max(float(weights.sum()), 1e-300))
