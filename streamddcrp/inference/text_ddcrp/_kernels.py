@@ -6,6 +6,7 @@ import numpy as np
 
 from streamddcrp._numerics import uncounted_njit
 from streamddcrp.inference.text_ddcrp._kernels_layout import (
+    ALPHA,
     CHUNK,
     CONCENTRATION,
     GROWTH,
@@ -74,10 +75,10 @@ def weigh(config, words, postings, tables, counts, sums, scratch, doc, U):
     """
     d, B, scale = config.discount, sums[CONCENTRATION], word_scale(config, counts)
     product, inverse, weight = scratch.product, scratch.inverse, scratch.weight
-    touched, table, count = scratch.touched, postings.table, postings.count
+    touched, table, count = scratch.touched, postings.table, postings.copies
     starts, dfs, smoothing, mass = words.start, words.df, config.smoothing, tables.mass
     n, n_first = 0, min(U, CHUNK)
-    unit = 1.0 / (config.alpha * sums[GROWTH])
+    unit = 1.0 / (sums[ALPHA] * sums[GROWTH])
     per_new = 1.0 / relative_new(config, B, U)
     for j in range(U):
         if j % CHUNK == 0 and j > 0:
@@ -122,21 +123,21 @@ def weigh(config, words, postings, tables, counts, sums, scratch, doc, U):
 @uncounted_njit
 def best_of(tables, scratch, n):
     """Return the slot of the largest weight, the oldest table where there are several; or -1."""
-    best = -1
+    best, weight = -1, scratch.weight
     for i in range(n):
         k = scratch.touched[i]
-        if (
-            best < 0
-            or scratch.weight[k] > scratch.weight[best]
-            or (scratch.weight[k] == scratch.weight[best] and tables.id[k] < tables.id[best])
-        ):
+        ties = best >= 0 and weight[k] == weight[best]
+        if best < 0 or weight[k] > weight[best] or (ties and tables.id[k] < tables.id[best]):
             best = k
     return best
 
 
 @uncounted_njit
 def describe(config, words, tables, counts, sums, scratch, doc, U, n, top, best, out):
-    """Write the predictions for a document that `weigh` weighed, by column of the output."""
+    """Write the predictions for a document that `weigh` weighed, by column of the output.
+
+    Leaves the weights of all live tables, those without its words too, in ``scratch.inverse``.
+    """
     B, product = sums[CONCENTRATION], scratch.product
     last, of_last, new = counts[LAST], 0.0, math.exp(-top)
     total = new
@@ -144,9 +145,10 @@ def describe(config, words, tables, counts, sums, scratch, doc, U, n, top, best,
         k = scratch.touched[i]
         total += scratch.weight[k]
         product[k] = 1.0
+        scratch.inverse[k] = scratch.weight[k]
         if k == last:
             of_last = scratch.weight[k]
-    unit = new / (config.alpha * sums[GROWTH])
+    unit = new / (sums[ALPHA] * sums[GROWTH])
     root = relative_new(config, B, U)
     for i in range(counts[N_LIVE]):
         k = tables.live[i]
@@ -154,6 +156,7 @@ def describe(config, words, tables, counts, sums, scratch, doc, U, n, top, best,
             up, down = spread(config, tables, B, k, U)
             weight = tables.mass[k] * unit * power(up / (down * root), U)
             total += weight
+            scratch.inverse[k] = weight
             if k == last:
                 of_last = weight
         product[k] = 0.0
@@ -165,7 +168,7 @@ def describe(config, words, tables, counts, sums, scratch, doc, U, n, top, best,
         if j % CHUNK == CHUNK - 1 or j == U - 1:
             base += math.log(factor)
             factor = 1.0
-    prior = math.log(config.alpha / (config.alpha + sums[TOTAL] / sums[GROWTH]))
+    prior = math.log(sums[ALPHA] / (sums[ALPHA] + sums[TOTAL] / sums[GROWTH]))
     opens = best < 0 or scratch.weight[best] <= new
     out[LABEL] = counts[NEXT_ID] if opens else tables.id[best]
     out[LABEL_PROB] = (new if opens else scratch.weight[best]) / total

@@ -10,9 +10,12 @@ SUM_DF = 5  # number of postings
 N_WORDS = 6  # words held by a table
 TEXT_FIRST = 7  # absolute place, in the ring of words, of the oldest document's first word
 TEXT_END = 8  # and of the end of the newest one's
-N_EVENTS = 9  # events since the start; the log holds the last of them
-LAST = 10  # slot of the table of the document before, or -1
-N_COUNTS = 11
+SHOWN_FIRST = 9  # the same for the bytes that are kept of texts
+SHOWN_END = 10
+N_EVENTS = 11  # events since the start; the log holds the last of them
+LAST = 12  # slot of the table of the document before, or -1
+N_MERGES = 13  # the same for merges
+N_COUNTS = 14
 
 # sums (float64)
 GROWTH = 0  # what a document that arrives now weighs; stored masses are in this unit
@@ -21,7 +24,8 @@ CONCENTRATION = 2  # B
 B_TABLES = 3  # numerator and denominator of B
 B_TOKENS = 4
 TIME = 5  # of the last document
-N_SUMS = 6
+ALPHA = 6  # weight of a new table, in documents that arrive now
+N_SUMS = 7
 
 # kinds of events, as `streamddcrp.estimators.events.KINDS` has them
 BIRTH = 0
@@ -38,6 +42,17 @@ SHORT_TABLES = 2
 SHORT_TEXT = 4
 SHORT_DOCUMENT = 8
 SHORT_EVENTS = 16
+SHORT_WORDS = 32
+SHORT_SHOWN = 64
+
+# what documents come as
+TEXTS = 0  # UTF-8
+LISTS = 1  # words with a byte between
+NUMBERS = 2  # of words, distinct
+
+MOST_WORDS = 1 << 16  # different words of a document that count
+SHOWN = 256  # bytes that are kept of a document; a power of two
+N_EXAMPLES = 3  # documents kept of a table
 
 # columns of the output of a step; the first six as `SeqDDCRP` has them
 LABEL = 0

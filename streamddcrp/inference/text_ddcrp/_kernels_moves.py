@@ -2,16 +2,21 @@
 
 import math
 
+import numpy as np
+
 from streamddcrp._numerics import uncounted_njit
 from streamddcrp.inference.text_ddcrp._kernels import word_scale
 from streamddcrp.inference.text_ddcrp._kernels_layout import (
+    ALPHA,
     CONCENTRATION,
     DEATH,
     GROWTH,
     LAST,
     MERGE,
     N_EVENTS,
+    N_EXAMPLES,
     N_LIVE,
+    N_MERGES,
 )
 from streamddcrp.inference.text_ddcrp._kernels_tables import (
     delete,
@@ -19,8 +24,9 @@ from streamddcrp.inference.text_ddcrp._kernels_tables import (
     free_table,
     tidy_word,
 )
+from streamddcrp.stream._kernels_words import release_word
 
-__all__ = ["merge_gains", "record", "retire", "try_merge"]
+__all__ = ["keep_example", "merge_gains", "record", "retire", "try_merge"]
 
 LEAST = 3  # documents of a table that may be merged
 
@@ -44,7 +50,7 @@ def urn(log_gamma, x, m):
 
 @uncounted_njit
 def merge_gains(config, words, postings, tables, counts, sums, scratch, a):
-    """Gains of merging table ``a`` with each table of at least three documents it shares words with.
+    """Compute the gain (3) of merging table ``a`` with each large enough one it shares words with.
 
     Leaves the slots in ``scratch.touched``, the gains in ``scratch.weight``.
 
@@ -58,7 +64,7 @@ def merge_gains(config, words, postings, tables, counts, sums, scratch, a):
     n = 0
     q = tables.head[a]
     while q >= 0:
-        w, ca = postings.word[q], postings.count[q]
+        w, ca = postings.word[q], postings.copies[q]
         start, df = words.start[w], words.df[w]
         if df > 1:
             own = -math.log((df + config.smoothing) * scale) - urn(g, x, ca - 1)
@@ -70,7 +76,7 @@ def merge_gains(config, words, postings, tables, counts, sums, scratch, a):
                     scratch.touched[n] = b
                     n += 1
                     gain[b] = 0.0
-                cb = postings.count[p]
+                cb = postings.copies[p]
                 gain[b] += own + urn(g, x, ca + cb - 1) - urn(g, x, cb - 1)
                 shared[b] += 1.0
         q = postings.after[q]
@@ -85,7 +91,7 @@ def merge_gains(config, words, postings, tables, counts, sums, scratch, a):
         gain[b] += (
             math.lgamma(B / d + ua + ub - s) - ha - math.lgamma(B / d + ub) + h0 - s * log_d
             - math.lgamma(B + na + nb) + nb_a + math.lgamma(B + nb) - r0
-            + math.lgamma(mass_a + mass_b) - fa - math.lgamma(mass_b) - math.log(config.alpha)
+            + math.lgamma(mass_a + mass_b) - fa - math.lgamma(mass_b) - math.log(sums[ALPHA])
         )  # fmt: skip
         shared[b] = 0.0
     return n
@@ -100,7 +106,7 @@ def pour(words, postings, tables, counts, sums, small, large):
         p = find(words, postings, w, large)
         after = postings.after[q]
         if p >= 0:
-            postings.count[p] += postings.count[q]
+            postings.copies[p] += postings.copies[q]
             delete(words, postings, tables, counts, q)
         else:
             head = tables.head[large]
@@ -122,12 +128,37 @@ def pour(words, postings, tables, counts, sums, small, large):
     tables.born_t[large] = min(tables.born_t[large], tables.born_t[small])
     tables.last_seen[large] = max(tables.last_seen[large], tables.last_seen[small])
     tables.last_t[large] = max(tables.last_t[large], tables.last_t[small])
+    for e in range(N_EXAMPLES):
+        if tables.fit[small, e] > -np.inf:
+            shown, n = tables.example[small, e], tables.example_length[small, e]
+            fit, row = tables.fit[small, e], tables.example_row[small, e]
+            keep_example(tables, large, shown, 0, n, fit, row)
     free_table(tables, counts, sums, small)
 
 
 @uncounted_njit
+def keep_example(tables, k, text, start, n, fit, row):
+    """Keep ``n`` bytes of a text from ``start`` (modulo its length) on if it fits a table well."""
+    mask, worst = len(text) - 1, 0
+    for e in range(N_EXAMPLES):
+        if tables.fit[k, e] > -np.inf and tables.example_length[k, e] == n:
+            j = 0
+            while j < n and tables.example[k, e, j] == text[(start + j) & mask]:
+                j += 1
+            if j == n:
+                return
+        if tables.fit[k, e] < tables.fit[k, worst]:
+            worst = e
+    if fit > tables.fit[k, worst]:
+        for j in range(n):
+            tables.example[k, worst, j] = text[(start + j) & mask]
+        tables.example_length[k, worst], tables.example_row[k, worst] = n, row
+        tables.fit[k, worst] = fit
+
+
+@uncounted_njit
 def try_merge(config, words, postings, tables, window, events, counts, sums, scratch, a, row, t):
-    """Merge table ``a`` with the one that gains most by it; return the slot of what came of it."""
+    """Merge table ``a`` with the one that gains most by it."""
     size = tables.size[a]
     tables.next_merge[a] = max(size + 1, int(1.25 * size))
     n = merge_gains(config, words, postings, tables, counts, sums, scratch, a)
@@ -145,6 +176,9 @@ def try_merge(config, words, postings, tables, window, events, counts, sums, scr
     small, large = (a, best) if tables.n_words[a] < tables.n_words[best] else (best, a)
     older, younger = min(tables.id[a], tables.id[best]), max(tables.id[a], tables.id[best])
     record(events, counts, MERGE, younger, older, row, t)
+    at = counts[N_MERGES] % len(events.younger)
+    events.younger[at], events.older[at] = younger, older
+    counts[N_MERGES] += 1
     following = min(tables.next_merge[small], tables.next_merge[large])
     pour(words, postings, tables, counts, sums, small, large)
     tables.id[large] = older
@@ -154,11 +188,10 @@ def try_merge(config, words, postings, tables, window, events, counts, sums, scr
             window.table[i] = large
     if counts[LAST] == small:
         counts[LAST] = large
-    return large
 
 
 @uncounted_njit
-def retire(config, words, postings, tables, events, counts, sums, row):
+def retire(config, words, postings, tables, events, counts, sums, lexicon, named):
     """Let go of the tables that are all but forgotten and have no document in the window."""
     least = config.retire * sums[GROWTH]
     i = 0
@@ -171,7 +204,8 @@ def retire(config, words, postings, tables, events, counts, sums, row):
             q = tables.head[k]
             w = postings.word[q]
             delete(words, postings, tables, counts, q)
-            tidy_word(words, postings, w)
+            if tidy_word(words, postings, w) and named:
+                release_word(lexicon, w)
         if tables.told[k]:
             record(events, counts, DEATH, tables.id[k], -1, tables.last_seen[k], tables.last_t[k])
         free_table(tables, counts, sums, k)  # another table takes its place in the list

@@ -46,7 +46,11 @@ def room_needed(words, doc, U):
 def move(postings, tables, p, q):
     """Let posting ``p`` stand at ``q``."""
     k, after, before = postings.table[p], postings.after[p], postings.before[p]
-    postings.table[q], postings.count[q], postings.word[q] = k, postings.count[p], postings.word[p]
+    postings.table[q], postings.copies[q], postings.word[q] = (
+        k,
+        postings.copies[p],
+        postings.word[p],
+    )
     postings.after[q], postings.before[q] = after, before
     if after >= 0:
         postings.before[after] = q
@@ -60,9 +64,9 @@ def move(postings, tables, p, q):
 def enlarge(words, postings, tables, counts, w):
     """Give a word a block of twice the size."""
     old, new = words.room[w], words.room[w] + 1
-    q = postings.free[new]
+    q = postings.blocks[new]
     if q >= 0:
-        postings.free[new] = postings.after[q]
+        postings.blocks[new] = postings.after[q]
     else:
         q = counts[POSTINGS_END]
         counts[POSTINGS_END] += 1 << new
@@ -70,7 +74,7 @@ def enlarge(words, postings, tables, counts, w):
     if old >= 0:
         for j in range(words.df[w]):
             move(postings, tables, start + j, q + j)
-        postings.after[start], postings.free[old] = postings.free[old], start
+        postings.after[start], postings.blocks[old] = postings.blocks[old], start
     words.start[w], words.room[w] = q, new
 
 
@@ -81,7 +85,7 @@ def append(words, postings, tables, counts, w, k):
     if words.room[w] < 0 or df == 1 << words.room[w]:
         enlarge(words, postings, tables, counts, w)
     p, head = words.start[w] + df, tables.head[k]
-    postings.table[p], postings.count[p], postings.word[p] = k, 1, w
+    postings.table[p], postings.copies[p], postings.word[p] = k, 1, w
     postings.after[p], postings.before[p] = head, -1
     if head >= 0:
         postings.before[head] = p
@@ -122,7 +126,7 @@ def tidy_word(words, postings, w):
     room = words.room[w]
     if room >= 0:
         start = words.start[w]
-        postings.after[start], postings.free[room] = postings.free[room], start
+        postings.after[start], postings.blocks[room] = postings.blocks[room], start
         words.room[w] = -1
     return True
 
@@ -133,7 +137,7 @@ def insert(words, postings, tables, counts, k, doc, U):
     for j in range(U):
         p = find(words, postings, doc[j], k)
         if p >= 0:
-            postings.count[p] += 1
+            postings.copies[p] += 1
         else:
             append(words, postings, tables, counts, doc[j], k)
     tables.n_tokens[k] += U
@@ -145,8 +149,8 @@ def take_out(words, postings, tables, counts, k, doc, U):
     """Take the words of a document out of its table."""
     for j in range(U):
         p = find(words, postings, doc[j], k)
-        postings.count[p] -= 1
-        if postings.count[p] == 0:
+        postings.copies[p] -= 1
+        if postings.copies[p] == 0:
             delete(words, postings, tables, counts, p)
     tables.n_tokens[k] -= U
     tables.size[k] -= 1
@@ -170,6 +174,7 @@ def new_table(tables, counts, row, t):
     tables.born[k], tables.last_seen[k] = row, row
     tables.born_t[k], tables.last_t[k] = t, t
     tables.told[k] = False
+    tables.fit[k] = -np.inf
     return k
 
 

@@ -10,6 +10,10 @@ from streamddcrp.typing import IntArray
 
 __all__ = ["Config", "make_config"]
 
+SHARE = (
+    0.06  # of a new table in the weight of all, which after a while is that of `decay` documents
+)
+
 
 class Config(NamedTuple):
     """Settings in the kernels' terms; made and checked by `make_config`.
@@ -17,7 +21,10 @@ class Config(NamedTuple):
     Attributes
     ----------
     alpha : float
-        Weight of a new table, in documents that arrive now.
+        Weight of a new table, in documents that arrive now, at the start.
+    share : float
+        If positive, that weight as a part of the documents that come in the time `decay`, at the
+        rate of the last documents; it then follows them.
     decay : float
         Documents, or units of time, in which the weight of a document falls to 1/e.
     clocked : bool
@@ -33,6 +40,7 @@ class Config(NamedTuple):
     """
 
     alpha: float
+    share: float
     decay: float
     clocked: bool
     discount: float
@@ -44,7 +52,7 @@ class Config(NamedTuple):
 
 def make_config(
     *,
-    alpha: float = 30.0,
+    alpha: float | None = None,
     decay: float = 500.0,
     clocked: bool = False,
     discount: float = 0.6,
@@ -56,15 +64,23 @@ def make_config(
 ) -> Config:
     """Check the settings and put them into the kernels' order.
 
+    Parameters
+    ----------
+    alpha : float, optional
+        Default: 0.06 of the documents that come in the time `decay`.
+
     Raises
     ------
     ConfigError
         If a setting is out of its range.
     """
-    for name, number in (("alpha", alpha), ("decay", decay)):
-        if isinstance(number, bool) or not 0.0 < number < math.inf:
+    share = 0.0
+    for name, number in (("decay", decay), ("alpha", 1.0 if alpha is None else alpha)):
+        if isinstance(number, bool | str) or not 0.0 < float(number) < math.inf:
             message = f"{name} must be a positive number, got {number!r}"
             raise ConfigError(message)
+    if alpha is None:
+        alpha, share = (30.0, SHARE) if clocked else (SHARE * decay, 0.0)
     if isinstance(discount, bool) or not 0.0 < discount < 1.0:
         message = f"discount must lie between 0 and 1, got {discount!r}"
         raise ConfigError(message)
@@ -72,7 +88,7 @@ def make_config(
     _check_whole("revisits", revisits, 1)
     ages = sorted({max(1, round(lag * (r / revisits) ** 2)) for r in range(1, revisits + 1)})
     return Config(
-        float(alpha), float(decay), bool(clocked), float(discount), float(smoothing),
+        float(alpha), share, float(decay), bool(clocked), float(discount), float(smoothing),
         float(dissolve), float(retire), np.array(ages, np.int64),
     )  # fmt: skip
 

@@ -15,18 +15,26 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from streamddcrp.inference.text_ddcrp._kernels_layout import (
+    ALPHA,
     B_TABLES,
     B_TOKENS,
     CONCENTRATION,
     GROWTH,
     LAST,
     N_COUNTS,
+    N_EXAMPLES,
+    N_SLOTS,
     N_SUMS,
+    POSTINGS_END,
     SHORT_DOCUMENT,
     SHORT_EVENTS,
     SHORT_POSTINGS,
+    SHORT_SHOWN,
     SHORT_TABLES,
     SHORT_TEXT,
+    SHOWN,
+    SHOWN_END,
+    SHOWN_FIRST,
     TEXT_END,
     TEXT_FIRST,
 )
@@ -37,6 +45,7 @@ __all__ = ["State", "arrays_of", "empty_state", "grow", "state_from_arrays", "wi
 
 SmallInts = NDArray[np.int32]
 BoolArray = NDArray[np.bool_]
+Bytes = NDArray[np.uint8]
 FIRST_B, B_WEIGHT = 40.0, 20.0
 N_CLASSES = 40  # sizes of blocks of postings
 N_LOG_GAMMA = 1024
@@ -68,20 +77,20 @@ class Postings(NamedTuple):
 
     Attributes
     ----------
-    table, count, word : ndarray of int32, shape (P,)
+    table, copies, word : ndarray of int32, shape (P,)
     after, before : ndarray of int64, shape (P,)
         The next posting of the same table and the one before, or -1.
-    free : ndarray of int64, shape (40,)
+    blocks : ndarray of int64, shape (40,)
         By log2 of their size, the first of the blocks that nobody uses, or -1; they are chained
         through ``after`` of their first posting.
     """
 
     table: SmallInts
-    count: SmallInts
+    copies: SmallInts
     word: SmallInts
     after: IntArray
     before: IntArray
-    free: IntArray
+    blocks: IntArray
 
 
 class Tables(NamedTuple):
@@ -106,6 +115,12 @@ class Tables(NamedTuple):
         Their times.
     told : ndarray of bool, shape (K,)
         Whether a final label has named it.
+    example : ndarray of uint8, shape (K, 3, 256)
+        Beginnings of its most typical texts.
+    example_length, example_row : ndarray of int64, shape (K, 3)
+        Their bytes, and which documents they are.
+    fit : ndarray of float64, shape (K, 3)
+        How typical they are, -inf: there is none.
     live, place : ndarray of int32, shape (K,)
         List of the live slots, and where a slot stands in it.
     free : ndarray of int32, shape (K,)
@@ -125,6 +140,10 @@ class Tables(NamedTuple):
     born_t: FloatArray
     last_t: FloatArray
     told: BoolArray
+    example: Bytes
+    example_length: IntArray
+    example_row: IntArray
+    fit: FloatArray
     live: SmallInts
     place: SmallInts
     free: SmallInts
@@ -144,6 +163,9 @@ class Window(NamedTuple):
         Where its words stand in ``text``, absolute, and how many they are.
     text : ndarray of int32, shape (T,)
         Words; the absolute place n is at n mod T.
+    shown_start, shown_length : ndarray of int64, shape (L + 1,)
+    shown : ndarray of uint8, shape (S,)
+        The same for the first bytes of the texts.
     """
 
     table: IntArray
@@ -152,16 +174,21 @@ class Window(NamedTuple):
     start: IntArray
     length: IntArray
     text: SmallInts
+    shown_start: IntArray
+    shown_length: IntArray
+    shown: Bytes
 
 
 class Events(NamedTuple):
-    """Ring of the last events, shape (E,)."""
+    """Rings of the last events and of the last merges, shape (E,)."""
 
     kind: IntArray
     label: IntArray
     into: IntArray
     arrival: IntArray
     t: FloatArray
+    younger: IntArray
+    older: IntArray
 
 
 class Scratch(NamedTuple):
@@ -171,10 +198,10 @@ class Scratch(NamedTuple):
     ----------
     product, inverse, weight : ndarray of float64, shape (K,)
     touched : ndarray of int32, shape (K,)
-    doc : ndarray of int32, shape (U,)
-        Words of one document.
-    short : ndarray of int64, shape (1,)
-        Which arrays are too short for the next document.
+    doc, read : ndarray of int64, shape (U,)
+        Words of a document of the window, and of the new one.
+    short : ndarray of int64, shape (2,)
+        Which arrays are too short for the next document, and for how many words.
     log_gamma : ndarray of float64, shape (1024,)
         log Gamma(1 - d + m) - log Gamma(1 - d).
     """
@@ -183,7 +210,8 @@ class Scratch(NamedTuple):
     inverse: FloatArray
     weight: FloatArray
     touched: SmallInts
-    doc: SmallInts
+    doc: IntArray
+    read: IntArray
     short: IntArray
     log_gamma: FloatArray
 
@@ -209,51 +237,79 @@ class State:
         return sum(array.nbytes for part in parts for array in part)
 
 
-PARTS = {"words": Words, "postings": Postings, "tables": Tables, "window": Window, "events": Events}
+_WHOLE = ("blocks",)
+PARTS: dict[str, Any] = {
+    "words": Words,
+    "postings": Postings,
+    "tables": Tables,
+    "window": Window,
+    "events": Events,
+}
 
 
 def empty_state(config: Config) -> State:
     """Return the state before the first document."""
-    W, P, K, T, E, L = 64, 256, 16, 256, 64, int(config.ages[-1])
-    small, whole, real = np.int32, np.int64, np.float64
-    counts, sums = np.zeros(N_COUNTS, whole), np.zeros(N_SUMS)
+    W, P, K, T, S, E, L = 64, 256, 16, 256, 1024, 64, int(config.ages[-1])
+    counts, sums = np.zeros(N_COUNTS, np.int64), np.zeros(N_SUMS)
     counts[LAST] = -1
-    sums[[GROWTH, CONCENTRATION]] = 1.0, FIRST_B
+    sums[[GROWTH, CONCENTRATION, ALPHA]] = 1.0, FIRST_B, config.alpha
     sums[[B_TABLES, B_TOKENS]] = B_WEIGHT, B_WEIGHT / FIRST_B
+    small = [np.zeros(K, np.int32) for _ in range(3)]
     return State(
-        words=Words(
-            np.zeros(W, whole), np.zeros(W, small), np.full(W, -1, small), np.zeros(W, small)
+        words=_zeros(
+            Words, W, np.int32, start=np.zeros(W, np.int64), room=np.full(W, -1, np.int32)
         ),
-        postings=Postings(
-            np.zeros(P, small), np.zeros(P, small), np.zeros(P, small), np.zeros(P, whole),
-            np.zeros(P, whole), np.full(N_CLASSES, -1, whole),
+        postings=_zeros(
+            Postings, P, np.int32, after=np.zeros(P, np.int64), before=np.zeros(P, np.int64),
+            blocks=np.full(N_CLASSES, -1, np.int64),
         ),
-        tables=Tables(
-            np.zeros(K), *(np.zeros(K, whole) for _ in range(9)), np.zeros(K), np.zeros(K),
-            np.zeros(K, np.bool_), *(np.zeros(K, small) for _ in range(3)),
+        tables=_zeros(
+            Tables, K, np.int64, mass=np.zeros(K), born_t=np.zeros(K), last_t=np.zeros(K),
+            told=np.zeros(K, np.bool_), live=small[0], place=small[1], free=small[2],
+            example=np.zeros((K, N_EXAMPLES, SHOWN), np.uint8), fit=np.zeros((K, N_EXAMPLES)),
+            example_length=np.zeros((K, N_EXAMPLES), np.int64),
+            example_row=np.zeros((K, N_EXAMPLES), np.int64),
         ),
-        window=Window(
-            np.full(L + 1, -1, whole), np.zeros(L + 1, real), np.zeros(L + 1),
-            np.zeros(L + 1, whole), np.zeros(L + 1, whole), np.zeros(T, small),
+        window=_zeros(
+            Window, L + 1, np.int64, table=np.full(L + 1, -1), weight=np.zeros(L + 1),
+            t=np.zeros(L + 1), text=np.zeros(T, np.int32), shown=np.zeros(S, np.uint8),
         ),
-        events=Events(*(np.zeros(E, whole) for _ in range(4)), np.zeros(E)),
+        events=_zeros(Events, E, np.int64, t=np.zeros(E)),
         counts=counts,
         sums=sums,
         scratch=_scratch(config, K, 64),
     )  # fmt: skip
 
 
+def _zeros(kind: Any, n: int, dtype: Any, **others: NDArray[Any]) -> Any:
+    """Make a group of arrays: ``n`` zeros each, but for the others."""
+    return kind(**{name: others.get(name, np.zeros(n, dtype)) for name in kind._fields})
+
+
 def _scratch(config: Config, K: int, U: int) -> Scratch:
     x = 1.0 - config.discount
     return Scratch(
-        np.zeros(K), np.zeros(K), np.zeros(K), np.zeros(K, np.int32), np.zeros(U, np.int32),
-        np.zeros(1, np.int64), gammaln(x + np.arange(N_LOG_GAMMA)) - gammaln(x),
+        np.zeros(K), np.zeros(K), np.zeros(K), np.zeros(K, np.int32), np.zeros(U, np.int64),
+        np.zeros(U, np.int64), np.zeros(2, np.int64),
+        gammaln(x + np.arange(N_LOG_GAMMA)) - gammaln(x),
     )  # fmt: skip
 
 
 def _longer(array: NDArray[Any], size: int, fill: int = 0) -> NDArray[Any]:
-    out = np.full(size, fill, array.dtype)
+    out = np.full((size, *array.shape[1:]), fill, array.dtype)
     out[: len(array)] = array
+    return out
+
+
+def _twice(group: Any, size: int) -> Any:
+    return type(group)(*(_longer(array, size) for array in group))
+
+
+def _longer_ring(ring: NDArray[Any], first: int, end: int) -> NDArray[Any]:
+    """Return a ring of twice the size; what stands at ``first`` to ``end`` keeps its place."""
+    out = np.zeros(2 * len(ring), ring.dtype)
+    at = np.arange(first, end)
+    out[at & (len(out) - 1)] = ring[at & (len(ring) - 1)]
     return out
 
 
@@ -273,40 +329,55 @@ def grow(state: State, config: Config) -> None:
     """Double what the kernel found too short; no number changes."""
     short = int(state.scratch.short[0])
     if short & SHORT_POSTINGS:
-        *arrays, free = state.postings
-        P = 2 * len(state.postings.table)
-        state.postings = Postings(*(_longer(array, P) for array in arrays), free)
+        blocks, P = state.postings.blocks, 2 * len(state.postings.table)
+        state.postings = _twice(state.postings, P)._replace(blocks=blocks)
     if short & SHORT_TABLES:
-        K = 2 * len(state.tables.id)
-        state.tables = Tables(*(_longer(array, K) for array in state.tables))
+        state.tables = _twice(state.tables, 2 * len(state.tables.id))
     if short & SHORT_TEXT:
-        old = state.window.text
-        text = np.zeros(2 * len(old), np.int32)
-        at = np.arange(state.counts[TEXT_FIRST], state.counts[TEXT_END])
-        text[at & (len(text) - 1)] = old[at & (len(old) - 1)]
-        state.window = state.window._replace(text=text)
+        first, end = state.counts[TEXT_FIRST], state.counts[TEXT_END]
+        state.window = state.window._replace(text=_longer_ring(state.window.text, first, end))
+    if short & SHORT_SHOWN:
+        first, end = state.counts[SHOWN_FIRST], state.counts[SHOWN_END]
+        state.window = state.window._replace(shown=_longer_ring(state.window.shown, first, end))
     if short & SHORT_EVENTS:
-        E = 2 * len(state.events.kind)
-        state.events = Events(*(_longer(array, E) for array in state.events))
-    U = len(state.scratch.doc) * (2 if short & SHORT_DOCUMENT else 1)
-    state.scratch = _scratch(config, len(state.tables.id), U)
+        state.events = _twice(state.events, 2 * len(state.events.kind))
+    if short & (SHORT_TABLES | SHORT_DOCUMENT):
+        U = len(state.scratch.doc) * (2 if short & SHORT_DOCUMENT else 1)
+        while state.scratch.short[1] > U:
+            U *= 2
+        state.scratch = _scratch(config, len(state.tables.id), U)
 
 
-def arrays_of(state: State) -> dict[str, NDArray[Any]]:
-    """Return the arrays of the state by name, for a checkpoint."""
-    arrays = {
-        f"{part}.{name}": array
-        for part in PARTS
-        for name, array in getattr(state, part)._asdict().items()
-    }
-    return arrays | {"counts": state.counts, "sums": state.sums}
+def arrays_of(state: State, n_words: int) -> dict[str, NDArray[Any]]:
+    """Return copies of the arrays without unused capacity, for a checkpoint.
+
+    Parameters
+    ----------
+    n_words : int
+        Upper end of the numbers of words.
+    """
+    used = {"words": n_words, "tables": int(state.counts[N_SLOTS])}
+    arrays: dict[str, NDArray[Any]] = {"counts": state.counts.copy(), "sums": state.sums.copy()}
+    for part in PARTS:
+        for name, array in getattr(state, part)._asdict().items():
+            n = int(state.counts[POSTINGS_END]) if part == "postings" else used.get(part)
+            arrays[f"{part}.{name}"] = (array if name in _WHOLE else array[:n]).copy()
+    return arrays
 
 
 def state_from_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> State:
     """Rebuild the state that `arrays_of` described."""
-    parts = {
-        part: kind(*(arrays[f"{part}.{name}"] for name in kind._fields))  # type: ignore[attr-defined]
-        for part, kind in PARTS.items()
-    }
-    scratch = _scratch(config, len(parts["tables"].id), 64)
-    return State(**parts, counts=arrays["counts"], sums=arrays["sums"], scratch=scratch)
+    state = empty_state(config)
+    for part, kind in PARTS.items():
+        fields = []
+        for name in kind._fields:
+            array, n = arrays[f"{part}.{name}"], len(getattr(getattr(state, part), name))
+            if part in ("words", "postings", "tables") and name not in _WHOLE:
+                while n < len(array):
+                    n *= 2
+                array = _longer(array, n, -1 if name == "room" else 0)
+            fields.append(array)
+        setattr(state, part, kind(*fields))
+    state.counts, state.sums = arrays["counts"], arrays["sums"]
+    state.scratch = _scratch(config, len(state.tables.id), 64)
+    return state
