@@ -6,9 +6,9 @@ the labels (its label of a document before it learns it, or right after where it
 it), and k-means by mini-batches over TF-IDF of all documents at once, told the true number of
 topics.
 
-NMI is normalised by the geometric mean; documents without a topic are learned and not judged. "K" is
-the number of clusters of judged documents, in brackets of those with at least five. CPU seconds of
-one thread, since the machine is shared.
+NMI is normalised by the geometric mean; documents without a topic are learned and not judged. "K"
+is the number of clusters of judged documents, in brackets of those with at least five. CPU seconds
+of one thread, since the machine is shared.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from river import cluster
 from sklearn.cluster import MiniBatchKMeans
 from sklearn.feature_extraction.text import HashingVectorizer, TfidfVectorizer
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
-from streamddcrp.estimators.text_stream import TextStream
 from threadpoolctl import threadpool_limits
 
 from benchmarks.machine import machine, markdown, spread
 from benchmarks.streams import DATA
 from benchmarks.text_data import CORPORA, Corpus, first, shuffled
+from streamddcrp.estimators.text_stream import TextStream
 from streamddcrp.estimators.texts import read_texts
 from streamddcrp.stream.words import ENGLISH, WordTable
 
