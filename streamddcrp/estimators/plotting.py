@@ -1,5 +1,6 @@
 """Pictures of a model; matplotlib is imported when one is drawn."""
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,9 @@ from streamddcrp.errors import MissingExtraError
 
 __all__ = ["plot_stream", "plot_tables", "pyplot"]
 
-_NAMED = 12  # components that carry their names
+_NAMED = 40  # components that carry their names, at most,
+_THIN = 0.02  # where they are so large a part of the picture
+_TRIED = 8  # places for a name
 _WORDS = 3  # of a name
 
 
@@ -51,59 +54,117 @@ def plot_tables(summary: Any, recent: int, ax: Any = None) -> Any:
     return ax
 
 
-def plot_stream(tracks: Any, live: set[int], ax: Any = None) -> Any:
-    """Draw the masses of components over epochs, one layer each, in the order of their births.
+def plot_stream(
+    tracks: Any,
+    live: set[int],
+    ax: Any = None,
+    *,
+    clock: str = "epoch",
+    merged: Collection[int] = (),
+    largest: int | None = None,
+) -> Any:
+    """Draw the masses of components over time, one layer each, in the order of their births.
+
+    The largest carry their words or ids; triangles mark births, crosses deaths, arrow heads what
+    went on as part of another component.
 
     Parameters
     ----------
     tracks : pyarrow.Table
-        From ``trajectories()`` of a model.
+        From ``trajectories()`` of a model; the id -1 stands for all others, in grey.
     live : set of int
         Ids of components that have not died.
     ax : matplotlib axes, optional
+    clock : {"epoch", "t", "date"}
+        What is drawn to the right: the number of the epoch, its time, or its time as a date.
+    merged : collection of int
+        Ids of components that were merged into others.
+    largest : int, optional
+        How many components have layers of their own; None: all.
     """
     plt = pyplot()
     if ax is None:
-        _, ax = plt.subplots(figsize=(9, 4), layout="constrained")
-    epochs, column = np.unique(tracks["epoch"].to_numpy(), return_inverse=True)
-    ids, row = np.unique(tracks["id"].to_numpy(), return_inverse=True)
-    mass = np.zeros((len(ids), len(epochs)))
-    mass[row, column] = tracks["mass"].to_numpy()
-    ax.set_xlabel("epoch")
+        _, ax = plt.subplots(figsize=(9 if largest is None else 13, 4 if largest is None else 7),
+                             layout="constrained")  # fmt: skip
+    ids, x, mass = _layers(tracks, clock, largest)
+    ax.set_xlabel({"epoch": "epoch", "t": "time", "date": ""}[clock])
     ax.set_ylabel("rows")
     ax.set_yticks([])  # heights count, not places
     if not len(ids):
         return ax
-    colours = [f"C{i % 10}" for i in ids]
-    layers = ax.stackplot(epochs, mass, baseline="sym", colors=colours, alpha=0.85, linewidth=0)
-    top = np.cumsum(mass, axis=0) - 0.5 * mass.sum(axis=0)
-    middle = top - 0.5 * mass
+    colours = ["0.92" if i < 0 else f"C{i % 10}" for i in ids.tolist()]
+    layers = ax.stackplot(x, mass, baseline="sym", colors=colours, alpha=0.85, linewidth=0)
+    middle = np.cumsum(mass, axis=0) - 0.5 * mass.sum(axis=0) - 0.5 * mass
     there = mass > 0.0
-    first, last = there.argmax(axis=1), len(epochs) - 1 - there[:, ::-1].argmax(axis=1)
+    first, last = there.argmax(axis=1), mass.shape[1] - 1 - there[:, ::-1].argmax(axis=1)
     k = np.arange(len(ids))
-    ax.plot(epochs[first], middle[k, first], "^", color="0.15", markersize=4, linestyle="none")
-    gone = np.flatnonzero(~np.isin(ids, list(live)))
-    ax.plot(
-        epochs[last[gone]], middle[gone, last[gone]], "x", color="0.15", markersize=4,
-        linestyle="none",
-    )  # fmt: skip
+    joined = np.isin(ids, list(merged))
+    gone = ~np.isin(ids, list(live)) & ~joined
+    for marker, rows, place in ("^", ids >= 0, first), ("x", gone, last), (">", joined, last):
+        at = k[rows & (ids >= 0)]
+        ax.plot(
+            x[place[at]], middle[at, place[at]], marker, color="0.15", markersize=4,
+            linestyle="none",
+        )  # fmt: skip
     names = _names(tracks, ids)
-    peak = mass.argmax(axis=1)
-    for i in np.argsort(-mass.sum(axis=1), kind="stable")[:_NAMED].tolist():
-        ax.text(epochs[peak[i]], middle[i, peak[i]], names[i], ha="center", va="center", fontsize=8)
+    _write(ax, x, mass, middle, names, ids)
     for layer, name in zip(layers, names, strict=True):
         layer.set_label(name)
     return ax
 
 
+def _layers(tracks: Any, clock: str, largest: int | None) -> tuple[Any, Any, Any]:
+    """Return ids (K,), where epochs are drawn (T,), and masses (K, T)."""
+    ids = tracks["id"].to_numpy()
+    epochs, starts, column = np.unique(
+        tracks["epoch"].to_numpy(), return_index=True, return_inverse=True
+    )
+    x = epochs if clock == "epoch" else tracks["t"].to_numpy()[starts]
+    if clock == "date":
+        x = (1e6 * x).astype("datetime64[us]")
+    if largest is not None:
+        known, row = np.unique(ids, return_inverse=True)
+        total = np.bincount(row, tracks["mass"].to_numpy())
+        order = known[np.lexsort((known, -total))]
+        ids = np.where(np.isin(ids, order[order >= 0][:largest]), ids, -1)
+    kept, row = np.unique(ids, return_inverse=True)
+    mass = np.zeros((len(kept), len(epochs)))
+    np.add.at(mass, (row, column), tracks["mass"].to_numpy())
+    return kept, x, mass
+
+
+def _write(ax: Any, x: Any, mass: Any, middle: Any, names: list[str], ids: Any) -> None:
+    """Write names into the largest layers, each at a place where it hides no other."""
+    at = np.asarray(ax.convert_xunits(x), dtype=np.float64)
+    width, height = ax.get_position().size * ax.figure.get_size_inches()
+    reach, room = np.ptp(at) or 1.0, mass.sum(axis=0).max()
+    taken: list[tuple[float, float, float]] = []
+    order = np.argsort(-mass.sum(axis=1), kind="stable")
+    for i in order[ids[order] >= 0].tolist():
+        half = 0.5 * 0.065 * len(names[i]) / width * reach
+        for j in np.argsort(-mass[i], kind="stable")[:_TRIED].tolist():
+            if mass[i, j] < _THIN * room:
+                break
+            place = min(max(at[j], at[0] + half), at[-1] - half) if reach > 2 * half else at[j]
+            y = middle[i, j]
+            apart = (abs(place - p) > half + h or abs(y - q) > 0.15 / height * room
+                     for p, q, h in taken)  # fmt: skip
+            if all(apart):
+                taken.append((place, y, half))
+                ax.text(place, y, names[i], ha="center", va="center", fontsize=8)
+                break
+        if len(taken) == _NAMED:
+            return
+
+
 def _names(tracks: Any, ids: Any) -> list[str]:
     """Name components by the words of their largest epoch, or by their ids."""
-    names = [str(i) for i in ids.tolist()]
+    names = ["" if i < 0 else str(i) for i in ids.tolist()]
     if "words" in tracks.column_names:
         at = {i: n for n, i in enumerate(ids.tolist())}
         order = np.argsort(tracks["mass"].to_numpy(), kind="stable")
         words, owner = tracks["words"].to_pylist(), tracks["id"].to_pylist()
         for j in order.tolist():
-            if words[j]:
+            if words[j] and owner[j] in at:
                 names[at[owner[j]]] = " ".join(words[j].split()[:_WORDS])
     return names

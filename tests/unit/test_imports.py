@@ -23,7 +23,7 @@ ROWS = [
 ROW = {name: row for row, names in enumerate(ROWS) for name in names}
 FIELDS = {"pyarrow": {"estimators", "checkpoint"}, "river": {"estimators"}}
 KERNELS_MAY_IMPORT = {"numba", "numpy", "math"}
-KERNELS_MAY_CALL = {"inference": {"likelihoods", "components"}}
+KERNELS_MAY_CALL = {"inference": {"likelihoods", "components", "stream"}}
 
 
 def sources(package: str) -> dict[str, ast.Module]:
