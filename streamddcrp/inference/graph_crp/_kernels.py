@@ -19,7 +19,6 @@ from streamddcrp.inference.graph_crp._kernels_particles import (
     copy,
     free_slot,
     leave,
-    settle,
 )
 from streamddcrp.inference.graph_crp._kernels_revise import revise
 from streamddcrp.inference.graph_crp._kernels_weigh import weigh
@@ -33,7 +32,7 @@ from streamddcrp.inference.smc._kernels_layout import (
 )
 from streamddcrp.inference.smc._kernels_merge import merge_equal
 from streamddcrp.inference.smc._kernels_names import name_of, refresh_names
-from streamddcrp.inference.smc._kernels_pool import born, drop, heir_of, hold
+from streamddcrp.inference.smc._kernels_pool import born, extend_clusters, take
 from streamddcrp.inference.smc._kernels_random import uniform
 from streamddcrp.inference.smc._kernels_resample import (
     effective_size,
@@ -47,24 +46,62 @@ __all__ = ["predict_row", "step_rows"]
 
 
 @inner_njit
-def _seat(config, particles, pool, memo, names, recent, counts, scratch, x, p, k):
-    """Seat the arrival at table k of a particle, -1: a new one; what others did is not redone."""
-    n, family, hyper = counts[N_SEEN], config.family, config.hyper
-    if k < 0:
-        k = free_slot(particles, p)
-        if scratch.newborn[0] < 0:
-            name = name_of(n, recent.name, names, counts)
-            scratch.newborn[0] = born(family, hyper, pool, memo, n, x, name)
-        e = scratch.newborn[0]
-        particles.opened[p] += 1
-        hold(pool, e)
-    else:
-        before = particles.entry[p, k]
-        e = heir_of(family, hyper, pool, memo, before, n, x)
-        hold(pool, e)
-        drop(pool, before)
-    particles.entry[p, k] = e
-    settle(particles, p, k, n)
+def _make_heirs(config, particles, pool, memo, names, recent, counts, children, scratch, x, n):
+    """Make the clusters that ``n`` children at tables ``children.to`` need, each once."""
+    entry, heir, which = particles.entry, memo.heir, memo.which
+    to, place = children.to, children.place
+    opens = False
+    size = 0
+    for c in range(n):
+        if to[c] < 0:
+            opens = True
+            continue
+        e = entry[place[c], to[c]]
+        if heir[e] < 0:
+            heir[e] = take(pool)
+            which[size] = e
+            size += 1
+    i = counts[N_SEEN]
+    extend_clusters(
+        config.family, config.hyper, pool.stats, pool.post, pool.members, pool.mixed, pool.name, x,
+        i, which, size, heir, memo.heir_mixed,
+    )  # fmt: skip
+    if opens:
+        name = name_of(i, recent.name, names, counts)
+        scratch.newborn[0] = born(config.family, config.hyper, pool, i, x, name)
+
+
+@inner_njit
+def _seat(particles, pool, memo, children, newborn, i, n):
+    """Seat arrival i in the particles of ``n`` children; all that they need has been made."""
+    entry, near, held, n_tables = (
+        particles.entry,
+        particles.near,
+        particles.held,
+        particles.n_tables,
+    )
+    label, opened, heir = particles.label, particles.opened, memo.heir
+    to, place = children.to, children.place
+    holders, free, n_free = pool.holders, pool.free, pool.n_free
+    at = i % label.shape[1]
+    for c in range(n):
+        p, k = place[c], to[c]
+        if k < 0:
+            k = free_slot(entry, near, held, n_tables, p)
+            entry[p, k] = newborn
+            holders[newborn] += 1
+            opened[p] += 1
+        else:
+            e = entry[p, k]
+            entry[p, k] = heir[e]
+            holders[heir[e]] += 1
+            holders[e] -= 1
+            if holders[e] == 0:
+                free[n_free[0]] = e
+                n_free[0] += 1
+        label[p, at] = k
+        near[p, k] += 1
+        held[p, k] += 1
 
 
 @inner_njit
@@ -100,14 +137,14 @@ def _keep_best(config, particles, pool, memo, names, recent, counts, children, s
         children.ancestor[c] = children.parent[children.chosen[c]]
         total += children.kept_weight[c]
     _copies(particles, pool, children, kept)
+    weight, key, place, chosen = particles.weight, particles.key, children.place, children.chosen
+    child_key, table, to = children.key, children.table, children.to
     for c in range(kept):
-        child, p = children.chosen[c], children.place[c]
-        particles.weight[p] = children.kept_weight[c] / total
-        particles.key[p] = children.key[child]
-        _seat(
-            config, particles, pool, memo, names, recent, counts, scratch, x, p,
-            children.table[child],
-        )  # fmt: skip
+        weight[place[c]] = children.kept_weight[c] / total
+        key[place[c]] = child_key[chosen[c]]
+        to[c] = table[chosen[c]]
+    _make_heirs(config, particles, pool, memo, names, recent, counts, children, scratch, x, kept)
+    _seat(particles, pool, memo, children, scratch.newborn[0], n, kept)
 
 
 @inner_njit
@@ -116,7 +153,7 @@ def _draw_one_each(
 ):
     """Draw one child of each particle; resample when few of them bear the weight."""
     n, P = counts[N_SEEN], len(particles.weight)
-    a = 0
+    a, kept = 0, 0
     for p in range(P):
         z, total = a, 0.0
         while z < size and children.parent[z] == p:
@@ -135,11 +172,12 @@ def _draw_one_each(
                 if rest < 0.0:
                     break
         particles.weight[p] = total
-        _seat(
-            config, particles, pool, memo, names, recent, counts, scratch, x, p,
-            children.table[chosen],
-        )  # fmt: skip
+        children.place[kept] = p
+        children.to[kept] = children.table[chosen]
+        kept += 1
         a = z
+    _make_heirs(config, particles, pool, memo, names, recent, counts, children, scratch, x, kept)
+    _seat(particles, pool, memo, children, scratch.newborn[0], n, kept)
     if effective_size(particles.weight) < 0.5 * P:
         if config.scheme == SYSTEMATIC:
             u = uniform(config.seed, n, 0, RESAMPLE, 0)
@@ -154,24 +192,28 @@ def _draw_one_each(
 def _note(particles, pool, names, counts, scratch):
     """Weigh the tables over the particles; note where the last arrival most probably sits."""
     n, R = counts[N_SEEN], particles.label.shape[1]
-    names.weight[:] = 0.0
-    names.n_holders[:] = 0
-    scratch.at_name[:] = 0.0
-    counts[MOST_TABLES] = 0
-    best = -1
-    for p in range(len(particles.weight)):
-        if particles.weight[p] <= 0.0:
+    weight, entry, n_tables, label = (
+        particles.weight, particles.entry, particles.n_tables, particles.label,
+    )  # fmt: skip
+    name, total, n_holders, at_name = pool.name, names.weight, names.n_holders, scratch.at_name
+    total[:] = 0.0
+    n_holders[:] = 0
+    at_name[:] = 0.0
+    most, best = 0, -1
+    for p in range(len(weight)):
+        if weight[p] <= 0.0:
             continue
-        counts[MOST_TABLES] = max(counts[MOST_TABLES], particles.n_tables[p])
-        for k in range(particles.n_tables[p]):
-            if particles.entry[p, k] >= 0:
-                g = pool.name[particles.entry[p, k]]
-                names.weight[g] += particles.weight[p]
-                names.n_holders[g] += 1
-        g = pool.name[particles.entry[p, particles.label[p, (n - 1) % R]]]
-        scratch.at_name[g] += particles.weight[p]
-        if best < 0 or scratch.at_name[g] > scratch.at_name[best]:
+        most = max(most, n_tables[p])
+        for k in range(n_tables[p]):
+            if entry[p, k] >= 0:
+                g = name[entry[p, k]]
+                total[g] += weight[p]
+                n_holders[g] += 1
+        g = name[entry[p, label[p, (n - 1) % R]]]
+        at_name[g] += weight[p]
+        if best < 0 or at_name[g] > at_name[best]:
             best = g
+    counts[MOST_TABLES] = most
     names.last_seen[best] = n - 1
 
 
@@ -220,7 +262,6 @@ def step_rows(
         )  # fmt: skip
         recent.x[n % len(recent.x)] = X[b]
         recent.name[n % R] = -1
-        scratch.newborn[0] = -1
         if config.scheme in (OPTIMAL, N_BEST):
             _keep_best(
                 config, particles, pool, memo, names, recent, counts, children, scratch, X[b], size
@@ -233,16 +274,14 @@ def step_rows(
         counts[N_SEEN] = n + 1
         counts[STAMP] += 1
         count_parents(config, grid, len(mine) if config.given else min(n, config.r))
-        for p in range(P):
-            if particles.weight[p] > 0.0:
-                leave(particles, pool, p, n - config.r, n + 1 - R)
+        leave(particles, pool, n - config.r, n + 1 - R)
         for move in range(config.moves):
             back = min(config.lag, n + 1)
             for p in range(P):
                 if particles.weight[p] > 0.0:
                     u = uniform(config.seed, n, p, REVISE_WHICH, move)
                     revise(
-                        config, particles, pool, memo, grid, names, recent, counts, scratch,
+                        config, particles, pool, grid, names, recent, counts, scratch,
                         prior_post, p, n - int(u * back), move,
                     )  # fmt: skip
         _note(particles, pool, names, counts, scratch)

@@ -81,9 +81,7 @@ def _draw(log_weight, n, u):
 
 
 @inner_njit
-def revise(
-    config, particles, pool, memo, grid, names, recent, counts, scratch, prior_post, p, i, move
-):
+def revise(config, particles, pool, grid, names, recent, counts, scratch, prior_post, p, i, move):
     """Draw the table of item i anew by its full conditional; leaves the law of the particle.
 
     Moves that could not be undone are left out: i stays where its table would be dead or torn
@@ -138,21 +136,21 @@ def revise(
         name = pool.name[e]
         if names.opener[name] == i:
             name = name_of(after, recent.name, names, counts)
-        left = altered(family, hyper, pool, memo, e, i, x, -1.0, name)
+        left = altered(family, hyper, pool, e, i, x, -1.0, name)
         hold(pool, left)
         particles.key[p] ^= pool.mixed[left]
     particles.entry[p, old] = left
     drop(pool, e)
     # where it goes
     if k == K:
-        k = free_slot(particles, p)
-        joined = born(family, hyper, pool, memo, i, x, name_of(i, recent.name, names, counts))
+        k = free_slot(particles.entry, particles.near, particles.held, particles.n_tables, p)
+        joined = born(family, hyper, pool, i, x, name_of(i, recent.name, names, counts))
     else:
         there = particles.entry[p, k]
         name = pool.name[there]
         if i < names.opener[name]:
             name = name_of(i, recent.name, names, counts)
-        joined = altered(family, hyper, pool, memo, there, i, x, 1.0, name)
+        joined = altered(family, hyper, pool, there, i, x, 1.0, name)
         particles.key[p] ^= pool.mixed[there]
         drop(pool, there)
     hold(pool, joined)

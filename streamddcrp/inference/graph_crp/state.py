@@ -124,6 +124,7 @@ class Children(NamedTuple):
     kept_weight: FloatArray
     ancestor: IntArray
     place: IntArray
+    to: IntArray
     used: NDArray[np.bool_]
     offspring: IntArray
 
@@ -131,7 +132,6 @@ class Children(NamedTuple):
 class Scratch(NamedTuple):
     """Further work space; nothing in it outlives an arrival."""
 
-    lik: FloatArray  # (C,) relative densities of the arrival
     at_name: FloatArray  # (G,)
     near: IntArray  # (K,)
     opens: IntArray  # (K,)
@@ -139,6 +139,7 @@ class Scratch(NamedTuple):
     log_weight: FloatArray  # (K + 1,)
     stats: FloatArray  # (P,) of a cluster
     post: FloatArray  # (Q,)
+    sums: FloatArray  # (3,) weights of all children, of new tables, of the last item's table
     newborn: IntArray  # (1,) place of the cluster that the arrival opened
 
 
@@ -229,12 +230,12 @@ def _laid_out(
             parent=np.zeros(M, whole), table=np.zeros(M, whole), weight=np.zeros(M),
             key=np.zeros(M, np.uint64), work=np.zeros(M), hashed=np.zeros(room(2 * M, 2), whole),
             chosen=np.zeros(P, whole), kept_weight=np.zeros(P), ancestor=np.zeros(P, whole),
-            place=np.zeros(P, whole), used=np.zeros(P, np.bool_), offspring=np.zeros(P, whole),
+            place=np.zeros(P, whole), to=np.zeros(P, whole), used=np.zeros(P, np.bool_), offspring=np.zeros(P, whole),
         ),
         scratch=Scratch(
-            lik=np.zeros(C), at_name=np.zeros(n_names), near=np.zeros(K, whole),
+            at_name=np.zeros(n_names), near=np.zeros(K, whole),
             opens=np.zeros(K, whole), log_count=np.zeros(K), log_weight=np.zeros(K + 1),
-            stats=np.zeros(S), post=np.zeros(Q), newborn=np.zeros(1, whole),
+            stats=np.zeros(S), post=np.zeros(Q), sums=np.zeros(3), newborn=np.zeros(1, whole),
         ),
         prior_post=prior_post,
     )  # fmt: skip

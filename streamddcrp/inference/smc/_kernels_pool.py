@@ -10,19 +10,26 @@ from streamddcrp._numerics import inner_njit
 from streamddcrp.inference.smc._kernels_random import hash_of
 from streamddcrp.likelihoods._kernels import add_stats, log_predictive, posterior
 
-__all__ = ["altered", "born", "drop", "heir_of", "hold", "newborn_of", "score_of"]
+__all__ = [
+    "altered",
+    "born",
+    "drop",
+    "extend_clusters",
+    "hold",
+    "newborn_of",
+    "score_clusters",
+    "take",
+]
 
 MEMBER, CLUSTER = 1, 2  # what is hashed
 
 
 @inner_njit
-def _take(pool, memo):
+def take(pool):
     """Take a free place; the caller has made sure that there is one."""
     pool.n_free[0] -= 1
     e = pool.free[pool.n_free[0]]
     pool.holders[e] = 0
-    memo.scored[e] = -1
-    memo.heir[e] = -1
     return e
 
 
@@ -47,9 +54,9 @@ def _mixed(members):
 
 
 @inner_njit
-def altered(family, hyper, pool, memo, e, i, x, sign, name):
+def altered(family, hyper, pool, e, i, x, sign, name):
     """Copy cluster ``e`` with member i, row ``x``, added (``sign`` 1) or taken out (-1)."""
-    new = _take(pool, memo)
+    new = take(pool)
     pool.stats[new] = pool.stats[e]
     add_stats(family, hyper, x, sign, pool.stats[new])
     posterior(family, hyper, pool.stats[new], pool.post[new])
@@ -60,9 +67,9 @@ def altered(family, hyper, pool, memo, e, i, x, sign, name):
 
 
 @inner_njit
-def born(family, hyper, pool, memo, i, x, name):
+def born(family, hyper, pool, i, x, name):
     """Make a cluster of member i, row ``x``, alone."""
-    new = _take(pool, memo)
+    new = take(pool)
     pool.stats[new] = 0.0
     add_stats(family, hyper, x, 1.0, pool.stats[new])
     posterior(family, hyper, pool.stats[new], pool.post[new])
@@ -78,23 +85,35 @@ def newborn_of(i):
     return _mixed(hash_of(i, MEMBER))
 
 
-@inner_njit
-def score_of(family, hyper, pool, memo, e, i, x, stamp):
-    """Log predictive density of row ``x`` of arrival i, computed once a ``stamp``.
+# The two functions below take arrays, not named tuples of them: with many clusters the passing of a
+# tuple, array by array, costs more than the work.
 
-    Leaves in ``memo.heir_mixed`` the mixed hash of the cluster with i in it.
+
+@inner_njit
+def score_clusters(family, hyper, post, members, x, i, which, n, score, heir_mixed):
+    """Log predictive densities of row ``x`` at the first ``n`` clusters of the list ``which``.
+
+    ``heir_mixed`` gets the mixed hashes of the clusters with arrival i in them.
     """
-    if memo.scored[e] != stamp:
-        memo.scored[e] = stamp
-        memo.heir[e] = -1
-        memo.score[e] = log_predictive(family, hyper, pool.post[e], x)
-        memo.heir_mixed[e] = _mixed(pool.members[e] ^ hash_of(i, MEMBER))
-    return memo.score[e]
+    more = hash_of(i, MEMBER)
+    for j in range(n):
+        e = which[j]
+        score[e] = log_predictive(family, hyper, post[e], x)
+        heir_mixed[e] = _mixed(members[e] ^ more)
 
 
 @inner_njit
-def heir_of(family, hyper, pool, memo, e, i, x):
-    """Cluster ``e`` with arrival i in it, made once after each `score_of`."""
-    if memo.heir[e] < 0:
-        memo.heir[e] = altered(family, hyper, pool, memo, e, i, x, 1.0, pool.name[e])
-    return memo.heir[e]
+def extend_clusters(
+    family, hyper, stats, post, members, mixed, name, x, i, which, n, heir, heir_mixed
+):
+    """Write cluster e with arrival i in it to place ``heir[e]``, for ``n`` of the list ``which``."""
+    more = hash_of(i, MEMBER)
+    for j in range(n):
+        e = which[j]
+        new = heir[e]
+        stats[new] = stats[e]
+        add_stats(family, hyper, x, 1.0, stats[new])
+        posterior(family, hyper, stats[new], post[new])
+        members[new] = members[e] ^ more
+        mixed[new] = heir_mixed[e]
+        name[new] = name[e]

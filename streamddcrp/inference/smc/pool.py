@@ -49,16 +49,21 @@ class Memo(NamedTuple):
 
     Attributes
     ----------
-    scored : ndarray of int64, shape (C,)
-        Stamp of the arrival that ``score`` and ``heir_mixed`` are for.
-    score : ndarray of float64, shape (C,)
+    seen : ndarray of int64, shape (C,)
+        Stamp of the arrival that the rest is for.
+    which : ndarray of int64, shape (C,)
+        The clusters at hand.
+    score, lik : ndarray of float64, shape (C,)
+        Log predictive density; the density itself as a share of the largest one.
     heir : ndarray of int64, shape (C,)
         Place of the cluster with the arrival in it; -1 until somebody needs it.
     heir_mixed : ndarray of uint64, shape (C,)
     """
 
-    scored: IntArray
+    seen: IntArray
+    which: IntArray
     score: FloatArray
+    lik: FloatArray
     heir: IntArray
     heir_mixed: UintArray
 
@@ -80,4 +85,12 @@ def empty_pool(family: int, hyper: FloatArray, n: int) -> Pool:
 
 def empty_memo(n: int) -> Memo:
     """Return work space for a pool of so many places."""
-    return Memo(np.full(n, -1), np.zeros(n), np.full(n, -1), np.zeros(n, np.uint64))
+    fields: dict[str, NDArray[Any]] = {
+        "seen": np.full(n, -1),
+        "which": np.zeros(n, np.int64),
+        "score": np.zeros(n),
+        "lik": np.zeros(n),
+        "heir": np.full(n, -1),
+        "heir_mixed": np.zeros(n, np.uint64),
+    }
+    return Memo(**fields)
