@@ -34,7 +34,7 @@ def _neighbours(config, particles, p, i, n):
 
 @inner_njit
 def _prior_terms(config, particles, p, i, n, near, log_count, opens):
-    """What i would change at each table k: log counts, and how many clusters it would open.
+    """Find what i would change at each table k: log counts, how many clusters it would open.
 
     With m_u members of k, without i, among the r items before u: the factor of i itself, m_i or
     alpha, and for each later member u that i is a parent of (m_u + 1) / (m_u or alpha).

@@ -1,8 +1,8 @@
 """Everything the sampler has to remember: particles, the clusters they share, the last items.
 
 The arrays are grouped by axis into named tuples; kernels update them in place. Sizes are
-capacities: P particles, K tables a particle, C clusters, G names of tables, R = r + lag + 1 items in
-memory (item i at i mod R), W parents of an item.
+capacities: P particles, K tables a particle, C clusters, G names of tables, R = r + lag + 1 items
+in memory (item i at i mod R), W parents of an item.
 """
 
 from collections.abc import Mapping
@@ -230,7 +230,8 @@ def _laid_out(
             parent=np.zeros(M, whole), table=np.zeros(M, whole), weight=np.zeros(M),
             key=np.zeros(M, np.uint64), work=np.zeros(M), hashed=np.zeros(room(2 * M, 2), whole),
             chosen=np.zeros(P, whole), kept_weight=np.zeros(P), ancestor=np.zeros(P, whole),
-            place=np.zeros(P, whole), to=np.zeros(P, whole), used=np.zeros(P, np.bool_), offspring=np.zeros(P, whole),
+            place=np.zeros(P, whole), to=np.zeros(P, whole), used=np.zeros(P, np.bool_),
+            offspring=np.zeros(P, whole),
         ),
         scratch=Scratch(
             at_name=np.zeros(n_names), near=np.zeros(K, whole),

@@ -106,7 +106,7 @@ def score_clusters(family, hyper, post, members, x, i, which, n, score, heir_mix
 def extend_clusters(
     family, hyper, stats, post, members, mixed, name, x, i, which, n, heir, heir_mixed
 ):
-    """Write cluster e with arrival i in it to place ``heir[e]``, for ``n`` of the list ``which``."""
+    """Write cluster e with arrival i to place ``heir[e]``, for ``n`` of the list ``which``."""
     more = hash_of(i, MEMBER)
     for j in range(n):
         e = which[j]
