@@ -1,0 +1,1 @@
+"""Time-varying IBP."""
