@@ -14,7 +14,7 @@ from streamddcrp.typing import FloatArray
 
 __all__ = ["LinearGaussian"]
 
-RATIOS = (0.1, 0.4, 1.6)
+RATIOS = (0.01, 0.06, 0.3, 1.5, 8.0)
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,13 @@ from streamddcrp.inference.ibp_smc._kernels_layout import (
     ALL,
     FEW,
     IMPUTE,
+    LIVE,
     LOG_DENSITY,
     LOG_EVIDENCE,
     MERGE,
     MOST_ENUMERATED,
     N_ACTIVE,
+    N_FEATURES,
     N_SEEN,
     P_NEW,
     PROPOSAL,
@@ -43,7 +45,7 @@ NONE = np.uint64(0)
 
 @njit(cache=True)
 def step_rows(
-    config, particles, rows, names, counts, sums, work, X, seen, done, out, out_id, out_prob
+    config, particles, rows, names, counts, sums, work, X, seen, t, done, out, out_id, out_prob
 ):
     """Predict and learn rows ``done`` on; return how many are done, fewer where slots run out.
 
@@ -53,6 +55,8 @@ def step_rows(
         0 where a value is missing.
     seen : ndarray of float64, shape (N, D)
         1 where there is a value.
+    t : ndarray of float64, shape (N,)
+        Times; they are written beside events.
     out : ndarray of float64, shape (N, 3)
     out_id, out_prob : ndarray, shape (N, 64)
         Public ids of the live features (-1 behind the last) and the probability of each.
@@ -62,22 +66,36 @@ def step_rows(
             return n
         n_dims = int(seen[n].sum())
         n_pool = _children(config, particles, counts, sums, work, X[n], seen[n], n_dims)
-        _tell(config, particles, names, counts, work, n_pool, out[n], out_id[n], out_prob[n])
+        _tell(particles, names, counts, work, out[n], out_id[n], out_prob[n])
         _settle(config, particles, rows, counts, sums, work, X[n], seen[n], n_dims, n_pool)
         if config.n_redrawn > 0:
             for i in range(counts[N_ACTIVE]):
                 rejuvenate(config, particles, rows, counts, sums, work, i)
         counts[N_SEEN] += 1
-        name_features(config, particles, names, counts)
+        name_features(config, particles, names, counts, work, t[n])
     return len(X)
 
 
 @njit(cache=True)
-def predict(config, particles, names, counts, sums, work, x, seen, out, out_id, out_prob):
-    """Predict a row (D,) and learn nothing."""
-    n_dims = int(seen.sum())
-    n_pool = _children(config, particles, counts, sums, work, x, seen, n_dims)
-    _tell(config, particles, names, counts, work, n_pool, out, out_id, out_prob)
+def predict(
+    config, particles, names, counts, sums, work, X, seen, out, out_id, out_prob, out_fit
+):
+    """Predict rows (N, D), each as if it came next, and learn nothing.
+
+    ``out_fit`` (N, D) : the rows without their noise, as the features explain them.
+    """
+    for n in range(len(X)):
+        n_dims = int(seen[n].sum())
+        n_pool = _children(config, particles, counts, sums, work, X[n], seen[n], n_dims)
+        _tell(particles, names, counts, work, out[n], out_id[n], out_prob[n])
+        out_fit[n] = 0.0
+        for i in range(counts[N_ACTIVE]):
+            w = math.exp(work.total[i] - work.increment[0])
+            for k in range(particles.n_owners.shape[1]):
+                p = work.marginal[i, k] if k > 0 else 1.0
+                if k == 0 or particles.n_owners[i, k] > 0:
+                    for d in range(X.shape[1]):
+                        out_fit[n, d] += w * p * particles.mean[i, k, d]
 
 
 @inner_njit
@@ -257,27 +275,27 @@ def _marginals(particles, i, n, n_new, n_free, forced, n_forced, work):
 
 
 @inner_njit
-def _tell(config, particles, names, counts, work, n_pool, out, out_id, out_prob):
+def _tell(particles, names, counts, work, out, out_id, out_prob):
     """Write what the row looks like before it is learned."""
     n_told = 0
-    for g in range(len(names.tag)):
-        if names.label[g] >= 0 and names.weight[g] >= 0.5 and n_told < len(out_id):
+    for g in range(len(names.label)):
+        work.place_of[g] = -1
+        if names.label[g] >= 0 and names.weight[g] >= LIVE and n_told < len(out_id):
+            work.place_of[g] = n_told
             out_id[n_told] = names.label[g]
-            work.told[n_told] = names.tag[g]
             out_prob[n_told] = 0.0
             n_told += 1
     out_id[n_told:] = -1
     out[LOG_DENSITY] = work.increment[0]
     out[P_NEW] = 0.0
-    out[2] = n_told
+    out[N_FEATURES] = n_told
     for i in range(counts[N_ACTIVE]):
         w = math.exp(work.total[i] - work.increment[0])
         out[P_NEW] += w * work.marginal[i, 0]
         for k in range(1, particles.n_owners.shape[1]):
-            if particles.n_owners[i, k] > 0:
-                for a in range(n_told):
-                    if work.told[a] == particles.tag[i, k]:
-                        out_prob[a] += w * work.marginal[i, k]
+            g = particles.name[i, k]
+            if g >= 0 and work.place_of[g] >= 0:
+                out_prob[work.place_of[g]] += w * work.marginal[i, k]
 
 
 @inner_njit
@@ -349,7 +367,7 @@ def _copy(particles, source, target):
         particles.n_owners[target, k] = n
         if n > 0 or k == 0:
             particles.first[target, k] = particles.first[source, k]
-            particles.tag[target, k] = particles.tag[source, k]
+            particles.name[target, k] = particles.name[source, k]
             particles.hash[target, k] = particles.hash[source, k]
             particles.mean[target, k] = particles.mean[source, k]
             particles.cov[target, k] = particles.cov[source, k]
@@ -406,6 +424,7 @@ def _learn(config, particles, sums, work, i, t, x, seen, n_dims, mask, n_new, ro
             if (gone >> np.uint64(k)) & ONE:
                 n_owners[k] -= 1
                 if n_owners[k] == 0:
+                    particles.name[i, k] = -1
                     particles.past[i] = add_wrapping(
                         particles.past[i], hash_of(particles.hash[i, k], 0)
                     )

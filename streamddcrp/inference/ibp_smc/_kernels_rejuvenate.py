@@ -210,12 +210,13 @@ def _log_history(config, particles, i, t, row, k):
     """
     r, log = config.order, config.log
     owners, H = particles.owners[i], particles.owners.shape[1]
-    shift = np.uint64(k)
+    bit = ONE << np.uint64(k)
     first = particles.first[i, k]
-    m = 0
-    for u in range(max(0, row - r, first), row):
-        m += (owners[u % H] >> shift) & ONE
-    m = int(m)
+    m, u = 0, max(0, row - r, first)
+    at = u % H
+    for _ in range(u, row):
+        m += 1 if owners[at] & bit else 0
+        at = at + 1 if at + 1 < H else 0
     begun = first < row  # without the row
     without = with_it = 0.0
     q = min(row, r) + 1
@@ -226,15 +227,15 @@ def _log_history(config, particles, i, t, row, k):
         without += log[q - m] - log[q]
     else:
         with_it -= log[q]
+    ahead = (row + 1) % H
+    behind = (row - r) % H  # not negative: Python's remainder
     for u in range(row + 1, min(row + r, t) + 1):
-        leaving = u - 1 - r
-        if leaving >= first and leaving >= 0:
-            m -= int((owners[leaving % H] >> shift) & ONE)
-        if u - 1 > row and u - 1 >= first:
-            m += int((owners[(u - 1) % H] >> shift) & ONE)
-        # m: owners among the r rows before u, but for `row`, which is one of them (u - row <= r)
+        # m: owners among the r rows before u, but for `row`, which is one of them
+        if begun and u - 1 - r >= first and owners[behind] & bit:
+            m -= 1
+        behind = behind + 1 if behind + 1 < H else 0
         q = min(u, r) + 1
-        if (owners[u % H] >> shift) & ONE:
+        if owners[ahead] & bit:
             with_it += log[m + 1] - log[q]
             if begun:
                 if m == 0:
@@ -243,8 +244,10 @@ def _log_history(config, particles, i, t, row, k):
             else:
                 without -= log[q]
                 begun = True
+            m += 1
         else:
             with_it += log[q - m - 1] - log[q]
             if begun and m > 0:
                 without += log[q - m] - log[q]
+        ahead = ahead + 1 if ahead + 1 < H else 0
     return without, with_it

@@ -10,7 +10,6 @@ from streamddcrp.likelihoods._kernels_linear_gaussian import begin_feature
 __all__ = ["allocate", "live_slots", "log_poisson"]
 
 ONE = np.uint64(1)
-TAGS = 64  # of the features that one row brought
 
 
 @inner_njit
@@ -37,10 +36,7 @@ def log_poisson(rate, n, out):
 
 @inner_njit
 def allocate(particles, i, row, mask, slots):
-    """Give a new feature of a row a free slot, none of ``mask``, and its prior; return the slot.
-
-    Its tag, under which particles share it, is the row and a number among the features of that row.
-    """
+    """Give a new feature of a row a free slot, none of ``mask``, and its prior; return it."""
     n_owners, owners = particles.n_owners[i], particles.owners[i]
     n_slots, slot = 1, 0
     slots[0] = 0
@@ -55,15 +51,7 @@ def allocate(particles, i, row, mask, slots):
     bit = ~(ONE << np.uint64(slot))
     for h in range(len(owners)):
         owners[h] &= bit
-    tag = row * TAGS
-    a = 0
-    while a < n_slots:
-        if slots[a] > 0 and particles.tag[i, slots[a]] == tag:
-            tag += 1
-            a = 0
-        else:
-            a += 1
-    particles.tag[i, slot] = tag
+    particles.name[i, slot] = -1
     particles.first[i, slot] = row
     particles.hash[i, slot] = np.uint64(0)
     return slot

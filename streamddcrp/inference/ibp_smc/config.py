@@ -41,7 +41,7 @@ def whole_number(name: str, value: object, least: int) -> int:
 
 def make_config(
     *,
-    order: int,
+    window: int,
     alpha: float,
     n_particles: int,
     n_redrawn: int,
@@ -57,12 +57,12 @@ def make_config(
     ConfigError
         If a setting is out of its range.
     """
-    order = whole_number("order", order, 1)
+    window = whole_number("window", window, 1)
     n_particles = whole_number("n_particles", n_particles, 1)
     n_redrawn = whole_number("n_redrawn", n_redrawn, 0)
     seed = whole_number("seed", seed, 0)
-    if order > LONGEST:
-        message = f"order must be at most {LONGEST}, got {order}"
+    if window > LONGEST:
+        message = f"window must be at most {LONGEST}, got {window}"
         raise ConfigError(message)
     if seed >= 1 << 63:
         message = f"seed must be below 2^63, got {seed}"
@@ -71,8 +71,8 @@ def make_config(
         message = f"alpha must be a positive number, got {alpha!r}"
         raise ConfigError(message)
     with np.errstate(divide="ignore"):
-        log = np.log(np.arange(order + 3.0))
+        log = np.log(np.arange(window + 3.0))
     return Config(
-        order, float(alpha), n_particles, n_children, n_redrawn, merge, seed, most_new,
+        window, float(alpha), n_particles, n_children, n_redrawn, merge, seed, most_new,
         MOST_FEATURES, log,
     )  # fmt: skip

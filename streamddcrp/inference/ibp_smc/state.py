@@ -17,7 +17,6 @@ from streamddcrp.inference.ibp_smc._kernels_layout import (
     N_ACTIVE,
     N_COUNTS,
     N_SUMS,
-    N_TOLD,
     SHAPE,
     START,
 )
@@ -30,9 +29,10 @@ __all__ = ["Names", "Particles", "Rows", "State", "arrays_of", "empty_state", "s
 
 BoolArray = NDArray[np.bool_]
 WordArray = NDArray[np.uint64]
-N_NAMES = 256
+N_NAMES = 96
 N_NOTED = 128  # births and deaths that are kept
 N_SLOTS = 8  # to begin with
+N_HISTORY, N_ON = 1024, 12  # rows whose features are remembered, and how many of each
 
 
 class Particles(NamedTuple):
@@ -52,8 +52,10 @@ class Particles(NamedTuple):
         Features of row u as bits, at u mod H.
     n_owners : ndarray of int64, shape (P, K)
         Owners among the last r rows; 0: the slot is free.
-    first, tag : ndarray of int64, shape (P, K)
-        First owner; what particles that share a feature know it by.
+    first : ndarray of int64, shape (P, K)
+        First owner.
+    name : ndarray of int64, shape (P, K)
+        Position in `Names`, -1 for none.
     hash : ndarray of uint64, shape (P, K)
         Sum of the hashes of all owners.
     cov : ndarray of float64, shape (P, K, K)
@@ -68,7 +70,7 @@ class Particles(NamedTuple):
     owners: WordArray
     n_owners: IntArray
     first: IntArray
-    tag: IntArray
+    name: IntArray
     hash: WordArray
     cov: FloatArray
     mean: FloatArray
@@ -82,25 +84,31 @@ class Rows(NamedTuple):
 
 
 class Names(NamedTuple):
-    """Tags that particles have; public ids of those that are or were live; what happened to them.
+    """Features that particles have in common, and what happened to them.
 
-    ``holder`` and ``slot`` say where the heaviest particle with the tag has it, whose loading it
-    is told with.
+    ``label`` is the public id of one that is or was live, else -1; ``weight`` that of the particles
+    which have it, the heaviest of them ``holder``, in slot ``slot``; ``owners`` the rows of the
+    window, as bits, that have it there; ``loading`` what it looks like there. ``history`` has the
+    ids (-1 behind the last) that row u had when it left the window, at u mod 1024.
     """
 
-    tag: IntArray
+    used: BoolArray
     label: IntArray
     weight: FloatArray
     best: FloatArray
     holder: IntArray
     slot: IntArray
     born: IntArray
+    owners: WordArray
     loading: FloatArray
     event_kind: IntArray
     event_label: IntArray
     event_index: IntArray
+    event_time: FloatArray
     event_born: IntArray
     event_loading: FloatArray
+    share: FloatArray
+    history: IntArray
 
 
 class Work(NamedTuple):
@@ -125,7 +133,7 @@ class Work(NamedTuple):
     own: IntArray
     forced: IntArray
     free: IntArray
-    told: IntArray
+    place_of: IntArray
     log_new: FloatArray
     subset: WordArray
     log_weight: FloatArray
@@ -146,6 +154,8 @@ class Work(NamedTuple):
     ancestor: IntArray
     place: IntArray
     used: BoolArray
+    column: WordArray
+    like: FloatArray
 
 
 @dataclass(slots=True)
@@ -171,14 +181,17 @@ def _laid_out(config: Config, n_features: int, n_slots: int) -> State:
     particles = Particles(
         weight=np.zeros(P), rate=np.zeros(P), ratio=np.ones(P), past=np.zeros(P, np.uint64),
         owners=np.zeros((P, H), np.uint64), n_owners=np.zeros((P, K), np.int64),
-        first=np.zeros((P, K), np.int64), tag=np.full((P, K), -1), hash=np.zeros((P, K), np.uint64),
+        first=np.zeros((P, K), np.int64), name=np.full((P, K), -1), hash=np.zeros((P, K), np.uint64),
         cov=np.zeros((P, K, K)), mean=np.zeros((P, K, D)),
     )  # fmt: skip
     names = Names(
-        tag=np.full(N_NAMES, -1), label=np.full(N_NAMES, -1), weight=np.zeros(N_NAMES),
+        used=np.zeros(N_NAMES, np.bool_), label=np.full(N_NAMES, -1), weight=np.zeros(N_NAMES),
         best=np.zeros(N_NAMES), holder=np.zeros(N_NAMES, np.int64),
         slot=np.zeros(N_NAMES, np.int64), born=np.zeros(N_NAMES, np.int64),
+        owners=np.zeros((N_NAMES, 1 + (r - 1) // 64), np.uint64),
         loading=np.zeros((N_NAMES, D)), event_kind=np.zeros(N_NOTED, np.int64),
+        event_time=np.zeros(N_NOTED), share=np.zeros(N_NAMES),
+        history=np.full((N_HISTORY, N_ON), -1),
         event_label=np.zeros(N_NOTED, np.int64), event_index=np.zeros(N_NOTED, np.int64),
         event_born=np.zeros(N_NOTED, np.int64), event_loading=np.zeros((N_NOTED, D)),
     )  # fmt: skip
@@ -203,12 +216,13 @@ def _work(config: Config, D: int) -> Work:
     return Work(
         residual=f(D), masked=f(D), filled=f(D), seen=f(D), e=f(D), v=f(F), pull=f(F), link=f(F),
         odds=f(F), lean=f(F), gram=f(F, F), spread=f(F, F), chosen=i(F), slots=i(F), all=i(F),
-        on=i(F), own=i(F), forced=i(F), free=i(F), told=i(N_TOLD), log_new=f(MOST_NEW + 1),
+        on=i(F), own=i(F), forced=i(F), free=i(F), place_of=i(N_NAMES), log_new=f(MOST_NEW + 1),
         subset=np.zeros(subsets, np.uint64), log_weight=f(children), weight=f(children),
         few=i(config.n_children), few_weight=f(config.n_children), total=f(P), marginal=f(P, F),
         increment=f(1), pool_parent=i(pool), pool_mask=np.zeros(pool, np.uint64), pool_new=i(pool),
         pool_weight=f(pool), pool_key=np.zeros(pool, np.uint64), table=i(table), child=i(P),
         child_weight=f(P), ancestor=i(P), place=i(P), used=np.zeros(P, np.bool_),
+        column=np.zeros((F, 1 + (config.order - 1) // 64), np.uint64), like=f(F, N_NAMES),
     )  # fmt: skip
 
 
@@ -238,7 +252,7 @@ def empty_state(
     return state
 
 
-_SCRATCH = ("best", "holder", "slot")
+_SCRATCH = ("best", "share")
 
 
 def arrays_of(state: State) -> dict[str, NDArray[Any]]:
@@ -249,11 +263,11 @@ def arrays_of(state: State) -> dict[str, NDArray[Any]]:
     arrays: dict[str, NDArray[Any]] = {}
     for name, values in state.particles._asdict().items():
         kept = values[:active]
-        if name in ("n_owners", "first", "tag", "hash", "mean", "cov"):
+        if name in ("n_owners", "first", "name", "hash", "mean", "cov"):
             kept = kept[:, :K].copy()
             empty = ~used[:, :K]
             empty[:, 0] = name not in ("mean", "cov")
-            kept[empty] = 0
+            kept[empty] = -1 if name == "name" else 0
         if name == "cov":
             kept = kept[:, :, :K].copy()
             kept.transpose(0, 2, 1)[empty] = 0
@@ -262,12 +276,9 @@ def arrays_of(state: State) -> dict[str, NDArray[Any]]:
     for k in range(1, K):
         live |= used[:, k].astype(np.uint64) << np.uint64(k)
     arrays["particles.owners"] &= live[:, None]
-    named = state.names.tag >= 0
     for name, values in state.names._asdict().items():
-        if name.startswith("event"):
+        if name not in _SCRATCH:
             arrays[f"names.{name}"] = values.copy()
-        elif name not in _SCRATCH:
-            arrays[f"names.{name}"] = values[named].copy()
     arrays["n_slots"] = np.array(state.particles.n_owners.shape[1])
     arrays |= {"rows.x": state.rows.x.copy(), "rows.whole": state.rows.whole.copy()}
     return arrays | {"counts": state.counts.copy(), "sums": state.sums.copy()}
@@ -284,14 +295,13 @@ def state_from_arrays(
         kept = arrays[f"particles.{name}"]
         if name == "cov":
             values[:active, :K, :K] = kept
-        elif name in ("n_owners", "first", "tag", "hash", "mean"):
+        elif name in ("n_owners", "first", "name", "hash", "mean"):
             values[:active, :K] = kept
         else:
             values[:active] = kept
     for name, values in state.names._asdict().items():
         if name not in _SCRATCH:
-            kept = arrays[f"names.{name}"]
-            values[: len(kept)] = kept
+            values[:] = arrays[f"names.{name}"]
     state.rows.x[:], state.rows.whole[:] = arrays["rows.x"], arrays["rows.whole"]
     state.counts[:], state.sums[:] = arrays["counts"], arrays["sums"]
     return state

@@ -9,7 +9,7 @@ from streamddcrp.inference.ibp_smc.config import Config
 from streamddcrp.inference.ibp_smc.state import State, arrays_of, state_from_arrays
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["predict_row", "step"]
+__all__ = ["predict_rows", "step"]
 
 Told = tuple[FloatArray, IntArray, FloatArray]
 
@@ -24,13 +24,15 @@ def _outputs(n: int) -> Told:
     return np.zeros((n, N_OUTPUTS)), np.full((n, N_TOLD), -1), np.zeros((n, N_TOLD))
 
 
-def step(config: Config, state: State, X: FloatArray) -> tuple[State, Told]:
+def step(config: Config, state: State, X: FloatArray, t: FloatArray) -> tuple[State, Told]:
     """Predict and learn rows in order; the state is updated in place, or replaced by a larger one.
 
     Parameters
     ----------
     X : ndarray of float64, shape (N, D)
         NaN where a value is missing.
+    t : ndarray of float64, shape (N,)
+        Times, for the record of events.
 
     Returns
     -------
@@ -42,26 +44,36 @@ def step(config: Config, state: State, X: FloatArray) -> tuple[State, Told]:
     """
     with compiled(step_rows) as needed:
         if needed and len(X):
-            step(config, state, X[:0])
+            step(config, state, X[:0], t[:0])
     rows, seen = _split(X)
+    t = np.ascontiguousarray(t)
     out, ids, probs = _outputs(len(X))
     kernel, done = entry_point(step_rows), 0
     while True:
         done = kernel(
             config, state.particles, state.rows, state.names, state.counts, state.sums, state.work,
-            rows, seen, done, out, ids, probs,
+            rows, seen, t, done, out, ids, probs,
         )  # fmt: skip
         if done == len(X):
             return state, (out, ids, probs)
         state = state_from_arrays(config, arrays_of(state), more=2)
 
 
-def predict_row(config: Config, state: State, x: FloatArray) -> Told:
-    """Predict one row (D,) and change nothing; arrays of one row, as from `step`."""
-    rows, seen = _split(x[None])
-    out, ids, probs = _outputs(1)
+def predict_rows(config: Config, state: State, X: FloatArray) -> tuple[Told, FloatArray]:
+    """Predict rows (N, D), each as if it came next, and change nothing.
+
+    Returns
+    -------
+    told : tuple
+        As from `step`.
+    fit : ndarray of float64, shape (N, D)
+        The rows without their noise.
+    """
+    rows, seen = _split(X)
+    out, ids, probs = _outputs(len(X))
+    fit = np.empty(X.shape)
     entry_point(predict)(
-        config, state.particles, state.names, state.counts, state.sums, state.work, rows[0],
-        seen[0], out[0], ids[0], probs[0],
+        config, state.particles, state.names, state.counts, state.sums, state.work, rows, seen,
+        out, ids, probs, fit,
     )  # fmt: skip
-    return out, ids, probs
+    return (out, ids, probs), fit
