@@ -7,7 +7,7 @@ import numpy as np
 
 from streamddcrp.errors import MissingExtraError
 
-__all__ = ["plot_stream", "plot_tables", "pyplot"]
+__all__ = ["plot_features", "plot_stream", "plot_tables", "pyplot"]
 
 _NAMED = 40  # components that carry their names, at most,
 _THIN = 0.02  # where they are so large a part of the picture
@@ -168,3 +168,45 @@ def _names(tracks: Any, ids: Any) -> list[str]:
             if words[j] and owner[j] in at:
                 names[at[owner[j]]] = " ".join(words[j].split()[:_WORDS])
     return names
+
+
+def plot_features(assignments: Any, loadings: Any, columns: Any, ax: Any = None) -> Any:
+    """Draw a lane a feature, marked at the rows that have it, and what the feature looks like.
+
+    Parameters
+    ----------
+    assignments : pyarrow.Table
+        From ``assignments()`` of a model.
+    loadings : dict
+        From ``loadings()``: id to ndarray of shape (D,).
+    columns : sequence of str, length D
+    ax : matplotlib axes, optional
+        For the lanes alone. Without it a second panel shows the loadings.
+    """
+    plt = pyplot()
+    rows = assignments["row"].to_numpy()
+    sets = assignments["features"].to_pylist()
+    ids = sorted({i for one in sets for i in one})
+    panel = None
+    if ax is None:
+        height = 1.2 + 0.3 * max(len(ids), 1)
+        _, (ax, panel) = plt.subplots(
+            1, 2, figsize=(10, height), width_ratios=(3, 1), layout="constrained", sharey=True
+        )
+    for lane, i in enumerate(ids):
+        on = np.array([i in one for one in sets])
+        ax.vlines(rows[on], lane - 0.35, lane + 0.35, color=f"C{lane % 10}", linewidth=1.0)
+    ax.set_yticks(range(len(ids)), [str(i) for i in ids])
+    ax.set_ylim(len(ids) - 0.5, -0.5)
+    ax.set_xlabel("row")
+    ax.set_ylabel("feature")
+    if panel is not None and ids:
+        images = np.array([loadings.get(i, np.full(len(columns), np.nan)) for i in ids])
+        unit = np.nanmax(np.abs(images), axis=0)
+        unit[~(unit > 0.0)] = 1.0
+        panel.imshow(images / unit, cmap="RdBu_r", vmin=-1, vmax=1, aspect="auto")
+        named = len(columns) <= _NAMED
+        panel.set_xticks(range(len(columns)) if named else [], columns if named else [])
+        panel.tick_params(axis="x", rotation=90)
+        panel.set_xlabel("loading, by the column's largest")
+    return ax
