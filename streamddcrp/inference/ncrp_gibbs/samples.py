@@ -114,14 +114,16 @@ class NestedTopicSamples:
         -------
         dict
             ``id``, ``level`` (1 at the root), ``size`` (documents through the node), ``words``
-            (pairs of word and probability, the likeliest first), ``children`` (the largest first).
+            (pairs of word and probability, the likeliest first; only such as occur there),
+            ``children`` (the largest first).
         """
         state = self._state(self.best if draw is None else draw)
         total = self.eta * self.corpus.n_words
 
         def node(k: int) -> dict[str, Any]:
             prob = (self.eta + state.counts[:, k]) / (total + state.tokens[k])
-            top = np.argsort(-prob, kind="stable")[:n_words].tolist()
+            top = np.argsort(-prob, kind="stable")[:n_words]
+            top = top[state.counts[top, k] > 0.0].tolist()
             below = np.flatnonzero((state.parent == k) & (state.level > 0))
             below = below[np.argsort(-state.docs[below], kind="stable")]
             return {
