@@ -2,8 +2,8 @@
 
 Held-out words are scored by document completion: half of a test document's tokens is seen, the
 other half predicted, in nats a word; the same halves for every method. The score of a word is the
-log of its mean probability: over paths for the stream, over draws for the samplers, 20 inferences
-of each document for tomotopy's (one alone costs them .02 to .1 nats). CPU seconds, since the machine is shared; one thread.
+log of its mean probability: over paths for the stream, over draws for the samplers, five states of
+the chain over a new document for tomotopy's. CPU seconds, since the machine is shared; one thread.
 """
 
 from __future__ import annotations

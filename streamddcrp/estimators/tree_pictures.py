@@ -1,5 +1,6 @@
 """Pictures of trees: topics with their words, components as images, growth over a stream."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,7 +9,7 @@ import numpy as np
 from streamddcrp.estimators.plotting import pyplot
 from streamddcrp.typing import ArrayLike
 
-__all__ = ["plot_component_tree", "plot_growth", "plot_topic_tree"]
+__all__ = ["named", "plot_component_tree", "plot_growth", "plot_topic_tree"]
 
 # The colours of branches, told apart with any kind of colour vision; the root is grey.
 _COLOURS = (
@@ -33,6 +34,12 @@ class _Placed:
     rows: int
     parent: int
     branch: int
+
+
+def named(tree: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """Return a tree of topics over word numbers with the words' names."""
+    words = [(names[int(word)], p) for word, p in tree["words"]]
+    return tree | {"words": words, "children": [named(child, names) for child in tree["children"]]}
 
 
 def _size(node: dict[str, Any]) -> float:
