@@ -5,7 +5,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import digamma
 
+from streamddcrp.inference.nested_crp._kernels_predict import complete_many, place_many
 from streamddcrp.inference.nested_crp._kernels_topics import (
     LOCAL,
     N_NODES,
@@ -16,7 +18,6 @@ from streamddcrp.inference.nested_crp._kernels_topics import (
     learn,
     merge_gain,
     node_bounds,
-    place,
 )
 from streamddcrp.inference.nested_crp.moves import dissolve_and_split
 from streamddcrp.inference.nested_crp.tree import merged, paths_of, sizes_of, sorted_order, sticks
@@ -30,6 +31,7 @@ _CHUNK = 256  # documents that are added to the window at once
 _FULL, _ROOMY = 0.9, 0.75  # of max_nodes: from where small paths give way, and until when
 _ALIKE = 3  # partners of a node that are tried
 _FOLD = 1e-30
+_FINE = 1e-4  # for predictions: words that move between levels in the last round
 
 
 class Settings(NamedTuple):
@@ -180,18 +182,52 @@ class TopicTree:
         stick = sticks(self.parent[:K], self.level[:K], mass, self.L, self.settings.gamma)
         return float(stick + self.scale * self.real[LOCAL])
 
-    def place(self, words: IntArray, n: FloatArray, *, tol: float = 1e-4) -> "Placed":
-        """Find where a document with words (U,) and counts (U,) belongs; learn nothing."""
-        s, L, U = self.settings, self.L, len(words)
-        E = s.beam * (L - 1) + 1
-        chosen, chances = np.empty(E, np.int64), np.empty(E)
-        levels, phis = np.empty((E, L)), np.empty((E, U, L))
-        E, evidence = place(
-            self.parent, self.level, self.K, L, words, n, self.counts, self.rows, self.mass,
-            self.scale, s.eta, max(self.V, 1), s.alpha, s.gamma, s.beam, s.rounds, tol, -1, -1,
-            chosen, chances, levels, phis,
+    def place_many(
+        self, offsets: IntArray, words: IntArray, n: FloatArray
+    ) -> tuple[IntArray, FloatArray, FloatArray]:
+        """Find where documents belong; learn nothing.
+
+        Returns
+        -------
+        slots : ndarray, shape (N,)
+            Of the likeliest node.
+        out : ndarray, shape (N, 3)
+            Its probability, the log evidence, the chance of a new path.
+        levels : ndarray, shape (N, L)
+            Expected proportions of levels.
+        """
+        s, N = self.settings, len(offsets) - 1
+        slots, out, levels = np.zeros(N, np.int64), np.zeros((N, 3)), np.zeros((N, self.L))
+        place_many(
+            self.parent, self.level, self.counts, self.rows, self.mass, self.whole, self.real,
+            offsets, words, n, s.eta, s.alpha, s.gamma, s.beam, s.rounds, _FINE, slots, out, levels,
         )  # fmt: skip
-        return Placed(chosen[:E], chances[:E], levels[:E], phis[:E], evidence)
+        return slots, out, levels
+
+    def complete_many(
+        self, offsets: IntArray, words: IntArray, n: FloatArray, held_offsets: IntArray,
+        held: IntArray, held_n: FloatArray,
+    ) -> FloatArray:  # fmt: skip
+        """Return the log probability of held-out words given others of the documents, (N,)."""
+        s, out = self.settings, np.zeros(len(offsets) - 1)
+        complete_many(
+            self.parent, self.level, self.counts, self.rows, self.mass, self.whole, self.real,
+            offsets, words, n, held_offsets, held, held_n, s.eta, s.alpha, s.gamma, s.beam,
+            s.rounds, _FINE, out,
+        )  # fmt: skip
+        return out
+
+    def keep_words(self, used: np.ndarray) -> None:
+        """Forget the words that are not ``used`` (V,), none of which is in the window."""
+        V, w = self.V, self.window
+        kept = self.counts[:V][used]
+        self.rows -= self.counts[:V][~used].sum(axis=0)
+        np.maximum(self.rows, 0.0, out=self.rows)
+        self.counts[: len(kept)] = kept
+        self.counts[len(kept) : V] = 0.0
+        self.whole[N_WORDS] = len(kept)
+        at = int(w.offsets[w.n])
+        w.words[:at] = (np.cumsum(used) - 1)[w.words[:at]]
 
     # -- learning --------------------------------------------------------------------------------
 
@@ -437,30 +473,8 @@ class TopicTree:
         )
 
 
-class Placed(NamedTuple):
-    """Where a document belongs: E endpoints.
-
-    Attributes
-    ----------
-    slots : ndarray, shape (E,)
-    chances : ndarray, shape (E,)
-    levels : ndarray, shape (E, L)
-        Expected words at each level.
-    phis : ndarray, shape (E, U, L)
-    evidence : float
-    """
-
-    slots: IntArray
-    chances: FloatArray
-    levels: FloatArray
-    phis: FloatArray
-    evidence: float
-
-
 def _log_fresh(eta: FloatArray, V: int) -> FloatArray:
     """Return E log of a word's probability in a topic that is not kept, by level."""
-    from scipy.special import digamma
-
     out: FloatArray = digamma(eta) - digamma(V * eta)
     return out
 
