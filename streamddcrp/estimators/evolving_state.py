@@ -13,15 +13,19 @@ from streamddcrp.estimators.events import Event
 from streamddcrp.estimators.evolving import Evolving, Final, Track
 from streamddcrp.estimators.traits import Trait
 from streamddcrp.inference.tdpm_cvb.bags import Bags
+from streamddcrp.inference.tdpm_cvb.conjugate import ConjugateDecay
 from streamddcrp.inference.tdpm_cvb.drift import GaussianDrift
 from streamddcrp.inference.tdpm_cvb.engine import Change, Engine, Settings
 from streamddcrp.inference.tdpm_cvb.logistic import LogisticNormalText
 from streamddcrp.inference.tdpm_cvb.text import TextDecay
+from streamddcrp.likelihoods.registry import likelihood_from_config
 from streamddcrp.typing import IntArray
 
 __all__ = ["EMISSIONS", "emission_from_json", "emission_to_json", "from_state", "to_state"]
 
-EMISSIONS = {law.__name__: law for law in (GaussianDrift, TextDecay, LogisticNormalText)}
+EMISSIONS = {
+    law.__name__: law for law in (GaussianDrift, ConjugateDecay, TextDecay, LogisticNormalText)
+}
 Arrays = dict[str, Any]
 
 
@@ -29,19 +33,25 @@ def emission_to_json(emission: Any) -> dict[str, Any]:
     """Describe an emission with all that it has learned."""
     values = {field.name: getattr(emission, field.name) for field in fields(emission)}
     plain = {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in values.items()}
+    if isinstance(emission, ConjugateDecay):
+        plain["likelihood"] = emission.likelihood.to_config()
     return {"emission": type(emission).__name__, **plain}
 
 
 def emission_from_json(config: dict[str, Any]) -> Any:
     """Rebuild from `emission_to_json`."""
-    values = {k: np.array(v, np.float64) if isinstance(v, list) else v for k, v in config.items()}
-    name: Any = values.pop("emission")
+    values: dict[str, Any] = {
+        k: np.array(v, np.float64) if isinstance(v, list) else v for k, v in config.items()
+    }
+    name = values.pop("emission")
     if name not in EMISSIONS:
         message = f"emission {name!r} is not one of {', '.join(EMISSIONS)}"
         raise ConfigError(message)
     if name == "GaussianDrift":
         for part in ("noise_sums", "drift_sums"):
             values[part] = values[part].reshape(2, -1)
+    if name == "ConjugateDecay":
+        values["likelihood"] = likelihood_from_config(values["likelihood"])
     law: Any = EMISSIONS[name]
     return law(**values)
 
@@ -97,9 +107,10 @@ def to_state(model: Evolving) -> tuple[Arrays, dict[str, Any]]:
         "tracks.ids": _ragged([track.ids for track in tracks]),
         "tracks.mass": np.concatenate([np.zeros(0), *(track.mass for track in tracks)]),
     }  # fmt: skip
-    if tracks:
-        arrays["tracks.mean"] = np.concatenate([track.trait.mean for track in tracks])
-        arrays["tracks.sd"] = np.concatenate([track.trait.sd for track in tracks])
+    values = tracks[0].trait.values if tracks else {}
+    for name in values:
+        parts = [track.trait.values[name] for track in tracks]
+        arrays[f"tracks.values.{name}"] = np.concatenate(parts)
     for name, part in engine.starts._asdict().items():
         _put(arrays, f"starts.{name}", part)
     for e, (X, q) in enumerate(zip(engine.rows, engine.resp, strict=True)):
@@ -119,6 +130,7 @@ def to_state(model: Evolving) -> tuple[Arrays, dict[str, Any]]:
         "words": None if model.vocabulary is None else model.vocabulary.words,
         "numbers": {name: getattr(model, name) for name in _NUMBERS},
         "events": [asdict(event) for event in model.events],
+        "track_values": list(values),
         "track_words": [track.trait.words for track in tracks],
     }
     return arrays, meta
@@ -161,18 +173,22 @@ def from_state(arrays: Arrays, meta: dict[str, Any]) -> Evolving:
     labels = _split(arrays["final.labels"], arrays["final.size"])
     heads = arrays["final.head"].tolist()
     model.final = deque(Final(e, row, part) for (e, row), part in zip(heads, labels, strict=True))
-    _restore_tracks(model, arrays, meta["track_words"])
+    _restore_tracks(model, arrays, meta["track_values"], meta["track_words"])
     return model
 
 
-def _restore_tracks(model: Evolving, arrays: Arrays, words: list[list[str]]) -> None:
+def _restore_tracks(
+    model: Evolving, arrays: Arrays, names: list[str], words: list[list[str]]
+) -> None:
     sizes = arrays["tracks.size"]
     if not len(sizes):
         return
-    parts = (_split(arrays[f"tracks.{name}"], sizes) for name in ("ids", "mass", "mean", "sd"))
+    parts = (_split(arrays[f"tracks.{name}"], sizes) for name in ("ids", "mass"))
+    values = [_split(arrays[f"tracks.values.{name}"], sizes) for name in names]
     heads = (arrays[f"tracks.{name}"].tolist() for name in ("epoch", "time"))
-    for e, time, ids, mass, mean, sd, said in zip(*heads, *parts, words, strict=True):
-        model.tracks.append(Track(e, time, ids, mass, Trait(mean, sd, said)))
+    for i, (e, time, ids, mass, said) in enumerate(zip(*heads, *parts, words, strict=True)):
+        trait = Trait({name: part[i] for name, part in zip(names, values, strict=True)}, said)
+        model.tracks.append(Track(e, time, ids, mass, trait))
 
 
 def _split(array: Any, sizes: IntArray) -> list[Any]:

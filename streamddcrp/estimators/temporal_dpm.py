@@ -1,83 +1,38 @@
 """The temporal Dirichlet-process mixture as a streaming estimator."""
 
-import logging
 import math
-from collections.abc import Mapping
 from dataclasses import asdict, replace
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
 from river import base
 
 from streamddcrp.checkpoint.codec import decode_state, encode_state
-from streamddcrp.errors import CheckpointError, ConfigError, SchemaError, StreamDDCRPError
-from streamddcrp.estimators.batches import batch_times, read_batch
-from streamddcrp.estimators.documents import Vocabulary, is_text, read_document, read_documents
+from streamddcrp.errors import CheckpointError, ConfigError, StreamDDCRPError
+from streamddcrp.estimators.batches import batch_times
 from streamddcrp.estimators.epochs import Piece, Place, make_cut
-from streamddcrp.estimators.events import Event
 from streamddcrp.estimators.evolving import Evolving
-from streamddcrp.estimators.evolving_state import (
-    EMISSIONS,
-    emission_from_json,
-    emission_to_json,
-    from_state,
-    to_state,
-)
-from streamddcrp.estimators.options import from_json, to_json
+from streamddcrp.estimators.evolving_state import from_state, to_state
 from streamddcrp.estimators.stored import Stored
-from streamddcrp.estimators.tracks import components, final_labels, trajectories
-from streamddcrp.estimators.views import no_tables, predictions
+from streamddcrp.estimators.temporal_law import TEXT, Law
+from streamddcrp.estimators.temporal_start import NOTHING, Waiting
+from streamddcrp.estimators.temporal_views import EpochViews
+from streamddcrp.estimators.views import predictions
 from streamddcrp.inference.seqddcrp_vb._kernels_layout import LABEL, LIVE_TABLES, N_OUTPUTS, SCORE
-from streamddcrp.inference.tdpm_cvb.drift import GaussianDrift
-from streamddcrp.inference.tdpm_cvb.engine import Engine, Settings
-from streamddcrp.inference.tdpm_cvb.logistic import LogisticNormalText
+from streamddcrp.inference.tdpm_cvb.engine import Settings
 from streamddcrp.inference.tdpm_cvb.options import check_whole, past_weights
-from streamddcrp.inference.tdpm_cvb.scales import guesses
-from streamddcrp.inference.tdpm_cvb.text import TextDecay
 from streamddcrp.stream import Vectorizer, as_time, check_clocked
-from streamddcrp.typing import FloatArray, IntArray
+from streamddcrp.typing import FloatArray
 
 __all__ = ["TemporalDPM"]
 
-_log = logging.getLogger(__name__)
 _MODEL_ID = "TemporalDPM"
 _VERSION = 1
 _MOST_WAIT = 4  # times the warm-up, at most, within an epoch
-_SPREADS = (0.03, 0.01, 0.003)  # of the first rows' variance: noise where clusters are many
-_LARGEST = 1e40  # of a number: squares and their ratios must not overflow
-_TEXT, _GAUSSIAN = "text", "gaussian"
 
 
-class Waiting(NamedTuple):
-    """Rows of the warm-up, with the numbers and times of their epochs."""
-
-    X: FloatArray
-    number: IntArray
-    t: FloatArray
-
-    def and_then(self, X: FloatArray, piece: Piece) -> "Waiting":
-        """Return these rows and more."""
-        return Waiting(
-            np.concatenate([self.X.reshape(-1, X.shape[1]), X]),
-            np.concatenate([self.number, np.full(len(X), piece.number)]),
-            np.concatenate([self.t, np.full(len(X), piece.time)]),
-        )
-
-    def taught(self, model: Evolving) -> tuple[Evolving, float]:
-        """Let a model learn the rows; return it and how much they surprised it."""
-        surprise = 0.0
-        starts = [0, *(np.flatnonzero(np.diff(self.number)) + 1).tolist()]
-        for a, b in zip(starts, [*starts[1:], len(self.X)], strict=True):
-            model.go_to(int(self.number[a]))
-            surprise += float(model.seat(self.X[a:b], float(self.t[a]))[:, SCORE].sum())
-        return model, surprise
-
-
-_NOTHING = Waiting(np.empty((0, 0)), np.empty(0, np.int64), np.empty(0))
-
-
-class TemporalDPM(Stored, base.Clusterer):
+class TemporalDPM(EpochViews, Stored, base.Clusterer):
     """Temporal Dirichlet-process mixture: clusters that drift, appear and die, epoch by epoch.
 
     Rows come in epochs: days, batches, years. A component of an epoch is as likely as it was
@@ -94,10 +49,13 @@ class TemporalDPM(Stored, base.Clusterer):
         number, or a text such as "1d", "6h", "15min", "30s": after a period of ``t``, in its unit,
         which is seconds for text and time stamps; periods without rows are empty epochs.
         ``("rows", 100)`` or "100 rows": after so many rows.
-    emission : "auto", "gaussian", "text" or Emission, default "auto"
+    likelihood : "auto", "gaussian", "text", tuple, Likelihood or Emission, default "auto"
         "gaussian": numbers, with diagonal noise and means that take steps, both learned. "text":
         short texts, lists of words or counts of words, over any vocabulary. "auto": the first row
-        shows which; a dict of numbers is Gaussian. Or an object of
+        shows which of the two. A conjugate family such as "normal_wishart" or ("gamma_poisson",
+        1.0, 0.1): every component has all the family's parameters for itself, and what it knows of
+        them fades from epoch to epoch, as fast as the data show; see
+        `streamddcrp.inference.tdpm_cvb.conjugate`. Or an emission of
         `streamddcrp.inference.tdpm_cvb`.
     alpha : float, optional
         Weight of a new component against the rows of an epoch. Default: learned from the births.
@@ -110,15 +68,16 @@ class TemporalDPM(Stored, base.Clusterer):
     n_sweeps : int, default 4
         Over the window, at the end of an epoch.
     warmup : int, default 50
-        Rows of numbers that wait until the scale of the noise is chosen by how well it predicts
-        them: so many and the rest of their epoch, but no more than four times as many. Until then
-        the label is 0 and there is no score.
+        Rows of numbers that wait until scales are chosen by how well they predict them: so many
+        and the rest of their epoch, but no more than four times as many. Until then the label is 0
+        and there is no score.
 
     Notes
     -----
     An epoch of 2,000 rows with two features and 20 components takes about 25 ms, of 1,000 short
     texts 35 ms. Within an epoch, rows may come in any order; what is learned does not depend on
-    how an epoch is cut into calls. A missing value is refused.
+    how an epoch is cut into calls. A missing value (None, null, an absent feature) is integrated
+    out where the family can.
 
     Examples
     --------
@@ -147,7 +106,7 @@ class TemporalDPM(Stored, base.Clusterer):
         self,
         *,
         epoch: Any = None,
-        emission: Any = "auto",
+        likelihood: Any = "auto",
         alpha: float | None = None,
         decay: Any = ("exponential", 1.0),
         width: int = 3,
@@ -156,7 +115,7 @@ class TemporalDPM(Stored, base.Clusterer):
         warmup: int = 50,
     ) -> None:
         self.epoch = epoch
-        self.emission = emission
+        self.likelihood = likelihood
         self.alpha = alpha
         self.decay = decay
         self.width = width
@@ -177,29 +136,22 @@ class TemporalDPM(Stored, base.Clusterer):
             n_sweeps=n_sweeps,
             learn_alpha=alpha is None,
         )
-        self._kind = _kind_of(emission)  # None until the first row shows it
+        self._law = Law(likelihood)
+        self._kind = self._law.kind  # None until the first row shows it
         self._vectorizer = Vectorizer()
         self._evolving: Evolving | None = None
-        self._waiting = _NOTHING
+        self._waiting = NOTHING
         self._place = Place()
         self._clocked: bool | None = None  # whether rows come with times
         self._n_seen = 0
         self._ahead: tuple[int, Evolving] | None = None  # a copy in which epochs have ended
         if self._kind is not None:
-            self._evolving = self._begun(self._kind)
+            self._evolving = self._law.begun(self._kind, self._settings, None)
 
     @classmethod
     def _unit_test_params(cls) -> Any:
         yield {}
         yield {"epoch": ("rows", 20), "lag": 0, "warmup": 10}
-
-    def _begun(self, kind: str) -> Evolving | None:
-        """Return a model that need not wait for rows."""
-        law = TextDecay() if isinstance(self.emission, str) else self.emission
-        if kind == _TEXT:
-            words = law.n_words
-            return Evolving(Engine(self._settings, law), Vocabulary(), least_words=words)
-        return None if isinstance(self.emission, str) else Evolving(Engine(self._settings, law))
 
     # -- learning --------------------------------------------------------------------------------
 
@@ -221,13 +173,10 @@ class TemporalDPM(Stored, base.Clusterer):
             The epoch of ``t`` is closed. Nothing was learned.
         """
         times = None if t is None else np.array([as_time(t)])
-        kind = self._kind or (_TEXT if is_text(x) else _GAUSSIAN)
+        kind = self._kind or self._law.kind_of(x)
         mark = self._vectorizer.mark()
         try:
-            if kind == _TEXT:
-                rows: Any = [read_document(x)]
-            else:
-                rows = self._vectorizer.transform(_mapping(x))[None].copy()
+            rows = self._law.read_one(x, kind, self._vectorizer)
             self._advance(rows, times, kind)
         except StreamDDCRPError:
             self._vectorizer.rollback(mark)
@@ -280,21 +229,10 @@ class TemporalDPM(Stored, base.Clusterer):
         self._move(self._place.next(period=self._cut.kind == "period"))
 
     def _learn_batch(self, batch: Any, t: object) -> FloatArray:
-        kind = self._kind or (_TEXT if is_text(batch) else _GAUSSIAN)
+        kind = self._kind or self._law.kind_of(batch)
         mark = self._vectorizer.mark()
         try:
-            if isinstance(batch, list | tuple | np.ndarray) and len(batch) == 0:
-                rows: Any = []
-            elif kind == _TEXT:
-                rows = read_documents(batch)
-            else:
-                if isinstance(batch, list | tuple) and isinstance(batch[0], Mapping):
-                    message = (
-                        "batch: a list of dicts is read as counts of words; choose emission='text' "
-                        "if it is that, or hand numbers over as a table"
-                    )
-                    raise SchemaError(message)
-                rows = read_batch(batch, self._vectorizer).X
+            rows = self._law.read_many(batch, kind, self._vectorizer)
             times = None if t is None else batch_times(t, len(rows))
             return self._advance(rows, times, kind, whole=True)
         except StreamDDCRPError:
@@ -311,12 +249,14 @@ class TemporalDPM(Stored, base.Clusterer):
         if n:
             check_clocked(self._clocked, t is not None)
             self._check(rows, kind)
+            begun = self._evolving or self._law.begun(
+                kind, self._settings, None if kind == TEXT else rows.shape[1]
+            )
         if epoch and not place.closed:
             place = place.next(period=False)
         if n:
             pieces, place = self._cut.pieces(place, t, n)
-            if self._kind is None and self._evolving is None:
-                self._evolving = self._begun(kind)
+            self._evolving = begun
             self._kind, self._clocked = kind, t is not None
         out = np.empty((n, N_OUTPUTS))
         for piece in pieces:
@@ -337,7 +277,7 @@ class TemporalDPM(Stored, base.Clusterer):
             out[:wait] = np.nan
             out[:wait, LABEL], out[:wait, LIVE_TABLES] = 0, 1
             if len(self._waiting.X) == most:
-                self._evolving, self._waiting = self._found(), _NOTHING
+                self._evolving, self._waiting = self._found(), NOTHING
         if self._evolving is not None and wait < len(rows):
             self._evolving.go_to(piece.number)
             out[wait:] = self._evolving.seat(rows[wait:], piece.time)
@@ -345,23 +285,13 @@ class TemporalDPM(Stored, base.Clusterer):
 
     def _end_warmup(self, number: int) -> None:
         """Let the rows wait no longer if there are enough and a later epoch begins."""
-        if self._is_ripe(number):
-            self._evolving, self._waiting = self._found(), _NOTHING
-
-    def _is_ripe(self, number: int) -> bool:
-        waiting = self._waiting.number
-        return len(waiting) >= self.warmup and number > waiting[-1]
+        if self._waiting.is_ripe(self.warmup, number):
+            self._evolving, self._waiting = self._found(), NOTHING
 
     def _found(self) -> Evolving:
-        """Return the model, of several with different scales, that the rows surprised least."""
-        rows, X = self._waiting, self._waiting.X
-        laws = guesses(X) + [GaussianDrift.scaled(X, spread) for spread in _SPREADS]
-        tried = [rows.taught(Evolving(Engine(self._settings, law))) for law in laws]
-        best = int(np.argmin([surprise for _, surprise in tried]))
-        model = tried[best][0]
-        noise = np.array2string(model.engine.emission.noise, precision=3)
-        _log.info("variance of the noise, by the first %d rows: %s", len(X), noise)
-        return model
+        """Return the model that the rows of the warm-up lead to."""
+        laws = self._law.candidates(self._waiting.X, self._feature_names())
+        return self._waiting.found(laws, self._settings)
 
     def _move(self, place: Place) -> None:
         """Go to a place of the stream, closing what ends on the way."""
@@ -371,35 +301,10 @@ class TemporalDPM(Stored, base.Clusterer):
         self._place, self._ahead = place, None
 
     def _check(self, rows: Any, kind: str) -> None:
-        """Refuse what the emission does not take."""
-        law = self.emission
-        if kind == _TEXT:
-            if isinstance(law, LogisticNormalText) and self._evolving is not None:
-                known: set[Any] = set(self._evolving.vocabulary.words)  # type: ignore[union-attr]
-                for row, document in enumerate(rows):
-                    known.update(word for word, _ in document)
-                    if len(known) > law.n_words:
-                        message = (
-                            f"row {row}: more than {law.n_words} words, where the vocabulary of "
-                            "the emission ends; make n_words larger, or choose emission='text'"
-                        )
-                        raise SchemaError(message, row=row)
-            return
-        names = self._vectorizer.columns or range(rows.shape[1])
-        if isinstance(law, GaussianDrift) and rows.shape[1] != len(law.noise):
-            message = f"batch: the emission has {len(law.noise)} columns, got {rows.shape[1]}"
-            raise SchemaError(message)
-        wrong = ~(np.abs(rows) <= _LARGEST)
-        if wrong.any():
-            row, d = (int(i) for i in np.unravel_index(int(wrong.argmax()), wrong.shape))
-            value = rows[row, d]
-            problem = (
-                "is missing; drifting means take no missing values: fill it in or leave the row out"
-                if np.isnan(value)
-                else f"{value!r} is too large; rescale the column to less than {_LARGEST:g}"
-            )
-            message = f"row {row}, column {names[d]!r}: {problem}"
-            raise SchemaError(message, row=row)
+        """Refuse what the likelihood does not take."""
+        names = () if kind == TEXT else self._vectorizer.columns or range(rows.shape[1])
+        vocabulary = None if self._evolving is None else self._evolving.vocabulary
+        self._law.check(rows, kind, names, vocabulary)
 
     # -- predicting ------------------------------------------------------------------------------
 
@@ -427,153 +332,25 @@ class TemporalDPM(Stored, base.Clusterer):
     def _predict(self, x: Any, t: Any) -> tuple[FloatArray, dict[int, float]] | None:
         """Predict a row; None in warm-up. Changes nothing."""
         time = None if t is None else np.array([as_time(t)])
-        kind = self._kind or (_TEXT if is_text(x) else _GAUSSIAN)
-        row: Any
-        if kind == _TEXT:
-            row = read_document(x)
-        else:
-            row = self._vectorizer.transform(_mapping(x), learn=False).copy()
+        kind = self._kind or self._law.kind_of(x)
+        rows = self._law.read_one(x, kind, self._vectorizer, learn=False)
         model = self._evolving
         if model is None and not len(self._waiting.X):
             return None
-        self._check([row] if kind == _TEXT else row[None], kind)
+        self._check(rows, kind)
         number = self._place.number
         if time is not None:
             check_clocked(self._clocked, time is not None)
             number = self._cut.pieces(self._place, time, 1)[0][0].number
         elif self._cut.kind == "rows":
             number = self._cut.pieces(self._place, None, 1)[0][0].number
-        if model is None and not self._is_ripe(number):
+        if model is None and not self._waiting.is_ripe(self.warmup, number):
             return None
         if model is None or number != model.number:
             if self._ahead is None or self._ahead[0] != number:
                 self._ahead = number, (model or self._found()).ahead(number)
             model = self._ahead[1]
-        return model.peek(row)
-
-    # -- looking at the model --------------------------------------------------------------------
-
-    @property
-    def n_seen(self) -> int:
-        """Number of rows learned."""
-        return self._n_seen
-
-    @property
-    def needs_times(self) -> bool:
-        """Whether epochs are told by times, or else by calls: not by numbers of rows."""
-        return self._cut.kind != "rows"
-
-    @property
-    def n_epochs(self) -> int:
-        """Number of epochs that have ended, empty ones included."""
-        return self._place.number
-
-    @property
-    def n_tables(self) -> int:
-        """Number of live components."""
-        return 0 if self._evolving is None else int(self._evolving.n_components)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes that the arrays of the model take in memory, about, as `Keyed` counts them."""
-        arrays, meta = self._state()
-        words: int = sum(120 + len(str(word)) for word in (meta["model"] or {}).get("words") or ())
-        return words + sum(int(array.nbytes) for array in arrays.values())
-
-    @property
-    def objective(self) -> float:
-        """Objective that the sweeps climb, summed over all epochs; NaN in warm-up.
-
-        A monitor in nats, not a bound: see `streamddcrp.inference.tdpm_cvb.objective`. An epoch
-        that leaves the window takes along what the objective of the window loses by it; rows of
-        the open epoch count by their log predictive density.
-        """
-        if self._evolving is None:
-            return math.nan if self._n_seen else 0.0
-        return self._evolving.objective
-
-    def events(self) -> list[Event]:
-        """Return what happened to components since the last call, at most the last 256.
-
-        Births, deaths, merges and splits are told when they can no longer be revised: when their
-        epoch has left the window, ``lag`` epochs later. ``index`` and ``t`` are the number (from
-        0) and the time of the epoch; a death has the last epoch with half a row, though it is
-        known only after ``width`` silent ones.
-        """
-        model = self._evolving
-        if model is None:
-            return []
-        told = list(model.events)
-        lost = model.n_events - len(told)
-        if lost > 0:
-            _log.warning("%d events were overwritten; call events() more often", lost)
-        model.events.clear()
-        model.n_events = 0
-        return told
-
-    def final_labels(self, *, window: bool = False) -> pa.Table:
-        """Return the labels of rows whose epoch has left the window since the last call.
-
-        At most the last 100,000 rows are kept for a call.
-
-        Parameters
-        ----------
-        window : bool, default False
-            Append the labels of the rows of the window and of the open epoch as they stand: at the
-            end of a stream these are all there will be. They do not count as told. Rows of a
-            warm-up are labelled as if it ended here.
-
-        Returns
-        -------
-        pyarrow.Table
-            Columns ``row`` (arrival index), ``epoch``, ``label``, all int64.
-        """
-        model = self._evolving
-        if window and model is None and len(self._waiting.X):
-            model = self._found()
-        return final_labels(model, window=window)
-
-    def summary(self) -> pa.Table:
-        """Return one row a live component: id, size, born, last seen, and how it looks.
-
-        ``size`` is the expected number of rows, ``born`` and ``last_seen`` are numbers of epochs.
-        Numbers: ``mean_x`` now and its standard error ``sd_x`` for each feature; texts: ``words``
-        that tell it from the others.
-        """
-        if self._evolving is None:
-            return no_tables()
-        return components(self._evolving, self._feature_names())
-
-    def trajectories(self) -> pa.Table:
-        """Return one row an epoch and component with at least half a row.
-
-        Returns
-        -------
-        pyarrow.Table
-            ``epoch``, its time ``t``, ``id``, ``mass`` (expected rows), then ``mean_x`` and
-            ``sd_x`` for each feature, or ``words``. Of the last 1,000 epochs; those of the window
-            as they stand.
-        """
-        return trajectories(self._evolving, self._feature_names())
-
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the masses of the components over time as a stream; return the axes.
-
-        The largest carry their words or ids; triangles mark births, crosses deaths.
-
-        Parameters
-        ----------
-        ax : matplotlib axes, optional
-
-        Raises
-        ------
-        MissingExtraError
-            If matplotlib is not installed.
-        """
-        from streamddcrp.estimators.plotting import plot_stream  # noqa: PLC0415  # heavy, optional
-
-        live = set() if self._evolving is None else set(self._evolving.engine.ids.tolist())
-        return plot_stream(self.trajectories(), live, ax)
+        return model.peek(rows[0])
 
     def _feature_names(self) -> list[str]:
         return [str(name) for name in self._vectorizer.columns or ()]
@@ -589,11 +366,7 @@ class TemporalDPM(Stored, base.Clusterer):
         arrays: dict[str, Any] = {
             "waiting.x": waiting.X, "waiting.number": waiting.number, "waiting.t": waiting.t,
         }  # fmt: skip
-        law = self.emission
-        options = {
-            name: to_json(value) for name, value in self._get_params().items() if value is not law
-        }
-        options["emission"] = law if isinstance(law, str) else emission_to_json(law)
+        options = {name: Law.to_json(value) for name, value in self._get_params().items()}
         meta: dict[str, Any] = {
             "options": options,
             "vectorizer": self._vectorizer.to_config(),
@@ -619,12 +392,8 @@ class TemporalDPM(Stored, base.Clusterer):
         """
         arrays, meta = decode_state(blob, _MODEL_ID)
         try:
-            options = dict(meta["options"])
-            law = options.pop("emission")
-            model = cls(
-                emission=law if isinstance(law, str) else emission_from_json(law),
-                **{name: from_json(value) for name, value in options.items()},
-            )
+            options = meta["options"]
+            model = cls(**{name: Law.from_json(value) for name, value in options.items()})
             model._restore(arrays, meta)
         except (LookupError, TypeError, ValueError) as error:
             message = f"the state does not fit this release: {error}"
@@ -642,25 +411,3 @@ class TemporalDPM(Stored, base.Clusterer):
             prefix = "model."
             own = {k[len(prefix) :]: v for k, v in arrays.items() if k.startswith(prefix)}
             self._evolving = from_state(own, meta["model"])
-
-
-def _kind_of(emission: Any) -> str | None:
-    """Return what rows an emission takes; None if they must show it."""
-    if isinstance(emission, str) and emission in ("auto", _TEXT, _GAUSSIAN):
-        return None if emission == "auto" else emission
-    if isinstance(emission, GaussianDrift):
-        return _GAUSSIAN
-    if isinstance(emission, tuple(EMISSIONS.values())):
-        return _TEXT
-    message = (
-        f"emission must be 'auto', 'gaussian', 'text' or one of {', '.join(EMISSIONS)}, "
-        f"got {emission!r}"
-    )
-    raise ConfigError(message)
-
-
-def _mapping(x: Any) -> Mapping[Any, Any]:
-    if isinstance(x, Mapping):
-        return x
-    message = f"expected a dict of features, got {x!r}; texts need emission='text' from the start"
-    raise SchemaError(message)

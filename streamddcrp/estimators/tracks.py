@@ -41,8 +41,10 @@ def trajectories(model: Evolving | None, features: Sequence[str]) -> pa.Table:
         return pa.schema(list(kinds.items())).empty_table()
     sizes = [len(track.ids) for track in tracks]
     trait = Trait(
-        np.concatenate([track.trait.mean for track in tracks]),
-        np.concatenate([track.trait.sd for track in tracks]),
+        {
+            name: np.concatenate([track.trait.values[name] for track in tracks])
+            for name in tracks[0].trait.values
+        },
         [words for track in tracks for words in track.trait.words],
     )
     columns = {
@@ -55,13 +57,14 @@ def trajectories(model: Evolving | None, features: Sequence[str]) -> pa.Table:
 
 
 def _columns(trait: Trait, features: Sequence[str]) -> dict[str, Any]:
-    if not trait.mean.shape[1]:
+    if not trait.values:
         return {"words": pa.array(trait.words, pa.string())}
-    columns: dict[str, Any] = {}
-    for d, feature in enumerate(features):
-        columns[f"mean_{feature}"] = np.ascontiguousarray(trait.mean[:, d])
-        columns[f"sd_{feature}"] = np.ascontiguousarray(trait.sd[:, d])
-    return columns
+    return {
+        f"{name}_{feature}": np.ascontiguousarray(values[:, d])
+        for d, feature in enumerate(features)
+        for name, values in trait.values.items()
+        if not np.isnan(values[:, d]).all()  # else a column without this parameter
+    }
 
 
 def final_labels(model: Evolving | None, *, window: bool) -> pa.Table:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamddcrp.estimators.documents import Word, top_words
+from streamddcrp.inference.tdpm_cvb.conjugate import ConjugateDecay
 from streamddcrp.inference.tdpm_cvb.drift import GaussianDrift
 from streamddcrp.inference.tdpm_cvb.text import TextDecay
 from streamddcrp.typing import FloatArray, IntArray
@@ -14,18 +15,18 @@ __all__ = ["Trait", "traits_of"]
 
 
 class Trait(NamedTuple):
-    """Of K components: means and standard deviations (K, D), or words.
+    """Of K components: parameters by name, or words.
 
     Attributes
     ----------
-    mean, sd : ndarray of float64, shape (K, D)
-        D is 0 for texts. ``sd`` is how well the mean is known.
+    values : dict of str to ndarray of float64, shape (K, D)
+        Drifting means: ``mean``, and how well it is known, ``sd``. Conjugate families: their point
+        estimates, NaN where a column has none such. Empty for texts.
     words : list of str
         Empty for numbers.
     """
 
-    mean: FloatArray
-    sd: FloatArray
+    values: dict[str, FloatArray]
     words: list[str]
 
 
@@ -50,9 +51,10 @@ def traits_of(
     """
     if isinstance(emission, GaussianDrift):
         mean = smoothed.mean[e, which] + emission.birth_mean
-        return Trait(mean, np.sqrt(smoothed.var[e, which]), [])
-    none = np.zeros((len(which), 0))
-    return Trait(none, none, words_of(emission, stats, which, len(names), names))
+        return Trait({"mean": mean, "sd": np.sqrt(smoothed.var[e, which])}, [])
+    if isinstance(emission, ConjugateDecay):
+        return Trait(emission.likelihood.point_estimates(smoothed.near[e, which]), [])
+    return Trait({}, words_of(emission, stats, which, len(names), names))
 
 
 def words_of(
@@ -90,13 +92,16 @@ def latest(engine: Any, K: int, names: Sequence[Word]) -> Trait:
         if fresh is not None:
             mean[n:] = fresh.total[n:] / fresh.size[n:, None]
             sd[n:] = np.sqrt(emission.noise / fresh.size[n:, None])
-        return Trait(mean + emission.birth_mean, sd, [])
+        return Trait({"mean": mean + emission.birth_mean, "sd": sd}, [])
+    if isinstance(emission, ConjugateDecay):
+        sums = emission.no_starts(K).sums if fresh is None else fresh.sums.copy()
+        sums[:n] = smoothed.filtered[-1] if n else sums[:n]
+        return Trait(emission.likelihood.point_estimates(sums), [])
     if fresh is None:
         fresh = emission.stats(emission.joined([]), np.zeros((0, K)))
     if n:
         fresh = _with_closed(emission, fresh, engine, smoothed, n, K)
-    none = np.zeros((K, 0))
-    return Trait(none, none, words_of(emission, fresh, np.arange(K), len(names), names))
+    return Trait({}, words_of(emission, fresh, np.arange(K), len(names), names))
 
 
 def _with_closed(emission: Any, fresh: Any, engine: Any, smoothed: Any, n: int, K: int) -> Any:

@@ -20,6 +20,7 @@ from streamddcrp.estimators.temporal_dpm import TemporalDPM
 from streamddcrp.inference.tdpm_cvb.drift import GaussianDrift
 from streamddcrp.inference.tdpm_cvb.logistic import LogisticNormalText
 from streamddcrp.inference.tdpm_cvb.text import TextDecay
+from streamddcrp.likelihoods import Product
 from tests.conformance.test_river import DATA_CHECKS
 from tests.conformance.test_river import rows as river_rows
 
@@ -28,7 +29,8 @@ OPTIONS = {
     "values": {"warmup": 15},
     "period": {"epoch": "2s", "warmup": 10, "lag": 1},
     "rows": {"epoch": ("rows", 12), "warmup": 20, "lag": 0, "width": 2},
-    "known": {"emission": LAW, "lag": 2, "decay": ("window", 3)},
+    "known": {"likelihood": LAW, "lag": 2, "decay": ("window", 3)},
+    "family": {"likelihood": "normal_wishart", "warmup": 15, "lag": 1},
 }
 WORDS = [["oil", "price", "barrel", "opec"], ["cup", "final", "goal", "team"], ["vote", "poll"]]
 
@@ -64,14 +66,13 @@ def joined(parts):
     return pa.Table.from_batches(parts).combine_chunks().to_batches()[0]
 
 
-@pytest.mark.parametrize("options", [{}, OPTIONS["rows"], {"emission": "text"}])
+@pytest.mark.parametrize("options", [{}, OPTIONS["rows"], {"likelihood": "text"}])
 def test_river(options):
     checks.check_estimator(TemporalDPM(**options))
 
 
-# a missing feature is refused, so that features may not come and go
-@pytest.mark.parametrize("check", [name for name in DATA_CHECKS if "features" not in name])
-@pytest.mark.parametrize("options", [{}, OPTIONS["rows"]])
+@pytest.mark.parametrize("check", DATA_CHECKS)
+@pytest.mark.parametrize("options", [{}, OPTIONS["rows"], OPTIONS["family"]])
 def test_data_checks_of_river(options, check):
     getattr(common, check)(TemporalDPM(**options), river_rows(150))
 
@@ -118,7 +119,7 @@ def test_step_many_is_predict_then_learn(options):
     model, twin = TemporalDPM(**options), TemporalDPM(**options)
     out = model.step_many(X, t).to_pydict()
     wait = out["score"].count(None)
-    assert wait == 0 if "emission" in options else wait >= options["warmup"]
+    assert wait >= options["warmup"] if "warmup" in options else wait == 0
     for i, x in enumerate(dicts(X)):
         before = twin.to_bytes()
         assert twin.predict_one(x, t[i]) == out["label"][i]
@@ -140,7 +141,7 @@ def test_step_many_is_predict_then_learn(options):
 @pytest.mark.parametrize("law", [TextDecay(rho=0.8), TextDecay(beta=0.1), LogisticNormalText(30)])
 def test_text_emissions_predict_what_they_tell(law):
     documents, t = texts(2, 16)
-    model, twin = TemporalDPM(emission=law), TemporalDPM(emission=law)
+    model, twin = TemporalDPM(likelihood=law), TemporalDPM(likelihood=law)
     out = model.step_many(documents, t).to_pydict()
     for i, x in enumerate(documents):
         assert twin.predict_one(x, t[i]) == out["label"][i]
@@ -231,7 +232,7 @@ def test_an_early_gap_waits_with_the_rows():
 
 def test_memory_is_flat_and_ids_are_never_used_twice():
     rng = np.random.default_rng(7)
-    model = TemporalDPM(emission=LAW, lag=1, n_sweeps=2)
+    model = TemporalDPM(likelihood=LAW, lag=1, n_sweeps=2)
     centres = {i: rng.normal(0, 9, 2) for i in range(3)}
     sizes, begun, ended, told = [], set(), set(), 0
     for epoch in range(2000):
@@ -287,10 +288,10 @@ def test_forms_of_texts_agree():
     documents, t = texts(10)
     words = [text.split() for text in documents]
     counts = [{w: row.count(w) for w in row} for row in words]
-    expected = TemporalDPM(emission="text")
+    expected = TemporalDPM(likelihood="text")
     expected.learn_many(documents, t)
     for form in (words, pa.array(documents), pa.table({"text": documents}), np.array(documents)):
-        model = TemporalDPM(emission="text")
+        model = TemporalDPM(likelihood="text")
         model.learn_many(form, t)
         assert same(model, expected)
     for how in ("table", "one by one"):
@@ -301,14 +302,14 @@ def test_forms_of_texts_agree():
             for x, time in zip(documents, t, strict=True):
                 model.learn_one({"text": x}, time)
         assert model.objective == expected.objective
-    by_counts = TemporalDPM(emission="text")
+    by_counts = TemporalDPM(likelihood="text")
     by_counts.learn_many(counts, t)
     assert by_counts.objective == pytest.approx(expected.objective, rel=1e-9)
     names = sorted({w for row in words for w in row})
     dense = np.array([[row.count(w) for w in names] for row in words])
     arrays = []
     for form in (dense, sparse.csr_array(dense), pa.table(dict(zip(names, dense.T, strict=True)))):
-        model = TemporalDPM(emission="text")
+        model = TemporalDPM(likelihood="text")
         model.learn_many(form, t)
         arrays.append(model.objective)
     assert arrays == pytest.approx([expected.objective] * 3, rel=1e-9)
@@ -327,10 +328,10 @@ def test_a_refused_batch_changes_nothing(cut):
         with pytest.raises(SchemaError, match=r"row 3, column 1") as refused:
             model.learn_many(bad, t[cut : cut + 5])
         assert refused.value.row == 3
-    with pytest.raises(SchemaError, match=r"row 1, column 'a': is missing"):
-        TemporalDPM().learn_many(pa.table({"a": [1.0, None]}))
-    with pytest.raises(SchemaError, match="is missing"):
-        model.learn_one({0: 1.0, 1: None}, float(t[cut]))
+    counts = TemporalDPM(likelihood="gamma_poisson")
+    with pytest.raises(SchemaError, match=r"row 1, column 'a': GammaPoisson expects"):
+        counts.learn_many(pa.table({"a": [1.0, -2.0]}))
+    assert counts.n_seen == counts.n_epochs == 0
     with pytest.raises(OrderError, match="row 2"):
         model.learn_many(X[:3], [50.0, 51.0, 50.0])
     with pytest.raises(SchemaError, match="'b'"):
@@ -343,7 +344,7 @@ def test_a_refused_batch_changes_nothing(cut):
 
 def test_a_refused_text_changes_nothing():
     documents, t = texts(12)
-    model = TemporalDPM(emission="text")
+    model = TemporalDPM(likelihood="text")
     for start in (0, 20):
         before = model.to_bytes()
         for bad in (None, 3.0, ["a", None], {"a": -1}, {"a": math.nan}, {"a": None}):
@@ -358,13 +359,14 @@ def test_a_refused_text_changes_nothing():
             model.learn_many("only one", [t[start]])
         assert model.to_bytes() == before
         model.learn_many(documents[start : start + 20], t[start : start + 20])
-    with pytest.raises(SchemaError, match="emission='text'"):
+    with pytest.raises(SchemaError, match="likelihood='text'"):
         TemporalDPM().learn_many([{"a": 1}])
-    small = TemporalDPM(emission=LogisticNormalText(3))
+    small = TemporalDPM(likelihood=LogisticNormalText(3))
     with pytest.raises(SchemaError, match="row 1: more than 3 words"):
         small.learn_many(["aa bb", "cc dd"])
 
 
+@pytest.mark.parametrize("likelihood", ["gaussian", "normal_wishart", "normal_gamma"])
 @pytest.mark.parametrize(
     "X",
     [
@@ -376,8 +378,8 @@ def test_a_refused_text_changes_nothing():
         np.random.default_rng(0).normal(size=(60, 1)) + 1e12,
     ],
 )
-def test_odd_numbers_are_never_lost(X):
-    model = TemporalDPM(epoch=("rows", 13), warmup=5)
+def test_odd_numbers_are_never_lost(X, likelihood):
+    model = TemporalDPM(likelihood=likelihood, epoch=("rows", 13), warmup=5)
     out = model.step_many(X)
     for name in ("label_prob", "score", "p_new", "p_change"):
         assert np.isfinite(out[name].drop_null().to_numpy()).all()
@@ -387,6 +389,110 @@ def test_odd_numbers_are_never_lost(X):
     assert model.final_labels(window=True)["row"].to_pylist() == list(range(240))
     assert math.isfinite(model.objective)
     assert model.summary()["size"].to_numpy().sum() == pytest.approx(240, rel=0.5)
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        np.zeros((26, 2)),
+        np.ones((26, 1)),
+        np.r_[np.zeros((25, 1)), [[1.0]]],
+        np.eye(26),
+        np.random.default_rng(0).integers(0, 2, (26, 3)) * 1.0,
+    ],
+)
+@pytest.mark.parametrize(
+    "likelihood", [("gamma_poisson", 1.0, 0.1), "gamma_poisson", ("beta_bernoulli", 0.5, 0.5)]
+)
+def test_odd_counts_are_never_lost(X, likelihood):
+    scale = 1e9 if "gamma_poisson" in likelihood and X.shape[1] == 3 else 1.0
+    model = TemporalDPM(likelihood=likelihood, warmup=5)
+    for _ in range(3):
+        out = model.step_many(scale * X)
+        for _ in range(2):
+            model.close()  # empty epochs
+        model.learn_many(X[:1])
+    for name in ("label_prob", "score", "p_new", "p_change"):
+        assert np.isfinite(out[name].to_numpy()).all()
+    assert model.final_labels(window=True).num_rows == 3 * 27
+    assert math.isfinite(model.objective)
+
+
+@pytest.mark.parametrize("likelihood", ["gaussian", "normal_gamma"])
+def test_missing_values_are_integrated_out(likelihood):
+    rng = np.random.default_rng(3)
+    model = TemporalDPM(likelihood=likelihood, warmup=30)
+    truth = []
+    for _ in range(4):
+        z = rng.integers(0, 2, 60)
+        X = 8.0 * z[:, None] + rng.normal(size=(60, 2))
+        hole = rng.random(X.shape) < 0.2
+        columns = {name: pa.array(X[:, d], mask=hole[:, d]) for d, name in enumerate(("a", "b"))}
+        model.learn_many(pa.table(columns))
+        truth.append(np.where(hole.all(axis=1), -1, z))
+    truth = np.concatenate(truth)
+    labels = model.final_labels(window=True)["label"].to_numpy()
+    assert len(labels) == len(truth)
+    assert adjusted_rand_score(truth[truth >= 0], labels[truth >= 0]) > 0.95
+    assert model.score_one({"a": None, "b": None}) == pytest.approx(0.0, abs=1e-12)
+    grid = np.linspace(-40.0, 40.0, 4001)
+    both = [math.exp(-model.score_one({"a": 1.0, "b": value})) for value in grid.tolist()]
+    marginal = np.trapezoid(both, grid)
+    assert math.exp(-model.score_one({"a": 1.0})) == pytest.approx(marginal, rel=1e-3)
+    assert TemporalDPM.from_bytes(model.to_bytes()).score_one({"a": 1.0}) == model.score_one(
+        {"a": 1.0}
+    )
+
+
+def test_a_column_that_is_empty_at_first():
+    model = TemporalDPM(warmup=10)
+    for value in (None, None, 5.0):
+        out = model.step_many(
+            pa.table({"a": np.arange(20.0), "b": pa.array([value] * 20, pa.float64())})
+        )
+    assert np.isfinite(out["score"].to_numpy()).all()
+
+
+@pytest.mark.parametrize(
+    "likelihood",
+    [
+        "normal_wishart",
+        ("normal_gamma", 0.0, 0.05, 1.5, 1.0),
+        [("gamma_poisson", 1.0, 0.2), ("beta_bernoulli", 1.0, 1.0)],
+    ],
+)
+def test_every_family_can_forget(likelihood):
+    """Labels, summary, trajectories, checkpoint, and what is not a family."""
+    rng = np.random.default_rng(4)
+    mixed = isinstance(likelihood, list)
+    family = Product([(part, [d]) for d, part in enumerate(likelihood)]) if mixed else likelihood
+    model, truth = TemporalDPM(likelihood=family, lag=1, warmup=20), []
+    for t in range(6):
+        z = rng.integers(0, 2, 50)
+        if mixed:
+            X = np.stack([rng.poisson(3.0 + 60.0 * z), rng.random(50) < 0.1 + 0.8 * z], axis=1)
+        else:
+            X = rng.normal(size=(50, 2)) * (1.0 + 2.0 * z[:, None]) + 25.0 * z[:, None] + 0.3 * t
+        model.learn_many(X.astype(float))
+        truth.append(z)
+    labels = model.final_labels(window=True)["label"].to_numpy()
+    assert adjusted_rand_score(np.concatenate(truth), labels) > 0.97
+    columns = {"mean_0", "probability_1"} if mixed else {"mean_0", "sd_0", "mean_1", "sd_1"}
+    for table in (model.summary(), model.trajectories()):
+        assert columns <= set(table.column_names)
+        assert all(np.isfinite(table[name].to_numpy()).all() for name in columns)
+    assert same(TemporalDPM.from_bytes(model.to_bytes()), model)
+    assert same(model.clone(), TemporalDPM(likelihood=family, lag=1, warmup=20))
+
+
+def test_likelihoods_that_do_not_fit():
+    for bad in ("gauss", 3, ("gamma_poisson", -1.0, 1.0), ("autoregression", 1)):
+        with pytest.raises(ConfigError):
+            TemporalDPM(likelihood=bad)
+    wide = TemporalDPM(likelihood=("beta_bernoulli", (1.0, 2.0, 3.0), 1.0))
+    with pytest.raises(SchemaError, match="3"):
+        wide.learn_many(np.ones((4, 2)))
+    assert wide.n_seen == 0
 
 
 def test_a_short_stream_is_labelled_in_the_end():
@@ -410,7 +516,7 @@ def test_odd_texts_are_never_lost():
     model.step_many([""])
     assert model.final_labels(window=True).num_rows == 18
     assert math.isfinite(model.objective)
-    alone = TemporalDPM(emission="text")
+    alone = TemporalDPM(likelihood="text")
     alone.learn_many([])
     alone.learn_many(["word"])
     assert alone.final_labels(window=True).to_pydict() == {"row": [0], "epoch": [1], "label": [0]}
@@ -492,7 +598,7 @@ def test_drifting_gaussians_are_told_apart():
 
 def test_objective_sums_over_epochs():
     X, _ = stream(15)
-    model = TemporalDPM(emission=LAW)
+    model = TemporalDPM(likelihood=LAW)
     assert model.objective == 0.0
     scores = []
     for a in range(0, 80, 10):
@@ -535,8 +641,8 @@ def test_a_model_without_tables_has_the_columns_of_one_with():
         ({"n_sweeps": 0}, "n_sweeps"),
         ({"decay": ("exponential", -1.0)}, "scale"),
         ({"decay": "steep"}, "decay"),
-        ({"emission": "poisson"}, "emission"),
-        ({"emission": 3}, "emission"),
+        ({"likelihood": "poisson"}, "emission"),
+        ({"likelihood": 3}, "emission"),
         ({"epoch": "1 fortnight"}, "epoch"),
         ({"epoch": 0}, "epoch"),
         ({"epoch": ("rows", 1.5)}, "epoch"),

@@ -403,7 +403,7 @@ def test_exact_updates_never_lower_the_bound(alpha, decay, width):
 
 def test_count_terms_are_the_monitor():
     now, past = window_moments(arrays(Q3), KAPPA3)
-    out = np.empty(3)
+    out = np.empty((3, 3))
     count_terms(now, past, 0.4, out)
     sizes = [2, 3, 2]
     totals = [1.2 + temporal.decayed(sizes, t, KAPPA3) for t in range(3)]
@@ -416,8 +416,8 @@ def test_count_terms_are_the_monitor():
 def test_empty_slot_adds_nothing():
     """O9 (e)."""
     now, past = window_moments([np.hstack([q, np.zeros((len(q), 1))]) for q in arrays(Q3)], KAPPA3)
-    out, without = np.empty(4), np.empty(3)
+    out, without = np.empty((3, 4)), np.empty((3, 3))
     count_terms(now, past, 0.4, out)
     count_terms(now[:, :3], past[:, :3], 0.4, without)
-    assert out[3] == 0.0
-    assert (out[:3] == without).all()
+    assert (out[:, 3] == 0.0).all()
+    assert (out[:, :3] == without).all()

@@ -53,12 +53,17 @@ def test_smoother_digits():
 
 @st.composite
 def chains(draw):
-    """Rows of up to six epochs with soft assignments; some epochs empty, some rows unassigned."""
+    """Rows of up to six epochs with soft assignments.
+
+    Some epochs are empty, some rows unassigned, some values missing.
+    """
     rng = np.random.default_rng(draw(st.integers(0, 10**9)))
     sizes = draw(st.lists(st.integers(0, 4), min_size=1, max_size=6))
     D, K = draw(st.integers(1, 3)), draw(st.integers(1, 3))
     centre = draw(st.sampled_from([0.0, 30.0]))
     X = [centre + 3.0 * rng.standard_normal((n, D)) for n in sizes]
+    holes = draw(st.sampled_from([0.0, 0.3]))
+    X = [np.where(rng.random(x.shape) < holes, np.nan, x) for x in X]
     q = [np.where(rng.random((n, K)) < 0.3, 0.0, rng.random((n, K))) for n in sizes]
     scale = np.exp(rng.standard_normal((3, D)))
     emission = GaussianDrift.known(np.full(D, centre), 4.0 * scale[0], 0.2 * scale[1], scale[2])
@@ -74,9 +79,11 @@ def test_smoother_is_the_dense_solve(chain):
     for k in range(K):
         log_z = 0.0
         for c in range(D):
+            there = [~np.isnan(x[:, c]) for x in X]
             mean, cov, value = dense_chain(
-                [x[:, c] for x in X], [w[:, k] for w in q], emission.noise[c], emission.drift[c],
-                emission.birth_mean[c], emission.birth_var[c],
+                [x[some, c] for x, some in zip(X, there, strict=True)],
+                [w[some, k] for w, some in zip(q, there, strict=True)],
+                emission.noise[c], emission.drift[c], emission.birth_mean[c], emission.birth_var[c],
             )  # fmt: skip
             log_z += value
             assert s.mean[:, k, c] + emission.birth_mean[c] == pytest.approx(mean, abs=1e-10)
@@ -158,8 +165,10 @@ def test_expected_log_likelihood_digits():
     noise, x = np.array([2.0, 0.5]), np.array([[1.0, 0.0]])
     out = np.empty((1, 1))
     drift_expected(x, mean, var, noise, np.array([-1]), 0, out)
-    by_hand = norm.logpdf(x, mean, np.sqrt(noise)).sum() - 0.5 * (var / noise).sum()
-    assert out[0, 0] == pytest.approx(by_hand, abs=1e-14)
+    by_hand = norm.logpdf(x, mean, np.sqrt(noise)) - 0.5 * var / noise
+    assert out[0, 0] == pytest.approx(by_hand.sum(), abs=1e-14)
+    drift_expected(np.array([[1.0, np.nan]]), mean, var, noise, np.array([-1]), 0, out)
+    assert out[0, 0] == pytest.approx(by_hand[0, 0], abs=1e-14)
 
 
 @given(chains())
@@ -175,8 +184,8 @@ def test_predictive_is_a_ratio_of_evidences(chain):
     without = smooth(emission, [before], [ones[1:]]).log_z.sum()
     zero = np.zeros(len(x))
     ours = drift_predictive(
-        x - emission.birth_mean, float(len(before)), (before - emission.birth_mean).sum(axis=0),
-        zero, emission.birth_var, emission.noise,
+        x - emission.birth_mean, (~np.isnan(before)).sum(axis=0) * 1.0,
+        np.nansum(before - emission.birth_mean, axis=0), zero, emission.birth_var, emission.noise,
     )  # fmt: skip
     assert ours == pytest.approx(with_x - without, abs=1e-8)
 
@@ -207,23 +216,25 @@ def test_seats_are_the_slow_ones(seed, apart):
     """Every seat by its definition: weight times predictive, a birth where that is likeliest."""
     rng = np.random.default_rng(seed)
     X = apart * rng.integers(-1, 2, (15, 2)) + rng.standard_normal((15, 2))
+    X[rng.random(X.shape) < 0.2] = np.nan
     emission = law(2, birth=9.0, noise=1.0)
     known = DriftStarts(rng.normal(0.0, 5.0, (2, 2)), np.full((2, 2), 0.3))
     seats = emission.seating(np.array([3.0, 0.4]), known).seat(X, 1e-3, 0.0)
     past, mean, var = [3.0, 0.4], list(known.mean), list(known.var)
-    size, total = [0.0, 0.0], [np.zeros(2), np.zeros(2)]
+    size, count, total = [0.0, 0.0], [np.zeros(2)] * 2, [np.zeros(2)] * 2
     for i, x in enumerate(X):
         s = [
             math.log(1e-3 + past[k] + size[k])
-            + drift_predictive(x, size[k], total[k], mean[k], var[k], emission.noise)
+            + drift_predictive(x, count[k], total[k], mean[k], var[k], emission.noise)
             for k in range(len(size))
         ]
-        new = drift_predictive(x, 0.0, np.zeros(2), np.zeros(2), emission.birth_var, emission.noise)
+        zero = np.zeros(2)
+        new = drift_predictive(x, zero, zero, zero, emission.birth_var, emission.noise)
         assert seats.scores[i] == pytest.approx(-np.logaddexp.reduce([*s, new]), abs=1e-10)
         if new >= max(s):
             past.append(0.0)
             size.append(0.0)
-            for values, value in ((total, 0.0), (mean, 0.0), (var, 9.0)):
+            for values, value in ((count, 0.0), (total, 0.0), (mean, 0.0), (var, 9.0)):
                 values.append(np.full(2, value))
             q = np.eye(len(size))[-1]
         else:
@@ -231,7 +242,8 @@ def test_seats_are_the_slow_ones(seed, apart):
         assert seats.q[i, : len(q)] == pytest.approx(q, abs=1e-12)
         for k in range(len(size)):
             size[k] += q[k]
-            total[k] = total[k] + q[k] * x
+            count[k] = count[k] + q[k] * ~np.isnan(x)
+            total[k] = total[k] + q[k] * np.nan_to_num(x)
     assert seats.q.shape[1] == len(size)
 
 
@@ -242,6 +254,7 @@ def test_parting_is_the_slow_one(seed, born, epoch):
     epoch = max(epoch, born)
     emission = law(2, mean=0.5, birth=9.0, noise=1.0)
     rows = [rng.normal(0.0, 2.0, (n, 2)) for n in (5, 0, 7, 4)]
+    rows[2][1:3, 0] = np.nan
     own = [np.where(e < born, 0.0, rng.random((len(X), 1))) for e, X in enumerate(rows)]
     sides = [(rng.random(len(X)) < 0.5) * float(e >= epoch) for e, X in enumerate(rows)]
     starts = DriftStarts(rng.standard_normal((2, 2)), np.full((2, 2), 0.4))
@@ -281,7 +294,8 @@ def test_rounding_does_not_choose_the_component_in_the_middle():
     learned = []
     for nudge in (1.0 - 1e-15, 1.0 + 1e-15):
         size = np.array([[5.0, 5.0 * nudge]])
-        stats = DriftStats(size, np.zeros((1, 2, 1)), np.array([[[2.0], [40.0]]]))
+        square = np.array([[[2.0], [40.0]]])
+        stats = DriftStats(size, size[:, :, None], np.zeros((1, 2, 1)), square)
         s = emission.smooth(stats, emission.no_starts(2), np.zeros(2, np.int64))
         learned.append(emission.learned(stats, s, np.zeros(2, np.int64)).noise[0])
     assert learned[0] == pytest.approx(learned[1], rel=1e-12)

@@ -136,6 +136,8 @@ def decay_moments(before, now, kappa, out):
     for e in range(out.shape[0]):
         for d in range(W):
             s = e - 1 - d
+            if kappa[d] == 0.0:
+                continue
             for k in range(K):
                 part = now[s, k] if s >= 0 else before[W + s, k]
                 out[e, k, MEAN] += kappa[d] * part[MEAN]
@@ -296,18 +298,17 @@ def sweep_epoch(q, ell, now, past, ahead, later, kappa, a0, stale, least, score)
 
 @njit(cache=True)
 def count_terms(now, past, a0, out):
-    """Sum over epochs of E log Gamma(a0 + X' + m) - E log Gamma(a0 + X'), for each component.
+    """E log Gamma(a0 + X' + m) - E log Gamma(a0 + X') of every epoch and component.
 
-    ``now``, ``past`` (E, K, 3): moments of the counts and of their decayed past; ``out`` (K,).
+    ``now``, ``past`` (E, K, 3): moments of the counts and of their decayed past; ``out`` (E, K).
     """
     for k in range(now.shape[1]):
-        out[k] = 0.0
         for e in range(now.shape[0]):
+            out[e, k] = 0.0
             if now[e, k, MEAN] > _TINY:
-                out[k] += expected_lgamma(
+                out[e, k] = expected_lgamma(
                     a0, now[e, k, MEAN] + past[e, k, MEAN], now[e, k, VAR] + past[e, k, VAR],
                     now[e, k, LOG_ZERO] + past[e, k, LOG_ZERO],
-                )  # fmt: skip
-                out[k] -= expected_lgamma(
+                ) - expected_lgamma(
                     a0, past[e, k, MEAN], past[e, k, VAR], past[e, k, LOG_ZERO]
-                )
+                )  # fmt: skip

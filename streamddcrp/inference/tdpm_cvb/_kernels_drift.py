@@ -1,13 +1,16 @@
 """Gaussian components whose means drift: Kalman filter, smoother and evidence, column by column.
 
 x | phi ~ N(phi, R), phi_t ~ N(phi_{t-1}, Q), phi at birth ~ N(m0, P0), with R, Q and P0 diagonal.
-An epoch with n expected rows of mean x̄ is one observation of variance R / n.
+An epoch with n expected rows of mean x̄ is one observation of variance R / n. A value that is NaN
+is missing: it is left out of n, column by column.
 """
 
 import math
 
 import numpy as np
 from numba import njit
+
+from streamddcrp._numerics import inner_njit
 
 __all__ = [
     "drift_expected",
@@ -26,23 +29,31 @@ _LOG_2PI = math.log(2.0 * math.pi)
 
 
 @njit(cache=True)
-def drift_stats(X, centre, q, size, total, square):
+def drift_stats(X, centre, q, size, count, total, square):
     """Add up rows (N, D) about ``centre`` (D,) under assignments (N, K).
 
-    Out: ``size`` (K,) expected rows; ``total``, ``square`` (K, D) sums of the rows and squares.
+    Out: ``size`` (K,) expected rows; ``count``, ``total``, ``square`` (K, D): how many values there
+    are, their sums and squares.
     """
     size[:] = 0.0
+    count[:] = 0.0
     total[:] = 0.0
     square[:] = 0.0
+    D = X.shape[1]
+    gap, there = np.empty(D), np.empty(D)
     for i in range(X.shape[0]):
+        for c in range(D):
+            missing = math.isnan(X[i, c])
+            there[c] = 0.0 if missing else 1.0
+            gap[c] = 0.0 if missing else X[i, c] - centre[c]
         for k in range(q.shape[1]):
             w = q[i, k]
             if w > 0.0:
                 size[k] += w
-                for c in range(X.shape[1]):
-                    gap = X[i, c] - centre[c]
-                    total[k, c] += w * gap
-                    square[k, c] += w * gap * gap
+                for c in range(D):
+                    count[k, c] += w * there[c]
+                    total[k, c] += w * gap[c]
+                    square[k, c] += w * gap[c] * gap[c]
 
 
 @njit(cache=True)
@@ -80,17 +91,15 @@ def two_means(x, w):
 
 @njit(cache=True)
 def kalman(
-    size, total, square, begins, start_mean, start_var, birth_mean, birth_var, drift, noise,
+    count, total, square, begins, start_mean, start_var, birth_mean, birth_var, drift, noise,
     filtered_mean, filtered_var, mean, var, lagged, log_z,
 ):  # fmt: skip
     """Filter and smooth every component over the epochs of a window.
 
     Parameters
     ----------
-    size : ndarray, shape (E, K)
-        Expected rows.
-    total, square : ndarray, shape (E, K, D)
-        Expected sums of the rows and of their squares.
+    count, total, square : ndarray, shape (E, K, D)
+        Expected numbers of values, their sums and squares.
     begins : ndarray of int64, shape (K,)
         Epoch of the window in which the chain begins; -1: before, at ``start`` (K, D).
     birth_mean, birth_var, drift, noise : ndarray, shape (D,)
@@ -103,11 +112,7 @@ def kalman(
     E, K, D = total.shape
     for k in range(K):
         first = max(begins[k], 0)
-        for e in range(E):
-            log_z[e, k] = 0.0
-            n = size[e, k]
-            if e >= first and n > _NONE:
-                log_z[e, k] = -0.5 * D * (math.log(n) + (n - 1.0) * _LOG_2PI)
+        log_z[:, k] = 0.0
         for c in range(D):
             R = noise[c]
             for e in range(E):
@@ -120,7 +125,7 @@ def kalman(
                     m, P = start_mean[k, c], start_var[k, c] + drift[c]
                 else:
                     m, P = filtered_mean[e - 1, k, c], filtered_var[e - 1, k, c] + drift[c]
-                n = size[e, k]
+                n = count[e, k, c]
                 if n > _NONE:
                     centre = total[e, k, c] / n
                     V = P + R / n
@@ -128,8 +133,8 @@ def kalman(
                     gap = centre - m
                     scatter = max(0.0, square[e, k, c] - n * centre * centre)
                     log_z[e, k] -= 0.5 * (
-                        _LOG_2PI + math.log(V) + gap * gap / V + (n - 1.0) * math.log(R)
-                        + scatter / R
+                        n * _LOG_2PI + math.log(n) + math.log(V) + gap * gap / V
+                        + (n - 1.0) * math.log(R) + scatter / R
                     )  # fmt: skip
                     m += gain * gap
                     P = R / n * gain
@@ -144,6 +149,17 @@ def kalman(
                     P += J * J * (var[e + 1, k, c] - ahead)
                 mean[e, k, c], var[e, k, c] = m, P
             lagged[: first + 1, k, c] = 0.0
+
+
+@inner_njit
+def _of_what_is_there(x, mean, var, noise):
+    """Return E log N(x | phi, R) of the values of ``x`` (D,) that are not missing."""
+    out = 0.0
+    for c in range(len(x)):
+        gap = x[c] - mean[c]
+        if not math.isnan(gap):
+            out -= 0.5 * (_LOG_2PI + math.log(noise[c]) + (gap * gap + var[c]) / noise[c])
+    return out
 
 
 @njit(cache=True)
@@ -167,6 +183,8 @@ def drift_expected(X, mean, var, noise, begins, epoch, out):
                 gap = X[i, c] - mean[k, c]
                 total += gap * gap / noise[c]
             out[i, k] = base - 0.5 * total
+            if math.isnan(total):
+                out[i, k] = _of_what_is_there(X[i], mean[k], var[k], noise)
 
 
 @njit(cache=True)
@@ -195,26 +213,27 @@ def part_in_two(
         What the two have (updated).
     """
     E, W, D = len(first) - 1, len(kappa), X.shape[1]
-    size, total, square = np.empty((E, 2)), np.empty((E, 2, D)), np.empty((E, 2, D))
+    size = np.empty((E, 2))
+    count, total, square = np.empty((3, E, 2, D))
     log_weight = np.empty(2)
     for r in range(rounds + 1):
         for e in range(E):
             drift_stats(
                 X[first[e] : first[e + 1]], birth_mean, shared[first[e] : first[e + 1]], size[e],
-                total[e], square[e],
+                count[e], total[e], square[e],
             )  # fmt: skip
         kalman(
-            size, total, square, begins, start_mean, start_var, np.zeros(D), birth_var, drift,
+            count, total, square, begins, start_mean, start_var, np.zeros(D), birth_var, drift,
             noise, filtered_mean, filtered_var, mean, var, lagged, log_z,
         )  # fmt: skip
         if r == rounds:
             return
         for e in range(max(begins[0], 0), E):
             for k in range(2):
-                count = size[e, k]
+                weight = a0 + size[e, k]
                 for d in range(W):
-                    count += kappa[d] * (size[e - 1 - d, k] if d < e else before[W + e - 1 - d, k])
-                log_weight[k] = math.log(a0 + count)
+                    weight += kappa[d] * (size[e - 1 - d, k] if d < e else before[W + e - 1 - d, k])
+                log_weight[k] = math.log(weight)
                 for c in range(D):
                     log_weight[k] -= 0.5 * var[e, k, c] / noise[c]
             if begins[1] > e:
@@ -224,7 +243,10 @@ def part_in_two(
                 for c in range(D):
                     x = X[i, c] - birth_mean[c]
                     near, far = x - mean[e, 0, c], x - mean[e, 1, c]
-                    gain += 0.5 * (near * near - far * far) / noise[c]
+                    if math.isnan(x):
+                        gain += 0.5 * (var[e, 1, c] - var[e, 0, c]) / noise[c]
+                    else:
+                        gain += 0.5 * (near * near - far * far) / noise[c]
                 if gain > 0.0:
                     leaves = 1.0 / (1.0 + math.exp(-gain))
                     stays = math.exp(-gain) * leaves
@@ -235,11 +257,14 @@ def part_in_two(
 
 
 @njit(cache=True)
-def drift_predictive(x, n, total, mean, var, noise):
-    """Log p(x) at a component predicted as N(mean, var) that has since taken n rows."""
+def drift_predictive(x, count, total, mean, var, noise):
+    """Log p(x) at a component predicted as N(mean, var) that has since taken ``count`` values."""
     out = 0.0
     for c in range(len(x)):
+        if math.isnan(x[c]):
+            continue
         m, P = mean[c], var[c]
+        n = count[c]
         if n > _NONE:
             gain = P / (P + noise[c] / n)
             m += gain * (total[c] / n - m)
@@ -251,11 +276,12 @@ def drift_predictive(x, n, total, mean, var, noise):
 
 
 @njit(cache=True)
-def _seat_terms(weight, n, total, mean, var, noise, centre, spread):
+def _seat_terms(weight, count, total, mean, var, noise, centre, spread):
     """Mean and variance (D,) of the next row of a component; return what does not depend on it."""
     out = math.log(weight)
     for c in range(len(noise)):
         m, P = mean[c], var[c]
+        n = count[c]
         if n > _NONE:
             gain = P / (P + noise[c] / n)
             m += gain * (total[c] / n - m)
@@ -267,8 +293,8 @@ def _seat_terms(weight, n, total, mean, var, noise, centre, spread):
 
 @njit(cache=True)
 def seat_at_drift(
-    X, start, K, a0, log_new, past, size, total, mean, var, birth_mean, birth_var, noise, q, scores,
-    chances,
+    X, start, K, a0, log_new, past, size, count, total, mean, var, birth_mean, birth_var, noise, q,
+    scores, chances,
 ):  # fmt: skip
     """Seat rows one after the other; open a component where a new one is the likeliest.
 
@@ -281,8 +307,8 @@ def seat_at_drift(
         Pseudo-count of a slot, log weight of all unused slots.
     past : ndarray, shape (C,)
         Decayed past counts.
-    size, total : ndarray, shapes (C,) and (C, D)
-        Expected rows of this epoch so far and their sums (updated).
+    size, count, total : ndarray, shapes (C,), (C, D) and (C, D)
+        Expected rows of this epoch so far, their values and the sums of these (updated).
     mean, var : ndarray, shape (C, D)
         Predicted moments of this epoch.
     q : ndarray, shape (N, C)
@@ -303,16 +329,19 @@ def seat_at_drift(
     base, centre, spread = np.empty(C), np.empty((C, D)), np.empty((C, D))
     for k in range(K):
         base[k] = _seat_terms(
-            a0 + past[k] + size[k], size[k], total[k], mean[k], var[k], noise, centre[k], spread[k]
+            a0 + past[k] + size[k], count[k], total[k], mean[k], var[k], noise, centre[k], spread[k]
         )
     for i in range(start, N):
-        new = log_new + drift_predictive(X[i], 0.0, zeros, birth_mean, birth_var, noise)
+        new = log_new + drift_predictive(X[i], zeros, zeros, birth_mean, birth_var, noise)
         top = new
         for k in range(K):
             s = base[k]
             for c in range(D):
                 gap = X[i, c] - centre[k, c]
                 s -= 0.5 * gap * gap / spread[k, c]
+            if math.isnan(s):
+                s = math.log(a0 + past[k] + size[k])
+                s += _of_what_is_there(X[i], centre[k], zeros, spread[k])
             q[i, k] = s
             top = max(top, s)
         if top == new and K == C:
@@ -332,6 +361,7 @@ def seat_at_drift(
             mean[K], var[K] = birth_mean, birth_var
             past[K] = 0.0
             size[K] = 0.0
+            count[K] = 0.0
             total[K] = 0.0
             q[i, K] = 1.0
             K += 1
@@ -343,9 +373,11 @@ def seat_at_drift(
                 continue
             size[k] += q[i, k]
             for c in range(D):
-                total[k, c] += q[i, k] * X[i, c]
+                if not math.isnan(X[i, c]):
+                    count[k, c] += q[i, k]
+                    total[k, c] += q[i, k] * X[i, c]
             base[k] = _seat_terms(
-                a0 + past[k] + size[k], size[k], total[k], mean[k], var[k], noise, centre[k],
+                a0 + past[k] + size[k], count[k], total[k], mean[k], var[k], noise, centre[k],
                 spread[k],
             )  # fmt: skip
     return N, K

@@ -32,9 +32,10 @@ _FORGET = 0.98  # an epoch, of what noise and drift are learned from
 
 
 class DriftStats(NamedTuple):
-    """Expected statistics of epochs: shapes (E, K), (E, K, D), (E, K, D)."""
+    """Expected rows of epochs (E, K); their values, and sums and squares of these, (E, K, D)."""
 
     size: FloatArray
+    n_values: FloatArray
     total: FloatArray
     square: FloatArray
 
@@ -85,14 +86,14 @@ class GaussianDrift:
 
     @classmethod
     def scaled(cls, X: FloatArray, spread: float) -> "GaussianDrift":
-        """Take scales from rows (N, D), the noise being a share ``spread`` of their variance."""
-        var = np.maximum(X.var(axis=0), 1e-12 * np.abs(X).max(axis=0, initial=0.0) ** 2)
-        var = np.where(var > _LEAST, var, 1e-12)
+        """Take scales from rows (N, D), the noise being a share ``spread`` of their variance.
+
+        NaN is a missing value; a column of nothing else is taken to be of unit variance about zero.
+        """
+        mean, var = _moments(X)
         noise = spread * var
         zeros = np.zeros((2, X.shape[1]))
-        return cls(
-            X.mean(axis=0), _BROAD * var, 0.05 * noise, noise, noise, 0.05 * noise, zeros, zeros
-        )
+        return cls(mean, _BROAD * var, 0.05 * noise, noise, noise, 0.05 * noise, zeros, zeros)
 
     @classmethod
     def known(
@@ -105,7 +106,7 @@ class GaussianDrift:
     def stats(self, X: FloatArray, q: FloatArray) -> DriftStats:
         """Return statistics of an epoch's rows (N, D) under assignments (N, K)."""
         K, D = q.shape[1], len(self.noise)
-        out = DriftStats(np.empty(K), np.empty((K, D)), np.empty((K, D)))
+        out = DriftStats(np.empty(K), *np.empty((3, K, D)))
         drift_stats(X, self.birth_mean, q, *out)
         return out
 
@@ -122,7 +123,7 @@ class GaussianDrift:
         moments = [np.empty_like(stats.total) for _ in range(5)]
         out = DriftSmoothed._make([*moments, np.empty_like(stats.size)])
         kalman(
-            *stats, begins, *starts, np.zeros_like(self.noise), self.birth_var, self.drift,
+            *stats[1:], begins, *starts, np.zeros_like(self.noise), self.birth_var, self.drift,
             self.noise, *out,
         )  # fmt: skip
         return out
@@ -176,23 +177,23 @@ class GaussianDrift:
     def _noise_sums(self, stats: DriftStats, s: DriftSmoothed) -> FloatArray:
         """Return rows and their squares about the means, shape (E, 2, D).
 
-        Of each epoch, the median of the components' variances by rows: one that has swallowed
+        Of each epoch, the median of the components' variances by values: one that has swallowed
         another must not pass for noise.
         """
-        n = stats.size[:, :, None]
-        square = stats.square - 2.0 * stats.total * s.mean + n * (s.mean**2 + s.var)
-        out = np.zeros((len(n), 2, len(self.noise)))
-        for e, size in enumerate(stats.size):
-            some = size > _SEEN
-            if not some.any():
+        square = stats.square - 2.0 * stats.total * s.mean + stats.n_values * (s.mean**2 + s.var)
+        out = np.zeros((len(square), 2, len(self.noise)))
+        for e, count in enumerate(stats.n_values):
+            n = np.where(count > _SEEN, count, 0.0)  # values of components that are there
+            total = n.sum(axis=0)
+            if not total.any():
                 continue
-            rows = size[some].sum()
-            value = np.maximum(square[e, some], 0.0) / size[some, None]
+            value = np.where(n > 0.0, np.maximum(square[e], 0.0) / np.maximum(count, _SEEN), np.inf)
             order = value.argsort(axis=0)
-            reached = size[some][order].cumsum(axis=0)
-            middle = (reached >= _HALF * rows).argmax(axis=0)
+            reached = np.take_along_axis(n, order, axis=0).cumsum(axis=0)
+            middle = (reached >= _HALF * total).argmax(axis=0)
             columns = np.arange(value.shape[1])
-            out[e, 0], out[e, 1] = rows, rows * value[order[middle, columns], columns]
+            median = np.where(total > 0.0, value[order[middle, columns], columns], 0.0)
+            out[e, 0], out[e, 1] = total, total * median
         return out
 
     def _drift_sums(self, stats: DriftStats, s: DriftSmoothed, begins: IntArray) -> FloatArray:
@@ -230,6 +231,7 @@ class GaussianDrift:
         """
         scale = np.sqrt(self.noise)
         gaps = [(X - self.birth_mean - alone.mean[e, 0]) / scale for e, X in enumerate(rows)]
+        gaps = [np.where(np.isnan(gap), 0.0, gap) for gap in gaps]
         G, w = np.concatenate(gaps[epoch:]), np.concatenate([q[:, k] for q in resp[epoch:]])
         if w.sum() < 2.0:
             return None
@@ -264,6 +266,16 @@ class GaussianDrift:
         return [shared[a:b] for a, b in pairwise(first)], out
 
 
+def _moments(X: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return mean and variance (D,) of what is there of rows (N, D); variances above zero."""
+    there = ~np.isnan(X)
+    n = there.sum(axis=0)
+    mean = np.where(there, X, 0.0).sum(axis=0) / np.maximum(n, 1)
+    var = np.where(there, (X - mean) ** 2, 0.0).sum(axis=0) / np.maximum(n, 1)
+    var = np.maximum(var, 1e-12 * np.abs(np.where(there, X, 0.0)).max(axis=0, initial=0.0) ** 2)
+    return mean, np.where(n == 0, 1.0, np.where(var > _LEAST, var, 1e-12))
+
+
 class DriftSeating:
     """The open epoch: who sits where so far, and the moments that follow from it."""
 
@@ -271,7 +283,8 @@ class DriftSeating:
         K, D = ahead.mean.shape
         self.n_components = K
         self._emission = emission
-        self._arrays = [past, np.zeros(K), np.zeros((K, D)), ahead.mean, ahead.var]
+        none = np.zeros((2, K, D))
+        self._arrays = [past, np.zeros(K), none[0], none[1], ahead.mean, ahead.var]
 
     def seat(self, X: FloatArray, a0: float, log_new: float) -> Seats:
         """Seat rows (N, D) one after the other."""
@@ -281,9 +294,9 @@ class DriftSeating:
         q = np.zeros((len(X), len(self._arrays[0])))
         done = 0
         while True:
-            past, size, total, mean, var = self._arrays
+            past, size, count, total, mean, var = self._arrays
             done, self.n_components = seat_at_drift(
-                Y, done, self.n_components, a0, log_new, past, size, total, mean, var, zero,
+                Y, done, self.n_components, a0, log_new, past, size, count, total, mean, var, zero,
                 emission.birth_var, emission.noise, q, scores, chances,
             )  # fmt: skip
             if done == len(X):

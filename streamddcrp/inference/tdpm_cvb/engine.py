@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import digamma
+from scipy.special import digamma, gammaln
 
 from streamddcrp.inference.tdpm_cvb._kernels_counts import (
     LOG_ZERO,
@@ -32,6 +32,11 @@ from streamddcrp.typing import FloatArray, IntArray
 
 __all__ = ["Change", "Engine", "Settings"]
 
+# kernels that may be learned: exp(-d / scale) for d up to about three times the scale
+_SCALES = np.array([0.2, 0.3, 0.45, 0.7, 1.0, 1.5, 2.2])
+_DELTA = np.arange(1.0, 8.0)
+KERNELS = np.exp(-_DELTA / _SCALES[:, None])
+KERNELS[(KERNELS < 0.04) & (_DELTA > 1.0)] = 0.0
 _STALE = 0.01
 _DEAD = 0.1  # expected rows in the last epochs below which a component leaves
 _FADE = 0.98  # an epoch, of the births from which alpha is learned
@@ -56,6 +61,8 @@ class Settings(NamedTuple):
         Nats that a split must gain.
     learn_alpha : bool
         Whether alpha follows the births; what is given is then its prior, worth one birth.
+    learn_kappa : bool
+        Whether the weights of the past follow the counts; what is given then holds at first.
     """
 
     alpha: float
@@ -65,11 +72,17 @@ class Settings(NamedTuple):
     n_sweeps: int = 4
     split_margin: float = 2.0
     learn_alpha: bool = False
+    learn_kappa: bool = False
 
     @property
     def a0(self) -> float:
         """Pseudo-count of a slot."""
         return self.alpha / self.slots
+
+    @property
+    def width(self) -> int:
+        """Number of epochs that count as past."""
+        return int(np.count_nonzero(self.kappa))
 
 
 class Change(NamedTuple):
@@ -109,6 +122,7 @@ class Engine:
     weight: float = 0.0  # of all components, rows of the open epoch left out
     n_open: int = 0
     alpha_sums: tuple[float, float] = (0.0, 0.0)  # births and chances of them, of past epochs
+    kappa_sums: FloatArray = field(default_factory=lambda: np.zeros(len(KERNELS)))
     first_alpha: float = 0.0
     sizes: list[int] = field(default_factory=list)  # rows of the epochs before the window
     arrived: list[Any] = field(default_factory=list)
@@ -116,6 +130,10 @@ class Engine:
 
     def __post_init__(self) -> None:
         self.first_alpha = self.first_alpha or self.settings.alpha
+        if self.settings.learn_kappa:
+            kappa = np.zeros(KERNELS.shape[1])
+            kappa[: len(self.settings.kappa)] = self.settings.kappa
+            self.settings = self.settings._replace(kappa=tuple(kappa.tolist()))
         if self.starts is None:
             self.starts = self.emission.no_starts(0)
             self.sizes = [0] * len(self.settings.kappa)
@@ -216,6 +234,28 @@ class Engine:
         self.retire()
         if self.settings.learn_alpha:
             self._learn_alpha()
+        if self.settings.learn_kappa:
+            self._learn_kappa()
+
+    def _kappa_gains(self) -> FloatArray:
+        """Return E log p(counts) of the window's epochs under every kernel, (E, G)."""
+        now, sizes = self.moments(self.resp), [*self.sizes, *map(len, self.resp)]
+        E, W = len(now), KERNELS.shape[1]
+        rows = np.array(sizes, dtype=np.float64)
+        past, out = np.empty((E + 1, *now.shape[1:])), np.empty((E, len(KERNELS)))
+        terms = np.empty(now.shape[:2])
+        for g, kappa in enumerate(KERNELS):
+            decay_moments(self.before, now, kappa, past)
+            count_terms(now, past[:-1], self.settings.a0, terms)
+            mass = self.settings.alpha + np.convolve(rows, kappa)[W - 1 : len(rows) - 1]
+            out[:, g] = terms.sum(axis=1) + gammaln(mass) - gammaln(mass + rows[W:])
+        return out
+
+    def _learn_kappa(self) -> None:
+        """Choose the weights of the past under which the counts are most probable."""
+        gains = self.kappa_sums + self._kappa_gains().sum(axis=0)
+        kappa = KERNELS[int(gains.argmax())]
+        self.settings = self.settings._replace(kappa=tuple(kappa.tolist()))
 
     def _births(self) -> FloatArray:
         """Return expected births of the window's epochs, and that over alpha in theory, (E, 2)."""
@@ -298,7 +338,7 @@ class Engine:
             for e, (X, q) in enumerate(zip(self.rows, self.resp, strict=True)):
                 ell = self.emission.expected(X, smoothed, e, begins, q)
                 past = self.decayed(now, self.before)
-                F = min(len(kappa), len(self.rows) - 1 - e)
+                F = min(settings.width, len(self.rows) - 1 - e)
                 ahead = np.ascontiguousarray(past[e + 1 : e + 1 + F])
                 sweep_epoch(
                     q, ell, now[e], past[e], ahead, now[e + 1 : e + 1 + F], kappa, settings.a0,
@@ -324,6 +364,8 @@ class Engine:
         if self.settings.learn_alpha:
             births, chances = _FADE * np.array(self.alpha_sums) + self._births()[0]
             self.alpha_sums = float(births), float(chances)
+        if self.settings.learn_kappa:
+            self.kappa_sums = _FADE * self.kappa_sums + self._kappa_gains()[0]
         out = np.zeros((1, self.n_components, 3))
         moments_of_rows(self.resp[0], out[0])
         self.before = np.concatenate([self.before, out])[1:]
@@ -335,7 +377,7 @@ class Engine:
         """Let components go that nobody joined for as long as the past counts, or may change."""
         if not self.n_components:
             return
-        width = max(len(self.settings.kappa), len(self.rows))
+        width = max(self.settings.width, len(self.rows))
         now = np.concatenate([self.before, self.moments(self.resp)])[-width:, :, MEAN]
         self.last_active[now[-1] >= _ACTIVE] = self.epoch
         silent = now.sum(axis=0) < _DEAD
@@ -355,12 +397,12 @@ class Engine:
         """Return what columns contribute to the window's objective, but for their emissions."""
         now = self.moments(resp)
         past = self.decayed(now, before)[:-1]
-        counts = np.empty(now.shape[1])
+        counts = np.empty(now.shape[:2])
         count_terms(now, past, self.settings.a0, counts)
         entropy = np.zeros(now.shape[1])
         for q in resp:
             add_entropies(q, entropy)
-        return Terms(counts, entropy, now[:, :, LOG_ZERO].sum(axis=0))
+        return Terms(counts.sum(axis=0), entropy, now[:, :, LOG_ZERO].sum(axis=0))
 
     def united(self, a: IntArray, b: IntArray) -> Terms:
         """Return what pairs of columns would contribute as one, with the past of the first."""
@@ -369,6 +411,6 @@ class Engine:
         for e, q in enumerate(self.resp):
             moments_of_pairs(np.ascontiguousarray(q.T), a, b, now[e], entropy)
         past = self.decayed(now, self.before[:, a])[:-1]
-        counts = np.empty(len(a))
+        counts = np.empty(now.shape[:2])
         count_terms(now, past, self.settings.a0, counts)
-        return Terms(counts, entropy, now[:, :, LOG_ZERO].sum(axis=0))
+        return Terms(counts.sum(axis=0), entropy, now[:, :, LOG_ZERO].sum(axis=0))

@@ -7,7 +7,7 @@ import numpy as np
 
 from streamddcrp.decay import make_decay
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp.stream import as_matrix, check_matrix
+from streamddcrp.stream import as_observations
 from streamddcrp.typing import FloatArray
 
 __all__ = ["as_epochs", "check_whole", "past_weights"]
@@ -45,6 +45,8 @@ def past_weights(decay: object, width: int) -> tuple[float, ...]:
 def as_epochs(epochs: Iterable[Any]) -> list[FloatArray]:
     """Return epochs of rows as matrices (N_t, D), all as wide as the first that is not empty.
 
+    Masked values become NaN.
+
     Raises
     ------
     SchemaError
@@ -58,11 +60,10 @@ def as_epochs(epochs: Iterable[Any]) -> list[FloatArray]:
         raise SchemaError(message)
     for t, X in enumerate(given):
         try:
-            if len(X) == 0 and width is not None:
-                rows = np.zeros((0, width))
-            else:
-                rows = as_matrix(X, width)
-                check_matrix(rows)
+            rows = as_observations(X) if len(X) else np.zeros((0, width or 0))
+            if width is not None and rows.shape[1] != width:
+                message = f"batch: expected {width} columns, got {rows.shape[1]}"
+                raise SchemaError(message)
         except SchemaError as error:
             message = f"epoch {t}, {error}"
             raise SchemaError(message, row=error.row) from None

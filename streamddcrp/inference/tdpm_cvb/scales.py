@@ -1,18 +1,23 @@
 """First guesses of the scales of drifting Gaussians, from the rows of one epoch."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
+from streamddcrp.inference.tdpm_cvb.conjugate import ConjugateDecay
 from streamddcrp.inference.tdpm_cvb.drift import GaussianDrift
+from streamddcrp.likelihoods._scale import column_means
 from streamddcrp.typing import FloatArray
 
-__all__ = ["guesses"]
+__all__ = ["guesses", "spreads"]
 
 _CLUSTERS = (1, 2, 4, 8, 16)
 _EACH = 4  # rows that a cluster must have on average
 _FEW = 32  # rows below which shares of the variance are tried, too
-_SPREADS = (0.1, 0.01)
+_SPREADS = (0.03, 0.01, 0.003)  # of the first rows' variance: noise where clusters are many
+_BROAD = 0.1  # one more, where the rows are few
+_FACTORS = (0.04, 0.2, 1.0, 5.0)  # of the variance that a family expects within a cluster
 _DRIFT = 0.05  # of the noise
 _RUNS, _ROUNDS = 3, 20  # of k-means
 
@@ -30,13 +35,18 @@ def guesses(X: FloatArray) -> list[GaussianDrift]:
             share = _within(X, k)
             noise, drift = share * law.noise, _DRIFT * share * law.noise
             out.append(replace(law, noise=noise, noise_guess=noise, drift=drift, drift_guess=drift))
-    if len(X) < _FEW:
-        out += [GaussianDrift.scaled(X, spread) for spread in _SPREADS]
-    return out
+    spreads = _SPREADS if len(X) >= _FEW else (_BROAD, *_SPREADS)
+    return out + [GaussianDrift.scaled(X, spread) for spread in spreads]
+
+
+def spreads(family: Any, n_features: int) -> list[ConjugateDecay]:
+    """Return emissions of a family, all its parameters known, that differ in what is within."""
+    return [ConjugateDecay(family.spread_by(factor), n_features) for factor in _FACTORS]
 
 
 def _within(X: FloatArray, k: int) -> FloatArray:
     """Share of the variance of each column within k clusters, at least a millionth, (D,)."""
+    X = np.where(np.isnan(X), column_means(X), X)
     sd = X.std(axis=0)
     Z = (X - X.mean(axis=0)) / np.where(sd > 0.0, sd, 1.0)
     rng = np.random.default_rng(0)

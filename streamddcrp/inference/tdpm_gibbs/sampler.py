@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from streamddcrp.errors import ConfigError
+from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.inference.compilation import compiled
 from streamddcrp.inference.tdpm_cvb.drift import GaussianDrift
 from streamddcrp.inference.tdpm_cvb.options import as_epochs, check_whole, past_weights
@@ -134,6 +134,9 @@ def sample_temporal_dpm(
     if X.shape[1] != len(emission.noise):
         message = f"emission is for {len(emission.noise)} columns, the rows have {X.shape[1]}"
         raise ConfigError(message)
+    if np.isnan(X).any():
+        message = "the sampler takes no missing values; leave their rows out"
+        raise SchemaError(message)
     kappa = np.array(past_weights(decay, width))
     first = np.cumsum([0, *(len(part) for part in rows)])
     law = [np.ascontiguousarray(getattr(emission, name), np.float64) for name in _SCALES]
