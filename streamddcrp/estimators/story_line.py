@@ -18,10 +18,10 @@ from streamddcrp.typing import FloatArray, IntArray
 __all__ = ["OTHERS", "StoryLine"]
 
 OTHERS = -1  # in place of an id: all other stories
-_FIRST = 64  # documents of a stretch, at first
+_FIRST = 128  # documents of a stretch, at first
 _MOST = 128  # stretches
 _STORIES = 40  # of a stretch
-_NAMED = 1024  # documents after which stories are named
+_NAMED = 4096  # documents after which stories are named
 
 Names = Callable[[IntArray], list[str]]
 
@@ -52,12 +52,12 @@ class StoryLine:
     Examples
     --------
     >>> line = StoryLine()
-    >>> line.add(np.repeat([0, 1], [40, 24]), 0.0, 63.0)
+    >>> line.add(np.repeat([0, 1], [40, 88]), 0.0, 127.0)
     >>> line.room
     0
     >>> line.close(lambda ids: [f"story {i}" for i in ids])
     >>> line.table().to_pylist()[0]
-    {'epoch': 0, 't': 31.5, 'id': 0, 'mass': 40, 'words': ''}
+    {'epoch': 0, 't': 63.5, 'id': 0, 'mass': 40, 'words': ''}
     """
 
     def __init__(self) -> None:
@@ -183,8 +183,8 @@ class StoryLine:
         ends = np.cumsum(arrays["line_size"]).tolist()
         ids, mass = arrays["line_ids"], arrays["line_mass"]
         line.stretches = [
-            Stretch(*span, ids[i:j], mass[i:j])
-            for span, i, j in zip(spans, [0, *ends[:-1]], ends, strict=True)
+            Stretch(first, last, ids[i:j], mass[i:j])
+            for (first, last), i, j in zip(spans, [0, *ends[:-1]], ends, strict=True)
         ]
         return line
 

@@ -42,7 +42,7 @@ def test_small_streams_are_counted_exactly():
     for epoch, i, mass, t in zip(
         *(table[c].to_pylist() for c in ("epoch", "id", "mass", "t")), strict=True
     ):
-        part = slice(64 * epoch, 64 * epoch + 64)
+        part = slice(128 * epoch, 128 * epoch + 128)
         assert mass == (labels[part] == i).sum()
         assert t == pytest.approx(0.5 * (times[part][0] + times[part][-1]))
 
