@@ -9,7 +9,7 @@ import pyarrow as pa
 from river import base
 
 from streamddcrp.checkpoint.codec import decode_state, encode_state
-from streamddcrp.errors import CheckpointError, ConfigError
+from streamddcrp.errors import CheckpointError, ConfigError, SchemaError
 from streamddcrp.estimators.batches import batch_times
 from streamddcrp.estimators.epochs import make_cut
 from streamddcrp.estimators.events import Event
@@ -66,10 +66,11 @@ class TextStream(Stored, base.Clusterer):
 
     Notes
     -----
-    About 80,000 headlines or tweets a second on one core; some MB of memory. A document is a text, a list of words, or a dict of counts of words; a word counts
-    once a document. A text without words has the label -1, changes no story and is no surprise. Of
-    a document the first 65,536 different words count, of a word the first 64 bytes. There are no
-    random numbers. The algorithm is told in `streamddcrp.inference.text_ddcrp`.
+    About 80,000 headlines or tweets a second on one core, in some MB of memory. A document is a
+    text, a list of words, or a dict of counts of words; a word counts once a document. A text
+    without words has the label -1, changes no story and is no surprise. Of a document the first
+    65,536 different words count, of a word the first 64 bytes. There are no random numbers. The
+    algorithm is told in `streamddcrp.inference.text_ddcrp`.
 
     Examples
     --------
@@ -230,7 +231,7 @@ class TextStream(Stored, base.Clusterer):
         if t is None:
             if self._config.clocked:
                 message = "t: the decay is a time, so every document needs one"
-                raise ConfigError(message)
+                raise SchemaError(message)
             times: FloatArray = np.arange(self.n_seen, self.n_seen + n, dtype=np.float64)
         else:
             check_times(t, self._last_time)
@@ -450,20 +451,21 @@ class TextStream(Stored, base.Clusterer):
 
 def _config(alpha: float | None, decay: Any, lag: int) -> Config:
     """Return the engine's settings; a text or a pair is a decay in time."""
-    if isinstance(decay, str | tuple | list):
-        cut = None
-        if len(decay) == 2 and decay[0] == "time":
-            cut = make_cut(decay[1])
-        elif isinstance(decay, str):
-            cut = make_cut(decay)
-        if cut is None or cut.kind != "period":
-            message = (
-                "decay must be a number of documents, a time such as '1d', or a pair such as "
-                f"('time', 3600.0), got {decay!r}"
-            )
-            raise ConfigError(message)
-        return make_config(alpha=alpha, decay=cut.size, clocked=True, lag=lag)
-    return make_config(alpha=alpha, decay=decay, lag=lag)
+    if not isinstance(decay, str | tuple | list):
+        return make_config(alpha=alpha, decay=decay, lag=lag)
+    pair = not isinstance(decay, str) and len(decay) == 2 and decay[0] == "time"
+    try:
+        cut = make_cut(decay[1] if pair else decay)
+        if (pair or isinstance(decay, str)) and cut.kind == "period":
+            return make_config(alpha=alpha, decay=cut.size, clocked=True, lag=lag)
+    except ConfigError as error:
+        if not str(error).startswith("epoch"):
+            raise
+    message = (
+        "decay must be a number of documents, a time such as '1d', or a pair such as "
+        f"('time', 3600.0), got {decay!r}"
+    )
+    raise ConfigError(message)
 
 
 def _stop_words(given: Any) -> tuple[str, ...] | None:
