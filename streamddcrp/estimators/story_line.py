@@ -78,7 +78,7 @@ class StoryLine:
         """Add documents, not more than there is `room` for, with the times of first and last."""
         if len(labels):
             self._span = (self._span[0] if self._labels else begin, end)
-            self._labels.frombytes(labels.astype(np.int64).tobytes())
+            self._labels.frombytes(labels.tobytes())
 
     def close(self, names: Names) -> None:
         """End the open stretch.

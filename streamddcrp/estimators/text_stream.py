@@ -198,7 +198,8 @@ class TextStream(Stored, base.Clusterer):
 
     def _steps(self, texts: Texts, t: FloatArray) -> FloatArray:
         """Learn the documents in pieces that end where stretches of the line of stories end."""
-        parts, done = [], 0
+        parts: list[FloatArray] = []
+        done = 0
         while not parts or done < len(t):
             n = min(len(t) - done, self._line.room)
             offsets, times = texts.offsets[done : done + n + 1], t[done : done + n]
@@ -209,7 +210,7 @@ class TextStream(Stored, base.Clusterer):
                 listed=texts.listed,
             )  # fmt: skip
             final = part[:, FINAL_LABEL]
-            self._line.add(final[~np.isnan(final)], begin, end)
+            self._line.add(final[~np.isnan(final)].astype(np.int64), begin, end)
             if not self._line.room:
                 self._line.close(self._names)
             parts.append(part)
