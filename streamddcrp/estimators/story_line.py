@@ -57,7 +57,7 @@ class StoryLine:
     0
     >>> line.close(lambda ids: [f"story {i}" for i in ids])
     >>> line.table().to_pylist()[0]
-    {'epoch': 0, 't': 63.5, 'id': 0, 'mass': 40, 'words': ''}
+    {'epoch': 0, 'begin': 0.0, 'end': 127.0, 'id': 0, 'mass': 40, 'words': ''}
     """
 
     def __init__(self) -> None:
@@ -134,18 +134,19 @@ class StoryLine:
         return line
 
     def table(self) -> Any:
-        """Return one row a stretch and story: epoch, t (its middle), id, mass, words.
+        """Return one row a stretch and story: epoch, begin and end of it, id, mass, words.
 
         Stories that are among the largest of no stretch have the id -1 together.
         """
         sizes = [len(stretch.ids) for stretch in self.stretches]
         ids = np.concatenate([np.zeros(0, np.int64), *(s.ids for s in self.stretches)])
-        middle = [0.5 * (stretch.begin + stretch.end) for stretch in self.stretches]
+        span = np.array([stretch[:2] for stretch in self.stretches], np.float64).reshape(-1, 2)
         names = [self._names.get(i, (0, ""))[1] for i in ids.tolist()]
         return pa.table(
             {
                 "epoch": np.repeat(np.arange(len(sizes)), sizes),
-                "t": np.repeat(np.array(middle, np.float64), sizes),
+                "begin": np.repeat(span[:, 0], sizes),
+                "end": np.repeat(span[:, 1], sizes),
                 "id": ids,
                 "mass": np.concatenate([np.zeros(0, np.int64), *(s.mass for s in self.stretches)]),
                 "words": pa.array(names, pa.string()),
@@ -180,11 +181,12 @@ class StoryLine:
         line._labels = array("q", arrays["line_labels"].tobytes())
         (begin, end), *spans = arrays["line_span"].tolist()
         line._span = (begin, end)
-        ends = np.cumsum(arrays["line_size"]).tolist()
+        ends = np.cumsum(arrays["line_size"])
+        starts = ends - arrays["line_size"]
         ids, mass = arrays["line_ids"], arrays["line_mass"]
         line.stretches = [
             Stretch(first, last, ids[i:j], mass[i:j])
-            for (first, last), i, j in zip(spans, [0, *ends[:-1]], ends, strict=True)
+            for (first, last), i, j in zip(spans, starts, ends, strict=True)
         ]
         return line
 

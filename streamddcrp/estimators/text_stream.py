@@ -369,9 +369,9 @@ class TextStream(Stored, base.Clusterer):
         -------
         pyarrow.Table
             One row a stretch of the stream and story: ``epoch`` (number of the stretch; there are
-            at most 128, of as many documents each), ``t`` (its middle), ``id``, ``mass`` (number
-            of documents) and ``words``. Of a stretch the 40 largest stories are told, the others
-            together with the id -1. Labels are final but those of the last ``lag`` documents.
+            at most 128, of as many documents each), ``begin`` and ``end`` (times), ``id``, ``mass``
+            (number of documents) and ``words``. Of a stretch the 40 largest stories are told, the
+            others together with the id -1. Labels are final but those of the last ``lag``.
         """
         labels = live_labels(self._state)
         rows = np.arange(self.n_seen - len(labels), self.n_seen)
@@ -381,13 +381,14 @@ class TextStream(Stored, base.Clusterer):
     def plot(self, ax: Any = None, *, stories: int = 30, dates: bool = False) -> Any:
         """Draw the largest stories over time as a stream; return the axes.
 
-        Triangles mark births, crosses deaths, arrow heads merges into older stories.
+        Areas are numbers of documents. Triangles mark births, crosses deaths, arrow heads merges
+        into older stories.
 
         Parameters
         ----------
         ax : matplotlib axes, optional
         stories : int
-            How many; the others are grey.
+            How many; the others are left out.
         dates : bool
             Whether times are time stamps (seconds since 1970).
 
@@ -396,17 +397,11 @@ class TextStream(Stored, base.Clusterer):
         MissingExtraError
             If matplotlib is not installed.
         """
-        from streamddcrp.estimators.plotting import plot_stream  # noqa: PLC0415  # heavy, optional
+        from streamddcrp.estimators.plotting import plot_stories  # noqa: PLC0415  # optional
 
-        live = self._state.tables.live[: self.n_tables]
-        return plot_stream(
-            self.trajectories(),
-            set(self._state.tables.id[live].tolist()),
-            ax,
-            clock="date" if dates else "t",
-            merged=self.merged(),
-            largest=stories,
-        )
+        live = set(self._state.tables.id[self._state.tables.live[: self.n_tables]].tolist())
+        tracks, merged = self.trajectories(), self.merged()
+        return plot_stories(tracks, live, ax, largest=stories, dates=dates, merged=merged)
 
     # -- checkpoints -----------------------------------------------------------------------------
 
