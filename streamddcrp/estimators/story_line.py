@@ -18,10 +18,10 @@ from streamddcrp.typing import FloatArray, IntArray
 __all__ = ["OTHERS", "StoryLine"]
 
 OTHERS = -1  # in place of an id: all other stories
-_FIRST = 64  # documents of a stretch, at first
+_FIRST = 128  # documents of a stretch, at first
 _MOST = 128  # stretches
 _STORIES = 40  # of a stretch
-_NAMED = 1024  # documents after which stories are named
+_NAMED = 4096  # documents after which stories are named
 
 Names = Callable[[IntArray], list[str]]
 
@@ -52,12 +52,12 @@ class StoryLine:
     Examples
     --------
     >>> line = StoryLine()
-    >>> line.add(np.repeat([0, 1], [40, 24]), 0.0, 63.0)
+    >>> line.add(np.repeat([0, 1], [40, 88]), 0.0, 127.0)
     >>> line.room
     0
     >>> line.close(lambda ids: [f"story {i}" for i in ids])
     >>> line.table().to_pylist()[0]
-    {'epoch': 0, 't': 31.5, 'id': 0, 'mass': 40, 'words': ''}
+    {'epoch': 0, 'begin': 0.0, 'end': 127.0, 'id': 0, 'mass': 40, 'words': ''}
     """
 
     def __init__(self) -> None:
@@ -78,7 +78,7 @@ class StoryLine:
         """Add documents, not more than there is `room` for, with the times of first and last."""
         if len(labels):
             self._span = (self._span[0] if self._labels else begin, end)
-            self._labels.frombytes(labels.astype(np.int64).tobytes())
+            self._labels.frombytes(labels.tobytes())
 
     def close(self, names: Names) -> None:
         """End the open stretch.
@@ -134,18 +134,19 @@ class StoryLine:
         return line
 
     def table(self) -> Any:
-        """Return one row a stretch and story: epoch, t (its middle), id, mass, words.
+        """Return one row a stretch and story: epoch, begin and end of it, id, mass, words.
 
         Stories that are among the largest of no stretch have the id -1 together.
         """
         sizes = [len(stretch.ids) for stretch in self.stretches]
         ids = np.concatenate([np.zeros(0, np.int64), *(s.ids for s in self.stretches)])
-        middle = [0.5 * (stretch.begin + stretch.end) for stretch in self.stretches]
+        span = np.array([stretch[:2] for stretch in self.stretches], np.float64).reshape(-1, 2)
         names = [self._names.get(i, (0, ""))[1] for i in ids.tolist()]
         return pa.table(
             {
                 "epoch": np.repeat(np.arange(len(sizes)), sizes),
-                "t": np.repeat(np.array(middle, np.float64), sizes),
+                "begin": np.repeat(span[:, 0], sizes),
+                "end": np.repeat(span[:, 1], sizes),
                 "id": ids,
                 "mass": np.concatenate([np.zeros(0, np.int64), *(s.mass for s in self.stretches)]),
                 "words": pa.array(names, pa.string()),
@@ -180,11 +181,12 @@ class StoryLine:
         line._labels = array("q", arrays["line_labels"].tobytes())
         (begin, end), *spans = arrays["line_span"].tolist()
         line._span = (begin, end)
-        ends = np.cumsum(arrays["line_size"]).tolist()
+        ends = np.cumsum(arrays["line_size"])
+        starts = ends - arrays["line_size"]
         ids, mass = arrays["line_ids"], arrays["line_mass"]
         line.stretches = [
-            Stretch(*span, ids[i:j], mass[i:j])
-            for span, i, j in zip(spans, [0, *ends[:-1]], ends, strict=True)
+            Stretch(first, last, ids[i:j], mass[i:j])
+            for (first, last), i, j in zip(spans, starts, ends, strict=True)
         ]
         return line
 

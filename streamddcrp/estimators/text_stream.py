@@ -9,7 +9,7 @@ import pyarrow as pa
 from river import base
 
 from streamddcrp.checkpoint.codec import decode_state, encode_state
-from streamddcrp.errors import CheckpointError, ConfigError
+from streamddcrp.errors import CheckpointError, ConfigError, SchemaError
 from streamddcrp.estimators.batches import batch_times
 from streamddcrp.estimators.epochs import make_cut
 from streamddcrp.estimators.events import Event
@@ -66,10 +66,11 @@ class TextStream(Stored, base.Clusterer):
 
     Notes
     -----
-    About 80,000 headlines or tweets a second on one core; some MB of memory. A document is a text, a list of words, or a dict of counts of words; a word counts
-    once a document. A text without words has the label -1, changes no story and is no surprise. Of
-    a document the first 65,536 different words count, of a word the first 64 bytes. There are no
-    random numbers. The algorithm is told in `streamddcrp.inference.text_ddcrp`.
+    About 80,000 headlines or tweets a second on one core, in some MB of memory. A document is a
+    text, a list of words, or a dict of counts of words; a word counts once a document. A text
+    without words has the label -1, changes no story and is no surprise. Of a document the first
+    65,536 different words count, of a word the first 64 bytes. There are no random numbers. The
+    algorithm is told in `streamddcrp.inference.text_ddcrp`.
 
     Examples
     --------
@@ -197,7 +198,8 @@ class TextStream(Stored, base.Clusterer):
 
     def _steps(self, texts: Texts, t: FloatArray) -> FloatArray:
         """Learn the documents in pieces that end where stretches of the line of stories end."""
-        parts, done = [], 0
+        parts: list[FloatArray] = []
+        done = 0
         while not parts or done < len(t):
             n = min(len(t) - done, self._line.room)
             offsets, times = texts.offsets[done : done + n + 1], t[done : done + n]
@@ -208,7 +210,7 @@ class TextStream(Stored, base.Clusterer):
                 listed=texts.listed,
             )  # fmt: skip
             final = part[:, FINAL_LABEL]
-            self._line.add(final[~np.isnan(final)], begin, end)
+            self._line.add(final[~np.isnan(final)].astype(np.int64), begin, end)
             if not self._line.room:
                 self._line.close(self._names)
             parts.append(part)
@@ -230,7 +232,7 @@ class TextStream(Stored, base.Clusterer):
         if t is None:
             if self._config.clocked:
                 message = "t: the decay is a time, so every document needs one"
-                raise ConfigError(message)
+                raise SchemaError(message)
             times: FloatArray = np.arange(self.n_seen, self.n_seen + n, dtype=np.float64)
         else:
             check_times(t, self._last_time)
@@ -367,9 +369,9 @@ class TextStream(Stored, base.Clusterer):
         -------
         pyarrow.Table
             One row a stretch of the stream and story: ``epoch`` (number of the stretch; there are
-            at most 128, of as many documents each), ``t`` (its middle), ``id``, ``mass`` (number
-            of documents) and ``words``. Of a stretch the 40 largest stories are told, the others
-            together with the id -1. Labels are final but those of the last ``lag`` documents.
+            at most 128, of as many documents each), ``begin`` and ``end`` (times), ``id``, ``mass``
+            (number of documents) and ``words``. Of a stretch the 40 largest stories are told, the
+            others together with the id -1. Labels are final but those of the last ``lag``.
         """
         labels = live_labels(self._state)
         rows = np.arange(self.n_seen - len(labels), self.n_seen)
@@ -379,13 +381,14 @@ class TextStream(Stored, base.Clusterer):
     def plot(self, ax: Any = None, *, stories: int = 30, dates: bool = False) -> Any:
         """Draw the largest stories over time as a stream; return the axes.
 
-        Triangles mark births, crosses deaths, arrow heads merges into older stories.
+        Areas are numbers of documents. Triangles mark births, crosses deaths, arrow heads merges
+        into older stories.
 
         Parameters
         ----------
         ax : matplotlib axes, optional
         stories : int
-            How many; the others are grey.
+            How many; the others are left out.
         dates : bool
             Whether times are time stamps (seconds since 1970).
 
@@ -394,17 +397,11 @@ class TextStream(Stored, base.Clusterer):
         MissingExtraError
             If matplotlib is not installed.
         """
-        from streamddcrp.estimators.plotting import plot_stream  # noqa: PLC0415  # heavy, optional
+        from streamddcrp.estimators.plotting import plot_stories  # noqa: PLC0415  # optional
 
-        live = self._state.tables.live[: self.n_tables]
-        return plot_stream(
-            self.trajectories(),
-            set(self._state.tables.id[live].tolist()),
-            ax,
-            clock="date" if dates else "t",
-            merged=self.merged(),
-            largest=stories,
-        )
+        live = set(self._state.tables.id[self._state.tables.live[: self.n_tables]].tolist())
+        tracks, merged = self.trajectories(), self.merged()
+        return plot_stories(tracks, live, ax, largest=stories, dates=dates, merged=merged)
 
     # -- checkpoints -----------------------------------------------------------------------------
 
@@ -450,20 +447,21 @@ class TextStream(Stored, base.Clusterer):
 
 def _config(alpha: float | None, decay: Any, lag: int) -> Config:
     """Return the engine's settings; a text or a pair is a decay in time."""
-    if isinstance(decay, str | tuple | list):
-        cut = None
-        if len(decay) == 2 and decay[0] == "time":
-            cut = make_cut(decay[1])
-        elif isinstance(decay, str):
-            cut = make_cut(decay)
-        if cut is None or cut.kind != "period":
-            message = (
-                "decay must be a number of documents, a time such as '1d', or a pair such as "
-                f"('time', 3600.0), got {decay!r}"
-            )
-            raise ConfigError(message)
-        return make_config(alpha=alpha, decay=cut.size, clocked=True, lag=lag)
-    return make_config(alpha=alpha, decay=decay, lag=lag)
+    if not isinstance(decay, str | tuple | list):
+        return make_config(alpha=alpha, decay=decay, lag=lag)
+    pair = not isinstance(decay, str) and len(decay) == 2 and decay[0] == "time"
+    try:
+        cut = make_cut(decay[1] if pair else decay)
+        if (pair or isinstance(decay, str)) and cut.kind == "period":
+            return make_config(alpha=alpha, decay=cut.size, clocked=True, lag=lag)
+    except ConfigError as error:
+        if not str(error).startswith("epoch"):
+            raise
+    message = (
+        "decay must be a number of documents, a time such as '1d', or a pair such as "
+        f"('time', 3600.0), got {decay!r}"
+    )
+    raise ConfigError(message)
 
 
 def _stop_words(given: Any) -> tuple[str, ...] | None:

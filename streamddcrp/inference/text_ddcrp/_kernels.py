@@ -13,6 +13,7 @@ from streamddcrp.inference.text_ddcrp._kernels_layout import (
     LABEL,
     LABEL_PROB,
     LAST,
+    LEAST_WORDS,
     LIVE_TABLES,
     N_LIVE,
     N_WORDS,
@@ -41,8 +42,8 @@ def power(x, n):
 
 @uncounted_njit
 def word_scale(config, counts):
-    """Return what (df_w + b) is multiplied by to give p_w (1)."""
-    return 1.0 / (counts[SUM_DF] + config.smoothing * (counts[N_WORDS] + 1))
+    """Return what (df_w + b) is multiplied by to give p_w (1), V being 1,000 at least."""
+    return 1.0 / (counts[SUM_DF] + config.smoothing * max(counts[N_WORDS] + 1, LEAST_WORDS))
 
 
 @uncounted_njit

@@ -32,6 +32,7 @@ BIRTH = 0
 DEATH = 2
 MERGE = 3
 
+LEAST_WORDS = 1000  # a language has so many, even if few have come
 CHUNK = 16  # words whose factors are multiplied before a logarithm is taken
 
 MOST_EVENTS = 8192  # in the log

@@ -71,17 +71,25 @@ SWEEP = 50  # documents between two looks for tables to retire
 
 
 @uncounted_njit
+def elapsed(config, window, counts, sums, t):
+    """Return the time since the last document, in units of the decay, and alpha as it is then."""
+    seen = counts[N_SEEN]
+    if not config.clocked:
+        return 1.0 / config.decay, sums[ALPHA]
+    if seen == 0:
+        return 0.0, sums[ALPHA]
+    alpha, past = sums[ALPHA], min(seen, len(window.t) - 1)
+    span = t - window.t[(seen - past) % len(window.t)]
+    if config.share > 0.0 and span > 0.0:  # as many births whatever the rate of arrivals
+        alpha = config.share * min(max(past * config.decay / span, 1.0), 1e5)
+    return (t - sums[TIME]) / config.decay, alpha
+
+
+@uncounted_njit
 def advance(config, tables, window, counts, sums, t):
     """Let the time be ``t``: what arrived before weighs less."""
-    elapsed = 1.0 if not config.clocked else (t - sums[TIME]) if counts[N_SEEN] > 0 else 0.0
+    exponent, sums[ALPHA] = elapsed(config, window, counts, sums, t)
     sums[TIME] = t
-    if config.share > 0.0 and counts[N_SEEN] > 0:  # as many births whatever the rate of arrivals
-        past = min(counts[N_SEEN], len(window.t) - 1)
-        span = t - window.t[(counts[N_SEEN] - past) % len(window.t)]
-        if span > 0.0:
-            rate = past * config.decay / span
-            sums[ALPHA] = config.share * min(max(rate, 1.0), 1e5)
-    exponent = elapsed / config.decay
     if exponent < 200.0:
         sums[GROWTH] *= math.exp(exponent)
         if sums[GROWTH] < 1e100:
@@ -361,26 +369,17 @@ def step_documents(
 
 @njit(cache=True, **UNCOUNTED)
 def predict_document(
-    config, words, postings, tables, counts, sums, scratch, lexicon, form, data, U, t, out
+    config, words, postings, tables, window, counts, sums, scratch, lexicon, listed, data, t, out
 ):
-    """Predict a document at time ``t`` and change nothing.
-
-    Parameters
-    ----------
-    U : int
-        For NUMBERS: how many words ``scratch.read`` holds, -1 for those that are not known.
-    """
+    """Predict a document at time ``t`` and change nothing."""
     doc = scratch.read
-    if form != NUMBERS:
-        U = find_document(data, 0, len(data), form == LISTS, lexicon, doc[:MOST_WORDS])
-    growth = sums[GROWTH]
-    if counts[N_SEEN] > 0:
-        elapsed = (t - sums[TIME]) if config.clocked else 1.0
-        sums[GROWTH] = growth * math.exp(min(elapsed / config.decay, 200.0))
+    U = find_document(data, 0, len(data), listed, lexicon, doc[:MOST_WORDS])
+    growth, alpha = sums[GROWTH], sums[ALPHA]
+    exponent, sums[ALPHA] = elapsed(config, window, counts, sums, t)
+    sums[GROWTH] = growth * math.exp(min(exponent, 200.0))
     n, top = weigh(config, words, postings, tables, counts, sums, scratch, doc, U)
     k = best_of(tables, scratch, n)
     describe(config, words, tables, counts, sums, scratch, doc, U, n, top, k, out)
     if U == 0:
         out[LABEL], out[LABEL_PROB], out[P_CHANGE] = -1.0, np.nan, np.nan
-    sums[GROWTH] = growth
-    return n, top
+    sums[GROWTH], sums[ALPHA] = growth, alpha

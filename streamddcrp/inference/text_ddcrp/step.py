@@ -120,8 +120,8 @@ def predict(
         grow(state, config)
     out = np.full(N_OUTPUTS, np.nan)
     entry_point(predict_document)(
-        config, state.words, state.postings, state.tables, state.counts, state.sums,
-        state.scratch, table.arrays, LISTS if listed else TEXTS, data, 0, t, out,
+        config, state.words, state.postings, state.tables, state.window, state.counts,
+        state.sums, state.scratch, table.arrays, listed, data, t, out,
     )  # fmt: skip
     live = state.tables.live[: int(out[LIVE_TABLES])]
     weights = state.scratch.inverse[live]
