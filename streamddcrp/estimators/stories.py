@@ -20,7 +20,7 @@ from streamddcrp.inference.text_ddcrp.state import State
 from streamddcrp.stream.words import WordTable
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["events_since", "live_labels", "stories", "survivors"]
+__all__ = ["events_since", "live_labels", "names", "stories", "survivors"]
 
 _log = logging.getLogger(__name__)
 
@@ -69,6 +69,16 @@ def _rate(state: State) -> float:
     return float((n - 1) / span) if span > 0.0 else float("inf")
 
 
+def names(state: State, table: WordTable, ids: IntArray) -> list[str]:
+    """Return the top words of stories, "" for those that are dead."""
+    live = state.tables.live[: state.counts[N_LIVE]]
+    at = dict(zip(state.tables.id[live].tolist(), live.tolist(), strict=True))
+    known = [i for i in ids.tolist() if i in at]
+    words = _words(state, table, np.array([at[i] for i in known], np.int64))
+    told = dict(zip(known, words, strict=True))
+    return [told.get(i, "") for i in ids.tolist()]
+
+
 def _words(state: State, table: WordTable, live: Any) -> list[str]:
     """Return the top words of tables."""
     words, postings = state.words, state.postings
@@ -78,12 +88,16 @@ def _words(state: State, table: WordTable, live: Any) -> list[str]:
     at = np.repeat(words.start[which] - (ends - df), df) + np.arange(ends[-1] if len(df) else 0)
     word, count, owner = np.repeat(which, df), postings.copies[at], postings.table[at]
     totals: FloatArray = np.bincount(word, count, minlength=len(words.df)).astype(np.float64)
+    wanted = np.zeros(len(state.tables.id), np.bool_)
+    wanted[live] = True
+    mine = wanted[owner]
+    word, count, owner = word[mine], count[mine], owner[mine]
     order = np.lexsort((word, owner))
     word, count, owner = word[order], count[order].astype(np.float64), owner[order]
-    names, out = _Names(table), []
+    said, out = _Names(table), []
     for k in live:
         part = slice(*np.searchsorted(owner, [k, k + 1]))
-        out.append(top_words(word[part], count[part], totals, names))
+        out.append(top_words(word[part], count[part], totals, said))
     return out
 
 

@@ -5,7 +5,8 @@ two become one, so that an hour and a year take the same memory. Of a stretch th
 stories are kept, the others as one.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from array import array
+from collections.abc import Callable, Mapping
 from copy import copy
 from typing import Any, NamedTuple, Self
 
@@ -17,9 +18,10 @@ from streamddcrp.typing import FloatArray, IntArray
 __all__ = ["OTHERS", "StoryLine"]
 
 OTHERS = -1  # in place of an id: all other stories
-_FIRST = 64  # documents of a stretch, at first
+_FIRST = 128  # documents of a stretch, at first
 _MOST = 128  # stretches
 _STORIES = 40  # of a stretch
+_NAMED = 4096  # documents after which stories are named
 
 Names = Callable[[IntArray], list[str]]
 
@@ -50,20 +52,21 @@ class StoryLine:
     Examples
     --------
     >>> line = StoryLine()
-    >>> line.add(np.repeat([0, 1], [40, 24]), np.arange(64.0))
+    >>> line.add(np.repeat([0, 1], [40, 88]), 0.0, 127.0)
     >>> line.room
     0
     >>> line.close(lambda ids: [f"story {i}" for i in ids])
     >>> line.table().to_pylist()[0]
-    {'epoch': 0, 't': 31.5, 'id': 0, 'mass': 40, 'words': 'story 0'}
+    {'epoch': 0, 'begin': 0.0, 'end': 127.0, 'id': 0, 'mass': 40, 'words': ''}
     """
 
     def __init__(self) -> None:
         self.width = _FIRST
         self.stretches: list[Stretch] = []
-        self.into: dict[int, int] = {}  # stories that were merged
         self._names: dict[int, tuple[int, str]] = {}  # by the stretch in which each was largest
-        self._labels = np.zeros(0, np.int64)  # of the open stretch
+        self._nameless: dict[int, int] = {}  # sizes that are larger than when they were named
+        self._waited = 0  # documents since stories were named
+        self._labels = array("q")  # of the open stretch
         self._span = (0.0, 0.0)
 
     @property
@@ -71,16 +74,11 @@ class StoryLine:
         """Number of documents up to the end of the open stretch."""
         return self.width - len(self._labels)
 
-    def add(self, labels: IntArray, times: FloatArray) -> None:
-        """Add documents, not more than there is `room` for."""
+    def add(self, labels: IntArray, begin: float, end: float) -> None:
+        """Add documents, not more than there is `room` for, with the times of first and last."""
         if len(labels):
-            first = self._span[0] if len(self._labels) else float(times[0])
-            self._span = (first, float(times[-1]))
-            self._labels = np.concatenate([self._labels, labels])
-
-    def merge(self, label: int, into: int) -> None:
-        """Note that a story goes on as another one."""
-        self.into[label] = into
+            self._span = (self._span[0] if self._labels else begin, end)
+            self._labels.frombytes(labels.tobytes())
 
     def close(self, names: Names) -> None:
         """End the open stretch.
@@ -88,25 +86,30 @@ class StoryLine:
         Parameters
         ----------
         names : callable
-            Names of stories, given their ids.
+            Names of stories, given their ids, "" where unknown; asked about once in `_NAMED`
+            documents.
         """
-        if not len(self._labels):
+        if not self._labels:
             return
-        ids, mass = np.unique(self._labels, return_counts=True)
+        ids, mass = np.unique(np.array(self._labels, np.int64), return_counts=True)
         stretch = _kept(Stretch(*self._span, ids, mass.astype(np.int64)))
         self.stretches.append(stretch)
-        self._labels = np.zeros(0, np.int64)
-        best = {
-            i: n
-            for i, n in zip(stretch.ids.tolist(), stretch.mass.tolist(), strict=True)
-            if i != OTHERS and n >= self._names.get(i, (0, ""))[0]
-        }
-        told = names(np.array(list(best), np.int64))
-        self._names |= {
-            i: (n, name) for (i, n), name in zip(best.items(), told, strict=True) if name
-        }
+        self._labels = array("q")
+        for i, n in zip(stretch.ids.tolist(), stretch.mass.tolist(), strict=True):
+            if i != OTHERS and n >= max(self._names.get(i, (0, ""))[0], self._nameless.get(i, 0)):
+                self._nameless[i] = n
+        self._waited += self.width
+        if self._waited >= _NAMED:
+            self._name(names)
         if len(self.stretches) >= _MOST:
             self._coarsen()
+
+    def _name(self, names: Names) -> None:
+        told = names(np.array(list(self._nameless), np.int64))
+        for (i, n), name in zip(self._nameless.items(), told, strict=True):
+            if name:
+                self._names[i] = (n, name)
+        self._nameless, self._waited = {}, 0
 
     def _coarsen(self) -> None:
         pairs = zip(self.stretches[::2], self.stretches[1::2], strict=True)
@@ -114,35 +117,36 @@ class StoryLine:
         self.width *= 2
         there = set(np.concatenate([stretch.ids for stretch in self.stretches]).tolist())
         self._names = {i: name for i, name in self._names.items() if i in there}
-        self.into = {i: j for i, j in self.into.items() if i in there}
 
     def extended(self, labels: IntArray, times: FloatArray, names: Names) -> Self:
         """Return a copy to which documents were added, with its last stretch closed."""
         line = copy(self)
-        line.stretches, line.into = list(self.stretches), dict(self.into)
-        line._names = dict(self._names)
+        line.stretches, line._labels = list(self.stretches), self._labels[:]
+        line._names, line._nameless = dict(self._names), dict(self._nameless)
         while len(labels):
-            n = line.room
-            line.add(labels[:n], times[:n])
+            n = min(line.room, len(labels))
+            line.add(labels[:n], float(times[0]), float(times[n - 1]))
             if not line.room:
                 line.close(names)
             labels, times = labels[n:], times[n:]
         line.close(names)
+        line._name(names)
         return line
 
     def table(self) -> Any:
-        """Return one row a stretch and story: epoch, t (its middle), id, mass, words.
+        """Return one row a stretch and story: epoch, begin and end of it, id, mass, words.
 
         Stories that are among the largest of no stretch have the id -1 together.
         """
         sizes = [len(stretch.ids) for stretch in self.stretches]
         ids = np.concatenate([np.zeros(0, np.int64), *(s.ids for s in self.stretches)])
-        middle = [0.5 * (stretch.begin + stretch.end) for stretch in self.stretches]
+        span = np.array([stretch[:2] for stretch in self.stretches], np.float64).reshape(-1, 2)
         names = [self._names.get(i, (0, ""))[1] for i in ids.tolist()]
         return pa.table(
             {
                 "epoch": np.repeat(np.arange(len(sizes)), sizes),
-                "t": np.repeat(np.array(middle, np.float64), sizes),
+                "begin": np.repeat(span[:, 0], sizes),
+                "end": np.repeat(span[:, 1], sizes),
                 "id": ids,
                 "mass": np.concatenate([np.zeros(0, np.int64), *(s.mass for s in self.stretches)]),
                 "words": pa.array(names, pa.string()),
@@ -151,17 +155,19 @@ class StoryLine:
 
     def state(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return arrays and JSON values for a checkpoint."""
+        none = np.zeros(0, np.int64)
         arrays = {
-            "line.span": np.array([self._span, *((s.begin, s.end) for s in self.stretches)]),
-            "line.size": np.array([len(s.ids) for s in self.stretches], np.int64),
-            "line.ids": np.concatenate([np.zeros(0, np.int64), *(s.ids for s in self.stretches)]),
-            "line.mass": np.concatenate([np.zeros(0, np.int64), *(s.mass for s in self.stretches)]),
-            "line.labels": self._labels,
+            "line_span": np.array([self._span, *((s.begin, s.end) for s in self.stretches)]),
+            "line_size": np.array([len(s.ids) for s in self.stretches], np.int64),
+            "line_ids": np.concatenate([none, *(s.ids for s in self.stretches)]),
+            "line_mass": np.concatenate([none, *(s.mass for s in self.stretches)]),
+            "line_labels": np.array(self._labels, np.int64),
         }
         meta = {
             "width": self.width,
+            "waited": self._waited,
             "names": [[i, *name] for i, name in self._names.items()],
-            "into": [list(pair) for pair in self.into.items()],
+            "nameless": [list(pair) for pair in self._nameless.items()],
         }
         return arrays, meta
 
@@ -169,20 +175,19 @@ class StoryLine:
     def restore(cls, arrays: Mapping[str, Any], meta: Mapping[str, Any]) -> Self:
         """Make the line whose `state` this is."""
         line = cls()
-        line.width = meta["width"]
+        line.width, line._waited = meta["width"], meta["waited"]
         line._names = {i: (n, name) for i, n, name in meta["names"]}
-        line.into = {i: j for i, j in meta["into"]}
-        line._labels = arrays["line.labels"]
-        (begin, end), *spans = arrays["line.span"].tolist()
+        line._nameless = {i: n for i, n in meta["nameless"]}
+        line._labels = array("q", arrays["line_labels"].tobytes())
+        (begin, end), *spans = arrays["line_span"].tolist()
         line._span = (begin, end)
-        cuts = np.cumsum(arrays["line.size"])[:-1]
-        parts: Iterable[Any] = zip(
-            spans,
-            np.split(arrays["line.ids"], cuts),
-            np.split(arrays["line.mass"], cuts),
-            strict=False,
-        )
-        line.stretches = [Stretch(*span, ids, mass) for span, ids, mass in parts]
+        ends = np.cumsum(arrays["line_size"])
+        starts = ends - arrays["line_size"]
+        ids, mass = arrays["line_ids"], arrays["line_mass"]
+        line.stretches = [
+            Stretch(first, last, ids[i:j], mass[i:j])
+            for (first, last), i, j in zip(spans, starts, ends, strict=True)
+        ]
         return line
 
 

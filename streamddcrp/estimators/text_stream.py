@@ -1,5 +1,6 @@
 """Short texts as a stream: which story each belongs to."""
 
+import math
 from array import array
 from typing import Any, Self
 
@@ -14,7 +15,8 @@ from streamddcrp.estimators.epochs import make_cut
 from streamddcrp.estimators.events import Event
 from streamddcrp.estimators.options import from_json, to_json
 from streamddcrp.estimators.stored import Stored
-from streamddcrp.estimators.stories import events_since, live_labels, stories, survivors
+from streamddcrp.estimators.stories import events_since, live_labels, names, stories, survivors
+from streamddcrp.estimators.story_line import StoryLine
 from streamddcrp.estimators.texts import Texts, read_text, read_texts
 from streamddcrp.estimators.views import predictions
 from streamddcrp.inference.text_ddcrp._kernels_layout import (
@@ -101,6 +103,7 @@ class TextStream(Stored, base.Clusterer):
         self._state = empty_state(self._config)
         self._clocked: bool | None = None  # whether rows come with times
         self._finals = array("q")
+        self._line = StoryLine()
         self._surprise = 0.0
         self._events_read = 0
 
@@ -184,10 +187,7 @@ class TextStream(Stored, base.Clusterer):
         n = len(texts.offsets) - 1
         if n:
             t = self._times(t, n)
-        out = step(
-            self._config, self._state, self._table, texts.data, texts.offsets,
-            np.empty(0) if t is None else t, listed=texts.listed,
-        )  # fmt: skip
+        out = self._steps(texts, np.empty(0) if t is None else t)
         for score in out[:, SCORE].tolist():  # one by one: the same bits in any cutting
             self._surprise += score
         final = out[:, FINAL_LABEL]
@@ -195,6 +195,37 @@ class TextStream(Stored, base.Clusterer):
         if len(self._finals) > 2 * _MOST_FINALS:
             del self._finals[:-_MOST_FINALS]
         return out
+
+    def _steps(self, texts: Texts, t: FloatArray) -> FloatArray:
+        """Learn the documents in pieces that end where stretches of the line of stories end."""
+        parts: list[FloatArray] = []
+        done = 0
+        while not parts or done < len(t):
+            n = min(len(t) - done, self._line.room)
+            offsets, times = texts.offsets[done : done + n + 1], t[done : done + n]
+            row = self.n_seen - self._lag  # the first whose label gets final, if not negative
+            begin, end = self._time_of(max(row, 0), times), self._time_of(row + n - 1, times)
+            part = step(
+                self._config, self._state, self._table, texts.data, offsets, times,
+                listed=texts.listed,
+            )  # fmt: skip
+            final = part[:, FINAL_LABEL]
+            self._line.add(final[~np.isnan(final)].astype(np.int64), begin, end)
+            if not self._line.room:
+                self._line.close(self._names)
+            parts.append(part)
+            done += n
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def _time_of(self, row: int, more: FloatArray) -> float:
+        """Return the time of a row of the window, or of those that are about to come."""
+        past, seen = self._state.window.t, self.n_seen
+        if row < seen:
+            return float(past[row % len(past)])
+        return float(more[row - seen]) if row - seen < len(more) else math.nan
+
+    def _names(self, ids: IntArray) -> list[str]:
+        return names(self._state, self._table, ids)
 
     def _times(self, t: FloatArray | None, n: int) -> FloatArray:
         check_clocked(self._clocked, t is not None)
@@ -331,6 +362,47 @@ class TextStream(Stored, base.Clusterer):
         """
         return stories(self._state, self._table, clocked=bool(self._clocked))
 
+    def trajectories(self) -> pa.Table:
+        """Return the sizes of stories along the stream, the whole of it, in bounded memory.
+
+        Returns
+        -------
+        pyarrow.Table
+            One row a stretch of the stream and story: ``epoch`` (number of the stretch; there are
+            at most 128, of as many documents each), ``begin`` and ``end`` (times), ``id``, ``mass``
+            (number of documents) and ``words``. Of a stretch the 40 largest stories are told, the
+            others together with the id -1. Labels are final but those of the last ``lag``.
+        """
+        labels = live_labels(self._state)
+        rows = np.arange(self.n_seen - len(labels), self.n_seen)
+        times = self._state.window.t[rows % len(self._state.window.t)]
+        return self._line.extended(labels, times, self._names).table()
+
+    def plot(self, ax: Any = None, *, stories: int = 30, dates: bool = False) -> Any:
+        """Draw the largest stories over time as a stream; return the axes.
+
+        Areas are numbers of documents. Triangles mark births, crosses deaths, arrow heads merges
+        into older stories.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+        stories : int
+            How many; the others are left out.
+        dates : bool
+            Whether times are time stamps (seconds since 1970).
+
+        Raises
+        ------
+        MissingExtraError
+            If matplotlib is not installed.
+        """
+        from streamddcrp.estimators.plotting import plot_stories  # noqa: PLC0415  # optional
+
+        live = set(self._state.tables.id[self._state.tables.live[: self.n_tables]].tolist())
+        tracks, merged = self.trajectories(), self.merged()
+        return plot_stories(tracks, live, ax, largest=stories, dates=dates, merged=merged)
+
     # -- checkpoints -----------------------------------------------------------------------------
 
     def to_bytes(self) -> bytes:
@@ -338,7 +410,10 @@ class TextStream(Stored, base.Clusterer):
         words = self._table.state()
         arrays = arrays_of(self._state, len(words["word_length"])) | words
         arrays["finals"] = np.array(self._finals, dtype=np.int64)[-_MOST_FINALS:]
+        line, told = self._line.state()
+        arrays |= line
         meta = {
+            "line": told,
             "options": {name: to_json(value) for name, value in self._get_params().items()},
             "clocked": self._clocked,
             "surprise": self._surprise,
@@ -363,6 +438,7 @@ class TextStream(Stored, base.Clusterer):
             model._table = WordTable.restore(arrays)
             model._state = state_from_arrays(model._config, arrays)
             model._finals = array("q", arrays["finals"].tobytes())
+            model._line = StoryLine.restore(arrays, meta["line"])
         except (LookupError, TypeError, ValueError) as error:
             message = f"the state does not fit this release: {error}"
             raise CheckpointError(message) from error
