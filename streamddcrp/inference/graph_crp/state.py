@@ -22,13 +22,13 @@ from streamddcrp.inference.smc._kernels_layout import (
     N_NAMES,
     N_SEEN,
 )
+from streamddcrp.inference.smc.children import Children, empty_children
 from streamddcrp.inference.smc.names import Names, empty_names, room
 from streamddcrp.inference.smc.pool import Memo, Pool, UintArray, empty_memo, empty_pool
 from streamddcrp.likelihoods._kernels import posterior
 from streamddcrp.typing import FloatArray, IntArray
 
 __all__ = [
-    "Children",
     "Grid",
     "Particles",
     "Recent",
@@ -111,24 +111,6 @@ class Grid(NamedTuple):
     new: FloatArray
 
 
-class Children(NamedTuple):
-    """Work space for the children of all particles, M = P (K + 1) of them, and those that stay."""
-
-    parent: IntArray  # (M,)
-    table: IntArray
-    weight: FloatArray
-    key: UintArray
-    work: FloatArray
-    hashed: IntArray  # (a power of two >= 2 M,)
-    chosen: IntArray  # (P,)
-    kept_weight: FloatArray
-    ancestor: IntArray
-    place: IntArray
-    to: IntArray
-    used: NDArray[np.bool_]
-    offspring: IntArray
-
-
 class Scratch(NamedTuple):
     """Further work space; nothing in it outlives an arrival."""
 
@@ -198,7 +180,6 @@ def _laid_out(
     S, Q = pool.stats.shape[1], pool.post.shape[1]
     prior_post = np.empty(Q)
     posterior(config.family, config.hyper, np.zeros(S), prior_post)
-    M = P * (K + 1)
     n_ks = 256 if len(config.nodes) else 1
     whole = np.int64
     return State(
@@ -226,13 +207,7 @@ def _laid_out(
         ),
         counts=np.zeros(N_COUNTS, whole),
         sums=np.zeros(1),
-        children=Children(
-            parent=np.zeros(M, whole), table=np.zeros(M, whole), weight=np.zeros(M),
-            key=np.zeros(M, np.uint64), work=np.zeros(M), hashed=np.zeros(room(2 * M, 2), whole),
-            chosen=np.zeros(P, whole), kept_weight=np.zeros(P), ancestor=np.zeros(P, whole),
-            place=np.zeros(P, whole), to=np.zeros(P, whole), used=np.zeros(P, np.bool_),
-            offspring=np.zeros(P, whole),
-        ),
+        children=empty_children(P, P * (K + 1)),
         scratch=Scratch(
             at_name=np.zeros(n_names), near=np.zeros(K, whole),
             opens=np.zeros(K, whole), log_count=np.zeros(K), log_weight=np.zeros(K + 1),
