@@ -60,7 +60,7 @@ def oracle_score(X: FloatArray) -> float:
 
 
 def adjusted_rand(y: IntArray, label: IntArray) -> float:
-    """Adjusted Rand index of two partitions."""
+    """Return the adjusted Rand index of two partitions."""
     _, rows = np.unique(y, return_inverse=True)
     _, columns = np.unique(label, return_inverse=True)
     table = np.zeros((rows.max() + 1, columns.max() + 1))
