@@ -22,16 +22,17 @@ from streamddcrp.inference.smc._kernels_layout import (
     SCORE,
 )
 from streamddcrp.inference.smc._kernels_names import best_name, name_of, refresh_names
+from streamddcrp.inference.smc._kernels_pool import EMPTY as NOBODY
 from streamddcrp.inference.smc._kernels_pool import (
-    born,
     drop,
     extend_clusters,
+    held_clusters,
+    relative_liks,
     score_clusters,
     take,
 )
 from streamddcrp.inference.smc._kernels_random import uniform
 from streamddcrp.inference.smc._kernels_resample import optimal
-from streamddcrp.likelihoods._kernels import log_predictive
 
 __all__ = ["STAMP", "predict_row", "step_rows"]
 
@@ -95,52 +96,38 @@ def _fill(config, particles, work, n, a):
 
 
 @inner_njit
-def _score(config, particles, pool, memo, x, n, stamp, own):
-    """Predictive densities of the clusters as shares of the largest one, whose log is returned."""
-    weight, entry, n_tables = particles.weight, particles.entry, particles.n_tables
-    seen, which, score, lik = memo.seen, memo.which, memo.score, memo.lik
-    size = 0
-    for p in range(len(weight)):
-        if weight[p] > NEGLIGIBLE:
-            for k in range(n_tables[p]):
-                e = entry[p, k]
-                if e >= 0 and seen[e] != stamp:
-                    seen[e] = stamp
-                    which[size] = e
-                    size += 1
+def _score(config, particles, pool, memo, counts, x):
+    """Score the arrival at all clusters; return the log of the largest density."""
+    counts[STAMP] += 1
+    which, score = memo.which, memo.score
+    size = held_clusters(
+        particles.weight, particles.entry, particles.n_tables, NEGLIGIBLE, memo.seen, counts[STAMP],
+        which,
+    )  # fmt: skip
     score_clusters(
-        config.family, config.hyper, pool.post, pool.members, x, n, which, size, score,
+        config.family, config.hyper, pool.post, pool.members, x, counts[N_SEEN], which, size, score,
         memo.heir_mixed,
     )  # fmt: skip
-    top = own
-    for j in range(size):
-        top = max(top, score[which[j]])
-    for j in range(size):
-        lik[which[j]] = math.exp(score[which[j]] - top)
-        memo.heir[which[j]] = -1
-    return top
+    return relative_liks(which, size, score, memo.lik, memo.heir)
 
 
 @inner_njit
 def _weigh(
-    config, particles, pool, memo, groups, names, counts, children, scratch, prior_post, x, g, a,
-    share, out,
-):  # fmt: skip
-    """Predict row ``x`` of group g below node a; list the children and return how many there are.
+    config, particles, pool, memo, groups, names, counts, children, scratch, g, a, share, top, out
+):
+    """List the children for an arrival of group g below node a; return how many there are.
 
     A cluster weighs (auxiliary items + items of the group), a new one alpha. All clusters that have
     auxiliary items only are one child. ``g`` -1: a group without items. ``share``: probability that
     the node says anything of it, else its cluster is new; below 1 where the node is unknown.
+    ``top`` : log of the largest density of a table.
     """
     n = counts[N_SEEN]
-    counts[STAMP] += 1
-    own_score = log_predictive(config.family, config.hyper, prior_post, x)
-    top = _score(config, particles, pool, memo, x, n, counts[STAMP], own_score)
-    own_lik = math.exp(own_score - top)
     weight, entry, n_tables = particles.weight, particles.entry, particles.n_tables
     aux, own, last = particles.aux, particles.own, particles.last
     parent, table, child_weight = children.parent, children.table, children.weight
     at_name, lik, name = scratch.at_name, memo.lik, pool.name
+    own_lik = lik[NOBODY]
     at_name[:] = 0.0
     size = groups.size[g] if g >= 0 else 0
     factor = share / (config.alpha + (config.n_root if a == 0 else config.n_node) + size)
@@ -217,10 +204,8 @@ def _copy(particles, pool, p, to, n_nodes, n_groups):
 
 
 @inner_njit
-def _seat(
-    config, particles, pool, memo, groups, names, recent, counts, children, scratch, x, g, a, M
-):
-    """Keep the children without bias; seat the arrival in each."""
+def _keep_best(config, particles, pool, memo, groups, counts, children, M):
+    """Keep the children without bias; return how many clusters are to be made, in the list."""
     n, P = counts[N_SEEN], len(particles.weight)
     u = uniform(config.seed, n, 0, RESAMPLE, 0)
     kept = optimal(children.weight, M, P, u, children.chosen, children.kept_weight)
@@ -242,29 +227,26 @@ def _seat(
     for c in range(kept):
         if place[c] != ancestor[c]:
             _copy(particles, pool, ancestor[c], place[c], groups.n[0], groups.n[1])
+    entry, heir, which, size = particles.entry, memo.heir, memo.which, 0
+    for c in range(kept):
+        particles.weight[place[c]] = children.kept_weight[c] / total
+        e = entry[place[c], to[c]] if to[c] >= 0 else NOBODY
+        if heir[e] < 0:
+            heir[e] = take(pool)
+            which[size] = e
+            size += 1
+    children.n[0] = kept
+    return size
+
+
+@inner_njit
+def _seat(config, particles, pool, memo, groups, counts, children, scratch, g, a):
+    """Seat the arrival in the particles of the children; the clusters it joins have been made."""
+    n, heir, to, place = counts[N_SEEN], memo.heir, children.to, children.place
     entry, n_aux, n_tables = particles.entry, particles.n_aux, particles.n_tables
-    aux, own, heir, which = particles.aux, particles.own, memo.heir, memo.which
-    opens, size = False, 0
-    for c in range(kept):
-        if to[c] < 0:
-            opens = True
-        else:
-            e = entry[place[c], to[c]]
-            if heir[e] < 0:
-                heir[e] = take(pool)
-                which[size] = e
-                size += 1
-    extend_clusters(
-        config.family, config.hyper, pool.stats, pool.post, pool.members, pool.mixed, pool.name, x,
-        n, which, size, heir, memo.heir_mixed,
-    )  # fmt: skip
-    newborn = -1
-    if opens:
-        name = name_of(n, recent, names, counts)
-        newborn = born(config.family, config.hyper, pool, n, x, name)
-    for c in range(kept):
+    aux, own = particles.aux, particles.own
+    for c in range(children.n[0]):
         p, k = place[c], to[c]
-        particles.weight[p] = children.kept_weight[c] / total
         if k >= 0:
             e = entry[p, k]
             entry[p, k] = heir[e]
@@ -277,11 +259,10 @@ def _seat(
                 for j in range(n_tables[p]):
                     scratch.work[j] = aux[p, a, j] if entry[p, j] < 0 else 0
                 k = _draw(scratch.work, n_tables[p], uniform(config.seed, n, p, WHICH_EMPTY, 0))
-            entry[p, k] = newborn
-            pool.holders[newborn] += 1
+            entry[p, k] = heir[NOBODY]
+            pool.holders[heir[NOBODY]] += 1
         own[p, g, k] += 1
         particles.last[p] = k
-    groups.size[g] += 1
 
 
 @inner_njit
@@ -370,20 +351,20 @@ def _note(particles, pool, names, counts):
 
 @njit(cache=True)
 def predict_row(
-    config, particles, pool, memo, groups, names, counts, children, scratch, prior_post, x, g, a,
-    share, out,
-):  # fmt: skip
+    config, particles, pool, memo, groups, names, counts, children, scratch, x, g, a, share, out
+):
     """Predict a row of a group; nothing that lasts is changed."""
+    top = _score(config, particles, pool, memo, counts, x)
     _weigh(
-        config, particles, pool, memo, groups, names, counts, children, scratch, prior_post, x, g,
-        a, share, out,
+        config, particles, pool, memo, groups, names, counts, children, scratch, g, a, share, top,
+        out,
     )  # fmt: skip
 
 
 @njit(cache=True)
 def step_rows(
     config, particles, pool, memo, groups, names, recent, events, counts, sums, children, scratch,
-    prior_post, X, t, group, start, out,
+    X, t, group, start, out,
 ):  # fmt: skip
     """Predict and learn rows from ``start`` on; return the first one for which there is no room."""
     P = len(particles.weight)
@@ -404,15 +385,21 @@ def step_rows(
             groups.n[0] += 1
             _fill(config, particles, scratch.work, n + 1, groups.n[0] - 1)
         groups.n[1] = max(groups.n[1], g + 1)
+        top = _score(config, particles, pool, memo, counts, X[b])
         M = _weigh(
-            config, particles, pool, memo, groups, names, counts, children, scratch, prior_post,
-            X[b], g, a, 1.0, out[b],
+            config, particles, pool, memo, groups, names, counts, children, scratch, g, a, 1.0, top,
+            out[b],
+        )  # fmt: skip
+        size = _keep_best(config, particles, pool, memo, groups, counts, children, M)
+        extend_clusters(
+            config.family, config.hyper, pool.stats, pool.post, pool.members, pool.mixed, pool.name,
+            X[b], 1.0, n, memo.which, size, memo.heir,
         )  # fmt: skip
         recent[0] = -1
-        _seat(
-            config, particles, pool, memo, groups, names, recent, counts, children, scratch, X[b],
-            g, a, M,
-        )  # fmt: skip
+        if memo.heir[NOBODY] >= 0:
+            pool.name[memo.heir[NOBODY]] = name_of(n, recent, names, counts)
+        _seat(config, particles, pool, memo, groups, counts, children, scratch, g, a)
+        groups.size[g] += 1
         sums[LOG_EVIDENCE] -= out[b, SCORE]
         counts[N_SEEN] = n + 1
         for move in range(config.moves):

@@ -122,7 +122,6 @@ class State:
     sums: FloatArray
     children: Children
     scratch: Scratch
-    prior_post: FloatArray
 
     @property
     def nbytes(self) -> int:
@@ -154,8 +153,6 @@ def _laid_out(config: Config, K: int, n_clusters: int, n_names: int, A: int, G: 
     P, whole = config.n_particles, np.int64
     C = room(n_clusters + P + 4, 64)
     pool = empty_pool(config.family, config.hyper, C)
-    prior_post = np.empty(pool.post.shape[1])
-    posterior(config.family, config.hyper, np.zeros(pool.stats.shape[1]), prior_post)
     return State(
         particles=Particles(
             weight=np.zeros(P), n_tables=np.zeros(P, whole), last=np.full(P, -1),
@@ -178,7 +175,6 @@ def _laid_out(config: Config, K: int, n_clusters: int, n_names: int, A: int, G: 
         scratch=Scratch(
             np.zeros(n_names), np.zeros(K + 1), np.zeros(K + 1), np.zeros(K, whole), np.zeros(K)
         ),
-        prior_post=prior_post,
     )  # fmt: skip
 
 
@@ -203,7 +199,7 @@ def arrays_of(state: State) -> dict[str, NDArray[Any]]:
     held_by = entry[entry >= 0]
     clusters = held_by[np.sort(np.unique(held_by, return_index=True)[1])]
     place = np.full(len(pool.name) + 1, -1)
-    place[clusters] = np.arange(len(clusters))
+    place[clusters] = np.arange(1, len(clusters) + 1)
     used = np.flatnonzero(names.opener >= 0)
     used = used[np.argsort(names.opener[used])]
     at = np.full(len(names.opener), -1)
@@ -256,13 +252,14 @@ def state_from_arrays(
     state.groups.node[: n[1]] = arrays["groups.node"]
     state.groups.size[: n[1]] = arrays["groups.size"]
     stats = arrays["pool.stats"]
-    pool.stats[:n_clusters, : stats.shape[1]] = stats
+    mine = slice(1, n_clusters + 1)  # after the empty one
+    pool.stats[mine, : stats.shape[1]] = stats
     for name in ("members", "mixed", "name"):
-        getattr(pool, name)[:n_clusters] = arrays[f"pool.{name}"]
+        getattr(pool, name)[mine] = arrays[f"pool.{name}"]
     entry = particles.entry[particles.entry >= 0]
-    pool.holders[:n_clusters] = np.bincount(entry, minlength=n_clusters)
-    pool.n_free[0] = len(pool.free) - n_clusters  # the list is in descending order
-    for e in range(n_clusters):
+    pool.holders[:] = np.bincount(entry, minlength=len(pool.holders))
+    pool.n_free[0] -= n_clusters  # the list is in descending order
+    for e in range(1, n_clusters + 1):
         posterior(config.family, config.hyper, pool.stats[e], pool.post[e])
     for name, values in state.names._asdict().items():
         values[:n_names] = arrays[f"names.{name}"]

@@ -45,8 +45,8 @@ def step(
     while True:
         done = kernel(
             config, state.particles, state.pool, state.memo, state.groups, state.names,
-            state.recent, state.events, state.counts, state.sums, state.children, state.scratch,
-            state.prior_post, X, t, group, done, out,
+            state.recent, state.events, state.counts, state.sums, state.children, state.scratch, X,
+            t, group, done, out,
         )  # fmt: skip
         if done == len(X):
             return state, out
@@ -62,7 +62,7 @@ def predict_row(config: Config, state: State, x: FloatArray, group: int, node: i
     share = config.n_node / (config.alpha + config.n_node) if node < 0 else 1.0
     entry_point(_predict)(
         config, state.particles, state.pool, state.memo, state.groups, state.names, state.counts,
-        state.children, state.scratch, state.prior_post, np.ascontiguousarray(x), group,
+        state.children, state.scratch, np.ascontiguousarray(x), group,
         max(node, 0), share, out,
     )  # fmt: skip
     return out

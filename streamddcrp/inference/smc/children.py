@@ -26,6 +26,7 @@ class Children(NamedTuple):
     ancestor: IntArray
     place: IntArray
     to: IntArray
+    n: IntArray  # (1,) how many stay
     used: NDArray[np.bool_]
     offspring: IntArray
 
@@ -45,6 +46,7 @@ def empty_children(n_particles: int, n: int) -> Children:
         "ancestor": np.zeros(P, whole),
         "place": np.zeros(P, whole),
         "to": np.zeros(P, whole),
+        "n": np.zeros(1, whole),
         "used": np.zeros(P, np.bool_),
         "offspring": np.zeros(P, whole),
     }
