@@ -8,10 +8,10 @@ from streamddcrp.inference.graph_crp._kernels_layout import (
     CHOOSE,
     MERGE,
     N_BEST,
-    OPTIMAL,
     RESAMPLE,
     REVISE_WHICH,
     STAMP,
+    STRATIFIED,
     SYSTEMATIC,
 )
 from streamddcrp.inference.graph_crp._kernels_particles import (
@@ -21,7 +21,7 @@ from streamddcrp.inference.graph_crp._kernels_particles import (
     leave,
 )
 from streamddcrp.inference.graph_crp._kernels_revise import revise
-from streamddcrp.inference.graph_crp._kernels_weigh import weigh
+from streamddcrp.inference.graph_crp._kernels_weigh import NEGLIGIBLE, weigh
 from streamddcrp.inference.smc._kernels_copies import ancestors_of, place_children
 from streamddcrp.inference.smc._kernels_layout import (
     LOG_EVIDENCE,
@@ -32,7 +32,14 @@ from streamddcrp.inference.smc._kernels_layout import (
 )
 from streamddcrp.inference.smc._kernels_merge import merge_equal
 from streamddcrp.inference.smc._kernels_names import name_of, refresh_names
-from streamddcrp.inference.smc._kernels_pool import born, extend_clusters, take
+from streamddcrp.inference.smc._kernels_pool import (
+    EMPTY,
+    extend_clusters,
+    held_clusters,
+    relative_liks,
+    score_clusters,
+    take,
+)
 from streamddcrp.inference.smc._kernels_random import uniform
 from streamddcrp.inference.smc._kernels_resample import (
     effective_size,
@@ -46,34 +53,22 @@ __all__ = ["predict_row", "step_rows"]
 
 
 @inner_njit
-def _make_heirs(config, particles, pool, memo, names, recent, counts, children, scratch, x, n):
-    """Make the clusters that ``n`` children at tables ``children.to`` need, each once."""
-    entry, heir, which = particles.entry, memo.heir, memo.which
+def _list_heirs(entry, heir, which, pool, children):
+    """Give a place to each cluster that comes about by the children; return how many there are."""
     to, place = children.to, children.place
-    opens = False
     size = 0
-    for c in range(n):
-        if to[c] < 0:
-            opens = True
-            continue
-        e = entry[place[c], to[c]]
+    for c in range(children.n[0]):
+        e = entry[place[c], to[c]] if to[c] >= 0 else EMPTY
         if heir[e] < 0:
             heir[e] = take(pool)
             which[size] = e
             size += 1
-    i = counts[N_SEEN]
-    extend_clusters(
-        config.family, config.hyper, pool.stats, pool.post, pool.members, pool.mixed, pool.name, x,
-        i, which, size, heir, memo.heir_mixed,
-    )  # fmt: skip
-    if opens:
-        name = name_of(i, recent.name, names, counts)
-        scratch.newborn[0] = born(config.family, config.hyper, pool, i, x, name)
+    return size
 
 
 @inner_njit
-def _seat(particles, pool, memo, children, newborn, i, n):
-    """Seat arrival i in the particles of ``n`` children; all that they need has been made."""
+def _seat(particles, pool, memo, children, i):
+    """Seat arrival i in the particles of the children; the clusters it joins have been made."""
     entry, near, held, n_tables = (
         particles.entry,
         particles.near,
@@ -84,12 +79,12 @@ def _seat(particles, pool, memo, children, newborn, i, n):
     to, place = children.to, children.place
     holders, free, n_free = pool.holders, pool.free, pool.n_free
     at = i % label.shape[1]
-    for c in range(n):
+    for c in range(children.n[0]):
         p, k = place[c], to[c]
         if k < 0:
             k = free_slot(entry, near, held, n_tables, p)
-            entry[p, k] = newborn
-            holders[newborn] += 1
+            entry[p, k] = heir[EMPTY]
+            holders[heir[EMPTY]] += 1
             opened[p] += 1
         else:
             e = entry[p, k]
@@ -120,8 +115,8 @@ def _copies(particles, pool, children, n):
 
 
 @inner_njit
-def _keep_best(config, particles, pool, memo, names, recent, counts, children, scratch, x, size):
-    """Keep as many of all children as there are places, and seat the arrival in each."""
+def _keep_best(config, particles, pool, counts, children, size):
+    """Keep as many of all children as there are places."""
     n, P = counts[N_SEEN], len(particles.weight)
     if config.merge:
         merge_equal(children.key, children.weight, size, children.hashed, config.seed, n, MERGE)
@@ -143,18 +138,15 @@ def _keep_best(config, particles, pool, memo, names, recent, counts, children, s
         weight[place[c]] = children.kept_weight[c] / total
         key[place[c]] = child_key[chosen[c]]
         to[c] = table[chosen[c]]
-    _make_heirs(config, particles, pool, memo, names, recent, counts, children, scratch, x, kept)
-    _seat(particles, pool, memo, children, scratch.newborn[0], n, kept)
+    children.n[0] = kept
 
 
 @inner_njit
-def _draw_one_each(
-    config, particles, pool, memo, names, recent, counts, children, scratch, x, size
-):
-    """Draw one child of each particle; resample when few of them bear the weight."""
-    n, P = counts[N_SEEN], len(particles.weight)
+def _draw_one_each(config, particles, pool, counts, children, size):
+    """Draw one child of each particle."""
+    n = counts[N_SEEN]
     a, kept = 0, 0
-    for p in range(P):
+    for p in range(len(particles.weight)):
         z, total = a, 0.0
         while z < size and children.parent[z] == p:
             total += children.weight[z]
@@ -176,8 +168,13 @@ def _draw_one_each(
         children.to[kept] = children.table[chosen]
         kept += 1
         a = z
-    _make_heirs(config, particles, pool, memo, names, recent, counts, children, scratch, x, kept)
-    _seat(particles, pool, memo, children, scratch.newborn[0], n, kept)
+    children.n[0] = kept
+
+
+@inner_njit
+def _resample(config, particles, pool, children, n):
+    """Draw particles by their weights when few of them bear the weight."""
+    P = len(particles.weight)
     if effective_size(particles.weight) < 0.5 * P:
         if config.scheme == SYSTEMATIC:
             u = uniform(config.seed, n, 0, RESAMPLE, 0)
@@ -228,22 +225,38 @@ def _has_room(config, particles, pool, names, counts):
     )
 
 
+@inner_njit
+def _score(config, particles, pool, memo, counts, x):
+    """Score the arrival at all clusters; return the log of the largest density."""
+    counts[STAMP] += 1
+    which, score = memo.which, memo.score
+    size = held_clusters(
+        particles.weight, particles.entry, particles.n_tables, NEGLIGIBLE, memo.seen, counts[STAMP],
+        which,
+    )  # fmt: skip
+    score_clusters(
+        config.family, config.hyper, pool.post, pool.members, x, counts[N_SEEN], which, size, score,
+        memo.heir_mixed,
+    )  # fmt: skip
+    return relative_liks(which, size, score, memo.lik, memo.heir)
+
+
 @njit(cache=True)
 def predict_row(
-    config, particles, pool, memo, grid, names, counts, children, scratch, prior_post, x, parents,
-    out,
-):  # fmt: skip
+    config, particles, pool, memo, grid, names, counts, children, scratch, x, parents, out
+):
     """Predict a row with its parents; nothing that lasts is changed."""
+    top = _score(config, particles, pool, memo, counts, x)
     weigh(
-        config, particles, pool, memo, grid, names, counts, children, scratch, prior_post, x,
-        parents, False, out,
+        config, particles, pool, memo, grid, names, counts, children, scratch, parents, False, top,
+        out,
     )  # fmt: skip
 
 
 @njit(cache=True)
 def step_rows(
-    config, particles, pool, memo, grid, names, recent, events, counts, sums, children, scratch,
-    prior_post, X, t, parents, offsets, start, out,
+    config, particles, pool, memo, grid, names, recent, events, counts, sums, children, scratch, X,
+    t, parents, offsets, start, out,
 ):  # fmt: skip
     """Predict and learn rows from ``start`` on; return the first one for which there is no room.
 
@@ -256,20 +269,28 @@ def step_rows(
         if not _has_room(config, particles, pool, names, counts):
             return b
         mine = parents[offsets[b] : offsets[b + 1]] if config.given else parents[:0]
+        top = _score(config, particles, pool, memo, counts, X[b])
         size = weigh(
-            config, particles, pool, memo, grid, names, counts, children, scratch, prior_post, X[b],
-            mine, config.merge, out[b],
+            config, particles, pool, memo, grid, names, counts, children, scratch, mine,
+            config.merge, top, out[b],
         )  # fmt: skip
         recent.x[n % len(recent.x)] = X[b]
         recent.name[n % R] = -1
-        if config.scheme in (OPTIMAL, N_BEST):
-            _keep_best(
-                config, particles, pool, memo, names, recent, counts, children, scratch, X[b], size
-            )
+        each = config.scheme in (SYSTEMATIC, STRATIFIED)
+        if each:
+            _draw_one_each(config, particles, pool, counts, children, size)
         else:
-            _draw_one_each(
-                config, particles, pool, memo, names, recent, counts, children, scratch, X[b], size
-            )
+            _keep_best(config, particles, pool, counts, children, size)
+        size = _list_heirs(particles.entry, memo.heir, memo.which, pool, children)
+        extend_clusters(
+            config.family, config.hyper, pool.stats, pool.post, pool.members, pool.mixed, pool.name,
+            X[b], 1.0, n, memo.which, size, memo.heir,
+        )  # fmt: skip
+        if memo.heir[EMPTY] >= 0:
+            pool.name[memo.heir[EMPTY]] = name_of(n, recent.name, names, counts)
+        _seat(particles, pool, memo, children, n)
+        if each:
+            _resample(config, particles, pool, children, n)
         sums[LOG_EVIDENCE] -= out[b, SCORE]
         counts[N_SEEN] = n + 1
         counts[STAMP] += 1
@@ -281,8 +302,8 @@ def step_rows(
                 if particles.weight[p] > 0.0:
                     u = uniform(config.seed, n, p, REVISE_WHICH, move)
                     revise(
-                        config, particles, pool, grid, names, recent, counts, scratch,
-                        prior_post, p, n - int(u * back), move,
+                        config, particles, pool, memo, grid, names, recent, counts, scratch, p,
+                        n - int(u * back), move,
                     )  # fmt: skip
         _note(particles, pool, names, counts, scratch)
         refresh_names(names, events, counts, n + 2 - max(config.lag, 1), t[b])

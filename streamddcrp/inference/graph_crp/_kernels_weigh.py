@@ -18,52 +18,18 @@ from streamddcrp.inference.smc._kernels_layout import (
     SCORE,
 )
 from streamddcrp.inference.smc._kernels_names import best_name
-from streamddcrp.inference.smc._kernels_pool import newborn_of, score_clusters
+from streamddcrp.inference.smc._kernels_pool import EMPTY
 from streamddcrp.inference.smc._kernels_random import hash_of
-from streamddcrp.likelihoods._kernels import log_predictive
 
-__all__ = ["weigh"]
+__all__ = ["NEGLIGIBLE", "OPENED", "weigh"]
 
 NEGLIGIBLE = 1e-250  # weight of a particle that nothing can be expected of
 OPENED = 3  # hashes the number of clusters a particle opened, where it tells of alpha
 
 
 @inner_njit
-def _held(weight, entry, n_tables, seen, stamp, which):
-    """List the clusters that particles with a weight hold, each once; return how many."""
-    n = 0
-    for p in range(len(weight)):
-        if weight[p] > NEGLIGIBLE:
-            for k in range(n_tables[p]):
-                e = entry[p, k]
-                if e >= 0 and seen[e] != stamp:
-                    seen[e] = stamp
-                    which[n] = e
-                    n += 1
-    return n
-
-
-@inner_njit
-def _score_all(config, particles, pool, memo, x, n, stamp, own):
-    """Predictive densities at all clusters as shares of the largest one, whose log is returned."""
-    which, score, lik, heir = memo.which, memo.score, memo.lik, memo.heir
-    size = _held(particles.weight, particles.entry, particles.n_tables, memo.seen, stamp, which)
-    score_clusters(
-        config.family, config.hyper, pool.post, pool.members, x, n, which, size, score,
-        memo.heir_mixed,
-    )  # fmt: skip
-    top = own
-    for j in range(size):
-        top = max(top, score[which[j]])
-    for j in range(size):
-        lik[which[j]] = math.exp(score[which[j]] - top)
-        heir[which[j]] = -1
-    return top
-
-
-@inner_njit
 def _children(
-    config, particles, pool, memo, grid, children, scratch, parents, n, stamp, own, top, keyed, sums
+    config, particles, pool, memo, grid, children, scratch, parents, n, stamp, keyed, sums
 ):  # fmt: skip
     """List the children with their weights and keys; return how many there are.
 
@@ -80,8 +46,7 @@ def _children(
     m = len(parents) if given else min(n, config.r)
     last = (n - 1) % R
     leaving = (n - config.r) % R if n >= config.r else -1
-    newborn = newborn_of(n)
-    own_lik = math.exp(own - top)
+    newborn, own_lik = heir_mixed[EMPTY], lik[EMPTY]
     size, total, new, stays = 0, 0.0, 0.0, 0.0
     join, opens = factors(config, grid, 0, m, stamp)
     for p in range(len(weight)):
@@ -138,26 +103,21 @@ def _children(
 
 @inner_njit
 def weigh(
-    config, particles, pool, memo, grid, names, counts, children, scratch, prior_post, x, parents,
-    keyed, out,
-):  # fmt: skip
-    """Predict row ``x`` by all particles; list their children, and return how many there are.
+    config, particles, pool, memo, grid, names, counts, children, scratch, parents, keyed, top, out
+):
+    """List the children of all particles for an arrival that has been scored; return how many.
 
     A child sits the arrival at a table with n_k > 0 of its m parents, with weight
     w_p E[n_k / (alpha + m)] p(x | table), or at a new one, w_p E[alpha / (alpha + m)] p(x). Their
-    sum is the predictive density; the weights are then normalised. ``out`` : label, its
-    probability, -log density, probability of a new table, of another table than the last row's,
-    live tables.
+    sum is the predictive density; the weights are then normalised. ``top`` : log of the largest
+    density of a table. ``out`` : label, its probability, -log density, probability of a new table,
+    of another table than the last row's, live tables.
     """
     n = counts[N_SEEN]
-    counts[STAMP] += 1
-    stamp = counts[STAMP]
-    own = log_predictive(config.family, config.hyper, prior_post, x)
-    top = _score_all(config, particles, pool, memo, x, n, stamp, own)
     at_name, sums = scratch.at_name, scratch.sums
     at_name[:] = 0.0
     size = _children(
-        config, particles, pool, memo, grid, children, scratch, parents, n, stamp, own, top, keyed,
+        config, particles, pool, memo, grid, children, scratch, parents, n, counts[STAMP], keyed,
         sums,
     )  # fmt: skip
     total, weight = sums[0], children.weight

@@ -78,11 +78,10 @@ def as_parents(parents: Any, n_rows: int) -> Parents:
             f"parents: expected one list for each of the {n_rows} rows, got {len(offsets) - 1}"
         )
         raise SchemaError(message)
-    items = values.astype(np.int64) if len(values) else np.empty(0, np.int64)
-    if len(values) and (values.dtype.kind not in "iu" or (items != values).any()):
+    if len(values) and values.dtype.kind not in "iu":
         message = f"parents: expected arrival indices, whole numbers, got values like {values[0]!r}"
         raise SchemaError(message)
-    return Parents(np.ascontiguousarray(items), np.ascontiguousarray(offsets))
+    return Parents(values.astype(np.int64), np.ascontiguousarray(offsets))
 
 
 def check(parents: Parents, first: int, r: int, kept: IntArray, n_kept: IntArray) -> None:

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streamddcrp.likelihoods._kernels import n_post, n_stats
+from streamddcrp.likelihoods._kernels import n_post, n_stats, posterior
 from streamddcrp.typing import FloatArray, IntArray
 
 __all__ = ["Memo", "Pool", "empty_memo", "empty_pool"]
@@ -14,7 +14,7 @@ UintArray = NDArray[np.uint64]
 
 
 class Pool(NamedTuple):
-    """Clusters, C places of them.
+    """Clusters, C places of them; place 0 is the empty cluster's, which nobody holds or frees.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class Memo(NamedTuple):
 
 
 def empty_pool(family: int, hyper: FloatArray, n: int) -> Pool:
-    """Return room for so many clusters."""
+    """Return room for so many clusters, one of them the empty one."""
     fields: dict[str, NDArray[Any]] = {
         "stats": np.zeros((n, int(n_stats(family, hyper)))),
         "post": np.zeros((n, int(n_post(family, hyper)))),
@@ -78,8 +78,9 @@ def empty_pool(family: int, hyper: FloatArray, n: int) -> Pool:
         "name": np.zeros(n, np.int64),
         "holders": np.zeros(n, np.int64),
         "free": np.arange(n)[::-1].copy(),
-        "n_free": np.array([n]),
+        "n_free": np.array([n - 1]),  # place 0, the last of the list, is taken
     }
+    posterior(family, hyper, fields["stats"][0], fields["post"][0])
     return Pool(**fields)
 
 
