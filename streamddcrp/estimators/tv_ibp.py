@@ -14,6 +14,7 @@ from streamddcrp.estimators.combinations import Combinations
 from streamddcrp.estimators.events import Event
 from streamddcrp.estimators.feature_filter import FeatureFilter, Told, scales_of
 from streamddcrp.inference.ibp_smc._kernels_layout import (
+    DEATH,
     LOG_DENSITY,
     N_EVENTS,
     N_FEATURES,
@@ -315,20 +316,21 @@ class TimeVaryingIBP(RowModel, base.Transformer):
         return self._filter.log_evidence
 
     def events(self) -> list[Event]:
-        """Return births and deaths of features since the last call, at most the last 128."""
+        """Return births, deaths and merges of features since the last call, at most the last 128.
+
+        A feature is born when particles of half the weight have it and three rows of the window do,
+        and dead when no particle has it. Two that turn out to be one are merged: the younger id
+        ends.
+        """
         if self._filter is None:
             return []
         names, n = self._filter.state.names, int(self._filter.state.counts[N_EVENTS])
-        room = len(names.event_kind)
-        found = []
+        room, found = len(names.event_kind), []
         for e in range(max(self._events_read, n - room), n):
-            kind = ("birth", "death")[int(names.event_kind[e % room])]
-            found.append(
-                Event(
-                    kind, int(names.event_label[e % room]), int(names.event_index[e % room]),
-                    float(names.event_time[e % room]),
-                )
-            )  # fmt: skip
+            kind = ("birth", "death", "merge")[int(names.event_kind[e % room])]
+            into = int(names.event_into[e % room]) if kind == "merge" else None
+            label, index = int(names.event_label[e % room]), int(names.event_index[e % room])
+            found.append(Event(kind, label, index, float(names.event_time[e % room]), into))
         self._events_read = n
         return found
 
@@ -353,7 +355,7 @@ class TimeVaryingIBP(RowModel, base.Transformer):
         found = {
             int(names.event_label[e]): names.event_loading[e] * scale
             for e in range(events)
-            if names.event_kind[e] == 1
+            if names.event_kind[e] == DEATH
         }
         live = np.flatnonzero(names.label >= 0)
         found |= {int(names.label[g]): names.loading[g] * scale for g in live.tolist()}

@@ -26,7 +26,7 @@ MOST_ENUMERATED = 10  # features of a row of which all subsets are weighed
 MOST_REDRAWN = 3  # one more than the new features that a row drawn anew may get
 
 # kinds of events
-BIRTH, DEATH = 0, 1
+BIRTH, DEATH, MERGE_EVENT = 0, 1, 2
 
 # purposes of random numbers
 FEW, ALL, MERGE, ROW, CHOICE, IMPUTE, PROPOSAL, SUBSET, START = range(9)

@@ -13,6 +13,7 @@ from streamddcrp.inference.ibp_smc._kernels_layout import (
     BIRTH,
     DEATH,
     LIVE,
+    MERGE_EVENT,
     N_ACTIVE,
     N_EVENTS,
     N_NAMED,
@@ -22,6 +23,7 @@ from streamddcrp.inference.ibp_smc._kernels_layout import (
 __all__ = ["name_features"]
 
 ONE = np.uint64(1)
+SAME = 0.6  # from which on two known features of different particles are one
 LEAST = 0.3  # intersection over union, from which on features may be the same
 OWNERS = 3  # of a feature that gets a name
 _2, _4 = np.uint64(2), np.uint64(4)
@@ -63,9 +65,48 @@ def name_features(config, particles, names, counts, work, time):
             counts[N_NAMED] += 1
             names.born[g] = particles.first[names.holder[g], names.slot[g]]
             _note(names, counts, BIRTH, g, t, time)
-        names.loading[g] = particles.mean[names.holder[g], names.slot[g]]
         _column(config, particles, names.holder[g], names.slot[g], t, names.owners[g])
+    _merge(particles, names, counts, t, time)
+    for g in range(len(names.label)):
+        if names.used[g]:
+            names.loading[g] = particles.mean[names.holder[g], names.slot[g]]
     _settle(config, particles, names, counts, t)
+
+
+@inner_njit
+def _merge(particles, names, counts, t, time):
+    """Make one of two that have come to have the same owners and are never in one particle."""
+    G = len(names.label)
+    for a in range(G):
+        for b in range(G):
+            if not (names.used[a] and names.used[b] and a != b):
+                continue
+            first, second = names.label[a], names.label[b]
+            if first < 0 or (0 <= second < first):  # the older one stays
+                continue
+            if names.weight[a] + names.weight[b] > 1.0 + 1e-9:
+                continue
+            if _likeness(names.owners[a], names.owners[b]) <= SAME:
+                continue
+            if second >= 0:
+                _note(names, counts, MERGE_EVENT, b, t, time)
+                names.event_into[(counts[N_EVENTS] - 1) % len(names.event_into)] = first
+                for place in range(len(names.history)):
+                    for n in range(names.history.shape[1]):
+                        if names.history[place, n] == second:
+                            names.history[place, n] = first
+            for i in range(counts[N_ACTIVE]):
+                for k in range(1, particles.n_owners.shape[1]):
+                    if particles.name[i, k] == b:
+                        particles.name[i, k] = a
+            if names.best[b] > names.best[a]:
+                names.best[a] = names.best[b]
+                names.holder[a] = names.holder[b]
+                names.slot[a] = names.slot[b]
+                names.owners[a] = names.owners[b]
+            names.weight[a] += names.weight[b]
+            names.used[b] = False
+            names.label[b] = -1
 
 
 @inner_njit

@@ -104,6 +104,7 @@ class Names(NamedTuple):
     event_kind: IntArray
     event_label: IntArray
     event_index: IntArray
+    event_into: IntArray
     event_time: FloatArray
     event_born: IntArray
     event_loading: FloatArray
@@ -190,7 +191,7 @@ def _laid_out(config: Config, n_features: int, n_slots: int) -> State:
         slot=np.zeros(N_NAMES, np.int64), born=np.zeros(N_NAMES, np.int64),
         owners=np.zeros((N_NAMES, 1 + (r - 1) // 64), np.uint64),
         loading=np.zeros((N_NAMES, D)), event_kind=np.zeros(N_NOTED, np.int64),
-        event_time=np.zeros(N_NOTED), share=np.zeros(N_NAMES),
+        event_time=np.zeros(N_NOTED), event_into=np.full(N_NOTED, -1), share=np.zeros(N_NAMES),
         history=np.full((N_HISTORY, N_ON), -1),
         event_label=np.zeros(N_NOTED, np.int64), event_index=np.zeros(N_NOTED, np.int64),
         event_born=np.zeros(N_NOTED, np.int64), event_loading=np.zeros((N_NOTED, D)),
