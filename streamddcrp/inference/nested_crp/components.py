@@ -20,13 +20,21 @@ from streamddcrp.inference.nested_crp.topics import Change
 from streamddcrp.inference.nested_crp.tree import paths_of, sizes_of, sorted_order
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["ComponentTree"]
+__all__ = ["ComponentTree", "wide_prior"]
 
 _FEW, _MANY = 6, 8  # sweeps before growth is judged: of the tree as it is, and of a proposal
 _TRIES = 2  # proposals at a time
 _SHARE, _LEAST = 0.15, 20  # points of a proposal
 _EMPTY = 0.5  # expected points below which a leaf goes
+_WIDE, _VAGUE = 50.0, 1e-3  # variances of vectors; shape of the precision and rate, in units
 _NARROW = 1e-6  # variance of vectors that are guessed
+
+
+def wide_prior(X: FloatArray, gamma: float) -> Prior:
+    """Return a prior that says little about points like these (n, D), in their unit."""
+    unit = float(X.var(axis=0).mean())
+    unit = unit if unit > 0.0 else 1.0
+    return Prior(float(gamma), _WIDE * unit, _WIDE * unit, _VAGUE, _VAGUE * unit)
 
 
 @dataclass(slots=True)
@@ -61,9 +69,7 @@ class ComponentTree:
     n_pruned: int = 0
 
     @classmethod
-    def founded(
-        cls, X: FloatArray, depth: int, prior: Prior, max_nodes: int
-    ) -> "ComponentTree":
+    def founded(cls, X: FloatArray, depth: int, prior: Prior, max_nodes: int) -> "ComponentTree":
         """Return a single path, the leading principal directions of the first points (n, D)."""
         n, D = X.shape
         mean = X.mean(axis=0)
@@ -93,6 +99,10 @@ class ComponentTree:
     def sizes(self) -> FloatArray:
         """Return the points through each node, (K,)."""
         return sizes_of(self.parent, self.weights.mass)
+
+    def paths(self) -> IntArray:
+        """Return the slots on the way to each node, (K, L), -1 below it."""
+        return paths_of(self.parent, self.level, self.depth)
 
     def local(self, X: FloatArray) -> Local:
         """Return where points are."""

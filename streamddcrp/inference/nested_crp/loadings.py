@@ -114,9 +114,7 @@ class Local(NamedTuple):
     stats: Stats
 
 
-def sticks_of(
-    parent: IntArray, mass: FloatArray, gamma: float
-) -> tuple[FloatArray, FloatArray]:
+def sticks_of(parent: IntArray, mass: FloatArray, gamma: float) -> tuple[FloatArray, FloatArray]:
     """Return the parameters (K,) of q(v) from endpoint masses."""
     size, a, b = np.empty((3, len(parent)))
     beta_parameters(parent, len(parent), mass, gamma, size, a, b)
