@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections import defaultdict
 
 import click
+from threadpoolctl import threadpool_limits
+
+from benchmarks.machine import machine, markdown, spread
 from streamddcrp_connectors.experiments.ncrp_digits_numbers import (
     PUBLISHED,
     Fit,
@@ -17,9 +20,6 @@ from streamddcrp_connectors.experiments.ncrp_digits_numbers import (
     fits,
     pca_error,
 )
-from threadpoolctl import threadpool_limits
-
-from benchmarks.machine import machine, markdown, spread
 
 HEADER = ("L", "method", "nodes", "train", "test", "CPU s")
 

@@ -24,7 +24,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.machine import machine, markdown, spread
 from benchmarks.streams import DATA
-from streamddcrp import NestedCRPTopics
+from streamddcrp.estimators.nested_topics import NestedCRPTopics
 from streamddcrp.inference.ncrp_gibbs import sample_nested_topics
 from streamddcrp.inference.ncrp_gibbs.corpus import as_corpus
 from streamddcrp_connectors.experiments.topic_corpora import (
@@ -40,7 +40,6 @@ IntArray = NDArray[np.int64]
 SWEEPS = 100
 PEERS = {"lda": "tomotopy LDA, K = 50", "hlda": "tomotopy HLDA", "hdp": "tomotopy HDP"}
 GIBBS: dict[str, Any] = {"eta": 0.1, "alpha": (5.0, 2.0, 1.0)}
-PASSES = 5
 AGREEMENT = ("NMI level 2, branches", "nodes", "NMI leaf, groups", "leaves")
 HEADER = ("method", "nats a word", "topics", "documents / s", "CPU s")
 BARS_SEEDS = 10
@@ -102,18 +101,17 @@ def gibbs(corpus: TopicCorpus, sweeps: int = SWEEPS, **options: Any) -> Found:
     return Found(f"nested CRP, Gibbs, {sweeps} sweeps", score, n, sweeps, seconds, path)
 
 
-def stream(corpus: TopicCorpus, passes: int = 1, **options: Any) -> Found:
-    """Learn the documents one after the other, in an order of their own; perhaps several times."""
-    order = np.random.default_rng(0).permutation(corpus.train.shape[0])
-    model = NestedCRPTopics(**options)
+def stream(corpus: TopicCorpus, seed: int = 0) -> Found:
+    """Learn the documents one after the other, in a random order."""
+    order = np.random.default_rng(seed).permutation(corpus.train.shape[0])
+    documents = corpus.train[order]
+    model = NestedCRPTopics()
     start = time.process_time()
-    for _ in range(passes):
-        model.learn_many(corpus.train[order])
+    model.learn_many(documents)
     seconds = time.process_time() - start
     score = model.complete_many(corpus.seen, corpus.held).sum() / corpus.held.sum()
-    name = "nested CRP, stream, " + ("one pass" if passes == 1 else f"{passes} passes")
     paths = model.paths_many(corpus.train)
-    return Found(name, score, model.n_nodes, passes, seconds, paths)
+    return Found("nested CRP, stream, one pass", score, model.n_nodes, 1.0, seconds, paths)
 
 
 def corpus_table(corpus: TopicCorpus, tomotopy: Path | None) -> list[Found]:
@@ -121,7 +119,7 @@ def corpus_table(corpus: TopicCorpus, tomotopy: Path | None) -> list[Found]:
     found = [Found("unigram", unigram(corpus), 0, 0.0, 0.0)]
     if tomotopy is not None:
         found += [peer(name, corpus, tomotopy) for name in PEERS]
-    return [*found, gibbs(corpus, **GIBBS), stream(corpus), stream(corpus, passes=PASSES)]
+    return [*found, gibbs(corpus, **GIBBS), stream(corpus)]
 
 
 def agreement(paths: IntArray, groups: list[str]) -> list[str]:
@@ -218,7 +216,6 @@ def main(data: Path, tomotopy: Path | None, posts: int, seeds: int) -> None:
             for name, method in (
                 ("Gibbs, 100 sweeps", lambda corpus: gibbs(corpus, eta=0.1, alpha=(5.0, 3.0, 2.0))),
                 ("stream, one pass", stream),
-                (f"stream, {PASSES} passes", lambda corpus: stream(corpus, passes=PASSES)),
             )
         ]
         click.echo(f"\nHierarchical bars, {seeds} orders of 1,000 documents\n")

@@ -9,13 +9,23 @@ import pyarrow as pa
 from river import base
 from scipy import sparse
 
-from streamddcrp.checkpoint.codec import decode_state, encode_state
-from streamddcrp.errors import CheckpointError, ConfigError, MissingExtraError, SchemaError
+from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.estimators.documents import Vocabulary, Word, read_document, read_documents
 from streamddcrp.estimators.events import Event
 from streamddcrp.estimators.nested_state import tree_from_state, tree_to_state
 from streamddcrp.estimators.options import from_json, to_json
 from streamddcrp.estimators.stored import Stored
+from streamddcrp.estimators.tree_pictures import plot_topic_tree
+from streamddcrp.estimators.trees import (
+    as_graph,
+    check_whole,
+    draw,
+    ids_of,
+    nested,
+    node_columns,
+    positive,
+    told,
+)
 from streamddcrp.inference.nested_crp.growth import Growth
 from streamddcrp.inference.nested_crp.topics import Settings, TopicTree
 from streamddcrp.typing import FloatArray, IntArray
@@ -23,10 +33,9 @@ from streamddcrp.typing import FloatArray, IntArray
 __all__ = ["NestedCRPTopics"]
 
 _log = logging.getLogger(__name__)
-_MODEL_ID = "NestedCRPTopics"
-_VERSION = 1
 _SPARE = 0.75  # of max_words that are left when words are forgotten
 _SHOWN = 10
+_DRAWN = 16  # words of a node that a picture may choose from
 
 
 class Bags(NamedTuple):
@@ -85,7 +94,8 @@ class NestedCRPTopics(Stored, base.Clusterer):
     True
     >>> model.predict_one("cat milk cat") == model.predict_one("sail mast oar")
     False
-    >>> model.score_one("milk fur", given="cat purr") < model.score_one("oar hull", given="cat purr")
+    >>> told, odd = (model.score_one(words, given="cat purr") for words in ["milk fur", "oar hull"])
+    >>> told < odd
     True
     """
 
@@ -115,8 +125,8 @@ class NestedCRPTopics(Stored, base.Clusterer):
             ("depth", depth, 2), ("window", window, 1), ("revisits", revisits, 0),
             ("max_words", max_words, 2),
         ):  # fmt: skip
-            _check_whole(name, value, least)
-        _check_whole("max_nodes", max_nodes, 2 * depth)
+            check_whole(name, value, least)
+        check_whole("max_nodes", max_nodes, 2 * depth)
         if not 0.5 < kappa <= 1.0:
             message = f"kappa must be above 0.5 and at most 1, got {kappa!r}"
             raise ConfigError(message)
@@ -124,9 +134,9 @@ class NestedCRPTopics(Stored, base.Clusterer):
         usual_alpha = (5.0, 2.0, *(1.0,) * (depth - 2))[:depth]
         self._tree = TopicTree.empty(
             Settings(
-                gamma=_positive("gamma", gamma, 1)[0],
-                eta=_positive("eta", usual_eta if eta is None else eta, depth),
-                alpha=_positive("alpha", usual_alpha if alpha is None else alpha, depth),
+                gamma=positive("gamma", gamma)[0],
+                eta=positive("eta", usual_eta if eta is None else eta, depth),
+                alpha=positive("alpha", usual_alpha if alpha is None else alpha, depth),
                 kappa=float(kappa),
                 window=window,
                 revisits=revisits,
@@ -198,6 +208,25 @@ class NestedCRPTopics(Stored, base.Clusterer):
             }
         )
 
+    def refine(self) -> None:
+        """Place every document of the window again, and give every node its chance of a move.
+
+        Without new documents: a further pass over the last ``window`` ones.
+        """
+        self._tree.revisit()
+        self._tree.tidy(math.inf)
+
+    def window_paths(self) -> IntArray:
+        """Return the ids on the paths of the last ``window`` documents, (n, depth), oldest first.
+
+        -1 for documents without words, and for levels below a node that was dropped.
+        """
+        tree = self._tree
+        w = tree.window
+        first = max(0, w.n - self.window)
+        ends = w.ends[first : w.n, 0]
+        return np.where(ends[:, None] >= 0, ids_of(tree, np.maximum(ends, 0)), -1)
+
     def _read(self, batch: Any) -> Any:
         """Return documents, or a checked sparse matrix of counts."""
         if sparse.issparse(batch) or (isinstance(batch, np.ndarray) and batch.ndim == 2):
@@ -216,9 +245,11 @@ class NestedCRPTopics(Stored, base.Clusterer):
             sizes = np.add.reduceat(np.append(bags.counts, 0.0), bags.offsets[:-1])
             sizes[bags.offsets[1:] == bags.offsets[:-1]] = np.nan
             out[start:stop, 2] /= -sizes
-            out[start:stop, 4] = tree.K
+            out[start:stop, 4] = tree.n_nodes
             if tree.next_tidy > due:
-                self._growth.note(tree.n_seen, tree.K, tree.n_born, tree.n_merged, tree.n_pruned)
+                self._growth.note(
+                    tree.n_seen, tree.n_nodes, tree.n_born, tree.n_merged, tree.n_pruned
+                )
                 self._forget_words()
             start = stop
         return out
@@ -265,7 +296,7 @@ class NestedCRPTopics(Stored, base.Clusterer):
     def paths_many(self, batch: Any) -> IntArray:
         """Return the ids on the likeliest paths, (N, depth), root first, -1 for new nodes."""
         slots, _, _ = self._place(self._read(batch))
-        return self._paths(slots)
+        return ids_of(self._tree, slots)
 
     def transform_one(self, x: Any) -> dict[str, Any]:
         """Return the path of a document and its proportions of levels.
@@ -277,7 +308,7 @@ class NestedCRPTopics(Stored, base.Clusterer):
             ``levels``: tuple of expected proportions.
         """
         slots, out, levels = self._place([read_document(x)])
-        path = self._paths(slots)[0]
+        path = ids_of(self._tree, slots)[0]
         return {
             "path": tuple(path[path >= 0].tolist()),
             "path_prob": float(out[0, 0]),
@@ -334,16 +365,12 @@ class NestedCRPTopics(Stored, base.Clusterer):
         slots[np.diff(bags.offsets) == 0] = 0
         return slots, out, levels
 
-    def _paths(self, slots: IntArray) -> IntArray:
-        paths = self._tree.paths()[slots]
-        return np.where(paths >= 0, self._tree.ids[paths], -1)
-
     # -- looking ---------------------------------------------------------------------------------
 
     @property
     def n_nodes(self) -> int:
         """Nodes of the tree, the root among them."""
-        return self._tree.K
+        return self._tree.n_nodes
 
     @property
     def objective(self) -> float:
@@ -364,27 +391,16 @@ class NestedCRPTopics(Stored, base.Clusterer):
             and probability in the topic, those first that tell it from the others) and
             ``children``.
         """
-        tree, K = self._tree, self._tree.K
-        sizes = tree.sizes()
-        nodes = [
-            {
-                "id": int(tree.ids[i]), "level": int(tree.level[i]), "size": float(sizes[i]),
-                "born": int(tree.born[i]), "words": words, "children": [],
-            }
-            for i, words in zip(range(K), self._words(n_words), strict=True)
-        ]  # fmt: skip
-        for i in sorted(range(1, K), key=lambda i: (-sizes[i], i)):
-            nodes[tree.parent[i]]["children"].append(nodes[i])
-        return nodes[0]
+        return nested(self._tree, [{"words": words} for words in self._words(n_words)])
 
     def _words(self, n: int) -> list[list[tuple[Word, float]]]:
         """Return the words that tell each topic, (K) lists, by their part in the divergence."""
         tree, V = self._tree, len(self._vocabulary)
-        counts = tree.counts[:V, : tree.K] * tree.scale
+        counts = tree.counts[:V, : tree.n_nodes] * tree.scale
         everywhere = counts.sum(axis=1)
         everywhere /= max(float(everywhere.sum()), 1e-300)
         out = []
-        for i in range(tree.K):
+        for i in range(tree.n_nodes):
             some = np.flatnonzero(counts[:, i] > 0.5)
             eta = float(tree.settings.eta[tree.level[i] - 1])
             total = float(counts[:, i].sum())
@@ -409,18 +425,14 @@ class NestedCRPTopics(Stored, base.Clusterer):
         return as_graph(self.tree())
 
     def summary(self) -> pa.Table:
-        """Return one row a node: id, parent (null: root), level, size, tokens, born, words."""
-        tree, K = self._tree, self._tree.K
-        parents = [None, *tree.ids[tree.parent[1:K]].tolist()]
+        """Return one row a node: id, parent (null: root), level, size, born, tokens, words."""
+        tree = self._tree
+        words = [" ".join(str(w) for w, _ in some) for some in self._words(_SHOWN)]
         return pa.table(
             {
-                "id": tree.ids[:K].copy(),
-                "parent": pa.array(parents, pa.int64()),
-                "level": tree.level[:K].copy(),
-                "size": tree.sizes(),
-                "tokens": tree.rows[:K] * tree.scale,
-                "born": tree.born[:K].copy(),
-                "words": [" ".join(str(w) for w, _ in words) for words in self._words(_SHOWN)],
+                **node_columns(tree),
+                "tokens": tree.rows[: tree.n_nodes] * tree.scale,
+                "words": pa.array(words, pa.string()),
             }
         )
 
@@ -433,60 +445,36 @@ class NestedCRPTopics(Stored, base.Clusterer):
 
         Of the last thousand.
         """
-        changes, tree = list(self._tree.changes), self._tree
-        tree.changes.clear()
-        return [Event(c.kind, c.id, c.index, float(c.index), c.other) for c in changes]
+        return told(self._tree)
 
-    # -- keeping ---------------------------------------------------------------------------------
-
-    def to_bytes(self) -> bytes:
-        """Return the whole model as one checksummed blob; `from_bytes` continues bit for bit."""
-        arrays, meta = tree_to_state(self._tree)
-        options = {name: to_json(value) for name, value in self._get_params().items()}
-        meta |= {
-            "options": options, "words": self._vocabulary.words, "growth": self._growth.columns(),
-            "every": self._growth.every, "skipped": self._growth.skipped,
-        }  # fmt: skip
-        return encode_state(_MODEL_ID, _VERSION, arrays, meta)
-
-    @classmethod
-    def from_bytes(cls, blob: bytes) -> Self:
-        """Restore a model from `to_bytes`.
+    def plot(self, kind: str = "tree", ax: Any = None) -> Any:
+        """Draw the tree with its words, or with ``kind="growth"`` its nodes over the stream.
 
         Raises
         ------
-        CheckpointError
-            If the blob is damaged, of another model or of a newer version.
+        MissingExtraError
+            matplotlib is not installed.
         """
-        arrays, meta = decode_state(blob, _MODEL_ID)
-        try:
-            options = meta["options"]
-            model = cls(**{name: from_json(value) for name, value in options.items()})
-            model._tree = tree_from_state(model._tree.settings, arrays, meta)
-            model._vocabulary = Vocabulary(meta["words"])
-            model._growth = Growth.of(meta["growth"], meta["every"], meta["skipped"])
-        except (LookupError, TypeError, ValueError) as error:
-            message = f"the state does not fit this release: {error}"
-            raise CheckpointError(message) from error
+        return draw(kind, lambda ax: plot_topic_tree(self.tree(_DRAWN), ax), self.growth, ax)
+
+    # -- keeping ---------------------------------------------------------------------------------
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        arrays, meta = tree_to_state(self._tree)
+        meta |= {
+            "options": {name: to_json(value) for name, value in self._get_params().items()},
+            "words": self._vocabulary.words,
+            "growth": self._growth.to_json(),
+        }
+        return arrays, meta
+
+    @classmethod
+    def _from_state(cls, arrays: dict[str, Any], meta: dict[str, Any]) -> Self:
+        model = cls(**{name: from_json(value) for name, value in meta["options"].items()})
+        model._tree = tree_from_state(model._tree.settings, arrays, meta)
+        model._vocabulary = Vocabulary(meta["words"])
+        model._growth = Growth.from_json(meta["growth"])
         return model
-
-
-def as_graph(root: dict[str, Any]) -> Any:
-    """Return nested dicts of nodes as a networkx graph."""
-    try:
-        import networkx
-    except ImportError:
-        message = "networkx is not installed; pip install 'streamddcrp[graph]'"
-        raise MissingExtraError(message) from None
-    graph, todo = networkx.DiGraph(), [root]
-    while todo:
-        node = todo.pop()
-        more = {name: value for name, value in node.items() if name not in ("id", "children")}
-        graph.add_node(node["id"], **more)
-        for child in node["children"]:
-            graph.add_edge(node["id"], child["id"])
-        todo += node["children"]
-    return graph
 
 
 def _counts(batch: Any) -> Any:
@@ -509,21 +497,3 @@ def _counts(batch: Any) -> Any:
     rows.sum_duplicates()
     rows.eliminate_zeros()
     return rows
-
-
-def _check_whole(name: str, value: Any, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        message = f"{name} must be a whole number of at least {least}, got {value!r}"
-        raise ConfigError(message)
-
-
-def _positive(name: str, value: Any, L: int) -> FloatArray:
-    """Return a positive number for each level."""
-    try:
-        out = np.array(np.broadcast_to(np.asarray(value, np.float64), (L,)))
-    except (TypeError, ValueError):
-        out = np.array([np.nan])
-    if isinstance(value, bool) or not (np.isfinite(out) & (out > 0)).all():
-        message = f"{name} must be a positive number, or one for each of {L} levels; got {value!r}"
-        raise ConfigError(message)
-    return out

@@ -66,9 +66,9 @@ def ncrp_digits(out: Path, seed: int) -> None:
 def ncrp_topics(data: Path | None, out: Path, sweeps: int, seed: int) -> None:
     """Trees of topics: held-out log likelihood a word, as in Table 1 of Wang and Blei (2009).
 
-    Of every fifth document a random half of the words is seen and the other half predicted. The
-    stream, once and five times over the documents, beside Gibbs sampling; the corpora of the paper
-    are not public.
+    Of every fifth document a random half of the words is seen and the other half predicted. A
+    stream that sees each document once, beside Gibbs sampling; the corpora of the paper are not
+    public.
     """
     from .ncrp_topics_report import run  # noqa: PLC0415 -- heavy: not for --help
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from streamddcrp import NestedCRPTopics
 from streamddcrp.errors import ConfigError
+from streamddcrp.estimators.nested_topics import NestedCRPTopics
+from streamddcrp.estimators.tree_pictures import named, plot_growth, plot_topic_tree
 from streamddcrp.inference.ncrp_gibbs import sample_nested_topics
 from streamddcrp_connectors.picture import matplotlib
 
@@ -21,7 +22,6 @@ MISSING = """\
 there is no {path}, nor newsgroups20 beside it: they are not a part of the package. A text of your
 own does as well: --data FILE, a Parquet file with a column 'text', or a text file in UTF-8 whose
 documents are set apart by blank lines."""
-PASSES = 5
 TITLE = """\
 Held-out words of trees of topics (Wang and Blei 2009, Table 1): nats a word, one half of a document
 given the other. Unigram: the same frequencies for all documents."""
@@ -52,16 +52,12 @@ def run(folder: Path, data: Path | None, sweeps: int, seed: int) -> Iterator[str
             f"\n{name}: {n:,} documents of {int(corpus.train.sum()):,} words, "
             f"{len(corpus.names):,} different; {corpus.seen.shape[0]:,} to complete.\n"
         )
-        for line in (about, *HEADER, _row("unigram", unigram(corpus))):
+        model, learned = _stream(corpus, seed)
+        for line in (about, *HEADER, _row("unigram", unigram(corpus)), learned):
             text.append(line)
             yield line
-        model: Any = None
-        for line, model in _streams(corpus, seed):
-            text.append(line)
-            yield line
-        line = _gibbs(corpus, sweeps, seed)
-        text.append(line)
-        yield line
+        text.append(_gibbs(corpus, sweeps, seed))
+        yield text[-1]
         made += _draw(model, corpus, folder / f"ncrp-topics-{name.lower().replace(' ', '-')}")
     table = folder / "ncrp-topics.md"
     table.write_text("\n".join([*text, ""]), encoding="utf-8")
@@ -72,18 +68,16 @@ def _row(method: str, score: float, nodes: int | str = "", rate: float | None = 
     return f"| {method} | {score:.3f} | {nodes} | {'' if rate is None else f'{rate:,.0f}'} |"
 
 
-def _streams(corpus: TopicCorpus, seed: int) -> Iterator[tuple[str, Any]]:
-    """Learn the documents in a random order, once and then some more times."""
+def _stream(corpus: TopicCorpus, seed: int) -> tuple[Any, str]:
+    """Learn the documents once, in a random order."""
     n = corpus.train.shape[0]
     documents = corpus.train[np.random.default_rng(seed).permutation(n)]
     model = NestedCRPTopics()
-    for passes, name in ((1, "stream, one pass"), (PASSES - 1, f"stream, {PASSES} passes")):
-        start = time.process_time()
-        for _ in range(passes):
-            model.learn_many(documents)
-        seconds = time.process_time() - start
-        score = float(model.complete_many(corpus.seen, corpus.held).sum() / corpus.held.sum())
-        yield _row(name, score, model.n_nodes, n * passes / seconds), model
+    start = time.process_time()
+    model.learn_many(documents)
+    seconds = time.process_time() - start
+    score = float(model.complete_many(corpus.seen, corpus.held).sum() / corpus.held.sum())
+    return model, _row("stream, one pass", score, model.n_nodes, n / seconds)
 
 
 def _gibbs(corpus: TopicCorpus, sweeps: int, seed: int) -> str:
@@ -99,15 +93,9 @@ def _gibbs(corpus: TopicCorpus, sweeps: int, seed: int) -> str:
 
 def _draw(model: Any, corpus: TopicCorpus, path: Path) -> list[Path]:
     """Draw the tree, and how it grew."""
-    from streamddcrp.estimators.tree_pictures import (  # noqa: PLC0415
-        named,
-        plot_growth,
-        plot_topic_tree,
-    )
-
     made = []
     for kind, ax in (
-        ("tree", plot_topic_tree(named(model.tree(), corpus.names))),
+        ("tree", plot_topic_tree(named(model.tree(16), corpus.names))),
         ("growth", plot_growth(model.growth())),
     ):
         made.append(path.with_name(f"{path.name}-{kind}.png"))
