@@ -9,13 +9,23 @@ import pyarrow as pa
 from river import base
 from scipy import sparse
 
-from streamddcrp.checkpoint.codec import decode_state, encode_state
-from streamddcrp.errors import CheckpointError, ConfigError, MissingExtraError, SchemaError
+from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.estimators.documents import Vocabulary, Word, read_document, read_documents
 from streamddcrp.estimators.events import Event
 from streamddcrp.estimators.nested_state import tree_from_state, tree_to_state
 from streamddcrp.estimators.options import from_json, to_json
 from streamddcrp.estimators.stored import Stored
+from streamddcrp.estimators.tree_pictures import plot_topic_tree
+from streamddcrp.estimators.trees import (
+    as_graph,
+    check_whole,
+    draw,
+    ids_of,
+    nested,
+    node_columns,
+    positive,
+    told,
+)
 from streamddcrp.inference.nested_crp.growth import Growth
 from streamddcrp.inference.nested_crp.topics import Settings, TopicTree
 from streamddcrp.typing import FloatArray, IntArray
@@ -23,10 +33,9 @@ from streamddcrp.typing import FloatArray, IntArray
 __all__ = ["NestedCRPTopics"]
 
 _log = logging.getLogger(__name__)
-_MODEL_ID = "NestedCRPTopics"
-_VERSION = 1
 _SPARE = 0.75  # of max_words that are left when words are forgotten
 _SHOWN = 10
+_DRAWN = 16  # words of a node that a picture may choose from
 
 
 class Bags(NamedTuple):
@@ -115,8 +124,8 @@ class NestedCRPTopics(Stored, base.Clusterer):
             ("depth", depth, 2), ("window", window, 1), ("revisits", revisits, 0),
             ("max_words", max_words, 2),
         ):  # fmt: skip
-            _check_whole(name, value, least)
-        _check_whole("max_nodes", max_nodes, 2 * depth)
+            check_whole(name, value, least)
+        check_whole("max_nodes", max_nodes, 2 * depth)
         if not 0.5 < kappa <= 1.0:
             message = f"kappa must be above 0.5 and at most 1, got {kappa!r}"
             raise ConfigError(message)
@@ -124,9 +133,9 @@ class NestedCRPTopics(Stored, base.Clusterer):
         usual_alpha = (5.0, 2.0, *(1.0,) * (depth - 2))[:depth]
         self._tree = TopicTree.empty(
             Settings(
-                gamma=_positive("gamma", gamma, 1)[0],
-                eta=_positive("eta", usual_eta if eta is None else eta, depth),
-                alpha=_positive("alpha", usual_alpha if alpha is None else alpha, depth),
+                gamma=positive("gamma", gamma)[0],
+                eta=positive("eta", usual_eta if eta is None else eta, depth),
+                alpha=positive("alpha", usual_alpha if alpha is None else alpha, depth),
                 kappa=float(kappa),
                 window=window,
                 revisits=revisits,
@@ -265,7 +274,7 @@ class NestedCRPTopics(Stored, base.Clusterer):
     def paths_many(self, batch: Any) -> IntArray:
         """Return the ids on the likeliest paths, (N, depth), root first, -1 for new nodes."""
         slots, _, _ = self._place(self._read(batch))
-        return self._paths(slots)
+        return ids_of(self._tree, slots)
 
     def transform_one(self, x: Any) -> dict[str, Any]:
         """Return the path of a document and its proportions of levels.
@@ -277,7 +286,7 @@ class NestedCRPTopics(Stored, base.Clusterer):
             ``levels``: tuple of expected proportions.
         """
         slots, out, levels = self._place([read_document(x)])
-        path = self._paths(slots)[0]
+        path = ids_of(self._tree, slots)[0]
         return {
             "path": tuple(path[path >= 0].tolist()),
             "path_prob": float(out[0, 0]),
@@ -334,10 +343,6 @@ class NestedCRPTopics(Stored, base.Clusterer):
         slots[np.diff(bags.offsets) == 0] = 0
         return slots, out, levels
 
-    def _paths(self, slots: IntArray) -> IntArray:
-        paths = self._tree.paths()[slots]
-        return np.where(paths >= 0, self._tree.ids[paths], -1)
-
     # -- looking ---------------------------------------------------------------------------------
 
     @property
@@ -364,18 +369,7 @@ class NestedCRPTopics(Stored, base.Clusterer):
             and probability in the topic, those first that tell it from the others) and
             ``children``.
         """
-        tree, K = self._tree, self._tree.K
-        sizes = tree.sizes()
-        nodes = [
-            {
-                "id": int(tree.ids[i]), "level": int(tree.level[i]), "size": float(sizes[i]),
-                "born": int(tree.born[i]), "words": words, "children": [],
-            }
-            for i, words in zip(range(K), self._words(n_words), strict=True)
-        ]  # fmt: skip
-        for i in sorted(range(1, K), key=lambda i: (-sizes[i], i)):
-            nodes[tree.parent[i]]["children"].append(nodes[i])
-        return nodes[0]
+        return nested(self._tree, [{"words": words} for words in self._words(n_words)])
 
     def _words(self, n: int) -> list[list[tuple[Word, float]]]:
         """Return the words that tell each topic, (K) lists, by their part in the divergence."""
@@ -409,18 +403,14 @@ class NestedCRPTopics(Stored, base.Clusterer):
         return as_graph(self.tree())
 
     def summary(self) -> pa.Table:
-        """Return one row a node: id, parent (null: root), level, size, tokens, born, words."""
-        tree, K = self._tree, self._tree.K
-        parents = [None, *tree.ids[tree.parent[1:K]].tolist()]
+        """Return one row a node: id, parent (null: root), level, size, born, tokens, words."""
+        tree = self._tree
+        words = [" ".join(str(w) for w, _ in some) for some in self._words(_SHOWN)]
         return pa.table(
             {
-                "id": tree.ids[:K].copy(),
-                "parent": pa.array(parents, pa.int64()),
-                "level": tree.level[:K].copy(),
-                "size": tree.sizes(),
-                "tokens": tree.rows[:K] * tree.scale,
-                "born": tree.born[:K].copy(),
-                "words": [" ".join(str(w) for w, _ in words) for words in self._words(_SHOWN)],
+                **node_columns(tree),
+                "tokens": tree.rows[: tree.K] * tree.scale,
+                "words": pa.array(words, pa.string()),
             }
         )
 
@@ -433,60 +423,36 @@ class NestedCRPTopics(Stored, base.Clusterer):
 
         Of the last thousand.
         """
-        changes, tree = list(self._tree.changes), self._tree
-        tree.changes.clear()
-        return [Event(c.kind, c.id, c.index, float(c.index), c.other) for c in changes]
+        return told(self._tree)
 
-    # -- keeping ---------------------------------------------------------------------------------
-
-    def to_bytes(self) -> bytes:
-        """Return the whole model as one checksummed blob; `from_bytes` continues bit for bit."""
-        arrays, meta = tree_to_state(self._tree)
-        options = {name: to_json(value) for name, value in self._get_params().items()}
-        meta |= {
-            "options": options, "words": self._vocabulary.words, "growth": self._growth.columns(),
-            "every": self._growth.every, "skipped": self._growth.skipped,
-        }  # fmt: skip
-        return encode_state(_MODEL_ID, _VERSION, arrays, meta)
-
-    @classmethod
-    def from_bytes(cls, blob: bytes) -> Self:
-        """Restore a model from `to_bytes`.
+    def plot(self, kind: str = "tree", ax: Any = None) -> Any:
+        """Draw the tree with its words, or with ``kind="growth"`` its nodes over the stream.
 
         Raises
         ------
-        CheckpointError
-            If the blob is damaged, of another model or of a newer version.
+        MissingExtraError
+            matplotlib is not installed.
         """
-        arrays, meta = decode_state(blob, _MODEL_ID)
-        try:
-            options = meta["options"]
-            model = cls(**{name: from_json(value) for name, value in options.items()})
-            model._tree = tree_from_state(model._tree.settings, arrays, meta)
-            model._vocabulary = Vocabulary(meta["words"])
-            model._growth = Growth.of(meta["growth"], meta["every"], meta["skipped"])
-        except (LookupError, TypeError, ValueError) as error:
-            message = f"the state does not fit this release: {error}"
-            raise CheckpointError(message) from error
+        return draw(kind, lambda ax: plot_topic_tree(self.tree(_DRAWN), ax), self.growth, ax)
+
+    # -- keeping ---------------------------------------------------------------------------------
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        arrays, meta = tree_to_state(self._tree)
+        meta |= {
+            "options": {name: to_json(value) for name, value in self._get_params().items()},
+            "words": self._vocabulary.words,
+            "growth": self._growth.to_json(),
+        }
+        return arrays, meta
+
+    @classmethod
+    def _from_state(cls, arrays: dict[str, Any], meta: dict[str, Any]) -> Self:
+        model = cls(**{name: from_json(value) for name, value in meta["options"].items()})
+        model._tree = tree_from_state(model._tree.settings, arrays, meta)
+        model._vocabulary = Vocabulary(meta["words"])
+        model._growth = Growth.from_json(meta["growth"])
         return model
-
-
-def as_graph(root: dict[str, Any]) -> Any:
-    """Return nested dicts of nodes as a networkx graph."""
-    try:
-        import networkx
-    except ImportError:
-        message = "networkx is not installed; pip install 'streamddcrp[graph]'"
-        raise MissingExtraError(message) from None
-    graph, todo = networkx.DiGraph(), [root]
-    while todo:
-        node = todo.pop()
-        more = {name: value for name, value in node.items() if name not in ("id", "children")}
-        graph.add_node(node["id"], **more)
-        for child in node["children"]:
-            graph.add_edge(node["id"], child["id"])
-        todo += node["children"]
-    return graph
 
 
 def _counts(batch: Any) -> Any:
@@ -509,21 +475,3 @@ def _counts(batch: Any) -> Any:
     rows.sum_duplicates()
     rows.eliminate_zeros()
     return rows
-
-
-def _check_whole(name: str, value: Any, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        message = f"{name} must be a whole number of at least {least}, got {value!r}"
-        raise ConfigError(message)
-
-
-def _positive(name: str, value: Any, L: int) -> FloatArray:
-    """Return a positive number for each level."""
-    try:
-        out = np.array(np.broadcast_to(np.asarray(value, np.float64), (L,)))
-    except (TypeError, ValueError):
-        out = np.array([np.nan])
-    if isinstance(value, bool) or not (np.isfinite(out) & (out > 0)).all():
-        message = f"{name} must be a positive number, or one for each of {L} levels; got {value!r}"
-        raise ConfigError(message)
-    return out

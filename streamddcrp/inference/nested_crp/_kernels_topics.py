@@ -16,7 +16,17 @@ from streamddcrp.inference.nested_crp._kernels_tree import (
     softmax,
 )
 
-__all__ = ["exp_digamma", "learn", "look_ahead", "merge_gain", "move", "node_bounds", "place", "put_back", "rank_leaves"]
+__all__ = [
+    "exp_digamma",
+    "learn",
+    "look_ahead",
+    "merge_gain",
+    "move",
+    "node_bounds",
+    "place",
+    "put_back",
+    "rank_leaves",
+]
 
 # places in the array of whole numbers of a state
 N_NODES, NEXT_ID, N_WORDS, NEXT_VISIT, N_SEEN = 0, 1, 2, 3, 4
@@ -273,9 +283,7 @@ def place(
     beta_parameters(parent, K, mass[:K] * scale, gamma, size, a, b)
     log_path_chances(parent, level, K, L, a, b, gamma, True, prior)
     score, is_in = np.empty(K), np.empty(K, np.bool_)
-    rank_leaves(
-        parent, level, K, L, words, n, counts, rows, scale, eta, V, alpha, prior, score
-    )
+    rank_leaves(parent, level, K, L, words, n, counts, rows, scale, eta, V, alpha, prior, score)
     if forced >= 0:
         E, chosen[0] = 1, forced
     else:
@@ -376,9 +384,7 @@ def _put_in(
             for l in range(L):
                 phi[e, u, l] = phis[top, u, l]
         shares[e] /= total
-        own[e] = _local_bound(
-            shares[e], n, phi[e], alpha, levels[top], level[ends[e]], log_fresh
-        )
+        own[e] = _local_bound(shares[e], n, phi[e], alpha, levels[top], level[ends[e]], log_fresh)
         w = weight * shares[e]
         _add(parent, level, ends[e], w, words, n, phi[e], counts, rows)
         mass[ends[e]] += w

@@ -16,14 +16,6 @@ class Growth:
         self.every = 1
         self.skipped = 0
 
-    @classmethod
-    def of(cls, columns: dict[str, Any], every: int, skipped: int) -> Self:
-        """Rebuild from `columns`."""
-        out = cls()
-        out.rows = list(zip(*(columns[name] for name in _COLUMNS), strict=True))
-        out.every, out.skipped = every, skipped
-        return out
-
     def note(self, *row: int) -> None:
         """Take an entry: row, nodes, births, merges, prunes."""
         self.skipped += 1
@@ -38,3 +30,16 @@ class Growth:
     def columns(self) -> dict[str, list[int]]:
         """Return the entries by column."""
         return {name: [row[i] for row in self.rows] for i, name in enumerate(_COLUMNS)}
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the record, and where it stands, as JSON values."""
+        return {"columns": self.columns(), "every": self.every, "skipped": self.skipped}
+
+    @classmethod
+    def from_json(cls, kept: dict[str, Any]) -> Self:
+        """Rebuild from `to_json`."""
+        out = cls()
+        columns = kept["columns"]
+        out.rows = list(zip(*(columns[name] for name in _COLUMNS), strict=True))
+        out.every, out.skipped = kept["every"], kept["skipped"]
+        return out

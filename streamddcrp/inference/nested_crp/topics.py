@@ -468,9 +468,7 @@ class TopicTree:
         ends = self.window.ends[: self.window.n]
         ends[ends == j] = i
         self.n_merged += 1
-        self.changes.append(
-            Change("merge", int(self.ids[j]), self.n_seen, int(self.ids[i]))
-        )
+        self.changes.append(Change("merge", int(self.ids[j]), self.n_seen, int(self.ids[i])))
 
 
 def _log_fresh(eta: FloatArray, V: int) -> FloatArray:
