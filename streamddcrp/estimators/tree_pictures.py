@@ -280,17 +280,15 @@ def plot_component_tree(
     return ax
 
 
-def plot_growth(growth: Any, ax: Any = None, *, bins: int = 40) -> Any:
-    """Draw the number of nodes over a stream, and how many were born, merged and pruned.
+def plot_growth(growth: Any, ax: Any = None) -> Any:
+    """Draw how a tree grew: of all nodes born so far, those alive, merged into others and pruned.
 
     Parameters
     ----------
     growth : pyarrow.Table
-        From ``growth()`` of a model: ``row`` (rows learned so far), ``n_nodes``, and ``births``,
-        ``merges`` and ``prunes`` since the beginning.
+        From ``growth()`` of a model: ``row`` (rows learned so far), ``n_nodes``, and ``merges`` and
+        ``prunes`` since the beginning.
     ax : matplotlib axes, optional
-    bins : int, default 40
-        Stretches of the stream over which births and losses are counted.
 
     Returns
     -------
@@ -298,35 +296,28 @@ def plot_growth(growth: Any, ax: Any = None, *, bins: int = 40) -> Any:
     """
     plt = pyplot()
     if ax is None:
-        _, ax = plt.subplots(figsize=(9, 3.8), layout="constrained")
-    row = np.asarray(growth["row"].to_numpy(), dtype=np.float64)
-    ax.set_xlabel("documents")
-    ax.set_ylabel("nodes")
-    if not len(row):
-        return ax
-    edges = np.linspace(0.0, row[-1], bins + 1)
-    at = np.searchsorted(row, edges, side="right") - 1
-    middle, width = 0.5 * (edges[1:] + edges[:-1]), 0.85 * (edges[1] - edges[0])
-    below = np.zeros(bins)
-    for name, sign, colour, label in (
-        ("births", 1.0, "#009E73", "born"),
-        ("merges", -1.0, "#E69F00", "merged into another"),
-        ("prunes", -1.0, "#D55E00", "pruned"),
-    ):
-        total = np.asarray(growth[name].to_numpy(), dtype=np.float64)
-        here = np.where(at >= 0, total[at], 0.0)
-        n = sign * np.diff(here)
-        ax.bar(
-            middle, n, width, bottom=below if sign < 0 else 0.0, color=colour, label=label, zorder=2
-        )
-        below = below + n if sign < 0 else below
-    ax.plot(
-        row, growth["n_nodes"].to_numpy(), drawstyle="steps-post", color=_INK, label="alive",
-        zorder=3,
-    )  # fmt: skip
-    ax.axhline(0.0, color=_INK, linewidth=0.8)
-    ax.set_xlim(0.0, row[-1])
-    ax.legend(ncols=4, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0))
+        _, ax = plt.subplots(figsize=(8, 3.8), layout="constrained")
+    row, *parts = (
+        np.append(first, growth[name].to_numpy())
+        for name, first in (("row", 0), ("n_nodes", 1), ("merges", 0), ("prunes", 0))
+    )
+    names = ("alive", "merged into another", "pruned")
+    colours = (_COLOURS[0], _COLOURS[1], "#D0D0D0")
+    ax.stackplot(row, *parts, colors=colours, labels=names, linewidth=0)
+    ax.plot(row, parts[0], color="white", linewidth=1.2)
+    top = np.cumsum([part[-1] for part in parts])
+    least = 0.05 * float(top[-1])
+    for name, end, part in zip(names, top, parts, strict=True):
+        if part[-1] >= least:  # the others are in the legend
+            ax.annotate(
+                f"{part[-1]:,.0f} {name}", (row[-1], end - 0.5 * part[-1]), xytext=(6, 0),
+                textcoords="offset points", fontsize=9, va="center", annotation_clip=False,
+            )  # fmt: skip
+    ax.set_xlim(0, max(float(row[-1]), 1.0))
+    ax.set_ylim(0)
+    ax.set_xlabel("documents or rows learned")
+    ax.set_ylabel("nodes born so far")
+    ax.legend(frameon=False, loc="upper left", reverse=True)
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
     return ax
