@@ -124,6 +124,7 @@ def to_state(model: Evolving) -> tuple[Arrays, dict[str, Any]]:
         "epoch": engine.epoch,
         "next_id": engine.next_id,
         "alpha": [engine.first_alpha, *engine.alpha_sums],
+        "kappa": engine.kappa_sums.tolist(),
         "epoch_sizes": engine.sizes,
         "n_rows": len(engine.rows),
         "changes": [list(change) for change in engine.changes],
@@ -137,7 +138,7 @@ def to_state(model: Evolving) -> tuple[Arrays, dict[str, Any]]:
 
 
 _NUMBERS = (
-    "frozen", "open_score", "n_left", "least_words", "kept_words", "n_events", "n_final", "n_lost",
+    "frozen", "open_score", "n_left", "kept_words", "n_events", "n_final", "n_lost",
 )  # fmt: skip
 
 
@@ -148,6 +149,7 @@ def from_state(arrays: Arrays, meta: dict[str, Any]) -> Evolving:
     engine = Engine(Settings(**settings), emission, epoch=meta["epoch"], next_id=meta["next_id"])
     engine.first_alpha, *sums = meta["alpha"]
     engine.alpha_sums = tuple(sums)
+    engine.kappa_sums = np.array(meta["kappa"])
     engine.sizes = meta["epoch_sizes"]
     none = emission.no_starts(0)
     engine.starts = type(none)(

@@ -8,8 +8,7 @@ import numpy as np
 import pyarrow as pa
 from river import base
 
-from streamddcrp.checkpoint.codec import decode_state, encode_state
-from streamddcrp.errors import CheckpointError, ConfigError, StreamDDCRPError
+from streamddcrp.errors import StreamDDCRPError
 from streamddcrp.estimators.batches import batch_times
 from streamddcrp.estimators.epochs import Piece, Place, make_cut
 from streamddcrp.estimators.evolving import Evolving
@@ -21,14 +20,12 @@ from streamddcrp.estimators.temporal_views import EpochViews
 from streamddcrp.estimators.views import predictions
 from streamddcrp.inference.seqddcrp_vb._kernels_layout import LABEL, LIVE_TABLES, N_OUTPUTS, SCORE
 from streamddcrp.inference.tdpm_cvb.engine import Settings
-from streamddcrp.inference.tdpm_cvb.options import check_whole, past_weights
+from streamddcrp.inference.tdpm_cvb.options import check_whole, count_settings
 from streamddcrp.stream import Vectorizer, as_time, check_clocked
 from streamddcrp.typing import FloatArray
 
 __all__ = ["TemporalDPM"]
 
-_MODEL_ID = "TemporalDPM"
-_VERSION = 1
 _MOST_WAIT = 4  # times the warm-up, at most, within an epoch
 
 
@@ -59,10 +56,12 @@ class TemporalDPM(EpochViews, Stored, base.Clusterer):
         `streamddcrp.inference.tdpm_cvb`.
     alpha : float, optional
         Weight of a new component against the rows of an epoch. Default: learned from the births.
-    decay : tuple, str, Decay or callable, default ("exponential", 1.0)
-        Weight of the rows of the 1, 2, .. epochs before.
-    width : int, default 3
-        Epochs that count; a component that was silent for longer dies.
+    decay : tuple, str, Decay or callable, optional
+        Weight of the rows of the 1, 2, .. epochs before. Default: exponential, its scale learned
+        from how the counts of an epoch follow from those before it; with a ``width``, of scale 1.
+    width : int, optional
+        Epochs that count; a component that was silent for longer dies. Default: 1 to 7 of them,
+        three times the scale that is learned; 3 with a ``decay``.
     lag : int, default 3
         Epochs before the last one that may still be revised.
     n_sweeps : int, default 4
@@ -108,8 +107,8 @@ class TemporalDPM(EpochViews, Stored, base.Clusterer):
         epoch: Any = None,
         likelihood: Any = "auto",
         alpha: float | None = None,
-        decay: Any = ("exponential", 1.0),
-        width: int = 3,
+        decay: Any = None,
+        width: int | None = None,
         lag: int = 3,
         n_sweeps: int = 4,
         warmup: int = 50,
@@ -126,16 +125,7 @@ class TemporalDPM(EpochViews, Stored, base.Clusterer):
         check_whole("lag", lag, 0)
         check_whole("n_sweeps", n_sweeps, 1)
         check_whole("warmup", warmup, 1)
-        if alpha is not None and (isinstance(alpha, bool) or not 0.0 < alpha < math.inf):
-            message = f"alpha must be a positive number or None, got {alpha!r}"
-            raise ConfigError(message)
-        self._settings = Settings(
-            alpha=float(alpha or 1.0),
-            kappa=past_weights(decay, width),
-            lag=lag,
-            n_sweeps=n_sweeps,
-            learn_alpha=alpha is None,
-        )
+        self._settings = Settings(**count_settings(alpha, decay, width), lag=lag, n_sweeps=n_sweeps)
         self._law = Law(likelihood)
         self._kind = self._law.kind  # None until the first row shows it
         self._vectorizer = Vectorizer()
@@ -161,14 +151,15 @@ class TemporalDPM(EpochViews, Stored, base.Clusterer):
         Parameters
         ----------
         x : mapping, str or list of str
-            Feature name to number; or a text, its words, or counts of words.
+            Feature name to number, None or absent where it is missing; or a text, its words, or
+            counts of words.
         t : number or time stamp, optional
             Its time. Without times a row joins the open epoch, which `close` ends.
 
         Raises
         ------
         SchemaError
-            A value is missing, not finite or no number. Nothing was learned.
+            A value is not finite, no number or none of the family's. Nothing was learned.
         OrderError
             The epoch of ``t`` is closed. Nothing was learned.
         """
@@ -357,10 +348,6 @@ class TemporalDPM(EpochViews, Stored, base.Clusterer):
 
     # -- checkpoints -----------------------------------------------------------------------------
 
-    def to_bytes(self) -> bytes:
-        """Return the whole model as one checksummed blob; `from_bytes` continues bit for bit."""
-        return encode_state(_MODEL_ID, _VERSION, *self._state())
-
     def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
         waiting = self._waiting
         arrays: dict[str, Any] = {
@@ -382,32 +369,16 @@ class TemporalDPM(EpochViews, Stored, base.Clusterer):
         return arrays, meta
 
     @classmethod
-    def from_bytes(cls, blob: bytes) -> Self:
-        """Restore a model from `to_bytes`.
-
-        Raises
-        ------
-        CheckpointError
-            If the blob is damaged, of another model or of a newer version.
-        """
-        arrays, meta = decode_state(blob, _MODEL_ID)
-        try:
-            options = meta["options"]
-            model = cls(**{name: Law.from_json(value) for name, value in options.items()})
-            model._restore(arrays, meta)
-        except (LookupError, TypeError, ValueError) as error:
-            message = f"the state does not fit this release: {error}"
-            raise CheckpointError(message) from error
-        return model
-
-    def _restore(self, arrays: dict[str, Any], meta: dict[str, Any]) -> None:
-        self._vectorizer = Vectorizer.from_config(meta["vectorizer"])
+    def _from_state(cls, arrays: dict[str, Any], meta: dict[str, Any]) -> Self:
+        model = cls(**{name: Law.from_json(value) for name, value in meta["options"].items()})
+        model._vectorizer = Vectorizer.from_config(meta["vectorizer"])
         for name in ("kind", "clocked", "n_seen"):
-            setattr(self, f"_{name}", meta[name])
-        self._place = replace(Place(), **meta["place"])
-        self._waiting = Waiting(*(arrays[f"waiting.{name}"] for name in ("x", "number", "t")))
-        self._evolving = None
+            setattr(model, f"_{name}", meta[name])
+        model._place = replace(Place(), **meta["place"])
+        waiting = (arrays[f"waiting.{name}"] for name in ("x", "number", "t"))
+        model._waiting, model._evolving = Waiting(*waiting), None
         if meta["model"] is not None:
             prefix = "model."
             own = {k[len(prefix) :]: v for k, v in arrays.items() if k.startswith(prefix)}
-            self._evolving = from_state(own, meta["model"])
+            model._evolving = from_state(own, meta["model"])
+        return model

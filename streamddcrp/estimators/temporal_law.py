@@ -81,7 +81,7 @@ class Law:
         """Return a model that need not wait for rows, if these say what it is for."""
         if kind == TEXT:
             law = TextDecay() if isinstance(self.given, str) else self.given
-            return Evolving(Engine(settings, law), Vocabulary(), least_words=law.n_words)
+            return Evolving(Engine(settings, law), Vocabulary())
         if isinstance(self.given, str):
             return None
         if not self._is_family:

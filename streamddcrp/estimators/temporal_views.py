@@ -82,7 +82,7 @@ class EpochViews:
         Births, deaths, merges and splits are told when they can no longer be revised: when their
         epoch has left the window, ``lag`` epochs later. ``index`` and ``t`` are the number (from
         0) and the time of the epoch; a death has the last epoch with half a row, though it is
-        known only after ``width`` silent ones.
+        known only after as many silent ones as count.
         """
         model = self._evolving
         if model is None:

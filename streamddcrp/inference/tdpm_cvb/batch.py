@@ -18,7 +18,7 @@ from streamddcrp.inference.tdpm_cvb.drift import GaussianDrift
 from streamddcrp.inference.tdpm_cvb.engine import Engine, Settings
 from streamddcrp.inference.tdpm_cvb.moves import move
 from streamddcrp.inference.tdpm_cvb.objective import objective
-from streamddcrp.inference.tdpm_cvb.options import as_epochs, check_whole, past_weights
+from streamddcrp.inference.tdpm_cvb.options import as_epochs, check_whole, count_settings
 from streamddcrp.inference.tdpm_cvb.scales import guesses
 from streamddcrp.typing import FloatArray, IntArray
 
@@ -70,9 +70,9 @@ def fit_temporal_dpm(
     epochs: Iterable[Any],
     emission: Any = None,
     *,
-    alpha: float = 1.0,
-    decay: object = ("exponential", 1.0),
-    width: int = 3,
+    alpha: float | None = None,
+    decay: object = None,
+    width: int | None = None,
     slots: int = 1000,
     lag: int = 3,
     init: str | Sequence[FloatArray] = "stream",
@@ -91,12 +91,14 @@ def fit_temporal_dpm(
     emission : Emission, optional
         Default: `GaussianDrift` with scales learned, the best of several guesses on the first
         epochs.
-    alpha : float, default 1.0
-        Concentration: weight of a new component in an epoch.
-    decay : Decay, tuple, str or callable, default ("exponential", 1.0)
-        Weight of a component's rows of 1, 2, .. epochs before.
-    width : int, default 3
-        Epochs that the past counts; a component that was silent for longer is gone.
+    alpha : float, optional
+        Concentration: weight of a new component in an epoch. Default: learned.
+    decay : Decay, tuple, str or callable, optional
+        Weight of a component's rows of 1, 2, .. epochs before. Default: learned, exponential; with
+        a ``width``, of scale 1.
+    width : int, optional
+        Epochs that the past counts; a component that was silent for longer is gone. Default:
+        learned; 3 with a ``decay``.
     slots : int, default 1000
         Components of the finite model.
     lag : int, default 3
@@ -138,7 +140,7 @@ def fit_temporal_dpm(
     >>> [np.unique(labels).tolist() for labels in fit.labels]
     [[0, 1], [0, 1], [0, 1], [0, 1], [0, 1], [0, 1]]
     """
-    settings = _settings(alpha, past_weights(decay, width), slots, lag, max_sweeps, tol)
+    settings = _settings(count_settings(alpha, decay, width), slots, lag, max_sweeps, tol)
     if emission is None or isinstance(emission, GaussianDrift):
         epochs = as_epochs(epochs)
     rows = list(epochs)
@@ -194,6 +196,7 @@ def _ascend(
     while len(trace) < max_sweeps:
         before = [q.copy() for q in engine.resp]
         engine.sweep(1)
+        engine.learn_counts()
         trace.append(objective(engine).total)
         bar.update()
         bar.set_postfix(objective=f"{trace[-1]:.3f}", components=engine.n_components)
@@ -230,7 +233,8 @@ def _from_stream(init: str, settings: Settings, emission: Any, rows: list[Any]) 
         resp.append(np.zeros((len(q), len(ids))))
         resp[-1][:, np.searchsorted(ids, at[some])] = q[:, some]
     births = np.array([born[i] for i in ids.tolist()])
-    engine = whole(settings, emission, rows, resp, ids, births)
+    engine = whole(stream.settings, emission, rows, resp, ids, births)
+    engine.first_alpha = settings.alpha
     engine.retire()  # what left the stream with crumbs of rows
     return engine
 
@@ -278,15 +282,12 @@ def whole(
 
 
 def _settings(
-    alpha: float, kappa: tuple[float, ...], slots: int, lag: int, max_sweeps: int, tol: float
+    counts: dict[str, Any], slots: int, lag: int, max_sweeps: int, tol: float
 ) -> Settings:
-    if not 0.0 < alpha < np.inf:
-        message = f"alpha must be a positive number, got {alpha!r}"
-        raise ConfigError(message)
     check_whole("slots", slots, 1)
     check_whole("lag", lag, 0)
     check_whole("max_sweeps", max_sweeps, 1)
     if not tol >= 0.0:
         message = f"tol must be >= 0, got {tol!r}"
         raise ConfigError(message)
-    return Settings(alpha=alpha, kappa=kappa, slots=slots, lag=lag)
+    return Settings(**counts, slots=slots, lag=lag)

@@ -34,7 +34,7 @@ _RHOS = np.array([0.5, 0.6, 0.7, 0.8, 0.9, 0.95])
 _FIRST_RHO = 0.7
 _FORGET = 0.98  # an epoch, of what rho is learned from
 _SLACK = 10.0  # nats that the names of components and the past may be worth
-_AXES = 8  # along which a component may be parted
+_AXES = 8  # of either kind along which a component may be parted
 _ROUNDS = 5  # of sharing rows between the halves of a split
 
 
@@ -222,7 +222,7 @@ class ConjugateDecay:
         """Return for each row of the window whether it would go to a second component.
 
         Rows from ``epoch`` on, each column in units of its spread, are parted in two along the
-        principal axis on which two means explain most; the side with fewer of them leaves.
+        column or the principal axis on which two means explain most; the smaller side leaves.
         """
         X, w = np.concatenate(rows[epoch:]), np.concatenate([q[:, k] for q in resp[epoch:]])
         there = np.isfinite(X)
@@ -237,7 +237,8 @@ class ConjugateDecay:
             return None
         Z = gap / np.where(sd > 0.0, sd, 1.0)
         most, leaves = 0.0, None
-        for along in (Z @ np.linalg.eigh((Z * w[:, None]).T @ Z)[1][:, -_AXES:]).T:
+        principal = Z @ np.linalg.eigh((Z * w[:, None]).T @ Z)[1][:, -_AXES:]
+        for along in np.concatenate([principal, Z[:, :_AXES]], axis=1).T:
             low, high = two_means(along, w)
             if low < high and -low * high > most * (along**2 @ w):  # the variance between
                 most = -low * high / (along**2 @ w)

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import digamma, gammaln
 
 from streamddcrp.inference.tdpm_cvb._kernels_counts import (
     LOG_ZERO,
@@ -27,19 +26,21 @@ from streamddcrp.inference.tdpm_cvb._kernels_counts import (
     sweep_epoch,
 )
 from streamddcrp.inference.tdpm_cvb.emission import Seats
+from streamddcrp.inference.tdpm_cvb.memory import (
+    FADE,
+    KERNELS,
+    births_of,
+    fitted_alpha,
+    fitted_kappa,
+    kernel_gains,
+)
 from streamddcrp.inference.tdpm_cvb.moves import move
 from streamddcrp.typing import FloatArray, IntArray
 
 __all__ = ["Change", "Engine", "Settings"]
 
-# kernels that may be learned: exp(-d / scale) for d up to about three times the scale
-_SCALES = np.array([0.2, 0.3, 0.45, 0.7, 1.0, 1.5, 2.2])
-_DELTA = np.arange(1.0, 8.0)
-KERNELS = np.exp(-_DELTA / _SCALES[:, None])
-KERNELS[(KERNELS < 0.04) & (_DELTA > 1.0)] = 0.0
 _STALE = 0.01
 _DEAD = 0.1  # expected rows in the last epochs below which a component leaves
-_FADE = 0.98  # an epoch, of the births from which alpha is learned
 _ACTIVE = 0.5  # expected rows from which it counts as seen in an epoch
 
 
@@ -232,47 +233,16 @@ class Engine:
         if move(self):
             self.sweep(2)
         self.retire()
-        if self.settings.learn_alpha:
-            self._learn_alpha()
-        if self.settings.learn_kappa:
-            self._learn_kappa()
+        self.learn_counts()
 
-    def _kappa_gains(self) -> FloatArray:
-        """Return E log p(counts) of the window's epochs under every kernel, (E, G)."""
-        now, sizes = self.moments(self.resp), [*self.sizes, *map(len, self.resp)]
-        E, W = len(now), KERNELS.shape[1]
-        rows = np.array(sizes, dtype=np.float64)
-        past, out = np.empty((E + 1, *now.shape[1:])), np.empty((E, len(KERNELS)))
-        terms = np.empty(now.shape[:2])
-        for g, kappa in enumerate(KERNELS):
-            decay_moments(self.before, now, kappa, past)
-            count_terms(now, past[:-1], self.settings.a0, terms)
-            mass = self.settings.alpha + np.convolve(rows, kappa)[W - 1 : len(rows) - 1]
-            out[:, g] = terms.sum(axis=1) + gammaln(mass) - gammaln(mass + rows[W:])
-        return out
-
-    def _learn_kappa(self) -> None:
-        """Choose the weights of the past under which the counts are most probable."""
-        gains = self.kappa_sums + self._kappa_gains().sum(axis=0)
-        kappa = KERNELS[int(gains.argmax())]
-        self.settings = self.settings._replace(kappa=tuple(kappa.tolist()))
-
-    def _births(self) -> FloatArray:
-        """Return expected births of the window's epochs, and that over alpha in theory, (E, 2)."""
-        now = self.moments(self.resp)
-        past = self.decayed(now, self.before)[:-1]
-        born = np.exp(past[:, :, LOG_ZERO]) * -np.expm1(now[:, :, LOG_ZERO])
-        kappa = np.array(self.settings.kappa)
-        rows = np.array([*self.sizes, *map(len, self.resp)], dtype=np.float64)
-        mass = self.settings.alpha + np.convolve(rows, kappa)[len(kappa) - 1 : len(rows) - 1]
-        rows = rows[len(kappa) :]
-        return np.stack([born.sum(axis=1), digamma(mass + rows) - digamma(mass)], axis=1)
-
-    def _learn_alpha(self) -> None:
-        """Fit alpha to the births: (1 + B) / (1 / first alpha + sum of psi(A + N) - psi(A))."""
-        births, chances = self._births().sum(axis=0) + self.alpha_sums
-        alpha = (1.0 + births) / (1.0 / self.first_alpha + chances)
-        self.settings = self.settings._replace(alpha=float(alpha))
+    def learn_counts(self) -> None:
+        """Fit alpha, or the weights of the past, to the counts of all epochs."""
+        settings = self.settings
+        if settings.learn_alpha:
+            settings = settings._replace(alpha=fitted_alpha(self))
+        if settings.learn_kappa:
+            settings = settings._replace(kappa=fitted_kappa(self))
+        self.settings = settings
 
     def open(
         self, n: int, kind: str = "birth", epoch: int | None = None, other: int | None = None
@@ -362,10 +332,10 @@ class Engine:
         )
         self.emission = self.emission.forgotten(stats, smoothed, begins)
         if self.settings.learn_alpha:
-            births, chances = _FADE * np.array(self.alpha_sums) + self._births()[0]
+            births, chances = FADE * np.array(self.alpha_sums) + births_of(self)[0]
             self.alpha_sums = float(births), float(chances)
         if self.settings.learn_kappa:
-            self.kappa_sums = _FADE * self.kappa_sums + self._kappa_gains()[0]
+            self.kappa_sums = FADE * self.kappa_sums + kernel_gains(self)[0]
         out = np.zeros((1, self.n_components, 3))
         moments_of_rows(self.resp[0], out[0])
         self.before = np.concatenate([self.before, out])[1:]

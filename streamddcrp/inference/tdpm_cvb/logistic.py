@@ -1,6 +1,6 @@
 """Logistic-normal emission: word laws that drift, for small vocabularies."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +21,9 @@ __all__ = ["LogisticNormalText", "LogisticSeating", "LogisticSmoothed", "Logisti
 _NEAR = 1.2  # L1 distance of word laws up to which two components may be one
 _TOL = 1e-3  # nats that an iteration must gain for another to follow
 _ITERATIONS = 40
+_HAVE = 1.0  # expected count from which the step of a word is looked at
+_STEPS = 20.0  # steps that the first guess of the drift counts for
+_FORGET = 0.9  # an epoch, of what the drift is learned from
 _ROW_ITERATIONS = 4  # after each row of an epoch that is open
 
 _seat: Any = seat_logistic  # takes arrays out of a tuple, whose length a type checker cannot know
@@ -62,8 +65,12 @@ class LogisticNormalText:
     n_words : int
         Size V of the vocabulary, which is closed.
     drift : float
-        Variance of a step of a word's log weight from epoch to epoch.
+        Variance of a step of a word's log weight from epoch to epoch; learned from then on.
     birth_var : float
+    drift_guess : float
+        What it began as, the prior of what is learned; 0: ``drift``.
+    drift_sums : ndarray of float64, shape (2,)
+        Steps and their squares, from epochs that have left the window; both fade.
 
     Examples
     --------
@@ -79,6 +86,8 @@ class LogisticNormalText:
     n_words: int
     drift: float = 0.05
     birth_var: float = 2.0
+    drift_guess: float = 0.0
+    drift_sums: FloatArray = field(default_factory=lambda: np.zeros(2))
 
     divides = False
     least = 1e-4
@@ -161,14 +170,37 @@ class LogisticNormalText:
     def learned(
         self, stats: LogisticStats, smoothed: LogisticSmoothed, begins: IntArray
     ) -> "LogisticNormalText":
-        """Return itself: the variances are as given."""
-        return self
+        """Fit the drift to the window and to what has left it."""
+        guess = self.drift_guess or self.drift
+        n, square = self.drift_sums + self._steps(stats, smoothed, begins).sum(axis=0)
+        return replace(self, drift=(_STEPS * guess + square) / (_STEPS + n), drift_guess=guess)
 
     def forgotten(
         self, stats: LogisticStats, smoothed: LogisticSmoothed, begins: IntArray
     ) -> "LogisticNormalText":
-        """Return itself."""
-        return self
+        """Take the steps out of the first epoch of the window over, for it is about to leave."""
+        steps = self._steps(stats, smoothed, begins)
+        more = steps[0] if len(steps) else 0.0
+        return replace(self, drift_sums=_FORGET * self.drift_sums + more)
+
+    def _steps(
+        self, stats: LogisticStats, smoothed: LogisticSmoothed, begins: IntArray
+    ) -> FloatArray:
+        """Return steps between epochs of the window and their expected squares, (E - 1, 2).
+
+        Of words that a component has in either epoch: all others would only repeat the variance
+        that there is, and with it learning would take for ever.
+        """
+        mean, var = smoothed.mean, smoothed.var
+        lagged = var[1:] / (1.0 + self.drift / smoothed.filtered_var[:-1])
+        square = (mean[1:] - mean[:-1]) ** 2 + var[1:] + var[:-1] - 2.0 * lagged
+        have = stats.counts[1:] + stats.counts[:-1] >= _HAVE
+        size = stats.counts.sum(axis=2)
+        there = (begins < np.arange(1, len(size))[:, None]) & (size[1:] > 0.0) & (size[:-1] > 0.0)
+        have &= there[:, :, None]
+        return np.stack(
+            [have.sum(axis=(1, 2)), np.where(have, square, 0.0).sum(axis=(1, 2))], axis=1
+        )
 
 
 class LogisticSeating:

@@ -1,5 +1,6 @@
 """What batch functions of the temporal mixture are given: epochs of rows, weights of the past."""
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -10,7 +11,7 @@ from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.stream import as_observations
 from streamddcrp.typing import FloatArray
 
-__all__ = ["as_epochs", "check_whole", "past_weights"]
+__all__ = ["as_epochs", "check_whole", "count_settings", "past_weights"]
 
 _NOTHING = 1e-12  # a weight below which an epoch is forgotten
 
@@ -40,6 +41,29 @@ def past_weights(decay: object, width: int) -> tuple[float, ...]:
         )
         raise ConfigError(message)
     return tuple(weights[: last[-1] + 1].tolist())
+
+
+def count_settings(alpha: Any, decay: object, width: int | None) -> dict[str, Any]:
+    """Return the settings of an engine that say how counts follow from those before.
+
+    ``alpha`` None, and ``decay`` and ``width`` both None: learned. One of the latter alone: three
+    epochs, or weights exp(-1), exp(-2), ..
+
+    Raises
+    ------
+    ConfigError
+        An option is out of range.
+    """
+    if alpha is not None and (isinstance(alpha, bool) or not 0.0 < alpha < math.inf):
+        message = f"alpha must be a positive number or None, got {alpha!r}"
+        raise ConfigError(message)
+    decay_or_first = ("exponential", 1.0) if decay is None else decay
+    return {
+        "alpha": 1.0 if alpha is None else float(alpha),
+        "kappa": past_weights(decay_or_first, 3 if width is None else width),
+        "learn_alpha": alpha is None,
+        "learn_kappa": decay is None and width is None,
+    }
 
 
 def as_epochs(epochs: Iterable[Any]) -> list[FloatArray]:

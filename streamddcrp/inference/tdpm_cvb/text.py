@@ -99,7 +99,9 @@ class TextDecay:
     components apart. The strength climbs the evidence of the components' counts.
 
     Rows of an epoch are sparse counts (N, V). V may grow: the vocabulary is as large as the largest
-    word met so far, and ``n_words`` at least.
+    word met so far, and ``n_words`` at least. Until there is something to learn from, every word
+    has ``strength / n_words``; a vocabulary taken too large at first makes all births too dear, and
+    components that have begun as one are never parted.
 
     Attributes
     ----------
@@ -126,8 +128,8 @@ class TextDecay:
 
     beta: float | None = None
     rho: float = 1.0
-    n_words: int = 1000
-    strength: float = 100.0
+    n_words: int = 100
+    strength: float = 10.0
     shares: FloatArray = field(default_factory=lambda: np.zeros(0))
     rare: float = 0.0
 
