@@ -22,6 +22,7 @@ class Member:
     words: list
     row: int
     table: Table | None = None
+    sure: bool = True
 
 
 class SlowText:
@@ -74,6 +75,10 @@ class SlowText:
         prior = math.log(self.alpha / (self.alpha + total))
         return -(math.log(1.0 + sum(weights)) + prior + base)
 
+    def sureness(self, best, doc, now):
+        weights = [math.exp(self.odds(table, doc, now)) for table in self.tables]
+        return math.exp(best) / (1.0 + sum(weights))
+
     def learn(self, doc):
         now = len(self.members)
         member = Member(doc, now)
@@ -81,6 +86,7 @@ class SlowText:
         score, arrival = self.score(doc, now), -1
         if doc:
             s, table = self.best(doc, now)
+            member.sure = self.sureness(max(s, 0.0), doc, now) > 0.999
             if s > 0.0:
                 self.learn_concentration(table, doc)
             else:
@@ -88,8 +94,9 @@ class SlowText:
             arrival = table.id
             self.seat(member, table, now)
         for age in self.ages:
-            if now >= age:
-                self.visit(self.members[now - age], now, last=age == self.ages[-1])
+            last = age == self.ages[-1]
+            if now >= age and (last or not self.members[now - age].sure):
+                self.visit(self.members[now - age], now, last=last)
         if (now + 1) % self.sweep == 0:
             held = [id(m.table) for m in self.members[max(0, now + 1 - self.ages[-1]) :]]
             for table in list(self.tables):

@@ -76,8 +76,9 @@ def weigh(config, words, postings, tables, counts, sums, scratch, doc, U):
     """
     d, B, scale = config.discount, sums[CONCENTRATION], word_scale(config, counts)
     product, inverse, weight = scratch.product, scratch.inverse, scratch.weight
-    touched, table, count = scratch.touched, postings.table, postings.copies
+    touched, table, copies = scratch.touched, postings.table, postings.copies
     starts, dfs, smoothing, mass = words.start, words.df, config.smoothing, tables.mass
+    gone = scratch.gone
     n, n_first = 0, min(U, CHUNK)
     unit = 1.0 / (sums[ALPHA] * sums[GROWTH])
     per_new = 1.0 / relative_new(config, B, U)
@@ -89,11 +90,13 @@ def weigh(config, words, postings, tables, counts, sums, scratch, doc, U):
                 product[k] = 1.0
         w = doc[j]
         df = dfs[w] if w >= 0 else 0
-        if df == 0:
+        if df - gone[j] <= 0:
             continue
-        per_p = 1.0 / ((df + smoothing) * scale)
+        per_p = 1.0 / ((df - gone[j] + smoothing) * scale)
         start = starts[w]
         for p in range(start, start + df):
+            if copies[p] == 0:  # of the table that the document was lifted from
+                continue
             k = table[p]
             if product[k] == 0.0:  # not touched yet
                 up, down = spread(config, tables, B, k, U)
@@ -103,7 +106,7 @@ def weigh(config, words, postings, tables, counts, sums, scratch, doc, U):
                 weight[k] = (U - CHUNK) * math.log(rest) if U > CHUNK else 0.0
                 touched[n] = k
                 n += 1
-            product[k] *= 1.0 + (count[p] - d) * per_p * inverse[k]
+            product[k] *= 1.0 + (copies[p] - d) * per_p * inverse[k]
     if U <= CHUNK:
         for i in range(n):
             k = touched[i]

@@ -52,7 +52,9 @@ from streamddcrp.inference.text_ddcrp._kernels_tables import (
     find,
     free_table,
     insert,
+    lift,
     new_table,
+    put_back,
     room_needed,
     take_out,
     tidy_word,
@@ -67,6 +69,7 @@ from streamddcrp.stream._kernels_words import (
 
 __all__ = ["predict_document", "step_documents"]
 
+SURE = 0.999  # probability of the table of a document that is visited only once more, at the end
 SWEEP = 50  # documents between two looks for tables to retire
 
 
@@ -172,6 +175,7 @@ def place(config, words, postings, tables, window, events, counts, sums, scratch
     at = i % len(window.table)
     if U == 0:
         out[LABEL], out[LABEL_PROB], out[P_CHANGE], counts[LAST] = -1.0, np.nan, np.nan, -1
+        window.sure[at] = True
         return
     if k >= 0 and scratch.weight[k] > math.exp(-top):
         learn_concentration(config, words, postings, tables, counts, sums, k, doc, U)
@@ -179,6 +183,7 @@ def place(config, words, postings, tables, window, events, counts, sums, scratch
         k = new_table(tables, counts, i, window.t[at])
     seat(config, words, postings, tables, window, events, counts, sums, scratch, i, k, doc, U)
     counts[LAST] = window.table[at]
+    window.sure[at] = out[LABEL_PROB] > SURE
 
 
 @uncounted_njit
@@ -203,25 +208,30 @@ def visit(config, words, postings, tables, window, events, counts, sums, scratch
     U, old = recall_words(window, scratch, at), window.table[at]
     if U == 0:
         return -np.inf
-    doc = scratch.doc
-    take_out(words, postings, tables, counts, old, doc, U)
-    tables.in_window[old] -= 1
-    if tables.size[old] == 0:
-        sums[TOTAL] -= tables.mass[old]
-        tables.mass[old] = 0.0
-    else:
-        tables.mass[old] = max(tables.mass[old] - window.weight[at], 0.0)
-        sums[TOTAL] -= window.weight[at]
+    doc, mass = scratch.doc, tables.mass[old]
+    lift(words, postings, tables, counts, scratch, old, doc, U)
+    alone = tables.size[old] == 0
     bonus = math.exp(config.dissolve) if last and tables.size[old] < 2 else 1.0
+    tables.mass[old] = max(mass - window.weight[at], 0.0)
     n, top = weigh(config, words, postings, tables, counts, sums, scratch, doc, U)
+    put_back(words, postings, tables, counts, scratch, old, doc, U)
     k = best_of(tables, scratch, n)
     fit = -1e300  # of a table of its own: any other document is more typical
     if k >= 0 and scratch.weight[k] * bonus > math.exp(-top):
         prior = max(tables.mass[k] / (sums[ALPHA] * sums[GROWTH]), 1e-100)
         fit = (math.log(scratch.weight[k] / prior) + top) / (U + 2)
+    elif alone:
+        k = old
     else:
-        k = old if tables.size[old] == 0 else new_table(tables, counts, i, window.t[at])
-    if tables.size[old] == 0 and k != old:
+        k = new_table(tables, counts, i, window.t[at])
+    tables.mass[old] = mass
+    if k == old:
+        return fit
+    take_out(words, postings, tables, counts, old, doc, U)
+    tables.in_window[old] -= 1
+    tables.mass[old] = max(mass - window.weight[at], 0.0)
+    sums[TOTAL] += tables.mass[old] - mass
+    if alone:
         if counts[LAST] == old:
             counts[LAST] = -1
         free_table(tables, counts, sums, old)
@@ -297,6 +307,8 @@ def learn(
         if j < 0:
             break
         last = r == len(config.ages) - 1
+        if window.sure[j % len(window.table)] and not last:
+            continue
         fit = visit(config, words, postings, tables, window, events, counts, sums, scratch, j, last)
         if last:
             out[FINAL_LABEL] = leave(

@@ -17,7 +17,17 @@ from streamddcrp.inference.text_ddcrp._kernels_layout import (
     TOTAL,
 )
 
-__all__ = ["find", "free_table", "insert", "new_table", "room_needed", "take_out", "tidy_word"]
+__all__ = [
+    "find",
+    "free_table",
+    "insert",
+    "lift",
+    "new_table",
+    "put_back",
+    "room_needed",
+    "take_out",
+    "tidy_word",
+]
 
 
 @uncounted_njit
@@ -154,6 +164,39 @@ def take_out(words, postings, tables, counts, k, doc, U):
             delete(words, postings, tables, counts, p)
     tables.n_tokens[k] -= U
     tables.size[k] -= 1
+
+
+@uncounted_njit
+def lift(words, postings, tables, counts, scratch, k, doc, U):
+    """Take a document out of its table for the while it is weighed: postings may count zero."""
+    for j in range(U):
+        w = doc[j]
+        p = find(words, postings, w, k)
+        scratch.at[j] = p
+        postings.copies[p] -= 1
+        if postings.copies[p] == 0:
+            scratch.gone[j] = 1
+            tables.n_words[k] -= 1
+            counts[SUM_DF] -= 1
+            if words.df[w] == 1:
+                counts[N_WORDS] -= 1
+    tables.n_tokens[k] -= U
+    tables.size[k] -= 1
+
+
+@uncounted_njit
+def put_back(words, postings, tables, counts, scratch, k, doc, U):
+    """Undo `lift`."""
+    for j in range(U):
+        postings.copies[scratch.at[j]] += 1
+        if scratch.gone[j] == 1:
+            scratch.gone[j] = 0
+            tables.n_words[k] += 1
+            counts[SUM_DF] += 1
+            if words.df[doc[j]] == 1:
+                counts[N_WORDS] += 1
+    tables.n_tokens[k] += U
+    tables.size[k] += 1
 
 
 @uncounted_njit

@@ -163,6 +163,8 @@ class Window(NamedTuple):
         Where its words stand in ``text``, absolute, and how many they are.
     text : ndarray of int32, shape (T,)
         Words; the absolute place n is at n mod T.
+    sure : ndarray of bool, shape (L + 1,)
+        Whether its table was as good as certain when it came.
     shown_start, shown_length : ndarray of int64, shape (L + 1,)
     shown : ndarray of uint8, shape (S,)
         The same for the first bytes of the texts.
@@ -174,6 +176,7 @@ class Window(NamedTuple):
     start: IntArray
     length: IntArray
     text: SmallInts
+    sure: BoolArray
     shown_start: IntArray
     shown_length: IntArray
     shown: Bytes
@@ -192,7 +195,7 @@ class Events(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Work space of the kernels; nothing in it outlives a call but that ``product`` is zero.
+    """Work space of the kernels; nothing outlives a call but that ``product``, ``gone`` are zero.
 
     Attributes
     ----------
@@ -200,6 +203,8 @@ class Scratch(NamedTuple):
     touched : ndarray of int32, shape (K,)
     doc, read : ndarray of int64, shape (U,)
         Words of a document of the window, and of the new one.
+    at, gone : ndarray of int64, shape (U,)
+        Of the words of a document that was lifted: their postings, and whether these count zero.
     short : ndarray of int64, shape (2,)
         Which arrays are too short for the next document, and for how many words.
     log_gamma : ndarray of float64, shape (1024,)
@@ -212,6 +217,8 @@ class Scratch(NamedTuple):
     touched: SmallInts
     doc: IntArray
     read: IntArray
+    at: IntArray
+    gone: IntArray
     short: IntArray
     log_gamma: FloatArray
 
@@ -272,7 +279,7 @@ def empty_state(config: Config) -> State:
         ),
         window=_zeros(
             Window, L + 1, np.int64, table=np.full(L + 1, -1), weight=np.zeros(L + 1),
-            t=np.zeros(L + 1), text=np.zeros(T, np.int32), shown=np.zeros(S, np.uint8),
+            t=np.zeros(L + 1), sure=np.zeros(L + 1, np.bool_), text=np.zeros(T, np.int32), shown=np.zeros(S, np.uint8),
         ),
         events=_zeros(Events, E, np.int64, t=np.zeros(E)),
         counts=counts,
@@ -290,7 +297,7 @@ def _scratch(config: Config, K: int, U: int) -> Scratch:
     x = 1.0 - config.discount
     return Scratch(
         np.zeros(K), np.zeros(K), np.zeros(K), np.zeros(K, np.int32), np.zeros(U, np.int64),
-        np.zeros(U, np.int64), np.zeros(2, np.int64),
+        *(np.zeros(U, np.int64) for _ in range(3)), np.zeros(2, np.int64),
         gammaln(x + np.arange(N_LOG_GAMMA)) - gammaln(x),
     )  # fmt: skip
 
