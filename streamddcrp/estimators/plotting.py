@@ -110,9 +110,8 @@ def plot_stories(
     merged : collection of int
         Ids of stories that were merged into others: with an arrow head where they end.
     """
-    plt = pyplot()
     if ax is None:
-        _, ax = plt.subplots(figsize=(13, 7), layout="constrained")
+        _, ax = pyplot().subplots(figsize=(13, 7), layout="constrained")
     for side in "top", "right", "left":
         ax.spines[side].set_visible(False)
     ax.set_ylabel("documents")
