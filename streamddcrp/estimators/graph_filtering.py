@@ -86,16 +86,16 @@ class GraphFiltering:
         """Predict and learn checked rows (N, D) at times (N,); return the predictions (N, 6)."""
         config, state = self._for_width(X.shape[1])
         rows, past = self.likelihood.prepare(X, self.past)
-        mine = NOBODY
+        mine, first = NOBODY, state.n_seen
         if self.coming is not None:
             n = len(self.coming.offsets) - 1
-            mine, rest = self.coming.rows(0, len(X)), self.coming.rows(len(X), n)
-            if mine.most > state.recent.parents.shape[1]:
-                state = grown(state, config, mine.most)
-            keep(mine, state.n_seen, state.recent.parents, state.recent.n_parents)
-            self.coming = rest
+            mine, self.coming = self.coming.rows(0, len(X)), self.coming.rows(len(X), n)
         self.config, self.n_features, self.past = config, X.shape[1], past  # nothing fails now
-        self.state, out = step(config, state, rows, t, mine.items, mine.offsets)
+        state, out = step(config, state, rows, t, mine.items, mine.offsets)
+        if mine.most > state.recent.parents.shape[1]:
+            state = grown(state, config, mine.most)
+        keep(mine, first, state.recent.parents, state.recent.n_parents)
+        self.state = state
         return out
 
     def predict(self, x: FloatArray, t: float) -> tuple[FloatArray, dict[int, float]]:
@@ -117,7 +117,8 @@ class GraphFiltering:
         names, pool, particles = self.state.names, self.state.pool, self.state.particles
         live = np.flatnonzero(names.weight >= LIVE)
         live = live[np.argsort(names.opener[live])]
-        weight = np.where(particles.entry >= 0, particles.weight[:, None], 0.0)
+        in_use = np.arange(particles.entry.shape[1]) < particles.n_tables[:, None]
+        weight = np.where(in_use & (particles.entry >= 0), particles.weight[:, None], 0.0)
         held = particles.entry[weight > 0]
         of_cluster = np.bincount(held, weight[weight > 0], minlength=len(pool.name))
         total = np.zeros((len(names.opener), pool.stats.shape[1]))

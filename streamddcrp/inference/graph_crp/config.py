@@ -18,7 +18,7 @@ SCHEMES = {
     "n_best": N_BEST,
 }
 LARGEST_WINDOW = 1 << 15
-NODES = 129  # of the grid for alpha: a factor of 1.11 between neighbours
+NODES = 65  # of the grid for alpha: a factor of 1.23 between neighbours
 LEAST_ALPHA, LARGEST_ALPHA = 1e-4, 60.0
 
 

@@ -254,7 +254,7 @@ def arrays_of(state: State) -> dict[str, NDArray[Any]]:
         "pool.mixed": pool.mixed[clusters],
         "pool.name": at[pool.name[clusters]],
         "recent.x": state.recent.x[rows % len(state.recent.x)],
-        "recent.name": np.where(named >= 0, at[named], -1),
+        "recent.name": np.where((named >= 0) & (names.opener[named] == items), at[named], -1),
         "recent.parents": state.recent.parents[given],
         "recent.n_parents": state.recent.n_parents[given],
         "grid.base": state.grid.base.copy(),
