@@ -110,8 +110,9 @@ class TimeVaryingIBP(RowModel, base.Transformer):
         self.seed = seed
         self._likelihood = LinearGaussian(sigma_x, sigma_y)
         self._config = make_config(
-            window=window, alpha=alpha, n_particles=n_particles, n_redrawn=n_redrawn, seed=seed
-        )
+            window=window, alpha=alpha, n_particles=n_particles, n_redrawn=n_redrawn, seed=seed,
+            ratios=self._likelihood.ratios,
+        )  # fmt: skip
         whole_number("warmup", warmup, 1)
         if baseline is not None and not isinstance(baseline, bool):
             message = f"baseline must be True, False or None, got {baseline!r}"

@@ -14,7 +14,7 @@ from streamddcrp.typing import FloatArray
 
 __all__ = ["LinearGaussian"]
 
-RATIOS = (0.01, 0.06, 0.3, 1.5, 8.0)
+RATIOS = (1e-4, 1e-3, 0.01, 0.1, 1.0, 10.0)
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class LinearGaussian:
         Prior of an unknown noise variance.
     ratio : float or sequence of float
         sigma_x^2 / sigma_y^2 where they are unknown: one value, or values that are equally probable
-        before the data.
+        before the data, for each feature by itself.
 
     Notes
     -----

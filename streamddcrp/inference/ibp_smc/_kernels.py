@@ -30,7 +30,8 @@ from streamddcrp.inference.ibp_smc._kernels_layout import (
 )
 from streamddcrp.inference.ibp_smc._kernels_names import name_features
 from streamddcrp.inference.ibp_smc._kernels_rejuvenate import rejuvenate
-from streamddcrp.inference.ibp_smc._kernels_slots import allocate, live_slots, log_poisson
+from streamddcrp.inference.ibp_smc._kernels_scales import rescale
+from streamddcrp.inference.ibp_smc._kernels_slots import add_scales, allocate, draw_scales, live_slots, log_poisson
 from streamddcrp.inference.smc._kernels_copies import place_children
 from streamddcrp.inference.smc._kernels_merge import merge_equal
 from streamddcrp.inference.smc._kernels_random import add_wrapping, gamma, hash_of, normal, uniform
@@ -71,6 +72,7 @@ def step_rows(
         if config.n_redrawn > 0:
             for i in range(counts[N_ACTIVE]):
                 rejuvenate(config, particles, rows, counts, sums, work, i)
+                rescale(config, particles, counts, sums, work, i)
         counts[N_SEEN] += 1
         name_features(config, particles, names, counts, work, t[n])
     return len(X)
@@ -143,12 +145,14 @@ def _children(config, particles, counts, sums, work, x, seen, n_dims):
         slots, n_slots = work.slots, live_slots(particles, i, work.slots)
         n_new = min(n_most, config.most_slots - n_slots) + 1
         log_poisson(config.alpha / q, n_new, work.log_new)
+        draw_scales(config, t, i, 0, n_new - 1, work.scale[i])
+        add_scales(config, work.scale[i], n_new - 1, work.extra)
         log_prior = 0.0
         for a in range(1, n_slots):
             m = particles.n_owners[i, slots[a]]
             work.odds[a - 1] = math.log(m) - math.log(q - m)
             log_prior += math.log((q - m) / q)
-        cov, mean, ratio = particles.cov[i], particles.mean[i], particles.ratio[i]
+        cov, mean = particles.cov[i], particles.mean[i]
         shape, rate = sums[SHAPE], particles.rate[i]
         forced = work.forced
         forced[0] = 0
@@ -164,8 +168,8 @@ def _children(config, particles, counts, sums, work, x, seen, n_dims):
             cov, mean, x, seen, n_dims, forced, n_forced, work.free, n_free, work
         )
         n = enumerate_row(
-            s, square, n_dims, n_free, work.odds, log_prior, n_new, work.log_new, ratio, shape,
-            rate, work,
+            s, square, n_dims, n_free, work.odds, log_prior, n_new, work.log_new, work.extra,
+            shape, rate, work,
         )  # fmt: skip
         total = normalise(work.log_weight, n, work.weight)
         work.total[i] = (
@@ -204,7 +208,7 @@ def _children(config, particles, counts, sums, work, x, seen, n_dims):
 
 @inner_njit
 def _propose(config, cov, mean, x, seen, n_dims, n_free, t, i, shape, rate, work):
-    """Draw all free features but the ten most doubtful ones; return the log weight of the draw.
+    """Draw all free features but the eight most doubtful ones; return the log weight of the draw.
 
     Two rounds of setting each feature as it is more probable, then each one's log odds given the
     others. Drawn ones that are on join the forced ones. Returns the correction of the log prior and
@@ -324,7 +328,7 @@ def _settle(config, particles, rows, counts, sums, work, x, seen, n_dims, n_pool
         particles.weight[i] = work.child_weight[m]
         _learn(
             config, particles, sums, work, i, t, x, seen, n_dims, work.pool_mask[c],
-            work.pool_new[c], row_hash,
+            work.pool_new[c], work.scale[work.ancestor[m]], row_hash,
         )  # fmt: skip
     _close_gaps(particles, work, n)
     counts[N_ACTIVE] = n
@@ -345,13 +349,15 @@ def _settle(config, particles, rows, counts, sums, work, x, seen, n_dims, n_pool
 def _key(particles, work, m, row_hash):
     """Hash of all features there ever were, by their owners: what the future depends on."""
     i, mask = work.pool_parent[m], work.pool_mask[m]
-    key = add_wrapping(particles.past[i], hash_of(np.uint64(work.pool_new[m]), row_hash))
+    key = particles.past[i]
+    for n in range(work.pool_new[m]):
+        key = add_wrapping(key, hash_of(row_hash, 1 + work.scale[i, n]))
     for k in range(1, particles.n_owners.shape[1]):
         if particles.n_owners[i, k] > 0:
             own = particles.hash[i, k]
             if (mask >> np.uint64(k)) & ONE:
                 own = add_wrapping(own, row_hash)
-            key = add_wrapping(key, hash_of(own, 0))
+            key = add_wrapping(key, hash_of(own, 1 + particles.scale[i, k]))
     return key
 
 
@@ -359,13 +365,13 @@ def _key(particles, work, m, row_hash):
 def _copy(particles, source, target):
     K = particles.n_owners.shape[1]
     particles.rate[target] = particles.rate[source]
-    particles.ratio[target] = particles.ratio[source]
     particles.past[target] = particles.past[source]
     particles.owners[target] = particles.owners[source]
     for k in range(K):
         n = particles.n_owners[source, k]
         particles.n_owners[target, k] = n
         if n > 0 or k == 0:
+            particles.scale[target, k] = particles.scale[source, k]
             particles.first[target, k] = particles.first[source, k]
             particles.name[target, k] = particles.name[source, k]
             particles.hash[target, k] = particles.hash[source, k]
@@ -389,13 +395,13 @@ def _close_gaps(particles, work, n):
 
 
 @inner_njit
-def _learn(config, particles, sums, work, i, t, x, seen, n_dims, mask, n_new, row_hash):
+def _learn(config, particles, sums, work, i, t, x, seen, n_dims, mask, n_new, scales, row_hash):
     """Give a particle the row with the features of ``mask`` and new ones; let go of row t - r."""
     n_owners, owners, cov, mean = (
         particles.n_owners[i], particles.owners[i], particles.cov[i], particles.mean[i],
     )  # fmt: skip
-    for _ in range(n_new):
-        mask |= ONE << np.uint64(allocate(particles, i, t, mask, work.slots))
+    for n in range(n_new):
+        mask |= ONE << np.uint64(allocate(config, particles, i, t, mask, scales[n], work.slots))
     n_slots, n_on = 0, 0
     for k in range(len(n_owners)):
         on = k == 0 or (mask >> np.uint64(k)) & ONE
@@ -426,7 +432,7 @@ def _learn(config, particles, sums, work, i, t, x, seen, n_dims, mask, n_new, ro
                 if n_owners[k] == 0:
                     particles.name[i, k] = -1
                     particles.past[i] = add_wrapping(
-                        particles.past[i], hash_of(particles.hash[i, k], 0)
+                        particles.past[i], hash_of(particles.hash[i, k], 1 + particles.scale[i, k])
                     )
 
 

@@ -61,13 +61,13 @@ def prepare_row(cov, mean, x, seen, n_dims, forced, n_forced, free, n_free, work
 
 @inner_njit
 def enumerate_row(
-    s, square, n_dims, n_free, log_odds, log_prior, n_new, log_new, ratio, shape, rate, work
+    s, square, n_dims, n_free, log_odds, log_prior, n_new, log_new, extra, shape, rate, work
 ):
     """Weigh all subsets of the free features with 0 .. n_new - 1 new ones, in Gray code's order.
 
     Child ``c`` has the subset ``work.subset[c // n_new]`` (a bit a free feature) and
     ``c % n_new`` new features; ``work.log_weight[c]`` is its log prior plus log density, but for
-    the density's constant. Flipping a bit costs O(F). Returns the number of children.
+    the density's constant. ``extra`` (n_new,) is what k new ones add to s. Flipping a bit costs O(F). Returns the number of children.
     """
     pull, link, gram, spread = work.pull, work.link, work.gram, work.spread
     out, subsets = work.log_weight, work.subset
@@ -91,7 +91,7 @@ def enumerate_row(
             out[n] = (
                 log_p
                 + log_new[k]
-                + log_density(s + k / ratio, max(square, 0.0), n_dims, shape, rate)
+                + log_density(s + extra[k], max(square, 0.0), n_dims, shape, rate)
             )
             n += 1
     return n

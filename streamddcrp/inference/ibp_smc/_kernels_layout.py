@@ -22,11 +22,12 @@ N_TOLD = 64  # features that a row is told of, at most
 LIVE = 0.5  # weight of the particles that have a feature from which on it is told of
 MOST_FEATURES = 63  # a particle, one of them the baseline
 MOST_NEW = 12  # new features of a row
-MOST_ENUMERATED = 10  # features of a row of which all subsets are weighed
+MOST_ENUMERATED = 8  # features of an arrival of which all subsets are weighed
+MOST_TOGETHER = 6  # features of a past row that are drawn at once
 MOST_REDRAWN = 3  # one more than the new features that a row drawn anew may get
 
 # kinds of events
 BIRTH, DEATH, MERGE_EVENT = 0, 1, 2
 
 # purposes of random numbers
-FEW, ALL, MERGE, ROW, CHOICE, IMPUTE, PROPOSAL, SUBSET, START = range(9)
+FEW, ALL, MERGE, ROW, CHOICE, IMPUTE, PROPOSAL, SUBSET, SCALE, RESCALE = range(10)

@@ -8,14 +8,15 @@ from streamddcrp._numerics import inner_njit
 from streamddcrp.inference.ibp_smc._kernels_enumerate import enumerate_row, normalise, prepare_row
 from streamddcrp.inference.ibp_smc._kernels_layout import (
     CHOICE,
-    MOST_ENUMERATED,
+    MOST_NEW,
     MOST_REDRAWN,
+    MOST_TOGETHER,
     N_SEEN,
     ROW,
     SHAPE,
     SUBSET,
 )
-from streamddcrp.inference.ibp_smc._kernels_slots import allocate, live_slots, log_poisson
+from streamddcrp.inference.ibp_smc._kernels_slots import add_scales, allocate, draw_scales, live_slots, log_poisson
 from streamddcrp.inference.smc._kernels_random import add_wrapping, hash_of, uniform
 from streamddcrp.likelihoods._kernels_linear_gaussian import add_row, remove_row
 
@@ -44,7 +45,7 @@ def rejuvenate(config, particles, rows, counts, sums, work, i):
 @inner_njit
 def _redraw(config, particles, rows, sums, work, i, t, row, step):
     n_owners, owners = particles.n_owners[i], particles.owners[i]
-    cov, mean, ratio = particles.cov[i], particles.mean[i], particles.ratio[i]
+    cov, mean = particles.cov[i], particles.mean[i]
     x = rows.x[row % len(rows.x)]
     D = len(x)
     mask = owners[row % len(owners)]
@@ -83,34 +84,40 @@ def _redraw(config, particles, rows, sums, work, i, t, row, step):
                 n_free += 1
     if n_own >= MOST_REDRAWN:
         return
-    noise = 1.0 + n_own / ratio
+    noise = 1.0
+    for a in range(n_own):
+        noise += 1.0 / config.ratios[particles.scale[i, work.own[a]]]
     s, square = remove_row(cov, mean, work.slots, n_slots, work.on, n_on, x, noise, work.v, work.e)
     shape, rate = 0.0, particles.rate[i]
     if sums[SHAPE] > 0.0:
         shape = sums[SHAPE] - 0.5 * D
         rate -= square / (2.0 * s)
-    if n_free > MOST_ENUMERATED:  # others stay; which ones has nothing to do with what they are
-        for f in range(MOST_ENUMERATED):
+    if n_free > MOST_TOGETHER:  # others stay; which ones has nothing to do with what they are
+        for f in range(MOST_TOGETHER):
             u = uniform(config.seed, t, i, SUBSET, step * 64 + f)
             g = f + min(int(u * (n_free - f)), n_free - f - 1)
             work.free[f], work.free[g] = work.free[g], work.free[f]
             work.odds[f], work.odds[g] = work.odds[g], work.odds[f]
-        for f in range(MOST_ENUMERATED, n_free):
+        for f in range(MOST_TOGETHER, n_free):
             k = work.free[f]
             if (mask >> np.uint64(k)) & ONE:
                 work.forced[n_forced] = k
                 n_forced += 1
                 kept |= ONE << np.uint64(k)
-        n_free = MOST_ENUMERATED
+        n_free = MOST_TOGETHER
     n_new = min(MOST_REDRAWN, config.most_slots - n_slots + 1, len(n_owners) - n_slots + 1)
     log_poisson(config.alpha * _alone(config, t, row), n_new, work.log_new)
+    draw_scales(config, t, i, (step + 1) * MOST_NEW, MOST_REDRAWN - 1, work.redrawn)
+    for a in range(n_own):  # its own ones keep their scales, more would have those just drawn
+        work.redrawn[a] = particles.scale[i, work.own[a]]
+    add_scales(config, work.redrawn, n_new - 1, work.extra)
     for d in range(D):
         work.seen[d] = 1.0
     s, square = prepare_row(
         cov, mean, x, work.seen, D, work.forced, n_forced, work.free, n_free, work
     )
     n = enumerate_row(
-        s, square, D, n_free, work.odds, log_prior, n_new, work.log_new, ratio, shape, rate, work
+        s, square, D, n_free, work.odds, log_prior, n_new, work.log_new, work.extra, shape, rate, work
     )
     normalise(work.log_weight, n, work.weight)
     u, c = uniform(config.seed, t, i, CHOICE, step), 0
@@ -140,9 +147,9 @@ def _put(
     for a in range(n_more):
         if a < n_own:
             k = work.own[a]
-            _renew(particles, i, wanted, k, work)
+            _renew(config, particles, i, k, work)
         else:
-            k = allocate(particles, i, row, wanted, work.slots)
+            k = allocate(config, particles, i, row, wanted, work.redrawn[a], work.slots)
             particles.hash[i, k] = row_hash
         wanted |= ONE << np.uint64(k)
         n_owners[k] = 1
@@ -179,14 +186,14 @@ def _put(
 
 
 @inner_njit
-def _renew(particles, i, wanted, k, work):
+def _renew(config, particles, i, k, work):
     """Put a feature that one row alone had back to its prior."""
     n = live_slots(particles, i, work.slots)
     cov, mean = particles.cov[i], particles.mean[i]
     for a in range(n):
         cov[work.slots[a], k] = 0.0
         cov[k, work.slots[a]] = 0.0
-    cov[k, k] = 1.0 / particles.ratio[i]
+    cov[k, k] = 1.0 / config.ratios[particles.scale[i, k]]
     mean[k] = 0.0
 
 

@@ -5,9 +5,11 @@ import math
 import numpy as np
 
 from streamddcrp._numerics import inner_njit
+from streamddcrp.inference.ibp_smc._kernels_layout import SCALE
+from streamddcrp.inference.smc._kernels_random import uniform
 from streamddcrp.likelihoods._kernels_linear_gaussian import begin_feature
 
-__all__ = ["allocate", "live_slots", "log_poisson"]
+__all__ = ["add_scales", "allocate", "draw_scales", "live_slots", "log_poisson"]
 
 ONE = np.uint64(1)
 
@@ -35,7 +37,7 @@ def log_poisson(rate, n, out):
 
 
 @inner_njit
-def allocate(particles, i, row, mask, slots):
+def allocate(config, particles, i, row, mask, scale, slots):
     """Give a new feature of a row a free slot, none of ``mask``, and its prior; return it."""
     n_owners, owners = particles.n_owners[i], particles.owners[i]
     n_slots, slot = 1, 0
@@ -46,7 +48,8 @@ def allocate(particles, i, row, mask, slots):
             n_slots += 1
         elif slot == 0:
             slot = k
-    ratio = particles.ratio[i]
+    particles.scale[i, slot] = scale
+    ratio = config.ratios[scale]
     begin_feature(particles.cov[i], particles.mean[i], slots, n_slots, slot, ratio)
     bit = ~(ONE << np.uint64(slot))
     for h in range(len(owners)):
@@ -55,3 +58,20 @@ def allocate(particles, i, row, mask, slots):
     particles.first[i, slot] = row
     particles.hash[i, slot] = np.uint64(0)
     return slot
+
+
+@inner_njit
+def draw_scales(config, t, i, index, n, out):
+    """Draw the scales of features to come from the prior: positions among the ratios."""
+    G = len(config.ratios)
+    for k in range(n):
+        u = uniform(config.seed, t, i, SCALE, index + k) if G > 1 else 0.0
+        out[k] = min(int(u * G), G - 1)
+
+
+@inner_njit
+def add_scales(config, scales, n, out):
+    """Write the prior variance that 0 .. n new features add to a row, in noise variances."""
+    out[0] = 0.0
+    for k in range(n):
+        out[k + 1] = out[k] + 1.0 / config.ratios[scales[k]]

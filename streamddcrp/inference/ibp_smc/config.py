@@ -1,6 +1,7 @@
 """Settings of the filter for the time-varying Indian buffet process."""
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -28,6 +29,7 @@ class Config(NamedTuple):
     most_new: int  # new features of a row
     most_slots: int  # features of a particle and the baseline
     log: FloatArray  # (r + 3,) log 0 .. log(r + 2)
+    ratios: FloatArray  # (G,) noise variance over that of loadings, each as probable
 
 
 def whole_number(name: str, value: object, least: int) -> int:
@@ -46,6 +48,7 @@ def make_config(
     n_particles: int,
     n_redrawn: int,
     seed: int,
+    ratios: Sequence[float],
     merge: bool = True,
     n_children: int = CHILDREN,
     most_new: int = MOST_NEW,
@@ -74,5 +77,5 @@ def make_config(
         log = np.log(np.arange(window + 3.0))
     return Config(
         window, float(alpha), n_particles, n_children, n_redrawn, merge, seed, most_new,
-        MOST_FEATURES, log,
+        MOST_FEATURES, log, np.array(ratios, dtype=np.float64),
     )  # fmt: skip

@@ -18,10 +18,8 @@ from streamddcrp.inference.ibp_smc._kernels_layout import (
     N_COUNTS,
     N_SUMS,
     SHAPE,
-    START,
 )
 from streamddcrp.inference.ibp_smc.config import Config
-from streamddcrp.inference.smc._kernels_random import hash_of
 from streamddcrp.likelihoods.linear_gaussian import LinearGaussian
 from streamddcrp.typing import FloatArray, IntArray
 
@@ -44,8 +42,6 @@ class Particles(NamedTuple):
         Sums to 1.
     rate : ndarray of float64, shape (P,)
         Of the noise variance's inverse gamma, or the variance itself where it is known.
-    ratio : ndarray of float64, shape (P,)
-        Noise variance over the variance of loadings.
     past : ndarray of uint64, shape (P,)
         Hash of features that are dead.
     owners : ndarray of uint64, shape (P, H)
@@ -54,6 +50,8 @@ class Particles(NamedTuple):
         Owners among the last r rows; 0: the slot is free.
     first : ndarray of int64, shape (P, K)
         First owner.
+    scale : ndarray of int64, shape (P, K)
+        Which of the ratios of noise to loading variance a feature has.
     name : ndarray of int64, shape (P, K)
         Position in `Names`, -1 for none.
     hash : ndarray of uint64, shape (P, K)
@@ -65,11 +63,11 @@ class Particles(NamedTuple):
 
     weight: FloatArray
     rate: FloatArray
-    ratio: FloatArray
     past: WordArray
     owners: WordArray
     n_owners: IntArray
     first: IntArray
+    scale: IntArray
     name: IntArray
     hash: WordArray
     cov: FloatArray
@@ -136,6 +134,9 @@ class Work(NamedTuple):
     free: IntArray
     place_of: IntArray
     log_new: FloatArray
+    extra: FloatArray
+    scale: IntArray
+    redrawn: IntArray
     subset: WordArray
     log_weight: FloatArray
     weight: FloatArray
@@ -180,9 +181,10 @@ class State:
 def _laid_out(config: Config, n_features: int, n_slots: int) -> State:
     P, K, D, r, H = config.n_particles, n_slots, n_features, config.order, 2 * config.order + 1
     particles = Particles(
-        weight=np.zeros(P), rate=np.zeros(P), ratio=np.ones(P), past=np.zeros(P, np.uint64),
+        weight=np.zeros(P), rate=np.zeros(P), past=np.zeros(P, np.uint64),
         owners=np.zeros((P, H), np.uint64), n_owners=np.zeros((P, K), np.int64),
-        first=np.zeros((P, K), np.int64), name=np.full((P, K), -1), hash=np.zeros((P, K), np.uint64),
+        first=np.zeros((P, K), np.int64), name=np.full((P, K), -1), scale=np.zeros((P, K), np.int64),
+        hash=np.zeros((P, K), np.uint64),
         cov=np.zeros((P, K, K)), mean=np.zeros((P, K, D)),
     )  # fmt: skip
     names = Names(
@@ -218,6 +220,7 @@ def _work(config: Config, D: int) -> Work:
         residual=f(D), masked=f(D), filled=f(D), seen=f(D), e=f(D), v=f(F), pull=f(F), link=f(F),
         odds=f(F), lean=f(F), gram=f(F, F), spread=f(F, F), chosen=i(F), slots=i(F), all=i(F),
         on=i(F), own=i(F), forced=i(F), free=i(F), place_of=i(N_NAMES), log_new=f(MOST_NEW + 1),
+        extra=f(MOST_NEW + 1), scale=np.zeros((P, MOST_NEW), np.int64), redrawn=i(MOST_NEW),
         subset=np.zeros(subsets, np.uint64), log_weight=f(children), weight=f(children),
         few=i(config.n_children), few_weight=f(config.n_children), total=f(P), marginal=f(P, F),
         increment=f(1), pool_parent=i(pool), pool_mask=np.zeros(pool, np.uint64), pool_new=i(pool),
@@ -238,17 +241,11 @@ def empty_state(
         Prior variance of the loading that every row has, in units of the noise variance.
     """
     state = _laid_out(config, n_features, N_SLOTS)
-    particles, ratios = state.particles, likelihood.ratios
-    # one particle a ratio, or a ratio drawn for each where particles are fewer
-    active = min(len(ratios), config.n_particles)
-    state.counts[N_ACTIVE] = active
+    particles = state.particles
+    state.counts[N_ACTIVE] = 1
     state.sums[SHAPE] = likelihood.shape
-    draws = np.random.default_rng(config.seed).permutation(len(ratios))[:active]
-    particles.weight[:active] = 1.0 / active
+    particles.weight[0] = 1.0
     particles.rate[:] = likelihood.rate
-    particles.ratio[:active] = np.asarray(ratios)[np.sort(draws)]
-    for i in range(active):
-        particles.past[i] = hash_of(i, START)
     particles.cov[:, 0, 0] = baseline
     return state
 
@@ -264,7 +261,7 @@ def arrays_of(state: State) -> dict[str, NDArray[Any]]:
     arrays: dict[str, NDArray[Any]] = {}
     for name, values in state.particles._asdict().items():
         kept = values[:active]
-        if name in ("n_owners", "first", "name", "hash", "mean", "cov"):
+        if name in ("n_owners", "first", "name", "scale", "hash", "mean", "cov"):
             kept = kept[:, :K].copy()
             empty = ~used[:, :K]
             empty[:, 0] = name not in ("mean", "cov")
@@ -296,7 +293,7 @@ def state_from_arrays(
         kept = arrays[f"particles.{name}"]
         if name == "cov":
             values[:active, :K, :K] = kept
-        elif name in ("n_owners", "first", "name", "hash", "mean"):
+        elif name in ("n_owners", "first", "name", "scale", "hash", "mean"):
             values[:active, :K] = kept
         else:
             values[:active] = kept
