@@ -188,7 +188,8 @@ def plot_topic_tree(tree: dict[str, Any], ax: Any = None, *, n_words: int = 7) -
             fontweight="normal" if leaf else "bold", parse_math=False, annotation_clip=False,
         )  # fmt: skip
     left_out = len(leaves) - sum(not p.node["children"] for p in placed)
-    title = f"{_nodes(tree):,} topics of {_count(_size(tree))} documents (numbers: documents)"
+    n = _nodes(tree)
+    title = f"{n:,} topic{'' if n == 1 else 's'} of {_count(_size(tree))} documents (numbers: documents)"
     if left_out:
         title += f"; the {left_out:,} smallest leaves are not drawn"
     ax.annotate(title, (0.1, -1.0), fontsize=10, color=_INK)
