@@ -189,7 +189,8 @@ def plot_topic_tree(tree: dict[str, Any], ax: Any = None, *, n_words: int = 7) -
         )  # fmt: skip
     left_out = len(leaves) - sum(not p.node["children"] for p in placed)
     n = _nodes(tree)
-    title = f"{n:,} topic{'' if n == 1 else 's'} of {_count(_size(tree))} documents (numbers: documents)"
+    title = f"{n:,} topic{'' if n == 1 else 's'} of {_count(_size(tree))} documents"
+    title += " (numbers: documents)"
     if left_out:
         title += f"; the {left_out:,} smallest leaves are not drawn"
     ax.annotate(title, (0.1, -1.0), fontsize=10, color=_INK)
@@ -278,6 +279,11 @@ def plot_component_tree(
             v, x[p.level], p.y, _colour(p), _count(_size(p.node)), cmap="RdBu_r", vmin=-top,
             vmax=top,
         )  # fmt: skip
+    ax.annotate(
+        "A row is the mean plus a number times each image on its path;\n"
+        "red and blue are opposite. Beside an image: rows that pass it.",
+        (0.0, 0.0), xycoords="axes fraction", va="top", fontsize=8, color=_FAINT,
+    )  # fmt: skip
     return ax
 
 
