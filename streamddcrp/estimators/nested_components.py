@@ -37,6 +37,7 @@ __all__ = ["NestedCRPComponents"]
 _STEP = 64  # points between two global steps
 _GROW_EVERY = 4  # steps between two attempts to grow
 _FIRST_SWEEPS = 5
+_SWEEPS, _FAILURES = 10, 3  # of a refinement: between attempts to grow; in vain in a row
 _NODES = ("parent", "level", "ids", "born")
 _COUNTERS = ("next_id", "n_seen", "n_born", "n_pruned")
 
@@ -128,7 +129,7 @@ class NestedCRPComponents(Stored, base.Clusterer):
         SchemaError
             A value is missing or not finite. Nothing was learned.
         """
-        self._guarded(lambda: self._vectorizer.transform(x)[None].copy())
+        self._guarded(lambda: self._vectorizer.transform(x).reshape(1, -1).copy())
 
     def learn_many(self, batch: object, t: object = None) -> None:
         """Learn points; the same, bit for bit, as learning them one by one.
@@ -213,7 +214,38 @@ class NestedCRPComponents(Stored, base.Clusterer):
         if self._steps % _GROW_EVERY == 0:
             self._tree.grow(self.seed)
         tree = self._tree
-        self._growth.note(tree.n_seen, tree.K, tree.n_born, 0, tree.n_pruned)
+        self._growth.note(tree.n_seen, tree.n_nodes, tree.n_born, 0, tree.n_pruned)
+
+    def refine(self, max_sweeps: int = 50, tol: float = 1e-5) -> list[float]:
+        """Sweep the window further, trying to grow; return the bound before and after each sweep.
+
+        Points that wait for the next step are learned first, in warm-up with a tree of their own.
+
+        Parameters
+        ----------
+        max_sweeps : int
+        tol : float
+            Ends when ten sweeps and the attempts to grow raise the bound by less than this part.
+        """
+        if len(self._waiting):
+            self._step(self._waiting)
+            self._waiting = self._waiting[:0]
+        tree, trace = self._tree, []
+        if tree is None:
+            return []
+        trace.append(tree.bound())
+        done, failed = 0, 0
+        while done < max_sweeps and failed < _FAILURES:
+            before = trace[-1]
+            for _ in range(min(_SWEEPS, max_sweeps - done)):
+                tree.sweep(1)
+                trace.append(tree.bound())
+                done += 1
+            grown = tree.grow(self.seed + done)
+            if grown:
+                trace.append(tree.bound())
+            failed = 0 if trace[-1] - before > tol * abs(before) else failed + 1
+        return trace
 
     def _predictions(self, X: FloatArray) -> FloatArray:
         out = np.full((len(X), 5), np.nan)
@@ -227,7 +259,7 @@ class NestedCRPComponents(Stored, base.Clusterer):
         out[:, 1] = leaves.max(axis=1)
         out[:, 2] = -local.log_z
         out[:, 3] = np.maximum(0.0, 1.0 - leaves.sum(axis=1))
-        out[:, 4] = tree.K
+        out[:, 4] = tree.n_nodes
         return out
 
     # -- predicting ------------------------------------------------------------------------------
@@ -314,7 +346,7 @@ class NestedCRPComponents(Stored, base.Clusterer):
     @property
     def n_nodes(self) -> int:
         """Nodes of the tree; 0 in warm-up."""
-        return 0 if self._tree is None else self._tree.K
+        return 0 if self._tree is None else self._tree.n_nodes
 
     @property
     def objective(self) -> float:

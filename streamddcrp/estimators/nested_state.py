@@ -18,10 +18,10 @@ _COUNTERS = ("next_tidy", "n_born", "n_merged", "n_pruned")
 
 def tree_to_state(tree: TopicTree) -> tuple[Arrays, dict[str, Any]]:
     """Return the state as arrays and JSON values; counts are kept where they are not 0."""
-    K, w = tree.K, tree.window
+    K, w = tree.n_nodes, tree.window
     n = int(w.offsets[w.n])
     arrays = {name: getattr(tree, name)[:K] for name in _NODES}
-    words, nodes = np.nonzero(tree.counts[: tree.V, :K])
+    words, nodes = np.nonzero(tree.counts[: tree.n_words, :K])
     arrays |= {
         "counts.words": words.astype(np.int64), "counts.nodes": nodes.astype(np.int64),
         "counts.values": tree.counts[words, nodes], "whole": tree.whole, "real": tree.real,

@@ -94,7 +94,8 @@ class NestedCRPTopics(Stored, base.Clusterer):
     True
     >>> model.predict_one("cat milk cat") == model.predict_one("sail mast oar")
     False
-    >>> model.score_one("milk fur", given="cat purr") < model.score_one("oar hull", given="cat purr")
+    >>> told, odd = (model.score_one(words, given="cat purr") for words in ["milk fur", "oar hull"])
+    >>> told < odd
     True
     """
 
@@ -207,6 +208,25 @@ class NestedCRPTopics(Stored, base.Clusterer):
             }
         )
 
+    def refine(self) -> None:
+        """Place every document of the window again, and give every node its chance of a move.
+
+        Without new documents: a further pass over the last ``window`` ones.
+        """
+        self._tree.revisit()
+        self._tree.tidy(math.inf)
+
+    def window_paths(self) -> IntArray:
+        """Return the ids on the paths of the last ``window`` documents, (n, depth), oldest first.
+
+        -1 for documents without words, and for levels below a node that was dropped.
+        """
+        tree = self._tree
+        w = tree.window
+        first = max(0, w.n - self.window)
+        ends = w.ends[first : w.n, 0]
+        return np.where(ends[:, None] >= 0, ids_of(tree, np.maximum(ends, 0)), -1)
+
     def _read(self, batch: Any) -> Any:
         """Return documents, or a checked sparse matrix of counts."""
         if sparse.issparse(batch) or (isinstance(batch, np.ndarray) and batch.ndim == 2):
@@ -225,9 +245,11 @@ class NestedCRPTopics(Stored, base.Clusterer):
             sizes = np.add.reduceat(np.append(bags.counts, 0.0), bags.offsets[:-1])
             sizes[bags.offsets[1:] == bags.offsets[:-1]] = np.nan
             out[start:stop, 2] /= -sizes
-            out[start:stop, 4] = tree.K
+            out[start:stop, 4] = tree.n_nodes
             if tree.next_tidy > due:
-                self._growth.note(tree.n_seen, tree.K, tree.n_born, tree.n_merged, tree.n_pruned)
+                self._growth.note(
+                    tree.n_seen, tree.n_nodes, tree.n_born, tree.n_merged, tree.n_pruned
+                )
                 self._forget_words()
             start = stop
         return out
@@ -348,7 +370,7 @@ class NestedCRPTopics(Stored, base.Clusterer):
     @property
     def n_nodes(self) -> int:
         """Nodes of the tree, the root among them."""
-        return self._tree.K
+        return self._tree.n_nodes
 
     @property
     def objective(self) -> float:
@@ -374,11 +396,11 @@ class NestedCRPTopics(Stored, base.Clusterer):
     def _words(self, n: int) -> list[list[tuple[Word, float]]]:
         """Return the words that tell each topic, (K) lists, by their part in the divergence."""
         tree, V = self._tree, len(self._vocabulary)
-        counts = tree.counts[:V, : tree.K] * tree.scale
+        counts = tree.counts[:V, : tree.n_nodes] * tree.scale
         everywhere = counts.sum(axis=1)
         everywhere /= max(float(everywhere.sum()), 1e-300)
         out = []
-        for i in range(tree.K):
+        for i in range(tree.n_nodes):
             some = np.flatnonzero(counts[:, i] > 0.5)
             eta = float(tree.settings.eta[tree.level[i] - 1])
             total = float(counts[:, i].sum())
@@ -409,7 +431,7 @@ class NestedCRPTopics(Stored, base.Clusterer):
         return pa.table(
             {
                 **node_columns(tree),
-                "tokens": tree.rows[: tree.K] * tree.scale,
+                "tokens": tree.rows[: tree.n_nodes] * tree.scale,
                 "words": pa.array(words, pa.string()),
             }
         )

@@ -1,6 +1,7 @@
 """What estimators of trees have in common: options, nested nodes, graphs, pictures."""
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -51,16 +52,16 @@ def nested(tree: Any, more: Sequence[dict[str, Any]]) -> dict[str, Any]:
             "id": int(tree.ids[i]), "level": int(tree.level[i]), "size": float(sizes[i]),
             "born": int(tree.born[i]), **more[i], "children": [],
         }
-        for i in range(tree.K)
+        for i in range(tree.n_nodes)
     ]  # fmt: skip
-    for i in sorted(range(1, tree.K), key=lambda i: (-sizes[i], i)):
+    for i in sorted(range(1, tree.n_nodes), key=lambda i: (-sizes[i], i)):
         nodes[tree.parent[i]]["children"].append(nodes[i])
     return nodes[0]
 
 
 def node_columns(tree: Any) -> dict[str, Any]:
     """Return id, parent (null: the root), level, size and born of every node."""
-    K = tree.K
+    K = tree.n_nodes
     parents = [None, *tree.ids[tree.parent[1:K]].tolist()][:K]
     return {
         "id": tree.ids[:K].copy(),
@@ -88,7 +89,7 @@ def ids_of(tree: Any, slots: IntArray) -> IntArray:
 def as_graph(root: dict[str, Any]) -> Any:
     """Return nested dicts of nodes as a networkx graph."""
     try:
-        import networkx
+        networkx = import_module("networkx")
     except ImportError:
         message = "networkx is not installed; pip install 'streamddcrp[graph]'"
         raise MissingExtraError(message) from None

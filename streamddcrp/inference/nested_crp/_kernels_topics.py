@@ -59,7 +59,7 @@ def exp_digamma(x):
 
 @inner_njit
 def log_gamma_rise(x, d):
-    """log Gamma(x + d) - log Gamma(x) for x > 0, d >= 0, to 1e-10."""
+    """Log Gamma(x + d) - log Gamma(x) for x > 0, d >= 0, to 1e-10."""
     if d < _TINY:
         return 0.0
     y = x + d
@@ -78,7 +78,7 @@ def log_gamma_rise(x, d):
 
 @inner_njit
 def log_beta_gain(alpha, more):
-    """log B(alpha + more) - log B(alpha), both (L,)."""
+    """Log B(alpha + more) - log B(alpha), both (L,)."""
     out, a, n = 0.0, 0.0, 0.0
     for l in range(len(alpha)):
         out += log_gamma_rise(alpha[l], more[l])
@@ -89,7 +89,7 @@ def log_beta_gain(alpha, more):
 
 @inner_njit
 def _start(n, lam, total, alpha, phi, at_level):
-    """Levels of the words before the first round: phi prop. to alpha (lam + n / 2) / (Lam + N / 2)."""
+    """Guess the levels of the words: phi prop. to alpha (lam + n / 2) / (Lam + N / 2)."""
     U, L = lam.shape
     N = 0.0
     for u in range(U):
@@ -110,7 +110,7 @@ def _start(n, lam, total, alpha, phi, at_level):
 
 @inner_njit
 def _meet(n, lam, total, alpha, rounds, tol, phi, at_level):
-    """Rounds of log phi = psi(alpha + N) + psi(lam + n phi) - psi(Lam + N) + const."""
+    """Iterate log phi = psi(alpha + N) + psi(lam + n phi) - psi(Lam + N) + const."""
     U, L = lam.shape
     part, new = np.empty(L), np.empty(L)
     for _ in range(rounds):
@@ -224,7 +224,7 @@ def _bar(parent, K, barred, is_in, score):
 
 @inner_njit
 def _candidates(parent, level, K, L, score, beam, chosen, is_in):
-    """The best leaves and every node above them; return how many, the root first."""
+    """Choose the best leaves and every node above them, the root first; return how many."""
     for i in range(K):
         is_in[i] = False
     is_in[0] = True
@@ -325,7 +325,7 @@ def _add(parent, level, end, weight, words, n, phi, counts, rows):
 
 @inner_njit
 def _local_bound(share, n, phi, alpha, at_level, first_fresh, log_fresh):
-    """What a document adds to the bound by itself for one of its endpoints, its share included.
+    """Return what a document adds to the bound by itself for one of its endpoints, with its share.
 
     Words at levels from ``first_fresh`` on are of topics that are not kept: E log beta is then
     ``log_fresh`` (L,).
@@ -369,9 +369,9 @@ def _put_in(
     while kept < min(len(ends), E):
         top = -1
         for f in range(E):
-            if chances[f] >= _LEAST_SHARE and (level[chosen[f]] == L or f == best):
-                if top < 0 or chances[f] > chances[top]:
-                    top = f
+            may = chances[f] >= _LEAST_SHARE and (level[chosen[f]] == L or f == best)
+            if may and (top < 0 or chances[f] > chances[top]):
+                top = f
         if top < 0:
             break
         ends[kept], shares[kept], own[kept] = chosen[top], chances[top], top

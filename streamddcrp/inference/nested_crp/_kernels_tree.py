@@ -35,7 +35,7 @@ def fresh_level(gamma):
 
 @njit(cache=True)
 def subtree_sums(parent, K, own, out):
-    """Sums of ``own`` (K,) over each node and all below it."""
+    """Sum ``own`` (K,) over each node and all below it."""
     for i in range(K):
         out[i] = own[i]
     for i in range(K - 1, 0, -1):

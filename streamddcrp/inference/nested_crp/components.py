@@ -92,7 +92,7 @@ class ComponentTree:
         )  # fmt: skip
 
     @property
-    def K(self) -> int:
+    def n_nodes(self) -> int:
         """Nodes."""
         return len(self.parent)
 
@@ -146,7 +146,7 @@ class ComponentTree:
         best, value = None, base.bound()
         for _ in range(tries):
             trial = base.copy()
-            if trial.K >= self.max_nodes and not trial._drop_one(rng):
+            if self.max_nodes <= trial.n_nodes and not trial._drop_one(rng):
                 continue
             if not trial._open(rng):
                 continue
@@ -183,15 +183,15 @@ class ComponentTree:
         ends = local.q.argmax(axis=1)
         M, L = self.weights.M, self.depth
         lost = ((X - reconstruct(X, ends, self.parent, self.level, L, M)) ** 2).sum(axis=1)
-        below = np.zeros((len(X), self.K))
+        below = np.zeros((len(X), self.n_nodes))
         below += local.q
-        for i in range(self.K - 1, 0, -1):
+        for i in range(self.n_nodes - 1, 0, -1):
             below[:, self.parent[i]] += below[:, i]
-        room = self.max_nodes - self.K
+        room = self.max_nodes - self.n_nodes
         pull = np.where((self.level < L) & (L - self.level <= room), lost @ below, 0.0)
         if not pull.sum() > 0.0:
             return False
-        p = int(rng.choice(self.K, p=pull / pull.sum()))
+        p = int(rng.choice(self.n_nodes, p=pull / pull.sum()))
         here = lost * below[:, p]
         if not here.sum() > 0.0:
             return False
@@ -214,7 +214,7 @@ class ComponentTree:
         return True
 
     def _append(self, p: int, vectors: FloatArray, mass: float) -> None:
-        K, n = self.K, len(vectors)
+        K, n = self.n_nodes, len(vectors)
         line = np.arange(K, K + n)
         self.parent = np.concatenate([self.parent, [p], line[:-1]])
         self.level = np.concatenate([self.level, self.level[p] + 1 + np.arange(n)])
@@ -231,13 +231,13 @@ class ComponentTree:
 
     def _drop_one(self, rng: np.random.Generator) -> bool:
         """Drop a leaf, small ones rather, with the nodes that only led to it."""
-        kids = np.bincount(self.parent[1:], minlength=self.K)
+        kids = np.bincount(self.parent[1:], minlength=self.n_nodes)
         leaves = np.flatnonzero(kids == 0)
         if len(leaves) < 2:
             return False
         size = self.sizes()[leaves] + 1.0
         leaf = int(rng.choice(leaves, p=(1.0 / size) / (1.0 / size).sum()))
-        keep = np.ones(self.K, dtype=bool)
+        keep = np.ones(self.n_nodes, dtype=bool)
         while leaf > 0 and (keep[leaf] and kids[leaf] <= 0):
             keep[leaf] = False
             leaf = int(self.parent[leaf])
@@ -248,9 +248,9 @@ class ComponentTree:
     def prune(self) -> None:
         """Drop leaves without points, and put siblings in order of size."""
         size = self.sizes()
-        keep = (size >= _EMPTY) | (np.arange(self.K) == 0)
+        keep = (size >= _EMPTY) | (np.arange(self.n_nodes) == 0)
         ends_in_leaf = keep & (self.level == self.depth)
-        for i in range(self.K - 1, 0, -1):
+        for i in range(self.n_nodes - 1, 0, -1):
             ends_in_leaf[self.parent[i]] |= ends_in_leaf[i]
         if ends_in_leaf.any():
             for i in self.ids[~ends_in_leaf].tolist():

@@ -163,7 +163,7 @@ def _covariances(
     G: FloatArray, paths: IntArray, level: IntArray, tau: float
 ) -> tuple[FloatArray, FloatArray]:
     """Return Sig of every endpoint, (K, L, L), zero beyond its level, and log det(Sig), (K,)."""
-    K, L = paths.shape
+    L = paths.shape[1]
     P = np.where(paths >= 0, paths, 0) + 1
     inside = paths >= 0
     both = inside[:, :, None] & inside[:, None, :]

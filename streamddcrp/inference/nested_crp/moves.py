@@ -29,7 +29,7 @@ class Trial:
 
     def __init__(self, tree: "TopicTree") -> None:
         self.tree = tree
-        self.nodes = tree.node_bounds(np.arange(tree.K))
+        self.nodes = tree.node_bounds(np.arange(tree.n_nodes))
         self.rest = tree.rest_of_bound()
 
     def try_move(self, which: IntArray, *, barred: int = -1, forced: int = -1) -> float:
@@ -45,7 +45,7 @@ class Trial:
             Inner node below which the first of them opens a path.
         """
         tree = self.tree
-        s, w, K, ids = tree.settings, tree.window, tree.K, int(tree.whole[NEXT_ID])
+        s, w, K, ids = tree.settings, tree.window, tree.n_nodes, int(tree.whole[NEXT_ID])
         if not tree.has_room(len(which)):
             return 0.0
         old = w.ends[which].copy(), w.shares[which].copy(), w.own[which].copy()
@@ -62,7 +62,7 @@ class Trial:
         tree.whole[BARRED] = tree.whole[FORCED] = -1
         touched = np.unique(np.concatenate([_above(tree.parent, old[0]),
                                             _above(tree.parent, w.ends[which])]))  # fmt: skip
-        nodes = np.concatenate([self.nodes, np.zeros(tree.K - K)])
+        nodes = np.concatenate([self.nodes, np.zeros(tree.n_nodes - K)])
         nodes[touched] = tree.node_bounds(touched)[touched]
         rest = tree.rest_of_bound()
         gain = float(rest - self.rest + nodes.sum() - self.nodes.sum())
@@ -74,7 +74,7 @@ class Trial:
             which, *old, phi, tree.parent, tree.level, tree.counts, tree.rows, tree.mass, tree.real,
             w.offsets, w.words, w.counts, w.weights, w.ends, w.shares, w.own, w.phi,
         )  # fmt: skip
-        new = tree.K
+        new = tree.n_nodes
         tree.counts[:, K:new] = tree.rows[K:new] = tree.mass[K:new] = 0.0
         tree.whole[N_NODES], tree.whole[NEXT_ID] = K, ids
         tree.real[:] = real
@@ -90,7 +90,7 @@ def _above(parent: IntArray, ends: IntArray) -> IntArray:
     return np.unique(np.concatenate(out))
 
 
-def dissolve_and_split(tree: "TopicTree", budget: int) -> None:
+def dissolve_and_split(tree: "TopicTree", budget: float) -> None:
     """Try to do without small nodes, and to make two of large leaves.
 
     Parameters
@@ -103,7 +103,7 @@ def dissolve_and_split(tree: "TopicTree", budget: int) -> None:
     _spend(budget, _large_leaves(tree), lambda i: _split(trial, i))
 
 
-def _spend(budget: int, nodes: IntArray, attempt: Callable[[int], int]) -> None:
+def _spend(budget: float, nodes: IntArray, attempt: Callable[[int], int]) -> None:
     for i in nodes.tolist():
         if budget <= 0:
             return
@@ -112,7 +112,7 @@ def _spend(budget: int, nodes: IntArray, attempt: Callable[[int], int]) -> None:
 
 def _small_nodes(tree: "TopicTree") -> IntArray:
     """Nodes with two documents or more, the smallest first; of a chain of only children the top."""
-    K, size = tree.K, tree.sizes()
+    K, size = tree.n_nodes, tree.sizes()
     kids = np.bincount(tree.parent[1:K], minlength=K)
     alone = np.zeros(K, dtype=bool)
     alone[1:] = kids[tree.parent[1:K]] == 1
@@ -123,13 +123,13 @@ def _small_nodes(tree: "TopicTree") -> IntArray:
 
 def _large_leaves(tree: "TopicTree") -> IntArray:
     size = tree.sizes()
-    some = np.flatnonzero((tree.level[: tree.K] == tree.L) & (size > 3.5))
+    some = np.flatnonzero((tree.level[: tree.n_nodes] == tree.depth) & (size > 3.5))
     return some[np.lexsort((some, -size[some]))]
 
 
 def _documents(tree: "TopicTree", node: int) -> IntArray:
     """Return the documents of the window whose likeliest path goes through a node."""
-    K = tree.K
+    K = tree.n_nodes
     below = np.zeros(K + 1, dtype=bool)  # the last for -1
     below[node] = True
     for i in range(node + 1, K):
@@ -162,7 +162,7 @@ def _split(trial: Trial, leaf: int) -> int:
 def _unlike(tree: "TopicTree", which: IntArray, leaf: int) -> tuple[int, FloatArray]:
     """Return the document of a leaf that is least like the others, and all likenesses (M, M)."""
     w = tree.window
-    V = tree.V
+    V = tree.n_words
     rows = np.zeros((len(which), V), np.float32)
     for row, d in zip(rows, which, strict=True):
         at = slice(w.offsets[d], w.offsets[d + 1])

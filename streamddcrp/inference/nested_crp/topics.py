@@ -126,17 +126,17 @@ class TopicTree:
     # -- reading ---------------------------------------------------------------------------------
 
     @property
-    def K(self) -> int:
+    def n_nodes(self) -> int:
         """Nodes."""
         return int(self.whole[N_NODES])
 
     @property
-    def V(self) -> int:
+    def n_words(self) -> int:
         """Words."""
         return int(self.whole[N_WORDS])
 
     @property
-    def L(self) -> int:
+    def depth(self) -> int:
         """Levels."""
         return len(self.settings.alpha)
 
@@ -152,34 +152,34 @@ class TopicTree:
 
     def sizes(self) -> FloatArray:
         """Return the documents through each node, (K,)."""
-        K = self.K
+        K = self.n_nodes
         return sizes_of(self.parent[:K], self.mass[:K]) * self.scale
 
     def paths(self) -> IntArray:
         """Return the slots on the way to each node, (K, L), -1 below it."""
-        return paths_of(self.parent[: self.K], self.level[: self.K], self.L)
+        return paths_of(self.parent[: self.n_nodes], self.level[: self.n_nodes], self.depth)
 
     def bound(self) -> float:
         """Return the evidence lower bound of what was learned, sticks and topics at their optimum.
 
         Documents that left the window count as they were placed last.
         """
-        K = self.K
+        K = self.n_nodes
         return self.rest_of_bound() + float(self.node_bounds(np.arange(K)).sum())
 
     def node_bounds(self, which: IntArray) -> FloatArray:
         """Return what the topics of some nodes explain, (K,); 0 for the others."""
-        out = np.zeros(self.K)
-        V = max(self.V, 1)
-        counts = self.counts[: self.V]
+        out = np.zeros(self.n_nodes)
+        V = max(self.n_words, 1)
+        counts = self.counts[: self.n_words]
         node_bounds(self.level, which, counts, self.rows, self.scale, self.settings.eta, V, out)
         return out
 
     def rest_of_bound(self) -> float:
         """Return the bound but for `node_bounds`."""
-        K = self.K
+        K = self.n_nodes
         mass = self.mass[:K] * self.scale
-        stick = sticks(self.parent[:K], self.level[:K], mass, self.L, self.settings.gamma)
+        stick = sticks(self.parent[:K], self.level[:K], mass, self.depth, self.settings.gamma)
         return float(stick + self.scale * self.real[LOCAL])
 
     def place_many(
@@ -197,7 +197,7 @@ class TopicTree:
             Expected proportions of levels.
         """
         s, N = self.settings, len(offsets) - 1
-        slots, out, levels = np.zeros(N, np.int64), np.zeros((N, 3)), np.zeros((N, self.L))
+        slots, out, levels = np.zeros(N, np.int64), np.zeros((N, 3)), np.zeros((N, self.depth))
         place_many(
             self.parent, self.level, self.counts, self.rows, self.mass, self.whole, self.real,
             offsets, words, n, s.eta, s.alpha, s.gamma, s.beam, s.rounds, _FINE, slots, out, levels,
@@ -219,7 +219,7 @@ class TopicTree:
 
     def keep_words(self, used: np.ndarray) -> None:
         """Forget the words that are not ``used`` (V,), none of which is in the window."""
-        V, w = self.V, self.window
+        V, w = self.n_words, self.window
         kept = self.counts[:V][used]
         self.rows -= self.counts[:V][~used].sum(axis=0)
         np.maximum(self.rows, 0.0, out=self.rows)
@@ -270,7 +270,7 @@ class TopicTree:
         work = self.room_for(np.arange(last))
         parts = []
         while first < last:
-            before = self.K
+            before = self.n_nodes
             out = np.zeros((last - first + 1, 4))
             at = learn(
                 first, last, fresh, s.window, s.revisits if fresh else 0, s.kappa, s.max_nodes,
@@ -287,24 +287,24 @@ class TopicTree:
 
     def note_births(self, before: int) -> None:
         """Remember the nodes in slots from ``before`` on."""
-        self.n_born += self.K - before
-        for i in range(before, self.K):
+        self.n_born += self.n_nodes - before
+        for i in range(before, self.n_nodes):
             self.changes.append(Change("birth", int(self.ids[i]), int(self.born[i])))
 
     def room_for(self, which: IntArray) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
         """Return work space for placing some documents of the window."""
-        E = self.settings.beam * (self.L - 1) + 1
+        E = self.settings.beam * (self.depth - 1) + 1
         longest = int(np.diff(self.window.offsets)[which].max(initial=0))
         return (
-            np.empty(E, np.int64), np.empty(E), np.empty((E, self.L)),
-            np.empty((E, longest, self.L)),
+            np.empty(E, np.int64), np.empty(E), np.empty((E, self.depth)),
+            np.empty((E, longest, self.depth)),
         )  # fmt: skip
 
     def has_room(self, n: int) -> bool:
         """Make room for the paths of n documents, if there can be."""
-        while self.K + n * self.L > len(self.parent) < self.settings.max_nodes:
+        while self.n_nodes + n * self.depth > len(self.parent) < self.settings.max_nodes:
             self._make_nodes()
-        return self.K + self.L <= len(self.parent)
+        return len(self.parent) >= self.n_nodes + self.depth
 
     def _make_nodes(self) -> None:
         """Make room for as many nodes again."""
@@ -326,7 +326,7 @@ class TopicTree:
 
     # -- tidying up ------------------------------------------------------------------------------
 
-    def tidy(self, budget: int | None = None) -> None:
+    def tidy(self, budget: float | None = None) -> None:
         """Drop paths nobody takes, merge, dissolve and split nodes where that raises the bound.
 
         ``budget``: documents that may be moved to dissolve nodes, and to split; default: a
@@ -343,7 +343,7 @@ class TopicTree:
     def _fold(self) -> None:
         scale, self.real[SCALE] = self.scale, 1.0
         for array in (self.counts, self.rows, self.mass, self.window.weights):
-            array *= scale
+            np.multiply(array, scale, out=array)
         self.real[LOCAL] *= scale
 
     def _worth_keeping(self) -> np.ndarray:
@@ -352,17 +352,17 @@ class TopicTree:
         A path goes when fewer than half a document is on it, or fewer than two and the window has
         passed on since it was born; and when there are almost ``max_nodes``, the smallest go.
         """
-        K, s = self.K, self.settings
+        K, s = self.n_nodes, self.settings
         size = self.sizes()
         old = self.born[:K] <= self.n_seen - s.window
         small = (size < 0.5) | (old & (size < 1.5))
         if K - small.sum() > _FULL * s.max_nodes:
-            leaves = np.flatnonzero((self.level[:K] == self.L) & ~small)
+            leaves = np.flatnonzero((self.level[:K] == self.depth) & ~small)
             leaves = leaves[np.lexsort((leaves, size[leaves], ~old[leaves]))]
             small[leaves[: int(K - small.sum() - _ROOMY * s.max_nodes)]] = True
         keep = ~small
         keep[0] = True
-        has_leaf = (self.level[:K] == self.L) & keep
+        has_leaf = (self.level[:K] == self.depth) & keep
         for i in range(K - 1, 0, -1):
             has_leaf[self.parent[i]] |= has_leaf[i]
         has_leaf[0] = True
@@ -370,7 +370,7 @@ class TopicTree:
 
     def _reorder(self, keep: np.ndarray | None = None) -> None:
         """Put the nodes in order, without those that are not kept."""
-        K, s = self.K, self.settings
+        K, s = self.n_nodes, self.settings
         order = sorted_order(self.parent[:K], self.level[:K], self.mass[:K], keep)
         n = len(order.slots)
         if n < K:
@@ -378,7 +378,7 @@ class TopicTree:
             for i in gone.tolist():
                 self.changes.append(Change("death", int(self.ids[i]), self.n_seen))
             self.n_pruned += len(gone)
-            fresh = _log_fresh(s.eta, max(self.V, 1))
+            fresh = _log_fresh(s.eta, max(self.n_words, 1))
             self.real[LOCAL] += float((self.rows[gone] * fresh[self.level[gone] - 1]).sum())
         mass = np.zeros(n)
         np.add.at(mass, order.to, self.mass[:K])
@@ -387,8 +387,8 @@ class TopicTree:
 
     def _take(self, slots: IntArray, parent: IntArray, level: IntArray, to: IntArray) -> None:
         """Let new slots hold the nodes of old ones."""
-        K, n = self.K, len(slots)
-        V = self.V
+        K, n = self.n_nodes, len(slots)
+        V = self.n_words
         self.counts[:V, :n] = self.counts[:V, slots]
         self.counts[:V, n:K] = 0.0
         for array in (self.rows, self.mass, self.ids, self.born):
@@ -410,17 +410,17 @@ class TopicTree:
                     used |= {i, j}
             if not used:
                 return
-            keep = np.ones(self.K, dtype=bool)
-            keep[self.rows[: self.K] < 0.0] = False  # marked by _make_one
-            self.rows[: self.K] = np.maximum(self.rows[: self.K], 0.0)
-            K = self.K
+            keep = np.ones(self.n_nodes, dtype=bool)
+            keep[self.rows[: self.n_nodes] < 0.0] = False  # marked by _make_one
+            self.rows[: self.n_nodes] = np.maximum(self.rows[: self.n_nodes], 0.0)
+            K = self.n_nodes
             order = sorted_order(self.parent[:K], self.level[:K], self.mass[:K], keep)
             self._take(order.slots, order.parent, order.level, order.to)
 
     def _best_merges(self) -> list[tuple[float, int, int]]:
-        s, K, V = self.settings, self.K, self.V
+        s, K, V = self.settings, self.n_nodes, self.n_words
         parent, level, mass = self.parent[:K], self.level[:K], self.mass[:K] * self.scale
-        before = sticks(parent, level, mass, self.L, s.gamma)
+        before = sticks(parent, level, mass, self.depth, s.gamma)
         found = []
         for p in range(K):
             kids = np.flatnonzero(parent == p)
@@ -439,7 +439,7 @@ class TopicTree:
                 gain = merge_gain(self.counts, self.rows, i, j, self.scale, eta, V)
                 if gain <= 0.0:  # what the sticks can add is small beside this
                     continue
-                now = sticks(*_one(parent, level, mass, i, j), self.L, s.gamma)
+                now = sticks(*_one(parent, level, mass, i, j), self.depth, s.gamma)
                 gain += now - before - self._entropy_lost(i, j)
                 if gain > 0.0:
                     found.append((gain, i, j))
@@ -459,7 +459,7 @@ class TopicTree:
 
     def _make_one(self, i: int, j: int) -> None:
         """Let node j go into its sibling i; slot j is marked as gone."""
-        K = self.K
+        K = self.n_nodes
         self.counts[:, i] += self.counts[:, j]
         self.rows[i] += self.rows[j]
         self.real[LOCAL] -= self._entropy_lost(i, j) / self.scale
