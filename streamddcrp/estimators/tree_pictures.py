@@ -305,7 +305,7 @@ def plot_growth(growth: Any, ax: Any = None) -> Any:
     if ax is None:
         _, ax = plt.subplots(figsize=(8, 3.8), layout="constrained")
     row, *parts = (
-        np.append(first, growth[name].to_numpy())
+        np.append(first, np.asarray(growth[name].to_pylist(), dtype=np.float64))
         for name, first in (("row", 0), ("n_nodes", 1), ("merges", 0), ("prunes", 0))
     )
     names = ("alive", "merged into another", "pruned")
