@@ -428,7 +428,7 @@ class NestedCRPComponents(Stored, base.Clusterer):
             arrays |= {"X": tree.X, "M": w.M, "S": w.S, "mass": w.mass}
             arrays |= {"past.yy": past.yy, "past.yt": past.yt, "past.mass": past.mass}
             meta["tree"] = {name: getattr(tree, name) for name in _COUNTERS} | {
-                "prior": list(tree.prior), "noise": [w.shape, w.rate],
+                "prior": list(tree.prior), "shape": w.shape, "rate": w.rate,
                 "past": [past.tt, past.n, past.fresh],
                 "changes": [list(change) for change in tree.changes],
             }  # fmt: skip
@@ -446,7 +446,9 @@ class NestedCRPComponents(Stored, base.Clusterer):
             model._tree = ComponentTree(
                 depth=model.depth,
                 prior=Prior(*kept["prior"]),
-                weights=Weights(arrays["M"], arrays["S"], *kept["noise"], arrays["mass"]),
+                weights=Weights(
+                    arrays["M"], arrays["S"], kept["shape"], kept["rate"], arrays["mass"]
+                ),
                 past=Stats(arrays["past.yy"], arrays["past.yt"], *kept["past"],
                            arrays["past.mass"]),
                 X=arrays["X"],

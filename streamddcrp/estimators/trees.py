@@ -76,7 +76,7 @@ def told(tree: Any) -> list[Event]:
     """Return the changes of a tree as events, once."""
     changes = list(tree.changes)
     tree.changes.clear()
-    return [Event(c.kind, c.id, c.index, float(c.index), c.other) for c in changes]
+    return [Event(c.kind, c.id, c.n_seen, float(c.n_seen), c.other) for c in changes]
 
 
 def ids_of(tree: Any, slots: IntArray) -> IntArray:

@@ -31,8 +31,8 @@ def place_many(
         at, to = offsets[d], offsets[d + 1]
         E, evidence = place(
             parent, level, whole[N_NODES], L, words[at:to], n[at:to], counts, rows, mass,
-            real[SCALE], eta, V, alpha, gamma, beam, rounds, tol, -1, -1, chosen, chances, levels,
-            phis,
+            real[SCALE], eta, V, alpha, gamma, beam, rounds, tol, -1, -1, -1, chosen, chances,
+            levels, phis,
         )  # fmt: skip
         best, p_new = 0, 0.0
         for e in range(E):
@@ -75,7 +75,7 @@ def complete_many(
         at, to = offsets[d], offsets[d + 1]
         E, _ = place(
             parent, level, whole[N_NODES], L, words[at:to], n[at:to], counts, rows, mass, scale,
-            eta, V, alpha, gamma, beam, rounds, tol, -1, -1, chosen, chances, levels, phis,
+            eta, V, alpha, gamma, beam, rounds, tol, -1, -1, -1, chosen, chances, levels, phis,
         )  # fmt: skip
         for u in range(at, to):
             own[words[u]] = u - at

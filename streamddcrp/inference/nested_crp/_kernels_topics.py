@@ -30,7 +30,9 @@ __all__ = [
 
 # places in the array of whole numbers of a state
 N_NODES, NEXT_ID, N_WORDS, NEXT_VISIT, N_SEEN = 0, 1, 2, 3, 4
-BARRED, FORCED = 5, 6  # a node that no document may take; an endpoint that it must take; -1: none
+# A node that no document may go through, an endpoint that it must take, a node that it must go
+# through; -1: none.
+BARRED, FORCED, CONFINED = 5, 6, 7
 # and of floats: what the raw statistics are to be multiplied by; the documents' part of the bound
 SCALE, LOCAL = 0, 1
 
@@ -214,11 +216,11 @@ def rank_leaves(parent, level, K, L, words, n, counts, rows, scale, eta, V, alph
 
 
 @inner_njit
-def _bar(parent, K, barred, is_in, score):
-    """Let no leaf at or below a node be chosen."""
+def _bar(parent, K, barred, confined, is_in, score):
+    """Let no leaf at or below one node be chosen, or none that is not below another."""
     for i in range(K):
-        is_in[i] = i == barred or (i > 0 and is_in[parent[i]])
-        if is_in[i]:
+        is_in[i] = i in (barred, confined) or (i > 0 and is_in[parent[i]])
+        if is_in[i] == (barred >= 0):
             score[i] = -np.inf
 
 
@@ -266,7 +268,7 @@ def _gather(parent, level, end, words, counts, rows, scale, eta, V, path, lam, t
 @njit(cache=True)
 def place(
     parent, level, K, L, words, n, counts, rows, mass, scale, eta, V, alpha, gamma, beam, rounds,
-    tol, barred, forced, chosen, chances, levels, phis,
+    tol, barred, forced, confined, chosen, chances, levels, phis,
 ):  # fmt: skip
     """Find where a document belongs: the lookahead score of the likeliest endpoints.
 
@@ -287,8 +289,8 @@ def place(
     if forced >= 0:
         E, chosen[0] = 1, forced
     else:
-        if barred >= 0:
-            _bar(parent, K, barred, is_in, score)
+        if barred >= 0 or confined >= 0:
+            _bar(parent, K, barred, confined, is_in, score)
         E = _candidates(parent, level, K, L, score, beam, chosen, is_in)
     path, lam, total = np.empty(L, np.int64), np.empty((E, U, L)), np.empty((E, L))
     g = np.empty(E)
@@ -305,6 +307,13 @@ def place(
         if g[e] > best - _SLACK:
             _meet(n, lam[e], total[e], alpha, rounds - _FEW, tol, phis[e, :U], levels[e])
             g[e] = prior[chosen[e]] + _gain(n, lam[e], total[e], alpha, phis[e, :U], levels[e])
+    if confined >= 0:
+        for e in range(E):
+            i = chosen[e]
+            while i > confined:
+                i = parent[i]
+            if i != confined:
+                g[e] = -np.inf
     return E, softmax(g, E, chances)
 
 
@@ -415,7 +424,7 @@ def visit(
     K, V = whole[N_NODES], whole[N_WORDS]
     E, evidence = place(
         parent, level, K, L, words, n, counts, rows, mass, real[SCALE], eta, V, alpha, gamma, beam,
-        rounds, tol, whole[BARRED], whole[FORCED], chosen, chances, levels, phis,
+        rounds, tol, whole[BARRED], whole[FORCED], whole[CONFINED], chosen, chances, levels, phis,
     )  # fmt: skip
     best, p_new = 0, 0.0
     for e in range(E):
@@ -489,13 +498,14 @@ def learn(
 
 @njit(cache=True)
 def move(
-    which, n_forced, n_rounds, parent, level, born, ids, counts, rows, mass, whole, real, offsets,
+    which, n_rounds, parent, level, born, ids, counts, rows, mass, whole, real, offsets,
     words, n, weights, ends, shares, own, phi, eta, alpha, gamma, beam, rounds, tol, chosen,
     chances, levels, phis, out,
 ):  # fmt: skip
     """Take some documents of the window out, and place them one by one, ``n_rounds`` times.
 
-    The first ``n_forced`` of them must go to the endpoint ``whole[FORCED]`` in the first round.
+    With an endpoint ``whole[FORCED]`` the first one opens a path there, and the others must follow
+    it below the new node, in the first round.
     """
     for d in which:
         at, to = offsets[d], offsets[d + 1]
@@ -504,12 +514,14 @@ def move(
             shares[d], own[d], phi[:, at:to],
         )  # fmt: skip
         ends[d] = -1
-    forced = whole[FORCED]
+    forced, new = whole[FORCED], whole[N_NODES]
     for r in range(n_rounds):
         for i in range(len(which)):
             d = which[i]
+            whole[FORCED] = forced if r == 0 and i == 0 else -1
+            together = forced >= 0 and r == 0 and i > 0 and whole[N_NODES] > new
+            whole[CONFINED] = new if together else -1
             at, to = offsets[d], offsets[d + 1]
-            whole[FORCED] = forced if r == 0 and i < n_forced else -1
             visit(
                 parent, level, born, ids, counts, rows, mass, whole, real, words[at:to], n[at:to],
                 weights[d], ends[d], shares[d], own[d], phi[:, at:to], eta, alpha, gamma, beam,

@@ -4,23 +4,26 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import sparse
 
 from streamddcrp.inference.nested_crp._kernels_topics import (
     BARRED,
+    CONFINED,
     FORCED,
     N_NODES,
     NEXT_ID,
     move,
     put_back,
 )
-from streamddcrp.typing import FloatArray, IntArray
+from streamddcrp.typing import IntArray
 
 if TYPE_CHECKING:
     from streamddcrp.inference.nested_crp.topics import TopicTree
 
-__all__ = ["dissolve_and_split"]
+__all__ = ["make_moves"]
 
 _ROUNDS = 2  # in which the documents of a move are placed
+_MEANS = 5  # rounds of two means
 _OUTSIDE = 0.5  # documents of a node that left the window, at most, for it to be dissolved
 
 
@@ -42,7 +45,7 @@ class Trial:
         barred : int
             Node that they must leave.
         forced : int
-            Inner node below which the first of them opens a path.
+            Inner node below which the first of them opens a path; the others follow it.
         """
         tree = self.tree
         s, w, K, ids = tree.settings, tree.window, tree.n_nodes, int(tree.whole[NEXT_ID])
@@ -54,12 +57,12 @@ class Trial:
         real = tree.real.copy()
         tree.whole[BARRED], tree.whole[FORCED] = barred, forced
         move(
-            which, int(forced >= 0), _ROUNDS, tree.parent, tree.level, tree.born, tree.ids,
+            which, _ROUNDS, tree.parent, tree.level, tree.born, tree.ids,
             tree.counts, tree.rows, tree.mass, tree.whole, tree.real, w.offsets, w.words, w.counts,
             w.weights, w.ends, w.shares, w.own, w.phi, s.eta, s.alpha, s.gamma, s.beam, s.rounds,
             s.tol, *tree.room_for(which), np.zeros(4),
         )  # fmt: skip
-        tree.whole[BARRED] = tree.whole[FORCED] = -1
+        tree.whole[[BARRED, FORCED, CONFINED]] = -1
         touched = np.unique(np.concatenate([_above(tree.parent, old[0]),
                                             _above(tree.parent, w.ends[which])]))  # fmt: skip
         nodes = np.concatenate([self.nodes, np.zeros(tree.n_nodes - K)])
@@ -90,17 +93,18 @@ def _above(parent: IntArray, ends: IntArray) -> IntArray:
     return np.unique(np.concatenate(out))
 
 
-def dissolve_and_split(tree: "TopicTree", budget: float) -> None:
-    """Try to do without small nodes, and to make two of large leaves.
+def make_moves(tree: "TopicTree", budget: float) -> None:
+    """Try to do without small nodes, to make two of large ones, and to hang nodes elsewhere.
 
     Parameters
     ----------
     budget : int
-        Documents that may be moved for each of the two; a node has one try.
+        Documents that may be moved for each of the three.
     """
     trial = Trial(tree)
     _spend(budget, _small_nodes(tree), lambda i: _dissolve(trial, i))
-    _spend(budget, _large_leaves(tree), lambda i: _split(trial, i))
+    _spend(budget, _large_nodes(tree), lambda i: _split(trial, i))
+    _spend(budget, _deep_nodes(tree), lambda i: _graft(trial, i))
 
 
 def _spend(budget: float, nodes: IntArray, attempt: Callable[[int], int]) -> None:
@@ -121,10 +125,18 @@ def _small_nodes(tree: "TopicTree") -> IntArray:
     return some[np.lexsort((some, size[some]))]
 
 
-def _large_leaves(tree: "TopicTree") -> IntArray:
+def _large_nodes(tree: "TopicTree") -> IntArray:
+    """Nodes with four documents or more, the largest first."""
     size = tree.sizes()
-    some = np.flatnonzero((tree.level[: tree.n_nodes] == tree.depth) & (size > 3.5))
+    some = 1 + np.flatnonzero(size[1:] > 3.5)
     return some[np.lexsort((some, -size[some]))]
+
+
+def _deep_nodes(tree: "TopicTree") -> IntArray:
+    """Nodes below the second level with two documents or more, the smallest first."""
+    size = tree.sizes()
+    some = np.flatnonzero((tree.level[: tree.n_nodes] > 2) & (size > 1.5))
+    return some[np.lexsort((some, size[some]))]
 
 
 def _documents(tree: "TopicTree", node: int) -> IntArray:
@@ -149,25 +161,62 @@ def _dissolve(trial: Trial, node: int) -> int:
     return len(which)
 
 
-def _split(trial: Trial, leaf: int) -> int:
+def _split(trial: Trial, node: int) -> int:
+    """Let the documents of a node that are most unlike the others open a sibling of it."""
     tree = trial.tree
-    which = _documents(tree, leaf)
+    which = _documents(tree, node)
+    if len(which) < 4:
+        return 0
+    group = _unlike(tree, which, int(tree.level[node]))
+    if not 2 <= len(group) <= len(which) - 2:
+        return 0
+    trial.try_move(which[group], forced=int(tree.parent[node]))
+    return len(group)
+
+
+def _graft(trial: Trial, node: int) -> int:
+    """Let the documents of a node go together to the most similar other parent, or to a new one."""
+    tree = trial.tree
+    which, K = _documents(tree, node), tree.n_nodes
     if len(which) < 2:
         return 0
-    unlike, alike = _unlike(tree, which, leaf)
-    trial.try_move(which[np.argsort(-alike[unlike], kind="stable")], forced=int(tree.parent[leaf]))
-    return len(which)
+    parent = int(tree.parent[node])
+    targets = [int(tree.parent[parent])]
+    others = np.flatnonzero((tree.level[:K] == tree.level[parent]) & (np.arange(K) != parent))
+    if len(others):
+        rows = tree.counts[: tree.n_words, others]
+        length = np.maximum(np.linalg.norm(rows, axis=0), 1e-300)
+        column = tree.counts[: tree.n_words, parent] + tree.counts[: tree.n_words, node]
+        targets.insert(0, int(others[np.argmax(column @ rows / length)]))
+    for target in targets:
+        if trial.try_move(which, forced=target) > 0.0:
+            break
+    return 2 * len(which)
 
 
-def _unlike(tree: "TopicTree", which: IntArray, leaf: int) -> tuple[int, FloatArray]:
-    """Return the document of a leaf that is least like the others, and all likenesses (M, M)."""
+def _unlike(tree: "TopicTree", which: IntArray, level: int) -> IntArray:
+    """Return a part of some documents, told by their words from a level on; the first one leads.
+
+    Two means by cosine, from the document that is least like all together.
+    """
     w = tree.window
-    V = tree.n_words
-    rows = np.zeros((len(which), V), np.float32)
-    for row, d in zip(rows, which, strict=True):
-        at = slice(w.offsets[d], w.offsets[d + 1])
-        row[w.words[at]] = w.counts[at] * w.phi[0, at, -1]
-    rows /= np.maximum(np.linalg.norm(rows, axis=1), 1e-30)[:, None]
-    alike = (rows @ rows.T).astype(np.float64)
-    np.fill_diagonal(alike, 1.0)
-    return int(alike.mean(axis=0).argmin()), alike
+    spots = np.concatenate([np.arange(w.offsets[d], w.offsets[d + 1]) for d in which])
+    sizes = w.offsets[which + 1] - w.offsets[which]
+    own = w.counts[spots] * w.phi[0, spots, level - 1 :].sum(axis=1)
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    rows = sparse.csr_array((own, w.words[spots], offsets), shape=(len(which), tree.n_words))
+    length = np.sqrt(np.maximum(rows.multiply(rows).sum(axis=1), 1e-300))
+    rows = rows.multiply(1.0 / length[:, None]).tocsr()
+    lead = int(np.argmin(rows @ rows.sum(axis=0)))
+    toward = rows @ rows[[lead]].toarray()[0]
+    away = rows @ (rows.sum(axis=0) / len(which))
+    for _ in range(_MEANS):
+        here = toward > away
+        here[lead] = True
+        if here.all():
+            break
+        one, other = rows[here].sum(axis=0), rows[~here].sum(axis=0)
+        toward = rows @ (one / max(float(np.linalg.norm(one)), 1e-300))
+        away = rows @ (other / max(float(np.linalg.norm(other)), 1e-300))
+    group = np.flatnonzero(toward > away)
+    return group[np.argsort(-toward[group], kind="stable")]

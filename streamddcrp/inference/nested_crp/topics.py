@@ -19,7 +19,7 @@ from streamddcrp.inference.nested_crp._kernels_topics import (
     merge_gain,
     node_bounds,
 )
-from streamddcrp.inference.nested_crp.moves import dissolve_and_split
+from streamddcrp.inference.nested_crp.moves import make_moves
 from streamddcrp.inference.nested_crp.tree import merged, paths_of, sizes_of, sorted_order, sticks
 from streamddcrp.inference.nested_crp.window import Window
 from streamddcrp.typing import FloatArray, IntArray
@@ -73,7 +73,7 @@ class Change(NamedTuple):
 
     kind: str
     id: int
-    index: int
+    n_seen: int
     other: int | None = None
 
 
@@ -117,7 +117,7 @@ class TopicTree:
         zeros = np.zeros(cap, np.int64)
         level = np.ones(cap, np.int64)
         parent = np.full(cap, -1)
-        whole = np.array([1, 1, n_words, 0, 0, -1, -1])
+        whole = np.array([1, 1, n_words, 0, 0, -1, -1, -1])
         return cls(
             settings, parent, level, zeros.copy(), zeros.copy(), np.zeros((max(n_words, 64), cap)),
             np.zeros(cap), np.zeros(cap), whole, np.array([1.0, 0.0]), Window.empty(L),
@@ -337,7 +337,7 @@ class TopicTree:
             self._fold()
         self._reorder(self._worth_keeping())
         self._merge()
-        dissolve_and_split(self, every // 4 if budget is None else budget)
+        make_moves(self, every // 4 if budget is None else budget)
         self._reorder(self._worth_keeping())
 
     def _fold(self) -> None:
@@ -366,7 +366,8 @@ class TopicTree:
         for i in range(K - 1, 0, -1):
             has_leaf[self.parent[i]] |= has_leaf[i]
         has_leaf[0] = True
-        return keep & has_leaf
+        out: np.ndarray = keep & has_leaf
+        return out
 
     def _reorder(self, keep: np.ndarray | None = None) -> None:
         """Put the nodes in order, without those that are not kept."""
