@@ -188,7 +188,9 @@ def plot_topic_tree(tree: dict[str, Any], ax: Any = None, *, n_words: int = 7) -
             fontweight="normal" if leaf else "bold", parse_math=False, annotation_clip=False,
         )  # fmt: skip
     left_out = len(leaves) - sum(not p.node["children"] for p in placed)
-    title = f"{_nodes(tree):,} topics of {_count(_size(tree))} documents (numbers: documents)"
+    n = _nodes(tree)
+    title = f"{n:,} topic{'' if n == 1 else 's'} of {_count(_size(tree))} documents"
+    title += " (numbers: documents)"
     if left_out:
         title += f"; the {left_out:,} smallest leaves are not drawn"
     ax.annotate(title, (0.1, -1.0), fontsize=10, color=_INK)
@@ -277,6 +279,11 @@ def plot_component_tree(
             v, x[p.level], p.y, _colour(p), _count(_size(p.node)), cmap="RdBu_r", vmin=-top,
             vmax=top,
         )  # fmt: skip
+    ax.annotate(
+        "A row is the mean plus a number times each image on its path;\n"
+        "red and blue are opposite. Beside an image: rows that pass it.",
+        (0.0, 0.0), xycoords="axes fraction", va="top", fontsize=8, color=_FAINT,
+    )  # fmt: skip
     return ax
 
 
@@ -298,7 +305,7 @@ def plot_growth(growth: Any, ax: Any = None) -> Any:
     if ax is None:
         _, ax = plt.subplots(figsize=(8, 3.8), layout="constrained")
     row, *parts = (
-        np.append(first, growth[name].to_numpy())
+        np.append(first, np.asarray(growth[name].to_pylist(), dtype=np.float64))
         for name, first in (("row", 0), ("n_nodes", 1), ("merges", 0), ("prunes", 0))
     )
     names = ("alive", "merged into another", "pruned")

@@ -72,6 +72,7 @@ def _stream(corpus: TopicCorpus, seed: int) -> tuple[Any, str]:
     """Learn the documents once, in a random order."""
     n = corpus.train.shape[0]
     documents = corpus.train[np.random.default_rng(seed).permutation(n)]
+    NestedCRPTopics().learn_many(documents[:1])  # compiles
     model = NestedCRPTopics()
     start = time.process_time()
     model.learn_many(documents)
@@ -81,6 +82,7 @@ def _stream(corpus: TopicCorpus, seed: int) -> tuple[Any, str]:
 
 
 def _gibbs(corpus: TopicCorpus, sweeps: int, seed: int) -> str:
+    sample_nested_topics(corpus.train[:1], n_sweeps=1, burn_in=0, thin=1)  # compiles
     start = time.process_time()
     draws = sample_nested_topics(
         corpus.train, eta=0.1, n_sweeps=sweeps // 2, burn_in=sweeps // 2, seed=seed
