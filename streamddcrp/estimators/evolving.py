@@ -32,7 +32,7 @@ ACTIVE = 0.5  # expected rows from which a component was there in an epoch
 _EVENTS = 256  # not yet told
 _FINAL = 100_000  # final labels not yet told
 _TRACKS = 1000  # epochs whose trajectories are kept
-_WORDS = 1000
+_WORDS = 1000  # that are never too many
 _CRUMB = 0.01  # expected count of a word that is as good as none
 _KINDS = {"delete": "death"}
 
@@ -64,7 +64,6 @@ class Evolving:
     frozen: float = 0.0  # objective of the epochs that have left
     open_score: float = 0.0  # of the rows of the open epoch
     n_left: int = 0  # rows of the epochs that have left
-    least_words: int = _WORDS  # that are never too many
     kept_words: int = 0  # after the last clearing
     sizes: dict[int, float] = field(default_factory=dict)  # of live ids, from epochs that have left
     times: dict[int, float] = field(default_factory=dict)  # of late epochs
@@ -198,7 +197,7 @@ class Evolving:
         vocabulary, engine = self.vocabulary, self.engine
         if vocabulary is None or not isinstance(engine.emission, TextDecay):
             return
-        if len(vocabulary) <= max(2 * self.kept_words, self.least_words):
+        if len(vocabulary) <= max(2 * self.kept_words, _WORDS):
             return
         used = np.zeros(len(vocabulary), dtype=bool)
         for X in engine.rows:
@@ -211,7 +210,7 @@ class Evolving:
             for X in engine.rows
         ]
         engine.starts = TextStats(engine.starts.words.heavy(_CRUMB).renumbered(number, V))
-        engine.emission = engine.emission.keeping(used, self.least_words)
+        engine.emission = engine.emission.keeping(used)
         vocabulary.keep(used)
         self.kept_words = V
 

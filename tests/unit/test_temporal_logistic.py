@@ -145,3 +145,19 @@ def test_closed_vocabulary():
     X = sparse.csr_array([[0, 0, 0, 1.0]])
     with pytest.raises(ValueError, match="closed at n_words=3"):
         emission.seating(np.zeros(0), emission.no_starts(0)).seat(X, 0.1, 0.0)
+
+
+@pytest.mark.parametrize("first", [0.05, 0.3])
+def test_drift_is_learned(first):
+    """Within a factor of three, from above and from below."""
+    for truth in (0.1, 0.5):
+        rng = np.random.default_rng(0)
+        beta = 1.4 * rng.normal(size=(2, 40))
+        engine = Engine(Settings(1.0, (0.5,), lag=2), LogisticNormalText(40, drift=first))
+        for _ in range(8):
+            beta += np.sqrt(truth) * rng.normal(size=beta.shape)
+            law = np.exp(beta) / np.exp(beta).sum(axis=1, keepdims=True)
+            engine.learn(
+                sparse.csr_array(np.stack([rng.multinomial(60, law[i % 2]) for i in range(20)]))
+            )
+        assert truth / 3.0 < engine.emission.drift < 3.0 * truth

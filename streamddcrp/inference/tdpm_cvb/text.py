@@ -230,12 +230,11 @@ class TextDecay:
         """Return itself: nothing is learned from epochs that have left but their counts."""
         return self
 
-    def keeping(self, used: Any, n_words: int) -> "TextDecay":
-        """Return the emission with the words used, (V,) of bool, at least ``n_words`` of them."""
+    def keeping(self, used: Any) -> "TextDecay":
+        """Return the emission with the words used, (V,) of bool."""
         shares = self.shares[used[: len(self.shares)]]
         total = float(shares.sum()) or 1.0
-        V = max(int(used.sum()), n_words)
-        return replace(self, n_words=V, shares=shares / total, rare=self.rare / total)
+        return replace(self, n_words=int(used.sum()), shares=shares / total, rare=self.rare / total)
 
 
 class TextSeating:
