@@ -120,6 +120,7 @@ def to_state(model: Evolving) -> tuple[Arrays, dict[str, Any]]:
         "numbers": {name: getattr(model, name) for name in _NUMBERS},
         "events": [asdict(event) for event in model.events],
         "track_words": [track.trait.words for track in tracks],
+        "merges": list(model.merges),
     }
     return arrays, meta
 
@@ -158,6 +159,7 @@ def from_state(arrays: Arrays, meta: dict[str, Any]) -> Evolving:
         keys = arrays["sizes.id" if name == "sizes" else "times.epoch"].tolist()
         setattr(model, name, dict(zip(keys, arrays[f"{name}.value"].tolist(), strict=True)))
     model.events.extend(Event(**event) for event in meta["events"])
+    model.merges.extend((epoch, gone, into) for epoch, gone, into in meta["merges"])
     labels = _split(arrays["final.labels"], arrays["final.size"])
     heads = arrays["final.head"].tolist()
     model.final = deque(Final(e, row, part) for (e, row), part in zip(heads, labels, strict=True))

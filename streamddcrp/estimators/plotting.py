@@ -6,10 +6,7 @@ import numpy as np
 
 from streamddcrp.errors import MissingExtraError
 
-__all__ = ["plot_stream", "plot_tables", "pyplot"]
-
-_NAMED = 12  # components that carry their names
-_WORDS = 3  # of a name
+__all__ = ["plot_tables", "pyplot"]
 
 
 def pyplot() -> Any:
@@ -49,61 +46,3 @@ def plot_tables(summary: Any, recent: int, ax: Any = None) -> Any:
     ax.set_xlabel("rows (expected)")
     ax.set_ylabel("table")
     return ax
-
-
-def plot_stream(tracks: Any, live: set[int], ax: Any = None) -> Any:
-    """Draw the masses of components over epochs, one layer each, in the order of their births.
-
-    Parameters
-    ----------
-    tracks : pyarrow.Table
-        From ``trajectories()`` of a model.
-    live : set of int
-        Ids of components that have not died.
-    ax : matplotlib axes, optional
-    """
-    plt = pyplot()
-    if ax is None:
-        _, ax = plt.subplots(figsize=(9, 4), layout="constrained")
-    epochs, column = np.unique(tracks["epoch"].to_numpy(), return_inverse=True)
-    ids, row = np.unique(tracks["id"].to_numpy(), return_inverse=True)
-    mass = np.zeros((len(ids), len(epochs)))
-    mass[row, column] = tracks["mass"].to_numpy()
-    ax.set_xlabel("epoch")
-    ax.set_ylabel("rows")
-    ax.set_yticks([])  # heights count, not places
-    if not len(ids):
-        return ax
-    colours = [f"C{i % 10}" for i in ids]
-    layers = ax.stackplot(epochs, mass, baseline="sym", colors=colours, alpha=0.85, linewidth=0)
-    top = np.cumsum(mass, axis=0) - 0.5 * mass.sum(axis=0)
-    middle = top - 0.5 * mass
-    there = mass > 0.0
-    first, last = there.argmax(axis=1), len(epochs) - 1 - there[:, ::-1].argmax(axis=1)
-    k = np.arange(len(ids))
-    ax.plot(epochs[first], middle[k, first], "^", color="0.15", markersize=4, linestyle="none")
-    gone = np.flatnonzero(~np.isin(ids, list(live)))
-    ax.plot(
-        epochs[last[gone]], middle[gone, last[gone]], "x", color="0.15", markersize=4,
-        linestyle="none",
-    )  # fmt: skip
-    names = _names(tracks, ids)
-    peak = mass.argmax(axis=1)
-    for i in np.argsort(-mass.sum(axis=1), kind="stable")[:_NAMED].tolist():
-        ax.text(epochs[peak[i]], middle[i, peak[i]], names[i], ha="center", va="center", fontsize=8)
-    for layer, name in zip(layers, names, strict=True):
-        layer.set_label(name)
-    return ax
-
-
-def _names(tracks: Any, ids: Any) -> list[str]:
-    """Name components by the words of their largest epoch, or by their ids."""
-    names = [str(i) for i in ids.tolist()]
-    if "words" in tracks.column_names:
-        at = {i: n for n, i in enumerate(ids.tolist())}
-        order = np.argsort(tracks["mass"].to_numpy(), kind="stable")
-        words, owner = tracks["words"].to_pylist(), tracks["id"].to_pylist()
-        for j in order.tolist():
-            if words[j]:
-                names[at[owner[j]]] = " ".join(words[j].split()[:_WORDS])
-    return names

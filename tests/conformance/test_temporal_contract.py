@@ -549,14 +549,30 @@ def test_bad_options_are_named(options, words):
         TemporalDPM(**options)
 
 
-@pytest.mark.parametrize("kind", ["numbers", "texts"])
-def test_plot_draws_a_layer_a_component(kind):
+def test_texts_are_drawn_as_a_stream():
     pytest.importorskip("matplotlib").use("Agg")
     model = TemporalDPM(warmup=10)
     model.plot()
-    model.learn_many(*(stream(18) if kind == "numbers" else texts(18)))
+    model.learn_many(*texts(18))
     model.close()
     ids = set(model.trajectories()["id"].to_pylist())
     ax = model.plot()
     assert len(ax.collections) == len(ids)
-    assert len(ax.texts) == min(len(ids), 12)
+    assert len(ax.texts) <= min(len(ids), 16)
+
+
+def test_numbers_are_drawn_as_tracks():
+    plt = pytest.importorskip("matplotlib.pyplot")
+    model = TemporalDPM(warmup=10)
+    X, t = stream(18)
+    model.learn_many(X, t)
+    model.close()
+    ids = set(model.trajectories()["id"].to_pylist())
+    for more in ({}, {"rows": X}, {"rows": X, "t": t}):
+        axes = model.plot(**more)
+        assert len(axes) == 2  # a panel a feature
+        bands = [part for part in axes[0].collections if hasattr(part, "get_paths")]
+        assert len(bands) >= len(ids)
+    _, own = plt.subplots(2)
+    assert model.plot(own)[0] is own[0]
+    plt.close("all")
