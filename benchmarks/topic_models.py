@@ -30,7 +30,7 @@ __all__ = [
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
-SWEEPS = 200  # of a sampler
+SWEEPS = 100  # of a sampler
 DRAWS = 50  # sweeps over the observed words of a document
 ETA = 0.1  # prior of a word in a topic
 
@@ -207,7 +207,7 @@ def _pairs(X: sparse.csr_array) -> list[list[tuple[int, float]]]:
 
 
 class GensimOnline:
-    """Online variational LDA, an update an epoch; alpha and the prior of words are learned."""
+    """Online variational LDA, an update an epoch; its alpha is learned."""
 
     def __init__(self, k: int) -> None:
         self._k, self._model = k, None
@@ -220,7 +220,7 @@ class GensimOnline:
         if self._model is None:
             names = {w: str(w) for w in range(X.shape[1])}
             self._model = LdaModel(
-                id2word=names, num_topics=self._k, alpha="auto", eta="auto", chunksize=256,
+                id2word=names, num_topics=self._k, alpha="auto", eta=ETA, chunksize=256,
                 passes=5, eval_every=None, random_state=0,
             )  # fmt: skip
         self._model.update([row for row in _pairs(X) if row])

@@ -147,8 +147,8 @@ def draw(
 def plot_stream(history: History, ax: Any = None) -> Any:
     """Draw the masses of components over epochs, one layer each, early ones at the bottom.
 
-    The largest carry their words or ids; those that were never among the 40 largest are one grey
-    layer. Triangles mark births, crosses deaths, diamonds what another component joined.
+    The largest carry their words or ids; all but the 40 largest are one grey layer. Triangles mark
+    births, crosses deaths, diamonds what another component joined.
 
     Parameters
     ----------
@@ -165,9 +165,9 @@ def plot_stream(history: History, ax: Any = None) -> Any:
         ax.set_xlabel("epoch")
         return ax
     ax.set_xlabel(lines.label)
-    share = lines.mass / lines.mass.sum(axis=0)
-    large = np.sort(np.argsort(-share.max(axis=1), kind="stable")[:_DRAWN])
-    large = large[np.argsort(share[large].argmax(axis=1), kind="stable")]
+    large = np.argsort(-lines.mass.sum(axis=1), kind="stable")[:_DRAWN]
+    middles = lines.mass @ np.arange(len(lines.epochs)) / lines.mass.sum(axis=1)
+    large = large[np.argsort(middles[large], kind="stable")]
     layers = lines.mass[large]
     rest = lines.mass.sum(axis=0) - layers.sum(axis=0)
     some = [rest] if len(large) < len(lines.ids) else []

@@ -120,6 +120,11 @@ class TemporalDPM(Stored, base.Clusterer):
     texts 35 ms. Within an epoch, rows may come in any order; what is learned does not depend on
     how an epoch is cut into calls. A missing value is refused.
 
+    Texts are cut into words as `streamddcrp.stream.tokenize` does. For other words hand over lists
+    of them, such as scikit-learn makes:
+    ``analyze = CountVectorizer(ngram_range=(1, 2)).build_analyzer()``, then
+    ``model.learn_many([analyze(text) for text in texts], t)``. Frequent words need not be left out.
+
     Examples
     --------
     >>> import numpy as np

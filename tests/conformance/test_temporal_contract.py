@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from river import checks
 from river.checks import common
 from scipy import sparse
+from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.metrics import adjusted_rand_score
 
 from benchmarks.temporal_gaussian import agreement, drifting_gaussians
@@ -576,3 +577,22 @@ def test_numbers_are_drawn_as_tracks():
     _, own = plt.subplots(2)
     assert model.plot(own)[0] is own[0]
     plt.close("all")
+
+
+def test_a_period_in_another_unit_is_suspected(caplog):
+    model = TemporalDPM(epoch="1d", emission="text")
+    t = np.linspace(0.0, 40.0, 21_000)  # days, not seconds
+    model.learn_many([""] * 19_000, t[:19_000])
+    assert not caplog.records
+    model.learn_many([""] * 2_000, t[19_000:])
+    assert "in the unit of the times" in caplog.records[0].message
+    model.learn_many([""] * 10, np.full(10, 40.0))
+    assert len(caplog.records) == 1
+
+
+def test_words_of_a_vectorizer():
+    analyze = CountVectorizer(ngram_range=(1, 2)).build_analyzer()
+    model = TemporalDPM()
+    model.learn_many([analyze("oil price up"), analyze("oil price down"), analyze("cup final")])
+    assert "oil price" in model.summary()["words"].to_pylist()[0].replace("  ", " ")
+    assert TemporalDPM(epoch="2 weeks")._cut == TemporalDPM(epoch="14d")._cut
