@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from streamddcrp.estimators.documents import top_words
-from streamddcrp.estimators.plotting import plot_stories
 from streamddcrp.estimators.story_line import StoryLine
+from streamddcrp.estimators.stream_graph import plot_stories
 from streamddcrp.estimators.texts import read_texts
 from streamddcrp.stream.words import WordTable
 from streamddcrp.typing import FloatArray, IntArray

@@ -397,7 +397,7 @@ class TextStream(Stored, base.Clusterer):
         MissingExtraError
             If matplotlib is not installed.
         """
-        from streamddcrp.estimators.plotting import plot_stories  # noqa: PLC0415  # optional
+        from streamddcrp.estimators.stream_graph import plot_stories  # noqa: PLC0415  # optional
 
         live = set(self._state.tables.id[self._state.tables.live[: self.n_tables]].tolist())
         tracks, merged = self.trajectories(), self.merged()

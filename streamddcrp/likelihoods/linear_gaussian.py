@@ -151,7 +151,7 @@ class LinearGaussian:
 
     @staticmethod
     def _residual(Z: FloatArray, X: FloatArray, ratio: float) -> float:
-        """tr X' (I - Z (Z'Z + ratio I)^-1 Z') X, as a sum of squares."""
+        """Tr X' (I - Z (Z'Z + ratio I)^-1 Z') X, as a sum of squares."""
         mean = np.linalg.solve(Z.T @ Z + ratio * np.eye(Z.shape[1]), Z.T @ X)
         return float(((X - Z @ mean) ** 2).sum() + ratio * (mean**2).sum())
 
