@@ -299,8 +299,11 @@ def _typed_numbers(cells: Any, name: str) -> Any:
         return pc.cast(cells, pa.float64(), safe=False)
     if pa.types.is_null(kind):
         return pa.nulls(len(cells), pa.float64())
+    texts = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    more = f"; if it holds texts to cluster, name it by --text {name}" if texts else ""
     message = (
-        f"column {name!r} has type {kind}; a feature must be numeric: convert it or leave it out"
+        f"column {name!r} has type {kind}; a feature must be numeric: convert it, or leave it out "
+        f"by naming the others, --features a,b,c{more}"
     )
     raise SchemaError(message)
 

@@ -64,9 +64,10 @@ def execute(request: Request) -> int:
 
 
 def _run(request: Request) -> Summary:
-    recipe = find_recipe(
-        request.model, None if request.epoch is None else {"epoch": _number(request.epoch)}
-    )
+    model, options = request.model, None
+    if request.epoch is not None:  # only one model has epochs
+        model, options = model or "temporal-dpm", {"epoch": _number(request.epoch)}
+    recipe = find_recipe(model, options)
     if request.text is not None and request.features is not None:
         message = "--text and --features exclude each other: a model takes a text or numbers"
         raise ConfigError(message)

@@ -3,6 +3,7 @@
 import importlib
 import io
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from streamddcrp.typing import FloatArray
 from .findings import Findings, Regime, telling
 from .palette import GREY, colours_of
 
-__all__ = ["draw", "matplotlib", "render"]
+__all__ = ["draw", "matplotlib", "render", "rendered"]
 
 N_COLOURS = 12
 N_PANELS = 4
@@ -73,10 +74,17 @@ def render(findings: Findings, formats: tuple[str, ...] = ("png", "svg")) -> dic
     MissingExtraError
         If matplotlib is not installed.
     """
+    return rendered(lambda: draw(findings), formats)
+
+
+def rendered(
+    figure_of: Callable[[], Any], formats: tuple[str, ...] = ("png", "svg")
+) -> dict[str, bytes]:
+    """Make a figure in the style of the reports and return it in each format."""
     made = {}
     with warnings.catch_warnings(), matplotlib("style").context(["default", STYLE]):
         warnings.filterwarnings("ignore", message="Glyph")  # a name in a script the font lacks
-        figure = draw(findings)
+        figure = figure_of()
         for format in formats:
             buffer = io.BytesIO()
             metadata = {"Date": None} if format == "svg" else None

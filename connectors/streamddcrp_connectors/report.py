@@ -3,6 +3,7 @@
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -10,8 +11,10 @@ from streamddcrp.errors import ConfigError, StreamDDCRPError
 
 __all__ = ["make_report", "report"]
 
+Made = tuple[str, list[bytes]]  # words, and the content of each file
+
 REFUSED = 2
-ENDINGS = (".png", ".svg", ".txt")
+ENDINGS = (".png", ".svg", ".txt", ".html")
 
 
 @click.command()
@@ -23,11 +26,12 @@ ENDINGS = (".png", ".svg", ".txt")
 )
 @click.option("--only", metavar="KEY", help="Which key to report, where there are several.")
 @click.option("--features", metavar="A,B,C", help="Columns to show [default: all others].")
+@click.option("--text", metavar="COL", help="Column of the texts in DATA, as given to run.")
 @click.option(
     "--out",
     metavar="DIR|PREFIX",
-    help="Where the .png, .svg and .txt go: a folder, or their name without the ending "
-    "[default: beside RESULTS].",
+    help="Where the .png, .svg, .txt and, for texts, .html go: a folder, or their name without "
+    "the ending [default: beside RESULTS].",
 )
 def report(
     results: str,
@@ -36,6 +40,7 @@ def report(
     key: str | None,
     only: str | None,
     features: str | None,
+    text: str | None,
     out: str | None,
 ) -> None:
     """Show what a run found: a picture, and what is in it in words.
@@ -43,11 +48,14 @@ def report(
     RESULTS is a file that `streamddcrp run` wrote. The picture shows each feature coloured by
     regime, the surprise of each row, and when each regime was first seen, came back and was last
     seen. The words go to standard output too.
+
+    Of texts, with --text, it shows the stories over time, and the page (.html) tells of each its
+    words and typical texts.
     """
     names = None if features is None else tuple(map(str.strip, features.split(",")))
     try:
         words, paths = make_report(
-            results, source, time=time, key=key, only=only, features=names, out=out
+            results, source, time=time, key=key, only=only, features=names, text=text, out=out
         )
     except (StreamDDCRPError, OSError) as error:
         click.echo(f"streamddcrp: {error}", err=True)
@@ -64,6 +72,7 @@ def make_report(
     key: str | None = None,
     only: str | None = None,
     features: tuple[str, ...] | None = None,
+    text: str | None = None,
     out: str | os.PathLike[str] | None = None,
 ) -> tuple[str, list[Path]]:
     """Read results and series, and write picture and words.
@@ -77,6 +86,8 @@ def make_report(
         The key to report.
     features : tuple of str, optional
         Columns to show; None: all but the time and the key.
+    text : str, optional
+        Column of the texts that the results are about.
     out : str or path-like, optional
         Folder or prefix of the files made.
 
@@ -84,7 +95,7 @@ def make_report(
     -------
     words : str
     paths : list of Path
-        The PNG, the SVG and the text.
+        The PNG, the SVG, the text and, for texts, the page.
 
     Raises
     ------
@@ -94,22 +105,48 @@ def make_report(
         matplotlib is not installed.
     """
     from .columns import Columns  # noqa: PLC0415 -- heavy: not for --help
-    from .findings import find  # noqa: PLC0415
-    from .picture import matplotlib, render  # noqa: PLC0415
-    from .results import read_labelled  # noqa: PLC0415
-    from .words import in_words  # noqa: PLC0415
+    from .picture import matplotlib  # noqa: PLC0415
 
     matplotlib("figure")
-    paths = _paths(Path(results), Path(source), out)
-    findings = find(read_labelled(results, source, Columns(time, key, features), only))
-    pictures = render(findings)
-    words = in_words(findings)
-    for path, content in zip(paths, (*pictures.values(), words.encode()), strict=True):
+    if text is not None and features is not None:
+        message = "--text and --features exclude each other: a report is of texts or of numbers"
+        raise ConfigError(message)
+    paths = _paths(Path(results), Path(source), out, ENDINGS if text else ENDINGS[:3])
+    names = features if text is None else (text,)
+    columns = Columns(time, key, names, text is not None)
+    words, files = (_of_numbers if text is None else _of_texts)(results, source, columns, only)
+    for path, content in zip(paths, files, strict=True):
         path.write_bytes(content)
     return words, paths
 
 
-def _paths(results: Path, source: Path, out: str | os.PathLike[str] | None) -> list[Path]:
+def _of_numbers(results: Any, source: Any, columns: Any, only: str | None) -> Made:
+    from .findings import find  # noqa: PLC0415
+    from .picture import render  # noqa: PLC0415
+    from .results import read_labelled  # noqa: PLC0415
+    from .words import in_words  # noqa: PLC0415
+
+    findings = find(read_labelled(results, source, columns, only))
+    pictures = render(findings)
+    words = in_words(findings)
+    return words, [*pictures.values(), words.encode()]
+
+
+def _of_texts(results: Any, source: Any, columns: Any, only: str | None) -> Made:
+    from .results import read_told  # noqa: PLC0415
+    from .stories import draw_stories, find_stories, lines_of, page_of  # noqa: PLC0415
+
+    told = read_told(results, source, columns, only)
+    stories = find_stories(told)
+    pictures = draw_stories(told, stories)
+    words = lines_of(told, stories)
+    page = page_of(told, stories, pictures["svg"])
+    return words, [*pictures.values(), words.encode(), page.encode()]
+
+
+def _paths(
+    results: Path, source: Path, out: str | os.PathLike[str] | None, endings: tuple[str, ...]
+) -> list[Path]:
     """Name the files to write, none of which may be one that is read."""
     prefix = results.with_suffix("") if out is None else Path(out)
     if out is not None and (prefix.is_dir() or os.fspath(out).endswith(("/", os.sep))):
@@ -119,7 +156,7 @@ def _paths(results: Path, source: Path, out: str | os.PathLike[str] | None) -> l
     if not prefix.parent.is_dir():
         message = f"--out: there is no folder {prefix.parent}; make it first"
         raise ConfigError(message)
-    paths = [prefix.with_name(prefix.name + ending) for ending in ENDINGS]
+    paths = [prefix.with_name(prefix.name + ending) for ending in endings]
     for path in paths:
         if path.resolve() in (results.resolve(), source.resolve()):
             message = f"the report would be written over {path}; choose another name with --out"

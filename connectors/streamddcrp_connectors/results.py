@@ -16,10 +16,11 @@ from .clock import Clock
 from .columns import Columns, refusals
 from .sources import Source, open_source
 
-__all__ = ["Labelled", "read_labelled"]
+__all__ = ["Labelled", "Told", "read_labelled", "read_told"]
 
 _BATCH = 1 << 14
 _NEEDED = ("row", "label", "score")
+_FINAL = ("final_row", "final_label")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,8 @@ class _ResultColumns(Columns):
                 )
                 raise ConfigError(message)
         time, key = (name if name in available else None for name in ("time", "key"))
-        return Columns(time, key, _NEEDED)
+        more = _FINAL if all(name in available for name in _FINAL) else ()
+        return Columns(time, key, _NEEDED + more)
 
 
 def read_labelled(
@@ -92,11 +94,63 @@ def read_labelled(
     SchemaError
         A file is damaged, or the results are not about this series.
     """
-    table, utc = _read_results(results)
+    name, found, batch, table, clock = _both(results, data, columns, only)
+    features = found.features or ()
+    values = np.column_stack([_floats(batch.column(feature)) for feature in features])
+    return Labelled(name, features, values, table["label"], table["score"], clock)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Texts with a story each.
+
+    Parameters
+    ----------
+    name : str
+        Name of the source, with the key if it is one of several.
+    texts : pyarrow.Array
+    labels : ndarray of int64, shape (N,)
+        The final ones where the results have them; -1: none.
+    scores : ndarray of float64, shape (N,)
+    clock : Clock
+    """
+
+    name: str
+    texts: Any
+    labels: IntArray
+    scores: FloatArray
+    clock: Clock
+
+
+def read_told(
+    results: str | os.PathLike[str],
+    data: str | os.PathLike[str],
+    columns: Columns,
+    only: str | None = None,
+) -> Told:
+    """Read results and the texts they are about; see `read_labelled`."""
+    name, found, batch, table, clock = _both(results, data, columns, only)
+    texts = batch.column((found.features or ())[0])
+    labels = table["label"].copy()
+    if _FINAL[0] in table:
+        row, final = (table[column] for column in _FINAL)
+        known = row < len(labels)  # not where it is missing
+        labels[row[known].astype(np.int64)] = final[known].astype(np.int64)
+    return Told(name, texts, labels, table["score"], clock)
+
+
+def _both(
+    results: str | os.PathLike[str],
+    data: str | os.PathLike[str],
+    columns: Columns,
+    only: str | None,
+) -> tuple[str, Columns, Any, dict[str, Any], Clock]:
+    """Read results and the rows of the source that they are about, of one key."""
+    table, utc = _read_results(results, least=-1 if columns.text else 0)
     key = _choose_key(table, only, os.fspath(results))
     if key is not None:
         table = {name: cells[table["key"] == key] for name, cells in table.items()}
-    if columns.features is None:
+    if columns.features is None or columns.text:
         for what, named in (("time", columns.time), ("key", columns.key)):
             if what in table and named is None:
                 message = (
@@ -106,28 +160,20 @@ def read_labelled(
                 raise ConfigError(message)
     with closing(open_source(data, columns, batch_rows=_BATCH)) as source:
         batch = _rows_of(source, table["row"], os.fspath(results))
-    values = np.column_stack(
-        [_floats(batch.column(name)) for name in source.columns.features or ()]
-    )
     if key is not None and columns.key is not None:
         _check_key(batch.column(columns.key), key, table["row"], source.name, os.fspath(results))
-    return Labelled(
-        name=Path(source.name).name + (f", {key}" if key is not None else ""),
-        features=source.columns.features or (),
-        values=values,
-        labels=table["label"],
-        scores=table["score"],
-        clock=_clock(table, utc, batch, columns, source.name, os.fspath(results)),
-    )
+    name = Path(source.name).name + (f", {key}" if key is not None else "")
+    clock = _clock(table, utc, batch, columns, source.name, os.fspath(results))
+    return name, source.columns, batch, table, clock
 
 
-def _read_results(path: str | os.PathLike[str]) -> tuple[dict[str, Any], bool]:
+def _read_results(path: str | os.PathLike[str], *, least: int) -> tuple[dict[str, Any], bool]:
     """Read results whole: a numpy array a column, and whether the time is in UTC."""
     with closing(open_source(path, _ResultColumns(), batch_rows=_BATCH)) as source:
         whole = _whole(source)
     table = {name: _numpy(whole.column(name)) for name in whole.schema.names}
-    for name in ("row", "label"):
-        table[name] = _whole_numbers(table[name], name, source.name)
+    for name, low in (("row", 0), ("label", least)):
+        table[name] = _whole_numbers(table[name], name, source.name, low)
     # A pipe may have had some rows twice: the last one counts.
     _, last = np.unique(table["row"][::-1], return_index=True)
     order = len(table["row"]) - 1 - last
@@ -165,8 +211,8 @@ def _floats(column: Any) -> FloatArray:
     return np.where(np.isfinite(values), values, np.nan)
 
 
-def _whole_numbers(values: FloatArray, name: str, where: str) -> IntArray:
-    bad = ~((values >= 0) & (values == np.floor(values)))
+def _whole_numbers(values: FloatArray, name: str, where: str, least: int) -> IntArray:
+    bad = ~((values >= least) & (values == np.floor(values)))
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
         message = f"{where}: row {row}: column {name!r} must be a whole number, got {values[row]:g}"

@@ -51,6 +51,25 @@ class Vocabulary:
         out.sum_duplicates()
         return out
 
+    def encode_columns(self, rows: Any, *, learn: bool = True) -> Any:
+        """Return a sparse matrix of counts, whose columns are words, as `encode` would.
+
+        With ``learn`` False columns that are not known are left out.
+        """
+        columns, first, which = np.unique(rows.indices, return_index=True, return_inverse=True)
+        number = np.array([self._at.get(word, -1) for word in columns.tolist()], np.int64)
+        new = np.flatnonzero(number < 0)
+        if learn:
+            for i in new[np.argsort(first[new])].tolist():
+                number[i] = self._at[int(columns[i])] = len(self.words)
+                self.words.append(int(columns[i]))
+        words = number[which]
+        known = words >= 0
+        offsets = np.concatenate([[0], np.cumsum(known)])[rows.indptr]
+        return sparse.csr_array(
+            (rows.data[known], words[known], offsets), shape=(rows.shape[0], len(self.words))
+        )
+
     def keep(self, used: Any) -> None:
         """Drop the words that are not used, (V,) of bool; the others move up."""
         self.words = [self.words[i] for i in np.flatnonzero(used)]

@@ -1,5 +1,6 @@
 """Where an epoch ends: at every value of the time, after a period, or after so many rows."""
 
+import logging
 import re
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -11,8 +12,13 @@ from streamddcrp.typing import FloatArray
 
 __all__ = ["Cut", "Piece", "Place", "make_cut"]
 
+_log = logging.getLogger(__name__)
 _UNITS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
-_PERIOD = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(ms|s|min|h|d|w|rows)\s*")
+_SPOKEN = {"second": "s", "minute": "min", "hour": "h", "day": "d", "week": "w", "row": "rows"}
+_PERIOD = re.compile(
+    r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(?:(ms|s|min|h|d|w|rows)|(second|minute|hour|day|week|row)s?)\s*"
+)
+_LONG = 20_000  # rows of a first epoch that are suspicious
 
 
 class Piece(NamedTuple):
@@ -104,7 +110,13 @@ class Cut:
             gap = self._gap(place, mark)
             closes = gap + (0 if place.closed or mark == place.mark else 1)
             number = place.number + closes
-            count = stop - start + (place.count if closes == 0 else 0)
+            had = place.count if closes == 0 else 0
+            count = stop - start + had
+            if self.kind == "period" and number == 0 and had < _LONG <= count:
+                _log.warning(
+                    "the first epoch has %d rows and does not end: is its period, %g, in the unit "
+                    "of the times (seconds, where a text such as '1d' gave it)?", count, self.size
+                )  # fmt: skip
             place = Place(number, mark, count, closed=False)
             time = mark if self.kind == "value" else mark * self.size
             out.append(Piece(start, stop, number, time))
@@ -166,7 +178,7 @@ def make_cut(epoch: Any) -> Cut:
     if epoch is None:
         return Cut("value")
     if isinstance(epoch, str) and (found := _PERIOD.fullmatch(epoch)):
-        number, unit = float(found[1]), found[2]
+        number, unit = float(found[1]), found[2] or _SPOKEN[found[3]]
         kind, size = ("rows", number) if unit == "rows" else ("period", number * _UNITS[unit])
     elif isinstance(epoch, list | tuple) and len(epoch) == 2 and epoch[0] == "rows":
         kind, size = "rows", epoch[1]

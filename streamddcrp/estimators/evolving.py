@@ -23,7 +23,7 @@ from streamddcrp.inference.seqddcrp_vb._kernels_layout import (
 )
 from streamddcrp.inference.tdpm_cvb.engine import Engine
 from streamddcrp.inference.tdpm_cvb.objective import objective
-from streamddcrp.inference.tdpm_cvb.text import TextDecay, TextStats
+from streamddcrp.inference.tdpm_cvb.text import TextDecay
 from streamddcrp.typing import FloatArray, IntArray
 
 __all__ = ["Evolving", "Final", "Track"]
@@ -31,7 +31,7 @@ __all__ = ["Evolving", "Final", "Track"]
 ACTIVE = 0.5  # expected rows from which a component was there in an epoch
 _EVENTS = 256  # not yet told
 _FINAL = 100_000  # final labels not yet told
-_TRACKS = 1000  # epochs whose trajectories are kept
+_TRACKS = 1000  # epochs whose trajectories are kept; and merges, for pictures
 _WORDS = 1000  # that are never too many
 _CRUMB = 0.01  # expected count of a word that is as good as none
 _KINDS = {"delete": "death"}
@@ -73,6 +73,7 @@ class Evolving:
     n_final: int = 0  # rows in it
     n_lost: int = 0
     tracks: deque[Track] = field(default_factory=lambda: deque(maxlen=_TRACKS))
+    merges: deque[tuple[int, int, int]] = field(default_factory=lambda: deque(maxlen=_TRACKS))
 
     # -- learning --------------------------------------------------------------------------------
 
@@ -141,7 +142,16 @@ class Evolving:
             self._leave()
         engine.close()
         self.open_score = 0.0
+        self._note_merges()
         self._clear_words()
+
+    def _note_merges(self) -> None:
+        """Keep what has joined what in the last epoch, but for what was born in it."""
+        now = [change for change in self.engine.changes if change.epoch == self.engine.epoch]
+        fresh = {change.id for change in now if change.kind != "merge"}
+        for c in now:
+            if c.kind == "merge" and c.id not in fresh and c.other is not None:
+                self.merges.append((c.epoch, c.id, c.other))
 
     def _leave(self) -> None:
         """Let the oldest epoch leave the window, and note what stays of it."""
@@ -209,7 +219,8 @@ class Evolving:
             sparse.csr_array((X.data, number[X.indices], X.indptr), shape=(X.shape[0], V))
             for X in engine.rows
         ]
-        engine.starts = TextStats(engine.starts.words.heavy(_CRUMB).renumbered(number, V))
+        words = engine.starts.words.heavy(_CRUMB).renumbered(number, V)
+        engine.starts = engine.starts._replace(words=words)
         engine.emission = engine.emission.keeping(used)
         vocabulary.keep(used)
         self.kept_words = V

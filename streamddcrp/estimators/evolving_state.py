@@ -133,6 +133,7 @@ def to_state(model: Evolving) -> tuple[Arrays, dict[str, Any]]:
         "events": [asdict(event) for event in model.events],
         "track_values": list(values),
         "track_words": [track.trait.words for track in tracks],
+        "merges": list(model.merges),
     }
     return arrays, meta
 
@@ -172,6 +173,7 @@ def from_state(arrays: Arrays, meta: dict[str, Any]) -> Evolving:
         keys = arrays["sizes.id" if name == "sizes" else "times.epoch"].tolist()
         setattr(model, name, dict(zip(keys, arrays[f"{name}.value"].tolist(), strict=True)))
     model.events.extend(Event(**event) for event in meta["events"])
+    model.merges.extend((epoch, gone, into) for epoch, gone, into in meta["merges"])
     labels = _split(arrays["final.labels"], arrays["final.size"])
     heads = arrays["final.head"].tolist()
     model.final = deque(Final(e, row, part) for (e, row), part in zip(heads, labels, strict=True))

@@ -1,6 +1,5 @@
 """A particle filter under way: what exists once the first rows have told the scale of the data."""
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,7 +9,6 @@ import pyarrow as pa
 
 from streamddcrp.decay import Decay
 from streamddcrp.estimators.views import with_parameters
-from streamddcrp.inference.ddcrp_filter._kernels_layout import LIVE, LOG_EVIDENCE, P_NEW
 from streamddcrp.inference.ddcrp_filter.config import Config, make_config
 from streamddcrp.inference.ddcrp_filter.state import (
     State,
@@ -19,14 +17,11 @@ from streamddcrp.inference.ddcrp_filter.state import (
     state_from_arrays,
 )
 from streamddcrp.inference.ddcrp_filter.step import given_weights, predict_row, step
+from streamddcrp.inference.smc._kernels_layout import LIVE, LOG_EVIDENCE, P_NEW
 from streamddcrp.likelihoods import Likelihood
-from streamddcrp.likelihoods._scale import TABLE_VARIANCE
 from streamddcrp.typing import FloatArray
 
-__all__ = ["Filtering", "Options", "best_of", "started"]
-
-_log = logging.getLogger(__name__)
-SPREADS = (0.01, 0.05, 0.2, 1.0)  # expected variances within a table, as shares of the rows'
+__all__ = ["Filtering", "Options", "started"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +62,11 @@ class Filtering:
     def log_evidence(self) -> float:
         """Estimate of the log evidence of all rows so far."""
         return float(self.state.sums[LOG_EVIDENCE])
+
+    def anew(self, likelihood: Likelihood) -> "Filtering":
+        """Return the filter with another prior, as it was before the first row."""
+        config = self.config._replace(hyper=likelihood.hyper(self.n_features))
+        return replace(self, likelihood=likelihood, config=config, state=empty_state(config))
 
     def step(self, X: FloatArray, t: FloatArray) -> FloatArray:
         """Predict and learn checked rows (N, D) at times (N,); return the predictions (N, 6)."""
@@ -166,32 +166,3 @@ def started(
     return Filtering(
         likelihood, options.decay, config, empty_state(config), first_time, time_unit, n_features
     )
-
-
-def best_of(blank: Filtering, family: Likelihood, X: FloatArray, t: FloatArray) -> Filtering:
-    """Let filters with different spreads of the prior learn the first rows; return the best one.
-
-    Parameters
-    ----------
-    blank : Filtering
-        Has seen nothing; its likelihood is ``family``, scaled.
-    family : Likelihood
-        As the caller gave it: whether the spread is free.
-    X, t : ndarray of float64, shape (N, D) and (N,)
-    """
-    if not family.free_spread:
-        blank.step(X, t)
-        return blank
-    trials = []
-    for spread in SPREADS:
-        likelihood = blank.likelihood.spread_by(spread / TABLE_VARIANCE)
-        config = blank.config._replace(hyper=likelihood.hyper(blank.n_features))
-        trial = replace(blank, likelihood=likelihood, config=config, state=empty_state(config))
-        trial.step(X, t)
-        trials.append(trial)
-    best = max(trials, key=lambda trial: trial.log_evidence)
-    told = ", ".join(
-        f"{s:g} {trial.log_evidence:.1f}" for s, trial in zip(SPREADS, trials, strict=True)
-    )
-    _log.info("prior spread by the first %d rows, with log evidences: %s", len(X), told)
-    return best

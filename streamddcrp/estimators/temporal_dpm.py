@@ -78,6 +78,11 @@ class TemporalDPM(EpochViews, Stored, base.Clusterer):
     how an epoch is cut into calls. A missing value (None, null, an absent feature) is integrated
     out where the family can.
 
+    Texts are cut into words as `streamddcrp.stream.tokenize` does. For other words hand over lists
+    of them, such as scikit-learn makes:
+    ``analyze = CountVectorizer(ngram_range=(1, 2)).build_analyzer()``, then
+    ``model.learn_many([analyze(text) for text in texts], t)``. Frequent words need not be left out.
+
     Examples
     --------
     >>> import numpy as np

@@ -6,12 +6,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from streamddcrp.estimators.batches import batch_times, read_batch
 from streamddcrp.estimators.epochs import Cut, Place
 from streamddcrp.estimators.events import Event
 from streamddcrp.estimators.evolving import Evolving
 from streamddcrp.estimators.temporal_start import Waiting
 from streamddcrp.estimators.tracks import components, final_labels, trajectories
 from streamddcrp.estimators.views import no_tables
+from streamddcrp.stream import Vectorizer
 
 __all__ = ["EpochViews"]
 
@@ -26,6 +28,8 @@ class EpochViews:
     _n_seen: int
     _cut: Cut
     _place: Place
+    _vectorizer: Vectorizer
+    epoch: Any
 
     def _found(self) -> Evolving:
         """Return the model that the rows of a warm-up lead to."""
@@ -140,21 +144,32 @@ class EpochViews:
         """
         return trajectories(self._evolving, self._feature_names())
 
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the masses of the components over time as a stream; return the axes.
+    def plot(self, ax: Any = None, *, rows: object = None, t: object = None) -> Any:
+        """Draw the components over time; return the axes.
 
-        The largest carry their words or ids; triangles mark births, crosses deaths.
+        Texts: the stream of their masses, the largest with their words. Numbers: the track of the
+        mean of each component with a band of two standard deviations of its rows, a panel for each
+        of the six features that tell most. Triangles mark births, crosses deaths, diamonds what
+        another component joined.
 
         Parameters
         ----------
-        ax : matplotlib axes, optional
+        ax : matplotlib axes, or a sequence of as many as there are panels, optional
+        rows : batch as for `learn_many`, optional
+            Rows of numbers to draw as points behind the tracks.
+        t : array_like of shape (N,), optional
+            Their times; without them they are spread evenly over the epochs.
 
         Raises
         ------
         MissingExtraError
             If matplotlib is not installed.
         """
-        from streamddcrp.estimators.plotting import plot_stream  # noqa: PLC0415  # heavy, optional
+        from streamddcrp.estimators.epoch_pictures import draw  # noqa: PLC0415  # heavy, optional
 
-        live = set() if self._evolving is None else set(self._evolving.engine.ids.tolist())
-        return plot_stream(self.trajectories(), live, ax)
+        spoken = isinstance(self.epoch, str) and self._cut.kind == "period"
+        behind = None
+        if rows is not None:
+            X = read_batch(rows, self._vectorizer, learn=False).X
+            behind = X, None if t is None else batch_times(t, len(X))
+        return draw(self._evolving, self._feature_names(), spoken, behind, ax)

@@ -108,7 +108,7 @@ def _with_closed(emission: Any, fresh: Any, engine: Any, smoothed: Any, n: int, 
     """Add the counts of closed epochs to those of the open one."""
     if isinstance(emission, TextDecay):
         more = np.concatenate([smoothed.latest, emission.no_starts(K - n).words])
-        return type(fresh)(fresh.words + more)
+        return fresh._replace(words=fresh.words + more)
     counts = fresh.counts.copy()
     counts[:n] += engine.stats(engine.resp).counts.sum(axis=0)
     return type(fresh)(counts)

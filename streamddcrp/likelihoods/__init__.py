@@ -20,6 +20,7 @@ from streamddcrp.likelihoods.base import Likelihood
 from streamddcrp.likelihoods.beta_bernoulli import BetaBernoulli
 from streamddcrp.likelihoods.dirichlet_multinomial import DirichletMultinomial
 from streamddcrp.likelihoods.gamma_poisson import GammaPoisson
+from streamddcrp.likelihoods.linear_gaussian import LinearGaussian
 from streamddcrp.likelihoods.normal_gamma import NormalGamma
 from streamddcrp.likelihoods.normal_wishart import NormalWishart
 from streamddcrp.likelihoods.product import Product
@@ -32,6 +33,7 @@ __all__ = [
     "DirichletMultinomial",
     "GammaPoisson",
     "Likelihood",
+    "LinearGaussian",
     "NormalGamma",
     "NormalWishart",
     "Product",

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from river import checks
 from river.checks import common
 from scipy import sparse
+from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.metrics import adjusted_rand_score
 
 from benchmarks.temporal_gaussian import agreement, drifting_gaussians
@@ -655,14 +656,49 @@ def test_bad_options_are_named(options, words):
         TemporalDPM(**options)
 
 
-@pytest.mark.parametrize("kind", ["numbers", "texts"])
-def test_plot_draws_a_layer_a_component(kind):
+def test_texts_are_drawn_as_a_stream():
     pytest.importorskip("matplotlib").use("Agg")
     model = TemporalDPM(warmup=10)
     model.plot()
-    model.learn_many(*(stream(18) if kind == "numbers" else texts(18)))
+    model.learn_many(*texts(18))
     model.close()
     ids = set(model.trajectories()["id"].to_pylist())
     ax = model.plot()
     assert len(ax.collections) == len(ids)
-    assert len(ax.texts) == min(len(ids), 12)
+    assert len(ax.texts) <= min(len(ids), 16)
+
+
+def test_numbers_are_drawn_as_tracks():
+    plt = pytest.importorskip("matplotlib.pyplot")
+    model = TemporalDPM(warmup=10)
+    X, t = stream(18)
+    model.learn_many(X, t)
+    model.close()
+    ids = set(model.trajectories()["id"].to_pylist())
+    for more in ({}, {"rows": X}, {"rows": X, "t": t}):
+        axes = model.plot(**more)
+        assert len(axes) == 2  # a panel a feature
+        bands = [part for part in axes[0].collections if hasattr(part, "get_paths")]
+        assert len(bands) >= len(ids)
+    _, own = plt.subplots(2)
+    assert model.plot(own)[0] is own[0]
+    plt.close("all")
+
+
+def test_a_period_in_another_unit_is_suspected(caplog):
+    model = TemporalDPM(epoch="1d", emission="text")
+    t = np.linspace(0.0, 40.0, 21_000)  # days, not seconds
+    model.learn_many([""] * 19_000, t[:19_000])
+    assert not caplog.records
+    model.learn_many([""] * 2_000, t[19_000:])
+    assert "in the unit of the times" in caplog.records[0].message
+    model.learn_many([""] * 10, np.full(10, 40.0))
+    assert len(caplog.records) == 1
+
+
+def test_words_of_a_vectorizer():
+    analyze = CountVectorizer(ngram_range=(1, 2)).build_analyzer()
+    model = TemporalDPM()
+    model.learn_many([analyze("oil price up"), analyze("oil price down"), analyze("cup final")])
+    assert "oil price" in model.summary()["words"].to_pylist()[0].replace("  ", " ")
+    assert TemporalDPM(epoch="2 weeks")._cut == TemporalDPM(epoch="14d")._cut

@@ -122,3 +122,15 @@ def test_wrong_options_are_named(invoke, numbers, arguments, words):
     result = invoke(numbers, "--time", "when", *arguments)
     assert result.exit_code == 2
     assert words in result.stderr
+
+
+def test_epochs_ask_for_the_model_that_has_them(invoke, numbers):
+    arguments = [numbers, "--time", "when", "--epoch", "1 day"]
+    assert lines(invoke(*arguments)) == lines(invoke(*arguments, "--model", "temporal-dpm"))
+
+
+def test_a_column_of_texts_is_met_with_advice(invoke, tmp_path):
+    path = texts(tmp_path, "parquet")
+    refused = invoke(path, "--time", "day", "--epoch", 1)
+    assert refused.exit_code == 2
+    assert "--text said" in refused.stderr

@@ -11,7 +11,10 @@ from hypothesis import strategies as st
 from streamddcrp.decay import make_decay, prior_links
 from streamddcrp.errors import ConfigError
 from streamddcrp.inference.ddcrp_filter import state as layout
-from streamddcrp.inference.ddcrp_filter._kernels_layout import (
+from streamddcrp.inference.ddcrp_filter.config import make_config
+from streamddcrp.inference.ddcrp_filter.state import arrays_of, empty_state, state_from_arrays
+from streamddcrp.inference.ddcrp_filter.step import given_weights, step, uniforms
+from streamddcrp.inference.smc._kernels_layout import (
     FIRST,
     LABEL,
     LABEL_PROB,
@@ -21,9 +24,6 @@ from streamddcrp.inference.ddcrp_filter._kernels_layout import (
     P_NEW,
     SCORE,
 )
-from streamddcrp.inference.ddcrp_filter.config import make_config
-from streamddcrp.inference.ddcrp_filter.state import arrays_of, empty_state, state_from_arrays
-from streamddcrp.inference.ddcrp_filter.step import given_weights, step, uniforms
 from streamddcrp.likelihoods import NormalGamma
 from tests.oracles.enumeration import enumerate_links
 from tests.oracles.particle_filter import PlainFilter
@@ -180,7 +180,7 @@ def test_capacity_changes_no_bit(monkeypatch, name, lag):
     rows = sample(150, 2)
     config = settings(DECAYS[name], lag=lag, alpha=5.0)
     small, out = learn(config, DECAYS[name], rows)
-    monkeypatch.setattr(layout, "_room", lambda needed, least: 1024)
+    monkeypatch.setattr(layout, "room", lambda needed, least: 1024)
     large = state_from_arrays(config, arrays_of(empty_state(config), config))
     large, expected = learn(config, DECAYS[name], rows, state=large)
     assert large.tables.name.shape[1] == 1024 > small.tables.name.shape[1]

@@ -1,9 +1,11 @@
 """Dirichlet-multinomial texts in the temporal mixture: dense arithmetic and known streams."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import sparse
-from scipy.special import gammaln
+from scipy.special import digamma, gammaln
 from sklearn.metrics import adjusted_rand_score
 
 from streamddcrp.inference.tdpm_cvb.bags import Bags
@@ -81,9 +83,10 @@ def window():
 
 def smoothed(emission, window):
     rows, resp, starts = window
-    parts = [emission.stats(sparse.csr_array(X), q).words for X, q in zip(rows, resp, strict=True)]
-    before = Bags.assigned(sparse.csr_array(starts), np.eye(4))
-    return emission.smooth(TextStats(np.stack(parts)), TextStats(before), np.full(4, -1))
+    parts = [emission.stats(sparse.csr_array(X), q) for X, q in zip(rows, resp, strict=True)]
+    stats = TextStats(*(np.stack(column) for column in zip(*parts, strict=True)))
+    before = TextStats(Bags.assigned(sparse.csr_array(starts), np.eye(4)), np.ones(4))
+    return emission.smooth(stats, before, np.full(4, -1))
 
 
 def test_generator():
@@ -93,9 +96,10 @@ def test_generator():
 
 def test_oracle_of_the_collapsed_score():
     emission = TextDecay(beta=0.1, n_words=4)
-    before = TextStats(Bags.assigned(sparse.csr_array([[2.0, 0.5, 0.0, 1.0]]), np.ones((1, 1))))
+    known = sparse.csr_array([[2.0, 0.5, 0.0, 1.0]])
+    before = emission.stats(known, np.ones((1, 1)))
     x = sparse.csr_array([[1.0, 0.0, 2.0, 0.0]])
-    stats = TextStats(np.stack([Bags.empty(1)]))
+    stats = TextStats(np.stack([Bags.empty(1)]), np.zeros((1, 1)))
     s = emission.smooth(stats, before, np.array([-1]))
     score = emission.expected(x, s, 0, np.array([-1]), np.zeros((1, 1)))
     assert score[0, 0] == pytest.approx(-6.1905016776, abs=1e-10)
@@ -122,6 +126,28 @@ def test_scores_against_dense_arithmetic(window, rho, beta):
         np.testing.assert_allclose(found[:, [0, 1, 3]], expected[:, [0, 1, 3]], rtol=1e-10)
 
 
+def test_the_prior_climbs_the_evidence_and_weighs_ten_rows(window):
+    emission = TextDecay(n_words=11, strength=4.0)
+    value = -np.inf
+    for _ in range(5):
+        s = smoothed(emission, window)
+        S = s.latest.to_dense(11)
+        prior, _ = emission.prior(11)
+        now = dcm(S, np.zeros((4, 11)), prior).sum()
+        assert now > value - 0.1  # a quarter of a table a word is no part of the evidence
+        value = now
+        whole = np.floor(S)  # in between the digamma function is taken for straight
+        rise = digamma(prior + whole) - digamma(prior) + (S - whole) / (prior + whole)
+        tables = (prior * rise).sum(axis=0)
+        emission = replace(emission.learned(None, s, np.full(4, -1)), strength=4.0)
+        expected = (tables + 0.25) / (tables + 0.25).sum()
+        np.testing.assert_allclose(emission.shares, expected, rtol=1e-9)
+    rows, _, starts = window
+    words = starts.sum() + sum(X.sum() for X in rows)
+    found = emission.learned(None, smoothed(emission, window), np.full(4, -1))
+    assert found.strength == pytest.approx(10.0 * words / (4 + 18))
+
+
 @pytest.mark.parametrize("rho", [1.0, 0.8])
 def test_evidence_by_brute_force(window, rho):
     rows, resp, starts = window
@@ -132,11 +158,11 @@ def test_evidence_by_brute_force(window, rho):
         C = q.T @ X
         np.testing.assert_allclose(s.log_z[e], dcm(C, rho * S, 0.3 * np.ones(11)), rtol=1e-10)
         S = rho * S + C
-        np.testing.assert_allclose(s.after(e).to_dense(11), S, atol=1e-12)
+        np.testing.assert_allclose(s.after(e).words.to_dense(11), S, atol=1e-12)
     if rho == 1.0:
         whole = dcm(sum(q.T @ X for q, X in zip(resp, rows, strict=True)), starts, np.full(11, 0.3))
         np.testing.assert_allclose(s.log_z.sum(axis=0), whole, rtol=1e-10)
-    np.testing.assert_allclose(emission.frozen(s).words.to_dense(11), s.after(0).to_dense(11))
+    np.testing.assert_allclose(emission.frozen(s).words.to_dense(11), s.after(0).words.to_dense(11))
     np.testing.assert_allclose(emission.ahead(s, 2).words.to_dense(11), rho**2 * S, atol=1e-12)
 
 
@@ -144,7 +170,7 @@ def test_near_components_have_similar_words():
     laws = np.array([[5.0, 5, 0, 0], [4, 6, 1, 0], [0, 0, 3, 3], [3, 1, 2, 0], [0, 0, 0, 0]])
     emission = TextDecay(beta=0.1, n_words=4)
     begins = np.array([-1, 0, 0, -1, 0])
-    stats = TextStats(np.stack([Bags.assigned(sparse.csr_array(laws), np.eye(5))]))
+    stats = TextStats(np.stack([Bags.assigned(sparse.csr_array(laws), np.eye(5))]), np.ones((1, 5)))
     a, b = emission.near(emission.smooth(stats, emission.no_starts(5), begins), begins)
     p = laws[:4] / laws[:4].sum(axis=1, keepdims=True)
     gap = np.abs(p[:, None] - p[None]).sum(axis=2)
@@ -191,7 +217,7 @@ def test_seats_against_dense_arithmetic_and_any_cut():
     X[7] = 0
     past, S = np.array([2.0, 0.5]), g.poisson(0.5, (2, 30)) * np.r_[np.ones(12), np.zeros(18)]
     emission = TextDecay(beta=0.2, n_words=9)
-    ahead = TextStats(Bags.assigned(sparse.csr_array(S), np.eye(2)))
+    ahead = TextStats(Bags.assigned(sparse.csr_array(S), np.eye(2)), np.ones(2))
     first = max(9, ahead.words.width)
     seats, scores = seated_slowly(
         X, past, S, lambda known: np.full(max(first, known), 0.2), 0.01, 0.0, emission.least

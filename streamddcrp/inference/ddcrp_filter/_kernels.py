@@ -6,18 +6,24 @@ import numpy as np
 from numba import njit
 
 from streamddcrp._numerics import inner_njit, log_decay
-from streamddcrp.inference.ddcrp_filter._kernels_layout import (
-    BIRTH,
-    CARRIED_AT,
-    DEATH,
+from streamddcrp.inference.ddcrp_filter._kernels_layout import CARRIED_AT
+from streamddcrp.inference.ddcrp_filter._kernels_tables import (
+    carried_factor,
+    close_table,
+    draw_link,
+    draw_table,
+    masses_of,
+    open_table,
+)
+from streamddcrp.inference.ddcrp_filter._kernels_update import update
+from streamddcrp.inference.smc._kernels_copies import ancestors_of, place_children
+from streamddcrp.inference.smc._kernels_layout import (
     FIRST,
     LABEL,
     LABEL_PROB,
-    LIVE,
     LIVE_TABLES,
     LOG_EVIDENCE,
     MOST_TABLES,
-    N_EVENTS,
     N_LIVE,
     N_NAMES,
     N_SEEN,
@@ -25,16 +31,8 @@ from streamddcrp.inference.ddcrp_filter._kernels_layout import (
     P_NEW,
     SCORE,
 )
-from streamddcrp.inference.ddcrp_filter._kernels_tables import (
-    carried_factor,
-    close_table,
-    draw_link,
-    draw_table,
-    masses_of,
-    name_of,
-    open_table,
-)
-from streamddcrp.inference.ddcrp_filter._kernels_update import update
+from streamddcrp.inference.smc._kernels_names import best_name, name_of, refresh_names
+from streamddcrp.inference.smc._kernels_resample import effective_size, systematic
 from streamddcrp.likelihoods._kernels import (
     add_stats,
     log_predictive,
@@ -122,11 +120,7 @@ def predict(
             at_name[tables.name[p, k]] += share * (scratch.weight[p, k] / total)
         if particles.last[p] >= 0:
             stays += share * (scratch.weight[p, particles.last[p]] / total)
-    best, label = new, n
-    for g in range(len(names.opener)):
-        opener = names.opener[g]
-        if at_name[g] > best or (at_name[g] == best and 0 <= opener < label and best > 0.0):
-            best, label = at_name[g], opener
+    label, best = best_name(names, at_name, new, n)
     out[LABEL] = label
     out[LABEL_PROB] = best
     out[SCORE] = -(top + math.log(density))
@@ -151,7 +145,7 @@ def _seat(
                 config, counts, ring, recent, tables, n, p, k, factor, uniforms[at + 1]
             )
     if k < 0:
-        k = open_table(particles, tables, p, name_of(n, recent, names, counts))
+        k = open_table(particles, tables, p, name_of(n, recent.name, names, counts))
     add_stats(config.family, config.hyper, x, 1.0, tables.stats[p, k])
     posterior(config.family, config.hyper, tables.stats[p, k], tables.post[p, k])
     tables.retained[p, k] += 1
@@ -188,43 +182,34 @@ def _note_seats(particles, tables, names, counts, scratch):
 
 
 @inner_njit
-def _resample(particles, tables, ring, counts, scratch, stop, uniform):
-    """Draw P particles by their weights, systematically; copies take the places of those left out.
+def _copy(particles, tables, ring, counts, p, to, stop):
+    """Make particle ``to`` a copy of particle p; only what is in use is copied."""
+    mask = len(ring.t) - 1
+    particles.last[to] = particles.last[p]
+    K = particles.n_tables[p]
+    particles.n_tables[to] = K
+    for k in range(K):
+        tables.name[to, k] = tables.name[p, k]
+        tables.retained[to, k] = tables.retained[p, k]
+        tables.carried[to, k] = tables.carried[p, k]
+        tables.stats[to, k] = tables.stats[p, k]
+        tables.post[to, k] = tables.post[p, k]
+    for j in range(counts[FIRST], stop):
+        ring.label[to, j & mask] = ring.label[p, j & mask]
+        ring.link[to, j & mask] = ring.link[p, j & mask]
 
-    Only what is in use is copied.
-    """
-    weight, offspring = particles.weight, scratch.offspring
-    P, mask = len(weight), len(ring.t) - 1
-    drawn, upto, heaviest = 0, 0.0, 0
+
+@inner_njit
+def _resample(particles, tables, ring, counts, scratch, stop, uniform):
+    """Draw P particles by their weights; copies take the places of those left out."""
+    P = len(particles.weight)
+    systematic(particles.weight, uniform, scratch.offspring)
+    ancestors_of(scratch.offspring, scratch.ancestor)
+    place_children(scratch.ancestor, P, scratch.used, scratch.place)
     for p in range(P):
-        upto += weight[p]
-        offspring[p] = 0
-        while drawn < P and drawn + uniform < P * upto:
-            offspring[p] += 1
-            drawn += 1
-        if weight[p] > weight[heaviest]:
-            heaviest = p
-    offspring[heaviest] += P - drawn  # rounding
-    free = 0
-    for p in range(P):
-        while offspring[p] > 1:
-            while offspring[free] > 0:
-                free += 1
-            offspring[p] -= 1
-            offspring[free] = 1
-            particles.last[free] = particles.last[p]
-            K = particles.n_tables[p]
-            particles.n_tables[free] = K
-            for k in range(K):
-                tables.name[free, k] = tables.name[p, k]
-                tables.retained[free, k] = tables.retained[p, k]
-                tables.carried[free, k] = tables.carried[p, k]
-                tables.stats[free, k] = tables.stats[p, k]
-                tables.post[free, k] = tables.post[p, k]
-            for j in range(counts[FIRST], stop):
-                ring.label[free, j & mask] = ring.label[p, j & mask]
-                ring.link[free, j & mask] = ring.link[p, j & mask]
-    weight[:] = 1.0 / P
+        if scratch.place[p] != scratch.ancestor[p]:
+            _copy(particles, tables, ring, counts, scratch.ancestor[p], scratch.place[p], stop)
+    particles.weight[:] = 1.0 / P
 
 
 @inner_njit
@@ -265,19 +250,8 @@ def _forget(config, particles, tables, ring, counts, sums):
 
 
 @inner_njit
-def _record(events, counts, kind, label, index, t):
-    at = counts[N_EVENTS] % len(events.kind)
-    events.kind[at] = kind
-    events.label[at] = label
-    events.into[at] = -1
-    events.arrival[at] = index
-    events.t[at] = t
-    counts[N_EVENTS] += 1
-
-
-@inner_njit
-def _refresh_names(config, particles, tables, names, events, counts, t):
-    """Weigh the tables over the particles; tell which have come to life and which are gone."""
+def _weigh_names(particles, tables, names, counts):
+    """Weigh the tables over the particles."""
     names.weight[:] = 0.0
     names.n_holders[:] = 0
     counts[MOST_TABLES] = 0
@@ -286,31 +260,6 @@ def _refresh_names(config, particles, tables, names, events, counts, t):
         for k in range(particles.n_tables[p]):
             names.weight[tables.name[p, k]] += particles.weight[p]
             names.n_holders[tables.name[p, k]] += 1
-    n = counts[N_SEEN]
-    reopened = n + 1 - max(config.lag, 1)  # openers from here on may open their table again
-    told = -1
-    while True:  # in the order of their openers
-        found = -1
-        live = 0
-        for g in range(len(names.opener)):
-            live += names.weight[g] >= LIVE
-            opener = names.opener[g]
-            if opener > told and (found < 0 or opener < names.opener[found]):
-                born = names.weight[g] >= LIVE and not names.told[g]
-                if born or (names.n_holders[g] == 0 and opener < reopened):
-                    found = g
-        counts[N_LIVE] = live
-        if found < 0:
-            break
-        told = names.opener[found]
-        if names.n_holders[found] > 0:
-            names.told[found] = True
-            _record(events, counts, BIRTH, told, n - 1, t)
-        else:
-            if names.told[found]:
-                _record(events, counts, DEATH, told, n - 1, t)
-            names.opener[found] = -1
-            counts[N_NAMES] -= 1
 
 
 @njit(cache=True)
@@ -348,10 +297,7 @@ def step_rows(
             )  # fmt: skip
         _reweight(particles, sums, scratch)
         _note_seats(particles, tables, names, counts, scratch)
-        squares = 0.0
-        for p in range(P):
-            squares += particles.weight[p] ** 2
-        if P * squares > 2.0:
+        if effective_size(particles.weight) < 0.5 * P:
             _resample(particles, tables, ring, counts, scratch, n + 1, uniforms[b, 0])
         counts[N_SEEN] = n + 1
         if L > 0:
@@ -364,5 +310,7 @@ def step_rows(
                     )  # fmt: skip
                 particles.last[p] = ring.label[p, n & mask]
         _forget(config, particles, tables, ring, counts, sums)
-        _refresh_names(config, particles, tables, names, events, counts, t[b])
+        _weigh_names(particles, tables, names, counts)
+        # later customers may open their table again
+        refresh_names(names, events, counts, counts[N_SEEN] + 1 - max(L, 1), t[b])
     return X.shape[0]

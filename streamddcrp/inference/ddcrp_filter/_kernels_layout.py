@@ -1,31 +1,11 @@
-"""Names of the entries of the two scalar arrays of the state, shared by kernels and Python."""
+"""Names of further entries of the scalar arrays of the state, shared by kernels and Python."""
 
-# counts (int64)
-N_SEEN = 0  # arrivals learned so far; the next one's index
-FIRST = 1  # arrival index of the oldest customer in the ring
-MOST_TABLES = 2  # of any particle
-N_NAMES = 3  # tables that any particle has
-N_LIVE = 4  # tables that particles of at least half the weight have
-N_EVENTS = 5  # events since the start; the log holds the last of them
-N_COUNTS = 6
+from streamddcrp.inference.smc._kernels_layout import LOG_EVIDENCE
 
 # sums (float64)
-LOG_EVIDENCE = 0
-CARRIED_AT = 1  # time at which `Tables.carried` holds: that of the last customer that left
-N_SUMS = 2
+CARRIED_AT = (
+    LOG_EVIDENCE + 1
+)  # time of the last customer that left, at which `Tables.carried` holds
+N_SUMS = LOG_EVIDENCE + 2
 
-# kinds of events, as `streamddcrp.estimators.events.KINDS` has them
-BIRTH = 0
-DEATH = 2
-
-LIVE = 0.5  # weight of the particles from which a table counts as live
 UNLINKED = -1  # link to a customer that has left the ring
-
-# columns of the output of a step
-LABEL = 0
-LABEL_PROB = 1
-SCORE = 2
-P_NEW = 3
-P_CHANGE = 4
-LIVE_TABLES = 5
-N_OUTPUTS = 6

@@ -3,12 +3,8 @@
 import math
 
 from streamddcrp._numerics import NO_DECAY, inner_njit
-from streamddcrp.inference.ddcrp_filter._kernels_layout import (
-    CARRIED_AT,
-    FIRST,
-    N_NAMES,
-    UNLINKED,
-)
+from streamddcrp.inference.ddcrp_filter._kernels_layout import CARRIED_AT, UNLINKED
+from streamddcrp.inference.smc._kernels_layout import FIRST
 
 __all__ = [
     "carried_factor",
@@ -16,7 +12,6 @@ __all__ = [
     "draw_link",
     "draw_table",
     "masses_of",
-    "name_of",
     "open_table",
 ]
 
@@ -77,22 +72,6 @@ def draw_link(config, counts, ring, recent, tables, i, p, k, factor, uniform):
                 if rest < 0.0:
                     break
     return link
-
-
-@inner_njit
-def name_of(i, recent, names, counts):
-    """Position of the name of the table that customer i opens; the first free one if it is new."""
-    at = i % len(recent.name)
-    if recent.name[at] < 0:
-        g = 0
-        while names.opener[g] >= 0:
-            g += 1
-        names.opener[g] = i
-        names.last_seen[g] = -1
-        names.told[g] = False
-        counts[N_NAMES] += 1
-        recent.name[at] = g
-    return recent.name[at]
 
 
 @inner_njit

@@ -3,16 +3,16 @@
 import math
 
 from streamddcrp._numerics import inner_njit
-from streamddcrp.inference.ddcrp_filter._kernels_layout import FIRST, N_SEEN
 from streamddcrp.inference.ddcrp_filter._kernels_tables import (
     carried_factor,
     close_table,
     draw_link,
     draw_table,
     masses_of,
-    name_of,
     open_table,
 )
+from streamddcrp.inference.smc._kernels_layout import FIRST, N_SEEN
+from streamddcrp.inference.smc._kernels_names import name_of
 from streamddcrp.likelihoods._kernels import (
     add_stats,
     log_predictive,
@@ -111,7 +111,7 @@ def update(
     if k < 0:
         if opens:
             return
-        k = open_table(particles, tables, p, name_of(i, recent, names, counts))
+        k = open_table(particles, tables, p, name_of(i, recent.name, names, counts))
     _add(taken, 1.0, stats[k])
     posterior(family, hyper, stats[k], post[k])
     tables.retained[p, k] += size

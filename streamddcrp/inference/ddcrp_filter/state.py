@@ -13,22 +13,22 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streamddcrp.inference.ddcrp_filter._kernels_layout import (
+from streamddcrp.inference.ddcrp_filter._kernels_layout import N_SUMS
+from streamddcrp.inference.ddcrp_filter.config import Config
+from streamddcrp.inference.seqddcrp_vb.state import EVENT_CAPACITY, EventLog
+from streamddcrp.inference.smc._kernels_layout import (
     FIRST,
     MOST_TABLES,
     N_COUNTS,
     N_EVENTS,
     N_NAMES,
     N_SEEN,
-    N_SUMS,
 )
-from streamddcrp.inference.ddcrp_filter.config import Config
-from streamddcrp.inference.seqddcrp_vb.state import EVENT_CAPACITY, EventLog
+from streamddcrp.inference.smc.names import Names, empty_names, room
 from streamddcrp.likelihoods._kernels import n_post, n_stats, posterior
 from streamddcrp.typing import FloatArray, IntArray
 
 __all__ = [
-    "Names",
     "Particles",
     "Recent",
     "Ring",
@@ -120,30 +120,6 @@ class Recent(NamedTuple):
     name: IntArray
 
 
-class Names(NamedTuple):
-    """Tables that any particle has, by the customer that opened them.
-
-    Attributes
-    ----------
-    opener : ndarray of int64, shape (G,)
-        Arrival index, which is the table's id; -1: the place is free.
-    last_seen : ndarray of int64, shape (G,)
-        Last arrival that was most probably seated there; -1: none.
-    told : ndarray of bool, shape (G,)
-        Whether its birth has been told.
-    weight : ndarray of float64, shape (G,)
-        Of the particles that have it.
-    n_holders : ndarray of int64, shape (G,)
-        How many they are.
-    """
-
-    opener: IntArray
-    last_seen: IntArray
-    told: BoolArray
-    weight: FloatArray
-    n_holders: IntArray
-
-
 class Scratch(NamedTuple):
     """Work space of the kernels; nothing in it outlives a call but the constant ``prior_post``.
 
@@ -155,7 +131,8 @@ class Scratch(NamedTuple):
         The same for a new table; the sum of both; log predictive density.
     mass, score : ndarray of float64, shape (K,)
     at_name : ndarray of float64, shape (G,)
-    offspring : ndarray of int64, shape (P,)
+    offspring, ancestor, place : ndarray of int64, shape (P,)
+    used : ndarray of bool, shape (P,)
     inside : ndarray of bool, shape (L,)
         Whether the customers from one on hang on it.
     taken, kept_stats, joint : ndarray of float64, shape (S,)
@@ -170,6 +147,9 @@ class Scratch(NamedTuple):
     score: FloatArray
     at_name: FloatArray
     offspring: IntArray
+    ancestor: IntArray
+    place: IntArray
+    used: BoolArray
     inside: BoolArray
     taken: FloatArray
     kept_stats: FloatArray
@@ -230,13 +210,7 @@ def _laid_out(config: Config, n_tables: int, n_ring: int, n_names: int) -> State
             link=np.zeros((P, n_ring), np.int64),
         ),
         recent=Recent(x=np.zeros((L, D)), weight=np.zeros((L, n_ring)), name=np.full(L, -1)),
-        names=Names(
-            opener=np.full(n_names, -1),
-            last_seen=np.full(n_names, -1),
-            told=np.zeros(n_names, np.bool_),
-            weight=np.zeros(n_names),
-            n_holders=np.zeros(n_names, np.int64),
-        ),
+        names=empty_names(n_names),
         events=EventLog(
             kind=np.zeros(EVENT_CAPACITY, np.int64),
             label=np.zeros(EVENT_CAPACITY, np.int64),
@@ -255,6 +229,9 @@ def _laid_out(config: Config, n_tables: int, n_ring: int, n_names: int) -> State
             score=np.zeros(n_tables),
             at_name=np.zeros(n_names),
             offspring=np.zeros(P, np.int64),
+            ancestor=np.zeros(P, np.int64),
+            place=np.zeros(P, np.int64),
+            used=np.zeros(P, np.bool_),
             inside=np.zeros(L, np.bool_),
             taken=np.zeros(S),
             kept_stats=np.zeros(S),
@@ -314,7 +291,7 @@ def state_from_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> Sta
     K, seen, first, n_names = (int(counts[i]) for i in (MOST_TABLES, N_SEEN, FIRST, N_NAMES))
     more = 1 + config.lag
     state = _laid_out(
-        config, _room(K + more, 8), _room(seen - first + 1, 16), _room(n_names + more, 16)
+        config, room(K + more, 8), room(seen - first + 1, 16), room(n_names + more, 16)
     )
     state.counts[:], state.sums[:] = counts, arrays["sums"]
     at = np.arange(first, seen) & (len(state.ring.t) - 1)
@@ -351,8 +328,3 @@ def _fields(state: State, part: str) -> list[tuple[str, NDArray[Any]]]:
 def _recent(seen: int, lag: int) -> IntArray:
     """Return the customers so far whose links will be drawn anew after the next arrival."""
     return np.arange(max(0, seen + 1 - lag), seen)
-
-
-def _room(needed: int, least: int) -> int:
-    """Return a power of two that is large enough."""
-    return max(least, 1 << (needed - 1).bit_length())

@@ -6,9 +6,9 @@ from streamddcrp._numerics import CALLER_GIVEN
 from streamddcrp.decay import Decay
 from streamddcrp.inference.compilation import compiled, entry_point
 from streamddcrp.inference.ddcrp_filter._kernels import predict, step_rows
-from streamddcrp.inference.ddcrp_filter._kernels_layout import FIRST, N_OUTPUTS, N_SEEN
 from streamddcrp.inference.ddcrp_filter.config import Config
 from streamddcrp.inference.ddcrp_filter.state import State, grown
+from streamddcrp.inference.smc._kernels_layout import FIRST, N_OUTPUTS, N_SEEN
 from streamddcrp.typing import FloatArray
 
 __all__ = ["given_weights", "predict_row", "step", "uniforms"]

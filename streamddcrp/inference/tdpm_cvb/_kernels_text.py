@@ -18,8 +18,8 @@ from numba import njit
 from streamddcrp._numerics import digamma
 
 __all__ = [
-    "bag_evidence", "fitted_strength", "hang", "inverted", "log_rise", "overlaps", "seat_text",
-    "text_expected",
+    "bag_evidence", "hang", "inverted", "log_rise", "overlaps", "seat_text", "text_expected",
+    "word_tables",
 ]  # fmt: skip
 
 _NEGLIGIBLE = -30.0  # nats to the best from which a component adds nothing to a sum
@@ -207,20 +207,16 @@ def _digamma_rise(a, x):
 
 
 @njit(cache=True)
-def fitted_strength(offsets, words, counts, sizes, prior, prior_size):
-    """Return the two sums of the fixed point for the size of the prior, whose ratio it is.
+def word_tables(offsets, words, counts, prior, out):
+    """Count the tables of every word: how often components drew it from the prior, expected.
 
-    sum_kw prior_w [digamma(prior_w + S_kw) - digamma(prior_w)], and
-    sum_k [digamma(prior + S_k) - digamma(prior)].
+    sum_k prior_w [digamma(prior_w + S_kw) - digamma(prior_w)]; ``out`` (V,). Shares of the prior in
+    proportion to it are the fixed point of the evidence of the components' counts.
     """
-    above, below = 0.0, 0.0
-    for k in range(len(sizes)):
-        for p in range(offsets[k], offsets[k + 1]):
-            a, x = prior[words[p]], counts[p]
-            above += a * _digamma_rise(a, x)
-        if sizes[k] > 0.0:
-            below += digamma(prior_size + sizes[k]) - digamma(prior_size)
-    return above, below
+    out[:] = 0.0
+    for p in range(len(words)):
+        a = prior[words[p]]
+        out[words[p]] += a * _digamma_rise(a, counts[p])
 
 
 @njit(cache=True)

@@ -9,12 +9,12 @@ from scipy import sparse
 
 from streamddcrp.inference.tdpm_cvb._kernels_text import (
     bag_evidence,
-    fitted_strength,
     hang,
     inverted,
     overlaps,
     seat_text,
     text_expected,
+    word_tables,
 )
 from streamddcrp.inference.tdpm_cvb.bags import Bags, as_rows, stacked
 from streamddcrp.inference.tdpm_cvb.emission import Seats, doubled
@@ -23,9 +23,7 @@ from streamddcrp.typing import FloatArray, IntArray
 __all__ = ["TextDecay", "TextSeating", "TextSmoothed", "TextStats"]
 
 _NEAR = 0.4  # words in common from which two components may be one: L1 distance below 1.2
-_HAVE = 0.5  # expected count from which a component has a word
-_UNSEEN = 0.25  # components that every word is taken to have on top
-_TABLES, _STRENGTH = 10.0, 100.0  # weight of the guess, in new words of components, and the guess
+_UNSEEN = 0.25  # tables that every word is taken to have on top
 
 
 # kernels that take arrays out of tuples, whose length a type checker cannot know
@@ -35,19 +33,21 @@ _seat: Any = seat_text
 
 
 class TextStats(NamedTuple):
-    """Expected counts: bags (E, K) of the epochs of a window, or (K,) of what was before."""
+    """Expected counts of words and rows, (E, K) of the epochs of a window, or (K,) of before."""
 
     words: Bags
+    rows: FloatArray
 
 
 class TextSmoothed:
     """Counts of the components over a window, and what follows from them when asked for."""
 
-    def __init__(self, emission: "TextDecay", stats: Bags, starts: Bags) -> None:
+    def __init__(self, emission: "TextDecay", stats: TextStats, starts: TextStats) -> None:
         self._emission = emission
-        self._everything = stacked([starts, *stats])
-        self._stats, self._starts = stats, starts
-        self.n_epochs = len(stats)
+        self._stats, self._starts = stats.words, starts.words
+        self._everything = stacked([self._starts, *self._stats])
+        self.n_epochs = len(self._stats)
+        self.rows = [starts.rows, *stats.rows]
         self._lists: dict[int, Any] = {}
         self.prior, self.prior_size = emission.prior(self._everything.width)
 
@@ -62,16 +62,23 @@ class TextSmoothed:
         )  # fmt: skip
         return out
 
-    def after(self, epoch: int, steps: int = 0) -> Bags:
+    def after(self, epoch: int, steps: int = 0) -> TextStats:
         """Return the counts (K,) left, some steps later, of what there was up to an epoch."""
         age = epoch + steps - np.arange(-1, len(self._stats))
         weights = np.where(age >= steps, self._emission.rho ** np.maximum(age, 0), 0.0)
-        return self._everything.total(weights)
+        rows = sum(w * part for w, part in zip(weights.tolist(), self.rows, strict=True))
+        return TextStats(self._everything.total(weights), np.asarray(rows, dtype=np.float64))
 
     @cached_property
     def latest(self) -> Bags:
-        """The counts of the components after the window."""
-        return self.after(self.n_epochs - 1)
+        """The counts of words of the components after the window."""
+        return self.after(self.n_epochs - 1).words
+
+    @property
+    def length(self) -> float:
+        """Mean words of a row, one at least."""
+        n = sum(float(part.sum()) for part in self.rows)
+        return max(float(self._everything.counts.sum()) / max(n, 1.0), 1.0)
 
     def lists(self, epoch: int) -> Any:
         """Return lists of components by word that an epoch is scored against, and sizes (K,)."""
@@ -94,9 +101,11 @@ class TextDecay:
     component, one term, and one more for each word that they share; multinomial coefficients, the
     same for all components, are left out.
 
-    The prior is ``beta`` for every word or, without it, learned: ``strength`` words in all, shared
-    out by the number of components that have the word, so that it is rare words that tell
-    components apart. The strength climbs the evidence of the components' counts.
+    The prior is ``beta`` for every word or, without it, learned: as heavy as ``documents`` rows of
+    mean length, and shared out so as to climb the evidence of the components' counts. That is a
+    background that all components share, so that words that are frequent everywhere ("the") tell
+    nothing, and need no list to be left out by. Its weight is not learned: a heavy prior joins
+    components, and what is joined asks for a heavier one still.
 
     Rows of an epoch are sparse counts (N, V). V may grow: the vocabulary is as large as the largest
     word met so far, and ``n_words`` at least. Until there is something to learn from, every word
@@ -109,7 +118,9 @@ class TextDecay:
     rho : float
         What an epoch leaves of the counts before it; 1: all.
     n_words : int
+    documents : float
     strength : float
+        Words of the prior: 100 until rows are learned.
     shares : ndarray of float64
         Of the words met so far, or none yet; what is learned of the prior.
     rare : float
@@ -129,6 +140,7 @@ class TextDecay:
     beta: float | None = None
     rho: float = 1.0
     n_words: int = 100
+    documents: float = 10.0
     strength: float = 10.0
     shares: FloatArray = field(default_factory=lambda: np.zeros(0))
     rare: float = 0.0
@@ -148,7 +160,7 @@ class TextDecay:
 
     def stats(self, X: Any, q: FloatArray) -> TextStats:
         """Return the expected counts of an epoch's rows (N, V) under assignments (N, K)."""
-        return TextStats(Bags.assigned(X, q))
+        return TextStats(Bags.assigned(X, q), q.sum(axis=0))
 
     def joined(self, parts: list[Any]) -> Any:
         """Return the rows of an epoch that came in parts, of different width maybe."""
@@ -162,11 +174,11 @@ class TextDecay:
 
     def no_starts(self, K: int) -> TextStats:
         """Return empty counts for K components."""
-        return TextStats(Bags.empty(K))
+        return TextStats(Bags.empty(K), np.zeros(K))
 
     def smooth(self, stats: TextStats, starts: TextStats, begins: IntArray) -> TextSmoothed:
         """Return the counts over the window."""
-        return TextSmoothed(self, stats.words, starts.words)
+        return TextSmoothed(self, stats, starts)
 
     def expected(
         self, X: Any, smoothed: TextSmoothed, epoch: int, begins: IntArray, q: FloatArray
@@ -181,13 +193,11 @@ class TextDecay:
 
     def frozen(self, smoothed: TextSmoothed) -> TextStats:
         """Return the counts after the first epoch of the window."""
-        return TextStats(smoothed.after(0))
+        return smoothed.after(0)
 
     def ahead(self, smoothed: TextSmoothed, steps: int = 1) -> TextStats:
         """Return the counts that are left for an epoch after the window."""
-        if self.rho == 1.0:
-            return TextStats(smoothed.latest)
-        return TextStats(smoothed.after(smoothed.n_epochs - 1, steps))
+        return smoothed.after(smoothed.n_epochs - 1, steps)
 
     def seating(self, past: FloatArray, ahead: TextStats) -> "TextSeating":
         """Begin an epoch: components have decayed past counts (K,) and word counts."""
@@ -213,16 +223,15 @@ class TextDecay:
         if self.beta is not None:
             return replace(self, n_words=V)
         bags = smoothed.latest
-        tables, terms = fitted_strength(
-            bags.offsets, bags.words, bags.counts, bags.sizes(), smoothed.prior, smoothed.prior_size
-        )
-        have = np.bincount(bags.words[bags.counts > _HAVE], minlength=V) + _UNSEEN
-        total = float(have.sum())
+        tables = np.empty(len(smoothed.prior))
+        word_tables(bags.offsets, bags.words, bags.counts, smoothed.prior, tables)
+        share = np.pad(tables, (0, V - len(tables))) + _UNSEEN
+        total = float(share.sum())
         return replace(
             self,
             n_words=V,
-            strength=(_TABLES + tables) / (_TABLES / _STRENGTH + terms),
-            shares=np.asarray(have / total, dtype=np.float64),
+            strength=self.documents * smoothed.length,
+            shares=np.asarray(share / total, dtype=np.float64),
             rare=_UNSEEN / total,
         )
 

@@ -1,0 +1,234 @@
+"""Topic trees: how well do they predict words, how fast are they learned, what do they find?
+
+Held-out words are scored by document completion: half of a test document's tokens is seen, the
+other half predicted, in nats a word; the same halves for every method. The score of a word is the
+log of its mean probability: over paths for the stream, over draws for the samplers, five states of
+the chain over a new document for tomotopy's. CPU seconds, since the machine is shared; one thread.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
+from threadpoolctl import threadpool_limits
+
+from benchmarks.machine import machine, markdown, spread
+from benchmarks.streams import DATA
+from streamddcrp.estimators.nested_topics import NestedCRPTopics
+from streamddcrp.inference.ncrp_gibbs import sample_nested_topics
+from streamddcrp.inference.ncrp_gibbs.corpus import as_corpus
+from streamddcrp_connectors.experiments.topic_corpora import (
+    TopicCorpus,
+    ap_articles,
+    newsgroups,
+    split,
+    unigram,
+)
+
+IntArray = NDArray[np.int64]
+
+SWEEPS = 100
+PEERS = {"lda": "tomotopy LDA, K = 50", "hlda": "tomotopy HLDA", "hdp": "tomotopy HDP"}
+GIBBS: dict[str, Any] = {"eta": 0.1, "alpha": (5.0, 2.0, 1.0)}
+AGREEMENT = ("NMI level 2, branches", "nodes", "NMI leaf, groups", "leaves")
+HEADER = ("method", "nats a word", "topics", "documents / s", "CPU s")
+BARS_SEEDS = 10
+# hierarchical bars: the paths' topics (row 0; rows 1 to 3; columns 0 to 4, row 4) and probabilities
+PATHS = ((0, 1, 4), (0, 1, 5), (0, 2, 6), (0, 2, 7), (0, 3, 8), (0, 3, 9))
+PATH_PROBS = (0.25, 0.2, 0.2, 0.15, 0.1, 0.1)
+
+
+class Found(NamedTuple):
+    """Nats a held-out word, topics, passes over the documents, CPU seconds, paths (N, L) if any."""
+
+    name: str
+    score: float
+    topics: int
+    passes: float
+    seconds: float
+    paths: IntArray | None = None
+
+    def line(self, n: int) -> list[str]:
+        """One row of the table for ``n`` documents."""
+        rate = f"{n * self.passes / self.seconds:,.0f}" if self.seconds else ""
+        topics = str(self.topics) if self.topics else ""
+        return [self.name, f"{self.score:.3f}", topics, rate, f"{self.seconds:.1f}"]
+
+
+def peer(name: str, corpus: TopicCorpus, folder: Path, seed: int = 0) -> Found:
+    """Run a model of tomotopy from its own folder."""
+    parts = {"train": corpus.train, "seen": corpus.seen, "held": corpus.held}
+    arrays: dict[str, Any] = {"n_words": len(corpus.names)}
+    for part, counts in parts.items():
+        tokens = as_corpus(counts)
+        arrays |= {f"{part}_words": tokens.words, f"{part}_first": tokens.first}
+    script = Path(__file__).with_name("tomotopy_models.py")
+    with tempfile.TemporaryDirectory() as work:
+        source, target = Path(work, "in.npz"), Path(work, "out.npz")
+        np.savez(source, **arrays)
+        subprocess.run(
+            [sys.executable, script, source, target, name, str(SWEEPS), str(seed)],
+            check=True, env=os.environ | {"PYTHONPATH": str(folder)},
+        )  # fmt: skip
+        with np.load(target) as out:
+            paths = out["paths"] if name == "hlda" else None
+            return Found(
+                f"{PEERS[name]}, {SWEEPS} sweeps", float(out["score"]), int(out["topics"]),
+                float(SWEEPS), float(out["train_s"]), paths,
+            )  # fmt: skip
+
+
+def gibbs(corpus: TopicCorpus, sweeps: int = SWEEPS, **options: Any) -> Found:
+    """Sample the tree; half of the sweeps are burn-in."""
+    start = time.process_time()
+    draws = sample_nested_topics(
+        corpus.train, n_sweeps=sweeps // 2, burn_in=sweeps // 2, thin=10, seed=0, **options
+    )
+    seconds = time.process_time() - start
+    score = draws.complete(corpus.seen, corpus.held, seed=0).sum() / corpus.held.sum()
+    path = draws.paths[-1].astype(np.int64)
+    n = int(draws.n_nodes[-1])
+    return Found(f"nested CRP, Gibbs, {sweeps} sweeps", score, n, sweeps, seconds, path)
+
+
+def stream(corpus: TopicCorpus, seed: int = 0) -> Found:
+    """Learn the documents one after the other, in a random order."""
+    order = np.random.default_rng(seed).permutation(corpus.train.shape[0])
+    documents = corpus.train[order]
+    model = NestedCRPTopics()
+    start = time.process_time()
+    model.learn_many(documents)
+    seconds = time.process_time() - start
+    score = model.complete_many(corpus.seen, corpus.held).sum() / corpus.held.sum()
+    paths = model.paths_many(corpus.train)
+    return Found("nested CRP, stream, one pass", score, model.n_nodes, 1.0, seconds, paths)
+
+
+def corpus_table(corpus: TopicCorpus, tomotopy: Path | None) -> list[Found]:
+    """Run every method on one corpus."""
+    found = [Found("unigram", unigram(corpus), 0, 0.0, 0.0)]
+    if tomotopy is not None:
+        found += [peer(name, corpus, tomotopy) for name in PEERS]
+    return [*found, gibbs(corpus, **GIBBS), stream(corpus)]
+
+
+def agreement(paths: IntArray, groups: list[str]) -> list[str]:
+    """NMI of level-2 nodes with the 7 branches of newsgroups, and of leaves with the 20 groups."""
+    branches = [group.split(".")[0] for group in groups]
+    out = []
+    for nodes, y in ((paths[:, 1:2], branches), (paths[:, 1:], groups)):
+        _, number = np.unique(nodes, axis=0, return_inverse=True)
+        out += [f"{normalized_mutual_info_score(y, number.ravel()):.3f}", f"{number.max() + 1}"]
+    return out
+
+
+def bars(n: int, seed: int) -> tuple[IntArray, IntArray]:
+    """Documents of 60 to 120 words from a tree of ten bars on a 5 x 5 grid, and their paths."""
+    grid = np.arange(25).reshape(5, 5)
+    cells = [*grid[:4], *grid.T, grid[4]]
+    topics = np.array([np.bincount(cell, minlength=25) / 5.0 for cell in cells])
+    rng = np.random.default_rng(seed)
+    X, y = np.zeros((n, 25), np.int64), np.zeros(n, np.int64)
+    for d in range(n):
+        y[d] = rng.choice(6, p=PATH_PROBS)
+        theta = rng.dirichlet((5, 3, 2))
+        z = rng.multinomial(rng.integers(60, 121), theta)
+        X[d] = sum(rng.multinomial(z[l], topics[PATHS[y[d]][l]]) for l in range(3))
+    return X, y
+
+
+def bars_corpora(n_seeds: int) -> list[tuple[TopicCorpus, IntArray]]:
+    """The same bars in so many orders; 300 others to complete."""
+    X, y = bars(1000, 0)
+    test, _ = bars(300, 99)
+    names = [str(w) for w in range(25)]
+    out = []
+    for seed in range(n_seeds):
+        order = np.random.default_rng(seed).permutation(1000)
+        counts = np.concatenate([X[order], test])
+        out.append((split(counts, names, np.arange(1000, 1300)), y[order]))
+    return out
+
+
+def bars_line(name: str, found: list[Found], y: list[IntArray]) -> list[str]:
+    """One row of the table: medians over seeds, with smallest and largest."""
+    ari = []
+    for f, truth in zip(found, y, strict=True):
+        assert f.paths is not None
+        _, leaf = np.unique(f.paths, axis=0, return_inverse=True)
+        ari.append(float(adjusted_rand_score(truth, leaf.ravel())))
+    rates = [1000 * f.passes / f.seconds for f in found]
+    return [
+        name, spread(ari), spread([f.score for f in found], ".4f"),
+        spread([f.topics for f in found]), f"{np.median(rates):,.0f}",
+    ]  # fmt: skip
+
+
+@click.command("nested_topics")
+@click.option(
+    "--data", type=click.Path(path_type=Path), default=DATA, help="Folder of shared data."
+)
+@click.option(
+    "--tomotopy", type=click.Path(path_type=Path),
+    help="Folder with tomotopy 0.13.0 and numpy 1: pip install --target FOLDER tomotopy==0.13.0 "
+    "'numpy<2'.",
+)  # fmt: skip
+@click.option("--posts", default=5000, show_default=True, help="Of 20 newsgroups.")
+@click.option("--seeds", default=10, show_default=True, help="Of the bars.")
+def main(data: Path, tomotopy: Path | None, posts: int, seeds: int) -> None:
+    """Trees of topics beside tomotopy's LDA, HLDA and HDP."""
+    click.echo(machine())
+    if tomotopy is None:
+        click.echo("\ntomotopy's models are skipped: --tomotopy was not given.")
+    warm = bars_corpora(1)[0][0]
+    gibbs(warm, sweeps=20)
+    stream(warm)
+    with threadpool_limits(1):
+        if (data / "ap").exists():
+            corpus = ap_articles(data / "ap")
+            rows = [f.line(corpus.train.shape[0]) for f in corpus_table(corpus, tomotopy)]
+            click.echo(f"\n{_about('AP', corpus)}\n")
+            click.echo(markdown(HEADER, rows))
+        if (data / "newsgroups20").exists():
+            corpus, groups = newsgroups(data / "newsgroups20", posts)
+            found = corpus_table(corpus, tomotopy)
+            mine = [groups[row] for row in corpus.train_rows.tolist()]
+            lines = [
+                f.line(len(mine)) + ([""] * 4 if f.paths is None else agreement(f.paths, mine))
+                for f in found
+            ]
+            click.echo(f"\n{_about('20 Newsgroups', corpus)}\n")
+            click.echo(markdown((*HEADER, *AGREEMENT), lines))
+        corpora = bars_corpora(seeds)
+        y = [truth for _, truth in corpora]
+        rows = [
+            bars_line(name, [method(corpus) for corpus, _ in corpora], y)
+            for name, method in (
+                ("Gibbs, 100 sweeps", lambda corpus: gibbs(corpus, eta=0.1, alpha=(5.0, 3.0, 2.0))),
+                ("stream, one pass", stream),
+            )
+        ]
+        click.echo(f"\nHierarchical bars, {seeds} orders of 1,000 documents\n")
+        click.echo(markdown(("method", "ARI", "nats a word", "nodes", "documents / s"), rows))
+
+
+def _about(name: str, corpus: TopicCorpus) -> str:
+    n, m = corpus.train.shape[0], corpus.seen.shape[0]
+    return (
+        f"{name}: {n:,} documents, {int(corpus.train.sum()):,} tokens, {len(corpus.names):,} "
+        f"words; {m:,} to complete"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+"""Short texts with true topics, from the folder of shared data, in the order in which they came."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from pyarrow import parquet
+
+IntArray = NDArray[np.int64]
+
+
+class Corpus(NamedTuple):
+    """Texts, their true topics (N,), -1 where unknown, and in which blocks order is chance."""
+
+    texts: list[str]
+    y: IntArray
+    block: int
+
+
+def _labels(column: Any) -> IntArray:
+    """Topics as numbers, -1 for none."""
+    values = column.to_pylist()
+    names = sorted({value for value in values if value is not None})
+    at = {name: i for i, name in enumerate(names)}
+    return np.array([at.get(value, -1) for value in values], np.int64)
+
+
+def _plain(path: str, block: int) -> Callable[[Path], Corpus]:
+    def load(data: Path) -> Corpus:
+        table = parquet.read_table(data / path)
+        return Corpus(table["text"].to_pylist(), _labels(table["label"]), block)
+
+    return load
+
+
+def _reuters(letters: int) -> Callable[[Path], Corpus]:
+    def load(data: Path) -> Corpus:
+        table = parquet.read_table(data / "reuters21578/reuters_to_1987_03.parquet")
+        columns = table["title"].to_pylist(), table["body"].to_pylist()
+        texts = [f"{title} {body[:letters]}" for title, body in zip(*columns, strict=True)]
+        return Corpus(texts, _labels(table["label"]), 500)
+
+    return load
+
+
+CORPORA: dict[str, Callable[[Path], Corpus]] = {
+    "Tweets-T": _plain("mstream_tweets/tweets_t.parquet", 500),
+    "Tweets": _plain("mstream_tweets/tweets.parquet", 500),
+    "tweet2472": _plain("tweet2472/tweet2472.parquet", 1 << 30),
+    "StackOverflow titles": _plain("stackoverflow_titles/stackoverflow_titles.parquet", 1 << 30),
+    "Reuters titles": _reuters(0),
+    "Reuters title + 200 characters": _reuters(200),
+}
+
+
+def first(corpus: Corpus, n: int) -> Corpus:
+    """The first ``n`` documents."""
+    return Corpus(corpus.texts[:n], corpus.y[:n], corpus.block)
+
+
+def shuffled(corpus: Corpus, seed: int) -> tuple[Corpus, IntArray]:
+    """The documents in another order within each block, and that order."""
+    rng = np.random.default_rng(seed)
+    starts = range(0, len(corpus.y), corpus.block)
+    blocks = [np.arange(s, min(s + corpus.block, len(corpus.y))) for s in starts]
+    order = np.concatenate([rng.permutation(block) for block in blocks])
+    return Corpus([corpus.texts[i] for i in order.tolist()], corpus.y[order], corpus.block), order

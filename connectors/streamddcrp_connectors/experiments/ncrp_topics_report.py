@@ -1,0 +1,106 @@
+"""Trees of topics: held-out words, the tree itself, its growth."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from streamddcrp.errors import ConfigError
+from streamddcrp.estimators.nested_topics import NestedCRPTopics
+from streamddcrp.estimators.tree_pictures import named, plot_growth, plot_topic_tree
+from streamddcrp.inference.ncrp_gibbs import sample_nested_topics
+from streamddcrp_connectors.picture import matplotlib
+
+from .data import shared_file
+from .topic_corpora import TopicCorpus, ap_articles, corpus_of_texts, newsgroups, unigram
+
+__all__ = ["run"]
+
+MISSING = """\
+there is no {path}, nor newsgroups20 beside it: they are not a part of the package. A text of your
+own does as well: --data FILE, a Parquet file with a column 'text', or a text file in UTF-8 whose
+documents are set apart by blank lines."""
+TITLE = """\
+Held-out words of trees of topics (Wang and Blei 2009, Table 1): nats a word, one half of a document
+given the other. Unigram: the same frequencies for all documents."""
+HEADER = ("| method | nats a word | nodes | documents / s |", "| --- " * 4 + "|")
+
+
+def corpora(data: Path | None) -> Iterator[tuple[str, TopicCorpus]]:
+    """Yield the texts of a file, or the corpora that there are."""
+    if data is not None:
+        yield data.name, corpus_of_texts(data)
+        return
+    ap, posts = shared_file("ap"), shared_file("newsgroups20")
+    if not ap.is_dir() and not posts.is_dir():
+        raise ConfigError(MISSING.format(path=ap))
+    if ap.is_dir():
+        yield "AP", ap_articles(ap)
+    if posts.is_dir():
+        yield "20 Newsgroups", newsgroups(posts)[0]
+
+
+def run(folder: Path, data: Path | None, sweeps: int, seed: int) -> Iterator[str]:
+    """Learn, and yield what was found, line by line; table and figures go to the folder."""
+    yield TITLE
+    text, made = [TITLE], []
+    for name, corpus in corpora(data):
+        n = corpus.train.shape[0]
+        about = (
+            f"\n{name}: {n:,} documents of {int(corpus.train.sum()):,} words, "
+            f"{len(corpus.names):,} different; {corpus.seen.shape[0]:,} to complete.\n"
+        )
+        model, learned = _stream(corpus, seed)
+        for line in (about, *HEADER, _row("unigram", unigram(corpus)), learned):
+            text.append(line)
+            yield line
+        text.append(_gibbs(corpus, sweeps, seed))
+        yield text[-1]
+        made += _draw(model, corpus, folder / f"ncrp-topics-{name.lower().replace(' ', '-')}")
+    table = folder / "ncrp-topics.md"
+    table.write_text("\n".join([*text, ""]), encoding="utf-8")
+    yield "\nWritten: " + ", ".join(map(str, [table, *made]))
+
+
+def _row(method: str, score: float, nodes: int | str = "", rate: float | None = None) -> str:
+    return f"| {method} | {score:.3f} | {nodes} | {'' if rate is None else f'{rate:,.0f}'} |"
+
+
+def _stream(corpus: TopicCorpus, seed: int) -> tuple[Any, str]:
+    """Learn the documents once, in a random order."""
+    n = corpus.train.shape[0]
+    documents = corpus.train[np.random.default_rng(seed).permutation(n)]
+    NestedCRPTopics().learn_many(documents[:1])  # compiles
+    model = NestedCRPTopics()
+    start = time.process_time()
+    model.learn_many(documents)
+    seconds = time.process_time() - start
+    score = float(model.complete_many(corpus.seen, corpus.held).sum() / corpus.held.sum())
+    return model, _row("stream, one pass", score, model.n_nodes, n / seconds)
+
+
+def _gibbs(corpus: TopicCorpus, sweeps: int, seed: int) -> str:
+    sample_nested_topics(corpus.train[:1], n_sweeps=1, burn_in=0, thin=1)  # compiles
+    start = time.process_time()
+    draws = sample_nested_topics(
+        corpus.train, eta=0.1, n_sweeps=sweeps // 2, burn_in=sweeps // 2, seed=seed
+    )
+    seconds = time.process_time() - start
+    score = float(draws.complete(corpus.seen, corpus.held, seed=seed).sum() / corpus.held.sum())
+    rate = corpus.train.shape[0] * sweeps / seconds
+    return _row(f"Gibbs, {sweeps} sweeps", score, int(draws.n_nodes[-1]), rate)
+
+
+def _draw(model: Any, corpus: TopicCorpus, path: Path) -> list[Path]:
+    """Draw the tree, and how it grew."""
+    made = []
+    for kind, ax in (
+        ("tree", plot_topic_tree(named(model.tree(16), corpus.names))),
+        ("growth", plot_growth(model.growth())),
+    ):
+        made.append(path.with_name(f"{path.name}-{kind}.png"))
+        ax.figure.savefig(made[-1], dpi=150)
+        matplotlib("pyplot").close(ax.figure)
+    return made

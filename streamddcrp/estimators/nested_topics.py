@@ -1,0 +1,499 @@
+"""The nested CRP as a streaming estimator: a tree of topics that grows."""
+
+import logging
+import math
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import pyarrow as pa
+from river import base
+from scipy import sparse
+
+from streamddcrp.errors import ConfigError, SchemaError
+from streamddcrp.estimators.documents import Vocabulary, Word, read_document, read_documents
+from streamddcrp.estimators.events import Event
+from streamddcrp.estimators.nested_state import tree_from_state, tree_to_state
+from streamddcrp.estimators.options import from_json, to_json
+from streamddcrp.estimators.stored import Stored
+from streamddcrp.estimators.tree_pictures import plot_topic_tree
+from streamddcrp.estimators.trees import (
+    as_graph,
+    check_whole,
+    draw,
+    ids_of,
+    nested,
+    node_columns,
+    positive,
+    told,
+)
+from streamddcrp.inference.nested_crp.growth import Growth
+from streamddcrp.inference.nested_crp.topics import Settings, TopicTree
+from streamddcrp.typing import FloatArray, IntArray
+
+__all__ = ["NestedCRPTopics"]
+
+_log = logging.getLogger(__name__)
+_SPARE = 0.75  # of max_words that are left when words are forgotten
+_SHOWN = 10
+_DRAWN = 16  # words of a node that a picture may choose from
+
+
+class Bags(NamedTuple):
+    """Documents as numbers of words and their counts."""
+
+    offsets: IntArray
+    words: IntArray
+    counts: FloatArray
+
+
+class NestedCRPTopics(Stored, base.Clusterer):
+    """Tree of topics (nested Chinese restaurant process), learned from a stream of documents.
+
+    Every document takes a path from the root to a leaf, and each of its words comes from the topic
+    of one node on it: general words from the root, the subject from further down. Paths are opened
+    where a document is told better by a new one; with the documents of a window, which are placed
+    again and again, topics are merged, dissolved and split wherever that raises the evidence lower
+    bound. Memory depends on the window, the words and the nodes.
+
+    Parameters
+    ----------
+    depth : int, default 3
+        Levels, at least 2.
+    gamma : float, default 1.0
+        Concentration of the sticks: larger, more paths.
+    eta : float or tuple of float, optional
+        Dirichlet prior of a word in a topic, for all levels or for each, root first; smaller, more
+        and narrower topics. Default: 1.0 for the root, 0.1 for leaves, 0.5 between.
+    alpha : tuple of float, optional
+        Dirichlet prior of a document's proportions of levels. Default: (5, 2, 1, 1, ..).
+    kappa : float, default 1.0
+        Above 0.5. 1: all documents count alike. Below: the n-th counts n^(1 - kappa) and all
+        together n, so that old ones are forgotten.
+    window : int, default 512
+        Documents that may still change their place.
+    revisits : int, default 2
+        Documents of the window that are placed again after each arrival.
+    max_nodes : int, default 512
+        When there are almost so many, the smallest paths give way.
+    max_words : int, default 50000
+        When tidying up finds more words, those that are rarest and not in the window are forgotten.
+
+    Notes
+    -----
+    Wang and Blei (2009), with the word levels conditional on the path. About 2 ms for a document of
+    200 words and 100 nodes, and O(nodes x words) memory. A path that only one document took is
+    dropped when that document has left the window. Learning documents twice counts them twice.
+
+    Examples
+    --------
+    >>> from streamddcrp import NestedCRPTopics
+    >>> model = NestedCRPTopics()
+    >>> cats, boats = "cat purr milk fur paw", "boat sail mast oar hull"
+    >>> model.learn_many(["the day was long " + 4 * (x + " ") for x in [cats, boats] * 20])
+    >>> model.predict_one("cat milk cat") == model.predict_one("paw purr paw")
+    True
+    >>> model.predict_one("cat milk cat") == model.predict_one("sail mast oar")
+    False
+    >>> told, odd = (model.score_one(words, given="cat purr") for words in ["milk fur", "oar hull"])
+    >>> told < odd
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        depth: int = 3,
+        gamma: float = 1.0,
+        eta: Any = None,
+        alpha: Any = None,
+        kappa: float = 1.0,
+        window: int = 512,
+        revisits: int = 2,
+        max_nodes: int = 512,
+        max_words: int = 50_000,
+    ) -> None:
+        self.depth = depth
+        self.gamma = gamma
+        self.eta = eta
+        self.alpha = alpha
+        self.kappa = kappa
+        self.window = window
+        self.revisits = revisits
+        self.max_nodes = max_nodes
+        self.max_words = max_words
+        for name, value, least in (
+            ("depth", depth, 2), ("window", window, 1), ("revisits", revisits, 0),
+            ("max_words", max_words, 2),
+        ):  # fmt: skip
+            check_whole(name, value, least)
+        check_whole("max_nodes", max_nodes, 2 * depth)
+        if not 0.5 < kappa <= 1.0:
+            message = f"kappa must be above 0.5 and at most 1, got {kappa!r}"
+            raise ConfigError(message)
+        usual_eta = (1.0, *(0.5,) * (depth - 2), 0.1)
+        usual_alpha = (5.0, 2.0, *(1.0,) * (depth - 2))[:depth]
+        self._tree = TopicTree.empty(
+            Settings(
+                gamma=positive("gamma", gamma)[0],
+                eta=positive("eta", usual_eta if eta is None else eta, depth),
+                alpha=positive("alpha", usual_alpha if alpha is None else alpha, depth),
+                kappa=float(kappa),
+                window=window,
+                revisits=revisits,
+                max_nodes=max_nodes,
+            )
+        )
+        self._vocabulary = Vocabulary()
+        self._growth = Growth()
+
+    @classmethod
+    def _unit_test_params(cls) -> Any:
+        yield {}
+        yield {"depth": 4, "window": 10, "max_nodes": 64}
+
+    # -- learning --------------------------------------------------------------------------------
+
+    def learn_one(self, x: Any, t: Any = None) -> None:
+        """Learn one document.
+
+        Parameters
+        ----------
+        x : str, list of str, or dict of word to count
+            A document without words is counted, and changes nothing else.
+        t : optional
+            Not used: documents count in the order in which they come.
+
+        Raises
+        ------
+        SchemaError
+            It is none of these, or a count is negative or no number. Nothing was learned.
+        """
+        self._learn([read_document(x)])
+
+    def learn_many(self, batch: Any, t: Any = None) -> None:
+        """Learn documents; the same, bit for bit, as learning them one by one.
+
+        Parameters
+        ----------
+        batch : list of documents, Arrow array of texts, table, or matrix of counts (N, V)
+            Columns of a matrix, sparse or not, are words with the names 0, 1, ..
+
+        Raises
+        ------
+        SchemaError
+            As for `learn_one`, with the document's number in ``row``. Nothing was learned.
+        """
+        self._learn(self._read(batch))
+
+    def step_many(self, batch: Any, t: Any = None) -> pa.RecordBatch:
+        """Place each document of a batch, then learn it, in one pass.
+
+        Returns
+        -------
+        pyarrow.RecordBatch
+            A row each with ``label`` (int64, id of the leaf on arrival, 0, the root, for a document
+            without words), ``label_prob``, ``score`` (-log evidence, nats a word; null without
+            words), ``p_new`` (probability of a new path) and ``n_tables`` (int64, nodes before
+            the batch was learned up to the last tidying).
+        """
+        out = self._learn(self._read(batch))
+        score = out[:, 2]
+        return pa.RecordBatch.from_pydict(
+            {
+                "label": pa.array(out[:, 0].astype(np.int64)),
+                "label_prob": pa.array(np.ascontiguousarray(out[:, 1])),
+                "score": pa.array(np.ascontiguousarray(score), mask=np.isnan(score)),
+                "p_new": pa.array(np.ascontiguousarray(out[:, 3])),
+                "n_tables": pa.array(out[:, 4].astype(np.int64)),
+            }
+        )
+
+    def refine(self) -> None:
+        """Place every document of the window again, and give every node its chance of a move.
+
+        Without new documents: a further pass over the last ``window`` ones.
+        """
+        self._tree.revisit()
+        self._tree.tidy(math.inf)
+
+    def window_paths(self) -> IntArray:
+        """Return the ids on the paths of the last ``window`` documents, (n, depth), oldest first.
+
+        -1 for documents without words, and for levels below a node that was dropped.
+        """
+        tree = self._tree
+        w = tree.window
+        first = max(0, w.n - self.window)
+        ends = w.ends[first : w.n, 0]
+        return np.where(ends[:, None] >= 0, ids_of(tree, np.maximum(ends, 0)), -1)
+
+    def _read(self, batch: Any) -> Any:
+        """Return documents, or a checked sparse matrix of counts."""
+        if sparse.issparse(batch) or (isinstance(batch, np.ndarray) and batch.ndim == 2):
+            return _counts(batch)
+        return read_documents(batch)
+
+    def _learn(self, rows: Any) -> FloatArray:
+        """Learn documents, tidying up where it is due."""
+        tree, N = self._tree, rows.shape[0] if sparse.issparse(rows) else len(rows)
+        out, start = np.zeros((N, 5)), 0
+        while start < N:
+            due = tree.next_tidy
+            stop = min(N, start + due - tree.n_seen)
+            bags = self._encode(rows[start:stop], learn=True)
+            out[start:stop, :4] = tree.learn(*bags)
+            sizes = np.add.reduceat(np.append(bags.counts, 0.0), bags.offsets[:-1])
+            sizes[bags.offsets[1:] == bags.offsets[:-1]] = np.nan
+            out[start:stop, 2] /= -sizes
+            out[start:stop, 4] = tree.n_nodes
+            if tree.next_tidy > due:
+                self._growth.note(
+                    tree.n_seen, tree.n_nodes, tree.n_born, tree.n_merged, tree.n_pruned
+                )
+                self._forget_words()
+            start = stop
+        return out
+
+    def _forget_words(self) -> None:
+        tree, V = self._tree, len(self._vocabulary)
+        if self.max_words >= V:
+            return
+        weight = tree.counts[:V].sum(axis=1)
+        used = np.zeros(V, dtype=bool)
+        used[np.lexsort((np.arange(V), -weight))[: int(_SPARE * self.max_words)]] = True
+        w = tree.window
+        used[w.words[: w.offsets[w.n]]] = True
+        _log.info("%d rare words are forgotten, %d are kept", V - int(used.sum()), int(used.sum()))
+        tree.keep_words(used)
+        self._vocabulary.keep(used)
+
+    def _encode(self, rows: Any, *, learn: bool) -> Bags:
+        """Return documents as numbers of words; those that are not known are left out."""
+        known = len(self._vocabulary)
+        if sparse.issparse(rows):
+            counts = self._vocabulary.encode_columns(rows, learn=learn)
+        else:
+            counts = self._vocabulary.encode(rows, learn=learn)
+        if not learn and counts.shape[1] > known:
+            counts = counts[:, :known]
+        counts.sort_indices()
+        return Bags(
+            counts.indptr.astype(np.int64), counts.indices.astype(np.int64),
+            counts.data.astype(np.float64),
+        )  # fmt: skip
+
+    # -- predicting ------------------------------------------------------------------------------
+
+    def predict_one(self, x: Any, t: Any = None) -> int:
+        """Return the id of the node where the likeliest path ends.
+
+        That is a leaf, or an inner node where a document would best open a path below it; 0, the
+        root, before anything was learned and for a document without known words.
+        """
+        slots, _, _ = self._place([read_document(x)])
+        return int(self._tree.ids[slots[0]])
+
+    def paths_many(self, batch: Any) -> IntArray:
+        """Return the ids on the likeliest paths, (N, depth), root first, -1 for new nodes."""
+        slots, _, _ = self._place(self._read(batch))
+        return ids_of(self._tree, slots)
+
+    def transform_one(self, x: Any) -> dict[str, Any]:
+        """Return the path of a document and its proportions of levels.
+
+        Returns
+        -------
+        dict
+            ``path``: tuple of ids, root first; ``path_prob``; ``p_new``: probability of a new path;
+            ``levels``: tuple of expected proportions.
+        """
+        slots, out, levels = self._place([read_document(x)])
+        path = ids_of(self._tree, slots)[0]
+        return {
+            "path": tuple(path[path >= 0].tolist()),
+            "path_prob": float(out[0, 0]),
+            "p_new": float(out[0, 2]),
+            "levels": tuple(levels[0].tolist()),
+        }
+
+    def score_one(self, x: Any, t: Any = None, *, given: Any = None) -> float:
+        """Return how surprising a document is by completion: nats a held-out word.
+
+        Parameters
+        ----------
+        x : document
+        given : document, optional
+            Other words of the same document. Without it every second word of ``x`` is given, in
+            their order (of a dict, the order of its words, each repeated by its count).
+
+        Returns
+        -------
+        float
+            -log p(held-out words | given words) / held-out words; unknown words are left out. NaN
+            where no word is left.
+        """
+        held = read_document(x)
+        if given is None:
+            words = [word for word, count in held for _ in range(round(count))]
+            seen = [(word, 1.0) for word in words[::2]]
+            held = [(word, 1.0) for word in words[1::2]]
+        else:
+            seen = read_document(given)
+        bags = self._encode([held], learn=False)
+        total = float(bags.counts.sum())
+        return float(-self._complete([seen], bags)[0] / total) if total else math.nan
+
+    def complete_many(self, given: Any, held_out: Any) -> FloatArray:
+        """Return log p(held-out words | given words) of each document in nats, (N,).
+
+        The log of the probability of all held-out words together, a mixture over paths, the topics
+        and proportions having learned the given words. Unknown words are left out.
+        """
+        seen, held = self._read(given), self._encode(self._read(held_out), learn=False)
+        n = seen.shape[0] if sparse.issparse(seen) else len(seen)
+        if n != len(held.offsets) - 1:
+            message = f"given has {n} documents, held_out {len(held.offsets) - 1}"
+            raise SchemaError(message)
+        return self._complete(seen, held)
+
+    def _complete(self, seen: Any, held: Bags) -> FloatArray:
+        return self._tree.complete_many(*self._encode(seen, learn=False), *held)
+
+    def _place(self, rows: Any) -> tuple[IntArray, FloatArray, FloatArray]:
+        bags = self._encode(rows, learn=False)
+        slots, out, levels = self._tree.place_many(*bags)
+        slots[np.diff(bags.offsets) == 0] = 0
+        return slots, out, levels
+
+    # -- looking ---------------------------------------------------------------------------------
+
+    @property
+    def n_nodes(self) -> int:
+        """Nodes of the tree, the root among them."""
+        return self._tree.n_nodes
+
+    @property
+    def objective(self) -> float:
+        """Evidence lower bound of what was learned.
+
+        The documents that left the window count as they were placed last.
+        """
+        return self._tree.bound()
+
+    def tree(self, n_words: int = _SHOWN) -> dict[str, Any]:
+        """Return the tree as nested dicts, children in order of size.
+
+        Returns
+        -------
+        dict
+            ``id``, ``level`` (root 1), ``size`` (documents through the node; with kappa < 1 the
+            recent ones count more), ``born`` (number of the document), ``words`` (list of word
+            and probability in the topic, those first that tell it from the others) and
+            ``children``.
+        """
+        return nested(self._tree, [{"words": words} for words in self._words(n_words)])
+
+    def _words(self, n: int) -> list[list[tuple[Word, float]]]:
+        """Return the words that tell each topic, (K) lists, by their part in the divergence."""
+        tree, V = self._tree, len(self._vocabulary)
+        counts = tree.counts[:V, : tree.n_nodes] * tree.scale
+        everywhere = counts.sum(axis=1)
+        everywhere /= max(float(everywhere.sum()), 1e-300)
+        out = []
+        for i in range(tree.n_nodes):
+            some = np.flatnonzero(counts[:, i] > 0.5)
+            eta = float(tree.settings.eta[tree.level[i] - 1])
+            total = float(counts[:, i].sum())
+            share = counts[some, i] / max(total, 1e-300)
+            weight = share * (np.log(share / everywhere[some]) + 1e-3)
+            best = some[np.lexsort((some, -weight))[:n]]
+            probs = (eta + counts[best, i]) / (V * eta + total)
+            names = self._vocabulary.words
+            out.append([(names[v], float(p)) for v, p in zip(best, probs, strict=True)])
+        return out
+
+    def graph(self) -> Any:
+        """Return the tree as a `networkx.DiGraph`, edges from parent to child.
+
+        Nodes are ids, with the attributes ``level``, ``size``, ``born`` and ``words``.
+
+        Raises
+        ------
+        MissingExtraError
+            networkx is not installed.
+        """
+        return as_graph(self.tree())
+
+    def summary(self) -> pa.Table:
+        """Return one row a node: id, parent (null: root), level, size, born, tokens, words."""
+        tree = self._tree
+        words = [" ".join(str(w) for w, _ in some) for some in self._words(_SHOWN)]
+        return pa.table(
+            {
+                **node_columns(tree),
+                "tokens": tree.rows[: tree.n_nodes] * tree.scale,
+                "words": pa.array(words, pa.string()),
+            }
+        )
+
+    def growth(self) -> pa.Table:
+        """Return how the tree grew: row (documents), n_nodes, births, merges and prunes so far."""
+        return pa.table(self._growth.columns())
+
+    def events(self) -> list[Event]:
+        """Return what happened to nodes since the last call: births, merges and deaths.
+
+        Of the last thousand.
+        """
+        return told(self._tree)
+
+    def plot(self, kind: str = "tree", ax: Any = None) -> Any:
+        """Draw the tree with its words, or with ``kind="growth"`` its nodes over the stream.
+
+        Raises
+        ------
+        MissingExtraError
+            matplotlib is not installed.
+        """
+        return draw(kind, lambda ax: plot_topic_tree(self.tree(_DRAWN), ax), self.growth, ax)
+
+    # -- keeping ---------------------------------------------------------------------------------
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        arrays, meta = tree_to_state(self._tree)
+        meta |= {
+            "options": {name: to_json(value) for name, value in self._get_params().items()},
+            "words": self._vocabulary.words,
+            "growth": self._growth.to_json(),
+        }
+        return arrays, meta
+
+    @classmethod
+    def _from_state(cls, arrays: dict[str, Any], meta: dict[str, Any]) -> Self:
+        model = cls(**{name: from_json(value) for name, value in meta["options"].items()})
+        model._tree = tree_from_state(model._tree.settings, arrays, meta)
+        model._vocabulary = Vocabulary(meta["words"])
+        model._growth = Growth.from_json(meta["growth"])
+        return model
+
+
+def _counts(batch: Any) -> Any:
+    """Return a checked matrix of counts."""
+    rows = sparse.csr_array(batch)
+    data = rows.data
+    if data.dtype.kind not in "iufb":
+        message = f"batch: expected a matrix of counts, got type {data.dtype}"
+        raise SchemaError(message)
+    bad = ~(np.isfinite(data) & (data >= 0))
+    if bad.any():
+        at = int(bad.argmax())
+        row = int(np.searchsorted(rows.indptr, at, side="right")) - 1
+        message = (
+            f"row {row}, column {int(rows.indices[at])}: {data[at]!r} is not a count; give a "
+            "finite number >= 0"
+        )
+        raise SchemaError(message, row=row)
+    rows = rows.astype(np.float64)
+    rows.sum_duplicates()
+    rows.eliminate_zeros()
+    return rows

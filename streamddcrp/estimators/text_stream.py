@@ -1,0 +1,475 @@
+"""Short texts as a stream: which story each belongs to."""
+
+import math
+from array import array
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+from river import base
+
+from streamddcrp.checkpoint.codec import decode_state, encode_state
+from streamddcrp.errors import CheckpointError, ConfigError, SchemaError
+from streamddcrp.estimators.batches import batch_times
+from streamddcrp.estimators.epochs import make_cut
+from streamddcrp.estimators.events import Event
+from streamddcrp.estimators.options import from_json, to_json
+from streamddcrp.estimators.stored import Stored
+from streamddcrp.estimators.stories import events_since, live_labels, names, stories, survivors
+from streamddcrp.estimators.story_line import StoryLine
+from streamddcrp.estimators.texts import Texts, read_text, read_texts
+from streamddcrp.estimators.views import predictions
+from streamddcrp.inference.text_ddcrp._kernels_layout import (
+    FINAL_LABEL,
+    LABEL,
+    N_EVENTS,
+    N_LIVE,
+    N_SEEN,
+    P_NEW,
+    SCORE,
+    SURPRISE,
+)
+from streamddcrp.inference.text_ddcrp.config import Config, make_config
+from streamddcrp.inference.text_ddcrp.state import arrays_of, empty_state, state_from_arrays
+from streamddcrp.inference.text_ddcrp.step import predict, step
+from streamddcrp.stream import as_time, check_clocked, check_times
+from streamddcrp.stream.words import WordTable
+from streamddcrp.typing import FloatArray, IntArray
+
+__all__ = ["TextStream"]
+
+_MODEL_ID = "TextStream"
+_VERSION = 1
+_MOST_FINALS = 100_000  # final labels not yet told
+
+
+class TextStream(Stored, base.Clusterer):
+    """Stories in a stream of short texts: headlines, messages, tickets.
+
+    A sequential distance-dependent CRP whose tables are stories with Pitman-Yor language models.
+    A text is seated on arrival, compiled code reading its words from the bytes; it is seated anew
+    three times while others come, and after ``lag`` of them its label is final. Stories that turn
+    out to be one are merged; stories of which nothing is heard are forgotten, their words too, so
+    that memory does not grow with the stream. No number of stories is given, nothing is trained.
+
+    Parameters
+    ----------
+    alpha : float, optional
+        Weight of a new story against texts that arrive now: more of it, more stories. Default:
+        0.06 of the number of texts that come in the time ``decay``.
+    decay : float, str or tuple, default 500.0
+        Memory: the number of texts in which the weight of a text falls to 1/e. A text such as "1d",
+        "6h", "30min" or ``("time", 3600.0)``: the same as a time, in seconds for time stamps.
+    lag : int, default 500
+        Number of texts after which a label is final.
+    stop_words : str, tuple of str or None, default "english"
+        Words that are left out: about sixty English ones, the ones given, or none.
+
+    Notes
+    -----
+    About 80,000 headlines or tweets a second on one core, in some MB of memory. A document is a
+    text, a list of words, or a dict of counts of words; a word counts once a document. A text
+    without words has the label -1, changes no story and is no surprise. Of a document the first
+    65,536 different words count, of a word the first 64 bytes. There are no random numbers. The
+    algorithm is told in `streamddcrp.inference.text_ddcrp`.
+
+    Examples
+    --------
+    >>> from streamddcrp import TextStream
+    >>> about = ["oil prices rise as OPEC meets", "home team wins the cup final"]
+    >>> model = TextStream(lag=50)
+    >>> out = model.step_many([f"{about[i % 2]} no {i % 9}" for i in range(100)])
+    >>> out["final_label"].to_pylist()[-4:]
+    [0, 1, 0, 1]
+    >>> model.predict_one("prices of oil"), model.score_one("oil") < model.score_one("zebra")
+    (0, True)
+    >>> model.summary().select(["id", "size"]).to_pylist()
+    [{'id': 1, 'size': 50.0}, {'id': 0, 'size': 50.0}]
+    """
+
+    def __init__(
+        self,
+        *,
+        alpha: float | None = None,
+        decay: Any = 500.0,
+        lag: int = 500,
+        stop_words: Any = "english",
+    ) -> None:
+        self.alpha = alpha
+        self.decay = decay
+        self.lag = lag
+        self.stop_words = stop_words
+        self._config = _config(alpha, decay, lag)
+        self._table = WordTable(_stop_words(stop_words))
+        self._state = empty_state(self._config)
+        self._clocked: bool | None = None  # whether rows come with times
+        self._finals = array("q")
+        self._line = StoryLine()
+        self._events_read = 0
+
+    @classmethod
+    def _unit_test_params(cls) -> Any:
+        yield {}
+        yield {"lag": 10, "decay": 20.0}
+
+    # -- learning --------------------------------------------------------------------------------
+
+    def learn_one(self, x: Any, t: Any = None) -> None:
+        """Learn one document.
+
+        Parameters
+        ----------
+        x : str, list of str or mapping
+            A text, its words, counts of words, or a row with one column, a text.
+        t : number or time stamp, optional
+            Its time; without it the arrival index is the time.
+
+        Raises
+        ------
+        SchemaError
+            It is none of these. Nothing was learned.
+        OrderError
+            ``t`` is before the time of the document before. Nothing was learned.
+        """
+        self._advance(read_text(x), None if t is None else np.array([as_time(t)]))
+
+    def learn_many(self, batch: object, t: object = None) -> None:
+        """Learn a batch of documents; the same, bit for bit, as learning them one by one.
+
+        Parameters
+        ----------
+        batch : sequence of documents, Arrow array of texts, or table with one column of texts
+            Or columns of counts of words, or an array or scipy sparse matrix of them. All texts or
+            all words or counts.
+        t : array_like of shape (N,), optional
+
+        Raises
+        ------
+        SchemaError, OrderError
+            As for `learn_one`, with the row's number in ``row``. Nothing was learned.
+        """
+        self._learn_batch(batch, t)
+
+    def step_many(self, batch: object, t: object = None) -> pa.RecordBatch:
+        """Predict each document of a batch, then learn it, in one pass.
+
+        Parameters
+        ----------
+        batch, t
+            As for `learn_many`.
+
+        Returns
+        -------
+        pyarrow.RecordBatch
+            A row each with ``label`` (int64, the story it is seated in on arrival; a new one gets
+            the next id), ``label_prob``, ``score`` (-log predictive density in nats), ``p_new``
+            (probability of a new story), ``p_change`` (of another one than that of the document
+            before), ``n_tables`` (int64), and the document whose label it made final, that which
+            came ``lag`` before: ``final_row`` (its arrival index) and ``final_label``, null at
+            first.
+        """
+        seen = self.n_seen
+        out = self._learn_batch(batch, t)
+        told = predictions(out)
+        row = np.arange(seen, seen + len(out)) - self._lag
+        label = out[:, FINAL_LABEL]
+        final = pa.array(np.nan_to_num(label, nan=-1.0).astype(np.int64), mask=np.isnan(label))
+        columns = dict(zip(told.schema.names, told.columns, strict=True))
+        columns |= {"final_row": pa.array(row, mask=row < 0), "final_label": final}
+        return pa.RecordBatch.from_pydict(columns)
+
+    def _learn_batch(self, batch: object, t: object) -> FloatArray:
+        texts = read_texts(batch)
+        return self._advance(texts, None if t is None else batch_times(t, len(texts.offsets) - 1))
+
+    def _advance(self, texts: Texts, t: FloatArray | None) -> FloatArray:
+        """Check the times, then learn all documents; raises before anything has changed."""
+        n = len(texts.offsets) - 1
+        if n:
+            t = self._times(t, n)
+        out = self._steps(texts, np.empty(0) if t is None else t)
+        final = out[:, FINAL_LABEL]
+        self._finals.frombytes(final[~np.isnan(final)].astype(np.int64).tobytes())
+        if len(self._finals) > 2 * _MOST_FINALS:
+            del self._finals[:-_MOST_FINALS]
+        return out
+
+    def _steps(self, texts: Texts, t: FloatArray) -> FloatArray:
+        """Learn the documents in pieces that end where stretches of the line of stories end."""
+        parts: list[FloatArray] = []
+        done = 0
+        while not parts or done < len(t):
+            n = min(len(t) - done, self._line.room)
+            offsets, times = texts.offsets[done : done + n + 1], t[done : done + n]
+            row = self.n_seen - self._lag  # the first whose label gets final, if not negative
+            begin, end = self._time_of(max(row, 0), times), self._time_of(row + n - 1, times)
+            part = step(
+                self._config, self._state, self._table, texts.data, offsets, times,
+                listed=texts.listed,
+            )  # fmt: skip
+            final = part[:, FINAL_LABEL]
+            self._line.add(final[~np.isnan(final)].astype(np.int64), begin, end)
+            if not self._line.room:
+                self._line.close(self._names)
+            parts.append(part)
+            done += n
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def _time_of(self, row: int, more: FloatArray) -> float:
+        """Return the time of a row of the window, or of those that are about to come."""
+        past, seen = self._state.window.t, self.n_seen
+        if row < seen:
+            return float(past[row % len(past)])
+        return float(more[row - seen]) if row - seen < len(more) else math.nan
+
+    def _names(self, ids: IntArray) -> list[str]:
+        return names(self._state, self._table, ids)
+
+    def _times(self, t: FloatArray | None, n: int) -> FloatArray:
+        check_clocked(self._clocked, t is not None)
+        if t is None:
+            if self._config.clocked:
+                message = "t: the decay is a time, so every document needs one"
+                raise SchemaError(message)
+            times: FloatArray = np.arange(self.n_seen, self.n_seen + n, dtype=np.float64)
+        else:
+            check_times(t, self._last_time)
+            times = np.ascontiguousarray(t)
+        self._clocked = t is not None
+        return times
+
+    # -- predicting ------------------------------------------------------------------------------
+
+    def predict_one(self, x: Any, t: Any = None) -> int:
+        """Return the id of the story it would be seated in: the next id for a new one, -1: none."""
+        return int(self._predict(x, t)[0][LABEL])
+
+    def predict_proba_one(self, x: Any, t: Any = None) -> dict[int, float]:
+        """Return the probability of each live story, and under -1 that of a new one."""
+        out, probs = self._predict(x, t)
+        return probs | {-1: float(out[P_NEW])}
+
+    def score_one(self, x: Any, t: Any = None) -> float:
+        """Return -log predictive density (nats): high is surprising."""
+        return float(self._predict(x, t)[0][SCORE])
+
+    def _predict(self, x: Any, t: Any) -> tuple[FloatArray, dict[int, float]]:
+        """Predict a document. Changes nothing."""
+        text, state = read_text(x), self._state
+        time = float(self.n_seen)
+        if t is not None:
+            check_clocked(self._clocked, now=True)
+            time = as_time(t)
+            check_times(np.array([time]), self._last_time)
+        elif self._clocked:
+            time = self._last_time or 0.0
+        out, probs = predict(self._config, state, self._table, text.data, time, listed=text.listed)
+        ids = state.tables.id[state.tables.live[: len(probs)]]
+        return out, dict(zip(ids.tolist(), probs.tolist(), strict=True))
+
+    # -- looking at the model --------------------------------------------------------------------
+
+    @property
+    def _lag(self) -> int:
+        return int(self._config.ages[-1])
+
+    @property
+    def _last_time(self) -> float | None:
+        seen = self.n_seen
+        times = self._state.window.t
+        return float(times[(seen - 1) % len(times)]) if seen and self._clocked else None
+
+    @property
+    def n_seen(self) -> int:
+        """Number of documents learned."""
+        return int(self._state.counts[N_SEEN])
+
+    @property
+    def n_tables(self) -> int:
+        """Number of live stories."""
+        return int(self._state.counts[N_LIVE])
+
+    @property
+    def n_words(self) -> int:
+        """Number of words in memory."""
+        return len(self._table)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the arrays of the model take in memory, as `Keyed` counts them."""
+        words = self._table.arrays._replace(characters=np.empty(0))  # common to all models
+        own = sum(part.nbytes for part in words)
+        return int(self._state.nbytes + own + 8 * len(self._finals))
+
+    @property
+    def objective(self) -> float:
+        """Sum of the log predictive densities of everything learned so far."""
+        return -float(self._state.sums[SURPRISE])
+
+    def events(self) -> list[Event]:
+        """Return what happened to stories since the last call, at most the last 8,192 events.
+
+        A story is born with the first label of it that is final; the event tells its first document
+        as it stands. A death tells the last one. A merge tells the younger id and, in ``into``,
+        the older one, which stays; it may be of stories that were provisional. A return tells
+        that a story that was born (its new id) looks like one of the last 1,024 that died, whose id
+        is in ``into``.
+        """
+        read, self._events_read = self._events_read, int(self._state.counts[N_EVENTS])
+        return events_since(self._state, read)
+
+    def merged(self) -> dict[int, int]:
+        """Return what became of stories that were merged: id to the id it has now.
+
+        Of the last 8,192 merges.
+        """
+        return survivors(self._state)
+
+    def final_labels(self, *, window: bool = False) -> pa.Table:
+        """Return the labels that became final since the last call.
+
+        At most the last 100,000 documents are kept for a call.
+
+        Parameters
+        ----------
+        window : bool, default False
+            Append the labels of the last ``lag`` documents as they stand: at the end of a stream
+            these are all there will be. They do not count as told.
+
+        Returns
+        -------
+        pyarrow.Table
+            Columns ``row`` (arrival index) and ``label``, both int64.
+        """
+        final: IntArray = np.array(self._finals, dtype=np.int64)[-_MOST_FINALS:]
+        self._finals = array("q")
+        end = max(0, self.n_seen - self._lag)
+        row = np.arange(end - len(final), end)
+        if window:
+            more = live_labels(self._state)
+            final = np.concatenate([final, more])
+            row = np.concatenate([row, np.arange(self.n_seen - len(more), self.n_seen)])
+        return pa.table({"row": row, "label": final})
+
+    def summary(self) -> pa.Table:
+        """Return one row a live story, those with most weight now first.
+
+        ``id``, ``size`` (documents), ``born`` and ``last_seen`` (arrival indices of the first and
+        the last one; with times ``born_t`` and ``last_t``, too), ``rate`` (its documents a unit of
+        time now; without times its part of all), ``words`` that tell it from the others, and
+        ``examples``: up to three typical texts among those with final labels, at most 256 bytes of
+        each.
+        """
+        return stories(self._state, self._table, clocked=bool(self._clocked))
+
+    def trajectories(self) -> pa.Table:
+        """Return the sizes of stories along the stream, the whole of it, in bounded memory.
+
+        Returns
+        -------
+        pyarrow.Table
+            One row a stretch of the stream and story: ``epoch`` (number of the stretch; there are
+            at most 128, of as many documents each), ``begin`` and ``end`` (times), ``id``, ``mass``
+            (number of documents) and ``words``. Of a stretch the 40 largest stories are told, the
+            others together with the id -1. Labels are final but those of the last ``lag``.
+        """
+        labels = live_labels(self._state)
+        rows = np.arange(self.n_seen - len(labels), self.n_seen)
+        times = self._state.window.t[rows % len(self._state.window.t)]
+        return self._line.extended(labels, times, self._names).table()
+
+    def plot(self, ax: Any = None, *, stories: int = 30, dates: bool = False) -> Any:
+        """Draw the largest stories over time as a stream; return the axes.
+
+        Areas are numbers of documents. Triangles mark births, crosses deaths, arrow heads merges
+        into older stories.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+        stories : int
+            How many; the others are left out.
+        dates : bool
+            Whether times are time stamps (seconds since 1970).
+
+        Raises
+        ------
+        MissingExtraError
+            If matplotlib is not installed.
+        """
+        from streamddcrp.estimators.stream_graph import plot_stories  # noqa: PLC0415  # optional
+
+        live = set(self._state.tables.id[self._state.tables.live[: self.n_tables]].tolist())
+        tracks, merged = self.trajectories(), self.merged()
+        return plot_stories(tracks, live, ax, largest=stories, dates=dates, merged=merged)
+
+    # -- checkpoints -----------------------------------------------------------------------------
+
+    def to_bytes(self) -> bytes:
+        """Return the whole model as one checksummed blob; `from_bytes` continues bit for bit."""
+        words = self._table.state()
+        arrays = arrays_of(self._state, len(words["word_length"])) | words
+        arrays["finals"] = np.array(self._finals, dtype=np.int64)[-_MOST_FINALS:]
+        line, told = self._line.state()
+        arrays |= line
+        meta = {
+            "line": told,
+            "options": {name: to_json(value) for name, value in self._get_params().items()},
+            "clocked": self._clocked,
+            "events_read": self._events_read,
+        }
+        return encode_state(_MODEL_ID, _VERSION, arrays, meta)
+
+    @classmethod
+    def from_bytes(cls, blob: bytes) -> Self:
+        """Restore a model from `to_bytes`.
+
+        Raises
+        ------
+        CheckpointError
+            If the blob is damaged, of another model or of a newer version.
+        """
+        arrays, meta = decode_state(blob, _MODEL_ID)
+        try:
+            model = cls(**{name: from_json(value) for name, value in meta["options"].items()})
+            for name in ("clocked", "events_read"):
+                setattr(model, f"_{name}", meta[name])
+            model._table = WordTable.restore(arrays)
+            model._state = state_from_arrays(model._config, arrays)
+            model._finals = array("q", arrays["finals"].tobytes())
+            model._line = StoryLine.restore(arrays, meta["line"])
+        except (LookupError, TypeError, ValueError) as error:
+            message = f"the state does not fit this release: {error}"
+            raise CheckpointError(message) from error
+        return model
+
+
+def _config(alpha: float | None, decay: Any, lag: int) -> Config:
+    """Return the engine's settings; a text or a pair is a decay in time."""
+    if not isinstance(decay, str | tuple | list):
+        return make_config(alpha=alpha, decay=decay, lag=lag)
+    pair = not isinstance(decay, str) and len(decay) == 2 and decay[0] == "time"
+    try:
+        cut = make_cut(decay[1] if pair else decay)
+        if (pair or isinstance(decay, str)) and cut.kind == "period":
+            return make_config(alpha=alpha, decay=cut.size, clocked=True, lag=lag)
+    except ConfigError as error:
+        if not str(error).startswith("epoch"):
+            raise
+    message = (
+        "decay must be a number of documents, a time such as '1d', or a pair such as "
+        f"('time', 3600.0), got {decay!r}"
+    )
+    raise ConfigError(message)
+
+
+def _stop_words(given: Any) -> tuple[str, ...] | None:
+    """Return the words to leave out; None for the English ones."""
+    if given is None:
+        return ()
+    if isinstance(given, str):
+        if given == "english":
+            return None
+        message = f"stop_words must be 'english', None or a list of words, got {given!r}"
+        raise ConfigError(message)
+    return tuple(given)

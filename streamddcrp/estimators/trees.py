@@ -1,0 +1,114 @@
+"""What estimators of trees have in common: options, nested nodes, graphs, pictures."""
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from streamddcrp.errors import ConfigError, MissingExtraError
+from streamddcrp.estimators.events import Event
+from streamddcrp.estimators.tree_pictures import plot_growth
+from streamddcrp.typing import FloatArray, IntArray
+
+__all__ = [
+    "as_graph",
+    "check_whole",
+    "draw",
+    "ids_of",
+    "nested",
+    "node_columns",
+    "positive",
+    "told",
+]
+
+
+def check_whole(name: str, value: Any, least: int) -> None:
+    """Refuse an option that is no whole number of at least ``least``."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        message = f"{name} must be a whole number of at least {least}, got {value!r}"
+        raise ConfigError(message)
+
+
+def positive(name: str, value: Any, n: int = 1) -> FloatArray:
+    """Return a positive number for each of n levels, from one number or n."""
+    try:
+        out = np.array(np.broadcast_to(np.asarray(value, np.float64), (n,)))
+    except (TypeError, ValueError):
+        out = np.array([np.nan])
+    if isinstance(value, bool) or not (np.isfinite(out) & (out > 0.0)).all():
+        levels = f", or one for each of {n} levels" if n > 1 else ""
+        message = f"{name} must be a positive number{levels}; got {value!r}"
+        raise ConfigError(message)
+    return out
+
+
+def nested(tree: Any, more: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return nodes as nested dicts, children in order of size; ``more`` (K) is added to each."""
+    sizes = tree.sizes()
+    nodes = [
+        {
+            "id": int(tree.ids[i]), "level": int(tree.level[i]), "size": float(sizes[i]),
+            "born": int(tree.born[i]), **more[i], "children": [],
+        }
+        for i in range(tree.n_nodes)
+    ]  # fmt: skip
+    for i in sorted(range(1, tree.n_nodes), key=lambda i: (-sizes[i], i)):
+        nodes[tree.parent[i]]["children"].append(nodes[i])
+    return nodes[0]
+
+
+def node_columns(tree: Any) -> dict[str, Any]:
+    """Return id, parent (null: the root), level, size and born of every node."""
+    K = tree.n_nodes
+    parents = [None, *tree.ids[tree.parent[1:K]].tolist()][:K]
+    return {
+        "id": tree.ids[:K].copy(),
+        "parent": pa.array(parents, pa.int64()),
+        "level": tree.level[:K].copy(),
+        "size": tree.sizes(),
+        "born": tree.born[:K].copy(),
+    }
+
+
+def told(tree: Any) -> list[Event]:
+    """Return the changes of a tree as events, once."""
+    changes = list(tree.changes)
+    tree.changes.clear()
+    return [Event(c.kind, c.id, c.n_seen, float(c.n_seen), c.other) for c in changes]
+
+
+def ids_of(tree: Any, slots: IntArray) -> IntArray:
+    """Return the ids on the way to nodes, (N, L), -1 below them."""
+    paths = tree.paths()[slots]
+    out: IntArray = np.where(paths >= 0, tree.ids[paths], -1)
+    return out
+
+
+def as_graph(root: dict[str, Any]) -> Any:
+    """Return nested dicts of nodes as a networkx graph."""
+    try:
+        networkx = import_module("networkx")
+    except ImportError:
+        message = "networkx is not installed; pip install 'streamddcrp[graph]'"
+        raise MissingExtraError(message) from None
+    graph, todo = networkx.DiGraph(), [root]
+    while todo:
+        node = todo.pop()
+        more = {name: value for name, value in node.items() if name not in ("id", "children")}
+        graph.add_node(node["id"], **more)
+        for child in node["children"]:
+            graph.add_edge(node["id"], child["id"])
+        todo += node["children"]
+    return graph
+
+
+def draw(kind: str, tree: Any, growth: Any, ax: Any) -> Any:
+    """Draw the tree, by the function ``tree``, or its growth."""
+    if kind == "tree":
+        return tree(ax)
+    if kind == "growth":
+        return plot_growth(growth(), ax)
+    message = f"kind must be 'tree' or 'growth', got {kind!r}"
+    raise ConfigError(message)

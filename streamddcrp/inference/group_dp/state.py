@@ -1,0 +1,268 @@
+"""Settings and memory of the sampler for groups.
+
+Sizes are capacities: P particles, K tables a particle, A nodes (the root is node 0), G groups, C
+clusters.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamddcrp.inference.group_dp._kernels import STAMP
+from streamddcrp.inference.seqddcrp_vb.state import EVENT_CAPACITY, EventLog
+from streamddcrp.inference.smc._kernels_layout import (
+    LOG_EVIDENCE,
+    MOST_TABLES,
+    N_EVENTS,
+    N_NAMES,
+    N_SEEN,
+)
+from streamddcrp.inference.smc.children import Children, empty_children
+from streamddcrp.inference.smc.names import Names, empty_names, room
+from streamddcrp.inference.smc.pool import Memo, Pool, empty_memo, empty_pool
+from streamddcrp.likelihoods._kernels import posterior
+from streamddcrp.typing import FloatArray, IntArray
+
+__all__ = [
+    "Config",
+    "Groups",
+    "Particles",
+    "Scratch",
+    "State",
+    "arrays_of",
+    "empty_state",
+    "grown",
+    "state_from_arrays",
+]
+
+
+class Config(NamedTuple):
+    """Settings in the kernels' terms."""
+
+    family: int
+    hyper: FloatArray
+    alpha: float
+    n_root: int  # auxiliary items of the root
+    n_node: int  # and of each node; 0: groups hang on the root
+    n_particles: int
+    moves: int  # auxiliary items drawn anew after an arrival
+    seed: int
+
+
+class Particles(NamedTuple):
+    """Particles and their tables.
+
+    Attributes
+    ----------
+    weight : ndarray of float64, shape (P,)
+    n_tables, last : ndarray of int64, shape (P,)
+        Places in use; table of the last row.
+    entry : ndarray of int64, shape (P, K)
+        Place of the table's cluster in the pool; -1: no data.
+    n_aux : ndarray of int64, shape (P, K)
+        Auxiliary items of all nodes.
+    aux : ndarray of int64, shape (P, A, K)
+        Auxiliary items of each node.
+    own : ndarray of int64, shape (P, G, K)
+        Rows of each group.
+    """
+
+    weight: FloatArray
+    n_tables: IntArray
+    last: IntArray
+    entry: IntArray
+    n_aux: IntArray
+    aux: IntArray
+    own: IntArray
+
+
+class Groups(NamedTuple):
+    """Groups, the same for all particles.
+
+    Attributes
+    ----------
+    node : ndarray of int64, shape (G,)
+        On which each hangs.
+    size : ndarray of int64, shape (G,)
+        Rows.
+    n : ndarray of int64, shape (2,)
+        How many nodes have auxiliary items, and how many groups rows.
+    """
+
+    node: IntArray
+    size: IntArray
+    n: IntArray
+
+
+class Scratch(NamedTuple):
+    """Work space; nothing in it outlives an arrival."""
+
+    at_name: FloatArray
+    work: FloatArray  # (K + 1,)
+    log_weight: FloatArray
+    n_users: IntArray
+    only: FloatArray
+
+
+@dataclass(slots=True)
+class State:
+    """The sampler's memory; exactly one owner."""
+
+    particles: Particles
+    pool: Pool
+    memo: Memo
+    groups: Groups
+    names: Names
+    recent: IntArray
+    events: EventLog
+    counts: IntArray
+    sums: FloatArray
+    children: Children
+    scratch: Scratch
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the arrays take."""
+        parts = (getattr(self, name) for name in State.__slots__)
+        arrays = (part if isinstance(part, tuple) else (part,) for part in parts)
+        return sum(array.nbytes for part in arrays for array in part)
+
+    @property
+    def n_seen(self) -> int:
+        """Number of rows learned."""
+        return int(self.counts[N_SEEN])
+
+    @property
+    def log_evidence(self) -> float:
+        """Estimate of the log evidence."""
+        return float(self.sums[LOG_EVIDENCE])
+
+
+def empty_state(config: Config) -> State:
+    """Return the state before the first arrival."""
+    K = room(config.n_root + config.n_node + 1 + config.moves, 8)
+    state = _laid_out(config, K, 0, 16, 1 + (config.n_node > 0), 1)
+    state.particles.weight[:] = 1.0 / config.n_particles
+    return state
+
+
+def _laid_out(config: Config, K: int, n_clusters: int, n_names: int, A: int, G: int) -> State:
+    P, whole = config.n_particles, np.int64
+    C = room(n_clusters + P + 4, 64)
+    pool = empty_pool(config.family, config.hyper, C)
+    return State(
+        particles=Particles(
+            weight=np.zeros(P), n_tables=np.zeros(P, whole), last=np.full(P, -1),
+            entry=np.full((P, K), -1), n_aux=np.zeros((P, K), whole),
+            aux=np.zeros((P, A, K), whole), own=np.zeros((P, G, K), whole),
+        ),
+        pool=pool,
+        memo=empty_memo(C),
+        groups=Groups(np.zeros(G, whole), np.zeros(G, whole), np.zeros(2, whole)),
+        names=empty_names(n_names),
+        recent=np.full(1, -1),
+        events=EventLog(
+            kind=np.zeros(EVENT_CAPACITY, whole), label=np.zeros(EVENT_CAPACITY, whole),
+            into=np.zeros(EVENT_CAPACITY, whole), arrival=np.zeros(EVENT_CAPACITY, whole),
+            t=np.zeros(EVENT_CAPACITY),
+        ),
+        counts=np.zeros(STAMP + 1, whole),
+        sums=np.zeros(1),
+        children=empty_children(P, P * (K + 2)),
+        scratch=Scratch(
+            np.zeros(n_names), np.zeros(K + 1), np.zeros(K + 1), np.zeros(K, whole), np.zeros(K)
+        ),
+    )  # fmt: skip
+
+
+def grown(state: State, config: Config, n_nodes: int = 0, n_groups: int = 0) -> State:
+    """Return the state with room for one more arrival, and for so many nodes and groups."""
+    arrays = arrays_of(state)
+    n_nodes = max(n_nodes, len(arrays["particles.aux"][0]))
+    n_groups = max(n_groups, len(state.groups.node))
+    new = state_from_arrays(config, arrays, n_nodes, n_groups)
+    new.groups.node[: len(state.groups.node)] = state.groups.node
+    return new
+
+
+def arrays_of(state: State) -> dict[str, NDArray[Any]]:
+    """Return copies of all arrays without unused capacity, for a checkpoint."""
+    particles, pool, names, counts = state.particles, state.pool, state.names, state.counts
+    n_nodes, n_groups = (int(n) for n in state.groups.n)
+    K = int(counts[MOST_TABLES])
+    alive = particles.weight > 0
+    inside = alive[:, None] & (np.arange(K) < particles.n_tables[:, None])
+    entry = np.where(inside, particles.entry[:, :K], -1)
+    held_by = entry[entry >= 0]
+    clusters = held_by[np.sort(np.unique(held_by, return_index=True)[1])]
+    place = np.full(len(pool.name) + 1, -1)
+    place[clusters] = np.arange(1, len(clusters) + 1)
+    used = np.flatnonzero(names.opener >= 0)
+    used = used[np.argsort(names.opener[used])]
+    at = np.full(len(names.opener), -1)
+    at[used] = np.arange(len(used))
+    events = int(min(counts[N_EVENTS], EVENT_CAPACITY))
+    arrays: dict[str, NDArray[Any]] = {
+        "particles.weight": particles.weight.copy(),
+        "particles.n_tables": np.where(alive, particles.n_tables, 0),
+        "particles.last": np.where(alive, particles.last, -1),
+        "particles.entry": place[entry],
+        "particles.n_aux": np.where(inside, particles.n_aux[:, :K], 0),
+        "particles.aux": np.where(inside[:, None], particles.aux[:, :n_nodes, :K], 0),
+        "particles.own": np.where(inside[:, None], particles.own[:, :n_groups, :K], 0),
+        "pool.stats": pool.stats[clusters],
+        "pool.members": pool.members[clusters],
+        "pool.mixed": pool.mixed[clusters],
+        "pool.name": at[pool.name[clusters]],
+        "groups.node": state.groups.node[:n_groups].copy(),
+        "groups.size": state.groups.size[:n_groups].copy(),
+        "groups.n": state.groups.n.copy(),
+        "counts": np.where(np.arange(len(counts)) == STAMP, 0, counts),
+        "sums": state.sums.copy(),
+    }
+    for name, values in names._asdict().items():
+        arrays[f"names.{name}"] = values[used]
+    for name, values in state.events._asdict().items():
+        arrays[f"events.{name}"] = values[:events].copy()
+    return arrays
+
+
+def state_from_arrays(
+    config: Config, arrays: Mapping[str, NDArray[Any]], n_nodes: int = 0, n_groups: int = 0
+) -> State:
+    """Rebuild the state that `arrays_of` described, with room for one more arrival at least."""
+    counts, n = arrays["counts"], arrays["groups.n"]
+    K, n_names = int(counts[MOST_TABLES]), int(counts[N_NAMES])
+    n_clusters = len(arrays["pool.stats"])
+    state = _laid_out(
+        config, room(K + config.n_root + config.n_node + 1 + config.moves, 8), 2 * n_clusters,
+        room(n_names + 1, 16), room(max(n_nodes, int(n[0])), 1), room(max(n_groups, int(n[1])), 1),
+    )  # fmt: skip
+    state.counts[:], state.sums[:], state.groups.n[:] = counts, arrays["sums"], n
+    particles, pool = state.particles, state.pool
+    for name in ("weight", "n_tables", "last"):
+        getattr(particles, name)[:] = arrays[f"particles.{name}"]
+    particles.entry[:, :K] = arrays["particles.entry"]
+    particles.n_aux[:, :K] = arrays["particles.n_aux"]
+    particles.aux[:, : n[0], :K] = arrays["particles.aux"]
+    particles.own[:, : n[1], :K] = arrays["particles.own"]
+    state.groups.node[: n[1]] = arrays["groups.node"]
+    state.groups.size[: n[1]] = arrays["groups.size"]
+    stats = arrays["pool.stats"]
+    mine = slice(1, n_clusters + 1)  # after the empty one
+    pool.stats[mine, : stats.shape[1]] = stats
+    for name in ("members", "mixed", "name"):
+        getattr(pool, name)[mine] = arrays[f"pool.{name}"]
+    entry = particles.entry[particles.entry >= 0]
+    pool.holders[:] = np.bincount(entry, minlength=len(pool.holders))
+    pool.n_free[0] -= n_clusters  # the list is in descending order
+    for e in range(1, n_clusters + 1):
+        posterior(config.family, config.hyper, pool.stats[e], pool.post[e])
+    for name, values in state.names._asdict().items():
+        values[:n_names] = arrays[f"names.{name}"]
+    for name, values in state.events._asdict().items():
+        values[: len(arrays[f"events.{name}"])] = arrays[f"events.{name}"]
+    return state

@@ -1,0 +1,81 @@
+"""Settings of the filter for the time-varying Indian buffet process."""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from streamddcrp.errors import ConfigError
+from streamddcrp.inference.ibp_smc._kernels_layout import MOST_FEATURES, MOST_NEW
+from streamddcrp.typing import FloatArray
+
+__all__ = ["Config", "make_config", "whole_number"]
+
+CHILDREN = 16  # of a particle that compete with those of the others
+LONGEST = 100_000  # rows of a window
+
+
+class Config(NamedTuple):
+    """Settings in the kernels' terms; made and checked by `make_config`."""
+
+    order: int  # r: a row sees the r rows before it
+    alpha: float
+    n_particles: int
+    n_children: int
+    n_redrawn: int
+    merge: bool
+    seed: int
+    most_new: int  # new features of a row
+    most_slots: int  # features of a particle and the baseline
+    log: FloatArray  # (r + 3,) log 0 .. log(r + 2)
+    ratios: FloatArray  # (G,) noise variance over that of loadings, each as probable
+
+
+def whole_number(name: str, value: object, least: int) -> int:
+    """Check an option that counts something."""
+    good = not isinstance(value, bool) and isinstance(value, int | float | np.integer)
+    if not (good and float(value).is_integer() and value >= least):  # type: ignore[arg-type,operator]
+        message = f"{name} must be a whole number of at least {least}, got {value!r}"
+        raise ConfigError(message)
+    return int(value)  # type: ignore[call-overload,no-any-return]
+
+
+def make_config(
+    *,
+    window: int,
+    alpha: float,
+    n_particles: int,
+    n_redrawn: int,
+    seed: int,
+    ratios: Sequence[float],
+    merge: bool = True,
+    n_children: int = CHILDREN,
+    most_new: int = MOST_NEW,
+) -> Config:
+    """Check the settings and put them into the kernels' order.
+
+    Raises
+    ------
+    ConfigError
+        If a setting is out of its range.
+    """
+    window = whole_number("window", window, 1)
+    n_particles = whole_number("n_particles", n_particles, 1)
+    n_redrawn = whole_number("n_redrawn", n_redrawn, 0)
+    seed = whole_number("seed", seed, 0)
+    if window > LONGEST:
+        message = f"window must be at most {LONGEST}, got {window}"
+        raise ConfigError(message)
+    if seed >= 1 << 63:
+        message = f"seed must be below 2^63, got {seed}"
+        raise ConfigError(message)
+    if isinstance(alpha, bool) or not (alpha > 0 and math.isfinite(alpha)):
+        message = f"alpha must be a positive number, got {alpha!r}"
+        raise ConfigError(message)
+    with np.errstate(divide="ignore"):
+        log = np.log(np.arange(window + 3.0))
+    return Config(
+        window, float(alpha), n_particles, n_children, n_redrawn, merge, seed, most_new,
+        MOST_FEATURES, log, np.array(ratios, dtype=np.float64),
+    )  # fmt: skip

@@ -1,0 +1,222 @@
+"""Moves of many documents at once, undone where they do not raise the bound."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import sparse
+
+from streamddcrp.inference.nested_crp._kernels_topics import (
+    BARRED,
+    CONFINED,
+    FORCED,
+    N_NODES,
+    NEXT_ID,
+    move,
+    put_back,
+)
+from streamddcrp.typing import IntArray
+
+if TYPE_CHECKING:
+    from streamddcrp.inference.nested_crp.topics import TopicTree
+
+__all__ = ["make_moves"]
+
+_ROUNDS = 2  # in which the documents of a move are placed
+_MEANS = 5  # rounds of two means
+_OUTSIDE = 0.5  # documents of a node that left the window, at most, for it to be dissolved
+
+
+class Trial:
+    """Documents of the window on the move, and the way back."""
+
+    def __init__(self, tree: "TopicTree") -> None:
+        self.tree = tree
+        self.nodes = tree.node_bounds(np.arange(tree.n_nodes))
+        self.rest = tree.rest_of_bound()
+
+    def try_move(self, which: IntArray, *, barred: int = -1, forced: int = -1) -> float:
+        """Move documents; undo it unless the bound rises. Returns by how much it rose, or 0.
+
+        Parameters
+        ----------
+        which : ndarray of int64
+            Documents, in the order in which they are placed.
+        barred : int
+            Node that they must leave.
+        forced : int
+            Inner node below which the first of them opens a path; the others follow it.
+        """
+        tree = self.tree
+        s, w, K, ids = tree.settings, tree.window, tree.n_nodes, int(tree.whole[NEXT_ID])
+        if not tree.has_room(len(which)):
+            return 0.0
+        old = w.ends[which].copy(), w.shares[which].copy(), w.own[which].copy()
+        spots = np.concatenate([np.arange(w.offsets[d], w.offsets[d + 1]) for d in which])
+        phi = w.phi[:, spots].copy()
+        real = tree.real.copy()
+        tree.whole[BARRED], tree.whole[FORCED] = barred, forced
+        move(
+            which, _ROUNDS, tree.parent, tree.level, tree.born, tree.ids,
+            tree.counts, tree.rows, tree.mass, tree.whole, tree.real, w.offsets, w.words, w.counts,
+            w.weights, w.ends, w.shares, w.own, w.phi, s.eta, s.alpha, s.gamma, s.beam, s.rounds,
+            s.tol, *tree.room_for(which), np.zeros(4),
+        )  # fmt: skip
+        tree.whole[[BARRED, FORCED, CONFINED]] = -1
+        touched = np.unique(np.concatenate([_above(tree.parent, old[0]),
+                                            _above(tree.parent, w.ends[which])]))  # fmt: skip
+        nodes = np.concatenate([self.nodes, np.zeros(tree.n_nodes - K)])
+        nodes[touched] = tree.node_bounds(touched)[touched]
+        rest = tree.rest_of_bound()
+        gain = float(rest - self.rest + nodes.sum() - self.nodes.sum())
+        if gain > 0.0:
+            self.nodes, self.rest = nodes, rest
+            tree.note_births(K)
+            return gain
+        put_back(
+            which, *old, phi, tree.parent, tree.level, tree.counts, tree.rows, tree.mass, tree.real,
+            w.offsets, w.words, w.counts, w.weights, w.ends, w.shares, w.own, w.phi,
+        )  # fmt: skip
+        new = tree.n_nodes
+        tree.counts[:, K:new] = tree.rows[K:new] = tree.mass[K:new] = 0.0
+        tree.whole[N_NODES], tree.whole[NEXT_ID] = K, ids
+        tree.real[:] = real
+        return 0.0
+
+
+def _above(parent: IntArray, ends: IntArray) -> IntArray:
+    """Return all nodes on the way to endpoints."""
+    now = np.unique(ends[ends >= 0])
+    out = [now]
+    while len(now := np.unique(parent[now[now > 0]])):
+        out.append(now)
+    return np.unique(np.concatenate(out))
+
+
+def make_moves(tree: "TopicTree", budget: float) -> None:
+    """Try to do without small nodes, to make two of large ones, and to hang nodes elsewhere.
+
+    Parameters
+    ----------
+    budget : int
+        Documents that may be moved for each of the three.
+    """
+    trial = Trial(tree)
+    _spend(budget, _small_nodes(tree), lambda i: _dissolve(trial, i))
+    _spend(budget, _large_nodes(tree), lambda i: _split(trial, i))
+    _spend(budget, _deep_nodes(tree), lambda i: _graft(trial, i))
+
+
+def _spend(budget: float, nodes: IntArray, attempt: Callable[[int], int]) -> None:
+    for i in nodes.tolist():
+        if budget <= 0:
+            return
+        budget -= attempt(i)
+
+
+def _small_nodes(tree: "TopicTree") -> IntArray:
+    """Nodes with two documents or more, the smallest first; of a chain of only children the top."""
+    K, size = tree.n_nodes, tree.sizes()
+    kids = np.bincount(tree.parent[1:K], minlength=K)
+    alone = np.zeros(K, dtype=bool)
+    alone[1:] = kids[tree.parent[1:K]] == 1
+    some = np.flatnonzero((size > 1.5) & ~(alone & (tree.parent[:K] > 0)))
+    some = some[some > 0]
+    return some[np.lexsort((some, size[some]))]
+
+
+def _large_nodes(tree: "TopicTree") -> IntArray:
+    """Nodes with four documents or more, the largest first."""
+    size = tree.sizes()
+    some = 1 + np.flatnonzero(size[1:] > 3.5)
+    return some[np.lexsort((some, -size[some]))]
+
+
+def _deep_nodes(tree: "TopicTree") -> IntArray:
+    """Nodes below the second level with two documents or more, the smallest first."""
+    size = tree.sizes()
+    some = np.flatnonzero((tree.level[: tree.n_nodes] > 2) & (size > 1.5))
+    return some[np.lexsort((some, size[some]))]
+
+
+def _documents(tree: "TopicTree", node: int) -> IntArray:
+    """Return the documents of the window whose likeliest path goes through a node."""
+    K = tree.n_nodes
+    below = np.zeros(K + 1, dtype=bool)  # the last for -1
+    below[node] = True
+    for i in range(node + 1, K):
+        below[i] |= below[tree.parent[i]]
+    w = tree.window
+    return np.flatnonzero(below[w.ends[: w.n, 0]])
+
+
+def _dissolve(trial: Trial, node: int) -> int:
+    tree = trial.tree
+    size = float(tree.sizes()[node])
+    which = _documents(tree, node)
+    have = float((tree.window.weights[which]).sum() * tree.scale)
+    if not len(which) or size - have > _OUTSIDE + 0.1 * size:
+        return 0
+    trial.try_move(which, barred=node)
+    return len(which)
+
+
+def _split(trial: Trial, node: int) -> int:
+    """Let the documents of a node that are most unlike the others open a sibling of it."""
+    tree = trial.tree
+    which = _documents(tree, node)
+    if len(which) < 4:
+        return 0
+    group = _unlike(tree, which, int(tree.level[node]))
+    if not 2 <= len(group) <= len(which) - 2:
+        return 0
+    trial.try_move(which[group], forced=int(tree.parent[node]))
+    return len(group)
+
+
+def _graft(trial: Trial, node: int) -> int:
+    """Let the documents of a node go together to the most similar other parent, or to a new one."""
+    tree = trial.tree
+    which, K = _documents(tree, node), tree.n_nodes
+    if len(which) < 2:
+        return 0
+    parent = int(tree.parent[node])
+    targets = [int(tree.parent[parent])]
+    others = np.flatnonzero((tree.level[:K] == tree.level[parent]) & (np.arange(K) != parent))
+    if len(others):
+        rows = tree.counts[: tree.n_words, others]
+        length = np.maximum(np.linalg.norm(rows, axis=0), 1e-300)
+        column = tree.counts[: tree.n_words, parent] + tree.counts[: tree.n_words, node]
+        targets.insert(0, int(others[np.argmax(column @ rows / length)]))
+    for target in targets:
+        if trial.try_move(which, forced=target) > 0.0:
+            break
+    return 2 * len(which)
+
+
+def _unlike(tree: "TopicTree", which: IntArray, level: int) -> IntArray:
+    """Return a part of some documents, told by their words from a level on; the first one leads.
+
+    Two means by cosine, from the document that is least like all together.
+    """
+    w = tree.window
+    spots = np.concatenate([np.arange(w.offsets[d], w.offsets[d + 1]) for d in which])
+    sizes = w.offsets[which + 1] - w.offsets[which]
+    own = w.counts[spots] * w.phi[0, spots, level - 1 :].sum(axis=1)
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    rows = sparse.csr_array((own, w.words[spots], offsets), shape=(len(which), tree.n_words))
+    length = np.sqrt(np.maximum(rows.multiply(rows).sum(axis=1), 1e-300))
+    rows = rows.multiply(1.0 / length[:, None]).tocsr()
+    lead = int(np.argmin(rows @ rows.sum(axis=0)))
+    toward = rows @ rows[[lead]].toarray()[0]
+    away = rows @ (rows.sum(axis=0) / len(which))
+    for _ in range(_MEANS):
+        here = toward > away
+        here[lead] = True
+        if here.all():
+            break
+        one, other = rows[here].sum(axis=0), rows[~here].sum(axis=0)
+        toward = rows @ (one / max(float(np.linalg.norm(one)), 1e-300))
+        away = rows @ (other / max(float(np.linalg.norm(other)), 1e-300))
+    group = np.flatnonzero(toward > away)
+    return group[np.argsort(-toward[group], kind="stable")]

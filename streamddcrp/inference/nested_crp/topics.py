@@ -1,0 +1,489 @@
+"""A tree of topics as it learns: statistics, the documents of the window, and tidying up."""
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import digamma
+
+from streamddcrp.inference.nested_crp._kernels_predict import complete_many, place_many
+from streamddcrp.inference.nested_crp._kernels_topics import (
+    LOCAL,
+    N_NODES,
+    N_SEEN,
+    N_WORDS,
+    NEXT_VISIT,
+    SCALE,
+    learn,
+    merge_gain,
+    node_bounds,
+)
+from streamddcrp.inference.nested_crp.moves import make_moves
+from streamddcrp.inference.nested_crp.tree import merged, paths_of, sizes_of, sorted_order, sticks
+from streamddcrp.inference.nested_crp.window import Window
+from streamddcrp.typing import FloatArray, IntArray
+
+__all__ = ["Change", "Settings", "TopicTree"]
+
+_FIRST_TIDY = 64  # documents
+_CHUNK = 256  # documents that are added to the window at once
+_FULL, _ROOMY = 0.9, 0.75  # of max_nodes: from where small paths give way, and until when
+_ALIKE = 3  # partners of a node that are tried
+_FOLD = 1e-30
+_FINE = 1e-4  # for predictions: words that move between levels in the last round
+
+
+class Settings(NamedTuple):
+    """Options of a tree of topics.
+
+    Attributes
+    ----------
+    gamma : float
+        Concentration of the sticks.
+    eta : ndarray, shape (L,)
+        Dirichlet prior of a word in a topic, by level.
+    alpha : ndarray, shape (L,)
+        Dirichlet prior of a document's proportions of levels.
+    kappa : float
+        Forgetting: the n-th document counts n^(1 - kappa), all together n. 1: none.
+    window, revisits : int
+        After each document, so many of the last ``window`` ones are placed again.
+    max_nodes : int
+    beam : int
+        Leaves that are looked at closely.
+    rounds, tol
+        Of the words' levels within a document.
+    """
+
+    gamma: float
+    eta: FloatArray
+    alpha: FloatArray
+    kappa: float = 1.0
+    window: int = 512
+    revisits: int = 2
+    max_nodes: int = 512
+    beam: int = 4
+    rounds: int = 30
+    tol: float = 1e-3
+
+
+class Change(NamedTuple):
+    """A topic is born, dies, or goes into another."""
+
+    kind: str
+    id: int
+    n_seen: int
+    other: int | None = None
+
+
+@dataclass(slots=True)
+class TopicTree:
+    """State: arrays in slots, capacity beyond the K nodes and V words in use.
+
+    Attributes
+    ----------
+    parent, level, born, ids : ndarray of int64, shape (capacity,)
+    counts : ndarray, shape (words, capacity)
+        Raw statistics; ``real[SCALE]`` times them are expected counts.
+    rows, mass : ndarray, shape (capacity,)
+        Raw sums over words, and raw endpoint masses.
+    whole, real : ndarray
+        Counters; scale and the documents' part of the bound.
+    """
+
+    settings: Settings
+    parent: IntArray
+    level: IntArray
+    born: IntArray
+    ids: IntArray
+    counts: FloatArray
+    rows: FloatArray
+    mass: FloatArray
+    whole: IntArray
+    real: FloatArray
+    window: Window
+    next_tidy: int = _FIRST_TIDY
+    changes: deque[Change] = field(default_factory=lambda: deque(maxlen=1024))
+    n_born: int = 0
+    n_merged: int = 0
+    n_pruned: int = 0
+
+    @classmethod
+    def empty(cls, settings: Settings, n_words: int = 0) -> "TopicTree":
+        """Return a tree that is a root."""
+        L = len(settings.alpha)
+        cap = min(64, settings.max_nodes)
+        zeros = np.zeros(cap, np.int64)
+        level = np.ones(cap, np.int64)
+        parent = np.full(cap, -1)
+        whole = np.array([1, 1, n_words, 0, 0, -1, -1, -1])
+        return cls(
+            settings, parent, level, zeros.copy(), zeros.copy(), np.zeros((max(n_words, 64), cap)),
+            np.zeros(cap), np.zeros(cap), whole, np.array([1.0, 0.0]), Window.empty(L),
+        )  # fmt: skip
+
+    # -- reading ---------------------------------------------------------------------------------
+
+    @property
+    def n_nodes(self) -> int:
+        """Nodes."""
+        return int(self.whole[N_NODES])
+
+    @property
+    def n_words(self) -> int:
+        """Words."""
+        return int(self.whole[N_WORDS])
+
+    @property
+    def depth(self) -> int:
+        """Levels."""
+        return len(self.settings.alpha)
+
+    @property
+    def n_seen(self) -> int:
+        """Documents learned."""
+        return int(self.whole[N_SEEN])
+
+    @property
+    def scale(self) -> float:
+        """What the raw statistics are to be multiplied by."""
+        return float(self.real[SCALE])
+
+    def sizes(self) -> FloatArray:
+        """Return the documents through each node, (K,)."""
+        K = self.n_nodes
+        return sizes_of(self.parent[:K], self.mass[:K]) * self.scale
+
+    def paths(self) -> IntArray:
+        """Return the slots on the way to each node, (K, L), -1 below it."""
+        return paths_of(self.parent[: self.n_nodes], self.level[: self.n_nodes], self.depth)
+
+    def bound(self) -> float:
+        """Return the evidence lower bound of what was learned, sticks and topics at their optimum.
+
+        Documents that left the window count as they were placed last.
+        """
+        K = self.n_nodes
+        return self.rest_of_bound() + float(self.node_bounds(np.arange(K)).sum())
+
+    def node_bounds(self, which: IntArray) -> FloatArray:
+        """Return what the topics of some nodes explain, (K,); 0 for the others."""
+        out = np.zeros(self.n_nodes)
+        V = max(self.n_words, 1)
+        counts = self.counts[: self.n_words]
+        node_bounds(self.level, which, counts, self.rows, self.scale, self.settings.eta, V, out)
+        return out
+
+    def rest_of_bound(self) -> float:
+        """Return the bound but for `node_bounds`."""
+        K = self.n_nodes
+        mass = self.mass[:K] * self.scale
+        stick = sticks(self.parent[:K], self.level[:K], mass, self.depth, self.settings.gamma)
+        return float(stick + self.scale * self.real[LOCAL])
+
+    def place_many(
+        self, offsets: IntArray, words: IntArray, n: FloatArray
+    ) -> tuple[IntArray, FloatArray, FloatArray]:
+        """Find where documents belong; learn nothing.
+
+        Returns
+        -------
+        slots : ndarray, shape (N,)
+            Of the likeliest node.
+        out : ndarray, shape (N, 3)
+            Its probability, the log evidence, the chance of a new path.
+        levels : ndarray, shape (N, L)
+            Expected proportions of levels.
+        """
+        s, N = self.settings, len(offsets) - 1
+        slots, out, levels = np.zeros(N, np.int64), np.zeros((N, 3)), np.zeros((N, self.depth))
+        place_many(
+            self.parent, self.level, self.counts, self.rows, self.mass, self.whole, self.real,
+            offsets, words, n, s.eta, s.alpha, s.gamma, s.beam, s.rounds, _FINE, slots, out, levels,
+        )  # fmt: skip
+        return slots, out, levels
+
+    def complete_many(
+        self, offsets: IntArray, words: IntArray, n: FloatArray, held_offsets: IntArray,
+        held: IntArray, held_n: FloatArray,
+    ) -> FloatArray:  # fmt: skip
+        """Return the log probability of held-out words given others of the documents, (N,)."""
+        s, out = self.settings, np.zeros(len(offsets) - 1)
+        complete_many(
+            self.parent, self.level, self.counts, self.rows, self.mass, self.whole, self.real,
+            offsets, words, n, held_offsets, held, held_n, s.eta, s.alpha, s.gamma, s.beam,
+            s.rounds, _FINE, out,
+        )  # fmt: skip
+        return out
+
+    def keep_words(self, used: np.ndarray) -> None:
+        """Forget the words that are not ``used`` (V,), none of which is in the window."""
+        V, w = self.n_words, self.window
+        kept = self.counts[:V][used]
+        self.rows -= self.counts[:V][~used].sum(axis=0)
+        np.maximum(self.rows, 0.0, out=self.rows)
+        self.counts[: len(kept)] = kept
+        self.counts[len(kept) : V] = 0.0
+        self.whole[N_WORDS] = len(kept)
+        at = int(w.offsets[w.n])
+        w.words[:at] = (np.cumsum(used) - 1)[w.words[:at]]
+
+    # -- learning --------------------------------------------------------------------------------
+
+    def learn(self, offsets: IntArray, words: IntArray, n: FloatArray) -> FloatArray:
+        """Learn documents in their order; words ``words[offsets[d]:offsets[d + 1]]``, counts ``n``.
+
+        Returns
+        -------
+        ndarray, shape (N, 4)
+            On arrival: id of the likeliest node, its probability, log evidence, chance of a new
+            path.
+        """
+        N, done = len(offsets) - 1, 0
+        out = np.zeros((N, 4))
+        self._make_words(int(words.max(initial=-1)) + 1)
+        while done < N:
+            stop = min(N, done + _CHUNK, done + self.next_tidy - self.n_seen)
+            at, to = offsets[done], offsets[stop]
+            first = self._append(offsets[done : stop + 1] - at, words[at:to], n[at:to])
+            out[done:stop] = self._run(first, first + stop - done, fresh=True)
+            done = stop
+            if self.n_seen == self.next_tidy:
+                self.tidy()
+                every = min(self.settings.window, max(_FIRST_TIDY, self.n_seen))
+                self.next_tidy = self.n_seen + every
+        return out
+
+    def _append(self, offsets: IntArray, words: IntArray, n: FloatArray) -> int:
+        """Add documents to the window; return the place of the first."""
+        gone = self.window.make_room(len(offsets) - 1, len(words), self.settings.window)
+        self.whole[NEXT_VISIT] -= gone
+        return self.window.append(offsets, words, n)
+
+    def revisit(self) -> None:
+        """Place every document of the window again."""
+        self._run(0, self.window.n, fresh=False)
+
+    def _run(self, first: int, last: int, *, fresh: bool) -> FloatArray:
+        s, w = self.settings, self.window
+        work = self.room_for(np.arange(last))
+        parts = []
+        while first < last:
+            before = self.n_nodes
+            out = np.zeros((last - first + 1, 4))
+            at = learn(
+                first, last, fresh, s.window, s.revisits if fresh else 0, s.kappa, s.max_nodes,
+                self.parent, self.level, self.born, self.ids, self.counts, self.rows, self.mass,
+                self.whole, self.real, w.offsets, w.words, w.counts, w.weights, w.ends, w.shares,
+                w.own, w.phi, s.eta, s.alpha, s.gamma, s.beam, s.rounds, s.tol, *work, out,
+            )  # fmt: skip
+            self.note_births(before)
+            parts.append(out[: at - first])
+            first = at
+            if first < last:
+                self._make_nodes()
+        return np.concatenate(parts) if parts else np.zeros((0, 4))
+
+    def note_births(self, before: int) -> None:
+        """Remember the nodes in slots from ``before`` on."""
+        self.n_born += self.n_nodes - before
+        for i in range(before, self.n_nodes):
+            self.changes.append(Change("birth", int(self.ids[i]), int(self.born[i])))
+
+    def room_for(self, which: IntArray) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
+        """Return work space for placing some documents of the window."""
+        E = self.settings.beam * (self.depth - 1) + 1
+        longest = int(np.diff(self.window.offsets)[which].max(initial=0))
+        return (
+            np.empty(E, np.int64), np.empty(E), np.empty((E, self.depth)),
+            np.empty((E, longest, self.depth)),
+        )  # fmt: skip
+
+    def has_room(self, n: int) -> bool:
+        """Make room for the paths of n documents, if there can be."""
+        while self.n_nodes + n * self.depth > len(self.parent) < self.settings.max_nodes:
+            self._make_nodes()
+        return len(self.parent) >= self.n_nodes + self.depth
+
+    def _make_nodes(self) -> None:
+        """Make room for as many nodes again."""
+        old = len(self.parent)
+        new = min(2 * old, self.settings.max_nodes)
+        for name in ("parent", "level", "born", "ids", "rows", "mass"):
+            array = getattr(self, name)
+            setattr(self, name, np.concatenate([array, np.zeros(new - old, array.dtype)]))
+        counts = np.zeros((len(self.counts), new))
+        counts[:, :old] = self.counts
+        self.counts = counts
+
+    def _make_words(self, n_words: int) -> None:
+        """Make room for words."""
+        if n_words > len(self.counts):
+            counts = np.zeros((max(n_words, 2 * len(self.counts)), self.counts.shape[1]))
+            counts[: len(self.counts)] = self.counts
+            self.counts = counts
+
+    # -- tidying up ------------------------------------------------------------------------------
+
+    def tidy(self, budget: float | None = None) -> None:
+        """Drop paths nobody takes, merge, dissolve and split nodes where that raises the bound.
+
+        ``budget``: documents that may be moved to dissolve nodes, and to split; default: a
+        quarter of those since the last time.
+        """
+        every = min(self.settings.window, max(_FIRST_TIDY, self.n_seen))
+        if self.scale < _FOLD:
+            self._fold()
+        self._reorder(self._worth_keeping())
+        self._merge()
+        make_moves(self, every // 4 if budget is None else budget)
+        self._reorder(self._worth_keeping())
+
+    def _fold(self) -> None:
+        scale, self.real[SCALE] = self.scale, 1.0
+        for array in (self.counts, self.rows, self.mass, self.window.weights):
+            np.multiply(array, scale, out=array)
+        self.real[LOCAL] *= scale
+
+    def _worth_keeping(self) -> np.ndarray:
+        """Tell which nodes stay.
+
+        A path goes when fewer than half a document is on it, or fewer than two and the window has
+        passed on since it was born; and when there are almost ``max_nodes``, the smallest go.
+        """
+        K, s = self.n_nodes, self.settings
+        size = self.sizes()
+        old = self.born[:K] <= self.n_seen - s.window
+        small = (size < 0.5) | (old & (size < 1.5))
+        if K - small.sum() > _FULL * s.max_nodes:
+            leaves = np.flatnonzero((self.level[:K] == self.depth) & ~small)
+            leaves = leaves[np.lexsort((leaves, size[leaves], ~old[leaves]))]
+            small[leaves[: int(K - small.sum() - _ROOMY * s.max_nodes)]] = True
+        keep = ~small
+        keep[0] = True
+        has_leaf = (self.level[:K] == self.depth) & keep
+        for i in range(K - 1, 0, -1):
+            has_leaf[self.parent[i]] |= has_leaf[i]
+        has_leaf[0] = True
+        out: np.ndarray = keep & has_leaf
+        return out
+
+    def _reorder(self, keep: np.ndarray | None = None) -> None:
+        """Put the nodes in order, without those that are not kept."""
+        K, s = self.n_nodes, self.settings
+        order = sorted_order(self.parent[:K], self.level[:K], self.mass[:K], keep)
+        n = len(order.slots)
+        if n < K:
+            gone = np.setdiff1d(np.arange(K), order.slots)
+            for i in gone.tolist():
+                self.changes.append(Change("death", int(self.ids[i]), self.n_seen))
+            self.n_pruned += len(gone)
+            fresh = _log_fresh(s.eta, max(self.n_words, 1))
+            self.real[LOCAL] += float((self.rows[gone] * fresh[self.level[gone] - 1]).sum())
+        mass = np.zeros(n)
+        np.add.at(mass, order.to, self.mass[:K])
+        self._take(order.slots, order.parent, order.level, order.to)
+        self.mass[:n] = mass
+
+    def _take(self, slots: IntArray, parent: IntArray, level: IntArray, to: IntArray) -> None:
+        """Let new slots hold the nodes of old ones."""
+        K, n = self.n_nodes, len(slots)
+        V = self.n_words
+        self.counts[:V, :n] = self.counts[:V, slots]
+        self.counts[:V, n:K] = 0.0
+        for array in (self.rows, self.mass, self.ids, self.born):
+            array[:n] = array[slots]
+            array[n:K] = 0
+        self.parent[:n], self.level[:n] = parent, level
+        self.whole[N_NODES] = n
+        ends = self.window.ends[: self.window.n]
+        ends[ends >= 0] = to[ends[ends >= 0]]
+
+    def _merge(self) -> None:
+        """Make one of siblings where the bound says so, the best pairs first."""
+        while True:
+            found = self._best_merges()
+            used: set[int] = set()
+            for _, i, j in sorted(found, reverse=True):
+                if not used & {i, j}:
+                    self._make_one(i, j)
+                    used |= {i, j}
+            if not used:
+                return
+            keep = np.ones(self.n_nodes, dtype=bool)
+            keep[self.rows[: self.n_nodes] < 0.0] = False  # marked by _make_one
+            self.rows[: self.n_nodes] = np.maximum(self.rows[: self.n_nodes], 0.0)
+            K = self.n_nodes
+            order = sorted_order(self.parent[:K], self.level[:K], self.mass[:K], keep)
+            self._take(order.slots, order.parent, order.level, order.to)
+
+    def _best_merges(self) -> list[tuple[float, int, int]]:
+        s, K, V = self.settings, self.n_nodes, self.n_words
+        parent, level, mass = self.parent[:K], self.level[:K], self.mass[:K] * self.scale
+        before = sticks(parent, level, mass, self.depth, s.gamma)
+        found = []
+        for p in range(K):
+            kids = np.flatnonzero(parent == p)
+            if len(kids) < 2:
+                continue
+            rows = self.counts[:V, kids].T.astype(np.float32)
+            rows /= np.maximum(np.linalg.norm(rows, axis=1), 1e-30)[:, None]
+            alike = rows @ rows.T
+            pairs = set()
+            for x in range(len(kids)):
+                for y in np.argsort(-alike[x], kind="stable")[: _ALIKE + 1].tolist():
+                    if x != y:
+                        pairs.add((int(kids[min(x, y)]), int(kids[max(x, y)])))
+            eta = float(s.eta[level[kids[0]] - 1])
+            for i, j in sorted(pairs):
+                gain = merge_gain(self.counts, self.rows, i, j, self.scale, eta, V)
+                if gain <= 0.0:  # what the sticks can add is small beside this
+                    continue
+                now = sticks(*_one(parent, level, mass, i, j), self.depth, s.gamma)
+                gain += now - before - self._entropy_lost(i, j)
+                if gain > 0.0:
+                    found.append((gain, i, j))
+        return found
+
+    def _entropy_lost(self, i: int, j: int) -> float:
+        """Entropy of the window's documents between two nodes and all below them."""
+        w = self.window
+        ends, shares = w.ends[: w.n], w.shares[: w.n]
+        both = np.flatnonzero((ends == i).any(axis=1) & (ends == j).any(axis=1))
+        out = 0.0
+        for d in both.tolist():
+            a = shares[d, ends[d] == i].sum()
+            b = shares[d, ends[d] == j].sum()
+            out += w.weights[d] * ((a + b) * np.log(a + b) - a * np.log(a) - b * np.log(b))
+        return float(out * self.scale)
+
+    def _make_one(self, i: int, j: int) -> None:
+        """Let node j go into its sibling i; slot j is marked as gone."""
+        K = self.n_nodes
+        self.counts[:, i] += self.counts[:, j]
+        self.rows[i] += self.rows[j]
+        self.real[LOCAL] -= self._entropy_lost(i, j) / self.scale
+        self.parent[:K], self.mass[:K] = merged(self.parent[:K], self.mass[:K], i, j)
+        self.rows[j] = -1.0
+        ends = self.window.ends[: self.window.n]
+        ends[ends == j] = i
+        self.n_merged += 1
+        self.changes.append(Change("merge", int(self.ids[j]), self.n_seen, int(self.ids[i])))
+
+
+def _log_fresh(eta: FloatArray, V: int) -> FloatArray:
+    """Return E log of a word's probability in a topic that is not kept, by level."""
+    out: FloatArray = digamma(eta) - digamma(V * eta)
+    return out
+
+
+def _one(
+    parent: IntArray, level: IntArray, mass: FloatArray, i: int, j: int
+) -> tuple[IntArray, IntArray, FloatArray]:
+    """Return the tree after a merge."""
+    parent, mass = merged(parent, mass, i, j)
+    keep = np.ones(len(parent), dtype=bool)
+    keep[j] = False
+    order = sorted_order(parent, level, mass, keep)
+    return order.parent, order.level, mass[order.slots]

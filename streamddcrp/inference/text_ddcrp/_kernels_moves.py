@@ -1,0 +1,215 @@
+"""Merges of tables, equation (3), and their retirement."""
+
+import math
+
+import numpy as np
+
+from streamddcrp._numerics import uncounted_njit
+from streamddcrp.inference.text_ddcrp._kernels import word_scale
+from streamddcrp.inference.text_ddcrp._kernels_archive import archive_table
+from streamddcrp.inference.text_ddcrp._kernels_layout import (
+    ALPHA,
+    CONCENTRATION,
+    DEATH,
+    GROWTH,
+    LAST,
+    LEAST_MERGED,
+    MERGE,
+    N_EVENTS,
+    N_EXAMPLES,
+    N_LIVE,
+    N_MERGES,
+)
+from streamddcrp.inference.text_ddcrp._kernels_tables import (
+    delete,
+    find,
+    free_table,
+    tidy_word,
+)
+from streamddcrp.stream._kernels_words import release_word
+
+__all__ = ["keep_example", "merge_gains", "record", "retire", "try_merge"]
+
+SMALL = 16  # documents up to which merges are tried more often
+
+
+@uncounted_njit
+def record(events, counts, kind, label, into, row, t):
+    """Write an event into the log."""
+    i = counts[N_EVENTS] % len(events.kind)
+    events.kind[i], events.label[i], events.into[i] = kind, label, into
+    events.arrival[i], events.t[i] = row, t
+    counts[N_EVENTS] += 1
+
+
+@uncounted_njit
+def urn(log_gamma, x, m):
+    """Log Gamma(x + m) - log Gamma(x), where ``log_gamma`` holds it for small m."""
+    if m < len(log_gamma):
+        return log_gamma[m]
+    return math.lgamma(x + m) - math.lgamma(x)
+
+
+@uncounted_njit
+def merge_gains(config, words, postings, tables, counts, sums, scratch, a):
+    """Compute the gain (3) of merging table ``a`` with each large enough one it shares words with.
+
+    Leaves the slots in ``scratch.touched``, the gains in ``scratch.weight``.
+
+    Returns
+    -------
+    int
+        How many they are.
+    """
+    d, B, scale = config.discount, sums[CONCENTRATION], word_scale(config, counts)
+    gain, shared, g, x = scratch.weight, scratch.product, scratch.log_gamma, 1.0 - d
+    n = 0
+    q = tables.head[a]
+    while q >= 0:
+        w, ca = postings.word[q], postings.copies[q]
+        start, df = words.start[w], words.df[w]
+        if df > 1:
+            own = -math.log((df + config.smoothing) * scale) - urn(g, x, ca - 1)
+            for p in range(start, start + df):
+                b = postings.table[p]
+                if b == a or tables.size[b] < LEAST_MERGED:
+                    continue
+                if shared[b] == 0.0:
+                    scratch.touched[n] = b
+                    n += 1
+                    gain[b] = 0.0
+                cb = postings.copies[p]
+                gain[b] += own + urn(g, x, ca + cb - 1) - urn(g, x, cb - 1)
+                shared[b] += 1.0
+        q = postings.after[q]
+    na, ua, nb_a = tables.n_tokens[a], tables.n_words[a], math.lgamma(B + tables.n_tokens[a])
+    mass_a = max(tables.mass[a] / sums[GROWTH], 1.0)
+    h0, log_d = math.lgamma(B / d), math.log(d)
+    ha, fa, r0 = math.lgamma(B / d + ua), math.lgamma(mass_a), math.lgamma(B)
+    for i in range(n):
+        b = scratch.touched[i]
+        s, nb, ub = shared[b], tables.n_tokens[b], tables.n_words[b]
+        mass_b = max(tables.mass[b] / sums[GROWTH], 1.0)
+        gain[b] += (
+            math.lgamma(B / d + ua + ub - s) - ha - math.lgamma(B / d + ub) + h0 - s * log_d
+            - math.lgamma(B + na + nb) + nb_a + math.lgamma(B + nb) - r0
+            + math.lgamma(mass_a + mass_b) - fa - math.lgamma(mass_b) - math.log(sums[ALPHA])
+        )  # fmt: skip
+        shared[b] = 0.0
+    return n
+
+
+@uncounted_njit
+def pour(words, postings, tables, counts, sums, small, large):
+    """Move all that table ``small`` holds into ``large``; the slot of ``small`` becomes free."""
+    q = tables.head[small]
+    while q >= 0:
+        w = postings.word[q]
+        p = find(words, postings, w, large)
+        after = postings.after[q]
+        if p >= 0:
+            postings.copies[p] += postings.copies[q]
+            delete(words, postings, tables, counts, q)
+        else:
+            head = tables.head[large]
+            postings.table[q], postings.after[q], postings.before[q] = large, head, -1
+            if head >= 0:
+                postings.before[head] = q
+            tables.head[large], tables.head[small] = q, after
+            if after >= 0:
+                postings.before[after] = -1
+            tables.n_words[large] += 1
+        q = after
+    tables.n_tokens[large] += tables.n_tokens[small]
+    tables.size[large] += tables.size[small]
+    tables.in_window[large] += tables.in_window[small]
+    tables.mass[large] += tables.mass[small]
+    tables.mass[small] = 0.0
+    tables.told[large] = tables.told[large] or tables.told[small]
+    tables.born[large] = min(tables.born[large], tables.born[small])
+    tables.born_t[large] = min(tables.born_t[large], tables.born_t[small])
+    tables.last_seen[large] = max(tables.last_seen[large], tables.last_seen[small])
+    tables.last_t[large] = max(tables.last_t[large], tables.last_t[small])
+    for e in range(N_EXAMPLES):
+        if tables.fit[small, e] > -np.inf:
+            shown, n = tables.example[small, e], tables.example_length[small, e]
+            fit, row = tables.fit[small, e], tables.example_row[small, e]
+            keep_example(tables, large, shown, 0, n, fit, row)
+    free_table(tables, counts, sums, small)
+
+
+@uncounted_njit
+def keep_example(tables, k, text, start, n, fit, row):
+    """Keep ``n`` bytes of a text from ``start`` (modulo its length) on if it fits a table well."""
+    mask, worst = len(text) - 1, 0
+    for e in range(N_EXAMPLES):
+        if tables.fit[k, e] > -np.inf and tables.example_length[k, e] == n:
+            j = 0
+            while j < n and tables.example[k, e, j] == text[(start + j) & mask]:
+                j += 1
+            if j == n:
+                return
+        if tables.fit[k, e] < tables.fit[k, worst]:
+            worst = e
+    if fit > tables.fit[k, worst]:
+        for j in range(n):
+            tables.example[k, worst, j] = text[(start + j) & mask]
+        tables.example_length[k, worst], tables.example_row[k, worst] = n, row
+        tables.fit[k, worst] = fit
+
+
+@uncounted_njit
+def try_merge(config, words, postings, tables, window, events, counts, sums, scratch, a, row, t):
+    """Merge table ``a`` with the one that gains most by it."""
+    size = tables.size[a]
+    tables.next_merge[a] = size + 1 + size // (4 if size < SMALL else 2)
+    n = merge_gains(config, words, postings, tables, counts, sums, scratch, a)
+    best = -1
+    for i in range(n):
+        b = scratch.touched[i]
+        if scratch.weight[b] > (scratch.weight[best] if best >= 0 else 0.0) or (
+            best >= 0
+            and scratch.weight[b] == scratch.weight[best]
+            and tables.id[b] < tables.id[best]
+        ):
+            best = b
+    if best < 0:
+        return a
+    small, large = (a, best) if tables.n_words[a] < tables.n_words[best] else (best, a)
+    older, younger = min(tables.id[a], tables.id[best]), max(tables.id[a], tables.id[best])
+    record(events, counts, MERGE, younger, older, row, t)
+    at = counts[N_MERGES] % len(events.younger)
+    events.younger[at], events.older[at] = younger, older
+    counts[N_MERGES] += 1
+    following = min(tables.next_merge[small], tables.next_merge[large])
+    pour(words, postings, tables, counts, sums, small, large)
+    tables.id[large] = older
+    tables.next_merge[large] = min(following, tables.size[large] + 1)
+    for i in range(len(window.table)):
+        if window.table[i] == small:
+            window.table[i] = large
+    if counts[LAST] == small:
+        counts[LAST] = large
+
+
+@uncounted_njit
+def retire(config, words, postings, tables, archive, events, counts, sums, lexicon, named):
+    """Let go of the tables that are all but forgotten and have no document in the window."""
+    least = config.retire * sums[GROWTH]
+    i = 0
+    while i < counts[N_LIVE]:
+        k = tables.live[i]
+        if tables.mass[k] >= least or tables.in_window[k] > 0:
+            i += 1
+            continue
+        if tables.told[k] and tables.size[k] >= LEAST_MERGED:
+            archive_table(config, words, postings, tables, archive, counts, k, lexicon, named)
+        while tables.head[k] >= 0:
+            q = tables.head[k]
+            w = postings.word[q]
+            delete(words, postings, tables, counts, q)
+            if tidy_word(words, postings, w) and named:
+                release_word(lexicon, w)
+        if tables.told[k]:
+            record(events, counts, DEATH, tables.id[k], -1, tables.last_seen[k], tables.last_t[k])
+        free_table(tables, counts, sums, k)  # another table takes its place in the list

@@ -1,0 +1,416 @@
+"""One document after the other: placed on arrival, visited again later, then final."""
+
+import math
+
+import numpy as np
+from numba import njit
+
+from streamddcrp._numerics import UNCOUNTED, uncounted_njit
+from streamddcrp.inference.text_ddcrp._kernels import best_of, describe, weigh, word_scale
+from streamddcrp.inference.text_ddcrp._kernels_archive import recognise
+from streamddcrp.inference.text_ddcrp._kernels_layout import (
+    ALPHA,
+    B_TABLES,
+    B_TOKENS,
+    BIRTH,
+    CONCENTRATION,
+    FINAL_LABEL,
+    GROWTH,
+    LABEL,
+    LABEL_PROB,
+    LAST,
+    LISTS,
+    MOST_ARCHIVED,
+    MOST_EVENTS,
+    MOST_WORDS,
+    N_ARCHIVED,
+    N_EVENTS,
+    N_LIVE,
+    N_SEEN,
+    NUMBERS,
+    P_CHANGE,
+    POSTINGS_END,
+    RETURN,
+    SCORE,
+    SHORT_ARCHIVE,
+    SHORT_DOCUMENT,
+    SHORT_EVENTS,
+    SHORT_POSTINGS,
+    SHORT_SHOWN,
+    SHORT_TABLES,
+    SHORT_TEXT,
+    SHORT_WORDS,
+    SHOWN,
+    SHOWN_END,
+    SHOWN_FIRST,
+    SURPRISE,
+    TEXT_END,
+    TEXT_FIRST,
+    TIME,
+    TOTAL,
+)
+from streamddcrp.inference.text_ddcrp._kernels_moves import (
+    keep_example,
+    record,
+    retire,
+    try_merge,
+)
+from streamddcrp.inference.text_ddcrp._kernels_tables import (
+    find,
+    free_table,
+    insert,
+    lift,
+    new_table,
+    put_back,
+    room_needed,
+    take_out,
+    tidy_word,
+)
+from streamddcrp.stream._kernels_words import (
+    BETWEEN,
+    find_document,
+    has_room,
+    read_document,
+    release_word,
+)
+
+__all__ = ["predict_document", "step_documents"]
+
+SURE = 0.999  # probability of the table of a document that is visited only once more, at the end
+SWEEP = 50  # documents between two looks for tables to retire
+
+
+@uncounted_njit
+def elapsed(config, window, counts, sums, t):
+    """Return the time since the last document, in units of the decay, and alpha as it is then."""
+    seen = counts[N_SEEN]
+    if not config.clocked:
+        return 1.0 / config.decay, sums[ALPHA]
+    if seen == 0:
+        return 0.0, sums[ALPHA]
+    alpha, past = sums[ALPHA], min(seen, len(window.t) - 1)
+    span = t - window.t[(seen - past) % len(window.t)]
+    if config.share > 0.0 and span > 0.0:  # as many births whatever the rate of arrivals
+        alpha = config.share * min(max(past * config.decay / span, 1.0), 1e5)
+    return (t - sums[TIME]) / config.decay, alpha
+
+
+@uncounted_njit
+def advance(config, tables, window, counts, sums, t):
+    """Let the time be ``t``: what arrived before weighs less."""
+    exponent, sums[ALPHA] = elapsed(config, window, counts, sums, t)
+    sums[TIME] = t
+    if exponent < 200.0:
+        sums[GROWTH] *= math.exp(exponent)
+        if sums[GROWTH] < 1e100:
+            return
+        factor = 1.0 / sums[GROWTH]
+    else:
+        factor = math.exp(-min(exponent, 700.0)) / sums[GROWTH]
+    sums[GROWTH], total = 1.0, 0.0
+    for i in range(counts[N_LIVE]):
+        k = tables.live[i]
+        tables.mass[k] *= factor
+        total += tables.mass[k]
+    for i in range(len(window.weight)):
+        window.weight[i] *= factor
+    sums[TOTAL] = total
+
+
+@uncounted_njit
+def learn_concentration(config, words, postings, tables, counts, sums, k, doc, U):
+    """Move B towards the stationary point of the predictive density of a document in its table."""
+    B, d, scale = sums[CONCENTRATION], config.discount, word_scale(config, counts)
+    spread = B + d * tables.n_words[k]
+    news = 0.0
+    for j in range(U):
+        p = find(words, postings, doc[j], k)
+        if p >= 0:
+            p_w = (words.df[doc[j]] + config.smoothing) * scale
+            news += B * p_w / (spread * p_w + max(postings.copies[p] - d, 0.0))
+        else:
+            news += B / spread
+    sums[B_TABLES] += news
+    sums[B_TOKENS] += U / (B + tables.n_tokens[k] + 0.5 * U)
+    sums[CONCENTRATION] = max(1.0, sums[B_TABLES] / sums[B_TOKENS])
+
+
+@uncounted_njit
+def seat(config, words, postings, tables, window, events, counts, sums, scratch, i, k, doc, U):
+    """Put document ``i`` into table ``k``."""
+    at = i % len(window.table)
+    insert(words, postings, tables, counts, k, doc, U)
+    tables.mass[k] += window.weight[at]
+    sums[TOTAL] += window.weight[at]
+    tables.in_window[k] += 1
+    window.table[at] = k
+    if tables.last_seen[k] < i:
+        tables.last_seen[k], tables.last_t[k] = i, window.t[at]
+    if tables.born[k] > i:
+        tables.born[k], tables.born_t[k] = i, window.t[at]
+    if tables.size[k] >= tables.next_merge[k]:
+        row, t = counts[N_SEEN], sums[TIME]
+        try_merge(config, words, postings, tables, window, events, counts, sums, scratch, k, row, t)
+
+
+@uncounted_njit
+def enter(words, window, counts, sums, doc, U, t, data, start, n_shown):
+    """Keep a new document in the window: its words, and the first bytes of its text."""
+    at, mask = counts[N_SEEN] % len(window.table), len(window.text) - 1
+    begin = counts[TEXT_END]
+    for j in range(U):
+        window.text[(begin + j) & mask] = doc[j]
+        words.held[doc[j]] += 1
+    window.start[at], window.length[at] = begin, U
+    counts[TEXT_END] += U
+    begin, mask = counts[SHOWN_END], len(window.shown) - 1
+    for j in range(n_shown):
+        byte = data[start + j]
+        window.shown[(begin + j) & mask] = byte if byte != BETWEEN else 32
+    window.shown_start[at], window.shown_length[at] = begin, n_shown
+    counts[SHOWN_END] += n_shown
+    window.weight[at], window.t[at], window.table[at] = sums[GROWTH], t, -1
+
+
+@uncounted_njit
+def place(config, words, postings, tables, window, events, counts, sums, scratch, doc, U, out):
+    """Seat the document that has entered last, and write what was predicted for it."""
+    n, top = weigh(config, words, postings, tables, counts, sums, scratch, doc, U)
+    k = best_of(tables, scratch, n)
+    describe(config, words, tables, counts, sums, scratch, doc, U, n, top, k, out)
+    i = counts[N_SEEN]
+    at = i % len(window.table)
+    if U == 0:
+        out[LABEL], out[LABEL_PROB], out[P_CHANGE], counts[LAST] = -1.0, np.nan, np.nan, -1
+        window.sure[at] = True
+        return
+    if k >= 0 and scratch.weight[k] > math.exp(-top):
+        learn_concentration(config, words, postings, tables, counts, sums, k, doc, U)
+    else:
+        k = new_table(tables, counts, i, window.t[at])
+    seat(config, words, postings, tables, window, events, counts, sums, scratch, i, k, doc, U)
+    counts[LAST] = window.table[at]
+    window.sure[at] = out[LABEL_PROB] > SURE
+
+
+@uncounted_njit
+def recall_words(window, scratch, at):
+    """Copy the words of a document of the window into ``scratch.doc``; return how many."""
+    U, mask = window.length[at], len(window.text) - 1
+    for j in range(U):
+        scratch.doc[j] = window.text[(window.start[at] + j) & mask]
+    return U
+
+
+@uncounted_njit
+def visit(config, words, postings, tables, window, events, counts, sums, scratch, i, last):
+    """Let document ``i`` of the window choose its table again, for the last time or not.
+
+    Returns
+    -------
+    fit : float
+        How typical it is of the table: log-odds a word of its words there against a new table.
+    """
+    at = i % len(window.table)
+    U, old = recall_words(window, scratch, at), window.table[at]
+    if U == 0:
+        return -np.inf
+    doc, mass = scratch.doc, tables.mass[old]
+    lift(words, postings, tables, counts, scratch, old, doc, U)
+    alone = tables.size[old] == 0
+    bonus = math.exp(config.dissolve) if last and tables.size[old] < 2 else 1.0
+    tables.mass[old] = max(mass - window.weight[at], 0.0)
+    n, top = weigh(config, words, postings, tables, counts, sums, scratch, doc, U)
+    put_back(words, postings, tables, counts, scratch, old, doc, U)
+    k = best_of(tables, scratch, n)
+    fit = -1e300  # of a table of its own: any other document is more typical
+    if k >= 0 and scratch.weight[k] * bonus > math.exp(-top):
+        prior = max(tables.mass[k] / (sums[ALPHA] * sums[GROWTH]), 1e-100)
+        fit = (math.log(scratch.weight[k] / prior) + top) / (U + 2)
+    elif alone:
+        k = old
+    else:
+        k = new_table(tables, counts, i, window.t[at])
+    tables.mass[old] = mass
+    if k == old:
+        return fit
+    take_out(words, postings, tables, counts, old, doc, U)
+    tables.in_window[old] -= 1
+    tables.mass[old] = max(mass - window.weight[at], 0.0)
+    sums[TOTAL] += tables.mass[old] - mass
+    if alone:
+        if counts[LAST] == old:
+            counts[LAST] = -1
+        free_table(tables, counts, sums, old)
+    seat(config, words, postings, tables, window, events, counts, sums, scratch, i, k, doc, U)
+    return fit
+
+
+@uncounted_njit
+def leave(
+    config, words, postings, tables, window, archive, events, counts, sums, scratch, lexicon,
+    named, i, fit,
+):  # fmt: skip
+    """Let the label of document ``i`` be final; it leaves the window. Return the label."""
+    at = i % len(window.table)
+    U, k = recall_words(window, scratch, at), window.table[at]
+    counts[TEXT_FIRST] += U
+    counts[SHOWN_FIRST] += window.shown_length[at]
+    for j in range(U):
+        w = scratch.doc[j]
+        words.held[w] -= 1
+        if tidy_word(words, postings, w) and named:
+            release_word(lexicon, w)
+    window.length[at], window.table[at] = 0, -1
+    if k < 0:
+        return -1
+    tables.in_window[k] -= 1
+    if window.shown_length[at] > 0:
+        start, n = window.shown_start[at], window.shown_length[at]
+        keep_example(tables, k, window.shown, start, n, fit, i)
+    if not tables.told[k]:
+        tables.told[k] = True
+        row, t = tables.born[k], tables.born_t[k]
+        record(events, counts, BIRTH, tables.id[k], -1, row, t)
+        old = recognise(config, words, postings, tables, archive, counts, sums, k)
+        if old >= 0:
+            record(events, counts, RETURN, tables.id[k], old, row, t)
+    return tables.id[k]
+
+
+@uncounted_njit
+def too_short(config, words, postings, tables, window, events, counts, scratch, doc, U, n_shown):
+    """Return which arrays are too short to learn a document, as a sum of their codes."""
+    need, longest, i = room_needed(words, doc, U), 0, counts[N_SEEN]
+    for r in range(len(config.ages)):
+        if i >= config.ages[r]:
+            at = (i - config.ages[r]) % len(window.table)
+            n = window.length[at]
+            longest = max(longest, n)
+            if n <= len(scratch.doc):
+                recall_words(window, scratch, at)
+                need += room_needed(words, scratch.doc, n)
+    short = 0
+    if counts[POSTINGS_END] + need > len(postings.table):
+        short += SHORT_POSTINGS
+    if counts[N_LIVE] + len(config.ages) + 1 > len(tables.id):
+        short += SHORT_TABLES
+    if counts[TEXT_END] - counts[TEXT_FIRST] + U > len(window.text):
+        short += SHORT_TEXT
+    if counts[SHOWN_END] - counts[SHOWN_FIRST] + n_shown > len(window.shown):
+        short += SHORT_SHOWN
+    if longest > len(scratch.doc):
+        short += SHORT_DOCUMENT
+    n_events = counts[N_EVENTS] + counts[N_LIVE] + 2 * len(config.ages) + 3
+    if len(events.kind) < min(n_events, MOST_EVENTS):
+        short += SHORT_EVENTS
+    return short
+
+
+@uncounted_njit
+def learn(
+    config, words, postings, tables, window, archive, events, counts, sums, scratch, lexicon, named,
+    out,
+):  # fmt: skip
+    """Seat the document that has entered, then visit those whose turn it is."""
+    i, doc = counts[N_SEEN], scratch.read
+    U = window.length[i % len(window.table)]
+    place(config, words, postings, tables, window, events, counts, sums, scratch, doc, U, out)
+    out[FINAL_LABEL] = np.nan
+    sums[SURPRISE] += out[SCORE]
+    for r in range(len(config.ages)):
+        j = i - config.ages[r]
+        if j < 0:
+            break
+        last = r == len(config.ages) - 1
+        if window.sure[j % len(window.table)] and not last:
+            continue
+        fit = visit(config, words, postings, tables, window, events, counts, sums, scratch, j, last)
+        if last:
+            out[FINAL_LABEL] = leave(
+                config, words, postings, tables, window, archive, events, counts, sums, scratch,
+                lexicon, named, j, fit,
+            )  # fmt: skip
+    if (i + 1) % SWEEP == 0:
+        retire(config, words, postings, tables, archive, events, counts, sums, lexicon, named)
+    counts[N_SEEN] = i + 1
+
+
+@njit(cache=True, **UNCOUNTED)
+def step_documents(
+    config, words, postings, tables, window, archive, events, counts, sums, scratch, lexicon, form,
+    data, numbers, offsets, t, done, out,
+):  # fmt: skip
+    """Predict and learn documents ``done`` .. N - 1 in order.
+
+    Parameters
+    ----------
+    form : int
+        TEXTS or LISTS: document i is ``data[offsets[i]:offsets[i + 1]]``; NUMBERS: it is the same
+        part of ``numbers``, of words, distinct within a document.
+    lexicon : WordArrays
+        Words by number, and numbers by word; not for NUMBERS.
+
+    Returns
+    -------
+    int
+        How many are done: less than N where the arrays have to grow first.
+    """
+    named, doc = form != NUMBERS, scratch.read
+    for row in range(done, len(offsets) - 1):
+        start, stop = offsets[row], offsets[row + 1]
+        n_bytes, n_shown = stop - start, 0
+        if named:
+            n_shown = min(n_bytes, SHOWN)
+            most = min(MOST_WORDS, n_bytes // 2 + 1)
+            if not has_room(lexicon, n_bytes, MOST_WORDS) or len(words.df) < len(lexicon.length):
+                scratch.short[0], scratch.short[1] = SHORT_WORDS, most
+                return row
+        else:
+            most = n_bytes
+        if len(doc) < most:
+            scratch.short[0], scratch.short[1] = SHORT_DOCUMENT, most
+            return row
+        if named:
+            U = read_document(data, start, stop, form == LISTS, lexicon, doc[:MOST_WORDS])
+        else:
+            U = most
+            for j in range(U):
+                doc[j] = numbers[start + j]
+        short = too_short(
+            config, words, postings, tables, window, events, counts, scratch, doc, U, n_shown
+        )
+        if len(archive.id) < min(counts[N_ARCHIVED] + counts[N_LIVE], MOST_ARCHIVED):
+            short += SHORT_ARCHIVE
+        if short:
+            scratch.short[0] = short
+            if named:  # as if it had not been read
+                for j in range(U - 1, -1, -1):
+                    if lexicon.seen[doc[j]] < 0:
+                        release_word(lexicon, doc[j])
+            return row
+        advance(config, tables, window, counts, sums, t[row])
+        enter(words, window, counts, sums, doc, U, t[row], data, start, n_shown)
+        learn(
+            config, words, postings, tables, window, archive, events, counts, sums, scratch,
+            lexicon, named, out[row],
+        )  # fmt: skip
+    return len(offsets) - 1
+
+
+@njit(cache=True, **UNCOUNTED)
+def predict_document(
+    config, words, postings, tables, window, counts, sums, scratch, lexicon, listed, data, t, out
+):
+    """Predict a document at time ``t`` and change nothing."""
+    doc = scratch.read
+    U = find_document(data, 0, len(data), listed, lexicon, doc[:MOST_WORDS])
+    growth, alpha = sums[GROWTH], sums[ALPHA]
+    exponent, sums[ALPHA] = elapsed(config, window, counts, sums, t)
+    sums[GROWTH] = growth * math.exp(min(exponent, 200.0))
+    n, top = weigh(config, words, postings, tables, counts, sums, scratch, doc, U)
+    k = best_of(tables, scratch, n)
+    describe(config, words, tables, counts, sums, scratch, doc, U, n, top, k, out)
+    if U == 0:
+        out[LABEL], out[LABEL_PROB], out[P_CHANGE] = -1.0, np.nan, np.nan
+    sums[GROWTH], sums[ALPHA] = growth, alpha

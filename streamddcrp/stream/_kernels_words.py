@@ -1,0 +1,315 @@
+"""Compiled reading of texts: bytes of UTF-8 to words, words to indexes that are used again.
+
+A word is stored in a row of `LONGEST` bytes; ``slots`` is an open-addressing table, linear probing,
+of ``hash << INDEX_BITS | index + 1`` (0: empty). Nothing here allocates, and nothing grows: who
+calls asks `has_room` before each document. ``words`` is a `WordArrays` of ``words.py``.
+"""
+
+import numpy as np
+from numba import njit
+
+from streamddcrp._numerics import uncounted_njit
+
+__all__ = [
+    "BEGINS", "BETWEEN", "DOCUMENTS", "FREE", "IGNORED", "JOINS", "LONGEST", "MARK", "PAIRED",
+    "STOPS", "USED", "find_document", "has_room", "read_document",
+    "read_documents", "rehash", "release_word", "release_words",
+]  # fmt: skip
+
+LONGEST = 64  # bytes of a word
+INDEX_BITS = 30
+BETWEEN = 255  # the byte between words of a list: it does not occur in UTF-8
+# What a character does; the bits below are its lower-case code point. No bit set: it separates.
+JOINS = 1 << 21  # may stand in a word
+BEGINS = 1 << 22  # and at its beginning
+PAIRED = 1 << 23  # of a script without spaces
+MARK = 1 << 24  # belongs to the character before it
+IGNORED = 1 << 25  # is passed over
+# Places in ``counts``.
+USED, FREE, STOPS, DOCUMENTS = 0, 1, 2, 3
+
+
+@uncounted_njit
+def _code_point(data, i, stop):
+    """Decode the character of several bytes at ``i``: code point, or -1, and number of bytes."""
+    b = np.int64(data[i])
+    if 0xC2 <= b < 0xE0:
+        width, point, least = 2, b & 0x1F, 0x80
+    elif 0xE0 <= b < 0xF0:
+        width, point, least = 3, b & 0x0F, 0x800
+    elif 0xF0 <= b < 0xF5:
+        width, point, least = 4, b & 0x07, 0x10000
+    else:
+        return -1, 1
+    if i + width > stop:
+        return -1, 1
+    for j in range(i + 1, i + width):
+        b = np.int64(data[j])
+        if b & 0xC0 != 0x80:
+            return -1, 1
+        point = point << 6 | b & 0x3F
+    if point < least:
+        return -1, 1
+    return point, width
+
+
+@uncounted_njit
+def _append(word, n, point):
+    """Write a character behind ``n`` bytes of a word; return the new length, n if it is full."""
+    if point < 0x80:
+        if n + 1 > LONGEST:
+            return n
+        word[n] = point
+        return n + 1
+    width = 2 if point < 0x800 else (3 if point < 0x10000 else 4)
+    if n + width > LONGEST:
+        return n
+    for j in range(n + width - 1, n, -1):
+        word[j] = 0x80 | point & 0x3F
+        point >>= 6
+    word[n] = (0xF00 >> width) & 0xFF | point
+    return n + width
+
+
+@uncounted_njit
+def _hash(word, n):
+    """FNV-1a of ``n`` bytes, 32 bits, mixed once more."""
+    h = np.int64(2166136261)
+    for j in range(n):
+        h = (h ^ np.int64(word[j])) * 16777619 & 0xFFFFFFFF
+    h ^= h >> 15
+    h = h * 0x2C1B3C6D & 0xFFFFFFFF
+    return h ^ h >> 13
+
+
+@uncounted_njit
+def _same(letters, word, n):
+    j = 0
+    while j < n and letters[j] == word[j]:
+        j += 1
+    return j == n
+
+
+@uncounted_njit
+def _take(words, n, out, n_out):
+    """Put the index of the word that was read into ``out``, once a document; return how many."""
+    slots, counts = words.slots, words.counts
+    mask = len(slots) - 1
+    h = _hash(words.word, n)
+    place = h & mask
+    while slots[place] != 0:
+        slot = slots[place]
+        if slot >> INDEX_BITS == h:
+            w = (slot & (1 << INDEX_BITS) - 1) - 1
+            if words.length[w] == n and _same(words.letters[w], words.word, n):
+                if n_out == len(out) or w < counts[STOPS]:
+                    return n_out
+                if abs(words.seen[w]) == counts[DOCUMENTS]:
+                    return n_out
+                words.seen[w] = counts[DOCUMENTS]
+                out[n_out] = w
+                return n_out + 1
+        place = place + 1 & mask
+    if n_out == len(out):
+        return n_out
+    if counts[FREE] > 0:
+        counts[FREE] -= 1
+        w = np.int64(words.free[counts[FREE]])
+    else:
+        w = counts[USED]
+        counts[USED] += 1
+    slots[place] = h << INDEX_BITS | w + 1
+    words.length[w] = n
+    for j in range(n):
+        words.letters[w, j] = words.word[j]
+    words.seen[w] = -counts[DOCUMENTS]
+    out[n_out] = w
+    return n_out + 1
+
+
+@uncounted_njit
+def _read_text(data, start, stop, words, out):
+    characters, word = words.characters, words.word
+    n_out = 0
+    n = 0  # bytes of the word so far; 0: between words
+    full = False  # a character did not fit: the others of this word are left out, too
+    paired = False  # whether it is of a script without spaces,
+    second = 0  # and then where its second character begins
+    i = start
+    while i < stop:
+        point = np.int64(data[i])
+        width = 1
+        if point >= 0x80:
+            point, width = _code_point(data, i, stop)
+        i += width
+        kind = np.int64(0)
+        if 0 <= point < len(characters):
+            kind = np.int64(characters[point])
+        elif 0x20000 <= point < 0x32000:  # ideographs beyond the table
+            kind = point | JOINS | BEGINS | PAIRED
+        if kind & IGNORED:
+            continue
+        ends = kind == 0
+        if n > 0 and not ends:
+            ends = kind & (PAIRED | MARK) == 0 if paired else kind & PAIRED != 0
+        if ends and n > 0:
+            n_out = _take(words, n, out, n_out)
+            n = 0
+        if n == 0:
+            if kind & BEGINS == 0:
+                continue
+            full, second = False, 0
+            paired = kind & PAIRED != 0
+        elif kind & PAIRED:
+            if second > 0:
+                n_out = _take(words, n, out, n_out)
+                for j in range(second, n):
+                    word[j - second] = word[j]
+                n -= second
+            full, second = False, n
+        if not full:
+            longer = _append(word, n, kind & JOINS - 1)
+            full = longer == n
+            n = longer
+    if n > 0:
+        n_out = _take(words, n, out, n_out)
+    return n_out
+
+
+@uncounted_njit
+def _read_list(data, start, stop, words, out):
+    n_out = 0
+    begin = start
+    for i in range(start, stop + 1):
+        if i == stop or data[i] == BETWEEN:
+            n = min(i - begin, LONGEST)
+            while 0 < n < i - begin and data[begin + n] & 0xC0 == 0x80:  # not within a character
+                n -= 1
+            if n > 0:
+                for j in range(n):
+                    words.word[j] = data[begin + j]
+                n_out = _take(words, n, out, n_out)
+            begin = i + 1
+    return n_out
+
+
+@uncounted_njit
+def has_room(words, n_bytes, most):
+    """Tell whether a document of so many bytes, or so many different words, fits surely."""
+    used = words.counts[USED] - words.counts[FREE]
+    return used + min(most, n_bytes // 2 + 1) <= len(words.length)
+
+
+@uncounted_njit
+def read_document(data, start, stop, listed, words, out):
+    """Write the indexes of the different words of ``data[start:stop]``, first come first.
+
+    Stop words are left out, and what does not fit into ``out``. Unknown words get an index, the
+    last one released or the next. `has_room` must have said yes.
+
+    Parameters
+    ----------
+    data : ndarray of uint8
+    start, stop : int
+    listed : bool
+        Whether these are words as they are with the byte `BETWEEN` between; else it is a text.
+    words : WordArrays
+    out : ndarray of int64
+
+    Returns
+    -------
+    n : int
+    """
+    words.counts[DOCUMENTS] += 1
+    if listed:
+        return _read_list(data, start, stop, words, out)
+    return _read_text(data, start, stop, words, out)
+
+
+@uncounted_njit
+def release_word(words, w):
+    """Free the index of a word.
+
+    Releasing new words in the reverse order of their coming leaves the table as it was before.
+    """
+    slots, counts = words.slots, words.counts
+    mask = len(slots) - 1
+    hole = _hash(words.letters[w], np.int64(words.length[w])) & mask
+    while slots[hole] & (1 << INDEX_BITS) - 1 != w + 1:
+        hole = hole + 1 & mask
+    place = hole + 1 & mask
+    while slots[place] != 0:  # later ones move up, unless that is before where they belong
+        home = (slots[place] >> INDEX_BITS) & mask
+        if (place - home & mask) >= (place - hole & mask):
+            slots[hole] = slots[place]
+            hole = place
+        place = place + 1 & mask
+    slots[hole] = 0
+    words.length[w] = 0
+    if w == counts[USED] - 1:
+        counts[USED] -= 1
+    else:
+        words.free[counts[FREE]] = w
+        counts[FREE] += 1
+
+
+@uncounted_njit
+def find_document(data, start, stop, listed, words, out):
+    """Do as `read_document`, but know no new words: -1 for each, and the table is as before."""
+    n = read_document(data, start, stop, listed, words, out)
+    for i in range(n - 1, -1, -1):
+        if words.seen[out[i]] < 0:
+            release_word(words, out[i])
+            out[i] = -1
+    return n
+
+
+@njit(cache=True)
+def read_documents(data, offsets, first, listed, words, most, out, ends):
+    """Read documents from ``first`` on while words and ``out`` have room; return the next one.
+
+    Parameters
+    ----------
+    data : ndarray of uint8
+    offsets : ndarray of int64, shape (N + 1,)
+    first : int
+    listed : bool
+    words : WordArrays
+    most : int
+        Words of a document that count.
+    out : ndarray of int64
+        Indexes, one document after the other.
+    ends : ndarray of int64, shape (N + 1,)
+        Where each document begins in ``out``; the first ``first + 1`` are known.
+    """
+    for row in range(first, len(offsets) - 1):
+        n_bytes = offsets[row + 1] - offsets[row]
+        begin = ends[row]
+        room = len(out) - begin
+        if not has_room(words, n_bytes, most) or room < min(most, n_bytes // 2 + 1):
+            return row
+        part = out[begin : begin + most]
+        n = read_document(data, offsets[row], offsets[row + 1], listed, words, part)
+        ends[row + 1] = begin + n
+    return len(offsets) - 1
+
+
+@njit(cache=True)
+def release_words(words, indexes):
+    """Free the indexes of words, one after the other."""
+    for i in range(len(indexes)):
+        release_word(words, indexes[i])
+
+
+@njit(cache=True)
+def rehash(words, out_slots):
+    """Fill an empty table of slots with the live words."""
+    mask = len(out_slots) - 1
+    for w in range(words.counts[USED]):
+        n = np.int64(words.length[w])
+        if n > 0:
+            h = _hash(words.letters[w], n)
+            place = h & mask
+            while out_slots[place] != 0:
+                place = place + 1 & mask
+            out_slots[place] = h << INDEX_BITS | w + 1

@@ -1,0 +1,78 @@
+"""The report of stories: the final labels, the picture, a page without other files."""
+
+from datetime import datetime, timedelta
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from streamddcrp.errors import ConfigError, SchemaError
+from streamddcrp.estimators.text_stream import TextStream
+from streamddcrp_connectors.report import make_report
+
+pytest.importorskip("matplotlib")
+
+THEMES = ("oil prices opec barrel", "cup final <b>goal</b> team", "vote election party poll")
+N = 900
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("stories")
+    rng = np.random.default_rng(0)
+    texts = [" ".join([*rng.permutation(THEMES[k].split()), f"w{i % 90}"])
+             for i, k in enumerate(rng.integers(3, size=N).tolist())]  # fmt: skip
+    texts[5] = "..."
+    times = [datetime(2024, 1, 1) + timedelta(hours=i) for i in range(N)]
+    pq.write_table(pa.table({"at": times, "title": texts}), folder / "news.parquet")
+    out = TextStream(lag=100).step_many(texts, times)
+    columns = {"row": np.arange(N), "time": pa.array(times)}
+    columns |= dict(zip(out.schema.names, out.columns, strict=True))
+    pq.write_table(pa.table(columns), folder / "out.parquet")
+    return folder
+
+
+def test_report_of_texts(folder):
+    words, paths = make_report(
+        folder / "out.parquet", folder / "news.parquet", time="at", text="title"
+    )
+    assert [path.suffix for path in paths] == [".png", ".svg", ".txt", ".html"]
+    assert words == paths[2].read_text()
+    assert "900 texts, 2024-01-01 00:00 to 2024-02-07 11:00: 3 stories" in words
+    assert {"opec", "goal", "vote"} <= set(words.split())
+    page = paths[3].read_text()
+    assert page.count("<tr><td") == 3 + 10
+    assert "&lt;b&gt;goal&lt;/b&gt;" in page
+    assert "<b>goal</b>" not in page
+    assert "<svg" in page
+
+
+def test_final_labels_count(folder):
+    table = pq.read_table(folder / "out.parquet")
+    label = table["label"].to_numpy().copy()
+    label[10] = 77  # a label at once that did not stay
+    i = table.schema.get_field_index("label")
+    pq.write_table(table.set_column(i, "label", pa.array(label)), folder / "other.parquet")
+    words, _ = make_report(
+        folder / "other.parquet", folder / "news.parquet", time="at", text="title"
+    )
+    assert ": 3 stories" in words
+
+
+def test_one_text_and_results_without_final_labels(tmp_path):
+    pq.write_table(pa.table({"t": ["only one"]}), tmp_path / "one.parquet")
+    results = {"row": [0], "label": [0], "score": [3.0]}
+    pq.write_table(pa.table(results), tmp_path / "out.parquet")
+    words, _ = make_report(tmp_path / "out.parquet", tmp_path / "one.parquet", text="t")
+    assert words.startswith("1 texts, row 0 to row 0: 1 stories")
+
+
+def test_what_does_not_fit_is_refused(folder):
+    files = folder / "out.parquet", folder / "news.parquet"
+    with pytest.raises(ConfigError, match="exclude each other"):
+        make_report(*files, time="at", text="title", features=("title",))
+    with pytest.raises(ConfigError, match="--time"):
+        make_report(*files, text="title")
+    with pytest.raises((ConfigError, SchemaError), match="headline"):
+        make_report(*files, time="at", text="headline")

@@ -1,0 +1,67 @@
+"""The experiments on trees of topics and of components, made small."""
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from streamddcrp_connectors.experiments.ncrp import ncrp_digits, ncrp_topics
+
+pytest.importorskip("matplotlib")
+
+WORDS = (
+    "goal ball striker keeper", "racket court serve set", "share stock fund index",
+    "wheat corn bushel harvest", "trial jury murder guilty",
+)  # fmt: skip
+
+
+def run(command, *arguments):
+    result = CliRunner().invoke(command, [*map(str, arguments)])
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def cells(out, start):
+    """Return the numbers of the rows of a table that begin so."""
+    return [
+        [cell.strip() for cell in line.strip("| ").split("|")]
+        for line in out.splitlines()
+        if line.startswith(start)
+    ]
+
+
+def test_digits(tmp_path, monkeypatch):
+    pytest.importorskip("sklearn")
+    monkeypatch.setenv("STREAMDDCRP_SHARED", str(tmp_path))
+    out = run(ncrp_digits, "--out", tmp_path)
+    assert "scikit-learn's digits: 1,200 images learned, 597 for the test." in out
+    pca = {int(row[0]): row for row in cells(out, "| ") if row[1] == "PCA"}
+    assert pca[2][3:5] == ["865.2", "865.1"]  # as computed apart from this library
+    assert pca[3][3:5] == ["721.0", "719.6"]
+    tree = {int(row[0]): float(row[3]) for row in cells(out, "| ") if row[1] == "stream, one pass"}
+    assert tree[2] < 0.8 * 865.2
+    assert tree[3] < 0.8 * 721.0
+    assert {path.suffix for path in tmp_path.iterdir()} == {".md", ".png"}
+
+
+def test_topics_of_a_file(tmp_path):
+    rng = np.random.default_rng(0)
+    texts = [" ".join(rng.choice(WORDS[rng.integers(5)].split(), 20)) for d in range(61)]
+    file = tmp_path / "news.txt"
+    file.write_text("\n\n".join(texts), encoding="utf-8")
+    out = run(ncrp_topics, "--data", file, "--out", tmp_path / "out", "--sweeps", 20)
+    score = {row[0]: float(row[1]) for row in cells(out, "| ") if row[0] not in ("method", "---")}
+    assert score["Gibbs, 20 sweeps"] > score["unigram"]
+    assert score["stream, one pass"] > score["unigram"]
+    assert len(list((tmp_path / "out").iterdir())) == 3
+
+
+def test_what_is_missing_is_said(tmp_path, monkeypatch):
+    monkeypatch.setenv("STREAMDDCRP_SHARED", str(tmp_path))
+    result = CliRunner().invoke(ncrp_topics, ["--out", str(tmp_path / "out")])
+    assert result.exit_code == 2
+    assert "--data FILE" in result.output
+    short = tmp_path / "short.txt"
+    short.write_text("one text", encoding="utf-8")
+    result = CliRunner().invoke(ncrp_topics, ["--out", str(tmp_path), "--data", str(short)])
+    assert result.exit_code == 2
+    assert "too little text" in result.output

@@ -1,0 +1,194 @@
+"""The text engine over dicts, word by word and table by table: slow and obvious."""
+
+import math
+from collections import Counter
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Table:
+    id: int
+    words: Counter = field(default_factory=Counter)
+    size: int = 0
+    next_merge: int = 3
+
+    @property
+    def n(self):
+        return sum(self.words.values())
+
+
+@dataclass
+class Member:
+    words: list
+    row: int
+    table: Table | None = None
+    sure: bool = True
+
+
+class SlowText:
+    """Documents are lists of distinct words; decay counts documents."""
+
+    def __init__(self, *, alpha=30.0, decay=500.0, d=0.6, b=0.25, ages=(56, 222, 500), sweep=50):
+        self.alpha, self.decay, self.d, self.b, self.ages, self.sweep = (
+            alpha, decay, d, b, ages, sweep,
+        )  # fmt: skip
+        self.tables, self.members, self.merges, self.final = [], [], [], []
+        self.B, self.news, self.tokens = 40.0, 20.0, 0.5
+        self.n_ids = 0
+        self.mass = {}  # of each table, by the rows of its documents
+
+    def df(self, w):
+        return sum(w in table.words for table in self.tables)
+
+    def p(self, w):
+        vocabulary = {v for table in self.tables for v in table.words}
+        total = sum(self.df(v) for v in vocabulary)
+        return (self.df(w) + self.b) / (total + self.b * max(len(vocabulary) + 1, 1000))
+
+    def weight(self, table, now):
+        return sum(math.exp((row - now) / self.decay) for row in self.mass[table.id])
+
+    def odds(self, table, doc, now):
+        """Equations (2a) and (2b)."""
+        U, B, d = len(doc), self.B, self.d
+        delta, u, n = d * (U - 1) / 2, len(table.words), table.n
+        s = math.log(self.weight(table, now)) - math.log(self.alpha)
+        for w in doc:
+            c = table.words[w]
+            if c > 0:
+                s += math.log1p((c - d) / ((B + d * u + delta) * self.p(w)))
+        s += U * math.log((B + d * u + delta) / (B + n + (U - 1) / 2))
+        return s - U * math.log((B + delta) / (B + (U - 1) / 2))
+
+    def best(self, doc, now):
+        sharing = [table for table in self.tables if any(table.words[w] > 0 for w in doc)]
+        scored = [(self.odds(table, doc, now), -table.id, table) for table in sharing]
+        return max(scored, key=lambda item: item[:2])[::2] if scored else (-math.inf, None)
+
+    def score(self, doc, now):
+        """-log predictive density over all tables."""
+        U, B = len(doc), self.B
+        root = (B + self.d * (U - 1) / 2) / (B + (U - 1) / 2)
+        base = sum(math.log(self.p(w)) for w in doc) + U * math.log(root)
+        weights = [math.exp(self.odds(table, doc, now)) for table in self.tables]
+        total = sum(self.weight(table, now) for table in self.tables)
+        prior = math.log(self.alpha / (self.alpha + total))
+        return -(math.log(1.0 + sum(weights)) + prior + base)
+
+    def sureness(self, best, doc, now):
+        weights = [math.exp(self.odds(table, doc, now)) for table in self.tables]
+        return math.exp(best) / (1.0 + sum(weights))
+
+    def learn(self, doc):
+        now = len(self.members)
+        member = Member(doc, now)
+        self.members.append(member)
+        score, arrival = self.score(doc, now), -1
+        if doc:
+            s, table = self.best(doc, now)
+            member.sure = self.sureness(max(s, 0.0), doc, now) > 0.999
+            if s > 0.0:
+                self.learn_concentration(table, doc)
+            else:
+                table = self.open()
+            arrival = table.id
+            self.seat(member, table, now)
+        for age in self.ages:
+            last = age == self.ages[-1]
+            if now >= age and (last or not self.members[now - age].sure):
+                self.visit(self.members[now - age], now, last=last)
+        if (now + 1) % self.sweep == 0:
+            held = [id(m.table) for m in self.members[max(0, now + 1 - self.ages[-1]) :]]
+            for table in list(self.tables):
+                if self.weight(table, now) < 1e-3 and id(table) not in held:
+                    self.tables.remove(table)
+        return arrival, score
+
+    def open(self):
+        table = Table(self.n_ids)
+        self.n_ids += 1
+        self.mass[table.id] = []
+        self.tables.append(table)
+        return table
+
+    def learn_concentration(self, table, doc):
+        u, n, B, d = len(table.words), table.n, self.B, self.d
+        for w in doc:
+            c, p = table.words[w], self.p(w)
+            self.news += B * p / ((B + d * u) * p + max(c - d, 0.0)) if c else B / (B + d * u)
+        self.tokens += len(doc) / (B + n + len(doc) / 2)
+        self.B = max(1.0, self.news / self.tokens)
+
+    def seat(self, member, table, now):
+        table.words.update(member.words)
+        table.size += 1
+        self.mass[table.id].append(member.row)
+        member.table = table
+        if table.size >= table.next_merge:
+            self.merge(table, now)
+
+    def visit(self, member, now, *, last):
+        old = member.table
+        if old is not None:
+            old.words.subtract(member.words)
+            old.words = +old.words
+            old.size -= 1
+            self.mass[old.id].remove(member.row)
+            s, table = self.best(member.words, now)
+            bonus = 3.0 if last and old.size < 2 else 0.0
+            if s + bonus <= 0.0:
+                table = old if old.size == 0 else self.open()
+            if old.size == 0 and table is not old:
+                self.tables.remove(old)
+            self.seat(member, table, now)
+        if last:
+            self.final.append(member.table.id if member.table else -1)
+            member.table = None
+
+    def gain(self, a, b, now):
+        """Equation (3)."""
+        d, B, shared = self.d, self.B, [w for w in a.words if b.words[w] > 0]
+        total, s = 0.0, len(shared)
+
+        def g(m):
+            return math.lgamma(1 - d + m) - math.lgamma(1 - d)
+
+        def h(u):
+            return math.lgamma(B / d + u) - math.lgamma(B / d)
+
+        def r(n):
+            return math.lgamma(B + n) - math.lgamma(B)
+
+        for w in shared:
+            ca, cb = a.words[w], b.words[w]
+            total += -math.log(self.p(w)) + g(ca + cb - 1) - g(ca - 1) - g(cb - 1)
+        ua, ub, Fa, Fb = (
+            len(a.words),
+            len(b.words),
+            *(max(self.weight(k, now), 1.0) for k in (a, b)),
+        )
+        total += h(ua + ub - s) - h(ua) - h(ub) - s * math.log(d) - r(a.n + b.n) + r(a.n) + r(b.n)
+        total += math.lgamma(Fa + Fb) - math.lgamma(Fa) - math.lgamma(Fb) - math.log(self.alpha)
+        return total
+
+    def merge(self, table, now):
+        table.next_merge = table.size + 1 + table.size // (4 if table.size < 16 else 2)
+        others = [
+            other
+            for other in self.tables
+            if other is not table and other.size >= 3 and set(+other.words) & set(+table.words)
+        ]
+        scored = [(self.gain(table, other, now), -other.id, other) for other in others]
+        if not scored or max(scored, key=lambda item: item[:2])[0] <= 0.0:
+            return
+        other = max(scored, key=lambda item: item[:2])[2]
+        old, young = (table, other) if table.id < other.id else (other, table)
+        self.merges.append((young.id, old.id))
+        old.words.update(young.words)
+        old.size += young.size
+        old.next_merge = min(old.next_merge, young.next_merge, old.size + 1)
+        self.mass[old.id] += self.mass.pop(young.id)
+        self.tables.remove(young)
+        for member in self.members:
+            if member.table is young:
+                member.table = old

@@ -1,0 +1,306 @@
+"""The particle sampler of the graph-CRP: exact evidence, no bias, parents, concentration."""
+
+import math
+
+import numpy as np
+import pytest
+
+from streamddcrp.errors import ConfigError, SchemaError
+from streamddcrp.inference.graph_crp._kernels_parents import check_parents
+from streamddcrp.inference.graph_crp.config import make_config
+from streamddcrp.inference.graph_crp.graphs import from_parents
+from streamddcrp.inference.graph_crp.parents import Parents, as_parents, check, keep
+from streamddcrp.inference.graph_crp.state import arrays_of, empty_state, state_from_arrays
+from streamddcrp.inference.graph_crp.step import predict_row, step
+from streamddcrp.inference.smc._kernels_layout import LABEL, SCORE
+from streamddcrp.likelihoods import NormalGamma
+from tests.oracles import graph_crp as oracle
+
+X = np.array([0.3, -1.2, 0.1, 2.4, 2.0, -0.7])[:, None]
+PRIOR = NormalGamma(0.0, 0.5, 2.0, 1.0)
+LOG_Z = {"window": -11.958535733333, "kite": -12.368078784960, "learned": -11.523084397}
+
+
+def settings(**options):
+    options = {"r": 2, "given": False, "alpha": 0.8} | options
+    return make_config(family=PRIOR.family, hyper=PRIOR.hyper(1), **options)
+
+
+def learn(config, rows=X, parents=None):
+    state = empty_state(config)
+    if parents is None:
+        return step(config, state, rows, np.arange(len(rows), dtype=float))
+    given = as_parents(parents, len(rows))
+    check(given, 0, config.r, state.recent.parents, state.recent.n_parents)
+    keep(given, 0, state.recent.parents, state.recent.n_parents)
+    return step(config, state, rows, np.arange(len(rows), dtype=float), *given)
+
+
+@pytest.mark.parametrize("merge", [False, True])
+def test_evidence_is_exact_while_all_children_fit(merge):
+    state, out = learn(settings(n_particles=100, merge=merge))
+    assert state.log_evidence == pytest.approx(LOG_Z["window"], abs=1e-10)
+    known = [-1.2207833383, -1.9340471102, -1.0614088556, -3.6603731097, -1.9594847176,
+             -2.1224386020]  # fmt: skip
+    np.testing.assert_allclose(-out[:, SCORE], known, atol=1e-9)
+    state, out = learn(settings(n_particles=100, merge=merge, r=6, given=True), X, oracle.KITE)
+    assert state.log_evidence == pytest.approx(LOG_Z["kite"], abs=1e-10)
+    state, _ = learn(settings(n_particles=100, merge=merge, alpha=("gamma", 2.0, 1.0)))
+    assert state.log_evidence == pytest.approx(LOG_Z["learned"], abs=1e-6)  # of the quadrature
+    assert mean_alpha(state) == pytest.approx(2.4602378528, abs=1e-5)
+
+
+def mean_alpha(state):
+    config = settings(alpha=("gamma", 2.0, 1.0))
+    log_weight = state.grid.base + state.particles.opened[:, None] * np.log(config.nodes)
+    weight = np.exp(log_weight - log_weight.max(axis=1, keepdims=True))
+    means = weight @ config.nodes / weight.sum(axis=1)
+    return float(state.particles.weight @ means)
+
+
+def test_concentration_given_the_number_of_clusters():
+    """Eight items, window 2, three clusters, Gamma(2, 1)."""
+    config = settings(alpha=("gamma", 2.0, 1.0))
+    nodes = config.nodes
+    m = np.minimum(np.arange(8), 2)
+    log_weight = config.log_prior + 3 * np.log(nodes) - np.log(nodes[:, None] + m).sum(axis=1)
+    weight = np.exp(log_weight - log_weight.max())
+    weight /= weight.sum()
+    assert weight @ nodes == pytest.approx(1.2961319121, abs=1e-7)
+    assert weight @ nodes**2 == pytest.approx(2.2951001539, abs=1e-6)
+    assert weight @ (nodes / (nodes + 2)) == pytest.approx(0.3639159817, abs=1e-8)
+
+
+def test_posterior_of_the_particles_is_that_of_the_enumeration():
+    for parents, config in [
+        (oracle.window(6, 2), settings(n_particles=100, merge=False)),
+        (oracle.KITE, settings(n_particles=100, merge=False, r=6, given=True)),
+    ]:
+        state, _ = learn(config, X, parents if config.given else None)
+        graph = from_parents(parents)
+        found, probs, _ = oracle.posterior(X, parents, graph.cliques, graph.separators, 0.8, PRIOR)
+        last = state.particles.label[:, 5 % state.particles.label.shape[1]]
+        before = state.particles.label[:, 4 % state.particles.label.shape[1]]
+        together = state.particles.weight[last == before].sum()
+        assert together == pytest.approx(
+            sum(p for q, p in zip(found, probs, strict=True) if q[4] == q[5]), abs=1e-10
+        )
+
+
+CASES = {
+    "optimal": {"merge": False},
+    "merged": {"merge": True},
+    "revised": {"merge": False, "lag": 2},
+    "merged and revised": {"merge": True, "lag": 2, "moves": 2},
+    "systematic": {"resampling": "systematic"},
+    "systematic, revised": {"resampling": "systematic", "lag": 1},
+    "stratified": {"resampling": "stratified"},
+    "alpha integrated out": {"alpha": ("gamma", 2.0, 1.0), "lag": 2},
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("n_particles", [3, 8])
+def test_evidence_has_no_bias(case, n_particles):
+    log_z = LOG_Z["learned" if "alpha" in CASES[case] else "window"]
+    ratio = np.array(
+        [
+            math.exp(
+                learn(settings(n_particles=n_particles, seed=seed, **CASES[case]))[0].log_evidence
+                - log_z
+            )
+            for seed in range(600)
+        ]
+    )
+    assert ratio.std() > 0
+    assert ratio.mean() == pytest.approx(1.0, abs=3 * ratio.std() / math.sqrt(len(ratio)))
+
+
+@pytest.mark.parametrize("merge", [False, True])
+def test_evidence_has_no_bias_with_parents_of_their_own(merge):
+    ratio = np.array(
+        [
+            math.exp(
+                learn(
+                    settings(n_particles=4, seed=seed, r=6, given=True, merge=merge), X, oracle.KITE
+                )[0].log_evidence
+                - LOG_Z["kite"]
+            )
+            for seed in range(600)
+        ]
+    )
+    assert ratio.mean() == pytest.approx(1.0, abs=3 * ratio.std() / math.sqrt(len(ratio)))
+
+
+def test_merging_lowers_the_variance():
+    sd = [
+        np.std(
+            [learn(settings(n_particles=8, seed=s, merge=m))[0].log_evidence for s in range(150)]
+        )
+        for m in (False, True)
+    ]
+    assert sd[1] < 0.8 * sd[0]
+
+
+def test_the_n_best_give_no_evidence():
+    state, out = learn(settings(n_particles=5, resampling="n_best"))
+    assert math.isnan(state.log_evidence)
+    assert np.isfinite(out).all(where=~np.isnan(out[:1]))
+
+
+def test_a_wide_window_is_the_chinese_restaurant_process():
+    rows = np.random.default_rng(0).normal(size=(5, 1))
+    state, _ = learn(settings(n_particles=60, r=5), rows)
+    parents = oracle.window(5, 5)
+    graph = from_parents(parents)
+    _, _, log_z = oracle.posterior(rows, parents, graph.cliques, [], 0.8, PRIOR)
+    assert state.log_evidence == pytest.approx(log_z, abs=1e-10)
+
+
+def stream(n, seed=0):
+    rng = np.random.default_rng(seed)
+    return np.array([-5.0, 0.0, 5.0])[rng.integers(0, 3, n)][:, None] + rng.normal(size=(n, 1))
+
+
+@pytest.mark.parametrize("options", CASES.values(), ids=CASES)
+def test_cutting_restart_and_capacity_change_no_bit(options):
+    rows = stream(150)
+    config = settings(n_particles=20, r=10, **{"alpha": 0.5} | options)
+    whole, out = learn(config, rows)
+    state, parts = empty_state(config), []
+    for a, b in [(0, 1), (1, 30), (30, 31), (31, 150)]:
+        state, part = step(config, state, rows[a:b], np.arange(a, b, dtype=float))
+        parts.append(part)
+        state = state_from_arrays(config, arrays_of(state))
+    np.testing.assert_array_equal(np.concatenate(parts), out)
+    for name, values in arrays_of(whole).items():
+        np.testing.assert_array_equal(arrays_of(state)[name], values, err_msg=name)
+
+
+@pytest.mark.parametrize("lag", [0, 5])
+def test_books_are_kept(lag):
+    """What is counted incrementally is what a count from scratch gives."""
+    config = settings(n_particles=30, r=10, lag=lag, moves=2)
+    state = empty_state(config)
+    rows = stream(120, 1)
+    for i, x in enumerate(rows):
+        state, _ = step(config, state, x[None], np.array([float(i)]))
+        particles, pool = state.particles, state.pool
+        R = particles.label.shape[1]
+        held = np.zeros(len(pool.name), int)
+        for p in np.flatnonzero(particles.weight > 0):
+            window = particles.label[p, np.arange(max(i + 1 - 10, 0), i + 1) % R]
+            memory = particles.label[p, np.arange(max(i + 2 - R, 0), i + 1) % R]
+            K = particles.n_tables[p]
+            np.testing.assert_array_equal(np.bincount(window, minlength=K), particles.near[p, :K])
+            if lag:
+                np.testing.assert_array_equal(
+                    np.bincount(memory, minlength=K), particles.held[p, :K]
+                )
+            alive = particles.entry[p, :K]
+            np.testing.assert_array_equal(alive >= 0, particles.near[p, :K] > 0)
+            np.add.at(held, alive[alive >= 0], 1)
+            key = np.bitwise_xor.reduce(pool.mixed[alive[alive >= 0]])
+            assert key == particles.key[p]
+        np.testing.assert_array_equal(held, pool.holders)
+        assert (held == 0).sum() == pool.n_free[0] + 1  # the empty cluster
+        assert particles.weight.sum() == pytest.approx(1.0, rel=1e-12)
+
+
+def test_predicting_changes_nothing_and_agrees_with_learning():
+    config = settings(n_particles=20, r=10)
+    state, _ = learn(config, stream(60))
+    before = arrays_of(state)
+    x = np.array([4.0])
+    out = predict_row(config, state, x)
+    after = arrays_of(state)
+    assert all((before[name] == after[name]).all() for name in before)
+    _, learned = step(config, state, x[None], np.zeros(1))
+    np.testing.assert_array_equal(learned[0], out)
+
+
+def test_a_stream_of_three_clusters():
+    rows = stream(400, 3)
+    rng = np.random.default_rng(3)
+    truth = rng.integers(0, 3, 400)
+    _, out = learn(settings(n_particles=50, r=40, alpha=0.3), rows)
+    labels = out[200:, LABEL].astype(int)
+    for j in range(3):
+        mine = labels[truth[200:] == j]
+        assert np.bincount(mine).max() > 0.95 * len(mine)
+
+
+def test_bad_arrivals_for_the_kite():
+    ring, n_ring = np.zeros((8, 4), np.int64), np.zeros(8, np.int64)
+    kite = as_parents(oracle.KITE, 6)
+    check(kite, 0, 8, ring, n_ring)
+    keep(kite, 0, ring, n_ring)
+    for bad in ([0, 3], [3, 4], [1, 2, 5]):
+        with pytest.raises(SchemaError, match="no clique"):
+            check(as_parents([bad], 1), 6, 8, ring, n_ring)
+    for good in ([1, 2, 3], []):
+        check(as_parents([good], 1), 6, 8, ring, n_ring)
+    for bad, message in [([6], "has not arrived"), ([-1], "has not arrived"), ([3, 3], "twice")]:
+        with pytest.raises(SchemaError, match=message):
+            check(as_parents([bad], 1), 6, 8, ring, n_ring)
+    with pytest.raises(SchemaError, match="only the last r = 2"):
+        check(as_parents([[1]], 1), 6, 2, ring, n_ring)
+
+
+def test_the_test_of_cliques_is_that_of_all_pairs():
+    rng = np.random.default_rng(7)
+    ring, n_ring = np.zeros((1, 1), np.int64), np.zeros(1, np.int64)
+    for _ in range(300):
+        parents: list[list[int]] = []
+        near: set[frozenset[int]] = set()
+        for k in range(7):
+            some = sorted(rng.choice(k, rng.integers(0, min(k, 3) + 1), replace=False).tolist())
+            is_clique = all(frozenset((a, b)) in near for a in some for b in some if a < b)
+            found = check_parents(0, 9, *as_parents([*parents, some], k + 1), ring, n_ring)
+            assert found[0] == (-1 if is_clique else k)
+            some = some if is_clique else []
+            parents.append(some)
+            near |= {frozenset((k, j)) for j in some}
+
+
+def test_parents_in_several_forms():
+    import pyarrow as pa
+
+    expected = Parents(np.array([0, 0, 1]), np.array([0, 0, 1, 3]))
+    lists = [[], [0], [0, 1]]
+    for form in (
+        lists,
+        [np.array(row, int) for row in lists],
+        pa.array(lists, pa.list_(pa.int64())),
+    ):
+        found = as_parents(form, 3)
+        np.testing.assert_array_equal(found.items, expected.items)
+        np.testing.assert_array_equal(found.offsets, expected.offsets)
+    for bad, message in [
+        ([[], [0]], "one list for each of the 3"),
+        ([[], 0, []], "row 1, parents: expected a list"),
+        ([[], [0.5], []], "whole numbers"),
+        ([[], ["a"], []], "whole numbers"),
+    ]:
+        with pytest.raises(SchemaError, match=message):
+            as_parents(bad, 3)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"r": 0}, "r must be"),
+        ({"r": 2.5}, "r must be"),
+        ({"alpha": 0.0}, "alpha"),
+        ({"alpha": ("gamma", 1.0)}, "alpha"),
+        ({"alpha": ("gamma", 1.0, -1.0)}, "alpha"),
+        ({"n_particles": 0}, "n_particles"),
+        ({"resampling": "best"}, "resampling"),
+        ({"lag": 3}, "lag must not exceed r"),
+        ({"lag": 1, "given": True}, "lag"),
+        ({"seed": -1}, "seed"),
+    ],
+)
+def test_options_that_are_refused(options, message):
+    with pytest.raises(ConfigError, match=message):
+        settings(**options)

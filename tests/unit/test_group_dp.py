@@ -1,0 +1,173 @@
+"""Groups that share clusters: evidence against enumeration, correlations, the estimator."""
+
+import math
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from river import checks
+
+from streamddcrp.errors import ConfigError, SchemaError
+from streamddcrp.estimators.group_dp import GroupDP
+from streamddcrp.inference.graph_crp.graphs import from_parents, log_prior
+from streamddcrp.inference.group_dp.state import Config, empty_state
+from streamddcrp.inference.group_dp.step import step
+from streamddcrp.likelihoods import NormalGamma
+from tests.oracles import graph_crp as oracle
+
+X = np.array([0.3, -1.2, 2.4, 0.1])[:, None]
+PRIOR = NormalGamma(0.0, 0.5, 2.0, 1.0)
+GIVEN = ("normal_gamma", 0.0, 0.05, 1.5, 0.5)
+# auxiliary items, then rows: N_0 = 2 and groups 0 1 0 1; root and two nodes of one item each
+LAYERS = {
+    1: ([[], [0], [0, 1], [0, 1], [0, 1, 2], [0, 1, 3]], 2, (2, 0), [0, 1, 0, 1], [0, 0]),
+    2: ([[], [0], [0], [1], [2], [1, 3], [1]], 3, (1, 1), [0, 1, 0, 2], [1, 2, 1]),
+}
+
+
+@pytest.mark.parametrize("moves", [0, 2])
+@pytest.mark.parametrize("layers", [1, 2])
+def test_evidence_has_no_bias(layers, moves):
+    parents, n_aux, sizes, group, node = LAYERS[layers]
+    rows = np.concatenate([np.full((n_aux, 1), np.nan), X])  # auxiliary items have no data
+    graph = from_parents(parents)
+    *_, log_z = oracle.posterior(rows, parents, graph.cliques, graph.separators, 0.8, PRIOR)
+    ratio = []
+    for seed in range(1500):
+        config = Config(PRIOR.family, PRIOR.hyper(1), 0.8, *sizes, 3, moves, seed)
+        state, _ = step(
+            config, empty_state(config), X, np.arange(4.0), np.array(group), np.array(node)
+        )
+        ratio.append(math.exp(state.log_evidence - log_z))
+    assert np.mean(ratio) == pytest.approx(1.0, abs=3 * np.std(ratio) / math.sqrt(len(ratio)))
+
+
+def together(parents, pairs, alpha):
+    """Probability of each pair to share a cluster, by enumeration."""
+    graph, found = from_parents(parents), np.zeros(len(pairs))
+    for labels in oracle.partitions(len(parents)):
+        p = math.exp(log_prior(graph, labels, alpha))
+        found += [p * (labels[a] == labels[b]) for a, b in pairs]
+    return found
+
+
+def test_correlation_is_that_of_the_enumeration():
+    """Pr(items of two groups together) = correlation / (1 + alpha)."""
+    for n_shared, alpha, known in [
+        (1, 0.7, 0.3460207612),
+        (2, 0.7, 0.4357298475),
+        (3, 1.5, 4 / 15),
+    ]:
+        aux = oracle.window(n_shared, n_shared)
+        everybody = list(range(n_shared))
+        (p,) = together([*aux, everybody, everybody], [(n_shared, n_shared + 1)], alpha)
+        model = GroupDP(n_shared=n_shared, alpha=alpha)
+        assert p == pytest.approx(known, abs=1e-9)
+        assert model.correlation("a", "b") / (1 + alpha) == pytest.approx(p, rel=1e-12)
+    model = GroupDP(n_shared=(2, 1), alpha=0.7)
+    same, across = model.correlation(("u", 1), ("u", 2)), model.correlation(("u", 1), ("v", 1))
+    assert same == pytest.approx(0.5882352941)
+    p = together([[], [0], [0, 1], [2], [2]], [(3, 4)], 0.7)  # two documents of one node
+    assert p[0] == pytest.approx(same / 1.7, rel=1e-12)
+    two_nodes = [[], [0], [0, 1], [0, 1], [2], [3]]
+    p = together(two_nodes, [(4, 5), (2, 3)], 0.7)
+    assert p[0] == pytest.approx(across / 1.7, rel=1e-12)
+    assert p[1] == pytest.approx(0.7407407407 / 1.7, abs=1e-9)
+
+
+def stream(n=300, seed=0):
+    """Three groups over four clusters; the last two groups share two of them."""
+    rng = np.random.default_rng(seed)
+    share = np.array([[0.7, 0.3, 0, 0], [0, 0.5, 0.5, 0], [0, 0.3, 0.4, 0.3]])
+    group = rng.integers(0, 3, n)
+    label = np.array([rng.choice(4, p=share[g]) for g in group])
+    means = np.array([[-8.0, 0.0], [0.0, 8.0], [8.0, 0.0], [0.0, -8.0]])
+    return means[label] + rng.normal(size=(n, 2)), np.array(list("abc"))[group].tolist(), label
+
+
+def test_shared_clusters_are_found():
+    rows, group, label = stream()
+    model = GroupDP(likelihood=GIVEN, n_particles=20)
+    out = model.step_many(rows, group=group)
+    found = out["label"].to_numpy()[50:]
+    pairs = {(int(a), int(b)) for a, b in zip(found, label[50:], strict=True)}
+    assert len(pairs) == 4
+    summary = model.summary().to_pydict()
+    assert len(summary["id"]) == 4
+    shares = np.array([[row > 0.5 for row in summary[f"size_{g}"]] for g in "abc"])
+    assert sorted(shares.sum(axis=0).tolist()) == [1, 1, 2, 3]
+    np.testing.assert_allclose(model.correlations()[0, 1:], 20 / 21)
+    assert model.groups == sorted(set(group), key=group.index)
+    assert all(event.kind == "birth" for event in model.events())
+
+
+@pytest.mark.parametrize("n_shared", [5, (4, 3)])
+@pytest.mark.parametrize("likelihood", ["auto", GIVEN])
+def test_cutting_and_restart_change_no_bit(n_shared, likelihood):
+    rows, names, _ = stream(150, 1)
+    group = [("x" if g == "a" else "y", g) for g in names] if n_shared != 5 else names
+    options = {"n_shared": n_shared, "likelihood": likelihood, "n_particles": 6, "warmup": 20}
+    whole, model = GroupDP(**options), GroupDP(**options)
+    expected = whole.step_many(rows, group=group)
+    parts = []
+    for a, b in [(0, 7), (7, 8), (8, 60), (60, 150)]:
+        parts.append(model.step_many(rows[a:b], group=group[a:b]))
+        model = GroupDP.from_bytes(model.to_bytes())
+    assert pa.Table.from_batches(parts).combine_chunks().to_batches()[0].equals(expected)
+    assert model.to_bytes() == whole.to_bytes()
+    one = GroupDP(**options)
+    for i, row in enumerate(rows.tolist()):
+        x = dict(enumerate(row))
+        if i > 20:
+            assert one.score_one(x, group=group[i]) == expected["score"][i].as_py()
+        one.learn_one(x, group=group[i])
+    assert one.to_bytes() == whole.to_bytes()
+
+
+def test_a_group_that_nobody_knows():
+    """What is predicted before the first row of a group, or node, is what its first row gets."""
+    rows, group, _ = stream(100, 2)
+    for n_shared, known, new in [(5, group, "z"), ((5, 4), [("u", g) for g in group], ("u", "z"))]:
+        model = GroupDP(likelihood=GIVEN, n_shared=n_shared, n_particles=10)
+        model.learn_many(rows, group=known)
+        x = {0: 7.0, 1: 0.5}
+        before, p = model.to_bytes(), model.predict_proba_one(x, group=new)
+        assert sum(p.values()) == pytest.approx(1.0)
+        assert model.to_bytes() == before
+        score = model.score_one(x, group=new)
+        out = model.step_many([[7.0, 0.5]], group=[new])
+        assert out["score"][0].as_py() == score
+    # a node is drawn blind: its prediction is the mean over the draws
+    expected = model.score_one(x, group=("w", "z"))
+    scores = []
+    for seed in range(200):
+        model = GroupDP(likelihood=GIVEN, n_shared=(5, 4), n_particles=10, seed=seed)
+        model.learn_many(rows[:60], group=[("u", g) for g in group[:60]])
+        expected = math.exp(-model.score_one(x, group=("w", "z")))
+        out = model.step_many([[7.0, 0.5]], group=[("w", "z")])
+        scores.append(math.exp(-out["score"][0].as_py()) - expected)
+    assert np.mean(scores) == pytest.approx(0.0, abs=4 * np.std(scores) / math.sqrt(200))
+
+
+@pytest.mark.parametrize("options", list(GroupDP._unit_test_params()))
+def test_river(options):
+    checks.check_estimator(GroupDP(**options))
+
+
+def test_what_is_refused():
+    for options in ({"n_shared": 0}, {"n_shared": (1, 2, 3)}, {"alpha": 0}, {"moves": -1}):
+        with pytest.raises(ConfigError):
+            GroupDP(**options)
+    with pytest.raises(ConfigError, match="regress"):
+        GroupDP(likelihood=("autoregression", 1), warmup=2).learn_many(np.zeros((5, 1)))
+    model = GroupDP(likelihood=GIVEN, n_shared=(3, 2), n_particles=3)
+    model.learn_many([[0.0]], group=[("u", "a")])
+    before = model.to_bytes()
+    for rows, group, message in [
+        ([[0.0]], ["a"], "row 0, group: expected"),
+        ([[0.0], [1.0]], [("u", "a")], "one for each of the 2 rows"),
+        ([[np.nan]], [("u", "a")], "nan|NaN"),
+    ]:
+        with pytest.raises(SchemaError, match=message):
+            model.learn_many(rows, group=group)
+        assert model.to_bytes() == before

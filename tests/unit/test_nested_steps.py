@@ -1,0 +1,225 @@
+"""Local and global steps of trees of topics and of components, against printed values."""
+
+import numpy as np
+import pytest
+from scipy.special import digamma, gammaln
+
+from streamddcrp.errors import ConfigError
+from streamddcrp.inference.nested_crp._kernels_ascent import factorised_step, path_step
+from streamddcrp.inference.nested_crp._kernels_topics import look_ahead, merge_gain
+from streamddcrp.inference.nested_crp._kernels_tree import log_path_chances
+from streamddcrp.inference.nested_crp.ascent import Ascent
+from streamddcrp.inference.nested_crp.components import ComponentTree
+from streamddcrp.inference.nested_crp.loadings import (
+    Prior,
+    Weights,
+    global_step,
+    kl_of_all,
+    local_step,
+    reconstruct,
+)
+from tests.unit.test_nested_tree import LEVEL, PARENT, A, B
+
+LAM = np.array([[6, 5, 4, 3], [3, 1, .5, 2], [.5, 2, 3, 1], [.5, .5, 1, 4], [2, 1, .5, .5],
+                [1, .5, 2.5, .5]])  # fmt: skip
+ALPHA = np.array([3.0, 2.0, 1.0])
+OFFSETS, WORDS, N = np.array([0, 3]), np.array([0, 2, 3]), np.array([2.0, 1.0, 3.0])
+
+
+def elog_and_prior():
+    prior = np.empty(6)
+    log_path_chances(PARENT, LEVEL, 6, 3, A, B, 1.0, False, prior)
+    elog = (digamma(LAM) - digamma(LAM.sum(axis=1))[:, None]).T.copy()
+    return elog, np.full(3, digamma(0.5) - digamma(2.0)), prior
+
+
+def local(step, tol):
+    elog, fresh, prior = elog_and_prior()
+    q, counts = np.empty((1, 6)), np.zeros((4, 6))
+    z = step(OFFSETS, WORDS, N, PARENT, LEVEL, 3, prior, elog, fresh, ALPHA, 2000, tol, q, counts)
+    return z, q[0], counts.T
+
+
+def test_levels_conditional_on_the_path_have_these_values():
+    z, q, counts = local(path_step, 1e-14)
+    assert z == pytest.approx(-10.1409378259, abs=1e-9)
+    want = [0.00724677442244, 0.0250487208932, 0.00614679085424, 0.789952592013, 0.121805640205,
+            0.0497994816125]  # fmt: skip
+    assert q == pytest.approx(want, rel=1e-8)
+    assert counts[3] == pytest.approx([0.027330624824, 0, 0.12792807721, 1.07870269019], rel=1e-8)
+    assert counts[0] == pytest.approx([1.07609887161, 0, 0.779947024167, 0.930795951339], rel=1e-8)
+
+
+def test_factorised_levels_have_these_values_and_a_lower_bound():
+    z, q, _ = local(factorised_step, -1.0)
+    assert z == pytest.approx(-10.3607749332, abs=1e-9)
+    assert q[[3, 4]] == pytest.approx([0.982977241622, 0.00910429571501], rel=1e-7)
+    assert z < local(path_step, 1e-14)[0]
+
+
+def test_the_lookahead_has_these_values():
+    gains = []
+    for end in range(6):
+        path, i = [-1, -1, -1], end
+        while i >= 0:
+            path[LEVEL[i] - 1] = i
+            i = PARENT[i]
+        lam = np.array([[LAM[p, v] if p >= 0 else 0.5 for p in path] for v in WORDS])
+        total = np.array([LAM[p].sum() if p >= 0 else 2.0 for p in path])
+        phi, at_level = np.empty((3, 3)), np.empty(3)
+        gains.append(look_ahead(N, lam, total, ALPHA, 2000, 1e-13, phi, at_level))
+        if end == 3:
+            want = [5.60080076972, 4.05375889235, 2.34544033792]
+            assert at_level + ALPHA == pytest.approx(want, abs=3e-7)
+    want = [-10.3701406249, -9.60849973864, -10.684071185, -8.98185418907, -9.55000431324,
+            -10.6224600863]  # fmt: skip
+    assert gains == pytest.approx(want, abs=1e-9)
+
+
+def test_a_merge_gains_the_difference_of_evidences():
+    def g(s):
+        lam = 0.5 + s
+        return (gammaln(lam).sum() - gammaln(lam.sum())) - (4 * gammaln(0.5) - gammaln(2.0))
+
+    counts = np.array([[2, 0.5], [0.5, 0], [0, 3], [7, 1.5]])
+    one, other = 2.0 * counts.T
+    gain = merge_gain(counts, counts.sum(axis=0), 0, 1, 2.0, 0.5, 4)
+    assert gain == pytest.approx(g(one + other) - g(one) - g(other), abs=1e-8)
+
+
+def corpus(seed=0, D=12, V=9):
+    rng = np.random.default_rng(seed)
+    rows = [np.flatnonzero(x) for x in rng.random((D, V)) < 0.6]
+    offsets = np.cumsum([0, *map(len, rows)])
+    return offsets, np.concatenate(rows), rng.integers(1, 5, offsets[-1]).astype(float)
+
+
+def ascent(family, seed=1, V=9):
+    rng = np.random.default_rng(seed)
+    return Ascent(
+        PARENT, LEVEL, ALPHA, np.array([1.0, 0.5, 0.2]), 1.3, rng.gamma(1.0, 2.0, (V, 6)),
+        rng.gamma(1.0, 2.0, 6), family,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("family", ["path", "factorised"])
+def test_coordinate_ascent_never_lowers_the_bound(family):
+    """Documents, then sticks, then topics, each by itself."""
+    docs, fit = corpus(), ascent(family)
+    before = -np.inf
+    for sweep in range(12):
+        # the factorised step starts its levels anew, so only what follows it is sure to rise
+        found = fit.expect(*docs)
+        now = found.local - fit.divergence()
+        assert now >= before - 1e-8 or (family == "factorised" and sweep < 3)
+        before = now
+        if family == "path":
+            fit.mass = found.q.sum(axis=0)
+            half = fit.expect(*docs)
+            assert half.local - fit.divergence() >= now - 1e-8
+            found = half
+            before = half.local - fit.divergence()
+            fit.counts = found.counts
+        else:
+            fit.step(found)
+
+
+def test_a_full_step_of_size_one_is_coordinate_ascent():
+    docs, one, other = corpus(), ascent("path"), ascent("path")
+    found = one.expect(*docs)
+    one.step(found)
+    # by hand: sums over documents, one at a time, the conjugate updates
+    counts, mass = np.zeros((9, 6)), np.zeros(6)
+    offsets, words, n = docs
+    for d in range(len(offsets) - 1):
+        part = slice(offsets[d], offsets[d + 1])
+        alone = other.expect(np.array([0, len(words[part])]), words[part], n[part])
+        counts += alone.counts
+        mass += alone.q[0]
+    assert one.counts == pytest.approx(counts, abs=1e-10)
+    assert one.mass == pytest.approx(mass, abs=1e-10)
+    # two halves of the corpus, each standing for all, half a step and then the rest
+    other.step(found, rho=0.5, total=24.0)
+    assert other.mass.sum() == pytest.approx(0.5 * ascent("path").mass.sum() + 12.0, rel=1e-12)
+
+
+def test_a_factorised_bound_is_never_above():
+    docs = corpus()
+    path, factorised = (ascent(family).expect(*docs).local for family in ("path", "factorised"))
+    assert path >= factorised
+
+
+def test_families_have_names():
+    with pytest.raises(ConfigError, match="family"):
+        ascent("mean-field")
+
+
+# -- components ----------------------------------------------------------------------------------
+
+M = np.array([[0.2, -0.1, 0], [1, 0.5, 0], [0, 1, 0.5], [1, -1, 0.25]])
+PRIOR = Prior(1.0, 10.0, 10.0, 1.0, 1.0)
+UP, DEEP = np.array([-1, 0, 0]), np.array([1, 2, 2])
+X = np.array([[1, 0.3, -0.5], [-0.5, 0.8, 1], [1.2, -1.5, 0.2], [0.1, 0.1, 0.4]])
+
+
+def weights():  # masses that give a = (-, 3, 2), b = (-, 2.5, 1.5)
+    return Weights(M, np.diag([0.01, 0.02, 0.03, 0.04]), 4.0, 2.0, np.array([0.5, 2.0, 1.0]))
+
+
+def test_points_on_a_tree_have_these_values():
+    w = weights()
+    found = local_step(X, UP, DEEP, 2, w, PRIOR)
+    want = [-4.0618450692, -4.7106217685, -5.0247824802, -3.708135561]
+    assert found.log_z == pytest.approx(want, abs=1e-9)
+    assert kl_of_all(UP, w, PRIOR) == pytest.approx(31.944328374, abs=1e-8)
+    s = found.stats
+    assert s.yy[0] == pytest.approx([4, 0.35855836816, 0.43856266144, 0.36345604582], abs=1e-9)
+    assert s.yy[1, 2] == pytest.approx(-0.70405794323, abs=1e-10)
+    assert s.yt[2] == pytest.approx([-0.88971073688, 1.1944859975, 0.74151945979], abs=1e-9)
+    assert s.fresh == pytest.approx(0.0011226509816, abs=1e-12)
+    assert s.mass == pytest.approx([0.068481709879, 2.8201806353, 1.1113376548], abs=1e-9)
+    new = global_step(s, w, PRIOR)
+    assert new.M[3] == pytest.approx([0.6316300472, -0.98407803024, -0.17898581044], abs=1e-9)
+    assert np.diag(new.S)[0] == pytest.approx(0.14101125026, abs=1e-10)
+    assert (new.shape, new.rate) == pytest.approx((7.0, 5.4169644423), abs=1e-9)
+    after = local_step(X, UP, DEEP, 2, new, PRIOR)
+    assert after.log_z.sum() - kl_of_all(UP, new, PRIOR) == pytest.approx(-35.606138499, abs=1e-8)
+    lost = ((X - reconstruct(X, np.ones(4, int), UP, DEEP, 2, M)) ** 2).sum(axis=1).mean()
+    assert lost == pytest.approx(0.34071428571, abs=1e-10)
+
+
+def test_each_update_of_components_raises_the_bound_and_rotations_leave_it():
+    rng = np.random.default_rng(0)
+    data = rng.normal(size=(60, 3)) @ rng.normal(size=(3, 3))
+    turn = np.linalg.qr(rng.normal(size=(3, 3)))[0]
+    w = weights()
+    turned = Weights(w.M @ turn, w.S, w.shape, w.rate, w.mass)
+    before = -np.inf
+    for _ in range(20):
+        found = local_step(data, UP, DEEP, 2, w, PRIOR)
+        now = found.log_z.sum() - kl_of_all(UP, w, PRIOR)
+        assert now >= before - 1e-9
+        new = global_step(found.stats, w, PRIOR)
+        only = Weights(new.M, new.S, w.shape, w.rate, w.mass)  # then the noise, then the sticks
+        for one in (only, Weights(new.M, new.S, new.shape, new.rate, w.mass)):
+            half = local_step(data, UP, DEEP, 2, one, PRIOR)
+            then = half.log_z.sum() - kl_of_all(UP, one, PRIOR)
+            assert then >= now - 1e-9
+            now = then
+        same = local_step(data @ turn, UP, DEEP, 2, turned, PRIOR)
+        assert same.log_z == pytest.approx(found.log_z, abs=1e-8)
+        w, turned, before = new, global_step(same.stats, turned, PRIOR), now
+
+
+def test_a_single_path_is_principal_components():
+    rng = np.random.default_rng(0)
+    data = rng.normal(size=(400, 8)) * np.array([9, 6, 4, 2, 1, 1, 1, 1.0])
+    prior = Prior(1.0, 1e4, 1e4, 1e-3, 1e-3)
+    tree = ComponentTree.founded(data, 3, prior, 3)
+    tree.sweep(200)
+    end = np.full(400, 2)
+    got = reconstruct(data, end, tree.parent, tree.level, 3, tree.weights.M)
+    centred = data - data.mean(axis=0)
+    axes = np.linalg.svd(centred, full_matrices=False)[2][:3]
+    want = data.mean(axis=0) + centred @ axes.T @ axes
+    assert got == pytest.approx(want, abs=0.02)

@@ -1,0 +1,80 @@
+"""Stories along a stream of texts: what `TextStream` remembers of them, and the picture."""
+
+from datetime import datetime, timedelta
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from streamddcrp.estimators.text_stream import TextStream
+
+THEMES = ("oil prices opec barrel", "cup final goal team", "vote election party poll",
+          "storm flood rain wind", "bank rate loan credit")  # fmt: skip
+
+
+def texts(n, seed=0):
+    """Stories that take turns, three at a time, with words that come and go."""
+    rng = np.random.default_rng(seed)
+    for i in range(n):
+        theme = THEMES[(i // 700 + rng.integers(3)) % len(THEMES)].split()
+        yield " ".join([*rng.choice(theme, 3, replace=False), f"w{rng.integers(50) + i // 20}"])
+
+
+N = 5_000
+TEXTS = list(texts(N))
+
+
+@pytest.fixture(scope="module")
+def model():
+    model = TextStream(lag=100, decay=200.0)
+    model.learn_many(TEXTS)
+    return model
+
+
+def test_trajectories_count_every_document(model):
+    tracks = model.trajectories()
+    assert tracks.schema.names == ["epoch", "begin", "end", "id", "mass", "words"]
+    assert sum(tracks["mass"].to_pylist()) == N
+    labels = model.final_labels(window=True)["label"].to_numpy()
+    begin, end = (tracks[name].to_numpy() for name in ("begin", "end"))
+    large = np.bincount(labels[labels >= 0]).argmax()
+    mine = tracks["id"].to_numpy() == large
+    assert tracks["mass"].to_numpy()[mine].sum() == (labels == large).sum()
+    assert (begin[0], end[-1]) == (0, N - 1)
+    said = {word for line in tracks["words"].to_pylist() for word in line.split()}
+    assert said >= {"oil", "cup", "vote", "storm", "bank"}
+
+
+def test_cutting_and_restoring_change_nothing(model):
+    twin, row = TextStream(lag=100, decay=200.0), 0
+    for n in (1, 1, 700, 64, 2_000, 3, N):
+        twin.learn_many(TEXTS[row : row + n])
+        row += n
+        twin = TextStream.from_bytes(twin.to_bytes())
+    assert twin.trajectories() == model.trajectories()
+    assert twin.summary() == model.summary()
+
+
+def test_looking_changes_nothing(model):
+    before = model.to_bytes()
+    model.trajectories()
+    assert model.to_bytes() == before
+
+
+def test_plot_draws_a_layer_a_story(model):
+    pytest.importorskip("matplotlib").use("Agg")
+    import matplotlib.pyplot as plt
+
+    ids = set(model.trajectories()["id"].to_pylist()) - {-1}
+    ax = model.plot(stories=4)
+    assert len(ax.collections) == min(4, len(ids))
+    assert ax.texts
+    TextStream().plot(ax=plt.figure().add_subplot())
+    timed, start = TextStream(lag=100), datetime(2024, 1, 1)
+    timed.learn_many(TEXTS[:1000], [start + timedelta(minutes=i) for i in range(1000)])
+    low, high = timed.plot(dates=True).dataLim.intervalx
+    assert 0.9 < high - low < 1.0 or low > 19_000  # days
+    same = TextStream()
+    same.learn_many(pa.array(TEXTS[:300]), np.zeros(300))
+    assert same.plot().collections
+    plt.close("all")

@@ -1,0 +1,274 @@
+"""The text engine against the numbers of its specification and a slow twin."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import gammaln
+
+from streamddcrp.errors import ConfigError
+from streamddcrp.inference.text_ddcrp._kernels_layout import (
+    ALPHA,
+    CONCENTRATION,
+    FINAL_LABEL,
+    GROWTH,
+    LABEL,
+    N_ARCHIVED,
+    N_LIVE,
+    N_MERGES,
+    N_SEEN,
+    N_WORDS,
+    P_NEW,
+    SCORE,
+    SUM_DF,
+    TOTAL,
+)
+from streamddcrp.inference.text_ddcrp.config import make_config
+from streamddcrp.inference.text_ddcrp.state import arrays_of, empty_state, state_from_arrays
+from streamddcrp.inference.text_ddcrp.step import predict, step, step_numbers
+from streamddcrp.stream.words import WordTable, joined
+from tests.oracles.text_stream import SlowText, Table
+
+
+def topics(seed, n=400, n_topics=6, drift=0.0):
+    """Documents of topics that come and go, a few empty; lists of distinct words."""
+    rng = np.random.default_rng(seed)
+    own = [rng.choice(120, 12, replace=False) for _ in range(n_topics)]
+    out = []
+    for i in range(n):
+        z = (rng.integers(0, 3) + int(drift * i)) % n_topics
+        words = rng.choice(own[z], rng.integers(0, 7))
+        noise = rng.integers(0, 120, rng.integers(0, 3))
+        out.append(list(dict.fromkeys(np.r_[words, noise].astype(int).tolist())))
+    return out
+
+
+def rows_of(documents):
+    offsets = np.cumsum([0, *map(len, documents)])
+    return np.array([w for x in documents for w in x], np.int64), offsets
+
+
+def run(config, documents):
+    state = empty_state(config)
+    numbers, offsets = rows_of(documents)
+    return state, step_numbers(config, state, numbers, offsets, np.arange(float(len(documents))))
+
+
+def held(state, k):
+    """Words of a table with their counts, by its chain of postings."""
+    q, out = int(state.tables.head[k]), {}
+    while q >= 0:
+        out[int(state.postings.word[q])] = int(state.postings.copies[q])
+        q = int(state.postings.after[q])
+    return out
+
+
+@pytest.mark.parametrize(
+    ("seed", "options"),
+    [
+        (0, {"alpha": 5.0, "decay": 60.0, "lag": 40}),
+        (1, {"alpha": 1.0, "decay": 25.0, "lag": 30}),
+        (2, {"alpha": 30.0, "decay": 500.0, "lag": 60}),
+        (3, {"alpha": 2.0, "decay": 9.0, "lag": 20}),
+    ],
+)
+def test_it_does_what_the_slow_twin_does(seed, options):
+    config = make_config(**options)
+    documents = topics(seed, 220, drift=0.02)
+    state, out = run(config, documents)
+    twin = SlowText(alpha=options["alpha"], decay=options["decay"], ages=config.ages.tolist())
+    told = [twin.learn(x) for x in documents]
+    assert out[:, LABEL].tolist() == [label for label, _ in told]
+    assert out[:, SCORE] == pytest.approx([score for _, score in told], rel=1e-9, abs=1e-9)
+    final = out[:, FINAL_LABEL]
+    assert final[~np.isnan(final)].tolist() == twin.final
+    n = int(state.counts[N_MERGES])
+    log = zip(state.events.younger[:n].tolist(), state.events.older[:n].tolist(), strict=True)
+    assert list(log) == twin.merges
+    assert state.sums[CONCENTRATION] == pytest.approx(twin.B, rel=1e-9)
+    live = state.tables.live[: state.counts[N_LIVE]]
+    assert {int(state.tables.id[k]): held(state, k) for k in live} == {
+        table.id: dict(+table.words) for table in twin.tables
+    }
+
+
+P = np.array([0.1, 0.2, 0.05, 0.3, 0.15, 0.2])
+
+
+class Given(SlowText):
+    """A twin whose base measure is given."""
+
+    def p(self, w):
+        return P[w]
+
+    def weight(self, table, now):
+        return 1.0
+
+
+def test_numbers_of_the_specification():
+    twin = Given(alpha=1.0, d=0.5)
+    twin.B = 2.0
+    a = Table(0)
+    a.words.update({0: 3, 1: 1, 2: 2})
+    h = twin.odds(a, [0, 2, 4], 0)
+    new = 3 * math.log((2.0 + 0.5) / (2.0 + 1.0))
+    assert new == pytest.approx(-0.546964670382, abs=1e-11)
+    assert h + new == pytest.approx(1.688276983714, abs=1e-11)
+    b = Table(1)
+    b.words.update({0: 2, 2: 1, 3: 1, 5: 4})
+    assert twin.gain(a, b, 0) == pytest.approx(0.671944972909, abs=1e-11)
+    twin.B, twin.d = 40.0, 0.6
+    assert twin.gain(a, b, 0) == pytest.approx(0.250154888360, abs=1e-11)
+
+
+def test_predictions_are_as_the_formulas_say():
+    """Documents longer than a chunk, and words that nobody knows, against (2a) and (2b)."""
+    config = make_config(alpha=4.0, decay=80.0, lag=60)
+    documents = topics(7, 150)
+    state, table = empty_state(config), WordTable(())
+    data, offsets = bytes_of(documents)
+    step(config, state, table, data, offsets, np.arange(150.0), listed=True)
+    twin = SlowText(alpha=4.0, decay=80.0, ages=config.ages.tolist())
+    for x in documents:
+        twin.learn(x)
+    for words in ([3], list(range(0, 120, 5)), list(range(17)), [5, 900, 9, 901], [900]):
+        out, probs = predict(config, state, table, bytes_of([words])[0], 150.0, listed=True)
+        ids = state.tables.id[state.tables.live[: len(probs)]].tolist()
+        odds = dict(zip(ids, np.log(probs / out[P_NEW]), strict=True))
+        want = {t.id: twin.odds(t, words, 150) for t in twin.tables}
+        assert odds == pytest.approx(want, rel=1e-9, abs=1e-9)
+        assert probs.sum() + out[P_NEW] == pytest.approx(1.0, rel=1e-12)
+        assert out[SCORE] == pytest.approx(twin.score(words, 150), rel=1e-9)
+
+
+@given(data=st.data(), seed=st.integers(0, 2**32 - 1))
+@settings(max_examples=20)
+def test_counts_postings_and_masses_agree_whatever_comes(data, seed):
+    """Random streams, cut at random, restored at random: every sum is what its parts make."""
+    options = {
+        "alpha": data.draw(st.sampled_from([0.5, 5.0, 30.0])),
+        "decay": data.draw(st.sampled_from([3.0, 20.0, 200.0])),
+        "lag": data.draw(st.integers(1, 40)),
+    }
+    config, documents = make_config(**options), topics(seed, 200, drift=0.05)
+    state, table = empty_state(config), WordTable(())
+    cuts = sorted(data.draw(st.lists(st.integers(0, 200), max_size=4)))
+    for a, b in zip([0, *cuts], [*cuts, 200], strict=True):
+        rows = np.arange(float(a), float(b))
+        step(config, state, table, *bytes_of(documents[a:b]), rows, listed=True)
+        if data.draw(st.booleans()):
+            words = table.state()
+            state = state_from_arrays(config, arrays_of(state, len(words["word_length"])))
+            table = WordTable.restore(words)
+        check(config, state, table, documents[max(0, b - config.ages[-1]) : b])
+
+
+def check(config, state, table, window):
+    words, postings, tables, counts = state.words, state.postings, state.tables, state.counts
+    live = tables.live[: counts[N_LIVE]]
+    by_word = {
+        (w, int(postings.table[p])): int(postings.copies[p])
+        for w in np.flatnonzero(words.df).tolist()
+        for p in range(words.start[w], words.start[w] + words.df[w])
+    }
+    by_table = {(w, int(k)): c for k in live for w, c in held(state, k).items()}
+    assert by_word == by_table
+    assert min(by_word.values(), default=1) >= 1
+    assert words.df.sum() == counts[SUM_DF] == len(by_word) == tables.n_words[live].sum()
+    assert np.count_nonzero(words.df) == counts[N_WORDS]
+    assert tables.n_tokens[live].sum() == sum(by_word.values())
+    assert sorted(tables.place[live].tolist()) == list(range(len(live)))
+    at = np.arange(max(0, counts[N_SEEN] - config.ages[-1]), counts[N_SEEN]) % len(state.window.t)
+    seated = state.window.table[at][state.window.table[at] >= 0]
+    assert np.bincount(seated, minlength=len(tables.id)).tolist() == [
+        int(tables.in_window[k]) if k in live else 0 for k in range(len(tables.id))
+    ]
+    mass = np.bincount(seated, state.window.weight[at][state.window.table[at] >= 0])
+    growth = state.sums[GROWTH]
+    there = np.unique(seated)
+    assert (tables.mass[there] >= mass[there] - 1e-9 * growth).all()
+    assert tables.mass[live].sum() == pytest.approx(state.sums[TOTAL], rel=1e-9, abs=1e-9 * growth)
+    kept = np.flatnonzero((words.df > 0) | (words.held > 0))
+    assert sorted(table.decode(kept)) == sorted(set(table.decode(kept)))
+    assert len(table) == len(kept)
+    n = min(int(counts[N_ARCHIVED]), len(state.archive.id))
+    assert words.held.sum() == sum(map(len, window)) + state.archive.n[:n].sum()
+
+
+def bytes_of(documents):
+    parts = [joined(map(str, x)) for x in documents]
+    offsets = np.cumsum([0, *map(len, parts)])
+    offsets.flags.writeable = False
+    return np.frombuffer(b"".join(parts), np.uint8), offsets
+
+
+def test_the_gain_is_that_of_the_joint():
+    """(3) against the minimal-path joint of both tables and of their union."""
+    rng = np.random.default_rng(4)
+    d, B = 0.6, 11.0
+
+    def joint(words):
+        u, n = len(words), sum(words.values())
+        tables = gammaln(B / d + u) - gammaln(B / d) + u * math.log(d)
+        counts = sum(gammaln(c - d) - gammaln(1 - d) for c in words.values())
+        base = sum(math.log(P[w]) for w in words)
+        return tables + counts + base - gammaln(B + n) + gammaln(B)
+
+    for _ in range(50):
+        a, b = Table(0), Table(1)
+        for table in (a, b):
+            for w in rng.choice(6, 3, replace=False):
+                table.words[int(w)] = int(rng.integers(1, 30))
+        twin = Given(alpha=1.0, d=d)
+        twin.B = B
+        union = a.words + b.words
+        want = joint(union) - joint(a.words) - joint(b.words)
+        assert twin.gain(a, b, 0) == pytest.approx(want, rel=1e-12, abs=1e-12)
+
+
+def test_probabilities_sum_to_one_and_masses_to_the_total():
+    config = make_config(alpha=3.0, decay=30.0, lag=25)
+    documents = topics(11, 300)
+    state, out = run(config, documents)
+    live = state.tables.live[: state.counts[N_LIVE]]
+    assert state.tables.mass[live].sum() == pytest.approx(state.sums[TOTAL], rel=1e-12)
+    assert ((out[:, P_NEW] >= 0.0) & (out[:, P_NEW] <= 1.0)).all()
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [{"alpha": 0.0}, {"alpha": math.nan}, {"decay": -1.0}, {"lag": 0}, {"lag": 2.5},
+     {"decay": math.inf}, {"revisits": True}, {"discount": 1.0}],
+)  # fmt: skip
+def test_settings_out_of_range_are_named(bad):
+    with pytest.raises(ConfigError, match=next(iter(bad))):
+        make_config(**bad)
+
+
+def test_births_do_not_depend_on_the_unit_of_time():
+    """A decay in time: alpha follows the rate of arrivals, whatever its unit."""
+    documents = topics(5, 300)
+    numbers, offsets = rows_of(documents)
+    labels = []
+    for unit in (1.0, 3600.0):
+        config = make_config(decay=50.0 * unit, clocked=True, lag=40)
+        state = empty_state(config)
+        out = step_numbers(config, state, numbers, offsets, unit * np.arange(300.0))
+        labels.append(out[:, LABEL].tolist())
+        assert state.sums[ALPHA] == pytest.approx(3.0, rel=0.05)
+    assert labels[0] == labels[1]
+
+
+@pytest.mark.parametrize("gap", [1e4, 1e9, 1e300])
+def test_a_long_silence_is_forgotten_and_not_an_error(gap):
+    documents = topics(6, 120)
+    numbers, offsets = rows_of(documents)
+    t = np.arange(120.0)
+    t[60:] += gap
+    config = make_config(decay=10.0, clocked=True, lag=30)
+    state = empty_state(config)
+    out = step_numbers(config, state, numbers, offsets, t)
+    assert np.isfinite(out[:, [LABEL, SCORE]]).all()
+    assert np.isfinite(state.tables.mass).all()
