@@ -27,6 +27,7 @@ from streamddcrp.inference.text_ddcrp._kernels_layout import (
     N_SEEN,
     P_NEW,
     SCORE,
+    SURPRISE,
 )
 from streamddcrp.inference.text_ddcrp.config import Config, make_config
 from streamddcrp.inference.text_ddcrp.state import arrays_of, empty_state, state_from_arrays
@@ -104,7 +105,6 @@ class TextStream(Stored, base.Clusterer):
         self._clocked: bool | None = None  # whether rows come with times
         self._finals = array("q")
         self._line = StoryLine()
-        self._surprise = 0.0
         self._events_read = 0
 
     @classmethod
@@ -188,8 +188,6 @@ class TextStream(Stored, base.Clusterer):
         if n:
             t = self._times(t, n)
         out = self._steps(texts, np.empty(0) if t is None else t)
-        for score in out[:, SCORE].tolist():  # one by one: the same bits in any cutting
-            self._surprise += score
         final = out[:, FINAL_LABEL]
         self._finals.frombytes(final[~np.isnan(final)].astype(np.int64).tobytes())
         if len(self._finals) > 2 * _MOST_FINALS:
@@ -306,14 +304,16 @@ class TextStream(Stored, base.Clusterer):
     @property
     def objective(self) -> float:
         """Sum of the log predictive densities of everything learned so far."""
-        return -self._surprise
+        return -float(self._state.sums[SURPRISE])
 
     def events(self) -> list[Event]:
-        """Return births, merges and deaths of stories since the last call, at most the last 8,192.
+        """Return what happened to stories since the last call, at most the last 8,192 events.
 
         A story is born with the first label of it that is final; the event tells its first document
         as it stands. A death tells the last one. A merge tells the younger id and, in ``into``,
-        the older one, which stays; it may be of stories that were provisional.
+        the older one, which stays; it may be of stories that were provisional. A return tells
+        that a story that was born (its new id) looks like one of the last 1,024 that died, whose id
+        is in ``into``.
         """
         read, self._events_read = self._events_read, int(self._state.counts[N_EVENTS])
         return events_since(self._state, read)
@@ -416,7 +416,6 @@ class TextStream(Stored, base.Clusterer):
             "line": told,
             "options": {name: to_json(value) for name, value in self._get_params().items()},
             "clocked": self._clocked,
-            "surprise": self._surprise,
             "events_read": self._events_read,
         }
         return encode_state(_MODEL_ID, _VERSION, arrays, meta)
@@ -433,7 +432,7 @@ class TextStream(Stored, base.Clusterer):
         arrays, meta = decode_state(blob, _MODEL_ID)
         try:
             model = cls(**{name: from_json(value) for name, value in meta["options"].items()})
-            for name in ("clocked", "surprise", "events_read"):
+            for name in ("clocked", "events_read"):
                 setattr(model, f"_{name}", meta[name])
             model._table = WordTable.restore(arrays)
             model._state = state_from_arrays(model._config, arrays)

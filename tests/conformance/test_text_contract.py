@@ -142,6 +142,19 @@ def test_events_tell_births_and_deaths_once():
     assert model.events() == []
 
 
+def test_a_story_that_comes_back_is_recognised():
+    rng = np.random.default_rng(9)
+    model = TextStream(lag=20, decay=15.0, stop_words=None)
+    stories = [[f"{name}{i}" for i in range(8)] for name in ("oil", "cup", "vote")]
+    rows = [" ".join(rng.choice(stories[i // 200 % 3], 5)) for i in range(800)]
+    model.learn_many(rows)
+    final = model.final_labels(window=True)["label"].to_pylist()
+    first, again = final[100], final[750]
+    assert first != again
+    returns = [e for e in model.events() if e.kind == "return"]
+    assert [(e.label, e.into) for e in returns] == [(again, first)]
+
+
 def test_forms_of_a_batch_agree():
     rows, _ = texts(4)
     expected = TextStream(lag=20)
@@ -176,7 +189,7 @@ def test_memory_is_flat_while_the_vocabulary_turns_over():
         sizes.append((len(model.to_bytes()), model.nbytes))
         words.append(model.n_words)
     early, late = np.array(sizes[5:20]).max(axis=0), np.array(sizes[20:]).max(axis=0)
-    assert (late <= 1.5 * early).all()
+    assert (late <= 2.0 * early).all()  # powers of two, and the archive of 1,024 fills
     assert max(words) < 3000
 
 

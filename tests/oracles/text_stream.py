@@ -172,7 +172,7 @@ class SlowText:
         return total
 
     def merge(self, table, now):
-        table.next_merge = max(table.size + 1, int(1.25 * table.size))
+        table.next_merge = table.size + 1 + table.size // (4 if table.size < 16 else 2)
         others = [
             other
             for other in self.tables

@@ -15,6 +15,7 @@ from streamddcrp.inference.text_ddcrp._kernels_layout import (
     FINAL_LABEL,
     GROWTH,
     LABEL,
+    N_ARCHIVED,
     N_LIVE,
     N_MERGES,
     N_SEEN,
@@ -192,7 +193,8 @@ def check(config, state, table, window):
     kept = np.flatnonzero((words.df > 0) | (words.held > 0))
     assert sorted(table.decode(kept)) == sorted(set(table.decode(kept)))
     assert len(table) == len(kept)
-    assert words.held.sum() == sum(map(len, window))
+    n = min(int(counts[N_ARCHIVED]), len(state.archive.id))
+    assert words.held.sum() == sum(map(len, window)) + state.archive.n[:n].sum()
 
 
 def bytes_of(documents):

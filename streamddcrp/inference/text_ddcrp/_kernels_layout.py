@@ -15,7 +15,8 @@ SHOWN_END = 10
 N_EVENTS = 11  # events since the start; the log holds the last of them
 LAST = 12  # slot of the table of the document before, or -1
 N_MERGES = 13  # the same for merges
-N_COUNTS = 14
+N_ARCHIVED = 14  # retired tables since the start; the archive holds the last of them
+N_COUNTS = 15
 
 # sums (float64)
 GROWTH = 0  # what a document that arrives now weighs; stored masses are in this unit
@@ -25,16 +26,19 @@ B_TABLES = 3  # numerator and denominator of B
 B_TOKENS = 4
 TIME = 5  # of the last document
 ALPHA = 6  # weight of a new table, in documents that arrive now
-N_SUMS = 7
+SURPRISE = 7  # sum of the scores
+N_SUMS = 8
 
 # kinds of events, as `streamddcrp.estimators.events.KINDS` has them
 BIRTH = 0
+RETURN = 1
 DEATH = 2
 MERGE = 3
 
 LEAST_WORDS = 1000  # a language has so many, even if few have come
 CHUNK = 16  # words whose factors are multiplied before a logarithm is taken
 
+LEAST_MERGED = 3  # documents of a table that may be merged
 MOST_EVENTS = 8192  # in the log
 
 # arrays that may be too short for the next document
@@ -44,6 +48,7 @@ SHORT_TEXT = 4
 SHORT_DOCUMENT = 8
 SHORT_EVENTS = 16
 SHORT_WORDS = 32
+SHORT_ARCHIVE = 128
 SHORT_SHOWN = 64
 
 # what documents come as
@@ -53,6 +58,8 @@ NUMBERS = 2  # of words, distinct
 
 MOST_WORDS = 1 << 16  # different words of a document that count
 SHOWN = 256  # bytes that are kept of a document; a power of two
+MOST_ARCHIVED = 1024  # tables in the archive
+N_KEPT = 16  # words kept of each
 N_EXAMPLES = 3  # documents kept of a table
 
 # columns of the output of a step; the first six as `SeqDDCRP` has them

@@ -6,12 +6,14 @@ import numpy as np
 
 from streamddcrp._numerics import uncounted_njit
 from streamddcrp.inference.text_ddcrp._kernels import word_scale
+from streamddcrp.inference.text_ddcrp._kernels_archive import archive_table
 from streamddcrp.inference.text_ddcrp._kernels_layout import (
     ALPHA,
     CONCENTRATION,
     DEATH,
     GROWTH,
     LAST,
+    LEAST_MERGED,
     MERGE,
     N_EVENTS,
     N_EXAMPLES,
@@ -28,7 +30,7 @@ from streamddcrp.stream._kernels_words import release_word
 
 __all__ = ["keep_example", "merge_gains", "record", "retire", "try_merge"]
 
-LEAST = 3  # documents of a table that may be merged
+SMALL = 16  # documents up to which merges are tried more often
 
 
 @uncounted_njit
@@ -70,7 +72,7 @@ def merge_gains(config, words, postings, tables, counts, sums, scratch, a):
             own = -math.log((df + config.smoothing) * scale) - urn(g, x, ca - 1)
             for p in range(start, start + df):
                 b = postings.table[p]
-                if b == a or tables.size[b] < LEAST:
+                if b == a or tables.size[b] < LEAST_MERGED:
                     continue
                 if shared[b] == 0.0:
                     scratch.touched[n] = b
@@ -160,7 +162,7 @@ def keep_example(tables, k, text, start, n, fit, row):
 def try_merge(config, words, postings, tables, window, events, counts, sums, scratch, a, row, t):
     """Merge table ``a`` with the one that gains most by it."""
     size = tables.size[a]
-    tables.next_merge[a] = max(size + 1, int(1.25 * size))
+    tables.next_merge[a] = size + 1 + size // (4 if size < SMALL else 2)
     n = merge_gains(config, words, postings, tables, counts, sums, scratch, a)
     best = -1
     for i in range(n):
@@ -191,7 +193,7 @@ def try_merge(config, words, postings, tables, window, events, counts, sums, scr
 
 
 @uncounted_njit
-def retire(config, words, postings, tables, events, counts, sums, lexicon, named):
+def retire(config, words, postings, tables, archive, events, counts, sums, lexicon, named):
     """Let go of the tables that are all but forgotten and have no document in the window."""
     least = config.retire * sums[GROWTH]
     i = 0
@@ -200,6 +202,8 @@ def retire(config, words, postings, tables, events, counts, sums, lexicon, named
         if tables.mass[k] >= least or tables.in_window[k] > 0:
             i += 1
             continue
+        if tables.told[k] and tables.size[k] >= LEAST_MERGED:
+            archive_table(config, words, postings, tables, archive, counts, k, lexicon, named)
         while tables.head[k] >= 0:
             q = tables.head[k]
             w = postings.word[q]

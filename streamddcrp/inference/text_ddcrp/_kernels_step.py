@@ -7,6 +7,7 @@ from numba import njit
 
 from streamddcrp._numerics import UNCOUNTED, uncounted_njit
 from streamddcrp.inference.text_ddcrp._kernels import best_of, describe, weigh, word_scale
+from streamddcrp.inference.text_ddcrp._kernels_archive import recognise
 from streamddcrp.inference.text_ddcrp._kernels_layout import (
     ALPHA,
     B_TABLES,
@@ -19,14 +20,19 @@ from streamddcrp.inference.text_ddcrp._kernels_layout import (
     LABEL_PROB,
     LAST,
     LISTS,
+    MOST_ARCHIVED,
     MOST_EVENTS,
     MOST_WORDS,
+    N_ARCHIVED,
     N_EVENTS,
     N_LIVE,
     N_SEEN,
     NUMBERS,
     P_CHANGE,
     POSTINGS_END,
+    RETURN,
+    SCORE,
+    SHORT_ARCHIVE,
     SHORT_DOCUMENT,
     SHORT_EVENTS,
     SHORT_POSTINGS,
@@ -37,6 +43,7 @@ from streamddcrp.inference.text_ddcrp._kernels_layout import (
     SHOWN,
     SHOWN_END,
     SHOWN_FIRST,
+    SURPRISE,
     TEXT_END,
     TEXT_FIRST,
     TIME,
@@ -240,7 +247,10 @@ def visit(config, words, postings, tables, window, events, counts, sums, scratch
 
 
 @uncounted_njit
-def leave(words, postings, tables, window, events, counts, scratch, lexicon, named, i, fit):
+def leave(
+    config, words, postings, tables, window, archive, events, counts, sums, scratch, lexicon,
+    named, i, fit,
+):  # fmt: skip
     """Let the label of document ``i`` be final; it leaves the window. Return the label."""
     at = i % len(window.table)
     U, k = recall_words(window, scratch, at), window.table[at]
@@ -260,7 +270,11 @@ def leave(words, postings, tables, window, events, counts, scratch, lexicon, nam
         keep_example(tables, k, window.shown, start, n, fit, i)
     if not tables.told[k]:
         tables.told[k] = True
-        record(events, counts, BIRTH, tables.id[k], -1, tables.born[k], tables.born_t[k])
+        row, t = tables.born[k], tables.born_t[k]
+        record(events, counts, BIRTH, tables.id[k], -1, row, t)
+        old = recognise(config, words, postings, tables, archive, counts, sums, k)
+        if old >= 0:
+            record(events, counts, RETURN, tables.id[k], old, row, t)
     return tables.id[k]
 
 
@@ -287,7 +301,7 @@ def too_short(config, words, postings, tables, window, events, counts, scratch, 
         short += SHORT_SHOWN
     if longest > len(scratch.doc):
         short += SHORT_DOCUMENT
-    n_events = counts[N_EVENTS] + counts[N_LIVE] + 2 * len(config.ages) + 2
+    n_events = counts[N_EVENTS] + counts[N_LIVE] + 2 * len(config.ages) + 3
     if len(events.kind) < min(n_events, MOST_EVENTS):
         short += SHORT_EVENTS
     return short
@@ -295,13 +309,15 @@ def too_short(config, words, postings, tables, window, events, counts, scratch, 
 
 @uncounted_njit
 def learn(
-    config, words, postings, tables, window, events, counts, sums, scratch, lexicon, named, t, out
-):
+    config, words, postings, tables, window, archive, events, counts, sums, scratch, lexicon, named,
+    out,
+):  # fmt: skip
     """Seat the document that has entered, then visit those whose turn it is."""
     i, doc = counts[N_SEEN], scratch.read
     U = window.length[i % len(window.table)]
     place(config, words, postings, tables, window, events, counts, sums, scratch, doc, U, out)
     out[FINAL_LABEL] = np.nan
+    sums[SURPRISE] += out[SCORE]
     for r in range(len(config.ages)):
         j = i - config.ages[r]
         if j < 0:
@@ -312,17 +328,18 @@ def learn(
         fit = visit(config, words, postings, tables, window, events, counts, sums, scratch, j, last)
         if last:
             out[FINAL_LABEL] = leave(
-                words, postings, tables, window, events, counts, scratch, lexicon, named, j, fit
-            )
+                config, words, postings, tables, window, archive, events, counts, sums, scratch,
+                lexicon, named, j, fit,
+            )  # fmt: skip
     if (i + 1) % SWEEP == 0:
-        retire(config, words, postings, tables, events, counts, sums, lexicon, named)
+        retire(config, words, postings, tables, archive, events, counts, sums, lexicon, named)
     counts[N_SEEN] = i + 1
 
 
 @njit(cache=True, **UNCOUNTED)
 def step_documents(
-    config, words, postings, tables, window, events, counts, sums, scratch, lexicon, form, data,
-    numbers, offsets, t, done, out,
+    config, words, postings, tables, window, archive, events, counts, sums, scratch, lexicon, form,
+    data, numbers, offsets, t, done, out,
 ):  # fmt: skip
     """Predict and learn documents ``done`` .. N - 1 in order.
 
@@ -363,6 +380,8 @@ def step_documents(
         short = too_short(
             config, words, postings, tables, window, events, counts, scratch, doc, U, n_shown
         )
+        if len(archive.id) < min(counts[N_ARCHIVED] + counts[N_LIVE], MOST_ARCHIVED):
+            short += SHORT_ARCHIVE
         if short:
             scratch.short[0] = short
             if named:  # as if it had not been read
@@ -373,8 +392,8 @@ def step_documents(
         advance(config, tables, window, counts, sums, t[row])
         enter(words, window, counts, sums, doc, U, t[row], data, start, n_shown)
         learn(
-            config, words, postings, tables, window, events, counts, sums, scratch, lexicon, named,
-            t[row], out[row],
+            config, words, postings, tables, window, archive, events, counts, sums, scratch,
+            lexicon, named, out[row],
         )  # fmt: skip
     return len(offsets) - 1
 

@@ -23,9 +23,11 @@ from streamddcrp.inference.text_ddcrp._kernels_layout import (
     LAST,
     N_COUNTS,
     N_EXAMPLES,
+    N_KEPT,
     N_SLOTS,
     N_SUMS,
     POSTINGS_END,
+    SHORT_ARCHIVE,
     SHORT_DOCUMENT,
     SHORT_EVENTS,
     SHORT_POSTINGS,
@@ -63,13 +65,16 @@ class Words(NamedTuple):
     room : ndarray of int32, shape (W,)
         Log2 of the size of its block; -1: it has none.
     held : ndarray of int32, shape (W,)
-        Documents of the window with the word.
+        Documents of the window, and of tables of the archive, with the word.
+    mark : ndarray of int32, shape (W,)
+        Work space, zero between calls.
     """
 
     start: IntArray
     df: SmallInts
     room: SmallInts
     held: SmallInts
+    mark: SmallInts
 
 
 class Postings(NamedTuple):
@@ -182,6 +187,25 @@ class Window(NamedTuple):
     shown: Bytes
 
 
+class Archive(NamedTuple):
+    """Ring of the last tables that were retired: the words that told them from the others.
+
+    Attributes
+    ----------
+    id, n : ndarray of int64, shape (A,)
+        Id, and number of words kept.
+    word, copies : ndarray of int32, shape (A, 16)
+    weight : ndarray of float64, shape (A,)
+        Work space.
+    """
+
+    id: IntArray
+    n: IntArray
+    word: SmallInts
+    copies: SmallInts
+    weight: FloatArray
+
+
 class Events(NamedTuple):
     """Rings of the last events and of the last merges, shape (E,)."""
 
@@ -231,6 +255,7 @@ class State:
     postings: Postings
     tables: Tables
     window: Window
+    archive: Archive
     events: Events
     counts: IntArray
     sums: FloatArray
@@ -279,7 +304,12 @@ def empty_state(config: Config) -> State:
         ),
         window=_zeros(
             Window, L + 1, np.int64, table=np.full(L + 1, -1), weight=np.zeros(L + 1),
-            t=np.zeros(L + 1), sure=np.zeros(L + 1, np.bool_), text=np.zeros(T, np.int32), shown=np.zeros(S, np.uint8),
+            t=np.zeros(L + 1), sure=np.zeros(L + 1, np.bool_), text=np.zeros(T, np.int32),
+            shown=np.zeros(S, np.uint8),
+        ),
+        archive=_zeros(
+            Archive, 16, np.int64, word=np.zeros((16, N_KEPT), np.int32),
+            copies=np.zeros((16, N_KEPT), np.int32), weight=np.zeros(max(16, N_KEPT)),
         ),
         events=_zeros(Events, E, np.int64, t=np.zeros(E)),
         counts=counts,
@@ -295,10 +325,11 @@ def _zeros(kind: Any, n: int, dtype: Any, **others: NDArray[Any]) -> Any:
 
 def _scratch(config: Config, K: int, U: int) -> Scratch:
     x = 1.0 - config.discount
+    log_gamma = gammaln(x + np.arange(N_LOG_GAMMA)) - gammaln(x)
+    doc, read, at, gone = np.zeros((4, U), np.int64)
     return Scratch(
-        np.zeros(K), np.zeros(K), np.zeros(K), np.zeros(K, np.int32), np.zeros(U, np.int64),
-        *(np.zeros(U, np.int64) for _ in range(3)), np.zeros(2, np.int64),
-        gammaln(x + np.arange(N_LOG_GAMMA)) - gammaln(x),
+        np.zeros(K), np.zeros(K), np.zeros(K), np.zeros(K, np.int32), doc, read, at, gone,
+        np.zeros(2, np.int64), log_gamma,
     )  # fmt: skip
 
 
@@ -326,10 +357,8 @@ def with_words(state: State, n_words: int) -> None:
     while n_words > W:
         W *= 2
     if len(state.words.df) < W:
-        start, df, room, held = state.words
-        state.words = Words(
-            _longer(start, W), _longer(df, W), _longer(room, W, -1), _longer(held, W)
-        )
+        room = _longer(state.words.room, W, -1)
+        state.words = _twice(state.words, W)._replace(room=room)
 
 
 def grow(state: State, config: Config) -> None:
@@ -346,6 +375,8 @@ def grow(state: State, config: Config) -> None:
     if short & SHORT_SHOWN:
         first, end = state.counts[SHOWN_FIRST], state.counts[SHOWN_END]
         state.window = state.window._replace(shown=_longer_ring(state.window.shown, first, end))
+    if short & SHORT_ARCHIVE:
+        state.archive = _twice(state.archive, 2 * len(state.archive.id))
     if short & SHORT_EVENTS:
         state.events = _twice(state.events, 2 * len(state.events.kind))
     if short & (SHORT_TABLES | SHORT_DOCUMENT):

@@ -87,9 +87,9 @@ def _step(
     done = 0
     while True:
         done = entry_point(step_documents)(
-            config, state.words, state.postings, state.tables, state.window, state.events,
-            state.counts, state.sums, state.scratch, table.arrays, form, data, numbers, offsets,
-            t, done, out,
+            config, state.words, state.postings, state.tables, state.window, state.archive,
+            state.events, state.counts, state.sums, state.scratch, table.arrays, form, data,
+            numbers, offsets, t, done, out,
         )  # fmt: skip
         if done == len(t):
             return out

@@ -1,0 +1,99 @@
+"""An archive of the tables that were let go, by which a story that comes back is recognised."""
+
+import math
+
+from streamddcrp._numerics import uncounted_njit
+from streamddcrp.inference.text_ddcrp._kernels import word_scale
+from streamddcrp.inference.text_ddcrp._kernels_layout import (
+    ALPHA,
+    CONCENTRATION,
+    LEAST_MERGED,
+    N_ARCHIVED,
+    N_KEPT,
+)
+from streamddcrp.inference.text_ddcrp._kernels_tables import tidy_word
+from streamddcrp.stream._kernels_words import release_word
+
+__all__ = ["archive_table", "recognise"]
+
+LEAST_SHARED = 3  # words that a story and an old one must have in common
+
+
+@uncounted_njit
+def archive_table(config, words, postings, tables, archive, counts, k, lexicon, named):
+    """Keep the words that tell a table from the others: c_kw log(1 / p_w) is largest."""
+    size = len(archive.id)
+    a = counts[N_ARCHIVED] % size
+    if counts[N_ARCHIVED] >= size:
+        for j in range(archive.n[a]):
+            w = archive.word[a, j]
+            words.held[w] -= 1
+            if tidy_word(words, postings, w) and named:
+                release_word(lexicon, w)
+    scale, n = word_scale(config, counts), 0
+    q = tables.head[k]
+    while q >= 0:
+        w = postings.word[q]
+        weight = -postings.copies[q] * math.log((words.df[w] + config.smoothing) * scale)
+        if n < N_KEPT or weight > archive.weight[n - 1]:
+            j = n if n < N_KEPT else n - 1
+            while j > 0 and archive.weight[j - 1] < weight:
+                archive.weight[j] = archive.weight[j - 1]
+                archive.word[a, j] = archive.word[a, j - 1]
+                archive.copies[a, j] = archive.copies[a, j - 1]
+                j -= 1
+            archive.weight[j], archive.word[a, j] = weight, w
+            archive.copies[a, j] = postings.copies[q]
+            n = min(n + 1, N_KEPT)
+        q = postings.after[q]
+    archive.id[a], archive.n[a] = tables.id[k], n
+    for j in range(n):
+        words.held[archive.word[a, j]] += 1
+    counts[N_ARCHIVED] += 1
+
+
+@uncounted_njit
+def recognise(config, words, postings, tables, archive, counts, sums, k):
+    """Return the id of the archived table with which (3) gains most, or -1 if none gains.
+
+    Of the archived table only the words that were kept count.
+    """
+    d, B, scale = config.discount, sums[CONCENTRATION], word_scale(config, counts)
+    if tables.size[k] < LEAST_MERGED:
+        return -1
+    q = tables.head[k]
+    while q >= 0:
+        words.mark[postings.word[q]] = postings.copies[q]
+        q = postings.after[q]
+    best, best_gain, x = -1, 0.0, 1.0 - d
+    u, n = tables.n_words[k], tables.n_tokens[k]
+    for a in range(min(counts[N_ARCHIVED], len(archive.id))):
+        shared, gain, n_old = 0, 0.0, 0
+        for j in range(archive.n[a]):
+            w = archive.word[a, j]
+            n_old += archive.copies[a, j]
+            if words.mark[w] > 0:
+                shared += 1
+        if shared < LEAST_SHARED:
+            continue
+        for j in range(archive.n[a]):
+            w, old = archive.word[a, j], archive.copies[a, j]
+            new = words.mark[w]
+            if new > 0:
+                gain -= math.log((words.df[w] + config.smoothing) * scale)
+                gain += math.lgamma(x + new + old - 1.0) + math.lgamma(x)
+                gain -= math.lgamma(x + new - 1.0) + math.lgamma(x + old - 1.0)
+        u_old = archive.n[a]
+        gain += (
+            math.lgamma(B / d + u + u_old - shared) + math.lgamma(B / d)
+            - math.lgamma(B / d + u) - math.lgamma(B / d + u_old) - shared * math.log(d)
+            - math.lgamma(B + n + n_old) + math.lgamma(B + n) + math.lgamma(B + n_old)
+            - math.lgamma(B) - math.log(sums[ALPHA])
+        )  # fmt: skip
+        if gain > best_gain:
+            best, best_gain = archive.id[a], gain
+    q = tables.head[k]
+    while q >= 0:
+        words.mark[postings.word[q]] = 0
+        q = postings.after[q]
+    return best
