@@ -99,7 +99,7 @@ def kmeans(corpus: Corpus) -> Found:
     start = time.process_time()
     X = TfidfVectorizer(token_pattern=TOKEN, stop_words=list(ENGLISH)).fit_transform(corpus.texts)
     k = len(np.unique(corpus.y[corpus.y >= 0]))
-    labels = MiniBatchKMeans(k, n_init=3, random_state=0).fit_predict(X)
+    labels = MiniBatchKMeans(k, n_init=3, batch_size=4096, random_state=0).fit_predict(X)
     return Found(labels.astype(np.int64), time.process_time() - start)
 
 
