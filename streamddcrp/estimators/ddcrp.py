@@ -2,29 +2,25 @@
 
 import logging
 import math
-from collections.abc import Mapping
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from river import base
 
-from streamddcrp.checkpoint.codec import decode_state, encode_state
 from streamddcrp.decay import make_decay
-from streamddcrp.errors import CheckpointError, ConfigError, SchemaError, StreamDDCRPError
-from streamddcrp.estimators.batches import batch_times, read_batch, row_types, widest
+from streamddcrp.errors import ConfigError
+from streamddcrp.estimators.base import RowModel
+from streamddcrp.estimators.batches import batch_times, read_batch, widest
 from streamddcrp.estimators.events import Event
 from streamddcrp.estimators.filtering import Filtering, Options, best_of, started
-from streamddcrp.estimators.options import from_json, to_json
-from streamddcrp.estimators.stored import Stored
-from streamddcrp.estimators.views import events_since, no_tables, predictions
+from streamddcrp.estimators.views import events_since, no_tables
 from streamddcrp.inference.ddcrp_filter._kernels_layout import (
     LABEL,
     LIVE_TABLES,
     N_EVENTS,
     N_LIVE,
     N_OUTPUTS,
-    SCORE,
 )
 from streamddcrp.inference.ddcrp_filter.config import make_config
 from streamddcrp.inference.ddcrp_gibbs import (
@@ -41,16 +37,13 @@ from streamddcrp.likelihoods import (
     likelihood_from_config,
     make_likelihood,
 )
-from streamddcrp.stream import Vectorizer, as_time, check_clocked, check_times, typical_gap
+from streamddcrp.stream import Vectorizer, typical_gap
 from streamddcrp.typing import ArrayLike, FloatArray
 
 __all__ = ["DDCRPSampler"]
 
 _log = logging.getLogger(__name__)
-_MODEL_ID = "DDCRPSampler"
-_VERSION = 1
 RECENT = 64  # arrivals within which a table counts as present in a picture
-Features = Mapping[Any, Any]
 
 
 class Waiting(NamedTuple):
@@ -79,7 +72,7 @@ class Waiting(NamedTuple):
 _NOTHING = Waiting(np.empty((0, 0)), np.empty(0))
 
 
-class DDCRPSampler(Stored, base.Clusterer):
+class DDCRPSampler(RowModel, base.Clusterer):
     """Sequential distance-dependent CRP mixture by Monte Carlo.
 
     Each arrival links to an earlier one with a probability that decays with their distance, or
@@ -162,15 +155,12 @@ class DDCRPSampler(Stored, base.Clusterer):
             family=0, hyper=np.ones(1), decay=self._options.decay, alpha=alpha,
             n_particles=n_particles, lag=lag, seed=seed, clocked=True,
         )  # fmt: skip
-        self._vectorizer = Vectorizer(
-            open=isinstance(self._family, DirichletMultinomial) and self._family.n_features is None
+        super().__init__(
+            is_open=isinstance(self._family, DirichletMultinomial)
+            and self._family.n_features is None
         )
         self._filter: Filtering | None = None
         self._waiting = _NOTHING  # during warm-up
-        self._clocked: bool | None = None  # whether rows come with times
-        self._last_time: float | None = None
-        self._n_seen = 0
-        self._events_read = 0
 
     @classmethod
     def _unit_test_params(cls) -> Any:
@@ -179,84 +169,18 @@ class DDCRPSampler(Stored, base.Clusterer):
 
     # -- learning --------------------------------------------------------------------------------
 
-    def learn_one(self, x: Features, t: Any = None) -> None:
-        """Learn one row.
-
-        Parameters
-        ----------
-        x : mapping
-            Feature name to number; None, or an absent feature, is a missing value.
-        t : number or time stamp, optional
-            Its time; without it the arrival index is the time.
-
-        Raises
-        ------
-        SchemaError
-            A value is not a finite number or outside the family's support. Nothing was learned.
-        OrderError
-            ``t`` is before the time of the row before. Nothing was learned.
-        """
-        mark = self._vectorizer.mark()
-        try:
-            X = self._vectorizer.transform(x)[None].copy()
-            types = row_types(x, self._vectorizer.columns or ()) if self._filter is None else []
-            self._advance(X, None if t is None else np.array([as_time(t)]), types)
-        except StreamDDCRPError:
-            self._vectorizer.rollback(mark)
-            raise
-
-    def learn_many(self, batch: object, t: object = None) -> None:
-        """Learn a batch of rows; the same, bit for bit, as learning them one by one.
-
-        Parameters
-        ----------
-        batch : Arrow table or batch, data frame, or array_like of shape (N, D)
-        t : array_like of shape (N,), optional
-
-        Raises
-        ------
-        SchemaError, OrderError
-            As for `learn_one`, with the row's number in ``row``. Nothing was learned.
-        """
-        self._learn_batch(batch, t)
-
-    def step_many(self, batch: object, t: object = None) -> pa.RecordBatch:
-        """Predict each row of a batch, then learn it, in one pass.
-
-        Parameters
-        ----------
-        batch, t
-            As for `learn_many`.
-
-        Returns
-        -------
-        pyarrow.RecordBatch
-            A row each with ``label`` (int64, the most probable table before the row was learned; a
-            new one has the row's arrival index), ``label_prob``, ``score`` (-log predictive density
-            in nats), ``p_new`` (probability of a new table), ``p_change`` (of another table than
-            that of the row before), ``n_tables`` (int64). The floats are null in warm-up.
-        """
-        return predictions(self._learn_batch(batch, t))
-
-    def _learn_batch(self, batch: object, t: object) -> FloatArray:
-        mark = self._vectorizer.mark()
-        try:
-            X, types = read_batch(batch, self._vectorizer)
-            return self._advance(X, None if t is None else batch_times(t, len(X)), types)
-        except StreamDDCRPError:
-            self._vectorizer.rollback(mark)
-            raise
+    @property
+    def _wants_types(self) -> bool:
+        return self._filter is None
 
     def _advance(self, X: FloatArray, t: FloatArray | None, types: list[str]) -> FloatArray:
         """Check rows and times, then learn them all; raises before anything has changed."""
         if len(X) == 0:
             return np.empty((0, N_OUTPUTS))
         clocked = t is not None
-        check_clocked(self._clocked, t is not None)
+        self._check_times(t)
         if t is None:
             t = np.arange(self._n_seen, self._n_seen + len(X), dtype=np.float64)
-        else:
-            check_times(t, self._last_time)
         if self._filter is not None:
             self._filter.likelihood.check_rows(X, self._feature_names())
             out = self._filter.step(X, t)
@@ -309,48 +233,20 @@ class DDCRPSampler(Stored, base.Clusterer):
         )  # fmt: skip
         return best_of(blank, family, rows, times)
 
-    def _feature_names(self) -> list[str]:
-        return [str(name) for name in self._vectorizer.columns or ()]
+    @property
+    def _has_begun(self) -> bool:
+        return self._filter is not None
 
-    # -- predicting ------------------------------------------------------------------------------
+    def _check_rows(self, X: FloatArray, names: list[str]) -> None:
+        self._filtering.likelihood.check_rows(X, names)
 
-    def predict_one(self, x: Features, t: Any = None) -> int:
-        """Return the id of the most probable table; the next id where that is a new one."""
-        predicted = self._predict(x, t)
-        return 0 if predicted is None else int(predicted[0][LABEL])
+    def _predict_row(self, x: FloatArray, t: float) -> tuple[FloatArray, dict[int, float]]:
+        return self._filtering.predict(x, t)
 
-    def predict_proba_one(self, x: Features, t: Any = None) -> dict[int, float]:
-        """Return the probability of each table of any particle, and under -1 that of a new one."""
-        predicted = self._predict(x, t)
-        if predicted is None:
-            return {0: 1.0} if self._n_seen else {-1: 1.0}
-        return predicted[1]
-
-    def score_one(self, x: Features, t: Any = None) -> float:
-        """Return -log predictive density (nats): high is surprising. NaN in warm-up."""
-        predicted = self._predict(x, t)
-        return math.nan if predicted is None else float(predicted[0][SCORE])
-
-    def _predict(self, x: Features, t: Any) -> tuple[FloatArray, dict[int, float]] | None:
-        """Predict a row; None in warm-up. Changes nothing."""
-        mark = self._vectorizer.mark()
-        try:  # new words of an open vocabulary count in the prediction, but are not learned
-            X = self._vectorizer.transform(x, learn=self._vectorizer.open)[None].copy()
-            names = self._feature_names()
-        finally:
-            self._vectorizer.rollback(mark)
-        if self._filter is None:
-            return None
-        self._filter.likelihood.check_rows(X, names)
-        if not self._clocked:
-            if t is not None:
-                message = "t: the rows before came without times; predict without one, too"
-                raise SchemaError(message)
-            time = float(self._n_seen)
-        else:
-            time = as_time(t) if t is not None else self._last_time or 0.0
-            check_times(np.array([time]), self._last_time)
-        return self._filter.predict(X[0], time)
+    @property
+    def _filtering(self) -> Filtering:
+        assert self._filter is not None  # for mypy
+        return self._filter
 
     # -- a whole data set ------------------------------------------------------------------------
 
@@ -421,11 +317,6 @@ class DDCRPSampler(Stored, base.Clusterer):
     # -- looking at the model --------------------------------------------------------------------
 
     @property
-    def n_seen(self) -> int:
-        """Number of rows learned."""
-        return self._n_seen
-
-    @property
     def nbytes(self) -> int:
         """Bytes that the arrays of the model take in memory, as `Keyed` counts them."""
         waiting = self._waiting.X.nbytes + self._waiting.t.nbytes
@@ -488,46 +379,15 @@ class DDCRPSampler(Stored, base.Clusterer):
 
     # -- checkpoints -----------------------------------------------------------------------------
 
-    def to_bytes(self) -> bytes:
-        """Return the whole model as one checksummed blob; `from_bytes` continues bit for bit."""
+    def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
         arrays: dict[str, Any] = {"waiting.x": self._waiting.X, "waiting.t": self._waiting.t}
-        meta: dict[str, Any] = {
-            "options": {name: to_json(value) for name, value in self._get_params().items()},
-            "vectorizer": self._vectorizer.to_config(),
-            "types": self._waiting.types,
-            "clocked": self._clocked,
-            "last_time": self._last_time,
-            "n_seen": self._n_seen,
-            "events_read": self._events_read,
-            "filter": None,
-        }
+        meta: dict[str, Any] = self._progress() | {"types": self._waiting.types, "filter": None}
         if self._filter is not None:
             more, meta["filter"] = self._filter.to_state()
             arrays |= more
-        return encode_state(_MODEL_ID, _VERSION, arrays, meta)
-
-    @classmethod
-    def from_bytes(cls, blob: bytes) -> Self:
-        """Restore a model from `to_bytes`.
-
-        Raises
-        ------
-        CheckpointError
-            If the blob is damaged, of another model or of a newer version.
-        """
-        arrays, meta = decode_state(blob, _MODEL_ID)
-        try:
-            model = cls(**{name: from_json(value) for name, value in meta["options"].items()})
-            model._restore(arrays, meta)
-        except (LookupError, TypeError, ValueError) as error:
-            message = f"the state does not fit this release: {error}"
-            raise CheckpointError(message) from error
-        return model
+        return arrays, meta
 
     def _restore(self, arrays: dict[str, Any], meta: dict[str, Any]) -> None:
-        self._vectorizer = Vectorizer.from_config(meta["vectorizer"])
-        for name in ("clocked", "last_time", "n_seen", "events_read"):
-            setattr(self, f"_{name}", meta[name])
         self._waiting = Waiting(arrays["waiting.x"], arrays["waiting.t"], meta["types"])
         kept = meta["filter"]
         if kept is not None:

@@ -29,8 +29,7 @@ import numpy as np
 import pyarrow as pa
 from river import base
 
-from streamddcrp.checkpoint.codec import decode_state, encode_state
-from streamddcrp.errors import CheckpointError, ConfigError
+from streamddcrp.errors import ConfigError
 from streamddcrp.estimators.alarm import Alarm, Alarms
 from streamddcrp.estimators.batches import sliceable
 from streamddcrp.estimators.founding import FIRST_STAGE
@@ -40,8 +39,6 @@ from streamddcrp.estimators.stored import Stored
 from streamddcrp.typing import FloatArray
 
 __all__ = ["RegimeAnomalyDetector"]
-
-_MODEL_ID = "RegimeAnomalyDetector"
 
 
 class RegimeAnomalyDetector(Stored, base.AnomalyDetector):
@@ -217,31 +214,18 @@ class RegimeAnomalyDetector(Stored, base.AnomalyDetector):
 
     # -- checkpoints -----------------------------------------------------------------------------
 
-    def to_bytes(self) -> bytes:
-        """Return the whole detector as one checksummed blob; `from_bytes` continues bit for bit."""
+    def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
         blobs = {"model": self._model.to_bytes(), "alarm": self._alarm.to_bytes()}
         if self._reference is not None:
             blobs["reference"] = self._reference.to_bytes()
         arrays = {name: np.frombuffer(blob, np.uint8) for name, blob in blobs.items()}
         meta = {name: getattr(self, name) for name in ("rate", "average", "reference_after")}
-        return encode_state(_MODEL_ID, 1, arrays, meta)
+        return arrays, meta
 
     @classmethod
-    def from_bytes(cls, blob: bytes) -> Self:
-        """Restore a detector from `to_bytes`.
-
-        Raises
-        ------
-        CheckpointError
-            If the blob is damaged, of another class or of a newer version.
-        """
-        arrays, meta = decode_state(blob, _MODEL_ID)
-        try:
-            detector = cls(SeqDDCRP.from_bytes(arrays["model"].tobytes()), **meta)
-            detector._alarm = Alarm.from_bytes(arrays["alarm"].tobytes())
-            if "reference" in arrays:
-                detector._reference = Reference.from_bytes(arrays["reference"].tobytes())
-        except (LookupError, TypeError, ValueError) as error:
-            message = f"the state does not fit this release: {error}"
-            raise CheckpointError(message) from error
+    def _from_state(cls, arrays: dict[str, Any], meta: dict[str, Any]) -> Self:
+        detector = cls(SeqDDCRP.from_bytes(arrays["model"].tobytes()), **meta)
+        detector._alarm = Alarm.from_bytes(arrays["alarm"].tobytes())
+        if "reference" in arrays:
+            detector._reference = Reference.from_bytes(arrays["reference"].tobytes())
         return detector

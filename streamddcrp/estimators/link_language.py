@@ -7,10 +7,9 @@ import pyarrow as pa
 import scipy.sparse as sp
 from river import base
 
-from streamddcrp.checkpoint.codec import decode_state, encode_state
 from streamddcrp.decay import make_decay
 from streamddcrp.decay.checks import positive
-from streamddcrp.errors import CheckpointError, ConfigError, SchemaError, StreamDDCRPError
+from streamddcrp.errors import SchemaError, StreamDDCRPError
 from streamddcrp.estimators.batches import batch_times
 from streamddcrp.estimators.options import from_json, to_json
 from streamddcrp.estimators.stored import Stored
@@ -24,8 +23,6 @@ from streamddcrp.typing import FloatArray, IntArray
 
 __all__ = ["LinkLanguageModel"]
 
-_MODEL_ID = "LinkLanguageModel"
-_VERSION = 1
 Token = str | int
 
 
@@ -306,8 +303,7 @@ class LinkLanguageModel(Stored, base.Base):
 
     # -- checkpoints -----------------------------------------------------------------------------
 
-    def to_bytes(self) -> bytes:
-        """Return the whole model as one checksummed blob; `from_bytes` continues bit for bit."""
+    def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
         given = self._vocabulary.base_measure
         arrays = {"totals": self._totals, "probs": given.probs}
         arrays |= {f"memory.{name}": array for name, array in self._memory.arrays().items()}
@@ -320,30 +316,18 @@ class LinkLanguageModel(Stored, base.Base):
             "last_time": self._last_time,
             "n_seen": self._n_seen,
         }
-        return encode_state(_MODEL_ID, _VERSION, arrays, meta)
+        return arrays, meta
 
     @classmethod
-    def from_bytes(cls, blob: bytes) -> Self:
-        """Restore a model from `to_bytes`.
-
-        Raises
-        ------
-        CheckpointError
-            If the blob is damaged, of another model or of a newer version.
-        """
-        arrays, meta = decode_state(blob, _MODEL_ID)
-        try:
-            given = BaseMeasure.from_config(meta["base_measure"], arrays["probs"])
-            model = cls(alpha=meta["alpha"], decay=from_json(meta["decay"]), base_measure=given)
-            model._vocabulary = Vocabulary.from_config(given, meta["vocabulary"])
-            model._memory = model._memory_for(clocked=bool(meta["clocked"]))
-            model._clocked = meta["clocked"]
-            model._memory.restore(
-                {name[7:]: a for name, a in arrays.items() if name.startswith("memory.")}
-            )
-            model._last_time, model._n_seen = meta["last_time"], meta["n_seen"]
-            model._totals[:] = arrays["totals"]
-        except (LookupError, TypeError, ValueError, ConfigError) as error:
-            message = f"the state does not fit this release: {error}"
-            raise CheckpointError(message) from error
+    def _from_state(cls, arrays: dict[str, Any], meta: dict[str, Any]) -> Self:
+        given = BaseMeasure.from_config(meta["base_measure"], arrays["probs"])
+        model = cls(alpha=meta["alpha"], decay=from_json(meta["decay"]), base_measure=given)
+        model._vocabulary = Vocabulary.from_config(given, meta["vocabulary"])
+        model._memory = model._memory_for(clocked=bool(meta["clocked"]))
+        model._clocked = meta["clocked"]
+        model._memory.restore(
+            {name[7:]: a for name, a in arrays.items() if name.startswith("memory.")}
+        )
+        model._last_time, model._n_seen = meta["last_time"], meta["n_seen"]
+        model._totals[:] = arrays["totals"]
         return model

@@ -2,41 +2,36 @@
 
 import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from river import base
 
 from streamddcrp._numerics import CALLER_GIVEN
-from streamddcrp.checkpoint.codec import decode_state, encode_state
 from streamddcrp.decay import make_decay
-from streamddcrp.errors import CheckpointError, ConfigError, SchemaError, StreamDDCRPError
-from streamddcrp.estimators.batches import batch_times, read_batch, row_types, widest
+from streamddcrp.errors import ConfigError, StreamDDCRPError
+from streamddcrp.estimators.base import RowModel
+from streamddcrp.estimators.batches import widest
 from streamddcrp.estimators.events import Event
 from streamddcrp.estimators.founding import Candidate, Founding
-from streamddcrp.estimators.options import from_json, to_json
 from streamddcrp.estimators.presets import find_preset
 from streamddcrp.estimators.reference import Reference, reference_of
 from streamddcrp.estimators.running import Running
-from streamddcrp.estimators.stored import Stored
 from streamddcrp.estimators.views import (
     events_since,
     labels_in_window,
     live_columns,
     live_tables,
     no_tables,
-    predictions,
 )
 from streamddcrp.inference.seqddcrp_vb._kernels_layout import (
-    LABEL,
     N_EVENTS,
     N_OUTPUTS,
     N_SEEN,
     P_NEW,
-    SCORE,
 )
 from streamddcrp.inference.seqddcrp_vb.config import Config, make_config
 from streamddcrp.inference.seqddcrp_vb.state import (
@@ -57,24 +52,21 @@ from streamddcrp.likelihoods import (
     make_likelihood,
 )
 from streamddcrp.likelihoods._scale import TABLE_VARIANCE
-from streamddcrp.stream import Vectorizer, as_time, check_clocked, check_times, typical_gap
+from streamddcrp.stream import typical_gap
 from streamddcrp.typing import FloatArray, IntArray
 
 __all__ = ["SeqDDCRP"]
 
 _log = logging.getLogger(__name__)
-_MODEL_ID = "SeqDDCRP"
-_VERSION = 1
 FAMILY_ROWS = 64  # rows by which a family is chosen
 GAPS = np.arange(1.0, 65.0)
 MOST_MASS = 10.0  # of the decay weight of the arrivals before, where alpha's start is set from it
 _PROGRESS = (
     "_first_time", "_last_time", "_clocked", "_n_seen", "_early", "_types", "_stream", "_family",
 )  # fmt: skip
-Features = Mapping[Any, Any]
 
 
-class SeqDDCRP(Stored, base.Clusterer):
+class SeqDDCRP(RowModel, base.Clusterer):
     """Online clustering by the sequential distance-dependent Chinese restaurant process.
 
     Each arrival links to an earlier one with a probability that decays with their distance in time,
@@ -195,17 +187,14 @@ class SeqDDCRP(Stored, base.Clusterer):
             message = f"time_unit must be a positive number or None, got {time_unit!r}"
             raise ConfigError(message)
         self._config(np.ones(1), 0, clocked=False, opening=0.1)  # checks the other options
-        self._vectorizer = Vectorizer(
-            open=isinstance(self._family, DirichletMultinomial) and self._family.n_features is None
+        super().__init__(
+            is_open=isinstance(self._family, DirichletMultinomial)
+            and self._family.n_features is None
         )
         self._stream: Running | None = None
         self._early: Founding | None = None  # during warm-up
         self._types: list[str] | None = None  # as what columns came, until the family is chosen
-        self._clocked: bool | None = None  # whether rows come with times
         self._first_time = 0.0
-        self._last_time: float | None = None
-        self._n_seen = 0
-        self._events_read = 0
 
     @classmethod
     def _unit_test_params(cls) -> Any:
@@ -214,75 +203,9 @@ class SeqDDCRP(Stored, base.Clusterer):
 
     # -- learning --------------------------------------------------------------------------------
 
-    def learn_one(self, x: Features, t: Any = None) -> None:
-        """Learn one row.
-
-        Parameters
-        ----------
-        x : mapping
-            Feature name to number; None, or an absent feature, is a missing value.
-        t : number or time stamp, optional
-            Its time; without it the arrival index is the time.
-
-        Raises
-        ------
-        SchemaError
-            A value is not a finite number or outside the family's support. Nothing was learned.
-        OrderError
-            ``t`` is before the time of the row before. Nothing was learned.
-        """
-        mark = self._vectorizer.mark()
-        try:
-            X = self._vectorizer.transform(x)[None].copy()
-            known = self._family is not None
-            types = [] if known else row_types(x, self._vectorizer.columns or ())
-            self._advance(X, None if t is None else np.array([as_time(t)]), types)
-        except StreamDDCRPError:
-            self._vectorizer.rollback(mark)
-            raise
-
-    def learn_many(self, batch: object, t: object = None) -> None:
-        """Learn a batch of rows; the same, bit for bit, as learning them one by one.
-
-        Parameters
-        ----------
-        batch : Arrow table or batch, data frame, or array_like of shape (N, D)
-        t : array_like of shape (N,), optional
-
-        Raises
-        ------
-        SchemaError, OrderError
-            As for `learn_one`, with the row's number in ``row``. Nothing was learned.
-        """
-        self._learn_batch(batch, t)
-
-    def step_many(self, batch: object, t: object = None) -> pa.RecordBatch:
-        """Predict each row of a batch, then learn it, in one pass.
-
-        Parameters
-        ----------
-        batch, t
-            As for `learn_many`.
-
-        Returns
-        -------
-        pyarrow.RecordBatch
-            A row each with ``label`` (int64, the id predicted before the row was learned),
-            ``label_prob``, ``score`` (-log predictive density in nats), ``p_new`` (probability of a
-            new table), ``p_change`` (that this row and the one before it have left the regime of
-            the run before them), ``n_tables`` (int64).
-            The floats are null for the first rows, before there is a model.
-        """
-        return predictions(self._learn_batch(batch, t))
-
-    def _learn_batch(self, batch: object, t: object) -> FloatArray:
-        mark = self._vectorizer.mark()
-        try:
-            X, types = read_batch(batch, self._vectorizer)
-            return self._advance(X, None if t is None else batch_times(t, len(X)), types)
-        except StreamDDCRPError:
-            self._vectorizer.rollback(mark)
-            raise
+    @property
+    def _wants_types(self) -> bool:
+        return self._family is None
 
     def _advance(self, X: FloatArray, t: FloatArray | None, types: list[str]) -> FloatArray:
         """Check rows and times, then learn them all; raises before anything has changed."""
@@ -292,9 +215,7 @@ class SeqDDCRP(Stored, base.Clusterer):
         if family.is_scaled:
             family.hyper(X.shape[1])  # refuses a width it is not for
         family.check_rows(X, self._feature_names())
-        check_clocked(self._clocked, t is not None)
-        if t is not None:
-            check_times(t, self._last_time)
+        self._check_times(t)
         may_fail = self._decay.code == CALLER_GIVEN  # a user's decay, only when it is called
         before = {name: deepcopy(getattr(self, name)) for name in _PROGRESS} if may_fail else {}
         try:
@@ -437,56 +358,25 @@ class SeqDDCRP(Stored, base.Clusterer):
             halo=halo,
         )
 
-    # -- predicting ------------------------------------------------------------------------------
+    @property
+    def _has_begun(self) -> bool:
+        return self._stream is not None
 
-    def predict_one(self, x: Features, t: Any = None) -> int:
-        """Return the id of the most probable table; the next id where that is a new one."""
-        predicted = self._predict(x, t)
-        return 0 if predicted is None else int(predicted[0][LABEL])
+    def _check_rows(self, X: FloatArray, names: list[str]) -> None:
+        self._running.likelihood.check_rows(X, names)
 
-    def predict_proba_one(self, x: Features, t: Any = None) -> dict[int, float]:
-        """Return the probability of each live table, and under -1 that of a new one."""
-        predicted = self._predict(x, t)
-        if self._stream is None or predicted is None:
-            return {0: 1.0} if self._n_seen else {-1: 1.0}
-        out, probs = predicted
-        ids = self._stream.state.table.ids
-        known = {int(ids[m]): float(p) for m, p in enumerate(probs)}
-        return known | {-1: float(out[P_NEW])}
-
-    def score_one(self, x: Features, t: Any = None) -> float:
-        """Return -log predictive density (nats): high is surprising. NaN before the first fit."""
-        predicted = self._predict(x, t)
-        return math.nan if predicted is None else float(predicted[0][SCORE])
-
-    def _predict(self, x: Features, t: Any) -> tuple[FloatArray, FloatArray] | None:
-        """Predict a row; None while nothing is fitted. Changes nothing."""
-        mark = self._vectorizer.mark()
-        try:  # new words of an open vocabulary count in the prediction, but are not learned
-            X = self._vectorizer.transform(x, learn=self._vectorizer.open)[None].copy()
-            names = self._feature_names()
-        finally:
-            self._vectorizer.rollback(mark)
-        stream = self._stream
-        if stream is None:
-            return None
-        stream.likelihood.check_rows(X, names)
-        if not self._clocked:
-            if t is not None:
-                message = "t: the rows before came without times; predict without one, too"
-                raise SchemaError(message)
-            time = float(self._n_seen)
-        else:
-            time = as_time(t) if t is not None else self._last_time or 0.0
-            check_times(np.array([time]), self._last_time)
-        return stream.predict(X[0], time)
-
-    # -- looking at the model --------------------------------------------------------------------
+    def _predict_row(self, x: FloatArray, t: float) -> tuple[FloatArray, dict[int, float]]:
+        out, probs = self._running.predict(x, t)
+        ids = self._running.state.table.ids[: len(probs)].tolist()
+        known = dict(zip(ids, probs.tolist(), strict=True))
+        return out, known | {-1: float(out[P_NEW])}
 
     @property
-    def n_seen(self) -> int:
-        """Number of rows learned."""
-        return self._n_seen
+    def _running(self) -> Running:
+        assert self._stream is not None  # for mypy
+        return self._stream
+
+    # -- looking at the model --------------------------------------------------------------------
 
     @property
     def nbytes(self) -> int:
@@ -576,22 +466,16 @@ class SeqDDCRP(Stored, base.Clusterer):
 
     # -- checkpoints -----------------------------------------------------------------------------
 
-    def to_bytes(self) -> bytes:
-        """Return the whole model as one checksummed blob; `from_bytes` continues bit for bit."""
+    def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
         arrays: dict[str, Any] = {}
         if self._early is not None:
             arrays["early.x"] = self._early.rows(self._vectorizer.n_features)
             arrays["early.t"] = np.concatenate(self._early.times)
             arrays["early.labels"] = np.concatenate(self._early.labels)
         meta: dict[str, Any] = {
-            "options": {name: to_json(value) for name, value in self._get_params().items()},
-            "vectorizer": self._vectorizer.to_config(),
+            **self._progress(),
             "types": self._types,
-            "clocked": self._clocked,
             "first_time": self._first_time,
-            "last_time": self._last_time,
-            "n_seen": self._n_seen,
-            "events_read": self._events_read,
             "warmup": None if self._early is None else self._early.last,
             "family": None if self._family is None else self._family.to_config(),
             "stream": None,
@@ -606,30 +490,10 @@ class SeqDDCRP(Stored, base.Clusterer):
                 "n_features": self._stream.n_features,
                 "opening": self._stream.opening,
             }
-        return encode_state(_MODEL_ID, _VERSION, arrays, meta)
-
-    @classmethod
-    def from_bytes(cls, blob: bytes) -> Self:
-        """Restore a model from `to_bytes`.
-
-        Raises
-        ------
-        CheckpointError
-            If the blob is damaged, of another model or of a newer version.
-        """
-        arrays, meta = decode_state(blob, _MODEL_ID)
-        try:
-            model = cls(**{name: from_json(value) for name, value in meta["options"].items()})
-            model._restore(arrays, meta)
-        except (LookupError, TypeError, ValueError) as error:
-            message = f"the state does not fit this release: {error}"
-            raise CheckpointError(message) from error
-        return model
+        return arrays, meta
 
     def _restore(self, arrays: dict[str, Any], meta: dict[str, Any]) -> None:
-        self._vectorizer = Vectorizer.from_config(meta["vectorizer"])
-        for name in ("types", "clocked", "first_time", "last_time", "n_seen", "events_read"):
-            setattr(self, f"_{name}", meta[name])
+        self._types, self._first_time = meta["types"], meta["first_time"]
         if meta["warmup"] is not None:
             chunk = arrays["early.x"], arrays["early.t"], arrays["early.labels"]
             self._early = Founding(meta["warmup"], *([part.copy()] for part in chunk))

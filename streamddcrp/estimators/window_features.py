@@ -8,8 +8,7 @@ import numpy as np
 import pyarrow as pa
 from river import base
 
-from streamddcrp.checkpoint.codec import decode_state, encode_state
-from streamddcrp.errors import CheckpointError, ConfigError, SchemaError, StreamDDCRPError
+from streamddcrp.errors import ConfigError, SchemaError, StreamDDCRPError
 from streamddcrp.estimators.batches import read_batch
 from streamddcrp.estimators.stored import Stored
 from streamddcrp.stream import Vectorizer
@@ -19,8 +18,6 @@ from streamddcrp.typing import FloatArray, IntArray
 __all__ = ["WindowFeatures"]
 
 _log = logging.getLogger(__name__)
-_MODEL_ID = "WindowFeatures"
-_VERSION = 1
 _PERIODS = 4  # in a window
 _FIRST = 20  # windows that say what is usual
 _LEAST_SPREAD = 1e-2  # of features: differences of one per cent are usual, at the least
@@ -189,8 +186,7 @@ class WindowFeatures(Stored, base.Transformer):
             f"{column}_{name}" for column in self._vectorizer.columns or () for name in FEATURES
         ]
 
-    def to_bytes(self) -> bytes:
-        """Return the whole state as one checksummed blob; `from_bytes` continues bit for bit."""
+    def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
         kept = np.concatenate(self._kept) if self._kept else np.empty((0, 0))
         values = (kept, self._origin, self._unit, self._centre, self._scale, self._latest)
         meta = {
@@ -199,28 +195,16 @@ class WindowFeatures(Stored, base.Transformer):
             "hop": self._hop,
             "n_seen": self._n_seen,
         }
-        return encode_state(_MODEL_ID, _VERSION, dict(zip(_ARRAYS, values, strict=True)), meta)
+        return dict(zip(_ARRAYS, values, strict=True)), meta
 
     @classmethod
-    def from_bytes(cls, blob: bytes) -> Self:
-        """Restore from `to_bytes`.
-
-        Raises
-        ------
-        CheckpointError
-            If the blob is damaged, of another model or of a newer version.
-        """
-        arrays, meta = decode_state(blob, _MODEL_ID)
-        try:
-            model = cls(**meta["options"])
-            model._vectorizer = Vectorizer.from_config(meta["vectorizer"])
-            model._hop, model._n_seen = meta["hop"], meta["n_seen"]
-            kept, model._origin, model._unit, model._centre, model._scale, model._latest = (
-                arrays[name] for name in _ARRAYS
-            )
-        except (LookupError, TypeError, ValueError) as error:
-            message = f"the state does not fit this release: {error}"
-            raise CheckpointError(message) from error
+    def _from_state(cls, arrays: dict[str, Any], meta: dict[str, Any]) -> Self:
+        model = cls(**meta["options"])
+        model._vectorizer = Vectorizer.from_config(meta["vectorizer"])
+        model._hop, model._n_seen = meta["hop"], meta["n_seen"]
+        kept, model._origin, model._unit, model._centre, model._scale, model._latest = (
+            arrays[name] for name in _ARRAYS
+        )
         model._kept = [kept] if len(kept) else []
         return model
 
