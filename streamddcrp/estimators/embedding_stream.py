@@ -1,33 +1,27 @@
 """Stories in a stream of vectors: texts that an encoder of the user's has embedded."""
 
 from array import array
-from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from river import base
 
-from streamddcrp.checkpoint.codec import decode_state, encode_state
-from streamddcrp.errors import CheckpointError, SchemaError, StreamDDCRPError
-from streamddcrp.estimators.batches import read_batch
-from streamddcrp.estimators.stored import Stored
+from streamddcrp.errors import SchemaError
+from streamddcrp.estimators.base import RowModel
 from streamddcrp.estimators.views import no_tables, predictions
 from streamddcrp.inference.text_ddcrp.vectors import VectorState, make_vector_config
-from streamddcrp.stream import Vectorizer
 from streamddcrp.typing import FloatArray
 
 __all__ = ["EmbeddingStream"]
 
-_MODEL_ID = "EmbeddingStream"
-_VERSION = 1
 _MOST_FINALS = 100_000
-_LABEL, _SCORE, _P_NEW, _FINAL = 0, 2, 3, 6
-_SEEN, _SLOTS, _LIVE = 0, 2, 3
+_P_NEW, _FINAL = 3, 6
+_SLOTS, _LIVE = 2, 3
 _SURPRISE = 3
 
 
-class EmbeddingStream(Stored, base.Clusterer):
+class EmbeddingStream(RowModel, base.Clusterer):
     """Stories in a stream of embedded texts: what `TextStream` does, for vectors.
 
     The same prior, decay and later looks; a story is a direction. Vectors are scaled to length 1.
@@ -50,8 +44,8 @@ class EmbeddingStream(Stored, base.Clusterer):
 
     Notes
     -----
-    A step costs four dot products with each live story. A zero vector is refused. Times are not
-    asked for: the decay counts texts. The score is relative to a new story's density.
+    A step costs four dot products with each live story. A zero vector is refused. Times may be
+    given; the decay counts texts. The score is relative to a new story's density.
 
     Examples
     --------
@@ -74,32 +68,19 @@ class EmbeddingStream(Stored, base.Clusterer):
         rho: float | None = 0.4,
         temper: float = 0.25,
     ) -> None:
+        super().__init__()
         self.alpha = alpha
         self.decay = decay
         self.lag = lag
         self.rho = rho
         self.temper = temper
         self._config = make_vector_config(alpha=alpha, decay=decay, lag=lag, rho=rho, temper=temper)
-        self._vectorizer = Vectorizer()
-        self._state: VectorState | None = None
+        self._memory: VectorState | None = None
         self._finals = array("q")
 
     @classmethod
     def _unit_test_params(cls) -> Any:
         yield {"lag": 20}
-
-    def learn_one(self, x: Mapping[Any, float], t: Any = None) -> None:
-        """Learn one vector, a mapping of its coordinates; ``t`` is not used."""
-        mark = self._vectorizer.mark()
-        try:
-            self._advance(self._vectorizer.transform(x)[None].copy())
-        except StreamDDCRPError:
-            self._vectorizer.rollback(mark)
-            raise
-
-    def learn_many(self, batch: object, t: object = None) -> None:
-        """Learn a batch of vectors (N, D), a table or an array; the same as one by one."""
-        self._learn_batch(batch)
 
     def step_many(self, batch: object, t: object = None) -> pa.RecordBatch:
         """Predict each vector of a batch, then learn it.
@@ -110,7 +91,7 @@ class EmbeddingStream(Stored, base.Clusterer):
             As `TextStream.step_many` has it; ``p_change`` is null.
         """
         seen = self.n_seen
-        out = self._learn_batch(batch)
+        out = self._learn_batch(batch, t)
         told = predictions(out)
         row = np.arange(seen, seen + len(out)) - int(self._config.ages[-1])
         final = np.nan_to_num(out[:, _FINAL], nan=-1.0).astype(np.int64)
@@ -119,70 +100,54 @@ class EmbeddingStream(Stored, base.Clusterer):
         columns["final_label"] = pa.array(final, mask=row < 0)
         return pa.RecordBatch.from_pydict(columns)
 
-    def _learn_batch(self, batch: object) -> FloatArray:
-        mark = self._vectorizer.mark()
-        try:
-            return self._advance(read_batch(batch, self._vectorizer).X)
-        except StreamDDCRPError:
-            self._vectorizer.rollback(mark)
-            raise
-
-    def _advance(self, X: FloatArray) -> FloatArray:
+    def _advance(self, X: FloatArray, t: FloatArray | None, types: list[str]) -> FloatArray:
         if len(X) == 0:
             return np.empty((0, 7))
+        self._check_times(t)
         unit = _scaled(X)
-        if self._state is None:
-            self._state = VectorState(self._config, X.shape[1])
-        out = self._state.step(unit)
+        if self._memory is None:
+            self._memory = VectorState(self._config, X.shape[1])
+        out = self._memory.step(unit)
         final = out[:, _FINAL]
         self._finals.frombytes(final[~np.isnan(final)].astype(np.int64).tobytes())
         if len(self._finals) > 2 * _MOST_FINALS:
             del self._finals[:-_MOST_FINALS]
+        self._clocked, self._last_time = t is not None, None if t is None else float(t[-1])
+        self._n_seen += len(X)
         return out
 
-    def predict_one(self, x: Mapping[Any, float], t: Any = None) -> int:
-        """Return the id of the story it would be seated in; the next id for a new one."""
-        out, _ = self._predict(x)
-        return int(out[_LABEL])
-
-    def predict_proba_one(self, x: Mapping[Any, float], t: Any = None) -> dict[int, float]:
-        """Return the probability of each live story, and under -1 that of a new one."""
-        out, probs = self._predict(x)
-        return probs | {-1: float(out[_P_NEW])}
-
-    def score_one(self, x: Mapping[Any, float], t: Any = None) -> float:
-        """Return -log predictive density against that of a new story (nats)."""
-        return float(self._predict(x)[0][_SCORE])
-
-    def _predict(self, x: Mapping[Any, float]) -> tuple[FloatArray, dict[int, float]]:
-        if self._state is None:
-            return np.array([0.0, 1.0, 0.0, 1.0, np.nan, 0.0, np.nan]), {}
-        return self._state.predict(_scaled(self._vectorizer.transform(x, learn=False)[None])[0])
-
     @property
-    def n_seen(self) -> int:
-        """Number of vectors learned."""
-        return 0 if self._state is None else int(self._state.counts[_SEEN])
+    def _has_begun(self) -> bool:
+        return self._memory is not None
+
+    def _check_rows(self, X: FloatArray, names: list[str]) -> None:
+        _scaled(X)
+
+    def _predict_row(self, x: FloatArray, t: float) -> tuple[FloatArray, dict[int, float]]:
+        if self._memory is None:  # `_has_begun` was asked
+            return np.empty(0), {}
+        out, probs = self._memory.predict(_scaled(x[None])[0])
+        return out, probs | {-1: float(out[_P_NEW])}
 
     @property
     def n_tables(self) -> int:
         """Number of live stories."""
-        return 0 if self._state is None else int(self._state.counts[_LIVE])
+        return 0 if self._memory is None else int(self._memory.counts[_LIVE])
 
     @property
     def nbytes(self) -> int:
         """Bytes that the arrays of the model take in memory."""
-        return 8 * len(self._finals) + (0 if self._state is None else self._state.nbytes)
+        return 8 * len(self._finals) + (0 if self._memory is None else self._memory.nbytes)
 
     @property
     def objective(self) -> float:
         """Sum of the log predictive densities so far, each against a new story's."""
-        return 0.0 if self._state is None else -float(self._state.sums[_SURPRISE])
+        return 0.0 if self._memory is None else -float(self._memory.sums[_SURPRISE])
 
     @property
     def learned_rho(self) -> float:
         """The expected cosine within a story, as given or as learned."""
-        return self.rho or (0.4 if self._state is None else self._state.rho)
+        return self.rho or (0.4 if self._memory is None else self._memory.rho)
 
     def final_labels(self, *, window: bool = False) -> pa.Table:
         """Return the labels that became final since the last call; see `TextStream`."""
@@ -191,19 +156,19 @@ class EmbeddingStream(Stored, base.Clusterer):
         self._finals = array("q")
         end = max(0, self.n_seen - lag)
         row = np.arange(end - len(label), end)
-        if window and self._state is not None:
+        if window and self._memory is not None:
             more = np.arange(end, self.n_seen)
-            slots = self._state.window.table[more % (lag + 1)]
-            label = np.concatenate([label, self._state.tables.id[slots]])
+            slots = self._memory.window.table[more % (lag + 1)]
+            label = np.concatenate([label, self._memory.tables.id[slots]])
             row = np.concatenate([row, more])
         return pa.table({"row": row, "label": label})
 
     def summary(self) -> pa.Table:
         """Return one row a live story: id, size, born, last seen, and its mean direction."""
-        if self._state is None:
+        if self._memory is None:
             return no_tables()
-        tables = self._state.tables
-        live = np.flatnonzero(tables.size[: self._state.counts[_SLOTS]] > 0)
+        tables = self._memory.tables
+        live = np.flatnonzero(tables.size[: self._memory.counts[_SLOTS]] > 0)
         live = live[np.argsort(tables.id[live])]
         columns: dict[str, Any] = {
             "id": tables.id[live],
@@ -216,34 +181,16 @@ class EmbeddingStream(Stored, base.Clusterer):
             columns[f"mean_{name}"] = np.ascontiguousarray(mean[:, d])
         return pa.table(columns)
 
-    def to_bytes(self) -> bytes:
-        """Return the whole model as one checksummed blob; `from_bytes` continues bit for bit."""
+    def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
         arrays: dict[str, Any] = {"finals": np.array(self._finals, dtype=np.int64)[-_MOST_FINALS:]}
-        meta = {"options": self._get_params(), "vectorizer": self._vectorizer.to_config()}
-        if self._state is not None:
-            arrays |= self._state.arrays()
-        return encode_state(_MODEL_ID, _VERSION, arrays, meta)
+        if self._memory is not None:
+            arrays |= self._memory.arrays()
+        return arrays, self._progress()
 
-    @classmethod
-    def from_bytes(cls, blob: bytes) -> Self:
-        """Restore a model from `to_bytes`.
-
-        Raises
-        ------
-        CheckpointError
-            If the blob is damaged, of another model or of a newer version.
-        """
-        arrays, meta = decode_state(blob, _MODEL_ID)
-        try:
-            model = cls(**meta["options"])
-            model._vectorizer = Vectorizer.from_config(meta["vectorizer"])
-            model._finals = array("q", arrays["finals"].tobytes())
-            if "counts" in arrays:
-                model._state = VectorState.restore(model._config, arrays)
-        except (LookupError, TypeError, ValueError) as error:
-            message = f"the state does not fit this release: {error}"
-            raise CheckpointError(message) from error
-        return model
+    def _restore(self, arrays: dict[str, Any], meta: dict[str, Any]) -> None:
+        self._finals = array("q", arrays["finals"].tobytes())
+        if "counts" in arrays:
+            self._memory = VectorState.restore(self._config, arrays)
 
 
 def _scaled(X: FloatArray) -> FloatArray:
