@@ -148,9 +148,7 @@ class FeatureFilter:
             self.log_unit += unit
         return out, ids, probs
 
-    def predict(
-        self, X: FloatArray
-    ) -> tuple[tuple[FloatArray, IntArray, FloatArray], FloatArray]:
+    def predict(self, X: FloatArray) -> tuple[tuple[FloatArray, IntArray, FloatArray], FloatArray]:
         """Predict checked rows, each as if it came next; as `step`, and the rows without noise."""
         parts, fits = [], []
         for a in range(0, len(X), PIECE):

@@ -252,7 +252,10 @@ class TimeVaryingIBP(RowModel, base.Transformer):
         told, _ = self._explained(batch)
         ids = told[1][0] if len(told[1]) else np.empty(0, np.int64)
         return pa.table(
-            {f"feature_{i}": np.ascontiguousarray(told[2][:, f]) for f, i in enumerate(ids.tolist())}
+            {
+                f"feature_{i}": np.ascontiguousarray(told[2][:, f])
+                for f, i in enumerate(ids.tolist())
+            }
         )
 
     def reconstruct_one(self, x: Features) -> dict[Any, float]:

@@ -31,7 +31,13 @@ from streamddcrp.inference.ibp_smc._kernels_layout import (
 from streamddcrp.inference.ibp_smc._kernels_names import name_features
 from streamddcrp.inference.ibp_smc._kernels_rejuvenate import rejuvenate
 from streamddcrp.inference.ibp_smc._kernels_scales import rescale
-from streamddcrp.inference.ibp_smc._kernels_slots import add_scales, allocate, draw_scales, live_slots, log_poisson
+from streamddcrp.inference.ibp_smc._kernels_slots import (
+    add_scales,
+    allocate,
+    draw_scales,
+    live_slots,
+    log_poisson,
+)
 from streamddcrp.inference.smc._kernels_copies import place_children
 from streamddcrp.inference.smc._kernels_merge import merge_equal
 from streamddcrp.inference.smc._kernels_random import add_wrapping, gamma, hash_of, normal, uniform
@@ -79,9 +85,7 @@ def step_rows(
 
 
 @njit(cache=True)
-def predict(
-    config, particles, names, counts, sums, work, X, seen, out, out_id, out_prob, out_fit
-):
+def predict(config, particles, names, counts, sums, work, X, seen, out, out_id, out_prob, out_fit):
     """Predict rows (N, D), each as if it came next, and learn nothing.
 
     ``out_fit`` (N, D) : the rows without their noise, as the features explain them.
@@ -172,9 +176,7 @@ def _children(config, particles, counts, sums, work, x, seen, n_dims):
             shape, rate, work,
         )  # fmt: skip
         total = normalise(work.log_weight, n, work.weight)
-        work.total[i] = (
-            math.log(particles.weight[i]) + total + log_constant(n_dims, shape, rate)
-        )
+        work.total[i] = math.log(particles.weight[i]) + total + log_constant(n_dims, shape, rate)
         always = NONE
         for a in range(1, n_forced):
             always |= ONE << np.uint64(forced[a])
@@ -310,9 +312,7 @@ def _settle(config, particles, rows, counts, sums, work, x, seen, n_dims, n_pool
     if config.merge and n_pool > 1:
         for m in range(n_pool):
             work.pool_key[m] = _key(particles, work, m, row_hash)
-        merge_equal(
-            work.pool_key, work.pool_weight, n_pool, work.table, config.seed, t, MERGE
-        )
+        merge_equal(work.pool_key, work.pool_weight, n_pool, work.table, config.seed, t, MERGE)
     n = optimal(
         work.pool_weight, n_pool, config.n_particles, uniform(config.seed, t, 0, ALL, 0),
         work.child, work.child_weight,

@@ -16,7 +16,13 @@ from streamddcrp.inference.ibp_smc._kernels_layout import (
     SHAPE,
     SUBSET,
 )
-from streamddcrp.inference.ibp_smc._kernels_slots import add_scales, allocate, draw_scales, live_slots, log_poisson
+from streamddcrp.inference.ibp_smc._kernels_slots import (
+    add_scales,
+    allocate,
+    draw_scales,
+    live_slots,
+    log_poisson,
+)
 from streamddcrp.inference.smc._kernels_random import add_wrapping, hash_of, uniform
 from streamddcrp.likelihoods._kernels_linear_gaussian import add_row, remove_row
 
@@ -117,7 +123,18 @@ def _redraw(config, particles, rows, sums, work, i, t, row, step):
         cov, mean, x, work.seen, D, work.forced, n_forced, work.free, n_free, work
     )
     n = enumerate_row(
-        s, square, D, n_free, work.odds, log_prior, n_new, work.log_new, work.extra, shape, rate, work
+        s,
+        square,
+        D,
+        n_free,
+        work.odds,
+        log_prior,
+        n_new,
+        work.log_new,
+        work.extra,
+        shape,
+        rate,
+        work,
     )
     normalise(work.log_weight, n, work.weight)
     u, c = uniform(config.seed, t, i, CHOICE, step), 0
@@ -162,9 +179,7 @@ def _put(
             particles.first[i, k] = min(particles.first[i, k], row)
         elif had and not has:
             n_owners[k] -= 1
-            particles.hash[i, k] = add_wrapping(
-                particles.hash[i, k], add_wrapping(~row_hash, ONE)
-            )
+            particles.hash[i, k] = add_wrapping(particles.hash[i, k], add_wrapping(~row_hash, ONE))
             if particles.first[i, k] == row:
                 u = row + 1
                 while not (owners[u % len(owners)] >> np.uint64(k)) & ONE:

@@ -282,9 +282,7 @@ def arrays_of(state: State) -> dict[str, NDArray[Any]]:
     return arrays | {"counts": state.counts.copy(), "sums": state.sums.copy()}
 
 
-def state_from_arrays(
-    config: Config, arrays: Mapping[str, NDArray[Any]], more: int = 1
-) -> State:
+def state_from_arrays(config: Config, arrays: Mapping[str, NDArray[Any]], more: int = 1) -> State:
     """Rebuild the state that `arrays_of` described, with ``more`` times as many slots."""
     active, K = arrays["particles.n_owners"].shape
     n_slots = min(more * int(arrays["n_slots"]), config.most_slots + 1)
