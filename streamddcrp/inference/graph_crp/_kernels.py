@@ -8,10 +8,10 @@ from streamddcrp.inference.graph_crp._kernels_layout import (
     CHOOSE,
     MERGE,
     N_BEST,
-    OPTIMAL,
     RESAMPLE,
     REVISE_WHICH,
     STAMP,
+    STRATIFIED,
     SYSTEMATIC,
 )
 from streamddcrp.inference.graph_crp._kernels_particles import (
@@ -19,10 +19,9 @@ from streamddcrp.inference.graph_crp._kernels_particles import (
     copy,
     free_slot,
     leave,
-    settle,
 )
 from streamddcrp.inference.graph_crp._kernels_revise import revise
-from streamddcrp.inference.graph_crp._kernels_weigh import weigh
+from streamddcrp.inference.graph_crp._kernels_weigh import NEGLIGIBLE, weigh
 from streamddcrp.inference.smc._kernels_copies import ancestors_of, place_children
 from streamddcrp.inference.smc._kernels_layout import (
     LOG_EVIDENCE,
@@ -33,7 +32,14 @@ from streamddcrp.inference.smc._kernels_layout import (
 )
 from streamddcrp.inference.smc._kernels_merge import merge_equal
 from streamddcrp.inference.smc._kernels_names import name_of, refresh_names
-from streamddcrp.inference.smc._kernels_pool import born, drop, heir_of, hold
+from streamddcrp.inference.smc._kernels_pool import (
+    EMPTY,
+    extend_clusters,
+    held_clusters,
+    relative_liks,
+    score_clusters,
+    take,
+)
 from streamddcrp.inference.smc._kernels_random import uniform
 from streamddcrp.inference.smc._kernels_resample import (
     effective_size,
@@ -47,24 +53,50 @@ __all__ = ["predict_row", "step_rows"]
 
 
 @inner_njit
-def _seat(config, particles, pool, memo, names, recent, counts, scratch, x, p, k):
-    """Seat the arrival at table k of a particle, -1: a new one; what others did is not redone."""
-    n, family, hyper = counts[N_SEEN], config.family, config.hyper
-    if k < 0:
-        k = free_slot(particles, p)
-        if scratch.newborn[0] < 0:
-            name = name_of(n, recent.name, names, counts)
-            scratch.newborn[0] = born(family, hyper, pool, memo, n, x, name)
-        e = scratch.newborn[0]
-        particles.opened[p] += 1
-        hold(pool, e)
-    else:
-        before = particles.entry[p, k]
-        e = heir_of(family, hyper, pool, memo, before, n, x)
-        hold(pool, e)
-        drop(pool, before)
-    particles.entry[p, k] = e
-    settle(particles, p, k, n)
+def _list_heirs(entry, heir, which, pool, children):
+    """Give a place to each cluster that comes about by the children; return how many there are."""
+    to, place = children.to, children.place
+    size = 0
+    for c in range(children.n[0]):
+        e = entry[place[c], to[c]] if to[c] >= 0 else EMPTY
+        if heir[e] < 0:
+            heir[e] = take(pool)
+            which[size] = e
+            size += 1
+    return size
+
+
+@inner_njit
+def _seat(particles, pool, memo, children, i):
+    """Seat arrival i in the particles of the children; the clusters it joins have been made."""
+    entry, near, held, n_tables = (
+        particles.entry,
+        particles.near,
+        particles.held,
+        particles.n_tables,
+    )
+    label, opened, heir = particles.label, particles.opened, memo.heir
+    to, place = children.to, children.place
+    holders, free, n_free = pool.holders, pool.free, pool.n_free
+    at = i % label.shape[1]
+    for c in range(children.n[0]):
+        p, k = place[c], to[c]
+        if k < 0:
+            k = free_slot(entry, near, held, n_tables, p)
+            entry[p, k] = heir[EMPTY]
+            holders[heir[EMPTY]] += 1
+            opened[p] += 1
+        else:
+            e = entry[p, k]
+            entry[p, k] = heir[e]
+            holders[heir[e]] += 1
+            holders[e] -= 1
+            if holders[e] == 0:
+                free[n_free[0]] = e
+                n_free[0] += 1
+        label[p, at] = k
+        near[p, k] += 1
+        held[p, k] += 1
 
 
 @inner_njit
@@ -83,8 +115,8 @@ def _copies(particles, pool, children, n):
 
 
 @inner_njit
-def _keep_best(config, particles, pool, memo, names, recent, counts, children, scratch, x, size):
-    """Keep as many of all children as there are places, and seat the arrival in each."""
+def _keep_best(config, particles, pool, counts, children, size):
+    """Keep as many of all children as there are places."""
     n, P = counts[N_SEEN], len(particles.weight)
     if config.merge:
         merge_equal(children.key, children.weight, size, children.hashed, config.seed, n, MERGE)
@@ -100,24 +132,21 @@ def _keep_best(config, particles, pool, memo, names, recent, counts, children, s
         children.ancestor[c] = children.parent[children.chosen[c]]
         total += children.kept_weight[c]
     _copies(particles, pool, children, kept)
+    weight, key, place, chosen = particles.weight, particles.key, children.place, children.chosen
+    child_key, table, to = children.key, children.table, children.to
     for c in range(kept):
-        child, p = children.chosen[c], children.place[c]
-        particles.weight[p] = children.kept_weight[c] / total
-        particles.key[p] = children.key[child]
-        _seat(
-            config, particles, pool, memo, names, recent, counts, scratch, x, p,
-            children.table[child],
-        )  # fmt: skip
+        weight[place[c]] = children.kept_weight[c] / total
+        key[place[c]] = child_key[chosen[c]]
+        to[c] = table[chosen[c]]
+    children.n[0] = kept
 
 
 @inner_njit
-def _draw_one_each(
-    config, particles, pool, memo, names, recent, counts, children, scratch, x, size
-):
-    """Draw one child of each particle; resample when few of them bear the weight."""
-    n, P = counts[N_SEEN], len(particles.weight)
-    a = 0
-    for p in range(P):
+def _draw_one_each(config, particles, pool, counts, children, size):
+    """Draw one child of each particle."""
+    n = counts[N_SEEN]
+    a, kept = 0, 0
+    for p in range(len(particles.weight)):
         z, total = a, 0.0
         while z < size and children.parent[z] == p:
             total += children.weight[z]
@@ -135,11 +164,17 @@ def _draw_one_each(
                 if rest < 0.0:
                     break
         particles.weight[p] = total
-        _seat(
-            config, particles, pool, memo, names, recent, counts, scratch, x, p,
-            children.table[chosen],
-        )  # fmt: skip
+        children.place[kept] = p
+        children.to[kept] = children.table[chosen]
+        kept += 1
         a = z
+    children.n[0] = kept
+
+
+@inner_njit
+def _resample(config, particles, pool, children, n):
+    """Draw particles by their weights when few of them bear the weight."""
+    P = len(particles.weight)
     if effective_size(particles.weight) < 0.5 * P:
         if config.scheme == SYSTEMATIC:
             u = uniform(config.seed, n, 0, RESAMPLE, 0)
@@ -154,24 +189,28 @@ def _draw_one_each(
 def _note(particles, pool, names, counts, scratch):
     """Weigh the tables over the particles; note where the last arrival most probably sits."""
     n, R = counts[N_SEEN], particles.label.shape[1]
-    names.weight[:] = 0.0
-    names.n_holders[:] = 0
-    scratch.at_name[:] = 0.0
-    counts[MOST_TABLES] = 0
-    best = -1
-    for p in range(len(particles.weight)):
-        if particles.weight[p] <= 0.0:
+    weight, entry, n_tables, label = (
+        particles.weight, particles.entry, particles.n_tables, particles.label,
+    )  # fmt: skip
+    name, total, n_holders, at_name = pool.name, names.weight, names.n_holders, scratch.at_name
+    total[:] = 0.0
+    n_holders[:] = 0
+    at_name[:] = 0.0
+    most, best = 0, -1
+    for p in range(len(weight)):
+        if weight[p] <= 0.0:
             continue
-        counts[MOST_TABLES] = max(counts[MOST_TABLES], particles.n_tables[p])
-        for k in range(particles.n_tables[p]):
-            if particles.entry[p, k] >= 0:
-                g = pool.name[particles.entry[p, k]]
-                names.weight[g] += particles.weight[p]
-                names.n_holders[g] += 1
-        g = pool.name[particles.entry[p, particles.label[p, (n - 1) % R]]]
-        scratch.at_name[g] += particles.weight[p]
-        if best < 0 or scratch.at_name[g] > scratch.at_name[best]:
+        most = max(most, n_tables[p])
+        for k in range(n_tables[p]):
+            if entry[p, k] >= 0:
+                g = name[entry[p, k]]
+                total[g] += weight[p]
+                n_holders[g] += 1
+        g = name[entry[p, label[p, (n - 1) % R]]]
+        at_name[g] += weight[p]
+        if best < 0 or at_name[g] > at_name[best]:
             best = g
+    counts[MOST_TABLES] = most
     names.last_seen[best] = n - 1
 
 
@@ -186,22 +225,38 @@ def _has_room(config, particles, pool, names, counts):
     )
 
 
+@inner_njit
+def _score(config, particles, pool, memo, counts, x):
+    """Score the arrival at all clusters; return the log of the largest density."""
+    counts[STAMP] += 1
+    which, score = memo.which, memo.score
+    size = held_clusters(
+        particles.weight, particles.entry, particles.n_tables, NEGLIGIBLE, memo.seen, counts[STAMP],
+        which,
+    )  # fmt: skip
+    score_clusters(
+        config.family, config.hyper, pool.post, pool.members, x, counts[N_SEEN], which, size, score,
+        memo.heir_mixed,
+    )  # fmt: skip
+    return relative_liks(which, size, score, memo.lik, memo.heir)
+
+
 @njit(cache=True)
 def predict_row(
-    config, particles, pool, memo, grid, names, counts, children, scratch, prior_post, x, parents,
-    out,
-):  # fmt: skip
+    config, particles, pool, memo, grid, names, counts, children, scratch, x, parents, out
+):
     """Predict a row with its parents; nothing that lasts is changed."""
+    top = _score(config, particles, pool, memo, counts, x)
     weigh(
-        config, particles, pool, memo, grid, names, counts, children, scratch, prior_post, x,
-        parents, False, out,
+        config, particles, pool, memo, grid, names, counts, children, scratch, parents, False, top,
+        out,
     )  # fmt: skip
 
 
 @njit(cache=True)
 def step_rows(
-    config, particles, pool, memo, grid, names, recent, events, counts, sums, children, scratch,
-    prior_post, X, t, parents, offsets, start, out,
+    config, particles, pool, memo, grid, names, recent, events, counts, sums, children, scratch, X,
+    t, parents, offsets, start, out,
 ):  # fmt: skip
     """Predict and learn rows from ``start`` on; return the first one for which there is no room.
 
@@ -214,36 +269,41 @@ def step_rows(
         if not _has_room(config, particles, pool, names, counts):
             return b
         mine = parents[offsets[b] : offsets[b + 1]] if config.given else parents[:0]
+        top = _score(config, particles, pool, memo, counts, X[b])
         size = weigh(
-            config, particles, pool, memo, grid, names, counts, children, scratch, prior_post, X[b],
-            mine, config.merge, out[b],
+            config, particles, pool, memo, grid, names, counts, children, scratch, mine,
+            config.merge, top, out[b],
         )  # fmt: skip
         recent.x[n % len(recent.x)] = X[b]
         recent.name[n % R] = -1
-        scratch.newborn[0] = -1
-        if config.scheme in (OPTIMAL, N_BEST):
-            _keep_best(
-                config, particles, pool, memo, names, recent, counts, children, scratch, X[b], size
-            )
+        each = config.scheme in (SYSTEMATIC, STRATIFIED)
+        if each:
+            _draw_one_each(config, particles, pool, counts, children, size)
         else:
-            _draw_one_each(
-                config, particles, pool, memo, names, recent, counts, children, scratch, X[b], size
-            )
+            _keep_best(config, particles, pool, counts, children, size)
+        size = _list_heirs(particles.entry, memo.heir, memo.which, pool, children)
+        extend_clusters(
+            config.family, config.hyper, pool.stats, pool.post, pool.members, pool.mixed, pool.name,
+            X[b], 1.0, n, memo.which, size, memo.heir,
+        )  # fmt: skip
+        if memo.heir[EMPTY] >= 0:
+            pool.name[memo.heir[EMPTY]] = name_of(n, recent.name, names, counts)
+        _seat(particles, pool, memo, children, n)
+        if each:
+            _resample(config, particles, pool, children, n)
         sums[LOG_EVIDENCE] -= out[b, SCORE]
         counts[N_SEEN] = n + 1
         counts[STAMP] += 1
         count_parents(config, grid, len(mine) if config.given else min(n, config.r))
-        for p in range(P):
-            if particles.weight[p] > 0.0:
-                leave(particles, pool, p, n - config.r, n + 1 - R)
+        leave(particles, pool, n - config.r, n + 1 - R)
         for move in range(config.moves):
             back = min(config.lag, n + 1)
             for p in range(P):
                 if particles.weight[p] > 0.0:
                     u = uniform(config.seed, n, p, REVISE_WHICH, move)
                     revise(
-                        config, particles, pool, memo, grid, names, recent, counts, scratch,
-                        prior_post, p, n - int(u * back), move,
+                        config, particles, pool, memo, grid, names, recent, counts, scratch, p,
+                        n - int(u * back), move,
                     )  # fmt: skip
         _note(particles, pool, names, counts, scratch)
         refresh_names(names, events, counts, n + 2 - max(config.lag, 1), t[b])

@@ -1,8 +1,8 @@
 """The concentration: fixed, or integrated out on a grid given the clusters a particle opened.
 
-The likelihood of alpha is alpha^k prod_m (alpha + m)^(-c_m), with k clusters opened and c_m arrivals
-with m parents. ``grid.base`` holds log prior - sum_m c_m log(alpha + m) at the nodes, the same for
-all particles; a particle adds k log alpha. Without nodes alpha is fixed.
+The likelihood of alpha is alpha^k prod_m (alpha + m)^(-c_m), with k clusters opened and c_m
+arrivals with m parents. ``grid.base`` holds log prior - sum_m c_m log(alpha + m) at the nodes,
+the same for all particles; a particle adds k log alpha. Without nodes alpha is fixed.
 """
 
 import math
@@ -11,24 +11,29 @@ import numpy as np
 
 from streamddcrp._numerics import inner_njit
 
+NEGLIGIBLE = -45.0  # log weight of a node beside the heaviest
+
 __all__ = ["count_parents", "factors", "log_opened"]
 
 
 @inner_njit
 def _at(config, grid, k, m, stamp):
-    """Place of the work for k clusters, done at most once a stamp: log sum, E 1/(a+m), E a/(a+m)."""
+    """Place of what is known for k clusters, worked out at most once a stamp."""
     at = k % len(grid.stamp)
     if grid.stamp[at] == stamp and grid.k[at] == k:
         return at
+    nodes, log_nodes, base = config.nodes, config.log_nodes, grid.base
     top = -np.inf
-    for g in range(len(config.nodes)):
-        top = max(top, grid.base[g] + k * math.log(config.nodes[g]))
+    for g in range(len(nodes)):
+        top = max(top, base[g] + k * log_nodes[g])
     total, join, new = 0.0, 0.0, 0.0
-    for g in range(len(config.nodes)):
-        weight = math.exp(grid.base[g] + k * math.log(config.nodes[g]) - top)
-        total += weight
-        join += weight / (config.nodes[g] + m)
-        new += weight * config.nodes[g] / (config.nodes[g] + m)
+    for g in range(len(nodes)):
+        gap = base[g] + k * log_nodes[g] - top
+        if gap > NEGLIGIBLE:
+            weight = math.exp(gap)
+            total += weight
+            join += weight / (nodes[g] + m)
+            new += weight * nodes[g] / (nodes[g] + m)
     grid.stamp[at] = stamp
     grid.k[at] = k
     grid.log_total[at] = top + math.log(total)

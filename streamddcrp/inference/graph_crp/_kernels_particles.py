@@ -1,9 +1,9 @@
 """One particle: its tables, the labels of the last items, copies of it."""
 
 from streamddcrp._numerics import inner_njit
-from streamddcrp.inference.smc._kernels_pool import drop, hold
+from streamddcrp.inference.smc._kernels_pool import drop
 
-__all__ = ["clear", "copy", "free_slot", "leave", "settle"]
+__all__ = ["clear", "copy", "free_slot", "leave"]
 
 
 @inner_njit
@@ -19,55 +19,58 @@ def clear(particles, pool, p):
 @inner_njit
 def copy(particles, pool, p, to):
     """Make the empty place ``to`` a copy of particle p."""
+    entry, near, held, holders = particles.entry, particles.near, particles.held, pool.holders
     K = particles.n_tables[p]
     particles.n_tables[to] = K
     particles.opened[to] = particles.opened[p]
     particles.key[to] = particles.key[p]
     for k in range(K):
-        e = particles.entry[p, k]
+        e = entry[p, k]
         if e >= 0:
-            hold(pool, e)
-        particles.entry[to, k] = e
-        particles.near[to, k] = particles.near[p, k]
-        particles.held[to, k] = particles.held[p, k]
+            holders[e] += 1
+        entry[to, k] = e
+        near[to, k] = near[p, k]
+        held[to, k] = held[p, k]
     particles.label[to] = particles.label[p]
 
 
 @inner_njit
-def free_slot(particles, p):
+def free_slot(entry, near, held, n_tables, p):
     """Place for a new table: one that no item in memory is labelled with."""
-    K = particles.n_tables[p]
+    K = n_tables[p]
     k = 0
-    while k < K and (particles.entry[p, k] >= 0 or particles.held[p, k] > 0):
+    while k < K and (entry[p, k] >= 0 or held[p, k] > 0):
         k += 1
     if k == K:
-        particles.n_tables[p] = K + 1
-    particles.near[p, k] = 0
-    particles.held[p, k] = 0
+        n_tables[p] = K + 1
+    near[p, k] = 0
+    held[p, k] = 0
     return k
 
 
 @inner_njit
-def settle(particles, p, k, i):
-    """Label item i, which is in the window, with table k."""
-    particles.label[p, i % particles.label.shape[1]] = k
-    particles.near[p, k] += 1
-    particles.held[p, k] += 1
-
-
-@inner_njit
-def leave(particles, pool, p, i_window, i_memory):
-    """Let an item leave the window, and one leave memory (-1: none); a table left alone dies."""
-    R = particles.label.shape[1]
-    if i_window >= 0:
-        k = particles.label[p, i_window % R]
-        particles.near[p, k] -= 1
-        if particles.near[p, k] == 0:
-            drop(pool, particles.entry[p, k])
-            particles.entry[p, k] = -1
-    if i_memory >= 0:
-        particles.held[p, particles.label[p, i_memory % R]] -= 1
-    K = particles.n_tables[p]
-    while K > 0 and particles.entry[p, K - 1] < 0 and particles.held[p, K - 1] == 0:
-        K -= 1
-    particles.n_tables[p] = K
+def leave(particles, pool, i_window, i_memory):
+    """Let an item leave the window, and one leave memory; negative: none. Tables left alone die."""
+    entry, near, held, n_tables = (
+        particles.entry,
+        particles.near,
+        particles.held,
+        particles.n_tables,
+    )
+    weight, label = particles.weight, particles.label
+    R = label.shape[1]
+    for p in range(len(weight)):
+        if weight[p] <= 0.0:
+            continue
+        if i_window >= 0:
+            k = label[p, i_window % R]
+            near[p, k] -= 1
+            if near[p, k] == 0:
+                drop(pool, entry[p, k])
+                entry[p, k] = -1
+        if i_memory >= 0:
+            held[p, label[p, i_memory % R]] -= 1
+        K = n_tables[p]
+        while K > 0 and entry[p, K - 1] < 0 and held[p, K - 1] == 0:
+            K -= 1
+        n_tables[p] = K

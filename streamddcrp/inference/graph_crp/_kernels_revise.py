@@ -11,9 +11,8 @@ from streamddcrp.inference.graph_crp._kernels_particles import free_slot
 from streamddcrp.inference.graph_crp._kernels_weigh import OPENED
 from streamddcrp.inference.smc._kernels_layout import N_SEEN
 from streamddcrp.inference.smc._kernels_names import name_of
-from streamddcrp.inference.smc._kernels_pool import altered, born, drop, hold
+from streamddcrp.inference.smc._kernels_pool import EMPTY, alter, drop, score_clusters
 from streamddcrp.inference.smc._kernels_random import hash_of, uniform
-from streamddcrp.likelihoods._kernels import add_stats, log_predictive, posterior
 
 __all__ = ["revise"]
 
@@ -34,7 +33,7 @@ def _neighbours(config, particles, p, i, n):
 
 @inner_njit
 def _prior_terms(config, particles, p, i, n, near, log_count, opens):
-    """What i would change at each table k: log counts, and how many clusters it would open.
+    """Find what i would change at each table k: log counts, how many clusters it would open.
 
     With m_u members of k, without i, among the r items before u: the factor of i itself, m_i or
     alpha, and for each later member u that i is a parent of (m_u + 1) / (m_u or alpha).
@@ -81,19 +80,17 @@ def _draw(log_weight, n, u):
 
 
 @inner_njit
-def revise(
-    config, particles, pool, memo, grid, names, recent, counts, scratch, prior_post, p, i, move
-):
+def revise(config, particles, pool, memo, grid, names, recent, counts, scratch, p, i, move):
     """Draw the table of item i anew by its full conditional; leaves the law of the particle.
 
     Moves that could not be undone are left out: i stays where its table would be dead or torn
     without it.
     """
     n, R, r = counts[N_SEEN], particles.label.shape[1], config.r
-    family, hyper = config.family, config.hyper
+    family, hyper, entry = config.family, config.hyper, particles.entry
     x = recent.x[i % len(recent.x)]
     old = particles.label[p, i % R]
-    e = particles.entry[p, old]
+    e = entry[p, old]
     alone = pool.stats[e, 0] < 1.5
     if not alone and particles.near[p, old] == 1:
         return
@@ -102,62 +99,63 @@ def revise(
         return
     K = particles.n_tables[p]
     _prior_terms(config, particles, p, i, n, scratch.near, scratch.log_count, scratch.opens)
-    others = particles.opened[p] - (1 if alone else scratch.opens[old])
-    stamp = counts[STAMP]
-    log_weight = scratch.log_weight
+    # what is left without i; then the densities at all tables
+    left = -1 if alone else alter(family, hyper, pool, memo, e, i, x, -1.0)
+    which, score = memo.which, memo.score
+    which[0] = EMPTY
+    size = 1
     for k in range(K):
-        log_weight[k] = -np.inf
-        there = particles.entry[p, k]
-        if there < 0 or (k == old and alone):
-            continue
-        if k == old:
-            scratch.stats[:] = pool.stats[e]
-            add_stats(family, hyper, x, -1.0, scratch.stats)
-            posterior(family, hyper, scratch.stats, scratch.post)
-            score = log_predictive(family, hyper, scratch.post, x)
-        else:
-            score = log_predictive(family, hyper, pool.post[there], x)
-        opened = others + scratch.opens[k]
-        log_weight[k] = score + scratch.log_count[k] + log_opened(config, grid, opened, stamp)
-    log_weight[K] = log_predictive(family, hyper, prior_post, x) + log_opened(
-        config, grid, others + 1, stamp
+        there = left if k == old else entry[p, k]
+        if there >= 0:
+            which[size] = there
+            size += 1
+    score_clusters(
+        family, hyper, pool.post, pool.members, x, i, which, size, score, memo.heir_mixed
     )
+    others = particles.opened[p] - (1 if alone else scratch.opens[old])
+    stamp, log_weight = counts[STAMP], scratch.log_weight
+    for k in range(K):
+        there = left if k == old else entry[p, k]
+        log_weight[k] = -np.inf
+        if there >= 0:
+            opened = log_opened(config, grid, others + scratch.opens[k], stamp)
+            log_weight[k] = score[there] + scratch.log_count[k] + opened
+    log_weight[K] = score[EMPTY] + log_opened(config, grid, others + 1, stamp)
     k = _draw(log_weight, K + 1, uniform(config.seed, n, p, REVISE_WHERE, move))
+    if left >= 0:
+        pool.holders[left] += 1
     if k == old or (alone and k == K):
+        if left >= 0:
+            drop(pool, left)
         return
     now_opened = others + (1 if k == K else scratch.opens[k])
+    key = particles.key[p]
     if len(config.nodes) > 0:
-        particles.key[p] ^= hash_of(particles.opened[p], OPENED) ^ hash_of(now_opened, OPENED)
+        key ^= hash_of(particles.opened[p], OPENED) ^ hash_of(now_opened, OPENED)
     particles.opened[p] = now_opened
     # what is left behind
-    particles.key[p] ^= pool.mixed[e]
+    key ^= pool.mixed[e]
     particles.near[p, old] -= 1
     particles.held[p, old] -= 1
-    left = -1
-    if not alone:
-        name = pool.name[e]
-        if names.opener[name] == i:
-            name = name_of(after, recent.name, names, counts)
-        left = altered(family, hyper, pool, memo, e, i, x, -1.0, name)
-        hold(pool, left)
-        particles.key[p] ^= pool.mixed[left]
-    particles.entry[p, old] = left
+    if left >= 0:
+        key ^= pool.mixed[left]
+        if names.opener[pool.name[e]] == i:
+            pool.name[left] = name_of(after, recent.name, names, counts)
+    entry[p, old] = left
     drop(pool, e)
     # where it goes
+    there = EMPTY if k == K else entry[p, k]
+    joined = alter(family, hyper, pool, memo, there, i, x, 1.0)
+    if k == K or i < names.opener[pool.name[there]]:
+        pool.name[joined] = name_of(i, recent.name, names, counts)
     if k == K:
-        k = free_slot(particles, p)
-        joined = born(family, hyper, pool, memo, i, x, name_of(i, recent.name, names, counts))
+        k = free_slot(entry, particles.near, particles.held, particles.n_tables, p)
     else:
-        there = particles.entry[p, k]
-        name = pool.name[there]
-        if i < names.opener[name]:
-            name = name_of(i, recent.name, names, counts)
-        joined = altered(family, hyper, pool, memo, there, i, x, 1.0, name)
-        particles.key[p] ^= pool.mixed[there]
+        key ^= pool.mixed[there]
         drop(pool, there)
-    hold(pool, joined)
-    particles.key[p] ^= pool.mixed[joined]
-    particles.entry[p, k] = joined
+    pool.holders[joined] += 1
+    particles.key[p] = key ^ pool.mixed[joined]
+    entry[p, k] = joined
     particles.label[p, i % R] = k
     particles.near[p, k] += 1
     particles.held[p, k] += 1

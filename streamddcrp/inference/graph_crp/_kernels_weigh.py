@@ -18,120 +18,118 @@ from streamddcrp.inference.smc._kernels_layout import (
     SCORE,
 )
 from streamddcrp.inference.smc._kernels_names import best_name
-from streamddcrp.inference.smc._kernels_pool import newborn_of, score_of
+from streamddcrp.inference.smc._kernels_pool import EMPTY
 from streamddcrp.inference.smc._kernels_random import hash_of
-from streamddcrp.likelihoods._kernels import log_predictive
 
-__all__ = ["weigh"]
+__all__ = ["NEGLIGIBLE", "OPENED", "weigh"]
 
 NEGLIGIBLE = 1e-250  # weight of a particle that nothing can be expected of
 OPENED = 3  # hashes the number of clusters a particle opened, where it tells of alpha
 
 
 @inner_njit
-def _members_near(particles, p, parents, out):
-    """Count the parents at each table."""
-    R = particles.label.shape[1]
-    out[: particles.n_tables[p]] = 0
-    for i in parents:
-        out[particles.label[p, i % R]] += 1
+def _children(
+    config, particles, pool, memo, grid, children, scratch, parents, n, stamp, keyed, sums
+):  # fmt: skip
+    """List the children with their weights and keys; return how many there are.
 
-
-@inner_njit
-def _key(config, particles, pool, memo, p, k, newborn, leaving):
-    """Hash of what the future depends on, once the arrival sits at table k (-1: a new one).
-
-    ``leaving`` : item that leaves the window after this arrival; -1: none.
+    ``sums`` gets the weights of all, of those at new tables, and of those at the last item's table.
+    The key of a child is the hash of what the future depends on, once the arrival sits there.
     """
-    key = particles.key[p]
-    if k >= 0:
-        e = particles.entry[p, k]
-        key ^= pool.mixed[e] ^ memo.heir_mixed[e]
-    else:
-        key ^= newborn
-        if len(config.nodes) > 0:
-            opened = particles.opened[p]
-            key ^= hash_of(opened, OPENED) ^ hash_of(opened + 1, OPENED)
-    if leaving >= 0:
-        left = particles.label[p, leaving % particles.label.shape[1]]
-        if left != k and particles.near[p, left] == 1:
-            key ^= pool.mixed[particles.entry[p, left]]
-    return key
+    weight, entry, n_tables = particles.weight, particles.entry, particles.n_tables
+    near, label, opened, key = particles.near, particles.label, particles.opened, particles.key
+    name, mixed, heir_mixed = pool.name, pool.mixed, memo.heir_mixed
+    child_parent, child_table = children.parent, children.table
+    child_weight, child_key = children.weight, children.key
+    lik, at_name, counted = memo.lik, scratch.at_name, scratch.near
+    learned, given, R = len(config.nodes) > 0, config.given, label.shape[1]
+    m = len(parents) if given else min(n, config.r)
+    last = (n - 1) % R
+    leaving = (n - config.r) % R if n >= config.r else -1
+    newborn, own_lik = heir_mixed[EMPTY], lik[EMPTY]
+    size, total, new, stays = 0, 0.0, 0.0, 0.0
+    join, opens = factors(config, grid, 0, m, stamp)
+    for p in range(len(weight)):
+        w = weight[p]
+        if w <= NEGLIGIBLE:
+            continue
+        K = n_tables[p]
+        if learned:
+            join, opens = factors(config, grid, opened[p], m, stamp)
+        if given:
+            counted[:K] = 0
+            for i in parents:
+                counted[label[p, i % R]] += 1
+        base, left = key[p], -1  # left: the table that dies when an item leaves the window
+        if keyed and leaving >= 0:
+            k = label[p, leaving]
+            if near[p, k] == 1:
+                left = k
+                base ^= mixed[entry[p, k]]
+        child_parent[size] = p
+        child_table[size] = -1
+        child_weight[size] = w * opens * own_lik
+        new += child_weight[size]
+        total += child_weight[size]
+        if keyed:
+            child_key[size] = base ^ newborn
+            if learned:
+                child_key[size] ^= hash_of(opened[p], OPENED) ^ hash_of(opened[p] + 1, OPENED)
+        size += 1
+        last_table = label[p, last] if n > 0 else -1
+        for k in range(K):
+            e = entry[p, k]
+            if e < 0:
+                continue
+            parents_here = counted[k] if given else near[p, k]
+            if parents_here == 0:
+                continue
+            here = w * join * parents_here * lik[e]
+            at_name[name[e]] += here
+            if k == last_table:
+                stays += here
+            total += here
+            child_parent[size] = p
+            child_table[size] = k
+            child_weight[size] = here
+            if keyed:
+                child_key[size] = base ^ heir_mixed[e]
+                if k != left:
+                    child_key[size] ^= mixed[e]
+            size += 1
+    sums[0], sums[1], sums[2] = total, new, stays
+    return size
 
 
 @inner_njit
 def weigh(
-    config, particles, pool, memo, grid, names, counts, children, scratch, prior_post, x, parents,
-    keyed, out,
-):  # fmt: skip
-    """Predict row ``x`` by all particles; return the number of children and the top log density.
+    config, particles, pool, memo, grid, names, counts, children, scratch, parents, keyed, top, out
+):
+    """List the children of all particles for an arrival that has been scored; return how many.
 
     A child sits the arrival at a table with n_k > 0 of its m parents, with weight
-    w_p E[n_k / (alpha + m)] p(x | table), or at a new one, w_p E[alpha / (alpha + m)] p(x). The sum
-    of all is the predictive density, given here relative to exp(top). ``out`` : label, its
-    probability, -log density, probability of a new table, of another table than the last row's,
-    live tables.
+    w_p E[n_k / (alpha + m)] p(x | table), or at a new one, w_p E[alpha / (alpha + m)] p(x). Their
+    sum is the predictive density; the weights are then normalised. ``top`` : log of the largest
+    density of a table. ``out`` : label, its probability, -log density, probability of a new table,
+    of another table than the last row's, live tables.
     """
     n = counts[N_SEEN]
-    counts[STAMP] += 1
-    stamp = counts[STAMP]
-    family, hyper = config.family, config.hyper
-    own = log_predictive(family, hyper, prior_post, x)
-    top = own
-    for p in range(len(particles.weight)):
-        if particles.weight[p] > NEGLIGIBLE:
-            for k in range(particles.n_tables[p]):
-                e = particles.entry[p, k]
-                if e >= 0 and memo.scored[e] != stamp:
-                    top = max(top, score_of(family, hyper, pool, memo, e, n, x, stamp))
-                    scratch.lik[e] = -1.0
-    m = len(parents) if config.given else min(n, config.r)
-    leaving = n - config.r
-    newborn = newborn_of(n) if keyed else np.uint64(0)
-    own_lik = math.exp(own - top)
-    at_name = scratch.at_name
+    at_name, sums = scratch.at_name, scratch.sums
     at_name[:] = 0.0
-    size, total, new, stays = 0, 0.0, 0.0, 0.0
-    for p in range(len(particles.weight)):
-        if particles.weight[p] <= NEGLIGIBLE:
-            continue
-        join, opens = factors(config, grid, particles.opened[p], m, stamp)
-        if config.given:
-            _members_near(particles, p, parents, scratch.near)
-        last = particles.label[p, (n - 1) % particles.label.shape[1]] if n > 0 else -1
-        for k in range(-1, particles.n_tables[p]):
-            if k < 0:
-                weight = particles.weight[p] * opens * own_lik
-                new += weight
-            else:
-                e = particles.entry[p, k]
-                if e < 0:
-                    continue
-                near = scratch.near[k] if config.given else particles.near[p, k]
-                if near == 0:
-                    continue
-                if scratch.lik[e] < 0.0:
-                    scratch.lik[e] = math.exp(memo.score[e] - top)
-                weight = particles.weight[p] * join * near * scratch.lik[e]
-                at_name[pool.name[e]] += weight
-                if k == last:
-                    stays += weight
-            total += weight
-            children.parent[size] = p
-            children.table[size] = k
-            children.weight[size] = weight
-            if keyed:
-                children.key[size] = _key(config, particles, pool, memo, p, k, newborn, leaving)
-            size += 1
+    size = _children(
+        config, particles, pool, memo, grid, children, scratch, parents, n, counts[STAMP], keyed,
+        sums,
+    )  # fmt: skip
+    total, weight = sums[0], children.weight
     for g in range(len(at_name)):
         at_name[g] /= total
-    label, best = best_name(names, at_name, new / total, n)
+    for c in range(size):
+        weight[c] /= total
+    label, best = best_name(names, at_name, sums[1] / total, n)
     out[LABEL] = label
     out[LABEL_PROB] = best
     out[SCORE] = -(top + math.log(total))
-    out[P_NEW] = new / total
-    out[P_CHANGE] = max(1.0 - stays / total, 0.0) if n > 0 else np.nan
+    out[P_NEW] = sums[1] / total
+    out[P_CHANGE] = max(1.0 - sums[2] / total, 0.0) if n > 0 else np.nan
     out[LIVE_TABLES] = counts[N_LIVE]
-    for c in range(size):
-        children.weight[c] /= total
     return size

@@ -1,8 +1,8 @@
 """Everything the sampler has to remember: particles, the clusters they share, the last items.
 
 The arrays are grouped by axis into named tuples; kernels update them in place. Sizes are
-capacities: P particles, K tables a particle, C clusters, G names of tables, R = r + lag + 1 items in
-memory (item i at i mod R), W parents of an item.
+capacities: P particles, K tables a particle, C clusters, G names of tables, R = r + lag + 1 items
+in memory (item i at i mod R), W parents of an item.
 """
 
 from collections.abc import Mapping
@@ -22,13 +22,13 @@ from streamddcrp.inference.smc._kernels_layout import (
     N_NAMES,
     N_SEEN,
 )
+from streamddcrp.inference.smc.children import Children, empty_children
 from streamddcrp.inference.smc.names import Names, empty_names, room
 from streamddcrp.inference.smc.pool import Memo, Pool, UintArray, empty_memo, empty_pool
 from streamddcrp.likelihoods._kernels import posterior
 from streamddcrp.typing import FloatArray, IntArray
 
 __all__ = [
-    "Children",
     "Grid",
     "Particles",
     "Recent",
@@ -111,35 +111,15 @@ class Grid(NamedTuple):
     new: FloatArray
 
 
-class Children(NamedTuple):
-    """Work space for the children of all particles, M = P (K + 1) of them, and those that stay."""
-
-    parent: IntArray  # (M,)
-    table: IntArray
-    weight: FloatArray
-    key: UintArray
-    work: FloatArray
-    hashed: IntArray  # (a power of two >= 2 M,)
-    chosen: IntArray  # (P,)
-    kept_weight: FloatArray
-    ancestor: IntArray
-    place: IntArray
-    used: NDArray[np.bool_]
-    offspring: IntArray
-
-
 class Scratch(NamedTuple):
     """Further work space; nothing in it outlives an arrival."""
 
-    lik: FloatArray  # (C,) relative densities of the arrival
     at_name: FloatArray  # (G,)
     near: IntArray  # (K,)
     opens: IntArray  # (K,)
     log_count: FloatArray  # (K,)
     log_weight: FloatArray  # (K + 1,)
-    stats: FloatArray  # (P,) of a cluster
-    post: FloatArray  # (Q,)
-    newborn: IntArray  # (1,) place of the cluster that the arrival opened
+    sums: FloatArray  # (3,) weights of all children, of new tables, of the last item's table
 
 
 @dataclass(slots=True)
@@ -157,7 +137,6 @@ class State:
     sums: FloatArray
     children: Children
     scratch: Scratch
-    prior_post: FloatArray
 
     @property
     def nbytes(self) -> int:
@@ -194,10 +173,6 @@ def _laid_out(
     P, R, D, K = config.n_particles, config.r + config.lag + 1, int(config.hyper[0]), n_tables
     C = room(n_clusters + 4 + P + config.moves * (2 * P + 2), 64)
     pool = empty_pool(config.family, config.hyper, C)
-    S, Q = pool.stats.shape[1], pool.post.shape[1]
-    prior_post = np.empty(Q)
-    posterior(config.family, config.hyper, np.zeros(S), prior_post)
-    M = P * (K + 1)
     n_ks = 256 if len(config.nodes) else 1
     whole = np.int64
     return State(
@@ -225,18 +200,12 @@ def _laid_out(
         ),
         counts=np.zeros(N_COUNTS, whole),
         sums=np.zeros(1),
-        children=Children(
-            parent=np.zeros(M, whole), table=np.zeros(M, whole), weight=np.zeros(M),
-            key=np.zeros(M, np.uint64), work=np.zeros(M), hashed=np.zeros(room(2 * M, 2), whole),
-            chosen=np.zeros(P, whole), kept_weight=np.zeros(P), ancestor=np.zeros(P, whole),
-            place=np.zeros(P, whole), used=np.zeros(P, np.bool_), offspring=np.zeros(P, whole),
-        ),
+        children=empty_children(P, P * (K + 1)),
         scratch=Scratch(
-            lik=np.zeros(C), at_name=np.zeros(n_names), near=np.zeros(K, whole),
+            at_name=np.zeros(n_names), near=np.zeros(K, whole),
             opens=np.zeros(K, whole), log_count=np.zeros(K), log_weight=np.zeros(K + 1),
-            stats=np.zeros(S), post=np.zeros(Q), newborn=np.zeros(1, whole),
+            sums=np.zeros(3),
         ),
-        prior_post=prior_post,
     )  # fmt: skip
 
 
@@ -259,7 +228,7 @@ def arrays_of(state: State) -> dict[str, NDArray[Any]]:
     held_by = entry[entry >= 0]
     clusters = held_by[np.sort(np.unique(held_by, return_index=True)[1])]
     place = np.full(len(pool.name) + 1, -1)
-    place[clusters] = np.arange(len(clusters))
+    place[clusters] = np.arange(1, len(clusters) + 1)
     used = np.flatnonzero(names.opener >= 0)
     used = used[np.argsort(names.opener[used])]
     at = np.full(len(names.opener), -1)
@@ -285,7 +254,7 @@ def arrays_of(state: State) -> dict[str, NDArray[Any]]:
         "pool.mixed": pool.mixed[clusters],
         "pool.name": at[pool.name[clusters]],
         "recent.x": state.recent.x[rows % len(state.recent.x)],
-        "recent.name": np.where(named >= 0, at[named], -1),
+        "recent.name": np.where((named >= 0) & (names.opener[named] == items), at[named], -1),
         "recent.parents": state.recent.parents[given],
         "recent.n_parents": state.recent.n_parents[given],
         "grid.base": state.grid.base.copy(),
@@ -332,13 +301,14 @@ def state_from_arrays(
     state.recent.parents[given, : parents.shape[1]] = parents
     state.recent.n_parents[given] = arrays["recent.n_parents"]
     stats = arrays["pool.stats"]
-    pool.stats[:n_clusters, : stats.shape[1]] = stats
+    mine = slice(1, n_clusters + 1)  # after the empty one
+    pool.stats[mine, : stats.shape[1]] = stats
     for name in ("members", "mixed", "name"):
-        getattr(pool, name)[:n_clusters] = arrays[f"pool.{name}"]
+        getattr(pool, name)[mine] = arrays[f"pool.{name}"]
     entry = particles.entry[particles.entry >= 0]
-    pool.holders[:n_clusters] = np.bincount(entry, minlength=n_clusters)
-    pool.n_free[0] = len(pool.free) - n_clusters  # the list is in descending order
-    for e in range(n_clusters):
+    pool.holders[:] = np.bincount(entry, minlength=len(pool.holders))
+    pool.n_free[0] -= n_clusters  # the list is in descending order
+    for e in range(1, n_clusters + 1):
         posterior(config.family, config.hyper, pool.stats[e], pool.post[e])
     for name, values in state.names._asdict().items():
         values[:n_names] = arrays[f"names.{name}"]

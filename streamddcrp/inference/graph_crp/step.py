@@ -50,8 +50,8 @@ def step(
     while True:
         done = kernel(
             config, state.particles, state.pool, state.memo, state.grid, state.names, state.recent,
-            state.events, state.counts, state.sums, state.children, state.scratch, state.prior_post,
-            X, t, parents, offsets, done, out,
+            state.events, state.counts, state.sums, state.children, state.scratch, X, t,
+             parents, offsets, done, out,
         )  # fmt: skip
         if done == len(X):
             break
@@ -73,6 +73,6 @@ def predict_row(
     out = np.empty(N_OUTPUTS)
     entry_point(_predict)(
         config, state.particles, state.pool, state.memo, state.grid, state.names, state.counts,
-        state.children, state.scratch, state.prior_post, np.ascontiguousarray(x), parents, out,
+        state.children, state.scratch, np.ascontiguousarray(x), parents, out,
     )  # fmt: skip
     return out

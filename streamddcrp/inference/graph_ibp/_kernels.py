@@ -149,7 +149,7 @@ def _on(Z, i, slots, n_slots, on):
 
 @inner_njit
 def _fit(cov, mean, on, n_on, x, e):
-    """z' cov z and ||x - z' mean||^2."""
+    """Return z' cov z and ||x - z' mean||^2."""
     s, square = 0.0, 0.0
     for d in range(len(x)):
         e[d] = x[d]
@@ -165,7 +165,7 @@ def _fit(cov, mean, on, n_on, x, e):
 
 @inner_njit
 def _alone(i, signs, set_at, holder_at, holders):
-    """lambda of a feature that item i alone has: sizes of separators over sizes of cliques."""
+    """Return lambda of a feature that item i alone has: sizes of separators over sizes of cliques."""
     value = 1.0
     for h in range(holder_at[i], holder_at[i + 1]):
         s = holders[h]

@@ -60,7 +60,7 @@ class FeatureGraph:
         return sum(1.0 / (1 + len(pa)) for pa in self.parents)
 
     def intensity(self, history: Iterable[int]) -> float:
-        """Expected number of features with these owners, over alpha; 0 where they are apart."""
+        """Return the expected number of features with these owners, over alpha."""
         owners = sorted(set(history))
         if not owners:
             message = "a history needs at least one owner"
@@ -94,7 +94,7 @@ class FeatureGraph:
         return log_p
 
     def flat(self) -> tuple[IntArray, IntArray, IntArray, IntArray, IntArray, IntArray, IntArray]:
-        """Sets of items with signs, the sets of each item, and neighbours, as flat arrays.
+        """Return sets with signs, the sets of each item, and neighbours, as flat arrays.
 
         Families count +1, parent sets -1; a family that is no clique cancels with a parent set.
         """

@@ -92,7 +92,7 @@ def predict(config, particles, names, counts, sums, work, X, seen, out, out_id, 
     """
     for n in range(len(X)):
         n_dims = int(seen[n].sum())
-        n_pool = _children(config, particles, counts, sums, work, X[n], seen[n], n_dims)
+        _children(config, particles, counts, sums, work, X[n], seen[n], n_dims)
         _tell(particles, names, counts, work, out[n], out_id[n], out_prob[n])
         out_fit[n] = 0.0
         for i in range(counts[N_ACTIVE]):
@@ -109,7 +109,7 @@ def _room(config, particles, counts):
     """Whether every particle has slots for as many new features as a row may bring."""
     n_new = _most_new(config, counts[N_SEEN])
     K = particles.n_owners.shape[1]
-    if K >= config.most_slots:
+    if config.most_slots <= K:
         return True
     for i in range(counts[N_ACTIVE]):
         n = 0

@@ -1,7 +1,5 @@
 """Gibbs over past rows: what a row within the window has is drawn anew, given everything else."""
 
-import math
-
 import numpy as np
 
 from streamddcrp._numerics import inner_njit

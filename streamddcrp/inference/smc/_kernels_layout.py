@@ -1,4 +1,4 @@
-"""Entries of the scalar arrays and columns of the output that the particle filters have in common."""
+"""Entries of scalar arrays and columns of outputs that the particle filters have in common."""
 
 # counts (int64); a method's own ones follow
 N_SEEN = 0  # arrivals learned so far; the next one's index

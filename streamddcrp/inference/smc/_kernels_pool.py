@@ -6,30 +6,34 @@ copied particle costs a few integers, and a predictive density is computed once 
 a particle.
 """
 
+import math
+
 from streamddcrp._numerics import inner_njit
 from streamddcrp.inference.smc._kernels_random import hash_of
 from streamddcrp.likelihoods._kernels import add_stats, log_predictive, posterior
 
-__all__ = ["altered", "born", "drop", "heir_of", "hold", "newborn_of", "score_of"]
+__all__ = [
+    "EMPTY",
+    "alter",
+    "drop",
+    "extend_clusters",
+    "held_clusters",
+    "relative_liks",
+    "score_clusters",
+    "take",
+]
 
+EMPTY = 0  # place of the cluster without members, from which new ones are made
 MEMBER, CLUSTER = 1, 2  # what is hashed
 
 
 @inner_njit
-def _take(pool, memo):
+def take(pool):
     """Take a free place; the caller has made sure that there is one."""
     pool.n_free[0] -= 1
     e = pool.free[pool.n_free[0]]
     pool.holders[e] = 0
-    memo.scored[e] = -1
-    memo.heir[e] = -1
     return e
-
-
-@inner_njit
-def hold(pool, e):
-    """Count one more holder."""
-    pool.holders[e] += 1
 
 
 @inner_njit
@@ -41,60 +45,77 @@ def drop(pool, e):
         pool.n_free[0] += 1
 
 
-@inner_njit
-def _mixed(members):
-    return hash_of(members, CLUSTER)
+# The functions below take arrays, not named tuples of them: with many clusters the passing of a
+# tuple, array by array, costs more than the work. Densities and statistics are worked out in two of
+# them only, because code that knows all families is long to compile.
 
 
 @inner_njit
-def altered(family, hyper, pool, memo, e, i, x, sign, name):
-    """Copy cluster ``e`` with member i, row ``x``, added (``sign`` 1) or taken out (-1)."""
-    new = _take(pool, memo)
-    pool.stats[new] = pool.stats[e]
-    add_stats(family, hyper, x, sign, pool.stats[new])
-    posterior(family, hyper, pool.stats[new], pool.post[new])
-    pool.members[new] = pool.members[e] ^ hash_of(i, MEMBER)
-    pool.mixed[new] = _mixed(pool.members[new])
-    pool.name[new] = name
-    return new
+def held_clusters(weight, entry, n_tables, least, seen, stamp, which):
+    """List the clusters, the empty one first, that particles above a weight hold; how many."""
+    which[0] = EMPTY
+    n = 1
+    for p in range(len(weight)):
+        if weight[p] > least:
+            for k in range(n_tables[p]):
+                e = entry[p, k]
+                if e >= 0 and seen[e] != stamp:
+                    seen[e] = stamp
+                    which[n] = e
+                    n += 1
+    return n
 
 
 @inner_njit
-def born(family, hyper, pool, memo, i, x, name):
-    """Make a cluster of member i, row ``x``, alone."""
-    new = _take(pool, memo)
-    pool.stats[new] = 0.0
-    add_stats(family, hyper, x, 1.0, pool.stats[new])
-    posterior(family, hyper, pool.stats[new], pool.post[new])
-    pool.members[new] = hash_of(i, MEMBER)
-    pool.mixed[new] = _mixed(pool.members[new])
-    pool.name[new] = name
-    return new
+def score_clusters(family, hyper, post, members, x, i, which, n, score, heir_mixed):
+    """Log predictive densities of row ``x`` at the first ``n`` clusters of the list ``which``.
 
-
-@inner_njit
-def newborn_of(i):
-    """Mixed hash of the cluster of member i alone."""
-    return _mixed(hash_of(i, MEMBER))
-
-
-@inner_njit
-def score_of(family, hyper, pool, memo, e, i, x, stamp):
-    """Log predictive density of row ``x`` of arrival i, computed once a ``stamp``.
-
-    Leaves in ``memo.heir_mixed`` the mixed hash of the cluster with i in it.
+    ``heir_mixed`` gets the mixed hashes of the clusters with item i in them, or without it.
     """
-    if memo.scored[e] != stamp:
-        memo.scored[e] = stamp
-        memo.heir[e] = -1
-        memo.score[e] = log_predictive(family, hyper, pool.post[e], x)
-        memo.heir_mixed[e] = _mixed(pool.members[e] ^ hash_of(i, MEMBER))
-    return memo.score[e]
+    change = hash_of(i, MEMBER)
+    for j in range(n):
+        e = which[j]
+        score[e] = log_predictive(family, hyper, post[e], x)
+        heir_mixed[e] = hash_of(members[e] ^ change, CLUSTER)
 
 
 @inner_njit
-def heir_of(family, hyper, pool, memo, e, i, x):
-    """Cluster ``e`` with arrival i in it, made once after each `score_of`."""
-    if memo.heir[e] < 0:
-        memo.heir[e] = altered(family, hyper, pool, memo, e, i, x, 1.0, pool.name[e])
+def relative_liks(which, n, score, lik, heir):
+    """Densities as shares of the largest one, whose log is returned; no cluster has an heir yet."""
+    top = score[which[0]]
+    for j in range(n):
+        top = max(top, score[which[j]])
+    for j in range(n):
+        lik[which[j]] = math.exp(score[which[j]] - top)
+        heir[which[j]] = -1
+    return top
+
+
+@inner_njit
+def extend_clusters(family, hyper, stats, post, members, mixed, name, x, sign, i, which, n, heir):
+    """Write cluster e with item i in it to place ``heir[e]``, for ``n`` of the list ``which``.
+
+    ``sign`` : 1; -1 takes the item, a member, out.
+    """
+    change = hash_of(i, MEMBER)
+    for j in range(n):
+        e = which[j]
+        new = heir[e]
+        stats[new] = stats[e]
+        add_stats(family, hyper, x, sign, stats[new])
+        posterior(family, hyper, stats[new], post[new])
+        members[new] = members[e] ^ change
+        mixed[new] = hash_of(members[new], CLUSTER)
+        name[new] = name[e]
+
+
+@inner_njit
+def alter(family, hyper, pool, memo, e, i, x, sign):
+    """Return a new cluster: e with item i, row ``x``, or (``sign`` -1) without it."""
+    memo.which[0] = e
+    memo.heir[e] = take(pool)
+    extend_clusters(
+        family, hyper, pool.stats, pool.post, pool.members, pool.mixed, pool.name, x, sign, i,
+        memo.which, 1, memo.heir,
+    )  # fmt: skip
     return memo.heir[e]

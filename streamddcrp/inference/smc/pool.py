@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streamddcrp.likelihoods._kernels import n_post, n_stats
+from streamddcrp.likelihoods._kernels import n_post, n_stats, posterior
 from streamddcrp.typing import FloatArray, IntArray
 
 __all__ = ["Memo", "Pool", "empty_memo", "empty_pool"]
@@ -14,7 +14,7 @@ UintArray = NDArray[np.uint64]
 
 
 class Pool(NamedTuple):
-    """Clusters, C places of them.
+    """Clusters, C places of them; place 0 is the empty cluster's, which nobody holds or frees.
 
     Attributes
     ----------
@@ -49,22 +49,27 @@ class Memo(NamedTuple):
 
     Attributes
     ----------
-    scored : ndarray of int64, shape (C,)
-        Stamp of the arrival that ``score`` and ``heir_mixed`` are for.
-    score : ndarray of float64, shape (C,)
+    seen : ndarray of int64, shape (C,)
+        Stamp of the arrival that the rest is for.
+    which : ndarray of int64, shape (C,)
+        The clusters at hand.
+    score, lik : ndarray of float64, shape (C,)
+        Log predictive density; the density itself as a share of the largest one.
     heir : ndarray of int64, shape (C,)
         Place of the cluster with the arrival in it; -1 until somebody needs it.
     heir_mixed : ndarray of uint64, shape (C,)
     """
 
-    scored: IntArray
+    seen: IntArray
+    which: IntArray
     score: FloatArray
+    lik: FloatArray
     heir: IntArray
     heir_mixed: UintArray
 
 
 def empty_pool(family: int, hyper: FloatArray, n: int) -> Pool:
-    """Return room for so many clusters."""
+    """Return room for so many clusters, one of them the empty one."""
     fields: dict[str, NDArray[Any]] = {
         "stats": np.zeros((n, int(n_stats(family, hyper)))),
         "post": np.zeros((n, int(n_post(family, hyper)))),
@@ -73,11 +78,20 @@ def empty_pool(family: int, hyper: FloatArray, n: int) -> Pool:
         "name": np.zeros(n, np.int64),
         "holders": np.zeros(n, np.int64),
         "free": np.arange(n)[::-1].copy(),
-        "n_free": np.array([n]),
+        "n_free": np.array([n - 1]),  # place 0, the last of the list, is taken
     }
+    posterior(family, hyper, fields["stats"][0], fields["post"][0])
     return Pool(**fields)
 
 
 def empty_memo(n: int) -> Memo:
     """Return work space for a pool of so many places."""
-    return Memo(np.full(n, -1), np.zeros(n), np.full(n, -1), np.zeros(n, np.uint64))
+    fields: dict[str, NDArray[Any]] = {
+        "seen": np.full(n, -1),
+        "which": np.zeros(n, np.int64),
+        "score": np.zeros(n),
+        "lik": np.zeros(n),
+        "heir": np.full(n, -1),
+        "heir_mixed": np.zeros(n, np.uint64),
+    }
+    return Memo(**fields)
