@@ -3,6 +3,7 @@
 import click
 
 from .experiments.ddcrp_language import ddcrp_language
+from .experiments.graph import graph_images
 from .experiments.graph_clustering import graph_clustering
 from .experiments.seqddcrp import seqddcrp_gaussians, seqddcrp_regimes
 
@@ -14,5 +15,11 @@ def reproduce() -> None:
     """Repeat an experiment of the papers: its tables beside what was published, and its figures."""
 
 
-for _experiment in (ddcrp_language, graph_clustering, seqddcrp_gaussians, seqddcrp_regimes):
+for _experiment in (
+    ddcrp_language,
+    graph_clustering,
+    graph_images,
+    seqddcrp_gaussians,
+    seqddcrp_regimes,
+):
     reproduce.add_command(_experiment)
