@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["make_moves"]
 
 _ROUNDS = 2  # in which the documents of a move are placed
+_EFFORT = 10  # documents that could be moved while a move is prepared
 _MEANS = 5  # rounds of two means
 _OUTSIDE = 0.5  # documents of a node that left the window, at most, for it to be dissolved
 
@@ -111,7 +112,7 @@ def _spend(budget: float, nodes: IntArray, attempt: Callable[[int], int]) -> Non
     for i in nodes.tolist():
         if budget <= 0:
             return
-        budget -= attempt(i)
+        budget -= _EFFORT + attempt(i)
 
 
 def _small_nodes(tree: "TopicTree") -> IntArray:
