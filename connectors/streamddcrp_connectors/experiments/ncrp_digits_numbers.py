@@ -51,7 +51,9 @@ def digits() -> Digits:
         train, test = (_images(pq.read_table(folder / f"{part}.parquet")) for part in _PARTS)
         return Digits(train, test, "optdigits")
     try:
-        from sklearn.datasets import load_digits  # noqa: PLC0415
+        from sklearn.datasets import (  # type: ignore[import-untyped]  # noqa: PLC0415
+            load_digits,
+        )
     except ImportError as error:
         message = (
             f"there is no {folder}, and scikit-learn, which has 1,797 of its digits, is not "
@@ -93,5 +95,5 @@ def fits(data: Digits, seed: int = 0, depths: tuple[int, ...] = DEPTHS) -> Itera
 
 
 def _fit(method: str, depth: int, model: Any, data: Digits, seconds: float) -> Fit:
-    errors = (_error(X - model.reconstruct_many(X)) for X in (data.train, data.test))
-    return Fit(method, depth, model.n_nodes, *errors, seconds, model)
+    train, test = (_error(X - model.reconstruct_many(X)) for X in (data.train, data.test))
+    return Fit(method, depth, model.n_nodes, train, test, seconds, model)
