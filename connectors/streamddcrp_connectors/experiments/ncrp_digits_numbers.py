@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from streamddcrp.errors import ConfigError
+from streamddcrp.estimators.nested_batch import fit_nested_components
 from streamddcrp.estimators.nested_components import NestedCRPComponents
 from streamddcrp.typing import FloatArray
 
@@ -84,7 +85,7 @@ def _error(residual: FloatArray) -> float:
 
 
 def fits(data: Digits, seed: int = 0, depths: tuple[int, ...] = DEPTHS) -> Iterator[Fit]:
-    """Learn the images once in a random order, at every depth."""
+    """Learn the images once in a random order, and then by sweeps over them, at every depth."""
     X = data.train[np.random.default_rng(seed).permutation(len(data.train))]
     for depth in depths:
         NestedCRPComponents(depth=depth).learn_many(X[:1])  # compiles
@@ -92,6 +93,9 @@ def fits(data: Digits, seed: int = 0, depths: tuple[int, ...] = DEPTHS) -> Itera
         start = time.process_time()
         model.learn_many(X)
         yield _fit("stream, one pass", depth, model, data, time.process_time() - start)
+        start = time.process_time()
+        batch = fit_nested_components(X, depth=depth, max_nodes=PUBLISHED[depth][0]).model
+        yield _fit("batch", depth, batch, data, time.process_time() - start)
 
 
 def _fit(method: str, depth: int, model: Any, data: Digits, seconds: float) -> Fit:
