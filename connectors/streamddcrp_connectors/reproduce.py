@@ -5,6 +5,7 @@ import click
 from .experiments.ddcrp_language import ddcrp_language
 from .experiments.graph import graph_images
 from .experiments.graph_clustering import graph_clustering
+from .experiments.ncrp import ncrp_digits, ncrp_topics
 from .experiments.seqddcrp import seqddcrp_gaussians, seqddcrp_regimes
 
 __all__ = ["reproduce"]
@@ -19,6 +20,8 @@ for _experiment in (
     ddcrp_language,
     graph_clustering,
     graph_images,
+    ncrp_digits,
+    ncrp_topics,
     seqddcrp_gaussians,
     seqddcrp_regimes,
 ):
