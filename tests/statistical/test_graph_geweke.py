@@ -53,18 +53,18 @@ def test_geweke(name, alpha):
         return labels
 
     exact = []
-    for _ in range(20_000):
+    for _ in range(8_000):
         labels = forward()
         exact.append(moments(labels, rows(labels)))
     chain = _Chain(graph, np.zeros((n, 1)), config, alpha, rng)
     found = []
-    for _ in range(40_000):
+    for _ in range(16_000):
         chain.rows = rows(chain.labels)
         chain.begin(chain.labels)
         chain.sweep()
         found.append(moments(chain.labels, chain.rows))
     exact, found = np.array(exact, float), np.array(found, float)
-    blocks = found.reshape(100, -1, found.shape[1]).mean(axis=1)  # of 400 steps each
+    blocks = found.reshape(100, -1, found.shape[1]).mean(axis=1)  # of 160 steps each
     error = np.sqrt(blocks.var(axis=0, ddof=1) / 100 + exact.var(axis=0) / len(exact))
     z = (found.mean(axis=0) - exact.mean(axis=0)) / error
     assert (np.abs(z) < 4.0).all(), z
