@@ -120,7 +120,7 @@ class TextDecay:
     n_words : int
     documents : float
     strength : float
-        Words of the prior: 100 until rows are learned.
+        Words of the prior, until rows are learned.
     shares : ndarray of float64
         Of the words met so far, or none yet; what is learned of the prior.
     rare : float
