@@ -53,7 +53,8 @@ def memory(n_rows: int) -> None:
     early, late = np.array(sizes[len(sizes) // 4]), np.array(sizes[-1])
     click.echo(
         f"\nState after {n_rows // 4:,} rows {early[0] / 1e3:.0f} kB in memory, "
-        f"{early[1] / 1e3:.0f} kB saved; after {n_rows:,} rows {late[0] / 1e3:.0f} and {late[1] / 1e3:.0f} kB."
+        f"{early[1] / 1e3:.0f} kB saved; after {n_rows:,} rows {late[0] / 1e3:.0f} and "
+        f"{late[1] / 1e3:.0f} kB."
     )
 
 

@@ -122,7 +122,7 @@ class FeatureFilter:
         variance = float(particles.weight[:active] @ particles.rate[:active])
         if shape > 0.0:
             variance /= max(shape - 1.0, 0.5)
-        return np.sqrt(variance) * self.scales.scale
+        return np.asarray(np.sqrt(variance) * self.scales.scale)
 
     def to_units(self, X: FloatArray) -> FloatArray:
         """Convert rows to the filter's units."""

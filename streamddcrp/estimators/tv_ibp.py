@@ -230,7 +230,7 @@ class TimeVaryingIBP(RowModel, base.Transformer):
         )
         return row, {i: p for i, p in known.items() if i >= 0} | {-1: float(out[0, P_NEW])}
 
-    def transform_one(self, x: Features) -> dict[int, float]:
+    def transform_one(self, x: Features) -> dict[Any, Any]:
         """Return the probability that a row has each live feature, and under -1 that of a new one.
 
         Parameters

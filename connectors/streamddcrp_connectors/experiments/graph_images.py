@@ -35,10 +35,10 @@ def images(seed: int) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
 
     The last is the probability of each feature, shape (200, 4).
     """
-    Y = np.zeros((4, 6, 6))
+    squares = np.zeros((4, 6, 6))
     for k, (row, column) in enumerate(((0, 0), (0, 3), (3, 0), (3, 3))):
-        Y[k, row : row + 3, column : column + 3] = SHAPES[k]
-    Y = Y.reshape(4, 36)
+        squares[k, row : row + 3, column : column + 3] = SHAPES[k]
+    Y = squares.reshape(4, 36)
     often = np.zeros((200, 4))
     often[:30], often[30:50], often[50:] = (0.6, 0.5, 0, 0), (0.4, 0.8, 0.4, 0), (0, 0.3, 0.6, 0.6)
     rng = np.random.Generator(np.random.PCG64(seed))

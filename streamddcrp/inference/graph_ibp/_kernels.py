@@ -165,7 +165,7 @@ def _fit(cov, mean, on, n_on, x, e):
 
 @inner_njit
 def _alone(i, signs, set_at, holder_at, holders):
-    """Return lambda of a feature that item i alone has: sizes of separators over sizes of cliques."""
+    """Return lambda of a feature that item i alone has."""
     value = 1.0
     for h in range(holder_at[i], holder_at[i + 1]):
         s = holders[h]

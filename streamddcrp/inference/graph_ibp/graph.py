@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from streamddcrp.errors import ConfigError
-from streamddcrp.typing import IntArray
+from streamddcrp.typing import ArrayLike, IntArray
 
 __all__ = ["FeatureGraph"]
 
@@ -81,10 +81,10 @@ class FeatureGraph:
         starts = [k for k in owners if not set(self.parents[k]) & set(owners)]
         return value if len(starts) == 1 else 0.0
 
-    def log_prior(self, Z: IntArray, alpha: float) -> float:
+    def log_prior(self, Z: ArrayLike, alpha: float) -> float:
         """Log probability of a feature matrix (n, K) up to the order of its columns."""
-        Z = np.asarray(Z)
-        histories = [tuple(np.flatnonzero(z)) for z in Z.T if z.any()]
+        columns = np.asarray(Z).T
+        histories = [tuple(np.flatnonzero(z)) for z in columns if z.any()]
         log_p = -alpha * self.total
         for h in set(histories):
             m, rate = histories.count(h), alpha * self.intensity(h)
