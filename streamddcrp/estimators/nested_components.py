@@ -36,7 +36,6 @@ __all__ = ["NestedCRPComponents"]
 
 _STEP = 64  # points between two global steps
 _GROW_EVERY = 4  # steps between two attempts to grow
-_YOUNG = 8  # steps, after each of which growth is tried
 _FIRST_SWEEPS = 5
 _SWEEPS, _FAILURES = 10, 3  # of a refinement: between attempts to grow; in vain in a row
 _NODES = ("parent", "level", "ids", "born")
@@ -81,6 +80,7 @@ class NestedCRPComponents(Stored, base.Clusterer):
     >>> X = 3 * rng.normal(size=(640, 1)) * np.eye(6)[0] + 2 * rng.normal(size=(640, 1)) * axes
     >>> model = NestedCRPComponents(depth=2)
     >>> model.learn_many(X + 0.1 * rng.normal(size=X.shape))
+    >>> bound = model.refine()
     >>> bool(((X - model.reconstruct_many(X)) ** 2).sum(axis=1).mean() < 0.5)  # of 13
     True
     """
@@ -217,7 +217,7 @@ class NestedCRPComponents(Stored, base.Clusterer):
             self._tree.absorb(X - self._origin, self.window)
             self._tree.sweep(1)
         self._steps += 1
-        if self._steps % _GROW_EVERY == 0 or self._steps <= _YOUNG:
+        if self._steps % _GROW_EVERY == 0:
             self._tree.grow(self.seed)
         tree = self._tree
         self._growth.note(tree.n_seen, tree.n_nodes, tree.n_born, 0, tree.n_pruned)
@@ -435,7 +435,7 @@ class NestedCRPComponents(Stored, base.Clusterer):
             arrays |= {"past.yy": past.yy, "past.yt": past.yt, "past.mass": past.mass}
             meta["tree"] = {name: getattr(tree, name) for name in _COUNTERS} | {
                 "prior": list(tree.prior), "shape": w.shape, "rate": w.rate,
-                "past": [past.tt, past.n, past.fresh],
+                "past_tt": past.tt, "past_n": past.n, "past_fresh": past.fresh,
                 "changes": [list(change) for change in tree.changes],
             }  # fmt: skip
         return arrays, meta
@@ -455,8 +455,10 @@ class NestedCRPComponents(Stored, base.Clusterer):
                 weights=Weights(
                     arrays["M"], arrays["S"], kept["shape"], kept["rate"], arrays["mass"]
                 ),
-                past=Stats(arrays["past.yy"], arrays["past.yt"], *kept["past"],
-                           arrays["past.mass"]),
+                past=Stats(
+                    arrays["past.yy"], arrays["past.yt"], kept["past_tt"], kept["past_n"],
+                    kept["past_fresh"], arrays["past.mass"],
+                ),
                 X=arrays["X"],
                 max_nodes=model.max_nodes,
                 changes=deque((Change(*change) for change in kept["changes"]), maxlen=1024),
