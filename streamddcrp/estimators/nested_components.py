@@ -80,8 +80,9 @@ class NestedCRPComponents(Stored, base.Clusterer):
     >>> X = 3 * rng.normal(size=(640, 1)) * np.eye(6)[0] + 2 * rng.normal(size=(640, 1)) * axes
     >>> model = NestedCRPComponents(depth=2)
     >>> model.learn_many(X + 0.1 * rng.normal(size=X.shape))
-    >>> round(float(((X - model.reconstruct_many(X)) ** 2).sum(axis=1).mean()), 1)
-    0.0
+    >>> bound = model.refine()
+    >>> bool(((X - model.reconstruct_many(X)) ** 2).sum(axis=1).mean() < 0.5)  # of 13
+    True
     """
 
     def __init__(
@@ -190,8 +191,13 @@ class NestedCRPComponents(Stored, base.Clusterer):
         while start < len(X):
             due = self.warmup if self._tree is None else _STEP
             stop = min(len(X), start + due - len(self._waiting))
-            out[start:stop] = self._predictions(X[start:stop])
             waiting = self._waiting.reshape(-1, X.shape[1])
+            # at their place among as many rows as a step has: the bits of a product of matrices
+            # depend on that, and must not on how the stream is cut
+            rows = np.zeros((due, X.shape[1]))
+            here = slice(len(waiting), len(waiting) + stop - start)
+            rows[here] = X[start:stop]
+            out[start:stop] = self._predictions(rows)[here]
             self._waiting = np.concatenate([waiting, X[start:stop]])
             self._n_seen += stop - start
             if len(self._waiting) == due:
@@ -429,7 +435,7 @@ class NestedCRPComponents(Stored, base.Clusterer):
             arrays |= {"past.yy": past.yy, "past.yt": past.yt, "past.mass": past.mass}
             meta["tree"] = {name: getattr(tree, name) for name in _COUNTERS} | {
                 "prior": list(tree.prior), "shape": w.shape, "rate": w.rate,
-                "past": [past.tt, past.n, past.fresh],
+                "past_tt": past.tt, "past_n": past.n, "past_fresh": past.fresh,
                 "changes": [list(change) for change in tree.changes],
             }  # fmt: skip
         return arrays, meta
@@ -449,8 +455,10 @@ class NestedCRPComponents(Stored, base.Clusterer):
                 weights=Weights(
                     arrays["M"], arrays["S"], kept["shape"], kept["rate"], arrays["mass"]
                 ),
-                past=Stats(arrays["past.yy"], arrays["past.yt"], *kept["past"],
-                           arrays["past.mass"]),
+                past=Stats(
+                    arrays["past.yy"], arrays["past.yt"], kept["past_tt"], kept["past_n"],
+                    kept["past_fresh"], arrays["past.mass"],
+                ),
                 X=arrays["X"],
                 max_nodes=model.max_nodes,
                 changes=deque((Change(*change) for change in kept["changes"]), maxlen=1024),

@@ -71,7 +71,7 @@ class NestedCRPTopics(Stored, base.Clusterer):
         together n, so that old ones are forgotten.
     window : int, default 512
         Documents that may still change their place.
-    revisits : int, default 2
+    revisits : int, default 1
         Documents of the window that are placed again after each arrival.
     max_nodes : int, default 512
         When there are almost so many, the smallest paths give way.
@@ -108,7 +108,7 @@ class NestedCRPTopics(Stored, base.Clusterer):
         alpha: Any = None,
         kappa: float = 1.0,
         window: int = 512,
-        revisits: int = 2,
+        revisits: int = 1,
         max_nodes: int = 512,
         max_words: int = 50_000,
     ) -> None:

@@ -261,8 +261,13 @@ class TopicTree:
         self.whole[NEXT_VISIT] -= gone
         return self.window.append(offsets, words, n)
 
+    def _trim(self) -> None:
+        """Let go of the documents before the window, of which some may still be in memory."""
+        self.whole[NEXT_VISIT] -= self.window.forget(self.settings.window)
+
     def revisit(self) -> None:
         """Place every document of the window again."""
+        self._trim()
         self._run(0, self.window.n, fresh=False)
 
     def _run(self, first: int, last: int, *, fresh: bool) -> FloatArray:
@@ -333,6 +338,7 @@ class TopicTree:
         the last time, and one round of merges.
         """
         every = min(self.settings.window, max(_FIRST_TIDY, self.n_seen))
+        self._trim()
         if self.scale < _FOLD:
             self._fold()
         self._reorder(self._worth_keeping())
