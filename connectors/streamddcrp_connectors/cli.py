@@ -48,7 +48,9 @@ def main() -> None:
     "--by", "--key", "key", metavar="COL", help="Column of the key: each key gets its own model."
 )
 @click.option("--features", metavar="A,B,C", help="Columns to cluster by [default: all others].")
-@click.option("--text", metavar="COL", help="Column of texts, for text, temporal-dpm and nested-topics.")
+@click.option(
+    "--text", metavar="COL", help="Column of texts, for text, temporal-dpm and nested-topics."
+)
 @click.option(
     "--model",
     metavar="NAME|FILE.toml",

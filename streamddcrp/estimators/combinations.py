@@ -61,4 +61,5 @@ def _keys(ids: IntArray) -> NDArray[np.uint64]:
     for shift, factor in _STEPS:
         x = (x ^ (x >> np.uint64(shift))) * np.uint64(factor)
     x ^= x >> np.uint64(31)
-    return np.where(ids >= 0, x, np.uint64(0)).sum(axis=1, dtype=np.uint64)
+    keys: NDArray[np.uint64] = np.where(ids >= 0, x, np.uint64(0)).sum(axis=1, dtype=np.uint64)
+    return keys

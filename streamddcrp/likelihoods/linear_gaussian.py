@@ -165,9 +165,9 @@ class LinearGaussian:
         residual = self._residual(Z, X, ratio)
         if self.known:
             constant = -0.5 * N * D * math.log(2.0 * math.pi * self.rate)
-            return constant - 0.5 * D * log_det - residual / (2.0 * self.rate)
+            return float(constant - 0.5 * D * log_det - residual / (2.0 * self.rate))
         a, b = self.shape, self.rate
-        return (
+        return float(
             math.lgamma(a + 0.5 * N * D) - math.lgamma(a) - 0.5 * N * D * math.log(2.0 * math.pi)
             - 0.5 * D * log_det + a * math.log(b)
             - (a + 0.5 * N * D) * math.log(b + 0.5 * residual)

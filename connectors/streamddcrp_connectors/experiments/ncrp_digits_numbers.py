@@ -52,9 +52,7 @@ def digits() -> Digits:
         train, test = (_images(pq.read_table(folder / f"{part}.parquet")) for part in _PARTS)
         return Digits(train, test, "optdigits")
     try:
-        from sklearn.datasets import (  # type: ignore[import-untyped]  # noqa: PLC0415
-            load_digits,
-        )
+        from sklearn.datasets import load_digits  # noqa: PLC0415
     except ImportError as error:
         message = (
             f"there is no {folder}, and scikit-learn, which has 1,797 of its digits, is not "

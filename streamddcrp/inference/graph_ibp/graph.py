@@ -84,7 +84,7 @@ class FeatureGraph:
     def log_prior(self, Z: ArrayLike, alpha: float) -> float:
         """Log probability of a feature matrix (n, K) up to the order of its columns."""
         columns = np.asarray(Z).T
-        histories = [tuple(np.flatnonzero(z)) for z in columns if z.any()]
+        histories = [tuple(np.flatnonzero(z).tolist()) for z in columns if z.any()]
         log_p = -alpha * self.total
         for h in set(histories):
             m, rate = histories.count(h), alpha * self.intensity(h)
