@@ -12,7 +12,7 @@ demo: $(VENV)/.demo
 	$(BIN)/streamddcrp demo --out demo
 
 test: $(VENV)/.test
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -m "not slow" -n auto --dist loadfile
 
 slow: $(VENV)/.test
 	$(BIN)/python -m pytest -m slow
