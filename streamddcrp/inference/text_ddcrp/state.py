@@ -275,6 +275,7 @@ PARTS: dict[str, Any] = {
     "postings": Postings,
     "tables": Tables,
     "window": Window,
+    "archive": Archive,
     "events": Events,
 }
 
