@@ -125,7 +125,11 @@ def _topics_in_order(
         model.learn_many(rows[at])
     trace = [model.objective]
     for _ in range(max_passes):
+        before = model.to_bytes()
         model.refine()
+        if model.objective < trace[-1]:  # the beam of places is narrow: rarely, a pass loses
+            model = NestedCRPTopics.from_bytes(before)
+            break
         trace.append(model.objective)
         if trace[-1] - trace[-2] < tol * abs(trace[-2]):
             break
