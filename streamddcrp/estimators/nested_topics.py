@@ -88,11 +88,13 @@ class NestedCRPTopics(Stored, base.Clusterer):
     --------
     >>> from streamddcrp import NestedCRPTopics
     >>> model = NestedCRPTopics()
-    >>> cats, boats = "cat purr milk fur paw", "boat sail mast oar hull"
-    >>> model.learn_many(["the day was long " + 4 * (x + " ") for x in [cats, boats] * 20])
-    >>> model.predict_one("cat milk cat") == model.predict_one("paw purr paw")
+    >>> subjects = ["cat purr milk fur paw", "boat sail mast oar hull", "oven dough yeast loaf rye",
+    ...             "chess rook pawn mate king", "rain cloud storm wind hail"]
+    >>> model.learn_many(["the day was long " + 4 * (words + " ") for words in subjects * 12])
+    >>> model.refine()  # a further pass over so few documents
+    >>> model.predict_one("cat milk cat paw") == model.predict_one("paw purr paw fur")
     True
-    >>> model.predict_one("cat milk cat") == model.predict_one("sail mast oar")
+    >>> model.predict_one("cat milk cat paw") == model.predict_one("sail mast oar hull")
     False
     >>> told, odd = (model.score_one(words, given="cat purr") for words in ["milk fur", "oar hull"])
     >>> told < odd
