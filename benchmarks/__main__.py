@@ -10,11 +10,17 @@ from benchmarks import (
     ddcrp_filter,
     ddcrp_sampler,
     engine,
+    graph_crp,
     keyed,
     link_language,
+    nested_digits,
+    nested_topics,
     real_series,
     temporal_gaussian,
+    temporal_language,
     temporal_text,
+    text,
+    tv_ibp,
 )
 
 
@@ -30,7 +36,8 @@ def main(context: click.Context) -> None:
 
 for _module in (
     engine, real_series, keyed, bound_gap, batch_speed, ddcrp_sampler, ddcrp_filter,
-    link_language, temporal_gaussian, temporal_text,
+    link_language, temporal_gaussian, temporal_text, temporal_language, graph_crp, tv_ibp,
+    nested_digits, nested_topics, text,
 ):  # fmt: skip
     main.add_command(_module.main)
 

@@ -31,6 +31,7 @@ from benchmarks.dated_texts import CORPORA, Corpus, read
 from benchmarks.machine import machine, markdown
 from benchmarks.streams import DATA
 from benchmarks.topic_models import (
+    GensimDynamic,
     GensimOnline,
     Mixture,
     Model,
@@ -52,7 +53,10 @@ MODELS: dict[str, tuple[str | None, Callable[[], Model]]] = {
     "tomotopy LDA, 20 topics": ("tomotopy", lambda: TomotopyLDA(k=20)),
     "tomotopy LDA, 100 topics": ("tomotopy", lambda: TomotopyLDA(k=100)),
     "tomotopy HDP": ("tomotopy", lambda: TomotopyHDP(initial_k=20)),
+}
+SLOW: dict[str, tuple[str | None, Callable[[], Model]]] = {
     "tomotopy DTM, 20 topics": ("tomotopy", lambda: TomotopyDynamic(k=20)),
+    "gensim LdaSeqModel, 10 topics": ("gensim", lambda: GensimDynamic(10)),
 }
 
 
@@ -134,7 +138,10 @@ def run(model: Model, corpus: Corpus, tests: set[int]) -> Found:
     show_default=True,
     help="Most documents that a word may be in, a share.",
 )
-def main(data: Path, texts: str | None, models: str | None, tests: int, common: float) -> None:
+@click.option("--slow", is_flag=True, help="Run the dynamic topic models too: up to hours.")
+def main(
+    data: Path, texts: str | None, models: str | None, tests: int, common: float, slow: bool
+) -> None:
     """Predict the words of dated texts beside the topic models of gensim and tomotopy."""
     click.echo(machine())
     rows = []
@@ -149,11 +156,11 @@ def main(data: Path, texts: str | None, models: str | None, tests: int, common: 
         T = len(corpus.epochs)
         some = {int(e) for e in np.linspace(T // 2, T - 1, tests)}
         floor = None
-        for label, (package, make) in MODELS.items():
+        for label, (package, make) in {**MODELS, **(SLOW if slow else {})}.items():
             if (models or "") not in label and floor is not None:
                 continue
             if package is not None and not has(package):
-                click.echo(f"Skipped {label}: {package} is not installed.", err=True)
+                click.echo(f"Skipped {label}: {package} is not installed.")
                 continue
             with threadpool_limits(1):
                 found = run(make(), corpus, some)

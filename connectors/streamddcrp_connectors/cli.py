@@ -48,12 +48,13 @@ def main() -> None:
     "--by", "--key", "key", metavar="COL", help="Column of the key: each key gets its own model."
 )
 @click.option("--features", metavar="A,B,C", help="Columns to cluster by [default: all others].")
-@click.option("--text", metavar="COL", help="Column of texts, for temporal-dpm.")
+@click.option("--text", metavar="COL", help="Column of texts, for text, temporal-dpm and nested-topics.")
 @click.option(
     "--model",
-    metavar="seqddcrp|ddcrp|temporal-dpm|FILE.toml",
-    help="The model, with its own options or those of a file, whose key 'model' may name the model "
-    "[default: seqddcrp].",
+    metavar="NAME|FILE.toml",
+    help="The model: seqddcrp, ddcrp, text, embeddings, temporal-dpm, graph-crp, tv-ibp, "
+    "nested-topics or nested-components; or a file of its options, whose key 'model' may name it "
+    "[default: seqddcrp; with --text text, with --epoch temporal-dpm].",
 )
 @click.option(
     "--epoch",

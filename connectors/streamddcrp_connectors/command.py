@@ -67,6 +67,8 @@ def _run(request: Request) -> Summary:
     model, options = request.model, None
     if request.epoch is not None:  # only one model has epochs
         model, options = model or "temporal-dpm", {"epoch": _number(request.epoch)}
+    elif request.text is not None:
+        model = model or "text"
     recipe = find_recipe(model, options)
     if request.text is not None and request.features is not None:
         message = "--text and --features exclude each other: a model takes a text or numbers"

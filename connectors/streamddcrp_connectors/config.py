@@ -15,7 +15,17 @@ from .models import Model, Recipe
 
 __all__ = ["MODELS", "find_recipe", "read_options", "recipe_for"]
 
-MODELS = {"seqddcrp": "SeqDDCRP", "ddcrp": "DDCRPSampler", "temporal-dpm": "TemporalDPM"}
+MODELS = {
+    "seqddcrp": "SeqDDCRP",
+    "ddcrp": "DDCRPSampler",
+    "text": "TextStream",
+    "embeddings": "EmbeddingStream",
+    "temporal-dpm": "TemporalDPM",
+    "graph-crp": "GraphCRP",
+    "tv-ibp": "TimeVaryingIBP",
+    "nested-topics": "NestedCRPTopics",
+    "nested-components": "NestedCRPComponents",
+}
 DEFAULT = "seqddcrp"
 
 

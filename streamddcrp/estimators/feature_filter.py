@@ -192,7 +192,7 @@ class FeatureFilter:
         return np.asarray(mean * self.scales.scale + self.scales.centre)
 
     def window(self, ids: IntArray) -> FloatArray:
-        """Probabilities (R, F) that the last R <= window rows have features, in the light of all."""
+        """Return probabilities (R, F) that the last R <= window rows have features."""
         seen, r = self.n_seen, self.config.order
         particles, names = self.state.particles, self.state.names
         rows = np.arange(max(0, seen - r), seen)

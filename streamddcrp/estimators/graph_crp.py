@@ -39,7 +39,7 @@ class GraphCRP(ParticleModel, base.Clusterer):
         Number of parents; where items name their own, how many items back these may lie.
     alpha : float or ("gamma", shape, rate), default ("gamma", 1.0, 1.0)
         Concentration: opening a cluster weighs as much as so many parents. With a prior it is
-        integrated out, which costs a third more.
+        integrated out, which costs half as much again.
     likelihood : "auto", tuple or Likelihood, default "auto"
         "auto" picks a family for each column from the first rows, and logs what it picked. Numbers
         that are left out, as in ``("normal_wishart",)``, come from the first rows.
@@ -61,7 +61,8 @@ class GraphCRP(ParticleModel, base.Clusterer):
     Notes
     -----
     With two features, r = 50 and four tables an arrival takes about 45 us with 100 particles and
-    ten times that with 1,000. The algorithm is told in `streamddcrp.inference.graph_crp`.
+    ten times that with 1,000, alpha fixed. The algorithm is told in
+    `streamddcrp.inference.graph_crp`.
 
     Examples
     --------

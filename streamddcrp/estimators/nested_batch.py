@@ -4,8 +4,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from streamddcrp.errors import SchemaError
+from streamddcrp.estimators.documents import Document, Word, read_documents
 from streamddcrp.estimators.nested_components import NestedCRPComponents
 from streamddcrp.estimators.nested_topics import NestedCRPTopics
 from streamddcrp.estimators.trees import check_whole
@@ -51,7 +53,13 @@ class NestedComponentsFit:
 
 
 def fit_nested_topics(
-    documents: Any, *, max_passes: int = 20, tol: float = 1e-4, **options: Any
+    documents: Any,
+    *,
+    n_starts: int = 3,
+    max_passes: int = 20,
+    tol: float = 1e-4,
+    seed: int = 0,
+    **options: Any,
 ) -> NestedTopicsFit:
     """Fit a tree of topics to a corpus: a stream's pass, then passes over all documents.
 
@@ -62,10 +70,14 @@ def fit_nested_topics(
     ----------
     documents
         As for `NestedCRPTopics.learn_many`.
+    n_starts : int, default 3
+        Orders of the documents, the given one first; the fit of the largest bound is returned.
     max_passes : int, default 20
-        After the first.
+        After the first, for each.
     tol : float, default 1e-4
         Ends when a pass raises the bound by less than this part of it.
+    seed : int, default 0
+        Of the other orders.
     **options
         Of `NestedCRPTopics`, but ``window`` and ``kappa``.
 
@@ -83,19 +95,49 @@ def fit_nested_topics(
     (1, 2)
     """
     check_whole("max_passes", max_passes, 0)
+    check_whole("n_starts", n_starts, 1)
+    if not (sparse.issparse(documents) or isinstance(documents, np.ndarray)):
+        documents = read_documents(documents)
     n = documents.shape[0] if hasattr(documents, "shape") else len(documents)
     if not n:
         message = "documents: expected at least one, got none"
         raise SchemaError(message)
-    model = NestedCRPTopics(**{**options, "window": n})
-    model.learn_many(documents)
+    rng, best, at = np.random.default_rng(seed), None, np.arange(n)
+    for _ in range(n_starts):
+        fit = _topics_in_order(documents, at, max_passes, tol, options)
+        if best is None or fit.bound_trace[-1] > best.bound_trace[-1]:
+            best = fit
+        at = rng.permutation(n)
+    assert best is not None  # for mypy
+    return best
+
+
+def _topics_in_order(
+    documents: Any, at: IntArray, max_passes: int, tol: float, options: dict[str, Any]
+) -> NestedTopicsFit:
+    """Fit from one order of the documents."""
+    model = NestedCRPTopics(**{**options, "window": len(at)})
+    if isinstance(documents, list):
+        model.learn_many([_summed(documents[d]) for d in at.tolist()])
+    else:
+        rows = documents if isinstance(documents, np.ndarray) else sparse.csr_array(documents)
+        model.learn_many(rows[at])
     trace = [model.objective]
     for _ in range(max_passes):
         model.refine()
         trace.append(model.objective)
         if trace[-1] - trace[-2] < tol * abs(trace[-2]):
             break
-    return NestedTopicsFit(model, model.window_paths(), np.array(trace))
+    paths = np.empty((len(at), model.depth), np.int64)
+    paths[at] = model.window_paths()
+    return NestedTopicsFit(model, paths, np.array(trace))
+
+
+def _summed(document: Document) -> dict[Word, float]:
+    out: dict[Word, float] = {}
+    for word, count in document:
+        out[word] = out.get(word, 0.0) + count
+    return out
 
 
 def fit_nested_components(

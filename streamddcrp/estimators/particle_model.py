@@ -152,7 +152,7 @@ class ParticleModel(RowModel):
             t = np.arange(self._n_seen, self._n_seen + len(X), dtype=np.float64)
         if self._filter is not None:
             self._filter.likelihood.check_rows(X, self._feature_names())
-            out = self._filter.step(X, t)
+            out: FloatArray = self._filter.step(X, t)
         else:
             out = self._begin(X, t, types, clocked=clocked)
         self._clocked = clocked
@@ -211,8 +211,8 @@ class ParticleModel(RowModel):
 
     @property
     def _following(self) -> ParticleFilter:
-        assert self._filter is not None  # for mypy
-        return self._filter
+        following: ParticleFilter = self._filter
+        return following
 
     # -- looking at the model --------------------------------------------------------------------
 
@@ -235,7 +235,7 @@ class ParticleModel(RowModel):
         """
         if self._filter is None:
             return math.nan if self._n_seen else 0.0
-        return self._filter.log_evidence
+        return float(self._filter.log_evidence)
 
     def events(self) -> list[Event]:
         """Return births and deaths of tables since the last call, at most the last 256.

@@ -8,8 +8,7 @@ import numpy as np
 import pyarrow as pa
 from river import base
 
-from streamddcrp.checkpoint.codec import decode_state, encode_state
-from streamddcrp.errors import CheckpointError, ConfigError, SchemaError
+from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.estimators.batches import batch_times
 from streamddcrp.estimators.epochs import make_cut
 from streamddcrp.estimators.events import Event
@@ -38,8 +37,6 @@ from streamddcrp.typing import FloatArray, IntArray
 
 __all__ = ["TextStream"]
 
-_MODEL_ID = "TextStream"
-_VERSION = 1
 _MOST_FINALS = 100_000  # final labels not yet told
 
 
@@ -101,7 +98,7 @@ class TextStream(Stored, base.Clusterer):
         self.stop_words = stop_words
         self._config = _config(alpha, decay, lag)
         self._table = WordTable(_stop_words(stop_words))
-        self._state = empty_state(self._config)
+        self._memory = empty_state(self._config)
         self._clocked: bool | None = None  # whether rows come with times
         self._finals = array("q")
         self._line = StoryLine()
@@ -204,7 +201,7 @@ class TextStream(Stored, base.Clusterer):
             row = self.n_seen - self._lag  # the first whose label gets final, if not negative
             begin, end = self._time_of(max(row, 0), times), self._time_of(row + n - 1, times)
             part = step(
-                self._config, self._state, self._table, texts.data, offsets, times,
+                self._config, self._memory, self._table, texts.data, offsets, times,
                 listed=texts.listed,
             )  # fmt: skip
             final = part[:, FINAL_LABEL]
@@ -217,13 +214,13 @@ class TextStream(Stored, base.Clusterer):
 
     def _time_of(self, row: int, more: FloatArray) -> float:
         """Return the time of a row of the window, or of those that are about to come."""
-        past, seen = self._state.window.t, self.n_seen
+        past, seen = self._memory.window.t, self.n_seen
         if row < seen:
             return float(past[row % len(past)])
         return float(more[row - seen]) if row - seen < len(more) else math.nan
 
     def _names(self, ids: IntArray) -> list[str]:
-        return names(self._state, self._table, ids)
+        return names(self._memory, self._table, ids)
 
     def _times(self, t: FloatArray | None, n: int) -> FloatArray:
         check_clocked(self._clocked, t is not None)
@@ -255,7 +252,7 @@ class TextStream(Stored, base.Clusterer):
 
     def _predict(self, x: Any, t: Any) -> tuple[FloatArray, dict[int, float]]:
         """Predict a document. Changes nothing."""
-        text, state = read_text(x), self._state
+        text, state = read_text(x), self._memory
         time = float(self.n_seen)
         if t is not None:
             check_clocked(self._clocked, now=True)
@@ -276,18 +273,18 @@ class TextStream(Stored, base.Clusterer):
     @property
     def _last_time(self) -> float | None:
         seen = self.n_seen
-        times = self._state.window.t
+        times = self._memory.window.t
         return float(times[(seen - 1) % len(times)]) if seen and self._clocked else None
 
     @property
     def n_seen(self) -> int:
         """Number of documents learned."""
-        return int(self._state.counts[N_SEEN])
+        return int(self._memory.counts[N_SEEN])
 
     @property
     def n_tables(self) -> int:
         """Number of live stories."""
-        return int(self._state.counts[N_LIVE])
+        return int(self._memory.counts[N_LIVE])
 
     @property
     def n_words(self) -> int:
@@ -299,12 +296,12 @@ class TextStream(Stored, base.Clusterer):
         """Bytes that the arrays of the model take in memory, as `Keyed` counts them."""
         words = self._table.arrays._replace(characters=np.empty(0))  # common to all models
         own = sum(part.nbytes for part in words)
-        return int(self._state.nbytes + own + 8 * len(self._finals))
+        return int(self._memory.nbytes + own + 8 * len(self._finals))
 
     @property
     def objective(self) -> float:
         """Sum of the log predictive densities of everything learned so far."""
-        return -float(self._state.sums[SURPRISE])
+        return -float(self._memory.sums[SURPRISE])
 
     def events(self) -> list[Event]:
         """Return what happened to stories since the last call, at most the last 8,192 events.
@@ -315,15 +312,15 @@ class TextStream(Stored, base.Clusterer):
         that a story that was born (its new id) looks like one of the last 1,024 that died, whose id
         is in ``into``.
         """
-        read, self._events_read = self._events_read, int(self._state.counts[N_EVENTS])
-        return events_since(self._state, read)
+        read, self._events_read = self._events_read, int(self._memory.counts[N_EVENTS])
+        return events_since(self._memory, read)
 
     def merged(self) -> dict[int, int]:
         """Return what became of stories that were merged: id to the id it has now.
 
         Of the last 8,192 merges.
         """
-        return survivors(self._state)
+        return survivors(self._memory)
 
     def final_labels(self, *, window: bool = False) -> pa.Table:
         """Return the labels that became final since the last call.
@@ -346,7 +343,7 @@ class TextStream(Stored, base.Clusterer):
         end = max(0, self.n_seen - self._lag)
         row = np.arange(end - len(final), end)
         if window:
-            more = live_labels(self._state)
+            more = live_labels(self._memory)
             final = np.concatenate([final, more])
             row = np.concatenate([row, np.arange(self.n_seen - len(more), self.n_seen)])
         return pa.table({"row": row, "label": final})
@@ -360,7 +357,7 @@ class TextStream(Stored, base.Clusterer):
         ``examples``: up to three typical texts among those with final labels, at most 256 bytes of
         each.
         """
-        return stories(self._state, self._table, clocked=bool(self._clocked))
+        return stories(self._memory, self._table, clocked=bool(self._clocked))
 
     def trajectories(self) -> pa.Table:
         """Return the sizes of stories along the stream, the whole of it, in bounded memory.
@@ -373,9 +370,9 @@ class TextStream(Stored, base.Clusterer):
             (number of documents) and ``words``. Of a stretch the 40 largest stories are told, the
             others together with the id -1. Labels are final but those of the last ``lag``.
         """
-        labels = live_labels(self._state)
+        labels = live_labels(self._memory)
         rows = np.arange(self.n_seen - len(labels), self.n_seen)
-        times = self._state.window.t[rows % len(self._state.window.t)]
+        times = self._memory.window.t[rows % len(self._memory.window.t)]
         return self._line.extended(labels, times, self._names).table()
 
     def plot(self, ax: Any = None, *, stories: int = 30, dates: bool = False) -> Any:
@@ -399,48 +396,34 @@ class TextStream(Stored, base.Clusterer):
         """
         from streamddcrp.estimators.stream_graph import plot_stories  # noqa: PLC0415  # optional
 
-        live = set(self._state.tables.id[self._state.tables.live[: self.n_tables]].tolist())
+        live = set(self._memory.tables.id[self._memory.tables.live[: self.n_tables]].tolist())
         tracks, merged = self.trajectories(), self.merged()
         return plot_stories(tracks, live, ax, largest=stories, dates=dates, merged=merged)
 
     # -- checkpoints -----------------------------------------------------------------------------
 
-    def to_bytes(self) -> bytes:
-        """Return the whole model as one checksummed blob; `from_bytes` continues bit for bit."""
+    def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
         words = self._table.state()
-        arrays = arrays_of(self._state, len(words["word_length"])) | words
+        arrays = arrays_of(self._memory, len(words["word_length"])) | words
         arrays["finals"] = np.array(self._finals, dtype=np.int64)[-_MOST_FINALS:]
         line, told = self._line.state()
-        arrays |= line
         meta = {
             "line": told,
             "options": {name: to_json(value) for name, value in self._get_params().items()},
             "clocked": self._clocked,
             "events_read": self._events_read,
         }
-        return encode_state(_MODEL_ID, _VERSION, arrays, meta)
+        return arrays | line, meta
 
     @classmethod
-    def from_bytes(cls, blob: bytes) -> Self:
-        """Restore a model from `to_bytes`.
-
-        Raises
-        ------
-        CheckpointError
-            If the blob is damaged, of another model or of a newer version.
-        """
-        arrays, meta = decode_state(blob, _MODEL_ID)
-        try:
-            model = cls(**{name: from_json(value) for name, value in meta["options"].items()})
-            for name in ("clocked", "events_read"):
-                setattr(model, f"_{name}", meta[name])
-            model._table = WordTable.restore(arrays)
-            model._state = state_from_arrays(model._config, arrays)
-            model._finals = array("q", arrays["finals"].tobytes())
-            model._line = StoryLine.restore(arrays, meta["line"])
-        except (LookupError, TypeError, ValueError) as error:
-            message = f"the state does not fit this release: {error}"
-            raise CheckpointError(message) from error
+    def _from_state(cls, arrays: dict[str, Any], meta: dict[str, Any]) -> Self:
+        model = cls(**{name: from_json(value) for name, value in meta["options"].items()})
+        for name in ("clocked", "events_read"):
+            setattr(model, f"_{name}", meta[name])
+        model._table = WordTable.restore(arrays)
+        model._memory = state_from_arrays(model._config, arrays)
+        model._finals = array("q", arrays["finals"].tobytes())
+        model._line = StoryLine.restore(arrays, meta["line"])
         return model
 
 

@@ -155,10 +155,7 @@ class TimeVaryingIBP(RowModel, base.Transformer):
         self._check_times(t)
         first, n = self._n_seen, len(X)
         times = np.arange(first, first + n, dtype=np.float64) if t is None else t
-        if self._filter is not None:
-            told = self._filter.step(X, times)
-        else:
-            told = self._begin(X, times)
+        told = self._begin(X, times) if self._filter is None else self._filter.step(X, times)
         labels, probs = self._label(told, first, learn=True)
         if n:
             self._clocked = t is not None
@@ -433,7 +430,7 @@ class TimeVaryingIBP(RowModel, base.Transformer):
 
 
 def _nothing(n: int, width: int = 0) -> Told:
-    """What is told of rows in warm-up."""
+    """Return what is told of rows in warm-up."""
     return np.full((n, 3), np.nan), np.full((n, width), -1), np.zeros((n, width))
 
 

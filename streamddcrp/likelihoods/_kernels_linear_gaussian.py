@@ -100,7 +100,7 @@ def log_density(s, square, n_dims, shape, rate):
 
 @inner_njit
 def log_constant(n_dims, shape, rate):
-    """What `log_density` leaves out."""
+    """Return what `log_density` leaves out."""
     if shape == 0.0:
         return -0.5 * n_dims * math.log(2.0 * np.pi * rate)
     return (

@@ -1,8 +1,8 @@
 """Rows that are sums of features and noise: the likelihood of the Indian buffet process."""
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from streamddcrp.typing import FloatArray
 
 __all__ = ["LinearGaussian"]
 
+_MOST_TERMS = 4096
 RATIOS = (1e-4, 1e-3, 0.01, 0.1, 1.0, 10.0)
 
 
@@ -106,23 +107,34 @@ class LinearGaussian:
     def log_marginal(self, Z: ArrayLike, X: ArrayLike) -> float:
         """Log density of all rows given their features, loadings and noise integrated out.
 
+        With a grid of ratios, each feature has its own: a sum over G^K terms, at most 4,096.
+
         Parameters
         ----------
         Z : array_like of shape (N, K)
         X : array_like of shape (N, D)
         """
         Z, X = self._checked(Z, X)
-        logs = [self._log_marginal(Z, X, ratio) for ratio in self.ratios]
-        return float(np.logaddexp.reduce(logs) - math.log(len(logs)))
+        n_terms = len(self.ratios) ** Z.shape[1]
+        if n_terms > _MOST_TERMS:
+            message = f"{n_terms} ways to give {Z.shape[1]} features their ratios; fix the ratio"
+            raise ConfigError(message)
+        every = product(self.ratios, repeat=Z.shape[1])
+        logs = [self.log_density(Z, X, np.array(ratio)) for ratio in every]
+        return float(np.logaddexp.reduce(logs) - math.log(n_terms))
 
     def loadings(self, Z: ArrayLike, X: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Posterior mean (K, D) and standard deviation (K, D) of the loadings.
 
-        Of several ratios the one with the largest marginal likelihood.
+        Of several ratios the one with the largest marginal likelihood, for all features.
         """
         Z, X = self._checked(Z, X)
-        ratio = max(self.ratios, key=lambda value: self._log_marginal(Z, X, value))
-        precision = Z.T @ Z + ratio * np.eye(Z.shape[1])
+        K = Z.shape[1]
+        ratio = max(
+            (np.full(K, value) for value in self.ratios),
+            key=lambda values: self.log_density(Z, X, values),
+        )
+        precision = Z.T @ Z + np.diag(ratio)
         cov = np.linalg.inv(precision)
         mean = cov @ (Z.T @ X)
         noise = self.rate
@@ -131,15 +143,6 @@ class LinearGaussian:
             noise = rate / (self.shape + 0.5 * X.size - 1.0)
         deviation = np.sqrt(noise * np.diag(cov))[:, None]
         return mean, np.broadcast_to(deviation, mean.shape).copy()
-
-    def to_config(self) -> dict[str, Any]:
-        """Return the parameters as JSON values."""
-        return {name: list(v) if isinstance(v, tuple) else v for name, v in vars(self).items()}
-
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any]) -> "LinearGaussian":
-        """Rebuild from `to_config`."""
-        return cls(**config)
 
     @staticmethod
     def _checked(Z: ArrayLike, X: ArrayLike) -> tuple[FloatArray, FloatArray]:
@@ -150,15 +153,15 @@ class LinearGaussian:
         return features, rows
 
     @staticmethod
-    def _residual(Z: FloatArray, X: FloatArray, ratio: float) -> float:
-        """Tr X' (I - Z (Z'Z + ratio I)^-1 Z') X, as a sum of squares."""
-        mean = np.linalg.solve(Z.T @ Z + ratio * np.eye(Z.shape[1]), Z.T @ X)
-        return float(((X - Z @ mean) ** 2).sum() + ratio * (mean**2).sum())
+    def _residual(Z: FloatArray, X: FloatArray, ratio: FloatArray) -> float:
+        """Return tr X' (I - Z (Z'Z + diag ratio)^-1 Z') X, as a sum of squares."""
+        mean = np.linalg.solve(Z.T @ Z + np.diag(ratio), Z.T @ X)
+        return float(((X - Z @ mean) ** 2).sum() + (ratio @ mean**2).sum())
 
-    def _log_marginal(self, Z: FloatArray, X: FloatArray, ratio: float) -> float:
-        (N, D), K = X.shape, Z.shape[1]
-        sign_log_det = np.linalg.slogdet(Z.T @ Z + ratio * np.eye(K))[1]
-        log_det = float(sign_log_det) - K * math.log(ratio)
+    def log_density(self, Z: FloatArray, X: FloatArray, ratio: FloatArray) -> float:
+        """Log density of all rows where each feature has its ratio (K,), as `log_marginal`."""
+        N, D = X.shape
+        log_det = float(np.linalg.slogdet(Z.T @ Z + np.diag(ratio))[1]) - float(np.log(ratio).sum())
         residual = self._residual(Z, X, ratio)
         if self.known:
             constant = -0.5 * N * D * math.log(2.0 * math.pi * self.rate)

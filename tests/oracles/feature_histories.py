@@ -1,4 +1,4 @@
-"""The Indian buffet process on a decomposable graph, by its independent Poisson counts of histories.
+"""The Indian buffet process on a decomposable graph, by Poisson counts of histories.
 
 Slow and obvious: a history is a set of owners; K_h ~ Poisson(alpha lambda_h), independently.
 """

@@ -111,8 +111,8 @@ def draw(X: FloatArray, y: IntArray, found: dict[str, Found], path: Path) -> Non
 
 def run(folder: Path, seeds: int, particles: int) -> Iterator[str]:
     """Do it all: write the figure to a folder, yield what is to be read."""
-    follow(*(part[:2] for part in tv_gauss(0)), particles, {})  # compiles
     streams = [tv_gauss(seed) for seed in range(seeds)]
+    follow(streams[0][0][:50], streams[0][1][:50], particles, {})  # compiles
     oracle = float(np.mean([oracle_score(X) for X, _ in streams]))
     yield f"{N} rows, {particles} particles, mean (least) of {seeds} data sets; oracle {oracle:.4f}"
     yield "| model | ARI | nats a row | below the oracle | us a row |"

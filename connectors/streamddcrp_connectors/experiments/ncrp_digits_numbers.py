@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from streamddcrp.errors import ConfigError
+from streamddcrp.estimators.nested_batch import fit_nested_components
 from streamddcrp.estimators.nested_components import NestedCRPComponents
 from streamddcrp.typing import FloatArray
 
@@ -51,7 +52,9 @@ def digits() -> Digits:
         train, test = (_images(pq.read_table(folder / f"{part}.parquet")) for part in _PARTS)
         return Digits(train, test, "optdigits")
     try:
-        from sklearn.datasets import load_digits  # noqa: PLC0415
+        from sklearn.datasets import (  # type: ignore[import-untyped]  # noqa: PLC0415
+            load_digits,
+        )
     except ImportError as error:
         message = (
             f"there is no {folder}, and scikit-learn, which has 1,797 of its digits, is not "
@@ -82,7 +85,7 @@ def _error(residual: FloatArray) -> float:
 
 
 def fits(data: Digits, seed: int = 0, depths: tuple[int, ...] = DEPTHS) -> Iterator[Fit]:
-    """Learn the images once in a random order, at every depth."""
+    """Learn the images once in a random order, and then by sweeps over them, at every depth."""
     X = data.train[np.random.default_rng(seed).permutation(len(data.train))]
     for depth in depths:
         NestedCRPComponents(depth=depth).learn_many(X[:1])  # compiles
@@ -90,8 +93,11 @@ def fits(data: Digits, seed: int = 0, depths: tuple[int, ...] = DEPTHS) -> Itera
         start = time.process_time()
         model.learn_many(X)
         yield _fit("stream, one pass", depth, model, data, time.process_time() - start)
+        start = time.process_time()
+        batch = fit_nested_components(X, depth=depth, max_nodes=PUBLISHED[depth][0]).model
+        yield _fit("batch", depth, batch, data, time.process_time() - start)
 
 
 def _fit(method: str, depth: int, model: Any, data: Digits, seconds: float) -> Fit:
-    errors = (_error(X - model.reconstruct_many(X)) for X in (data.train, data.test))
-    return Fit(method, depth, model.n_nodes, *errors, seconds, model)
+    train, test = (_error(X - model.reconstruct_many(X)) for X in (data.train, data.test))
+    return Fit(method, depth, model.n_nodes, train, test, seconds, model)

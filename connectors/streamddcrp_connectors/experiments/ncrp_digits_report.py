@@ -71,7 +71,7 @@ def _draw_errors(data: Digits, done: list[Fit], folder: Path) -> Path:
 
 
 def _draw_tree(done: list[Fit], folder: Path) -> Path:
-    fit = next(fit for fit in done if fit.depth == PICTURED)
+    fit = next(fit for fit in done if fit.depth == PICTURED and fit.method == "batch")
     ax = plot_component_tree(fit.model.tree())
     path = folder / "ncrp-digits-tree.png"
     ax.figure.savefig(path, dpi=150)

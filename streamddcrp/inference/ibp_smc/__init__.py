@@ -6,8 +6,8 @@ in a row has is dead. A row is the sum of the loadings of its features, a baseli
 noise (`streamddcrp.likelihoods.LinearGaussian`), loadings and noise variance integrated out.
 
 A particle is a choice of features for all rows. An arrival's children are all subsets of a
-particle's live features with any number of new ones (of many features, all subsets of the eight most
-doubtful ones, the others drawn, with weights to match); their sum is an unbiased factor of the
+particle's live features with any number of new ones (of many features, all subsets of the eight
+most doubtful ones, the others drawn, with weights to match); their sum is an unbiased factor of the
 evidence. A few children of each particle, then as many of all as there are places, are kept by
 optimal resampling; twins are merged. Then rows of the window are drawn anew, by exact Gibbs steps
 over all their features at once: that is what finds the right features, for the number of particles

@@ -92,7 +92,7 @@ def predict(config, particles, names, counts, sums, work, X, seen, out, out_id, 
     """
     for n in range(len(X)):
         n_dims = int(seen[n].sum())
-        n_pool = _children(config, particles, counts, sums, work, X[n], seen[n], n_dims)
+        _children(config, particles, counts, sums, work, X[n], seen[n], n_dims)
         _tell(particles, names, counts, work, out[n], out_id[n], out_prob[n])
         out_fit[n] = 0.0
         for i in range(counts[N_ACTIVE]):

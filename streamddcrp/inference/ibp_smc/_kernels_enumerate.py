@@ -67,7 +67,8 @@ def enumerate_row(
 
     Child ``c`` has the subset ``work.subset[c // n_new]`` (a bit a free feature) and
     ``c % n_new`` new features; ``work.log_weight[c]`` is its log prior plus log density, but for
-    the density's constant. ``extra`` (n_new,) is what k new ones add to s. Flipping a bit costs O(F). Returns the number of children.
+    the density's constant. ``extra`` (n_new,) is what k new ones add to s. Flipping a
+    bit costs O(F). Returns the number of children.
     """
     pull, link, gram, spread = work.pull, work.link, work.gram, work.spread
     out, subsets = work.log_weight, work.subset

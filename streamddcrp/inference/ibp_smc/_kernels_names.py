@@ -208,7 +208,7 @@ def _likeness(a, b):
 
 @inner_njit
 def _count(x):
-    """Number of bits that are set."""
+    """Count the bits that are set."""
     x = x - ((x >> ONE) & _FIVES)
     x = (x & _THREES) + ((x >> _2) & _THREES)
     x = (x + (x >> _4)) & _FS

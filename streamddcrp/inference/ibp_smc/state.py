@@ -183,7 +183,8 @@ def _laid_out(config: Config, n_features: int, n_slots: int) -> State:
     particles = Particles(
         weight=np.zeros(P), rate=np.zeros(P), past=np.zeros(P, np.uint64),
         owners=np.zeros((P, H), np.uint64), n_owners=np.zeros((P, K), np.int64),
-        first=np.zeros((P, K), np.int64), name=np.full((P, K), -1), scale=np.zeros((P, K), np.int64),
+        first=np.zeros((P, K), np.int64), name=np.full((P, K), -1),
+        scale=np.zeros((P, K), np.int64),
         hash=np.zeros((P, K), np.uint64),
         cov=np.zeros((P, K, K)), mean=np.zeros((P, K, D)),
     )  # fmt: skip

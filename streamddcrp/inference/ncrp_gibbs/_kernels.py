@@ -21,11 +21,11 @@ _FOLD = 16  # factors below 1e6 and above 1e-6 that are multiplied before a loga
 
 @inner_njit
 def _fit(d, words, first, z, law, level, tokens, counts, n_at, fit, product):
-    """Log marginal of the document's words of a level under every node of it, and in slot K + l
-    under a new node.
+    """Log marginal of the document's words of a level, under every node of it and a new one.
 
-    ``n_at`` (L,) is filled with the number of words of each level; ``product`` (K + L,) is work.
-    """  # noqa: D205
+    The new node's is in slot K + l. ``n_at`` (L,) is filled with the number of words of each level;
+    ``product`` (K + L,) is work.
+    """
     _, eta, total = law
     K, L = len(level), len(n_at)
     n_at[:] = 0.0
@@ -67,19 +67,23 @@ def _fold(l, K, level, fit, product):
 
 
 @inner_njit
-def _total_fit(L, parent, level, fit, total):
-    """Add up the fits of all levels for every endpoint: a leaf, or an inner node below which the
-    path is new.
-    """  # noqa: D205
+def _total_fit(L, parent, level, fit):
+    """Add up the fits of all levels for every endpoint, in place.
+
+    An endpoint is a leaf, or an inner node below which the path is new.
+    """
     K = len(level)
-    for l in range(L):
+    for l in range(1, L):
+        for k in range(K):
+            if level[k] == l:
+                fit[k] += fit[parent[k]]
+    for l in range(L - 1):
         rest = 0.0
         for below in range(l + 1, L):
             rest += fit[K + below]
         for k in range(K):
             if level[k] == l:
-                fit[k] += fit[parent[k]] if l > 0 else 0.0
-                total[k] = fit[k] + rest
+                fit[k] += rest
 
 
 @inner_njit
@@ -297,8 +301,7 @@ def _visit(
         _clear(d, words, first, z, path, tokens, counts)
         _enter(d, -1.0, path, level, docs)
         _fit(d, words, first, z, law, level, tokens, counts, n_at, fit, weight)
-        _total_fit(L, parent, level, fit, weight)
-        fit[: len(level)] = weight[: len(level)]
+        _total_fit(L, parent, level, fit)
         end = _choose(rng, L, law[0], parent, level, docs, fit, prefix, weight)
         _open(d, end, path, parent, level, docs, tokens)
         _enter(d, 1.0, path, level, docs)

@@ -77,7 +77,11 @@ class NestedTopicSamples:
         ndarray of float64, shape (M,)
             Sums of log p(word | observed words) over the held-out tokens, in nats.
         """
-        for name, value, least in (("last", last, 1), ("burn_in", burn_in, 0)):
+        for name, value, least in (
+            ("last", last, 1),
+            ("burn_in", burn_in, 0),
+            ("n_draws", n_draws, 1),
+        ):
             if value < least:
                 message = f"{name} must be a whole number >= {least}, got {value!r}"
                 raise ConfigError(message)

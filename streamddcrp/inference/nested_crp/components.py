@@ -27,7 +27,7 @@ _TRIES = 2  # proposals at a time
 _SHARE, _LEAST = 0.15, 20  # points of a proposal
 _EMPTY = 0.5  # expected points below which a leaf goes
 _WIDE, _VAGUE = 50.0, 1e-3  # variances of vectors; shape of the precision and rate, in units
-_NARROW = 1e-6  # variance of vectors that are guessed
+_NARROW = 1e-7  # variance of vectors that are guessed, in prior variances
 
 
 def wide_prior(X: FloatArray, gamma: float) -> Prior:
@@ -82,8 +82,9 @@ class ComponentTree:
         shape = prior.shape + 0.5 * n * D
         mass = np.zeros(depth)
         mass[-1] = n
-        rate = shape * max(noise, 1e-12)
-        weights = Weights(M, _NARROW * np.eye(depth + 1), shape, rate, mass)
+        rate = shape * max(noise, 1e-12 * prior.vector_var)
+        S = _NARROW * prior.vector_var * np.eye(depth + 1)
+        weights = Weights(M, S, shape, rate, mass)
         line = np.arange(depth)
         return cls(
             depth, prior, line - 1, line + 1, line.copy(), np.zeros(depth, np.int64), weights,
@@ -222,7 +223,7 @@ class ComponentTree:
         self.born = np.concatenate([self.born, np.full(n, self.n_seen)])
         self.next_id += n
         w = self.weights
-        S = _NARROW * np.eye(K + n + 1)
+        S = _NARROW * self.prior.vector_var * np.eye(K + n + 1)
         S[: K + 1, : K + 1] = w.S
         ends = np.concatenate([w.mass * (1.0 - mass / max(w.mass.sum(), mass)), np.zeros(n)])
         ends[-1] = mass

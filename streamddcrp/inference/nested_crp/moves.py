@@ -1,6 +1,6 @@
 """Moves of many documents at once, undone where they do not raise the bound."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["make_moves"]
 
 _ROUNDS = 2  # in which the documents of a move are placed
+_EFFORT = 10  # documents that could be moved while a move is prepared
 _MEANS = 5  # rounds of two means
 _OUTSIDE = 0.5  # documents of a node that left the window, at most, for it to be dissolved
 
@@ -35,19 +36,19 @@ class Trial:
         self.nodes = tree.node_bounds(np.arange(tree.n_nodes))
         self.rest = tree.rest_of_bound()
 
-    def try_move(self, which: IntArray, *, barred: int = -1, forced: int = -1) -> float:
+    def try_move(self, groups: Sequence[IntArray], *, barred: int = -1, forced: int = -1) -> float:
         """Move documents; undo it unless the bound rises. Returns by how much it rose, or 0.
 
         Parameters
         ----------
-        which : ndarray of int64
+        groups : sequence of ndarray of int64
             Documents, in the order in which they are placed.
         barred : int
             Node that they must leave.
         forced : int
-            Inner node below which the first of them opens a path; the others follow it.
+            Inner node below which the first of each group opens a path; the others follow it.
         """
-        tree = self.tree
+        tree, which = self.tree, np.concatenate(groups)
         s, w, K, ids = tree.settings, tree.window, tree.n_nodes, int(tree.whole[NEXT_ID])
         if not tree.has_room(len(which)):
             return 0.0
@@ -55,13 +56,15 @@ class Trial:
         spots = np.concatenate([np.arange(w.offsets[d], w.offsets[d + 1]) for d in which])
         phi = w.phi[:, spots].copy()
         real = tree.real.copy()
-        tree.whole[BARRED], tree.whole[FORCED] = barred, forced
-        move(
-            which, _ROUNDS, tree.parent, tree.level, tree.born, tree.ids,
-            tree.counts, tree.rows, tree.mass, tree.whole, tree.real, w.offsets, w.words, w.counts,
-            w.weights, w.ends, w.shares, w.own, w.phi, s.eta, s.alpha, s.gamma, s.beam, s.rounds,
-            s.tol, *tree.room_for(which), np.zeros(4),
-        )  # fmt: skip
+        work = tree.room_for(which)
+        for group in groups:
+            tree.whole[BARRED], tree.whole[FORCED] = barred, forced
+            move(
+                group, _ROUNDS, tree.parent, tree.level, tree.born, tree.ids, tree.counts,
+                tree.rows, tree.mass, tree.whole, tree.real, w.offsets, w.words, w.counts,
+                w.weights, w.ends, w.shares, w.own, w.phi, s.eta, s.alpha, s.gamma, s.beam,
+                s.rounds, s.tol, *work, np.zeros(4),
+            )  # fmt: skip
         tree.whole[[BARRED, FORCED, CONFINED]] = -1
         touched = np.unique(np.concatenate([_above(tree.parent, old[0]),
                                             _above(tree.parent, w.ends[which])]))  # fmt: skip
@@ -104,14 +107,14 @@ def make_moves(tree: "TopicTree", budget: float) -> None:
     trial = Trial(tree)
     _spend(budget, _small_nodes(tree), lambda i: _dissolve(trial, i))
     _spend(budget, _large_nodes(tree), lambda i: _split(trial, i))
-    _spend(budget, _deep_nodes(tree), lambda i: _graft(trial, i))
+    _spend(budget, _hung_nodes(tree), lambda i: _graft(trial, i))
 
 
 def _spend(budget: float, nodes: IntArray, attempt: Callable[[int], int]) -> None:
     for i in nodes.tolist():
         if budget <= 0:
             return
-        budget -= attempt(i)
+        budget -= _EFFORT + attempt(i)
 
 
 def _small_nodes(tree: "TopicTree") -> IntArray:
@@ -126,16 +129,21 @@ def _small_nodes(tree: "TopicTree") -> IntArray:
 
 
 def _large_nodes(tree: "TopicTree") -> IntArray:
-    """Nodes with four documents or more, the largest first."""
-    size = tree.sizes()
-    some = 1 + np.flatnonzero(size[1:] > 3.5)
+    """Leaves, and only children, with four documents or more, the largest first.
+
+    Other inner nodes are left alone: parts of them would soon be twins that nothing joins again.
+    """
+    K, size = tree.n_nodes, tree.sizes()
+    alone = np.bincount(tree.parent[1:K], minlength=K)[tree.parent[:K]] == 1
+    some = np.flatnonzero((size > 3.5) & ((tree.level[:K] == tree.depth) | alone))
+    some = some[some > 0]
     return some[np.lexsort((some, -size[some]))]
 
 
-def _deep_nodes(tree: "TopicTree") -> IntArray:
-    """Nodes below the second level with two documents or more, the smallest first."""
+def _hung_nodes(tree: "TopicTree") -> IntArray:
+    """Nodes that could hang elsewhere, with two documents or more, the smallest first."""
     size = tree.sizes()
-    some = np.flatnonzero((tree.level[: tree.n_nodes] > 2) & (size > 1.5))
+    some = 1 + np.flatnonzero((size[1:] > 1.5) & (tree.depth > 2))
     return some[np.lexsort((some, size[some]))]
 
 
@@ -157,7 +165,7 @@ def _dissolve(trial: Trial, node: int) -> int:
     have = float((tree.window.weights[which]).sum() * tree.scale)
     if not len(which) or size - have > _OUTSIDE + 0.1 * size:
         return 0
-    trial.try_move(which, barred=node)
+    trial.try_move([which], barred=node)
     return len(which)
 
 
@@ -170,28 +178,37 @@ def _split(trial: Trial, node: int) -> int:
     group = _unlike(tree, which, int(tree.level[node]))
     if not 2 <= len(group) <= len(which) - 2:
         return 0
-    trial.try_move(which[group], forced=int(tree.parent[node]))
+    trial.try_move([which[group]], forced=int(tree.parent[node]))
     return len(group)
 
 
 def _graft(trial: Trial, node: int) -> int:
-    """Let the documents of a node go together to the most similar other parent, or to a new one."""
+    """Let the documents of a node go together to the most similar other parent, or to a new one.
+
+    The documents of an inner node go to its most similar sibling, those of each child together.
+    """
     tree = trial.tree
-    which, K = _documents(tree, node), tree.n_nodes
-    if len(which) < 2:
+    parent, K = int(tree.parent[node]), tree.n_nodes
+    kids = np.flatnonzero(tree.parent[:K] == node)
+    groups = [_documents(tree, child) for child in (kids.tolist() or [node])]
+    groups = [which for which in groups if len(which)]
+    if sum(map(len, groups)) < 2:
         return 0
-    parent = int(tree.parent[node])
-    targets = [int(tree.parent[parent])]
-    others = np.flatnonzero((tree.level[:K] == tree.level[parent]) & (np.arange(K) != parent))
+    top = node if len(kids) else parent
+    others = np.flatnonzero((tree.level[:K] == tree.level[top]) & (np.arange(K) != top))
+    targets = [] if len(kids) else [int(tree.parent[parent])]
+    if len(kids):
+        others = others[tree.parent[others] == parent]
     if len(others):
         rows = tree.counts[: tree.n_words, others]
         length = np.maximum(np.linalg.norm(rows, axis=0), 1e-300)
-        column = tree.counts[: tree.n_words, parent] + tree.counts[: tree.n_words, node]
+        column = tree.counts[: tree.n_words, top]
+        column = column if len(kids) else column + tree.counts[: tree.n_words, node]
         targets.insert(0, int(others[np.argmax(column @ rows / length)]))
     for target in targets:
-        if trial.try_move(which, forced=target) > 0.0:
+        if trial.try_move(groups, forced=target) > 0.0:
             break
-    return 2 * len(which)
+    return len(targets) * sum(map(len, groups))
 
 
 def _unlike(tree: "TopicTree", which: IntArray, level: int) -> IntArray:

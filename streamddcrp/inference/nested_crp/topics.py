@@ -261,8 +261,13 @@ class TopicTree:
         self.whole[NEXT_VISIT] -= gone
         return self.window.append(offsets, words, n)
 
+    def _trim(self) -> None:
+        """Let go of the documents before the window, of which some may still be in memory."""
+        self.whole[NEXT_VISIT] -= self.window.forget(self.settings.window)
+
     def revisit(self) -> None:
         """Place every document of the window again."""
+        self._trim()
         self._run(0, self.window.n, fresh=False)
 
     def _run(self, first: int, last: int, *, fresh: bool) -> FloatArray:
@@ -329,15 +334,17 @@ class TopicTree:
     def tidy(self, budget: float | None = None) -> None:
         """Drop paths nobody takes, merge, dissolve and split nodes where that raises the bound.
 
-        ``budget``: documents that may be moved to dissolve nodes, and to split; default: a
-        quarter of those since the last time.
+        ``budget``: documents that each kind of move may cost. Default: an eighth of those since
+        the last time, and one round of merges.
         """
         every = min(self.settings.window, max(_FIRST_TIDY, self.n_seen))
+        self._trim()
         if self.scale < _FOLD:
             self._fold()
         self._reorder(self._worth_keeping())
-        self._merge()
-        make_moves(self, every // 4 if budget is None else budget)
+        while self._merge() and budget is not None:
+            pass
+        make_moves(self, every // 8 if budget is None else budget)
         self._reorder(self._worth_keeping())
 
     def _fold(self) -> None:
@@ -400,23 +407,20 @@ class TopicTree:
         ends = self.window.ends[: self.window.n]
         ends[ends >= 0] = to[ends[ends >= 0]]
 
-    def _merge(self) -> None:
-        """Make one of siblings where the bound says so, the best pairs first."""
-        while True:
-            found = self._best_merges()
-            used: set[int] = set()
-            for _, i, j in sorted(found, reverse=True):
-                if not used & {i, j}:
-                    self._make_one(i, j)
-                    used |= {i, j}
-            if not used:
-                return
-            keep = np.ones(self.n_nodes, dtype=bool)
-            keep[self.rows[: self.n_nodes] < 0.0] = False  # marked by _make_one
-            self.rows[: self.n_nodes] = np.maximum(self.rows[: self.n_nodes], 0.0)
+    def _merge(self) -> bool:
+        """Make one of siblings where the bound says so, the best pairs first; tell if any were."""
+        used: set[int] = set()
+        for _, i, j in sorted(self._best_merges(), reverse=True):
+            if not used & {i, j}:
+                self._make_one(i, j)
+                used |= {i, j}
+        if used:
             K = self.n_nodes
+            keep = self.rows[:K] >= 0.0  # `_make_one` marks what is gone
+            self.rows[:K] = np.maximum(self.rows[:K], 0.0)
             order = sorted_order(self.parent[:K], self.level[:K], self.mass[:K], keep)
             self._take(order.slots, order.parent, order.level, order.to)
+        return bool(used)
 
     def _best_merges(self) -> list[tuple[float, int, int]]:
         s, K, V = self.settings, self.n_nodes, self.n_words

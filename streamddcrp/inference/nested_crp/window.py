@@ -58,6 +58,11 @@ class Window:
         used = int(self.offsets[self.n])
         if self.n + n < len(self.offsets) and used + n_words <= len(self.words):
             return 0
+        return self.forget(keep, n, n_words)
+
+    def forget(self, keep: int, n: int = 0, n_words: int = 0) -> int:
+        """Drop all but the last ``keep`` documents, with room for more; return how many went."""
+        used = int(self.offsets[self.n])
         gone = max(0, self.n - keep)
         at = int(self.offsets[gone])
         left, left_words = self.n - gone, used - at

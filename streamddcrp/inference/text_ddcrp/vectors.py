@@ -1,0 +1,161 @@
+"""State and steps of the engine over unit vectors."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from streamddcrp.errors import ConfigError
+from streamddcrp.inference.compilation import compiled, entry_point
+from streamddcrp.inference.text_ddcrp._kernels_vectors import (
+    COSINES,
+    GROWTH,
+    N_COSINES,
+    N_SLOTS,
+    NEXT_ID,
+    predict_vector,
+    step_vectors,
+)
+from streamddcrp.inference.text_ddcrp.config import make_config
+from streamddcrp.typing import FloatArray, IntArray
+
+__all__ = ["VectorConfig", "VectorState", "make_vector_config"]
+
+FIRST_RHO, RHO_WEIGHT = 0.4, 50.0
+N_OUTPUTS = 7
+_K = 16
+
+
+class VectorConfig(NamedTuple):
+    """Settings in the kernels' terms; ``rho`` is 0 where it is learned."""
+
+    alpha: float
+    decay: float
+    rho: float
+    temper: float
+    ages: IntArray
+
+
+class Tables(NamedTuple):
+    """Stories by slot: sums of their vectors (K, D), the squared lengths of these and more (K,)."""
+
+    total: FloatArray
+    square: FloatArray
+    mass: FloatArray
+    size: IntArray
+    in_window: IntArray
+    id: IntArray
+    born: IntArray
+    last_seen: IntArray
+
+
+class Window(NamedTuple):
+    """The last vectors (L + 1, D), their slots and stored weights (L + 1,)."""
+
+    x: FloatArray
+    table: IntArray
+    weight: FloatArray
+
+
+def make_vector_config(
+    *, alpha: float | None, decay: float, lag: int, rho: float | None, temper: float
+) -> VectorConfig:
+    """Check the settings; those shared with texts mean the same."""
+    base = make_config(alpha=alpha, decay=decay, lag=lag)
+    if rho is not None and not 0.0 < rho < 1.0:
+        message = f"rho must lie between 0 and 1 or be None, got {rho!r}"
+        raise ConfigError(message)
+    if not 0.0 < temper <= 1.0:
+        message = f"temper must be above 0 and at most 1, got {temper!r}"
+        raise ConfigError(message)
+    return VectorConfig(base.alpha, base.decay, float(rho or 0.0), float(temper), base.ages)
+
+
+class VectorState:
+    """The engine's memory for vectors of D numbers."""
+
+    def __init__(self, config: VectorConfig, n_features: int) -> None:
+        L = int(config.ages[-1]) + 1
+        self.config = config
+        self.tables: Any = _empty_tables(_K, n_features)
+        self.window: Any = Window(np.zeros((L, n_features)), np.full(L, -1), np.zeros(L))
+        self.counts = np.zeros(4, np.int64)
+        self.sums = np.zeros(4)
+        self.sums[[GROWTH, COSINES, N_COSINES]] = 1.0, FIRST_RHO * RHO_WEIGHT, RHO_WEIGHT
+        self.odds = np.zeros(_K)
+
+    def step(self, X: FloatArray) -> FloatArray:
+        """Predict and learn unit vectors (N, D); return the outputs (N, 7)."""
+        with compiled(step_vectors) as needed:
+            if needed and len(X):
+                self.step(X[:0])
+        out, done = np.empty((len(X), N_OUTPUTS)), 0
+        while True:
+            done = entry_point(step_vectors)(
+                self.config, self.tables, self.window, self.counts, self.sums, self.odds, X, done,
+                out,
+            )  # fmt: skip
+            if done == len(X):
+                return out
+            self._fit(2 * len(self.tables.id))
+
+    def _fit(self, K: int) -> None:
+        """Make room for so many slots."""
+        more = _empty_tables(K - len(self.tables.id), self.tables.total.shape[1])
+        self.tables = Tables(*map(np.concatenate, zip(self.tables, more, strict=True)))
+        self.odds = np.zeros(K)
+
+    def predict(self, x: FloatArray) -> tuple[FloatArray, dict[int, float]]:
+        """Predict a unit vector (D,); return outputs (7,) and the probabilities of the stories."""
+        out = np.empty(N_OUTPUTS)
+        entry_point(predict_vector)(
+            self.config, self.tables, self.counts, self.sums, self.odds, x, out
+        )
+        n = int(self.counts[N_SLOTS])
+        live = np.flatnonzero(self.tables.size[:n] > 0)
+        odds = self.odds[live]
+        weights = np.exp(odds - max(0.0, float(odds.max(initial=0.0))))
+        probs = weights * ((1.0 - out[3]) / max(float(weights.sum()), 1e-300))
+        return out, dict(zip(self.tables.id[live].tolist(), probs.tolist(), strict=True))
+
+    @property
+    def rho(self) -> float:
+        """The expected cosine within a story, given or learned."""
+        return self.config.rho or float(self.sums[COSINES] / self.sums[N_COSINES])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the arrays take."""
+        return sum(int(array.nbytes) for array in (*self.tables, *self.window))
+
+    def arrays(self) -> dict[str, Any]:
+        """Return the arrays without unused capacity, for a checkpoint."""
+        n = int(self.counts[N_SLOTS])
+        parts = {f"tables.{name}": a[:n].copy() for name, a in self.tables._asdict().items()}
+        parts |= {f"window.{name}": a.copy() for name, a in self.window._asdict().items()}
+        return parts | {"counts": self.counts.copy(), "sums": self.sums.copy()}
+
+    @classmethod
+    def restore(cls, config: VectorConfig, arrays: Mapping[str, Any]) -> "VectorState":
+        """Rebuild what `arrays` described."""
+        state = cls(config, arrays["window.x"].shape[1])
+        n, K = int(arrays["counts"][N_SLOTS]), _K
+        while n > K:
+            K *= 2
+        if K > _K:
+            state._fit(K)
+        for name, array in state.tables._asdict().items():
+            array[:n] = arrays[f"tables.{name}"]
+        state.window = Window(*(arrays[f"window.{name}"] for name in Window._fields))
+        state.counts, state.sums = arrays["counts"], arrays["sums"]
+        return state
+
+    @property
+    def next_id(self) -> int:
+        """The id that a new story would get."""
+        return int(self.counts[NEXT_ID])
+
+
+def _empty_tables(K: int, D: int) -> Any:
+    whole = [np.zeros(K, np.int64) for _ in range(5)]
+    return Tables(np.zeros((K, D)), np.zeros(K), np.zeros(K), *whole)

@@ -1,0 +1,325 @@
+"""What every streaming estimator promises, for trees of topics and of components."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from river.checks import check_estimator
+from scipy import sparse
+
+from streamddcrp.errors import CheckpointError, ConfigError, SchemaError
+from streamddcrp.estimators.nested_batch import fit_nested_components, fit_nested_topics
+from streamddcrp.estimators.nested_components import NestedCRPComponents
+from streamddcrp.estimators.nested_topics import NestedCRPTopics
+
+PATHS = [(0, 1, 4), (0, 1, 5), (0, 2, 6), (0, 2, 7)]
+
+
+def corpus(D, seed=0, V=40):
+    """Counts (D, V): every node of a small tree has five words of its own."""
+    rng = np.random.default_rng(seed)
+    topics = np.zeros((8, V))
+    for k in range(8):
+        topics[k, 5 * k : 5 * k + 5] = 0.2
+    X = np.zeros((D, V), np.int64)
+    paths = rng.integers(0, 4, D)
+    for d in range(D):
+        levels = rng.multinomial(rng.integers(20, 40), rng.dirichlet((5, 3, 2)))
+        for level, n in enumerate(levels):
+            X[d] += rng.multinomial(n, topics[PATHS[paths[d]][level]])
+    return X, paths
+
+
+def points(N, seed=0):
+    rng = np.random.default_rng(seed)
+    axes = np.eye(6)[rng.integers(1, 4, N)]
+    X = 3.0 * rng.normal(size=(N, 1)) * np.eye(6)[0] + 2.0 * rng.normal(size=(N, 1)) * axes
+    return 5.0 + X + 0.1 * rng.normal(size=X.shape)
+
+
+def topics_model(**options):
+    return NestedCRPTopics(**{"window": 60, "max_nodes": 64, **options})
+
+
+def components_model(**options):
+    return NestedCRPComponents(**{"depth": 2, "warmup": 40, "window": 200, **options})
+
+
+CASES = [(topics_model, lambda n: corpus(n)[0]), (components_model, points)]
+both = pytest.mark.parametrize(("make", "data"), CASES, ids=["topics", "components"])
+
+
+@pytest.mark.parametrize("kind", [NestedCRPTopics, NestedCRPComponents])
+def test_river_accepts_it(kind):
+    check_estimator(kind())
+
+
+@both
+def test_any_cutting_into_batches_gives_the_same_bytes(make, data):
+    X = data(300)
+    whole, pieces, rows = make(), make(), make()
+    out = whole.step_many(X)
+    parts = [pieces.step_many(part) for part in np.split(X, [1, 7, 64, 65, 200])]
+    for x in X:
+        rows.learn_one(dict(enumerate(x.tolist())))
+    same = pa.Table.from_batches(parts).drop(["n_tables"])
+    assert same.equals(pa.Table.from_batches([out]).drop(["n_tables"]), check_metadata=False)
+    assert whole.objective == pieces.objective == rows.objective
+    assert whole.n_nodes == rows.n_nodes > 3
+
+
+@both
+def test_restored_goes_on_bit_for_bit(make, data, tmp_path):
+    X = data(300)
+    model = make()
+    for cut in (0, 30, 110, 250):
+        model.learn_many(X[:cut])
+        model.save(tmp_path / "model")
+        back = type(model).load(tmp_path / "model")
+        assert back.to_bytes() == model.to_bytes()
+        assert back.step_many(X[cut:]).equals(model.step_many(X[cut:]))
+        assert back.to_bytes() == model.to_bytes()
+    blob = bytearray(model.to_bytes())
+    blob[100] ^= 1
+    with pytest.raises(CheckpointError):
+        type(model).from_bytes(bytes(blob))
+
+
+@both
+def test_looking_changes_nothing(make, data):
+    X = data(200)
+    model = make()
+    model.learn_many(X)
+    model.events()
+    before = model.to_bytes()
+    x = dict(enumerate(X[0].tolist()))
+    model.predict_one(x)
+    model.score_one(x)
+    model.transform_one(x)
+    model.paths_many(X)
+    model.tree()
+    model.summary()
+    model.growth()
+    assert model.to_bytes() == before
+
+
+@both
+def test_ids_are_never_used_again_and_events_tell_of_them(make, data):
+    model, born, gone = make(max_nodes=14), {0}, set()
+    for part in np.split(data(600), 12):
+        model.learn_many(part)
+        for event in model.events():
+            if event.kind == "birth":
+                assert event.label not in born or event.label < 2
+                born.add(event.label)
+            else:
+                assert event.label in born - gone
+                gone.add(event.label)
+        assert set(model.summary()["id"].to_pylist()) <= born - gone
+        assert model.n_nodes <= 14
+
+
+@both
+def test_predicts_before_it_has_learned(make, data):
+    model, x = make(), dict(enumerate(data(1)[0].tolist()))
+    assert model.predict_one(x) == 0
+    assert model.events() == []
+    assert model.growth().num_rows == 0
+
+
+def test_topics_find_the_paths_and_tell_their_words():
+    X, paths = corpus(400)
+    model = NestedCRPTopics(eta=0.1)
+    model.learn_many(X)
+    found = model.paths_many(X)
+    assert found.shape == (400, 3)
+    pairs = {(a, tuple(b)) for a, b in zip(paths.tolist(), found.tolist(), strict=True)}
+    assert len({tuple(row) for row in found.tolist()}) <= 8
+    assert len(pairs) <= 12
+    root = model.tree(n_words=5)
+    assert {word for word, _ in root["words"]} == set(range(5))
+    assert root["size"] == pytest.approx(400.0)
+    assert sum(child["size"] for child in root["children"]) == pytest.approx(400.0)
+    place = model.transform_one({3: 2, 8: 1, 22: 4})
+    assert sum(place["levels"]) == pytest.approx(1.0)
+    assert place["path"][0] == 0
+
+
+def test_counts_come_in_any_shape():
+    X = corpus(40)[0]
+    shapes = [
+        X, X.astype(float), sparse.csr_array(X), sparse.coo_matrix(X).tocsc(),
+        [{v: int(c) for v, c in enumerate(x) if c} for x in X],
+    ]  # fmt: skip
+    models = [topics_model() for _ in shapes]
+    for model, shape in zip(models, shapes, strict=True):
+        model.learn_many(shape)
+    assert len({model.to_bytes() for model in models}) == 1
+
+
+def test_texts_come_in_any_shape():
+    texts = ["a cat sat on a mat", "boats sail far out", "the cat ate", "sail the boat out"] * 10
+    models = [topics_model() for _ in range(4)]
+    models[0].learn_many(texts)
+    models[1].learn_many(pa.array(texts))
+    models[2].learn_many(pa.table({"body": texts}))
+    for text in texts:
+        models[3].learn_one(text)
+    assert len({model.objective for model in models}) == 1
+
+
+def test_completion_agrees_with_score_and_leaves_out_unknown_words():
+    X = corpus(300)[0]
+    model = topics_model()
+    model.learn_many(X)
+    given, held = {0: 2, 6: 2, 21: 1}, {1: 1, 7: 2}
+    total = model.complete_many([given], [held])[0]
+    assert model.score_one(held, given=given) == pytest.approx(-total / 3.0)
+    assert model.score_one(held | {"new": 5}, given=given) == pytest.approx(-total / 3.0)
+    assert np.isnan(model.score_one({"new": 5}))
+    assert model.complete_many(X[:3], np.zeros_like(X[:3])) == pytest.approx([0, 0, 0], abs=1e-9)
+
+
+def test_completion_is_a_distribution_over_the_next_word():
+    model = topics_model()
+    model.learn_many(corpus(200)[0])
+    seen = [v for v in range(40) if not 15 <= v < 20]  # the words of a node that no path has
+    given = [{0: 3, 5: 2, 20: 1}] * len(seen)
+    logs = model.complete_many(given, [{v: 1} for v in seen])
+    assert np.exp(logs).sum() == pytest.approx(1.0, abs=1e-9)
+
+
+def test_documents_without_words_and_with_one():
+    model = topics_model()
+    out = model.step_many(["", "word", "", "word word"])
+    assert out["score"].null_count == 2
+    assert out["label"].to_pylist()[0] == 0
+    assert model.n_nodes >= 3
+    assert np.isfinite(model.objective)
+    fit = fit_nested_topics(["only one document here"])
+    assert fit.paths.shape == (1, 3)
+
+
+def test_the_vocabulary_is_open_and_capped():
+    model = topics_model(max_words=300, window=20)
+    for i in range(1000):
+        model.learn_one([f"w{i}", f"w{i + 1}", "often", "again", "often"])
+    assert len(model._vocabulary) <= 300 + 64 * 2
+    assert "often" in model._vocabulary.words
+    assert np.isfinite(model.objective)
+    assert model.score_one(["often", "again", "never-seen"]) > 0.0
+
+
+def test_memory_is_flat_once_the_tree_has_settled():
+    X = corpus(4000)[0]
+    model = topics_model()
+    model.learn_many(X[:1000])
+    early = len(model.to_bytes())
+    for _ in range(3):
+        model.learn_many(X[1000:])
+    assert len(model.to_bytes()) < 1.3 * early + 20_000
+
+
+@pytest.mark.parametrize(
+    ("bad", "match"),
+    [
+        ([{"a": -1}], "not a count"),
+        ([{"a": float("nan")}], "not a count"),
+        (np.array([[1.0, -2.0]]), "column 1"),
+        (np.array([[np.inf, 1.0]]), "not a count"),
+        (["fine", None], "row 1"),
+        ("one text", "several"),
+    ],
+)
+def test_bad_documents_are_refused_and_change_nothing(bad, match):
+    model = topics_model()
+    model.learn_many(["something was learned"])
+    before = model.to_bytes()
+    with pytest.raises(SchemaError, match=match):
+        model.learn_many(bad)
+    assert model.to_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"depth": 1}, {"depth": 2.0}, {"gamma": 0.0}, {"eta": (1.0, 0.5)}, {"eta": -1.0},
+     {"alpha": (1, 2, 0)}, {"kappa": 0.4}, {"window": 0}, {"max_nodes": 3}, {"revisits": -1}],
+)  # fmt: skip
+def test_bad_options_of_topics_are_refused(options):
+    with pytest.raises(ConfigError, match=next(iter(options))):
+        NestedCRPTopics(**options)
+
+
+@pytest.mark.parametrize("options", [{"depth": 1}, {"max_nodes": 1}, {"gamma": -1}, {"window": 3}])
+def test_bad_options_of_components_are_refused(options):
+    with pytest.raises(ConfigError, match=next(iter(options))):
+        NestedCRPComponents(**options)
+
+
+def test_old_documents_can_be_forgotten():
+    early, late = corpus(300, 1)[0], np.roll(corpus(300, 2)[0], 20, axis=1)
+    model = topics_model(kappa=0.7)
+    model.learn_many(np.concatenate([early, late]))
+    again = type(model).from_bytes(model.to_bytes())
+    model.learn_many(late)
+    again.learn_many(late)
+    assert model.to_bytes() == again.to_bytes()
+    assert model.tree()["size"] == pytest.approx(900.0, rel=1e-6)
+
+
+def test_a_fit_of_topics_never_falls():
+    fit = fit_nested_topics(corpus(150)[0], eta=0.1)
+    assert (np.diff(fit.bound_trace) >= -1e-6 * abs(fit.bound_trace[0])).all()
+    assert fit.paths.shape == (150, 3)
+    with pytest.raises(SchemaError, match="at least one"):
+        fit_nested_topics([])
+
+
+def test_components_reconstruct_and_transform():
+    X = points(640)
+    model = NestedCRPComponents(depth=2, max_nodes=6)
+    model.learn_many(X)
+    model.refine()
+    back = model.reconstruct_many(X)
+    assert ((X - back) ** 2).sum(axis=1).mean() < 0.5
+    x = dict(enumerate(X[3].tolist()))
+    assert list(model.reconstruct_one(x).values()) == pytest.approx(back[3])
+    place = model.transform_one(x)
+    assert place["path"][0] == 0
+    assert set(place["path"]) <= set(place["loadings"])
+    assert model.predict_one(x) == place["path"][-1] == model.paths_many(X[3:4])[0, -1]
+    root = model.tree()
+    assert root["mean"] == pytest.approx(X.mean(axis=0), abs=0.5)
+    assert len(root["children"]) >= 3
+
+
+def test_components_of_any_unit_and_place():
+    X = points(400)
+    model, scaled = (components_model() for _ in range(2))
+    model.learn_many(X)
+    scaled.learn_many(1e-4 * (X + 1e4))
+    assert model.paths_many(X).tolist() == scaled.paths_many(1e-4 * (X + 1e4)).tolist()
+
+
+def test_a_fit_of_components_never_falls_within_sweeps():
+    X = points(300)
+    fit = fit_nested_components(X, depth=2, max_nodes=5)
+    assert (np.diff(fit.bound_trace) > -1e-6).all()
+    assert fit.paths.shape == (300, 2)
+    assert fit_nested_components(X[:2]).model.n_nodes == 3
+    with pytest.raises(SchemaError, match="two points"):
+        fit_nested_components(X[:1])
+
+
+def test_bad_points_are_refused_and_change_nothing():
+    model = components_model()
+    model.learn_many(points(100))
+    before = model.to_bytes()
+    for bad in ({0: 1.0}, {**dict.fromkeys(range(6), 1.0), 3: None}):
+        with pytest.raises(SchemaError):
+            model.learn_one(bad)
+    with pytest.raises(SchemaError, match="column 2"):
+        model.learn_many(np.array([[1.0, 2.0, np.nan, 1.0, 1.0, 1.0]]))
+    assert model.to_bytes() == before
+    constant = components_model()
+    constant.learn_many(np.ones((300, 3)))
+    assert np.isfinite(constant.objective)

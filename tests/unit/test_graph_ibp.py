@@ -1,0 +1,99 @@
+"""Features on decomposable graphs: the prior by enumeration, Gibbs against enumeration."""
+
+import math
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from streamddcrp.errors import ConfigError, SchemaError
+from streamddcrp.inference.graph_ibp import FeatureGraph, fit_graph_ibp
+from streamddcrp.likelihoods import LinearGaussian
+from tests.oracles.feature_histories import cliques_and_separators, evidence, intensities, window
+
+KITE = [[], [0], [0, 1], [1, 2], [1, 2], [3]]
+GRAPHS = {
+    "one": [[]], "apart": [[], [], []], "path": window(5, 1), "window 2": window(6, 2),
+    "window 3": window(6, 3), "complete": window(5, 5), "kite": KITE,
+    "star": [[], [0], [0], [0], [0]], "two parts": [[], [0], [], [2], [2, 3]],
+    "tree": [[], [0], [0], [1], [1], [2]], "fan": [[], [0], [0, 1], [0, 2], [0, 3]],
+    "pair": [[], [0]], "triangles": [[], [0], [0, 1], [2], [2, 3]],
+    "book": [[], [0], [0, 1], [0, 1], [0, 1]],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("parents", GRAPHS.values(), ids=GRAPHS)
+def test_prior(parents):
+    """Normalisation, intensities by cliques and separators, and clique marginals."""
+    graph, n, found = FeatureGraph(parents), len(parents), intensities(parents)
+    subsets = [h for m in range(1, n + 1) for h in combinations(range(n), m)]
+    for h in subsets:
+        assert graph.intensity(h) == pytest.approx(found.get(h, 0.0), rel=1e-12, abs=1e-15)
+    assert sum(found.values()) == pytest.approx(graph.total, rel=1e-12)
+    for clique in cliques_and_separators(parents)[0]:
+        size = len(clique)
+        for m in range(1, size + 1):
+            for g in combinations(sorted(clique), m):
+                total = sum(v for h, v in found.items() if set(h) & clique == set(g))
+                exact = math.factorial(m - 1) * math.factorial(size - m) / math.factorial(size)
+                assert total == pytest.approx(exact, rel=1e-12)
+
+
+def test_log_prior_of_the_specification():
+    Z = np.zeros((6, 4), int)
+    Z[[0, 1], 0] = Z[[0, 1], 1] = Z[[1, 2, 3], 2] = Z[5, 3] = 1
+    assert FeatureGraph(KITE).log_prior(Z, 1.3) == pytest.approx(-13.431200720703, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", ["kite", "window 2", "path", "two parts"])
+def test_gibbs_samples_the_posterior(name):
+    parents = GRAPHS[name]
+    rng = np.random.default_rng(1)
+    X = 0.7 * rng.normal(size=(len(parents), 2))
+    family = LinearGaussian(0.8, 1.0)
+    _, exact = evidence(X, parents, 0.25, family.log_marginal, 3)
+    n = 12_000
+    samples = fit_graph_ibp(X, parents, family, alpha=0.25, n_sweeps=n + 200, burn_in=200)
+    shared = np.array([Z.astype(float) @ Z.T for Z in samples.features])
+    batches = shared.reshape(40, n // 40, *shared.shape[1:]).mean(axis=1)
+    error = batches.std(axis=0) / math.sqrt(40)
+    # .01: more than three features, which the enumeration leaves out
+    assert (np.abs(shared.mean(axis=0) - exact) < 4.0 * error + 0.01).all()
+
+
+def test_unknown_noise_mass_and_ratio():
+    rng = np.random.default_rng(0)
+    Z = np.zeros((40, 2))
+    Z[:25, 0] = Z[15:, 1] = 1.0
+    X = Z @ np.array([[3.0, 0, 3, 0, 1], [0, 3, -3, 1, 0]]) + 0.3 * rng.normal(size=(40, 5))
+    samples = fit_graph_ibp(X, 5, n_sweeps=300, burn_in=100)
+    found = samples.features[samples.best]
+    large = found[:, found.sum(axis=0) > 5]
+    np.testing.assert_array_equal(large, Z > 0)
+    assert found.shape[1] <= 4  # of few owners each, if any
+    again = fit_graph_ibp(X, 5, n_sweeps=300, burn_in=100)
+    np.testing.assert_array_equal(samples.log_joint, again.log_joint)
+
+
+@pytest.mark.parametrize(
+    ("graph", "error", "message"),
+    [
+        ([[], [0], [1], [0, 2]], ConfigError, "no clique"),
+        ([[], [1]], ConfigError, "earlier"),
+        ([[], [0, 0]], ConfigError, "different"),
+        (0, ConfigError, "at least 1"),
+        ([[], [0]], SchemaError, "items"),
+    ],
+)
+def test_bad_graphs(graph, error, message):
+    with pytest.raises(error, match=message):
+        fit_graph_ibp(np.zeros((4, 2)), graph, n_sweeps=10, burn_in=1)
+
+
+def test_bad_options():
+    with pytest.raises(ConfigError, match="burn_in"):
+        fit_graph_ibp(np.zeros((4, 2)), 1, n_sweeps=10, burn_in=10)
+    with pytest.raises(ConfigError, match="alpha"):
+        fit_graph_ibp(np.zeros((4, 2)), 1, alpha=-1.0)
+    with pytest.raises(SchemaError):
+        fit_graph_ibp([[1.0], [float("nan")]], 1)

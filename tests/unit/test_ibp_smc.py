@@ -1,0 +1,167 @@
+"""The filter of the time-varying Indian buffet process against enumeration."""
+
+import numpy as np
+import pytest
+
+from streamddcrp.inference.ibp_smc import (
+    arrays_of,
+    empty_state,
+    make_config,
+    predict_rows,
+    state_from_arrays,
+    step,
+)
+from streamddcrp.inference.ibp_smc._kernels_layout import LOG_EVIDENCE, N_ACTIVE
+from streamddcrp.likelihoods import LinearGaussian
+from tests.oracles.feature_histories import evidence, intensities, window
+
+X = np.array([(0.9, -0.4), (1.1, 0.2), (-0.3, 1.5), (0.2, 1.0)])
+KNOWN = LinearGaussian(0.5, 1.0)
+GRID = LinearGaussian(ratio=(0.2, 2.0))
+KITE = [[], [0], [0, 1], [1, 2], [1, 2], [3]]
+
+
+def filtered(X, likelihood, **options):
+    options = {"n_particles": 4, "n_redrawn": 0, "seed": 0, "alpha": 0.8} | options
+    config = make_config(ratios=likelihood.ratios, **options)
+    state = empty_state(config, likelihood, X.shape[1])
+    return config, *step(config, state, X, np.arange(float(len(X))))
+
+
+def test_intensities_of_the_specification():
+    found = intensities(KITE)
+    assert len(found) == 41
+    assert sum(found.values()) == pytest.approx(3.0)
+    for history, value in {(0,): 1 / 3, (1,): 4 / 27, (0, 1): 2 / 27, (1, 2, 3): 1 / 54}.items():
+        assert found[history] == pytest.approx(value)
+    assert sum(intensities(window(6, 2)).values()) == pytest.approx(17 / 6)
+
+
+@pytest.mark.parametrize(
+    ("n", "r", "cap", "log_z"),
+    [
+        (1, 2, 3, -2.501372076013),
+        (4, 2, 2, -11.260980654688),
+        (4, 2, 3, -11.208024516277),
+        (3, 1, 3, -8.873604490616),
+        (3, 2, 4, -9.153496195193),
+    ],
+)
+def test_with_many_particles_the_filter_is_exact(n, r, cap, log_z):
+    _, state, _ = filtered(X[:n], KNOWN, window=r, n_particles=3000, n_children=256, most_new=cap)
+    # nothing is resampled away before the last row, so nothing is random
+    assert state.sums[LOG_EVIDENCE] == pytest.approx(log_z, abs=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "n_redrawn", "merge"),
+    [(KNOWN, 0, False), (KNOWN, 0, True), (KNOWN, 2, True), (GRID, 0, True), (GRID, 2, False)],
+)
+def test_evidence_is_unbiased(likelihood, n_redrawn, merge):
+    exact, _ = evidence(X, window(4, 2), 0.3, likelihood.log_marginal, 3)
+    runs = [
+        filtered(
+            X, likelihood, window=2, alpha=0.3, n_particles=6, n_children=4, n_redrawn=n_redrawn,
+            merge=merge, seed=seed,
+        )[1].sums[LOG_EVIDENCE]
+        for seed in range(1000)
+    ]  # fmt: skip
+    ratio = np.exp(np.array(runs) - exact)
+    # 2 %: more than three features in all, which the enumeration leaves out
+    assert -3.0 * ratio.std() < (ratio.mean() - 1.0) * len(ratio) ** 0.5
+    assert ratio.mean() - 1.0 < 3.0 * ratio.std() / len(ratio) ** 0.5 + 0.02
+
+
+def test_rows_drawn_anew_keep_the_posterior():
+    """The mean of Z Z' over particles, before and after the last row's Gibbs steps."""
+    _, exact = evidence(X, window(4, 3), 0.3, KNOWN.log_marginal, 4)
+    found = []
+    for seed in range(120):
+        config, state, _ = filtered(
+            X[:3], KNOWN, window=3, alpha=0.3, n_particles=300, n_children=64, seed=seed
+        )
+        state, _ = step(config._replace(n_redrawn=4), state, X[3:], np.array([3.0]))
+        found.append(gram(state, 4))
+    found = np.array(found)
+    error = found.std(axis=0) / len(found) ** 0.5
+    assert (np.abs(found.mean(axis=0) - exact) < 4.0 * error + 5e-3).all()
+
+
+def gram(state, n):
+    particles, total = state.particles, np.zeros((n, n))
+    for i in range(state.counts[N_ACTIVE]):
+        masks = particles.owners[i, :n]
+        live = np.flatnonzero(particles.n_owners[i] > 0).astype(np.uint64)
+        Z = ((masks[:, None] >> live) & np.uint64(1)).astype(float)
+        total += particles.weight[i] * Z @ Z.T
+    return total
+
+
+def causes(seed, n=150, D=5):
+    rng = np.random.default_rng(seed)
+    Z = rng.random((n, 3)) < np.where(np.arange(n)[:, None] < n // 2, [0.5, 0.5, 0], [0, 0.5, 0.5])
+    return Z, Z @ (2.0 * rng.normal(size=(3, D))) + 0.3 * rng.normal(size=(n, D))
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_any_cutting_and_restart_give_the_same_bits(missing):
+    _, X = causes(0)
+    if missing:
+        X[np.random.default_rng(1).random(X.shape) < 0.1] = np.nan
+    options = {"window": 15, "alpha": 2.0, "n_particles": 12, "n_redrawn": 4}
+    config, whole, _ = filtered(X, GRID, **options)
+    _, state, _ = filtered(X[:7], GRID, **options)
+    for part in np.array_split(np.arange(7, len(X)), 5):
+        state = state_from_arrays(config, arrays_of(state))
+        state, _ = step(config, state, X[part], part.astype(float))
+    kept, other = arrays_of(whole), arrays_of(state)
+    for name, values in kept.items():
+        assert values.tobytes() == other[name].tobytes(), name
+
+
+def test_posterior_of_loadings_is_that_of_all_rows():
+    """Rows added, drawn anew and rescaled many times over: no error has crept in."""
+    _, X = causes(2, n=40)
+    likelihood = LinearGaussian(ratio=0.5)
+    _, state, _ = filtered(X, likelihood, window=60, n_particles=5, n_redrawn=30)
+    particles = state.particles
+    for i in range(state.counts[N_ACTIVE]):
+        live = np.flatnonzero(particles.n_owners[i] > 0)
+        Z = ((particles.owners[i, :40, None] >> live.astype(np.uint64)) & np.uint64(1)).astype(
+            float
+        )
+        cov = np.linalg.inv(Z.T @ Z + 0.5 * np.eye(len(live)))
+        np.testing.assert_allclose(particles.cov[i][np.ix_(live, live)], cov, atol=1e-10)
+        np.testing.assert_allclose(particles.mean[i, live], cov @ Z.T @ X, atol=1e-9)
+        rate = 0.5 + 0.5 * LinearGaussian._residual(Z, X, np.full(len(live), 0.5))
+        assert particles.rate[i] == pytest.approx(rate, rel=1e-10)
+        np.testing.assert_array_equal(particles.n_owners[i, live], Z.sum(axis=0))
+        np.testing.assert_array_equal(particles.first[i, live], Z.argmax(axis=0))
+
+
+def test_predicting_changes_nothing_and_agrees_with_learning():
+    _, X = causes(3)
+    config, state, _ = filtered(X[:60], GRID, window=20, n_particles=10, n_redrawn=3)
+    before = arrays_of(state)
+    (out, ids, probs), fit = predict_rows(config, state, X[60:61])
+    for name, values in arrays_of(state).items():
+        assert values.tobytes() == before[name].tobytes(), name
+    assert fit.shape == (1, 5)
+    assert np.all((probs >= 0.0) & (probs <= 1.0 + 1e-12))
+    _, (learned, same_ids, same_probs) = step(config, state, X[60:61], np.array([60.0]))
+    np.testing.assert_array_equal(out, learned)
+    np.testing.assert_array_equal(ids, same_ids)
+    np.testing.assert_array_equal(probs, same_probs)
+
+
+def test_more_features_than_are_enumerated():
+    rng = np.random.default_rng(4)
+    Z = rng.random((120, 11)) < 0.5
+    X = Z @ (3.0 * rng.normal(size=(11, 30))) + 0.2 * rng.normal(size=(120, 30))
+    _, state, (out, _, _) = filtered(
+        X, LinearGaussian(), window=60, alpha=3.0, n_particles=20, n_redrawn=10
+    )
+    assert np.isfinite(out[:, 0]).all()
+    assert state.particles.n_owners.shape[1] > 8  # slots have been added
+    live = (state.particles.n_owners[0] >= 5).sum()
+    assert 9 <= live <= 14
