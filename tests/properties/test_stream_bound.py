@@ -56,7 +56,7 @@ DECAYS = [
 ]
 
 
-@pytest.mark.parametrize("decay", DECAYS, ids=repr)
+@pytest.mark.parametrize("decay", DECAYS, ids=lambda d: type(d).__name__)
 @given(
     seed=st.integers(0, 2**32 - 1),
     window=st.integers(1, 16),
