@@ -19,7 +19,7 @@ from scipy.special import gammaln
 
 from streamddcrp.inference.tdpm_cvb._kernels_counts import MEAN
 from streamddcrp.inference.tdpm_cvb.engine import Engine, Settings
-from streamddcrp.inference.tdpm_cvb.options import past_weights
+from streamddcrp.inference.tdpm_cvb.options import count_settings
 from streamddcrp.inference.tdpm_cvb.text import TextDecay
 
 __all__ = [
@@ -81,8 +81,8 @@ class Mixture:
     the observed words times their predictive probability of the word.
     """
 
-    def __init__(self, decay: Any = ("exponential", 1.0), width: int = 3, lag: int = 3) -> None:
-        settings = Settings(1.0, past_weights(decay, width), lag=lag, learn_alpha=True)
+    def __init__(self, lag: int = 3) -> None:
+        settings = Settings(**count_settings(None, None, None), lag=lag)
         self.engine = Engine(settings, TextDecay())
 
     def learn(self, X: sparse.csr_array) -> None:

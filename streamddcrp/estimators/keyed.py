@@ -325,7 +325,7 @@ class Keyed(base.Clusterer):
                 message = f"{os.fspath(path)} holds nothing that a Keyed saved"
                 raise CheckpointError(message)
             arrays, meta = decode_state(header, _HEADER)
-            model_class: Any = getattr(import_module(__package__), meta["class"], None)
+            model_class: Any = getattr(import_module("streamddcrp"), meta["class"], None)
             if not hasattr(model_class, "from_bytes"):
                 message = f"its models are of class {meta['class']!r}, unknown to this release"
                 raise CheckpointError(message)
