@@ -686,7 +686,7 @@ def test_numbers_are_drawn_as_tracks():
 
 
 def test_a_period_in_another_unit_is_suspected(caplog):
-    model = TemporalDPM(epoch="1d", emission="text")
+    model = TemporalDPM(epoch="1d", likelihood="text")
     t = np.linspace(0.0, 40.0, 21_000)  # days, not seconds
     model.learn_many([""] * 19_000, t[:19_000])
     assert not caplog.records

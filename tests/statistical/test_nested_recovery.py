@@ -50,18 +50,15 @@ def test_bars_in_one_pass_and_fitted():
     assert np.median(found["fit"]) > 0.85
 
 
-@pytest.mark.parametrize(("depth", "nodes", "most"), [(2, 9, 620.0), (3, 13, 520.0)])
-def test_digits_in_one_pass_are_told_better_than_by_as_many_principal_components(
-    depth, nodes, most
-):
+@pytest.mark.parametrize(("depth", "nodes"), [(2, 9), (3, 13)])
+def test_digits_in_one_pass_are_told_better_than_by_as_many_principal_components(depth, nodes):
     X = load_digits().data
     model = NestedCRPComponents(depth=depth, max_nodes=nodes)
     model.learn_many(X[:1200])
     assert model.n_nodes <= nodes
-    lost = [((part - model.reconstruct_many(part)) ** 2).sum(axis=1).mean()
-            for part in (X[:1200], X[1200:])]  # fmt: skip
+    new = X[1200:]
+    lost = ((new - model.reconstruct_many(new)) ** 2).sum(axis=1).mean()
     axes = np.linalg.svd(X[:1200] - X[:1200].mean(axis=0), full_matrices=False)[2][:depth]
-    flat = X[1200:] - X[:1200].mean(axis=0)
+    flat = new - X[:1200].mean(axis=0)
     flat = ((flat - flat @ axes.T @ axes) ** 2).sum(axis=1).mean()
-    assert lost[0] < most
-    assert lost[1] < 0.85 * flat
+    assert lost < 0.85 * flat

@@ -97,6 +97,8 @@ def seat_conjugate(
     `Seats` out. Returns rows done and components; less than all rows where there is no room.
     """
     N, C = X.shape[0], len(size)
+    for k in range(K):
+        log_weight[k] = math.log(a0 + past[k] + size[k])  # the same bits as below
     for i in range(start, N):
         new = log_new + log_predictive(family, hyper, prior, X[i])
         log_predictives(family, hyper, post, X[i], K, q[i])

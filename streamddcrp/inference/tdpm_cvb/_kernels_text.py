@@ -291,6 +291,8 @@ def seat_text(
     """
     N, C = len(offsets) - 1, len(size)
     s, nothing = np.empty(C), math.log(least)
+    for k in range(K):
+        weight[k] = math.log(a0 + past[k] + size[k])  # the same bits as below
     for i in range(start, N):
         n, base, largest = 0.0, 0.0, V - 1
         for p in range(offsets[i], offsets[i + 1]):

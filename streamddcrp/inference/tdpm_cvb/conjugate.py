@@ -305,10 +305,7 @@ class ConjugateSeating:
         family, hyper, prior = emission.prior
         rows = emission._rows(X)
         scores, chances = np.empty(len(rows)), np.empty((len(rows), 2))
-        past, size, *_, log_weight = self._arrays
-        K = self.n_components
-        log_weight[:K] = np.log(a0 + past[:K] + size[:K])
-        q = np.zeros((len(rows), len(past)))
+        q = np.zeros((len(rows), len(self._arrays[0])))
         done = 0
         while True:
             past, size, sums, post, log_weight = self._arrays

@@ -272,12 +272,9 @@ class TextSeating:
         """Seat rows (N, V) one after the other."""
         offsets, words, counts = as_rows(X)
         self._widen(int(words.max(initial=-1)) + 1)
-        past, size, weight, _ = self._columns
-        K = self.n_components
-        weight[:K] = np.log(a0 + past[:K] + size[:K])
         N = len(offsets) - 1
         scores, chances = np.empty(N), np.empty((N, 2))
-        q = np.zeros((N, len(past)))
+        q = np.zeros((N, len(self._columns[0])))
         done = 0
         while True:
             state = (*self._columns, self._head, *self._lists)
