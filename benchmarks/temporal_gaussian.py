@@ -22,7 +22,7 @@ from benchmarks.machine import machine, markdown, spread
 from streamddcrp.inference.tdpm_cvb.batch import best_start, fit_temporal_dpm
 from streamddcrp.inference.tdpm_cvb.drift import GaussianDrift
 from streamddcrp.inference.tdpm_cvb.engine import Engine, Settings
-from streamddcrp.inference.tdpm_cvb.options import past_weights
+from streamddcrp.inference.tdpm_cvb.options import count_settings
 from streamddcrp.inference.tdpm_cvb.scales import guesses
 from streamddcrp.inference.tdpm_gibbs import sample_temporal_dpm
 
@@ -129,7 +129,7 @@ def epoch_seconds(n_epochs: int = 25) -> tuple[list[float], int]:
 
 
 def _settings(lag: int) -> Settings:
-    return Settings(alpha=1.0, kappa=past_weights(("exponential", 1.0), 3), lag=lag)
+    return Settings(**count_settings(None, None, None), lag=lag)  # as `TemporalDPM`
 
 
 def _timed(method: Callable[..., list[IntArray]], *args: Any) -> tuple[list[IntArray], float]:

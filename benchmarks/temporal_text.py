@@ -12,7 +12,6 @@ is not timed for any.
 
 from __future__ import annotations
 
-import math
 import time
 from collections import Counter
 from pathlib import Path
@@ -30,6 +29,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.machine import machine, markdown
 from benchmarks.streams import DATA
 from streamddcrp.inference.tdpm_cvb.engine import Engine, Settings
+from streamddcrp.inference.tdpm_cvb.options import count_settings
 from streamddcrp.inference.tdpm_cvb.text import TextDecay
 
 IntArray = NDArray[np.int64]
@@ -41,17 +41,12 @@ HEADER = (
     "method", "NMI", "ARI", "NMI in epochs", "ARI in epochs", "clusters", "-log p a word",
     "documents / s",
 )  # fmt: skip
-# Chosen on the predictive score of these batches, one thing at a time: alpha up to 30, kernels of
-# scale 0.2 to 2 and width 1, 2, 4, prior learned or .001 to .05 for each word. It still rises
-# beyond, by .01 to .02 nats (alpha 100, scale 0.1), with more clusters than there are topics; what
-# an epoch leaves of the counts is worth less than .003 (.7 and .9 against 1), so all is kept.
-SETTINGS = Settings(alpha=30.0, kappa=(math.exp(-1 / 0.2),), lag=2)
-MIDDLE = Settings(alpha=10.0, kappa=(math.exp(-1), math.exp(-2)), lag=2)
+SETTINGS = Settings(**count_settings(None, None, None), lag=3)  # as `TemporalDPM`
 MODELS = {
     "temporal mixture": (SETTINGS, TextDecay()),
+    "the same, lag 2": (SETTINGS._replace(lag=2), TextDecay()),
     "the same, lag 0": (SETTINGS._replace(lag=0), TextDecay()),
     "the same, prior .01 for each word": (SETTINGS, TextDecay(beta=0.01)),
-    "alpha 10, kernel exp(-1), exp(-2)": (MIDDLE, TextDecay()),
 }
 
 
