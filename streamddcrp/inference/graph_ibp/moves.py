@@ -34,8 +34,8 @@ def move_features(
 
     * Combine: the owners of feature a become those that have just one of a and c. It undoes itself.
     * Merge: one of the P pairs whose first ends before the second begins becomes one feature with n
-      owners; split: one of the K' features is cut at one of its n - 1 places. The ratio of proposals
-      is ``P / (K' (n - 1))``; that of the K! cancels with the places a column may go.
+      owners; split: one of the K' features is cut at one of its n - 1 places. The ratio of the
+      proposals is ``P / (K' (n - 1))``; that of the K! cancels with the places a column may go.
     """
     log_p = log_likelihood(Z)
     for _ in range(ROUNDS):
@@ -67,36 +67,37 @@ def _combine(Z: Features, graph: FeatureGraph, alpha: float, rng: np.random.Gene
 def _merge_or_split(
     Z: Features, graph: FeatureGraph, alpha: float, rng: np.random.Generator
 ) -> Proposal:
-    K = Z.shape[1]
-    if K == 0:
+    return (_merge if rng.random() < 0.5 else _split)(Z, graph, alpha, rng)
+
+
+def _merge(Z: Features, graph: FeatureGraph, alpha: float, rng: np.random.Generator) -> Proposal:
+    pairs = _pairs(Z)
+    if not len(pairs):
         return None
-    if rng.random() < 0.5:
-        pairs = _pairs(Z)
-        if not len(pairs):
-            return None
-        a, c = pairs[rng.integers(len(pairs))]
-        union = Z[:, a] | Z[:, c]
-        log_ratio = _rate(union, graph, alpha)
-        if log_ratio == -math.inf:
-            return None
-        log_ratio -= _rate(Z[:, a], graph, alpha) + _rate(Z[:, c], graph, alpha)
-        log_ratio += math.log(len(pairs)) - math.log((K - 1) * (int(union.sum()) - 1))
-        new = Z.copy()
-        new[:, a] = union
-        return np.delete(new, c, axis=1), log_ratio
-    k = rng.integers(K)
-    owners = np.flatnonzero(Z[:, k])
+    a, c = pairs[rng.integers(len(pairs))]
+    new = Z.copy()
+    new[:, a] |= Z[:, c]
+    log_ratio = _rate(new[:, a], graph, alpha)
+    if log_ratio == -math.inf:
+        return None
+    log_ratio -= _rate(Z[:, a], graph, alpha) + _rate(Z[:, c], graph, alpha)
+    log_ratio += math.log(len(pairs))
+    log_ratio -= math.log((Z.shape[1] - 1) * (int(new[:, a].sum()) - 1))
+    return np.delete(new, c, axis=1), log_ratio
+
+
+def _split(Z: Features, graph: FeatureGraph, alpha: float, rng: np.random.Generator) -> Proposal:
+    K = Z.shape[1]
+    k = rng.integers(K) if K else 0
+    owners = np.flatnonzero(Z[:, k]) if K else []
     if len(owners) < 2:
         return None
     cut = owners[rng.integers(1, len(owners))]
-    head, tail = Z[:, k].copy(), Z[:, k].copy()
-    head[cut:], tail[:cut] = False, False
-    log_ratio = _rate(head, graph, alpha) + _rate(tail, graph, alpha)
+    new = np.column_stack([Z, Z[:, k]])  # anywhere: the order of columns does not matter
+    new[cut:, k], new[:cut, K] = False, False
+    log_ratio = _rate(new[:, k], graph, alpha) + _rate(new[:, K], graph, alpha)
     if log_ratio == -math.inf:
         return None
-    new = Z.copy()
-    new[:, k] = head
-    new = np.column_stack([new, tail])  # anywhere: the order of columns does not matter
     log_ratio += math.log(K * (len(owners) - 1)) - math.log(len(_pairs(new)))
     return new, log_ratio - _rate(Z[:, k], graph, alpha)
 

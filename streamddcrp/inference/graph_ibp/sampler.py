@@ -76,9 +76,9 @@ def fit_graph_ibp(
 
     Notes
     -----
-    A sweep costs O(N K^2 (K + D)) and the test of support; at most 64 features. After it whole features
-    are combined, merged and split by Metropolis steps: their owners are connected, so that entries
-    alone leave a feature that began as the sum of two as it is.
+    A sweep costs O(N K^2 (K + D)) and the test of support; at most 64 features. After it whole
+    features are combined, merged and split by Metropolis steps: owners are connected, so that
+    entries alone leave a feature that began as the sum of two as it is.
 
     Raises
     ------
