@@ -88,8 +88,10 @@ def _merge(Z: Features, graph: FeatureGraph, alpha: float, rng: np.random.Genera
 
 def _split(Z: Features, graph: FeatureGraph, alpha: float, rng: np.random.Generator) -> Proposal:
     K = Z.shape[1]
-    k = rng.integers(K) if K else 0
-    owners = np.flatnonzero(Z[:, k]) if K else []
+    if K == 0:
+        return None
+    k = rng.integers(K)
+    owners = np.flatnonzero(Z[:, k])
     if len(owners) < 2:
         return None
     cut = owners[rng.integers(1, len(owners))]
