@@ -11,6 +11,7 @@ import numpy as np
 from streamddcrp.errors import MissingExtraError
 from streamddcrp.typing import FloatArray
 
+from .causes import MOST, draw_causes
 from .findings import Findings, Regime, telling
 from .palette import GREY, colours_of
 
@@ -96,6 +97,8 @@ def rendered(
 def draw(findings: Findings) -> Any:
     """Draw the picture: a panel a feature, the surprise, a lane a regime.
 
+    Where the model has latent features, there is a lane for each of these, too.
+
     At most `N_PANELS` features are drawn, those that tell the regimes apart best, and at most
     `N_COLOURS` regimes have a colour and a lane of their own, the largest; the others share one.
 
@@ -108,14 +111,20 @@ def draw(findings: Findings) -> Any:
     others = [regime for regime in findings.regimes if regime not in lanes]
     n_lanes = max(len(lanes) + bool(others), 1)
     heights = [{1: 2.4, 2: 1.7}.get(len(features), 1.25)] * len(features)
-    heights += [1.15, 0.12 + 0.27 * n_lanes]
+    causes = findings.series.causes
+    heights += [1.15]
+    if causes:
+        heights += [0.12 + 0.27 * min(len(causes), MOST)]
+    heights += [0.12 + 0.27 * n_lanes]
     figure, axes = _panels(heights)
     x = _positions(findings)
     colours = colours_of(regime.label for regime in lanes)
     groups = _groups(findings, colours)
     for ax, d in zip(axes, features, strict=False):
         _draw_feature(ax, x, findings.series.values[:, d], groups, findings.series.features[d])
-    _draw_surprise(axes[-2], x, findings)
+    _draw_surprise(axes[len(features)], x, findings)
+    if causes:
+        draw_causes(axes[-2], x, _ends(x), causes)
     for ax in axes[:-1]:
         for place in findings.moments:
             ax.axvline(x[place], color="#000000", alpha=0.08, linewidth=3, zorder=0)

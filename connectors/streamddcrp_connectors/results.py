@@ -12,6 +12,7 @@ import pyarrow as pa
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.typing import FloatArray, IntArray
 
+from .causes import Cause, read_causes
 from .clock import Clock
 from .columns import Columns, refusals
 from .sources import Source, open_source
@@ -38,6 +39,8 @@ class Labelled:
     scores : ndarray of float64, shape (N,)
         NaN during the model's warm-up, when the label says nothing.
     clock : Clock
+    causes : tuple of Cause
+        Latent features of the rows, where the model has them.
     """
 
     name: str
@@ -46,6 +49,7 @@ class Labelled:
     labels: IntArray
     scores: FloatArray
     clock: Clock
+    causes: tuple[Cause, ...] = ()
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -97,7 +101,8 @@ def read_labelled(
     name, found, batch, table, clock = _both(results, data, columns, only)
     features = found.features or ()
     values = np.column_stack([_floats(batch.column(feature)) for feature in features])
-    return Labelled(name, features, values, table["label"], table["score"], clock)
+    causes = read_causes(results, table["row"])
+    return Labelled(name, features, values, table["label"], table["score"], clock, causes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from .causes import words_of_causes
 from .findings import Findings, Regime, telling
 from .segments import HOLD, Visit
 
@@ -21,6 +22,7 @@ def in_words(findings: Findings) -> str:
     """Say what was found, in lines of text."""
     parts = [
         _beginning(findings),
+        words_of_causes(findings.series.causes, findings.series.clock.at),
         _regimes(findings),
         _stays(findings),
         _returns(findings),

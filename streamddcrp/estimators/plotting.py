@@ -75,7 +75,9 @@ def plot_features(assignments: Any, loadings: Any, columns: Any, ax: Any = None)
         )
     for lane, i in enumerate(ids):
         on = np.array([i in one for one in sets])
-        ax.vlines(rows[on], lane - 0.35, lane + 0.35, color=f"C{lane % 10}", linewidth=1.0)
+        edges = np.flatnonzero(np.diff(np.concatenate([[False], on, [False]])))
+        bars = [(rows[a] - 0.5, rows[b - 1] - rows[a] + 1.0) for a, b in edges.reshape(-1, 2)]
+        ax.broken_barh(bars, (lane - 0.35, 0.7), color=f"C{lane % 10}", linewidth=0.5)
     ax.set_yticks(range(len(ids)), [str(i) for i in ids])
     ax.set_ylim(len(ids) - 0.5, -0.5)
     ax.set_xlabel("row")

@@ -178,3 +178,18 @@ def test_plot():
     model = TimeVaryingIBP(**SMALL)
     model.learn_many(causes(9))
     assert model.plot().get_ylabel() == "feature"
+
+
+def test_ids_last_where_two_features_are_on_in_the_same_rows():
+    """For a whole window, so that only their loadings tell them apart."""
+    t = np.arange(400)
+    on = np.column_stack([t % 90 < 40, t % 60 < 20, t > 250])
+    causes = np.array([[4.0, 0.0, 1.0], [0.0, -2.0, 1.5], [-1.0, 0.0, -3.0]])
+    noise = 0.2 * np.random.default_rng(0).normal(size=(400, 3))
+    model = TimeVaryingIBP(n_particles=30, n_redrawn=5)
+    model.learn_many([20.0, 5.0, 50.0] + on @ causes + noise)
+    sets = model.assignments()["features"].to_pylist()
+    found = np.array([[i in one for one in sets] for i in model.summary()["id"].to_pylist()])
+    for k in range(3):  # a feature or what is on without it: the baseline decides
+        same = (found == on[:, k]).mean(axis=1)
+        assert max(same.max(), 1.0 - same.min()) > 0.97

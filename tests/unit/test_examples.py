@@ -29,6 +29,7 @@ def test_example(path, tmp_path):
         "follow_a_process": "return of regime 0",
         "batch_and_stream": "stream: bound",
         "read_the_outputs": "change points",
+        "latent_causes": "most surprising rows",
         **STORIES,
     }
     assert words.get(path.stem, "") in done.stdout

@@ -102,10 +102,13 @@ def draw(Y: FloatArray, loading: FloatArray, often: FloatArray, on: FloatArray, 
             (axes[2], share(on), "the same, as found"),
         ]
         for ax, values, title in panels:
-            for k in range(4):
-                ax.plot(values[:, k], color=COLOURS[k], label=f"feature {k + 1}")
-            ax.set(title=title, xlabel="image", ylim=(0, 1))
-        axes[0].legend(ncols=2, loc="upper right")
+            for k in range(4):  # dashes where lines lie on each other
+                ax.plot(
+                    values[:, k], drawstyle="steps-post", color=COLOURS[k],
+                    linestyle="--" if ax is axes[0] and k % 2 else "-", label=f"feature {k + 1}",
+                )  # fmt: skip
+            ax.set(title=title, xlabel="image", ylim=(-0.01, 1))
+        axes[1].legend(ncols=2, loc="upper right", handlelength=1.2, columnspacing=1.0)
         figure.savefig(paths[1], dpi=130)
         plt.close(figure)
     return paths

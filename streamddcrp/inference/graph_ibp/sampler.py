@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -10,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.inference.graph_ibp._kernels import sweep
 from streamddcrp.inference.graph_ibp.graph import FeatureGraph
+from streamddcrp.inference.graph_ibp.moves import move_features
 from streamddcrp.inference.ibp_smc.config import whole_number
 from streamddcrp.likelihoods.linear_gaussian import LinearGaussian
 from streamddcrp.stream.matrix import as_observations
@@ -74,7 +76,9 @@ def fit_graph_ibp(
 
     Notes
     -----
-    A sweep costs O(N K^2 (K + D)) and the test of support; at most 64 features.
+    A sweep costs O(N K^2 (K + D)) and the test of support; at most 64 features. After it whole
+    features are combined, merged and split by Metropolis steps: owners are connected, so that
+    entries alone leave a feature that began as the sum of two as it is.
 
     Raises
     ------
@@ -121,10 +125,15 @@ def fit_graph_ibp(
     traces: list[tuple[float, float, float]] = []
     for number in range(n_sweeps):
         sweep(rows, Z, n_owners, *flat, mass, ratio, family.shape, family.rate, seed, number)
-        used = Z[:, n_owners > 0]
+        used = move_features(
+            Z[:, n_owners > 0], graph, mass, partial(_log_marginal, family, rows, ratio), rng,
+            MOST_FEATURES,
+        )  # fmt: skip
+        Z[:], n_owners[:] = False, 0
+        Z[:, : used.shape[1]], n_owners[: used.shape[1]] = used, used.sum(axis=0)
         if alpha is None:
             mass = float(rng.gamma(1.0 + used.shape[1], 1.0 / (1.0 + graph.total)))
-        logs = [_log_marginal(family, used, rows, value) for value in family.ratios]
+        logs = [_log_marginal(family, rows, value, used) for value in family.ratios]
         if len(logs) > 1:
             weights = np.exp(np.array(logs) - max(logs))
             chosen = int(rng.choice(len(logs), p=weights / weights.sum()))
@@ -141,6 +150,6 @@ def fit_graph_ibp(
 
 
 def _log_marginal(
-    family: LinearGaussian, Z: NDArray[np.bool_], X: FloatArray, ratio: float
+    family: LinearGaussian, X: FloatArray, ratio: float, Z: NDArray[np.bool_]
 ) -> float:
     return family.log_density(Z.astype(np.float64), X, np.full(Z.shape[1], ratio))

@@ -2,7 +2,8 @@
 
 Particles find a feature at different rows and draw its owners anew, so only its owners tell what it
 is: a particle's features are matched with the known ones by the rows of the window that have them
-(intersection over union of the owners), each to one at most. What particles of half the weight
+(intersection over union of the owners), each to one at most; two that were on in the same rows for
+a whole window are told apart by their loadings. What particles of half the weight
 have is told of under an id; it is dead when no particle has it.
 """
 
@@ -24,6 +25,7 @@ __all__ = ["name_features"]
 
 ONE = np.uint64(1)
 SAME = 0.6  # from which on two known features of different particles are one
+LOOKS = 0.25  # weight of the loadings in it
 LEAST = 0.3  # intersection over union, from which on features may be the same
 OWNERS = 3  # of a feature that gets a name
 _2, _4 = np.uint64(2), np.uint64(4)
@@ -171,10 +173,14 @@ def _match(particles, names, i, n_slots, work):
         name[k] = -1
         if particles.n_owners[i, k] > 0:
             for g in range(len(names.label)):
-                like[k, g] = _likeness(work.column[k], names.owners[g]) if names.used[g] else 0.0
+                like[k, g] = 0.0
+                if names.used[g]:
+                    same = _likeness(work.column[k], names.owners[g])
+                    if same > LEAST:
+                        like[k, g] = same + LOOKS * _looks(particles.mean[i, k], names.loading[g])
     for told in (True, False):  # those with an id go first, so that it lasts
         while True:
-            best, best_k, best_g = LEAST, -1, -1
+            best, best_k, best_g = 0.0, -1, -1
             for g in range(len(names.label)):
                 if names.used[g] and (names.label[g] >= 0) == told:
                     for k in range(1, n_slots):
@@ -192,6 +198,7 @@ def _match(particles, names, i, n_slots, work):
                     names.used[g] = True
                     names.label[g] = -1
                     names.owners[g] = work.column[k]
+                    names.loading[g] = particles.mean[i, k]
                     name[k] = g
                     break
 
@@ -204,6 +211,16 @@ def _likeness(a, b):
         both += _count(a[w] & b[w])
         either += _count(a[w] | b[w])
     return both / either if either > 0 else 0.0
+
+
+@inner_njit
+def _looks(a, b):
+    """Return 1 for equal loadings, 0 for those at right angles or opposed."""
+    both = either = 0.0
+    for d in range(len(a)):
+        both += a[d] * b[d]
+        either += a[d] * a[d] + b[d] * b[d]
+    return max(0.0, 2.0 * both / either) if either > 0.0 else 0.0
 
 
 @inner_njit

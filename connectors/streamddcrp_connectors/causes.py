@@ -1,0 +1,126 @@
+"""Latent features that are on and off: what ``tv-ibp`` tells beside a label."""
+
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from streamddcrp.typing import IntArray
+
+__all__ = ["MOST", "Cause", "draw_causes", "read_causes", "words_of_causes"]
+
+MOST = 12  # drawn and told of, the most frequent
+COLOUR = "#5A6B7B"
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """A feature and the rows that have it.
+
+    Parameters
+    ----------
+    id : int
+    on : ndarray of bool, shape (N,)
+    """
+
+    id: int
+    on: NDArray[np.bool_]
+
+
+def read_causes(path: str | os.PathLike[str], rows: IntArray) -> tuple[Cause, ...]:
+    """Read which features rows have, from results; none where they tell of none.
+
+    Parameters
+    ----------
+    path : str or path-like
+    rows : ndarray of int64, shape (N,)
+        Numbers of the rows wanted, ascending.
+    """
+    table = None
+    with suppress(pa.ArrowInvalid, pa.ArrowKeyError, KeyError, OSError):
+        table = _table(Path(path)).select(["row", "features"])
+    if table is None or not pa.types.is_list(table.schema.field("features").type):
+        return ()
+    sets = table["features"].combine_chunks()
+    owner = np.repeat(table["row"].to_numpy(), sets.value_lengths().fill_null(0).to_numpy())
+    ids = sets.flatten().to_numpy()
+    return tuple(
+        Cause(int(i), np.isin(rows, owner[ids == i]))
+        for i in np.unique(ids).tolist()
+        if np.isin(owner[ids == i], rows).any()
+    )
+
+
+def _table(path: Path) -> Any:
+    if path.suffix == ".parquet":
+        from pyarrow import parquet  # noqa: PLC0415 -- heavy
+
+        return parquet.read_table(path, columns=["row", "features"])
+    if path.suffix == ".jsonl":
+        from pyarrow import json  # noqa: PLC0415
+
+        return json.read_json(path)
+    with pa.memory_map(os.fspath(path)) as source:
+        return pa.ipc.open_file(source).read_all()
+
+
+def most_frequent(causes: tuple[Cause, ...]) -> list[Cause]:
+    """Return those drawn, in the order of their ids."""
+    kept = sorted(causes, key=lambda cause: -int(cause.on.sum()))[:MOST]
+    return sorted(kept, key=lambda cause: cause.id)
+
+
+def draw_causes(ax: Any, x: Any, end: Any, causes: tuple[Cause, ...]) -> None:
+    """Draw a lane a feature, a bar where it is on.
+
+    Parameters
+    ----------
+    ax : matplotlib axes
+    x, end : ndarray of float64, shape (N,)
+        Where the bar of each row begins and ends.
+    causes : tuple of Cause
+    """
+    shown = most_frequent(causes)
+    for lane, cause in enumerate(shown):
+        edges = np.flatnonzero(np.diff(np.concatenate([[False], cause.on, [False]])))
+        bars = [(x[a], end[b - 1] - x[a]) for a, b in edges.reshape(-1, 2)]
+        ax.broken_barh(bars, (lane - 0.27, 0.54), fc=COLOUR, ec=COLOUR, linewidth=0.4, zorder=2)
+        share = float(cause.on.mean())
+        ax.annotate(
+            f"{100 * share:.0f} %" if share >= 0.005 else "< 1 %",
+            (1.0, lane),
+            xycoords=("axes fraction", "data"),
+            xytext=(6, 0),
+            textcoords="offset points",
+            va="center_baseline",
+            fontsize=9,
+        )
+    ax.set_ylim(len(shown) - 0.4, -0.6)
+    ax.set_yticks(range(len(shown)), [f"feature {cause.id}" for cause in shown])
+    ax.tick_params(axis="y", length=0)
+    ax.spines["left"].set_visible(False)
+    more = len(causes) - len(shown)
+    ax.set_title("features that are on" + (f" (the {MOST} most frequent of {len(causes)})"
+                                           if more else ""))  # fmt: skip
+
+
+def words_of_causes(causes: tuple[Cause, ...], at: Any) -> list[str]:
+    """Say when each feature was on; ``at`` writes the time of a row."""
+    if not causes:
+        return []
+    lines = ["Features that were on (a regime is a combination of them):"]
+    for cause in most_frequent(causes):
+        rows = np.flatnonzero(cause.on)
+        n = len(rows)
+        lines.append(
+            f"  feature {cause.id}, {n:,} row{'' if n == 1 else 's'} "
+            f"from {at(int(rows[0]))} to {at(int(rows[-1]))}"
+        )
+    if len(causes) > MOST:
+        lines.append(f"  {len(causes) - MOST} less frequent ones")
+    return lines
