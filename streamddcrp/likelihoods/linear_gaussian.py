@@ -53,9 +53,9 @@ class LinearGaussian:
     >>> family = LinearGaussian(0.5, 1.0)
     >>> Z, X = [[1, 0], [1, 1], [0, 1]], [[1.1], [0.2], [-0.9]]
     >>> family.log_marginal(Z, X)
-    -3.22
+    -3.574
     >>> family.loadings(Z, X)[0].round(2).tolist()
-    [[0.92], [-0.72]]
+    [[0.89], [-0.71]]
     """
 
     sigma_x: float | None = None

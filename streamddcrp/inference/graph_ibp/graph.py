@@ -24,7 +24,7 @@ class FeatureGraph:
     --------
     >>> graph = FeatureGraph([[], [0], [1]])
     >>> graph.intensity([0, 1]), graph.intensity([0, 2])
-    (0.1667, 0.0)
+    (0.25, 0.0)
     >>> graph.total
     2.0
     """
