@@ -320,3 +320,14 @@ def test_bags_behave_as_dense_arrays():
     assert Bags.empty(3).sizes().tolist() == [0.0, 0.0, 0.0]
     with pytest.raises(ValueError, match="cannot be added"):
         a + b[:2]
+
+
+@pytest.mark.parametrize("V", [3, 8])  # fewer words are known, or more, than have a share
+def test_words_that_nobody_uses_are_forgotten(V):
+    law = TextDecay(n_words=5, shares=np.array([0.1, 0.4, 0.1, 0.2, 0.2]), rare=0.01)
+    used = np.arange(V) != 1
+    kept = law.keeping(used)
+    assert kept.n_words == V - 1
+    known = law.shares[:V][used[:5]]
+    np.testing.assert_allclose(kept.shares, known / known.sum(), rtol=1e-15)
+    np.testing.assert_allclose(kept.rare, 0.01 / known.sum(), rtol=1e-15)

@@ -240,8 +240,9 @@ class TextDecay:
         return self
 
     def keeping(self, used: Any) -> "TextDecay":
-        """Return the emission with the words used, (V,) of bool."""
-        shares = self.shares[used[: len(self.shares)]]
+        """Return the emission with the words used, (V,) of bool; those beyond V are not used."""
+        n = min(len(used), len(self.shares))
+        shares = self.shares[:n][used[:n]]
         total = float(shares.sum()) or 1.0
         return replace(self, n_words=int(used.sum()), shares=shares / total, rare=self.rare / total)
 
