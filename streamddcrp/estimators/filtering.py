@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from streamddcrp.decay import Decay
-from streamddcrp.estimators.views import with_parameters
+from streamddcrp.estimators.particle_views import probabilities, summary_of
 from streamddcrp.inference.ddcrp_filter.config import Config, make_config
 from streamddcrp.inference.ddcrp_filter.state import (
     State,
@@ -17,7 +17,7 @@ from streamddcrp.inference.ddcrp_filter.state import (
     state_from_arrays,
 )
 from streamddcrp.inference.ddcrp_filter.step import given_weights, predict_row, step
-from streamddcrp.inference.smc._kernels_layout import LIVE, LOG_EVIDENCE, P_NEW
+from streamddcrp.inference.smc._kernels_layout import LOG_EVIDENCE, P_NEW
 from streamddcrp.likelihoods import Likelihood
 from streamddcrp.typing import FloatArray
 
@@ -85,28 +85,15 @@ class Filtering:
         time = self._own_time(np.array([t]))
         given = given_weights(self.decay, config, state, time)
         out = predict_row(config, state, rows[0], float(time[0]), given)
-        held = np.flatnonzero(state.names.n_holders)
-        openers, probs = state.names.opener[held], state.scratch.at_name[held]
-        known = dict(zip(openers.tolist(), probs.tolist(), strict=True))
-        return out, known | {-1: float(out[P_NEW])}
+        return out, probabilities(state, float(out[P_NEW]))
 
     def summary(self, features: Sequence[str]) -> pa.Table:
         """Return one row a live table; its statistics are means over the particles that have it."""
         names, tables, particles = self.state.names, self.state.tables, self.state.particles
-        live = np.flatnonzero(names.weight >= LIVE)
-        live = live[np.argsort(names.opener[live])]
         total = np.zeros((len(names.opener), tables.stats.shape[2]))
         for p, n_tables in enumerate(particles.n_tables):
             total[tables.name[p, :n_tables]] += particles.weight[p] * tables.stats[p, :n_tables]
-        last_seen, prob = names.last_seen[live], names.weight[live]
-        columns = {
-            "id": names.opener[live],
-            "size": np.ascontiguousarray(total[live, 0]),
-            "prob": prob,
-            "born": names.opener[live],
-            "last_seen": pa.array(last_seen, mask=last_seen < 0),
-        }
-        return with_parameters(columns, total[live] / prob[:, None], self.likelihood, features)
+        return summary_of(names, total, self.likelihood, features)
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return arrays and settings for a checkpoint."""

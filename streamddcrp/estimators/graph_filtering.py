@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from streamddcrp.estimators.views import with_parameters
+from streamddcrp.estimators.particle_views import probabilities, summary_of
 from streamddcrp.inference.graph_crp.config import Config, make_config
 from streamddcrp.inference.graph_crp.parents import NOBODY, Parents, keep
 from streamddcrp.inference.graph_crp.state import (
@@ -18,7 +18,7 @@ from streamddcrp.inference.graph_crp.state import (
     state_from_arrays,
 )
 from streamddcrp.inference.graph_crp.step import predict_row, step
-from streamddcrp.inference.smc._kernels_layout import LIVE, P_NEW
+from streamddcrp.inference.smc._kernels_layout import P_NEW
 from streamddcrp.likelihoods import Likelihood
 from streamddcrp.typing import FloatArray
 
@@ -107,16 +107,11 @@ class GraphFiltering:
         rows, _ = self.likelihood.prepare(x[None], self.past)
         parents = NOBODY.items if self.coming is None else self.coming.rows(0, 1).items
         out = predict_row(config, state, rows[0], parents)
-        held = np.flatnonzero(state.names.n_holders)
-        openers, probs = state.names.opener[held], state.scratch.at_name[held]
-        known = dict(zip(openers.tolist(), probs.tolist(), strict=True))
-        return out, known | {-1: float(out[P_NEW])}
+        return out, probabilities(state, float(out[P_NEW]))
 
     def summary(self, features: Sequence[str]) -> pa.Table:
         """Return one row a live table; its statistics are means over the particles that have it."""
         names, pool, particles = self.state.names, self.state.pool, self.state.particles
-        live = np.flatnonzero(names.weight >= LIVE)
-        live = live[np.argsort(names.opener[live])]
         in_use = np.arange(particles.entry.shape[1]) < particles.n_tables[:, None]
         weight = np.where(in_use & (particles.entry >= 0), particles.weight[:, None], 0.0)
         held = particles.entry[weight > 0]
@@ -124,15 +119,7 @@ class GraphFiltering:
         total = np.zeros((len(names.opener), pool.stats.shape[1]))
         clusters = np.flatnonzero(of_cluster)
         np.add.at(total, pool.name[clusters], of_cluster[clusters, None] * pool.stats[clusters])
-        last_seen, prob = names.last_seen[live], names.weight[live]
-        columns = {
-            "id": names.opener[live],
-            "size": np.ascontiguousarray(total[live, 0]),
-            "prob": prob,
-            "born": names.opener[live],
-            "last_seen": pa.array(last_seen, mask=last_seen < 0),
-        }
-        return with_parameters(columns, total[live] / prob[:, None], self.likelihood, features)
+        return summary_of(names, total, self.likelihood, features)
 
     def alpha_weights(self) -> tuple[FloatArray, FloatArray]:
         """Return the values of alpha that are summed over and their posterior probabilities."""

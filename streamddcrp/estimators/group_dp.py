@@ -11,7 +11,8 @@ from river import base
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.estimators.base import Features
 from streamddcrp.estimators.particle_model import ParticleModel
-from streamddcrp.estimators.views import predictions, with_parameters
+from streamddcrp.estimators.particle_views import live_names, probabilities, summary_of
+from streamddcrp.estimators.views import predictions
 from streamddcrp.inference.graph_crp.config import make_config, whole
 from streamddcrp.inference.group_dp.state import (
     Config,
@@ -21,7 +22,7 @@ from streamddcrp.inference.group_dp.state import (
     state_from_arrays,
 )
 from streamddcrp.inference.group_dp.step import predict_row, step
-from streamddcrp.inference.smc._kernels_layout import LIVE, P_NEW
+from streamddcrp.inference.smc._kernels_layout import P_NEW
 from streamddcrp.likelihoods import Likelihood
 from streamddcrp.typing import FloatArray
 
@@ -87,16 +88,11 @@ class GroupFiltering:
         if len(path) == 2:
             node = self.nodes.index(path[0]) + 1 if path[0] in self.nodes else -1
         out = predict_row(config, state, self.likelihood.prepare(x[None])[0][0], group, node)
-        held = np.flatnonzero(state.names.n_holders)
-        openers, probs = state.names.opener[held], state.scratch.at_name[held]
-        known = dict(zip(openers.tolist(), probs.tolist(), strict=True))
-        return out, known | {-1: float(out[P_NEW])}
+        return out, probabilities(state, float(out[P_NEW]))
 
     def summary(self, features: Sequence[str]) -> pa.Table:
         """Return one row a live table: means over the particles, and the rows of each group."""
         names, pool, particles = self.state.names, self.state.pool, self.state.particles
-        live = np.flatnonzero(names.weight >= LIVE)
-        live = live[np.argsort(names.opener[live])]
         total = np.zeros((len(names.opener), pool.stats.shape[1]))
         of_group = np.zeros((len(names.opener), len(self.paths)))
         for p in np.flatnonzero(particles.weight > 0):
@@ -104,17 +100,12 @@ class GroupFiltering:
             at = pool.name[particles.entry[p, k]]
             total[at] += particles.weight[p] * pool.stats[particles.entry[p, k]]
             of_group[at] += particles.weight[p] * particles.own[p, : len(self.paths), k]
-        last_seen, prob = names.last_seen[live], names.weight[live]
-        columns = {
-            "id": names.opener[live],
-            "size": np.ascontiguousarray(total[live, 0]),
-            "prob": prob,
-            "born": names.opener[live],
-            "last_seen": pa.array(last_seen, mask=last_seen < 0),
+        live = live_names(names)
+        sizes = {
+            "size_" + "/".join(path): of_group[live, g] / names.weight[live]
+            for g, path in enumerate(self.paths)
         }
-        for g, path in enumerate(self.paths):
-            columns["size_" + "/".join(path)] = of_group[live, g] / prob
-        return with_parameters(columns, total[live] / prob[:, None], self.likelihood, features)
+        return summary_of(names, total, self.likelihood, features, sizes)
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return arrays and settings for a checkpoint."""

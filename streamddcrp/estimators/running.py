@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from streamddcrp.decay import Decay
+from streamddcrp.inference.memory import nbytes_of
 from streamddcrp.inference.seqddcrp_vb._kernels_layout import N_FORBIDDEN
 from streamddcrp.inference.seqddcrp_vb.config import Config
 from streamddcrp.inference.seqddcrp_vb.state import State, widened
@@ -50,9 +51,7 @@ class Running:
     @property
     def nbytes(self) -> int:
         """Bytes that the arrays of the state take."""
-        parts = (getattr(self.state, name) for name in State.__slots__)
-        arrays = (part if isinstance(part, tuple) else (part,) for part in parts)
-        return sum(array.nbytes for group in arrays for array in group)
+        return nbytes_of(self.state)
 
     def step(self, X: FloatArray, t: FloatArray) -> FloatArray:
         """Predict and learn checked rows (N, D) at times (N,); return the predictions (N, 6)."""

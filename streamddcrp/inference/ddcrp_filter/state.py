@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from streamddcrp.inference.ddcrp_filter._kernels_layout import N_SUMS
 from streamddcrp.inference.ddcrp_filter.config import Config
+from streamddcrp.inference.memory import nbytes_of
 from streamddcrp.inference.seqddcrp_vb.state import EVENT_CAPACITY, EventLog
 from streamddcrp.inference.smc._kernels_layout import (
     FIRST,
@@ -177,9 +178,7 @@ class State:
     @property
     def nbytes(self) -> int:
         """Bytes that the arrays take."""
-        groups = (getattr(self, name) for name in State.__slots__)
-        parts = (group if isinstance(group, tuple) else (group,) for group in groups)
-        return sum(array.nbytes for part in parts for array in part)
+        return nbytes_of(self)
 
 
 def empty_state(config: Config) -> State:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from streamddcrp.inference.graph_crp._kernels_layout import N_COUNTS, STAMP
 from streamddcrp.inference.graph_crp.config import Config
+from streamddcrp.inference.memory import nbytes_of
 from streamddcrp.inference.seqddcrp_vb.state import EVENT_CAPACITY, EventLog
 from streamddcrp.inference.smc._kernels_layout import (
     LOG_EVIDENCE,
@@ -141,9 +142,7 @@ class State:
     @property
     def nbytes(self) -> int:
         """Bytes that the arrays take."""
-        groups = (getattr(self, name) for name in State.__slots__)
-        parts = (group if isinstance(group, tuple) else (group,) for group in groups)
-        return sum(array.nbytes for part in parts for array in part)
+        return nbytes_of(self)
 
     @property
     def n_seen(self) -> int:

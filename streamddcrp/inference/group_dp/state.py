@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamddcrp.inference.group_dp._kernels import STAMP
+from streamddcrp.inference.memory import nbytes_of
 from streamddcrp.inference.seqddcrp_vb.state import EVENT_CAPACITY, EventLog
 from streamddcrp.inference.smc._kernels_layout import (
     LOG_EVIDENCE,
@@ -126,9 +127,7 @@ class State:
     @property
     def nbytes(self) -> int:
         """Bytes that the arrays take."""
-        parts = (getattr(self, name) for name in State.__slots__)
-        arrays = (part if isinstance(part, tuple) else (part,) for part in parts)
-        return sum(array.nbytes for part in arrays for array in part)
+        return nbytes_of(self)
 
     @property
     def n_seen(self) -> int:

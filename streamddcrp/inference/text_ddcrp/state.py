@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
+from streamddcrp.inference.memory import nbytes_of
 from streamddcrp.inference.text_ddcrp._kernels_layout import (
     ALPHA,
     B_TABLES,
@@ -264,9 +265,7 @@ class State:
     @property
     def nbytes(self) -> int:
         """Bytes that the arrays take."""
-        groups = (getattr(self, name) for name in State.__slots__)
-        parts = (group if isinstance(group, tuple) else (group,) for group in groups)
-        return sum(array.nbytes for part in parts for array in part)
+        return nbytes_of(self)
 
 
 _WHOLE = ("blocks",)
