@@ -1,12 +1,11 @@
 """Alarms at a given false-alarm rate."""
 
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from streamddcrp.checkpoint.codec import decode_state, encode_state
-from streamddcrp.errors import CheckpointError, ConfigError, SchemaError
+from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.estimators._kernels_alarm import (
     MOST,
     N_COUNTS,
@@ -14,11 +13,11 @@ from streamddcrp.estimators._kernels_alarm import (
     step_alarm,
     threshold,
 )
+from streamddcrp.estimators.stored import Stored
 from streamddcrp.typing import FloatArray
 
 __all__ = ["Alarm", "Alarms"]
 
-_MODEL_ID = "Alarm"
 _HUGE = 1e300  # stands for infinity: its mean with other scores is a number
 
 
@@ -40,7 +39,7 @@ class Alarms(NamedTuple):
     alarm: NDArray[np.bool_]
 
 
-class Alarm:
+class Alarm(Stored):
     """Alarm when a score is too high to be one of those that usually come.
 
     The threshold is the k-th largest of the last m scores, k = floor(rate (m + 1)), so that a score
@@ -130,27 +129,13 @@ class Alarm:
         )  # fmt: skip
         return out
 
-    def to_bytes(self) -> bytes:
-        """Return the state as one checksummed blob; `from_bytes` continues bit for bit."""
+    def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
         arrays = {"recent": self._recent, "top": self._top, "counts": self._counts}
-        meta = {"rate": float(self.rate), "average": int(self.average)}
-        return encode_state(_MODEL_ID, 1, arrays, meta)
+        return arrays, {"rate": float(self.rate), "average": int(self.average)}
 
     @classmethod
-    def from_bytes(cls, blob: bytes) -> Self:
-        """Restore from `to_bytes`.
-
-        Raises
-        ------
-        CheckpointError
-            If the blob is damaged, of another class or of a newer version.
-        """
-        arrays, meta = decode_state(blob, _MODEL_ID)
-        try:
-            alarm = cls(**meta)
-            for name in ("recent", "top", "counts"):
-                getattr(alarm, f"_{name}")[:] = arrays[name]
-        except (LookupError, TypeError, ValueError) as error:
-            message = f"the state does not fit this release: {error}"
-            raise CheckpointError(message) from error
+    def _from_state(cls, arrays: dict[str, Any], meta: dict[str, Any]) -> Self:
+        alarm = cls(**meta)
+        for name in ("recent", "top", "counts"):
+            getattr(alarm, f"_{name}")[:] = arrays[name]
         return alarm

@@ -5,10 +5,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from streamddcrp.checkpoint.codec import decode_state, encode_state
-from streamddcrp.errors import CheckpointError, ConfigError, StreamDDCRPError
+from streamddcrp.errors import ConfigError
 from streamddcrp.estimators.batches import read_batch
 from streamddcrp.estimators.running import Running
+from streamddcrp.estimators.stored import Stored
 from streamddcrp.estimators.views import live_columns
 from streamddcrp.likelihoods import Likelihood, likelihood_from_config
 from streamddcrp.likelihoods._kernels import n_post, posteriors
@@ -18,11 +18,10 @@ from streamddcrp.typing import FloatArray, IntArray
 
 __all__ = ["Reference", "reference_of"]
 
-_MODEL_ID = "Reference"
 _FEW = 5.0  # rows; smaller tables may be what is not to be taken for known
 
 
-class Reference:
+class Reference(Stored):
     """A set of tables as they were at some moment, and how surprising rows are to it.
 
     `SeqDDCRP.score_one` tells how surprising a row is to the model as it is now; when something new
@@ -135,8 +134,7 @@ class Reference:
         posteriors(family, hyper, np.ascontiguousarray(stats), len(stats), post)
         return post
 
-    def to_bytes(self) -> bytes:
-        """Return the reference as one checksummed blob."""
+    def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
         arrays = {"ids": self.ids, "stats": self._stats, "hyper": self._hyper}
         if self.past is not None:
             arrays["past"] = self.past
@@ -144,26 +142,14 @@ class Reference:
             "likelihood": self._likelihood.to_config(),
             "vectorizer": self._vectorizer.to_config(),
         }
-        return encode_state(_MODEL_ID, 1, arrays, meta)
+        return arrays, meta
 
     @classmethod
-    def from_bytes(cls, blob: bytes) -> Self:
-        """Restore a reference from `to_bytes`.
-
-        Raises
-        ------
-        CheckpointError
-            If the blob is damaged, of another class or of a newer version.
-        """
-        arrays, meta = decode_state(blob, _MODEL_ID)
-        try:
-            return cls(
-                likelihood_from_config(meta["likelihood"]), arrays["hyper"], arrays["stats"],
-                arrays["ids"], Vectorizer.from_config(meta["vectorizer"]), arrays.get("past"),
-            )  # fmt: skip
-        except (LookupError, TypeError, ValueError, StreamDDCRPError) as error:
-            message = f"the state does not fit this release: {error}"
-            raise CheckpointError(message) from error
+    def _from_state(cls, arrays: dict[str, Any], meta: dict[str, Any]) -> Self:
+        return cls(
+            likelihood_from_config(meta["likelihood"]), arrays["hyper"], arrays["stats"],
+            arrays["ids"], Vectorizer.from_config(meta["vectorizer"]), arrays.get("past"),
+        )  # fmt: skip
 
 
 def reference_of(

@@ -4,7 +4,7 @@ import os
 from typing import Any, Self
 
 from streamddcrp.checkpoint.codec import decode_state, encode_state, read_blob, write_atomic
-from streamddcrp.errors import CheckpointError, ConfigError
+from streamddcrp.errors import CheckpointError
 
 __all__ = ["Stored"]
 
@@ -40,7 +40,7 @@ class Stored:
         arrays, meta = decode_state(blob, cls.__name__)
         try:
             return cls._from_state(arrays, meta)
-        except (LookupError, TypeError, ValueError, ConfigError) as error:
+        except (LookupError, TypeError, ValueError, ArithmeticError) as error:
             message = f"the state does not fit this release: {error}"
             raise CheckpointError(message) from error
 
