@@ -17,6 +17,8 @@ __all__ = [
     "NO_DECAY",
     "UNCOUNTED",
     "WINDOW",
+    "add",
+    "copy",
     "digamma",
     "dot",
     "exp_all",
@@ -25,6 +27,7 @@ __all__ = [
     "largest",
     "log_add_exp",
     "log_decay",
+    "scale",
     "uncounted_njit",
 ]
 
@@ -165,3 +168,25 @@ def floor_and_sum(a, start, stop, floor):
         a[i] = a[i] if a[i] >= floor else 0.0
         total += a[i]
     return total
+
+
+# Uncounted kernels may not assign an array to a slice of another, for which numba would allocate.
+@uncounted_njit
+def copy(target, source, n):
+    """Copy the first ``n`` entries of ``source`` to ``target``."""
+    for i in range(n):
+        target[i] = source[i]
+
+
+@uncounted_njit
+def add(target, factor, source):
+    """Add ``factor`` times ``source`` to ``target``."""
+    for i in range(target.shape[0]):
+        target[i] += factor * source[i]
+
+
+@uncounted_njit
+def scale(target, factor):
+    """Multiply every entry of ``target``."""
+    for i in range(target.shape[0]):
+        target[i] *= factor

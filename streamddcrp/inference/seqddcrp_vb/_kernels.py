@@ -20,13 +20,15 @@ from numba import njit
 from streamddcrp._numerics import (
     CALLER_GIVEN,
     EXPONENTIAL,
+    UNCOUNTED,
+    copy,
     digamma,
     dot,
     exp_all,
     floor_and_sum,
-    inner_njit,
     largest,
     log_decay,
+    uncounted_njit,
 )
 from streamddcrp.components._kernels import open_component
 from streamddcrp.inference.seqddcrp_vb._kernels_layout import (
@@ -80,12 +82,12 @@ CALL_BACK = 0.01  # probability with which an arrival must open an atom that is 
 LARGEST = 1e6  # score up to which a link term is a difference of scores without loss
 
 
-@inner_njit
+@uncounted_njit
 def _entropy_term(q, log_p):
     return q * (log_p - math.log(q)) if q > 0.0 else 0.0
 
 
-@njit(cache=True)
+@njit(cache=True, **UNCOUNTED)
 def row_term(rows, r, n_groups, n_tables):
     """Link term of row ``r``: expected log prior plus entropy of q(c_r)."""
     total = 0.0
@@ -98,14 +100,14 @@ def row_term(rows, r, n_groups, n_tables):
     return total
 
 
-@njit(cache=True)
+@njit(cache=True, **UNCOUNTED)
 def refresh_terms(rows, counts):
     """Recompute all link terms, after a change of links that kept no account of them."""
     for r in range(counts[N_ROWS]):
         rows.term[r] = row_term(rows, r, counts[N_GROUPS], counts[N_TABLES])
 
 
-@njit(cache=True)
+@njit(cache=True, **UNCOUNTED)
 def record(events, counts, kind, label, into, index, t):
     """Append an event to the ring; ``into`` is the id of the table it merged into, or -1."""
     at = counts[N_EVENTS] % events.kind.shape[0]
@@ -117,7 +119,7 @@ def record(events, counts, kind, label, into, index, t):
     counts[N_EVENTS] += 1
 
 
-@inner_njit
+@uncounted_njit
 def link_log_weights(
     config, rows, groups, counts, sums, t, given, b, work, share, out_local, out_group
 ):
@@ -166,7 +168,7 @@ def link_log_weights(
     return top + math.log(total), top
 
 
-@inner_njit
+@uncounted_njit
 def refresh_sticks(config, atoms, counts, sums):
     """Refresh E log beta and E beta under q(v_m) = Beta(1 + c_m, gamma + c_{>m})."""
     K = counts[N_TABLES]
@@ -193,13 +195,13 @@ def refresh_sticks(config, atoms, counts, sums):
     sums[NEW_BETA] = left
 
 
-@njit(cache=True)
+@njit(cache=True, **UNCOUNTED)
 def stick_term(gamma, births, tail):
     """Return the share of one stick in B(c)."""
     return math.lgamma(1.0 + births) - log_rising(gamma + tail, 1.0 + births) + math.log(gamma)
 
 
-@inner_njit
+@uncounted_njit
 def stick_bound(config, atoms, counts, sums):
     """B(c): expected log prior of the openings' atoms minus the divergence of the sticks."""
     if not config.recall:
@@ -212,7 +214,7 @@ def stick_bound(config, atoms, counts, sums):
     return total
 
 
-@inner_njit
+@uncounted_njit
 def settled_objective(config, rows, atoms, table, counts, sums):
     """Bound on the log evidence of everything learned so far, after `settle`. O(W + K)."""
     total = sums[FROZEN_BOUND] + stick_bound(config, atoms, counts, sums)
@@ -223,7 +225,7 @@ def settled_objective(config, rows, atoms, table, counts, sums):
     return total
 
 
-@njit(cache=True)
+@njit(cache=True, **UNCOUNTED)
 def objective(config, rows, atoms, table, counts, sums, scratch):
     """Do `settled_objective` at any time: an arrival brings few tables' posteriors up to date."""
     total = settled_objective(config, rows, atoms, table, counts, sums)
@@ -233,7 +235,7 @@ def objective(config, rows, atoms, table, counts, sums, scratch):
     return total
 
 
-@inner_njit
+@uncounted_njit
 def mix_row(rows, groups, atoms, counts, r):
     """Z_r = s_r + sum_g A_rg Zbar_g + sum_j A_rj Z_j."""
     for at in range(counts[N_ACTIVE]):
@@ -244,7 +246,7 @@ def mix_row(rows, groups, atoms, counts, r):
         rows.probs[m, r] = total
 
 
-@inner_njit
+@uncounted_njit
 def activate(atoms, counts, m):
     """Put column ``m`` among those that somebody in memory may sit at."""
     for at in range(counts[N_ACTIVE]):
@@ -254,7 +256,7 @@ def activate(atoms, counts, m):
     counts[N_ACTIVE] += 1
 
 
-@inner_njit
+@uncounted_njit
 def refresh_active(rows, groups, atoms, counts):
     """List anew the columns that somebody in memory may sit at."""
     n_active = 0
@@ -273,7 +275,7 @@ def refresh_active(rows, groups, atoms, counts):
     counts[N_ACTIVE] = n_active
 
 
-@inner_njit
+@uncounted_njit
 def open_column(rows, groups, atoms, table, counts, opener):
     """Open a column for the arrival ``opener``, empty as yet."""
     K = counts[N_TABLES]
@@ -296,7 +298,7 @@ def open_column(rows, groups, atoms, table, counts, opener):
     activate(atoms, counts, K)
 
 
-@inner_njit
+@uncounted_njit
 def close_last_column(counts):
     """Undo the last `open_column`; nobody may sit there any more."""
     counts[N_TABLES] -= 1
@@ -304,20 +306,20 @@ def close_last_column(counts):
     counts[N_ACTIVE] -= 1  # it was the last to be put there
 
 
-@njit(cache=True)
+@njit(cache=True, **UNCOUNTED)
 def forward(rows, groups, atoms, counts):
     """Recompute the Z rows of the window, oldest first."""
     for r in range(counts[N_ROWS]):
         mix_row(rows, groups, atoms, counts, r)
 
 
-@njit(cache=True)
+@njit(cache=True, **UNCOUNTED)
 def refresh_totals(config, rows, atoms, table, counts, sums):
     """Statistics, posteriors and sticks from frozen parts plus the window, recomputed."""
     w = counts[N_ROWS]
     for at in range(counts[N_ACTIVE]):
         m = atoms.active[at]
-        table.stats[m] = table.frozen[m]
+        copy(table.stats[m], table.frozen[m], table.stats.shape[1])
         add_rows(config.family, config.hyper, rows.x, rows.probs[m], 0, w, table.stats[m])
         births = atoms.frozen_births[m]
         for r in range(w):
@@ -327,14 +329,14 @@ def refresh_totals(config, rows, atoms, table, counts, sums):
     refresh_sticks(config, atoms, counts, sums)
 
 
-@inner_njit
+@uncounted_njit
 def settle(config, rows, groups, atoms, table, counts, sums):
     """Recompute from the links all that follows from them: Z, statistics, posteriors, sticks."""
     forward(rows, groups, atoms, counts)
     refresh_totals(config, rows, atoms, table, counts, sums)
 
 
-@inner_njit
+@uncounted_njit
 def is_away(config, table, counts, m):
     """Whether nobody in the window was seen at column ``m``.
 
@@ -344,7 +346,7 @@ def is_away(config, table, counts, m):
     return counts[N_SEEN] - max(table.last_seen[m], table.born[m]) > config.window
 
 
-@njit(cache=True)
+@njit(cache=True, **UNCOUNTED)
 def sweep(config, rows, groups, atoms, table, counts, scratch):
     """Exact coordinate ascent over the window's rows, youngest first, all else fixed.
 

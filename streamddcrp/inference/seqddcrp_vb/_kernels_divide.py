@@ -12,7 +12,7 @@ import math
 
 from numba import njit
 
-from streamddcrp._numerics import inner_njit
+from streamddcrp._numerics import UNCOUNTED, copy, uncounted_njit
 from streamddcrp.inference.seqddcrp_vb._kernels_layout import (
     N_ACTIVE,
     N_BLOCKS,
@@ -33,7 +33,7 @@ __all__ = ["divide"]
 ROUNDS = 3
 
 
-@inner_njit
+@uncounted_njit
 def _mark(config, rows, table, counts, scratch, m):
     """Mark in ``scratch.moved`` the rows to leave column ``m``; return how many.
 
@@ -72,7 +72,7 @@ def _mark(config, rows, table, counts, scratch, m):
     return n_moved
 
 
-@inner_njit
+@uncounted_njit
 def _gain(config, rows, atoms, table, counts, sums, scratch, m):
     """Gain of the bound by giving the marked rows to a new table, before any sweep.
 
@@ -83,7 +83,7 @@ def _gain(config, rows, atoms, table, counts, sums, scratch, m):
     w, family, hyper, moved = counts[N_ROWS], config.family, config.hyper, scratch.moved
     gain = sums[NEW_LOG_BETA]
     scratch.stats[:] = 0.0
-    scratch.rest[:] = table.stats[m]
+    copy(scratch.rest, table.stats[m], scratch.rest.shape[0])
     for i in range(w):
         linked = 0.0
         if moved[i] > 0.0:
@@ -108,7 +108,7 @@ def _gain(config, rows, atoms, table, counts, sums, scratch, m):
     return gain + scratch.post[0] - table.post[m, 0]
 
 
-@njit(cache=True)
+@njit(cache=True, **UNCOUNTED)
 def divide(config, rows, groups, atoms, table, events, counts, sums, scratch):
     """Try to divide one column, another one each time. O(W P + W^2); a trial: three sweeps."""
     if config.max_tables <= counts[N_TABLES] or config.look_back < SHORTEST:

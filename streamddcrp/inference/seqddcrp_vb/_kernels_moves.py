@@ -10,7 +10,7 @@ columns add, and the bound is charged for the entropy that the rows lose.
 
 import math
 
-from streamddcrp._numerics import exp_all, inner_njit, log_add_exp, log_decay
+from streamddcrp._numerics import add, copy, exp_all, log_add_exp, log_decay, uncounted_njit
 from streamddcrp.inference.seqddcrp_vb._kernels import (
     activate,
     close_last_column,
@@ -58,7 +58,7 @@ KNOWN = 20.0  # expected rows from which a table is known well enough to be merg
 CRUMB = 0.05  # expected rows; an atom with fewer is a birth that came to nothing
 
 
-@inner_njit
+@uncounted_njit
 def _screen(config, rows, atoms, table, counts, sums, scratch):
     """Find the best run of last rows to move to a new table; return its start, -1 for none.
 
@@ -112,7 +112,7 @@ def _screen(config, rows, atoms, table, counts, sums, scratch):
     return start
 
 
-@inner_njit
+@uncounted_njit
 def _move(rows, counts, moved, m):
     """Let the rows marked by ``moved`` share the last column, linked among themselves by the prior.
 
@@ -153,29 +153,31 @@ def _move(rows, counts, moved, m):
             rows.links[i, j] /= total
 
 
-@inner_njit
+@uncounted_njit
 def keep_links(rows, counts, scratch):
     """Copy the links of the window before a move."""
     w, n_groups, K = counts[N_ROWS], counts[N_GROUPS], counts[N_TABLES]
     for i in range(w):
-        scratch.kept_links[i, :i] = rows.links[i, :i]
-        scratch.kept_group_links[i, :n_groups] = rows.group_links[i, :n_groups]
-    scratch.kept_births[:K, :w] = rows.births[:K, :w]
-    scratch.kept_term[:w] = rows.term[:w]
+        copy(scratch.kept_links[i], rows.links[i], i)
+        copy(scratch.kept_group_links[i], rows.group_links[i], n_groups)
+    for m in range(K):
+        copy(scratch.kept_births[m], rows.births[m], w)
+    copy(scratch.kept_term, rows.term, w)
 
 
-@inner_njit
+@uncounted_njit
 def put_links_back(rows, counts, scratch):
     """Undo a move that did not raise the bound; the caller then runs `settle`."""
     w, n_groups, K = counts[N_ROWS], counts[N_GROUPS], counts[N_TABLES]
     for i in range(w):
-        rows.links[i, :i] = scratch.kept_links[i, :i]
-        rows.group_links[i, :n_groups] = scratch.kept_group_links[i, :n_groups]
-    rows.births[:K, :w] = scratch.kept_births[:K, :w]
-    rows.term[:w] = scratch.kept_term[:w]
+        copy(rows.links[i], scratch.kept_links[i], i)
+        copy(rows.group_links[i], scratch.kept_group_links[i], n_groups)
+    for m in range(K):
+        copy(rows.births[m], scratch.kept_births[m], w)
+    copy(rows.term, scratch.kept_term, w)
 
 
-@inner_njit
+@uncounted_njit
 def try_birth(config, rows, groups, atoms, table, events, counts, sums, scratch, m):
     """Give the rows marked in ``scratch.moved`` to a new table; undo it unless the bound rises.
 
@@ -204,7 +206,7 @@ def try_birth(config, rows, groups, atoms, table, events, counts, sums, scratch,
     return False
 
 
-@inner_njit
+@uncounted_njit
 def look_back(config, rows, groups, atoms, table, events, counts, sums, scratch):
     """Try one look-back birth. O(r (r + K P)) for the screen; a trial costs three sweeps."""
     if config.max_tables <= counts[N_TABLES] or config.look_back < SHORTEST:
@@ -218,7 +220,7 @@ def look_back(config, rows, groups, atoms, table, events, counts, sums, scratch)
     try_birth(config, rows, groups, atoms, table, events, counts, sums, scratch, m)
 
 
-@inner_njit
+@uncounted_njit
 def _ties_gain(rows, counts, g, h):
     """Change of the rows' link terms if groups ``g`` and ``h`` become one tie; never positive."""
     gain = 0.0
@@ -234,7 +236,7 @@ def _ties_gain(rows, counts, g, h):
     return gain
 
 
-@inner_njit
+@uncounted_njit
 def _group_of(config, groups, counts, m):
     if config.tied:
         for g in range(counts[N_GROUPS]):
@@ -243,7 +245,7 @@ def _group_of(config, groups, counts, m):
     return -1
 
 
-@inner_njit
+@uncounted_njit
 def _unite_groups(config, rows, groups, counts, g, h):
     """Make group ``h`` part of group ``g``: one tie, decay masses and mean rows added."""
     code, location, scale = config.decay_code, config.decay_location, config.decay_scale
@@ -272,7 +274,7 @@ def _unite_groups(config, rows, groups, counts, g, h):
     remove_group(rows, groups, counts, h)
 
 
-@inner_njit
+@uncounted_njit
 def _merge_gain(config, rows, groups, atoms, table, counts, scratch, m, l, least):
     """Return what the bound gains by merging ``m`` and ``l``, but for the sticks; rough if less."""
     for p in range(len(scratch.stats)):
@@ -289,7 +291,7 @@ def _merge_gain(config, rows, groups, atoms, table, counts, scratch, m, l, least
     return gain
 
 
-@inner_njit
+@uncounted_njit
 def _is_due(config, table, counts, m):
     """Whether column ``m`` was seen since merges were last tried, and it is its turn."""
     K = counts[N_TABLES]
@@ -299,7 +301,7 @@ def _is_due(config, table, counts, m):
     return table.last_seen[m] >= 0 and away <= MOVES_EVERY * config.sweep_every and turn
 
 
-@inner_njit
+@uncounted_njit
 def _best_pair(config, rows, groups, atoms, table, counts, scratch):
     """Return the gain by the best pair of atoms but for the sticks, and the pair; -1: no pair."""
     best, m, l = -math.inf, -1, -1
@@ -315,7 +317,7 @@ def _best_pair(config, rows, groups, atoms, table, counts, scratch):
     return best, m, l
 
 
-@inner_njit
+@uncounted_njit
 def merge(config, rows, groups, atoms, table, events, counts, sums, scratch, now):
     """Merge the best pair of atoms, one of them at hand or all but empty, if the bound rises.
 
@@ -344,7 +346,7 @@ def merge(config, rows, groups, atoms, table, events, counts, sums, scratch, now
     return True
 
 
-@inner_njit
+@uncounted_njit
 def _join(config, rows, groups, atoms, table, events, counts, sums, m, l, now):
     """Add column ``l`` to column ``m`` and remove it."""
     K = counts[N_TABLES]
@@ -364,8 +366,8 @@ def _join(config, rows, groups, atoms, table, events, counts, sums, m, l, now):
         atoms.overlap[m, k] += atoms.overlap[l, k]
         atoms.overlap[k, m] = atoms.overlap[m, k]
     atoms.overlap[m, m] = 0.0
-    table.stats[m] += table.stats[l]
-    table.frozen[m] += table.frozen[l]
+    add(table.stats[m], 1.0, table.stats[l])
+    add(table.frozen[m], 1.0, table.frozen[l])
     atoms.frozen_births[m] += atoms.frozen_births[l]
     for r in range(counts[N_ROWS]):
         rows.births[m, r] += rows.births[l, r]

@@ -9,7 +9,7 @@ it is the more probable; the first one after a new start is the seed, so the sha
 place in a broad table.
 """
 
-from streamddcrp._numerics import inner_njit
+from streamddcrp._numerics import uncounted_njit
 from streamddcrp.inference.seqddcrp_vb._kernels_layout import N_ACTIVE, N_GROUPS
 from streamddcrp.likelihoods._kernels import add_stats, log_predictive, posterior
 
@@ -18,7 +18,7 @@ __all__ = ["FAINT", "choose_sides", "follow_shadow", "start_shadow"]
 FAINT = 0.01  # an opening less probable than this is not worth the choice of a side
 
 
-@inner_njit
+@uncounted_njit
 def start_shadow(groups, atoms, table, counts, m):
     """Begin the shadow of column ``m`` anew, empty."""
     table.shadow[m] = 0.0
@@ -28,7 +28,7 @@ def start_shadow(groups, atoms, table, counts, m):
         groups.shadow[g, m] = 0.0
 
 
-@inner_njit
+@uncounted_njit
 def _posteriors_of_halves(config, table, scratch, m):
     """Leave the posteriors of the shadow of column ``m`` and of the rest in ``scratch``."""
     family, hyper = config.family, config.hyper
@@ -38,7 +38,7 @@ def _posteriors_of_halves(config, table, scratch, m):
     posterior(family, hyper, table.shadow[m], scratch.shadow_post)
 
 
-@inner_njit
+@uncounted_njit
 def choose_sides(config, rows, table, scratch, m, n_rows, least, sides):
     """Say which of the first rows' openings of column ``m`` go to its shadow: those closer to it.
 
@@ -65,7 +65,7 @@ def choose_sides(config, rows, table, scratch, m, n_rows, least, sides):
             sides[r] = 1.0
 
 
-@inner_njit
+@uncounted_njit
 def follow_shadow(rows, groups, atoms, counts, scratch, r):
     """Find the part of evicted row ``r`` that sits at the atoms' shadows.
 

@@ -1,6 +1,6 @@
 """Split an atom from its shadow, frozen history included, if the bound rises."""
 
-from streamddcrp._numerics import inner_njit
+from streamddcrp._numerics import add, copy, uncounted_njit
 from streamddcrp.inference.seqddcrp_vb._kernels import (
     close_last_column,
     open_column,
@@ -34,7 +34,7 @@ GROWTH = 1.25  # of a shadow, until a split that failed is tried again
 WEARY = 100.0  # expected rows of a shadow that did not pay; another seed is tried
 
 
-@inner_njit
+@uncounted_njit
 def _split_gain(config, atoms, table, counts, sums, scratch, m):
     """Gain of the bound by the split of what column ``m`` has frozen."""
     K = counts[N_TABLES]
@@ -58,7 +58,7 @@ def _split_gain(config, atoms, table, counts, sums, scratch, m):
     return gain
 
 
-@inner_njit
+@uncounted_njit
 def _part(config, rows, groups, atoms, table, counts, scratch, m):
     """Give the shadow of column ``m`` a column of its own, the last; nothing is recomputed."""
     K = counts[N_TABLES]
@@ -69,9 +69,10 @@ def _part(config, rows, groups, atoms, table, counts, scratch, m):
         if sides[r] > 0.0:
             rows.births[K, r] = rows.births[m, r]
             rows.births[m, r] = 0.0
-    scratch.kept_frozen[:] = table.frozen[m]
-    table.frozen[K] = table.shadow[m]
-    table.frozen[m] -= table.shadow[m]
+    n_stats = table.frozen.shape[1]
+    copy(scratch.kept_frozen, table.frozen[m], n_stats)
+    copy(table.frozen[K], table.shadow[m], n_stats)
+    add(table.frozen[m], -1.0, table.shadow[m])
     atoms.frozen_births[K] = atoms.shadow_births[m]
     atoms.frozen_births[m] = max(atoms.frozen_births[m] - atoms.shadow_births[m], 0.0)
     for l in range(K):
@@ -85,7 +86,7 @@ def _part(config, rows, groups, atoms, table, counts, scratch, m):
         groups.probs[g, m] = max(groups.probs[g, m] - groups.shadow[g, m], 0.0)
 
 
-@inner_njit
+@uncounted_njit
 def _try(config, rows, groups, atoms, table, events, counts, sums, scratch, m, now):
     """Part column ``m`` from its shadow; undo it unless the bound rises."""
     K = counts[N_TABLES]
@@ -100,7 +101,7 @@ def _try(config, rows, groups, atoms, table, events, counts, sums, scratch, m, n
     if settled_objective(config, rows, atoms, table, counts, sums) <= before:
         close_last_column(counts)
         put_links_back(rows, counts, scratch)
-        table.frozen[m] = scratch.kept_frozen
+        copy(table.frozen[m], scratch.kept_frozen, scratch.kept_frozen.shape[0])
         atoms.frozen_births[m] = openings
         for g in range(counts[N_GROUPS]):
             groups.probs[g, m] = scratch.kept_column[g]
@@ -113,7 +114,7 @@ def _try(config, rows, groups, atoms, table, events, counts, sums, scratch, m, n
     return True
 
 
-@inner_njit
+@uncounted_njit
 def _most_promising(config, groups, atoms, table, events, counts, sums, scratch, now):
     """Return the column whose split by its shadow gains most, or -1; restart shadows that lost."""
     best, chosen = 0.0, -1
@@ -130,13 +131,13 @@ def _most_promising(config, groups, atoms, table, events, counts, sums, scratch,
     return chosen
 
 
-@inner_njit
+@uncounted_njit
 def _restart(groups, atoms, table, events, counts, m, now):
     record(events, counts, RESTART, table.ids[m], -1, counts[N_SEEN] - 1, now)
     start_shadow(groups, atoms, table, counts, m)
 
 
-@inner_njit
+@uncounted_njit
 def split(config, rows, groups, atoms, table, events, counts, sums, scratch, now):
     """Try to split the column whose shadow promises most; give up shadows that did not pay."""
     if not config.recall or counts[N_TABLES] >= config.max_tables:

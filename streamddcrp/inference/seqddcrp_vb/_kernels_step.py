@@ -5,7 +5,16 @@ import math
 import numpy as np
 from numba import njit
 
-from streamddcrp._numerics import dot, exp_all, floor_and_sum, inner_njit, largest
+from streamddcrp._numerics import (
+    UNCOUNTED,
+    copy,
+    dot,
+    exp_all,
+    floor_and_sum,
+    largest,
+    scale,
+    uncounted_njit,
+)
 from streamddcrp.inference.seqddcrp_vb._kernels import (
     CALL_BACK,
     LARGEST,
@@ -81,7 +90,7 @@ PRIOR_EVERY = 4  # blocks between steps of the base measure
 STALE = 1e-4  # an arrival less probable than this at a table waits for the block's refresh
 
 
-@njit(cache=True)
+@njit(cache=True, **UNCOUNTED)
 def predict(config, rows, groups, atoms, table, counts, sums, scratch, x, t, given, b, out):
     """Predict a row at time ``t``; leaves log weights of its links in ``scratch``; return log S.
 
@@ -137,7 +146,7 @@ def predict(config, rows, groups, atoms, table, counts, sums, scratch, x, t, giv
     return log_total
 
 
-@inner_njit
+@uncounted_njit
 def _seat(
     config, rows, groups, atoms, table, events, counts, sums, scratch, log_total, x, t
 ):  # fmt: skip
@@ -148,7 +157,7 @@ def _seat(
     # the options: links to customers, to groups from `tied` on, births from `own` on, a new table
     tied, own, new = w, w + n_groups, w + n_groups + K
     rows.t[w] = t
-    rows.x[w] = x
+    copy(rows.x[w], x, x.shape[0])
     rows.log_birth[w] = sums[LOG_ALPHA] - log_total
     rows.rate[w] = math.exp(-log_total)
     expected_log_liks(family, hyper, table.post, x, K, lik)
@@ -236,7 +245,7 @@ def _seat(
     sums[LAST_TIME] = t
 
 
-@inner_njit
+@uncounted_njit
 def _change_of_run(rows, groups, atoms, table, counts):
     """Probability under q that none of the last rows sits where the run before them did.
 
@@ -277,7 +286,7 @@ def _change_of_run(rows, groups, atoms, table, counts):
     return min(changed, 1.0)
 
 
-@inner_njit
+@uncounted_njit
 def _home(rows, atoms, counts, r):
     """Most probable column of row ``r``."""
     best = atoms.active[0]
@@ -287,7 +296,7 @@ def _home(rows, atoms, counts, r):
     return best
 
 
-@inner_njit
+@uncounted_njit
 def _learn(config, rows, atoms, table, counts, sums, scratch):
     """Move alpha, the base measure and the tables' memories; the next arrivals use them."""
     if config.alpha_rate < np.inf:
@@ -315,7 +324,7 @@ def _learn(config, rows, atoms, table, counts, sums, scratch):
     counts[N_BLOCKS] += 1
 
 
-@inner_njit
+@uncounted_njit
 def _forget(config, atoms, table, counts, sums):
     """Cap what is remembered of evicted rows.
 
@@ -326,8 +335,8 @@ def _forget(config, atoms, table, counts, sums):
         m = atoms.active[at]
         n = table.frozen[m, 0]
         if n > config.memory:
-            table.frozen[m] *= config.memory / n
-            table.shadow[m] *= config.memory / n
+            scale(table.frozen[m], config.memory / n)
+            scale(table.shadow[m], config.memory / n)
     total = sums[DEAD_BIRTHS]
     for m in range(counts[N_TABLES]):
         total += atoms.frozen_births[m]
@@ -340,7 +349,7 @@ def _forget(config, atoms, table, counts, sums):
             atoms.shadow_births[m] *= keep
 
 
-@inner_njit
+@uncounted_njit
 def _block(config, rows, groups, atoms, table, events, counts, sums, scratch):
     """Evict down to the window, sweep, try moves, drop groups, retire tables out of reach."""
     now = sums[LAST_TIME]
@@ -369,7 +378,7 @@ def _block(config, rows, groups, atoms, table, events, counts, sums, scratch):
     counts[SINCE_BLOCK] = 0
 
 
-@njit(cache=True)
+@njit(cache=True, **UNCOUNTED)
 def step_rows(
     config, rows, groups, atoms, table, events, counts, sums, scratch, X, t, given, start, out
 ):  # fmt: skip

@@ -9,7 +9,7 @@ import math
 import numpy as np
 from numba import njit
 
-from streamddcrp._numerics import inner_njit, log_add_exp, log_decay
+from streamddcrp._numerics import UNCOUNTED, copy, log_add_exp, log_decay, uncounted_njit
 from streamddcrp.components._kernels import close_component, close_gap
 from streamddcrp.inference.seqddcrp_vb._kernels import (
     mix_row,
@@ -51,7 +51,7 @@ NEGLIGIBLE_MASS = 1e-7  # a tied group that weighs less (against alpha, if that 
 IDLE_LINK = 1e-9  # a link weaker than this does not keep a group
 
 
-@njit(cache=True)
+@njit(cache=True, **UNCOUNTED)
 def overlap_entropy(a, b):
     """h(a, b) = (a+b) log(a+b) - a log a - b log b: entropy lost by making two options one."""
     if a <= 0.0 or b <= 0.0:
@@ -59,7 +59,7 @@ def overlap_entropy(a, b):
     return (a + b) * math.log(a + b) - a * math.log(a) - b * math.log(b)
 
 
-@inner_njit
+@uncounted_njit
 def _join_group(config, rows, groups, counts, shadow, r):
     """Return the group that evicted row ``r`` joins: that of its most probable atom, or its own."""
     n_groups, K = counts[N_GROUPS], counts[N_TABLES]
@@ -94,7 +94,7 @@ def _join_group(config, rows, groups, counts, shadow, r):
     return n_groups
 
 
-@inner_njit
+@uncounted_njit
 def evict(config, rows, groups, atoms, table, counts, sums, scratch, n):
     """Freeze the ``n`` oldest rows."""
     if config.recall:
@@ -111,7 +111,7 @@ def evict(config, rows, groups, atoms, table, counts, sums, scratch, n):
             add_rows(config.family, config.hyper, rows.x, scratch.shadow[m], 0, n, table.shadow[m])
 
 
-@inner_njit
+@uncounted_njit
 def _freeze(config, rows, groups, atoms, counts, sums, scratch, r):
     """Freeze row ``r``, whose links reach groups only, and turn links to it into group links."""
     w, K = counts[N_ROWS], counts[N_TABLES]
@@ -141,12 +141,12 @@ def _freeze(config, rows, groups, atoms, counts, sums, scratch, r):
         rows.log_weight[i, r] = -np.inf
 
 
-@inner_njit
+@uncounted_njit
 def shift_rows(rows, counts, n):
     """Forget the ``n`` oldest rows."""
     w, n_groups, K = counts[N_ROWS] - n, counts[N_GROUPS], counts[N_TABLES]
     for i in range(w):
-        rows.x[i] = rows.x[i + n]
+        copy(rows.x[i], rows.x[i + n], rows.x.shape[1])
         rows.t[i] = rows.t[i + n]
         rows.log_birth[i] = rows.log_birth[i + n]
         rows.rate[i] = rows.rate[i + n]
@@ -166,7 +166,7 @@ def shift_rows(rows, counts, n):
     counts[N_ROWS] = w
 
 
-@inner_njit
+@uncounted_njit
 def remove_group(rows, groups, counts, g):
     """Drop group ``g``, keeping the order of the others; rows that linked to it renormalise."""
     n_groups, K = counts[N_GROUPS], counts[N_TABLES]
@@ -194,7 +194,7 @@ def remove_group(rows, groups, counts, g):
     counts[N_GROUPS] -= 1
 
 
-@inner_njit
+@uncounted_njit
 def drop_groups(config, rows, groups, counts, sums, now):
     """Drop groups nobody can link to any more; return whether any link was cut.
 
@@ -226,7 +226,7 @@ def drop_groups(config, rows, groups, counts, sums, now):
     return cut
 
 
-@inner_njit
+@uncounted_njit
 def _reachable(rows, groups, counts, m):
     """Whether anybody in memory may sit at column ``m``."""
     for r in range(counts[N_ROWS]):
@@ -238,7 +238,7 @@ def _reachable(rows, groups, counts, m):
     return False
 
 
-@inner_njit
+@uncounted_njit
 def _least_missed(rows, groups, table, counts):
     """Return the column out of reach with the fewest customers for the time away; -1: none."""
     chosen, least = -1, np.inf
@@ -250,7 +250,7 @@ def _least_missed(rows, groups, table, counts):
     return chosen
 
 
-@inner_njit
+@uncounted_njit
 def _remove_column(config, rows, groups, atoms, table, counts, sums, m):
     """Retire column ``m`` exactly: its terms go to the frozen bound, its openings to the dead."""
     sums[FROZEN_BOUND] += table.post[m, 0]
@@ -260,14 +260,14 @@ def _remove_column(config, rows, groups, atoms, table, counts, sums, m):
     close_column(rows, groups, atoms, table, counts, m)
 
 
-@inner_njit
+@uncounted_njit
 def close_column(rows, groups, atoms, table, counts, m):
     """Remove column ``m``, keeping the order of the others."""
     K = counts[N_TABLES]
     w = counts[N_ROWS]
     for k in range(m, K - 1):
-        rows.births[k, :w] = rows.births[k + 1, :w]
-        rows.probs[k, :w] = rows.probs[k + 1, :w]
+        copy(rows.births[k], rows.births[k + 1], w)
+        copy(rows.probs[k], rows.probs[k + 1], w)
     for g in range(counts[N_GROUPS]):
         close_gap(groups.probs[g], m, K)
         close_gap(groups.shadow[g], m, K)
@@ -294,7 +294,7 @@ def close_column(rows, groups, atoms, table, counts, m):
     counts[N_ACTIVE] = left
 
 
-@inner_njit
+@uncounted_njit
 def retire(config, rows, groups, atoms, table, events, counts, sums, now):
     """Retire tables that nobody in memory can reach.
 
