@@ -1,6 +1,5 @@
 """A stream under way: what exists once the first rows have told the scale of the data."""
 
-import logging
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,8 +14,6 @@ from streamddcrp.likelihoods import Likelihood
 from streamddcrp.typing import FloatArray
 
 __all__ = ["Running"]
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -53,6 +50,11 @@ class Running:
         """Bytes that the arrays of the state take."""
         return nbytes_of(self.state)
 
+    @property
+    def n_forbidden(self) -> int:
+        """Rows that wanted a new table when all were in use."""
+        return int(self.state.counts[N_FORBIDDEN])
+
     def step(self, X: FloatArray, t: FloatArray) -> FloatArray:
         """Predict and learn checked rows (N, D) at times (N,); return the predictions (N, 6)."""
         config, state = self._for_width(X.shape[1])
@@ -60,14 +62,7 @@ class Running:
         times = self._engine_time(t)
         given = given_weights(self.decay, config, state, times, clocked=self.clocked)
         self.config, self.n_features, self.past = config, X.shape[1], past  # nothing fails now
-        barred = int(state.counts[N_FORBIDDEN])
         self.state, out = step(config, state, rows, times, given)
-        if not barred and self.state.counts[N_FORBIDDEN]:
-            _log.warning(
-                "all %d tables are in use: rows that wanted a new one had to join an old one; "
-                "raise max_tables",
-                config.max_tables,
-            )
         return out
 
     def predict(self, x: FloatArray, t: float) -> tuple[FloatArray, FloatArray]:

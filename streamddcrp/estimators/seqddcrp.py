@@ -256,6 +256,7 @@ class SeqDDCRP(RowModel, base.Clusterer):
             t = np.arange(self._n_seen, self._n_seen + len(X), dtype=np.float64)
         self._n_seen += len(X)
         self._types = widest(self._types, types) if self._family is None else None
+        forbidden = 0 if self._stream is None else self._stream.n_forbidden
         done, out = 0, []
         while self._early is not None and done < len(X):
             upto = min(len(X), done + self._early.rows_to_go)
@@ -269,6 +270,12 @@ class SeqDDCRP(RowModel, base.Clusterer):
             done = upto
         if self._stream is not None and done < len(X):
             out.append(self._stream.step(X[done:], t[done:]))
+        if self._stream is not None and self._stream.n_forbidden and not forbidden:
+            _log.warning(
+                "all %d tables are in use: rows that wanted a new one had to join an old one; "
+                "raise max_tables",
+                self.max_tables,
+            )
         return np.concatenate(out)
 
     def _found(self, n_features: int) -> None:

@@ -126,6 +126,20 @@ def test_memory_is_flat_once_the_window_is_full(options):
     assert max(sizes) < most
 
 
+def test_a_full_store_is_told_once_and_only_of_the_prior_that_was_chosen(caplog):
+    rng = np.random.default_rng(16)
+    regimes = np.repeat(rng.normal(0.0, 4.0, (5, 16)), 80, axis=0)
+    rows = rng.permutation(regimes.reshape(-1, 16)) + rng.normal(size=(400, 16))
+    model = SeqDDCRP()  # some of the priors that it tries open a table for every row
+    model.learn_many(rows)
+    assert model.n_tables < model.max_tables
+    assert "tables are in use" not in caplog.text
+    crowded = SeqDDCRP(max_tables=3)
+    for part in np.split(rows, 8):
+        crowded.learn_many(part)
+    assert caplog.text.count("all 3 tables are in use") == 1
+
+
 def test_forms_of_a_batch_agree():
     X = stream(4)
     table = pa.table({"b": X[:, 1], "a": X[:, 0]})
