@@ -19,7 +19,7 @@ import math
 import numpy as np
 from numba import njit
 
-from streamddcrp._numerics import inner_njit
+from streamddcrp._numerics import UNCOUNTED, copy, uncounted_njit
 from streamddcrp.likelihoods._kernels import add_stats
 from streamddcrp.likelihoods._kernels_union import log_marginal, log_union, log_without
 
@@ -28,18 +28,20 @@ __all__ = [
     "choose",
     "cut",
     "detach",
+    "draw_link",
     "part",
     "redraw",
     "redraw_counted",
     "settle",
     "update",
+    "weigh",
 ]
 
 
 # --- The graph of links ---------------------------------------------------------------------------
 
 
-@inner_njit
+@uncounted_njit
 def attach(i, j, links, kids):
     """Link i to j; it must have had no link."""
     links[i] = j
@@ -51,7 +53,7 @@ def attach(i, j, links, kids):
         kids[j, 0] = i
 
 
-@inner_njit
+@uncounted_njit
 def detach(i, links, kids):
     """Take the link of i away: i is then as if self-linked."""
     j = links[i]
@@ -66,7 +68,7 @@ def detach(i, links, kids):
     links[i] = i
 
 
-@inner_njit
+@uncounted_njit
 def on_cycle(i, links, stamp):
     """Return whether the path from i comes back to i."""
     n = len(links)
@@ -78,7 +80,7 @@ def on_cycle(i, links, stamp):
     return j == i
 
 
-@inner_njit
+@uncounted_njit
 def collect(i, kids, stack, stamp):
     """Put i and all below it on the stack and stamp them; return how many."""
     stamp[-1] += 1
@@ -99,7 +101,7 @@ def collect(i, kids, stack, stamp):
 # --- One update -----------------------------------------------------------------------------------
 
 
-@inner_njit
+@uncounted_njit
 def part(k, whole, family, hyper, stats, marginal, moved, post):
     """Take ``moved``, the statistics of a customer and all below, out of their table k.
 
@@ -113,7 +115,7 @@ def part(k, whole, family, hyper, stats, marginal, moved, post):
     return log_marginal(family, hyper, moved, post)
 
 
-@inner_njit
+@uncounted_njit
 def cut(
     i, general, family, hyper, X, links, kids, slot, stats, marginal, stack, stamp, moved, post
 ):  # fmt: skip
@@ -126,7 +128,7 @@ def cut(
     detach(i, links, kids)
     size = collect(i, kids, stack, stamp)
     if whole:
-        moved[:] = stats[slot[i]]
+        copy(moved, stats[slot[i]], len(moved))
     else:
         moved[:] = 0.0
         for m in range(size):
@@ -135,7 +137,7 @@ def cut(
     return size, whole, log_moved
 
 
-@inner_njit
+@uncounted_njit
 def score_tables(
     n_touched, log_moved, family, hyper, stats, marginal, mass, touched, moved, work, post, joint,
     score,
@@ -147,7 +149,7 @@ def score_tables(
         score[m] = math.log(mass[k]) + (joint[m] - marginal[k] - log_moved)
 
 
-@inner_njit
+@uncounted_njit
 def choose(u, n, score):
     """Draw one of n options by their log weights; return it and the log of their sum."""
     top = -np.inf
@@ -164,7 +166,7 @@ def choose(u, n, score):
     return n - 1, top + math.log(total)
 
 
-@inner_njit
+@uncounted_njit
 def settle(
     i, j, k, log_joint, size, whole, log_moved, links, kids, slot, stats, marginal, free, stack,
     stamp, moved,
@@ -180,7 +182,7 @@ def settle(
         if not whole:
             free[n] -= 1
             k = free[free[n]]
-            stats[k] = moved
+            copy(stats[k], moved, len(moved))
             marginal[k] = log_moved
     else:
         for p in range(len(moved)):
@@ -197,18 +199,21 @@ def settle(
     attach(i, j, links, kids)
 
 
-@inner_njit
-def redraw(
-    i, u_table, u_link, size, whole, log_moved, general, shared, start, customer, weight, own,
-    family, hyper, links, kids, slot, stats, marginal, free, stack, stamp, mass, touched, score,
-    joint, moved, work, post,
+@uncounted_njit
+def weigh(
+    i, general, shared, start, customer, weight, own, links, slot, stamp, mass, touched
 ):  # fmt: skip
-    """Draw a link for i, whose own was cut; returns the log of the summed weights over m(S)."""
+    """Sum the weights of i's candidates by table into ``mass``.
+
+    Returns
+    -------
+    stay : weight of i itself and of those below it
+    n_touched : number of tables with a candidate, listed in ``touched``
+    """
     first = 0 if shared else start[i]
     count = min(i, len(weight)) if shared else start[i + 1] - first
-    alone = own[0] if shared else own[i]
     clock = stamp[len(links)]
-    stay = alone
+    stay = own[0] if shared else own[i]
     n_touched = 0
     for q in range(first, first + count):
         j = i - 1 - q if shared else customer[q]
@@ -220,15 +225,22 @@ def redraw(
                 touched[n_touched] = k
                 n_touched += 1
             mass[k] += weight[q]
-    score_tables(
-        n_touched, log_moved, family, hyper, stats, marginal, mass, touched, moved, work, post,
-        joint, score,
-    )  # fmt: skip
-    score[n_touched] = math.log(stay)
-    m, log_sum = choose(u_table, n_touched + 1, score)
-    k = touched[m] if m < n_touched else -1
-    # the link: among the candidates at table k, or among i itself and those below it
-    rest = u_link * mass[k] if k >= 0 else u_link * stay - alone
+    return stay, n_touched
+
+
+@uncounted_njit
+def draw_link(
+    u, i, k, stay, n_touched, general, shared, start, customer, weight, own, links, slot, stamp,
+    mass, touched,
+):  # fmt: skip
+    """Draw a candidate at table ``k``, or where it is -1 one of i and those below it.
+
+    Clears ``mass`` after `weigh`.
+    """
+    first = 0 if shared else start[i]
+    count = min(i, len(weight)) if shared else start[i + 1] - first
+    clock = stamp[len(links)]
+    rest = u * mass[k] if k >= 0 else u * stay - (own[0] if shared else own[i])
     chosen = i
     if k >= 0 or rest >= 0.0:
         for q in range(first, first + count):
@@ -239,8 +251,32 @@ def redraw(
                 rest -= weight[q]
                 if rest < 0.0:
                     break
-    for t in range(n_touched):
-        mass[touched[t]] = 0.0
+    for m in range(n_touched):
+        mass[touched[m]] = 0.0
+    return chosen
+
+
+@uncounted_njit
+def redraw(
+    i, u_table, u_link, size, whole, log_moved, general, shared, start, customer, weight, own,
+    family, hyper, links, kids, slot, stats, marginal, free, stack, stamp, mass, touched, score,
+    joint, moved, work, post,
+):  # fmt: skip
+    """Draw a link for i, whose own was cut; returns the log of the summed weights over m(S)."""
+    stay, n_touched = weigh(
+        i, general, shared, start, customer, weight, own, links, slot, stamp, mass, touched
+    )
+    score_tables(
+        n_touched, log_moved, family, hyper, stats, marginal, mass, touched, moved, work, post,
+        joint, score,
+    )  # fmt: skip
+    score[n_touched] = math.log(stay)
+    m, log_sum = choose(u_table, n_touched + 1, score)
+    k = touched[m] if m < n_touched else -1
+    chosen = draw_link(
+        u_link, i, k, stay, n_touched, general, shared, start, customer, weight, own, links, slot,
+        stamp, mass, touched,
+    )  # fmt: skip
     settle(
         i, chosen, k, joint[m], size, whole, log_moved, links, kids, slot, stats, marginal, free,
         stack, stamp, moved,
@@ -248,7 +284,7 @@ def redraw(
     return log_sum
 
 
-@njit(cache=True)
+@njit(cache=True, **UNCOUNTED)
 def update(
     i, u_table, u_link, general, shared, start, customer, weight, own, family, hyper, X, links,
     kids, slot, stats, marginal, free, stack, stamp, mass, touched, score, joint, moved, work, post,
@@ -269,7 +305,7 @@ def update(
     )  # fmt: skip
 
 
-@inner_njit
+@uncounted_njit
 def redraw_counted(
     rng, i, size, n_touched, whole, log_moved, own, family, hyper, links, kids, slot, stats,
     marginal, free, stack, stamp, mass, touched, score, joint, moved, work, post,

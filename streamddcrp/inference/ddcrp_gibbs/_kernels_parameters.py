@@ -17,8 +17,8 @@ import math
 
 from numba import njit
 
-from streamddcrp._numerics import dot, inner_njit
-from streamddcrp.inference.ddcrp_gibbs._kernels import choose, cut, settle
+from streamddcrp._numerics import copy, dot, inner_njit
+from streamddcrp.inference.ddcrp_gibbs._kernels import choose, cut, draw_link, settle, weigh
 from streamddcrp.inference.ddcrp_gibbs._kernels_sweep import found_tables, read_state
 from streamddcrp.likelihoods._kernels import posterior
 from streamddcrp.likelihoods._kernels_draw import draw_parameters
@@ -65,9 +65,9 @@ def offer(
     n_aux = 1 if variant == PER_CUSTOMER else len(aux)
     for a in range(n_aux):
         if variant == PER_CUSTOMER:
-            aux[a] = eta[i]
+            copy(aux[a], eta[i], eta.shape[1])
         elif a == 0 and home >= 0:
-            aux[a] = eta[holder[home]]
+            copy(aux[a], eta[holder[home]], eta.shape[1])
         else:
             draw_parameters(family, hyper, work, post, rng, aux[a])
         score[n_touched + a] = math.log(stay / n_aux) + dot(aux[a], moved, len(moved))
@@ -84,22 +84,9 @@ def update_with_parameters(
     size, whole, log_moved = cut(
         i, general, family, hyper, X, links, kids, slot, stats, marginal, stack, stamp, moved, post
     )  # fmt: skip
-    first = 0 if shared else start[i]
-    count = min(i, len(weight)) if shared else start[i + 1] - first
-    alone = own[0] if shared else own[i]
-    clock = stamp[len(links)]
-    stay = alone
-    n_touched = 0
-    for q in range(first, first + count):
-        j = i - 1 - q if shared else customer[q]
-        if general and stamp[j] == clock:
-            stay += weight[q]
-        else:
-            k = slot[j]
-            if mass[k] == 0.0:
-                touched[n_touched] = k
-                n_touched += 1
-            mass[k] += weight[q]
+    stay, n_touched = weigh(
+        i, general, shared, start, customer, weight, own, links, slot, stamp, mass, touched
+    )
     for m in range(n_touched):
         k = touched[m]
         score[m] = math.log(mass[k]) + dot(eta[holder[k]], moved, len(moved))
@@ -109,19 +96,10 @@ def update_with_parameters(
     )  # fmt: skip
     m, _ = choose(rng.random(), n_touched + n_ways, score)
     k = touched[m] if m < n_touched else -1
-    rest = rng.random() * mass[k] if k >= 0 else rng.random() * stay - alone
-    chosen = i
-    if k >= 0 or rest >= 0.0:
-        for q in range(first, first + count):
-            j = i - 1 - q if shared else customer[q]
-            below = general and stamp[j] == clock
-            if (below and k < 0) or (not below and slot[j] == k):
-                chosen = j
-                rest -= weight[q]
-                if rest < 0.0:
-                    break
-    for t in range(n_touched):
-        mass[touched[t]] = 0.0
+    chosen = draw_link(
+        rng.random(), i, k, stay, n_touched, general, shared, start, customer, weight, own, links,
+        slot, stamp, mass, touched,
+    )  # fmt: skip
     log_joint = 0.0
     if k >= 0:
         log_joint = log_union(family, hyper, stats[k], marginal[k], moved, work, post)

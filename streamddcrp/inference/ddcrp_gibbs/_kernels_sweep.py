@@ -4,7 +4,7 @@ import math
 
 from numba import njit
 
-from streamddcrp._numerics import inner_njit
+from streamddcrp._numerics import uncounted_njit
 from streamddcrp.inference.ddcrp_gibbs._kernels import (
     cut,
     detach,
@@ -22,7 +22,7 @@ _BLOCK = 1024  # customers visited in a random order before the next ones
 _REFRESH = 64  # sweeps after which statistics are summed anew: increments lose 1e-11 in ten
 
 
-@inner_njit
+@uncounted_njit
 def sweep_forward(
     rng, weight, own, family, hyper, X, links, kids, slot, stats, marginal, free, stack, stamp,
     mass, touched, score, joint, moved, work, post,
@@ -47,7 +47,7 @@ def sweep_forward(
         mass[touched[m]] = 0.0
 
 
-@inner_njit
+@uncounted_njit
 def sweep_back(
     rng, counted, shared, start, customer, weight, own, family, hyper, X, links, kids, slot, stats,
     marginal, free, stack, stamp, mass, touched, score, joint, work, post, below,
@@ -117,7 +117,7 @@ def found_tables(family, hyper, X, slot, free, post, stats, marginal):
             free[n] += 1
 
 
-@inner_njit
+@uncounted_njit
 def place(i, j, start, customer):
     """Find customer j among the candidates of i."""
     low, high = start[i], start[i + 1]
