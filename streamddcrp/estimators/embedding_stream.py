@@ -43,10 +43,10 @@ class EmbeddingStream(RowModel, base.Clusterer):
 
     Notes
     -----
-    A step costs four dot products with each live story. That stories are at most as tight as .5, for
-    all that is learned, keeps texts that are nearly the same from being stories of their own; the
-    bound was chosen on vectors of the corpora of docs/text.md. A zero vector is refused. Times may be
-    given; the decay counts texts. The score is relative to a new story's density.
+    A step costs four dot products with each live story. The bound of .5 on what is learned keeps
+    texts that are nearly the same from being stories of their own; it was chosen on the vectors of
+    docs/text.md. A zero vector is refused. Times may be given; the decay counts texts. The score is
+    relative to a new story's density.
 
     Examples
     --------
