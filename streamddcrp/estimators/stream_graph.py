@@ -47,7 +47,7 @@ def plot_stories(
         Ids of stories that were merged into others: with an arrow head where they end.
     """
     if ax is None:
-        _, ax = pyplot().subplots(figsize=(13, 7), layout="constrained")
+        ax = pyplot().figure(figsize=(13, 7)).add_axes((0.03, 0.06, 0.95, 0.87))
     for side in "top", "right", "left":
         ax.spines[side].set_visible(False)
     ax.set_ylabel("documents")
@@ -135,10 +135,11 @@ def _write(ax: Any, x: Any, mass: Any, middle: Any, names: list[str], colours: l
         half = 0.5 * _LETTER * len(names[i]) / width * reach
         inside = (at >= at[0] + half) & (at <= at[-1] - half)
         free = mass[i] * (inside if inside.any() else 1.0)
-        for j in np.argsort(-free, kind="stable")[:_TRIED].tolist():
+        best = np.argsort(-free, kind="stable")[:_TRIED].tolist()
+        for j, shift in ((j, shift) for j in best for shift in (0.0, 0.25, -0.25)):
             if free[j] < _THIN * room:
                 break
-            place, y = at[j], middle[i, j]
+            place, y = at[j], middle[i, j] + shift * mass[i, j]
             apart = (abs(place - p) > half + h or abs(y - q) > _LINE / height * room
                      for p, q, h in taken)  # fmt: skip
             if all(apart):
