@@ -122,7 +122,7 @@ def draw_stories(told: Told, stories: list[Story]) -> dict[str, bytes]:
         plot_stories(line.table(), live, ax, largest=N_DRAWN, dates=stamped)
         return figure
 
-    return rendered(figure)
+    return rendered(figure, style={"svg.fonttype": "none"})  # a browser has letters of all scripts
 
 
 def _times(told: Told) -> FloatArray:

@@ -102,8 +102,10 @@ def _events(told: Told, stories: list[Story]) -> str:
 
 
 def _largest(surprise: FloatArray) -> list[int]:
-    order: list[int] = np.argsort(-surprise, kind="stable")[:N_MOMENTS].tolist()
-    return order
+    """Return the most surprising texts; at the beginning everything is new."""
+    start = int(EDGE * len(surprise))
+    order: list[int] = np.argsort(-surprise[start:], kind="stable")[:N_MOMENTS].tolist()
+    return [start + i for i in order]
 
 
 def _moment(told: Told, surprise: FloatArray, i: int) -> str:
@@ -153,5 +155,6 @@ def _unit(told: Told) -> str:
 
 
 def _text(told: Told, i: int) -> str:
-    text = " ".join(str(told.texts[i].as_py()).split())
+    text = "".join(c if c.isprintable() else " " for c in str(told.texts[i].as_py()))
+    text = " ".join(text.split())
     return html.escape(text if len(text) <= SHOWN else text[: SHOWN - 1] + "…")

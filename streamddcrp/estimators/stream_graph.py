@@ -50,6 +50,7 @@ def plot_stories(
         ax = pyplot().figure(figsize=(13, 7)).add_axes((0.03, 0.06, 0.95, 0.87))
     for side in "top", "right", "left":
         ax.spines[side].set_visible(False)
+    ax.margins(x=0.01)
     ax.set_ylabel("documents")
     ax.set_xlabel("" if dates else "time")
     known, row = np.unique(tracks["id"].to_numpy(), return_inverse=True)
@@ -123,12 +124,12 @@ def _write(ax: Any, x: Any, mass: Any, middle: Any, names: list[str], colours: l
 
     The letters have a dark shade of the colour of their layer, which may be thinner than they are.
     """
-    from matplotlib import colors, patheffects  # noqa: PLC0415  # optional
+    from matplotlib import colors  # noqa: PLC0415  # optional
 
     at = np.asarray(ax.convert_xunits(x), dtype=np.float64)
     width, height = ax.get_position().size * ax.figure.get_size_inches()
     reach, room = np.ptp(at) or 1.0, mass.sum(axis=0).max()
-    around = [patheffects.withStroke(linewidth=2.5, foreground="white", alpha=0.8)]
+    behind = {"facecolor": "white", "alpha": 0.6, "edgecolor": "none", "pad": 0.8}
     taken: list[tuple[float, float, float]] = []
     order = np.argsort(-mass.sum(axis=1), kind="stable")
     for i in order.tolist():
@@ -146,7 +147,7 @@ def _write(ax: Any, x: Any, mass: Any, middle: Any, names: list[str], colours: l
                 taken.append((place, y, half))
                 dark = tuple(0.45 * part for part in colors.to_rgb(colours[i]))
                 ax.text(place, y, names[i], ha="center", va="center", fontsize=9, color=dark,
-                        path_effects=around)  # fmt: skip
+                        bbox=behind)  # fmt: skip
                 break
         if len(taken) == _NAMED:
             return
