@@ -54,7 +54,7 @@ def vectors(corpora: Mapping[str, Corpus]) -> Iterator[tuple[str, Any, IntArray]
 
 
 def cells(X: Any, y: IntArray, options: dict[str, Any]) -> list[str]:
-    """Score, NMI and ARI of final labels, their number, and vectors a second."""
+    """Score, NMI and ARI of final labels and their number, vectors a second."""
     model = EmbeddingStream(**options)
     model.learn_many(X[:0])
     start = time.process_time()
@@ -64,8 +64,8 @@ def cells(X: Any, y: IntArray, options: dict[str, Any]) -> list[str]:
     y = y[y >= 0]
     nmi = normalized_mutual_info_score(y, label, average_method="geometric")
     ari = adjusted_rand_score(y, label)
-    return [f"{model.objective / len(X):.2f}", f"{nmi:.3f} / {ari:.3f}", f"{len(np.unique(label))}",
-            f"{len(X) / seconds:,.0f}"]  # fmt: skip
+    score, k = model.objective / len(X), len(np.unique(label))
+    return [f"{score:.2f}", f"{nmi:.3f} / {ari:.3f}; {k}", f"{len(X) / seconds:,.0f}"]
 
 
 def report(corpora: Mapping[str, Corpus], show: Callable[..., None]) -> None:
@@ -76,6 +76,9 @@ def report(corpora: Mapping[str, Corpus], show: Callable[..., None]) -> None:
     for name, X, y in streams:
         topics = f"{len(np.unique(y[y >= 0]))}"
         rows.append([name, topics, *(cell for o in MODELS.values() for cell in cells(X, y, o))])
-    columns = ("score", "NMI / ARI", "K", "vectors/s")
-    header = ("vectors of", "topics", *(f"{c}, {name}" for name in MODELS for c in columns))
-    show(f"`EmbeddingStream`, the first {N:,} of each:", header, rows)
+    header = (
+        "vectors of",
+        "topics",
+        *(c for m in MODELS for c in (f"{m}: score", "", "vectors/s")),
+    )
+    show(f"`EmbeddingStream`, the first {N:,}: score; NMI / ARI; number; speed:", header, rows)
