@@ -77,9 +77,9 @@ def find_stories(told: Told) -> tuple[list[Story], FloatArray]:
 
 def _beyond(score: FloatArray, length: FloatArray) -> FloatArray:
     """Return the residuals of the straight line of least squares."""
-    length = length - length.mean()
-    slope = (length * score).sum() / max(float((length * length).sum()), 1e-300)
-    return score - score.mean() - slope * length
+    longer = length - length.mean()
+    slope = float(longer @ score) / max(float(longer @ longer), 1e-300)
+    return np.asarray(score - score.mean() - slope * longer)
 
 
 def _typical(places: IntArray, words: list[IntArray], shared: FloatArray) -> tuple[int, ...]:

@@ -55,7 +55,7 @@ def prepare(config, D, m, base, slope):
     for g in range(len(config.rho)):
         rho = config.rho[g]
         sigma, scale = (1.0 - rho) / rho, 0.5 * config.temper * D
-        rest = m * config.log_rest[g] + math.log1p(m / sigma) + m / (1.0 - rho) - m
+        rest = m * math.log1p(-rho) + math.log1p(m / sigma) + m / (1.0 - rho) - m
         base[g], slope[g] = -scale * rest, scale / ((m + sigma) * (1.0 - rho))
 
 

@@ -25,12 +25,11 @@ _K = 16
 
 
 class VectorConfig(NamedTuple):
-    """Settings in the kernels' terms; ``rho`` (G,) are its values, with log(1 - rho)."""
+    """Settings in the kernels' terms; ``rho`` (G,) are all its values."""
 
     alpha: float
     decay: float
     rho: FloatArray
-    log_rest: FloatArray
     temper: float
     ages: IntArray
 
@@ -75,7 +74,7 @@ def make_vector_config(
         message = f"temper must be above 0 and at most 1, got {temper!r}"
         raise ConfigError(message)
     values = np.array(RHOS if rho is None else (rho,))
-    return VectorConfig(base.alpha, base.decay, values, np.log1p(-values), float(temper), base.ages)
+    return VectorConfig(base.alpha, base.decay, values, float(temper), base.ages)
 
 
 class VectorState:
@@ -160,5 +159,5 @@ class VectorState:
 
 
 def _empty_tables(K: int, D: int, G: int) -> Any:
-    shapes = ((K, D), K, K, (K, G), (K, G), K)  # up to the mass; the rest are whole numbers
-    return Tables(*map(np.zeros, shapes), *(np.zeros(K, np.int64) for _ in range(5)))
+    numbers: list[Any] = [np.zeros(shape) for shape in ((K, D), (K,), (K,), (K, G), (K, G), (K,))]
+    return Tables(*numbers, *(np.zeros(K, np.int64) for _ in range(5)))
