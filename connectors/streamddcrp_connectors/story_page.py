@@ -1,7 +1,6 @@
 """A page of HTML to read about stories, which needs no other file."""
 
 import html
-from typing import Any
 
 import numpy as np
 
@@ -17,6 +16,7 @@ N_EVENTS = 40  # at most
 FEWEST = 5  # texts of a story whose beginning and end are told
 EDGE = 0.05  # part of the texts at both ends, in which beginnings and ends say nothing
 SHOWN = 160  # letters of a text
+UNITS = {"a month": 30.0, "a day": 1.0, "an hour": 1.0 / 24.0}  # of rates, in days
 BARS, WIDTH, HEIGHT = 40, 120, 26  # of a small picture: how busy a story was
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; color: #333; max-width: 1100px; margin: 2em auto;
@@ -142,16 +142,16 @@ def _rate(told: Told, story: Story) -> str:
         return ""
     if not told.clock.stamped:
         return f"{100.0 * story.size / (story.last - story.first + 1):.1f}"
-    size: Any = np.timedelta64(1, "D" if unit == "a day" else "h")
-    span = (times[story.last] - times[story.first]) / size
-    return f"{story.size / span:.1f}" if span > 0.0 else ""
+    days = (times[story.last] - times[story.first]) / np.timedelta64(1, "D")
+    return f"{story.size * UNITS[unit] / days:.1f}" if days > 0.0 else ""
 
 
 def _unit(told: Told) -> str:
-    times = told.clock.times
+    """Return the longest unit of which there are ten."""
     if not told.clock.stamped:
         return "in 100"
-    return "a day" if times[-1] - times[0] > np.timedelta64(3, "D") else "an hour"
+    days = (told.clock.times[-1] - told.clock.times[0]) / np.timedelta64(1, "D")
+    return next((unit for unit, size in UNITS.items() if days >= 10.0 * size), "an hour")
 
 
 def _text(told: Told, i: int) -> str:
