@@ -47,7 +47,7 @@ def plot_stories(
         Ids of stories that were merged into others: with an arrow head where they end.
     """
     if ax is None:
-        ax = pyplot().figure(figsize=(13, 7)).add_axes((0.03, 0.06, 0.95, 0.87))
+        ax = pyplot().figure(figsize=(13, 7)).add_axes((0.03, 0.06, 0.93, 0.87))
     for side in "top", "right", "left":
         ax.spines[side].set_visible(False)
     ax.margins(x=0.01)
