@@ -21,6 +21,7 @@ N_STORIES = 40  # told one by one
 N_DRAWN = 30
 N_EXAMPLES = 3
 ALIKE = 0.6  # part of their words that two texts share which are nearly the same
+LOOKED = 200  # texts, the most typical, of which those are chosen
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,16 +62,17 @@ def find_stories(told: Told) -> tuple[list[Story], FloatArray]:
     totals = np.bincount(words, minlength=table.capacity).astype(np.float64)
     names = table.decode(np.arange(int(words.max(initial=-1)) + 1))
     found, shared = [], np.zeros(len(totals))
-    for label, size in zip(*np.unique(told.labels, return_counts=True), strict=True):
+    order = np.argsort(told.labels, kind="stable")
+    labels, starts = np.unique(told.labels[order], return_index=True)
+    for label, mine in zip(labels.tolist(), np.split(order, starts[1:]), strict=True):
         if label < 0:
             continue
-        mine = np.flatnonzero(told.labels == label)
         parts = [np.unique(words[ends[i] : ends[i + 1]]) for i in mine.tolist()]
         which, counts = np.unique(np.concatenate(parts), return_counts=True)
         said = top_words(which, counts.astype(np.float64), totals, names) if len(which) else ""
-        shared[which] = counts / size
+        shared[which] = counts / len(mine)
         examples = _typical(mine, parts, shared)
-        found.append(Story(int(label), int(size), said, int(mine[0]), int(mine[-1]), examples))
+        found.append(Story(label, len(mine), said, int(mine[0]), int(mine[-1]), examples))
     found.sort(key=lambda story: (-story.size, story.label))
     return found, _beyond(np.nan_to_num(told.scores, nan=0.0), np.diff(ends).astype(np.float64))
 
@@ -89,7 +91,7 @@ def _typical(places: IntArray, words: list[IntArray], shared: FloatArray) -> tup
     """
     score = np.array([shared[own].sum() / (len(own) + 2.0) for own in words])
     chosen: list[int] = []
-    for i in np.argsort(-score, kind="stable").tolist():
+    for i in np.argsort(-score, kind="stable")[:LOOKED].tolist():
         if all(_overlap(words[i], words[j]) < ALIKE for j in chosen):
             chosen.append(i)
         if len(chosen) == N_EXAMPLES:
