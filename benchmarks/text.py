@@ -1,67 +1,62 @@
 """How well are the topics of short texts found in one pass, and how fast, from raw strings?
 
 One default setting for all corpora. Two labels of `TextStream` are judged: the one given at once,
-and the final one, 500 documents later. Beside it river's TextClust, at the radius that is best by
-NMI and ARI of the first 3,000 documents (its label of a document before it learns it, or right
-after where it has no cluster for it), and k-means by mini-batches over TF-IDF of all documents at
-once, told the true number of topics.
+and the final one, 500 documents later. Beside it river's TextClust, with the label it gives while
+it learns, at the radius that is best by NMI and ARI of the first 3,000 documents; and k-means by
+mini-batches over TF-IDF of all documents at once, told the true number of topics. "nats" is the
+mean score, minus the log predictive density of a document.
 
 NMI is normalised by the geometric mean; documents without a topic are learned and not judged. "K"
 is the number of clusters of judged documents, in brackets of those with at least five. CPU seconds
-of one thread, since the machine is shared.
+of one thread. The tables are those of docs/text.md.
 """
 
 from __future__ import annotations
 
 import resource
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 from pyarrow import compute
-from river import cluster
-from sklearn.cluster import MiniBatchKMeans
-from sklearn.feature_extraction.text import HashingVectorizer, TfidfVectorizer
+from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 from threadpoolctl import threadpool_limits
+from tqdm import tqdm
 
+from benchmarks import text_vectors
 from benchmarks.machine import machine, markdown, spread
 from benchmarks.streams import DATA
-from benchmarks.text_data import CORPORA, Corpus, first, shuffled
+from benchmarks.text_data import CORPORA, LONG, Corpus, IntArray, first, shuffled
+from benchmarks.text_peers import TOKEN, Found, bags, kmeans, textclust
 from streamddcrp.estimators.text_stream import TextStream
 from streamddcrp.estimators.texts import read_texts
+from streamddcrp.inference.text_ddcrp.config import make_config
+from streamddcrp.inference.text_ddcrp.state import empty_state
+from streamddcrp.inference.text_ddcrp.step import step_numbers
 from streamddcrp.stream.words import ENGLISH, WordTable
 
-IntArray = NDArray[np.int64]
-
-RADII, FEW = (0.3, 0.5, 0.7, 0.9), 3_000  # documents by whose labels the radius is chosen
+RADII, FEW = (0.5, 0.7, 0.9), 3_000  # documents by whose labels the radius is chosen
 BATCH = 1_000
-SEEDS = range(5)
-TOKEN = r"[a-z0-9][a-z0-9+#']*"
-QUALITY = ("corpus", "documents", "topics", "method", "NMI", "ARI", "K", "documents/s")
+SEEDS, TIMES = 5, 3
+QUALITY = (
+    "corpus", "documents", "topics", "nats", "final", "at once", "TextClust", "radius", "k-means",
+)  # fmt: skip
 
 
-class Found(NamedTuple):
-    """Labels (N,) and CPU seconds."""
-
-    labels: IntArray
-    seconds: float
-
-
-def stories(texts: Any, batch: int = BATCH) -> tuple[Found, Found, float]:
+def stories(texts: Any) -> tuple[Found, Found, float]:
     """Labels at once and final ones of `TextStream`, and its mean score."""
     arrow = texts if isinstance(texts, pa.Array) else pa.array(texts)
     model = TextStream()
     model.step_many(arrow[:0])
     at_once, final, score = [], [], 0.0
     start = time.process_time()
-    for row in range(0, len(arrow), batch):
-        out = model.step_many(arrow[row : row + batch])
+    for row in range(0, len(arrow), BATCH):
+        out = model.step_many(arrow[row : row + BATCH])
         at_once.append(out["label"].to_numpy())
         score += float(np.nansum(out["score"].to_numpy()))
         final.append(model.final_labels()["label"].to_numpy())
@@ -71,87 +66,48 @@ def stories(texts: Any, batch: int = BATCH) -> tuple[Found, Found, float]:
     return (*labels, score / len(arrow))
 
 
-def bags(texts: Sequence[str]) -> list[dict[str, int]]:
-    """The same words as `TextStream` reads, as river wants them."""
-    table, read = WordTable(), read_texts(list(texts))
-    words, ends = table.read(read.data, read.offsets, listed=read.listed)
-    names = np.array(table.decode(words), object)
-    return [dict.fromkeys(part.tolist(), 1) for part in np.split(names, ends[1:-1])]
-
-
-def textclust(rows: Sequence[dict[str, int]], radius: float) -> Found:
-    """Labels of river's TextClust."""
-    model = cluster.TextClust(radius=radius, real_time_fading=False)
-    labels, start = [], time.process_time()
-    for words in rows:
-        if not words:
-            labels.append(-1)
-            continue
-        before = model.predict_one(words)
-        model.learn_one(words)
-        labels.append(model.predict_one(words) if before is None else before)
-    labels = [-1 if label is None else label for label in labels]
-    return Found(np.array(labels, np.int64), time.process_time() - start)
-
-
-def kmeans(corpus: Corpus) -> Found:
-    """Labels of k-means with the true number of topics, all documents at hand."""
-    start = time.process_time()
-    X = TfidfVectorizer(token_pattern=TOKEN, stop_words=list(ENGLISH)).fit_transform(corpus.texts)
-    k = len(np.unique(corpus.y[corpus.y >= 0]))
-    labels = MiniBatchKMeans(k, n_init=3, batch_size=4096, random_state=0).fit_predict(X)
-    return Found(labels.astype(np.int64), time.process_time() - start)
-
-
 def agreement(y: IntArray, label: IntArray) -> tuple[float, float]:
-    """NMI by the geometric mean and ARI of the documents with a topic."""
+    """NMI by the geometric mean and ARI of the documents with a topic, of those with a label."""
+    y = y[: len(label)]
     y, label = y[y >= 0], label[y >= 0]
     nmi = normalized_mutual_info_score(y, label, average_method="geometric")
     return float(nmi), float(adjusted_rand_score(y, label))
 
 
-def large(label: IntArray) -> int:
-    """Number of clusters of at least five."""
-    return int((np.unique(label, return_counts=True)[1] >= 5).sum())
+def sizes(label: IntArray) -> str:
+    """Number of clusters, and of those of at least five."""
+    n = np.unique(label, return_counts=True)[1]
+    return f"{len(n):,} ({(n >= 5).sum():,})"
 
 
-def line(name: str, corpus: Corpus, method: str, found: Found) -> list[str]:
-    """A row of the table."""
-    judged = corpus.y >= 0
-    y, label = corpus.y[judged], found.labels[judged]
-    return [
-        name,
-        f"{len(corpus.y):,}",
-        f"{len(np.unique(y))} ({large(y)})",
-        method,
-        *(f"{value:.3f}" for value in agreement(y, label)),
-        f"{len(np.unique(label)):,} ({large(label)})",
-        f"{len(corpus.y) / found.seconds:,.0f}",
-    ]
+def told(corpus: Corpus, found: Found) -> str:
+    """NMI / ARI; number of clusters, and how far it came."""
+    nmi, ari = agreement(corpus.y, found.labels)
+    reached = len(found.labels)
+    k = sizes(found.labels[corpus.y[:reached] >= 0])
+    cut = "" if reached == len(corpus.y) else f", cut off after {reached:,}"
+    return f"{nmi:.3f} / {ari:.3f}; {k}{cut}"
 
 
-def quality(name: str, corpus: Corpus, *, peers: bool) -> list[list[str]]:
-    """Rows of one corpus."""
-    at_once, final, _ = stories(corpus.texts)
-    rows = [
-        line(name, corpus, "TextStream, final labels", final),
-        line(name, corpus, "TextStream, labels at once", at_once),
-    ]
-    if peers:
-        documents, y = bags(corpus.texts), corpus.y[:FEW]
-        tried = [(radius, textclust(documents[:FEW], radius)) for radius in RADII]
-        radius, found = max(tried, key=lambda pair: sum(agreement(y, pair[1].labels)))
-        if len(documents) > FEW:
-            found = textclust(documents, radius)
-        rows.append(line(name, corpus, f"TextClust, radius {radius} by labels", found))
-        rows.append(line(name, corpus, "k-means, true K, all at once", kmeans(corpus)))
-    return rows
+def quality(name: str, corpus: Corpus, limit: float) -> tuple[list[str], list[str], float]:
+    """Rows of a corpus and of its beginning, and TextClust's documents a second."""
+    once, final, score = stories(corpus.texts)
+    documents, start = bags(corpus.texts), first(corpus, FEW)
+    tried = {r: textclust(documents[:FEW], r, name, limit / len(RADII)) for r in RADII}
+    radius = max(tried, key=lambda r: sum(agreement(start.y, tried[r].labels)))
+    peer = textclust(documents, radius, name, limit) if len(documents) > FEW else tried[radius]
+    methods = [told(corpus, found) for found in (final, once, peer)]
+    row = [name, f"{len(corpus.y):,}", sizes(corpus.y[corpus.y >= 0]), f"{score:.3f}", *methods]
+    row += [f"{radius}", told(corpus, kmeans(corpus))]
+    once, final, _ = stories(start.texts)
+    beginning = [told(start, found) for found in (final, once, tried[radius], kmeans(start))]
+    return row, [name, *beginning], peer.speed
 
 
 def order(name: str, corpus: Corpus) -> list[str]:
     """How much the final labels depend on the order within blocks."""
     found = []
-    for seed in SEEDS:
+    for seed in tqdm(range(SEEDS), desc=f"{name}: orders", leave=False):
         other, _ = shuffled(corpus, seed)
         _, final, _ = stories(other.texts)
         judged = final.labels[other.y >= 0]
@@ -161,13 +117,33 @@ def order(name: str, corpus: Corpus) -> list[str]:
 
 
 def best_of(run: Callable[[], Any], n: int) -> float:
-    """Documents a second, the best of three."""
+    """Documents a second, the best of some."""
     seconds = []
-    for _ in range(3):
+    for _ in range(TIMES):
         start = time.process_time()
         run()
         seconds.append(time.process_time() - start)
     return n / min(seconds)
+
+
+def speed(name: str, texts: list[str], peer: float | None) -> list[str]:
+    """Documents a second: words as numbers through the engine, and raw strings to both labels."""
+    table, read, arrow = WordTable(), read_texts(texts), pa.array(texts)
+    words, ends = table.read(read.data, read.offsets, listed=read.listed)
+    parts = [
+        np.array(list(dict.fromkeys(p.tolist())), np.int64) for p in np.split(words, ends[1:-1])
+    ]
+    offsets = np.cumsum([0, *map(len, parts)])
+    numbers, t = np.concatenate(parts), np.arange(len(parts), dtype=np.float64)
+    config = make_config()
+
+    def encoded() -> None:
+        step_numbers(config, empty_state(config), numbers, offsets, t)
+
+    encoded()
+    rates = [best_of(encoded, len(t)), best_of(lambda: stories(arrow), len(t))]
+    rows = [f"{rate:,.0f}" for rate in rates] + ["-" if peer is None else f"{peer:,.0f}"]
+    return [name, f"{len(numbers) / len(t):.1f}", *rows]
 
 
 def reading(texts: list[str]) -> list[list[str]]:
@@ -206,6 +182,7 @@ def memory(corpus: Corpus, n: int) -> list[list[str]]:
     """State and process while ``n`` documents pass whose words are others in each round."""
     model, rows, done, seconds = TextStream(), [], 0, 0.0
     marks = [n // 10, n // 4, n // 2, n]
+    bar = tqdm(total=n, desc="new words in each round", leave=False)
     while done < n:
         mark = f"q{done // len(corpus.texts)}"
         words = [[f"{word}{mark}" for word in text.split()] for text in corpus.texts[: n - done]]
@@ -217,58 +194,70 @@ def memory(corpus: Corpus, n: int) -> list[list[str]]:
             model.events()
         seconds += time.process_time() - start
         done += len(texts)
+        bar.update(len(texts))
         if done >= marks[0]:
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-            state = len(model.to_bytes()) / 1e6
-            clusters = len(model.summary())
-            rows.append([f"{done:,}", f"{state:.2f}", f"{clusters}", f"{peak:,.0f}",
-                         f"{done / seconds:,.0f}"])  # fmt: skip
+            rows.append(
+                [f"{done:,}", f"{len(model.to_bytes()) / 1e6:.2f}", f"{model.n_tables}",
+                 f"{model.n_words:,}", f"{peak:,.0f}", f"{done / seconds:,.0f}"]
+            )  # fmt: skip
             marks = [m for m in marks if m > done]
+    bar.close()
     return rows
+
+
+def show(title: str, header: tuple[str, ...], rows: list[list[str]]) -> None:
+    """Print a table under its title."""
+    click.echo(f"\n{title}\n\n{markdown(header, rows)}")
 
 
 @click.command("text")
 @click.option(
     "--data", type=click.Path(path_type=Path), default=DATA, help="Folder of shared data."
 )
-@click.option("--only", help="Corpora whose names hold this.")
-@click.option("--first", "n", default=0, help="Take so many documents of each.")
-@click.option("--peers/--no-peers", default=True, help="Run the others too, minutes a corpus.")
-@click.option("--turnover", default=1_000_000, show_default=True, help="Documents; 0: none.")
-def main(data: Path, only: str | None, n: int, peers: bool, turnover: int) -> None:
+@click.option("--quick", is_flag=True, help="The first 2,000 documents of each: two minutes.")
+@click.option(
+    "--limit", default=300.0, show_default=True, help="CPU seconds after which a peer is cut off."
+)
+def main(data: Path, quick: bool, limit: float) -> None:
     """Find the topics of short texts in one pass, beside TextClust and k-means."""
+    began = time.perf_counter()
     chosen = {}
-    for name, load in CORPORA.items():
-        if only is not None and only.lower() not in name.lower():
-            continue
+    for name, load in (*CORPORA.items(), LONG):
         try:
             corpus = load(data)
         except FileNotFoundError as error:
             click.echo(f"Skipped {name}: there is no {error}.")
             continue
-        chosen[name] = first(corpus, n) if n else corpus
-    if not chosen:
+        chosen[name] = first(corpus, 2_000) if quick else corpus
+    judged = {name: corpus for name, corpus in chosen.items() if name in CORPORA}
+    if not judged:
         return
     click.echo(machine())
     with threadpool_limits(1):
         stories(["to compile"] * 1000)
-        click.echo("\n" + markdown(QUALITY, []))
-        for name, corpus in chosen.items():
-            for row in quality(name, corpus, peers=peers):
-                click.echo("| " + " | ".join(row) + " |")
-        click.echo()
-        rows = [order(name, c) for name, c in chosen.items()]
-        click.echo(
-            "Five orders within blocks of 500 documents (of all, where time means nothing):\n"
-        )
-        click.echo(markdown(("corpus", "NMI", "ARI", "K"), rows) + "\n")
-        name, corpus = next(iter(chosen.items()))
-        click.echo(f"Reading words of {name}, documents/s:\n")
-        click.echo(markdown(("way", "documents/s"), reading(corpus.texts)) + "\n")
-        if turnover:
-            click.echo(f"{name} again and again, all words new in each round:\n")
-            header = ("documents", "state, MB", "live stories", "process, MB", "documents/s")
-            click.echo(markdown(header, memory(corpus, turnover)))
+        found = {name: quality(name, corpus, limit) for name, corpus in judged.items()}
+        rows, beginnings, rates = map(list, zip(*found.values(), strict=True))
+        show("NMI / ARI of labels; their number (of five documents or more):", QUALITY, rows)
+        header = ("the beginning of", "final", "at once", "TextClust", "k-means")
+        show(f"The same of the first {FEW:,} documents:", header, beginnings)
+        orders = [order(name, corpus) for name, corpus in judged.items()]
+        title = f"{SEEDS} orders within blocks of 500 (of all, where time means nothing), final:"
+        show(title, ("corpus", "NMI", "ARI", "K"), orders)
+        peers = dict(zip(judged, rates, strict=True))
+        header = ("documents/s of", "words", "encoded", "raw strings", "TextClust")
+        speeds = [speed(name, c.texts, peers.get(name)) for name, c in chosen.items()]
+        show(f"Documents a CPU second, best of {TIMES}, batches of {BATCH:,}:", header, speeds)
+        name, corpus = list(judged.items())[-1]
+        show(f"Reading words of {name}:", ("way", "documents/s"), reading(corpus.texts))
+        name, corpus = next(iter(judged.items()))
+        header = ("documents", "state, MB", "stories", "words", "process, MB", "documents/s")
+        turned = memory(corpus, 50_000 if quick else 1_000_000)
+        show(f"{name} again and again, all words new in each round:", header, turned)
+        text_vectors.report(judged, show)
+    click.echo(
+        f"\n{(time.perf_counter() - began) / 60:.0f} min in all{', --quick' if quick else ''}."
+    )
 
 
 if __name__ == "__main__":

@@ -37,11 +37,11 @@ def _plain(path: str, block: int) -> Callable[[Path], Corpus]:
     return load
 
 
-def _reuters(letters: int) -> Callable[[Path], Corpus]:
+def _reuters(shorten: Callable[[str], str]) -> Callable[[Path], Corpus]:
     def load(data: Path) -> Corpus:
         table = parquet.read_table(data / "reuters21578/reuters_to_1987_03.parquet")
         columns = table["title"].to_pylist(), table["body"].to_pylist()
-        texts = [f"{title} {body[:letters]}" for title, body in zip(*columns, strict=True)]
+        texts = [f"{title} {shorten(body)}" for title, body in zip(*columns, strict=True)]
         return Corpus(texts, _labels(table["label"]), 500)
 
     return load
@@ -52,9 +52,10 @@ CORPORA: dict[str, Callable[[Path], Corpus]] = {
     "Tweets": _plain("mstream_tweets/tweets.parquet", 500),
     "tweet2472": _plain("tweet2472/tweet2472.parquet", 1 << 30),
     "StackOverflow titles": _plain("stackoverflow_titles/stackoverflow_titles.parquet", 1 << 30),
-    "Reuters titles": _reuters(0),
-    "Reuters title + 200 characters": _reuters(200),
+    "Reuters titles": _reuters(lambda _: ""),
+    "Reuters title + 200 characters": _reuters(lambda body: body[:200]),
 }
+LONG = "Reuters title + body", _reuters(str)
 
 
 def first(corpus: Corpus, n: int) -> Corpus:

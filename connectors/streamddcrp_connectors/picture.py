@@ -3,7 +3,8 @@
 import importlib
 import io
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -79,11 +80,13 @@ def render(findings: Findings, formats: tuple[str, ...] = ("png", "svg")) -> dic
 
 
 def rendered(
-    figure_of: Callable[[], Any], formats: tuple[str, ...] = ("png", "svg")
+    figure_of: Callable[[], Any],
+    formats: tuple[str, ...] = ("png", "svg"),
+    style: Mapping[str, Any] = MappingProxyType({}),
 ) -> dict[str, bytes]:
-    """Make a figure in the style of the reports and return it in each format."""
+    """Make a figure in the style of the reports, and more of it, and return it in each format."""
     made = {}
-    with warnings.catch_warnings(), matplotlib("style").context(["default", STYLE]):
+    with warnings.catch_warnings(), matplotlib("style").context(["default", STYLE, dict(style)]):
         warnings.filterwarnings("ignore", message="Glyph")  # a name in a script the font lacks
         figure = figure_of()
         for format in formats:

@@ -134,13 +134,14 @@ def _of_numbers(results: Any, source: Any, columns: Any, only: str | None) -> Ma
 
 def _of_texts(results: Any, source: Any, columns: Any, only: str | None) -> Made:
     from .results import read_told  # noqa: PLC0415
-    from .stories import draw_stories, find_stories, lines_of, page_of  # noqa: PLC0415
+    from .stories import draw_stories, find_stories, lines_of  # noqa: PLC0415
+    from .story_page import page_of  # noqa: PLC0415
 
     told = read_told(results, source, columns, only)
-    stories = find_stories(told)
+    stories, surprise = find_stories(told)
     pictures = draw_stories(told, stories)
     words = lines_of(told, stories)
-    page = page_of(told, stories, pictures["svg"])
+    page = page_of(told, stories, surprise, pictures["svg"])
     return words, [*pictures.values(), words.encode(), page.encode()]
 
 

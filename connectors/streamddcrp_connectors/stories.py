@@ -1,6 +1,5 @@
-"""The stories that a run found in texts: a picture, a page to read, lines of text."""
+"""The stories that a run found in texts: what they are, a picture, lines of text."""
 
-import html
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,22 +15,13 @@ from streamddcrp.typing import FloatArray, IntArray
 from .picture import matplotlib, rendered
 from .results import Told
 
-__all__ = ["Story", "draw_stories", "find_stories", "lines_of", "page_of"]
+__all__ = ["N_STORIES", "Story", "day_of", "draw_stories", "facts_of", "find_stories", "lines_of"]
 
 N_STORIES = 40  # told one by one
 N_DRAWN = 30
 N_EXAMPLES = 3
-N_MOMENTS = 10
-SHOWN = 160  # letters of a text
-STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; color: #333; max-width: 1100px; margin: 2em auto;
-  padding: 0 1em }
-h1 { font-size: 1.5em; margin-bottom: 0 } .facts { color: #666; margin-top: .2em }
-svg { width: 100%; height: auto } table { border-collapse: collapse; width: 100% }
-td, th { text-align: left; vertical-align: top; padding: .5em .8em .5em 0;
-  border-bottom: 1px solid #e8e8e8 } td.n { text-align: right } b { font-weight: 600 }
-.said { color: #555; font-size: .92em } .when { color: #777; white-space: nowrap }
-"""
+ALIKE = 0.6  # part of their words that two texts share which are nearly the same
+LOOKED = 200  # texts, the most typical, of which those are chosen
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,32 +47,61 @@ class Story:
     examples: tuple[int, ...]
 
 
-def find_stories(told: Told) -> list[Story]:
-    """Find the stories of texts with labels, the largest first."""
+def find_stories(told: Told) -> tuple[list[Story], FloatArray]:
+    """Find the stories of texts with labels, and how surprising each text is.
+
+    Returns
+    -------
+    stories : list of Story
+        The largest first.
+    surprise : ndarray of float64, shape (N,)
+        The score beyond what the number of words lets expect (nats), by a straight line.
+    """
     texts, table = read_texts(told.texts), WordTable()
     words, ends = table.read(texts.data, texts.offsets, listed=texts.listed)
     totals = np.bincount(words, minlength=table.capacity).astype(np.float64)
     names = table.decode(np.arange(int(words.max(initial=-1)) + 1))
-    found = []
-    for label, size in zip(*np.unique(told.labels, return_counts=True), strict=True):
+    found, shared = [], np.zeros(len(totals))
+    order = np.argsort(told.labels, kind="stable")
+    labels, starts = np.unique(told.labels[order], return_index=True)
+    for label, mine in zip(labels.tolist(), np.split(order, starts[1:]), strict=True):
         if label < 0:
             continue
-        mine = np.flatnonzero(told.labels == label)
-        parts = [slice(ends[i], ends[i + 1]) for i in mine.tolist()]
-        own = np.concatenate([words[part] for part in parts])
-        which, at, counts = np.unique(own, return_inverse=True, return_counts=True)
+        parts = [np.unique(words[ends[i] : ends[i + 1]]) for i in mine.tolist()]
+        which, counts = np.unique(np.concatenate(parts), return_counts=True)
         said = top_words(which, counts.astype(np.float64), totals, names) if len(which) else ""
-        examples = _typical(mine, counts[at] / size, np.diff(ends)[mine])
-        found.append(Story(int(label), int(size), said, int(mine[0]), int(mine[-1]), examples))
-    return sorted(found, key=lambda story: (-story.size, story.label))
+        shared[which] = counts / len(mine)
+        examples = _typical(mine, parts, shared)
+        found.append(Story(label, len(mine), said, int(mine[0]), int(mine[-1]), examples))
+    found.sort(key=lambda story: (-story.size, story.label))
+    return found, _beyond(np.nan_to_num(told.scores, nan=0.0), np.diff(ends).astype(np.float64))
 
 
-def _typical(places: IntArray, shared: FloatArray, lengths: IntArray) -> tuple[int, ...]:
-    """Choose texts whose words many texts of the story have, of some length."""
-    owner = np.repeat(np.arange(len(lengths)), lengths)
-    score = np.bincount(owner, shared, minlength=len(lengths)) / (lengths + 2.0)
-    best = np.argsort(-score, kind="stable")[:N_EXAMPLES]
-    return tuple(places[best].tolist())
+def _beyond(score: FloatArray, length: FloatArray) -> FloatArray:
+    """Return the residuals of the straight line of least squares."""
+    longer = length - length.mean()
+    slope = float(longer @ score) / max(float(longer @ longer), 1e-300)
+    return np.asarray(score - score.mean() - slope * longer)
+
+
+def _typical(places: IntArray, words: list[IntArray], shared: FloatArray) -> tuple[int, ...]:
+    """Choose texts whose words many texts of the story have, no two of them nearly the same.
+
+    ``shared`` (V,) is the part of the story's texts that hold a word.
+    """
+    score = np.array([shared[own].sum() / (len(own) + 2.0) for own in words])
+    chosen: list[int] = []
+    for i in np.argsort(-score, kind="stable")[:LOOKED].tolist():
+        if all(_overlap(words[i], words[j]) < ALIKE for j in chosen):
+            chosen.append(i)
+        if len(chosen) == N_EXAMPLES:
+            break
+    return tuple(places[chosen].tolist())
+
+
+def _overlap(a: IntArray, b: IntArray) -> float:
+    both = len(np.intersect1d(a, b))
+    return both / max(len(a) + len(b) - both, 1)
 
 
 def draw_stories(told: Told, stories: list[Story]) -> dict[str, bytes]:
@@ -105,7 +124,7 @@ def draw_stories(told: Told, stories: list[Story]) -> dict[str, bytes]:
         plot_stories(line.table(), live, ax, largest=N_DRAWN, dates=stamped)
         return figure
 
-    return rendered(figure)
+    return rendered(figure, style={"svg.fonttype": "none"})  # a browser has letters of all scripts
 
 
 def _times(told: Told) -> FloatArray:
@@ -117,58 +136,32 @@ def _times(told: Told) -> FloatArray:
 
 def lines_of(told: Told, stories: list[Story]) -> str:
     """Say what the stories are in lines of text."""
-    lines = [_facts(told, stories), ""]
+    lines = [facts_of(told, stories), ""]
     lines += [
-        f"{story.size:7,}  {_when(told, story)}  {story.words}" for story in stories[:N_STORIES]
+        f"{story.size:7,}  {day_of(told, story.first)} - {day_of(told, story.last)}  {story.words}"
+        for story in stories[:N_STORIES]
     ]
     return "\n".join(lines) + "\n"
 
 
-def page_of(told: Told, stories: list[Story], picture: bytes) -> str:
-    """Write a page of HTML that needs no other file: picture, stories, surprising texts."""
-    drawing = picture.decode()
-    rows = []
-    for story in stories[:N_STORIES]:
-        said = "<br>".join(_text(told, i) for i in story.examples)
-        rows.append(
-            f'<tr><td class="n">{story.size:,}</td><td class="when">{_when(told, story)}</td>'
-            f'<td><b>{html.escape(story.words)}</b><br><span class="said">{said}</span></td>'
-            "</tr>"
-        )
-    scores = np.nan_to_num(told.scores, nan=-np.inf)
-    odd = np.argsort(-scores, kind="stable")[:N_MOMENTS].tolist()
-    moments = [
-        f'<tr><td class="when">{html.escape(told.clock.at(i))}</td><td class="n">'
-        f"{told.scores[i]:.0f}</td><td>{_text(told, i)}</td></tr>"
-        for i in odd
-    ]
-    name = html.escape(told.name)
-    return (
-        f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>{name}</title>\n'
-        f'<style>{STYLE}</style>\n<h1>{name}</h1>\n<p class="facts">'
-        f"{html.escape(_facts(told, stories))}</p>\n{drawing[drawing.index('<svg') :]}\n"
-        "<p>Areas are numbers of texts. A triangle: first seen; a cross: last seen.</p>\n"
-        "<h2>Stories</h2>\n<table><tr><th>texts<th>first, last<th>words, typical texts</tr>\n"
-        + "\n".join(rows)
-        + "</table>\n<h2>Surprising texts</h2>\n<table><tr><th>when<th>nats<th>text</tr>\n"
-        + "\n".join(moments)
-        + "</table>\n</html>\n"
-    )
-
-
-def _facts(told: Told, stories: list[Story]) -> str:
-    n, clock = len(told.labels), told.clock
+def facts_of(told: Told, stories: list[Story]) -> str:
+    """Say in a sentence how many texts and stories there are, and of when."""
+    n, utc = len(told.labels), " UTC" if told.clock.utc else ""
     large = sum(story.size >= 5 for story in stories)
-    period = f"{clock.at(0)} to {clock.at(n - 1)}" + (" UTC" if clock.utc else "")
-    return f"{n:,} texts, {period}: {len(stories):,} stories, {large:,} of five texts or more."
+    texts, all_ = _count(n, "text"), _count(len(stories), "story", "stories")
+    period = f"{told.clock.at(0)} to {told.clock.at(n - 1)}{utc}"
+    return f"{texts}, {period}: {all_}, {large:,} of five texts or more."
 
 
-def _when(told: Told, story: Story, between: str = " - ") -> str:
-    return (
-        html.escape(told.clock.at(story.first)) + between + html.escape(told.clock.at(story.last))
-    )
+def _count(n: int, one: str, more: str = "") -> str:
+    return f"{n:,} {one if n == 1 else more or one + 's'}"
 
 
-def _text(told: Told, i: int) -> str:
-    text = " ".join(str(told.texts[i].as_py()).split())
-    return html.escape(text if len(text) <= SHOWN else text[: SHOWN - 1] + "…")
+def day_of(told: Told, i: int) -> str:
+    """Say when text ``i`` was, as exactly as the length of the whole calls for."""
+    clock = told.clock
+    if not clock.stamped:
+        return clock.at(i)
+    days = (clock.times[-1] - clock.times[0]) / np.timedelta64(1, "D")
+    unit: Any = "D" if days > 7.0 else "m" if days > 1.0 / 24.0 else "s"
+    return str(np.datetime_as_string(clock.times[i], unit)).replace("T", " ")

@@ -11,7 +11,8 @@ __all__ = ["draw_layers", "layer_names", "plot_stories"]
 
 _NAMED = 40  # components that carry their names, at most,
 _THIN = 0.02  # where they are so large a part of the picture
-_TRIED = 8  # places for a name
+_TRIED = 30  # places for a name
+_LETTER, _LINE = 0.075, 0.17  # inches that a letter of a name and a line of it take
 _WORDS = 3  # of a name
 _TIMES = 60  # points along the time of a stream
 _COLOURS = (
@@ -46,9 +47,10 @@ def plot_stories(
         Ids of stories that were merged into others: with an arrow head where they end.
     """
     if ax is None:
-        _, ax = pyplot().subplots(figsize=(13, 7), layout="constrained")
+        ax = pyplot().figure(figsize=(13, 7)).add_axes((0.03, 0.06, 0.93, 0.87))
     for side in "top", "right", "left":
         ax.spines[side].set_visible(False)
+    ax.margins(x=0.01)
     ax.set_ylabel("documents")
     ax.set_xlabel("" if dates else "time")
     known, row = np.unique(tracks["id"].to_numpy(), return_inverse=True)
@@ -106,35 +108,46 @@ def draw_layers(
     k = np.arange(len(ids))
     joined = np.isin(ids, list(merged))
     gone = ~np.isin(ids, list(live)) & ~joined
-    for marker, at, place in ("^", k, first), ("x", k[gone], last), (">", k[joined], last):
+    born = first > 0  # not there from the beginning
+    for marker, at, place in ("^", k[born], first), ("x", k[gone], last), (">", k[joined], last):
         ax.plot(
             x[place[at]], middle[at, place[at]], marker, color="0.15", markersize=4,
             linestyle="none",
         )  # fmt: skip
-    _write(ax, x, mass, middle, names)
+    _write(ax, x, mass, middle, names, colours)
     for layer, name in zip(layers, names, strict=True):
         layer.set_label(name)
 
 
-def _write(ax: Any, x: Any, mass: Any, middle: Any, names: list[str]) -> None:
-    """Write names into the largest layers, each at a place where it hides no other."""
+def _write(ax: Any, x: Any, mass: Any, middle: Any, names: list[str], colours: list[str]) -> None:
+    """Write names into the largest layers, each where the layer is thick and no other name is.
+
+    The letters have a dark shade of the colour of their layer, which may be thinner than they are.
+    """
+    from matplotlib import colors  # noqa: PLC0415  # optional
+
     at = np.asarray(ax.convert_xunits(x), dtype=np.float64)
     width, height = ax.get_position().size * ax.figure.get_size_inches()
     reach, room = np.ptp(at) or 1.0, mass.sum(axis=0).max()
+    behind = {"facecolor": "white", "alpha": 0.6, "edgecolor": "none", "pad": 0.8}
     taken: list[tuple[float, float, float]] = []
     order = np.argsort(-mass.sum(axis=1), kind="stable")
     for i in order.tolist():
-        half = 0.5 * 0.065 * len(names[i]) / width * reach
-        for j in np.argsort(-mass[i], kind="stable")[:_TRIED].tolist():
-            if mass[i, j] < _THIN * room:
+        half = 0.5 * _LETTER * len(names[i]) / width * reach
+        inside = (at >= at[0] + half) & (at <= at[-1] - half)
+        free = mass[i] * (inside if inside.any() else 1.0)
+        best = np.argsort(-free, kind="stable")[:_TRIED].tolist()
+        for j, shift in ((j, shift) for j in best for shift in (0.0, 0.25, -0.25)):
+            if free[j] < _THIN * room:
                 break
-            place = min(max(at[j], at[0] + half), at[-1] - half) if reach > 2 * half else at[j]
-            y = middle[i, j]
-            apart = (abs(place - p) > half + h or abs(y - q) > 0.15 / height * room
+            place, y = at[j], middle[i, j] + shift * mass[i, j]
+            apart = (abs(place - p) > half + h or abs(y - q) > _LINE / height * room
                      for p, q, h in taken)  # fmt: skip
             if all(apart):
                 taken.append((place, y, half))
-                ax.text(place, y, names[i], ha="center", va="center", fontsize=8)
+                dark = tuple(0.45 * part for part in colors.to_rgb(colours[i]))
+                ax.text(place, y, names[i], ha="center", va="center", fontsize=9, color=dark,
+                        bbox=behind)  # fmt: skip
                 break
         if len(taken) == _NAMED:
             return

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from river import checks
+from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 from sklearn.metrics import adjusted_rand_score
 
@@ -53,26 +54,69 @@ def test_any_cutting_and_any_restart_give_the_same_bits(data, seed, rho):
     assert model.to_bytes() == whole.to_bytes()
 
 
-def test_probabilities_are_those_of_the_gaussian():
-    """P(x | k) is N(v S, (1 + v) / kappa I): by scipy, with temper 1."""
+def log_density(X, rho):
+    """Log density of vectors of one story: the mean is summed out of each dimension."""
+    m, D = X.shape
+    cov = (rho + (1.0 - rho) * np.eye(m)) / D
+    return multivariate_normal(np.zeros(m), cov).logpdf(X.T).sum()
+
+
+@pytest.mark.parametrize(("rho", "values"), [(0.4, (0.4,)), (None, (0.2, 0.3, 0.4, 0.5))])
+def test_probabilities_are_those_of_the_gaussian(rho, values):
+    """P(x | k) = mean over rho of P(x, X_k) / mean of P(X_k), by scipy, with temper 1."""
     X, _ = stream(3, 60, d=8, noise=0.2)
-    rho, alpha = 0.4, 3.0
+    alpha = 3.0
     model = EmbeddingStream(lag=100, decay=40.0, alpha=alpha, rho=rho, temper=1.0)
-    labels = np.array(model.step_many(X)["label"].to_pylist())
+    model.learn_many(X)
+    labels = model.final_labels(window=True)["label"].to_numpy()
     unit = X / np.linalg.norm(X, axis=1)[:, None]
-    x, D = unit[5], X.shape[1]
-    sigma, kappa = (1 - rho) / rho, D / (1 - rho)
-    weights = {}
+    x = unit[5:6]
+
+    def joint(rows):
+        return logsumexp([log_density(rows, value) for value in values]) - math.log(len(values))
+
+    weights = {-1: alpha * math.exp(joint(x))}
     for k in sorted(set(labels.tolist())):
         own = np.flatnonzero(labels == k)
-        v = 1.0 / (len(own) + sigma)
-        like = multivariate_normal(v * unit[own].sum(axis=0), (1 + v) / kappa * np.eye(D)).pdf(x)
+        like = math.exp(joint(np.vstack([unit[own], x])) - joint(unit[own]))
         weights[k] = np.exp(-(60 - own) / 40.0).sum() * like
-    v = 1.0 / sigma
-    weights[-1] = alpha * multivariate_normal(np.zeros(D), (1 + v) / kappa * np.eye(D)).pdf(x)
     total = sum(weights.values())
     got = model.predict_proba_one(dict(enumerate(X[5].tolist())))
     assert got == pytest.approx({k: w / total for k, w in weights.items()}, rel=1e-6, abs=1e-12)
+    relative = math.log(total / (alpha + np.exp(-(60 - np.arange(60)) / 40.0).sum())) - joint(x)
+    assert model.score_one(dict(enumerate(X[5].tolist()))) == pytest.approx(-relative, rel=1e-6)
+
+
+def test_what_is_kept_of_a_story_is_that_of_its_vectors():
+    X, _ = stream(6, 300, noise=0.2)
+    model = EmbeddingStream(lag=200, decay=100.0)
+    model.learn_many(X)
+    told = model.summary().to_pylist()
+    labels = model.final_labels(window=True)["label"].to_numpy()
+    unit = X / np.linalg.norm(X, axis=1)[:, None]
+    for row in told:
+        own = unit[labels == row["id"]]
+        assert row["size"] == len(own)
+        products = (own @ own.T)[np.triu_indices(len(own), 1)]
+        if len(own) == 1:
+            assert row["cosine"] is None
+        else:
+            assert row["cosine"] == pytest.approx(products.mean(), abs=1e-9)
+
+
+@pytest.mark.parametrize("rho", [0.2, 0.4, 0.7])
+def test_stories_are_found_whatever_the_cosine_within(rho):
+    rng = np.random.default_rng(0)
+    label = rng.integers(0, 15, 1_500) + (np.arange(1_500) > 700) * 8
+    means = rng.normal(0.0, math.sqrt(rho / 384), (23, 384))
+    X = means[label] + rng.normal(0.0, math.sqrt((1.0 - rho) / 384), (1_500, 384))
+    model = EmbeddingStream()
+    model.learn_many(X)
+    told = model.final_labels(window=True)["label"].to_numpy()
+    assert adjusted_rand_score(label, told) > 0.98
+    given = EmbeddingStream(rho=0.4)
+    given.learn_many(X)
+    assert rho == 0.4 or model.objective > given.objective
 
 
 def test_what_is_refused_changes_nothing():

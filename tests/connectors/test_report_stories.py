@@ -65,7 +65,44 @@ def test_one_text_and_results_without_final_labels(tmp_path):
     results = {"row": [0], "label": [0], "score": [3.0]}
     pq.write_table(pa.table(results), tmp_path / "out.parquet")
     words, _ = make_report(tmp_path / "out.parquet", tmp_path / "one.parquet", text="t")
-    assert words.startswith("1 texts, row 0 to row 0: 1 stories")
+    assert words.startswith("1 text, row 0 to row 0: 1 story,")
+
+
+def test_the_page_tells_when_stories_were_and_what_is_odd(tmp_path):
+    texts = [f"oil prices opec barrel w{i % 7} {'rise' if i % 2 else 'fall'}" for i in range(200)]
+    labels = np.zeros(200, np.int64)
+    for i in range(60, 120):
+        texts[i], labels[i] = f"cup final goal team w{i % 7}", 1
+    scores = np.full(200, 10.0)
+    texts[150], scores[150] = "oil prices opec barrel zebra yak", 25.0
+    texts[151], scores[151] = "oil prices opec barrel " + "long " * 40, 24.0
+    pq.write_table(pa.table({"t": texts}), tmp_path / "news.parquet")
+    results = {"row": np.arange(200), "label": labels, "score": scores}
+    pq.write_table(pa.table(results), tmp_path / "out.parquet")
+    _, paths = make_report(tmp_path / "out.parquet", tmp_path / "news.parquet", text="t")
+    page = paths[3].read_text()
+    begins, odd = page.split("Beginnings and ends</h2>")[1].split("Surprising texts</h2>")
+    assert [line.split("<td>")[1][:5] for line in begins.splitlines() if "<tr><td" in line] == [
+        "begin",
+        "ends<",
+    ]
+    assert ">row 60<" in begins
+    assert ">row 119<" in begins
+    first = next(line for line in odd.splitlines() if "<tr><td" in line)
+    assert "zebra yak" in first
+    assert page.count('class="busy"') == 2
+
+
+def test_typical_texts_are_not_the_same_again(tmp_path):
+    texts = ["oil prices rise opec", "oil prices rise opec", "oil prices fall opec meets barrel",
+             "barrel of oil dearer", "oil"]  # fmt: skip
+    pq.write_table(pa.table({"t": texts}), tmp_path / "news.parquet")
+    results = {"row": range(5), "label": [0] * 5, "score": [3.0] * 5}
+    pq.write_table(pa.table(results), tmp_path / "out.parquet")
+    _, paths = make_report(tmp_path / "out.parquet", tmp_path / "news.parquet", text="t")
+    stories = paths[3].read_text().split("Surprising texts")[0]
+    assert stories.count("<li>oil prices rise opec</li>") == 1
+    assert stories.count("<li>") == 3
 
 
 def test_what_does_not_fit_is_refused(folder):

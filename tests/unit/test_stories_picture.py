@@ -78,3 +78,34 @@ def test_plot_draws_a_layer_a_story(model):
     same.learn_many(pa.array(TEXTS[:300]), np.zeros(300))
     assert same.plot().collections
     plt.close("all")
+
+
+def test_examples_are_texts_with_the_words_of_their_story():
+    """Of texts with four, two or one of a story's words among others, those with four."""
+    rng = np.random.default_rng(1)
+    rows = []
+    for i in range(600):
+        theme = THEMES[i % 3].split()
+        n = (4, 2, 1)[rng.integers(3)]
+        rows.append(" ".join([*rng.choice(theme, n, replace=False),
+                              *(f"w{rng.integers(300)}" for _ in range(5 - n))]))  # fmt: skip
+    model = TextStream(lag=100)
+    model.learn_many(rows)
+    large = sorted(model.summary().to_pylist(), key=lambda row: -row["size"])[:3]
+    for row in large:
+        theme = next(set(t.split()) for t in THEMES if row["words"].split()[0] in t.split())
+        assert len(row["examples"]) == len(set(row["examples"])) == 3
+        assert all(theme <= set(text.split()) for text in row["examples"])
+        assert row["born"] < row["last_seen"] < len(rows)
+    assert sum(model.summary()["rate"].to_pylist()) == pytest.approx(1.0)
+
+
+def test_names_in_the_picture_keep_apart(model):
+    pytest.importorskip("matplotlib").use("Agg")
+    import matplotlib.pyplot as plt
+
+    ax = model.plot()
+    boxes = [text.get_window_extent() for text in ax.texts]
+    assert len(boxes) > 3
+    assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
+    plt.close("all")

@@ -1,8 +1,16 @@
 """The same engine over unit vectors: a Gaussian likelihood about a story's mean direction.
 
-With sigma = (1 - rho) / rho, kappa = D / (1 - rho), v = 1 / (m_k + sigma) and S_k the sum of the
-vectors of table k, log P(x | k) = -(kappa / 2) |x - v S_k|^2 / (1 + v) - (D / 2) log(1 + v) up to a
-constant; rho is the expected cosine of two vectors of one story.
+A story has a mean theta ~ N(0, rho / D I) and vectors x ~ N(theta, (1 - rho) / D I), so that rho is
+the expected cosine of two of its vectors. With S the sum of its m vectors and sigma =
+(1 - rho) / rho, the density of all of them against each in a story of its own is
+
+    log J = -(D / 2) [m log(1 - rho) + log(1 + m / sigma)
+                      + (m - |S|^2 / (m + sigma)) / (1 - rho) - m],
+
+tempered by tau: as if the D dimensions told as much as tau D independent ones. rho of a story is
+one of ``config.rho`` with equal probabilities a priori, and summed out: the density of a further
+vector is the ratio of the means of J over them, after and before it. A density of its own does not
+depend on rho, so that scores under different settings of it can be compared.
 """
 
 import math
@@ -21,54 +29,71 @@ N_SLOTS = 2
 N_LIVE = 3
 # sums
 GROWTH = 0
-COSINES = 1  # sum of the mean cosines of vectors with the others of their story
-N_COSINES = 2  # and of how many
-SURPRISE = 3
+SURPRISE = 1
+SPARE = 2  # and on: room for a story with one vector less
 
-LARGEST_RHO = 0.95
-LEAST_RHO = 0.05
+FAR = 60.0  # log-odds, from which on no digit of a probability changes
 
 
 @uncounted_njit
 def dot(a, b):
-    total = 0.0
-    for d in range(len(a)):
-        total += a[d] * b[d]
-    return total
+    """Return the product; four sums at a time, for each addition waits for the one before."""
+    s, t, u, v, whole = 0.0, 0.0, 0.0, 0.0, len(a) - len(a) % 4
+    for d in range(0, whole, 4):
+        s += a[d] * b[d]
+        t += a[d + 1] * b[d + 1]
+        u += a[d + 2] * b[d + 2]
+        v += a[d + 3] * b[d + 3]
+    for d in range(whole, len(a)):
+        s += a[d] * b[d]
+    return (s + t) + (u + v)
 
 
 @uncounted_njit
-def current_rho(config, sums):
-    """Return rho: as given, or the mean within stories so far."""
-    if config.rho > 0.0:
-        return config.rho
-    return min(max(sums[COSINES] / sums[N_COSINES], LEAST_RHO), LARGEST_RHO)
+def prepare(config, D, m, base, slope):
+    """Write log J of m vectors for each rho, as base + slope |S|^2."""
+    for g in range(len(config.rho)):
+        rho = config.rho[g]
+        sigma, scale = (1.0 - rho) / rho, 0.5 * config.temper * D
+        rest = m * math.log1p(-rho) + math.log1p(m / sigma) + m / (1.0 - rho) - m
+        base[g], slope[g] = -scale * rest, scale / ((m + sigma) * (1.0 - rho))
+
+
+@uncounted_njit
+def log_joint(base, slope, square, least):
+    """Return log of the mean over rho of J; roughly where it is below ``least``."""
+    top, total = -np.inf, 0.0
+    for g in range(len(base)):
+        top = max(top, base[g] + slope[g] * square)
+    if top < least:
+        return top
+    for g in range(len(base)):
+        total += math.exp(base[g] + slope[g] * square - top)
+    return top + math.log(total / len(base))
 
 
 @uncounted_njit
 def log_odds(config, tables, counts, sums, x, own, own_weight, out):
-    """Write log F_k / alpha + tau (l_k - l_new) for each slot, -inf where it is free.
+    """Write log F_k / alpha + log P(x | k) / P(x | new) for each slot, -inf where it is free.
 
     ``own`` is the slot that ``x`` sits in with stored weight ``own_weight``: it counts without it.
     """
-    rho, D = current_rho(config, sums), len(x)
-    sigma, kappa = (1.0 - rho) / rho, D / (1.0 - rho)
-    v = 1.0 / sigma
-    new = -0.5 * kappa / (1.0 + v) - 0.5 * D * math.log1p(v)
     for k in range(counts[N_SLOTS]):
         m, mass, square = tables.size[k], tables.mass[k], tables.square[k]
-        product = dot(x, tables.total[k]) if m > 0 else 0.0
-        if k == own:
-            m, mass = m - 1, mass - own_weight
-            square, product = square - 2.0 * product + 1.0, product - 1.0
-        if m <= 0:
+        if m == 0 or (k == own and m == 1):
             out[k] = -np.inf
             continue
-        v = 1.0 / (m + sigma)
-        distance = 1.0 - 2.0 * v * product + v * v * square
-        like = -0.5 * kappa * distance / (1.0 + v) - 0.5 * D * math.log1p(v)
-        prior = max(mass / sums[GROWTH], 1e-100) / config.alpha
-        out[k] = math.log(prior) + config.temper * (like - new)
+        if k == own:  # J with it is known, and the one without it is not
+            product, mass = dot(x, tables.total[k]), mass - own_weight
+            G = len(config.rho)
+            base, slope = sums[SPARE : SPARE + G], sums[SPARE + G :]
+            prepare(config, len(x), m - 1, base, slope)
+            like = tables.joint[k] - log_joint(base, slope, square - 2.0 * product + 1.0, -np.inf)
+        else:
+            square += 2.0 * dot(x, tables.total[k]) + 1.0
+            before = tables.joint[k]
+            like = log_joint(tables.base[k], tables.slope[k], square, before - FAR) - before
+        out[k] = math.log(max(mass / sums[GROWTH], 1e-100) / config.alpha) + like
 
 
 @uncounted_njit
@@ -100,7 +125,7 @@ def open_table(tables, counts, i):
 
 
 @uncounted_njit
-def add(tables, counts, k, x, weight, sign):
+def add(config, tables, counts, k, x, weight, sign):
     """Add a vector to a table, or take it out."""
     tables.square[k] += 1.0 + 2.0 * sign * dot(x, tables.total[k])
     for d in range(len(x)):
@@ -108,6 +133,10 @@ def add(tables, counts, k, x, weight, sign):
     tables.mass[k] = max(tables.mass[k] + sign * weight, 0.0)
     tables.size[k] += int(sign)
     tables.in_window[k] += int(sign)
+    base, slope, D = tables.base[k], tables.slope[k], len(x)
+    prepare(config, D, tables.size[k], base, slope)
+    tables.joint[k] = log_joint(base, slope, tables.square[k], -np.inf)
+    prepare(config, D, tables.size[k] + 1, base, slope)
     if tables.size[k] == 0:
         counts[N_LIVE] -= 1
 
@@ -162,7 +191,7 @@ def step_vectors(config, tables, window, counts, sums, odds, X, done, out):
         sums[SURPRISE] += out[row, 2]
         if k < 0:
             k = open_table(tables, counts, i)
-        add(tables, counts, k, x, sums[GROWTH], 1.0)
+        add(config, tables, counts, k, x, sums[GROWTH], 1.0)
         tables.last_seen[k] = i
         window.table[at], window.weight[at] = k, sums[GROWTH]
         for d in range(len(x)):
@@ -175,17 +204,13 @@ def step_vectors(config, tables, window, counts, sums, odds, X, done, out):
             y, weight, old = window.x[at], window.weight[at], window.table[at]
             log_odds(config, tables, counts, sums, y, old, weight, odds)
             k = best_slot(tables, counts, odds)
-            if last and tables.size[old] > 1:
-                others = dot(y, tables.total[old]) - 1.0
-                sums[COSINES] += others / (tables.size[old] - 1)
-                sums[N_COSINES] += 1.0
             if k < 0 and tables.size[old] == 1:
                 k = old
             if k != old:
-                add(tables, counts, old, y, weight, -1.0)
+                add(config, tables, counts, old, y, weight, -1.0)
                 if k < 0:
                     k = open_table(tables, counts, j)
-                add(tables, counts, k, y, weight, 1.0)
+                add(config, tables, counts, k, y, weight, 1.0)
                 tables.last_seen[k] = max(tables.last_seen[k], j)
             window.table[at] = k
             if last:

@@ -8,9 +8,7 @@ import numpy as np
 from streamddcrp.errors import ConfigError
 from streamddcrp.inference.compilation import compiled, entry_point
 from streamddcrp.inference.text_ddcrp._kernels_vectors import (
-    COSINES,
     GROWTH,
-    N_COSINES,
     N_SLOTS,
     NEXT_ID,
     predict_vector,
@@ -21,26 +19,33 @@ from streamddcrp.typing import FloatArray, IntArray
 
 __all__ = ["VectorConfig", "VectorState", "make_vector_config"]
 
-FIRST_RHO, RHO_WEIGHT = 0.4, 50.0
+RHOS = (0.2, 0.3, 0.4, 0.5)
 N_OUTPUTS = 7
 _K = 16
 
 
 class VectorConfig(NamedTuple):
-    """Settings in the kernels' terms; ``rho`` is 0 where it is learned."""
+    """Settings in the kernels' terms; ``rho`` (G,) are all its values."""
 
     alpha: float
     decay: float
-    rho: float
+    rho: FloatArray
     temper: float
     ages: IntArray
 
 
 class Tables(NamedTuple):
-    """Stories by slot: sums of their vectors (K, D), the squared lengths of these and more (K,)."""
+    """Stories by slot: sums of their vectors (K, D), squared lengths of these and more (K,).
+
+    ``joint`` is log J of their vectors; with one more its parts are ``base`` + ``slope`` |S|^2, a
+    column for each rho (K, G).
+    """
 
     total: FloatArray
     square: FloatArray
+    joint: FloatArray
+    base: FloatArray
+    slope: FloatArray
     mass: FloatArray
     size: IntArray
     in_window: IntArray
@@ -68,7 +73,8 @@ def make_vector_config(
     if not 0.0 < temper <= 1.0:
         message = f"temper must be above 0 and at most 1, got {temper!r}"
         raise ConfigError(message)
-    return VectorConfig(base.alpha, base.decay, float(rho or 0.0), float(temper), base.ages)
+    values = np.array(RHOS if rho is None else (rho,))
+    return VectorConfig(base.alpha, base.decay, values, float(temper), base.ages)
 
 
 class VectorState:
@@ -77,11 +83,11 @@ class VectorState:
     def __init__(self, config: VectorConfig, n_features: int) -> None:
         L = int(config.ages[-1]) + 1
         self.config = config
-        self.tables: Any = _empty_tables(_K, n_features)
+        self.tables: Any = _empty_tables(_K, n_features, len(config.rho))
         self.window: Any = Window(np.zeros((L, n_features)), np.full(L, -1), np.zeros(L))
         self.counts = np.zeros(4, np.int64)
-        self.sums = np.zeros(4)
-        self.sums[[GROWTH, COSINES, N_COSINES]] = 1.0, FIRST_RHO * RHO_WEIGHT, RHO_WEIGHT
+        self.sums = np.zeros(2 + 2 * len(config.rho))
+        self.sums[GROWTH] = 1.0
         self.odds = np.zeros(_K)
 
     def step(self, X: FloatArray) -> FloatArray:
@@ -101,7 +107,8 @@ class VectorState:
 
     def _fit(self, K: int) -> None:
         """Make room for so many slots."""
-        more = _empty_tables(K - len(self.tables.id), self.tables.total.shape[1])
+        D, G = self.tables.total.shape[1], len(self.config.rho)
+        more = _empty_tables(K - len(self.tables.id), D, G)
         self.tables = Tables(*map(np.concatenate, zip(self.tables, more, strict=True)))
         self.odds = np.zeros(K)
 
@@ -117,11 +124,6 @@ class VectorState:
         weights = np.exp(odds - max(0.0, float(odds.max(initial=0.0))))
         probs = weights * ((1.0 - out[3]) / max(float(weights.sum()), 1e-300))
         return out, dict(zip(self.tables.id[live].tolist(), probs.tolist(), strict=True))
-
-    @property
-    def rho(self) -> float:
-        """The expected cosine within a story, given or learned."""
-        return self.config.rho or float(self.sums[COSINES] / self.sums[N_COSINES])
 
     @property
     def nbytes(self) -> int:
@@ -156,6 +158,6 @@ class VectorState:
         return int(self.counts[NEXT_ID])
 
 
-def _empty_tables(K: int, D: int) -> Any:
-    whole = [np.zeros(K, np.int64) for _ in range(5)]
-    return Tables(np.zeros((K, D)), np.zeros(K), np.zeros(K), *whole)
+def _empty_tables(K: int, D: int, G: int) -> Any:
+    numbers: list[Any] = [np.zeros(shape) for shape in ((K, D), (K,), (K,), (K, G), (K, G), (K,))]
+    return Tables(*numbers, *(np.zeros(K, np.int64) for _ in range(5)))

@@ -1,0 +1,131 @@
+"""Texts under the command: whatever a text holds, keys, times, restarts, the report after it."""
+
+import json
+import random
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+from streamddcrp.estimators.text_stream import TextStream
+from streamddcrp_connectors.cli import main
+
+LONG = " ".join(f"w{i}" for i in range(100_000))
+NO_WORDS = ("", " ", "the and of", "...", "\x00\x01\x1b", "🙂")
+WORDS = ("oil", "oil price", LONG, "oil\x00price\x07rises", "🙂 oil price")
+SPACELESS = ("日本の首相が訪中した", "日本の首相が会談した", "ราคาน้ำมันขึ้น", "ราคาน้ำมันลง")
+TEXTS = (*NO_WORDS, *WORDS, *SPACELESS)
+
+
+@pytest.fixture
+def invoke(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments):
+        return CliRunner().invoke(main, list(map(str, arguments)))
+
+    return call
+
+
+def lines(result):
+    assert result.exit_code == 0, result.output
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def write(path, rows):
+    if path.suffix == ".parquet":
+        pq.write_table(pa.Table.from_pylist(rows), path)
+    else:
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+def test_any_text_is_taken(invoke, tmp_path, kind):
+    path = write(tmp_path / f"x.{kind}", [{"x": text} for text in TEXTS])
+    out = lines(invoke("run", path, "--text", "x"))
+    assert [line["row"] for line in out] == list(range(len(TEXTS)))
+    labels = [line["label"] for line in out]
+    assert labels[: len(NO_WORDS)] == [-1] * len(NO_WORDS)
+    assert min(labels[len(NO_WORDS) :]) >= 0
+    model = TextStream()
+    assert labels == model.step_many(list(TEXTS))["label"].to_pylist()
+    assert all(abs(line["score"]) < 1e-9 for line in out[: len(NO_WORDS)])
+    assert np.isfinite([line["score"] for line in out]).all()
+
+
+def test_what_is_not_text_is_set_aside(invoke, tmp_path):
+    rows = [b'{"x": "oil"}', b'{"x": null}', b'{"x": 5}', b'{"x": "\\ud800"}', b'{"y": 1}',
+            b'{"x": "\xff\xfe"}', b'{"x": "oil"}']  # fmt: skip
+    (tmp_path / "x.jsonl").write_bytes(b"\n".join(rows) + b"\n")
+    refused = invoke("run", "x.jsonl", "--text", "x")
+    assert refused.exit_code
+    assert "row 2: column 'x' must be text, got 5" in refused.output
+    out = lines(invoke("run", "x.jsonl", "--text", "x", "--on-error", "dead-letter=dead.jsonl"))
+    assert [line["row"] for line in out] == [0, 6]
+    dead = [json.loads(line) for line in (tmp_path / "dead.jsonl").read_text().splitlines()]
+    assert [line["row"] for line in dead] == [1, 2, 3, 4, 5]
+    assert "give '' for a text without words" in dead[0]["reason"]
+    assert "UTF-8" in dead[-1]["reason"]
+    (tmp_path / "x.csv").write_bytes(b'x\noil\nbad \xff\n""\n\x00\x01 oil\n')
+    out = lines(invoke("run", "x.csv", "--text", "x", "--on-error", "dead-letter=dead2.jsonl"))
+    assert [(line["row"], line["label"] < 0) for line in out] == [(0, False), (2, True), (3, False)]
+    pq.write_table(pa.table({"x": pa.array([b"oil"])}), tmp_path / "x.parquet")
+    refused = invoke("run", "x.parquet", "--text", "x")
+    assert refused.exit_code
+    assert "must be text" in refused.output
+
+
+def news(n, keys="a"):
+    rng = random.Random(0)
+    for i in range(n):
+        about = ("oil price opec barrel", "cup final goal team")[rng.randrange(2)].split()
+        words = [*rng.sample(about, 3), f"w{rng.randrange(60)}"]
+        yield {"at": f"2026-03-{1 + i // 24:02d}T{i % 24:02d}:00:00", "who": rng.choice(keys),
+               "x": " ".join(words)}  # fmt: skip
+
+
+def test_keys_have_models_of_their_own_and_a_report_each(invoke, tmp_path):
+    pytest.importorskip("matplotlib")
+    rows = list(news(240, "ab"))
+    path = write(tmp_path / "news.jsonl", rows)
+    columns = ["--text", "x", "--time", "at", "--key", "who"]
+    (tmp_path / "m.toml").write_text('model = "text"\nlag = 20\ndecay = "2d"\n')
+    run = invoke("run", path, *columns, "--model", "m.toml", "--sink", "out.parquet")
+    assert run.exit_code == 0, run.output
+    out = pq.read_table("out.parquet").to_pylist()
+    for key in "ab":
+        own = [row for row in rows if row["who"] == key]
+        alone = TextStream(lag=20, decay="2d")
+        times = np.array([row["at"] for row in own], "datetime64[us]")
+        expected = alone.step_many([row["x"] for row in own], times)
+        mine = [line for line in out if line["key"] == key]
+        for name in ("label", "final_row", "final_label"):
+            assert [line[name] for line in mine] == expected[name].to_pylist()
+    report = invoke("report", "out.parquet", "--source", path, *columns, "--only", "a")
+    assert report.exit_code == 0, report.output
+    assert "opec" in report.output
+
+
+def test_a_run_that_is_cut_goes_on_where_it_was(invoke, tmp_path):
+    rows = list(news(200))
+    whole = lines(invoke("run", write(tmp_path / "all.jsonl", rows), "--text", "x", "--time", "at"))
+    path = write(tmp_path / "part.jsonl", rows[:90])
+    again = ["run", path, "--text", "x", "--time", "at", "--checkpoint", "kept", "--batch-rows", 7]
+    first = lines(invoke(*again))
+    write(path, rows)
+    assert first + lines(invoke(*again)) == whole
+
+
+def test_a_decay_in_time_and_epochs(invoke, tmp_path):
+    path = write(tmp_path / "news.jsonl", list(news(60)))
+    (tmp_path / "m.toml").write_text('model = "text"\ndecay = "1d"\n')
+    refused = invoke("run", path, "--text", "x", "--model", "m.toml")
+    assert refused.exit_code
+    assert "decay" in refused.output
+    assert len(lines(invoke("run", path, "--text", "x", "--time", "at", "--model", "m.toml"))) == 60
+    refused = invoke("run", path, "--text", "x", "--model", "text", "--epoch", "1d")
+    assert refused.exit_code
+    assert "epoch" in refused.output
