@@ -23,6 +23,7 @@ __all__ = [
     "floor_and_sum",
     "inner_njit",
     "largest",
+    "leaf_njit",
     "log_add_exp",
     "log_decay",
     "uncounted_njit",
@@ -48,6 +49,10 @@ inner_njit = njit(cache=True, **_INNER)
 # Python calls.
 UNCOUNTED: dict[str, Any] = {"_nrt": False}
 uncounted_njit = njit(cache=True, **UNCOUNTED, **_INNER)
+
+# And those that a loop calls for each word: a call hands over every array of its tuples, which
+# takes longer than what such a kernel does.
+leaf_njit = njit(cache=True, forceinline=True, **UNCOUNTED, **_INNER)
 
 
 @njit(cache=True)

@@ -39,6 +39,7 @@ LEAST_WORDS = 1000  # a language has so many, even if few have come
 CHUNK = 16  # words whose factors are multiplied before a logarithm is taken
 
 LEAST_MERGED = 3  # documents of a table that may be merged
+N_RIVALS = 4  # second choices that a table remembers
 MOST_EVENTS = 8192  # in the log
 
 # arrays that may be too short for the next document

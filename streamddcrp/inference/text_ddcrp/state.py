@@ -25,6 +25,7 @@ from streamddcrp.inference.text_ddcrp._kernels_layout import (
     N_COUNTS,
     N_EXAMPLES,
     N_KEPT,
+    N_RIVALS,
     N_SLOTS,
     N_SUMS,
     POSTINGS_END,
@@ -65,6 +66,8 @@ class Words(NamedTuple):
         Tables that hold it, which is the number of its postings.
     room : ndarray of int32, shape (W,)
         Log2 of the size of its block; -1: it has none.
+    wide : ndarray of bool, shape (W,)
+        Whether the posting of the table in slot k stands at place k of the block.
     held : ndarray of int32, shape (W,)
         Documents of the window, and of tables of the archive, with the word.
     mark : ndarray of int32, shape (W,)
@@ -74,6 +77,7 @@ class Words(NamedTuple):
     start: IntArray
     df: SmallInts
     room: SmallInts
+    wide: BoolArray
     held: SmallInts
     mark: SmallInts
 
@@ -131,6 +135,8 @@ class Tables(NamedTuple):
         List of the live slots, and where a slot stands in it.
     free : ndarray of int32, shape (K,)
         Stack of the slots that were live.
+    rival, rival_id : ndarray of int64, shape (K, 4)
+        Slots and ids of the tables that were second choices of its last documents, or -1.
     """
 
     mass: FloatArray
@@ -153,6 +159,8 @@ class Tables(NamedTuple):
     live: SmallInts
     place: SmallInts
     free: SmallInts
+    rival: IntArray
+    rival_id: IntArray
 
 
 class Window(NamedTuple):
@@ -289,7 +297,8 @@ def empty_state(config: Config) -> State:
     small = [np.zeros(K, np.int32) for _ in range(3)]
     return State(
         words=_zeros(
-            Words, W, np.int32, start=np.zeros(W, np.int64), room=np.full(W, -1, np.int32)
+            Words, W, np.int32, start=np.zeros(W, np.int64), room=np.full(W, -1, np.int32),
+            wide=np.zeros(W, np.bool_),
         ),
         postings=_zeros(
             Postings, P, np.int32, after=np.zeros(P, np.int64), before=np.zeros(P, np.int64),
@@ -301,6 +310,7 @@ def empty_state(config: Config) -> State:
             example=np.zeros((K, N_EXAMPLES, SHOWN), np.uint8), fit=np.zeros((K, N_EXAMPLES)),
             example_length=np.zeros((K, N_EXAMPLES), np.int64),
             example_row=np.zeros((K, N_EXAMPLES), np.int64),
+            rival=np.zeros((K, N_RIVALS), np.int64), rival_id=np.zeros((K, N_RIVALS), np.int64),
         ),
         window=_zeros(
             Window, L + 1, np.int64, table=np.full(L + 1, -1), weight=np.zeros(L + 1),
