@@ -232,7 +232,7 @@ class Scratch(NamedTuple):
 
     Attributes
     ----------
-    product, inverse, weight : ndarray of float64, shape (K,)
+    product, inverse, weight, ratio : ndarray of float64, shape (K,)
     touched : ndarray of int32, shape (K,)
     doc, read : ndarray of int64, shape (U,)
         Words of a document of the window, and of the new one.
@@ -247,6 +247,7 @@ class Scratch(NamedTuple):
     product: FloatArray
     inverse: FloatArray
     weight: FloatArray
+    ratio: FloatArray
     touched: SmallInts
     doc: IntArray
     read: IntArray
@@ -338,7 +339,7 @@ def _scratch(config: Config, K: int, U: int) -> Scratch:
     log_gamma = gammaln(x + np.arange(N_LOG_GAMMA)) - gammaln(x)
     doc, read, at, gone = np.zeros((4, U), np.int64)
     return Scratch(
-        np.zeros(K), np.zeros(K), np.zeros(K), np.zeros(K, np.int32), doc, read, at, gone,
+        *np.zeros((4, K)), np.zeros(K, np.int32), doc, read, at, gone,
         np.zeros(2, np.int64), log_gamma,
     )  # fmt: skip
 
