@@ -203,13 +203,17 @@ class Archive(NamedTuple):
     ----------
     id, n : ndarray of int64, shape (A,)
         Id, and number of words kept.
-    word, copies : ndarray of int32, shape (A, 16)
-    weight : ndarray of float64, shape (A,)
-        Work space.
+    n_tokens, n_words : ndarray of int64, shape (A,)
+        As the table had them.
+    word, copies : ndarray of int32, shape (A, 64)
+    weight : ndarray of float64, shape (A, 64)
+        By which the words were chosen.
     """
 
     id: IntArray
     n: IntArray
+    n_tokens: IntArray
+    n_words: IntArray
     word: SmallInts
     copies: SmallInts
     weight: FloatArray
@@ -320,7 +324,7 @@ def empty_state(config: Config) -> State:
         ),
         archive=_zeros(
             Archive, 16, np.int64, word=np.zeros((16, N_KEPT), np.int32),
-            copies=np.zeros((16, N_KEPT), np.int32), weight=np.zeros(max(16, N_KEPT)),
+            copies=np.zeros((16, N_KEPT), np.int32), weight=np.zeros((16, N_KEPT)),
         ),
         events=_zeros(Events, E, np.int64, t=np.zeros(E)),
         counts=counts,
