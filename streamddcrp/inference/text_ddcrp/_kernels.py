@@ -186,7 +186,8 @@ def before(tables, weight, k, other):
 @uncounted_njit
 def best_of(tables, scratch, n):
     """Return the slots of the largest weight and of the second; -1 where there is none."""
-    best, second, weight = -1, -1, scratch.weight
+    best = second = np.int64(-1)
+    weight = scratch.weight
     for i in range(n):
         k = np.int64(scratch.touched[i])
         if before(tables, weight, k, best):

@@ -59,8 +59,8 @@ NUMBERS = 2  # of words, distinct
 
 MOST_WORDS = 1 << 16  # different words of a document that count
 SHOWN = 256  # bytes that are kept of a document; a power of two
-MOST_ARCHIVED = 1024  # tables in the archive
-N_KEPT = 64  # words kept of each
+MOST_ARCHIVED = 512  # tables in the archive
+N_KEPT = 32  # words kept of each
 N_EXAMPLES = 3  # documents kept of a table
 
 # columns of the output of a step; the first six as `SeqDDCRP` has them

@@ -8,6 +8,7 @@ from numba import njit
 from streamddcrp._numerics import UNCOUNTED, uncounted_njit
 from streamddcrp.inference.text_ddcrp._kernels import best_of, describe, weigh, word_scale
 from streamddcrp.inference.text_ddcrp._kernels_archive import recognise
+from streamddcrp.inference.text_ddcrp._kernels_clock import advance, elapsed
 from streamddcrp.inference.text_ddcrp._kernels_layout import (
     ALPHA,
     B_TABLES,
@@ -79,43 +80,6 @@ __all__ = ["predict_document", "step_documents"]
 
 SURE = 0.999  # probability of the table of a document that is visited only once more, at the end
 SWEEP = 50  # documents between two looks for tables to retire
-
-
-@uncounted_njit
-def elapsed(config, window, counts, sums, t):
-    """Return the time since the last document, in units of the decay, and alpha as it is then."""
-    seen = counts[N_SEEN]
-    if not config.clocked:
-        return 1.0 / config.decay, sums[ALPHA]
-    if seen == 0:
-        return 0.0, sums[ALPHA]
-    alpha, past = sums[ALPHA], min(seen, len(window.t) - 1)
-    span = t - window.t[(seen - past) % len(window.t)]
-    if config.share > 0.0 and span > 0.0:  # as many births whatever the rate of arrivals
-        alpha = config.share * min(max(past * config.decay / span, 1.0), 1e5)
-    return (t - sums[TIME]) / config.decay, alpha
-
-
-@uncounted_njit
-def advance(config, tables, window, counts, sums, t):
-    """Let the time be ``t``: what arrived before weighs less."""
-    exponent, sums[ALPHA] = elapsed(config, window, counts, sums, t)
-    sums[TIME] = t
-    if exponent < 200.0:
-        sums[GROWTH] *= math.exp(exponent)
-        if sums[GROWTH] < 1e100:
-            return
-        factor = 1.0 / sums[GROWTH]
-    else:
-        factor = math.exp(-min(exponent, 700.0)) / sums[GROWTH]
-    sums[GROWTH], total = 1.0, 0.0
-    for i in range(counts[N_LIVE]):
-        k = tables.live[i]
-        tables.mass[k] *= factor
-        total += tables.mass[k]
-    for i in range(len(window.weight)):
-        window.weight[i] *= factor
-    sums[TOTAL] = total
 
 
 @uncounted_njit
