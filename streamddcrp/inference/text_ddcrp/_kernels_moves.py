@@ -148,7 +148,10 @@ def try_merge(config, words, postings, tables, window, events, counts, sums, scr
     best, largest = -1, 0.0
     for j in range(N_RIVALS):
         b = tables.rival[a, j]
-        if b < 0 or tables.id[b] != tables.rival_id[a, j]:
+        again = False
+        for i in range(j):
+            again |= tables.rival[a, i] == b and tables.rival_id[a, i] == tables.rival_id[a, j]
+        if b < 0 or again or tables.id[b] != tables.rival_id[a, j]:
             continue
         if not is_live(tables, counts, b) or tables.size[b] < LEAST_MERGED:
             continue
