@@ -25,6 +25,7 @@ __all__ = [
     "floor_and_sum",
     "inner_njit",
     "largest",
+    "leaf_njit",
     "log_add_exp",
     "log_decay",
     "scale",
@@ -51,6 +52,10 @@ inner_njit = njit(cache=True, **_INNER)
 # Python calls.
 UNCOUNTED: dict[str, Any] = {"_nrt": False}
 uncounted_njit = njit(cache=True, **UNCOUNTED, **_INNER)
+
+# And those that a loop calls for each word: a call hands over every array of its tuples, which
+# takes longer than what such a kernel does.
+leaf_njit = njit(cache=True, forceinline=True, **UNCOUNTED, **_INNER)
 
 
 @njit(cache=True)

@@ -1,21 +1,21 @@
 """Short texts as a stream: which story each belongs to."""
 
 import math
-from array import array
 from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
 from river import base
 
-from streamddcrp.errors import ConfigError, SchemaError
+from streamddcrp.errors import SchemaError
 from streamddcrp.estimators.batches import batch_times
-from streamddcrp.estimators.epochs import make_cut
 from streamddcrp.estimators.events import Event
+from streamddcrp.estimators.final_labels import FinalLabels
 from streamddcrp.estimators.options import from_json, to_json
 from streamddcrp.estimators.stored import Stored
 from streamddcrp.estimators.stories import events_since, live_labels, names, stories, survivors
 from streamddcrp.estimators.story_line import StoryLine
+from streamddcrp.estimators.text_options import engine_config, words_left_out
 from streamddcrp.estimators.texts import Texts, read_text, read_texts
 from streamddcrp.estimators.views import predictions
 from streamddcrp.inference.text_ddcrp._kernels_layout import (
@@ -28,7 +28,6 @@ from streamddcrp.inference.text_ddcrp._kernels_layout import (
     SCORE,
     SURPRISE,
 )
-from streamddcrp.inference.text_ddcrp.config import Config, make_config
 from streamddcrp.inference.text_ddcrp.state import arrays_of, empty_state, state_from_arrays
 from streamddcrp.inference.text_ddcrp.step import predict, step
 from streamddcrp.stream import as_time, check_clocked, check_times
@@ -36,8 +35,6 @@ from streamddcrp.stream.words import WordTable
 from streamddcrp.typing import FloatArray, IntArray
 
 __all__ = ["TextStream"]
-
-_MOST_FINALS = 100_000  # final labels not yet told
 
 
 class TextStream(Stored, base.Clusterer):
@@ -96,11 +93,11 @@ class TextStream(Stored, base.Clusterer):
         self.decay = decay
         self.lag = lag
         self.stop_words = stop_words
-        self._config = _config(alpha, decay, lag)
-        self._table = WordTable(_stop_words(stop_words))
+        self._config = engine_config(alpha, decay, lag)
+        self._table = WordTable(words_left_out(stop_words))
         self._memory = empty_state(self._config)
         self._clocked: bool | None = None  # whether rows come with times
-        self._finals = array("q")
+        self._finals = FinalLabels()
         self._line = StoryLine()
         self._events_read = 0
 
@@ -184,12 +181,7 @@ class TextStream(Stored, base.Clusterer):
         n = len(texts.offsets) - 1
         if n:
             t = self._times(t, n)
-        out = self._steps(texts, np.empty(0) if t is None else t)
-        final = out[:, FINAL_LABEL]
-        self._finals.frombytes(final[~np.isnan(final)].astype(np.int64).tobytes())
-        if len(self._finals) > 2 * _MOST_FINALS:
-            del self._finals[:-_MOST_FINALS]
-        return out
+        return self._steps(texts, np.empty(0) if t is None else t)
 
     def _steps(self, texts: Texts, t: FloatArray) -> FloatArray:
         """Learn the documents in pieces that end where stretches of the line of stories end."""
@@ -205,7 +197,9 @@ class TextStream(Stored, base.Clusterer):
                 listed=texts.listed,
             )  # fmt: skip
             final = part[:, FINAL_LABEL]
-            self._line.add(final[~np.isnan(final)].astype(np.int64), begin, end)
+            labels = final[~np.isnan(final)].astype(np.int64)
+            self._finals.add(labels)
+            self._line.add(labels, begin, end)
             if not self._line.room:
                 self._line.close(self._names)
             parts.append(part)
@@ -296,7 +290,7 @@ class TextStream(Stored, base.Clusterer):
         """Bytes that the arrays of the model take in memory, as `Keyed` counts them."""
         words = self._table.arrays._replace(characters=np.empty(0))  # common to all models
         own = sum(part.nbytes for part in words)
-        return int(self._memory.nbytes + own + 8 * len(self._finals))
+        return int(self._memory.nbytes + own + self._finals.nbytes)
 
     @property
     def objective(self) -> float:
@@ -309,8 +303,8 @@ class TextStream(Stored, base.Clusterer):
         A story is born with the first label of it that is final; the event tells its first document
         as it stands. A death tells the last one. A merge tells the younger id and, in ``into``,
         the older one, which stays; it may be of stories that were provisional. A return tells
-        that a story that was born (its new id) looks like one of the last 1,024 that died, whose id
-        is in ``into``.
+        that a story that was born (its new id) is, at odds of twenty to one, one of the last 512
+        that died, whose id is in ``into``.
         """
         read, self._events_read = self._events_read, int(self._memory.counts[N_EVENTS])
         return events_since(self._memory, read)
@@ -338,8 +332,7 @@ class TextStream(Stored, base.Clusterer):
         pyarrow.Table
             Columns ``row`` (arrival index) and ``label``, both int64.
         """
-        final: IntArray = np.array(self._finals, dtype=np.int64)[-_MOST_FINALS:]
-        self._finals = array("q")
+        final = self._finals.take()
         end = max(0, self.n_seen - self._lag)
         row = np.arange(end - len(final), end)
         if window:
@@ -405,7 +398,7 @@ class TextStream(Stored, base.Clusterer):
     def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
         words = self._table.state()
         arrays = arrays_of(self._memory, len(words["word_length"])) | words
-        arrays["finals"] = np.array(self._finals, dtype=np.int64)[-_MOST_FINALS:]
+        arrays["finals"] = self._finals.last()
         line, told = self._line.state()
         meta = {
             "line": told,
@@ -422,37 +415,6 @@ class TextStream(Stored, base.Clusterer):
             setattr(model, f"_{name}", meta[name])
         model._table = WordTable.restore(arrays)
         model._memory = state_from_arrays(model._config, arrays)
-        model._finals = array("q", arrays["finals"].tobytes())
+        model._finals.add(arrays["finals"])
         model._line = StoryLine.restore(arrays, meta["line"])
         return model
-
-
-def _config(alpha: float | None, decay: Any, lag: int) -> Config:
-    """Return the engine's settings; a text or a pair is a decay in time."""
-    if not isinstance(decay, str | tuple | list):
-        return make_config(alpha=alpha, decay=decay, lag=lag)
-    pair = not isinstance(decay, str) and len(decay) == 2 and decay[0] == "time"
-    try:
-        cut = make_cut(decay[1] if pair else decay)
-        if (pair or isinstance(decay, str)) and cut.kind == "period":
-            return make_config(alpha=alpha, decay=cut.size, clocked=True, lag=lag)
-    except ConfigError as error:
-        if not str(error).startswith("epoch"):
-            raise
-    message = (
-        "decay must be a number of documents, a time such as '1d', or a pair such as "
-        f"('time', 3600.0), got {decay!r}"
-    )
-    raise ConfigError(message)
-
-
-def _stop_words(given: Any) -> tuple[str, ...] | None:
-    """Return the words to leave out; None for the English ones."""
-    if given is None:
-        return ()
-    if isinstance(given, str):
-        if given == "english":
-            return None
-        message = f"stop_words must be 'english', None or a list of words, got {given!r}"
-        raise ConfigError(message)
-    return tuple(given)

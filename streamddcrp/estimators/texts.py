@@ -109,16 +109,16 @@ def _of_arrow(column: Any, place: str) -> Texts:
         return _of_rows(column.to_pylist(), 0)
     if pa.types.is_dictionary(kind):
         column = column.cast(kind.value_type)
-    if not pa.types.is_large_string(column.type):
+    if pa.types.is_string_view(column.type) or pa.types.is_binary_view(column.type):
         column = column.cast(pa.large_binary())
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if not len(array):
         return _packed([], listed=False)
     _, offsets, data = array.buffers()
+    wide = pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)
     cut = slice(array.offset, array.offset + len(array) + 1)
-    return _frozen(
-        b"" if data is None else data, np.frombuffer(offsets, np.int64)[cut], listed=False
-    )
+    ends = np.frombuffer(offsets, np.int64 if wide else np.int32)[cut].astype(np.int64, copy=False)
+    return _frozen(b"" if data is None else data, ends, listed=False)
 
 
 def _of_rows(rows: Sequence[Any], first: int | None) -> Texts:

@@ -155,6 +155,51 @@ def test_a_story_that_comes_back_is_recognised():
     assert [(e.label, e.into) for e in returns] == [(again, first)]
 
 
+def stream_with_returns(seed, n=9_000):
+    """Twelve stories at a time over common words; three of ten that begin are old ones."""
+    rng = np.random.default_rng(seed)
+    often = 1.0 / np.arange(1.0, 4001.0)
+    own = [rng.choice(4000, 25, p=often**0.3 / (often**0.3).sum()) for _ in range(150)]
+    active, ended, rows, y = list(range(12)), [], [], []
+    for i in range(n):
+        if rng.random() < 0.01:
+            j = rng.integers(12)
+            ended.append((i, active[j]))
+            old = [end for end in ended if i - end[0] > 4500]
+            again = bool(old) and rng.random() < 0.3
+            active[j] = old[rng.integers(len(old))][1] if again else max(*y, *active) + 1
+            ended = [end for end in ended if end[1] != active[j]]
+        y.append(active[rng.integers(12)])
+        common = rng.choice(4000, 4, p=often / often.sum())
+        rows.append(" ".join(f"w{w}" for w in {*rng.choice(own[y[-1]], 4), *common}))
+    return rows, np.array(y)
+
+
+def test_most_returns_are_told_and_those_told_are_true():
+    told = true = missed = 0
+    for seed in (1, 2):
+        rows, y = stream_with_returns(seed)
+        model = TextStream()
+        model.learn_many(rows)
+        final, events = model.final_labels()["label"].to_numpy(), model.events()
+
+        def story(label, final=final, y=y):
+            """The story that most documents with a label are of, if they are three or more."""
+            of = y[: len(final)][final == label]
+            return int(np.bincount(of).argmax()) if len(of) >= 3 else -1
+
+        dead, known = set(), {e.label for e in events if e.kind == "return"}
+        for e in events:
+            if e.kind == "death":
+                dead.add(story(e.label))
+            elif e.kind == "return":
+                told, true = told + 1, true + (story(e.label) == story(e.into))
+            elif e.kind == "birth" and e.label not in known:
+                missed += story(e.label) in dead - {-1}
+    assert true >= 0.8 * told
+    assert true >= 0.5 * (true + missed)
+
+
 def test_forms_of_a_batch_agree():
     rows, _ = texts(4)
     expected = TextStream(lag=20)
@@ -187,7 +232,8 @@ def test_memory_is_flat_while_the_vocabulary_turns_over():
         model.final_labels()
         model.events()
         sizes.append((len(model.to_bytes()), model.nbytes))
-        words.append(model.n_words)
+        archived = int(model._memory.archive.n.sum())  # words of at most 512 old stories
+        words.append(model.n_words - archived)
     early, late = np.array(sizes[5:20]).max(axis=0), np.array(sizes[20:]).max(axis=0)
     assert (late <= 2.0 * early).all()  # powers of two, and the archive of 1,024 fills
     assert max(words) < 3000

@@ -11,6 +11,7 @@ class Table:
     words: Counter = field(default_factory=Counter)
     size: int = 0
     next_merge: int = 3
+    rivals: list = field(default_factory=lambda: [None] * 4)
 
     @property
     def n(self):
@@ -63,7 +64,8 @@ class SlowText:
     def best(self, doc, now):
         sharing = [table for table in self.tables if any(table.words[w] > 0 for w in doc)]
         scored = [(self.odds(table, doc, now), -table.id, table) for table in sharing]
-        return max(scored, key=lambda item: item[:2])[::2] if scored else (-math.inf, None)
+        scored.sort(key=lambda item: item[:2], reverse=True)
+        return [item[::2] for item in scored] + 2 * [(-math.inf, None)]
 
     def score(self, doc, now):
         """-log predictive density over all tables."""
@@ -85,10 +87,11 @@ class SlowText:
         self.members.append(member)
         score, arrival = self.score(doc, now), -1
         if doc:
-            s, table = self.best(doc, now)
+            (s, table), second = self.best(doc, now)[:2]
             member.sure = self.sureness(max(s, 0.0), doc, now) > 0.999
             if s > 0.0:
                 self.learn_concentration(table, doc)
+                self.remember(table, table.size, s, *second)
             else:
                 table = self.open()
             arrival = table.id
@@ -110,6 +113,10 @@ class SlowText:
         self.mass[table.id] = []
         self.tables.append(table)
         return table
+
+    def remember(self, table, size, s, other_s, other):
+        near = other is not None and other_s > s + math.log(1e-3)
+        table.rivals[size % 4] = (other, other.id) if near else None
 
     def learn_concentration(self, table, doc):
         u, n, B, d = len(table.words), table.n, self.B, self.d
@@ -134,10 +141,12 @@ class SlowText:
             old.words = +old.words
             old.size -= 1
             self.mass[old.id].remove(member.row)
-            s, table = self.best(member.words, now)
+            (s, table), second = self.best(member.words, now)[:2]
             bonus = 3.0 if last and old.size < 2 else 0.0
             if s + bonus <= 0.0:
                 table = old if old.size == 0 else self.open()
+            else:
+                self.remember(table, table.size + (table is old), s, *second)
             if old.size == 0 and table is not old:
                 self.tables.remove(old)
             self.seat(member, table, now)
@@ -174,21 +183,25 @@ class SlowText:
     def merge(self, table, now):
         table.next_merge = table.size + 1 + table.size // (4 if table.size < 16 else 2)
         others = [
-            other
-            for other in self.tables
-            if other is not table and other.size >= 3 and set(+other.words) & set(+table.words)
+            rival[0]
+            for rival in table.rivals
+            if rival and rival[0] in self.tables and rival[0].id == rival[1] and rival[0].size >= 3
         ]
         scored = [(self.gain(table, other, now), -other.id, other) for other in others]
         if not scored or max(scored, key=lambda item: item[:2])[0] <= 0.0:
             return
         other = max(scored, key=lambda item: item[:2])[2]
-        old, young = (table, other) if table.id < other.id else (other, table)
-        self.merges.append((young.id, old.id))
-        old.words.update(young.words)
-        old.size += young.size
-        old.next_merge = min(old.next_merge, young.next_merge, old.size + 1)
-        self.mass[old.id] += self.mass.pop(young.id)
-        self.tables.remove(young)
+        large, small = sorted((table, other), key=lambda k: len(k.words), reverse=True)
+        if len(large.words) == len(small.words):
+            large, small = table, other
+        self.merges.append((max(large.id, small.id), min(large.id, small.id)))
+        rows = self.mass.pop(large.id) + self.mass.pop(small.id)
+        large.id = min(large.id, small.id)
+        self.mass[large.id] = rows
+        large.words.update(small.words)
+        large.size += small.size
+        large.next_merge = min(large.next_merge, small.next_merge, large.size + 1)
+        self.tables.remove(small)
         for member in self.members:
-            if member.table is young:
-                member.table = old
+            if member.table is small:
+                member.table = large

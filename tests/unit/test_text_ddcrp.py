@@ -1,6 +1,7 @@
 """The text engine against the numbers of its specification and a slow twin."""
 
 import math
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -43,6 +44,15 @@ def topics(seed, n=400, n_topics=6, drift=0.0):
         noise = rng.integers(0, 120, rng.integers(0, 3))
         out.append(list(dict.fromkeys(np.r_[words, noise].astype(int).tolist())))
     return out
+
+
+def long_documents(seed, n, drift=0.0):
+    """Documents of nineteen words, three of them out of twelve that are everywhere."""
+    rng = np.random.default_rng(seed)
+    own = [rng.choice(2000, 24, replace=False) + 12 for _ in range(40)]
+    parts = [(rng.permutation(12)[:3], rng.permutation(own[(z + int(drift * i)) % 40])[:16])
+             for i, z in enumerate(rng.integers(0, 40, n))]  # fmt: skip
+    return [np.concatenate(part).tolist() for part in parts]
 
 
 def rows_of(documents):
@@ -143,6 +153,42 @@ def test_predictions_are_as_the_formulas_say():
         assert out[SCORE] == pytest.approx(twin.score(words, 150), rel=1e-9)
 
 
+class Held(SlowText):
+    """A twin that takes over the tables of an engine."""
+
+    def __init__(self, state, **options):
+        super().__init__(**options)
+        self.state, self.B = state, float(state.sums[CONCENTRATION])
+        for k in state.tables.live[: state.counts[N_LIVE]].tolist():
+            self.tables.append(Table(int(state.tables.id[k]), Counter(held(state, k))))
+            self.mass[int(state.tables.id[k])] = float(state.tables.mass[k] / state.sums[GROWTH])
+        sizes = Counter(w for table in self.tables for w in table.words)
+        self.sizes, self.total = sizes, sizes.total()
+
+    def p(self, w):
+        return (self.sizes[w] + self.b) / (self.total + self.b * max(len(self.sizes) + 1, 1000))
+
+    def weight(self, table, now):
+        return self.mass[table.id] * math.exp(-1.0 / self.decay)
+
+
+def test_words_that_are_everywhere_are_weighed_by_columns():
+    config, documents = make_config(alpha=30.0, decay=60.0, lag=40), long_documents(4, 150)
+    state, table = empty_state(config), WordTable(())
+    data, offsets = bytes_of(documents)
+    step(config, state, table, data, offsets, np.arange(150.0), listed=True)
+    twin = Held(state, alpha=30.0, decay=60.0)
+    assert state.words.wide.any()
+    index = {word: w for w, word in enumerate(table.decode(np.arange(len(table))))}
+    for x in long_documents(5, 10):
+        out, probs = predict(config, state, table, bytes_of([x])[0], 150.0, listed=True)
+        ids = state.tables.id[state.tables.live[: len(probs)]].tolist()
+        odds = dict(zip(ids, np.log(probs / out[P_NEW]), strict=True))
+        words = [index.get(str(w), -1 - w) for w in x]
+        want = {k.id: twin.odds(k, words, 150) for k in twin.tables}
+        assert odds == pytest.approx(want, rel=1e-9, abs=1e-9)
+
+
 @given(data=st.data(), seed=st.integers(0, 2**32 - 1))
 @settings(max_examples=20)
 def test_counts_postings_and_masses_agree_whatever_comes(data, seed):
@@ -152,7 +198,8 @@ def test_counts_postings_and_masses_agree_whatever_comes(data, seed):
         "decay": data.draw(st.sampled_from([3.0, 20.0, 200.0])),
         "lag": data.draw(st.integers(1, 40)),
     }
-    config, documents = make_config(**options), topics(seed, 200, drift=0.05)
+    make = data.draw(st.sampled_from([topics, long_documents]))
+    config, documents = make_config(**options), make(seed, 200, drift=0.05)
     state, table = empty_state(config), WordTable(())
     cuts = sorted(data.draw(st.lists(st.integers(0, 200), max_size=4)))
     for a, b in zip([0, *cuts], [*cuts, 200], strict=True):
@@ -165,14 +212,23 @@ def test_counts_postings_and_masses_agree_whatever_comes(data, seed):
         check(config, state, table, documents[max(0, b - config.ages[-1]) : b])
 
 
+def n_places(state, w):
+    """Places of a word's block that may have postings."""
+    return 1 << state.words.room[w] if state.words.wide[w] else state.words.df[w]
+
+
 def check(config, state, table, window):
     words, postings, tables, counts = state.words, state.postings, state.tables, state.counts
     live = tables.live[: counts[N_LIVE]]
     by_word = {
         (w, int(postings.table[p])): int(postings.copies[p])
         for w in np.flatnonzero(words.df).tolist()
-        for p in range(words.start[w], words.start[w] + words.df[w])
+        for p in range(words.start[w], words.start[w] + n_places(state, w))
+        if postings.copies[p] > 0
     }
+    for w, k in by_word:
+        if words.wide[w]:
+            assert postings.table[words.start[w] + k] == k
     by_table = {(w, int(k)): c for k in live for w, c in held(state, k).items()}
     assert by_word == by_table
     assert min(by_word.values(), default=1) >= 1

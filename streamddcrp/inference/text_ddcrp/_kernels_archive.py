@@ -16,7 +16,7 @@ from streamddcrp.stream._kernels_words import release_word
 
 __all__ = ["archive_table", "recognise"]
 
-LEAST_SHARED = 3  # words that a story and an old one must have in common
+LEAST_ODDS = math.log(20.0)  # of a return
 
 
 @uncounted_njit
@@ -35,18 +35,19 @@ def archive_table(config, words, postings, tables, archive, counts, k, lexicon, 
     while q >= 0:
         w = postings.word[q]
         weight = -postings.copies[q] * math.log((words.df[w] + config.smoothing) * scale)
-        if n < N_KEPT or weight > archive.weight[n - 1]:
+        if n < N_KEPT or weight > archive.weight[a, n - 1]:
             j = n if n < N_KEPT else n - 1
-            while j > 0 and archive.weight[j - 1] < weight:
-                archive.weight[j] = archive.weight[j - 1]
+            while j > 0 and archive.weight[a, j - 1] < weight:
+                archive.weight[a, j] = archive.weight[a, j - 1]
                 archive.word[a, j] = archive.word[a, j - 1]
                 archive.copies[a, j] = archive.copies[a, j - 1]
                 j -= 1
-            archive.weight[j], archive.word[a, j] = weight, w
+            archive.weight[a, j], archive.word[a, j] = weight, w
             archive.copies[a, j] = postings.copies[q]
             n = min(n + 1, N_KEPT)
         q = postings.after[q]
     archive.id[a], archive.n[a] = tables.id[k], n
+    archive.n_tokens[a], archive.n_words[a] = tables.n_tokens[k], tables.n_words[k]
     for j in range(n):
         words.held[archive.word[a, j]] += 1
     counts[N_ARCHIVED] += 1
@@ -54,9 +55,11 @@ def archive_table(config, words, postings, tables, archive, counts, k, lexicon, 
 
 @uncounted_njit
 def recognise(config, words, postings, tables, archive, counts, sums, k):
-    """Return the id of the archived table with which (3) gains most, or -1 if none gains.
+    """Return the id of the archived table that table ``k`` is most likely to be, or -1.
 
-    Of the archived table only the words that were kept count.
+    The odds against a new one: the gain (3) of its words with those that were kept, the other ones
+    of the archived table being taken as different, and the prior weights of an archived table,
+    which is that of one that is just let go, and of a new one. They have to be above 20.
     """
     d, B, scale = config.discount, sums[CONCENTRATION], word_scale(config, counts)
     if tables.size[k] < LEAST_MERGED:
@@ -65,33 +68,29 @@ def recognise(config, words, postings, tables, archive, counts, sums, k):
     while q >= 0:
         words.mark[postings.word[q]] = postings.copies[q]
         q = postings.after[q]
-    best, best_gain, x = -1, 0.0, 1.0 - d
+    best, most, x = -1, LEAST_ODDS - math.log(config.retire / sums[ALPHA]), 1.0 - d
     u, n = tables.n_words[k], tables.n_tokens[k]
     for a in range(min(counts[N_ARCHIVED], len(archive.id))):
-        shared, gain, n_old = 0, 0.0, 0
-        for j in range(archive.n[a]):
-            w = archive.word[a, j]
-            n_old += archive.copies[a, j]
-            if words.mark[w] > 0:
-                shared += 1
-        if shared < LEAST_SHARED:
-            continue
+        shared, gain = 0, 0.0
         for j in range(archive.n[a]):
             w, old = archive.word[a, j], archive.copies[a, j]
             new = words.mark[w]
             if new > 0:
+                shared += 1
                 gain -= math.log((words.df[w] + config.smoothing) * scale)
                 gain += math.lgamma(x + new + old - 1.0) + math.lgamma(x)
                 gain -= math.lgamma(x + new - 1.0) + math.lgamma(x + old - 1.0)
-        u_old = archive.n[a]
+        if shared == 0:
+            continue
+        u_old, n_old = archive.n_words[a], archive.n_tokens[a]
         gain += (
             math.lgamma(B / d + u + u_old - shared) + math.lgamma(B / d)
             - math.lgamma(B / d + u) - math.lgamma(B / d + u_old) - shared * math.log(d)
             - math.lgamma(B + n + n_old) + math.lgamma(B + n) + math.lgamma(B + n_old)
-            - math.lgamma(B) - math.log(sums[ALPHA])
+            - math.lgamma(B)
         )  # fmt: skip
-        if gain > best_gain:
-            best, best_gain = archive.id[a], gain
+        if gain > most:
+            best, most = archive.id[a], gain
     q = tables.head[k]
     while q >= 0:
         words.mark[postings.word[q]] = 0

@@ -39,6 +39,7 @@ LEAST_WORDS = 1000  # a language has so many, even if few have come
 CHUNK = 16  # words whose factors are multiplied before a logarithm is taken
 
 LEAST_MERGED = 3  # documents of a table that may be merged
+N_RIVALS = 4  # second choices that a table remembers
 MOST_EVENTS = 8192  # in the log
 
 # arrays that may be too short for the next document
@@ -58,8 +59,8 @@ NUMBERS = 2  # of words, distinct
 
 MOST_WORDS = 1 << 16  # different words of a document that count
 SHOWN = 256  # bytes that are kept of a document; a power of two
-MOST_ARCHIVED = 1024  # tables in the archive
-N_KEPT = 16  # words kept of each
+MOST_ARCHIVED = 512  # tables in the archive
+N_KEPT = 32  # words kept of each
 N_EXAMPLES = 3  # documents kept of a table
 
 # columns of the output of a step; the first six as `SeqDDCRP` has them

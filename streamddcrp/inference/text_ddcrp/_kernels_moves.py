@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from streamddcrp._numerics import uncounted_njit
+from streamddcrp._numerics import leaf_njit, uncounted_njit
 from streamddcrp.inference.text_ddcrp._kernels import word_scale
 from streamddcrp.inference.text_ddcrp._kernels_archive import archive_table
 from streamddcrp.inference.text_ddcrp._kernels_layout import (
@@ -19,17 +19,21 @@ from streamddcrp.inference.text_ddcrp._kernels_layout import (
     N_EXAMPLES,
     N_LIVE,
     N_MERGES,
+    N_RIVALS,
 )
 from streamddcrp.inference.text_ddcrp._kernels_tables import (
     delete,
     find,
     free_table,
+    hand_over,
+    is_live,
     tidy_word,
 )
 from streamddcrp.stream._kernels_words import release_word
 
-__all__ = ["keep_example", "merge_gains", "record", "retire", "try_merge"]
+__all__ = ["keep_example", "record", "remember_rival", "retire", "try_merge"]
 
+RIVAL = 1e-3  # odds of the second choice of a document against the first that make it a rival
 SMALL = 16  # documents up to which merges are tried more often
 
 
@@ -42,7 +46,7 @@ def record(events, counts, kind, label, into, row, t):
     counts[N_EVENTS] += 1
 
 
-@uncounted_njit
+@leaf_njit
 def urn(log_gamma, x, m):
     """Log Gamma(x + m) - log Gamma(x), where ``log_gamma`` holds it for small m."""
     if m < len(log_gamma):
@@ -51,75 +55,53 @@ def urn(log_gamma, x, m):
 
 
 @uncounted_njit
-def merge_gains(config, words, postings, tables, counts, sums, scratch, a):
-    """Compute the gain (3) of merging table ``a`` with each large enough one it shares words with.
-
-    Leaves the slots in ``scratch.touched``, the gains in ``scratch.weight``.
-
-    Returns
-    -------
-    int
-        How many they are.
-    """
+def merge_gain(config, words, postings, tables, counts, sums, scratch, a, b):
+    """Return the gain (3) of merging two tables."""
+    if tables.n_words[a] > tables.n_words[b]:
+        a, b = b, a
     d, B, scale = config.discount, sums[CONCENTRATION], word_scale(config, counts)
-    gain, shared, g, x = scratch.weight, scratch.product, scratch.log_gamma, 1.0 - d
-    n = 0
+    g, x, gain, s = scratch.log_gamma, 1.0 - d, 0.0, 0
     q = tables.head[a]
     while q >= 0:
         w, ca = postings.word[q], postings.copies[q]
-        start, df = words.start[w], words.df[w]
-        if df > 1:
-            own = -math.log((df + config.smoothing) * scale) - urn(g, x, ca - 1)
-            for p in range(start, start + df):
-                b = postings.table[p]
-                if b == a or tables.size[b] < LEAST_MERGED:
-                    continue
-                if shared[b] == 0.0:
-                    scratch.touched[n] = b
-                    n += 1
-                    gain[b] = 0.0
-                cb = postings.copies[p]
-                gain[b] += own + urn(g, x, ca + cb - 1) - urn(g, x, cb - 1)
-                shared[b] += 1.0
+        p = find(words, postings, w, b)
+        if p >= 0:
+            cb = postings.copies[p]
+            gain -= math.log((words.df[w] + config.smoothing) * scale)
+            gain += urn(g, x, ca + cb - 1) - urn(g, x, ca - 1) - urn(g, x, cb - 1)
+            s += 1
         q = postings.after[q]
-    na, ua, nb_a = tables.n_tokens[a], tables.n_words[a], math.lgamma(B + tables.n_tokens[a])
-    mass_a = max(tables.mass[a] / sums[GROWTH], 1.0)
-    h0, log_d = math.lgamma(B / d), math.log(d)
-    ha, fa, r0 = math.lgamma(B / d + ua), math.lgamma(mass_a), math.lgamma(B)
-    for i in range(n):
-        b = scratch.touched[i]
-        s, nb, ub = shared[b], tables.n_tokens[b], tables.n_words[b]
-        mass_b = max(tables.mass[b] / sums[GROWTH], 1.0)
-        gain[b] += (
-            math.lgamma(B / d + ua + ub - s) - ha - math.lgamma(B / d + ub) + h0 - s * log_d
-            - math.lgamma(B + na + nb) + nb_a + math.lgamma(B + nb) - r0
-            + math.lgamma(mass_a + mass_b) - fa - math.lgamma(mass_b) - math.log(sums[ALPHA])
-        )  # fmt: skip
-        shared[b] = 0.0
-    return n
+    na, ua, mass_a = tables.n_tokens[a], tables.n_words[a], max(tables.mass[a] / sums[GROWTH], 1.0)
+    nb, ub, mass_b = tables.n_tokens[b], tables.n_words[b], max(tables.mass[b] / sums[GROWTH], 1.0)
+    return gain + (
+        math.lgamma(B / d + ua + ub - s) - math.lgamma(B / d + ua) - math.lgamma(B / d + ub)
+        + math.lgamma(B / d) - s * math.log(d)
+        - math.lgamma(B + na + nb) + math.lgamma(B + na) + math.lgamma(B + nb) - math.lgamma(B)
+        + math.lgamma(mass_a + mass_b) - math.lgamma(mass_a) - math.lgamma(mass_b)
+        - math.log(sums[ALPHA])
+    )  # fmt: skip
+
+
+@uncounted_njit
+def remember_rival(tables, weight, k, rival):
+    """Note a table that was a good second choice of a document that table ``k`` gets, or none."""
+    at = tables.size[k] % N_RIVALS
+    tables.rival[k, at] = -1
+    if rival >= 0 and rival != k and weight[rival] > RIVAL * weight[k]:
+        tables.rival[k, at], tables.rival_id[k, at] = rival, tables.id[rival]
 
 
 @uncounted_njit
 def pour(words, postings, tables, counts, sums, small, large):
     """Move all that table ``small`` holds into ``large``; the slot of ``small`` becomes free."""
-    q = tables.head[small]
-    while q >= 0:
-        w = postings.word[q]
-        p = find(words, postings, w, large)
-        after = postings.after[q]
+    while tables.head[small] >= 0:
+        q = tables.head[small]
+        p = find(words, postings, postings.word[q], large)
         if p >= 0:
             postings.copies[p] += postings.copies[q]
             delete(words, postings, tables, counts, q)
         else:
-            head = tables.head[large]
-            postings.table[q], postings.after[q], postings.before[q] = large, head, -1
-            if head >= 0:
-                postings.before[head] = q
-            tables.head[large], tables.head[small] = q, after
-            if after >= 0:
-                postings.before[after] = -1
-            tables.n_words[large] += 1
-        q = after
+            hand_over(words, postings, tables, small, large)
     tables.n_tokens[large] += tables.n_tokens[small]
     tables.size[large] += tables.size[small]
     tables.in_window[large] += tables.in_window[small]
@@ -160,21 +142,24 @@ def keep_example(tables, k, text, start, n, fit, row):
 
 @uncounted_njit
 def try_merge(config, words, postings, tables, window, events, counts, sums, scratch, a, row, t):
-    """Merge table ``a`` with the one that gains most by it."""
+    """Merge table ``a`` with that of its rivals that gains most by it."""
     size = tables.size[a]
     tables.next_merge[a] = size + 1 + size // (4 if size < SMALL else 2)
-    n = merge_gains(config, words, postings, tables, counts, sums, scratch, a)
-    best = -1
-    for i in range(n):
-        b = scratch.touched[i]
-        if scratch.weight[b] > (scratch.weight[best] if best >= 0 else 0.0) or (
-            best >= 0
-            and scratch.weight[b] == scratch.weight[best]
-            and tables.id[b] < tables.id[best]
-        ):
-            best = b
+    best, largest = -1, 0.0
+    for j in range(N_RIVALS):
+        b = tables.rival[a, j]
+        again = False
+        for i in range(j):
+            again |= tables.rival[a, i] == b and tables.rival_id[a, i] == tables.rival_id[a, j]
+        if b < 0 or again or tables.id[b] != tables.rival_id[a, j]:
+            continue
+        if not is_live(tables, counts, b) or tables.size[b] < LEAST_MERGED:
+            continue
+        gain = merge_gain(config, words, postings, tables, counts, sums, scratch, a, b)
+        if gain > largest or (best >= 0 and gain == largest and tables.id[b] < tables.id[best]):
+            best, largest = b, gain
     if best < 0:
-        return a
+        return
     small, large = (a, best) if tables.n_words[a] < tables.n_words[best] else (best, a)
     older, younger = min(tables.id[a], tables.id[best]), max(tables.id[a], tables.id[best])
     record(events, counts, MERGE, younger, older, row, t)

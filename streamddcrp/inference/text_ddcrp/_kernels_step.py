@@ -8,6 +8,7 @@ from numba import njit
 from streamddcrp._numerics import UNCOUNTED, uncounted_njit
 from streamddcrp.inference.text_ddcrp._kernels import best_of, describe, weigh, word_scale
 from streamddcrp.inference.text_ddcrp._kernels_archive import recognise
+from streamddcrp.inference.text_ddcrp._kernels_clock import advance, elapsed
 from streamddcrp.inference.text_ddcrp._kernels_layout import (
     ALPHA,
     B_TABLES,
@@ -52,6 +53,7 @@ from streamddcrp.inference.text_ddcrp._kernels_layout import (
 from streamddcrp.inference.text_ddcrp._kernels_moves import (
     keep_example,
     record,
+    remember_rival,
     retire,
     try_merge,
 )
@@ -78,43 +80,6 @@ __all__ = ["predict_document", "step_documents"]
 
 SURE = 0.999  # probability of the table of a document that is visited only once more, at the end
 SWEEP = 50  # documents between two looks for tables to retire
-
-
-@uncounted_njit
-def elapsed(config, window, counts, sums, t):
-    """Return the time since the last document, in units of the decay, and alpha as it is then."""
-    seen = counts[N_SEEN]
-    if not config.clocked:
-        return 1.0 / config.decay, sums[ALPHA]
-    if seen == 0:
-        return 0.0, sums[ALPHA]
-    alpha, past = sums[ALPHA], min(seen, len(window.t) - 1)
-    span = t - window.t[(seen - past) % len(window.t)]
-    if config.share > 0.0 and span > 0.0:  # as many births whatever the rate of arrivals
-        alpha = config.share * min(max(past * config.decay / span, 1.0), 1e5)
-    return (t - sums[TIME]) / config.decay, alpha
-
-
-@uncounted_njit
-def advance(config, tables, window, counts, sums, t):
-    """Let the time be ``t``: what arrived before weighs less."""
-    exponent, sums[ALPHA] = elapsed(config, window, counts, sums, t)
-    sums[TIME] = t
-    if exponent < 200.0:
-        sums[GROWTH] *= math.exp(exponent)
-        if sums[GROWTH] < 1e100:
-            return
-        factor = 1.0 / sums[GROWTH]
-    else:
-        factor = math.exp(-min(exponent, 700.0)) / sums[GROWTH]
-    sums[GROWTH], total = 1.0, 0.0
-    for i in range(counts[N_LIVE]):
-        k = tables.live[i]
-        tables.mass[k] *= factor
-        total += tables.mass[k]
-    for i in range(len(window.weight)):
-        window.weight[i] *= factor
-    sums[TOTAL] = total
 
 
 @uncounted_njit
@@ -176,7 +141,7 @@ def enter(words, window, counts, sums, doc, U, t, data, start, n_shown):
 def place(config, words, postings, tables, window, events, counts, sums, scratch, doc, U, out):
     """Seat the document that has entered last, and write what was predicted for it."""
     n, top = weigh(config, words, postings, tables, counts, sums, scratch, doc, U)
-    k = best_of(tables, scratch, n)
+    k, rival = best_of(tables, scratch, n)
     describe(config, words, tables, counts, sums, scratch, doc, U, n, top, k, out)
     i = counts[N_SEEN]
     at = i % len(window.table)
@@ -186,6 +151,7 @@ def place(config, words, postings, tables, window, events, counts, sums, scratch
         return
     if k >= 0 and scratch.weight[k] > math.exp(-top):
         learn_concentration(config, words, postings, tables, counts, sums, k, doc, U)
+        remember_rival(tables, scratch.weight, k, rival)
     else:
         k = new_table(tables, counts, i, window.t[at])
     seat(config, words, postings, tables, window, events, counts, sums, scratch, i, k, doc, U)
@@ -222,11 +188,12 @@ def visit(config, words, postings, tables, window, events, counts, sums, scratch
     tables.mass[old] = max(mass - window.weight[at], 0.0)
     n, top = weigh(config, words, postings, tables, counts, sums, scratch, doc, U)
     put_back(words, postings, tables, counts, scratch, old, doc, U)
-    k = best_of(tables, scratch, n)
+    k, rival = best_of(tables, scratch, n)
     fit = -1e300  # of a table of its own: any other document is more typical
     if k >= 0 and scratch.weight[k] * bonus > math.exp(-top):
         prior = max(tables.mass[k] / (sums[ALPHA] * sums[GROWTH]), 1e-100)
         fit = (math.log(scratch.weight[k] / prior) + top) / (U + 2)
+        remember_rival(tables, scratch.weight, k, rival)
     elif alone:
         k = old
     else:
@@ -281,7 +248,7 @@ def leave(
 @uncounted_njit
 def too_short(config, words, postings, tables, window, events, counts, scratch, doc, U, n_shown):
     """Return which arrays are too short to learn a document, as a sum of their codes."""
-    need, longest, i = room_needed(words, doc, U), 0, counts[N_SEEN]
+    need, longest, i = room_needed(words, counts, doc, U), 0, counts[N_SEEN]
     for r in range(len(config.ages)):
         if i >= config.ages[r]:
             at = (i - config.ages[r]) % len(window.table)
@@ -289,7 +256,7 @@ def too_short(config, words, postings, tables, window, events, counts, scratch, 
             longest = max(longest, n)
             if n <= len(scratch.doc):
                 recall_words(window, scratch, at)
-                need += room_needed(words, scratch.doc, n)
+                need += room_needed(words, counts, scratch.doc, n)
     short = 0
     if counts[POSTINGS_END] + need > len(postings.table):
         short += SHORT_POSTINGS
@@ -409,7 +376,7 @@ def predict_document(
     exponent, sums[ALPHA] = elapsed(config, window, counts, sums, t)
     sums[GROWTH] = growth * math.exp(min(exponent, 200.0))
     n, top = weigh(config, words, postings, tables, counts, sums, scratch, doc, U)
-    k = best_of(tables, scratch, n)
+    k = best_of(tables, scratch, n)[0]
     describe(config, words, tables, counts, sums, scratch, doc, U, n, top, k, out)
     if U == 0:
         out[LABEL], out[LABEL_PROB], out[P_CHANGE] = -1.0, np.nan, np.nan

@@ -1,12 +1,15 @@
 """Postings: which table holds which word how often, by word and by table.
 
-The postings of a word stand side by side in a block of a power of two, those of a table are
-chained. A posting moves when its block is enlarged or when another one is deleted.
+The postings of a word stand in a block of a power of two, those of a table are chained. A word
+that few tables hold has its postings side by side; one of a good part of the tables is wide: that
+of the table in slot k stands at place k of the block, and places without one count zero. So words
+that are everywhere are found in one step, and weighed by columns. A posting moves when its block is
+enlarged or, if not wide, when another one is deleted.
 """
 
 import numpy as np
 
-from streamddcrp._numerics import uncounted_njit
+from streamddcrp._numerics import leaf_njit, uncounted_njit
 from streamddcrp.inference.text_ddcrp._kernels_layout import (
     N_LIVE,
     N_SLOTS,
@@ -20,9 +23,12 @@ from streamddcrp.inference.text_ddcrp._kernels_layout import (
 __all__ = [
     "find",
     "free_table",
+    "hand_over",
     "insert",
+    "is_live",
     "lift",
     "new_table",
+    "places",
     "put_back",
     "room_needed",
     "take_out",
@@ -30,10 +36,23 @@ __all__ = [
 ]
 
 
-@uncounted_njit
+LEAST_WIDE = 16  # tables with a wide word
+WIDE = 4  # one in so many slots, or more, holds a word that gets wide,
+NARROW = 16  # and fewer one that does not stay so
+
+
+@leaf_njit
+def places(words, counts, w):
+    """Return how many places of the block of a word are to be looked at."""
+    return min(1 << words.room[w], counts[N_SLOTS]) if words.wide[w] else words.df[w]
+
+
+@leaf_njit
 def find(words, postings, w, k):
     """Return the posting of word ``w`` in table ``k``, or -1."""
     start = words.start[w]
+    if words.wide[w]:
+        return start + k if k < 1 << words.room[w] and postings.table[start + k] == k else -1
     for p in range(start, start + words.df[w]):
         if postings.table[p] == k:
             return p
@@ -41,18 +60,20 @@ def find(words, postings, w, k):
 
 
 @uncounted_njit
-def room_needed(words, doc, U):
+def room_needed(words, counts, doc, U):
     """Return how many new postings four insertions of a document may take at most."""
-    need = 0
+    need, slots = 0, counts[N_SLOTS] + 4
     for j in range(U):
         w = doc[j]
-        room = 1 << words.room[w] if words.room[w] >= 0 else 0
-        if words.df[w] + 4 > room:
+        room, df = 1 << words.room[w] if words.room[w] >= 0 else 0, words.df[w] + 4
+        if (slots if words.wide[w] else df) > room:
             need += 2 * room + 16
+        if df >= LEAST_WIDE and WIDE * df >= counts[N_SLOTS] and slots > room:
+            need += 2 * slots
     return need
 
 
-@uncounted_njit
+@leaf_njit
 def move(postings, tables, p, q):
     """Let posting ``p`` stand at ``q``."""
     k, after, before = postings.table[p], postings.after[p], postings.before[p]
@@ -71,45 +92,62 @@ def move(postings, tables, p, q):
 
 
 @uncounted_njit
-def enlarge(words, postings, tables, counts, w):
-    """Give a word a block of twice the size."""
-    old, new = words.room[w], words.room[w] + 1
+def resettle(words, postings, tables, counts, w, new, wide):
+    """Give a word another block, of size 2^new, wide or not."""
     q = postings.blocks[new]
     if q >= 0:
         postings.blocks[new] = postings.after[q]
     else:
         q = counts[POSTINGS_END]
         counts[POSTINGS_END] += 1 << new
-    start = words.start[w]
+    if wide:
+        for j in range(q, q + (1 << new)):
+            postings.table[j], postings.copies[j] = -1, 0
+    old, start, n = words.room[w], words.start[w], 0
     if old >= 0:
-        for j in range(words.df[w]):
-            move(postings, tables, start + j, q + j)
+        for p in range(start, start + (1 << old if words.wide[w] else words.df[w])):
+            k = postings.table[p]
+            if k >= 0:
+                move(postings, tables, p, q + (k if wide else n))
+                n += 1
         postings.after[start], postings.blocks[old] = postings.blocks[old], start
-    words.start[w], words.room[w] = q, new
+    words.start[w], words.room[w], words.wide[w] = q, new, wide
 
 
-@uncounted_njit
+@leaf_njit
+def make_room(words, postings, tables, counts, w, k):
+    """Let there be a place for one more posting of a word, in table ``k``; return it."""
+    df, room, wide = words.df[w], words.room[w], words.wide[w]
+    wide = wide or (df >= LEAST_WIDE and WIDE * df >= counts[N_SLOTS])
+    if wide and (not words.wide[w] or k >= 1 << room):
+        room = 0
+        while 1 << room < counts[N_SLOTS]:
+            room += 1
+        resettle(words, postings, tables, counts, w, room, True)
+    elif not wide and (room < 0 or df == 1 << room):
+        resettle(words, postings, tables, counts, w, room + 1, False)
+    return words.start[w] + (k if wide else df)
+
+
+@leaf_njit
 def append(words, postings, tables, counts, w, k):
     """Let table ``k`` hold word ``w``, which it did not, once."""
-    df = words.df[w]
-    if words.room[w] < 0 or df == 1 << words.room[w]:
-        enlarge(words, postings, tables, counts, w)
-    p, head = words.start[w] + df, tables.head[k]
+    p, head = make_room(words, postings, tables, counts, w, k), tables.head[k]
     postings.table[p], postings.copies[p], postings.word[p] = k, 1, w
     postings.after[p], postings.before[p] = head, -1
     if head >= 0:
         postings.before[head] = p
     tables.head[k] = p
     tables.n_words[k] += 1
-    words.df[w] = df + 1
+    words.df[w] += 1
     counts[SUM_DF] += 1
-    if df == 0:
+    if words.df[w] == 1:
         counts[N_WORDS] += 1
 
 
-@uncounted_njit
+@leaf_njit
 def delete(words, postings, tables, counts, p):
-    """Take a posting away; the last one of its word takes its place."""
+    """Take a posting away; if its word is not wide, the last one takes its place."""
     k, w = postings.table[p], postings.word[p]
     after, before = postings.after[p], postings.before[p]
     if after >= 0:
@@ -118,14 +156,52 @@ def delete(words, postings, tables, counts, p):
         postings.after[before] = after
     else:
         tables.head[k] = after
-    last = words.start[w] + words.df[w] - 1
-    if p != last:
-        move(postings, tables, last, p)
     tables.n_words[k] -= 1
     words.df[w] -= 1
     counts[SUM_DF] -= 1
+    last = words.start[w] + words.df[w]
+    if words.wide[w]:
+        postings.table[p], postings.copies[p] = -1, 0
+        if NARROW * words.df[w] < counts[N_SLOTS]:
+            narrow(words, postings, tables, w)
+    elif p != last:
+        move(postings, tables, last, p)
     if words.df[w] == 0:
         counts[N_WORDS] -= 1
+
+
+@uncounted_njit
+def narrow(words, postings, tables, w):
+    """Let the postings of a wide word stand side by side, in the same block."""
+    q = start = words.start[w]
+    for p in range(start, start + (1 << words.room[w])):
+        if postings.table[p] >= 0:
+            if p != q:
+                move(postings, tables, p, q)
+            q += 1
+    words.wide[w] = False
+
+
+@uncounted_njit
+def hand_over(words, postings, tables, k, other):
+    """Let the first posting of table ``k`` be one of another table, which lacks its word."""
+    w = postings.word[tables.head[k]]
+    if words.wide[w] and other >= 1 << words.room[w]:
+        narrow(words, postings, tables, w)
+    p = tables.head[k]
+    if words.wide[w]:
+        q, p = p, words.start[w] + other
+        move(postings, tables, q, p)
+        postings.table[q], postings.copies[q] = -1, 0
+    after, head = postings.after[p], tables.head[other]
+    tables.head[k], tables.head[other] = after, p
+    if after >= 0:
+        postings.before[after] = -1
+    postings.table[p], postings.after[p], postings.before[p] = other, head, -1
+    if head >= 0:
+        postings.before[head] = p
+    tables.n_words[k] -= 1
+    tables.n_words[other] += 1
 
 
 @uncounted_njit
@@ -137,7 +213,7 @@ def tidy_word(words, postings, w):
     if room >= 0:
         start = words.start[w]
         postings.after[start], postings.blocks[room] = postings.blocks[room], start
-        words.room[w] = -1
+        words.room[w], words.wide[w] = -1, False
     return True
 
 
@@ -217,8 +293,14 @@ def new_table(tables, counts, row, t):
     tables.born[k], tables.last_seen[k] = row, row
     tables.born_t[k], tables.last_t[k] = t, t
     tables.told[k] = False
-    tables.fit[k] = -np.inf
+    tables.fit[k], tables.rival[k] = -np.inf, -1
     return k
+
+
+@leaf_njit
+def is_live(tables, counts, k):
+    """Tell whether there is a table in slot ``k``."""
+    return tables.place[k] < counts[N_LIVE] and tables.live[tables.place[k]] == k
 
 
 @uncounted_njit

@@ -1,14 +1,13 @@
-"""Everything the text engine has to remember, as arrays.
+"""Everything the text engine has to remember: made, enlarged, stored.
 
-Sizes are capacities, powers of two: W word numbers, P postings, K slots of tables, T words of the
-ring of texts, E events, L the lag. Kernels update the arrays in place; when one becomes too short
-they come back to Python, which doubles it. Growth depends on the documents alone, not on how they
-are cut into batches, so that equal streams give equal arrays.
+Kernels update the arrays in place; when one becomes too short they come back to Python, which
+doubles it. Growth depends on the documents alone, not on how they are cut into batches, so that
+equal streams give equal arrays.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +24,7 @@ from streamddcrp.inference.text_ddcrp._kernels_layout import (
     N_COUNTS,
     N_EXAMPLES,
     N_KEPT,
+    N_RIVALS,
     N_SLOTS,
     N_SUMS,
     POSTINGS_END,
@@ -41,211 +41,23 @@ from streamddcrp.inference.text_ddcrp._kernels_layout import (
     TEXT_END,
     TEXT_FIRST,
 )
+from streamddcrp.inference.text_ddcrp.arrays import (
+    Archive,
+    Events,
+    Postings,
+    Scratch,
+    Tables,
+    Window,
+    Words,
+)
 from streamddcrp.inference.text_ddcrp.config import Config
 from streamddcrp.typing import FloatArray, IntArray
 
 __all__ = ["State", "arrays_of", "empty_state", "grow", "state_from_arrays", "with_words"]
 
-SmallInts = NDArray[np.int32]
-BoolArray = NDArray[np.bool_]
-Bytes = NDArray[np.uint8]
 FIRST_B, B_WEIGHT = 40.0, 20.0
 N_CLASSES = 40  # sizes of blocks of postings
 N_LOG_GAMMA = 1024
-
-
-class Words(NamedTuple):
-    """What the engine knows of a word, by its number.
-
-    Attributes
-    ----------
-    start : ndarray of int64, shape (W,)
-        Place of its block of postings.
-    df : ndarray of int32, shape (W,)
-        Tables that hold it, which is the number of its postings.
-    room : ndarray of int32, shape (W,)
-        Log2 of the size of its block; -1: it has none.
-    held : ndarray of int32, shape (W,)
-        Documents of the window, and of tables of the archive, with the word.
-    mark : ndarray of int32, shape (W,)
-        Work space, zero between calls.
-    """
-
-    start: IntArray
-    df: SmallInts
-    room: SmallInts
-    held: SmallInts
-    mark: SmallInts
-
-
-class Postings(NamedTuple):
-    """Which table holds which word how often.
-
-    Attributes
-    ----------
-    table, copies, word : ndarray of int32, shape (P,)
-    after, before : ndarray of int64, shape (P,)
-        The next posting of the same table and the one before, or -1.
-    blocks : ndarray of int64, shape (40,)
-        By log2 of their size, the first of the blocks that nobody uses, or -1; they are chained
-        through ``after`` of their first posting.
-    """
-
-    table: SmallInts
-    copies: SmallInts
-    word: SmallInts
-    after: IntArray
-    before: IntArray
-    blocks: IntArray
-
-
-class Tables(NamedTuple):
-    """Tables by slot.
-
-    Attributes
-    ----------
-    mass : ndarray of float64, shape (K,)
-        Decayed weight of its documents, stored: in units of ``sums[GROWTH]``.
-    n_tokens, n_words, size : ndarray of int64, shape (K,)
-        Tokens, distinct words, documents.
-    head : ndarray of int64, shape (K,)
-        Its first posting, or -1.
-    in_window : ndarray of int64, shape (K,)
-        Documents in the window.
-    next_merge : ndarray of int64, shape (K,)
-        Number of documents from which a merge is tried again.
-    id : ndarray of int64, shape (K,)
-    born, last_seen : ndarray of int64, shape (K,)
-        Index of its first and of its last document.
-    born_t, last_t : ndarray of float64, shape (K,)
-        Their times.
-    told : ndarray of bool, shape (K,)
-        Whether a final label has named it.
-    example : ndarray of uint8, shape (K, 3, 256)
-        Beginnings of its most typical texts.
-    example_length, example_row : ndarray of int64, shape (K, 3)
-        Their bytes, and which documents they are.
-    fit : ndarray of float64, shape (K, 3)
-        How typical they are, -inf: there is none.
-    live, place : ndarray of int32, shape (K,)
-        List of the live slots, and where a slot stands in it.
-    free : ndarray of int32, shape (K,)
-        Stack of the slots that were live.
-    """
-
-    mass: FloatArray
-    n_tokens: IntArray
-    n_words: IntArray
-    size: IntArray
-    head: IntArray
-    in_window: IntArray
-    next_merge: IntArray
-    id: IntArray
-    born: IntArray
-    last_seen: IntArray
-    born_t: FloatArray
-    last_t: FloatArray
-    told: BoolArray
-    example: Bytes
-    example_length: IntArray
-    example_row: IntArray
-    fit: FloatArray
-    live: SmallInts
-    place: SmallInts
-    free: SmallInts
-
-
-class Window(NamedTuple):
-    """The last documents; document i stands at i mod (L + 1).
-
-    Attributes
-    ----------
-    table : ndarray of int64, shape (L + 1,)
-        Slot, or -1: a document without words.
-    weight : ndarray of float64, shape (L + 1,)
-        Its part in the stored mass.
-    t : ndarray of float64, shape (L + 1,)
-    start, length : ndarray of int64, shape (L + 1,)
-        Where its words stand in ``text``, absolute, and how many they are.
-    text : ndarray of int32, shape (T,)
-        Words; the absolute place n is at n mod T.
-    sure : ndarray of bool, shape (L + 1,)
-        Whether its table was as good as certain when it came.
-    shown_start, shown_length : ndarray of int64, shape (L + 1,)
-    shown : ndarray of uint8, shape (S,)
-        The same for the first bytes of the texts.
-    """
-
-    table: IntArray
-    weight: FloatArray
-    t: FloatArray
-    start: IntArray
-    length: IntArray
-    text: SmallInts
-    sure: BoolArray
-    shown_start: IntArray
-    shown_length: IntArray
-    shown: Bytes
-
-
-class Archive(NamedTuple):
-    """Ring of the last tables that were retired: the words that told them from the others.
-
-    Attributes
-    ----------
-    id, n : ndarray of int64, shape (A,)
-        Id, and number of words kept.
-    word, copies : ndarray of int32, shape (A, 16)
-    weight : ndarray of float64, shape (A,)
-        Work space.
-    """
-
-    id: IntArray
-    n: IntArray
-    word: SmallInts
-    copies: SmallInts
-    weight: FloatArray
-
-
-class Events(NamedTuple):
-    """Rings of the last events and of the last merges, shape (E,)."""
-
-    kind: IntArray
-    label: IntArray
-    into: IntArray
-    arrival: IntArray
-    t: FloatArray
-    younger: IntArray
-    older: IntArray
-
-
-class Scratch(NamedTuple):
-    """Work space of the kernels; nothing outlives a call but that ``product``, ``gone`` are zero.
-
-    Attributes
-    ----------
-    product, inverse, weight : ndarray of float64, shape (K,)
-    touched : ndarray of int32, shape (K,)
-    doc, read : ndarray of int64, shape (U,)
-        Words of a document of the window, and of the new one.
-    at, gone : ndarray of int64, shape (U,)
-        Of the words of a document that was lifted: their postings, and whether these count zero.
-    short : ndarray of int64, shape (2,)
-        Which arrays are too short for the next document, and for how many words.
-    log_gamma : ndarray of float64, shape (1024,)
-        log Gamma(1 - d + m) - log Gamma(1 - d).
-    """
-
-    product: FloatArray
-    inverse: FloatArray
-    weight: FloatArray
-    touched: SmallInts
-    doc: IntArray
-    read: IntArray
-    at: IntArray
-    gone: IntArray
-    short: IntArray
-    log_gamma: FloatArray
 
 
 @dataclass(slots=True)
@@ -289,7 +101,8 @@ def empty_state(config: Config) -> State:
     small = [np.zeros(K, np.int32) for _ in range(3)]
     return State(
         words=_zeros(
-            Words, W, np.int32, start=np.zeros(W, np.int64), room=np.full(W, -1, np.int32)
+            Words, W, np.int32, start=np.zeros(W, np.int64), room=np.full(W, -1, np.int32),
+            wide=np.zeros(W, np.bool_),
         ),
         postings=_zeros(
             Postings, P, np.int32, after=np.zeros(P, np.int64), before=np.zeros(P, np.int64),
@@ -301,6 +114,7 @@ def empty_state(config: Config) -> State:
             example=np.zeros((K, N_EXAMPLES, SHOWN), np.uint8), fit=np.zeros((K, N_EXAMPLES)),
             example_length=np.zeros((K, N_EXAMPLES), np.int64),
             example_row=np.zeros((K, N_EXAMPLES), np.int64),
+            rival=np.zeros((K, N_RIVALS), np.int64), rival_id=np.zeros((K, N_RIVALS), np.int64),
         ),
         window=_zeros(
             Window, L + 1, np.int64, table=np.full(L + 1, -1), weight=np.zeros(L + 1),
@@ -309,7 +123,7 @@ def empty_state(config: Config) -> State:
         ),
         archive=_zeros(
             Archive, 16, np.int64, word=np.zeros((16, N_KEPT), np.int32),
-            copies=np.zeros((16, N_KEPT), np.int32), weight=np.zeros(max(16, N_KEPT)),
+            copies=np.zeros((16, N_KEPT), np.int32), weight=np.zeros((16, N_KEPT)),
         ),
         events=_zeros(Events, E, np.int64, t=np.zeros(E)),
         counts=counts,
@@ -327,8 +141,9 @@ def _scratch(config: Config, K: int, U: int) -> Scratch:
     x = 1.0 - config.discount
     log_gamma = gammaln(x + np.arange(N_LOG_GAMMA)) - gammaln(x)
     doc, read, at, gone = np.zeros((4, U), np.int64)
+    product, inverse, weight, ratio = np.zeros((4, K))
     return Scratch(
-        np.zeros(K), np.zeros(K), np.zeros(K), np.zeros(K, np.int32), doc, read, at, gone,
+        product, inverse, weight, ratio, np.zeros(K, np.int32), doc, read, at, gone,
         np.zeros(2, np.int64), log_gamma,
     )  # fmt: skip
 
