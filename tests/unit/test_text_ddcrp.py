@@ -212,6 +212,21 @@ def test_counts_postings_and_masses_agree_whatever_comes(data, seed):
         check(config, state, table, documents[max(0, b - config.ages[-1]) : b])
 
 
+def test_a_wide_word_follows_the_slots():
+    """Common words, then so many stories without them that their blocks have to grow by much."""
+    config = make_config(alpha=30.0, decay=500.0, lag=400)
+    others = [list(range(3000 + 5 * i, 3005 + 5 * i)) for i in range(140)]
+    documents = long_documents(4, 150) + others + long_documents(6, 30)
+    state, table = empty_state(config), WordTable(())
+    for a in range(0, 320, 40):
+        part, rows = documents[a : a + 40], np.arange(a, a + 40.0)
+        step(config, state, table, *bytes_of(part), rows, listed=True)
+        check(config, state, table, documents[: a + 40])
+    wide = np.flatnonzero(state.words.wide)
+    assert len(wide)
+    assert (1 << state.words.room[wide]).max() >= state.counts[N_LIVE] > 128
+
+
 def n_places(state, w):
     """Places of a word's block that may have postings."""
     return 1 << state.words.room[w] if state.words.wide[w] else state.words.df[w]

@@ -66,10 +66,11 @@ def room_needed(words, counts, doc, U):
     for j in range(U):
         w = doc[j]
         room, df = 1 << words.room[w] if words.room[w] >= 0 else 0, words.df[w] + 4
-        if (slots if words.wide[w] else df) > room:
+        wide = words.wide[w] or (df >= LEAST_WIDE and WIDE * df >= counts[N_SLOTS])
+        if not words.wide[w] and df > room:
             need += 2 * room + 16
-        if df >= LEAST_WIDE and WIDE * df >= counts[N_SLOTS] and slots > room:
-            need += 2 * slots
+        if wide and slots > room:  # twice, if the slots pass a power of two meanwhile
+            need += 4 * slots
     return need
 
 
