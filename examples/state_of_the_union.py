@@ -2,16 +2,15 @@
 
 Run: python examples/state_of_the_union.py [FOLDER]
 
-The 240 addresses are cut into paragraphs, an epoch is ten years, and words that stand in more than
-six of a hundred paragraphs are left out. The picture goes to FOLDER, demo/ unless another is given;
-the addresses (sotu/sotu.parquet) come from shared/data beside the checkout, or from the folder
-that the environment variable STREAMDDCRP_SHARED names; without them there is nothing to do.
+The 240 addresses are cut into paragraphs, and an epoch is ten years; all words are read. The
+picture goes to FOLDER, demo/ unless another is given; the addresses (sotu/sotu.parquet) come from
+shared/data beside the checkout, or from the folder that the environment variable STREAMDDCRP_SHARED
+names; without them there is nothing to do.
 """
 
 import os
 import re
 import sys
-from collections import Counter
 from pathlib import Path
 
 import matplotlib as mpl
@@ -23,13 +22,13 @@ from streamddcrp import TemporalDPM
 from streamddcrp.stream import tokenize
 
 SHARED = os.environ.get("STREAMDDCRP_SHARED") or Path(__file__).resolve().parents[2] / "shared/data"
-DECADE, COMMON, SHORT = 10.0, 0.06, 20  # years; share of paragraphs; words
+DECADE, SHORT = 10.0, 20  # years; words of a paragraph
 DRAWN = 40  # themes in the picture
 COLOURS = 2 * mpl.colormaps["tab20"].colors
 
 
 def paragraphs(path):
-    """Return the words of each paragraph, those common to many left out, and its year."""
+    """Return the words of each paragraph, and its year."""
     table = pq.read_table(path)
     texts, years = [], []
     for text, year in zip(table["text"].to_pylist(), table["year"].to_pylist(), strict=True):
@@ -37,9 +36,7 @@ def paragraphs(path):
         parts = [part for part in parts if len(part) >= SHORT]
         texts += parts
         years += [float(year)] * len(parts)
-    seen = Counter(word for text in texts for word in set(text))
-    common = {word for word, n in seen.items() if n > COMMON * len(texts)}
-    return [[word for word in text if word not in common] for text in texts], years
+    return texts, years
 
 
 def draw(tracks, first_year, path):
@@ -88,7 +85,8 @@ def main():
     folder.mkdir(parents=True, exist_ok=True)
     texts, years = paragraphs(source)
     model = TemporalDPM(epoch=DECADE)
-    model.step_many(texts, years)
+    model.learn_many(texts, years)
+    model.close()
     draw(model.trajectories().to_pydict(), years[0], folder / "state-of-the-union.png")
 
 
