@@ -249,10 +249,11 @@ def test_memory_is_flat_over_ten_thousand_epochs(kind):
             words = max(words, len(model._evolving.vocabulary))
         model.events()
         model.final_labels()
-        if epoch % 500 == 499:
+        if epoch % 50 == 49:
             sizes.append(model.nbytes)
     assert words < 1300  # of ten thousand
-    assert max(sizes[3:]) < 1.1 * max(sizes[2:6])  # trajectories are of the last 1,000 epochs
+    # trajectories are of the last 1,000 epochs; words are cleared once in a while
+    assert max(sizes[100:]) < 1.1 * max(sizes[20:100])
     assert model.n_tables < 30
 
 

@@ -24,6 +24,7 @@ from streamddcrp.typing import FloatArray, IntArray
 __all__ = ["TextDecay", "TextSeating", "TextSmoothed", "TextStats"]
 
 _NEAR = 0.4  # words in common from which two components may be one: L1 distance below 1.2
+_SLACK = 30.0  # nats that counts may gain by one component less, beside those of their mixing
 _UNSEEN = 0.25  # tables that every word is taken to have on top
 
 
@@ -205,12 +206,15 @@ class TextDecay:
         return TextSeating(self, past, ahead.words)
 
     def near(self, smoothed: TextSmoothed, begins: IntArray) -> tuple[IntArray, IntArray]:
-        """Return pairs, one of them young, whose word laws are less than 1.2 apart in L1."""
+        """Return pairs, one of them young, whose word laws are near and could be one."""
         bags = smoothed.latest
         parts = bags.offsets, bags.words, bags.counts
         lists = inverted(*parts, smoothed.prior)[:3]
-        arrays = (*parts, bags.sizes(), begins >= 0, *lists)
-        a, b = _overlaps(*arrays, _NEAR)
+        rows = np.sum(smoothed.rows[1:], axis=0)
+        a, b = _overlaps(
+            *parts, bags.sizes(), rows, begins >= 0, *lists, smoothed.prior, smoothed.prior_size,
+            _NEAR, _SLACK,
+        )  # fmt: skip
         return a, b
 
     def mixed(
