@@ -40,40 +40,44 @@ def paragraphs(path):
 
 
 def draw(tracks, first_year, path):
-    """Draw the share of each theme over time, the largest in colour and with their words."""
-    epochs = np.arange(max(tracks["epoch"]) + 1)
-    mass = {label: np.zeros(len(epochs)) for label in tracks["id"]}
+    """Draw the share of the largest themes over time, with their words; print them."""
+    epochs = np.arange(max(tracks["epoch"]))  # the last decade has hardly begun
+    share = {label: np.zeros(len(epochs) + 1) for label in tracks["id"]}
     words = {}
     columns = (tracks[name] for name in ("epoch", "id", "mass", "words"))
     for epoch, label, value, top in zip(*columns, strict=True):
-        mass[label][epoch] = value
-        if value >= max(mass[label]):
+        share[label][epoch] = value
+        if value >= max(share[label]):
             words[label] = " ".join(top.split()[:3])
-    total = np.maximum(sum(mass.values()), 1.0)
-    large = sorted(mass, key=lambda label: -(mass[label] / total).max())[:DRAWN]
-    large.sort(key=lambda label: (mass[label] / total).argmax())  # by when they were largest
-    rest = 1.0 - sum(mass[label] for label in large) / total
-    shares = [mass[label] / total for label in large]
+    total = np.maximum(sum(share.values()), 1.0)
+    share = {label: (mass / total)[epochs] for label, mass in share.items()}
+    large = sorted(share, key=lambda label: -share[label].sum())[:DRAWN]
+    large.sort(key=lambda label: share[label] @ epochs / share[label].sum())
     years = first_year + DECADE * (epochs + 0.5)
     _, ax = plt.subplots(figsize=(13, 8), layout="constrained")
-    ax.stackplot(years, *shares, rest, colors=[*COLOURS[: len(large)], "0.93"], alpha=0.8)
+    shares = [share[label] for label in large]
+    ax.stackplot(years, *shares, colors=COLOURS[: len(large)], alpha=0.8)
     base = np.cumsum([np.zeros(len(years)), *shares], axis=0)
+    top = 1.03 * base[-1].max()
     for k, label in enumerate(large):
         at = int(shares[k].argmax())
+        lives = first_year + DECADE * np.flatnonzero(shares[k])[[0, -1]]
+        print(f"{lives[0]:.0f}-{lives[1] + 9:.0f}, largest {years[at] - 5:.0f}: {words[label]}")
         at = min(max(at, 1), len(years) - 2)
-        if shares[k][at] > 0.03:
+        if shares[k][at] > 0.025 * top:
             y = base[k][at] + 0.5 * shares[k][at]
             ax.text(years[at], y, words[label], ha="center", va="center", fontsize=8)
     ax.set_xlim(years[0], years[-1])
-    ax.set_ylim(0.0, 1.0)
+    ax.set_ylim(0.0, top)
     ax.set_ylabel("share of the paragraphs of ten years")
     ax.set_title(
-        "Themes of the State of the Union, each at its three most telling words", loc="left"
+        f"The {len(large)} largest themes of the State of the Union, by their most telling words",
+        loc="left",
     )
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
     plt.savefig(path, dpi=110)
-    print(f"{path}: {len(mass)} themes, the {len(large)} largest in colour")
+    print(f"{path}: the {len(large)} largest of {len(share)} themes")
 
 
 def main():
