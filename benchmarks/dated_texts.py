@@ -64,7 +64,7 @@ CORPORA: dict[str, Callable[[Path], tuple[list[str], list[int]]]] = {
 }
 
 
-def read(name: str, data: Path, *, common: float = 1.0) -> Corpus:
+def read(name: str, data: Path, *, common: float = 1.0, most: int | None = None) -> Corpus:
     """Read a corpus; words of fewer than five documents, or of too many, are left out.
 
     Parameters
@@ -75,12 +75,21 @@ def read(name: str, data: Path, *, common: float = 1.0) -> Corpus:
         Folder of shared data.
     common : float
         Largest share of the documents that a word may be in.
+    most : int, optional
+        Documents of an epoch, drawn at random; the others are left out before words are counted.
     """
     texts, periods = CORPORA[name](data)
+    if most is not None:
+        rng, seen = np.random.default_rng(0), Counter[int]()
+        kept = []
+        for i in rng.permutation(len(texts)).tolist():
+            seen[periods[i]] += 1
+            kept += [i] if seen[periods[i]] <= most else []
+        texts, periods = [texts[i] for i in sorted(kept)], [periods[i] for i in sorted(kept)]
     documents = [Counter(tokenize(text)) for text in texts]
     spread = Counter(word for document in documents for word in document)
-    most = common * len(documents)
-    words = sorted(word for word, n in spread.items() if FEWEST <= n <= most)
+    widest = common * len(documents)
+    words = sorted(word for word, n in spread.items() if FEWEST <= n <= widest)
     number = {word: i for i, word in enumerate(words)}
     epochs = []
     for period in sorted(set(periods)):

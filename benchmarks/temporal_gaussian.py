@@ -1,7 +1,8 @@
 """Drifting Gaussian clusters that are born and die: the streaming temporal mixture and its peers.
 
-Twelve streams of 40 epochs of 80 rows. *Stream*: one pass, scales learned. *Gibbs*: the blocked
-sampler of the finite model, with the true scales. *Oracle*: labels by true centres and proportions.
+Twelve streams of 40 epochs of 80 rows. *Stream*: one pass of `TemporalDPM`, all defaults. *Gibbs*:
+the blocked sampler of the finite model, with the true scales. *Oracle*: labels by true centres and
+proportions.
 Epoch ARI is the mean over epochs; pooled ARI is over all rows, so that confused identities count.
 Then the cost of an epoch of 2,000 rows with 20 live clusters.
 """
@@ -19,11 +20,11 @@ from sklearn.metrics import adjusted_rand_score
 from threadpoolctl import threadpool_limits
 
 from benchmarks.machine import machine, markdown, spread
-from streamddcrp.inference.tdpm_cvb.batch import best_start, fit_temporal_dpm
+from streamddcrp import TemporalDPM
+from streamddcrp.inference.tdpm_cvb.batch import fit_temporal_dpm
 from streamddcrp.inference.tdpm_cvb.drift import GaussianDrift
 from streamddcrp.inference.tdpm_cvb.engine import Engine, Settings
 from streamddcrp.inference.tdpm_cvb.options import count_settings
-from streamddcrp.inference.tdpm_cvb.scales import guesses
 from streamddcrp.inference.tdpm_gibbs import sample_temporal_dpm
 
 FloatArray = NDArray[np.float64]
@@ -78,22 +79,15 @@ def agreement(truth: list[IntArray], labels: list[IntArray]) -> tuple[float, flo
     return float(np.mean(each)), float(pooled)
 
 
-def stream_labels(rows: list[FloatArray], settings: Settings) -> list[IntArray]:
-    """Labels of one pass, each epoch's as it leaves the window; scales learned."""
-    engines = [Engine(settings, guess) for guess in guesses(rows[0])]
-    engine = engines[best_start(engines, rows)]
-    labels = []
-    for X in rows[engine.epoch + 1 :]:
-        labels += _leaving(engine)
-        engine.learn(X)
-    return labels + [engine.ids[q.argmax(axis=1)] for q in engine.resp]
-
-
-def _leaving(engine: Engine) -> list[IntArray]:
-    """Labels of the epoch that the next one will push out of the window."""
-    if len(engine.rows) <= engine.settings.lag:
-        return []
-    return [engine.ids[engine.resp[0].argmax(axis=1)]]
+def stream_labels(rows: list[FloatArray]) -> list[IntArray]:
+    """Labels of one pass with all defaults, each epoch's as it leaves the window."""
+    model = TemporalDPM()
+    for X in rows:
+        model.learn_many(X)
+    model.close()
+    told = model.final_labels(window=True)
+    ends = np.cumsum([len(X) for X in rows])
+    return np.split(told["label"].to_numpy(), ends[:-1])
 
 
 def gibbs_labels(rows: list[FloatArray], n_sweeps: int, seed: int) -> list[IntArray]:
@@ -119,17 +113,14 @@ def wide_epochs(
 def epoch_seconds(n_epochs: int = 25) -> tuple[list[float], int]:
     """CPU seconds of epochs of 2,000 rows with a full window of lag 2, and the live components."""
     rows = wide_epochs(n_epochs)
-    engine = Engine(_settings(lag=2), GaussianDrift.scaled(rows[0], 0.003))
+    settings = Settings(**count_settings(None, None, None), lag=2)  # but for lag as `TemporalDPM`
+    engine = Engine(settings, GaussianDrift.scaled(rows[0], 0.003))
     seconds = []
     for X in rows:
         start = time.process_time()
         engine.learn(X)
         seconds.append(time.process_time() - start)
     return seconds[5:], engine.n_components
-
-
-def _settings(lag: int) -> Settings:
-    return Settings(**count_settings(None, None, None), lag=lag)  # as `TemporalDPM`
 
 
 def _timed(method: Callable[..., list[IntArray]], *args: Any) -> tuple[list[IntArray], float]:
@@ -140,22 +131,23 @@ def _timed(method: Callable[..., list[IntArray]], *args: Any) -> tuple[list[IntA
 
 @click.command("temporal_gaussian", help="Drifting clusters: ARI and time, beside Gibbs.")
 @click.option("--streams", default=12, show_default=True)
+@click.option("--first", default=0, show_default=True, help="Seed of the first stream.")
 @click.option(
     "--gibbs", default=12, show_default=True, help="Streams for the sampler and the batch."
 )
 @click.option("--sweeps", default=1500, show_default=True, help="Of the sampler.")
-def main(streams: int, gibbs: int, sweeps: int) -> None:
+def main(streams: int, first: int, gibbs: int, sweeps: int) -> None:
     header = ("seed", "method", "epoch ARI", "pooled ARI", "CPU s")
     table = []
     results: dict[str, list[tuple[float, float, float]]] = {}
     with threadpool_limits(1):
         warm = drifting_gaussians(0, n_epochs=5).rows
-        stream_labels(warm, _settings(lag=3))
+        stream_labels(warm)
         gibbs_labels(warm, 101, 0)
-        for seed in range(streams):
+        for seed in range(first, first + streams):
             data = drifting_gaussians(seed)
-            runs = {"stream": _timed(stream_labels, data.rows, _settings(lag=3))}
-            if seed < gibbs:
+            runs = {"stream": _timed(stream_labels, data.rows)}
+            if seed < first + gibbs:
                 runs["batch"] = _timed(lambda rows: fit_temporal_dpm(rows).labels, data.rows)
                 runs["Gibbs"] = _timed(gibbs_labels, data.rows, sweeps, seed)
             runs["oracle"] = data.oracle, 0.0
@@ -170,7 +162,7 @@ def main(streams: int, gibbs: int, sweeps: int) -> None:
             some = results.get(name, [])[:gibbs]
             if some:
                 row = (f"{value:.3f}" for value in np.mean(some, axis=0))
-                table.append((f"mean of 0-{len(some) - 1}", name, *row))
+                table.append((f"mean of {first}-{first + len(some) - 1}", name, *row))
         click.echo(markdown(header, table))
         seconds, live = epoch_seconds()
     milliseconds = [1e3 * value for value in seconds]

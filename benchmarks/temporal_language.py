@@ -138,10 +138,12 @@ def run(model: Model, corpus: Corpus, tests: set[int]) -> Found:
     show_default=True,
     help="Most documents that a word may be in, a share.",
 )
+@click.option("--most", default=None, type=int, help="Documents of an epoch, drawn at random.")
 @click.option("--slow", is_flag=True, help="Run the dynamic topic models too: up to hours.")
 def main(
-    data: Path, texts: str | None, models: str | None, tests: int, common: float, slow: bool
-) -> None:
+    data: Path, texts: str | None, models: str | None, tests: int, common: float, most: int | None,
+    slow: bool,
+) -> None:  # fmt: skip
     """Predict the words of dated texts beside the topic models of gensim and tomotopy."""
     click.echo(machine())
     rows = []
@@ -149,11 +151,13 @@ def main(
         if (texts or "") not in name:
             continue
         try:
-            corpus = read(name, data, common=common)
+            corpus = read(name, data, common=common, most=most)
         except FileNotFoundError as error:
             click.echo(f"Skipped {name}: there is no {error.filename}.")
             continue
         T = len(corpus.epochs)
+        n = sum(X.shape[0] for X in corpus.epochs)
+        click.echo(f"{name}: {n:,} documents, {T} epochs, {len(corpus.words):,} words.")
         some = {int(e) for e in np.linspace(T // 2, T - 1, tests)}
         floor = None
         for label, (package, make) in {**MODELS, **(SLOW if slow else {})}.items():

@@ -2,16 +2,15 @@
 
 Run: python examples/state_of_the_union.py [FOLDER]
 
-The 240 addresses are cut into paragraphs, an epoch is ten years, and words that stand in more than
-six of a hundred paragraphs are left out. The picture goes to FOLDER, demo/ unless another is given;
-the addresses (sotu/sotu.parquet) come from shared/data beside the checkout, or from the folder
-that the environment variable STREAMDDCRP_SHARED names; without them there is nothing to do.
+The 240 addresses are cut into paragraphs, and an epoch is ten years; all words are read. The
+picture goes to FOLDER, demo/ unless another is given; the addresses (sotu/sotu.parquet) come from
+shared/data beside the checkout, or from the folder that the environment variable STREAMDDCRP_SHARED
+names; without them there is nothing to do.
 """
 
 import os
 import re
 import sys
-from collections import Counter
 from pathlib import Path
 
 import matplotlib as mpl
@@ -23,13 +22,13 @@ from streamddcrp import TemporalDPM
 from streamddcrp.stream import tokenize
 
 SHARED = os.environ.get("STREAMDDCRP_SHARED") or Path(__file__).resolve().parents[2] / "shared/data"
-DECADE, COMMON, SHORT = 10.0, 0.06, 20  # years; share of paragraphs; words
+DECADE, SHORT = 10.0, 20  # years; words of a paragraph
 DRAWN = 40  # themes in the picture
 COLOURS = 2 * mpl.colormaps["tab20"].colors
 
 
 def paragraphs(path):
-    """Return the words of each paragraph, those common to many left out, and its year."""
+    """Return the words of each paragraph, and its year."""
     table = pq.read_table(path)
     texts, years = [], []
     for text, year in zip(table["text"].to_pylist(), table["year"].to_pylist(), strict=True):
@@ -37,46 +36,48 @@ def paragraphs(path):
         parts = [part for part in parts if len(part) >= SHORT]
         texts += parts
         years += [float(year)] * len(parts)
-    seen = Counter(word for text in texts for word in set(text))
-    common = {word for word, n in seen.items() if n > COMMON * len(texts)}
-    return [[word for word in text if word not in common] for text in texts], years
+    return texts, years
 
 
 def draw(tracks, first_year, path):
-    """Draw the share of each theme over time, the largest in colour and with their words."""
-    epochs = np.arange(max(tracks["epoch"]) + 1)
-    mass = {label: np.zeros(len(epochs)) for label in tracks["id"]}
+    """Draw the share of the largest themes over time, with their words; print them."""
+    epochs = np.arange(max(tracks["epoch"]))  # the last decade has hardly begun
+    share = {label: np.zeros(len(epochs) + 1) for label in tracks["id"]}
     words = {}
     columns = (tracks[name] for name in ("epoch", "id", "mass", "words"))
     for epoch, label, value, top in zip(*columns, strict=True):
-        mass[label][epoch] = value
-        if value >= max(mass[label]):
+        share[label][epoch] = value
+        if value >= max(share[label]):
             words[label] = " ".join(top.split()[:3])
-    total = np.maximum(sum(mass.values()), 1.0)
-    large = sorted(mass, key=lambda label: -(mass[label] / total).max())[:DRAWN]
-    large.sort(key=lambda label: (mass[label] / total).argmax())  # by when they were largest
-    rest = 1.0 - sum(mass[label] for label in large) / total
-    shares = [mass[label] / total for label in large]
+    total = np.maximum(sum(share.values()), 1.0)
+    share = {label: (mass / total)[epochs] for label, mass in share.items()}
+    large = sorted(share, key=lambda label: -share[label].sum())[:DRAWN]
+    large.sort(key=lambda label: share[label] @ epochs / share[label].sum())
     years = first_year + DECADE * (epochs + 0.5)
     _, ax = plt.subplots(figsize=(13, 8), layout="constrained")
-    ax.stackplot(years, *shares, rest, colors=[*COLOURS[: len(large)], "0.93"], alpha=0.8)
+    shares = [share[label] for label in large]
+    ax.stackplot(years, *shares, colors=COLOURS[: len(large)], alpha=0.8)
     base = np.cumsum([np.zeros(len(years)), *shares], axis=0)
+    top = 1.03 * base[-1].max()
     for k, label in enumerate(large):
         at = int(shares[k].argmax())
+        lives = first_year + DECADE * np.flatnonzero(shares[k])[[0, -1]]
+        print(f"{lives[0]:.0f}-{lives[1] + 9:.0f}, largest {years[at] - 5:.0f}: {words[label]}")
         at = min(max(at, 1), len(years) - 2)
-        if shares[k][at] > 0.03:
+        if shares[k][at] > 0.025 * top:
             y = base[k][at] + 0.5 * shares[k][at]
             ax.text(years[at], y, words[label], ha="center", va="center", fontsize=8)
     ax.set_xlim(years[0], years[-1])
-    ax.set_ylim(0.0, 1.0)
+    ax.set_ylim(0.0, top)
     ax.set_ylabel("share of the paragraphs of ten years")
     ax.set_title(
-        "Themes of the State of the Union, each at its three most telling words", loc="left"
+        f"The {len(large)} largest themes of the State of the Union, by their most telling words",
+        loc="left",
     )
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
     plt.savefig(path, dpi=110)
-    print(f"{path}: {len(mass)} themes, the {len(large)} largest in colour")
+    print(f"{path}: the {len(large)} largest of {len(share)} themes")
 
 
 def main():
@@ -88,7 +89,8 @@ def main():
     folder.mkdir(parents=True, exist_ok=True)
     texts, years = paragraphs(source)
     model = TemporalDPM(epoch=DECADE)
-    model.step_many(texts, years)
+    model.learn_many(texts, years)
+    model.close()
     draw(model.trajectories().to_pydict(), years[0], folder / "state-of-the-union.png")
 
 

@@ -2,7 +2,8 @@
 
 import math
 import numbers
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,10 @@ from streamddcrp.estimators.batches import as_table
 from streamddcrp.stream import tokenize
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["Document", "Vocabulary", "is_text", "read_document", "read_documents", "top_words"]
+__all__ = [
+    "CountRows", "Document", "Vocabulary", "is_text", "read_counts", "read_document",
+    "read_documents", "top_words",
+]  # fmt: skip
 
 Word = str | int
 Document = list[tuple[Word, float]]
@@ -31,8 +35,10 @@ class Vocabulary:
     def __len__(self) -> int:
         return len(self.words)
 
-    def encode(self, rows: Sequence[Document], *, learn: bool = True) -> Any:
+    def encode(self, rows: "Sequence[Document] | CountRows", *, learn: bool = True) -> Any:
         """Return rows as sparse counts (N, V); new words get the next numbers."""
+        if isinstance(rows, CountRows):
+            return self.encode_columns(rows.matrix, learn=learn)
         at = self._at if learn else dict(self._at)
         words = []
         for word in (word for row in rows for word, _ in row):
@@ -66,9 +72,11 @@ class Vocabulary:
         words = number[which]
         known = words >= 0
         offsets = np.concatenate([[0], np.cumsum(known)])[rows.indptr]
-        return sparse.csr_array(
+        out = sparse.csr_array(
             (rows.data[known], words[known], offsets), shape=(rows.shape[0], len(self.words))
         )
+        out.sort_indices()
+        return out
 
     def keep(self, used: Any) -> None:
         """Drop the words that are not used, (V,) of bool; the others move up."""
@@ -78,7 +86,7 @@ class Vocabulary:
 
 def is_text(x: Any) -> bool:
     """Tell whether a row, or a batch of rows, shows by its type that it holds texts."""
-    if isinstance(x, str):
+    if isinstance(x, str) or sparse.issparse(x):
         return True
     if isinstance(x, pa.Array | pa.ChunkedArray):
         return _is_words(x.type)
@@ -180,6 +188,52 @@ def read_documents(batch: Any) -> list[Document]:
             message = f"batch: expected a list of documents, got a {type(batch).__name__}"
             raise SchemaError(message) from None
     return [read_document(x, row) for row, x in enumerate(items)]
+
+
+def read_counts(batch: Any) -> Any:
+    """Return an array or sparse matrix of counts (N, V), checked, in rows.
+
+    Raises
+    ------
+    SchemaError
+        With ``row``, if an entry is no count.
+    """
+    rows = sparse.csr_array(batch)
+    data = rows.data
+    if data.dtype.kind not in "iufb":
+        message = f"batch: expected a matrix of counts, got type {data.dtype}"
+        raise SchemaError(message)
+    bad = ~(np.isfinite(data) & (data >= 0))
+    if bad.any():
+        at = int(bad.argmax())
+        row = int(np.searchsorted(rows.indptr, at, side="right")) - 1
+        message = (
+            f"row {row}, column {int(rows.indices[at])}: {data[at]!r} is not a count; give a "
+            "finite number >= 0"
+        )
+        raise SchemaError(message, row=row)
+    rows = rows.astype(np.float64)
+    rows.sum_duplicates()
+    rows.eliminate_zeros()
+    return rows
+
+
+class CountRows:
+    """Counts (N, V) that are cut and gone through as a list of documents is; columns are words."""
+
+    def __init__(self, matrix: Any) -> None:
+        self.matrix = matrix
+
+    def __len__(self) -> int:
+        return int(self.matrix.shape[0])
+
+    def __getitem__(self, some: slice) -> "CountRows":
+        return CountRows(self.matrix[some])
+
+    def __iter__(self) -> Iterator[Document]:
+        X = self.matrix
+        for a, b in pairwise(X.indptr.tolist()):
+            yield list(zip(X.indices[a:b].tolist(), X.data[a:b].tolist(), strict=True))
 
 
 def _of_table(table: Any) -> list[Any]:

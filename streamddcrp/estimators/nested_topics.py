@@ -10,7 +10,13 @@ from river import base
 from scipy import sparse
 
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp.estimators.documents import Vocabulary, Word, read_document, read_documents
+from streamddcrp.estimators.documents import (
+    Vocabulary,
+    Word,
+    read_counts,
+    read_document,
+    read_documents,
+)
 from streamddcrp.estimators.events import Event
 from streamddcrp.estimators.nested_state import tree_from_state, tree_to_state
 from streamddcrp.estimators.options import from_json, to_json
@@ -232,7 +238,7 @@ class NestedCRPTopics(Stored, base.Clusterer):
     def _read(self, batch: Any) -> Any:
         """Return documents, or a checked sparse matrix of counts."""
         if sparse.issparse(batch) or (isinstance(batch, np.ndarray) and batch.ndim == 2):
-            return _counts(batch)
+            return read_counts(batch)
         return read_documents(batch)
 
     def _learn(self, rows: Any) -> FloatArray:
@@ -477,25 +483,3 @@ class NestedCRPTopics(Stored, base.Clusterer):
         model._vocabulary = Vocabulary(meta["words"])
         model._growth = Growth.from_json(meta["growth"])
         return model
-
-
-def _counts(batch: Any) -> Any:
-    """Return a checked matrix of counts."""
-    rows = sparse.csr_array(batch)
-    data = rows.data
-    if data.dtype.kind not in "iufb":
-        message = f"batch: expected a matrix of counts, got type {data.dtype}"
-        raise SchemaError(message)
-    bad = ~(np.isfinite(data) & (data >= 0))
-    if bad.any():
-        at = int(bad.argmax())
-        row = int(np.searchsorted(rows.indptr, at, side="right")) - 1
-        message = (
-            f"row {row}, column {int(rows.indices[at])}: {data[at]!r} is not a count; give a "
-            "finite number >= 0"
-        )
-        raise SchemaError(message, row=row)
-    rows = rows.astype(np.float64)
-    rows.sum_duplicates()
-    rows.eliminate_zeros()
-    return rows

@@ -4,10 +4,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.estimators.batches import read_batch
-from streamddcrp.estimators.documents import Vocabulary, is_text, read_document, read_documents
+from streamddcrp.estimators.documents import (
+    CountRows,
+    Vocabulary,
+    is_text,
+    read_counts,
+    read_document,
+    read_documents,
+)
 from streamddcrp.estimators.evolving import Evolving
 from streamddcrp.estimators.evolving_state import EMISSIONS, emission_from_json, emission_to_json
 from streamddcrp.estimators.options import from_json, to_json
@@ -151,10 +159,12 @@ class Law:
         return vectorizer.transform(x, learn=learn)[None].copy()
 
     def read_many(self, batch: Any, kind: str, vectorizer: Vectorizer) -> Any:
-        """Return the rows of a batch: a list of documents, or an array (N, D)."""
+        """Return the rows of a batch: documents or counts of words, or an array (N, D)."""
         if isinstance(batch, list | tuple | np.ndarray) and len(batch) == 0:
             return []
         if kind == TEXT:
+            if sparse.issparse(batch) or (isinstance(batch, np.ndarray) and batch.ndim == 2):
+                return CountRows(read_counts(batch))
             return read_documents(batch)
         if isinstance(batch, list | tuple) and isinstance(batch[0], Mapping):
             message = (

@@ -39,7 +39,7 @@ class Waiting(NamedTuple):
         """Return the model, of several with different scales, that the rows surprised least."""
         tried = [self._taught(Evolving(Engine(settings, law))) for law in laws]
         best = int(np.argmin([surprise for _, surprise in tried]))
-        _log.info("emission, by the first %d rows: %s", len(self.X), laws[best])
+        _log.info("scales: guess %d of %d, by the first %d rows", best + 1, len(laws), len(self.X))
         return tried[best][0]
 
     def _taught(self, model: Evolving) -> tuple[Evolving, float]:

@@ -231,6 +231,32 @@ def test_an_early_gap_waits_with_the_rows():
     assert model.final_labels(window=True).num_rows == 80
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["numbers", "texts"])
+def test_memory_is_flat_over_ten_thousand_epochs(kind):
+    rng = np.random.default_rng(17)
+    model = TemporalDPM(likelihood=LAW if kind == "numbers" else "text", lag=1, n_sweeps=1)
+    sizes, words = [], 0
+    for epoch in range(10_000):
+        story = epoch // 20 + rng.integers(0, 3, 8)  # three live at a time, each for sixty epochs
+        if kind == "numbers":
+            centre = np.stack([np.cos(2.4 * story), np.sin(2.4 * story)], axis=1)
+            model.learn_many(9.0 * centre + rng.normal(size=(8, 2)))
+        else:
+            model.learn_many([
+                " ".join(f"story{i}x{w}" for w in rng.integers(0, 20, 8)) for i in story
+            ])  # fmt: skip
+            words = max(words, len(model._evolving.vocabulary))
+        model.events()
+        model.final_labels()
+        if epoch % 50 == 49:
+            sizes.append(model.nbytes)
+    assert words < 1300  # of ten thousand
+    # trajectories are of the last 1,000 epochs; words are cleared once in a while
+    assert max(sizes[100:]) < 1.1 * max(sizes[20:100])
+    assert model.n_tables < 30
+
+
 def test_memory_is_flat_and_ids_are_never_used_twice():
     rng = np.random.default_rng(7)
     model = TemporalDPM(likelihood=LAW, lag=1, n_sweeps=2)
@@ -694,6 +720,33 @@ def test_a_period_in_another_unit_is_suspected(caplog):
     assert "in the unit of the times" in caplog.records[0].message
     model.learn_many([""] * 10, np.full(10, 40.0))
     assert len(caplog.records) == 1
+
+
+def test_counts_of_a_vectorizer():
+    documents, t = texts(12)
+    vectorizer = CountVectorizer().fit(documents)
+    expected, model = TemporalDPM(), TemporalDPM()
+    for first in range(0, len(t), 7):  # cut anywhere
+        part = slice(first, first + 7)
+        expected.learn_many(documents[part], t[part])
+        X = vectorizer.transform(documents[part])
+        out = model.step_many(X, t[part])
+        assert out.num_rows == X.shape[0]
+    assert model.objective == pytest.approx(expected.objective, rel=1e-9)
+    labels = [m.final_labels(window=True)["label"].to_pylist() for m in (model, expected)]
+    assert labels[0] == labels[1]
+    names = vectorizer.get_feature_names_out()
+    first = model.summary()["words"].to_pylist()[0].split()
+    assert names[int(first[0])] in expected.summary()["words"].to_pylist()[0].split()
+    assert same(TemporalDPM.from_bytes(model.to_bytes()), model)
+    before = model.to_bytes()
+    bad = sparse.csr_array(np.array([[1.0, 0.0], [0.0, -2.0]]))
+    with pytest.raises(SchemaError, match=r"row 1, column 1: .* is not a count"):
+        model.learn_many(bad, t[-2:])
+    assert model.to_bytes() == before
+    small = TemporalDPM(likelihood=LogisticNormalText(3))
+    with pytest.raises(SchemaError, match="row 1: more than 3 words"):
+        small.learn_many(np.eye(4)[[0, 1]] + np.eye(4)[[2, 3]])
 
 
 def test_words_of_a_vectorizer():

@@ -8,8 +8,12 @@ from scipy import sparse
 from scipy.special import digamma, gammaln
 from sklearn.metrics import adjusted_rand_score
 
+from streamddcrp.inference.tdpm_cvb._kernels_divide import part_rows, parting_gains
 from streamddcrp.inference.tdpm_cvb.bags import Bags
+from streamddcrp.inference.tdpm_cvb.batch import whole
 from streamddcrp.inference.tdpm_cvb.engine import Engine, Settings
+from streamddcrp.inference.tdpm_cvb.moves import move
+from streamddcrp.inference.tdpm_cvb.objective import objective
 from streamddcrp.inference.tdpm_cvb.text import TextDecay, TextStats
 
 KAPPA = tuple(np.exp(-np.arange(1, 5) / 2.0))
@@ -166,22 +170,104 @@ def test_evidence_by_brute_force(window, rho):
     np.testing.assert_allclose(emission.ahead(s, 2).words.to_dense(11), rho**2 * S, atol=1e-12)
 
 
-def test_near_components_have_similar_words():
-    laws = np.array([[5.0, 5, 0, 0], [4, 6, 1, 0], [0, 0, 3, 3], [3, 1, 2, 0], [0, 0, 0, 0]])
-    emission = TextDecay(beta=0.1, n_words=4)
-    begins = np.array([-1, 0, 0, -1, 0])
-    stats = TextStats(np.stack([Bags.assigned(sparse.csr_array(laws), np.eye(5))]), np.ones((1, 5)))
-    a, b = emission.near(emission.smooth(stats, emission.no_starts(5), begins), begins)
-    p = laws[:4] / laws[:4].sum(axis=1, keepdims=True)
+def two_topics(n, seed=0):
+    """Rows of twenty words of two topics that share half of their words, and which is whose."""
+    rng = np.random.default_rng(seed)
+    topic = rng.dirichlet(np.full(60, 0.1), 2)
+    y = np.arange(n) % 2
+    X = [rng.multinomial(20, 0.5 * topic[j] + 0.5 / 60) for j in y]
+    return sparse.csr_array(np.stack(X)), y
+
+
+def test_what_parting_gains_by_dense_arithmetic():
+    X, _ = two_topics(40)
+    rng = np.random.default_rng(1)
+    emission = TextDecay(beta=0.2, n_words=60)
+    own, kept = rng.uniform(0.2, 1.0, 40), rng.poisson(0.5, (1, 60)).astype(float)
+    starts = TextStats(Bags.assigned(sparse.csr_array(kept), np.ones((1, 1))), np.ones(1))
+    resp = [own[:25, None], own[25:, None]]
+    stats = TextStats(Bags.empty(1), np.zeros(1))
+    alone = emission.smooth(TextStats(np.stack([stats.words] * 2), np.zeros((2, 1))), starts, None)
+    sides = emission.halves([X[:25], X[25:]], resp, 0, alone, 0)
+    side = np.concatenate(sides)
+
+    def log_beta(counts):  # log of the integral over laws, by dense arithmetic
+        a = counts + 0.2
+        return gammaln(a).sum() - gammaln(a.sum())
+
+    C = X.toarray()
+    gone, stay = (own * side) @ C, kept[0] + (own * (1.0 - side)) @ C
+    none = np.zeros(60)
+    gain = log_beta(gone) + log_beta(stay) - log_beta(none) - log_beta(gone + stay)
+    found, again = np.empty(1), np.zeros(40)
+    arrays = X.indptr.astype(np.int64), X.indices.astype(np.int64), X.data.astype(float)
+    bag = starts.words
+    prior, size = emission.prior(60)
+    parting_gains(
+        *arrays, own[:, None], 1.0, bag.offsets, bag.words, bag.counts, prior, size, found
+    )
+    np.testing.assert_allclose(found[0], gain, rtol=1e-9)
+    args = own, np.arange(40), bag.words, bag.counts, prior, size, np.full(60, -1), again
+    np.testing.assert_allclose(part_rows(*arrays, *args), gain, rtol=1e-9)
+    np.testing.assert_array_equal(again, side)
+
+
+@pytest.mark.parametrize("lag", [0, 2])
+def test_two_topics_that_began_as_one_are_parted_where_the_objective_rises(lag):
+    X, y = two_topics(90)
+    rows = [X[:30], X[30:60], X[60:]][-lag - 1 :]
+    y = y[90 - sum(len(part.indptr) - 1 for part in rows) :]
+    resp = [np.ones((part.shape[0], 1)) for part in rows]
+    emission = TextDecay(beta=0.2, n_words=60)
+    engine = whole(Settings(1.0, KAPPA), emission, rows, resp, np.zeros(1, int), np.zeros(1, int))
+    before = objective(engine).total
+    assert move(engine)
+    assert objective(engine).total > before + engine.settings.split_margin - 1e-9
+    label = np.concatenate([engine.ids[q.argmax(axis=1)] for q in engine.resp])
+    assert adjusted_rand_score(y, label) > 0.9
+    assert [change.kind for change in engine.changes][:1] == ["split"]
+
+
+def test_one_topic_is_not_parted():
+    X, y = two_topics(200)
+    rows = [X[y == 0]]
+    engine = whole(
+        Settings(1.0, KAPPA), TextDecay(beta=0.2, n_words=60), rows, [np.ones((100, 1))],
+        np.zeros(1, int), np.zeros(1, int),
+    )  # fmt: skip
+    assert not move(engine)
+    assert engine.n_components == 1
+
+
+def test_near_components_are_those_that_one_law_might_explain():
+    rng = np.random.default_rng(4)
+    topic = rng.dirichlet(np.full(12, 0.1), 3)
+    laws = np.stack([rng.multinomial(300, topic[k % 3]) for k in range(8)]) * 0.7
+    laws[7] = 0.0
+    emission = TextDecay(beta=0.1, n_words=12)
+    begins = np.array([-1, 0, 0, -1, 0, 0, -1, 0])
+    rows = rng.uniform(3.0, 20.0, 8)
+    stats = TextStats(np.stack([Bags.assigned(sparse.csr_array(laws), np.eye(8))]), rows[None])
+    a, b = emission.near(emission.smooth(stats, emission.no_starts(8), begins), begins)
+
+    def log_beta(counts):
+        return gammaln(counts + 0.1).sum() - gammaln(counts.sum() + 1.2)
+
+    none = log_beta(np.zeros(12))
+    p = laws[:7] / laws[:7].sum(axis=1, keepdims=True)
     gap = np.abs(p[:, None] - p[None]).sum(axis=2)
-    expected = {
-        (i, j)
-        for i in range(4)
-        for j in range(i + 1, 4)
-        if gap[i, j] < 1.2 and max(begins[i], begins[j]) >= 0
-    }
+    expected = set()
+    for i in range(7):
+        for j in range(i + 1, 7):
+            gain = log_beta(laws[i] + laws[j]) + none - log_beta(laws[i]) - log_beta(laws[j])
+            n = 1.0 + rows[[i, j]]
+            ways = gammaln(n.sum() - 1.0) - gammaln(n).sum()
+            one = gain + ways + 30.0 > 0.0
+            if max(begins[i], begins[j]) >= 0 and gap[i, j] < 1.2 and one:
+                expected.add((i, j))
     assert set(zip(a.tolist(), b.tolist(), strict=True)) == expected
-    assert expected == {(0, 1), (1, 3)}
+    assert {(1, 4), (2, 5)} <= expected
+    assert (0, 1) not in expected
 
 
 def seated_slowly(X, past, S, prior_of, a0, log_new, least):

@@ -168,28 +168,46 @@ def bag_evidence(
 
 
 @njit(cache=True)
-def overlaps(offsets, words, counts, sizes, young, heads, component, count, least):
-    """Pair young components with others that have more than ``least`` of their words in common.
+def overlaps(
+    offsets, words, counts, sizes, rows, young, heads, component, count, prior, prior_size, least,
+    slack,
+):  # fmt: skip
+    """Pair young components with others of like words, where one of both could explain them.
 
-    Common is sum_w min(p_w, p'_w), half of what the L1 distance lacks to 2.
+    Like: more than ``least`` in common, sum_w min(p_w, p'_w), half of what the L1 distance lacks to
+    2. One could explain them where the evidence of the words loses no more than their counts of
+    ``rows`` (K,) may gain: the log of in how many ways these could be mixed, and ``slack``. Where
+    frequent words are most of a text all are alike, and few are one.
     """
     K = len(sizes)
-    common = np.zeros(K)
+    common, gain = np.empty(K), np.empty(K)
     first, second = [0 for _ in range(0)], [0 for _ in range(0)]
     for b in range(K):
         if not young[b] or sizes[b] <= 0.0:
             continue
         common[:] = 0.0
         for p in range(offsets[b], offsets[b + 1]):
-            w = words[p]
             share = counts[p] / sizes[b]
-            for j in range(heads[w], heads[w + 1]):
-                a = component[j]
-                common[a] += min(share, count[j] / sizes[a])
+            for j in range(heads[words[p]], heads[words[p] + 1]):
+                common[component[j]] += min(share, count[j] / sizes[component[j]])
         for a in range(K):
-            if common[a] > least and (a < b or (a > b and not young[a])):
-                first.append(a if a < b else b)
-                second.append(b if a < b else a)
+            if a == b or (a > b and young[a]):
+                common[a] = 0.0
+        gain[:] = 0.0
+        for p in range(offsets[b], offsets[b + 1]):
+            x, base = counts[p], prior[words[p]]
+            for j in range(heads[words[p]], heads[words[p] + 1]):
+                if common[component[j]] > least:
+                    gain[component[j]] += log_rise(base + count[j], x) - log_rise(base, x)
+        for a in range(K):
+            if common[a] <= least:
+                continue
+            value = gain[a] + slack + log_rise(prior_size, sizes[b])
+            value -= log_rise(prior_size + sizes[a], sizes[b])
+            value += log_rise(1.0 + rows[a], rows[b]) - math.lgamma(1.0 + rows[b])
+            if value > 0.0:
+                first.append(min(a, b))
+                second.append(max(a, b))
     return np.array(first, dtype=np.int64), np.array(second, dtype=np.int64)
 
 

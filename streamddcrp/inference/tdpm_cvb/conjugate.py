@@ -18,7 +18,7 @@ from streamddcrp.inference.tdpm_cvb._kernels_conjugate import (
     seat_conjugate,
 )
 from streamddcrp.inference.tdpm_cvb._kernels_drift import two_means
-from streamddcrp.inference.tdpm_cvb.emission import Seats, doubled
+from streamddcrp.inference.tdpm_cvb.emission import Seats, doubled, heavy
 from streamddcrp.likelihoods import Autoregression, _kernels
 from streamddcrp.typing import FloatArray, IntArray
 
@@ -137,7 +137,6 @@ class ConjugateDecay:
     forget: float | None = None
     gains: FloatArray = field(default_factory=lambda: np.zeros(len(_RHOS)))
 
-    divides = True
     least = 1e-4  # crumbs would cost a posterior each
 
     def __post_init__(self) -> None:
@@ -214,6 +213,12 @@ class ConjugateDecay:
         conjugate_unions(family, hyper, smoothed.filtered[-1], _SLACK, work, close)
         a, b = np.nonzero(close)
         return a, b
+
+    def mixed(
+        self, rows: list[FloatArray], resp: list[FloatArray], starts: Any, least: float
+    ) -> IntArray:
+        """Return all components with ``least`` rows."""
+        return heavy(resp, least)
 
     def halves(
         self, rows: list[FloatArray], resp: list[FloatArray], k: int, alone: ConjugateSmoothed,

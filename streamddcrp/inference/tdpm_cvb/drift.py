@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,7 +14,8 @@ from streamddcrp.inference.tdpm_cvb._kernels_drift import (
     seat_at_drift,
     two_means,
 )
-from streamddcrp.inference.tdpm_cvb.emission import Seats, doubled
+from streamddcrp.inference.tdpm_cvb._kernels_scales import BIRTH, DRIFT, NOISE, scale_sums
+from streamddcrp.inference.tdpm_cvb.emission import Seats, doubled, heavy
 from streamddcrp.typing import FloatArray, IntArray
 
 __all__ = ["DriftSeating", "DriftSmoothed", "DriftStarts", "DriftStats", "GaussianDrift"]
@@ -23,10 +24,9 @@ _BROAD = 4.0  # variance of components' means at birth, in units of that of the 
 _NOISE_ROWS = 20.0  # rows that the first guess of the noise counts for
 _BIRTHS = 5.0  # births that the first guess of their variance counts for
 _STEPS = 10.0  # transitions that the first guess of the drift counts for
-_SEEN = 0.5  # expected rows from which an epoch tells of a transition
 _NEAR = 12.0  # squared distance in predictive units up to which two components may be one
-_HALF = 0.5 - 1e-9  # of the rows: rounding must not decide which component is in the middle
-_SPREAD = 1.05  # variance about the mean, in units of the noise, from which a split is tried
+_SPREAD = 1.3  # variance about the mean, in units of the noise, from which a split is tried; two
+# halves that differ less cost more counts than they save squares
 _LEAST = 1e-200  # variance of the first rows below which they tell no scale
 _ROUNDS = 5  # of sharing rows between the halves of a split
 _FORGET = 0.98  # an epoch, of what noise and drift are learned from
@@ -85,7 +85,6 @@ class GaussianDrift:
     drift_sums: FloatArray
     birth_sums: FloatArray
 
-    divides = True
     least = 1e-12
 
     @classmethod
@@ -158,9 +157,9 @@ class GaussianDrift:
         self, stats: DriftStats, smoothed: DriftSmoothed, begins: IntArray
     ) -> "GaussianDrift":
         """Fit noise and drift to the window and to what has left it."""
-        noise = self.noise_sums + self._noise_sums(stats, smoothed).sum(axis=0)
-        drift = self.drift_sums + self._drift_sums(stats, smoothed, begins).sum(axis=0)
-        birth = self.birth_sums + self._birth_sums(smoothed, begins).sum(axis=0)
+        sums = self._sums(stats, smoothed, begins).sum(axis=1)
+        noise, drift = self.noise_sums + sums[NOISE], self.drift_sums + sums[DRIFT]
+        birth = self.birth_sums + sums[BIRTH]
         return replace(
             self,
             birth_var=(_BIRTHS * self.birth_guess + birth[1]) / (_BIRTHS + birth[0]),
@@ -172,56 +171,18 @@ class GaussianDrift:
         self, stats: DriftStats, smoothed: DriftSmoothed, begins: IntArray
     ) -> "GaussianDrift":
         """Take the sums of the first epoch of the window over, for it is about to leave."""
-        noise = self._noise_sums(stats, smoothed)[0]
-        steps = self._drift_sums(stats, smoothed, begins)
-        drift = steps[1] if len(steps) > 1 else 0.0
+        sums = self._sums(stats, smoothed, begins)
         return replace(
             self,
-            birth_sums=_FORGET * self.birth_sums + self._birth_sums(smoothed, begins)[0],
-            noise_sums=_FORGET * self.noise_sums + noise,
-            drift_sums=_FORGET * self.drift_sums + drift,
+            birth_sums=_FORGET * self.birth_sums + sums[BIRTH, 0],
+            noise_sums=_FORGET * self.noise_sums + sums[NOISE, 0],
+            drift_sums=_FORGET * self.drift_sums + sums[DRIFT, 1:2].sum(axis=0),
         )
 
-    def _noise_sums(self, stats: DriftStats, s: DriftSmoothed) -> FloatArray:
-        """Return rows and their squares about the means, shape (E, 2, D).
-
-        Of each epoch, the median of the components' variances by values: one that has swallowed
-        another must not pass for noise.
-        """
-        square = stats.square - 2.0 * stats.total * s.mean + stats.n_values * (s.mean**2 + s.var)
-        out = np.zeros((len(square), 2, len(self.noise)))
-        for e, count in enumerate(stats.n_values):
-            n = np.where(count > _SEEN, count, 0.0)  # values of components that are there
-            total = n.sum(axis=0)
-            if not total.any():
-                continue
-            value = np.where(n > 0.0, np.maximum(square[e], 0.0) / np.maximum(count, _SEEN), np.inf)
-            order = value.argsort(axis=0)
-            reached = np.take_along_axis(n, order, axis=0).cumsum(axis=0)
-            middle = (reached >= _HALF * total).argmax(axis=0)
-            columns = np.arange(value.shape[1])
-            median = np.where(total > 0.0, value[order[middle, columns], columns], 0.0)
-            out[e, 0], out[e, 1] = total, total * median
-        return out
-
-    def _drift_sums(self, stats: DriftStats, s: DriftSmoothed, begins: IntArray) -> FloatArray:
-        """Return transitions and their squares, shape (E, 2, D); none into the first epoch."""
-        E, _, D = stats.total.shape
-        out = np.zeros((E, 2, D))
-        for e in range(1, E):
-            on = (begins < e) & (stats.size[e] > _SEEN) & (stats.size[e - 1] > _SEEN)
-            step = (s.mean[e] - s.mean[e - 1]) ** 2 + s.var[e] + s.var[e - 1] - 2.0 * s.lagged[e]
-            out[e, 0] = on.sum()
-            out[e, 1] = np.maximum(step[on], 0.0).sum(axis=0)
-        return out
-
-    def _birth_sums(self, s: DriftSmoothed, begins: IntArray) -> FloatArray:
-        """Return births and the squares of where they were, shape (E, 2, D)."""
-        out = np.zeros((len(s.mean), 2, len(self.noise)))
-        for e, (mean, var) in enumerate(zip(s.mean, s.var, strict=True)):
-            born = begins == e
-            out[e, 0] = born.sum()
-            out[e, 1] = (mean[born] ** 2 + var[born]).sum(axis=0)
+    def _sums(self, stats: DriftStats, s: DriftSmoothed, begins: IntArray) -> FloatArray:
+        """Return what the window says of noise, drift and births, shape (3, E, 2, D)."""
+        out = np.empty((3, len(s.mean), 2, len(self.noise)))
+        scale_sums(*stats, s.mean, s.var, s.lagged, begins, out)
         return out
 
     def seating(self, past: FloatArray, ahead: DriftStarts) -> "DriftSeating":
@@ -235,6 +196,12 @@ class GaussianDrift:
         gap = (mean[a] - mean[b]) ** 2 / (self.noise + 0.5 * (var[a] + var[b]))
         close = gap.sum(axis=1) < _NEAR
         return a[close], b[close]
+
+    def mixed(
+        self, rows: list[FloatArray], resp: list[FloatArray], starts: Any, least: float
+    ) -> IntArray:
+        """Return all components with ``least`` rows."""
+        return heavy(resp, least)
 
     def halves(
         self, rows: list[FloatArray], resp: list[FloatArray], k: int, alone: DriftSmoothed,

@@ -6,7 +6,7 @@ import numpy as np
 
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["Emission", "Seating", "Seats", "doubled"]
+__all__ = ["Emission", "Seating", "Seats", "doubled", "heavy"]
 
 
 class Seats(NamedTuple):
@@ -49,11 +49,10 @@ class Emission(Protocol):
     emission takes. ``Stats`` and ``Starts`` are named tuples of arrays of shapes (E, K, ..) and
     (K, ..): the engine stacks, adds and picks their entries by component without knowing them.
     ``begins`` (K,) is the epoch of the window in which a component was born, -1 if before it.
-    ``divides`` tells whether `halves` can ever find a component to be two, ``least`` what part of
-    its likeliest component's share a row's share of another must be, else it is nothing.
+    ``least`` is what part of its likeliest component's share a row's share of another must be, else
+    it is nothing.
     """
 
-    divides: bool
     least: float
 
     def stats(self, X: Any, q: FloatArray) -> Any:
@@ -96,10 +95,13 @@ class Emission(Protocol):
     def near(self, smoothed: Any, begins: IntArray) -> tuple[IntArray, IntArray]:
         """Return pairs of components that may be one."""
 
+    def mixed(self, rows: list[Any], resp: list[FloatArray], starts: Any, least: float) -> IntArray:
+        """Return which components, of those with ``least`` rows in the window, may be two."""
+
     def halves(
         self, rows: list[Any], resp: list[FloatArray], k: int, alone: Any, epoch: int
     ) -> list[FloatArray] | None:
-        """Return for each row of the window whether (0, 1) it would leave ``k`` from an epoch on.
+        """Return what part of each row of the window would leave ``k`` from an epoch on, 0 to 1.
 
         None if ``k`` shows no sign of being two.
         """
@@ -108,7 +110,7 @@ class Emission(Protocol):
         self, rows: list[Any], own: list[FloatArray], sides: list[FloatArray], before: FloatArray,
         starts: Any, begins: IntArray, a0: float, kappa: FloatArray,
     ) -> tuple[list[FloatArray], Any]:  # fmt: skip
-        """Share rows between two components; needed only where ``divides``.
+        """Share rows between two components; needed only where some are `mixed`.
 
         ``own`` (N_e, 1) is what they have of the rows of every epoch, ``sides`` (N_e,) from
         `halves` the part that leaves at first. In turns the two are smoothed and rows shared by
@@ -121,6 +123,11 @@ class Emission(Protocol):
 
     def forgotten(self, stats: Any, smoothed: Any, begins: IntArray) -> Self:
         """Return the emission that has noted the first epoch of the window, about to leave."""
+
+
+def heavy(resp: list[FloatArray], least: float) -> IntArray:
+    """Return which components have so many rows in a window."""
+    return np.flatnonzero(sum(q.sum(axis=0) for q in resp) >= least)
 
 
 def doubled(array: FloatArray, axis: int = 0) -> FloatArray:

@@ -89,7 +89,6 @@ class LogisticNormalText:
     drift_guess: float = 0.0
     drift_sums: FloatArray = field(default_factory=lambda: np.zeros(2))
 
-    divides = False
     least = 1e-4
 
     def stats(self, X: Any, q: FloatArray) -> LogisticStats:
@@ -162,10 +161,9 @@ class LogisticNormalText:
         gap = np.array([np.abs(law[i] - law[j]).sum() for i, j in zip(a, b, strict=True)])
         return a[gap < _NEAR], b[gap < _NEAR]
 
-    def halves(
-        self, rows: list[Any], resp: list[FloatArray], k: int, alone: LogisticSmoothed, epoch: int
-    ) -> None:
-        """Return None: components are not parted."""
+    def mixed(self, rows: list[Any], resp: list[FloatArray], starts: Any, least: float) -> IntArray:
+        """Return none: components are not parted."""
+        return np.zeros(0, np.int64)
 
     def learned(
         self, stats: LogisticStats, smoothed: LogisticSmoothed, begins: IntArray

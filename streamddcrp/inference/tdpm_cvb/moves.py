@@ -29,11 +29,7 @@ def move(engine: "Engine") -> bool:
     """Merge, delete and split as long as it pays; tell whether anything changed."""
     changed = _merge(engine)
     changed |= _delete(engine)
-    if engine.emission.divides and _split(engine):
-        engine.sweep(4)
-        _merge(engine)
-        changed = True
-    return changed
+    return changed | _split(engine)
 
 
 def _sum(terms: "Terms") -> FloatArray:
@@ -192,11 +188,11 @@ class _Part(NamedTuple):
 
 
 def _split(engine: "Engine") -> bool:
-    """Part components in two along the direction in which their rows spread most."""
+    """Part components in two where that pays, along the direction in which their rows differ."""
     changed = False
-    mass = sum(q.sum(axis=0) for q in engine.resp)
-    stats = engine.stats(engine.resp)
-    for k in np.flatnonzero(mass >= _MANY).tolist():
+    mixed = engine.emission.mixed(engine.rows, engine.resp, engine.starts, _MANY)
+    stats = engine.stats(engine.resp) if len(mixed) else None
+    for k in mixed.tolist():
         where = [np.flatnonzero(q[:, k]) for q in engine.resp]
         part = _Part(
             [X[some] for X, some in zip(engine.rows, where, strict=True)],

@@ -8,7 +8,7 @@ import numpy as np
 from streamddcrp.inference.tdpm_cvb.conjugate import ConjugateDecay
 from streamddcrp.inference.tdpm_cvb.drift import GaussianDrift
 from streamddcrp.likelihoods._scale import column_means
-from streamddcrp.typing import FloatArray
+from streamddcrp.typing import FloatArray, IntArray
 
 __all__ = ["guesses", "spreads"]
 
@@ -66,9 +66,11 @@ def _clustered(Z: FloatArray, k: int, rng: np.random.Generator) -> FloatArray:
         if gap.sum() == 0.0:
             break
         centre = np.concatenate([centre, Z[[rng.choice(len(Z), p=gap / gap.sum())]]])
-    label = np.zeros(len(Z), np.int64)
+    label: IntArray = np.full(len(Z), -1)
     for _ in range(_ROUNDS):
-        label = ((Z[:, None] - centre) ** 2).sum(axis=2).argmin(axis=1)
+        was, label = label, ((Z[:, None] - centre) ** 2).sum(axis=2).argmin(axis=1)
+        if (was == label).all():
+            break
         for j in np.unique(label):
             centre[j] = Z[label == j].mean(axis=0)
     return centre[label]

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
+from streamddcrp.inference.tdpm_cvb._kernels_divide import part_rows, parting_gains
 from streamddcrp.inference.tdpm_cvb._kernels_text import (
     bag_evidence,
     hang,
@@ -23,6 +24,7 @@ from streamddcrp.typing import FloatArray, IntArray
 __all__ = ["TextDecay", "TextSeating", "TextSmoothed", "TextStats"]
 
 _NEAR = 0.4  # words in common from which two components may be one: L1 distance below 1.2
+_SLACK = 30.0  # nats that counts may gain by one component less, beside those of their mixing
 _UNSEEN = 0.25  # tables that every word is taken to have on top
 
 
@@ -30,6 +32,7 @@ _UNSEEN = 0.25  # tables that every word is taken to have on top
 _expected: Any = text_expected
 _overlaps: Any = overlaps
 _seat: Any = seat_text
+_part: Any = part_rows
 
 
 class TextStats(NamedTuple):
@@ -145,7 +148,6 @@ class TextDecay:
     shares: FloatArray = field(default_factory=lambda: np.zeros(0))
     rare: float = 0.0
 
-    divides = False  # a text shows no direction along which to part a component
     least = 1e-4  # crumbs would give every component every word
 
     def prior(self, width: int) -> tuple[FloatArray, float]:
@@ -204,18 +206,58 @@ class TextDecay:
         return TextSeating(self, past, ahead.words)
 
     def near(self, smoothed: TextSmoothed, begins: IntArray) -> tuple[IntArray, IntArray]:
-        """Return pairs, one of them young, whose word laws are less than 1.2 apart in L1."""
+        """Return pairs, one of them young, whose word laws are near and could be one."""
         bags = smoothed.latest
         parts = bags.offsets, bags.words, bags.counts
         lists = inverted(*parts, smoothed.prior)[:3]
-        arrays = (*parts, bags.sizes(), begins >= 0, *lists)
-        a, b = _overlaps(*arrays, _NEAR)
+        rows = np.sum(smoothed.rows[1:], axis=0)
+        a, b = _overlaps(
+            *parts, bags.sizes(), rows, begins >= 0, *lists, smoothed.prior, smoothed.prior_size,
+            _NEAR, _SLACK,
+        )  # fmt: skip
         return a, b
+
+    def mixed(
+        self, rows: list[Any], resp: list[FloatArray], starts: TextStats, least: float
+    ) -> IntArray:
+        """Return the components whose words are more probable in two."""
+        offsets, words, counts = as_rows(self.joined(rows))
+        prior, size = self.prior(max(int(words.max(initial=-1)) + 1, starts.words.width))
+        kept, gains = starts.words, np.empty(resp[0].shape[1])
+        parting_gains(
+            offsets, words, counts, np.concatenate(resp), least, kept.offsets, kept.words,
+            kept.counts, prior, size, gains,
+        )  # fmt: skip
+        return np.flatnonzero(gains > 0.0)
 
     def halves(
         self, rows: list[Any], resp: list[FloatArray], k: int, alone: TextSmoothed, epoch: int
-    ) -> None:
-        """Return None: components are not parted."""
+    ) -> list[FloatArray] | None:
+        """Return what part of the rows leaves where the evidence of the words gains by it."""
+        own = np.concatenate([q[:, k] for q in resp[epoch:]])
+        side, place = np.zeros(len(own)), np.full(len(alone.prior), -1)
+        kept = alone.after(epoch - 1).words
+        gain = _part(
+            *as_rows(self.joined(rows[epoch:])), own, np.flatnonzero(own), kept.words, kept.counts,
+            alone.prior, alone.prior_size, place, side,
+        )  # fmt: skip
+        if gain <= 0.0:
+            return None
+        ends = np.cumsum([q.shape[0] for q in resp[epoch:]])
+        return [np.zeros(len(q)) for q in resp[:epoch]] + np.split(side, ends[:-1])
+
+    def parted(
+        self, rows: list[Any], own: list[FloatArray], sides: list[FloatArray], before: FloatArray,
+        starts: TextStats, begins: IntArray, a0: float, kappa: FloatArray,
+    ) -> tuple[list[FloatArray], TextSmoothed]:  # fmt: skip
+        """Share rows as `halves` says, which has moved them to and fro."""
+        shared = [
+            np.hstack([q * (1.0 - side[:, None]), q * side[:, None]])
+            for q, side in zip(own, sides, strict=True)
+        ]
+        parts = [self.stats(X, q) for X, q in zip(rows, shared, strict=True)]
+        words, n = zip(*parts, strict=True)
+        return shared, self.smooth(TextStats(stacked(words), np.stack(n)), starts, begins)
 
     def learned(self, stats: TextStats, smoothed: TextSmoothed, begins: IntArray) -> "TextDecay":
         """Note the size of the vocabulary; fit the prior to the counts of all components."""
