@@ -17,6 +17,7 @@ __all__ = [
     "NO_DECAY",
     "UNCOUNTED",
     "WINDOW",
+    "copy_row",
     "digamma",
     "dot",
     "exp_all",
@@ -48,6 +49,13 @@ inner_njit = njit(cache=True, **_INNER)
 # Python calls.
 UNCOUNTED: dict[str, Any] = {"_nrt": False}
 uncounted_njit = njit(cache=True, **UNCOUNTED, **_INNER)
+
+
+@uncounted_njit
+def copy_row(source, target):
+    """Write one row over another of its length; ``a[i] = b[j]`` would allocate."""
+    for d in range(len(source)):
+        target[d] = source[d]
 
 
 @njit(cache=True)

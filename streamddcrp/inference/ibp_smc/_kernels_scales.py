@@ -2,7 +2,7 @@
 
 import math
 
-from streamddcrp._numerics import inner_njit
+from streamddcrp._numerics import uncounted_njit
 from streamddcrp.inference.ibp_smc._kernels_layout import N_SEEN, RESCALE, SHAPE
 from streamddcrp.inference.ibp_smc._kernels_slots import live_slots
 from streamddcrp.inference.smc._kernels_random import uniform
@@ -10,7 +10,7 @@ from streamddcrp.inference.smc._kernels_random import uniform
 __all__ = ["rescale"]
 
 
-@inner_njit
+@uncounted_njit
 def rescale(config, particles, counts, sums, work, i):
     """Draw the ratio of each live feature given everything else, by a Gibbs step a feature.
 
