@@ -173,8 +173,9 @@ class TimeVaryingIBP(RowModel, base.Transformer):
             self._waiting, self._waiting_times = rows, times
             return _nothing(n)
         scales = scales_of(rows[: max(wait, 1)], self.baseline, scaled=self.sigma_x is None)
-        self._filter = FeatureFilter.started(scales, self._config, self._likelihood)
-        self._filter.step(rows[:wait], times[:wait])
+        self._filter = FeatureFilter.started(
+            scales, self._config, self._likelihood, rows[:wait], times[:wait]
+        )
         self._waiting, self._waiting_times = np.empty((0, 0)), np.empty(0)
         out, ids, probs = self._filter.step(rows[wait:], times[wait:])
         early, no_ids, no_probs = _nothing(max(wait - n_old, 0), ids.shape[1])

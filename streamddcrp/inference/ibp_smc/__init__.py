@@ -24,6 +24,7 @@ features are marginalised (the state is a matrix over live features, not over ro
 """
 
 from streamddcrp.inference.ibp_smc.config import Config, make_config
+from streamddcrp.inference.ibp_smc.start import start
 from streamddcrp.inference.ibp_smc.state import State, arrays_of, empty_state, state_from_arrays
 from streamddcrp.inference.ibp_smc.step import predict_rows, step
 
@@ -34,6 +35,7 @@ __all__ = [
     "empty_state",
     "make_config",
     "predict_rows",
+    "start",
     "state_from_arrays",
     "step",
 ]

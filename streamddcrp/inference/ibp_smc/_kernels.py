@@ -55,7 +55,7 @@ def step_rows(
         if config.n_redrawn > 0:
             for i in range(counts[N_ACTIVE]):
                 rejuvenate(config, particles, rows, counts, sums, work, i)
-                rescale(config, particles, counts, sums, work, i)
+                rescale(config, particles, sums, work, i, counts[N_SEEN], 0)
         counts[N_SEEN] += 1
         name_features(config, particles, names, counts, work, t[n])
     return len(X)

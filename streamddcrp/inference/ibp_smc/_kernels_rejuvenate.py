@@ -24,7 +24,7 @@ from streamddcrp.inference.ibp_smc._kernels_slots import (
 from streamddcrp.inference.smc._kernels_random import add_wrapping, hash_of, uniform
 from streamddcrp.likelihoods._kernels_linear_gaussian import add_row, remove_row
 
-__all__ = ["rejuvenate"]
+__all__ = ["redraw", "rejuvenate"]
 
 ONE = np.uint64(1)
 
@@ -43,11 +43,12 @@ def rejuvenate(config, particles, rows, counts, sums, work, i):
         u = uniform(config.seed, t, i, ROW, step)
         row = t - min(int(u * n_window), n_window - 1)
         if rows.whole[row % len(rows.x)]:
-            _redraw(config, particles, rows, sums, work, i, t, row, step)
+            redraw(config, particles, rows, sums, work, i, t, row, step)
 
 
 @uncounted_njit
-def _redraw(config, particles, rows, sums, work, i, t, row, step):
+def redraw(config, particles, rows, sums, work, i, t, row, step):
+    """Draw all features of one row of the window anew; ``step`` tells draws of an arrival apart."""
     n_owners, owners = particles.n_owners[i], particles.owners[i]
     cov, mean = particles.cov[i], particles.mean[i]
     x = rows.x[row % len(rows.x)]
