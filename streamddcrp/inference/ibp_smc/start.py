@@ -43,7 +43,7 @@ from streamddcrp.inference.smc import optimal, uniform
 from streamddcrp.likelihoods.linear_gaussian import LinearGaussian
 from streamddcrp.typing import FloatArray
 
-__all__ = ["start"]
+__all__ = ["cooling", "start"]
 
 JOIN = 1  # index of a random number
 RUNS = 3  # particles that are annealed
@@ -79,14 +79,10 @@ def start(
         three particles, 150 steps for each row that an arrival draws anew.
     """
     state, _ = step(config, empty_state(config, likelihood, X.shape[1], baseline), X, t)
-    half = 0.5 * X.size
     if levels is None:
         levels = max(LEVELS * config.n_redrawn * MANY // max(len(X), MANY), 1)
-    variance = max(float(X.var()), 1e-6)
-    hot = replace(likelihood, noise_shape=HOT * half, noise_rate=HOT * half * variance)
-    way = np.interp(np.linspace(0.0, 1.0, levels + 1), *WAY)
-    shapes = hot.shape ** (1.0 - way) * likelihood.shape**way
-    rates = hot.rate ** (1.0 - way) * likelihood.rate**way
+    shapes, rates = cooling(likelihood, X, levels)
+    hot = replace(likelihood, noise_shape=shapes[0], noise_rate=rates[0])
     few = config._replace(n_particles=runs)
     other, _ = step(few, empty_state(few, hot, X.shape[1], baseline), X, t)
     other = state_from_arrays(few, arrays_of(other), more=4)  # slots: nothing grows on the way
@@ -96,6 +92,18 @@ def start(
         log_weight,
     )  # fmt: skip
     return _joined(config, state, other, log_weight, float(t[-1]))
+
+
+def cooling(likelihood: LinearGaussian, X: FloatArray, n: int) -> tuple[FloatArray, FloatArray]:
+    """Return shapes and rates of the noise variance's prior, n steps from much noise to its own.
+
+    The first one weighs as much as ``HOT`` times the rows (N, D), and has their variance. Most of
+    the steps go where features appear: while the prior weighs a hundredth of the rows or more.
+    """
+    shape = HOT * 0.5 * X.size
+    way = np.interp(np.linspace(0.0, 1.0, n + 1), *WAY)
+    rate = shape * max(float(X.var()), 1e-6)
+    return shape ** (1.0 - way) * likelihood.shape**way, rate ** (1.0 - way) * likelihood.rate**way
 
 
 def _joined(config: Config, state: State, other: State, log_gain: FloatArray, time: float) -> State:
