@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from streamddcrp.errors import ConfigError, SchemaError
+from streamddcrp.inference.graph_crp.config import whole
 from streamddcrp.inference.graph_crp.graphs import DecomposableGraph, from_parents, window
 from streamddcrp.inference.graph_ibp._kernels import sweep
 from streamddcrp.inference.graph_ibp.moves import move_features
 from streamddcrp.inference.graph_ibp.prior import flat, log_prior, total
-from streamddcrp.inference.ibp_smc.config import whole_number
 from streamddcrp.inference.ibp_smc.start import cooling
 from streamddcrp.likelihoods.linear_gaussian import LinearGaussian
 from streamddcrp.stream.matrix import as_observations
@@ -154,9 +154,9 @@ def _checked(
     if np.isnan(rows).any():
         message = "X: missing values are not supported here; TimeVaryingIBP takes them"
         raise SchemaError(message)
-    whole_number("n_sweeps", n_sweeps, 1)
-    whole_number("burn_in", burn_in, 0)
-    seed = whole_number("seed", seed, 0)
+    whole("n_sweeps", n_sweeps, 1)
+    whole("burn_in", burn_in, 0)
+    seed = whole("seed", seed, 0)
     if burn_in >= n_sweeps:
         message = f"burn_in must be below n_sweeps, got {burn_in} and {n_sweeps}"
         raise ConfigError(message)
