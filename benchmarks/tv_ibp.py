@@ -70,7 +70,8 @@ def overlapping(seeds: range) -> None:
             found["ms"].append((time.process_time() - begun) * 1e3 / len(X))
             table = model.summary()
             looks = np.column_stack([table[f"loading_{d}"] for d in range(X.shape[1])])
-            gap = ((looks[:, None] - Y) ** 2).sum(axis=2) / (Y**2).sum(axis=1)
+            size = (Y**2).sum(axis=1)  # of what is left unexplained; its absence is as good
+            gap = np.minimum(*(((looks[:, None] - s * Y) ** 2).sum(axis=2) for s in (1, -1))) / size
             found["live"].append(float(len(looks)))
             found["found"].append(float((gap.min(axis=0) < 0.1).sum()))
             found["nats"].append(
