@@ -66,8 +66,9 @@ class TimeVaryingIBP(RowModel, base.Transformer):
 
     Notes
     -----
-    An arrival costs about 4 us a particle and row drawn anew at 36 columns and four features, and
-    takes no memory after the window has filled. The algorithm is told in
+    An arrival costs about 3 us a particle and row drawn anew at 36 columns and four features, and
+    takes no memory after the window has filled. The rows of the warm-up are learned by annealing,
+    too, where noise is to be learned and nothing is missing: one to three seconds. The algorithm is told in
     `streamddcrp.inference.ibp_smc`.
 
     Examples

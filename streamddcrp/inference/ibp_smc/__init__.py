@@ -13,6 +13,8 @@ optimal resampling; twins are merged. Then rows of the window are drawn anew, by
 over all their features at once: that is what finds the right features, for the number of particles
 decides less.
 
+The first rows are learned by annealing, too (`start`), and both kinds of particles compete.
+
 An arrival costs O(P (K^2 D + 2^K)) and as much for every row drawn anew; memory is
 O(P (K^2 + K D + r)), whatever the length of the stream.
 
