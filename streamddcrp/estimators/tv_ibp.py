@@ -68,8 +68,8 @@ class TimeVaryingIBP(RowModel, base.Transformer):
     -----
     An arrival costs about 3 us a particle and row drawn anew at 36 columns and four features, and
     takes no memory after the window has filled. The rows of the warm-up are learned by annealing,
-    too, where noise is to be learned and nothing is missing: one to three seconds. The algorithm is told in
-    `streamddcrp.inference.ibp_smc`.
+    too, where noise is to be learned and nothing is missing: one to three seconds. The
+    algorithm is told in `streamddcrp.inference.ibp_smc`.
 
     Examples
     --------
@@ -83,7 +83,7 @@ class TimeVaryingIBP(RowModel, base.Transformer):
     >>> model.n_features
     2
     >>> {i: round(p) for i, p in model.transform_one({0: 3.1, 1: 0.0, 2: 2.9}).items() if i >= 0}
-    {0: 0, 1: 1}
+    {0: 1, 1: 0}
     """
 
     def __init__(
