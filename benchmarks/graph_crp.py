@@ -2,7 +2,8 @@
 
 Quality and speed: the five Gaussians that come and go (``tv_gauss``: 2,000 rows, r = 50), labels
 and densities predicted before each row is learned, CPU time of ``step_many``. Memory: the bytes of
-the state along a stream of 100,000 rows. Peer: the same model by a bootstrap filter, which proposes
+the state along a stream of 100,000 rows. Sensors: a pump and an office, predicted before learned.
+Peer: the same model by a bootstrap filter, which proposes
 clusters by the prior and weighs them by the density, in the library ``particles``, or, where that
 is not installed, in the same few lines of numpy; compared by the CPU time for equal variance of the
 log evidence, which for both falls as one over the number of particles.
@@ -15,6 +16,7 @@ from typing import Any
 
 import click
 import numpy as np
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from scipy.special import gammaln, logsumexp
 from sklearn.metrics import adjusted_rand_score
@@ -22,6 +24,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.machine import machine, markdown, met, spread
 from streamddcrp.estimators.graph_crp import GraphCRP
+from streamddcrp_connectors.experiments.data import shared_file
 from streamddcrp_connectors.experiments.graph_clustering_numbers import oracle_score, tv_gauss
 
 try:
@@ -32,6 +35,15 @@ except ImportError:
 FloatArray = NDArray[np.float64]
 R, ALPHA, KAPPA, SHAPE, RATE = 50, 0.3, 0.05, 2.0, 2.0
 LIKELIHOOD = ("normal_gamma", 0.0, KAPPA, SHAPE, RATE)
+SENSORS = (
+    ("a pump (SKAB)", "skab/skab.parquet", [
+        "accelerometer1rms", "accelerometer2rms", "current", "pressure", "temperature",
+        "thermocouple", "voltage", "volume_flow_raterms",
+    ]),
+    ("an office (occupancy)", "occupancy/occupancy.parquet", [
+        "temperature", "humidity", "light", "co2",
+    ]),
+)  # fmt: skip
 SLOTS = 24  # clusters of a particle of the peer; the least used one gives way
 
 
@@ -143,6 +155,32 @@ def quality(seeds: int, rows: list[tuple[str, int, dict[str, Any]]]) -> None:
         click.echo(markdown([*row, met(*enough, fast)], []).splitlines()[0])
 
 
+def sensors(n_rows: int) -> None:
+    if not all(shared_file(path).exists() for _, path, _ in SENSORS):
+        click.echo(
+            "\nThe readings of sensors are not there; $STREAMDDCRP_SHARED names their folder."
+        )
+        return
+    click.echo(f"\nThe first {n_rows:,} rows of real sensors, nothing set but the lag.\n")
+    click.echo(markdown(("stream", "lag", "nats a row", "labels", "us a row"), []))
+    for name, path, columns in SENSORS:
+        table = pq.read_table(shared_file(path), columns=columns).slice(0, n_rows)
+        for lag in (0, 20):
+            model = GraphCRP(lag=lag)
+            model.learn_many(table.slice(0, 100))
+            begun = time.process_time()
+            out = model.step_many(table.slice(100))
+            cost = 1e6 * (time.process_time() - begun) / len(out)
+            labels = len(np.unique(out["label"].to_numpy()))
+            row = (
+                name,
+                str(lag),
+                f"{-out['score'].to_numpy(zero_copy_only=False).mean():.2f}",
+                str(labels),
+            )
+            click.echo(markdown([*row, f"{cost:.0f}"], []).splitlines()[0])
+
+
 def memory(n_rows: int) -> None:
     X = np.concatenate([tv_gauss(seed)[0] for seed in range(5)])
     model, sizes = GraphCRP(likelihood=LIKELIHOOD), []
@@ -184,24 +222,26 @@ def peer(n_rows: int, repeats: int) -> None:
 @click.option("--seeds", default=5, show_default=True, help="Streams for quality.")
 @click.option("--long", default=100_000, show_default=True, help="Rows for memory.")
 @click.option("--rows", default=500, show_default=True, help="For the peer.")
-@click.option("--repeats", default=20, show_default=True, help="Seeds for the peer.")
+@click.option("--repeats", default=10, show_default=True, help="Seeds for the peer.")
 def main(seeds: int, long: int, rows: int, repeats: int) -> None:
-    """Print three tables."""
+    """Print four tables."""
     click.echo(machine())
     with threadpool_limits(1):
         GraphCRP(likelihood=LIKELIHOOD).learn_many(np.zeros((2, 2)))  # compiles
         fixed = {"alpha": ALPHA}
         settings = [
-            ("defaults, P = 100", 100, {}),
-            ("alpha 0.3, P = 10", 10, fixed),
-            ("alpha 0.3, P = 100", 100, fixed),
-            ("alpha 0.3, P = 1,000", 1000, fixed),
-            ("alpha 0.3, P = 100, no merging", 100, fixed | {"merge": False}),
-            ("alpha 0.3, P = 100, one child each", 100, fixed | {"resampling": "systematic"}),
-            ("alpha 0.3, P = 100, the n best", 100, fixed | {"resampling": "n_best"}),
-            ("alpha 0.3, P = 100, lag 20", 100, fixed | {"lag": 20}),
+            ("r = 50 (default)", 100, {}),
+            ("r = 50, alpha = 0.3", 100, fixed),
+            ("10 particles", 10, fixed),
+            ("1,000 particles", 1000, fixed),
+            ("r = 50, lag 20", 100, {"lag": 20}),
+            ("r = 50, one child each (`systematic`)", 100, {"resampling": "systematic"}),
+            ("r = 20", 100, {"r": 20}),
+            ("r = 100", 100, {"r": 100}),
+            ("r = 2000: a Dirichlet process", 100, {"r": 2000}),
         ]
         quality(seeds, settings)
+        sensors(6000)
         memory(long)
         peer(rows, repeats)
 

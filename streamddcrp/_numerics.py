@@ -18,7 +18,8 @@ __all__ = [
     "UNCOUNTED",
     "WINDOW",
     "add",
-    "copy",
+    "copy_first",
+    "copy_row",
     "digamma",
     "dot",
     "exp_all",
@@ -177,10 +178,16 @@ def floor_and_sum(a, start, stop, floor):
 
 # Uncounted kernels may not assign an array to a slice of another, for which numba would allocate.
 @uncounted_njit
-def copy(target, source, n):
+def copy_first(target, source, n):
     """Copy the first ``n`` entries of ``source`` to ``target``."""
     for i in range(n):
         target[i] = source[i]
+
+
+@uncounted_njit
+def copy_row(target, source):
+    """Copy all entries of ``source`` to ``target``."""
+    copy_first(target, source, len(source))
 
 
 @uncounted_njit

@@ -14,7 +14,7 @@ from streamddcrp.typing import IntArray
 
 __all__ = ["MOST", "Cause", "draw_causes", "read_causes", "words_of_causes"]
 
-MOST = 12  # drawn and told of, the most frequent
+MOST = 12  # drawn and told of, those that came and went most
 COLOUR = "#5A6B7B"
 
 
@@ -69,10 +69,17 @@ def _table(path: Path) -> Any:
         return pa.ipc.open_file(source).read_all()
 
 
-def most_frequent(causes: tuple[Cause, ...]) -> list[Cause]:
-    """Return those drawn, in the order of their ids."""
-    kept = sorted(causes, key=lambda cause: -int(cause.on.sum()))[:MOST]
-    return sorted(kept, key=lambda cause: cause.id)
+def most_telling(causes: tuple[Cause, ...]) -> list[Cause]:
+    """Return those drawn, in the order of their ids: on and, since they began, off in many rows.
+
+    A feature that stays on for good is a part of the level, and tells nothing of the later rows.
+    """
+
+    def told(cause: Cause) -> tuple[int, int]:
+        n_on = int(cause.on.sum())
+        return min(n_on, len(cause.on) - int(cause.on.argmax()) - n_on), n_on
+
+    return sorted(sorted(causes, key=told, reverse=True)[:MOST], key=lambda cause: cause.id)
 
 
 def draw_causes(ax: Any, x: Any, end: Any, causes: tuple[Cause, ...]) -> None:
@@ -85,7 +92,7 @@ def draw_causes(ax: Any, x: Any, end: Any, causes: tuple[Cause, ...]) -> None:
         Where the bar of each row begins and ends.
     causes : tuple of Cause
     """
-    shown = most_frequent(causes)
+    shown = most_telling(causes)
     for lane, cause in enumerate(shown):
         edges = np.flatnonzero(np.diff(np.concatenate([[False], cause.on, [False]])))
         bars = [(x[a], end[b - 1] - x[a]) for a, b in edges.reshape(-1, 2)]
@@ -105,7 +112,7 @@ def draw_causes(ax: Any, x: Any, end: Any, causes: tuple[Cause, ...]) -> None:
     ax.tick_params(axis="y", length=0)
     ax.spines["left"].set_visible(False)
     more = len(causes) - len(shown)
-    ax.set_title("features that are on" + (f" (the {MOST} most frequent of {len(causes)})"
+    ax.set_title("features that are on" + (f" (of {len(causes)} those that came and went)"
                                            if more else ""))  # fmt: skip
 
 
@@ -114,7 +121,7 @@ def words_of_causes(causes: tuple[Cause, ...], at: Any) -> list[str]:
     if not causes:
         return []
     lines = ["Features that were on (a regime is a combination of them):"]
-    for cause in most_frequent(causes):
+    for cause in most_telling(causes):
         rows = np.flatnonzero(cause.on)
         n = len(rows)
         lines.append(
@@ -122,5 +129,5 @@ def words_of_causes(causes: tuple[Cause, ...], at: Any) -> list[str]:
             f"from {at(int(rows[0]))} to {at(int(rows[-1]))}"
         )
     if len(causes) > MOST:
-        lines.append(f"  {len(causes) - MOST} less frequent ones")
+        lines.append(f"  {len(causes) - MOST} others, rarely on or on for good")
     return lines

@@ -2,7 +2,7 @@
 
 from numba import njit
 
-from streamddcrp._numerics import copy
+from streamddcrp._numerics import copy_row
 
 __all__ = ["close_component", "close_gap", "open_component"]
 
@@ -33,7 +33,7 @@ def close_component(table, m, n_live):
     close_gap(table.born, m, n_live)
     close_gap(table.last_seen, m, n_live)
     for k in range(m, n_live - 1):
-        copy(table.stats[k], table.stats[k + 1], table.stats.shape[1])
-        copy(table.frozen[k], table.frozen[k + 1], table.frozen.shape[1])
-        copy(table.shadow[k], table.shadow[k + 1], table.shadow.shape[1])
-        copy(table.post[k], table.post[k + 1], table.post.shape[1])
+        copy_row(table.stats[k], table.stats[k + 1])
+        copy_row(table.frozen[k], table.frozen[k + 1])
+        copy_row(table.shadow[k], table.shadow[k + 1])
+        copy_row(table.post[k], table.post[k + 1])

@@ -13,6 +13,7 @@ from streamddcrp.inference.ibp_smc import (
     arrays_of,
     empty_state,
     predict_rows,
+    start,
     state_from_arrays,
     step,
 )
@@ -31,6 +32,7 @@ __all__ = ["FeatureFilter", "Scales", "Told", "scales_of"]
 
 Told = tuple[FloatArray, IntArray, FloatArray]
 PIECE = 4096  # rows that are learned or predicted at a time
+ANNEALED = 10  # first rows from which on features are looked for by annealing
 ALIKE = 5.0  # columns whose spreads differ by less than this factor share one scale
 BASELINE_VARIANCE = 1000.0  # prior variance of the baseline about the median, in noise variances
 
@@ -98,11 +100,21 @@ class FeatureFilter:
     log_unit: float = 0.0  # of the volume of all rows so far
 
     @classmethod
-    def started(cls, scales: Scales, config: Config, likelihood: LinearGaussian) -> "FeatureFilter":
-        """Return a filter that has seen nothing."""
+    def started(
+        cls, scales: Scales, config: Config, likelihood: LinearGaussian, X: FloatArray,
+        t: FloatArray,
+    ) -> "FeatureFilter":  # fmt: skip
+        """Return a filter that has learned the checked rows of the warm-up."""
         prior = BASELINE_VARIANCE if scales.baseline else 0.0
-        state = empty_state(config, likelihood, len(scales.centre), prior)
-        return cls(scales, config, state)
+        new = cls(scales, config, empty_state(config, likelihood, len(scales.centre), prior))
+        n = min(len(X), config.order)
+        if n < ANNEALED or likelihood.known or config.n_redrawn == 0 or np.isnan(X[:n]).any():
+            n = 0
+        else:
+            new.state = start(config, likelihood, new.to_units(X[:n]), t[:n], prior)
+            new.log_unit = float(n * np.log(scales.scale).sum())
+        new.step(X[n:], t[n:])
+        return new
 
     @property
     def n_seen(self) -> int:

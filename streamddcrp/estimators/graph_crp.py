@@ -60,7 +60,7 @@ class GraphCRP(ParticleModel, base.Clusterer):
 
     Notes
     -----
-    With two features, r = 50 and four tables an arrival takes about 45 us with 100 particles and
+    With two features, r = 50 and four tables an arrival takes about 25 us with 100 particles and
     ten times that with 1,000, alpha fixed. The algorithm is told in
     `streamddcrp.inference.graph_crp`.
 

@@ -13,20 +13,21 @@ from streamddcrp.estimators.batches import read_batch
 from streamddcrp.estimators.combinations import Combinations
 from streamddcrp.estimators.events import Event
 from streamddcrp.estimators.feature_filter import FeatureFilter, Told, scales_of
-from streamddcrp.inference.ibp_smc._kernels_layout import (
-    DEATH,
-    LOG_DENSITY,
-    N_EVENTS,
-    N_FEATURES,
-    P_NEW,
+from streamddcrp.estimators.feature_views import (
+    ON,
+    assignments,
+    events_since,
+    loadings,
+    nothing_told,
+    predictions,
 )
-from streamddcrp.inference.ibp_smc.config import make_config, whole_number
+from streamddcrp.inference.graph_crp.config import whole
+from streamddcrp.inference.ibp_smc._kernels_layout import LOG_DENSITY, N_FEATURES, P_NEW
+from streamddcrp.inference.ibp_smc.config import make_config
 from streamddcrp.likelihoods import LinearGaussian, NormalGamma
 from streamddcrp.typing import FloatArray, IntArray
 
 __all__ = ["TimeVaryingIBP"]
-
-ON = 0.5  # probability from which on a row has a feature
 
 
 class TimeVaryingIBP(RowModel, base.Transformer):
@@ -65,9 +66,10 @@ class TimeVaryingIBP(RowModel, base.Transformer):
 
     Notes
     -----
-    An arrival costs about 4 us a particle and row drawn anew at 36 columns and four features, and
-    takes no memory after the window has filled. The algorithm is told in
-    `streamddcrp.inference.ibp_smc`.
+    An arrival costs about 3 us a particle and row drawn anew at 36 columns and four features, and
+    takes no memory after the window has filled. The rows of the warm-up are learned by annealing,
+    too, where noise is to be learned and nothing is missing: one to three seconds. The
+    algorithm is told in `streamddcrp.inference.ibp_smc`.
 
     Examples
     --------
@@ -81,7 +83,7 @@ class TimeVaryingIBP(RowModel, base.Transformer):
     >>> model.n_features
     2
     >>> {i: round(p) for i, p in model.transform_one({0: 3.1, 1: 0.0, 2: 2.9}).items() if i >= 0}
-    {0: 0, 1: 1}
+    {0: 1, 1: 0}
     """
 
     def __init__(
@@ -113,7 +115,7 @@ class TimeVaryingIBP(RowModel, base.Transformer):
             window=window, alpha=alpha, n_particles=n_particles, n_redrawn=n_redrawn, seed=seed,
             ratios=self._likelihood.ratios,
         )  # fmt: skip
-        whole_number("warmup", warmup, 1)
+        whole("warmup", warmup, 1)
         if baseline is not None and not isinstance(baseline, bool):
             message = f"baseline must be True, False or None, got {baseline!r}"
             raise ConfigError(message)
@@ -147,7 +149,7 @@ class TimeVaryingIBP(RowModel, base.Transformer):
             are on) and ``feature_probs`` (list of float64). The floats are null in warm-up.
         """
         told: Any = self._learn_batch(batch, t)
-        return _predictions(*told)
+        return predictions(*told)
 
     def _advance(self, X: FloatArray, t: FloatArray | None, types: list[str]) -> Any:
         """Check rows and times, then learn them all; raises before anything has changed."""
@@ -171,13 +173,14 @@ class TimeVaryingIBP(RowModel, base.Transformer):
         n_old, n = len(self._waiting), len(X)
         if len(rows) < max(wait, 1):
             self._waiting, self._waiting_times = rows, times
-            return _nothing(n)
+            return nothing_told(n)
         scales = scales_of(rows[: max(wait, 1)], self.baseline, scaled=self.sigma_x is None)
-        self._filter = FeatureFilter.started(scales, self._config, self._likelihood)
-        self._filter.step(rows[:wait], times[:wait])
+        self._filter = FeatureFilter.started(
+            scales, self._config, self._likelihood, rows[:wait], times[:wait]
+        )
         self._waiting, self._waiting_times = np.empty((0, 0)), np.empty(0)
         out, ids, probs = self._filter.step(rows[wait:], times[wait:])
-        early, no_ids, no_probs = _nothing(max(wait - n_old, 0), ids.shape[1])
+        early, no_ids, no_probs = nothing_told(max(wait - n_old, 0), ids.shape[1])
         return (
             np.concatenate([early, out]), np.concatenate([no_ids, ids]),
             np.concatenate([no_probs, probs]),
@@ -279,7 +282,7 @@ class TimeVaryingIBP(RowModel, base.Transformer):
         X = read_batch(batch, self._vectorizer, learn=False).X
         self._check_rows(X, self._feature_names())
         if self._filter is None:
-            return _nothing(len(X)), X
+            return nothing_told(len(X)), X
         return self._filter.predict(X)
 
     # -- looking at the model --------------------------------------------------------------------
@@ -325,14 +328,7 @@ class TimeVaryingIBP(RowModel, base.Transformer):
         """
         if self._filter is None:
             return []
-        names, n = self._filter.state.names, int(self._filter.state.counts[N_EVENTS])
-        room, found = len(names.event_kind), []
-        for e in range(max(self._events_read, n - room), n):
-            kind = ("birth", "death", "merge")[int(names.event_kind[e % room])]
-            into = int(names.event_into[e % room]) if kind == "merge" else None
-            label, index = int(names.event_label[e % room]), int(names.event_index[e % room])
-            found.append(Event(kind, label, index, float(names.event_time[e % room]), into))
-        self._events_read = n
+        found, self._events_read = events_since(self._filter, self._events_read)
         return found
 
     def summary(self) -> pa.Table:
@@ -350,17 +346,7 @@ class TimeVaryingIBP(RowModel, base.Transformer):
         """Return what each feature looks like, shape (D,): live ones and the last dead ones."""
         if self._filter is None:
             return {}
-        names, scale = self._filter.state.names, self._filter.scales.scale
-        room = len(names.event_kind)
-        events = min(int(self._filter.state.counts[N_EVENTS]), room)
-        found = {
-            int(names.event_label[e]): names.event_loading[e] * scale
-            for e in range(events)
-            if names.event_kind[e] == DEATH
-        }
-        live = np.flatnonzero(names.label >= 0)
-        found |= {int(names.label[g]): names.loading[g] * scale for g in live.tolist()}
-        return dict(sorted(found.items()))
+        return loadings(self._filter)
 
     def assignments(self) -> pa.Table:
         """Return which features the last rows have, in the light of the rows that came after.
@@ -371,24 +357,7 @@ class TimeVaryingIBP(RowModel, base.Transformer):
             ``row`` (arrival index), ``features`` (list of ids), ``final`` (False while the row is
             in the window and may be revised). At most 1,024 rows and those of the window.
         """
-        if self._filter is None:
-            empty = {"row": pa.int64(), "features": pa.list_(pa.int64()), "final": pa.bool_()}
-            return pa.schema(list(empty.items())).empty_table()
-        rows, ids = self._filter.settled()
-        names = self._filter.state.names
-        labels = np.sort(names.label[names.label >= 0])
-        recent = self._filter.window(labels) > ON
-        open_rows = np.arange(self._n_seen - len(recent), self._n_seen)
-        still = open_rows > (rows[-1] if len(rows) else -1)
-        sets = [[i for i in row if i >= 0] for row in ids.tolist()]
-        sets += [labels[on].tolist() for on in recent[still]]
-        return pa.table(
-            {
-                "row": np.concatenate([rows, open_rows[still]]),
-                "features": pa.array([sorted(s) for s in sets], pa.list_(pa.int64())),
-                "final": np.arange(len(sets)) < len(rows),
-            }
-        )
+        return assignments(self._filter)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw which features the last rows have, a lane each; return the axes.
@@ -427,23 +396,3 @@ class TimeVaryingIBP(RowModel, base.Transformer):
             setattr(self._combinations, name, arrays[f"combinations.{name}"])
         if meta["filter"] is not None:
             self._filter = FeatureFilter.from_state(self._config, arrays, meta["filter"])
-
-
-def _nothing(n: int, width: int = 0) -> Told:
-    """Return what is told of rows in warm-up."""
-    return np.full((n, 3), np.nan), np.full((n, width), -1), np.zeros((n, width))
-
-
-def _predictions(labels: IntArray, sure: FloatArray, told: Told) -> pa.RecordBatch:
-    """Return what a step told, by name; NaN is null."""
-    out, ids, probs = told
-    waits = np.isnan(out[:, LOG_DENSITY])
-    on = probs > ON
-    offsets = np.concatenate([[0], np.cumsum(on.sum(axis=1))]).astype(np.int32)
-    floats = {"label_prob": sure, "score": -out[:, LOG_DENSITY], "p_new": out[:, P_NEW]}
-    columns: dict[str, Any] = {"label": pa.array(labels)}
-    columns |= {name: pa.array(np.ascontiguousarray(v), mask=waits) for name, v in floats.items()}
-    columns["n_tables"] = pa.array(np.where(waits, 0.0, out[:, N_FEATURES]).astype(np.int64))
-    for name, values in (("features", ids[on]), ("feature_probs", probs[on])):
-        columns[name] = pa.ListArray.from_arrays(pa.array(offsets), pa.array(values))
-    return pa.RecordBatch.from_pydict(columns)

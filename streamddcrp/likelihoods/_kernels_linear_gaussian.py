@@ -9,12 +9,12 @@ import math
 
 import numpy as np
 
-from streamddcrp._numerics import inner_njit
+from streamddcrp._numerics import uncounted_njit
 
 __all__ = ["add_row", "begin_feature", "log_constant", "log_density", "remove_row"]
 
 
-@inner_njit
+@uncounted_njit
 def begin_feature(cov, mean, slots, n_slots, slot, ratio):
     """Give a slot the prior of a feature: variance 1 / ratio, mean 0, no covariance with others."""
     for a in range(n_slots):
@@ -24,7 +24,7 @@ def begin_feature(cov, mean, slots, n_slots, slot, ratio):
     mean[slot] = 0.0
 
 
-@inner_njit
+@uncounted_njit
 def add_row(cov, mean, slots, n_slots, on, n_on, x, v, e):
     """Condition on a row ``x`` (D,) that has the features ``on``.
 
@@ -44,7 +44,7 @@ def add_row(cov, mean, slots, n_slots, on, n_on, x, v, e):
     return s, square
 
 
-@inner_njit
+@uncounted_njit
 def remove_row(cov, mean, slots, n_slots, on, n_on, x, noise, v, e):
     """Undo `add_row` for a row whose noise variance was ``noise`` s2; the same return values.
 
@@ -65,7 +65,7 @@ def remove_row(cov, mean, slots, n_slots, on, n_on, x, noise, v, e):
     return noise * noise / c, square * (noise / c) ** 2
 
 
-@inner_njit
+@uncounted_njit
 def _project(cov, mean, slots, n_slots, on, n_on, x, v, e):
     square = taken = 0.0
     for d in range(len(x)):
@@ -86,7 +86,7 @@ def _project(cov, mean, slots, n_slots, on, n_on, x, v, e):
     return taken, square
 
 
-@inner_njit
+@uncounted_njit
 def log_density(s, square, n_dims, shape, rate):
     """Log density of a row but for its constant; ``shape`` 0: the noise variance is ``rate``.
 
@@ -98,7 +98,7 @@ def log_density(s, square, n_dims, shape, rate):
     return shape * math.log(s) - (shape + 0.5 * n_dims) * math.log(s + square / (2.0 * rate))
 
 
-@inner_njit
+@uncounted_njit
 def log_constant(n_dims, shape, rate):
     """Return what `log_density` leaves out."""
     if shape == 0.0:

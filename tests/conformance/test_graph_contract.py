@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from river import checks
 from river.checks import common
+from sklearn.metrics import adjusted_rand_score
 
 from streamddcrp.errors import CheckpointError, ConfigError, SchemaError
 from streamddcrp.estimators.graph_crp import GraphCRP
@@ -145,6 +146,47 @@ def test_memory_is_flat(options):
     assert len(model.to_bytes()) < 200_000
 
 
+@pytest.mark.slow
+def test_memory_is_flat_over_100_000_rows():
+    model = GraphCRP(likelihood=GIVEN)
+    X, sizes = stream(4, 10_000), []
+    for _ in range(10):
+        model.learn_many(X)
+        sizes.append((len(model.to_bytes()), model.nbytes))
+    early, late = np.array(sizes[:5]).max(axis=0), np.array(sizes[5:]).max(axis=0)
+    assert (late <= 1.5 * early).all()
+
+
+def blocks(n_features, seed=3, n=400):
+    """Rows of three clusters in random order."""
+    rng = np.random.default_rng(seed)
+    y = rng.permutation(np.repeat([0, 1, 2, 0], n // 4))
+    return 6.0 * rng.normal(size=(3, n_features))[y] + rng.normal(size=(n, n_features)), y
+
+
+@pytest.mark.parametrize("n_features", [1, 3])
+def test_units_do_not_matter(n_features):
+    """A sensor in millions about a large level, nothing set; one column is enough."""
+    X, y = blocks(n_features)
+    told = [GraphCRP(n_particles=20).step_many(rows) for rows in (X, 1e6 * X + 3e8, 1e-9 * X)]
+    for out, unit in zip(told, (1.0, 1e6, 1e-9), strict=True):
+        assert adjusted_rand_score(y[100:], out["label"].to_numpy()[100:]) > 0.95
+        shift = out["score"].to_numpy(zero_copy_only=False)[64:] - n_features * np.log(unit)
+        expected = told[0]["score"].to_numpy(zero_copy_only=False)[64:]
+        assert np.median(np.abs(shift - expected)) < 1e-4  # rounding may change a draw
+
+
+def test_columns_that_do_not_move():
+    X, y = blocks(3)
+    for constant in (7.0, 0.0, 1e9):
+        out = GraphCRP(n_particles=20).step_many(np.column_stack([X, np.full(len(X), constant)]))
+        assert adjusted_rand_score(y[100:], out["label"].to_numpy()[100:]) > 0.95
+    X[:200, 0] = 5.0  # moves later
+    for rows in (X, np.full((200, 2), 3.0)):
+        out = GraphCRP(n_particles=20).step_many(rows)
+        assert np.isfinite(out["score"].to_numpy(zero_copy_only=False)[64:]).all()
+
+
 def test_words_may_come_later():
     model = GraphCRP(likelihood=("dirichlet_multinomial", 0.5), n_particles=10, lag=2, r=5)
     for i in range(30):
@@ -210,6 +252,8 @@ def test_refused_rows_change_nothing():
 
 
 def test_options_and_checkpoints_that_are_refused():
+    with pytest.raises(ConfigError, match="r must be a whole number from 1"):
+        GraphCRP(r=0)
     for options in ({"r": 0}, {"lag": 60}, {"alpha": "1"}, {"resampling": "no"}, {"warmup": 0}):
         with pytest.raises(ConfigError):
             GraphCRP(**options)

@@ -105,6 +105,27 @@ def test_memory_is_flat():
     assert (late <= 1.5 * early).all()
 
 
+@pytest.mark.slow
+def test_memory_is_flat_over_100_000_rows():
+    model = TimeVaryingIBP(n_particles=5, n_redrawn=1)
+    sizes = []
+    for seed in range(100):
+        model.learn_many(causes(seed % 10, 1000))
+        sizes.append((model.nbytes, len(model.to_bytes())))
+    early, late = np.array(sizes[:50]).max(axis=0), np.array(sizes[50:]).max(axis=0)
+    assert (late <= 1.5 * early).all()
+
+
+def test_one_column_in_large_units():
+    rng = np.random.default_rng(0)
+    x = np.where(rng.random(300) < 0.4, 5.0, 0.0) + 0.3 * rng.normal(size=300)
+    model = TimeVaryingIBP(n_particles=20, n_redrawn=5)
+    model.learn_many(1e6 * x[:, None] + 3e8)
+    assert 0.25e6 < model.noise[0] < 0.35e6
+    loading = max(model.summary()["loading_0"].to_pylist(), key=abs)
+    assert abs(loading) == pytest.approx(5e6, rel=0.1)
+
+
 @pytest.mark.parametrize("scale", [1e-150, 1e-6, 1e6, 1e90])
 @pytest.mark.parametrize("offset", [0.0, 1.0])
 def test_scales_do_not_matter(scale, offset):
@@ -160,7 +181,7 @@ def test_a_refused_row_changes_nothing(begun):
     ],
 )  # fmt: skip
 def test_bad_options(options):
-    with pytest.raises(ConfigError):
+    with pytest.raises(ConfigError, match=next(iter(options))):
         TimeVaryingIBP(**options)
 
 

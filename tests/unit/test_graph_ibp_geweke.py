@@ -5,9 +5,10 @@ from functools import partial
 import numpy as np
 import pytest
 
-from streamddcrp.inference.graph_ibp import FeatureGraph
+from streamddcrp.inference.graph_crp.graphs import from_parents
 from streamddcrp.inference.graph_ibp._kernels import sweep
 from streamddcrp.inference.graph_ibp.moves import move_features
+from streamddcrp.inference.graph_ibp.prior import flat
 from streamddcrp.likelihoods import LinearGaussian
 from tests.oracles.feature_histories import intensities, window
 
@@ -41,7 +42,7 @@ def test_geweke(parents, known, moves):
         noise_shape=3.0, noise_rate=1.5, ratio=RATIO
     )  # fmt: skip
     shape, rate = family.shape, family.rate
-    graph, N, rng = FeatureGraph(parents), len(parents), np.random.default_rng(0)
+    graph, N, rng = from_parents(parents), len(parents), np.random.default_rng(0)
     histories = intensities(parents)
     rates = ALPHA * np.array(list(histories.values()))
     columns = np.array([np.isin(np.arange(N), h) for h in histories]).T
@@ -54,13 +55,13 @@ def test_geweke(parents, known, moves):
     for _ in range(n):
         Z = prior()
         forward.append(statistics(Z, drawn_rows(Z, shape, rate, rng)))
-    flat, Z, turns = graph.flat(), prior(), []
+    arrays, Z, turns = flat(graph), prior(), []
     X = drawn_rows(Z, shape, rate, rng)
     for number in range(n):
         room = np.zeros((N, MOST), np.bool_)
         room[:, : Z.shape[1]] = Z
         n_owners = room.sum(axis=0)
-        sweep(X, room, n_owners, *flat, ALPHA, RATIO, shape, rate, 0, number)
+        sweep(X, room, n_owners, *arrays, ALPHA, RATIO, shape, rate, 0, number)
         Z = room[:, n_owners > 0]
         if moves:
             density = partial(log_likelihood, family, X)

@@ -19,7 +19,7 @@ import math
 import numpy as np
 from numba import njit
 
-from streamddcrp._numerics import UNCOUNTED, copy, uncounted_njit
+from streamddcrp._numerics import UNCOUNTED, copy_row, uncounted_njit
 from streamddcrp.likelihoods._kernels import add_stats
 from streamddcrp.likelihoods._kernels_union import log_marginal, log_union, log_without
 
@@ -128,7 +128,7 @@ def cut(
     detach(i, links, kids)
     size = collect(i, kids, stack, stamp)
     if whole:
-        copy(moved, stats[slot[i]], len(moved))
+        copy_row(moved, stats[slot[i]])
     else:
         moved[:] = 0.0
         for m in range(size):
@@ -182,7 +182,7 @@ def settle(
         if not whole:
             free[n] -= 1
             k = free[free[n]]
-            copy(stats[k], moved, len(moved))
+            copy_row(stats[k], moved)
             marginal[k] = log_moved
     else:
         for p in range(len(moved)):

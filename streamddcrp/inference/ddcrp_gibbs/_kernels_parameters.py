@@ -17,7 +17,7 @@ import math
 
 from numba import njit
 
-from streamddcrp._numerics import copy, dot, inner_njit
+from streamddcrp._numerics import copy_row, dot, inner_njit
 from streamddcrp.inference.ddcrp_gibbs._kernels import choose, cut, draw_link, settle, weigh
 from streamddcrp.inference.ddcrp_gibbs._kernels_sweep import found_tables, read_state
 from streamddcrp.likelihoods._kernels import posterior
@@ -65,9 +65,9 @@ def offer(
     n_aux = 1 if variant == PER_CUSTOMER else len(aux)
     for a in range(n_aux):
         if variant == PER_CUSTOMER:
-            copy(aux[a], eta[i], eta.shape[1])
+            copy_row(aux[a], eta[i])
         elif a == 0 and home >= 0:
-            copy(aux[a], eta[holder[home]], eta.shape[1])
+            copy_row(aux[a], eta[holder[home]])
         else:
             draw_parameters(family, hyper, work, post, rng, aux[a])
         score[n_touched + a] = math.log(stay / n_aux) + dot(aux[a], moved, len(moved))

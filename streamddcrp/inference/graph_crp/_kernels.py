@@ -2,7 +2,7 @@
 
 from numba import njit
 
-from streamddcrp._numerics import inner_njit
+from streamddcrp._numerics import UNCOUNTED, copy_row, uncounted_njit
 from streamddcrp.inference.graph_crp._kernels_concentration import count_parents
 from streamddcrp.inference.graph_crp._kernels_layout import (
     CHOOSE,
@@ -52,7 +52,7 @@ from streamddcrp.inference.smc._kernels_resample import (
 __all__ = ["predict_row", "step_rows"]
 
 
-@inner_njit
+@uncounted_njit
 def _list_heirs(entry, heir, which, pool, children):
     """Give a place to each cluster that comes about by the children; return how many there are."""
     to, place = children.to, children.place
@@ -66,7 +66,7 @@ def _list_heirs(entry, heir, which, pool, children):
     return size
 
 
-@inner_njit
+@uncounted_njit
 def _seat(particles, pool, memo, children, i):
     """Seat arrival i in the particles of the children; the clusters it joins have been made."""
     entry, near, held, n_tables = (
@@ -99,7 +99,7 @@ def _seat(particles, pool, memo, children, i):
         held[p, k] += 1
 
 
-@inner_njit
+@uncounted_njit
 def _copies(particles, pool, children, n):
     """Put ``n`` children at the places of particles, as copies of their ancestors."""
     place_children(children.ancestor, n, children.used, children.place)
@@ -114,7 +114,7 @@ def _copies(particles, pool, children, n):
             copy(particles, pool, children.ancestor[c], children.place[c])
 
 
-@inner_njit
+@uncounted_njit
 def _keep_best(config, particles, pool, counts, children, size):
     """Keep as many of all children as there are places."""
     n, P = counts[N_SEEN], len(particles.weight)
@@ -141,7 +141,7 @@ def _keep_best(config, particles, pool, counts, children, size):
     children.n[0] = kept
 
 
-@inner_njit
+@uncounted_njit
 def _draw_one_each(config, particles, pool, counts, children, size):
     """Draw one child of each particle."""
     n = counts[N_SEEN]
@@ -171,7 +171,7 @@ def _draw_one_each(config, particles, pool, counts, children, size):
     children.n[0] = kept
 
 
-@inner_njit
+@uncounted_njit
 def _resample(config, particles, pool, children, n):
     """Draw particles by their weights when few of them bear the weight."""
     P = len(particles.weight)
@@ -185,7 +185,7 @@ def _resample(config, particles, pool, children, n):
         particles.weight[:] = 1.0 / P
 
 
-@inner_njit
+@uncounted_njit
 def _note(particles, pool, names, counts, scratch):
     """Weigh the tables over the particles; note where the last arrival most probably sits."""
     n, R = counts[N_SEEN], particles.label.shape[1]
@@ -214,7 +214,7 @@ def _note(particles, pool, names, counts, scratch):
     names.last_seen[best] = n - 1
 
 
-@inner_njit
+@uncounted_njit
 def _has_room(config, particles, pool, names, counts):
     """Whether an arrival, and what is revised after it, finds places whatever happens."""
     new_tables = 1 + config.moves
@@ -225,7 +225,7 @@ def _has_room(config, particles, pool, names, counts):
     )
 
 
-@inner_njit
+@uncounted_njit
 def _score(config, particles, pool, memo, counts, x):
     """Score the arrival at all clusters; return the log of the largest density."""
     counts[STAMP] += 1
@@ -241,7 +241,7 @@ def _score(config, particles, pool, memo, counts, x):
     return relative_liks(which, size, score, memo.lik, memo.heir)
 
 
-@njit(cache=True)
+@njit(cache=True, **UNCOUNTED)
 def predict_row(
     config, particles, pool, memo, grid, names, counts, children, scratch, x, parents, out
 ):
@@ -253,7 +253,7 @@ def predict_row(
     )  # fmt: skip
 
 
-@njit(cache=True)
+@njit(cache=True, **UNCOUNTED)
 def step_rows(
     config, particles, pool, memo, grid, names, recent, events, counts, sums, children, scratch, X,
     t, parents, offsets, start, out,
@@ -274,7 +274,7 @@ def step_rows(
             config, particles, pool, memo, grid, names, counts, children, scratch, mine,
             config.merge, top, out[b],
         )  # fmt: skip
-        recent.x[n % len(recent.x)] = X[b]
+        copy_row(recent.x[n % len(recent.x)], X[b])
         recent.name[n % R] = -1
         each = config.scheme in (SYSTEMATIC, STRATIFIED)
         if each:

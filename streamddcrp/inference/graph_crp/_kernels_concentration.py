@@ -9,14 +9,14 @@ import math
 
 import numpy as np
 
-from streamddcrp._numerics import inner_njit
+from streamddcrp._numerics import uncounted_njit
 
 NEGLIGIBLE = -45.0  # log weight of a node beside the heaviest
 
 __all__ = ["count_parents", "factors", "log_opened"]
 
 
-@inner_njit
+@uncounted_njit
 def _at(config, grid, k, m, stamp):
     """Place of what is known for k clusters, worked out at most once a stamp."""
     at = k % len(grid.stamp)
@@ -42,7 +42,7 @@ def _at(config, grid, k, m, stamp):
     return at
 
 
-@inner_njit
+@uncounted_njit
 def factors(config, grid, k, m, stamp):
     """E[1 / (alpha + m)] and E[alpha / (alpha + m)] given k clusters."""
     if len(config.nodes) == 0:
@@ -51,7 +51,7 @@ def factors(config, grid, k, m, stamp):
     return grid.join[at], grid.new[at]
 
 
-@inner_njit
+@uncounted_njit
 def log_opened(config, grid, k, stamp):
     """Log of the factor of the prior that depends on the number k of clusters opened."""
     if len(config.nodes) == 0:
@@ -59,7 +59,7 @@ def log_opened(config, grid, k, stamp):
     return grid.log_total[_at(config, grid, k, 0, stamp)]
 
 
-@inner_njit
+@uncounted_njit
 def count_parents(config, grid, m):
     """Take note of an arrival with m parents."""
     for g in range(len(config.nodes)):

@@ -1,12 +1,12 @@
 """One particle: its tables, the labels of the last items, copies of it."""
 
-from streamddcrp._numerics import inner_njit
+from streamddcrp._numerics import copy_row, uncounted_njit
 from streamddcrp.inference.smc._kernels_pool import drop
 
 __all__ = ["clear", "copy", "free_slot", "leave"]
 
 
-@inner_njit
+@uncounted_njit
 def clear(particles, pool, p):
     """Empty a particle's place."""
     for k in range(particles.n_tables[p]):
@@ -16,7 +16,7 @@ def clear(particles, pool, p):
     particles.weight[p] = 0.0
 
 
-@inner_njit
+@uncounted_njit
 def copy(particles, pool, p, to):
     """Make the empty place ``to`` a copy of particle p."""
     entry, near, held, holders = particles.entry, particles.near, particles.held, pool.holders
@@ -31,10 +31,10 @@ def copy(particles, pool, p, to):
         entry[to, k] = e
         near[to, k] = near[p, k]
         held[to, k] = held[p, k]
-    particles.label[to] = particles.label[p]
+    copy_row(particles.label[to], particles.label[p])
 
 
-@inner_njit
+@uncounted_njit
 def free_slot(entry, near, held, n_tables, p):
     """Place for a new table: one that no item in memory is labelled with."""
     K = n_tables[p]
@@ -48,7 +48,7 @@ def free_slot(entry, near, held, n_tables, p):
     return k
 
 
-@inner_njit
+@uncounted_njit
 def leave(particles, pool, i_window, i_memory):
     """Let an item leave the window, and one leave memory; negative: none. Tables left alone die."""
     entry, near, held, n_tables = (

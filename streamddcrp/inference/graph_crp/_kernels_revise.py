@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from streamddcrp._numerics import inner_njit
+from streamddcrp._numerics import uncounted_njit
 from streamddcrp.inference.graph_crp._kernels_concentration import log_opened
 from streamddcrp.inference.graph_crp._kernels_layout import REVISE_WHERE, STAMP
 from streamddcrp.inference.graph_crp._kernels_particles import free_slot
@@ -17,7 +17,7 @@ from streamddcrp.inference.smc._kernels_random import hash_of, uniform
 __all__ = ["revise"]
 
 
-@inner_njit
+@uncounted_njit
 def _neighbours(config, particles, p, i, n):
     """Members of i's table before and after it; -1 where there is none in memory."""
     R = particles.label.shape[1]
@@ -31,7 +31,7 @@ def _neighbours(config, particles, p, i, n):
     return (before if before >= first else -1), (after if after < n else -1)
 
 
-@inner_njit
+@uncounted_njit
 def _prior_terms(config, particles, p, i, n, near, log_count, opens):
     """Find what i would change at each table k: log counts, how many clusters it would open.
 
@@ -58,7 +58,7 @@ def _prior_terms(config, particles, p, i, n, near, log_count, opens):
             opens[k] -= 1
 
 
-@inner_njit
+@uncounted_njit
 def _draw(log_weight, n, u):
     """Draw one of the first n by log weights."""
     top = -np.inf
@@ -79,7 +79,7 @@ def _draw(log_weight, n, u):
     return chosen
 
 
-@inner_njit
+@uncounted_njit
 def revise(config, particles, pool, memo, grid, names, recent, counts, scratch, p, i, move):
     """Draw the table of item i anew by its full conditional; leaves the law of the particle.
 

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from streamddcrp._numerics import inner_njit
+from streamddcrp._numerics import uncounted_njit
 from streamddcrp.inference.graph_crp._kernels_concentration import factors
 from streamddcrp.inference.graph_crp._kernels_layout import STAMP
 from streamddcrp.inference.smc._kernels_layout import (
@@ -27,7 +27,7 @@ NEGLIGIBLE = 1e-250  # weight of a particle that nothing can be expected of
 OPENED = 3  # hashes the number of clusters a particle opened, where it tells of alpha
 
 
-@inner_njit
+@uncounted_njit
 def _children(
     config, particles, pool, memo, grid, children, scratch, parents, n, stamp, keyed, sums
 ):  # fmt: skip
@@ -101,7 +101,7 @@ def _children(
     return size
 
 
-@inner_njit
+@uncounted_njit
 def weigh(
     config, particles, pool, memo, grid, names, counts, children, scratch, parents, keyed, top, out
 ):

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamddcrp.errors import SchemaError
+from streamddcrp.inference.graph_crp.config import whole
 from streamddcrp.inference.graph_crp.parents import Parents, as_parents, check
 from streamddcrp.typing import ArrayLike, IntArray
 
-__all__ = ["DecomposableGraph", "decomposable", "from_parents", "log_prior"]
+__all__ = ["DecomposableGraph", "decomposable", "from_parents", "log_prior", "window"]
 
 
 class DecomposableGraph(NamedTuple):
@@ -62,6 +63,11 @@ def from_parents(parents: Sequence[Iterable[int]] | Parents) -> DecomposableGrap
     check(parents, 0, max(n, 1), np.zeros((1, 1), np.int64), np.zeros(1, np.int64))
     sets = [frozenset(parents.items[a:z].tolist()) for a, z in pairwise(parents.offsets)]
     return _built(np.arange(n), sets)
+
+
+def window(n: int, order: int) -> DecomposableGraph:
+    """Return the graph in which each item is joined to the ``order`` items before it."""
+    return from_parents([range(max(0, k - whole("order", order, 1)), k) for k in range(n)])
 
 
 def decomposable(n: int, edges: ArrayLike) -> DecomposableGraph:

@@ -19,14 +19,13 @@ from streamddcrp.inference.seqddcrp_vb.state import EVENT_CAPACITY, EventLog
 from streamddcrp.inference.smc._kernels_layout import (
     LOG_EVIDENCE,
     MOST_TABLES,
-    N_EVENTS,
     N_NAMES,
     N_SEEN,
 )
 from streamddcrp.inference.smc.children import Children, empty_children
 from streamddcrp.inference.smc.names import Names, empty_names, room
 from streamddcrp.inference.smc.pool import Memo, Pool, UintArray, empty_memo, empty_pool
-from streamddcrp.likelihoods._kernels import posterior
+from streamddcrp.inference.smc.stored import arrays_shared, restore_shared
 from streamddcrp.typing import FloatArray, IntArray
 
 __all__ = [
@@ -214,57 +213,30 @@ def grown(state: State, config: Config, n_parents: int = 0) -> State:
 
 
 def arrays_of(state: State) -> dict[str, NDArray[Any]]:
-    """Return copies of all arrays without unused capacity, for a checkpoint.
-
-    What follows from the rest is left out, and clusters and names are sorted: equal states give
-    equal bytes, whatever their capacities.
-    """
-    particles, pool, names, counts = state.particles, state.pool, state.names, state.counts
-    K, seen = int(counts[MOST_TABLES]), int(counts[N_SEEN])
-    alive = particles.weight > 0
-    entry = np.where(alive[:, None], particles.entry[:, :K], -1)
-    entry[np.arange(K) >= particles.n_tables[:, None]] = -1
-    held_by = entry[entry >= 0]
-    clusters = held_by[np.sort(np.unique(held_by, return_index=True)[1])]
-    place = np.full(len(pool.name) + 1, -1)
-    place[clusters] = np.arange(1, len(clusters) + 1)
-    used = np.flatnonzero(names.opener >= 0)
-    used = used[np.argsort(names.opener[used])]
-    at = np.full(len(names.opener), -1)
-    at[used] = np.arange(len(used))
+    """Return copies of all arrays without unused capacity, for a checkpoint (`arrays_shared`)."""
+    particles, names, seen = state.particles, state.names, state.n_seen
+    arrays, inside, at = arrays_shared(
+        particles, state.pool, names, state.events, state.counts, STAMP
+    )
+    alive, K = particles.weight > 0, inside.shape[1]
     R, r = particles.label.shape[1], len(state.recent.n_parents)
     items = np.arange(max(seen - R + 1, 0), seen)
     rows = np.arange(max(seen - len(state.recent.x), 0), seen)
     given = np.arange(max(seen - r, 0), seen) % r
-    events = int(min(counts[N_EVENTS], EVENT_CAPACITY))
     named = state.recent.name[items % R]
-    inside = alive[:, None] & (np.arange(K) < particles.n_tables[:, None])
-    arrays: dict[str, NDArray[Any]] = {
-        "particles.weight": particles.weight.copy(),
-        "particles.n_tables": np.where(alive, particles.n_tables, 0),
+    return arrays | {
         "particles.opened": np.where(alive, particles.opened, 0),
         "particles.key": np.where(alive, particles.key, np.uint64(0)),
-        "particles.entry": place[entry],
         "particles.near": np.where(inside, particles.near[:, :K], 0),
         "particles.held": np.where(inside, particles.held[:, :K], 0),
         "particles.label": np.where(alive[:, None], particles.label[:, items % R], 0),
-        "pool.stats": pool.stats[clusters],
-        "pool.members": pool.members[clusters],
-        "pool.mixed": pool.mixed[clusters],
-        "pool.name": at[pool.name[clusters]],
         "recent.x": state.recent.x[rows % len(state.recent.x)],
         "recent.name": np.where((named >= 0) & (names.opener[named] == items), at[named], -1),
         "recent.parents": state.recent.parents[given],
         "recent.n_parents": state.recent.n_parents[given],
         "grid.base": state.grid.base.copy(),
-        "counts": np.where(np.arange(len(counts)) == STAMP, 0, counts),
         "sums": state.sums.copy(),
     }
-    for name, values in names._asdict().items():
-        arrays[f"names.{name}"] = values[used]
-    for name, values in state.events._asdict().items():
-        arrays[f"events.{name}"] = values[:events].copy()
-    return arrays
 
 
 def state_from_arrays(
@@ -283,34 +255,24 @@ def state_from_arrays(
         n_names=room(n_names + 1 + config.lag, 16),
         n_parents=room(max(parents.shape[1], n_parents), 4),
     )  # fmt: skip
-    state.counts[:], state.sums[:] = counts, arrays["sums"]
+    particles, recent = state.particles, state.recent
+    restore_shared(
+        config.family, config.hyper, arrays, particles, state.pool, state.names, state.events,
+        state.counts,
+    )  # fmt: skip
+    state.sums[:] = arrays["sums"]
     state.grid.base[:] = arrays["grid.base"]
-    particles, pool = state.particles, state.pool
-    for name in ("weight", "n_tables", "opened", "key"):
+    for name in ("opened", "key"):
         getattr(particles, name)[:] = arrays[f"particles.{name}"]
-    for name in ("entry", "near", "held"):
+    for name in ("near", "held"):
         getattr(particles, name)[:, :K] = arrays[f"particles.{name}"]
-    R, L, r = config.r + config.lag + 1, len(state.recent.x), len(state.recent.n_parents)
+    R, L, r = config.r + config.lag + 1, len(recent.x), len(recent.n_parents)
     items = np.arange(max(seen - R + 1, 0), seen)
     particles.label[:, items % R] = arrays["particles.label"]
-    state.recent.name[items % R] = arrays["recent.name"]
+    recent.name[items % R] = arrays["recent.name"]
     x = arrays["recent.x"]
-    state.recent.x[np.arange(max(seen - L, 0), seen) % L, : x.shape[1]] = x
+    recent.x[np.arange(max(seen - L, 0), seen) % L, : x.shape[1]] = x
     given = np.arange(max(seen - r, 0), seen) % r
-    state.recent.parents[given, : parents.shape[1]] = parents
-    state.recent.n_parents[given] = arrays["recent.n_parents"]
-    stats = arrays["pool.stats"]
-    mine = slice(1, n_clusters + 1)  # after the empty one
-    pool.stats[mine, : stats.shape[1]] = stats
-    for name in ("members", "mixed", "name"):
-        getattr(pool, name)[mine] = arrays[f"pool.{name}"]
-    entry = particles.entry[particles.entry >= 0]
-    pool.holders[:] = np.bincount(entry, minlength=len(pool.holders))
-    pool.n_free[0] -= n_clusters  # the list is in descending order
-    for e in range(1, n_clusters + 1):
-        posterior(config.family, config.hyper, pool.stats[e], pool.post[e])
-    for name, values in state.names._asdict().items():
-        values[:n_names] = arrays[f"names.{name}"]
-    for name, values in state.events._asdict().items():
-        values[: len(arrays[f"events.{name}"])] = arrays[f"events.{name}"]
+    recent.parents[given, : parents.shape[1]] = parents
+    recent.n_parents[given] = arrays["recent.n_parents"]
     return state

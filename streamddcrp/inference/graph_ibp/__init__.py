@@ -6,7 +6,7 @@ the features are an Indian buffet process. For one history (set of owners) h
     lambda_h = prod_C (n_hC - 1)! (n_C - n_hC)! / n_C!  over  the same product of separators
 
 and the number of features with that history is Poisson(alpha lambda_h), independently
-(`FeatureGraph.intensity`). Given all others, an item has a feature with odds
+(`prior.intensity`). Given all others, an item has a feature with odds
 
     prod_C max(n_C', 1) / (n_C - n_C')  over  the same product of separators that hold the item
 
@@ -18,7 +18,6 @@ Caron and Doucet, "Bayesian nonparametric models on decomposable graphs", NIPS 2
 conditionals corrected: sets without the item are left out, and support is tested for each feature.
 """
 
-from streamddcrp.inference.graph_ibp.graph import FeatureGraph
 from streamddcrp.inference.graph_ibp.sampler import GraphIBPSamples, fit_graph_ibp
 
-__all__ = ["FeatureGraph", "GraphIBPSamples", "fit_graph_ibp"]
+__all__ = ["GraphIBPSamples", "fit_graph_ibp"]

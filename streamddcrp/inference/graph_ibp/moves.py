@@ -6,7 +6,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from streamddcrp.inference.graph_ibp.graph import FeatureGraph
+from streamddcrp.inference.graph_crp.graphs import DecomposableGraph
+from streamddcrp.inference.graph_ibp.prior import intensity
 
 __all__ = ["move_features"]
 
@@ -17,7 +18,7 @@ ROUNDS = 4  # of proposals in a sweep; one number for all states, or they would 
 
 def move_features(
     Z: Features,
-    graph: FeatureGraph,
+    graph: DecomposableGraph,
     alpha: float,
     log_likelihood: Callable[[Features], float],
     rng: np.random.Generator,
@@ -53,7 +54,9 @@ def move_features(
 Proposal = tuple[Features, float] | None  # with the log ratio of priors and of proposals
 
 
-def _combine(Z: Features, graph: FeatureGraph, alpha: float, rng: np.random.Generator) -> Proposal:
+def _combine(
+    Z: Features, graph: DecomposableGraph, alpha: float, rng: np.random.Generator
+) -> Proposal:
     K = Z.shape[1]
     if K < 2:
         return None
@@ -65,12 +68,14 @@ def _combine(Z: Features, graph: FeatureGraph, alpha: float, rng: np.random.Gene
 
 
 def _merge_or_split(
-    Z: Features, graph: FeatureGraph, alpha: float, rng: np.random.Generator
+    Z: Features, graph: DecomposableGraph, alpha: float, rng: np.random.Generator
 ) -> Proposal:
     return (_merge if rng.random() < 0.5 else _split)(Z, graph, alpha, rng)
 
 
-def _merge(Z: Features, graph: FeatureGraph, alpha: float, rng: np.random.Generator) -> Proposal:
+def _merge(
+    Z: Features, graph: DecomposableGraph, alpha: float, rng: np.random.Generator
+) -> Proposal:
     pairs = _pairs(Z)
     if not len(pairs):
         return None
@@ -86,7 +91,9 @@ def _merge(Z: Features, graph: FeatureGraph, alpha: float, rng: np.random.Genera
     return np.delete(new, c, axis=1), log_ratio
 
 
-def _split(Z: Features, graph: FeatureGraph, alpha: float, rng: np.random.Generator) -> Proposal:
+def _split(
+    Z: Features, graph: DecomposableGraph, alpha: float, rng: np.random.Generator
+) -> Proposal:
     K = Z.shape[1]
     if K == 0:
         return None
@@ -110,9 +117,9 @@ def _pairs(Z: Features) -> NDArray[np.int64]:
     return np.argwhere(last[:, None] < first[None])
 
 
-def _rate(owners: NDArray[np.bool_], graph: FeatureGraph, alpha: float) -> float:
+def _rate(owners: NDArray[np.bool_], graph: DecomposableGraph, alpha: float) -> float:
     """Log of the expected number of features with these owners."""
     if not owners.any():
         return -math.inf
-    intensity = graph.intensity(np.flatnonzero(owners).tolist())
-    return math.log(alpha * intensity) if intensity > 0.0 else -math.inf
+    rate = alpha * intensity(graph, np.flatnonzero(owners).tolist())
+    return math.log(rate) if rate > 0.0 else -math.inf

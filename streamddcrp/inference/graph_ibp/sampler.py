@@ -2,17 +2,20 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from streamddcrp.errors import ConfigError, SchemaError
+from streamddcrp.inference.graph_crp.config import whole
+from streamddcrp.inference.graph_crp.graphs import DecomposableGraph, from_parents, window
 from streamddcrp.inference.graph_ibp._kernels import sweep
-from streamddcrp.inference.graph_ibp.graph import FeatureGraph
 from streamddcrp.inference.graph_ibp.moves import move_features
-from streamddcrp.inference.ibp_smc.config import whole_number
+from streamddcrp.inference.graph_ibp.prior import flat, log_prior, total
+from streamddcrp.inference.ibp_smc.start import cooling
 from streamddcrp.likelihoods.linear_gaussian import LinearGaussian
 from streamddcrp.stream.matrix import as_observations
 from streamddcrp.typing import FloatArray
@@ -50,7 +53,7 @@ class GraphIBPSamples:
 
 def fit_graph_ibp(
     X: ArrayLike,
-    graph: FeatureGraph | Sequence[Iterable[int]] | int,
+    graph: DecomposableGraph | Sequence[Iterable[int]] | int,
     likelihood: LinearGaussian | None = None,
     *,
     alpha: float | None = None,
@@ -64,8 +67,8 @@ def fit_graph_ibp(
     ----------
     X : array_like of shape (N, D)
         A row an item; without gaps.
-    graph : FeatureGraph, sequence of iterables of int, or int
-        Parents of each item, or the order of a window.
+    graph : DecomposableGraph, sequence of iterables of int, or int
+        One of `decomposable` from its edges, the parents of each item, or the order of a window.
     likelihood : LinearGaussian, optional
         Default: unknown noise, loadings of about its size. Of several ratios one is drawn.
     alpha : float, optional
@@ -78,14 +81,15 @@ def fit_graph_ibp(
     -----
     A sweep costs O(N K^2 (K + D)) and the test of support; at most 64 features. After it whole
     features are combined, merged and split by Metropolis steps: owners are connected, so that
-    entries alone leave a feature that began as the sum of two as it is.
+    entries alone leave a feature that began as the sum of two as it is. Unknown noise is annealed
+    in the first half of ``burn_in``.
 
     Raises
     ------
     SchemaError
-        X does not fit the graph.
+        X does not fit the graph, or parents are no clique.
     ConfigError
-        A setting is out of its range, or parents are no clique.
+        A setting is out of its range.
 
     Examples
     --------
@@ -94,46 +98,31 @@ def fit_graph_ibp(
     >>> samples.features[samples.best].astype(int).tolist()
     [[1, 0], [1, 0], [1, 1], [0, 1], [0, 1]]
     """
-    rows = as_observations(X)
+    rows, graph, seed = _checked(X, graph, alpha, n_sweeps, burn_in, seed)
     N = len(rows)
-    if isinstance(graph, int | np.integer):
-        graph = FeatureGraph.window(N, int(graph))
-    elif not isinstance(graph, FeatureGraph):
-        graph = FeatureGraph(graph)
-    if len(graph) != N:
-        message = f"the graph has {len(graph)} items, X has {N} rows"
-        raise SchemaError(message)
-    if np.isnan(rows).any():
-        message = "X: missing values are not supported here; TimeVaryingIBP takes them"
-        raise SchemaError(message)
-    whole_number("n_sweeps", n_sweeps, 1)
-    whole_number("burn_in", burn_in, 0)
-    seed = whole_number("seed", seed, 0)
-    if burn_in >= n_sweeps:
-        message = f"burn_in must be below n_sweeps, got {burn_in} and {n_sweeps}"
-        raise ConfigError(message)
-    if alpha is not None and not (alpha > 0.0 and math.isfinite(alpha)):
-        message = f"alpha must be a positive number or None, got {alpha!r}"
-        raise ConfigError(message)
     family = LinearGaussian() if likelihood is None else likelihood
     rng = np.random.default_rng(seed)
-    flat = graph.flat()
+    arrays, expected = flat(graph), total(graph)
     Z = np.zeros((N, MOST_FEATURES), np.bool_)
     n_owners = np.zeros(MOST_FEATURES, np.int64)
     mass, ratio = 1.0 if alpha is None else alpha, family.ratios[len(family.ratios) // 2]
     kept: list[NDArray[np.bool_]] = []
     traces: list[tuple[float, float, float]] = []
+    cooled = (np.empty(0),) * 2 if family.known else cooling(family, rows, burn_in // 2)
     for number in range(n_sweeps):
-        sweep(rows, Z, n_owners, *flat, mass, ratio, family.shape, family.rate, seed, number)
+        now = family
+        if number < len(cooled[0]):  # features of much noise first, then what they leave over
+            now = replace(family, noise_shape=cooled[0][number], noise_rate=cooled[1][number])
+        sweep(rows, Z, n_owners, *arrays, mass, ratio, now.shape, now.rate, seed, number)
         used = move_features(
-            Z[:, n_owners > 0], graph, mass, partial(_log_marginal, family, rows, ratio), rng,
+            Z[:, n_owners > 0], graph, mass, partial(_log_marginal, now, rows, ratio), rng,
             MOST_FEATURES,
         )  # fmt: skip
         Z[:], n_owners[:] = False, 0
         Z[:, : used.shape[1]], n_owners[: used.shape[1]] = used, used.sum(axis=0)
         if alpha is None:
-            mass = float(rng.gamma(1.0 + used.shape[1], 1.0 / (1.0 + graph.total)))
-        logs = [_log_marginal(family, rows, value, used) for value in family.ratios]
+            mass = float(rng.gamma(1.0 + used.shape[1], 1.0 / (1.0 + expected)))
+        logs = [_log_marginal(now, rows, value, used) for value in family.ratios]
         if len(logs) > 1:
             weights = np.exp(np.array(logs) - max(logs))
             chosen = int(rng.choice(len(logs), p=weights / weights.sum()))
@@ -143,10 +132,38 @@ def fit_graph_ibp(
         if number >= burn_in:
             order = np.argsort(used.argmax(axis=0), kind="stable")
             kept.append(used[:, order].copy())
-            traces.append((mass, ratio, logs[chosen] + graph.log_prior(used, mass)))
+            traces.append((mass, ratio, logs[chosen] + log_prior(graph, used, mass)))
     trace = np.array(traces)
     best = int(trace[:, 2].argmax())
     return GraphIBPSamples(kept, trace[:, 0], trace[:, 1], trace[:, 2], best)
+
+
+def _checked(
+    X: ArrayLike, graph: Any, alpha: float | None, n_sweeps: int, burn_in: int, seed: int
+) -> tuple[FloatArray, DecomposableGraph, int]:
+    """Return rows, graph and seed, or refuse them."""
+    rows = as_observations(X)
+    N = len(rows)
+    if isinstance(graph, int | np.integer):
+        graph = window(N, int(graph))
+    elif not isinstance(graph, DecomposableGraph):
+        graph = from_parents(graph)
+    if len(graph.order) != N:
+        message = f"the graph has {len(graph.order)} items, X has {N} rows"
+        raise SchemaError(message)
+    if np.isnan(rows).any():
+        message = "X: missing values are not supported here; TimeVaryingIBP takes them"
+        raise SchemaError(message)
+    whole("n_sweeps", n_sweeps, 1)
+    whole("burn_in", burn_in, 0)
+    seed = whole("seed", seed, 0)
+    if burn_in >= n_sweeps:
+        message = f"burn_in must be below n_sweeps, got {burn_in} and {n_sweeps}"
+        raise ConfigError(message)
+    if alpha is not None and not (alpha > 0.0 and math.isfinite(alpha)):
+        message = f"alpha must be a positive number or None, got {alpha!r}"
+        raise ConfigError(message)
+    return rows, graph, seed
 
 
 def _log_marginal(

@@ -5,7 +5,8 @@ import math
 import numpy as np
 from numba import njit
 
-from streamddcrp._numerics import inner_njit
+from streamddcrp._numerics import UNCOUNTED, copy_row, uncounted_njit
+from streamddcrp.inference.group_dp._kernels_moves import draw, fill, free_slot, move
 from streamddcrp.inference.smc._kernels_copies import place_children
 from streamddcrp.inference.smc._kernels_layout import (
     LABEL,
@@ -38,64 +39,12 @@ __all__ = ["STAMP", "predict_row", "step_rows"]
 
 STAMP = N_COUNTS  # of what was worked out last
 
-RESAMPLE, FIRST_DRAW, WHICH_EMPTY, WHICH_NODE, WHICH_ITEM, WHERE = range(6)  # random numbers
+RESAMPLE, WHICH_EMPTY = 0, 2  # random numbers; the others stand in `_kernels_moves`
 NEW, EMPTY = -1, -2  # tables of children: a new one, one that has auxiliary items only
 NEGLIGIBLE = 1e-250
 
 
-@inner_njit
-def _free_slot(entry, n_aux, n_tables, p):
-    """Place for a new table."""
-    k, K = 0, n_tables[p]
-    while k < K and (entry[p, k] >= 0 or n_aux[p, k] > 0):
-        k += 1
-    if k == K:
-        n_tables[p] = K + 1
-    return k
-
-
-@inner_njit
-def _draw(weight, n, u):
-    """Draw one of the first n in proportion to their weights."""
-    total = 0.0
-    for k in range(n):
-        total += weight[k]
-    rest, chosen = u * total, 0
-    for k in range(n):
-        if weight[k] > 0.0:
-            chosen = k
-            rest -= weight[k]
-            if rest < 0.0:
-                break
-    return chosen
-
-
-@inner_njit
-def _fill(config, particles, work, n, a):
-    """Draw the tables of the auxiliary items of node a, in each particle, from the prior.
-
-    With the items of the root, node 0, they are a Chinese restaurant process.
-    """
-    entry, n_aux, n_tables, aux = (
-        particles.entry, particles.n_aux, particles.n_tables, particles.aux,
-    )  # fmt: skip
-    size = config.n_root if a == 0 else config.n_node
-    for p in range(len(particles.weight)):
-        if particles.weight[p] <= 0.0:
-            continue
-        for i in range(size):
-            K = n_tables[p]
-            for k in range(K):
-                work[k] = aux[p, a, k] + (aux[p, 0, k] if a > 0 else 0)
-            work[K] = config.alpha
-            k = _draw(work, K + 1, uniform(config.seed, n, p, FIRST_DRAW, i))
-            if k == K:
-                k = _free_slot(entry, n_aux, n_tables, p)
-            aux[p, a, k] += 1
-            n_aux[p, k] += 1
-
-
-@inner_njit
+@uncounted_njit
 def _score(config, particles, pool, memo, counts, x):
     """Score the arrival at all clusters; return the log of the largest density."""
     counts[STAMP] += 1
@@ -111,7 +60,7 @@ def _score(config, particles, pool, memo, counts, x):
     return relative_liks(which, size, score, memo.lik, memo.heir)
 
 
-@inner_njit
+@uncounted_njit
 def _weigh(
     config, particles, pool, memo, groups, names, counts, children, scratch, g, a, share, top, out
 ):
@@ -176,7 +125,7 @@ def _weigh(
     return M
 
 
-@inner_njit
+@uncounted_njit
 def _clear(particles, pool, p):
     for k in range(particles.n_tables[p]):
         if particles.entry[p, k] >= 0:
@@ -187,7 +136,7 @@ def _clear(particles, pool, p):
     particles.weight[p] = 0.0
 
 
-@inner_njit
+@uncounted_njit
 def _copy(particles, pool, p, to, n_nodes, n_groups):
     K = particles.n_tables[p]
     particles.n_tables[to] = K
@@ -198,12 +147,12 @@ def _copy(particles, pool, p, to, n_nodes, n_groups):
         if e >= 0:
             pool.holders[e] += 1
     for a in range(n_nodes):
-        particles.aux[to, a] = particles.aux[p, a]
+        copy_row(particles.aux[to, a], particles.aux[p, a])
     for g in range(n_groups):
-        particles.own[to, g] = particles.own[p, g]
+        copy_row(particles.own[to, g], particles.own[p, g])
 
 
-@inner_njit
+@uncounted_njit
 def _keep_best(config, particles, pool, memo, groups, counts, children, M):
     """Keep the children without bias; return how many clusters are to be made, in the list."""
     n, P = counts[N_SEEN], len(particles.weight)
@@ -239,7 +188,7 @@ def _keep_best(config, particles, pool, memo, groups, counts, children, M):
     return size
 
 
-@inner_njit
+@uncounted_njit
 def _seat(config, particles, pool, memo, groups, counts, children, scratch, g, a):
     """Seat the arrival in the particles of the children; the clusters it joins have been made."""
     n, heir, to, place = counts[N_SEEN], memo.heir, children.to, children.place
@@ -254,78 +203,18 @@ def _seat(config, particles, pool, memo, groups, counts, children, scratch, g, a
             drop(pool, e)
         else:
             if k == NEW:
-                k = _free_slot(entry, n_aux, n_tables, p)
+                k = free_slot(entry, n_aux, n_tables, p)
             else:
                 for j in range(n_tables[p]):
                     scratch.work[j] = aux[p, a, j] if entry[p, j] < 0 else 0
-                k = _draw(scratch.work, n_tables[p], uniform(config.seed, n, p, WHICH_EMPTY, 0))
+                k = draw(scratch.work, n_tables[p], uniform(config.seed, n, p, WHICH_EMPTY, 0))
             entry[p, k] = heir[NOBODY]
             pool.holders[heir[NOBODY]] += 1
         own[p, g, k] += 1
         particles.last[p] = k
 
 
-@inner_njit
-def _add_neighbour(items, others, K, log_weight, n_users, only):
-    """Take account of the items ``others`` (K,) of a neighbour of a node with ``items``."""
-    for k in range(K):
-        if others[k] > 0:
-            n_users[k] += 1
-            only[k] = others[k]
-            if items[k] > 0:
-                log_weight[k] += math.log((items[k] + others[k]) / items[k])
-
-
-@inner_njit
-def _move(config, particles, groups, scratch, p, n, move):
-    """Draw the table of one auxiliary item anew by its full conditional.
-
-    With m_j items of its node and m_jc of its neighbours c (root and groups of a node, nodes or
-    groups of the root): weight m_j prod_c (1 + m_jc / m_j); m_jc where no item of the node but only
-    neighbour c is there; alpha for a new table. It stays where it alone joins several of them.
-    """
-    aux, own, entry, n_aux = particles.aux, particles.own, particles.entry, particles.n_aux
-    n_nodes, n_groups = groups.n[0], groups.n[1]
-    a = int(uniform(config.seed, n, p, WHICH_NODE, move) * n_nodes)
-    items, work = aux[p, a], scratch.work
-    K = particles.n_tables[p]
-    for k in range(K):
-        work[k] = items[k]
-    old = _draw(work, K, uniform(config.seed, n, p, WHICH_ITEM, move))
-    items[old] -= 1
-    log_weight, n_users, only = scratch.log_weight, scratch.n_users, scratch.only
-    n_users[:K] = 0
-    for k in range(K):
-        log_weight[k] = math.log(items[k]) if items[k] > 0 else -np.inf
-    if a > 0:
-        _add_neighbour(items, aux[p, 0], K, log_weight, n_users, only)
-    elif config.n_node > 0:
-        for c in range(1, n_nodes):
-            _add_neighbour(items, aux[p, c], K, log_weight, n_users, only)
-    for g in range(n_groups):
-        if groups.node[g] == a:
-            _add_neighbour(items, own[p, g], K, log_weight, n_users, only)
-    if items[old] == 0 and n_users[old] > 1:
-        items[old] += 1
-        return
-    for k in range(K):
-        if items[k] == 0 and n_users[k] == 1:
-            log_weight[k] = math.log(only[k])
-    log_weight[K] = math.log(config.alpha)
-    top = -np.inf
-    for k in range(K + 1):
-        top = max(top, log_weight[k])
-    for k in range(K + 1):
-        work[k] = math.exp(log_weight[k] - top)
-    k = _draw(work, K + 1, uniform(config.seed, n, p, WHERE, move))
-    n_aux[p, old] -= 1
-    if k == K:
-        k = _free_slot(entry, n_aux, particles.n_tables, p)
-    items[k] += 1
-    n_aux[p, k] += 1
-
-
-@inner_njit
+@uncounted_njit
 def _note(particles, pool, names, counts):
     """Weigh the tables over the particles; note where the last arrival most probably sits."""
     weight, entry, n_tables, last = (
@@ -349,7 +238,7 @@ def _note(particles, pool, names, counts):
     names.last_seen[name[entry[best_p, last[best_p]]]] = counts[N_SEEN] - 1
 
 
-@njit(cache=True)
+@njit(cache=True, **UNCOUNTED)
 def predict_row(
     config, particles, pool, memo, groups, names, counts, children, scratch, x, g, a, share, out
 ):
@@ -361,7 +250,7 @@ def predict_row(
     )  # fmt: skip
 
 
-@njit(cache=True)
+@njit(cache=True, **UNCOUNTED)
 def step_rows(
     config, particles, pool, memo, groups, names, recent, events, counts, sums, children, scratch,
     X, t, group, start, out,
@@ -380,10 +269,10 @@ def step_rows(
             return b
         if n == 0:
             groups.n[0] = 1
-            _fill(config, particles, scratch.work, n, 0)
+            fill(config, particles, scratch.work, n, 0)
         while groups.n[0] <= a:
             groups.n[0] += 1
-            _fill(config, particles, scratch.work, n + 1, groups.n[0] - 1)
+            fill(config, particles, scratch.work, n + 1, groups.n[0] - 1)
         groups.n[1] = max(groups.n[1], g + 1)
         top = _score(config, particles, pool, memo, counts, X[b])
         M = _weigh(
@@ -402,10 +291,10 @@ def step_rows(
         groups.size[g] += 1
         sums[LOG_EVIDENCE] -= out[b, SCORE]
         counts[N_SEEN] = n + 1
-        for move in range(config.moves):
+        for number in range(config.moves):
             for p in range(P):
                 if particles.weight[p] > 0.0:
-                    _move(config, particles, groups, scratch, p, n, move)
+                    move(config, particles, groups, scratch, p, n, number)
         _note(particles, pool, names, counts)
         refresh_names(names, events, counts, n + 1, t[b])
     return X.shape[0]

@@ -17,14 +17,13 @@ from streamddcrp.inference.seqddcrp_vb.state import EVENT_CAPACITY, EventLog
 from streamddcrp.inference.smc._kernels_layout import (
     LOG_EVIDENCE,
     MOST_TABLES,
-    N_EVENTS,
     N_NAMES,
     N_SEEN,
 )
 from streamddcrp.inference.smc.children import Children, empty_children
 from streamddcrp.inference.smc.names import Names, empty_names, room
 from streamddcrp.inference.smc.pool import Memo, Pool, empty_memo, empty_pool
-from streamddcrp.likelihoods._kernels import posterior
+from streamddcrp.inference.smc.stored import arrays_shared, restore_shared
 from streamddcrp.typing import FloatArray, IntArray
 
 __all__ = [
@@ -188,45 +187,23 @@ def grown(state: State, config: Config, n_nodes: int = 0, n_groups: int = 0) -> 
 
 
 def arrays_of(state: State) -> dict[str, NDArray[Any]]:
-    """Return copies of all arrays without unused capacity, for a checkpoint."""
-    particles, pool, names, counts = state.particles, state.pool, state.names, state.counts
-    n_nodes, n_groups = (int(n) for n in state.groups.n)
-    K = int(counts[MOST_TABLES])
-    alive = particles.weight > 0
-    inside = alive[:, None] & (np.arange(K) < particles.n_tables[:, None])
-    entry = np.where(inside, particles.entry[:, :K], -1)
-    held_by = entry[entry >= 0]
-    clusters = held_by[np.sort(np.unique(held_by, return_index=True)[1])]
-    place = np.full(len(pool.name) + 1, -1)
-    place[clusters] = np.arange(1, len(clusters) + 1)
-    used = np.flatnonzero(names.opener >= 0)
-    used = used[np.argsort(names.opener[used])]
-    at = np.full(len(names.opener), -1)
-    at[used] = np.arange(len(used))
-    events = int(min(counts[N_EVENTS], EVENT_CAPACITY))
-    arrays: dict[str, NDArray[Any]] = {
-        "particles.weight": particles.weight.copy(),
-        "particles.n_tables": np.where(alive, particles.n_tables, 0),
-        "particles.last": np.where(alive, particles.last, -1),
-        "particles.entry": place[entry],
+    """Return copies of all arrays without unused capacity, for a checkpoint (`arrays_shared`)."""
+    particles, groups = state.particles, state.groups
+    arrays, inside, _ = arrays_shared(
+        particles, state.pool, state.names, state.events, state.counts, STAMP
+    )
+    n_nodes, n_groups = (int(n) for n in groups.n)
+    K = inside.shape[1]
+    return arrays | {
+        "particles.last": np.where(particles.weight > 0, particles.last, -1),
         "particles.n_aux": np.where(inside, particles.n_aux[:, :K], 0),
         "particles.aux": np.where(inside[:, None], particles.aux[:, :n_nodes, :K], 0),
         "particles.own": np.where(inside[:, None], particles.own[:, :n_groups, :K], 0),
-        "pool.stats": pool.stats[clusters],
-        "pool.members": pool.members[clusters],
-        "pool.mixed": pool.mixed[clusters],
-        "pool.name": at[pool.name[clusters]],
-        "groups.node": state.groups.node[:n_groups].copy(),
-        "groups.size": state.groups.size[:n_groups].copy(),
-        "groups.n": state.groups.n.copy(),
-        "counts": np.where(np.arange(len(counts)) == STAMP, 0, counts),
+        "groups.node": groups.node[:n_groups].copy(),
+        "groups.size": groups.size[:n_groups].copy(),
+        "groups.n": groups.n.copy(),
         "sums": state.sums.copy(),
     }
-    for name, values in names._asdict().items():
-        arrays[f"names.{name}"] = values[used]
-    for name, values in state.events._asdict().items():
-        arrays[f"events.{name}"] = values[:events].copy()
-    return arrays
 
 
 def state_from_arrays(
@@ -240,28 +217,16 @@ def state_from_arrays(
         config, room(K + config.n_root + config.n_node + 1 + config.moves, 8), 2 * n_clusters,
         room(n_names + 1, 16), room(max(n_nodes, int(n[0])), 1), room(max(n_groups, int(n[1])), 1),
     )  # fmt: skip
-    state.counts[:], state.sums[:], state.groups.n[:] = counts, arrays["sums"], n
-    particles, pool = state.particles, state.pool
-    for name in ("weight", "n_tables", "last"):
-        getattr(particles, name)[:] = arrays[f"particles.{name}"]
-    particles.entry[:, :K] = arrays["particles.entry"]
+    particles = state.particles
+    restore_shared(
+        config.family, config.hyper, arrays, particles, state.pool, state.names, state.events,
+        state.counts,
+    )  # fmt: skip
+    state.sums[:], state.groups.n[:] = arrays["sums"], n
+    particles.last[:] = arrays["particles.last"]
     particles.n_aux[:, :K] = arrays["particles.n_aux"]
     particles.aux[:, : n[0], :K] = arrays["particles.aux"]
     particles.own[:, : n[1], :K] = arrays["particles.own"]
     state.groups.node[: n[1]] = arrays["groups.node"]
     state.groups.size[: n[1]] = arrays["groups.size"]
-    stats = arrays["pool.stats"]
-    mine = slice(1, n_clusters + 1)  # after the empty one
-    pool.stats[mine, : stats.shape[1]] = stats
-    for name in ("members", "mixed", "name"):
-        getattr(pool, name)[mine] = arrays[f"pool.{name}"]
-    entry = particles.entry[particles.entry >= 0]
-    pool.holders[:] = np.bincount(entry, minlength=len(pool.holders))
-    pool.n_free[0] -= n_clusters  # the list is in descending order
-    for e in range(1, n_clusters + 1):
-        posterior(config.family, config.hyper, pool.stats[e], pool.post[e])
-    for name, values in state.names._asdict().items():
-        values[:n_names] = arrays[f"names.{name}"]
-    for name, values in state.events._asdict().items():
-        values[: len(arrays[f"events.{name}"])] = arrays[f"events.{name}"]
     return state

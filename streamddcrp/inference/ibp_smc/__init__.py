@@ -13,6 +13,8 @@ optimal resampling; twins are merged. Then rows of the window are drawn anew, by
 over all their features at once: that is what finds the right features, for the number of particles
 decides less.
 
+The first rows are learned by annealing, too (`start`), and both kinds of particles compete.
+
 An arrival costs O(P (K^2 D + 2^K)) and as much for every row drawn anew; memory is
 O(P (K^2 + K D + r)), whatever the length of the stream.
 
@@ -24,6 +26,7 @@ features are marginalised (the state is a matrix over live features, not over ro
 """
 
 from streamddcrp.inference.ibp_smc.config import Config, make_config
+from streamddcrp.inference.ibp_smc.start import start
 from streamddcrp.inference.ibp_smc.state import State, arrays_of, empty_state, state_from_arrays
 from streamddcrp.inference.ibp_smc.step import predict_rows, step
 
@@ -34,6 +37,7 @@ __all__ = [
     "empty_state",
     "make_config",
     "predict_rows",
+    "start",
     "state_from_arrays",
     "step",
 ]

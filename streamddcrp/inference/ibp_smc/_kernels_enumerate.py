@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from streamddcrp._numerics import dot, inner_njit
+from streamddcrp._numerics import dot, uncounted_njit
 from streamddcrp.likelihoods._kernels_linear_gaussian import log_density
 
 __all__ = ["enumerate_row", "normalise", "prepare_row"]
@@ -13,7 +13,7 @@ ONE = np.uint64(1)
 NONE = np.uint64(0)
 
 
-@inner_njit
+@uncounted_njit
 def prepare_row(cov, mean, x, seen, n_dims, forced, n_forced, free, n_free, work):
     """Project a row on the free features, once for all combinations of them.
 
@@ -59,7 +59,7 @@ def prepare_row(cov, mean, x, seen, n_dims, forced, n_forced, free, n_free, work
     return s, dot(residual, residual, D)
 
 
-@inner_njit
+@uncounted_njit
 def enumerate_row(
     s, square, n_dims, n_free, log_odds, log_prior, n_new, log_new, extra, shape, rate, work
 ):
@@ -98,7 +98,7 @@ def enumerate_row(
     return n
 
 
-@inner_njit
+@uncounted_njit
 def normalise(log_weight, n, weight):
     """Write normalised weights; return the log of their sum, -inf or NaN where there is none."""
     top = -np.inf

@@ -9,7 +9,7 @@ have is told of under an id; it is dead when no particle has it.
 
 import numpy as np
 
-from streamddcrp._numerics import inner_njit
+from streamddcrp._numerics import copy_row, uncounted_njit
 from streamddcrp.inference.ibp_smc._kernels_layout import (
     BIRTH,
     DEATH,
@@ -34,7 +34,7 @@ _FIVES, _THREES = np.uint64(0x5555555555555555), np.uint64(0x3333333333333333)
 _FS, _BYTE = np.uint64(0x0F0F0F0F0F0F0F0F), np.uint64(0xFF)
 
 
-@inner_njit
+@uncounted_njit
 def name_features(config, particles, names, counts, work, time):
     """Match the features of all particles; give ids to those that have become live, note deaths."""
     t = counts[N_SEEN] - 1
@@ -71,11 +71,11 @@ def name_features(config, particles, names, counts, work, time):
     _merge(particles, names, counts, t, time)
     for g in range(len(names.label)):
         if names.used[g]:
-            names.loading[g] = particles.mean[names.holder[g], names.slot[g]]
+            copy_row(names.loading[g], particles.mean[names.holder[g], names.slot[g]])
     _settle(config, particles, names, counts, t)
 
 
-@inner_njit
+@uncounted_njit
 def _merge(particles, names, counts, t, time):
     """Make one of two that have come to have the same owners and are never in one particle."""
     G = len(names.label)
@@ -105,13 +105,13 @@ def _merge(particles, names, counts, t, time):
                 names.best[a] = names.best[b]
                 names.holder[a] = names.holder[b]
                 names.slot[a] = names.slot[b]
-                names.owners[a] = names.owners[b]
+                copy_row(names.owners[a], names.owners[b])
             names.weight[a] += names.weight[b]
             names.used[b] = False
             names.label[b] = -1
 
 
-@inner_njit
+@uncounted_njit
 def _settle(config, particles, names, counts, t):
     """Write down which features the row has that is about to leave the window: its last word."""
     row = t - config.order + 1
@@ -133,7 +133,7 @@ def _settle(config, particles, names, counts, t):
             n += 1
 
 
-@inner_njit
+@uncounted_njit
 def _columns(config, particles, i, t, out):
     """Turn the last r rows of owners into one bit set a feature: row u at bit u mod r."""
     owners, H, r = particles.owners[i], particles.owners.shape[1], config.order
@@ -152,7 +152,7 @@ def _columns(config, particles, i, t, out):
         place = place + 1 if place + 1 < r else 0
 
 
-@inner_njit
+@uncounted_njit
 def _column(config, particles, i, k, t, out):
     """Do the same for one feature."""
     owners, H, r = particles.owners[i], particles.owners.shape[1], config.order
@@ -162,7 +162,7 @@ def _column(config, particles, i, k, t, out):
             out[(u % r) >> 6] |= ONE << np.uint64((u % r) & 63)
 
 
-@inner_njit
+@uncounted_njit
 def _match(particles, names, i, n_slots, work):
     """Give each feature of a particle the known one most like it, the most alike pairs first.
 
@@ -197,13 +197,13 @@ def _match(particles, names, i, n_slots, work):
                 if not names.used[g]:
                     names.used[g] = True
                     names.label[g] = -1
-                    names.owners[g] = work.column[k]
-                    names.loading[g] = particles.mean[i, k]
+                    copy_row(names.owners[g], work.column[k])
+                    copy_row(names.loading[g], particles.mean[i, k])
                     name[k] = g
                     break
 
 
-@inner_njit
+@uncounted_njit
 def _likeness(a, b):
     """Intersection over union of two bit sets."""
     both = either = 0
@@ -213,7 +213,7 @@ def _likeness(a, b):
     return both / either if either > 0 else 0.0
 
 
-@inner_njit
+@uncounted_njit
 def _looks(a, b):
     """Return 1 for equal loadings, 0 for those at right angles or opposed."""
     both = either = 0.0
@@ -223,7 +223,7 @@ def _looks(a, b):
     return max(0.0, 2.0 * both / either) if either > 0.0 else 0.0
 
 
-@inner_njit
+@uncounted_njit
 def _count(x):
     """Count the bits that are set."""
     x = x - ((x >> ONE) & _FIVES)
@@ -234,7 +234,7 @@ def _count(x):
     return int((x + (x >> _32)) & _BYTE)
 
 
-@inner_njit
+@uncounted_njit
 def _note(names, counts, kind, g, t, time):
     """Write down that a feature was born or died, with what it looked like."""
     e = counts[N_EVENTS] % len(names.event_kind)
@@ -243,5 +243,5 @@ def _note(names, counts, kind, g, t, time):
     names.event_index[e] = t
     names.event_time[e] = time
     names.event_born[e] = names.born[g]
-    names.event_loading[e] = names.loading[g]
+    copy_row(names.event_loading[e], names.loading[g])
     counts[N_EVENTS] += 1

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from streamddcrp._numerics import inner_njit
+from streamddcrp._numerics import uncounted_njit
 from streamddcrp.inference.ibp_smc._kernels_enumerate import enumerate_row, normalise, prepare_row
 from streamddcrp.inference.ibp_smc._kernels_layout import (
     CHOICE,
@@ -24,12 +24,12 @@ from streamddcrp.inference.ibp_smc._kernels_slots import (
 from streamddcrp.inference.smc._kernels_random import add_wrapping, hash_of, uniform
 from streamddcrp.likelihoods._kernels_linear_gaussian import add_row, remove_row
 
-__all__ = ["rejuvenate"]
+__all__ = ["redraw", "rejuvenate"]
 
 ONE = np.uint64(1)
 
 
-@inner_njit
+@uncounted_njit
 def rejuvenate(config, particles, rows, counts, sums, work, i):
     """Draw ``config.n_redrawn`` rows of the window anew, chosen at random, by exact Gibbs steps.
 
@@ -43,11 +43,12 @@ def rejuvenate(config, particles, rows, counts, sums, work, i):
         u = uniform(config.seed, t, i, ROW, step)
         row = t - min(int(u * n_window), n_window - 1)
         if rows.whole[row % len(rows.x)]:
-            _redraw(config, particles, rows, sums, work, i, t, row, step)
+            redraw(config, particles, rows, sums, work, i, t, row, step)
 
 
-@inner_njit
-def _redraw(config, particles, rows, sums, work, i, t, row, step):
+@uncounted_njit
+def redraw(config, particles, rows, sums, work, i, t, row, step):
+    """Draw all features of one row of the window anew; ``step`` tells draws of an arrival apart."""
     n_owners, owners = particles.n_owners[i], particles.owners[i]
     cov, mean = particles.cov[i], particles.mean[i]
     x = rows.x[row % len(rows.x)]
@@ -142,7 +143,7 @@ def _redraw(config, particles, rows, sums, work, i, t, row, step):
     _put(config, particles, sums, work, i, t, row, mask, kept, c, n_new, n_free, n_own, x, rate)
 
 
-@inner_njit
+@uncounted_njit
 def _put(
     config, particles, sums, work, i, t, row, mask, kept, choice, n_new, n_free, n_own, x, rate
 ):
@@ -198,7 +199,7 @@ def _put(
         particles.rate[i] = rate + square / (2.0 * s)
 
 
-@inner_njit
+@uncounted_njit
 def _renew(config, particles, i, k, work):
     """Put a feature that one row alone had back to its prior."""
     n = live_slots(particles, i, work.slots)
@@ -210,7 +211,7 @@ def _renew(config, particles, i, k, work):
     mean[k] = 0.0
 
 
-@inner_njit
+@uncounted_njit
 def _alone(config, t, row):
     """Probability, per unit of alpha, of a feature that ``row`` has and no row up to t has."""
     r = config.order
@@ -221,7 +222,7 @@ def _alone(config, t, row):
     return p
 
 
-@inner_njit
+@uncounted_njit
 def _log_history(config, particles, i, t, row, k):
     """Log prior of a feature's owners up to t, without and with ``row`` among them.
 

@@ -2,17 +2,19 @@
 
 import math
 
-from streamddcrp._numerics import inner_njit
-from streamddcrp.inference.ibp_smc._kernels_layout import N_SEEN, RESCALE, SHAPE
+from streamddcrp._numerics import uncounted_njit
+from streamddcrp.inference.ibp_smc._kernels_layout import RESCALE, SHAPE
 from streamddcrp.inference.ibp_smc._kernels_slots import live_slots
 from streamddcrp.inference.smc._kernels_random import uniform
 
 __all__ = ["rescale"]
 
 
-@inner_njit
-def rescale(config, particles, counts, sums, work, i):
+@uncounted_njit
+def rescale(config, particles, sums, work, i, t, step):
     """Draw the ratio of each live feature given everything else, by a Gibbs step a feature.
+
+    ``step`` tells draws of an arrival t apart.
 
     From ratio rho to rho + delta the evidence changes by the factor ((rho + delta) / rho)^(D/2)
     E exp(-delta ||Y_k||^2 / (2 s2)), which is a function of ``cov[k, k]`` and ``mean[k]``; the
@@ -44,7 +46,7 @@ def rescale(config, particles, counts, sums, work, i):
         for g in range(G):
             work.lean[g] = math.exp(work.lean[g] - top)
             total += work.lean[g]
-        u = total * uniform(config.seed, counts[N_SEEN], i, RESCALE, k)
+        u = total * uniform(config.seed, t, i, RESCALE, 64 * step + k)
         chosen = 0
         while chosen < G - 1 and u >= work.lean[chosen]:
             u -= work.lean[chosen]

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from streamddcrp._numerics import inner_njit
+from streamddcrp._numerics import uncounted_njit
 from streamddcrp.inference.ibp_smc._kernels_layout import SCALE
 from streamddcrp.inference.smc._kernels_random import uniform
 from streamddcrp.likelihoods._kernels_linear_gaussian import begin_feature
@@ -14,7 +14,7 @@ __all__ = ["add_scales", "allocate", "draw_scales", "live_slots", "log_poisson"]
 ONE = np.uint64(1)
 
 
-@inner_njit
+@uncounted_njit
 def live_slots(particles, i, out):
     """List the baseline's slot and those of live features; return how many."""
     out[0] = 0
@@ -26,7 +26,7 @@ def live_slots(particles, i, out):
     return n
 
 
-@inner_njit
+@uncounted_njit
 def log_poisson(rate, n, out):
     """Log probabilities of 0 .. n - 1."""
     log_p = -rate
@@ -36,7 +36,7 @@ def log_poisson(rate, n, out):
         out[k] = log_p
 
 
-@inner_njit
+@uncounted_njit
 def allocate(config, particles, i, row, mask, scale, slots):
     """Give a new feature of a row a free slot, none of ``mask``, and its prior; return it."""
     n_owners, owners = particles.n_owners[i], particles.owners[i]
@@ -60,7 +60,7 @@ def allocate(config, particles, i, row, mask, scale, slots):
     return slot
 
 
-@inner_njit
+@uncounted_njit
 def draw_scales(config, t, i, index, n, out):
     """Draw the scales of features to come from the prior: positions among the ratios."""
     G = len(config.ratios)
@@ -69,7 +69,7 @@ def draw_scales(config, t, i, index, n, out):
         out[k] = min(int(u * G), G - 1)
 
 
-@inner_njit
+@uncounted_njit
 def add_scales(config, scales, n, out):
     """Write the prior variance that 0 .. n new features add to a row, in noise variances."""
     out[0] = 0.0

@@ -7,10 +7,11 @@ from typing import NamedTuple
 import numpy as np
 
 from streamddcrp.errors import ConfigError
+from streamddcrp.inference.graph_crp.config import whole
 from streamddcrp.inference.ibp_smc._kernels_layout import MOST_FEATURES, MOST_NEW
 from streamddcrp.typing import FloatArray
 
-__all__ = ["Config", "make_config", "whole_number"]
+__all__ = ["Config", "make_config"]
 
 CHILDREN = 16  # of a particle that compete with those of the others
 LONGEST = 100_000  # rows of a window
@@ -32,15 +33,6 @@ class Config(NamedTuple):
     ratios: FloatArray  # (G,) noise variance over that of loadings, each as probable
 
 
-def whole_number(name: str, value: object, least: int) -> int:
-    """Check an option that counts something."""
-    good = not isinstance(value, bool) and isinstance(value, int | float | np.integer)
-    if not (good and float(value).is_integer() and value >= least):  # type: ignore[arg-type,operator]
-        message = f"{name} must be a whole number of at least {least}, got {value!r}"
-        raise ConfigError(message)
-    return int(value)  # type: ignore[call-overload,no-any-return]
-
-
 def make_config(
     *,
     window: int,
@@ -60,16 +52,10 @@ def make_config(
     ConfigError
         If a setting is out of its range.
     """
-    window = whole_number("window", window, 1)
-    n_particles = whole_number("n_particles", n_particles, 1)
-    n_redrawn = whole_number("n_redrawn", n_redrawn, 0)
-    seed = whole_number("seed", seed, 0)
-    if window > LONGEST:
-        message = f"window must be at most {LONGEST}, got {window}"
-        raise ConfigError(message)
-    if seed >= 1 << 63:
-        message = f"seed must be below 2^63, got {seed}"
-        raise ConfigError(message)
+    window = whole("window", window, 1, LONGEST)
+    n_particles = whole("n_particles", n_particles, 1)
+    n_redrawn = whole("n_redrawn", n_redrawn, 0)
+    seed = whole("seed", seed, 0)
     if isinstance(alpha, bool) or not (alpha > 0 and math.isfinite(alpha)):
         message = f"alpha must be a positive number, got {alpha!r}"
         raise ConfigError(message)

@@ -251,6 +251,7 @@ def empty_state(
     return state
 
 
+SLOTTED = ("n_owners", "first", "name", "scale", "hash", "mean", "cov")  # have a slot axis
 _SCRATCH = ("best", "share")
 
 
@@ -262,7 +263,7 @@ def arrays_of(state: State) -> dict[str, NDArray[Any]]:
     arrays: dict[str, NDArray[Any]] = {}
     for name, values in state.particles._asdict().items():
         kept = values[:active]
-        if name in ("n_owners", "first", "name", "scale", "hash", "mean", "cov"):
+        if name in SLOTTED:
             kept = kept[:, :K].copy()
             empty = ~used[:, :K]
             empty[:, 0] = name not in ("mean", "cov")
@@ -292,12 +293,12 @@ def state_from_arrays(config: Config, arrays: Mapping[str, NDArray[Any]], more: 
         kept = arrays[f"particles.{name}"]
         if name == "cov":
             values[:active, :K, :K] = kept
-        elif name in ("n_owners", "first", "name", "scale", "hash", "mean"):
+        elif name in SLOTTED:
             values[:active, :K] = kept
         else:
             values[:active] = kept
     for name, values in state.names._asdict().items():
-        if name not in _SCRATCH:
+        if f"names.{name}" in arrays:
             values[:] = arrays[f"names.{name}"]
     state.rows.x[:], state.rows.whole[:] = arrays["rows.x"], arrays["rows.whole"]
     state.counts[:], state.sums[:] = arrays["counts"], arrays["sums"]

@@ -21,7 +21,7 @@ from streamddcrp._numerics import (
     CALLER_GIVEN,
     EXPONENTIAL,
     UNCOUNTED,
-    copy,
+    copy_row,
     digamma,
     dot,
     exp_all,
@@ -319,7 +319,7 @@ def refresh_totals(config, rows, atoms, table, counts, sums):
     w = counts[N_ROWS]
     for at in range(counts[N_ACTIVE]):
         m = atoms.active[at]
-        copy(table.stats[m], table.frozen[m], table.stats.shape[1])
+        copy_row(table.stats[m], table.frozen[m])
         add_rows(config.family, config.hyper, rows.x, rows.probs[m], 0, w, table.stats[m])
         births = atoms.frozen_births[m]
         for r in range(w):

@@ -12,7 +12,7 @@ import math
 
 from numba import njit
 
-from streamddcrp._numerics import UNCOUNTED, copy, uncounted_njit
+from streamddcrp._numerics import UNCOUNTED, copy_row, uncounted_njit
 from streamddcrp.inference.seqddcrp_vb._kernels_layout import (
     N_ACTIVE,
     N_BLOCKS,
@@ -83,7 +83,7 @@ def _gain(config, rows, atoms, table, counts, sums, scratch, m):
     w, family, hyper, moved = counts[N_ROWS], config.family, config.hyper, scratch.moved
     gain = sums[NEW_LOG_BETA]
     scratch.stats[:] = 0.0
-    copy(scratch.rest, table.stats[m], scratch.rest.shape[0])
+    copy_row(scratch.rest, table.stats[m])
     for i in range(w):
         linked = 0.0
         if moved[i] > 0.0:

@@ -10,7 +10,7 @@ columns add, and the bound is charged for the entropy that the rows lose.
 
 import math
 
-from streamddcrp._numerics import add, copy, exp_all, log_add_exp, log_decay, uncounted_njit
+from streamddcrp._numerics import add, copy_first, exp_all, log_add_exp, log_decay, uncounted_njit
 from streamddcrp.inference.seqddcrp_vb._kernels import (
     activate,
     close_last_column,
@@ -158,11 +158,11 @@ def keep_links(rows, counts, scratch):
     """Copy the links of the window before a move."""
     w, n_groups, K = counts[N_ROWS], counts[N_GROUPS], counts[N_TABLES]
     for i in range(w):
-        copy(scratch.kept_links[i], rows.links[i], i)
-        copy(scratch.kept_group_links[i], rows.group_links[i], n_groups)
+        copy_first(scratch.kept_links[i], rows.links[i], i)
+        copy_first(scratch.kept_group_links[i], rows.group_links[i], n_groups)
     for m in range(K):
-        copy(scratch.kept_births[m], rows.births[m], w)
-    copy(scratch.kept_term, rows.term, w)
+        copy_first(scratch.kept_births[m], rows.births[m], w)
+    copy_first(scratch.kept_term, rows.term, w)
 
 
 @uncounted_njit
@@ -170,11 +170,11 @@ def put_links_back(rows, counts, scratch):
     """Undo a move that did not raise the bound; the caller then runs `settle`."""
     w, n_groups, K = counts[N_ROWS], counts[N_GROUPS], counts[N_TABLES]
     for i in range(w):
-        copy(rows.links[i], scratch.kept_links[i], i)
-        copy(rows.group_links[i], scratch.kept_group_links[i], n_groups)
+        copy_first(rows.links[i], scratch.kept_links[i], i)
+        copy_first(rows.group_links[i], scratch.kept_group_links[i], n_groups)
     for m in range(K):
-        copy(rows.births[m], scratch.kept_births[m], w)
-    copy(rows.term, scratch.kept_term, w)
+        copy_first(rows.births[m], scratch.kept_births[m], w)
+    copy_first(rows.term, scratch.kept_term, w)
 
 
 @uncounted_njit

@@ -1,6 +1,6 @@
 """Split an atom from its shadow, frozen history included, if the bound rises."""
 
-from streamddcrp._numerics import add, copy, uncounted_njit
+from streamddcrp._numerics import add, copy_row, uncounted_njit
 from streamddcrp.inference.seqddcrp_vb._kernels import (
     close_last_column,
     open_column,
@@ -69,9 +69,8 @@ def _part(config, rows, groups, atoms, table, counts, scratch, m):
         if sides[r] > 0.0:
             rows.births[K, r] = rows.births[m, r]
             rows.births[m, r] = 0.0
-    n_stats = table.frozen.shape[1]
-    copy(scratch.kept_frozen, table.frozen[m], n_stats)
-    copy(table.frozen[K], table.shadow[m], n_stats)
+    copy_row(scratch.kept_frozen, table.frozen[m])
+    copy_row(table.frozen[K], table.shadow[m])
     add(table.frozen[m], -1.0, table.shadow[m])
     atoms.frozen_births[K] = atoms.shadow_births[m]
     atoms.frozen_births[m] = max(atoms.frozen_births[m] - atoms.shadow_births[m], 0.0)
@@ -101,7 +100,7 @@ def _try(config, rows, groups, atoms, table, events, counts, sums, scratch, m, n
     if settled_objective(config, rows, atoms, table, counts, sums) <= before:
         close_last_column(counts)
         put_links_back(rows, counts, scratch)
-        copy(table.frozen[m], scratch.kept_frozen, scratch.kept_frozen.shape[0])
+        copy_row(table.frozen[m], scratch.kept_frozen)
         atoms.frozen_births[m] = openings
         for g in range(counts[N_GROUPS]):
             groups.probs[g, m] = scratch.kept_column[g]

@@ -7,7 +7,7 @@ from numba import njit
 
 from streamddcrp._numerics import (
     UNCOUNTED,
-    copy,
+    copy_row,
     dot,
     exp_all,
     floor_and_sum,
@@ -157,7 +157,7 @@ def _seat(
     # the options: links to customers, to groups from `tied` on, births from `own` on, a new table
     tied, own, new = w, w + n_groups, w + n_groups + K
     rows.t[w] = t
-    copy(rows.x[w], x, x.shape[0])
+    copy_row(rows.x[w], x)
     rows.log_birth[w] = sums[LOG_ALPHA] - log_total
     rows.rate[w] = math.exp(-log_total)
     expected_log_liks(family, hyper, table.post, x, K, lik)

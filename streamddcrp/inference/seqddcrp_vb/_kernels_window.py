@@ -9,7 +9,14 @@ import math
 import numpy as np
 from numba import njit
 
-from streamddcrp._numerics import UNCOUNTED, copy, log_add_exp, log_decay, uncounted_njit
+from streamddcrp._numerics import (
+    UNCOUNTED,
+    copy_first,
+    copy_row,
+    log_add_exp,
+    log_decay,
+    uncounted_njit,
+)
 from streamddcrp.components._kernels import close_component, close_gap
 from streamddcrp.inference.seqddcrp_vb._kernels import (
     mix_row,
@@ -146,7 +153,7 @@ def shift_rows(rows, counts, n):
     """Forget the ``n`` oldest rows."""
     w, n_groups, K = counts[N_ROWS] - n, counts[N_GROUPS], counts[N_TABLES]
     for i in range(w):
-        copy(rows.x[i], rows.x[i + n], rows.x.shape[1])
+        copy_row(rows.x[i], rows.x[i + n])
         rows.t[i] = rows.t[i + n]
         rows.log_birth[i] = rows.log_birth[i + n]
         rows.rate[i] = rows.rate[i + n]
@@ -266,8 +273,8 @@ def close_column(rows, groups, atoms, table, counts, m):
     K = counts[N_TABLES]
     w = counts[N_ROWS]
     for k in range(m, K - 1):
-        copy(rows.births[k], rows.births[k + 1], w)
-        copy(rows.probs[k], rows.probs[k + 1], w)
+        copy_first(rows.births[k], rows.births[k + 1], w)
+        copy_first(rows.probs[k], rows.probs[k + 1], w)
     for g in range(counts[N_GROUPS]):
         close_gap(groups.probs[g], m, K)
         close_gap(groups.shadow[g], m, K)

@@ -1,6 +1,6 @@
 """Names of tables over all particles: a table is known by the customer that opened it."""
 
-from streamddcrp._numerics import inner_njit
+from streamddcrp._numerics import uncounted_njit
 from streamddcrp.inference.smc._kernels_layout import (
     BIRTH,
     DEATH,
@@ -14,7 +14,7 @@ from streamddcrp.inference.smc._kernels_layout import (
 __all__ = ["best_name", "name_of", "record", "refresh_names"]
 
 
-@inner_njit
+@uncounted_njit
 def name_of(i, recent, names, counts):
     """Position of the name of the table that customer i opens; the first free one if it is new.
 
@@ -34,7 +34,7 @@ def name_of(i, recent, names, counts):
     return recent[at]
 
 
-@inner_njit
+@uncounted_njit
 def best_name(names, at_name, new, n):
     """Label of the most probable table and its probability; that of a new one is ``n``.
 
@@ -48,7 +48,7 @@ def best_name(names, at_name, new, n):
     return label, best
 
 
-@inner_njit
+@uncounted_njit
 def record(events, counts, kind, label, index, t):
     """Write down an event; the log holds the last ones."""
     at = counts[N_EVENTS] % len(events.kind)
@@ -60,7 +60,7 @@ def record(events, counts, kind, label, index, t):
     counts[N_EVENTS] += 1
 
 
-@inner_njit
+@uncounted_njit
 def refresh_names(names, events, counts, reopened, t):
     """Tell which tables have come to life and which are gone, after arrival ``counts[N_SEEN] - 1``.
 

@@ -8,7 +8,7 @@ a particle.
 
 import math
 
-from streamddcrp._numerics import inner_njit
+from streamddcrp._numerics import copy_row, uncounted_njit
 from streamddcrp.inference.smc._kernels_random import hash_of
 from streamddcrp.likelihoods._kernels import add_stats, log_predictive, posterior
 
@@ -27,7 +27,7 @@ EMPTY = 0  # place of the cluster without members, from which new ones are made
 MEMBER, CLUSTER = 1, 2  # what is hashed
 
 
-@inner_njit
+@uncounted_njit
 def take(pool):
     """Take a free place; the caller has made sure that there is one."""
     pool.n_free[0] -= 1
@@ -36,7 +36,7 @@ def take(pool):
     return e
 
 
-@inner_njit
+@uncounted_njit
 def drop(pool, e):
     """Count one holder less; the place is free after the last one."""
     pool.holders[e] -= 1
@@ -50,7 +50,7 @@ def drop(pool, e):
 # them only, because code that knows all families is long to compile.
 
 
-@inner_njit
+@uncounted_njit
 def held_clusters(weight, entry, n_tables, least, seen, stamp, which):
     """List the clusters, the empty one first, that particles above a weight hold; how many."""
     which[0] = EMPTY
@@ -66,7 +66,7 @@ def held_clusters(weight, entry, n_tables, least, seen, stamp, which):
     return n
 
 
-@inner_njit
+@uncounted_njit
 def score_clusters(family, hyper, post, members, x, i, which, n, score, heir_mixed):
     """Log predictive densities of row ``x`` at the first ``n`` clusters of the list ``which``.
 
@@ -79,7 +79,7 @@ def score_clusters(family, hyper, post, members, x, i, which, n, score, heir_mix
         heir_mixed[e] = hash_of(members[e] ^ change, CLUSTER)
 
 
-@inner_njit
+@uncounted_njit
 def relative_liks(which, n, score, lik, heir):
     """Densities as shares of the largest one, whose log is returned; no cluster has an heir yet."""
     top = score[which[0]]
@@ -91,7 +91,7 @@ def relative_liks(which, n, score, lik, heir):
     return top
 
 
-@inner_njit
+@uncounted_njit
 def extend_clusters(family, hyper, stats, post, members, mixed, name, x, sign, i, which, n, heir):
     """Write cluster e with item i in it to place ``heir[e]``, for ``n`` of the list ``which``.
 
@@ -101,7 +101,7 @@ def extend_clusters(family, hyper, stats, post, members, mixed, name, x, sign, i
     for j in range(n):
         e = which[j]
         new = heir[e]
-        stats[new] = stats[e]
+        copy_row(stats[new], stats[e])
         add_stats(family, hyper, x, sign, stats[new])
         posterior(family, hyper, stats[new], post[new])
         members[new] = members[e] ^ change
@@ -109,7 +109,7 @@ def extend_clusters(family, hyper, stats, post, members, mixed, name, x, sign, i
         name[new] = name[e]
 
 
-@inner_njit
+@uncounted_njit
 def alter(family, hyper, pool, memo, e, i, x, sign):
     """Return a new cluster: e with item i, row ``x``, or (``sign`` -1) without it."""
     memo.which[0] = e
