@@ -6,7 +6,7 @@ from scipy.special import digamma, gammaln
 
 from streamddcrp.errors import ConfigError
 from streamddcrp.inference.nested_crp._kernels_ascent import factorised_step, path_step
-from streamddcrp.inference.nested_crp._kernels_topics import look_ahead, merge_gain
+from streamddcrp.inference.nested_crp._kernels_gain import look_ahead, merge_gains
 from streamddcrp.inference.nested_crp._kernels_tree import log_path_chances
 from streamddcrp.inference.nested_crp.ascent import Ascent
 from streamddcrp.inference.nested_crp.components import ComponentTree
@@ -83,8 +83,9 @@ def test_a_merge_gains_the_difference_of_evidences():
 
     counts = np.array([[2, 0.5], [0.5, 0], [0, 3], [7, 1.5]])
     one, other = 2.0 * counts.T
-    gain = merge_gain(counts, counts.sum(axis=0), 0, 1, 2.0, 0.5, 4)
-    assert gain == pytest.approx(g(one + other) - g(one) - g(other), abs=1e-8)
+    gain, pair = np.empty(1), (np.array([0]), np.array([1]))
+    merge_gains(counts, counts.sum(axis=0), np.ones(2, int), *pair, 2.0, np.array([0.5]), 4, gain)
+    assert gain[0] == pytest.approx(g(one + other) - g(one) - g(other), abs=1e-8)
 
 
 def corpus(seed=0, D=12, V=9):

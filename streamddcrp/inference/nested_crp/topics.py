@@ -7,6 +7,12 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import digamma
 
+from streamddcrp.inference.nested_crp._kernels_gain import (
+    merge_gains,
+    node_bounds,
+    reorder,
+    sibling_products,
+)
 from streamddcrp.inference.nested_crp._kernels_predict import complete_many, place_many
 from streamddcrp.inference.nested_crp._kernels_topics import (
     LOCAL,
@@ -16,8 +22,6 @@ from streamddcrp.inference.nested_crp._kernels_topics import (
     NEXT_VISIT,
     SCALE,
     learn,
-    merge_gain,
-    node_bounds,
 )
 from streamddcrp.inference.nested_crp.moves import make_moves
 from streamddcrp.inference.nested_crp.tree import merged, paths_of, sizes_of, sorted_order, sticks
@@ -396,9 +400,7 @@ class TopicTree:
     def _take(self, slots: IntArray, parent: IntArray, level: IntArray, to: IntArray) -> None:
         """Let new slots hold the nodes of old ones."""
         K, n = self.n_nodes, len(slots)
-        V = self.n_words
-        self.counts[:V, :n] = self.counts[:V, slots]
-        self.counts[:V, n:K] = 0.0
+        reorder(self.counts, self.n_words, K, slots)
         for array in (self.rows, self.mass, self.ids, self.born):
             array[:n] = array[slots]
             array[n:K] = 0
@@ -426,28 +428,27 @@ class TopicTree:
         s, K, V = self.settings, self.n_nodes, self.n_words
         parent, level, mass = self.parent[:K], self.level[:K], self.mass[:K] * self.scale
         before = sticks(parent, level, mass, self.depth, s.gamma)
-        found = []
+        cosines = np.zeros((K, K))
+        sibling_products(parent, self.counts, V, cosines)
+        length = np.sqrt(np.maximum(np.diag(cosines), 1e-300))
+        cosines /= np.outer(length, length)
+        pairs = set()
         for p in range(K):
             kids = np.flatnonzero(parent == p)
-            if len(kids) < 2:
+            near = np.argsort(-cosines[np.ix_(kids, kids)], axis=1, kind="stable")
+            for x, close in enumerate(near[:, : _ALIKE + 1].tolist()):
+                pairs |= {(int(kids[min(x, y)]), int(kids[max(x, y)])) for y in close if y != x}
+        one, other = np.array(sorted(pairs), np.int64).reshape(-1, 2).T
+        gains = np.empty(len(one))
+        merge_gains(self.counts[:V], self.rows, level, one, other, self.scale, s.eta, V, gains)
+        found = []
+        for i, j, gain in zip(one.tolist(), other.tolist(), gains.tolist(), strict=True):
+            if gain <= 0.0:  # what the sticks can add is small beside this
                 continue
-            rows = self.counts[:V, kids].T.astype(np.float32)
-            rows /= np.maximum(np.linalg.norm(rows, axis=1), 1e-30)[:, None]
-            alike = rows @ rows.T
-            pairs = set()
-            for x in range(len(kids)):
-                for y in np.argsort(-alike[x], kind="stable")[: _ALIKE + 1].tolist():
-                    if x != y:
-                        pairs.add((int(kids[min(x, y)]), int(kids[max(x, y)])))
-            eta = float(s.eta[level[kids[0]] - 1])
-            for i, j in sorted(pairs):
-                gain = merge_gain(self.counts, self.rows, i, j, self.scale, eta, V)
-                if gain <= 0.0:  # what the sticks can add is small beside this
-                    continue
-                now = sticks(*_one(parent, level, mass, i, j), self.depth, s.gamma)
-                gain += now - before - self._entropy_lost(i, j)
-                if gain > 0.0:
-                    found.append((gain, i, j))
+            now = sticks(*_one(parent, level, mass, i, j), self.depth, s.gamma)
+            total = gain + now - before - self._entropy_lost(i, j)
+            if total > 0.0:
+                found.append((total, i, j))
         return found
 
     def _entropy_lost(self, i: int, j: int) -> float:
