@@ -5,12 +5,13 @@ import math
 import numpy as np
 from numba import njit
 
-from streamddcrp._numerics import inner_njit
+from streamddcrp._numerics import digamma, exp_all, inner_njit
 
 __all__ = [
     "TINY",
     "evidence_gain",
     "exp_digamma",
+    "fit_eta",
     "log_beta_gain",
     "look_ahead",
     "meet",
@@ -25,20 +26,23 @@ TINY = 1e-12
 
 
 @inner_njit
-def exp_digamma(x):
-    """exp(psi(x)) for x > 0, to 1e-8: the asymptotic series, four steps of recurrence before it."""
-    late = 0.0
-    if x < 4.0:  # psi(x) = psi(x + 4) - sum of 1 / (x + i) = psi(x + 4) - P'(x) / P(x)
-        t = x * (x + 3.0)
-        late = (2.0 * x + 3.0) * (2.0 * t + 2.0) / (t * (t + 2.0))
-        x += 4.0
-    y = x - 0.5
-    r = 1.0 / (y * y)
-    series = 1.0 + r * (
+def _series(r):
+    return 1.0 + r * (
         1.0 / 24.0
         - r * (37.0 / 5760.0 - r * (10313.0 / 2903040.0 - r * (5509121.0 / 1393459200.0)))
     )
-    return y * series if late == 0.0 else y * series * math.exp(-late)
+
+
+@inner_njit
+def exp_digamma(x):
+    """exp(psi(x)) for x > 0, to 1e-8: the asymptotic series, four steps of recurrence before it.
+
+    psi(x) = psi(x + 4) - sum of 1 / (x + i) = psi(x + 4) - P'(x) / P(x), with one division.
+    """
+    t, y = x * (x + 3.0), x + 3.5
+    P = t * (t + 2.0)
+    one = 1.0 / (P * y * y)
+    return y * _series(one * P) * math.exp(-(2.0 * x + 3.0) * (2.0 * t + 2.0) * one * y * y)
 
 
 @inner_njit
@@ -102,20 +106,34 @@ def start(n, lam, total, alpha, phi, at_level):
 def meet(n, lam, total, alpha, rounds, tol, phi, at_level):
     """Iterate log phi = psi(alpha + N) + psi(lam + n phi) - psi(Lam + N) + const."""
     U, L = lam.shape
-    part, new = np.empty(L), np.empty(L)
+    part, new, many = np.empty(L), np.empty(L), np.empty(U * L)
+    late, work = np.empty(U * L), np.empty(U * L)
+    flat_lam, flat_phi = lam.reshape(U * L), phi.reshape(U * L)
+    for u in range(U):
+        for l in range(L):
+            many[u * L + l] = n[u]
     for _ in range(rounds):
         N = 0.0
         for l in range(L):
             part[l] = exp_digamma(alpha[l] + at_level[l]) / exp_digamma(total[l] + at_level[l])
             N += at_level[l]
             new[l] = 0.0
+        for i in range(U * L):  # exp_digamma of all, with nothing that keeps it from four at once
+            x = flat_lam[i] + many[i] * flat_phi[i]
+            t, y = x * (x + 3.0), x + 3.5
+            P = t * (t + 2.0)
+            one = 1.0 / (P * y * y)
+            late[i] = -(2.0 * x + 3.0) * (2.0 * t + 2.0) * one * y * y
+            flat_phi[i] = y * _series(one * P)
+        exp_all(late, U * L, work)
         for u in range(U):
             norm = 0.0
             for l in range(L):
-                phi[u, l] = part[l] * exp_digamma(lam[u, l] + n[u] * phi[u, l])
+                phi[u, l] *= part[l] * late[u * L + l]
                 norm += phi[u, l]
+            norm = 1.0 / norm
             for l in range(L):
-                phi[u, l] /= norm
+                phi[u, l] *= norm
                 new[l] += n[u] * phi[u, l]
         moved = 0.0
         for l in range(L):
@@ -226,3 +244,38 @@ def reorder(counts, V, K, slots):
             counts[v, i] = row[slots[i]]
         for i in range(n, K):
             counts[v, i] = 0.0
+
+
+@njit(cache=True)
+def fit_eta(counts, rows, level, K, V, scale, mode, rounds, tol, eta):
+    """Raise the evidence of the topics' words times p(eta), a level by itself, by fixed points.
+
+    eta <- (1 + eta sum psi(eta + s) - psi(eta)) / (1 / mode + V sum psi(V eta + N) - psi(V eta)),
+    Minka's bound, which never lowers it, under Gamma(2, rate 1 / mode), whose mode is ``mode``.
+
+    Parameters
+    ----------
+    mode : ndarray, shape (L,)
+    eta : ndarray, shape (L,)
+        Where to start; updated.
+    """
+    L = len(eta)
+    up, down = np.empty(L), np.empty(L)
+    for _ in range(rounds):
+        for l in range(L):
+            up[l], down[l] = 1.0, 1.0 / mode[l]
+        for i in range(K):
+            l = level[i] - 1
+            down[l] += V * (digamma(V * eta[l] + scale * rows[i]) - digamma(V * eta[l]))
+        for v in range(V):
+            for i in range(K):
+                if counts[v, i] > 0.0:
+                    e = eta[level[i] - 1]
+                    up[level[i] - 1] += e * (digamma(e + scale * counts[v, i]) - digamma(e))
+        moved = 0.0
+        for l in range(L):
+            new = up[l] / down[l]
+            moved = max(moved, abs(new - eta[l]) / eta[l])
+            eta[l] = new
+        if moved < tol:
+            break

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.special import digamma
 
 from streamddcrp.inference.nested_crp._kernels_gain import (
+    fit_eta,
     merge_gains,
     node_bounds,
     reorder,
@@ -35,6 +36,9 @@ _CHUNK = 256  # documents that are added to the window at once
 _FULL, _ROOMY = 0.9, 0.75  # of max_nodes: from where small paths give way, and until when
 _ALIKE = 3  # partners of a node that are tried
 _FOLD = 1e-30
+_MOVED = 32  # words of documents that a kind of move may cost, for each new document
+_ETA_ROUNDS = 5  # at most, of learning the prior of words
+_CLOSE = 1e-2  # and until it changes by less than this part
 _FINE = 1e-4  # for predictions: words that move between levels in the last round
 
 
@@ -94,6 +98,8 @@ class TopicTree:
         Raw sums over words, and raw endpoint masses.
     whole, real : ndarray
         Counters; scale and the documents' part of the bound.
+    learned_eta : ndarray, shape (L,)
+        Prior of words in topics as the topics themselves show it; for completion.
     """
 
     settings: Settings
@@ -107,6 +113,7 @@ class TopicTree:
     whole: IntArray
     real: FloatArray
     window: Window
+    learned_eta: FloatArray
     next_tidy: int = _FIRST_TIDY
     changes: deque[Change] = field(default_factory=lambda: deque(maxlen=1024))
     n_born: int = 0
@@ -124,7 +131,7 @@ class TopicTree:
         whole = np.array([1, 1, n_words, 0, 0, -1, -1, -1])
         return cls(
             settings, parent, level, zeros.copy(), zeros.copy(), np.zeros((max(n_words, 64), cap)),
-            np.zeros(cap), np.zeros(cap), whole, np.array([1.0, 0.0]), Window.empty(L),
+            np.zeros(cap), np.zeros(cap), whole, np.array([1.0, 0.0]), Window.empty(L), settings.eta.copy(),
         )  # fmt: skip
 
     # -- reading ---------------------------------------------------------------------------------
@@ -168,15 +175,17 @@ class TopicTree:
 
         Documents that left the window count as they were placed last.
         """
-        K = self.n_nodes
-        return self.rest_of_bound() + float(self.node_bounds(np.arange(K)).sum())
+        nodes = np.arange(self.n_nodes)
+        return self.rest_of_bound() + float(self.node_bounds(nodes, self.counts, self.rows).sum())
 
-    def node_bounds(self, which: IntArray) -> FloatArray:
-        """Return what the topics of some nodes explain, (K,); 0 for the others."""
+    def node_bounds(self, which: IntArray, counts: FloatArray, rows: FloatArray) -> FloatArray:
+        """Return what the topics of some nodes explain, (K,), 0 for the others.
+
+        ``counts`` (.., K) and ``rows`` (K,) are raw, of some words or all, and of all words.
+        """
         out = np.zeros(self.n_nodes)
         V = max(self.n_words, 1)
-        counts = self.counts[: self.n_words]
-        node_bounds(self.level, which, counts, self.rows, self.scale, self.settings.eta, V, out)
+        node_bounds(self.level, which, counts, rows, self.scale, self.settings.eta, V, out)
         return out
 
     def rest_of_bound(self) -> float:
@@ -216,8 +225,8 @@ class TopicTree:
         s, out = self.settings, np.zeros(len(offsets) - 1)
         complete_many(
             self.parent, self.level, self.counts, self.rows, self.mass, self.whole, self.real,
-            offsets, words, n, held_offsets, held, held_n, s.eta, s.alpha, s.gamma, s.beam,
-            s.rounds, _FINE, out,
+            offsets, words, n, held_offsets, held, held_n, self.learned_eta, s.alpha, s.gamma,
+            s.beam, s.rounds, _FINE, out,
         )  # fmt: skip
         return out
 
@@ -338,8 +347,8 @@ class TopicTree:
     def tidy(self, budget: float | None = None) -> None:
         """Drop paths nobody takes, merge, dissolve and split nodes where that raises the bound.
 
-        ``budget``: documents that each kind of move may cost. Default: an eighth of those since
-        the last time, and one round of merges.
+        ``budget``: distinct words of documents that each kind of move may cost. Default: so many
+        for each document since the last time, and one round of merges.
         """
         every = min(self.settings.window, max(_FIRST_TIDY, self.n_seen))
         self._trim()
@@ -348,8 +357,13 @@ class TopicTree:
         self._reorder(self._worth_keeping())
         while self._merge() and budget is not None:
             pass
-        make_moves(self, every // 8 if budget is None else budget)
+        make_moves(self, _MOVED * every if budget is None else budget)
         self._reorder(self._worth_keeping())
+        K, V = self.n_nodes, max(self.n_words, 1)
+        fit_eta(
+            self.counts, self.rows, self.level, K, V, self.scale, self.settings.eta, _ETA_ROUNDS,
+            _CLOSE, self.learned_eta,
+        )  # fmt: skip
 
     def _fold(self) -> None:
         scale, self.real[SCALE] = self.scale, 1.0
