@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize_scalar
 from scipy.special import digamma, gammaln
 
 from streamddcrp.errors import ConfigError
 from streamddcrp.inference.nested_crp._kernels_ascent import factorised_step, path_step
-from streamddcrp.inference.nested_crp._kernels_gain import look_ahead, merge_gains
+from streamddcrp.inference.nested_crp._kernels_gain import fit_eta, look_ahead, merge_gains
 from streamddcrp.inference.nested_crp._kernels_tree import log_path_chances
 from streamddcrp.inference.nested_crp.ascent import Ascent
 from streamddcrp.inference.nested_crp.components import ComponentTree
@@ -86,6 +87,23 @@ def test_a_merge_gains_the_difference_of_evidences():
     gain, pair = np.empty(1), (np.array([0]), np.array([1]))
     merge_gains(counts, counts.sum(axis=0), np.ones(2, int), *pair, 2.0, np.array([0.5]), 4, gain)
     assert gain[0] == pytest.approx(g(one + other) - g(one) - g(other), abs=1e-8)
+
+
+def test_the_prior_of_words_is_learned_to_where_the_evidence_is_highest():
+    rng = np.random.default_rng(0)
+    law = rng.dirichlet(np.full(40, 0.3), 30).T
+    counts = np.concatenate([rng.poisson(60.0 * law), np.zeros((5, 30))]).astype(float)
+    level, mode, eta = np.ones(30, int), np.array([0.5]), np.array([2.0])
+    fit_eta(counts, counts.sum(axis=0), level, 30, 40, 1.0, mode, 500, 1e-12, eta)
+
+    def value(e):
+        n = counts[:40]
+        words = (gammaln(e + n) - gammaln(e)).sum()
+        total = gammaln(40 * e + n.sum(axis=0)) - gammaln(40 * e)
+        return words - total.sum() + np.log(e) - e / mode[0]
+
+    found = minimize_scalar(lambda e: -value(e), bounds=(0.01, 5.0), options={"xatol": 1e-10})
+    assert eta[0] == pytest.approx(found.x, rel=1e-5)
 
 
 def corpus(seed=0, D=12, V=9):

@@ -22,7 +22,7 @@ from streamddcrp.typing import FloatArray, IntArray
 
 __all__ = ["ComponentTree", "wide_prior"]
 
-_FEW, _MANY = 6, 8  # sweeps before growth is judged: of the tree as it is, and of a proposal
+_FEW, _MANY = 6, 16  # sweeps before growth is judged: of the tree as it is, and of a proposal
 _TRIES = 2  # proposals at a time
 _SHARE, _LEAST = 0.15, 20  # points of a proposal
 _EMPTY = 0.5  # expected points below which a leaf goes

@@ -131,7 +131,8 @@ class TopicTree:
         whole = np.array([1, 1, n_words, 0, 0, -1, -1, -1])
         return cls(
             settings, parent, level, zeros.copy(), zeros.copy(), np.zeros((max(n_words, 64), cap)),
-            np.zeros(cap), np.zeros(cap), whole, np.array([1.0, 0.0]), Window.empty(L), settings.eta.copy(),
+            np.zeros(cap), np.zeros(cap), whole, np.array([1.0, 0.0]), Window.empty(L),
+            settings.eta.copy(),
         )  # fmt: skip
 
     # -- reading ---------------------------------------------------------------------------------
