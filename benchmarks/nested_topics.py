@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import click
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logsumexp
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 from threadpoolctl import threadpool_limits
 
@@ -37,6 +38,7 @@ from streamddcrp_connectors.experiments.topic_corpora import (
     unigram,
 )
 
+FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 SWEEPS = 100
@@ -49,6 +51,7 @@ BARS_SEEDS = 10
 # hierarchical bars: the paths' topics (row 0; rows 1 to 3; columns 0 to 4, row 4) and probabilities
 PATHS = ((0, 1, 4), (0, 1, 5), (0, 2, 6), (0, 2, 7), (0, 3, 8), (0, 3, 9))
 PATH_PROBS = (0.25, 0.2, 0.2, 0.15, 0.1, 0.1)
+SHARES = (5.0, 3.0, 2.0)  # prior of a document's proportions of levels
 
 
 class Found(NamedTuple):
@@ -151,16 +154,31 @@ def agreement(paths: IntArray, groups: list[str]) -> list[str]:
     return out
 
 
-def bars(n: int, seed: int) -> tuple[IntArray, IntArray]:
-    """Documents of 60 to 120 words from a tree of ten bars on a 5 x 5 grid, and their paths."""
+def bar_topics() -> FloatArray:
+    """The ten bars' probabilities of words, (10, 25)."""
     grid = np.arange(25).reshape(5, 5)
     cells = [*grid[:4], *grid.T, grid[4]]
-    topics = np.array([np.bincount(cell, minlength=25) / 5.0 for cell in cells])
-    rng = np.random.default_rng(seed)
+    return np.array([np.bincount(cell, minlength=25) / 5.0 for cell in cells])
+
+
+def bars_truth(corpus: TopicCorpus, draws: int = 4000) -> float:
+    """Nats a held-out word under the parameters that made the bars, proportions by sampling."""
+    theta = np.random.default_rng(0).dirichlet(SHARES, draws)
+    laws = [np.log(np.maximum(theta @ bar_topics()[list(path)], 1e-300)).T for path in PATHS]
+    prior = np.repeat(np.log(PATH_PROBS), draws)
+    seen = prior + np.hstack([corpus.seen @ law for law in laws])
+    both = seen + np.hstack([corpus.held @ law for law in laws])
+    gain = logsumexp(both, axis=1) - logsumexp(seen, axis=1)
+    return float(gain.sum() / corpus.held.sum())
+
+
+def bars(n: int, seed: int) -> tuple[IntArray, IntArray]:
+    """Documents of 60 to 120 words from a tree of ten bars on a 5 x 5 grid, and their paths."""
+    topics, rng = bar_topics(), np.random.default_rng(seed)
     X, y = np.zeros((n, 25), np.int64), np.zeros(n, np.int64)
     for d in range(n):
         y[d] = rng.choice(6, p=PATH_PROBS)
-        theta = rng.dirichlet((5, 3, 2))
+        theta = rng.dirichlet(SHARES)
         z = rng.multinomial(rng.integers(60, 121), theta)
         X[d] = sum(rng.multinomial(z[l], topics[PATHS[y[d]][l]]) for l in range(3))
     return X, y
@@ -230,7 +248,9 @@ def main(data: Path, tomotopy: Path | None, posts: int, seeds: int) -> None:
             click.echo(markdown((*HEADER, *AGREEMENT), rows))
         corpora = bars_corpora(seeds)
         y = [truth for _, truth in corpora]
-        rows = [
+        true = f"{np.median([bars_truth(corpus) for corpus, _ in corpora]):.4f}"
+        rows = [["true parameters", "", true, "10", ""]]
+        rows += [
             bars_line(name, [method(corpus) for corpus, _ in corpora], y)
             for name, method in (
                 ("Gibbs, 100 sweeps", lambda corpus: gibbs(corpus, eta=0.1, alpha=(5.0, 3.0, 2.0))),

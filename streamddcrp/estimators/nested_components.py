@@ -28,7 +28,7 @@ from streamddcrp.estimators.trees import (
 from streamddcrp.inference.nested_crp.components import ComponentTree, wide_prior
 from streamddcrp.inference.nested_crp.growth import Growth
 from streamddcrp.inference.nested_crp.loadings import Prior, Stats, Weights, reconstruct
-from streamddcrp.inference.nested_crp.topics import Change
+from streamddcrp.inference.nested_crp.settings import Change
 from streamddcrp.stream import Vectorizer
 from streamddcrp.typing import FloatArray, IntArray
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from streamddcrp.inference.nested_crp.topics import Change, Settings, TopicTree
+from streamddcrp.inference.nested_crp.settings import Change, Settings
+from streamddcrp.inference.nested_crp.topics import TopicTree
 from streamddcrp.inference.nested_crp.window import Window
 
 __all__ = ["tree_from_state", "tree_to_state"]

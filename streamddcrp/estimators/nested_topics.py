@@ -27,7 +27,8 @@ from streamddcrp.estimators.trees import (
     told,
 )
 from streamddcrp.inference.nested_crp.growth import Growth
-from streamddcrp.inference.nested_crp.topics import Settings, TopicTree
+from streamddcrp.inference.nested_crp.settings import Settings
+from streamddcrp.inference.nested_crp.topics import TopicTree
 from streamddcrp.typing import FloatArray, IntArray
 
 __all__ = ["NestedCRPTopics"]

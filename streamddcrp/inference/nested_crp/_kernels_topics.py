@@ -24,11 +24,12 @@ from streamddcrp.inference.nested_crp._kernels_tree import (
 )
 
 __all__ = [
+    "add",
     "learn",
-    "move",
     "place",
-    "put_back",
     "rank_leaves",
+    "take_out",
+    "visit",
 ]
 
 # places in the array of whole numbers of a state
@@ -201,7 +202,7 @@ def place(
 
 
 @inner_njit
-def _add(parent, level, end, weight, words, n, phi, counts, rows):
+def add(parent, level, end, weight, words, n, phi, counts, rows):
     """Add a document's share of the words of an endpoint's nodes, or take it away."""
     i = end
     while i >= 0:
@@ -236,12 +237,12 @@ def _local_bound(share, n, phi, alpha, at_level, first_fresh, log_fresh):
 
 
 @inner_njit
-def _take_out(parent, level, counts, rows, mass, real, words, n, weight, ends, shares, own, phi):
+def take_out(parent, level, counts, rows, mass, real, words, n, weight, ends, shares, own, phi):
     """Take a document out of the statistics."""
     for e in range(len(ends)):
         if ends[e] >= 0:
             w = weight * shares[e]
-            _add(parent, level, ends[e], -w, words, n, phi[e], counts, rows)
+            add(parent, level, ends[e], -w, words, n, phi[e], counts, rows)
             mass[ends[e]] = max(0.0, mass[ends[e]] - w)
             real[LOCAL] -= weight * own[e]
 
@@ -279,7 +280,7 @@ def _put_in(
         shares[e] /= total
         own[e] = _local_bound(shares[e], n, phi[e], alpha, levels[top], level[ends[e]], log_fresh)
         w = weight * shares[e]
-        _add(parent, level, ends[e], w, words, n, phi[e], counts, rows)
+        add(parent, level, ends[e], w, words, n, phi[e], counts, rows)
         mass[ends[e]] += w
         real[LOCAL] += weight * own[e]
 
@@ -304,7 +305,7 @@ def visit(
         path.
     """
     L = len(alpha)
-    _take_out(parent, level, counts, rows, mass, real, words, n, weight, ends, shares, own, phi)
+    take_out(parent, level, counts, rows, mass, real, words, n, weight, ends, shares, own, phi)
     K, V = whole[N_NODES], whole[N_WORDS]
     E, evidence = place(
         parent, level, K, L, words, n, counts, rows, mass, real[SCALE], eta, V, alpha, gamma, beam,
@@ -378,66 +379,3 @@ def learn(
                     out[d - first if r == 0 else len(out) - 1],
                 )  # fmt: skip
     return last
-
-
-@njit(cache=True)
-def move(
-    which, n_rounds, parent, level, born, ids, counts, rows, mass, whole, real, offsets,
-    words, n, weights, ends, shares, own, phi, eta, alpha, gamma, beam, rounds, tol, chosen,
-    chances, levels, phis, out,
-):  # fmt: skip
-    """Take some documents of the window out, and place them one by one, ``n_rounds`` times.
-
-    With an endpoint ``whole[FORCED]`` the first one opens a path there, and the others must follow
-    it below the new node, in the first round.
-    """
-    for d in which:
-        at, to = offsets[d], offsets[d + 1]
-        _take_out(
-            parent, level, counts, rows, mass, real, words[at:to], n[at:to], weights[d], ends[d],
-            shares[d], own[d], phi[:, at:to],
-        )  # fmt: skip
-        ends[d] = -1
-    forced, new = whole[FORCED], whole[N_NODES]
-    for r in range(n_rounds):
-        for i in range(len(which)):
-            d = which[i]
-            whole[FORCED] = forced if r == 0 and i == 0 else -1
-            together = forced >= 0 and r == 0 and i > 0 and whole[N_NODES] > new
-            whole[CONFINED] = new if together else -1
-            at, to = offsets[d], offsets[d + 1]
-            visit(
-                parent, level, born, ids, counts, rows, mass, whole, real, words[at:to], n[at:to],
-                weights[d], ends[d], shares[d], own[d], phi[:, at:to], eta, alpha, gamma, beam,
-                rounds, tol, chosen, chances, levels, phis, out,
-            )  # fmt: skip
-
-
-@njit(cache=True)
-def put_back(
-    which, old_ends, old_shares, old_own, old_phi, parent, level, counts, rows, mass, real, offsets,
-    words, n, weights, ends, shares, own, phi,
-):  # fmt: skip
-    """Undo `move`: documents go where they were."""
-    for d in which:
-        at, to = offsets[d], offsets[d + 1]
-        _take_out(
-            parent, level, counts, rows, mass, real, words[at:to], n[at:to], weights[d], ends[d],
-            shares[d], own[d], phi[:, at:to],
-        )  # fmt: skip
-    start = 0
-    for i in range(len(which)):
-        d = which[i]
-        at, to = offsets[d], offsets[d + 1]
-        phi[:, at:to] = old_phi[:, start : start + to - at]
-        start += to - at
-        ends[d], shares[d], own[d] = old_ends[i], old_shares[i], old_own[i]
-        for e in range(ends.shape[1]):
-            if ends[d, e] >= 0:
-                w = weights[d] * shares[d, e]
-                _add(
-                    parent, level, ends[d, e], w, words[at:to], n[at:to], phi[e, at:to], counts,
-                    rows,
-                )  # fmt: skip
-                mass[ends[d, e]] += w
-                real[LOCAL] += weights[d] * own[d, e]

@@ -16,7 +16,7 @@ from streamddcrp.inference.nested_crp.loadings import (
     local_step,
     reconstruct,
 )
-from streamddcrp.inference.nested_crp.topics import Change
+from streamddcrp.inference.nested_crp.settings import Change
 from streamddcrp.inference.nested_crp.tree import paths_of, sizes_of, sorted_order
 from streamddcrp.typing import FloatArray, IntArray
 

@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import sparse
 
+from streamddcrp.inference.nested_crp._kernels_moves import move, put_back
 from streamddcrp.inference.nested_crp._kernels_topics import (
     BARRED,
     CONFINED,
     FORCED,
     N_NODES,
     NEXT_ID,
-    move,
-    put_back,
 )
 from streamddcrp.typing import IntArray
 

@@ -2,17 +2,14 @@
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 from scipy.special import digamma
 
 from streamddcrp.inference.nested_crp._kernels_gain import (
     fit_eta,
-    merge_gains,
     node_bounds,
     reorder,
-    sibling_products,
 )
 from streamddcrp.inference.nested_crp._kernels_predict import complete_many, place_many
 from streamddcrp.inference.nested_crp._kernels_topics import (
@@ -24,65 +21,23 @@ from streamddcrp.inference.nested_crp._kernels_topics import (
     SCALE,
     learn,
 )
+from streamddcrp.inference.nested_crp.merges import merge_siblings
 from streamddcrp.inference.nested_crp.moves import make_moves
-from streamddcrp.inference.nested_crp.tree import merged, paths_of, sizes_of, sorted_order, sticks
+from streamddcrp.inference.nested_crp.settings import Change, Settings
+from streamddcrp.inference.nested_crp.tree import paths_of, sizes_of, sorted_order, sticks
 from streamddcrp.inference.nested_crp.window import Window
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["Change", "Settings", "TopicTree"]
+__all__ = ["TopicTree"]
 
 _FIRST_TIDY = 64  # documents
 _CHUNK = 256  # documents that are added to the window at once
 _FULL, _ROOMY = 0.9, 0.75  # of max_nodes: from where small paths give way, and until when
-_ALIKE = 3  # partners of a node that are tried
 _FOLD = 1e-30
 _MOVED = 32  # words of documents that a kind of move may cost, for each new document
 _ETA_ROUNDS = 5  # at most, of learning the prior of words
 _CLOSE = 1e-2  # and until it changes by less than this part
 _FINE = 1e-4  # for predictions: words that move between levels in the last round
-
-
-class Settings(NamedTuple):
-    """Options of a tree of topics.
-
-    Attributes
-    ----------
-    gamma : float
-        Concentration of the sticks.
-    eta : ndarray, shape (L,)
-        Dirichlet prior of a word in a topic, by level.
-    alpha : ndarray, shape (L,)
-        Dirichlet prior of a document's proportions of levels.
-    kappa : float
-        Forgetting: the n-th document counts n^(1 - kappa), all together n. 1: none.
-    window, revisits : int
-        After each document, so many of the last ``window`` ones are placed again.
-    max_nodes : int
-    beam : int
-        Leaves that are looked at closely.
-    rounds, tol
-        Of the words' levels within a document.
-    """
-
-    gamma: float
-    eta: FloatArray
-    alpha: FloatArray
-    kappa: float = 1.0
-    window: int = 512
-    revisits: int = 2
-    max_nodes: int = 512
-    beam: int = 4
-    rounds: int = 30
-    tol: float = 1e-3
-
-
-class Change(NamedTuple):
-    """A topic is born, dies, or goes into another."""
-
-    kind: str
-    id: int
-    n_seen: int
-    other: int | None = None
 
 
 @dataclass(slots=True)
@@ -356,7 +311,7 @@ class TopicTree:
         if self.scale < _FOLD:
             self._fold()
         self._reorder(self._worth_keeping())
-        while self._merge() and budget is not None:
+        while merge_siblings(self) and budget is not None:
             pass
         make_moves(self, _MOVED * every if budget is None else budget)
         self._reorder(self._worth_keeping())
@@ -409,10 +364,10 @@ class TopicTree:
             self.real[LOCAL] += float((self.rows[gone] * fresh[self.level[gone] - 1]).sum())
         mass = np.zeros(n)
         np.add.at(mass, order.to, self.mass[:K])
-        self._take(order.slots, order.parent, order.level, order.to)
+        self.take(order.slots, order.parent, order.level, order.to)
         self.mass[:n] = mass
 
-    def _take(self, slots: IntArray, parent: IntArray, level: IntArray, to: IntArray) -> None:
+    def take(self, slots: IntArray, parent: IntArray, level: IntArray, to: IntArray) -> None:
         """Let new slots hold the nodes of old ones."""
         K, n = self.n_nodes, len(slots)
         reorder(self.counts, self.n_words, K, slots)
@@ -424,86 +379,8 @@ class TopicTree:
         ends = self.window.ends[: self.window.n]
         ends[ends >= 0] = to[ends[ends >= 0]]
 
-    def _merge(self) -> bool:
-        """Make one of siblings where the bound says so, the best pairs first; tell if any were."""
-        used: set[int] = set()
-        for _, i, j in sorted(self._best_merges(), reverse=True):
-            if not used & {i, j}:
-                self._make_one(i, j)
-                used |= {i, j}
-        if used:
-            K = self.n_nodes
-            keep = self.rows[:K] >= 0.0  # `_make_one` marks what is gone
-            self.rows[:K] = np.maximum(self.rows[:K], 0.0)
-            order = sorted_order(self.parent[:K], self.level[:K], self.mass[:K], keep)
-            self._take(order.slots, order.parent, order.level, order.to)
-        return bool(used)
-
-    def _best_merges(self) -> list[tuple[float, int, int]]:
-        s, K, V = self.settings, self.n_nodes, self.n_words
-        parent, level, mass = self.parent[:K], self.level[:K], self.mass[:K] * self.scale
-        before = sticks(parent, level, mass, self.depth, s.gamma)
-        cosines = np.zeros((K, K))
-        sibling_products(parent, self.counts, V, cosines)
-        length = np.sqrt(np.maximum(np.diag(cosines), 1e-300))
-        cosines /= np.outer(length, length)
-        pairs = set()
-        for p in range(K):
-            kids = np.flatnonzero(parent == p)
-            near = np.argsort(-cosines[np.ix_(kids, kids)], axis=1, kind="stable")
-            for x, close in enumerate(near[:, : _ALIKE + 1].tolist()):
-                pairs |= {(int(kids[min(x, y)]), int(kids[max(x, y)])) for y in close if y != x}
-        one, other = np.array(sorted(pairs), np.int64).reshape(-1, 2).T
-        gains = np.empty(len(one))
-        merge_gains(self.counts[:V], self.rows, level, one, other, self.scale, s.eta, V, gains)
-        found = []
-        for i, j, gain in zip(one.tolist(), other.tolist(), gains.tolist(), strict=True):
-            if gain <= 0.0:  # what the sticks can add is small beside this
-                continue
-            now = sticks(*_one(parent, level, mass, i, j), self.depth, s.gamma)
-            total = gain + now - before - self._entropy_lost(i, j)
-            if total > 0.0:
-                found.append((total, i, j))
-        return found
-
-    def _entropy_lost(self, i: int, j: int) -> float:
-        """Entropy of the window's documents between two nodes and all below them."""
-        w = self.window
-        ends, shares = w.ends[: w.n], w.shares[: w.n]
-        both = np.flatnonzero((ends == i).any(axis=1) & (ends == j).any(axis=1))
-        out = 0.0
-        for d in both.tolist():
-            a = shares[d, ends[d] == i].sum()
-            b = shares[d, ends[d] == j].sum()
-            out += w.weights[d] * ((a + b) * np.log(a + b) - a * np.log(a) - b * np.log(b))
-        return float(out * self.scale)
-
-    def _make_one(self, i: int, j: int) -> None:
-        """Let node j go into its sibling i; slot j is marked as gone."""
-        K = self.n_nodes
-        self.counts[:, i] += self.counts[:, j]
-        self.rows[i] += self.rows[j]
-        self.real[LOCAL] -= self._entropy_lost(i, j) / self.scale
-        self.parent[:K], self.mass[:K] = merged(self.parent[:K], self.mass[:K], i, j)
-        self.rows[j] = -1.0
-        ends = self.window.ends[: self.window.n]
-        ends[ends == j] = i
-        self.n_merged += 1
-        self.changes.append(Change("merge", int(self.ids[j]), self.n_seen, int(self.ids[i])))
-
 
 def _log_fresh(eta: FloatArray, V: int) -> FloatArray:
     """Return E log of a word's probability in a topic that is not kept, by level."""
     out: FloatArray = digamma(eta) - digamma(V * eta)
     return out
-
-
-def _one(
-    parent: IntArray, level: IntArray, mass: FloatArray, i: int, j: int
-) -> tuple[IntArray, IntArray, FloatArray]:
-    """Return the tree after a merge."""
-    parent, mass = merged(parent, mass, i, j)
-    keep = np.ones(len(parent), dtype=bool)
-    keep[j] = False
-    order = sorted_order(parent, level, mass, keep)
-    return order.parent, order.level, mass[order.slots]
