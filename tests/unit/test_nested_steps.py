@@ -6,6 +6,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import digamma, gammaln
 
 from streamddcrp.errors import ConfigError
+from streamddcrp.estimators.nested_topics import NestedCRPTopics
 from streamddcrp.inference.nested_crp._kernels_ascent import factorised_step, path_step
 from streamddcrp.inference.nested_crp._kernels_gain import fit_eta, look_ahead, merge_gains
 from streamddcrp.inference.nested_crp._kernels_tree import log_path_chances
@@ -19,6 +20,7 @@ from streamddcrp.inference.nested_crp.loadings import (
     local_step,
     reconstruct,
 )
+from streamddcrp.inference.nested_crp.moves import Trial
 from tests.unit.test_nested_tree import LEVEL, PARENT, A, B
 
 LAM = np.array([[6, 5, 4, 3], [3, 1, .5, 2], [.5, 2, 3, 1], [.5, .5, 1, 4], [2, 1, .5, .5],
@@ -87,6 +89,21 @@ def test_a_merge_gains_the_difference_of_evidences():
     gain, pair = np.empty(1), (np.array([0]), np.array([1]))
     merge_gains(counts, counts.sum(axis=0), np.ones(2, int), *pair, 2.0, np.array([0.5]), 4, gain)
     assert gain[0] == pytest.approx(g(one + other) - g(one) - g(other), abs=1e-8)
+
+
+def test_a_move_raises_the_bound_by_what_it_says_and_is_undone_otherwise():
+    rng = np.random.default_rng(0)
+    law = rng.dirichlet(np.full(30, 0.1), 4)
+    model = NestedCRPTopics()
+    model.learn_many(np.array([rng.multinomial(25, law[d % 4]) for d in range(60)]))
+    tree, won = model._tree, 0
+    for node in range(1, tree.n_nodes):
+        which = np.flatnonzero((tree.window.ends[: tree.window.n] == node).any(axis=1))
+        if len(which):
+            before, gain = tree.bound(), Trial(tree).try_move([which], barred=node)
+            assert tree.bound() - before == pytest.approx(gain, abs=1e-6)
+            won += gain > 0.0
+    assert won < tree.n_nodes  # some were undone
 
 
 def test_the_prior_of_words_is_learned_to_where_the_evidence_is_highest():

@@ -41,7 +41,7 @@ BARRED, FORCED, CONFINED = 5, 6, 7
 SCALE, LOCAL = 0, 1
 
 _FEW = 6  # rounds for every endpoint that is looked at
-_SLACK = 0.2  # nats a word that more rounds cannot make good
+_SLACK, _LEAST_SLACK = 0.2, 10.0  # nats that more rounds cannot make good: a word; of any document
 _LEAST_SHARE = 0.01  # of an endpoint that is kept
 
 
@@ -182,7 +182,7 @@ def place(
         g[e] = prior[chosen[e]] + start(n, lam[e], total[e], alpha, phis[e, :U], levels[e])
         best = max(best, g[e])
     for now in (_FEW, rounds - _FEW):  # the others are out of the race
-        least, best = best - _SLACK * N, -np.inf
+        least, best = best - max(_SLACK * N, _LEAST_SLACK), -np.inf
         for e in range(E):
             if g[e] < least:
                 g[e] = -np.inf
