@@ -3,7 +3,9 @@
 Held-out words are scored by document completion: half of a test document's tokens is seen, the
 other half predicted, in nats a word; the same halves for every method. The score of a word is the
 log of its mean probability: over paths for the stream, over draws for the samplers, five states of
-the chain over a new document for tomotopy's. CPU seconds, since the machine is shared; one thread.
+the chain over a new document for tomotopy's. Every method's topics have learned the seen half, too;
+"topics fixed" is what a peer says with topics as they were before. CPU seconds, since the machine
+is shared; one thread.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from typing import Any, NamedTuple
 import click
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logsumexp
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 from threadpoolctl import threadpool_limits
 
@@ -35,21 +38,27 @@ from streamddcrp_connectors.experiments.topic_corpora import (
     unigram,
 )
 
+FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 SWEEPS = 100
 PEERS = {"lda": "tomotopy LDA, K = 50", "hlda": "tomotopy HLDA", "hdp": "tomotopy HDP"}
 GIBBS: dict[str, Any] = {"eta": 0.1, "alpha": (5.0, 2.0, 1.0)}
 AGREEMENT = ("NMI level 2, branches", "nodes", "NMI leaf, groups", "leaves")
-HEADER = ("method", "nats a word", "topics", "documents / s", "CPU s")
+HEADER = ("method", "nats a word", "topics fixed", "topics", "documents / s", "CPU s")
+SPLITS = 3  # of AP
 BARS_SEEDS = 10
 # hierarchical bars: the paths' topics (row 0; rows 1 to 3; columns 0 to 4, row 4) and probabilities
 PATHS = ((0, 1, 4), (0, 1, 5), (0, 2, 6), (0, 2, 7), (0, 3, 8), (0, 3, 9))
 PATH_PROBS = (0.25, 0.2, 0.2, 0.15, 0.1, 0.1)
+SHARES = (5.0, 3.0, 2.0)  # prior of a document's proportions of levels
 
 
 class Found(NamedTuple):
-    """Nats a held-out word, topics, passes over the documents, CPU seconds, paths (N, L) if any."""
+    """Nats a held-out word, topics, passes over the documents, CPU seconds, paths (N, L) if any.
+
+    ``fixed``: nats with topics that have not learned the seen half.
+    """
 
     name: str
     score: float
@@ -57,12 +66,24 @@ class Found(NamedTuple):
     passes: float
     seconds: float
     paths: IntArray | None = None
+    fixed: float = float("nan")
 
-    def line(self, n: int) -> list[str]:
-        """One row of the table for ``n`` documents."""
-        rate = f"{n * self.passes / self.seconds:,.0f}" if self.seconds else ""
-        topics = str(self.topics) if self.topics else ""
-        return [self.name, f"{self.score:.3f}", topics, rate, f"{self.seconds:.1f}"]
+
+def lines(runs: list[list[Found]], n: int) -> list[list[str]]:
+    """The table of some runs of the same methods on ``n`` documents: medians, and ranges."""
+    out = []
+    for some in zip(*runs, strict=True):
+        seconds = float(np.median([f.seconds for f in some]))
+        rates = [n * f.passes / f.seconds for f in some if f.seconds]
+        out.append(
+            [
+                some[0].name, spread([f.score for f in some], ".3f"),
+                "" if np.isnan(some[0].fixed) else spread([f.fixed for f in some], ".3f"),
+                spread([f.topics for f in some]) if some[0].topics else "",
+                spread(rates, ",.0f") if rates else "", f"{seconds:.1f}" if rates else "",
+            ]
+        )  # fmt: skip
+    return out
 
 
 def peer(name: str, corpus: TopicCorpus, folder: Path, seed: int = 0) -> Found:
@@ -82,9 +103,10 @@ def peer(name: str, corpus: TopicCorpus, folder: Path, seed: int = 0) -> Found:
         )  # fmt: skip
         with np.load(target) as out:
             paths = out["paths"] if name == "hlda" else None
+            fixed, score = out["score"].tolist()
             return Found(
-                f"{PEERS[name]}, {SWEEPS} sweeps", float(out["score"]), int(out["topics"]),
-                float(SWEEPS), float(out["train_s"]), paths,
+                f"{PEERS[name]}, {SWEEPS} sweeps", score, int(out["topics"]), float(SWEEPS),
+                float(out["train_s"]), paths, fixed,
             )  # fmt: skip
 
 
@@ -132,16 +154,31 @@ def agreement(paths: IntArray, groups: list[str]) -> list[str]:
     return out
 
 
-def bars(n: int, seed: int) -> tuple[IntArray, IntArray]:
-    """Documents of 60 to 120 words from a tree of ten bars on a 5 x 5 grid, and their paths."""
+def bar_topics() -> FloatArray:
+    """The ten bars' probabilities of words, (10, 25)."""
     grid = np.arange(25).reshape(5, 5)
     cells = [*grid[:4], *grid.T, grid[4]]
-    topics = np.array([np.bincount(cell, minlength=25) / 5.0 for cell in cells])
-    rng = np.random.default_rng(seed)
+    return np.array([np.bincount(cell, minlength=25) / 5.0 for cell in cells])
+
+
+def bars_truth(corpus: TopicCorpus, draws: int = 4000) -> float:
+    """Nats a held-out word under the parameters that made the bars, proportions by sampling."""
+    theta = np.random.default_rng(0).dirichlet(SHARES, draws)
+    laws = [np.log(np.maximum(theta @ bar_topics()[list(path)], 1e-300)).T for path in PATHS]
+    prior = np.repeat(np.log(PATH_PROBS), draws)
+    seen = prior + np.hstack([corpus.seen @ law for law in laws])
+    both = seen + np.hstack([corpus.held @ law for law in laws])
+    gain = logsumexp(both, axis=1) - logsumexp(seen, axis=1)
+    return float(gain.sum() / corpus.held.sum())
+
+
+def bars(n: int, seed: int) -> tuple[IntArray, IntArray]:
+    """Documents of 60 to 120 words from a tree of ten bars on a 5 x 5 grid, and their paths."""
+    topics, rng = bar_topics(), np.random.default_rng(seed)
     X, y = np.zeros((n, 25), np.int64), np.zeros(n, np.int64)
     for d in range(n):
         y[d] = rng.choice(6, p=PATH_PROBS)
-        theta = rng.dirichlet((5, 3, 2))
+        theta = rng.dirichlet(SHARES)
         z = rng.multinomial(rng.integers(60, 121), theta)
         X[d] = sum(rng.multinomial(z[l], topics[PATHS[y[d]][l]]) for l in range(3))
     return X, y
@@ -183,7 +220,7 @@ def bars_line(name: str, found: list[Found], y: list[IntArray]) -> list[str]:
     help="Folder with tomotopy 0.13.0 and numpy 1: pip install --target FOLDER tomotopy==0.13.0 "
     "'numpy<2'.",
 )  # fmt: skip
-@click.option("--posts", default=5000, show_default=True, help="Of 20 newsgroups.")
+@click.option("--posts", default=1500, show_default=True, help="Of 20 newsgroups.")
 @click.option("--seeds", default=10, show_default=True, help="Of the bars.")
 def main(data: Path, tomotopy: Path | None, posts: int, seeds: int) -> None:
     """Trees of topics beside tomotopy's LDA, HLDA and HDP."""
@@ -195,23 +232,25 @@ def main(data: Path, tomotopy: Path | None, posts: int, seeds: int) -> None:
     stream(warm)
     with threadpool_limits(1):
         if (data / "ap").exists():
-            corpus = ap_articles(data / "ap")
-            rows = [f.line(corpus.train.shape[0]) for f in corpus_table(corpus, tomotopy)]
-            click.echo(f"\n{_about('AP', corpus)}\n")
-            click.echo(markdown(HEADER, rows))
+            splits = [ap_articles(data / "ap", seed=seed) for seed in range(SPLITS)]
+            runs = [corpus_table(corpus, tomotopy) for corpus in splits]
+            click.echo(f"\n{_about('AP', splits[0])}; {SPLITS} splits at random\n")
+            click.echo(markdown(HEADER, lines(runs, splits[0].train.shape[0])))
         if (data / "newsgroups20").exists():
             corpus, groups = newsgroups(data / "newsgroups20", posts)
             found = corpus_table(corpus, tomotopy)
             mine = [groups[row] for row in corpus.train_rows.tolist()]
-            lines = [
-                f.line(len(mine)) + ([""] * 4 if f.paths is None else agreement(f.paths, mine))
-                for f in found
+            rows = [
+                row + ([""] * 4 if f.paths is None else agreement(f.paths, mine))
+                for row, f in zip(lines([found], len(mine)), found, strict=True)
             ]
             click.echo(f"\n{_about('20 Newsgroups', corpus)}\n")
-            click.echo(markdown((*HEADER, *AGREEMENT), lines))
+            click.echo(markdown((*HEADER, *AGREEMENT), rows))
         corpora = bars_corpora(seeds)
         y = [truth for _, truth in corpora]
-        rows = [
+        true = f"{np.median([bars_truth(corpus) for corpus, _ in corpora]):.4f}"
+        rows = [["true parameters", "", true, "10", ""]]
+        rows += [
             bars_line(name, [method(corpus) for corpus, _ in corpora], y)
             for name, method in (
                 ("Gibbs, 100 sweeps", lambda corpus: gibbs(corpus, eta=0.1, alpha=(5.0, 3.0, 2.0))),

@@ -36,15 +36,24 @@ def documents(data, part):
         yield [str(w) for w in words[a:b].tolist()]
 
 
-def word_probabilities(model, seen, name, topics):
-    """Return p(word) for all words of the model, given those of a document that are seen."""
-    total = np.zeros(topics.shape[1])
+def word_probabilities(model, seen, name, topics, sizes):
+    """Return p(word) for all words of the model, given those of a document that are seen, (2, V).
+
+    First with the topics as they were learned; then with topics that have learned the seen words,
+    too, as the sampler assigned them.
+    """
+    out = np.zeros((2, topics.shape[1]))
     for sweeps in INFER:
         doc = model.make_doc(seen)
         model.infer(doc, iter=sweeps, workers=1)
         weights = np.asarray(doc.get_topic_dist(), dtype=np.float64)
-        total += weights @ (topics[np.asarray(doc.path)] if name == "hlda" else topics)
-    return total / len(INFER)
+        mine = list(doc.path) if name == "hlda" else list(range(len(weights)))
+        law = topics[mine]
+        out[0] += weights @ law
+        law = law * sizes[mine][:, None]
+        np.add.at(law, ([mine.index(k) for k in doc.topics], list(doc.words)), 1.0)
+        out[1] += (weights / law.sum(axis=1)) @ law
+    return out / len(INFER)
 
 
 def main():
@@ -62,14 +71,16 @@ def main():
     number[[int(word) for word in model.used_vocabs]] = np.arange(len(model.used_vocabs))
     topics = np.stack([model.get_topic_word_dist(k) for k in range(model.k)]).astype(np.float64)
     live = [model.is_live_topic(k) if name != "lda" else True for k in range(model.k)]
-    if name == "hdp":
-        topics = topics[: len(live)]
-    start, score, n = time.process_time(), 0.0, 0
+    sizes = np.zeros(len(topics))
+    counts = model.get_count_by_topics()
+    sizes[: len(counts)] = counts
+    sizes += topics.shape[1] * model.eta
+    start, score, n = time.process_time(), np.zeros(2), 0
     for seen, held in zip(documents(data, "seen"), documents(data, "held"), strict=True):
         if not seen or not held:
             continue
-        p = word_probabilities(model, seen, name, topics)
-        score += float(np.log(p[number[[int(word) for word in held]]]).sum())
+        p = word_probabilities(model, seen, name, topics, sizes)
+        score += np.log(p[:, number[[int(word) for word in held]]]).sum(axis=1)
         n += len(held)
     paths = [doc.path for doc in model.docs] if name == "hlda" else np.zeros((0, 3))
     np.savez(

@@ -28,7 +28,7 @@ from streamddcrp.estimators.trees import (
 from streamddcrp.inference.nested_crp.components import ComponentTree, wide_prior
 from streamddcrp.inference.nested_crp.growth import Growth
 from streamddcrp.inference.nested_crp.loadings import Prior, Stats, Weights, reconstruct
-from streamddcrp.inference.nested_crp.topics import Change
+from streamddcrp.inference.nested_crp.settings import Change
 from streamddcrp.stream import Vectorizer
 from streamddcrp.typing import FloatArray, IntArray
 
@@ -217,9 +217,10 @@ class NestedCRPComponents(Stored, base.Clusterer):
             self._tree.absorb(X - self._origin, self.window)
             self._tree.sweep(1)
         self._steps += 1
-        if self._steps % _GROW_EVERY == 0:
-            self._tree.grow(self.seed)
         tree = self._tree
+        if self._steps % _GROW_EVERY == 0:
+            while tree.grow(self.seed) and tree.n_nodes < self.max_nodes:
+                pass
         self._growth.note(tree.n_seen, tree.n_nodes, tree.n_born, 0, tree.n_pruned)
 
     def refine(self, max_sweeps: int = 50, tol: float = 1e-5) -> list[float]:

@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from streamddcrp.inference.nested_crp.topics import Change, Settings, TopicTree
+from streamddcrp.inference.nested_crp.settings import Change, Settings
+from streamddcrp.inference.nested_crp.topics import TopicTree
 from streamddcrp.inference.nested_crp.window import Window
 
 __all__ = ["tree_from_state", "tree_to_state"]
@@ -25,6 +26,7 @@ def tree_to_state(tree: TopicTree) -> tuple[Arrays, dict[str, Any]]:
     arrays |= {
         "counts.words": words.astype(np.int64), "counts.nodes": nodes.astype(np.int64),
         "counts.values": tree.counts[words, nodes], "whole": tree.whole, "real": tree.real,
+        "learned_eta": tree.learned_eta,
         "window.offsets": w.offsets[: w.n + 1], "window.words": w.words[:n],
         "window.counts": w.counts[:n], "window.phi": w.phi[:, :n],
     }  # fmt: skip
@@ -55,6 +57,7 @@ def tree_from_state(settings: Settings, arrays: Arrays, meta: dict[str, Any]) ->
     changes = deque((Change(*change) for change in meta["changes"]), maxlen=1024)
     return TopicTree(
         settings=settings, counts=counts, whole=arrays["whole"], real=arrays["real"],
+        learned_eta=arrays["learned_eta"],
         window=window, changes=changes, **part, **{name: meta[name] for name in _COUNTERS},
     )  # fmt: skip
 

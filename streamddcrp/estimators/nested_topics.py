@@ -33,7 +33,8 @@ from streamddcrp.estimators.trees import (
     told,
 )
 from streamddcrp.inference.nested_crp.growth import Growth
-from streamddcrp.inference.nested_crp.topics import Settings, TopicTree
+from streamddcrp.inference.nested_crp.settings import Settings
+from streamddcrp.inference.nested_crp.topics import TopicTree
 from streamddcrp.typing import FloatArray, IntArray
 
 __all__ = ["NestedCRPTopics"]
@@ -87,8 +88,10 @@ class NestedCRPTopics(Stored, base.Clusterer):
     Notes
     -----
     Wang and Blei (2009), with the word levels conditional on the path. About 2 ms for a document of
-    200 words and 100 nodes, and O(nodes x words) memory. A path that only one document took is
+    200 words and 200 nodes, and O(nodes x words) memory. A path that only one document took is
     dropped when that document has left the window. Learning documents twice counts them twice.
+    ``eta`` says how fine the tree is to be; held-out words are scored under the eta that the words
+    of the topics show, the type-II maximum of a level, with a Gamma prior about ``eta``.
 
     Examples
     --------
@@ -396,26 +399,32 @@ class NestedCRPTopics(Stored, base.Clusterer):
         dict
             ``id``, ``level`` (root 1), ``size`` (documents through the node; with kappa < 1 the
             recent ones count more), ``born`` (number of the document), ``words`` (list of word
-            and probability in the topic, those first that tell it from the others) and
-            ``children``.
+            and probability in the topic, those first that tell it, and of an inner node all
+            below it, from its siblings) and ``children``.
         """
         return nested(self._tree, [{"words": words} for words in self._words(n_words)])
 
     def _words(self, n: int) -> list[list[tuple[Word, float]]]:
-        """Return the words that tell each topic, (K) lists, by their part in the divergence."""
-        tree, V = self._tree, len(self._vocabulary)
-        counts = tree.counts[:V, : tree.n_nodes] * tree.scale
-        everywhere = counts.sum(axis=1)
-        everywhere /= max(float(everywhere.sum()), 1e-300)
+        """Return the words that tell each topic, (K) lists, by their part in the divergence.
+
+        Of a leaf's words from all below its parent; of all words below an inner node from those
+        below its parent, since few are its own; of the root's from all.
+        """
+        tree, V, K = self._tree, len(self._vocabulary), self._tree.n_nodes
+        own = tree.counts[:V, :K] * tree.scale
+        below = own.copy()
+        for i in range(K - 1, 0, -1):
+            below[:, tree.parent[i]] += below[:, i]
         out = []
-        for i in range(tree.n_nodes):
-            some = np.flatnonzero(counts[:, i] > 0.5)
-            eta = float(tree.settings.eta[tree.level[i] - 1])
-            total = float(counts[:, i].sum())
-            share = counts[some, i] / max(total, 1e-300)
-            weight = share * (np.log(share / everywhere[some]) + 1e-3)
+        for i in range(K):
+            mine, others = below[:, i] if i else own[:, 0], below[:, max(int(tree.parent[i]), 0)]
+            some = np.flatnonzero(mine > 0.5)
+            share = mine[some] / max(float(mine.sum()), 1e-300)
+            rest = others[some] / max(float(others.sum()), 1e-300)
+            weight = share * (np.log(share / rest) + 1e-3)
             best = some[np.lexsort((some, -weight))[:n]]
-            probs = (eta + counts[best, i]) / (V * eta + total)
+            eta = float(tree.settings.eta[tree.level[i] - 1])
+            probs = (eta + own[best, i]) / (V * eta + float(own[:, i].sum()))
             names = self._vocabulary.words
             out.append([(names[v], float(p)) for v, p in zip(best, probs, strict=True)])
         return out

@@ -93,7 +93,7 @@ def as_graph(root: dict[str, Any]) -> Any:
     except ImportError:
         message = "networkx is not installed; pip install 'streamddcrp[graph]'"
         raise MissingExtraError(message) from None
-    graph, todo = networkx.DiGraph(), [root]
+    graph, todo = networkx.DiGraph(), [root] if root else []
     while todo:
         node = todo.pop()
         more = {name: value for name, value in node.items() if name not in ("id", "children")}

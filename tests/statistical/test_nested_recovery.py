@@ -39,26 +39,46 @@ def test_bars_in_one_pass_and_fitted():
     found = {"pass": [], "fit": []}
     for seed in range(3):
         order = np.random.default_rng(seed).permutation(1000)
-        model = NestedCRPTopics(eta=0.1, alpha=(5, 3, 2))
+        model = NestedCRPTopics()
         model.learn_many(X[order])
         assert model.n_nodes <= 25
-        fit = fit_nested_topics(X[order], eta=0.1, alpha=(5, 3, 2))
+        fit = fit_nested_topics(X[order])
         for name, one in (("pass", model), ("fit", fit.model)):
             found[name].append(adjusted_rand_score(new_paths, one.paths_many(new)[:, -1]))
     assert paths.max() == 5
-    assert np.median(found["pass"]) > 0.65
+    assert np.median(found["pass"]) > 0.85  # the specification, 14.5
     assert np.median(found["fit"]) > 0.85
 
 
-@pytest.mark.parametrize(("depth", "nodes"), [(2, 9), (3, 13)])
-def test_digits_in_one_pass_are_told_better_than_by_as_many_principal_components(depth, nodes):
-    X = load_digits().data
+@pytest.mark.parametrize(("depth", "nodes", "most"), [(2, 9, 620.0), (3, 13, 520.0)])
+def test_digits_in_one_pass_are_rebuilt_as_well_as_by_the_prototype(depth, nodes, most):
+    """Errors of the images learned: 587 and 479 there; principal components: 865 and 721."""
+    X = load_digits().data[:1200]
     model = NestedCRPComponents(depth=depth, max_nodes=nodes)
-    model.learn_many(X[:1200])
-    assert model.n_nodes <= nodes
-    new = X[1200:]
-    lost = ((new - model.reconstruct_many(new)) ** 2).sum(axis=1).mean()
-    axes = np.linalg.svd(X[:1200] - X[:1200].mean(axis=0), full_matrices=False)[2][:depth]
-    flat = new - X[:1200].mean(axis=0)
-    flat = ((flat - flat @ axes.T @ axes) ** 2).sum(axis=1).mean()
-    assert lost < 0.85 * flat
+    model.learn_many(X)
+    assert model.n_nodes == nodes
+    assert ((X - model.reconstruct_many(X)) ** 2).sum(axis=1).mean() < most
+
+
+def turning(n, start, seed=0, V=2000):
+    """Documents of thirty words: a common topic, and one of six; each topic's words turn slowly."""
+    rng = np.random.default_rng([seed, start])
+    out = []
+    for d in range(start, start + n):
+        k = int(rng.integers(6))
+        shift = d // 50
+        words = [*rng.integers(0, 40, 15), *(40 + (300 * k + shift + rng.integers(0, 30, 15)) % V)]
+        out.append(dict.fromkeys(map(int, words), 1))
+    return out
+
+
+@pytest.mark.slow
+def test_memory_is_flat_over_a_hundred_thousand_documents_of_a_turning_vocabulary():
+    model = NestedCRPTopics(window=256, max_nodes=64, max_words=1500)
+    sizes = []
+    for start in range(0, 100_000, 5_000):
+        model.learn_many(turning(5_000, start))
+        model.events()
+        sizes.append(len(model.to_bytes()))
+    assert model.n_nodes <= 64
+    assert max(sizes[10:]) <= 1.1 * max(sizes[5:10])  # settled: the second half as the first

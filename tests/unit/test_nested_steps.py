@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize_scalar
 from scipy.special import digamma, gammaln
 
 from streamddcrp.errors import ConfigError
+from streamddcrp.estimators.nested_topics import NestedCRPTopics
 from streamddcrp.inference.nested_crp._kernels_ascent import factorised_step, path_step
-from streamddcrp.inference.nested_crp._kernels_topics import look_ahead, merge_gain
+from streamddcrp.inference.nested_crp._kernels_gain import fit_eta, look_ahead, merge_gains
 from streamddcrp.inference.nested_crp._kernels_tree import log_path_chances
 from streamddcrp.inference.nested_crp.ascent import Ascent
 from streamddcrp.inference.nested_crp.components import ComponentTree
@@ -18,6 +20,7 @@ from streamddcrp.inference.nested_crp.loadings import (
     local_step,
     reconstruct,
 )
+from streamddcrp.inference.nested_crp.moves import Trial
 from tests.unit.test_nested_tree import LEVEL, PARENT, A, B
 
 LAM = np.array([[6, 5, 4, 3], [3, 1, .5, 2], [.5, 2, 3, 1], [.5, .5, 1, 4], [2, 1, .5, .5],
@@ -83,8 +86,41 @@ def test_a_merge_gains_the_difference_of_evidences():
 
     counts = np.array([[2, 0.5], [0.5, 0], [0, 3], [7, 1.5]])
     one, other = 2.0 * counts.T
-    gain = merge_gain(counts, counts.sum(axis=0), 0, 1, 2.0, 0.5, 4)
-    assert gain == pytest.approx(g(one + other) - g(one) - g(other), abs=1e-8)
+    gain, pair = np.empty(1), (np.array([0]), np.array([1]))
+    merge_gains(counts, counts.sum(axis=0), np.ones(2, int), *pair, 2.0, np.array([0.5]), 4, gain)
+    assert gain[0] == pytest.approx(g(one + other) - g(one) - g(other), abs=1e-8)
+
+
+def test_a_move_raises_the_bound_by_what_it_says_and_is_undone_otherwise():
+    rng = np.random.default_rng(0)
+    law = rng.dirichlet(np.full(30, 0.1), 4)
+    model = NestedCRPTopics()
+    model.learn_many(np.array([rng.multinomial(25, law[d % 4]) for d in range(60)]))
+    tree, won = model._tree, 0
+    for node in range(1, tree.n_nodes):
+        which = np.flatnonzero((tree.window.ends[: tree.window.n] == node).any(axis=1))
+        if len(which):
+            before, gain = tree.bound(), Trial(tree).try_move([which], barred=node)
+            assert tree.bound() - before == pytest.approx(gain, abs=1e-6)
+            won += gain > 0.0
+    assert won < tree.n_nodes  # some were undone
+
+
+def test_the_prior_of_words_is_learned_to_where_the_evidence_is_highest():
+    rng = np.random.default_rng(0)
+    law = rng.dirichlet(np.full(40, 0.3), 30).T
+    counts = np.concatenate([rng.poisson(60.0 * law), np.zeros((5, 30))]).astype(float)
+    level, mode, eta = np.ones(30, int), np.array([0.5]), np.array([2.0])
+    fit_eta(counts, counts.sum(axis=0), level, 30, 40, 1.0, mode, 500, 1e-12, eta)
+
+    def value(e):
+        n = counts[:40]
+        words = (gammaln(e + n) - gammaln(e)).sum()
+        total = gammaln(40 * e + n.sum(axis=0)) - gammaln(40 * e)
+        return words - total.sum() + np.log(e) - e / mode[0]
+
+    found = minimize_scalar(lambda e: -value(e), bounds=(0.01, 5.0), options={"xatol": 1e-10})
+    assert eta[0] == pytest.approx(found.x, rel=1e-5)
 
 
 def corpus(seed=0, D=12, V=9):

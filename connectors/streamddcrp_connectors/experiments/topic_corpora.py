@@ -81,11 +81,14 @@ def _read(bow: Path, vocabulary: Path) -> tuple[Any, list[str]]:
     return sparse.csr_array((count.astype(np.int64), (doc, word)), shape=shape), names
 
 
-def ap_articles(folder: Path, n: int = 1000) -> TopicCorpus:
-    """Return the first articles of the Associated Press, every fifth for testing."""
+def ap_articles(folder: Path, n: int = 1000, seed: int | None = None) -> TopicCorpus:
+    """Return the first articles of the Associated Press, every fifth or a random fifth to test."""
     counts, names = _read(folder / "bow.parquet", folder / "vocab.parquet")
     some = counts[:n]
-    return split(some, names, np.arange(0, some.shape[0], FRACTION))
+    test = np.arange(0, some.shape[0], FRACTION)
+    if seed is not None:
+        test = np.sort(np.random.default_rng(seed).permutation(some.shape[0])[: len(test)])
+    return split(some, names, test, seed or 0)
 
 
 def newsgroups(folder: Path, n: int = 5000, seed: int = 0) -> tuple[TopicCorpus, list[str]]:

@@ -10,6 +10,13 @@ import numpy as np
 from numba import njit
 
 from streamddcrp._numerics import digamma, inner_njit
+from streamddcrp.inference.nested_crp._kernels_gain import (
+    TINY,
+    evidence_gain,
+    log_beta_gain,
+    meet,
+    start,
+)
 from streamddcrp.inference.nested_crp._kernels_tree import (
     beta_parameters,
     log_path_chances,
@@ -17,15 +24,12 @@ from streamddcrp.inference.nested_crp._kernels_tree import (
 )
 
 __all__ = [
-    "exp_digamma",
+    "add",
     "learn",
-    "look_ahead",
-    "merge_gain",
-    "move",
-    "node_bounds",
     "place",
-    "put_back",
     "rank_leaves",
+    "take_out",
+    "visit",
 ]
 
 # places in the array of whole numbers of a state
@@ -36,147 +40,9 @@ BARRED, FORCED, CONFINED = 5, 6, 7
 # and of floats: what the raw statistics are to be multiplied by; the documents' part of the bound
 SCALE, LOCAL = 0, 1
 
-_TINY = 1e-12
 _FEW = 6  # rounds for every endpoint that is looked at
-_SLACK = 60.0  # nats that more rounds cannot make good
+_SLACK, _LEAST_SLACK = 0.2, 10.0  # nats that more rounds cannot make good: a word; of any document
 _LEAST_SHARE = 0.01  # of an endpoint that is kept
-
-
-@inner_njit
-def exp_digamma(x):
-    """exp(psi(x)) for x > 0, to 1e-8: the asymptotic series, four steps of recurrence before it."""
-    late = 0.0
-    if x < 4.0:  # psi(x) = psi(x + 4) - sum of 1 / (x + i) = psi(x + 4) - P'(x) / P(x)
-        t = x * (x + 3.0)
-        late = (2.0 * x + 3.0) * (2.0 * t + 2.0) / (t * (t + 2.0))
-        x += 4.0
-    y = x - 0.5
-    r = 1.0 / (y * y)
-    series = 1.0 + r * (
-        1.0 / 24.0
-        - r * (37.0 / 5760.0 - r * (10313.0 / 2903040.0 - r * (5509121.0 / 1393459200.0)))
-    )
-    return y * series if late == 0.0 else y * series * math.exp(-late)
-
-
-@inner_njit
-def log_gamma_rise(x, d):
-    """Log Gamma(x + d) - log Gamma(x) for x > 0, d >= 0, to 1e-10."""
-    if d < _TINY:
-        return 0.0
-    y = x + d
-    late = 0.0
-    if x < 6.0:
-        t, s = x * (x + 5.0), y * (y + 5.0)  # x (x + 1) .. (x + 5) = t (t + 4) (t + 6)
-        late = math.log(t * (t + 4.0) * (t + 6.0) / (s * (s + 4.0) * (s + 6.0)))
-        x += 6.0
-        y += 6.0
-    r, s = 1.0 / x, 1.0 / y
-    r2, s2 = r * r, s * s
-    tails = s * (1.0 / 12.0 - s2 * (1.0 / 360.0 - s2 * (1.0 / 1260.0 - s2 / 1680.0)))
-    tails -= r * (1.0 / 12.0 - r2 * (1.0 / 360.0 - r2 * (1.0 / 1260.0 - r2 / 1680.0)))
-    return (x - 0.5) * math.log1p(d * r) + d * (math.log(y) - 1.0) + tails + late
-
-
-@inner_njit
-def log_beta_gain(alpha, more):
-    """Log B(alpha + more) - log B(alpha), both (L,)."""
-    out, a, n = 0.0, 0.0, 0.0
-    for l in range(len(alpha)):
-        out += log_gamma_rise(alpha[l], more[l])
-        a += alpha[l]
-        n += more[l]
-    return out - log_gamma_rise(a, n)
-
-
-@inner_njit
-def _start(n, lam, total, alpha, phi, at_level):
-    """Guess the levels of the words: phi prop. to alpha (lam + n / 2) / (Lam + N / 2)."""
-    U, L = lam.shape
-    N = 0.0
-    for u in range(U):
-        N += n[u]
-    part = np.empty(L)
-    for l in range(L):
-        part[l] = alpha[l] / (total[l] + 0.5 * N)
-        at_level[l] = 0.0
-    for u in range(U):
-        norm = 0.0
-        for l in range(L):
-            phi[u, l] = part[l] * (lam[u, l] + 0.5 * n[u])
-            norm += phi[u, l]
-        for l in range(L):
-            phi[u, l] /= norm
-            at_level[l] += n[u] * phi[u, l]
-
-
-@inner_njit
-def _meet(n, lam, total, alpha, rounds, tol, phi, at_level):
-    """Iterate log phi = psi(alpha + N) + psi(lam + n phi) - psi(Lam + N) + const."""
-    U, L = lam.shape
-    part, new = np.empty(L), np.empty(L)
-    for _ in range(rounds):
-        N = 0.0
-        for l in range(L):
-            part[l] = exp_digamma(alpha[l] + at_level[l]) / exp_digamma(total[l] + at_level[l])
-            N += at_level[l]
-            new[l] = 0.0
-        for u in range(U):
-            norm = 0.0
-            for l in range(L):
-                phi[u, l] = part[l] * exp_digamma(lam[u, l] + n[u] * phi[u, l])
-                norm += phi[u, l]
-            for l in range(L):
-                phi[u, l] /= norm
-                new[l] += n[u] * phi[u, l]
-        moved = 0.0
-        for l in range(L):
-            moved += abs(new[l] - at_level[l])
-            at_level[l] = new[l]
-        if moved < tol * N:
-            break
-
-
-@inner_njit
-def _gain(n, lam, total, alpha, phi, at_level):
-    """Gain of the bound by a document and the topics of one path.
-
-    G = -sum n phi log phi + lB(alpha + N) - lB(alpha)
-        + sum_lu lnG(lam_lu + n_u phi_ul) - lnG(lam_lu) - sum_l lnG(Lam_l + N_l) - lnG(Lam_l)
-    """
-    out = log_beta_gain(alpha, at_level)
-    for l in range(len(alpha)):
-        out -= log_gamma_rise(total[l], at_level[l])
-    for u in range(len(n)):
-        for l in range(len(alpha)):
-            p = phi[u, l]
-            if p > _TINY:
-                out += log_gamma_rise(lam[u, l], n[u] * p) - n[u] * p * math.log(p)
-    return out
-
-
-@njit(cache=True)
-def look_ahead(n, lam, total, alpha, rounds, tol, phi, at_level):
-    """Let a document and the topics of one path meet; return the gain of the bound.
-
-    Parameters
-    ----------
-    n : ndarray, shape (U,)
-        Counts of the document's words.
-    lam : ndarray, shape (U, L)
-        Dirichlet parameters of its words at the nodes of the path.
-    total : ndarray, shape (L,)
-        Sums of the nodes' parameters over all words.
-    alpha : ndarray, shape (L,)
-        Dirichlet prior of the proportions of levels.
-    rounds, tol
-        At most so many, until no more than this share of the words moves between levels.
-    phi, at_level : ndarray, shape (U, L) and (L,)
-        Get the levels of the words and their sums N.
-    """
-    _start(n, lam, total, alpha, phi, at_level)
-    _meet(n, lam, total, alpha, rounds, tol, phi, at_level)
-    return _gain(n, lam, total, alpha, phi, at_level)
 
 
 @njit(cache=True)
@@ -185,27 +51,39 @@ def rank_leaves(parent, level, K, L, words, n, counts, rows, scale, eta, V, alph
 
     out_k = prior_k + sum_u n_u log sum_l E[theta_l] E[beta_lu] for leaves, -inf for others.
     """
-    weight, extra, share, product = np.empty(K), np.empty(K), np.empty(K), np.ones(K)
-    whole = alpha.sum()
+    weight, extra, product = np.empty(K), np.empty(K), np.ones(K)
+    share, above, up = np.empty(K), np.empty(K), np.empty(K)
+    whole, inner, n_inner = alpha.sum(), np.empty(K, np.int64), 0
     for i in range(K):
         l = level[i] - 1
         weight[i] = alpha[l] / whole / (V * eta[l] + scale * rows[i]) * V
         extra[i] = weight[i] * eta[l]
         weight[i] *= scale
         out[i] = prior[i] if level[i] == L else -np.inf
+        if level[i] < L:
+            inner[n_inner] = i
+            n_inner += 1
     for u in range(len(words)):
         row = counts[words[u]]
-        share[0] = extra[0] + weight[0] * row[0]
+        above[0] = extra[0] + weight[0] * row[0]
+        for j in range(1, n_inner):
+            i = inner[j]
+            above[i] = above[parent[i]] + extra[i] + weight[i] * row[i]
         for i in range(1, K):
-            share[i] = share[parent[i]] + extra[i] + weight[i] * row[i]
+            up[i] = above[parent[i]]
         times = int(n[u])
-        if times == n[u] and times <= 4:
+        if n[u] == 1.0:
+            for i in range(1, K):
+                product[i] *= up[i] + extra[i] + weight[i] * row[i]
+        elif times == n[u] and times <= 4:
+            for i in range(1, K):
+                share[i] = up[i] + extra[i] + weight[i] * row[i]
             for _ in range(times):
-                for i in range(K):
+                for i in range(1, K):
                     product[i] *= share[i]
         else:
-            for i in range(K):
-                out[i] += n[u] * math.log(share[i])
+            for i in range(1, K):
+                out[i] += n[u] * math.log(up[i] + extra[i] + weight[i] * row[i])
         if u % 8 == 7:
             for i in range(K):
                 if not 1e-100 < product[i] < 1e100:
@@ -294,19 +172,25 @@ def place(
         E = _candidates(parent, level, K, L, score, beam, chosen, is_in)
     path, lam, total = np.empty(L, np.int64), np.empty((E, U, L)), np.empty((E, L))
     g = np.empty(E)
-    best = -np.inf
+    best, N = -np.inf, 0.0
+    for u in range(U):
+        N += n[u]
     for e in range(E):
         _gather(
             parent, level, chosen[e], words, counts, rows, scale, eta, V, path, lam[e], total[e]
         )
-        g[e] = prior[chosen[e]] + look_ahead(
-            n, lam[e], total[e], alpha, _FEW, tol, phis[e, :U], levels[e]
-        )
+        g[e] = prior[chosen[e]] + start(n, lam[e], total[e], alpha, phis[e, :U], levels[e])
         best = max(best, g[e])
-    for e in range(E):
-        if g[e] > best - _SLACK:
-            _meet(n, lam[e], total[e], alpha, rounds - _FEW, tol, phis[e, :U], levels[e])
-            g[e] = prior[chosen[e]] + _gain(n, lam[e], total[e], alpha, phis[e, :U], levels[e])
+    for now in (_FEW, rounds - _FEW):  # the others are out of the race
+        least, best = best - max(_SLACK * N, _LEAST_SLACK), -np.inf
+        for e in range(E):
+            if g[e] < least:
+                g[e] = -np.inf
+                continue
+            meet(n, lam[e], total[e], alpha, now, tol, phis[e, :U], levels[e])
+            g[e] = evidence_gain(n, lam[e], total[e], alpha, phis[e, :U], levels[e])
+            g[e] += prior[chosen[e]]
+            best = max(best, g[e])
     if confined >= 0:
         for e in range(E):
             i = chosen[e]
@@ -318,7 +202,7 @@ def place(
 
 
 @inner_njit
-def _add(parent, level, end, weight, words, n, phi, counts, rows):
+def add(parent, level, end, weight, words, n, phi, counts, rows):
     """Add a document's share of the words of an endpoint's nodes, or take it away."""
     i = end
     while i >= 0:
@@ -326,7 +210,8 @@ def _add(parent, level, end, weight, words, n, phi, counts, rows):
         total = 0.0
         for u in range(len(words)):
             x = weight * n[u] * phi[u, l]
-            counts[words[u], i] = max(0.0, counts[words[u], i] + x)
+            new = counts[words[u], i] + x
+            counts[words[u], i] = new if new > TINY else 0.0
             total += x
         rows[i] = max(0.0, rows[i] + total)
         i = parent[i]
@@ -346,18 +231,18 @@ def _local_bound(share, n, phi, alpha, at_level, first_fresh, log_fresh):
     for u in range(len(n)):
         for l in range(L):
             p = phi[u, l]
-            if p > _TINY:
+            if p > TINY:
                 out -= n[u] * p * math.log(p)
     return share * (out - math.log(share))
 
 
 @inner_njit
-def _take_out(parent, level, counts, rows, mass, real, words, n, weight, ends, shares, own, phi):
+def take_out(parent, level, counts, rows, mass, real, words, n, weight, ends, shares, own, phi):
     """Take a document out of the statistics."""
     for e in range(len(ends)):
         if ends[e] >= 0:
             w = weight * shares[e]
-            _add(parent, level, ends[e], -w, words, n, phi[e], counts, rows)
+            add(parent, level, ends[e], -w, words, n, phi[e], counts, rows)
             mass[ends[e]] = max(0.0, mass[ends[e]] - w)
             real[LOCAL] -= weight * own[e]
 
@@ -395,7 +280,7 @@ def _put_in(
         shares[e] /= total
         own[e] = _local_bound(shares[e], n, phi[e], alpha, levels[top], level[ends[e]], log_fresh)
         w = weight * shares[e]
-        _add(parent, level, ends[e], w, words, n, phi[e], counts, rows)
+        add(parent, level, ends[e], w, words, n, phi[e], counts, rows)
         mass[ends[e]] += w
         real[LOCAL] += weight * own[e]
 
@@ -420,7 +305,7 @@ def visit(
         path.
     """
     L = len(alpha)
-    _take_out(parent, level, counts, rows, mass, real, words, n, weight, ends, shares, own, phi)
+    take_out(parent, level, counts, rows, mass, real, words, n, weight, ends, shares, own, phi)
     K, V = whole[N_NODES], whole[N_WORDS]
     E, evidence = place(
         parent, level, K, L, words, n, counts, rows, mass, real[SCALE], eta, V, alpha, gamma, beam,
@@ -494,89 +379,3 @@ def learn(
                     out[d - first if r == 0 else len(out) - 1],
                 )  # fmt: skip
     return last
-
-
-@njit(cache=True)
-def move(
-    which, n_rounds, parent, level, born, ids, counts, rows, mass, whole, real, offsets,
-    words, n, weights, ends, shares, own, phi, eta, alpha, gamma, beam, rounds, tol, chosen,
-    chances, levels, phis, out,
-):  # fmt: skip
-    """Take some documents of the window out, and place them one by one, ``n_rounds`` times.
-
-    With an endpoint ``whole[FORCED]`` the first one opens a path there, and the others must follow
-    it below the new node, in the first round.
-    """
-    for d in which:
-        at, to = offsets[d], offsets[d + 1]
-        _take_out(
-            parent, level, counts, rows, mass, real, words[at:to], n[at:to], weights[d], ends[d],
-            shares[d], own[d], phi[:, at:to],
-        )  # fmt: skip
-        ends[d] = -1
-    forced, new = whole[FORCED], whole[N_NODES]
-    for r in range(n_rounds):
-        for i in range(len(which)):
-            d = which[i]
-            whole[FORCED] = forced if r == 0 and i == 0 else -1
-            together = forced >= 0 and r == 0 and i > 0 and whole[N_NODES] > new
-            whole[CONFINED] = new if together else -1
-            at, to = offsets[d], offsets[d + 1]
-            visit(
-                parent, level, born, ids, counts, rows, mass, whole, real, words[at:to], n[at:to],
-                weights[d], ends[d], shares[d], own[d], phi[:, at:to], eta, alpha, gamma, beam,
-                rounds, tol, chosen, chances, levels, phis, out,
-            )  # fmt: skip
-
-
-@njit(cache=True)
-def put_back(
-    which, old_ends, old_shares, old_own, old_phi, parent, level, counts, rows, mass, real, offsets,
-    words, n, weights, ends, shares, own, phi,
-):  # fmt: skip
-    """Undo `move`: documents go where they were."""
-    for d in which:
-        at, to = offsets[d], offsets[d + 1]
-        _take_out(
-            parent, level, counts, rows, mass, real, words[at:to], n[at:to], weights[d], ends[d],
-            shares[d], own[d], phi[:, at:to],
-        )  # fmt: skip
-    start = 0
-    for i in range(len(which)):
-        d = which[i]
-        at, to = offsets[d], offsets[d + 1]
-        phi[:, at:to] = old_phi[:, start : start + to - at]
-        start += to - at
-        ends[d], shares[d], own[d] = old_ends[i], old_shares[i], old_own[i]
-        for e in range(ends.shape[1]):
-            if ends[d, e] >= 0:
-                w = weights[d] * shares[d, e]
-                _add(
-                    parent, level, ends[d, e], w, words[at:to], n[at:to], phi[e, at:to], counts,
-                    rows,
-                )  # fmt: skip
-                mass[ends[d, e]] += w
-                real[LOCAL] += weights[d] * own[d, e]
-
-
-@njit(cache=True)
-def node_bounds(level, which, counts, rows, scale, eta, V, out):
-    """Evidence of some nodes' topics: out[i] = lB(eta + s_i) - lB(eta) for i of ``which``."""
-    for i in which:
-        out[i] = -log_gamma_rise(V * eta[level[i] - 1], scale * rows[i])
-    for v in range(counts.shape[0]):
-        for i in which:
-            if counts[v, i] > 0.0:
-                out[i] += log_gamma_rise(eta[level[i] - 1], scale * counts[v, i])
-
-
-@njit(cache=True)
-def merge_gain(counts, rows, i, j, scale, eta, V):
-    """Gain of the topics' evidence if two nodes were one: g(s_i + s_j) - g(s_i) - g(s_j)."""
-    out = 0.0
-    for v in range(counts.shape[0]):
-        a, b = counts[v, i], counts[v, j]
-        if a > 0.0 and b > 0.0:
-            out += log_gamma_rise(eta + scale * a, scale * b) - log_gamma_rise(eta, scale * b)
-    more = scale * rows[j]
-    return out + log_gamma_rise(V * eta, more) - log_gamma_rise(V * eta + scale * rows[i], more)

@@ -16,13 +16,13 @@ from streamddcrp.inference.nested_crp.loadings import (
     local_step,
     reconstruct,
 )
-from streamddcrp.inference.nested_crp.topics import Change
+from streamddcrp.inference.nested_crp.settings import Change
 from streamddcrp.inference.nested_crp.tree import paths_of, sizes_of, sorted_order
 from streamddcrp.typing import FloatArray, IntArray
 
 __all__ = ["ComponentTree", "wide_prior"]
 
-_FEW, _MANY = 6, 8  # sweeps before growth is judged: of the tree as it is, and of a proposal
+_FEW, _MANY = 6, 16  # sweeps before growth is judged: of the tree as it is, and of a proposal
 _TRIES = 2  # proposals at a time
 _SHARE, _LEAST = 0.15, 20  # points of a proposal
 _EMPTY = 0.5  # expected points below which a leaf goes

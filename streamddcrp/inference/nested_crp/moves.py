@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import sparse
 
+from streamddcrp.inference.nested_crp._kernels_moves import move, put_back
 from streamddcrp.inference.nested_crp._kernels_topics import (
     BARRED,
     CONFINED,
     FORCED,
     N_NODES,
     NEXT_ID,
-    move,
-    put_back,
 )
 from streamddcrp.typing import IntArray
 
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["make_moves"]
 
 _ROUNDS = 2  # in which the documents of a move are placed
-_EFFORT = 10  # documents that could be moved while a move is prepared
+_EFFORT = 200  # distinct words that could be moved while a move is prepared
 _MEANS = 5  # rounds of two means
 _OUTSIDE = 0.5  # documents of a node that left the window, at most, for it to be dissolved
 
@@ -33,7 +32,6 @@ class Trial:
 
     def __init__(self, tree: "TopicTree") -> None:
         self.tree = tree
-        self.nodes = tree.node_bounds(np.arange(tree.n_nodes))
         self.rest = tree.rest_of_bound()
 
     def try_move(self, groups: Sequence[IntArray], *, barred: int = -1, forced: int = -1) -> float:
@@ -55,7 +53,9 @@ class Trial:
         old = w.ends[which].copy(), w.shares[which].copy(), w.own[which].copy()
         spots = np.concatenate([np.arange(w.offsets[d], w.offsets[d + 1]) for d in which])
         phi = w.phi[:, spots].copy()
-        real = tree.real.copy()
+        real, rows = tree.real.copy(), tree.rows.copy()
+        words = np.unique(w.words[spots])
+        counts = tree.counts[words]
         work = tree.room_for(which)
         for group in groups:
             tree.whole[BARRED], tree.whole[FORCED] = barred, forced
@@ -68,12 +68,11 @@ class Trial:
         tree.whole[[BARRED, FORCED, CONFINED]] = -1
         touched = np.unique(np.concatenate([_above(tree.parent, old[0]),
                                             _above(tree.parent, w.ends[which])]))  # fmt: skip
-        nodes = np.concatenate([self.nodes, np.zeros(tree.n_nodes - K)])
-        nodes[touched] = tree.node_bounds(touched)[touched]
         rest = tree.rest_of_bound()
-        gain = float(rest - self.rest + nodes.sum() - self.nodes.sum())
+        now = tree.node_bounds(touched, tree.counts[words], tree.rows)
+        gain = rest - self.rest + float((now - tree.node_bounds(touched, counts, rows)).sum())
         if gain > 0.0:
-            self.nodes, self.rest = nodes, rest
+            self.rest = rest
             tree.note_births(K)
             return gain
         put_back(
@@ -101,8 +100,8 @@ def make_moves(tree: "TopicTree", budget: float) -> None:
 
     Parameters
     ----------
-    budget : int
-        Documents that may be moved for each of the three.
+    budget : float
+        Distinct words of documents that may be moved for each of the three.
     """
     trial = Trial(tree)
     _spend(budget, _small_nodes(tree), lambda i: _dissolve(trial, i))
@@ -158,6 +157,12 @@ def _documents(tree: "TopicTree", node: int) -> IntArray:
     return np.flatnonzero(below[w.ends[: w.n, 0]])
 
 
+def _length(tree: "TopicTree", which: IntArray) -> int:
+    """Return the distinct words of documents, one after the other."""
+    w = tree.window
+    return int((w.offsets[which + 1] - w.offsets[which]).sum())
+
+
 def _dissolve(trial: Trial, node: int) -> int:
     tree = trial.tree
     size = float(tree.sizes()[node])
@@ -166,7 +171,7 @@ def _dissolve(trial: Trial, node: int) -> int:
     if not len(which) or size - have > _OUTSIDE + 0.1 * size:
         return 0
     trial.try_move([which], barred=node)
-    return len(which)
+    return _length(tree, which)
 
 
 def _split(trial: Trial, node: int) -> int:
@@ -179,7 +184,7 @@ def _split(trial: Trial, node: int) -> int:
     if not 2 <= len(group) <= len(which) - 2:
         return 0
     trial.try_move([which[group]], forced=int(tree.parent[node]))
-    return len(group)
+    return _length(tree, which[group])
 
 
 def _graft(trial: Trial, node: int) -> int:
@@ -208,7 +213,7 @@ def _graft(trial: Trial, node: int) -> int:
     for target in targets:
         if trial.try_move(groups, forced=target) > 0.0:
             break
-    return len(targets) * sum(map(len, groups))
+    return len(targets) * _length(tree, np.concatenate(groups))
 
 
 def _unlike(tree: "TopicTree", which: IntArray, level: int) -> IntArray:

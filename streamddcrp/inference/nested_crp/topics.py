@@ -2,11 +2,15 @@
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 from scipy.special import digamma
 
+from streamddcrp.inference.nested_crp._kernels_gain import (
+    fit_eta,
+    node_bounds,
+    reorder,
+)
 from streamddcrp.inference.nested_crp._kernels_predict import complete_many, place_many
 from streamddcrp.inference.nested_crp._kernels_topics import (
     LOCAL,
@@ -16,65 +20,24 @@ from streamddcrp.inference.nested_crp._kernels_topics import (
     NEXT_VISIT,
     SCALE,
     learn,
-    merge_gain,
-    node_bounds,
 )
+from streamddcrp.inference.nested_crp.merges import merge_siblings
 from streamddcrp.inference.nested_crp.moves import make_moves
-from streamddcrp.inference.nested_crp.tree import merged, paths_of, sizes_of, sorted_order, sticks
+from streamddcrp.inference.nested_crp.settings import Change, Settings
+from streamddcrp.inference.nested_crp.tree import paths_of, sizes_of, sorted_order, sticks
 from streamddcrp.inference.nested_crp.window import Window
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["Change", "Settings", "TopicTree"]
+__all__ = ["TopicTree"]
 
 _FIRST_TIDY = 64  # documents
 _CHUNK = 256  # documents that are added to the window at once
 _FULL, _ROOMY = 0.9, 0.75  # of max_nodes: from where small paths give way, and until when
-_ALIKE = 3  # partners of a node that are tried
 _FOLD = 1e-30
+_MOVED = 32  # words of documents that a kind of move may cost, for each new document
+_ETA_ROUNDS = 5  # at most, of learning the prior of words
+_CLOSE = 1e-2  # and until it changes by less than this part
 _FINE = 1e-4  # for predictions: words that move between levels in the last round
-
-
-class Settings(NamedTuple):
-    """Options of a tree of topics.
-
-    Attributes
-    ----------
-    gamma : float
-        Concentration of the sticks.
-    eta : ndarray, shape (L,)
-        Dirichlet prior of a word in a topic, by level.
-    alpha : ndarray, shape (L,)
-        Dirichlet prior of a document's proportions of levels.
-    kappa : float
-        Forgetting: the n-th document counts n^(1 - kappa), all together n. 1: none.
-    window, revisits : int
-        After each document, so many of the last ``window`` ones are placed again.
-    max_nodes : int
-    beam : int
-        Leaves that are looked at closely.
-    rounds, tol
-        Of the words' levels within a document.
-    """
-
-    gamma: float
-    eta: FloatArray
-    alpha: FloatArray
-    kappa: float = 1.0
-    window: int = 512
-    revisits: int = 2
-    max_nodes: int = 512
-    beam: int = 4
-    rounds: int = 30
-    tol: float = 1e-3
-
-
-class Change(NamedTuple):
-    """A topic is born, dies, or goes into another."""
-
-    kind: str
-    id: int
-    n_seen: int
-    other: int | None = None
 
 
 @dataclass(slots=True)
@@ -90,6 +53,8 @@ class TopicTree:
         Raw sums over words, and raw endpoint masses.
     whole, real : ndarray
         Counters; scale and the documents' part of the bound.
+    learned_eta : ndarray, shape (L,)
+        Prior of words in topics as the topics themselves show it; for completion.
     """
 
     settings: Settings
@@ -103,6 +68,7 @@ class TopicTree:
     whole: IntArray
     real: FloatArray
     window: Window
+    learned_eta: FloatArray
     next_tidy: int = _FIRST_TIDY
     changes: deque[Change] = field(default_factory=lambda: deque(maxlen=1024))
     n_born: int = 0
@@ -121,6 +87,7 @@ class TopicTree:
         return cls(
             settings, parent, level, zeros.copy(), zeros.copy(), np.zeros((max(n_words, 64), cap)),
             np.zeros(cap), np.zeros(cap), whole, np.array([1.0, 0.0]), Window.empty(L),
+            settings.eta.copy(),
         )  # fmt: skip
 
     # -- reading ---------------------------------------------------------------------------------
@@ -164,15 +131,17 @@ class TopicTree:
 
         Documents that left the window count as they were placed last.
         """
-        K = self.n_nodes
-        return self.rest_of_bound() + float(self.node_bounds(np.arange(K)).sum())
+        nodes = np.arange(self.n_nodes)
+        return self.rest_of_bound() + float(self.node_bounds(nodes, self.counts, self.rows).sum())
 
-    def node_bounds(self, which: IntArray) -> FloatArray:
-        """Return what the topics of some nodes explain, (K,); 0 for the others."""
+    def node_bounds(self, which: IntArray, counts: FloatArray, rows: FloatArray) -> FloatArray:
+        """Return what the topics of some nodes explain, (K,), 0 for the others.
+
+        ``counts`` (.., K) and ``rows`` (K,) are raw, of some words or all, and of all words.
+        """
         out = np.zeros(self.n_nodes)
         V = max(self.n_words, 1)
-        counts = self.counts[: self.n_words]
-        node_bounds(self.level, which, counts, self.rows, self.scale, self.settings.eta, V, out)
+        node_bounds(self.level, which, counts, rows, self.scale, self.settings.eta, V, out)
         return out
 
     def rest_of_bound(self) -> float:
@@ -212,8 +181,8 @@ class TopicTree:
         s, out = self.settings, np.zeros(len(offsets) - 1)
         complete_many(
             self.parent, self.level, self.counts, self.rows, self.mass, self.whole, self.real,
-            offsets, words, n, held_offsets, held, held_n, s.eta, s.alpha, s.gamma, s.beam,
-            s.rounds, _FINE, out,
+            offsets, words, n, held_offsets, held, held_n, self.learned_eta, s.alpha, s.gamma,
+            s.beam, s.rounds, _FINE, out,
         )  # fmt: skip
         return out
 
@@ -334,18 +303,23 @@ class TopicTree:
     def tidy(self, budget: float | None = None) -> None:
         """Drop paths nobody takes, merge, dissolve and split nodes where that raises the bound.
 
-        ``budget``: documents that each kind of move may cost. Default: an eighth of those since
-        the last time, and one round of merges.
+        ``budget``: distinct words of documents that each kind of move may cost. Default: so many
+        for each document since the last time, and one round of merges.
         """
         every = min(self.settings.window, max(_FIRST_TIDY, self.n_seen))
         self._trim()
         if self.scale < _FOLD:
             self._fold()
         self._reorder(self._worth_keeping())
-        while self._merge() and budget is not None:
+        while merge_siblings(self) and budget is not None:
             pass
-        make_moves(self, every // 8 if budget is None else budget)
+        make_moves(self, _MOVED * every if budget is None else budget)
         self._reorder(self._worth_keeping())
+        K, V = self.n_nodes, max(self.n_words, 1)
+        fit_eta(
+            self.counts, self.rows, self.level, K, V, self.scale, self.settings.eta, _ETA_ROUNDS,
+            _CLOSE, self.learned_eta,
+        )  # fmt: skip
 
     def _fold(self) -> None:
         scale, self.real[SCALE] = self.scale, 1.0
@@ -390,15 +364,13 @@ class TopicTree:
             self.real[LOCAL] += float((self.rows[gone] * fresh[self.level[gone] - 1]).sum())
         mass = np.zeros(n)
         np.add.at(mass, order.to, self.mass[:K])
-        self._take(order.slots, order.parent, order.level, order.to)
+        self.take(order.slots, order.parent, order.level, order.to)
         self.mass[:n] = mass
 
-    def _take(self, slots: IntArray, parent: IntArray, level: IntArray, to: IntArray) -> None:
+    def take(self, slots: IntArray, parent: IntArray, level: IntArray, to: IntArray) -> None:
         """Let new slots hold the nodes of old ones."""
         K, n = self.n_nodes, len(slots)
-        V = self.n_words
-        self.counts[:V, :n] = self.counts[:V, slots]
-        self.counts[:V, n:K] = 0.0
+        reorder(self.counts, self.n_words, K, slots)
         for array in (self.rows, self.mass, self.ids, self.born):
             array[:n] = array[slots]
             array[n:K] = 0
@@ -407,87 +379,8 @@ class TopicTree:
         ends = self.window.ends[: self.window.n]
         ends[ends >= 0] = to[ends[ends >= 0]]
 
-    def _merge(self) -> bool:
-        """Make one of siblings where the bound says so, the best pairs first; tell if any were."""
-        used: set[int] = set()
-        for _, i, j in sorted(self._best_merges(), reverse=True):
-            if not used & {i, j}:
-                self._make_one(i, j)
-                used |= {i, j}
-        if used:
-            K = self.n_nodes
-            keep = self.rows[:K] >= 0.0  # `_make_one` marks what is gone
-            self.rows[:K] = np.maximum(self.rows[:K], 0.0)
-            order = sorted_order(self.parent[:K], self.level[:K], self.mass[:K], keep)
-            self._take(order.slots, order.parent, order.level, order.to)
-        return bool(used)
-
-    def _best_merges(self) -> list[tuple[float, int, int]]:
-        s, K, V = self.settings, self.n_nodes, self.n_words
-        parent, level, mass = self.parent[:K], self.level[:K], self.mass[:K] * self.scale
-        before = sticks(parent, level, mass, self.depth, s.gamma)
-        found = []
-        for p in range(K):
-            kids = np.flatnonzero(parent == p)
-            if len(kids) < 2:
-                continue
-            rows = self.counts[:V, kids].T.astype(np.float32)
-            rows /= np.maximum(np.linalg.norm(rows, axis=1), 1e-30)[:, None]
-            alike = rows @ rows.T
-            pairs = set()
-            for x in range(len(kids)):
-                for y in np.argsort(-alike[x], kind="stable")[: _ALIKE + 1].tolist():
-                    if x != y:
-                        pairs.add((int(kids[min(x, y)]), int(kids[max(x, y)])))
-            eta = float(s.eta[level[kids[0]] - 1])
-            for i, j in sorted(pairs):
-                gain = merge_gain(self.counts, self.rows, i, j, self.scale, eta, V)
-                if gain <= 0.0:  # what the sticks can add is small beside this
-                    continue
-                now = sticks(*_one(parent, level, mass, i, j), self.depth, s.gamma)
-                gain += now - before - self._entropy_lost(i, j)
-                if gain > 0.0:
-                    found.append((gain, i, j))
-        return found
-
-    def _entropy_lost(self, i: int, j: int) -> float:
-        """Entropy of the window's documents between two nodes and all below them."""
-        w = self.window
-        ends, shares = w.ends[: w.n], w.shares[: w.n]
-        both = np.flatnonzero((ends == i).any(axis=1) & (ends == j).any(axis=1))
-        out = 0.0
-        for d in both.tolist():
-            a = shares[d, ends[d] == i].sum()
-            b = shares[d, ends[d] == j].sum()
-            out += w.weights[d] * ((a + b) * np.log(a + b) - a * np.log(a) - b * np.log(b))
-        return float(out * self.scale)
-
-    def _make_one(self, i: int, j: int) -> None:
-        """Let node j go into its sibling i; slot j is marked as gone."""
-        K = self.n_nodes
-        self.counts[:, i] += self.counts[:, j]
-        self.rows[i] += self.rows[j]
-        self.real[LOCAL] -= self._entropy_lost(i, j) / self.scale
-        self.parent[:K], self.mass[:K] = merged(self.parent[:K], self.mass[:K], i, j)
-        self.rows[j] = -1.0
-        ends = self.window.ends[: self.window.n]
-        ends[ends == j] = i
-        self.n_merged += 1
-        self.changes.append(Change("merge", int(self.ids[j]), self.n_seen, int(self.ids[i])))
-
 
 def _log_fresh(eta: FloatArray, V: int) -> FloatArray:
     """Return E log of a word's probability in a topic that is not kept, by level."""
     out: FloatArray = digamma(eta) - digamma(V * eta)
     return out
-
-
-def _one(
-    parent: IntArray, level: IntArray, mass: FloatArray, i: int, j: int
-) -> tuple[IntArray, IntArray, FloatArray]:
-    """Return the tree after a merge."""
-    parent, mass = merged(parent, mass, i, j)
-    keep = np.ones(len(parent), dtype=bool)
-    keep[j] = False
-    order = sorted_order(parent, level, mass, keep)
-    return order.parent, order.level, mass[order.slots]

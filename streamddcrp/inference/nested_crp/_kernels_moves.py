@@ -1,0 +1,78 @@
+"""Compiled moves of many documents of the window, and their undoing."""
+
+from numba import njit
+
+from streamddcrp.inference.nested_crp._kernels_topics import (
+    CONFINED,
+    FORCED,
+    LOCAL,
+    N_NODES,
+    add,
+    take_out,
+    visit,
+)
+
+__all__ = ["move", "put_back"]
+
+
+@njit(cache=True)
+def move(
+    which, n_rounds, parent, level, born, ids, counts, rows, mass, whole, real, offsets,
+    words, n, weights, ends, shares, own, phi, eta, alpha, gamma, beam, rounds, tol, chosen,
+    chances, levels, phis, out,
+):  # fmt: skip
+    """Take some documents of the window out, and place them one by one, ``n_rounds`` times.
+
+    With an endpoint ``whole[FORCED]`` the first one opens a path there, and the others must follow
+    it below the new node, in the first round.
+    """
+    for d in which:
+        at, to = offsets[d], offsets[d + 1]
+        take_out(
+            parent, level, counts, rows, mass, real, words[at:to], n[at:to], weights[d], ends[d],
+            shares[d], own[d], phi[:, at:to],
+        )  # fmt: skip
+        ends[d] = -1
+    forced, new = whole[FORCED], whole[N_NODES]
+    for r in range(n_rounds):
+        for i in range(len(which)):
+            d = which[i]
+            whole[FORCED] = forced if r == 0 and i == 0 else -1
+            together = forced >= 0 and r == 0 and i > 0 and whole[N_NODES] > new
+            whole[CONFINED] = new if together else -1
+            at, to = offsets[d], offsets[d + 1]
+            visit(
+                parent, level, born, ids, counts, rows, mass, whole, real, words[at:to], n[at:to],
+                weights[d], ends[d], shares[d], own[d], phi[:, at:to], eta, alpha, gamma, beam,
+                rounds, tol, chosen, chances, levels, phis, out,
+            )  # fmt: skip
+
+
+@njit(cache=True)
+def put_back(
+    which, old_ends, old_shares, old_own, old_phi, parent, level, counts, rows, mass, real, offsets,
+    words, n, weights, ends, shares, own, phi,
+):  # fmt: skip
+    """Undo `move`: documents go where they were."""
+    for d in which:
+        at, to = offsets[d], offsets[d + 1]
+        take_out(
+            parent, level, counts, rows, mass, real, words[at:to], n[at:to], weights[d], ends[d],
+            shares[d], own[d], phi[:, at:to],
+        )  # fmt: skip
+    start = 0
+    for i in range(len(which)):
+        d = which[i]
+        at, to = offsets[d], offsets[d + 1]
+        phi[:, at:to] = old_phi[:, start : start + to - at]
+        start += to - at
+        ends[d], shares[d], own[d] = old_ends[i], old_shares[i], old_own[i]
+        for e in range(ends.shape[1]):
+            if ends[d, e] >= 0:
+                w = weights[d] * shares[d, e]
+                add(
+                    parent, level, ends[d, e], w, words[at:to], n[at:to], phi[e, at:to], counts,
+                    rows,
+                )  # fmt: skip
+                mass[ends[d, e]] += w
+                real[LOCAL] += weights[d] * own[d, e]
