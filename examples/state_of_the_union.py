@@ -2,8 +2,8 @@
 
 Run: python examples/state_of_the_union.py [FOLDER]
 
-The 240 addresses are cut into paragraphs, and an epoch is ten years; all words are read. The
-picture goes to FOLDER, demo/ unless another is given; the addresses (sotu/sotu.parquet) come from
+The 240 addresses are cut into paragraphs, and an epoch is ten years; scikit-learn's analyser reads
+the words and leaves English stop words out. The picture goes to FOLDER, demo/ unless another is given; the addresses (sotu/sotu.parquet) come from
 shared/data beside the checkout, or from the folder that the environment variable STREAMDDCRP_SHARED
 names; without them there is nothing to do.
 """
@@ -17,9 +17,9 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 import pyarrow.parquet as pq
+from sklearn.feature_extraction.text import CountVectorizer
 
 from streamddcrp import TemporalDPM
-from streamddcrp.stream import tokenize
 
 SHARED = os.environ.get("STREAMDDCRP_SHARED") or Path(__file__).resolve().parents[2] / "shared/data"
 DECADE, SHORT = 10.0, 20  # years; words of a paragraph
@@ -30,9 +30,10 @@ COLOURS = 2 * mpl.colormaps["tab20"].colors
 def paragraphs(path):
     """Return the words of each paragraph, and its year."""
     table = pq.read_table(path)
+    read = CountVectorizer(stop_words="english").build_analyzer()
     texts, years = [], []
     for text, year in zip(table["text"].to_pylist(), table["year"].to_pylist(), strict=True):
-        parts = [tokenize(part) for part in re.split(r"\n+", text)]
+        parts = [read(part) for part in re.split(r"\n+", text)]
         parts = [part for part in parts if len(part) >= SHORT]
         texts += parts
         years += [float(year)] * len(parts)
