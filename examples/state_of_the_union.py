@@ -53,6 +53,7 @@ def draw(tracks, first_year, path):
     total = np.maximum(sum(share.values()), 1.0)
     share = {label: (mass / total)[epochs] for label, mass in share.items()}
     large = sorted(share, key=lambda label: -share[label].sum())[:DRAWN]
+    large = [label for label in large if share[label].any()]  # some are of the last decade alone
     large.sort(key=lambda label: share[label] @ epochs / share[label].sum())
     years = first_year + DECADE * (epochs + 0.5)
     _, ax = plt.subplots(figsize=(13, 8), layout="constrained")
