@@ -3,9 +3,9 @@
 Run: python examples/state_of_the_union.py [FOLDER]
 
 The 240 addresses are cut into paragraphs, and an epoch is ten years; scikit-learn's analyser reads
-the words and leaves English stop words out. The picture goes to FOLDER, demo/ unless another is given; the addresses (sotu/sotu.parquet) come from
-shared/data beside the checkout, or from the folder that the environment variable STREAMDDCRP_SHARED
-names; without them there is nothing to do.
+the words and leaves English stop words out. The picture goes to FOLDER, demo/ unless another is
+given; the addresses (sotu/sotu.parquet) come from shared/data beside the checkout, or from the
+folder that the environment variable STREAMDDCRP_SHARED names; without them there is nothing to do.
 """
 
 import os
