@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from streamddcrp.typing import IntArray
 
+from .lanes import label_lanes
+
 __all__ = ["MOST", "Cause", "draw_causes", "read_causes", "words_of_causes"]
 
 MOST = 12  # drawn and told of, those that came and went most
@@ -97,20 +99,8 @@ def draw_causes(ax: Any, x: Any, end: Any, causes: tuple[Cause, ...]) -> None:
         edges = np.flatnonzero(np.diff(np.concatenate([[False], cause.on, [False]])))
         bars = [(x[a], end[b - 1] - x[a]) for a, b in edges.reshape(-1, 2)]
         ax.broken_barh(bars, (lane - 0.27, 0.54), fc=COLOUR, ec=COLOUR, linewidth=0.4, zorder=2)
-        share = float(cause.on.mean())
-        ax.annotate(
-            f"{100 * share:.0f} %" if share >= 0.005 else "< 1 %",
-            (1.0, lane),
-            xycoords=("axes fraction", "data"),
-            xytext=(6, 0),
-            textcoords="offset points",
-            va="center_baseline",
-            fontsize=9,
-        )
-    ax.set_ylim(len(shown) - 0.4, -0.6)
-    ax.set_yticks(range(len(shown)), [f"feature {cause.id}" for cause in shown])
-    ax.tick_params(axis="y", length=0)
-    ax.spines["left"].set_visible(False)
+    shares = [float(cause.on.mean()) for cause in shown]
+    label_lanes(ax, [f"feature {cause.id}" for cause in shown], shares)
     more = len(causes) - len(shown)
     ax.set_title("features that are on" + (f" (of {len(causes)} those that came and went)"
                                            if more else ""))  # fmt: skip

@@ -14,6 +14,7 @@ from streamddcrp.typing import FloatArray
 
 from .causes import MOST, draw_causes
 from .findings import Findings, Regime, telling
+from .lanes import label_lanes
 from .palette import GREY, colours_of
 
 __all__ = ["draw", "matplotlib", "render", "rendered"]
@@ -241,22 +242,9 @@ def _draw_lanes(
     early = np.flatnonzero(np.isnan(findings.series.scores))
     if len(early):
         ax.axvspan(x[early[0]], end[early[-1]], color=EARLY, alpha=0.35, linewidth=0, zorder=0)
-    ax.set_ylim(max(len(rows), 1) - 0.4, -0.6)
-    ax.set_yticks(range(len(rows)), [name for _, _, name in rows])
-    ax.tick_params(axis="y", length=0)
-    ax.spines["left"].set_visible(False)
+    shares = [sum(regime.share for regime in regimes) for regimes, _, _ in rows]
+    label_lanes(ax, [name for _, _, name in rows], shares)
     ax.set_title("regimes")
-    for lane, (regimes, _, _) in enumerate(rows):
-        share = sum(regime.share for regime in regimes)
-        ax.annotate(
-            f"{100 * share:.0f} %" if share >= 0.005 else "< 1 %",
-            (1.0, lane),
-            xycoords=("axes fraction", "data"),
-            xytext=(6, 0),
-            textcoords="offset points",
-            va="center_baseline",
-            fontsize=9,
-        )
     _draw_legend(ax, early=len(early) > 0)
 
 

@@ -12,7 +12,7 @@ from streamddcrp.inference.graph_crp._kernels_weigh import OPENED
 from streamddcrp.inference.smc._kernels_layout import N_SEEN
 from streamddcrp.inference.smc._kernels_names import name_of
 from streamddcrp.inference.smc._kernels_pool import EMPTY, alter, drop, score_clusters
-from streamddcrp.inference.smc._kernels_random import hash_of, uniform
+from streamddcrp.inference.smc._kernels_random import draw, hash_of, uniform
 
 __all__ = ["revise"]
 
@@ -60,23 +60,13 @@ def _prior_terms(config, particles, p, i, n, near, log_count, opens):
 
 @uncounted_njit
 def _draw(log_weight, n, u):
-    """Draw one of the first n by log weights."""
+    """Draw one of the first n by log weights, which become weights."""
     top = -np.inf
     for c in range(n):
         top = max(top, log_weight[c])
-    total = 0.0
     for c in range(n):
         log_weight[c] = math.exp(log_weight[c] - top)
-        total += log_weight[c]
-    rest = u * total
-    chosen = 0
-    for c in range(n):
-        if log_weight[c] > 0.0:
-            chosen = c
-            rest -= log_weight[c]
-            if rest < 0.0:
-                break
-    return chosen
+    return draw(log_weight, n, u)
 
 
 @uncounted_njit

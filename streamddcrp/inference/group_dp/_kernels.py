@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 
 from streamddcrp._numerics import UNCOUNTED, copy_row, uncounted_njit
-from streamddcrp.inference.group_dp._kernels_moves import draw, fill, free_slot, move
+from streamddcrp.inference.group_dp._kernels_moves import fill, free_slot, move
 from streamddcrp.inference.smc._kernels_copies import place_children
 from streamddcrp.inference.smc._kernels_layout import (
     LABEL,
@@ -32,7 +32,7 @@ from streamddcrp.inference.smc._kernels_pool import (
     score_clusters,
     take,
 )
-from streamddcrp.inference.smc._kernels_random import uniform
+from streamddcrp.inference.smc._kernels_random import draw, uniform
 from streamddcrp.inference.smc._kernels_resample import optimal
 
 __all__ = ["STAMP", "predict_row", "step_rows"]

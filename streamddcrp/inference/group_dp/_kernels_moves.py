@@ -5,9 +5,9 @@ import math
 import numpy as np
 
 from streamddcrp._numerics import uncounted_njit
-from streamddcrp.inference.smc._kernels_random import uniform
+from streamddcrp.inference.smc._kernels_random import draw, uniform
 
-__all__ = ["draw", "fill", "free_slot", "move"]
+__all__ = ["fill", "free_slot", "move"]
 
 FIRST_DRAW, WHICH_NODE, WHICH_ITEM, WHERE = 1, 3, 4, 5  # random numbers
 
@@ -21,22 +21,6 @@ def free_slot(entry, n_aux, n_tables, p):
     if k == K:
         n_tables[p] = K + 1
     return k
-
-
-@uncounted_njit
-def draw(weight, n, u):
-    """Draw one of the first n in proportion to their weights."""
-    total = 0.0
-    for k in range(n):
-        total += weight[k]
-    rest, chosen = u * total, 0
-    for k in range(n):
-        if weight[k] > 0.0:
-            chosen = k
-            rest -= weight[k]
-            if rest < 0.0:
-                break
-    return chosen
 
 
 @uncounted_njit

@@ -12,9 +12,9 @@ import math
 import numpy as np
 from numba import njit
 
-from streamddcrp._numerics import inner_njit
+from streamddcrp._numerics import inner_njit, uncounted_njit
 
-__all__ = ["add_wrapping", "gamma", "hash_of", "normal", "philox", "poisson", "uniform"]
+__all__ = ["add_wrapping", "draw", "gamma", "hash_of", "normal", "philox", "poisson", "uniform"]
 
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
@@ -111,3 +111,19 @@ def add_wrapping(a, b):
     low = (a & _LOW) + (b & _LOW)
     high = (a >> _HALF) + (b >> _HALF) + (low >> _HALF)
     return (high & _LOW) << _HALF | (low & _LOW)
+
+
+@uncounted_njit
+def draw(weight, n, u):
+    """Draw one of the first n in proportion to their weights."""
+    total = 0.0
+    for k in range(n):
+        total += weight[k]
+    rest, chosen = u * total, 0
+    for k in range(n):
+        if weight[k] > 0.0:
+            chosen = k
+            rest -= weight[k]
+            if rest < 0.0:
+                break
+    return chosen
