@@ -16,6 +16,20 @@ __all__ = ["move", "put_back"]
 
 
 @njit(cache=True)
+def _take_all_out(
+    which, parent, level, counts, rows, mass, real, offsets, words, n, weights, ends, shares, own,
+    phi,
+):  # fmt: skip
+    """Take the words of some documents of the window out of the tree."""
+    for d in which:
+        at, to = offsets[d], offsets[d + 1]
+        take_out(
+            parent, level, counts, rows, mass, real, words[at:to], n[at:to], weights[d], ends[d],
+            shares[d], own[d], phi[:, at:to],
+        )  # fmt: skip
+
+
+@njit(cache=True)
 def move(
     which, n_rounds, parent, level, born, ids, counts, rows, mass, whole, real, offsets,
     words, n, weights, ends, shares, own, phi, eta, alpha, gamma, beam, rounds, tol, chosen,
@@ -26,12 +40,11 @@ def move(
     With an endpoint ``whole[FORCED]`` the first one opens a path there, and the others must follow
     it below the new node, in the first round.
     """
+    _take_all_out(
+        which, parent, level, counts, rows, mass, real, offsets, words, n, weights, ends, shares,
+        own, phi,
+    )  # fmt: skip
     for d in which:
-        at, to = offsets[d], offsets[d + 1]
-        take_out(
-            parent, level, counts, rows, mass, real, words[at:to], n[at:to], weights[d], ends[d],
-            shares[d], own[d], phi[:, at:to],
-        )  # fmt: skip
         ends[d] = -1
     forced, new = whole[FORCED], whole[N_NODES]
     for r in range(n_rounds):
@@ -54,12 +67,10 @@ def put_back(
     words, n, weights, ends, shares, own, phi,
 ):  # fmt: skip
     """Undo `move`: documents go where they were."""
-    for d in which:
-        at, to = offsets[d], offsets[d + 1]
-        take_out(
-            parent, level, counts, rows, mass, real, words[at:to], n[at:to], weights[d], ends[d],
-            shares[d], own[d], phi[:, at:to],
-        )  # fmt: skip
+    _take_all_out(
+        which, parent, level, counts, rows, mass, real, offsets, words, n, weights, ends, shares,
+        own, phi,
+    )  # fmt: skip
     start = 0
     for i in range(len(which)):
         d = which[i]
