@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from streamddcrp.typing import IntArray
 
 from .lanes import label_lanes
+from .written import read_written
 
 __all__ = ["MOST", "Cause", "draw_causes", "read_causes", "words_of_causes"]
 
@@ -45,7 +46,8 @@ def read_causes(path: str | os.PathLike[str], rows: IntArray) -> tuple[Cause, ..
     """
     table = None
     with suppress(pa.ArrowInvalid, pa.ArrowKeyError, KeyError, OSError):
-        table = _table(Path(path)).select(["row", "features"])
+        columns = ["row", "features"]
+        table = read_written(Path(path), columns).select(columns)
     if table is None or not pa.types.is_list(table.schema.field("features").type):
         return ()
     sets = table["features"].combine_chunks()
@@ -56,19 +58,6 @@ def read_causes(path: str | os.PathLike[str], rows: IntArray) -> tuple[Cause, ..
         for i in np.unique(ids).tolist()
         if np.isin(owner[ids == i], rows).any()
     )
-
-
-def _table(path: Path) -> Any:
-    if path.suffix == ".parquet":
-        from pyarrow import parquet  # noqa: PLC0415 -- heavy
-
-        return parquet.read_table(path, columns=["row", "features"])
-    if path.suffix == ".jsonl":
-        from pyarrow import json  # noqa: PLC0415
-
-        return json.read_json(path)
-    with pa.memory_map(os.fspath(path)) as source:
-        return pa.ipc.open_file(source).read_all()
 
 
 def most_telling(causes: tuple[Cause, ...]) -> list[Cause]:

@@ -72,6 +72,11 @@ def main() -> None:
     help="Where results go, by the ending: .jsonl, .parquet, .arrow; - is standard output.",
 )
 @click.option(
+    "--events",
+    metavar="FILE",
+    help="Where births, returns, merges, splits and deaths go, one a row: a file, as for --sink.",
+)
+@click.option(
     "--checkpoint",
     metavar="DIR",
     help="Folder that keeps the states and the place in the source. Start a stopped or killed run "
@@ -110,6 +115,7 @@ def run(
     model: str | None,
     epoch: str | None,
     sink: str,
+    events: str | None,
     checkpoint: str | None,
     memory: str,
     batch_rows: int,
@@ -138,6 +144,7 @@ def run(
         model=model,
         epoch=epoch,
         sink=sink,
+        events=events,
         checkpoint=checkpoint,
         memory=memory,
         batch_rows=batch_rows,

@@ -18,7 +18,7 @@ from .columns import Columns
 from .config import find_recipe
 from .deadletters import DeadLetters
 from .runner import Summary, open_store, run
-from .sinks import open_sink
+from .sinks import Sink, open_sink
 from .sources import open_source
 
 __all__ = ["Request", "execute"]
@@ -39,6 +39,7 @@ class Request:
     model: str | None = None
     epoch: str | None = None
     sink: str = "-"
+    events: str | None = None
     checkpoint: str | None = None
     batch_rows: int = 1000
     on_error: str = "stop"
@@ -89,6 +90,7 @@ def _run(request: Request) -> Summary:
         stack.enter_context(_telling(logging.WARNING if request.key else logging.INFO))
         store = stack.enter_context(open_store(folder)) if folder else None
         sink = open_sink(request.sink, sys.stdout.buffer, folder)
+        events = _events(request.events, folder)
         bar = stack.enter_context(_bar(source.n_rows, shown=show))
 
         def advance(summary: Summary) -> None:
@@ -101,6 +103,7 @@ def _run(request: Request) -> Summary:
             recipe,
             sink,
             store=store,
+            events=events,
             dead_letters=dead_letters,
             progress=advance if show else None,
             memory=request.memory,
@@ -131,6 +134,13 @@ def _telling(level: int) -> Iterator[None]:
     finally:
         log.removeHandler(handler)
         log.setLevel(before)
+
+
+def _events(path: str | None, folder: Path | None) -> Sink | None:
+    if path == "-":
+        message = "--events must be a file: standard output is for the rows"
+        raise ConfigError(message)
+    return None if path is None else open_sink(path, sys.stdout.buffer, folder, "events")
 
 
 def _dead_letters(on_error: str) -> DeadLetters | None:

@@ -155,6 +155,39 @@ class Models:
         """Live tables of all models in memory."""
         return int(self._model.n_tables)
 
+    @property
+    def tells_events(self) -> bool:
+        """Whether the model has events to tell."""
+        return hasattr(self._model, "events")
+
+    def events(self, batch: Any, columns: Columns) -> Any:
+        """Return what happened to tables since the last call.
+
+        Parameters
+        ----------
+        batch : pyarrow.RecordBatch
+            Canonical rows, whose times and keys have the types that are wanted.
+        columns : Columns
+
+        Returns
+        -------
+        pyarrow.RecordBatch
+            ``index`` (of an arrival among the rows that were taken, of its key), ``time``, ``key``,
+            ``kind``, ``label`` and ``into``, as `streamddcrp.Event` has them.
+        """
+        events = self._model.events()
+        cells: dict[str, Any] = {"index": pa.array([event.index for event in events], pa.int64())}
+        if columns.time is not None:
+            kind = batch.schema.field(columns.time).type
+            cells["time"] = _as_times([event.t for event in events], kind)
+        if columns.key is not None:
+            kind = batch.schema.field(columns.key).type
+            cells["key"] = pa.array([event.key for event in events], kind)
+        cells["kind"] = pa.array([event.kind for event in events], pa.string())
+        cells["label"] = pa.array([event.label for event in events], pa.int64())
+        cells["into"] = pa.array([event.into for event in events], pa.int64())
+        return pa.record_batch(cells)
+
     def save(self, cursor: Any) -> None:
         """Write the states that changed and the cursor to the store, in one transaction."""
         if isinstance(self._model, Keyed):
@@ -184,6 +217,14 @@ class Models:
                 raise _at(error, rows) from error
         results = _step_apart(self._model, rows, refused)
         return pa.concat_batches(results) if results else None
+
+
+def _as_times(t: list[float], kind: Any) -> Any:
+    """Return seconds as time stamps, to the microsecond, where the times of rows are such."""
+    if not pa.types.is_timestamp(kind):
+        return pa.array(t, kind)
+    stamps = np.rint(1e6 * np.array(t)).astype("datetime64[us]")
+    return pa.array(stamps).cast(pa.timestamp("us", kind.tz)).cast(kind)
 
 
 def _step_apart(model: Model, rows: Rows, refused: dict[int, Refusal]) -> list[Any]:

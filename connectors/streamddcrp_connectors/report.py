@@ -27,6 +27,7 @@ ENDINGS = (".png", ".svg", ".txt", ".html")
 @click.option("--only", metavar="KEY", help="Which key to report, where there are several.")
 @click.option("--features", metavar="A,B,C", help="Columns to show [default: all others].")
 @click.option("--text", metavar="COL", help="Column of the texts in DATA, as given to run.")
+@click.option("--events", metavar="FILE", help="Of texts: what run --events wrote.")
 @click.option(
     "--out",
     metavar="DIR|PREFIX",
@@ -41,6 +42,7 @@ def report(
     only: str | None,
     features: str | None,
     text: str | None,
+    events: str | None,
     out: str | None,
 ) -> None:
     """Show what a run found: a picture, and what is in it in words.
@@ -55,8 +57,9 @@ def report(
     names = None if features is None else tuple(map(str.strip, features.split(",")))
     try:
         words, paths = make_report(
-            results, source, time=time, key=key, only=only, features=names, text=text, out=out
-        )
+            results, source, time=time, key=key, only=only, features=names, text=text,
+            events=events, out=out,
+        )  # fmt: skip
     except (StreamDDCRPError, OSError) as error:
         click.echo(f"streamddcrp: {error}", err=True)
         sys.exit(REFUSED)
@@ -73,6 +76,7 @@ def make_report(
     only: str | None = None,
     features: tuple[str, ...] | None = None,
     text: str | None = None,
+    events: str | os.PathLike[str] | None = None,
     out: str | os.PathLike[str] | None = None,
 ) -> tuple[str, list[Path]]:
     """Read results and series, and write picture and words.
@@ -88,6 +92,8 @@ def make_report(
         Columns to show; None: all but the time and the key.
     text : str, optional
         Column of the texts that the results are about.
+    events : str or path-like, optional
+        What ``run --events`` wrote, of texts.
     out : str or path-like, optional
         Folder or prefix of the files made.
 
@@ -114,7 +120,13 @@ def make_report(
     paths = _paths(Path(results), Path(source), out, ENDINGS if text else ENDINGS[:3])
     names = features if text is None else (text,)
     columns = Columns(time, key, names, text is not None)
-    words, files = (_of_numbers if text is None else _of_texts)(results, source, columns, only)
+    if text is None:
+        if events is not None:
+            message = "--events belongs to a report of texts: give --text, or leave it out"
+            raise ConfigError(message)
+        words, files = _of_numbers(results, source, columns, only)
+    else:
+        words, files = _of_texts(results, source, columns, only, events)
     for path, content in zip(paths, files, strict=True):
         path.write_bytes(content)
     return words, paths
@@ -132,16 +144,17 @@ def _of_numbers(results: Any, source: Any, columns: Any, only: str | None) -> Ma
     return words, [*pictures.values(), words.encode()]
 
 
-def _of_texts(results: Any, source: Any, columns: Any, only: str | None) -> Made:
+def _of_texts(results: Any, source: Any, columns: Any, only: str | None, events: Any) -> Made:
     from .results import read_told  # noqa: PLC0415
-    from .stories import draw_stories, find_stories, lines_of  # noqa: PLC0415
+    from .stories import draw_stories, find_stories, lines_of, survivors  # noqa: PLC0415
     from .story_page import page_of  # noqa: PLC0415
 
-    told = read_told(results, source, columns, only)
-    stories, surprise = find_stories(told)
-    pictures = draw_stories(told, stories)
+    told = read_told(results, source, columns, only, events)
+    parts, surprise = find_stories(told, told.labels)
+    stories = find_stories(told, survivors(told))[0] if told.events else parts
+    pictures = draw_stories(told, parts)
     words = lines_of(told, stories)
-    page = page_of(told, stories, surprise, pictures["svg"])
+    page = page_of(told, stories, parts, surprise, pictures["svg"])
     return words, [*pictures.values(), words.encode(), page.encode()]
 
 

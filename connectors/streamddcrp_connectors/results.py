@@ -10,12 +10,14 @@ import numpy as np
 import pyarrow as pa
 
 from streamddcrp.errors import ConfigError, SchemaError
+from streamddcrp.estimators.events import Event
 from streamddcrp.typing import FloatArray, IntArray
 
 from .causes import Cause, read_causes
 from .clock import Clock
 from .columns import Columns, refusals
 from .sources import Source, open_source
+from .written import read_events
 
 __all__ = ["Labelled", "Told", "read_labelled", "read_told"]
 
@@ -118,6 +120,8 @@ class Told:
         The final ones where the results have them; -1: none.
     scores : ndarray of float64, shape (N,)
     clock : Clock
+    events : tuple of Event
+        What happened to stories; ``index`` is the place of a text.
     """
 
     name: str
@@ -125,6 +129,7 @@ class Told:
     labels: IntArray
     scores: FloatArray
     clock: Clock
+    events: tuple[Event, ...] = ()
 
 
 def read_told(
@@ -132,8 +137,9 @@ def read_told(
     data: str | os.PathLike[str],
     columns: Columns,
     only: str | None = None,
+    events: str | os.PathLike[str] | None = None,
 ) -> Told:
-    """Read results and the texts they are about; see `read_labelled`."""
+    """Read results, the texts they are about and what happened; see `read_labelled`."""
     name, found, batch, table, clock = _both(results, data, columns, only)
     texts = batch.column((found.features or ())[0])
     labels = table["label"].copy()
@@ -141,7 +147,9 @@ def read_told(
         row, final = (table[column] for column in _FINAL)
         known = row < len(labels)  # not where it is missing
         labels[row[known].astype(np.int64)] = final[known].astype(np.int64)
-    return Told(name, texts, labels, table["score"], clock)
+    key = str(table["key"][0]) if "key" in table else None
+    happened = () if events is None else read_events(events, key, len(labels))
+    return Told(name, texts, labels, table["score"], clock, happened)
 
 
 def _both(

@@ -60,6 +60,7 @@ def run(
     sink: Sink,
     *,
     store: SqliteStore | None = None,
+    events: Sink | None = None,
     dead_letters: DeadLetters | None = None,
     progress: Progress | None = None,
     memory: str | int = "1GB",
@@ -77,6 +78,8 @@ def run(
         of the model's ``step_many``.
     store : SqliteStore, optional
         Keeps states and cursor; a run with the same arguments goes on where the last one ended.
+    events : Sink, optional
+        Gets what happened to tables; see `Models.events`.
     dead_letters : DeadLetters, optional
         Takes the refused rows; without it the first one ends the run.
     progress : callable, optional
@@ -118,8 +121,8 @@ def run(
             "checkpoint out"
         )
         raise ConfigError(message)
-    _check_distinct(source, sink, dead_letters)
-    job = _job(source, recipe, sink)
+    _check_distinct(source, sink, events, dead_letters)
+    job = _job(source, recipe, sink, events)
     cursor = _cursor(store, job)
     summary = Summary(rows=cursor["rows"], refused=cursor["refused"])
     model = recipe.make()  # options that cannot be used are refused before any file is touched
@@ -130,15 +133,24 @@ def run(
         )
         raise ConfigError(message)
     models = Models(recipe, source.columns.key, store, memory)
-    with Interrupts() as interrupts, _closing(sink, dead_letters):
+    if events is not None and not models.tells_events:
+        message = "this model tells no events: leave --events out"
+        raise ConfigError(message)
+    with Interrupts() as interrupts, _closing(sink, events, dead_letters):
         sink.rewind(cursor["sink"])
+        if events is not None:
+            events.rewind(cursor["events"])
         _rewind_dead(dead_letters, cursor)
         try:
             for batch, offset in source.read_after(cursor["source"]):
                 with interrupts.held():
                     _epoch(source, batch, offset, models, sink, dead_letters, summary)
+                    if events is not None:
+                        events.write(models.events(batch, source.columns))
                     if store is not None:
                         cursor |= {"source": offset, "rows": summary.rows, "sink": sink.sync()}
+                        if events is not None:
+                            cursor["events"] = events.sync()
                         cursor["refused"] = summary.refused
                         if dead_letters is not None:
                             cursor["dead"] = [dead_letters.identity, dead_letters.sync()]
@@ -150,6 +162,8 @@ def run(
             summary.interrupted = True
         with interrupts.held():
             sink.finish()
+            if events is not None:
+                events.finish()
     summary.tables = models.n_tables
     return summary
 
@@ -207,9 +221,13 @@ def _refusal(
     return kind(message, row=row)
 
 
-def _check_distinct(source: Source, sink: Sink, dead_letters: DeadLetters | None) -> None:
+def _check_distinct(
+    source: Source, sink: Sink, events: Sink | None, dead_letters: DeadLetters | None
+) -> None:
     """Refuse to write over what is read, or twice to one file."""
     paths = {"source": source.identity().get("path"), "sink": sink.identity}
+    if events is not None:
+        paths["file of events"] = events.identity
     if dead_letters is not None:
         paths["file of refused rows"] = dead_letters.identity
     for what, path in paths.items():
@@ -219,7 +237,7 @@ def _check_distinct(source: Source, sink: Sink, dead_letters: DeadLetters | None
                 raise ConfigError(message)
 
 
-def _job(source: Source, recipe: Recipe, sink: Sink) -> dict[str, Any]:
+def _job(source: Source, recipe: Recipe, sink: Sink, events: Sink | None) -> dict[str, Any]:
     """Describe what must stay the same for a checkpoint to be continued."""
     columns = source.columns
     text = {"text": True} if columns.text else {}
@@ -229,6 +247,8 @@ def _job(source: Source, recipe: Recipe, sink: Sink) -> dict[str, Any]:
         "columns": {"time": columns.time, "key": columns.key, "features": columns.features} | text,
         "sink": sink.identity,
     }
+    if events is not None:
+        job["events"] = events.identity
     described: dict[str, Any] = json.loads(json.dumps(job))  # as it comes back from the store
     return described
 
@@ -237,11 +257,11 @@ def _cursor(store: SqliteStore | None, job: dict[str, Any]) -> dict[str, Any]:
     """Return where to go on, after checking that the checkpoint is of this job."""
     stored = store.offset(CURSOR) if store is not None else None
     if stored is None or store is None:
-        start = {"source": None, "sink": None, "dead": None, "rows": 0, "refused": 0}
-        return {"job": job, **start}
+        start = dict.fromkeys(("source", "sink", "events", "dead"))
+        return {"job": job, **start, "rows": 0, "refused": 0}
     cursor: dict[str, Any] = stored
-    for part, now in job.items():
-        before = cursor["job"].get(part)
+    for part in {**cursor["job"], **job}:
+        before, now = cursor["job"].get(part), job.get(part)
         if before != now:
             message = (
                 f"the checkpoint {store.path.parent} was made with another {part}: "
@@ -276,12 +296,14 @@ def _rewind_dead(dead_letters: DeadLetters | None, cursor: dict[str, Any]) -> No
 
 
 @contextmanager
-def _closing(sink: Sink, dead_letters: DeadLetters | None) -> Iterator[None]:
+def _closing(sink: Sink, events: Sink | None, dead_letters: DeadLetters | None) -> Iterator[None]:
     """Close the outputs, whatever happens."""
     try:
         yield
     except BaseException:
         sink.abandon()
+        if events is not None:
+            events.abandon()
         raise
     finally:
         if dead_letters is not None:

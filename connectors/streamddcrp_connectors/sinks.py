@@ -55,7 +55,9 @@ class Sink(Protocol):
         """Close after an error."""
 
 
-def open_sink(spec: str | os.PathLike[str], stdout: BinaryIO, folder: Path | None) -> "Sink":
+def open_sink(
+    spec: str | os.PathLike[str], stdout: BinaryIO, folder: Path | None, what: str = "output"
+) -> "Sink":
     """Choose the sink: ``-`` standard output, .parquet, .arrow, any other name JSON lines.
 
     Parameters
@@ -65,6 +67,8 @@ def open_sink(spec: str | os.PathLike[str], stdout: BinaryIO, folder: Path | Non
         Used for ``-``.
     folder : Path or None
         Folder of the checkpoint.
+    what : str
+        Names what is kept in that folder.
     """
     name = os.fspath(spec)
     if name == "-":
@@ -78,9 +82,9 @@ def open_sink(spec: str | os.PathLike[str], stdout: BinaryIO, folder: Path | Non
         return StreamSink(path.open("wb", buffering=0), name, owned=True)
     suffix = path.suffix.lower()
     if suffix in (".parquet", ".pq"):
-        return TableSink(path, "parquet", folder)
+        return TableSink(path, "parquet", folder, what)
     if suffix in (".arrow", ".feather", ".ipc"):
-        return TableSink(path, "arrow", folder)
+        return TableSink(path, "arrow", folder, what)
     if suffix in (".csv", ".arrows"):
         message = f"the sink {name} must end in .jsonl, .parquet or .arrow: {suffix} is not written"
         raise ConfigError(message)
@@ -220,16 +224,18 @@ class TableSink:
     kind : {"parquet", "arrow"}
     folder : Path or None
         Where the log is kept; None: beside the file, and removed at the end.
+    what : str
+        Names the log in that folder.
     """
 
-    def __init__(self, path: Path, kind: str, folder: Path | None) -> None:
+    def __init__(self, path: Path, kind: str, folder: Path | None, what: str = "output") -> None:
         self.name = str(path)
         self.identity = os.path.realpath(path)
         self._path = path
         self._kind = kind
         self._keep = folder is not None
         beside = path.with_name(f".{path.name}.rows")
-        self._log = Log(beside if folder is None else folder / "output.rows")
+        self._log = Log(beside if folder is None else folder / f"{what}.rows")
         self._schema: Any = None
         self.sync = self._log.sync
 
@@ -248,7 +254,8 @@ class TableSink:
         if batch.schema != self._schema:
             message = f"the results have other columns than those already in {self._log.path}"
             raise CheckpointError(message)
-        self._log.append(batch.serialize().to_pybytes())
+        if batch.num_rows:
+            self._log.append(batch.serialize().to_pybytes())
 
     def finish(self) -> None:
         """Make the file from the log, in bounded memory, and put it in place in one step."""

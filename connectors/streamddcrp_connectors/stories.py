@@ -15,7 +15,16 @@ from streamddcrp.typing import FloatArray, IntArray
 from .picture import matplotlib, rendered
 from .results import Told
 
-__all__ = ["N_STORIES", "Story", "day_of", "draw_stories", "facts_of", "find_stories", "lines_of"]
+__all__ = [
+    "N_STORIES",
+    "Story",
+    "day_of",
+    "draw_stories",
+    "facts_of",
+    "find_stories",
+    "lines_of",
+    "survivors",
+]
 
 N_STORIES = 40  # told one by one
 N_DRAWN = 30
@@ -47,8 +56,14 @@ class Story:
     examples: tuple[int, ...]
 
 
-def find_stories(told: Told) -> tuple[list[Story], FloatArray]:
+def find_stories(told: Told, labels: IntArray) -> tuple[list[Story], FloatArray]:
     """Find the stories of texts with labels, and how surprising each text is.
+
+    Parameters
+    ----------
+    told : Told
+    labels : ndarray of int64, shape (N,)
+        Those of ``told``, or `survivors`.
 
     Returns
     -------
@@ -62,9 +77,9 @@ def find_stories(told: Told) -> tuple[list[Story], FloatArray]:
     totals = np.bincount(words, minlength=table.capacity).astype(np.float64)
     names = table.decode(np.arange(int(words.max(initial=-1)) + 1))
     found, shared = [], np.zeros(len(totals))
-    order = np.argsort(told.labels, kind="stable")
-    labels, starts = np.unique(told.labels[order], return_index=True)
-    for label, mine in zip(labels.tolist(), np.split(order, starts[1:]), strict=True):
+    order = np.argsort(labels, kind="stable")
+    ids, starts = np.unique(labels[order], return_index=True)
+    for label, mine in zip(ids.tolist(), np.split(order, starts[1:]), strict=True):
         if label < 0:
             continue
         parts = [np.unique(words[ends[i] : ends[i + 1]]) for i in mine.tolist()]
@@ -75,6 +90,16 @@ def find_stories(told: Told) -> tuple[list[Story], FloatArray]:
         found.append(Story(label, len(mine), said, int(mine[0]), int(mine[-1]), examples))
     found.sort(key=lambda story: (-story.size, story.label))
     return found, _beyond(np.nan_to_num(told.scores, nan=0.0), np.diff(ends).astype(np.float64))
+
+
+def survivors(told: Told) -> IntArray:
+    """Return labels (N,) in which a story that became part of another one has the other's id."""
+    became: dict[int, int] = {}
+    for event in reversed(told.events):
+        if event.kind == "merge" and event.into is not None:
+            became[event.label] = became.get(event.into, event.into)
+    ids, at = np.unique(told.labels, return_inverse=True)
+    return np.array([became.get(i, i) for i in ids.tolist()], np.int64)[at]
 
 
 def _beyond(score: FloatArray, length: FloatArray) -> FloatArray:
@@ -107,11 +132,19 @@ def _overlap(a: IntArray, b: IntArray) -> float:
 def draw_stories(told: Told, stories: list[Story]) -> dict[str, bytes]:
     """Draw the largest stories over time; return the picture as PNG and SVG.
 
-    A cross where a story was last seen, unless that was in the last tenth of the texts.
+    A cross where a story was last seen, unless that was in the last tenth of the texts; an arrow
+    head where it became part of another one.
+
+    Parameters
+    ----------
+    told : Told
+    stories : list of Story
+        By the labels of ``told``.
     """
     words = {story.label: story.words for story in stories}
     late = 0.9 * len(told.labels)
     live = {story.label for story in stories if story.last >= late}
+    merged = {event.label for event in told.events if event.kind == "merge"}
     line = StoryLine().extended(
         told.labels, _times(told), lambda ids: [words.get(i, "") for i in ids.tolist()]
     )
@@ -121,7 +154,7 @@ def draw_stories(told: Told, stories: list[Story]) -> dict[str, bytes]:
         ax = figure.add_axes((0.04, 0.07, 0.94, 0.88))
         ax.grid(visible=False)
         stamped = told.clock.stamped
-        plot_stories(line.table(), live, ax, largest=N_DRAWN, dates=stamped)
+        plot_stories(line.table(), live, ax, largest=N_DRAWN, dates=stamped, merged=merged)
         return figure
 
     return rendered(figure, style={"svg.fonttype": "none"})  # a browser has letters of all scripts

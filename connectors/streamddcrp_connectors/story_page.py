@@ -7,7 +7,7 @@ import numpy as np
 from streamddcrp.typing import FloatArray
 
 from .results import Told
-from .stories import N_STORIES, Story, day_of, facts_of
+from .stories import N_STORIES, Story, day_of, facts_of, survivors
 
 __all__ = ["page_of"]
 
@@ -16,6 +16,7 @@ N_EVENTS = 40  # at most
 FEWEST = 5  # texts of a story whose beginning and end are told
 EDGE = 0.05  # part of the texts at both ends, in which beginnings and ends say nothing
 SHOWN = 160  # letters of a text
+RELATIONS = {"merge": ("joins", "now"), "return": ("returns", "was"), "split": ("parts", "from")}
 UNITS = {"a month": 30.0, "a day": 1.0, "an hour": 1.0 / 24.0}  # of rates, in days
 BARS, WIDTH, HEIGHT = 40, 120, 26  # of a small picture: how busy a story was
 STYLE = """
@@ -24,7 +25,8 @@ body { font: 15px/1.5 system-ui, sans-serif; color: #333; max-width: 1100px; mar
 h1 { font-size: 1.5em; margin-bottom: 0 } h2 { margin: 1.6em 0 .3em }
 .facts, .note { color: #666; margin-top: .2em }
 svg { width: 100%; height: auto } svg.busy { width: 120px }
-table { border-collapse: collapse; width: 100% }
+table { border-collapse: collapse; width: 100% } td { overflow-wrap: anywhere }
+@media (max-width: 700px) { .wide { display: none } td, th { padding-right: .5em } }
 td, th { text-align: left; vertical-align: top; padding: .5em .9em .5em 0;
   border-bottom: 1px solid #e8e8e8 } th { white-space: nowrap }
 .n { text-align: right } b { font-weight: 600 }
@@ -33,10 +35,16 @@ ul { margin: .2em 0 0; padding-left: 1.1em } li { color: #555; font-size: .92em 
 """
 
 
-def page_of(told: Told, stories: list[Story], surprise: FloatArray, picture: bytes) -> str:
-    """Write the page: picture, stories, their beginnings and ends, surprising texts."""
+def page_of(
+    told: Told, stories: list[Story], parts: list[Story], surprise: FloatArray, picture: bytes
+) -> str:
+    """Write the page: picture, stories, what happened to them, surprising texts.
+
+    ``parts`` are the stories before they became parts of each other.
+    """
     drawing, name = picture.decode(), html.escape(told.name)
-    at = _places(told)
+    at, labels = _places(told), survivors(told)
+    joins = " An arrow head: it became part of another one." if told.events else ""
     busiest = f"The {N_STORIES} largest, each with its most typical texts."
     return "\n".join(
         (
@@ -45,14 +53,15 @@ def page_of(told: Told, stories: list[Story], surprise: FloatArray, picture: byt
             f'<p class="facts">{html.escape(facts_of(told, stories))}</p>',
             drawing[drawing.index("<svg") :],
             '<p class="note">Each band is a story, as thick as it is busy. A triangle: first seen; '
-            "a cross: last seen.</p>",
+            f"a cross: last seen.{joins}</p>",
             _table(
                 "Stories",
                 busiest if len(stories) > N_STORIES else "",
-                f'<th class="n">texts<th>first, last<th class="n">{_unit(told)}<th>when<th>words',
-                [_story(told, story, at) for story in stories[:N_STORIES]],
+                f'<th class="n">texts<th>first, last<th class="n wide">{_unit(told)}'
+                '<th class="wide">when<th>words',
+                [_story(told, story, at[labels == story.label]) for story in stories[:N_STORIES]],
             ),
-            _events(told, stories),
+            _events(told, stories, parts),
             _table(
                 "Surprising texts",
                 "The score is minus the log density (nats); here, beyond that of texts as long.",
@@ -75,30 +84,38 @@ def _story(told: Told, story: Story, at: FloatArray) -> str:
     when = f"{html.escape(day_of(told, story.first))}<br>{html.escape(day_of(told, story.last))}"
     return (
         f'<tr><td class="n">{story.size:,}</td><td class="when">{when}</td>'
-        f'<td class="n">{_rate(told, story)}</td><td>{_busy(told, story, at)}</td>'
+        f'<td class="n wide">{_rate(told, story)}</td><td class="wide">{_busy(at)}</td>'
         f"<td><b>{html.escape(story.words)}</b><ul>{texts}</ul></td></tr>"
     )
 
 
-def _events(told: Told, stories: list[Story]) -> str:
-    """Tell the beginnings and ends of the largest stories that have one, in order."""
+def _events(told: Told, stories: list[Story], parts: list[Story]) -> str:
+    """Tell what happened to the largest stories to which something did, in order."""
     n = len(told.labels)
     found = []
     for story in (s for s in stories if s.size >= FEWEST):
         if story.first > EDGE * n:
-            found.append((story.first, "begins", story))
+            found.append((story.first, "begins", story, ""))
         if story.last < (1.0 - 2.0 * EDGE) * n:
-            found.append((story.last, "ends", story))
+            found.append((story.last, "ends", story, ""))
+    known = {story.label: story for story in parts}
+    for event in told.events:
+        if event.kind in RELATIONS and event.label in known and event.into in known:
+            story, other = known[event.label], known[event.into]
+            what, link = RELATIONS[event.kind]
+            if story.size >= FEWEST:
+                found.append((event.index, what, story, f" ({link} {other.words})"))
     if not found:
         return ""
-    shown = sorted(found[:N_EVENTS], key=lambda event: event[0])
+    largest = sorted(found, key=lambda event: -event[2].size)[:N_EVENTS]
     rows = [
         f'<tr><td class="when">{html.escape(day_of(told, i))}</td><td>{what}</td>'
-        f'<td class="n">{story.size:,}</td><td>{html.escape(story.words)}</td></tr>'
-        for i, what, story in shown
+        f'<td class="n">{story.size:,}</td><td>{html.escape(story.words)}'
+        f"{html.escape(other)}</td></tr>"
+        for i, what, story, other in sorted(largest, key=lambda event: event[0])
     ]
     note = "First and last texts of stories, those at both ends of the stream left out."
-    return _table("Beginnings and ends", note, '<th>when<th><th class="n">texts<th>words', rows)
+    return _table("What happened", note, '<th>when<th><th class="n">texts<th>words', rows)
 
 
 def _largest(surprise: FloatArray) -> list[int]:
@@ -122,9 +139,9 @@ def _places(told: Told) -> FloatArray:
     return (t - t[0]) / span if span > 0.0 else np.linspace(0.0, 1.0, len(t))
 
 
-def _busy(told: Told, story: Story, at: FloatArray) -> str:
-    """Draw in bars how busy a story was over the whole time."""
-    counts, _ = np.histogram(at[told.labels == story.label], BARS, (0.0, 1.0))
+def _busy(at: FloatArray) -> str:
+    """Draw in bars how busy a story, with texts ``at``, was over the whole time."""
+    counts, _ = np.histogram(at, BARS, (0.0, 1.0))
     step, most = WIDTH / BARS, counts.max()
     bars = "".join(
         f'<rect x="{i * step:g}" y="{HEIGHT * (1 - n / most):.1f}" width="{step:g}" '

@@ -30,6 +30,7 @@ WATCHED = (
     "streamddcrp/estimators/keyed",
     "streamddcrp/estimators/residents",
 )
+EVENTS = "events"
 pa.set_cpu_count(1)  # no threads before a fork
 
 
@@ -45,6 +46,9 @@ def once(folder, case):
             recipe_for(Toy, {}, Toy.from_bytes),
             open_sink(folder / case["sink"], sys.stdout.buffer, folder / "checkpoint"),
             store=store,
+            events=open_sink(
+                folder / f"events.{case['sink']}", sys.stdout.buffer, folder / "checkpoint", EVENTS
+            ),
             dead_letters=DeadLetters(folder / "dead.jsonl") if case["dead"] else None,
             memory=1,  # of keys, all models but the one in use are out
         )
@@ -105,21 +109,25 @@ def traced(work, kill_at, number):
 
 def outcome(folder, case):
     """Everything a run leaves: outputs, refused rows, states, cursor."""
-    sink = folder / case["sink"]
-    if sink.suffix == ".jsonl":
-        output = sink.read_bytes()
-    elif sink.suffix == ".parquet":
-        output = pq.read_table(sink).to_pylist()
-    else:
-        with pa.ipc.open_file(sink) as reader:
-            output = reader.read_all().to_pylist()
+    output = content(folder / case["sink"])
+    events = content(folder / f"events.{case['sink']}")
     dead = (folder / "dead.jsonl").read_bytes() if case["dead"] else b""
     with sqlite3.connect(folder / "checkpoint" / "state.sqlite") as database:
         states = database.execute("select op, key, blob from state order by op, key").fetchall()
         cursor = json.loads(database.execute("select offset from cursor").fetchone()[0])
     database.close()
     kept = {name: cursor[name] for name in ("source", "rows", "refused")}
-    return output, dead, states, kept
+    return output, dead, events, states, kept
+
+
+def content(path):
+    """Read what a sink wrote."""
+    if path.suffix == ".jsonl":
+        return path.read_bytes()
+    if path.suffix == ".parquet":
+        return pq.read_table(path).to_pylist()
+    with pa.ipc.open_file(path) as reader:
+        return reader.read_all().to_pylist()
 
 
 def main():
@@ -146,7 +154,13 @@ def main():
             if outcome(folder, case) != expected:
                 wrong.append(kills)
         found.append(
-            {"lines": n_lines, "output": len(expected[0]), "dead": len(expected[1]), "wrong": wrong}
+            {
+                "lines": n_lines,
+                "output": len(expected[0]),
+                "dead": len(expected[1]),
+                "events": len(expected[2]),
+                "wrong": wrong,
+            }
         )
     json.dump(found, sys.stdout)
 

@@ -53,6 +53,7 @@ def test_killed_at_any_line_json_lines(tmp_path, kind):
     for case, found in zip(chosen, drive(tmp_path, chosen, trials=8), strict=True):
         assert found["wrong"] == [], case
         assert found["output"] > 1000  # bytes: it did something
+        assert found["events"] > 300
         assert (found["dead"] > 0) == case["dead"]
 
 
@@ -64,6 +65,7 @@ def test_killed_at_any_line_tables(tmp_path, kind, sink):
     for case, found in zip(chosen, drive(tmp_path, chosen, trials=4), strict=True):
         assert found["wrong"] == [], case
         assert found["output"] > 20  # rows
+        assert found["events"] > 5
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

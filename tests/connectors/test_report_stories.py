@@ -81,7 +81,7 @@ def test_the_page_tells_when_stories_were_and_what_is_odd(tmp_path):
     pq.write_table(pa.table(results), tmp_path / "out.parquet")
     _, paths = make_report(tmp_path / "out.parquet", tmp_path / "news.parquet", text="t")
     page = paths[3].read_text()
-    begins, odd = page.split("Beginnings and ends</h2>")[1].split("Surprising texts</h2>")
+    begins, odd = page.split("What happened</h2>")[1].split("Surprising texts</h2>")
     assert [line.split("<td>")[1][:5] for line in begins.splitlines() if "<tr><td" in line] == [
         "begin",
         "ends<",

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 from river import base
 
+from streamddcrp import Event
 from streamddcrp.checkpoint import decode_state, encode_state
 from streamddcrp.errors import ConfigError, OrderError, SchemaError
 
@@ -29,6 +30,11 @@ class Toy(base.Base):
         self.mixed = 1
         self.n = 0
         self.last = -np.inf
+        self.happened = []
+
+    def events(self):
+        told, self.happened = self.happened, []
+        return [Event(*event) for event in told]
 
     @property
     def n_tables(self):
@@ -57,6 +63,9 @@ class Toy(base.Base):
         for value in (time, *x.tolist()):
             (bits,) = struct.unpack("<Q", struct.pack("<d", value))
             self.mixed = (self.mixed * 6364136223846793005 + bits + 1442695040888963407) & MASK
+        if self.mixed % 7 < 2:
+            into = self.n - 1 if self.mixed % 7 else None
+            self.happened.append(["merge" if into else "birth", self.n, self.n, time, into])
         self.n += 1
         self.last = time
         part = (self.mixed >> 11) / 2**53
@@ -74,6 +83,7 @@ class Toy(base.Base):
     def to_bytes(self):
         numbers = np.array([self.mixed], dtype=np.uint64)
         settings = {"n": self.n, "last": self.last, "alpha": self.alpha, "warmup": self.warmup}
+        settings["happened"] = self.happened
         return encode_state("toy", 1, {"mixed": numbers}, settings)
 
     @classmethod
@@ -82,4 +92,5 @@ class Toy(base.Base):
         model = cls(alpha=settings["alpha"], warmup=settings["warmup"])
         model.mixed = int(arrays["mixed"][0])
         model.n, model.last = settings["n"], settings["last"]
+        model.happened = settings["happened"]
         return model
