@@ -155,11 +155,6 @@ class Models:
         """Live tables of all models in memory."""
         return int(self._model.n_tables)
 
-    @property
-    def tells_events(self) -> bool:
-        """Whether the model has events to tell."""
-        return hasattr(self._model, "events")
-
     def events(self, batch: Any, columns: Columns) -> Any:
         """Return what happened to tables since the last call.
 

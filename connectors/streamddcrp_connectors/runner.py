@@ -133,9 +133,6 @@ def run(
         )
         raise ConfigError(message)
     models = Models(recipe, source.columns.key, store, memory)
-    if events is not None and not models.tells_events:
-        message = "this model tells no events: leave --events out"
-        raise ConfigError(message)
     with Interrupts() as interrupts, _closing(sink, events, dead_letters):
         sink.rewind(cursor["sink"])
         if events is not None:

@@ -9,7 +9,10 @@ from river import base
 
 from streamddcrp.errors import SchemaError
 from streamddcrp.estimators.base import RowModel
+from streamddcrp.estimators.events import Event
+from streamddcrp.estimators.stories import events_since
 from streamddcrp.estimators.views import no_tables, predictions
+from streamddcrp.inference.text_ddcrp._kernels_layout import N_EVENTS, N_LIVE, N_SLOTS
 from streamddcrp.inference.text_ddcrp.vectors import VectorState, make_vector_config
 from streamddcrp.typing import FloatArray
 
@@ -17,7 +20,6 @@ __all__ = ["EmbeddingStream"]
 
 _MOST_FINALS = 100_000
 _P_NEW, _FINAL = 3, 6
-_SLOTS, _LIVE = 2, 3
 _SURPRISE = 1
 
 
@@ -108,7 +110,8 @@ class EmbeddingStream(RowModel, base.Clusterer):
         unit = _scaled(X)
         if self._memory is None:
             self._memory = VectorState(self._config, X.shape[1])
-        out = self._memory.step(unit)
+        index = np.arange(self._n_seen, self._n_seen + len(X), dtype=np.float64)
+        out = self._memory.step(unit, index if t is None else t)
         final = out[:, _FINAL]
         self._finals.frombytes(final[~np.isnan(final)].astype(np.int64).tobytes())
         if len(self._finals) > 2 * _MOST_FINALS:
@@ -133,7 +136,7 @@ class EmbeddingStream(RowModel, base.Clusterer):
     @property
     def n_tables(self) -> int:
         """Number of live stories."""
-        return 0 if self._memory is None else int(self._memory.counts[_LIVE])
+        return 0 if self._memory is None else int(self._memory.counts[N_LIVE])
 
     @property
     def nbytes(self) -> int:
@@ -159,6 +162,13 @@ class EmbeddingStream(RowModel, base.Clusterer):
             row = np.concatenate([row, more])
         return pa.table({"row": row, "label": label})
 
+    def events(self) -> list[Event]:
+        """Return births and deaths of stories since the last call; see `TextStream.events`."""
+        if self._memory is None:
+            return []
+        read, self._events_read = self._events_read, int(self._memory.counts[N_EVENTS])
+        return events_since(self._memory, read)
+
     def summary(self) -> pa.Table:
         """Return one row a live story.
 
@@ -168,7 +178,7 @@ class EmbeddingStream(RowModel, base.Clusterer):
         if self._memory is None:
             return no_tables()
         tables = self._memory.tables
-        live = np.flatnonzero(tables.size[: self._memory.counts[_SLOTS]] > 0)
+        live = np.flatnonzero(tables.size[: self._memory.counts[N_SLOTS]] > 0)
         live = live[np.argsort(tables.id[live])]
         columns: dict[str, Any] = {
             "id": tables.id[live],

@@ -17,6 +17,7 @@ from streamddcrp.inference.text_ddcrp._kernels_layout import (
     TOTAL,
 )
 from streamddcrp.inference.text_ddcrp.state import State
+from streamddcrp.inference.text_ddcrp.vectors import VectorState
 from streamddcrp.stream.words import WordTable
 from streamddcrp.typing import FloatArray, IntArray
 
@@ -112,7 +113,7 @@ def _examples(state: State, k: int) -> list[str]:
     ]
 
 
-def events_since(state: State, read: int) -> list[Event]:
+def events_since(state: State | VectorState, read: int) -> list[Event]:
     """Return the events after the first ``read``."""
     log, made = state.events, int(state.counts[N_EVENTS])
     size = len(log.kind)

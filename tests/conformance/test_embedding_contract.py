@@ -54,6 +54,33 @@ def test_any_cutting_and_any_restart_give_the_same_bits(data, seed, rho):
     assert model.to_bytes() == whole.to_bytes()
 
 
+@pytest.mark.parametrize("clocked", [False, True])
+def test_births_and_deaths_are_told(clocked):
+    X = np.eye(64)[np.repeat([0, 1, 2], 200)] + np.random.default_rng(0).normal(0, 0.04, (600, 64))
+    t = 1e9 + 7.0 * np.arange(600) if clocked else None
+    model, events, finals = EmbeddingStream(lag=20, decay=10.0), [], []
+    for a in range(0, 600, 50):
+        out = model.step_many(X[a : a + 50], None if t is None else t[a : a + 50])
+        finals += [label for label in out["final_label"].to_pylist() if label is not None]
+        events += model.events()
+        model = EmbeddingStream.from_bytes(model.to_bytes())
+    assert model.events() == []
+    births = {event.label: event for event in events if event.kind == "birth"}
+    deaths = {event.label: event for event in events if event.kind == "death"}
+    assert len(births) + len(deaths) == len(events)
+    assert list(births) == list(dict.fromkeys(finals))
+    assert set(deaths) == set(births) - set(model.summary()["id"].to_pylist())
+    large = np.flatnonzero(np.bincount(finals) >= 150).tolist()
+    assert len(large) == 3
+    rows = np.array(finals)
+    for label in large[:2]:
+        first, last = np.flatnonzero(rows == label)[[0, -1]].tolist()
+        assert births[label].index <= first
+        assert deaths[label].index == last
+        for event in births[label], deaths[label]:
+            assert event.t == (event.index if t is None else t[event.index])
+
+
 def log_density(X, rho):
     """Log density of vectors of one story: the mean is summed out of each dimension."""
     m, D = X.shape

@@ -19,16 +19,20 @@ import numpy as np
 from numba import njit
 
 from streamddcrp._numerics import UNCOUNTED, uncounted_njit
+from streamddcrp.inference.text_ddcrp._kernels_layout import (
+    BIRTH,
+    DEATH,
+    GROWTH,
+    N_LIVE,
+    N_SEEN,
+    N_SLOTS,
+    NEXT_ID,
+)
+from streamddcrp.inference.text_ddcrp._kernels_moves import record
 
 __all__ = ["predict_vector", "step_vectors"]
 
-# counts
-N_SEEN = 0
-NEXT_ID = 1
-N_SLOTS = 2
-N_LIVE = 3
-# sums
-GROWTH = 0
+# sums; the first is GROWTH
 SURPRISE = 1
 SPARE = 2  # and on: room for a story with one vector less
 
@@ -108,7 +112,7 @@ def best_slot(tables, counts, odds):
 
 
 @uncounted_njit
-def open_table(tables, counts, i):
+def open_table(tables, counts, i, t):
     k = 0
     while k < counts[N_SLOTS] and tables.size[k] > 0:
         k += 1
@@ -117,8 +121,9 @@ def open_table(tables, counts, i):
     tables.id[k] = counts[NEXT_ID]
     counts[NEXT_ID] += 1
     tables.mass[k] = tables.square[k] = 0.0
-    tables.in_window[k] = 0
+    tables.in_window[k] = tables.told[k] = 0
     tables.born[k] = tables.last_seen[k] = i
+    tables.born_t[k] = tables.last_t[k] = t
     for d in range(tables.total.shape[1]):
         tables.total[k, d] = 0.0
     return k
@@ -139,6 +144,30 @@ def add(config, tables, counts, k, x, weight, sign):
     prepare(config, D, tables.size[k] + 1, base, slope)
     if tables.size[k] == 0:
         counts[N_LIVE] -= 1
+
+
+@uncounted_njit
+def seat(config, tables, window, counts, i, k):
+    """Put vector ``i`` of the window into table ``k``, or into a new one where k < 0."""
+    at = i % len(window.table)
+    t = window.t[at]
+    if k < 0:
+        k = open_table(tables, counts, i, t)
+    add(config, tables, counts, k, window.x[at], window.weight[at], 1.0)
+    if tables.last_seen[k] < i:
+        tables.last_seen[k], tables.last_t[k] = i, t
+    if tables.born[k] > i:
+        tables.born[k], tables.born_t[k] = i, t
+    window.table[at] = k
+
+
+@uncounted_njit
+def tell(tables, events, counts, k, kind):
+    """Record that a story was born or died."""
+    born = kind == BIRTH
+    row = tables.born[k] if born else tables.last_seen[k]
+    t = tables.born_t[k] if born else tables.last_t[k]
+    record(events, counts, kind, tables.id[k], -1, row, t)
 
 
 @uncounted_njit
@@ -171,7 +200,7 @@ def predict_vector(config, tables, counts, sums, odds, x, out):
 
 
 @njit(cache=True, **UNCOUNTED)
-def step_vectors(config, tables, window, counts, sums, odds, X, done, out):
+def step_vectors(config, tables, window, events, counts, sums, odds, X, t, done, out):
     """Predict and learn unit vectors ``done`` .. N - 1; return how many are done."""
     n_ages, size = len(config.ages), len(window.table)
     for row in range(done, len(X)):
@@ -189,13 +218,10 @@ def step_vectors(config, tables, window, counts, sums, odds, X, done, out):
         log_odds(config, tables, counts, sums, x, -1, 0.0, odds)
         k = describe(config, tables, counts, sums, odds, out[row])
         sums[SURPRISE] += out[row, 2]
-        if k < 0:
-            k = open_table(tables, counts, i)
-        add(config, tables, counts, k, x, sums[GROWTH], 1.0)
-        tables.last_seen[k] = i
-        window.table[at], window.weight[at] = k, sums[GROWTH]
+        window.weight[at], window.t[at] = sums[GROWTH], t[row]
         for d in range(len(x)):
             window.x[at, d] = x[d]
+        seat(config, tables, window, counts, i, k)
         for r in range(n_ages):
             j = i - config.ages[r]
             if j < 0:
@@ -208,18 +234,20 @@ def step_vectors(config, tables, window, counts, sums, odds, X, done, out):
                 k = old
             if k != old:
                 add(config, tables, counts, old, y, weight, -1.0)
-                if k < 0:
-                    k = open_table(tables, counts, j)
-                add(config, tables, counts, k, y, weight, 1.0)
-                tables.last_seen[k] = max(tables.last_seen[k], j)
-            window.table[at] = k
+                seat(config, tables, window, counts, j, k)
             if last:
+                k = window.table[at]
                 out[row, 6] = tables.id[k]
                 tables.in_window[k] -= 1
+                if not tables.told[k]:
+                    tables.told[k] = 1
+                    tell(tables, events, counts, k, BIRTH)
         if (i + 1) % 50 == 0:
             for k in range(counts[N_SLOTS]):
                 gone = tables.mass[k] < 1e-3 * sums[GROWTH] and tables.in_window[k] == 0
                 if tables.size[k] > 0 and gone:
+                    if tables.told[k]:
+                        tell(tables, events, counts, k, DEATH)
                     tables.size[k] = 0
                     counts[N_LIVE] -= 1
         counts[N_SEEN] = i + 1

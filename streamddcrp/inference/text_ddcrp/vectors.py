@@ -7,13 +7,9 @@ import numpy as np
 
 from streamddcrp.errors import ConfigError
 from streamddcrp.inference.compilation import compiled, entry_point
-from streamddcrp.inference.text_ddcrp._kernels_vectors import (
-    GROWTH,
-    N_SLOTS,
-    NEXT_ID,
-    predict_vector,
-    step_vectors,
-)
+from streamddcrp.inference.text_ddcrp._kernels_layout import GROWTH, N_COUNTS, N_SLOTS, NEXT_ID
+from streamddcrp.inference.text_ddcrp._kernels_vectors import predict_vector, step_vectors
+from streamddcrp.inference.text_ddcrp.arrays import Events
 from streamddcrp.inference.text_ddcrp.config import make_config
 from streamddcrp.typing import FloatArray, IntArray
 
@@ -22,6 +18,7 @@ __all__ = ["VectorConfig", "VectorState", "make_vector_config"]
 RHOS = (0.2, 0.3, 0.4, 0.5)
 N_OUTPUTS = 7
 _K = 16
+_EVENTS = 4096  # in the log
 
 
 class VectorConfig(NamedTuple):
@@ -38,7 +35,7 @@ class Tables(NamedTuple):
     """Stories by slot: sums of their vectors (K, D), squared lengths of these and more (K,).
 
     ``joint`` is log J of their vectors; with one more its parts are ``base`` + ``slope`` |S|^2, a
-    column for each rho (K, G).
+    column for each rho (K, G). ``told``: whether a final label has named it.
     """
 
     total: FloatArray
@@ -47,19 +44,23 @@ class Tables(NamedTuple):
     base: FloatArray
     slope: FloatArray
     mass: FloatArray
+    born_t: FloatArray
+    last_t: FloatArray
     size: IntArray
     in_window: IntArray
     id: IntArray
     born: IntArray
     last_seen: IntArray
+    told: IntArray
 
 
 class Window(NamedTuple):
-    """The last vectors (L + 1, D), their slots and stored weights (L + 1,)."""
+    """The last vectors (L + 1, D), their slots, stored weights and times (L + 1,)."""
 
     x: FloatArray
     table: IntArray
     weight: FloatArray
+    t: FloatArray
 
 
 def make_vector_config(
@@ -84,22 +85,25 @@ class VectorState:
         L = int(config.ages[-1]) + 1
         self.config = config
         self.tables: Any = _empty_tables(_K, n_features, len(config.rho))
-        self.window: Any = Window(np.zeros((L, n_features)), np.full(L, -1), np.zeros(L))
-        self.counts = np.zeros(4, np.int64)
+        self.window: Any = Window(
+            np.zeros((L, n_features)), np.full(L, -1), np.zeros(L), np.zeros(L)
+        )
+        self.events: Any = Events(*(np.zeros(_EVENTS, kind) for kind in "qqqqdqq"))
+        self.counts = np.zeros(N_COUNTS, np.int64)
         self.sums = np.zeros(2 + 2 * len(config.rho))
         self.sums[GROWTH] = 1.0
         self.odds = np.zeros(_K)
 
-    def step(self, X: FloatArray) -> FloatArray:
-        """Predict and learn unit vectors (N, D); return the outputs (N, 7)."""
+    def step(self, X: FloatArray, t: FloatArray) -> FloatArray:
+        """Predict and learn unit vectors (N, D) at times (N,); return the outputs (N, 7)."""
         with compiled(step_vectors) as needed:
             if needed and len(X):
-                self.step(X[:0])
+                self.step(X[:0], t[:0])
         out, done = np.empty((len(X), N_OUTPUTS)), 0
         while True:
             done = entry_point(step_vectors)(
-                self.config, self.tables, self.window, self.counts, self.sums, self.odds, X, done,
-                out,
+                self.config, self.tables, self.window, self.events, self.counts, self.sums,
+                self.odds, X, t, done, out,
             )  # fmt: skip
             if done == len(X):
                 return out
@@ -128,13 +132,14 @@ class VectorState:
     @property
     def nbytes(self) -> int:
         """Bytes that the arrays take."""
-        return sum(int(array.nbytes) for array in (*self.tables, *self.window))
+        return sum(int(array.nbytes) for array in (*self.tables, *self.window, *self.events))
 
     def arrays(self) -> dict[str, Any]:
         """Return the arrays without unused capacity, for a checkpoint."""
         n = int(self.counts[N_SLOTS])
         parts = {f"tables.{name}": a[:n].copy() for name, a in self.tables._asdict().items()}
-        parts |= {f"window.{name}": a.copy() for name, a in self.window._asdict().items()}
+        for group, named in (("window", self.window), ("events", self.events)):
+            parts |= {f"{group}.{name}": a.copy() for name, a in named._asdict().items()}
         return parts | {"counts": self.counts.copy(), "sums": self.sums.copy()}
 
     @classmethod
@@ -149,6 +154,7 @@ class VectorState:
         for name, array in state.tables._asdict().items():
             array[:n] = arrays[f"tables.{name}"]
         state.window = Window(*(arrays[f"window.{name}"] for name in Window._fields))
+        state.events = Events(*(arrays[f"events.{name}"] for name in Events._fields))
         state.counts, state.sums = arrays["counts"], arrays["sums"]
         return state
 
@@ -159,5 +165,17 @@ class VectorState:
 
 
 def _empty_tables(K: int, D: int, G: int) -> Any:
-    numbers: list[Any] = [np.zeros(shape) for shape in ((K, D), (K,), (K,), (K, G), (K, G), (K,))]
-    return Tables(*numbers, *(np.zeros(K, np.int64) for _ in range(5)))
+    numbers: list[Any] = [
+        np.zeros(shape)
+        for shape in (
+            (K, D),
+            (K,),
+            (K,),
+            (K, G),
+            (K, G),
+            (K,),
+            (K,),
+            (K,),
+        )
+    ]
+    return Tables(*numbers, *(np.zeros(K, np.int64) for _ in range(6)))
