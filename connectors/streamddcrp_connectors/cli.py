@@ -124,7 +124,10 @@ def run(
     format_: str | None,
     progress: bool | None,
 ) -> None:
-    """Run a model over SOURCE: a Parquet, Arrow, CSV or JSON lines file, or - for standard input.
+    """Run a model over SOURCE: a table in a file, a folder of texts, or - for standard input.
+
+    A file is Parquet, Arrow, CSV or JSON lines. Of a folder, with --text text, each file is a
+    document.
 
     Writes one row for each row read: its number in the source (from 0, a header not counted), time
     and key, then label, label_prob, score, p_new, p_change and n_tables.

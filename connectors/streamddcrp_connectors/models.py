@@ -93,11 +93,13 @@ class Rows:
         return {name: plain(self.batch.column(name)[row]) for name in self.batch.schema.names}
 
     def with_results(self, results: Any) -> Any:
-        """Put the number, the time and the key of each row before the model's results."""
+        """Put the number, the time and the key (or the file) of each row before the results."""
         columns = {"row": pa.array(self.numbers)}
         for label, name in (("time", self.columns.time), ("key", self.columns.key)):
             if name is not None:
                 columns[label] = self.batch.column(name)
+        if "file" not in self.columns.names and "file" in self.batch.schema.names:
+            columns["file"] = self.batch.column("file")
         columns |= dict(zip(results.schema.names, results.columns, strict=True))
         return pa.record_batch(list(columns.values()), names=list(columns))
 

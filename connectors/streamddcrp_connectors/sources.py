@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 from streamddcrp.errors import ConfigError, SchemaError
 
 from .columns import Columns, TimeKind, canonical
+from .folder import FolderSource
 from .textsource import TEXT_FORMATS, Offset, TextSource, sniff
 
 __all__ = ["FORMATS", "ArrowSource", "Offset", "ParquetSource", "Source", "open_source"]
@@ -70,7 +71,7 @@ def open_source(
     follow: bool = False,
     idle: float | None = None,
 ) -> "Source":
-    """Open a file, or standard input for ``-``.
+    """Open a file, a folder of text files, or standard input for ``-``.
 
     Parameters
     ----------
@@ -99,6 +100,11 @@ def open_source(
             raise ConfigError(message)
         return TextSource(sys.stdin.buffer, columns, format=format, batch_rows=batch_rows)
     path = Path(name)
+    if path.is_dir():
+        if follow or format is not None:
+            message = f"{name} is a folder of texts: it has no format, and cannot be followed"
+            raise ConfigError(message)
+        return FolderSource(path, columns, batch_rows)
     head = _head(path)
     if head is not None:
         format = format or _SUFFIXES.get(path.suffix.lower()) or sniff(head, name)
@@ -120,7 +126,7 @@ def open_source(
 def _head(path: Path) -> bytes | None:
     """Return the first bytes of a file; None for a pipe, which must not be opened twice."""
     try:
-        if path.exists() and not path.is_file() and not path.is_dir():
+        if path.exists() and not path.is_file():
             return None
         with path.open("rb") as file:
             return file.read(16)

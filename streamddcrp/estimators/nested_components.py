@@ -356,6 +356,11 @@ class NestedCRPComponents(Stored, base.Clusterer):
         return 0 if self._tree is None else self._tree.n_nodes
 
     @property
+    def n_tables(self) -> int:
+        """The number of nodes, as ``n_tables`` of `step_many`."""
+        return self.n_nodes
+
+    @property
     def objective(self) -> float:
         """Evidence lower bound, the points of the window standing for all; NaN in warm-up."""
         return math.nan if self._tree is None else self._tree.bound()

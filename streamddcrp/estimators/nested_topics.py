@@ -384,6 +384,11 @@ class NestedCRPTopics(Stored, base.Clusterer):
         return self._tree.n_nodes
 
     @property
+    def n_tables(self) -> int:
+        """The number of nodes, as ``n_tables`` of `step_many`."""
+        return self.n_nodes
+
+    @property
     def objective(self) -> float:
         """Evidence lower bound of what was learned.
 

@@ -76,7 +76,10 @@ def told(tree: Any) -> list[Event]:
     """Return the changes of a tree as events, once."""
     changes = list(tree.changes)
     tree.changes.clear()
-    return [Event(c.kind, c.id, c.n_seen, float(c.n_seen), c.other) for c in changes]
+    rows = [max(c.n_seen - 1, 0) for c in changes]
+    return [
+        Event(c.kind, c.id, row, float(row), c.other) for c, row in zip(changes, rows, strict=True)
+    ]
 
 
 def ids_of(tree: Any, slots: IntArray) -> IntArray:

@@ -152,7 +152,7 @@ def test_a_header_alone_is_no_rows(tmp_path):
 def test_missing_and_unreadable_files(tmp_path):
     with pytest.raises(ConfigError, match="No such file"):
         open_source(tmp_path / "absent.csv", COLUMNS)
-    with pytest.raises(ConfigError, match="Is a directory"):
+    with pytest.raises(ConfigError, match="is a folder"):
         open_source(tmp_path, COLUMNS)
 
 
