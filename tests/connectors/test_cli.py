@@ -130,7 +130,7 @@ SOURCES = {
     "no such column": (text("a.csv", b"t,b\n1,1\n"), ["no column 'a'", "it has t, b"]),
     "empty file": (text("a.csv", b""), ["a.csv is empty"]),
     "missing file": (lambda _: "absent.csv", ["cannot read absent.csv: No such file"]),
-    "folder": (lambda folder: folder, ["Is a directory"]),
+    "folder": (lambda folder: folder, ["is a folder"]),
     "truncated Parquet": (truncated, ["not a whole Parquet file"]),
     "malformed JSON": (
         text("a.jsonl", b'{"t": 1, "a": 1}\n{"t": 2, "a"\n'),
