@@ -14,6 +14,7 @@ from streamddcrp.typing import FloatArray, IntArray
 
 __all__ = [
     "as_graph",
+    "check_tree",
     "check_whole",
     "draw",
     "ids_of",
@@ -29,6 +30,15 @@ def check_whole(name: str, value: Any, least: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         message = f"{name} must be a whole number of at least {least}, got {value!r}"
         raise ConfigError(message)
+
+
+def check_tree(model: Any, paths: int, **least: int) -> None:
+    """Refuse options of a tree; it needs room for some paths, and ``least`` are whole numbers."""
+    check_whole("depth", model.depth, 2)
+    check_whole("max_nodes", model.max_nodes, paths * model.depth)
+    positive("gamma", model.gamma)
+    for name, value in least.items():
+        check_whole(name, getattr(model, name), value)
 
 
 def positive(name: str, value: Any, n: int = 1) -> FloatArray:

@@ -12,8 +12,6 @@ from numba import njit
 
 __all__ = ["collect", "factors", "place"]
 
-_NEVER = -40.0  # log of a share of a point below the smallest difference of two floats
-
 
 @njit(cache=True)
 def factors(G, tau, paths, level, rows, log_det):
@@ -37,11 +35,11 @@ def factors(G, tau, paths, level, rows, log_det):
 
 
 @njit(cache=True)
-def place(pull, paths, level, rows, chances, base, q, log_z):
+def place(pull, paths, level, rows, chances, base, never, q, log_z):
     """Place points on the tree; ``pull`` (K, N), tau ((t - m_mu) . m_i - D S_i,mu), becomes z.
 
     log S of an endpoint is its ``chances`` (K,) + the point's ``base`` (N,) + h' Sig h / 2; fills
-    its probabilities ``q`` (K, N) and ``log_z`` (N,).
+    its probabilities ``q`` (K, N), 0 where their log is below ``never``, and ``log_z`` (N,).
     """
     K, N = pull.shape
     for k in range(K):
@@ -67,7 +65,7 @@ def place(pull, paths, level, rows, chances, base, q, log_z):
     for k in range(K):
         for n in range(N):
             less = q[k, n] - top[n]
-            q[k, n] = math.exp(less) if less > _NEVER else 0.0
+            q[k, n] = math.exp(less) if less > never else 0.0
             total[n] += q[k, n]
     for n in range(N):
         log_z[n] = base[n] + top[n] + math.log(total[n])

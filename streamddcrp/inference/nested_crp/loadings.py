@@ -20,6 +20,8 @@ from streamddcrp.typing import FloatArray, IntArray
 __all__ = ["Local", "Prior", "Stats", "Weights", "kl_of_all", "local_step", "reconstruct"]
 
 _NOTHING = 1e-8  # share of a point that counts for nothing
+_NEVER = -40.0  # log of a share that makes no difference to a float, and is taken for none
+_FAR = -700.0  # of the least share that is a float
 _LOG_2PI = float(np.log(2.0 * np.pi))
 
 
@@ -122,8 +124,9 @@ def sticks_of(parent: IntArray, mass: FloatArray, gamma: float) -> tuple[FloatAr
 
 
 def local_step(
-    X: FloatArray, parent: IntArray, level: IntArray, L: int, w: Weights, prior: Prior
-) -> Local:
+    X: FloatArray, parent: IntArray, level: IntArray, L: int, w: Weights, prior: Prior, *,
+    far: bool = False,
+) -> Local:  # fmt: skip
     """Return where points (N, D) are on the tree, with the optimal q(c) and q(x | endpoint).
 
     log p(t | endpoint) = D/2 (E log tau - log 2 pi) - tau/2 (|t - m_mu|^2 + D S_mu,mu)
@@ -148,7 +151,7 @@ def local_step(
     chances += 0.5 * D * (digamma(w.shape) - np.log(w.rate) - _LOG_2PI)
     q, log_z = np.empty((K, N)), np.empty(N)
     base = -0.5 * tau * (tt - 2.0 * MX[0] + G[0, 0])
-    place(z, paths, level, rows, chances, base, q, log_z)
+    place(z, paths, level, rows, chances, base, _FAR if far else _NEVER, q, log_z)
     stats = Stats.none(K, D)
     loadings = np.zeros((K, N))
     collect(z, paths, level, rows, q, _NOTHING, loadings, stats.yy)
