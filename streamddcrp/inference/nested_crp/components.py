@@ -24,6 +24,7 @@ __all__ = ["ComponentTree", "wide_prior"]
 
 _EFFORT = 4096  # points: a window of as many has one trial of each move, half of it two
 _GLANCE = 512  # points on which moves are compared
+_LAST = 4
 _FEW, _MANY = 4, 12  # sweeps before moves are compared, and of the best of them
 _EMPTY = 0.5  # expected points below which a leaf goes
 _WIDE, _VAGUE = 50.0, 1e-3  # variances of vectors; shape of the precision and rate, in units
@@ -172,11 +173,11 @@ class ComponentTree:
                 trial.sweep(_FEW, alone=True)
             if (bound := trial.bound()) > value:
                 best, value = trial, bound
-        if best is None or not best._beats(base, _MANY):
+        if best is None or (_MANY and not best._beats(base, _MANY)):
             return False
         best.X = self.X
         best.keep((best.level == best.depth) & (best.sizes() >= _EMPTY))
-        if not best._beats(copy(self), _FEW):
+        if not best._beats(copy(self), _LAST):
             return False
         self._become(best)
         return True
