@@ -1,29 +1,23 @@
 """Hierarchical component analysis as a streaming estimator: a tree of vectors that grows."""
 
-import logging
 import math
 from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
-from river import base
 
 from streamddcrp.errors import SchemaError, StreamDDCRPError
 from streamddcrp.estimators.batches import read_batch
 from streamddcrp.estimators.component_state import components_from_state, components_to_state
-from streamddcrp.estimators.events import Event
 from streamddcrp.estimators.options import from_json, to_json
-from streamddcrp.estimators.stored import Stored
 from streamddcrp.estimators.tree_pictures import plot_component_tree
 from streamddcrp.estimators.trees import (
-    as_graph,
+    TreeModel,
     check_tree,
-    draw,
     ids_of,
     nested,
     node_columns,
-    told,
 )
 from streamddcrp.inference.nested_crp.components import ComponentTree, wide_prior
 from streamddcrp.inference.nested_crp.growth import Growth
@@ -33,14 +27,12 @@ from streamddcrp.typing import FloatArray, IntArray
 
 __all__ = ["NestedCRPComponents"]
 
-_log = logging.getLogger(__name__)
 _STEP = 64  # points between two global steps
 _GROW_EVERY = 4  # steps between two attempts to grow
 _FIRST_SWEEPS = 5
-_SWEEPS, _FAILURES = 10, 3  # of a refinement: between attempts to grow; in vain in a row
 
 
-class NestedCRPComponents(Stored, base.Clusterer):
+class NestedCRPComponents(TreeModel):
     """Tree of components (nested Chinese restaurant process), learned from a stream of vectors.
 
     Every point takes a path of a tree and is, noise apart, the mean plus a sum of the vectors on
@@ -213,23 +205,8 @@ class NestedCRPComponents(Stored, base.Clusterer):
         self._steps += 1
         tree = self._tree
         if self._steps % _GROW_EVERY == 0:
-            self._grow(self.seed)
+            tree.grow(self.seed)
         self._growth.note(tree.n_seen, tree.n_nodes, tree.n_born, 0, tree.n_pruned)
-
-    def _grow(self, seed: int) -> bool:
-        """Let the tree grow; say once when its limit has stopped it."""
-        tree = self._tree
-        if tree is None:
-            return False
-        before = tree.n_refused
-        grown = tree.grow(seed)
-        if tree.n_refused and not before:
-            _log.warning(
-                "all %d nodes are in use, and more would tell the points better; raise max_nodes, "
-                "or take it for what sets the size of the tree",
-                self.max_nodes,
-            )
-        return grown
 
     def refine(self, max_sweeps: int = 50, tol: float = 1e-5) -> list[float]:
         """Sweep the window further, trying to grow; return the bound before and after each sweep.
@@ -245,21 +222,7 @@ class NestedCRPComponents(Stored, base.Clusterer):
         if len(self._waiting):
             self._step(self._waiting)
             self._waiting = self._waiting[:0]
-        tree, trace = self._tree, []
-        if tree is None:
-            return []
-        trace.append(tree.bound())
-        done, failed = 0, 0
-        while done < max_sweeps and failed < _FAILURES:
-            before = trace[-1]
-            for _ in range(min(_SWEEPS, max_sweeps - done)):
-                tree.sweep(1)
-                trace.append(tree.bound())
-                done += 1
-            if self._grow(self.seed + done):
-                trace.append(tree.bound())
-            failed = 0 if trace[-1] - before > tol * abs(before) else failed + 1
-        return trace
+        return [] if self._tree is None else self._tree.refine(max_sweeps, tol, self.seed)
 
     def _predictions(self, X: FloatArray) -> FloatArray:
         out = np.full((len(X), 5), np.nan)
@@ -388,16 +351,6 @@ class NestedCRPComponents(Stored, base.Clusterer):
         root = nested(tree, [{"vector": vector.copy()} for vector in M[1:]])
         return root | {"mean": self._origin + M[0]}
 
-    def graph(self) -> Any:
-        """Return the tree as a `networkx.DiGraph`, edges from parent to child.
-
-        Raises
-        ------
-        MissingExtraError
-            networkx is not installed.
-        """
-        return as_graph(self.tree())
-
     def summary(self) -> pa.Table:
         """Return one row a node: id, parent (null: root), level, size, born, length, vector."""
         tree = self._tree
@@ -410,23 +363,8 @@ class NestedCRPComponents(Stored, base.Clusterer):
         length = np.linalg.norm(M, axis=1)
         return pa.table({**node_columns(tree), "length": length, "vector": vectors})
 
-    def growth(self) -> pa.Table:
-        """Return how the tree grew: row (points), n_nodes, births, merges (0) and prunes so far."""
-        return pa.table(self._growth.columns())
-
-    def events(self) -> list[Event]:
-        """Return what happened to nodes since the last call: births and deaths."""
-        return [] if self._tree is None else told(self._tree)
-
-    def plot(self, kind: str = "tree", ax: Any = None) -> Any:
-        """Draw the tree of vectors, or with ``kind="growth"`` its nodes over the stream.
-
-        Raises
-        ------
-        MissingExtraError
-            matplotlib is not installed.
-        """
-        return draw(kind, lambda ax: plot_component_tree(self.tree(), ax), self.growth, ax)
+    def _draw_tree(self, ax: Any) -> Any:
+        return plot_component_tree(self.tree(), ax)
 
     # -- keeping ---------------------------------------------------------------------------------
 

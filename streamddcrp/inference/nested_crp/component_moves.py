@@ -17,6 +17,7 @@ __all__ = ["MOVES", "View", "shed"]
 
 _SHARE, _LEAST = 0.15, 20  # points of a path that is opened
 _TURNS = 12  # rounds of the power method
+_SAME = 1e-10  # length of a direction, in that of the longest, below which it is none
 _TINY = 1e-300
 
 
@@ -59,7 +60,7 @@ def _rest(X: FloatArray, M: FloatArray, path: IntArray) -> FloatArray:
     if not len(path):
         return X
     _, s, axes = np.linalg.svd(M[path + 1], full_matrices=False)
-    axes = axes[s > 1e-10 * max(s[0], _TINY)]
+    axes = axes[s > _SAME * max(s[0], _TINY)]
     return X - X @ axes.T @ axes
 
 
@@ -162,7 +163,51 @@ def _graft(tree: "ComponentTree", view: View, rng: np.random.Generator) -> bool:
     return True
 
 
-MOVES = (_open, _open, _split, _graft)
+def _merge(tree: "ComponentTree", view: View, rng: np.random.Generator) -> bool:
+    """Make one of two inner siblings, with the direction that all paths below them share most.
+
+    Of paths that part at once the vectors of the first node may be turned at will within their
+    span, so that siblings with a common direction need not look alike.
+    """
+    level, parent = tree.level, tree.parent
+    one_of = (parent >= 0) & (np.bincount(parent[1:], minlength=len(parent))[parent] > 1)
+    i = _pick(rng, 1.0 * (one_of & (level < tree.depth)))
+    if i is None:
+        return False
+    found = []
+    for j in np.flatnonzero((parent == parent[i]) & (np.arange(len(parent)) != i)).tolist():
+        rows = np.concatenate([_spans(tree, view, i), _spans(tree, view, j)])
+        _, s, axes = np.linalg.svd(rows, full_matrices=False)
+        found.append((s[0] ** 2 / max(float(view.below[:, [i, j]].sum()), _TINY), j, axes[0]))
+    _, j, v = max(found, key=lambda one: one[0])
+    rows = np.flatnonzero(view.below[:, [i, j]].sum(axis=1) > 0.5)
+    if not len(rows):
+        return False
+    tree.turn(i, v * np.sqrt(((view.X[rows] @ v) ** 2).mean()))
+    tree.hang(np.flatnonzero(parent == j), i)
+    return True
+
+
+def _spans(tree: "ComponentTree", view: View, i: int) -> FloatArray:
+    """Return bases of what paths through a node say from it on, by the roots of their points."""
+    M, paths, at = tree.weights.M, tree.paths(), int(tree.level[i]) - 1
+    out = []
+    for leaf in np.flatnonzero((paths[:, at] == i) & (tree.level == tree.depth)).tolist():
+        rest = _rest(M[paths[leaf, at:] + 1], M, paths[i, :at])
+        _, s, axes = np.linalg.svd(rest, full_matrices=False)
+        out.append(axes[s > _SAME * max(s[0], _TINY)] * np.sqrt(view.below[:, leaf].sum()))
+    return np.concatenate(out)
+
+
+def _prune(tree: "ComponentTree", view: View, rng: np.random.Generator) -> bool:
+    """Give a leaf up."""
+    if np.count_nonzero(tree.level == tree.depth) < 2:
+        return False
+    shed(tree)
+    return True
+
+
+MOVES = (_open, _open, _split, _graft, _merge, _prune)
 
 
 def shed(tree: "ComponentTree") -> None:

@@ -1,5 +1,6 @@
 """A tree of components as it learns: a window that is swept, and sums of what has left it."""
 
+import logging
 from collections import deque
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -22,10 +23,12 @@ from streamddcrp.typing import FloatArray, IntArray
 
 __all__ = ["ComponentTree", "wide_prior"]
 
+_log = logging.getLogger(__name__)
+
 _EFFORT = 4096  # points: a window of as many has one trial of each move, half of it two
 _GLANCE = 512  # points on which moves are compared
-_LAST = 4
-_FEW, _MANY = 4, 12  # sweeps before moves are compared, and of the best of them
+_FEW, _MANY = 4, 8  # sweeps before moves are compared, and of the best of them on the window
+_SWEEPS, _FAILURES = 10, 3  # of a refinement: between attempts to grow; in vain in a row
 _EMPTY = 0.5  # expected points below which a leaf goes
 _WIDE, _VAGUE = 50.0, 1e-3  # variances of vectors; shape of the precision and rate, in units
 _NARROW = 1e-7  # variance of vectors that are guessed, in prior variances
@@ -136,6 +139,23 @@ class ComponentTree:
             self.past = self.past.plus(self.local(X[:gone]).stats)
         self.X = X[gone:].copy()
 
+    def refine(self, max_sweeps: int, tol: float, seed: int) -> list[float]:
+        """Sweep and try to grow; return the bound before, after each sweep and after each growth.
+
+        Ends when several rounds raise it by less than a part ``tol``.
+        """
+        trace, done, failed = [self.bound()], 0, 0
+        while done < max_sweeps and failed < _FAILURES:
+            before = trace[-1]
+            for _ in range(min(_SWEEPS, max_sweeps - done)):
+                self.sweep(1)
+                trace.append(self.bound())
+                done += 1
+            if self.grow(seed + done):
+                trace.append(self.bound())
+            failed = 0 if trace[-1] - before > tol * abs(before) else failed + 1
+        return trace
+
     # -- moves -----------------------------------------------------------------------------------
 
     def grow(self, seed: int) -> bool:
@@ -166,21 +186,31 @@ class ComponentTree:
             if not move(trial, view, rng):
                 continue
             trial.sweep(_FEW, alone=True)
-            if trial.n_nodes > trial.max_nodes:
-                self.n_refused += int(trial.bound() > now)
+            if trial.n_nodes > trial.max_nodes and trial.bound() > now:
+                self._refuse()
             while trial.n_nodes > trial.max_nodes:
                 shed(trial)
                 trial.sweep(_FEW, alone=True)
             if (bound := trial.bound()) > value:
                 best, value = trial, bound
-        if best is None or (_MANY and not best._beats(base, _MANY)):
+        if best is None:
             return False
         best.X = self.X
         best.keep((best.level == best.depth) & (best.sizes() >= _EMPTY))
-        if not best._beats(copy(self), _LAST):
+        if not best._beats(copy(self), _MANY):
             return False
         self._become(best)
         return True
+
+    def _refuse(self) -> None:
+        """Count a move that must take something back; the first time say so."""
+        self.n_refused += 1
+        if self.n_refused == 1:
+            _log.warning(
+                "all %d nodes are in use, and more would tell the points better: max_nodes sets "
+                "the size of the tree; raise it for a finer one",
+                self.max_nodes,
+            )
 
     def _beats(self, other: "ComponentTree", n: int) -> bool:
         """Sweep n times; tell whether the bound is above another tree's, swept as often."""
