@@ -61,7 +61,8 @@ def _rest(X: FloatArray, M: FloatArray, path: IntArray) -> FloatArray:
         return X
     _, s, axes = np.linalg.svd(M[path + 1], full_matrices=False)
     axes = axes[s > _SAME * max(s[0], _TINY)]
-    return X - X @ axes.T @ axes
+    out: FloatArray = X - X @ axes.T @ axes
+    return out
 
 
 def _leading(X: FloatArray, n: int) -> FloatArray:
@@ -134,8 +135,9 @@ def _split(tree: "ComponentTree", view: View, rng: np.random.Generator) -> bool:
 
 def _scaled(rest: FloatArray, along: FloatArray) -> FloatArray:
     """Return the next direction of points by the power method, as long as points are along it."""
-    out: FloatArray = along @ rest
-    return out * (np.sqrt((along**2).mean()) / max(float(np.linalg.norm(out)), _TINY))
+    v = along @ rest
+    out: FloatArray = v * (np.sqrt((along**2).mean()) / max(float(np.linalg.norm(v)), _TINY))
+    return out
 
 
 def _graft(tree: "ComponentTree", view: View, rng: np.random.Generator) -> bool:
@@ -171,7 +173,7 @@ def _merge(tree: "ComponentTree", view: View, rng: np.random.Generator) -> bool:
     """
     level, parent = tree.level, tree.parent
     one_of = (parent >= 0) & (np.bincount(parent[1:], minlength=len(parent))[parent] > 1)
-    i = _pick(rng, 1.0 * (one_of & (level < tree.depth)))
+    i = _pick(rng, (one_of & (level < tree.depth)).astype(np.float64))
     if i is None:
         return False
     found = []

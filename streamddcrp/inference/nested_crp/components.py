@@ -29,6 +29,7 @@ _EFFORT = 4096  # points: a window of as many has one trial of each move, half o
 _GLANCE = 512  # points on which moves are compared
 _FEW, _MANY = 4, 8  # sweeps before moves are compared, and of the best of them on the window
 _SWEEPS, _FAILURES = 10, 3  # of a refinement: between attempts to grow; in vain in a row
+_WORTH = 1.0  # nats that a move must gain; less may be sweeps that were not done
 _EMPTY = 0.5  # expected points below which a leaf goes
 _WIDE, _VAGUE = 50.0, 1e-3  # variances of vectors; shape of the precision and rate, in units
 _NARROW = 1e-7  # variance of vectors that are guessed, in prior variances
@@ -215,7 +216,7 @@ class ComponentTree:
     def _beats(self, other: "ComponentTree", n: int) -> bool:
         """Sweep n times; tell whether the bound is above another tree's, swept as often."""
         self.sweep(n, alone=True)
-        value = self.bound()
+        value = self.bound() - _WORTH
         if value > other.bound():
             other.sweep(n, alone=True)
         return value > other.bound()
