@@ -86,7 +86,7 @@ def fits(data: Digits, seed: int = 0, depths: tuple[int, ...] = DEPTHS) -> Itera
     """Learn the images once in a random order, and then by sweeps over them, at every depth."""
     X = data.train[np.random.default_rng(seed).permutation(len(data.train))]
     for depth in depths:
-        NestedCRPComponents(depth=depth).learn_many(X[:1])  # compiles
+        NestedCRPComponents(depth=depth).learn_many(X[:256])  # compiles
         model = NestedCRPComponents(depth=depth, max_nodes=PUBLISHED[depth][0])
         start = time.process_time()
         model.learn_many(X)
