@@ -7,7 +7,6 @@ seconds, since the machine is shared; one thread.
 
 from __future__ import annotations
 
-import logging
 from collections import defaultdict
 
 import click
@@ -29,7 +28,6 @@ HEADER = ("L", "method", "nodes", "train", "test", "CPU s")
 @click.option("--seeds", default=5, show_default=True, help="Orders of the images.")
 def main(seeds: int) -> None:
     """Digits rebuilt from trees of components, beside PCA and the published trees."""
-    logging.getLogger("streamddcrp").setLevel(logging.ERROR)  # the limits of nodes are meant
     data = digits()
     found: dict[tuple[int, str], list[Fit]] = defaultdict(list)
     with threadpool_limits(1):

@@ -1,6 +1,5 @@
 """The experiments of Wang and Blei (2009) as commands; what is heavy is imported by them."""
 
-import logging
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -47,7 +46,6 @@ def ncrp_digits(out: Path, seed: int) -> None:
     """
     from .ncrp_digits_report import run  # noqa: PLC0415 -- heavy: not for --help
 
-    logging.getLogger("streamddcrp").setLevel(logging.ERROR)  # the limits of nodes are meant
     _show(out, lambda folder: run(folder, seed))
 
 
