@@ -25,7 +25,7 @@ __all__ = ["ComponentTree", "wide_prior"]
 
 _log = logging.getLogger(__name__)
 
-_EFFORT = 4096  # points: a window of as many has one trial of each move, half of it two
+_EFFORT = 4096  # points: a window of as many has one trial of each move, one of half two
 _GLANCE = 512  # points on which moves are compared
 _FEW, _MANY = 4, 8  # sweeps before moves are compared, and of the best of them on the window
 _SWEEPS, _FAILURES = 10, 3  # of a refinement: between attempts to grow; in vain in a row
@@ -165,7 +165,7 @@ class ComponentTree:
         As often as some points can be swept, and on while the tree gets larger.
         """
         rng = np.random.default_rng([seed, self.n_seen])
-        left, grown = max(1, _EFFORT // len(self.X)), False
+        left, grown = max(1, _EFFORT // max(len(self.X), _GLANCE)), False
         while left > 0:
             before = self.n_nodes
             grown = self._change(rng) or grown
