@@ -1,34 +1,27 @@
 """Hierarchical component analysis as a streaming estimator: a tree of vectors that grows."""
 
 import math
-from collections import deque
 from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
-from river import base
 
 from streamddcrp.errors import SchemaError, StreamDDCRPError
 from streamddcrp.estimators.batches import read_batch
-from streamddcrp.estimators.events import Event
+from streamddcrp.estimators.component_state import components_from_state, components_to_state
 from streamddcrp.estimators.options import from_json, to_json
-from streamddcrp.estimators.stored import Stored
 from streamddcrp.estimators.tree_pictures import plot_component_tree
 from streamddcrp.estimators.trees import (
-    as_graph,
-    check_whole,
-    draw,
+    TreeModel,
+    check_tree,
     ids_of,
     nested,
     node_columns,
-    positive,
-    told,
 )
 from streamddcrp.inference.nested_crp.components import ComponentTree, wide_prior
 from streamddcrp.inference.nested_crp.growth import Growth
-from streamddcrp.inference.nested_crp.loadings import Prior, Stats, Weights, reconstruct
-from streamddcrp.inference.nested_crp.settings import Change
+from streamddcrp.inference.nested_crp.loadings import reconstruct
 from streamddcrp.stream import Vectorizer
 from streamddcrp.typing import FloatArray, IntArray
 
@@ -37,12 +30,9 @@ __all__ = ["NestedCRPComponents"]
 _STEP = 64  # points between two global steps
 _GROW_EVERY = 4  # steps between two attempts to grow
 _FIRST_SWEEPS = 5
-_SWEEPS, _FAILURES = 10, 3  # of a refinement: between attempts to grow; in vain in a row
-_NODES = ("parent", "level", "ids", "born")
-_COUNTERS = ("next_id", "n_seen", "n_born", "n_pruned")
 
 
-class NestedCRPComponents(Stored, base.Clusterer):
+class NestedCRPComponents(TreeModel):
     """Tree of components (nested Chinese restaurant process), learned from a stream of vectors.
 
     Every point takes a path of a tree and is, noise apart, the mean plus a sum of the vectors on
@@ -57,7 +47,8 @@ class NestedCRPComponents(Stored, base.Clusterer):
     gamma : float, default 1.0
         Concentration of the sticks: larger, more paths.
     max_nodes : int, default 32
-        Nodes. Large data are told better and better by more, so this is what limits them.
+        Nodes, at most. Large data are told better and better by more, so that this sets the size of
+        their tree: a warning says so, and `n_refused` counts.
     window : int, default 2048
         Points that are swept again and again; older ones count as they were last.
     warmup : int, default 256
@@ -101,12 +92,7 @@ class NestedCRPComponents(Stored, base.Clusterer):
         self.window = window
         self.warmup = warmup
         self.seed = seed
-        check_whole("depth", depth, 2)
-        check_whole("max_nodes", max_nodes, depth)
-        check_whole("warmup", warmup, 2)
-        check_whole("window", window, warmup)
-        check_whole("seed", seed, 0)
-        positive("gamma", gamma)
+        check_tree(self, 1, warmup=2, window=warmup, seed=0)
         self._vectorizer = Vectorizer()
         self._tree: ComponentTree | None = None
         self._origin = np.empty(0)  # mean of the first points, about which all is computed
@@ -219,8 +205,7 @@ class NestedCRPComponents(Stored, base.Clusterer):
         self._steps += 1
         tree = self._tree
         if self._steps % _GROW_EVERY == 0:
-            while tree.grow(self.seed) and tree.n_nodes < self.max_nodes:
-                pass
+            tree.grow(self.seed)
         self._growth.note(tree.n_seen, tree.n_nodes, tree.n_born, 0, tree.n_pruned)
 
     def refine(self, max_sweeps: int = 50, tol: float = 1e-5) -> list[float]:
@@ -237,22 +222,7 @@ class NestedCRPComponents(Stored, base.Clusterer):
         if len(self._waiting):
             self._step(self._waiting)
             self._waiting = self._waiting[:0]
-        tree, trace = self._tree, []
-        if tree is None:
-            return []
-        trace.append(tree.bound())
-        done, failed = 0, 0
-        while done < max_sweeps and failed < _FAILURES:
-            before = trace[-1]
-            for _ in range(min(_SWEEPS, max_sweeps - done)):
-                tree.sweep(1)
-                trace.append(tree.bound())
-                done += 1
-            grown = tree.grow(self.seed + done)
-            if grown:
-                trace.append(tree.bound())
-            failed = 0 if trace[-1] - before > tol * abs(before) else failed + 1
-        return trace
+        return [] if self._tree is None else self._tree.refine(max_sweeps, tol, self.seed)
 
     def _predictions(self, X: FloatArray) -> FloatArray:
         out = np.full((len(X), 5), np.nan)
@@ -351,14 +321,9 @@ class NestedCRPComponents(Stored, base.Clusterer):
         return self._n_seen
 
     @property
-    def n_nodes(self) -> int:
-        """Nodes of the tree; 0 in warm-up."""
-        return 0 if self._tree is None else self._tree.n_nodes
-
-    @property
-    def n_tables(self) -> int:
-        """The number of nodes, as ``n_tables`` of `step_many`."""
-        return self.n_nodes
+    def n_refused(self) -> int:
+        """Moves that would have raised the bound, were there more nodes than ``max_nodes``."""
+        return 0 if self._tree is None else self._tree.n_refused
 
     @property
     def objective(self) -> float:
@@ -381,16 +346,6 @@ class NestedCRPComponents(Stored, base.Clusterer):
         root = nested(tree, [{"vector": vector.copy()} for vector in M[1:]])
         return root | {"mean": self._origin + M[0]}
 
-    def graph(self) -> Any:
-        """Return the tree as a `networkx.DiGraph`, edges from parent to child.
-
-        Raises
-        ------
-        MissingExtraError
-            networkx is not installed.
-        """
-        return as_graph(self.tree())
-
     def summary(self) -> pa.Table:
         """Return one row a node: id, parent (null: root), level, size, born, length, vector."""
         tree = self._tree
@@ -403,48 +358,22 @@ class NestedCRPComponents(Stored, base.Clusterer):
         length = np.linalg.norm(M, axis=1)
         return pa.table({**node_columns(tree), "length": length, "vector": vectors})
 
-    def growth(self) -> pa.Table:
-        """Return how the tree grew: row (points), n_nodes, births, merges (0) and prunes so far."""
-        return pa.table(self._growth.columns())
-
-    def events(self) -> list[Event]:
-        """Return what happened to nodes since the last call: births and deaths."""
-        return [] if self._tree is None else told(self._tree)
-
-    def plot(self, kind: str = "tree", ax: Any = None) -> Any:
-        """Draw the tree of vectors, or with ``kind="growth"`` its nodes over the stream.
-
-        Raises
-        ------
-        MissingExtraError
-            matplotlib is not installed.
-        """
-        return draw(kind, lambda ax: plot_component_tree(self.tree(), ax), self.growth, ax)
+    def _draw_tree(self, ax: Any) -> Any:
+        return plot_component_tree(self.tree(), ax)
 
     # -- keeping ---------------------------------------------------------------------------------
 
     def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        arrays: dict[str, Any] = {"waiting": self._waiting, "origin": self._origin}
+        arrays, tree = ({}, None) if self._tree is None else components_to_state(self._tree)
         meta: dict[str, Any] = {
             "options": {name: to_json(value) for name, value in self._get_params().items()},
             "vectorizer": self._vectorizer.to_config(),
             "growth": self._growth.to_json(),
             "steps": self._steps,
             "n_seen": self._n_seen,
-            "tree": None,
+            "tree": tree,
         }
-        tree = self._tree
-        if tree is not None:
-            w, past = tree.weights, tree.past
-            arrays |= {name: getattr(tree, name) for name in _NODES}
-            arrays |= {"X": tree.X, "M": w.M, "S": w.S, "mass": w.mass}
-            arrays |= {"past.yy": past.yy, "past.yt": past.yt, "past.mass": past.mass}
-            meta["tree"] = {name: getattr(tree, name) for name in _COUNTERS} | {
-                "prior": list(tree.prior), "shape": w.shape, "rate": w.rate,
-                "past_tt": past.tt, "past_n": past.n, "past_fresh": past.fresh,
-                "changes": [list(change) for change in tree.changes],
-            }  # fmt: skip
-        return arrays, meta
+        return arrays | {"waiting": self._waiting, "origin": self._origin}, meta
 
     @classmethod
     def _from_state(cls, arrays: dict[str, Any], meta: dict[str, Any]) -> Self:
@@ -453,22 +382,7 @@ class NestedCRPComponents(Stored, base.Clusterer):
         model._growth = Growth.from_json(meta["growth"])
         model._waiting, model._origin = arrays["waiting"], arrays["origin"]
         model._steps, model._n_seen = meta["steps"], meta["n_seen"]
-        kept = meta["tree"]
-        if kept is not None:
-            model._tree = ComponentTree(
-                depth=model.depth,
-                prior=Prior(*kept["prior"]),
-                weights=Weights(
-                    arrays["M"], arrays["S"], kept["shape"], kept["rate"], arrays["mass"]
-                ),
-                past=Stats(
-                    arrays["past.yy"], arrays["past.yt"], kept["past_tt"], kept["past_n"],
-                    kept["past_fresh"], arrays["past.mass"],
-                ),
-                X=arrays["X"],
-                max_nodes=model.max_nodes,
-                changes=deque((Change(*change) for change in kept["changes"]), maxlen=1024),
-                **{name: arrays[name] for name in _NODES},
-                **{name: kept[name] for name in _COUNTERS},
-            )  # fmt: skip
+        if meta["tree"] is not None:
+            limits = model.depth, model.max_nodes
+            model._tree = components_from_state(arrays, meta["tree"], *limits)
         return model

@@ -24,7 +24,7 @@ from streamddcrp.estimators.stored import Stored
 from streamddcrp.estimators.tree_pictures import plot_topic_tree
 from streamddcrp.estimators.trees import (
     as_graph,
-    check_whole,
+    check_tree,
     draw,
     ids_of,
     nested,
@@ -132,12 +132,7 @@ class NestedCRPTopics(Stored, base.Clusterer):
         self.revisits = revisits
         self.max_nodes = max_nodes
         self.max_words = max_words
-        for name, value, least in (
-            ("depth", depth, 2), ("window", window, 1), ("revisits", revisits, 0),
-            ("max_words", max_words, 2),
-        ):  # fmt: skip
-            check_whole(name, value, least)
-        check_whole("max_nodes", max_nodes, 2 * depth)
+        check_tree(self, 2, window=1, revisits=0, max_words=2)
         if not 0.5 < kappa <= 1.0:
             message = f"kappa must be above 0.5 and at most 1, got {kappa!r}"
             raise ConfigError(message)
@@ -145,7 +140,7 @@ class NestedCRPTopics(Stored, base.Clusterer):
         usual_alpha = (5.0, 2.0, *(1.0,) * (depth - 2))[:depth]
         self._tree = TopicTree.empty(
             Settings(
-                gamma=positive("gamma", gamma)[0],
+                gamma=float(gamma),
                 eta=positive("eta", usual_eta if eta is None else eta, depth),
                 alpha=positive("alpha", usual_alpha if alpha is None else alpha, depth),
                 kappa=float(kappa),

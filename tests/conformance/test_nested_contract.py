@@ -331,6 +331,19 @@ def test_a_fit_of_components_never_falls_within_sweeps():
         fit_nested_components(X[:1])
 
 
+def test_a_tree_of_components_at_its_limit_says_so_once(caplog):
+    X = points(640)  # a root and three leaves
+    small, large = (NestedCRPComponents(depth=2, max_nodes=n) for n in (3, 8))
+    with caplog.at_level("WARNING"):
+        large.learn_many(X)
+        large.refine()
+        assert (large.n_nodes, large.n_refused, caplog.text) == (4, 0, "")
+        small.learn_many(X)
+    assert small.n_nodes == 3
+    assert small.n_refused > 1
+    assert caplog.text.count("all 3 nodes are in use") == 1
+
+
 def test_bad_points_are_refused_and_change_nothing():
     model = components_model()
     model.learn_many(points(100))

@@ -50,6 +50,54 @@ def test_bars_in_one_pass_and_fitted():
     assert np.median(found["fit"]) > 0.85
 
 
+SCALE, NOISE, DIMENSIONS = (3.0, 2.5, 2.0), 0.3, 30
+
+
+def planted(seed, N=2000):
+    """Points on a tree of components with nine paths, three below each of three nodes."""
+    rng = np.random.default_rng(seed)
+    parts = [rng.normal(size=(n, DIMENSIONS)) for n in (1, 3, 9)]
+    parts = [s * V / np.linalg.norm(V, axis=1)[:, None] for s, V in zip(SCALE, parts, strict=True)]
+    W = np.stack([np.stack([parts[0][0], parts[1][k // 3], parts[2][k]]) for k in range(9)])
+    of = rng.choice(9, p=rng.dirichlet(np.full(9, 5.0)), size=N)
+    X = np.einsum("nl,nld->nd", rng.normal(size=(N, 3)), W[of])
+    noise = NOISE / np.sqrt(DIMENSIONS)
+    return X + rng.normal(size=DIMENSIONS) + noise * rng.normal(size=X.shape), of, W, noise
+
+
+def span(W):
+    axes = np.linalg.svd(W, full_matrices=False)[2]
+    return axes.T @ axes
+
+
+def test_planted_trees_of_components_come_back():
+    """As many nodes, and the subspace of every path as near as so many points can tell it.
+
+    A subspace of L directions with singular values s_l, estimated from n points with noise, is off
+    by 2 sum_l noise^2 (D - L) / (n s_l^2) in squared Frobenius norm of projectors: a sum of
+    L (D - L) = 81 squares, so that twice as much is more than six standard deviations away.
+    """
+    extra = []
+    for seed in range(5):
+        X, of, W, noise = planted(seed)
+        model = NestedCRPComponents()
+        model.learn_many(X)
+        model.refine()
+        extra.append(model.n_nodes - 13)
+        paths, nodes = model.paths_many(X), model.summary()
+        vectors = dict(zip(nodes["id"].to_pylist(), nodes["vector"].to_pylist(), strict=True))
+        for k in range(9):
+            mine = paths[of == k]
+            ids, n = np.unique(mine[:, -1], return_counts=True)
+            path = mine[mine[:, -1] == ids[n.argmax()]][0]
+            found = span(np.array([vectors[i] for i in path.tolist()]))
+            s = np.linalg.svd(W[k], compute_uv=False)
+            expected = 2.0 * (noise**2 * (DIMENSIONS - 3) / (n.max() * s**2)).sum()
+            assert ((found - span(W[k])) ** 2).sum() < 2.0 * expected
+    assert np.median(extra) == 0
+    assert set(extra) <= {0, 1}  # one leaf found twice, at most
+
+
 @pytest.mark.parametrize(("depth", "nodes", "most"), [(2, 9, 620.0), (3, 13, 520.0)])
 def test_digits_in_one_pass_are_rebuilt_as_well_as_by_the_prototype(depth, nodes, most):
     """Errors of the images learned: 587 and 479 there; principal components: 865 and 721."""

@@ -1,5 +1,7 @@
 """Local and global steps of trees of topics and of components, against printed values."""
 
+from copy import copy
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
@@ -11,6 +13,7 @@ from streamddcrp.inference.nested_crp._kernels_ascent import factorised_step, pa
 from streamddcrp.inference.nested_crp._kernels_gain import fit_eta, look_ahead, merge_gains
 from streamddcrp.inference.nested_crp._kernels_tree import log_path_chances
 from streamddcrp.inference.nested_crp.ascent import Ascent
+from streamddcrp.inference.nested_crp.component_moves import MOVES, View
 from streamddcrp.inference.nested_crp.components import ComponentTree
 from streamddcrp.inference.nested_crp.loadings import (
     Prior,
@@ -245,6 +248,46 @@ def test_each_update_of_components_raises_the_bound_and_rotations_leave_it():
         same = local_step(data @ turn, UP, DEEP, 2, turned, PRIOR)
         assert same.log_z == pytest.approx(found.log_z, abs=1e-8)
         w, turned, before = new, global_step(same.stats, turned, PRIOR), now
+
+
+def test_the_order_of_points_does_not_matter():
+    data = np.random.default_rng(1).normal(size=(50, 3))
+    steps = []
+    for rows in (data, data[::-1]):
+        stats = local_step(rows, UP, DEEP, 2, weights(), PRIOR).stats
+        steps.append(global_step(stats, weights(), PRIOR))
+    for name in ("M", "S", "rate", "mass"):
+        values = [getattr(one, name) for one in steps]
+        np.testing.assert_allclose(*values, rtol=1e-10, atol=1e-12)
+
+
+def test_moves_leave_trees_and_raise_the_bound():
+    """Every move gives a tree with all leaves at one level, parents first."""
+    rng = np.random.default_rng(2)
+    axes = np.eye(8)[2 + np.arange(300) % 6]  # one direction for all, and one of six
+    data = rng.normal(size=(300, 8)) * (0.1 + 2.0 * axes + np.array([3.0, *[0.0] * 7]))
+    tree = ComponentTree.founded(data, 3, Prior(1.0, 50.0, 50.0, 1e-3, 1e-3), 40)
+    tree.sweep(3)
+    made = set()
+    for _ in range(12):
+        before = tree.bound()
+        tree.grow(0)
+        assert tree.bound() >= before - 1e-9 * abs(before)
+        for move in MOVES:
+            trial = copy(tree)
+            if move(trial, View.of(tree), rng):
+                made.add(move.__name__)
+                trial.sweep(1)
+                K = trial.n_nodes
+                assert (trial.parent[1:] < np.arange(1, K)).all()
+                assert (trial.level[1:] == trial.level[trial.parent[1:]] + 1).all()
+                inner = np.isin(np.arange(K), trial.parent)
+                assert (trial.level[~inner] == 3).all()
+                assert len(set(trial.ids.tolist())) == K == len(trial.weights.M) - 1
+                assert trial.sizes()[0] == pytest.approx(300.0)
+                assert np.isfinite(trial.bound())
+        tree.n_seen += 1  # other proposals
+    assert len(made) == len(set(MOVES))
 
 
 def test_a_single_path_is_principal_components():

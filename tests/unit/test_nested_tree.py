@@ -73,6 +73,16 @@ def test_lookahead_chances_sum_to_one():
     assert prior[3] == pytest.approx(-1.03205152215, rel=1e-10)
 
 
+def test_a_larger_concentration_expects_more_new_paths():
+    mass, inner, before = np.array([0.0, 1.0, 0.0, 8.0, 3.0, 5.0]), LEVEL < 3, 0.0
+    for gamma in (0.2, 0.7, 1.0, 3.0, 20.0):
+        size, a, b = np.empty((3, 6))
+        beta_parameters(PARENT, 6, mass, gamma, size, a, b)
+        now = np.exp(chances(PARENT, LEVEL, 3, a, b, gamma, lookahead=True))[inner].sum()
+        assert now > before
+        before = now
+
+
 @pytest.mark.parametrize("gamma", [0.7, 1.0, 2.0])
 def test_infinite_sums_are_those_of_many_explicit_children(gamma):
     """A tree of depth 3, of which 80 children a node are written out; the rest is below 1e-12."""

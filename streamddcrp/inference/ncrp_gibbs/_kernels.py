@@ -13,77 +13,9 @@ import numpy as np
 from numba import njit
 
 from streamddcrp._numerics import inner_njit
+from streamddcrp.inference.ncrp_gibbs._kernels_fit import fit_words, guess_fit, total_fits
 
 __all__ = ["complete", "log_joint", "sweep"]
-
-_FOLD = 16  # factors below 1e6 and above 1e-6 that are multiplied before a logarithm is taken
-
-
-@inner_njit
-def _fit(d, words, first, z, law, level, tokens, counts, n_at, fit, product):
-    """Log marginal of the document's words of a level, under every node of it and a new one.
-
-    The new node's is in slot K + l. ``n_at`` (L,) is filled with the number of words of each level;
-    ``product`` (K + L,) is work.
-    """
-    _, eta, total = law
-    K, L = len(level), len(n_at)
-    n_at[:] = 0.0
-    fit[:] = 0.0
-    product[:] = 1.0
-    for l in range(L):
-        last, repeat, factors = -1, 0.0, 0
-        for j in range(first[d], first[d + 1]):
-            if z[j] != l:
-                continue
-            w = words[j]
-            repeat = repeat + 1.0 if w == last else 0.0
-            last = w
-            n_at[l] += 1.0
-            for k in range(K):
-                if level[k] == l:
-                    product[k] *= counts[w, k] + eta + repeat
-            product[K + l] *= eta + repeat
-            factors += 1
-            if factors == _FOLD:
-                _fold(l, K, level, fit, product)
-                factors = 0
-        _fold(l, K, level, fit, product)
-        for k in range(K):
-            if level[k] == l:
-                base = total + tokens[k]
-                fit[k] -= math.lgamma(base + n_at[l]) - math.lgamma(base)
-        fit[K + l] -= math.lgamma(total + n_at[l]) - math.lgamma(total)
-
-
-@inner_njit
-def _fold(l, K, level, fit, product):
-    for k in range(K):
-        if level[k] == l:
-            fit[k] += math.log(product[k])
-            product[k] = 1.0
-    fit[K + l] += math.log(product[K + l])
-    product[K + l] = 1.0
-
-
-@inner_njit
-def _total_fit(L, parent, level, fit):
-    """Add up the fits of all levels for every endpoint, in place.
-
-    An endpoint is a leaf, or an inner node below which the path is new.
-    """
-    K = len(level)
-    for l in range(1, L):
-        for k in range(K):
-            if level[k] == l:
-                fit[k] += fit[parent[k]]
-    for l in range(L - 1):
-        rest = 0.0
-        for below in range(l + 1, L):
-            rest += fit[K + below]
-        for k in range(K):
-            if level[k] == l:
-                fit[k] += rest
 
 
 @inner_njit
@@ -166,41 +98,6 @@ def _draw_levels(rng, d, times, words, first, z, path, alpha, law, tokens, count
 
 
 @inner_njit
-def _guess(d, words, first, alpha, law, parent, level, tokens, counts, mix, product, total):
-    """Log fit of the document under every endpoint if its levels had their prior weights.
-
-    sum_j log sum_l alpha_l / sum(alpha) beta_l,wj, by the counts of all others; ``mix`` and
-    ``product`` (K,) are work.
-    """
-    _, eta, whole = law
-    K, L = len(level), len(alpha)
-    scale = alpha.sum()
-    product[:] = 1.0
-    total[:] = 0.0
-    factors = 0
-    for j in range(first[d], first[d + 1]):
-        w, rest = words[j], 1.0
-        for l in range(L):
-            share = alpha[l] / scale
-            rest -= share
-            new = max(rest, 0.0) * eta / whole
-            for k in range(K):
-                if level[k] == l:
-                    x = share * (eta + counts[w, k]) / (whole + tokens[k])
-                    if l > 0:
-                        x += mix[parent[k]]
-                    mix[k] = x
-                    product[k] *= x + new
-        factors += 1
-        if factors == _FOLD or j == first[d + 1] - 1:
-            factors = 0
-            for k in range(K):
-                if level[k] >= 0:
-                    total[k] += math.log(product[k])
-                    product[k] = 1.0
-
-
-@inner_njit
 def _levels_in_order(rng, d, again, words, first, z, path, alpha, law, tokens, counts, n_at, cum):
     """Draw levels from the first token to the last, or with ``again`` take those there are.
 
@@ -271,7 +168,7 @@ def _jump(
             if level[path[d, l]] >= 0:
                 here = path[d, l]
         z_old[: b - a] = z[a:b]
-    _guess(d, words, first, alpha, law, parent, level, tokens, counts, prefix, weight, guess)
+    guess_fit(d, words, first, alpha, law, parent, level, tokens, counts, prefix, weight, guess)
     end = _choose(rng, L, law[0], parent, level, docs, guess, prefix, weight)
     gain = guess[here] - guess[end]
     _open(d, end, path, parent, level, docs, tokens)
@@ -300,8 +197,8 @@ def _visit(
     if path[d, 0] >= 0:
         _clear(d, words, first, z, path, tokens, counts)
         _enter(d, -1.0, path, level, docs)
-        _fit(d, words, first, z, law, level, tokens, counts, n_at, fit, weight)
-        _total_fit(L, parent, level, fit)
+        fit_words(d, words, first, z, law, level, tokens, counts, n_at, fit, weight)
+        total_fits(L, parent, level, fit)
         end = _choose(rng, L, law[0], parent, level, docs, fit, prefix, weight)
         _open(d, end, path, parent, level, docs, tokens)
         _enter(d, 1.0, path, level, docs)

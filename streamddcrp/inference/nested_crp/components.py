@@ -1,11 +1,13 @@
 """A tree of components as it learns: a window that is swept, and sums of what has left it."""
 
+import logging
 from collections import deque
-from copy import deepcopy
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from streamddcrp.inference.nested_crp.component_moves import MOVES, View, shed
 from streamddcrp.inference.nested_crp.loadings import (
     Local,
     Prior,
@@ -14,7 +16,6 @@ from streamddcrp.inference.nested_crp.loadings import (
     global_step,
     kl_of_all,
     local_step,
-    reconstruct,
 )
 from streamddcrp.inference.nested_crp.settings import Change
 from streamddcrp.inference.nested_crp.tree import paths_of, sizes_of, sorted_order
@@ -22,9 +23,13 @@ from streamddcrp.typing import FloatArray, IntArray
 
 __all__ = ["ComponentTree", "wide_prior"]
 
-_FEW, _MANY = 6, 16  # sweeps before growth is judged: of the tree as it is, and of a proposal
-_TRIES = 2  # proposals at a time
-_SHARE, _LEAST = 0.15, 20  # points of a proposal
+_log = logging.getLogger(__name__)
+
+_EFFORT = 4096  # points: a window of as many has one trial of each move, one of half two
+_GLANCE = 512  # points on which moves are compared
+_FEW, _MANY = 4, 8  # sweeps before moves are compared, and of the best of them on the window
+_SWEEPS, _FAILURES = 10, 3  # of a refinement: between attempts to grow; in vain in a row
+_WORTH = 1.0  # nats that a move must gain; less may be sweeps that were not done
 _EMPTY = 0.5  # expected points below which a leaf goes
 _WIDE, _VAGUE = 50.0, 1e-3  # variances of vectors; shape of the precision and rate, in units
 _NARROW = 1e-7  # variance of vectors that are guessed, in prior variances
@@ -67,6 +72,7 @@ class ComponentTree:
     changes: deque[Change] = field(default_factory=lambda: deque(maxlen=1024))
     n_born: int = 0
     n_pruned: int = 0
+    n_refused: int = 0  # moves that would have raised the bound with more nodes than may be
 
     @classmethod
     def founded(cls, X: FloatArray, depth: int, prior: Prior, max_nodes: int) -> "ComponentTree":
@@ -105,9 +111,9 @@ class ComponentTree:
         """Return the slots on the way to each node, (K, L), -1 below it."""
         return paths_of(self.parent, self.level, self.depth)
 
-    def local(self, X: FloatArray) -> Local:
-        """Return where points are."""
-        return local_step(X, self.parent, self.level, self.depth, self.weights, self.prior)
+    def local(self, X: FloatArray, *, far: bool = False) -> Local:
+        """Return where points are; ``far``: unlikely places, too."""
+        return local_step(X, self.parent, self.level, self.depth, self.weights, self.prior, far=far)
 
     def sweep(self, n: int, *, alone: bool = False) -> None:
         """Sweep the window n times: coordinate ascent, the past held fixed.
@@ -134,87 +140,102 @@ class ComponentTree:
             self.past = self.past.plus(self.local(X[:gone]).stats)
         self.X = X[gone:].copy()
 
+    def refine(self, max_sweeps: int, tol: float, seed: int) -> list[float]:
+        """Sweep and try to grow; return the bound before, after each sweep and after each growth.
+
+        Ends when several rounds raise it by less than a part ``tol``.
+        """
+        trace, done, failed = [self.bound()], 0, 0
+        while done < max_sweeps and failed < _FAILURES:
+            before = trace[-1]
+            for _ in range(min(_SWEEPS, max_sweeps - done)):
+                self.sweep(1)
+                trace.append(self.bound())
+                done += 1
+            if self.grow(seed + done):
+                trace.append(self.bound())
+            failed = 0 if trace[-1] - before > tol * abs(before) else failed + 1
+        return trace
+
     # -- moves -----------------------------------------------------------------------------------
 
-    def grow(self, seed: int, tries: int = _TRIES) -> bool:
-        """Try to open paths, or where there is no room to exchange one; keep what pays.
+    def grow(self, seed: int) -> bool:
+        """Try to change the tree; keep what raises the bound, the window standing for all points.
 
-        Judged by the bound after some sweeps of the window, whose points stand for all.
+        As often as some points can be swept, and on while the tree gets larger.
         """
         rng = np.random.default_rng([seed, self.n_seen])
-        base = self.copy()
+        left, grown = max(1, _EFFORT // max(len(self.X), _GLANCE)), False
+        while left > 0:
+            before = self.n_nodes
+            grown = self._change(rng) or grown
+            left -= self.n_nodes <= before
+        return grown
+
+    def _change(self, rng: np.random.Generator) -> bool:
+        """Try some moves on a part of the window, and the best of them on all of it.
+
+        A move may take the tree over its limit: what it will miss least is then given up.
+        """
+        base = copy(self)
+        base.X = self.X[:: -(-len(self.X) // _GLANCE)]
         base.sweep(_FEW, alone=True)
-        best, value = None, base.bound()
-        for _ in range(tries):
-            trial = base.copy()
-            if self.max_nodes <= trial.n_nodes and not trial._drop_one(rng):
+        view, now = View.of(base), base.bound()
+        best, value = None, -np.inf
+        for move in MOVES:
+            trial = copy(base)
+            if not move(trial, view, rng):
                 continue
-            if not trial._open(rng):
-                continue
-            trial.sweep(_MANY, alone=True)
-            trial.prune()
-            if (now := trial.bound()) > value:
-                best, value = trial, now
+            trial.sweep(_FEW, alone=True)
+            if trial.n_nodes > trial.max_nodes and trial.bound() > now:
+                self._refuse()
+            while trial.n_nodes > trial.max_nodes:
+                shed(trial)
+                trial.sweep(_FEW, alone=True)
+            if (bound := trial.bound()) > value:
+                best, value = trial, bound
         if best is None:
             return False
-        kept = set(best.ids.tolist())
-        for i in self.ids.tolist():
-            if i not in kept:
-                self.changes.append(Change("death", i, self.n_seen))
-                self.n_pruned += 1
-        before = set(self.ids.tolist())
-        for i in sorted(kept - before):
-            self.changes.append(Change("birth", i, self.n_seen))
-            self.n_born += 1
+        best.X = self.X
+        best.keep((best.level == best.depth) & (best.sizes() >= _EMPTY))
+        if not best._beats(copy(self), _MANY):
+            return False
+        self._become(best)
+        return True
+
+    def _refuse(self) -> None:
+        """Count a move that must take something back; the first time say so."""
+        self.n_refused += 1
+        if self.n_refused == 1:
+            _log.warning(
+                "all %d nodes are in use, and more would tell the points better: max_nodes sets "
+                "the size of the tree; raise it for a finer one",
+                self.max_nodes,
+            )
+
+    def _beats(self, other: "ComponentTree", n: int) -> bool:
+        """Sweep n times; tell whether the bound is above another tree's, swept as often."""
+        self.sweep(n, alone=True)
+        value = self.bound() - _WORTH
+        if value > other.bound():
+            other.sweep(n, alone=True)
+        return value > other.bound()
+
+    def _become(self, other: "ComponentTree") -> None:
+        """Take over the nodes of another tree, and tell which are born and which are gone."""
+        old, new = set(self.ids.tolist()), set(other.ids.tolist())
+        self.changes.extend(Change("death", i, self.n_seen) for i in sorted(old - new))
+        self.changes.extend(Change("birth", i, self.n_seen) for i in sorted(new - old))
+        self.n_pruned += len(old - new)
+        self.n_born += len(new - old)
         weight = self.past.n / len(self.X)
-        self.parent, self.level, self.ids, self.born = best.parent, best.level, best.ids, best.born
-        self.weights, self.next_id = best.weights, best.next_id
+        self.parent, self.level = other.parent, other.level
+        self.ids, self.born = other.ids, other.born
+        self.weights, self.next_id = other.weights, other.next_id
         self.past = self.local(self.X).stats.times(weight)
-        return True
 
-    def copy(self) -> "ComponentTree":
-        """Return a copy that shares the window."""
-        X, changes = self.X, self.changes
-        memo = {id(X): X, id(changes): deque()}
-        return deepcopy(self, memo)
-
-    def _open(self, rng: np.random.Generator) -> bool:
-        """Open a path for points of the window that are told badly; False if there is no room."""
-        X, local = self.X, self.local(self.X)
-        ends = local.q.argmax(axis=1)
-        M, L = self.weights.M, self.depth
-        lost = ((X - reconstruct(X, ends, self.parent, self.level, L, M)) ** 2).sum(axis=1)
-        below = np.zeros((len(X), self.n_nodes))
-        below += local.q
-        for i in range(self.n_nodes - 1, 0, -1):
-            below[:, self.parent[i]] += below[:, i]
-        room = self.max_nodes - self.n_nodes
-        pull = np.where((self.level < L) & (L - self.level <= room), lost @ below, 0.0)
-        if not pull.sum() > 0.0:
-            return False
-        p = int(rng.choice(self.n_nodes, p=pull / pull.sum()))
-        here = lost * below[:, p]
-        if not here.sum() > 0.0:
-            return False
-        seed = int(rng.choice(len(X), p=here / here.sum()))
-        path = paths_of(self.parent, self.level, L)[p, : self.level[p]]
-        _, s, axes = np.linalg.svd(M[path + 1], full_matrices=False)
-        axes = axes[s > 1e-10 * max(s[0], 1e-300)]
-        rest = X - M[0]
-        rest = rest - rest @ axes.T @ axes
-        alike = np.abs(rest @ rest[seed]) / np.maximum(np.linalg.norm(rest, axis=1), 1e-300)
-        alike *= below[:, p]
-        m = min(len(X), max(_LEAST, int(_SHARE * below[:, p].sum())))
-        some = rest[np.argsort(-alike, kind="stable")[:m]]
-        n_new = L - int(self.level[p])
-        _, s, axes = np.linalg.svd(some, full_matrices=False)
-        new = np.zeros((n_new, X.shape[1]))
-        r = min(n_new, len(s))
-        new[:r] = axes[:r] * (s[:r] / np.sqrt(m))[:, None]
-        self._append(p, new, m * self.n_seen / len(X))
-        return True
-
-    def _append(self, p: int, vectors: FloatArray, mass: float) -> None:
+    def add(self, p: int, vectors: FloatArray, mass: float = 0.0) -> int:
+        """Add a path of nodes below p, with ``mass`` of all points; return the first one's slot."""
         K, n = self.n_nodes, len(vectors)
         line = np.arange(K, K + n)
         self.parent = np.concatenate([self.parent, [p], line[:-1]])
@@ -229,46 +250,46 @@ class ComponentTree:
         ends[-1] = mass
         self.weights = Weights(np.concatenate([w.M, vectors]), S, w.shape, w.rate, ends)
         self.past = _widened(self.past, n)
+        return K
 
-    def _drop_one(self, rng: np.random.Generator) -> bool:
-        """Drop a leaf, small ones rather, with the nodes that only led to it."""
-        kids = np.bincount(self.parent[1:], minlength=self.n_nodes)
-        leaves = np.flatnonzero(kids == 0)
-        if len(leaves) < 2:
-            return False
-        size = self.sizes()[leaves] + 1.0
-        leaf = int(rng.choice(leaves, p=(1.0 / size) / (1.0 / size).sum()))
-        keep = np.ones(self.n_nodes, dtype=bool)
-        while leaf > 0 and (keep[leaf] and kids[leaf] <= 0):
-            keep[leaf] = False
-            leaf = int(self.parent[leaf])
-            kids[leaf] -= 1
-        self._reorder(keep)
-        return True
+    def turn(self, i: int, vector: FloatArray) -> None:
+        """Give a node another vector."""
+        M = self.weights.M.copy()
+        M[i + 1] = vector
+        self.weights = replace(self.weights, M=M)
 
-    def prune(self) -> None:
-        """Drop leaves without points, and put siblings in order of size."""
-        size = self.sizes()
-        keep = (size >= _EMPTY) | (np.arange(self.n_nodes) == 0)
-        ends_in_leaf = keep & (self.level == self.depth)
-        for i in range(self.n_nodes - 1, 0, -1):
-            ends_in_leaf[self.parent[i]] |= ends_in_leaf[i]
-        if ends_in_leaf.any():
-            for i in self.ids[~ends_in_leaf].tolist():
-                self.changes.append(Change("death", i, self.n_seen))
-            self.n_pruned += int((~ends_in_leaf).sum())
-            self._reorder(ends_in_leaf)
+    def hang(self, nodes: IntArray, p: int) -> None:
+        """Hang nodes, with all below them, below p; nodes that no longer lead to a leaf go."""
+        self.parent = self.parent.copy()
+        self.parent[nodes] = p
+        self.keep(self.level == self.depth)
 
-    def _reorder(self, keep: np.ndarray) -> None:
-        order = sorted_order(self.parent, self.level, self.weights.mass, keep)
-        at = np.concatenate([[0], order.slots + 1])
+    def leading_to(self, leaves: np.ndarray) -> np.ndarray:
+        """Return the nodes on the paths to some leaves, both (K,) of bool; the root always."""
+        out = leaves.copy()
+        for i in np.argsort(-self.level, kind="stable").tolist()[:-1]:
+            out[self.parent[i]] |= out[i]
+        out[0] = True
+        return out
+
+    def keep(self, leaves: np.ndarray) -> None:
+        """Drop all leaves but some, if there are any, and put siblings in order of size."""
+        if not leaves.any():
+            return
         w, p = self.weights, self.past
-        mass, past_mass = np.zeros((2, len(order.slots)))
-        np.add.at(mass, order.to, w.mass)
-        np.add.at(past_mass, order.to, p.mass)
+        down = np.argsort(self.level, kind="stable")  # parents before children, whatever was hung
+        back = np.argsort(down)
+        parent = np.where(self.parent[down] < 0, -1, back[self.parent[down]])
+        kept = self.leading_to(leaves)[down]
+        order = sorted_order(parent, self.level[down], w.mass[down], kept)
+        slots, to = down[order.slots], order.to[back]
+        at = np.concatenate([[0], slots + 1])
+        mass, past_mass = np.zeros((2, len(slots)))
+        np.add.at(mass, to, w.mass)
+        np.add.at(past_mass, to, p.mass)
         self.weights = Weights(w.M[at], w.S[np.ix_(at, at)], w.shape, w.rate, mass)
         self.past = Stats(p.yy[np.ix_(at, at)], p.yt[at], p.tt, p.n, p.fresh, past_mass)
-        self.ids, self.born = self.ids[order.slots], self.born[order.slots]
+        self.ids, self.born = self.ids[slots], self.born[slots]
         self.parent, self.level = order.parent, order.level
 
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import digamma, gammaln, logsumexp
+from scipy.special import digamma, gammaln
 
-from streamddcrp.inference.nested_crp._kernels_loadings import collect, endpoint_terms
+from streamddcrp.inference.nested_crp._kernels_loadings import collect, factors, place
 from streamddcrp.inference.nested_crp._kernels_tree import beta_parameters, log_path_chances
 from streamddcrp.inference.nested_crp.tree import paths_of
 from streamddcrp.typing import FloatArray, IntArray
@@ -20,6 +20,8 @@ from streamddcrp.typing import FloatArray, IntArray
 __all__ = ["Local", "Prior", "Stats", "Weights", "kl_of_all", "local_step", "reconstruct"]
 
 _NOTHING = 1e-8  # share of a point that counts for nothing
+_NEVER = -40.0  # log of a share that makes no difference to a float, and is taken for none
+_FAR = -700.0  # of the least share that is a float
 _LOG_2PI = float(np.log(2.0 * np.pi))
 
 
@@ -122,8 +124,9 @@ def sticks_of(parent: IntArray, mass: FloatArray, gamma: float) -> tuple[FloatAr
 
 
 def local_step(
-    X: FloatArray, parent: IntArray, level: IntArray, L: int, w: Weights, prior: Prior
-) -> Local:
+    X: FloatArray, parent: IntArray, level: IntArray, L: int, w: Weights, prior: Prior, *,
+    far: bool = False,
+) -> Local:  # fmt: skip
     """Return where points (N, D) are on the tree, with the optimal q(c) and q(x | endpoint).
 
     log p(t | endpoint) = D/2 (E log tau - log 2 pi) - tau/2 (|t - m_mu|^2 + D S_mu,mu)
@@ -134,43 +137,29 @@ def local_step(
     K = len(parent)
     tau = w.precision
     G = w.M @ w.M.T + D * w.S
-    XM = X @ w.M.T
+    MX = w.M @ X.T
     tt = np.einsum("nd,nd->n", X, X)
-    pull = tau * (XM[:, 1:] - G[0, 1:])
+    z = tau * (MX[1:] - G[0, 1:, None])
     paths = paths_of(parent, level, L)
-    cov, log_det = _covariances(G, paths, level, tau)
+    rows, log_det = np.zeros((K, L)), np.empty(K)
+    factors(G, tau, paths, level, rows, log_det)
     a, b = sticks_of(parent, w.mass, prior.gamma)
     chances = np.empty(K)
     log_path_chances(parent, level, K, L, a, b, prior.gamma, False, chances)
     missing = tau * D * prior.vector_var
     chances += 0.5 * (log_det - (L - level) * np.log1p(missing))
     chances += 0.5 * D * (digamma(w.shape) - np.log(w.rate) - _LOG_2PI)
-    scores = chances - 0.5 * tau * (tt - 2.0 * XM[:, 0] + G[0, 0])[:, None]
-    endpoint_terms(pull, paths, level, cov, scores)
-    log_z = logsumexp(scores, axis=1) if N else np.zeros(0)
-    q = np.exp(scores - log_z[:, None])
+    q, log_z = np.empty((K, N)), np.empty(N)
+    base = -0.5 * tau * (tt - 2.0 * MX[0] + G[0, 0])
+    place(z, paths, level, rows, chances, base, _FAR if far else _NEVER, q, log_z)
     stats = Stats.none(K, D)
-    loadings = np.zeros((N, K))
-    collect(pull, paths, level, cov, q, _NOTHING, loadings, stats.yy)
-    stats.n, stats.tt, stats.mass = float(N), float(tt.sum()), q.sum(axis=0)
+    loadings = np.zeros((K, N))
+    collect(z, paths, level, rows, q, _NOTHING, loadings, stats.yy)
+    stats.n, stats.tt, stats.mass = float(N), float(tt.sum()), q.sum(axis=1)
     stats.yy[0, 0], stats.yy[1:, 0] = N, stats.yy[0, 1:]
-    stats.yt[0], stats.yt[1:] = X.sum(axis=0), loadings.T @ X
+    stats.yt[0], stats.yt[1:] = X.sum(axis=0), loadings @ X
     stats.fresh = float(stats.mass @ ((L - level) / (1.0 + missing)))
-    return Local(q, log_z, loadings, stats)
-
-
-def _covariances(
-    G: FloatArray, paths: IntArray, level: IntArray, tau: float
-) -> tuple[FloatArray, FloatArray]:
-    """Return Sig of every endpoint, (K, L, L), zero beyond its level, and log det(Sig), (K,)."""
-    L = paths.shape[1]
-    P = np.where(paths >= 0, paths, 0) + 1
-    inside = paths >= 0
-    both = inside[:, :, None] & inside[:, None, :]
-    inverse = np.where(both, tau * G[P[:, :, None], P[:, None, :]], 0.0) + np.eye(L)
-    cov = np.linalg.inv(inverse)
-    cov = 0.5 * (cov + cov.transpose(0, 2, 1))
-    return np.where(both, cov, 0.0), -np.linalg.slogdet(inverse)[1]
+    return Local(q.T, log_z, loadings.T, stats)
 
 
 def global_step(stats: Stats, w: Weights, prior: Prior) -> Weights:
