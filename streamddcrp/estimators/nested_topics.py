@@ -70,7 +70,7 @@ class NestedCRPTopics(Stored, base.Clusterer):
         Concentration of the sticks: larger, more paths.
     eta : float or tuple of float, optional
         Dirichlet prior of a word in a topic, for all levels or for each, root first; smaller, more
-        and narrower topics. Default: 1.0 for the root, 0.1 for leaves, 0.5 between.
+        and narrower topics. Default: 1.0 for the root, 0.1 for all others.
     alpha : tuple of float, optional
         Dirichlet prior of a document's proportions of levels. Default: (5, 2, 1, 1, ..).
     kappa : float, default 1.0
@@ -141,7 +141,7 @@ class NestedCRPTopics(Stored, base.Clusterer):
         if not 0.5 < kappa <= 1.0:
             message = f"kappa must be above 0.5 and at most 1, got {kappa!r}"
             raise ConfigError(message)
-        usual_eta = (1.0, *(0.5,) * (depth - 2), 0.1)
+        usual_eta = (1.0, *(0.1,) * (depth - 1))
         usual_alpha = (5.0, 2.0, *(1.0,) * (depth - 2))[:depth]
         self._tree = TopicTree.empty(
             Settings(
@@ -235,7 +235,7 @@ class NestedCRPTopics(Stored, base.Clusterer):
         tree = self._tree
         w = tree.window
         first = max(0, w.n - self.window)
-        ends = w.ends[first : w.n, 0]
+        ends = w.ends[first : w.n]
         return np.where(ends[:, None] >= 0, ids_of(tree, np.maximum(ends, 0)), -1)
 
     def _read(self, batch: Any) -> Any:
