@@ -2,35 +2,25 @@
 
 import logging
 import math
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
-from river import base
-from scipy import sparse
 
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp.estimators.documents import (
-    Vocabulary,
-    Word,
-    read_counts,
-    read_document,
-    read_documents,
-)
-from streamddcrp.estimators.events import Event
+from streamddcrp.estimators.bags import Bags, encode, n_rows, read_bags
+from streamddcrp.estimators.documents import Vocabulary, read_document
 from streamddcrp.estimators.nested_state import tree_from_state, tree_to_state
 from streamddcrp.estimators.options import from_json, to_json
-from streamddcrp.estimators.stored import Stored
+from streamddcrp.estimators.topic_words import telling_words
 from streamddcrp.estimators.tree_pictures import plot_topic_tree
 from streamddcrp.estimators.trees import (
-    as_graph,
-    check_whole,
-    draw,
+    TreeModel,
+    check_tree,
     ids_of,
     nested,
     node_columns,
     positive,
-    told,
 )
 from streamddcrp.inference.nested_crp.growth import Growth
 from streamddcrp.inference.nested_crp.settings import Settings
@@ -45,15 +35,7 @@ _SHOWN = 10
 _DRAWN = 16  # words of a node that a picture may choose from
 
 
-class Bags(NamedTuple):
-    """Documents as numbers of words and their counts."""
-
-    offsets: IntArray
-    words: IntArray
-    counts: FloatArray
-
-
-class NestedCRPTopics(Stored, base.Clusterer):
+class NestedCRPTopics(TreeModel):
     """Tree of topics (nested Chinese restaurant process), learned from a stream of documents.
 
     Every document takes a path from the root to a leaf, and each of its words comes from the topic
@@ -110,6 +92,8 @@ class NestedCRPTopics(Stored, base.Clusterer):
     True
     """
 
+    _tree: TopicTree
+
     def __init__(
         self,
         *,
@@ -132,12 +116,7 @@ class NestedCRPTopics(Stored, base.Clusterer):
         self.revisits = revisits
         self.max_nodes = max_nodes
         self.max_words = max_words
-        for name, value, least in (
-            ("depth", depth, 2), ("window", window, 1), ("revisits", revisits, 0),
-            ("max_words", max_words, 2),
-        ):  # fmt: skip
-            check_whole(name, value, least)
-        check_whole("max_nodes", max_nodes, 2 * depth)
+        check_tree(self, 2, window=1, revisits=0, max_words=2)
         if not 0.5 < kappa <= 1.0:
             message = f"kappa must be above 0.5 and at most 1, got {kappa!r}"
             raise ConfigError(message)
@@ -145,7 +124,7 @@ class NestedCRPTopics(Stored, base.Clusterer):
         usual_alpha = (5.0, 2.0, *(1.0,) * (depth - 2))[:depth]
         self._tree = TopicTree.empty(
             Settings(
-                gamma=positive("gamma", gamma)[0],
+                gamma=float(gamma),
                 eta=positive("eta", usual_eta if eta is None else eta, depth),
                 alpha=positive("alpha", usual_alpha if alpha is None else alpha, depth),
                 kappa=float(kappa),
@@ -194,7 +173,7 @@ class NestedCRPTopics(Stored, base.Clusterer):
         SchemaError
             As for `learn_one`, with the document's number in ``row``. Nothing was learned.
         """
-        self._learn(self._read(batch))
+        self._learn(read_bags(batch))
 
     def step_many(self, batch: Any, t: Any = None) -> pa.RecordBatch:
         """Place each document of a batch, then learn it, in one pass.
@@ -207,7 +186,7 @@ class NestedCRPTopics(Stored, base.Clusterer):
             words), ``p_new`` (probability of a new path) and ``n_tables`` (int64, nodes before
             the batch was learned up to the last tidying).
         """
-        out = self._learn(self._read(batch))
+        out = self._learn(read_bags(batch))
         score = out[:, 2]
         return pa.RecordBatch.from_pydict(
             {
@@ -238,15 +217,9 @@ class NestedCRPTopics(Stored, base.Clusterer):
         ends = w.ends[first : w.n]
         return np.where(ends[:, None] >= 0, ids_of(tree, np.maximum(ends, 0)), -1)
 
-    def _read(self, batch: Any) -> Any:
-        """Return documents, or a checked sparse matrix of counts."""
-        if sparse.issparse(batch) or (isinstance(batch, np.ndarray) and batch.ndim == 2):
-            return read_counts(batch)
-        return read_documents(batch)
-
     def _learn(self, rows: Any) -> FloatArray:
         """Learn documents, tidying up where it is due."""
-        tree, N = self._tree, rows.shape[0] if sparse.issparse(rows) else len(rows)
+        tree, N = self._tree, n_rows(rows)
         out, start = np.zeros((N, 5)), 0
         while start < N:
             due = tree.next_tidy
@@ -278,20 +251,8 @@ class NestedCRPTopics(Stored, base.Clusterer):
         tree.keep_words(used)
         self._vocabulary.keep(used)
 
-    def _encode(self, rows: Any, *, learn: bool) -> Bags:
-        """Return documents as numbers of words; those that are not known are left out."""
-        known = len(self._vocabulary)
-        if sparse.issparse(rows):
-            counts = self._vocabulary.encode_columns(rows, learn=learn)
-        else:
-            counts = self._vocabulary.encode(rows, learn=learn)
-        if not learn and counts.shape[1] > known:
-            counts = counts[:, :known]
-        counts.sort_indices()
-        return Bags(
-            counts.indptr.astype(np.int64), counts.indices.astype(np.int64),
-            counts.data.astype(np.float64),
-        )  # fmt: skip
+    def _encode(self, rows: Any, *, learn: bool = False) -> Bags:
+        return encode(self._vocabulary, rows, learn=learn)
 
     # -- predicting ------------------------------------------------------------------------------
 
@@ -306,7 +267,7 @@ class NestedCRPTopics(Stored, base.Clusterer):
 
     def paths_many(self, batch: Any) -> IntArray:
         """Return the ids on the likeliest paths, (N, depth), root first, -1 for new nodes."""
-        slots, _, _ = self._place(self._read(batch))
+        slots, _, _ = self._place(read_bags(batch))
         return ids_of(self._tree, slots)
 
     def transform_one(self, x: Any) -> dict[str, Any]:
@@ -350,9 +311,13 @@ class NestedCRPTopics(Stored, base.Clusterer):
             held = [(word, 1.0) for word in words[1::2]]
         else:
             seen = read_document(given)
-        bags = self._encode([held], learn=False)
+        bags = self._encode([held])
         total = float(bags.counts.sum())
-        return float(-self._complete([seen], bags)[0] / total) if total else math.nan
+        return (
+            float(-self._tree.complete_many(*self._encode([seen]), *bags)[0] / total)
+            if total
+            else math.nan
+        )
 
     def complete_many(self, given: Any, held_out: Any) -> FloatArray:
         """Return log p(held-out words | given words) of each document in nats, (N,).
@@ -360,18 +325,15 @@ class NestedCRPTopics(Stored, base.Clusterer):
         The log of the probability of all held-out words together, a mixture over paths, the topics
         and proportions having learned the given words. Unknown words are left out.
         """
-        seen, held = self._read(given), self._encode(self._read(held_out), learn=False)
-        n = seen.shape[0] if sparse.issparse(seen) else len(seen)
+        seen, held = read_bags(given), self._encode(read_bags(held_out))
+        n = n_rows(seen)
         if n != len(held.offsets) - 1:
             message = f"given has {n} documents, held_out {len(held.offsets) - 1}"
             raise SchemaError(message)
-        return self._complete(seen, held)
-
-    def _complete(self, seen: Any, held: Bags) -> FloatArray:
-        return self._tree.complete_many(*self._encode(seen, learn=False), *held)
+        return self._tree.complete_many(*self._encode(seen), *held)
 
     def _place(self, rows: Any) -> tuple[IntArray, FloatArray, FloatArray]:
-        bags = self._encode(rows, learn=False)
+        bags = self._encode(rows)
         slots, out, levels = self._tree.place_many(*bags)
         slots[np.diff(bags.offsets) == 0] = 0
         return slots, out, levels
@@ -404,42 +366,8 @@ class NestedCRPTopics(Stored, base.Clusterer):
         """
         return nested(self._tree, [{"words": words} for words in self._words(n_words)])
 
-    def _words(self, n: int) -> list[list[tuple[Word, float]]]:
-        """Return the words that tell each topic, (K) lists, by their part in the divergence.
-
-        Of a leaf's words from all below its parent; of all words below an inner node from those
-        below its parent, since few are its own; of the root's from all.
-        """
-        tree, V, K = self._tree, len(self._vocabulary), self._tree.n_nodes
-        own = tree.counts[:V, :K] * tree.scale
-        below = own.copy()
-        for i in range(K - 1, 0, -1):
-            below[:, tree.parent[i]] += below[:, i]
-        out = []
-        for i in range(K):
-            mine, others = below[:, i] if i else own[:, 0], below[:, max(int(tree.parent[i]), 0)]
-            some = np.flatnonzero(mine > 0.5)
-            share = mine[some] / max(float(mine.sum()), 1e-300)
-            rest = others[some] / max(float(others.sum()), 1e-300)
-            weight = share * (np.log(share / rest) + 1e-3)
-            best = some[np.lexsort((some, -weight))[:n]]
-            eta = float(tree.settings.eta[tree.level[i] - 1])
-            probs = (eta + own[best, i]) / (V * eta + float(own[:, i].sum()))
-            names = self._vocabulary.words
-            out.append([(names[v], float(p)) for v, p in zip(best, probs, strict=True)])
-        return out
-
-    def graph(self) -> Any:
-        """Return the tree as a `networkx.DiGraph`, edges from parent to child.
-
-        Nodes are ids, with the attributes ``level``, ``size``, ``born`` and ``words``.
-
-        Raises
-        ------
-        MissingExtraError
-            networkx is not installed.
-        """
-        return as_graph(self.tree())
+    def _words(self, n: int) -> list[list[Any]]:
+        return telling_words(self._tree, self._vocabulary.words, n)
 
     def summary(self) -> pa.Table:
         """Return one row a node: id, parent (null: root), level, size, born, tokens, words."""
@@ -453,26 +381,8 @@ class NestedCRPTopics(Stored, base.Clusterer):
             }
         )
 
-    def growth(self) -> pa.Table:
-        """Return how the tree grew: row (documents), n_nodes, births, merges and prunes so far."""
-        return pa.table(self._growth.columns())
-
-    def events(self) -> list[Event]:
-        """Return what happened to nodes since the last call: births, merges and deaths.
-
-        Of the last thousand.
-        """
-        return told(self._tree)
-
-    def plot(self, kind: str = "tree", ax: Any = None) -> Any:
-        """Draw the tree with its words, or with ``kind="growth"`` its nodes over the stream.
-
-        Raises
-        ------
-        MissingExtraError
-            matplotlib is not installed.
-        """
-        return draw(kind, lambda ax: plot_topic_tree(self.tree(_DRAWN), ax), self.growth, ax)
+    def _draw_tree(self, ax: Any) -> Any:
+        return plot_topic_tree(self.tree(_DRAWN), ax)
 
     # -- keeping ---------------------------------------------------------------------------------
 

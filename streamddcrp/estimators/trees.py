@@ -1,4 +1,4 @@
-"""What estimators of trees have in common: options, nested nodes, graphs, pictures."""
+"""What estimators of trees have in common: options, nested nodes, graphs, events, pictures."""
 
 from collections.abc import Sequence
 from importlib import import_module
@@ -6,14 +6,19 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from river import base
 
 from streamddcrp.errors import ConfigError, MissingExtraError
 from streamddcrp.estimators.events import Event
+from streamddcrp.estimators.stored import Stored
 from streamddcrp.estimators.tree_pictures import plot_growth
+from streamddcrp.inference.nested_crp.growth import Growth
 from streamddcrp.typing import FloatArray, IntArray
 
 __all__ = [
+    "TreeModel",
     "as_graph",
+    "check_tree",
     "check_whole",
     "draw",
     "ids_of",
@@ -24,11 +29,64 @@ __all__ = [
 ]
 
 
+class TreeModel(Stored, base.Clusterer):
+    """What models of trees tell of the tree that they have learned."""
+
+    _tree: Any
+    _growth: Growth
+
+    def tree(self) -> dict[str, Any]:
+        """Return the tree as nested dicts."""
+        raise NotImplementedError
+
+    def _draw_tree(self, ax: Any) -> Any:
+        raise NotImplementedError
+
+    def graph(self) -> Any:
+        """Return the tree as a `networkx.DiGraph`, edges from parent to child.
+
+        Nodes are ids, with the other entries of `tree` as attributes.
+
+        Raises
+        ------
+        MissingExtraError
+            networkx is not installed.
+        """
+        return as_graph(self.tree())
+
+    def growth(self) -> pa.Table:
+        """Return how the tree grew: row (learned), n_nodes, births, merges and prunes so far."""
+        return pa.table(self._growth.columns())
+
+    def events(self) -> list[Event]:
+        """Return what happened to nodes since the last call; of the last thousand."""
+        return [] if self._tree is None else told(self._tree)
+
+    def plot(self, kind: str = "tree", ax: Any = None) -> Any:
+        """Draw the tree, or with ``kind="growth"`` its nodes over the stream.
+
+        Raises
+        ------
+        MissingExtraError
+            matplotlib is not installed.
+        """
+        return draw(kind, self._draw_tree, self.growth, ax)
+
+
 def check_whole(name: str, value: Any, least: int) -> None:
     """Refuse an option that is no whole number of at least ``least``."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         message = f"{name} must be a whole number of at least {least}, got {value!r}"
         raise ConfigError(message)
+
+
+def check_tree(model: Any, paths: int, **least: int) -> None:
+    """Refuse options of a tree; it needs room for some paths, and ``least`` are whole numbers."""
+    check_whole("depth", model.depth, 2)
+    check_whole("max_nodes", model.max_nodes, paths * model.depth)
+    positive("gamma", model.gamma)
+    for name, value in least.items():
+        check_whole(name, getattr(model, name), value)
 
 
 def positive(name: str, value: Any, n: int = 1) -> FloatArray:
