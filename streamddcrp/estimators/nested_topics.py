@@ -247,7 +247,7 @@ class NestedCRPTopics(TreeModel):
         used[np.lexsort((np.arange(V), -weight))[: int(_SPARE * self.max_words)]] = True
         w = tree.window
         used[w.words[: w.offsets[w.n]]] = True
-        _log.info("%d rare words are forgotten, %d are kept", V - int(used.sum()), int(used.sum()))
+        _log.info("of %d words the %d that are not rare are kept", V, used.sum())
         tree.keep_words(used)
         self._vocabulary.keep(used)
 
@@ -313,11 +313,8 @@ class NestedCRPTopics(TreeModel):
             seen = read_document(given)
         bags = self._encode([held])
         total = float(bags.counts.sum())
-        return (
-            float(-self._tree.complete_many(*self._encode([seen]), *bags)[0] / total)
-            if total
-            else math.nan
-        )
+        logs = self._tree.complete_many(*self._encode([seen]), *bags)
+        return float(-logs[0] / total) if total else math.nan
 
     def complete_many(self, given: Any, held_out: Any) -> FloatArray:
         """Return log p(held-out words | given words) of each document in nats, (N,).
@@ -364,22 +361,16 @@ class NestedCRPTopics(TreeModel):
             and probability in the topic, those first that tell it, and of an inner node all
             below it, from its siblings) and ``children``.
         """
-        return nested(self._tree, [{"words": words} for words in self._words(n_words)])
-
-    def _words(self, n: int) -> list[list[Any]]:
-        return telling_words(self._tree, self._vocabulary.words, n)
+        words = telling_words(self._tree, self._vocabulary.words, n_words)
+        return nested(self._tree, [{"words": some} for some in words])
 
     def summary(self) -> pa.Table:
         """Return one row a node: id, parent (null: root), level, size, born, tokens, words."""
         tree = self._tree
-        words = [" ".join(str(w) for w, _ in some) for some in self._words(_SHOWN)]
-        return pa.table(
-            {
-                **node_columns(tree),
-                "tokens": tree.rows[: tree.n_nodes] * tree.scale,
-                "words": pa.array(words, pa.string()),
-            }
-        )
+        some = telling_words(tree, self._vocabulary.words, _SHOWN)
+        words = pa.array([" ".join(str(word) for word, _ in row) for row in some], pa.string())
+        tokens = tree.rows[: tree.n_nodes] * tree.scale
+        return pa.table(node_columns(tree) | {"tokens": tokens, "words": words})
 
     def _draw_tree(self, ax: Any) -> Any:
         return plot_topic_tree(self.tree(_DRAWN), ax)

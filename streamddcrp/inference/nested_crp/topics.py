@@ -31,7 +31,7 @@ from streamddcrp.typing import FloatArray, IntArray
 __all__ = ["TopicTree"]
 
 _FIRST_TIDY = 64  # documents
-_CHUNK = 256  # documents that are added to the window at once
+_CHUNK = 64  # documents that are learned at once, before nodes that nobody takes go
 _FULL, _ROOMY = 0.9, 0.75  # of max_nodes: from where small paths give way, and until when
 _FOLD = 1e-30
 _MOVED = 32  # words of documents that a kind of move may cost, for each new document
@@ -213,7 +213,8 @@ class TopicTree:
         out = np.zeros((N, 4))
         self._make_words(int(words.max(initial=-1)) + 1)
         while done < N:
-            stop = min(N, done + _CHUNK, done + self.next_tidy - self.n_seen)
+            more = min(_CHUNK - self.n_seen % _CHUNK, self.next_tidy - self.n_seen)
+            stop = min(N, done + more)
             at, to = offsets[done], offsets[stop]
             first = self._append(offsets[done : stop + 1] - at, words[at:to], n[at:to])
             out[done:stop] = self._run(first, first + stop - done, fresh=True)
@@ -222,6 +223,8 @@ class TopicTree:
                 self.tidy()
                 every = min(self.settings.window, max(_FIRST_TIDY, self.n_seen))
                 self.next_tidy = self.n_seen + every
+            elif self.n_seen % _CHUNK == 0:
+                self._reorder(self.sizes() > 0.5)
         return out
 
     def _append(self, offsets: IntArray, words: IntArray, n: FloatArray) -> int:
