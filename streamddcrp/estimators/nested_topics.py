@@ -32,7 +32,7 @@ __all__ = ["NestedCRPTopics"]
 _log = logging.getLogger(__name__)
 _SPARE = 0.75  # of max_words that are left when words are forgotten
 _SHOWN = 10
-_DRAWN = 16  # words of a node that a picture may choose from
+_DRAWN = 24  # words of a node that a picture may choose from
 
 
 class NestedCRPTopics(TreeModel):
@@ -222,19 +222,20 @@ class NestedCRPTopics(TreeModel):
         tree, N = self._tree, n_rows(rows)
         out, start = np.zeros((N, 5)), 0
         while start < N:
-            due = tree.next_tidy
-            stop = min(N, start + due - tree.n_seen)
+            stop, due = min(N, start + tree.next_stop - tree.n_seen), tree.next_stop
+            tidy = due == tree.next_tidy
             bags = self._encode(rows[start:stop], learn=True)
             out[start:stop, :4] = tree.learn(*bags)
             sizes = np.add.reduceat(np.append(bags.counts, 0.0), bags.offsets[:-1])
             sizes[bags.offsets[1:] == bags.offsets[:-1]] = np.nan
             out[start:stop, 2] /= -sizes
             out[start:stop, 4] = tree.n_nodes
-            if tree.next_tidy > due:
+            if tree.n_seen == due:
                 self._growth.note(
                     tree.n_seen, tree.n_nodes, tree.n_born, tree.n_merged, tree.n_pruned
                 )
-                self._forget_words()
+                if tidy:
+                    self._forget_words()
             start = stop
         return out
 

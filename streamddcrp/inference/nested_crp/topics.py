@@ -113,6 +113,11 @@ class TopicTree:
         return int(self.whole[N_SEEN])
 
     @property
+    def next_stop(self) -> int:
+        """Documents that will have been learned when nodes go next."""
+        return min(self.n_seen - self.n_seen % _CHUNK + _CHUNK, self.next_tidy)
+
+    @property
     def scale(self) -> float:
         """What the raw statistics are to be multiplied by."""
         return float(self.real[SCALE])
@@ -213,8 +218,7 @@ class TopicTree:
         out = np.zeros((N, 4))
         self._make_words(int(words.max(initial=-1)) + 1)
         while done < N:
-            more = min(_CHUNK - self.n_seen % _CHUNK, self.next_tidy - self.n_seen)
-            stop = min(N, done + more)
+            stop = min(N, done + self.next_stop - self.n_seen)
             at, to = offsets[done], offsets[stop]
             first = self._append(offsets[done : stop + 1] - at, words[at:to], n[at:to])
             out[done:stop] = self._run(first, first + stop - done, fresh=True)
