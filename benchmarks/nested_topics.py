@@ -162,14 +162,19 @@ def bar_topics() -> FloatArray:
 
 
 def bars_truth(corpus: TopicCorpus, draws: int = 4000) -> float:
-    """Nats a held-out word under the parameters that made the bars, proportions by sampling."""
+    """Nats a held-out word under the parameters that made the bars, scored as the stream is.
+
+    log sum_k p(path k | seen words) prod_j E[p(w_j) | seen words, k], proportions by sampling.
+    """
     theta = np.random.default_rng(0).dirichlet(SHARES, draws)
-    laws = [np.log(np.maximum(theta @ bar_topics()[list(path)], 1e-300)).T for path in PATHS]
-    prior = np.repeat(np.log(PATH_PROBS), draws)
-    seen = prior + np.hstack([corpus.seen @ law for law in laws])
-    both = seen + np.hstack([corpus.held @ law for law in laws])
-    gain = logsumexp(both, axis=1) - logsumexp(seen, axis=1)
-    return float(gain.sum() / corpus.held.sum())
+    laws = [theta @ bar_topics()[list(path)] for path in PATHS]
+    seen = np.stack([corpus.seen @ np.log(np.maximum(law, 1e-300)).T for law in laws])
+    path = logsumexp(seen, axis=2) + np.log(PATH_PROBS)[:, None]
+    path -= logsumexp(path, axis=0)
+    share = np.exp(seen - logsumexp(seen, axis=2, keepdims=True))
+    for k, law in enumerate(laws):
+        path[k] += corpus.held.multiply(np.log(np.maximum(share[k] @ law, 1e-300))).sum(axis=1)
+    return float(logsumexp(path, axis=0).sum() / corpus.held.sum())
 
 
 def bars(n: int, seed: int) -> tuple[IntArray, IntArray]:

@@ -13,7 +13,7 @@ __all__ = ["tree_from_state", "tree_to_state"]
 
 Arrays = dict[str, Any]
 _NODES = ("parent", "level", "born", "ids", "rows", "mass")
-_DOCUMENTS = ("weights", "ends", "shares", "own")
+_DOCUMENTS = ("weights", "ends", "own")
 _COUNTERS = ("next_tidy", "n_born", "n_merged", "n_pruned")
 
 
@@ -28,7 +28,7 @@ def tree_to_state(tree: TopicTree) -> tuple[Arrays, dict[str, Any]]:
         "counts.values": tree.counts[words, nodes], "whole": tree.whole, "real": tree.real,
         "learned_eta": tree.learned_eta,
         "window.offsets": w.offsets[: w.n + 1], "window.words": w.words[:n],
-        "window.counts": w.counts[:n], "window.phi": w.phi[:, :n],
+        "window.counts": w.counts[:n], "window.phi": w.phi[:n],
     }  # fmt: skip
     arrays |= {f"window.{name}": getattr(w, name)[: w.n] for name in _DOCUMENTS}
     meta: dict[str, Any] = {name: getattr(tree, name) for name in _COUNTERS}
@@ -43,15 +43,12 @@ def tree_from_state(settings: Settings, arrays: Arrays, meta: dict[str, Any]) ->
     part = {name: _padded(arrays[name], nodes) for name in _NODES}
     counts = np.zeros((words, nodes))
     counts[arrays["counts.words"], arrays["counts.nodes"]] = arrays["counts.values"]
-    phi = arrays["window.phi"]
-    room = np.zeros((phi.shape[0], tokens, phi.shape[2]))
-    room[:, : phi.shape[1]] = phi
     window = Window(
         n=len(arrays["window.weights"]),
         offsets=_padded(arrays["window.offsets"], documents + 1),
         words=_padded(arrays["window.words"], tokens),
         counts=_padded(arrays["window.counts"], tokens),
-        phi=room,
+        phi=_padded(arrays["window.phi"], tokens),
         **{name: _padded(arrays[f"window.{name}"], documents) for name in _DOCUMENTS},
     )
     changes = deque((Change(*change) for change in meta["changes"]), maxlen=1024)

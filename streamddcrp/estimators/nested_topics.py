@@ -2,35 +2,25 @@
 
 import logging
 import math
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
-from river import base
-from scipy import sparse
 
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp.estimators.documents import (
-    Vocabulary,
-    Word,
-    read_counts,
-    read_document,
-    read_documents,
-)
-from streamddcrp.estimators.events import Event
+from streamddcrp.estimators.bags import Bags, encode, n_rows, read_bags
+from streamddcrp.estimators.documents import Vocabulary, read_document
 from streamddcrp.estimators.nested_state import tree_from_state, tree_to_state
 from streamddcrp.estimators.options import from_json, to_json
-from streamddcrp.estimators.stored import Stored
+from streamddcrp.estimators.topic_words import telling_words
 from streamddcrp.estimators.tree_pictures import plot_topic_tree
 from streamddcrp.estimators.trees import (
-    as_graph,
+    TreeModel,
     check_tree,
-    draw,
     ids_of,
     nested,
     node_columns,
     positive,
-    told,
 )
 from streamddcrp.inference.nested_crp.growth import Growth
 from streamddcrp.inference.nested_crp.settings import Settings
@@ -42,18 +32,10 @@ __all__ = ["NestedCRPTopics"]
 _log = logging.getLogger(__name__)
 _SPARE = 0.75  # of max_words that are left when words are forgotten
 _SHOWN = 10
-_DRAWN = 16  # words of a node that a picture may choose from
+_DRAWN = 24  # words of a node that a picture may choose from
 
 
-class Bags(NamedTuple):
-    """Documents as numbers of words and their counts."""
-
-    offsets: IntArray
-    words: IntArray
-    counts: FloatArray
-
-
-class NestedCRPTopics(Stored, base.Clusterer):
+class NestedCRPTopics(TreeModel):
     """Tree of topics (nested Chinese restaurant process), learned from a stream of documents.
 
     Every document takes a path from the root to a leaf, and each of its words comes from the topic
@@ -70,7 +52,7 @@ class NestedCRPTopics(Stored, base.Clusterer):
         Concentration of the sticks: larger, more paths.
     eta : float or tuple of float, optional
         Dirichlet prior of a word in a topic, for all levels or for each, root first; smaller, more
-        and narrower topics. Default: 1.0 for the root, 0.1 for leaves, 0.5 between.
+        and narrower topics. Default: 1.0 for the root, 0.1 for all others.
     alpha : tuple of float, optional
         Dirichlet prior of a document's proportions of levels. Default: (5, 2, 1, 1, ..).
     kappa : float, default 1.0
@@ -110,6 +92,8 @@ class NestedCRPTopics(Stored, base.Clusterer):
     True
     """
 
+    _tree: TopicTree
+
     def __init__(
         self,
         *,
@@ -136,7 +120,7 @@ class NestedCRPTopics(Stored, base.Clusterer):
         if not 0.5 < kappa <= 1.0:
             message = f"kappa must be above 0.5 and at most 1, got {kappa!r}"
             raise ConfigError(message)
-        usual_eta = (1.0, *(0.5,) * (depth - 2), 0.1)
+        usual_eta = (1.0, *(0.1,) * (depth - 1))
         usual_alpha = (5.0, 2.0, *(1.0,) * (depth - 2))[:depth]
         self._tree = TopicTree.empty(
             Settings(
@@ -189,7 +173,7 @@ class NestedCRPTopics(Stored, base.Clusterer):
         SchemaError
             As for `learn_one`, with the document's number in ``row``. Nothing was learned.
         """
-        self._learn(self._read(batch))
+        self._learn(read_bags(batch))
 
     def step_many(self, batch: Any, t: Any = None) -> pa.RecordBatch:
         """Place each document of a batch, then learn it, in one pass.
@@ -202,7 +186,7 @@ class NestedCRPTopics(Stored, base.Clusterer):
             words), ``p_new`` (probability of a new path) and ``n_tables`` (int64, nodes before
             the batch was learned up to the last tidying).
         """
-        out = self._learn(self._read(batch))
+        out = self._learn(read_bags(batch))
         score = out[:, 2]
         return pa.RecordBatch.from_pydict(
             {
@@ -230,33 +214,28 @@ class NestedCRPTopics(Stored, base.Clusterer):
         tree = self._tree
         w = tree.window
         first = max(0, w.n - self.window)
-        ends = w.ends[first : w.n, 0]
+        ends = w.ends[first : w.n]
         return np.where(ends[:, None] >= 0, ids_of(tree, np.maximum(ends, 0)), -1)
-
-    def _read(self, batch: Any) -> Any:
-        """Return documents, or a checked sparse matrix of counts."""
-        if sparse.issparse(batch) or (isinstance(batch, np.ndarray) and batch.ndim == 2):
-            return read_counts(batch)
-        return read_documents(batch)
 
     def _learn(self, rows: Any) -> FloatArray:
         """Learn documents, tidying up where it is due."""
-        tree, N = self._tree, rows.shape[0] if sparse.issparse(rows) else len(rows)
+        tree, N = self._tree, n_rows(rows)
         out, start = np.zeros((N, 5)), 0
         while start < N:
-            due = tree.next_tidy
-            stop = min(N, start + due - tree.n_seen)
+            stop, due = min(N, start + tree.next_stop - tree.n_seen), tree.next_stop
+            tidy = due == tree.next_tidy
             bags = self._encode(rows[start:stop], learn=True)
             out[start:stop, :4] = tree.learn(*bags)
             sizes = np.add.reduceat(np.append(bags.counts, 0.0), bags.offsets[:-1])
             sizes[bags.offsets[1:] == bags.offsets[:-1]] = np.nan
             out[start:stop, 2] /= -sizes
             out[start:stop, 4] = tree.n_nodes
-            if tree.next_tidy > due:
+            if tree.n_seen == due:
                 self._growth.note(
                     tree.n_seen, tree.n_nodes, tree.n_born, tree.n_merged, tree.n_pruned
                 )
-                self._forget_words()
+                if tidy:
+                    self._forget_words()
             start = stop
         return out
 
@@ -269,24 +248,12 @@ class NestedCRPTopics(Stored, base.Clusterer):
         used[np.lexsort((np.arange(V), -weight))[: int(_SPARE * self.max_words)]] = True
         w = tree.window
         used[w.words[: w.offsets[w.n]]] = True
-        _log.info("%d rare words are forgotten, %d are kept", V - int(used.sum()), int(used.sum()))
+        _log.info("of %d words the %d that are not rare are kept", V, used.sum())
         tree.keep_words(used)
         self._vocabulary.keep(used)
 
-    def _encode(self, rows: Any, *, learn: bool) -> Bags:
-        """Return documents as numbers of words; those that are not known are left out."""
-        known = len(self._vocabulary)
-        if sparse.issparse(rows):
-            counts = self._vocabulary.encode_columns(rows, learn=learn)
-        else:
-            counts = self._vocabulary.encode(rows, learn=learn)
-        if not learn and counts.shape[1] > known:
-            counts = counts[:, :known]
-        counts.sort_indices()
-        return Bags(
-            counts.indptr.astype(np.int64), counts.indices.astype(np.int64),
-            counts.data.astype(np.float64),
-        )  # fmt: skip
+    def _encode(self, rows: Any, *, learn: bool = False) -> Bags:
+        return encode(self._vocabulary, rows, learn=learn)
 
     # -- predicting ------------------------------------------------------------------------------
 
@@ -301,7 +268,7 @@ class NestedCRPTopics(Stored, base.Clusterer):
 
     def paths_many(self, batch: Any) -> IntArray:
         """Return the ids on the likeliest paths, (N, depth), root first, -1 for new nodes."""
-        slots, _, _ = self._place(self._read(batch))
+        slots, _, _ = self._place(read_bags(batch))
         return ids_of(self._tree, slots)
 
     def transform_one(self, x: Any) -> dict[str, Any]:
@@ -345,9 +312,10 @@ class NestedCRPTopics(Stored, base.Clusterer):
             held = [(word, 1.0) for word in words[1::2]]
         else:
             seen = read_document(given)
-        bags = self._encode([held], learn=False)
+        bags = self._encode([held])
         total = float(bags.counts.sum())
-        return float(-self._complete([seen], bags)[0] / total) if total else math.nan
+        logs = self._tree.complete_many(*self._encode([seen]), *bags)
+        return float(-logs[0] / total) if total else math.nan
 
     def complete_many(self, given: Any, held_out: Any) -> FloatArray:
         """Return log p(held-out words | given words) of each document in nats, (N,).
@@ -355,33 +323,20 @@ class NestedCRPTopics(Stored, base.Clusterer):
         The log of the probability of all held-out words together, a mixture over paths, the topics
         and proportions having learned the given words. Unknown words are left out.
         """
-        seen, held = self._read(given), self._encode(self._read(held_out), learn=False)
-        n = seen.shape[0] if sparse.issparse(seen) else len(seen)
+        seen, held = read_bags(given), self._encode(read_bags(held_out))
+        n = n_rows(seen)
         if n != len(held.offsets) - 1:
             message = f"given has {n} documents, held_out {len(held.offsets) - 1}"
             raise SchemaError(message)
-        return self._complete(seen, held)
-
-    def _complete(self, seen: Any, held: Bags) -> FloatArray:
-        return self._tree.complete_many(*self._encode(seen, learn=False), *held)
+        return self._tree.complete_many(*self._encode(seen), *held)
 
     def _place(self, rows: Any) -> tuple[IntArray, FloatArray, FloatArray]:
-        bags = self._encode(rows, learn=False)
+        bags = self._encode(rows)
         slots, out, levels = self._tree.place_many(*bags)
         slots[np.diff(bags.offsets) == 0] = 0
         return slots, out, levels
 
     # -- looking ---------------------------------------------------------------------------------
-
-    @property
-    def n_nodes(self) -> int:
-        """Nodes of the tree, the root among them."""
-        return self._tree.n_nodes
-
-    @property
-    def n_tables(self) -> int:
-        """The number of nodes, as ``n_tables`` of `step_many`."""
-        return self.n_nodes
 
     @property
     def objective(self) -> float:
@@ -402,77 +357,19 @@ class NestedCRPTopics(Stored, base.Clusterer):
             and probability in the topic, those first that tell it, and of an inner node all
             below it, from its siblings) and ``children``.
         """
-        return nested(self._tree, [{"words": words} for words in self._words(n_words)])
-
-    def _words(self, n: int) -> list[list[tuple[Word, float]]]:
-        """Return the words that tell each topic, (K) lists, by their part in the divergence.
-
-        Of a leaf's words from all below its parent; of all words below an inner node from those
-        below its parent, since few are its own; of the root's from all.
-        """
-        tree, V, K = self._tree, len(self._vocabulary), self._tree.n_nodes
-        own = tree.counts[:V, :K] * tree.scale
-        below = own.copy()
-        for i in range(K - 1, 0, -1):
-            below[:, tree.parent[i]] += below[:, i]
-        out = []
-        for i in range(K):
-            mine, others = below[:, i] if i else own[:, 0], below[:, max(int(tree.parent[i]), 0)]
-            some = np.flatnonzero(mine > 0.5)
-            share = mine[some] / max(float(mine.sum()), 1e-300)
-            rest = others[some] / max(float(others.sum()), 1e-300)
-            weight = share * (np.log(share / rest) + 1e-3)
-            best = some[np.lexsort((some, -weight))[:n]]
-            eta = float(tree.settings.eta[tree.level[i] - 1])
-            probs = (eta + own[best, i]) / (V * eta + float(own[:, i].sum()))
-            names = self._vocabulary.words
-            out.append([(names[v], float(p)) for v, p in zip(best, probs, strict=True)])
-        return out
-
-    def graph(self) -> Any:
-        """Return the tree as a `networkx.DiGraph`, edges from parent to child.
-
-        Nodes are ids, with the attributes ``level``, ``size``, ``born`` and ``words``.
-
-        Raises
-        ------
-        MissingExtraError
-            networkx is not installed.
-        """
-        return as_graph(self.tree())
+        words = telling_words(self._tree, self._vocabulary.words, n_words)
+        return nested(self._tree, [{"words": some} for some in words])
 
     def summary(self) -> pa.Table:
         """Return one row a node: id, parent (null: root), level, size, born, tokens, words."""
         tree = self._tree
-        words = [" ".join(str(w) for w, _ in some) for some in self._words(_SHOWN)]
-        return pa.table(
-            {
-                **node_columns(tree),
-                "tokens": tree.rows[: tree.n_nodes] * tree.scale,
-                "words": pa.array(words, pa.string()),
-            }
-        )
+        some = telling_words(tree, self._vocabulary.words, _SHOWN)
+        words = pa.array([" ".join(str(word) for word, _ in row) for row in some], pa.string())
+        tokens = tree.rows[: tree.n_nodes] * tree.scale
+        return pa.table(node_columns(tree) | {"tokens": tokens, "words": words})
 
-    def growth(self) -> pa.Table:
-        """Return how the tree grew: row (documents), n_nodes, births, merges and prunes so far."""
-        return pa.table(self._growth.columns())
-
-    def events(self) -> list[Event]:
-        """Return what happened to nodes since the last call: births, merges and deaths.
-
-        Of the last thousand.
-        """
-        return told(self._tree)
-
-    def plot(self, kind: str = "tree", ax: Any = None) -> Any:
-        """Draw the tree with its words, or with ``kind="growth"`` its nodes over the stream.
-
-        Raises
-        ------
-        MissingExtraError
-            matplotlib is not installed.
-        """
-        return draw(kind, lambda ax: plot_topic_tree(self.tree(_DRAWN), ax), self.growth, ax)
+    def _draw_tree(self, ax: Any) -> Any:
+        return plot_topic_tree(self.tree(_DRAWN), ax)
 
     # -- keeping ---------------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ _GREY, _INK, _FAINT = "#777777", "#222222", "#888888"
 _ROW = 0.27  # inches for a leaf
 _COLUMN = 3.6  # inches for a level, the last one apart
 _LEAF_COLUMN = 6.0
-_LETTERS = 34  # on a line of a node above the leaves
+_LETTERS = 30  # on a line of a node above the leaves
 _MOST_LEAVES = 60
 
 

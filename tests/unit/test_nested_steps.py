@@ -11,6 +11,7 @@ from streamddcrp.errors import ConfigError
 from streamddcrp.estimators.nested_topics import NestedCRPTopics
 from streamddcrp.inference.nested_crp._kernels_ascent import factorised_step, path_step
 from streamddcrp.inference.nested_crp._kernels_gain import fit_eta, look_ahead, merge_gains
+from streamddcrp.inference.nested_crp._kernels_topics import LOCAL, N_NODES, N_SEEN
 from streamddcrp.inference.nested_crp._kernels_tree import log_path_chances
 from streamddcrp.inference.nested_crp.ascent import Ascent
 from streamddcrp.inference.nested_crp.component_moves import MOVES, View
@@ -24,6 +25,8 @@ from streamddcrp.inference.nested_crp.loadings import (
     reconstruct,
 )
 from streamddcrp.inference.nested_crp.moves import Trial
+from streamddcrp.inference.nested_crp.settings import Settings
+from streamddcrp.inference.nested_crp.topics import TopicTree
 from tests.unit.test_nested_tree import LEVEL, PARENT, A, B
 
 LAM = np.array([[6, 5, 4, 3], [3, 1, .5, 2], [.5, 2, 3, 1], [.5, .5, 1, 4], [2, 1, .5, .5],
@@ -101,7 +104,7 @@ def test_a_move_raises_the_bound_by_what_it_says_and_is_undone_otherwise():
     model.learn_many(np.array([rng.multinomial(25, law[d % 4]) for d in range(60)]))
     tree, won = model._tree, 0
     for node in range(1, tree.n_nodes):
-        which = np.flatnonzero((tree.window.ends[: tree.window.n] == node).any(axis=1))
+        which = np.flatnonzero(tree.window.ends[: tree.window.n] == node)
         if len(which):
             before, gain = tree.bound(), Trial(tree).try_move([which], barred=node)
             assert tree.bound() - before == pytest.approx(gain, abs=1e-6)
@@ -302,3 +305,27 @@ def test_a_single_path_is_principal_components():
     axes = np.linalg.svd(centred, full_matrices=False)[2][:3]
     want = data.mean(axis=0) + centred @ axes.T @ axes
     assert got == pytest.approx(want, abs=0.02)
+
+
+def test_a_node_stays_while_a_path_through_it_does():
+    """An old inner node with few documents, whose leaf was born within the window."""
+    tree = TopicTree.empty(Settings(1.0, np.array([1.0, 0.1, 0.1]), np.array([5.0, 2.0, 1.0])))
+    tree.parent[:3], tree.level[:3] = (-1, 0, 1), (1, 2, 3)
+    tree.born[:3], tree.mass[2] = (0, 0, 990), 1.2
+    tree.whole[[N_NODES, N_SEEN]] = 3, 1000
+    assert tree._worth_keeping().all()
+
+
+def test_the_bound_is_that_of_the_window_after_nodes_went():
+    """What every document adds is kept up to date when its leaf is dropped."""
+    rng = np.random.default_rng(1)
+    law = rng.dirichlet(np.full(60, 0.1), 6)
+    model = NestedCRPTopics()
+    model.learn_many(np.array([rng.multinomial(25, law[d % 6]) for d in range(200)]))
+    tree, w = model._tree, model._tree.window
+    keep = np.ones(tree.n_nodes, dtype=bool)
+    keep[-1] = False
+    tree._reorder(keep)
+    assert tree.real[LOCAL] == pytest.approx((w.weights[: w.n] * w.own[: w.n]).sum(), abs=1e-6)
+    model.refine()
+    assert tree.real[LOCAL] == pytest.approx((w.weights[: w.n] * w.own[: w.n]).sum(), abs=1e-6)

@@ -5,10 +5,8 @@ from numba import njit
 from streamddcrp.inference.nested_crp._kernels_topics import (
     CONFINED,
     FORCED,
-    LOCAL,
     N_NODES,
-    add,
-    take_out,
+    put,
     visit,
 )
 
@@ -17,23 +15,22 @@ __all__ = ["move", "put_back"]
 
 @njit(cache=True)
 def _take_all_out(
-    which, parent, level, counts, rows, mass, real, offsets, words, n, weights, ends, shares, own,
-    phi,
+    which, parent, level, counts, rows, mass, real, offsets, words, n, weights, ends, own, phi,
 ):  # fmt: skip
     """Take the words of some documents of the window out of the tree."""
     for d in which:
         at, to = offsets[d], offsets[d + 1]
-        take_out(
-            parent, level, counts, rows, mass, real, words[at:to], n[at:to], weights[d], ends[d],
-            shares[d], own[d], phi[:, at:to],
+        put(
+            parent, level, counts, rows, mass, real, words[at:to], n[at:to], -weights[d], ends[d],
+            own[d], phi[at:to],
         )  # fmt: skip
 
 
 @njit(cache=True)
 def move(
     which, n_rounds, parent, level, born, ids, counts, rows, mass, whole, real, offsets,
-    words, n, weights, ends, shares, own, phi, eta, alpha, gamma, beam, rounds, tol, chosen,
-    chances, levels, phis, out,
+    words, n, weights, ends, own, phi, eta, alpha, gamma, beam, rounds, tol, chosen, chances,
+    levels, phis, out,
 ):  # fmt: skip
     """Take some documents of the window out, and place them one by one, ``n_rounds`` times.
 
@@ -41,8 +38,7 @@ def move(
     it below the new node, in the first round.
     """
     _take_all_out(
-        which, parent, level, counts, rows, mass, real, offsets, words, n, weights, ends, shares,
-        own, phi,
+        which, parent, level, counts, rows, mass, real, offsets, words, n, weights, ends, own, phi,
     )  # fmt: skip
     for d in which:
         ends[d] = -1
@@ -55,35 +51,29 @@ def move(
             whole[CONFINED] = new if together else -1
             at, to = offsets[d], offsets[d + 1]
             visit(
-                parent, level, born, ids, counts, rows, mass, whole, real, words[at:to], n[at:to],
-                weights[d], ends[d], shares[d], own[d], phi[:, at:to], eta, alpha, gamma, beam,
-                rounds, tol, chosen, chances, levels, phis, out,
+                d, parent, level, born, ids, counts, rows, mass, whole, real, words[at:to],
+                n[at:to], weights, ends, own, phi[at:to], eta, alpha, gamma, beam, rounds, tol,
+                chosen, chances, levels, phis, out,
             )  # fmt: skip
 
 
 @njit(cache=True)
 def put_back(
-    which, old_ends, old_shares, old_own, old_phi, parent, level, counts, rows, mass, real, offsets,
-    words, n, weights, ends, shares, own, phi,
+    which, old_ends, old_own, old_phi, parent, level, counts, rows, mass, real, offsets, words, n,
+    weights, ends, own, phi,
 ):  # fmt: skip
     """Undo `move`: documents go where they were."""
     _take_all_out(
-        which, parent, level, counts, rows, mass, real, offsets, words, n, weights, ends, shares,
-        own, phi,
+        which, parent, level, counts, rows, mass, real, offsets, words, n, weights, ends, own, phi,
     )  # fmt: skip
     start = 0
     for i in range(len(which)):
         d = which[i]
         at, to = offsets[d], offsets[d + 1]
-        phi[:, at:to] = old_phi[:, start : start + to - at]
+        phi[at:to] = old_phi[start : start + to - at]
         start += to - at
-        ends[d], shares[d], own[d] = old_ends[i], old_shares[i], old_own[i]
-        for e in range(ends.shape[1]):
-            if ends[d, e] >= 0:
-                w = weights[d] * shares[d, e]
-                add(
-                    parent, level, ends[d, e], w, words[at:to], n[at:to], phi[e, at:to], counts,
-                    rows,
-                )  # fmt: skip
-                mass[ends[d, e]] += w
-                real[LOCAL] += weights[d] * own[d, e]
+        ends[d], own[d] = old_ends[i], old_own[i]
+        put(
+            parent, level, counts, rows, mass, real, words[at:to], n[at:to], weights[d], ends[d],
+            own[d], phi[at:to],
+        )  # fmt: skip

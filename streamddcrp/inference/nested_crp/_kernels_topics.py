@@ -24,11 +24,10 @@ from streamddcrp.inference.nested_crp._kernels_tree import (
 )
 
 __all__ = [
-    "add",
     "learn",
     "place",
+    "put",
     "rank_leaves",
-    "take_out",
     "visit",
 ]
 
@@ -42,7 +41,6 @@ SCALE, LOCAL = 0, 1
 
 _FEW = 6  # rounds for every endpoint that is looked at
 _SLACK, _LEAST_SLACK = 0.2, 10.0  # nats that more rounds cannot make good: a word; of any document
-_LEAST_SHARE = 0.01  # of an endpoint that is kept
 
 
 @njit(cache=True)
@@ -202,7 +200,7 @@ def place(
 
 
 @inner_njit
-def add(parent, level, end, weight, words, n, phi, counts, rows):
+def _add(parent, level, end, weight, words, n, phi, counts, rows):
     """Add a document's share of the words of an endpoint's nodes, or take it away."""
     i = end
     while i >= 0:
@@ -218,94 +216,55 @@ def add(parent, level, end, weight, words, n, phi, counts, rows):
 
 
 @inner_njit
-def _local_bound(share, n, phi, alpha, at_level, first_fresh, log_fresh):
-    """Return what a document adds to the bound by itself for one of its endpoints, with its share.
+def _local_bound(n, phi, alpha, at_level, first_fresh, eta, V):
+    """Return what a document adds to the bound by itself.
 
     Words at levels from ``first_fresh`` on are of topics that are not kept: E log beta is then
-    ``log_fresh`` (L,).
+    psi(eta) - psi(V eta).
     """
     L = len(alpha)
     out = log_beta_gain(alpha, at_level)
     for l in range(first_fresh, L):
-        out += at_level[l] * log_fresh[l]
+        out += at_level[l] * (digamma(eta[l]) - digamma(V * eta[l]))
     for u in range(len(n)):
         for l in range(L):
             p = phi[u, l]
             if p > TINY:
                 out -= n[u] * p * math.log(p)
-    return share * (out - math.log(share))
+    return out
 
 
 @inner_njit
-def take_out(parent, level, counts, rows, mass, real, words, n, weight, ends, shares, own, phi):
-    """Take a document out of the statistics."""
-    for e in range(len(ends)):
-        if ends[e] >= 0:
-            w = weight * shares[e]
-            add(parent, level, ends[e], -w, words, n, phi[e], counts, rows)
-            mass[ends[e]] = max(0.0, mass[ends[e]] - w)
-            real[LOCAL] -= weight * own[e]
-
-
-@inner_njit
-def _put_in(
-    parent, level, counts, rows, mass, real, V, words, n, weight, ends, shares, own, phi, eta,
-    alpha, best, E, chosen, chances, levels, phis,
-):  # fmt: skip
-    """Put a document in at its likeliest leaves; at an inner endpoint only where that is best."""
-    L = len(alpha)
-    log_fresh = np.empty(L)
-    for l in range(L):
-        log_fresh[l] = digamma(eta[l]) - digamma(V * eta[l])
-    total, kept = 0.0, 0
-    for e in range(len(ends)):
-        ends[e] = -1
-    while kept < min(len(ends), E):
-        top = -1
-        for f in range(E):
-            may = chances[f] >= _LEAST_SHARE and (level[chosen[f]] == L or f == best)
-            if may and (top < 0 or chances[f] > chances[top]):
-                top = f
-        if top < 0:
-            break
-        ends[kept], shares[kept], own[kept] = chosen[top], chances[top], top
-        total += chances[top]
-        chances[top] = -1.0
-        kept += 1
-    for e in range(kept):
-        top = int(own[e])
-        for u in range(len(n)):
-            for l in range(L):
-                phi[e, u, l] = phis[top, u, l]
-        shares[e] /= total
-        own[e] = _local_bound(shares[e], n, phi[e], alpha, levels[top], level[ends[e]], log_fresh)
-        w = weight * shares[e]
-        add(parent, level, ends[e], w, words, n, phi[e], counts, rows)
-        mass[ends[e]] += w
-        real[LOCAL] += weight * own[e]
+def put(parent, level, counts, rows, mass, real, words, n, weight, end, own, phi):
+    """Put a document into the statistics, or with a weight below 0 take it out."""
+    if end >= 0:
+        _add(parent, level, end, weight, words, n, phi, counts, rows)
+        mass[end] = max(0.0, mass[end] + weight)
+        real[LOCAL] += weight * own
 
 
 @njit(cache=True)
 def visit(
-    parent, level, born, ids, counts, rows, mass, whole, real, words, n, weight, ends, shares, own,
-    phi, eta, alpha, gamma, beam, rounds, tol, chosen, chances, levels, phis, out,
+    d, parent, level, born, ids, counts, rows, mass, whole, real, words, n, weights, ends, own, phi,
+    eta, alpha, gamma, beam, rounds, tol, chosen, chances, levels, phis, out,
 ):  # fmt: skip
-    """Put a document where it belongs, taking it out first where it has been put before.
+    """Put document d where it belongs, taking it out first where it has been put before.
 
     Parameters
     ----------
-    weight : float
-        Of the document in the raw statistics.
-    ends, shares, own : ndarray, shape (E,)
-        Its endpoints (-1: none), their shares, their part of the bound; updated.
-    phi : ndarray, shape (E, U, L)
-        The levels of its words for each; updated.
+    words, n : ndarray, shape (U,)
+    weights : ndarray, shape (documents,)
+        Of the documents in the raw statistics.
+    ends, own : ndarray, shape (documents,)
+        Their endpoints (-1: none), and their own part of the bound; updated.
+    phi : ndarray, shape (U, L)
+        The levels of its words; updated.
     out : ndarray, shape (4,)
-        Gets the id of its likeliest endpoint, the share of it, the evidence, the chance of a new
+        Gets the id of its likeliest endpoint, the chance of it, the evidence, the chance of a new
         path.
     """
     L = len(alpha)
-    take_out(parent, level, counts, rows, mass, real, words, n, weight, ends, shares, own, phi)
+    put(parent, level, counts, rows, mass, real, words, n, -weights[d], ends[d], own[d], phi)
     K, V = whole[N_NODES], whole[N_WORDS]
     E, evidence = place(
         parent, level, K, L, words, n, counts, rows, mass, real[SCALE], eta, V, alpha, gamma, beam,
@@ -326,17 +285,19 @@ def visit(
             K += 1
         whole[N_NODES] = K
     out[0], out[1], out[2], out[3] = ids[chosen[best]], chances[best], evidence, p_new
-    _put_in(
-        parent, level, counts, rows, mass, real, V, words, n, weight, ends, shares, own, phi, eta,
-        alpha, best, E, chosen, chances, levels, phis,
-    )  # fmt: skip
+    for u in range(len(n)):
+        for l in range(L):
+            phi[u, l] = phis[best, u, l]
+    end = chosen[best]
+    ends[d], own[d] = end, _local_bound(n, phi, alpha, levels[best], level[end], eta, V)
+    put(parent, level, counts, rows, mass, real, words, n, weights[d], end, own[d], phi)
 
 
 @njit(cache=True)
 def learn(
     first, last, fresh, window, revisits, kappa, most, parent, level, born, ids, counts, rows, mass,
-    whole, real, offsets, words, n, weights, ends, shares, own, phi, eta, alpha, gamma, beam,
-    rounds, tol, chosen, chances, levels, phis, out,
+    whole, real, offsets, words, n, weights, ends, own, phi, eta, alpha, gamma, beam, rounds, tol,
+    chosen, chances, levels, phis, out,
 ):  # fmt: skip
     """Learn documents one after another, and after each visit some that came before it again.
 
@@ -373,9 +334,9 @@ def learn(
             at, to = offsets[i], offsets[i + 1]
             if at < to:
                 visit(
-                    parent, level, born, ids, counts, rows, mass, whole, real, words[at:to],
-                    n[at:to], weights[i], ends[i], shares[i], own[i], phi[:, at:to], eta, alpha,
-                    gamma, beam, rounds, tol, chosen, chances, levels, phis,
+                    i, parent, level, born, ids, counts, rows, mass, whole, real, words[at:to],
+                    n[at:to], weights, ends, own, phi[at:to], eta, alpha, gamma, beam, rounds, tol,
+                    chosen, chances, levels, phis,
                     out[d - first if r == 0 else len(out) - 1],
                 )  # fmt: skip
     return last

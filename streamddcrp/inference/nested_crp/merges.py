@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from streamddcrp.inference.nested_crp._kernels_gain import merge_gains, sibling_products
-from streamddcrp.inference.nested_crp._kernels_topics import LOCAL
 from streamddcrp.inference.nested_crp.settings import Change
 from streamddcrp.inference.nested_crp.tree import merged, sorted_order, sticks
 from streamddcrp.typing import FloatArray, IntArray
@@ -56,23 +55,10 @@ def _best_merges(tree: "TopicTree") -> list[tuple[float, int, int]]:
         if gain <= 0.0:  # what the sticks can add is small beside this
             continue
         now = sticks(*_one(parent, level, mass, i, j), tree.depth, s.gamma)
-        total = gain + now - before - _entropy_lost(tree, i, j)
+        total = gain + now - before
         if total > 0.0:
             found.append((total, i, j))
     return found
-
-
-def _entropy_lost(tree: "TopicTree", i: int, j: int) -> float:
-    """Entropy of the window's documents between two nodes and all below them."""
-    w = tree.window
-    ends, shares = w.ends[: w.n], w.shares[: w.n]
-    both = np.flatnonzero((ends == i).any(axis=1) & (ends == j).any(axis=1))
-    out = 0.0
-    for d in both.tolist():
-        a = shares[d, ends[d] == i].sum()
-        b = shares[d, ends[d] == j].sum()
-        out += w.weights[d] * ((a + b) * np.log(a + b) - a * np.log(a) - b * np.log(b))
-    return float(out * tree.scale)
 
 
 def _make_one(tree: "TopicTree", i: int, j: int) -> None:
@@ -80,7 +66,6 @@ def _make_one(tree: "TopicTree", i: int, j: int) -> None:
     K = tree.n_nodes
     tree.counts[:, i] += tree.counts[:, j]
     tree.rows[i] += tree.rows[j]
-    tree.real[LOCAL] -= _entropy_lost(tree, i, j) / tree.scale
     tree.parent[:K], tree.mass[:K] = merged(tree.parent[:K], tree.mass[:K], i, j)
     tree.rows[j] = -1.0
     ends = tree.window.ends[: tree.window.n]

@@ -50,9 +50,9 @@ class Trial:
         s, w, K, ids = tree.settings, tree.window, tree.n_nodes, int(tree.whole[NEXT_ID])
         if not tree.has_room(len(which)):
             return 0.0
-        old = w.ends[which].copy(), w.shares[which].copy(), w.own[which].copy()
-        spots = np.concatenate([np.arange(w.offsets[d], w.offsets[d + 1]) for d in which])
-        phi = w.phi[:, spots].copy()
+        old = w.ends[which].copy(), w.own[which].copy()
+        spots = _spots(tree, which)
+        phi = w.phi[spots]
         real, rows = tree.real.copy(), tree.rows.copy()
         words = np.unique(w.words[spots])
         counts = tree.counts[words]
@@ -62,8 +62,8 @@ class Trial:
             move(
                 group, _ROUNDS, tree.parent, tree.level, tree.born, tree.ids, tree.counts,
                 tree.rows, tree.mass, tree.whole, tree.real, w.offsets, w.words, w.counts,
-                w.weights, w.ends, w.shares, w.own, w.phi, s.eta, s.alpha, s.gamma, s.beam,
-                s.rounds, s.tol, *work, np.zeros(4),
+                w.weights, w.ends, w.own, w.phi, s.eta, s.alpha, s.gamma, s.beam, s.rounds, s.tol,
+                *work, np.zeros(4),
             )  # fmt: skip
         tree.whole[[BARRED, FORCED, CONFINED]] = -1
         touched = np.unique(np.concatenate([_above(tree.parent, old[0]),
@@ -77,7 +77,7 @@ class Trial:
             return gain
         put_back(
             which, *old, phi, tree.parent, tree.level, tree.counts, tree.rows, tree.mass, tree.real,
-            w.offsets, w.words, w.counts, w.weights, w.ends, w.shares, w.own, w.phi,
+            w.offsets, w.words, w.counts, w.weights, w.ends, w.own, w.phi,
         )  # fmt: skip
         new = tree.n_nodes
         tree.counts[:, K:new] = tree.rows[K:new] = tree.mass[K:new] = 0.0
@@ -147,14 +147,19 @@ def _hung_nodes(tree: "TopicTree") -> IntArray:
 
 
 def _documents(tree: "TopicTree", node: int) -> IntArray:
-    """Return the documents of the window whose likeliest path goes through a node."""
-    K = tree.n_nodes
-    below = np.zeros(K + 1, dtype=bool)  # the last for -1
-    below[node] = True
-    for i in range(node + 1, K):
-        below[i] |= below[tree.parent[i]]
-    w = tree.window
-    return np.flatnonzero(below[w.ends[: w.n, 0]])
+    """Return the documents of the window whose path goes through a node."""
+    now = tree.window.ends[: tree.window.n]
+    here = now == node
+    for _ in range(1, tree.depth):
+        now = np.where(now > 0, tree.parent[now], -1)
+        here |= now == node
+    return np.flatnonzero(here)
+
+
+def _spots(tree: "TopicTree", which: IntArray) -> IntArray:
+    """Return where the distinct words of documents stand in the window, one after the other."""
+    first, last = tree.window.offsets[which], tree.window.offsets[which + 1]
+    return np.concatenate([np.arange(a, b) for a, b in zip(first, last, strict=True)])
 
 
 def _length(tree: "TopicTree", which: IntArray) -> int:
@@ -188,9 +193,10 @@ def _split(trial: Trial, node: int) -> int:
 
 
 def _graft(trial: Trial, node: int) -> int:
-    """Let the documents of a node go together to the most similar other parent, or to a new one.
+    """Let the documents of a node go together to the likeliest other parent, or to a new one.
 
-    The documents of an inner node go to its most similar sibling, those of each child together.
+    The documents of an inner node go to its likeliest sibling, those of each child together. Likely
+    is where the words of the node, and of a leaf's parent, have a high mean probability.
     """
     tree = trial.tree
     parent, K = int(tree.parent[node]), tree.n_nodes
@@ -205,11 +211,13 @@ def _graft(trial: Trial, node: int) -> int:
     if len(kids):
         others = others[tree.parent[others] == parent]
     if len(others):
-        rows = tree.counts[: tree.n_words, others]
-        length = np.maximum(np.linalg.norm(rows, axis=0), 1e-300)
-        column = tree.counts[: tree.n_words, top]
-        column = column if len(kids) else column + tree.counts[: tree.n_words, node]
-        targets.insert(0, int(others[np.argmax(column @ rows / length)]))
+        words = np.unique(tree.window.words[_spots(tree, np.concatenate(groups))])
+        some = tree.counts[words]
+        own = some[:, top] if len(kids) else some[:, top] + some[:, node]
+        eta = float(tree.settings.eta[tree.level[top] - 1])
+        size = tree.n_words * eta + tree.scale * tree.rows[others]
+        fit = (eta * own.sum() + tree.scale * (own @ some)[others]) / size
+        targets.insert(0, int(others[np.argmax(fit)]))
     for target in targets:
         if trial.try_move(groups, forced=target) > 0.0:
             break
@@ -222,9 +230,9 @@ def _unlike(tree: "TopicTree", which: IntArray, level: int) -> IntArray:
     Two means by cosine, from the document that is least like all together.
     """
     w = tree.window
-    spots = np.concatenate([np.arange(w.offsets[d], w.offsets[d + 1]) for d in which])
+    spots = _spots(tree, which)
     sizes = w.offsets[which + 1] - w.offsets[which]
-    own = w.counts[spots] * w.phi[0, spots, level - 1 :].sum(axis=1)
+    own = w.counts[spots] * w.phi[spots, level - 1 :].sum(axis=1)
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     rows = sparse.csr_array((own, w.words[spots], offsets), shape=(len(which), tree.n_words))
     length = np.sqrt(np.maximum(rows.multiply(rows).sum(axis=1), 1e-300))

@@ -36,7 +36,7 @@ class Settings(NamedTuple):
     window: int = 512
     revisits: int = 2
     max_nodes: int = 512
-    beam: int = 4
+    beam: int = 3
     rounds: int = 30
     tol: float = 1e-3
 

@@ -31,7 +31,7 @@ from streamddcrp.typing import FloatArray, IntArray
 __all__ = ["TopicTree"]
 
 _FIRST_TIDY = 64  # documents
-_CHUNK = 256  # documents that are added to the window at once
+_CHUNK = 64  # documents that are learned at once, before nodes that nobody takes go
 _FULL, _ROOMY = 0.9, 0.75  # of max_nodes: from where small paths give way, and until when
 _FOLD = 1e-30
 _MOVED = 32  # words of documents that a kind of move may cost, for each new document
@@ -111,6 +111,11 @@ class TopicTree:
     def n_seen(self) -> int:
         """Documents learned."""
         return int(self.whole[N_SEEN])
+
+    @property
+    def next_stop(self) -> int:
+        """Documents that will have been learned when nodes go next."""
+        return min(self.n_seen - self.n_seen % _CHUNK + _CHUNK, self.next_tidy)
 
     @property
     def scale(self) -> float:
@@ -213,7 +218,7 @@ class TopicTree:
         out = np.zeros((N, 4))
         self._make_words(int(words.max(initial=-1)) + 1)
         while done < N:
-            stop = min(N, done + _CHUNK, done + self.next_tidy - self.n_seen)
+            stop = min(N, done + self.next_stop - self.n_seen)
             at, to = offsets[done], offsets[stop]
             first = self._append(offsets[done : stop + 1] - at, words[at:to], n[at:to])
             out[done:stop] = self._run(first, first + stop - done, fresh=True)
@@ -222,6 +227,8 @@ class TopicTree:
                 self.tidy()
                 every = min(self.settings.window, max(_FIRST_TIDY, self.n_seen))
                 self.next_tidy = self.n_seen + every
+            elif self.n_seen % _CHUNK == 0:
+                self._reorder(self.sizes() > 0.5)
         return out
 
     def _append(self, offsets: IntArray, words: IntArray, n: FloatArray) -> int:
@@ -249,8 +256,8 @@ class TopicTree:
             at = learn(
                 first, last, fresh, s.window, s.revisits if fresh else 0, s.kappa, s.max_nodes,
                 self.parent, self.level, self.born, self.ids, self.counts, self.rows, self.mass,
-                self.whole, self.real, w.offsets, w.words, w.counts, w.weights, w.ends, w.shares,
-                w.own, w.phi, s.eta, s.alpha, s.gamma, s.beam, s.rounds, s.tol, *work, out,
+                self.whole, self.real, w.offsets, w.words, w.counts, w.weights, w.ends, w.own,
+                w.phi, s.eta, s.alpha, s.gamma, s.beam, s.rounds, s.tol, *work, out,
             )  # fmt: skip
             self.note_births(before)
             parts.append(out[: at - first])
@@ -341,31 +348,36 @@ class TopicTree:
             leaves = np.flatnonzero((self.level[:K] == self.depth) & ~small)
             leaves = leaves[np.lexsort((leaves, size[leaves], ~old[leaves]))]
             small[leaves[: int(K - small.sum() - _ROOMY * s.max_nodes)]] = True
-        keep = ~small
+        keep: np.ndarray = (self.level[:K] == self.depth) & ~small
         keep[0] = True
-        has_leaf = (self.level[:K] == self.depth) & keep
         for i in range(K - 1, 0, -1):
-            has_leaf[self.parent[i]] |= has_leaf[i]
-        has_leaf[0] = True
-        out: np.ndarray = keep & has_leaf
-        return out
+            keep[self.parent[i]] |= keep[i]
+        return keep
 
     def _reorder(self, keep: np.ndarray | None = None) -> None:
         """Put the nodes in order, without those that are not kept."""
-        K, s = self.n_nodes, self.settings
+        K = self.n_nodes
         order = sorted_order(self.parent[:K], self.level[:K], self.mass[:K], keep)
         n = len(order.slots)
         if n < K:
             gone = np.setdiff1d(np.arange(K), order.slots)
-            for i in gone.tolist():
-                self.changes.append(Change("death", int(self.ids[i]), self.n_seen))
-            self.n_pruned += len(gone)
-            fresh = _log_fresh(s.eta, max(self.n_words, 1))
-            self.real[LOCAL] += float((self.rows[gone] * fresh[self.level[gone] - 1]).sum())
+            self._let_go(gone)
         mass = np.zeros(n)
         np.add.at(mass, order.to, self.mass[:K])
         self.take(order.slots, order.parent, order.level, order.to)
         self.mass[:n] = mass
+
+    def _let_go(self, gone: IntArray) -> None:
+        """Count the words of nodes that are dropped, the window's by document, as of fresh ones."""
+        for i in gone.tolist():
+            self.changes.append(Change("death", int(self.ids[i]), self.n_seen))
+        self.n_pruned += len(gone)
+        w, fresh = self.window, _log_fresh(self.settings.eta, max(self.n_words, 1))
+        self.real[LOCAL] += float((self.rows[gone] * fresh[self.level[gone] - 1]).sum())
+        paths = self.paths()
+        for d in np.flatnonzero(np.isin(w.ends[: w.n], gone)).tolist():
+            spots = slice(w.offsets[d], w.offsets[d + 1])
+            w.own[d] += w.counts[spots] @ w.phi[spots] @ (fresh * np.isin(paths[w.ends[d]], gone))
 
     def take(self, slots: IntArray, parent: IntArray, level: IntArray, to: IntArray) -> None:
         """Let new slots hold the nodes of old ones."""

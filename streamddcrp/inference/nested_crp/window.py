@@ -8,8 +8,6 @@ from streamddcrp.typing import FloatArray, IntArray
 
 __all__ = ["Window"]
 
-_KEPT = 3  # endpoints of a document
-
 
 @dataclass(slots=True)
 class Window:
@@ -23,11 +21,11 @@ class Window:
     words, counts : ndarray, shape (words,)
     weights : ndarray, shape (documents,)
         In the raw statistics.
-    ends : ndarray of int64, shape (documents, 3)
+    ends : ndarray of int64, shape (documents,)
         Endpoints, -1 where there is none.
-    shares, own : ndarray, shape (documents, 3)
-        Their probabilities and their own part of the bound.
-    phi : ndarray, shape (3, words, L)
+    own : ndarray, shape (documents,)
+        Their own part of the bound.
+    phi : ndarray, shape (words, L)
         Levels of the words.
     """
 
@@ -37,7 +35,6 @@ class Window:
     counts: FloatArray
     weights: FloatArray
     ends: IntArray
-    shares: FloatArray
     own: FloatArray
     phi: FloatArray
 
@@ -46,8 +43,7 @@ class Window:
         """Return a window without documents."""
         return cls(
             0, np.zeros(1, np.int64), np.zeros(0, np.int64), np.zeros(0), np.zeros(0),
-            np.zeros((0, _KEPT), np.int64), np.zeros((0, _KEPT)), np.zeros((0, _KEPT)),
-            np.zeros((_KEPT, 0, L)),
+            np.zeros(0, np.int64), np.zeros(0), np.zeros((0, L)),
         )  # fmt: skip
 
     def make_room(self, n: int, n_words: int, keep: int) -> int:
@@ -71,10 +67,8 @@ class Window:
         offsets[: left + 1] = self.offsets[gone : self.n + 1] - at
         self.words = _moved(self.words[at:used], room_words)
         self.counts = _moved(self.counts[at:used], room_words)
-        phi = np.zeros((len(self.phi), room_words, self.phi.shape[2]))
-        phi[:, :left_words] = self.phi[:, at:used]
-        self.phi = phi
-        for name in ("weights", "ends", "shares", "own"):
+        self.phi = _moved(self.phi[at:used], room_words)
+        for name in ("weights", "ends", "own"):
             setattr(self, name, _moved(getattr(self, name)[gone : self.n], room))
         self.offsets, self.n = offsets, left
         return gone
