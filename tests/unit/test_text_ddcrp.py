@@ -26,6 +26,7 @@ from streamddcrp.inference.text_ddcrp._kernels_layout import (
     SUM_DF,
     TOTAL,
 )
+from streamddcrp.inference.text_ddcrp._kernels_tables import list_words
 from streamddcrp.inference.text_ddcrp.config import make_config
 from streamddcrp.inference.text_ddcrp.state import arrays_of, empty_state, state_from_arrays
 from streamddcrp.inference.text_ddcrp.step import predict, step, step_numbers
@@ -67,11 +68,15 @@ def run(config, documents):
 
 
 def held(state, k):
-    """Words of a table with their counts, by its chain of postings."""
-    q, out = int(state.tables.head[k]), {}
-    while q >= 0:
-        out[int(state.postings.word[q])] = int(state.postings.copies[q])
-        q = int(state.postings.after[q])
+    """Words of a table with their counts, by its list of words."""
+    words, postings, out = state.words, state.postings, {}
+    n, listed = int(state.tables.n_words[k]), np.empty(len(words.df), np.int32)
+    assert list_words(postings, state.tables, k, listed) == n
+    for w in listed[:n].tolist():
+        places = range(words.start[w], words.start[w] + n_places(state, w))
+        p = next(p for p in places if postings.table[p] == k)
+        assert postings.word[postings.at[p]] == w
+        out[w] = int(postings.copies[p])
     return out
 
 

@@ -16,7 +16,9 @@ N_EVENTS = 11  # events since the start; the log holds the last of them
 LAST = 12  # slot of the table of the document before, or -1
 N_MERGES = 13  # the same for merges
 N_ARCHIVED = 14  # retired tables since the start; the archive holds the last of them
-N_COUNTS = 15
+LISTS_END = 15  # places of the lists of words from here on were never used
+LISTS_FREE = 16  # the first piece of a list that nobody uses, or -1
+N_COUNTS = 17
 
 # sums (float64)
 GROWTH = 0  # what a document that arrives now weighs; stored masses are in this unit

@@ -21,6 +21,7 @@ from streamddcrp.inference.text_ddcrp._kernels_layout import (
     LABEL_PROB,
     LAST,
     LISTS,
+    LISTS_END,
     MOST_ARCHIVED,
     MOST_EVENTS,
     MOST_WORDS,
@@ -58,6 +59,7 @@ from streamddcrp.inference.text_ddcrp._kernels_moves import (
     try_merge,
 )
 from streamddcrp.inference.text_ddcrp._kernels_tables import (
+    PIECE,
     find,
     free_table,
     insert,
@@ -249,6 +251,7 @@ def leave(
 def too_short(config, words, postings, tables, window, events, counts, scratch, doc, U, n_shown):
     """Return which arrays are too short to learn a document, as a sum of their codes."""
     need, longest, i = room_needed(words, counts, doc, U), 0, counts[N_SEEN]
+    listed = PIECE * (U // PIECE + 2)
     for r in range(len(config.ages)):
         if i >= config.ages[r]:
             at = (i - config.ages[r]) % len(window.table)
@@ -257,8 +260,9 @@ def too_short(config, words, postings, tables, window, events, counts, scratch, 
             if n <= len(scratch.doc):
                 recall_words(window, scratch, at)
                 need += room_needed(words, counts, scratch.doc, n)
+                listed += PIECE * (n // PIECE + 2)
     short = 0
-    if counts[POSTINGS_END] + need > len(postings.table):
+    if max(counts[POSTINGS_END] + need, counts[LISTS_END] + listed) > len(postings.table):
         short += SHORT_POSTINGS
     if counts[N_LIVE] + len(config.ages) + 1 > len(tables.id):
         short += SHORT_TABLES
