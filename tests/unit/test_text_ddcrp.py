@@ -71,7 +71,7 @@ def held(state, k):
     """Words of a table with their counts, by its list of words."""
     words, postings, out = state.words, state.postings, {}
     n, listed = int(state.tables.n_words[k]), np.empty(len(words.df), np.int32)
-    assert list_words(postings, state.tables, k, listed) == n
+    assert list_words.py_func(postings, state.tables, k, listed) == n
     for w in listed[:n].tolist():
         places = range(words.start[w], words.start[w] + n_places(state, w))
         p = next(p for p in places if postings.table[p] == k)

@@ -6,9 +6,9 @@ at place k of the block, and places without one count zero. So words that are ev
 in one step, and weighed by columns. A posting moves when its block is enlarged or, if not wide,
 when another one is deleted.
 
-The words of a table stand in ``postings.word``, in chained pieces of `PIECE` places: the first tells
-where the next piece begins, the others hold words. Only the first piece of a table is not full. A
-posting knows where its word stands among those of its table.
+The words of a table stand in ``postings.word``, in chained pieces of `PIECE` places: the first of
+them tells where the next piece begins, the others hold words. Only the first piece of a table is
+not full. A posting knows where its word stands among those of its table.
 """
 
 import numpy as np
