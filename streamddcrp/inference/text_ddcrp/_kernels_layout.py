@@ -38,7 +38,8 @@ DEATH = 2
 MERGE = 3
 
 LEAST_WORDS = 1000  # a language has so many, even if few have come
-CHUNK = 16  # words whose factors are multiplied before a logarithm is taken
+BITS = 4
+CHUNK = 1 << BITS  # words whose factors are multiplied before products are scaled
 
 LEAST_MERGED = 3  # documents of a table that may be merged
 N_RIVALS = 4  # second choices that a table remembers

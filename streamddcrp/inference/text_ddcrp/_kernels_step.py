@@ -142,9 +142,9 @@ def enter(words, window, counts, sums, doc, U, t, data, start, n_shown):
 @uncounted_njit
 def place(config, words, postings, tables, window, events, counts, sums, scratch, doc, U, out):
     """Seat the document that has entered last, and write what was predicted for it."""
-    n, top = weigh(config, words, postings, tables, counts, sums, scratch, doc, U)
+    n, top = weigh(config, words, postings, tables, counts, sums, scratch, doc, U, True)
     k, rival = best_of(tables, scratch, n)
-    describe(config, words, tables, counts, sums, scratch, doc, U, n, top, k, out)
+    describe(config, words, tables, counts, sums, scratch, doc, U, top, k, out)
     i = counts[N_SEEN]
     at = i % len(window.table)
     if U == 0:
@@ -188,7 +188,7 @@ def visit(config, words, postings, tables, window, events, counts, sums, scratch
     alone = tables.size[old] == 0
     bonus = math.exp(config.dissolve) if last and tables.size[old] < 2 else 1.0
     tables.mass[old] = max(mass - window.weight[at], 0.0)
-    n, top = weigh(config, words, postings, tables, counts, sums, scratch, doc, U)
+    n, top = weigh(config, words, postings, tables, counts, sums, scratch, doc, U, False)
     put_back(words, postings, tables, counts, scratch, old, doc, U)
     k, rival = best_of(tables, scratch, n)
     fit = -1e300  # of a table of its own: any other document is more typical
@@ -379,9 +379,9 @@ def predict_document(
     growth, alpha = sums[GROWTH], sums[ALPHA]
     exponent, sums[ALPHA] = elapsed(config, window, counts, sums, t)
     sums[GROWTH] = growth * math.exp(min(exponent, 200.0))
-    n, top = weigh(config, words, postings, tables, counts, sums, scratch, doc, U)
+    n, top = weigh(config, words, postings, tables, counts, sums, scratch, doc, U, True)
     k = best_of(tables, scratch, n)[0]
-    describe(config, words, tables, counts, sums, scratch, doc, U, n, top, k, out)
+    describe(config, words, tables, counts, sums, scratch, doc, U, top, k, out)
     if U == 0:
         out[LABEL], out[LABEL_PROB], out[P_CHANGE] = -1.0, np.nan, np.nan
     sums[GROWTH], sums[ALPHA] = growth, alpha

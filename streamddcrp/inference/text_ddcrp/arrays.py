@@ -202,7 +202,7 @@ class Scratch(NamedTuple):
 
     Attributes
     ----------
-    product, inverse, weight, ratio : ndarray of float64, shape (K,)
+    product, inverse, weight, ratio, shift : ndarray of float64, shape (K,)
     touched : ndarray of int32, shape (K,)
     doc, read : ndarray of int64, shape (U,)
         Words of a document of the window, and of the new one.
@@ -218,6 +218,7 @@ class Scratch(NamedTuple):
     inverse: FloatArray
     weight: FloatArray
     ratio: FloatArray
+    shift: FloatArray
     touched: SmallInts
     doc: IntArray
     read: IntArray

@@ -142,9 +142,9 @@ def _scratch(config: Config, K: int, U: int) -> Scratch:
     x = 1.0 - config.discount
     log_gamma = gammaln(x + np.arange(N_LOG_GAMMA)) - gammaln(x)
     doc, read, at, gone = np.zeros((4, U), np.int64)
-    product, inverse, weight, ratio = np.zeros((4, K))
+    product, inverse, weight, ratio, shift = np.zeros((5, K))
     return Scratch(
-        product, inverse, weight, ratio, np.zeros(K, np.int32), doc, read, at, gone,
+        product, inverse, weight, ratio, shift, np.zeros(K, np.int32), doc, read, at, gone,
         np.zeros(2, np.int64), log_gamma,
     )  # fmt: skip
 
