@@ -29,6 +29,7 @@ __all__ = [
     "leaf_njit",
     "log_add_exp",
     "log_decay",
+    "natural",
     "scale",
     "uncounted_njit",
 ]
@@ -57,6 +58,12 @@ uncounted_njit = njit(cache=True, **UNCOUNTED, **_INNER)
 # And those that a loop calls for each word: a call hands over every array of its tuples, which
 # takes longer than what such a kernel does.
 leaf_njit = njit(cache=True, forceinline=True, **UNCOUNTED, **_INNER)
+
+
+@leaf_njit
+def natural(i):
+    """Return an index that is known not to be negative: nobody looks whether it is."""
+    return np.uint64(i)
 
 
 @njit(cache=True)

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from streamddcrp._numerics import leaf_njit, uncounted_njit
+from streamddcrp._numerics import leaf_njit, natural, uncounted_njit
 from streamddcrp.inference.text_ddcrp._kernels_layout import (
     ALPHA,
     BITS,
@@ -97,16 +97,16 @@ def weigh_short(config, words, postings, tables, counts, sums, scratch, doc, U, 
             bits += 1
         raise_by(out, ratio, U, bits)
     for j in range(U):
-        w = doc[j]
-        df = dfs[w] if w >= 0 else 0
+        w = natural(doc[j])
+        df = dfs[w] if doc[j] >= 0 else 0
         if df - gone[j] <= 0:
             continue
         per_p = 1.0 / ((df - gone[j] + smoothing) * scale)
         start = starts[w]
-        for p in range(start, start + places(words, counts, w)):
+        for p in range(natural(start), natural(start + places(words, counts, w))):
             if copies[p] == 0:  # none, or of the table that the document was lifted from
                 continue
-            k = table[p]
+            k = natural(table[p])
             if product[k] == 0.0:  # not touched yet
                 if everything:
                     odds = weight[k]
@@ -123,7 +123,7 @@ def weigh_short(config, words, postings, tables, counts, sums, scratch, doc, U, 
                 n += 1
             product[k] *= 1.0 + (copies[p] - d) * per_p * inverse[k]
     for i in range(n):
-        k = touched[i]
+        k = natural(touched[i])
         weight[k] = product[k]
         product[k] = 0.0
     return n
@@ -159,23 +159,23 @@ def weigh_long(config, words, postings, tables, counts, sums, scratch, doc, U):
     prepare(config, tables, sums, U, inverse, ratio, weight)
     raise_by(weight, ratio, U, BITS)
     for j in range(U):
-        w = doc[j]
-        df = words.df[w] - scratch.gone[j] if w >= 0 else 0
+        w = natural(doc[j])
+        df = words.df[w] - scratch.gone[j] if doc[j] >= 0 else 0
         if df > 0:
             start, n = words.start[w], places(words, counts, w)
             per_p = 1.0 / ((df + config.smoothing) * scale)
             if words.wide[w]:
                 multiply(copies[start : start + n], d, per_p, inverse, product)
             else:
-                for p in range(start, start + n):
+                for p in range(natural(start), natural(start + n)):
                     if copies[p] > 0:
-                        k = table[p]
+                        k = natural(table[p])
                         product[k] *= 1.0 + (copies[p] - d) * per_p * inverse[k]
         if j % CHUNK == CHUNK - 1:
             settle(product, weight, ratio, shift)
     n, top = 0, 0.0
     for i in range(counts[N_LIVE]):
-        k = tables.live[i]
+        k = natural(tables.live[i])
         if product[k] != 1.0 or shift[k] > 0.0:
             top = max(top, shift[k]) if weight[k] > 0.0 else top
             touched[n] = k
@@ -228,6 +228,8 @@ def best_of(tables, scratch, n):
     weight = scratch.weight
     for i in range(n):
         k = np.int64(scratch.touched[i])
+        if best >= 0 and second >= 0 and weight[natural(k)] < weight[natural(second)]:
+            continue
         if before(tables, weight, k, best):
             best, second = k, best
         elif before(tables, weight, k, second):
@@ -256,7 +258,7 @@ def describe(config, words, tables, counts, sums, scratch, doc, U, top, best, ou
     scale = word_scale(config, counts)
     base, factor = U * math.log(root), 1.0
     for j in range(U):
-        df = words.df[doc[j]] if doc[j] >= 0 else 0
+        df = words.df[natural(doc[j])] if doc[j] >= 0 else 0
         factor *= (df + config.smoothing) * scale
         if j % CHUNK == CHUNK - 1 or j == U - 1:
             base += math.log(factor)

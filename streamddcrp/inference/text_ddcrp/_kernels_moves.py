@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from streamddcrp._numerics import leaf_njit, uncounted_njit
+from streamddcrp._numerics import leaf_njit, natural, uncounted_njit
 from streamddcrp.inference.text_ddcrp._kernels import word_scale
 from streamddcrp.inference.text_ddcrp._kernels_archive import archive_table
 from streamddcrp.inference.text_ddcrp._kernels_layout import (
@@ -67,8 +67,9 @@ def merge_gain(config, words, postings, tables, counts, sums, scratch, a, b):
         w = words.listed[j]
         p = find(words, postings, w, b)
         if p >= 0:
-            ca, cb = postings.copies[find(words, postings, w, a)], postings.copies[p]
-            gain -= math.log((words.df[w] + config.smoothing) * scale)
+            q = find(words, postings, w, a)
+            ca, cb = postings.copies[natural(q)], postings.copies[natural(p)]
+            gain -= math.log((words.df[natural(w)] + config.smoothing) * scale)
             gain += urn(g, x, ca + cb - 1) - urn(g, x, ca - 1) - urn(g, x, cb - 1)
             s += 1
     na, ua, mass_a = tables.n_tokens[a], tables.n_words[a], max(tables.mass[a] / sums[GROWTH], 1.0)

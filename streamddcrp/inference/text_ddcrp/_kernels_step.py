@@ -5,7 +5,7 @@ import math
 import numpy as np
 from numba import njit
 
-from streamddcrp._numerics import UNCOUNTED, uncounted_njit
+from streamddcrp._numerics import UNCOUNTED, natural, uncounted_njit
 from streamddcrp.inference.text_ddcrp._kernels import best_of, describe, weigh, word_scale
 from streamddcrp.inference.text_ddcrp._kernels_archive import recognise
 from streamddcrp.inference.text_ddcrp._kernels_clock import advance, elapsed
@@ -93,8 +93,8 @@ def learn_concentration(config, words, postings, tables, counts, sums, k, doc, U
     for j in range(U):
         p = find(words, postings, doc[j], k)
         if p >= 0:
-            p_w = (words.df[doc[j]] + config.smoothing) * scale
-            news += B * p_w / (spread * p_w + max(postings.copies[p] - d, 0.0))
+            p_w = (words.df[natural(doc[j])] + config.smoothing) * scale
+            news += B * p_w / (spread * p_w + max(postings.copies[natural(p)] - d, 0.0))
         else:
             news += B / spread
     sums[B_TABLES] += news
@@ -126,8 +126,8 @@ def enter(words, window, counts, sums, doc, U, t, data, start, n_shown):
     at, mask = counts[N_SEEN] % len(window.table), len(window.text) - 1
     begin = counts[TEXT_END]
     for j in range(U):
-        window.text[(begin + j) & mask] = doc[j]
-        words.held[doc[j]] += 1
+        window.text[natural(begin + j & mask)] = doc[j]
+        words.held[natural(doc[j])] += 1
     window.start[at], window.length[at] = begin, U
     counts[TEXT_END] += U
     begin, mask = counts[SHOWN_END], len(window.shown) - 1
@@ -164,9 +164,9 @@ def place(config, words, postings, tables, window, events, counts, sums, scratch
 @uncounted_njit
 def recall_words(window, scratch, at):
     """Copy the words of a document of the window into ``scratch.doc``; return how many."""
-    U, mask = window.length[at], len(window.text) - 1
+    U, start, mask = window.length[at], window.start[at], len(window.text) - 1
     for j in range(U):
-        scratch.doc[j] = window.text[(window.start[at] + j) & mask]
+        scratch.doc[j] = window.text[natural(start + j & mask)]
     return U
 
 
@@ -227,7 +227,7 @@ def leave(
     counts[SHOWN_FIRST] += window.shown_length[at]
     for j in range(U):
         w = scratch.doc[j]
-        words.held[w] -= 1
+        words.held[natural(w)] -= 1
         if tidy_word(words, postings, w) and named:
             release_word(lexicon, w)
     window.length[at], window.table[at] = 0, -1

@@ -13,7 +13,7 @@ not full. A posting knows where its word stands among those of its table.
 
 import numpy as np
 
-from streamddcrp._numerics import leaf_njit, uncounted_njit
+from streamddcrp._numerics import leaf_njit, natural, uncounted_njit
 from streamddcrp.inference.text_ddcrp._kernels_layout import (
     LISTS_END,
     LISTS_FREE,
@@ -56,18 +56,20 @@ FULL = PIECE - 1  # words of one
 @leaf_njit
 def places(words, counts, w):
     """Return how many places of the block of a word are to be looked at."""
-    return min(1 << words.room[w], counts[N_SLOTS]) if words.wide[w] else words.df[w]
+    w = natural(w)
+    return min(1 << words.room[w], counts[N_SLOTS]) if words.wide[w] else np.int64(words.df[w])
 
 
 @leaf_njit
 def find(words, postings, w, k):
     """Return the posting of word ``w`` in table ``k``, or -1."""
+    w, table = natural(w), postings.table
     start = words.start[w]
     if words.wide[w]:
-        return start + k if k < 1 << words.room[w] and postings.table[start + k] == k else -1
-    for p in range(start, start + words.df[w]):
-        if postings.table[p] == k:
-            return p
+        return start + k if k < 1 << words.room[w] and table[natural(start + k)] == k else -1
+    for p in range(natural(start), natural(start + words.df[w])):
+        if table[p] == k:
+            return np.int64(p)
     return -1
 
 
@@ -76,7 +78,7 @@ def room_needed(words, counts, doc, U):
     """Return how many new postings four insertions of a document may take at most."""
     need, slots = 0, counts[N_SLOTS] + 4
     for j in range(U):
-        w = doc[j]
+        w = natural(doc[j])
         room, df = 1 << words.room[w] if words.room[w] >= 0 else 0, words.df[w] + 4
         wide = words.wide[w] or (df >= LEAST_WIDE and WIDE * df >= counts[N_SLOTS])
         if not words.wide[w] and df > room:
@@ -270,7 +272,7 @@ def insert(words, postings, tables, counts, k, doc, U):
     for j in range(U):
         p = find(words, postings, doc[j], k)
         if p >= 0:
-            postings.copies[p] += 1
+            postings.copies[natural(p)] += 1
         else:
             append(words, postings, tables, counts, doc[j], k)
     tables.n_tokens[k] += U
@@ -281,7 +283,7 @@ def insert(words, postings, tables, counts, k, doc, U):
 def take_out(words, postings, tables, counts, k, doc, U):
     """Take the words of a document out of its table."""
     for j in range(U):
-        p = find(words, postings, doc[j], k)
+        p = natural(find(words, postings, doc[j], k))
         postings.copies[p] -= 1
         if postings.copies[p] == 0:
             strike(words, postings, tables, counts, k, postings.at[p])
@@ -294,15 +296,13 @@ def take_out(words, postings, tables, counts, k, doc, U):
 def lift(words, postings, tables, counts, scratch, k, doc, U):
     """Take a document out of its table for the while it is weighed: postings may count zero."""
     for j in range(U):
-        w = doc[j]
-        p = find(words, postings, w, k)
-        scratch.at[j] = p
-        postings.copies[p] -= 1
-        if postings.copies[p] == 0:
-            scratch.gone[j] = 1
+        p = find(words, postings, doc[j], k)
+        left = postings.copies[natural(p)] - 1
+        scratch.at[j], scratch.gone[j], postings.copies[natural(p)] = p, left == 0, left
+        if left == 0:
             tables.n_words[k] -= 1
             counts[SUM_DF] -= 1
-            if words.df[w] == 1:
+            if words.df[natural(doc[j])] == 1:
                 counts[N_WORDS] -= 1
     tables.n_tokens[k] -= U
     tables.size[k] -= 1
@@ -312,12 +312,12 @@ def lift(words, postings, tables, counts, scratch, k, doc, U):
 def put_back(words, postings, tables, counts, scratch, k, doc, U):
     """Undo `lift`."""
     for j in range(U):
-        postings.copies[scratch.at[j]] += 1
+        postings.copies[natural(scratch.at[j])] += 1
         if scratch.gone[j] == 1:
             scratch.gone[j] = 0
             tables.n_words[k] += 1
             counts[SUM_DF] += 1
-            if words.df[doc[j]] == 1:
+            if words.df[natural(doc[j])] == 1:
                 counts[N_WORDS] += 1
     tables.n_tokens[k] += U
     tables.size[k] += 1
