@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from streamddcrp._numerics import leaf_njit, natural, uncounted_njit
+from streamddcrp._numerics import column_njit, leaf_njit, natural, uncounted_njit
 from streamddcrp.inference.text_ddcrp._kernels_layout import (
     ALPHA,
     BITS,
@@ -46,7 +46,7 @@ def relative_new(config, B, U):
     return (B + config.discount * h) / (B + h)
 
 
-@leaf_njit
+@column_njit
 def prepare(config, tables, sums, U, inverse, ratio, out):
     """Write what a document of ``U`` words gives to the slots whatever the words are, by columns.
 

@@ -6,7 +6,13 @@ import numpy as np
 from numba import njit
 
 from streamddcrp._numerics import UNCOUNTED, natural, uncounted_njit
-from streamddcrp.inference.text_ddcrp._kernels import best_of, describe, weigh, word_scale
+from streamddcrp.inference.text_ddcrp._kernels import (
+    best_of,
+    describe,
+    relative_new,
+    weigh,
+    word_scale,
+)
 from streamddcrp.inference.text_ddcrp._kernels_archive import recognise
 from streamddcrp.inference.text_ddcrp._kernels_clock import advance, elapsed
 from streamddcrp.inference.text_ddcrp._kernels_layout import (
@@ -14,6 +20,7 @@ from streamddcrp.inference.text_ddcrp._kernels_layout import (
     B_TABLES,
     B_TOKENS,
     BIRTH,
+    CHUNK,
     CONCENTRATION,
     FINAL_LABEL,
     GROWTH,
@@ -80,7 +87,8 @@ from streamddcrp.stream._kernels_words import (
 
 __all__ = ["predict_document", "step_documents"]
 
-SURE = 0.999  # probability of the table of a document that is visited only once more, at the end
+SURE = 0.999  # probability of the table of a document that is visited only once more, at the end,
+CERTAIN = 1.0 - 1e-9  # and of one that need not be, if two others are still there
 SWEEP = 50  # documents between two looks for tables to retire
 
 
@@ -149,7 +157,7 @@ def place(config, words, postings, tables, window, events, counts, sums, scratch
     at = i % len(window.table)
     if U == 0:
         out[LABEL], out[LABEL_PROB], out[P_CHANGE], counts[LAST] = -1.0, np.nan, np.nan, -1
-        window.sure[at] = True
+        window.sure[at] = 2
         return
     if k >= 0 and scratch.weight[k] > math.exp(-top):
         learn_concentration(config, words, postings, tables, counts, sums, k, doc, U)
@@ -158,7 +166,7 @@ def place(config, words, postings, tables, window, events, counts, sums, scratch
         k = new_table(tables, counts, i, window.t[at])
     seat(config, words, postings, tables, window, events, counts, sums, scratch, i, k, doc, U)
     counts[LAST] = window.table[at]
-    window.sure[at] = out[LABEL_PROB] > SURE
+    window.sure[at] = int(out[LABEL_PROB] > SURE) + int(out[LABEL_PROB] > CERTAIN)
 
 
 @uncounted_njit
@@ -168,6 +176,24 @@ def recall_words(window, scratch, at):
     for j in range(U):
         scratch.doc[j] = window.text[natural(start + j & mask)]
     return U
+
+
+@uncounted_njit
+def fit_there(config, words, postings, tables, counts, sums, k, doc, U):
+    """Return how typical a document is of its table: log-odds a word of its words, by (2)."""
+    B, d, h = sums[CONCENTRATION], config.discount, 0.5 * (U - 1)
+    scale = word_scale(config, counts)
+    up, down = B + d * (tables.n_words[k] + h), B + tables.n_tokens[k] - U + h
+    fit, product = U * math.log(up / (down * relative_new(config, B, U))), 1.0
+    for j in range(U):
+        copies = postings.copies[natural(find(words, postings, doc[j], k))] - 1
+        if copies > 0:
+            p = (words.df[natural(doc[j])] + config.smoothing) * scale
+            product *= 1.0 + (copies - d) / (up * p)
+        if j % CHUNK == CHUNK - 1 or j == U - 1:
+            fit += math.log(product)
+            product = 1.0
+    return fit / (U + 2)
 
 
 @uncounted_njit
@@ -184,6 +210,8 @@ def visit(config, words, postings, tables, window, events, counts, sums, scratch
     if U == 0:
         return -np.inf
     doc, mass = scratch.doc, tables.mass[old]
+    if last and window.sure[at] == 2 and tables.size[old] > 2:
+        return fit_there(config, words, postings, tables, counts, sums, old, doc, U)
     lift(words, postings, tables, counts, scratch, old, doc, U)
     alone = tables.size[old] == 0
     bonus = math.exp(config.dissolve) if last and tables.size[old] < 2 else 1.0
@@ -294,7 +322,7 @@ def learn(
         if j < 0:
             break
         last = r == len(config.ages) - 1
-        if window.sure[j % len(window.table)] and not last:
+        if window.sure[j % len(window.table)] > 0 and not last:
             continue
         fit = visit(config, words, postings, tables, window, events, counts, sums, scratch, j, last)
         if last:
