@@ -5,7 +5,7 @@ import math
 import numpy as np
 from numba import njit
 
-from streamddcrp._numerics import UNCOUNTED, natural, uncounted_njit
+from streamddcrp._numerics import UNCOUNTED, leaf_njit, natural, uncounted_njit
 from streamddcrp.inference.text_ddcrp._kernels import (
     best_of,
     describe,
@@ -128,6 +128,13 @@ def seat(config, words, postings, tables, window, events, counts, sums, scratch,
         try_merge(config, words, postings, tables, window, events, counts, sums, scratch, k, row, t)
 
 
+@leaf_njit
+def show(text, out):
+    """Copy bytes, with a blank between words of a list."""
+    for j in range(len(text)):
+        out[j] = text[j] if text[j] != BETWEEN else 32
+
+
 @uncounted_njit
 def enter(words, window, counts, sums, doc, U, t, data, start, n_shown):
     """Keep a new document in the window: its words, and the first bytes of its text."""
@@ -138,10 +145,11 @@ def enter(words, window, counts, sums, doc, U, t, data, start, n_shown):
         words.held[natural(doc[j])] += 1
     window.start[at], window.length[at] = begin, U
     counts[TEXT_END] += U
-    begin, mask = counts[SHOWN_END], len(window.shown) - 1
-    for j in range(n_shown):
-        byte = data[start + j]
-        window.shown[(begin + j) & mask] = byte if byte != BETWEEN else 32
+    begin, size = counts[SHOWN_END], len(window.shown)
+    first = begin % size
+    n = min(n_shown, size - first)
+    show(data[start : start + n], window.shown[first : first + n])
+    show(data[start + n : start + n_shown], window.shown[: n_shown - n])
     window.shown_start[at], window.shown_length[at] = begin, n_shown
     counts[SHOWN_END] += n_shown
     window.weight[at], window.t[at], window.table[at] = sums[GROWTH], t, -1

@@ -143,7 +143,7 @@ class Window(NamedTuple):
         Where its words stand in ``text``, absolute, and how many they are.
     text : ndarray of int32, shape (T,)
         Words; the absolute place n is at n mod T.
-    sure : ndarray of int8, shape (L + 1,)
+    sure : ndarray of uint8, shape (L + 1,)
         Whether its table was sure when it came, 1, or as good as certain, 2.
     shown_start, shown_length : ndarray of int64, shape (L + 1,)
     shown : ndarray of uint8, shape (S,)
@@ -156,7 +156,7 @@ class Window(NamedTuple):
     start: IntArray
     length: IntArray
     text: SmallInts
-    sure: NDArray[np.int8]
+    sure: Bytes
     shown_start: IntArray
     shown_length: IntArray
     shown: Bytes

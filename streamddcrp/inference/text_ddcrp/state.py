@@ -119,7 +119,7 @@ def empty_state(config: Config) -> State:
         ),
         window=_zeros(
             Window, L + 1, np.int64, table=np.full(L + 1, -1), weight=np.zeros(L + 1),
-            t=np.zeros(L + 1), sure=np.zeros(L + 1, np.int8), text=np.zeros(T, np.int32),
+            t=np.zeros(L + 1), sure=np.zeros(L + 1, np.uint8), text=np.zeros(T, np.int32),
             shown=np.zeros(S, np.uint8),
         ),
         archive=_zeros(
