@@ -14,7 +14,7 @@ from streamddcrp._numerics import leaf_njit, natural, uncounted_njit
 
 __all__ = [
     "BEGINS", "BETWEEN", "DOCUMENTS", "EIGHTS", "FREE", "IGNORED", "JOINS", "LONGEST", "MARK",
-    "OPENS", "PAIRED", "STOPS", "USED", "find_document", "has_room", "read_document",
+    "OPENS", "PAIRED", "REPEATS", "STOPS", "USED", "find_document", "has_room", "read_document",
     "read_documents", "rehash", "release_word", "release_words",
 ]  # fmt: skip
 
@@ -30,7 +30,7 @@ MARK = 1 << 24  # belongs to the character before it
 IGNORED = 1 << 25  # is passed over
 OPENS = 0x80  # in the table of bytes: a word may begin here, or a character of several bytes does
 # Places in ``counts``.
-USED, FREE, STOPS, DOCUMENTS = 0, 1, 2, 3
+USED, FREE, STOPS, DOCUMENTS, REPEATS = 0, 1, 2, 3, 4
 
 
 @uncounted_njit
@@ -107,7 +107,7 @@ def _take_now(words, n, out, n_out):
             if words.length[w] == n and _same(words.letters[w], eights, n):
                 if n_out == len(out) or w < natural(counts[STOPS]):
                     return n_out
-                if abs(words.seen[w]) == counts[DOCUMENTS]:
+                if abs(words.seen[w]) == counts[DOCUMENTS] and counts[REPEATS] == 0:
                     return n_out
                 words.seen[w] = counts[DOCUMENTS]
                 out[natural(n_out)] = np.int64(w)
@@ -248,8 +248,9 @@ def has_room(words, n_bytes, most):
 def read_document(data, start, stop, listed, words, out):
     """Write the indexes of the different words of ``data[start:stop]``, first come first.
 
-    Stop words are left out, and what does not fit into ``out``. Unknown words get an index, the
-    last one released or the next. `has_room` must have said yes.
+    Of all words, if the table is one with repeats. Stop words are left out, and what does not fit
+    into ``out``. Unknown words get an index, the last one released or the next. `has_room` must
+    have said yes.
 
     Parameters
     ----------

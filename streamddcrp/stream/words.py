@@ -14,9 +14,8 @@ What a word is, in any script:
   neighbouring characters, or one that stands alone;
 * cut after 64 bytes: longer words that begin alike are one word.
 
-Control characters and bytes that are not UTF-8 separate. `streamddcrp.stream.tokenize` has another
-rule, that of scikit-learn (two letters or more, stop words stay), on which the counts of
-`TemporalDPM` and of language models rest.
+Control characters and bytes that are not UTF-8 separate. All models read texts so, those that count
+words by `streamddcrp.stream.tokenize`.
 """
 
 import unicodedata
@@ -31,6 +30,7 @@ from streamddcrp.errors import CheckpointError, ConfigError
 from streamddcrp.stream._kernels_words import (
     BEGINS,
     BETWEEN,
+    DOCUMENTS,
     EIGHTS,
     FREE,
     IGNORED,
@@ -39,6 +39,7 @@ from streamddcrp.stream._kernels_words import (
     MARK,
     OPENS,
     PAIRED,
+    REPEATS,
     STOPS,
     USED,
     read_documents,
@@ -81,8 +82,9 @@ class WordArrays(NamedTuple):
         Number of the last document that held the word, negative if it came with that one.
     free : ndarray of int32, shape (C,)
         Indexes to use again, the next one last.
-    counts : ndarray of int64, shape (4,)
-        Indexes ever used, free ones among them, stop words (the first indexes), documents read.
+    counts : ndarray of int64, shape (5,)
+        Indexes ever used, free ones among them, stop words (the first indexes), documents read,
+        whether words are told each time they come.
     characters : ndarray of int32
         What each character does.
     table : ndarray of uint8, shape (256,)
@@ -111,6 +113,8 @@ class WordTable:
     ----------
     stop_words : iterable of str, optional
         Words to leave out; None: a short English list, `ENGLISH`; (): none.
+    repeats : bool
+        Whether a word counts each time it comes; else once a document.
 
     Attributes
     ----------
@@ -133,7 +137,7 @@ class WordTable:
     (['cobol'], 7)
     """
 
-    def __init__(self, stop_words: Iterable[str] | None = None) -> None:
+    def __init__(self, stop_words: Iterable[str] | None = None, *, repeats: bool = False) -> None:
         stops: tuple[object, ...] = ENGLISH if stop_words is None else tuple(stop_words)
         self.arrays = _empty(_START)
         for stop in stops:
@@ -141,6 +145,7 @@ class WordTable:
                 message = f"stop_words: {stop!r} is not one word; give each word by itself"
                 raise ConfigError(message)
         self.arrays.counts[STOPS] = self.arrays.counts[USED]
+        self.arrays.counts[REPEATS] = repeats
 
     def __len__(self) -> int:
         """Count live words, without stop words."""
@@ -190,12 +195,12 @@ class WordTable:
         documents : list of str, or of lists of str
             Words of a list are taken as they are; stop words are left out of both.
         most : int
-            Different words of a document that count; others after them are left out.
+            Words of a document that count; others after them are left out.
 
         Returns
         -------
         words : ndarray of int, shape (M,)
-            Indexes, one document after the other, each once a document.
+            Indexes, one document after the other.
         ends : ndarray of int, shape (N + 1,)
             Where each document begins, and the end.
         """
@@ -244,7 +249,7 @@ class WordTable:
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Return arrays for a checkpoint."""
-        used, free, stops, _ = self.arrays.counts.tolist()
+        used, free, stops = self.arrays.counts[:DOCUMENTS].tolist()
         length = self.arrays.length[:used]
         kept = np.arange(LONGEST) < length[:, None]
         return {
@@ -280,7 +285,7 @@ class WordTable:
         kept = np.arange(LONGEST) < length[:, None]
         arrays.letters[:used].view(np.uint8)[kept] = state["word_letters"]
         arrays.length[:used], arrays.free[: len(free)] = length, free
-        arrays.counts[:] = used, len(free), state["word_stops"][0], 0
+        arrays.counts[:DOCUMENTS] = used, len(free), state["word_stops"][0]
         rehash(arrays, arrays.slots)
         return table
 
@@ -297,7 +302,7 @@ def _empty(capacity: int) -> WordArrays:
         length=np.zeros(capacity, np.uint8),
         seen=np.zeros(capacity, np.int64),
         free=np.zeros(capacity, np.int32),
-        counts=np.zeros(4, np.int64),
+        counts=np.zeros(5, np.int64),
         characters=_characters(),
         table=_single(),
         word=np.zeros(LONGEST, np.uint8),
