@@ -35,7 +35,8 @@ def tokenize_all(texts: Sequence[str]) -> list[list[str]]:
     """Cut texts into words as `tokenize` does one."""
     table = WordTable((), repeats=True)
     found, ends = table.encode(texts, most=max(map(len, texts), default=0))
-    words = table.decode(found)
+    names = table.decode(np.arange(len(table)))
+    words = [names[w] for w in found.tolist()]
     return [words[a:b] for a, b in pairwise(ends.tolist())]
 
 

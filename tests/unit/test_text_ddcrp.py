@@ -194,6 +194,35 @@ def test_words_that_are_everywhere_are_weighed_by_columns():
         assert odds == pytest.approx(want, rel=1e-9, abs=1e-9)
 
 
+@pytest.mark.parametrize("n", [20, 150, 600])
+def test_odds_beyond_the_range_of_numbers(n):
+    """Stories of their own words: a text of one of them is e^1000 times likelier there."""
+    rng = np.random.default_rng(n)
+    own = [np.arange(z * n, (z + 1) * n) for z in range(4)]
+    documents = [
+        np.r_[rng.permutation(own[z])[: n - 2], 4 * n + rng.permutation(9)[:5]].tolist()
+        for z in rng.integers(0, 4, 80)
+    ]
+    config = make_config(alpha=2.0, decay=60.0, lag=30)
+    state, table = empty_state(config), WordTable(())
+    data, offsets = bytes_of(documents)
+    step(config, state, table, data, offsets, np.arange(80.0), listed=True)
+    twin = Held(state, alpha=2.0, decay=60.0)
+    index = {word: w for w, word in enumerate(table.decode(np.arange(len(table))))}
+    for x in (documents[-1], documents[-1][: n // 2] + own[0][: n // 3].tolist(), [*own[0], 9**9]):
+        words = list(dict.fromkeys(x))
+        out, probs = predict(config, state, table, bytes_of([words])[0], 80.0, listed=True)
+        known = [index.get(str(w), -1 - w) for w in words]
+        odds = np.array([twin.odds(k, known, 80) for k in twin.tables])
+        total, U = np.logaddexp.reduce([0.0, *odds]), len(known)
+        assert probs == pytest.approx(np.exp(odds - total), rel=1e-9, abs=1e-12)
+        root = (twin.B + twin.d * (U - 1) / 2) / (twin.B + (U - 1) / 2)
+        base = sum(math.log(twin.p(w)) for w in known) + U * math.log(root)
+        mass = sum(twin.weight(k, 80) for k in twin.tables)
+        want = -(total + math.log(2.0 / (2.0 + mass)) + base)
+        assert out[SCORE] == pytest.approx(want, rel=1e-9)
+
+
 @given(data=st.data(), seed=st.integers(0, 2**32 - 1))
 @settings(max_examples=20)
 def test_counts_postings_and_masses_agree_whatever_comes(data, seed):
