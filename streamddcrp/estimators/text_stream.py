@@ -60,7 +60,7 @@ class TextStream(StoryViews, Stored, base.Clusterer):
 
     Notes
     -----
-    About 80,000 headlines or tweets a second on one core, in some MB of memory. A document is a
+    About 100,000 headlines or tweets a second on one core, in some MB of memory. A document is a
     text, a list of words, or a dict of counts of words; a word counts once a document. A text
     without words has the label -1, changes no story and is no surprise. Of a document the first
     65,536 different words count, of a word the first 64 bytes. There are no random numbers. The

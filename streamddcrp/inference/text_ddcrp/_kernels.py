@@ -28,7 +28,7 @@ from streamddcrp.inference.text_ddcrp._kernels_layout import (
 )
 from streamddcrp.inference.text_ddcrp._kernels_tables import places
 
-__all__ = ["best_of", "describe", "weigh", "word_scale"]
+__all__ = ["best_of", "describe", "relative_new", "weigh", "word_scale"]
 
 LARGE = 1e100  # products above, and prior odds below its inverse, are scaled
 
