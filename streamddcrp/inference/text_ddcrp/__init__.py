@@ -23,8 +23,8 @@ numbers.
 
 The inverted index (`_kernels_tables`) holds for each word the tables with it, so that a document
 costs the sum of df_w over its words, once to four times; words that are in a good part of the
-tables are weighed by columns, several tables at a time. Memory: about 20 bytes a posting, of which there
-are as many as live tables have distinct words.
+tables are weighed by columns, several tables at a time. Memory: about 20 bytes a posting, of which
+there are as many as live tables have distinct words.
 
 References
 ----------
