@@ -12,12 +12,11 @@ import numpy as np
 from pyarrow import parquet
 from scipy import sparse
 
-from streamddcrp.stream import tokenize
-
 __all__ = ["CORPORA", "Corpus", "read"]
 
 FEWEST = 5  # documents that a word must be in
 SHORTEST = 20  # words of a paragraph
+WORD = re.compile(r"\b\w\w+\b")  # that of scikit-learn, for all methods
 
 
 class Corpus(NamedTuple):
@@ -50,7 +49,7 @@ def _sotu(data: Path) -> tuple[list[str], list[int]]:
     table = parquet.read_table(data / "sotu" / "sotu.parquet")
     texts, decades = [], []
     for text, year in zip(table["text"].to_pylist(), table["year"].to_pylist(), strict=True):
-        parts = [part for part in re.split(r"\n+", text) if len(tokenize(part)) >= SHORTEST]
+        parts = [part for part in re.split(r"\n+", text) if len(WORD.findall(part)) >= SHORTEST]
         texts += parts
         decades += [year // 10] * len(parts)
     return texts, decades
@@ -86,7 +85,7 @@ def read(name: str, data: Path, *, common: float = 1.0, most: int | None = None)
             seen[periods[i]] += 1
             kept += [i] if seen[periods[i]] <= most else []
         texts, periods = [texts[i] for i in sorted(kept)], [periods[i] for i in sorted(kept)]
-    documents = [Counter(tokenize(text)) for text in texts]
+    documents = [Counter(WORD.findall(text.lower())) for text in texts]
     spread = Counter(word for document in documents for word in document)
     widest = common * len(documents)
     words = sorted(word for word, n in spread.items() if FEWEST <= n <= widest)

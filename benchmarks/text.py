@@ -223,7 +223,7 @@ def main(data: Path, quick: bool, limit: float) -> None:
     """Find the topics of short texts in one pass, beside TextClust and k-means."""
     began = time.perf_counter()
     chosen = {}
-    for name, load in (*CORPORA.items(), LONG):
+    for name, load in (CORPORA | LONG).items():
         try:
             corpus = load(data)
         except FileNotFoundError as error:

@@ -47,6 +47,15 @@ def _reuters(shorten: Callable[[str], str]) -> Callable[[Path], Corpus]:
     return load
 
 
+def _hundred(text: str) -> str:
+    return " ".join(text.split()[:100])
+
+
+def _ap(data: Path) -> Corpus:
+    texts = parquet.read_table(data / "ap/docs.parquet", columns=["text"])["text"].to_pylist()
+    return Corpus([_hundred(text) for text in texts], np.full(len(texts), -1), 500)
+
+
 CORPORA: dict[str, Callable[[Path], Corpus]] = {
     "Tweets-T": _plain("mstream_tweets/tweets_t.parquet", 500),
     "Tweets": _plain("mstream_tweets/tweets.parquet", 500),
@@ -55,7 +64,11 @@ CORPORA: dict[str, Callable[[Path], Corpus]] = {
     "Reuters titles": _reuters(lambda _: ""),
     "Reuters title + 200 characters": _reuters(lambda body: body[:200]),
 }
-LONG = "Reuters title + body", _reuters(str)
+LONG: dict[str, Callable[[Path], Corpus]] = {  # for speed alone
+    "Reuters title + 100 words": _reuters(_hundred),
+    "Reuters title + body": _reuters(str),
+    "AP, 100 words": _ap,
+}
 
 
 def first(corpus: Corpus, n: int) -> Corpus:

@@ -18,6 +18,7 @@ __all__ = [
     "UNCOUNTED",
     "WINDOW",
     "add",
+    "column_njit",
     "copy_first",
     "copy_row",
     "digamma",
@@ -29,6 +30,7 @@ __all__ = [
     "leaf_njit",
     "log_add_exp",
     "log_decay",
+    "natural",
     "scale",
     "uncounted_njit",
 ]
@@ -57,6 +59,16 @@ uncounted_njit = njit(cache=True, **UNCOUNTED, **_INNER)
 # And those that a loop calls for each word: a call hands over every array of its tuples, which
 # takes longer than what such a kernel does.
 leaf_njit = njit(cache=True, forceinline=True, **UNCOUNTED, **_INNER)
+
+
+# And loops over columns that divide: a look for zeros would forbid to take several at a time.
+column_njit = njit(cache=True, forceinline=True, error_model="numpy", **UNCOUNTED, **_INNER)
+
+
+@leaf_njit
+def natural(i):
+    """Return an index that is known not to be negative: nobody looks whether it is."""
+    return np.uint64(i)
 
 
 @njit(cache=True)

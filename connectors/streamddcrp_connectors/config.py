@@ -57,6 +57,13 @@ def find_recipe(model: str | None, more: Mapping[str, Any] | None = None) -> Rec
     model_class = getattr(streamddcrp, MODELS[name])
     recipe_for(model_class, options, model_class.from_bytes, where)
     where = f"the options for {name}"
+    if "epoch" in (more or {}) and "epoch" not in inspect.signature(model_class).parameters:
+        message = (
+            f"--epoch: {name} learns row by row and has no epochs; leave it out, or say --model "
+            "temporal-dpm. A memory in time is an option of a TOML file given to --model, such as "
+            'model = "text" and decay = "1d"'
+        )
+        raise ConfigError(message)
     return recipe_for(model_class, {**options, **(more or {})}, model_class.from_bytes, where)
 
 

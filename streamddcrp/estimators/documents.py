@@ -12,7 +12,7 @@ from scipy import sparse
 
 from streamddcrp.errors import SchemaError
 from streamddcrp.estimators.batches import as_table
-from streamddcrp.stream import tokenize
+from streamddcrp.stream import tokenize, tokenize_all
 from streamddcrp.typing import FloatArray, IntArray
 
 __all__ = [
@@ -119,9 +119,8 @@ def read_document(x: Any, row: int | None = None) -> Document:
     SchemaError
         It is none of these, or a count is not a number >= 0.
     """
+    x = _text_of(x)
     if isinstance(x, Mapping):
-        if len(x) == 1 and isinstance(text := next(iter(x.values())), str):
-            return read_document(text, row)  # a row with a column of text
         return [(w, c) for w in sorted(x, key=_order) if (c := _count(w, x[w], row)) > 0.0]
     if isinstance(x, str):
         return [(word, 1.0) for word in tokenize(x)]
@@ -187,7 +186,18 @@ def read_documents(batch: Any) -> list[Document]:
         except TypeError:
             message = f"batch: expected a list of documents, got a {type(batch).__name__}"
             raise SchemaError(message) from None
-    return [read_document(x, row) for row, x in enumerate(items)]
+    items = [_text_of(x) for x in items]
+    cut = iter(tokenize_all([x for x in items if isinstance(x, str)]))
+    return [
+        [(word, 1.0) for word in next(cut)] if isinstance(x, str) else read_document(x, row)
+        for row, x in enumerate(items)
+    ]
+
+
+def _text_of(x: Any) -> Any:
+    """Return the text of a row with one column of text; anything else as it is."""
+    text = next(iter(x.values())) if isinstance(x, Mapping) and len(x) == 1 else None
+    return text if isinstance(text, str) else x
 
 
 def read_counts(batch: Any) -> Any:

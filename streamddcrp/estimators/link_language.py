@@ -66,7 +66,7 @@ class LinkLanguageModel(Stored, base.Base):
     >>> model = LinkLanguageModel(decay=("exponential", 20.0), base_measure=1000)
     >>> model.learn_many("Rose is a rose is a rose is a rose, and a lily is a lily.")
     >>> model.log_prob("rose"), model.log_prob("thorn")
-    (-1.23, -9.13)
+    (-1.64, -9.37)
     >>> model.score_many("rose is thorn").round(2)
     array([1.23, 1.26, 9.24])
     >>> model.n_tables.mean, model.objective

@@ -18,6 +18,7 @@ from streamddcrp.inference.text_ddcrp._kernels_layout import (
 )
 from streamddcrp.inference.text_ddcrp.state import State
 from streamddcrp.inference.text_ddcrp.vectors import VectorState
+from streamddcrp.stream._kernels_words import LONGEST
 from streamddcrp.stream.words import WordTable
 from streamddcrp.typing import FloatArray, IntArray
 
@@ -30,13 +31,16 @@ class _Names(Sequence[Word]):
     """Words by number, decoded when asked for."""
 
     def __init__(self, table: WordTable) -> None:
-        self._table = table
+        self._letters = memoryview(table.arrays.letters).cast("B")
+        self._length = table.arrays.length
 
     def __len__(self) -> int:
-        return self._table.capacity
+        return len(self._length)
 
     def __getitem__(self, w: Any) -> Any:
-        return self._table.decode(np.array([w]))[0]
+        begin = LONGEST * int(w)
+        letters = self._letters[begin : begin + int(self._length[w])]
+        return bytes(letters).decode(errors="replace")
 
 
 def stories(state: State, table: WordTable, *, clocked: bool) -> pa.Table:

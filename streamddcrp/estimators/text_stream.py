@@ -9,19 +9,18 @@ from river import base
 
 from streamddcrp.errors import SchemaError
 from streamddcrp.estimators.batches import batch_times
-from streamddcrp.estimators.events import Event
 from streamddcrp.estimators.final_labels import FinalLabels
 from streamddcrp.estimators.options import from_json, to_json
 from streamddcrp.estimators.stored import Stored
-from streamddcrp.estimators.stories import events_since, live_labels, names, stories, survivors
+from streamddcrp.estimators.stories import live_labels, stories
 from streamddcrp.estimators.story_line import StoryLine
+from streamddcrp.estimators.story_views import StoryViews
 from streamddcrp.estimators.text_options import engine_config, words_left_out
 from streamddcrp.estimators.texts import Texts, read_text, read_texts
 from streamddcrp.estimators.views import predictions
 from streamddcrp.inference.text_ddcrp._kernels_layout import (
     FINAL_LABEL,
     LABEL,
-    N_EVENTS,
     N_LIVE,
     N_SEEN,
     P_NEW,
@@ -32,12 +31,12 @@ from streamddcrp.inference.text_ddcrp.state import arrays_of, empty_state, state
 from streamddcrp.inference.text_ddcrp.step import predict, step
 from streamddcrp.stream import as_time, check_clocked, check_times
 from streamddcrp.stream.words import WordTable
-from streamddcrp.typing import FloatArray, IntArray
+from streamddcrp.typing import FloatArray
 
 __all__ = ["TextStream"]
 
 
-class TextStream(Stored, base.Clusterer):
+class TextStream(StoryViews, Stored, base.Clusterer):
     """Stories in a stream of short texts: headlines, messages, tickets.
 
     A sequential distance-dependent CRP whose tables are stories with Pitman-Yor language models.
@@ -61,7 +60,7 @@ class TextStream(Stored, base.Clusterer):
 
     Notes
     -----
-    About 80,000 headlines or tweets a second on one core, in some MB of memory. A document is a
+    About 100,000 headlines or tweets a second on one core, in some MB of memory. A document is a
     text, a list of words, or a dict of counts of words; a word counts once a document. A text
     without words has the label -1, changes no story and is no surprise. Of a document the first
     65,536 different words count, of a word the first 64 bytes. There are no random numbers. The
@@ -213,9 +212,6 @@ class TextStream(Stored, base.Clusterer):
             return float(past[row % len(past)])
         return float(more[row - seen]) if row - seen < len(more) else math.nan
 
-    def _names(self, ids: IntArray) -> list[str]:
-        return names(self._memory, self._table, ids)
-
     def _times(self, t: FloatArray | None, n: int) -> FloatArray:
         check_clocked(self._clocked, t is not None)
         if t is None:
@@ -297,25 +293,6 @@ class TextStream(Stored, base.Clusterer):
         """Sum of the log predictive densities of everything learned so far."""
         return -float(self._memory.sums[SURPRISE])
 
-    def events(self) -> list[Event]:
-        """Return what happened to stories since the last call, at most the last 8,192 events.
-
-        A story is born with the first label of it that is final; the event tells its first document
-        as it stands. A death tells the last one. A merge tells the younger id and, in ``into``,
-        the older one, which stays; it may be of stories that were provisional. A return tells
-        that a story that was born (its new id) is, at odds of twenty to one, one of the last 512
-        that died, whose id is in ``into``.
-        """
-        read, self._events_read = self._events_read, int(self._memory.counts[N_EVENTS])
-        return events_since(self._memory, read)
-
-    def merged(self) -> dict[int, int]:
-        """Return what became of stories that were merged: id to the id it has now.
-
-        Of the last 8,192 merges.
-        """
-        return survivors(self._memory)
-
     def final_labels(self, *, window: bool = False) -> pa.Table:
         """Return the labels that became final since the last call.
 
@@ -351,47 +328,6 @@ class TextStream(Stored, base.Clusterer):
         each.
         """
         return stories(self._memory, self._table, clocked=bool(self._clocked))
-
-    def trajectories(self) -> pa.Table:
-        """Return the sizes of stories along the stream, the whole of it, in bounded memory.
-
-        Returns
-        -------
-        pyarrow.Table
-            One row a stretch of the stream and story: ``epoch`` (number of the stretch; there are
-            at most 128, of as many documents each), ``begin`` and ``end`` (times), ``id``, ``mass``
-            (number of documents) and ``words``. Of a stretch the 40 largest stories are told, the
-            others together with the id -1. Labels are final but those of the last ``lag``.
-        """
-        labels = live_labels(self._memory)
-        rows = np.arange(self.n_seen - len(labels), self.n_seen)
-        times = self._memory.window.t[rows % len(self._memory.window.t)]
-        return self._line.extended(labels, times, self._names).table()
-
-    def plot(self, ax: Any = None, *, stories: int = 30, dates: bool = False) -> Any:
-        """Draw the largest stories over time as a stream; return the axes.
-
-        Areas are numbers of documents. Triangles mark births, crosses deaths, arrow heads merges
-        into older stories.
-
-        Parameters
-        ----------
-        ax : matplotlib axes, optional
-        stories : int
-            How many; the others are left out.
-        dates : bool
-            Whether times are time stamps (seconds since 1970).
-
-        Raises
-        ------
-        MissingExtraError
-            If matplotlib is not installed.
-        """
-        from streamddcrp.estimators.stream_graph import plot_stories  # noqa: PLC0415  # optional
-
-        live = set(self._memory.tables.id[self._memory.tables.live[: self.n_tables]].tolist())
-        tracks, merged = self.trajectories(), self.merged()
-        return plot_stories(tracks, live, ax, largest=stories, dates=dates, merged=merged)
 
     # -- checkpoints -----------------------------------------------------------------------------
 

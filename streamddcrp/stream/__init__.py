@@ -8,7 +8,7 @@ the rule, and leaves everything as it was.
 
 from streamddcrp.stream.matrix import as_matrix, as_observations, check_matrix
 from streamddcrp.stream.times import as_time, as_times, check_clocked, check_times, typical_gap
-from streamddcrp.stream.tokens import Tokens, as_tokens, tokenize
+from streamddcrp.stream.tokens import Tokens, as_tokens, tokenize, tokenize_all
 from streamddcrp.stream.vectorizer import Vectorizer
 
 __all__ = [
@@ -23,5 +23,6 @@ __all__ = [
     "check_matrix",
     "check_times",
     "tokenize",
+    "tokenize_all",
     "typical_gap",
 ]

@@ -1,22 +1,25 @@
 """Compiled reading of texts: bytes of UTF-8 to words, words to indexes that are used again.
 
-A word is stored in a row of `LONGEST` bytes; ``slots`` is an open-addressing table, linear probing,
-of ``hash << INDEX_BITS | index + 1`` (0: empty). Nothing here allocates, and nothing grows: who
-calls asks `has_room` before each document. ``words`` is a `WordArrays` of ``words.py``.
+A word is stored in a row of `LONGEST` bytes, eight to a number, zeros behind; ``slots`` is an
+open-addressing table, linear probing, of ``hash << INDEX_BITS | index + 1`` (0: empty). Words of
+ASCII alone are read into a register, the others character by character. Nothing here allocates, and
+nothing grows: who calls asks `has_room` before each document. ``words`` is a `WordArrays` of
+``words.py``.
 """
 
 import numpy as np
 from numba import njit
 
-from streamddcrp._numerics import uncounted_njit
+from streamddcrp._numerics import leaf_njit, natural, uncounted_njit
 
 __all__ = [
-    "BEGINS", "BETWEEN", "DOCUMENTS", "FREE", "IGNORED", "JOINS", "LONGEST", "MARK", "PAIRED",
-    "STOPS", "USED", "find_document", "has_room", "read_document",
+    "BEGINS", "BETWEEN", "DOCUMENTS", "EIGHTS", "FREE", "IGNORED", "JOINS", "LONGEST", "MARK",
+    "OPENS", "PAIRED", "REPEATS", "STOPS", "USED", "find_document", "has_room", "read_document",
     "read_documents", "rehash", "release_word", "release_words",
 ]  # fmt: skip
 
 LONGEST = 64  # bytes of a word
+EIGHTS = LONGEST // 8
 INDEX_BITS = 30
 BETWEEN = 255  # the byte between words of a list: it does not occur in UTF-8
 # What a character does; the bits below are its lower-case code point. No bit set: it separates.
@@ -25,8 +28,9 @@ BEGINS = 1 << 22  # and at its beginning
 PAIRED = 1 << 23  # of a script without spaces
 MARK = 1 << 24  # belongs to the character before it
 IGNORED = 1 << 25  # is passed over
+OPENS = 0x80  # in the table of bytes: a word may begin here, or a character of several bytes does
 # Places in ``counts``.
-USED, FREE, STOPS, DOCUMENTS = 0, 1, 2, 3
+USED, FREE, STOPS, DOCUMENTS, REPEATS = 0, 1, 2, 3, 4
 
 
 @uncounted_njit
@@ -71,65 +75,96 @@ def _append(word, n, point):
     return n + width
 
 
-@uncounted_njit
-def _hash(word, n):
-    """FNV-1a of ``n`` bytes, 32 bits, mixed once more."""
-    h = np.int64(2166136261)
-    for j in range(n):
-        h = (h ^ np.int64(word[j])) * 16777619 & 0xFFFFFFFF
-    h ^= h >> 15
-    h = h * 0x2C1B3C6D & 0xFFFFFFFF
-    return h ^ h >> 13
+@leaf_njit
+def _hash(eights, n):
+    """Mix ``n`` bytes into 32 bits, eight at a time."""
+    h = np.uint64(n)
+    for j in range(n + 7 >> 3):
+        h = (h ^ eights[natural(j)]) * np.uint64(0x9E3779B97F4A7C15)
+        h ^= h >> np.uint64(32)
+    return np.int64((h * np.uint64(0xD6E8FEB86659FD93)) >> np.uint64(32))
 
 
-@uncounted_njit
-def _same(letters, word, n):
+@leaf_njit
+def _same(a, b, n):
     j = 0
-    while j < n and letters[j] == word[j]:
+    while j < n + 7 >> 3 and a[natural(j)] == b[natural(j)]:
         j += 1
-    return j == n
+    return j == n + 7 >> 3
 
 
-@uncounted_njit
-def _take(words, n, out, n_out):
+@leaf_njit
+def _take_now(words, n, out, n_out):
     """Put the index of the word that was read into ``out``, once a document; return how many."""
-    slots, counts = words.slots, words.counts
+    slots, counts, eights = words.slots, words.counts, words.eights
     mask = len(slots) - 1
-    h = _hash(words.word, n)
+    h = _hash(eights, n)
     place = h & mask
-    while slots[place] != 0:
-        slot = slots[place]
+    while slots[natural(place)] != 0:
+        slot = slots[natural(place)]
         if slot >> INDEX_BITS == h:
-            w = (slot & (1 << INDEX_BITS) - 1) - 1
-            if words.length[w] == n and _same(words.letters[w], words.word, n):
-                if n_out == len(out) or w < counts[STOPS]:
+            w = natural((slot & (1 << INDEX_BITS) - 1) - 1)
+            if words.length[w] == n and _same(words.letters[w], eights, n):
+                if n_out == len(out) or w < natural(counts[STOPS]):
                     return n_out
-                if abs(words.seen[w]) == counts[DOCUMENTS]:
+                if abs(words.seen[w]) == counts[DOCUMENTS] and counts[REPEATS] == 0:
                     return n_out
                 words.seen[w] = counts[DOCUMENTS]
-                out[n_out] = w
+                out[natural(n_out)] = np.int64(w)
                 return n_out + 1
         place = place + 1 & mask
     if n_out == len(out):
         return n_out
     if counts[FREE] > 0:
         counts[FREE] -= 1
-        w = np.int64(words.free[counts[FREE]])
+        new = np.int64(words.free[counts[FREE]])
     else:
-        w = counts[USED]
+        new = counts[USED]
         counts[USED] += 1
-    slots[place] = h << INDEX_BITS | w + 1
-    words.length[w] = n
-    for j in range(n):
-        words.letters[w, j] = words.word[j]
-    words.seen[w] = -counts[DOCUMENTS]
-    out[n_out] = w
+    slots[place] = h << INDEX_BITS | new + 1
+    words.length[new] = n
+    for j in range(n + 7 >> 3):
+        words.letters[new, j] = eights[j]
+    words.seen[new] = -counts[DOCUMENTS]
+    out[n_out] = new
     return n_out + 1
 
 
 @uncounted_njit
+def _take(words, n, out, n_out):
+    """Do so with the word whose bytes are in ``words.word``."""
+    for j in range(n + 7 >> 3):
+        eight = np.uint64(0)
+        for i in range(min(8, n - 8 * j)):
+            eight |= np.uint64(words.word[8 * j + i]) << np.uint64(8 * i)
+        words.eights[j] = eight
+    return _take_now(words, n, out, n_out)
+
+
+@leaf_njit
+def _read_ascii(data, i, stop, table, eights):
+    """Read letters of ASCII into ``eights``; return where they end, and how many count."""
+    n, eight, shift = 0, np.uint64(0), np.uint64(0)
+    while i < stop:
+        letter = np.uint64(table[data[natural(i)]]) & np.uint64(0x7F)
+        if letter == 0:
+            break
+        i += 1
+        if n < LONGEST:
+            eight |= letter << shift
+            shift += np.uint64(8)
+            n += 1
+            if shift == 64:
+                eights[natural((n >> 3) - 1)] = eight
+                eight, shift = np.uint64(0), np.uint64(0)
+    if shift > 0:
+        eights[natural(n >> 3)] = eight
+    return i, n
+
+
+@uncounted_njit
 def _read_text(data, start, stop, words, out):
-    characters, word = words.characters, words.word
+    characters, word, table = words.characters, words.word, words.table
     n_out = 0
     n = 0  # bytes of the word so far; 0: between words
     full = False  # a character did not fit: the others of this word are left out, too
@@ -137,6 +172,15 @@ def _read_text(data, start, stop, words, out):
     second = 0  # and then where its second character begins
     i = start
     while i < stop:
+        if n == 0:
+            if table[data[natural(i)]] & OPENS == 0:
+                i += 1
+                continue
+            end, length = _read_ascii(data, i, stop, table, words.eights)
+            if end == stop or data[natural(end)] < 0x80:
+                n_out = _take_now(words, length, out, n_out)
+                i = end + 1
+                continue
         point = np.int64(data[i])
         width = 1
         if point >= 0x80:
@@ -204,8 +248,9 @@ def has_room(words, n_bytes, most):
 def read_document(data, start, stop, listed, words, out):
     """Write the indexes of the different words of ``data[start:stop]``, first come first.
 
-    Stop words are left out, and what does not fit into ``out``. Unknown words get an index, the
-    last one released or the next. `has_room` must have said yes.
+    Of all words, if the table is one with repeats. Stop words are left out, and what does not fit
+    into ``out``. Unknown words get an index, the last one released or the next. `has_room` must
+    have said yes.
 
     Parameters
     ----------

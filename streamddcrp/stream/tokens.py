@@ -1,34 +1,43 @@
 """Tokens: words of a text, a list of words, or whole numbers that stand for words."""
 
-import re
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from streamddcrp.errors import SchemaError
+from streamddcrp.stream.words import WordTable
 from streamddcrp.typing import IntArray
 
-__all__ = ["Tokens", "as_tokens", "tokenize"]
+__all__ = ["Tokens", "as_tokens", "tokenize", "tokenize_all"]
 
 Tokens = str | Sequence[str] | Sequence[int] | IntArray
 _MOST = np.iinfo(np.int64).max
-_WORD = re.compile(r"(?u)\b\w\w+\b")
 
 
 def tokenize(text: str) -> list[str]:
-    r"""Cut a text into words: lower case, two or more letters, digits or underscores in a row.
+    """Cut a text into words, by the rule of `streamddcrp.stream.words`; all of them, in order.
 
-    The regular expression ``(?u)\b\w\w+\b``: punctuation separates, words of one letter are left
-    out, stop words stay, nothing is stemmed. Who wants other words hands over a list of them.
+    Letters and digits of any script in lower case, joined by ``+``, ``#`` and ``'``; nothing is
+    left out and nothing is stemmed. Who wants other words hands over a list of them.
 
     Examples
     --------
     >>> from streamddcrp.stream import tokenize
-    >>> tokenize("The cat -- a big one -- sat.")
-    ['the', 'cat', 'big', 'one', 'sat']
+    >>> tokenize("The cat -- a big one -- didn't sit.")
+    ['the', 'cat', 'a', 'big', 'one', "didn't", 'sit']
     """
-    return _WORD.findall(text.lower())
+    return tokenize_all([text])[0]
+
+
+def tokenize_all(texts: Sequence[str]) -> list[list[str]]:
+    """Cut texts into words as `tokenize` does one."""
+    table = WordTable((), repeats=True)
+    found, ends = table.encode(texts, most=max(map(len, texts), default=0))
+    names = table.decode(np.arange(len(table)))
+    words = [names[w] for w in found.tolist()]
+    return [words[a:b] for a, b in pairwise(ends.tolist())]
 
 
 def as_tokens(tokens: object) -> list[str] | IntArray:

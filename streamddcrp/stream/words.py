@@ -14,9 +14,8 @@ What a word is, in any script:
   neighbouring characters, or one that stands alone;
 * cut after 64 bytes: longer words that begin alike are one word.
 
-Control characters and bytes that are not UTF-8 separate. `streamddcrp.stream.tokenize` has another
-rule, that of scikit-learn (two letters or more, stop words stay), on which the counts of
-`TemporalDPM` and of language models rest.
+Control characters and bytes that are not UTF-8 separate. All models read texts so, those that count
+words by `streamddcrp.stream.tokenize`.
 """
 
 import unicodedata
@@ -31,12 +30,16 @@ from streamddcrp.errors import CheckpointError, ConfigError
 from streamddcrp.stream._kernels_words import (
     BEGINS,
     BETWEEN,
+    DOCUMENTS,
+    EIGHTS,
     FREE,
     IGNORED,
     JOINS,
     LONGEST,
     MARK,
+    OPENS,
     PAIRED,
+    REPEATS,
     STOPS,
     USED,
     read_documents,
@@ -71,19 +74,24 @@ class WordArrays(NamedTuple):
     ----------
     slots : ndarray of int64, shape (2 C,)
         C, the capacity, is a power of two.
-    letters : ndarray of uint8, shape (C, LONGEST)
+    letters : ndarray of uint64, shape (C, LONGEST / 8)
+        Bytes of each word, in the order of memory, zeros behind.
     length : ndarray of uint8, shape (C,)
-        Bytes of each word, 0 where an index is free.
+        How many they are, 0 where an index is free.
     seen : ndarray of int64, shape (C,)
         Number of the last document that held the word, negative if it came with that one.
     free : ndarray of int32, shape (C,)
         Indexes to use again, the next one last.
-    counts : ndarray of int64, shape (4,)
-        Indexes ever used, free ones among them, stop words (the first indexes), documents read.
+    counts : ndarray of int64, shape (5,)
+        Indexes ever used, free ones among them, stop words (the first indexes), documents read,
+        whether words are told each time they come.
     characters : ndarray of int32
         What each character does.
+    table : ndarray of uint8, shape (256,)
+        The same of single bytes: the lower-case letter of ASCII, 0 for none; and `OPENS`.
     word : ndarray of uint8, shape (LONGEST,)
-        The word that is being read.
+    eights : ndarray of uint64, shape (LONGEST / 8,)
+        The word that is being read, by bytes or by eights.
     """
 
     slots: Any
@@ -93,7 +101,9 @@ class WordArrays(NamedTuple):
     free: Any
     counts: Any
     characters: Any
+    table: Any
     word: Any
+    eights: Any
 
 
 class WordTable:
@@ -103,6 +113,8 @@ class WordTable:
     ----------
     stop_words : iterable of str, optional
         Words to leave out; None: a short English list, `ENGLISH`; (): none.
+    repeats : bool
+        Whether a word counts each time it comes; else once a document.
 
     Attributes
     ----------
@@ -125,7 +137,7 @@ class WordTable:
     (['cobol'], 7)
     """
 
-    def __init__(self, stop_words: Iterable[str] | None = None) -> None:
+    def __init__(self, stop_words: Iterable[str] | None = None, *, repeats: bool = False) -> None:
         stops: tuple[object, ...] = ENGLISH if stop_words is None else tuple(stop_words)
         self.arrays = _empty(_START)
         for stop in stops:
@@ -133,6 +145,7 @@ class WordTable:
                 message = f"stop_words: {stop!r} is not one word; give each word by itself"
                 raise ConfigError(message)
         self.arrays.counts[STOPS] = self.arrays.counts[USED]
+        self.arrays.counts[REPEATS] = repeats
 
     def __len__(self) -> int:
         """Count live words, without stop words."""
@@ -182,12 +195,12 @@ class WordTable:
         documents : list of str, or of lists of str
             Words of a list are taken as they are; stop words are left out of both.
         most : int
-            Different words of a document that count; others after them are left out.
+            Words of a document that count; others after them are left out.
 
         Returns
         -------
         words : ndarray of int, shape (M,)
-            Indexes, one document after the other, each once a document.
+            Indexes, one document after the other.
         ends : ndarray of int, shape (N + 1,)
             Where each document begins, and the end.
         """
@@ -226,8 +239,9 @@ class WordTable:
 
     def decode(self, words: IntArray) -> list[str]:
         """Return words by their indexes."""
-        letters, length = self.arrays.letters, self.arrays.length
-        return [bytes(letters[w, : length[w]]).decode(errors="replace") for w in words.tolist()]
+        data = self.arrays.letters[words].tobytes()
+        ends = enumerate(self.arrays.length[words].tolist())
+        return [data[LONGEST * i : LONGEST * i + n].decode(errors="replace") for i, n in ends]
 
     def release(self, words: IntArray) -> None:
         """Free indexes for other words, the last of them first in turn."""
@@ -235,11 +249,11 @@ class WordTable:
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Return arrays for a checkpoint."""
-        used, free, stops, _ = self.arrays.counts.tolist()
+        used, free, stops = self.arrays.counts[:DOCUMENTS].tolist()
         length = self.arrays.length[:used]
         kept = np.arange(LONGEST) < length[:, None]
         return {
-            "word_letters": self.arrays.letters[:used][kept],
+            "word_letters": self.arrays.letters[:used].view(np.uint8)[kept],
             "word_length": length.copy(),
             "word_free": self.arrays.free[:free].copy(),
             "word_stops": np.array([stops]),
@@ -269,9 +283,9 @@ class WordTable:
         table = cls(())
         arrays = table.arrays = _empty(max(_START, 1 << (used - 1).bit_length()))
         kept = np.arange(LONGEST) < length[:, None]
-        arrays.letters[:used][kept] = state["word_letters"]
+        arrays.letters[:used].view(np.uint8)[kept] = state["word_letters"]
         arrays.length[:used], arrays.free[: len(free)] = length, free
-        arrays.counts[:] = used, len(free), state["word_stops"][0], 0
+        arrays.counts[:DOCUMENTS] = used, len(free), state["word_stops"][0]
         rehash(arrays, arrays.slots)
         return table
 
@@ -284,13 +298,15 @@ def joined(words: Iterable[str]) -> bytes:
 def _empty(capacity: int) -> WordArrays:
     return WordArrays(
         slots=np.zeros(2 * capacity, np.int64),
-        letters=np.zeros((capacity, LONGEST), np.uint8),
+        letters=np.zeros((capacity, EIGHTS), np.uint64),
         length=np.zeros(capacity, np.uint8),
         seen=np.zeros(capacity, np.int64),
         free=np.zeros(capacity, np.int32),
-        counts=np.zeros(4, np.int64),
+        counts=np.zeros(5, np.int64),
         characters=_characters(),
+        table=_single(),
         word=np.zeros(LONGEST, np.uint8),
+        eights=np.zeros(EIGHTS, np.uint64),
     )
 
 
@@ -315,6 +331,14 @@ def _characters() -> NDArray[np.int32]:
     for start, stop in _ALONE:
         kinds[start:stop] |= np.where(kinds[start:stop] & BEGINS, PAIRED, 0).astype(np.int32)
     return kinds
+
+
+@cache
+def _single() -> NDArray[np.uint8]:
+    """Return what each byte does by itself."""
+    kinds, out = _characters()[:128], np.full(256, OPENS, np.uint8)
+    out[:128] = np.where(kinds & JOINS, kinds & 0x7F, 0) | np.where(kinds & BEGINS, OPENS, 0)
+    return out
 
 
 def _lower(character: str) -> int:

@@ -128,4 +128,5 @@ def test_a_decay_in_time_and_epochs(invoke, tmp_path):
     assert len(lines(invoke("run", path, "--text", "x", "--time", "at", "--model", "m.toml"))) == 60
     refused = invoke("run", path, "--text", "x", "--model", "text", "--epoch", "1d")
     assert refused.exit_code
-    assert "epoch" in refused.output
+    assert "no epochs" in refused.output
+    assert "temporal-dpm" in refused.output

@@ -23,7 +23,7 @@ class Member:
     words: list
     row: int
     table: Table | None = None
-    sure: bool = True
+    sure: float = 1.0
 
 
 class SlowText:
@@ -88,7 +88,7 @@ class SlowText:
         score, arrival = self.score(doc, now), -1
         if doc:
             (s, table), second = self.best(doc, now)[:2]
-            member.sure = self.sureness(max(s, 0.0), doc, now) > 0.999
+            member.sure = self.sureness(max(s, 0.0), doc, now)
             if s > 0.0:
                 self.learn_concentration(table, doc)
                 self.remember(table, table.size, s, *second)
@@ -98,7 +98,7 @@ class SlowText:
             self.seat(member, table, now)
         for age in self.ages:
             last = age == self.ages[-1]
-            if now >= age and (last or not self.members[now - age].sure):
+            if now >= age and (last or self.members[now - age].sure <= 0.999):
                 self.visit(self.members[now - age], now, last=last)
         if (now + 1) % self.sweep == 0:
             held = [id(m.table) for m in self.members[max(0, now + 1 - self.ages[-1]) :]]
@@ -136,7 +136,8 @@ class SlowText:
 
     def visit(self, member, now, *, last):
         old = member.table
-        if old is not None:
+        stays = last and member.sure > 1.0 - 1e-9 and old is not None and old.size > 2
+        if old is not None and not stays:
             old.words.subtract(member.words)
             old.words = +old.words
             old.size -= 1

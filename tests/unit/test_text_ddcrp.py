@@ -26,6 +26,7 @@ from streamddcrp.inference.text_ddcrp._kernels_layout import (
     SUM_DF,
     TOTAL,
 )
+from streamddcrp.inference.text_ddcrp._kernels_tables import list_words
 from streamddcrp.inference.text_ddcrp.config import make_config
 from streamddcrp.inference.text_ddcrp.state import arrays_of, empty_state, state_from_arrays
 from streamddcrp.inference.text_ddcrp.step import predict, step, step_numbers
@@ -67,11 +68,15 @@ def run(config, documents):
 
 
 def held(state, k):
-    """Words of a table with their counts, by its chain of postings."""
-    q, out = int(state.tables.head[k]), {}
-    while q >= 0:
-        out[int(state.postings.word[q])] = int(state.postings.copies[q])
-        q = int(state.postings.after[q])
+    """Words of a table with their counts, by its list of words."""
+    words, postings, out = state.words, state.postings, {}
+    n, listed = int(state.tables.n_words[k]), np.empty(len(words.df), np.int32)
+    assert list_words.py_func(postings, state.tables, k, listed) == n
+    for w in listed[:n].tolist():
+        places = range(words.start[w], words.start[w] + n_places(state, w))
+        p = next(p for p in places if postings.table[p] == k)
+        assert postings.word[postings.at[p]] == w
+        out[w] = int(postings.copies[p])
     return out
 
 
@@ -187,6 +192,35 @@ def test_words_that_are_everywhere_are_weighed_by_columns():
         words = [index.get(str(w), -1 - w) for w in x]
         want = {k.id: twin.odds(k, words, 150) for k in twin.tables}
         assert odds == pytest.approx(want, rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize("n", [20, 150, 600])
+def test_odds_beyond_the_range_of_numbers(n):
+    """Stories of their own words: a text of one of them is e^1000 times likelier there."""
+    rng = np.random.default_rng(n)
+    own = [np.arange(z * n, (z + 1) * n) for z in range(4)]
+    documents = [
+        np.r_[rng.permutation(own[z])[: n - 2], 4 * n + rng.permutation(9)[:5]].tolist()
+        for z in rng.integers(0, 4, 80)
+    ]
+    config = make_config(alpha=2.0, decay=60.0, lag=30)
+    state, table = empty_state(config), WordTable(())
+    data, offsets = bytes_of(documents)
+    step(config, state, table, data, offsets, np.arange(80.0), listed=True)
+    twin = Held(state, alpha=2.0, decay=60.0)
+    index = {word: w for w, word in enumerate(table.decode(np.arange(len(table))))}
+    for x in (documents[-1], documents[-1][: n // 2] + own[0][: n // 3].tolist(), [*own[0], 9**9]):
+        words = list(dict.fromkeys(x))
+        out, probs = predict(config, state, table, bytes_of([words])[0], 80.0, listed=True)
+        known = [index.get(str(w), -1 - w) for w in words]
+        odds = np.array([twin.odds(k, known, 80) for k in twin.tables])
+        total, U = np.logaddexp.reduce([0.0, *odds]), len(known)
+        assert probs == pytest.approx(np.exp(odds - total), rel=1e-9, abs=1e-12)
+        root = (twin.B + twin.d * (U - 1) / 2) / (twin.B + (U - 1) / 2)
+        base = sum(math.log(twin.p(w)) for w in known) + U * math.log(root)
+        mass = sum(twin.weight(k, 80) for k in twin.tables)
+        want = -(total + math.log(2.0 / (2.0 + mass)) + base)
+        assert out[SCORE] == pytest.approx(want, rel=1e-9)
 
 
 @given(data=st.data(), seed=st.integers(0, 2**32 - 1))

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from streamddcrp.checkpoint import decode_state, encode_state
 from streamddcrp.errors import CheckpointError, ConfigError, SchemaError
 from streamddcrp.estimators.texts import read_text, read_texts
+from streamddcrp.stream import tokenize, tokenize_all
 from streamddcrp.stream._kernels_words import LONGEST
 from streamddcrp.stream.words import ENGLISH, WordTable
 from tests.oracles.words import words_of
@@ -37,6 +38,14 @@ def once(words):
 @given(st.text(LETTERS, max_size=60))
 def test_words_are_those_of_the_slow_way(text):
     assert told(WordTable(()), text) == once(words_of(text))
+
+
+@given(st.text(LETTERS, max_size=60))
+def test_all_words_of_a_text_come_in_order(text):
+    """The rule of the models that count words."""
+    found = [once([word])[0] for word in words_of(text)]
+    assert tokenize(text) == found
+    assert tokenize_all([text, "", text]) == [found, [], found]
 
 
 @settings(deadline=None)

@@ -89,7 +89,7 @@ def ddcrp_language(
     seed: int,
     progress: bool | None,
 ) -> None:
-    r"""Bayes factors of window, exponential and logistic decay against the CRP, exactly.
+    """Bayes factors of window, exponential and logistic decay against the CRP, exactly.
 
     Every token of a document links to an earlier equal word or opens a table whose word has the
     base measure g (Blei and Frazier 2011, language modelling; Bartunov and Vetrov 2014, section
@@ -97,8 +97,8 @@ def ddcrp_language(
     draws (a Gibbs sweep is an independent one here) and mean-field updates are run beside them to
     show it.
 
-    Words are cut by the regular expression \b\w\w+\b in lower case; stop words stay, nothing is
-    stemmed and no rare word is left out. Distance counts tokens. Each document is a process of its
+    Words are letters and digits in lower case; stop words stay, nothing is stemmed and no rare word
+    is left out. Distance counts tokens. Each document is a process of its
     own.
     """
     try:

@@ -31,7 +31,7 @@ def in_words(numbers: Numbers, source: str, base: str, seconds: float) -> str:
         "# Language model of the sequential ddCRP\n",
         f"{source}: {corpus.n_documents:,} documents, {len(corpus.word):,} tokens "
         f"(median {np.median(lengths):,.0f} a document, longest {lengths.max():,}), "
-        f"{corpus.n_words:,} words. Lower case, words of two letters or more, stop words kept, not "
+        f"{corpus.n_words:,} words. Lower case, stop words kept, not "
         f"stemmed. Base measure: {BASES[base]}. Everything is exact; {seconds:.0f} s in all.\n",
         PUBLISHED + "\n",
         "## Log Bayes factor against the CRP of the same alpha, nats a document\n",

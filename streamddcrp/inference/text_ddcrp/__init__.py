@@ -14,16 +14,17 @@ against s = 0 for a new table.
 Algorithm. A document takes the best table on arrival (`_kernels_step.place`), looks again at ages
 56, 222 and 500 (``lag``), when later documents help, too (`visit`), and then leaves the window: its
 label is final (`leave`). At the last look a table of at most two documents has to be better than
-the others by 3 nats. Tables that grow are
-merged with a second choice of their last documents where the joint density gains
+the others by 3 nats. One whose table was sure on arrival (odds of 10^3 to 1) looks again at the end
+alone, of one that was certain (10^9 to 1) only whether two others are still there. Tables that
+grow are merged with a second choice of their last documents where the joint density gains
 (`_kernels_moves`); those with F < 1e-3 are retired, and words that neither a table nor the window
 holds are forgotten. B follows the documents; d = .6 and b = .25 are constants. There are no random
 numbers.
 
 The inverted index (`_kernels_tables`) holds for each word the tables with it, so that a document
-costs the sum of df_w over its words, two to four times; words that are in a good part of the tables
-are weighed by columns, a fifth of the time. Memory: about 30 bytes a posting, of which there
-are as many as live tables have distinct words.
+costs the sum of df_w over its words, once to four times; words that are in a good part of the
+tables are weighed by columns, several tables at a time. Memory: about 20 bytes a posting, of which
+there are as many as live tables have distinct words.
 
 References
 ----------

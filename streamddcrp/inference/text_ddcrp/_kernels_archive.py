@@ -11,7 +11,7 @@ from streamddcrp.inference.text_ddcrp._kernels_layout import (
     N_ARCHIVED,
     N_KEPT,
 )
-from streamddcrp.inference.text_ddcrp._kernels_tables import tidy_word
+from streamddcrp.inference.text_ddcrp._kernels_tables import find, list_words, tidy_word
 from streamddcrp.stream._kernels_words import release_word
 
 __all__ = ["archive_table", "recognise"]
@@ -31,10 +31,10 @@ def archive_table(config, words, postings, tables, archive, counts, k, lexicon, 
             if tidy_word(words, postings, w) and named:
                 release_word(lexicon, w)
     scale, n = word_scale(config, counts), 0
-    q = tables.head[k]
-    while q >= 0:
-        w = postings.word[q]
-        weight = -postings.copies[q] * math.log((words.df[w] + config.smoothing) * scale)
+    for i in range(list_words(postings, tables, k, words.listed)):
+        w = words.listed[i]
+        copies = postings.copies[find(words, postings, w, k)]
+        weight = -copies * math.log((words.df[w] + config.smoothing) * scale)
         if n < N_KEPT or weight > archive.weight[a, n - 1]:
             j = n if n < N_KEPT else n - 1
             while j > 0 and archive.weight[a, j - 1] < weight:
@@ -43,9 +43,8 @@ def archive_table(config, words, postings, tables, archive, counts, k, lexicon, 
                 archive.copies[a, j] = archive.copies[a, j - 1]
                 j -= 1
             archive.weight[a, j], archive.word[a, j] = weight, w
-            archive.copies[a, j] = postings.copies[q]
+            archive.copies[a, j] = copies
             n = min(n + 1, N_KEPT)
-        q = postings.after[q]
     archive.id[a], archive.n[a] = tables.id[k], n
     archive.n_tokens[a], archive.n_words[a] = tables.n_tokens[k], tables.n_words[k]
     for j in range(n):
@@ -64,10 +63,10 @@ def recognise(config, words, postings, tables, archive, counts, sums, k):
     d, B, scale = config.discount, sums[CONCENTRATION], word_scale(config, counts)
     if tables.size[k] < LEAST_MERGED:
         return -1
-    q = tables.head[k]
-    while q >= 0:
-        words.mark[postings.word[q]] = postings.copies[q]
-        q = postings.after[q]
+    listed = list_words(postings, tables, k, words.listed)
+    for i in range(listed):
+        w = words.listed[i]
+        words.mark[w] = postings.copies[find(words, postings, w, k)]
     best, most, x = -1, LEAST_ODDS - math.log(config.retire / sums[ALPHA]), 1.0 - d
     u, n = tables.n_words[k], tables.n_tokens[k]
     for a in range(min(counts[N_ARCHIVED], len(archive.id))):
@@ -91,8 +90,6 @@ def recognise(config, words, postings, tables, archive, counts, sums, k):
         )  # fmt: skip
         if gain > most:
             best, most = archive.id[a], gain
-    q = tables.head[k]
-    while q >= 0:
-        words.mark[postings.word[q]] = 0
-        q = postings.after[q]
+    for i in range(listed):
+        words.mark[words.listed[i]] = 0
     return best

@@ -16,7 +16,9 @@ N_EVENTS = 11  # events since the start; the log holds the last of them
 LAST = 12  # slot of the table of the document before, or -1
 N_MERGES = 13  # the same for merges
 N_ARCHIVED = 14  # retired tables since the start; the archive holds the last of them
-N_COUNTS = 15
+LISTS_END = 15  # places of the lists of words from here on were never used
+LISTS_FREE = 16  # the first piece of a list that nobody uses, or -1
+N_COUNTS = 17
 
 # sums (float64)
 GROWTH = 0  # what a document that arrives now weighs; stored masses are in this unit
@@ -36,7 +38,8 @@ DEATH = 2
 MERGE = 3
 
 LEAST_WORDS = 1000  # a language has so many, even if few have come
-CHUNK = 16  # words whose factors are multiplied before a logarithm is taken
+BITS = 4
+CHUNK = 1 << BITS  # words whose factors are multiplied before products are scaled
 
 LEAST_MERGED = 3  # documents of a table that may be merged
 N_RIVALS = 4  # second choices that a table remembers

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from streamddcrp._numerics import leaf_njit, uncounted_njit
+from streamddcrp._numerics import leaf_njit, natural, uncounted_njit
 from streamddcrp.inference.text_ddcrp._kernels import word_scale
 from streamddcrp.inference.text_ddcrp._kernels_archive import archive_table
 from streamddcrp.inference.text_ddcrp._kernels_layout import (
@@ -22,11 +22,13 @@ from streamddcrp.inference.text_ddcrp._kernels_layout import (
     N_RIVALS,
 )
 from streamddcrp.inference.text_ddcrp._kernels_tables import (
-    delete,
+    drop,
     find,
     free_table,
-    hand_over,
     is_live,
+    list_words,
+    pour_words,
+    release_list,
     tidy_word,
 )
 from streamddcrp.stream._kernels_words import release_word
@@ -61,16 +63,15 @@ def merge_gain(config, words, postings, tables, counts, sums, scratch, a, b):
         a, b = b, a
     d, B, scale = config.discount, sums[CONCENTRATION], word_scale(config, counts)
     g, x, gain, s = scratch.log_gamma, 1.0 - d, 0.0, 0
-    q = tables.head[a]
-    while q >= 0:
-        w, ca = postings.word[q], postings.copies[q]
+    for j in range(list_words(postings, tables, a, words.listed)):
+        w = words.listed[j]
         p = find(words, postings, w, b)
         if p >= 0:
-            cb = postings.copies[p]
-            gain -= math.log((words.df[w] + config.smoothing) * scale)
+            q = find(words, postings, w, a)
+            ca, cb = postings.copies[natural(q)], postings.copies[natural(p)]
+            gain -= math.log((words.df[natural(w)] + config.smoothing) * scale)
             gain += urn(g, x, ca + cb - 1) - urn(g, x, ca - 1) - urn(g, x, cb - 1)
             s += 1
-        q = postings.after[q]
     na, ua, mass_a = tables.n_tokens[a], tables.n_words[a], max(tables.mass[a] / sums[GROWTH], 1.0)
     nb, ub, mass_b = tables.n_tokens[b], tables.n_words[b], max(tables.mass[b] / sums[GROWTH], 1.0)
     return gain + (
@@ -94,14 +95,7 @@ def remember_rival(tables, weight, k, rival):
 @uncounted_njit
 def pour(words, postings, tables, counts, sums, small, large):
     """Move all that table ``small`` holds into ``large``; the slot of ``small`` becomes free."""
-    while tables.head[small] >= 0:
-        q = tables.head[small]
-        p = find(words, postings, postings.word[q], large)
-        if p >= 0:
-            postings.copies[p] += postings.copies[q]
-            delete(words, postings, tables, counts, q)
-        else:
-            hand_over(words, postings, tables, small, large)
+    pour_words(words, postings, tables, counts, small, large)
     tables.n_tokens[large] += tables.n_tokens[small]
     tables.size[large] += tables.size[small]
     tables.in_window[large] += tables.in_window[small]
@@ -189,10 +183,11 @@ def retire(config, words, postings, tables, archive, events, counts, sums, lexic
             continue
         if tables.told[k] and tables.size[k] >= LEAST_MERGED:
             archive_table(config, words, postings, tables, archive, counts, k, lexicon, named)
-        while tables.head[k] >= 0:
-            q = tables.head[k]
-            w = postings.word[q]
-            delete(words, postings, tables, counts, q)
+        n = list_words(postings, tables, k, words.listed)
+        release_list(postings, tables, counts, k)
+        for j in range(n):
+            w = words.listed[j]
+            drop(words, postings, counts, w, find(words, postings, w, k))
             if tidy_word(words, postings, w) and named:
                 release_word(lexicon, w)
         if tables.told[k]:

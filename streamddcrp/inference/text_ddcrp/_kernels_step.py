@@ -5,8 +5,14 @@ import math
 import numpy as np
 from numba import njit
 
-from streamddcrp._numerics import UNCOUNTED, uncounted_njit
-from streamddcrp.inference.text_ddcrp._kernels import best_of, describe, weigh, word_scale
+from streamddcrp._numerics import UNCOUNTED, leaf_njit, natural, uncounted_njit
+from streamddcrp.inference.text_ddcrp._kernels import (
+    best_of,
+    describe,
+    relative_new,
+    weigh,
+    word_scale,
+)
 from streamddcrp.inference.text_ddcrp._kernels_archive import recognise
 from streamddcrp.inference.text_ddcrp._kernels_clock import advance, elapsed
 from streamddcrp.inference.text_ddcrp._kernels_layout import (
@@ -14,6 +20,7 @@ from streamddcrp.inference.text_ddcrp._kernels_layout import (
     B_TABLES,
     B_TOKENS,
     BIRTH,
+    CHUNK,
     CONCENTRATION,
     FINAL_LABEL,
     GROWTH,
@@ -21,6 +28,7 @@ from streamddcrp.inference.text_ddcrp._kernels_layout import (
     LABEL_PROB,
     LAST,
     LISTS,
+    LISTS_END,
     MOST_ARCHIVED,
     MOST_EVENTS,
     MOST_WORDS,
@@ -58,6 +66,7 @@ from streamddcrp.inference.text_ddcrp._kernels_moves import (
     try_merge,
 )
 from streamddcrp.inference.text_ddcrp._kernels_tables import (
+    PIECE,
     find,
     free_table,
     insert,
@@ -78,7 +87,8 @@ from streamddcrp.stream._kernels_words import (
 
 __all__ = ["predict_document", "step_documents"]
 
-SURE = 0.999  # probability of the table of a document that is visited only once more, at the end
+SURE = 0.999  # probability of the table of a document that is visited only once more, at the end,
+CERTAIN = 1.0 - 1e-9  # and of one that need not be, if two others are still there
 SWEEP = 50  # documents between two looks for tables to retire
 
 
@@ -91,8 +101,8 @@ def learn_concentration(config, words, postings, tables, counts, sums, k, doc, U
     for j in range(U):
         p = find(words, postings, doc[j], k)
         if p >= 0:
-            p_w = (words.df[doc[j]] + config.smoothing) * scale
-            news += B * p_w / (spread * p_w + max(postings.copies[p] - d, 0.0))
+            p_w = (words.df[natural(doc[j])] + config.smoothing) * scale
+            news += B * p_w / (spread * p_w + max(postings.copies[natural(p)] - d, 0.0))
         else:
             news += B / spread
     sums[B_TABLES] += news
@@ -118,20 +128,28 @@ def seat(config, words, postings, tables, window, events, counts, sums, scratch,
         try_merge(config, words, postings, tables, window, events, counts, sums, scratch, k, row, t)
 
 
+@leaf_njit
+def show(text, out):
+    """Copy bytes, with a blank between words of a list."""
+    for j in range(len(text)):
+        out[j] = text[j] if text[j] != BETWEEN else 32
+
+
 @uncounted_njit
 def enter(words, window, counts, sums, doc, U, t, data, start, n_shown):
     """Keep a new document in the window: its words, and the first bytes of its text."""
     at, mask = counts[N_SEEN] % len(window.table), len(window.text) - 1
     begin = counts[TEXT_END]
     for j in range(U):
-        window.text[(begin + j) & mask] = doc[j]
-        words.held[doc[j]] += 1
+        window.text[natural(begin + j & mask)] = doc[j]
+        words.held[natural(doc[j])] += 1
     window.start[at], window.length[at] = begin, U
     counts[TEXT_END] += U
-    begin, mask = counts[SHOWN_END], len(window.shown) - 1
-    for j in range(n_shown):
-        byte = data[start + j]
-        window.shown[(begin + j) & mask] = byte if byte != BETWEEN else 32
+    begin, size = counts[SHOWN_END], len(window.shown)
+    first = begin % size
+    n = min(n_shown, size - first)
+    show(data[start : start + n], window.shown[first : first + n])
+    show(data[start + n : start + n_shown], window.shown[: n_shown - n])
     window.shown_start[at], window.shown_length[at] = begin, n_shown
     counts[SHOWN_END] += n_shown
     window.weight[at], window.t[at], window.table[at] = sums[GROWTH], t, -1
@@ -140,14 +158,14 @@ def enter(words, window, counts, sums, doc, U, t, data, start, n_shown):
 @uncounted_njit
 def place(config, words, postings, tables, window, events, counts, sums, scratch, doc, U, out):
     """Seat the document that has entered last, and write what was predicted for it."""
-    n, top = weigh(config, words, postings, tables, counts, sums, scratch, doc, U)
+    n, top = weigh(config, words, postings, tables, counts, sums, scratch, doc, U, True)
     k, rival = best_of(tables, scratch, n)
-    describe(config, words, tables, counts, sums, scratch, doc, U, n, top, k, out)
+    describe(config, words, tables, counts, sums, scratch, doc, U, top, k, out)
     i = counts[N_SEEN]
     at = i % len(window.table)
     if U == 0:
         out[LABEL], out[LABEL_PROB], out[P_CHANGE], counts[LAST] = -1.0, np.nan, np.nan, -1
-        window.sure[at] = True
+        window.sure[at] = 2
         return
     if k >= 0 and scratch.weight[k] > math.exp(-top):
         learn_concentration(config, words, postings, tables, counts, sums, k, doc, U)
@@ -156,16 +174,34 @@ def place(config, words, postings, tables, window, events, counts, sums, scratch
         k = new_table(tables, counts, i, window.t[at])
     seat(config, words, postings, tables, window, events, counts, sums, scratch, i, k, doc, U)
     counts[LAST] = window.table[at]
-    window.sure[at] = out[LABEL_PROB] > SURE
+    window.sure[at] = int(out[LABEL_PROB] > SURE) + int(out[LABEL_PROB] > CERTAIN)
 
 
 @uncounted_njit
 def recall_words(window, scratch, at):
     """Copy the words of a document of the window into ``scratch.doc``; return how many."""
-    U, mask = window.length[at], len(window.text) - 1
+    U, start, mask = window.length[at], window.start[at], len(window.text) - 1
     for j in range(U):
-        scratch.doc[j] = window.text[(window.start[at] + j) & mask]
+        scratch.doc[j] = window.text[natural(start + j & mask)]
     return U
+
+
+@uncounted_njit
+def fit_there(config, words, postings, tables, counts, sums, k, doc, U):
+    """Return how typical a document is of its table: log-odds a word of its words, by (2)."""
+    B, d, h = sums[CONCENTRATION], config.discount, 0.5 * (U - 1)
+    scale = word_scale(config, counts)
+    up, down = B + d * (tables.n_words[k] + h), B + tables.n_tokens[k] - U + h
+    fit, product = U * math.log(up / (down * relative_new(config, B, U))), 1.0
+    for j in range(U):
+        copies = postings.copies[natural(find(words, postings, doc[j], k))] - 1
+        if copies > 0:
+            p = (words.df[natural(doc[j])] + config.smoothing) * scale
+            product *= 1.0 + (copies - d) / (up * p)
+        if j % CHUNK == CHUNK - 1 or j == U - 1:
+            fit += math.log(product)
+            product = 1.0
+    return fit / (U + 2)
 
 
 @uncounted_njit
@@ -182,11 +218,13 @@ def visit(config, words, postings, tables, window, events, counts, sums, scratch
     if U == 0:
         return -np.inf
     doc, mass = scratch.doc, tables.mass[old]
+    if last and window.sure[at] == 2 and tables.size[old] > 2:
+        return fit_there(config, words, postings, tables, counts, sums, old, doc, U)
     lift(words, postings, tables, counts, scratch, old, doc, U)
     alone = tables.size[old] == 0
     bonus = math.exp(config.dissolve) if last and tables.size[old] < 2 else 1.0
     tables.mass[old] = max(mass - window.weight[at], 0.0)
-    n, top = weigh(config, words, postings, tables, counts, sums, scratch, doc, U)
+    n, top = weigh(config, words, postings, tables, counts, sums, scratch, doc, U, False)
     put_back(words, postings, tables, counts, scratch, old, doc, U)
     k, rival = best_of(tables, scratch, n)
     fit = -1e300  # of a table of its own: any other document is more typical
@@ -225,7 +263,7 @@ def leave(
     counts[SHOWN_FIRST] += window.shown_length[at]
     for j in range(U):
         w = scratch.doc[j]
-        words.held[w] -= 1
+        words.held[natural(w)] -= 1
         if tidy_word(words, postings, w) and named:
             release_word(lexicon, w)
     window.length[at], window.table[at] = 0, -1
@@ -249,6 +287,7 @@ def leave(
 def too_short(config, words, postings, tables, window, events, counts, scratch, doc, U, n_shown):
     """Return which arrays are too short to learn a document, as a sum of their codes."""
     need, longest, i = room_needed(words, counts, doc, U), 0, counts[N_SEEN]
+    listed = PIECE * (U // PIECE + 2)
     for r in range(len(config.ages)):
         if i >= config.ages[r]:
             at = (i - config.ages[r]) % len(window.table)
@@ -257,8 +296,9 @@ def too_short(config, words, postings, tables, window, events, counts, scratch, 
             if n <= len(scratch.doc):
                 recall_words(window, scratch, at)
                 need += room_needed(words, counts, scratch.doc, n)
+                listed += PIECE * (n // PIECE + 2)
     short = 0
-    if counts[POSTINGS_END] + need > len(postings.table):
+    if max(counts[POSTINGS_END] + need, counts[LISTS_END] + listed) > len(postings.table):
         short += SHORT_POSTINGS
     if counts[N_LIVE] + len(config.ages) + 1 > len(tables.id):
         short += SHORT_TABLES
@@ -290,7 +330,7 @@ def learn(
         if j < 0:
             break
         last = r == len(config.ages) - 1
-        if window.sure[j % len(window.table)] and not last:
+        if window.sure[j % len(window.table)] > 0 and not last:
             continue
         fit = visit(config, words, postings, tables, window, events, counts, sums, scratch, j, last)
         if last:
@@ -375,9 +415,9 @@ def predict_document(
     growth, alpha = sums[GROWTH], sums[ALPHA]
     exponent, sums[ALPHA] = elapsed(config, window, counts, sums, t)
     sums[GROWTH] = growth * math.exp(min(exponent, 200.0))
-    n, top = weigh(config, words, postings, tables, counts, sums, scratch, doc, U)
+    n, top = weigh(config, words, postings, tables, counts, sums, scratch, doc, U, True)
     k = best_of(tables, scratch, n)[0]
-    describe(config, words, tables, counts, sums, scratch, doc, U, n, top, k, out)
+    describe(config, words, tables, counts, sums, scratch, doc, U, top, k, out)
     if U == 0:
         out[LABEL], out[LABEL_PROB], out[P_CHANGE] = -1.0, np.nan, np.nan
     sums[GROWTH], sums[ALPHA] = growth, alpha

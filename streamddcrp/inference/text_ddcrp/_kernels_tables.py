@@ -1,16 +1,22 @@
-"""Postings: which table holds which word how often, by word and by table.
+"""Postings: which table holds which word how often; words of tables.
 
-The postings of a word stand in a block of a power of two, those of a table are chained. A word
-that few tables hold has its postings side by side; one of a good part of the tables is wide: that
-of the table in slot k stands at place k of the block, and places without one count zero. So words
-that are everywhere are found in one step, and weighed by columns. A posting moves when its block is
-enlarged or, if not wide, when another one is deleted.
+The postings of a word stand in a block of a power of two. A word that few tables hold has its
+postings side by side; one of a good part of the tables is wide: that of the table in slot k stands
+at place k of the block, and places without one count zero. So words that are everywhere are found
+in one step, and weighed by columns. A posting moves when its block is enlarged or, if not wide,
+when another one is deleted.
+
+The words of a table stand in ``postings.word``, in chained pieces of `PIECE` places: the first of
+them tells where the next piece begins, the others hold words. Only the first piece of a table is
+not full. A posting knows where its word stands among those of its table.
 """
 
 import numpy as np
 
-from streamddcrp._numerics import leaf_njit, uncounted_njit
+from streamddcrp._numerics import leaf_njit, natural, uncounted_njit
 from streamddcrp.inference.text_ddcrp._kernels_layout import (
+    LISTS_END,
+    LISTS_FREE,
     N_LIVE,
     N_SLOTS,
     N_WORDS,
@@ -21,15 +27,19 @@ from streamddcrp.inference.text_ddcrp._kernels_layout import (
 )
 
 __all__ = [
+    "PIECE",
+    "drop",
     "find",
     "free_table",
-    "hand_over",
     "insert",
     "is_live",
     "lift",
+    "list_words",
     "new_table",
     "places",
+    "pour_words",
     "put_back",
+    "release_list",
     "room_needed",
     "take_out",
     "tidy_word",
@@ -39,23 +49,27 @@ __all__ = [
 LEAST_WIDE = 16  # tables with a wide word
 WIDE = 4  # one in so many slots, or more, holds a word that gets wide,
 NARROW = 16  # and fewer one that does not stay so
+PIECE = 16  # places of a piece of a table's list of words
+FULL = PIECE - 1  # words of one
 
 
 @leaf_njit
 def places(words, counts, w):
     """Return how many places of the block of a word are to be looked at."""
-    return min(1 << words.room[w], counts[N_SLOTS]) if words.wide[w] else words.df[w]
+    w = natural(w)
+    return min(1 << words.room[w], counts[N_SLOTS]) if words.wide[w] else np.int64(words.df[w])
 
 
 @leaf_njit
 def find(words, postings, w, k):
     """Return the posting of word ``w`` in table ``k``, or -1."""
+    w, table = natural(w), postings.table
     start = words.start[w]
     if words.wide[w]:
-        return start + k if k < 1 << words.room[w] and postings.table[start + k] == k else -1
-    for p in range(start, start + words.df[w]):
-        if postings.table[p] == k:
-            return p
+        return start + k if k < 1 << words.room[w] and table[natural(start + k)] == k else -1
+    for p in range(natural(start), natural(start + words.df[w])):
+        if table[p] == k:
+            return np.int64(p)
     return -1
 
 
@@ -64,7 +78,7 @@ def room_needed(words, counts, doc, U):
     """Return how many new postings four insertions of a document may take at most."""
     need, slots = 0, counts[N_SLOTS] + 4
     for j in range(U):
-        w = doc[j]
+        w = natural(doc[j])
         room, df = 1 << words.room[w] if words.room[w] >= 0 else 0, words.df[w] + 4
         wide = words.wide[w] or (df >= LEAST_WIDE and WIDE * df >= counts[N_SLOTS])
         if not words.wide[w] and df > room:
@@ -75,29 +89,21 @@ def room_needed(words, counts, doc, U):
 
 
 @leaf_njit
-def move(postings, tables, p, q):
+def move(postings, p, q):
     """Let posting ``p`` stand at ``q``."""
-    k, after, before = postings.table[p], postings.after[p], postings.before[p]
-    postings.table[q], postings.copies[q], postings.word[q] = (
-        k,
+    postings.table[q], postings.copies[q], postings.at[q] = (
+        postings.table[p],
         postings.copies[p],
-        postings.word[p],
+        postings.at[p],
     )
-    postings.after[q], postings.before[q] = after, before
-    if after >= 0:
-        postings.before[after] = q
-    if before >= 0:
-        postings.after[before] = q
-    else:
-        tables.head[k] = q
 
 
 @uncounted_njit
-def resettle(words, postings, tables, counts, w, new, wide):
+def resettle(words, postings, counts, w, new, wide):
     """Give a word another block, of size 2^new, wide or not."""
     q = postings.blocks[new]
     if q >= 0:
-        postings.blocks[new] = postings.after[q]
+        postings.blocks[new] = postings.at[q]
     else:
         q = counts[POSTINGS_END]
         counts[POSTINGS_END] += 1 << new
@@ -109,14 +115,14 @@ def resettle(words, postings, tables, counts, w, new, wide):
         for p in range(start, start + (1 << old if words.wide[w] else words.df[w])):
             k = postings.table[p]
             if k >= 0:
-                move(postings, tables, p, q + (k if wide else n))
+                move(postings, p, q + (k if wide else n))
                 n += 1
-        postings.after[start], postings.blocks[old] = postings.blocks[old], start
+        postings.at[start], postings.blocks[old] = postings.blocks[old], start
     words.start[w], words.room[w], words.wide[w] = q, new, wide
 
 
 @leaf_njit
-def make_room(words, postings, tables, counts, w, k):
+def make_room(words, postings, counts, w, k):
     """Let there be a place for one more posting of a word, in table ``k``; return it."""
     df, room, wide = words.df[w], words.room[w], words.wide[w]
     wide = wide or (df >= LEAST_WIDE and WIDE * df >= counts[N_SLOTS])
@@ -124,22 +130,72 @@ def make_room(words, postings, tables, counts, w, k):
         room = 0
         while 1 << room < counts[N_SLOTS]:
             room += 1
-        resettle(words, postings, tables, counts, w, room, True)
+        resettle(words, postings, counts, w, room, True)
     elif not wide and (room < 0 or df == 1 << room):
-        resettle(words, postings, tables, counts, w, room + 1, False)
+        resettle(words, postings, counts, w, room + 1, False)
     return words.start[w] + (k if wide else df)
+
+
+@leaf_njit
+def enlist(postings, tables, counts, k, w):
+    """Append a word to the list of a table; return its place there."""
+    n, head = tables.n_words[k] % FULL, tables.head[k]
+    if n == 0:
+        piece = counts[LISTS_FREE]
+        if piece >= 0:
+            counts[LISTS_FREE] = postings.word[piece]
+        else:
+            piece = counts[LISTS_END]
+            counts[LISTS_END] += PIECE
+        postings.word[piece], tables.head[k] = head, piece
+        head = piece
+    postings.word[head + 1 + n] = w
+    tables.n_words[k] += 1
+    return head + 1 + n
+
+
+@uncounted_njit
+def strike(words, postings, tables, counts, k, at):
+    """Take a word out of the list of a table: the last one takes its place."""
+    head = tables.head[k]
+    last = head + 1 + (tables.n_words[k] - 1) % FULL
+    if at != last:
+        w = postings.word[last]
+        postings.word[at], postings.at[find(words, postings, w, k)] = w, at
+    tables.n_words[k] -= 1
+    if tables.n_words[k] % FULL == 0:
+        tables.head[k] = postings.word[head]
+        postings.word[head], counts[LISTS_FREE] = counts[LISTS_FREE], head
+
+
+@uncounted_njit
+def list_words(postings, tables, k, out):
+    """Write the words of a table, that which came last first by pieces; return how many."""
+    piece, left, n = tables.head[k], tables.n_words[k], 0
+    while left > 0:
+        m = (left - 1) % FULL + 1
+        for j in range(m):
+            out[n + j] = postings.word[piece + 1 + j]
+        piece, n, left = postings.word[piece], n + m, left - m
+    return n
+
+
+@uncounted_njit
+def release_list(postings, tables, counts, k):
+    """Let a table have no list of words."""
+    while tables.head[k] >= 0:
+        head = tables.head[k]
+        tables.head[k] = postings.word[head]
+        postings.word[head], counts[LISTS_FREE] = counts[LISTS_FREE], head
+    tables.n_words[k] = 0
 
 
 @leaf_njit
 def append(words, postings, tables, counts, w, k):
     """Let table ``k`` hold word ``w``, which it did not, once."""
-    p, head = make_room(words, postings, tables, counts, w, k), tables.head[k]
-    postings.table[p], postings.copies[p], postings.word[p] = k, 1, w
-    postings.after[p], postings.before[p] = head, -1
-    if head >= 0:
-        postings.before[head] = p
-    tables.head[k] = p
-    tables.n_words[k] += 1
+    p = make_room(words, postings, counts, w, k)
+    postings.table[p], postings.copies[p] = k, 1
+    postings.at[p] = enlist(postings, tables, counts, k, w)
     words.df[w] += 1
     counts[SUM_DF] += 1
     if words.df[w] == 1:
@@ -147,62 +203,54 @@ def append(words, postings, tables, counts, w, k):
 
 
 @leaf_njit
-def delete(words, postings, tables, counts, p):
-    """Take a posting away; if its word is not wide, the last one takes its place."""
-    k, w = postings.table[p], postings.word[p]
-    after, before = postings.after[p], postings.before[p]
-    if after >= 0:
-        postings.before[after] = before
-    if before >= 0:
-        postings.after[before] = after
-    else:
-        tables.head[k] = after
-    tables.n_words[k] -= 1
+def drop(words, postings, counts, w, p):
+    """Take a posting of a word away; if it is not wide, the last one takes its place."""
     words.df[w] -= 1
     counts[SUM_DF] -= 1
     last = words.start[w] + words.df[w]
     if words.wide[w]:
         postings.table[p], postings.copies[p] = -1, 0
         if NARROW * words.df[w] < counts[N_SLOTS]:
-            narrow(words, postings, tables, w)
+            narrow(words, postings, w)
     elif p != last:
-        move(postings, tables, last, p)
+        move(postings, last, p)
     if words.df[w] == 0:
         counts[N_WORDS] -= 1
 
 
 @uncounted_njit
-def narrow(words, postings, tables, w):
+def narrow(words, postings, w):
     """Let the postings of a wide word stand side by side, in the same block."""
     q = start = words.start[w]
     for p in range(start, start + (1 << words.room[w])):
         if postings.table[p] >= 0:
             if p != q:
-                move(postings, tables, p, q)
+                move(postings, p, q)
             q += 1
     words.wide[w] = False
 
 
 @uncounted_njit
-def hand_over(words, postings, tables, k, other):
-    """Let the first posting of table ``k`` be one of another table, which lacks its word."""
-    w = postings.word[tables.head[k]]
-    if words.wide[w] and other >= 1 << words.room[w]:
-        narrow(words, postings, tables, w)
-    p = tables.head[k]
-    if words.wide[w]:
-        q, p = p, words.start[w] + other
-        move(postings, tables, q, p)
-        postings.table[q], postings.copies[q] = -1, 0
-    after, head = postings.after[p], tables.head[other]
-    tables.head[k], tables.head[other] = after, p
-    if after >= 0:
-        postings.before[after] = -1
-    postings.table[p], postings.after[p], postings.before[p] = other, head, -1
-    if head >= 0:
-        postings.before[head] = p
-    tables.n_words[k] -= 1
-    tables.n_words[other] += 1
+def pour_words(words, postings, tables, counts, k, other):
+    """Let another table hold all that table ``k`` does, which then has no words."""
+    n = list_words(postings, tables, k, words.listed)
+    release_list(postings, tables, counts, k)
+    for j in range(n):
+        w = words.listed[j]
+        p, q = find(words, postings, w, other), find(words, postings, w, k)
+        if p >= 0:
+            postings.copies[p] += postings.copies[q]
+            drop(words, postings, counts, w, q)
+            continue
+        if words.wide[w] and other >= 1 << words.room[w]:
+            narrow(words, postings, w)
+            q = find(words, postings, w, k)
+        if words.wide[w]:
+            p = words.start[w] + other
+            move(postings, q, p)
+            postings.table[q], postings.copies[q], q = -1, 0, p
+        postings.table[q] = other
+        postings.at[q] = enlist(postings, tables, counts, other, w)
 
 
 @uncounted_njit
@@ -213,7 +261,7 @@ def tidy_word(words, postings, w):
     room = words.room[w]
     if room >= 0:
         start = words.start[w]
-        postings.after[start], postings.blocks[room] = postings.blocks[room], start
+        postings.at[start], postings.blocks[room] = postings.blocks[room], start
         words.room[w], words.wide[w] = -1, False
     return True
 
@@ -224,7 +272,7 @@ def insert(words, postings, tables, counts, k, doc, U):
     for j in range(U):
         p = find(words, postings, doc[j], k)
         if p >= 0:
-            postings.copies[p] += 1
+            postings.copies[natural(p)] += 1
         else:
             append(words, postings, tables, counts, doc[j], k)
     tables.n_tokens[k] += U
@@ -235,10 +283,11 @@ def insert(words, postings, tables, counts, k, doc, U):
 def take_out(words, postings, tables, counts, k, doc, U):
     """Take the words of a document out of its table."""
     for j in range(U):
-        p = find(words, postings, doc[j], k)
+        p = natural(find(words, postings, doc[j], k))
         postings.copies[p] -= 1
         if postings.copies[p] == 0:
-            delete(words, postings, tables, counts, p)
+            strike(words, postings, tables, counts, k, postings.at[p])
+            drop(words, postings, counts, doc[j], p)
     tables.n_tokens[k] -= U
     tables.size[k] -= 1
 
@@ -247,15 +296,13 @@ def take_out(words, postings, tables, counts, k, doc, U):
 def lift(words, postings, tables, counts, scratch, k, doc, U):
     """Take a document out of its table for the while it is weighed: postings may count zero."""
     for j in range(U):
-        w = doc[j]
-        p = find(words, postings, w, k)
-        scratch.at[j] = p
-        postings.copies[p] -= 1
-        if postings.copies[p] == 0:
-            scratch.gone[j] = 1
+        p = find(words, postings, doc[j], k)
+        left = postings.copies[natural(p)] - 1
+        scratch.at[j], scratch.gone[j], postings.copies[natural(p)] = p, left == 0, left
+        if left == 0:
             tables.n_words[k] -= 1
             counts[SUM_DF] -= 1
-            if words.df[w] == 1:
+            if words.df[natural(doc[j])] == 1:
                 counts[N_WORDS] -= 1
     tables.n_tokens[k] -= U
     tables.size[k] -= 1
@@ -265,12 +312,12 @@ def lift(words, postings, tables, counts, scratch, k, doc, U):
 def put_back(words, postings, tables, counts, scratch, k, doc, U):
     """Undo `lift`."""
     for j in range(U):
-        postings.copies[scratch.at[j]] += 1
+        postings.copies[natural(scratch.at[j])] += 1
         if scratch.gone[j] == 1:
             scratch.gone[j] = 0
             tables.n_words[k] += 1
             counts[SUM_DF] += 1
-            if words.df[doc[j]] == 1:
+            if words.df[natural(doc[j])] == 1:
                 counts[N_WORDS] += 1
     tables.n_tokens[k] += U
     tables.size[k] += 1

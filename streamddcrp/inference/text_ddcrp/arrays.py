@@ -35,6 +35,8 @@ class Words(NamedTuple):
         Documents of the window, and of tables of the archive, with the word.
     mark : ndarray of int32, shape (W,)
         Work space, zero between calls.
+    listed : ndarray of int32, shape (W,)
+        Work space: the words of a table.
     """
 
     start: IntArray
@@ -43,6 +45,7 @@ class Words(NamedTuple):
     wide: BoolArray
     held: SmallInts
     mark: SmallInts
+    listed: SmallInts
 
 
 class Postings(NamedTuple):
@@ -50,19 +53,19 @@ class Postings(NamedTuple):
 
     Attributes
     ----------
-    table, copies, word : ndarray of int32, shape (P,)
-    after, before : ndarray of int64, shape (P,)
-        The next posting of the same table and the one before, or -1.
+    table, copies, at : ndarray of int32, shape (P,)
+        Of a posting; ``at`` is where its word stands in ``word``.
+    word : ndarray of int32, shape (P,)
+        Lists of the words of tables, in pieces.
     blocks : ndarray of int64, shape (40,)
         By log2 of their size, the first of the blocks that nobody uses, or -1; they are chained
-        through ``after`` of their first posting.
+        through ``at`` of their first posting.
     """
 
     table: SmallInts
     copies: SmallInts
+    at: SmallInts
     word: SmallInts
-    after: IntArray
-    before: IntArray
     blocks: IntArray
 
 
@@ -76,7 +79,7 @@ class Tables(NamedTuple):
     n_tokens, n_words, size : ndarray of int64, shape (K,)
         Tokens, distinct words, documents.
     head : ndarray of int64, shape (K,)
-        Its first posting, or -1.
+        The first piece of its list of words, or -1.
     in_window : ndarray of int64, shape (K,)
         Documents in the window.
     next_merge : ndarray of int64, shape (K,)
@@ -140,8 +143,8 @@ class Window(NamedTuple):
         Where its words stand in ``text``, absolute, and how many they are.
     text : ndarray of int32, shape (T,)
         Words; the absolute place n is at n mod T.
-    sure : ndarray of bool, shape (L + 1,)
-        Whether its table was as good as certain when it came.
+    sure : ndarray of uint8, shape (L + 1,)
+        Whether its table was sure when it came, 1, or as good as certain, 2.
     shown_start, shown_length : ndarray of int64, shape (L + 1,)
     shown : ndarray of uint8, shape (S,)
         The same for the first bytes of the texts.
@@ -153,7 +156,7 @@ class Window(NamedTuple):
     start: IntArray
     length: IntArray
     text: SmallInts
-    sure: BoolArray
+    sure: Bytes
     shown_start: IntArray
     shown_length: IntArray
     shown: Bytes
@@ -199,7 +202,7 @@ class Scratch(NamedTuple):
 
     Attributes
     ----------
-    product, inverse, weight, ratio : ndarray of float64, shape (K,)
+    product, inverse, weight, ratio, shift : ndarray of float64, shape (K,)
     touched : ndarray of int32, shape (K,)
     doc, read : ndarray of int64, shape (U,)
         Words of a document of the window, and of the new one.
@@ -215,6 +218,7 @@ class Scratch(NamedTuple):
     inverse: FloatArray
     weight: FloatArray
     ratio: FloatArray
+    shift: FloatArray
     touched: SmallInts
     doc: IntArray
     read: IntArray

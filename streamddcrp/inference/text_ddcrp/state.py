@@ -21,6 +21,8 @@ from streamddcrp.inference.text_ddcrp._kernels_layout import (
     CONCENTRATION,
     GROWTH,
     LAST,
+    LISTS_END,
+    LISTS_FREE,
     N_COUNTS,
     N_EXAMPLES,
     N_KEPT,
@@ -95,7 +97,7 @@ def empty_state(config: Config) -> State:
     """Return the state before the first document."""
     W, P, K, T, S, E, L = 64, 256, 16, 256, 1024, 64, int(config.ages[-1])
     counts, sums = np.zeros(N_COUNTS, np.int64), np.zeros(N_SUMS)
-    counts[LAST] = -1
+    counts[[LAST, LISTS_FREE]] = -1
     sums[[GROWTH, CONCENTRATION, ALPHA]] = 1.0, FIRST_B, config.alpha
     sums[[B_TABLES, B_TOKENS]] = B_WEIGHT, B_WEIGHT / FIRST_B
     small = [np.zeros(K, np.int32) for _ in range(3)]
@@ -105,8 +107,7 @@ def empty_state(config: Config) -> State:
             wide=np.zeros(W, np.bool_),
         ),
         postings=_zeros(
-            Postings, P, np.int32, after=np.zeros(P, np.int64), before=np.zeros(P, np.int64),
-            blocks=np.full(N_CLASSES, -1, np.int64),
+            Postings, P, np.int32, blocks=np.full(N_CLASSES, -1, np.int64)
         ),
         tables=_zeros(
             Tables, K, np.int64, mass=np.zeros(K), born_t=np.zeros(K), last_t=np.zeros(K),
@@ -118,7 +119,7 @@ def empty_state(config: Config) -> State:
         ),
         window=_zeros(
             Window, L + 1, np.int64, table=np.full(L + 1, -1), weight=np.zeros(L + 1),
-            t=np.zeros(L + 1), sure=np.zeros(L + 1, np.bool_), text=np.zeros(T, np.int32),
+            t=np.zeros(L + 1), sure=np.zeros(L + 1, np.uint8), text=np.zeros(T, np.int32),
             shown=np.zeros(S, np.uint8),
         ),
         archive=_zeros(
@@ -141,9 +142,9 @@ def _scratch(config: Config, K: int, U: int) -> Scratch:
     x = 1.0 - config.discount
     log_gamma = gammaln(x + np.arange(N_LOG_GAMMA)) - gammaln(x)
     doc, read, at, gone = np.zeros((4, U), np.int64)
-    product, inverse, weight, ratio = np.zeros((4, K))
+    product, inverse, weight, ratio, shift = np.zeros((5, K))
     return Scratch(
-        product, inverse, weight, ratio, np.zeros(K, np.int32), doc, read, at, gone,
+        product, inverse, weight, ratio, shift, np.zeros(K, np.int32), doc, read, at, gone,
         np.zeros(2, np.int64), log_gamma,
     )  # fmt: skip
 
@@ -209,12 +210,17 @@ def arrays_of(state: State, n_words: int) -> dict[str, NDArray[Any]]:
     n_words : int
         Upper end of the numbers of words.
     """
-    used = {"words": n_words, "tables": int(state.counts[N_SLOTS])}
+    ends = state.counts[[POSTINGS_END, LISTS_END]]
+    used = {
+        "words": n_words,
+        "tables": int(state.counts[N_SLOTS]),
+        "postings": int(ends.max()),
+    }
     arrays: dict[str, NDArray[Any]] = {"counts": state.counts.copy(), "sums": state.sums.copy()}
     for part in PARTS:
         for name, array in getattr(state, part)._asdict().items():
-            n = int(state.counts[POSTINGS_END]) if part == "postings" else used.get(part)
-            arrays[f"{part}.{name}"] = (array if name in _WHOLE else array[:n]).copy()
+            n = None if name in _WHOLE else used.get(part)
+            arrays[f"{part}.{name}"] = array[:n].copy()
     return arrays
 
 

@@ -124,5 +124,5 @@ def predict(
         state.sums, state.scratch, table.arrays, listed, data, t, out,
     )  # fmt: skip
     live = state.tables.live[: int(out[LIVE_TABLES])]
-    weights = state.scratch.inverse[live]
+    weights = state.scratch.weight[live]
     return out, weights * ((1.0 - out[P_NEW]) / max(float(weights.sum()), 1e-300))
