@@ -336,7 +336,7 @@ class TextStream(Stored, base.Clusterer):
         end = max(0, self.n_seen - self._lag)
         row = np.arange(end - len(final), end)
         if window:
-            more = live_labels(self._memory)
+            more = live_labels(self._memory, self._lag)
             final = np.concatenate([final, more])
             row = np.concatenate([row, np.arange(self.n_seen - len(more), self.n_seen)])
         return pa.table({"row": row, "label": final})
@@ -363,7 +363,7 @@ class TextStream(Stored, base.Clusterer):
             (number of documents) and ``words``. Of a stretch the 40 largest stories are told, the
             others together with the id -1. Labels are final but those of the last ``lag``.
         """
-        labels = live_labels(self._memory)
+        labels = live_labels(self._memory, self._lag)
         rows = np.arange(self.n_seen - len(labels), self.n_seen)
         times = self._memory.window.t[rows % len(self._memory.window.t)]
         return self._line.extended(labels, times, self._names).table()

@@ -16,7 +16,8 @@ N_EVENTS = 11  # events since the start; the log holds the last of them
 LAST = 12  # slot of the table of the document before, or -1
 N_MERGES = 13  # the same for merges
 N_ARCHIVED = 14  # retired tables since the start; the archive holds the last of them
-N_COUNTS = 15
+SPLIT_DUE = 15  # slot of the table that is to be looked at after the next document, or -1
+N_COUNTS = 16
 
 # sums (float64)
 GROWTH = 0  # what a document that arrives now weighs; stored masses are in this unit
@@ -34,11 +35,15 @@ BIRTH = 0
 RETURN = 1
 DEATH = 2
 MERGE = 3
+SPLIT = 4
 
 LEAST_WORDS = 1000  # a language has so many, even if few have come
 CHUNK = 16  # words whose factors are multiplied before a logarithm is taken
 
 LEAST_MERGED = 3  # documents of a table that may be merged
+N_SEEDS = 4  # words from which a split begins
+HISTORY = 4  # documents that may move in a split, in lags
+MOST_TOKENS = 8192  # words of these
 N_RIVALS = 4  # second choices that a table remembers
 MOST_EVENTS = 8192  # in the log
 

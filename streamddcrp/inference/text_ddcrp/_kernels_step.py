@@ -27,6 +27,7 @@ from streamddcrp.inference.text_ddcrp._kernels_layout import (
     N_ARCHIVED,
     N_EVENTS,
     N_LIVE,
+    N_MERGES,
     N_SEEN,
     NUMBERS,
     P_CHANGE,
@@ -44,6 +45,7 @@ from streamddcrp.inference.text_ddcrp._kernels_layout import (
     SHOWN,
     SHOWN_END,
     SHOWN_FIRST,
+    SPLIT_DUE,
     SURPRISE,
     TEXT_END,
     TEXT_FIRST,
@@ -57,6 +59,7 @@ from streamddcrp.inference.text_ddcrp._kernels_moves import (
     retire,
     try_merge,
 )
+from streamddcrp.inference.text_ddcrp._kernels_split import try_split
 from streamddcrp.inference.text_ddcrp._kernels_tables import (
     find,
     free_table,
@@ -65,6 +68,7 @@ from streamddcrp.inference.text_ddcrp._kernels_tables import (
     new_table,
     put_back,
     room_needed,
+    room_to_part,
     take_out,
     tidy_word,
 )
@@ -113,6 +117,8 @@ def seat(config, words, postings, tables, window, events, counts, sums, scratch,
         tables.last_seen[k], tables.last_t[k] = i, window.t[at]
     if tables.born[k] > i:
         tables.born[k], tables.born_t[k] = i, window.t[at]
+    if tables.size[k] >= tables.next_split[k] and counts[SPLIT_DUE] < 0:
+        counts[SPLIT_DUE] = k
     if tables.size[k] >= tables.next_merge[k]:
         row, t = counts[N_SEEN], sums[TIME]
         try_merge(config, words, postings, tables, window, events, counts, sums, scratch, k, row, t)
@@ -214,24 +220,13 @@ def visit(config, words, postings, tables, window, events, counts, sums, scratch
 
 
 @uncounted_njit
-def leave(
-    config, words, postings, tables, window, archive, events, counts, sums, scratch, lexicon,
-    named, i, fit,
-):  # fmt: skip
-    """Let the label of document ``i`` be final; it leaves the window. Return the label."""
+def leave(config, words, postings, tables, window, archive, events, counts, sums, i, fit):
+    """Let the label of document ``i`` be final; return it."""
     at = i % len(window.table)
-    U, k = recall_words(window, scratch, at), window.table[at]
-    counts[TEXT_FIRST] += U
+    k = window.table[at]
     counts[SHOWN_FIRST] += window.shown_length[at]
-    for j in range(U):
-        w = scratch.doc[j]
-        words.held[w] -= 1
-        if tidy_word(words, postings, w) and named:
-            release_word(lexicon, w)
-    window.length[at], window.table[at] = 0, -1
     if k < 0:
         return -1
-    tables.in_window[k] -= 1
     if window.shown_length[at] > 0:
         start, n = window.shown_start[at], window.shown_length[at]
         keep_example(tables, k, window.shown, start, n, fit, i)
@@ -246,6 +241,21 @@ def leave(
 
 
 @uncounted_njit
+def drop(words, postings, tables, window, counts, lexicon, named, i):
+    """Forget the words of document ``i``, which is the oldest of the window."""
+    at, mask = i % len(window.table), len(window.text) - 1
+    for j in range(window.length[at]):
+        w = window.text[(window.start[at] + j) & mask]
+        words.held[w] -= 1
+        if tidy_word(words, postings, w) and named:
+            release_word(lexicon, w)
+    counts[TEXT_FIRST] += window.length[at]
+    if window.table[at] >= 0:
+        tables.in_window[window.table[at]] -= 1
+    window.length[at], window.table[at] = 0, -1
+
+
+@uncounted_njit
 def too_short(config, words, postings, tables, window, events, counts, scratch, doc, U, n_shown):
     """Return which arrays are too short to learn a document, as a sum of their codes."""
     need, longest, i = room_needed(words, counts, doc, U), 0, counts[N_SEEN]
@@ -257,10 +267,12 @@ def too_short(config, words, postings, tables, window, events, counts, scratch, 
             if n <= len(scratch.doc):
                 recall_words(window, scratch, at)
                 need += room_needed(words, counts, scratch.doc, n)
+    if counts[SPLIT_DUE] >= 0:
+        need += room_to_part(words, postings, tables, counts, counts[SPLIT_DUE])
     short = 0
     if counts[POSTINGS_END] + need > len(postings.table):
         short += SHORT_POSTINGS
-    if counts[N_LIVE] + len(config.ages) + 1 > len(tables.id):
+    if counts[N_LIVE] + len(config.ages) + 2 > len(tables.id):
         short += SHORT_TABLES
     if counts[TEXT_END] - counts[TEXT_FIRST] + U > len(window.text):
         short += SHORT_TEXT
@@ -268,7 +280,7 @@ def too_short(config, words, postings, tables, window, events, counts, scratch, 
         short += SHORT_SHOWN
     if longest > len(scratch.doc):
         short += SHORT_DOCUMENT
-    n_events = counts[N_EVENTS] + counts[N_LIVE] + 2 * len(config.ages) + 3
+    n_events = counts[N_EVENTS] + counts[N_LIVE] + 2 * len(config.ages) + 4
     if len(events.kind) < min(n_events, MOST_EVENTS):
         short += SHORT_EVENTS
     return short
@@ -281,6 +293,8 @@ def learn(
 ):  # fmt: skip
     """Seat the document that has entered, then visit those whose turn it is."""
     i, doc = counts[N_SEEN], scratch.read
+    due, merges = counts[SPLIT_DUE], counts[N_MERGES]
+    counts[SPLIT_DUE] = -1
     U = window.length[i % len(window.table)]
     place(config, words, postings, tables, window, events, counts, sums, scratch, doc, U, out)
     out[FINAL_LABEL] = np.nan
@@ -295,9 +309,13 @@ def learn(
         fit = visit(config, words, postings, tables, window, events, counts, sums, scratch, j, last)
         if last:
             out[FINAL_LABEL] = leave(
-                config, words, postings, tables, window, archive, events, counts, sums, scratch,
-                lexicon, named, j, fit,
-            )  # fmt: skip
+                config, words, postings, tables, window, archive, events, counts, sums, j, fit
+            )
+    oldest = i + 1 - len(window.table)
+    if oldest >= 0:
+        drop(words, postings, tables, window, counts, lexicon, named, oldest)
+    if due >= 0 and counts[N_MERGES] == merges:  # else there may be no room
+        try_split(config, words, postings, tables, window, events, counts, sums, scratch, due)
     if (i + 1) % SWEEP == 0:
         retire(config, words, postings, tables, archive, events, counts, sums, lexicon, named)
     counts[N_SEEN] = i + 1

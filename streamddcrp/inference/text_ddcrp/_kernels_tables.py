@@ -21,6 +21,8 @@ from streamddcrp.inference.text_ddcrp._kernels_layout import (
 )
 
 __all__ = [
+    "append",
+    "delete",
     "find",
     "free_table",
     "hand_over",
@@ -31,6 +33,7 @@ __all__ = [
     "places",
     "put_back",
     "room_needed",
+    "room_to_part",
     "take_out",
     "tidy_word",
 ]
@@ -59,18 +62,35 @@ def find(words, postings, w, k):
     return -1
 
 
+@leaf_njit
+def room_for(words, counts, w):
+    """Return how many new postings five more tables with a word may take at most."""
+    slots, df = counts[N_SLOTS] + 5, words.df[w] + 5
+    room, need = 1 << words.room[w] if words.room[w] >= 0 else 0, 0
+    wide = words.wide[w] or (df >= LEAST_WIDE and WIDE * df >= counts[N_SLOTS])
+    if not words.wide[w] and df > room:
+        need += 2 * room + 16
+    if wide and slots > room:  # twice, if the slots pass a power of two meanwhile
+        need += 4 * slots
+    return need
+
+
 @uncounted_njit
 def room_needed(words, counts, doc, U):
-    """Return how many new postings four insertions of a document may take at most."""
-    need, slots = 0, counts[N_SLOTS] + 4
+    """Return how many new postings a document may take at most: four insertions and a split."""
+    need = 0
     for j in range(U):
-        w = doc[j]
-        room, df = 1 << words.room[w] if words.room[w] >= 0 else 0, words.df[w] + 4
-        wide = words.wide[w] or (df >= LEAST_WIDE and WIDE * df >= counts[N_SLOTS])
-        if not words.wide[w] and df > room:
-            need += 2 * room + 16
-        if wide and slots > room:  # twice, if the slots pass a power of two meanwhile
-            need += 4 * slots
+        need += room_for(words, counts, doc[j])
+    return need
+
+
+@uncounted_njit
+def room_to_part(words, postings, tables, counts, k):
+    """Return how many new postings a split of a table may take at most."""
+    need, q = 0, tables.head[k]
+    while q >= 0:
+        need += room_for(words, counts, postings.word[q])
+        q = postings.after[q]
     return need
 
 
@@ -290,6 +310,7 @@ def new_table(tables, counts, row, t):
     tables.id[k] = counts[NEXT_ID]
     counts[NEXT_ID] += 1
     tables.mass[k], tables.head[k], tables.next_merge[k] = 0.0, -1, 3
+    tables.next_split[k] = 6
     tables.n_tokens[k] = tables.n_words[k] = tables.size[k] = tables.in_window[k] = 0
     tables.born[k], tables.last_seen[k] = row, row
     tables.born_t[k], tables.last_t[k] = t, t

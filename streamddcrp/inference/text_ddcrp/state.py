@@ -20,11 +20,14 @@ from streamddcrp.inference.text_ddcrp._kernels_layout import (
     B_TOKENS,
     CONCENTRATION,
     GROWTH,
+    HISTORY,
     LAST,
+    MOST_TOKENS,
     N_COUNTS,
     N_EXAMPLES,
     N_KEPT,
     N_RIVALS,
+    N_SEEDS,
     N_SLOTS,
     N_SUMS,
     POSTINGS_END,
@@ -38,6 +41,7 @@ from streamddcrp.inference.text_ddcrp._kernels_layout import (
     SHOWN,
     SHOWN_END,
     SHOWN_FIRST,
+    SPLIT_DUE,
     TEXT_END,
     TEXT_FIRST,
 )
@@ -93,9 +97,10 @@ PARTS: dict[str, Any] = {
 
 def empty_state(config: Config) -> State:
     """Return the state before the first document."""
-    W, P, K, T, S, E, L = 64, 256, 16, 256, 1024, 64, int(config.ages[-1])
+    W, P, K, T, S, E = 64, 256, 16, 256, 1024, 64
+    M = HISTORY * int(config.ages[-1])
     counts, sums = np.zeros(N_COUNTS, np.int64), np.zeros(N_SUMS)
-    counts[LAST] = -1
+    counts[[LAST, SPLIT_DUE]] = -1
     sums[[GROWTH, CONCENTRATION, ALPHA]] = 1.0, FIRST_B, config.alpha
     sums[[B_TABLES, B_TOKENS]] = B_WEIGHT, B_WEIGHT / FIRST_B
     small = [np.zeros(K, np.int32) for _ in range(3)]
@@ -117,8 +122,8 @@ def empty_state(config: Config) -> State:
             rival=np.zeros((K, N_RIVALS), np.int64), rival_id=np.zeros((K, N_RIVALS), np.int64),
         ),
         window=_zeros(
-            Window, L + 1, np.int64, table=np.full(L + 1, -1), weight=np.zeros(L + 1),
-            t=np.zeros(L + 1), sure=np.zeros(L + 1, np.bool_), text=np.zeros(T, np.int32),
+            Window, M + 1, np.int64, table=np.full(M + 1, -1), weight=np.zeros(M + 1),
+            t=np.zeros(M + 1), sure=np.zeros(M + 1, np.bool_), text=np.zeros(T, np.int32),
             shown=np.zeros(S, np.uint8),
         ),
         archive=_zeros(
@@ -128,7 +133,7 @@ def empty_state(config: Config) -> State:
         events=_zeros(Events, E, np.int64, t=np.zeros(E)),
         counts=counts,
         sums=sums,
-        scratch=_scratch(config, K, 64),
+        scratch=_scratch(config, K, 64, M, T),
     )  # fmt: skip
 
 
@@ -137,15 +142,25 @@ def _zeros(kind: Any, n: int, dtype: Any, **others: NDArray[Any]) -> Any:
     return kind(**{name: others.get(name, np.zeros(n, dtype)) for name in kind._fields})
 
 
-def _scratch(config: Config, K: int, U: int) -> Scratch:
+def _scratch(config: Config, K: int, U: int, M: int, T: int) -> Scratch:
     x = 1.0 - config.discount
     log_gamma = gammaln(x + np.arange(N_LOG_GAMMA)) - gammaln(x)
     doc, read, at, gone = np.zeros((4, U), np.int64)
     product, inverse, weight, ratio = np.zeros((4, K))
+    member, begin = np.zeros((2, M + 2), np.int32)
+    side, best_side = np.zeros((2, M + 2), np.bool_)
+    T = min(T, MOST_TOKENS)
+    token, met, present, total, own = np.zeros((5, T), np.int32)
     return Scratch(
         product, inverse, weight, ratio, np.zeros(K, np.int32), doc, read, at, gone,
-        np.zeros(2, np.int64), log_gamma,
+        np.zeros(2, np.int64), log_gamma, member, begin, side, best_side, token, met, present,
+        total, own, np.zeros(T), np.zeros(N_SEEDS, np.int64), np.zeros(N_SEEDS),
     )  # fmt: skip
+
+
+def _new_scratch(config: Config, state: State, U: int) -> Scratch:
+    M, T = len(state.window.table) - 1, len(state.window.text)
+    return _scratch(config, len(state.tables.id), U, M, T)
 
 
 def _longer(array: NDArray[Any], size: int, fill: int = 0) -> NDArray[Any]:
@@ -194,11 +209,11 @@ def grow(state: State, config: Config) -> None:
         state.archive = _twice(state.archive, 2 * len(state.archive.id))
     if short & SHORT_EVENTS:
         state.events = _twice(state.events, 2 * len(state.events.kind))
-    if short & (SHORT_TABLES | SHORT_DOCUMENT):
+    if short & (SHORT_TABLES | SHORT_DOCUMENT | SHORT_TEXT):
         U = len(state.scratch.doc) * (2 if short & SHORT_DOCUMENT else 1)
         while state.scratch.short[1] > U:
             U *= 2
-        state.scratch = _scratch(config, len(state.tables.id), U)
+        state.scratch = _new_scratch(config, state, U)
 
 
 def arrays_of(state: State, n_words: int) -> dict[str, NDArray[Any]]:
@@ -232,5 +247,5 @@ def state_from_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> Sta
             fields.append(array)
         setattr(state, part, kind(*fields))
     state.counts, state.sums = arrays["counts"], arrays["sums"]
-    state.scratch = _scratch(config, len(state.tables.id), 64)
+    state.scratch = _new_scratch(config, state, 64)
     return state

@@ -1,0 +1,320 @@
+"""Splits of tables that hold two stories, by the negative of the gain (3) of merging the halves.
+
+A document alone never leaves a mixture, since there its words are well known. So a table that has
+grown is looked at anew: for a word of many of its documents, those with it leave for a half of
+their own; then single documents move to the half where they are likelier, a few times. Only
+documents that are still remembered can move; what older ones left stays with the other half.
+
+Which of the likelier partitions are stories, and which only chapters of one? If a word is in a good
+part of the documents of both halves, these are about the same, and the table stays one.
+"""
+
+import math
+
+import numpy as np
+
+from streamddcrp._numerics import leaf_njit, uncounted_njit
+from streamddcrp.inference.text_ddcrp._kernels import word_scale
+from streamddcrp.inference.text_ddcrp._kernels_layout import (
+    CHUNK,
+    CONCENTRATION,
+    LAST,
+    LEAST_WORDS,
+    N_EXAMPLES,
+    N_SEEDS,
+    N_SEEN,
+    N_WORDS,
+    SPLIT,
+    SUM_DF,
+    TIME,
+)
+from streamddcrp.inference.text_ddcrp._kernels_moves import (
+    keep_example,
+    record,
+    union_gain,
+    urn,
+)
+from streamddcrp.inference.text_ddcrp._kernels_tables import (
+    append,
+    delete,
+    find,
+    is_live,
+    new_table,
+)
+
+__all__ = ["try_split"]
+
+LEAST_PART, SHARE = 3, 0.2  # documents of a half, and their part in those of the table
+HEAD = 1.0 / 3.0  # part of the documents of both halves with a word that holds a table together
+COMMON = 0.1  # part of the documents with a word from which a half may begin
+ROUNDS = 3
+LATER = 4  # a split is tried again when a table has grown by one in so many
+
+
+@leaf_njit
+def good_size(n, size):
+    """Tell whether ``n`` of ``size`` documents may be a half."""
+    least = max(LEAST_PART, SHARE * size)
+    return n >= least and size - n >= least
+
+
+@uncounted_njit
+def gather(words, postings, window, scratch, k, newest):
+    """List the documents of a table that are remembered, the newest first, and their words.
+
+    Returns
+    -------
+    n, n_met : int
+        Documents, with places in ``scratch.member``; their words ``scratch.token`` stand from
+        ``scratch.begin`` on, as places in ``scratch.met`` of so many different words.
+    """
+    size, mask = len(window.table), len(window.text) - 1
+    n, end, n_met = 0, 0, 0
+    for age in range(min(newest + 1, size)):
+        at = (newest - age) % size
+        if window.table[at] != k:
+            continue
+        U = window.length[at]
+        if end + U > len(scratch.token):
+            break
+        scratch.member[n], scratch.begin[n] = at, end
+        n += 1
+        for j in range(U):
+            w = window.text[(window.start[at] + j) & mask]
+            if words.mark[w] == 0:
+                scratch.met[n_met], scratch.present[n_met] = w, 0
+                n_met += 1
+                words.mark[w] = n_met
+            place = words.mark[w] - 1
+            scratch.token[end + j] = place
+            scratch.present[place] += 1
+        end += U
+    scratch.begin[n] = end
+    for j in range(n_met):
+        w = scratch.met[j]
+        words.mark[w] = 0
+        scratch.total[j] = postings.copies[find(words, postings, w, k)]
+    return n, n_met
+
+
+@uncounted_njit
+def tally(window, scratch, n, n_met):
+    """Count the words of the documents that leave; return these, their words and stored weight."""
+    docs, tokens, mass = 0, 0, 0.0
+    for j in range(n_met):
+        scratch.own[j] = 0
+    for r in range(n):
+        if scratch.side[r]:
+            docs += 1
+            mass += window.weight[scratch.member[r]]
+            for p in range(scratch.begin[r], scratch.begin[r + 1]):
+                scratch.own[scratch.token[p]] += 1
+                tokens += 1
+    return docs, tokens, mass
+
+
+@uncounted_njit
+def parting_gain(config, words, tables, counts, sums, scratch, k, n_met, tokens, mass):
+    """Return minus the gain (3) that merging the halves would have once they are two."""
+    x, gain, there, shared = 1.0 - config.discount, 0.0, 0, 0
+    for j in range(n_met):
+        a, c = scratch.own[j], scratch.total[j]
+        if a == 0:
+            continue
+        there += 1
+        if a < c:
+            shared += 1
+            gain += math.log(words.df[scratch.met[j]] + 1.0 + config.smoothing)
+            gain += urn(scratch.log_gamma, x, a - 1) + urn(scratch.log_gamma, x, c - a - 1)
+            gain -= urn(scratch.log_gamma, x, c - 1)
+    every = counts[SUM_DF] + shared + config.smoothing * max(counts[N_WORDS] + 1, LEAST_WORDS)
+    here = tables.n_words[k] - there + shared
+    return gain - shared * math.log(every) - union_gain(
+        config, sums, there, here, shared, tokens, tables.n_tokens[k] - tokens, mass,
+        tables.mass[k] - mass,
+    )  # fmt: skip
+
+
+@uncounted_njit
+def holds_together(scratch, n_met, docs, size):
+    """Tell whether a word is in a good part of the documents of both halves."""
+    for j in range(n_met):
+        a, c = scratch.own[j], scratch.total[j]
+        if a > HEAD * docs and c - a > HEAD * (size - docs):
+            return True
+    return False
+
+
+@uncounted_njit
+def settle(config, words, tables, window, counts, sums, scratch, k, n, n_met):
+    """Let documents move to the half where they are likelier by (2), a few times."""
+    d, B, scale = config.discount, sums[CONCENTRATION], word_scale(config, counts)
+    own, total, token, begin, side = (
+        scratch.own, scratch.total, scratch.token, scratch.begin, scratch.side,
+    )  # fmt: skip
+    docs, tokens, mass = tally(window, scratch, n, n_met)
+    there, here = 0, tables.n_words[k]
+    for j in range(n_met):
+        there += own[j] > 0
+        here -= own[j] == total[j]
+        scratch.base[j] = (words.df[scratch.met[j]] + 1.0 + config.smoothing) * scale
+    for _ in range(ROUNDS):
+        moved = False
+        for r in range(n):
+            left = side[r]
+            if docs == 1 if left else tables.size[k] - docs == 1:
+                continue
+            U, weight = begin[r + 1] - begin[r], window.weight[scratch.member[r]]
+            for p in range(begin[r], begin[r + 1]):
+                j = token[p]
+                if left:
+                    own[j] -= 1
+                    there -= own[j] == 0
+                else:
+                    here -= own[j] + 1 == total[j]
+            if left:
+                docs, tokens, mass = docs - 1, tokens - U, mass - weight
+            h = 0.5 * (U - 1)
+            up_there, up_here = B + d * (there + h), B + d * (here + h)
+            down_there, down_here = B + tokens + h, B + tables.n_tokens[k] - tokens - U + h
+            odds = max(mass, 1e-100) / max(tables.mass[k] - mass - weight, 1e-100)
+            value = math.log(odds) + U * math.log(up_there * down_here / (up_here * down_there))
+            factor, last = 1.0, begin[r + 1] - 1
+            for p in range(begin[r], begin[r + 1]):
+                j = token[p]
+                a, c = own[j], total[j] - own[j] - 1
+                if a > 0:
+                    factor *= 1.0 + (a - d) / (up_there * scratch.base[j])
+                if c > 0:
+                    factor /= 1.0 + (c - d) / (up_here * scratch.base[j])
+                if (p - begin[r]) % CHUNK == CHUNK - 1 or p == last:
+                    value += math.log(factor)
+                    factor = 1.0
+            side[r] = value > 0.0
+            moved |= side[r] != left
+            for p in range(begin[r], begin[r + 1]):
+                j = token[p]
+                if side[r]:
+                    own[j] += 1
+                    there += own[j] == 1
+                else:
+                    here += own[j] + 1 == total[j]
+            if side[r]:
+                docs, tokens, mass = docs + 1, tokens + U, mass + weight
+        if not moved:
+            return
+
+
+@uncounted_njit
+def begin_with(scratch, n, place):
+    """Let the documents with a word leave."""
+    for r in range(n):
+        has = False
+        for p in range(scratch.begin[r], scratch.begin[r + 1]):
+            has |= scratch.token[p] == place
+        scratch.side[r] = has
+
+
+@uncounted_njit
+def choose_seeds(config, words, tables, window, counts, sums, scratch, k, n, n_met):
+    """Find words with which the documents leave best; return how many."""
+    found = 0
+    for place in range(n_met):
+        m = scratch.present[place]
+        if m < max(LEAST_PART, COMMON * n) or tables.size[k] - m < LEAST_PART:
+            continue
+        begin_with(scratch, n, place)
+        _, tokens, mass = tally(window, scratch, n, n_met)
+        gain = parting_gain(config, words, tables, counts, sums, scratch, k, n_met, tokens, mass)
+        i = found
+        found = min(found + 1, N_SEEDS)
+        while i > 0 and scratch.seed_gain[i - 1] < gain:
+            i -= 1
+            if i + 1 < N_SEEDS:
+                scratch.seed[i + 1] = scratch.seed[i]
+                scratch.seed_gain[i + 1] = scratch.seed_gain[i]
+        if i < N_SEEDS:
+            scratch.seed[i], scratch.seed_gain[i] = place, gain
+    return found
+
+
+@uncounted_njit
+def part(words, postings, tables, window, events, counts, sums, scratch, k, n, n_met):
+    """Let the documents leave for a table of their own; the larger half keeps the id."""
+    docs, tokens, mass = tally(window, scratch, n, n_met)
+    row, t = counts[N_SEEN], sums[TIME]
+    new = new_table(tables, counts, row, t)
+    for j in range(n_met):
+        if scratch.own[j] > 0:
+            w = scratch.met[j]
+            append(words, postings, tables, counts, w, new)
+            postings.copies[find(words, postings, w, new)] = scratch.own[j]
+            p = find(words, postings, w, k)
+            postings.copies[p] -= scratch.own[j]
+            if postings.copies[p] == 0:
+                delete(words, postings, tables, counts, p)
+    tables.n_tokens[new], tables.size[new], tables.mass[new] = tokens, docs, mass
+    tables.n_tokens[k] -= tokens
+    tables.size[k] -= docs
+    tables.mass[k] = max(tables.mass[k] - mass, 0.0)
+    size = len(window.table)
+    seen_there = seen_here = False
+    for r in range(n):  # the newest first
+        at = scratch.member[r]
+        age = (row - at) % size
+        if scratch.side[r]:
+            window.table[at] = new
+            tables.in_window[new] += 1
+            tables.in_window[k] -= 1
+            tables.born[new], tables.born_t[new] = row - age, window.t[at]
+            if not seen_there:
+                tables.last_seen[new], tables.last_t[new] = row - age, window.t[at]
+            seen_there = True
+        elif not seen_here:
+            tables.last_seen[k], tables.last_t[k] = row - age, window.t[at]
+            seen_here = True
+    for e in range(N_EXAMPLES):
+        at, fit = tables.example_row[k, e] % size, tables.fit[k, e]
+        if fit > -np.inf and tables.example_row[k, e] > row - size and window.table[at] == new:
+            shown, length = tables.example[k, e], tables.example_length[k, e]
+            keep_example(tables, new, shown, 0, length, fit, tables.example_row[k, e])
+            tables.fit[k, e] = -np.inf
+    if counts[LAST] == k:
+        counts[LAST] = window.table[row % size]
+    for i in (k, new):
+        tables.next_split[i] = tables.size[i] + 1 + tables.size[i] // LATER
+    tables.next_merge[new] = tables.next_split[new]
+    record(events, counts, SPLIT, tables.id[new], tables.id[k], row, t)
+    if docs > tables.size[k]:
+        tables.id[k], tables.id[new] = tables.id[new], tables.id[k]
+        tables.told[k], tables.told[new] = False, tables.told[k]
+        tables.born[new], tables.born_t[new] = tables.born[k], tables.born_t[k]
+
+
+@uncounted_njit
+def try_split(config, words, postings, tables, window, events, counts, sums, scratch, k):
+    """Part a table into the halves with the largest gain, if there is one."""
+    if not is_live(tables, counts, k) or tables.size[k] < tables.next_split[k]:
+        return
+    size = tables.size[k]
+    tables.next_split[k] = size + 1 + size // LATER
+    n, n_met = gather(words, postings, window, scratch, k, counts[N_SEEN])
+    if n < max(2 * LEAST_PART, SHARE * size):
+        return
+    best = 0.0
+    seeds = choose_seeds(config, words, tables, window, counts, sums, scratch, k, n, n_met)
+    for i in range(seeds):
+        begin_with(scratch, n, scratch.seed[i])
+        settle(config, words, tables, window, counts, sums, scratch, k, n, n_met)
+        docs, tokens, mass = tally(window, scratch, n, n_met)
+        if not good_size(docs, size) or holds_together(scratch, n_met, docs, size):
+            continue
+        gain = parting_gain(config, words, tables, counts, sums, scratch, k, n_met, tokens, mass)
+        if gain > best:
+            best = gain
+            for r in range(n):
+                scratch.best_side[r] = scratch.side[r]
+    if best > 0.0:
+        for r in range(n):
+            scratch.side[r] = scratch.best_side[r]
+        part(words, postings, tables, window, events, counts, sums, scratch, k, n, n_met)
