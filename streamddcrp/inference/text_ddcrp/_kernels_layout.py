@@ -41,7 +41,7 @@ LEAST_WORDS = 1000  # a language has so many, even if few have come
 CHUNK = 16  # words whose factors are multiplied before a logarithm is taken
 
 LEAST_MERGED = 3  # documents of a table that may be merged
-N_SEEDS = 4  # words from which a split begins
+N_SEEDS = 2  # words from which a split begins
 HISTORY = 4  # documents that may move in a split, in lags
 MOST_TOKENS = 8192  # words of these
 N_RIVALS = 4  # second choices that a table remembers

@@ -46,9 +46,10 @@ __all__ = ["try_split"]
 
 LEAST_PART, SHARE = 3, 0.2  # documents of a half, and their part in those of the table
 HEAD = 1.0 / 3.0  # part of the documents of both halves with a word that holds a table together
-COMMON = 0.1  # part of the documents with a word from which a half may begin
-ROUNDS = 3
-LATER = 4  # a split is tried again when a table has grown by one in so many
+FAR = -0.3
+COMMON = 0.15  # part of the documents with a word from which a half may begin
+ROUNDS = 2
+LATER = 2  # a split is tried again when a table has grown by one in so many
 
 
 @leaf_njit
@@ -59,7 +60,7 @@ def good_size(n, size):
 
 
 @uncounted_njit
-def gather(words, postings, window, scratch, k, newest):
+def gather(words, postings, tables, window, scratch, k, newest):
     """List the documents of a table that are remembered, the newest first, and their words.
 
     Returns
@@ -90,10 +91,14 @@ def gather(words, postings, window, scratch, k, newest):
             scratch.present[place] += 1
         end += U
     scratch.begin[n] = end
+    whole = n == tables.size[k]
     for j in range(n_met):
         w = scratch.met[j]
         words.mark[w] = 0
-        scratch.total[j] = postings.copies[find(words, postings, w, k)]
+        if whole:
+            scratch.total[j] = scratch.present[j]
+        else:
+            scratch.total[j] = postings.copies[find(words, postings, w, k)]
     return n, n_met
 
 
@@ -218,14 +223,18 @@ def begin_with(scratch, n, place):
 @uncounted_njit
 def choose_seeds(config, words, tables, window, counts, sums, scratch, k, n, n_met):
     """Find words with which the documents leave best; return how many."""
-    found = 0
+    found, size = 0, tables.size[k]
     for place in range(n_met):
         m = scratch.present[place]
-        if m < max(LEAST_PART, COMMON * n) or tables.size[k] - m < LEAST_PART:
+        if m < COMMON * n or m > (1.0 - COMMON) * n:
             continue
         begin_with(scratch, n, place)
-        _, tokens, mass = tally(window, scratch, n, n_met)
+        docs, tokens, mass = tally(window, scratch, n, n_met)
+        if holds_together(scratch, n_met, docs, size):
+            continue
         gain = parting_gain(config, words, tables, counts, sums, scratch, k, n_met, tokens, mass)
+        if gain < FAR * n:
+            continue
         i = found
         found = min(found + 1, N_SEEDS)
         while i > 0 and scratch.seed_gain[i - 1] < gain:
@@ -298,7 +307,12 @@ def try_split(config, words, postings, tables, window, events, counts, sums, scr
         return
     size = tables.size[k]
     tables.next_split[k] = size + 1 + size // LATER
-    n, n_met = gather(words, postings, window, scratch, k, counts[N_SEEN])
+    q = tables.head[k]
+    while q >= 0:
+        if postings.copies[q] > (1.0 - SHARE * (1.0 - HEAD)) * size:
+            return
+        q = postings.after[q]
+    n, n_met = gather(words, postings, tables, window, scratch, k, counts[N_SEEN])
     if n < max(2 * LEAST_PART, SHARE * size):
         return
     best = 0.0
