@@ -85,7 +85,7 @@ class SlowText:
 
     def learn(self, doc):
         now = len(self.members)
-        due, n_merges, self.due = self.due, len(self.merges), None
+        self.due = None
         member = Member(doc, now)
         self.members.append(member)
         score, arrival = self.score(doc, now), -1
@@ -105,13 +105,13 @@ class SlowText:
                 self.visit(self.members[now - age], now, last=last)
         for member in self.members[: max(0, now + 1 - 4 * self.ages[-1])]:
             member.table = None
-        if due in self.tables and len(self.merges) == n_merges:
-            self.split(due, now)
         if (now + 1) % self.sweep == 0:
             held = [id(m.table) for m in self.members]
             for table in list(self.tables):
                 if self.weight(table, now) < 1e-3 and id(table) not in held:
                     self.tables.remove(table)
+        if self.due in self.tables:
+            self.split(self.due, now)
         return arrival, score
 
     def open(self):

@@ -10,7 +10,7 @@ word is in a good part of the documents of both halves, these are about the same
 stays one.
 
 Cost: some tables in a hundred documents are looked at, one costs a few times its words. A table
-with a word in 85 of 100 documents cannot have halves apart, and is not looked at.
+with a word in 85 of 100 documents cannot have halves apart.
 """
 
 import math
@@ -24,11 +24,19 @@ from streamddcrp.inference.text_ddcrp._kernels_layout import (
     CONCENTRATION,
     LAST,
     LEAST_WORDS,
+    MOST_EVENTS,
+    N_EVENTS,
     N_EXAMPLES,
+    N_LIVE,
     N_SEEDS,
     N_SEEN,
     N_WORDS,
+    POSTINGS_END,
+    SHORT_EVENTS,
+    SHORT_POSTINGS,
+    SHORT_TABLES,
     SPLIT,
+    SPLIT_DUE,
     SUM_DF,
     TIME,
 )
@@ -44,6 +52,7 @@ from streamddcrp.inference.text_ddcrp._kernels_tables import (
     find,
     is_live,
     new_table,
+    room_needed,
 )
 
 __all__ = ["try_split"]
@@ -64,14 +73,14 @@ def good_size(n, size):
 
 
 @uncounted_njit
-def gather(words, postings, tables, window, scratch, k, newest):
+def gather(words, postings, tables, window, halves, k, newest):
     """List the documents of a table that are remembered, the newest first, and their words.
 
     Returns
     -------
     n, n_met : int
-        Documents, with places in ``scratch.member``; their words ``scratch.token`` stand from
-        ``scratch.begin`` on, as places in ``scratch.met`` of so many different words.
+        Documents, with places in ``halves.member``; their words ``halves.token`` stand from
+        ``halves.begin`` on, as places in ``halves.met`` of so many different words.
     """
     size, mask = len(window.table), len(window.text) - 1
     n, end, n_met = 0, 0, 0
@@ -80,62 +89,62 @@ def gather(words, postings, tables, window, scratch, k, newest):
         if window.table[at] != k:
             continue
         U = window.length[at]
-        if end + U > len(scratch.token):
+        if end + U > len(halves.token):
             break
-        scratch.member[n], scratch.begin[n] = at, end
+        halves.member[n], halves.begin[n] = at, end
         n += 1
         for j in range(U):
             w = window.text[(window.start[at] + j) & mask]
             if words.mark[w] == 0:
-                scratch.met[n_met], scratch.present[n_met] = w, 0
+                halves.met[n_met], halves.present[n_met] = w, 0
                 n_met += 1
                 words.mark[w] = n_met
             place = words.mark[w] - 1
-            scratch.token[end + j] = place
-            scratch.present[place] += 1
+            halves.token[end + j] = place
+            halves.present[place] += 1
         end += U
-    scratch.begin[n] = end
+    halves.begin[n] = end
     whole = n == tables.size[k]
     for j in range(n_met):
-        w = scratch.met[j]
+        w = halves.met[j]
         words.mark[w] = 0
         if whole:
-            scratch.total[j] = scratch.present[j]
+            halves.total[j] = halves.present[j]
         else:
-            scratch.total[j] = postings.copies[find(words, postings, w, k)]
+            halves.total[j] = postings.copies[find(words, postings, w, k)]
     return n, n_met
 
 
 @uncounted_njit
-def tally(window, scratch, n, n_met):
+def tally(window, halves, n, n_met):
     """Count the words of the documents that leave; return these, their words and stored weight."""
     docs, tokens, mass = 0, 0, 0.0
     for j in range(n_met):
-        scratch.own[j] = 0
+        halves.own[j] = 0
     for r in range(n):
-        if scratch.side[r]:
+        if halves.side[r]:
             docs += 1
-            mass += window.weight[scratch.member[r]]
-            for p in range(scratch.begin[r], scratch.begin[r + 1]):
-                scratch.own[scratch.token[p]] += 1
+            mass += window.weight[halves.member[r]]
+            for p in range(halves.begin[r], halves.begin[r + 1]):
+                halves.own[halves.token[p]] += 1
                 tokens += 1
     return docs, tokens, mass
 
 
 @uncounted_njit
-def parting_gain(config, words, tables, counts, sums, scratch, k, n_met, tokens, mass):
+def parting_gain(config, words, tables, counts, sums, halves, g, k, n_met, tokens, mass):
     """Return minus the gain (3) that merging the halves would have once they are two."""
     x, gain, there, shared = 1.0 - config.discount, 0.0, 0, 0
     for j in range(n_met):
-        a, c = scratch.own[j], scratch.total[j]
+        a, c = halves.own[j], halves.total[j]
         if a == 0:
             continue
         there += 1
         if a < c:
             shared += 1
-            gain += math.log(words.df[scratch.met[j]] + 1.0 + config.smoothing)
-            gain += urn(scratch.log_gamma, x, a - 1) + urn(scratch.log_gamma, x, c - a - 1)
-            gain -= urn(scratch.log_gamma, x, c - 1)
+            gain += math.log(words.df[halves.met[j]] + 1.0 + config.smoothing)
+            gain += urn(g, x, a - 1) + urn(g, x, c - a - 1)
+            gain -= urn(g, x, c - 1)
     every = counts[SUM_DF] + shared + config.smoothing * max(counts[N_WORDS] + 1, LEAST_WORDS)
     here = tables.n_words[k] - there + shared
     return gain - shared * math.log(every) - union_gain(
@@ -145,35 +154,35 @@ def parting_gain(config, words, tables, counts, sums, scratch, k, n_met, tokens,
 
 
 @uncounted_njit
-def holds_together(scratch, n_met, docs, size):
+def holds_together(halves, n_met, docs, size):
     """Tell whether a word is in a good part of the documents of both halves."""
     for j in range(n_met):
-        a, c = scratch.own[j], scratch.total[j]
+        a, c = halves.own[j], halves.total[j]
         if a > HEAD * docs and c - a > HEAD * (size - docs):
             return True
     return False
 
 
 @uncounted_njit
-def settle(config, words, tables, window, counts, sums, scratch, k, n, n_met):
+def settle(config, words, tables, window, counts, sums, halves, k, n, n_met):
     """Let documents move to the half where they are likelier by (2), a few times."""
     d, B, scale = config.discount, sums[CONCENTRATION], word_scale(config, counts)
     own, total, token, begin, side = (
-        scratch.own, scratch.total, scratch.token, scratch.begin, scratch.side,
+        halves.own, halves.total, halves.token, halves.begin, halves.side,
     )  # fmt: skip
-    docs, tokens, mass = tally(window, scratch, n, n_met)
+    docs, tokens, mass = tally(window, halves, n, n_met)
     there, here = 0, tables.n_words[k]
     for j in range(n_met):
         there += own[j] > 0
         here -= own[j] == total[j]
-        scratch.base[j] = (words.df[scratch.met[j]] + 1.0 + config.smoothing) * scale
+        halves.base[j] = (words.df[halves.met[j]] + 1.0 + config.smoothing) * scale
     for _ in range(ROUNDS):
         moved = False
         for r in range(n):
             left = side[r]
             if docs == 1 if left else tables.size[k] - docs == 1:
                 continue
-            U, weight = begin[r + 1] - begin[r], window.weight[scratch.member[r]]
+            U, weight = begin[r + 1] - begin[r], window.weight[halves.member[r]]
             for p in range(begin[r], begin[r + 1]):
                 j = token[p]
                 if left:
@@ -193,9 +202,9 @@ def settle(config, words, tables, window, counts, sums, scratch, k, n, n_met):
                 j = token[p]
                 a, c = own[j], total[j] - own[j] - 1
                 if a > 0:
-                    factor *= 1.0 + (a - d) / (up_there * scratch.base[j])
+                    factor *= 1.0 + (a - d) / (up_there * halves.base[j])
                 if c > 0:
-                    factor /= 1.0 + (c - d) / (up_here * scratch.base[j])
+                    factor /= 1.0 + (c - d) / (up_here * halves.base[j])
                 if (p - begin[r]) % CHUNK == CHUNK - 1 or p == last:
                     value += math.log(factor)
                     factor = 1.0
@@ -215,55 +224,58 @@ def settle(config, words, tables, window, counts, sums, scratch, k, n, n_met):
 
 
 @uncounted_njit
-def begin_with(scratch, n, place):
+def begin_with(halves, n, place):
     """Let the documents with a word leave."""
     for r in range(n):
         has = False
-        for p in range(scratch.begin[r], scratch.begin[r + 1]):
-            has |= scratch.token[p] == place
-        scratch.side[r] = has
+        for p in range(halves.begin[r], halves.begin[r + 1]):
+            has |= halves.token[p] == place
+        halves.side[r] = has
 
 
 @uncounted_njit
-def choose_seeds(config, words, tables, window, counts, sums, scratch, k, n, n_met):
+def choose_seeds(config, words, tables, window, counts, sums, halves, g, k, n, n_met):
     """Find words with which the documents leave best; return how many."""
     found, size = 0, tables.size[k]
     for place in range(n_met):
-        m = scratch.present[place]
+        if halves.total[place] > (1.0 - SHARE * (1.0 - HEAD)) * size:
+            return 0  # a good part of any half has the word
+    for place in range(n_met):
+        m = halves.present[place]
         if m < COMMON * n or m > (1.0 - COMMON) * n:
             continue
-        begin_with(scratch, n, place)
-        docs, tokens, mass = tally(window, scratch, n, n_met)
-        if holds_together(scratch, n_met, docs, size):
+        begin_with(halves, n, place)
+        docs, tokens, mass = tally(window, halves, n, n_met)
+        if holds_together(halves, n_met, docs, size):
             continue
-        gain = parting_gain(config, words, tables, counts, sums, scratch, k, n_met, tokens, mass)
+        gain = parting_gain(config, words, tables, counts, sums, halves, g, k, n_met, tokens, mass)
         if gain < FAR * n:
             continue
         i = found
         found = min(found + 1, N_SEEDS)
-        while i > 0 and scratch.seed_gain[i - 1] < gain:
+        while i > 0 and halves.seed_gain[i - 1] < gain:
             i -= 1
             if i + 1 < N_SEEDS:
-                scratch.seed[i + 1] = scratch.seed[i]
-                scratch.seed_gain[i + 1] = scratch.seed_gain[i]
+                halves.seed[i + 1] = halves.seed[i]
+                halves.seed_gain[i + 1] = halves.seed_gain[i]
         if i < N_SEEDS:
-            scratch.seed[i], scratch.seed_gain[i] = place, gain
+            halves.seed[i], halves.seed_gain[i] = place, gain
     return found
 
 
 @uncounted_njit
-def part(words, postings, tables, window, events, counts, sums, scratch, k, n, n_met):
+def part(words, postings, tables, window, events, counts, sums, halves, k, n, n_met):
     """Let the documents leave for a table of their own; the larger half keeps the id."""
-    docs, tokens, mass = tally(window, scratch, n, n_met)
-    row, t = counts[N_SEEN], sums[TIME]
+    docs, tokens, mass = tally(window, halves, n, n_met)
+    row, t = counts[N_SEEN] - 1, sums[TIME]
     new = new_table(tables, counts, row, t)
     for j in range(n_met):
-        if scratch.own[j] > 0:
-            w = scratch.met[j]
+        if halves.own[j] > 0:
+            w = halves.met[j]
             append(words, postings, tables, counts, w, new)
-            postings.copies[find(words, postings, w, new)] = scratch.own[j]
+            postings.copies[find(words, postings, w, new)] = halves.own[j]
             p = find(words, postings, w, k)
-            postings.copies[p] -= scratch.own[j]
+            postings.copies[p] -= halves.own[j]
             if postings.copies[p] == 0:
                 delete(words, postings, tables, counts, p)
     tables.n_tokens[new], tables.size[new], tables.mass[new] = tokens, docs, mass
@@ -273,9 +285,9 @@ def part(words, postings, tables, window, events, counts, sums, scratch, k, n, n
     size = len(window.table)
     seen_there = seen_here = False
     for r in range(n):  # the newest first
-        at = scratch.member[r]
+        at = halves.member[r]
         age = (row - at) % size
-        if scratch.side[r]:
+        if halves.side[r]:
             window.table[at] = new
             tables.in_window[new] += 1
             tables.in_window[k] -= 1
@@ -294,9 +306,7 @@ def part(words, postings, tables, window, events, counts, sums, scratch, k, n, n
             tables.fit[k, e] = -np.inf
     if counts[LAST] == k:
         counts[LAST] = window.table[row % size]
-    for i in (k, new):
-        tables.next_split[i] = tables.size[i] + 1 + tables.size[i] // LATER
-    tables.next_merge[new] = tables.next_split[new]
+    tables.next_split[new] = tables.next_merge[new] = docs + 1 + docs // LATER
     record(events, counts, SPLIT, tables.id[new], tables.id[k], row, t)
     if docs > tables.size[k]:
         tables.id[k], tables.id[new] = tables.id[new], tables.id[k]
@@ -305,34 +315,50 @@ def part(words, postings, tables, window, events, counts, sums, scratch, k, n, n
 
 
 @uncounted_njit
-def try_split(config, words, postings, tables, window, events, counts, sums, scratch, k):
-    """Part a table into the halves with the largest gain, if there is one."""
-    if not is_live(tables, counts, k) or tables.size[k] < tables.next_split[k]:
-        return
+def is_short(words, postings, tables, events, counts, halves, short, n_met):
+    """Note which arrays are too short for a split; tell whether one is."""
+    need, lacking = room_needed(words, counts, halves.met, n_met), 0
+    if counts[POSTINGS_END] + need > len(postings.table):
+        lacking += SHORT_POSTINGS
+    if counts[N_LIVE] + 1 > len(tables.id):
+        lacking += SHORT_TABLES
+    if len(events.kind) < min(counts[N_EVENTS] + 1, MOST_EVENTS):
+        lacking += SHORT_EVENTS
+    short[0] = lacking
+    return lacking > 0
+
+
+@uncounted_njit
+def try_split(config, words, postings, tables, window, events, counts, sums, halves, g, short):
+    """Part the table whose turn it is into the halves with the largest gain, if there are some.
+
+    ``g`` is ``scratch.log_gamma``. If arrays are too short, ``short`` says so; it stays its turn.
+    """
+    k = counts[SPLIT_DUE]
     size = tables.size[k]
-    tables.next_split[k] = size + 1 + size // LATER
-    q = tables.head[k]
-    while q >= 0:  # a word in nearly all documents: a good part of any half has it
-        if postings.copies[q] > (1.0 - SHARE * (1.0 - HEAD)) * size:
-            return
-        q = postings.after[q]
-    n, n_met = gather(words, postings, tables, window, scratch, k, counts[N_SEEN])
-    if n < max(2 * LEAST_PART, SHARE * size):
+    counts[SPLIT_DUE] = -1
+    if not is_live(tables, counts, k) or size < tables.next_split[k]:
         return
-    best = 0.0
-    seeds = choose_seeds(config, words, tables, window, counts, sums, scratch, k, n, n_met)
+    n, n_met = gather(words, postings, tables, window, halves, k, counts[N_SEEN] - 1)
+    seeds, best = 0, 0.0
+    if n >= max(2 * LEAST_PART, SHARE * size):
+        seeds = choose_seeds(config, words, tables, window, counts, sums, halves, g, k, n, n_met)
     for i in range(seeds):
-        begin_with(scratch, n, scratch.seed[i])
-        settle(config, words, tables, window, counts, sums, scratch, k, n, n_met)
-        docs, tokens, mass = tally(window, scratch, n, n_met)
-        if not good_size(docs, size) or holds_together(scratch, n_met, docs, size):
+        begin_with(halves, n, halves.seed[i])
+        settle(config, words, tables, window, counts, sums, halves, k, n, n_met)
+        docs, tokens, mass = tally(window, halves, n, n_met)
+        if not good_size(docs, size) or holds_together(halves, n_met, docs, size):
             continue
-        gain = parting_gain(config, words, tables, counts, sums, scratch, k, n_met, tokens, mass)
+        gain = parting_gain(config, words, tables, counts, sums, halves, g, k, n_met, tokens, mass)
         if gain > best:
             best = gain
             for r in range(n):
-                scratch.best_side[r] = scratch.side[r]
+                halves.best_side[r] = halves.side[r]
     if best > 0.0:
+        if is_short(words, postings, tables, events, counts, halves, short, n_met):
+            counts[SPLIT_DUE] = k
+            return
         for r in range(n):
-            scratch.side[r] = scratch.best_side[r]
-        part(words, postings, tables, window, events, counts, sums, scratch, k, n, n_met)
+            halves.side[r] = halves.best_side[r]
+        part(words, postings, tables, window, events, counts, sums, halves, k, n, n_met)
+    tables.next_split[k] = tables.size[k] + 1 + tables.size[k] // LATER

@@ -27,7 +27,6 @@ from streamddcrp.inference.text_ddcrp._kernels_layout import (
     N_ARCHIVED,
     N_EVENTS,
     N_LIVE,
-    N_MERGES,
     N_SEEN,
     NUMBERS,
     P_CHANGE,
@@ -68,7 +67,6 @@ from streamddcrp.inference.text_ddcrp._kernels_tables import (
     new_table,
     put_back,
     room_needed,
-    room_to_part,
     take_out,
     tidy_word,
 )
@@ -267,12 +265,10 @@ def too_short(config, words, postings, tables, window, events, counts, scratch, 
             if n <= len(scratch.doc):
                 recall_words(window, scratch, at)
                 need += room_needed(words, counts, scratch.doc, n)
-    if counts[SPLIT_DUE] >= 0:
-        need += room_to_part(words, postings, tables, counts, counts[SPLIT_DUE])
     short = 0
     if counts[POSTINGS_END] + need > len(postings.table):
         short += SHORT_POSTINGS
-    if counts[N_LIVE] + len(config.ages) + 2 > len(tables.id):
+    if counts[N_LIVE] + len(config.ages) + 1 > len(tables.id):
         short += SHORT_TABLES
     if counts[TEXT_END] - counts[TEXT_FIRST] + U > len(window.text):
         short += SHORT_TEXT
@@ -280,7 +276,7 @@ def too_short(config, words, postings, tables, window, events, counts, scratch, 
         short += SHORT_SHOWN
     if longest > len(scratch.doc):
         short += SHORT_DOCUMENT
-    n_events = counts[N_EVENTS] + counts[N_LIVE] + 2 * len(config.ages) + 4
+    n_events = counts[N_EVENTS] + counts[N_LIVE] + 2 * len(config.ages) + 3
     if len(events.kind) < min(n_events, MOST_EVENTS):
         short += SHORT_EVENTS
     return short
@@ -293,8 +289,6 @@ def learn(
 ):  # fmt: skip
     """Seat the document that has entered, then visit those whose turn it is."""
     i, doc = counts[N_SEEN], scratch.read
-    due, merges = counts[SPLIT_DUE], counts[N_MERGES]
-    counts[SPLIT_DUE] = -1
     U = window.length[i % len(window.table)]
     place(config, words, postings, tables, window, events, counts, sums, scratch, doc, U, out)
     out[FINAL_LABEL] = np.nan
@@ -314,8 +308,6 @@ def learn(
     oldest = i + 1 - len(window.table)
     if oldest >= 0:
         drop(words, postings, tables, window, counts, lexicon, named, oldest)
-    if due >= 0 and counts[N_MERGES] == merges:  # else there may be no room
-        try_split(config, words, postings, tables, window, events, counts, sums, scratch, due)
     if (i + 1) % SWEEP == 0:
         retire(config, words, postings, tables, archive, events, counts, sums, lexicon, named)
     counts[N_SEEN] = i + 1
@@ -323,8 +315,8 @@ def learn(
 
 @njit(cache=True, **UNCOUNTED)
 def step_documents(
-    config, words, postings, tables, window, archive, events, counts, sums, scratch, lexicon, form,
-    data, numbers, offsets, t, done, out,
+    config, words, postings, tables, window, archive, events, counts, sums, scratch, halves,
+    lexicon, form, data, numbers, offsets, t, done, out,
 ):  # fmt: skip
     """Predict and learn documents ``done`` .. N - 1 in order.
 
@@ -339,10 +331,18 @@ def step_documents(
     Returns
     -------
     int
-        How many are done: less than N where the arrays have to grow first.
+        How many are done. The arrays have to grow first if ``scratch.short[0]`` is not zero.
     """
     named, doc = form != NUMBERS, scratch.read
-    for row in range(done, len(offsets) - 1):
+    scratch.short[0] = 0
+    for row in range(done, len(offsets)):
+        if counts[SPLIT_DUE] >= 0:
+            try_split(
+                config, words, postings, tables, window, events, counts, sums, halves,
+                scratch.log_gamma, scratch.short,
+            )  # fmt: skip
+        if scratch.short[0] or row == len(offsets) - 1:
+            return row
         start, stop = offsets[row], offsets[row + 1]
         n_bytes, n_shown = stop - start, 0
         if named:
@@ -380,7 +380,7 @@ def step_documents(
             config, words, postings, tables, window, archive, events, counts, sums, scratch,
             lexicon, named, out[row],
         )  # fmt: skip
-    return len(offsets) - 1
+    return len(offsets) - 1  # N = 0
 
 
 @njit(cache=True, **UNCOUNTED)

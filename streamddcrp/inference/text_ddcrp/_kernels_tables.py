@@ -33,7 +33,6 @@ __all__ = [
     "places",
     "put_back",
     "room_needed",
-    "room_to_part",
     "take_out",
     "tidy_word",
 ]
@@ -62,35 +61,18 @@ def find(words, postings, w, k):
     return -1
 
 
-@leaf_njit
-def room_for(words, counts, w):
-    """Return how many new postings five more tables with a word may take at most."""
-    slots, df = counts[N_SLOTS] + 5, words.df[w] + 5
-    room, need = 1 << words.room[w] if words.room[w] >= 0 else 0, 0
-    wide = words.wide[w] or (df >= LEAST_WIDE and WIDE * df >= counts[N_SLOTS])
-    if not words.wide[w] and df > room:
-        need += 2 * room + 16
-    if wide and slots > room:  # twice, if the slots pass a power of two meanwhile
-        need += 4 * slots
-    return need
-
-
 @uncounted_njit
 def room_needed(words, counts, doc, U):
-    """Return how many new postings a document may take at most: four insertions and a split."""
-    need = 0
+    """Return how many new postings four insertions of a document may take at most."""
+    need, slots = 0, counts[N_SLOTS] + 4
     for j in range(U):
-        need += room_for(words, counts, doc[j])
-    return need
-
-
-@uncounted_njit
-def room_to_part(words, postings, tables, counts, k):
-    """Return how many new postings a split of a table may take at most."""
-    need, q = 0, tables.head[k]
-    while q >= 0:
-        need += room_for(words, counts, postings.word[q])
-        q = postings.after[q]
+        w = doc[j]
+        room, df = 1 << words.room[w] if words.room[w] >= 0 else 0, words.df[w] + 4
+        wide = words.wide[w] or (df >= LEAST_WIDE and WIDE * df >= counts[N_SLOTS])
+        if not words.wide[w] and df > room:
+            need += 2 * room + 16
+        if wide and slots > room:  # twice, if the slots pass a power of two meanwhile
+            need += 4 * slots
     return need
 
 

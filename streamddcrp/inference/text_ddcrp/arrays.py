@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["Archive", "Events", "Postings", "Scratch", "Tables", "Window", "Words"]
+__all__ = ["Archive", "Events", "Halves", "Postings", "Scratch", "Tables", "Window", "Words"]
 
 SmallInts = NDArray[np.int32]
 BoolArray = NDArray[np.bool_]
@@ -210,17 +210,6 @@ class Scratch(NamedTuple):
         Which arrays are too short for the next document, and for how many words.
     log_gamma : ndarray of float64, shape (1024,)
         log Gamma(1 - d + m) - log Gamma(1 - d).
-    member, begin : ndarray of int32, shape (M + 2,)
-        Of a table that may be split: its documents, and where their words stand in ``token``.
-    side, best_side : ndarray of bool, shape (M + 2,)
-        Which of them leave.
-    token, met, present, total, own : ndarray of int32, shape (T',)
-        Places in ``met`` of their words; by place the word, how many of the documents have it, and
-        the table, and those that leave. T' is at most 8,192.
-    base : ndarray of float64, shape (T',)
-        By place, p_w.
-    seed, seed_gain : ndarray, shape (4,)
-        Places of words from which a half begins, and what it would gain.
     """
 
     product: FloatArray
@@ -234,6 +223,26 @@ class Scratch(NamedTuple):
     gone: IntArray
     short: IntArray
     log_gamma: FloatArray
+
+
+class Halves(NamedTuple):
+    """A table that may be split, and its halves; nothing outlives a call.
+
+    Attributes
+    ----------
+    member, begin : ndarray of int32, shape (M + 2,)
+        Its documents, and where their words stand in ``token``.
+    side, best_side : ndarray of bool, shape (M + 2,)
+        Which of them leave.
+    token, met, present, total, own : ndarray of int32, shape (T',)
+        Places in ``met`` of their words; by place the word, how many of the documents have it, and
+        the table, and those that leave. T' is at most 8,192.
+    base : ndarray of float64, shape (T',)
+        By place, p_w.
+    seed, seed_gain : ndarray, shape (4,)
+        Places of words from which a half begins, and what it would gain.
+    """
+
     member: SmallInts
     begin: SmallInts
     side: BoolArray

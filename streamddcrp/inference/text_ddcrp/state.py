@@ -48,6 +48,7 @@ from streamddcrp.inference.text_ddcrp._kernels_layout import (
 from streamddcrp.inference.text_ddcrp.arrays import (
     Archive,
     Events,
+    Halves,
     Postings,
     Scratch,
     Tables,
@@ -77,6 +78,7 @@ class State:
     counts: IntArray
     sums: FloatArray
     scratch: Scratch
+    halves: Halves
 
     @property
     def nbytes(self) -> int:
@@ -104,6 +106,17 @@ def empty_state(config: Config) -> State:
     sums[[GROWTH, CONCENTRATION, ALPHA]] = 1.0, FIRST_B, config.alpha
     sums[[B_TABLES, B_TOKENS]] = B_WEIGHT, B_WEIGHT / FIRST_B
     small = [np.zeros(K, np.int32) for _ in range(3)]
+    window = _zeros(
+        Window,
+        M + 1,
+        np.int64,
+        table=np.full(M + 1, -1),
+        weight=np.zeros(M + 1),
+        t=np.zeros(M + 1),
+        sure=np.zeros(M + 1, np.bool_),
+        text=np.zeros(T, np.int32),
+        shown=np.zeros(S, np.uint8),
+    )
     return State(
         words=_zeros(
             Words, W, np.int32, start=np.zeros(W, np.int64), room=np.full(W, -1, np.int32),
@@ -121,11 +134,7 @@ def empty_state(config: Config) -> State:
             example_row=np.zeros((K, N_EXAMPLES), np.int64),
             rival=np.zeros((K, N_RIVALS), np.int64), rival_id=np.zeros((K, N_RIVALS), np.int64),
         ),
-        window=_zeros(
-            Window, M + 1, np.int64, table=np.full(M + 1, -1), weight=np.zeros(M + 1),
-            t=np.zeros(M + 1), sure=np.zeros(M + 1, np.bool_), text=np.zeros(T, np.int32),
-            shown=np.zeros(S, np.uint8),
-        ),
+        window=window,
         archive=_zeros(
             Archive, 16, np.int64, word=np.zeros((16, N_KEPT), np.int32),
             copies=np.zeros((16, N_KEPT), np.int32), weight=np.zeros((16, N_KEPT)),
@@ -133,7 +142,8 @@ def empty_state(config: Config) -> State:
         events=_zeros(Events, E, np.int64, t=np.zeros(E)),
         counts=counts,
         sums=sums,
-        scratch=_scratch(config, K, 64, M, T),
+        scratch=_scratch(config, K, 64),
+        halves=_halves(window),
     )  # fmt: skip
 
 
@@ -142,25 +152,25 @@ def _zeros(kind: Any, n: int, dtype: Any, **others: NDArray[Any]) -> Any:
     return kind(**{name: others.get(name, np.zeros(n, dtype)) for name in kind._fields})
 
 
-def _scratch(config: Config, K: int, U: int, M: int, T: int) -> Scratch:
+def _scratch(config: Config, K: int, U: int) -> Scratch:
     x = 1.0 - config.discount
     log_gamma = gammaln(x + np.arange(N_LOG_GAMMA)) - gammaln(x)
     doc, read, at, gone = np.zeros((4, U), np.int64)
     product, inverse, weight, ratio = np.zeros((4, K))
-    member, begin = np.zeros((2, M + 2), np.int32)
-    side, best_side = np.zeros((2, M + 2), np.bool_)
-    T = min(T, MOST_TOKENS)
-    token, met, present, total, own = np.zeros((5, T), np.int32)
     return Scratch(
         product, inverse, weight, ratio, np.zeros(K, np.int32), doc, read, at, gone,
-        np.zeros(2, np.int64), log_gamma, member, begin, side, best_side, token, met, present,
-        total, own, np.zeros(T), np.zeros(N_SEEDS, np.int64), np.zeros(N_SEEDS),
+        np.zeros(2, np.int64), log_gamma,
     )  # fmt: skip
 
 
-def _new_scratch(config: Config, state: State, U: int) -> Scratch:
-    M, T = len(state.window.table) - 1, len(state.window.text)
-    return _scratch(config, len(state.tables.id), U, M, T)
+def _halves(window: Window) -> Halves:
+    M, T = len(window.table) + 1, min(len(window.text), MOST_TOKENS)
+    member, begin = np.zeros((2, M), np.int32)
+    side, best_side = np.zeros((2, M), np.bool_)
+    return Halves(
+        member, begin, side, best_side, *np.zeros((5, T), np.int32), np.zeros(T),
+        np.zeros(N_SEEDS, np.int64), np.zeros(N_SEEDS),
+    )  # fmt: skip
 
 
 def _longer(array: NDArray[Any], size: int, fill: int = 0) -> NDArray[Any]:
@@ -202,6 +212,7 @@ def grow(state: State, config: Config) -> None:
     if short & SHORT_TEXT:
         first, end = state.counts[TEXT_FIRST], state.counts[TEXT_END]
         state.window = state.window._replace(text=_longer_ring(state.window.text, first, end))
+        state.halves = _halves(state.window)
     if short & SHORT_SHOWN:
         first, end = state.counts[SHOWN_FIRST], state.counts[SHOWN_END]
         state.window = state.window._replace(shown=_longer_ring(state.window.shown, first, end))
@@ -209,11 +220,11 @@ def grow(state: State, config: Config) -> None:
         state.archive = _twice(state.archive, 2 * len(state.archive.id))
     if short & SHORT_EVENTS:
         state.events = _twice(state.events, 2 * len(state.events.kind))
-    if short & (SHORT_TABLES | SHORT_DOCUMENT | SHORT_TEXT):
+    if short & (SHORT_TABLES | SHORT_DOCUMENT):
         U = len(state.scratch.doc) * (2 if short & SHORT_DOCUMENT else 1)
         while state.scratch.short[1] > U:
             U *= 2
-        state.scratch = _new_scratch(config, state, U)
+        state.scratch = _scratch(config, len(state.tables.id), U)
 
 
 def arrays_of(state: State, n_words: int) -> dict[str, NDArray[Any]]:
@@ -247,5 +258,6 @@ def state_from_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> Sta
             fields.append(array)
         setattr(state, part, kind(*fields))
     state.counts, state.sums = arrays["counts"], arrays["sums"]
-    state.scratch = _new_scratch(config, state, 64)
+    state.scratch = _scratch(config, len(state.tables.id), 64)
+    state.halves = _halves(state.window)
     return state
