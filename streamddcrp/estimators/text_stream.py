@@ -43,7 +43,7 @@ class TextStream(Stored, base.Clusterer):
     A sequential distance-dependent CRP whose tables are stories with Pitman-Yor language models.
     A text is seated on arrival, compiled code reading its words from the bytes; it is seated anew
     three times while others come, and after ``lag`` of them its label is final. Stories that turn
-    out to be one are merged; stories of which nothing is heard are forgotten, their words too, so
+    out to be one are merged, one that is two is split; stories of which nothing is heard are forgotten, their words too, so
     that memory does not grow with the stream. No number of stories is given, nothing is trained.
 
     Parameters
@@ -302,7 +302,9 @@ class TextStream(Stored, base.Clusterer):
 
         A story is born with the first label of it that is final; the event tells its first document
         as it stands. A death tells the last one. A merge tells the younger id and, in ``into``,
-        the older one, which stays; it may be of stories that were provisional. A return tells
+        the older one, which stays; it may be of stories that were provisional. A split tells the id
+        of the smaller half, which is new, and in ``into`` the one that the larger half keeps; final
+        labels of before stay as they were. A return tells
         that a story that was born (its new id) is, at odds of twenty to one, one of the last 512
         that died, whose id is in ``into``.
         """

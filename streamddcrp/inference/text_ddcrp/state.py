@@ -167,8 +167,9 @@ def _halves(window: Window) -> Halves:
     M, T = len(window.table) + 1, min(len(window.text), MOST_TOKENS)
     member, begin = np.zeros((2, M), np.int32)
     side, best_side = np.zeros((2, M), np.bool_)
+    token, met, present, total, own = np.zeros((5, T), np.int32)
     return Halves(
-        member, begin, side, best_side, *np.zeros((5, T), np.int32), np.zeros(T),
+        member, begin, side, best_side, token, met, present, total, own, np.zeros(T),
         np.zeros(N_SEEDS, np.int64), np.zeros(N_SEEDS),
     )  # fmt: skip
 
