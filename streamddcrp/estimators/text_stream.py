@@ -43,8 +43,9 @@ class TextStream(Stored, base.Clusterer):
     A sequential distance-dependent CRP whose tables are stories with Pitman-Yor language models.
     A text is seated on arrival, compiled code reading its words from the bytes; it is seated anew
     three times while others come, and after ``lag`` of them its label is final. Stories that turn
-    out to be one are merged, one that is two is split; stories of which nothing is heard are forgotten, their words too, so
-    that memory does not grow with the stream. No number of stories is given, nothing is trained.
+    out to be one are merged, one that is two is split; stories of which nothing is heard are
+    forgotten, their words too, so that memory does not grow with the stream. No number of stories
+    is given, nothing is trained.
 
     Parameters
     ----------

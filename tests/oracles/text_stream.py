@@ -158,7 +158,10 @@ class SlowText:
                 self.remember(table, table.size + (table is old), s, *second)
             if old.size == 0 and table is not old:
                 self.tables.remove(old)
+            due = self.due
             self.seat(member, table, now)
+            if table is old:  # it has not grown
+                self.due = due
         if last:
             self.final.append(member.table.id if member.table else -1)
 
@@ -209,6 +212,7 @@ class SlowText:
         large.words.update(small.words)
         large.size += small.size
         large.next_merge = min(large.next_merge, small.next_merge, large.size + 1)
+        large.next_split = max(large.next_split, large.size + 1)
         self.tables.remove(small)
         for member in self.members:
             if member.table is small:
@@ -232,10 +236,11 @@ class SlowText:
         return gain
 
     def apart(self, table, leaving):
-        """No word is in a quarter of the documents of both halves."""
+        """No word of at most a quarter of the tables is in one of the documents of both halves."""
         there, here = self.halves(table, leaving)
+        most = max(1.0, 0.25 * len(self.tables))
         return not any(
-            c > 0.25 * there.size and here.words[w] > 0.25 * here.size
+            c > 0.25 * there.size and here.words[w] > 0.25 * here.size and self.df(w) <= most
             for w, c in there.words.items()
         )
 
@@ -278,8 +283,6 @@ class SlowText:
         if size < table.next_split:
             return
         table.next_split = size + 1 + size // 2
-        if max(table.words.values()) > (1.0 - 0.2 * (1.0 - 0.25)) * size:
-            return
         rows = [m for m in reversed(self.members) if m.table is table]
         n = len(rows)
         if n < max(6, 0.2 * size):
@@ -303,6 +306,8 @@ class SlowText:
                 best, chosen = gain, leaving
         if chosen is None:
             return
+        if n == size and rows[-1] in chosen:
+            chosen = [m for m in rows if m not in chosen]
         there, here = self.halves(table, chosen)
         new = self.open()
         self.splits.append((new.id, table.id))

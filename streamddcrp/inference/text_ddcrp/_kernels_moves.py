@@ -186,6 +186,7 @@ def try_merge(config, words, postings, tables, window, events, counts, sums, scr
     pour(words, postings, tables, counts, sums, small, large)
     tables.id[large] = older
     tables.next_merge[large] = min(following, tables.size[large] + 1)
+    tables.next_split[large] = max(tables.next_split[large], tables.size[large] + 1)
     for i in range(len(window.table)):
         if window.table[i] == small:
             window.table[i] = large

@@ -6,11 +6,10 @@ documents change sides where (2) says so, twice. Only documents that are still r
 older ones left stays with the other half.
 
 The gain alone would part stories into chapters, too, down to messages that were passed on. If a
-word is in a good part of the documents of both halves, these are about the same, and the table
-stays one.
+word is in a good part of the documents of both halves, but in few tables, the halves are about the
+same, and the table stays one.
 
-Cost: some tables in a hundred documents are looked at, one costs a few times its words. A table
-with a word in 85 of 100 documents cannot have halves apart.
+Cost: some tables in a hundred documents are looked at, one costs a few times its words.
 """
 
 import math
@@ -153,12 +152,18 @@ def parting_gain(config, words, tables, counts, sums, halves, g, k, n_met, token
     )  # fmt: skip
 
 
+@leaf_njit
+def tells(words, counts, w):
+    """Tell whether few tables hold a word."""
+    return words.df[w] <= max(1.0, HEAD * counts[N_LIVE])
+
+
 @uncounted_njit
-def holds_together(halves, n_met, docs, size):
-    """Tell whether a word is in a good part of the documents of both halves."""
+def holds_together(words, counts, halves, n_met, docs, size):
+    """Tell whether a word that few tables hold is in a good part of both halves."""
     for j in range(n_met):
         a, c = halves.own[j], halves.total[j]
-        if a > HEAD * docs and c - a > HEAD * (size - docs):
+        if a > HEAD * docs and c - a > HEAD * (size - docs) and tells(words, counts, halves.met[j]):
             return True
     return False
 
@@ -238,15 +243,18 @@ def choose_seeds(config, words, tables, window, counts, sums, halves, g, k, n, n
     """Find words with which the documents leave best; return how many."""
     found, size = 0, tables.size[k]
     for place in range(n_met):
-        if halves.total[place] > (1.0 - SHARE * (1.0 - HEAD)) * size:
-            return 0  # a good part of any half has the word
+        most = (
+            1.0 - SHARE * (1.0 - HEAD)
+        ) * size  # with more, a good part of any half has the word
+        if halves.total[place] > most and tells(words, counts, halves.met[place]):
+            return 0
     for place in range(n_met):
         m = halves.present[place]
         if m < COMMON * n or m > (1.0 - COMMON) * n:
             continue
         begin_with(halves, n, place)
         docs, tokens, mass = tally(window, halves, n, n_met)
-        if holds_together(halves, n_met, docs, size):
+        if holds_together(words, counts, halves, n_met, docs, size):
             continue
         gain = parting_gain(config, words, tables, counts, sums, halves, g, k, n_met, tokens, mass)
         if gain < FAR * n:
@@ -347,7 +355,7 @@ def try_split(config, words, postings, tables, window, events, counts, sums, hal
         begin_with(halves, n, halves.seed[i])
         settle(config, words, tables, window, counts, sums, halves, k, n, n_met)
         docs, tokens, mass = tally(window, halves, n, n_met)
-        if not good_size(docs, size) or holds_together(halves, n_met, docs, size):
+        if not good_size(docs, size) or holds_together(words, counts, halves, n_met, docs, size):
             continue
         gain = parting_gain(config, words, tables, counts, sums, halves, g, k, n_met, tokens, mass)
         if gain > best:
@@ -358,7 +366,8 @@ def try_split(config, words, postings, tables, window, events, counts, sums, hal
         if is_short(words, postings, tables, events, counts, halves, short, n_met):
             counts[SPLIT_DUE] = k
             return
+        flipped = n == size and halves.best_side[n - 1]  # the oldest document stays if it can
         for r in range(n):
-            halves.side[r] = halves.best_side[r]
+            halves.side[r] = halves.best_side[r] != flipped
         part(words, postings, tables, window, events, counts, sums, halves, k, n, n_met)
     tables.next_split[k] = tables.size[k] + 1 + tables.size[k] // LATER
