@@ -290,6 +290,8 @@ class SlowText:
         seeds = []
         for w, c in Counter(w for m in rows for w in m.words).items():
             leaving = [m for m in rows if w in m.words]
+            if self.df(w) > max(1.0, 0.25 * len(self.tables)):
+                continue
             if c < 0.15 * n or c > (1.0 - 0.15) * n or not self.apart(table, leaving):
                 continue
             gain = self.parting(table, leaving, now)

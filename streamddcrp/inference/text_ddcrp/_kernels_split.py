@@ -252,6 +252,8 @@ def choose_seeds(config, words, tables, window, counts, sums, halves, g, k, n, n
         m = halves.present[place]
         if m < COMMON * n or m > (1.0 - COMMON) * n:
             continue
+        if not tells(words, counts, halves.met[place]):
+            continue
         begin_with(halves, n, place)
         docs, tokens, mass = tally(window, halves, n, n_met)
         if holds_together(words, counts, halves, n_met, docs, size):
