@@ -141,9 +141,9 @@ def survivors(state: State) -> dict[int, int]:
     return dict(sorted(out.items()))
 
 
-def live_labels(state: State) -> IntArray:
-    """Return the labels of the documents of the window as they stand, oldest first."""
-    seen, size = int(state.counts[N_SEEN]), len(state.window.table)
-    at = np.arange(max(0, seen - size + 1), seen) % size
+def live_labels(state: State, lag: int) -> IntArray:
+    """Return the labels that are not final yet as they stand, the oldest document's first."""
+    seen = int(state.counts[N_SEEN])
+    at = np.arange(max(0, seen - lag), seen) % len(state.window.table)
     k = state.window.table[at]
     return np.where(k >= 0, state.tables.id[np.maximum(k, 0)], -1)

@@ -9,6 +9,7 @@ from streamddcrp.estimators.events import Event
 from streamddcrp.estimators.stories import events_since, live_labels, names, survivors
 from streamddcrp.estimators.story_line import StoryLine
 from streamddcrp.inference.text_ddcrp._kernels_layout import N_EVENTS, N_LIVE, N_SEEN
+from streamddcrp.inference.text_ddcrp.config import Config
 from streamddcrp.inference.text_ddcrp.state import State
 from streamddcrp.stream.words import WordTable
 from streamddcrp.typing import IntArray
@@ -19,19 +20,25 @@ __all__ = ["StoryViews"]
 class StoryViews:
     """The part of `TextStream` that tells the history of stories."""
 
+    _config: Config
     _memory: State
     _table: WordTable
     _line: StoryLine
     _events_read: int
+
+    @property
+    def _lag(self) -> int:
+        return int(self._config.ages[-1])
 
     def events(self) -> list[Event]:
         """Return what happened to stories since the last call, at most the last 8,192 events.
 
         A story is born with the first label of it that is final; the event tells its first document
         as it stands. A death tells the last one. A merge tells the younger id and, in ``into``,
-        the older one, which stays; it may be of stories that were provisional. A return tells
-        that a story that was born (its new id) is, at odds of twenty to one, one of the last 512
-        that died, whose id is in ``into``.
+        the older one, which stays; it may be of stories that were provisional. A split tells the id
+        of the smaller half, which is new, and in ``into`` the one that the larger half keeps; final
+        labels of before stay as they were. A return tells that a story that was born (its new id)
+        is, at odds of twenty to one, one of the last 512 that died, whose id is in ``into``.
         """
         read, self._events_read = self._events_read, int(self._memory.counts[N_EVENTS])
         return events_since(self._memory, read)
@@ -54,7 +61,7 @@ class StoryViews:
             (number of documents) and ``words``. Of a stretch the 40 largest stories are told, the
             others together with the id -1. Labels are final but those of the last ``lag``.
         """
-        labels = live_labels(self._memory)
+        labels = live_labels(self._memory, self._lag)
         seen = int(self._memory.counts[N_SEEN])
         rows = np.arange(seen - len(labels), seen)
         times = self._memory.window.t[rows % len(self._memory.window.t)]

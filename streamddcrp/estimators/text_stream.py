@@ -42,8 +42,9 @@ class TextStream(StoryViews, Stored, base.Clusterer):
     A sequential distance-dependent CRP whose tables are stories with Pitman-Yor language models.
     A text is seated on arrival, compiled code reading its words from the bytes; it is seated anew
     three times while others come, and after ``lag`` of them its label is final. Stories that turn
-    out to be one are merged; stories of which nothing is heard are forgotten, their words too, so
-    that memory does not grow with the stream. No number of stories is given, nothing is trained.
+    out to be one are merged, one that is two is split; stories of which nothing is heard are
+    forgotten, their words too, so that memory does not grow with the stream. No number of stories
+    is given, nothing is trained.
 
     Parameters
     ----------
@@ -257,10 +258,6 @@ class TextStream(StoryViews, Stored, base.Clusterer):
     # -- looking at the model --------------------------------------------------------------------
 
     @property
-    def _lag(self) -> int:
-        return int(self._config.ages[-1])
-
-    @property
     def _last_time(self) -> float | None:
         seen = self.n_seen
         times = self._memory.window.t
@@ -313,7 +310,7 @@ class TextStream(StoryViews, Stored, base.Clusterer):
         end = max(0, self.n_seen - self._lag)
         row = np.arange(end - len(final), end)
         if window:
-            more = live_labels(self._memory)
+            more = live_labels(self._memory, self._lag)
             final = np.concatenate([final, more])
             row = np.concatenate([row, np.arange(self.n_seen - len(more), self.n_seen)])
         return pa.table({"row": row, "label": final})

@@ -155,6 +155,40 @@ def test_a_story_that_comes_back_is_recognised():
     assert [(e.label, e.into) for e in returns] == [(again, first)]
 
 
+def mixture(seed, n=160, bridge=24):
+    """Two stories that a word in the first texts of both makes one table, and which is which."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(2, size=n)
+    rows = [
+        " ".join(
+            [*rng.permutation([f"{'ab'[z]}{j}" for j in range(10)])[:4], f"x{rng.integers(60)}"]
+        )
+        for z in y
+    ]
+    return [f"{x} both" if i < bridge else x for i, x in enumerate(rows)], y
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_table_of_two_stories_is_split(seed):
+    rows, y = mixture(seed)
+    model = TextStream(alpha=0.02, stop_words=None)
+    at_once = model.step_many(rows)["label"].to_numpy()
+    assert (at_once[:24] == 0).all()
+    final = model.final_labels(window=True)["label"].to_numpy()
+    events = model.events()
+    assert [(e.kind, e.label, e.into) for e in events] == [("split", 1, 0)]
+    when = events[0].index
+    kept = int(np.bincount(y[: when + 1]).argmax())  # the larger half keeps the id
+    assert final.tolist() == np.where(y == kept, 0, 1).tolist()
+    assert at_once[when + 1 :].tolist() == final[when + 1 :].tolist()
+    told = {row["id"]: row for row in model.summary().to_pylist()}
+    for z in (0, 1):
+        rows_of_z = np.flatnonzero(final == z)
+        assert told[z]["size"] == len(rows_of_z)
+        assert told[z]["last_seen"] == rows_of_z[-1]
+        assert told[z]["words"].startswith("ab"[kept if z == 0 else 1 - kept])
+
+
 def stream_with_returns(seed, n=9_000):
     """Twelve stories at a time over common words; three of ten that begin are old ones."""
     rng = np.random.default_rng(seed)

@@ -5,12 +5,13 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 
-@dataclass
+@dataclass(eq=False)
 class Table:
     id: int
     words: Counter = field(default_factory=Counter)
     size: int = 0
     next_merge: int = 3
+    next_split: int = 8
     rivals: list = field(default_factory=lambda: [None] * 4)
 
     @property
@@ -18,7 +19,7 @@ class Table:
         return sum(self.words.values())
 
 
-@dataclass
+@dataclass(eq=False)
 class Member:
     words: list
     row: int
@@ -34,6 +35,7 @@ class SlowText:
             alpha, decay, d, b, ages, sweep,
         )  # fmt: skip
         self.tables, self.members, self.merges, self.final = [], [], [], []
+        self.splits, self.due = [], None
         self.B, self.news, self.tokens = 40.0, 20.0, 0.5
         self.n_ids = 0
         self.mass = {}  # of each table, by the rows of its documents
@@ -83,6 +85,7 @@ class SlowText:
 
     def learn(self, doc):
         now = len(self.members)
+        self.due = None
         member = Member(doc, now)
         self.members.append(member)
         score, arrival = self.score(doc, now), -1
@@ -100,11 +103,15 @@ class SlowText:
             last = age == self.ages[-1]
             if now >= age and (last or self.members[now - age].sure <= 0.999):
                 self.visit(self.members[now - age], now, last=last)
+        for member in self.members[: max(0, now + 1 - 4 * self.ages[-1])]:
+            member.table = None
         if (now + 1) % self.sweep == 0:
-            held = [id(m.table) for m in self.members[max(0, now + 1 - self.ages[-1]) :]]
+            held = [id(m.table) for m in self.members]
             for table in list(self.tables):
                 if self.weight(table, now) < 1e-3 and id(table) not in held:
                     self.tables.remove(table)
+        if self.due in self.tables:
+            self.split(self.due, now)
         return arrival, score
 
     def open(self):
@@ -131,6 +138,8 @@ class SlowText:
         table.size += 1
         self.mass[table.id].append(member.row)
         member.table = table
+        if table.size >= table.next_split and self.due is None:
+            self.due = table
         if table.size >= table.next_merge:
             self.merge(table, now)
 
@@ -150,10 +159,12 @@ class SlowText:
                 self.remember(table, table.size + (table is old), s, *second)
             if old.size == 0 and table is not old:
                 self.tables.remove(old)
+            due = self.due
             self.seat(member, table, now)
+            if table is old:  # it has not grown
+                self.due = due
         if last:
             self.final.append(member.table.id if member.table else -1)
-            member.table = None
 
     def gain(self, a, b, now):
         """Equation (3)."""
@@ -202,7 +213,116 @@ class SlowText:
         large.words.update(small.words)
         large.size += small.size
         large.next_merge = min(large.next_merge, small.next_merge, large.size + 1)
+        large.next_split = max(large.next_split, large.size + 1)
         self.tables.remove(small)
         for member in self.members:
             if member.table is small:
                 member.table = large
+
+    def halves(self, table, leaving):
+        """The tables that a split would make."""
+        there = Table(-1, Counter(w for m in leaving for w in m.words), len(leaving))
+        here = Table(table.id, table.words - there.words, table.size - len(leaving))
+        return there, here
+
+    def parting(self, table, leaving, now):
+        """Minus (3) on the halves, as if they were tables already."""
+        there, here = self.halves(table, leaving)
+        tables, rows = self.tables, self.mass[table.id]
+        self.tables = [t for t in tables if t is not table] + [there, here]
+        self.mass[there.id] = [m.row for m in leaving]
+        self.mass[here.id] = [row for row in rows if row not in self.mass[there.id]]
+        gain = -self.gain(there, here, now)
+        self.tables, self.mass[table.id] = tables, rows
+        return gain
+
+    def apart(self, table, leaving):
+        """No word of at most a quarter of the tables is in one of the documents of both halves."""
+        there, here = self.halves(table, leaving)
+        most = max(1.0, 0.25 * len(self.tables))
+        return not any(
+            c > 0.25 * there.size and here.words[w] > 0.25 * here.size and self.df(w) <= most
+            for w, c in there.words.items()
+        )
+
+    def settle(self, table, rows, leaving, now):
+        """Let documents change sides, twice."""
+        B, d = self.B, self.d
+        vocabulary = {v for t in self.tables for v in t.words}
+        total = sum(self.df(v) for v in vocabulary) + self.b * max(len(vocabulary) + 1, 1000)
+        base = {w: (self.df(w) + 1 + self.b) / total for w in table.words}
+        leaving, rest = list(leaving), len(self.mass[table.id])
+        for _ in range(2):
+            before = list(leaving)
+            for member in rows:
+                others = [m for m in leaving if m is not member]
+                if (member in leaving and not others) or (
+                    member not in leaving and rest - len(leaving) == 1
+                ):
+                    continue
+                there, here = self.halves(table, others)
+                here.words = here.words - Counter(member.words)
+                U, value = len(member.words), 0.0
+                gone = sum(math.exp((m.row - now) / self.decay) for m in others)
+                own = math.exp((member.row - now) / self.decay)
+                for half, F, sign in (
+                    (there, gone, 1.0),
+                    (here, self.weight(table, now) - gone - own, -1.0),
+                ):
+                    up = B + d * (len(half.words) + (U - 1) / 2)
+                    value += sign * (math.log(F) + U * math.log(up / (B + half.n + (U - 1) / 2)))
+                    for w in member.words:
+                        if half.words[w] > 0:
+                            value += sign * math.log1p((half.words[w] - d) / (up * base[w]))
+                leaving = others + [member] * (value > 0.0)
+            if set(before) == set(leaving):
+                break
+        return leaving
+
+    def split(self, table, now):
+        size = table.size
+        if size < table.next_split:
+            return
+        table.next_split = size + 1 + size // 2
+        rows = [m for m in reversed(self.members) if m.table is table]
+        n = len(rows)
+        if n < max(6, 0.2 * size):
+            return
+        seeds = []
+        for w, c in Counter(w for m in rows for w in m.words).items():
+            leaving = [m for m in rows if w in m.words]
+            if self.df(w) > max(1.0, 0.25 * len(self.tables)):
+                continue
+            if c < 0.15 * n or c > (1.0 - 0.15) * n or not self.apart(table, leaving):
+                continue
+            gain = self.parting(table, leaving, now)
+            if gain >= -0.3 * n:
+                seeds.append((gain, leaving))
+        best, chosen = 0.0, None
+        for _, seed in sorted(seeds, key=lambda item: -item[0])[:2]:
+            leaving = self.settle(table, rows, seed, now)
+            least = max(3, 0.2 * size)
+            if min(len(leaving), size - len(leaving)) < least or not self.apart(table, leaving):
+                continue
+            gain = self.parting(table, leaving, now)
+            if gain > best:
+                best, chosen = gain, leaving
+        if chosen is None:
+            return
+        if n == size and rows[-1] in chosen:
+            chosen = [m for m in rows if m not in chosen]
+        there, here = self.halves(table, chosen)
+        new = self.open()
+        self.splits.append((new.id, table.id))
+        new.words, new.size = there.words, there.size
+        table.words, table.size = here.words, here.size
+        for member in chosen:
+            member.table = new
+            self.mass[table.id].remove(member.row)
+            self.mass[new.id].append(member.row)
+        for k in (table, new):
+            k.next_split = k.size + 1 + k.size // 2
+        new.next_merge = new.next_split
+        if new.size > table.size:
+            new.id, table.id = table.id, new.id
+            self.mass[new.id], self.mass[table.id] = self.mass[table.id], self.mass[new.id]

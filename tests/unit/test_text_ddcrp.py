@@ -15,14 +15,17 @@ from streamddcrp.inference.text_ddcrp._kernels_layout import (
     CONCENTRATION,
     FINAL_LABEL,
     GROWTH,
+    HISTORY,
     LABEL,
     N_ARCHIVED,
+    N_EVENTS,
     N_LIVE,
     N_MERGES,
     N_SEEN,
     N_WORDS,
     P_NEW,
     SCORE,
+    SPLIT,
     SUM_DF,
     TOTAL,
 )
@@ -102,6 +105,10 @@ def test_it_does_what_the_slow_twin_does(seed, options):
     n = int(state.counts[N_MERGES])
     log = zip(state.events.younger[:n].tolist(), state.events.older[:n].tolist(), strict=True)
     assert list(log) == twin.merges
+    kinds = state.events.kind[: state.counts[N_EVENTS]] == SPLIT
+    parted = [column[: state.counts[N_EVENTS]][kinds] for column in state.events[1:3]]
+    assert list(zip(*(column.tolist() for column in parted), strict=True)) == twin.splits
+    assert twin.splits
     assert state.sums[CONCENTRATION] == pytest.approx(twin.B, rel=1e-9)
     live = state.tables.live[: state.counts[N_LIVE]]
     assert {int(state.tables.id[k]): held(state, k) for k in live} == {
@@ -243,7 +250,7 @@ def test_counts_postings_and_masses_agree_whatever_comes(data, seed):
             words = table.state()
             state = state_from_arrays(config, arrays_of(state, len(words["word_length"])))
             table = WordTable.restore(words)
-        check(config, state, table, documents[max(0, b - config.ages[-1]) : b])
+        check(config, state, table, documents[max(0, b - HISTORY * config.ages[-1]) : b])
 
 
 def test_a_wide_word_follows_the_slots():
@@ -285,7 +292,8 @@ def check(config, state, table, window):
     assert np.count_nonzero(words.df) == counts[N_WORDS]
     assert tables.n_tokens[live].sum() == sum(by_word.values())
     assert sorted(tables.place[live].tolist()) == list(range(len(live)))
-    at = np.arange(max(0, counts[N_SEEN] - config.ages[-1]), counts[N_SEEN]) % len(state.window.t)
+    first = max(0, counts[N_SEEN] - HISTORY * config.ages[-1])
+    at = np.arange(first, counts[N_SEEN]) % len(state.window.t)
     seated = state.window.table[at][state.window.table[at] >= 0]
     assert np.bincount(seated, minlength=len(tables.id)).tolist() == [
         int(tables.in_window[k]) if k in live else 0 for k in range(len(tables.id))

@@ -16,10 +16,11 @@ Algorithm. A document takes the best table on arrival (`_kernels_step.place`), l
 label is final (`leave`). At the last look a table of at most two documents has to be better than
 the others by 3 nats. One whose table was sure on arrival (odds of 10^3 to 1) looks again at the end
 alone, of one that was certain (10^9 to 1) only whether two others are still there. Tables that
-grow are merged with a second choice of their last documents where the joint density gains
-(`_kernels_moves`); those with F < 1e-3 are retired, and words that neither a table nor the window
-holds are forgotten. B follows the documents; d = .6 and b = .25 are constants. There are no random
-numbers.
+grow are merged with a second choice of their last documents where the joint density gains, or split
+in two where it gains by that, which moves many documents at once: the last four lags are remembered
+for it (`_kernels_moves`, `_kernels_split`). Tables with F < 1e-3 are retired, and words that
+neither a table nor the window holds are forgotten. B follows the documents; d = .6 and b = .25 are
+constants. There are no random numbers.
 
 The inverted index (`_kernels_tables`) holds for each word the tables with it, so that a document
 costs the sum of df_w over its words, once to four times; words that are in a good part of the

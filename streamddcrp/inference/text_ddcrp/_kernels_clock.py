@@ -23,7 +23,7 @@ def elapsed(config, window, counts, sums, t):
         return 1.0 / config.decay, sums[ALPHA]
     if seen == 0:
         return 0.0, sums[ALPHA]
-    alpha, past = sums[ALPHA], min(seen, len(window.t) - 1)
+    alpha, past = sums[ALPHA], min(seen, config.ages[-1])
     span = t - window.t[(seen - past) % len(window.t)]
     if config.share > 0.0 and span > 0.0:  # as many births whatever the rate of arrivals
         alpha = config.share * min(max(past * config.decay / span, 1.0), 1e5)

@@ -18,7 +18,8 @@ N_MERGES = 13  # the same for merges
 N_ARCHIVED = 14  # retired tables since the start; the archive holds the last of them
 LISTS_END = 15  # places of the lists of words from here on were never used
 LISTS_FREE = 16  # the first piece of a list that nobody uses, or -1
-N_COUNTS = 17
+SPLIT_DUE = 17  # slot of the table that is to be looked at after the next document, or -1
+N_COUNTS = 18
 
 # sums (float64)
 GROWTH = 0  # what a document that arrives now weighs; stored masses are in this unit
@@ -36,12 +37,16 @@ BIRTH = 0
 RETURN = 1
 DEATH = 2
 MERGE = 3
+SPLIT = 4
 
 LEAST_WORDS = 1000  # a language has so many, even if few have come
 BITS = 4
 CHUNK = 1 << BITS  # words whose factors are multiplied before products are scaled
 
 LEAST_MERGED = 3  # documents of a table that may be merged
+N_SEEDS = 2  # words from which a split begins
+HISTORY = 4  # documents that may move in a split, in lags
+MOST_TOKENS = 8192  # words of these
 N_RIVALS = 4  # second choices that a table remembers
 MOST_EVENTS = 8192  # in the log
 

@@ -33,7 +33,15 @@ from streamddcrp.inference.text_ddcrp._kernels_tables import (
 )
 from streamddcrp.stream._kernels_words import release_word
 
-__all__ = ["keep_example", "record", "remember_rival", "retire", "try_merge"]
+__all__ = [
+    "keep_example",
+    "record",
+    "remember_rival",
+    "retire",
+    "try_merge",
+    "union_gain",
+    "urn",
+]
 
 RIVAL = 1e-3  # odds of the second choice of a document against the first that make it a rival
 SMALL = 16  # documents up to which merges are tried more often
@@ -56,13 +64,26 @@ def urn(log_gamma, x, m):
     return math.lgamma(x + m) - math.lgamma(x)
 
 
+@leaf_njit
+def union_gain(config, sums, ua, ub, s, na, nb, mass_a, mass_b):
+    """Return the part of (3) that is not of single words: of ``s`` shared ones, stored masses."""
+    B, d = sums[CONCENTRATION], config.discount
+    Fa, Fb = max(mass_a / sums[GROWTH], 1.0), max(mass_b / sums[GROWTH], 1.0)
+    return (
+        math.lgamma(B / d + ua + ub - s) - math.lgamma(B / d + ua) - math.lgamma(B / d + ub)
+        + math.lgamma(B / d) - s * math.log(d)
+        - math.lgamma(B + na + nb) + math.lgamma(B + na) + math.lgamma(B + nb) - math.lgamma(B)
+        + math.lgamma(Fa + Fb) - math.lgamma(Fa) - math.lgamma(Fb) - math.log(sums[ALPHA])
+    )  # fmt: skip
+
+
 @uncounted_njit
 def merge_gain(config, words, postings, tables, counts, sums, scratch, a, b):
     """Return the gain (3) of merging two tables."""
     if tables.n_words[a] > tables.n_words[b]:
         a, b = b, a
-    d, B, scale = config.discount, sums[CONCENTRATION], word_scale(config, counts)
-    g, x, gain, s = scratch.log_gamma, 1.0 - d, 0.0, 0
+    g, x, gain, s = scratch.log_gamma, 1.0 - config.discount, 0.0, 0
+    scale = word_scale(config, counts)
     for j in range(list_words(postings, tables, a, words.listed)):
         w = words.listed[j]
         p = find(words, postings, w, b)
@@ -72,14 +93,9 @@ def merge_gain(config, words, postings, tables, counts, sums, scratch, a, b):
             gain -= math.log((words.df[natural(w)] + config.smoothing) * scale)
             gain += urn(g, x, ca + cb - 1) - urn(g, x, ca - 1) - urn(g, x, cb - 1)
             s += 1
-    na, ua, mass_a = tables.n_tokens[a], tables.n_words[a], max(tables.mass[a] / sums[GROWTH], 1.0)
-    nb, ub, mass_b = tables.n_tokens[b], tables.n_words[b], max(tables.mass[b] / sums[GROWTH], 1.0)
-    return gain + (
-        math.lgamma(B / d + ua + ub - s) - math.lgamma(B / d + ua) - math.lgamma(B / d + ub)
-        + math.lgamma(B / d) - s * math.log(d)
-        - math.lgamma(B + na + nb) + math.lgamma(B + na) + math.lgamma(B + nb) - math.lgamma(B)
-        + math.lgamma(mass_a + mass_b) - math.lgamma(mass_a) - math.lgamma(mass_b)
-        - math.log(sums[ALPHA])
+    return gain + union_gain(
+        config, sums, tables.n_words[a], tables.n_words[b], s, tables.n_tokens[a],
+        tables.n_tokens[b], tables.mass[a], tables.mass[b],
     )  # fmt: skip
 
 
@@ -164,6 +180,7 @@ def try_merge(config, words, postings, tables, window, events, counts, sums, scr
     pour(words, postings, tables, counts, sums, small, large)
     tables.id[large] = older
     tables.next_merge[large] = min(following, tables.size[large] + 1)
+    tables.next_split[large] = max(tables.next_split[large], tables.size[large] + 1)
     for i in range(len(window.table)):
         if window.table[i] == small:
             window.table[i] = large

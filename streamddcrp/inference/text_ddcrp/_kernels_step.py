@@ -52,6 +52,7 @@ from streamddcrp.inference.text_ddcrp._kernels_layout import (
     SHOWN,
     SHOWN_END,
     SHOWN_FIRST,
+    SPLIT_DUE,
     SURPRISE,
     TEXT_END,
     TEXT_FIRST,
@@ -65,12 +66,13 @@ from streamddcrp.inference.text_ddcrp._kernels_moves import (
     retire,
     try_merge,
 )
+from streamddcrp.inference.text_ddcrp._kernels_split import try_split
 from streamddcrp.inference.text_ddcrp._kernels_tables import (
-    PIECE,
     find,
     free_table,
     insert,
     lift,
+    list_room,
     new_table,
     put_back,
     room_needed,
@@ -123,6 +125,8 @@ def seat(config, words, postings, tables, window, events, counts, sums, scratch,
         tables.last_seen[k], tables.last_t[k] = i, window.t[at]
     if tables.born[k] > i:
         tables.born[k], tables.born_t[k] = i, window.t[at]
+    if tables.size[k] >= tables.next_split[k] and counts[SPLIT_DUE] < 0:
+        counts[SPLIT_DUE] = k
     if tables.size[k] >= tables.next_merge[k]:
         row, t = counts[N_SEEN], sums[TIME]
         try_merge(config, words, postings, tables, window, events, counts, sums, scratch, k, row, t)
@@ -252,24 +256,13 @@ def visit(config, words, postings, tables, window, events, counts, sums, scratch
 
 
 @uncounted_njit
-def leave(
-    config, words, postings, tables, window, archive, events, counts, sums, scratch, lexicon,
-    named, i, fit,
-):  # fmt: skip
-    """Let the label of document ``i`` be final; it leaves the window. Return the label."""
+def leave(config, words, postings, tables, window, archive, events, counts, sums, i, fit):
+    """Let the label of document ``i`` be final; return it."""
     at = i % len(window.table)
-    U, k = recall_words(window, scratch, at), window.table[at]
-    counts[TEXT_FIRST] += U
+    k = window.table[at]
     counts[SHOWN_FIRST] += window.shown_length[at]
-    for j in range(U):
-        w = scratch.doc[j]
-        words.held[natural(w)] -= 1
-        if tidy_word(words, postings, w) and named:
-            release_word(lexicon, w)
-    window.length[at], window.table[at] = 0, -1
     if k < 0:
         return -1
-    tables.in_window[k] -= 1
     if window.shown_length[at] > 0:
         start, n = window.shown_start[at], window.shown_length[at]
         keep_example(tables, k, window.shown, start, n, fit, i)
@@ -284,10 +277,25 @@ def leave(
 
 
 @uncounted_njit
+def forget(words, postings, tables, window, counts, lexicon, named, i):
+    """Forget the words of document ``i``, which is the oldest of the window."""
+    at, mask = i % len(window.table), len(window.text) - 1
+    for j in range(window.length[at]):
+        w = window.text[(window.start[at] + j) & mask]
+        words.held[w] -= 1
+        if tidy_word(words, postings, w) and named:
+            release_word(lexicon, w)
+    counts[TEXT_FIRST] += window.length[at]
+    if window.table[at] >= 0:
+        tables.in_window[window.table[at]] -= 1
+    window.length[at], window.table[at] = 0, -1
+
+
+@uncounted_njit
 def too_short(config, words, postings, tables, window, events, counts, scratch, doc, U, n_shown):
     """Return which arrays are too short to learn a document, as a sum of their codes."""
     need, longest, i = room_needed(words, counts, doc, U), 0, counts[N_SEEN]
-    listed = PIECE * (U // PIECE + 2)
+    listed = list_room(U)
     for r in range(len(config.ages)):
         if i >= config.ages[r]:
             at = (i - config.ages[r]) % len(window.table)
@@ -296,7 +304,7 @@ def too_short(config, words, postings, tables, window, events, counts, scratch, 
             if n <= len(scratch.doc):
                 recall_words(window, scratch, at)
                 need += room_needed(words, counts, scratch.doc, n)
-                listed += PIECE * (n // PIECE + 2)
+                listed += list_room(n)
     short = 0
     if max(counts[POSTINGS_END] + need, counts[LISTS_END] + listed) > len(postings.table):
         short += SHORT_POSTINGS
@@ -335,9 +343,11 @@ def learn(
         fit = visit(config, words, postings, tables, window, events, counts, sums, scratch, j, last)
         if last:
             out[FINAL_LABEL] = leave(
-                config, words, postings, tables, window, archive, events, counts, sums, scratch,
-                lexicon, named, j, fit,
-            )  # fmt: skip
+                config, words, postings, tables, window, archive, events, counts, sums, j, fit
+            )
+    oldest = i + 1 - len(window.table)
+    if oldest >= 0:
+        forget(words, postings, tables, window, counts, lexicon, named, oldest)
     if (i + 1) % SWEEP == 0:
         retire(config, words, postings, tables, archive, events, counts, sums, lexicon, named)
     counts[N_SEEN] = i + 1
@@ -345,8 +355,8 @@ def learn(
 
 @njit(cache=True, **UNCOUNTED)
 def step_documents(
-    config, words, postings, tables, window, archive, events, counts, sums, scratch, lexicon, form,
-    data, numbers, offsets, t, done, out,
+    config, words, postings, tables, window, archive, events, counts, sums, scratch, halves,
+    lexicon, form, data, numbers, offsets, t, done, out,
 ):  # fmt: skip
     """Predict and learn documents ``done`` .. N - 1 in order.
 
@@ -361,10 +371,18 @@ def step_documents(
     Returns
     -------
     int
-        How many are done: less than N where the arrays have to grow first.
+        How many are done. The arrays have to grow first if ``scratch.short[0]`` is not zero.
     """
     named, doc = form != NUMBERS, scratch.read
-    for row in range(done, len(offsets) - 1):
+    scratch.short[0] = 0
+    for row in range(done, len(offsets)):
+        if counts[SPLIT_DUE] >= 0:
+            try_split(
+                config, words, postings, tables, window, events, counts, sums, halves,
+                scratch.log_gamma, scratch.short,
+            )  # fmt: skip
+        if scratch.short[0] or row == len(offsets) - 1:
+            return row
         start, stop = offsets[row], offsets[row + 1]
         n_bytes, n_shown = stop - start, 0
         if named:
@@ -402,7 +420,7 @@ def step_documents(
             config, words, postings, tables, window, archive, events, counts, sums, scratch,
             lexicon, named, out[row],
         )  # fmt: skip
-    return len(offsets) - 1
+    return len(offsets) - 1  # N = 0
 
 
 @njit(cache=True, **UNCOUNTED)

@@ -27,13 +27,14 @@ from streamddcrp.inference.text_ddcrp._kernels_layout import (
 )
 
 __all__ = [
-    "PIECE",
+    "append",
     "drop",
     "find",
     "free_table",
     "insert",
     "is_live",
     "lift",
+    "list_room",
     "list_words",
     "new_table",
     "places",
@@ -41,6 +42,7 @@ __all__ = [
     "put_back",
     "release_list",
     "room_needed",
+    "strike",
     "take_out",
     "tidy_word",
 ]
@@ -134,6 +136,12 @@ def make_room(words, postings, counts, w, k):
     elif not wide and (room < 0 or df == 1 << room):
         resettle(words, postings, counts, w, room + 1, False)
     return words.start[w] + (k if wide else df)
+
+
+@leaf_njit
+def list_room(n):
+    """Return how many places of lists ``n`` more words of a table may take at most."""
+    return PIECE * (n // FULL + 2)
 
 
 @leaf_njit
@@ -337,6 +345,7 @@ def new_table(tables, counts, row, t):
     tables.id[k] = counts[NEXT_ID]
     counts[NEXT_ID] += 1
     tables.mass[k], tables.head[k], tables.next_merge[k] = 0.0, -1, 3
+    tables.next_split[k] = 8
     tables.n_tokens[k] = tables.n_words[k] = tables.size[k] = tables.in_window[k] = 0
     tables.born[k], tables.last_seen[k] = row, row
     tables.born_t[k], tables.last_t[k] = t, t

@@ -1,7 +1,7 @@
 """The arrays that the text engine remembers, and those it works with.
 
 Sizes are capacities, powers of two: W word numbers, P postings, K slots of tables, T words of the
-ring of texts, E events, L the lag, A tables of the archive.
+ring of texts, E events, M documents of the window, A tables of the archive.
 """
 
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["Archive", "Events", "Postings", "Scratch", "Tables", "Window", "Words"]
+__all__ = ["Archive", "Events", "Halves", "Postings", "Scratch", "Tables", "Window", "Words"]
 
 SmallInts = NDArray[np.int32]
 BoolArray = NDArray[np.bool_]
@@ -82,8 +82,8 @@ class Tables(NamedTuple):
         The first piece of its list of words, or -1.
     in_window : ndarray of int64, shape (K,)
         Documents in the window.
-    next_merge : ndarray of int64, shape (K,)
-        Number of documents from which a merge is tried again.
+    next_merge, next_split : ndarray of int64, shape (K,)
+        Number of documents from which a merge, or a split, is tried again.
     id : ndarray of int64, shape (K,)
     born, last_seen : ndarray of int64, shape (K,)
         Index of its first and of its last document.
@@ -112,6 +112,7 @@ class Tables(NamedTuple):
     head: IntArray
     in_window: IntArray
     next_merge: IntArray
+    next_split: IntArray
     id: IntArray
     born: IntArray
     last_seen: IntArray
@@ -130,22 +131,22 @@ class Tables(NamedTuple):
 
 
 class Window(NamedTuple):
-    """The last documents; document i stands at i mod (L + 1).
+    """The last documents, M: four lags; document i stands at i mod (M + 1).
 
     Attributes
     ----------
-    table : ndarray of int64, shape (L + 1,)
+    table : ndarray of int64, shape (M + 1,)
         Slot, or -1: a document without words.
-    weight : ndarray of float64, shape (L + 1,)
+    weight : ndarray of float64, shape (M + 1,)
         Its part in the stored mass.
-    t : ndarray of float64, shape (L + 1,)
-    start, length : ndarray of int64, shape (L + 1,)
+    t : ndarray of float64, shape (M + 1,)
+    start, length : ndarray of int64, shape (M + 1,)
         Where its words stand in ``text``, absolute, and how many they are.
     text : ndarray of int32, shape (T,)
         Words; the absolute place n is at n mod T.
-    sure : ndarray of uint8, shape (L + 1,)
+    sure : ndarray of uint8, shape (M + 1,)
         Whether its table was sure when it came, 1, or as good as certain, 2.
-    shown_start, shown_length : ndarray of int64, shape (L + 1,)
+    shown_start, shown_length : ndarray of int64, shape (M + 1,)
     shown : ndarray of uint8, shape (S,)
         The same for the first bytes of the texts.
     """
@@ -226,3 +227,35 @@ class Scratch(NamedTuple):
     gone: IntArray
     short: IntArray
     log_gamma: FloatArray
+
+
+class Halves(NamedTuple):
+    """A table that may be split, and its halves; nothing outlives a call.
+
+    Attributes
+    ----------
+    member, begin : ndarray of int32, shape (M + 2,)
+        Its documents, and where their words stand in ``token``.
+    side, best_side : ndarray of bool, shape (M + 2,)
+        Which of them leave.
+    token, met, present, total, own : ndarray of int32, shape (T',)
+        Places in ``met`` of their words; by place the word, how many of the documents have it, and
+        the table, and those that leave. T' is at most 8,192.
+    base : ndarray of float64, shape (T',)
+        By place, p_w.
+    seed, seed_gain : ndarray, shape (4,)
+        Places of words from which a half begins, and what it would gain.
+    """
+
+    member: SmallInts
+    begin: SmallInts
+    side: BoolArray
+    best_side: BoolArray
+    token: SmallInts
+    met: SmallInts
+    present: SmallInts
+    total: SmallInts
+    own: SmallInts
+    base: FloatArray
+    seed: IntArray
+    seed_gain: FloatArray

@@ -20,13 +20,16 @@ from streamddcrp.inference.text_ddcrp._kernels_layout import (
     B_TOKENS,
     CONCENTRATION,
     GROWTH,
+    HISTORY,
     LAST,
     LISTS_END,
     LISTS_FREE,
+    MOST_TOKENS,
     N_COUNTS,
     N_EXAMPLES,
     N_KEPT,
     N_RIVALS,
+    N_SEEDS,
     N_SLOTS,
     N_SUMS,
     POSTINGS_END,
@@ -40,12 +43,14 @@ from streamddcrp.inference.text_ddcrp._kernels_layout import (
     SHOWN,
     SHOWN_END,
     SHOWN_FIRST,
+    SPLIT_DUE,
     TEXT_END,
     TEXT_FIRST,
 )
 from streamddcrp.inference.text_ddcrp.arrays import (
     Archive,
     Events,
+    Halves,
     Postings,
     Scratch,
     Tables,
@@ -75,6 +80,7 @@ class State:
     counts: IntArray
     sums: FloatArray
     scratch: Scratch
+    halves: Halves
 
     @property
     def nbytes(self) -> int:
@@ -95,12 +101,24 @@ PARTS: dict[str, Any] = {
 
 def empty_state(config: Config) -> State:
     """Return the state before the first document."""
-    W, P, K, T, S, E, L = 64, 256, 16, 256, 1024, 64, int(config.ages[-1])
+    W, P, K, T, S, E = 64, 256, 16, 256, 1024, 64
+    M = HISTORY * int(config.ages[-1])
     counts, sums = np.zeros(N_COUNTS, np.int64), np.zeros(N_SUMS)
-    counts[[LAST, LISTS_FREE]] = -1
+    counts[[LAST, LISTS_FREE, SPLIT_DUE]] = -1
     sums[[GROWTH, CONCENTRATION, ALPHA]] = 1.0, FIRST_B, config.alpha
     sums[[B_TABLES, B_TOKENS]] = B_WEIGHT, B_WEIGHT / FIRST_B
     small = [np.zeros(K, np.int32) for _ in range(3)]
+    window = _zeros(
+        Window,
+        M + 1,
+        np.int64,
+        table=np.full(M + 1, -1),
+        weight=np.zeros(M + 1),
+        t=np.zeros(M + 1),
+        sure=np.zeros(M + 1, np.uint8),
+        text=np.zeros(T, np.int32),
+        shown=np.zeros(S, np.uint8),
+    )
     return State(
         words=_zeros(
             Words, W, np.int32, start=np.zeros(W, np.int64), room=np.full(W, -1, np.int32),
@@ -117,11 +135,7 @@ def empty_state(config: Config) -> State:
             example_row=np.zeros((K, N_EXAMPLES), np.int64),
             rival=np.zeros((K, N_RIVALS), np.int64), rival_id=np.zeros((K, N_RIVALS), np.int64),
         ),
-        window=_zeros(
-            Window, L + 1, np.int64, table=np.full(L + 1, -1), weight=np.zeros(L + 1),
-            t=np.zeros(L + 1), sure=np.zeros(L + 1, np.uint8), text=np.zeros(T, np.int32),
-            shown=np.zeros(S, np.uint8),
-        ),
+        window=window,
         archive=_zeros(
             Archive, 16, np.int64, word=np.zeros((16, N_KEPT), np.int32),
             copies=np.zeros((16, N_KEPT), np.int32), weight=np.zeros((16, N_KEPT)),
@@ -130,6 +144,7 @@ def empty_state(config: Config) -> State:
         counts=counts,
         sums=sums,
         scratch=_scratch(config, K, 64),
+        halves=_halves(window),
     )  # fmt: skip
 
 
@@ -146,6 +161,17 @@ def _scratch(config: Config, K: int, U: int) -> Scratch:
     return Scratch(
         product, inverse, weight, ratio, shift, np.zeros(K, np.int32), doc, read, at, gone,
         np.zeros(2, np.int64), log_gamma,
+    )  # fmt: skip
+
+
+def _halves(window: Window) -> Halves:
+    M, T = len(window.table) + 1, min(len(window.text), MOST_TOKENS)
+    member, begin = np.zeros((2, M), np.int32)
+    side, best_side = np.zeros((2, M), np.bool_)
+    token, met, present, total, own = np.zeros((5, T), np.int32)
+    return Halves(
+        member, begin, side, best_side, token, met, present, total, own, np.zeros(T),
+        np.zeros(N_SEEDS, np.int64), np.zeros(N_SEEDS),
     )  # fmt: skip
 
 
@@ -188,6 +214,7 @@ def grow(state: State, config: Config) -> None:
     if short & SHORT_TEXT:
         first, end = state.counts[TEXT_FIRST], state.counts[TEXT_END]
         state.window = state.window._replace(text=_longer_ring(state.window.text, first, end))
+        state.halves = _halves(state.window)
     if short & SHORT_SHOWN:
         first, end = state.counts[SHOWN_FIRST], state.counts[SHOWN_END]
         state.window = state.window._replace(shown=_longer_ring(state.window.shown, first, end))
@@ -239,4 +266,5 @@ def state_from_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> Sta
         setattr(state, part, kind(*fields))
     state.counts, state.sums = arrays["counts"], arrays["sums"]
     state.scratch = _scratch(config, len(state.tables.id), 64)
+    state.halves = _halves(state.window)
     return state

@@ -88,12 +88,12 @@ def _step(
     while True:
         done = entry_point(step_documents)(
             config, state.words, state.postings, state.tables, state.window, state.archive,
-            state.events, state.counts, state.sums, state.scratch, table.arrays, form, data,
-            numbers, offsets, t, done, out,
+            state.events, state.counts, state.sums, state.scratch, state.halves, table.arrays,
+            form, data, numbers, offsets, t, done, out,
         )  # fmt: skip
-        if done == len(t):
-            return out
         scratch = state.scratch
+        if done == len(t) and not scratch.short[0]:
+            return out
         if scratch.short[0] & SHORT_WORDS:
             table.grow(int(scratch.short[1]))
             with_words(state, table.capacity)
