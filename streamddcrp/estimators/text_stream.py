@@ -13,7 +13,14 @@ from streamddcrp.estimators.events import Event
 from streamddcrp.estimators.final_labels import FinalLabels
 from streamddcrp.estimators.options import from_json, to_json
 from streamddcrp.estimators.stored import Stored
-from streamddcrp.estimators.stories import events_since, live_labels, names, stories, survivors
+from streamddcrp.estimators.stories import (
+    events_since,
+    live_labels,
+    memory_of,
+    names,
+    stories,
+    survivors,
+)
 from streamddcrp.estimators.story_line import StoryLine
 from streamddcrp.estimators.text_options import engine_config, words_left_out
 from streamddcrp.estimators.texts import Texts, read_text, read_texts
@@ -54,6 +61,7 @@ class TextStream(Stored, base.Clusterer):
     decay : float, str or tuple, default 500.0
         Memory: the number of texts in which the weight of a text falls to 1/e. A text such as "1d",
         "6h", "30min" or ``("time", 3600.0)``: the same as a time, in seconds for time stamps.
+        "auto": learned, see `memory`.
     lag : int, default 500
         Number of texts after which a label is final.
     stop_words : str, tuple of str or None, default "english"
@@ -105,6 +113,7 @@ class TextStream(Stored, base.Clusterer):
     def _unit_test_params(cls) -> Any:
         yield {}
         yield {"lag": 10, "decay": 20.0}
+        yield {"lag": 10, "decay": "auto"}
 
     # -- learning --------------------------------------------------------------------------------
 
@@ -219,15 +228,23 @@ class TextStream(Stored, base.Clusterer):
     def _times(self, t: FloatArray | None, n: int) -> FloatArray:
         check_clocked(self._clocked, t is not None)
         if t is None:
-            if self._config.clocked:
+            if self._config.clocked and self.decay != "auto":
                 message = "t: the decay is a time, so every document needs one"
                 raise SchemaError(message)
             times: FloatArray = np.arange(self.n_seen, self.n_seen + n, dtype=np.float64)
         else:
             check_times(t, self._last_time)
             times = np.ascontiguousarray(t)
-        self._clocked = t is not None
+        if self._clocked is None:
+            self._set_clock(clocked=t is not None)
         return times
+
+    def _set_clock(self, *, clocked: bool) -> None:
+        """Let rows have times from now on, or not, as the first ones do."""
+        self._clocked = clocked
+        if clocked and self.decay == "auto":
+            self._config = engine_config(self.alpha, self.decay, self.lag, clocked=True)
+            self._memory = empty_state(self._config)
 
     # -- predicting ------------------------------------------------------------------------------
 
@@ -279,6 +296,14 @@ class TextStream(Stored, base.Clusterer):
     def n_tables(self) -> int:
         """Number of live stories."""
         return int(self._memory.counts[N_LIVE])
+
+    @property
+    def memory(self) -> float:
+        """The decay: texts or, if it is a time or texts have times and it is learned, a time.
+
+        Of one that is learned, that which gives as many texts to stories told that lately.
+        """
+        return memory_of(self._config, self._memory)
 
     @property
     def n_words(self) -> int:
@@ -411,8 +436,9 @@ class TextStream(Stored, base.Clusterer):
     @classmethod
     def _from_state(cls, arrays: dict[str, Any], meta: dict[str, Any]) -> Self:
         model = cls(**{name: from_json(value) for name, value in meta["options"].items()})
-        for name in ("clocked", "events_read"):
-            setattr(model, f"_{name}", meta[name])
+        if meta["clocked"] is not None:
+            model._set_clock(clocked=meta["clocked"])
+        model._events_read = meta["events_read"]
         model._table = WordTable.restore(arrays)
         model._memory = state_from_arrays(model._config, arrays)
         model._finals.add(arrays["finals"])

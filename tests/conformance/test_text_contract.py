@@ -21,6 +21,7 @@ from tests.conformance.test_river import rows as river_rows
 OPTIONS = {
     "documents": {"lag": 30, "decay": 40.0},
     "time": {"lag": 20, "decay": ("time", 15.0), "stop_words": None},
+    "learned": {"lag": 30, "decay": "auto"},
     "short": {"lag": 2, "decay": 5.0, "alpha": 1.0, "stop_words": ("oil", "the")},
 }
 WORDS = [

@@ -17,6 +17,7 @@ from streamddcrp.inference.text_ddcrp._kernels_layout import (
     CONCENTRATION,
     FINAL_LABEL,
     GROWTH,
+    GROWTHS,
     LABEL,
     LABEL_PROB,
     LAST,
@@ -28,6 +29,7 @@ from streamddcrp.inference.text_ddcrp._kernels_layout import (
     N_EVENTS,
     N_LIVE,
     N_SEEN,
+    N_SUMS,
     NUMBERS,
     P_CHANGE,
     POSTINGS_END,
@@ -56,6 +58,12 @@ from streamddcrp.inference.text_ddcrp._kernels_moves import (
     remember_rival,
     retire,
     try_merge,
+)
+from streamddcrp.inference.text_ddcrp._kernels_scales import (
+    learn_scales,
+    mix,
+    shift,
+    weight_now,
 )
 from streamddcrp.inference.text_ddcrp._kernels_tables import (
     find,
@@ -106,6 +114,7 @@ def seat(config, words, postings, tables, window, events, counts, sums, scratch,
     at = i % len(window.table)
     insert(words, postings, tables, counts, k, doc, U)
     tables.mass[k] += window.weight[at]
+    shift(tables, window, sums, k, at, 1.0)
     sums[TOTAL] += window.weight[at]
     tables.in_window[k] += 1
     window.table[at] = k
@@ -135,6 +144,9 @@ def enter(words, window, counts, sums, doc, U, t, data, start, n_shown):
     window.shown_start[at], window.shown_length[at] = begin, n_shown
     counts[SHOWN_END] += n_shown
     window.weight[at], window.t[at], window.table[at] = sums[GROWTH], t, -1
+    G = window.weights.shape[1]
+    for g in range(G):
+        window.weights[at, g] = sums[N_SUMS + GROWTHS * G + g]
 
 
 @uncounted_njit
@@ -152,6 +164,8 @@ def place(config, words, postings, tables, window, events, counts, sums, scratch
     if k >= 0 and scratch.weight[k] > math.exp(-top):
         learn_concentration(config, words, postings, tables, counts, sums, k, doc, U)
         remember_rival(tables, scratch.weight, k, rival)
+        if len(config.scales) > 0:
+            learn_scales(config, tables, sums, k)
     else:
         k = new_table(tables, counts, i, window.t[at])
     seat(config, words, postings, tables, window, events, counts, sums, scratch, i, k, doc, U)
@@ -181,6 +195,8 @@ def visit(config, words, postings, tables, window, events, counts, sums, scratch
     U, old = recall_words(window, scratch, at), window.table[at]
     if U == 0:
         return -np.inf
+    if len(config.scales) > 0:
+        window.weight[at] = weight_now(window, sums, at)
     doc, mass = scratch.doc, tables.mass[old]
     lift(words, postings, tables, counts, scratch, old, doc, U)
     alone = tables.size[old] == 0
@@ -205,6 +221,7 @@ def visit(config, words, postings, tables, window, events, counts, sums, scratch
     tables.in_window[old] -= 1
     tables.mass[old] = max(mass - window.weight[at], 0.0)
     sums[TOTAL] += tables.mass[old] - mass
+    shift(tables, window, sums, old, at, -1.0)
     if alone:
         if counts[LAST] == old:
             counts[LAST] = -1
@@ -369,15 +386,16 @@ def step_documents(
 def predict_document(
     config, words, postings, tables, window, counts, sums, scratch, lexicon, listed, data, t, out
 ):
-    """Predict a document at time ``t`` and change nothing."""
+    """Predict a document at time ``t``; masses and sums are to be restored afterwards."""
     doc = scratch.read
     U = find_document(data, 0, len(data), listed, lexicon, doc[:MOST_WORDS])
-    growth, alpha = sums[GROWTH], sums[ALPHA]
-    exponent, sums[ALPHA] = elapsed(config, window, counts, sums, t)
-    sums[GROWTH] = growth * math.exp(min(exponent, 200.0))
+    if len(config.scales) > 0:
+        mix(config, tables, window, counts, sums, t, True)
+    else:
+        exponent, sums[ALPHA] = elapsed(config, window, counts, sums, t)
+        sums[GROWTH] *= math.exp(min(exponent, 200.0))
     n, top = weigh(config, words, postings, tables, counts, sums, scratch, doc, U)
     k = best_of(tables, scratch, n)[0]
     describe(config, words, tables, counts, sums, scratch, doc, U, n, top, k, out)
     if U == 0:
         out[LABEL], out[LABEL_PROB], out[P_CHANGE] = -1.0, np.nan, np.nan
-    sums[GROWTH], sums[ALPHA] = growth, alpha

@@ -20,6 +20,7 @@ from streamddcrp.inference.text_ddcrp._kernels_layout import (
     B_TOKENS,
     CONCENTRATION,
     GROWTH,
+    GROWTHS,
     LAST,
     N_COUNTS,
     N_EXAMPLES,
@@ -27,7 +28,9 @@ from streamddcrp.inference.text_ddcrp._kernels_layout import (
     N_RIVALS,
     N_SLOTS,
     N_SUMS,
+    N_VECTORS,
     POSTINGS_END,
+    SHARES,
     SHORT_ARCHIVE,
     SHORT_DOCUMENT,
     SHORT_EVENTS,
@@ -81,6 +84,7 @@ class State:
 
 
 _WHOLE = ("blocks",)
+_AXIS = {"masses": 1}  # by table
 PARTS: dict[str, Any] = {
     "words": Words,
     "postings": Postings,
@@ -94,10 +98,14 @@ PARTS: dict[str, Any] = {
 def empty_state(config: Config) -> State:
     """Return the state before the first document."""
     W, P, K, T, S, E, L = 64, 256, 16, 256, 1024, 64, int(config.ages[-1])
-    counts, sums = np.zeros(N_COUNTS, np.int64), np.zeros(N_SUMS)
+    G = len(config.scales)
+    counts, sums = np.zeros(N_COUNTS, np.int64), np.zeros(N_SUMS + N_VECTORS * G)
     counts[LAST] = -1
     sums[[GROWTH, CONCENTRATION, ALPHA]] = 1.0, FIRST_B, config.alpha
     sums[[B_TABLES, B_TOKENS]] = B_WEIGHT, B_WEIGHT / FIRST_B
+    vectors = sums[N_SUMS:].reshape(N_VECTORS, G)
+    vectors[GROWTHS], vectors[SHARES] = 1.0, config.prior / config.scales
+    vectors[SHARES] /= max(float(vectors[SHARES].sum()), 1e-300)
     small = [np.zeros(K, np.int32) for _ in range(3)]
     return State(
         words=_zeros(
@@ -109,8 +117,9 @@ def empty_state(config: Config) -> State:
             blocks=np.full(N_CLASSES, -1, np.int64),
         ),
         tables=_zeros(
-            Tables, K, np.int64, mass=np.zeros(K), born_t=np.zeros(K), last_t=np.zeros(K),
-            told=np.zeros(K, np.bool_), live=small[0], place=small[1], free=small[2],
+            Tables, K, np.int64, mass=np.zeros(K), masses=np.zeros((G, K)),
+            born_t=np.zeros(K), last_t=np.zeros(K), told=np.zeros(K, np.bool_),
+            live=small[0], place=small[1], free=small[2],
             example=np.zeros((K, N_EXAMPLES, SHOWN), np.uint8), fit=np.zeros((K, N_EXAMPLES)),
             example_length=np.zeros((K, N_EXAMPLES), np.int64),
             example_row=np.zeros((K, N_EXAMPLES), np.int64),
@@ -118,8 +127,8 @@ def empty_state(config: Config) -> State:
         ),
         window=_zeros(
             Window, L + 1, np.int64, table=np.full(L + 1, -1), weight=np.zeros(L + 1),
-            t=np.zeros(L + 1), sure=np.zeros(L + 1, np.bool_), text=np.zeros(T, np.int32),
-            shown=np.zeros(S, np.uint8),
+            weights=np.zeros((L + 1, G)), t=np.zeros(L + 1), sure=np.zeros(L + 1, np.bool_),
+            text=np.zeros(T, np.int32), shown=np.zeros(S, np.uint8),
         ),
         archive=_zeros(
             Archive, 16, np.int64, word=np.zeros((16, N_KEPT), np.int32),
@@ -148,14 +157,15 @@ def _scratch(config: Config, K: int, U: int) -> Scratch:
     )  # fmt: skip
 
 
-def _longer(array: NDArray[Any], size: int, fill: int = 0) -> NDArray[Any]:
-    out = np.full((size, *array.shape[1:]), fill, array.dtype)
-    out[: len(array)] = array
-    return out
+def _longer(array: NDArray[Any], size: int, fill: int = 0, axis: int = 0) -> NDArray[Any]:
+    more = [(0, 0)] * array.ndim
+    more[axis] = (0, size - array.shape[axis])
+    return np.pad(array, more, constant_values=fill)
 
 
 def _twice(group: Any, size: int) -> Any:
-    return type(group)(*(_longer(array, size) for array in group))
+    arrays = group._asdict().items()
+    return type(group)(*(_longer(array, size, 0, _AXIS.get(name, 0)) for name, array in arrays))
 
 
 def _longer_ring(ring: NDArray[Any], first: int, end: int) -> NDArray[Any]:
@@ -214,7 +224,8 @@ def arrays_of(state: State, n_words: int) -> dict[str, NDArray[Any]]:
     for part in PARTS:
         for name, array in getattr(state, part)._asdict().items():
             n = int(state.counts[POSTINGS_END]) if part == "postings" else used.get(part)
-            arrays[f"{part}.{name}"] = (array if name in _WHOLE else array[:n]).copy()
+            used_part = array[:, :n] if _AXIS.get(name) else array[:n]
+            arrays[f"{part}.{name}"] = (array if name in _WHOLE else used_part).copy()
     return arrays
 
 
@@ -224,11 +235,12 @@ def state_from_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> Sta
     for part, kind in PARTS.items():
         fields = []
         for name in kind._fields:
-            array, n = arrays[f"{part}.{name}"], len(getattr(getattr(state, part), name))
+            array, axis = arrays[f"{part}.{name}"], _AXIS.get(name, 0)
+            n = getattr(getattr(state, part), name).shape[axis]
             if part in ("words", "postings", "tables") and name not in _WHOLE:
-                while n < len(array):
+                while n < array.shape[axis]:
                     n *= 2
-                array = _longer(array, n, -1 if name == "room" else 0)
+                array = _longer(array, n, -1 if name == "room" else 0, axis)
             fields.append(array)
         setattr(state, part, kind(*fields))
     state.counts, state.sums = arrays["counts"], arrays["sums"]
