@@ -372,8 +372,8 @@ class TextStream(Stored, base.Clusterer):
         ``id``, ``size`` (documents), ``born`` and ``last_seen`` (arrival indices of the first and
         the last one; with times ``born_t`` and ``last_t``, too), ``rate`` (its documents a unit of
         time now; without times its part of all), ``words`` that tell it from the others, and
-        ``examples``: up to three typical texts among those with final labels, at most 256 bytes of
-        each.
+        ``examples``: up to three texts among those with final labels whose words most other texts
+        of the story have (by the cosine), at most 256 bytes of each.
         """
         return stories(self._memory, self._table, clocked=bool(self._clocked))
 

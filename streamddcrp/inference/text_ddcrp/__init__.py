@@ -17,7 +17,8 @@ label is final (`leave`). At the last look a table of at most two documents has 
 the others by 3 nats. Tables that grow are
 merged with a second choice of their last documents where the joint density gains
 (`_kernels_moves`); those with F < 1e-3 are retired, and words that neither a table nor the window
-holds are forgotten. B follows the documents; d = .6 and b = .25 are constants. There are no random
+holds are forgotten. The decay a is given or a mixture of exponentials that is learned
+(`_kernels_scales`). B follows the documents; d = .6 and b = .25 are constants. There are no random
 numbers.
 
 The inverted index (`_kernels_tables`) holds for each word the tables with it, so that a document

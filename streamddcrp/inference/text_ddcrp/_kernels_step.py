@@ -184,17 +184,11 @@ def recall_words(window, scratch, at):
 
 @uncounted_njit
 def visit(config, words, postings, tables, window, events, counts, sums, scratch, i, last):
-    """Let document ``i`` of the window choose its table again, for the last time or not.
-
-    Returns
-    -------
-    fit : float
-        How typical it is of the table: log-odds a word of its words there against a new table.
-    """
+    """Let document ``i`` of the window choose its table again, for the last time or not."""
     at = i % len(window.table)
     U, old = recall_words(window, scratch, at), window.table[at]
     if U == 0:
-        return -np.inf
+        return
     if len(config.scales) > 0:
         window.weight[at] = weight_now(window, sums, at)
     doc, mass = scratch.doc, tables.mass[old]
@@ -205,10 +199,7 @@ def visit(config, words, postings, tables, window, events, counts, sums, scratch
     n, top = weigh(config, words, postings, tables, counts, sums, scratch, doc, U)
     put_back(words, postings, tables, counts, scratch, old, doc, U)
     k, rival = best_of(tables, scratch, n)
-    fit = -1e300  # of a table of its own: any other document is more typical
     if k >= 0 and scratch.weight[k] * bonus > math.exp(-top):
-        prior = max(tables.mass[k] / (sums[ALPHA] * sums[GROWTH]), 1e-100)
-        fit = (math.log(scratch.weight[k] / prior) + top) / (U + 2)
         remember_rival(tables, scratch.weight, k, rival)
     elif alone:
         k = old
@@ -216,7 +207,7 @@ def visit(config, words, postings, tables, window, events, counts, sums, scratch
         k = new_table(tables, counts, i, window.t[at])
     tables.mass[old] = mass
     if k == old:
-        return fit
+        return
     take_out(words, postings, tables, counts, old, doc, U)
     tables.in_window[old] -= 1
     tables.mass[old] = max(mass - window.weight[at], 0.0)
@@ -227,13 +218,24 @@ def visit(config, words, postings, tables, window, events, counts, sums, scratch
             counts[LAST] = -1
         free_table(tables, counts, sums, old)
     seat(config, words, postings, tables, window, events, counts, sums, scratch, i, k, doc, U)
-    return fit
+
+
+@uncounted_njit
+def typicality(words, postings, tables, k, doc, U):
+    """Return the cosine of a document and the mean of the others of its table, but for a factor.
+
+    As if there were two more documents, which have nothing in common with others.
+    """
+    shared = 0
+    for j in range(U):
+        shared += postings.copies[find(words, postings, doc[j], k)] - 1
+    return shared / ((tables.size[k] + 1.0) * math.sqrt(U))
 
 
 @uncounted_njit
 def leave(
     config, words, postings, tables, window, archive, events, counts, sums, scratch, lexicon,
-    named, i, fit,
+    named, i,
 ):  # fmt: skip
     """Let the label of document ``i`` be final; it leaves the window. Return the label."""
     at = i % len(window.table)
@@ -251,6 +253,7 @@ def leave(
     tables.in_window[k] -= 1
     if window.shown_length[at] > 0:
         start, n = window.shown_start[at], window.shown_length[at]
+        fit = typicality(words, postings, tables, k, scratch.doc, U)
         keep_example(tables, k, window.shown, start, n, fit, i)
     if not tables.told[k]:
         tables.told[k] = True
@@ -309,11 +312,11 @@ def learn(
         last = r == len(config.ages) - 1
         if window.sure[j % len(window.table)] and not last:
             continue
-        fit = visit(config, words, postings, tables, window, events, counts, sums, scratch, j, last)
+        visit(config, words, postings, tables, window, events, counts, sums, scratch, j, last)
         if last:
             out[FINAL_LABEL] = leave(
                 config, words, postings, tables, window, archive, events, counts, sums, scratch,
-                lexicon, named, j, fit,
+                lexicon, named, j,
             )  # fmt: skip
     if (i + 1) % SWEEP == 0:
         retire(config, words, postings, tables, archive, events, counts, sums, lexicon, named)
