@@ -18,6 +18,9 @@ from streamddcrp.inference.text_ddcrp._kernels_layout import (
     N_SEEN,
     N_SUMS,
     N_VECTORS,
+    PRIOR,
+    SCALES,
+    TIMED,
     TOTAL,
     TOTALS,
     UNIT,
@@ -121,15 +124,14 @@ def _examples(state: State, k: int) -> list[str]:
 
 def memory_of(config: Config, state: State) -> float:
     """Return the decay, or one with the same median age of the documents that are followed."""
-    G, sums = len(config.scales), state.sums
-    if G == 0:
+    if not config.clocks:
         return config.decay
-    vectors = sums[N_SUMS:].reshape(N_VECTORS, G)
+    vectors, unit = state.sums[N_SUMS:].reshape(N_VECTORS, -1), state.sums[UNIT]
     shares = vectors[MIXED] * vectors[TOTALS]
-    shares = shares / shares.sum() if shares.sum() > 0.0 else config.prior
-    ages = config.scales / (_rate(state) if config.clocked else 1.0)
-    if sums[UNIT] > 0.0:
-        ages = np.where(config.timed, config.scales * sums[UNIT], ages)
+    shares = shares / shares.sum() if shares.sum() > 0.0 else vectors[PRIOR]
+    ages = vectors[SCALES] / (_rate(state) if config.clocked else 1.0)
+    if unit > 0.0:
+        ages = np.where(vectors[TIMED] > 0.0, vectors[SCALES] * unit, ages)
     half = brentq(lambda age: shares @ np.exp(-age / ages) - 0.5, 0.0, float(ages.max()))
     return float(half / np.log(2.0))
 

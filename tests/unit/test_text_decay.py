@@ -22,7 +22,7 @@ from streamddcrp.inference.text_ddcrp._kernels_layout import (
     TOTAL,
     TOTALS,
 )
-from streamddcrp.inference.text_ddcrp.config import make_config
+from streamddcrp.inference.text_ddcrp.config import make_config, scales_of
 from streamddcrp.inference.text_ddcrp.state import arrays_of, empty_state, state_from_arrays
 from streamddcrp.inference.text_ddcrp.step import step_numbers
 from tests.unit.test_text_ddcrp import rows_of, topics
@@ -61,12 +61,13 @@ def swinging(seed, n):
 def masses_by_history(config, t, labels, merged):
     """Decayed numbers of documents by scale and by what became of their label."""
     n, unit = len(t), 0.0
-    ages = np.zeros((n, len(config.scales)))
+    scales, timed, _ = scales_of(config)
+    ages = np.zeros((n, len(scales)))
     for i in range(n):
-        step = np.ones(len(config.scales))
+        step = np.ones(len(scales))
         if i and unit > 0.0:
-            step[config.timed] = (t[i] - t[i - 1]) / unit
-        ages[i] = (ages[i - 1] if i else 0.0) + step / config.scales
+            step[timed] = (t[i] - t[i - 1]) / unit
+        ages[i] = (ages[i - 1] if i else 0.0) + step / scales
         if config.clocked and i == CALIBRATE:
             unit = (t[i] - t[0]) / i
     found = {}

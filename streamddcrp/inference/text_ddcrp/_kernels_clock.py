@@ -34,7 +34,7 @@ def elapsed(config, window, counts, sums, t):
 @uncounted_njit
 def advance(config, tables, window, counts, sums, t):
     """Let the time be ``t``: what arrived before weighs less."""
-    if len(config.scales) > 0:
+    if tables.masses.shape[0] > 0:
         advance_scales(config, tables, window, counts, sums, t)
         return
     exponent, sums[ALPHA] = elapsed(config, window, counts, sums, t)

@@ -36,7 +36,10 @@ GROWTHS = 0  # what a document that arrives now weighs at each scale
 TOTALS = 1  # sums of the stored masses
 MIXED = 2  # what they are multiplied by to give the masses now
 SHARES = 3  # v_g, of sum one
-N_VECTORS = 4
+SCALES = 4  # a_g, prior w_g, and whether they are of time; these do not change
+PRIOR = 5
+TIMED = 6
+N_VECTORS = 7
 
 # kinds of events, as `streamddcrp.estimators.events.KINDS` has them
 BIRTH = 0

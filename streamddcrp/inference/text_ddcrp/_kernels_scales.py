@@ -23,9 +23,12 @@ from streamddcrp.inference.text_ddcrp._kernels_layout import (
     N_SEEN,
     N_SLOTS,
     N_SUMS,
+    PRIOR,
+    SCALES,
     SHARES,
     START,
     TIME,
+    TIMED,
     TOTAL,
     TOTALS,
     UNIT,
@@ -38,17 +41,17 @@ CALIBRATE = 500  # documents whose mean distance in time is the unit of time
 
 
 @leaf_njit
-def distance(config, sums, t, g):
+def distance(sums, t, G, g):
     """Return the time from the last document to ``t`` by scale ``g``; the unit may not be known."""
-    if config.timed[g] and sums[UNIT] > 0.0:
-        return (t - sums[TIME]) / (sums[UNIT] * config.scales[g])
-    return 1.0 / config.scales[g]
+    if sums[N_SUMS + TIMED * G + g] > 0.0 and sums[UNIT] > 0.0:
+        return (t - sums[TIME]) / (sums[UNIT] * sums[N_SUMS + SCALES * G + g])
+    return 1.0 / sums[N_SUMS + SCALES * G + g]
 
 
 @uncounted_njit
 def mix(config, tables, window, counts, sums, t, ahead):
     """Let masses, their total and alpha be those of now or, with ``ahead``, of time ``t``."""
-    G, slots, reach = len(config.scales), counts[N_SLOTS], 0.0
+    G, slots, reach = tables.masses.shape[0], counts[N_SLOTS], 0.0
     sums[TOTAL] = 0.0
     mass, rate, past = tables.mass, 1.0, min(counts[N_SEEN], len(window.t) - 1)
     span = t - window.t[(counts[N_SEEN] - past) % len(window.t)]
@@ -59,14 +62,20 @@ def mix(config, tables, window, counts, sums, t, ahead):
         share, masses = sums[N_SUMS + SHARES * G + g], tables.masses[g]
         growth = sums[N_SUMS + GROWTHS * G + g]
         if ahead:
-            growth *= math.exp(min(distance(config, sums, t, g), 200.0))
+            growth *= math.exp(min(distance(sums, t, G, g), 200.0))
         now = share / growth
         sums[N_SUMS + MIXED * G + g] = now
         sums[TOTAL] += now * sums[N_SUMS + TOTALS * G + g]
         for k in range(slots):
             mass[k] += now * masses[k]
-        at_most = 1.0 + 2.0 * sums[N_SUMS + TOTALS * G + g] * now / (share * config.scales[g])
-        reach += share * config.scales[g] * (min(rate, at_most) if config.timed[g] else 1.0)
+        at_most = 1.0 + 2.0 * sums[N_SUMS + TOTALS * G + g] * now / (
+            share * sums[N_SUMS + SCALES * G + g]
+        )
+        reach += (
+            share
+            * sums[N_SUMS + SCALES * G + g]
+            * (min(rate, at_most) if sums[N_SUMS + TIMED * G + g] > 0.0 else 1.0)
+        )
     if config.share > 0.0:  # as many births whatever is learned
         sums[ALPHA] = config.share * min(max(reach, 1.0), 1e5)
 
@@ -74,11 +83,11 @@ def mix(config, tables, window, counts, sums, t, ahead):
 @uncounted_njit
 def advance_scales(config, tables, window, counts, sums, t):
     """Let the time be ``t``: what arrived before weighs less, at each scale by its own measure."""
-    G, seen = len(config.scales), counts[N_SEEN]
+    G, seen = tables.masses.shape[0], counts[N_SEEN]
     if seen == 0:
         sums[START] = t
     for g in range(G):
-        at, exponent = N_SUMS + GROWTHS * G + g, distance(config, sums, t, g)
+        at, exponent = N_SUMS + GROWTHS * G + g, distance(sums, t, G, g)
         if exponent < 200.0:
             sums[at] *= math.exp(exponent)
             if sums[at] < 1e100:
@@ -98,38 +107,38 @@ def advance_scales(config, tables, window, counts, sums, t):
         sums[UNIT] = (t - sums[START]) / seen
 
 
-@leaf_njit
-def weight_now(window, sums, at):
+@uncounted_njit
+def weight_now(weights, sums, at):
     """Return what a document of the window weighs now."""
-    G, weight = window.weights.shape[1], 0.0
+    G, weight = weights.shape[1], 0.0
     for g in range(G):
-        weight += sums[N_SUMS + MIXED * G + g] * window.weights[at, g]
+        weight += sums[N_SUMS + MIXED * G + g] * weights[at, g]
     return weight
 
 
-@leaf_njit
-def shift(tables, window, sums, k, at, sign):
+@uncounted_njit
+def shift(masses, weights, sums, k, at, sign):
     """Add the weights of a document of the window to those of table ``k``, or take them away."""
-    G = window.weights.shape[1]
+    G = weights.shape[1]
     for g in range(G):
-        before = tables.masses[g, k]
-        tables.masses[g, k] = max(before + sign * window.weights[at, g], 0.0)
-        sums[N_SUMS + TOTALS * G + g] += tables.masses[g, k] - before
+        before = masses[g, k]
+        masses[g, k] = max(before + sign * weights[at, g], 0.0)
+        sums[N_SUMS + TOTALS * G + g] += masses[g, k] - before
 
 
 @uncounted_njit
-def learn_scales(config, tables, sums, k):
+def learn_scales(tables, sums, k):
     """Learn from a document that comes to table ``k`` at which scales weights fall."""
-    G, reach, whole = len(config.scales), 0.0, 0.0
+    G, reach, whole = tables.masses.shape[0], 0.0, 0.0
     mass, total = max(tables.mass[k], 1e-100), max(sums[TOTAL], 1e-100)
     for g in range(G):
-        reach += sums[N_SUMS + SHARES * G + g] * config.scales[g]
+        reach += sums[N_SUMS + SHARES * G + g] * sums[N_SUMS + SCALES * G + g]
     for g in range(G):
-        at, per = N_SUMS + SHARES * G + g, reach / config.scales[g]
+        at, per = N_SUMS + SHARES * G + g, reach / sums[N_SUMS + SCALES * G + g]
         step = RATE * per / sums[N_SUMS + GROWTHS * G + g]
         share = sums[at] * (1.0 + step * tables.masses[g, k] / mass)
         share /= 1.0 + step * sums[N_SUMS + TOTALS * G + g] / total
-        sums[at] = share + RATE * PULL * (config.prior[g] * per - share)
+        sums[at] = share + RATE * PULL * (sums[N_SUMS + PRIOR * G + g] * per - share)
         whole += sums[at]
     for g in range(G):
         sums[N_SUMS + SHARES * G + g] /= whole

@@ -114,7 +114,8 @@ def seat(config, words, postings, tables, window, events, counts, sums, scratch,
     at = i % len(window.table)
     insert(words, postings, tables, counts, k, doc, U)
     tables.mass[k] += window.weight[at]
-    shift(tables, window, sums, k, at, 1.0)
+    if tables.masses.shape[0] > 0:
+        shift(tables.masses, window.weights, sums, k, at, 1.0)
     sums[TOTAL] += window.weight[at]
     tables.in_window[k] += 1
     window.table[at] = k
@@ -164,8 +165,8 @@ def place(config, words, postings, tables, window, events, counts, sums, scratch
     if k >= 0 and scratch.weight[k] > math.exp(-top):
         learn_concentration(config, words, postings, tables, counts, sums, k, doc, U)
         remember_rival(tables, scratch.weight, k, rival)
-        if len(config.scales) > 0:
-            learn_scales(config, tables, sums, k)
+        if tables.masses.shape[0] > 0:
+            learn_scales(tables, sums, k)
     else:
         k = new_table(tables, counts, i, window.t[at])
     seat(config, words, postings, tables, window, events, counts, sums, scratch, i, k, doc, U)
@@ -189,8 +190,8 @@ def visit(config, words, postings, tables, window, events, counts, sums, scratch
     U, old = recall_words(window, scratch, at), window.table[at]
     if U == 0:
         return
-    if len(config.scales) > 0:
-        window.weight[at] = weight_now(window, sums, at)
+    if tables.masses.shape[0] > 0:
+        window.weight[at] = weight_now(window.weights, sums, at)
     doc, mass = scratch.doc, tables.mass[old]
     lift(words, postings, tables, counts, scratch, old, doc, U)
     alone = tables.size[old] == 0
@@ -212,7 +213,8 @@ def visit(config, words, postings, tables, window, events, counts, sums, scratch
     tables.in_window[old] -= 1
     tables.mass[old] = max(mass - window.weight[at], 0.0)
     sums[TOTAL] += tables.mass[old] - mass
-    shift(tables, window, sums, old, at, -1.0)
+    if tables.masses.shape[0] > 0:
+        shift(tables.masses, window.weights, sums, old, at, -1.0)
     if alone:
         if counts[LAST] == old:
             counts[LAST] = -1
@@ -392,7 +394,7 @@ def predict_document(
     """Predict a document at time ``t``; masses and sums are to be restored afterwards."""
     doc = scratch.read
     U = find_document(data, 0, len(data), listed, lexicon, doc[:MOST_WORDS])
-    if len(config.scales) > 0:
+    if tables.masses.shape[0] > 0:
         mix(config, tables, window, counts, sums, t, True)
     else:
         exponent, sums[ALPHA] = elapsed(config, window, counts, sums, t)

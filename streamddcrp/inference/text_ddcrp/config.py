@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from streamddcrp.errors import ConfigError
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["Config", "make_config"]
+__all__ = ["Config", "make_config", "scales_of"]
 
 SHARE = (
     0.06  # of a new table in the weight of all, which after a while is that of `decay` documents
@@ -40,12 +40,8 @@ class Config(NamedTuple):
         Weight below which a table is let go.
     ages : ndarray of int64, shape (R,)
         After how many documents one is visited again; the last is the lag.
-    scales : ndarray of float64, shape (G,)
-        Where the decay is learned: those of the exponentials, in documents that come.
-    timed : ndarray of bool, shape (G,)
-        Whether they are of time: as many mean distances of the first 500 documents.
-    prior : ndarray of float64, shape (G,)
-        What part of the documents follows one at each scale, a priori.
+    clocks : int
+        By how many clocks the decay is learned: none if it is given; that of documents; time, too.
     """
 
     alpha: float
@@ -57,9 +53,7 @@ class Config(NamedTuple):
     dissolve: float
     retire: float
     ages: IntArray
-    scales: FloatArray
-    timed: NDArray[np.bool_]
-    prior: FloatArray
+    clocks: int
 
 
 def make_config(
@@ -109,15 +103,26 @@ def make_config(
     return Config(
         float(alpha), share, float(decay), bool(clocked), float(discount), float(smoothing),
         float(dissolve), float(retire), np.array(ages, np.int64),
-        *_scales(decay, (1 + clocked) if learned else 0),
+        (1 + clocked) if learned else 0,
     )  # fmt: skip
 
 
-def _scales(middle: float, kinds: int) -> tuple[FloatArray, NDArray[np.bool_], FloatArray]:
-    """Return the scales of no kind, of documents, or of these and of time."""
-    prior = np.tile(np.exp(-0.5 * OCTAVES**2), kinds)
-    timed = np.repeat(np.arange(kinds) > 0, len(OCTAVES))
-    return np.tile(middle * 2.0**OCTAVES, kinds), timed, prior / max(float(prior.sum()), 1.0)
+def scales_of(config: Config) -> tuple[FloatArray, NDArray[np.bool_], FloatArray]:
+    """Return what a decay that is learned is made of, shape (G,) each.
+
+    Returns
+    -------
+    scales : ndarray of float64
+        Of the exponentials, in documents.
+    timed : ndarray of bool
+        Whether they are of time: that in which so many documents came at first.
+    prior : ndarray of float64
+        What part of the documents follows one at each scale, a priori.
+    """
+    clocks = config.clocks
+    prior = np.tile(np.exp(-0.5 * OCTAVES**2), clocks)
+    timed = np.repeat(np.arange(clocks) > 0, len(OCTAVES))
+    return np.tile(config.decay * 2.0**OCTAVES, clocks), timed, prior / max(prior.sum(), 1.0)
 
 
 def _check_whole(name: str, value: Any, least: int) -> None:

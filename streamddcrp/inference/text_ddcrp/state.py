@@ -30,6 +30,8 @@ from streamddcrp.inference.text_ddcrp._kernels_layout import (
     N_SUMS,
     N_VECTORS,
     POSTINGS_END,
+    PRIOR,
+    SCALES,
     SHARES,
     SHORT_ARCHIVE,
     SHORT_DOCUMENT,
@@ -43,6 +45,7 @@ from streamddcrp.inference.text_ddcrp._kernels_layout import (
     SHOWN_FIRST,
     TEXT_END,
     TEXT_FIRST,
+    TIMED,
 )
 from streamddcrp.inference.text_ddcrp.arrays import (
     Archive,
@@ -53,7 +56,7 @@ from streamddcrp.inference.text_ddcrp.arrays import (
     Window,
     Words,
 )
-from streamddcrp.inference.text_ddcrp.config import Config
+from streamddcrp.inference.text_ddcrp.config import Config, scales_of
 from streamddcrp.typing import FloatArray, IntArray
 
 __all__ = ["State", "arrays_of", "empty_state", "grow", "state_from_arrays", "with_words"]
@@ -98,14 +101,15 @@ PARTS: dict[str, Any] = {
 def empty_state(config: Config) -> State:
     """Return the state before the first document."""
     W, P, K, T, S, E, L = 64, 256, 16, 256, 1024, 64, int(config.ages[-1])
-    G = len(config.scales)
+    scales, timed, prior = scales_of(config)
+    G = len(scales)
     counts, sums = np.zeros(N_COUNTS, np.int64), np.zeros(N_SUMS + N_VECTORS * G)
     counts[LAST] = -1
     sums[[GROWTH, CONCENTRATION, ALPHA]] = 1.0, FIRST_B, config.alpha
     sums[[B_TABLES, B_TOKENS]] = B_WEIGHT, B_WEIGHT / FIRST_B
     vectors = sums[N_SUMS:].reshape(N_VECTORS, G)
-    vectors[GROWTHS], vectors[SHARES] = 1.0, config.prior / config.scales
-    vectors[SHARES] /= max(float(vectors[SHARES].sum()), 1e-300)
+    vectors[[SCALES, PRIOR, TIMED]], vectors[GROWTHS] = (scales, prior, timed), 1.0
+    vectors[SHARES] = prior / scales / max(float(np.sum(prior / scales)), 1e-300)
     small = [np.zeros(K, np.int32) for _ in range(3)]
     return State(
         words=_zeros(
