@@ -123,13 +123,19 @@ def _examples(state: State, k: int) -> list[str]:
 
 
 def memory_of(config: Config, state: State) -> float:
-    """Return the decay, or one with the same median age of the documents that are followed."""
+    """Return the decay, or one with the same median age of the documents that are followed.
+
+    NaN where times do not tell yet how fast documents come.
+    """
     if not config.clocks:
         return config.decay
     vectors, unit = state.sums[N_SUMS:].reshape(N_VECTORS, -1), state.sums[UNIT]
     shares = vectors[MIXED] * vectors[TOTALS]
     shares = shares / shares.sum() if shares.sum() > 0.0 else vectors[PRIOR]
-    ages = vectors[SCALES] / (_rate(state) if config.clocked else 1.0)
+    rate = _rate(state) if config.clocked else 1.0
+    if not np.isfinite(rate):
+        return float("nan")
+    ages = vectors[SCALES] / rate
     if unit > 0.0:
         ages = np.where(vectors[TIMED] > 0.0, vectors[SCALES] * unit, ages)
     half = brentq(lambda age: shares @ np.exp(-age / ages) - 0.5, 0.0, float(ages.max()))

@@ -301,7 +301,8 @@ class TextStream(Stored, base.Clusterer):
     def memory(self) -> float:
         """The decay: texts or, if it is a time or texts have times and it is learned, a time.
 
-        Of one that is learned, that which gives as many texts to stories told that lately.
+        Of one that is learned, that with the same median distance between a text and the one that
+        it follows; NaN as long as times do not tell how fast texts come.
         """
         return memory_of(self._config, self._memory)
 

@@ -154,7 +154,12 @@ def test_stories_that_last_some_hours_are_better_predicted():
 def test_memory_is_the_decay_where_it_is_given():
     assert TextStream(decay=80.0).memory == 80.0
     assert TextStream(decay="1d").memory == 86400.0
-    assert 250.0 < TextStream(decay="auto").memory < 1000.0
+    model = TextStream(decay="auto")
+    assert 250.0 < model.memory < 1000.0
+    model.learn_one("oil prices", 5.0)
+    assert math.isnan(model.memory)
+    model.learn_one("oil prices", 7.0)
+    assert 500.0 < model.memory < 2000.0
 
 
 @pytest.mark.parametrize("gap", [1e4, 1e9, 1e300])

@@ -65,17 +65,14 @@ def mix(config, tables, window, counts, sums, t, ahead):
             growth *= math.exp(min(distance(sums, t, G, g), 200.0))
         now = share / growth
         sums[N_SUMS + MIXED * G + g] = now
-        sums[TOTAL] += now * sums[N_SUMS + TOTALS * G + g]
+        total = now * sums[N_SUMS + TOTALS * G + g]
+        sums[TOTAL] += total
         for k in range(slots):
             mass[k] += now * masses[k]
-        at_most = 1.0 + 2.0 * sums[N_SUMS + TOTALS * G + g] * now / (
-            share * sums[N_SUMS + SCALES * G + g]
-        )
-        reach += (
-            share
-            * sums[N_SUMS + SCALES * G + g]
-            * (min(rate, at_most) if sums[N_SUMS + TIMED * G + g] > 0.0 else 1.0)
-        )
+        expected = share * sums[N_SUMS + SCALES * G + g]
+        if sums[N_SUMS + TIMED * G + g] > 0.0:  # a burst counts as it comes
+            expected = min(rate * expected, expected + 2.0 * total)
+        reach += expected
     if config.share > 0.0:  # as many births whatever is learned
         sums[ALPHA] = config.share * min(max(reach, 1.0), 1e5)
 
