@@ -48,10 +48,10 @@ QUALITY = (
 )  # fmt: skip
 
 
-def stories(texts: Any) -> tuple[Found, Found, float]:
+def stories(texts: Any, model: TextStream | None = None) -> tuple[Found, Found, float]:
     """Labels at once and final ones of `TextStream`, and its mean score."""
     arrow = texts if isinstance(texts, pa.Array) else pa.array(texts)
-    model = TextStream()
+    model = TextStream() if model is None else model
     model.step_many(arrow[:0])
     at_once, final, score = [], [], 0.0
     start = time.process_time()
@@ -114,6 +114,17 @@ def order(name: str, corpus: Corpus) -> list[str]:
         found.append((*agreement(other.y, final.labels), len(np.unique(judged))))
     nmi, ari, k = zip(*found, strict=True)
     return [name, spread(nmi, ".3f"), spread(ari, ".3f"), spread(k, ".0f")]
+
+
+def decays(name: str, corpus: Corpus) -> list[str]:
+    """Score and final labels with the decay learned, what it is then, and the time it takes."""
+    given, learned, seconds = TextStream(), TextStream(decay="auto"), []
+    row = [name]
+    for model in (given, learned):
+        once, final, score = stories(corpus.texts, model)
+        seconds.append(once.seconds)
+        row += [f"{score:.3f}", told(corpus, final)]
+    return [*row, f"{learned.memory:.0f}", f"{seconds[1] / seconds[0]:.2f}"]
 
 
 def best_of(run: Callable[[], Any], n: int) -> float:
@@ -244,6 +255,9 @@ def main(data: Path, quick: bool, limit: float) -> None:
         orders = [order(name, corpus) for name, corpus in judged.items()]
         title = f"{SEEDS} orders within blocks of 500 (of all, where time means nothing), final:"
         show(title, ("corpus", "NMI", "ARI", "K"), orders)
+        header = ("corpus", "500: nats", "final", "learned: nats", "final", "memory", "time")
+        rows = [decays(name, corpus) for name, corpus in judged.items()]
+        show("The decay learned; the time that it takes, against a given one:", header, rows)
         peers = dict(zip(judged, rates, strict=True))
         header = ("documents/s of", "words", "encoded", "raw strings", "TextClust")
         speeds = [speed(name, c.texts, peers.get(name)) for name, c in chosen.items()]

@@ -85,7 +85,7 @@ def find_stories(told: Told, labels: IntArray) -> tuple[list[Story], FloatArray]
         parts = [np.unique(words[ends[i] : ends[i + 1]]) for i in mine.tolist()]
         which, counts = np.unique(np.concatenate(parts), return_counts=True)
         said = top_words(which, counts.astype(np.float64), totals, names) if len(which) else ""
-        shared[which] = counts / len(mine)
+        shared[which] = (counts - 1) / (len(mine) + 1)
         examples = _typical(mine, parts, shared)
         found.append(Story(label, len(mine), said, int(mine[0]), int(mine[-1]), examples))
     found.sort(key=lambda story: (-story.size, story.label))
@@ -112,9 +112,10 @@ def _beyond(score: FloatArray, length: FloatArray) -> FloatArray:
 def _typical(places: IntArray, words: list[IntArray], shared: FloatArray) -> tuple[int, ...]:
     """Choose texts whose words many texts of the story have, no two of them nearly the same.
 
-    ``shared`` (V,) is the part of the story's texts that hold a word.
+    ``shared`` (V,) is the part of the story's other texts that hold a word, as if there were two
+    more without; the texts are chosen by their cosine with it.
     """
-    score = np.array([shared[own].sum() / (len(own) + 2.0) for own in words])
+    score = np.array([shared[own].sum() / max(len(own), 1) ** 0.5 for own in words])
     chosen: list[int] = []
     for i in np.argsort(-score, kind="stable")[:LOOKED].tolist():
         if all(_overlap(words[i], words[j]) < ALIKE for j in chosen):

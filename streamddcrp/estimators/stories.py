@@ -6,23 +6,33 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from scipy.optimize import brentq
 
 from streamddcrp.estimators.documents import Word, top_words
 from streamddcrp.estimators.events import KINDS, Event
 from streamddcrp.inference.text_ddcrp._kernels_layout import (
+    MIXED,
     N_EVENTS,
     N_LIVE,
     N_MERGES,
     N_SEEN,
+    N_SUMS,
+    N_VECTORS,
+    PRIOR,
+    SCALES,
+    TIMED,
     TOTAL,
+    TOTALS,
+    UNIT,
 )
+from streamddcrp.inference.text_ddcrp.config import Config
 from streamddcrp.inference.text_ddcrp.state import State
 from streamddcrp.inference.text_ddcrp.vectors import VectorState
 from streamddcrp.stream._kernels_words import LONGEST
 from streamddcrp.stream.words import WordTable
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["events_since", "live_labels", "names", "stories", "survivors"]
+__all__ = ["events_since", "live_labels", "memory_of", "names", "stories", "survivors"]
 
 _log = logging.getLogger(__name__)
 
@@ -115,6 +125,26 @@ def _examples(state: State, k: int) -> list[str]:
         for e in best
         if tables.fit[k, e] > -np.inf
     ]
+
+
+def memory_of(config: Config, state: State) -> float:
+    """Return the decay, or one with the same median age of the documents that are followed.
+
+    NaN where times do not tell yet how fast documents come.
+    """
+    if not config.clocks:
+        return config.decay
+    vectors, unit = state.sums[N_SUMS:].reshape(N_VECTORS, -1), state.sums[UNIT]
+    shares = vectors[MIXED] * vectors[TOTALS]
+    shares = shares / shares.sum() if shares.sum() > 0.0 else vectors[PRIOR]
+    rate = _rate(state) if config.clocked else 1.0
+    if not np.isfinite(rate):
+        return float("nan")
+    ages = vectors[SCALES] / rate
+    if unit > 0.0:
+        ages = np.where(vectors[TIMED] > 0.0, vectors[SCALES] * unit, ages)
+    half = brentq(lambda age: shares @ np.exp(-age / ages) - 0.5, 0.0, float(ages.max()))
+    return float(half / np.log(2.0))
 
 
 def events_since(state: State | VectorState, read: int) -> list[Event]:

@@ -9,8 +9,13 @@ from streamddcrp.inference.text_ddcrp.config import Config, make_config
 __all__ = ["engine_config", "words_left_out"]
 
 
-def engine_config(alpha: float | None, decay: Any, lag: int) -> Config:
-    """Return the engine's settings; a text or a pair is a decay in time."""
+def engine_config(alpha: float | None, decay: Any, lag: int, *, clocked: bool = False) -> Config:
+    """Return the engine's settings; a text or a pair is a decay in time.
+
+    ``clocked`` tells whether a decay that is learned is one in time.
+    """
+    if isinstance(decay, str) and decay == "auto":
+        return make_config(alpha=alpha, learned=True, clocked=clocked, lag=lag)
     if not isinstance(decay, str | tuple | list):
         return make_config(alpha=alpha, decay=decay, lag=lag)
     pair = not isinstance(decay, str) and len(decay) == 2 and decay[0] == "time"

@@ -12,7 +12,7 @@ from streamddcrp.estimators.batches import batch_times
 from streamddcrp.estimators.final_labels import FinalLabels
 from streamddcrp.estimators.options import from_json, to_json
 from streamddcrp.estimators.stored import Stored
-from streamddcrp.estimators.stories import live_labels, stories
+from streamddcrp.estimators.stories import live_labels, memory_of, stories
 from streamddcrp.estimators.story_line import StoryLine
 from streamddcrp.estimators.story_views import StoryViews
 from streamddcrp.estimators.text_options import engine_config, words_left_out
@@ -54,6 +54,7 @@ class TextStream(StoryViews, Stored, base.Clusterer):
     decay : float, str or tuple, default 500.0
         Memory: the number of texts in which the weight of a text falls to 1/e. A text such as "1d",
         "6h", "30min" or ``("time", 3600.0)``: the same as a time, in seconds for time stamps.
+        "auto": learned, see `memory`.
     lag : int, default 500
         Number of texts after which a label is final.
     stop_words : str, tuple of str or None, default "english"
@@ -105,6 +106,7 @@ class TextStream(StoryViews, Stored, base.Clusterer):
     def _unit_test_params(cls) -> Any:
         yield {}
         yield {"lag": 10, "decay": 20.0}
+        yield {"lag": 10, "decay": "auto"}
 
     # -- learning --------------------------------------------------------------------------------
 
@@ -216,15 +218,23 @@ class TextStream(StoryViews, Stored, base.Clusterer):
     def _times(self, t: FloatArray | None, n: int) -> FloatArray:
         check_clocked(self._clocked, t is not None)
         if t is None:
-            if self._config.clocked:
+            if self._config.clocked and self.decay != "auto":
                 message = "t: the decay is a time, so every document needs one"
                 raise SchemaError(message)
             times: FloatArray = np.arange(self.n_seen, self.n_seen + n, dtype=np.float64)
         else:
             check_times(t, self._last_time)
             times = np.ascontiguousarray(t)
-        self._clocked = t is not None
+        if self._clocked is None:
+            self._set_clock(clocked=t is not None)
         return times
+
+    def _set_clock(self, *, clocked: bool) -> None:
+        """Let rows have times from now on, or not, as the first ones do."""
+        self._clocked = clocked
+        if clocked and self.decay == "auto":
+            self._config = engine_config(self.alpha, self.decay, self.lag, clocked=True)
+            self._memory = empty_state(self._config)
 
     # -- predicting ------------------------------------------------------------------------------
 
@@ -274,6 +284,15 @@ class TextStream(StoryViews, Stored, base.Clusterer):
         return int(self._memory.counts[N_LIVE])
 
     @property
+    def memory(self) -> float:
+        """The decay: texts or, if it is a time or texts have times and it is learned, a time.
+
+        Of one that is learned, that with the same median distance between a text and the one that
+        it follows; NaN as long as times do not tell how fast texts come.
+        """
+        return memory_of(self._config, self._memory)
+
+    @property
     def n_words(self) -> int:
         """Number of words in memory."""
         return len(self._table)
@@ -321,8 +340,8 @@ class TextStream(StoryViews, Stored, base.Clusterer):
         ``id``, ``size`` (documents), ``born`` and ``last_seen`` (arrival indices of the first and
         the last one; with times ``born_t`` and ``last_t``, too), ``rate`` (its documents a unit of
         time now; without times its part of all), ``words`` that tell it from the others, and
-        ``examples``: up to three typical texts among those with final labels, at most 256 bytes of
-        each.
+        ``examples``: up to three texts among those with final labels whose words most other texts
+        of the story have (by the cosine), at most 256 bytes of each.
         """
         return stories(self._memory, self._table, clocked=bool(self._clocked))
 
@@ -344,8 +363,9 @@ class TextStream(StoryViews, Stored, base.Clusterer):
     @classmethod
     def _from_state(cls, arrays: dict[str, Any], meta: dict[str, Any]) -> Self:
         model = cls(**{name: from_json(value) for name, value in meta["options"].items()})
-        for name in ("clocked", "events_read"):
-            setattr(model, f"_{name}", meta[name])
+        if meta["clocked"] is not None:
+            model._set_clock(clocked=meta["clocked"])
+        model._events_read = meta["events_read"]
         model._table = WordTable.restore(arrays)
         model._memory = state_from_arrays(model._config, arrays)
         model._finals.add(arrays["finals"])

@@ -1,6 +1,7 @@
 """What every estimator promises, for streams of texts: same bits, flat memory, clear errors."""
 
 import math
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -21,6 +22,7 @@ from tests.conformance.test_river import rows as river_rows
 OPTIONS = {
     "documents": {"lag": 30, "decay": 40.0},
     "time": {"lag": 20, "decay": ("time", 15.0), "stop_words": None},
+    "learned": {"lag": 30, "decay": "auto"},
     "short": {"lag": 2, "decay": 5.0, "alpha": 1.0, "stop_words": ("oil", "the")},
 }
 WORDS = [
@@ -295,6 +297,34 @@ NASTY = [
     "\ud800bad",
     "🙂🙂", "a\x00b", " ".join(f"w{i}" for i in range(5_000)), "'" * 50, "\r\n\t",
 ]  # fmt: skip
+
+
+def test_examples_are_the_texts_nearest_to_the_mean_of_their_story():
+    """One story, against its texts counted by hand when their labels get final; rare words lose."""
+    rng, lag, n = np.random.default_rng(0), 20, 200
+    rare = [f"rare{i}" for i in range(3 * n)]
+    documents = [
+        [*rng.choice(WORDS[0], rng.integers(2, 6), replace=False), *rare[3 * i : 3 * i + i % 4]]
+        for i in range(n)
+    ]
+    model = TextStream(alpha=1e-6, lag=lag, decay=1e4)
+    model.learn_many([" ".join(x) for x in documents])
+    kept = {}
+    for i in range(n - lag):
+        counts = Counter(w for x in documents[: i + lag + 1] for w in x)
+        words = documents[i]
+        fit = sum(counts[w] - 1 for w in words) / ((i + lag + 2) * math.sqrt(len(words)))
+        text = " ".join(words)
+        if text in kept:
+            continue
+        worst = min(kept, key=kept.get) if len(kept) == 3 else None
+        if worst is None or fit > kept[worst]:
+            kept.pop(worst, None)
+            kept[text] = fit
+    assert model.n_tables == 1
+    told = model.summary()["examples"].to_pylist()[0]
+    assert told == sorted(kept, key=kept.get, reverse=True)
+    assert not any("rare" in text for text in told)
 
 
 def test_texts_of_any_kind_are_taken():

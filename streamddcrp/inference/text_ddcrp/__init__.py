@@ -19,7 +19,8 @@ alone, of one that was certain (10^9 to 1) only whether two others are still the
 grow are merged with a second choice of their last documents where the joint density gains, or split
 in two where it gains by that, which moves many documents at once: the last four lags are remembered
 for it (`_kernels_moves`, `_kernels_split`). Tables with F < 1e-3 are retired, and words that
-neither a table nor the window holds are forgotten. B follows the documents; d = .6 and b = .25 are
+neither a table nor the window holds are forgotten. The decay a is given or a mixture of
+exponentials that is learned (`_kernels_scales`). B follows the documents; d = .6 and b = .25 are
 constants. There are no random numbers.
 
 The inverted index (`_kernels_tables`) holds for each word the tables with it, so that a document

@@ -5,7 +5,6 @@ import math
 from streamddcrp._numerics import uncounted_njit
 from streamddcrp.inference.text_ddcrp._kernels import word_scale
 from streamddcrp.inference.text_ddcrp._kernels_layout import (
-    ALPHA,
     CONCENTRATION,
     LEAST_MERGED,
     N_ARCHIVED,
@@ -67,7 +66,7 @@ def recognise(config, words, postings, tables, archive, counts, sums, k):
     for i in range(listed):
         w = words.listed[i]
         words.mark[w] = postings.copies[find(words, postings, w, k)]
-    best, most, x = -1, LEAST_ODDS - math.log(config.retire / sums[ALPHA]), 1.0 - d
+    best, most, x = -1, LEAST_ODDS - math.log(config.retire / config.alpha), 1.0 - d
     u, n = tables.n_words[k], tables.n_tokens[k]
     for a in range(min(counts[N_ARCHIVED], len(archive.id))):
         shared, gain = 0, 0.0

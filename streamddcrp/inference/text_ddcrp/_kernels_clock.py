@@ -11,6 +11,7 @@ from streamddcrp.inference.text_ddcrp._kernels_layout import (
     TIME,
     TOTAL,
 )
+from streamddcrp.inference.text_ddcrp._kernels_scales import advance_scales
 
 __all__ = ["advance", "elapsed"]
 
@@ -33,6 +34,9 @@ def elapsed(config, window, counts, sums, t):
 @uncounted_njit
 def advance(config, tables, window, counts, sums, t):
     """Let the time be ``t``: what arrived before weighs less."""
+    if tables.masses.shape[0] > 0:
+        advance_scales(config, tables, window, counts, sums, t)
+        return
     exponent, sums[ALPHA] = elapsed(config, window, counts, sums, t)
     sums[TIME] = t
     if exponent < 200.0:

@@ -30,7 +30,19 @@ B_TOKENS = 4
 TIME = 5  # of the last document
 ALPHA = 6  # weight of a new table, in documents that arrive now
 SURPRISE = 7  # sum of the scores
-N_SUMS = 8
+START = 8  # time of the first document, where the decay is learned
+UNIT = 9  # of scales in time: the mean time between the first documents; 0: not known yet
+N_SUMS = 10
+
+# vectors of G that follow in sums, where the decay is learned; see `_kernels_scales`
+GROWTHS = 0  # what a document that arrives now weighs at each scale
+TOTALS = 1  # sums of the stored masses
+MIXED = 2  # what they are multiplied by to give the masses now
+SHARES = 3  # v_g, of sum one
+SCALES = 4  # a_g, prior w_g, and whether they are of time; these do not change
+PRIOR = 5
+TIMED = 6
+N_VECTORS = 7
 
 # kinds of events, as `streamddcrp.estimators.events.KINDS` has them
 BIRTH = 0

@@ -117,6 +117,9 @@ def pour(words, postings, tables, counts, sums, small, large):
     tables.in_window[large] += tables.in_window[small]
     tables.mass[large] += tables.mass[small]
     tables.mass[small] = 0.0
+    for g in range(tables.masses.shape[0]):
+        tables.masses[g, large] += tables.masses[g, small]
+        tables.masses[g, small] = 0.0
     tables.told[large] = tables.told[large] or tables.told[small]
     tables.born[large] = min(tables.born[large], tables.born[small])
     tables.born_t[large] = min(tables.born_t[large], tables.born_t[small])
@@ -191,7 +194,7 @@ def try_merge(config, words, postings, tables, window, events, counts, sums, scr
 @uncounted_njit
 def retire(config, words, postings, tables, archive, events, counts, sums, lexicon, named):
     """Let go of the tables that are all but forgotten and have no document in the window."""
-    least = config.retire * sums[GROWTH]
+    least = config.retire * sums[ALPHA] / config.alpha * sums[GROWTH]
     i = 0
     while i < counts[N_LIVE]:
         k = tables.live[i]

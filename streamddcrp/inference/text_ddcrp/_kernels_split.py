@@ -46,6 +46,7 @@ from streamddcrp.inference.text_ddcrp._kernels_moves import (
     union_gain,
     urn,
 )
+from streamddcrp.inference.text_ddcrp._kernels_scales import shift, weight_now
 from streamddcrp.inference.text_ddcrp._kernels_tables import (
     append,
     drop,
@@ -75,7 +76,7 @@ def good_size(n, size):
 
 
 @uncounted_njit
-def gather(words, postings, tables, window, halves, k, newest):
+def gather(words, postings, tables, window, sums, halves, k, newest):
     """List the documents of a table that are remembered, the newest first, and their words.
 
     Returns
@@ -93,6 +94,8 @@ def gather(words, postings, tables, window, halves, k, newest):
         U = window.length[at]
         if end + U > len(halves.token):
             break
+        if tables.masses.shape[0] > 0:
+            window.weight[at] = weight_now(window.weights, sums, at)
         halves.member[n], halves.begin[n] = at, end
         n += 1
         for j in range(U):
@@ -303,6 +306,9 @@ def part(words, postings, tables, window, events, counts, sums, halves, k, n, n_
         age = (row - at) % size
         if halves.side[r]:
             window.table[at] = new
+            if tables.masses.shape[0] > 0:
+                shift(tables.masses, window.weights, sums, k, at, -1.0)
+                shift(tables.masses, window.weights, sums, new, at, 1.0)
             tables.in_window[new] += 1
             tables.in_window[k] -= 1
             tables.born[new], tables.born_t[new] = row - age, window.t[at]
@@ -353,7 +359,7 @@ def try_split(config, words, postings, tables, window, events, counts, sums, hal
     counts[SPLIT_DUE] = -1
     if not is_live(tables, counts, k) or size < tables.next_split[k]:
         return
-    n, n_met = gather(words, postings, tables, window, halves, k, counts[N_SEEN] - 1)
+    n, n_met = gather(words, postings, tables, window, sums, halves, k, counts[N_SEEN] - 1)
     seeds, best = 0, 0.0
     if n >= max(2 * LEAST_PART, SHARE * size):
         seeds = choose_seeds(config, words, tables, window, counts, sums, halves, g, k, n, n_met)

@@ -9,7 +9,6 @@ from streamddcrp._numerics import UNCOUNTED, leaf_njit, natural, uncounted_njit
 from streamddcrp.inference.text_ddcrp._kernels import (
     best_of,
     describe,
-    relative_new,
     weigh,
     word_scale,
 )
@@ -20,10 +19,10 @@ from streamddcrp.inference.text_ddcrp._kernels_layout import (
     B_TABLES,
     B_TOKENS,
     BIRTH,
-    CHUNK,
     CONCENTRATION,
     FINAL_LABEL,
     GROWTH,
+    GROWTHS,
     LABEL,
     LABEL_PROB,
     LAST,
@@ -36,6 +35,7 @@ from streamddcrp.inference.text_ddcrp._kernels_layout import (
     N_EVENTS,
     N_LIVE,
     N_SEEN,
+    N_SUMS,
     NUMBERS,
     P_CHANGE,
     POSTINGS_END,
@@ -65,6 +65,12 @@ from streamddcrp.inference.text_ddcrp._kernels_moves import (
     remember_rival,
     retire,
     try_merge,
+)
+from streamddcrp.inference.text_ddcrp._kernels_scales import (
+    learn_scales,
+    mix,
+    shift,
+    weight_now,
 )
 from streamddcrp.inference.text_ddcrp._kernels_split import try_split
 from streamddcrp.inference.text_ddcrp._kernels_tables import (
@@ -118,6 +124,8 @@ def seat(config, words, postings, tables, window, events, counts, sums, scratch,
     at = i % len(window.table)
     insert(words, postings, tables, counts, k, doc, U)
     tables.mass[k] += window.weight[at]
+    if tables.masses.shape[0] > 0:
+        shift(tables.masses, window.weights, sums, k, at, 1.0)
     sums[TOTAL] += window.weight[at]
     tables.in_window[k] += 1
     window.table[at] = k
@@ -157,6 +165,9 @@ def enter(words, window, counts, sums, doc, U, t, data, start, n_shown):
     window.shown_start[at], window.shown_length[at] = begin, n_shown
     counts[SHOWN_END] += n_shown
     window.weight[at], window.t[at], window.table[at] = sums[GROWTH], t, -1
+    G = window.weights.shape[1]
+    for g in range(G):
+        window.weights[at, g] = sums[N_SUMS + GROWTHS * G + g]
 
 
 @uncounted_njit
@@ -174,6 +185,8 @@ def place(config, words, postings, tables, window, events, counts, sums, scratch
     if k >= 0 and scratch.weight[k] > math.exp(-top):
         learn_concentration(config, words, postings, tables, counts, sums, k, doc, U)
         remember_rival(tables, scratch.weight, k, rival)
+        if tables.masses.shape[0] > 0:
+            learn_scales(tables, sums, k)
     else:
         k = new_table(tables, counts, i, window.t[at])
     seat(config, words, postings, tables, window, events, counts, sums, scratch, i, k, doc, U)
@@ -191,39 +204,17 @@ def recall_words(window, scratch, at):
 
 
 @uncounted_njit
-def fit_there(config, words, postings, tables, counts, sums, k, doc, U):
-    """Return how typical a document is of its table: log-odds a word of its words, by (2)."""
-    B, d, h = sums[CONCENTRATION], config.discount, 0.5 * (U - 1)
-    scale = word_scale(config, counts)
-    up, down = B + d * (tables.n_words[k] + h), B + tables.n_tokens[k] - U + h
-    fit, product = U * math.log(up / (down * relative_new(config, B, U))), 1.0
-    for j in range(U):
-        copies = postings.copies[natural(find(words, postings, doc[j], k))] - 1
-        if copies > 0:
-            p = (words.df[natural(doc[j])] + config.smoothing) * scale
-            product *= 1.0 + (copies - d) / (up * p)
-        if j % CHUNK == CHUNK - 1 or j == U - 1:
-            fit += math.log(product)
-            product = 1.0
-    return fit / (U + 2)
-
-
-@uncounted_njit
 def visit(config, words, postings, tables, window, events, counts, sums, scratch, i, last):
-    """Let document ``i`` of the window choose its table again, for the last time or not.
-
-    Returns
-    -------
-    fit : float
-        How typical it is of the table: log-odds a word of its words there against a new table.
-    """
+    """Let document ``i`` of the window choose its table again, for the last time or not."""
     at = i % len(window.table)
     U, old = recall_words(window, scratch, at), window.table[at]
     if U == 0:
-        return -np.inf
+        return
+    if tables.masses.shape[0] > 0:
+        window.weight[at] = weight_now(window.weights, sums, at)
     doc, mass = scratch.doc, tables.mass[old]
     if last and window.sure[at] == 2 and tables.size[old] > 2:
-        return fit_there(config, words, postings, tables, counts, sums, old, doc, U)
+        return
     lift(words, postings, tables, counts, scratch, old, doc, U)
     alone = tables.size[old] == 0
     bonus = math.exp(config.dissolve) if last and tables.size[old] < 2 else 1.0
@@ -231,10 +222,7 @@ def visit(config, words, postings, tables, window, events, counts, sums, scratch
     n, top = weigh(config, words, postings, tables, counts, sums, scratch, doc, U, False)
     put_back(words, postings, tables, counts, scratch, old, doc, U)
     k, rival = best_of(tables, scratch, n)
-    fit = -1e300  # of a table of its own: any other document is more typical
     if k >= 0 and scratch.weight[k] * bonus > math.exp(-top):
-        prior = max(tables.mass[k] / (sums[ALPHA] * sums[GROWTH]), 1e-100)
-        fit = (math.log(scratch.weight[k] / prior) + top) / (U + 2)
         remember_rival(tables, scratch.weight, k, rival)
     elif alone:
         k = old
@@ -242,29 +230,43 @@ def visit(config, words, postings, tables, window, events, counts, sums, scratch
         k = new_table(tables, counts, i, window.t[at])
     tables.mass[old] = mass
     if k == old:
-        return fit
+        return
     take_out(words, postings, tables, counts, old, doc, U)
     tables.in_window[old] -= 1
     tables.mass[old] = max(mass - window.weight[at], 0.0)
     sums[TOTAL] += tables.mass[old] - mass
+    if tables.masses.shape[0] > 0:
+        shift(tables.masses, window.weights, sums, old, at, -1.0)
     if alone:
         if counts[LAST] == old:
             counts[LAST] = -1
         free_table(tables, counts, sums, old)
     seat(config, words, postings, tables, window, events, counts, sums, scratch, i, k, doc, U)
-    return fit
 
 
 @uncounted_njit
-def leave(config, words, postings, tables, window, archive, events, counts, sums, i, fit):
+def typicality(words, postings, tables, k, doc, U):
+    """Return the cosine of a document and the mean of the others of its table, but for a factor.
+
+    As if there were two more documents, which have nothing in common with others.
+    """
+    shared = 0
+    for j in range(U):
+        shared += postings.copies[natural(find(words, postings, doc[j], k))] - 1
+    return shared / ((tables.size[k] + 1.0) * math.sqrt(U))
+
+
+@uncounted_njit
+def leave(config, words, postings, tables, window, archive, events, counts, sums, scratch, i):
     """Let the label of document ``i`` be final; return it."""
     at = i % len(window.table)
-    k = window.table[at]
+    U, k = recall_words(window, scratch, at), window.table[at]
     counts[SHOWN_FIRST] += window.shown_length[at]
     if k < 0:
         return -1
     if window.shown_length[at] > 0:
         start, n = window.shown_start[at], window.shown_length[at]
+        fit = typicality(words, postings, tables, k, scratch.doc, U)
         keep_example(tables, k, window.shown, start, n, fit, i)
     if not tables.told[k]:
         tables.told[k] = True
@@ -340,10 +342,10 @@ def learn(
         last = r == len(config.ages) - 1
         if window.sure[j % len(window.table)] > 0 and not last:
             continue
-        fit = visit(config, words, postings, tables, window, events, counts, sums, scratch, j, last)
+        visit(config, words, postings, tables, window, events, counts, sums, scratch, j, last)
         if last:
             out[FINAL_LABEL] = leave(
-                config, words, postings, tables, window, archive, events, counts, sums, j, fit
+                config, words, postings, tables, window, archive, events, counts, sums, scratch, j
             )
     oldest = i + 1 - len(window.table)
     if oldest >= 0:
@@ -427,15 +429,16 @@ def step_documents(
 def predict_document(
     config, words, postings, tables, window, counts, sums, scratch, lexicon, listed, data, t, out
 ):
-    """Predict a document at time ``t`` and change nothing."""
+    """Predict a document at time ``t``; masses and sums are to be restored afterwards."""
     doc = scratch.read
     U = find_document(data, 0, len(data), listed, lexicon, doc[:MOST_WORDS])
-    growth, alpha = sums[GROWTH], sums[ALPHA]
-    exponent, sums[ALPHA] = elapsed(config, window, counts, sums, t)
-    sums[GROWTH] = growth * math.exp(min(exponent, 200.0))
+    if tables.masses.shape[0] > 0:
+        mix(config, tables, window, counts, sums, t, True)
+    else:
+        exponent, sums[ALPHA] = elapsed(config, window, counts, sums, t)
+        sums[GROWTH] *= math.exp(min(exponent, 200.0))
     n, top = weigh(config, words, postings, tables, counts, sums, scratch, doc, U, True)
     k = best_of(tables, scratch, n)[0]
     describe(config, words, tables, counts, sums, scratch, doc, U, top, k, out)
     if U == 0:
         out[LABEL], out[LABEL_PROB], out[P_CHANGE] = -1.0, np.nan, np.nan
-    sums[GROWTH], sums[ALPHA] = growth, alpha

@@ -19,11 +19,13 @@ from streamddcrp.inference.text_ddcrp._kernels_layout import (
     LISTS_FREE,
     N_LIVE,
     N_SLOTS,
+    N_SUMS,
     N_WORDS,
     NEXT_ID,
     POSTINGS_END,
     SUM_DF,
     TOTAL,
+    TOTALS,
 )
 
 __all__ = [
@@ -365,6 +367,10 @@ def free_table(tables, counts, sums, k):
     """Give the slot of a table without words back."""
     sums[TOTAL] -= tables.mass[k]
     tables.mass[k] = 0.0
+    G = tables.masses.shape[0]
+    for g in range(G):
+        sums[N_SUMS + TOTALS * G + g] -= tables.masses[g, k]
+        tables.masses[g, k] = 0.0
     last = counts[N_LIVE] - 1
     moved = tables.live[last]
     tables.live[tables.place[k]], tables.place[moved] = moved, tables.place[k]

@@ -76,6 +76,8 @@ class Tables(NamedTuple):
     ----------
     mass : ndarray of float64, shape (K,)
         Decayed weight of its documents, stored: in units of ``sums[GROWTH]``.
+    masses : ndarray of float64, shape (G, K)
+        The same at each scale, where the decay is learned: stored, in units of its own growth.
     n_tokens, n_words, size : ndarray of int64, shape (K,)
         Tokens, distinct words, documents.
     head : ndarray of int64, shape (K,)
@@ -106,6 +108,7 @@ class Tables(NamedTuple):
     """
 
     mass: FloatArray
+    masses: FloatArray
     n_tokens: IntArray
     n_words: IntArray
     size: IntArray
@@ -138,7 +141,9 @@ class Window(NamedTuple):
     table : ndarray of int64, shape (M + 1,)
         Slot, or -1: a document without words.
     weight : ndarray of float64, shape (M + 1,)
-        Its part in the stored mass.
+        Its part in the stored mass; where the decay is learned, as it was when last looked at.
+    weights : ndarray of float64, shape (M + 1, G)
+        Its part in the stored masses at each scale.
     t : ndarray of float64, shape (M + 1,)
     start, length : ndarray of int64, shape (M + 1,)
         Where its words stand in ``text``, absolute, and how many they are.
@@ -153,6 +158,7 @@ class Window(NamedTuple):
 
     table: IntArray
     weight: FloatArray
+    weights: FloatArray
     t: FloatArray
     start: IntArray
     length: IntArray

@@ -4,15 +4,18 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from streamddcrp.errors import ConfigError
-from streamddcrp.typing import IntArray
+from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["Config", "make_config"]
+__all__ = ["Config", "make_config", "scales_of"]
 
 SHARE = (
     0.06  # of a new table in the weight of all, which after a while is that of `decay` documents
 )
+
+OCTAVES = np.arange(-4.0, 4.0)  # about `decay`, of the scales of one that is learned
 
 
 class Config(NamedTuple):
@@ -37,6 +40,8 @@ class Config(NamedTuple):
         Weight below which a table is let go.
     ages : ndarray of int64, shape (R,)
         After how many documents one is visited again; the last is the lag.
+    clocks : int
+        By how many clocks the decay is learned: none if it is given; that of documents; time, too.
     """
 
     alpha: float
@@ -48,6 +53,7 @@ class Config(NamedTuple):
     dissolve: float
     retire: float
     ages: IntArray
+    clocks: int
 
 
 def make_config(
@@ -61,6 +67,7 @@ def make_config(
     revisits: int = 3,
     dissolve: float = 3.0,
     retire: float = 1e-3,
+    learned: bool = False,
 ) -> Config:
     """Check the settings and put them into the kernels' order.
 
@@ -68,6 +75,12 @@ def make_config(
     ----------
     alpha : float, optional
         Default: 0.06 of the documents that come in the time `decay`.
+    decay : float
+        Where it is learned: about what it is expected to be, in documents.
+    clocked : bool
+        Whether `decay` is a time; where it is learned: whether documents have times.
+    learned : bool
+        Whether the decay is learned, see `_kernels_scales`.
 
     Raises
     ------
@@ -80,7 +93,7 @@ def make_config(
             message = f"{name} must be a positive number, got {number!r}"
             raise ConfigError(message)
     if alpha is None:
-        alpha, share = (30.0, SHARE) if clocked else (SHARE * decay, 0.0)
+        alpha, share = (30.0, SHARE) if clocked or learned else (SHARE * decay, 0.0)
     if isinstance(discount, bool) or not 0.0 < discount < 1.0:
         message = f"discount must lie between 0 and 1, got {discount!r}"
         raise ConfigError(message)
@@ -90,7 +103,26 @@ def make_config(
     return Config(
         float(alpha), share, float(decay), bool(clocked), float(discount), float(smoothing),
         float(dissolve), float(retire), np.array(ages, np.int64),
+        (1 + clocked) if learned else 0,
     )  # fmt: skip
+
+
+def scales_of(config: Config) -> tuple[FloatArray, NDArray[np.bool_], FloatArray]:
+    """Return what a decay that is learned is made of, shape (G,) each.
+
+    Returns
+    -------
+    scales : ndarray of float64
+        Of the exponentials, in documents.
+    timed : ndarray of bool
+        Whether they are of time: that in which so many documents came at first.
+    prior : ndarray of float64
+        What part of the documents follows one at each scale, a priori.
+    """
+    clocks = config.clocks
+    prior = np.tile(np.exp(-0.5 * OCTAVES**2), clocks)
+    timed = np.repeat(np.arange(clocks) > 0, len(OCTAVES))
+    return np.tile(config.decay * 2.0**OCTAVES, clocks), timed, prior / max(prior.sum(), 1.0)
 
 
 def _check_whole(name: str, value: Any, least: int) -> None:

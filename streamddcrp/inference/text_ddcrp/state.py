@@ -20,6 +20,7 @@ from streamddcrp.inference.text_ddcrp._kernels_layout import (
     B_TOKENS,
     CONCENTRATION,
     GROWTH,
+    GROWTHS,
     HISTORY,
     LAST,
     LISTS_END,
@@ -32,7 +33,11 @@ from streamddcrp.inference.text_ddcrp._kernels_layout import (
     N_SEEDS,
     N_SLOTS,
     N_SUMS,
+    N_VECTORS,
     POSTINGS_END,
+    PRIOR,
+    SCALES,
+    SHARES,
     SHORT_ARCHIVE,
     SHORT_DOCUMENT,
     SHORT_EVENTS,
@@ -46,6 +51,7 @@ from streamddcrp.inference.text_ddcrp._kernels_layout import (
     SPLIT_DUE,
     TEXT_END,
     TEXT_FIRST,
+    TIMED,
 )
 from streamddcrp.inference.text_ddcrp.arrays import (
     Archive,
@@ -57,7 +63,7 @@ from streamddcrp.inference.text_ddcrp.arrays import (
     Window,
     Words,
 )
-from streamddcrp.inference.text_ddcrp.config import Config
+from streamddcrp.inference.text_ddcrp.config import Config, scales_of
 from streamddcrp.typing import FloatArray, IntArray
 
 __all__ = ["State", "arrays_of", "empty_state", "grow", "state_from_arrays", "with_words"]
@@ -89,6 +95,7 @@ class State:
 
 
 _WHOLE = ("blocks",)
+_AXIS = {"masses": 1}  # by table
 PARTS: dict[str, Any] = {
     "words": Words,
     "postings": Postings,
@@ -103,10 +110,15 @@ def empty_state(config: Config) -> State:
     """Return the state before the first document."""
     W, P, K, T, S, E = 64, 256, 16, 256, 1024, 64
     M = HISTORY * int(config.ages[-1])
-    counts, sums = np.zeros(N_COUNTS, np.int64), np.zeros(N_SUMS)
+    scales, timed, prior = scales_of(config)
+    G = len(scales)
+    counts, sums = np.zeros(N_COUNTS, np.int64), np.zeros(N_SUMS + N_VECTORS * G)
     counts[[LAST, LISTS_FREE, SPLIT_DUE]] = -1
     sums[[GROWTH, CONCENTRATION, ALPHA]] = 1.0, FIRST_B, config.alpha
     sums[[B_TABLES, B_TOKENS]] = B_WEIGHT, B_WEIGHT / FIRST_B
+    vectors = sums[N_SUMS:].reshape(N_VECTORS, G)
+    vectors[[SCALES, PRIOR, TIMED]], vectors[GROWTHS] = (scales, prior, timed), 1.0
+    vectors[SHARES] = prior / scales / max(float(np.sum(prior / scales)), 1e-300)
     small = [np.zeros(K, np.int32) for _ in range(3)]
     window = _zeros(
         Window,
@@ -114,6 +126,7 @@ def empty_state(config: Config) -> State:
         np.int64,
         table=np.full(M + 1, -1),
         weight=np.zeros(M + 1),
+        weights=np.zeros((M + 1, G)),
         t=np.zeros(M + 1),
         sure=np.zeros(M + 1, np.uint8),
         text=np.zeros(T, np.int32),
@@ -128,8 +141,9 @@ def empty_state(config: Config) -> State:
             Postings, P, np.int32, blocks=np.full(N_CLASSES, -1, np.int64)
         ),
         tables=_zeros(
-            Tables, K, np.int64, mass=np.zeros(K), born_t=np.zeros(K), last_t=np.zeros(K),
-            told=np.zeros(K, np.bool_), live=small[0], place=small[1], free=small[2],
+            Tables, K, np.int64, mass=np.zeros(K), masses=np.zeros((G, K)),
+            born_t=np.zeros(K), last_t=np.zeros(K), told=np.zeros(K, np.bool_),
+            live=small[0], place=small[1], free=small[2],
             example=np.zeros((K, N_EXAMPLES, SHOWN), np.uint8), fit=np.zeros((K, N_EXAMPLES)),
             example_length=np.zeros((K, N_EXAMPLES), np.int64),
             example_row=np.zeros((K, N_EXAMPLES), np.int64),
@@ -175,14 +189,15 @@ def _halves(window: Window) -> Halves:
     )  # fmt: skip
 
 
-def _longer(array: NDArray[Any], size: int, fill: int = 0) -> NDArray[Any]:
-    out = np.full((size, *array.shape[1:]), fill, array.dtype)
-    out[: len(array)] = array
-    return out
+def _longer(array: NDArray[Any], size: int, fill: int = 0, axis: int = 0) -> NDArray[Any]:
+    more = [(0, 0)] * array.ndim
+    more[axis] = (0, size - array.shape[axis])
+    return np.pad(array, more, constant_values=fill)
 
 
 def _twice(group: Any, size: int) -> Any:
-    return type(group)(*(_longer(array, size) for array in group))
+    arrays = group._asdict().items()
+    return type(group)(*(_longer(array, size, 0, _AXIS.get(name, 0)) for name, array in arrays))
 
 
 def _longer_ring(ring: NDArray[Any], first: int, end: int) -> NDArray[Any]:
@@ -247,7 +262,7 @@ def arrays_of(state: State, n_words: int) -> dict[str, NDArray[Any]]:
     for part in PARTS:
         for name, array in getattr(state, part)._asdict().items():
             n = None if name in _WHOLE else used.get(part)
-            arrays[f"{part}.{name}"] = array[:n].copy()
+            arrays[f"{part}.{name}"] = (array[:, :n] if _AXIS.get(name) else array[:n]).copy()
     return arrays
 
 
@@ -257,11 +272,12 @@ def state_from_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> Sta
     for part, kind in PARTS.items():
         fields = []
         for name in kind._fields:
-            array, n = arrays[f"{part}.{name}"], len(getattr(getattr(state, part), name))
+            array, axis = arrays[f"{part}.{name}"], _AXIS.get(name, 0)
+            n = getattr(getattr(state, part), name).shape[axis]
             if part in ("words", "postings", "tables") and name not in _WHOLE:
-                while n < len(array):
+                while n < array.shape[axis]:
                     n *= 2
-                array = _longer(array, n, -1 if name == "room" else 0)
+                array = _longer(array, n, -1 if name == "room" else 0, axis)
             fields.append(array)
         setattr(state, part, kind(*fields))
     state.counts, state.sums = arrays["counts"], arrays["sums"]

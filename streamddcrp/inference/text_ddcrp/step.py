@@ -118,11 +118,12 @@ def predict(
     if len(state.scratch.read) < most:
         state.scratch.short[0] = SHORT_DOCUMENT
         grow(state, config)
-    out = np.full(N_OUTPUTS, np.nan)
+    out, mass, sums = np.full(N_OUTPUTS, np.nan), state.tables.mass.copy(), state.sums.copy()
     entry_point(predict_document)(
         config, state.words, state.postings, state.tables, state.window, state.counts,
         state.sums, state.scratch, table.arrays, listed, data, t, out,
     )  # fmt: skip
+    state.tables.mass[:], state.sums[:] = mass, sums
     live = state.tables.live[: int(out[LIVE_TABLES])]
     weights = state.scratch.weight[live]
     return out, weights * ((1.0 - out[P_NEW]) / max(float(weights.sum()), 1e-300))
