@@ -146,11 +146,13 @@ class Models:
     ) -> None:
         self._store = store
         self._model: Any
+        fresh = recipe.make()
+        self._ignores_times = getattr(fresh, "ignores_times", False)
         if key is not None:
-            self._model = Keyed(recipe.make(), by=key, memory=memory, store=store)
+            self._model = Keyed(fresh, by=key, memory=memory, store=store)
         else:
             blob = None if store is None else store.get(_OP, _ONE)
-            self._model = recipe.make() if blob is None else recipe.restore(blob)
+            self._model = fresh if blob is None else recipe.restore(blob)
 
     @property
     def n_tables(self) -> int:
@@ -169,12 +171,13 @@ class Models:
         Returns
         -------
         pyarrow.RecordBatch
-            ``index`` (of an arrival among the rows that were taken, of its key), ``time``, ``key``,
-            ``kind``, ``label`` and ``into``, as `streamddcrp.Event` has them.
+            ``index`` (of an arrival among the rows that were taken, of its key), ``time`` (unless
+            the model ignores times), ``key``, ``kind``, ``label`` and ``into``, as
+            `streamddcrp.Event` has them.
         """
         events = self._model.events()
         cells: dict[str, Any] = {"index": pa.array([event.index for event in events], pa.int64())}
-        if columns.time is not None:
+        if columns.time is not None and not self._ignores_times:
             kind = batch.schema.field(columns.time).type
             cells["time"] = _as_times([event.t for event in events], kind)
         if columns.key is not None:

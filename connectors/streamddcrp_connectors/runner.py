@@ -79,7 +79,8 @@ def run(
     store : SqliteStore, optional
         Keeps states and cursor; a run with the same arguments goes on where the last one ended.
     events : Sink, optional
-        Gets what happened to tables; see `Models.events`.
+        Gets what happened to tables; see `Models.events`. Those of a key come in order, the keys as
+        batches fall.
     dead_letters : DeadLetters, optional
         Takes the refused rows; without it the first one ends the run.
     progress : callable, optional

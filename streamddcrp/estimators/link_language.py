@@ -68,9 +68,9 @@ class LinkLanguageModel(Stored, base.Base):
     >>> model.log_prob("rose"), model.log_prob("thorn")
     (-1.64, -9.37)
     >>> model.score_many("rose is thorn").round(2)
-    array([1.23, 1.26, 9.24])
+    array([1.64, 1.62, 9.44])
     >>> model.n_tables.mean, model.objective
-    (4.01, -41.31)
+    (5.01, -58.25)
     """
 
     def __init__(

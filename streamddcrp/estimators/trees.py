@@ -32,6 +32,7 @@ __all__ = [
 class TreeModel(Stored, base.Clusterer):
     """What models of trees tell of the tree that they have learned."""
 
+    ignores_times = True
     _tree: Any
     _growth: Growth
 

@@ -111,6 +111,9 @@ def outcome(folder, case):
     """Everything a run leaves: outputs, refused rows, states, cursor."""
     output = content(folder / case["sink"])
     events = content(folder / f"events.{case['sink']}")
+    if case["key"]:  # those of each key are in order
+        lines = map(json.loads, events.splitlines()) if isinstance(events, bytes) else events
+        events = sorted(lines, key=lambda event: event["key"])
     dead = (folder / "dead.jsonl").read_bytes() if case["dead"] else b""
     with sqlite3.connect(folder / "checkpoint" / "state.sqlite") as database:
         states = database.execute("select op, key, blob from state order by op, key").fetchall()

@@ -53,7 +53,7 @@ def test_killed_at_any_line_json_lines(tmp_path, kind):
     for case, found in zip(chosen, drive(tmp_path, chosen, trials=8), strict=True):
         assert found["wrong"] == [], case
         assert found["output"] > 1000  # bytes: it did something
-        assert found["events"] > 300
+        assert found["events"] > 5
         assert (found["dead"] > 0) == case["dead"]
 
 

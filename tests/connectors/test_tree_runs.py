@@ -40,8 +40,8 @@ def write(path, rows):
 
 
 def test_topics(invoke, texts, tmp_path):
-    write(tmp_path / "x.jsonl", [{"x": text} for text in texts])
-    options = ("x.jsonl", "--text", "x", "--model", "nested-topics")
+    write(tmp_path / "x.jsonl", [{"x": text, "at": i / 7} for i, text in enumerate(texts)])
+    options = ("x.jsonl", "--text", "x", "--time", "at", "--model", "nested-topics")
     done = invoke(*options, "--sink", "out.jsonl", "--events", "events.jsonl", "--progress")
     assert "120" in done.stderr
     model = NestedCRPTopics()
