@@ -1,7 +1,5 @@
 """What time does to weights: those of documents fall, that of a new table follows the rate."""
 
-import math
-
 from streamddcrp._numerics import uncounted_njit
 from streamddcrp.inference.text_ddcrp._kernels_layout import (
     ALPHA,
@@ -11,7 +9,7 @@ from streamddcrp.inference.text_ddcrp._kernels_layout import (
     TIME,
     TOTAL,
 )
-from streamddcrp.inference.text_ddcrp._kernels_scales import advance_scales
+from streamddcrp.inference.text_ddcrp._kernels_scales import advance_scales, grown
 
 __all__ = ["advance", "elapsed"]
 
@@ -39,14 +37,10 @@ def advance(config, tables, window, counts, sums, t):
         return
     exponent, sums[ALPHA] = elapsed(config, window, counts, sums, t)
     sums[TIME] = t
-    if exponent < 200.0:
-        sums[GROWTH] *= math.exp(exponent)
-        if sums[GROWTH] < 1e100:
-            return
-        factor = 1.0 / sums[GROWTH]
-    else:
-        factor = math.exp(-min(exponent, 700.0)) / sums[GROWTH]
-    sums[GROWTH], total = 1.0, 0.0
+    sums[GROWTH], factor = grown(sums[GROWTH], exponent)
+    if factor == 1.0:
+        return
+    total = 0.0
     for i in range(counts[N_LIVE]):
         k = tables.live[i]
         tables.mass[k] *= factor

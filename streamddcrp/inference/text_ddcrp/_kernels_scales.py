@@ -34,7 +34,7 @@ from streamddcrp.inference.text_ddcrp._kernels_layout import (
     UNIT,
 )
 
-__all__ = ["advance_scales", "learn_scales", "mix", "shift", "weight_now"]
+__all__ = ["advance_scales", "grown", "learn_scales", "mix", "shift", "weight_now"]
 
 RATE, PULL = 0.005, 0.003  # r, and that of the prior
 CALIBRATE = 500  # documents whose mean distance in time is the unit of time
@@ -46,6 +46,15 @@ def distance(sums, t, G, g):
     if sums[N_SUMS + TIMED * G + g] > 0.0 and sums[UNIT] > 0.0:
         return (t - sums[TIME]) / (sums[UNIT] * sums[N_SUMS + SCALES * G + g])
     return 1.0 / sums[N_SUMS + SCALES * G + g]
+
+
+@leaf_njit
+def grown(growth, exponent):
+    """Return what a document weighs now, and the factor of stored weights; mostly 1: they stay."""
+    if exponent >= 200.0:
+        return 1.0, math.exp(-min(exponent, 700.0)) / growth
+    growth *= math.exp(exponent)
+    return (growth, 1.0) if growth < 1e100 else (1.0, 1.0 / growth)
 
 
 @uncounted_njit
@@ -84,15 +93,10 @@ def advance_scales(config, tables, window, counts, sums, t):
     if seen == 0:
         sums[START] = t
     for g in range(G):
-        at, exponent = N_SUMS + GROWTHS * G + g, distance(sums, t, G, g)
-        if exponent < 200.0:
-            sums[at] *= math.exp(exponent)
-            if sums[at] < 1e100:
-                continue
-            factor = 1.0 / sums[at]
-        else:
-            factor = math.exp(-min(exponent, 700.0)) / sums[at]
-        sums[at] = 1.0
+        at = N_SUMS + GROWTHS * G + g
+        sums[at], factor = grown(sums[at], distance(sums, t, G, g))
+        if factor == 1.0:
+            continue
         sums[N_SUMS + TOTALS * G + g] *= factor
         for k in range(counts[N_SLOTS]):
             tables.masses[g, k] *= factor
