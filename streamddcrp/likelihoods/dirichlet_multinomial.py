@@ -8,9 +8,9 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp.likelihoods import _kernels
-from streamddcrp.likelihoods._parameters import scalar_parameter
 from streamddcrp.likelihoods.base import ConjugateFamily
+from streamddcrp.likelihoods.kernels import families
+from streamddcrp.likelihoods.parameters import scalar_parameter
 from streamddcrp.typing import FloatArray
 
 __all__ = ["NOMINAL_VOCABULARY", "DirichletMultinomial"]
@@ -46,7 +46,7 @@ class DirichletMultinomial(ConjugateFamily):
     concentration: Any
     n_categories: int | None = None
 
-    family: ClassVar[int] = _kernels.DIRICHLET_MULTINOMIAL
+    family: ClassVar[int] = families.DIRICHLET_MULTINOMIAL
     _support: ClassVar[str] = "counts (whole numbers from 0 to 2**53)"
 
     def __post_init__(self) -> None:

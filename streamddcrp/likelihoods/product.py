@@ -9,9 +9,9 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp.likelihoods import _kernels
-from streamddcrp.likelihoods._parameters import as_columns
 from streamddcrp.likelihoods.base import ConjugateFamily
+from streamddcrp.likelihoods.kernels import families
+from streamddcrp.likelihoods.parameters import as_columns
 from streamddcrp.typing import FloatArray
 
 __all__ = ["Product"]
@@ -42,7 +42,7 @@ class Product(ConjugateFamily):
 
     parts: Any
 
-    family: ClassVar[int] = _kernels.PRODUCT
+    family: ClassVar[int] = families.PRODUCT
 
     def __post_init__(self) -> None:
         from streamddcrp.likelihoods.registry import make_likelihood  # noqa: PLC0415  # knows us
@@ -143,8 +143,8 @@ class Product(ConjugateFamily):
             heads[i] = part.family, h, c, s, q
             h += len(prior)
             c += int(prior[0])
-            s += int(_kernels.n_stats(part.family, prior))
-            q += int(_kernels.n_post(part.family, prior))
+            s += int(families.n_stats(part.family, prior))
+            q += int(families.n_post(part.family, prior))
         return np.concatenate([[len(priors), s - 1, q - 1], heads.ravel(), *priors])
 
     def n_stats(self, n_features: int) -> int:

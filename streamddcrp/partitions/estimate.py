@@ -30,7 +30,7 @@ from scipy.spatial.distance import squareform
 from scipy.special import xlogy
 
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp.partitions._kernels import contingency, place_all
+from streamddcrp.partitions.kernels import contingency, place_all
 from streamddcrp.partitions.samples import as_samples, as_weights, similarity_matrix
 from streamddcrp.typing import ArrayLike, IntArray
 

@@ -11,7 +11,8 @@ what is forgotten from the rule, every term of the bound from its definition.
 import numpy as np
 from scipy.special import gammaln
 
-from streamddcrp.inference.seqddcrp_vb._kernels_layout import (
+from streamddcrp.likelihoods import NormalGamma
+from streamddcrp.models.seqddcrp.kernels.layout import (
     LOG_ALPHA,
     MERGE,
     N_EVENTS,
@@ -23,8 +24,7 @@ from streamddcrp.inference.seqddcrp_vb._kernels_layout import (
     SPLIT,
     SWEEP_UP,
 )
-from streamddcrp.inference.seqddcrp_vb.step import step
-from streamddcrp.likelihoods import NormalGamma
+from streamddcrp.models.seqddcrp.step import step
 
 
 class DenseStream:

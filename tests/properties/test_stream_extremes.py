@@ -22,13 +22,6 @@ from streamddcrp.decay import (
     prior_links,
 )
 from streamddcrp.errors import StreamDDCRPError
-from streamddcrp.inference.seqddcrp_vb._kernels_layout import (
-    P_CHANGE,
-    P_NEW,
-)
-from streamddcrp.inference.seqddcrp_vb.config import make_config
-from streamddcrp.inference.seqddcrp_vb.state import arrays_of, empty_state, state_from_arrays
-from streamddcrp.inference.seqddcrp_vb.step import bound, given_weights, halo_of, predict_row
 from streamddcrp.likelihoods import (
     BetaBernoulli,
     DirichletMultinomial,
@@ -36,6 +29,10 @@ from streamddcrp.likelihoods import (
     NormalGamma,
     NormalWishart,
 )
+from streamddcrp.models.seqddcrp.config import make_config
+from streamddcrp.models.seqddcrp.kernels.layout import P_CHANGE, P_NEW
+from streamddcrp.models.seqddcrp.state import arrays_of, empty_state, state_from_arrays
+from streamddcrp.models.seqddcrp.step import bound, given_weights, halo_of, predict_row
 from tests.oracles.dense_stream import DenseStream
 
 NAMED = [

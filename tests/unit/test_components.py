@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from streamddcrp.components import empty_table, resized
-from streamddcrp.components._kernels import close_component, open_component
+from streamddcrp.models.seqddcrp.kernels.table import close_component, open_component
+from streamddcrp.models.seqddcrp.table import empty_table, resized
 
 
 def filled(n):

@@ -11,15 +11,15 @@ import streamddcrp
 PACKAGES = [
     "streamddcrp",
     "streamddcrp.checkpoint",
-    "streamddcrp.components",
+    "streamddcrp.models.seqddcrp",
     "streamddcrp.decay",
     "streamddcrp.errors",
-    "streamddcrp.estimators",
-    "streamddcrp.inference.ddcrp_gibbs",
+    "streamddcrp.estimator",
+    "streamddcrp.models.ddcrp",
     "streamddcrp.likelihoods",
     "streamddcrp.partitions",
     "streamddcrp.reachability",
-    "streamddcrp.stream",
+    "streamddcrp.data",
 ]
 
 

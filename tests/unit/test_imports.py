@@ -198,17 +198,17 @@ def test_imports_are_resolved():
 
 
 def test_the_rules_bite():
-    assert is_kernel("streamddcrp.inference.seqddcrp_vb._kernels_batch")
-    kernel = "streamddcrp.inference.seqddcrp_vb._kernels"
+    assert is_kernel("streamddcrp.models.seqddcrp.kernels.batch")
+    kernel = "streamddcrp.models.seqddcrp.kernels.state"
     for allowed in (
         "numpy.typing",
-        "streamddcrp._numerics",
-        "streamddcrp.likelihoods._kernels",
-        "streamddcrp.inference.seqddcrp_vb._kernels_batch",
+        "streamddcrp.numerics",
+        "streamddcrp.likelihoods.kernels.families",
+        "streamddcrp.models.seqddcrp.kernels.batch",
     ):
         assert kernel_may_import(kernel, allowed)
-    for refused in "scipy", "streamddcrp.typing", "streamddcrp.inference.tdpm_gibbs._kernels":
+    for refused in "scipy", "streamddcrp.typing", "benchmarks.baselines.tdpm_gibbs.kernels":
         assert not kernel_may_import(kernel, refused)
     assert not kernel_may_import(
-        "streamddcrp.reachability._kernels", "streamddcrp.likelihoods._kernels"
+        "streamddcrp.reachability.kernels", "streamddcrp.likelihoods.kernels.families"
     )

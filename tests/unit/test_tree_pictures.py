@@ -6,12 +6,7 @@ import pytest
 
 plt = pytest.importorskip("matplotlib.pyplot")
 
-from streamddcrp.estimators.tree_pictures import (  # noqa: E402
-    named,
-    plot_component_tree,
-    plot_growth,
-    plot_topic_tree,
-)
+from streamddcrp.plots.trees import named, plot_component_tree, plot_growth, plot_topic_tree  # noqa: E402
 
 
 def node(number, size, children=(), words=("oar", "mast")):

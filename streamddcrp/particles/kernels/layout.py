@@ -1,0 +1,28 @@
+"""Entries of scalar arrays and columns of outputs that the particle filters have in common."""
+
+# counts (int64); a method's own ones follow
+N_SEEN = 0  # arrivals learned so far; the next one's index
+FIRST = 1  # arrival index of the oldest customer that is remembered
+MOST_TABLES = 2  # of any particle
+N_NAMES = 3  # tables that any particle has
+N_LIVE = 4  # tables that particles of at least half the weight have
+N_EVENTS = 5  # events since the start; the log holds the last of them
+N_COUNTS = 6
+
+# sums (float64)
+LOG_EVIDENCE = 0
+
+# kinds of events, as `streamddcrp.contract.KINDS` has them
+BIRTH = 0
+DEATH = 2
+
+LIVE = 0.5  # weight of the particles from which a table counts as live
+
+# columns of the output of a step
+LABEL = 0
+LABEL_PROB = 1
+SCORE = 2
+P_NEW = 3
+P_CHANGE = 4
+LIVE_TABLES = 5
+N_OUTPUTS = 6
