@@ -29,8 +29,9 @@ _log = logging.getLogger(__name__)
 _entry_points: dict[Any, Any] = {}
 _PATIENCE = 1.0  # seconds; loading from the cache is quicker
 _UNUSED = 30 * 86400.0  # seconds after which a folder of an older version goes
+_settings: Any = config  # numba's, read from the environment
 _CORE = Path(__file__).parent
-_SHARED = ("compilation.py", "numerics.py", "likelihoods", "particles", "data")
+_SHARED = ("compilation.py", "numerics.py", "contract.py", "likelihoods", "particles", "data")
 
 
 def _sources(home: Path) -> list[Path]:
@@ -53,7 +54,7 @@ def _digest(home: Path) -> str:
 @cache
 def _folder(home: Path) -> str:
     """Name the folder of a package's compiled kernels, and clear away those long out of use."""
-    root = Path(config.CACHE_DIR or AppDirs("streamddcrp", appauthor=False).user_cache_dir)
+    root = Path(_settings.CACHE_DIR or AppDirs("streamddcrp", appauthor=False).user_cache_dir)
     name = "-".join(home.with_suffix("").parts[-3:])
     folder = root / f"{name}-{_digest(home)}"
     with suppress(OSError):
@@ -102,7 +103,7 @@ def kernel(function: Any = None, /, **options: Any) -> Any:
     if function is None:
         return lambda f: kernel(f, **options)
     dispatcher = njit(**options)(function)
-    if not config.DISABLE_JIT:
+    if not _settings.DISABLE_JIT:
         dispatcher._cache = _Cache(function)
     return dispatcher
 

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from streamddcrp.data.parents import Parents, as_parents, check
 from streamddcrp.errors import SchemaError
-from streamddcrp.models.graph.config import whole
-from streamddcrp.models.graph.parents import Parents, as_parents, check
 from streamddcrp.typing import ArrayLike, IntArray
+from streamddcrp.validation import whole
 
 __all__ = ["DecomposableGraph", "decomposable", "from_parents", "log_prior", "window"]
 

@@ -7,10 +7,11 @@ from typing import Any, NamedTuple, Protocol, Self
 import numpy as np
 import pyarrow as pa
 
-from streamddcrp.contract import Event
+from streamddcrp.contract import LABEL, LIVE_TABLES, N_OUTPUTS, Event
 from streamddcrp.data.batches import widest
 from streamddcrp.errors import ConfigError
 from streamddcrp.estimator.row_model import RowModel
+from streamddcrp.estimator.views import events_since, no_tables
 from streamddcrp.likelihoods import (
     DirichletMultinomial,
     Likelihood,
@@ -20,8 +21,7 @@ from streamddcrp.likelihoods import (
     make_likelihood,
 )
 from streamddcrp.likelihoods.scale import TABLE_VARIANCE
-from streamddcrp.models.seqddcrp.views import events_since, no_tables
-from streamddcrp.particles.kernels.layout import LABEL, LIVE_TABLES, N_EVENTS, N_LIVE, N_OUTPUTS
+from streamddcrp.particles.kernels.layout import N_EVENTS, N_LIVE
 from streamddcrp.typing import FloatArray
 
 __all__ = ["ParticleFilter", "ParticleModel"]

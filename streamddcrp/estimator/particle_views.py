@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from streamddcrp.contract import LIVE
+from streamddcrp.estimator.views import with_parameters
 from streamddcrp.likelihoods import Likelihood
-from streamddcrp.models.seqddcrp.views import with_parameters
-from streamddcrp.particles.kernels.layout import LIVE
 from streamddcrp.particles.names import Names
 from streamddcrp.typing import FloatArray, IntArray
 

@@ -7,13 +7,13 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
+from streamddcrp.contract import LABEL, SCORE
 from streamddcrp.data import Vectorizer, as_time, check_clocked, check_times
 from streamddcrp.data.batches import batch_times, read_batch, row_types
 from streamddcrp.errors import SchemaError, StreamDDCRPError
 from streamddcrp.estimator.options import from_json, to_json
 from streamddcrp.estimator.stored import Stored
-from streamddcrp.models.seqddcrp.kernels.layout import LABEL, SCORE
-from streamddcrp.models.seqddcrp.views import predictions
+from streamddcrp.estimator.views import predictions
 from streamddcrp.typing import FloatArray
 
 __all__ = ["Features", "RowModel"]

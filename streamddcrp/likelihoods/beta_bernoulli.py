@@ -10,11 +10,13 @@ from numpy.typing import ArrayLike
 from streamddcrp.likelihoods.base import ConjugateFamily
 from streamddcrp.likelihoods.kernels import families
 from streamddcrp.likelihoods.parameters import columns, common_width
+from streamddcrp.likelihoods.registry import family
 from streamddcrp.typing import FloatArray
 
 __all__ = ["BetaBernoulli"]
 
 
+@family("beta_bernoulli")
 @dataclass(frozen=True)
 class BetaBernoulli(ConjugateFamily):
     """Features that are 0 or 1 with a Beta prior, independent of each other.

@@ -11,6 +11,7 @@ from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.likelihoods.base import ConjugateFamily
 from streamddcrp.likelihoods.kernels import families
 from streamddcrp.likelihoods.parameters import scalar_parameter
+from streamddcrp.likelihoods.registry import family
 from streamddcrp.typing import FloatArray
 
 __all__ = ["NOMINAL_VOCABULARY", "DirichletMultinomial"]
@@ -18,6 +19,7 @@ __all__ = ["NOMINAL_VOCABULARY", "DirichletMultinomial"]
 NOMINAL_VOCABULARY = 2**20
 
 
+@family("dirichlet_multinomial")
 @dataclass(frozen=True)
 class DirichletMultinomial(ConjugateFamily):
     """Counts of categories with a symmetric Dirichlet prior.

@@ -10,12 +10,14 @@ from numpy.typing import ArrayLike
 from streamddcrp.likelihoods.base import ConjugateFamily
 from streamddcrp.likelihoods.kernels import families
 from streamddcrp.likelihoods.parameters import columns, common_width
+from streamddcrp.likelihoods.registry import family
 from streamddcrp.likelihoods.scale import column_means
 from streamddcrp.typing import FloatArray
 
 __all__ = ["GammaPoisson"]
 
 
+@family("gamma_poisson")
 @dataclass(frozen=True)
 class GammaPoisson(ConjugateFamily):
     """Poisson counts with a Gamma prior, independent of each other.

@@ -10,12 +10,14 @@ from numpy.typing import ArrayLike
 from streamddcrp.likelihoods.base import ConjugateFamily
 from streamddcrp.likelihoods.kernels import families
 from streamddcrp.likelihoods.parameters import columns, common_width
+from streamddcrp.likelihoods.registry import family
 from streamddcrp.likelihoods.scale import TABLE_VARIANCE, column_means, column_variances
 from streamddcrp.typing import FloatArray
 
 __all__ = ["NormalGamma"]
 
 
+@family("normal_gamma")
 @dataclass(frozen=True)
 class NormalGamma(ConjugateFamily):
     """Gaussian features with a Normal-Gamma prior, independent of each other.

@@ -12,12 +12,14 @@ from streamddcrp.likelihoods.base import ConjugateFamily
 from streamddcrp.likelihoods.kernels import families
 from streamddcrp.likelihoods.kernels.special import factor_packed
 from streamddcrp.likelihoods.parameters import as_array, columns, common_width, scalar_parameter
+from streamddcrp.likelihoods.registry import family
 from streamddcrp.likelihoods.scale import TABLE_VARIANCE, column_means, column_variances
 from streamddcrp.typing import FloatArray
 
 __all__ = ["NormalWishart"]
 
 
+@family("normal_wishart")
 @dataclass(frozen=True)
 class NormalWishart(ConjugateFamily):
     """Gaussian rows with a Normal-Wishart prior on mean and precision matrix.

@@ -12,11 +12,13 @@ from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.likelihoods.base import ConjugateFamily
 from streamddcrp.likelihoods.kernels import families
 from streamddcrp.likelihoods.parameters import as_columns
+from streamddcrp.likelihoods.registry import family, make_likelihood
 from streamddcrp.typing import FloatArray
 
 __all__ = ["Product"]
 
 
+@family("product")
 @dataclass(frozen=True)
 class Product(ConjugateFamily):
     """Families side by side, each on columns of its own, independent given the table.
@@ -45,7 +47,6 @@ class Product(ConjugateFamily):
     family: ClassVar[int] = families.PRODUCT
 
     def __post_init__(self) -> None:
-        from streamddcrp.likelihoods.registry import make_likelihood  # noqa: PLC0415  # knows us
 
         pairs = self.parts.items() if isinstance(self.parts, Mapping) else self.parts
         try:

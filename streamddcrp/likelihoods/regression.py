@@ -12,6 +12,7 @@ from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.likelihoods.base import ConjugateFamily
 from streamddcrp.likelihoods.kernels import families
 from streamddcrp.likelihoods.parameters import as_columns, columns, common_width, scalar_parameter
+from streamddcrp.likelihoods.registry import family
 from streamddcrp.likelihoods.scale import TABLE_VARIANCE, column_means, column_variances
 from streamddcrp.typing import FloatArray, IntArray
 
@@ -88,6 +89,7 @@ class _Linear(ConjugateFamily):
         return n_features, cells[:, :, :P], np.sqrt(0.5 / cells[:, :, -1])
 
 
+@family("regression")
 @dataclass(frozen=True)
 class Regression(_Linear):
     """Columns that depend linearly on the other columns of their row, with Gaussian noise.
@@ -285,6 +287,7 @@ class Regression(_Linear):
         return out
 
 
+@family("autoregression")
 @dataclass(frozen=True)
 class Autoregression(_Linear):
     """Columns that depend linearly on their own last values, with Gaussian noise.

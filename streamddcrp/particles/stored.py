@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from streamddcrp.contract import EventRing
 from streamddcrp.likelihoods.kernels.families import posterior
-from streamddcrp.models.seqddcrp.state import EventLog
 from streamddcrp.particles.kernels.layout import MOST_TABLES, N_EVENTS
 from streamddcrp.particles.names import Names
 from streamddcrp.particles.pool import Pool
@@ -19,7 +19,7 @@ Arrays = dict[str, NDArray[Any]]
 
 
 def arrays_shared(
-    particles: Any, pool: Pool, names: Names, events: EventLog, counts: IntArray, stamp: int
+    particles: Any, pool: Pool, names: Names, events: EventRing, counts: IntArray, stamp: int
 ) -> tuple[Arrays, NDArray[np.bool_], IntArray]:
     """Return copies of arrays without unused capacity, for a checkpoint.
 
@@ -72,7 +72,7 @@ def arrays_shared(
 
 def restore_shared(
     family: int, hyper: FloatArray, arrays: Mapping[str, NDArray[Any]], particles: Any, pool: Pool,
-    names: Names, events: EventLog, counts: IntArray,
+    names: Names, events: EventRing, counts: IntArray,
 ) -> None:  # fmt: skip
     """Write what `arrays_shared` returned to empty places.
 

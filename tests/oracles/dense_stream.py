@@ -11,18 +11,15 @@ what is forgotten from the rule, every term of the bound from its definition.
 import numpy as np
 from scipy.special import gammaln
 
+from streamddcrp.contract import MERGE, RESTART, SPLIT, SWEEP_UP
 from streamddcrp.likelihoods import NormalGamma
 from streamddcrp.models.seqddcrp.kernels.layout import (
     LOG_ALPHA,
-    MERGE,
     N_EVENTS,
     N_GROUPS,
     N_ROWS,
     N_TABLES,
-    RESTART,
     SINCE_BLOCK,
-    SPLIT,
-    SWEEP_UP,
 )
 from streamddcrp.models.seqddcrp.step import step
 

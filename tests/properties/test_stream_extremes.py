@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy.special import gammaln, logsumexp
 
 from streamddcrp import SeqDDCRP, fit_seqddcrp
+from streamddcrp.contract import P_CHANGE, P_NEW
 from streamddcrp.decay import (
     Exponential,
     LinearWindow,
@@ -30,7 +31,6 @@ from streamddcrp.likelihoods import (
     NormalWishart,
 )
 from streamddcrp.models.seqddcrp.config import make_config
-from streamddcrp.models.seqddcrp.kernels.layout import P_CHANGE, P_NEW
 from streamddcrp.models.seqddcrp.state import arrays_of, empty_state, state_from_arrays
 from streamddcrp.models.seqddcrp.step import bound, given_weights, halo_of, predict_row
 from tests.oracles.dense_stream import DenseStream

@@ -5,15 +5,15 @@ import math
 import numpy as np
 import pytest
 
+from streamddcrp.contract import LABEL, SCORE
 from streamddcrp.data.graphs import from_parents
+from streamddcrp.data.kernels.parents import check_parents
+from streamddcrp.data.parents import Parents, as_parents, check, keep
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.likelihoods import NormalGamma
 from streamddcrp.models.graph.config import make_config
-from streamddcrp.models.graph.kernels.parents import check_parents
-from streamddcrp.models.graph.parents import Parents, as_parents, check, keep
 from streamddcrp.models.graph.state import arrays_of, empty_state, state_from_arrays
 from streamddcrp.models.graph.step import predict_row, step
-from streamddcrp.particles.kernels.layout import LABEL, SCORE
 from tests.oracles import graph_crp as oracle
 
 X = np.array([0.3, -1.2, 0.1, 2.4, 2.0, -0.7])[:, None]

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import gammaln
 
+from streamddcrp.contract import LABEL, P_NEW, SCORE, SPLIT
 from streamddcrp.data.words import WordTable, joined
 from streamddcrp.errors import ConfigError
 from streamddcrp.models.text.config import make_config
@@ -18,16 +19,12 @@ from streamddcrp.models.text.kernels.layout import (
     FINAL_LABEL,
     GROWTH,
     HISTORY,
-    LABEL,
     N_ARCHIVED,
     N_EVENTS,
     N_LIVE,
     N_MERGES,
     N_SEEN,
     N_WORDS,
-    P_NEW,
-    SCORE,
-    SPLIT,
     SUM_DF,
     TOTAL,
 )

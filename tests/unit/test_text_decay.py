@@ -7,15 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from streamddcrp.contract import LABEL, SCORE
 from streamddcrp.models.text.config import make_config, scales_of
 from streamddcrp.models.text.kernels.layout import (
     GROWTHS,
-    LABEL,
     MIXED,
     N_LIVE,
     N_SUMS,
     N_VECTORS,
-    SCORE,
     SHARES,
     TOTAL,
     TOTALS,

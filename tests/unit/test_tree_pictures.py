@@ -6,7 +6,12 @@ import pytest
 
 plt = pytest.importorskip("matplotlib.pyplot")
 
-from streamddcrp.plots.trees import named, plot_component_tree, plot_growth, plot_topic_tree  # noqa: E402
+from streamddcrp.models.trees.pictures import (  # noqa: E402
+    named,
+    plot_component_tree,
+    plot_growth,
+    plot_topic_tree,
+)
 
 
 def node(number, size, children=(), words=("oar", "mast")):

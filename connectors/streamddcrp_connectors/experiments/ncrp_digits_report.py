@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from streamddcrp.plots.trees import plot_component_tree
+from streamddcrp.models.trees.pictures import plot_component_tree
 from streamddcrp_connectors.report.palette import COLOURS
 from streamddcrp_connectors.report.picture import STYLE, matplotlib
 

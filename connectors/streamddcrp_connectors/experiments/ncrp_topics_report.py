@@ -10,7 +10,7 @@ import numpy as np
 from streamddcrp.errors import ConfigError
 from streamddcrp.models.trees.gibbs import sample_nested_topics
 from streamddcrp.models.trees.nested_topics import NestedCRPTopics
-from streamddcrp.plots.trees import named, plot_growth, plot_topic_tree
+from streamddcrp.models.trees.pictures import named, plot_growth, plot_topic_tree
 from streamddcrp_connectors.report.picture import matplotlib
 
 from .data import shared_file

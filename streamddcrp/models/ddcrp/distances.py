@@ -37,7 +37,7 @@ class Distances(ABC):
 
     Examples
     --------
-    >>> from streamddcrp.models.ddcrp import Distances
+    >>> from streamddcrp import Distances
     >>> import numpy as np
     >>> path = np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]])
     >>> candidates = Distances.by_hops(path).candidates(("window", 1.5), alpha=1.0)

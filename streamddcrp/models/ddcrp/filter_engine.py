@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from streamddcrp.contract import P_NEW
 from streamddcrp.decay import Decay
 from streamddcrp.estimator.particle_views import probabilities, summary_of
 from streamddcrp.likelihoods import Likelihood
 from streamddcrp.models.ddcrp.filter_config import Config, make_config
 from streamddcrp.models.ddcrp.filter_state import State, arrays_of, empty_state, state_from_arrays
 from streamddcrp.models.ddcrp.filter_step import given_weights, predict_row, step
-from streamddcrp.particles.kernels.layout import LOG_EVIDENCE, P_NEW
+from streamddcrp.particles.kernels.layout import LOG_EVIDENCE
 from streamddcrp.typing import FloatArray
 
 __all__ = ["Filtering", "Options", "started"]

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from streamddcrp.contract import EVENT_CAPACITY, EventRing, empty_events
 from streamddcrp.likelihoods.kernels.families import n_post, n_stats, posterior
 from streamddcrp.models.ddcrp.filter_config import Config
 from streamddcrp.models.ddcrp.kernels.filter_layout import N_SUMS
-from streamddcrp.models.seqddcrp.state import EVENT_CAPACITY, EventLog
 from streamddcrp.particles.kernels.layout import (
     FIRST,
     MOST_TABLES,
@@ -170,7 +170,7 @@ class State:
     ring: Ring
     recent: Recent
     names: Names
-    events: EventLog
+    events: EventRing
     counts: IntArray
     sums: FloatArray
     scratch: Scratch
@@ -210,13 +210,7 @@ def _laid_out(config: Config, n_tables: int, n_ring: int, n_names: int) -> State
         ),
         recent=Recent(x=np.zeros((L, D)), weight=np.zeros((L, n_ring)), name=np.full(L, -1)),
         names=empty_names(n_names),
-        events=EventLog(
-            kind=np.zeros(EVENT_CAPACITY, np.int64),
-            label=np.zeros(EVENT_CAPACITY, np.int64),
-            into=np.zeros(EVENT_CAPACITY, np.int64),
-            arrival=np.zeros(EVENT_CAPACITY, np.int64),
-            t=np.zeros(EVENT_CAPACITY),
-        ),
+        events=empty_events(),
         counts=np.zeros(N_COUNTS, np.int64),
         sums=np.zeros(N_SUMS),
         scratch=Scratch(

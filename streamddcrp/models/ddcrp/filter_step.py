@@ -3,12 +3,13 @@
 import numpy as np
 
 from streamddcrp.compilation import compiled, entry_point
+from streamddcrp.contract import N_OUTPUTS
 from streamddcrp.decay import Decay
 from streamddcrp.models.ddcrp.filter_config import Config
 from streamddcrp.models.ddcrp.filter_state import State, grown
 from streamddcrp.models.ddcrp.kernels.filter import predict, step_rows
 from streamddcrp.numerics import CALLER_GIVEN
-from streamddcrp.particles.kernels.layout import FIRST, N_OUTPUTS, N_SEEN
+from streamddcrp.particles.kernels.layout import FIRST, N_SEEN
 from streamddcrp.typing import FloatArray
 
 __all__ = ["given_weights", "predict_row", "step", "uniforms"]

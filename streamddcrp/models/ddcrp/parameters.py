@@ -52,7 +52,7 @@ class ParameterChain(Chain):
     Examples
     --------
     >>> import numpy as np
-    >>> from streamddcrp.models.ddcrp import Distances
+    >>> from streamddcrp import Distances
     >>> from streamddcrp.likelihoods import NormalGamma
     >>> X = np.array([[0.3], [-0.2], [4.1], [0.1], [3.8], [4.4]])
     >>> family = NormalGamma(0.0, 0.1, 1.5, 1.0)

@@ -105,7 +105,7 @@ def sample_ddcrp(
     Examples
     --------
     >>> import numpy as np
-    >>> from streamddcrp.models.ddcrp import sample_ddcrp
+    >>> from streamddcrp import sample_ddcrp
     >>> from streamddcrp.likelihoods import NormalGamma
     >>> X = [[0.3], [-0.2], [4.1], [0.1], [3.8], [4.4]]
     >>> family = NormalGamma(0.0, 0.1, 1.5, 1.0)

@@ -8,8 +8,8 @@ import numpy as np
 
 from streamddcrp.errors import ConfigError
 from streamddcrp.models.features.kernels.layout import MOST_FEATURES, MOST_NEW
-from streamddcrp.models.graph.config import whole
 from streamddcrp.typing import FloatArray
+from streamddcrp.validation import whole
 
 __all__ = ["Config", "make_config"]
 

@@ -17,8 +17,8 @@ from streamddcrp.models.features.graph_ibp_moves import move_features
 from streamddcrp.models.features.graph_ibp_prior import flat, log_prior, total
 from streamddcrp.models.features.kernels.graph_ibp import sweep
 from streamddcrp.models.features.start import cooling
-from streamddcrp.models.graph.config import whole
 from streamddcrp.typing import FloatArray
+from streamddcrp.validation import whole
 
 __all__ = ["GraphIBPSamples", "fit_graph_ibp"]
 

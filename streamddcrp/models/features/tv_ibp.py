@@ -24,8 +24,8 @@ from streamddcrp.models.features.views import (
     nothing_told,
     predictions,
 )
-from streamddcrp.models.graph.config import whole
 from streamddcrp.typing import FloatArray, IntArray
+from streamddcrp.validation import whole
 
 __all__ = ["TimeVaryingIBP"]
 

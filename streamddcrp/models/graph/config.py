@@ -8,8 +8,7 @@ import numpy as np
 from streamddcrp.errors import ConfigError
 from streamddcrp.models.graph.kernels.layout import N_BEST, OPTIMAL, STRATIFIED, SYSTEMATIC
 from streamddcrp.typing import FloatArray
-
-__all__ = ["SCHEMES", "Config", "alpha_grid", "make_config", "whole"]
+from streamddcrp.validation import whole
 
 SCHEMES = {"optimal": OPTIMAL, "systematic": SYSTEMATIC, "stratified": STRATIFIED, "n_best": N_BEST}
 LARGEST_WINDOW = 1 << 15
@@ -34,21 +33,6 @@ class Config(NamedTuple):
     log_nodes: FloatArray  # (G,) their logs
     log_prior: FloatArray  # (G,) of the nodes, with the weights of the quadrature
     seed: int
-
-
-def whole(name: str, value: object, least: int, most: int = 1 << 62) -> int:
-    """Return an option that must be a whole number.
-
-    Raises
-    ------
-    ConfigError
-        If it is none, or out of its range.
-    """
-    good = isinstance(value, int | np.integer | float) and not isinstance(value, bool)
-    if not good or not float(value).is_integer() or not least <= value <= most:  # type: ignore[arg-type,operator]
-        message = f"{name} must be a whole number from {least} to {most}, got {value!r}"
-        raise ConfigError(message)
-    return int(value)  # type: ignore[call-overload,no-any-return]
 
 
 def alpha_grid(shape: float, rate: float) -> tuple[FloatArray, FloatArray]:

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from streamddcrp.contract import P_NEW
+from streamddcrp.data.parents import NOBODY, Parents, keep
 from streamddcrp.estimator.particle_views import probabilities, summary_of
 from streamddcrp.likelihoods import Likelihood
 from streamddcrp.models.graph.config import Config, make_config
-from streamddcrp.models.graph.parents import NOBODY, Parents, keep
 from streamddcrp.models.graph.state import State, arrays_of, empty_state, grown, state_from_arrays
 from streamddcrp.models.graph.step import predict_row, step
-from streamddcrp.particles.kernels.layout import P_NEW
 from streamddcrp.typing import FloatArray
 
 __all__ = ["GraphFiltering", "Options"]

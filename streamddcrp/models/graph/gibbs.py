@@ -14,9 +14,10 @@ from streamddcrp.data.graphs import DecomposableGraph, decomposable, from_parent
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.likelihoods import Likelihood, make_likelihood
 from streamddcrp.likelihoods.kernels.families import add_stats, n_post, n_stats, posterior
-from streamddcrp.models.graph.config import make_config, whole
+from streamddcrp.models.graph.config import make_config
 from streamddcrp.models.graph.kernels.gibbs import draw_alpha, sweep
 from streamddcrp.typing import ArrayLike, FloatArray, IntArray
+from streamddcrp.validation import whole
 
 __all__ = ["GraphCRPSamples", "fit_graph_crp"]
 

@@ -7,15 +7,15 @@ import numpy as np
 import pyarrow as pa
 from river import base
 
+from streamddcrp.data.parents import NOBODY, Parents, as_parents, check
 from streamddcrp.errors import SchemaError
 from streamddcrp.estimator.particle_model import ParticleModel
 from streamddcrp.estimator.row_model import Features
+from streamddcrp.estimator.views import predictions
 from streamddcrp.likelihoods import Likelihood
 from streamddcrp.models.graph.config import make_config
 from streamddcrp.models.graph.engine import GraphFiltering, Options
-from streamddcrp.models.graph.parents import NOBODY, Parents, as_parents, check
 from streamddcrp.models.graph.state import empty_state
-from streamddcrp.models.seqddcrp.views import predictions
 from streamddcrp.typing import FloatArray
 
 __all__ = ["GraphCRP"]

@@ -8,12 +8,14 @@ import numpy as np
 import pyarrow as pa
 from river import base
 
+from streamddcrp.contract import P_NEW
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.estimator.particle_model import ParticleModel
 from streamddcrp.estimator.particle_views import live_names, probabilities, summary_of
 from streamddcrp.estimator.row_model import Features
+from streamddcrp.estimator.views import predictions
 from streamddcrp.likelihoods import Likelihood
-from streamddcrp.models.graph.config import make_config, whole
+from streamddcrp.models.graph.config import make_config
 from streamddcrp.models.graph.group_state import (
     Config,
     State,
@@ -22,9 +24,8 @@ from streamddcrp.models.graph.group_state import (
     state_from_arrays,
 )
 from streamddcrp.models.graph.group_step import predict_row, step
-from streamddcrp.models.seqddcrp.views import predictions
-from streamddcrp.particles.kernels.layout import P_NEW
 from streamddcrp.typing import FloatArray
+from streamddcrp.validation import whole
 
 __all__ = ["GroupDP"]
 

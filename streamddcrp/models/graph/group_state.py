@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from streamddcrp.contract import EventRing, empty_events
 from streamddcrp.models.graph.kernels.group import STAMP
-from streamddcrp.models.seqddcrp.state import EVENT_CAPACITY, EventLog
 from streamddcrp.particles.children import Children, empty_children
 from streamddcrp.particles.kernels.layout import LOG_EVIDENCE, MOST_TABLES, N_NAMES, N_SEEN
 from streamddcrp.particles.names import Names, empty_names, room
@@ -112,7 +112,7 @@ class State:
     groups: Groups
     names: Names
     recent: IntArray
-    events: EventLog
+    events: EventRing
     counts: IntArray
     sums: FloatArray
     children: Children
@@ -157,11 +157,7 @@ def _laid_out(config: Config, K: int, n_clusters: int, n_names: int, A: int, G: 
         groups=Groups(np.zeros(G, whole), np.zeros(G, whole), np.zeros(2, whole)),
         names=empty_names(n_names),
         recent=np.full(1, -1),
-        events=EventLog(
-            kind=np.zeros(EVENT_CAPACITY, whole), label=np.zeros(EVENT_CAPACITY, whole),
-            into=np.zeros(EVENT_CAPACITY, whole), arrival=np.zeros(EVENT_CAPACITY, whole),
-            t=np.zeros(EVENT_CAPACITY),
-        ),
+        events=empty_events(),
         counts=np.zeros(STAMP + 1, whole),
         sums=np.zeros(1),
         children=empty_children(P, P * (K + 2)),

@@ -3,10 +3,10 @@
 import numpy as np
 
 from streamddcrp.compilation import compiled, entry_point
+from streamddcrp.contract import N_OUTPUTS
 from streamddcrp.models.graph.group_state import Config, State, grown
 from streamddcrp.models.graph.kernels.group import predict_row as _predict
 from streamddcrp.models.graph.kernels.group import step_rows
-from streamddcrp.particles.kernels.layout import N_OUTPUTS
 from streamddcrp.typing import FloatArray, IntArray
 
 __all__ = ["predict_row", "step"]

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from streamddcrp.contract import EventRing, empty_events
 from streamddcrp.models.graph.config import Config
 from streamddcrp.models.graph.kernels.layout import N_COUNTS, STAMP
-from streamddcrp.models.seqddcrp.state import EVENT_CAPACITY, EventLog
 from streamddcrp.particles.children import Children, empty_children
 from streamddcrp.particles.kernels.layout import LOG_EVIDENCE, MOST_TABLES, N_NAMES, N_SEEN
 from streamddcrp.particles.names import Names, empty_names, room
@@ -127,7 +127,7 @@ class State:
     grid: Grid
     names: Names
     recent: Recent
-    events: EventLog
+    events: EventRing
     counts: IntArray
     sums: FloatArray
     children: Children
@@ -186,11 +186,7 @@ def _laid_out(
             parents=np.zeros((config.r if config.given else 1, n_parents), whole),
             n_parents=np.zeros(config.r if config.given else 1, whole),
         ),
-        events=EventLog(
-            kind=np.zeros(EVENT_CAPACITY, whole), label=np.zeros(EVENT_CAPACITY, whole),
-            into=np.zeros(EVENT_CAPACITY, whole), arrival=np.zeros(EVENT_CAPACITY, whole),
-            t=np.zeros(EVENT_CAPACITY),
-        ),
+        events=empty_events(),
         counts=np.zeros(N_COUNTS, whole),
         sums=np.zeros(1),
         children=empty_children(P, P * (K + 1)),

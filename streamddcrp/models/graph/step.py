@@ -3,12 +3,13 @@
 import numpy as np
 
 from streamddcrp.compilation import compiled, entry_point
+from streamddcrp.contract import N_OUTPUTS
 from streamddcrp.models.graph.config import Config
 from streamddcrp.models.graph.kernels.arrival import predict_row as _predict
 from streamddcrp.models.graph.kernels.arrival import step_rows
 from streamddcrp.models.graph.kernels.layout import N_BEST
 from streamddcrp.models.graph.state import State, grown
-from streamddcrp.particles.kernels.layout import LOG_EVIDENCE, N_OUTPUTS
+from streamddcrp.particles.kernels.layout import LOG_EVIDENCE
 from streamddcrp.typing import FloatArray, IntArray
 
 __all__ = ["predict_row", "step"]

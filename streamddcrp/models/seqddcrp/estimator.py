@@ -10,12 +10,13 @@ import numpy as np
 import pyarrow as pa
 from river import base
 
-from streamddcrp.contract import Event
+from streamddcrp.contract import N_OUTPUTS, P_NEW, Event
 from streamddcrp.data import typical_gap
 from streamddcrp.data.batches import widest
 from streamddcrp.decay import make_decay
 from streamddcrp.errors import ConfigError, StreamDDCRPError
 from streamddcrp.estimator.row_model import RowModel
+from streamddcrp.estimator.views import events_since, no_tables
 from streamddcrp.likelihoods import (
     DirichletMultinomial,
     Likelihood,
@@ -28,18 +29,12 @@ from streamddcrp.likelihoods.scale import TABLE_VARIANCE
 from streamddcrp.models.seqddcrp.config import Config, make_config
 from streamddcrp.models.seqddcrp.engine import Running
 from streamddcrp.models.seqddcrp.founding import Candidate, Founding
-from streamddcrp.models.seqddcrp.kernels.layout import N_EVENTS, N_OUTPUTS, N_SEEN, P_NEW
+from streamddcrp.models.seqddcrp.kernels.layout import N_EVENTS, N_SEEN
 from streamddcrp.models.seqddcrp.presets import find_preset
 from streamddcrp.models.seqddcrp.reference import Reference, reference_of
 from streamddcrp.models.seqddcrp.state import arrays_of, empty_state, state_from_arrays
 from streamddcrp.models.seqddcrp.step import bound, halo_of
-from streamddcrp.models.seqddcrp.views import (
-    events_since,
-    labels_in_window,
-    live_columns,
-    live_tables,
-    no_tables,
-)
+from streamddcrp.models.seqddcrp.views import labels_in_window, live_columns, live_tables
 from streamddcrp.numerics import CALLER_GIVEN
 from streamddcrp.typing import FloatArray, IntArray
 

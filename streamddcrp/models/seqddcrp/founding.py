@@ -20,21 +20,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from streamddcrp.contract import BIRTH, DEATH, LABEL, LIVE_TABLES, MERGE, N_OUTPUTS, SCORE, record
 from streamddcrp.models.seqddcrp.engine import Running
-from streamddcrp.models.seqddcrp.kernels.layout import (
-    BIRTH,
-    DEATH,
-    LABEL,
-    LAST_TIME,
-    LIVE_TABLES,
-    MERGE,
-    N_EVENTS,
-    N_OUTPUTS,
-    NEXT_ID,
-    REGIME,
-    SCORE,
-)
-from streamddcrp.models.seqddcrp.kernels.state import record
+from streamddcrp.models.seqddcrp.kernels.layout import LAST_TIME, N_EVENTS, NEXT_ID, REGIME
 from streamddcrp.models.seqddcrp.state import State
 from streamddcrp.typing import FloatArray, IntArray
 
@@ -212,4 +200,13 @@ def _take_over_ids(
 
 
 def _tell(state: State, kind: int, label: int, into: int, arrival: int) -> None:
-    record(state.events, state.counts, kind, label, into, arrival, float(state.sums[LAST_TIME]))
+    record(
+        state.events,
+        state.counts,
+        N_EVENTS,
+        kind,
+        label,
+        into,
+        arrival,
+        float(state.sums[LAST_TIME]),
+    )

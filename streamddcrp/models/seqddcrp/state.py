@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from streamddcrp.contract import EVENT_CAPACITY, EventRing, empty_events
 from streamddcrp.likelihoods.kernels.families import n_post, n_stats, posterior
 from streamddcrp.models.seqddcrp.config import Config
 from streamddcrp.models.seqddcrp.kernels.layout import (
@@ -34,7 +35,7 @@ from streamddcrp.typing import FloatArray, IntArray
 
 __all__ = [
     "Atoms",
-    "EventLog",
+    "EventRing",
     "Groups",
     "Rows",
     "Scratch",
@@ -46,7 +47,6 @@ __all__ = [
     "widened",
 ]
 
-EVENT_CAPACITY = 256
 _Arrays = TypeVar("_Arrays", "Rows", "Groups", "Atoms")
 
 
@@ -200,16 +200,6 @@ class Scratch(NamedTuple):
     kept_term: FloatArray
 
 
-class EventLog(NamedTuple):
-    """Ring of the last events: kind, table id, id it merged into or -1, arrival index, time."""
-
-    kind: IntArray
-    label: IntArray
-    into: IntArray
-    arrival: IntArray
-    t: FloatArray
-
-
 @dataclass(slots=True)
 class State:
     """The engine's memory; exactly one owner."""
@@ -218,7 +208,7 @@ class State:
     groups: Groups
     atoms: Atoms
     table: ComponentTable
-    events: EventLog
+    events: EventRing
     counts: IntArray
     sums: FloatArray
     scratch: Scratch
@@ -331,13 +321,7 @@ def empty_state(config: Config, capacity: int = 8) -> State:
         groups=_groups(n_groups, capacity),
         atoms=_atoms(capacity),
         table=empty_table(capacity, n_stats=size, n_post=cached),
-        events=EventLog(
-            np.zeros(EVENT_CAPACITY, np.int64),
-            np.zeros(EVENT_CAPACITY, np.int64),
-            np.zeros(EVENT_CAPACITY, np.int64),
-            np.zeros(EVENT_CAPACITY, np.int64),
-            np.zeros(EVENT_CAPACITY),
-        ),
+        events=empty_events(),
         counts=_counts(),
         sums=sums,
         scratch=_scratch(config, width, n_groups, capacity, cached),
@@ -414,7 +398,7 @@ def _in_use(state: State) -> dict[str, tuple[slice, ...]]:
         **{f"atoms.{name}": (k,) for name in Atoms._fields},
         "atoms.active": (slice(int(state.counts[N_ACTIVE])),), "atoms.overlap": (k, k),
         **{f"table.{name}": (k,) for name in ComponentTable._fields},
-        **{f"events.{name}": (e,) for name in EventLog._fields},
+        **{f"events.{name}": (e,) for name in EventRing._fields},
     }  # fmt: skip
 
 

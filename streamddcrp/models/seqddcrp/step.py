@@ -6,10 +6,11 @@ import math
 import numpy as np
 
 from streamddcrp.compilation import compiled, entry_point
+from streamddcrp.contract import N_OUTPUTS
 from streamddcrp.decay import Decay
 from streamddcrp.models.seqddcrp.config import Config
 from streamddcrp.models.seqddcrp.kernels.arrival import predict, step_rows
-from streamddcrp.models.seqddcrp.kernels.layout import N_GROUPS, N_OUTPUTS, N_ROWS, N_SEEN, N_TABLES
+from streamddcrp.models.seqddcrp.kernels.layout import N_GROUPS, N_ROWS, N_SEEN, N_TABLES
 from streamddcrp.models.seqddcrp.kernels.state import objective
 from streamddcrp.models.seqddcrp.state import State, grown
 from streamddcrp.numerics import CALLER_GIVEN, EXPONENTIAL, NO_DECAY

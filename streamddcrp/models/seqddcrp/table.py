@@ -30,7 +30,7 @@ class ComponentTable(NamedTuple):
 
     Examples
     --------
-    >>> from streamddcrp.models.seqddcrp import empty_table, resized
+    >>> from streamddcrp.models.seqddcrp.table import empty_table, resized
     >>> table = empty_table(4, n_stats=3, n_post=2)
     >>> resized(table, 8).stats.shape
     (8, 3)

@@ -8,13 +8,13 @@ import numpy as np
 import pyarrow as pa
 from river import base
 
+from streamddcrp.contract import LABEL, LIVE_TABLES, N_OUTPUTS, SCORE
 from streamddcrp.data import Vectorizer, as_time, check_clocked
 from streamddcrp.data.batches import batch_times
 from streamddcrp.data.epochs import Piece, Place, make_cut
 from streamddcrp.errors import StreamDDCRPError
 from streamddcrp.estimator.stored import Stored
-from streamddcrp.models.seqddcrp.kernels.layout import LABEL, LIVE_TABLES, N_OUTPUTS, SCORE
-from streamddcrp.models.seqddcrp.views import predictions
+from streamddcrp.estimator.views import predictions
 from streamddcrp.models.temporal.engine import Settings
 from streamddcrp.models.temporal.evolving import Evolving
 from streamddcrp.models.temporal.likelihood import TEXT, Law

@@ -9,9 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from streamddcrp.contract import Event
-from streamddcrp.data.documents import Vocabulary
-from streamddcrp.models.seqddcrp.kernels.layout import (
+from streamddcrp.contract import (
     LABEL,
     LABEL_PROB,
     LIVE_TABLES,
@@ -19,7 +17,9 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
     P_CHANGE,
     P_NEW,
     SCORE,
+    Event,
 )
+from streamddcrp.data.documents import Vocabulary
 from streamddcrp.models.temporal.emissions.text import TextDecay
 from streamddcrp.models.temporal.engine import Engine
 from streamddcrp.models.temporal.objective import objective

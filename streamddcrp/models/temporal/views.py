@@ -10,7 +10,7 @@ from streamddcrp.contract import Event
 from streamddcrp.data import Vectorizer
 from streamddcrp.data.batches import batch_times, read_batch
 from streamddcrp.data.epochs import Cut, Place
-from streamddcrp.models.seqddcrp.views import no_tables
+from streamddcrp.estimator.views import no_tables
 from streamddcrp.models.temporal.evolving import Evolving
 from streamddcrp.models.temporal.tracks import components, final_labels, trajectories
 from streamddcrp.models.temporal.warmup import Waiting
@@ -165,7 +165,7 @@ class EpochViews:
         MissingExtraError
             If matplotlib is not installed.
         """
-        from streamddcrp.plots.epochs import draw  # noqa: PLC0415 -- only for pictures
+        from streamddcrp.models.temporal.pictures import draw  # noqa: PLC0415 -- only for pictures
 
         spoken = isinstance(self.epoch, str) and self._cut.kind == "period"
         behind = None

@@ -10,7 +10,7 @@ from river import base
 from streamddcrp.contract import Event
 from streamddcrp.errors import SchemaError
 from streamddcrp.estimator.row_model import RowModel
-from streamddcrp.models.seqddcrp.views import no_tables, predictions
+from streamddcrp.estimator.views import no_tables, predictions
 from streamddcrp.models.text.kernels.layout import N_EVENTS, N_LIVE, N_SLOTS
 from streamddcrp.models.text.stories import events_since
 from streamddcrp.models.text.vectors import VectorState, make_vector_config

@@ -5,16 +5,15 @@ from typing import Any
 import numpy as np
 
 from streamddcrp.compilation import compiled, entry_point
+from streamddcrp.contract import LIVE_TABLES, P_NEW
 from streamddcrp.data.words import WordTable
 from streamddcrp.models.text.config import Config
 from streamddcrp.models.text.kernels.arrival import predict_document, step_documents
 from streamddcrp.models.text.kernels.layout import (
     LISTS,
-    LIVE_TABLES,
     MOST_WORDS,
-    N_OUTPUTS,
+    N_TEXT_OUTPUTS,
     NUMBERS,
-    P_NEW,
     SHORT_DOCUMENT,
     SHORT_WORDS,
     TEXTS,
@@ -83,7 +82,7 @@ def _step(
     with compiled(step_documents) as needed:
         if needed and len(t):
             _step(config, state, table, form, data, numbers, offsets[:1], t[:0])
-    out = np.empty((len(t), N_OUTPUTS))
+    out = np.empty((len(t), N_TEXT_OUTPUTS))
     done = 0
     while True:
         done = entry_point(step_documents)(
@@ -118,7 +117,7 @@ def predict(
     if len(state.scratch.read) < most:
         state.scratch.short[0] = SHORT_DOCUMENT
         grow(state, config)
-    out, mass, sums = np.full(N_OUTPUTS, np.nan), state.tables.mass.copy(), state.sums.copy()
+    out, mass, sums = np.full(N_TEXT_OUTPUTS, np.nan), state.tables.mass.copy(), state.sums.copy()
     entry_point(predict_document)(
         config, state.words, state.postings, state.tables, state.window, state.counts,
         state.sums, state.scratch, table.arrays, listed, data, t, out,

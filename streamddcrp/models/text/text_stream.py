@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 from river import base
 
+from streamddcrp.contract import LABEL, P_NEW, SCORE
 from streamddcrp.data import as_time, check_clocked, check_times
 from streamddcrp.data.batches import batch_times
 from streamddcrp.data.texts import Texts, read_text, read_texts
@@ -15,16 +16,8 @@ from streamddcrp.errors import SchemaError
 from streamddcrp.estimator.final_labels import FinalLabels
 from streamddcrp.estimator.options import from_json, to_json
 from streamddcrp.estimator.stored import Stored
-from streamddcrp.models.seqddcrp.views import predictions
-from streamddcrp.models.text.kernels.layout import (
-    FINAL_LABEL,
-    LABEL,
-    N_LIVE,
-    N_SEEN,
-    P_NEW,
-    SCORE,
-    SURPRISE,
-)
+from streamddcrp.estimator.views import predictions
+from streamddcrp.models.text.kernels.layout import FINAL_LABEL, N_LIVE, N_SEEN, SURPRISE
 from streamddcrp.models.text.options import engine_config, words_left_out
 from streamddcrp.models.text.state import arrays_of, empty_state, state_from_arrays
 from streamddcrp.models.text.step import predict, step

@@ -16,7 +16,7 @@ from streamddcrp.typing import FloatArray, IntArray
 __all__ = ["VectorConfig", "VectorState", "make_vector_config"]
 
 RHOS = (0.2, 0.3, 0.4, 0.5)
-N_OUTPUTS = 7
+N_TEXT_OUTPUTS = 7
 _K = 16
 _EVENTS = 4096  # in the log
 
@@ -99,7 +99,7 @@ class VectorState:
         with compiled(step_vectors) as needed:
             if needed and len(X):
                 self.step(X[:0], t[:0])
-        out, done = np.empty((len(X), N_OUTPUTS)), 0
+        out, done = np.empty((len(X), N_TEXT_OUTPUTS)), 0
         while True:
             done = entry_point(step_vectors)(
                 self.config, self.tables, self.window, self.events, self.counts, self.sums,
@@ -118,7 +118,7 @@ class VectorState:
 
     def predict(self, x: FloatArray) -> tuple[FloatArray, dict[int, float]]:
         """Predict a unit vector (D,); return outputs (7,) and the probabilities of the stories."""
-        out = np.empty(N_OUTPUTS)
+        out = np.empty(N_TEXT_OUTPUTS)
         entry_point(predict_vector)(
             self.config, self.tables, self.counts, self.sums, self.odds, x, out
         )

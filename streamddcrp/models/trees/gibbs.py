@@ -78,7 +78,7 @@ def sample_nested_topics(
     Examples
     --------
     >>> import numpy as np
-    >>> from streamddcrp.models.trees import sample_nested_topics
+    >>> from streamddcrp import sample_nested_topics
     >>> sport, food = [9, 9, 8, 0, 0, 0], [9, 0, 0, 9, 8, 0]
     >>> X = np.array([sport, food, sport, food])
     >>> draws = sample_nested_topics(X, depth=2, alpha=(1.0, 1.0), n_sweeps=500, seed=0)

@@ -15,8 +15,8 @@ from streamddcrp.models.trees.components import ComponentTree, wide_prior
 from streamddcrp.models.trees.components_state import components_from_state, components_to_state
 from streamddcrp.models.trees.growth import Growth
 from streamddcrp.models.trees.loadings import reconstruct
+from streamddcrp.models.trees.pictures import plot_component_tree
 from streamddcrp.models.trees.tree_model import TreeModel, check_tree, ids_of, nested, node_columns
-from streamddcrp.plots.trees import plot_component_tree
 from streamddcrp.typing import FloatArray, IntArray
 
 __all__ = ["NestedCRPComponents"]

@@ -12,6 +12,7 @@ from streamddcrp.data.documents import Vocabulary, read_document
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.estimator.options import from_json, to_json
 from streamddcrp.models.trees.growth import Growth
+from streamddcrp.models.trees.pictures import plot_topic_tree
 from streamddcrp.models.trees.settings import Settings
 from streamddcrp.models.trees.topic_words import telling_words
 from streamddcrp.models.trees.topics import TopicTree
@@ -24,7 +25,6 @@ from streamddcrp.models.trees.tree_model import (
     node_columns,
     positive,
 )
-from streamddcrp.plots.trees import plot_topic_tree
 from streamddcrp.typing import FloatArray, IntArray
 
 __all__ = ["NestedCRPTopics"]

@@ -12,7 +12,7 @@ from streamddcrp.contract import Event
 from streamddcrp.errors import ConfigError, MissingExtraError
 from streamddcrp.estimator.stored import Stored
 from streamddcrp.models.trees.growth import Growth
-from streamddcrp.plots.trees import plot_growth
+from streamddcrp.models.trees.pictures import plot_growth
 from streamddcrp.typing import FloatArray, IntArray
 
 __all__ = [

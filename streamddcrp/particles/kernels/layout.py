@@ -11,18 +11,3 @@ N_COUNTS = 6
 
 # sums (float64)
 LOG_EVIDENCE = 0
-
-# kinds of events, as `streamddcrp.contract.KINDS` has them
-BIRTH = 0
-DEATH = 2
-
-LIVE = 0.5  # weight of the particles from which a table counts as live
-
-# columns of the output of a step
-LABEL = 0
-LABEL_PROB = 1
-SCORE = 2
-P_NEW = 3
-P_CHANGE = 4
-LIVE_TABLES = 5
-N_OUTPUTS = 6

@@ -1,17 +1,10 @@
 """Names of tables over all particles: a table is known by the customer that opened it."""
 
 from streamddcrp.compilation import uncounted
-from streamddcrp.particles.kernels.layout import (
-    BIRTH,
-    DEATH,
-    LIVE,
-    N_EVENTS,
-    N_LIVE,
-    N_NAMES,
-    N_SEEN,
-)
+from streamddcrp.contract import BIRTH, DEATH, LIVE, record
+from streamddcrp.particles.kernels.layout import N_EVENTS, N_LIVE, N_NAMES, N_SEEN
 
-__all__ = ["best_name", "name_of", "record", "refresh_names"]
+__all__ = ["best_name", "name_of", "refresh_names"]
 
 
 @uncounted
@@ -49,18 +42,6 @@ def best_name(names, at_name, new, n):
 
 
 @uncounted
-def record(events, counts, kind, label, index, t):
-    """Write down an event; the log holds the last ones."""
-    at = counts[N_EVENTS] % len(events.kind)
-    events.kind[at] = kind
-    events.label[at] = label
-    events.into[at] = -1
-    events.arrival[at] = index
-    events.t[at] = t
-    counts[N_EVENTS] += 1
-
-
-@uncounted
 def refresh_names(names, events, counts, reopened, t):
     """Tell which tables have come to life and which are gone, after arrival ``counts[N_SEEN] - 1``.
 
@@ -85,9 +66,9 @@ def refresh_names(names, events, counts, reopened, t):
         told = names.opener[found]
         if names.n_holders[found] > 0:
             names.told[found] = True
-            record(events, counts, BIRTH, told, n - 1, t)
+            record(events, counts, N_EVENTS, BIRTH, told, -1, n - 1, t)
         else:
             if names.told[found]:
-                record(events, counts, DEATH, told, n - 1, t)
+                record(events, counts, N_EVENTS, DEATH, told, -1, n - 1, t)
             names.opener[found] = -1
             counts[N_NAMES] -= 1

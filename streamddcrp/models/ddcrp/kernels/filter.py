@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from streamddcrp.compilation import inner, kernel
+from streamddcrp.contract import LABEL, LABEL_PROB, LIVE_TABLES, P_CHANGE, P_NEW, SCORE
 from streamddcrp.likelihoods.kernels.families import (
     add_stats,
     log_predictive,
@@ -25,17 +26,11 @@ from streamddcrp.numerics import log_decay
 from streamddcrp.particles.kernels.copies import ancestors_of, place_children
 from streamddcrp.particles.kernels.layout import (
     FIRST,
-    LABEL,
-    LABEL_PROB,
-    LIVE_TABLES,
     LOG_EVIDENCE,
     MOST_TABLES,
     N_LIVE,
     N_NAMES,
     N_SEEN,
-    P_CHANGE,
-    P_NEW,
-    SCORE,
 )
 from streamddcrp.particles.kernels.names import best_name, name_of, refresh_names
 from streamddcrp.particles.kernels.resample import effective_size, systematic

@@ -1,6 +1,7 @@
 """The compiled way of arrivals through all particles: weigh, choose, seat, forget, revise."""
 
 from streamddcrp.compilation import entry, uncounted
+from streamddcrp.contract import SCORE
 from streamddcrp.models.graph.kernels.concentration import count_parents
 from streamddcrp.models.graph.kernels.layout import (
     CHOOSE,
@@ -17,7 +18,7 @@ from streamddcrp.models.graph.kernels.revise import revise
 from streamddcrp.models.graph.kernels.weigh import NEGLIGIBLE, weigh
 from streamddcrp.numerics import copy_row
 from streamddcrp.particles.kernels.copies import ancestors_of, place_children
-from streamddcrp.particles.kernels.layout import LOG_EVIDENCE, MOST_TABLES, N_NAMES, N_SEEN, SCORE
+from streamddcrp.particles.kernels.layout import LOG_EVIDENCE, MOST_TABLES, N_NAMES, N_SEEN
 from streamddcrp.particles.kernels.merge import merge_equal
 from streamddcrp.particles.kernels.names import name_of, refresh_names
 from streamddcrp.particles.kernels.pool import (

@@ -5,22 +5,17 @@ import math
 import numpy as np
 
 from streamddcrp.compilation import entry, uncounted
+from streamddcrp.contract import LABEL, LABEL_PROB, LIVE_TABLES, P_CHANGE, P_NEW, SCORE
 from streamddcrp.models.graph.kernels.group_moves import fill, free_slot, move
 from streamddcrp.numerics import copy_row
 from streamddcrp.particles.kernels.copies import place_children
 from streamddcrp.particles.kernels.layout import (
-    LABEL,
-    LABEL_PROB,
-    LIVE_TABLES,
     LOG_EVIDENCE,
     MOST_TABLES,
     N_COUNTS,
     N_LIVE,
     N_NAMES,
     N_SEEN,
-    P_CHANGE,
-    P_NEW,
-    SCORE,
 )
 from streamddcrp.particles.kernels.names import best_name, name_of, refresh_names
 from streamddcrp.particles.kernels.pool import EMPTY as NOBODY

@@ -5,18 +5,10 @@ import math
 import numpy as np
 
 from streamddcrp.compilation import uncounted
+from streamddcrp.contract import LABEL, LABEL_PROB, LIVE_TABLES, P_CHANGE, P_NEW, SCORE
 from streamddcrp.models.graph.kernels.concentration import factors
 from streamddcrp.models.graph.kernels.layout import STAMP
-from streamddcrp.particles.kernels.layout import (
-    LABEL,
-    LABEL_PROB,
-    LIVE_TABLES,
-    N_LIVE,
-    N_SEEN,
-    P_CHANGE,
-    P_NEW,
-    SCORE,
-)
+from streamddcrp.particles.kernels.layout import N_LIVE, N_SEEN
 from streamddcrp.particles.kernels.names import best_name
 from streamddcrp.particles.kernels.pool import EMPTY
 from streamddcrp.particles.kernels.random import hash_of

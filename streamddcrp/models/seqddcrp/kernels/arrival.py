@@ -5,6 +5,18 @@ import math
 import numpy as np
 
 from streamddcrp.compilation import entry, uncounted
+from streamddcrp.contract import (
+    BIRTH,
+    LABEL,
+    LABEL_PROB,
+    LIVE,
+    LIVE_TABLES,
+    P_CHANGE,
+    P_NEW,
+    RETURN,
+    SCORE,
+    record,
+)
 from streamddcrp.likelihoods.kernels.families import (
     add_stats,
     expected_log_liks,
@@ -16,18 +28,14 @@ from streamddcrp.likelihoods.kernels.families import (
 from streamddcrp.likelihoods.kernels.prior import learn_prior
 from streamddcrp.models.seqddcrp.kernels.divide import divide
 from streamddcrp.models.seqddcrp.kernels.layout import (
-    BIRTH,
     DEAD_BIRTHS,
     FROZEN_OPENINGS,
     FROZEN_RATE,
-    LABEL,
-    LABEL_PROB,
     LAST_TIME,
-    LIVE,
-    LIVE_TABLES,
     LOG_ALPHA,
     N_ACTIVE,
     N_BLOCKS,
+    N_EVENTS,
     N_FORBIDDEN,
     N_GROUPS,
     N_ROWS,
@@ -36,11 +44,7 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
     NEW_BETA,
     NEW_LOG_BETA,
     NEXT_ID,
-    P_CHANGE,
-    P_NEW,
     REGIME,
-    RETURN,
-    SCORE,
     SINCE_BLOCK,
 )
 from streamddcrp.models.seqddcrp.kernels.moves import MOVES_EVERY, look_back, merge
@@ -54,7 +58,6 @@ from streamddcrp.models.seqddcrp.kernels.state import (
     link_log_weights,
     mix_row,
     open_column,
-    record,
     refresh_active,
     refresh_sticks,
     refresh_terms,
@@ -221,9 +224,9 @@ def _seat(
     if opened_here > STALE:
         refresh_sticks(config, atoms, counts, sums)
     if table.last_seen[best] < 0:
-        record(events, counts, BIRTH, table.ids[best], -1, counts[N_SEEN], t)
+        record(events, counts, N_EVENTS, BIRTH, table.ids[best], -1, counts[N_SEEN], t)
     elif counts[N_SEEN] - table.last_seen[best] > config.window:
-        record(events, counts, RETURN, table.ids[best], -1, counts[N_SEEN], t)
+        record(events, counts, N_EVENTS, RETURN, table.ids[best], -1, counts[N_SEEN], t)
     table.last_seen[best] = counts[N_SEEN]
     counts[N_ROWS] += 1
     counts[N_SEEN] += 1

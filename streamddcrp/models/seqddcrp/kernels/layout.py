@@ -26,23 +26,3 @@ LOG_ALPHA = 7  # for the next arrival
 FROZEN_OPENINGS = 8  # expected openings by evicted customers
 FROZEN_RATE = 9  # sum of 1 / S over them; both fade
 N_SUMS = 10
-
-# kinds of events
-BIRTH = 0
-RETURN = 1
-DEATH = 2
-MERGE = 3  # into another table
-SPLIT = 4  # off another table
-SWEEP_UP = 5  # a merge of a table that nobody was ever seen at: not told
-RESTART = 6  # of a shadow: not told
-
-LIVE = 0.5  # expected rows from which a table counts as live
-
-# columns of the output of a step
-LABEL = 0
-LABEL_PROB = 1
-SCORE = 2
-P_NEW = 3
-P_CHANGE = 4
-LIVE_TABLES = 5
-N_OUTPUTS = 6

@@ -11,29 +11,26 @@ columns add, and the bound is charged for the entropy that the rows lose.
 import math
 
 from streamddcrp.compilation import uncounted
+from streamddcrp.contract import BIRTH, MERGE, RESTART, SWEEP_UP, record
 from streamddcrp.likelihoods.kernels.families import add_rows, posterior
 from streamddcrp.models.seqddcrp.kernels.layout import (
-    BIRTH,
     DEAD_BIRTHS,
     FROZEN_BOUND,
-    MERGE,
     N_ACTIVE,
     N_BLOCKS,
+    N_EVENTS,
     N_GROUPS,
     N_ROWS,
     N_SEEN,
     N_TABLES,
     NEW_LOG_BETA,
     REGIME,
-    RESTART,
-    SWEEP_UP,
 )
 from streamddcrp.models.seqddcrp.kernels.shadow import start_shadow
 from streamddcrp.models.seqddcrp.kernels.state import (
     activate,
     close_last_column,
     open_column,
-    record,
     refresh_terms,
     settle,
     settled_objective,
@@ -195,7 +192,7 @@ def try_birth(config, rows, groups, atoms, table, events, counts, sums, scratch,
         settle(config, rows, groups, atoms, table, counts, sums)
     if settled_objective(config, rows, atoms, table, counts, sums) > before:
         table.last_seen[K] = counts[N_SEEN] - 1
-        record(events, counts, BIRTH, table.ids[K], -1, opener, rows.t[start])
+        record(events, counts, N_EVENTS, BIRTH, table.ids[K], -1, opener, rows.t[start])
         return True
     close_last_column(counts)
     put_links_back(rows, counts, scratch)
@@ -356,7 +353,7 @@ def _join(config, rows, groups, atoms, table, events, counts, sums, m, l, now):
     if counts[REGIME] == second:
         counts[REGIME] = first
     kind = MERGE if seen_m >= 0 and seen_l >= 0 else SWEEP_UP
-    record(events, counts, kind, second, first, counts[N_SEEN] - 1, now)
+    record(events, counts, N_EVENTS, kind, second, first, counts[N_SEEN] - 1, now)
     table.last_seen[m] = max(seen_m, seen_l)
     sums[FROZEN_BOUND] -= atoms.overlap[m, l]
     for k in range(K):
@@ -377,7 +374,7 @@ def _join(config, rows, groups, atoms, table, events, counts, sums, m, l, now):
         _unite_groups(config, rows, groups, counts, g, h)
     elif h >= 0:
         groups.atom[h] = m
-    record(events, counts, RESTART, first, -1, counts[N_SEEN] - 1, now)
+    record(events, counts, N_EVENTS, RESTART, first, -1, counts[N_SEEN] - 1, now)
     start_shadow(groups, atoms, table, counts, m)
     close_column(rows, groups, atoms, table, counts, l)
     activate(atoms, counts, m)

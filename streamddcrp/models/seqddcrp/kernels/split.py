@@ -1,22 +1,21 @@
 """Split an atom from its shadow, frozen history included, if the bound rises."""
 
 from streamddcrp.compilation import uncounted
+from streamddcrp.contract import RESTART, SPLIT, record
 from streamddcrp.likelihoods.kernels.families import posterior
 from streamddcrp.models.seqddcrp.kernels.layout import (
     N_ACTIVE,
+    N_EVENTS,
     N_GROUPS,
     N_ROWS,
     N_SEEN,
     N_TABLES,
-    RESTART,
-    SPLIT,
 )
 from streamddcrp.models.seqddcrp.kernels.moves import TRIAL_SWEEPS, keep_links, put_links_back
 from streamddcrp.models.seqddcrp.kernels.shadow import choose_sides, start_shadow
 from streamddcrp.models.seqddcrp.kernels.state import (
     close_last_column,
     open_column,
-    record,
     settle,
     settled_objective,
     stick_bound,
@@ -104,7 +103,7 @@ def _try(config, rows, groups, atoms, table, events, counts, sums, scratch, m, n
         settle(config, rows, groups, atoms, table, counts, sums)
         return False
     table.last_seen[K] = counts[N_SEEN] - 1
-    record(events, counts, SPLIT, table.ids[K], table.ids[m], counts[N_SEEN] - 1, now)
+    record(events, counts, N_EVENTS, SPLIT, table.ids[K], table.ids[m], counts[N_SEEN] - 1, now)
     start_shadow(groups, atoms, table, counts, m)
     start_shadow(groups, atoms, table, counts, K)
     return True
@@ -129,7 +128,7 @@ def _most_promising(config, groups, atoms, table, events, counts, sums, scratch,
 
 @uncounted
 def _restart(groups, atoms, table, events, counts, m, now):
-    record(events, counts, RESTART, table.ids[m], -1, counts[N_SEEN] - 1, now)
+    record(events, counts, N_EVENTS, RESTART, table.ids[m], -1, counts[N_SEEN] - 1, now)
     start_shadow(groups, atoms, table, counts, m)
 
 

@@ -30,7 +30,6 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
     FROZEN_BOUND,
     LOG_ALPHA,
     N_ACTIVE,
-    N_EVENTS,
     N_GROUPS,
     N_ROWS,
     N_SEEN,
@@ -61,7 +60,6 @@ __all__ = [
     "mix_row",
     "objective",
     "open_column",
-    "record",
     "refresh_active",
     "refresh_sticks",
     "refresh_terms",
@@ -103,18 +101,6 @@ def refresh_terms(rows, counts):
     """Recompute all link terms, after a change of links that kept no account of them."""
     for r in range(counts[N_ROWS]):
         rows.term[r] = row_term(rows, r, counts[N_GROUPS], counts[N_TABLES])
-
-
-@entry
-def record(events, counts, kind, label, into, index, t):
-    """Append an event to the ring; ``into`` is the id of the table it merged into, or -1."""
-    at = counts[N_EVENTS] % events.kind.shape[0]
-    events.kind[at] = kind
-    events.label[at] = label
-    events.into[at] = into
-    events.arrival[at] = index
-    events.t[at] = t
-    counts[N_EVENTS] += 1
 
 
 @uncounted

@@ -9,30 +9,25 @@ import math
 import numpy as np
 
 from streamddcrp.compilation import entry, uncounted
+from streamddcrp.contract import DEATH, record
 from streamddcrp.likelihoods.kernels.families import add_rows
 from streamddcrp.models.seqddcrp.kernels.layout import (
     DEAD_BIRTHS,
     DEAD_LOG_MASS,
     DEAD_TIME,
-    DEATH,
     FROZEN_BOUND,
     FROZEN_OPENINGS,
     FROZEN_RATE,
     LOG_ALPHA,
     N_ACTIVE,
+    N_EVENTS,
     N_GROUPS,
     N_ROWS,
     N_SEEN,
     N_TABLES,
 )
 from streamddcrp.models.seqddcrp.kernels.shadow import FAINT, choose_sides, follow_shadow
-from streamddcrp.models.seqddcrp.kernels.state import (
-    mix_row,
-    record,
-    refresh_sticks,
-    row_term,
-    stick_term,
-)
+from streamddcrp.models.seqddcrp.kernels.state import mix_row, refresh_sticks, row_term, stick_term
 from streamddcrp.models.seqddcrp.kernels.table import close_component, close_gap
 from streamddcrp.numerics import copy_first, copy_row, log_add_exp, log_decay
 
@@ -309,6 +304,6 @@ def retire(config, rows, groups, atoms, table, events, counts, sums, now):
         if m < 0:
             break
         if table.last_seen[m] >= 0:
-            record(events, counts, DEATH, table.ids[m], -1, counts[N_SEEN] - 1, now)
+            record(events, counts, N_EVENTS, DEATH, table.ids[m], -1, counts[N_SEEN] - 1, now)
         _remove_column(config, rows, groups, atoms, table, counts, sums, m)
     refresh_sticks(config, atoms, counts, sums)

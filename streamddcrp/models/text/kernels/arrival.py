@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from streamddcrp.compilation import entry, leaf, uncounted
+from streamddcrp.contract import BIRTH, LABEL, LABEL_PROB, P_CHANGE, RETURN, SCORE, record
 from streamddcrp.data.kernels.words import (
     BETWEEN,
     find_document,
@@ -19,13 +20,10 @@ from streamddcrp.models.text.kernels.layout import (
     ALPHA,
     B_TABLES,
     B_TOKENS,
-    BIRTH,
     CONCENTRATION,
     FINAL_LABEL,
     GROWTH,
     GROWTHS,
-    LABEL,
-    LABEL_PROB,
     LAST,
     LISTS,
     LISTS_END,
@@ -38,10 +36,7 @@ from streamddcrp.models.text.kernels.layout import (
     N_SEEN,
     N_SUMS,
     NUMBERS,
-    P_CHANGE,
     POSTINGS_END,
-    RETURN,
-    SCORE,
     SHORT_ARCHIVE,
     SHORT_DOCUMENT,
     SHORT_EVENTS,
@@ -60,13 +55,7 @@ from streamddcrp.models.text.kernels.layout import (
     TIME,
     TOTAL,
 )
-from streamddcrp.models.text.kernels.moves import (
-    keep_example,
-    record,
-    remember_rival,
-    retire,
-    try_merge,
-)
+from streamddcrp.models.text.kernels.moves import keep_example, remember_rival, retire, try_merge
 from streamddcrp.models.text.kernels.scales import learn_scales, mix, shift, weight_now
 from streamddcrp.models.text.kernels.split import try_split
 from streamddcrp.models.text.kernels.tables import (
@@ -261,10 +250,10 @@ def leave(config, words, postings, tables, window, archive, events, counts, sums
     if not tables.told[k]:
         tables.told[k] = True
         row, t = tables.born[k], tables.born_t[k]
-        record(events, counts, BIRTH, tables.id[k], -1, row, t)
+        record(events, counts, N_EVENTS, BIRTH, tables.id[k], -1, row, t)
         old = recognise(config, words, postings, tables, archive, counts, sums, k)
         if old >= 0:
-            record(events, counts, RETURN, tables.id[k], old, row, t)
+            record(events, counts, N_EVENTS, RETURN, tables.id[k], old, row, t)
     return tables.id[k]
 
 

@@ -5,24 +5,19 @@ import math
 import numpy as np
 
 from streamddcrp.compilation import column, leaf, uncounted
+from streamddcrp.contract import LABEL, LABEL_PROB, LIVE_TABLES, P_CHANGE, P_NEW, SCORE
 from streamddcrp.models.text.kernels.layout import (
     ALPHA,
     BITS,
     CHUNK,
     CONCENTRATION,
     GROWTH,
-    LABEL,
-    LABEL_PROB,
     LAST,
     LEAST_WORDS,
-    LIVE_TABLES,
     N_LIVE,
     N_SLOTS,
     N_WORDS,
     NEXT_ID,
-    P_CHANGE,
-    P_NEW,
-    SCORE,
     SUM_DF,
     TOTAL,
 )

@@ -1,5 +1,7 @@
 """Names of the entries of the scalar arrays of the state, shared by kernels and Python."""
 
+from streamddcrp.contract import N_OUTPUTS
+
 # counts (int64)
 N_SEEN = 0  # documents learned so far; the next one's index
 NEXT_ID = 1  # of the next table
@@ -44,13 +46,6 @@ PRIOR = 5
 TIMED = 6
 N_VECTORS = 7
 
-# kinds of events, as `streamddcrp.contract.KINDS` has them
-BIRTH = 0
-RETURN = 1
-DEATH = 2
-MERGE = 3
-SPLIT = 4
-
 LEAST_WORDS = 1000  # a language has so many, even if few have come
 BITS = 4
 CHUNK = 1 << BITS  # words whose factors are multiplied before products are scaled
@@ -83,12 +78,6 @@ MOST_ARCHIVED = 512  # tables in the archive
 N_KEPT = 32  # words kept of each
 N_EXAMPLES = 3  # documents kept of a table
 
-# columns of the output of a step; the first six as `SeqDDCRP` has them
-LABEL = 0
-LABEL_PROB = 1
-SCORE = 2
-P_NEW = 3
-P_CHANGE = 4
-LIVE_TABLES = 5
-FINAL_LABEL = 6
-N_OUTPUTS = 7
+# columns of the output of a step, behind those of `streamddcrp.contract`
+FINAL_LABEL = N_OUTPUTS
+N_TEXT_OUTPUTS = N_OUTPUTS + 1

@@ -5,17 +5,16 @@ import math
 import numpy as np
 
 from streamddcrp.compilation import leaf, uncounted
+from streamddcrp.contract import DEATH, MERGE, record
 from streamddcrp.data.kernels.words import release_word
 from streamddcrp.models.text.kernels.archive import archive_table
 from streamddcrp.models.text.kernels.evidence import word_scale
 from streamddcrp.models.text.kernels.layout import (
     ALPHA,
     CONCENTRATION,
-    DEATH,
     GROWTH,
     LAST,
     LEAST_MERGED,
-    MERGE,
     N_EVENTS,
     N_EXAMPLES,
     N_LIVE,
@@ -34,19 +33,10 @@ from streamddcrp.models.text.kernels.tables import (
 )
 from streamddcrp.numerics import natural
 
-__all__ = ["keep_example", "record", "remember_rival", "retire", "try_merge", "union_gain", "urn"]
+__all__ = ["keep_example", "remember_rival", "retire", "try_merge", "union_gain", "urn"]
 
 RIVAL = 1e-3  # odds of the second choice of a document against the first that make it a rival
 SMALL = 16  # documents up to which merges are tried more often
-
-
-@uncounted
-def record(events, counts, kind, label, into, row, t):
-    """Write an event into the log."""
-    i = counts[N_EVENTS] % len(events.kind)
-    events.kind[i], events.label[i], events.into[i] = kind, label, into
-    events.arrival[i], events.t[i] = row, t
-    counts[N_EVENTS] += 1
 
 
 @leaf
@@ -168,7 +158,7 @@ def try_merge(config, words, postings, tables, window, events, counts, sums, scr
         return
     small, large = (a, best) if tables.n_words[a] < tables.n_words[best] else (best, a)
     older, younger = min(tables.id[a], tables.id[best]), max(tables.id[a], tables.id[best])
-    record(events, counts, MERGE, younger, older, row, t)
+    record(events, counts, N_EVENTS, MERGE, younger, older, row, t)
     at = counts[N_MERGES] % len(events.younger)
     events.younger[at], events.older[at] = younger, older
     counts[N_MERGES] += 1
@@ -204,5 +194,6 @@ def retire(config, words, postings, tables, archive, events, counts, sums, lexic
             if tidy_word(words, postings, w) and named:
                 release_word(lexicon, w)
         if tables.told[k]:
-            record(events, counts, DEATH, tables.id[k], -1, tables.last_seen[k], tables.last_t[k])
+            row, t = tables.last_seen[k], tables.last_t[k]
+            record(events, counts, N_EVENTS, DEATH, tables.id[k], -1, row, t)
         free_table(tables, counts, sums, k)  # another table takes its place in the list

@@ -17,6 +17,7 @@ import math
 import numpy as np
 
 from streamddcrp.compilation import leaf, uncounted
+from streamddcrp.contract import SPLIT, record
 from streamddcrp.models.text.kernels.evidence import word_scale
 from streamddcrp.models.text.kernels.layout import (
     CHUNK,
@@ -35,12 +36,11 @@ from streamddcrp.models.text.kernels.layout import (
     SHORT_EVENTS,
     SHORT_POSTINGS,
     SHORT_TABLES,
-    SPLIT,
     SPLIT_DUE,
     SUM_DF,
     TIME,
 )
-from streamddcrp.models.text.kernels.moves import keep_example, record, union_gain, urn
+from streamddcrp.models.text.kernels.moves import keep_example, union_gain, urn
 from streamddcrp.models.text.kernels.scales import shift, weight_now
 from streamddcrp.models.text.kernels.tables import (
     append,
@@ -322,7 +322,7 @@ def part(words, postings, tables, window, events, counts, sums, halves, k, n, n_
     if counts[LAST] == k:
         counts[LAST] = window.table[row % size]
     tables.next_split[new] = tables.next_merge[new] = docs + 1 + docs // LATER
-    record(events, counts, SPLIT, tables.id[new], tables.id[k], row, t)
+    record(events, counts, N_EVENTS, SPLIT, tables.id[new], tables.id[k], row, t)
     if docs > tables.size[k]:
         tables.id[k], tables.id[new] = tables.id[new], tables.id[k]
         tables.told[k], tables.told[new] = False, tables.told[k]

@@ -18,16 +18,15 @@ import math
 import numpy as np
 
 from streamddcrp.compilation import entry, uncounted
+from streamddcrp.contract import BIRTH, DEATH, record
 from streamddcrp.models.text.kernels.layout import (
-    BIRTH,
-    DEATH,
     GROWTH,
+    N_EVENTS,
     N_LIVE,
     N_SEEN,
     N_SLOTS,
     NEXT_ID,
 )
-from streamddcrp.models.text.kernels.moves import record
 
 __all__ = ["predict_vector", "step_vectors"]
 
@@ -166,7 +165,7 @@ def tell(tables, events, counts, k, kind):
     born = kind == BIRTH
     row = tables.born[k] if born else tables.last_seen[k]
     t = tables.born_t[k] if born else tables.last_t[k]
-    record(events, counts, kind, tables.id[k], -1, row, t)
+    record(events, counts, N_EVENTS, kind, tables.id[k], -1, row, t)
 
 
 @uncounted

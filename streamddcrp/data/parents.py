@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from streamddcrp.data.kernels.parents import ABSENT, OLD, TWICE, check_parents, keep_parents
 from streamddcrp.errors import SchemaError
-from streamddcrp.models.graph.kernels.parents import ABSENT, OLD, TWICE, check_parents, keep_parents
 from streamddcrp.typing import IntArray
 
 __all__ = ["Parents", "as_parents", "check", "keep"]
