@@ -1,0 +1,35 @@
+"""The cases by name; each is a function that fills a `Record` through public names only."""
+
+from types import CodeType
+
+CASES = {}
+
+EXEMPT = {
+    "Event": "what `events` of every model returns; recorded as columns in most cases",
+    "DDCRPSamples": "what `sample_ddcrp` returns",
+    "GraphCRPSamples": "what `fit_graph_crp` returns",
+    "GraphIBPSamples": "what `fit_graph_ibp` returns",
+    "NestedComponentsFit": "what `fit_nested_components` returns",
+    "NestedTopicSamples": "what `sample_nested_topics` returns",
+    "NestedTopicsFit": "what `fit_nested_topics` returns",
+    "Reference": "what `SeqDDCRP.reference` returns; recorded in seqddcrp-reference",
+    "SeqDDCRPFit": "what `fit_seqddcrp` returns",
+    "TemporalDPMFit": "what `fit_temporal_dpm` returns",
+}
+
+
+def case(function):
+    """Enter a function as a case, under its name."""
+    name = function.__name__.replace("_", "-")
+    assert name not in CASES, f"{name} twice"
+    CASES[name] = function
+    return function
+
+
+def names_in(code):
+    """Names that a function's code uses, and the code within it."""
+    found = set(code.co_names)
+    for part in code.co_consts:
+        if isinstance(part, CodeType):
+            found |= names_in(part)
+    return found
