@@ -9,27 +9,6 @@ import numpy as np
 
 from streamddcrp.compilation import kernel, leaf, uncounted
 
-__all__ = [
-    "CALLER_GIVEN",
-    "EXPONENTIAL",
-    "LINEAR_WINDOW",
-    "LOGISTIC",
-    "NO_DECAY",
-    "WINDOW",
-    "add",
-    "copy_first",
-    "copy_row",
-    "digamma",
-    "dot",
-    "exp_all",
-    "floor_and_sum",
-    "largest",
-    "log_add_exp",
-    "log_decay",
-    "natural",
-    "scale",
-]
-
 # Codes of the decay families (`streamddcrp.decay`). CALLER_GIVEN: a decay that is not one of these;
 # its log weights come to the kernel as an array, evaluated outside.
 CALLER_GIVEN = -1

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-__all__ = ["nbytes_of"]
-
 
 def nbytes_of(state: Any) -> int:
     """Return the bytes of the arrays of a state with slots: each an array, or a tuple of arrays."""

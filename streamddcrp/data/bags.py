@@ -8,8 +8,6 @@ from scipy import sparse
 from streamddcrp.data.documents import Vocabulary, read_counts, read_documents
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["Bags", "encode", "n_rows", "read_bags"]
-
 
 class Bags(NamedTuple):
     """Words of document d are ``words[offsets[d]:offsets[d + 1]]``, in order, and their counts."""

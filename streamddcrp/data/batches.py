@@ -11,8 +11,6 @@ from streamddcrp.data import Vectorizer, as_matrix, as_times, check_matrix
 from streamddcrp.errors import SchemaError
 from streamddcrp.typing import FloatArray
 
-__all__ = ["Batch", "as_table", "batch_times", "read_batch", "row_types", "sliceable", "widest"]
-
 _TYPES = ("bool", "int", "float")  # each holds those before it
 
 

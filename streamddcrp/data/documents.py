@@ -15,11 +15,6 @@ from streamddcrp.data.batches import as_table
 from streamddcrp.errors import SchemaError
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = [
-    "CountRows", "Document", "Vocabulary", "is_text", "read_counts", "read_document",
-    "read_documents", "top_words",
-]  # fmt: skip
-
 Word = str | int
 Document = list[tuple[Word, float]]
 _SHOWN = 8  # words of a component

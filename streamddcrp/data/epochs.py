@@ -10,8 +10,6 @@ import numpy as np
 from streamddcrp.errors import ConfigError, OrderError, SchemaError
 from streamddcrp.typing import FloatArray
 
-__all__ = ["Cut", "Piece", "Place", "make_cut"]
-
 _log = logging.getLogger(__name__)
 _UNITS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _SPOKEN = {"second": "s", "minute": "min", "hour": "h", "day": "d", "week": "w", "row": "rows"}

@@ -13,8 +13,6 @@ from streamddcrp.errors import SchemaError
 from streamddcrp.typing import ArrayLike, IntArray
 from streamddcrp.validation import whole
 
-__all__ = ["DecomposableGraph", "decomposable", "from_parents", "log_prior", "window"]
-
 
 class DecomposableGraph(NamedTuple):
     """A graph in which every cycle of four or more has a chord.

@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.typing import FloatArray
 
-__all__ = ["as_matrix", "as_observations", "check_matrix"]
-
 
 def as_matrix(values: object, n_features: int | None = None) -> FloatArray:
     """Return a batch of rows as a matrix of floats.

@@ -9,8 +9,6 @@ from streamddcrp.data.kernels.parents import ABSENT, OLD, TWICE, check_parents, 
 from streamddcrp.errors import SchemaError
 from streamddcrp.typing import IntArray
 
-__all__ = ["Parents", "as_parents", "check", "keep"]
-
 
 class Parents(NamedTuple):
     """Parents of N rows.

@@ -14,8 +14,6 @@ from streamddcrp.data.words import joined
 from streamddcrp.errors import SchemaError
 from streamddcrp.typing import IntArray
 
-__all__ = ["Texts", "read_text", "read_texts"]
-
 _SCALAR = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view,
            pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view)  # fmt: skip
 

@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from streamddcrp.errors import OrderError, SchemaError
 from streamddcrp.typing import FloatArray
 
-__all__ = ["as_time", "as_times", "check_clocked", "check_times", "typical_gap"]
-
 MISSING = "is missing; every row needs a time, or none has one"
 Stamps = NDArray[np.datetime64]
 MICROSECOND = {"ns": 10**3, "ps": 10**6, "fs": 10**9, "as": 10**12}  # in units finer than it

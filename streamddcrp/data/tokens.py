@@ -10,8 +10,6 @@ from streamddcrp.data.words import WordTable
 from streamddcrp.errors import SchemaError
 from streamddcrp.typing import IntArray
 
-__all__ = ["Tokens", "as_tokens", "tokenize", "tokenize_all"]
-
 Tokens = str | Sequence[str] | Sequence[int] | IntArray
 _MOST = np.iinfo(np.int64).max
 

@@ -14,8 +14,6 @@ import numpy as np
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["Feature", "Vectorizer"]
-
 Feature = str | int
 
 logger = logging.getLogger(__name__)

@@ -8,8 +8,6 @@ import numpy as np
 
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["FEATURES", "SHORTEST", "dominant_period", "window_features"]
-
 SHORTEST = 8  # rows in the shortest period that is looked for
 N_BANDS = 6
 NOISE = 1e-3  # amplitudes below this say nothing: keeps logarithms and ratios finite

@@ -48,8 +48,6 @@ from streamddcrp.data.kernels.words import (
 from streamddcrp.errors import CheckpointError, ConfigError
 from streamddcrp.typing import IntArray
 
-__all__ = ["ENGLISH", "WordArrays", "WordTable", "joined"]
-
 ENGLISH = (
     "a", "about", "after", "all", "also", "an", "and", "any", "are", "as", "at", "be", "been",
     "but", "by", "can", "could", "did", "do", "does", "for", "from", "had", "has", "have", "he",

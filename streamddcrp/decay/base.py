@@ -13,8 +13,6 @@ from streamddcrp.errors import ConfigError
 from streamddcrp.numerics import CALLER_GIVEN
 from streamddcrp.typing import ArrayLike, FloatArray
 
-__all__ = ["CallerGiven", "Decay", "Product", "Scaled", "Sum"]
-
 
 class Decay(ABC):
     """Weight f(d) >= 0 of a link over distance d, not increasing in d.

@@ -13,8 +13,6 @@ from streamddcrp.errors import ConfigError
 from streamddcrp.numerics import EXPONENTIAL, LINEAR_WINDOW, LOGISTIC, NO_DECAY, WINDOW
 from streamddcrp.typing import ArrayLike, FloatArray
 
-__all__ = ["Exponential", "LinearWindow", "Logistic", "NoDecay", "UserDecay", "Window"]
-
 
 @dataclass(frozen=True, slots=True)
 class NoDecay(Decay):

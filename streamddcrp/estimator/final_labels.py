@@ -6,8 +6,6 @@ import numpy as np
 
 from streamddcrp.typing import IntArray
 
-__all__ = ["FinalLabels"]
-
 _MOST = 100_000
 
 

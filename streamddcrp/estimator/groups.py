@@ -13,8 +13,6 @@ from streamddcrp.data.batches import as_table, batch_times
 from streamddcrp.errors import SchemaError, StreamDDCRPError
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["Groups", "Key", "check_key", "naming"]
-
 Key = str | int
 
 

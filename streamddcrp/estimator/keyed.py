@@ -23,8 +23,6 @@ from streamddcrp.errors import CheckpointError, ConfigError, SchemaError
 from streamddcrp.estimator.groups import Groups, Key, check_key, naming
 from streamddcrp.estimator.residents import OP, Residents, bytes_of
 
-__all__ = ["CURSOR", "Keyed"]
-
 CURSOR = "run"  # under which a store keeps the cursor
 _HEADER = "keyed"  # under which it keeps what all models have in common
 _MODEL_ID = "Keyed"

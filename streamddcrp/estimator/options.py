@@ -7,8 +7,6 @@ import numpy as np
 from streamddcrp.decay import Decay, decay_from_config, make_decay
 from streamddcrp.likelihoods import likelihood_from_config
 
-__all__ = ["from_json", "to_json"]
-
 
 def to_json(value: Any) -> Any:
     """Describe an option: objects by their configuration, tuples by lists."""

@@ -24,8 +24,6 @@ from streamddcrp.likelihoods.scale import TABLE_VARIANCE
 from streamddcrp.particles.kernels.layout import N_EVENTS, N_LIVE
 from streamddcrp.typing import FloatArray
 
-__all__ = ["ParticleFilter", "ParticleModel"]
-
 _log = logging.getLogger(__name__)
 RECENT = 64  # arrivals within which a table counts as present in a picture
 SPREADS = (0.01, 0.05, 0.2, 1.0)  # expected variances within a table, as shares of the rows'

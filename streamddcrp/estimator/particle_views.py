@@ -12,8 +12,6 @@ from streamddcrp.likelihoods import Likelihood
 from streamddcrp.particles.names import Names
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["live_names", "probabilities", "summary_of"]
-
 
 def probabilities(state: Any, p_new: float) -> dict[int, float]:
     """Return the probability of each table of any particle after a prediction; -1 is a new one."""

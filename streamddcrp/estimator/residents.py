@@ -10,8 +10,6 @@ from typing import Any, NamedTuple
 from streamddcrp.checkpoint import SqliteStore
 from streamddcrp.errors import ConfigError
 
-__all__ = ["OP", "Residents", "bytes_of"]
-
 OP = "model"
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "KI": 2**10, "MI": 2**20, "GI": 2**30}
 _OBJECTS = 16_000  # bytes of the Python objects around a model's arrays, as measured

@@ -16,8 +16,6 @@ from streamddcrp.estimator.stored import Stored
 from streamddcrp.estimator.views import predictions
 from streamddcrp.typing import FloatArray
 
-__all__ = ["Features", "RowModel"]
-
 Features = Mapping[Any, Any]
 
 

@@ -6,8 +6,6 @@ from typing import Any, Self
 from streamddcrp.checkpoint.codec import decode_state, encode_state, read_blob, write_atomic
 from streamddcrp.errors import CheckpointError
 
-__all__ = ["Stored"]
-
 _VERSION = 1  # of the layout of every state; a newer one is refused
 
 

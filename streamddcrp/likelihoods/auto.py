@@ -15,8 +15,6 @@ from streamddcrp.likelihoods.product import Product
 from streamddcrp.likelihoods.scale import column_means, varies
 from streamddcrp.typing import FloatArray
 
-__all__ = ["choose_likelihood"]
-
 LARGEST_MEAN_COUNT = 10.0  # counts above this are close to Gaussian
 FAMILIES: dict[str, ConjugateFamily] = {
     "numbers": NormalGamma(),

@@ -14,8 +14,6 @@ from streamddcrp.likelihoods.kernels import families
 from streamddcrp.likelihoods.parameters import column_parameter
 from streamddcrp.typing import FloatArray
 
-__all__ = ["ConjugateFamily", "Likelihood"]
-
 
 class Likelihood(Protocol):
     """What a method may ask of a family.

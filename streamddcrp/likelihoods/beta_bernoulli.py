@@ -13,8 +13,6 @@ from streamddcrp.likelihoods.parameters import columns, common_width
 from streamddcrp.likelihoods.registry import family
 from streamddcrp.typing import FloatArray
 
-__all__ = ["BetaBernoulli"]
-
 
 @family("beta_bernoulli")
 @dataclass(frozen=True)

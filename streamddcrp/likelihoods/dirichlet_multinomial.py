@@ -14,8 +14,6 @@ from streamddcrp.likelihoods.parameters import scalar_parameter
 from streamddcrp.likelihoods.registry import family
 from streamddcrp.typing import FloatArray
 
-__all__ = ["NOMINAL_VOCABULARY", "DirichletMultinomial"]
-
 NOMINAL_VOCABULARY = 2**20
 
 

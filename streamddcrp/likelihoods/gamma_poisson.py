@@ -14,8 +14,6 @@ from streamddcrp.likelihoods.registry import family
 from streamddcrp.likelihoods.scale import column_means
 from streamddcrp.typing import FloatArray
 
-__all__ = ["GammaPoisson"]
-
 
 @family("gamma_poisson")
 @dataclass(frozen=True)

@@ -12,8 +12,6 @@ from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.likelihoods.parameters import scalar_parameter
 from streamddcrp.typing import FloatArray
 
-__all__ = ["LinearGaussian"]
-
 _MOST_TERMS = 4096
 RATIOS = (1e-4, 1e-3, 0.01, 0.1, 1.0)  # smaller loadings would be lost in the noise
 

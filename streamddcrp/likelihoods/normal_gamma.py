@@ -14,8 +14,6 @@ from streamddcrp.likelihoods.registry import family
 from streamddcrp.likelihoods.scale import TABLE_VARIANCE, column_means, column_variances
 from streamddcrp.typing import FloatArray
 
-__all__ = ["NormalGamma"]
-
 
 @family("normal_gamma")
 @dataclass(frozen=True)

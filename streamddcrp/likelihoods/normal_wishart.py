@@ -16,8 +16,6 @@ from streamddcrp.likelihoods.registry import family
 from streamddcrp.likelihoods.scale import TABLE_VARIANCE, column_means, column_variances
 from streamddcrp.typing import FloatArray
 
-__all__ = ["NormalWishart"]
-
 
 @family("normal_wishart")
 @dataclass(frozen=True)

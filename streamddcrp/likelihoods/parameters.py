@@ -9,15 +9,6 @@ from numpy.typing import ArrayLike
 from streamddcrp.errors import ConfigError
 from streamddcrp.typing import FloatArray
 
-__all__ = [
-    "as_array",
-    "as_columns",
-    "column_parameter",
-    "columns",
-    "common_width",
-    "scalar_parameter",
-]
-
 
 def as_array(owner: str, name: str, value: ArrayLike) -> FloatArray:
     """Convert to a finite float64 array or raise a `ConfigError` that names the argument."""

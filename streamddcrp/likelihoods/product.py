@@ -15,8 +15,6 @@ from streamddcrp.likelihoods.parameters import as_columns
 from streamddcrp.likelihoods.registry import family, make_likelihood
 from streamddcrp.typing import FloatArray
 
-__all__ = ["Product"]
-
 
 @family("product")
 @dataclass(frozen=True)

@@ -16,8 +16,6 @@ from streamddcrp.likelihoods.registry import family
 from streamddcrp.likelihoods.scale import TABLE_VARIANCE, column_means, column_variances
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["Autoregression", "Regression"]
-
 
 class _Linear(ConjugateFamily):
     """What the two families share: standardised regressors, one regression for each output.

@@ -4,8 +4,6 @@ import numpy as np
 
 from streamddcrp.typing import FloatArray
 
-__all__ = ["TABLE_VARIANCE", "column_means", "column_variances", "varies"]
-
 TABLE_VARIANCE = 0.05  # prior variance within a table, as a share of the variance of the stream
 
 

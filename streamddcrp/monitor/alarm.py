@@ -10,8 +10,6 @@ from streamddcrp.estimator.stored import Stored
 from streamddcrp.monitor.kernels.alarm import MOST, N_COUNTS, mean_of, step_alarm, threshold
 from streamddcrp.typing import FloatArray
 
-__all__ = ["Alarm", "Alarms"]
-
 _HUGE = 1e300  # stands for infinity: its mean with other scores is a number
 
 

@@ -7,8 +7,6 @@ from streamddcrp.errors import ConfigError
 from streamddcrp.monitor.kernels.changes import mark_changes
 from streamddcrp.typing import IntArray
 
-__all__ = ["change_points", "label_changes"]
-
 
 def change_points(
     p_change: ArrayLike, threshold: float = 0.9, *, armed: bool = True

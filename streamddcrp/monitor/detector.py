@@ -38,8 +38,6 @@ from streamddcrp.models.seqddcrp.reference import Reference
 from streamddcrp.monitor.alarm import Alarm, Alarms
 from streamddcrp.typing import FloatArray
 
-__all__ = ["RegimeAnomalyDetector"]
-
 
 class RegimeAnomalyDetector(Stored, base.AnomalyDetector):
     """Anomaly detection by the surprise of a model of regimes, with a calibrated threshold.

@@ -15,8 +15,6 @@ from streamddcrp.errors import ConfigError, SchemaError, StreamDDCRPError
 from streamddcrp.estimator.stored import Stored
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["WindowFeatures"]
-
 _log = logging.getLogger(__name__)
 _PERIODS = 4  # in a window
 _FIRST = 20  # windows that say what is usual

@@ -9,8 +9,6 @@ from streamddcrp.particles.names import room
 from streamddcrp.particles.pool import UintArray
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["Children", "empty_children"]
-
 
 class Children(NamedTuple):
     """Work space for the children of all particles, M = P (K + 1) of them, and those that stay."""

@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["Names", "empty_names", "room"]
-
 BoolArray = NDArray[np.bool_]
 
 

@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 from streamddcrp.likelihoods.kernels.families import n_post, n_stats, posterior
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["Memo", "Pool", "empty_memo", "empty_pool"]
-
 UintArray = NDArray[np.uint64]
 
 

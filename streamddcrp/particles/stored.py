@@ -13,8 +13,6 @@ from streamddcrp.particles.names import Names
 from streamddcrp.particles.pool import Pool
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["arrays_shared", "restore_shared"]
-
 Arrays = dict[str, NDArray[Any]]
 
 

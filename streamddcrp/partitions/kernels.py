@@ -4,8 +4,6 @@ import numpy as np
 
 from streamddcrp.compilation import kernel
 
-__all__ = ["add_together", "contingency", "join", "number_tables", "place_all"]
-
 
 @kernel
 def join(links, out):

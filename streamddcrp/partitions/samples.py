@@ -6,8 +6,6 @@ from streamddcrp.errors import SchemaError
 from streamddcrp.partitions.kernels import add_together, join, number_tables
 from streamddcrp.typing import ArrayLike, FloatArray, IntArray
 
-__all__ = ["as_samples", "as_weights", "labels_of_links", "similarity_matrix"]
-
 
 def labels_of_links(links: ArrayLike) -> IntArray:
     """Return the tables that links make: customers joined by links, any way, share a label.

@@ -6,8 +6,6 @@ import numpy as np
 
 from streamddcrp.errors import MissingExtraError
 
-__all__ = ["plot_features", "plot_tables", "pyplot"]
-
 _NAMED = 40  # columns that carry their names, at most
 
 

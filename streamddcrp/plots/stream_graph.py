@@ -7,8 +7,6 @@ import numpy as np
 
 from streamddcrp.plots.plotting import pyplot
 
-__all__ = ["draw_layers", "layer_names", "plot_stories"]
-
 _NAMED = 40  # components that carry their names, at most,
 _THIN = 0.02  # where they are so large a part of the picture
 _TRIED = 30  # places for a name

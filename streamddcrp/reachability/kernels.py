@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from streamddcrp.compilation import kernel
 
-__all__ = ["append_banded", "append_dense", "column_masses", "revise_banded", "revise_dense"]
-
 FloatArray = NDArray[np.float64]
 
 

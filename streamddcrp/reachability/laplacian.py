@@ -8,8 +8,6 @@ from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.reachability import kernels
 from streamddcrp.typing import ArrayLike, FloatArray
 
-__all__ = ["LaplacianInverse"]
-
 SUM_TOLERANCE = 1e-9  # by how much the links of one customer may exceed 1 through rounding
 FIRST_CAPACITY = 16
 

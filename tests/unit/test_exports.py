@@ -11,11 +11,7 @@ import streamddcrp
 PACKAGES = [
     "streamddcrp",
     "streamddcrp.checkpoint",
-    "streamddcrp.models.seqddcrp",
     "streamddcrp.decay",
-    "streamddcrp.errors",
-    "streamddcrp.estimator",
-    "streamddcrp.models.ddcrp",
     "streamddcrp.likelihoods",
     "streamddcrp.partitions",
     "streamddcrp.reachability",

@@ -2,8 +2,6 @@
 
 from streamddcrp.compilation import kernel
 
-__all__ = ["ABSENT", "NO_CLIQUE", "OLD", "TWICE", "check_parents", "keep_parents"]
-
 ABSENT, OLD, TWICE, NO_CLIQUE = 1, 2, 3, 4
 
 

@@ -12,12 +12,6 @@ import numpy as np
 from streamddcrp.compilation import kernel, leaf, uncounted
 from streamddcrp.numerics import natural
 
-__all__ = [
-    "BEGINS", "BETWEEN", "DOCUMENTS", "EIGHTS", "FREE", "IGNORED", "JOINS", "LONGEST", "MARK",
-    "OPENS", "PAIRED", "REPEATS", "STOPS", "USED", "find_document", "has_room", "read_document",
-    "read_documents", "rehash", "release_word", "release_words",
-]  # fmt: skip
-
 LONGEST = 64  # bytes of a word
 EIGHTS = LONGEST // 8
 INDEX_BITS = 30

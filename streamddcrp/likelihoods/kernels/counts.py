@@ -9,24 +9,6 @@ from streamddcrp.compilation import inlined, kernel
 from streamddcrp.likelihoods.kernels.special import Array, log_factorial, log_rising
 from streamddcrp.numerics import digamma
 
-__all__ = [
-    "bb_add",
-    "bb_expected",
-    "bb_natural",
-    "bb_posterior",
-    "bb_predictive",
-    "dm_add",
-    "dm_expected",
-    "dm_natural",
-    "dm_posterior",
-    "dm_predictive",
-    "gp_add",
-    "gp_expected",
-    "gp_natural",
-    "gp_posterior",
-    "gp_predictive",
-]
-
 # --- Dirichlet-multinomial: rows are counts of tokens, no multinomial coefficient ----------------
 # post: log marginal, total mass, mass of each category (D), E log theta of each category (D).
 

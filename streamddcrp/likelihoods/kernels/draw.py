@@ -22,8 +22,6 @@ from streamddcrp.likelihoods.kernels.families import (
 from streamddcrp.likelihoods.kernels.regression import packed_length
 from streamddcrp.likelihoods.kernels.special import LOG_2PI
 
-__all__ = ["draw_parameters", "mean_parameters"]
-
 _LEAST = -1e300  # instead of -inf, which times a count of zero is NaN
 
 

@@ -72,34 +72,7 @@ from streamddcrp.likelihoods.kernels.regression import (
     lr_predictive,
     packed_length,
 )
-from streamddcrp.likelihoods.kernels.special import Array, log_rising
-
-__all__ = [
-    "BETA_BERNOULLI",
-    "DIRICHLET_MULTINOMIAL",
-    "GAMMA_POISSON",
-    "NORMAL_GAMMA",
-    "NORMAL_WISHART",
-    "PRODUCT",
-    "REGRESSION",
-    "add_rows",
-    "add_stats",
-    "expected_log_lik",
-    "expected_log_liks",
-    "expected_log_liks_of_rows",
-    "log_predictive",
-    "log_predictives",
-    "log_rising",
-    "n_parts",
-    "n_post",
-    "n_stats",
-    "natural_parameters",
-    "part_of",
-    "posterior",
-    "posteriors",
-    "stats_of_rows",
-    "table_scores",
-]
+from streamddcrp.likelihoods.kernels.special import Array
 
 NORMAL_WISHART = 0
 NORMAL_GAMMA = 1

@@ -14,19 +14,6 @@ from streamddcrp.likelihoods.kernels.special import (
 )
 from streamddcrp.numerics import digamma
 
-__all__ = [
-    "ng_add",
-    "ng_expected",
-    "ng_natural",
-    "ng_posterior",
-    "ng_predictive",
-    "nw_add",
-    "nw_expected",
-    "nw_natural",
-    "nw_posterior",
-    "nw_predictive",
-]
-
 # --- Normal-Wishart: Lambda ~ W(scatter^-1, dof), mu | Lambda ~ N(mean, (kappa Lambda)^-1) -------
 # post: log marginal, kappa, dof, coefficient of the distance in the Student t, its constant,
 # constant of the expectation, mean about the centre (D), inverse Cholesky factor of the scatter.

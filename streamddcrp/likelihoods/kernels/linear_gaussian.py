@@ -11,8 +11,6 @@ import numpy as np
 
 from streamddcrp.compilation import uncounted
 
-__all__ = ["add_row", "begin_feature", "log_constant", "log_density", "remove_row"]
-
 
 @uncounted
 def begin_feature(cov, mean, slots, n_slots, slot, ratio):

@@ -5,8 +5,6 @@ import math
 from streamddcrp.compilation import kernel
 from streamddcrp.likelihoods.kernels.families import log_predictives
 
-__all__ = ["mixture_scores"]
-
 
 @kernel
 def mixture_scores(family, hyper, post, log_weights, X, log_joint, out):

@@ -21,8 +21,6 @@ from streamddcrp.likelihoods.kernels.families import NORMAL_GAMMA, REGRESSION, n
 from streamddcrp.likelihoods.kernels.regression import packed_length
 from streamddcrp.likelihoods.kernels.special import Array
 
-__all__ = ["learn_prior"]
-
 PSEUDO_TABLES = 2.0
 ENOUGH = 4.0  # expected rows above which a table has a say
 LEAST_RATE = 0.02  # in terms of the start: one table without spread would take the prior with it

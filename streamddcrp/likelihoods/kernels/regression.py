@@ -22,8 +22,6 @@ from streamddcrp.likelihoods.kernels.special import (
 )
 from streamddcrp.numerics import digamma
 
-__all__ = ["lr_add", "lr_expected", "lr_natural", "lr_posterior", "lr_predictive", "packed_length"]
-
 
 @kernel
 def packed_length(n: int) -> int:

@@ -7,17 +7,6 @@ from numpy.typing import NDArray
 
 from streamddcrp.compilation import inlined, kernel
 
-__all__ = [
-    "LOG_2",
-    "LOG_2PI",
-    "LOG_PI",
-    "Array",
-    "factor_packed",
-    "invert_packed",
-    "log_factorial",
-    "log_rising",
-]
-
 Array = NDArray[np.float64]
 
 LOG_2 = math.log(2.0)

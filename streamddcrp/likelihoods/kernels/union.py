@@ -8,8 +8,6 @@ from streamddcrp.compilation import inner, kernel
 from streamddcrp.likelihoods.kernels.families import DIRICHLET_MULTINOMIAL, posterior
 from streamddcrp.likelihoods.kernels.special import Array, log_rising
 
-__all__ = ["log_marginal", "log_union", "log_without"]
-
 
 @inner
 def _words_gain(hyper: Array, stats: Array, more: Array) -> float:

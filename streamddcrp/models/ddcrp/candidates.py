@@ -8,8 +8,6 @@ import numpy as np
 from streamddcrp.errors import ConfigError
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["Candidates", "checked_alpha"]
-
 
 def checked_alpha(alpha: float) -> float:
     """Return the weight of a self-link as a float, or say why it must be positive."""

@@ -10,8 +10,6 @@ from streamddcrp.models.ddcrp.kernels.hyper import redraw_links
 from streamddcrp.models.ddcrp.kernels.sweep import draw, found_tables, read_state
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["Chain"]
-
 Int32Array = NDArray[np.int32]
 
 

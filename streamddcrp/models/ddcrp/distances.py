@@ -15,8 +15,6 @@ from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.models.ddcrp.candidates import Candidates, checked_alpha
 from streamddcrp.typing import ArrayLike, FloatArray, IntArray
 
-__all__ = ["Distances"]
-
 TAIL = 1e-12  # links lighter than this share of alpha are not offered
 BLOCK = 1_000_000  # pairs whose distances are asked for at a time
 NORMS = {"euclidean": 2.0, "cityblock": 1.0, "chebyshev": np.inf}

@@ -21,8 +21,6 @@ from streamddcrp.models.ddcrp.sampler import sample_ddcrp
 from streamddcrp.models.ddcrp.samples import DDCRPSamples
 from streamddcrp.typing import ArrayLike, FloatArray
 
-__all__ = ["DDCRPSampler"]
-
 _log = logging.getLogger(__name__)
 
 

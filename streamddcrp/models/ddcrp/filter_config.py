@@ -10,8 +10,6 @@ from streamddcrp.errors import ConfigError
 from streamddcrp.numerics import CALLER_GIVEN, EXPONENTIAL, NO_DECAY
 from streamddcrp.typing import FloatArray
 
-__all__ = ["Config", "make_config"]
-
 TAIL = 1e-12  # weight, as a share of alpha, below which links and tables are dropped
 LARGEST_REACH = 1 << 20  # arrivals
 

@@ -17,8 +17,6 @@ from streamddcrp.models.ddcrp.filter_step import given_weights, predict_row, ste
 from streamddcrp.particles.kernels.layout import LOG_EVIDENCE
 from streamddcrp.typing import FloatArray
 
-__all__ = ["Filtering", "Options", "started"]
-
 
 @dataclass(frozen=True, slots=True)
 class Options:

@@ -29,19 +29,6 @@ from streamddcrp.particles.names import Names, empty_names, room
 from streamddcrp.records import nbytes_of
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = [
-    "Particles",
-    "Recent",
-    "Ring",
-    "Scratch",
-    "State",
-    "Tables",
-    "arrays_of",
-    "empty_state",
-    "grown",
-    "state_from_arrays",
-]
-
 BoolArray = NDArray[np.bool_]
 PARTS = ("particles", "tables", "ring", "names", "events")  # of the state, written to checkpoints
 

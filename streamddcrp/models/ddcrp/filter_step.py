@@ -12,8 +12,6 @@ from streamddcrp.numerics import CALLER_GIVEN
 from streamddcrp.particles.kernels.layout import FIRST, N_SEEN
 from streamddcrp.typing import FloatArray
 
-__all__ = ["given_weights", "predict_row", "step", "uniforms"]
-
 AT_ONCE = 1 << 18  # random numbers drawn in one piece, 2 MB
 
 

@@ -15,8 +15,6 @@ from streamddcrp.models.ddcrp.distances import Distances
 from streamddcrp.models.ddcrp.kernels.hyper import link_term, partition_term
 from streamddcrp.typing import FloatArray
 
-__all__ = ["Griddy", "HyperGrid", "decay_parameter", "make_grid"]
-
 PARAMETER: dict[type[Decay], str] = {
     Window: "width", Exponential: "scale", Logistic: "location", LinearWindow: "width",
 }  # fmt: skip

@@ -21,8 +21,6 @@ from streamddcrp.models.ddcrp.kernels.parameters import (
 )
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["ParameterChain", "make_chain"]
-
 _COLLAPSED = "collapsed"
 _VARIANTS = {"per-customer": PER_CUSTOMER, "auxiliary": AUXILIARY, "partial": PARTIAL}
 

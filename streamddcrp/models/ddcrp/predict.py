@@ -44,8 +44,6 @@ from streamddcrp.models.ddcrp.kernels.predict import (
 from streamddcrp.partitions.samples import as_samples, as_weights
 from streamddcrp.typing import ArrayLike, FloatArray, IntArray
 
-__all__ = ["held_out_log_likelihood"]
-
 _KINDS = ("marginal", "alone", "joint")
 _SEQUENCES = 4096  # with at most so many ways to seat all test rows, the joint density is summed
 _LIGHT = 1e-15  # links lighter than this share of their row are left out

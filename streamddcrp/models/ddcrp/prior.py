@@ -33,8 +33,6 @@ from streamddcrp.models.ddcrp.kernels.moments import (
 from streamddcrp.partitions import labels_of_links
 from streamddcrp.typing import ArrayLike, FloatArray
 
-__all__ = ["PriorSummary", "alpha_for", "prior_summary"]
-
 _DENSE = 3000  # customers up to which the chances to share a table are summed exactly,
 _STEPS = 2e9  # in at most so many steps
 _AT_ONCE = 1_000_000  # links drawn at a time

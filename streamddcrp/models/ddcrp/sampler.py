@@ -20,8 +20,6 @@ from streamddcrp.models.ddcrp.parameters import make_chain
 from streamddcrp.models.ddcrp.samples import DDCRPSamples
 from streamddcrp.typing import ArrayLike
 
-__all__ = ["sample_ddcrp"]
-
 _CROWD = 10_000_000  # links above which a sweep with everybody alone takes too long
 
 _AT_ONCE = 200_000  # updates between two looks at the progress bar

@@ -12,8 +12,6 @@ from streamddcrp.errors import MissingExtraError
 from streamddcrp.likelihoods import Likelihood
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["DDCRPSamples"]
-
 
 @dataclass(frozen=True, slots=True)
 class DDCRPSamples:

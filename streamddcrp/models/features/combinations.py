@@ -5,8 +5,6 @@ from numpy.typing import NDArray
 
 from streamddcrp.typing import IntArray
 
-__all__ = ["Combinations"]
-
 REMEMBERED = 65_536  # rows after which a combination that does not come back is forgotten
 _STEPS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
 

@@ -11,8 +11,6 @@ from streamddcrp.models.features.kernels.layout import MOST_FEATURES, MOST_NEW
 from streamddcrp.typing import FloatArray
 from streamddcrp.validation import whole
 
-__all__ = ["Config", "make_config"]
-
 CHILDREN = 16  # of a particle that compete with those of the others
 LONGEST = 100_000  # rows of a window
 

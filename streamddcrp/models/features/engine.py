@@ -22,8 +22,6 @@ from streamddcrp.models.features.state import State, arrays_of, empty_state, sta
 from streamddcrp.models.features.step import predict_rows, step
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["FeatureFilter", "Scales", "Told", "scales_of"]
-
 Told = tuple[FloatArray, IntArray, FloatArray]
 PIECE = 4096  # rows that are learned or predicted at a time
 ANNEALED = 10  # first rows from which on features are looked for by annealing

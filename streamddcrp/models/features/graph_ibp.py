@@ -20,8 +20,6 @@ from streamddcrp.models.features.start import cooling
 from streamddcrp.typing import FloatArray
 from streamddcrp.validation import whole
 
-__all__ = ["GraphIBPSamples", "fit_graph_ibp"]
-
 MOST_FEATURES = 64
 
 

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 from streamddcrp.data.graphs import DecomposableGraph
 from streamddcrp.models.features.graph_ibp_prior import intensity
 
-__all__ = ["move_features"]
-
 Features = NDArray[np.bool_]
 
 ROUNDS = 4  # of proposals in a sweep; one number for all states, or they would not be equally fair

@@ -9,8 +9,6 @@ from streamddcrp.data.graphs import DecomposableGraph
 from streamddcrp.errors import ConfigError
 from streamddcrp.typing import ArrayLike, IntArray
 
-__all__ = ["flat", "intensity", "log_prior", "total"]
-
 
 def total(graph: DecomposableGraph) -> float:
     """Return the sum of all intensities: the expected number of features over alpha."""

@@ -43,8 +43,6 @@ from streamddcrp.models.features.step import step
 from streamddcrp.particles import optimal, uniform
 from streamddcrp.typing import FloatArray
 
-__all__ = ["cooling", "start"]
-
 JOIN = 1  # index of a random number
 RUNS = 3  # particles that are annealed
 LEVELS = 150  # priors on the way, for each row that an arrival draws anew

@@ -23,8 +23,6 @@ from streamddcrp.models.features.kernels.layout import (
 )
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["Names", "Particles", "Rows", "State", "arrays_of", "empty_state", "state_from_arrays"]
-
 BoolArray = NDArray[np.bool_]
 WordArray = NDArray[np.uint64]
 N_NAMES = 96

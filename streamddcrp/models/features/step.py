@@ -9,8 +9,6 @@ from streamddcrp.models.features.kernels.layout import N_OUTPUTS, N_TOLD
 from streamddcrp.models.features.state import State, arrays_of, state_from_arrays
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["predict_rows", "step"]
-
 Told = tuple[FloatArray, IntArray, FloatArray]
 
 

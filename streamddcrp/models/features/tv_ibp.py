@@ -27,8 +27,6 @@ from streamddcrp.models.features.views import (
 from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp.validation import whole
 
-__all__ = ["TimeVaryingIBP"]
-
 
 class TimeVaryingIBP(RowModel, base.Transformer):
     """Latent features that come and go: a time-varying Indian buffet process.

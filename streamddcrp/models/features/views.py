@@ -16,8 +16,6 @@ from streamddcrp.models.features.kernels.layout import (
 )
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["ON", "assignments", "events_since", "loadings", "nothing_told", "predictions"]
-
 ON = 0.5  # probability from which on a row has a feature
 
 

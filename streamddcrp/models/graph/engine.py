@@ -16,8 +16,6 @@ from streamddcrp.models.graph.state import State, arrays_of, empty_state, grown,
 from streamddcrp.models.graph.step import predict_row, step
 from streamddcrp.typing import FloatArray
 
-__all__ = ["GraphFiltering", "Options"]
-
 
 @dataclass(frozen=True, slots=True)
 class Options:

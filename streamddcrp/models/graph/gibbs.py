@@ -19,8 +19,6 @@ from streamddcrp.models.graph.kernels.gibbs import draw_alpha, sweep
 from streamddcrp.typing import ArrayLike, FloatArray, IntArray
 from streamddcrp.validation import whole
 
-__all__ = ["GraphCRPSamples", "fit_graph_crp"]
-
 
 class Sets(NamedTuple):
     """Cliques or separators: those that hold each item, and the members of each."""

@@ -18,8 +18,6 @@ from streamddcrp.models.graph.engine import GraphFiltering, Options
 from streamddcrp.models.graph.state import empty_state
 from streamddcrp.typing import FloatArray
 
-__all__ = ["GraphCRP"]
-
 NO_RING = np.zeros((1, 1), np.int64)
 
 

@@ -27,8 +27,6 @@ from streamddcrp.models.graph.group_step import predict_row, step
 from streamddcrp.typing import FloatArray
 from streamddcrp.validation import whole
 
-__all__ = ["GroupDP"]
-
 Path = tuple[str, ...]  # a group's name, after that of its node where there are two layers
 
 

@@ -21,18 +21,6 @@ from streamddcrp.particles.stored import arrays_shared, restore_shared
 from streamddcrp.records import nbytes_of
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = [
-    "Config",
-    "Groups",
-    "Particles",
-    "Scratch",
-    "State",
-    "arrays_of",
-    "empty_state",
-    "grown",
-    "state_from_arrays",
-]
-
 
 class Config(NamedTuple):
     """Settings in the kernels' terms."""

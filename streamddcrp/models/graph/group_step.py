@@ -9,8 +9,6 @@ from streamddcrp.models.graph.kernels.group import predict_row as _predict
 from streamddcrp.models.graph.kernels.group import step_rows
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["predict_row", "step"]
-
 
 def step(
     config: Config, state: State, X: FloatArray, t: FloatArray, group: IntArray, node: IntArray

@@ -23,18 +23,6 @@ from streamddcrp.particles.stored import arrays_shared, restore_shared
 from streamddcrp.records import nbytes_of
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = [
-    "Grid",
-    "Particles",
-    "Recent",
-    "Scratch",
-    "State",
-    "arrays_of",
-    "empty_state",
-    "grown",
-    "state_from_arrays",
-]
-
 
 class Particles(NamedTuple):
     """Particles and their tables.

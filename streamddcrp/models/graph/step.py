@@ -12,8 +12,6 @@ from streamddcrp.models.graph.state import State, grown
 from streamddcrp.particles.kernels.layout import LOG_EVIDENCE
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["predict_row", "step"]
-
 NO_PARENTS = np.empty(0, np.int64)
 
 

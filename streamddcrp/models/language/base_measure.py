@@ -11,8 +11,6 @@ from streamddcrp.data import Tokens, as_tokens
 from streamddcrp.errors import ConfigError
 from streamddcrp.typing import ArrayLike, FloatArray
 
-__all__ = ["BaseMeasure", "make_base_measure"]
-
 _ROUNDING = 1e-9
 
 

@@ -12,8 +12,6 @@ from streamddcrp.models.language.base_measure import make_base_measure
 from streamddcrp.models.language.vocabulary import Vocabulary
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["Corpus"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Corpus:

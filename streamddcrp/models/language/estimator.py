@@ -21,8 +21,6 @@ from streamddcrp.models.language.memory import Memory, make_memory, unscaled
 from streamddcrp.models.language.vocabulary import Vocabulary
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["LinkLanguageModel"]
-
 Token = str | int
 
 

@@ -21,8 +21,6 @@ from streamddcrp.models.language.memory import (
 )
 from streamddcrp.typing import ArrayLike, FloatArray
 
-__all__ = ["EvidenceSurface", "evidence_surface", "matches", "tabled", "timed"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EvidenceSurface:

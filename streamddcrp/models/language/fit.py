@@ -16,8 +16,6 @@ from streamddcrp.models.language.kernels import fade_slopes, gradient
 from streamddcrp.models.language.memory import horizon_of, tabulate, unscaled
 from streamddcrp.typing import FloatArray
 
-__all__ = ["EvidenceGradient", "LanguageFit", "evidence_gradient", "fit_language"]
-
 _ALPHAS = np.geomspace(0.1, 10_000.0, 11)
 _PARAMETERS = np.geomspace(2.0, 2_000.0, 13)
 _LOWEST, _HIGHEST = math.log(1e-6), math.log(1e9)

@@ -9,22 +9,6 @@ import numpy as np
 
 from streamddcrp.compilation import kernel
 
-__all__ = [
-    "fade",
-    "fade_documents",
-    "fade_slopes",
-    "fill_pairs",
-    "find_pairs",
-    "gradient",
-    "look_back",
-    "look_back_at",
-    "look_back_documents",
-    "poisson_binomial",
-    "score",
-    "surface",
-    "within_reach",
-]
-
 
 @kernel
 def fade(word, t, scale, mass, seen, total, out_match, out_weight):

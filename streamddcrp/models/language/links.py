@@ -11,8 +11,6 @@ from streamddcrp.models.language.kernels import fill_pairs, find_pairs, poisson_
 from streamddcrp.models.language.memory import first_within, horizon_of, unscaled
 from streamddcrp.typing import ArrayLike, FloatArray, IntArray
 
-__all__ = ["TableCount", "link_posterior", "n_tables_probs", "sample_links", "together"]
-
 
 class TableCount(NamedTuple):
     """Mean and variance of a number of tables."""

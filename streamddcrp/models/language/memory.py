@@ -23,21 +23,6 @@ from streamddcrp.errors import ConfigError
 from streamddcrp.models.language.kernels import fade, look_back, look_back_at, within_reach
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = [
-    "Fading",
-    "LookingBack",
-    "Memory",
-    "Timed",
-    "fading_scale",
-    "first_within",
-    "horizon_of",
-    "make_memory",
-    "prefix_sums",
-    "tabulate",
-    "unscaled",
-    "weigh_reach",
-]
-
 _TAIL = 1e-12  # weight, as a share of alpha, below which a link is not offered
 _LONGEST = 1 << 22  # most entries of a table of weights
 _PAIRS = 1 << 20  # weights computed at once

@@ -9,8 +9,6 @@ from streamddcrp.errors import SchemaError
 from streamddcrp.models.language.base_measure import BaseMeasure
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["Vocabulary"]
-
 
 class Vocabulary:
     """Ids of tokens: the listed words first, then new ones as they come, up to the stated size.

@@ -32,8 +32,6 @@ from streamddcrp.models.seqddcrp.link_prior import LinkPrior, link_prior
 from streamddcrp.models.seqddcrp.rank_one import fit_rank_one
 from streamddcrp.typing import ArrayLike, FloatArray, IntArray
 
-__all__ = ["SeqDDCRPFit", "fit_seqddcrp"]
-
 _log = logging.getLogger(__name__)
 _BIRTH_FLOOR = 1e-8  # a self-link below this share of the row's best option is set to zero
 _SLOW = 1e-6  # relative rise in a sweep below which merges are worth a try

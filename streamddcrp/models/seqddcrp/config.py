@@ -6,8 +6,6 @@ from typing import NamedTuple
 from streamddcrp.errors import ConfigError
 from streamddcrp.typing import FloatArray
 
-__all__ = ["Config", "make_config"]
-
 
 class Config(NamedTuple):
     """Settings of the engine in the kernels' terms; made and checked by `make_config`."""

@@ -13,8 +13,6 @@ from streamddcrp.models.seqddcrp.step import given_weights, predict_row, step
 from streamddcrp.records import nbytes_of
 from streamddcrp.typing import FloatArray
 
-__all__ = ["Running"]
-
 
 @dataclass(slots=True)
 class Running:

@@ -38,8 +38,6 @@ from streamddcrp.models.seqddcrp.views import labels_in_window, live_columns, li
 from streamddcrp.numerics import CALLER_GIVEN
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["SeqDDCRP"]
-
 _log = logging.getLogger(__name__)
 FAMILY_ROWS = 64  # rows by which a family is chosen
 GAPS = np.arange(1.0, 65.0)

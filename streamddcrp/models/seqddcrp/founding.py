@@ -26,8 +26,6 @@ from streamddcrp.models.seqddcrp.kernels.layout import LAST_TIME, N_EVENTS, NEXT
 from streamddcrp.models.seqddcrp.state import State
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["FIRST_STAGE", "Candidate", "Founding", "stages"]
-
 _log = logging.getLogger(__name__)
 
 FIRST_STAGE = 8  # rows

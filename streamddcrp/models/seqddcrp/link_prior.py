@@ -9,8 +9,6 @@ from streamddcrp.decay import Decay
 from streamddcrp.errors import ConfigError
 from streamddcrp.typing import FloatArray
 
-__all__ = ["LinkPrior", "link_prior"]
-
 _TAIL = 1e-12  # prior weight, as a share of alpha, below which a link is not offered
 
 

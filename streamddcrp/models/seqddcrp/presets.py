@@ -5,8 +5,6 @@ from typing import Any, NamedTuple
 from streamddcrp.errors import ConfigError
 from streamddcrp.models.seqddcrp.founding import Candidate
 
-__all__ = ["PRESETS", "Preset", "find_preset"]
-
 
 class Preset(NamedTuple):
     """Settings that go together.

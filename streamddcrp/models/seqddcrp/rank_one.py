@@ -17,8 +17,6 @@ from streamddcrp.reachability import LaplacianInverse
 if TYPE_CHECKING:
     from streamddcrp.models.seqddcrp.batch import _Batch
 
-__all__ = ["fit_rank_one"]
-
 
 def fit_rank_one(
     batch: _Batch, max_sweeps: int, tol: float, rng: np.random.Generator

@@ -16,8 +16,6 @@ from streamddcrp.models.seqddcrp.engine import Running
 from streamddcrp.models.seqddcrp.views import live_columns
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["Reference", "reference_of"]
-
 _FEW = 5.0  # rows; smaller tables may be what is not to be taken for known
 
 

@@ -33,20 +33,6 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
 from streamddcrp.models.seqddcrp.table import ComponentTable, empty_table, resized
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = [
-    "Atoms",
-    "EventRing",
-    "Groups",
-    "Rows",
-    "Scratch",
-    "State",
-    "arrays_of",
-    "empty_state",
-    "grown",
-    "state_from_arrays",
-    "widened",
-]
-
 _Arrays = TypeVar("_Arrays", "Rows", "Groups", "Atoms")
 
 

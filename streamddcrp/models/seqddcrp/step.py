@@ -16,8 +16,6 @@ from streamddcrp.models.seqddcrp.state import State, grown
 from streamddcrp.numerics import CALLER_GIVEN, EXPONENTIAL, NO_DECAY
 from streamddcrp.typing import FloatArray
 
-__all__ = ["bound", "given_weights", "halo_of", "predict_row", "step"]
-
 _log = logging.getLogger(__name__)
 _NOTHING = np.empty((1, 0))
 _MOST_HALO = 16  # windows

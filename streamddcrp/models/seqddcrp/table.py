@@ -6,8 +6,6 @@ import numpy as np
 
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["ComponentTable", "empty_table", "resized"]
-
 
 class ComponentTable(NamedTuple):
     """Live components as arrays; rows beyond the live ones are unused capacity.

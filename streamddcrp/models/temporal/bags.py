@@ -9,8 +9,6 @@ from scipy import sparse
 from streamddcrp.models.temporal.kernels.bags import assigned, weighted
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["Bags", "as_rows", "stacked"]
-
 
 def as_rows(X: Any) -> tuple[IntArray, IntArray, FloatArray]:
     """Return the offsets, words and counts of sparse rows, in the types that kernels take."""

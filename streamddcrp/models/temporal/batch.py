@@ -22,8 +22,6 @@ from streamddcrp.models.temporal.objective import objective
 from streamddcrp.models.temporal.options import as_epochs, check_whole, count_settings
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["TemporalDPMFit", "best_start", "fit_temporal_dpm"]
-
 _log = logging.getLogger(__name__)
 _TRIAL = 4  # epochs on which first guesses of the scales are judged
 _REFITS = 3  # of the scales, before the first sweep

@@ -37,8 +37,6 @@ from streamddcrp.models.temporal.memory import (
 from streamddcrp.models.temporal.moves import move
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["Change", "Engine", "Settings"]
-
 _STALE = 0.01
 _DEAD = 0.1  # expected rows in the last epochs below which a component leaves
 _ACTIVE = 0.5  # expected rows from which it counts as seen in an epoch

@@ -24,8 +24,6 @@ from streamddcrp.models.temporal.views import EpochViews
 from streamddcrp.models.temporal.warmup import NOTHING, Waiting
 from streamddcrp.typing import FloatArray
 
-__all__ = ["TemporalDPM"]
-
 _MOST_WAIT = 4  # times the warm-up, at most, within an epoch
 
 

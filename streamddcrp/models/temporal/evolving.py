@@ -26,8 +26,6 @@ from streamddcrp.models.temporal.objective import objective
 from streamddcrp.models.temporal.traits import Trait, traits_of
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["Evolving", "Final", "Track"]
-
 ACTIVE = 0.5  # expected rows from which a component was there in an epoch
 _EVENTS = 256  # not yet told
 _FINAL = 100_000  # final labels not yet told

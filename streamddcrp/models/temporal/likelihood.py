@@ -29,8 +29,6 @@ from streamddcrp.models.temporal.evolving import Evolving
 from streamddcrp.models.temporal.stored import EMISSIONS, emission_from_json, emission_to_json
 from streamddcrp.typing import FloatArray
 
-__all__ = ["TEXT", "Law"]
-
 TEXT, NUMBERS = "text", "gaussian"
 _LARGEST = 1e40  # of a number: squares and their ratios must not overflow
 

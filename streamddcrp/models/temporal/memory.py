@@ -16,8 +16,6 @@ from streamddcrp.typing import FloatArray
 if TYPE_CHECKING:
     from streamddcrp.models.temporal.engine import Engine
 
-__all__ = ["FADE", "KERNELS", "births_of", "fitted_alpha", "fitted_kappa", "kernel_gains"]
-
 FADE = 0.98  # an epoch, of what is learned from
 _SCALES = np.array([0.2, 0.3, 0.45, 0.7, 1.0, 1.5, 2.2])
 _LEAST = 0.04  # weight of an epoch that counts, so that the cut hardly shows

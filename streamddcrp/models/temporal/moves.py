@@ -17,8 +17,6 @@ from streamddcrp.typing import FloatArray, IntArray
 if TYPE_CHECKING:
     from streamddcrp.models.temporal.engine import Engine, Terms
 
-__all__ = ["move"]
-
 BoolArray = NDArray[np.bool_]
 
 _FEW = 3.0  # expected rows in the window below which a young component may be deleted

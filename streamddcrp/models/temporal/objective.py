@@ -20,8 +20,6 @@ from streamddcrp.typing import FloatArray
 if TYPE_CHECKING:
     from streamddcrp.models.temporal.engine import Engine, Settings
 
-__all__ = ["Objective", "count_bound", "exact_bound", "objective"]
-
 
 class Objective(NamedTuple):
     """Parts of the objective of a window, in nats.

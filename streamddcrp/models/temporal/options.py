@@ -11,8 +11,6 @@ from streamddcrp.decay import make_decay
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.typing import FloatArray
 
-__all__ = ["as_epochs", "check_whole", "count_settings", "past_weights"]
-
 _NOTHING = 1e-12  # a weight below which an epoch is forgotten
 
 

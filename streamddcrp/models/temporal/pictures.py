@@ -11,8 +11,6 @@ from streamddcrp.plots.plotting import pyplot
 from streamddcrp.plots.stream_graph import draw_layers, layer_names
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["History", "draw", "plot_stream", "plot_tracks"]
-
 _DRAWN = 40  # components, at most
 _FEATURES = 6  # panels of a picture of tracks
 _BAND = 2.0  # standard deviations

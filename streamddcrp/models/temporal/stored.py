@@ -21,8 +21,6 @@ from streamddcrp.models.temporal.evolving import Evolving, Final, Track
 from streamddcrp.models.temporal.traits import Trait
 from streamddcrp.typing import IntArray
 
-__all__ = ["EMISSIONS", "emission_from_json", "emission_to_json", "from_state", "to_state"]
-
 EMISSIONS = {
     law.__name__: law for law in (GaussianDrift, ConjugateDecay, TextDecay, LogisticNormalText)
 }

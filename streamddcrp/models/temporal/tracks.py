@@ -10,8 +10,6 @@ import pyarrow as pa
 from streamddcrp.models.temporal.evolving import Evolving, Final
 from streamddcrp.models.temporal.traits import Trait, latest
 
-__all__ = ["components", "final_labels", "trajectories"]
-
 _log = logging.getLogger(__name__)
 
 

@@ -11,8 +11,6 @@ from streamddcrp.models.temporal.emissions.drift import GaussianDrift
 from streamddcrp.models.temporal.emissions.text import TextDecay
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["Trait", "traits_of"]
-
 
 class Trait(NamedTuple):
     """Of K components: parameters by name, or words.

@@ -15,8 +15,6 @@ from streamddcrp.models.temporal.evolving import Evolving
 from streamddcrp.models.temporal.tracks import components, final_labels, trajectories
 from streamddcrp.models.temporal.warmup import Waiting
 
-__all__ = ["EpochViews"]
-
 _log = logging.getLogger(__name__)
 
 

@@ -11,8 +11,6 @@ from streamddcrp.models.temporal.engine import Engine, Settings
 from streamddcrp.models.temporal.evolving import Evolving
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["NOTHING", "Waiting"]
-
 _log = logging.getLogger(__name__)
 
 

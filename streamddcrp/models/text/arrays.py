@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["Archive", "Events", "Halves", "Postings", "Scratch", "Tables", "Window", "Words"]
-
 SmallInts = NDArray[np.int32]
 BoolArray = NDArray[np.bool_]
 Bytes = NDArray[np.uint8]

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 from streamddcrp.errors import ConfigError
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["Config", "make_config", "scales_of"]
-
 SHARE = (
     0.06  # of a new table in the weight of all, which after a while is that of `decay` documents
 )

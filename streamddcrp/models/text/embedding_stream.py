@@ -16,8 +16,6 @@ from streamddcrp.models.text.stories import events_since
 from streamddcrp.models.text.vectors import VectorState, make_vector_config
 from streamddcrp.typing import FloatArray
 
-__all__ = ["EmbeddingStream"]
-
 _MOST_FINALS = 100_000
 _P_NEW, _FINAL = 3, 6
 _SURPRISE = 1

@@ -6,8 +6,6 @@ from streamddcrp.data.epochs import make_cut
 from streamddcrp.errors import ConfigError
 from streamddcrp.models.text.config import Config, make_config
 
-__all__ = ["engine_config", "words_left_out"]
-
 
 def engine_config(alpha: float | None, decay: Any, lag: int, *, clocked: bool = False) -> Config:
     """Return the engine's settings; a text or a pair is a decay in time.

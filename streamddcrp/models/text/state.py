@@ -66,8 +66,6 @@ from streamddcrp.models.text.kernels.layout import (
 from streamddcrp.records import nbytes_of
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["State", "arrays_of", "empty_state", "grow", "state_from_arrays", "with_words"]
-
 FIRST_B, B_WEIGHT = 40.0, 20.0
 N_CLASSES = 40  # sizes of blocks of postings
 N_LOG_GAMMA = 1024

@@ -21,8 +21,6 @@ from streamddcrp.models.text.kernels.layout import (
 from streamddcrp.models.text.state import State, grow, with_words
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["predict", "step", "step_numbers"]
-
 _NO_BYTES = np.frombuffer(b"", np.uint8)
 _NO_NUMBERS = np.empty(0, np.int64)
 

@@ -32,8 +32,6 @@ from streamddcrp.models.text.state import State
 from streamddcrp.models.text.vectors import VectorState
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["events_since", "live_labels", "memory_of", "names", "stories", "survivors"]
-
 _log = logging.getLogger(__name__)
 
 

@@ -15,8 +15,6 @@ import pyarrow as pa
 
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["OTHERS", "StoryLine"]
-
 OTHERS = -1  # in place of an id: all other stories
 _FIRST = 128  # documents of a stretch, at first
 _MOST = 128  # stretches

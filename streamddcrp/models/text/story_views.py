@@ -14,8 +14,6 @@ from streamddcrp.models.text.stories import events_since, live_labels, names, su
 from streamddcrp.models.text.story_line import StoryLine
 from streamddcrp.typing import IntArray
 
-__all__ = ["StoryViews"]
-
 
 class StoryViews:
     """The part of `TextStream` that tells the history of stories."""

@@ -26,8 +26,6 @@ from streamddcrp.models.text.story_line import StoryLine
 from streamddcrp.models.text.story_views import StoryViews
 from streamddcrp.typing import FloatArray
 
-__all__ = ["TextStream"]
-
 
 class TextStream(StoryViews, Stored, base.Clusterer):
     """Stories in a stream of short texts: headlines, messages, tickets.

@@ -13,8 +13,6 @@ from streamddcrp.models.text.kernels.layout import GROWTH, N_COUNTS, N_SLOTS, NE
 from streamddcrp.models.text.kernels.vectors import predict_vector, step_vectors
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["VectorConfig", "VectorState", "make_vector_config"]
-
 RHOS = (0.2, 0.3, 0.4, 0.5)
 N_TEXT_OUTPUTS = 7
 _K = 16

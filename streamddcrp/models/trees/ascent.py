@@ -11,8 +11,6 @@ from streamddcrp.models.trees.kernels.ascent import factorised_step, path_step
 from streamddcrp.models.trees.kernels.tree import beta_parameters, log_path_chances
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["Ascent", "Expectation"]
-
 _STEPS = {"path": path_step, "factorised": factorised_step}
 
 

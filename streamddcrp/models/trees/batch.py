@@ -13,8 +13,6 @@ from streamddcrp.models.trees.nested_topics import NestedCRPTopics
 from streamddcrp.models.trees.tree_model import check_whole
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["NestedComponentsFit", "NestedTopicsFit", "fit_nested_components", "fit_nested_topics"]
-
 
 @dataclass(frozen=True, slots=True)
 class NestedTopicsFit:

@@ -13,8 +13,6 @@ from streamddcrp.typing import FloatArray, IntArray
 if TYPE_CHECKING:
     from streamddcrp.models.trees.components import ComponentTree
 
-__all__ = ["MOVES", "View", "shed"]
-
 _SHARE, _LEAST = 0.15, 20  # points of a path that is opened
 _TURNS = 12  # rounds of the power method
 _SAME = 1e-10  # length of a direction, in that of the longest, below which it is none

@@ -21,8 +21,6 @@ from streamddcrp.models.trees.settings import Change
 from streamddcrp.models.trees.tree import paths_of, sizes_of, sorted_order
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["ComponentTree", "wide_prior"]
-
 _log = logging.getLogger(__name__)
 
 _EFFORT = 4096  # points: a window of as many has one trial of each move, one of half two

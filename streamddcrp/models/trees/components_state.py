@@ -7,8 +7,6 @@ from streamddcrp.models.trees.components import ComponentTree
 from streamddcrp.models.trees.loadings import Prior, Stats, Weights
 from streamddcrp.models.trees.settings import Change
 
-__all__ = ["components_from_state", "components_to_state"]
-
 Arrays = dict[str, Any]
 _NODES = ("parent", "level", "ids", "born")
 _COUNTERS = ("next_id", "n_seen", "n_born", "n_pruned", "n_refused")

@@ -13,8 +13,6 @@ from streamddcrp.models.trees.gibbs_state import State
 from streamddcrp.models.trees.kernels.gibbs import log_joint, sweep
 from streamddcrp.typing import ArrayLike, IntArray
 
-__all__ = ["sample_nested_topics"]
-
 _FIRST = 3  # visits to a document when it is seated for the first time
 
 

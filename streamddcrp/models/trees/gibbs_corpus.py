@@ -8,8 +8,6 @@ from scipy import sparse
 from streamddcrp.errors import SchemaError
 from streamddcrp.typing import IntArray
 
-__all__ = ["Corpus", "as_corpus"]
-
 
 class Corpus(NamedTuple):
     """Tokens of N documents: those of document d are words[first[d]:first[d + 1]], in order."""

@@ -13,8 +13,6 @@ from streamddcrp.models.trees.gibbs_state import State
 from streamddcrp.models.trees.kernels.gibbs import complete
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["NestedTopicSamples"]
-
 
 @dataclass(frozen=True, slots=True)
 class NestedTopicSamples:

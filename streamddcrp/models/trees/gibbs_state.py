@@ -8,8 +8,6 @@ import numpy as np
 from streamddcrp.models.trees.gibbs_corpus import Corpus
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["State"]
-
 
 @dataclass(slots=True)
 class State:

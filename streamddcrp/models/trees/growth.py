@@ -2,8 +2,6 @@
 
 from typing import Any, Self
 
-__all__ = ["Growth"]
-
 _MOST = 512
 _COLUMNS = ("row", "n_nodes", "births", "merges", "prunes")
 

@@ -17,8 +17,6 @@ from streamddcrp.models.trees.kernels.tree import beta_parameters, log_path_chan
 from streamddcrp.models.trees.tree import paths_of
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["Local", "Prior", "Stats", "Weights", "kl_of_all", "local_step", "reconstruct"]
-
 _NOTHING = 1e-8  # share of a point that counts for nothing
 _NEVER = -40.0  # log of a share that makes no difference to a float, and is taken for none
 _FAR = -700.0  # of the least share that is a float

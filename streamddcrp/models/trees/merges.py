@@ -12,8 +12,6 @@ from streamddcrp.typing import FloatArray, IntArray
 if TYPE_CHECKING:
     from streamddcrp.models.trees.topics import TopicTree
 
-__all__ = ["merge_siblings"]
-
 _ALIKE = 3  # partners of a node that are tried
 
 

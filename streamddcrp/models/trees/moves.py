@@ -13,8 +13,6 @@ from streamddcrp.typing import IntArray
 if TYPE_CHECKING:
     from streamddcrp.models.trees.topics import TopicTree
 
-__all__ = ["make_moves"]
-
 _ROUNDS = 2  # in which the documents of a move are placed
 _EFFORT = 200  # distinct words that could be moved while a move is prepared
 _MEANS = 5  # rounds of two means

@@ -19,8 +19,6 @@ from streamddcrp.models.trees.pictures import plot_component_tree
 from streamddcrp.models.trees.tree_model import TreeModel, check_tree, ids_of, nested, node_columns
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["NestedCRPComponents"]
-
 _STEP = 64  # points between two global steps
 _GROW_EVERY = 4  # steps between two attempts to grow
 _FIRST_SWEEPS = 5

@@ -27,8 +27,6 @@ from streamddcrp.models.trees.tree_model import (
 )
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["NestedCRPTopics"]
-
 _log = logging.getLogger(__name__)
 _SPARE = 0.75  # of max_words that are left when words are forgotten
 _SHOWN = 10

@@ -9,8 +9,6 @@ import numpy as np
 from streamddcrp.plots.plotting import pyplot
 from streamddcrp.typing import ArrayLike
 
-__all__ = ["named", "plot_component_tree", "plot_growth", "plot_topic_tree"]
-
 # The colours of branches, told apart with any kind of colour vision; the root is grey.
 _COLOURS = (
     "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#931464", "#90CB7C",

@@ -4,8 +4,6 @@ from typing import NamedTuple
 
 from streamddcrp.typing import FloatArray
 
-__all__ = ["Change", "Settings"]
-
 
 class Settings(NamedTuple):
     """Options of a tree of topics.

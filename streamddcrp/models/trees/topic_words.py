@@ -7,8 +7,6 @@ import numpy as np
 from streamddcrp.data.documents import Word
 from streamddcrp.models.trees.topics import TopicTree
 
-__all__ = ["telling_words"]
-
 
 def telling_words(tree: TopicTree, names: Sequence[Word], n: int) -> list[list[tuple[Word, float]]]:
     """Return words of each topic with their probability in it, (K) lists of ``n`` at most.

@@ -24,8 +24,6 @@ from streamddcrp.models.trees.tree import paths_of, sizes_of, sorted_order, stic
 from streamddcrp.models.trees.window import Window
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["TopicTree"]
-
 _FIRST_TIDY = 64  # documents
 _CHUNK = 64  # documents that are learned at once, before nodes that nobody takes go
 _FULL, _ROOMY = 0.9, 0.75  # of max_nodes: from where small paths give way, and until when

@@ -9,8 +9,6 @@ from streamddcrp.models.trees.settings import Change, Settings
 from streamddcrp.models.trees.topics import TopicTree
 from streamddcrp.models.trees.window import Window
 
-__all__ = ["tree_from_state", "tree_to_state"]
-
 Arrays = dict[str, Any]
 _NODES = ("parent", "level", "born", "ids", "rows", "mass")
 _DOCUMENTS = ("weights", "ends", "own")

@@ -7,8 +7,6 @@ import numpy as np
 from streamddcrp.models.trees.kernels.tree import stick_bound, subtree_sums
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["Order", "merged", "paths_of", "sizes_of", "sorted_order", "sticks"]
-
 
 class Order(NamedTuple):
     """Nodes in a new order of slots.

@@ -15,19 +15,6 @@ from streamddcrp.models.trees.growth import Growth
 from streamddcrp.models.trees.pictures import plot_growth
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = [
-    "TreeModel",
-    "as_graph",
-    "check_tree",
-    "check_whole",
-    "draw",
-    "ids_of",
-    "nested",
-    "node_columns",
-    "positive",
-    "told",
-]
-
 
 class TreeModel(Stored, base.Clusterer):
     """What models of trees tell of the tree that they have learned."""

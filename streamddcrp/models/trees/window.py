@@ -6,8 +6,6 @@ import numpy as np
 
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["Window"]
-
 
 @dataclass(slots=True)
 class Window:

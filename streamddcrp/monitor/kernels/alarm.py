@@ -6,8 +6,6 @@ import numpy as np
 
 from streamddcrp.compilation import kernel
 
-__all__ = ["MOST", "N_COUNTS", "mean_of", "step_alarm", "threshold"]
-
 MOST = 24  # largest scores kept of each block; at least 2 BLOCK + 2
 BLOCK = 10  # length of a block of calibration rows, in units of 1 / rate
 TAIL = 20  # scores that the extrapolation is fitted to

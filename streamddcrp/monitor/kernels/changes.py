@@ -4,8 +4,6 @@ import numpy as np
 
 from streamddcrp.compilation import kernel
 
-__all__ = ["mark_changes"]
-
 
 @kernel
 def mark_changes(codes, n_codes, hold, share, out_change):

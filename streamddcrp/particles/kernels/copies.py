@@ -2,8 +2,6 @@
 
 from streamddcrp.compilation import kernel
 
-__all__ = ["ancestors_of", "place_children"]
-
 
 @kernel
 def ancestors_of(offspring, out_ancestor):

@@ -5,8 +5,6 @@ import numpy as np
 from streamddcrp.compilation import kernel
 from streamddcrp.particles.kernels.random import uniform
 
-__all__ = ["merge_equal"]
-
 
 @kernel
 def merge_equal(key, weight, n, table, seed, t, purpose):

@@ -4,8 +4,6 @@ from streamddcrp.compilation import uncounted
 from streamddcrp.contract import BIRTH, DEATH, LIVE, record
 from streamddcrp.particles.kernels.layout import N_EVENTS, N_LIVE, N_NAMES, N_SEEN
 
-__all__ = ["best_name", "name_of", "refresh_names"]
-
 
 @uncounted
 def name_of(i, recent, names, counts):

@@ -13,17 +13,6 @@ from streamddcrp.likelihoods.kernels.families import add_stats, log_predictive, 
 from streamddcrp.numerics import copy_row
 from streamddcrp.particles.kernels.random import hash_of
 
-__all__ = [
-    "EMPTY",
-    "alter",
-    "drop",
-    "extend_clusters",
-    "held_clusters",
-    "relative_liks",
-    "score_clusters",
-    "take",
-]
-
 EMPTY = 0  # place of the cluster without members, from which new ones are made
 MEMBER, CLUSTER = 1, 2  # what is hashed
 

@@ -13,8 +13,6 @@ import numpy as np
 
 from streamddcrp.compilation import inner, kernel, uncounted
 
-__all__ = ["add_wrapping", "draw", "gamma", "hash_of", "normal", "philox", "poisson", "uniform"]
-
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
 _M0, _M1 = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)

@@ -3,8 +3,6 @@
 from streamddcrp.compilation import kernel
 from streamddcrp.particles.kernels.random import uniform
 
-__all__ = ["effective_size", "n_best", "optimal", "stratified", "systematic"]
-
 
 @kernel
 def effective_size(weight):

@@ -35,8 +35,6 @@ from streamddcrp.particles.kernels.layout import (
 from streamddcrp.particles.kernels.names import best_name, name_of, refresh_names
 from streamddcrp.particles.kernels.resample import effective_size, systematic
 
-__all__ = ["predict", "step_rows"]
-
 
 @inner
 def _link_weights(config, counts, ring, recent, t, given, b):

@@ -7,8 +7,6 @@ from streamddcrp.models.ddcrp.kernels.filter_layout import CARRIED_AT, UNLINKED
 from streamddcrp.numerics import NO_DECAY
 from streamddcrp.particles.kernels.layout import FIRST
 
-__all__ = ["carried_factor", "close_table", "draw_link", "draw_table", "masses_of", "open_table"]
-
 
 @inner
 def carried_factor(config, sums, t):

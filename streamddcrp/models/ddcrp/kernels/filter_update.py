@@ -20,8 +20,6 @@ from streamddcrp.models.ddcrp.kernels.filter_tables import (
 from streamddcrp.particles.kernels.layout import FIRST, N_SEEN
 from streamddcrp.particles.kernels.names import name_of
 
-__all__ = ["update"]
-
 
 @inner
 def _mark_followers(ring, p, i, stop, out_inside):

@@ -8,8 +8,6 @@ from streamddcrp.compilation import kernel
 from streamddcrp.models.ddcrp.kernels.link import attach
 from streamddcrp.models.ddcrp.kernels.sweep import place
 
-__all__ = ["link_term", "partition_term", "redraw_links"]
-
 
 @kernel
 def partition_term(shared, start, customer, weight, log_scale, labels):

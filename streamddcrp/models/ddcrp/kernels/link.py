@@ -23,21 +23,6 @@ from streamddcrp.likelihoods.kernels.families import add_stats
 from streamddcrp.likelihoods.kernels.union import log_marginal, log_union, log_without
 from streamddcrp.numerics import copy_row
 
-__all__ = [
-    "attach",
-    "choose",
-    "cut",
-    "detach",
-    "draw_link",
-    "part",
-    "redraw",
-    "redraw_counted",
-    "settle",
-    "update",
-    "weigh",
-]
-
-
 # --- The graph of links ---------------------------------------------------------------------------
 
 

@@ -9,8 +9,6 @@ import numpy as np
 
 from streamddcrp.compilation import kernel
 
-__all__ = ["draw_links", "measure", "number_of_tables", "path_lengths", "share_table"]
-
 
 @kernel
 def _width(shared, start, weight, i):

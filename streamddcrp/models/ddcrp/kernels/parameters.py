@@ -23,8 +23,6 @@ from streamddcrp.models.ddcrp.kernels.link import choose, cut, draw_link, settle
 from streamddcrp.models.ddcrp.kernels.sweep import found_tables, read_state
 from streamddcrp.numerics import copy_row, dot
 
-__all__ = ["AUXILIARY", "PARTIAL", "PER_CUSTOMER", "draw_with_parameters"]
-
 PER_CUSTOMER = 0
 AUXILIARY = 1
 PARTIAL = 2

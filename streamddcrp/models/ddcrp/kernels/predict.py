@@ -21,8 +21,6 @@ from streamddcrp.likelihoods.kernels.families import (
 )
 from streamddcrp.numerics import log_add_exp
 
-__all__ = ["joint_by_draws", "joint_exact", "mix", "pass_on", "seat", "table_densities"]
-
 
 @kernel
 def seat(family, hyper, X, tables, reached, ptr, to, share, slot, stats, mass):

@@ -7,8 +7,6 @@ from streamddcrp.likelihoods.kernels.families import add_stats
 from streamddcrp.likelihoods.kernels.union import log_marginal
 from streamddcrp.models.ddcrp.kernels.link import cut, detach, part, redraw, redraw_counted, update
 
-__all__ = ["draw", "found_tables", "place", "read_state"]
-
 _BLOCK = 1024  # customers visited in a random order before the next ones
 _REFRESH = 64  # sweeps after which statistics are summed anew: increments lose 1e-11 in ten
 

@@ -9,8 +9,6 @@ from streamddcrp.models.features.kernels.rejuvenate import redraw
 from streamddcrp.models.features.kernels.scales import rescale
 from streamddcrp.particles.kernels.random import uniform
 
-__all__ = ["anneal", "name_anew"]
-
 
 @entry
 def anneal(config, particles, rows, counts, sums, work, shapes, rates, log_weight):

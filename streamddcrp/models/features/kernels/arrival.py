@@ -22,8 +22,6 @@ from streamddcrp.models.features.kernels.scales import rescale
 from streamddcrp.models.features.kernels.update import settle
 from streamddcrp.models.features.kernels.weigh import most_new, weigh
 
-__all__ = ["predict", "step_rows"]
-
 
 @entry
 def step_rows(

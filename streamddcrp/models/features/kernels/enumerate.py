@@ -8,8 +8,6 @@ from streamddcrp.compilation import uncounted
 from streamddcrp.likelihoods.kernels.linear_gaussian import log_density
 from streamddcrp.numerics import dot
 
-__all__ = ["enumerate_row", "normalise", "prepare_row"]
-
 ONE = np.uint64(1)
 NONE = np.uint64(0)
 

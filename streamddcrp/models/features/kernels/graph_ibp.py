@@ -13,8 +13,6 @@ from streamddcrp.likelihoods.kernels.linear_gaussian import (
 )
 from streamddcrp.particles.kernels.random import uniform
 
-__all__ = ["sweep"]
-
 MOST_OWN = 8  # features that one item alone has
 
 

@@ -22,8 +22,6 @@ from streamddcrp.models.features.kernels.layout import (
 )
 from streamddcrp.numerics import copy_row
 
-__all__ = ["name_features"]
-
 ONE = np.uint64(1)
 SAME = 0.6  # from which on two known features of different particles are one
 LOOKS = 0.25  # weight of the loadings in it

@@ -24,8 +24,6 @@ from streamddcrp.models.features.kernels.slots import (
 )
 from streamddcrp.particles.kernels.random import add_wrapping, hash_of, uniform
 
-__all__ = ["redraw", "rejuvenate"]
-
 ONE = np.uint64(1)
 
 

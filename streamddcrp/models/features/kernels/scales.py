@@ -7,8 +7,6 @@ from streamddcrp.models.features.kernels.layout import RESCALE, SHAPE
 from streamddcrp.models.features.kernels.slots import live_slots
 from streamddcrp.particles.kernels.random import uniform
 
-__all__ = ["rescale"]
-
 
 @uncounted
 def rescale(config, particles, sums, work, i, t, step):

@@ -9,8 +9,6 @@ from streamddcrp.likelihoods.kernels.linear_gaussian import begin_feature
 from streamddcrp.models.features.kernels.layout import SCALE
 from streamddcrp.particles.kernels.random import uniform
 
-__all__ = ["add_scales", "allocate", "draw_scales", "live_slots", "log_poisson"]
-
 ONE = np.uint64(1)
 
 

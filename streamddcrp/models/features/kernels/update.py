@@ -22,8 +22,6 @@ from streamddcrp.particles.kernels.merge import merge_equal
 from streamddcrp.particles.kernels.random import add_wrapping, gamma, hash_of, normal, uniform
 from streamddcrp.particles.kernels.resample import optimal
 
-__all__ = ["settle"]
-
 ONE = np.uint64(1)
 
 

@@ -24,8 +24,6 @@ from streamddcrp.models.features.kernels.slots import (
 from streamddcrp.particles.kernels.random import uniform
 from streamddcrp.particles.kernels.resample import optimal
 
-__all__ = ["most_new", "weigh"]
-
 ONE = np.uint64(1)
 NONE = np.uint64(0)
 

@@ -38,8 +38,6 @@ from streamddcrp.particles.kernels.resample import (
     systematic,
 )
 
-__all__ = ["predict_row", "step_rows"]
-
 
 @uncounted
 def _list_heirs(entry, heir, which, pool, children):

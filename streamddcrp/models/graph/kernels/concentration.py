@@ -13,8 +13,6 @@ from streamddcrp.compilation import uncounted
 
 NEGLIGIBLE = -45.0  # log weight of a node beside the heaviest
 
-__all__ = ["count_parents", "factors", "log_opened"]
-
 
 @uncounted
 def _at(config, grid, k, m, stamp):

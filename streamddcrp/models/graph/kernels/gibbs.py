@@ -7,8 +7,6 @@ import numpy as np
 from streamddcrp.compilation import inner, kernel
 from streamddcrp.likelihoods.kernels.families import add_stats, log_predictive, posterior
 
-__all__ = ["draw_alpha", "sweep"]
-
 
 @inner
 def _root(link, i):

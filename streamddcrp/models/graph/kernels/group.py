@@ -30,8 +30,6 @@ from streamddcrp.particles.kernels.pool import (
 from streamddcrp.particles.kernels.random import draw, uniform
 from streamddcrp.particles.kernels.resample import optimal
 
-__all__ = ["STAMP", "predict_row", "step_rows"]
-
 STAMP = N_COUNTS  # of what was worked out last
 
 RESAMPLE, WHICH_EMPTY = 0, 2  # random numbers; the others stand in `kernels.group_moves`

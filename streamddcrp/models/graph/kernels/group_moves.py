@@ -7,8 +7,6 @@ import numpy as np
 from streamddcrp.compilation import uncounted
 from streamddcrp.particles.kernels.random import draw, uniform
 
-__all__ = ["fill", "free_slot", "move"]
-
 FIRST_DRAW, WHICH_NODE, WHICH_ITEM, WHERE = 1, 3, 4, 5  # random numbers
 
 

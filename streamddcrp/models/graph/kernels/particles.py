@@ -4,8 +4,6 @@ from streamddcrp.compilation import uncounted
 from streamddcrp.numerics import copy_row
 from streamddcrp.particles.kernels.pool import drop
 
-__all__ = ["clear", "copy", "free_slot", "leave"]
-
 
 @uncounted
 def clear(particles, pool, p):

@@ -14,8 +14,6 @@ from streamddcrp.particles.kernels.names import name_of
 from streamddcrp.particles.kernels.pool import EMPTY, alter, drop, score_clusters
 from streamddcrp.particles.kernels.random import draw, hash_of, uniform
 
-__all__ = ["revise"]
-
 
 @uncounted
 def _neighbours(config, particles, p, i, n):

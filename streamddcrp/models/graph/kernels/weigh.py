@@ -13,8 +13,6 @@ from streamddcrp.particles.kernels.names import best_name
 from streamddcrp.particles.kernels.pool import EMPTY
 from streamddcrp.particles.kernels.random import hash_of
 
-__all__ = ["NEGLIGIBLE", "OPENED", "weigh"]
-
 NEGLIGIBLE = 1e-250  # weight of a particle that nothing can be expected of
 OPENED = 3  # hashes the number of clusters a particle opened, where it tells of alpha
 

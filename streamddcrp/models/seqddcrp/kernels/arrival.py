@@ -68,8 +68,6 @@ from streamddcrp.models.seqddcrp.kernels.state import (
 from streamddcrp.models.seqddcrp.kernels.window import drop_groups, evict, retire, shift_rows
 from streamddcrp.numerics import copy_row, dot, exp_all, floor_and_sum, largest, scale
 
-__all__ = ["predict", "step_rows"]
-
 ALPHA_MEMORY = 500.0  # rows over which what they tell of alpha fades
 ALPHA_STEPS = 4.0  # fixed-point steps in one: where all rows open, each is a small one
 LARGEST_STEP = 0.2

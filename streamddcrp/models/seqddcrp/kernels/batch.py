@@ -18,8 +18,6 @@ import numpy as np
 from streamddcrp.compilation import kernel
 from streamddcrp.likelihoods.kernels.families import add_stats, natural_parameters, posterior
 
-__all__ = ["ascend", "cone_statistics", "descend", "merge_gains", "refresh_tables", "relink"]
-
 NEGLIGIBLE = 1e-14  # a table probability below this is zero: under the rounding of a row's sum
 LINK_FLOOR = math.exp(-23.0)  # a link below this share of the row's best option is set to zero
 

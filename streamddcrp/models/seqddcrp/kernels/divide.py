@@ -22,8 +22,6 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
 from streamddcrp.models.seqddcrp.kernels.moves import MOVES_EVERY, NOTHING, SHORTEST, try_birth
 from streamddcrp.numerics import copy_row
 
-__all__ = ["divide"]
-
 ROUNDS = 3
 
 

@@ -41,8 +41,6 @@ from streamddcrp.models.seqddcrp.kernels.state import (
 from streamddcrp.models.seqddcrp.kernels.window import close_column, overlap_entropy, remove_group
 from streamddcrp.numerics import add, copy_first, exp_all, log_add_exp, log_decay
 
-__all__ = ["MOVES_EVERY", "SHORTEST", "look_back", "merge", "try_birth"]
-
 AT_A_TIME = 8  # tables of which all pairs are tried, in turn
 MOVES_EVERY = 4  # blocks between splits and merges; births are tried in each
 SHORTEST = 4  # arrivals; a shorter run can open a table on arrival

@@ -13,8 +13,6 @@ from streamddcrp.compilation import uncounted
 from streamddcrp.likelihoods.kernels.families import add_stats, log_predictive, posterior
 from streamddcrp.models.seqddcrp.kernels.layout import N_ACTIVE, N_GROUPS
 
-__all__ = ["FAINT", "choose_sides", "follow_shadow", "start_shadow"]
-
 FAINT = 0.01  # an opening less probable than this is not worth the choice of a side
 
 

@@ -23,8 +23,6 @@ from streamddcrp.models.seqddcrp.kernels.state import (
 )
 from streamddcrp.numerics import add, copy_row
 
-__all__ = ["split"]
-
 FEWEST = 6.0  # expected rows on both sides
 GROWTH = 1.25  # of a shadow, until a split that failed is tried again
 WEARY = 100.0  # expected rows of a shadow that did not pay; another seed is tried

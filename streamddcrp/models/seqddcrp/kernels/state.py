@@ -51,27 +51,6 @@ from streamddcrp.numerics import (
     log_decay,
 )
 
-__all__ = [
-    "activate",
-    "close_last_column",
-    "forward",
-    "is_away",
-    "link_log_weights",
-    "mix_row",
-    "objective",
-    "open_column",
-    "refresh_active",
-    "refresh_sticks",
-    "refresh_terms",
-    "refresh_totals",
-    "row_term",
-    "settle",
-    "settled_objective",
-    "stick_bound",
-    "stick_term",
-    "sweep",
-]
-
 LINK_FLOOR = math.exp(-23.0)  # an option below this share of the row's best is set to zero
 BIRTH_FLOOR = 1e-8  # in sweeps, a birth below this is set to zero
 CALL_BACK = 0.01  # probability with which an arrival must open an atom that is away to call it back

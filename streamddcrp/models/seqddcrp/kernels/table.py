@@ -3,8 +3,6 @@
 from streamddcrp.compilation import kernel
 from streamddcrp.numerics import copy_row
 
-__all__ = ["close_component", "close_gap", "open_component"]
-
 
 @kernel
 def open_component(table, n_live, new_id, index):

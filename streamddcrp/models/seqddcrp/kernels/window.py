@@ -31,16 +31,6 @@ from streamddcrp.models.seqddcrp.kernels.state import mix_row, refresh_sticks, r
 from streamddcrp.models.seqddcrp.kernels.table import close_component, close_gap
 from streamddcrp.numerics import copy_first, copy_row, log_add_exp, log_decay
 
-__all__ = [
-    "close_column",
-    "drop_groups",
-    "evict",
-    "overlap_entropy",
-    "remove_group",
-    "retire",
-    "shift_rows",
-]
-
 UNREACHABLE = 1e-12  # a table nobody in memory sits at with more probability can be retired
 NEGLIGIBLE_MASS = 1e-7  # a tied group that weighs less (against alpha, if that is below 1) goes
 IDLE_LINK = 1e-9  # a link weaker than this does not keep a group

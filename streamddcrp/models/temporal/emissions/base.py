@@ -6,8 +6,6 @@ import numpy as np
 
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["Emission", "Seating", "Seats", "doubled", "heavy"]
-
 
 class Seats(NamedTuple):
     """Where rows were seated.

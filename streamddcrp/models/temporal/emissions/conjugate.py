@@ -23,14 +23,6 @@ from streamddcrp.models.temporal.kernels.conjugate import (
 from streamddcrp.models.temporal.kernels.drift import two_means
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = [
-    "ConjugateDecay",
-    "ConjugateSeating",
-    "ConjugateSmoothed",
-    "ConjugateStats",
-    "refuse_order",
-]
-
 _RHOS = np.array([0.5, 0.6, 0.7, 0.8, 0.9, 0.95])
 _FIRST_RHO = 0.7
 _FORGET = 0.98  # an epoch, of what rho is learned from

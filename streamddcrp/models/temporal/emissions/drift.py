@@ -18,8 +18,6 @@ from streamddcrp.models.temporal.kernels.drift import (
 from streamddcrp.models.temporal.kernels.scales import BIRTH, DRIFT, NOISE, scale_sums
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["DriftSeating", "DriftSmoothed", "DriftStarts", "DriftStats", "GaussianDrift"]
-
 _BROAD = 4.0  # variance of components' means at birth, in units of that of the first rows
 _NOISE_ROWS = 20.0  # rows that the first guess of the noise counts for
 _BIRTHS = 5.0  # births that the first guess of their variance counts for

@@ -16,8 +16,6 @@ from streamddcrp.models.temporal.kernels.logistic import (
 )
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["LogisticNormalText", "LogisticSeating", "LogisticSmoothed", "LogisticStarts"]
-
 _NEAR = 1.2  # L1 distance of word laws up to which two components may be one
 _TOL = 1e-3  # nats that an iteration must gain for another to follow
 _ITERATIONS = 40

@@ -10,8 +10,6 @@ from streamddcrp.models.temporal.emissions.conjugate import ConjugateDecay
 from streamddcrp.models.temporal.emissions.drift import GaussianDrift
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["guesses", "spreads"]
-
 _CLUSTERS = (1, 2, 4, 8, 16)
 _EACH = 4  # rows that a cluster must have on average
 _FEW = 32  # rows below which shares of the variance are tried, too

@@ -21,8 +21,6 @@ from streamddcrp.models.temporal.kernels.text import (
 )
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["TextDecay", "TextSeating", "TextSmoothed", "TextStats"]
-
 _NEAR = 0.4  # words in common from which two components may be one: L1 distance below 1.2
 _SLACK = 30.0  # nats that counts may gain by one component less, beside those of their mixing
 _UNSEEN = 0.25  # tables that every word is taken to have on top

@@ -4,8 +4,6 @@ import numpy as np
 
 from streamddcrp.compilation import kernel
 
-__all__ = ["assigned", "weighted"]
-
 
 @kernel
 def assigned(q, offsets, words, counts, width):

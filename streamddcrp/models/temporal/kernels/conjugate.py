@@ -20,16 +20,6 @@ from streamddcrp.likelihoods.kernels.families import (
     posteriors,
 )
 
-__all__ = [
-    "conjugate_evidence",
-    "conjugate_expected",
-    "conjugate_gains",
-    "conjugate_stats",
-    "conjugate_unions",
-    "part_conjugate",
-    "seat_conjugate",
-]
-
 _NONE = 1e-8  # expected rows below which an epoch says nothing
 _HELD = 0.5  # decayed rows from which a component was there in the past
 

@@ -17,23 +17,6 @@ import numpy as np
 from streamddcrp.compilation import inlined, kernel
 from streamddcrp.numerics import digamma
 
-__all__ = [
-    "LOG_ZERO",
-    "MEAN",
-    "VAR",
-    "add_entropies",
-    "add_row",
-    "count_terms",
-    "decay_moments",
-    "expected_lgamma",
-    "expected_log",
-    "expected_step",
-    "moments_of_pairs",
-    "moments_of_rows",
-    "sweep_epoch",
-    "trigamma",
-]
-
 MEAN, VAR, LOG_ZERO = 0, 1, 2
 _TINY = 1e-12
 _SURE = 1e-10  # a probability is kept this far from one in log(1 - q)

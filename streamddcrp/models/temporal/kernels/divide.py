@@ -12,8 +12,6 @@ import numpy as np
 from streamddcrp.compilation import kernel
 from streamddcrp.models.temporal.kernels.text import log_rise
 
-__all__ = ["part_rows", "parting_gains"]
-
 _TURNS = 12  # of the power iteration
 _ROUNDS = 4  # of moving rows
 _STILL = 0.01  # part of the rows; rounds that move less are the last

@@ -11,16 +11,6 @@ import numpy as np
 
 from streamddcrp.compilation import inner, kernel
 
-__all__ = [
-    "drift_expected",
-    "drift_predictive",
-    "drift_stats",
-    "kalman",
-    "part_in_two",
-    "seat_at_drift",
-    "two_means",
-]
-
 _NONE = 1e-8  # expected rows below which an epoch says nothing
 _NOTHING = -40.0  # log of a share of a row that rounding would lose
 _HELD = 0.5  # decayed rows from which a component was there in the past

@@ -16,14 +16,6 @@ import numpy as np
 
 from streamddcrp.compilation import kernel
 
-__all__ = [
-    "log_normalisers",
-    "logistic_expected",
-    "prior_evidence",
-    "seat_logistic",
-    "smooth_chains",
-]
-
 _HALVINGS = 12
 _HELD = 0.5  # decayed rows from which a component was there in the past
 _FIRST = 0.5  # added to counts where an iteration starts

@@ -4,8 +4,6 @@ import numpy as np
 
 from streamddcrp.compilation import kernel
 
-__all__ = ["BIRTH", "DRIFT", "NOISE", "scale_sums"]
-
 NOISE, DRIFT, BIRTH = 0, 1, 2
 _SEEN = 0.5  # expected rows from which an epoch tells of a component
 _HALF = 0.5 - 1e-9  # of the rows: rounding must not decide which component is in the middle

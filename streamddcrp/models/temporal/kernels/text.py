@@ -17,11 +17,6 @@ import numpy as np
 from streamddcrp.compilation import kernel
 from streamddcrp.numerics import digamma
 
-__all__ = [
-    "bag_evidence", "hang", "inverted", "log_rise", "overlaps", "seat_text", "text_expected",
-    "word_tables",
-]  # fmt: skip
-
 _NEGLIGIBLE = -30.0  # nats to the best from which a component adds nothing to a sum
 _SHARE = 1e-9  # part of a row below which it is not taken out of a component
 _HELD = 0.5  # decayed rows from which a component was there in the past

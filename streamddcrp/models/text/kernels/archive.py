@@ -8,8 +8,6 @@ from streamddcrp.models.text.kernels.evidence import word_scale
 from streamddcrp.models.text.kernels.layout import CONCENTRATION, LEAST_MERGED, N_ARCHIVED, N_KEPT
 from streamddcrp.models.text.kernels.tables import find, list_words, tidy_word
 
-__all__ = ["archive_table", "recognise"]
-
 LEAST_ODDS = math.log(20.0)  # of a return
 
 

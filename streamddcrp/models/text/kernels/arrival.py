@@ -72,8 +72,6 @@ from streamddcrp.models.text.kernels.tables import (
 )
 from streamddcrp.numerics import natural
 
-__all__ = ["predict_document", "step_documents"]
-
 SURE = 0.999  # probability of the table of a document that is visited only once more, at the end,
 CERTAIN = 1.0 - 1e-9  # and of one that need not be, if two others are still there
 SWEEP = 50  # documents between two looks for tables to retire

@@ -4,8 +4,6 @@ from streamddcrp.compilation import uncounted
 from streamddcrp.models.text.kernels.layout import ALPHA, GROWTH, N_LIVE, N_SEEN, TIME, TOTAL
 from streamddcrp.models.text.kernels.scales import advance_scales, grown
 
-__all__ = ["advance", "elapsed"]
-
 
 @uncounted
 def elapsed(config, window, counts, sums, t):

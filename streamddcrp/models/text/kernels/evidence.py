@@ -24,8 +24,6 @@ from streamddcrp.models.text.kernels.layout import (
 from streamddcrp.models.text.kernels.tables import places
 from streamddcrp.numerics import natural
 
-__all__ = ["best_of", "describe", "relative_new", "weigh", "word_scale"]
-
 LARGE = 1e100  # products above, and prior odds below its inverse, are scaled
 
 

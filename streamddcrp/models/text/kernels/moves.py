@@ -33,8 +33,6 @@ from streamddcrp.models.text.kernels.tables import (
 )
 from streamddcrp.numerics import natural
 
-__all__ = ["keep_example", "remember_rival", "retire", "try_merge", "union_gain", "urn"]
-
 RIVAL = 1e-3  # odds of the second choice of a document against the first that make it a rival
 SMALL = 16  # documents up to which merges are tried more often
 

@@ -34,8 +34,6 @@ from streamddcrp.models.text.kernels.layout import (
     UNIT,
 )
 
-__all__ = ["advance_scales", "grown", "learn_scales", "mix", "shift", "weight_now"]
-
 RATE, PULL = 0.005, 0.003  # r, and that of the prior
 CALIBRATE = 500  # documents whose mean distance in time is the unit of time
 

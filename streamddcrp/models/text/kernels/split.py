@@ -53,8 +53,6 @@ from streamddcrp.models.text.kernels.tables import (
     strike,
 )
 
-__all__ = ["try_split"]
-
 LEAST_PART, SHARE = 3, 0.2  # documents of a half, and their part in those of the table
 HEAD = 0.25  # a word in a larger part of the documents of both halves holds a table together
 COMMON = 0.15  # part of the documents that have a word, or lack it, if a half is to begin with it

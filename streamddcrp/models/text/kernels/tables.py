@@ -29,28 +29,6 @@ from streamddcrp.models.text.kernels.layout import (
 )
 from streamddcrp.numerics import natural
 
-__all__ = [
-    "append",
-    "drop",
-    "find",
-    "free_table",
-    "insert",
-    "is_live",
-    "lift",
-    "list_room",
-    "list_words",
-    "new_table",
-    "places",
-    "pour_words",
-    "put_back",
-    "release_list",
-    "room_needed",
-    "strike",
-    "take_out",
-    "tidy_word",
-]
-
-
 LEAST_WIDE = 16  # tables with a wide word
 WIDE = 4  # one in so many slots, or more, holds a word that gets wide,
 NARROW = 16  # and fewer one that does not stay so

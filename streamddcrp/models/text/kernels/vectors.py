@@ -28,8 +28,6 @@ from streamddcrp.models.text.kernels.layout import (
     NEXT_ID,
 )
 
-__all__ = ["predict_vector", "step_vectors"]
-
 # sums; the first is GROWTH
 SURPRISE = 1
 SPARE = 2  # and on: room for a story with one vector less

@@ -8,8 +8,6 @@ from streamddcrp.compilation import inner, kernel
 from streamddcrp.models.trees.kernels.tree import endpoint_scores, softmax, subtree_sums
 from streamddcrp.numerics import digamma
 
-__all__ = ["factorised_step", "path_step"]
-
 _FLOOR = 1e-300
 
 

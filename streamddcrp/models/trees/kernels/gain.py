@@ -7,21 +7,6 @@ import numpy as np
 from streamddcrp.compilation import inner, kernel
 from streamddcrp.numerics import digamma, exp_all
 
-__all__ = [
-    "TINY",
-    "evidence_gain",
-    "exp_digamma",
-    "fit_eta",
-    "log_beta_gain",
-    "look_ahead",
-    "meet",
-    "merge_gains",
-    "node_bounds",
-    "reorder",
-    "sibling_products",
-    "start",
-]
-
 TINY = 1e-12
 
 

@@ -14,8 +14,6 @@ import numpy as np
 from streamddcrp.compilation import inner, kernel
 from streamddcrp.models.trees.kernels.gibbs_fit import fit_words, guess_fit, total_fits
 
-__all__ = ["complete", "log_joint", "sweep"]
-
 
 @inner
 def _choose(rng, L, gamma, parent, level, docs, total_fit, prefix, weight):

@@ -4,8 +4,6 @@ import math
 
 from streamddcrp.compilation import inner
 
-__all__ = ["fit_words", "guess_fit", "total_fits"]
-
 _FOLD = 16  # factors below 1e6 and above 1e-6 that are multiplied before a logarithm is taken
 
 

@@ -11,8 +11,6 @@ import numpy as np
 
 from streamddcrp.compilation import kernel
 
-__all__ = ["collect", "factors", "place"]
-
 
 @kernel
 def factors(G, tau, paths, level, rows, log_det):

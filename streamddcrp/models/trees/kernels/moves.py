@@ -3,8 +3,6 @@
 from streamddcrp.compilation import kernel
 from streamddcrp.models.trees.kernels.topics import CONFINED, FORCED, N_NODES, put, visit
 
-__all__ = ["move", "put_back"]
-
 
 @kernel
 def _take_all_out(

@@ -7,8 +7,6 @@ import numpy as np
 from streamddcrp.compilation import kernel
 from streamddcrp.models.trees.kernels.topics import N_NODES, N_WORDS, SCALE, place
 
-__all__ = ["complete_many", "place_many"]
-
 
 @kernel
 def place_many(

@@ -13,8 +13,6 @@ from streamddcrp.models.trees.kernels.gain import TINY, evidence_gain, log_beta_
 from streamddcrp.models.trees.kernels.tree import beta_parameters, log_path_chances, softmax
 from streamddcrp.numerics import digamma
 
-__all__ = ["learn", "place", "put", "rank_leaves", "visit"]
-
 # places in the array of whole numbers of a state
 N_NODES, NEXT_ID, N_WORDS, NEXT_VISIT, N_SEEN = 0, 1, 2, 3, 4
 # A node that no document may go through, an endpoint that it must take, a node that it must go

@@ -13,16 +13,6 @@ import numpy as np
 from streamddcrp.compilation import inner, kernel
 from streamddcrp.numerics import digamma
 
-__all__ = [
-    "beta_parameters",
-    "endpoint_scores",
-    "fresh_level",
-    "log_path_chances",
-    "softmax",
-    "stick_bound",
-    "subtree_sums",
-]
-
 
 @kernel
 def fresh_level(gamma):
