@@ -12,11 +12,10 @@ engine into a river estimator: they read batches, check rows and times, and save
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
-
-import numpy as np
+from typing import Annotated, NamedTuple, Protocol
 
 from streamddcrp.compilation import uncounted
+from streamddcrp.records import empty
 from streamddcrp.typing import FloatArray, IntArray
 
 # Columns of the output of a step; a model may add its own behind them.
@@ -74,19 +73,18 @@ class Event:
 
 
 class EventRing(NamedTuple):
-    """The last events: kind, table id, other id or -1, arrival index, time; each of one length."""
+    """The last events."""
 
-    kind: IntArray
-    label: IntArray
-    into: IntArray
-    arrival: IntArray
-    t: FloatArray
+    kind: Annotated[IntArray, "E"]
+    label: Annotated[IntArray, "E"]
+    into: Annotated[IntArray, "E"]  # the other table, or -1
+    arrival: Annotated[IntArray, "E"]
+    t: Annotated[FloatArray, "E"]
 
 
 def empty_events(capacity: int = EVENT_CAPACITY) -> EventRing:
     """Return a ring with room for ``capacity`` events."""
-    kind, label, into, arrival = np.zeros((4, capacity), np.int64)
-    return EventRing(kind, label, into, arrival, np.zeros(capacity))
+    return empty(EventRing, {"E": capacity})
 
 
 @uncounted

@@ -1,18 +1,20 @@
 """Everything a stream has left behind: a window of customers, groups of older ones, tables.
 
 The arrays are grouped by axis into named tuples so that a kernel takes four arguments, not forty;
-kernels update them in place. Sizes are capacities; `State.counts` says how much is in use.
+kernels update them in place. Axes: W rows of the window, D features, G groups, K tables, P and Q
+entries of statistics and posteriors, O options of a link. Lengths are capacities; `State.counts`
+says how much is in use.
 """
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streamddcrp.contract import EVENT_CAPACITY, EventRing, empty_events
+from streamddcrp.contract import EventRing, empty_events
 from streamddcrp.likelihoods.kernels.families import n_post, n_stats, posterior
 from streamddcrp.models.seqddcrp.config import Config
 from streamddcrp.models.seqddcrp.kernels.layout import (
@@ -30,160 +32,101 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
     NEW_LOG_BETA,
     REGIME,
 )
-from streamddcrp.models.seqddcrp.table import ComponentTable, empty_table, resized
+from streamddcrp.records import arrays_of as stored_arrays
+from streamddcrp.records import empty, resized, restore
 from streamddcrp.typing import FloatArray, IntArray
-
-_Arrays = TypeVar("_Arrays", "Rows", "Groups", "Atoms")
 
 
 class Rows(NamedTuple):
-    """The window: customers whose links may still change, oldest first. W capacity.
+    """The window: customers whose links may still change, oldest first."""
 
-    Attributes
-    ----------
-    x : ndarray of float64, shape (W, D)
-    t : ndarray of float64, shape (W,)
-    log_birth : ndarray of float64, shape (W,)
-        log alpha - log S_i as it was when the customer arrived.
-    links, log_weight : ndarray of float64, shape (W, W)
-        q(c_i = j) and log p(c_i = j) for j < i in the window.
-    group_links, group_log_weight : ndarray of float64, shape (W, G)
-        The same for groups of evicted customers, whose links are tied to the prior's proportions.
-    rate : ndarray of float64, shape (W,)
-        1 / S_i.
-    term : ndarray of float64, shape (W,)
-        The customer's link term of the bound.
-    births : ndarray of float64, shape (K, W)
-        q(c_i = i, d_i = m): i opens a table with atom m. Zero beyond the rows in use.
-    probs : ndarray of float64, shape (K, W)
-        Z: probability that customer i's parameter is that of atom m. Zero beyond the rows in use.
-    """
-
-    x: FloatArray
-    t: FloatArray
-    log_birth: FloatArray
-    links: FloatArray
-    log_weight: FloatArray
-    group_links: FloatArray
-    group_log_weight: FloatArray
-    rate: FloatArray
-    term: FloatArray
-    births: FloatArray
-    probs: FloatArray
+    x: Annotated[FloatArray, "W D"]
+    t: Annotated[FloatArray, "W"]
+    log_birth: Annotated[FloatArray, "W"]  # log alpha - log S_i as the customer arrived
+    links: Annotated[FloatArray, "W W"]  # q(c_i = j) for j < i in the window
+    log_weight: Annotated[FloatArray, "W W", -np.inf]  # log p(c_i = j)
+    group_links: Annotated[FloatArray, "W G"]  # the same for groups of evicted customers, whose
+    group_log_weight: Annotated[FloatArray, "W G", -np.inf]  # links keep the prior's proportions
+    rate: Annotated[FloatArray, "W"]  # 1 / S_i
+    term: Annotated[FloatArray, "W"]  # the customer's link term of the bound
+    # q(c_i = i, d_i = m): i opens a table with atom m. Zero beyond the rows in use.
+    births: Annotated[FloatArray, "K W"]
+    # Z: probability that i's parameter is that of atom m. Zero beyond the rows in use.
+    probs: Annotated[FloatArray, "K W"]
 
 
 class Groups(NamedTuple):
-    """Evicted customers that are still linked to. G capacity.
+    """Evicted customers that are still linked to."""
 
-    Attributes
-    ----------
-    log_mass, t : ndarray of float64, shape (G,)
-        The group's decay weight is exp(log_mass) f(now - t).
-    arrival : ndarray of int64, shape (G,)
-        Arrival index of the youngest member.
-    atom : ndarray of int64, shape (G,)
-        Column of the atom most of its members share; -1 for a group of one customer.
-    probs : ndarray of float64, shape (G, K)
-        Mass-weighted mean of its members' Z rows.
-    shadow : ndarray of float64, shape (G, K)
-        The part of it that is at the atoms' shadows.
-    """
-
-    log_mass: FloatArray
-    t: FloatArray
-    arrival: IntArray
-    atom: IntArray
-    probs: FloatArray
-    shadow: FloatArray
+    log_mass: Annotated[FloatArray, "G"]  # the decay weight is exp(log_mass) f(now - t)
+    t: Annotated[FloatArray, "G"]
+    arrival: Annotated[IntArray, "G"]  # arrival index of the youngest member
+    atom: Annotated[IntArray, "G", -1]  # column most members share; -1: a group of one customer
+    probs: Annotated[FloatArray, "G K"]  # mass-weighted mean of the members' Z
+    shadow: Annotated[FloatArray, "G K"]  # the part of it that is at the atoms' shadows
 
 
 class Atoms(NamedTuple):
-    """What the prior over atoms needs, one entry a column. K capacity.
+    """What the prior over atoms needs."""
 
-    Attributes
-    ----------
-    active : ndarray of int64, shape (K,)
-        The columns that somebody in memory may sit at, as many as ``counts`` says.
-    opener : ndarray of int64, shape (K,)
-        Arrival index of the customer that opened the column.
-    births, frozen_births : ndarray of float64, shape (K,)
-        Expected number of tables opened with the atom: by all customers, by evicted ones.
-    shadow_births : ndarray of float64, shape (K,)
-        The shadow's part of the openings by evicted customers.
-    failed_at : ndarray of float64, shape (K,)
-        Expected rows of the shadow when a split was last tried in vain; 0: not tried.
-    log_beta, beta : ndarray of float64, shape (K,)
-        E log and E of the atom's stick weight; 0 and 0 without recall.
-    overlap : ndarray of float64, shape (K, K)
-        Entropy that evicted rows would lose if two atoms were one option: sum of h(s_il, s_im).
-    """
+    active: Annotated[IntArray, "K:A"]  # columns at which a customer in memory may sit
+    opener: Annotated[IntArray, "K", -1]  # arrival index of the customer that opened the column
+    # Expected number of tables opened with the atom: by all customers, by evicted ones, and the
+    # shadow's part of these.
+    births: Annotated[FloatArray, "K"]
+    frozen_births: Annotated[FloatArray, "K"]
+    shadow_births: Annotated[FloatArray, "K"]
+    # Expected rows of the shadow when a split last failed; 0: not tried.
+    failed_at: Annotated[FloatArray, "K"]
+    log_beta: Annotated[FloatArray, "K"]  # E log of the atom's stick weight; 0 without recall
+    beta: Annotated[FloatArray, "K"]  # E of it; 0 without recall
+    # Entropy that evicted rows would lose if two atoms were one option: sum of h(s_il, s_im).
+    overlap: Annotated[FloatArray, "K K"]
 
-    active: IntArray
-    opener: IntArray
-    births: FloatArray
-    frozen_births: FloatArray
-    shadow_births: FloatArray
-    failed_at: FloatArray
-    log_beta: FloatArray
-    beta: FloatArray
-    overlap: FloatArray
+
+class ComponentTable(NamedTuple):
+    """Live components; a row beyond the live ones is unused capacity."""
+
+    ids: Annotated[IntArray, "K", -1]  # what users see; in order of birth, never reused
+    born: Annotated[IntArray, "K"]  # arrival index of the customer that opened it
+    last_seen: Annotated[IntArray, "K"]  # and of the last one seen there, or -1
+    stats: Annotated[FloatArray, "K P"]  # expected sufficient statistics of all its customers
+    frozen: Annotated[FloatArray, "K P"]  # the part of evicted customers
+    shadow: Annotated[FloatArray, "K P"]  # the part of ``frozen`` that may be split off
+    post: Annotated[FloatArray, "K Q"]  # posterior given ``stats``; column 0: log marginal
 
 
 class Scratch(NamedTuple):
-    """Work space of the kernels; nothing in it outlives a call but the constant ``prior_post``.
+    """Work space of the kernels; nothing in it outlives a call but the constant ``prior_post``."""
 
-    Attributes
-    ----------
-    local : ndarray of float64, shape (W,)
-    message, share, work : ndarray of float64, shape (W + G + K + 1,)
-    group : ndarray of float64, shape (G,)
-    own, weight : ndarray of float64, shape (K,)
-    shadow : ndarray of float64, shape (K, W)
-        Probability that rows being evicted sit at the atoms' shadows.
-    sides : ndarray of float64, shape (K, W)
-        1 where the opening of a row evicted last went to the shadow.
-    kept_frozen : ndarray of float64, shape (P,)
-    kept_column : ndarray of float64, shape (G,)
-    log_new : ndarray of float64, shape (1,)
-        Log density of the arrival under the base measure.
-    received : ndarray of float64, shape (K, W)
-        G: what a customer's table would receive from it and from those that reach it.
-    stats : ndarray of float64, shape (P,)
-    taken : ndarray of float64, shape (K, P)
-        Statistics of some of the tables' rows.
-    rest : ndarray of float64, shape (P,)
-    moved : ndarray of float64, shape (W,)
-        1 for the rows that a move gives to a new table.
-    post, shadow_post, prior_post : ndarray of float64, shape (Q,)
-        Two posteriors; the posterior of no data.
-    kept_links, kept_group_links, kept_births, kept_term : ndarray of float64
-        The rows' links before a move, to be put back if it fails.
-    """
-
-    local: FloatArray
-    message: FloatArray
-    share: FloatArray
-    work: FloatArray
-    group: FloatArray
-    own: FloatArray
-    weight: FloatArray
-    shadow: FloatArray
-    sides: FloatArray
-    kept_frozen: FloatArray
-    kept_column: FloatArray
-    log_new: FloatArray
-    received: FloatArray
-    stats: FloatArray
-    taken: FloatArray
-    rest: FloatArray
-    moved: FloatArray
-    post: FloatArray
-    shadow_post: FloatArray
-    prior_post: FloatArray
-    kept_links: FloatArray
-    kept_group_links: FloatArray
-    kept_births: FloatArray
-    kept_term: FloatArray
+    local: Annotated[FloatArray, "W"]
+    message: Annotated[FloatArray, "O"]
+    share: Annotated[FloatArray, "O"]
+    work: Annotated[FloatArray, "O"]
+    group: Annotated[FloatArray, "G"]
+    own: Annotated[FloatArray, "K"]
+    weight: Annotated[FloatArray, "K"]
+    shadow: Annotated[FloatArray, "K W"]  # probability that rows being evicted sit at the shadows
+    sides: Annotated[
+        FloatArray, "K W"
+    ]  # 1 where the last opening of an evicted row was its shadow's
+    kept_frozen: Annotated[FloatArray, "P"]
+    kept_column: Annotated[FloatArray, "G"]
+    log_new: Annotated[FloatArray, "1"]  # log density of the arrival under the base measure
+    # G: what a customer's table would receive from it and from those that reach it.
+    received: Annotated[FloatArray, "K W"]
+    stats: Annotated[FloatArray, "P"]
+    taken: Annotated[FloatArray, "K P"]  # statistics of some of the tables' rows
+    rest: Annotated[FloatArray, "P"]
+    moved: Annotated[FloatArray, "W"]  # 1 for the rows that a move gives to a new table
+    post: Annotated[FloatArray, "Q"]
+    shadow_post: Annotated[FloatArray, "Q"]
+    prior_post: Annotated[FloatArray, "Q"]  # the posterior of no data
+    # The rows' links before a move, to be put back if it fails.
+    kept_links: Annotated[FloatArray, "W W"]
+    kept_group_links: Annotated[FloatArray, "W G"]
+    kept_births: Annotated[FloatArray, "K W"]
+    kept_term: Annotated[FloatArray, "W"]
 
 
 @dataclass(slots=True)
@@ -205,97 +148,33 @@ class State:
         return int(self.counts[N_TABLES])
 
 
-def _rows(width: int, n_groups: int, n_tables: int, n_features: int) -> Rows:
-    return Rows(
-        x=np.zeros((width, n_features)),
-        t=np.zeros(width),
-        log_birth=np.zeros(width),
-        links=np.zeros((width, width)),
-        log_weight=np.full((width, width), -np.inf),
-        group_links=np.zeros((width, n_groups)),
-        group_log_weight=np.full((width, n_groups), -np.inf),
-        rate=np.zeros(width),
-        term=np.zeros(width),
-        births=np.zeros((n_tables, width)),
-        probs=np.zeros((n_tables, width)),
-    )
+def _lengths(config: Config, capacity: int) -> dict[str, int]:
+    """Return the capacities of all axes, with room for ``capacity`` tables."""
+    width = config.window + config.sweep_every
+    n_groups = capacity + 1 if config.tied else config.halo + config.sweep_every + 1
+    return {
+        "W": width,
+        "D": int(config.hyper[0]),
+        "G": n_groups,
+        "K": capacity,
+        "A": capacity,
+        "P": int(n_stats(config.family, config.hyper)),
+        "Q": int(n_post(config.family, config.hyper)),
+        "O": width + n_groups + capacity + 1,
+    }
 
 
-def _groups(n_groups: int, n_tables: int) -> Groups:
-    return Groups(
-        log_mass=np.zeros(n_groups),
-        t=np.zeros(n_groups),
-        arrival=np.zeros(n_groups, np.int64),
-        atom=np.full(n_groups, -1, np.int64),
-        probs=np.zeros((n_groups, n_tables)),
-        shadow=np.zeros((n_groups, n_tables)),
-    )
-
-
-def _atoms(n_tables: int) -> Atoms:
-    return Atoms(
-        active=np.zeros(n_tables, np.int64),
-        opener=np.full(n_tables, -1, np.int64),
-        births=np.zeros(n_tables),
-        frozen_births=np.zeros(n_tables),
-        shadow_births=np.zeros(n_tables),
-        failed_at=np.zeros(n_tables),
-        log_beta=np.zeros(n_tables),
-        beta=np.zeros(n_tables),
-        overlap=np.zeros((n_tables, n_tables)),
-    )
-
-
-def _scratch(config: Config, width: int, n_groups: int, n_tables: int, n_post: int) -> Scratch:
-    size = int(n_stats(config.family, config.hyper))
-    n_options = width + n_groups + n_tables + 1
-    prior_post = np.empty(n_post)
-    posterior(config.family, config.hyper, np.zeros(size), prior_post)
-    return Scratch(
-        local=np.zeros(width),
-        message=np.zeros(n_options),
-        share=np.zeros(n_options),
-        work=np.zeros(n_options),
-        group=np.zeros(n_groups),
-        own=np.zeros(n_tables),
-        weight=np.zeros(n_tables),
-        shadow=np.zeros((n_tables, width)),
-        sides=np.zeros((n_tables, width)),
-        kept_frozen=np.zeros(size),
-        kept_column=np.zeros(n_groups),
-        log_new=np.zeros(1),
-        received=np.zeros((n_tables, width)),
-        stats=np.zeros(size),
-        taken=np.zeros((n_tables, size)),
-        rest=np.zeros(size),
-        moved=np.zeros(width),
-        post=np.empty(n_post),
-        shadow_post=np.empty(n_post),
-        prior_post=prior_post,
-        kept_links=np.zeros((width, width)),
-        kept_group_links=np.zeros((width, n_groups)),
-        kept_births=np.zeros((n_tables, width)),
-        kept_term=np.zeros(width),
-    )
-
-
-def _counts() -> IntArray:
-    counts = np.zeros(N_COUNTS, np.int64)
-    counts[REGIME] = -1
-    return counts
-
-
-def _n_groups(config: Config, n_tables: int) -> int:
-    return n_tables + 1 if config.tied else config.halo + config.sweep_every + 1
+def _scratch(config: Config, lengths: Mapping[str, int]) -> Scratch:
+    scratch = empty(Scratch, lengths)
+    posterior(config.family, config.hyper, np.zeros(lengths["P"]), scratch.prior_post)
+    return scratch
 
 
 def empty_state(config: Config, capacity: int = 8) -> State:
     """Return the state before the first arrival, with room for ``capacity`` tables."""
-    n_features = int(config.hyper[0])
-    family, hyper = config.family, config.hyper
-    size, cached = int(n_stats(family, hyper)), int(n_post(family, hyper))
-    width = config.window + config.sweep_every
-    n_groups = _n_groups(config, capacity)
+    lengths = _lengths(config, capacity)
+    counts = np.zeros(N_COUNTS, np.int64)
+    counts[REGIME] = -1
     sums = np.zeros(N_SUMS)
     sums[[DEAD_LOG_MASS, LAST_TIME]] = -np.inf
     sums[NEW_BETA] = 1.0
@@ -303,38 +182,27 @@ def empty_state(config: Config, capacity: int = 8) -> State:
     if config.recall:
         sums[NEW_LOG_BETA] = -math.log(1.0 + config.gamma)
     return State(
-        rows=_rows(width, n_groups, capacity, n_features),
-        groups=_groups(n_groups, capacity),
-        atoms=_atoms(capacity),
-        table=empty_table(capacity, n_stats=size, n_post=cached),
+        rows=empty(Rows, lengths),
+        groups=empty(Groups, lengths),
+        atoms=empty(Atoms, lengths),
+        table=empty(ComponentTable, lengths),
         events=empty_events(),
-        counts=_counts(),
+        counts=counts,
         sums=sums,
-        scratch=_scratch(config, width, n_groups, capacity, cached),
+        scratch=_scratch(config, lengths),
     )
-
-
-def _copied(new: _Arrays, old: _Arrays) -> _Arrays:
-    """Copy the overlap of every array of ``old`` into ``new``."""
-    for target, source in zip(new, old, strict=True):
-        overlap = tuple(slice(min(a, b)) for a, b in zip(target.shape, source.shape, strict=True))
-        target[overlap] = source[overlap]
-    return new
 
 
 def grown(state: State, config: Config, capacity: int) -> State:
     """Return the state with room for ``capacity`` tables; no number in it changes."""
-    width, n_features = state.rows.x.shape
-    n_groups = _n_groups(config, capacity)
-    return State(
-        rows=_copied(_rows(width, n_groups, capacity, n_features), state.rows),
-        groups=_copied(_groups(n_groups, capacity), state.groups),
-        atoms=_copied(_atoms(capacity), state.atoms),
-        table=resized(state.table, capacity),
-        events=state.events,
-        counts=state.counts,
-        sums=state.sums,
-        scratch=_scratch(config, width, n_groups, capacity, state.table.post.shape[1]),
+    lengths = _lengths(config, capacity)
+    return replace(
+        state,
+        rows=resized(state.rows, lengths),
+        groups=resized(state.groups, lengths),
+        atoms=resized(state.atoms, lengths),
+        table=resized(state.table, lengths),
+        scratch=_scratch(config, lengths),
     )
 
 
@@ -344,68 +212,36 @@ def widened(state: State, config: Config) -> State:
     For families whose statistics of a further feature stand behind those of the others and are zero
     where it is absent: counts of words.
     """
-    wide = empty_state(config, capacity=len(state.table.ids))
-    for target, source in (
-        (wide.rows.x, state.rows.x),
-        (wide.table.stats, state.table.stats),
-        (wide.table.frozen, state.table.frozen),
-        (wide.table.shadow, state.table.shadow),
-    ):
-        target[:, : source.shape[1]] = source
+    wide = grown(state, config, len(state.table.ids))
     for m in range(state.n_tables):
         posterior(config.family, config.hyper, wide.table.stats[m], wide.table.post[m])
-    return State(
-        rows=state.rows._replace(x=wide.rows.x),
-        groups=state.groups,
-        atoms=state.atoms,
-        table=state.table._replace(
-            stats=wide.table.stats,
-            frozen=wide.table.frozen,
-            shadow=wide.table.shadow,
-            post=wide.table.post,
-        ),
-        events=state.events,
-        counts=state.counts,
-        sums=state.sums,
-        scratch=wide.scratch,
-    )
+    return wide
 
 
-def _in_use(state: State) -> dict[str, tuple[slice, ...]]:
-    """Per array, the part in use: rows, groups, tables, features."""
-    w, g, k = (slice(int(n)) for n in state.counts[[N_ROWS, N_GROUPS, N_TABLES]])
-    e = slice(int(min(state.counts[N_EVENTS], EVENT_CAPACITY)))
-    return {
-        "rows.x": (w,), "rows.t": (w,), "rows.log_birth": (w,), "rows.links": (w, w),
-        "rows.log_weight": (w, w), "rows.group_links": (w, g), "rows.group_log_weight": (w, g),
-        "rows.rate": (w,), "rows.term": (w,), "rows.births": (k, w), "rows.probs": (k, w),
-        "groups.log_mass": (g,), "groups.t": (g,), "groups.arrival": (g,), "groups.atom": (g,),
-        "groups.probs": (g, k), "groups.shadow": (g, k),
-        **{f"atoms.{name}": (k,) for name in Atoms._fields},
-        "atoms.active": (slice(int(state.counts[N_ACTIVE])),), "atoms.overlap": (k, k),
-        **{f"table.{name}": (k,) for name in ComponentTable._fields},
-        **{f"events.{name}": (e,) for name in EventRing._fields},
-    }  # fmt: skip
-
-
-def _array(state: State, name: str) -> FloatArray | IntArray:
-    part, attribute = name.split(".")
-    array: FloatArray | IntArray = getattr(getattr(state, part), attribute)
-    return array
-
-
-def arrays_of(state: State) -> dict[str, FloatArray | IntArray]:
+def arrays_of(state: State) -> dict[str, NDArray[Any]]:
     """Return copies of all arrays, without unused capacity, for a checkpoint."""
-    arrays = {name: _array(state, name)[used].copy() for name, used in _in_use(state).items()}
-    return arrays | {"counts": state.counts.copy(), "sums": state.sums.copy()}
+    return stored_arrays(state, _used(state))
+
+
+def _used(state: State) -> dict[str, int]:
+    """Return what is in use of each axis."""
+    axes = {"W": N_ROWS, "G": N_GROUPS, "K": N_TABLES, "A": N_ACTIVE}
+    used = {axis: int(state.counts[at]) for axis, at in axes.items()}
+    D, P, Q = state.rows.x.shape[1], state.table.stats.shape[1], state.table.post.shape[1]
+    n_events = int(min(state.counts[N_EVENTS], len(state.events.kind)))
+    return {**used, "D": D, "P": P, "Q": Q, "E": n_events}
 
 
 def state_from_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> State:
-    """Rebuild the state that `arrays_of` described."""
+    """Rebuild the state that `arrays_of` described.
+
+    Raises
+    ------
+    CheckpointError
+        If an array is missing, or not of the declared type and shape.
+    """
     counts = arrays["counts"]
     state = empty_state(config, capacity=max(8, int(counts[N_TABLES])))
     state.counts[:] = counts
-    state.sums[:] = arrays["sums"]
-    for name, used in _in_use(state).items():
-        _array(state, name)[used] = arrays[name]
+    restore(state, _used(state), arrays)
     return state

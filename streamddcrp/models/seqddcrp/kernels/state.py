@@ -17,12 +17,8 @@ import math
 import numpy as np
 
 from streamddcrp.compilation import entry, uncounted
-from streamddcrp.likelihoods.kernels.families import (
-    add_rows,
-    expected_log_liks_of_rows,
-    log_rising,
-    posterior,
-)
+from streamddcrp.likelihoods.kernels.families import add_rows, expected_log_liks_of_rows, posterior
+from streamddcrp.likelihoods.kernels.special import log_rising
 from streamddcrp.models.seqddcrp.kernels.layout import (
     DEAD_BIRTHS,
     DEAD_LOG_MASS,
