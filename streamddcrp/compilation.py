@@ -2,15 +2,15 @@
 
 Every kernel is decorated by one of the names below, never by numba's own. A compiled kernel is kept
 in a folder named by its package and a digest of the sources it may call: those of its own
-``kernels`` package and of the shared ones (`numerics`, `likelihoods`, `particles`, `data`). numba
-alone would miss an edit of a function imported from another file. An edit of one model's kernels
-therefore compiles that model again and nothing else, in tests and for users alike. The folders lie
-in ``$NUMBA_CACHE_DIR``, or in the user's cache.
+``kernels`` package and what these import. numba alone would miss an edit of a function imported
+from another file. An edit of one model's kernels therefore compiles that model again and nothing
+else, in tests and for users alike. The folders lie in ``$NUMBA_CACHE_DIR``, or in the user's cache.
 """
 
 import hashlib
 import logging
 import os
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -31,23 +31,25 @@ _PATIENCE = 1.0  # seconds; loading from the cache is quicker
 _UNUSED = 30 * 86400.0  # seconds after which a folder of an older version goes
 _settings: Any = config  # numba's, read from the environment
 _CORE = Path(__file__).parent
-_SHARED = ("compilation.py", "numerics.py", "contract.py", "likelihoods", "particles", "data")
-
-
-def _sources(home: Path) -> list[Path]:
-    """Return a kernel file, or the kernel files of a package, in a fixed order."""
-    return sorted(home.rglob("*.py")) if home.is_dir() else [home]
+_IMPORTED = re.compile(rb"^from streamddcrp\.([\w.]+) import", re.MULTILINE)
 
 
 @cache
 def _digest(home: Path) -> str:
-    """Digest of everything a kernel of a package (or of a file) may call."""
-    shared = (_CORE / name for name in _SHARED)
-    homes = [path / "kernels" if path.is_dir() else path for path in shared]
+    """Digest of a file or package of kernels, and of every file of ours that these import."""
+    pending = sorted(home.glob("*.py")) if home.is_dir() else [home]
+    sources: dict[Path, bytes] = {}
+    while pending:
+        path = pending.pop()
+        if path not in sources:
+            sources[path] = path.read_bytes()
+            names = (name.decode().split(".") for name in _IMPORTED.findall(sources[path]))
+            files = (_CORE.joinpath(*name).with_suffix(".py") for name in names)
+            pending += [file for file in files if file.is_file()]
     digest = hashlib.sha256()
-    for path in dict.fromkeys(file for place in [home, *homes] for file in _sources(place)):
+    for path in sorted(sources):
         digest.update(f"{path.parent.name}/{path.name}\n".encode())
-        digest.update(path.read_bytes())
+        digest.update(sources[path])
     return digest.hexdigest()[:16]
 
 

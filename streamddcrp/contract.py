@@ -14,7 +14,7 @@ engine into a river estimator: they read batches, check rows and times, and save
 from dataclasses import dataclass
 from typing import Annotated, NamedTuple, Protocol
 
-from streamddcrp.compilation import uncounted
+from streamddcrp.compilation import entry
 from streamddcrp.records import empty
 from streamddcrp.typing import FloatArray, IntArray
 
@@ -87,7 +87,7 @@ def empty_events(capacity: int = EVENT_CAPACITY) -> EventRing:
     return empty(EventRing, {"E": capacity})
 
 
-@uncounted
+@entry
 def record(events, counts, at, kind, label, into, index, t):  # type: ignore[no-untyped-def]
     """Write an event over the oldest one; ``counts[at]`` is the number of events so far."""
     i = counts[at] % len(events.kind)

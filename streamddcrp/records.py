@@ -74,7 +74,7 @@ def _parts(state: Any, lengths: Lengths) -> Iterator[tuple[str, Array, tuple[int
         if isinstance(value, np.ndarray):
             yield part, value, value.shape
         elif part != "scratch":
-            for f, array in zip(_declared(type(value)), value, strict=True):
+            for f, array in zip(_declared(type(value)), value, strict=True):  # type: ignore[arg-type]
                 yield f"{part}.{f.name}", array, f.shape(lengths, f.used)
 
 
