@@ -31,12 +31,17 @@ _PATIENCE = 1.0  # seconds; loading from the cache is quicker
 _UNUSED = 30 * 86400.0  # seconds after which a folder of an older version goes
 _settings: Any = config  # numba's, read from the environment
 _CORE = Path(__file__).parent
+_COMPILED = {"kernels", "numerics", "contract", "compilation"}  # besides `kernels` packages
 _IMPORTED = re.compile(rb"^from streamddcrp\.([\w.]+) import", re.MULTILINE)
+
+
+def _is_compiled(path: Path) -> bool:
+    return path.parent.name == "kernels" or path.stem in _COMPILED
 
 
 @cache
 def _digest(home: Path) -> str:
-    """Digest of a file or package of kernels, and of every file of ours that these import."""
+    """Digest of a file or package of kernels, and of the kernels that these import."""
     pending = sorted(home.glob("*.py")) if home.is_dir() else [home]
     sources: dict[Path, bytes] = {}
     while pending:
@@ -45,7 +50,7 @@ def _digest(home: Path) -> str:
             sources[path] = path.read_bytes()
             names = (name.decode().split(".") for name in _IMPORTED.findall(sources[path]))
             files = (_CORE.joinpath(*name).with_suffix(".py") for name in names)
-            pending += [file for file in files if file.is_file()]
+            pending += [file for file in files if file.is_file() and _is_compiled(file)]
     digest = hashlib.sha256()
     for path in sorted(sources):
         digest.update(f"{path.parent.name}/{path.name}\n".encode())
