@@ -5,23 +5,18 @@ other path, so its score is log p(c_i = i) + a_ii, not the sum over tables. O(N^
 (N, N) memory; `fit_seqddcrp` reaches the same fixed points without either.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
 from streamddcrp.likelihoods.kernels.families import table_scores
 from streamddcrp.reachability import LaplacianInverse
 
-if TYPE_CHECKING:
-    from streamddcrp.models.seqddcrp.batch import _Batch
-
 
 def fit_rank_one(
-    batch: _Batch, max_sweeps: int, tol: float, rng: np.random.Generator
+    batch: Any, max_sweeps: int, tol: float, rng: np.random.Generator
 ) -> tuple[list[float], bool]:
-    """Sweep ``batch`` in random order until it settles; leaves the links in ``batch``.
+    """Sweep a ``_Batch`` of `fit_seqddcrp` in random order until it settles; leaves the links in ``batch``.
 
     Returns
     -------
