@@ -16,7 +16,7 @@ from streamddcrp.reachability import LaplacianInverse
 def fit_rank_one(
     batch: Any, max_sweeps: int, tol: float, rng: np.random.Generator
 ) -> tuple[list[float], bool]:
-    """Sweep a ``_Batch`` of `fit_seqddcrp` in random order until it settles; leaves the links in ``batch``.
+    """Sweep a ``_Batch`` in random order until it settles; leaves the links in it.
 
     Returns
     -------
