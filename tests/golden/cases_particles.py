@@ -81,6 +81,7 @@ def ddcrp_gibbs(record):
         draws = sample_ddcrp(X, FAMILY, alpha=0.3, decay=("exponential", 5.0), **short, **options)
         for field in ("links", "labels", "n_tables", "log_joint", "alpha", "decay_parameter"):
             record.add(f"{name}.{field}", getattr(draws, field))
+        record.add(f"{name}.traces", draws.traces())
     model = DDCRPSampler(likelihood="normal_wishart", seed=2)
     draws = model.sample(streams.with_gaps(X), streams.times(30), n_sweeps=20, burn_in=5)
     record.add("model.labels", draws.labels)
@@ -228,7 +229,9 @@ def tv_ibp(record):
             record, name, TimeVaryingIBP(**small, **options), rows, views=views,
             probes=gapped if name == "missing" else probes,
         )  # fmt: skip
-        record.add(f"{name}.one", model.transform_one((gapped if name == "missing" else probes)[0]))
+        probe = (gapped if name == "missing" else probes)[0]
+        record.add(f"{name}.one", model.transform_one(probe))
+        record.add(f"{name}.without_noise", model.reconstruct_one(probe))
         record.add(f"{name}.many", model.transform_many(rows[:20]))
         record.add(f"{name}.reconstructed", model.reconstruct(rows[:20]))
     t = streams.times(len(X))

@@ -281,6 +281,8 @@ def language_model(record):
         if clock is None:
             record.add(f"{name}.scored", model.score_many(words[half:]))
             record.add(f"{name}.proba", model.predict_proba_one())
+            record.add(f"{name}.one", model.score_one("oil"))
+            model.learn_one("oil")
         record.add(f"{name}.second", model.step_many(*args[1]))
         record.add(f"{name}.objective", model.objective)
         record.add(f"{name}.n_tables", model.n_tables)
@@ -304,6 +306,8 @@ def language_fits(record):
     for family in ("exponential", "logistic", "linear_window", "window", "none"):
         fit = fit_language(corpus, family)
         record.add(f"fit.{family}", fit)
+        factors = [fit.log_bayes_factor, fit.log_bayes_factor_same_alpha]
+        record.add(f"fit.{family}.factors", factors)
     clocks = [streams.times(len(text.split())) for text in documents]
     timed = Corpus.from_documents(
         [text.split() for text in documents], base_measure=500, times=clocks

@@ -137,6 +137,8 @@ def cliques(n, r, seed=11):
 def follow(record, name, model, rows, t=None, probes=(), at=None, views=(), **side):
     """Let a model step over a stream in four pieces, restored between two; record what it gives.
 
+    The second piece is a single row, which the model learns by `learn_one`.
+
     Parameters
     ----------
     record : Record
@@ -162,11 +164,19 @@ def follow(record, name, model, rows, t=None, probes=(), at=None, views=(), **si
     batches, events = [], []
     for k in range(4):
         here = slice(cuts[k], cuts[k + 1])
-        batch = (
-            rows.slice(here.start, here.stop - here.start) if hasattr(rows, "slice") else rows[here]
-        )
-        more = {key: value[here] for key, value in side.items()}
-        batches.append(model.step_many(batch, *(() if t is None else (t[here],)), **more))
+        if k == 1:
+            coming = {key: value[here.start] for key, value in side.items()}
+            model.learn_one(
+                row_of(rows, here.start), *(() if t is None else (t[here.start],)), **coming
+            )
+        else:
+            batch = (
+                rows.slice(here.start, here.stop - here.start)
+                if hasattr(rows, "slice")
+                else rows[here]
+            )
+            more = {key: value[here] for key, value in side.items()}
+            batches.append(model.step_many(batch, *(() if t is None else (t[here],)), **more))
         events += model.events() if hasattr(model, "events") else []
         if k == 2:
             coming = {key: value[here.stop] for key, value in side.items()}
@@ -182,6 +192,14 @@ def follow(record, name, model, rows, t=None, probes=(), at=None, views=(), **si
     ask(record, f"{name}.end", model, probes, at, {key: value[-1] for key, value in side.items()})
     record.state(model, f"{name}.state")
     return model
+
+
+def row_of(rows, i):
+    """Return a row of a batch as `learn_one` takes it."""
+    if hasattr(rows, "slice"):
+        row = rows.slice(i, 1).to_pylist()[0]
+        return {name: value for name, value in row.items() if value is not None}
+    return dict(enumerate(rows[i].tolist())) if isinstance(rows, np.ndarray) else rows[i]
 
 
 def ask(record, name, model, probes, at, side):
