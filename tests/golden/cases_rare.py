@@ -207,10 +207,10 @@ def rare_features(record):
     rng = np.random.default_rng(2)
     X = (rng.random((60, 3)) < 0.5) @ rng.normal(0, 2, (3, 3)) + 0.5 * rng.normal(size=(60, 3))
     known = {"sigma_x": 0.5, "sigma_y": 2.0, "baseline": False}
-    model = TimeVaryingIBP(n_particles=12, n_redrawn=2, window=15, alpha=2.0, seed=2, **known)
+    model = TimeVaryingIBP(n_particles=11, n_redrawn=2, window=15, alpha=2.0, seed=2, **known)
     follow(record, "merges", model, X, views=["loadings", "assignments"])
     X = (rng.random((60, 12)) < 0.4) @ rng.normal(0, 2, (12, 16)) + 0.5 * rng.normal(size=(60, 16))
-    model = TimeVaryingIBP(n_particles=6, n_redrawn=3, window=20, alpha=5.0, **known)
+    model = TimeVaryingIBP(n_particles=7, n_redrawn=3, window=20, alpha=5.0, **known)
     follow(record, "many", model, X, views=["loadings"])
 
 
