@@ -3,9 +3,6 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-# numba does not notice an edit in a function imported from another file: one cache a version.
-export NUMBA_CACHE_DIR ?= $(CURDIR)/.numba_cache/$(shell cat $$(find streamddcrp -name '*.py' | sort) | cksum | tr -d ' ')
-
 .PHONY: demo test uncompiled lint slow bench clean
 
 demo: $(VENV)/.demo
@@ -29,7 +26,7 @@ bench: $(VENV)/.test
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .numba_cache
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache
 
 $(VENV)/bin/python:
 	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'streamddcrp needs Python 3.11 or later; set PYTHON=/path/to/python3.11')"

@@ -26,7 +26,7 @@ from benchmarks.machine import machine, markdown, spread
 from benchmarks.scores import windowed_ari
 from benchmarks.streams import drifting_gaussians, rare_switches
 from streamddcrp import SeqDDCRP
-from streamddcrp.estimators.ddcrp import DDCRPSampler
+from streamddcrp.models.ddcrp.estimator import DDCRPSampler
 
 FloatArray = NDArray[np.float64]
 BATCH = 10_000

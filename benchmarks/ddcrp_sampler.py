@@ -20,8 +20,9 @@ from scipy.special import gammaln
 from threadpoolctl import threadpool_limits
 
 from benchmarks.machine import machine, markdown, met, spread
-from streamddcrp.inference.ddcrp_gibbs import Chain, Distances
 from streamddcrp.likelihoods import NormalGamma
+from streamddcrp.models.ddcrp.chain import Chain
+from streamddcrp.models.ddcrp.distances import Distances
 
 FloatArray = NDArray[np.float64]
 ALPHA = 0.5

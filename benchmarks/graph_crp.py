@@ -23,7 +23,7 @@ from sklearn.metrics import adjusted_rand_score
 from threadpoolctl import threadpool_limits
 
 from benchmarks.machine import machine, markdown, met, spread
-from streamddcrp.estimators.graph_crp import GraphCRP
+from streamddcrp.models.graph.graph_crp import GraphCRP
 from streamddcrp_connectors.experiments.data import shared_file
 from streamddcrp_connectors.experiments.graph_clustering_numbers import oracle_score, tv_gauss
 

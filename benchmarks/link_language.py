@@ -16,10 +16,10 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from benchmarks.machine import machine, markdown, met, spread
-from streamddcrp.estimators.link_language import LinkLanguageModel
-from streamddcrp.inference.link_language.base_measure import BaseMeasure
-from streamddcrp.inference.link_language.corpus import Corpus
-from streamddcrp.inference.link_language.evidence import evidence_surface
+from streamddcrp.models.language.base_measure import BaseMeasure
+from streamddcrp.models.language.corpus import Corpus
+from streamddcrp.models.language.estimator import LinkLanguageModel
+from streamddcrp.models.language.evidence import evidence_surface
 from streamddcrp_connectors.experiments.data import read_documents, shared_file
 
 DECAYS: tuple[tuple[Any, ...], ...] = (

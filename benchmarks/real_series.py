@@ -28,16 +28,7 @@ from tqdm import tqdm
 
 from benchmarks import real_data
 from benchmarks.change_peers import ANOMALY, DRIFT, anomaly_scores
-from benchmarks.change_scores import (
-    Rates,
-    Windows,
-    covering,
-    f1,
-    nab,
-    onsets,
-    rates,
-    window_score,
-)
+from benchmarks.change_scores import Rates, Windows, covering, f1, nab, onsets, rates, window_score
 from benchmarks.machine import machine, markdown, spread
 from benchmarks.real_data import Series, as_table
 from streamddcrp import Alarm, RegimeAnomalyDetector, SeqDDCRP, WindowFeatures, label_changes

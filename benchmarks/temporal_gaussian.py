@@ -19,13 +19,13 @@ from numpy.typing import NDArray
 from sklearn.metrics import adjusted_rand_score
 from threadpoolctl import threadpool_limits
 
+from benchmarks.baselines.tdpm_gibbs.sampler import sample_temporal_dpm
 from benchmarks.machine import machine, markdown, spread
 from streamddcrp import TemporalDPM
-from streamddcrp.inference.tdpm_cvb.batch import fit_temporal_dpm
-from streamddcrp.inference.tdpm_cvb.drift import GaussianDrift
-from streamddcrp.inference.tdpm_cvb.engine import Engine, Settings
-from streamddcrp.inference.tdpm_cvb.options import count_settings
-from streamddcrp.inference.tdpm_gibbs import sample_temporal_dpm
+from streamddcrp.models.temporal.batch import fit_temporal_dpm
+from streamddcrp.models.temporal.emissions.drift import GaussianDrift
+from streamddcrp.models.temporal.engine import Engine, Settings
+from streamddcrp.models.temporal.options import count_settings
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]

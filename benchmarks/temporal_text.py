@@ -28,9 +28,9 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.machine import machine, markdown
 from benchmarks.streams import DATA
-from streamddcrp.inference.tdpm_cvb.engine import Engine, Settings
-from streamddcrp.inference.tdpm_cvb.options import count_settings
-from streamddcrp.inference.tdpm_cvb.text import TextDecay
+from streamddcrp.models.temporal.emissions.text import TextDecay
+from streamddcrp.models.temporal.engine import Engine, Settings
+from streamddcrp.models.temporal.options import count_settings
 
 IntArray = NDArray[np.int64]
 

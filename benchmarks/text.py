@@ -33,12 +33,12 @@ from benchmarks.machine import machine, markdown, spread
 from benchmarks.streams import DATA
 from benchmarks.text_data import CORPORA, LONG, Corpus, IntArray, first, shuffled
 from benchmarks.text_peers import TOKEN, Found, bags, kmeans, textclust
-from streamddcrp.estimators.text_stream import TextStream
-from streamddcrp.estimators.texts import read_texts
-from streamddcrp.inference.text_ddcrp.config import make_config
-from streamddcrp.inference.text_ddcrp.state import empty_state
-from streamddcrp.inference.text_ddcrp.step import step_numbers
-from streamddcrp.stream.words import ENGLISH, WordTable
+from streamddcrp.data.texts import read_texts
+from streamddcrp.data.words import ENGLISH, WordTable
+from streamddcrp.models.text.config import make_config
+from streamddcrp.models.text.state import empty_state
+from streamddcrp.models.text.step import step_numbers
+from streamddcrp.models.text.text_stream import TextStream
 
 RADII, FEW = (0.5, 0.7, 0.9), 3_000  # documents by whose labels the radius is chosen
 BATCH = 1_000

@@ -13,8 +13,8 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from tqdm import tqdm
 
 from benchmarks.text_data import Corpus, IntArray
-from streamddcrp.estimators.texts import read_texts
-from streamddcrp.stream.words import ENGLISH, WordTable
+from streamddcrp.data.texts import read_texts
+from streamddcrp.data.words import ENGLISH, WordTable
 
 TOKEN = r"[a-z0-9][a-z0-9+#']*"
 

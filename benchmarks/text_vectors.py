@@ -20,8 +20,8 @@ from tqdm import tqdm
 
 from benchmarks.text_data import Corpus, IntArray, first
 from benchmarks.text_peers import TOKEN
-from streamddcrp.estimators.embedding_stream import EmbeddingStream
-from streamddcrp.stream.words import ENGLISH
+from streamddcrp.data.words import ENGLISH
+from streamddcrp.models.text.embedding_stream import EmbeddingStream
 
 N, SVD, D = 4_000, 100, 384
 COSINES = (0.2, 0.4, 0.6, 0.8)

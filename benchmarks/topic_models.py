@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import gammaln
 
-from streamddcrp.inference.tdpm_cvb._kernels_counts import MEAN
-from streamddcrp.inference.tdpm_cvb.engine import Engine, Settings
-from streamddcrp.inference.tdpm_cvb.options import count_settings
-from streamddcrp.inference.tdpm_cvb.text import TextDecay
+from streamddcrp.models.temporal.emissions.text import TextDecay
+from streamddcrp.models.temporal.engine import Engine, Settings
+from streamddcrp.models.temporal.kernels.counts import MEAN
+from streamddcrp.models.temporal.options import count_settings
 
 __all__ = [
     "GensimDynamic", "GensimOnline", "Mixture", "Model", "TomotopyDynamic", "TomotopyHDP",

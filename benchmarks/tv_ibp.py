@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from benchmarks.machine import machine, markdown, spread
-from streamddcrp.estimators.tv_ibp import TimeVaryingIBP
+from streamddcrp.models.features.tv_ibp import TimeVaryingIBP
 from streamddcrp_connectors.experiments.graph_images import features_of, images, matched
 
 FloatArray = NDArray[np.float64]

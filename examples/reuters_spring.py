@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from streamddcrp import TemporalDPM
-from streamddcrp.stream import tokenize
+from streamddcrp.data import tokenize
 
 SHARED = os.environ.get("STREAMDDCRP_SHARED") or Path(__file__).resolve().parents[2] / "shared/data"
 LEAD = 40  # words of the report that are read

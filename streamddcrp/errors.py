@@ -3,16 +3,6 @@
 Messages name the argument, or the row and the column; what was expected; what came; the way out.
 """
 
-__all__ = [
-    "CheckpointError",
-    "ConfigError",
-    "MissingExtraError",
-    "NumericalError",
-    "OrderError",
-    "SchemaError",
-    "StreamDDCRPError",
-]
-
 
 class StreamDDCRPError(Exception):
     """Base class of every error raised on purpose by this package."""

@@ -7,9 +7,9 @@ One epoch is one batch of rows::
        |          one transaction: states + offset + lengths of the outputs     v
        +---------------------------- checkpoint <------------------------ sink, dead letters
 
-* `streamddcrp_connectors.sources`: Parquet, Arrow, CSV, JSON lines, standard input, growing files.
-* `streamddcrp_connectors.sinks`: JSON lines, Parquet, Arrow, standard output; dead letters.
-* `streamddcrp_connectors.runner`: the loop, in Python; `streamddcrp_connectors.cli`: the command.
+* `streamddcrp_connectors.run.sources`: Parquet, Arrow, CSV, JSON lines, pipes, growing files.
+* `streamddcrp_connectors.run.sinks`: JSON lines, Parquet, Arrow, standard output; dead letters.
+* `streamddcrp_connectors.run.runner`: the loop; `streamddcrp_connectors.cli`: the command.
 
 Delivery: with a checkpoint every row is learned exactly once and, in a file sink, written exactly
 once, whatever moment the process dies at; a pipe (standard output) gets each row at least once.

@@ -10,8 +10,8 @@ __all__ = ["main"]
 _ELSEWHERE = {
     "bench": "streamddcrp_connectors.bench",
     "demo": "streamddcrp_connectors.demo",
-    "report": "streamddcrp_connectors.report",
-    "reproduce": "streamddcrp_connectors.reproduce",
+    "report": "streamddcrp_connectors.report.report",
+    "reproduce": "streamddcrp_connectors.experiments.reproduce",
 }
 
 
@@ -136,7 +136,7 @@ def run(
     once in a file written by --sink, even if the process is killed; standard output may repeat the
     rows of one batch.
     """
-    from .command import Request, execute  # noqa: PLC0415 -- heavy: not for --help
+    from streamddcrp_connectors.run.command import Request, execute  # noqa: PLC0415 -- heavy: not for --help
 
     request = Request(
         source=source,

@@ -34,9 +34,9 @@ def demo(out: str) -> None:
 
 
 def _demo(folder: Path) -> int:
-    from .command import Request, execute  # noqa: PLC0415 -- heavy: not for --help
-    from .picture import matplotlib  # noqa: PLC0415
-    from .report import make_report  # noqa: PLC0415
+    from streamddcrp_connectors.report.picture import matplotlib  # noqa: PLC0415
+    from streamddcrp_connectors.report.report import make_report  # noqa: PLC0415
+    from streamddcrp_connectors.run.command import Request, execute  # noqa: PLC0415 -- heavy: not for --help
 
     matplotlib("figure")  # what is missing is better said before the work than after it
     data = _series(folder)

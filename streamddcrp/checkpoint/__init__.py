@@ -11,11 +11,4 @@ Cost: about 0.1 ms to encode or decode a state of 50 kB; one commit costs one fl
 from .codec import Upgrade, decode_state, encode_state, read_blob, write_atomic
 from .store import SqliteStore
 
-__all__ = [
-    "SqliteStore",
-    "Upgrade",
-    "decode_state",
-    "encode_state",
-    "read_blob",
-    "write_atomic",
-]
+__all__ = ["SqliteStore", "Upgrade", "decode_state", "encode_state", "read_blob", "write_atomic"]

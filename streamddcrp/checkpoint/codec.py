@@ -26,8 +26,6 @@ from numpy.typing import NDArray
 
 from streamddcrp.errors import CheckpointError
 
-__all__ = ["Upgrade", "decode_state", "encode_state", "read_blob", "replacing", "write_atomic"]
-
 Arrays = dict[str, NDArray[Any]]
 Meta = dict[str, Any]
 Upgrade = Callable[[Arrays, Meta], tuple[Arrays, Meta]]

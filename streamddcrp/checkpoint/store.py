@@ -21,8 +21,6 @@ from typing import Any, Self
 
 from streamddcrp.errors import CheckpointError
 
-__all__ = ["SqliteStore"]
-
 _APPLICATION_ID = 0x5DDC
 _VERSION = 1
 _PAGE = 16384  # bytes; a state has many kB

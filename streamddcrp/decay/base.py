@@ -8,12 +8,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from streamddcrp._numerics import CALLER_GIVEN
 from streamddcrp.decay.checks import checked_distances, log_eps, positive
 from streamddcrp.errors import ConfigError
+from streamddcrp.numerics import CALLER_GIVEN
 from streamddcrp.typing import ArrayLike, FloatArray
-
-__all__ = ["CallerGiven", "Decay", "Product", "Scaled", "Sum"]
 
 
 class Decay(ABC):
@@ -27,7 +25,7 @@ class Decay(ABC):
     Attributes
     ----------
     code : int
-        Family code of the compiled `streamddcrp._numerics.log_decay`; ``CALLER_GIVEN`` where there
+        Family code of the compiled `streamddcrp.numerics.log_decay`; ``CALLER_GIVEN`` where there
         is none and the log weights are computed by `log_weight` and handed to the kernels.
     location, scale : float
         Parameters of the compiled function.

@@ -7,8 +7,6 @@ import numpy as np
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.typing import ArrayLike, FloatArray
 
-__all__ = ["checked_distances", "finite", "log_eps", "positive"]
-
 
 def checked_distances(distances: ArrayLike) -> FloatArray:
     """Return distances as floats, any shape; refuse negative and undefined ones."""

@@ -7,13 +7,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from streamddcrp._numerics import EXPONENTIAL, LINEAR_WINDOW, LOGISTIC, NO_DECAY, WINDOW
 from streamddcrp.decay.base import CallerGiven, Decay
 from streamddcrp.decay.checks import checked_distances, finite, log_eps, positive
 from streamddcrp.errors import ConfigError
+from streamddcrp.numerics import EXPONENTIAL, LINEAR_WINDOW, LOGISTIC, NO_DECAY, WINDOW
 from streamddcrp.typing import ArrayLike, FloatArray
-
-__all__ = ["Exponential", "LinearWindow", "Logistic", "NoDecay", "UserDecay", "Window"]
 
 
 @dataclass(frozen=True, slots=True)

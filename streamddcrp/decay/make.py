@@ -14,8 +14,6 @@ from streamddcrp.decay.families import (
 )
 from streamddcrp.errors import ConfigError
 
-__all__ = ["decay_from_config", "make_decay"]
-
 FAMILIES: dict[str, Callable[..., Decay]] = {
     "none": NoDecay,
     "window": Window,

@@ -7,8 +7,6 @@ from streamddcrp.decay.checks import positive
 from streamddcrp.errors import OrderError, SchemaError
 from streamddcrp.typing import ArrayLike, FloatArray
 
-__all__ = ["prior_links"]
-
 
 def prior_links(decay: Decay, alpha: float, times: int | ArrayLike) -> FloatArray:
     """Return the log prior of all links, log p(c_i = j) for j <= i.

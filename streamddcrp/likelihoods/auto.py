@@ -7,15 +7,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from streamddcrp.errors import SchemaError
-from streamddcrp.likelihoods._scale import column_means, varies
 from streamddcrp.likelihoods.base import ConjugateFamily, Likelihood
 from streamddcrp.likelihoods.beta_bernoulli import BetaBernoulli
 from streamddcrp.likelihoods.gamma_poisson import GammaPoisson
 from streamddcrp.likelihoods.normal_gamma import NormalGamma
 from streamddcrp.likelihoods.product import Product
+from streamddcrp.likelihoods.scale import column_means, varies
 from streamddcrp.typing import FloatArray
-
-__all__ = ["choose_likelihood"]
 
 LARGEST_MEAN_COUNT = 10.0  # counts above this are close to Gaussian
 FAMILIES: dict[str, ConjugateFamily] = {

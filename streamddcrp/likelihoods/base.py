@@ -10,11 +10,9 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp.likelihoods import _kernels
-from streamddcrp.likelihoods._parameters import column_parameter
+from streamddcrp.likelihoods.kernels import families
+from streamddcrp.likelihoods.parameters import column_parameter
 from streamddcrp.typing import FloatArray
-
-__all__ = ["ConjugateFamily", "Likelihood"]
 
 
 class Likelihood(Protocol):
@@ -155,7 +153,7 @@ class ConjugateFamily:
 
     def n_stats(self, n_features: int) -> int:
         """Return the length P of the sufficient statistics of ``n_features`` features."""
-        return int(_kernels.n_stats(self.family, np.array([float(n_features)])))
+        return int(families.n_stats(self.family, np.array([float(n_features)])))
 
     def hyper(self, n_features: int) -> FloatArray:
         """Return the prior in the layout of the kernels.
@@ -167,7 +165,7 @@ class ConjugateFamily:
         Returns
         -------
         ndarray of float64
-            A fresh array, which the caller may change; the layout is told in ``_kernels``.
+            A fresh array, which the caller may change; the layout is told in `kernels.families`.
 
         Raises
         ------
@@ -241,7 +239,7 @@ class ConjugateFamily:
         hyper = self.hyper(rows.shape[-1])
         matrix = np.ascontiguousarray(self.prepare(np.atleast_2d(rows), past)[0])
         out = np.empty((len(matrix), self.n_stats(rows.shape[-1])))
-        _kernels.stats_of_rows(self.family, hyper, matrix, out)
+        families.stats_of_rows(self.family, hyper, matrix, out)
         return out[0] if rows.ndim == 1 else out
 
     def log_marginal(self, stats: ArrayLike) -> FloatArray:
@@ -279,7 +277,7 @@ class ConjugateFamily:
         D, hyper, post = self._posteriors(stats)
         out = np.empty(len(post))
         row = self._row(x, D, past)
-        _kernels.log_predictives(self.family, hyper, post, row, len(post), out)
+        families.log_predictives(self.family, hyper, post, row, len(post), out)
         return out
 
     def expected_log_lik(
@@ -300,7 +298,7 @@ class ConjugateFamily:
         D, hyper, post = self._posteriors(stats)
         out = np.empty(len(post))
         row = self._row(x, D, past)
-        _kernels.expected_log_liks(self.family, hyper, post, row, len(post), out)
+        families.expected_log_liks(self.family, hyper, post, row, len(post), out)
         return out
 
     def check_rows(self, X: FloatArray, names: Sequence[str] | None = None) -> None:
@@ -387,8 +385,8 @@ class ConjugateFamily:
             )
             raise SchemaError(message)
         hyper = self.hyper(D)
-        post = np.empty((len(matrix), int(_kernels.n_post(self.family, hyper))))
-        _kernels.posteriors(self.family, hyper, matrix, len(matrix), post)
+        post = np.empty((len(matrix), int(families.n_post(self.family, hyper))))
+        families.posteriors(self.family, hyper, matrix, len(matrix), post)
         return D, hyper, post
 
 

@@ -7,14 +7,14 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike
 
-from streamddcrp.likelihoods import _kernels
-from streamddcrp.likelihoods._parameters import columns, common_width
 from streamddcrp.likelihoods.base import ConjugateFamily
+from streamddcrp.likelihoods.kernels import families
+from streamddcrp.likelihoods.parameters import columns, common_width
+from streamddcrp.likelihoods.registry import family
 from streamddcrp.typing import FloatArray
 
-__all__ = ["BetaBernoulli"]
 
-
+@family("beta_bernoulli")
 @dataclass(frozen=True)
 class BetaBernoulli(ConjugateFamily):
     """Features that are 0 or 1 with a Beta prior, independent of each other.
@@ -37,7 +37,7 @@ class BetaBernoulli(ConjugateFamily):
     a: Any = 0.5
     b: Any = 0.5
 
-    family: ClassVar[int] = _kernels.BETA_BERNOULLI
+    family: ClassVar[int] = families.BETA_BERNOULLI
     _support: ClassVar[str] = "0 or 1"
 
     def __post_init__(self) -> None:

@@ -8,16 +8,16 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp.likelihoods import _kernels
-from streamddcrp.likelihoods._parameters import scalar_parameter
 from streamddcrp.likelihoods.base import ConjugateFamily
+from streamddcrp.likelihoods.kernels import families
+from streamddcrp.likelihoods.parameters import scalar_parameter
+from streamddcrp.likelihoods.registry import family
 from streamddcrp.typing import FloatArray
-
-__all__ = ["NOMINAL_VOCABULARY", "DirichletMultinomial"]
 
 NOMINAL_VOCABULARY = 2**20
 
 
+@family("dirichlet_multinomial")
 @dataclass(frozen=True)
 class DirichletMultinomial(ConjugateFamily):
     """Counts of categories with a symmetric Dirichlet prior.
@@ -46,7 +46,7 @@ class DirichletMultinomial(ConjugateFamily):
     concentration: Any
     n_categories: int | None = None
 
-    family: ClassVar[int] = _kernels.DIRICHLET_MULTINOMIAL
+    family: ClassVar[int] = families.DIRICHLET_MULTINOMIAL
     _support: ClassVar[str] = "counts (whole numbers from 0 to 2**53)"
 
     def __post_init__(self) -> None:

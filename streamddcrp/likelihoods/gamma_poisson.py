@@ -7,15 +7,15 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike
 
-from streamddcrp.likelihoods import _kernels
-from streamddcrp.likelihoods._parameters import columns, common_width
-from streamddcrp.likelihoods._scale import column_means
 from streamddcrp.likelihoods.base import ConjugateFamily
+from streamddcrp.likelihoods.kernels import families
+from streamddcrp.likelihoods.parameters import columns, common_width
+from streamddcrp.likelihoods.registry import family
+from streamddcrp.likelihoods.scale import column_means
 from streamddcrp.typing import FloatArray
 
-__all__ = ["GammaPoisson"]
 
-
+@family("gamma_poisson")
 @dataclass(frozen=True)
 class GammaPoisson(ConjugateFamily):
     """Poisson counts with a Gamma prior, independent of each other.
@@ -39,7 +39,7 @@ class GammaPoisson(ConjugateFamily):
     shape: Any = 1.0
     rate: Any = None
 
-    family: ClassVar[int] = _kernels.GAMMA_POISSON
+    family: ClassVar[int] = families.GAMMA_POISSON
     _from_rows: ClassVar[tuple[str, ...]] = ("rate",)
     _support: ClassVar[str] = "counts (whole numbers from 0 to 2**53)"
 

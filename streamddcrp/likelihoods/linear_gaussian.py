@@ -9,10 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp.likelihoods._parameters import scalar_parameter
+from streamddcrp.likelihoods.parameters import scalar_parameter
 from streamddcrp.typing import FloatArray
-
-__all__ = ["LinearGaussian"]
 
 _MOST_TERMS = 4096
 RATIOS = (1e-4, 1e-3, 0.01, 0.1, 1.0)  # smaller loadings would be lost in the noise
@@ -41,7 +39,7 @@ class LinearGaussian:
 
     Notes
     -----
-    A row costs O(K^2 + K D) (`streamddcrp.likelihoods._kernels_linear_gaussian`); the functions
+    A row costs O(K^2 + K D) (`streamddcrp.likelihoods.kernels.linear_gaussian`); the functions
     of this class are plain linear algebra over all rows at once.
 
     References

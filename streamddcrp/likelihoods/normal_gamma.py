@@ -7,15 +7,15 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike
 
-from streamddcrp.likelihoods import _kernels
-from streamddcrp.likelihoods._parameters import columns, common_width
-from streamddcrp.likelihoods._scale import TABLE_VARIANCE, column_means, column_variances
 from streamddcrp.likelihoods.base import ConjugateFamily
+from streamddcrp.likelihoods.kernels import families
+from streamddcrp.likelihoods.parameters import columns, common_width
+from streamddcrp.likelihoods.registry import family
+from streamddcrp.likelihoods.scale import TABLE_VARIANCE, column_means, column_variances
 from streamddcrp.typing import FloatArray
 
-__all__ = ["NormalGamma"]
 
-
+@family("normal_gamma")
 @dataclass(frozen=True)
 class NormalGamma(ConjugateFamily):
     """Gaussian features with a Normal-Gamma prior, independent of each other.
@@ -47,7 +47,7 @@ class NormalGamma(ConjugateFamily):
     shape: Any = 1.5
     rate: Any = None
 
-    family: ClassVar[int] = _kernels.NORMAL_GAMMA
+    family: ClassVar[int] = families.NORMAL_GAMMA
     _from_rows: ClassVar[tuple[str, ...]] = ("mean", "rate")
     _spread: ClassVar[str | None] = "rate"
     _support: ClassVar[str] = "numbers between -1e100 and 1e100"

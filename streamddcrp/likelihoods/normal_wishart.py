@@ -8,21 +8,16 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp.likelihoods import _kernels
-from streamddcrp.likelihoods._kernels_special import factor_packed
-from streamddcrp.likelihoods._parameters import (
-    as_array,
-    columns,
-    common_width,
-    scalar_parameter,
-)
-from streamddcrp.likelihoods._scale import TABLE_VARIANCE, column_means, column_variances
 from streamddcrp.likelihoods.base import ConjugateFamily
+from streamddcrp.likelihoods.kernels import families
+from streamddcrp.likelihoods.kernels.special import factor_packed
+from streamddcrp.likelihoods.parameters import as_array, columns, common_width, scalar_parameter
+from streamddcrp.likelihoods.registry import family
+from streamddcrp.likelihoods.scale import TABLE_VARIANCE, column_means, column_variances
 from streamddcrp.typing import FloatArray
 
-__all__ = ["NormalWishart"]
 
-
+@family("normal_wishart")
 @dataclass(frozen=True)
 class NormalWishart(ConjugateFamily):
     """Gaussian rows with a Normal-Wishart prior on mean and precision matrix.
@@ -58,7 +53,7 @@ class NormalWishart(ConjugateFamily):
     scatter: Any = None
     dof: Any = None
 
-    family: ClassVar[int] = _kernels.NORMAL_WISHART
+    family: ClassVar[int] = families.NORMAL_WISHART
     _from_rows: ClassVar[tuple[str, ...]] = ("mean", "scatter", "dof")
     _spread: ClassVar[str | None] = "scatter"
     _support: ClassVar[str] = "numbers between -1e100 and 1e100"

@@ -9,14 +9,14 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp.likelihoods import _kernels
-from streamddcrp.likelihoods._parameters import as_columns
 from streamddcrp.likelihoods.base import ConjugateFamily
+from streamddcrp.likelihoods.kernels import families
+from streamddcrp.likelihoods.parameters import as_columns
+from streamddcrp.likelihoods.registry import family, make_likelihood
 from streamddcrp.typing import FloatArray
 
-__all__ = ["Product"]
 
-
+@family("product")
 @dataclass(frozen=True)
 class Product(ConjugateFamily):
     """Families side by side, each on columns of its own, independent given the table.
@@ -42,10 +42,9 @@ class Product(ConjugateFamily):
 
     parts: Any
 
-    family: ClassVar[int] = _kernels.PRODUCT
+    family: ClassVar[int] = families.PRODUCT
 
     def __post_init__(self) -> None:
-        from streamddcrp.likelihoods.registry import make_likelihood  # noqa: PLC0415  # knows us
 
         pairs = self.parts.items() if isinstance(self.parts, Mapping) else self.parts
         try:
@@ -143,8 +142,8 @@ class Product(ConjugateFamily):
             heads[i] = part.family, h, c, s, q
             h += len(prior)
             c += int(prior[0])
-            s += int(_kernels.n_stats(part.family, prior))
-            q += int(_kernels.n_post(part.family, prior))
+            s += int(families.n_stats(part.family, prior))
+            q += int(families.n_post(part.family, prior))
         return np.concatenate([[len(priors), s - 1, q - 1], heads.ravel(), *priors])
 
     def n_stats(self, n_features: int) -> int:

@@ -1,31 +1,24 @@
 """Families by name: from the options of a model, and from a checkpoint."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
-from typing import Any
+from typing import Any, TypeVar
 
 from streamddcrp.errors import ConfigError
 from streamddcrp.likelihoods.base import ConjugateFamily, Likelihood
-from streamddcrp.likelihoods.beta_bernoulli import BetaBernoulli
-from streamddcrp.likelihoods.dirichlet_multinomial import DirichletMultinomial
-from streamddcrp.likelihoods.gamma_poisson import GammaPoisson
-from streamddcrp.likelihoods.normal_gamma import NormalGamma
-from streamddcrp.likelihoods.normal_wishart import NormalWishart
-from streamddcrp.likelihoods.product import Product
-from streamddcrp.likelihoods.regression import Autoregression, Regression
 
-__all__ = ["likelihood_from_config", "make_likelihood"]
+FAMILIES: dict[str, type[ConjugateFamily]] = {}
+_Family = TypeVar("_Family", bound=type[ConjugateFamily])
 
-FAMILIES: dict[str, type[ConjugateFamily]] = {
-    "normal_wishart": NormalWishart,
-    "normal_gamma": NormalGamma,
-    "dirichlet_multinomial": DirichletMultinomial,
-    "gamma_poisson": GammaPoisson,
-    "beta_bernoulli": BetaBernoulli,
-    "regression": Regression,
-    "autoregression": Autoregression,
-    "product": Product,
-}
+
+def family(name: str) -> Callable[[_Family], _Family]:
+    """Make a class known under a name, for options and checkpoints."""
+
+    def register(cls: _Family) -> _Family:
+        FAMILIES[name] = cls
+        return cls
+
+    return register
 
 
 def make_likelihood(spec: Any) -> Likelihood:

@@ -9,18 +9,12 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp.likelihoods import _kernels
-from streamddcrp.likelihoods._parameters import (
-    as_columns,
-    columns,
-    common_width,
-    scalar_parameter,
-)
-from streamddcrp.likelihoods._scale import TABLE_VARIANCE, column_means, column_variances
 from streamddcrp.likelihoods.base import ConjugateFamily
+from streamddcrp.likelihoods.kernels import families
+from streamddcrp.likelihoods.parameters import as_columns, columns, common_width, scalar_parameter
+from streamddcrp.likelihoods.registry import family
+from streamddcrp.likelihoods.scale import TABLE_VARIANCE, column_means, column_variances
 from streamddcrp.typing import FloatArray, IntArray
-
-__all__ = ["Autoregression", "Regression"]
 
 
 class _Linear(ConjugateFamily):
@@ -35,7 +29,7 @@ class _Linear(ConjugateFamily):
     shape: Any
     rate: Any
 
-    family: ClassVar[int] = _kernels.REGRESSION
+    family: ClassVar[int] = families.REGRESSION
     _from_rows: ClassVar[tuple[str, ...]] = ("mean", "scale", "rate")
     _spread: ClassVar[str | None] = "rate"
     _support: ClassVar[str] = "numbers between -1e70 and 1e70"
@@ -58,7 +52,7 @@ class _Linear(ConjugateFamily):
     def n_stats(self, n_features: int) -> int:
         """Return the length P of the sufficient statistics of ``n_features`` features."""
         D, P = self._shape_of_rows(n_features)
-        return int(_kernels.n_stats(self.family, np.array([D * P, D, P], dtype=np.float64)))
+        return int(families.n_stats(self.family, np.array([D * P, D, P], dtype=np.float64)))
 
     def _row_length(self, n_features: int) -> int:
         D, P = self._shape_of_rows(n_features)
@@ -93,6 +87,7 @@ class _Linear(ConjugateFamily):
         return n_features, cells[:, :, :P], np.sqrt(0.5 / cells[:, :, -1])
 
 
+@family("regression")
 @dataclass(frozen=True)
 class Regression(_Linear):
     """Columns that depend linearly on the other columns of their row, with Gaussian noise.
@@ -290,6 +285,7 @@ class Regression(_Linear):
         return out
 
 
+@family("autoregression")
 @dataclass(frozen=True)
 class Autoregression(_Linear):
     """Columns that depend linearly on their own last values, with Gaussian noise.

@@ -1,6 +1,6 @@
 """Partitions: labels from links, and what samples of partitions say together.
 
-Samples of labels, shape (S, N), come from `streamddcrp.inference`; labels of different samples have
+Samples of labels, shape (S, N), come from `streamddcrp.models`; labels of different samples have
 nothing to do with each other, so that what may be averaged is the `similarity_matrix`, or the loss
 of an estimate (`point_estimate`).
 """

@@ -30,11 +30,9 @@ from scipy.spatial.distance import squareform
 from scipy.special import xlogy
 
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp.partitions._kernels import contingency, place_all
+from streamddcrp.partitions.kernels import contingency, place_all
 from streamddcrp.partitions.samples import as_samples, as_weights, similarity_matrix
 from streamddcrp.typing import ArrayLike, IntArray
-
-__all__ = ["binder_loss", "point_estimate", "vi_loss"]
 
 _DENDROGRAM = 3000  # customers up to which a dendrogram of the similarities is made
 _EVALUATED = 64  # samples, and cuts of the dendrogram, whose losses are compared before the search

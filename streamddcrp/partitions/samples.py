@@ -3,10 +3,8 @@
 import numpy as np
 
 from streamddcrp.errors import SchemaError
-from streamddcrp.partitions._kernels import add_together, join, number_tables
+from streamddcrp.partitions.kernels import add_together, join, number_tables
 from streamddcrp.typing import ArrayLike, FloatArray, IntArray
-
-__all__ = ["as_samples", "as_weights", "labels_of_links", "similarity_matrix"]
 
 
 def labels_of_links(links: ArrayLike) -> IntArray:

@@ -5,10 +5,8 @@ from typing import Self
 import numpy as np
 
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp.reachability import _kernels
+from streamddcrp.reachability import kernels
 from streamddcrp.typing import ArrayLike, FloatArray
-
-__all__ = ["LaplacianInverse"]
 
 SUM_TOLERANCE = 1e-9  # by how much the links of one customer may exceed 1 through rounding
 FIRST_CAPACITY = 16
@@ -133,9 +131,9 @@ class LaplacianInverse:
         self._reserve()
         self._set_links(self._end, links, opens)
         if self._bandwidth is None:
-            _kernels.append_dense(self._A, self._start, self._end, self._R)
+            kernels.append_dense(self._A, self._start, self._end, self._R)
         else:
-            _kernels.append_banded(self._A, self._start, self._end, self._R)
+            kernels.append_banded(self._A, self._start, self._end, self._R)
         self._end += 1
 
     def revise(self, i: int, row: ArrayLike, *, self_link: float | None = None) -> None:
@@ -168,7 +166,7 @@ class LaplacianInverse:
         links, opens = self._checked(i, row, self_link)
         at = self._start + i
         self._set_links(at, links, opens)
-        revise = _kernels.revise_dense if self._bandwidth is None else _kernels.revise_banded
+        revise = kernels.revise_dense if self._bandwidth is None else kernels.revise_banded
         revise(self._A, self._start, at, self._end, self._work, self._R)
 
     def evict(self, k: int = 1) -> None:
@@ -235,7 +233,7 @@ class LaplacianInverse:
         table that exists. O(n^2).
         """
         out = np.empty(len(self))
-        _kernels.column_masses(self._start, self._end, self._R, out)
+        kernels.column_masses(self._start, self._end, self._R, out)
         return out * self._self_links[self._start : self._end]
 
     def expected_n_tables(self) -> float:

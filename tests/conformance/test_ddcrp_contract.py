@@ -13,8 +13,8 @@ from river.checks import common
 
 from streamddcrp.decay import Exponential
 from streamddcrp.errors import CheckpointError, ConfigError, OrderError, SchemaError
-from streamddcrp.estimators.ddcrp import DDCRPSampler
 from streamddcrp.likelihoods import DirichletMultinomial
+from streamddcrp.models.ddcrp.estimator import DDCRPSampler
 from tests.conformance.test_river import DATA_CHECKS
 from tests.conformance.test_river import rows as river_rows
 

@@ -13,7 +13,7 @@ from scipy.stats import multivariate_normal
 from sklearn.metrics import adjusted_rand_score
 
 from streamddcrp.errors import CheckpointError, ConfigError, SchemaError
-from streamddcrp.estimators.embedding_stream import EmbeddingStream
+from streamddcrp.models.text.embedding_stream import EmbeddingStream
 
 
 def stream(seed, n=240, d=64, noise=0.04):

@@ -12,7 +12,7 @@ from river.checks import common
 from sklearn.metrics import adjusted_rand_score
 
 from streamddcrp.errors import CheckpointError, ConfigError, SchemaError
-from streamddcrp.estimators.graph_crp import GraphCRP
+from streamddcrp.models.graph.graph_crp import GraphCRP
 from tests.conformance.test_river import DATA_CHECKS
 from tests.conformance.test_river import rows as river_rows
 

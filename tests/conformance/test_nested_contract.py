@@ -7,9 +7,9 @@ from river.checks import check_estimator
 from scipy import sparse
 
 from streamddcrp.errors import CheckpointError, ConfigError, SchemaError
-from streamddcrp.estimators.nested_batch import fit_nested_components, fit_nested_topics
-from streamddcrp.estimators.nested_components import NestedCRPComponents
-from streamddcrp.estimators.nested_topics import NestedCRPTopics
+from streamddcrp.models.trees.batch import fit_nested_components, fit_nested_topics
+from streamddcrp.models.trees.nested_components import NestedCRPComponents
+from streamddcrp.models.trees.nested_topics import NestedCRPTopics
 
 PATHS = [(0, 1, 4), (0, 1, 5), (0, 2, 6), (0, 2, 7)]
 

@@ -17,11 +17,11 @@ from sklearn.metrics import adjusted_rand_score
 from benchmarks.temporal_gaussian import agreement, drifting_gaussians
 from streamddcrp.decay import Exponential
 from streamddcrp.errors import CheckpointError, ConfigError, OrderError, SchemaError
-from streamddcrp.estimators.temporal_dpm import TemporalDPM
-from streamddcrp.inference.tdpm_cvb.drift import GaussianDrift
-from streamddcrp.inference.tdpm_cvb.logistic import LogisticNormalText
-from streamddcrp.inference.tdpm_cvb.text import TextDecay
 from streamddcrp.likelihoods import Product
+from streamddcrp.models.temporal.emissions.drift import GaussianDrift
+from streamddcrp.models.temporal.emissions.logistic import LogisticNormalText
+from streamddcrp.models.temporal.emissions.text import TextDecay
+from streamddcrp.models.temporal.estimator import TemporalDPM
 from tests.conformance.test_river import DATA_CHECKS
 from tests.conformance.test_river import rows as river_rows
 

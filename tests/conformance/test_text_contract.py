@@ -15,7 +15,7 @@ from scipy import sparse
 
 from streamddcrp import Keyed
 from streamddcrp.errors import CheckpointError, ConfigError, OrderError, SchemaError
-from streamddcrp.estimators.text_stream import TextStream
+from streamddcrp.models.text.text_stream import TextStream
 from tests.conformance.test_river import DATA_CHECKS
 from tests.conformance.test_river import rows as river_rows
 

@@ -8,7 +8,7 @@ import pytest
 from river import checks
 
 from streamddcrp.errors import CheckpointError, ConfigError, OrderError, SchemaError
-from streamddcrp.estimators.tv_ibp import TimeVaryingIBP
+from streamddcrp.models.features.tv_ibp import TimeVaryingIBP
 
 SMALL = {"window": 12, "n_particles": 8, "n_redrawn": 3, "warmup": 20}
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from river import checks
 
 from streamddcrp import SeqDDCRP, WindowFeatures
+from streamddcrp.data.windows import FEATURES
 from streamddcrp.errors import CheckpointError, ConfigError, SchemaError
-from streamddcrp.stream.windows import FEATURES
 
 OPTIONS = {"found": {"warmup": 64}, "given": {"period": 5}, "default": {}}
 

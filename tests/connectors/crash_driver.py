@@ -16,19 +16,19 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from streamddcrp_connectors.columns import Columns
-from streamddcrp_connectors.config import recipe_for
-from streamddcrp_connectors.deadletters import DeadLetters
-from streamddcrp_connectors.runner import open_store, run
-from streamddcrp_connectors.sinks import open_sink
-from streamddcrp_connectors.sources import open_source
+from streamddcrp_connectors.run.columns import Columns
+from streamddcrp_connectors.run.config import recipe_for
+from streamddcrp_connectors.run.deadletters import DeadLetters
+from streamddcrp_connectors.run.runner import open_store, run
+from streamddcrp_connectors.run.sinks import open_sink
+from streamddcrp_connectors.run.sources import open_source
 from tests.connectors.toy import Toy
 
 WATCHED = (
     "streamddcrp_connectors",
     "streamddcrp/checkpoint",
-    "streamddcrp/estimators/keyed",
-    "streamddcrp/estimators/residents",
+    "streamddcrp/estimator/keyed",
+    "streamddcrp/estimator/residents",
 )
 EVENTS = "events"
 pa.set_cpu_count(1)  # no threads before a fork

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 import streamddcrp
 from streamddcrp_connectors import cli
 from streamddcrp_connectors.cli import main
-from streamddcrp_connectors.runner import open_store
+from streamddcrp_connectors.run.runner import open_store
 
 from .data import WRITERS, rows, write_csv
 from .toy import Toy

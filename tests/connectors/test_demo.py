@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from streamddcrp_connectors.cli import main
-from streamddcrp_connectors.picture import matplotlib
+from streamddcrp_connectors.report.picture import matplotlib
 
 
 def demo(folder):

@@ -10,9 +10,9 @@ import pytest
 from click.testing import CliRunner
 
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp.estimators.text_stream import TextStream
+from streamddcrp.models.text.text_stream import TextStream
 from streamddcrp_connectors.cli import main
-from streamddcrp_connectors.report import make_report
+from streamddcrp_connectors.report.report import make_report
 
 THEMES = ("oil prices opec barrel", "cup final goal team", "vote election party poll")
 START = datetime(2024, 1, 1, tzinfo=UTC)

@@ -7,8 +7,8 @@ from click.testing import CliRunner
 
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp_connectors.cli import main
-from streamddcrp_connectors.columns import Columns, refusals
-from streamddcrp_connectors.sources import open_source
+from streamddcrp_connectors.run.columns import Columns, refusals
+from streamddcrp_connectors.run.sources import open_source
 
 TEXT = Columns(features=("text",), text=True)
 

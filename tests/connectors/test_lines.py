@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamddcrp.errors import SchemaError
-from streamddcrp_connectors import lines
-from streamddcrp_connectors.lines import LineReader
+from streamddcrp_connectors.run import lines
+from streamddcrp_connectors.run.lines import LineReader
 
 text = st.lists(st.sampled_from([b"a", b"bc", b"\n", b"\r\n", b" "]), max_size=40).map(b"".join)
 

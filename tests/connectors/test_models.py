@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from streamddcrp.checkpoint import SqliteStore
 from streamddcrp.errors import ConfigError, NumericalError, OrderError, SchemaError
-from streamddcrp_connectors import models as models_module
-from streamddcrp_connectors.columns import Columns
-from streamddcrp_connectors.config import read_options, recipe_for
-from streamddcrp_connectors.models import Models, Recipe, Rows, screen
+from streamddcrp_connectors.run import models as models_module
+from streamddcrp_connectors.run.columns import Columns
+from streamddcrp_connectors.run.config import read_options, recipe_for
+from streamddcrp_connectors.run.models import Models, Recipe, Rows, screen
 
 from .toy import Toy
 

@@ -15,14 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamddcrp_connectors.cli import main
-from streamddcrp_connectors.clock import Clock
-from streamddcrp_connectors.findings import find, telling
-from streamddcrp_connectors.palette import COLOURS, GREY, colours_of
-from streamddcrp_connectors.picture import render
-from streamddcrp_connectors.results import Labelled
-from streamddcrp_connectors.segments import HOLD, visits
-from streamddcrp_connectors.sinks import open_sink
-from streamddcrp_connectors.words import in_words, number
+from streamddcrp_connectors.report.clock import Clock
+from streamddcrp_connectors.report.findings import find, telling
+from streamddcrp_connectors.report.palette import COLOURS, GREY, colours_of
+from streamddcrp_connectors.report.picture import render
+from streamddcrp_connectors.report.results import Labelled
+from streamddcrp_connectors.report.segments import HOLD, visits
+from streamddcrp_connectors.report.words import in_words, number
+from streamddcrp_connectors.run.sinks import open_sink
 
 # 30 hours: 5 of warm-up, then regime 0 with a blip of 3, regime 1, two rows of 2, back to 0, to 1.
 LABELS = [0] * 5 + [0] * 5 + [3] + [0] * 3 + [1] * 6 + [2] * 2 + [0] * 3 + [1] * 5
@@ -281,7 +281,7 @@ def test_pyplot_is_left_alone(tmp_path):
     data = write_data(tmp_path)
     code = f"""if True:
         import sys, matplotlib
-        from streamddcrp_connectors.report import make_report
+        from streamddcrp_connectors.report.report import make_report
         before = matplotlib.rcParams.copy()
         make_report({str(results)!r}, {str(data)!r}, time="when")
         assert "matplotlib.pyplot" not in sys.modules

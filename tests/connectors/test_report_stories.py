@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp.estimators.text_stream import TextStream
-from streamddcrp_connectors.report import make_report
+from streamddcrp.models.text.text_stream import TextStream
+from streamddcrp_connectors.report.report import make_report
 
 pytest.importorskip("matplotlib")
 

@@ -10,7 +10,7 @@ from streamddcrp_connectors.experiments.graph_clustering_numbers import (
     oracle_score,
     tv_gauss,
 )
-from streamddcrp_connectors.reproduce import reproduce
+from streamddcrp_connectors.experiments.reproduce import reproduce
 
 pytest.importorskip("matplotlib")
 

@@ -8,11 +8,11 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from streamddcrp.inference.link_language.evidence import evidence_surface
+from streamddcrp.models.language.evidence import evidence_surface
 from streamddcrp_connectors.experiments.data import read_documents
 from streamddcrp_connectors.experiments.ddcrp_language_numbers import measure, read_corpus
-from streamddcrp_connectors.picture import matplotlib
-from streamddcrp_connectors.reproduce import reproduce
+from streamddcrp_connectors.experiments.reproduce import reproduce
+from streamddcrp_connectors.report.picture import matplotlib
 
 FILES = {f"ddcrp-language{end}" for end in (".md", "-bayes-factors.png", "-tables.png")} | {
     "ddcrp-language-agreement.png"

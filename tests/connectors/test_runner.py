@@ -11,13 +11,13 @@ import pyarrow as pa
 import pytest
 
 from streamddcrp.errors import CheckpointError, ConfigError, OrderError, SchemaError
-from streamddcrp_connectors.columns import Columns
-from streamddcrp_connectors.config import recipe_for
-from streamddcrp_connectors.deadletters import DeadLetters
-from streamddcrp_connectors.interrupts import Interrupts
-from streamddcrp_connectors.runner import open_store, run
-from streamddcrp_connectors.sinks import open_sink
-from streamddcrp_connectors.sources import open_source
+from streamddcrp_connectors.run.columns import Columns
+from streamddcrp_connectors.run.config import recipe_for
+from streamddcrp_connectors.run.deadletters import DeadLetters
+from streamddcrp_connectors.run.interrupts import Interrupts
+from streamddcrp_connectors.run.runner import open_store, run
+from streamddcrp_connectors.run.sinks import open_sink
+from streamddcrp_connectors.run.sources import open_source
 
 from .data import WRITERS, rows, write_csv
 from .toy import Toy

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamddcrp.errors import CheckpointError, ConfigError
-from streamddcrp_connectors import sinks
-from streamddcrp_connectors.columns import Refusal
-from streamddcrp_connectors.deadletters import DeadLetters
-from streamddcrp_connectors.sinks import (
+from streamddcrp_connectors.run import sinks
+from streamddcrp_connectors.run.columns import Refusal
+from streamddcrp_connectors.run.deadletters import DeadLetters
+from streamddcrp_connectors.run.sinks import (
     JsonLinesSink,
     Log,
     StreamSink,

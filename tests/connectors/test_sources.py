@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp_connectors.columns import Columns
-from streamddcrp_connectors.sources import open_source
+from streamddcrp_connectors.run.columns import Columns
+from streamddcrp_connectors.run.sources import open_source
 
 from .data import NAMES, WRITERS, as_arrow, rows
 

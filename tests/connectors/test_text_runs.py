@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from streamddcrp.estimators.text_stream import TextStream
+from streamddcrp.models.text.text_stream import TextStream
 from streamddcrp_connectors.cli import main
 
 LONG = " ".join(f"w{i}" for i in range(100_000))

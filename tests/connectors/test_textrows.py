@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp_connectors.columns import REFUSED, Columns, canonical, refusals
-from streamddcrp_connectors.csvrows import CsvRows
-from streamddcrp_connectors.jsonrows import JsonRows
+from streamddcrp_connectors.run.columns import REFUSED, Columns, canonical, refusals
+from streamddcrp_connectors.run.csvrows import CsvRows
+from streamddcrp_connectors.run.jsonrows import JsonRows
 
 COLUMNS = Columns("t", "k", ("a", "b"))
 HEADER = b"t,k,a,b,more\n"

@@ -11,20 +11,17 @@ what is forgotten from the rule, every term of the bound from its definition.
 import numpy as np
 from scipy.special import gammaln
 
-from streamddcrp.inference.seqddcrp_vb._kernels_layout import (
+from streamddcrp.contract import MERGE, RESTART, SPLIT, SWEEP_UP
+from streamddcrp.likelihoods import NormalGamma
+from streamddcrp.models.seqddcrp.kernels.layout import (
     LOG_ALPHA,
-    MERGE,
     N_EVENTS,
     N_GROUPS,
     N_ROWS,
     N_TABLES,
-    RESTART,
     SINCE_BLOCK,
-    SPLIT,
-    SWEEP_UP,
 )
-from streamddcrp.inference.seqddcrp_vb.step import step
-from streamddcrp.likelihoods import NormalGamma
+from streamddcrp.models.seqddcrp.step import step
 
 
 class DenseStream:

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamddcrp import _numerics
+from streamddcrp import numerics as _numerics
 from streamddcrp.decay import (
     Decay,
     Exponential,

@@ -7,9 +7,12 @@ from hypothesis import strategies as st
 from scipy.sparse.csgraph import connected_components
 
 from streamddcrp.decay import Exponential, LinearWindow, Logistic, NoDecay, Window
-from streamddcrp.inference.ddcrp_gibbs import Chain, Distances, HyperGrid, sample_ddcrp
-from streamddcrp.inference.ddcrp_gibbs._kernels import update
 from streamddcrp.likelihoods import BetaBernoulli, NormalWishart, Product
+from streamddcrp.models.ddcrp.chain import Chain
+from streamddcrp.models.ddcrp.distances import Distances
+from streamddcrp.models.ddcrp.hyper import HyperGrid
+from streamddcrp.models.ddcrp.kernels.link import update
+from streamddcrp.models.ddcrp.sampler import sample_ddcrp
 
 DECAYS = [NoDecay(), Window(3.5), Exponential(4.0), Logistic(3.0), LinearWindow(6.0)]
 SEEDS = st.integers(0, 2**32 - 1)

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamddcrp.errors import CheckpointError, SchemaError
-from streamddcrp.estimators.link_language import LinkLanguageModel
-from streamddcrp.inference.link_language.base_measure import BaseMeasure
+from streamddcrp.models.language.base_measure import BaseMeasure
+from streamddcrp.models.language.estimator import LinkLanguageModel
 
 DECAYS = st.sampled_from(
     [

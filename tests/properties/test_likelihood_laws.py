@@ -27,8 +27,8 @@ from streamddcrp.likelihoods import (
     NormalWishart,
     Product,
     Regression,
-    _kernels,
 )
+from streamddcrp.likelihoods.kernels import families
 from tests.oracles import families as twins
 
 TOL = 1e-10
@@ -214,8 +214,8 @@ def test_add_then_subtract_restores(case, weight):
     D = len(case.x)
     hyper, before = case.family.hyper(D), case.stats()
     S, x = before.copy(), case.prepared(case.x[np.newaxis])[0]
-    _kernels.add_stats(case.family.family, hyper, x, weight, S)
-    _kernels.add_stats(case.family.family, hyper, x, -weight, S)
+    families.add_stats(case.family.family, hyper, x, weight, S)
+    families.add_stats(case.family.family, hyper, x, -weight, S)
     assert np.all(np.abs(S - before) <= 4e-16 * magnitude(case))
 
 
@@ -235,7 +235,7 @@ def test_statistics_are_linear(case):
     D = len(case.x)
     S = np.zeros(case.family.n_stats(D))
     for x, z in zip(case.prepared(case.X), case.z, strict=True):
-        _kernels.add_stats(case.family.family, case.family.hyper(D), x, z, S)
+        families.add_stats(case.family.family, case.family.hyper(D), x, z, S)
     assert np.all(np.abs(S - case.stats()) <= 7 * 2.2e-16 * magnitude(case))
     half = len(case.X) // 2
     merged = case.stats(case.X[:half], case.z[:half]) + case.stats(case.X[half:], case.z[half:])
@@ -246,9 +246,9 @@ def test_statistics_are_linear(case):
 def test_expected_log_lik_is_linear_in_the_statistics(case):
     D = len(case.x)
     code, hyper, S = case.family.family, case.family.hyper(D), case.stats()
-    post, natural = np.zeros(_kernels.n_post(code, hyper)), np.zeros(len(S))
-    _kernels.posterior(code, hyper, S, post)
-    _kernels.natural_parameters(code, hyper, post, natural)
+    post, natural = np.zeros(families.n_post(code, hyper)), np.zeros(len(S))
+    families.posterior(code, hyper, S, post)
+    families.natural_parameters(code, hyper, post, natural)
     row = case.family.suffstats(case.x)
     scale = 1.0 + np.abs(natural * row).sum()
     found = one(case.family.expected_log_lik(case.x, S))
@@ -304,11 +304,11 @@ def test_prior_mean_may_move_while_statistics_stay(case, data):
     hyper = moved.hyper(D)
     at = 1 if isinstance(moved, NormalGamma) else 4
     hyper[at : at + D] = case.family.hyper(D)[at : at + D]  # centre of the old sums, new mean
-    post = np.zeros(_kernels.n_post(moved.family, hyper))
-    _kernels.posterior(moved.family, hyper, case.stats(), post)
+    post = np.zeros(families.n_post(moved.family, hyper))
+    families.posterior(moved.family, hyper, case.stats(), post)
     T = (case.z[:, None] * moved.suffstats(X)).sum(axis=0)
     assert_allclose(post[0], one(moved.log_marginal(T)), rtol=TOL, atol=TOL)
-    found = _kernels.log_predictive(moved.family, hyper, post, x)
+    found = families.log_predictive(moved.family, hyper, post, x)
     assert_allclose(found, one(moved.log_predictive(x, T)), rtol=TOL, atol=TOL)
 
 
@@ -330,22 +330,22 @@ def test_damaged_statistics_give_finite_numbers(case, data):
 def test_all_tables_in_one_call_are_bitwise_the_same(case):
     D, code = len(case.x), case.family.family
     hyper, x = case.family.hyper(D), case.prepared(case.x[np.newaxis])[0]
-    Q = _kernels.n_post(code, hyper)
+    Q = families.n_post(code, hyper)
     many = np.outer([1.0, 0.25, 0.0], case.stats())
     many_post, scores = np.zeros((3, Q)), np.zeros(3)
-    _kernels.posteriors(code, hyper, many, 3, many_post)
+    families.posteriors(code, hyper, many, 3, many_post)
     for k in range(3):
         post = np.zeros(Q)
-        _kernels.posterior(code, hyper, many[k], post)
+        families.posterior(code, hyper, many[k], post)
         assert np.array_equal(post, many_post[k])
-    _kernels.log_predictives(code, hyper, many_post, x, 3, scores)
-    one_by_one = [_kernels.log_predictive(code, hyper, post, x) for post in many_post]
+    families.log_predictives(code, hyper, many_post, x, 3, scores)
+    one_by_one = [families.log_predictive(code, hyper, post, x) for post in many_post]
     assert np.array_equal(scores, one_by_one)
     again = np.zeros(3)
-    _kernels.table_scores(code, hyper, x, many, False, np.zeros(Q), again)
+    families.table_scores(code, hyper, x, many, False, np.zeros(Q), again)
     assert np.array_equal(again, one_by_one)
-    _kernels.expected_log_liks(code, hyper, many_post, x, 3, scores)
-    one_by_one = [_kernels.expected_log_lik(code, hyper, post, x) for post in many_post]
+    families.expected_log_liks(code, hyper, many_post, x, 3, scores)
+    one_by_one = [families.expected_log_lik(code, hyper, post, x) for post in many_post]
     assert np.array_equal(scores, one_by_one)
-    _kernels.table_scores(code, hyper, x, many, True, np.zeros(Q), again)
+    families.table_scores(code, hyper, x, many, True, np.zeros(Q), again)
     assert np.array_equal(again, one_by_one)

@@ -6,13 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamddcrp.decay import Exponential, LinearWindow, Logistic, NoDecay, UserDecay, Window
-from streamddcrp.inference.seqddcrp_vb._kernels import forward, refresh_totals, sweep
-from streamddcrp.inference.seqddcrp_vb._kernels_divide import divide
-from streamddcrp.inference.seqddcrp_vb._kernels_layout import N_ROWS, N_TABLES
-from streamddcrp.inference.seqddcrp_vb.config import make_config
-from streamddcrp.inference.seqddcrp_vb.state import empty_state
-from streamddcrp.inference.seqddcrp_vb.step import bound, given_weights, halo_of
 from streamddcrp.likelihoods import NormalGamma, NormalWishart
+from streamddcrp.models.seqddcrp.config import make_config
+from streamddcrp.models.seqddcrp.kernels.divide import divide
+from streamddcrp.models.seqddcrp.kernels.layout import N_ROWS, N_TABLES
+from streamddcrp.models.seqddcrp.kernels.state import forward, refresh_totals, sweep
+from streamddcrp.models.seqddcrp.state import empty_state
+from streamddcrp.models.seqddcrp.step import bound, given_weights, halo_of
 from tests.oracles.dense_stream import DenseStream
 
 

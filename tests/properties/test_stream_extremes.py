@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy.special import gammaln, logsumexp
 
 from streamddcrp import SeqDDCRP, fit_seqddcrp
+from streamddcrp.contract import P_CHANGE, P_NEW
 from streamddcrp.decay import (
     Exponential,
     LinearWindow,
@@ -22,13 +23,6 @@ from streamddcrp.decay import (
     prior_links,
 )
 from streamddcrp.errors import StreamDDCRPError
-from streamddcrp.inference.seqddcrp_vb._kernels_layout import (
-    P_CHANGE,
-    P_NEW,
-)
-from streamddcrp.inference.seqddcrp_vb.config import make_config
-from streamddcrp.inference.seqddcrp_vb.state import arrays_of, empty_state, state_from_arrays
-from streamddcrp.inference.seqddcrp_vb.step import bound, given_weights, halo_of, predict_row
 from streamddcrp.likelihoods import (
     BetaBernoulli,
     DirichletMultinomial,
@@ -36,6 +30,9 @@ from streamddcrp.likelihoods import (
     NormalGamma,
     NormalWishart,
 )
+from streamddcrp.models.seqddcrp.config import make_config
+from streamddcrp.models.seqddcrp.state import arrays_of, empty_state, state_from_arrays
+from streamddcrp.models.seqddcrp.step import bound, given_weights, halo_of, predict_row
 from tests.oracles.dense_stream import DenseStream
 
 NAMED = [

@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from streamddcrp import fit_seqddcrp
 from streamddcrp.decay import Exponential, NoDecay, Window
-from streamddcrp.inference.seqddcrp_vb._kernels import forward, refresh_totals, sweep
-from streamddcrp.inference.seqddcrp_vb._kernels_layout import N_ROWS, N_TABLES
-from streamddcrp.inference.seqddcrp_vb.batch import _Batch
-from streamddcrp.inference.seqddcrp_vb.config import make_config
-from streamddcrp.inference.seqddcrp_vb.link_prior import link_prior
-from streamddcrp.inference.seqddcrp_vb.state import empty_state
-from streamddcrp.inference.seqddcrp_vb.step import bound, given_weights, halo_of, step
 from streamddcrp.likelihoods import NormalGamma
+from streamddcrp.models.seqddcrp.batch import _Batch
+from streamddcrp.models.seqddcrp.config import make_config
+from streamddcrp.models.seqddcrp.kernels.layout import N_ROWS, N_TABLES
+from streamddcrp.models.seqddcrp.kernels.state import forward, refresh_totals, sweep
+from streamddcrp.models.seqddcrp.link_prior import link_prior
+from streamddcrp.models.seqddcrp.state import empty_state
+from streamddcrp.models.seqddcrp.step import bound, given_weights, halo_of, step
 
 LIKELIHOOD = NormalGamma(0.0, 0.05, 1.5, 0.5)
 ALPHA = 0.2

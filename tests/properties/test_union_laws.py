@@ -12,8 +12,8 @@ from streamddcrp.likelihoods import (
     NormalGamma,
     NormalWishart,
 )
-from streamddcrp.likelihoods._kernels import n_post
-from streamddcrp.likelihoods._kernels_union import log_marginal, log_union, log_without
+from streamddcrp.likelihoods.kernels.families import n_post
+from streamddcrp.likelihoods.kernels.union import log_marginal, log_union, log_without
 
 FAMILIES = [
     DirichletMultinomial(0.3, 4),

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from streamddcrp.inference.ddcrp_gibbs import Chain, Distances
 from streamddcrp.likelihoods import GammaPoisson, NormalGamma
+from streamddcrp.models.ddcrp.chain import Chain
+from streamddcrp.models.ddcrp.distances import Distances
 from tests.oracles.enumeration import tables
 from tests.oracles.sampling import effective_size
 

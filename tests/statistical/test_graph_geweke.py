@@ -8,10 +8,10 @@ import math
 import numpy as np
 import pytest
 
-from streamddcrp.inference.graph_crp.config import make_config
-from streamddcrp.inference.graph_crp.graphs import from_parents
-from streamddcrp.inference.graph_crp.sampler import _Chain
+from streamddcrp.data.graphs import from_parents
 from streamddcrp.likelihoods import NormalGamma
+from streamddcrp.models.graph.config import make_config
+from streamddcrp.models.graph.gibbs import _Chain
 from tests.oracles import graph_crp as oracle
 
 pytestmark = pytest.mark.slow

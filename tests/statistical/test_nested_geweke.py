@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from streamddcrp.inference.ncrp_gibbs._kernels import log_joint, sweep
-from streamddcrp.inference.ncrp_gibbs.corpus import Corpus
-from streamddcrp.inference.ncrp_gibbs.state import State
+from streamddcrp.models.trees.gibbs_corpus import Corpus
+from streamddcrp.models.trees.gibbs_state import State
+from streamddcrp.models.trees.kernels.gibbs import log_joint, sweep
 from tests.oracles.sampling import effective_size
 
 SIZES, V = (3, 1, 4, 2, 3), 4

@@ -5,9 +5,9 @@ import pytest
 from sklearn.datasets import load_digits
 from sklearn.metrics import adjusted_rand_score
 
-from streamddcrp.estimators.nested_batch import fit_nested_topics
-from streamddcrp.estimators.nested_components import NestedCRPComponents
-from streamddcrp.estimators.nested_topics import NestedCRPTopics
+from streamddcrp.models.trees.batch import fit_nested_topics
+from streamddcrp.models.trees.nested_components import NestedCRPComponents
+from streamddcrp.models.trees.nested_topics import NestedCRPTopics
 
 ROWS = [[5 * r + c for c in range(5)] for r in range(5)]
 COLUMNS = [[5 * r + c for r in range(5)] for c in range(5)]

@@ -5,8 +5,9 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.special import gammaln, psi
 
-from streamddcrp.likelihoods import BetaBernoulli, NormalGamma, Regression, _kernels
-from streamddcrp.likelihoods._kernels_prior import learn_prior
+from streamddcrp.likelihoods import BetaBernoulli, NormalGamma, Regression
+from streamddcrp.likelihoods.kernels import families
+from streamddcrp.likelihoods.kernels.prior import learn_prior
 from tests.oracles.families import RegressionTwin
 
 PSEUDO, ENOUGH = 2.0, 4.0
@@ -94,8 +95,8 @@ def learned(case, data):
     start = family.hyper(case.n_features)
     hyper, sizes = start.copy(), np.array([float(len(X)) for X in data])
     stats = np.array([family.suffstats(X).sum(axis=0) for X in data])
-    post = np.zeros((len(data), _kernels.n_post(family.family, hyper)))
-    _kernels.posteriors(family.family, hyper, stats, len(data), post)
+    post = np.zeros((len(data), families.n_post(family.family, hyper)))
+    families.posteriors(family.family, hyper, stats, len(data), post)
     assert learn_prior(family.family, hyper, start, post, sizes, len(data))
     return start, hyper
 
@@ -134,7 +135,7 @@ def test_no_parameter_alone_can_be_moved_to_a_better_value(case, seed):
 @pytest.mark.parametrize("case", [Gamma(), Linear()], ids=["normal_gamma", "regression"])
 def test_few_rows_say_nothing(case):
     start = case.family.hyper(case.n_features)
-    hyper, post = start.copy(), np.full((2, _kernels.n_post(case.family.family, start)), np.nan)
+    hyper, post = start.copy(), np.full((2, families.n_post(case.family.family, start)), np.nan)
     sizes = np.array([4.0, 0.5])
     assert not learn_prior(case.family.family, hyper, start, post, sizes, 2)
     assert np.array_equal(hyper, start)

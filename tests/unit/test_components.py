@@ -3,12 +3,15 @@
 import numpy as np
 import pytest
 
-from streamddcrp.components import empty_table, resized
-from streamddcrp.components._kernels import close_component, open_component
+from streamddcrp.models.seqddcrp.kernels.table import close_component, open_component
+from streamddcrp.models.seqddcrp.state import ComponentTable
+from streamddcrp.records import empty, resized
+
+LENGTHS = {"K": 4, "P": 2, "Q": 3}
 
 
 def filled(n):
-    table = empty_table(4, n_stats=2, n_post=3)
+    table = empty(ComponentTable, LENGTHS)
     for k in range(n):
         open_component(table, k, 10 + k, 100 + k)
         table.stats[k] = table.frozen[k] = [k, 2.0 * k]
@@ -18,7 +21,7 @@ def filled(n):
 
 def test_growth_changes_no_number():
     table = filled(3)
-    larger = resized(table, 9)
+    larger = resized(table, {**LENGTHS, "K": 9})
     assert len(larger.ids) == 9
     for new, old in zip(larger, table, strict=True):
         np.testing.assert_array_equal(new[:3], old[:3])

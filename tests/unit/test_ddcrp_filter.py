@@ -8,23 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamddcrp.contract import LABEL, LABEL_PROB, P_CHANGE, P_NEW, SCORE
 from streamddcrp.decay import make_decay, prior_links
 from streamddcrp.errors import ConfigError
-from streamddcrp.inference.ddcrp_filter import state as layout
-from streamddcrp.inference.ddcrp_filter.config import make_config
-from streamddcrp.inference.ddcrp_filter.state import arrays_of, empty_state, state_from_arrays
-from streamddcrp.inference.ddcrp_filter.step import given_weights, step, uniforms
-from streamddcrp.inference.smc._kernels_layout import (
-    FIRST,
-    LABEL,
-    LABEL_PROB,
-    LOG_EVIDENCE,
-    N_SEEN,
-    P_CHANGE,
-    P_NEW,
-    SCORE,
-)
 from streamddcrp.likelihoods import NormalGamma
+from streamddcrp.models.ddcrp import filter_state as layout
+from streamddcrp.models.ddcrp.filter_config import make_config
+from streamddcrp.models.ddcrp.filter_state import arrays_of, empty_state, state_from_arrays
+from streamddcrp.models.ddcrp.filter_step import given_weights, step, uniforms
+from streamddcrp.particles.kernels.layout import FIRST, LOG_EVIDENCE, N_SEEN
 from tests.oracles.enumeration import enumerate_links
 from tests.oracles.particle_filter import PlainFilter
 

@@ -6,14 +6,6 @@ import numpy as np
 import pytest
 
 from streamddcrp import errors
-from streamddcrp._numerics import (
-    CALLER_GIVEN,
-    EXPONENTIAL,
-    LINEAR_WINDOW,
-    LOGISTIC,
-    NO_DECAY,
-    WINDOW,
-)
 from streamddcrp.decay import (
     Decay,
     Exponential,
@@ -28,6 +20,14 @@ from streamddcrp.decay import (
     decay_from_config,
     make_decay,
     prior_links,
+)
+from streamddcrp.numerics import (
+    CALLER_GIVEN,
+    EXPONENTIAL,
+    LINEAR_WINDOW,
+    LOGISTIC,
+    NO_DECAY,
+    WINDOW,
 )
 
 INF = np.inf

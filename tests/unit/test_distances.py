@@ -10,7 +10,7 @@ from scipy.spatial.distance import cdist
 
 from streamddcrp.decay import Exponential, LinearWindow, Logistic, NoDecay, Window, prior_links
 from streamddcrp.errors import ConfigError, OrderError, SchemaError
-from streamddcrp.inference.ddcrp_gibbs import Distances
+from streamddcrp.models.ddcrp.distances import Distances
 
 DECAYS = [NoDecay(), Window(2.5), Exponential(1.3), Logistic(2.0), LinearWindow(3.0)]
 FIVE = np.ones((5, 5))

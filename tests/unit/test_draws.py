@@ -15,9 +15,9 @@ from streamddcrp.likelihoods import (
     NormalWishart,
     Product,
     Regression,
-    _kernels,
 )
-from streamddcrp.likelihoods._kernels_draw import draw_parameters, mean_parameters
+from streamddcrp.likelihoods.kernels import families
+from streamddcrp.likelihoods.kernels.draw import draw_parameters, mean_parameters
 from tests.oracles import families as twins
 
 RNG = np.random.default_rng(5)
@@ -61,8 +61,8 @@ def table(name):
     likelihood, X = CASES[name]
     hyper = likelihood.hyper(X.shape[1])
     stats = likelihood.suffstats(X).sum(axis=0)
-    post = np.empty(int(_kernels.n_post(likelihood.family, hyper)))
-    _kernels.posterior(likelihood.family, hyper, stats, post)
+    post = np.empty(int(families.n_post(likelihood.family, hyper)))
+    families.posterior(likelihood.family, hyper, stats, post)
     return likelihood, hyper, stats, post
 
 
@@ -83,7 +83,7 @@ def test_mean_of_natural_parameters(drawn):
     name, eta = drawn
     likelihood, hyper, _, post = table(name)
     expected = np.empty(eta.shape[1])
-    _kernels.natural_parameters(likelihood.family, hyper, post, expected)
+    families.natural_parameters(likelihood.family, hyper, post, expected)
     within(eta, expected)
 
 
@@ -102,8 +102,8 @@ def test_products_draw_their_parts_alike():
     found = []
     for likelihood in WISHART, product:
         hyper, stats = likelihood.hyper(3), likelihood.suffstats(NUMBERS).sum(axis=0)
-        post = np.empty(int(_kernels.n_post(likelihood.family, hyper)))
-        _kernels.posterior(likelihood.family, hyper, stats, post)
+        post = np.empty(int(families.n_post(likelihood.family, hyper)))
+        families.posterior(likelihood.family, hyper, stats, post)
         eta = np.empty((3, len(stats)))
         draws(likelihood.family, hyper, stats, post, np.random.default_rng(1), eta)
         found.append(eta)
@@ -164,8 +164,8 @@ def test_tiny_masses_draw_numbers():
     """A category with next to no mass has a log probability far below that of any float."""
     likelihood = DirichletMultinomial(1e-6, 4)
     hyper, stats = likelihood.hyper(4), np.zeros(5)
-    post = np.empty(int(_kernels.n_post(likelihood.family, hyper)))
-    _kernels.posterior(likelihood.family, hyper, stats, post)
+    post = np.empty(int(families.n_post(likelihood.family, hyper)))
+    families.posterior(likelihood.family, hyper, stats, post)
     eta = np.empty((200, 5))
     draws(likelihood.family, hyper, stats, post, np.random.default_rng(2), eta)
     assert np.isfinite(eta).all()

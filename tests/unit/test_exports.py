@@ -1,6 +1,7 @@
 """The public names exist, are documented, and nothing else is promised."""
 
 import importlib
+import inspect
 import subprocess
 import sys
 
@@ -11,15 +12,11 @@ import streamddcrp
 PACKAGES = [
     "streamddcrp",
     "streamddcrp.checkpoint",
-    "streamddcrp.components",
     "streamddcrp.decay",
-    "streamddcrp.errors",
-    "streamddcrp.estimators",
-    "streamddcrp.inference.ddcrp_gibbs",
     "streamddcrp.likelihoods",
     "streamddcrp.partitions",
     "streamddcrp.reachability",
-    "streamddcrp.stream",
+    "streamddcrp.data",
 ]
 
 
@@ -32,6 +29,16 @@ def test_exported_names(name):
         value = getattr(module, exported)
         if callable(value) and getattr(value, "__module__", "").startswith("streamddcrp"):
             assert value.__doc__, exported
+
+
+def test_public_methods_are_documented():
+    """By a docstring of their own, or by that of the method they override."""
+    for name in streamddcrp.__all__:
+        cls = getattr(streamddcrp, name)
+        if inspect.isclass(cls):
+            for method, value in vars(cls).items():
+                if not method.startswith("_") and callable(value):
+                    assert inspect.getdoc(getattr(cls, method)), f"{name}.{method}"
 
 
 def test_unknown_name_is_an_attribute_error():

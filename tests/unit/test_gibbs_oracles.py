@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from streamddcrp.inference.ddcrp_gibbs import Chain, Distances
 from streamddcrp.likelihoods import DirichletMultinomial, GammaPoisson, NormalGamma
+from streamddcrp.models.ddcrp.chain import Chain
+from streamddcrp.models.ddcrp.distances import Distances
 from tests.oracles.enumeration import enumerate_links
 from tests.oracles.sampling import (
     COMPILED,

@@ -5,15 +5,15 @@ import math
 import numpy as np
 import pytest
 
+from streamddcrp.contract import LABEL, SCORE
+from streamddcrp.data.graphs import from_parents
+from streamddcrp.data.kernels.parents import check_parents
+from streamddcrp.data.parents import Parents, as_parents, check, keep
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp.inference.graph_crp._kernels_parents import check_parents
-from streamddcrp.inference.graph_crp.config import make_config
-from streamddcrp.inference.graph_crp.graphs import from_parents
-from streamddcrp.inference.graph_crp.parents import Parents, as_parents, check, keep
-from streamddcrp.inference.graph_crp.state import arrays_of, empty_state, state_from_arrays
-from streamddcrp.inference.graph_crp.step import predict_row, step
-from streamddcrp.inference.smc._kernels_layout import LABEL, SCORE
 from streamddcrp.likelihoods import NormalGamma
+from streamddcrp.models.graph.config import make_config
+from streamddcrp.models.graph.state import arrays_of, empty_state, state_from_arrays
+from streamddcrp.models.graph.step import predict_row, step
 from tests.oracles import graph_crp as oracle
 
 X = np.array([0.3, -1.2, 0.1, 2.4, 2.0, -0.7])[:, None]

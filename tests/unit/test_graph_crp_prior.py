@@ -6,11 +6,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from streamddcrp.data.graphs import decomposable, from_parents, log_prior
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp.inference.graph_crp.config import make_config
-from streamddcrp.inference.graph_crp.graphs import decomposable, from_parents, log_prior
-from streamddcrp.inference.graph_crp.sampler import _Chain, fit_graph_crp
 from streamddcrp.likelihoods import NormalGamma
+from streamddcrp.models.graph.config import make_config
+from streamddcrp.models.graph.gibbs import _Chain, fit_graph_crp
 from tests.oracles import graph_crp as oracle
 
 ALPHA = 0.7

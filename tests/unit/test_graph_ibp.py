@@ -6,11 +6,11 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from streamddcrp.data.graphs import from_parents
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp.inference.graph_crp.graphs import from_parents
-from streamddcrp.inference.graph_ibp import fit_graph_ibp
-from streamddcrp.inference.graph_ibp.prior import intensity, log_prior, total
 from streamddcrp.likelihoods import LinearGaussian
+from streamddcrp.models.features.graph_ibp import fit_graph_ibp
+from streamddcrp.models.features.graph_ibp_prior import intensity, log_prior, total
 from tests.oracles.feature_histories import cliques_and_separators, evidence, intensities, window
 
 KITE = [[], [0], [0, 1], [1, 2], [1, 2], [3]]

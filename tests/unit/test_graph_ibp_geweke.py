@@ -5,11 +5,11 @@ from functools import partial
 import numpy as np
 import pytest
 
-from streamddcrp.inference.graph_crp.graphs import from_parents
-from streamddcrp.inference.graph_ibp._kernels import sweep
-from streamddcrp.inference.graph_ibp.moves import move_features
-from streamddcrp.inference.graph_ibp.prior import flat
+from streamddcrp.data.graphs import from_parents
 from streamddcrp.likelihoods import LinearGaussian
+from streamddcrp.models.features.graph_ibp_moves import move_features
+from streamddcrp.models.features.graph_ibp_prior import flat
+from streamddcrp.models.features.kernels.graph_ibp import sweep
 from tests.oracles.feature_histories import intensities, window
 
 ALPHA, RATIO, D, MOST = 1.2, 0.3, 2, 64

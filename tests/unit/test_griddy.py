@@ -7,8 +7,10 @@ import pytest
 
 from streamddcrp.decay import make_decay
 from streamddcrp.errors import ConfigError
-from streamddcrp.inference.ddcrp_gibbs import Distances, HyperGrid, sample_ddcrp
 from streamddcrp.likelihoods import NormalGamma
+from streamddcrp.models.ddcrp.distances import Distances
+from streamddcrp.models.ddcrp.hyper import HyperGrid
+from streamddcrp.models.ddcrp.sampler import sample_ddcrp
 from tests.oracles.enumeration import enumerate_links
 from tests.oracles.sampling import (
     affordable,
@@ -24,11 +26,7 @@ EXPONENTIAL = [
     [0.0763314801, 0.1058833859, 0.1409814415],
     [0.072121654, 0.0983524724, 0.1311394304],
 ]
-WINDOW = [
-    [0.1043454436, 0.2170261526],
-    [0.1112166291, 0.1986964578],
-    [0.1321620744, 0.2365532425],
-]
+WINDOW = [[0.1043454436, 0.2170261526], [0.1112166291, 0.1986964578], [0.1321620744, 0.2365532425]]
 
 
 def posterior(family, values, alphas, *, sequential):

@@ -12,14 +12,10 @@ from scipy.special import logsumexp
 from streamddcrp import fit_seqddcrp
 from streamddcrp.decay import make_decay, prior_links
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp.inference.ddcrp_gibbs import Distances, held_out_log_likelihood
-from streamddcrp.inference.ddcrp_gibbs._kernels_predict import (
-    joint_by_draws,
-    joint_exact,
-    mix,
-    pass_on,
-)
 from streamddcrp.likelihoods import Autoregression, GammaPoisson, NormalGamma
+from streamddcrp.models.ddcrp.distances import Distances
+from streamddcrp.models.ddcrp.kernels.predict import joint_by_draws, joint_exact, mix, pass_on
+from streamddcrp.models.ddcrp.predict import held_out_log_likelihood
 from tests.oracles.enumeration import enumerate_links, link_vectors, tables
 
 X5 = np.array([0.3, -1.2, 0.5, 2.0, -0.9])[:, None]
@@ -88,7 +84,7 @@ def test_joint_is_ratio_of_evidences(decay, clocked):
 
 
 def test_draws_estimate_the_joint_without_bias(monkeypatch):
-    from streamddcrp.inference.ddcrp_gibbs import predict
+    from streamddcrp.models.ddcrp import predict
 
     labels, weights = weighted(X5, NIG)
     X_test = np.array([0.4, 2.2, -1.0, 0.1])[:, None]

@@ -3,17 +3,12 @@
 import numpy as np
 import pytest
 
-from streamddcrp.inference.ibp_smc import (
-    arrays_of,
-    empty_state,
-    make_config,
-    predict_rows,
-    start,
-    state_from_arrays,
-    step,
-)
-from streamddcrp.inference.ibp_smc._kernels_layout import LOG_EVIDENCE, N_ACTIVE
 from streamddcrp.likelihoods import LinearGaussian
+from streamddcrp.models.features.config import make_config
+from streamddcrp.models.features.kernels.layout import LOG_EVIDENCE, N_ACTIVE
+from streamddcrp.models.features.start import start
+from streamddcrp.models.features.state import arrays_of, empty_state, state_from_arrays
+from streamddcrp.models.features.step import predict_rows, step
 from tests.oracles.feature_histories import evidence, intensities, window
 
 X = np.array([(0.9, -0.4), (1.1, 0.2), (-0.3, 1.5), (0.2, 1.0)])

@@ -15,9 +15,9 @@ from streamddcrp.likelihoods import (
     GammaPoisson,
     NormalGamma,
     NormalWishart,
-    _kernels,
 )
-from streamddcrp.likelihoods._kernels_special import log_factorial, log_rising
+from streamddcrp.likelihoods.kernels import families
+from streamddcrp.likelihoods.kernels.special import log_factorial, log_rising
 from tests.oracles import families as twins
 
 NAN = np.nan
@@ -355,7 +355,7 @@ def test_sums_survive_many_corrections():
     for weight in rng.uniform(size=500):
         for sign in (1.0, -1.0):
             for x in X:
-                _kernels.add_stats(family.family, hyper, x, sign * weight, S)
+                families.add_stats(family.family, hyper, x, sign * weight, S)
     # 1e5 steps, each rounded at 1e-16 of a sum below 5e3 * 100; they add up like a random walk
     assert_allclose(S, expected, atol=1e-16 * 1e6 * np.sqrt(1e5) * 4)
     assert_allclose(family.log_marginal(S), family.log_marginal(expected), rtol=1e-9)

@@ -8,7 +8,7 @@ from numba import njit
 
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.likelihoods import LinearGaussian
-from streamddcrp.likelihoods._kernels_linear_gaussian import (
+from streamddcrp.likelihoods.kernels.linear_gaussian import (
     add_row,
     begin_feature,
     log_constant,
@@ -97,11 +97,7 @@ def test_removing_rows_undoes_adding_them(shape, rate, ratio):
     Z[:2] = 1.0
     X = rng.normal(size=(12, 4))
     _, _, cov, mean, shape_left, rate_left = forward(Z, X, ratio, shape, rate)
-    (
-        _,
-        (cov_2, mean_2),
-        *_,
-    ) = forward(Z[:2], X[:2], ratio, shape, rate)
+    (_, (cov_2, mean_2), *_) = forward(Z[:2], X[:2], ratio, shape, rate)
     np.testing.assert_allclose(cov, cov_2, atol=1e-12 * np.abs(cov_2).max() / min(ratio, 1.0))
     np.testing.assert_allclose(mean, mean_2, rtol=1e-6, atol=1e-6)
     if shape > 0.0:

@@ -15,12 +15,12 @@ from streamddcrp.decay import (
     prior_links,
 )
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp.estimators.link_language import LinkLanguageModel
-from streamddcrp.inference.link_language.base_measure import BaseMeasure
-from streamddcrp.inference.link_language.corpus import Corpus
-from streamddcrp.inference.link_language.evidence import evidence_surface
-from streamddcrp.inference.link_language.fit import evidence_gradient, fit_language
-from streamddcrp.inference.link_language.links import n_tables_probs, sample_links, together
+from streamddcrp.models.language.base_measure import BaseMeasure
+from streamddcrp.models.language.corpus import Corpus
+from streamddcrp.models.language.estimator import LinkLanguageModel
+from streamddcrp.models.language.evidence import evidence_surface
+from streamddcrp.models.language.fit import evidence_gradient, fit_language
+from streamddcrp.models.language.links import n_tables_probs, sample_links, together
 from tests.oracles.enumeration import enumerate_links
 
 W = np.array([0, 1, 0, 0, 1, 2])

@@ -5,9 +5,9 @@ import pytest
 from scipy import sparse
 
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp.inference.ncrp_gibbs import sample_nested_topics
-from streamddcrp.inference.ncrp_gibbs._kernels import log_joint
-from streamddcrp.inference.ncrp_gibbs.state import State
+from streamddcrp.models.trees.gibbs import sample_nested_topics
+from streamddcrp.models.trees.gibbs_state import State
+from streamddcrp.models.trees.kernels.gibbs import log_joint
 from tests.oracles import nested_crp
 from tests.oracles.sampling import (
     affordable,

@@ -8,15 +8,14 @@ from scipy.optimize import minimize_scalar
 from scipy.special import digamma, gammaln
 
 from streamddcrp.errors import ConfigError
-from streamddcrp.estimators.nested_topics import NestedCRPTopics
-from streamddcrp.inference.nested_crp._kernels_ascent import factorised_step, path_step
-from streamddcrp.inference.nested_crp._kernels_gain import fit_eta, look_ahead, merge_gains
-from streamddcrp.inference.nested_crp._kernels_topics import LOCAL, N_NODES, N_SEEN
-from streamddcrp.inference.nested_crp._kernels_tree import log_path_chances
-from streamddcrp.inference.nested_crp.ascent import Ascent
-from streamddcrp.inference.nested_crp.component_moves import MOVES, View
-from streamddcrp.inference.nested_crp.components import ComponentTree
-from streamddcrp.inference.nested_crp.loadings import (
+from streamddcrp.models.trees.ascent import Ascent
+from streamddcrp.models.trees.component_moves import MOVES, View
+from streamddcrp.models.trees.components import ComponentTree
+from streamddcrp.models.trees.kernels.ascent import factorised_step, path_step
+from streamddcrp.models.trees.kernels.gain import fit_eta, look_ahead, merge_gains
+from streamddcrp.models.trees.kernels.topics import LOCAL, N_NODES, N_SEEN
+from streamddcrp.models.trees.kernels.tree import log_path_chances
+from streamddcrp.models.trees.loadings import (
     Prior,
     Weights,
     global_step,
@@ -24,9 +23,10 @@ from streamddcrp.inference.nested_crp.loadings import (
     local_step,
     reconstruct,
 )
-from streamddcrp.inference.nested_crp.moves import Trial
-from streamddcrp.inference.nested_crp.settings import Settings
-from streamddcrp.inference.nested_crp.topics import TopicTree
+from streamddcrp.models.trees.moves import Trial
+from streamddcrp.models.trees.nested_topics import NestedCRPTopics
+from streamddcrp.models.trees.settings import Settings
+from streamddcrp.models.trees.topics import TopicTree
 from tests.unit.test_nested_tree import LEVEL, PARENT, A, B
 
 LAM = np.array([[6, 5, 4, 3], [3, 1, .5, 2], [.5, 2, 3, 1], [.5, .5, 1, 4], [2, 1, .5, .5],

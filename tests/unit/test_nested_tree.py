@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import betaln, digamma
 
-from streamddcrp.inference.nested_crp._kernels_tree import (
+from streamddcrp.models.trees.kernels.tree import (
     beta_parameters,
     endpoint_scores,
     fresh_level,
@@ -15,7 +15,7 @@ from streamddcrp.inference.nested_crp._kernels_tree import (
     stick_bound,
     subtree_sums,
 )
-from streamddcrp.inference.nested_crp.tree import merged, paths_of, sorted_order, sticks
+from streamddcrp.models.trees.tree import merged, paths_of, sorted_order, sticks
 
 PARENT, LEVEL = np.array([-1, 0, 0, 1, 1, 2]), np.array([1, 2, 2, 3, 3, 3])
 A, B = np.array([1, 5.5, 3.0, 4.0, 2.5, 3.0]), np.array([1, 4.0, 1.5, 2.5, 1.2, 1.0])

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from streamddcrp.errors import ConfigError
-from streamddcrp.inference.ddcrp_gibbs import Distances, ParameterChain, sample_ddcrp
 from streamddcrp.likelihoods import DirichletMultinomial, NormalGamma, NormalWishart
+from streamddcrp.models.ddcrp.distances import Distances
+from streamddcrp.models.ddcrp.parameters import ParameterChain
+from streamddcrp.models.ddcrp.sampler import sample_ddcrp
 from streamddcrp.partitions import labels_of_links
 from tests.oracles.enumeration import enumerate_links
 from tests.oracles.sampling import (
@@ -112,7 +114,7 @@ def test_state_stays_consistent(variant):
 
 def test_parameters_given_one_table_are_from_its_posterior():
     """Two customers, bound to each other as good as surely: mean eta by its closed form."""
-    from streamddcrp.likelihoods import _kernels
+    from streamddcrp.likelihoods.kernels import families
 
     candidates = Distances.by_index(2).candidates("none", 1e-9)
     hyper = NIG.hyper(1)
@@ -123,10 +125,10 @@ def test_parameters_given_one_table_are_from_its_posterior():
         chain.sweep(rng)
         if chain.n_tables == 1:
             drawn.append(chain.parameters[0])
-    post, expected = np.empty(int(_kernels.n_post(NIG.family, hyper))), np.empty(4)
+    post, expected = np.empty(int(families.n_post(NIG.family, hyper))), np.empty(4)
     stats = NIG.suffstats(X5[:2]).sum(axis=0)
-    _kernels.posterior(NIG.family, hyper, stats, post)
-    _kernels.natural_parameters(NIG.family, hyper, post, expected)
+    families.posterior(NIG.family, hyper, stats, post)
+    families.natural_parameters(NIG.family, hyper, post, expected)
     error = np.std(drawn, axis=0) / np.sqrt(len(drawn))
     assert len(drawn) > 3000
     assert (np.abs(np.mean(drawn, axis=0) - expected) <= 4 * error).all()

@@ -8,9 +8,10 @@ from numpy.testing import assert_allclose
 
 from streamddcrp.decay import make_decay, prior_links
 from streamddcrp.errors import ConfigError
-from streamddcrp.inference.ddcrp_gibbs import Distances, alpha_for, prior_summary
-from streamddcrp.inference.ddcrp_gibbs import prior as module
-from streamddcrp.inference.ddcrp_gibbs._kernels_moments import measure
+from streamddcrp.models.ddcrp import prior as module
+from streamddcrp.models.ddcrp.distances import Distances
+from streamddcrp.models.ddcrp.kernels.moments import measure
+from streamddcrp.models.ddcrp.prior import alpha_for, prior_summary
 from streamddcrp.partitions import labels_of_links
 from tests.oracles.enumeration import enumerate_links, link_vectors, tables
 

@@ -13,9 +13,9 @@ from streamddcrp.likelihoods import (
     NormalGamma,
     Product,
     Regression,
-    _kernels,
 )
-from streamddcrp.likelihoods._kernels_prior import learn_prior
+from streamddcrp.likelihoods.kernels import families
+from streamddcrp.likelihoods.kernels.prior import learn_prior
 
 NAN = np.nan
 
@@ -109,8 +109,8 @@ def test_the_base_measure_is_that_of_the_parts():
     def learned(family, tables):
         hyper = family.hyper(tables[0].shape[1])
         stats = np.array([family.suffstats(X).sum(axis=0) for X in tables])
-        start, post = hyper.copy(), np.zeros((3, _kernels.n_post(family.family, hyper)))
-        _kernels.posteriors(family.family, hyper, stats, 3, post)
+        start, post = hyper.copy(), np.zeros((3, families.n_post(family.family, hyper)))
+        families.posteriors(family.family, hyper, stats, 3, post)
         return learn_prior(family.family, hyper, start, post, sizes, 3), hyper
 
     moved, hyper = learned(FAMILY, tables)

@@ -9,7 +9,8 @@ from scipy import stats
 
 from streamddcrp import fit_seqddcrp
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp.likelihoods import Autoregression, NormalGamma, Regression, _kernels
+from streamddcrp.likelihoods import Autoregression, NormalGamma, Regression
+from streamddcrp.likelihoods.kernels import families
 from tests.oracles.families import RegressionTwin
 
 NAN = np.nan
@@ -175,11 +176,11 @@ def test_prior_coefficients_and_weights_may_move(seed):
     twin.weights = weight[:, 0]
     z = rng.uniform(size=4)
     S = (z[:, None] * FAMILY.suffstats(ROWS)).sum(axis=0)
-    post = np.zeros(_kernels.n_post(FAMILY.family, hyper))
-    _kernels.posterior(FAMILY.family, hyper, S, post)
+    post = np.zeros(families.n_post(FAMILY.family, hyper))
+    families.posterior(FAMILY.family, hyper, S, post)
     assert_allclose(post[0], twin.bound(ROWS, z), rtol=1e-10, atol=1e-10)
     x = FAMILY.prepare(ROWS[1:2])[0][0]
-    found = _kernels.log_predictive(FAMILY.family, hyper, post, x)
+    found = families.log_predictive(FAMILY.family, hyper, post, x)
     assert_allclose(found, twin.log_predictive(ROWS[1], ROWS, z), rtol=1e-10, atol=1e-10)
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from streamddcrp.inference import smc
+from streamddcrp import particles as smc
 
 WEIGHTS = np.array([0.30, 0.25, 0.12, 0.08, 0.07, 0.06, 0.05, 0.04, 0.02, 0.01])
 
@@ -16,11 +16,7 @@ def words(*values):
     ("counter", "key", "expected"),
     [
         ((0, 0, 0, 0), (0, 0), (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)),
-        (
-            (0xFFFFFFFF,) * 4,
-            (0xFFFFFFFF,) * 2,
-            (0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD),
-        ),
+        ((0xFFFFFFFF,) * 4, (0xFFFFFFFF,) * 2, (0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD)),
         (
             (0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344),
             (0xA4093822, 0x299F31D0),

@@ -265,7 +265,7 @@ class StoreAgainstDictionary(RuleBasedStateMachine):
     @rule(
         states=st.dictionaries(
             st.text(st.characters(codec="utf-8"), max_size=2), st.binary(max_size=9)
-        ),
+        )
     )
     def put_aside(self, states):
         self.store.put_aside("model", states.items())

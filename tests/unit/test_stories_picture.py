@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from streamddcrp.estimators.text_stream import TextStream
+from streamddcrp.models.text.text_stream import TextStream
 
 THEMES = ("oil prices opec barrel", "cup final goal team", "vote election party poll",
           "storm flood rain wind", "bank rate loan credit")  # fmt: skip

@@ -5,11 +5,11 @@ import pytest
 
 from benchmarks.temporal_gaussian import agreement, drifting_gaussians
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp.inference.tdpm_cvb.batch import best_start, fit_temporal_dpm, whole
-from streamddcrp.inference.tdpm_cvb.drift import GaussianDrift
-from streamddcrp.inference.tdpm_cvb.engine import Engine, Settings
-from streamddcrp.inference.tdpm_cvb.options import past_weights
-from streamddcrp.inference.tdpm_cvb.scales import guesses
+from streamddcrp.models.temporal.batch import best_start, fit_temporal_dpm, whole
+from streamddcrp.models.temporal.emissions.drift import GaussianDrift
+from streamddcrp.models.temporal.emissions.scales import guesses
+from streamddcrp.models.temporal.engine import Engine, Settings
+from streamddcrp.models.temporal.options import past_weights
 
 KAPPA = past_weights(("exponential", 1.0), 3)
 

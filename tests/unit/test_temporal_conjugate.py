@@ -9,8 +9,6 @@ from hypothesis import strategies as st
 from scipy.stats import multivariate_t
 
 from streamddcrp.errors import ConfigError
-from streamddcrp.inference.tdpm_cvb.conjugate import ConjugateDecay, ConjugateStats
-from streamddcrp.inference.tdpm_cvb.engine import Engine, Settings
 from streamddcrp.likelihoods import (
     Autoregression,
     BetaBernoulli,
@@ -18,6 +16,8 @@ from streamddcrp.likelihoods import (
     NormalGamma,
     NormalWishart,
 )
+from streamddcrp.models.temporal.emissions.conjugate import ConjugateDecay, ConjugateStats
+from streamddcrp.models.temporal.engine import Engine, Settings
 
 FAMILIES = [
     NormalWishart(0.0, 0.5, 2.0, 4.0),

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamddcrp.inference.tdpm_cvb._kernels_counts import (
+from streamddcrp.models.temporal.kernels.counts import (
     LOG_ZERO,
     MEAN,
     VAR,

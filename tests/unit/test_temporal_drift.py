@@ -8,12 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from streamddcrp.inference.tdpm_cvb._kernels_drift import (
-    drift_expected,
-    drift_predictive,
-    two_means,
-)
-from streamddcrp.inference.tdpm_cvb.drift import DriftStarts, DriftStats, GaussianDrift
+from streamddcrp.models.temporal.emissions.drift import DriftStarts, DriftStats, GaussianDrift
+from streamddcrp.models.temporal.kernels.drift import drift_expected, drift_predictive, two_means
 from tests.oracles.temporal import dense_chain
 
 

@@ -6,10 +6,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from benchmarks.baselines.tdpm_gibbs.kernels import _log_seat, _recount, sweep
+from benchmarks.baselines.tdpm_gibbs.sampler import sample_temporal_dpm
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp.inference.tdpm_cvb.drift import GaussianDrift
-from streamddcrp.inference.tdpm_gibbs import sample_temporal_dpm
-from streamddcrp.inference.tdpm_gibbs._kernels import _log_seat, _recount, sweep
+from streamddcrp.models.temporal.emissions.drift import GaussianDrift
 from tests.oracles import temporal
 
 KAPPA = temporal.kernel(2.0, 2)
@@ -40,9 +40,7 @@ def standard_errors(hits):
 
 
 @pytest.mark.parametrize(
-    "scales",
-    [(0.5, 1e-8, 1e-8, 0.7), (0.3, 2.0, 0.4, 0.5)],
-    ids=["chains known", "chains drawn"],
+    "scales", [(0.5, 1e-8, 1e-8, 0.7), (0.3, 2.0, 0.4, 0.5)], ids=["chains known", "chains drawn"]
 )
 def test_draws_follow_the_posterior(scales):
     rng = np.random.default_rng(0)

@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamddcrp.errors import ConfigError
-from streamddcrp.inference.tdpm_cvb.batch import whole
-from streamddcrp.inference.tdpm_cvb.drift import GaussianDrift
-from streamddcrp.inference.tdpm_cvb.engine import Engine, Settings
-from streamddcrp.inference.tdpm_cvb.memory import KERNELS, kernel_gains
-from streamddcrp.inference.tdpm_cvb.options import count_settings
+from streamddcrp.models.temporal.batch import whole
+from streamddcrp.models.temporal.emissions.drift import GaussianDrift
+from streamddcrp.models.temporal.engine import Engine, Settings
+from streamddcrp.models.temporal.memory import KERNELS, kernel_gains
+from streamddcrp.models.temporal.options import count_settings
 from tests.oracles import temporal
 
 LAW = GaussianDrift.known(*(np.full(1, value) for value in (0.0, 1e6, 0.01, 1.0)))

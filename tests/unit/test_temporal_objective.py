@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamddcrp.inference.tdpm_cvb.drift import GaussianDrift
-from streamddcrp.inference.tdpm_cvb.engine import Engine, Settings
-from streamddcrp.inference.tdpm_cvb.objective import count_bound, exact_bound, objective
+from streamddcrp.models.temporal.emissions.drift import GaussianDrift
+from streamddcrp.models.temporal.engine import Engine, Settings
+from streamddcrp.models.temporal.objective import count_bound, exact_bound, objective
 from tests.oracles import temporal
 from tests.unit.test_temporal_counts import KAPPA3, Q3, arrays
 

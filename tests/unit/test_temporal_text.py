@@ -8,13 +8,13 @@ from scipy import sparse
 from scipy.special import digamma, gammaln
 from sklearn.metrics import adjusted_rand_score
 
-from streamddcrp.inference.tdpm_cvb._kernels_divide import part_rows, parting_gains
-from streamddcrp.inference.tdpm_cvb.bags import Bags
-from streamddcrp.inference.tdpm_cvb.batch import whole
-from streamddcrp.inference.tdpm_cvb.engine import Engine, Settings
-from streamddcrp.inference.tdpm_cvb.moves import move
-from streamddcrp.inference.tdpm_cvb.objective import objective
-from streamddcrp.inference.tdpm_cvb.text import TextDecay, TextStats
+from streamddcrp.models.temporal.bags import Bags
+from streamddcrp.models.temporal.batch import whole
+from streamddcrp.models.temporal.emissions.text import TextDecay, TextStats
+from streamddcrp.models.temporal.engine import Engine, Settings
+from streamddcrp.models.temporal.kernels.divide import part_rows, parting_gains
+from streamddcrp.models.temporal.moves import move
+from streamddcrp.models.temporal.objective import objective
 
 KAPPA = tuple(np.exp(-np.arange(1, 5) / 2.0))
 

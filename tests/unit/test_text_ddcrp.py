@@ -9,31 +9,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import gammaln
 
+from streamddcrp.contract import LABEL, P_NEW, SCORE, SPLIT
+from streamddcrp.data.words import WordTable, joined
 from streamddcrp.errors import ConfigError
-from streamddcrp.inference.text_ddcrp._kernels_layout import (
+from streamddcrp.models.text.config import make_config
+from streamddcrp.models.text.kernels.layout import (
     ALPHA,
     CONCENTRATION,
     FINAL_LABEL,
     GROWTH,
     HISTORY,
-    LABEL,
     N_ARCHIVED,
     N_EVENTS,
     N_LIVE,
     N_MERGES,
     N_SEEN,
     N_WORDS,
-    P_NEW,
-    SCORE,
-    SPLIT,
     SUM_DF,
     TOTAL,
 )
-from streamddcrp.inference.text_ddcrp._kernels_tables import list_words
-from streamddcrp.inference.text_ddcrp.config import make_config
-from streamddcrp.inference.text_ddcrp.state import arrays_of, empty_state, state_from_arrays
-from streamddcrp.inference.text_ddcrp.step import predict, step, step_numbers
-from streamddcrp.stream.words import WordTable, joined
+from streamddcrp.models.text.kernels.tables import list_words
+from streamddcrp.models.text.state import arrays_of, empty_state, state_from_arrays
+from streamddcrp.models.text.step import predict, step, step_numbers
 from tests.oracles.text_stream import SlowText, Table
 
 

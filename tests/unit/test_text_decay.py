@@ -7,22 +7,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamddcrp.estimators.text_stream import TextStream
-from streamddcrp.inference.text_ddcrp._kernels_layout import (
+from streamddcrp.contract import LABEL, SCORE
+from streamddcrp.models.text.config import make_config, scales_of
+from streamddcrp.models.text.kernels.layout import (
     GROWTHS,
-    LABEL,
     MIXED,
     N_LIVE,
     N_SUMS,
     N_VECTORS,
-    SCORE,
     SHARES,
     TOTAL,
     TOTALS,
 )
-from streamddcrp.inference.text_ddcrp.config import make_config, scales_of
-from streamddcrp.inference.text_ddcrp.state import arrays_of, empty_state, state_from_arrays
-from streamddcrp.inference.text_ddcrp.step import step_numbers
+from streamddcrp.models.text.state import arrays_of, empty_state, state_from_arrays
+from streamddcrp.models.text.step import step_numbers
+from streamddcrp.models.text.text_stream import TextStream
 from tests.unit.test_text_ddcrp import rows_of, topics
 
 CALIBRATE = 500

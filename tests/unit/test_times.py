@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamddcrp.data import as_time, as_times, check_times
 from streamddcrp.errors import OrderError, SchemaError
-from streamddcrp.stream import as_time, as_times, check_times
 
 EAST = timezone(timedelta(hours=2))
 

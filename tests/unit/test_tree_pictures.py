@@ -6,7 +6,7 @@ import pytest
 
 plt = pytest.importorskip("matplotlib.pyplot")
 
-from streamddcrp.estimators.tree_pictures import (  # noqa: E402
+from streamddcrp.models.trees.pictures import (  # noqa: E402
     named,
     plot_component_tree,
     plot_growth,

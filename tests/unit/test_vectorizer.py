@@ -8,8 +8,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from streamddcrp.data import Vectorizer, as_matrix, check_matrix
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp.stream import Vectorizer, as_matrix, check_matrix
 
 NAN = np.nan
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import signal, stats
 
-from streamddcrp.stream.windows import FEATURES, NOISE, dominant_period, window_features
+from streamddcrp.data.windows import FEATURES, NOISE, dominant_period, window_features
 
 
 @given(

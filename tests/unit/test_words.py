@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamddcrp.checkpoint import decode_state, encode_state
+from streamddcrp.data import tokenize, tokenize_all
+from streamddcrp.data.kernels.words import LONGEST
+from streamddcrp.data.texts import read_text, read_texts
+from streamddcrp.data.words import ENGLISH, WordTable
 from streamddcrp.errors import CheckpointError, ConfigError, SchemaError
-from streamddcrp.estimators.texts import read_text, read_texts
-from streamddcrp.stream import tokenize, tokenize_all
-from streamddcrp.stream._kernels_words import LONGEST
-from streamddcrp.stream.words import ENGLISH, WordTable
 from tests.oracles.words import words_of
 
 LETTERS = st.one_of(

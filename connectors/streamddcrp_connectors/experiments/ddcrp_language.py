@@ -119,7 +119,7 @@ def _reproduce(
 ) -> None:
     from tqdm import tqdm  # noqa: PLC0415 -- heavy: not for --help
 
-    from streamddcrp_connectors.picture import matplotlib  # noqa: PLC0415
+    from streamddcrp_connectors.report.picture import matplotlib  # noqa: PLC0415
 
     from .data import make_folder, read_documents, shared_file  # noqa: PLC0415
     from .ddcrp_language_figures import draw_all  # noqa: PLC0415

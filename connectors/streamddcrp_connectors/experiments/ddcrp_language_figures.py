@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from streamddcrp_connectors.palette import COLOURS
-from streamddcrp_connectors.picture import INK, STYLE, matplotlib
+from streamddcrp_connectors.report.palette import COLOURS
+from streamddcrp_connectors.report.picture import INK, STYLE, matplotlib
 
 from .ddcrp_language_numbers import FAMILIES, Growth, Numbers
 from .ddcrp_language_words import parameter_of

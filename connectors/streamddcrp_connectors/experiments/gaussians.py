@@ -20,12 +20,13 @@ from scipy.special import logsumexp
 from tqdm import tqdm
 
 from streamddcrp import SeqDDCRPFit, fit_seqddcrp
-from streamddcrp.inference.ddcrp_gibbs import DDCRPSamples, sample_ddcrp
-from streamddcrp.inference.ddcrp_gibbs.predict import held_out_log_likelihood
 from streamddcrp.likelihoods import NormalWishart
+from streamddcrp.models.ddcrp.predict import held_out_log_likelihood
+from streamddcrp.models.ddcrp.sampler import sample_ddcrp
+from streamddcrp.models.ddcrp.samples import DDCRPSamples
 from streamddcrp.typing import FloatArray
-from streamddcrp_connectors.palette import COLOURS
-from streamddcrp_connectors.picture import STYLE, matplotlib
+from streamddcrp_connectors.report.palette import COLOURS
+from streamddcrp_connectors.report.picture import STYLE, matplotlib
 
 from .stick_breaking import GaussianPrior, polish
 from .synthetic import CORNERS, five_gaussians

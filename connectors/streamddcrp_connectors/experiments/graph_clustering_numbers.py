@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamddcrp.estimators.graph_crp import GraphCRP
+from streamddcrp.models.graph.graph_crp import GraphCRP
 from streamddcrp.typing import FloatArray, IntArray
-from streamddcrp_connectors.palette import COLOURS
-from streamddcrp_connectors.picture import STYLE, matplotlib
+from streamddcrp_connectors.report.palette import COLOURS
+from streamddcrp_connectors.report.picture import STYLE, matplotlib
 
 __all__ = ["adjusted_rand", "oracle_score", "run", "tv_gauss"]
 

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from streamddcrp.estimators.tv_ibp import TimeVaryingIBP
 from streamddcrp.likelihoods import LinearGaussian
+from streamddcrp.models.features.tv_ibp import TimeVaryingIBP
 from streamddcrp.typing import FloatArray
-from streamddcrp_connectors.palette import COLOURS
-from streamddcrp_connectors.picture import STYLE, matplotlib
+from streamddcrp_connectors.report.palette import COLOURS
+from streamddcrp_connectors.report.picture import STYLE, matplotlib
 
 __all__ = ["features_of", "images", "matched", "run"]
 

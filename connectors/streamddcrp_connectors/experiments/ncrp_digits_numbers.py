@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from streamddcrp.errors import ConfigError
-from streamddcrp.estimators.nested_batch import fit_nested_components
-from streamddcrp.estimators.nested_components import NestedCRPComponents
-from streamddcrp.inference.nested_crp.components import ComponentTree
+from streamddcrp.models.trees.batch import fit_nested_components
+from streamddcrp.models.trees.components import ComponentTree
+from streamddcrp.models.trees.nested_components import NestedCRPComponents
 from streamddcrp.typing import FloatArray
 
 from .data import shared_file

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from streamddcrp.estimators.tree_pictures import plot_component_tree
-from streamddcrp_connectors.palette import COLOURS
-from streamddcrp_connectors.picture import STYLE, matplotlib
+from streamddcrp.models.trees.pictures import plot_component_tree
+from streamddcrp_connectors.report.palette import COLOURS
+from streamddcrp_connectors.report.picture import STYLE, matplotlib
 
 from .ncrp_digits_numbers import PUBLISHED, Digits, Fit, digits, fits, pca_error
 

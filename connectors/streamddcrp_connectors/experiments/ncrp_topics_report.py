@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from streamddcrp.errors import ConfigError
-from streamddcrp.estimators.nested_topics import NestedCRPTopics
-from streamddcrp.estimators.tree_pictures import named, plot_growth, plot_topic_tree
-from streamddcrp.inference.ncrp_gibbs import sample_nested_topics
-from streamddcrp_connectors.picture import matplotlib
+from streamddcrp.models.trees.gibbs import sample_nested_topics
+from streamddcrp.models.trees.nested_topics import NestedCRPTopics
+from streamddcrp.models.trees.pictures import named, plot_growth, plot_topic_tree
+from streamddcrp_connectors.report.picture import matplotlib
 
 from .data import shared_file
 from .topic_corpora import TopicCorpus, ap_articles, corpus_of_texts, newsgroups, unigram

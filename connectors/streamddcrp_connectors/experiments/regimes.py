@@ -16,12 +16,12 @@ import numpy as np
 from tqdm import tqdm
 
 from streamddcrp import fit_seqddcrp
-from streamddcrp.inference.ddcrp_gibbs import sample_ddcrp
-from streamddcrp.inference.ddcrp_gibbs.predict import held_out_log_likelihood
 from streamddcrp.likelihoods import NormalGamma
+from streamddcrp.models.ddcrp.predict import held_out_log_likelihood
+from streamddcrp.models.ddcrp.sampler import sample_ddcrp
 from streamddcrp.typing import FloatArray
-from streamddcrp_connectors.palette import COLOURS
-from streamddcrp_connectors.picture import STYLE, matplotlib
+from streamddcrp_connectors.report.palette import COLOURS
+from streamddcrp_connectors.report.picture import STYLE, matplotlib
 
 from .synthetic import regimes
 
@@ -66,13 +66,7 @@ class Task:
         """Mean log density of a held-out row: it may sit at any table, in proportion to size."""
         return float(
             held_out_log_likelihood(
-                posterior,
-                self.X,
-                self.X_test,
-                LIKELIHOOD,
-                alpha=ALPHA,
-                decay="none",
-                kind="alone",
+                posterior, self.X, self.X_test, LIKELIHOOD, alpha=ALPHA, decay="none", kind="alone"
             ).mean()
         )
 

@@ -14,7 +14,7 @@ REFUSED = 2
 
 
 def _show(out: str, run: Callable[[Path], Iterator[str]]) -> None:
-    from streamddcrp_connectors.picture import matplotlib  # noqa: PLC0415
+    from streamddcrp_connectors.report.picture import matplotlib  # noqa: PLC0415
 
     from .data import make_folder  # noqa: PLC0415
 

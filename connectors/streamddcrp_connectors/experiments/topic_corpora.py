@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow.parquet as pq
 from scipy import sparse
 
+from streamddcrp.data import tokenize
 from streamddcrp.errors import ConfigError
-from streamddcrp.stream import tokenize
 from streamddcrp.typing import IntArray
 
 from .data import read_documents

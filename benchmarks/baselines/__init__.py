@@ -1,0 +1,1 @@
+"""Baselines that the benchmarks compare with; not part of the package."""

@@ -1,0 +1,1 @@
+"""The command `streamddcrp report`: results as pictures, pages and sentences."""

@@ -1,0 +1,183 @@
+"""The command ``streamddcrp report``: results as a picture and in words."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from streamddcrp.errors import ConfigError, StreamDDCRPError
+
+__all__ = ["make_report", "report"]
+
+Made = tuple[str, list[bytes]]  # words, and the content of each file
+
+REFUSED = 2
+ENDINGS = (".png", ".svg", ".txt", ".html")
+
+
+@click.command()
+@click.argument("results")
+@click.option("--source", required=True, metavar="DATA", help="The series RESULTS are about.")
+@click.option("--time", metavar="COL", help="Column of the time in DATA, as given to run.")
+@click.option(
+    "--by", "--key", "key", metavar="COL", help="Column of the key in DATA, as given to run."
+)
+@click.option("--only", metavar="KEY", help="Which key to report, where there are several.")
+@click.option("--features", metavar="A,B,C", help="Columns to show [default: all others].")
+@click.option("--text", metavar="COL", help="Column of the texts in DATA, as given to run.")
+@click.option("--events", metavar="FILE", help="Of texts: what run --events wrote.")
+@click.option(
+    "--out",
+    metavar="DIR|PREFIX",
+    help="Where the .png, .svg, .txt and, for texts, .html go: a folder, or their name without "
+    "the ending [default: beside RESULTS].",
+)
+def report(
+    results: str,
+    source: str,
+    time: str | None,
+    key: str | None,
+    only: str | None,
+    features: str | None,
+    text: str | None,
+    events: str | None,
+    out: str | None,
+) -> None:
+    """Show what a run found: a picture, and what is in it in words.
+
+    RESULTS is a file that `streamddcrp run` wrote. The picture shows each feature coloured by
+    regime, the surprise of each row, and when each regime was first seen, came back and was last
+    seen. The words go to standard output too.
+
+    Of texts, with --text, it shows the stories over time, and the page (.html) tells of each its
+    words and typical texts.
+    """
+    names = None if features is None else tuple(map(str.strip, features.split(",")))
+    try:
+        words, paths = make_report(
+            results, source, time=time, key=key, only=only, features=names, text=text,
+            events=events, out=out,
+        )  # fmt: skip
+    except (StreamDDCRPError, OSError) as error:
+        click.echo(f"streamddcrp: {error}", err=True)
+        sys.exit(REFUSED)
+    click.echo(words, nl=False)
+    click.echo(f"-> {', '.join(map(str, paths))}", err=True)
+
+
+def make_report(
+    results: str | os.PathLike[str],
+    source: str | os.PathLike[str],
+    *,
+    time: str | None = None,
+    key: str | None = None,
+    only: str | None = None,
+    features: tuple[str, ...] | None = None,
+    text: str | None = None,
+    events: str | os.PathLike[str] | None = None,
+    out: str | os.PathLike[str] | None = None,
+) -> tuple[str, list[Path]]:
+    """Read results and series, and write picture and words.
+
+    Parameters
+    ----------
+    results, source : str or path-like
+    time, key : str, optional
+        Columns of ``source``.
+    only : str, optional
+        The key to report.
+    features : tuple of str, optional
+        Columns to show; None: all but the time and the key.
+    text : str, optional
+        Column of the texts that the results are about.
+    events : str or path-like, optional
+        What ``run --events`` wrote, of texts.
+    out : str or path-like, optional
+        Folder or prefix of the files made.
+
+    Returns
+    -------
+    words : str
+    paths : list of Path
+        The PNG, the SVG, the text and, for texts, the page.
+
+    Raises
+    ------
+    ConfigError, SchemaError
+        The files or the options do not fit together. Nothing was written.
+    MissingExtraError
+        matplotlib is not installed.
+    """
+    from streamddcrp_connectors.report.picture import matplotlib  # noqa: PLC0415
+    from streamddcrp_connectors.run.columns import Columns  # noqa: PLC0415 -- heavy: not for --help
+
+    matplotlib("figure")
+    if text is not None and features is not None:
+        message = "--text and --features exclude each other: a report is of texts or of numbers"
+        raise ConfigError(message)
+    paths = _paths(Path(results), Path(source), out, ENDINGS if text else ENDINGS[:3])
+    names = features if text is None else (text,)
+    columns = Columns(time, key, names, text is not None)
+    if text is None:
+        if events is not None:
+            message = "--events belongs to a report of texts: give --text, or leave it out"
+            raise ConfigError(message)
+        words, files = _of_numbers(results, source, columns, only)
+    else:
+        words, files = _of_texts(results, source, columns, only, events)
+    for path, content in zip(paths, files, strict=True):
+        path.write_bytes(content)
+    return words, paths
+
+
+def _of_numbers(results: Any, source: Any, columns: Any, only: str | None) -> Made:
+    from streamddcrp_connectors.report.findings import find  # noqa: PLC0415
+    from streamddcrp_connectors.report.picture import render  # noqa: PLC0415
+    from streamddcrp_connectors.report.results import read_labelled  # noqa: PLC0415
+    from streamddcrp_connectors.report.words import in_words  # noqa: PLC0415
+
+    findings = find(read_labelled(results, source, columns, only))
+    pictures = render(findings)
+    words = in_words(findings)
+    return words, [*pictures.values(), words.encode()]
+
+
+def _of_texts(results: Any, source: Any, columns: Any, only: str | None, events: Any) -> Made:
+    from streamddcrp_connectors.report.results import read_told  # noqa: PLC0415
+    from streamddcrp_connectors.report.stories import (  # noqa: PLC0415
+        draw_stories,
+        find_stories,
+        lines_of,
+        survivors,
+    )
+    from streamddcrp_connectors.report.story_page import page_of  # noqa: PLC0415
+
+    told = read_told(results, source, columns, only, events)
+    parts, surprise = find_stories(told, told.labels)
+    stories = find_stories(told, survivors(told))[0] if told.events else parts
+    pictures = draw_stories(told, parts)
+    words = lines_of(told, stories)
+    page = page_of(told, stories, parts, surprise, pictures["svg"])
+    return words, [*pictures.values(), words.encode(), page.encode()]
+
+
+def _paths(
+    results: Path, source: Path, out: str | os.PathLike[str] | None, endings: tuple[str, ...]
+) -> list[Path]:
+    """Name the files to write, none of which may be one that is read."""
+    prefix = results.with_suffix("") if out is None else Path(out)
+    if out is not None and (prefix.is_dir() or os.fspath(out).endswith(("/", os.sep))):
+        prefix = prefix / results.stem
+    elif prefix.suffix.lower() in ENDINGS:
+        prefix = prefix.with_suffix("")
+    if not prefix.parent.is_dir():
+        message = f"--out: there is no folder {prefix.parent}; make it first"
+        raise ConfigError(message)
+    paths = [prefix.with_name(prefix.name + ending) for ending in endings]
+    for path in paths:
+        if path.resolve() in (results.resolve(), source.resolve()):
+            message = f"the report would be written over {path}; choose another name with --out"
+            raise ConfigError(message)
+    return paths

@@ -1,0 +1,306 @@
+"""What ``streamddcrp run`` wrote, put together again with the series it was run on."""
+
+import os
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from streamddcrp.contract import Event
+from streamddcrp.errors import ConfigError, SchemaError
+from streamddcrp.typing import FloatArray, IntArray
+from streamddcrp_connectors.report.causes import Cause, read_causes
+from streamddcrp_connectors.report.clock import Clock
+from streamddcrp_connectors.run.columns import Columns, refusals
+from streamddcrp_connectors.run.sources import Source, open_source
+from streamddcrp_connectors.run.written import read_events
+
+__all__ = ["Labelled", "Told", "read_labelled", "read_told"]
+
+_BATCH = 1 << 14
+_NEEDED = ("row", "label", "score")
+_FINAL = ("final_row", "final_label")
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """A series with a label and a score for each row.
+
+    Parameters
+    ----------
+    name : str
+        Name of the series, with the key if it is one of several.
+    features : tuple of str
+    values : ndarray of float64, shape (N, D)
+        NaN where missing.
+    labels : ndarray of int64, shape (N,)
+    scores : ndarray of float64, shape (N,)
+        NaN during the model's warm-up, when the label says nothing.
+    clock : Clock
+    causes : tuple of Cause
+        Latent features of the rows, where the model has them.
+    """
+
+    name: str
+    features: tuple[str, ...]
+    values: FloatArray
+    labels: IntArray
+    scores: FloatArray
+    clock: Clock
+    causes: tuple[Cause, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+class _ResultColumns(Columns):
+    """The columns of results, whether or not there are a time and a key."""
+
+    __slots__ = ()
+
+    def resolve(self, available: Any, where: str) -> Columns:
+        """Find the columns that are needed."""
+        for name in _NEEDED:
+            if name not in available:
+                has = ", ".join(available) or "none"
+                message = (
+                    f"{where} is not what `streamddcrp run` writes: it has no column {name!r}, "
+                    f"only {has}"
+                )
+                raise ConfigError(message)
+        time, key = (name if name in available else None for name in ("time", "key"))
+        more = _FINAL if all(name in available for name in _FINAL) else ()
+        return Columns(time, key, _NEEDED + more)
+
+
+def read_labelled(
+    results: str | os.PathLike[str],
+    data: str | os.PathLike[str],
+    columns: Columns,
+    only: str | None = None,
+) -> Labelled:
+    """Read results and the rows of the series they are about.
+
+    Parameters
+    ----------
+    results, data : str or path-like
+    columns : Columns
+        Of ``data``.
+    only : str, optional
+        The key whose rows are wanted.
+
+    Raises
+    ------
+    ConfigError
+        A file or a column is not there, or an option is missing.
+    SchemaError
+        A file is damaged, or the results are not about this series.
+    """
+    name, found, batch, table, clock = _both(results, data, columns, only)
+    features = found.features or ()
+    values = np.column_stack([_floats(batch.column(feature)) for feature in features])
+    causes = read_causes(results, table["row"])
+    return Labelled(name, features, values, table["label"], table["score"], clock, causes)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Texts with a story each.
+
+    Parameters
+    ----------
+    name : str
+        Name of the source, with the key if it is one of several.
+    texts : pyarrow.Array
+    labels : ndarray of int64, shape (N,)
+        The final ones where the results have them; -1: none.
+    scores : ndarray of float64, shape (N,)
+    clock : Clock
+    events : tuple of Event
+        What happened to stories; ``index`` is the place of a text.
+    """
+
+    name: str
+    texts: Any
+    labels: IntArray
+    scores: FloatArray
+    clock: Clock
+    events: tuple[Event, ...] = ()
+
+
+def read_told(
+    results: str | os.PathLike[str],
+    data: str | os.PathLike[str],
+    columns: Columns,
+    only: str | None = None,
+    events: str | os.PathLike[str] | None = None,
+) -> Told:
+    """Read results, the texts they are about and what happened; see `read_labelled`."""
+    name, found, batch, table, clock = _both(results, data, columns, only)
+    texts = batch.column((found.features or ())[0])
+    labels = table["label"].copy()
+    if _FINAL[0] in table:
+        row, final = (table[column] for column in _FINAL)
+        known = row < len(labels)  # not where it is missing
+        labels[row[known].astype(np.int64)] = final[known].astype(np.int64)
+    key = str(table["key"][0]) if "key" in table else None
+    happened = () if events is None else read_events(events, key, len(labels))
+    return Told(name, texts, labels, table["score"], clock, happened)
+
+
+def _both(
+    results: str | os.PathLike[str],
+    data: str | os.PathLike[str],
+    columns: Columns,
+    only: str | None,
+) -> tuple[str, Columns, Any, dict[str, Any], Clock]:
+    """Read results and the rows of the source that they are about, of one key."""
+    table, utc = _read_results(results, least=-1 if columns.text else 0)
+    key = _choose_key(table, only, os.fspath(results))
+    if key is not None:
+        table = {name: cells[table["key"] == key] for name, cells in table.items()}
+    if columns.features is None or columns.text:
+        for what, named in (("time", columns.time), ("key", columns.key)):
+            if what in table and named is None:
+                message = (
+                    f"{os.fspath(results)} was made with --{what}: give the same --{what} COL, or "
+                    "name the columns to show with --features"
+                )
+                raise ConfigError(message)
+    with closing(open_source(data, columns, batch_rows=_BATCH)) as source:
+        batch = _rows_of(source, table["row"], os.fspath(results))
+    if key is not None and columns.key is not None:
+        _check_key(batch.column(columns.key), key, table["row"], source.name, os.fspath(results))
+    name = Path(source.name).name + (f", {key}" if key is not None else "")
+    clock = _clock(table, utc, batch, columns, source.name, os.fspath(results))
+    return name, source.columns, batch, table, clock
+
+
+def _read_results(path: str | os.PathLike[str], *, least: int) -> tuple[dict[str, Any], bool]:
+    """Read results whole: a numpy array a column, and whether the time is in UTC."""
+    with closing(open_source(path, _ResultColumns(), batch_rows=_BATCH)) as source:
+        whole = _whole(source)
+    table = {name: _numpy(whole.column(name)) for name in whole.schema.names}
+    for name, low in (("row", 0), ("label", least)):
+        table[name] = _whole_numbers(table[name], name, source.name, low)
+    # A pipe may have had some rows twice: the last one counts.
+    _, last = np.unique(table["row"][::-1], return_index=True)
+    order = len(table["row"]) - 1 - last
+    utc = "time" in table and _zoned(whole.schema.field("time").type)
+    return {name: cells[order] for name, cells in table.items()}, utc
+
+
+def _whole(source: Source) -> Any:
+    """Read all rows of a source; none may be refused."""
+    batches = []
+    for batch, offset in source.read_after(None):
+        kept, refused = refusals(batch)
+        if refused:
+            place = min(refused)
+            row = offset["row"] - batch.num_rows + place
+            message = f"{source.name}: row {row}: {refused[place].reason}"
+            raise SchemaError(message, row=row)
+        batches.append(kept)
+    if not batches:
+        message = f"{source.name} holds no rows: there is nothing to report"
+        raise SchemaError(message)
+    return pa.Table.from_batches(batches)
+
+
+def _zoned(kind: Any) -> bool:
+    return getattr(kind, "tz", None) is not None
+
+
+def _numpy(column: Any) -> Any:
+    return np.ascontiguousarray(column.to_numpy())
+
+
+def _floats(column: Any) -> FloatArray:
+    values: FloatArray = column.to_numpy(zero_copy_only=False)
+    return np.where(np.isfinite(values), values, np.nan)
+
+
+def _whole_numbers(values: FloatArray, name: str, where: str, least: int) -> IntArray:
+    bad = ~((values >= least) & (values == np.floor(values)))
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
+        message = f"{where}: row {row}: column {name!r} must be a whole number, got {values[row]:g}"
+        raise SchemaError(message, row=row)
+    return values.astype(np.int64)
+
+
+def _choose_key(table: dict[str, Any], only: str | None, where: str) -> str | None:
+    if "key" not in table:
+        if only is not None:
+            message = f"{where} has no keys, so --only {only} cannot be chosen; leave it out"
+            raise ConfigError(message)
+        return None
+    keys = [str(key) for key in dict.fromkeys(table["key"].tolist())]
+    if only is None and len(keys) == 1:
+        return keys[0]
+    shown = ", ".join(keys[:10]) + (f", ... ({len(keys):,} in all)" if len(keys) > 10 else "")
+    if only is None:
+        message = f"{where} holds several series; choose one with --only KEY: {shown}"
+        raise ConfigError(message)
+    if only not in keys:
+        message = f"{where} has no key {only!r}; it has {shown}"
+        raise ConfigError(message)
+    return only
+
+
+def _rows_of(source: Source, rows: IntArray, results: str) -> Any:
+    """Read the given rows of a source, in order."""
+    parts = []
+    for batch, offset in source.read_after(None):
+        first = offset["row"] - batch.num_rows
+        low, high = np.searchsorted(rows, [first, offset["row"]]).tolist()
+        if low == high:
+            continue
+        kept, refused = refusals(batch)
+        wanted = rows[low:high] - first
+        for place in wanted.tolist() if refused else ():
+            if place in refused:
+                reason = f"row {first + place}: {refused[place].reason}"
+                raise _not_about(results, source.name, reason)
+        parts.append(kept.take(pa.array(wanted)))
+        if high == len(rows):
+            break
+    n_found = sum(part.num_rows for part in parts)
+    if n_found < len(rows):
+        reason = f"row {rows[n_found]} is not in it"
+        raise _not_about(results, source.name, reason)
+    return pa.concat_batches(parts)
+
+
+def _clock(
+    table: dict[str, Any], utc: bool, batch: Any, columns: Columns, data: str, results: str
+) -> Clock:
+    """Take the times of the series, or of the results; where both have them, they must agree."""
+    theirs = table.get("time")
+    if columns.time is None:
+        times = table["row"] if theirs is None else theirs
+        return Clock(times, utc=utc)
+    column = batch.column(columns.time)
+    times = column.to_numpy(zero_copy_only=False)
+    if theirs is not None:
+        same = theirs.dtype == times.dtype and theirs == times
+        if not np.all(same):
+            place = int(np.argmin(same))
+            reason = f"row {table['row'][place]}: the time was {theirs[place]}, is {times[place]}"
+            raise _not_about(results, data, reason)
+    return Clock(times, utc=_zoned(column.type))
+
+
+def _check_key(column: Any, key: str, rows: IntArray, data: str, results: str) -> None:
+    other = np.flatnonzero(column.to_numpy(zero_copy_only=False) != key)
+    if len(other):
+        place = int(other[0])
+        reason = f"row {rows[place]}: the key was {key!r}, is {column[place].as_py()!r}"
+        raise _not_about(results, data, reason)
+
+
+def _not_about(results: str, data: str, reason: str) -> SchemaError:
+    return SchemaError(f"{results} is not about {data}: {reason}")

@@ -1,0 +1,200 @@
+"""The stories that a run found in texts: what they are, a picture, lines of text."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from streamddcrp.data.documents import top_words
+from streamddcrp.data.texts import read_texts
+from streamddcrp.data.words import WordTable
+from streamddcrp.models.text.story_line import StoryLine
+from streamddcrp.plots.stream_graph import plot_stories
+from streamddcrp.typing import FloatArray, IntArray
+from streamddcrp_connectors.report.picture import matplotlib, rendered
+from streamddcrp_connectors.report.results import Told
+
+__all__ = [
+    "N_STORIES",
+    "Story",
+    "day_of",
+    "draw_stories",
+    "facts_of",
+    "find_stories",
+    "lines_of",
+    "survivors",
+]
+
+N_STORIES = 40  # told one by one
+N_DRAWN = 30
+N_EXAMPLES = 3
+ALIKE = 0.6  # part of their words that two texts share which are nearly the same
+LOOKED = 200  # texts, the most typical, of which those are chosen
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """What is told about a story.
+
+    Parameters
+    ----------
+    label, size : int
+    words : str
+        The most telling ones.
+    first, last : int
+        Places of its first and last text.
+    examples : tuple of int
+        Places of typical texts.
+    """
+
+    label: int
+    size: int
+    words: str
+    first: int
+    last: int
+    examples: tuple[int, ...]
+
+
+def find_stories(told: Told, labels: IntArray) -> tuple[list[Story], FloatArray]:
+    """Find the stories of texts with labels, and how surprising each text is.
+
+    Parameters
+    ----------
+    told : Told
+    labels : ndarray of int64, shape (N,)
+        Those of ``told``, or `survivors`.
+
+    Returns
+    -------
+    stories : list of Story
+        The largest first.
+    surprise : ndarray of float64, shape (N,)
+        The score beyond what the number of words lets expect (nats), by a straight line.
+    """
+    texts, table = read_texts(told.texts), WordTable()
+    words, ends = table.read(texts.data, texts.offsets, listed=texts.listed)
+    totals = np.bincount(words, minlength=table.capacity).astype(np.float64)
+    names = table.decode(np.arange(int(words.max(initial=-1)) + 1))
+    found, shared = [], np.zeros(len(totals))
+    order = np.argsort(labels, kind="stable")
+    ids, starts = np.unique(labels[order], return_index=True)
+    for label, mine in zip(ids.tolist(), np.split(order, starts[1:]), strict=True):
+        if label < 0:
+            continue
+        parts = [np.unique(words[ends[i] : ends[i + 1]]) for i in mine.tolist()]
+        which, counts = np.unique(np.concatenate(parts), return_counts=True)
+        said = top_words(which, counts.astype(np.float64), totals, names) if len(which) else ""
+        shared[which] = (counts - 1) / (len(mine) + 1)
+        examples = _typical(mine, parts, shared)
+        found.append(Story(label, len(mine), said, int(mine[0]), int(mine[-1]), examples))
+    found.sort(key=lambda story: (-story.size, story.label))
+    return found, _beyond(np.nan_to_num(told.scores, nan=0.0), np.diff(ends).astype(np.float64))
+
+
+def survivors(told: Told) -> IntArray:
+    """Return labels (N,) in which a story that became part of another one has the other's id."""
+    became: dict[int, int] = {}
+    for event in reversed(told.events):
+        if event.kind == "merge" and event.into is not None:
+            became[event.label] = became.get(event.into, event.into)
+    ids, at = np.unique(told.labels, return_inverse=True)
+    return np.array([became.get(i, i) for i in ids.tolist()], np.int64)[at]
+
+
+def _beyond(score: FloatArray, length: FloatArray) -> FloatArray:
+    """Return the residuals of the straight line of least squares."""
+    longer = length - length.mean()
+    slope = float(longer @ score) / max(float(longer @ longer), 1e-300)
+    return np.asarray(score - score.mean() - slope * longer)
+
+
+def _typical(places: IntArray, words: list[IntArray], shared: FloatArray) -> tuple[int, ...]:
+    """Choose texts whose words many texts of the story have, no two of them nearly the same.
+
+    ``shared`` (V,) is the part of the story's other texts that hold a word, as if there were two
+    more without; the texts are chosen by their cosine with it.
+    """
+    score = np.array([shared[own].sum() / max(len(own), 1) ** 0.5 for own in words])
+    chosen: list[int] = []
+    for i in np.argsort(-score, kind="stable")[:LOOKED].tolist():
+        if all(_overlap(words[i], words[j]) < ALIKE for j in chosen):
+            chosen.append(i)
+        if len(chosen) == N_EXAMPLES:
+            break
+    return tuple(places[chosen].tolist())
+
+
+def _overlap(a: IntArray, b: IntArray) -> float:
+    both = len(np.intersect1d(a, b))
+    return both / max(len(a) + len(b) - both, 1)
+
+
+def draw_stories(told: Told, stories: list[Story]) -> dict[str, bytes]:
+    """Draw the largest stories over time; return the picture as PNG and SVG.
+
+    A cross where a story was last seen, unless that was in the last tenth of the texts; an arrow
+    head where it became part of another one.
+
+    Parameters
+    ----------
+    told : Told
+    stories : list of Story
+        By the labels of ``told``.
+    """
+    words = {story.label: story.words for story in stories}
+    late = 0.9 * len(told.labels)
+    live = {story.label for story in stories if story.last >= late}
+    merged = {event.label for event in told.events if event.kind == "merge"}
+    line = StoryLine().extended(
+        told.labels, _times(told), lambda ids: [words.get(i, "") for i in ids.tolist()]
+    )
+
+    def figure() -> Any:
+        figure = matplotlib("figure").Figure(figsize=(13, 7), facecolor="white")
+        ax = figure.add_axes((0.04, 0.07, 0.94, 0.88))
+        ax.grid(visible=False)
+        stamped = told.clock.stamped
+        plot_stories(line.table(), live, ax, largest=N_DRAWN, dates=stamped, merged=merged)
+        return figure
+
+    return rendered(figure, style={"svg.fonttype": "none"})  # a browser has letters of all scripts
+
+
+def _times(told: Told) -> FloatArray:
+    times = told.clock.times
+    if told.clock.stamped:
+        times = times.astype("datetime64[us]").astype(np.int64) / 1e6
+    return np.asarray(times, np.float64)
+
+
+def lines_of(told: Told, stories: list[Story]) -> str:
+    """Say what the stories are in lines of text."""
+    lines = [facts_of(told, stories), ""]
+    lines += [
+        f"{story.size:7,}  {day_of(told, story.first)} - {day_of(told, story.last)}  {story.words}"
+        for story in stories[:N_STORIES]
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def facts_of(told: Told, stories: list[Story]) -> str:
+    """Say in a sentence how many texts and stories there are, and of when."""
+    n, utc = len(told.labels), " UTC" if told.clock.utc else ""
+    large = sum(story.size >= 5 for story in stories)
+    texts, all_ = _count(n, "text"), _count(len(stories), "story", "stories")
+    period = f"{told.clock.at(0)} to {told.clock.at(n - 1)}{utc}"
+    return f"{texts}, {period}: {all_}, {large:,} of five texts or more."
+
+
+def _count(n: int, one: str, more: str = "") -> str:
+    return f"{n:,} {one if n == 1 else more or one + 's'}"
+
+
+def day_of(told: Told, i: int) -> str:
+    """Say when text ``i`` was, as exactly as the length of the whole calls for."""
+    clock = told.clock
+    if not clock.stamped:
+        return clock.at(i)
+    days = (clock.times[-1] - clock.times[0]) / np.timedelta64(1, "D")
+    unit: Any = "D" if days > 7.0 else "m" if days > 1.0 / 24.0 else "s"
+    return str(np.datetime_as_string(clock.times[i], unit)).replace("T", " ")

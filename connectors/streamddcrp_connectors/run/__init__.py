@@ -1,0 +1,1 @@
+"""The command `streamddcrp run`: sources, sinks, checkpoints and the loop between them."""

@@ -1,0 +1,163 @@
+"""What ``streamddcrp run`` does: put the parts together, and report what went wrong."""
+
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+from tqdm import tqdm
+
+from streamddcrp.errors import ConfigError, StreamDDCRPError
+from streamddcrp_connectors.run.columns import Columns
+from streamddcrp_connectors.run.config import find_recipe
+from streamddcrp_connectors.run.deadletters import DeadLetters
+from streamddcrp_connectors.run.runner import Summary, open_store, run
+from streamddcrp_connectors.run.sinks import Sink, open_sink
+from streamddcrp_connectors.run.sources import open_source
+
+__all__ = ["Request", "execute"]
+
+INTERRUPTED = 130
+REFUSED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The arguments of ``streamddcrp run``."""
+
+    source: str
+    time: str | None = None
+    key: str | None = None
+    features: tuple[str, ...] | None = None
+    text: str | None = None
+    model: str | None = None
+    epoch: str | None = None
+    sink: str = "-"
+    events: str | None = None
+    checkpoint: str | None = None
+    batch_rows: int = 1000
+    on_error: str = "stop"
+    follow: bool = False
+    format: str | None = None
+    progress: bool | None = None
+    memory: str = "1GB"
+
+
+def execute(request: Request) -> int:
+    """Run, and return the exit code: 0 done, 2 refused with one message, 130 interrupted."""
+    try:
+        summary = _run(request)
+    except BrokenPipeError:  # who read our output has gone: nothing is wrong here
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except (StreamDDCRPError, OSError) as error:
+        click.echo(f"streamddcrp: {error}", err=True)
+        return REFUSED
+    return INTERRUPTED if summary.interrupted else 0
+
+
+def _run(request: Request) -> Summary:
+    model, options = request.model, None
+    if request.epoch is not None:  # only one model has epochs
+        model, options = model or "temporal-dpm", {"epoch": _number(request.epoch)}
+    elif request.text is not None:
+        model = model or "text"
+    recipe = find_recipe(model, options)
+    if request.text is not None and request.features is not None:
+        message = "--text and --features exclude each other: a model takes a text or numbers"
+        raise ConfigError(message)
+    features = request.features if request.text is None else (request.text,)
+    dead_letters = _dead_letters(request.on_error)
+    source = open_source(
+        request.source,
+        Columns(request.time, request.key, features, request.text is not None),
+        format=request.format,
+        batch_rows=request.batch_rows,
+        follow=request.follow,
+    )
+    folder = Path(request.checkpoint) if request.checkpoint else None
+    show = sys.stderr.isatty() if request.progress is None else request.progress
+    with ExitStack() as stack:
+        stack.enter_context(closing(source))
+        stack.enter_context(_telling(logging.WARNING if request.key else logging.INFO))
+        store = stack.enter_context(open_store(folder)) if folder else None
+        sink = open_sink(request.sink, sys.stdout.buffer, folder)
+        events = _events(request.events, folder)
+        bar = stack.enter_context(_bar(source.n_rows, shown=show))
+
+        def advance(summary: Summary) -> None:
+            refused = f", {summary.refused:,} refused" if summary.refused else ""
+            bar.set_postfix_str(f"{summary.tables:,} tables{refused}", refresh=False)
+            bar.update(summary.rows - bar.n)
+
+        summary = run(
+            source,
+            recipe,
+            sink,
+            store=store,
+            events=events,
+            dead_letters=dead_letters,
+            progress=advance if show else None,
+            memory=request.memory,
+        )
+    refused = f", {summary.refused:,} refused" if summary.refused else ""
+    click.echo(f"{summary.rows:,} rows{refused} -> {sink.name}", err=True)
+    return summary
+
+
+def _number(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+@contextmanager
+def _telling(level: int) -> Iterator[None]:
+    """Show what the models log, such as the likelihood they choose, on standard error."""
+    log = logging.getLogger("streamddcrp")
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("streamddcrp: %(message)s"))
+    before = log.level
+    log.addHandler(handler)
+    log.setLevel(level)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(before)
+
+
+def _events(path: str | None, folder: Path | None) -> Sink | None:
+    if path == "-":
+        message = "--events must be a file: standard output is for the rows"
+        raise ConfigError(message)
+    return None if path is None else open_sink(path, sys.stdout.buffer, folder, "events")
+
+
+def _dead_letters(on_error: str) -> DeadLetters | None:
+    how, _, path = on_error.partition("=")
+    if how == "dead-letter" and path:
+        return DeadLetters(path)
+    if on_error != "stop":
+        message = f"--on-error must be stop or dead-letter=FILE, got {on_error!r}"
+        raise ConfigError(message)
+    return None
+
+
+def _bar(total: int | None, *, shown: bool) -> Any:
+    return tqdm(
+        total=total,
+        unit=" rows",
+        unit_scale=True,
+        file=sys.stderr,
+        smoothing=0.1,
+        disable=not shown,
+    )

@@ -1,0 +1,116 @@
+"""Models by name, and their options from a TOML file whose keys are the constructor's."""
+
+import inspect
+import json
+import os
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import streamddcrp
+from streamddcrp.errors import ConfigError
+from streamddcrp_connectors.run.models import Model, Recipe
+
+__all__ = ["MODELS", "find_recipe", "read_options", "recipe_for"]
+
+MODELS = {
+    "seqddcrp": "SeqDDCRP",
+    "ddcrp": "DDCRPSampler",
+    "text": "TextStream",
+    "embeddings": "EmbeddingStream",
+    "temporal-dpm": "TemporalDPM",
+    "graph-crp": "GraphCRP",
+    "tv-ibp": "TimeVaryingIBP",
+    "nested-topics": "NestedCRPTopics",
+    "nested-components": "NestedCRPComponents",
+}
+DEFAULT = "seqddcrp"
+
+
+def find_recipe(model: str | None, more: Mapping[str, Any] | None = None) -> Recipe:
+    """Return the recipe of a model by its name, or of one that a TOML file describes.
+
+    The file may name the model by the key ``model``; its other keys are options of the constructor.
+    ``more`` are options of the command line, which go before those of the file.
+
+    Raises
+    ------
+    ConfigError
+        There is no such model or file, or an option is not one of the model's.
+    """
+    if model is None or model in MODELS:
+        name, options, where = model or DEFAULT, {}, "the model's options"
+    else:
+        if not model.endswith(".toml") and not Path(model).exists():
+            message = (
+                f"--model must be one of {', '.join(MODELS)} or a TOML file with options, "
+                f"got {model!r}"
+            )
+            raise ConfigError(message)
+        options, where = read_options(model), model
+        name = options.pop("model", DEFAULT)
+        if name not in MODELS:
+            message = f"{where}: model must be one of {', '.join(MODELS)}, got {name!r}"
+            raise ConfigError(message)
+    model_class = getattr(streamddcrp, MODELS[name])
+    recipe_for(model_class, options, model_class.from_bytes, where)
+    where = f"the options for {name}"
+    if "epoch" in (more or {}) and "epoch" not in inspect.signature(model_class).parameters:
+        message = (
+            f"--epoch: {name} learns row by row and has no epochs; leave it out, or say --model "
+            "temporal-dpm. A memory in time is an option of a TOML file given to --model, such as "
+            'model = "text" and decay = "1d"'
+        )
+        raise ConfigError(message)
+    return recipe_for(model_class, {**options, **(more or {})}, model_class.from_bytes, where)
+
+
+def read_options(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Read a TOML file; arrays become tuples, as in ``decay = ["exponential", 8.0]``."""
+    name = os.fspath(path)
+    try:
+        options = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        message = f"cannot read the model file {name}: {error.strerror or error}"
+        raise ConfigError(message) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        message = f"the model file {name} is not valid TOML: {error}"
+        raise ConfigError(message) from error
+    return {key: _tuples(value) for key, value in options.items()}
+
+
+def recipe_for(
+    model_class: Callable[..., Model],
+    options: Mapping[str, Any],
+    restore: Callable[[bytes], Model],
+    where: str = "the model's options",
+) -> Recipe:
+    """Check the options against the constructor, and say how the model is made.
+
+    Parameters
+    ----------
+    model_class : type
+    options : mapping
+        Keyword arguments of the constructor.
+    restore : callable
+        Makes the model from its stored state.
+    where : str
+        What messages call the origin of the options.
+    """
+    valid = [name for name in inspect.signature(model_class).parameters if name != "self"]
+    for name in options:
+        if name not in valid:
+            message = f"{where}: unknown option {name!r}; valid are {', '.join(valid)}"
+            raise ConfigError(message)
+    try:
+        shown = json.loads(json.dumps(options, sort_keys=True))
+    except (TypeError, ValueError) as error:
+        message = f"{where}: options must be numbers, text, truth values or arrays: {error}"
+        raise ConfigError(message) from error
+    description = {"class": getattr(model_class, "__name__", str(model_class)), "options": shown}
+    return Recipe(lambda: model_class(**options), restore, description)
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(_tuples(item) for item in value) if isinstance(value, list) else value

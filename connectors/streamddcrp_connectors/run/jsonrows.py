@@ -1,0 +1,181 @@
+"""JSON lines to canonical batches.
+
+One object a line. ``null`` is missing; a column that is not there at all is an error, since it is
+more often a slip of the pen than a missing value.
+"""
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from streamddcrp_connectors.run.columns import (
+    KEY_RULE,
+    NUMBER_RULE,
+    TEXT_RULE,
+    TIME_RULE,
+    Columns,
+    Refusal,
+    TimeKind,
+    assemble,
+    first_kind,
+    parse_times,
+)
+
+__all__ = ["JsonRows"]
+
+Made = tuple[Any, list[bool]]  # an array, and which of its cells could be made
+
+
+class JsonRows:
+    r"""JSON objects, one a line.
+
+    Examples
+    --------
+    >>> batch, _ = JsonRows().decode(b'{"a": 1}\n{"a": null}\n', Columns(features=("a",)), None)
+    >>> batch.to_pylist()
+    [{'a': 1.0}, {'a': None}]
+    """
+
+    def decode(
+        self, block: bytes, columns: Columns, kind: TimeKind | None
+    ) -> tuple[Any, TimeKind | None]:
+        """Turn whole lines into a canonical batch."""
+        rows: list[dict[str, Any] | None] = []
+        refused: dict[int, Refusal] = {}
+        for line in block.split(b"\n"):
+            if line.strip():
+                try:
+                    rows.append(self.read(line, columns.names))
+                except ValueError as error:
+                    refused[len(rows)] = Refusal(str(error), line.decode(errors="replace").strip())
+                    rows.append(None)
+
+        def values(number: int) -> Any:
+            row = rows[number] or {}
+            return {name: _plain(row.get(name)) for name in columns.names}
+
+        arrays = []
+        for name in columns.names:
+            cells = [None if row is None else row[name] for row in rows]
+            if name == columns.time:
+                (array, read), kind = _times(cells, kind)
+                rule = TIME_RULE
+            elif name == columns.key:
+                array, read = _keys(cells)
+                rule = KEY_RULE
+            elif columns.text:
+                array, read = _texts(cells)
+                rule = TEXT_RULE
+            else:
+                array, read = _numbers(cells)
+                rule = NUMBER_RULE.format(missing="null")
+            arrays.append(array)
+            for number in (i for i, good in enumerate(read) if not good):
+                reason = f"column {name!r} {rule}, got {json.dumps(cells[number])}"
+                refused.setdefault(number, Refusal(reason, values(number)))
+        return assemble(columns, arrays, refused, values), kind
+
+    @staticmethod
+    def read(line: bytes, names: Iterable[str] = ()) -> dict[str, Any]:
+        """Read one line; ValueError says what is wrong with it."""
+        try:
+            row = json.loads(line.decode("utf-8-sig"), object_pairs_hook=_object)
+        except json.JSONDecodeError as error:
+            message = f"not valid JSON: {error.msg} at character {error.pos}"
+            raise ValueError(message) from error
+        except UnicodeDecodeError as error:
+            message = f"not UTF-8 text ({error.reason} at byte {error.start})"
+            raise ValueError(message) from error
+        except RecursionError as error:
+            message = "too deeply nested JSON"
+            raise ValueError(message) from error
+        if not isinstance(row, dict):
+            message = "not a JSON object of column names and values"
+            raise ValueError(message)
+        for name in names:
+            if name not in row:
+                message = f"no column {name!r}; write null where a value is missing"
+                raise ValueError(message)
+        return row
+
+
+def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for i, name in enumerate(names) if name in names[:i])
+        message = f"column {twice!r} occurs twice"
+        raise ValueError(message)
+    return made
+
+
+def _plain(value: Any) -> Any:
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _numbers(cells: list[Any]) -> Made:
+    try:
+        return pa.array(cells, pa.float64()), []
+    except (pa.ArrowException, OverflowError, UnicodeEncodeError):
+        return _made(cells, [_number(cell) for cell in cells], pa.float64())
+
+
+def _number(cell: Any) -> float | None:
+    try:
+        return float(cell) if isinstance(cell, int | float) else None
+    except OverflowError:
+        return None
+
+
+def _keys(cells: list[Any]) -> Made:
+    keys = [
+        str(cell) if isinstance(cell, int | str) and not isinstance(cell, bool) else None
+        for cell in cells
+    ]
+    return _made(cells, [_encodable(key) for key in keys], pa.string())
+
+
+def _texts(cells: list[Any]) -> Made:
+    texts = [_encodable(cell) if isinstance(cell, str) else None for cell in cells]
+    return _made(cells, texts, pa.string())
+
+
+def _encodable(text: str | None) -> str | None:
+    """Return the text, or None if it holds half a surrogate pair, as JSON allows."""
+    if text is None or any("\ud800" <= letter <= "\udfff" for letter in text):
+        return None
+    return text
+
+
+def _times(cells: list[Any], kind: TimeKind | None) -> tuple[Made, TimeKind | None]:
+    """Numbers stay numbers; text is read as a time stamp, never as a number."""
+    numbers = [None if isinstance(cell, bool) else _number(cell) for cell in cells]
+    words = [_encodable(cell) if isinstance(cell, str) else None for cell in cells]
+    if kind is None:
+        kind = _first_kind(words, numbers)
+    if kind is None:
+        return _made(cells, [None] * len(cells), pa.float64()), None
+    if kind == "number":
+        return _made(cells, numbers, pa.float64()), kind
+    array = parse_times(pa.array(words, pa.string()), kind)
+    valid = array.is_valid().to_pylist()
+    read = [cell is None or good for cell, good in zip(cells, valid, strict=True)]
+    return (array, read), kind
+
+
+def _first_kind(words: list[str | None], numbers: list[float | None]) -> TimeKind | None:
+    for word, number in zip(words, numbers, strict=True):
+        if number is not None:
+            return "number"
+        kind = first_kind(pa.array([word], pa.string()))
+        if kind not in (None, "number"):
+            return kind
+    return None
+
+
+def _made(cells: list[Any], made: list[Any], to: Any) -> Made:
+    read = [cell is None or new is not None for cell, new in zip(cells, made, strict=True)]
+    return pa.array(made, to), read

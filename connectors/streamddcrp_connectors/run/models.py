@@ -1,0 +1,261 @@
+"""The model of a run, for the whole stream or keyed, and the rows it takes."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streamddcrp import Keyed
+from streamddcrp.checkpoint import SqliteStore
+from streamddcrp.errors import SchemaError
+from streamddcrp.estimator.keyed import CURSOR
+from streamddcrp.typing import IntArray
+from streamddcrp_connectors.run.columns import Columns, Refusal, plain
+
+__all__ = ["CURSOR", "Model", "Models", "Recipe", "Rows", "screen"]
+
+_PIECE = 256  # rows tried at once after a refusal
+_OP, _ONE = "model", ""  # under which a store keeps the model of a stream without keys
+
+
+class Model(Protocol):
+    """What the runner needs of a model; `streamddcrp.SeqDDCRP` is one."""
+
+    @property
+    def n_tables(self) -> int:
+        """Number of live tables."""
+
+    def step_many(self, batch: Any, t: Any = None) -> Any:
+        """Predict and learn a batch; raise SchemaError(row=...) and change nothing if it is bad."""
+
+    def to_bytes(self) -> bytes:
+        """Return the state."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a model is made and restored.
+
+    Parameters
+    ----------
+    make : callable
+        Returns a new model.
+    restore : callable
+        Turns what ``to_bytes`` gave back into the model.
+    description : dict
+        Class and options as JSON values; a checkpoint of another description is refused.
+    """
+
+    make: Callable[[], Model]
+    restore: Callable[[bytes], Model]
+    description: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows of a canonical batch with their numbers within the source."""
+
+    numbers: IntArray
+    batch: Any
+    columns: Columns
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def take(self, which: IntArray) -> "Rows":
+        """Return some of the rows."""
+        return Rows(self.numbers[which], self.batch.take(pa.array(which)), self.columns)
+
+    def slice(self, start: int, stop: int) -> "Rows":
+        """Return a stretch of the rows."""
+        return Rows(self.numbers[start:stop], self.batch.slice(start, stop - start), self.columns)
+
+    @property
+    def inputs(self) -> Any:
+        """What a model is given beside the times: the key, if there is one, and the features."""
+        key = [] if self.columns.key is None else [self.columns.key]
+        return self.batch.select([*key, *(self.columns.features or ())])
+
+    @property
+    def times(self) -> Any:
+        """The times as an array of float64 or datetime64, or None."""
+        if self.columns.time is None:
+            return None
+        return self.batch.column(self.columns.time).to_numpy(zero_copy_only=False)
+
+    def values(self, row: int) -> dict[str, Any]:
+        """Return what one row holds, as JSON values."""
+        return {name: plain(self.batch.column(name)[row]) for name in self.batch.schema.names}
+
+    def with_results(self, results: Any) -> Any:
+        """Put the number, the time and the key (or the file) of each row before the results."""
+        columns = {"row": pa.array(self.numbers)}
+        for label, name in (("time", self.columns.time), ("key", self.columns.key)):
+            if name is not None:
+                columns[label] = self.batch.column(name)
+        if "file" not in self.columns.names and "file" in self.batch.schema.names:
+            columns["file"] = self.batch.column("file")
+        columns |= dict(zip(results.schema.names, results.columns, strict=True))
+        return pa.record_batch(list(columns.values()), names=list(columns))
+
+
+def screen(rows: Rows) -> dict[int, Refusal]:
+    """Find the rows with a number that is not finite, by their place in the batch."""
+    found: dict[int, Refusal] = {}
+    names = [*(rows.columns.features or ())]
+    if rows.columns.time is not None:
+        names.insert(0, rows.columns.time)
+    for name in names:
+        column = rows.batch.column(name)
+        if not pa.types.is_floating(column.type):
+            continue
+        bad = ~pc.is_finite(column).fill_null(True).to_numpy(zero_copy_only=False)
+        for row in np.flatnonzero(bad).tolist():
+            if row not in found:
+                value = "NaN" if np.isnan(column[row].as_py()) else "infinite"
+                advice = "; leave the cell empty (null) if it is missing" if value == "NaN" else ""
+                found[row] = Refusal(f"column {name!r} is {value}{advice}", rows.values(row))
+    return found
+
+
+class Models:
+    """The model of a run: one for all rows, or one for each key.
+
+    Parameters
+    ----------
+    recipe : Recipe
+    key : str, optional
+        Column of the key.
+    store : SqliteStore, optional
+        What the last run left is taken up from it.
+    memory : str or int
+        Most memory for the models of keys.
+    """
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        key: str | None = None,
+        store: SqliteStore | None = None,
+        memory: str | int = "1GB",
+    ) -> None:
+        self._store = store
+        self._model: Any
+        fresh = recipe.make()
+        self._ignores_times = getattr(fresh, "ignores_times", False)
+        if key is not None:
+            self._model = Keyed(fresh, by=key, memory=memory, store=store)
+        else:
+            blob = None if store is None else store.get(_OP, _ONE)
+            self._model = fresh if blob is None else recipe.restore(blob)
+
+    @property
+    def n_tables(self) -> int:
+        """Live tables of all models in memory."""
+        return int(self._model.n_tables)
+
+    def events(self, batch: Any, columns: Columns) -> Any:
+        """Return what happened to tables since the last call.
+
+        Parameters
+        ----------
+        batch : pyarrow.RecordBatch
+            Canonical rows, whose times and keys have the types that are wanted.
+        columns : Columns
+
+        Returns
+        -------
+        pyarrow.RecordBatch
+            ``index`` (of an arrival among the rows that were taken, of its key), ``time`` (unless
+            the model ignores times), ``key``, ``kind``, ``label`` and ``into``, as
+            `streamddcrp.Event` has them.
+        """
+        events = self._model.events()
+        cells: dict[str, Any] = {"index": pa.array([event.index for event in events], pa.int64())}
+        if columns.time is not None and not self._ignores_times:
+            kind = batch.schema.field(columns.time).type
+            cells["time"] = _as_times([event.t for event in events], kind)
+        if columns.key is not None:
+            kind = batch.schema.field(columns.key).type
+            cells["key"] = pa.array([event.key for event in events], kind)
+        cells["kind"] = pa.array([event.kind for event in events], pa.string())
+        cells["label"] = pa.array([event.label for event in events], pa.int64())
+        cells["into"] = pa.array([event.into for event in events], pa.int64())
+        return pa.record_batch(cells)
+
+    def save(self, cursor: Any) -> None:
+        """Write the states that changed and the cursor to the store, in one transaction."""
+        if isinstance(self._model, Keyed):
+            self._model.save(cursor=cursor)
+        elif self._store is not None:
+            self._store.commit(_OP, {_ONE: self._model.to_bytes()}, CURSOR, cursor)
+
+    def step(self, rows: Rows, refused: dict[int, Refusal] | None) -> Any:
+        """Give the rows to the model.
+
+        Parameters
+        ----------
+        rows : Rows
+        refused : dict, optional
+            Takes the rows that the model refuses, by number within the source; None: the first one
+            ends the step with SchemaError, and nothing is learned.
+
+        Returns
+        -------
+        results : pyarrow.RecordBatch or None
+            In the order of the rows; None if no row was taken.
+        """
+        try:
+            return rows.with_results(self._model.step_many(rows.inputs, rows.times))
+        except SchemaError as error:
+            if error.row is None or refused is None:
+                raise _at(error, rows) from error
+        results = _step_apart(self._model, rows, refused)
+        return pa.concat_batches(results) if results else None
+
+
+def _as_times(t: list[float], kind: Any) -> Any:
+    """Return seconds as time stamps, to the microsecond, where the times of rows are such."""
+    if not pa.types.is_timestamp(kind):
+        return pa.array(t, kind)
+    stamps = np.rint(1e6 * np.array(t)).astype("datetime64[us]")
+    return pa.array(stamps).cast(pa.timestamp("us", kind.tz)).cast(kind)
+
+
+def _step_apart(model: Model, rows: Rows, refused: dict[int, Refusal]) -> list[Any]:
+    """Give rows in pieces, leaving out those that are refused; each is judged after all before it.
+
+    A row is dropped only once every row before it was taken or dropped, so the outcome is that of
+    giving the rows one at a time; the pieces keep the cost linear in the number of rows.
+    """
+    results: list[Any] = []
+    start, limit = 0, len(rows)
+    while start < len(rows):
+        piece = rows.slice(start, min(start + _PIECE, limit))
+        try:
+            results.append(piece.with_results(model.step_many(piece.inputs, piece.times)))
+        except SchemaError as error:
+            if error.row is None:
+                raise
+            if error.row == 0:
+                reason = str(_at(error, piece))
+                refused[int(piece.numbers[0])] = Refusal(reason, piece.values(0))
+                start, limit = start + 1, len(rows)
+            else:
+                limit = start + error.row
+        else:
+            start, limit = start + len(piece), len(rows)
+    return results
+
+
+def _at(error: SchemaError, rows: Rows) -> SchemaError:
+    """Rewrite an error about a row of a batch as one about a row of the source."""
+    if error.row is None:
+        return error
+    number = int(rows.numbers[error.row])
+    text = re.sub(rf"\brow {error.row}\b[:,]?\s*", "", str(error), count=1)
+    return type(error)(text, row=number)

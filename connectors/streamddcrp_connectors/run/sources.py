@@ -1,0 +1,275 @@
+"""Where rows come from.
+
+`open_source` finds out what a path holds. Every source yields ``(batch, offset)``: a canonical
+batch (see `streamddcrp_connectors.run.columns`) and a small JSON value: *after the last row of
+this batch*. ``read_after(offset)`` goes on from there; ``offset["row"]`` counts the rows so far, so
+the rows of a batch are numbered ``offset["row"] - batch.num_rows`` and up, from 0, the header of a
+CSV file and blank lines not counted.
+
+Delivery: files are replayable, so a run with a checkpoint learns each row exactly once. Standard
+input is not: what a killed process had read is gone, and a checkpoint is refused.
+
+Memory: one batch of rows at a time (Parquet: its pages and one batch).
+"""
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from streamddcrp.errors import ConfigError, SchemaError
+from streamddcrp_connectors.run.columns import Columns, TimeKind, canonical
+from streamddcrp_connectors.run.folder import FolderSource
+from streamddcrp_connectors.run.textsource import TEXT_FORMATS, Offset, TextSource, sniff
+
+__all__ = ["FORMATS", "ArrowSource", "Offset", "ParquetSource", "Source", "open_source"]
+
+FORMATS = (*TEXT_FORMATS, "parquet", "arrow")
+
+_SUFFIXES = {
+    ".csv": "csv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "arrow",
+    ".arrows": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+}
+
+
+class Source(Protocol):
+    """A stream of batches that can be resumed."""
+
+    name: str
+    columns: Columns
+    n_rows: int | None  # if known
+    replayable: bool
+
+    def identity(self) -> dict[str, Any]:
+        """Say what a checkpoint must agree with."""
+
+    def read_after(self, offset: Offset | None) -> Iterator[tuple[Any, Offset]]:
+        """Yield the batches after ``offset`` (None: from the start), each with its own offset."""
+
+    def close(self) -> None:
+        """Close what is open."""
+
+
+def open_source(
+    spec: str | os.PathLike[str],
+    columns: Columns,
+    *,
+    format: str | None = None,
+    batch_rows: int = 1000,
+    follow: bool = False,
+    idle: float | None = None,
+) -> "Source":
+    """Open a file, a folder of text files, or standard input for ``-``.
+
+    Parameters
+    ----------
+    spec : str or path-like
+    columns : Columns
+        Columns to use; without features: every other column.
+    format : {"csv", "jsonl", "parquet", "arrow"}, optional
+        Default: by the name's ending, else by the first bytes.
+    batch_rows : int
+        Most rows in a batch.
+    follow : bool
+        Wait at the end of a CSV or JSON lines file for lines to come.
+    idle : float, optional
+        With ``follow``: end after that many seconds without new data.
+    """
+    if format is not None and format not in FORMATS:
+        message = f"format must be one of {', '.join(FORMATS)}, got {format!r}"
+        raise ConfigError(message)
+    if batch_rows < 1:
+        message = f"batch_rows must be at least 1, got {batch_rows}"
+        raise ConfigError(message)
+    name = os.fspath(spec)
+    if name == "-":
+        if follow:
+            message = "standard input is read as it comes; --follow is for a file that is growing"
+            raise ConfigError(message)
+        return TextSource(sys.stdin.buffer, columns, format=format, batch_rows=batch_rows)
+    path = Path(name)
+    if path.is_dir():
+        if follow or format is not None:
+            message = f"{name} is a folder of texts: it has no format, and cannot be followed"
+            raise ConfigError(message)
+        return FolderSource(path, columns, batch_rows)
+    head = _head(path)
+    if head is not None:
+        format = format or _SUFFIXES.get(path.suffix.lower()) or sniff(head, name)
+    if head is None or format in TEXT_FORMATS:
+        return TextSource(
+            path, columns, format=format, batch_rows=batch_rows, follow=follow, idle=idle
+        )
+    if follow:
+        message = f"{name} is a {format} file: only CSV and JSON lines can be followed as they grow"
+        raise ConfigError(message)
+    if not head:
+        message = f"{name} is empty: not even a {format} header is there"
+        raise SchemaError(message)
+    if format == "parquet":
+        return ParquetSource(path, columns, batch_rows)
+    return ArrowSource(path, columns, batch_rows)
+
+
+def _head(path: Path) -> bytes | None:
+    """Return the first bytes of a file; None for a pipe, which must not be opened twice."""
+    try:
+        if path.exists() and not path.is_file():
+            return None
+        with path.open("rb") as file:
+            return file.read(16)
+    except OSError as error:
+        message = f"cannot read {path}: {error.strerror or error}"
+        raise ConfigError(message) from error
+
+
+class ParquetSource:
+    """Rows of a Parquet file, streamed. The offset is ``{"row"}``."""
+
+    replayable = True
+
+    def __init__(self, path: Path, columns: Columns, batch_rows: int) -> None:
+        self.name = str(path)
+        self._batch_rows = batch_rows
+        try:
+            self._file = pq.ParquetFile(path, pre_buffer=False, buffer_size=1 << 17)
+        except (pa.ArrowException, OSError) as error:
+            message = f"{self.name} is not a whole Parquet file: {error}"
+            raise SchemaError(message) from error
+        schema = self._file.schema_arrow
+        self.n_rows: int | None = self._file.metadata.num_rows
+        try:
+            self.columns = columns.resolve(schema.names, self.name)
+            _check_types(schema, self.columns, self.name)
+        except BaseException:
+            self.close()
+            raise
+
+    def identity(self) -> dict[str, Any]:
+        """Say what a checkpoint must agree with."""
+        return {"path": os.path.realpath(self.name), "format": "parquet"}
+
+    def read_after(self, offset: Offset | None) -> Iterator[tuple[Any, Offset]]:
+        """Yield the batches after ``offset``, each with its own offset."""
+        row = offset["row"] if offset else 0
+        _check_length(row, self.n_rows, self.name)
+        skip = row
+        groups: list[int] = []
+        for group in range(self._file.metadata.num_row_groups):
+            n_rows = self._file.metadata.row_group(group).num_rows
+            if not groups and skip >= n_rows:
+                skip -= n_rows
+            else:
+                groups.append(group)
+        batches = self._file.iter_batches(
+            self._batch_rows, row_groups=groups, columns=list(self.columns.names), use_threads=False
+        )
+        yield from _after(batches, skip, row, self.columns, self.name)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+class ArrowSource:
+    """Rows of an Arrow IPC file or stream, memory-mapped. The offset is ``{"row"}``."""
+
+    replayable = True
+
+    def __init__(self, path: Path, columns: Columns, batch_rows: int) -> None:
+        self.name = str(path)
+        self.n_rows: int | None = None
+        self._path = path
+        self._batch_rows = batch_rows
+        self._mapped: Any = None
+        schema = self._open()[0]
+        self.columns = columns.resolve(schema.names, self.name)
+        _check_types(schema, self.columns, self.name)
+
+    def identity(self) -> dict[str, Any]:
+        """Say what a checkpoint must agree with."""
+        return {"path": os.path.realpath(self.name), "format": "arrow"}
+
+    def read_after(self, offset: Offset | None) -> Iterator[tuple[Any, Offset]]:
+        """Yield the batches after ``offset``, each with its own offset."""
+        row = offset["row"] if offset else 0
+        _, batches = self._open()
+        parts = (
+            batch.slice(start, self._batch_rows)
+            for batch in batches
+            for start in range(0, batch.num_rows, self._batch_rows)
+        )
+        yield from _after(parts, row, row, self.columns, self.name)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._mapped.close()
+
+    def _open(self) -> tuple[Any, Iterator[Any]]:
+        try:
+            self._mapped = mapped = pa.memory_map(str(self._path))
+            if mapped.read(6) == b"ARROW1":
+                reader = pa.ipc.open_file(mapped)
+                batches = (reader.get_batch(i) for i in range(reader.num_record_batches))
+                return reader.schema, batches
+            mapped.seek(0)
+            stream = pa.ipc.open_stream(mapped)
+            return stream.schema, iter(stream)
+        except (pa.ArrowException, OSError) as error:
+            message = f"{self.name} is not a whole Arrow IPC file or stream: {error}"
+            raise SchemaError(message) from error
+
+
+def _check_types(schema: Any, columns: Columns, where: str) -> None:
+    """Refuse columns of an unusable type before any row is read."""
+    names = list(columns.names)
+    none = pa.record_batch([pa.nulls(0, schema.field(name).type) for name in names], names=names)
+    try:
+        canonical(none, columns, None)
+    except SchemaError as error:
+        message = f"{where}: {error}"
+        raise SchemaError(message) from error
+
+
+def _check_length(row: int, n_rows: int | None, where: str) -> None:
+    if n_rows is not None and row > n_rows:
+        message = f"{where} has {n_rows} rows, fewer than the {row} read before: was it replaced?"
+        raise SchemaError(message)
+
+
+def _after(
+    batches: Iterator[Any], skip: int, row: int, columns: Columns, where: str
+) -> Iterator[tuple[Any, Offset]]:
+    """Drop the first ``skip`` rows, convert the others, count from ``row``."""
+    kind: TimeKind | None = None
+    while True:
+        try:
+            raw = next(batches, None)
+            if raw is not None:
+                raw = raw.select(list(columns.names))
+                raw.validate(full=True)  # a damaged file must not crash what reads it
+        except (pa.ArrowException, OSError) as error:
+            message = f"{where} is damaged after row {row}: {error}"
+            raise SchemaError(message) from error
+        if raw is None:
+            break
+        past = min(skip, raw.num_rows)
+        skip -= past
+        raw = raw.slice(past)
+        if raw.num_rows:
+            row += raw.num_rows
+            batch, kind = canonical(raw, columns, kind)
+            yield batch, {"row": row}
+    if skip:
+        _check_length(row, row - skip, where)

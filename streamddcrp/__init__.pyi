@@ -1,0 +1,93 @@
+"""The table of public names: read by type checkers, and at run time by ``__init__.py``."""
+
+from ._version import __version__
+from .contract import Event
+from .estimator.keyed import Keyed
+from .models.ddcrp.distances import Distances
+from .models.ddcrp.estimator import DDCRPSampler
+from .models.ddcrp.predict import held_out_log_likelihood
+from .models.ddcrp.prior import alpha_for, prior_summary
+from .models.ddcrp.sampler import sample_ddcrp
+from .models.ddcrp.samples import DDCRPSamples
+from .models.features.graph_ibp import GraphIBPSamples, fit_graph_ibp
+from .models.features.tv_ibp import TimeVaryingIBP
+from .models.graph.gibbs import GraphCRPSamples, fit_graph_crp
+from .models.graph.graph_crp import GraphCRP
+from .models.graph.group_dp import GroupDP
+from .models.language.base_measure import BaseMeasure
+from .models.language.corpus import Corpus
+from .models.language.estimator import LinkLanguageModel
+from .models.language.evidence import evidence_surface
+from .models.language.fit import fit_language
+from .models.seqddcrp.batch import SeqDDCRPFit, fit_seqddcrp
+from .models.seqddcrp.estimator import SeqDDCRP
+from .models.seqddcrp.reference import Reference
+from .models.temporal.batch import TemporalDPMFit, fit_temporal_dpm
+from .models.temporal.estimator import TemporalDPM
+from .models.text.embedding_stream import EmbeddingStream
+from .models.text.text_stream import TextStream
+from .models.trees.batch import (
+    NestedComponentsFit,
+    NestedTopicsFit,
+    fit_nested_components,
+    fit_nested_topics,
+)
+from .models.trees.gibbs import sample_nested_topics
+from .models.trees.gibbs_samples import NestedTopicSamples
+from .models.trees.nested_components import NestedCRPComponents
+from .models.trees.nested_topics import NestedCRPTopics
+from .monitor.alarm import Alarm
+from .monitor.changes import change_points, label_changes
+from .monitor.detector import RegimeAnomalyDetector
+from .monitor.window_features import WindowFeatures
+from .partitions import labels_of_links, point_estimate, similarity_matrix
+
+__all__ = [
+    "Alarm",
+    "BaseMeasure",
+    "Corpus",
+    "DDCRPSampler",
+    "DDCRPSamples",
+    "Distances",
+    "EmbeddingStream",
+    "Event",
+    "GraphCRP",
+    "GraphCRPSamples",
+    "GraphIBPSamples",
+    "GroupDP",
+    "Keyed",
+    "LinkLanguageModel",
+    "NestedCRPComponents",
+    "NestedCRPTopics",
+    "NestedComponentsFit",
+    "NestedTopicSamples",
+    "NestedTopicsFit",
+    "Reference",
+    "RegimeAnomalyDetector",
+    "SeqDDCRP",
+    "SeqDDCRPFit",
+    "TemporalDPM",
+    "TemporalDPMFit",
+    "TextStream",
+    "TimeVaryingIBP",
+    "WindowFeatures",
+    "__version__",
+    "alpha_for",
+    "change_points",
+    "evidence_surface",
+    "fit_graph_crp",
+    "fit_graph_ibp",
+    "fit_language",
+    "fit_nested_components",
+    "fit_nested_topics",
+    "fit_seqddcrp",
+    "fit_temporal_dpm",
+    "held_out_log_likelihood",
+    "label_changes",
+    "labels_of_links",
+    "point_estimate",
+    "prior_summary",
+    "sample_ddcrp",
+    "sample_nested_topics",
+    "similarity_matrix",
+]

@@ -1,0 +1,108 @@
+"""The contract between engines and everything around them: read this first.
+
+Each model is a folder in `streamddcrp.models`. Its engine holds a state of arrays and offers
+
+    step(rows, t) -> out      predict each row, then learn it; ``out`` has shape (N, N_OUTPUTS)
+    predict(row, t) -> out    what `step` would say of one row; changes nothing
+
+The columns of ``out`` are named below, for all models alike. What happened to tables (births,
+returns, deaths, merges, splits) is written by the kernels into an `EventRing`, from which
+`streamddcrp.estimator.views` makes `Event` objects. The classes in `streamddcrp.estimator` turn an
+engine into a river estimator: they read batches, check rows and times, and save and load.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated, NamedTuple, Protocol
+
+from streamddcrp.compilation import entry
+from streamddcrp.records import empty
+from streamddcrp.typing import FloatArray, IntArray
+
+# Columns of the output of a step; a model may add its own behind them.
+LABEL = 0  # id of the most probable table
+LABEL_PROB = 1  # its probability
+SCORE = 2  # -log predictive density, nats
+P_NEW = 3  # probability of a new table
+P_CHANGE = 4  # probability that the regime changed within the last rows
+LIVE_TABLES = 5  # number of live tables before the row
+N_OUTPUTS = 6
+
+LIVE = 0.5  # expected rows, or weight of particles, from which a table counts as live
+
+# Kinds of events. Codes from SWEEP_UP on are housekeeping and are not reported.
+KINDS = ("birth", "return", "death", "merge", "split")  # in the order of the codes
+BIRTH, RETURN, DEATH, MERGE, SPLIT = range(5)
+SWEEP_UP = 5  # a merge of a table at which no arrival was ever seen
+RESTART = 6  # of a shadow
+EVENT_CAPACITY = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened to a table.
+
+    Attributes
+    ----------
+    kind : {"birth", "return", "death", "merge", "split"}
+        "birth": an arrival was assigned to it for the first time. "return": again, after more
+        arrivals than the window holds. "death": the table left memory; its id is never reused.
+        "merge": it is one with another table from now on. "split": it was part of another one.
+    label : int
+        Id of the table.
+    index : int
+        Arrival index, from 0.
+    t : float
+        Time of that arrival.
+    into : int, optional
+        For "merge", the id of the table it joined; for "split", of the one it came from.
+    key : str or int, optional
+        The stream it belongs to, in a model that keeps many (`Keyed`).
+
+    Examples
+    --------
+    >>> Event("birth", 3, 120, 120.0).kind
+    'birth'
+    """
+
+    kind: str
+    label: int
+    index: int
+    t: float
+    into: int | None = None
+    key: str | int | None = None
+
+
+class EventRing(NamedTuple):
+    """The last events."""
+
+    kind: Annotated[IntArray, "E"]
+    label: Annotated[IntArray, "E"]
+    into: Annotated[IntArray, "E"]  # the other table, or -1
+    arrival: Annotated[IntArray, "E"]
+    t: Annotated[FloatArray, "E"]
+
+
+def empty_events(capacity: int = EVENT_CAPACITY) -> EventRing:
+    """Return a ring with room for ``capacity`` events."""
+    return empty(EventRing, {"E": capacity})
+
+
+@entry
+def record(events, counts, at, kind, label, into, index, t):  # type: ignore[no-untyped-def]
+    """Write an event over the oldest one; ``counts[at]`` is the number of events so far."""
+    i = counts[at] % len(events.kind)
+    events.kind[i], events.label[i], events.into[i] = kind, label, into
+    events.arrival[i], events.t[i] = index, t
+    counts[at] += 1
+
+
+class Engine(Protocol):
+    """What `streamddcrp.estimator.row_model.RowModel` drives."""
+
+    def step(self, X: FloatArray, t: FloatArray) -> FloatArray:
+        """Predict, then learn rows (N, D) at times (N,); return (N, N_OUTPUTS) or more columns."""
+        ...
+
+    def predict(self, x: FloatArray, t: float) -> tuple[FloatArray, object]:
+        """Predict a row (D,): the outputs, and the probabilities of the tables."""
+        ...

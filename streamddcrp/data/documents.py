@@ -1,0 +1,282 @@
+"""Texts and counts of words as sparse rows, over words that come and go."""
+
+import math
+import numbers
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from scipy import sparse
+
+from streamddcrp.data import tokenize, tokenize_all
+from streamddcrp.data.batches import as_table
+from streamddcrp.errors import SchemaError
+from streamddcrp.typing import FloatArray, IntArray
+
+Word = str | int
+Document = list[tuple[Word, float]]
+_SHOWN = 8  # words of a component
+
+
+class Vocabulary:
+    """Numbers for words, in the order in which they first came."""
+
+    def __init__(self, words: Iterable[Word] = ()) -> None:
+        self.words: list[Word] = list(words)
+        self._at = {word: i for i, word in enumerate(self.words)}
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def encode(self, rows: "Sequence[Document] | CountRows", *, learn: bool = True) -> Any:
+        """Return rows as sparse counts (N, V); new words get the next numbers."""
+        if isinstance(rows, CountRows):
+            return self.encode_columns(rows.matrix, learn=learn)
+        at = self._at if learn else dict(self._at)
+        words = []
+        for word in (word for row in rows for word, _ in row):
+            number = at.get(word)
+            if number is None:
+                number = at[word] = len(at)
+                if learn:
+                    self.words.append(word)
+            words.append(number)
+        counts = [count for row in rows for _, count in row]
+        offsets = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
+        out = sparse.csr_array(
+            (np.array(counts, np.float64), np.array(words, np.int64), offsets),
+            shape=(len(rows), len(at)),
+        )
+        out.sum_duplicates()
+        return out
+
+    def encode_columns(self, rows: Any, *, learn: bool = True) -> Any:
+        """Return a sparse matrix of counts, whose columns are words, as `encode` would.
+
+        With ``learn`` False columns that are not known are left out.
+        """
+        columns, first, which = np.unique(rows.indices, return_index=True, return_inverse=True)
+        number = np.array([self._at.get(word, -1) for word in columns.tolist()], np.int64)
+        new = np.flatnonzero(number < 0)
+        if learn:
+            for i in new[np.argsort(first[new])].tolist():
+                number[i] = self._at[int(columns[i])] = len(self.words)
+                self.words.append(int(columns[i]))
+        words = number[which]
+        known = words >= 0
+        offsets = np.concatenate([[0], np.cumsum(known)])[rows.indptr]
+        out = sparse.csr_array(
+            (rows.data[known], words[known], offsets), shape=(rows.shape[0], len(self.words))
+        )
+        out.sort_indices()
+        return out
+
+    def keep(self, used: Any) -> None:
+        """Drop the words that are not used, (V,) of bool; the others move up."""
+        self.words = [self.words[i] for i in np.flatnonzero(used)]
+        self._at = {word: i for i, word in enumerate(self.words)}
+
+
+def is_text(x: Any) -> bool:
+    """Tell whether a row, or a batch of rows, shows by its type that it holds texts."""
+    if isinstance(x, str) or sparse.issparse(x):
+        return True
+    if isinstance(x, pa.Array | pa.ChunkedArray):
+        return _is_words(x.type)
+    if hasattr(x, "__arrow_c_stream__") or hasattr(x, "__arrow_c_array__"):
+        return getattr(x, "ndim", 2) == 1 or any(
+            _is_words(kind) for kind in as_table(x).schema.types
+        )
+    if isinstance(x, Mapping):
+        return len(x) == 1 and isinstance(next(iter(x.values())), str)
+    if isinstance(x, list | tuple | np.ndarray) and len(x):
+        first = x[0]
+        return isinstance(first, str) or (isinstance(first, list | tuple) and is_text(first))
+    return False
+
+
+def _is_words(kind: Any) -> bool:
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        kind = kind.value_type
+    return any(
+        test(kind)
+        for test in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+    )
+
+
+def read_document(x: Any, row: int | None = None) -> Document:
+    """Return the words of a text, a list of words or a dict of counts, with their counts.
+
+    Raises
+    ------
+    SchemaError
+        It is none of these, or a count is not a number >= 0.
+    """
+    x = _text_of(x)
+    if isinstance(x, Mapping):
+        return [(w, c) for w in sorted(x, key=_order) if (c := _count(w, x[w], row)) > 0.0]
+    if isinstance(x, str):
+        return [(word, 1.0) for word in tokenize(x)]
+    place = "" if row is None else f"row {row}: "
+    if x is None or not isinstance(x, list | tuple | np.ndarray):
+        message = (
+            f"{place}expected a text, a list of words or a dict of counts, got {x!r}; give '' "
+            "for a text without words"
+        )
+        raise SchemaError(message, row=row)
+    for word in x:
+        if not isinstance(word, str):
+            message = f"{place}expected a word, got {word!r}"
+            raise SchemaError(message, row=row)
+    return [(str(word), 1.0) for word in x]
+
+
+def _order(word: Any) -> tuple[bool, Any]:
+    if not isinstance(word, str | int) or isinstance(word, bool):
+        message = f"column {word!r}: words must be text or integers"
+        raise SchemaError(message)
+    return isinstance(word, str), word
+
+
+def _count(word: Word, value: Any, row: int | None) -> float:
+    if isinstance(value, numbers.Real) and 0.0 <= float(value) < math.inf:
+        return float(value)
+    place = "" if row is None else f"row {row}, "
+    message = f"{place}column {word!r}: {value!r} is not a count; give a finite number >= 0"
+    raise SchemaError(message, row=row)
+
+
+def read_documents(batch: Any) -> list[Document]:
+    """Return the documents of a batch.
+
+    Parameters
+    ----------
+    batch : sequence of documents, Arrow array of texts, table with one column of texts or with
+        columns of counts, or array or scipy sparse matrix of counts (N, V)
+
+    Raises
+    ------
+    SchemaError
+        With ``row``, if a document is missing or unusable.
+    """
+    if isinstance(batch, pa.Array | pa.ChunkedArray):
+        items: list[Any] = batch.to_pylist()
+    elif getattr(batch, "ndim", 2) == 2 and (
+        hasattr(batch, "__arrow_c_stream__") or hasattr(batch, "__arrow_c_array__")
+    ):
+        items = _of_table(as_table(batch))
+    elif sparse.issparse(batch) or (isinstance(batch, np.ndarray) and batch.ndim == 2):
+        rows = sparse.csr_array(batch)
+        cuts = rows.indptr[1:-1]
+        parts = zip(np.split(rows.indices, cuts), np.split(rows.data, cuts), strict=True)
+        items = [dict(zip(w.tolist(), c.tolist(), strict=True)) for w, c in parts][: rows.shape[0]]
+    elif isinstance(batch, str | Mapping):
+        message = "batch: expected several documents, got one; put it into a list"
+        raise SchemaError(message)
+    else:
+        try:
+            items = list(batch)
+        except TypeError:
+            message = f"batch: expected a list of documents, got a {type(batch).__name__}"
+            raise SchemaError(message) from None
+    items = [_text_of(x) for x in items]
+    cut = iter(tokenize_all([x for x in items if isinstance(x, str)]))
+    return [
+        [(word, 1.0) for word in next(cut)] if isinstance(x, str) else read_document(x, row)
+        for row, x in enumerate(items)
+    ]
+
+
+def _text_of(x: Any) -> Any:
+    """Return the text of a row with one column of text; anything else as it is."""
+    text = next(iter(x.values())) if isinstance(x, Mapping) and len(x) == 1 else None
+    return text if isinstance(text, str) else x
+
+
+def read_counts(batch: Any) -> Any:
+    """Return an array or sparse matrix of counts (N, V), checked, in rows.
+
+    Raises
+    ------
+    SchemaError
+        With ``row``, if an entry is no count.
+    """
+    rows = sparse.csr_array(batch)
+    data = rows.data
+    if data.dtype.kind not in "iufb":
+        message = f"batch: expected a matrix of counts, got type {data.dtype}"
+        raise SchemaError(message)
+    bad = ~(np.isfinite(data) & (data >= 0))
+    if bad.any():
+        at = int(bad.argmax())
+        row = int(np.searchsorted(rows.indptr, at, side="right")) - 1
+        message = (
+            f"row {row}, column {int(rows.indices[at])}: {data[at]!r} is not a count; give a "
+            "finite number >= 0"
+        )
+        raise SchemaError(message, row=row)
+    rows = rows.astype(np.float64)
+    rows.sum_duplicates()
+    rows.eliminate_zeros()
+    return rows
+
+
+class CountRows:
+    """Counts (N, V) that are cut and gone through as a list of documents is; columns are words."""
+
+    def __init__(self, matrix: Any) -> None:
+        self.matrix = matrix
+
+    def __len__(self) -> int:
+        return int(self.matrix.shape[0])
+
+    def __getitem__(self, some: slice) -> "CountRows":
+        return CountRows(self.matrix[some])
+
+    def __iter__(self) -> Iterator[Document]:
+        X = self.matrix
+        for a, b in pairwise(X.indptr.tolist()):
+            yield list(zip(X.indices[a:b].tolist(), X.data[a:b].tolist(), strict=True))
+
+
+def _of_table(table: Any) -> list[Any]:
+    kinds = table.schema.types
+    texts = [i for i, kind in enumerate(kinds) if _is_words(kind)]
+    if len(texts) == 1 and len(kinds) == 1:
+        name = table.column_names[0]
+        column = table.column(0)
+        if column.null_count:
+            row = int(np.asarray(column.is_null().to_numpy()).argmax())
+            message = f"row {row}, column {name!r}: missing; give '' for a text without words"
+            raise SchemaError(message, row=row)
+        return list(column.to_pylist())
+    if texts:
+        message = (
+            f"batch: expected one column of texts, or columns of counts; got "
+            f"{', '.join(map(repr, table.column_names))}; leave the others out"
+        )
+        raise SchemaError(message)
+    return list(table.to_pylist())
+
+
+def top_words(
+    words: IntArray, counts: FloatArray, totals: FloatArray, names: Sequence[Word]
+) -> str:
+    """Return the words that tell a component from the others, by their part in the divergence.
+
+    Parameters
+    ----------
+    words, counts : ndarray, shape (M,)
+        Of the component.
+    totals : ndarray, shape (V,)
+        Counts of all components.
+    names : sequence
+        Of the words.
+    """
+    some = counts > 0.5
+    words, counts = words[some], counts[some]
+    lift = np.log(counts / counts.sum() / (totals[words] / totals.sum()))
+    order = np.lexsort((words, -counts * (lift + 1e-3)))[:_SHOWN]
+    return " ".join(str(names[w]) for w in words[order])

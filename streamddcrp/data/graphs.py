@@ -1,0 +1,154 @@
+"""Decomposable graphs: perfect orderings, cliques, separators, and their laws of partitions."""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from streamddcrp.data.parents import Parents, as_parents, check
+from streamddcrp.errors import SchemaError
+from streamddcrp.typing import ArrayLike, IntArray
+from streamddcrp.validation import whole
+
+
+class DecomposableGraph(NamedTuple):
+    """A graph in which every cycle of four or more has a chord.
+
+    Attributes
+    ----------
+    order : ndarray of int64, shape (N,)
+        A perfect ordering: the earlier neighbours of an item are neighbours of each other.
+    parents : list of frozenset of int
+        The earlier neighbours of each item.
+    cliques : list of frozenset of int
+        Maximal ones.
+    separators : list of frozenset of int
+        As often as cliques are joined by them; empty ones, between separate parts, left out.
+    """
+
+    order: IntArray
+    parents: list[frozenset[int]]
+    cliques: list[frozenset[int]]
+    separators: list[frozenset[int]]
+
+
+def _built(order: IntArray, parents: list[frozenset[int]]) -> DecomposableGraph:
+    """Families less parent sets, equal ones cancelled, are the cliques less the separators."""
+    times: Counter[frozenset[int]] = Counter()
+    for k, mine in enumerate(parents):
+        times[mine | {k}] += 1
+        times[mine] -= 1
+    del times[frozenset()]
+    cliques = sorted((c for c, n in times.items() if n > 0), key=sorted)
+    separators = sorted((s for s, n in times.items() for _ in range(-n)), key=sorted)
+    return DecomposableGraph(order, parents, cliques, separators)
+
+
+def from_parents(parents: Sequence[Iterable[int]] | Parents) -> DecomposableGraph:
+    """Return the graph of items that come in a perfect ordering, each with its parents.
+
+    Raises
+    ------
+    SchemaError
+        If parents do not exist or come later, or form no clique.
+    """
+    if not isinstance(parents, Parents):
+        parents = as_parents(parents, len(parents))
+    n = len(parents.offsets) - 1
+    check(parents, 0, max(n, 1), np.zeros((1, 1), np.int64), np.zeros(1, np.int64))
+    sets = [frozenset(parents.items[a:z].tolist()) for a, z in pairwise(parents.offsets)]
+    return _built(np.arange(n), sets)
+
+
+def window(n: int, order: int) -> DecomposableGraph:
+    """Return the graph in which each item is joined to the ``order`` items before it."""
+    return from_parents([range(max(0, k - whole("order", order, 1)), k) for k in range(n)])
+
+
+def decomposable(n: int, edges: ArrayLike) -> DecomposableGraph:
+    """Return a graph given by its edges, with a perfect ordering by maximum cardinality search.
+
+    Parameters
+    ----------
+    n : int
+        Number of items.
+    edges : array_like of int, shape (E, 2)
+
+    Raises
+    ------
+    SchemaError
+        If an edge does not join two of the items, or the graph is not decomposable: the message
+        names two items that lack an edge.
+    """
+    pairs = np.asarray(edges, dtype=np.int64).reshape(-1, 2) if np.size(edges) else np.empty((0, 2))
+    wrong = (pairs < 0).any(1) | (pairs >= n).any(1) | (pairs[:, 0] == pairs[:, 1])
+    if wrong.any():
+        row = int(wrong.argmax())
+        message = (
+            f"edges: edge {row} is {pairs[row].tolist()}; it must join two of items 0 to {n - 1}"
+        )
+        raise SchemaError(message, row=row)
+    near: list[set[int]] = [set() for _ in range(n)]
+    for a, b in pairs.astype(np.int64).tolist():
+        near[a].add(b)
+        near[b].add(a)
+    order, place = _search(near)
+    parents: list[frozenset[int]] = [frozenset()] * n
+    for k in order.tolist():
+        mine = frozenset(j for j in near[k] if place[j] < place[k])
+        last = max(mine, key=lambda j: place[j], default=-1)
+        for j in mine - {last}:
+            if j not in near[last]:
+                message = (
+                    f"edges: the graph is not decomposable; items {j} and {last} are both joined "
+                    f"to {k} and need an edge of their own"
+                )
+                raise SchemaError(message)
+        parents[k] = mine
+    return _built(order, parents)
+
+
+def _search(near: list[set[int]]) -> tuple[IntArray, IntArray]:
+    """Visit next whoever has most visited neighbours; return the order and everybody's place."""
+    n = len(near)
+    count, seen = [0] * n, [False] * n
+    buckets: list[set[int]] = [set(range(n)), *(set() for _ in range(n))]
+    order, top = [], 0
+    for _ in range(n):
+        while not buckets[top]:
+            top -= 1
+        k = min(buckets[top])
+        buckets[top].remove(k)
+        seen[k] = True
+        order.append(k)
+        for j in near[k]:
+            if not seen[j]:
+                buckets[count[j]].remove(j)
+                count[j] += 1
+                buckets[count[j]].add(j)
+                top = max(top, count[j])
+    place = np.empty(n, np.int64)
+    place[order] = np.arange(n)
+    return np.array(order, np.int64), place
+
+
+def log_prior(graph: DecomposableGraph, labels: ArrayLike, alpha: float) -> float:
+    """Return the log probability of a partition, -inf where a cluster is not connected.
+
+    Item after item in the perfect ordering: n / (alpha + m) for a cluster with n of its m parents,
+    alpha / (alpha + m) for a new one (Caron and Doucet 2009, eq. 7, as a product).
+    """
+    given: list[Any] = np.asarray(labels).tolist()
+    total, opened = 0.0, set()
+    for k in graph.order.tolist():
+        mine = graph.parents[k]
+        n = sum(given[j] == given[k] for j in mine)
+        if n == 0:
+            if given[k] in opened:
+                return -math.inf
+            opened.add(given[k])
+        total += math.log(n or alpha) - math.log(alpha + len(mine))
+    return total

@@ -1,0 +1,354 @@
+"""Compiled reading of texts: bytes of UTF-8 to words, words to indexes that are used again.
+
+A word is stored in a row of `LONGEST` bytes, eight to a number, zeros behind; ``slots`` is an
+open-addressing table, linear probing, of ``hash << INDEX_BITS | index + 1`` (0: empty). Words of
+ASCII alone are read into a register, the others character by character. Nothing here allocates, and
+nothing grows: who calls asks `has_room` before each document. ``words`` is a `WordArrays` of
+``words.py``.
+"""
+
+import numpy as np
+
+from streamddcrp.compilation import kernel, leaf, uncounted
+from streamddcrp.numerics import natural
+
+LONGEST = 64  # bytes of a word
+EIGHTS = LONGEST // 8
+INDEX_BITS = 30
+BETWEEN = 255  # the byte between words of a list: it does not occur in UTF-8
+# What a character does; the bits below are its lower-case code point. No bit set: it separates.
+JOINS = 1 << 21  # may stand in a word
+BEGINS = 1 << 22  # and at its beginning
+PAIRED = 1 << 23  # of a script without spaces
+MARK = 1 << 24  # belongs to the character before it
+IGNORED = 1 << 25  # is passed over
+OPENS = 0x80  # in the table of bytes: a word may begin here, or a character of several bytes does
+# Places in ``counts``.
+USED, FREE, STOPS, DOCUMENTS, REPEATS = 0, 1, 2, 3, 4
+
+
+@uncounted
+def _code_point(data, i, stop):
+    """Decode the character of several bytes at ``i``: code point, or -1, and number of bytes."""
+    b = np.int64(data[i])
+    if 0xC2 <= b < 0xE0:
+        width, point, least = 2, b & 0x1F, 0x80
+    elif 0xE0 <= b < 0xF0:
+        width, point, least = 3, b & 0x0F, 0x800
+    elif 0xF0 <= b < 0xF5:
+        width, point, least = 4, b & 0x07, 0x10000
+    else:
+        return -1, 1
+    if i + width > stop:
+        return -1, 1
+    for j in range(i + 1, i + width):
+        b = np.int64(data[j])
+        if b & 0xC0 != 0x80:
+            return -1, 1
+        point = point << 6 | b & 0x3F
+    if point < least:
+        return -1, 1
+    return point, width
+
+
+@uncounted
+def _append(word, n, point):
+    """Write a character behind ``n`` bytes of a word; return the new length, n if it is full."""
+    if point < 0x80:
+        if n + 1 > LONGEST:
+            return n
+        word[n] = point
+        return n + 1
+    width = 2 if point < 0x800 else (3 if point < 0x10000 else 4)
+    if n + width > LONGEST:
+        return n
+    for j in range(n + width - 1, n, -1):
+        word[j] = 0x80 | point & 0x3F
+        point >>= 6
+    word[n] = (0xF00 >> width) & 0xFF | point
+    return n + width
+
+
+@leaf
+def _hash(eights, n):
+    """Mix ``n`` bytes into 32 bits, eight at a time."""
+    h = np.uint64(n)
+    for j in range(n + 7 >> 3):
+        h = (h ^ eights[natural(j)]) * np.uint64(0x9E3779B97F4A7C15)
+        h ^= h >> np.uint64(32)
+    return np.int64((h * np.uint64(0xD6E8FEB86659FD93)) >> np.uint64(32))
+
+
+@leaf
+def _same(a, b, n):
+    j = 0
+    while j < n + 7 >> 3 and a[natural(j)] == b[natural(j)]:
+        j += 1
+    return j == n + 7 >> 3
+
+
+@leaf
+def _take_now(words, n, out, n_out):
+    """Put the index of the word that was read into ``out``, once a document; return how many."""
+    slots, counts, eights = words.slots, words.counts, words.eights
+    mask = len(slots) - 1
+    h = _hash(eights, n)
+    place = h & mask
+    while slots[natural(place)] != 0:
+        slot = slots[natural(place)]
+        if slot >> INDEX_BITS == h:
+            w = natural((slot & (1 << INDEX_BITS) - 1) - 1)
+            if words.length[w] == n and _same(words.letters[w], eights, n):
+                if n_out == len(out) or w < natural(counts[STOPS]):
+                    return n_out
+                if abs(words.seen[w]) == counts[DOCUMENTS] and counts[REPEATS] == 0:
+                    return n_out
+                words.seen[w] = counts[DOCUMENTS]
+                out[natural(n_out)] = np.int64(w)
+                return n_out + 1
+        place = place + 1 & mask
+    if n_out == len(out):
+        return n_out
+    if counts[FREE] > 0:
+        counts[FREE] -= 1
+        new = np.int64(words.free[counts[FREE]])
+    else:
+        new = counts[USED]
+        counts[USED] += 1
+    slots[place] = h << INDEX_BITS | new + 1
+    words.length[new] = n
+    for j in range(n + 7 >> 3):
+        words.letters[new, j] = eights[j]
+    words.seen[new] = -counts[DOCUMENTS]
+    out[n_out] = new
+    return n_out + 1
+
+
+@uncounted
+def _take(words, n, out, n_out):
+    """Do so with the word whose bytes are in ``words.word``."""
+    for j in range(n + 7 >> 3):
+        eight = np.uint64(0)
+        for i in range(min(8, n - 8 * j)):
+            eight |= np.uint64(words.word[8 * j + i]) << np.uint64(8 * i)
+        words.eights[j] = eight
+    return _take_now(words, n, out, n_out)
+
+
+@leaf
+def _read_ascii(data, i, stop, table, eights):
+    """Read letters of ASCII into ``eights``; return where they end, and how many count."""
+    n, eight, shift = 0, np.uint64(0), np.uint64(0)
+    while i < stop:
+        letter = np.uint64(table[data[natural(i)]]) & np.uint64(0x7F)
+        if letter == 0:
+            break
+        i += 1
+        if n < LONGEST:
+            eight |= letter << shift
+            shift += np.uint64(8)
+            n += 1
+            if shift == 64:
+                eights[natural((n >> 3) - 1)] = eight
+                eight, shift = np.uint64(0), np.uint64(0)
+    if shift > 0:
+        eights[natural(n >> 3)] = eight
+    return i, n
+
+
+@uncounted
+def _read_text(data, start, stop, words, out):
+    characters, word, table = words.characters, words.word, words.table
+    n_out = 0
+    n = 0  # bytes of the word so far; 0: between words
+    full = False  # a character did not fit: the others of this word are left out, too
+    paired = False  # whether it is of a script without spaces,
+    second = 0  # and then where its second character begins
+    i = start
+    while i < stop:
+        if n == 0:
+            if table[data[natural(i)]] & OPENS == 0:
+                i += 1
+                continue
+            end, length = _read_ascii(data, i, stop, table, words.eights)
+            if end == stop or data[natural(end)] < 0x80:
+                n_out = _take_now(words, length, out, n_out)
+                i = end + 1
+                continue
+        point = np.int64(data[i])
+        width = 1
+        if point >= 0x80:
+            point, width = _code_point(data, i, stop)
+        i += width
+        kind = np.int64(0)
+        if 0 <= point < len(characters):
+            kind = np.int64(characters[point])
+        elif 0x20000 <= point < 0x32000:  # ideographs beyond the table
+            kind = point | JOINS | BEGINS | PAIRED
+        if kind & IGNORED:
+            continue
+        ends = kind == 0
+        if n > 0 and not ends:
+            ends = kind & (PAIRED | MARK) == 0 if paired else kind & PAIRED != 0
+        if ends and n > 0:
+            n_out = _take(words, n, out, n_out)
+            n = 0
+        if n == 0:
+            if kind & BEGINS == 0:
+                continue
+            full, second = False, 0
+            paired = kind & PAIRED != 0
+        elif kind & PAIRED:
+            if second > 0:
+                n_out = _take(words, n, out, n_out)
+                for j in range(second, n):
+                    word[j - second] = word[j]
+                n -= second
+            full, second = False, n
+        if not full:
+            longer = _append(word, n, kind & JOINS - 1)
+            full = longer == n
+            n = longer
+    if n > 0:
+        n_out = _take(words, n, out, n_out)
+    return n_out
+
+
+@uncounted
+def _read_list(data, start, stop, words, out):
+    n_out = 0
+    begin = start
+    for i in range(start, stop + 1):
+        if i == stop or data[i] == BETWEEN:
+            n = min(i - begin, LONGEST)
+            while 0 < n < i - begin and data[begin + n] & 0xC0 == 0x80:  # not within a character
+                n -= 1
+            if n > 0:
+                for j in range(n):
+                    words.word[j] = data[begin + j]
+                n_out = _take(words, n, out, n_out)
+            begin = i + 1
+    return n_out
+
+
+@uncounted
+def has_room(words, n_bytes, most):
+    """Tell whether a document of so many bytes, or so many different words, fits surely."""
+    used = words.counts[USED] - words.counts[FREE]
+    return used + min(most, n_bytes // 2 + 1) <= len(words.length)
+
+
+@uncounted
+def read_document(data, start, stop, listed, words, out):
+    """Write the indexes of the different words of ``data[start:stop]``, first come first.
+
+    Of all words, if the table is one with repeats. Stop words are left out, and what does not fit
+    into ``out``. Unknown words get an index, the last one released or the next. `has_room` must
+    have said yes.
+
+    Parameters
+    ----------
+    data : ndarray of uint8
+    start, stop : int
+    listed : bool
+        Whether these are words as they are with the byte `BETWEEN` between; else it is a text.
+    words : WordArrays
+    out : ndarray of int64
+
+    Returns
+    -------
+    n : int
+    """
+    words.counts[DOCUMENTS] += 1
+    if listed:
+        return _read_list(data, start, stop, words, out)
+    return _read_text(data, start, stop, words, out)
+
+
+@uncounted
+def release_word(words, w):
+    """Free the index of a word.
+
+    Releasing new words in the reverse order of their coming leaves the table as it was before.
+    """
+    slots, counts = words.slots, words.counts
+    mask = len(slots) - 1
+    hole = _hash(words.letters[w], np.int64(words.length[w])) & mask
+    while slots[hole] & (1 << INDEX_BITS) - 1 != w + 1:
+        hole = hole + 1 & mask
+    place = hole + 1 & mask
+    while slots[place] != 0:  # later ones move up, unless that is before where they belong
+        home = (slots[place] >> INDEX_BITS) & mask
+        if (place - home & mask) >= (place - hole & mask):
+            slots[hole] = slots[place]
+            hole = place
+        place = place + 1 & mask
+    slots[hole] = 0
+    words.length[w] = 0
+    if w == counts[USED] - 1:
+        counts[USED] -= 1
+    else:
+        words.free[counts[FREE]] = w
+        counts[FREE] += 1
+
+
+@uncounted
+def find_document(data, start, stop, listed, words, out):
+    """Do as `read_document`, but know no new words: -1 for each, and the table is as before."""
+    n = read_document(data, start, stop, listed, words, out)
+    for i in range(n - 1, -1, -1):
+        if words.seen[out[i]] < 0:
+            release_word(words, out[i])
+            out[i] = -1
+    return n
+
+
+@kernel
+def read_documents(data, offsets, first, listed, words, most, out, ends):
+    """Read documents from ``first`` on while words and ``out`` have room; return the next one.
+
+    Parameters
+    ----------
+    data : ndarray of uint8
+    offsets : ndarray of int64, shape (N + 1,)
+    first : int
+    listed : bool
+    words : WordArrays
+    most : int
+        Words of a document that count.
+    out : ndarray of int64
+        Indexes, one document after the other.
+    ends : ndarray of int64, shape (N + 1,)
+        Where each document begins in ``out``; the first ``first + 1`` are known.
+    """
+    for row in range(first, len(offsets) - 1):
+        n_bytes = offsets[row + 1] - offsets[row]
+        begin = ends[row]
+        room = len(out) - begin
+        if not has_room(words, n_bytes, most) or room < min(most, n_bytes // 2 + 1):
+            return row
+        part = out[begin : begin + most]
+        n = read_document(data, offsets[row], offsets[row + 1], listed, words, part)
+        ends[row + 1] = begin + n
+    return len(offsets) - 1
+
+
+@kernel
+def release_words(words, indexes):
+    """Free the indexes of words, one after the other."""
+    for i in range(len(indexes)):
+        release_word(words, indexes[i])
+
+
+@kernel
+def rehash(words, out_slots):
+    """Fill an empty table of slots with the live words."""
+    mask = len(out_slots) - 1
+    for w in range(words.counts[USED]):
+        n = np.int64(words.length[w])
+        if n > 0:
+            h = _hash(words.letters[w], n)
+            place = h & mask
+            while out_slots[place] != 0:
+                place = place + 1 & mask
+            out_slots[place] = h << INDEX_BITS | w + 1

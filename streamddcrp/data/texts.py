@@ -1,0 +1,169 @@
+"""Batches of texts as one buffer of bytes, as compiled reading takes them."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from streamddcrp.data.batches import as_table
+from streamddcrp.data.documents import Document, read_document, read_documents
+from streamddcrp.data.words import joined
+from streamddcrp.errors import SchemaError
+from streamddcrp.typing import IntArray
+
+_SCALAR = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view,
+           pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view)  # fmt: skip
+
+
+class Texts(NamedTuple):
+    """Documents, one after the other.
+
+    Attributes
+    ----------
+    data : ndarray of uint8
+    offsets : ndarray of int64, shape (N + 1,)
+        Where each begins in ``data``, and the end.
+    listed : bool
+        Whether they are words as they are, the byte 255 between; else texts in UTF-8.
+    """
+
+    data: NDArray[np.uint8]
+    offsets: IntArray
+    listed: bool
+
+
+def read_text(x: Any) -> Texts:
+    """Read one document: a text, words, a dict of counts, or a row with one column, a text.
+
+    Raises
+    ------
+    SchemaError
+        It is none of these.
+    """
+    return _of_rows([x], None)
+
+
+def read_texts(batch: Any) -> Texts:
+    """Read a batch of documents; texts in Arrow's layout are not copied.
+
+    Parameters
+    ----------
+    batch : sequence of documents, Arrow array of texts, table with one column of texts or with
+        columns of counts, or array or scipy sparse matrix of counts (N, V)
+        Texts in binary columns need not be valid UTF-8.
+
+    Raises
+    ------
+    SchemaError
+        With ``row``, if a document is missing or unusable; if there are several columns of texts.
+    """
+    if isinstance(batch, str | bytes | Mapping):
+        message = "batch: expected several documents, got one; put it into a list"
+        raise SchemaError(message)
+    if isinstance(batch, pa.Array | pa.ChunkedArray):
+        return _of_arrow(batch, "")
+    if hasattr(batch, "__arrow_c_stream__") or hasattr(batch, "__arrow_c_array__"):
+        if getattr(batch, "ndim", 2) == 1:
+            return _of_arrow(pa.chunked_array(batch), "")
+        table = as_table(batch)
+        texts = [i for i, kind in enumerate(table.schema.types) if _is_text(kind)]
+        if len(texts) == 1 and table.num_columns == 1:
+            return _of_arrow(table.column(0), f", column {table.column_names[0]!r}")
+        if not texts:
+            return _of_rows(table.to_pylist(), 0)
+        message = (
+            f"batch: expected one column of texts, or columns of counts; got "
+            f"{', '.join(map(repr, table.column_names))}; leave the others out"
+        )
+        raise SchemaError(message)
+    if isinstance(batch, np.ndarray) and batch.ndim == 1:
+        batch = batch.tolist()
+    if isinstance(batch, list | tuple):
+        return _of_rows(batch, 0)
+    return _packed([_joined_keys(row) for row in read_documents(batch)], listed=True)
+
+
+def _is_text(kind: Any) -> bool:
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        kind = kind.value_type
+    return any(test(kind) for test in _SCALAR)
+
+
+def _of_arrow(column: Any, place: str) -> Texts:
+    kind = column.type
+    if not (_is_text(kind) or pa.types.is_null(kind)):
+        message = f"batch: expected texts or lists of words, got {kind}"
+        raise SchemaError(message)
+    if column.null_count:
+        row = int(np.asarray(column.is_null().to_numpy(zero_copy_only=False)).argmax())
+        message = f"row {row}{place}: missing; give '' for a text without words"
+        raise SchemaError(message, row=row)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return _of_rows(column.to_pylist(), 0)
+    if pa.types.is_dictionary(kind):
+        column = column.cast(kind.value_type)
+    if pa.types.is_string_view(column.type) or pa.types.is_binary_view(column.type):
+        column = column.cast(pa.large_binary())
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if not len(array):
+        return _packed([], listed=False)
+    _, offsets, data = array.buffers()
+    wide = pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)
+    cut = slice(array.offset, array.offset + len(array) + 1)
+    ends = np.frombuffer(offsets, np.int64 if wide else np.int32)[cut].astype(np.int64, copy=False)
+    return _frozen(b"" if data is None else data, ends, listed=False)
+
+
+def _of_rows(rows: Sequence[Any], first: int | None) -> Texts:
+    """Read rows that are all texts, or all words or counts; ``first``: the number of the first."""
+    if rows and _text(rows[0]) is None:
+        return _packed([_words(x, row, first) for row, x in enumerate(rows)], listed=True)
+    texts = [_text(x) for x in rows]
+    if None in texts:
+        row = texts.index(None)
+        if rows[row] is None:
+            message = f"row {row}: missing; give '' for a text without words"
+            raise SchemaError(message, row=row)
+        raise _mixed(row, rows[row], "a text")
+    return _packed([joined([text]) for text in texts if text is not None], listed=False)
+
+
+def _text(x: Any) -> str | None:
+    if isinstance(x, Mapping) and len(x) == 1:
+        x = next(iter(x.values()))
+    return x if isinstance(x, str) else None
+
+
+def _mixed(row: int, x: Any, expected: str) -> SchemaError:
+    message = f"row {row}: expected {expected} like the first, got {x!r:.80}"
+    return SchemaError(message, row=row)
+
+
+def _words(x: Any, row: int, first: int | None) -> bytes:
+    if isinstance(x, list | tuple):
+        with suppress(TypeError):  # something is no word: refused below
+            return joined(x)
+    if _text(x) is not None:
+        raise _mixed(row, x, "words or counts")
+    return _joined_keys(read_document(x, None if first is None else row))
+
+
+def _joined_keys(document: Document) -> bytes:
+    return joined(str(word) for word, _ in document)
+
+
+def _packed(parts: Sequence[bytes], *, listed: bool) -> Texts:
+    offsets = np.zeros(len(parts) + 1, np.int64)
+    np.cumsum([len(part) for part in parts], out=offsets[1:])
+    return _frozen(b"".join(parts), offsets, listed=listed)
+
+
+def _frozen(data: Any, offsets: IntArray, *, listed: bool) -> Texts:
+    """Return arrays that cannot be written to: to kernels, others were another type."""
+    offsets.flags.writeable = False
+    return Texts(np.frombuffer(data, np.uint8), offsets, listed)

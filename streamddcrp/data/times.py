@@ -1,0 +1,229 @@
+"""Time stamps as floats, and the rule that time does not run backwards.
+
+A model measures time in one unit: numbers are taken as they are, in the caller's unit; time stamps
+become seconds since 1970-01-01 UTC. A float of that size resolves 0.24 microseconds. One formula
+serves single stamps and columns of them, so both give the same bits.
+"""
+
+import math
+import numbers
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamddcrp.errors import OrderError, SchemaError
+from streamddcrp.typing import FloatArray
+
+MISSING = "is missing; every row needs a time, or none has one"
+Stamps = NDArray[np.datetime64]
+MICROSECOND = {"ns": 10**3, "ps": 10**6, "fs": 10**9, "as": 10**12}  # in units finer than it
+
+
+def as_time(t: object, *, row: int | None = None) -> float:
+    """Return one time as a float.
+
+    Parameters
+    ----------
+    t : number, datetime or numpy.datetime64
+        Numbers keep their value; stamps become seconds since 1970-01-01 UTC. A datetime without a
+        time zone is taken for UTC.
+    row : int, optional
+        Its number in a batch, for the error message.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    SchemaError
+        If `t` is text, missing, not finite or of another type.
+
+    Examples
+    --------
+    >>> from datetime import datetime
+    >>> from streamddcrp.data import as_time
+    >>> as_time(datetime(2024, 1, 1)), as_time(17)
+    (1704067200.0, 17.0)
+    """
+    if isinstance(t, datetime):
+        if t != t:  # noqa: PLR0124  # pandas.NaT is a datetime, and unlike itself
+            raise _refusal(t, MISSING, row)
+        try:
+            naive = t if t.tzinfo is None else t.astimezone(UTC).replace(tzinfo=None)
+        except OverflowError:
+            raise _refusal(t, "is outside the years 1 to 9999 in UTC", row) from None
+        return float(_seconds(np.array([naive], dtype="datetime64[us]"))[0])
+    if isinstance(t, np.datetime64):
+        if np.isnat(t):
+            raise _refusal(t, MISSING, row)
+        return float(_seconds(np.array([t]))[0])
+    if isinstance(t, numbers.Real) and not isinstance(t, bool | np.timedelta64):
+        try:
+            number = float(t)
+        except OverflowError:
+            raise _refusal(t, "is too large for a float", row) from None
+        if not math.isfinite(number):
+            raise _refusal(t, "is not finite", row)
+        return number
+    raise _refusal(t, _why_not(t), row)
+
+
+def as_times(t: object, n_rows: int | None = None, *, row0: int = 0) -> FloatArray:
+    """Return the times of a batch as floats.
+
+    Parameters
+    ----------
+    t : array_like of numbers, datetimes or datetime64, shape (N,)
+        As for `as_time`.
+    n_rows : int, optional
+        Required length.
+    row0 : int
+        Number of the first row within the batch that the caller was handed.
+
+    Returns
+    -------
+    ndarray of float64, shape (N,)
+        In their order, which `check_times` judges.
+
+    Raises
+    ------
+    SchemaError
+        With ``row``, if a time is missing, not finite or no time at all.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from streamddcrp.data import as_times
+    >>> as_times(np.array(["1970-01-01", "1970-01-02"], dtype="datetime64[D]"))
+    array([    0., 86400.])
+    """
+    given: NDArray[Any] = t if isinstance(t, np.ndarray) else _array(t)
+    if given.ndim != 1 or (n_rows is not None and len(given) != n_rows):
+        rows = "row" if n_rows is None else f"row, {n_rows} in all"
+        msg = f"t: expected one time a {rows}; got shape {given.shape}"
+        raise SchemaError(msg)
+    if given.dtype.kind == "M":
+        lost = np.isnat(given)
+        if lost.any():
+            i = int(lost.argmax())
+            raise _refusal(given[i], MISSING, row0 + i)
+        return _seconds(given)
+    if given.dtype.kind in "fiu":
+        out = np.ascontiguousarray(given, dtype=np.float64)
+        wrong = ~np.isfinite(out)
+        if wrong.any():
+            i = int(wrong.argmax())
+            raise _refusal(float(out[i]), "is not finite", row0 + i)
+        return out
+    items = given.tolist() if given.dtype.kind != "O" else given
+    return np.array([as_time(item, row=row0 + i) for i, item in enumerate(items)], dtype=np.float64)
+
+
+def check_times(t: FloatArray, last: float | None = None, row0: int = 0) -> None:
+    """Refuse times that run backwards. O(N).
+
+    Parameters
+    ----------
+    t : ndarray of float64, shape (N,)
+        Times of a batch; equal ones may follow each other.
+    last : float, optional
+        Time of the row before the batch.
+    row0 : int
+        Number of the first row within the batch that the caller was handed.
+
+    Raises
+    ------
+    OrderError
+        With ``row`` the number of the first row that comes too late.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from streamddcrp.data import check_times
+    >>> check_times(np.array([3.0, 3.0, 2.0]), last=1.0)
+    Traceback (most recent call last):
+    ...
+    streamddcrp.errors.OrderError: row 2: time 2.0 is before 3.0, the time of the row before; ...
+    """
+    if len(t) == 0:
+        return
+    if last is not None and t[0] < last:
+        i, before = 0, last
+    else:
+        backwards = t[1:] < t[:-1]
+        if not backwards.any():
+            return
+        i = 1 + int(backwards.argmax())
+        before = t[i - 1]
+    msg = (
+        f"row {row0 + i}: time {float(t[i])!r} is before {float(before)!r}, the time of the row "
+        f"before; times must not fall (equal ones may follow): sort the stream by time, or leave "
+        f"t out to count arrivals"
+    )
+    raise OrderError(msg, row=row0 + i)
+
+
+def _array(t: object) -> NDArray[Any]:
+    """Make an array of a sequence without converting its items to text."""
+    try:
+        items = list(t)  # type: ignore[call-overload]
+    except TypeError:
+        msg = f"t: expected a sequence of times, got a {type(t).__name__}"
+        raise SchemaError(msg) from None
+    if all(type(item) is float for item in items):
+        return np.array(items, dtype=np.float64)
+    out = np.empty(len(items), dtype=object)
+    out[:] = items
+    return out
+
+
+def _seconds(stamps: Stamps) -> FloatArray:
+    """Convert stamps that are not NaT: whole microseconds / 1e6, and what is finer on top."""
+    unit = np.datetime_data(stamps.dtype)[0]
+    if unit in MICROSECOND:
+        per_microsecond = MICROSECOND[unit]
+        ticks = stamps.astype(f"datetime64[{unit}]").astype(np.int64)
+        whole, rest = np.divmod(ticks, per_microsecond)
+        return whole / 1e6 + rest / (per_microsecond * 1e6)
+    if unit in {"us", "ms"}:
+        per_second = 1e6 if unit == "us" else 1e3
+        return stamps.astype(f"datetime64[{unit}]").astype(np.int64) / per_second
+    return stamps.astype("datetime64[s]").astype(np.int64).astype(np.float64)
+
+
+def _why_not(t: object) -> str:
+    if isinstance(t, str):
+        return "is text; convert it first, for instance with datetime.fromisoformat"
+    if t is None:
+        return MISSING
+    return (
+        f"is a {type(t).__name__}; expected a number, a datetime or a numpy.datetime64 "
+        f"(durations and dates: convert them to numbers or datetimes)"
+    )
+
+
+def _refusal(t: object, problem: str, row: int | None) -> SchemaError:
+    place = "" if row is None else f"row {row}, "
+    return SchemaError(f"{place}time {t!r} {problem}", row=row)
+
+
+def typical_gap(times: FloatArray) -> float:
+    """Return the median of the gaps between times that differ, 1 where there is none.
+
+    The unit of a decay that was not told one.
+    """
+    gaps = np.diff(times)
+    return float(np.median(gaps[gaps > 0])) if (gaps > 0).any() else 1.0
+
+
+def check_clocked(before: bool | None, now: bool) -> None:
+    """Refuse rows with times after rows without, and the other way round; None: no row yet."""
+    if before is not None and before != now:
+        message = (
+            f"t: the rows before came {'with' if before else 'without'} times; "
+            "every row needs a time, or none has one"
+        )
+        raise SchemaError(message)

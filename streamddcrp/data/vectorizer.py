@@ -1,0 +1,331 @@
+"""From dicts of features to rows of floats, under one schema for the life of a model."""
+
+import logging
+import math
+import numbers
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from itertools import pairwise
+from operator import itemgetter
+from typing import Any, Self
+
+import numpy as np
+
+from streamddcrp.errors import ConfigError, SchemaError
+from streamddcrp.typing import FloatArray, IntArray
+
+Feature = str | int
+
+logger = logging.getLogger(__name__)
+
+PLAIN = frozenset({float, int, bool, np.float64})  # a sum is finite only if each of them is
+
+
+class Vectorizer:
+    """Turn dicts of features into rows of floats.
+
+    The first row that is learned from fixes the schema: its features, sorted, so that their order
+    in the dict does not matter. In later rows
+
+    * a schema feature that is absent, or None, is missing: NaN in the array;
+    * any other feature is ignored and counted, or, with ``open=True``, gets a column behind the
+      others (open vocabulary: counts of words);
+    * values must be numbers; True and False count as 1 and 0. Text, NaN and infinity are refused:
+      a value that is not there is None, and never NaN.
+
+    A refused row leaves the schema and the counts as they were.
+
+    Parameters
+    ----------
+    strict : bool
+        Refuse rows that lack a feature of the schema or have one outside of it.
+    open : bool
+        Add columns for new features instead of ignoring them. Excludes `strict`.
+
+    Attributes
+    ----------
+    n_unknown : int
+        How many values were ignored because the schema has no column for them.
+
+    Notes
+    -----
+    O(D) a row, about 2 microseconds at 16 features, a few more when something is missing. The
+    array returned is a buffer that the next call refills: copy what is to be kept. Memory is that
+    of the schema; with ``open=True`` it grows with the vocabulary.
+
+    Examples
+    --------
+    >>> from streamddcrp.data import Vectorizer
+    >>> vectorizer = Vectorizer()
+    >>> vectorizer.transform({"b": 2, "a": 1.5})
+    array([1.5, 2. ])
+    >>> vectorizer.transform({"a": None, "b": True, "c": 7})
+    array([nan,  1.])
+    >>> vectorizer.columns, vectorizer.n_unknown
+    (('a', 'b'), 1)
+    """
+
+    def __init__(self, *, strict: bool = False, open: bool = False) -> None:
+        if strict and open:
+            msg = "strict, open: expected at most one of them; strict refuses what open adds"
+            raise ConfigError(msg)
+        self.strict = bool(strict)
+        self.open = bool(open)
+        self.n_unknown = 0
+        self._columns: tuple[Feature, ...] | None = None
+        self._at: dict[Feature, int] = {}
+        self._buffer = np.empty(0)
+        self._values: Callable[[Mapping[Feature, Any]], tuple[Any, ...]] | None = None
+        self._warned = False
+
+    @property
+    def columns(self) -> tuple[Feature, ...] | None:
+        """Features of the schema in the order of their columns; None before the first row."""
+        return self._columns
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns, 0 before the first row."""
+        return len(self._at)
+
+    def __repr__(self) -> str:
+        columns = "no schema yet" if self._columns is None else f"{len(self._columns)} columns"
+        return f"<{type(self).__name__} of {columns}>"
+
+    def fix(self, columns: Iterable[Feature]) -> None:
+        """Fix the schema, sorted, from the names of a batch.
+
+        Parameters
+        ----------
+        columns : iterable of str or int
+
+        Raises
+        ------
+        SchemaError
+            If there is a schema already, a name comes twice, or there is none.
+        """
+        names = _sorted(columns)
+        if self._columns is not None:
+            msg = f"the schema is fixed already: {_some(self._columns)}; make a new Vectorizer"
+            raise SchemaError(msg)
+        if not names and not self.open:
+            msg = "the first row has no features; it fixes the schema, so give at least one"
+            raise SchemaError(msg)
+        self._set_columns(tuple(names))
+
+    def transform(
+        self, x: Mapping[Feature, Any], *, learn: bool = True, row: int | None = None
+    ) -> FloatArray:
+        """Return the values of one row in the order of the schema.
+
+        Parameters
+        ----------
+        x : mapping
+            Feature name to number, or None for a missing value.
+        learn : bool
+            False: change nothing. Before there is a schema the row is then sorted for itself.
+        row : int, optional
+            Its number in a batch, for the error message.
+
+        Returns
+        -------
+        ndarray of float64, shape (D,)
+            Refilled by the next call.
+
+        Raises
+        ------
+        SchemaError
+            If a value is not a finite number, or the row breaks a strict schema.
+        """
+        if self._values is not None and len(x) == len(self._at):
+            try:  # the usual row: all features of the schema, and no other
+                values = self._values(x)
+                if PLAIN.issuperset(map(type, values)) and math.isfinite(math.fsum(values)):
+                    self._buffer[:] = values
+                    return self._buffer
+            except (KeyError, OverflowError, ValueError):
+                pass  # ValueError: inf - inf
+        return self._transform_slowly(x, learn, row)
+
+    def align(self, names: Iterable[Feature], n_rows: int = 1, *, learn: bool = True) -> IntArray:
+        """Say where the columns of a batch go: one look-up a batch, none a row.
+
+        Has the effect of `n_rows` rows that each have all the features in `names`: fixes the
+        schema, adds columns or counts what is ignored.
+
+        Parameters
+        ----------
+        names : iterable of str or int
+            Columns of the batch, in its order.
+        n_rows : int
+            Number of rows, for the count of ignored values. An empty batch changes nothing.
+        learn : bool
+            False: change nothing. Before there is a schema the names are sorted for themselves.
+
+        Returns
+        -------
+        ndarray of int64, shape (D,)
+            For each column of the schema its position in the batch; -1: missing.
+
+        Raises
+        ------
+        SchemaError
+            If a name comes twice, or the batch breaks a strict schema.
+        """
+        names = list(names)
+        ordered = _sorted(names)  # refuses duplicates
+        learn = learn and n_rows > 0
+        if self._columns is None:
+            if learn:
+                self.fix(ordered)
+            columns: tuple[Feature, ...] = tuple(ordered)
+        else:
+            new = [name for name in ordered if name not in self._at]
+            self._check_strict(new, set(ordered), None)
+            if learn:
+                self._admit(new, n_rows)
+            columns = self._columns
+        at = {name: position for position, name in enumerate(names)}
+        return np.array([at.get(column, -1) for column in columns], dtype=np.int64)
+
+    def mark(self) -> tuple[tuple[Feature, ...] | None, int]:
+        """Return what `rollback` needs to undo all that is learned from here on. O(1)."""
+        return self._columns, self.n_unknown
+
+    def rollback(self, mark: tuple[tuple[Feature, ...] | None, int]) -> None:
+        """Undo what was learned since `mark`: for rows that are refused by a later check."""
+        columns, self.n_unknown = mark
+        if columns is not self._columns:
+            self._set_columns(columns)
+
+    def to_config(self) -> dict[str, Any]:
+        """Return options, schema and count as a JSON-able dict."""
+        return {
+            "strict": self.strict,
+            "open": self.open,
+            "columns": None if self._columns is None else list(self._columns),
+            "n_unknown": self.n_unknown,
+        }
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Self:
+        """Rebuild from what `to_config` returned."""
+        vectorizer = cls(strict=config["strict"], open=config["open"])
+        if config["columns"] is not None:
+            _sorted(config["columns"])  # refuses what cannot be a schema; open ones are not sorted
+            vectorizer._set_columns(tuple(config["columns"]))
+        vectorizer.n_unknown = int(config["n_unknown"])
+        return vectorizer
+
+    def _transform_slowly(
+        self, x: Mapping[Feature, Any], learn: bool, row: int | None
+    ) -> FloatArray:
+        numbers_of_x = {name: _number(name, value, row) for name, value in x.items()}
+        if self._columns is None:
+            if learn:
+                self.fix(numbers_of_x)
+            else:
+                return np.array([numbers_of_x[name] for name in _sorted(numbers_of_x)])
+        new = [name for name in numbers_of_x if name not in self._at]
+        self._check_strict(new, numbers_of_x.keys(), row)
+        if new and learn:
+            self._admit(_sorted(new), 1)
+        self._buffer[:] = [numbers_of_x.get(name, math.nan) for name in self._at]
+        return self._buffer
+
+    def _check_strict(self, new: list[Feature], names: Iterable[Feature], row: int | None) -> None:
+        if not self.strict:
+            return
+        place = "" if row is None else f"row {row}, "
+        if new:
+            msg = f"{place}column {new[0]!r}: not in the schema {_some(self._at)}"
+            raise SchemaError(msg, row=row)
+        given = set(names)
+        absent = [name for name in self._at if name not in given]
+        if absent:
+            msg = f"{place}column {absent[0]!r}: absent; give None where the value is missing"
+            raise SchemaError(msg, row=row)
+
+    def _admit(self, new: list[Feature], n_rows: int) -> None:
+        """Add columns for new features, or count them."""
+        if not new:
+            return
+        if self.open:
+            self._set_columns((*self._at, *new))
+            return
+        self.n_unknown += len(new) * n_rows
+        if not self._warned:
+            logger.warning(
+                "ignoring feature %r, which the schema %s does not have (and any other such; "
+                "reported once)",
+                new[0],
+                _some(self._at),
+            )
+            self._warned = True
+
+    def _set_columns(self, schema: tuple[Feature, ...] | None) -> None:
+        self._columns = schema
+        columns = schema or ()
+        self._at = {name: position for position, name in enumerate(columns)}
+        if not columns:
+            self._values = None
+        elif len(columns) == 1:
+            self._values = partial(_only, columns[0])
+        else:
+            self._values = itemgetter(*columns)
+        if len(self._buffer) != len(columns):
+            self._buffer = np.empty(len(columns))
+
+
+def _only(column: Feature, x: Mapping[Feature, Any]) -> tuple[Any, ...]:
+    return (x[column],)
+
+
+def _number(name: Feature, value: Any, row: int | None) -> float:
+    """Return a value as a float, NaN where it is missing."""
+    if value is None:
+        return math.nan
+    # float and int first: the check for the abstract class is slow
+    if isinstance(value, float | int | numbers.Real | np.bool_) and not isinstance(
+        value, np.timedelta64
+    ):
+        try:
+            number = float(value)
+        except OverflowError:
+            problem = "is too large for a float"
+        else:
+            if math.isfinite(number):
+                return number
+            problem = "is not finite; give None where the value is missing"
+    elif isinstance(value, str):
+        problem = "is text where a number belongs; convert it, or encode categories as 0/1 columns"
+    else:
+        problem = f"is a {type(value).__name__} where a number belongs"
+    place = "" if row is None else f"row {row}, "
+    shown = repr(value)
+    shown = shown if len(shown) <= 40 else shown[:37] + "..."
+    msg = f"{place}column {name!r}: {shown} {problem}"
+    raise SchemaError(msg, row=row)
+
+
+def _sorted(names: Iterable[Any]) -> list[Feature]:
+    """Sort feature names, numbers before text; refuse duplicates and other names."""
+    names = list(names)
+    for name in names:
+        if not isinstance(name, str | int) or isinstance(name, bool):
+            msg = f"column {name!r}: names of features must be text or integers"
+            raise SchemaError(msg)
+    ordered = sorted(names, key=lambda name: (isinstance(name, str), name))
+    for name, following in pairwise(ordered):
+        if name == following:
+            msg = f"column {name!r}: comes twice; rename or drop one of them"
+            raise SchemaError(msg)
+    return ordered
+
+
+def _some(names: Iterable[Feature]) -> str:
+    """List a few names for a message."""
+    shown = [repr(name) for name in names]
+    if len(shown) > 8:
+        shown = [*shown[:7], f"... {len(shown)} in all"]
+    return f"({', '.join(shown)})"

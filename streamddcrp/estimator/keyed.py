@@ -1,0 +1,409 @@
+"""One model a key: many independent streams in one process and in bounded memory."""
+
+import copy
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import TracebackType
+from typing import Any, Self
+from weakref import finalize
+
+import numpy as np
+import pyarrow as pa
+from river import base
+
+from streamddcrp.checkpoint import SqliteStore
+from streamddcrp.checkpoint.codec import decode_state, encode_state, read_blob, replacing
+from streamddcrp.contract import Event
+from streamddcrp.errors import CheckpointError, ConfigError, SchemaError
+from streamddcrp.estimator.groups import Groups, Key, check_key, naming
+from streamddcrp.estimator.residents import OP, Residents, bytes_of
+
+CURSOR = "run"  # under which a store keeps the cursor
+_HEADER = "keyed"  # under which it keeps what all models have in common
+_MODEL_ID = "Keyed"
+_VERSION = 1
+Features = Mapping[Any, Any]
+
+
+class Keyed(base.Clusterer):
+    """Independent copies of a model, one for each key.
+
+    Each row goes to the model of its key, which is made when the key first comes; results and
+    states are those of separate models, bit for bit. The models used least recently leave memory
+    for a store on disk, and come back when their key does.
+
+    Parameters
+    ----------
+    model : estimator
+        What each key gets a clone of. It needs ``to_bytes`` and ``from_bytes``, and says by
+        ``nbytes`` how much memory it takes.
+    by : str
+        Feature or column that holds the key: text or whole numbers.
+    memory : str or int, default "1GB"
+        Most memory for models, in bytes or as "200 MB", "1.5GiB". The one in use stays even if it
+        is larger. A batch, its results and the names of the keys come on top.
+    store : path-like or SqliteStore, optional
+        File that `save` writes to and that a new process continues from. While it is open no
+        other process can use it. Without it there is a temporary file for what leaves memory.
+
+    Notes
+    -----
+    A visit of a key, that is its rows in one batch, costs one call of the model, and O(size of
+    the state) where the state has to be read, and written again, or copied so that the batch can
+    be undone: hand over many rows a key at a time. What leaves memory between two calls of `save`
+    goes to a temporary file in $SQLITE_TMPDIR, $TMPDIR or /var/tmp, so that a crash leaves the
+    last save untouched.
+
+    Examples
+    --------
+    >>> from streamddcrp import Keyed, SeqDDCRP
+    >>> fleet = Keyed(SeqDDCRP(likelihood=("normal_gamma", 0.0, 0.05, 1.5, 0.5)), by="pump")
+    >>> batch = pa.table({"pump": ["a", "b", "a", "b"], "flow": [0.1, 7.9, 8.2, 8.1]})
+    >>> out = fleet.step_many(batch)
+    >>> out["key"].to_pylist(), out["label"].to_pylist()
+    (['a', 'b', 'a', 'b'], [0, 0, 1, 0])
+    >>> fleet.predict_one({"pump": "a", "flow": 8.0}), fleet.keys
+    (1, ['a', 'b'])
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        by: str,
+        memory: str | int = "1GB",
+        store: str | os.PathLike[str] | SqliteStore | None = None,
+    ) -> None:
+        self.model = model
+        self.by = by
+        self.memory = memory
+        self.store = store
+        if not isinstance(by, str):
+            message = f"by must be the name of a feature or column, got {by!r}"
+            raise ConfigError(message)
+        self._fresh = model.clone()
+        self._integer: bool | None = None  # whether the keys are numbers, once there is one
+        self._unread: set[str] = set()  # keys that may have new events
+        size = bytes_of(memory)
+        self._store = store if isinstance(store, SqliteStore) else SqliteStore(store)
+        if self._store is not store:
+            finalize(self, self._store.close)
+        self._residents = Residents(self._fresh, self._store, size)
+        try:
+            self._continue()
+        except CheckpointError:
+            self.close()
+            raise
+
+    # -- learning --------------------------------------------------------------------------------
+
+    def learn_one(self, x: Features, t: Any = None) -> None:
+        """Learn one row with the model of its key; ``x`` holds the key among the features.
+
+        Raises
+        ------
+        SchemaError, OrderError
+            There is no key, or the model refuses the row. Nothing was learned.
+        """
+        key, rest = self._split(x)
+        name = self._name(key)
+        model = self._residents.take(name)
+        with naming(key):
+            model.learn_one(rest, t)
+        self._residents.learned(name, model)
+        self._note([key], [name])
+
+    def learn_many(self, batch: object, t: object = None) -> None:
+        """Learn a batch with the rows of any keys, each key's in their order.
+
+        Parameters
+        ----------
+        batch : Arrow table or batch, or data frame, of N rows
+        t : array_like of shape (N,), optional
+
+        Raises
+        ------
+        SchemaError, OrderError
+            A key is missing, or the model of a key refuses a row; ``row`` is its number in the
+            batch. Nothing was learned, whatever the key.
+        """
+        self._each_key(Groups(batch, t, self.by), "learn_many")
+
+    def step_many(self, batch: object, t: object = None) -> pa.RecordBatch:
+        """Predict each row of a batch, then learn it, in one pass.
+
+        Parameters
+        ----------
+        batch, t
+            As for `learn_many`.
+
+        Returns
+        -------
+        pyarrow.RecordBatch
+            In the order of the rows: ``key``, and the columns of the model's ``step_many``.
+        """
+        groups = Groups(batch, t, self.by)
+        parts = self._each_key(groups, "step_many")
+        return groups.gather(parts or [copy.deepcopy(self._fresh).step_many(groups.rows)])
+
+    def _each_key(self, groups: Groups, method: str) -> list[Any]:
+        """Call a method of each key's model with its rows, for all keys or for none."""
+        results = []
+        names = [self._name(key) for key in groups.keys]
+        with self._residents.all_or_nothing(names):
+            for name, (key, rows, times) in zip(names, groups, strict=True):
+                model = self._residents.take(name)
+                with naming(key, groups):
+                    results.append(getattr(model, method)(rows, times))
+                self._residents.learned(name, model)
+        self._note(groups.keys, names)
+        return results
+
+    def _split(self, x: Features) -> tuple[Key, Features]:
+        """Return the key of a row and its other features."""
+        try:
+            key = check_key(x.get(self.by))
+        except SchemaError as error:
+            message = f"column {self.by!r}: {error}"
+            raise SchemaError(message) from error
+        return key, {name: value for name, value in x.items() if name != self.by}
+
+    def _name(self, key: Key) -> str:
+        """Return the name of a key in the store; refuse text among numbers, and numbers in text."""
+        integer = isinstance(key, int)
+        if self._integer not in (None, integer):
+            message = (
+                f"key {key!r}: the keys before were {'whole numbers' if self._integer else 'text'};"
+                " give all keys as one or the other"
+            )
+            raise SchemaError(message)
+        return str(key)
+
+    def _note(self, keys: list[Key], names: list[str]) -> None:
+        """Note which keys have learned."""
+        if keys:
+            self._integer = isinstance(keys[0], int)
+        self._unread.update(names)
+
+    # -- predicting ------------------------------------------------------------------------------
+
+    def predict_one(self, x: Features, t: Any = None) -> int:
+        """Return the id of the most probable table among those of the row's key."""
+        key, rest = self._split(x)
+        with naming(key):
+            return int(self._find(key).predict_one(rest, t))
+
+    def predict_proba_one(self, x: Features, t: Any = None) -> dict[int, float]:
+        """Return the probability of each live table of the row's key, under -1 of a new one."""
+        key, rest = self._split(x)
+        with naming(key):
+            return dict(self._find(key).predict_proba_one(rest, t))
+
+    def score_one(self, x: Features, t: Any = None) -> float:
+        """Return -log predictive density (nats) under the model of the row's key."""
+        key, rest = self._split(x)
+        with naming(key):
+            return float(self._find(key).score_one(rest, t))
+
+    def _find(self, key: Key) -> Any:
+        """Return the model that predicts for a key: for a new one, that which has seen nothing."""
+        model = self._residents.find(self._name(key))
+        return self._fresh if model is None else model
+
+    # -- looking at the models -------------------------------------------------------------------
+
+    @property
+    def keys(self) -> list[Key]:
+        """Keys that have learned, sorted."""
+        return sorted(int(name) if self._integer else name for name in self._residents.names())
+
+    @property
+    def n_keys(self) -> int:
+        """Number of keys that have learned."""
+        return len(self._residents.names())
+
+    @property
+    def n_tables(self) -> int:
+        """Number of live tables of the models in memory."""
+        return self._residents.n_tables
+
+    @property
+    def objective(self) -> float:
+        """Sum of the models' objectives: for bounds, one on the evidence of all streams. Slow."""
+        return math.fsum(self._peek(key).objective for key in self.keys)
+
+    def model_of(self, key: Key) -> Any:
+        """Return a copy of the model of one key; KeyError if the key has not learned."""
+        return copy.deepcopy(self._peek(key))
+
+    def _peek(self, key: Key) -> Any:
+        model = self._residents.peek(self._name(check_key(key)))
+        if model is None:
+            raise KeyError(key)
+        return model
+
+    def events(self) -> list[Event]:
+        """Return what happened since the last call, by key, each with its ``key``.
+
+        Reads the state of each key that has learned since; after `load`, of all keys.
+        """
+        found = []
+        for name in sorted(self._unread):
+            key = int(name) if self._integer else name
+            model = self._residents.take(name)
+            found += [replace(event, key=key) for event in model.events()]
+            self._residents.learned(name, model)  # it keeps how far its events were read
+            self._unread.remove(name)
+        return found
+
+    def summary(self) -> pa.Table:
+        """Return one row a live table of each key: ``key``, and the columns of the model's own.
+
+        A column that not all keys have is null elsewhere. Reads all states.
+        """
+        kind = pa.int64() if self._integer else pa.string()
+        tables = [self._fresh.summary().add_column(0, "key", pa.array([], kind))]
+        for key in self.keys:
+            table = self._peek(key).summary()
+            tables.append(table.add_column(0, "key", pa.repeat(pa.scalar(key, kind), len(table))))
+        return pa.concat_tables(tables, promote_options="default")
+
+    # -- checkpoints -----------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str] | None = None, *, cursor: Any = None) -> None:
+        """Write all states in one transaction: a crash at any moment leaves the last save.
+
+        Parameters
+        ----------
+        path : path-like, optional
+            File to write a copy of everything to, for `load`. Without it, what has changed since
+            the last time is written to the ``store``.
+        cursor : JSON value, optional
+            Where the source stands after the last row learned; `cursor` returns it.
+
+        Raises
+        ------
+        ConfigError
+            If there is neither a path nor a store.
+        CheckpointError
+            If it cannot be written.
+        """
+        header = [("", self._header())]
+        if path is None or Path(path).resolve() == self._store.path.resolve():
+            if self.store is None:
+                message = "save() without a path needs a store: give Keyed(..., store=FILE)"
+                raise ConfigError(message)
+            self._store.put_aside(_HEADER, header)
+            self._residents.commit(CURSOR, cursor)
+            return
+        with replacing(path) as temporary, SqliteStore(temporary) as saved:
+            saved.put_aside(_HEADER, header)
+            saved.commit(OP, self._residents.states(), CURSOR, cursor)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a copy of what `save` wrote, or of a store that is not in use.
+
+        Raises
+        ------
+        CheckpointError
+            If the file is damaged, of something else or in use.
+        """
+        if not Path(path).is_file():
+            message = f"cannot read the checkpoint {os.fspath(path)}: there is no such file"
+            raise CheckpointError(message)
+        with SqliteStore(path) as saved:
+            header = saved.get(_HEADER, "")
+            if header is None:
+                message = f"{os.fspath(path)} holds nothing that a Keyed saved"
+                raise CheckpointError(message)
+            arrays, meta = decode_state(header, _HEADER)
+            model_class: Any = getattr(import_module("streamddcrp"), meta["class"], None)
+            if not hasattr(model_class, "from_bytes"):
+                message = f"its models are of class {meta['class']!r}, unknown to this release"
+                raise CheckpointError(message)
+            fresh = model_class.from_bytes(arrays["fresh"].tobytes())
+            fleet = cls(fresh, by=meta["by"], memory=meta["memory"])
+            fleet._store.put_aside(_HEADER, [("", header)])
+            fleet._store.commit(OP, saved.states(OP), CURSOR, saved.offset(CURSOR))
+        fleet._continue()
+        return fleet
+
+    @property
+    def cursor(self) -> Any:
+        """What the last `save` to the store, or the one that `load` read, was given as cursor."""
+        return self._store.offset(CURSOR)
+
+    def to_bytes(self) -> bytes:
+        """Return the content of the file that `save` writes."""
+        with TemporaryDirectory() as folder:
+            self.save(Path(folder, "keyed"), cursor=self.cursor)
+            return read_blob(Path(folder, "keyed"))
+
+    @classmethod
+    def from_bytes(cls, blob: bytes) -> Self:
+        """Restore what `to_bytes` returned; raises as `load` does."""
+        with TemporaryDirectory() as folder:
+            Path(folder, "keyed").write_bytes(blob)
+            return cls.load(Path(folder, "keyed"))
+
+    def __reduce__(self) -> Any:
+        return type(self).from_bytes, (self.to_bytes(),)
+
+    def _header(self) -> bytes:
+        """Return what all models have in common."""
+        meta = {
+            "class": type(self.model).__name__,
+            "by": self.by,
+            "memory": self.memory,
+            "integer": self._integer,
+        }
+        fresh = np.frombuffer(self._fresh.to_bytes(), np.uint8)
+        return encode_state(_HEADER, _VERSION, {"fresh": fresh}, meta)
+
+    def _continue(self) -> None:
+        """Go on from what the store holds, if anything."""
+        header = self._store.get(_HEADER, "")
+        names = self._store.keys(OP)
+        if header is None:
+            if names:
+                message = f"{self._store.path} holds states that no Keyed saved; choose another"
+                raise CheckpointError(message)
+            return
+        arrays, meta = decode_state(header, _HEADER)
+        then, now = (meta["class"], meta["by"]), (type(self.model).__name__, self.by)
+        if then != now:
+            message = (
+                f"{self._store.path} was made with {then[0]} by {then[1]!r}, not {now[0]} by "
+                f"{now[1]!r}; choose another store"
+            )
+            raise CheckpointError(message)
+        fresh = type(self.model).from_bytes(arrays["fresh"].tobytes())
+        if fresh.to_bytes() != self._fresh.to_bytes():
+            message = (
+                f"{self._store.path} was made with other options of {then[0]}; give the same ones, "
+                "or choose another store"
+            )
+            raise CheckpointError(message)
+        self._integer = meta["integer"]
+        self._unread.update(names)
+
+    def close(self) -> None:
+        """Release the store; what was saved stays."""
+        self._store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

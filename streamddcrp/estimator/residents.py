@@ -1,0 +1,177 @@
+"""Models by key: those used last in memory, the others in a store."""
+
+import copy
+import re
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any, NamedTuple
+
+from streamddcrp.checkpoint import SqliteStore
+from streamddcrp.errors import ConfigError
+
+OP = "model"
+_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "KI": 2**10, "MI": 2**20, "GI": 2**30}
+_OBJECTS = 16_000  # bytes of the Python objects around a model's arrays, as measured
+
+
+class Resident(NamedTuple):
+    """A model in memory, its size in bytes and its number of live tables."""
+
+    model: Any
+    size: int
+    n_tables: int
+
+
+class Residents:
+    """Keep models by key in bounded memory.
+
+    A model that learned is *dirty* until its state is in the store. The least recently used models
+    leave memory first; dirty ones are put aside in the store, which keeps them apart from what was
+    committed.
+
+    Parameters
+    ----------
+    fresh : estimator
+        What the model of a new key is a copy of.
+    store : SqliteStore
+    memory : int
+        Bytes that all models in memory may take; the one in use always stays.
+    """
+
+    def __init__(self, fresh: Any, store: SqliteStore, memory: int) -> None:
+        self._fresh = fresh
+        self._store = store
+        self._memory = memory
+        self._models: OrderedDict[str, Resident] = OrderedDict()  # least recently used first
+        self._dirty: set[str] = set()
+        self._size = 0
+        self.n_tables = 0  # of the models in memory
+        self._batch: set[str] = set()  # keys that may have to be undone
+        self._copies_size = 0
+        self._undo = ExitStack()  # holds the store's transaction, once something needs it
+        self._undoable = False
+
+    def names(self) -> list[str]:
+        """Return the keys that have learned, sorted."""
+        return sorted(self._dirty.union(self._store.keys(OP)))
+
+    def find(self, key: str) -> Any | None:
+        """Return the model of a key, or None if the key is new."""
+        if key in self._models:
+            self._models.move_to_end(key)
+            return self._models[key].model
+        model = self.peek(key)
+        if model is not None:
+            self._admit(key, model)
+            self._shrink()
+        return model
+
+    def peek(self, key: str) -> Any | None:
+        """Return the model of a key without bringing it into memory for longer."""
+        if key in self._models:
+            return self._models[key].model
+        blob = self._store.get(OP, key)
+        return None if blob is None else type(self._fresh).from_bytes(blob)
+
+    def take(self, key: str) -> Any:
+        """Return the model of a key that is to learn; call `learned` when it has."""
+        model = self.find(key)
+        return copy.deepcopy(self._fresh) if model is None else model
+
+    def learned(self, key: str, model: Any) -> None:
+        """Note that the model of a key has changed, and make room for it."""
+        self._drop(key)
+        self._admit(key, model)
+        self._dirty.add(key)
+        self._shrink()
+
+    @contextmanager
+    def all_or_nothing(self, keys: Sequence[str]) -> Iterator[None]:
+        """Undo what was learned by any of the keys within the block if it fails.
+
+        A model undoes its own failure, so a single key needs nothing. Of several, those that are
+        dirty are copied, or put aside where there is no memory for copies; the others are in the
+        store as they were, since what is put aside of them within the block is undone.
+        """
+        if len(keys) < 2:
+            yield
+            return
+        dirty = [key for key in keys if key in self._dirty]
+        size = sum(self._models[key].size for key in dirty)
+        copies = {}
+        if self._size + size <= self._memory:
+            copies = {key: copy.deepcopy(self._models[key].model) for key in dirty}
+            self._copies_size = size
+        else:
+            self._put_aside(dirty)
+        self._batch = set(keys)
+        for key in self._batch.intersection(self._models):
+            self._models.move_to_end(key)  # so that all others leave memory before them
+        try:
+            with self._undo:
+                yield
+        except BaseException:
+            for key in keys:
+                self._drop(key)
+            for key, model in copies.items():
+                self._admit(key, model)
+                self._dirty.add(key)
+            raise
+        finally:
+            self._batch, self._copies_size, self._undoable = set(), 0, False
+
+    def commit(self, source: str, offset: Any) -> None:
+        """Write everything that changed, and where the source stands, in one transaction."""
+        self._store.commit(OP, self._states(sorted(self._dirty)), source, offset)
+        self._dirty.clear()
+
+    def states(self) -> Iterator[tuple[str, bytes]]:
+        """Yield the keys, sorted, and their states."""
+        for key in self.names():
+            clean = key not in self._dirty
+            blob = self._store.get(OP, key) if clean else self._models[key].model.to_bytes()
+            if blob is not None:
+                yield key, blob
+
+    def _states(self, keys: Sequence[str]) -> Iterator[tuple[str, bytes]]:
+        return ((key, self._models[key].model.to_bytes()) for key in keys)
+
+    def _put_aside(self, keys: Sequence[str]) -> None:
+        self._store.put_aside(OP, self._states(keys))
+        self._dirty.difference_update(keys)
+
+    def _shrink(self) -> None:
+        """Send the least recently used models away until the rest fits; the last one stays."""
+        while self._size + self._copies_size > self._memory and len(self._models) > 1:
+            key = next(iter(self._models))
+            if key in self._dirty:
+                if key in self._batch and not self._undoable:  # and so are all that come after it
+                    self._undo.enter_context(self._store.undoing())
+                    self._undoable = True
+                self._put_aside([key])
+            self._drop(key)
+
+    def _admit(self, key: str, model: Any) -> None:
+        size = model.nbytes if hasattr(model, "nbytes") else len(model.to_bytes())
+        resident = Resident(model, size + _OBJECTS, getattr(model, "n_tables", 0))
+        self._models[key] = resident
+        self._size += resident.size
+        self.n_tables += resident.n_tables
+
+    def _drop(self, key: str) -> None:
+        resident = self._models.pop(key, None)
+        if resident is not None:
+            self._size -= resident.size
+            self.n_tables -= resident.n_tables
+        self._dirty.discard(key)
+
+
+def bytes_of(memory: str | int) -> int:
+    """Return a size in bytes."""
+    found = re.fullmatch(r" *(\d+(?:\.\d+)?) *([KMG]I?|)B? *", str(memory).upper())
+    size = float(found[1]) * _UNITS[found[2]] if found else 0
+    if not size >= 1:
+        message = f"memory must be a number of bytes or a text such as '200 MB', got {memory!r}"
+        raise ConfigError(message)
+    return int(size)

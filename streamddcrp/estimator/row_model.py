@@ -1,0 +1,213 @@
+"""What models that take rows of numbers have in common."""
+
+import math
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+
+from streamddcrp.contract import LABEL, SCORE
+from streamddcrp.data import Vectorizer, as_time, check_clocked, check_times
+from streamddcrp.data.batches import batch_times, read_batch, row_types
+from streamddcrp.errors import SchemaError, StreamDDCRPError
+from streamddcrp.estimator.options import from_json, to_json
+from streamddcrp.estimator.stored import Stored
+from streamddcrp.estimator.views import predictions
+from streamddcrp.typing import FloatArray
+
+Features = Mapping[Any, Any]
+
+
+class RowModel(Stored):
+    """A model of rows of numbers, which come one by one or in batches, with times or without.
+
+    What a row is, which times are allowed, that a refused row changes nothing, and how predictions
+    look, is decided here. A model supplies
+
+    - `_advance`: learns rows and returns predictions, as the columns of `predictions`;
+    - `_has_begun`: whether it can predict, or still collects the rows of a warm-up;
+    - `_check_rows`: refuses rows outside the support of its likelihood;
+    - `_predict_row`: predicts one row, and changes nothing;
+    - `_state` and `_restore`, for checkpoints, with `_progress` and `_take_up` for what is kept
+      here.
+    """
+
+    def __init__(self, *, is_open: bool = False) -> None:
+        self._vectorizer = Vectorizer(open=is_open)
+        self._clocked: bool | None = None  # whether rows come with times
+        self._last_time: float | None = None
+        self._n_seen = 0
+        self._events_read = 0
+
+    # -- what a model supplies -------------------------------------------------------------------
+
+    def _advance(self, X: FloatArray, t: FloatArray | None, types: list[str]) -> FloatArray:
+        """Check rows and times, then learn them all; raises before anything has changed."""
+        raise NotImplementedError
+
+    @property
+    def _wants_types(self) -> bool:
+        """Whether `_advance` must be told as what the values of a row came."""
+        return False
+
+    @property
+    def _has_begun(self) -> bool:
+        raise NotImplementedError
+
+    def _check_rows(self, X: FloatArray, names: list[str]) -> None:
+        raise NotImplementedError
+
+    def _predict_row(self, x: FloatArray, t: float) -> tuple[FloatArray, dict[int, float]]:
+        """Return the predictions of a checked row (D,), and the probabilities of the tables."""
+        raise NotImplementedError
+
+    def _restore(self, arrays: dict[str, Any], meta: dict[str, Any]) -> None:
+        raise NotImplementedError
+
+    # -- learning --------------------------------------------------------------------------------
+
+    def learn_one(self, x: Features, t: Any = None) -> None:
+        """Learn one row.
+
+        Parameters
+        ----------
+        x : mapping
+            Feature name to number; None, or an absent feature, is a missing value.
+        t : number or time stamp, optional
+            Its time; without it the arrival index is the time.
+
+        Raises
+        ------
+        SchemaError
+            A value is not a finite number or outside the family's support. Nothing was learned.
+        OrderError
+            ``t`` is before the time of the row before. Nothing was learned.
+        """
+        mark = self._vectorizer.mark()
+        try:
+            X = self._vectorizer.transform(x)[None].copy()
+            types = row_types(x, self._vectorizer.columns or ()) if self._wants_types else []
+            self._advance(X, None if t is None else np.array([as_time(t)]), types)
+        except StreamDDCRPError:
+            self._vectorizer.rollback(mark)
+            raise
+
+    def learn_many(self, batch: object, t: object = None) -> None:
+        """Learn a batch of rows; the same, bit for bit, as learning them one by one.
+
+        Parameters
+        ----------
+        batch : Arrow table or batch, data frame, or array_like of shape (N, D)
+        t : array_like of shape (N,), optional
+
+        Raises
+        ------
+        SchemaError, OrderError
+            As for `learn_one`, with the row's number in ``row``. Nothing was learned.
+        """
+        self._learn_batch(batch, t)
+
+    def step_many(self, batch: object, t: object = None) -> pa.RecordBatch:
+        """Predict each row of a batch, then learn it, in one pass.
+
+        Parameters
+        ----------
+        batch, t
+            As for `learn_many`.
+
+        Returns
+        -------
+        pyarrow.RecordBatch
+            A row each with ``label`` (int64, the most probable table before the row was learned),
+            ``label_prob``, ``score`` (-log predictive density in nats), ``p_new`` (probability of a
+            new table), ``p_change`` (that the regime of the rows before it has been left),
+            ``n_tables`` (int64). The floats are null in warm-up.
+        """
+        return predictions(self._learn_batch(batch, t))
+
+    def _learn_batch(self, batch: object, t: object) -> FloatArray:
+        mark = self._vectorizer.mark()
+        try:
+            X, types = read_batch(batch, self._vectorizer)
+            return self._advance(X, None if t is None else batch_times(t, len(X)), types)
+        except StreamDDCRPError:
+            self._vectorizer.rollback(mark)
+            raise
+
+    def _check_times(self, t: FloatArray | None) -> None:
+        """Refuse times that run backwards, and rows with times among rows without."""
+        check_clocked(self._clocked, t is not None)
+        if t is not None:
+            check_times(t, self._last_time)
+
+    def _feature_names(self) -> list[str]:
+        return [str(name) for name in self._vectorizer.columns or ()]
+
+    # -- predicting ------------------------------------------------------------------------------
+
+    def predict_one(self, x: Features, t: Any = None) -> int:
+        """Return the id of the most probable table; the next id where that is a new one."""
+        predicted = self._predict(x, t)
+        return 0 if predicted is None else int(predicted[0][LABEL])
+
+    def predict_proba_one(self, x: Features, t: Any = None) -> dict[int, float]:
+        """Return the probability of each table, and under -1 that of a new one."""
+        predicted = self._predict(x, t)
+        if predicted is None:
+            return {0: 1.0} if self._n_seen else {-1: 1.0}
+        return predicted[1]
+
+    def score_one(self, x: Features, t: Any = None) -> float:
+        """Return -log predictive density (nats): high is surprising. NaN in warm-up."""
+        predicted = self._predict(x, t)
+        return math.nan if predicted is None else float(predicted[0][SCORE])
+
+    def _predict(self, x: Features, t: Any) -> tuple[FloatArray, dict[int, float]] | None:
+        """Predict a row; None in warm-up. Changes nothing."""
+        mark = self._vectorizer.mark()
+        try:  # new words of an open vocabulary count in the prediction, but are not learned
+            X = self._vectorizer.transform(x, learn=self._vectorizer.open)[None].copy()
+            names = self._feature_names()
+        finally:
+            self._vectorizer.rollback(mark)
+        if not self._has_begun:
+            return None
+        self._check_rows(X, names)
+        if self._clocked:
+            time = as_time(t) if t is not None else self._last_time or 0.0
+            check_times(np.array([time]), self._last_time)
+        elif t is None:
+            time = float(self._n_seen)
+        else:
+            message = "t: the rows before came without times; predict without one, too"
+            raise SchemaError(message)
+        return self._predict_row(X[0], time)
+
+    @property
+    def n_seen(self) -> int:
+        """Number of rows learned."""
+        return self._n_seen
+
+    # -- checkpoints -----------------------------------------------------------------------------
+
+    def _progress(self) -> dict[str, Any]:
+        """Return the options and what is kept here, as JSON values."""
+        options: dict[str, Any] = self._get_params()  # type: ignore[attr-defined]  # river's
+        return {
+            "options": {name: to_json(value) for name, value in options.items()},
+            "vectorizer": self._vectorizer.to_config(),
+            "clocked": self._clocked,
+            "last_time": self._last_time,
+            "n_seen": self._n_seen,
+            "events_read": self._events_read,
+        }
+
+    @classmethod
+    def _from_state(cls, arrays: dict[str, Any], meta: dict[str, Any]) -> Self:
+        model = cls(**{name: from_json(value) for name, value in meta["options"].items()})
+        model._vectorizer = Vectorizer.from_config(meta["vectorizer"])
+        for name in ("clocked", "last_time", "n_seen", "events_read"):
+            setattr(model, f"_{name}", meta[name])
+        model._restore(arrays, meta)
+        return model

@@ -1,1 +1,0 @@
-"""Inference methods: one package a method, none of which a likelihood, decay or table knows."""

@@ -1,0 +1,416 @@
+"""Compiled conjugate families behind one dispatcher that selects by an integer code.
+
+A method's kernel calls `add_stats`, `posterior`, `log_predictive` and `expected_log_lik` and never
+names a family. Each family is a set of functions with the same arguments, in a file beside this;
+they read and write from given positions on, so that families can be parts of a product.
+
+``hyper`` holds the prior, ``hyper[0]`` always the length of a row. A method may move the prior in
+place (empirical Bayes), but not the centre, to which the statistics refer, nor the scatter of
+NORMAL_WISHART, whose determinant and pivots are stored with it. ``stats[0]`` is always the number
+of rows. Layouts, each block of length D unless said otherwise; [i, j] stands for a lower triangle
+packed by rows:
+
+======================  ===========================================  =============================
+family                  hyper                                        stats
+======================  ===========================================  =============================
+NORMAL_WISHART          D, kappa, dof, log|scatter|, center, mean,   n, sum y, sum y y' [i, j]
+                        pivots, scatter [i, j]
+NORMAL_GAMMA            D, center, mean, kappa, shape, rate          n, count, sum y, sum y^2
+DIRICHLET_MULTINOMIAL   D, mass of a category, total mass            n, count
+GAMMA_POISSON           D, shape, rate                               n, -sum log x!, count, sum x
+BETA_BERNOULLI          D, a, b                                      n, ones, zeros
+REGRESSION              D P, D, P; for each of D outputs: mean (P),  n; for each output: sum v v'
+                        kappa (P), shape, rate                       [i, j], v = (1, block)
+PRODUCT                 D, number of parts, P - 1, Q - 1; for each   n; those of each part
+                        part code, h, c, s, q; those of each part
+======================  ===========================================  =============================
+
+with y = x - center. A row of REGRESSION is a block (regressors (P - 1), output) for each output.
+Row, statistics and posterior of PRODUCT are those of its parts, no products themselves, one after
+the other; h, c, s and q say where a part's prior, row, statistics and posterior begin.
+
+``post[0]`` is the log marginal likelihood; the rest of ``post`` is private to this package.
+Statistics that rounding left outside their domain (a tiny negative count, a scatter that is not
+positive definite) are clipped to its border; nothing here raises or returns NaN.
+"""
+
+from streamddcrp.compilation import inlined, kernel
+from streamddcrp.likelihoods.kernels.counts import (
+    bb_add,
+    bb_expected,
+    bb_natural,
+    bb_posterior,
+    bb_predictive,
+    dm_add,
+    dm_expected,
+    dm_natural,
+    dm_posterior,
+    dm_predictive,
+    gp_add,
+    gp_expected,
+    gp_natural,
+    gp_posterior,
+    gp_predictive,
+)
+from streamddcrp.likelihoods.kernels.gaussian import (
+    ng_add,
+    ng_expected,
+    ng_natural,
+    ng_posterior,
+    ng_predictive,
+    nw_add,
+    nw_expected,
+    nw_natural,
+    nw_posterior,
+    nw_predictive,
+)
+from streamddcrp.likelihoods.kernels.regression import (
+    lr_add,
+    lr_expected,
+    lr_natural,
+    lr_posterior,
+    lr_predictive,
+    packed_length,
+)
+from streamddcrp.likelihoods.kernels.special import Array
+
+NORMAL_WISHART = 0
+NORMAL_GAMMA = 1
+DIRICHLET_MULTINOMIAL = 2
+GAMMA_POISSON = 3
+BETA_BERNOULLI = 4
+REGRESSION = 5
+PRODUCT = 6
+
+
+@inlined
+def part_of(family: int, hyper: Array, i: int) -> tuple[int, int, int, int, int]:
+    """Code, h, c, s, q of part ``i``; a family that is no product is its own only part."""
+    if family != PRODUCT:
+        return family, 0, 0, 0, 0
+    at = 4 + 5 * i
+    return (
+        int(hyper[at]), int(hyper[at + 1]), int(hyper[at + 2]), int(hyper[at + 3]),
+        int(hyper[at + 4]),
+    )  # fmt: skip
+
+
+@inlined
+def n_parts(family: int, hyper: Array) -> int:
+    """Return the number of parts."""
+    return int(hyper[1]) if family == PRODUCT else 1
+
+
+@kernel
+def n_stats(family: int, hyper: Array) -> int:
+    """Length P of the sufficient statistics. The first five need only ``hyper[0]``."""
+    D = int(hyper[0])
+    if family == NORMAL_WISHART:
+        size = D + packed_length(D)
+    elif family == NORMAL_GAMMA:
+        size = 3 * D
+    elif family == DIRICHLET_MULTINOMIAL:
+        size = D
+    elif family == GAMMA_POISSON:
+        size = 1 + 2 * D
+    elif family == BETA_BERNOULLI:
+        size = 2 * D
+    elif family == REGRESSION:
+        size = int(hyper[1]) * packed_length(int(hyper[2]) + 1)
+    else:
+        size = int(hyper[2])
+    return 1 + size
+
+
+@kernel
+def n_post(family: int, hyper: Array) -> int:
+    """Length Q of the cached posterior."""
+    D = int(hyper[0])
+    if family == NORMAL_WISHART:
+        size = 5 + D + packed_length(D)
+    elif family == NORMAL_GAMMA:
+        size = 8 * D
+    elif family == DIRICHLET_MULTINOMIAL:
+        size = 1 + 2 * D
+    elif family == GAMMA_POISSON:
+        size = 5 * D
+    elif family == BETA_BERNOULLI:
+        size = 4 * D
+    elif family == REGRESSION:
+        size = int(hyper[1]) * (int(hyper[2]) + packed_length(int(hyper[2])) + 5)
+    else:
+        size = int(hyper[3])
+    return 1 + size
+
+
+@kernel
+def add_stats(family: int, hyper: Array, x: Array, weight: float, stats: Array) -> None:
+    """Add ``weight`` times the statistics of row ``x`` (D,) to ``stats`` (P,), in place."""
+    if family == PRODUCT:
+        stats[0] += weight
+    for i in range(n_parts(family, hyper)):
+        code, h, c, s, _ = part_of(family, hyper, i)
+        stats[s] += weight
+        if code == NORMAL_GAMMA:
+            ng_add(hyper, h, x, c, weight, stats, s)
+        elif code == NORMAL_WISHART:
+            nw_add(hyper, h, x, c, weight, stats, s)
+        elif code == REGRESSION:
+            lr_add(hyper, h, x, c, weight, stats, s)
+        elif code == DIRICHLET_MULTINOMIAL:
+            dm_add(hyper, h, x, c, weight, stats, s)
+        elif code == GAMMA_POISSON:
+            gp_add(hyper, h, x, c, weight, stats, s)
+        else:
+            bb_add(hyper, h, x, c, weight, stats, s)
+
+
+@kernel
+def posterior(family: int, hyper: Array, stats: Array, post: Array) -> None:
+    """Fill ``post`` (Q,) from ``stats`` (P,); ``post[0]`` is the log marginal likelihood."""
+    total = 0.0
+    for i in range(n_parts(family, hyper)):
+        code, h, _, s, q = part_of(family, hyper, i)
+        if code == NORMAL_GAMMA:
+            ng_posterior(hyper, h, stats, s, post, q)
+        elif code == NORMAL_WISHART:
+            nw_posterior(hyper, h, stats, s, post, q)
+        elif code == REGRESSION:
+            lr_posterior(hyper, h, stats, s, post, q)
+        elif code == DIRICHLET_MULTINOMIAL:
+            dm_posterior(hyper, h, stats, s, post, q)
+        elif code == GAMMA_POISSON:
+            gp_posterior(hyper, h, stats, s, post, q)
+        else:
+            bb_posterior(hyper, h, stats, s, post, q)
+        total += post[q]
+    post[0] = total
+
+
+@kernel
+def log_predictive(family: int, hyper: Array, post: Array, x: Array) -> float:
+    """Log density of row ``x`` (D,) with the parameter integrated out."""
+    total = 0.0
+    for i in range(n_parts(family, hyper)):
+        code, h, c, _, q = part_of(family, hyper, i)
+        if code == NORMAL_GAMMA:
+            total += ng_predictive(hyper, h, post, q, x, c)
+        elif code == NORMAL_WISHART:
+            total += nw_predictive(hyper, h, post, q, x, c)
+        elif code == REGRESSION:
+            total += lr_predictive(hyper, h, post, q, x, c)
+        elif code == DIRICHLET_MULTINOMIAL:
+            total += dm_predictive(hyper, h, post, q, x, c)
+        elif code == GAMMA_POISSON:
+            total += gp_predictive(hyper, h, post, q, x, c)
+        else:
+            total += bb_predictive(hyper, h, post, q, x, c)
+    return total
+
+
+@kernel
+def expected_log_lik(family: int, hyper: Array, post: Array, x: Array) -> float:
+    """Posterior expectation of the log density of row ``x`` (D,)."""
+    total = 0.0
+    for i in range(n_parts(family, hyper)):
+        code, h, c, _, q = part_of(family, hyper, i)
+        if code == NORMAL_GAMMA:
+            total += ng_expected(hyper, h, post, q, x, c)
+        elif code == NORMAL_WISHART:
+            total += nw_expected(hyper, h, post, q, x, c)
+        elif code == REGRESSION:
+            total += lr_expected(hyper, h, post, q, x, c)
+        elif code == DIRICHLET_MULTINOMIAL:
+            total += dm_expected(hyper, h, post, q, x, c)
+        elif code == GAMMA_POISSON:
+            total += gp_expected(hyper, h, post, q, x, c)
+        else:
+            total += bb_expected(hyper, h, post, q, x, c)
+    return total
+
+
+@kernel
+def natural_parameters(family: int, hyper: Array, post: Array, out: Array) -> None:
+    """Fill ``out`` (P,): its dot product with statistics is their expected log likelihood.
+
+    The terms cancel where a table lies many standard deviations from the centre; for a single row
+    `expected_log_lik` has no such loss.
+    """
+    out[0] = 0.0
+    for i in range(n_parts(family, hyper)):
+        code, h, _, s, q = part_of(family, hyper, i)
+        out[s] = 0.0
+        if code == NORMAL_GAMMA:
+            ng_natural(hyper, h, post, q, out, s)
+        elif code == NORMAL_WISHART:
+            nw_natural(hyper, h, post, q, out, s)
+        elif code == REGRESSION:
+            lr_natural(hyper, h, post, q, out, s)
+        elif code == DIRICHLET_MULTINOMIAL:
+            dm_natural(hyper, h, post, q, out, s)
+        elif code == GAMMA_POISSON:
+            gp_natural(hyper, h, post, q, out, s)
+        else:
+            bb_natural(hyper, h, post, q, out, s)
+
+
+# --- All tables in one call: a third of the cost of one call for each table -----------------------
+
+
+@kernel
+def stats_of_rows(family: int, hyper: Array, X: Array, out: Array) -> None:
+    """Write the statistics of each row of ``X`` (N, D) into ``out`` (N, P)."""
+    out[:] = 0.0
+    for i in range(X.shape[0]):
+        add_stats(family, hyper, X[i], 1.0, out[i])
+
+
+@kernel
+def posteriors(family: int, hyper: Array, stats: Array, n_tables: int, post: Array) -> None:
+    """Do `posterior` for the first tables; ``stats`` (K, P), ``post`` (K, Q)."""
+    for k in range(n_tables):
+        posterior(family, hyper, stats[k], post[k])
+
+
+@kernel
+def log_predictives(
+    family: int, hyper: Array, post: Array, x: Array, n_tables: int, out: Array
+) -> None:
+    """Do `log_predictive` for the first tables; ``post`` (K, Q), ``out`` (K,)."""
+    out[:n_tables] = 0.0
+    for i in range(n_parts(family, hyper)):
+        code, h, c, _, q = part_of(family, hyper, i)
+        if code == NORMAL_GAMMA:
+            for k in range(n_tables):
+                out[k] += ng_predictive(hyper, h, post[k], q, x, c)
+        elif code == NORMAL_WISHART:
+            for k in range(n_tables):
+                out[k] += nw_predictive(hyper, h, post[k], q, x, c)
+        elif code == REGRESSION:
+            for k in range(n_tables):
+                out[k] += lr_predictive(hyper, h, post[k], q, x, c)
+        elif code == DIRICHLET_MULTINOMIAL:
+            for k in range(n_tables):
+                out[k] += dm_predictive(hyper, h, post[k], q, x, c)
+        elif code == GAMMA_POISSON:
+            for k in range(n_tables):
+                out[k] += gp_predictive(hyper, h, post[k], q, x, c)
+        else:
+            for k in range(n_tables):
+                out[k] += bb_predictive(hyper, h, post[k], q, x, c)
+
+
+@kernel
+def expected_log_liks(
+    family: int, hyper: Array, post: Array, x: Array, n_tables: int, out: Array
+) -> None:
+    """Do `expected_log_lik` for the first tables; ``post`` (K, Q), ``out`` (K,)."""
+    out[:n_tables] = 0.0
+    for i in range(n_parts(family, hyper)):
+        code, h, c, _, q = part_of(family, hyper, i)
+        if code == NORMAL_GAMMA:
+            for k in range(n_tables):
+                out[k] += ng_expected(hyper, h, post[k], q, x, c)
+        elif code == NORMAL_WISHART:
+            for k in range(n_tables):
+                out[k] += nw_expected(hyper, h, post[k], q, x, c)
+        elif code == REGRESSION:
+            for k in range(n_tables):
+                out[k] += lr_expected(hyper, h, post[k], q, x, c)
+        elif code == DIRICHLET_MULTINOMIAL:
+            for k in range(n_tables):
+                out[k] += dm_expected(hyper, h, post[k], q, x, c)
+        elif code == GAMMA_POISSON:
+            for k in range(n_tables):
+                out[k] += gp_expected(hyper, h, post[k], q, x, c)
+        else:
+            for k in range(n_tables):
+                out[k] += bb_expected(hyper, h, post[k], q, x, c)
+
+
+# --- All rows of the window at one table ----------------------------------------------------------
+
+
+@kernel
+def add_rows(
+    family: int, hyper: Array, X: Array, weights: Array, start: int, stop: int, stats: Array
+) -> None:
+    """Do `add_stats` for rows ``start`` to ``stop`` of ``X`` (N, D) with ``weights`` (N,)."""
+    total = 0.0
+    for r in range(start, stop):
+        total += weights[r]
+    if total == 0.0:
+        return
+    if family == PRODUCT:
+        stats[0] += total
+    for i in range(n_parts(family, hyper)):
+        code, h, c, s, _ = part_of(family, hyper, i)
+        stats[s] += total
+        if code == NORMAL_GAMMA:
+            for r in range(start, stop):
+                if weights[r] != 0.0:
+                    ng_add(hyper, h, X[r], c, weights[r], stats, s)
+        elif code == NORMAL_WISHART:
+            for r in range(start, stop):
+                if weights[r] != 0.0:
+                    nw_add(hyper, h, X[r], c, weights[r], stats, s)
+        elif code == REGRESSION:
+            for r in range(start, stop):
+                if weights[r] != 0.0:
+                    lr_add(hyper, h, X[r], c, weights[r], stats, s)
+        elif code == DIRICHLET_MULTINOMIAL:
+            for r in range(start, stop):
+                if weights[r] != 0.0:
+                    dm_add(hyper, h, X[r], c, weights[r], stats, s)
+        elif code == GAMMA_POISSON:
+            for r in range(start, stop):
+                if weights[r] != 0.0:
+                    gp_add(hyper, h, X[r], c, weights[r], stats, s)
+        else:
+            for r in range(start, stop):
+                if weights[r] != 0.0:
+                    bb_add(hyper, h, X[r], c, weights[r], stats, s)
+
+
+@kernel
+def expected_log_liks_of_rows(
+    family: int, hyper: Array, post: Array, X: Array, n_rows: int, out: Array
+) -> None:
+    """Do `expected_log_lik` for the first rows of ``X`` (N, D); ``out`` (N,)."""
+    out[:n_rows] = 0.0
+    for i in range(n_parts(family, hyper)):
+        code, h, c, _, q = part_of(family, hyper, i)
+        if code == NORMAL_GAMMA:
+            for r in range(n_rows):
+                out[r] += ng_expected(hyper, h, post, q, X[r], c)
+        elif code == NORMAL_WISHART:
+            for r in range(n_rows):
+                out[r] += nw_expected(hyper, h, post, q, X[r], c)
+        elif code == REGRESSION:
+            for r in range(n_rows):
+                out[r] += lr_expected(hyper, h, post, q, X[r], c)
+        elif code == DIRICHLET_MULTINOMIAL:
+            for r in range(n_rows):
+                out[r] += dm_expected(hyper, h, post, q, X[r], c)
+        elif code == GAMMA_POISSON:
+            for r in range(n_rows):
+                out[r] += gp_expected(hyper, h, post, q, X[r], c)
+        else:
+            for r in range(n_rows):
+                out[r] += bb_expected(hyper, h, post, q, X[r], c)
+
+
+@kernel
+def table_scores(
+    family: int, hyper: Array, x: Array, stats: Array, expected: bool, post: Array, out: Array
+) -> None:
+    """Score ``x`` at each row of ``stats`` by `expected_log_lik`, else by `log_predictive`.
+
+    For callers that keep no posteriors: ``post`` (Q,) is work space, ``out`` (K,).
+    """
+    for k in range(stats.shape[0]):
+        posterior(family, hyper, stats[k], post)
+        if expected:
+            out[k] = expected_log_lik(family, hyper, post, x)
+        else:
+            out[k] = log_predictive(family, hyper, post, x)

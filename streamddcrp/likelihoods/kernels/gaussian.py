@@ -1,0 +1,229 @@
+"""Compiled Gaussian families: NORMAL_WISHART and NORMAL_GAMMA; layouts as in `kernels.families`."""
+
+import math
+
+from streamddcrp.compilation import inlined, kernel
+from streamddcrp.likelihoods.kernels.special import (
+    LOG_2,
+    LOG_2PI,
+    LOG_PI,
+    Array,
+    factor_packed,
+    invert_packed,
+    log_rising,
+)
+from streamddcrp.numerics import digamma
+
+# --- Normal-Wishart: Lambda ~ W(scatter^-1, dof), mu | Lambda ~ N(mean, (kappa Lambda)^-1) -------
+# post: log marginal, kappa, dof, coefficient of the distance in the Student t, its constant,
+# constant of the expectation, mean about the centre (D), inverse Cholesky factor of the scatter.
+
+_NW_HYPER = 4  # where center starts in hyper
+_NW_POST = 6  # where the mean starts in post
+
+
+@kernel
+def nw_add(hyper: Array, h: int, x: Array, c: int, weight: float, stats: Array, s: int) -> None:
+    D = int(hyper[h])
+    at = 1 + D
+    for i in range(D):
+        y_i = weight * (x[c + i] - hyper[h + _NW_HYPER + i])
+        stats[s + 1 + i] += y_i
+        for j in range(i + 1):
+            stats[s + at] += y_i * (x[c + j] - hyper[h + _NW_HYPER + j])
+            at += 1
+
+
+@kernel
+def nw_posterior(hyper: Array, h: int, stats: Array, s: int, post: Array, q: int) -> None:
+    # With r = x - mean: kappa_n = kappa + n, dof_n = dof + n, and without dividing by n
+    # scatter_n = scatter + sum r r' - (sum r)(sum r)' / kappa_n.
+    D = int(hyper[h])
+    mean = h + _NW_HYPER + D
+    pivots = mean + D
+    scatter = pivots + D
+    n = max(stats[s], 0.0)
+    kappa, dof = hyper[h + 1] + n, hyper[h + 2] + n
+    factor = q + _NW_POST + D
+    at = 0
+    for i in range(D):
+        shift_i = hyper[mean + i] - hyper[h + _NW_HYPER + i]
+        r_i = stats[s + 1 + i] - n * shift_i
+        post[q + _NW_POST + i] = shift_i + r_i / kappa
+        for j in range(i + 1):
+            shift_j = hyper[mean + j] - hyper[h + _NW_HYPER + j]
+            r_j = stats[s + 1 + j] - n * shift_j
+            square = stats[s + 1 + D + at] - shift_i * stats[s + 1 + j] - r_i * shift_j
+            post[factor + at] = hyper[scatter + at] + (square - r_i * r_j / kappa)
+            at += 1
+    # A Schur complement grows with the matrix, so the prior's pivots bound these from below.
+    log_det = factor_packed(D, hyper, pivots, post, factor)
+    invert_packed(D, post, factor)
+    # log Gamma_D((dof + n) / 2) / Gamma_D(dof / 2): two chains of arguments that differ by one.
+    gammas = 0.0
+    psis = 0.0
+    for parity in range(min(2, D)):
+        a = 0.5 * (hyper[h + 2] + 1.0 - (D - parity))
+        rising = log_rising(a, 0.5 * n)
+        psi = digamma(a + 0.5 * n)
+        gammas += rising
+        psis += psi
+        for _ in range(D - parity - 2, 0, -2):
+            rising += math.log1p(0.5 * n / a)
+            psi += 1.0 / (a + 0.5 * n)
+            a += 1.0
+            gammas += rising
+            psis += psi
+    post[q] = (
+        gammas
+        + 0.5 * hyper[h + 2] * (hyper[h + 3] - log_det)
+        - 0.5 * n * (log_det + D * LOG_PI)
+        - 0.5 * D * math.log(kappa / hyper[h + 1])
+    )
+    post[q + 1], post[q + 2] = kappa, dof
+    post[q + 3] = kappa / (kappa + 1.0)
+    post[q + 4] = log_rising(0.5 * (dof + 1.0 - D), 0.5 * D) - 0.5 * (
+        D * (LOG_PI - math.log(post[q + 3])) + log_det
+    )
+    post[q + 5] = 0.5 * (psis + D * (LOG_2 - LOG_2PI - 1.0 / kappa) - log_det)
+
+
+@inlined
+def _nw_distance(hyper: Array, h: int, post: Array, q: int, x: Array, c: int) -> float:
+    """Return the squared length of L^-1 (x - mean), L the Cholesky factor of the scatter."""
+    D = int(hyper[h])
+    center, mean = h + _NW_HYPER, q + _NW_POST
+    at = mean + D
+    total = 0.0
+    for i in range(D):
+        z = 0.0
+        for j in range(i + 1):
+            z += post[at] * ((x[c + j] - hyper[center + j]) - post[mean + j])
+            at += 1
+        total += z * z
+    return total
+
+
+@kernel
+def nw_predictive(hyper: Array, h: int, post: Array, q: int, x: Array, c: int) -> float:
+    distance = post[q + 3] * _nw_distance(hyper, h, post, q, x, c)
+    return post[q + 4] - 0.5 * (post[q + 2] + 1.0) * math.log1p(distance)
+
+
+@kernel
+def nw_expected(hyper: Array, h: int, post: Array, q: int, x: Array, c: int) -> float:
+    return post[q + 5] - 0.5 * post[q + 2] * _nw_distance(hyper, h, post, q, x, c)
+
+
+@kernel
+def nw_natural(hyper: Array, h: int, post: Array, q: int, out: Array, s: int) -> None:
+    D = int(hyper[h])
+    mean = q + _NW_POST
+    factor = mean + D
+    out[s] = post[q + 5]
+    for i in range(D):
+        out[s + 1 + i] = 0.0
+    at = s + 1 + D
+    for i in range(D):
+        for j in range(i + 1):
+            precision = 0.0
+            for k in range(i, D):
+                row = factor + k * (k + 1) // 2
+                precision += post[row + i] * post[row + j]
+            precision *= post[q + 2]
+            out[s + 1 + i] += precision * post[mean + j]
+            if i == j:
+                out[at] = -0.5 * precision
+            else:
+                out[at] = -precision
+                out[s + 1 + j] += precision * post[mean + i]
+            at += 1
+    for i in range(D):
+        out[s] -= 0.5 * out[s + 1 + i] * post[mean + i]
+
+
+# --- Normal-Gamma: precision ~ Gamma(shape, rate), mu ~ N(mean, 1 / (kappa precision)) -----------
+# post: log marginal, then for each feature: mean about the centre, kappa, shape, rate, constant and
+# coefficient of the Student t, constant of the expectation, half the expected precision.
+
+
+@kernel
+def ng_add(hyper: Array, h: int, x: Array, c: int, weight: float, stats: Array, s: int) -> None:
+    D = int(hyper[h])
+    for d in range(D):
+        y = x[c + d] - hyper[h + 1 + d]
+        if not math.isnan(y):
+            stats[s + 1 + d] += weight
+            stats[s + 1 + D + d] += weight * y
+            stats[s + 1 + 2 * D + d] += weight * y * y
+
+
+@kernel
+def ng_posterior(hyper: Array, h: int, stats: Array, s: int, post: Array, q: int) -> None:
+    # With r = x - mean: rate_n = rate + (sum r^2 - (sum r)^2 / kappa_n) / 2; no division by n.
+    D = int(hyper[h])
+    total = 0.0
+    old_n, old_kappa, old_shape = -1.0, -1.0, -1.0
+    gammas, half, psi, log_shrink, log_spread = 0.0, 0.0, 0.0, 0.0, 0.0
+    for d in range(D):
+        n = max(stats[s + 1 + d], 0.0)
+        i = h + 1 + D + d  # mean
+        shift = hyper[i] - hyper[i - D]
+        kappa0, shape0, rate0 = hyper[i + D], hyper[i + 2 * D], hyper[i + 3 * D]
+        sum_y = stats[s + 1 + D + d]
+        r = sum_y - n * shift
+        square = stats[s + 1 + 2 * D + d] - shift * (sum_y + r)
+        kappa, shape = kappa0 + n, shape0 + 0.5 * n
+        rate = rate0 + 0.5 * max(square - r * r / kappa, 0.0)
+        if n != old_n or kappa0 != old_kappa or shape0 != old_shape:  # else as for the last feature
+            old_n, old_kappa, old_shape = n, kappa0, shape0
+            gammas = log_rising(shape0, 0.5 * n) - 0.5 * n * LOG_2PI
+            half = log_rising(shape, 0.5)
+            psi = digamma(shape)
+            log_shrink = math.log(kappa0 / kappa)
+            log_spread = math.log(kappa / (kappa + 1.0))
+        log_rate = math.log(rate)
+        total += (
+            gammas + shape0 * (math.log(rate0) - log_rate) - 0.5 * n * log_rate + 0.5 * log_shrink
+        )
+        at = q + 1 + 8 * d
+        post[at] = shift + r / kappa
+        post[at + 1], post[at + 2], post[at + 3] = kappa, shape, rate
+        post[at + 4] = half + 0.5 * (log_spread - log_rate - LOG_2PI)
+        post[at + 5] = 0.5 * kappa / (rate * (kappa + 1.0))
+        post[at + 6] = 0.5 * (psi - log_rate - LOG_2PI - 1.0 / kappa)
+        post[at + 7] = 0.5 * shape / rate
+    post[q] = total
+
+
+@kernel
+def ng_predictive(hyper: Array, h: int, post: Array, q: int, x: Array, c: int) -> float:
+    total = 0.0
+    for d in range(int(hyper[h])):
+        at = q + 1 + 8 * d
+        r = (x[c + d] - hyper[h + 1 + d]) - post[at]
+        if not math.isnan(r):
+            total += post[at + 4] - (post[at + 2] + 0.5) * math.log1p(post[at + 5] * r * r)
+    return total
+
+
+@kernel
+def ng_expected(hyper: Array, h: int, post: Array, q: int, x: Array, c: int) -> float:
+    total = 0.0
+    for d in range(int(hyper[h])):
+        at = q + 1 + 8 * d
+        r = (x[c + d] - hyper[h + 1 + d]) - post[at]
+        if not math.isnan(r):
+            total += post[at + 6] - post[at + 7] * r * r
+    return total
+
+
+@kernel
+def ng_natural(hyper: Array, h: int, post: Array, q: int, out: Array, s: int) -> None:
+    D = int(hyper[h])
+    for d in range(D):
+        at = q + 1 + 8 * d
+        mean, half_precision = post[at], post[at + 7]
+        out[s + 1 + d] = post[at + 6] - half_precision * mean * mean
+        out[s + 1 + D + d] = 2.0 * half_precision * mean
+        out[s + 1 + 2 * D + d] = -half_precision

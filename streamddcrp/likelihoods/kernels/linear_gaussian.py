@@ -1,0 +1,108 @@
+"""Compiled linear-Gaussian features in moment form: rows come and go, dead features are dropped.
+
+``X = Z Y + E`` with noise variance ``s2`` and ``Y ~ N(0, s2 / ratio)``. Kept are the posterior of
+the live features, ``Y | s2 ~ MN(mean, s2 cov, I)``: ``cov`` (K, K), ``mean`` (K, D). A feature that
+can never be used again is marginalised out by leaving its row and column unread.
+"""
+
+import math
+
+import numpy as np
+
+from streamddcrp.compilation import uncounted
+
+
+@uncounted
+def begin_feature(cov, mean, slots, n_slots, slot, ratio):
+    """Give a slot the prior of a feature: variance 1 / ratio, mean 0, no covariance with others."""
+    for a in range(n_slots):
+        cov[slots[a], slot] = 0.0
+        cov[slot, slots[a]] = 0.0
+    cov[slot, slot] = 1.0 / ratio
+    mean[slot] = 0.0
+
+
+@uncounted
+def add_row(cov, mean, slots, n_slots, on, n_on, x, v, e):
+    """Condition on a row ``x`` (D,) that has the features ``on``.
+
+    ``s = 1 + z' cov z``, ``e = x - z' mean``, ``v = cov z``; ``mean += v e' / s``,
+    ``cov -= v v' / s``. ``v`` (K,) and ``e`` (D,) are work space; returns ``s`` and ``||e||^2``.
+    """
+    s, square = _project(cov, mean, slots, n_slots, on, n_on, x, v, e)
+    s += 1.0
+    for a in range(n_slots):
+        j = slots[a]
+        gain = v[j] / s
+        if gain != 0.0:
+            for d in range(len(x)):
+                mean[j, d] += gain * e[d]
+            for b in range(n_slots):
+                cov[j, slots[b]] -= gain * v[slots[b]]
+    return s, square
+
+
+@uncounted
+def remove_row(cov, mean, slots, n_slots, on, n_on, x, noise, v, e):
+    """Undo `add_row` for a row whose noise variance was ``noise`` s2; the same return values.
+
+    ``c = noise - z' cov z``, ``cov += v v' / c``, ``mean -= v e' / c``. The returned ``s`` and
+    ``||e||^2`` are those of adding the row to what is left. Features that this row alone had are
+    not in ``slots``: each adds 1 / ratio to ``noise``, which keeps ``c`` away from zero.
+    """
+    taken, square = _project(cov, mean, slots, n_slots, on, n_on, x, v, e)
+    c = noise - taken
+    for a in range(n_slots):
+        j = slots[a]
+        gain = v[j] / c
+        if gain != 0.0:
+            for d in range(len(x)):
+                mean[j, d] -= gain * e[d]
+            for b in range(n_slots):
+                cov[j, slots[b]] += gain * v[slots[b]]
+    return noise * noise / c, square * (noise / c) ** 2
+
+
+@uncounted
+def _project(cov, mean, slots, n_slots, on, n_on, x, v, e):
+    square = taken = 0.0
+    for d in range(len(x)):
+        e[d] = x[d]
+    for a in range(n_on):
+        j = on[a]
+        for d in range(len(x)):
+            e[d] -= mean[j, d]
+    for d in range(len(x)):
+        square += e[d] * e[d]
+    for a in range(n_slots):
+        total = 0.0
+        for b in range(n_on):
+            total += cov[slots[a], on[b]]
+        v[slots[a]] = total
+    for b in range(n_on):
+        taken += v[on[b]]
+    return taken, square
+
+
+@uncounted
+def log_density(s, square, n_dims, shape, rate):
+    """Log density of a row but for its constant; ``shape`` 0: the noise variance is ``rate``.
+
+    Known noise: ``-D/2 log s - ||e||^2 / (2 s2 s)``. Unknown, s2 ~ InvGamma(shape, rate): Student t
+    with 2 shape degrees of freedom, ``shape log s - (shape + D/2) log(s + ||e||^2 / (2 rate))``.
+    """
+    if shape == 0.0:
+        return -0.5 * n_dims * math.log(s) - square / (2.0 * rate * s)
+    return shape * math.log(s) - (shape + 0.5 * n_dims) * math.log(s + square / (2.0 * rate))
+
+
+@uncounted
+def log_constant(n_dims, shape, rate):
+    """Return what `log_density` leaves out."""
+    if shape == 0.0:
+        return -0.5 * n_dims * math.log(2.0 * np.pi * rate)
+    return (
+        math.lgamma(shape + 0.5 * n_dims)
+        - math.lgamma(shape)
+        - 0.5 * n_dims * math.log(2.0 * np.pi * rate)
+    )

@@ -1,0 +1,432 @@
+"""How far customers are from each other, and whom they may link to under a decay."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.spatial import KDTree
+
+from streamddcrp.data import as_matrix, as_times, check_matrix, check_times
+from streamddcrp.decay import Decay, make_decay
+from streamddcrp.decay.families import NoDecay
+from streamddcrp.errors import ConfigError, SchemaError
+from streamddcrp.models.ddcrp.candidates import Candidates, checked_alpha
+from streamddcrp.typing import ArrayLike, FloatArray, IntArray
+
+TAIL = 1e-12  # links lighter than this share of alpha are not offered
+BLOCK = 1_000_000  # pairs whose distances are asked for at a time
+NORMS = {"euclidean": 2.0, "cityblock": 1.0, "chebyshev": np.inf}
+Pairs = tuple[IntArray, IntArray, FloatArray]  # customers i, customers j, distances from i to j
+
+
+class Distances(ABC):
+    """Distances d_ij >= 0 from each of N customers to every other; infinite: no link.
+
+    Made by one of `by_index`, `by_time`, `by_covariates`, `by_hops`, `by_matrix`, `by_function`.
+
+    Parameters
+    ----------
+    n : int
+        Number of customers N.
+    sequential : bool
+        Whether customers may only link to those before them (j < i).
+
+    Examples
+    --------
+    >>> from streamddcrp import Distances
+    >>> import numpy as np
+    >>> path = np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]])
+    >>> candidates = Distances.by_hops(path).candidates(("window", 1.5), alpha=1.0)
+    >>> np.exp(candidates.log_prior())
+    array([[0.5   , 0.5   , 0.    ],
+           [0.3333, 0.3333, 0.3333],
+           [0.    , 0.5   , 0.5   ]])
+    """
+
+    def __init__(self, n: int, sequential: bool) -> None:
+        self.n = n
+        self.sequential = sequential
+
+    @staticmethod
+    def by_index(n: int, *, sequential: bool = True) -> "Distances":
+        """Take the difference of arrival indices, |i - j|.
+
+        Parameters
+        ----------
+        n : int
+        sequential : bool, default True
+        """
+        number: Any = n
+        if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < 1:
+            message = f"n: expected a number of customers > 0, got {n!r}"
+            raise ConfigError(message)
+        return _Index(int(n), sequential)
+
+    @staticmethod
+    def by_time(t: ArrayLike, *, sequential: bool = True) -> "Distances":
+        """Take the difference of times, |t_i - t_j|.
+
+        Parameters
+        ----------
+        t : array_like of numbers or time stamps, shape (N,)
+            Stamps become seconds. If sequential, they must not fall.
+        sequential : bool, default True
+        """
+        return _Time(as_times(t), sequential)
+
+    @staticmethod
+    def by_covariates(
+        Z: ArrayLike, metric: str = "euclidean", *, sequential: bool = False
+    ) -> "Distances":
+        """Take the distance of covariates, such as places.
+
+        Parameters
+        ----------
+        Z : array_like of float, shape (N, C)
+        metric : {"euclidean", "cityblock", "chebyshev"}
+        sequential : bool, default False
+        """
+        if metric not in NORMS:
+            message = (
+                f"metric must be one of {', '.join(map(repr, NORMS))}, got {metric!r}; hand other "
+                f"distances over by Distances.by_matrix or by_function"
+            )
+            raise ConfigError(message)
+        places = as_matrix(Z)
+        check_matrix(places)
+        return _Covariates(places, NORMS[metric], sequential)
+
+    @staticmethod
+    def by_hops(graph: Any, *, sequential: bool = False) -> "Distances":
+        """Take the number of edges on the shortest path; direction is ignored.
+
+        Direct neighbours alone: a window of 1 < width <= 2, since a window is open at its end.
+
+        Parameters
+        ----------
+        graph : scipy sparse or dense matrix of shape (N, N), or networkx graph
+            Whatever is not 0 is an edge. Vertices of a networkx graph are taken in its order.
+        sequential : bool, default False
+        """
+        return _Hops(_adjacency(graph), sequential)
+
+    @staticmethod
+    def by_matrix(D: Any, *, sequential: bool = False) -> "Distances":
+        """Take distances from a matrix, d_ij in row i; it need not be symmetric.
+
+        Parameters
+        ----------
+        D : array_like or scipy sparse matrix, shape (N, N)
+            Of a sparse matrix the stored entries are the links that are possible, also where a 0 is
+            stored. The diagonal is not read.
+        sequential : bool, default False
+        """
+        return _Stored(*_entries(D, "D"), sequential)
+
+    @staticmethod
+    def by_function(
+        function: Callable[[IntArray, IntArray], ArrayLike], n: int, *, sequential: bool = False
+    ) -> "Distances":
+        """Take distances from a function; all pairs are asked for, O(N^2).
+
+        Parameters
+        ----------
+        function : callable
+            Takes two arrays of customers i and j, shape (B,), returns d_ij >= 0, shape (B,).
+        n : int
+        sequential : bool, default False
+        """
+        if not callable(function):
+            message = f"function: expected a function of two arrays of indices, got {function!r}"
+            raise ConfigError(message)
+        return _Function(function, Distances.by_index(n).n, sequential)
+
+    @abstractmethod
+    def between(self, i: IntArray, j: IntArray) -> FloatArray:
+        """Return the distances from customers ``i`` to customers ``j``, two arrays of one shape."""
+
+    @abstractmethod
+    def _reach(self, horizon: float) -> Pairs:
+        """Return all pairs no farther than ``horizon``, in any order; others may be among them."""
+
+    def candidates(self, decay: object, alpha: float) -> Candidates:
+        """Return the links that are possible with their weights.
+
+        Links lighter than 1e-12 alpha are dropped: the log evidence changes by at most N times that
+        share for each dropped link of a customer.
+
+        Parameters
+        ----------
+        decay : Decay, tuple, str or callable
+        alpha : float
+            Weight of a self-link, > 0.
+
+        Returns
+        -------
+        Candidates
+
+        Raises
+        ------
+        ConfigError
+            ``alpha`` is not positive, or the decay returns a negative or undefined weight.
+        """
+        alpha = checked_alpha(alpha)
+        decay = make_decay(decay)
+        least = np.log(TAIL * alpha)
+        share = np.clip(least - float(decay.log_weight(0.0)), -690.0, -0.6)
+        return self._candidates(decay, alpha, least, decay.horizon(float(np.exp(share))))
+
+    def _candidates(self, decay: Decay, alpha: float, least: float, horizon: float) -> Candidates:
+        i, j, distance = self._reach(horizon)
+        log_weight = decay.log_weight(distance)
+        kept = (log_weight >= least) & ((j < i) if self.sequential else (j != i))
+        i, j, log_weight = i[kept], j[kept], log_weight[kept]
+        order = np.lexsort((j, i))
+        i, j, log_weight = i[order], j[order], log_weight[order]
+        start = np.zeros(self.n + 1, np.int64)
+        np.cumsum(np.bincount(i, minlength=self.n), out=start[1:])
+        linked = np.flatnonzero(np.diff(start))
+        log_scale, log_mass = np.zeros(self.n), np.full(self.n, -np.inf)
+        weight = log_weight
+        if linked.size:
+            log_scale[linked] = np.maximum.reduceat(log_weight, start[linked])
+            weight = np.exp(log_weight - log_scale[i])
+            log_mass[linked] = log_scale[linked] + np.log(np.add.reduceat(weight, start[linked]))
+        return Candidates(
+            n=self.n, alpha=alpha, sequential=self.sequential, shared=False, start=start,
+            customer=j.astype(np.int64), weight=weight, log_scale=log_scale, log_mass=log_mass,
+        )  # fmt: skip
+
+
+class _Time(Distances):
+    def __init__(self, t: FloatArray, sequential: bool) -> None:
+        super().__init__(len(t), sequential)
+        if sequential:
+            check_times(t)
+        self._t = t
+
+    def between(self, i: IntArray, j: IntArray) -> FloatArray:
+        return np.abs(self._t[i] - self._t[j])
+
+    def _candidates(self, decay: Decay, alpha: float, least: float, horizon: float) -> Candidates:
+        if self.sequential and isinstance(decay, NoDecay):
+            return _Index(self.n, True)._candidates(decay, alpha, least, horizon)
+        return super()._candidates(decay, alpha, least, horizon)
+
+    def _reach(self, horizon: float) -> Pairs:
+        order = np.argsort(self._t, kind="stable")
+        t = self._t[order]
+        low = np.searchsorted(t, t - horizon, side="left")
+        high = np.arange(self.n) if self.sequential else np.searchsorted(t, t + horizon, "right")
+        length = high - low
+        i = np.repeat(np.arange(self.n), length)
+        j = np.arange(len(i)) - np.repeat(np.cumsum(length) - length - low, length)
+        return order[i], order[j], np.abs(t[i] - t[j])
+
+
+class _Index(_Time):
+    def __init__(self, n: int, sequential: bool) -> None:
+        super().__init__(np.arange(float(n)), sequential)
+
+    def _candidates(self, decay: Decay, alpha: float, least: float, horizon: float) -> Candidates:
+        width = int(min(self.n - 1, np.ceil(horizon)))
+        log_weight = decay.log_weight(np.arange(1.0, width + 1.0))
+        log_weight = log_weight[: np.flatnonzero(log_weight >= least).max(initial=-1) + 1]
+        if not self.sequential or (log_weight < least).any():  # such as a function that comes back
+            return Distances._candidates(self, decay, alpha, least, horizon)
+        scale = float(log_weight.max(initial=-np.inf)) if log_weight.size else 0.0
+        weight = np.exp(log_weight - scale)
+        mass = np.concatenate([[0.0], np.cumsum(weight)])
+        with np.errstate(divide="ignore"):
+            log_mass = scale + np.log(mass[np.minimum(np.arange(self.n), len(weight))])
+        return Candidates(
+            n=self.n, alpha=alpha, sequential=True, shared=True, start=np.empty(0, np.int64),
+            customer=np.empty(0, np.int64), weight=weight, log_scale=np.array([scale]),
+            log_mass=log_mass,
+        )  # fmt: skip
+
+
+class _Covariates(Distances):
+    def __init__(self, places: FloatArray, norm: float, sequential: bool) -> None:
+        super().__init__(len(places), sequential)
+        self._places, self._norm = places, norm
+
+    def between(self, i: IntArray, j: IntArray) -> FloatArray:
+        gap = self._places[i] - self._places[j]
+        return np.asarray(np.linalg.norm(gap, ord=self._norm, axis=-1))
+
+    def _reach(self, horizon: float) -> Pairs:
+        tree = KDTree(self._places)
+        low, high = tree.query_pairs(horizon, p=self._norm, output_type="ndarray").T
+        distance = self.between(low, high)
+        return (
+            np.concatenate([high, low]),
+            np.concatenate([low, high]),
+            np.concatenate([distance, distance]),
+        )
+
+
+class _Stored(Distances):
+    """Distances of the pairs that are listed; all others are infinite."""
+
+    def __init__(
+        self, i: IntArray, j: IntArray, distance: FloatArray, n: int, sequential: bool
+    ) -> None:
+        super().__init__(n, sequential)
+        self._keep(i, j, distance)
+
+    def _keep(self, i: IntArray, j: IntArray, distance: FloatArray) -> None:
+        key = i * self.n + j
+        order = np.argsort(key, kind="stable")
+        self._pairs = i[order], j[order], distance[order]
+        self._key = key[order]
+
+    def between(self, i: IntArray, j: IntArray) -> FloatArray:
+        key = np.asarray(i) * self.n + np.asarray(j)
+        place = np.minimum(np.searchsorted(self._key, key), len(self._key) - 1)
+        if len(self._key) == 0:
+            return np.where(i == j, 0.0, np.inf)
+        found = np.where(self._key[place] == key, self._pairs[2][place], np.inf)
+        return np.where(i == j, 0.0, found)
+
+    def _reach(self, horizon: float) -> Pairs:
+        return self._pairs
+
+
+class _Hops(_Stored):
+    """Shortest paths, found as far as they were asked for."""
+
+    def __init__(self, adjacency: sp.csr_array, sequential: bool) -> None:
+        self._adjacency = adjacency
+        self._known = 0.0
+        nobody = np.empty(0, np.int64)
+        super().__init__(nobody, nobody, np.empty(0), adjacency.shape[0], sequential)
+
+    def between(self, i: IntArray, j: IntArray) -> FloatArray:
+        distance = super().between(i, j)
+        if self._known < np.inf and np.isinf(distance).any():
+            self._reach(np.inf)
+            return super().between(i, j)
+        return distance
+
+    def _reach(self, horizon: float) -> Pairs:
+        if horizon > self._known:
+            self._keep(*self._walk(horizon))
+            self._known = horizon
+        return super()._reach(horizon)
+
+    def _walk(self, horizon: float) -> Pairs:
+        """Walk from all vertices at once, an edge at a time."""
+        reached = sp.eye_array(self.n, format="csr", dtype=np.bool_)
+        edge: sp.csr_array = reached
+        found: list[sp.coo_array] = []
+        while len(found) < horizon:
+            edge = (edge @ self._adjacency).astype(np.bool_)
+            edge = (edge > reached).tocsr()
+            edge.eliminate_zeros()
+            if edge.nnz == 0:
+                break
+            reached = (reached + edge).tocsr()
+            found.append(edge.tocoo())
+        parts = [(e.row, e.col, np.full(e.nnz, h)) for h, e in enumerate(found, 1)]
+        if not parts:
+            return self._pairs
+        i, j, hops = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return i.astype(np.int64), j.astype(np.int64), hops.astype(np.float64)
+
+
+class _Function(Distances):
+    def __init__(
+        self, function: Callable[[IntArray, IntArray], ArrayLike], n: int, sequential: bool
+    ) -> None:
+        super().__init__(n, sequential)
+        self._function = function
+
+    def between(self, i: IntArray, j: IntArray) -> FloatArray:
+        try:
+            d = np.asarray(self._function(i, j), dtype=np.float64)
+        except Exception as error:
+            message = (
+                f"function: failed on two arrays of {i.size} indices ({type(error).__name__}: "
+                f"{error}); it must take arrays, or be wrapped in numpy.vectorize"
+            )
+            raise ConfigError(message) from error
+        if d.shape != i.shape:
+            message = (
+                f"function: returned shape {d.shape} for {i.size} pairs; it must return one "
+                f"distance a pair, or be wrapped in numpy.vectorize"
+            )
+            raise ConfigError(message)
+        _check_values(i, j, d, "function")
+        return d
+
+    def _reach(self, horizon: float) -> Pairs:
+        found: list[Pairs] = []
+        step = max(1, BLOCK // self.n)
+        for first in range(0, self.n, step):
+            rows = np.arange(first, min(first + step, self.n))
+            i, j = np.repeat(rows, self.n), np.tile(np.arange(self.n), len(rows))
+            wanted = (j < i) if self.sequential else (j != i)
+            i, j = i[wanted], j[wanted]
+            d = self.between(i, j)
+            near = d <= horizon
+            found.append((i[near], j[near], d[near]))
+        i, j, d = (np.concatenate(part) for part in zip(*found, strict=True))
+        return i, j, d
+
+
+def _entries(D: Any, name: str) -> tuple[IntArray, IntArray, FloatArray, int]:
+    """Return the entries of a square matrix off its diagonal, and its size."""
+    matrix = D if sp.issparse(D) else np.asarray(D)
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.shape[0] == 0:
+        message = (
+            f"{name}: expected a square matrix, a row and a column for each customer; got shape "
+            f"{matrix.shape}"
+        )
+        raise SchemaError(message)
+    if matrix.dtype.kind not in "fiub":
+        message = f"{name}: expected numbers, got an array of type {matrix.dtype}"
+        raise SchemaError(message)
+    n = int(matrix.shape[0])
+    if sp.issparse(D):
+        coo = D.tocsr().tocoo()  # adds up entries of one place
+        i, j, d = coo.row, coo.col, coo.data
+    else:
+        i, j = np.divmod(np.arange(n * n), n)
+        d = matrix.reshape(-1)
+    off = i != j
+    i, j, d = i[off].astype(np.int64), j[off].astype(np.int64), d[off].astype(np.float64)
+    _check_values(i, j, d, name)
+    finite = np.isfinite(d)
+    return i[finite], j[finite], d[finite], n
+
+
+def _check_values(i: IntArray, j: IntArray, d: FloatArray, name: str) -> None:
+    wrong = ~(d >= 0.0)
+    if wrong.any():
+        at = int(wrong.argmax())
+        message = (
+            f"{name}: row {i[at]}, column {j[at]}: {d[at]} is not a distance; expected numbers "
+            f">= 0, infinity where there is no link"
+        )
+        raise SchemaError(message, row=int(i[at]))
+
+
+def _adjacency(graph: Any) -> sp.csr_array:
+    """Return the symmetric pattern of edges without loops."""
+    if hasattr(graph, "nodes") and hasattr(graph, "edges"):
+        place = {vertex: k for k, vertex in enumerate(graph.nodes())}
+        ends = [(place[edge[0]], place[edge[1]]) for edge in graph.edges()]
+        i, j = np.array(ends, np.int64).reshape(-1, 2).T
+        n = len(place)
+        if n == 0:
+            message = "graph: has no vertices; at least one customer is needed"
+            raise SchemaError(message)
+    else:
+        i, j, value, n = _entries(graph, "graph")
+        i, j = i[value != 0.0], j[value != 0.0]
+    i, j = i[i != j], j[i != j]
+    pattern = (np.ones(2 * len(i), np.bool_), (np.r_[i, j], np.r_[j, i]))
+    return sp.coo_array(pattern, shape=(n, n)).tocsr()

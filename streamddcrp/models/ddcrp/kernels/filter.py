@@ -1,0 +1,309 @@
+"""The compiled way of one arrival through all particles: predict, seat, resample, forget."""
+
+import math
+
+import numpy as np
+
+from streamddcrp.compilation import inner, kernel
+from streamddcrp.contract import LABEL, LABEL_PROB, LIVE_TABLES, P_CHANGE, P_NEW, SCORE
+from streamddcrp.likelihoods.kernels.families import (
+    add_stats,
+    log_predictive,
+    log_predictives,
+    posterior,
+)
+from streamddcrp.models.ddcrp.kernels.filter_layout import CARRIED_AT
+from streamddcrp.models.ddcrp.kernels.filter_tables import (
+    carried_factor,
+    close_table,
+    draw_link,
+    draw_table,
+    masses_of,
+    open_table,
+)
+from streamddcrp.models.ddcrp.kernels.filter_update import update
+from streamddcrp.numerics import log_decay
+from streamddcrp.particles.kernels.copies import ancestors_of, place_children
+from streamddcrp.particles.kernels.layout import (
+    FIRST,
+    LOG_EVIDENCE,
+    MOST_TABLES,
+    N_LIVE,
+    N_NAMES,
+    N_SEEN,
+)
+from streamddcrp.particles.kernels.names import best_name, name_of, refresh_names
+from streamddcrp.particles.kernels.resample import effective_size, systematic
+
+
+@inner
+def _link_weights(config, counts, ring, recent, t, given, b):
+    """Weights of the links of the next arrival, at time ``t``, to the customers in the ring."""
+    n, mask = counts[N_SEEN], len(ring.t) - 1
+    out = recent.weight[n % len(recent.weight)]
+    row = min(b, given.shape[0] - 1)
+    for j in range(counts[FIRST], n):
+        at = j & mask
+        distance = t - ring.t[at]
+        if config.given:
+            out[at] = given[row, n - j - 1] if n - j <= given.shape[1] else 0.0
+        elif distance > config.reach:
+            out[at] = 0.0
+        else:
+            log_weight = log_decay(
+                config.decay_code, config.decay_location, config.decay_scale, distance
+            )
+            out[at] = math.exp(log_weight)
+
+
+@inner
+def _best_gain(particles, scratch):
+    """Largest gain of a particle that has not lost all its weight."""
+    top = -np.inf
+    for p in range(len(particles.weight)):
+        if particles.weight[p] > 0.0:
+            top = max(top, scratch.gain[p])
+    return top
+
+
+@kernel
+def predict(
+    config, particles, tables, ring, recent, names, counts, sums, scratch, x, t, given, b, out
+):  # fmt: skip
+    """Predict a row at time ``t`` by every particle and by all of them; only ``scratch`` changes.
+
+    p_q(x) = [sum_k s_k p(x | T_k) + alpha p(x)] / (alpha + F), p(x) = sum_q W_q p_q(x).
+    ``out`` : label, its probability, -log p(x), probability of a new table, of another table than
+    the last row's, live tables.
+    """
+    n = counts[N_SEEN]
+    mass, score, at_name = scratch.mass, scratch.score, scratch.at_name
+    at_name[:] = 0.0
+    _link_weights(config, counts, ring, recent, t, given, b)
+    factor = carried_factor(config, sums, t)
+    own = log_predictive(config.family, config.hyper, scratch.prior_post, x)
+    for p in range(len(particles.weight)):
+        K = particles.n_tables[p]
+        masses_of(config, counts, ring, recent, tables, n, p, K, factor, mass)
+        log_predictives(config.family, config.hyper, tables.post[p], x, K, score)
+        top, links = own, config.alpha
+        for k in range(K):
+            if mass[k] > 0.0:
+                top = max(top, score[k])
+                links += mass[k]
+        weight = scratch.weight[p]
+        scratch.new[p] = config.alpha * math.exp(own - top)
+        total = scratch.new[p]
+        for k in range(K):
+            weight[k] = mass[k] * math.exp(score[k] - top) if mass[k] > 0.0 else 0.0
+            total += weight[k]
+        scratch.total[p] = total
+        scratch.gain[p] = top + math.log(total / links)
+    top = _best_gain(particles, scratch)
+    density = 0.0
+    for p in range(len(particles.weight)):
+        density += particles.weight[p] * math.exp(scratch.gain[p] - top)
+    # what a particle says of the arrival's table counts by its weight times its density
+    new, stays = 0.0, 0.0
+    for p in range(len(particles.weight)):
+        share = particles.weight[p] * math.exp(scratch.gain[p] - top) / density
+        total = scratch.total[p]
+        new += share * (scratch.new[p] / total)
+        for k in range(particles.n_tables[p]):
+            at_name[tables.name[p, k]] += share * (scratch.weight[p, k] / total)
+        if particles.last[p] >= 0:
+            stays += share * (scratch.weight[p, particles.last[p]] / total)
+    label, best = best_name(names, at_name, new, n)
+    out[LABEL] = label
+    out[LABEL_PROB] = best
+    out[SCORE] = -(top + math.log(density))
+    out[P_NEW] = new
+    out[P_CHANGE] = max(1.0 - stays, 0.0) if n > 0 else np.nan
+    out[LIVE_TABLES] = counts[N_LIVE]
+
+
+@inner
+def _seat(
+    config, particles, tables, ring, recent, names, counts, sums, scratch, x, t, p, uniforms, at
+):
+    """Seat the arrival in one particle."""
+    n = counts[N_SEEN]
+    k = draw_table(uniforms[at], scratch.new[p], scratch.weight[p], particles.n_tables[p])
+    here = n & (len(ring.t) - 1)
+    if config.lag > 0:
+        ring.link[p, here] = n
+        if k >= 0:
+            factor = carried_factor(config, sums, t)
+            ring.link[p, here] = draw_link(
+                config, counts, ring, recent, tables, n, p, k, factor, uniforms[at + 1]
+            )
+    if k < 0:
+        k = open_table(particles, tables, p, name_of(n, recent.name, names, counts))
+    add_stats(config.family, config.hyper, x, 1.0, tables.stats[p, k])
+    posterior(config.family, config.hyper, tables.stats[p, k], tables.post[p, k])
+    tables.retained[p, k] += 1
+    ring.label[p, here] = k
+    particles.last[p] = k
+
+
+@inner
+def _reweight(particles, sums, scratch):
+    """Multiply the weights by the predictive densities, add their sum to the evidence."""
+    weight, gain = particles.weight, scratch.gain
+    top = _best_gain(particles, scratch)
+    total = 0.0
+    for p in range(len(weight)):
+        weight[p] *= math.exp(gain[p] - top)
+        total += weight[p]
+    sums[LOG_EVIDENCE] += top + math.log(total)
+    for p in range(len(weight)):
+        weight[p] /= total
+
+
+@inner
+def _note_seats(particles, tables, names, counts, scratch):
+    """Note the table at which the arrival most probably sits."""
+    at_name = scratch.at_name
+    at_name[:] = 0.0
+    best = -1
+    for p in range(len(particles.weight)):
+        g = tables.name[p, particles.last[p]]
+        at_name[g] += particles.weight[p]
+        if best < 0 or at_name[g] > at_name[best]:
+            best = g
+    names.last_seen[best] = counts[N_SEEN]
+
+
+@inner
+def _copy(particles, tables, ring, counts, p, to, stop):
+    """Make particle ``to`` a copy of particle p; only what is in use is copied."""
+    mask = len(ring.t) - 1
+    particles.last[to] = particles.last[p]
+    K = particles.n_tables[p]
+    particles.n_tables[to] = K
+    for k in range(K):
+        tables.name[to, k] = tables.name[p, k]
+        tables.retained[to, k] = tables.retained[p, k]
+        tables.carried[to, k] = tables.carried[p, k]
+        tables.stats[to, k] = tables.stats[p, k]
+        tables.post[to, k] = tables.post[p, k]
+    for j in range(counts[FIRST], stop):
+        ring.label[to, j & mask] = ring.label[p, j & mask]
+        ring.link[to, j & mask] = ring.link[p, j & mask]
+
+
+@inner
+def _resample(particles, tables, ring, counts, scratch, stop, uniform):
+    """Draw P particles by their weights; copies take the places of those left out."""
+    P = len(particles.weight)
+    systematic(particles.weight, uniform, scratch.offspring)
+    ancestors_of(scratch.offspring, scratch.ancestor)
+    place_children(scratch.ancestor, P, scratch.used, scratch.place)
+    for p in range(P):
+        if scratch.place[p] != scratch.ancestor[p]:
+            _copy(particles, tables, ring, counts, scratch.ancestor[p], scratch.place[p], stop)
+    particles.weight[:] = 1.0 / P
+
+
+@inner
+def _forget(config, particles, tables, ring, counts, sums):
+    """Let customers leave the ring that nobody will look at alone, close tables nobody can join.
+
+    The next arrival is ``n``; the first customer that it, or a renewed link, may leave from is
+    ``earliest``. Where the time of the next arrival is unknown that of the last one must do.
+    """
+    n, mask = counts[N_SEEN], len(ring.t) - 1
+    earliest = n + 1 - max(config.lag, 1)
+    while counts[FIRST] < min(earliest, n):
+        e = counts[FIRST]
+        at = e & mask
+        if not config.carried:
+            if config.clocked:
+                near = ring.t[min(earliest, n - 1) & mask] - ring.t[at] <= config.reach
+            else:
+                near = earliest - e <= len(config.by_gap)
+            if near:
+                break
+        factor = carried_factor(config, sums, ring.t[at])
+        for p in range(len(particles.weight)):
+            if config.carried:
+                for k in range(particles.n_tables[p]):
+                    tables.carried[p, k] *= factor
+                tables.carried[p, ring.label[p, at]] += 1.0
+            tables.retained[p, ring.label[p, at]] -= 1
+        sums[CARRIED_AT] = ring.t[at]
+        counts[FIRST] += 1
+    for p in range(len(particles.weight)):
+        k = 0
+        while k < particles.n_tables[p]:
+            if tables.retained[p, k] == 0 and tables.carried[p, k] < config.least:
+                close_table(particles, tables, ring, p, k, counts[FIRST], n)
+            else:
+                k += 1
+
+
+@inner
+def _weigh_names(particles, tables, names, counts):
+    """Weigh the tables over the particles."""
+    names.weight[:] = 0.0
+    names.n_holders[:] = 0
+    counts[MOST_TABLES] = 0
+    for p in range(len(particles.weight)):
+        counts[MOST_TABLES] = max(counts[MOST_TABLES], particles.n_tables[p])
+        for k in range(particles.n_tables[p]):
+            names.weight[tables.name[p, k]] += particles.weight[p]
+            names.n_holders[tables.name[p, k]] += 1
+
+
+@kernel
+def step_rows(
+    config, particles, tables, ring, recent, names, events, counts, sums, scratch, X, t, uniforms,
+    given, start, out,
+):  # fmt: skip
+    """Predict and learn rows from ``start`` on; return the first one for which there is no room.
+
+    ``uniforms`` : shape (N, 1 + P U), for resampling and then for each particle: table and link of
+    the arrival and, with a lag, of the customers whose links are drawn anew.
+    """
+    P, L = len(particles.weight), config.lag
+    per_particle = 2 + 2 * L if L > 0 else 1
+    mask = len(ring.t) - 1
+    for b in range(start, X.shape[0]):
+        n = counts[N_SEEN]
+        if (
+            n - counts[FIRST] > mask
+            or counts[MOST_TABLES] + 1 + L > tables.name.shape[1]
+            or counts[N_NAMES] + 1 + L > len(names.opener)
+        ):
+            return b
+        predict(
+            config, particles, tables, ring, recent, names, counts, sums, scratch, X[b], t[b],
+            given, b, out[b],
+        )  # fmt: skip
+        ring.t[n & mask] = t[b]
+        recent.x[n % len(recent.x)] = X[b]
+        recent.name[n % len(recent.x)] = -1
+        for p in range(P):
+            _seat(
+                config, particles, tables, ring, recent, names, counts, sums, scratch, X[b], t[b],
+                p, uniforms[b], 1 + p * per_particle,
+            )  # fmt: skip
+        _reweight(particles, sums, scratch)
+        _note_seats(particles, tables, names, counts, scratch)
+        if effective_size(particles.weight) < 0.5 * P:
+            _resample(particles, tables, ring, counts, scratch, n + 1, uniforms[b, 0])
+        counts[N_SEEN] = n + 1
+        if L > 0:
+            for p in range(P):
+                at = 3 + p * per_particle
+                for i in range(max(n + 1 - L, 0), n + 1):
+                    update(
+                        config, particles, tables, ring, recent, names, counts, sums, scratch, p, i,
+                        uniforms[b, at + 2 * (n - i)], uniforms[b, at + 2 * (n - i) + 1],
+                    )  # fmt: skip
+                particles.last[p] = ring.label[p, n & mask]
+        _forget(config, particles, tables, ring, counts, sums)
+        _weigh_names(particles, tables, names, counts)
+        # later customers may open their table again
+        refresh_names(names, events, counts, counts[N_SEEN] + 1 - max(L, 1), t[b])
+    return X.shape[0]

@@ -1,0 +1,142 @@
+"""Compiled moments of the prior of links, and draws from it.
+
+The links of customer i come as in `Candidates`: ``weight[q]`` of customer i - 1 - q if ``shared``,
+else ``weight[at]`` of ``customer[at]`` for start[i] <= at < start[i + 1]; ``total[i]`` is their sum
+and the weight of the self-link, in the scale of the row.
+"""
+
+import numpy as np
+
+from streamddcrp.compilation import kernel
+
+
+@kernel
+def _width(shared, start, weight, i):
+    return min(i, len(weight)) if shared else start[i + 1] - start[i]
+
+
+@kernel
+def _link(shared, start, customer, weight, i, q):
+    """Return candidate ``q`` of row ``i``, from the last on, with its weight."""
+    if shared:
+        return i - 1 - q, weight[q]
+    at = start[i + 1] - 1 - q
+    return customer[at], weight[at]
+
+
+@kernel
+def number_of_tables(own, out):
+    """Distribution of a sum of independent 0/1 variables; entries below 1e-20 become 0.
+
+    Parameters
+    ----------
+    own : ndarray of float64, shape (N,)
+        Chance of a self-link of each customer.
+    out : ndarray of float64, shape (N + 1,)
+    """
+    out[:] = 0.0
+    out[0] = 1.0
+    low, high = 0, 0
+    for i in range(len(own)):
+        p = own[i]
+        high += 1
+        for k in range(high, low, -1):
+            out[k] = out[k] * (1.0 - p) + out[k - 1] * p
+        out[low] *= 1.0 - p
+        while out[high] < 1e-20:
+            out[high] = 0.0
+            high -= 1
+        while out[low] < 1e-20:
+            out[low] = 0.0
+            low += 1
+
+
+@kernel
+def path_lengths(counted, shared, start, customer, weight, total, out):
+    """Count the customers expected on the path of each to its root: r_i = 1 + sum_j A_ij r_j.
+
+    Sequential links only. ``counted``: all earlier customers weigh the same, O(N) in all.
+    """
+    seen = 0.0
+    for i in range(len(total)):
+        reached = 0.0
+        if counted:
+            if i > 0:
+                reached = weight[0] * seen
+        else:
+            for q in range(_width(shared, start, weight, i)):
+                j, w = _link(shared, start, customer, weight, i, q)
+                reached += w * out[j]
+        out[i] = 1.0 + reached / total[i]
+        seen += out[i]
+
+
+@kernel
+def share_table(shared, start, customer, weight, total, out):
+    """Chance that two customers share a table: M_ij = sum_t A_it M_tj for j < i.
+
+    Sequential links only; ``out`` (N, N), O(N^2 W).
+    """
+    for i in range(len(total)):
+        out[i, :i] = 0.0
+        for q in range(_width(shared, start, weight, i)):
+            t, w = _link(shared, start, customer, weight, i, q)
+            share = w / total[i]
+            for j in range(i):
+                out[i, j] += share * out[t, j]
+        out[i, i] = 1.0
+        for j in range(i):
+            out[j, i] = out[i, j]
+
+
+@kernel
+def draw_links(shared, start, customer, weight, total, rng, out):
+    """Draw the links of all customers, once for each row of ``out`` (S, N)."""
+    for s in range(len(out)):
+        for i in range(len(total)):
+            left = rng.random() * total[i]
+            out[s, i] = i
+            for q in range(_width(shared, start, weight, i)):
+                j, w = _link(shared, start, customer, weight, i, q)
+                left -= w
+                if left < 0.0:
+                    out[s, i] = j
+                    break
+
+
+@kernel
+def measure(links, table, out):
+    """Count tables, and average the sizes of customers' tables and of what hangs on their links.
+
+    Parameters
+    ----------
+    links, table : ndarray of int64, shape (S, N)
+        ``table`` as `labels_of_links` makes it.
+    out : ndarray of float64, shape (S, 3)
+    """
+    S, N = links.shape
+    children, below, size = np.empty(N, np.int64), np.empty(N, np.int64), np.empty(N, np.int64)
+    for s in range(S):
+        children[:] = 0
+        size[:] = 0
+        below[:] = 1
+        for i in range(N):
+            children[links[s, i]] += 1
+            size[table[s, i]] += 1
+        for leaf in range(N):
+            i = leaf
+            while children[i] == 0:  # all that come through i are counted: i is done
+                children[i] = -1
+                parent = links[s, i]
+                below[parent] += below[i]
+                children[parent] -= 1
+                if parent > leaf:
+                    break  # its turn comes
+                i = parent
+        out[s] = 0.0
+        for i in range(N):
+            if children[i] > 0:  # on a cycle: the whole table comes through
+                below[i] = size[table[s, i]]
+            out[s, 0] += size[i] > 0
+            out[s, 1] += size[table[s, i]] / N
+            out[s, 2] += below[i] / N

@@ -1,0 +1,337 @@
+"""What a ddCRP prior expects before any data: how many tables, of which sizes.
+
+With A the matrix of link probabilities of the sequential process (rows sum to one, A_ii for opening
+a table):
+
+* the number of tables is a sum of independent events of probability A_ii;
+* r_i = 1 + sum_{j<i} A_ij r_j customers lie on the path of i to its root, and the mean of r_i is
+  the mean number of customers that hang on a link: what a sampler's sweep costs;
+* M_ij = sum_t A_it M_tj is the chance that i and j < i share a table.
+
+No matrix is inverted. The general process, where links make cycles, has no such formulas
+((I - A)^-1 is wrong for it): its links are drawn, and the Monte Carlo errors told.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy.optimize import brentq
+
+from streamddcrp.decay import Decay, make_decay
+from streamddcrp.errors import ConfigError
+from streamddcrp.models.ddcrp.candidates import Candidates
+from streamddcrp.models.ddcrp.distances import Distances
+from streamddcrp.models.ddcrp.kernels.moments import (
+    draw_links,
+    measure,
+    number_of_tables,
+    path_lengths,
+    share_table,
+)
+from streamddcrp.partitions import labels_of_links
+from streamddcrp.typing import ArrayLike, FloatArray
+
+_DENSE = 3000  # customers up to which the chances to share a table are summed exactly,
+_STEPS = 2e9  # in at most so many steps
+_AT_ONCE = 1_000_000  # links drawn at a time
+_HEAVY = 1e15  # bounds of alpha, in units of the weight of a link
+
+
+@dataclass(frozen=True, slots=True)
+class PriorSummary:
+    """Prior moments of the tables of N customers.
+
+    Attributes
+    ----------
+    n : int
+        Number of customers.
+    alpha : float
+    decay : Decay
+    expected_n_tables, sd_n_tables : float
+        Mean and standard deviation of the number of tables.
+    n_tables_probs : ndarray of float64, shape (N + 1,)
+        Chance of k tables.
+    new_table_rate : float
+        Chance that the last customer opens a table; of a general process, tables a customer.
+    mean_table_size : float
+        Customers a table, N over the expected number of tables. Far from the start of a long
+        stream it is 1 + F / alpha, F the sum of all link weights.
+    mean_own_table_size : float
+        Expected size of the table of a customer picked at random: large tables count more.
+    mean_subtree_size : float
+        Expected number of customers whose path of links leads through a customer, itself included.
+    errors : mapping of str to float
+        Monte Carlo standard errors of the numbers that were simulated, by attribute.
+
+    Examples
+    --------
+    >>> print(prior_summary(1.0, ("exponential", 5.0), 1000))
+    1000 customers, alpha = 1, Exponential(scale=5.0)
+    tables            183.3, between 163 and 204 with 90 %
+    customers a table 5.5; in the table of a customer picked at random 22.1
+    new tables        one in 5.5 arrivals
+    """
+
+    n: int
+    alpha: float
+    decay: Decay
+    expected_n_tables: float
+    sd_n_tables: float
+    n_tables_probs: FloatArray = field(repr=False)
+    new_table_rate: float
+    mean_table_size: float
+    mean_own_table_size: float
+    mean_subtree_size: float
+    errors: Mapping[str, float]
+
+    def __str__(self) -> str:
+        below = np.cumsum(self.n_tables_probs)
+        low, high = (int(k) for k in np.searchsorted(below, [0.05, 0.95]))
+        lines = [
+            f"{self.n} customers, alpha = {self.alpha:g}, {self.decay!r}",
+            f"tables            {self.expected_n_tables:.1f}, between {low} and {high} with 90 %",
+            f"customers a table {self.mean_table_size:.1f}; in the table of a customer picked at "
+            f"random {self.mean_own_table_size:.1f}",
+            f"new tables        one in {1.0 / self.new_table_rate:.1f} arrivals",
+        ]
+        if self.errors:
+            worst = max(error / abs(getattr(self, name)) for name, error in self.errors.items())
+            lines.append(f"simulated, with standard errors up to {100.0 * worst:.1g} %")
+        return "\n".join(lines)
+
+
+def prior_summary(
+    alpha: float,
+    decay: object,
+    distances: int | ArrayLike | Distances,
+    *,
+    n_draws: int = 200,
+    seed: int | None = 0,
+) -> PriorSummary:
+    """Say how many tables, of which sizes, a prior expects.
+
+    Parameters
+    ----------
+    alpha : float
+        Weight of a self-link, > 0.
+    decay : Decay, tuple, str or callable
+        E.g. ``("exponential", 8.0)``, ``("window", 5)``, ``"none"``.
+    distances : int, array_like of shape (N,), or Distances
+        The number of customers, the distance being the difference of their indices; or their
+        times, not falling; or any distances, sequential or not.
+    n_draws : int, default 200
+        Draws of all links, where moments are simulated: of the general process, and for
+        ``mean_own_table_size`` of long sequences (more than 3000 customers) under a decay.
+    seed : int, optional
+        For these draws.
+
+    Returns
+    -------
+    PriorSummary
+
+    Raises
+    ------
+    ConfigError
+        ``alpha`` is not positive, or another option out of range.
+
+    Notes
+    -----
+    O(N W), W candidates a customer, and O(N^2 W) for ``mean_own_table_size`` unless simulated.
+
+    Examples
+    --------
+    >>> summary = prior_summary(0.7, ("exponential", 2.0), 5)
+    >>> summary.expected_n_tables, summary.mean_subtree_size
+    (2.6671, 1.6608)
+    """
+    if n_draws < 2:
+        message = f"n_draws must be an integer >= 2, got {n_draws!r}"
+        raise ConfigError(message)
+    decay = make_decay(decay)
+    links = _Links(_as_distances(distances).candidates(decay, alpha))
+    rng = np.random.default_rng(seed)
+    moments = (_sequential if links.sequential else _general)(links, n_draws, rng)
+    return PriorSummary(n=links.n, alpha=float(alpha), decay=decay, **moments)
+
+
+def alpha_for(
+    decay: object,
+    distances: int | ArrayLike | Distances | None = None,
+    *,
+    n_tables: float | None = None,
+    table_size: float | None = None,
+) -> float:
+    """Return the alpha under which a sequential prior expects what you expect.
+
+    Parameters
+    ----------
+    decay : Decay, tuple, str or callable
+    distances : int, array_like of shape (N,), or sequential Distances, optional
+        As for `prior_summary`. Left out: an endless stream, distance in arrivals.
+    n_tables : float
+        Expected number of tables: solves sum_i alpha / (alpha + F_i) = n_tables.
+    table_size : float
+        Customers a table: N / n_tables, or 1 + F / alpha of an endless stream.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ConfigError
+        No alpha does that, or not one of ``n_tables`` and ``table_size`` was given.
+
+    Examples
+    --------
+    >>> alpha_for(("window", 11), table_size=6.0)
+    2.0
+    >>> alpha_for(("exponential", 2.0), 5, n_tables=2.6670661802)
+    0.7
+    """
+    if (n_tables is None) == (table_size is None):
+        message = f"give n_tables or table_size; got {n_tables!r} and {table_size!r}"
+        raise ConfigError(message)
+    if table_size is not None and not 1.0 < table_size < np.inf:
+        message = f"table_size must be more than 1, got {table_size!r}"
+        raise ConfigError(message)
+    decay = make_decay(decay)
+    if distances is None:
+        return _endless(decay, table_size)
+    where = _as_distances(distances)
+    wanted = float(where.n / table_size if n_tables is None else n_tables)  # type: ignore[operator]
+    alpha = float(decay.weight(0.0))
+    for _ in range(2):  # the second time with the links that this alpha leaves
+        links = where.candidates(decay, alpha)
+        if not links.sequential:
+            message = (
+                "alpha_for needs links to earlier customers only: the general process has no "
+                "formula for its number of tables; compare prior_summary for several alphas"
+            )
+            raise ConfigError(message)
+        alpha = _solve(links.log_mass, wanted)
+    return alpha
+
+
+def _endless(decay: Decay, table_size: float | None) -> float:
+    """Return F / (table_size - 1)."""
+    horizon = decay.horizon(1e-17)
+    if table_size is None or not horizon < 1e8:
+        message = (
+            "without a number of customers, alpha follows from table_size and from a decay that "
+            f"ends: give the number of customers too; got table_size={table_size!r}, {decay!r}"
+        )
+        raise ConfigError(message)
+    return float(decay.weight(np.arange(1.0, np.ceil(horizon) + 1.0)).sum() / (table_size - 1.0))
+
+
+def _solve(log_mass: FloatArray, wanted: float) -> float:
+    alone = int((log_mass == -np.inf).sum())
+    if not alone < wanted < len(log_mass):
+        message = (
+            f"the expected number of tables of {len(log_mass)} customers, {alone} of them with "
+            f"nobody to link to, lies between {alone} and {len(log_mass)}; wanted: {wanted}"
+        )
+        raise ConfigError(message)
+
+    def excess(log_alpha: float) -> float:
+        return float((1.0 / (1.0 + np.exp(log_mass - log_alpha))).sum() - wanted)
+
+    linked = log_mass[log_mass > -np.inf]
+    reach = np.log(_HEAVY)
+    low, high = float(linked.min() - reach), float(linked.max() + reach)
+    return float(np.exp(brentq(excess, low, high, xtol=1e-14, rtol=1e-14)))
+
+
+def _as_distances(distances: int | ArrayLike | Distances) -> Distances:
+    if isinstance(distances, Distances):
+        return distances
+    if np.ndim(distances) == 0:
+        return Distances.by_index(distances)  # type: ignore[arg-type]  # checked there
+    return Distances.by_time(distances)
+
+
+class _Links:
+    """Candidates, as `kernels.moments` read them."""
+
+    def __init__(self, candidates: Candidates) -> None:
+        c = candidates
+        self.n, self.sequential, self.counted = c.n, c.sequential, c.counted
+        self.own: FloatArray = np.exp(np.log(c.alpha) - c.log_total)
+        total = np.ascontiguousarray(np.exp(c.log_total - c.log_scale))
+        self.arrays = c.shared, c.start, c.customer, c.weight, total
+        width = len(c.weight) if c.shared else len(c.weight) / c.n
+        self.dense = c.n <= _DENSE and 0.5 * c.n**2 * width <= _STEPS
+
+
+def _sequential(links: _Links, n_draws: int, rng: np.random.Generator) -> dict[str, Any]:
+    n, own = links.n, links.own
+    probs = np.empty(n + 1)
+    number_of_tables(own, probs)
+    length = np.empty(n)
+    path_lengths(links.counted, *links.arrays, length)
+    expected = float(own.sum())
+    errors: dict[str, float] = {}
+    if links.counted:
+        weight, total = links.arrays[-2:]  # total[0]: the weight of a self-link alone
+        mean_own = float(1.0 + (n - 1) * weight[0] / (weight[0] + total[0]))
+    elif links.dense:
+        shared = np.empty((n, n))
+        share_table(*links.arrays, shared)
+        mean_own = float(shared.sum()) / n
+    else:
+        draws = _simulate(links, n_draws, rng)
+        mean_own, errors["mean_own_table_size"] = _mean(draws[:, 1])
+    return {
+        "expected_n_tables": expected,
+        "sd_n_tables": float(np.sqrt((own * (1.0 - own)).sum())),
+        "n_tables_probs": probs,
+        "new_table_rate": float(own[-1]),
+        "mean_table_size": n / expected,
+        "mean_own_table_size": mean_own,
+        "mean_subtree_size": float(length.mean()),
+        "errors": errors,
+    }
+
+
+def _general(links: _Links, n_draws: int, rng: np.random.Generator) -> dict[str, Any]:
+    draws = _simulate(links, n_draws, rng)
+    n = links.n
+    expected, error = _mean(draws[:, 0])
+    mean_own, own_error = _mean(draws[:, 1])
+    below, below_error = _mean(draws[:, 2])
+    return {
+        "expected_n_tables": expected,
+        "sd_n_tables": float(draws[:, 0].std(ddof=1)),
+        "n_tables_probs": np.bincount(draws[:, 0].astype(np.int64), minlength=n + 1) / n_draws,
+        "new_table_rate": expected / n,
+        "mean_table_size": n / expected,
+        "mean_own_table_size": mean_own,
+        "mean_subtree_size": below,
+        "errors": {
+            "expected_n_tables": error,
+            "new_table_rate": error / n,
+            "mean_table_size": n * error / expected**2,
+            "mean_own_table_size": own_error,
+            "mean_subtree_size": below_error,
+        },
+    }
+
+
+def _mean(draws: FloatArray) -> tuple[float, float]:
+    """Return the mean of independent draws and its standard error."""
+    return float(draws.mean()), float(draws.std(ddof=1) / np.sqrt(len(draws)))
+
+
+def _simulate(links: _Links, n_draws: int, rng: np.random.Generator) -> FloatArray:
+    """Return numbers of tables, mean sizes of own tables and of subtrees, one row a draw."""
+    out = np.empty((n_draws, 3))
+    step = max(1, _AT_ONCE // links.n)
+    for first in range(0, n_draws, step):
+        part = out[first : first + step]
+        drawn = np.empty((len(part), links.n), np.int64)
+        draw_links(*links.arrays, rng, drawn)
+        measure(drawn, labels_of_links(drawn), part)
+    return out

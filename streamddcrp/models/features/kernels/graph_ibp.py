@@ -1,0 +1,219 @@
+"""A Gibbs sweep over the items of a decomposable graph."""
+
+import math
+
+import numpy as np
+
+from streamddcrp.compilation import inner, kernel
+from streamddcrp.likelihoods.kernels.linear_gaussian import (
+    add_row,
+    begin_feature,
+    log_density,
+    remove_row,
+)
+from streamddcrp.particles.kernels.random import uniform
+
+MOST_OWN = 8  # features that one item alone has
+
+
+@kernel
+def sweep(
+    X,
+    Z,
+    n_owners,
+    signs,
+    set_at,
+    sets,
+    holder_at,
+    holders,
+    near_at,
+    near,
+    alpha,
+    ratio,
+    shape,
+    rate,
+    seed,
+    number,
+):
+    """Draw the features of every item anew, in order; ``Z`` (N, K) and ``n_owners`` (K,) in place.
+
+    Unused columns are empty ones. ``shape`` 0: the noise variance is ``rate``; else both belong to
+    its prior.
+    """  # fmt: skip
+    N, D = X.shape
+    K = Z.shape[1]
+    cov, mean = np.zeros((K, K)), np.zeros((K, D))
+    slots, on = np.zeros(K, np.int64), np.zeros(K, np.int64)
+    v, e, odds = np.zeros(K), np.zeros(D), np.zeros(K)
+    weight, seen, todo = np.zeros(MOST_OWN + 1), np.zeros(N, np.bool_), np.zeros(N, np.int64)
+    n_slots = 0
+    for k in range(K):
+        if n_owners[k] > 0:
+            begin_feature(cov, mean, slots, n_slots, k, ratio)
+            slots[n_slots] = k
+            n_slots += 1
+    for i in range(N):
+        n_on = _on(Z, i, slots, n_slots, on)
+        s, square = add_row(cov, mean, slots, n_slots, on, n_on, X[i], v, e)
+        if shape > 0.0:
+            rate += square / (2.0 * s)
+    full_shape = shape + 0.5 * N * D if shape > 0.0 else 0.0
+    for i in range(N):
+        n_on, n_own, n_slots = 0, 0, 0
+        for k in range(K):
+            if Z[i, k] and n_owners[k] == 1:
+                n_own += 1
+                Z[i, k] = False
+                n_owners[k] = 0
+            elif n_owners[k] > 0:
+                slots[n_slots] = k
+                n_slots += 1
+                if Z[i, k]:
+                    on[n_on] = k
+                    n_on += 1
+        noise = 1.0 + n_own / ratio
+        s, square = remove_row(cov, mean, slots, n_slots, on, n_on, X[i], noise, v, e)
+        left = full_shape
+        if shape > 0.0:
+            rate -= square / (2.0 * s)
+            left -= 0.5 * D
+        # one feature after the other, with the item's own ones as they were
+        for a in range(n_slots):
+            k = slots[a]
+            odds[k] = _log_odds(Z, i, k, signs, set_at, sets, holder_at, holders, near_at, near,
+                                seen, todo)  # fmt: skip
+            if odds[k] == np.inf:
+                continue
+            if odds[k] == -np.inf:
+                if Z[i, k]:
+                    Z[i, k] = False
+                    n_owners[k] -= 1
+                continue
+            gain = odds[k]
+            for side in range(2):
+                has = side == 1
+                if Z[i, k] != has:
+                    n_owners[k] += 1 if has else -1
+                    Z[i, k] = has
+                n_on = _on(Z, i, slots, n_slots, on)
+                s, square = _fit(cov, mean, on, n_on, X[i], e)
+                one = log_density(s + noise, square, D, left, rate)
+                gain += one if has else -one
+            u = uniform(seed, number, i, 0, k)
+            if not u < 1.0 / (1.0 + math.exp(-max(min(gain, 700.0), -700.0))):
+                Z[i, k] = False
+                n_owners[k] -= 1
+        n_on = _on(Z, i, slots, n_slots, on)
+        s, square = _fit(cov, mean, on, n_on, X[i], e)
+        own = alpha * _alone(i, signs, set_at, holder_at, holders)
+        most = min(MOST_OWN, K - n_slots)
+        top = -np.inf
+        for n in range(most + 1):
+            prior = n * math.log(own) - math.lgamma(n + 1.0)
+            weight[n] = prior + log_density(s + 1.0 + n / ratio, square, D, left, rate)
+            top = max(top, weight[n])
+        total = 0.0
+        for n in range(most + 1):
+            weight[n] = math.exp(weight[n] - top)
+            total += weight[n]
+        u, n_new = total * uniform(seed, number, i, 1, 0), 0
+        while n_new < most and u >= weight[n_new]:
+            u -= weight[n_new]
+            n_new += 1
+        for k in range(K):
+            if n_new > 0 and n_owners[k] == 0:
+                begin_feature(cov, mean, slots, n_slots, k, ratio)
+                slots[n_slots] = k
+                n_slots += 1
+                Z[i, k] = True
+                n_owners[k] = 1
+                n_new -= 1
+        n_on = _on(Z, i, slots, n_slots, on)
+        s, square = add_row(cov, mean, slots, n_slots, on, n_on, X[i], v, e)
+        if shape > 0.0:
+            rate += square / (2.0 * s)
+
+
+@inner
+def _on(Z, i, slots, n_slots, on):
+    n = 0
+    for a in range(n_slots):
+        if Z[i, slots[a]]:
+            on[n] = slots[a]
+            n += 1
+    return n
+
+
+@inner
+def _fit(cov, mean, on, n_on, x, e):
+    """Return z' cov z and ||x - z' mean||^2."""
+    s, square = 0.0, 0.0
+    for d in range(len(x)):
+        e[d] = x[d]
+    for a in range(n_on):
+        for b in range(n_on):
+            s += cov[on[a], on[b]]
+        for d in range(len(x)):
+            e[d] -= mean[on[a], d]
+    for d in range(len(x)):
+        square += e[d] * e[d]
+    return s, square
+
+
+@inner
+def _alone(i, signs, set_at, holder_at, holders):
+    """Return lambda of a feature that item i alone has."""
+    value = 1.0
+    for h in range(holder_at[i], holder_at[i + 1]):
+        s = holders[h]
+        size = set_at[s + 1] - set_at[s]
+        value *= 1.0 / size if signs[s] > 0 else float(size)
+    return value
+
+
+@inner
+def _log_odds(Z, i, k, signs, set_at, sets, holder_at, holders, near_at, near, seen, todo):
+    """Log prior odds that item i has feature k; inf where it must, -inf where it cannot."""
+    touches = False
+    for j in range(near_at[i], near_at[i + 1]):
+        touches |= Z[near[j], k]
+    if not touches:
+        return -np.inf
+    if Z[i, k] and not _connected_without(Z, i, k, near_at, near, seen, todo):
+        return np.inf
+    value = 0.0
+    for h in range(holder_at[i], holder_at[i + 1]):
+        s = holders[h]
+        size = set_at[s + 1] - set_at[s]
+        n = 0
+        for m in range(set_at[s], set_at[s + 1]):
+            if sets[m] != i and Z[sets[m], k]:
+                n += 1
+        value += signs[s] * (math.log(max(n, 1)) - math.log(size - n))
+    return value
+
+
+@inner
+def _connected_without(Z, i, k, near_at, near, seen, todo):
+    """Whether the owners of a feature but item i are connected."""
+    n, start = 0, -1
+    for j in range(len(Z)):
+        seen[j] = False
+        if j != i and Z[j, k]:
+            n += 1
+            start = j
+    if n <= 1:
+        return True
+    todo[0], n_todo, reached = start, 1, 1
+    seen[start] = True
+    while n_todo > 0:
+        n_todo -= 1
+        at = todo[n_todo]
+        for m in range(near_at[at], near_at[at + 1]):
+            j = near[m]
+            if j != i and Z[j, k] and not seen[j]:
+                seen[j] = True
+                reached += 1
+                todo[n_todo] = j
+                n_todo += 1
+    return reached == n

@@ -1,0 +1,246 @@
+"""Public ids: which features of different particles are the same one.
+
+Particles find a feature at different rows and draw its owners anew, so only its owners tell what it
+is: a particle's features are matched with the known ones by the rows of the window that have them
+(intersection over union of the owners), each to one at most; two that were on in the same rows for
+a whole window are told apart by their loadings. What particles of half the weight
+have is told of under an id; it is dead when no particle has it.
+"""
+
+import numpy as np
+
+from streamddcrp.compilation import uncounted
+from streamddcrp.models.features.kernels.layout import (
+    BIRTH,
+    DEATH,
+    LIVE,
+    MERGE_EVENT,
+    N_ACTIVE,
+    N_EVENTS,
+    N_NAMED,
+    N_SEEN,
+)
+from streamddcrp.numerics import copy_row
+
+ONE = np.uint64(1)
+SAME = 0.6  # from which on two known features of different particles are one
+LOOKS = 0.25  # weight of the loadings in it
+LEAST = 0.3  # intersection over union, from which on features may be the same
+OWNERS = 3  # of a feature that gets a name
+_2, _4 = np.uint64(2), np.uint64(4)
+_8, _16, _32 = np.uint64(8), np.uint64(16), np.uint64(32)
+_FIVES, _THREES = np.uint64(0x5555555555555555), np.uint64(0x3333333333333333)
+_FS, _BYTE = np.uint64(0x0F0F0F0F0F0F0F0F), np.uint64(0xFF)
+
+
+@uncounted
+def name_features(config, particles, names, counts, work, time):
+    """Match the features of all particles; give ids to those that have become live, note deaths."""
+    t = counts[N_SEEN] - 1
+    names.weight[:] = 0.0
+    names.best[:] = 0.0
+    n_slots = particles.n_owners.shape[1]
+    for i in range(counts[N_ACTIVE]):
+        _columns(config, particles, i, t, work.column)
+        _match(particles, names, i, n_slots, work)
+        for k in range(1, n_slots):
+            g = particles.name[i, k]
+            if g >= 0:
+                w = particles.weight[i]
+                names.weight[g] += w
+                if w > names.best[g]:
+                    names.best[g] = w
+                    names.holder[g] = i
+                    names.slot[g] = k
+    for g in range(len(names.label)):
+        if not names.used[g]:
+            continue
+        if names.weight[g] == 0.0:
+            if names.label[g] >= 0:
+                _note(names, counts, DEATH, g, t, time)
+            names.used[g] = False
+            names.label[g] = -1
+            continue
+        if names.label[g] < 0 and names.weight[g] >= LIVE:
+            names.label[g] = counts[N_NAMED]
+            counts[N_NAMED] += 1
+            names.born[g] = particles.first[names.holder[g], names.slot[g]]
+            _note(names, counts, BIRTH, g, t, time)
+        _column(config, particles, names.holder[g], names.slot[g], t, names.owners[g])
+    _merge(particles, names, counts, t, time)
+    for g in range(len(names.label)):
+        if names.used[g]:
+            copy_row(names.loading[g], particles.mean[names.holder[g], names.slot[g]])
+    _settle(config, particles, names, counts, t)
+
+
+@uncounted
+def _merge(particles, names, counts, t, time):
+    """Make one of two that have come to have the same owners and are never in one particle."""
+    G = len(names.label)
+    for a in range(G):
+        for b in range(G):
+            if not (names.used[a] and names.used[b] and a != b):
+                continue
+            first, second = names.label[a], names.label[b]
+            if first < 0 or (0 <= second < first):  # the older one stays
+                continue
+            if names.weight[a] + names.weight[b] > 1.0 + 1e-9:
+                continue
+            if _likeness(names.owners[a], names.owners[b]) <= SAME:
+                continue
+            if second >= 0:
+                _note(names, counts, MERGE_EVENT, b, t, time)
+                names.event_into[(counts[N_EVENTS] - 1) % len(names.event_into)] = first
+                for place in range(len(names.history)):
+                    for n in range(names.history.shape[1]):
+                        if names.history[place, n] == second:
+                            names.history[place, n] = first
+            for i in range(counts[N_ACTIVE]):
+                for k in range(1, particles.n_owners.shape[1]):
+                    if particles.name[i, k] == b:
+                        particles.name[i, k] = a
+            if names.best[b] > names.best[a]:
+                names.best[a] = names.best[b]
+                names.holder[a] = names.holder[b]
+                names.slot[a] = names.slot[b]
+                copy_row(names.owners[a], names.owners[b])
+            names.weight[a] += names.weight[b]
+            names.used[b] = False
+            names.label[b] = -1
+
+
+@uncounted
+def _settle(config, particles, names, counts, t):
+    """Write down which features the row has that is about to leave the window: its last word."""
+    row = t - config.order + 1
+    if row < 0:
+        return
+    names.share[:] = 0.0
+    at = row % particles.owners.shape[1]
+    for i in range(counts[N_ACTIVE]):
+        mask = particles.owners[i, at]
+        for k in range(1, particles.n_owners.shape[1]):
+            g = particles.name[i, k]
+            if g >= 0 and (mask >> np.uint64(k)) & ONE:
+                names.share[g] += particles.weight[i]
+    place, n = row % len(names.history), 0
+    names.history[place] = -1
+    for g in range(len(names.label)):
+        if names.label[g] >= 0 and names.share[g] > 0.5 and n < names.history.shape[1]:
+            names.history[place, n] = names.label[g]
+            n += 1
+
+
+@uncounted
+def _columns(config, particles, i, t, out):
+    """Turn the last r rows of owners into one bit set a feature: row u at bit u mod r."""
+    owners, H, r = particles.owners[i], particles.owners.shape[1], config.order
+    for k in range(particles.n_owners.shape[1]):
+        out[k] = 0
+    u = max(0, t - r + 1)
+    at, place = u % H, u % r
+    for _ in range(t - u + 1):
+        mask, k = owners[at], 0
+        while mask:
+            if mask & ONE:
+                out[k, place >> 6] |= ONE << np.uint64(place & 63)
+            mask >>= ONE
+            k += 1
+        at = at + 1 if at + 1 < H else 0
+        place = place + 1 if place + 1 < r else 0
+
+
+@uncounted
+def _column(config, particles, i, k, t, out):
+    """Do the same for one feature."""
+    owners, H, r = particles.owners[i], particles.owners.shape[1], config.order
+    out[:] = 0
+    for u in range(max(0, t - r + 1), t + 1):
+        if (owners[u % H] >> np.uint64(k)) & ONE:
+            out[(u % r) >> 6] |= ONE << np.uint64((u % r) & 63)
+
+
+@uncounted
+def _match(particles, names, i, n_slots, work):
+    """Give each feature of a particle the known one most like it, the most alike pairs first.
+
+    Features like none that have three owners are added to the known ones.
+    """
+    like, name = work.like, particles.name[i]
+    for k in range(1, n_slots):
+        name[k] = -1
+        if particles.n_owners[i, k] > 0:
+            for g in range(len(names.label)):
+                like[k, g] = 0.0
+                if names.used[g]:
+                    same = _likeness(work.column[k], names.owners[g])
+                    if same > LEAST:
+                        like[k, g] = same + LOOKS * _looks(particles.mean[i, k], names.loading[g])
+    for told in (True, False):  # those with an id go first, so that it lasts
+        while True:
+            best, best_k, best_g = 0.0, -1, -1
+            for g in range(len(names.label)):
+                if names.used[g] and (names.label[g] >= 0) == told:
+                    for k in range(1, n_slots):
+                        if name[k] < 0 and particles.n_owners[i, k] > 0 and like[k, g] > best:
+                            best, best_k, best_g = like[k, g], k, g
+            if best_k < 0:
+                break
+            name[best_k] = best_g
+            for k in range(1, n_slots):
+                like[k, best_g] = 0.0
+    for k in range(1, n_slots):
+        if name[k] < 0 and particles.n_owners[i, k] >= OWNERS:
+            for g in range(len(names.label)):
+                if not names.used[g]:
+                    names.used[g] = True
+                    names.label[g] = -1
+                    copy_row(names.owners[g], work.column[k])
+                    copy_row(names.loading[g], particles.mean[i, k])
+                    name[k] = g
+                    break
+
+
+@uncounted
+def _likeness(a, b):
+    """Intersection over union of two bit sets."""
+    both = either = 0
+    for w in range(len(a)):
+        both += _count(a[w] & b[w])
+        either += _count(a[w] | b[w])
+    return both / either if either > 0 else 0.0
+
+
+@uncounted
+def _looks(a, b):
+    """Return 1 for equal loadings, 0 for those at right angles or opposed."""
+    both = either = 0.0
+    for d in range(len(a)):
+        both += a[d] * b[d]
+        either += a[d] * a[d] + b[d] * b[d]
+    return max(0.0, 2.0 * both / either) if either > 0.0 else 0.0
+
+
+@uncounted
+def _count(x):
+    """Count the bits that are set."""
+    x = x - ((x >> ONE) & _FIVES)
+    x = (x & _THREES) + ((x >> _2) & _THREES)
+    x = (x + (x >> _4)) & _FS
+    x = x + (x >> _8)
+    x = x + (x >> _16)
+    return int((x + (x >> _32)) & _BYTE)
+
+
+@uncounted
+def _note(names, counts, kind, g, t, time):
+    """Write down that a feature was born or died, with what it looked like."""
+    e = counts[N_EVENTS] % len(names.event_kind)
+    names.event_kind[e] = kind
+    names.event_label[e] = names.label[g]
+    names.event_index[e] = t
+    names.event_time[e] = time
+    names.event_born[e] = names.born[g]
+    copy_row(names.event_loading[e], names.loading[g])
+    counts[N_EVENTS] += 1

@@ -1,0 +1,41 @@
+"""Chinese restaurant process on decomposable graphs, followed by particles along a stream.
+
+Model: item t names parents among earlier items, all neighbours of each other; it joins a cluster
+with n of its m parents with probability n / (alpha + m), and opens one with alpha / (alpha + m).
+Members of a cluster share the parameter of a conjugate family. Every clique of the graph is then a
+Chinese restaurant process, and a cluster is connected in the graph. With the last r items as
+parents, a cluster that was silent for r items is dead.
+
+A particle holds a seating of the last items; an arrival makes one child of it for each table it may
+sit at. Equivalent children are merged, and as many as there are particles are kept by the optimal
+resampling of Fearnhead and Clifford; the sum of the children's weights is an unbiased factor of the
+evidence. alpha is fixed or integrated out on a grid. With a lag, items of the window are drawn anew
+by their full conditionals. Clusters with equal members are kept once, however many particles hold
+them.
+
+An arrival costs O(P K) and the predictive densities of the distinct clusters, O(P r) more for each
+revision; memory O(P (r + K) + C S) with C <= P K clusters of S numbers, whatever the length of the
+stream.
+
+References: Caron and Doucet, "Bayesian nonparametric models on decomposable graphs", NIPS 2009;
+Fearnhead and Clifford, "On-line inference for hidden Markov models via particle filters", JRSS B
+2003.
+
+
+Clusters shared by groups through auxiliary items: Dirichlet processes on a decomposable graph.
+
+Model: N_0 auxiliary items without data form, with the items of any one group, a Chinese restaurant
+process of concentration alpha; the auxiliary items separate the groups. So an item of group c joins
+cluster j with weight m_j0 + m_jc, its auxiliary items and its items of the group, and opens one
+with weight alpha. Each group's distribution is a Dirichlet process, and those of two groups have
+correlation N_0 / (alpha + N_0) on every set. With two layers a node between root and groups has N_1
+auxiliary items of its own, which form a Chinese restaurant process with those of the root.
+
+A particle holds the seating of the auxiliary items, drawn blind, and counts of items a cluster and
+group. Arrivals are followed as in `graph_crp`; after each, some auxiliary items are drawn anew by
+their full conditionals. An arrival costs O(P K) and O(P K C) a move for C groups; memory grows with
+clusters times groups, not with the number of rows.
+
+Reference: Caron and Doucet, "Bayesian nonparametric models on decomposable graphs", NIPS 2009,
+section 4.1.
+"""

@@ -1,0 +1,241 @@
+"""Clusters on a whole decomposable graph by Gibbs sampling."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from streamddcrp.compilation import compiled
+from streamddcrp.data import as_matrix
+from streamddcrp.data.graphs import DecomposableGraph, decomposable, from_parents, log_prior
+from streamddcrp.errors import ConfigError, SchemaError
+from streamddcrp.likelihoods import Likelihood, make_likelihood
+from streamddcrp.likelihoods.kernels.families import add_stats, n_post, n_stats, posterior
+from streamddcrp.models.graph.config import make_config
+from streamddcrp.models.graph.kernels.gibbs import draw_alpha, sweep
+from streamddcrp.typing import ArrayLike, FloatArray, IntArray
+from streamddcrp.validation import whole
+
+
+class Sets(NamedTuple):
+    """Cliques or separators: those that hold each item, and the members of each."""
+
+    of_item: IntArray
+    item_starts: IntArray
+    members: IntArray
+    starts: IntArray
+
+
+class Work(NamedTuple):
+    """Work space of a sweep, (N,) each but ``log_weight``, one more."""
+
+    tally: IntArray
+    seen: IntArray
+    log_weight: FloatArray
+    link: IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class GraphCRPSamples:
+    """S draws of the clusters of all items.
+
+    Attributes
+    ----------
+    labels : ndarray of int32, shape (S, N)
+        Clusters, named after their smallest item.
+    log_joint : ndarray of float64, shape (S,)
+        log p(x, clusters) in nats, at the alpha of the draw.
+    n_clusters : ndarray of int64, shape (S,)
+    alpha : ndarray of float64, shape (S,)
+    graph : DecomposableGraph
+    likelihood : Likelihood
+        With the parameters that were taken from the rows.
+    """
+
+    labels: NDArray[np.int32]
+    log_joint: FloatArray
+    n_clusters: IntArray
+    alpha: FloatArray
+    graph: DecomposableGraph
+    likelihood: Likelihood
+
+
+def fit_graph_crp(
+    X: object,
+    likelihood: Any,
+    *,
+    edges: ArrayLike | None = None,
+    parents: Any = None,
+    alpha: Any = ("gamma", 1.0, 1.0),
+    n_sweeps: int = 1000,
+    burn_in: int = 200,
+    thin: int = 1,
+    seed: int | None = None,
+    progress: bool = False,
+) -> GraphCRPSamples:
+    """Sample clusters of the items of a decomposable graph, each connected in it.
+
+    The Chinese restaurant process holds on every clique. Sweeps go over all items and draw the
+    cluster of each by its full conditional: cluster j weighs the product of its counts in the
+    cliques around the item over that in the separators, times the predictive density; an item that
+    alone holds its cluster together stays.
+
+    Parameters
+    ----------
+    X : array_like of float, shape (N, D)
+        NaN in a masked array is a missing value.
+    likelihood : tuple or Likelihood
+        As for `GraphCRP`; numbers left out come from the rows.
+    edges : array_like of int, shape (E, 2), optional
+        Of the graph; or
+    parents : sequence of N sequences of int, optional
+        earlier neighbours of each item, all neighbours of each other.
+    alpha : float or ("gamma", shape, rate), default ("gamma", 1.0, 1.0)
+        Concentration; with a prior it is drawn, too.
+    n_sweeps, burn_in, thin : int
+        Sweeps after those that are thrown away, of which every ``thin``-th is kept.
+    seed : int, optional
+    progress : bool, default False
+
+    Returns
+    -------
+    GraphCRPSamples
+
+    Raises
+    ------
+    ConfigError
+        An option is out of range.
+    SchemaError
+        The graph is not decomposable, or a value is outside the family's support.
+
+    Notes
+    -----
+    A sweep costs the sum over the items of the sizes of the cliques around them, and a predictive
+    density for each cluster they meet. On long chains and other sparse graphs clusters move at
+    their ends only, and mix slowly.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from streamddcrp import fit_graph_crp
+    >>> X = [[0.1], [-0.2], [0.2], [8.1], [7.9], [8.3]]
+    >>> path = [[i, i + 1] for i in range(5)]
+    >>> draws = fit_graph_crp(X, ("normal_gamma", 0.0, 0.05, 2.0, 1.0), edges=path, seed=0)
+    >>> np.unique(draws.labels, axis=0, return_counts=True)[0][:3].shape[1]
+    6
+    """
+    if (edges is None) == (parents is None):
+        message = "hand over the graph either by edges or by parents"
+        raise ConfigError(message)
+    rows = np.ma.filled(np.ma.asarray(as_matrix(X)), np.nan)
+    n = len(rows)
+    graph = from_parents(parents) if edges is None else decomposable(n, edges)
+    if len(graph.order) != n:
+        message = f"parents: expected one list for each of the {n} rows, got {len(graph.order)}"
+        raise SchemaError(message)
+    n_sweeps, burn_in = whole("n_sweeps", n_sweeps, 1), whole("burn_in", burn_in, 0)
+    thin = whole("thin", thin, 1, n_sweeps)
+    family = make_likelihood(likelihood)
+    family.check_rows(rows)
+    family = family.scaled(rows)
+    config = make_config(
+        family=family.family, hyper=family.hyper(rows.shape[1]), r=1, given=True, alpha=alpha
+    )
+    rng = np.random.default_rng(seed)
+    chain = _Chain(graph, np.ascontiguousarray(family.prepare(rows)[0]), config, alpha, rng)
+    S = n_sweeps // thin
+    labels, log_joint = np.empty((S, n), np.int32), np.empty(S)
+    drawn = np.empty(S)
+    with tqdm(total=burn_in + S * thin, unit=" sweeps", disable=not progress) as bar:
+        for i in range(burn_in + S * thin):
+            chain.sweep()
+            s, rest = divmod(i - burn_in, thin)
+            if i >= burn_in and rest == thin - 1:
+                labels[s] = _named(chain.labels)
+                log_joint[s], drawn[s] = chain.log_joint(), chain.alpha
+            bar.update()
+    n_clusters = np.array([len(np.unique(row)) for row in labels])
+    return GraphCRPSamples(labels, log_joint, n_clusters, drawn, graph, family)
+
+
+class _Chain:
+    """A sampler under way; everybody begins alone."""
+
+    def __init__(
+        self, graph: DecomposableGraph, rows: FloatArray, config: Any, alpha: Any, rng: Any
+    ) -> None:
+        n = len(rows)
+        self.graph, self.rows, self.config, self.rng = graph, rows, config, rng
+        self.prior = None if not math.isnan(config.alpha) else (float(alpha[1]), float(alpha[2]))
+        self.alpha = config.alpha if self.prior is None else self.prior[0] / self.prior[1]
+        sizes = np.array([len(p) for p in graph.parents], np.float64)
+        self.n_parents, self.times = np.unique(sizes, return_counts=True)
+        self.cliques, self.separators = _sets(graph.cliques, n), _sets(graph.separators, n)
+        self.order = np.arange(n)
+        self.labels, self.size = np.arange(n), np.ones(n, np.int64)
+        family, hyper = config.family, config.hyper
+        self.stats = np.zeros((n + 1, int(n_stats(family, hyper))))
+        self.post = np.zeros((n + 1, int(n_post(family, hyper))))
+        self.prior_post = np.zeros(self.post.shape[1])
+        posterior(family, hyper, self.stats[n], self.prior_post)
+        self.begin(self.labels)
+        zeros = np.zeros(n, np.int64)
+        self.work = Work(zeros, zeros.copy(), np.zeros(n + 1), zeros.copy())
+        with compiled(sweep) as needed:
+            if needed:
+                self._sweep(self.order[:0])
+
+    def begin(self, labels: IntArray) -> None:
+        """Start from a partition: labels below N."""
+        family, hyper = self.config.family, self.config.hyper
+        self.labels = np.array(labels, np.int64)
+        self.size = np.bincount(self.labels, minlength=len(labels))
+        self.stats[:] = 0.0
+        for x, k in zip(self.rows, self.labels, strict=True):
+            add_stats(family, hyper, x, 1.0, self.stats[k])
+        for stats, post in zip(self.stats, self.post, strict=True):
+            posterior(family, hyper, stats, post)
+
+    def _sweep(self, order: IntArray) -> None:
+        sweep(
+            self.config.family, self.config.hyper, self.rows, order, self.cliques, self.separators,
+            self.alpha, self.labels, self.size, self.stats, self.post, self.prior_post, self.work,
+            self.rng.random(len(order)),
+        )  # fmt: skip
+
+    def sweep(self) -> None:
+        """Draw all clusters once, then alpha."""
+        self._sweep(self.order)
+        if self.prior is not None:
+            k = len(np.unique(self.labels))
+            self.alpha = draw_alpha(
+                self.alpha, *self.prior, k, self.n_parents, self.times.astype(np.float64), self.rng
+            )
+
+    def log_joint(self) -> float:
+        """Log p(x, clusters)."""
+        marginals = self.post[np.unique(self.labels), 0].sum()
+        return float(marginals) + log_prior(self.graph, self.labels, self.alpha)
+
+
+def _sets(sets: list[frozenset[int]], n: int) -> Sets:
+    """Lay out sets of items as arrays."""
+    members = [sorted(one) for one in sets]
+    starts = np.cumsum([0, *(len(one) for one in members)])
+    holding: list[list[int]] = [[] for _ in range(n)]
+    for c, one in enumerate(members):
+        for i in one:
+            holding[i].append(c)
+    item_starts = np.cumsum([0, *(len(one) for one in holding)])
+    flat = [np.array([i for one in many for i in one], np.int64) for many in (holding, members)]
+    return Sets(flat[0], item_starts, flat[1], starts)
+
+
+def _named(labels: IntArray) -> IntArray:
+    """Name clusters after their smallest item."""
+    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
+    named: IntArray = first[inverse]
+    return named

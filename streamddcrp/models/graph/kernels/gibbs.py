@@ -1,0 +1,153 @@
+"""Collapsed Gibbs sampling of the clusters on a whole decomposable graph."""
+
+import math
+
+import numpy as np
+
+from streamddcrp.compilation import inner, kernel
+from streamddcrp.likelihoods.kernels.families import add_stats, log_predictive, posterior
+
+
+@inner
+def _root(link, i):
+    while link[i] != i:
+        i = link[i]
+    return i
+
+
+@inner
+def _is_torn(k, of_item, starts, members, labels, first_clique, last_clique, link):
+    """Whether the others of k's cluster hang together only through k.
+
+    In a decomposable graph that is so if k's neighbours among them do, and two of these are
+    neighbours where a clique holds them and k.
+    """
+    for a in range(first_clique, last_clique):
+        for m in range(starts[of_item[a]], starts[of_item[a] + 1]):
+            link[members[m]] = members[m]
+    n_parts = 0
+    for a in range(first_clique, last_clique):
+        for m in range(starts[of_item[a]], starts[of_item[a] + 1]):
+            i = members[m]
+            if i != k and labels[i] == labels[k] and link[i] == i:
+                n_parts += 1
+                link[i] = -1 - i  # counted once, for now
+    if n_parts < 2:
+        return False
+    for a in range(first_clique, last_clique):
+        for m in range(starts[of_item[a]], starts[of_item[a] + 1]):
+            link[members[m]] = members[m]
+    for a in range(first_clique, last_clique):
+        one = -1
+        for m in range(starts[of_item[a]], starts[of_item[a] + 1]):
+            i = members[m]
+            if i == k or labels[i] != labels[k]:
+                continue
+            if one < 0:
+                one = i
+                continue
+            p, q = _root(link, one), _root(link, i)
+            if p != q:
+                link[q] = p
+                n_parts -= 1
+    return n_parts > 1
+
+
+@inner
+def _count(k, of_item, starts, members, labels, first, last, sign, tally, seen, log_weight, n_near):
+    """Add ``sign`` log n_j of the cliques, or separators, with k in them; list the clusters met."""
+    for a in range(first, last):
+        begin, end = starts[of_item[a]], starts[of_item[a] + 1]
+        for m in range(begin, end):
+            if members[m] != k:
+                tally[labels[members[m]]] += 1
+        for m in range(begin, end):
+            j = labels[members[m]]
+            if members[m] == k or tally[j] == 0:
+                continue
+            new = True
+            for b in range(n_near):
+                if seen[b] == j:
+                    new = False
+                    log_weight[b] += sign * math.log(tally[j])
+            if new:
+                seen[n_near] = j
+                log_weight[n_near] = sign * math.log(tally[j])
+                n_near += 1
+            tally[j] = 0
+    return n_near
+
+
+@kernel
+def sweep(
+    family, hyper, X, order, cliques, separators, alpha, labels, size, stats, post, prior_post,
+    work, uniforms,
+):  # fmt: skip
+    """Draw every item's cluster anew, once, given all others.
+
+    ``cliques``, ``separators`` : (of_item, item_starts, members, starts), the sets that hold each
+    item, and their members. ``labels`` (N,) are places in ``stats`` (N, P); ``size`` (N,) tells how
+    many members there are.
+    """
+    tally, seen, log_weight, link = work.tally, work.seen, work.log_weight, work.link
+    for at in range(len(order)):
+        k = order[at]
+        x, old = X[k], labels[k]
+        c, s = cliques, separators
+        if size[old] > 1 and _is_torn(
+            k, c.of_item, c.starts, c.members, labels, c.item_starts[k], c.item_starts[k + 1], link
+        ):
+            continue
+        add_stats(family, hyper, x, -1.0, stats[old])
+        size[old] -= 1
+        if size[old] > 0:
+            posterior(family, hyper, stats[old], post[old])
+        n = _count(
+            k, c.of_item, c.starts, c.members, labels, c.item_starts[k], c.item_starts[k + 1], 1.0,
+            tally, seen, log_weight, 0,
+        )  # fmt: skip
+        n = _count(
+            k, s.of_item, s.starts, s.members, labels, s.item_starts[k], s.item_starts[k + 1], -1.0,
+            tally, seen, log_weight, n,
+        )  # fmt: skip
+        for b in range(n):
+            log_weight[b] += log_predictive(family, hyper, post[seen[b]], x)
+        log_weight[n] = math.log(alpha) + log_predictive(family, hyper, prior_post, x)
+        top = -np.inf
+        for b in range(n + 1):
+            top = max(top, log_weight[b])
+        total = 0.0
+        for b in range(n + 1):
+            log_weight[b] = math.exp(log_weight[b] - top)
+            total += log_weight[b]
+        rest, chosen = uniforms[at] * total, n
+        for b in range(n + 1):
+            rest -= log_weight[b]
+            if rest < 0.0:
+                chosen = b
+                break
+        if chosen < n:
+            new = seen[chosen]
+        else:
+            new = 0
+            if size[old] == 0:
+                new = old
+            while size[new] > 0:
+                new += 1
+            stats[new] = 0.0
+        labels[k] = new
+        size[new] += 1
+        add_stats(family, hyper, x, 1.0, stats[new])
+        posterior(family, hyper, stats[new], post[new])
+
+
+@kernel
+def draw_alpha(alpha, shape, rate, n_clusters, n_parents, times, rng):
+    """Draw alpha ~ Gamma(shape, rate) given the clusters, by one exponential sum a parent count.
+
+    The likelihood alpha^k prod_m (alpha + m)^(-c_m) is the marginal of u_m ~ Gamma(c_m, alpha + m).
+    """
+    total = rate
+    for j in range(len(n_parents)):
+        total += rng.gamma(times[j], 1.0 / (alpha + n_parents[j]))
+    return rng.gamma(shape + n_clusters, 1.0 / total)

@@ -1,0 +1,106 @@
+"""The auxiliary items of a node: drawn from the prior, and drawn anew by their full conditional."""
+
+import math
+
+import numpy as np
+
+from streamddcrp.compilation import uncounted
+from streamddcrp.particles.kernels.random import draw, uniform
+
+FIRST_DRAW, WHICH_NODE, WHICH_ITEM, WHERE = 1, 3, 4, 5  # random numbers
+
+
+@uncounted
+def free_slot(entry, n_aux, n_tables, p):
+    """Place for a new table."""
+    k, K = 0, n_tables[p]
+    while k < K and (entry[p, k] >= 0 or n_aux[p, k] > 0):
+        k += 1
+    if k == K:
+        n_tables[p] = K + 1
+    return k
+
+
+@uncounted
+def fill(config, particles, work, n, a):
+    """Draw the tables of the auxiliary items of node a, in each particle, from the prior.
+
+    With the items of the root, node 0, they are a Chinese restaurant process.
+    """
+    entry, n_aux, n_tables, aux = (
+        particles.entry, particles.n_aux, particles.n_tables, particles.aux,
+    )  # fmt: skip
+    size = config.n_root if a == 0 else config.n_node
+    for p in range(len(particles.weight)):
+        if particles.weight[p] <= 0.0:
+            continue
+        for i in range(size):
+            K = n_tables[p]
+            for k in range(K):
+                work[k] = aux[p, a, k] + (aux[p, 0, k] if a > 0 else 0)
+            work[K] = config.alpha
+            k = draw(work, K + 1, uniform(config.seed, n, p, FIRST_DRAW, i))
+            if k == K:
+                k = free_slot(entry, n_aux, n_tables, p)
+            aux[p, a, k] += 1
+            n_aux[p, k] += 1
+
+
+@uncounted
+def _add_neighbour(items, others, K, log_weight, n_users, only):
+    """Take account of the items ``others`` (K,) of a neighbour of a node with ``items``."""
+    for k in range(K):
+        if others[k] > 0:
+            n_users[k] += 1
+            only[k] = others[k]
+            if items[k] > 0:
+                log_weight[k] += math.log((items[k] + others[k]) / items[k])
+
+
+@uncounted
+def move(config, particles, groups, scratch, p, n, number):
+    """Draw the table of one auxiliary item anew by its full conditional.
+
+    With m_j items of its node and m_jc of its neighbours c (root and groups of a node, nodes or
+    groups of the root): weight m_j prod_c (1 + m_jc / m_j); m_jc where no item of the node but only
+    neighbour c is there; alpha for a new table. It stays where it alone joins several of them.
+    """
+    aux, own, entry, n_aux = particles.aux, particles.own, particles.entry, particles.n_aux
+    n_nodes, n_groups = groups.n[0], groups.n[1]
+    a = int(uniform(config.seed, n, p, WHICH_NODE, number) * n_nodes)
+    items, work = aux[p, a], scratch.work
+    K = particles.n_tables[p]
+    for k in range(K):
+        work[k] = items[k]
+    old = draw(work, K, uniform(config.seed, n, p, WHICH_ITEM, number))
+    items[old] -= 1
+    log_weight, n_users, only = scratch.log_weight, scratch.n_users, scratch.only
+    n_users[:K] = 0
+    for k in range(K):
+        log_weight[k] = math.log(items[k]) if items[k] > 0 else -np.inf
+    if a > 0:
+        _add_neighbour(items, aux[p, 0], K, log_weight, n_users, only)
+    elif config.n_node > 0:
+        for c in range(1, n_nodes):
+            _add_neighbour(items, aux[p, c], K, log_weight, n_users, only)
+    for g in range(n_groups):
+        if groups.node[g] == a:
+            _add_neighbour(items, own[p, g], K, log_weight, n_users, only)
+    if items[old] == 0 and n_users[old] > 1:
+        items[old] += 1
+        return
+    for k in range(K):
+        if items[k] == 0 and n_users[k] == 1:
+            log_weight[k] = math.log(only[k])
+    log_weight[K] = math.log(config.alpha)
+    top = -np.inf
+    for k in range(K + 1):
+        top = max(top, log_weight[k])
+    for k in range(K + 1):
+        work[k] = math.exp(log_weight[k] - top)
+    k = draw(work, K + 1, uniform(config.seed, n, p, WHERE, number))
+    n_aux[p, old] -= 1
+    if k == K:
+        k = free_slot(entry, n_aux, particles.n_tables, p)
+    items[k] += 1
+    n_aux[p, k] += 1

@@ -1,0 +1,149 @@
+"""Fixed-lag rejuvenation: an item of the window drawn anew, given all others (window graphs)."""
+
+import math
+
+import numpy as np
+
+from streamddcrp.compilation import uncounted
+from streamddcrp.models.graph.kernels.concentration import log_opened
+from streamddcrp.models.graph.kernels.layout import REVISE_WHERE, STAMP
+from streamddcrp.models.graph.kernels.particles import free_slot
+from streamddcrp.models.graph.kernels.weigh import OPENED
+from streamddcrp.particles.kernels.layout import N_SEEN
+from streamddcrp.particles.kernels.names import name_of
+from streamddcrp.particles.kernels.pool import EMPTY, alter, drop, score_clusters
+from streamddcrp.particles.kernels.random import draw, hash_of, uniform
+
+
+@uncounted
+def _neighbours(config, particles, p, i, n):
+    """Members of i's table before and after it; -1 where there is none in memory."""
+    R = particles.label.shape[1]
+    k = particles.label[p, i % R]
+    before, after = i - 1, i + 1
+    first = max(n - R + 1, 0)
+    while before >= first and particles.label[p, before % R] != k:
+        before -= 1
+    while after < n and particles.label[p, after % R] != k:
+        after += 1
+    return (before if before >= first else -1), (after if after < n else -1)
+
+
+@uncounted
+def _prior_terms(config, particles, p, i, n, near, log_count, opens):
+    """Find what i would change at each table k: log counts, how many clusters it would open.
+
+    With m_u members of k, without i, among the r items before u: the factor of i itself, m_i or
+    alpha, and for each later member u that i is a parent of (m_u + 1) / (m_u or alpha).
+    """
+    R, r, K = particles.label.shape[1], config.r, particles.n_tables[p]
+    near[:K] = 0
+    for u in range(max(i - r, 0), i):
+        near[particles.label[p, u % R]] += 1
+    for k in range(K):
+        log_count[k] = math.log(near[k]) if near[k] > 0 else 0.0
+        opens[k] = near[k] == 0
+    for u in range(i + 1, min(i + r, n - 1) + 1):
+        # the window of u is that of u - 1, and u - 1 itself, without u - 1 - r
+        if u - 1 != i:
+            near[particles.label[p, (u - 1) % R]] += 1
+        if u - 1 - r >= 0:
+            near[particles.label[p, (u - 1 - r) % R]] -= 1
+        k = particles.label[p, u % R]
+        if near[k] > 0:
+            log_count[k] += math.log((near[k] + 1.0) / near[k])
+        else:
+            opens[k] -= 1
+
+
+@uncounted
+def _draw(log_weight, n, u):
+    """Draw one of the first n by log weights, which become weights."""
+    top = -np.inf
+    for c in range(n):
+        top = max(top, log_weight[c])
+    for c in range(n):
+        log_weight[c] = math.exp(log_weight[c] - top)
+    return draw(log_weight, n, u)
+
+
+@uncounted
+def revise(config, particles, pool, memo, grid, names, recent, counts, scratch, p, i, move):
+    """Draw the table of item i anew by its full conditional; leaves the law of the particle.
+
+    Moves that could not be undone are left out: i stays where its table would be dead or torn
+    without it.
+    """
+    n, R, r = counts[N_SEEN], particles.label.shape[1], config.r
+    family, hyper, entry = config.family, config.hyper, particles.entry
+    x = recent.x[i % len(recent.x)]
+    old = particles.label[p, i % R]
+    e = entry[p, old]
+    alone = pool.stats[e, 0] < 1.5
+    if not alone and particles.near[p, old] == 1:
+        return
+    before, after = _neighbours(config, particles, p, i, n)
+    if before >= 0 and after >= 0 and after - before > r:
+        return
+    K = particles.n_tables[p]
+    _prior_terms(config, particles, p, i, n, scratch.near, scratch.log_count, scratch.opens)
+    # what is left without i; then the densities at all tables
+    left = -1 if alone else alter(family, hyper, pool, memo, e, i, x, -1.0)
+    which, score = memo.which, memo.score
+    which[0] = EMPTY
+    size = 1
+    for k in range(K):
+        there = left if k == old else entry[p, k]
+        if there >= 0:
+            which[size] = there
+            size += 1
+    score_clusters(
+        family, hyper, pool.post, pool.members, x, i, which, size, score, memo.heir_mixed
+    )
+    others = particles.opened[p] - (1 if alone else scratch.opens[old])
+    stamp, log_weight = counts[STAMP], scratch.log_weight
+    for k in range(K):
+        there = left if k == old else entry[p, k]
+        log_weight[k] = -np.inf
+        if there >= 0:
+            opened = log_opened(config, grid, others + scratch.opens[k], stamp)
+            log_weight[k] = score[there] + scratch.log_count[k] + opened
+    log_weight[K] = score[EMPTY] + log_opened(config, grid, others + 1, stamp)
+    k = _draw(log_weight, K + 1, uniform(config.seed, n, p, REVISE_WHERE, move))
+    if left >= 0:
+        pool.holders[left] += 1
+    if k == old or (alone and k == K):
+        if left >= 0:
+            drop(pool, left)
+        return
+    now_opened = others + (1 if k == K else scratch.opens[k])
+    key = particles.key[p]
+    if len(config.nodes) > 0:
+        key ^= hash_of(particles.opened[p], OPENED) ^ hash_of(now_opened, OPENED)
+    particles.opened[p] = now_opened
+    # what is left behind
+    key ^= pool.mixed[e]
+    particles.near[p, old] -= 1
+    particles.held[p, old] -= 1
+    if left >= 0:
+        key ^= pool.mixed[left]
+        if names.opener[pool.name[e]] == i:
+            pool.name[left] = name_of(after, recent.name, names, counts)
+    entry[p, old] = left
+    drop(pool, e)
+    # where it goes
+    there = EMPTY if k == K else entry[p, k]
+    joined = alter(family, hyper, pool, memo, there, i, x, 1.0)
+    if k == K or i < names.opener[pool.name[there]]:
+        pool.name[joined] = name_of(i, recent.name, names, counts)
+    if k == K:
+        k = free_slot(entry, particles.near, particles.held, particles.n_tables, p)
+    else:
+        key ^= pool.mixed[there]
+        drop(pool, there)
+    pool.holders[joined] += 1
+    particles.key[p] = key ^ pool.mixed[joined]
+    entry[p, k] = joined
+    particles.label[p, i % R] = k
+    particles.near[p, k] += 1
+    particles.held[p, k] += 1

@@ -1,0 +1,238 @@
+"""The base measure g: how likely a new table is to show each word."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from streamddcrp.data import Tokens, as_tokens
+from streamddcrp.errors import ConfigError
+from streamddcrp.typing import ArrayLike, FloatArray
+
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BaseMeasure:
+    """Probabilities of the words a new table may show, over a vocabulary of a stated size.
+
+    Some words are listed with their probabilities. What these leave of 1 is shared equally by the
+    other ``n_words`` - V words of the vocabulary, which need not be known beforehand: the first
+    new words that come are taken for them. So g sums to 1 over an open vocabulary, as an evidence
+    demands.
+
+    Made by `uniform`, `from_probabilities` or `from_counts`.
+
+    Attributes
+    ----------
+    probs : ndarray of float64, shape (V,)
+        Probability of each listed word.
+    n_words : int
+        Size of the vocabulary, at least V.
+    words : tuple of str, shape (V,), or None
+        The listed words; None where tokens are whole numbers, or where none is listed.
+
+    Notes
+    -----
+    Probabilities estimated from the very text that is then scored make every evidence too good,
+    that of the CRP as well, and Bayes factors with it: take them from other text, and say from
+    which.
+
+    Examples
+    --------
+    >>> from streamddcrp.models.language.base_measure import BaseMeasure
+    >>> g = BaseMeasure.from_counts("the cat and the dog", smoothing=1.0, n_words=10)
+    >>> dict(zip(g.words, g.probs.round(3).tolist())), round(g.unseen, 3)
+    ({'the': 0.2, 'cat': 0.133, 'and': 0.133, 'dog': 0.133}, 0.067)
+    """
+
+    probs: FloatArray
+    n_words: int
+    words: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.probs) > _size(self.n_words):
+            message = f"n_words: {self.n_words} words are fewer than the {len(self.probs)} given"
+            raise ConfigError(message)
+
+    @property
+    def unseen(self) -> float:
+        """Probability of each word that is not listed."""
+        left = 1.0 - float(self.probs.sum())
+        n = self.n_words - len(self.probs)
+        return left / n if n and left > _ROUNDING * 1e-3 else 0.0
+
+    @classmethod
+    def uniform(cls, n_words: int) -> Self:
+        """Make all of ``n_words`` words equally likely, none of them known beforehand."""
+        return cls(np.empty(0), n_words)
+
+    @classmethod
+    def from_probabilities(
+        cls, probs: ArrayLike | Mapping[str, float], n_words: int | None = None
+    ) -> Self:
+        """Take given probabilities.
+
+        Parameters
+        ----------
+        probs : array_like of float, shape (V,), or mapping of str to float
+            Of the tokens 0 .. V - 1, or of words. Words of probability 0 cannot be shown.
+        n_words : int, optional
+            Size of the vocabulary if it is larger than V; the probabilities then sum to less than
+            1, and the rest is shared by the other words.
+
+        Raises
+        ------
+        ConfigError
+            If they are negative, or do not sum to 1 (to less than 1 with more words).
+        """
+        words = tuple(probs) if isinstance(probs, Mapping) else None
+        values: Any = list(probs.values()) if isinstance(probs, Mapping) else probs
+        try:
+            p = np.array(values, dtype=np.float64)
+        except (TypeError, ValueError):
+            p = np.empty((0, 0))
+        if p.ndim != 1 or not np.all((p >= 0.0) & (p <= 1.0)):
+            message = f"base measure: expected probabilities, one a word; got {_short(values)}"
+            raise ConfigError(message)
+        for word in words or ():
+            if not isinstance(word, str):
+                message = f"base measure: expected words with their probabilities, got {word!r}"
+                raise ConfigError(message)
+        size = len(p) if n_words is None else _size(n_words)
+        total = float(p.sum())
+        open_ = size > len(p)
+        if total > 1.0 + _ROUNDING or (not open_ and total < 1.0 - _ROUNDING):
+            message = (
+                f"base measure: the probabilities sum to {total!r}, not 1; divide them by their "
+                "sum, or give the rest to words not listed by a larger n_words"
+            )
+            raise ConfigError(message)
+        return cls(p / total if not open_ or total > 1.0 else p, size, words)
+
+    @classmethod
+    def from_counts(
+        cls,
+        documents: Tokens | Iterable[Tokens],
+        *,
+        smoothing: float = 0.5,
+        n_words: int | None = None,
+    ) -> Self:
+        """Learn probabilities from the frequencies of words in a text or several.
+
+        g(v) = (n_v + smoothing) / (n + smoothing n_words), for words that never came too.
+
+        Parameters
+        ----------
+        documents : iterable of texts, lists of words, or arrays of token ids; or one of these
+            A list of strings is a list of texts.
+        smoothing : float
+            Imagined count of every word of the vocabulary, >= 0.
+        n_words : int, optional
+            Size of the vocabulary. Default: the words that came, and no others.
+
+        Raises
+        ------
+        ConfigError
+            If nothing came, or the options are not usable.
+        """
+        counts = _count(documents)
+        if not counts:
+            message = "base measure: there is no word to count"
+            raise ConfigError(message)
+        if not 0.0 <= smoothing < np.inf:
+            message = f"smoothing must be a number >= 0, got {smoothing!r}"
+            raise ConfigError(message)
+        if isinstance(next(iter(counts)), str):
+            words = tuple(counts)
+            n = np.array([counts[word] for word in words], dtype=np.float64)
+        else:
+            words = None
+            n = np.zeros(max(counts) + 1)
+            n[list(counts)] = list(counts.values())
+        size = len(n) if n_words is None else _size(n_words)
+        return cls((n + smoothing) / (n.sum() + smoothing * size), size, words)
+
+    def to_config(self) -> dict[str, Any]:
+        """Return all but the probabilities in a form that JSON can hold."""
+        words = None if self.words is None else list(self.words)
+        return {"n_words": int(self.n_words), "words": words}
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any], probs: FloatArray) -> Self:
+        """Rebuild from what `to_config` returned and the probabilities."""
+        words = config["words"]
+        return cls(probs, int(config["n_words"]), None if words is None else tuple(words))
+
+
+def make_base_measure(spec: object) -> BaseMeasure:
+    """Return the base measure that an option describes.
+
+    Parameters
+    ----------
+    spec : int, array_like of float, mapping of str to float, or BaseMeasure
+        A number of equally likely words; probabilities of tokens or words; or a base measure.
+
+    Examples
+    --------
+    >>> make_base_measure(50).unseen
+    0.02
+    >>> make_base_measure({"yes": 0.75, "no": 0.25}).probs
+    array([0.75, 0.25])
+    """
+    if isinstance(spec, BaseMeasure):
+        return spec
+    if isinstance(spec, int | np.integer):
+        return BaseMeasure.uniform(spec)  # type: ignore[arg-type]
+    if isinstance(spec, str) or spec is None:
+        message = (
+            "base measure: expected the size of the vocabulary, probabilities, or a BaseMeasure "
+            f"(BaseMeasure.from_counts learns one from a text); got {_short(spec)}"
+        )
+        raise ConfigError(message)
+    return BaseMeasure.from_probabilities(spec)  # type: ignore[arg-type]
+
+
+def _size(n_words: object) -> int:
+    """Return the size of a vocabulary."""
+    is_whole = isinstance(n_words, int | np.integer) and not isinstance(n_words, bool)
+    if not is_whole or n_words < 1:  # type: ignore[operator]
+        message = f"n_words: expected the size of the vocabulary, got {n_words!r}"
+        raise ConfigError(message)
+    return int(n_words)  # type: ignore[call-overload, no-any-return]
+
+
+def _count(documents: Any) -> Counter[Any]:
+    """Count words or ids of one document or several."""
+    counts: Counter[Any] = Counter()
+    for part in _parts(documents):
+        found = as_tokens(part)
+        if isinstance(found, np.ndarray):
+            values, n = np.unique(found, return_counts=True)
+            if len(values) and values[0] < 0:
+                message = f"base measure: token {values[0]} is negative"
+                raise ConfigError(message)
+            counts.update(dict(zip(values.tolist(), n.tolist(), strict=True)))
+        else:
+            counts.update(found)
+    if len({isinstance(token, str) for token in counts}) > 1:
+        message = "base measure: some tokens are words and some are whole numbers"
+        raise ConfigError(message)
+    return counts
+
+
+def _parts(documents: Any) -> Iterable[Any]:
+    """Tell one document from several: a list of strings is a list of texts."""
+    if isinstance(documents, str) or (
+        isinstance(documents, np.ndarray) and documents.dtype != object
+    ):
+        return [documents]
+    parts = list(documents)
+    return [parts] if any(isinstance(part, int | np.integer) for part in parts) else parts
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,327 @@
+"""The exact sequential ddCRP language model as a streaming estimator."""
+
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+import scipy.sparse as sp
+from river import base
+
+from streamddcrp.data import Tokens, as_time, check_times
+from streamddcrp.data.batches import batch_times
+from streamddcrp.decay import make_decay
+from streamddcrp.decay.checks import positive
+from streamddcrp.errors import SchemaError, StreamDDCRPError
+from streamddcrp.estimator.options import from_json, to_json
+from streamddcrp.estimator.stored import Stored
+from streamddcrp.models.language.base_measure import BaseMeasure, make_base_measure
+from streamddcrp.models.language.kernels import score
+from streamddcrp.models.language.links import TableCount, link_posterior
+from streamddcrp.models.language.memory import Memory, make_memory, unscaled
+from streamddcrp.models.language.vocabulary import Vocabulary
+from streamddcrp.typing import FloatArray, IntArray
+
+Token = str | int
+
+
+class LinkLanguageModel(Stored, base.Base):
+    """Exact language model of the sequential distance-dependent Chinese restaurant process.
+
+    Each token links to an earlier one of its document with a weight that decays with their
+    distance, or opens a table that draws a word from the base measure; linked tokens are the same
+    word. Every quantity is in closed form: evidence, predictive probabilities, posterior links, the
+    number of tables. In use it is a cache model: words that came lately come again.
+
+    Parameters
+    ----------
+    alpha : float, default 1.0
+        Weight of opening a table against the decay weights of earlier tokens.
+    decay : tuple, str, Decay or callable, default ("exponential", 100.0)
+        How the weight of a link falls with distance; see `streamddcrp.decay`. "none" is the CRP.
+        Distances count tokens, or are differences of the times handed over as ``t``.
+    base_measure : int, array_like, mapping or BaseMeasure, default 50_000
+        How likely a new table is to show each word: the number of words of the vocabulary, all
+        equally likely; probabilities of the tokens 0, 1, .. or of words, summing to 1; or a
+        `BaseMeasure`, learned from counts with `BaseMeasure.from_counts`. New words are taken up
+        as they come until the vocabulary has its size.
+
+    Notes
+    -----
+    Bartunov and Vetrov (2014), section 5.1, and Blei and Frazier (2011), in closed form; see
+    `streamddcrp.models.language`. O(1) a token for the exponential decay and none, else
+    O(occurrences of the word among the W tokens within reach). Memory O(V + W), V the number of
+    words or the largest token id, whatever the length of the stream. Links lighter than 1e-12 alpha
+    are left out where a decay does not end by itself.
+
+    A base measure learned from the text that is scored makes the evidence too good, with any decay
+    and without; learn it from other text.
+
+    Choose alpha and the decay by `fit_language`, compare decays by `evidence_surface`.
+
+    Examples
+    --------
+    >>> from streamddcrp.models.language.estimator import LinkLanguageModel
+    >>> model = LinkLanguageModel(decay=("exponential", 20.0), base_measure=1000)
+    >>> model.learn_many("Rose is a rose is a rose is a rose, and a lily is a lily.")
+    >>> model.log_prob("rose"), model.log_prob("thorn")
+    (-1.64, -9.37)
+    >>> model.score_many("rose is thorn").round(2)
+    array([1.64, 1.62, 9.44])
+    >>> model.n_tables.mean, model.objective
+    (5.01, -58.25)
+    """
+
+    def __init__(
+        self, *, alpha: float = 1.0, decay: Any = ("exponential", 100.0), base_measure: Any = 50_000
+    ) -> None:
+        self.alpha = alpha
+        self.decay = decay
+        self.base_measure = base_measure
+        given, weight = make_decay(decay), positive("LinkLanguageModel", "alpha", alpha)
+        self._decay, self._alpha = unscaled(given, weight)
+        self._vocabulary = Vocabulary(make_base_measure(base_measure))
+        self._memory: Memory = make_memory(self._decay, self._alpha, clocked=False)
+        self._clocked: bool | None = None  # whether tokens come with times
+        self._last_time: float | None = None  # in this document
+        self._n_seen = 0
+        self._totals = np.zeros(3)  # log evidence, mean and variance of the number of tables
+
+    # -- learning --------------------------------------------------------------------------------
+
+    def learn_one(self, token: Token, t: Any = None) -> None:
+        """Learn one token: a word, or a whole number.
+
+        Raises
+        ------
+        SchemaError
+            The base measure does not know the token. Nothing was learned.
+        OrderError
+            ``t`` is before the time of the token before. Nothing was learned.
+        """
+        self._advance([token], t)
+
+    def learn_many(self, tokens: Tokens, t: Any = None) -> None:
+        """Learn tokens of the document at hand; the same, bit for bit, as one by one.
+
+        Parameters
+        ----------
+        tokens : str, sequence of str, or array_like of int, shape (N,)
+            A text (see `streamddcrp.data.tokenize`), words, or token ids.
+        t : number, time stamp, or array_like of shape (N,), optional
+            One time a token, or one for them all.
+
+        Raises
+        ------
+        SchemaError, OrderError
+            As for `learn_one`, with the token's number in ``row``. Nothing was learned.
+        """
+        self._advance(tokens, t)
+
+    def step_many(self, tokens: Tokens, t: Any = None) -> pa.RecordBatch:
+        """Predict each token, then learn it, in one pass.
+
+        Returns
+        -------
+        pyarrow.RecordBatch
+            A row a token with ``score`` (-log p of the token given those before it, nats),
+            ``p_new`` (posterior probability that it opened a table), and ``n_tables`` (expected
+            number of tables so far).
+        """
+        log_prob, p_new, n_tables = self._advance(tokens, t)
+        return pa.RecordBatch.from_pydict(
+            {"score": -log_prob, "p_new": p_new, "n_tables": n_tables}
+        )
+
+    def new_document(self) -> None:
+        """Begin a document: its tokens do not link to those before. Times may start again."""
+        self._memory.new_document()
+        self._last_time = None
+
+    def _advance(self, tokens: object, t: object) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Check tokens and times, then learn them all."""
+        mark = self._vocabulary.mark()
+        try:
+            word = self._vocabulary.encode(tokens)
+            times = self._times(t, len(word))
+            memory = self._memory_for(clocked=t is not None)
+            out = self._follow(memory, word, times, self._totals)
+        except StreamDDCRPError:
+            self._vocabulary.rollback(mark)
+            raise
+        if len(word):
+            self._memory, self._clocked = memory, t is not None
+            self._n_seen += len(word)
+            self._last_time = float(times[-1])
+        return out
+
+    def _follow(
+        self, memory: Memory, word: IntArray, t: FloatArray, totals: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Let a memory take up tokens."""
+        memory.grow(int(word.max(initial=-1)) + 1)
+        match, weight = memory.match(word, t)
+        log_prob, p_new, n_tables = np.empty((3, len(word)))
+        g = self._vocabulary.g(word)
+        score(match, weight, g, self._alpha, totals, log_prob, p_new, n_tables)
+        return log_prob, p_new, n_tables
+
+    def _memory_for(self, *, clocked: bool) -> Memory:
+        """Return the memory; before the first token, one for tokens with or without times."""
+        if self._clocked is None:
+            return make_memory(self._decay, self._alpha, clocked=clocked)
+        return self._memory
+
+    def _times(self, t: object, n: int) -> FloatArray:
+        """Return a time a token; the place in the stream where distances count tokens."""
+        if self._clocked is not None and n and self._clocked != (t is not None):
+            message = (
+                f"t: the tokens before came {'with' if self._clocked else 'without'} times; "
+                "every token needs a time, or none has one"
+            )
+            raise SchemaError(message)
+        if t is None:
+            return np.arange(self._n_seen, self._n_seen + n, dtype=np.float64)
+        alone = np.ndim(t) == 0  # type: ignore[arg-type]
+        times = np.full(n, as_time(t)) if alone else batch_times(t, n)
+        check_times(times, self._last_time)
+        return times
+
+    # -- prediction ------------------------------------------------------------------------------
+
+    def score_one(self, token: Token, t: Any = None) -> float:
+        """Return the surprise of a token as the next one, -log p in nats; nothing is learned."""
+        mark = self._vocabulary.mark()
+        try:
+            word = self._vocabulary.encode([token])
+            return -float(np.log(self._chances(word, t)[0][0]))
+        finally:
+            self._vocabulary.rollback(mark)
+
+    def score_many(self, tokens: Tokens, t: Any = None) -> FloatArray:
+        """Return -log p of each token given those before it, in nats; nothing is learned.
+
+        The tokens count as those that follow: each is scored as if those before it in the batch
+        had been learned. O(V + W) for a copy of the state, on top of `learn_many`.
+
+        Returns
+        -------
+        ndarray of float64, shape (N,)
+        """
+        mark = self._vocabulary.mark()
+        try:
+            word = self._vocabulary.encode(tokens)
+            times = self._times(t, len(word))
+            memory = self._memory_for(clocked=t is not None).copy()
+            return -self._follow(memory, word, times, np.zeros(3))[0]
+        finally:
+            self._vocabulary.rollback(mark)
+
+    def log_prob(self, token: Token, t: Any = None) -> float:
+        """Return log p(token) as the next one, in nats: the opposite of `score_one`."""
+        return -self.score_one(token, t)
+
+    def predict_proba_one(self, t: Any = None) -> dict[Token | None, float]:
+        """Return the probability of every word to come next.
+
+        Parameters
+        ----------
+        t : number or time stamp, optional
+            When it comes.
+
+        Returns
+        -------
+        dict
+            Word, or token id, to probability; under None that of all words that neither the base
+            measure lists nor the stream has shown. They sum to 1. O(V).
+        """
+        p, opening = self._chances(np.arange(len(self._vocabulary)), t)
+        out: dict[Token | None, float] = {
+            self._vocabulary.name(v): p_v for v, p_v in enumerate(p.tolist())
+        }
+        if self._vocabulary.unnamed:
+            out[None] = opening * self._vocabulary.unnamed
+        return out
+
+    def _chances(self, word: IntArray, t: object) -> tuple[FloatArray, float]:
+        """Return the probability of each word as the next token, and that of a new table."""
+        time = float(self._times(t, 1)[0])
+        match, weight = np.zeros(len(word)), 0.0
+        if self._clocked is not None:
+            self._memory.grow(int(word.max(initial=-1)) + 1)
+            match, weight = self._memory.peek(word, time)
+        total = self._alpha + weight
+        return (self._alpha * self._vocabulary.g(word) + match) / total, self._alpha / total
+
+    # -- what was found --------------------------------------------------------------------------
+
+    @property
+    def n_seen(self) -> int:
+        """Number of tokens learned."""
+        return self._n_seen
+
+    @property
+    def objective(self) -> float:
+        """Exact log evidence of all tokens learned, in nats."""
+        return float(self._totals[0])
+
+    @property
+    def n_tables(self) -> TableCount:
+        """Mean and variance of the number of tables of all tokens learned, given these tokens."""
+        return TableCount(float(self._totals[1]), float(self._totals[2]))
+
+    def links(self, tokens: Tokens, t: Any = None) -> sp.csr_array:
+        """Return the posterior link probabilities of a whole document; nothing is learned.
+
+        The links are independent given the words. The diagonal holds the probabilities of opening
+        a table; `n_tables_probs` of it is the distribution of the number of tables.
+
+        Parameters
+        ----------
+        tokens : text, words or token ids
+        t : array_like of shape (N,), optional
+
+        Returns
+        -------
+        scipy.sparse.csr_array, shape (N, N)
+            Row i is p(c_i = j | w); rows sum to 1.
+        """
+        mark = self._vocabulary.mark()
+        try:
+            word = self._vocabulary.encode(tokens)
+            g = self._vocabulary.g(word)
+        finally:
+            self._vocabulary.rollback(mark)
+        times = np.arange(len(word), dtype=np.float64) if t is None else batch_times(t, len(word))
+        check_times(times)
+        return link_posterior(word, g, times, alpha=self._alpha, decay=self._decay)
+
+    # -- checkpoints -----------------------------------------------------------------------------
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        given = self._vocabulary.base_measure
+        arrays = {"totals": self._totals, "probs": given.probs}
+        arrays |= {f"memory.{name}": array for name, array in self._memory.arrays().items()}
+        meta = {
+            "alpha": float(self.alpha),
+            "decay": to_json(self.decay),
+            "base_measure": given.to_config(),
+            "vocabulary": self._vocabulary.to_config(),
+            "clocked": self._clocked,
+            "last_time": self._last_time,
+            "n_seen": self._n_seen,
+        }
+        return arrays, meta
+
+    @classmethod
+    def _from_state(cls, arrays: dict[str, Any], meta: dict[str, Any]) -> Self:
+        given = BaseMeasure.from_config(meta["base_measure"], arrays["probs"])
+        model = cls(alpha=meta["alpha"], decay=from_json(meta["decay"]), base_measure=given)
+        model._vocabulary = Vocabulary.from_config(given, meta["vocabulary"])
+        model._memory = model._memory_for(clocked=bool(meta["clocked"]))
+        model._clocked = meta["clocked"]
+        model._memory.restore(
+            {name[7:]: a for name, a in arrays.items() if name.startswith("memory.")}
+        )
+        model._last_time, model._n_seen = meta["last_time"], meta["n_seen"]
+        model._totals[:] = arrays["totals"]
+        return model

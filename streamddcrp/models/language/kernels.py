@@ -1,0 +1,239 @@
+"""Compiled passes over tokens: the weight of equal words before each, and what follows from it.
+
+``match`` is sum_{j<i, w_j=w_i} f_ij and ``weight`` is F_i = sum_{j<i} f_ij, j in the same document.
+"""
+
+import math
+
+import numpy as np
+
+from streamddcrp.compilation import kernel
+
+
+@kernel
+def fade(word, t, scale, mass, seen, total, out_match, out_weight):
+    """Exponential decay: one sum a word and one in all, each faded when it is read.
+
+    ``mass[v]`` is the weight of word v at time ``seen[v]``; ``total`` is F and its time. An
+    infinite scale is no decay, without rounding.
+    """
+    all_mass, now = total[0], total[1]
+    for i in range(word.size):
+        v = word[i]
+        all_mass *= math.exp((now - t[i]) / scale)
+        now = t[i]
+        own = mass[v] * math.exp((seen[v] - now) / scale)
+        out_match[i] = own
+        out_weight[i] = all_mass
+        mass[v] = own + 1.0
+        seen[v] = now
+        all_mass += 1.0
+    total[0], total[1] = all_mass, now
+
+
+@kernel
+def fade_documents(word, t, starts, scale, mass, seen, out_match, out_weight):
+    """`fade` over documents, each of its own; ``mass`` is zero before and after."""
+    total = np.empty(2)
+    for d in range(starts.size - 1):
+        low, high = starts[d], starts[d + 1]
+        if low == high:
+            continue
+        total[0], total[1] = 0.0, t[low]
+        for i in range(low, high):
+            seen[word[i]] = t[low]
+        fade(
+            word[low:high], t[low:high], scale, mass, seen, total,
+            out_match[low:high], out_weight[low:high],
+        )  # fmt: skip
+        for i in range(low, high):
+            mass[word[i]] = 0.0
+
+
+@kernel
+def fade_slopes(word, t, starts, scale, mass, slope, seen, out_match, out_weight):
+    """Differentiate what `fade_documents` gives by the scale a: sums of f_ij d_ij / a^2.
+
+    A sum of f d fades over a gap h as e^{-h/a} (sum of f d + h sum of f).
+    """
+    for d in range(starts.size - 1):
+        low, high = starts[d], starts[d + 1]
+        for i in range(low, high):
+            v = word[i]
+            mass[v] = slope[v] = 0.0
+            seen[v] = t[low]
+        all_mass = all_slope = 0.0
+        for i in range(low, high):
+            v = word[i]
+            gap = t[i] - t[max(i - 1, low)]
+            left = math.exp(-gap / scale)
+            all_slope = left * (all_slope + gap * all_mass)
+            all_mass *= left
+            gap = t[i] - seen[v]
+            left = math.exp(-gap / scale)
+            slope[v] = left * (slope[v] + gap * mass[v])
+            mass[v] *= left
+            out_match[i] = slope[v] / scale / scale
+            out_weight[i] = all_slope / scale / scale
+            mass[v] += 1.0
+            seen[v] = t[i]
+            all_mass += 1.0
+
+
+@kernel
+def look_back(word, n, start, table, prefix, last, previous, out_match, out_weight):
+    """Any decay of the index distance: each word's earlier places, the latest first.
+
+    Parameters
+    ----------
+    n, start : int
+        Place of the first of ``word`` in the stream, and of the first token of its document.
+    table, prefix : ndarray, shape (W + 1,)
+        f(d) at distance d, and f(1) + ... + f(d).
+    last : ndarray of int64, shape (V,)
+        Latest place of each word, -1 for none.
+    previous : ndarray of int64
+        At place p modulo its length, a power of two of at least W: the place before p of p's word.
+    """
+    width, mask = table.size - 1, previous.size - 1
+    for i in range(word.size):
+        v, here = word[i], n + i
+        low = max(start, here - width)
+        place, own = last[v], 0.0
+        while place >= low:
+            own += table[here - place]
+            place = previous[place & mask]
+        out_match[i] = own
+        out_weight[i] = prefix[min(here - start, width)]
+        previous[here & mask] = last[v]
+        last[v] = here
+
+
+@kernel
+def look_back_documents(word, starts, table, prefix, last, previous, out_match, out_weight):
+    """`look_back` over documents, each of its own."""
+    for d in range(starts.size - 1):
+        low, high = starts[d], starts[d + 1]
+        look_back(
+            word[low:high], low, low, table, prefix, last, previous,
+            out_match[low:high], out_weight[low:high],
+        )  # fmt: skip
+
+
+@kernel
+def look_back_at(word, n, start, table, last, previous, out_match):
+    """Find what `look_back` would if each word were the next token."""
+    low, mask = max(start, n - table.size + 1), previous.size - 1
+    for i in range(word.size):
+        place, own = last[word[i]], 0.0
+        while place >= low:
+            own += table[n - place]
+            place = previous[place & mask]
+        out_match[i] = own
+
+
+@kernel
+def within_reach(word, at, first, weights, out_match, out_weight):
+    """Sum weights that were computed outside, for decays of time.
+
+    Token ``at + i`` of ``word`` reaches back to ``first[i]``; ``weights`` holds f of all that it
+    reaches, token after token, the oldest first.
+    """
+    k = 0
+    for i in range(first.size):
+        v, own, total = word[at + i], 0.0, 0.0
+        for j in range(first[i], at + i):
+            total += weights[k]
+            if word[j] == v:
+                own += weights[k]
+            k += 1
+        out_match[i] = own
+        out_weight[i] = total
+
+
+@kernel
+def score(match, weight, g, alpha, totals, out_log_prob, out_open, out_tables):
+    """Log p(w_i | w_<i), p(c_i = i | w) and the running expected number of tables.
+
+    ``totals`` takes up the log evidence and the mean and variance of the number of tables.
+    """
+    evidence, mean, variance = totals[0], totals[1], totals[2]
+    for i in range(match.size):
+        opening = alpha * g[i]
+        either = opening + match[i]
+        q = opening / either
+        out_log_prob[i] = math.log(either / (alpha + weight[i]))
+        out_open[i] = q
+        evidence += out_log_prob[i]
+        mean += q
+        variance += q * (1.0 - q)
+        out_tables[i] = mean
+    totals[0], totals[1], totals[2] = evidence, mean, variance
+
+
+@kernel
+def surface(match, weight, g, starts, alphas, out):
+    """Log evidence of each document at each alpha; ``out`` has shape (documents, alphas)."""
+    for d in range(starts.size - 1):
+        for a in range(alphas.size):
+            alpha, total = alphas[a], 0.0
+            for i in range(starts[d], starts[d + 1]):
+                total += math.log((alpha * g[i] + match[i]) / (alpha + weight[i]))
+            out[d, a] = total
+
+
+@kernel
+def gradient(match, weight, match_slope, weight_slope, g, alpha, out):
+    """Log evidence, its derivative by log alpha, and by the decay's parameter.
+
+    Fisher's identity, sum_ij (p(c_i = j | w) - A_ij) d log f_ij, with the sums over j taken:
+    E[number of tables | w] - sum_i A_ii, and sum_i match'_i / D_i - F'_i / (alpha + F_i).
+    """
+    value = by_alpha = by_parameter = 0.0
+    for i in range(match.size):
+        opening = alpha * g[i]
+        either, total = opening + match[i], alpha + weight[i]
+        value += math.log(either / total)
+        by_alpha += opening / either - alpha / total
+        by_parameter += match_slope[i] / either - weight_slope[i] / total
+    out[0], out[1], out[2] = value, by_alpha, by_parameter
+
+
+@kernel
+def find_pairs(word, first, latest, out_previous, out_count):
+    """Note each token's latest equal word before it, and how many it reaches.
+
+    ``first[i]`` is the oldest token that i may link to; ``latest``, shape (V,), is -1 throughout.
+    """
+    for i in range(word.size):
+        out_previous[i] = latest[word[i]]
+        latest[word[i]] = i
+        j, count = out_previous[i], 0
+        while j >= first[i]:
+            count += 1
+            j = out_previous[j]
+        out_count[i] = count
+
+
+@kernel
+def fill_pairs(first, previous, indptr, out_indices):
+    """Write the columns of each row, ascending, the token itself last."""
+    for i in range(first.size):
+        k = indptr[i + 1] - 1
+        out_indices[k] = i
+        j = previous[i]
+        while j >= first[i]:
+            k -= 1
+            out_indices[k] = j
+            j = previous[j]
+
+
+@kernel
+def poisson_binomial(p, out):
+    """Distribution of the number of successes of independent coins; O(N^2)."""
+    out[:] = 0.0
+    out[0] = 1.0
+    for i in range(p.size):
+        for k in range(i + 1, 0, -1):
+            out[k] = out[k] * (1.0 - p[i]) + out[k - 1] * p[i]
+        out[0] *= 1.0 - p[i]

@@ -1,0 +1,299 @@
+"""What a stream of tokens keeps of its past: the weights of equal words, by the kind of decay.
+
+======================  ============================================  =======================
+`Fading`                exponential or no decay, of index or time     O(1) a token
+`LookingBack`           any decay of the index distance               O(equal words within W)
+`Timed`                 any other decay of time                       O(tokens within reach)
+======================  ============================================  =======================
+
+A memory answers one question for each token: how much weight lies on the equal words before it in
+the document (``match``), and how much on all of them (``weight``, F_i).
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from typing import Any, Protocol, Self
+
+import numpy as np
+
+from streamddcrp.decay import Decay, Exponential, NoDecay
+from streamddcrp.decay.base import Scaled
+from streamddcrp.errors import ConfigError
+from streamddcrp.models.language.kernels import fade, look_back, look_back_at, within_reach
+from streamddcrp.typing import FloatArray, IntArray
+
+_TAIL = 1e-12  # weight, as a share of alpha, below which a link is not offered
+_LONGEST = 1 << 22  # most entries of a table of weights
+_PAIRS = 1 << 20  # weights computed at once
+Arrays = dict[str, Any]
+Match = tuple[FloatArray, FloatArray]
+
+
+class Memory(Protocol):
+    """The past of one document, and more if several follow each other."""
+
+    def match(self, word: IntArray, t: FloatArray) -> Match:
+        """Take up tokens; return ``match`` and ``weight`` of each before it was taken up."""
+
+    def peek(self, word: IntArray, t: float) -> tuple[FloatArray, float]:
+        """Return ``match`` of each word as the next token at time t, and ``weight``."""
+
+    def new_document(self) -> None:
+        """Forget: the next token is the first of a document."""
+
+    def grow(self, n_words: int) -> None:
+        """Make room for words with ids below ``n_words``."""
+
+    def copy(self) -> Self:
+        """Return a memory that can go another way."""
+
+    def arrays(self) -> Arrays:
+        """Return the state, for a checkpoint."""
+
+    def restore(self, arrays: Arrays) -> None:
+        """Take the state of `arrays`."""
+
+
+def unscaled(decay: Decay, alpha: float) -> tuple[Decay, float]:
+    """Return the same model with a decay that is no multiple: only f / alpha matters."""
+    while isinstance(decay, Scaled):
+        alpha /= decay.factor
+        decay = decay.decay
+    return decay, alpha
+
+
+def fading_scale(decay: Decay) -> float | None:
+    """Return the scale of an exponential decay, infinity for none, or None."""
+    if isinstance(decay, Exponential):
+        return decay.scale
+    return math.inf if isinstance(decay, NoDecay) else None
+
+
+def horizon_of(decay: Decay, alpha: float) -> float:
+    """Return the distance beyond which links are lighter than 1e-12 alpha and left out."""
+    share = _TAIL * alpha / float(decay.weight(0.0))
+    return decay.horizon(min(max(share, 1e-300), 0.5))
+
+
+def tabulate(decay: Decay, alpha: float) -> FloatArray:
+    """Return f(0), ..., f(W) for index distances.
+
+    Raises
+    ------
+    ConfigError
+        The decay reaches too far for a table.
+    """
+    horizon = horizon_of(decay, alpha)
+    if not horizon < _LONGEST:
+        message = (
+            f"decay: {decay!r} still has weight {_LONGEST:,} tokens back; use an exponential "
+            "decay, none, or one that ends sooner"
+        )
+        raise ConfigError(message)
+    return np.trim_zeros(decay.weight(np.arange(math.floor(horizon) + 1.0)), "b")
+
+
+def prefix_sums(table: FloatArray) -> FloatArray:
+    """Return 0, f(1), f(1) + f(2), ..."""
+    return np.concatenate([[0.0], np.cumsum(table[1:])])
+
+
+def make_memory(decay: Decay, alpha: float, *, clocked: bool) -> Memory:
+    """Choose the memory for a decay that is not a multiple of another."""
+    scale = fading_scale(decay)
+    if scale is not None:
+        return Fading(scale)
+    if clocked:
+        horizon = horizon_of(decay, alpha)
+        if math.isinf(horizon):
+            message = f"decay: {decay!r} never ends, so that all tokens would have to be kept"
+            raise ConfigError(message)
+        return Timed(decay, horizon)
+    return LookingBack(tabulate(decay, alpha))
+
+
+class Fading:
+    """Exponential decay: a faded sum a word."""
+
+    def __init__(self, scale: float) -> None:
+        self.scale = scale
+        self.mass, self.seen, self.total = np.zeros(0), np.zeros(0), np.zeros(2)
+
+    def match(self, word: IntArray, t: FloatArray) -> Match:
+        """Take up tokens."""
+        match, weight = np.empty(len(word)), np.empty(len(word))
+        if len(word) and self.total[0] == 0.0:  # what is empty does not fade, whatever its time
+            self.total[1] = t[0]
+            self.seen[:] = t[0]
+        fade(word, t, self.scale, self.mass, self.seen, self.total, match, weight)
+        return match, weight
+
+    def peek(self, word: IntArray, t: float) -> tuple[FloatArray, float]:
+        """Look without taking up."""
+        left = np.exp((self.seen[word] - t) / self.scale) if self.total[0] else 1.0
+        total = self.total[0] * math.exp((self.total[1] - t) / self.scale) if self.total[0] else 0.0
+        return self.mass[word] * left, float(total)
+
+    def new_document(self) -> None:
+        """Forget."""
+        self.mass[:] = 0.0
+        self.total[:] = 0.0
+
+    def grow(self, n_words: int) -> None:
+        """Make room."""
+        more = _room(len(self.mass), n_words)
+        if more:
+            self.mass = np.pad(self.mass, (0, more))
+            self.seen = np.pad(self.seen, (0, more), constant_values=self.total[1])
+
+    def copy(self) -> Self:
+        """Copy."""
+        return deepcopy(self)
+
+    def arrays(self) -> Arrays:
+        """Return the state."""
+        return {"mass": self.mass, "seen": self.seen, "total": self.total}
+
+    def restore(self, arrays: Arrays) -> None:
+        """Take a state."""
+        self.mass, self.seen, self.total = arrays["mass"], arrays["seen"], arrays["total"]
+
+
+class LookingBack:
+    """A decay of the index distance: the places of each word among the last W tokens."""
+
+    def __init__(self, table: FloatArray) -> None:
+        self.table, self.prefix = table, prefix_sums(table)
+        self.last = np.empty(0, dtype=np.int64)
+        self.previous = np.full(1 << (len(table) - 1).bit_length(), -1, dtype=np.int64)
+        self.n = self.start = 0
+
+    def match(self, word: IntArray, t: FloatArray) -> Match:
+        """Take up tokens."""
+        match, weight = np.empty(len(word)), np.empty(len(word))
+        look_back(
+            word, self.n, self.start, self.table, self.prefix, self.last, self.previous,
+            match, weight,
+        )  # fmt: skip
+        self.n += len(word)
+        return match, weight
+
+    def peek(self, word: IntArray, t: float) -> tuple[FloatArray, float]:
+        """Look without taking up."""
+        match = np.empty(len(word))
+        look_back_at(word, self.n, self.start, self.table, self.last, self.previous, match)
+        return match, float(self.prefix[min(self.n - self.start, len(self.table) - 1)])
+
+    def new_document(self) -> None:
+        """Forget."""
+        self.start = self.n
+
+    def grow(self, n_words: int) -> None:
+        """Make room."""
+        more = _room(len(self.last), n_words)
+        if more:
+            self.last = np.pad(self.last, (0, more), constant_values=-1)
+
+    def copy(self) -> Self:
+        """Copy."""
+        return deepcopy(self)
+
+    def arrays(self) -> Arrays:
+        """Return the state."""
+        places = np.array([self.n, self.start], dtype=np.int64)
+        return {"last": self.last, "previous": self.previous, "places": places}
+
+    def restore(self, arrays: Arrays) -> None:
+        """Take a state."""
+        self.last, self.previous = arrays["last"], arrays["previous"]
+        self.n, self.start = map(int, arrays["places"])
+
+
+class Timed:
+    """A decay of time: the tokens within reach."""
+
+    def __init__(self, decay: Decay, horizon: float) -> None:
+        self.decay, self.horizon = decay, horizon
+        self.word, self.t = np.empty(0, dtype=np.int64), np.empty(0)
+
+    def match(self, word: IntArray, t: FloatArray) -> Match:
+        """Take up tokens."""
+        word, t = np.concatenate([self.word, word]), np.concatenate([self.t, t])
+        out = weigh_reach(word, t, len(self.word), self.horizon, self.decay.weight)
+        gone = int(first_within(t, t[-1:], self.horizon)[0]) if len(t) else 0
+        self.word, self.t = word[gone:].copy(), t[gone:].copy()
+        return out
+
+    def peek(self, word: IntArray, t: float) -> tuple[FloatArray, float]:
+        """Look without taking up."""
+        gone = int(first_within(self.t, np.array([t]), self.horizon)[0])
+        weights = self.decay.weight(t - self.t[gone:])
+        sums = np.zeros(max(word.max(initial=-1), self.word.max(initial=-1)) + 1)
+        np.add.at(sums, self.word[gone:], weights)
+        return sums[word], float(weights.sum())
+
+    def new_document(self) -> None:
+        """Forget."""
+        self.word, self.t = self.word[:0], self.t[:0]
+
+    def grow(self, n_words: int) -> None:
+        """Nothing is kept a word."""
+
+    def copy(self) -> Self:
+        """Copy."""
+        return deepcopy(self)
+
+    def arrays(self) -> Arrays:
+        """Return the state."""
+        return {"word": self.word, "t": self.t}
+
+    def restore(self, arrays: Arrays) -> None:
+        """Take a state."""
+        self.word, self.t = arrays["word"], arrays["t"]
+
+
+def weigh_reach(
+    word: IntArray,
+    t: FloatArray,
+    at: int,
+    horizon: float,
+    weigh: Callable[[FloatArray], FloatArray],
+) -> Match:
+    """Return ``match`` and ``weight`` of the tokens from ``at`` on, for any function of distance.
+
+    O(pairs within reach) time, O(tokens) memory.
+    """
+    first = first_within(t, t[at:], horizon)
+    reach = np.arange(at, len(t)) - first
+    match, weight = np.empty(len(first)), np.empty(len(first))
+    for low, high in _chunks(reach):
+        n = reach[low:high]
+        ends = np.cumsum(n)
+        earlier = np.arange(n.sum()) + np.repeat(first[low:high] - (ends - n), n)
+        weights = weigh(np.repeat(t[at + low : at + high], n) - t[earlier])
+        within_reach(
+            word, at + low, first[low:high], weights, match[low:high], weight[low:high]
+        )  # fmt: skip
+    return match, weight
+
+
+def first_within(t: FloatArray, now: FloatArray, horizon: float) -> IntArray:
+    """Return the oldest place within reach of each time; one rounding too far, never too near."""
+    return np.searchsorted(t, np.nextafter(now - horizon, -np.inf), side="left")
+
+
+def _chunks(sizes: IntArray) -> Iterator[tuple[int, int]]:
+    """Cut rows of given sizes into stretches of about a million entries in all."""
+    ends = np.cumsum(sizes)
+    low = 0
+    while low < len(sizes):
+        before = ends[low - 1] if low else 0
+        high = max(low + 1, int(np.searchsorted(ends, before + _PAIRS, side="right")))
+        yield low, high
+        low = high
+
+
+def _room(have: int, wanted: int) -> int:
+    """How much to add so that growth costs O(1) a word."""
+    return 0 if wanted <= have else max(wanted, 2 * have) - have

@@ -1,0 +1,505 @@
+"""The sequential distance-dependent CRP mixture as a streaming estimator."""
+
+import logging
+import math
+from collections.abc import Sequence
+from copy import deepcopy
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from river import base
+
+from streamddcrp.contract import N_OUTPUTS, P_NEW, Event
+from streamddcrp.data import typical_gap
+from streamddcrp.data.batches import widest
+from streamddcrp.decay import make_decay
+from streamddcrp.errors import ConfigError, StreamDDCRPError
+from streamddcrp.estimator.row_model import RowModel
+from streamddcrp.estimator.views import events_since, no_tables
+from streamddcrp.likelihoods import (
+    DirichletMultinomial,
+    Likelihood,
+    NormalGamma,
+    choose_likelihood,
+    likelihood_from_config,
+    make_likelihood,
+)
+from streamddcrp.likelihoods.scale import TABLE_VARIANCE
+from streamddcrp.models.seqddcrp.config import Config, make_config
+from streamddcrp.models.seqddcrp.engine import Running
+from streamddcrp.models.seqddcrp.founding import Candidate, Founding
+from streamddcrp.models.seqddcrp.kernels.layout import N_EVENTS, N_SEEN
+from streamddcrp.models.seqddcrp.presets import find_preset
+from streamddcrp.models.seqddcrp.reference import Reference, reference_of
+from streamddcrp.models.seqddcrp.state import arrays_of, empty_state, state_from_arrays
+from streamddcrp.models.seqddcrp.step import bound, halo_of
+from streamddcrp.models.seqddcrp.views import labels_in_window, live_columns, live_tables
+from streamddcrp.numerics import CALLER_GIVEN
+from streamddcrp.typing import FloatArray, IntArray
+
+_log = logging.getLogger(__name__)
+FAMILY_ROWS = 64  # rows by which a family is chosen
+GAPS = np.arange(1.0, 65.0)
+MOST_MASS = 10.0  # of the decay weight of the arrivals before, where alpha's start is set from it
+_PROGRESS = (
+    "_first_time", "_last_time", "_clocked", "_n_seen", "_early", "_types", "_stream", "_family",
+)  # fmt: skip
+
+
+class SeqDDCRP(RowModel, base.Clusterer):
+    """Online clustering by the sequential distance-dependent Chinese restaurant process.
+
+    Each arrival links to an earlier one with a probability that decays with their distance in time,
+    or opens a table; linked arrivals share the parameter of a conjugate family. With recall, the
+    opener of a table may reuse the parameter of an earlier one, so that a regime that returns gets
+    its old id. Inference is variational with an exact bound and bounded memory: a window of
+    arrivals whose links may still change, groups of older ones, and the tables' statistics.
+
+    Parameters
+    ----------
+    preset : {"process", "short-series"}, default "process"
+        What the stream is like: a process whose regimes last and return, or a series of some
+        hundred points with few changes (autoregression, tables seldom opened).
+    decay : tuple, str, Decay or callable, default ("exponential", 8.0)
+        How the weight of a link falls with distance; see `streamddcrp.decay`. "none" is the CRP.
+    likelihood : "auto", tuple or Likelihood, default "auto"
+        "auto" picks a family for each column from the first 64 rows, and logs what it picked.
+        Numbers that are left out, as in ``("autoregression", 1)``, come from the first rows.
+    alpha : float, optional
+        Weight of opening a table against the decay weights of earlier arrivals. Default: learned.
+    gamma : float, optional
+        Concentration of the atoms: large values make new tables rarely reuse an old parameter.
+        Default: by the preset, 3 or 1.
+    learn_prior : bool, default True
+        Whether the base measure follows the tables (empirical Bayes); for Gaussian columns and
+        regressions.
+    memory : float, default 500
+        Rows that a table remembers of those that have left the window; infinity forgets nothing.
+    recall : bool, default True
+        False is the plain model of the paper (gamma to infinity): every table is a new one.
+    window : int, default 64
+        Arrivals whose links may still change. Each costs time and memory.
+    sweep_every : int, default 8
+        Arrivals between blocks of evictions and sweeps.
+    n_sweeps : int, default 1
+        Coordinate-ascent sweeps over the window in each block.
+    look_back : int, default 32
+        Every block, the last 4, 8, .. up to so many arrivals may move to a new table together, if
+        that raises the bound; 0 turns this off.
+    birth_threshold : float, default 0.05
+        An arrival opens a table if it would do so with at least this probability.
+    max_tables : int, default 64
+        Most tables in memory. With recall, absent ones stay until their room is needed.
+    warmup : int, default 256
+        Rows on which several priors are tried, where the prior is not given in full: after 8, 16,
+        32, .. rows the one with the best bound takes over, and tables keep their ids. Before the
+        eighth row the label is 0 and there is no score.
+    time_unit : float, optional
+        Length of the decay's unit in the units of ``t`` (seconds for time stamps). Default: the
+        median gap between the warm-up rows, so that distances count typical gaps.
+
+    Notes
+    -----
+    O((L + G) K) an arrival plus O(L (L + G + K) K / B) for its share of the sweeps, with L
+    ``window``, B ``sweep_every``, K live tables, G <= K groups; memory O(L (L + G + K) + K P),
+    whatever the length of the stream. Bartunov and Vetrov (2014), extended by atoms; the bound is
+    exact for the decays and conditions listed in the documentation.
+
+    Examples
+    --------
+    >>> from streamddcrp import SeqDDCRP
+    >>> model = SeqDDCRP(likelihood=("normal_gamma", 0.0, 0.05, 1.5, 0.5))
+    >>> for y in [0.1, -0.2, 0.3, 8.1, 7.9, 8.2, 0.2]:
+    ...     model.learn_one({"y": y})
+    >>> model.predict_one({"y": 8.0}), model.predict_one({"y": 0.0})
+    (1, 0)
+    >>> model.objective
+    -20.40
+    """
+
+    def __init__(
+        self,
+        *,
+        preset: str = "process",
+        decay: Any = ("exponential", 8.0),
+        likelihood: Any = "auto",
+        alpha: float | None = None,
+        gamma: float | None = None,
+        learn_prior: bool = True,
+        memory: float = 500.0,
+        recall: bool = True,
+        window: int = 64,
+        sweep_every: int = 8,
+        n_sweeps: int = 1,
+        look_back: int = 32,
+        birth_threshold: float = 0.05,
+        max_tables: int = 64,
+        warmup: int = 256,
+        time_unit: float | None = None,
+    ) -> None:
+        self.preset = preset
+        self.decay = decay
+        self.likelihood = likelihood
+        self.alpha = alpha
+        self.gamma = gamma
+        self.learn_prior = learn_prior
+        self.memory = memory
+        self.recall = recall
+        self.window = window
+        self.sweep_every = sweep_every
+        self.n_sweeps = n_sweeps
+        self.look_back = look_back
+        self.birth_threshold = birth_threshold
+        self.max_tables = max_tables
+        self.warmup = warmup
+        self.time_unit = time_unit
+        self._decay = make_decay(decay)
+        self._preset = find_preset(preset)
+        wanted = self._preset.likelihood if _is_auto(likelihood) else likelihood
+        # None: to be chosen. It may lack numbers, which the first rows then supply.
+        self._family: Likelihood | None = None if _is_auto(wanted) else make_likelihood(wanted)
+        self._is_auto = self._family is None
+        self._is_given = self._family is not None and self._family.is_scaled
+        if warmup < 1:
+            message = f"warmup must be at least 1, got {warmup!r}"
+            raise ConfigError(message)
+        if time_unit is not None and not (time_unit > 0 and math.isfinite(time_unit)):
+            message = f"time_unit must be a positive number or None, got {time_unit!r}"
+            raise ConfigError(message)
+        self._config(np.ones(1), 0, clocked=False, opening=0.1)  # checks the other options
+        super().__init__(
+            is_open=isinstance(self._family, DirichletMultinomial)
+            and self._family.n_features is None
+        )
+        self._stream: Running | None = None
+        self._early: Founding | None = None  # during warm-up
+        self._types: list[str] | None = None  # as what columns came, until the family is chosen
+        self._first_time = 0.0
+
+    @classmethod
+    def _unit_test_params(cls) -> Any:
+        yield {}
+        yield {"likelihood": ("normal_gamma", 0.0, 0.05, 1.5, 1.0)}
+
+    # -- learning --------------------------------------------------------------------------------
+
+    @property
+    def _wants_types(self) -> bool:
+        return self._family is None
+
+    def _advance(self, X: FloatArray, t: FloatArray | None, types: list[str]) -> FloatArray:
+        """Check rows and times, then learn them all; raises before anything has changed."""
+        if len(X) == 0:
+            return np.empty((0, N_OUTPUTS))
+        family, reason = self._family_for(X, types)
+        if family.is_scaled:
+            family.hyper(X.shape[1])  # refuses a width it is not for
+        family.check_rows(X, self._feature_names())
+        self._check_times(t)
+        may_fail = self._decay.code == CALLER_GIVEN  # a user's decay, only when it is called
+        before = {name: deepcopy(getattr(self, name)) for name in _PROGRESS} if may_fail else {}
+        try:
+            if reason is not None:
+                _log.info("likelihood: %s", reason)
+                self._family = family
+            return self._accept(X, t, types)
+        except StreamDDCRPError:
+            for name, value in before.items():
+                setattr(self, name, value)
+            raise
+
+    def _family_for(self, X: FloatArray, types: list[str]) -> tuple[Likelihood, str | None]:
+        """Return the family the rows must suit, and why if they are enough to choose it."""
+        if self._family is not None:
+            return self._family, None
+        early = self._early or Founding(self.warmup)
+        missing = min(FAMILY_ROWS, self.warmup) - early.n_rows
+        if missing > len(X):
+            return NormalGamma(), None
+        rows = np.concatenate([early.rows(X.shape[1]), X[:missing]])
+        NormalGamma().check_rows(X[:missing], self._feature_names())  # what no family takes
+        family, reason = choose_likelihood(
+            rows, types=widest(self._types, types), names=self._feature_names()
+        )
+        return family.unscaled(), reason
+
+    def _accept(self, X: FloatArray, t: FloatArray | None, types: list[str]) -> FloatArray:
+        """Learn rows that have been checked."""
+        if t is not None:
+            if self._clocked is None:
+                self._first_time = float(t[0])
+            self._last_time = float(t[-1])
+        if self._clocked is None:
+            self._clocked = t is not None
+            self._found(X.shape[1])
+        if t is None:
+            t = np.arange(self._n_seen, self._n_seen + len(X), dtype=np.float64)
+        self._n_seen += len(X)
+        self._types = widest(self._types, types) if self._family is None else None
+        forbidden = 0 if self._stream is None else self._stream.n_forbidden
+        done, out = 0, []
+        while self._early is not None and done < len(X):
+            upto = min(len(X), done + self._early.rows_to_go)
+            out.append(self._early.take(self._stream, X[done:upto], t[done:upto]))
+            if self._early.at_stage:
+                self._stream = self._early.lead(
+                    self._build, self._candidates, self._stream, X.shape[1]
+                )
+                if self._early.is_over:
+                    self._early = None
+            done = upto
+        if self._stream is not None and done < len(X):
+            out.append(self._stream.step(X[done:], t[done:]))
+        if self._stream is not None and self._stream.n_forbidden and not forbidden:
+            _log.warning(
+                "all %d tables are in use: rows that wanted a new one had to join an old one; "
+                "raise max_tables",
+                self.max_tables,
+            )
+        return np.concatenate(out)
+
+    def _found(self, n_features: int) -> None:
+        """Begin: at once where nothing must be learned from the first rows."""
+        waits_for_unit = self._clocked and self.time_unit is None
+        if not self._is_given:
+            self._early = Founding(self.warmup)
+        elif waits_for_unit:
+            self._early = Founding(min(self.warmup, FAMILY_ROWS))
+        elif self._family is not None:
+            self._stream = self._start(self._family, n_features, self._preset.candidates[0], 1.0)
+
+    @property
+    def _family_by_now(self) -> Likelihood:
+        """The family at this stage, whatever the batch at hand holds behind it."""
+        too_early = self._early is not None and self._early.n_rows < min(FAMILY_ROWS, self.warmup)
+        if self._family is None or (self._is_auto and too_early):
+            return NormalGamma()
+        return self._family
+
+    @property
+    def _candidates(self) -> tuple[Candidate, ...]:
+        """Priors to be compared: those that differ in what the user left open."""
+        family = self._family_by_now
+        found: dict[tuple[str, float], Candidate] = {}
+        for candidate in self._preset.candidates:
+            opening = candidate.opening if self.alpha is None else math.nan
+            spread = candidate.spread if family.free_spread else 0.0
+            found.setdefault((str(opening), spread), candidate)
+        return tuple(found.values())
+
+    def _build(self, candidate: Candidate) -> Running:
+        """Start a model of which scale and time unit are taken from the first rows."""
+        assert self._early is not None  # for mypy
+        width = max(X.shape[1] for X in self._early.parts)
+        rows, times = self._early.rows(width), np.concatenate(self._early.times)
+        family = self._family_by_now
+        likelihood = family.scaled(rows, self._feature_names())
+        if family.free_spread:
+            likelihood = likelihood.spread_by(candidate.spread / TABLE_VARIANCE)
+        unit = 1.0 if self.time_unit is None else self.time_unit
+        if self._clocked and self.time_unit is None:
+            unit = typical_gap(times)
+        return self._start(likelihood, width, candidate, unit)
+
+    def _start(
+        self, likelihood: Likelihood, n_features: int, candidate: Candidate, unit: float
+    ) -> Running:
+        hyper = likelihood.hyper(n_features)
+        config = self._config(
+            hyper, likelihood.family, clocked=bool(self._clocked), opening=candidate.opening
+        )
+        return Running(
+            likelihood, self._decay, bool(self._clocked), self._first_time, unit, config,
+            empty_state(config), n_features, candidate.opening,
+        )  # fmt: skip
+
+    def _feature_names(self) -> list[str]:
+        return [str(name) for name in self._vectorizer.columns or ()]
+
+    def _config(self, hyper: FloatArray, family: int, *, clocked: bool, opening: float) -> Config:
+        if self.alpha is not None and not self.alpha > 0:
+            message = f"alpha must be a positive number or None, got {self.alpha!r}"
+            raise ConfigError(message)
+        alpha, rate = self.alpha or 1.0, math.inf
+        if self.alpha is None:
+            alpha = opening * min(float(np.sum(self._decay.weight(GAPS))), MOST_MASS)
+            rate = 1.0 / alpha
+        tied, halo = halo_of(self._decay, alpha, self.window, clocked=clocked)
+        return make_config(
+            family=family,
+            hyper=hyper,
+            decay=(self._decay.code, self._decay.location, self._decay.scale),
+            alpha=alpha,
+            alpha_rate=rate,
+            learn_prior=self.learn_prior,
+            memory=self.memory,
+            gamma=self._preset.gamma if self.gamma is None else self.gamma,
+            recall=self.recall,
+            window=self.window,
+            sweep_every=self.sweep_every,
+            n_sweeps=self.n_sweeps,
+            look_back=self.look_back,
+            birth_threshold=self.birth_threshold,
+            max_tables=self.max_tables,
+            tied=tied,
+            halo=halo,
+        )
+
+    @property
+    def _has_begun(self) -> bool:
+        return self._stream is not None
+
+    def _check_rows(self, X: FloatArray, names: list[str]) -> None:
+        self._running.likelihood.check_rows(X, names)
+
+    def _predict_row(self, x: FloatArray, t: float) -> tuple[FloatArray, dict[int, float]]:
+        out, probs = self._running.predict(x, t)
+        ids = self._running.state.table.ids[: len(probs)].tolist()
+        known = dict(zip(ids, probs.tolist(), strict=True))
+        return out, known | {-1: float(out[P_NEW])}
+
+    @property
+    def _running(self) -> Running:
+        assert self._stream is not None  # for mypy
+        return self._stream
+
+    # -- looking at the model --------------------------------------------------------------------
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the arrays of the model take in memory, as `Keyed` counts them."""
+        early = 0 if self._early is None else self._early.nbytes
+        return early + (0 if self._stream is None else self._stream.nbytes)
+
+    @property
+    def n_tables(self) -> int:
+        """Number of live tables: those with at least half an expected row."""
+        return 0 if self._stream is None else len(live_columns(self._stream.state))
+
+    @property
+    def objective(self) -> float:
+        """Exact lower bound on the log evidence of everything learned so far; NaN in warm-up."""
+        if self._stream is None:
+            return math.nan if self._n_seen else 0.0
+        return bound(self._stream.config, self._stream.state)
+
+    def events(self) -> list[Event]:
+        """Return what happened to tables since the last call, at most the last 256 events."""
+        if self._stream is None:
+            return []
+        unit = self._stream.time_unit if self._clocked else 1.0
+        state, read = self._stream.state, self._events_read
+        self._events_read = int(state.counts[N_EVENTS])
+        return events_since(state.events, self._events_read, read, self._first_time, unit)
+
+    def summary(self) -> pa.Table:
+        """Return one row a live table: id, size, born, last seen, parameters.
+
+        ``size`` is the expected number of rows; ``born`` and ``last_seen`` are arrival indices
+        (``last_seen`` is null where no row was ever most probably there); the parameters are those
+        of the likelihood's `point_estimates`, one column a feature.
+        """
+        if self._stream is None:
+            return no_tables()
+        names = self._feature_names()
+        return live_tables(self._stream.state, self._stream.likelihood, names)
+
+    def reference(self, ids: Sequence[int] | None = None) -> Reference:
+        """Return tables as they are now, to tell how surprising later rows are to them.
+
+        Parameters
+        ----------
+        ids : sequence of int, optional
+            Of live tables. Default: all with at least 5 expected rows.
+
+        Raises
+        ------
+        ConfigError
+            During warm-up, and for an id that no live table has.
+        """
+        return reference_of(self._stream, self._vectorizer, ids)
+
+    def recent_labels(self) -> IntArray:
+        """Return the labels of the last rows as their links now stand, oldest first.
+
+        A row's label in `step_many` was given before the row was learned; the rows that came since
+        have had their say here. The rows are those whose links may still change: the last
+        ``window`` to ``window + sweep_every``, fewer at the start of a stream; all 0 in warm-up.
+
+        Returns
+        -------
+        ndarray of int64
+        """
+        if self._stream is None:
+            return np.zeros(self._n_seen, dtype=np.int64)
+        return labels_in_window(self._stream.state)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the tables in memory by size, the ones at hand in colour; return the axes.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+
+        Raises
+        ------
+        MissingExtraError
+            If matplotlib is not installed.
+        """
+        from streamddcrp.plots.plotting import plot_tables  # noqa: PLC0415 -- only for pictures
+
+        away = 0 if self._stream is None else int(self._stream.state.counts[N_SEEN])
+        return plot_tables(self.summary(), away - self.window, ax)
+
+    # -- checkpoints -----------------------------------------------------------------------------
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        arrays: dict[str, Any] = {}
+        if self._early is not None:
+            arrays["early.x"] = self._early.rows(self._vectorizer.n_features)
+            arrays["early.t"] = np.concatenate(self._early.times)
+            arrays["early.labels"] = np.concatenate(self._early.labels)
+        meta: dict[str, Any] = {
+            **self._progress(),
+            "types": self._types,
+            "first_time": self._first_time,
+            "warmup": None if self._early is None else self._early.last,
+            "family": None if self._family is None else self._family.to_config(),
+            "stream": None,
+        }
+        if self._stream is not None:
+            arrays |= arrays_of(self._stream.state) | {"hyper": self._stream.config.hyper}
+            if self._stream.past is not None:
+                arrays["past"] = self._stream.past
+            meta["stream"] = {
+                "likelihood": self._stream.likelihood.to_config(),
+                "time_unit": self._stream.time_unit,
+                "n_features": self._stream.n_features,
+                "opening": self._stream.opening,
+            }
+        return arrays, meta
+
+    def _restore(self, arrays: dict[str, Any], meta: dict[str, Any]) -> None:
+        self._types, self._first_time = meta["types"], meta["first_time"]
+        if meta["warmup"] is not None:
+            chunk = arrays["early.x"], arrays["early.t"], arrays["early.labels"]
+            self._early = Founding(meta["warmup"], *([part.copy()] for part in chunk))
+        self._family = None if meta["family"] is None else likelihood_from_config(meta["family"])
+        kept = meta["stream"]
+        if kept is not None:
+            likelihood = likelihood_from_config(kept["likelihood"])
+            hyper = likelihood.hyper(kept["n_features"])
+            config = self._config(
+                hyper, likelihood.family, clocked=bool(self._clocked), opening=kept["opening"]
+            )
+            config.hyper[:] = arrays["hyper"]
+            self._stream = Running(
+                likelihood, self._decay, bool(self._clocked), self._first_time, kept["time_unit"],
+                config, state_from_arrays(config, arrays), kept["n_features"], kept["opening"],
+                arrays.get("past"),
+            )  # fmt: skip
+
+
+def _is_auto(likelihood: object) -> bool:
+    return isinstance(likelihood, str) and likelihood == "auto"

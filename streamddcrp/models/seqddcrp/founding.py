@@ -1,0 +1,210 @@
+"""The first rows of a stream found its model: priors compete, and the log score decides.
+
+Nothing is known of the data at first, and a prior that is too broad or too narrow, too ready or too
+slow to open tables, costs the whole stream. So a model is built anew from all rows so far after 8,
+16, 32, .. rows, up to the end of the warm-up: one for each candidate prior, scaled by those rows,
+and the one that has predicted them best, each row by those before it, predicts and learns until the
+next stage. The sum of these log scores is an estimate of the log evidence, and candidates are
+compared by it rather than by their bounds: where tables overlap, a bound also pays for not knowing
+who sits where, so it prefers one broad table to many long after the broad one predicts worse.
+
+A candidate that expects every other row to open a table hardly looks at their order: good for rows
+that come shuffled, but on a few rows easily right by chance, so it waits for some and must lead.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from streamddcrp.contract import BIRTH, DEATH, LABEL, LIVE_TABLES, MERGE, N_OUTPUTS, SCORE, record
+from streamddcrp.models.seqddcrp.engine import Running
+from streamddcrp.models.seqddcrp.kernels.layout import LAST_TIME, N_EVENTS, NEXT_ID, REGIME
+from streamddcrp.models.seqddcrp.state import State
+from streamddcrp.typing import FloatArray, IntArray
+
+_log = logging.getLogger(__name__)
+
+FIRST_STAGE = 8  # rows
+BLIND = 0.3  # probability of opening a table from which a candidate is blind to order
+FEW = 64  # rows before which blind candidates are not tried
+LEAD = 5.0  # nats by which they must lead
+
+
+class Candidate(NamedTuple):
+    """A prior to be tried.
+
+    Attributes
+    ----------
+    opening : float
+        Probability that an arrival opens a table, before anything is learned.
+    spread : float
+        Expected variance within a table, as a share of that of the rows.
+    """
+
+    opening: float
+    spread: float
+
+
+def stages(last: int) -> list[int]:
+    """Return after how many rows the model is built anew; ``last`` is the last of them."""
+    doubling = [FIRST_STAGE << k for k in range(last.bit_length()) if FIRST_STAGE << k < last]
+    return [*doubling, last]
+
+
+@dataclass(slots=True)
+class Founding:
+    """The rows so far, and the model that leads.
+
+    Attributes
+    ----------
+    last : int
+        Rows after which the leader is kept for good.
+    parts, times, labels : list of ndarray
+        Chunks of rows, their times, and the labels they were given.
+    """
+
+    last: int
+    parts: list[FloatArray] = field(default_factory=list)
+    times: list[FloatArray] = field(default_factory=list)
+    labels: list[FloatArray] = field(default_factory=list)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows so far."""
+        return sum(map(len, self.parts))
+
+    @property
+    def rows_to_go(self) -> int:
+        """Number of rows to the next stage."""
+        return next(s for s in stages(self.last) if s > self.n_rows) - self.n_rows
+
+    @property
+    def at_stage(self) -> bool:
+        """Whether a model is to be built now."""
+        return self.n_rows in stages(self.last)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the last stage has been reached."""
+        return self.n_rows >= self.last
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the rows so far take."""
+        return sum(part.nbytes for part in (*self.parts, *self.times, *self.labels))
+
+    def rows(self, n_features: int) -> FloatArray:
+        """Return the rows so far; words that came later are missing in earlier ones."""
+        rows = np.full((self.n_rows, n_features), np.nan)
+        done = 0
+        for X in self.parts:
+            rows[done : done + len(X), : X.shape[1]] = X
+            done += len(X)
+        return rows
+
+    def take(self, leader: Running | None, X: FloatArray, t: FloatArray) -> FloatArray:
+        """Let the leader predict and learn rows that end at the next stage or before it."""
+        if leader is None:
+            out = np.full((len(X), N_OUTPUTS), np.nan)
+            out[:, LABEL], out[:, LIVE_TABLES] = 0, 1
+        else:
+            out = leader.step(X, t)
+        self.parts.append(X.copy())
+        self.times.append(t.copy())
+        self.labels.append(out[:, LABEL].copy())
+        return out
+
+    def lead(
+        self,
+        build: Callable[[Candidate], Running],
+        candidates: tuple[Candidate, ...],
+        leader: Running | None,
+        n_features: int,
+    ) -> Running:
+        """Build a model for each candidate from all rows so far and return the best one.
+
+        Its tables take over the ids of those tables of the leader whose rows they hold.
+        """
+        rows, times = self.rows(n_features), np.concatenate(self.times)
+        trials = []
+        for candidate in candidates:
+            blind = candidate.opening >= BLIND
+            if blind and self.n_rows < FEW:
+                continue
+            running = build(candidate)
+            out = running.step(rows, times)
+            score = -float(out[:, SCORE].sum()) - LEAD * blind
+            trials.append((score, candidate, running, out[:, LABEL]))
+        reached, chosen, best, labels = max(trials, key=lambda trial: trial[0])
+        _log.info(
+            "prior by the first %d rows: opening %g, spread %g (log score %.1f; others: %s)",
+            self.n_rows, chosen.opening, chosen.spread, reached,
+            ", ".join(f"{other.opening:g}/{other.spread:g} {b:.1f}" for b, other, _, _ in trials),
+        )  # fmt: skip
+        old = None if leader is None else leader.state
+        _take_over_ids(old, np.concatenate(self.labels), best.state, labels)
+        return best
+
+
+def _take_over_ids(
+    old: State | None, old_labels: FloatArray, new: State, new_labels: FloatArray
+) -> None:
+    """Rename the tables of ``new`` after those of ``old`` that hold the same rows; tell the rest.
+
+    Each pair of tables is matched once, those with most rows in common first. A table of ``old``
+    without a match has merged into the one that most of its rows are at now.
+    """
+    alive = {0} if old is None else set(old.table.ids[: old.n_tables].tolist())
+    shared = Counter(
+        zip(old_labels.astype(int).tolist(), new_labels.astype(int).tolist(), strict=True)
+    )
+    name: dict[int, int] = {}
+    taken: set[int] = set()
+    for (was, now), _ in shared.most_common():
+        if was in alive and was not in taken and now not in name:
+            name[now] = was
+            taken.add(was)
+    next_id = 1 if old is None else int(old.counts[NEXT_ID])
+    ids: IntArray = new.table.ids[: new.n_tables]
+    born = new.table.born[: new.n_tables]
+    seen = new.table.last_seen[: new.n_tables]
+    births = []
+    for m, now in enumerate(ids.tolist()):
+        if now not in name:
+            name[now] = next_id
+            next_id += 1
+        if seen[m] >= 0 and (old is None or name[now] not in taken):
+            births.append((name[now], int(born[m])))
+        ids[m] = name[now]
+    new.counts[NEXT_ID] = next_id
+    new.counts[REGIME] = name.get(int(new.counts[REGIME]), -1)
+    new.counts[N_EVENTS] = 0
+    if old is not None:
+        new.counts[N_EVENTS] = old.counts[N_EVENTS]
+        for target, source in zip(new.events, old.events, strict=True):
+            target[:] = source
+        for m, was in enumerate(old.table.ids[: old.n_tables].tolist()):
+            if was not in taken and old.table.last_seen[m] >= 0:
+                homes = Counter({now: n for (w, now), n in shared.items() if w == was})
+                into = name.get(homes.most_common(1)[0][0], -1) if homes else -1
+                kind = DEATH if into < 0 else MERGE
+                _tell(new, kind, was, into, len(new_labels) - 1)
+    for label, arrival in births:
+        _tell(new, BIRTH, label, -1, arrival)
+
+
+def _tell(state: State, kind: int, label: int, into: int, arrival: int) -> None:
+    record(
+        state.events,
+        state.counts,
+        N_EVENTS,
+        kind,
+        label,
+        into,
+        arrival,
+        float(state.sums[LAST_TIME]),
+    )

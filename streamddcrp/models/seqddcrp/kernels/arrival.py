@@ -1,0 +1,390 @@
+"""The compiled way of one arrival: predict, link, seat; every few arrivals evict, sweep, retire."""
+
+import math
+
+import numpy as np
+
+from streamddcrp.compilation import entry, uncounted
+from streamddcrp.contract import (
+    BIRTH,
+    LABEL,
+    LABEL_PROB,
+    LIVE,
+    LIVE_TABLES,
+    P_CHANGE,
+    P_NEW,
+    RETURN,
+    SCORE,
+    record,
+)
+from streamddcrp.likelihoods.kernels.families import (
+    add_stats,
+    expected_log_liks,
+    log_predictive,
+    log_predictives,
+    posterior,
+    posteriors,
+)
+from streamddcrp.likelihoods.kernels.prior import learn_prior
+from streamddcrp.models.seqddcrp.kernels.divide import divide
+from streamddcrp.models.seqddcrp.kernels.layout import (
+    DEAD_BIRTHS,
+    FROZEN_OPENINGS,
+    FROZEN_RATE,
+    LAST_TIME,
+    LOG_ALPHA,
+    N_ACTIVE,
+    N_BLOCKS,
+    N_EVENTS,
+    N_FORBIDDEN,
+    N_GROUPS,
+    N_ROWS,
+    N_SEEN,
+    N_TABLES,
+    NEW_BETA,
+    NEW_LOG_BETA,
+    NEXT_ID,
+    REGIME,
+    SINCE_BLOCK,
+)
+from streamddcrp.models.seqddcrp.kernels.moves import MOVES_EVERY, look_back, merge
+from streamddcrp.models.seqddcrp.kernels.split import split
+from streamddcrp.models.seqddcrp.kernels.state import (
+    CALL_BACK,
+    LARGEST,
+    LINK_FLOOR,
+    activate,
+    is_away,
+    link_log_weights,
+    mix_row,
+    open_column,
+    refresh_active,
+    refresh_sticks,
+    refresh_terms,
+    row_term,
+    settle,
+    sweep,
+)
+from streamddcrp.models.seqddcrp.kernels.window import drop_groups, evict, retire, shift_rows
+from streamddcrp.numerics import copy_row, dot, exp_all, floor_and_sum, largest, scale
+
+ALPHA_MEMORY = 500.0  # rows over which what they tell of alpha fades
+ALPHA_STEPS = 4.0  # fixed-point steps in one: where all rows open, each is a small one
+LARGEST_STEP = 0.2
+RUN = 2  # rows that make a run
+OPENINGS_PER_ROW = 4.0  # openings remembered by all tables, for every row remembered by one
+PRIOR_EVERY = 4  # blocks between steps of the base measure
+STALE = 1e-4  # an arrival less probable than this at a table waits for the block's refresh
+
+
+@entry
+def predict(config, rows, groups, atoms, table, counts, sums, scratch, x, t, given, b, out):
+    """Predict a row at time ``t``; leaves log weights of its links in ``scratch``; return log S.
+
+    p(x) = sum_m pi_m p(x | m) + pi_new m(x), with pi the prior of the links pushed through Z.
+    ``out`` : label, its probability, -log p(x), probability of a new table, of a change, live
+    tables.
+    """
+    w, n_groups, K = counts[N_ROWS], counts[N_GROUPS], counts[N_TABLES]
+    log_total, shift = link_log_weights(
+        config, rows, groups, counts, sums, t, given, b, scratch.work, scratch.share,
+        scratch.local, scratch.group,
+    )  # fmt: skip
+    weight = scratch.weight
+    opening = math.exp(sums[LOG_ALPHA] - log_total)
+    for m in range(K):
+        weight[m] = opening * atoms.beta[m]
+    scale = math.exp(shift - log_total)
+    for at in range(counts[N_ACTIVE]):
+        m = atoms.active[at]
+        weight[m] += scale * dot(scratch.share, rows.probs[m], w)
+    for g in range(n_groups):
+        p = math.exp(scratch.group[g] - log_total)
+        if p > 0.0:
+            for at in range(counts[N_ACTIVE]):
+                m = atoms.active[at]
+                weight[m] += p * groups.probs[g, m]
+    scratch.log_new[0] = log_predictive(config.family, config.hyper, scratch.prior_post, x)
+    new = sums[LOG_ALPHA] - log_total + math.log(sums[NEW_BETA]) + scratch.log_new[0]
+    log_predictives(config.family, config.hyper, table.post, x, K, scratch.own)
+    top = new
+    for m in range(K):
+        weight[m] = math.log(weight[m]) + scratch.own[m] if weight[m] > 0.0 else -np.inf
+        top = max(top, weight[m])
+    p_new = math.exp(new - top)
+    total = p_new
+    best, label = p_new, counts[NEXT_ID]
+    live = 0
+    for m in range(K):
+        weight[m] = math.exp(weight[m] - top) if weight[m] - top > -40.0 else 0.0
+        total += weight[m]
+        if weight[m] > best:
+            best, label = weight[m], table.ids[m]
+        if table.stats[m, 0] >= LIVE:
+            live += 1
+    for m in range(K):
+        weight[m] /= total
+    out[LABEL] = label
+    out[LABEL_PROB] = best / total
+    out[SCORE] = -(top + math.log(total))
+    out[P_NEW] = p_new / total
+    out[P_CHANGE] = np.nan
+    out[LIVE_TABLES] = live
+    return log_total
+
+
+@uncounted
+def _seat(
+    config, rows, groups, atoms, table, events, counts, sums, scratch, log_total, x, t
+):  # fmt: skip
+    """Set q(c) of the arrival by its scores, open a table if it wants one, add its statistics."""
+    w, n_groups, K = counts[N_ROWS], counts[N_GROUPS], counts[N_TABLES]
+    family, hyper = config.family, config.hyper
+    lik, message, share = scratch.weight, scratch.message, scratch.share
+    # the options: links to customers, to groups from `tied` on, births from `own` on, a new table
+    tied, own, new = w, w + n_groups, w + n_groups + K
+    rows.t[w] = t
+    copy_row(rows.x[w], x)
+    rows.log_birth[w] = sums[LOG_ALPHA] - log_total
+    rows.rate[w] = math.exp(-log_total)
+    expected_log_liks(family, hyper, table.post, x, K, lik)
+    for j in range(own):
+        message[j] = 0.0
+    for at in range(counts[N_ACTIVE]):
+        m = atoms.active[at]
+        probs = rows.probs[m]
+        for j in range(w):
+            message[j] += lik[m] * probs[j]
+        for g in range(n_groups):
+            message[tied + g] += lik[m] * groups.probs[g, m]
+    for m in range(K):
+        message[own + m] = atoms.log_beta[m] + lik[m]
+    # An untouched prior's E log p is hopeless; opening jointly with q(theta) gives log m(x).
+    message[new] = sums[NEW_LOG_BETA] + scratch.log_new[0]
+    for j in range(w):
+        rows.log_weight[w, j] = scratch.local[j] - log_total
+        share[j] = rows.log_weight[w, j] + message[j]
+    for g in range(n_groups):
+        rows.group_log_weight[w, g] = scratch.group[g] - log_total
+        share[tied + g] = rows.group_log_weight[w, g] + message[tied + g]
+    for m in range(K):
+        share[own + m] = rows.log_birth[w] + message[own + m] if config.recall else -np.inf
+    share[new] = rows.log_birth[w] + message[new]
+    old_top = largest(share, new)
+    if config.max_tables <= K and old_top > -np.inf:
+        counts[N_FORBIDDEN] += share[new] > old_top
+        share[new] = -np.inf
+    top = max(old_top, share[new])
+    for j in range(new + 1):
+        share[j] -= top
+    exp_all(share, new + 1, scratch.work)
+    total = floor_and_sum(share, 0, new + 1, 0.0)
+    for m in range(K):
+        if share[own + m] < CALL_BACK * total and is_away(config, table, counts, m):
+            share[own + m] = 0.0
+    if share[new] < config.birth_threshold * total:
+        share[new], message[new] = 0.0, 0.0
+    floor = LINK_FLOOR * (1.0 if share[new] > 0.0 else math.exp(old_top - top))
+    total = floor_and_sum(share, 0, new + 1, floor)
+    for j in range(new + 1):
+        share[j] /= total
+    # log q = score - log Z and score = log p + message, so the row's term is log Z - E message
+    rows.term[w] = top + math.log(total) - dot(share, message, new + 1)
+    for j in range(w):
+        rows.links[w, j] = share[j]
+    for g in range(n_groups):
+        rows.group_links[w, g] = share[tied + g]
+    for m in range(K):
+        rows.births[m, w] = share[own + m]
+        if share[own + m] > 0.0:
+            activate(atoms, counts, m)
+    opened = share[new]
+    if opened > 0.0:
+        open_column(rows, groups, atoms, table, counts, counts[N_SEEN])
+        rows.births[K, w] = opened
+        K += 1
+    if abs(top) > LARGEST:
+        rows.term[w] = row_term(rows, w, n_groups, K)
+    mix_row(rows, groups, atoms, counts, w)
+    best = atoms.active[0]
+    opened_here = 0.0
+    for at in range(counts[N_ACTIVE]):
+        m = atoms.active[at]
+        z = rows.probs[m, w]
+        opened_here += rows.births[m, w]
+        atoms.births[m] += rows.births[m, w]
+        if z > 0.0:
+            add_stats(family, hyper, x, z, table.stats[m])
+            if z > STALE or (opened > 0.0 and m == K - 1):
+                posterior(family, hyper, table.stats[m], table.post[m])
+        if z > rows.probs[best, w]:
+            best = m
+    if opened_here > STALE:
+        refresh_sticks(config, atoms, counts, sums)
+    if table.last_seen[best] < 0:
+        record(events, counts, N_EVENTS, BIRTH, table.ids[best], -1, counts[N_SEEN], t)
+    elif counts[N_SEEN] - table.last_seen[best] > config.window:
+        record(events, counts, N_EVENTS, RETURN, table.ids[best], -1, counts[N_SEEN], t)
+    table.last_seen[best] = counts[N_SEEN]
+    counts[N_ROWS] += 1
+    counts[N_SEEN] += 1
+    counts[SINCE_BLOCK] += 1
+    sums[LAST_TIME] = t
+
+
+@uncounted
+def _change_of_run(rows, groups, atoms, table, counts):
+    """Probability under q that none of the last rows sits where the run before them did.
+
+    The links of different rows are independent under q, so along the run u_i = q(i is not at k |
+    none of the run before it is) = sum of its links into the run, of its links and ties to others
+    that are not at k, and of its openings with other atoms; the answer is their product. Once it
+    is above one half the run's table is the present regime.
+    """
+    w, n_groups = counts[N_ROWS], counts[N_GROUPS]
+    k = -1
+    for m in range(counts[N_TABLES]):
+        if table.ids[m] == counts[REGIME]:
+            k = m
+    if k < 0:
+        counts[REGIME] = table.ids[_home(rows, atoms, counts, w - 1)]
+        return np.nan if counts[N_SEEN] == 1 else 0.0
+    if w < RUN:
+        return 0.0
+    start = w - RUN
+    changed = 1.0
+    for i in range(start, w):
+        elsewhere = 0.0
+        for j in range(start):
+            elsewhere += rows.links[i, j] * (1.0 - rows.probs[k, j])
+        for j in range(start, i):
+            elsewhere += rows.links[i, j]
+        for g in range(n_groups):
+            elsewhere += rows.group_links[i, g] * (1.0 - groups.probs[g, k])
+        for at in range(counts[N_ACTIVE]):
+            m = atoms.active[at]
+            if m != k:
+                elsewhere += rows.births[m, i]
+        changed *= elsewhere
+        if changed < 1e-12:
+            break
+    if changed > 0.5:
+        counts[REGIME] = table.ids[_home(rows, atoms, counts, w - 1)]
+    return min(changed, 1.0)
+
+
+@uncounted
+def _home(rows, atoms, counts, r):
+    """Most probable column of row ``r``."""
+    best = atoms.active[0]
+    for at in range(counts[N_ACTIVE]):
+        if rows.probs[atoms.active[at], r] > rows.probs[best, r]:
+            best = atoms.active[at]
+    return best
+
+
+@uncounted
+def _learn(config, rows, atoms, table, counts, sums, scratch):
+    """Move alpha, the base measure and the tables' memories; the next arrivals use them."""
+    if config.alpha_rate < np.inf:
+        openings = 1.0 + sums[FROZEN_OPENINGS]
+        rate = config.alpha_rate + sums[FROZEN_RATE]
+        for r in range(counts[N_ROWS]):
+            rate += rows.rate[r]
+        for at in range(counts[N_ACTIVE]):
+            for r in range(counts[N_ROWS]):
+                openings += rows.births[atoms.active[at], r]
+        step = ALPHA_STEPS * (math.log(openings / rate) - sums[LOG_ALPHA])
+        sums[LOG_ALPHA] += min(max(step, -LARGEST_STEP), LARGEST_STEP)
+        keep = max(1.0 - config.sweep_every / ALPHA_MEMORY, 0.0)
+        sums[FROZEN_OPENINGS] *= keep
+        sums[FROZEN_RATE] *= keep
+    if config.learn_prior and counts[N_BLOCKS] % PRIOR_EVERY == 0:
+        K = counts[N_TABLES]
+        sizes = scratch.own
+        for m in range(K):
+            sizes[m] = table.stats[m, 0]
+        if learn_prior(config.family, config.hyper, config.start, table.post, sizes, K):
+            posteriors(config.family, config.hyper, table.stats, K, table.post)
+            scratch.stats[:] = 0.0
+            posterior(config.family, config.hyper, scratch.stats, scratch.prior_post)
+    counts[N_BLOCKS] += 1
+
+
+@uncounted
+def _forget(config, atoms, table, counts, sums):
+    """Cap what is remembered of evicted rows.
+
+    A table's statistics in its own time: an absent one forgets nothing. The openings all together,
+    which keeps their proportions.
+    """
+    for at in range(counts[N_ACTIVE]):
+        m = atoms.active[at]
+        n = table.frozen[m, 0]
+        if n > config.memory:
+            scale(table.frozen[m], config.memory / n)
+            scale(table.shadow[m], config.memory / n)
+    total = sums[DEAD_BIRTHS]
+    for m in range(counts[N_TABLES]):
+        total += atoms.frozen_births[m]
+    if total > OPENINGS_PER_ROW * config.memory:
+        keep = OPENINGS_PER_ROW * config.memory / total
+        sums[DEAD_BIRTHS] *= keep
+        for m in range(counts[N_TABLES]):
+            atoms.frozen_births[m] *= keep
+            atoms.births[m] *= keep
+            atoms.shadow_births[m] *= keep
+
+
+@uncounted
+def _block(config, rows, groups, atoms, table, events, counts, sums, scratch):
+    """Evict down to the window, sweep, try moves, drop groups, retire tables out of reach."""
+    now = sums[LAST_TIME]
+    excess = max(0, counts[N_ROWS] - config.window)
+    evict(config, rows, groups, atoms, table, counts, sums, scratch, excess)
+    _forget(config, atoms, table, counts, sums)
+    shift_rows(rows, counts, excess)
+    settle(config, rows, groups, atoms, table, counts, sums)
+    refresh_active(rows, groups, atoms, counts)  # after what leaves has been brought up to date
+    for _ in range(config.n_sweeps):
+        sweep(config, rows, groups, atoms, table, counts, scratch)
+        settle(config, rows, groups, atoms, table, counts, sums)
+    if config.n_sweeps == 0:
+        refresh_terms(rows, counts)
+    look_back(config, rows, groups, atoms, table, events, counts, sums, scratch)
+    merged = False
+    if counts[N_BLOCKS] % MOVES_EVERY == 0:
+        divide(config, rows, groups, atoms, table, events, counts, sums, scratch)
+        split(config, rows, groups, atoms, table, events, counts, sums, scratch, now)
+        merged = merge(config, rows, groups, atoms, table, events, counts, sums, scratch, now)
+    if drop_groups(config, rows, groups, counts, sums, now) or merged:
+        refresh_terms(rows, counts)
+        settle(config, rows, groups, atoms, table, counts, sums)
+    retire(config, rows, groups, atoms, table, events, counts, sums, now)
+    _learn(config, rows, atoms, table, counts, sums, scratch)
+    counts[SINCE_BLOCK] = 0
+
+
+@entry
+def step_rows(
+    config, rows, groups, atoms, table, events, counts, sums, scratch, X, t, given, start, out
+):  # fmt: skip
+    """Predict and learn rows ``start`` onward; stop early when a column has to be made room for.
+
+    Returns
+    -------
+    int : the first row not yet learned; less than N when the capacity for tables is used up
+    """
+    for b in range(start, X.shape[0]):
+        if counts[N_TABLES] + 4 > table.ids.shape[0]:  # one on arrival, three by moves
+            return b
+        log_total = predict(
+            config, rows, groups, atoms, table, counts, sums, scratch, X[b], t[b], given, b, out[b]
+        )
+        _seat(
+            config, rows, groups, atoms, table, events, counts, sums, scratch, log_total, X[b], t[b]
+        )  # fmt: skip
+        out[b, P_CHANGE] = _change_of_run(rows, groups, atoms, table, counts)
+        if counts[SINCE_BLOCK] >= config.sweep_every:
+            _block(config, rows, groups, atoms, table, events, counts, sums, scratch)
+    return X.shape[0]

@@ -1,0 +1,112 @@
+"""Divide a table: some of its rows in the window, wherever they stand, move to a new table.
+
+Where rows of many clusters come in any order no run of them is all of one kind, so a look-back
+birth finds nothing, and where they came before there were tables for them the shadow of the broad
+table they sit at has mixed them. So a column's rows in the window are divided in two, as by
+k-means but by the likelihood: the row least probable at the table is the seed of the new one, and
+each row goes to the table where it is more probable, three times over. A screen and then the bound
+decide.
+"""
+
+import math
+
+from streamddcrp.compilation import entry, uncounted
+from streamddcrp.likelihoods.kernels.families import add_rows, add_stats, log_predictive, posterior
+from streamddcrp.models.seqddcrp.kernels.layout import (
+    N_ACTIVE,
+    N_BLOCKS,
+    N_ROWS,
+    N_TABLES,
+    NEW_LOG_BETA,
+)
+from streamddcrp.models.seqddcrp.kernels.moves import MOVES_EVERY, NOTHING, SHORTEST, try_birth
+from streamddcrp.numerics import copy_row
+
+ROUNDS = 3
+
+
+@uncounted
+def _mark(config, rows, table, counts, scratch, m):
+    """Mark in ``scratch.moved`` the rows to leave column ``m``; return how many.
+
+    Leaves their statistics in ``scratch.stats`` and the column's without them in ``scratch.rest``.
+    """
+    w, family, hyper, moved = counts[N_ROWS], config.family, config.hyper, scratch.moved
+    probs, weights = rows.probs[m], scratch.work
+    least, seed = math.inf, w
+    for r in range(w):
+        moved[r] = 0.0
+        if probs[r] > 0.5:
+            score = log_predictive(family, hyper, table.post[m], rows.x[r])
+            if score < least:
+                least, seed = score, r
+    if seed == w:
+        return 0
+    moved[seed] = 1.0
+    n_moved = 1
+    for _ in range(ROUNDS):
+        for r in range(w):
+            weights[r] = moved[r] * probs[r]
+        scratch.stats[:] = 0.0
+        add_rows(family, hyper, rows.x, weights, 0, w, scratch.stats)
+        for p in range(len(scratch.rest)):
+            scratch.rest[p] = table.stats[m, p] - scratch.stats[p]
+        posterior(family, hyper, scratch.stats, scratch.shadow_post)
+        posterior(family, hyper, scratch.rest, scratch.post)
+        n_moved = 0
+        for r in range(w):
+            moved[r] = 0.0
+            if probs[r] > 0.5:
+                there = log_predictive(family, hyper, scratch.shadow_post, rows.x[r])
+                if there > log_predictive(family, hyper, scratch.post, rows.x[r]):
+                    moved[r] = 1.0
+                    n_moved += 1
+    return n_moved
+
+
+@uncounted
+def _gain(config, rows, atoms, table, counts, sums, scratch, m):
+    """Gain of the bound by giving the marked rows to a new table, before any sweep.
+
+    sum_moved (-rowterm) + log alpha - log S_o + g_new + sum_{moved i > o} log sum_{moved j < i}
+    p_ij + sum_others log(share of their links that stays) + log m(T_new) + log m(T_m - T_new)
+    - log m(T_m), but for what the moved rows had at other tables.
+    """
+    w, family, hyper, moved = counts[N_ROWS], config.family, config.hyper, scratch.moved
+    gain = sums[NEW_LOG_BETA]
+    scratch.stats[:] = 0.0
+    copy_row(scratch.rest, table.stats[m])
+    for i in range(w):
+        linked = 0.0
+        if moved[i] > 0.0:
+            for j in range(i):
+                if moved[j] > 0.0:
+                    linked += math.exp(rows.log_weight[i, j])
+            gain += (math.log(linked) if linked > 0.0 else rows.log_birth[i]) - rows.term[i]
+            add_stats(family, hyper, rows.x[i], 1.0, scratch.stats)
+            add_stats(family, hyper, rows.x[i], -rows.probs[m, i], scratch.rest)
+        else:
+            for j in range(i):
+                linked += moved[j] * rows.links[i, j]
+            if linked < 1.0 - NOTHING:
+                gain += math.log1p(-linked)
+            elif config.recall:
+                gain += rows.log_birth[i] + atoms.log_beta[m] - rows.term[i]
+            else:
+                return -math.inf
+    posterior(family, hyper, scratch.stats, scratch.post)
+    gain += scratch.post[0]
+    posterior(family, hyper, scratch.rest, scratch.post)
+    return gain + scratch.post[0] - table.post[m, 0]
+
+
+@entry
+def divide(config, rows, groups, atoms, table, events, counts, sums, scratch):
+    """Try to divide one column, another one each time. O(W P + W^2); a trial: three sweeps."""
+    if config.max_tables <= counts[N_TABLES] or config.look_back < SHORTEST:
+        return
+    m = atoms.active[(counts[N_BLOCKS] // MOVES_EVERY) % counts[N_ACTIVE]]
+    if _mark(config, rows, table, counts, scratch, m) < SHORTEST:
+        return
+    if _gain(config, rows, atoms, table, counts, sums, scratch, m) > 0.0:
+        try_birth(config, rows, groups, atoms, table, events, counts, sums, scratch, m)

@@ -1,0 +1,28 @@
+"""Names of the entries of the two scalar arrays of the state, shared by kernels and Python."""
+
+# counts (int64)
+N_ROWS = 0  # customers in the window, oldest first
+N_GROUPS = 1
+N_TABLES = 2
+N_SEEN = 3  # arrivals learned so far; the next one's index
+NEXT_ID = 4
+SINCE_BLOCK = 5  # arrivals since the last block of evictions and sweeps
+N_EVENTS = 6  # events since the start; the log holds the last of them
+N_FORBIDDEN = 7  # arrivals whose new table was forbidden because the store was full
+N_ACTIVE = 8  # columns that somebody in memory may sit at
+N_BLOCKS = 9
+REGIME = 10  # id of the table of the present run, -1 before the first
+N_COUNTS = 11
+
+# sums (float64)
+FROZEN_BOUND = 0  # link terms of evicted rows, log marginals of retired tables
+DEAD_BIRTHS = 1  # expected openings of retired atoms
+DEAD_LOG_MASS = 2  # decay mass of dropped groups, at time DEAD_TIME
+DEAD_TIME = 3
+LAST_TIME = 4
+NEW_LOG_BETA = 5  # gain of giving an opening to an atom not used before
+NEW_BETA = 6  # expected stick weight of all atoms without a column
+LOG_ALPHA = 7  # for the next arrival
+FROZEN_OPENINGS = 8  # expected openings by evicted customers
+FROZEN_RATE = 9  # sum of 1 / S over them; both fade
+N_SUMS = 10

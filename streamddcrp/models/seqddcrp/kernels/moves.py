@@ -1,0 +1,379 @@
+"""Moves: changes of many links at once, each made only if the exact bound rises.
+
+One point seldom pays for a table of its own, a run of points does. A *look-back birth* gives the
+last r arrivals to a new table opened by the first of them. A screen, exact for a table that nobody
+else reaches, picks r; trial sweeps and the bound decide.
+
+Two atoms that turn out to be one *merge*, frozen history included: statistics, openings and
+columns add, and the bound is charged for the entropy that the rows lose.
+"""
+
+import math
+
+from streamddcrp.compilation import uncounted
+from streamddcrp.contract import BIRTH, MERGE, RESTART, SWEEP_UP, record
+from streamddcrp.likelihoods.kernels.families import add_rows, posterior
+from streamddcrp.models.seqddcrp.kernels.layout import (
+    DEAD_BIRTHS,
+    FROZEN_BOUND,
+    N_ACTIVE,
+    N_BLOCKS,
+    N_EVENTS,
+    N_GROUPS,
+    N_ROWS,
+    N_SEEN,
+    N_TABLES,
+    NEW_LOG_BETA,
+    REGIME,
+)
+from streamddcrp.models.seqddcrp.kernels.shadow import start_shadow
+from streamddcrp.models.seqddcrp.kernels.state import (
+    activate,
+    close_last_column,
+    open_column,
+    refresh_terms,
+    settle,
+    settled_objective,
+    stick_bound,
+    stick_term,
+    sweep,
+)
+from streamddcrp.models.seqddcrp.kernels.window import close_column, overlap_entropy, remove_group
+from streamddcrp.numerics import add, copy_first, exp_all, log_add_exp, log_decay
+
+AT_A_TIME = 8  # tables of which all pairs are tried, in turn
+MOVES_EVERY = 4  # blocks between splits and merges; births are tried in each
+SHORTEST = 4  # arrivals; a shorter run can open a table on arrival
+TRIAL_SWEEPS = 3
+NOTHING = 1e-9  # share of a row's links that is as good as none
+KNOWN = 20.0  # expected rows from which a table is known well enough to be merged
+CRUMB = 0.05  # expected rows; an atom with fewer is a birth that came to nothing
+
+
+@uncounted
+def _screen(config, rows, atoms, table, counts, sums, scratch):
+    """Find the best run of last rows to move to a new table; return its start, -1 for none.
+
+    For each run Q of the last 4, 8, .. rows, in one pass from the youngest row to the oldest:
+
+        Delta(Q) = sum_Q -rowterm + log alpha - log S_o + sum_{i in Q, i > o} log((sum_{j in Q, j<i}
+                   f_ij + alpha / e) / S_i) + g_new + log m(T_Q) + sum_k [log m(T_k - T_Qk) -
+                   log m(T_k)]
+    """
+    w, family, hyper = counts[N_ROWS], config.family, config.hyper
+    longest = min(config.look_back, w - 1)
+    for at in range(counts[N_ACTIVE]):
+        scratch.taken[atoms.active[at]] = 0.0
+    for i in range(max(w - longest, 0), w):
+        scratch.local[i] = math.exp(rows.log_birth[i] - 1.0) if config.recall else 0.0
+    best, start = 0.0, -1
+    terms = 0.0
+    last = w  # the rows before it have not been taken yet
+    r, candidate = 0, SHORTEST
+    while r < longest:
+        r += 1
+        o = w - r
+        terms -= rows.term[o]
+        for i in range(o + 1, w):
+            scratch.share[i - o - 1] = rows.log_weight[i, o]
+        exp_all(scratch.share, r - 1, scratch.work)
+        for i in range(o + 1, w):
+            scratch.local[i] += scratch.share[i - o - 1]
+        if r < candidate:
+            continue
+        candidate *= 2
+        gain = terms + rows.log_birth[o] + sums[NEW_LOG_BETA]
+        for i in range(o + 1, w):
+            gain += math.log(max(scratch.local[i], 1e-300))
+        scratch.stats[:] = 0.0
+        for at in range(counts[N_ACTIVE]):
+            m = atoms.active[at]
+            add_rows(family, hyper, rows.x, rows.probs[m], o, last, scratch.taken[m])
+            for p in range(len(scratch.stats)):
+                scratch.stats[p] += scratch.taken[m, p]
+            if scratch.taken[m, 0] > 1e-6:
+                for p in range(len(scratch.rest)):
+                    scratch.rest[p] = table.stats[m, p] - scratch.taken[m, p]
+                posterior(family, hyper, scratch.rest, scratch.post)
+                gain += scratch.post[0] - table.post[m, 0]
+        posterior(family, hyper, scratch.stats, scratch.post)
+        gain += scratch.post[0]
+        last = o
+        if gain > best:
+            best, start = gain, o
+    return start
+
+
+@uncounted
+def _move(rows, counts, moved, m):
+    """Let the rows marked by ``moved`` share the last column, linked among themselves by the prior.
+
+    The others keep their links but those to the moved; a row left without any opens at ``m``.
+    """
+    w, n_groups, K = counts[N_ROWS], counts[N_GROUPS], counts[N_TABLES]
+    for i in range(w):
+        total = 0.0
+        if moved[i] > 0.0:
+            rows.group_links[i, :n_groups] = 0.0
+            rows.births[:K, i] = 0.0
+            for j in range(i):
+                rows.links[i, j] = math.exp(rows.log_weight[i, j]) if moved[j] > 0.0 else 0.0
+                total += rows.links[i, j]
+            if total == 0.0:
+                rows.births[K - 1, i] = 1.0
+                continue
+        else:
+            lost = 0.0
+            for j in range(i):
+                if moved[j] > 0.0:
+                    lost += rows.links[i, j]
+                    rows.links[i, j] = 0.0
+            if lost == 0.0:
+                continue
+            total = 1.0 - lost
+            if total < NOTHING:
+                rows.links[i, :i] = 0.0
+                rows.group_links[i, :n_groups] = 0.0
+                rows.births[:K, i] = 0.0
+                rows.births[m, i] = 1.0
+                continue
+            for g in range(n_groups):
+                rows.group_links[i, g] /= total
+            for k in range(K):
+                rows.births[k, i] /= total
+        for j in range(i):
+            rows.links[i, j] /= total
+
+
+@uncounted
+def keep_links(rows, counts, scratch):
+    """Copy the links of the window before a move."""
+    w, n_groups, K = counts[N_ROWS], counts[N_GROUPS], counts[N_TABLES]
+    for i in range(w):
+        copy_first(scratch.kept_links[i], rows.links[i], i)
+        copy_first(scratch.kept_group_links[i], rows.group_links[i], n_groups)
+    for m in range(K):
+        copy_first(scratch.kept_births[m], rows.births[m], w)
+    copy_first(scratch.kept_term, rows.term, w)
+
+
+@uncounted
+def put_links_back(rows, counts, scratch):
+    """Undo a move that did not raise the bound; the caller then runs `settle`."""
+    w, n_groups, K = counts[N_ROWS], counts[N_GROUPS], counts[N_TABLES]
+    for i in range(w):
+        copy_first(rows.links[i], scratch.kept_links[i], i)
+        copy_first(rows.group_links[i], scratch.kept_group_links[i], n_groups)
+    for m in range(K):
+        copy_first(rows.births[m], scratch.kept_births[m], w)
+    copy_first(rows.term, scratch.kept_term, w)
+
+
+@uncounted
+def try_birth(config, rows, groups, atoms, table, events, counts, sums, scratch, m):
+    """Give the rows marked in ``scratch.moved`` to a new table; undo it unless the bound rises.
+
+    Three sweeps. Those of the others that could only follow the moved open at column ``m``.
+    """
+    K = counts[N_TABLES]
+    before = settled_objective(config, rows, atoms, table, counts, sums)
+    keep_links(rows, counts, scratch)
+    start = 0
+    while scratch.moved[start] == 0.0:
+        start += 1
+    opener = counts[N_SEEN] - counts[N_ROWS] + start
+    open_column(rows, groups, atoms, table, counts, opener)
+    _move(rows, counts, scratch.moved, m)
+    settle(config, rows, groups, atoms, table, counts, sums)
+    for _ in range(TRIAL_SWEEPS):
+        sweep(config, rows, groups, atoms, table, counts, scratch)
+        settle(config, rows, groups, atoms, table, counts, sums)
+    if settled_objective(config, rows, atoms, table, counts, sums) > before:
+        table.last_seen[K] = counts[N_SEEN] - 1
+        record(events, counts, N_EVENTS, BIRTH, table.ids[K], -1, opener, rows.t[start])
+        return True
+    close_last_column(counts)
+    put_links_back(rows, counts, scratch)
+    settle(config, rows, groups, atoms, table, counts, sums)
+    return False
+
+
+@uncounted
+def look_back(config, rows, groups, atoms, table, events, counts, sums, scratch):
+    """Try one look-back birth. O(r (r + K P)) for the screen; a trial costs three sweeps."""
+    if config.max_tables <= counts[N_TABLES] or config.look_back < SHORTEST:
+        return
+    start = _screen(config, rows, atoms, table, counts, sums, scratch)
+    if start < 0:
+        return
+    scratch.moved[:start] = 0.0
+    scratch.moved[start : counts[N_ROWS]] = 1.0
+    m = atoms.active[0]  # no row is left without a link: those moved are the last
+    try_birth(config, rows, groups, atoms, table, events, counts, sums, scratch, m)
+
+
+@uncounted
+def _ties_gain(rows, counts, g, h):
+    """Change of the rows' link terms if groups ``g`` and ``h`` become one tie; never positive."""
+    gain = 0.0
+    for i in range(counts[N_ROWS]):
+        a, b = rows.group_links[i, g], rows.group_links[i, h]
+        if a + b > 0.0:
+            whole = log_add_exp(rows.group_log_weight[i, g], rows.group_log_weight[i, h])
+            gain += (a + b) * (whole - math.log(a + b))
+            if a > 0.0:
+                gain -= a * (rows.group_log_weight[i, g] - math.log(a))
+            if b > 0.0:
+                gain -= b * (rows.group_log_weight[i, h] - math.log(b))
+    return gain
+
+
+@uncounted
+def _group_of(config, groups, counts, m):
+    if config.tied:
+        for g in range(counts[N_GROUPS]):
+            if groups.atom[g] == m:
+                return g
+    return -1
+
+
+@uncounted
+def _unite_groups(config, rows, groups, counts, g, h):
+    """Make group ``h`` part of group ``g``: one tie, decay masses and mean rows added."""
+    code, location, scale = config.decay_code, config.decay_location, config.decay_scale
+    last = max(groups.t[g], groups.t[h])
+    mass_g = groups.log_mass[g] + log_decay(code, location, scale, last - groups.t[g])
+    mass_h = groups.log_mass[h] + log_decay(code, location, scale, last - groups.t[h])
+    mass = log_add_exp(mass_g, mass_h)
+    for m in range(counts[N_TABLES]):
+        groups.probs[g, m] = (
+            math.exp(mass_g - mass) * groups.probs[g, m]
+            + math.exp(mass_h - mass) * groups.probs[h, m]
+        )
+        groups.shadow[g, m] = (
+            math.exp(mass_g - mass) * groups.shadow[g, m]
+            + math.exp(mass_h - mass) * groups.shadow[h, m]
+        )
+    groups.log_mass[g] = mass
+    groups.t[g] = last
+    groups.arrival[g] = max(groups.arrival[g], groups.arrival[h])
+    for i in range(counts[N_ROWS]):
+        rows.group_links[i, g] += rows.group_links[i, h]
+        rows.group_log_weight[i, g] = log_add_exp(
+            rows.group_log_weight[i, g], rows.group_log_weight[i, h]
+        )
+        rows.group_links[i, h] = 0.0
+    remove_group(rows, groups, counts, h)
+
+
+@uncounted
+def _merge_gain(config, rows, groups, atoms, table, counts, scratch, m, l, least):
+    """Return what the bound gains by merging ``m`` and ``l``, but for the sticks; rough if less."""
+    for p in range(len(scratch.stats)):
+        scratch.stats[p] = table.stats[m, p] + table.stats[l, p]
+    posterior(config.family, config.hyper, scratch.stats, scratch.post)
+    gain = scratch.post[0] - table.post[m, 0] - table.post[l, 0] - atoms.overlap[m, l]
+    if gain <= least:  # what follows is a loss
+        return gain
+    for i in range(counts[N_ROWS]):
+        gain -= overlap_entropy(rows.births[m, i], rows.births[l, i])
+    g, h = _group_of(config, groups, counts, m), _group_of(config, groups, counts, l)
+    if g >= 0 and h >= 0:
+        gain += _ties_gain(rows, counts, g, h)
+    return gain
+
+
+@uncounted
+def _is_due(config, table, counts, m):
+    """Whether column ``m`` was seen since merges were last tried, and it is its turn."""
+    K = counts[N_TABLES]
+    away = counts[N_SEEN] - table.last_seen[m]
+    first = (counts[N_BLOCKS] // MOVES_EVERY) * AT_A_TIME % K
+    turn = (m - first + K) % K < AT_A_TIME
+    return table.last_seen[m] >= 0 and away <= MOVES_EVERY * config.sweep_every and turn
+
+
+@uncounted
+def _best_pair(config, rows, groups, atoms, table, counts, scratch):
+    """Return the gain by the best pair of atoms but for the sticks, and the pair; -1: no pair."""
+    best, m, l = -math.inf, -1, -1
+    for a in range(counts[N_TABLES]):
+        a_is_crumb, a_is_due = table.stats[a, 0] < CRUMB, _is_due(config, table, counts, a)
+        for b in range(a + 1, counts[N_TABLES]):
+            known = min(table.stats[a, 0], table.stats[b, 0]) >= KNOWN
+            due = a_is_due or _is_due(config, table, counts, b)
+            if a_is_crumb or table.stats[b, 0] < CRUMB or (known and due):
+                gain = _merge_gain(config, rows, groups, atoms, table, counts, scratch, a, b, best)
+                if gain > best:
+                    best, m, l = gain, a, b
+    return best, m, l
+
+
+@uncounted
+def merge(config, rows, groups, atoms, table, events, counts, sums, scratch, now):
+    """Merge the best pair of atoms, one of them at hand or all but empty, if the bound rises.
+
+    Delta = log m(T_m + T_l) - log m(T_m) - log m(T_l) + B(c') - B(c) - E_ml - sum_window h(s_im,
+    s_il), with E_ml the overlap of the evicted rows. The older column stays, under the id of
+    the larger one. O(K P) for each atom at hand. The caller recomputes what follows.
+    """
+    K = counts[N_TABLES]
+    if not config.recall:
+        return False
+    best, m, l = _best_pair(config, rows, groups, atoms, table, counts, scratch)
+    if m < 0:
+        return False
+    before = stick_bound(config, atoms, counts, sums)
+    kept, moved = atoms.births[m], atoms.births[l]
+    atoms.births[m], atoms.births[l] = kept + moved, 0.0
+    # an empty stick l leaves the bound when it goes; its term is that of no openings
+    tail = sums[DEAD_BIRTHS]
+    for k in range(l + 1, K):
+        tail += atoms.births[k]
+    after = stick_bound(config, atoms, counts, sums) - stick_term(config.gamma, 0.0, tail)
+    if best + after - before <= 0.0:
+        atoms.births[m], atoms.births[l] = kept, moved
+        return False
+    _join(config, rows, groups, atoms, table, events, counts, sums, m, l, now)
+    return True
+
+
+@uncounted
+def _join(config, rows, groups, atoms, table, events, counts, sums, m, l, now):
+    """Add column ``l`` to column ``m`` and remove it."""
+    K = counts[N_TABLES]
+    first, second = table.ids[m], table.ids[l]
+    seen_m, seen_l = table.last_seen[m], table.last_seen[l]
+    if table.stats[l, 0] > table.stats[m, 0]:  # the fewest rows get another id
+        first, second = second, first
+        table.ids[m] = first
+        table.born[m] = table.born[l]
+    if counts[REGIME] == second:
+        counts[REGIME] = first
+    kind = MERGE if seen_m >= 0 and seen_l >= 0 else SWEEP_UP
+    record(events, counts, N_EVENTS, kind, second, first, counts[N_SEEN] - 1, now)
+    table.last_seen[m] = max(seen_m, seen_l)
+    sums[FROZEN_BOUND] -= atoms.overlap[m, l]
+    for k in range(K):
+        atoms.overlap[m, k] += atoms.overlap[l, k]
+        atoms.overlap[k, m] = atoms.overlap[m, k]
+    atoms.overlap[m, m] = 0.0
+    add(table.stats[m], 1.0, table.stats[l])
+    add(table.frozen[m], 1.0, table.frozen[l])
+    atoms.frozen_births[m] += atoms.frozen_births[l]
+    for r in range(counts[N_ROWS]):
+        rows.births[m, r] += rows.births[l, r]
+        rows.probs[m, r] += rows.probs[l, r]
+    for g in range(counts[N_GROUPS]):
+        groups.probs[g, m] += groups.probs[g, l]
+        groups.probs[g, l] = 0.0
+    g, h = _group_of(config, groups, counts, m), _group_of(config, groups, counts, l)
+    if g >= 0 and h >= 0:
+        _unite_groups(config, rows, groups, counts, g, h)
+    elif h >= 0:
+        groups.atom[h] = m
+    record(events, counts, N_EVENTS, RESTART, first, -1, counts[N_SEEN] - 1, now)
+    start_shadow(groups, atoms, table, counts, m)
+    close_column(rows, groups, atoms, table, counts, l)
+    activate(atoms, counts, m)
+    refresh_terms(rows, counts)

@@ -1,0 +1,36 @@
+"""Compiled births and deaths of components."""
+
+from streamddcrp.compilation import kernel
+from streamddcrp.numerics import copy_row
+
+
+@kernel
+def open_component(table, n_live, new_id, index):
+    """Put an empty component into row ``n_live``; the caller counts it."""
+    table.ids[n_live] = new_id
+    table.born[n_live] = index
+    table.last_seen[n_live] = -1  # nobody has been seen there yet
+    table.stats[n_live] = 0.0
+    table.frozen[n_live] = 0.0
+    table.shadow[n_live] = 0.0
+    table.post[n_live] = 0.0
+
+
+@kernel
+def close_gap(values, m, n):
+    """Remove entry ``m`` of the first ``n`` of a vector, keeping the order of the others."""
+    for k in range(m, n - 1):
+        values[k] = values[k + 1]
+
+
+@kernel
+def close_component(table, m, n_live):
+    """Remove row ``m`` of ``n_live``, keeping the order of birth of the others."""
+    close_gap(table.ids, m, n_live)
+    close_gap(table.born, m, n_live)
+    close_gap(table.last_seen, m, n_live)
+    for k in range(m, n_live - 1):
+        copy_row(table.stats[k], table.stats[k + 1])
+        copy_row(table.frozen[k], table.frozen[k + 1])
+        copy_row(table.shadow[k], table.shadow[k + 1])
+        copy_row(table.post[k], table.post[k + 1])

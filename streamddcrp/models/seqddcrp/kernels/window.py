@@ -1,0 +1,299 @@
+"""Compiled upkeep of the window: eviction into groups, groups dropped, tables retired.
+
+The order in `evict` matters: a row is mixed again before it is frozen, because evictions before it
+may have moved the group means it links to.
+"""
+
+import math
+
+import numpy as np
+
+from streamddcrp.compilation import entry, uncounted
+from streamddcrp.contract import DEATH, record
+from streamddcrp.likelihoods.kernels.families import add_rows
+from streamddcrp.models.seqddcrp.kernels.layout import (
+    DEAD_BIRTHS,
+    DEAD_LOG_MASS,
+    DEAD_TIME,
+    FROZEN_BOUND,
+    FROZEN_OPENINGS,
+    FROZEN_RATE,
+    LOG_ALPHA,
+    N_ACTIVE,
+    N_EVENTS,
+    N_GROUPS,
+    N_ROWS,
+    N_SEEN,
+    N_TABLES,
+)
+from streamddcrp.models.seqddcrp.kernels.shadow import FAINT, choose_sides, follow_shadow
+from streamddcrp.models.seqddcrp.kernels.state import mix_row, refresh_sticks, row_term, stick_term
+from streamddcrp.models.seqddcrp.kernels.table import close_component, close_gap
+from streamddcrp.numerics import copy_first, copy_row, log_add_exp, log_decay
+
+UNREACHABLE = 1e-12  # a table nobody in memory sits at with more probability can be retired
+NEGLIGIBLE_MASS = 1e-7  # a tied group that weighs less (against alpha, if that is below 1) goes
+IDLE_LINK = 1e-9  # a link weaker than this does not keep a group
+
+
+@entry
+def overlap_entropy(a, b):
+    """h(a, b) = (a+b) log(a+b) - a log a - b log b: entropy lost by making two options one."""
+    if a <= 0.0 or b <= 0.0:
+        return 0.0
+    return (a + b) * math.log(a + b) - a * math.log(a) - b * math.log(b)
+
+
+@uncounted
+def _join_group(config, rows, groups, counts, shadow, r):
+    """Return the group that evicted row ``r`` joins: that of its most probable atom, or its own."""
+    n_groups, K = counts[N_GROUPS], counts[N_TABLES]
+    best = -1
+    if config.tied:
+        best = 0
+        for m in range(1, K):
+            if rows.probs[m, r] > rows.probs[best, r]:
+                best = m
+        for g in range(n_groups):
+            if groups.atom[g] == best:
+                lasting = groups.log_mass[g] + log_decay(
+                    config.decay_code, config.decay_location, config.decay_scale,
+                    rows.t[r] - groups.t[g],
+                )  # fmt: skip
+                mass = log_add_exp(lasting, 0.0)
+                old, new = math.exp(lasting - mass), math.exp(-mass)
+                for m in range(K):
+                    groups.probs[g, m] = old * groups.probs[g, m] + new * rows.probs[m, r]
+                    groups.shadow[g, m] = old * groups.shadow[g, m] + new * shadow[m, r]
+                groups.log_mass[g] = mass
+                return g
+    groups.atom[n_groups] = best
+    groups.log_mass[n_groups] = 0.0
+    for m in range(K):
+        groups.probs[n_groups, m] = rows.probs[m, r]
+        groups.shadow[n_groups, m] = shadow[m, r]
+    for i in range(counts[N_ROWS]):
+        rows.group_links[i, n_groups] = 0.0
+        rows.group_log_weight[i, n_groups] = -np.inf
+    counts[N_GROUPS] += 1
+    return n_groups
+
+
+@uncounted
+def evict(config, rows, groups, atoms, table, counts, sums, scratch, n):
+    """Freeze the ``n`` oldest rows."""
+    if config.recall:
+        scratch.shadow[: counts[N_TABLES], :n] = 0.0
+        for at in range(counts[N_ACTIVE]):
+            m = atoms.active[at]
+            choose_sides(config, rows, table, scratch, m, n, FAINT, scratch.sides[m])
+    for r in range(n):
+        _freeze(config, rows, groups, atoms, counts, sums, scratch, r)
+    for at in range(counts[N_ACTIVE]):
+        m = atoms.active[at]
+        add_rows(config.family, config.hyper, rows.x, rows.probs[m], 0, n, table.frozen[m])
+        if config.recall:
+            add_rows(config.family, config.hyper, rows.x, scratch.shadow[m], 0, n, table.shadow[m])
+
+
+@uncounted
+def _freeze(config, rows, groups, atoms, counts, sums, scratch, r):
+    """Freeze row ``r``, whose links reach groups only, and turn links to it into group links."""
+    w, K = counts[N_ROWS], counts[N_TABLES]
+    mix_row(rows, groups, atoms, counts, r)  # group means may have moved since
+    if config.recall:
+        follow_shadow(rows, groups, atoms, counts, scratch, r)
+    sums[FROZEN_RATE] += rows.rate[r]
+    sums[FROZEN_BOUND] += row_term(rows, r, counts[N_GROUPS], K)
+    for m in range(K):
+        s = rows.births[m, r]
+        sums[FROZEN_OPENINGS] += s
+        atoms.frozen_births[m] += s
+        if s > 0.0 and config.recall:
+            for l in range(m):
+                lost = overlap_entropy(s, rows.births[l, r])
+                atoms.overlap[m, l] += lost
+                atoms.overlap[l, m] += lost
+    g = _join_group(config, rows, groups, counts, scratch.shadow, r)
+    groups.t[g] = rows.t[r]
+    groups.arrival[g] = counts[N_SEEN] - w + r
+    for i in range(r + 1, w):
+        rows.group_links[i, g] += rows.links[i, r]
+        rows.group_log_weight[i, g] = log_add_exp(
+            rows.group_log_weight[i, g], rows.log_weight[i, r]
+        )
+        rows.links[i, r] = 0.0
+        rows.log_weight[i, r] = -np.inf
+
+
+@uncounted
+def shift_rows(rows, counts, n):
+    """Forget the ``n`` oldest rows."""
+    w, n_groups, K = counts[N_ROWS] - n, counts[N_GROUPS], counts[N_TABLES]
+    for i in range(w):
+        copy_row(rows.x[i], rows.x[i + n])
+        rows.t[i] = rows.t[i + n]
+        rows.log_birth[i] = rows.log_birth[i + n]
+        rows.rate[i] = rows.rate[i + n]
+        rows.term[i] = rows.term[i + n]
+        for j in range(i):
+            rows.links[i, j] = rows.links[i + n, j + n]
+            rows.log_weight[i, j] = rows.log_weight[i + n, j + n]
+        for g in range(n_groups):
+            rows.group_links[i, g] = rows.group_links[i + n, g]
+            rows.group_log_weight[i, g] = rows.group_log_weight[i + n, g]
+    for m in range(K):
+        for i in range(w):
+            rows.births[m, i] = rows.births[m, i + n]
+            rows.probs[m, i] = rows.probs[m, i + n]
+        rows.births[m, w : w + n] = 0.0
+        rows.probs[m, w : w + n] = 0.0
+    counts[N_ROWS] = w
+
+
+@uncounted
+def remove_group(rows, groups, counts, g):
+    """Drop group ``g``, keeping the order of the others; rows that linked to it renormalise."""
+    n_groups, K = counts[N_GROUPS], counts[N_TABLES]
+    for i in range(counts[N_ROWS]):
+        lost = rows.group_links[i, g]
+        close_gap(rows.group_links[i], g, n_groups)
+        close_gap(rows.group_log_weight[i], g, n_groups)
+        rows.group_links[i, n_groups - 1] = 0.0
+        rows.group_log_weight[i, n_groups - 1] = -np.inf
+        if lost > 0.0:
+            for j in range(i):
+                rows.links[i, j] /= 1.0 - lost
+            for h in range(n_groups - 1):
+                rows.group_links[i, h] /= 1.0 - lost
+            for m in range(K):
+                rows.births[m, i] /= 1.0 - lost
+    close_gap(groups.log_mass, g, n_groups)
+    close_gap(groups.t, g, n_groups)
+    close_gap(groups.arrival, g, n_groups)
+    close_gap(groups.atom, g, n_groups)
+    for h in range(g, n_groups - 1):
+        for m in range(K):
+            groups.probs[h, m] = groups.probs[h + 1, m]
+            groups.shadow[h, m] = groups.shadow[h + 1, m]
+    counts[N_GROUPS] -= 1
+
+
+@uncounted
+def drop_groups(config, rows, groups, counts, sums, now):
+    """Drop groups nobody can link to any more; return whether any link was cut.
+
+    A tied group goes when its decay mass is negligible and nobody in the window links to it; its
+    mass stays in S. A customer kept alone goes when it is out of every row's reach.
+    """
+    cut = False
+    code, location, scale = config.decay_code, config.decay_location, config.decay_scale
+    oldest = counts[N_SEEN] - counts[N_ROWS]
+    for g in range(counts[N_GROUPS] - 1, -1, -1):
+        if not config.tied:
+            if oldest - groups.arrival[g] > config.halo:  # so nobody links to it
+                remove_group(rows, groups, counts, g)
+            continue
+        mass = groups.log_mass[g] + log_decay(code, location, scale, now - groups.t[g])
+        if mass > math.log(NEGLIGIBLE_MASS) + min(0.0, sums[LOG_ALPHA]):
+            continue
+        strongest = 0.0
+        for i in range(counts[N_ROWS]):
+            strongest = max(strongest, rows.group_links[i, g])
+        if strongest < IDLE_LINK:
+            cut = cut or strongest > 0.0
+            dead = sums[DEAD_LOG_MASS]
+            if dead > -np.inf:
+                dead += log_decay(code, location, scale, now - sums[DEAD_TIME])
+            sums[DEAD_LOG_MASS] = log_add_exp(dead, mass)
+            sums[DEAD_TIME] = now
+            remove_group(rows, groups, counts, g)
+    return cut
+
+
+@uncounted
+def _reachable(rows, groups, counts, m):
+    """Whether anybody in memory may sit at column ``m``."""
+    for r in range(counts[N_ROWS]):
+        if rows.probs[m, r] > UNREACHABLE or rows.births[m, r] > UNREACHABLE:
+            return True
+    for g in range(counts[N_GROUPS]):
+        if groups.atom[g] == m or groups.probs[g, m] > UNREACHABLE:
+            return True
+    return False
+
+
+@uncounted
+def _least_missed(rows, groups, table, counts):
+    """Return the column out of reach with the fewest customers for the time away; -1: none."""
+    chosen, least = -1, np.inf
+    for m in range(counts[N_TABLES]):
+        if not _reachable(rows, groups, counts, m):
+            away = counts[N_SEEN] - max(table.last_seen[m], table.born[m])
+            if table.stats[m, 0] / away < least:
+                chosen, least = m, table.stats[m, 0] / away
+    return chosen
+
+
+@uncounted
+def _remove_column(config, rows, groups, atoms, table, counts, sums, m):
+    """Retire column ``m`` exactly: its terms go to the frozen bound, its openings to the dead."""
+    sums[FROZEN_BOUND] += table.post[m, 0]
+    if config.recall:
+        sums[FROZEN_BOUND] += stick_term(config.gamma, atoms.births[m], sums[DEAD_BIRTHS])
+        sums[DEAD_BIRTHS] += atoms.births[m]
+    close_column(rows, groups, atoms, table, counts, m)
+
+
+@uncounted
+def close_column(rows, groups, atoms, table, counts, m):
+    """Remove column ``m``, keeping the order of the others."""
+    K = counts[N_TABLES]
+    w = counts[N_ROWS]
+    for k in range(m, K - 1):
+        copy_first(rows.births[k], rows.births[k + 1], w)
+        copy_first(rows.probs[k], rows.probs[k + 1], w)
+    for g in range(counts[N_GROUPS]):
+        close_gap(groups.probs[g], m, K)
+        close_gap(groups.shadow[g], m, K)
+        if groups.atom[g] > m:
+            groups.atom[g] -= 1
+    close_gap(atoms.opener, m, K)
+    close_gap(atoms.births, m, K)
+    close_gap(atoms.frozen_births, m, K)
+    close_gap(atoms.shadow_births, m, K)
+    close_gap(atoms.failed_at, m, K)
+    for k in range(K):
+        close_gap(atoms.overlap[k], m, K)
+    for k in range(m, K - 1):
+        for l in range(K - 1):
+            atoms.overlap[k, l] = atoms.overlap[k + 1, l]
+    close_component(table, m, K)
+    counts[N_TABLES] -= 1
+    left = 0
+    for at in range(counts[N_ACTIVE]):
+        k = atoms.active[at]
+        if k != m:
+            atoms.active[left] = k - (k > m)
+            left += 1
+    counts[N_ACTIVE] = left
+
+
+@uncounted
+def retire(config, rows, groups, atoms, table, events, counts, sums, now):
+    """Retire tables that nobody in memory can reach.
+
+    Without recall, all of them. With recall an absent atom may come back, so only as many as make
+    room for a block of births, those with the fewest customers for the time they have been away.
+    """
+    room = 0
+    if config.recall:
+        room = max(config.max_tables - config.sweep_every, config.max_tables // 2)
+    while counts[N_TABLES] > room:
+        m = _least_missed(rows, groups, table, counts)
+        if m < 0:
+            break
+        if table.last_seen[m] >= 0:
+            record(events, counts, N_EVENTS, DEATH, table.ids[m], -1, counts[N_SEEN] - 1, now)
+        _remove_column(config, rows, groups, atoms, table, counts, sums, m)
+    refresh_sticks(config, atoms, counts, sums)

@@ -1,0 +1,176 @@
+"""Surprise relative to what was known at some moment."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from streamddcrp.data import Vectorizer
+from streamddcrp.data.batches import read_batch
+from streamddcrp.errors import ConfigError
+from streamddcrp.estimator.stored import Stored
+from streamddcrp.likelihoods import Likelihood, likelihood_from_config
+from streamddcrp.likelihoods.kernels.families import n_post, posteriors
+from streamddcrp.likelihoods.kernels.mixture import mixture_scores
+from streamddcrp.models.seqddcrp.engine import Running
+from streamddcrp.models.seqddcrp.views import live_columns
+from streamddcrp.typing import FloatArray, IntArray
+
+_FEW = 5.0  # rows; smaller tables may be what is not to be taken for known
+
+
+class Reference(Stored):
+    """A set of tables as they were at some moment, and how surprising rows are to it.
+
+    `SeqDDCRP.score_one` tells how surprising a row is to the model as it is now; when something new
+    lasts, the model learns it within a few rows and is surprised no longer. A reference learns
+    nothing. Its surprise is that of the mixture of its tables, weighted by their sizes:
+
+        -log sum_m w_m p(x | rows of table m),    w_m = n_m / sum_l n_l.
+
+    Made by `SeqDDCRP.reference`; later changes of the model do not reach it.
+
+    Attributes
+    ----------
+    ids : ndarray of int64, shape (K,)
+        Ids of the tables in the model.
+    weights : ndarray of float64, shape (K,)
+    past : ndarray of float64, shape (n_lags, D), or None
+        The rows before the next one, for a likelihood that regresses on them: at first the last
+        ones the model learned. Who scores batch after batch sets it to the last rows of each.
+
+    Notes
+    -----
+    O(K D) a row (O(K D^2) for full covariances), about a microsecond; memory O(K P). Missing values
+    are treated as the likelihood does, words of an open vocabulary that the reference has not seen
+    as its prior says, and other features it does not know are ignored.
+
+    Examples
+    --------
+    >>> from streamddcrp import SeqDDCRP
+    >>> model = SeqDDCRP(likelihood=("normal_gamma", 0.0, 0.05, 1.5, 0.5))
+    >>> model.learn_many([[0.1], [-0.2], [0.3], [0.1], [0.0], [-0.1]])
+    >>> usual = model.reference()
+    >>> model.learn_many([[9.0]] * 20)
+    >>> model.score_one({0: 9.0}), usual.score_one({0: 9.0})
+    (0.3, 20.5)
+    >>> usual.score_many([[0.5], [9.0]]).round(1)
+    array([ 0.6, 20.5])
+    """
+
+    def __init__(
+        self, likelihood: Likelihood, hyper: FloatArray, stats: FloatArray, ids: IntArray,
+        vectorizer: Vectorizer, past: FloatArray | None = None,
+    ) -> None:  # fmt: skip
+        self.ids = ids
+        self.past = past
+        self.weights = stats[:, 0] / np.sum(stats[:, 0])
+        self._likelihood = likelihood
+        self._vectorizer = vectorizer
+        self._hyper, self._stats = hyper, stats
+        self._post = self._posteriors(hyper, stats)
+
+    def score_one(self, x: Mapping[Any, Any]) -> float:
+        """Return the surprise of a row in nats.
+
+        Parameters
+        ----------
+        x : mapping
+            Feature name to number; None, or an absent feature, is a missing value.
+
+        Raises
+        ------
+        SchemaError
+            A value is not a finite number or outside the family's support.
+        """
+        new = self._vectorizer.open
+        return float(self._score(lambda: self._vectorizer.transform(x, learn=new)[None])[0])
+
+    def score_many(self, batch: object) -> FloatArray:
+        """Return the surprise of each row of a batch in nats, in one compiled call.
+
+        Parameters
+        ----------
+        batch : Arrow table or batch, data frame, or array_like of shape (N, D)
+
+        Returns
+        -------
+        ndarray of float64, shape (N,)
+
+        Raises
+        ------
+        SchemaError
+            As for `score_one`, with the row's number in ``row``.
+        """
+        new = self._vectorizer.open
+        return self._score(lambda: read_batch(batch, self._vectorizer, learn=new).X)
+
+    def _score(self, read: Callable[[], FloatArray]) -> FloatArray:
+        """Read rows and score them; words that are new count in the score, but are not kept."""
+        mark = self._vectorizer.mark()
+        try:
+            X = read().copy()
+            names = [str(name) for name in self._vectorizer.columns or ()]
+        finally:
+            self._vectorizer.rollback(mark)
+        self._likelihood.check_rows(X, names)
+        rows, _ = self._likelihood.prepare(X, self.past)
+        hyper, post = self._hyper, self._post
+        if rows.shape[1] > hyper[0]:  # new words: their statistics stand behind the others
+            hyper = self._likelihood.hyper(X.shape[1])
+            more = self._likelihood.n_stats(X.shape[1]) - self._stats.shape[1]
+            post = self._posteriors(hyper, np.pad(self._stats, ((0, 0), (0, more))))
+        out, space = np.empty(len(X)), np.empty(len(post))
+        mixture_scores(
+            self._likelihood.family, hyper, post, np.log(self.weights), rows, space, out
+        )  # fmt: skip
+        return out
+
+    def _posteriors(self, hyper: FloatArray, stats: FloatArray) -> FloatArray:
+        family = self._likelihood.family
+        post = np.empty((len(stats), int(n_post(family, hyper))))
+        posteriors(family, hyper, np.ascontiguousarray(stats), len(stats), post)
+        return post
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        arrays = {"ids": self.ids, "stats": self._stats, "hyper": self._hyper}
+        if self.past is not None:
+            arrays["past"] = self.past
+        meta = {
+            "likelihood": self._likelihood.to_config(),
+            "vectorizer": self._vectorizer.to_config(),
+        }
+        return arrays, meta
+
+    @classmethod
+    def _from_state(cls, arrays: dict[str, Any], meta: dict[str, Any]) -> Self:
+        return cls(
+            likelihood_from_config(meta["likelihood"]), arrays["hyper"], arrays["stats"],
+            arrays["ids"], Vectorizer.from_config(meta["vectorizer"]), arrays.get("past"),
+        )  # fmt: skip
+
+
+def reference_of(
+    stream: Running | None, vectorizer: Vectorizer, ids: Sequence[int] | None
+) -> Reference:
+    """Copy tables of a stream into a reference; see `SeqDDCRP.reference`."""
+    if stream is None:
+        message = "reference: no table yet; learn the rows of the warm-up first"
+        raise ConfigError(message)
+    table, live = stream.state.table, live_columns(stream.state)
+    if ids is None:
+        large = live[table.stats[live, 0] >= _FEW]
+        chosen = large if len(large) else live
+    else:
+        chosen = live[np.isin(table.ids[live], list(ids))]
+        unknown = sorted(set(ids) - set(table.ids[chosen].tolist()))
+        if unknown or not len(chosen):
+            message = (
+                f"reference: expected ids of live tables, {table.ids[live].tolist()}, "
+                f"got {unknown or ids}; summary() lists them"
+            )
+            raise ConfigError(message)
+    return Reference(
+        stream.likelihood, stream.config.hyper.copy(), table.stats[chosen],
+        table.ids[chosen], Vectorizer.from_config(vectorizer.to_config()), stream.past,
+    )  # fmt: skip

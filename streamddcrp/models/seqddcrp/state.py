@@ -1,0 +1,247 @@
+"""Everything a stream has left behind: a window of customers, groups of older ones, tables.
+
+The arrays are grouped by axis into named tuples so that a kernel takes four arguments, not forty;
+kernels update them in place. Axes: W rows of the window, D features, G groups, K tables, P and Q
+entries of statistics and posteriors, O options of a link. Lengths are capacities; `State.counts`
+says how much is in use.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamddcrp.contract import EventRing, empty_events
+from streamddcrp.likelihoods.kernels.families import n_post, n_stats, posterior
+from streamddcrp.models.seqddcrp.config import Config
+from streamddcrp.models.seqddcrp.kernels.layout import (
+    DEAD_LOG_MASS,
+    LAST_TIME,
+    LOG_ALPHA,
+    N_ACTIVE,
+    N_COUNTS,
+    N_EVENTS,
+    N_GROUPS,
+    N_ROWS,
+    N_SUMS,
+    N_TABLES,
+    NEW_BETA,
+    NEW_LOG_BETA,
+    REGIME,
+)
+from streamddcrp.records import arrays_of as stored_arrays
+from streamddcrp.records import empty, resized, restore
+from streamddcrp.typing import FloatArray, IntArray
+
+
+class Rows(NamedTuple):
+    """The window: customers whose links may still change, oldest first."""
+
+    x: Annotated[FloatArray, "W D"]
+    t: Annotated[FloatArray, "W"]
+    log_birth: Annotated[FloatArray, "W"]  # log alpha - log S_i as the customer arrived
+    links: Annotated[FloatArray, "W W"]  # q(c_i = j) for j < i in the window
+    log_weight: Annotated[FloatArray, "W W", -np.inf]  # log p(c_i = j)
+    group_links: Annotated[FloatArray, "W G"]  # the same for groups of evicted customers, whose
+    group_log_weight: Annotated[FloatArray, "W G", -np.inf]  # links keep the prior's proportions
+    rate: Annotated[FloatArray, "W"]  # 1 / S_i
+    term: Annotated[FloatArray, "W"]  # the customer's link term of the bound
+    # q(c_i = i, d_i = m): i opens a table with atom m. Zero beyond the rows in use.
+    births: Annotated[FloatArray, "K W"]
+    # Z: probability that i's parameter is that of atom m. Zero beyond the rows in use.
+    probs: Annotated[FloatArray, "K W"]
+
+
+class Groups(NamedTuple):
+    """Evicted customers that are still linked to."""
+
+    log_mass: Annotated[FloatArray, "G"]  # the decay weight is exp(log_mass) f(now - t)
+    t: Annotated[FloatArray, "G"]
+    arrival: Annotated[IntArray, "G"]  # arrival index of the youngest member
+    atom: Annotated[IntArray, "G", -1]  # column most members share; -1: a group of one customer
+    probs: Annotated[FloatArray, "G K"]  # mass-weighted mean of the members' Z
+    shadow: Annotated[FloatArray, "G K"]  # the part of it that is at the atoms' shadows
+
+
+class Atoms(NamedTuple):
+    """What the prior over atoms needs."""
+
+    active: Annotated[IntArray, "K:A"]  # columns at which a customer in memory may sit
+    opener: Annotated[IntArray, "K", -1]  # arrival index of the customer that opened the column
+    # Expected number of tables opened with the atom: by all customers, by evicted ones, and the
+    # shadow's part of these.
+    births: Annotated[FloatArray, "K"]
+    frozen_births: Annotated[FloatArray, "K"]
+    shadow_births: Annotated[FloatArray, "K"]
+    # Expected rows of the shadow when a split last failed; 0: not tried.
+    failed_at: Annotated[FloatArray, "K"]
+    log_beta: Annotated[FloatArray, "K"]  # E log of the atom's stick weight; 0 without recall
+    beta: Annotated[FloatArray, "K"]  # E of it; 0 without recall
+    # Entropy that evicted rows would lose if two atoms were one option: sum of h(s_il, s_im).
+    overlap: Annotated[FloatArray, "K K"]
+
+
+class ComponentTable(NamedTuple):
+    """Live components; a row beyond the live ones is unused capacity."""
+
+    ids: Annotated[IntArray, "K", -1]  # what users see; in order of birth, never reused
+    born: Annotated[IntArray, "K"]  # arrival index of the customer that opened it
+    last_seen: Annotated[IntArray, "K"]  # and of the last one seen there, or -1
+    stats: Annotated[FloatArray, "K P"]  # expected sufficient statistics of all its customers
+    frozen: Annotated[FloatArray, "K P"]  # the part of evicted customers
+    shadow: Annotated[FloatArray, "K P"]  # the part of ``frozen`` that may be split off
+    post: Annotated[FloatArray, "K Q"]  # posterior given ``stats``; column 0: log marginal
+
+
+class Scratch(NamedTuple):
+    """Work space of the kernels; nothing in it outlives a call but the constant ``prior_post``."""
+
+    local: Annotated[FloatArray, "W"]
+    message: Annotated[FloatArray, "O"]
+    share: Annotated[FloatArray, "O"]
+    work: Annotated[FloatArray, "O"]
+    group: Annotated[FloatArray, "G"]
+    own: Annotated[FloatArray, "K"]
+    weight: Annotated[FloatArray, "K"]
+    shadow: Annotated[FloatArray, "K W"]  # probability that rows being evicted sit at the shadows
+    sides: Annotated[
+        FloatArray, "K W"
+    ]  # 1 where the last opening of an evicted row was its shadow's
+    kept_frozen: Annotated[FloatArray, "P"]
+    kept_column: Annotated[FloatArray, "G"]
+    log_new: Annotated[FloatArray, "1"]  # log density of the arrival under the base measure
+    # G: what a customer's table would receive from it and from those that reach it.
+    received: Annotated[FloatArray, "K W"]
+    stats: Annotated[FloatArray, "P"]
+    taken: Annotated[FloatArray, "K P"]  # statistics of some of the tables' rows
+    rest: Annotated[FloatArray, "P"]
+    moved: Annotated[FloatArray, "W"]  # 1 for the rows that a move gives to a new table
+    post: Annotated[FloatArray, "Q"]
+    shadow_post: Annotated[FloatArray, "Q"]
+    prior_post: Annotated[FloatArray, "Q"]  # the posterior of no data
+    # The rows' links before a move, to be put back if it fails.
+    kept_links: Annotated[FloatArray, "W W"]
+    kept_group_links: Annotated[FloatArray, "W G"]
+    kept_births: Annotated[FloatArray, "K W"]
+    kept_term: Annotated[FloatArray, "W"]
+
+
+@dataclass(slots=True)
+class State:
+    """The engine's memory; exactly one owner."""
+
+    rows: Rows
+    groups: Groups
+    atoms: Atoms
+    table: ComponentTable
+    events: EventRing
+    counts: IntArray
+    sums: FloatArray
+    scratch: Scratch
+
+    @property
+    def n_tables(self) -> int:
+        """Number of live columns."""
+        return int(self.counts[N_TABLES])
+
+
+def _lengths(config: Config, capacity: int) -> dict[str, int]:
+    """Return the capacities of all axes, with room for ``capacity`` tables."""
+    width = config.window + config.sweep_every
+    n_groups = capacity + 1 if config.tied else config.halo + config.sweep_every + 1
+    return {
+        "W": width,
+        "D": int(config.hyper[0]),
+        "G": n_groups,
+        "K": capacity,
+        "A": capacity,
+        "P": int(n_stats(config.family, config.hyper)),
+        "Q": int(n_post(config.family, config.hyper)),
+        "O": width + n_groups + capacity + 1,
+    }
+
+
+def _scratch(config: Config, lengths: Mapping[str, int]) -> Scratch:
+    scratch = empty(Scratch, lengths)
+    posterior(config.family, config.hyper, np.zeros(lengths["P"]), scratch.prior_post)
+    return scratch
+
+
+def empty_state(config: Config, capacity: int = 8) -> State:
+    """Return the state before the first arrival, with room for ``capacity`` tables."""
+    lengths = _lengths(config, capacity)
+    counts = np.zeros(N_COUNTS, np.int64)
+    counts[REGIME] = -1
+    sums = np.zeros(N_SUMS)
+    sums[[DEAD_LOG_MASS, LAST_TIME]] = -np.inf
+    sums[NEW_BETA] = 1.0
+    sums[LOG_ALPHA] = math.log(config.alpha)
+    if config.recall:
+        sums[NEW_LOG_BETA] = -math.log(1.0 + config.gamma)
+    return State(
+        rows=empty(Rows, lengths),
+        groups=empty(Groups, lengths),
+        atoms=empty(Atoms, lengths),
+        table=empty(ComponentTable, lengths),
+        events=empty_events(),
+        counts=counts,
+        sums=sums,
+        scratch=_scratch(config, lengths),
+    )
+
+
+def grown(state: State, config: Config, capacity: int) -> State:
+    """Return the state with room for ``capacity`` tables; no number in it changes."""
+    lengths = _lengths(config, capacity)
+    return replace(
+        state,
+        rows=resized(state.rows, lengths),
+        groups=resized(state.groups, lengths),
+        atoms=resized(state.atoms, lengths),
+        table=resized(state.table, lengths),
+        scratch=_scratch(config, lengths),
+    )
+
+
+def widened(state: State, config: Config) -> State:
+    """Return the state for ``config`` with more features, absent in everything seen so far.
+
+    For families whose statistics of a further feature stand behind those of the others and are zero
+    where it is absent: counts of words.
+    """
+    wide = grown(state, config, len(state.table.ids))
+    for m in range(state.n_tables):
+        posterior(config.family, config.hyper, wide.table.stats[m], wide.table.post[m])
+    return wide
+
+
+def arrays_of(state: State) -> dict[str, NDArray[Any]]:
+    """Return copies of all arrays, without unused capacity, for a checkpoint."""
+    return stored_arrays(state, _used(state))
+
+
+def _used(state: State) -> dict[str, int]:
+    """Return what is in use of each axis."""
+    axes = {"W": N_ROWS, "G": N_GROUPS, "K": N_TABLES, "A": N_ACTIVE}
+    used = {axis: int(state.counts[at]) for axis, at in axes.items()}
+    D, P, Q = state.rows.x.shape[1], state.table.stats.shape[1], state.table.post.shape[1]
+    n_events = int(min(state.counts[N_EVENTS], len(state.events.kind)))
+    return {**used, "D": D, "P": P, "Q": Q, "E": n_events}
+
+
+def state_from_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> State:
+    """Rebuild the state that `arrays_of` described.
+
+    Raises
+    ------
+    CheckpointError
+        If an array is missing, or not of the declared type and shape.
+    """
+    counts = arrays["counts"]
+    state = empty_state(config, capacity=max(8, int(counts[N_TABLES])))
+    state.counts[:] = counts
+    restore(state, _used(state), arrays)
+    return state

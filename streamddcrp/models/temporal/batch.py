@@ -1,0 +1,291 @@
+"""Batch inference for the temporal Dirichlet-process mixture.
+
+The window engine with all epochs in its window, started from what a stream with a short window
+found: that start beats k-means and random ones. Sweeps pass over all epochs, each row seeing what
+came before and after; where they have settled, components are merged, deleted and split.
+"""
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+from streamddcrp.errors import ConfigError
+from streamddcrp.models.temporal.emissions.drift import GaussianDrift
+from streamddcrp.models.temporal.emissions.scales import guesses
+from streamddcrp.models.temporal.engine import Engine, Settings
+from streamddcrp.models.temporal.moves import move
+from streamddcrp.models.temporal.objective import objective
+from streamddcrp.models.temporal.options import as_epochs, check_whole, count_settings
+from streamddcrp.typing import FloatArray, IntArray
+
+_log = logging.getLogger(__name__)
+_TRIAL = 4  # epochs on which first guesses of the scales are judged
+_REFITS = 3  # of the scales, before the first sweep
+_ROUNDS = 10  # of moves
+
+
+@dataclass(frozen=True, slots=True)
+class TemporalDPMFit:
+    """A variational posterior of epochs t = 0, .., T - 1.
+
+    Attributes
+    ----------
+    objective_trace : ndarray of float64, shape (n_sweeps,)
+        Objective (nats) after each sweep; see `objective`. Not a bound, so it may fall by a little.
+    labels : list of ndarray of int64, shape (N_t,)
+        Id of the most probable component of every row.
+    q : list of ndarray of float64, shape (N_t, K)
+        Probability of every component for every row.
+    ids, born : ndarray of int64, shape (K,)
+        Ids of the components, increasing with birth, and the epochs in which they were born.
+    smoothed : named tuple of arrays
+        Moments of the components over all epochs, as the emission gives them; shapes (T, K, ..).
+    emission : Emission
+        With its scales as learned.
+    converged : bool
+    """
+
+    objective_trace: FloatArray
+    labels: list[IntArray]
+    q: list[FloatArray]
+    ids: IntArray
+    born: IntArray
+    smoothed: Any
+    emission: Any
+    converged: bool
+
+    @property
+    def objective(self) -> float:
+        """The objective at the end."""
+        return float(self.objective_trace[-1])
+
+
+def fit_temporal_dpm(
+    epochs: Iterable[Any],
+    emission: Any = None,
+    *,
+    alpha: float | None = None,
+    decay: object = None,
+    width: int | None = None,
+    slots: int = 1000,
+    lag: int = 3,
+    init: str | Sequence[FloatArray] = "stream",
+    moves: bool = True,
+    max_sweeps: int = 60,
+    tol: float = 1e-4,
+    progress: bool = False,
+) -> TemporalDPMFit:
+    """Cluster all rows of all epochs, every epoch in the light of those before and after it.
+
+    Parameters
+    ----------
+    epochs : iterable of array_like of float, shape (N_t, D)
+        Rows of each epoch; an epoch may be empty. Whatever the emission takes, if one is given that
+        is not Gaussian.
+    emission : Emission, optional
+        Default: `GaussianDrift` with scales learned, the best of several guesses on the first
+        epochs.
+    alpha : float, optional
+        Concentration: weight of a new component in an epoch. Default: learned.
+    decay : Decay, tuple, str or callable, optional
+        Weight of a component's rows of 1, 2, .. epochs before. Default: learned, exponential; with
+        a ``width``, of scale 1.
+    width : int, optional
+        Epochs that the past counts; a component that was silent for longer is gone. Default:
+        learned; 3 with a ``decay``.
+    slots : int, default 1000
+        Components of the finite model.
+    lag : int, default 3
+        Epochs that the stream which finds the start may still revise.
+    init : {"stream"} or sequence of ndarray, shape (N_t, K), default "stream"
+        Assignments to start from, e.g. ``TemporalDPMFit.q``.
+    moves : bool, default True
+        Merge, delete and split components where sweeps have settled.
+    max_sweeps : int, default 60
+    tol : float, default 1e-4
+        Sweeps have settled when no probability changes by more.
+    progress : bool, default False
+        Show a progress bar.
+
+    Returns
+    -------
+    TemporalDPMFit
+
+    Raises
+    ------
+    ConfigError
+        An option is out of range.
+    SchemaError
+        A value is not finite, or the epochs do not fit together; the message names epoch and row.
+
+    Notes
+    -----
+    A sweep takes O(N K width) steps for N rows and K components in all; memory O(N K).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from streamddcrp.models.temporal.batch import fit_temporal_dpm
+    >>> rng = np.random.default_rng(0)
+    >>> epochs = [rng.normal(0.0, 1.0, (30, 2)) for _ in range(6)]
+    >>> for t, X in enumerate(epochs):
+    ...     X[:15] += [12.0, 0.5 * t]  # one cluster climbs, the other stays
+    >>> fit = fit_temporal_dpm(epochs)
+    >>> [np.unique(labels).tolist() for labels in fit.labels]
+    [[0, 1], [0, 1], [0, 1], [0, 1], [0, 1], [0, 1]]
+    """
+    settings = _settings(count_settings(alpha, decay, width), slots, lag, max_sweeps, tol)
+    if emission is None or isinstance(emission, GaussianDrift):
+        epochs = as_epochs(epochs)
+    rows = list(epochs)
+    if emission is None:
+        first = next(X for X in rows if len(X))
+        found = guesses(first)
+        emission = found[best_start([Engine(settings, guess) for guess in found], rows)]
+    with tqdm(total=max_sweeps, unit=" sweeps", disable=not progress) as bar:
+        if isinstance(init, str):
+            engine = _from_stream(init, settings, emission, rows)
+        else:
+            engine = _from_assignments(init, settings, emission, rows)
+        for _ in range(_REFITS):
+            stats, begins = engine.stats(engine.resp), engine.begins
+            smoothed = engine.emission.smooth(stats, engine.starts, begins)
+            engine.emission = engine.emission.learned(stats, smoothed, begins)
+        trace, converged = _ascend(engine, max_sweeps, tol, moves, bar)
+    _log.info("%d sweeps, objective %.4f, %d components", len(trace), trace[-1], len(engine.ids))
+    return TemporalDPMFit(
+        objective_trace=np.array(trace),
+        labels=[engine.ids[q.argmax(axis=1)] for q in engine.resp],
+        q=engine.resp,
+        ids=engine.ids,
+        born=engine.born,
+        smoothed=engine.smooth(),
+        emission=engine.emission,
+        converged=converged,
+    )
+
+
+def best_start(engines: Sequence[Engine], epochs: Sequence[Any], n: int = _TRIAL) -> int:
+    """Return which engine the first epochs with rows surprised least; all of them learn.
+
+    The surprise of a row is -log of its density given all rows before it, so that emissions with
+    different scales can be compared.
+    """
+    seen = 0
+    surprise = np.zeros(len(engines))
+    for X in epochs:
+        surprise += [float(engine.learn(X).sum()) for engine in engines]
+        seen += len(X) > 0
+        if seen == n:
+            break
+    return int(surprise.argmin())
+
+
+def _ascend(
+    engine: Engine, max_sweeps: int, tol: float, moves: bool, bar: Any
+) -> tuple[list[float], bool]:
+    """Sweep until assignments rest, try moves, and go on; return the objectives."""
+    trace: list[float] = []
+    rounds = _ROUNDS if moves else 0
+    while len(trace) < max_sweeps:
+        before = [q.copy() for q in engine.resp]
+        engine.sweep(1)
+        engine.learn_counts()
+        trace.append(objective(engine).total)
+        bar.update()
+        bar.set_postfix(objective=f"{trace[-1]:.3f}", components=engine.n_components)
+        gap = max(
+            float(np.abs(q - old).max(initial=0.0))
+            for q, old in zip(engine.resp, before, strict=True)
+        )
+        if gap < tol:
+            if rounds == 0 or not move(engine):
+                return trace, True
+            rounds -= 1
+            engine.retire()
+    return trace, False
+
+
+def _from_stream(init: str, settings: Settings, emission: Any, rows: list[Any]) -> Engine:
+    """Return an engine with all epochs in its window, where a stream put their rows."""
+    if init != "stream":
+        message = f"init must be 'stream' or a sequence of arrays (N_t, K), got {init!r}"
+        raise ConfigError(message)
+    stream = Engine(settings, emission)
+    final: list[tuple[IntArray, FloatArray]] = []
+    born: dict[int, int] = {}
+    for X in rows:
+        if len(stream.rows) > settings.lag:  # the oldest epoch is about to leave
+            final.append((stream.ids, stream.resp[0]))
+        stream.learn(X)
+        born.update(zip(stream.ids.tolist(), stream.born.tolist(), strict=True))
+    final += [(stream.ids, q) for q in stream.resp]
+    ids = np.unique(np.concatenate([ids[q.any(axis=0)] for ids, q in final]))
+    resp = []
+    for at, q in final:
+        some = q.any(axis=0)
+        resp.append(np.zeros((len(q), len(ids))))
+        resp[-1][:, np.searchsorted(ids, at[some])] = q[:, some]
+    births = np.array([born[i] for i in ids.tolist()])
+    engine = whole(stream.settings, emission, rows, resp, ids, births)
+    engine.first_alpha = settings.alpha
+    engine.retire()  # what left the stream with crumbs of rows
+    return engine
+
+
+def _from_assignments(
+    init: Sequence[FloatArray], settings: Settings, emission: Any, rows: list[Any]
+) -> Engine:
+    resp = [np.array(q, np.float64, ndmin=2) for q in init]
+    shapes = [q.shape for q in resp]
+    if len(resp) != len(rows) or any(
+        shape != (len(X), shapes[0][1]) for shape, X in zip(shapes, rows, strict=False)
+    ):
+        message = (
+            f"init must hold an array (N_t, K) for each of the {len(rows)} epochs, with as many "
+            f"rows as the epoch; got shapes {shapes[:8]}"
+        )
+        raise ConfigError(message)
+    if any((q < 0.0).any() or not np.allclose(q.sum(axis=1), 1.0, atol=1e-6) for q in resp):
+        message = "init must have rows of probabilities that sum to 1"
+        raise ConfigError(message)
+    used = np.array([q.any(axis=0) for q in resp])
+    some = np.flatnonzero(used.any(axis=0))
+    born = used[:, some].argmax(axis=0)
+    order = np.argsort(born, kind="stable")
+    resp = [np.ascontiguousarray(q[:, some[order]]) for q in resp]
+    return whole(settings, emission, rows, resp, np.arange(len(some)), born[order])
+
+
+def whole(
+    settings: Settings, emission: Any, rows: list[Any], resp: list[FloatArray], ids: IntArray,
+    born: IntArray,
+) -> Engine:  # fmt: skip
+    """Return an engine whose window holds all epochs, the first one included.
+
+    It is the engine of a stream with ``lag`` >= T - 1 after the last epoch.
+    """
+    engine = Engine(settings._replace(lag=max(len(rows) - 1, 0)), emission)
+    engine.epoch = len(rows) - 1
+    engine.rows, engine.resp = list(rows), resp
+    engine.ids, engine.born, engine.last_active = ids, born, born.copy()
+    engine.next_id = int(ids.max(initial=-1)) + 1
+    engine.before = np.zeros((len(settings.kappa), len(ids), 3))
+    engine.starts = emission.no_starts(len(ids))
+    return engine
+
+
+def _settings(
+    counts: dict[str, Any], slots: int, lag: int, max_sweeps: int, tol: float
+) -> Settings:
+    check_whole("slots", slots, 1)
+    check_whole("lag", lag, 0)
+    check_whole("max_sweeps", max_sweeps, 1)
+    if not tol >= 0.0:
+        message = f"tol must be >= 0, got {tol!r}"
+        raise ConfigError(message)
+    return Settings(**counts, slots=slots, lag=lag)

@@ -1,0 +1,1 @@
+"""How the rows of a component of the temporal mixture are distributed, and how that drifts."""

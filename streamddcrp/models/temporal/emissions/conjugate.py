@@ -1,0 +1,316 @@
+"""Emission of any conjugate family: what a component knows fades from epoch to epoch."""
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from streamddcrp.errors import ConfigError
+from streamddcrp.likelihoods import Autoregression
+from streamddcrp.likelihoods.kernels import families
+from streamddcrp.models.temporal.emissions.base import Seats, doubled, heavy
+from streamddcrp.models.temporal.kernels.conjugate import (
+    conjugate_evidence,
+    conjugate_expected,
+    conjugate_gains,
+    conjugate_stats,
+    conjugate_unions,
+    part_conjugate,
+    seat_conjugate,
+)
+from streamddcrp.models.temporal.kernels.drift import two_means
+from streamddcrp.typing import FloatArray, IntArray
+
+_RHOS = np.array([0.5, 0.6, 0.7, 0.8, 0.9, 0.95])
+_FIRST_RHO = 0.7
+_FORGET = 0.98  # an epoch, of what rho is learned from
+_SLACK = 10.0  # nats that the names of components and the past may be worth
+_AXES = 8  # of either kind along which a component may be parted
+_ROUNDS = 5  # of sharing rows between the halves of a split
+
+
+class ConjugateStats(NamedTuple):
+    """Expected sufficient statistics: (E, K, P) of epochs, or (K, P) of what was before."""
+
+    sums: FloatArray
+
+
+def refuse_order(likelihood: Any) -> None:
+    """Refuse a family that needs the row before: the rows of an epoch have no order."""
+    parts = [part for part, _ in getattr(likelihood, "parts", [])]
+    if any(isinstance(part, Autoregression) for part in [likelihood, *parts]):
+        message = (
+            "Autoregression needs the rows before, but the rows of an epoch have no order; choose "
+            "another likelihood"
+        )
+        raise ConfigError(message)
+
+
+@lru_cache(maxsize=64)
+def _prior(likelihood: Any, n_features: int) -> tuple[int, FloatArray, FloatArray]:
+    """Return the family's code, its prior as kernels read it, and the posterior of no rows."""
+    family, hyper = likelihood.family, likelihood.hyper(n_features)
+    post = np.empty((1, int(families.n_post(family, hyper))))
+    none = np.zeros((1, likelihood.n_stats(n_features)))
+    families.posteriors(family, hyper, none, 1, post)
+    return family, hyper, post[0]
+
+
+class ConjugateSmoothed:
+    """Statistics of the components over a window, and what follows from them when asked for."""
+
+    def __init__(self, emission: "ConjugateDecay", sums: FloatArray, starts: FloatArray) -> None:
+        self._emission = emission
+        self.sums, self.starts = sums, starts
+
+    @cached_property
+    def log_z(self) -> FloatArray:
+        """Log evidence (E, K) of the rows of each epoch given those before."""
+        family, hyper, prior = self._emission.prior
+        out = np.empty(self.sums.shape[:2])
+        work = np.empty_like(prior)
+        conjugate_evidence(family, hyper, self.sums, self.starts, self._emission.rho, work, out)
+        return out
+
+    @cached_property
+    def filtered(self) -> FloatArray:
+        """What is known at each epoch from it and those before, (E, K, P)."""
+        out, known = np.empty_like(self.sums), self.starts
+        for e, more in enumerate(self.sums):
+            known = self._emission.rho * known + more
+            out[e] = known
+        return out
+
+    @cached_property
+    def near(self) -> FloatArray:
+        """What is known at each epoch from all of the window, by distance, (E, K, P)."""
+        out, later = self.filtered.copy(), np.zeros_like(self.starts)
+        for e in range(len(out) - 2, -1, -1):
+            later = self._emission.rho * (later + self.sums[e + 1])
+            out[e] += later
+        return out
+
+
+@dataclass(frozen=True, slots=True)
+class ConjugateDecay:
+    """Rows of a conjugate family; statistics fade: S_t = rho S_{t-1} + C_t.
+
+    The natural parameters of a component's posterior move towards those of the prior,
+    ``rho eta + (1 - rho) eta_0``, from epoch to epoch: it remembers about 1 / (1 - rho) epochs, and
+    one that nobody joins becomes vague. With `NormalWishart` or `NormalGamma` every component has a
+    covariance of its own, which `GaussianDrift` has not. Within a window an epoch is scored against
+    ``sum_s rho^|t-s| C_s``. A value that is missing is left to the family.
+
+    Attributes
+    ----------
+    likelihood : Likelihood
+        With all its parameters; not one that regresses on earlier rows, for the rows of an epoch
+        have no order.
+    n_features : int
+    forget : float or None
+        rho; None: learned, from the evidence of the epochs that leave the window.
+    gains : ndarray of float64, shape (6,)
+        Log evidence of past epochs for each rho that may be learned; fades.
+
+    Examples
+    --------
+    >>> from streamddcrp.models.temporal.engine import Engine, Settings
+    >>> from streamddcrp.likelihoods import GammaPoisson
+    >>> law = ConjugateDecay(GammaPoisson(1.0, 0.1), n_features=1)
+    >>> engine = Engine(Settings(alpha=1.0, kappa=(0.5,)), law)
+    >>> scores = engine.learn(np.array([[3.0], [41.0], [2.0], [38.0], [4.0], [1.0]]))
+    >>> engine.ids[engine.resp[-1].argmax(axis=1)]
+    array([0, 1, 0, 1, 0, 0])
+    """
+
+    likelihood: Any
+    n_features: int
+    forget: float | None = None
+    gains: FloatArray = field(default_factory=lambda: np.zeros(len(_RHOS)))
+
+    least = 1e-4  # crumbs would cost a posterior each
+
+    def __post_init__(self) -> None:
+        refuse_order(self.likelihood)
+        if self.forget is not None and not 0.0 < self.forget <= 1.0:
+            message = f"forget must be above 0 and at most 1, or None, got {self.forget!r}"
+            raise ConfigError(message)
+
+    @property
+    def rho(self) -> float:
+        """What an epoch leaves of what was known before it."""
+        if self.forget is not None:
+            return self.forget
+        return float(_RHOS[self.gains.argmax()]) if self.gains.any() else _FIRST_RHO
+
+    @property
+    def prior(self) -> tuple[int, FloatArray, FloatArray]:
+        """The family's code, its prior as kernels read it, and the posterior of no rows."""
+        return _prior(self.likelihood, self.n_features)
+
+    def _rows(self, X: FloatArray) -> FloatArray:
+        """Return rows as the kernels read them."""
+        return np.ascontiguousarray(self.likelihood.prepare(X)[0])
+
+    def stats(self, X: FloatArray, q: FloatArray) -> ConjugateStats:
+        """Return the statistics of an epoch's rows (N, D) under assignments (N, K)."""
+        family, hyper, _ = self.prior
+        out = np.empty((q.shape[1], self.likelihood.n_stats(self.n_features)))
+        conjugate_stats(family, hyper, self._rows(X), q, out)
+        return ConjugateStats(out)
+
+    def joined(self, parts: list[FloatArray]) -> FloatArray:
+        """Return the rows of an epoch that came in parts."""
+        return np.concatenate([np.zeros((0, self.n_features)), *parts])
+
+    def no_starts(self, K: int) -> ConjugateStats:
+        """Return empty statistics of K components."""
+        return ConjugateStats(np.zeros((K, self.likelihood.n_stats(self.n_features))))
+
+    def smooth(
+        self, stats: ConjugateStats, starts: ConjugateStats, begins: IntArray
+    ) -> ConjugateSmoothed:
+        """Return what is known over the window."""
+        return ConjugateSmoothed(self, stats.sums, starts.sums)
+
+    def expected(
+        self, X: FloatArray, smoothed: ConjugateSmoothed, epoch: int, begins: IntArray,
+        q: FloatArray,
+    ) -> FloatArray:  # fmt: skip
+        """Return expected log likelihoods (N, K) of rows of an epoch of the window."""
+        family, hyper, prior = self.prior
+        out, post = np.empty((len(X), len(begins))), np.empty((len(begins), len(prior)))
+        sums = smoothed.near[epoch]
+        conjugate_expected(family, hyper, self._rows(X), sums, begins, epoch, post, out)
+        return out
+
+    def frozen(self, smoothed: ConjugateSmoothed) -> ConjugateStats:
+        """Return what is known after the first epoch of the window."""
+        return ConjugateStats(smoothed.filtered[0].copy())
+
+    def ahead(self, smoothed: ConjugateSmoothed, steps: int = 1) -> ConjugateStats:
+        """Return what will be known in an epoch after the window."""
+        return ConjugateStats(self.rho**steps * smoothed.filtered[-1])
+
+    def seating(self, past: FloatArray, ahead: ConjugateStats) -> "ConjugateSeating":
+        """Begin an epoch: components have decayed past counts (K,) and statistics."""
+        return ConjugateSeating(self, past, ahead.sums)
+
+    def near(self, smoothed: ConjugateSmoothed, begins: IntArray) -> tuple[IntArray, IntArray]:
+        """Return pairs of components that lose little by being one."""
+        family, hyper, prior = self.prior
+        close = np.zeros((len(begins), len(begins)), dtype=np.bool_)
+        work = np.empty_like(prior)
+        conjugate_unions(family, hyper, smoothed.filtered[-1], _SLACK, work, close)
+        a, b = np.nonzero(close)
+        return a, b
+
+    def mixed(
+        self, rows: list[FloatArray], resp: list[FloatArray], starts: Any, least: float
+    ) -> IntArray:
+        """Return all components with ``least`` rows."""
+        return heavy(resp, least)
+
+    def halves(
+        self, rows: list[FloatArray], resp: list[FloatArray], k: int, alone: ConjugateSmoothed,
+        epoch: int,
+    ) -> list[FloatArray] | None:  # fmt: skip
+        """Return for each row of the window whether it would go to a second component.
+
+        Rows from ``epoch`` on, each column in units of its spread, are parted in two along the
+        column or the principal axis on which two means explain most; the smaller side leaves.
+        """
+        X, w = np.concatenate(rows[epoch:]), np.concatenate([q[:, k] for q in resp[epoch:]])
+        there = np.isfinite(X)
+        mass = (w[:, None] * there).sum(axis=0)
+        if w.sum() < 2.0 or not mass.any():
+            return None
+        mass = np.where(mass > 0.0, mass, 1.0)
+        mean = (w[:, None] * np.where(there, X, 0.0)).sum(axis=0) / mass
+        gap = np.where(there, X - mean, 0.0)
+        sd = np.sqrt((w[:, None] * gap**2).sum(axis=0) / mass)
+        if not sd.any():
+            return None
+        Z = gap / np.where(sd > 0.0, sd, 1.0)
+        most, leaves = 0.0, None
+        principal = Z @ np.linalg.eigh((Z * w[:, None]).T @ Z)[1][:, -_AXES:]
+        for along in np.concatenate([principal, Z[:, :_AXES]], axis=1).T:
+            low, high = two_means(along, w)
+            if low < high and -low * high > most * (along**2 @ w):  # the variance between
+                most = -low * high / (along**2 @ w)
+                sign = 1.0 if high > -low else -1.0
+                leaves = (sign * (along - 0.5 * (low + high)) > 0.0) * 1.0
+        if leaves is None:
+            return None
+        sizes = [0 if e < epoch else len(x) for e, x in enumerate(rows)]
+        parts = np.split(leaves, np.cumsum(sizes)[:-1])
+        return [np.zeros(len(x)) if e < epoch else parts[e] for e, x in enumerate(rows)]
+
+    def parted(
+        self, rows: list[FloatArray], own: list[FloatArray], sides: list[FloatArray],
+        before: FloatArray, starts: ConjugateStats, begins: IntArray, a0: float, kappa: FloatArray,
+    ) -> tuple[list[FloatArray], ConjugateSmoothed]:  # fmt: skip
+        """Share rows between two components: some rounds of weights, likelihoods, statistics."""
+        family, hyper, prior = self.prior
+        first = np.cumsum([0, *(len(X) for X in rows)])
+        stats = np.empty((len(rows), *starts.sums.shape))
+        all_own, side = np.concatenate(own), np.concatenate(sides)[:, None]
+        shared = np.concatenate([all_own * (1.0 - side), all_own * side], axis=1)
+        part_conjugate(
+            _ROUNDS, family, hyper, self.rho, self._rows(np.concatenate(rows)), first, all_own, a0,
+            kappa, before[:, :, 0].copy(), begins, starts.sums, shared, stats,
+            np.empty_like(starts.sums), np.empty((2, len(prior))),
+        )  # fmt: skip
+        parts = [shared[a:b] for a, b in pairwise(first)]
+        return parts, self.smooth(ConjugateStats(stats), starts, begins)
+
+    def learned(
+        self, stats: ConjugateStats, smoothed: ConjugateSmoothed, begins: IntArray
+    ) -> "ConjugateDecay":
+        """Return itself: the prior is as given."""
+        return self
+
+    def forgotten(
+        self, stats: ConjugateStats, smoothed: ConjugateSmoothed, begins: IntArray
+    ) -> "ConjugateDecay":
+        """Note how well the first epoch of the window follows from what was known, by rho."""
+        if self.forget is not None:
+            return self
+        family, hyper, prior = self.prior
+        gains = _FORGET * self.gains
+        work = np.empty_like(prior)
+        conjugate_gains(family, hyper, stats.sums[0], smoothed.starts, _RHOS, work, gains)
+        return replace(self, gains=gains)
+
+
+class ConjugateSeating:
+    """The open epoch: who sits where so far, and the statistics that follow from it."""
+
+    def __init__(self, emission: ConjugateDecay, past: FloatArray, sums: FloatArray) -> None:
+        family, hyper, prior = emission.prior
+        K = len(sums)
+        self.n_components = K
+        self._emission = emission
+        post = np.empty((K, len(prior)))
+        families.posteriors(family, hyper, sums, K, post)
+        self._arrays = [past.copy(), np.zeros(K), sums.copy(), post, np.zeros(K)]
+
+    def seat(self, X: FloatArray, a0: float, log_new: float) -> Seats:
+        """Seat rows (N, D) one after the other."""
+        emission = self._emission
+        family, hyper, prior = emission.prior
+        rows = emission._rows(X)
+        scores, chances = np.empty(len(rows)), np.empty((len(rows), 2))
+        q = np.zeros((len(rows), len(self._arrays[0])))
+        done = 0
+        while True:
+            past, size, sums, post, log_weight = self._arrays
+            done, self.n_components = seat_conjugate(
+                family, hyper, rows, done, self.n_components, a0, log_new, emission.least, past,
+                size, sums, post, prior, log_weight, q, scores, chances,
+            )  # fmt: skip
+            if done == len(rows):
+                return Seats(q[:, : self.n_components], scores, chances)
+            self._arrays, q = [doubled(part) for part in self._arrays], doubled(q, axis=1)

@@ -1,0 +1,341 @@
+"""Dirichlet-multinomial emission for short texts: sparse counts, open vocabulary, decay."""
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from streamddcrp.models.temporal.bags import Bags, as_rows, stacked
+from streamddcrp.models.temporal.emissions.base import Seats, doubled
+from streamddcrp.models.temporal.kernels.divide import part_rows, parting_gains
+from streamddcrp.models.temporal.kernels.text import (
+    bag_evidence,
+    hang,
+    inverted,
+    overlaps,
+    seat_text,
+    text_expected,
+    word_tables,
+)
+from streamddcrp.typing import FloatArray, IntArray
+
+_NEAR = 0.4  # words in common from which two components may be one: L1 distance below 1.2
+_SLACK = 30.0  # nats that counts may gain by one component less, beside those of their mixing
+_UNSEEN = 0.25  # tables that every word is taken to have on top
+
+
+# kernels that take arrays out of tuples, whose length a type checker cannot know
+_expected: Any = text_expected
+_overlaps: Any = overlaps
+_seat: Any = seat_text
+_part: Any = part_rows
+
+
+class TextStats(NamedTuple):
+    """Expected counts of words and rows, (E, K) of the epochs of a window, or (K,) of before."""
+
+    words: Bags
+    rows: FloatArray
+
+
+class TextSmoothed:
+    """Counts of the components over a window, and what follows from them when asked for."""
+
+    def __init__(self, emission: "TextDecay", stats: TextStats, starts: TextStats) -> None:
+        self._emission = emission
+        self._stats, self._starts = stats.words, starts.words
+        self._everything = stacked([self._starts, *self._stats])
+        self.n_epochs = len(self._stats)
+        self.rows = [starts.rows, *stats.rows]
+        self._lists: dict[int, Any] = {}
+        self.prior, self.prior_size = emission.prior(self._everything.width)
+
+    @cached_property
+    def log_z(self) -> FloatArray:
+        """Log evidence (E, K) of the rows of each epoch given those before."""
+        out = np.empty(self._stats.shape)
+        s, a = self._stats, self._starts
+        bag_evidence(
+            s.offsets, s.words, s.counts, a.offsets, a.words, a.counts, self._emission.rho,
+            self.prior, self.prior_size, out,
+        )  # fmt: skip
+        return out
+
+    def after(self, epoch: int, steps: int = 0) -> TextStats:
+        """Return the counts (K,) left, some steps later, of what there was up to an epoch."""
+        age = epoch + steps - np.arange(-1, len(self._stats))
+        weights = np.where(age >= steps, self._emission.rho ** np.maximum(age, 0), 0.0)
+        rows = sum(w * part for w, part in zip(weights.tolist(), self.rows, strict=True))
+        return TextStats(self._everything.total(weights), np.asarray(rows, dtype=np.float64))
+
+    @cached_property
+    def latest(self) -> Bags:
+        """The counts of words of the components after the window."""
+        return self.after(self.n_epochs - 1).words
+
+    @property
+    def length(self) -> float:
+        """Mean words of a row, one at least."""
+        n = sum(float(part.sum()) for part in self.rows)
+        return max(float(self._everything.counts.sum()) / max(n, 1.0), 1.0)
+
+    def lists(self, epoch: int) -> Any:
+        """Return lists of components by word that an epoch is scored against, and sizes (K,)."""
+        key = 0 if self._emission.rho == 1.0 else epoch
+        if key not in self._lists:
+            age = np.abs(epoch - np.arange(-1, len(self._stats)))
+            near = self._everything.total(self._emission.rho**age)
+            self._lists = {
+                key: (*inverted(near.offsets, near.words, near.counts, self.prior), near.sizes())
+            }
+        return self._lists[key]
+
+
+@dataclass(frozen=True, slots=True)
+class TextDecay:
+    """Bags of words of components: x ~ DirichletMultinomial(prior + S_t), S_t = rho S_{t-1} + C_t.
+
+    Rows are scored with the law of the component integrated out, their own share of its counts left
+    out. Within a window an epoch is scored against ``sum_s rho^|t-s| C_s``. A row costs, for each
+    component, one term, and one more for each word that they share; multinomial coefficients, the
+    same for all components, are left out.
+
+    The prior is ``beta`` for every word or, without it, learned: as heavy as ``documents`` rows of
+    mean length, and shared out so as to climb the evidence of the components' counts. That is a
+    background that all components share, so that words that are frequent everywhere ("the") tell
+    nothing, and need no list to be left out by. Its weight is not learned: a heavy prior joins
+    components, and what is joined asks for a heavier one still.
+
+    Rows of an epoch are sparse counts (N, V). V may grow: the vocabulary is as large as the largest
+    word met so far, and ``n_words`` at least. Until there is something to learn from, every word
+    has ``strength / n_words``; a vocabulary taken too large at first makes all births too dear, and
+    components that have begun as one are never parted.
+
+    Attributes
+    ----------
+    beta : float or None
+    rho : float
+        What an epoch leaves of the counts before it; 1: all.
+    n_words : int
+    documents : float
+    strength : float
+        Words of the prior, until rows are learned.
+    shares : ndarray of float64
+        Of the words met so far, or none yet; what is learned of the prior.
+    rare : float
+        Share of a word not met.
+
+    Examples
+    --------
+    >>> from scipy import sparse
+    >>> from streamddcrp.models.temporal.engine import Engine, Settings
+    >>> engine = Engine(Settings(alpha=1.0, kappa=(0.5,)), TextDecay(beta=0.1, n_words=4))
+    >>> X = sparse.csr_array([[20, 9, 0, 0], [11, 19, 0, 0], [0, 0, 33, 12], [0, 1, 25, 14]])
+    >>> scores = engine.learn(X)
+    >>> engine.ids[engine.resp[-1].argmax(axis=1)]
+    array([0, 0, 1, 1])
+    """
+
+    beta: float | None = None
+    rho: float = 1.0
+    n_words: int = 100
+    documents: float = 10.0
+    strength: float = 10.0
+    shares: FloatArray = field(default_factory=lambda: np.zeros(0))
+    rare: float = 0.0
+
+    least = 1e-4  # crumbs would give every component every word
+
+    def prior(self, width: int) -> tuple[FloatArray, float]:
+        """Return the pseudo-counts of ``width`` or all known words, and the sum of the latter's."""
+        V = max(width, self.n_words)
+        if self.beta is not None:
+            return np.full(V, self.beta), V * self.beta
+        rare = self.rare if len(self.shares) else 1.0 / self.n_words
+        prior = np.full(V, self.strength * rare)
+        prior[: len(self.shares)] = self.strength * self.shares
+        return prior, float(prior.sum())
+
+    def stats(self, X: Any, q: FloatArray) -> TextStats:
+        """Return the expected counts of an epoch's rows (N, V) under assignments (N, K)."""
+        return TextStats(Bags.assigned(X, q), q.sum(axis=0))
+
+    def joined(self, parts: list[Any]) -> Any:
+        """Return the rows of an epoch that came in parts, of different width maybe."""
+        if not parts:
+            return sparse.csr_array((0, self.n_words))
+        width = max(X.shape[1] for X in parts)
+        rows = [as_rows(X) for X in parts]
+        offsets = np.concatenate([[0], *(np.diff(offsets) for offsets, _, _ in rows)]).cumsum()
+        words, counts = (np.concatenate([row[j] for row in rows]) for j in (1, 2))
+        return sparse.csr_array((counts, words, offsets), shape=(len(offsets) - 1, width))
+
+    def no_starts(self, K: int) -> TextStats:
+        """Return empty counts for K components."""
+        return TextStats(Bags.empty(K), np.zeros(K))
+
+    def smooth(self, stats: TextStats, starts: TextStats, begins: IntArray) -> TextSmoothed:
+        """Return the counts over the window."""
+        return TextSmoothed(self, stats, starts)
+
+    def expected(
+        self, X: Any, smoothed: TextSmoothed, epoch: int, begins: IntArray, q: FloatArray
+    ) -> FloatArray:
+        """Return collapsed scores (N, K) of rows of an epoch, their own shares ``q`` taken out."""
+        *lists, sizes = smoothed.lists(epoch)
+        out = np.empty(q.shape)
+        arrays = (*as_rows(X), q, *lists, sizes, smoothed.prior)
+        _expected(*arrays, smoothed.prior_size, out)
+        out[:, begins > epoch] = -np.inf
+        return out
+
+    def frozen(self, smoothed: TextSmoothed) -> TextStats:
+        """Return the counts after the first epoch of the window."""
+        return smoothed.after(0)
+
+    def ahead(self, smoothed: TextSmoothed, steps: int = 1) -> TextStats:
+        """Return the counts that are left for an epoch after the window."""
+        return smoothed.after(smoothed.n_epochs - 1, steps)
+
+    def seating(self, past: FloatArray, ahead: TextStats) -> "TextSeating":
+        """Begin an epoch: components have decayed past counts (K,) and word counts."""
+        return TextSeating(self, past, ahead.words)
+
+    def near(self, smoothed: TextSmoothed, begins: IntArray) -> tuple[IntArray, IntArray]:
+        """Return pairs, one of them young, whose word laws are near and could be one."""
+        bags = smoothed.latest
+        parts = bags.offsets, bags.words, bags.counts
+        lists = inverted(*parts, smoothed.prior)[:3]
+        rows = np.sum(smoothed.rows[1:], axis=0)
+        a, b = _overlaps(
+            *parts, bags.sizes(), rows, begins >= 0, *lists, smoothed.prior, smoothed.prior_size,
+            _NEAR, _SLACK,
+        )  # fmt: skip
+        return a, b
+
+    def mixed(
+        self, rows: list[Any], resp: list[FloatArray], starts: TextStats, least: float
+    ) -> IntArray:
+        """Return the components whose words are more probable in two."""
+        offsets, words, counts = as_rows(self.joined(rows))
+        prior, size = self.prior(max(int(words.max(initial=-1)) + 1, starts.words.width))
+        kept, gains = starts.words, np.empty(resp[0].shape[1])
+        parting_gains(
+            offsets, words, counts, np.concatenate(resp), least, kept.offsets, kept.words,
+            kept.counts, prior, size, gains,
+        )  # fmt: skip
+        return np.flatnonzero(gains > 0.0)
+
+    def halves(
+        self, rows: list[Any], resp: list[FloatArray], k: int, alone: TextSmoothed, epoch: int
+    ) -> list[FloatArray] | None:
+        """Return what part of the rows leaves where the evidence of the words gains by it."""
+        own = np.concatenate([q[:, k] for q in resp[epoch:]])
+        side, place = np.zeros(len(own)), np.full(len(alone.prior), -1)
+        kept = alone.after(epoch - 1).words
+        gain = _part(
+            *as_rows(self.joined(rows[epoch:])), own, np.flatnonzero(own), kept.words, kept.counts,
+            alone.prior, alone.prior_size, place, side,
+        )  # fmt: skip
+        if gain <= 0.0:
+            return None
+        ends = np.cumsum([q.shape[0] for q in resp[epoch:]])
+        return [np.zeros(len(q)) for q in resp[:epoch]] + np.split(side, ends[:-1])
+
+    def parted(
+        self, rows: list[Any], own: list[FloatArray], sides: list[FloatArray], before: FloatArray,
+        starts: TextStats, begins: IntArray, a0: float, kappa: FloatArray,
+    ) -> tuple[list[FloatArray], TextSmoothed]:  # fmt: skip
+        """Share rows as `halves` says, which has moved them to and fro."""
+        shared = [
+            np.hstack([q * (1.0 - side[:, None]), q * side[:, None]])
+            for q, side in zip(own, sides, strict=True)
+        ]
+        parts = [self.stats(X, q) for X, q in zip(rows, shared, strict=True)]
+        words, n = zip(*parts, strict=True)
+        return shared, self.smooth(TextStats(stacked(words), np.stack(n)), starts, begins)
+
+    def learned(self, stats: TextStats, smoothed: TextSmoothed, begins: IntArray) -> "TextDecay":
+        """Note the size of the vocabulary; fit the prior to the counts of all components."""
+        V = max(self.n_words, len(smoothed.prior))
+        if self.beta is not None:
+            return replace(self, n_words=V)
+        bags = smoothed.latest
+        tables = np.empty(len(smoothed.prior))
+        word_tables(bags.offsets, bags.words, bags.counts, smoothed.prior, tables)
+        share = np.pad(tables, (0, V - len(tables))) + _UNSEEN
+        total = float(share.sum())
+        return replace(
+            self,
+            n_words=V,
+            strength=self.documents * smoothed.length,
+            shares=np.asarray(share / total, dtype=np.float64),
+            rare=_UNSEEN / total,
+        )
+
+    def forgotten(self, stats: TextStats, smoothed: TextSmoothed, begins: IntArray) -> "TextDecay":
+        """Return itself: nothing is learned from epochs that have left but their counts."""
+        return self
+
+    def keeping(self, used: Any) -> "TextDecay":
+        """Return the emission with the words used, (V,) of bool; those beyond V are not used."""
+        n = min(len(used), len(self.shares))
+        shares = self.shares[:n][used[:n]]
+        total = float(shares.sum()) or 1.0
+        return replace(self, n_words=int(used.sum()), shares=shares / total, rare=self.rare / total)
+
+
+class TextSeating:
+    """The open epoch: who sits where so far, and lists of the components of each word."""
+
+    def __init__(self, emission: TextDecay, past: FloatArray, ahead: Bags) -> None:
+        K = len(ahead)
+        self.n_components = K
+        self._emission = emission
+        self._known = max(ahead.width, emission.n_words)
+        self._prior, self._prior_size = emission.prior(self._known)
+        self._columns = [past.copy(), np.zeros(K), np.zeros(K), ahead.sizes()]
+        self._head = np.full(self._known, -1, np.int64)
+        n = len(ahead.words)
+        self._lists: list[Any] = [
+            np.zeros(n, np.int64),
+            np.zeros(n, np.int64),
+            np.zeros(n),
+            np.zeros(n),
+        ]
+        self._used = hang(
+            ahead.offsets, ahead.words, ahead.counts, self._prior, self._head, *self._lists
+        )
+
+    def seat(self, X: Any, a0: float, log_new: float) -> Seats:
+        """Seat rows (N, V) one after the other."""
+        offsets, words, counts = as_rows(X)
+        self._widen(int(words.max(initial=-1)) + 1)
+        N = len(offsets) - 1
+        scores, chances = np.empty(N), np.empty((N, 2))
+        q = np.zeros((N, len(self._columns[0])))
+        done = 0
+        while True:
+            state = (*self._columns, self._head, *self._lists)
+            done, self.n_components, self._used, self._known, self._prior_size = _seat(
+                offsets, words, counts, done, self.n_components, self._used, self._known,
+                self._prior, self._prior_size, a0, log_new, self._emission.least, *state, q, scores,
+                chances,
+            )  # fmt: skip
+            if done == N:
+                return Seats(q[:, : self.n_components], scores, chances)
+            if self.n_components == len(self._columns[0]):
+                self._columns = [doubled(part) for part in self._columns]
+                q = doubled(q, axis=1)
+            else:
+                most = int(np.diff(offsets).max()) * (self.n_components + 1)
+                self._lists = [np.pad(part, (0, len(part) + most)) for part in self._lists]
+
+    def _widen(self, width: int) -> None:
+        """Make room for words not met before."""
+        more = width - len(self._head)
+        if more > 0:
+            self._head = np.pad(self._head, (0, more), constant_values=-1)
+            self._prior, _ = self._emission.prior(width)

@@ -1,0 +1,297 @@
+"""Counts of the recurrent CRP under independent soft assignments, and their expectations.
+
+The count of a component in an epoch is a sum of independent Bernoullis, and the decayed past a
+weighted sum of such counts. Three additive moments describe either: mean, variance and the log
+probability of zero. ``MEAN, VAR, LOG_ZERO`` are their places in the last axis of every array of
+moments here.
+
+Expectations E f(X) are second-order about the mean of X given X > 0, the event X = 0 kept apart
+("zero-corrected"): exact for hard assignments and for a single Bernoulli, and right to a few
+thousandths of a nat for nearly empty components, where a plain expansion is off by tens.
+"""
+
+import math
+
+import numpy as np
+
+from streamddcrp.compilation import inlined, kernel
+from streamddcrp.numerics import digamma
+
+MEAN, VAR, LOG_ZERO = 0, 1, 2
+_TINY = 1e-12
+_SURE = 1e-10  # a probability is kept this far from one in log(1 - q)
+_SILENT = 1e-9  # expected items below which a later epoch says nothing
+_LARGE = 1e5  # counts above which a difference of log gammas is taken by its series
+
+
+@kernel
+def trigamma(x):
+    """Trigamma function for x > 0: recurrence up to 10, then the asymptotic series."""
+    shift = 0.0
+    while x < 10.0:
+        shift += 1.0 / (x * x)
+        x += 1.0
+    inv = 1.0 / x
+    inv2 = inv * inv
+    series = inv2 * (
+        1.0 / 6.0
+        - inv2 * (1.0 / 30.0 - inv2 * (1.0 / 42.0 - inv2 * (1.0 / 30.0 - inv2 * (5.0 / 66.0))))
+    )
+    return shift + inv * (1.0 + series + 0.5 * inv)
+
+
+@kernel
+def log_gamma_step(y, step):
+    """Log Gamma(y + step) - log Gamma(y)."""
+    if y > _LARGE:
+        return step * digamma(y) + 0.5 * step * step * trigamma(y)
+    return math.lgamma(y + step) - math.lgamma(y)
+
+
+@inlined
+def _given_positive(mean, var, log_zero):
+    """Probability of X > 0, and mean and variance of X given that."""
+    w = -math.expm1(log_zero)
+    if w < _TINY or mean < _TINY:
+        return 0.0, 0.0, 0.0
+    y = mean / w
+    return w, y, max(0.0, (var + mean * mean) / w - y * y)
+
+
+@kernel
+def expected_log(a0, log_a0, mean, var, log_zero):
+    """E log(a0 + X)."""
+    w, y, v = _given_positive(mean, var, log_zero)
+    if w == 0.0:
+        return log_a0
+    z = a0 + y
+    return (1.0 - w) * log_a0 + w * (math.log(z) - 0.5 * v / (z * z))
+
+
+@kernel
+def expected_step(a0, step, at_zero, mean, var, log_zero):
+    """E log Gamma(a0 + X + step) - log Gamma(a0 + X); ``at_zero`` is its value at X = 0."""
+    w, y, v = _given_positive(mean, var, log_zero)
+    if w == 0.0:
+        return at_zero
+    z = a0 + y
+    curve = trigamma(z + step) - trigamma(z)
+    return (1.0 - w) * at_zero + w * (log_gamma_step(z, step) + 0.5 * curve * v)
+
+
+@kernel
+def expected_lgamma(a0, mean, var, log_zero):
+    """E log Gamma(a0 + X) - log Gamma(a0)."""
+    w, y, v = _given_positive(mean, var, log_zero)
+    if w == 0.0:
+        return 0.0
+    z = a0 + y
+    return w * (math.lgamma(z) - math.lgamma(a0) + 0.5 * trigamma(z) * v)
+
+
+@inlined
+def add_row(moments, k, q, sign, step):
+    """Add (or, ``sign`` -1, take out) a Bernoulli(q) with weight ``step`` to component ``k``."""
+    moments[k, MEAN] += sign * step * q
+    moments[k, VAR] += sign * step * step * q * (1.0 - q)
+    moments[k, LOG_ZERO] += sign * math.log1p(-min(q, 1.0 - _SURE))
+
+
+@kernel
+def moments_of_rows(q, out):
+    """Moments of the counts of an epoch; ``q`` (N, K), ``out`` (K, 3)."""
+    out[:] = 0.0
+    for i in range(q.shape[0]):
+        for k in range(q.shape[1]):
+            if q[i, k] > 0.0:
+                add_row(out, k, q[i, k], 1.0, 1.0)
+
+
+@kernel
+def decay_moments(before, now, kappa, out):
+    """Moments of the decayed past of every epoch of a window and of the next.
+
+    ``before`` (W, K, 3): moments of the W epochs before it; ``now`` (E, K, 3): of its own;
+    ``kappa`` (W,); ``out`` (E + 1, K, 3).
+    """
+    W, K = before.shape[:2]
+    out[:] = 0.0
+    for e in range(out.shape[0]):
+        for d in range(W):
+            s = e - 1 - d
+            if kappa[d] == 0.0:
+                continue
+            for k in range(K):
+                part = now[s, k] if s >= 0 else before[W + s, k]
+                out[e, k, MEAN] += kappa[d] * part[MEAN]
+                out[e, k, VAR] += kappa[d] * kappa[d] * part[VAR]
+                out[e, k, LOG_ZERO] += part[LOG_ZERO]
+
+
+@kernel
+def add_entropies(q, out):
+    """Add -q log q of all rows to each component; ``q`` (N, K), ``out`` (K,)."""
+    for i in range(q.shape[0]):
+        for k in range(q.shape[1]):
+            if 0.0 < q[i, k] < 1.0:
+                out[k] -= q[i, k] * math.log(q[i, k])
+
+
+@kernel
+def moments_of_pairs(columns, a, b, out, entropy):
+    """Moments of the counts of pairs of components as if they were one; add their entropies.
+
+    ``columns`` (K, N) are the assignments, by component; ``out`` (P, 3), ``entropy`` (P,).
+    """
+    out[:] = 0.0
+    for p in range(len(a)):
+        one, other = columns[a[p]], columns[b[p]]
+        for i in range(len(one)):
+            share = min(one[i] + other[i], 1.0)
+            if share > 0.0:
+                add_row(out, p, share, 1.0, 1.0)
+                if share < 1.0:
+                    entropy[p] -= share * math.log(share)
+
+
+@kernel
+def _own_removed(a0, log_a0, now, past, own):
+    """E log(a0 + X) of a component, a row's own part ``own`` left out of the epoch's count."""
+    mean, var, log_zero = now[MEAN] - own, now[VAR] - own * (1.0 - own), now[LOG_ZERO]
+    if own > 0.0:
+        log_zero -= math.log1p(-min(own, 1.0 - _SURE))
+    return expected_log(
+        a0, log_a0, max(0.0, mean) + past[MEAN], max(0.0, var) + past[VAR],
+        min(0.0, log_zero) + past[LOG_ZERO],
+    )  # fmt: skip
+
+
+@kernel
+def _look_ahead(a0, step, at_zero, past, later, q):
+    """Look-ahead: what a row of a component adds to the log probability of a later epoch's counts.
+
+    ``past`` (3,) are the moments of the decayed past of that epoch, the row's own part included;
+    ``later`` (3,) those of its counts.
+    """
+    mean = max(0.0, past[MEAN] - step * q)
+    var = max(0.0, past[VAR] - step * step * q * (1.0 - q))
+    log_zero = min(0.0, past[LOG_ZERO] - math.log1p(-min(q, 1.0 - _SURE)))
+    with_later = expected_step(
+        a0, step, at_zero, mean + later[MEAN], var + later[VAR], log_zero + later[LOG_ZERO]
+    )
+    return with_later - expected_step(a0, step, at_zero, mean, var, log_zero)
+
+
+@kernel
+def sweep_epoch(q, ell, now, past, ahead, later, kappa, a0, stale, least, score):
+    """One pass of coordinate ascent over the rows of an epoch, in their order.
+
+    log q_ik = ell_ik + E log(a0 + X_k) + sum_d E[h_d(X'_kd + m_kd)] - E[h_d(X'_kd)], the row itself
+    left out of all counts; X the count of the epoch and its decayed past, X'_d the decayed past of
+    the epoch d later and m_d its count.
+
+    Parameters
+    ----------
+    q, ell : ndarray, shape (N, K)
+        Assignments (updated) and expected log likelihoods.
+    now, past : ndarray, shape (K, 3)
+        Moments of the epoch's counts (updated) and of its decayed past.
+    ahead, later : ndarray, shape (F, K, 3)
+        Moments of the decayed past (updated) and of the counts of the F epochs after it.
+    kappa : ndarray, shape (F,) or longer
+        Weight of this epoch in those.
+    a0 : float
+        Pseudo-count of a slot.
+    stale : float
+        What the counts say to rows that are not in a component is computed anew when its mean count
+        has moved by so much of itself, and so is the look-ahead, interpolated in a row's own share
+        between two values; 0: exact for each row.
+    least : float
+        Part of its likeliest component's share below which a row's share of another is nothing.
+    score : ndarray, shape (K,)
+        Work space.
+    """
+    N, K = q.shape
+    F = ahead.shape[0]
+    log_a0 = math.log(a0)
+    nothing = math.log(least) if least > 0.0 else -np.inf
+    at_zero = np.empty(F)
+    for d in range(F):
+        at_zero[d] = math.lgamma(a0 + kappa[d]) - math.lgamma(a0)
+    most = np.zeros(K)
+    for i in range(N):
+        for k in range(K):
+            most[k] = max(most[k], q[i, k])
+    without, slope = np.zeros(K), np.zeros(K)
+    seen, here = np.full(K, -1.0), np.empty(K)
+    for i in range(N):
+        top = -np.inf
+        for k in range(K):
+            own = q[i, k]
+            if stale == 0.0:
+                s = _own_removed(a0, log_a0, now[k], past[k], own)
+                for d in range(F):
+                    if later[d, k, MEAN] > _SILENT:
+                        s += _look_ahead(a0, kappa[d], at_zero[d], ahead[d, k], later[d, k], own)
+            else:
+                if seen[k] < 0.0 or abs(now[k, MEAN] - seen[k]) > stale * seen[k]:
+                    seen[k] = now[k, MEAN]
+                    here[k] = _own_removed(a0, log_a0, now[k], past[k], 0.0)
+                    base, full = 0.0, 0.0
+                    for d in range(F):
+                        if later[d, k, MEAN] > _SILENT:
+                            base += _look_ahead(
+                                a0, kappa[d], at_zero[d], ahead[d, k], later[d, k], 0.0
+                            )
+                            if most[k] > _TINY:
+                                full += _look_ahead(
+                                    a0, kappa[d], at_zero[d], ahead[d, k], later[d, k], most[k]
+                                )
+                    without[k] = base
+                    slope[k] = (full - base) / most[k] if most[k] > _TINY else 0.0
+                s = without[k] + slope[k] * own
+                if own > 0.0:
+                    s += _own_removed(a0, log_a0, now[k], past[k], own)
+                else:
+                    s += here[k]
+            score[k] = ell[i, k] + s
+            top = max(top, score[k])
+        total = 0.0
+        for k in range(K):
+            score[k] = math.exp(score[k] - top) if score[k] - top > nothing else 0.0
+            total += score[k]
+        for k in range(K):
+            new, old = score[k] / total, q[i, k]
+            if new == old:
+                continue
+            change = new - old
+            spread = new * (1.0 - new) - old * (1.0 - old)
+            zero = math.log1p(-min(new, 1.0 - _SURE)) - math.log1p(-min(old, 1.0 - _SURE))
+            now[k, MEAN] += change
+            now[k, VAR] += spread
+            now[k, LOG_ZERO] += zero
+            for d in range(F):
+                ahead[d, k, MEAN] += kappa[d] * change
+                ahead[d, k, VAR] += kappa[d] * kappa[d] * spread
+                ahead[d, k, LOG_ZERO] += zero
+            q[i, k] = new
+            most[k] = max(most[k], new)
+    moments_of_rows(q, now)
+
+
+@kernel
+def count_terms(now, past, a0, out):
+    """E log Gamma(a0 + X' + m) - E log Gamma(a0 + X') of every epoch and component.
+
+    ``now``, ``past`` (E, K, 3): moments of the counts and of their decayed past; ``out`` (E, K).
+    """
+    for k in range(now.shape[1]):
+        for e in range(now.shape[0]):
+            out[e, k] = 0.0
+            if now[e, k, MEAN] > _TINY:
+                out[e, k] = expected_lgamma(
+                    a0, now[e, k, MEAN] + past[e, k, MEAN], now[e, k, VAR] + past[e, k, VAR],
+                    now[e, k, LOG_ZERO] + past[e, k, LOG_ZERO],
+                ) - expected_lgamma(
+                    a0, past[e, k, MEAN], past[e, k, VAR], past[e, k, LOG_ZERO]
+                )  # fmt: skip

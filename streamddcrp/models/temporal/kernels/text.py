@@ -1,0 +1,367 @@
+"""Dirichlet-multinomial components over an open vocabulary, by inverted lists of their words.
+
+A component with counts S has the prior ``prior[w]`` on top, V words in all. Its evidence for a
+row x, laws integrated out, is
+
+    sum_w [log Gamma(prior_w + S_w + x_w) - log Gamma(prior_w + S_w)]
+    - log Gamma(prior + S + n) + log Gamma(prior + S)        (sums over words; n words in the row)
+
+Only words that a component has differ from what the prior alone says, so that a row costs its
+length times the components that share a word with it, and one term for each of the others.
+"""
+
+import math
+
+import numpy as np
+
+from streamddcrp.compilation import kernel
+from streamddcrp.numerics import digamma
+
+_NEGLIGIBLE = -30.0  # nats to the best from which a component adds nothing to a sum
+_SHARE = 1e-9  # part of a row below which it is not taken out of a component
+_HELD = 0.5  # decayed rows from which a component was there in the past
+_TABLE = 64  # lengths of rows up to which the terms of all components are tabulated
+
+
+@kernel
+def log_rise(a, x):
+    """Return log Gamma(a + x) - log Gamma(a) for a > 0, x >= 0."""
+    if x == 1.0:
+        return math.log(a)
+    if x <= 16.0 and x == math.floor(x) and a < 1e15:
+        product = 1.0
+        for j in range(int(x)):
+            product *= a + j
+        return math.log(product)
+    return math.lgamma(a + x) - math.lgamma(a)
+
+
+@kernel
+def inverted(offsets, words, counts, prior):
+    """List the components of every word.
+
+    Returns heads (V + 1,), and for each entry its component, its count and what one occurrence
+    gains by it, log (prior + S) / prior.
+    """
+    V, K = len(prior), len(offsets) - 1
+    heads = np.zeros(V + 1, dtype=np.int64)
+    for p in range(len(words)):
+        heads[words[p] + 1] += 1
+    heads = np.cumsum(heads)
+    place = heads[:V].copy()
+    component = np.empty(len(words), dtype=np.int64)
+    count, gain = np.empty(len(words)), np.empty(len(words))
+    for k in range(K):
+        for p in range(offsets[k], offsets[k + 1]):
+            w = words[p]
+            j = place[w]
+            place[w] += 1
+            component[j], count[j] = k, counts[p]
+            gain[j] = math.log1p(counts[p] / prior[w])
+    return heads, component, count, gain
+
+
+@kernel
+def text_expected(
+    offsets, words, counts, q, heads, component, count, gain, sizes, prior, prior_size, out
+):  # fmt: skip
+    """Evidence of rows under components, a row's own share taken out of the counts.
+
+    Parameters
+    ----------
+    offsets, words, counts : ndarray
+        Rows, N of them.
+    q : ndarray, shape (N, K)
+        The assignments that the counts were summed under.
+    heads, component, count, gain : ndarray
+        Components by word, see `inverted`.
+    sizes : ndarray, shape (K,)
+        Words of each component.
+    prior : ndarray, shape (V,)
+    prior_size : float
+        Its sum.
+    out : ndarray, shape (N, K)
+    """
+    N, K = q.shape
+    table = np.empty((_TABLE + 1, K))
+    known = np.zeros(_TABLE + 1, dtype=np.bool_)
+    for i in range(N):
+        n, base = 0.0, 0.0
+        for p in range(offsets[i], offsets[i + 1]):
+            n += counts[p]
+            base += log_rise(prior[words[p]], counts[p])
+        whole = n == math.floor(n) and n <= _TABLE
+        if whole:
+            row = int(n)
+            if not known[row]:
+                known[row] = True
+                for k in range(K):
+                    table[row, k] = log_rise(prior_size + sizes[k], n)
+        for k in range(K):
+            own = q[i, k]
+            if own > _SHARE:
+                out[i, k] = base - log_rise(prior_size + max(sizes[k] - own * n, 0.0), n)
+            elif whole:
+                out[i, k] = base - table[row, k]
+            else:
+                out[i, k] = base - log_rise(prior_size + sizes[k], n)
+        for p in range(offsets[i], offsets[i + 1]):
+            w, x = words[p], counts[p]
+            for j in range(heads[w], heads[w + 1]):
+                k = component[j]
+                own = q[i, k]
+                if own > _SHARE:
+                    left = prior[w] + max(count[j] - own * x, 0.0)
+                    out[i, k] += log_rise(left, x) - log_rise(prior[w], x)
+                elif x == 1.0:
+                    out[i, k] += gain[j]
+                else:
+                    out[i, k] += log_rise(prior[w] + count[j], x) - log_rise(prior[w], x)
+
+
+@kernel
+def bag_evidence(
+    offsets, words, counts, start_offsets, start_words, start_counts, rho, prior, prior_size, out
+):  # fmt: skip
+    """Log evidence of every component's words of each epoch given those of the epochs before.
+
+    ``offsets`` (E K + 1,) and ``start_offsets`` (K + 1,) are of expected bags; ``out`` (E, K).
+    """
+    E, K = out.shape
+    V = len(prior)
+    total, met = np.zeros(V), np.empty(V, dtype=np.int64)
+    fresh = np.ones(V, dtype=np.bool_)
+    for k in range(K):
+        n_met, size = 0, 0.0
+        for p in range(start_offsets[k], start_offsets[k + 1]):
+            w = start_words[p]
+            fresh[w] = False
+            met[n_met] = w
+            n_met += 1
+            total[w] = start_counts[p]
+            size += start_counts[p]
+        for e in range(E):
+            if rho < 1.0:
+                size *= rho
+                for j in range(n_met):
+                    total[met[j]] *= rho
+            value, n = 0.0, 0.0
+            for p in range(offsets[e * K + k], offsets[e * K + k + 1]):
+                w, x = words[p], counts[p]
+                if fresh[w]:
+                    fresh[w] = False
+                    met[n_met] = w
+                    n_met += 1
+                value += log_rise(prior[w] + total[w], x)
+                total[w] += x
+                n += x
+            out[e, k] = value - log_rise(prior_size + size, n)
+            size += n
+        for j in range(n_met):
+            total[met[j]] = 0.0
+            fresh[met[j]] = True
+
+
+@kernel
+def overlaps(
+    offsets, words, counts, sizes, rows, young, heads, component, count, prior, prior_size, least,
+    slack,
+):  # fmt: skip
+    """Pair young components with others of like words, where one of both could explain them.
+
+    Like: more than ``least`` in common, sum_w min(p_w, p'_w), half of what the L1 distance lacks to
+    2. One could explain them where the evidence of the words loses no more than their counts of
+    ``rows`` (K,) may gain: the log of in how many ways these could be mixed, and ``slack``. Where
+    frequent words are most of a text all are alike, and few are one.
+    """
+    K = len(sizes)
+    common, gain = np.empty(K), np.empty(K)
+    first, second = [0 for _ in range(0)], [0 for _ in range(0)]
+    for b in range(K):
+        if not young[b] or sizes[b] <= 0.0:
+            continue
+        common[:] = 0.0
+        for p in range(offsets[b], offsets[b + 1]):
+            share = counts[p] / sizes[b]
+            for j in range(heads[words[p]], heads[words[p] + 1]):
+                common[component[j]] += min(share, count[j] / sizes[component[j]])
+        for a in range(K):
+            if a == b or (a > b and young[a]):
+                common[a] = 0.0
+        gain[:] = 0.0
+        for p in range(offsets[b], offsets[b + 1]):
+            x, base = counts[p], prior[words[p]]
+            for j in range(heads[words[p]], heads[words[p] + 1]):
+                if common[component[j]] > least:
+                    gain[component[j]] += log_rise(base + count[j], x) - log_rise(base, x)
+        for a in range(K):
+            if common[a] <= least:
+                continue
+            value = gain[a] + slack + log_rise(prior_size, sizes[b])
+            value -= log_rise(prior_size + sizes[a], sizes[b])
+            value += log_rise(1.0 + rows[a], rows[b]) - math.lgamma(1.0 + rows[b])
+            if value > 0.0:
+                first.append(min(a, b))
+                second.append(max(a, b))
+    return np.array(first, dtype=np.int64), np.array(second, dtype=np.int64)
+
+
+@kernel
+def _digamma_rise(a, x):
+    """Return digamma(a + x) - digamma(a), between integers x by interpolation."""
+    if x > 16.0:
+        return digamma(a + x) - digamma(a)
+    total = 0.0
+    while x >= 1.0:
+        total += 1.0 / a
+        a += 1.0
+        x -= 1.0
+    return total + x / a
+
+
+@kernel
+def word_tables(offsets, words, counts, prior, out):
+    """Count the tables of every word: how often components drew it from the prior, expected.
+
+    sum_k prior_w [digamma(prior_w + S_kw) - digamma(prior_w)]; ``out`` (V,). Shares of the prior in
+    proportion to it are the fixed point of the evidence of the components' counts.
+    """
+    out[:] = 0.0
+    for p in range(len(words)):
+        a = prior[words[p]]
+        out[words[p]] += a * _digamma_rise(a, counts[p])
+
+
+@kernel
+def hang(offsets, words, counts, prior, head, following, component, count, gain):
+    """Begin linked lists of the components of every word; return the number of entries."""
+    n = 0
+    for k in range(len(offsets) - 1):
+        for p in range(offsets[k], offsets[k + 1]):
+            w = words[p]
+            component[n], count[n] = k, counts[p]
+            gain[n] = math.log1p(counts[p] / prior[w])
+            following[n], head[w] = head[w], n
+            n += 1
+    return n
+
+
+@kernel
+def _add(w, k, x, prior, head, following, component, count, gain, used):
+    """Add ``x`` of a word to a component; return the number of entries."""
+    j = head[w]
+    while j >= 0 and component[j] != k:
+        j = following[j]
+    if j < 0:
+        j = used
+        used += 1
+        component[j], count[j] = k, 0.0
+        following[j], head[w] = head[w], j
+    count[j] += x
+    gain[j] = math.log1p(count[j] / prior[w])
+    return used
+
+
+@kernel
+def seat_text(
+    offsets, words, counts, start, K, used, V, prior, prior_size, a0, log_new, least, past, size,
+    weight, sizes, head, following, component, count, gain, q, scores, chances,
+):  # fmt: skip
+    """Seat rows one after the other; open a component where a new one is the likeliest.
+
+    Parameters
+    ----------
+    offsets, words, counts : ndarray
+        Rows, N of them.
+    start, K, used : int
+        First row to be seated, components so far, entries of the lists so far.
+    V : int
+        Words known so far; the vocabulary grows with the rows.
+    prior : ndarray, shape (at least the largest word + 1,)
+    prior_size : float
+        Sum of the prior of the words known so far.
+    a0, log_new : float
+        Pseudo-count of a slot, log weight of all unused slots.
+    least : float
+        Part of its likeliest component's share below which a row's share of another is nothing.
+    past, size, weight : ndarray, shape (C,)
+        Decayed past counts, expected rows of this epoch so far, log(a0 + past + size); updated.
+    sizes : ndarray, shape (C,)
+        Words of each component (updated).
+    head, following, component, count, gain : ndarray
+        Linked lists of the components of each word, -1 at their ends (updated).
+    q : ndarray, shape (N, C)
+        Out: assignments.
+    scores : ndarray, shape (N,)
+        Out: -log predictive probability, but for the log of the total weight.
+    chances : ndarray, shape (N, 2)
+        Out: probability of a new component, and of one that the past hardly holds.
+
+    Returns
+    -------
+    done, K, used, V, prior_size
+        ``done`` is less than N where there is no more room, for components or in the lists.
+    """
+    N, C = len(offsets) - 1, len(size)
+    s, nothing = np.empty(C), math.log(least)
+    for k in range(K):
+        weight[k] = math.log(a0 + past[k] + size[k])  # the same bits as below
+    for i in range(start, N):
+        n, base, largest = 0.0, 0.0, V - 1
+        for p in range(offsets[i], offsets[i + 1]):
+            n += counts[p]
+            base += log_rise(prior[words[p]], counts[p])
+            largest = max(largest, words[p])
+        if C == K or used + (offsets[i + 1] - offsets[i]) * (K + 1) > len(count):
+            return i, K, used, V, prior_size
+        while largest >= V:
+            prior_size += prior[V]
+            V += 1
+        for k in range(K):
+            s[k] = base + weight[k] - log_rise(prior_size + sizes[k], n)
+        for p in range(offsets[i], offsets[i + 1]):
+            w, x = words[p], counts[p]
+            j = head[w]
+            while j >= 0:
+                if x == 1.0:
+                    s[component[j]] += gain[j]
+                else:
+                    s[component[j]] += log_rise(prior[w] + count[j], x) - log_rise(prior[w], x)
+                j = following[j]
+        new = log_new + base - log_rise(prior_size, n)
+        top = new
+        for k in range(K):
+            top = max(top, s[k])
+        mass, kept, young = 0.0, 0.0, 0.0
+        for k in range(K):
+            if s[k] - top > _NEGLIGIBLE:
+                part = math.exp(s[k] - top)
+                mass += part
+                if past[k] < _HELD:
+                    young += part
+                if s[k] - top > nothing:
+                    kept += part
+        part = math.exp(new - top)
+        scores[i] = -(top + math.log(mass + part))
+        chances[i, 0] = part / (mass + part)
+        chances[i, 1] = (young + part) / (mass + part)
+        if top == new:
+            past[K], size[K], sizes[K] = 0.0, 0.0, 0.0
+            q[i, K] = 1.0
+            K += 1
+        else:
+            for k in range(K):
+                if s[k] - top > nothing:
+                    q[i, k] = math.exp(s[k] - top) / kept
+        for k in range(K):
+            share = q[i, k]
+            if share > 0.0:
+                size[k] += share
+                sizes[k] += share * n
+                weight[k] = math.log(a0 + past[k] + size[k])
+                for p in range(offsets[i], offsets[i + 1]):
+                    used = _add(
+                        words[p], k, share * counts[p], prior, head, following, component, count,
+                        gain, used,
+                    )  # fmt: skip
+    return N, K, used, V, prior_size

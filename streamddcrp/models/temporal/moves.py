@@ -1,0 +1,239 @@
+"""Changes of the number of components, each judged by the objective of the window.
+
+A component that was born inside the window has no frozen past, so that everything a change of it
+does to the objective is known exactly. The number of ways to name components counts, too: it is
+weighted by the probability that a component is occupied at all, else empty ones would be worth
+seven nats.
+"""
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamddcrp.typing import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from streamddcrp.models.temporal.engine import Engine, Terms
+
+BoolArray = NDArray[np.bool_]
+
+_FEW = 3.0  # expected rows in the window below which a young component may be deleted
+_MANY = 6.0  # expected rows in the window from which a component may be split
+
+
+def move(engine: "Engine") -> bool:
+    """Merge, delete and split as long as it pays; tell whether anything changed."""
+    changed = _merge(engine)
+    changed |= _delete(engine)
+    return changed | _split(engine)
+
+
+def _sum(terms: "Terms") -> FloatArray:
+    return terms.counts + terms.entropy
+
+
+def _pick(parts: Any, columns: IntArray, axis: int = 1) -> Any:
+    return type(parts)(*(np.take(part, columns, axis=axis) for part in parts))
+
+
+def _merge(engine: "Engine") -> bool:
+    """Join young components to others, best first.
+
+    A component is joined once before its pairs are judged anew; those of the others stand.
+    """
+    changed = False
+    fresh = np.ones(engine.n_components, dtype=bool)
+    while engine.n_components > 1:
+        begins = engine.begins
+        smoothed = engine.smooth()
+        a, b = engine.emission.near(smoothed, begins)
+        # the older one survives; the other must be young
+        swap = engine.born[a] > engine.born[b]
+        a, b = np.where(swap, b, a), np.where(swap, a, b)
+        open_ = (begins[b] >= 0) & (fresh[a] | fresh[b])
+        a, b = a[open_], b[open_]
+        if not len(a):
+            return changed
+        stats = engine.stats(engine.resp)
+        both = type(stats)(*(part[:, a] + part[:, b] for part in stats))
+        joint = engine.emission.smooth(both, _pick(engine.starts, a, 0), begins[a])
+        log_z = smoothed.log_z.sum(axis=0)
+        terms = engine.terms(engine.resp, engine.before)
+        united = engine.united(a, b)
+        occupied = 1.0 - np.exp(np.maximum(terms.log_zero[a], terms.log_zero[b]))
+        unused = max(engine.settings.slots - engine.n_components + 1, 1)
+        gain = (
+            joint.log_z.sum(axis=0) - log_z[a] - log_z[b]
+            + _sum(united) - _sum(terms)[a] - _sum(terms)[b]
+            - occupied * math.log(unused)
+        )  # fmt: skip
+        merged: list[int] = []
+        busy = np.zeros(engine.n_components, dtype=bool)
+        for pair in np.argsort(-gain, kind="stable"):
+            into, gone = int(a[pair]), int(b[pair])
+            if gain[pair] <= 0.0 or busy[into] or busy[gone]:
+                continue
+            busy[into] = busy[gone] = True
+            for q in engine.resp:
+                q[:, into] = np.minimum(q[:, into] + q[:, gone], 1.0)
+            engine.tell("merge", engine.ids[gone], engine.ids[into])
+            merged.append(gone)
+        if not merged:
+            return changed
+        engine.drop(merged)
+        fresh, changed = np.delete(busy, merged), True
+    return changed
+
+
+def _delete(engine: "Engine") -> bool:
+    """Give the rows of tiny young components to the others.
+
+    All are judged by what the others have at the beginning of a round. A tiny one that has taken
+    rows of another is left alone in that round, and who has gone takes none.
+    """
+    mass = sum(q.sum(axis=0) for q in engine.resp)
+    waiting = engine.ids[(engine.begins >= 0) & (mass < _FEW)]
+    changed = False
+    while len(waiting) and engine.n_components > 1:
+        now = _Now(engine)
+        busy = np.zeros(engine.n_components, dtype=bool)
+        left = np.zeros(engine.n_components, dtype=bool)
+        gone, later = [], []
+        for k in np.flatnonzero(np.isin(engine.ids, waiting)):
+            verdict = None if busy[k] else _delete_one(engine, now, int(k), busy, left)
+            if verdict is None:
+                later.append(engine.ids[k])
+            elif verdict:
+                engine.tell("delete", engine.ids[k], None)
+                gone.append(int(k))
+        if not gone:
+            return changed
+        engine.drop(gone)
+        waiting, changed = np.array(later, dtype=np.int64), True
+    return changed
+
+
+class _Now:
+    """The window as it is, to judge several changes by."""
+
+    def __init__(self, engine: "Engine") -> None:
+        moments = engine.moments(engine.resp)
+        self.begins = engine.begins
+        self.stats = engine.stats(engine.resp)
+        self.smoothed = engine.emission.smooth(self.stats, engine.starts, self.begins)
+        self.weight = np.log(
+            engine.settings.a0 + (moments + engine.decayed(moments, engine.before)[:-1])[:, :, 0]
+        )
+
+
+def _delete_one(
+    engine: "Engine", now: _Now, k: int, busy: BoolArray, left: BoolArray
+) -> bool | None:
+    """Share the rows of ``k`` among the others if that pays; None: not to be judged in this round.
+
+    Only ``k`` changes, which has ``left`` from then on, and those who take its rows: ``busy``.
+    """
+    rows, shares = [], []
+    for e, (X, q) in enumerate(zip(engine.rows, engine.resp, strict=True)):
+        some = np.flatnonzero(q[:, k])
+        p = engine.emission.expected(X[some], now.smoothed, e, now.begins, q[some]) + now.weight[e]
+        p[:, k] = -np.inf
+        top = p.max(axis=1, keepdims=True)
+        if (top == -np.inf).any():
+            return False  # no other component is as old as these rows
+        p = np.exp(p - top)
+        p[p < engine.emission.least] = 0.0
+        rows.append(some)
+        shares.append(q[some][:, [k]] * p / p.sum(axis=1, keepdims=True))
+    takers = np.flatnonzero(sum(share.sum(axis=0) for share in shares))
+    if left[takers].any():
+        return None
+    gains = [
+        engine.emission.stats(X[some], share[:, takers])
+        for X, some, share in zip(engine.rows, rows, shares, strict=True)
+    ]
+    more = type(gains[0])(*(np.stack(column) for column in zip(*gains, strict=True)))
+    stats = type(more)(*(x + y for x, y in zip(_pick(now.stats, takers), more, strict=True)))
+    after = engine.emission.smooth(stats, _pick(engine.starts, takers, 0), now.begins[takers])
+    touched = np.append(takers, k)
+    shared = [q[:, takers] for q in engine.resp]
+    for q, some, share in zip(shared, rows, shares, strict=True):
+        q[some] += share[:, takers]
+    old = engine.terms([q[:, touched] for q in engine.resp], engine.before[:, touched])
+    new = engine.terms(shared, engine.before[:, takers])
+    unused = max(engine.settings.slots - engine.n_components + 1, 1)
+    gain = (
+        after.log_z.sum() - now.smoothed.log_z[:, touched].sum() + _sum(new).sum()
+        - _sum(old).sum() - (1.0 - math.exp(old.log_zero[-1])) * math.log(unused)
+    )  # fmt: skip
+    if gain <= 0.0:
+        return False
+    for q, columns in zip(engine.resp, shared, strict=True):
+        q[:, takers] = columns
+        q[:, k] = 0.0
+    busy[takers] = left[k] = True
+    return True
+
+
+class _Part(NamedTuple):
+    """What a component holds of the window: its rows, which they are, its share (N, 1) of each."""
+
+    rows: list[Any]
+    where: list[IntArray]
+    own: list[FloatArray]
+
+
+def _split(engine: "Engine") -> bool:
+    """Part components in two where that pays, along the direction in which their rows differ."""
+    changed = False
+    mixed = engine.emission.mixed(engine.rows, engine.resp, engine.starts, _MANY)
+    stats = engine.stats(engine.resp) if len(mixed) else None
+    for k in mixed.tolist():
+        where = [np.flatnonzero(q[:, k]) for q in engine.resp]
+        part = _Part(
+            [X[some] for X, some in zip(engine.rows, where, strict=True)],
+            where,
+            [q[some, k][:, None] for q, some in zip(engine.resp, where, strict=True)],
+        )
+        of_k = _pick(stats, np.array([k]))
+        changed |= any(
+            _split_at(engine, k, part, of_k, epoch) for epoch in sorted({0, len(engine.rows) - 1})
+        )
+    return changed
+
+
+def _split_at(engine: "Engine", k: int, part: _Part, stats: Any, epoch: int) -> bool:
+    """Try a component that takes part of the rows of ``k`` from an epoch of the window on."""
+    begins = max(int(engine.born[k]) - engine.first, -1)
+    if begins > epoch:
+        return False
+    emission, settings = engine.emission, engine.settings
+    starts, before = _pick(engine.starts, np.array([k]), 0), engine.before[:, [k]]
+    alone = emission.smooth(stats, starts, np.array([begins]))
+    sides = emission.halves(part.rows, part.own, 0, alone, epoch)
+    if sides is None:
+        return False
+    both = np.array([begins, epoch])
+    none = emission.no_starts(1)
+    starts = type(none)(*(np.concatenate(pair) for pair in zip(starts, none, strict=True)))
+    before_both = np.concatenate([before, np.zeros_like(before)], axis=1)
+    shared, smoothed = emission.parted(
+        part.rows, part.own, sides, before_both, starts, both, settings.a0,
+        np.array(settings.kappa),
+    )  # fmt: skip
+    if sum(q[:, 1].sum() for q in shared) <= 1.0:
+        return False
+    new, old = engine.terms(shared, before_both), engine.terms(part.own, before)
+    unused = max(settings.slots - engine.n_components, 1)
+    gain = (
+        smoothed.log_z.sum() - alone.log_z.sum() + _sum(new).sum() - _sum(old).sum()
+        + (1.0 - math.exp(new.log_zero[1])) * math.log(unused)
+    )  # fmt: skip
+    if gain <= settings.split_margin:
+        return False
+    engine.open(1, "split", engine.first + epoch, int(engine.ids[k]))
+    for q, some, parts in zip(engine.resp, part.where, shared, strict=True):
+        q[some, k], q[some, -1] = parts[:, 0], parts[:, 1]
+    return True

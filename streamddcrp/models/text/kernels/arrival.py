@@ -1,0 +1,421 @@
+"""One document after the other: placed on arrival, visited again later, then final."""
+
+import math
+
+import numpy as np
+
+from streamddcrp.compilation import entry, leaf, uncounted
+from streamddcrp.contract import BIRTH, LABEL, LABEL_PROB, P_CHANGE, RETURN, SCORE, record
+from streamddcrp.data.kernels.words import (
+    BETWEEN,
+    find_document,
+    has_room,
+    read_document,
+    release_word,
+)
+from streamddcrp.models.text.kernels.archive import recognise
+from streamddcrp.models.text.kernels.clock import advance, elapsed
+from streamddcrp.models.text.kernels.evidence import best_of, describe, weigh, word_scale
+from streamddcrp.models.text.kernels.layout import (
+    ALPHA,
+    B_TABLES,
+    B_TOKENS,
+    CONCENTRATION,
+    FINAL_LABEL,
+    GROWTH,
+    GROWTHS,
+    LAST,
+    LISTS,
+    LISTS_END,
+    MOST_ARCHIVED,
+    MOST_EVENTS,
+    MOST_WORDS,
+    N_ARCHIVED,
+    N_EVENTS,
+    N_LIVE,
+    N_SEEN,
+    N_SUMS,
+    NUMBERS,
+    POSTINGS_END,
+    SHORT_ARCHIVE,
+    SHORT_DOCUMENT,
+    SHORT_EVENTS,
+    SHORT_POSTINGS,
+    SHORT_SHOWN,
+    SHORT_TABLES,
+    SHORT_TEXT,
+    SHORT_WORDS,
+    SHOWN,
+    SHOWN_END,
+    SHOWN_FIRST,
+    SPLIT_DUE,
+    SURPRISE,
+    TEXT_END,
+    TEXT_FIRST,
+    TIME,
+    TOTAL,
+)
+from streamddcrp.models.text.kernels.moves import keep_example, remember_rival, retire, try_merge
+from streamddcrp.models.text.kernels.scales import learn_scales, mix, shift, weight_now
+from streamddcrp.models.text.kernels.split import try_split
+from streamddcrp.models.text.kernels.tables import (
+    find,
+    free_table,
+    insert,
+    lift,
+    list_room,
+    new_table,
+    put_back,
+    room_needed,
+    take_out,
+    tidy_word,
+)
+from streamddcrp.numerics import natural
+
+SURE = 0.999  # probability of the table of a document that is visited only once more, at the end,
+CERTAIN = 1.0 - 1e-9  # and of one that need not be, if two others are still there
+SWEEP = 50  # documents between two looks for tables to retire
+
+
+@uncounted
+def learn_concentration(config, words, postings, tables, counts, sums, k, doc, U):
+    """Move B towards the stationary point of the predictive density of a document in its table."""
+    B, d, scale = sums[CONCENTRATION], config.discount, word_scale(config, counts)
+    spread = B + d * tables.n_words[k]
+    news = 0.0
+    for j in range(U):
+        p = find(words, postings, doc[j], k)
+        if p >= 0:
+            p_w = (words.df[natural(doc[j])] + config.smoothing) * scale
+            news += B * p_w / (spread * p_w + max(postings.copies[natural(p)] - d, 0.0))
+        else:
+            news += B / spread
+    sums[B_TABLES] += news
+    sums[B_TOKENS] += U / (B + tables.n_tokens[k] + 0.5 * U)
+    sums[CONCENTRATION] = max(1.0, sums[B_TABLES] / sums[B_TOKENS])
+
+
+@uncounted
+def seat(config, words, postings, tables, window, events, counts, sums, scratch, i, k, doc, U):
+    """Put document ``i`` into table ``k``."""
+    at = i % len(window.table)
+    insert(words, postings, tables, counts, k, doc, U)
+    tables.mass[k] += window.weight[at]
+    if tables.masses.shape[0] > 0:
+        shift(tables.masses, window.weights, sums, k, at, 1.0)
+    sums[TOTAL] += window.weight[at]
+    tables.in_window[k] += 1
+    window.table[at] = k
+    if tables.last_seen[k] < i:
+        tables.last_seen[k], tables.last_t[k] = i, window.t[at]
+    if tables.born[k] > i:
+        tables.born[k], tables.born_t[k] = i, window.t[at]
+    if tables.size[k] >= tables.next_split[k] and counts[SPLIT_DUE] < 0:
+        counts[SPLIT_DUE] = k
+    if tables.size[k] >= tables.next_merge[k]:
+        row, t = counts[N_SEEN], sums[TIME]
+        try_merge(config, words, postings, tables, window, events, counts, sums, scratch, k, row, t)
+
+
+@leaf
+def show(text, out):
+    """Copy bytes, with a blank between words of a list."""
+    for j in range(len(text)):
+        out[j] = text[j] if text[j] != BETWEEN else 32
+
+
+@uncounted
+def enter(words, window, counts, sums, doc, U, t, data, start, n_shown):
+    """Keep a new document in the window: its words, and the first bytes of its text."""
+    at, mask = counts[N_SEEN] % len(window.table), len(window.text) - 1
+    begin = counts[TEXT_END]
+    for j in range(U):
+        window.text[natural(begin + j & mask)] = doc[j]
+        words.held[natural(doc[j])] += 1
+    window.start[at], window.length[at] = begin, U
+    counts[TEXT_END] += U
+    begin, size = counts[SHOWN_END], len(window.shown)
+    first = begin % size
+    n = min(n_shown, size - first)
+    show(data[start : start + n], window.shown[first : first + n])
+    show(data[start + n : start + n_shown], window.shown[: n_shown - n])
+    window.shown_start[at], window.shown_length[at] = begin, n_shown
+    counts[SHOWN_END] += n_shown
+    window.weight[at], window.t[at], window.table[at] = sums[GROWTH], t, -1
+    G = window.weights.shape[1]
+    for g in range(G):
+        window.weights[at, g] = sums[N_SUMS + GROWTHS * G + g]
+
+
+@uncounted
+def place(config, words, postings, tables, window, events, counts, sums, scratch, doc, U, out):
+    """Seat the document that has entered last, and write what was predicted for it."""
+    n, top = weigh(config, words, postings, tables, counts, sums, scratch, doc, U, True)
+    k, rival = best_of(tables, scratch, n)
+    describe(config, words, tables, counts, sums, scratch, doc, U, top, k, out)
+    i = counts[N_SEEN]
+    at = i % len(window.table)
+    if U == 0:
+        out[LABEL], out[LABEL_PROB], out[P_CHANGE], counts[LAST] = -1.0, np.nan, np.nan, -1
+        window.sure[at] = 2
+        return
+    if k >= 0 and scratch.weight[k] > math.exp(-top):
+        learn_concentration(config, words, postings, tables, counts, sums, k, doc, U)
+        remember_rival(tables, scratch.weight, k, rival)
+        if tables.masses.shape[0] > 0:
+            learn_scales(tables, sums, k)
+    else:
+        k = new_table(tables, counts, i, window.t[at])
+    seat(config, words, postings, tables, window, events, counts, sums, scratch, i, k, doc, U)
+    counts[LAST] = window.table[at]
+    window.sure[at] = int(out[LABEL_PROB] > SURE) + int(out[LABEL_PROB] > CERTAIN)
+
+
+@uncounted
+def recall_words(window, scratch, at):
+    """Copy the words of a document of the window into ``scratch.doc``; return how many."""
+    U, start, mask = window.length[at], window.start[at], len(window.text) - 1
+    for j in range(U):
+        scratch.doc[j] = window.text[natural(start + j & mask)]
+    return U
+
+
+@uncounted
+def visit(config, words, postings, tables, window, events, counts, sums, scratch, i, last):
+    """Let document ``i`` of the window choose its table again, for the last time or not."""
+    at = i % len(window.table)
+    U, old = recall_words(window, scratch, at), window.table[at]
+    if U == 0:
+        return
+    if tables.masses.shape[0] > 0:
+        window.weight[at] = weight_now(window.weights, sums, at)
+    doc, mass = scratch.doc, tables.mass[old]
+    if last and window.sure[at] == 2 and tables.size[old] > 2:
+        return
+    lift(words, postings, tables, counts, scratch, old, doc, U)
+    alone = tables.size[old] == 0
+    bonus = math.exp(config.dissolve) if last and tables.size[old] < 2 else 1.0
+    tables.mass[old] = max(mass - window.weight[at], 0.0)
+    n, top = weigh(config, words, postings, tables, counts, sums, scratch, doc, U, False)
+    put_back(words, postings, tables, counts, scratch, old, doc, U)
+    k, rival = best_of(tables, scratch, n)
+    if k >= 0 and scratch.weight[k] * bonus > math.exp(-top):
+        remember_rival(tables, scratch.weight, k, rival)
+    elif alone:
+        k = old
+    else:
+        k = new_table(tables, counts, i, window.t[at])
+    tables.mass[old] = mass
+    if k == old:
+        return
+    take_out(words, postings, tables, counts, old, doc, U)
+    tables.in_window[old] -= 1
+    tables.mass[old] = max(mass - window.weight[at], 0.0)
+    sums[TOTAL] += tables.mass[old] - mass
+    if tables.masses.shape[0] > 0:
+        shift(tables.masses, window.weights, sums, old, at, -1.0)
+    if alone:
+        if counts[LAST] == old:
+            counts[LAST] = -1
+        free_table(tables, counts, sums, old)
+    seat(config, words, postings, tables, window, events, counts, sums, scratch, i, k, doc, U)
+
+
+@uncounted
+def typicality(words, postings, tables, k, doc, U):
+    """Return the cosine of a document and the mean of the others of its table, but for a factor.
+
+    As if there were two more documents, which have nothing in common with others.
+    """
+    shared = 0
+    for j in range(U):
+        shared += postings.copies[natural(find(words, postings, doc[j], k))] - 1
+    return shared / ((tables.size[k] + 1.0) * math.sqrt(U))
+
+
+@uncounted
+def leave(config, words, postings, tables, window, archive, events, counts, sums, scratch, i):
+    """Let the label of document ``i`` be final; return it."""
+    at = i % len(window.table)
+    U, k = recall_words(window, scratch, at), window.table[at]
+    counts[SHOWN_FIRST] += window.shown_length[at]
+    if k < 0:
+        return -1
+    if window.shown_length[at] > 0:
+        start, n = window.shown_start[at], window.shown_length[at]
+        fit = typicality(words, postings, tables, k, scratch.doc, U)
+        keep_example(tables, k, window.shown, start, n, fit, i)
+    if not tables.told[k]:
+        tables.told[k] = True
+        row, t = tables.born[k], tables.born_t[k]
+        record(events, counts, N_EVENTS, BIRTH, tables.id[k], -1, row, t)
+        old = recognise(config, words, postings, tables, archive, counts, sums, k)
+        if old >= 0:
+            record(events, counts, N_EVENTS, RETURN, tables.id[k], old, row, t)
+    return tables.id[k]
+
+
+@uncounted
+def forget(words, postings, tables, window, counts, lexicon, named, i):
+    """Forget the words of document ``i``, which is the oldest of the window."""
+    at, mask = i % len(window.table), len(window.text) - 1
+    for j in range(window.length[at]):
+        w = window.text[(window.start[at] + j) & mask]
+        words.held[w] -= 1
+        if tidy_word(words, postings, w) and named:
+            release_word(lexicon, w)
+    counts[TEXT_FIRST] += window.length[at]
+    if window.table[at] >= 0:
+        tables.in_window[window.table[at]] -= 1
+    window.length[at], window.table[at] = 0, -1
+
+
+@uncounted
+def too_short(config, words, postings, tables, window, events, counts, scratch, doc, U, n_shown):
+    """Return which arrays are too short to learn a document, as a sum of their codes."""
+    need, longest, i = room_needed(words, counts, doc, U), 0, counts[N_SEEN]
+    listed = list_room(U)
+    for r in range(len(config.ages)):
+        if i >= config.ages[r]:
+            at = (i - config.ages[r]) % len(window.table)
+            n = window.length[at]
+            longest = max(longest, n)
+            if n <= len(scratch.doc):
+                recall_words(window, scratch, at)
+                need += room_needed(words, counts, scratch.doc, n)
+                listed += list_room(n)
+    short = 0
+    if max(counts[POSTINGS_END] + need, counts[LISTS_END] + listed) > len(postings.table):
+        short += SHORT_POSTINGS
+    if counts[N_LIVE] + len(config.ages) + 1 > len(tables.id):
+        short += SHORT_TABLES
+    if counts[TEXT_END] - counts[TEXT_FIRST] + U > len(window.text):
+        short += SHORT_TEXT
+    if counts[SHOWN_END] - counts[SHOWN_FIRST] + n_shown > len(window.shown):
+        short += SHORT_SHOWN
+    if longest > len(scratch.doc):
+        short += SHORT_DOCUMENT
+    n_events = counts[N_EVENTS] + counts[N_LIVE] + 2 * len(config.ages) + 3
+    if len(events.kind) < min(n_events, MOST_EVENTS):
+        short += SHORT_EVENTS
+    return short
+
+
+@uncounted
+def learn(
+    config, words, postings, tables, window, archive, events, counts, sums, scratch, lexicon, named,
+    out,
+):  # fmt: skip
+    """Seat the document that has entered, then visit those whose turn it is."""
+    i, doc = counts[N_SEEN], scratch.read
+    U = window.length[i % len(window.table)]
+    place(config, words, postings, tables, window, events, counts, sums, scratch, doc, U, out)
+    out[FINAL_LABEL] = np.nan
+    sums[SURPRISE] += out[SCORE]
+    for r in range(len(config.ages)):
+        j = i - config.ages[r]
+        if j < 0:
+            break
+        last = r == len(config.ages) - 1
+        if window.sure[j % len(window.table)] > 0 and not last:
+            continue
+        visit(config, words, postings, tables, window, events, counts, sums, scratch, j, last)
+        if last:
+            out[FINAL_LABEL] = leave(
+                config, words, postings, tables, window, archive, events, counts, sums, scratch, j
+            )
+    oldest = i + 1 - len(window.table)
+    if oldest >= 0:
+        forget(words, postings, tables, window, counts, lexicon, named, oldest)
+    if (i + 1) % SWEEP == 0:
+        retire(config, words, postings, tables, archive, events, counts, sums, lexicon, named)
+    counts[N_SEEN] = i + 1
+
+
+@entry
+def step_documents(
+    config, words, postings, tables, window, archive, events, counts, sums, scratch, halves,
+    lexicon, form, data, numbers, offsets, t, done, out,
+):  # fmt: skip
+    """Predict and learn documents ``done`` .. N - 1 in order.
+
+    Parameters
+    ----------
+    form : int
+        TEXTS or LISTS: document i is ``data[offsets[i]:offsets[i + 1]]``; NUMBERS: it is the same
+        part of ``numbers``, of words, distinct within a document.
+    lexicon : WordArrays
+        Words by number, and numbers by word; not for NUMBERS.
+
+    Returns
+    -------
+    int
+        How many are done. The arrays have to grow first if ``scratch.short[0]`` is not zero.
+    """
+    named, doc = form != NUMBERS, scratch.read
+    scratch.short[0] = 0
+    for row in range(done, len(offsets)):
+        if counts[SPLIT_DUE] >= 0:
+            try_split(
+                config, words, postings, tables, window, events, counts, sums, halves,
+                scratch.log_gamma, scratch.short,
+            )  # fmt: skip
+        if scratch.short[0] or row == len(offsets) - 1:
+            return row
+        start, stop = offsets[row], offsets[row + 1]
+        n_bytes, n_shown = stop - start, 0
+        if named:
+            n_shown = min(n_bytes, SHOWN)
+            most = min(MOST_WORDS, n_bytes // 2 + 1)
+            if not has_room(lexicon, n_bytes, MOST_WORDS) or len(words.df) < len(lexicon.length):
+                scratch.short[0], scratch.short[1] = SHORT_WORDS, most
+                return row
+        else:
+            most = n_bytes
+        if len(doc) < most:
+            scratch.short[0], scratch.short[1] = SHORT_DOCUMENT, most
+            return row
+        if named:
+            U = read_document(data, start, stop, form == LISTS, lexicon, doc[:MOST_WORDS])
+        else:
+            U = most
+            for j in range(U):
+                doc[j] = numbers[start + j]
+        short = too_short(
+            config, words, postings, tables, window, events, counts, scratch, doc, U, n_shown
+        )
+        if len(archive.id) < min(counts[N_ARCHIVED] + counts[N_LIVE], MOST_ARCHIVED):
+            short += SHORT_ARCHIVE
+        if short:
+            scratch.short[0] = short
+            if named:  # as if it had not been read
+                for j in range(U - 1, -1, -1):
+                    if lexicon.seen[doc[j]] < 0:
+                        release_word(lexicon, doc[j])
+            return row
+        advance(config, tables, window, counts, sums, t[row])
+        enter(words, window, counts, sums, doc, U, t[row], data, start, n_shown)
+        learn(
+            config, words, postings, tables, window, archive, events, counts, sums, scratch,
+            lexicon, named, out[row],
+        )  # fmt: skip
+    return len(offsets) - 1  # N = 0
+
+
+@entry
+def predict_document(
+    config, words, postings, tables, window, counts, sums, scratch, lexicon, listed, data, t, out
+):
+    """Predict a document at time ``t``; masses and sums are to be restored afterwards."""
+    doc = scratch.read
+    U = find_document(data, 0, len(data), listed, lexicon, doc[:MOST_WORDS])
+    if tables.masses.shape[0] > 0:
+        mix(config, tables, window, counts, sums, t, True)
+    else:
+        exponent, sums[ALPHA] = elapsed(config, window, counts, sums, t)
+        sums[GROWTH] *= math.exp(min(exponent, 200.0))
+    n, top = weigh(config, words, postings, tables, counts, sums, scratch, doc, U, True)
+    k = best_of(tables, scratch, n)[0]
+    describe(config, words, tables, counts, sums, scratch, doc, U, top, k, out)
+    if U == 0:
+        out[LABEL], out[LABEL_PROB], out[P_CHANGE] = -1.0, np.nan, np.nan

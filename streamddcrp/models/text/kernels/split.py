@@ -1,0 +1,378 @@
+"""Splits of tables that hold two stories, by minus the gain (3) of merging the halves.
+
+A document alone never leaves a mixture, whose words it shares. So a table that has grown by half is
+looked at anew: the documents with a word of many of them leave for a half of their own; then single
+documents change sides where (2) says so, twice. Only documents that are still remembered move; what
+older ones left stays with the other half.
+
+The gain alone would part stories into chapters, too, down to messages that were passed on. If a
+word is in a good part of the documents of both halves, but in few tables, the halves are about the
+same, and the table stays one.
+
+Cost: some tables in a hundred documents are looked at, one costs a few times its words.
+"""
+
+import math
+
+import numpy as np
+
+from streamddcrp.compilation import leaf, uncounted
+from streamddcrp.contract import SPLIT, record
+from streamddcrp.models.text.kernels.evidence import word_scale
+from streamddcrp.models.text.kernels.layout import (
+    CHUNK,
+    CONCENTRATION,
+    LAST,
+    LEAST_WORDS,
+    LISTS_END,
+    MOST_EVENTS,
+    N_EVENTS,
+    N_EXAMPLES,
+    N_LIVE,
+    N_SEEDS,
+    N_SEEN,
+    N_WORDS,
+    POSTINGS_END,
+    SHORT_EVENTS,
+    SHORT_POSTINGS,
+    SHORT_TABLES,
+    SPLIT_DUE,
+    SUM_DF,
+    TIME,
+)
+from streamddcrp.models.text.kernels.moves import keep_example, union_gain, urn
+from streamddcrp.models.text.kernels.scales import shift, weight_now
+from streamddcrp.models.text.kernels.tables import (
+    append,
+    drop,
+    find,
+    is_live,
+    list_room,
+    new_table,
+    room_needed,
+    strike,
+)
+
+LEAST_PART, SHARE = 3, 0.2  # documents of a half, and their part in those of the table
+HEAD = 0.25  # a word in a larger part of the documents of both halves holds a table together
+COMMON = 0.15  # part of the documents that have a word, or lack it, if a half is to begin with it
+FAR = -0.3  # nats a document by which a split may lose before documents change sides
+ROUNDS = 2
+LATER = 2  # a split is tried again when a table has grown by one in so many
+
+
+@leaf
+def good_size(n, size):
+    """Tell whether ``n`` of ``size`` documents may be a half."""
+    least = max(LEAST_PART, SHARE * size)
+    return n >= least and size - n >= least
+
+
+@uncounted
+def gather(words, postings, tables, window, sums, halves, k, newest):
+    """List the documents of a table that are remembered, the newest first, and their words.
+
+    Returns
+    -------
+    n, n_met : int
+        Documents, with places in ``halves.member``; their words ``halves.token`` stand from
+        ``halves.begin`` on, as places in ``halves.met`` of so many different words.
+    """
+    size, mask = len(window.table), len(window.text) - 1
+    n, end, n_met = 0, 0, 0
+    for age in range(min(newest + 1, size)):
+        at = (newest - age) % size
+        if window.table[at] != k:
+            continue
+        U = window.length[at]
+        if end + U > len(halves.token):
+            break
+        if tables.masses.shape[0] > 0:
+            window.weight[at] = weight_now(window.weights, sums, at)
+        halves.member[n], halves.begin[n] = at, end
+        n += 1
+        for j in range(U):
+            w = window.text[(window.start[at] + j) & mask]
+            if words.mark[w] == 0:
+                halves.met[n_met], halves.present[n_met] = w, 0
+                n_met += 1
+                words.mark[w] = n_met
+            place = words.mark[w] - 1
+            halves.token[end + j] = place
+            halves.present[place] += 1
+        end += U
+    halves.begin[n] = end
+    whole = n == tables.size[k]
+    for j in range(n_met):
+        w = halves.met[j]
+        words.mark[w] = 0
+        if whole:
+            halves.total[j] = halves.present[j]
+        else:
+            halves.total[j] = postings.copies[find(words, postings, w, k)]
+    return n, n_met
+
+
+@uncounted
+def tally(window, halves, n, n_met):
+    """Count the words of the documents that leave; return these, their words and stored weight."""
+    docs, tokens, mass = 0, 0, 0.0
+    for j in range(n_met):
+        halves.own[j] = 0
+    for r in range(n):
+        if halves.side[r]:
+            docs += 1
+            mass += window.weight[halves.member[r]]
+            for p in range(halves.begin[r], halves.begin[r + 1]):
+                halves.own[halves.token[p]] += 1
+                tokens += 1
+    return docs, tokens, mass
+
+
+@uncounted
+def parting_gain(config, words, tables, counts, sums, halves, g, k, n_met, tokens, mass):
+    """Return minus the gain (3) that merging the halves would have once they are two."""
+    x, gain, there, shared = 1.0 - config.discount, 0.0, 0, 0
+    for j in range(n_met):
+        a, c = halves.own[j], halves.total[j]
+        if a == 0:
+            continue
+        there += 1
+        if a < c:
+            shared += 1
+            gain += math.log(words.df[halves.met[j]] + 1.0 + config.smoothing)
+            gain += urn(g, x, a - 1) + urn(g, x, c - a - 1)
+            gain -= urn(g, x, c - 1)
+    every = counts[SUM_DF] + shared + config.smoothing * max(counts[N_WORDS] + 1, LEAST_WORDS)
+    here = tables.n_words[k] - there + shared
+    return gain - shared * math.log(every) - union_gain(
+        config, sums, there, here, shared, tokens, tables.n_tokens[k] - tokens, mass,
+        tables.mass[k] - mass,
+    )  # fmt: skip
+
+
+@leaf
+def tells(words, counts, w):
+    """Tell whether few tables hold a word."""
+    return words.df[w] <= max(1.0, HEAD * counts[N_LIVE])
+
+
+@uncounted
+def holds_together(words, counts, halves, n_met, docs, size):
+    """Tell whether a word that few tables hold is in a good part of both halves."""
+    for j in range(n_met):
+        a, c = halves.own[j], halves.total[j]
+        if a > HEAD * docs and c - a > HEAD * (size - docs) and tells(words, counts, halves.met[j]):
+            return True
+    return False
+
+
+@uncounted
+def settle(config, words, tables, window, counts, sums, halves, k, n, n_met):
+    """Let documents move to the half where they are likelier by (2), a few times."""
+    d, B, scale = config.discount, sums[CONCENTRATION], word_scale(config, counts)
+    own, total, token, begin, side = (
+        halves.own, halves.total, halves.token, halves.begin, halves.side,
+    )  # fmt: skip
+    docs, tokens, mass = tally(window, halves, n, n_met)
+    there, here = 0, tables.n_words[k]
+    for j in range(n_met):
+        there += own[j] > 0
+        here -= own[j] == total[j]
+        halves.base[j] = (words.df[halves.met[j]] + 1.0 + config.smoothing) * scale
+    for _ in range(ROUNDS):
+        moved = False
+        for r in range(n):
+            left = side[r]
+            if docs == 1 if left else tables.size[k] - docs == 1:
+                continue
+            U, weight = begin[r + 1] - begin[r], window.weight[halves.member[r]]
+            for p in range(begin[r], begin[r + 1]):
+                j = token[p]
+                if left:
+                    own[j] -= 1
+                    there -= own[j] == 0
+                else:
+                    here -= own[j] + 1 == total[j]
+            if left:
+                docs, tokens, mass = docs - 1, tokens - U, mass - weight
+            h = 0.5 * (U - 1)
+            up_there, up_here = B + d * (there + h), B + d * (here + h)
+            down_there, down_here = B + tokens + h, B + tables.n_tokens[k] - tokens - U + h
+            odds = max(mass, 1e-100) / max(tables.mass[k] - mass - weight, 1e-100)
+            value = math.log(odds) + U * math.log(up_there * down_here / (up_here * down_there))
+            factor, last = 1.0, begin[r + 1] - 1
+            for p in range(begin[r], begin[r + 1]):
+                j = token[p]
+                a, c = own[j], total[j] - own[j] - 1
+                if a > 0:
+                    factor *= 1.0 + (a - d) / (up_there * halves.base[j])
+                if c > 0:
+                    factor /= 1.0 + (c - d) / (up_here * halves.base[j])
+                if (p - begin[r]) % CHUNK == CHUNK - 1 or p == last:
+                    value += math.log(factor)
+                    factor = 1.0
+            side[r] = value > 0.0
+            moved |= side[r] != left
+            for p in range(begin[r], begin[r + 1]):
+                j = token[p]
+                if side[r]:
+                    own[j] += 1
+                    there += own[j] == 1
+                else:
+                    here += own[j] + 1 == total[j]
+            if side[r]:
+                docs, tokens, mass = docs + 1, tokens + U, mass + weight
+        if not moved:
+            return
+
+
+@uncounted
+def begin_with(halves, n, place):
+    """Let the documents with a word leave."""
+    for r in range(n):
+        has = False
+        for p in range(halves.begin[r], halves.begin[r + 1]):
+            has |= halves.token[p] == place
+        halves.side[r] = has
+
+
+@uncounted
+def choose_seeds(config, words, tables, window, counts, sums, halves, g, k, n, n_met):
+    """Find words with which the documents leave best; return how many."""
+    found, size = 0, tables.size[k]
+    for place in range(n_met):
+        most = (
+            1.0 - SHARE * (1.0 - HEAD)
+        ) * size  # with more, a good part of any half has the word
+        if halves.total[place] > most and tells(words, counts, halves.met[place]):
+            return 0
+    for place in range(n_met):
+        m = halves.present[place]
+        if m < COMMON * n or m > (1.0 - COMMON) * n:
+            continue
+        if not tells(words, counts, halves.met[place]):
+            continue
+        begin_with(halves, n, place)
+        docs, tokens, mass = tally(window, halves, n, n_met)
+        if holds_together(words, counts, halves, n_met, docs, size):
+            continue
+        gain = parting_gain(config, words, tables, counts, sums, halves, g, k, n_met, tokens, mass)
+        if gain < FAR * n:
+            continue
+        i = found
+        found = min(found + 1, N_SEEDS)
+        while i > 0 and halves.seed_gain[i - 1] < gain:
+            i -= 1
+            if i + 1 < N_SEEDS:
+                halves.seed[i + 1] = halves.seed[i]
+                halves.seed_gain[i + 1] = halves.seed_gain[i]
+        if i < N_SEEDS:
+            halves.seed[i], halves.seed_gain[i] = place, gain
+    return found
+
+
+@uncounted
+def part(words, postings, tables, window, events, counts, sums, halves, k, n, n_met):
+    """Let the documents leave for a table of their own; the larger half keeps the id."""
+    docs, tokens, mass = tally(window, halves, n, n_met)
+    row, t = counts[N_SEEN] - 1, sums[TIME]
+    new = new_table(tables, counts, row, t)
+    for j in range(n_met):
+        if halves.own[j] > 0:
+            w = halves.met[j]
+            append(words, postings, tables, counts, w, new)
+            postings.copies[find(words, postings, w, new)] = halves.own[j]
+            p = find(words, postings, w, k)
+            postings.copies[p] -= halves.own[j]
+            if postings.copies[p] == 0:
+                strike(words, postings, tables, counts, k, postings.at[p])
+                drop(words, postings, counts, w, p)
+    tables.n_tokens[new], tables.size[new], tables.mass[new] = tokens, docs, mass
+    tables.n_tokens[k] -= tokens
+    tables.size[k] -= docs
+    tables.mass[k] = max(tables.mass[k] - mass, 0.0)
+    size = len(window.table)
+    seen_there = seen_here = False
+    for r in range(n):  # the newest first
+        at = halves.member[r]
+        age = (row - at) % size
+        if halves.side[r]:
+            window.table[at] = new
+            if tables.masses.shape[0] > 0:
+                shift(tables.masses, window.weights, sums, k, at, -1.0)
+                shift(tables.masses, window.weights, sums, new, at, 1.0)
+            tables.in_window[new] += 1
+            tables.in_window[k] -= 1
+            tables.born[new], tables.born_t[new] = row - age, window.t[at]
+            if not seen_there:
+                tables.last_seen[new], tables.last_t[new] = row - age, window.t[at]
+            seen_there = True
+        elif not seen_here:
+            tables.last_seen[k], tables.last_t[k] = row - age, window.t[at]
+            seen_here = True
+    for e in range(N_EXAMPLES):
+        at, fit = tables.example_row[k, e] % size, tables.fit[k, e]
+        if fit > -np.inf and tables.example_row[k, e] > row - size and window.table[at] == new:
+            shown, length = tables.example[k, e], tables.example_length[k, e]
+            keep_example(tables, new, shown, 0, length, fit, tables.example_row[k, e])
+            tables.fit[k, e] = -np.inf
+    if counts[LAST] == k:
+        counts[LAST] = window.table[row % size]
+    tables.next_split[new] = tables.next_merge[new] = docs + 1 + docs // LATER
+    record(events, counts, N_EVENTS, SPLIT, tables.id[new], tables.id[k], row, t)
+    if docs > tables.size[k]:
+        tables.id[k], tables.id[new] = tables.id[new], tables.id[k]
+        tables.told[k], tables.told[new] = False, tables.told[k]
+        tables.born[new], tables.born_t[new] = tables.born[k], tables.born_t[k]
+
+
+@uncounted
+def is_short(words, postings, tables, events, counts, halves, short, n_met):
+    """Note which arrays are too short for a split; tell whether one is."""
+    need, lacking = room_needed(words, counts, halves.met, n_met), 0
+    if max(counts[POSTINGS_END] + need, counts[LISTS_END] + list_room(n_met)) > len(postings.table):
+        lacking += SHORT_POSTINGS
+    if counts[N_LIVE] + 1 > len(tables.id):
+        lacking += SHORT_TABLES
+    if len(events.kind) < min(counts[N_EVENTS] + 1, MOST_EVENTS):
+        lacking += SHORT_EVENTS
+    short[0] = lacking
+    return lacking > 0
+
+
+@uncounted
+def try_split(config, words, postings, tables, window, events, counts, sums, halves, g, short):
+    """Part the table whose turn it is into the halves with the largest gain, if there are some.
+
+    ``g`` is ``scratch.log_gamma``. If arrays are too short, ``short`` says so; it stays its turn.
+    """
+    k = counts[SPLIT_DUE]
+    size = tables.size[k]
+    counts[SPLIT_DUE] = -1
+    if not is_live(tables, counts, k) or size < tables.next_split[k]:
+        return
+    n, n_met = gather(words, postings, tables, window, sums, halves, k, counts[N_SEEN] - 1)
+    seeds, best = 0, 0.0
+    if n >= max(2 * LEAST_PART, SHARE * size):
+        seeds = choose_seeds(config, words, tables, window, counts, sums, halves, g, k, n, n_met)
+    for i in range(seeds):
+        begin_with(halves, n, halves.seed[i])
+        settle(config, words, tables, window, counts, sums, halves, k, n, n_met)
+        docs, tokens, mass = tally(window, halves, n, n_met)
+        if not good_size(docs, size) or holds_together(words, counts, halves, n_met, docs, size):
+            continue
+        gain = parting_gain(config, words, tables, counts, sums, halves, g, k, n_met, tokens, mass)
+        if gain > best:
+            best = gain
+            for r in range(n):
+                halves.best_side[r] = halves.side[r]
+    if best > 0.0:
+        if is_short(words, postings, tables, events, counts, halves, short, n_met):
+            counts[SPLIT_DUE] = k
+            return
+        flipped = n == size and halves.best_side[n - 1]  # the oldest document stays if it can
+        for r in range(n):
+            halves.side[r] = halves.best_side[r] != flipped
+        part(words, postings, tables, window, events, counts, sums, halves, k, n, n_met)
+    tables.next_split[k] = tables.size[k] + 1 + tables.size[k] // LATER

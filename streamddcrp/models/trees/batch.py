@@ -1,0 +1,184 @@
+"""Trees of topics and of components fitted to a whole data set."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from streamddcrp.data.documents import Document, Word, read_documents
+from streamddcrp.errors import SchemaError
+from streamddcrp.models.trees.nested_components import NestedCRPComponents
+from streamddcrp.models.trees.nested_topics import NestedCRPTopics
+from streamddcrp.models.trees.tree_model import check_whole
+from streamddcrp.typing import FloatArray, IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class NestedTopicsFit:
+    """A tree of topics of a corpus.
+
+    Attributes
+    ----------
+    model : NestedCRPTopics
+        Which can predict, and learn on.
+    paths : ndarray of int64, shape (N, depth)
+        Ids of the nodes of each document's path, root first; -1 for a document without words.
+    bound_trace : ndarray
+        Evidence lower bound after the first pass and after every further one; it does not fall.
+    """
+
+    model: NestedCRPTopics
+    paths: IntArray
+    bound_trace: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class NestedComponentsFit:
+    """A tree of components of a data set.
+
+    Attributes
+    ----------
+    model : NestedCRPComponents
+    paths : ndarray of int64, shape (N, depth)
+    bound_trace : ndarray
+        Evidence lower bound after the first pass and after every sweep; it does not fall.
+    """
+
+    model: NestedCRPComponents
+    paths: IntArray
+    bound_trace: FloatArray
+
+
+def fit_nested_topics(
+    documents: Any,
+    *,
+    n_starts: int = 3,
+    max_passes: int = 20,
+    tol: float = 1e-4,
+    seed: int = 0,
+    **options: Any,
+) -> NestedTopicsFit:
+    """Fit a tree of topics to a corpus: a stream's pass, then passes over all documents.
+
+    In every further pass each document is placed again, and each small node has its chance to be
+    dissolved, each leaf to be split, siblings to be merged; what lowers the bound is undone.
+
+    Parameters
+    ----------
+    documents
+        As for `NestedCRPTopics.learn_many`.
+    n_starts : int, default 3
+        Orders of the documents, the given one first; the fit of the largest bound is returned.
+    max_passes : int, default 20
+        After the first, for each.
+    tol : float, default 1e-4
+        Ends when a pass raises the bound by less than this part of it.
+    seed : int, default 0
+        Of the other orders.
+    **options
+        Of `NestedCRPTopics`, but ``window`` and ``kappa``.
+
+    Raises
+    ------
+    SchemaError
+        There is no document, or one is unusable.
+
+    Examples
+    --------
+    >>> from streamddcrp import fit_nested_topics
+    >>> subjects = ["cat purr milk fur paw", "boat sail mast oar hull", "oven dough yeast loaf rye",
+    ...             "chess rook pawn mate king", "rain cloud storm wind hail"]
+    >>> fit = fit_nested_topics(["the day was long " + 4 * (w + " ") for w in subjects * 12])
+    >>> len(set(fit.paths[::5, -1]))  # all cats on one path
+    1
+    """
+    check_whole("max_passes", max_passes, 0)
+    check_whole("n_starts", n_starts, 1)
+    if not (sparse.issparse(documents) or isinstance(documents, np.ndarray)):
+        documents = read_documents(documents)
+    n = documents.shape[0] if hasattr(documents, "shape") else len(documents)
+    if not n:
+        message = "documents: expected at least one, got none"
+        raise SchemaError(message)
+    rng, best, at = np.random.default_rng(seed), None, np.arange(n)
+    for _ in range(n_starts):
+        fit = _topics_in_order(documents, at, max_passes, tol, options)
+        if best is None or fit.bound_trace[-1] > best.bound_trace[-1]:
+            best = fit
+        at = rng.permutation(n)
+    assert best is not None  # for mypy
+    return best
+
+
+def _topics_in_order(
+    documents: Any, at: IntArray, max_passes: int, tol: float, options: dict[str, Any]
+) -> NestedTopicsFit:
+    """Fit from one order of the documents."""
+    model = NestedCRPTopics(**{**options, "window": len(at)})
+    if isinstance(documents, list):
+        model.learn_many([_summed(documents[d]) for d in at.tolist()])
+    else:
+        rows = documents if isinstance(documents, np.ndarray) else sparse.csr_array(documents)
+        model.learn_many(rows[at])
+    trace = [model.objective]
+    for _ in range(max_passes):
+        before = model.to_bytes()
+        model.refine()
+        if model.objective < trace[-1]:  # the beam of places is narrow: rarely, a pass loses
+            model = NestedCRPTopics.from_bytes(before)
+            break
+        trace.append(model.objective)
+        if trace[-1] - trace[-2] < tol * abs(trace[-2]):
+            break
+    paths = np.empty((len(at), model.depth), np.int64)
+    paths[at] = model.window_paths()
+    return NestedTopicsFit(model, paths, np.array(trace))
+
+
+def _summed(document: Document) -> dict[Word, float]:
+    out: dict[Word, float] = {}
+    for word, count in document:
+        out[word] = out.get(word, 0.0) + count
+    return out
+
+
+def fit_nested_components(
+    X: Any, *, max_sweeps: int = 200, tol: float = 1e-5, **options: Any
+) -> NestedComponentsFit:
+    """Fit a tree of components to a data set: a stream's pass, then coordinate ascent with growth.
+
+    Parameters
+    ----------
+    X : array_like or table of shape (N, D)
+    max_sweeps : int, default 200
+    tol : float, default 1e-5
+        Ends when ten sweeps and the attempts to grow raise the bound by less than this part of it.
+    **options
+        Of `NestedCRPComponents`, but ``window``.
+
+    Raises
+    ------
+    SchemaError
+        A value is missing or not finite, or there are fewer than two points.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from streamddcrp import fit_nested_components
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(300, 1)) * np.eye(5)[rng.integers(0, 2, 300)]
+    >>> fit = fit_nested_components(X + 0.01 * rng.normal(size=X.shape), depth=2, max_nodes=4)
+    >>> bool((np.diff(fit.bound_trace) > -1e-6).all())
+    True
+    """
+    check_whole("max_sweeps", max_sweeps, 0)
+    n = X.num_rows if hasattr(X, "num_rows") else len(X)
+    if n < 2:
+        message = f"X: expected at least two points, got {n}"
+        raise SchemaError(message)
+    warmup = min(int(options.pop("warmup", 256)), n)
+    model = NestedCRPComponents(**{**options, "window": n, "warmup": warmup})
+    model.learn_many(X)
+    trace = model.refine(max_sweeps, tol)
+    return NestedComponentsFit(model, model.paths_many(X), np.array(trace))

@@ -1,0 +1,380 @@
+"""Hierarchical component analysis as a streaming estimator: a tree of vectors that grows."""
+
+import math
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+
+from streamddcrp.data import Vectorizer
+from streamddcrp.data.batches import read_batch
+from streamddcrp.errors import SchemaError, StreamDDCRPError
+from streamddcrp.estimator.options import from_json, to_json
+from streamddcrp.models.trees.components import ComponentTree, wide_prior
+from streamddcrp.models.trees.components_state import components_from_state, components_to_state
+from streamddcrp.models.trees.growth import Growth
+from streamddcrp.models.trees.loadings import reconstruct
+from streamddcrp.models.trees.pictures import plot_component_tree
+from streamddcrp.models.trees.tree_model import TreeModel, check_tree, ids_of, nested, node_columns
+from streamddcrp.typing import FloatArray, IntArray
+
+_STEP = 64  # points between two global steps
+_GROW_EVERY = 4  # steps between two attempts to grow
+_FIRST_SWEEPS = 5
+
+
+class NestedCRPComponents(TreeModel):
+    """Tree of components (nested Chinese restaurant process), learned from a stream of vectors.
+
+    Every point takes a path of a tree and is, noise apart, the mean plus a sum of the vectors on
+    its path: the root's vector is shared by all, a leaf's by its own points. Where paths differ
+    the subspaces differ, so a tree of K vectors tells more than K principal components of which
+    only ``depth`` may be used.
+
+    Parameters
+    ----------
+    depth : int, default 3
+        Levels, at least 2; vectors of a point.
+    gamma : float, default 1.0
+        Concentration of the sticks: larger, more paths.
+    max_nodes : int, default 32
+        Nodes, at most. Large data are told better and better by more, so that this sets the size of
+        their tree: a warning says so, and `n_refused` counts.
+    window : int, default 2048
+        Points that are swept again and again; older ones count as they were last.
+    warmup : int, default 256
+        Points from which mean, scale and the first path are found; until then the label is 0.
+    seed : int, default 0
+        Of the proposals of new paths.
+
+    Notes
+    -----
+    Wang and Blei (2009), section 4, with loadings conditional on the path and one Gaussian for the
+    mean and all vectors. Learned in steps of 64 points: O(window x nodes x depth^2) each, and
+    memory O(window x features + nodes^2). Every feature must be there; a missing one is refused.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from streamddcrp import NestedCRPComponents
+    >>> rng = np.random.default_rng(0)
+    >>> axes = np.eye(6)[rng.integers(1, 4, 640)]  # one of three directions each, and a common one
+    >>> X = 3 * rng.normal(size=(640, 1)) * np.eye(6)[0] + 2 * rng.normal(size=(640, 1)) * axes
+    >>> model = NestedCRPComponents(depth=2)
+    >>> model.learn_many(X + 0.1 * rng.normal(size=X.shape))
+    >>> bound = model.refine()
+    >>> bool(((X - model.reconstruct_many(X)) ** 2).sum(axis=1).mean() < 0.5)  # of 13
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        depth: int = 3,
+        gamma: float = 1.0,
+        max_nodes: int = 32,
+        window: int = 2048,
+        warmup: int = 256,
+        seed: int = 0,
+    ) -> None:
+        self.depth = depth
+        self.gamma = gamma
+        self.max_nodes = max_nodes
+        self.window = window
+        self.warmup = warmup
+        self.seed = seed
+        check_tree(self, 1, warmup=2, window=warmup, seed=0)
+        self._vectorizer = Vectorizer()
+        self._tree: ComponentTree | None = None
+        self._origin = np.empty(0)  # mean of the first points, about which all is computed
+        self._waiting = np.empty((0, 0))  # rows that the next step will learn
+        self._growth = Growth()
+        self._steps = 0
+        self._n_seen = 0
+
+    @classmethod
+    def _unit_test_params(cls) -> Any:
+        yield {}
+        yield {"depth": 2, "warmup": 10, "window": 64}
+
+    # -- learning --------------------------------------------------------------------------------
+
+    def learn_one(self, x: Mapping[Any, Any], t: Any = None) -> None:
+        """Learn one point, a mapping of feature to number.
+
+        Raises
+        ------
+        SchemaError
+            A value is missing or not finite. Nothing was learned.
+        """
+        self._guarded(lambda: self._vectorizer.transform(x).reshape(1, -1).copy())
+
+    def learn_many(self, batch: object, t: object = None) -> None:
+        """Learn points; the same, bit for bit, as learning them one by one.
+
+        Parameters
+        ----------
+        batch : Arrow table or batch, data frame, or array_like of shape (N, D)
+
+        Raises
+        ------
+        SchemaError
+            As for `learn_one`, with the row's number in ``row``. Nothing was learned.
+        """
+        self._guarded(lambda: read_batch(batch, self._vectorizer).X)
+
+    def step_many(self, batch: object, t: object = None) -> pa.RecordBatch:
+        """Predict each point of a batch, then learn it.
+
+        Returns
+        -------
+        pyarrow.RecordBatch
+            A row each with ``label`` (int64, id of the likeliest leaf; 0 in warm-up),
+            ``label_prob``, ``score`` (-log density, nats), ``p_new`` (probability of a path that is
+            not kept) and ``n_tables`` (int64, nodes). The floats are null in warm-up.
+        """
+        out = self._guarded(lambda: read_batch(batch, self._vectorizer).X)
+        columns = {"label": pa.array(out[:, 0].astype(np.int64))}
+        for name, at in (("label_prob", 1), ("score", 2), ("p_new", 3)):
+            values = np.ascontiguousarray(out[:, at])
+            columns[name] = pa.array(values, mask=np.isnan(values))
+        columns["n_tables"] = pa.array(out[:, 4].astype(np.int64))
+        return pa.RecordBatch.from_pydict(columns)
+
+    def _guarded(self, read: Any) -> FloatArray:
+        mark = self._vectorizer.mark()
+        try:
+            X = read()
+            self._check(X)
+        except StreamDDCRPError:
+            self._vectorizer.rollback(mark)
+            raise
+        return self._learn(X)
+
+    def _check(self, X: FloatArray) -> None:
+        bad = ~(np.abs(X) < 1e100)  # NaN among them
+        if bad.any():
+            row, column = (int(i) for i in np.argwhere(bad)[0])
+            name = (self._vectorizer.columns or range(X.shape[1]))[column]
+            message = (
+                f"row {row}, column {name!r}: {X[row, column]!r}; every feature must be there, and "
+                "smaller than 1e100; fill missing ones in, or leave the column out"
+            )
+            raise SchemaError(message, row=row)
+
+    def _learn(self, X: FloatArray) -> FloatArray:
+        """Let points wait for the next step, and take it when there are enough."""
+        out, start = np.zeros((len(X), 5)), 0
+        while start < len(X):
+            due = self.warmup if self._tree is None else _STEP
+            stop = min(len(X), start + due - len(self._waiting))
+            waiting = self._waiting.reshape(-1, X.shape[1])
+            # at their place among as many rows as a step has: the bits of a product of matrices
+            # depend on that, and must not on how the stream is cut
+            rows = np.zeros((due, X.shape[1]))
+            here = slice(len(waiting), len(waiting) + stop - start)
+            rows[here] = X[start:stop]
+            out[start:stop] = self._predictions(rows)[here]
+            self._waiting = np.concatenate([waiting, X[start:stop]])
+            self._n_seen += stop - start
+            if len(self._waiting) == due:
+                self._step(self._waiting)
+                self._waiting = self._waiting[:0]
+            start = stop
+        return out
+
+    def _step(self, X: FloatArray) -> None:
+        if self._tree is None:
+            self._origin = X.mean(axis=0)
+            X = X - self._origin
+            prior = wide_prior(X, self.gamma)
+            self._tree = ComponentTree.founded(X, self.depth, prior, self.max_nodes)
+            self._tree.sweep(_FIRST_SWEEPS)
+        else:
+            self._tree.absorb(X - self._origin, self.window)
+            self._tree.sweep(1)
+        self._steps += 1
+        tree = self._tree
+        if self._steps % _GROW_EVERY == 0:
+            tree.grow(self.seed)
+        self._growth.note(tree.n_seen, tree.n_nodes, tree.n_born, 0, tree.n_pruned)
+
+    def refine(self, max_sweeps: int = 50, tol: float = 1e-5) -> list[float]:
+        """Sweep the window further, trying to grow; return the bound before and after each sweep.
+
+        Points that wait for the next step are learned first, in warm-up with a tree of their own.
+
+        Parameters
+        ----------
+        max_sweeps : int
+        tol : float
+            Ends when ten sweeps and the attempts to grow raise the bound by less than this part.
+        """
+        if len(self._waiting):
+            self._step(self._waiting)
+            self._waiting = self._waiting[:0]
+        return [] if self._tree is None else self._tree.refine(max_sweeps, tol, self.seed)
+
+    def _predictions(self, X: FloatArray) -> FloatArray:
+        out = np.full((len(X), 5), np.nan)
+        tree = self._tree
+        if tree is None:
+            out[:, [0, 4]] = 0.0, 1.0
+            return out
+        local = tree.local(X - self._origin)
+        leaves = local.q[:, tree.level == tree.depth]
+        out[:, 0] = tree.ids[tree.level == tree.depth][leaves.argmax(axis=1)]
+        out[:, 1] = leaves.max(axis=1)
+        out[:, 2] = -local.log_z
+        out[:, 3] = np.maximum(0.0, 1.0 - leaves.sum(axis=1))
+        out[:, 4] = tree.n_nodes
+        return out
+
+    # -- predicting ------------------------------------------------------------------------------
+
+    def _row(self, x: Mapping[Any, Any]) -> FloatArray:
+        mark = self._vectorizer.mark()
+        try:
+            X = self._vectorizer.transform(x, learn=False)[None].copy()
+        finally:
+            self._vectorizer.rollback(mark)
+        if self._tree is not None:
+            self._check(X)
+        return X
+
+    def predict_one(self, x: Mapping[Any, Any], t: Any = None) -> int:
+        """Return the id of the likeliest leaf; 0 in warm-up."""
+        return int(self._predictions(self._row(x))[0, 0])
+
+    def paths_many(self, batch: object) -> IntArray:
+        """Return the ids on the likeliest paths, (N, depth), root first; zeros in warm-up."""
+        X = read_batch(batch, self._vectorizer, learn=False).X
+        if self._tree is None:
+            return np.zeros((len(X), self.depth), np.int64)
+        self._check(X)
+        leaves = np.flatnonzero(self._tree.level == self.depth)
+        return ids_of(
+            self._tree, leaves[self._tree.local(X - self._origin).q[:, leaves].argmax(axis=1)]
+        )
+
+    def transform_one(self, x: Mapping[Any, Any]) -> dict[str, Any]:
+        """Return the path of a point and its loadings.
+
+        Returns
+        -------
+        dict
+            ``path``: tuple of ids, root first; ``path_prob``; ``loadings``: dict of id to expected
+            loading, over all paths. Empty in warm-up.
+        """
+        X, tree = self._row(x), self._tree
+        if tree is None:
+            return {"path": (), "path_prob": 1.0, "loadings": {}}
+        local = tree.local(X - self._origin)
+        leaves = np.flatnonzero(tree.level == tree.depth)
+        best = leaves[[local.q[0, leaves].argmax()]]
+        some = np.flatnonzero(local.loadings[0])
+        loadings = dict(zip(tree.ids[some].tolist(), local.loadings[0, some].tolist(), strict=True))
+        path = tuple(ids_of(tree, best)[0].tolist())
+        return {"path": path, "path_prob": float(local.q[0, best[0]]), "loadings": loadings}
+
+    def score_one(self, x: Mapping[Any, Any], t: Any = None) -> float:
+        """Return -log density (nats) by the bound: high is surprising. NaN in warm-up."""
+        return math.nan if self._tree is None else float(self._predictions(self._row(x))[0, 2])
+
+    def reconstruct_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:
+        """Return a point as its path tells it: projected on the mean and the vectors of the path.
+
+        In warm-up the point itself.
+        """
+        names = self._vectorizer.columns or tuple(x)
+        return dict(zip(names, self._reconstruct(self._row(x))[0].tolist(), strict=True))
+
+    def reconstruct_many(self, batch: object) -> FloatArray:
+        """Return points (N, D) as `reconstruct_one` does."""
+        return self._reconstruct(read_batch(batch, self._vectorizer, learn=False).X)
+
+    def _reconstruct(self, X: FloatArray) -> FloatArray:
+        tree = self._tree
+        if tree is None:
+            return X
+        self._check(X)
+        X = X - self._origin
+        ends = tree.local(X).q.argmax(axis=1)
+        return self._origin + reconstruct(
+            X, ends, tree.parent, tree.level, tree.depth, tree.weights.M
+        )
+
+    # -- looking ---------------------------------------------------------------------------------
+
+    @property
+    def n_seen(self) -> int:
+        """Points learned, or waiting for the next step."""
+        return self._n_seen
+
+    @property
+    def n_refused(self) -> int:
+        """Moves that would have raised the bound, were there more nodes than ``max_nodes``."""
+        return 0 if self._tree is None else self._tree.n_refused
+
+    @property
+    def objective(self) -> float:
+        """Evidence lower bound, the points of the window standing for all; NaN in warm-up."""
+        return math.nan if self._tree is None else self._tree.bound()
+
+    def tree(self) -> dict[str, Any]:
+        """Return the tree as nested dicts, children in order of size; empty in warm-up.
+
+        Returns
+        -------
+        dict
+            ``id``, ``level`` (root 1), ``size`` (points through the node), ``born`` (number of the
+            point), ``vector`` (D,) and ``children``; the root has ``mean`` (D,), too.
+        """
+        tree = self._tree
+        if tree is None:
+            return {}
+        M = tree.weights.M
+        root = nested(tree, [{"vector": vector.copy()} for vector in M[1:]])
+        return root | {"mean": self._origin + M[0]}
+
+    def summary(self) -> pa.Table:
+        """Return one row a node: id, parent (null: root), level, size, born, length, vector."""
+        tree = self._tree
+        if tree is None:
+            whole = {name: pa.int64() for name in ("id", "parent", "level")}
+            kinds = whole | {"size": pa.float64(), "born": pa.int64(), "length": pa.float64()}
+            return pa.schema([*kinds.items(), ("vector", pa.list_(pa.float64()))]).empty_table()
+        M = tree.weights.M[1:]
+        vectors = pa.array(list(M), pa.list_(pa.float64()))
+        length = np.linalg.norm(M, axis=1)
+        return pa.table({**node_columns(tree), "length": length, "vector": vectors})
+
+    def _draw_tree(self, ax: Any) -> Any:
+        return plot_component_tree(self.tree(), ax)
+
+    # -- keeping ---------------------------------------------------------------------------------
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        arrays, tree = ({}, None) if self._tree is None else components_to_state(self._tree)
+        meta: dict[str, Any] = {
+            "options": {name: to_json(value) for name, value in self._get_params().items()},
+            "vectorizer": self._vectorizer.to_config(),
+            "growth": self._growth.to_json(),
+            "steps": self._steps,
+            "n_seen": self._n_seen,
+            "tree": tree,
+        }
+        return arrays | {"waiting": self._waiting, "origin": self._origin}, meta
+
+    @classmethod
+    def _from_state(cls, arrays: dict[str, Any], meta: dict[str, Any]) -> Self:
+        model = cls(**{name: from_json(value) for name, value in meta["options"].items()})
+        model._vectorizer = Vectorizer.from_config(meta["vectorizer"])
+        model._growth = Growth.from_json(meta["growth"])
+        model._waiting, model._origin = arrays["waiting"], arrays["origin"]
+        model._steps, model._n_seen = meta["steps"], meta["n_seen"]
+        if meta["tree"] is not None:
+            limits = model.depth, model.max_nodes
+            model._tree = components_from_state(arrays, meta["tree"], *limits)
+        return model

@@ -1,0 +1,389 @@
+"""The nested CRP as a streaming estimator: a tree of topics that grows."""
+
+import logging
+import math
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+
+from streamddcrp.data.bags import Bags, encode, n_rows, read_bags
+from streamddcrp.data.documents import Vocabulary, read_document
+from streamddcrp.errors import ConfigError, SchemaError
+from streamddcrp.estimator.options import from_json, to_json
+from streamddcrp.models.trees.growth import Growth
+from streamddcrp.models.trees.pictures import plot_topic_tree
+from streamddcrp.models.trees.settings import Settings
+from streamddcrp.models.trees.topic_words import telling_words
+from streamddcrp.models.trees.topics import TopicTree
+from streamddcrp.models.trees.topics_state import tree_from_state, tree_to_state
+from streamddcrp.models.trees.tree_model import (
+    TreeModel,
+    check_tree,
+    ids_of,
+    nested,
+    node_columns,
+    positive,
+)
+from streamddcrp.typing import FloatArray, IntArray
+
+_log = logging.getLogger(__name__)
+_SPARE = 0.75  # of max_words that are left when words are forgotten
+_SHOWN = 10
+_DRAWN = 24  # words of a node that a picture may choose from
+
+
+class NestedCRPTopics(TreeModel):
+    """Tree of topics (nested Chinese restaurant process), learned from a stream of documents.
+
+    Every document takes a path from the root to a leaf, and each of its words comes from the topic
+    of one node on it: general words from the root, the subject from further down. Paths are opened
+    where a document is told better by a new one; with the documents of a window, which are placed
+    again and again, topics are merged, dissolved and split wherever that raises the evidence lower
+    bound. Memory depends on the window, the words and the nodes.
+
+    Parameters
+    ----------
+    depth : int, default 3
+        Levels, at least 2.
+    gamma : float, default 1.0
+        Concentration of the sticks: larger, more paths.
+    eta : float or tuple of float, optional
+        Dirichlet prior of a word in a topic, for all levels or for each, root first; smaller, more
+        and narrower topics. Default: 1.0 for the root, 0.1 for all others.
+    alpha : tuple of float, optional
+        Dirichlet prior of a document's proportions of levels. Default: (5, 2, 1, 1, ..).
+    kappa : float, default 1.0
+        Above 0.5. 1: all documents count alike. Below: the n-th counts n^(1 - kappa) and all
+        together n, so that old ones are forgotten.
+    window : int, default 512
+        Documents that may still change their place.
+    revisits : int, default 1
+        Documents of the window that are placed again after each arrival.
+    max_nodes : int, default 512
+        When there are almost so many, the smallest paths give way.
+    max_words : int, default 50000
+        When tidying up finds more words, those that are rarest and not in the window are forgotten.
+
+    Notes
+    -----
+    Wang and Blei (2009), with the word levels conditional on the path. About 2 ms for a document of
+    200 words and 200 nodes, and O(nodes x words) memory. A path that only one document took is
+    dropped when that document has left the window. Learning documents twice counts them twice.
+    ``eta`` says how fine the tree is to be; held-out words are scored under the eta that the words
+    of the topics show, the type-II maximum of a level, with a Gamma prior about ``eta``.
+
+    Examples
+    --------
+    >>> from streamddcrp import NestedCRPTopics
+    >>> model = NestedCRPTopics()
+    >>> subjects = ["cat purr milk fur paw", "boat sail mast oar hull", "oven dough yeast loaf rye",
+    ...             "chess rook pawn mate king", "rain cloud storm wind hail"]
+    >>> model.learn_many(["the day was long " + 4 * (words + " ") for words in subjects * 12])
+    >>> model.refine()  # a further pass over so few documents
+    >>> model.predict_one("cat milk cat paw") == model.predict_one("paw purr paw fur")
+    True
+    >>> model.predict_one("cat milk cat paw") == model.predict_one("sail mast oar hull")
+    False
+    >>> told, odd = (model.score_one(words, given="cat purr") for words in ["milk fur", "oar hull"])
+    >>> told < odd
+    True
+    """
+
+    _tree: TopicTree
+
+    def __init__(
+        self,
+        *,
+        depth: int = 3,
+        gamma: float = 1.0,
+        eta: Any = None,
+        alpha: Any = None,
+        kappa: float = 1.0,
+        window: int = 512,
+        revisits: int = 1,
+        max_nodes: int = 512,
+        max_words: int = 50_000,
+    ) -> None:
+        self.depth = depth
+        self.gamma = gamma
+        self.eta = eta
+        self.alpha = alpha
+        self.kappa = kappa
+        self.window = window
+        self.revisits = revisits
+        self.max_nodes = max_nodes
+        self.max_words = max_words
+        check_tree(self, 2, window=1, revisits=0, max_words=2)
+        if not 0.5 < kappa <= 1.0:
+            message = f"kappa must be above 0.5 and at most 1, got {kappa!r}"
+            raise ConfigError(message)
+        usual_eta = (1.0, *(0.1,) * (depth - 1))
+        usual_alpha = (5.0, 2.0, *(1.0,) * (depth - 2))[:depth]
+        self._tree = TopicTree.empty(
+            Settings(
+                gamma=float(gamma),
+                eta=positive("eta", usual_eta if eta is None else eta, depth),
+                alpha=positive("alpha", usual_alpha if alpha is None else alpha, depth),
+                kappa=float(kappa),
+                window=window,
+                revisits=revisits,
+                max_nodes=max_nodes,
+            )
+        )
+        self._vocabulary = Vocabulary()
+        self._growth = Growth()
+
+    @classmethod
+    def _unit_test_params(cls) -> Any:
+        yield {}
+        yield {"depth": 4, "window": 10, "max_nodes": 64}
+
+    # -- learning --------------------------------------------------------------------------------
+
+    def learn_one(self, x: Any, t: Any = None) -> None:
+        """Learn one document.
+
+        Parameters
+        ----------
+        x : str, list of str, or dict of word to count
+            A document without words is counted, and changes nothing else.
+        t : optional
+            Not used: documents count in the order in which they come.
+
+        Raises
+        ------
+        SchemaError
+            It is none of these, or a count is negative or no number. Nothing was learned.
+        """
+        self._learn([read_document(x)])
+
+    def learn_many(self, batch: Any, t: Any = None) -> None:
+        """Learn documents; the same, bit for bit, as learning them one by one.
+
+        Parameters
+        ----------
+        batch : list of documents, Arrow array of texts, table, or matrix of counts (N, V)
+            Columns of a matrix, sparse or not, are words with the names 0, 1, ..
+
+        Raises
+        ------
+        SchemaError
+            As for `learn_one`, with the document's number in ``row``. Nothing was learned.
+        """
+        self._learn(read_bags(batch))
+
+    def step_many(self, batch: Any, t: Any = None) -> pa.RecordBatch:
+        """Place each document of a batch, then learn it, in one pass.
+
+        Returns
+        -------
+        pyarrow.RecordBatch
+            A row each with ``label`` (int64, id of the leaf on arrival, 0, the root, for a document
+            without words), ``label_prob``, ``score`` (-log evidence, nats a word; null without
+            words), ``p_new`` (probability of a new path) and ``n_tables`` (int64, nodes before
+            the batch was learned up to the last tidying).
+        """
+        out = self._learn(read_bags(batch))
+        score = out[:, 2]
+        return pa.RecordBatch.from_pydict(
+            {
+                "label": pa.array(out[:, 0].astype(np.int64)),
+                "label_prob": pa.array(np.ascontiguousarray(out[:, 1])),
+                "score": pa.array(np.ascontiguousarray(score), mask=np.isnan(score)),
+                "p_new": pa.array(np.ascontiguousarray(out[:, 3])),
+                "n_tables": pa.array(out[:, 4].astype(np.int64)),
+            }
+        )
+
+    def refine(self) -> None:
+        """Place every document of the window again, and give every node its chance of a move.
+
+        Without new documents: a further pass over the last ``window`` ones.
+        """
+        self._tree.revisit()
+        self._tree.tidy(math.inf)
+
+    def window_paths(self) -> IntArray:
+        """Return the ids on the paths of the last ``window`` documents, (n, depth), oldest first.
+
+        -1 for documents without words, and for levels below a node that was dropped.
+        """
+        tree = self._tree
+        w = tree.window
+        first = max(0, w.n - self.window)
+        ends = w.ends[first : w.n]
+        return np.where(ends[:, None] >= 0, ids_of(tree, np.maximum(ends, 0)), -1)
+
+    def _learn(self, rows: Any) -> FloatArray:
+        """Learn documents, tidying up where it is due."""
+        tree, N = self._tree, n_rows(rows)
+        out, start = np.zeros((N, 5)), 0
+        while start < N:
+            stop, due = min(N, start + tree.next_stop - tree.n_seen), tree.next_stop
+            tidy = due == tree.next_tidy
+            bags = self._encode(rows[start:stop], learn=True)
+            out[start:stop, :4] = tree.learn(*bags)
+            sizes = np.add.reduceat(np.append(bags.counts, 0.0), bags.offsets[:-1])
+            sizes[bags.offsets[1:] == bags.offsets[:-1]] = np.nan
+            out[start:stop, 2] /= -sizes
+            out[start:stop, 4] = tree.n_nodes
+            if tree.n_seen == due:
+                self._growth.note(
+                    tree.n_seen, tree.n_nodes, tree.n_born, tree.n_merged, tree.n_pruned
+                )
+                if tidy:
+                    self._forget_words()
+            start = stop
+        return out
+
+    def _forget_words(self) -> None:
+        tree, V = self._tree, len(self._vocabulary)
+        if self.max_words >= V:
+            return
+        weight = tree.counts[:V].sum(axis=1)
+        used = np.zeros(V, dtype=bool)
+        used[np.lexsort((np.arange(V), -weight))[: int(_SPARE * self.max_words)]] = True
+        w = tree.window
+        used[w.words[: w.offsets[w.n]]] = True
+        _log.info("of %d words the %d that are not rare are kept", V, used.sum())
+        tree.keep_words(used)
+        self._vocabulary.keep(used)
+
+    def _encode(self, rows: Any, *, learn: bool = False) -> Bags:
+        return encode(self._vocabulary, rows, learn=learn)
+
+    # -- predicting ------------------------------------------------------------------------------
+
+    def predict_one(self, x: Any, t: Any = None) -> int:
+        """Return the id of the node where the likeliest path ends.
+
+        That is a leaf, or an inner node where a document would best open a path below it; 0, the
+        root, before anything was learned and for a document without known words.
+        """
+        slots, _, _ = self._place([read_document(x)])
+        return int(self._tree.ids[slots[0]])
+
+    def paths_many(self, batch: Any) -> IntArray:
+        """Return the ids on the likeliest paths, (N, depth), root first, -1 for new nodes."""
+        slots, _, _ = self._place(read_bags(batch))
+        return ids_of(self._tree, slots)
+
+    def transform_one(self, x: Any) -> dict[str, Any]:
+        """Return the path of a document and its proportions of levels.
+
+        Returns
+        -------
+        dict
+            ``path``: tuple of ids, root first; ``path_prob``; ``p_new``: probability of a new path;
+            ``levels``: tuple of expected proportions.
+        """
+        slots, out, levels = self._place([read_document(x)])
+        path = ids_of(self._tree, slots)[0]
+        return {
+            "path": tuple(path[path >= 0].tolist()),
+            "path_prob": float(out[0, 0]),
+            "p_new": float(out[0, 2]),
+            "levels": tuple(levels[0].tolist()),
+        }
+
+    def score_one(self, x: Any, t: Any = None, *, given: Any = None) -> float:
+        """Return how surprising a document is by completion: nats a held-out word.
+
+        Parameters
+        ----------
+        x : document
+        given : document, optional
+            Other words of the same document. Without it every second word of ``x`` is given, in
+            their order (of a dict, the order of its words, each repeated by its count).
+
+        Returns
+        -------
+        float
+            -log p(held-out words | given words) / held-out words; unknown words are left out. NaN
+            where no word is left.
+        """
+        held = read_document(x)
+        if given is None:
+            words = [word for word, count in held for _ in range(round(count))]
+            seen = [(word, 1.0) for word in words[::2]]
+            held = [(word, 1.0) for word in words[1::2]]
+        else:
+            seen = read_document(given)
+        bags = self._encode([held])
+        total = float(bags.counts.sum())
+        logs = self._tree.complete_many(*self._encode([seen]), *bags)
+        return float(-logs[0] / total) if total else math.nan
+
+    def complete_many(self, given: Any, held_out: Any) -> FloatArray:
+        """Return log p(held-out words | given words) of each document in nats, (N,).
+
+        The log of the probability of all held-out words together, a mixture over paths, the topics
+        and proportions having learned the given words. Unknown words are left out.
+        """
+        seen, held = read_bags(given), self._encode(read_bags(held_out))
+        n = n_rows(seen)
+        if n != len(held.offsets) - 1:
+            message = f"given has {n} documents, held_out {len(held.offsets) - 1}"
+            raise SchemaError(message)
+        return self._tree.complete_many(*self._encode(seen), *held)
+
+    def _place(self, rows: Any) -> tuple[IntArray, FloatArray, FloatArray]:
+        bags = self._encode(rows)
+        slots, out, levels = self._tree.place_many(*bags)
+        slots[np.diff(bags.offsets) == 0] = 0
+        return slots, out, levels
+
+    # -- looking ---------------------------------------------------------------------------------
+
+    @property
+    def objective(self) -> float:
+        """Evidence lower bound of what was learned.
+
+        The documents that left the window count as they were placed last.
+        """
+        return self._tree.bound()
+
+    def tree(self, n_words: int = _SHOWN) -> dict[str, Any]:
+        """Return the tree as nested dicts, children in order of size.
+
+        Returns
+        -------
+        dict
+            ``id``, ``level`` (root 1), ``size`` (documents through the node; with kappa < 1 the
+            recent ones count more), ``born`` (number of the document), ``words`` (list of word
+            and probability in the topic, those first that tell it, and of an inner node all
+            below it, from its siblings) and ``children``.
+        """
+        words = telling_words(self._tree, self._vocabulary.words, n_words)
+        return nested(self._tree, [{"words": some} for some in words])
+
+    def summary(self) -> pa.Table:
+        """Return one row a node: id, parent (null: root), level, size, born, tokens, words."""
+        tree = self._tree
+        some = telling_words(tree, self._vocabulary.words, _SHOWN)
+        words = pa.array([" ".join(str(word) for word, _ in row) for row in some], pa.string())
+        tokens = tree.rows[: tree.n_nodes] * tree.scale
+        return pa.table(node_columns(tree) | {"tokens": tokens, "words": words})
+
+    def _draw_tree(self, ax: Any) -> Any:
+        return plot_topic_tree(self.tree(_DRAWN), ax)
+
+    # -- keeping ---------------------------------------------------------------------------------
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        arrays, meta = tree_to_state(self._tree)
+        meta |= {
+            "options": {name: to_json(value) for name, value in self._get_params().items()},
+            "words": self._vocabulary.words,
+            "growth": self._growth.to_json(),
+        }
+        return arrays, meta
+
+    @classmethod
+    def _from_state(cls, arrays: dict[str, Any], meta: dict[str, Any]) -> Self:
+        model = cls(**{name: from_json(value) for name, value in meta["options"].items()})
+        model._tree = tree_from_state(model._tree.settings, arrays, meta)
+        model._vocabulary = Vocabulary(meta["words"])
+        model._growth = Growth.from_json(meta["growth"])
+        return model

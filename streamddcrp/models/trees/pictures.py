@@ -1,0 +1,328 @@
+"""Pictures of trees: topics with their words, components as images, growth over a stream."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from streamddcrp.plots.plotting import pyplot
+from streamddcrp.typing import ArrayLike
+
+# The colours of branches, told apart with any kind of colour vision; the root is grey.
+_COLOURS = (
+    "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#931464", "#90CB7C",
+    "#6A35C8", "#7A4A1E", "#BA6EFE", "#00402C",
+)  # fmt: skip
+_GREY, _INK, _FAINT = "#777777", "#222222", "#888888"
+_ROW = 0.27  # inches for a leaf
+_COLUMN = 3.6  # inches for a level, the last one apart
+_LEAF_COLUMN = 6.0
+_LETTERS = 30  # on a line of a node above the leaves
+_MOST_LEAVES = 60
+
+
+@dataclass(slots=True)
+class _Placed:
+    """A node at column ``level`` (0 at the root) and row ``y``, the leaves one below the other."""
+
+    node: dict[str, Any]
+    level: int
+    y: float
+    rows: int
+    parent: int
+    branch: int
+
+
+def named(tree: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """Return a tree of topics over word numbers with the words' names."""
+    words = [(names[int(word)], p) for word, p in tree["words"]]
+    return tree | {"words": words, "children": [named(child, names) for child in tree["children"]]}
+
+
+def _size(node: dict[str, Any]) -> float:
+    return float(node["size"])
+
+
+def _leaves(node: dict[str, Any], level: int = 0) -> list[tuple[float, int]]:
+    """Return size and id of all nodes without children."""
+    if not node["children"]:
+        return [(_size(node), int(node["id"]))]
+    return [leaf for child in node["children"] for leaf in _leaves(child, level + 1)]
+
+
+def _place(tree: dict[str, Any], kept: set[int]) -> list[_Placed]:
+    """Give every node a place; parents stand before their children and in their middle."""
+    placed: list[_Placed] = []
+    bottom = 0.0
+
+    def walk(node: dict[str, Any], level: int, parent: int, branch: int) -> None:
+        nonlocal bottom
+        if not node["children"] and int(node["id"]) not in kept:
+            return
+        me = len(placed)
+        placed.append(_Placed(node, level, bottom, 1, parent, branch))
+        top = bottom
+        below = sorted(node["children"], key=_size, reverse=True)
+        for number, child in enumerate(below):
+            walk(child, level + 1, me, number if level == 0 else branch)
+        if len(placed) == me + 1:
+            if node["children"]:
+                placed.pop()  # all its leaves are left out
+            else:
+                bottom += 1.0
+            return
+        own = [p for p in placed[me + 1 :] if p.parent == me]
+        placed[me].y = 0.5 * (own[0].y + own[-1].y)
+        placed[me].rows = round(bottom - top)
+
+    walk(tree, 0, -1, -1)
+    return placed
+
+
+def _colour(place: _Placed) -> str:
+    return _GREY if place.branch < 0 else _COLOURS[place.branch % len(_COLOURS)]
+
+
+def _count(size: float) -> str:
+    return f"{size:,.0f}" if size >= 9.95 else f"{size:.1f}".removesuffix(".0")
+
+
+def _lines(words: list[str], width: int, most: int) -> str:
+    """Put words on at most so many lines of so many letters."""
+    lines: list[str] = []
+    for word in words:
+        if lines and len(lines[-1]) + 1 + len(word) <= width:
+            lines[-1] += f" {word}"
+        elif len(lines) < most:
+            lines.append(word[:width])
+        else:
+            break
+    return "\n".join(lines)
+
+
+def _links(ax: Any, placed: list[_Placed], x: list[float], bend: float, *, through: bool) -> None:
+    """Draw bands to children, as wide as the square root of their sizes.
+
+    They fan out ``bend`` before the child's column and begin there or, if they are to go
+    ``through``, at the parent.
+    """
+    from matplotlib.patches import PathPatch  # noqa: PLC0415
+    from matplotlib.path import Path  # noqa: PLC0415
+
+    largest = _size(placed[0].node) or 1.0
+    for p in placed[1:]:
+        above = placed[p.parent]
+        b, turn = (x[p.level], p.y), x[p.level] - bend
+        middle = 0.5 * (turn + b[0])
+        first = (x[above.level] if through else turn, above.y)
+        curve = Path(
+            [first, (turn, above.y), (middle, above.y), (middle, b[1]), b],
+            [Path.MOVETO, Path.LINETO, Path.CURVE4, Path.CURVE4, Path.CURVE4],
+        )
+        width = 0.8 + 7.0 * float(np.sqrt(_size(p.node) / largest))
+        ax.add_patch(
+            PathPatch(
+                curve, fill=False, ec=_colour(p), lw=width, alpha=0.35, capstyle="butt", zorder=1
+            )
+        )
+
+
+def plot_topic_tree(tree: dict[str, Any], ax: Any = None, *, n_words: int = 7) -> Any:
+    """Draw a tree of topics from left to right: words, sizes, branches.
+
+    Parameters
+    ----------
+    tree : dict
+        From ``tree()`` of a model: ``id``, ``size``, ``words`` (pairs of word and probability),
+        ``children``.
+    ax : matplotlib axes, optional
+        One inch is a unit across, a leaf a unit down; without it a figure of fitting size is made.
+    n_words : int, default 7
+        Of a leaf; nodes above have as many as find room.
+
+    Returns
+    -------
+    matplotlib axes
+
+    Notes
+    -----
+    Circles have areas by the number of documents, which stands beside them. Of more than 60 leaves
+    the largest are drawn.
+    """
+    plt = pyplot()
+    leaves = sorted(_leaves(tree), key=lambda leaf: (-leaf[0], leaf[1]))
+    placed = _place(tree, {number for _, number in leaves[:_MOST_LEAVES]})
+    depth = max(p.level for p in placed)
+    n_rows = placed[0].rows
+    x = [0.3 + _COLUMN * level for level in range(depth + 1)]
+    width = x[-1] + _LEAF_COLUMN
+    if ax is None:
+        height = _ROW * max(n_rows, 5) + 0.6
+        _, ax = plt.subplots(figsize=(width, height), layout="constrained")
+    ax.set_xlim(0.0, width)
+    ax.set_ylim(max(n_rows, 5) - 0.3, -1.4)
+    ax.axis("off")
+    largest = _size(tree) or 1.0
+    _links(ax, placed, x, 0.8, through=False)
+    for p in placed:
+        leaf = p.level == depth
+        words = [str(word) for word, _ in p.node["words"]]
+        radius = 3.0 + 13.0 * float(np.sqrt(_size(p.node) / largest))
+        ax.plot(
+            x[p.level], p.y, "o", markersize=radius, color=_colour(p), markeredgecolor="white",
+            markeredgewidth=0.8, zorder=3, clip_on=False,
+        )  # fmt: skip
+        at = x[p.level] + 0.5 * radius / 72 + 0.06
+        size = ax.annotate(
+            _count(_size(p.node)), (at, p.y), fontsize=8, color=_FAINT, va="center_baseline",
+            zorder=4,
+        )  # fmt: skip
+        room = 1 if leaf else max(1, min(4, int(p.rows * _ROW / 0.145)))
+        text = " ".join(words[:n_words]) if leaf else _lines(words, _LETTERS, room)
+        ax.annotate(
+            text, (1.0, 0.5), xycoords=size, xytext=(5, 0), textcoords="offset points",
+            fontsize=9 if leaf else 8.5, color=_INK, va="center", linespacing=1.1, zorder=4,
+            fontweight="normal" if leaf else "bold", parse_math=False, annotation_clip=False,
+        )  # fmt: skip
+    left_out = len(leaves) - sum(not p.node["children"] for p in placed)
+    n = _nodes(tree)
+    title = f"{n:,} topic{'' if n == 1 else 's'} of {_count(_size(tree))} documents"
+    title += " (numbers: documents)"
+    if left_out:
+        title += f"; the {left_out:,} smallest leaves are not drawn"
+    ax.annotate(title, (0.1, -1.0), fontsize=10, color=_INK)
+    return ax
+
+
+def _nodes(tree: dict[str, Any]) -> int:
+    return 1 + sum(_nodes(child) for child in tree["children"])
+
+
+def plot_component_tree(
+    tree: dict[str, Any], ax: Any = None, *, shape: tuple[int, int] | None = None
+) -> Any:
+    """Draw a tree of components as images, from the mean on the left to the leaves on the right.
+
+    Parameters
+    ----------
+    tree : dict
+        From ``tree()`` of a model: ``id``, ``size``, ``vector`` (D,), ``children``; the root has
+        ``mean`` (D,) too.
+    ax : matplotlib axes, optional
+        Without it a figure of fitting size is made.
+    shape : tuple of int, optional
+        Height and width of the images; default: a square if D is one, else a row of D pixels.
+
+    Returns
+    -------
+    matplotlib axes
+
+    Notes
+    -----
+    A row is the mean plus a sum of the images on a path, each times a number of the point's own;
+    so the sign of an image means nothing: red and blue are opposite. Each image has its own scale.
+    """
+    plt = pyplot()
+    vectors = np.asarray(tree["vector"], dtype=np.float64)
+    side = int(np.sqrt(vectors.size))
+    shape = shape or ((side, side) if side * side == vectors.size else (1, vectors.size))
+    placed = _place(tree, {number for _, number in _leaves(tree)})
+    depth = max(p.level for p in placed)
+    n_rows = max(placed[0].rows, 2)
+    image, column, row = 0.74, 1.55, 0.86
+    tall = image * min(1.0, shape[0] / shape[1])
+    mean = "mean" in tree
+    x = [0.5 + column * (level + mean) for level in range(depth + 1)]
+    width = x[-1] + 1.1
+    if ax is None:
+        _, ax = plt.subplots(figsize=(width, row * n_rows + 0.55), layout="constrained")
+    ax.set_xlim(0.0, width)
+    ax.set_ylim(n_rows - 0.45, -0.5 - 0.5 / row)
+    ax.axis("off")
+    _links(ax, placed, x, 0.9, through=True)
+
+    def show(values: ArrayLike, at: float, y: float, colour: str, name: str, **how: Any) -> None:
+        box = (at - 0.5 * image, at + 0.5 * image)
+        half = 0.5 * tall / row
+        ax.imshow(
+            np.reshape(values, shape), extent=(*box, y + half, y - half), aspect="auto",
+            interpolation="nearest", zorder=2, **how,
+        )  # fmt: skip
+        ax.add_patch(
+            plt.Rectangle(
+                (box[0], y - half), image, 2 * half, fill=False, ec=colour, lw=1.6, zorder=3
+            )
+        )
+        ax.annotate(
+            name, (box[1], y), xytext=(3, 5), textcoords="offset points", fontsize=8,
+            color=_FAINT, va="bottom", zorder=4,
+        )  # fmt: skip
+
+    if mean:
+        show(tree["mean"], 0.5, placed[0].y, _INK, "", cmap="Greys")
+        ax.annotate("mean", (0.5, -0.5 - 0.3 / row), ha="center", fontsize=9, color=_INK)
+        ax.annotate(
+            "+", (0.5 * (0.5 + x[0]), placed[0].y), ha="center", va="center", fontsize=12,
+            color=_INK,
+        )  # fmt: skip
+    for level, at in enumerate(x):
+        ax.annotate(
+            f"level {level + 1}", (at, -0.5 - 0.3 / row), ha="center", fontsize=9, color=_INK
+        )
+    for p in placed:
+        v = np.asarray(p.node["vector"], dtype=np.float64)
+        top = float(np.abs(v).max()) or 1.0
+        show(
+            v, x[p.level], p.y, _colour(p), _count(_size(p.node)), cmap="RdBu_r", vmin=-top,
+            vmax=top,
+        )  # fmt: skip
+    ax.annotate(
+        "A row is the mean plus a number times each image on its path;\n"
+        "red and blue are opposite. Beside an image: rows that pass it.",
+        (0.0, 0.0), xycoords="axes fraction", va="top", fontsize=8, color=_FAINT,
+    )  # fmt: skip
+    return ax
+
+
+def plot_growth(growth: Any, ax: Any = None) -> Any:
+    """Draw how a tree grew: of all nodes born so far, those alive, merged into others and pruned.
+
+    Parameters
+    ----------
+    growth : pyarrow.Table
+        From ``growth()`` of a model: ``row`` (rows learned so far), ``n_nodes``, and ``merges`` and
+        ``prunes`` since the beginning.
+    ax : matplotlib axes, optional
+
+    Returns
+    -------
+    matplotlib axes
+    """
+    plt = pyplot()
+    if ax is None:
+        _, ax = plt.subplots(figsize=(8, 3.8), layout="constrained")
+    row, *parts = (
+        np.append(first, np.asarray(growth[name].to_pylist(), dtype=np.float64))
+        for name, first in (("row", 0), ("n_nodes", 1), ("merges", 0), ("prunes", 0))
+    )
+    names = ("alive", "merged into another", "pruned")
+    colours = (_COLOURS[0], _COLOURS[1], "#D0D0D0")
+    ax.stackplot(row, *parts, colors=colours, labels=names, linewidth=0)
+    ax.plot(row, parts[0], color="white", linewidth=1.2)
+    top = np.cumsum([part[-1] for part in parts])
+    least = 0.05 * float(top[-1])
+    for name, end, part in zip(names, top, parts, strict=True):
+        if part[-1] >= least:  # the others are in the legend
+            ax.annotate(
+                f"{part[-1]:,.0f} {name}", (row[-1], end - 0.5 * part[-1]), xytext=(6, 0),
+                textcoords="offset points", fontsize=9, va="center", annotation_clip=False,
+            )  # fmt: skip
+    ax.set_xlim(0, max(float(row[-1]), 1.0))
+    ax.set_ylim(0)
+    ax.set_xlabel("documents or rows learned")
+    ax.set_ylabel("nodes born so far")
+    ax.legend(frameon=False, loc="upper left", reverse=True)
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)
+    return ax

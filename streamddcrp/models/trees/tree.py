@@ -1,0 +1,92 @@
+"""Order of the nodes of a tree in their slots, and what follows from it."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from streamddcrp.models.trees.kernels.tree import stick_bound, subtree_sums
+from streamddcrp.typing import FloatArray, IntArray
+
+
+class Order(NamedTuple):
+    """Nodes in a new order of slots.
+
+    Attributes
+    ----------
+    slots : ndarray, shape (K,)
+        Old slot of each new one.
+    parent, level : ndarray, shape (K,)
+        The tree in the new slots.
+    to : ndarray, shape (K_old,)
+        New slot of each old one; of a node that is gone, that of its nearest kept ancestor.
+    """
+
+    slots: IntArray
+    parent: IntArray
+    level: IntArray
+    to: IntArray
+
+
+def sizes_of(parent: IntArray, mass: FloatArray) -> FloatArray:
+    """Return the mass of each node and all below it, (K,)."""
+    out = np.empty(len(parent))
+    subtree_sums(parent, len(parent), mass, out)
+    return out
+
+
+def sorted_order(
+    parent: IntArray, level: IntArray, mass: FloatArray, keep: np.ndarray | None = None
+) -> Order:
+    """Order the kept nodes level by level, siblings side by side, the largest first.
+
+    That order of the sticks gives the largest bound. ``keep`` (K,) of bool must hold with a node
+    its parent; the mass of what goes is counted at the nearest kept ancestor, which costs nothing
+    here since only subtree sums matter.
+    """
+    K = len(parent)
+    size = sizes_of(parent, mass)
+    keep = np.ones(K, dtype=bool) if keep is None else keep
+    to = np.full(K, -1)
+    slots, start = [0], 0
+    for depth in range(1, int(level.max()) + 1):
+        for at, node in enumerate(slots[start:], start):
+            to[node] = at
+        here = np.flatnonzero(keep & (level == depth + 1))
+        start = len(slots)
+        by = np.lexsort((here, -size[here], to[parent[here]]))
+        slots += here[by].tolist()
+    for at, node in enumerate(slots[start:], start):
+        to[node] = at
+    new_parent = to[parent[slots]]
+    new_parent[0] = -1
+    for i in range(K):  # parents stand before their children
+        if to[i] < 0:
+            to[i] = to[parent[i]]
+    return Order(np.array(slots), new_parent, level[slots], to)
+
+
+def merged(parent: IntArray, mass: FloatArray, i: int, j: int) -> tuple[IntArray, FloatArray]:
+    """Return parents and masses after sibling j has become one with i; slot j is left empty."""
+    parent, mass = parent.copy(), mass.copy()
+    parent[parent == j] = i
+    mass[i] += mass[j]
+    mass[j] = 0.0
+    return parent, mass
+
+
+def sticks(parent: IntArray, level: IntArray, mass: FloatArray, L: int, gamma: float) -> float:
+    """Return the bound's terms of the sticks at the optimum of q(v)."""
+    K = len(parent)
+    size, a, b = np.empty((3, K))
+    return float(stick_bound(parent, level, K, L, mass, gamma, size, a, b))
+
+
+def paths_of(parent: IntArray, level: IntArray, L: int) -> IntArray:
+    """Return the slots on the way to each node, (K, L), -1 below it."""
+    K = len(parent)
+    out = np.full((K, L), -1)
+    for i in range(K):
+        if i:
+            out[i] = out[parent[i]]
+        out[i, level[i] - 1] = i
+    return out

@@ -1,0 +1,102 @@
+"""From probabilities of a change, or from labels, to change points."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from streamddcrp.errors import ConfigError
+from streamddcrp.monitor.kernels.changes import mark_changes
+from streamddcrp.typing import IntArray
+
+
+def change_points(
+    p_change: ArrayLike, threshold: float = 0.9, *, armed: bool = True
+) -> tuple[IntArray, bool]:
+    """Return the rows at which a change is declared: at most one in a run.
+
+    A change is declared where its probability rises above ``threshold``; the next one can only be
+    declared once the probability has been below 1 - ``threshold``, that is once the model is as
+    sure that the present run goes on.
+
+    Parameters
+    ----------
+    p_change : array_like of float, shape (N,)
+        The column of that name of `SeqDDCRP.step_many`. NaN or null: nothing is known.
+    threshold : float, default 0.9
+        At least 0.5.
+    armed : bool, default True
+        Whether a change may be declared at once. For a stream in batches: what the call for the
+        batch before returned.
+
+    Returns
+    -------
+    rows : ndarray of int64
+        Numbers of rows, rising.
+    armed : bool
+        For the next batch.
+
+    Raises
+    ------
+    ConfigError
+        If the threshold is not in [0.5, 1).
+
+    Examples
+    --------
+    >>> rows, armed = change_points([0.0, 0.2, 0.95, 0.99, 0.8, 0.97, 0.05, 0.5, 0.93])
+    >>> rows, armed
+    (array([2, 8]), False)
+    """
+    if not 0.5 <= threshold < 1:
+        message = f"threshold must be at least 0.5 and below 1, got {threshold!r}"
+        raise ConfigError(message)
+    p = np.asarray(p_change, dtype=np.float64)
+    said = (p > threshold).astype(np.int64) - (p < 1.0 - threshold)  # 1: changed, -1: goes on
+    said = np.concatenate([[-1 if armed else 1], said])
+    last = np.maximum.accumulate(np.where(said != 0, np.arange(len(said)), 0))
+    state = said[last]
+    rows = np.flatnonzero(np.diff(state) > 0)
+    return rows.astype(np.int64), bool(state[-1] < 0)
+
+
+def label_changes(labels: ArrayLike, hold: int = 10, share: float = 0.1) -> IntArray:
+    """Return the rows at which a regime begins, by the tables that its rows sit at.
+
+    A regime may be a mixture of tables, or visit another one for a few rows: 0 0 1 0 0 1 0 0 is one
+    regime. It ends where ``hold`` rows in a row all sit at tables that hold less than ``share`` of
+    the regime's rows before them; the first of these rows begins the next regime. The first
+    ``hold`` rows of the stream are not judged, and a regime has at least ``hold`` rows.
+
+    `SeqDDCRP.recent_labels` gives labels in which later rows have had their say; with them, fewer
+    regimes are missed and broken than with labels given on arrival.
+
+    Parameters
+    ----------
+    labels : array_like of int, shape (N,)
+        In the order of time.
+    hold : int, default 10
+    share : float, default 0.1
+
+    Returns
+    -------
+    ndarray of int64
+        Numbers of rows, rising.
+
+    Raises
+    ------
+    ConfigError
+        If ``hold`` is below 1 or ``share`` not in [0, 1].
+
+    Examples
+    --------
+    >>> label_changes([0, 0, 0, 1, 0, 0, 1, 0, 0, 4, 5, 5, 4, 5, 5, 5], hold=3)
+    array([9])
+    """
+    if hold < 1:
+        message = f"hold must be at least 1 row, got {hold!r}"
+        raise ConfigError(message)
+    if not 0 <= share <= 1:
+        message = f"share must lie between 0 and 1, got {share!r}"
+        raise ConfigError(message)
+    known, codes = np.unique(np.asarray(labels), return_inverse=True)
+    change = np.empty(len(codes), dtype=np.bool_)
+    mark_changes(codes.astype(np.int64), len(known), int(hold), float(share), change)
+    return np.flatnonzero(change).astype(np.int64)

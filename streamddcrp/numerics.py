@@ -1,0 +1,170 @@
+"""Shared compiled leaf functions: special functions and the decay families.
+
+Every kernel of the package may call these; they call nothing but numpy and ``math``.
+"""
+
+import math
+
+import numpy as np
+
+from streamddcrp.compilation import kernel, leaf, uncounted
+
+# Codes of the decay families (`streamddcrp.decay`). CALLER_GIVEN: a decay that is not one of these;
+# its log weights come to the kernel as an array, evaluated outside.
+CALLER_GIVEN = -1
+NO_DECAY = 0
+WINDOW = 1
+EXPONENTIAL = 2
+LOGISTIC = 3
+LINEAR_WINDOW = 4
+
+
+@leaf
+def natural(i):
+    """Return an index that is known not to be negative: nobody looks whether it is."""
+    return np.uint64(i)
+
+
+@kernel
+def digamma(x):
+    """Digamma function for x > 0: recurrence up to 10, then the asymptotic series (1e-15)."""
+    shift = 0.0
+    while x < 10.0:
+        shift -= 1.0 / x
+        x += 1.0
+    inv = 1.0 / x
+    inv2 = inv * inv
+    series = inv2 * (
+        1.0 / 12.0
+        - inv2
+        * (
+            1.0 / 120.0
+            - inv2
+            * (1.0 / 252.0 - inv2 * (1.0 / 240.0 - inv2 * (1.0 / 132.0 - inv2 * (691.0 / 32760.0))))
+        )
+    )
+    return shift + math.log(x) - 0.5 * inv - series
+
+
+@kernel
+def log_add_exp(a, b):
+    """log(exp(a) + exp(b)), safe at -inf."""
+    if a < b:
+        a, b = b, a
+    if b == -np.inf:
+        return a
+    return a + math.log1p(math.exp(b - a))
+
+
+@kernel
+def log_decay(code, location, scale, distance):
+    """Log weight of a link over ``distance`` under decay family ``code``.
+
+    ``location`` is the width or the knee, ``scale`` the length scale; see `streamddcrp.decay`.
+    """
+    if code == EXPONENTIAL:
+        return -distance / scale
+    if code == NO_DECAY:
+        return 0.0 if distance < np.inf else -np.inf
+    if code == WINDOW:
+        return 0.0 if distance < location else -np.inf
+    if code == LOGISTIC:
+        z = (distance - location) / scale
+        return -(max(z, 0.0) + math.log1p(math.exp(-abs(z))))
+    # LINEAR_WINDOW
+    return math.log1p(-distance / location) if distance < location else -np.inf
+
+
+# exp(x) = 2^k exp(r), k = round(x / log 2), |r| <= log(2) / 2. Adding ROUND leaves k in the low
+# bits of the sum, so nothing in the loops below keeps a compiler from doing four numbers at once.
+_ROUND = 6755399441055744.0  # 1.5 2^52
+_PER_LOG_2 = 1.4426950408889634
+_LOG_2_HIGH = 0.693145751953125
+_LOG_2_LOW = 1.42860682030941723212e-6
+_LEAST = -700.0  # everything below gives exp(-700), about 1e-304
+
+
+@kernel
+def exp_all(x, n, work):
+    """Replace the first ``n`` of ``x``, all at most 700, by their exp; ``work`` is as long as it.
+
+    Relative error below 3e-16; a third of the time of as many calls of `math.exp`.
+    """
+    shifted, bits = work.view(np.int64), x.view(np.int64)
+    for i in range(n):
+        work[i] = max(x[i], _LEAST) * _PER_LOG_2 + _ROUND
+    for i in range(n):
+        k = work[i] - _ROUND
+        r = (max(x[i], _LEAST) - k * _LOG_2_HIGH) - k * _LOG_2_LOW
+        p = 1.0 / 479001600.0
+        p = p * r + 1.0 / 39916800.0
+        p = p * r + 1.0 / 3628800.0
+        p = p * r + 1.0 / 362880.0
+        p = p * r + 1.0 / 40320.0
+        p = p * r + 1.0 / 5040.0
+        p = p * r + 1.0 / 720.0
+        p = p * r + 1.0 / 120.0
+        p = p * r + 1.0 / 24.0
+        p = p * r + 1.0 / 6.0
+        p = p * r + 0.5
+        p = p * r + 1.0
+        x[i] = p * r + 1.0
+    for i in range(n):
+        bits[i] += shifted[i] << 52
+
+
+# reassoc lets a sum run in four lanes; NaN and infinities keep their meaning, but in `largest`
+@kernel(fastmath={"reassoc", "contract"})
+def dot(a, b, n):
+    """Dot product of the first ``n`` entries."""
+    total = 0.0
+    for i in range(n):
+        total += a[i] * b[i]
+    return total
+
+
+@kernel(fastmath={"reassoc", "nnan", "nsz"})
+def largest(a, n):
+    """Largest of the first ``n`` entries, none of them NaN."""
+    top = -np.inf
+    for i in range(n):
+        top = max(top, a[i])
+    return top
+
+
+@kernel(fastmath={"reassoc"})
+def floor_and_sum(a, start, stop, floor):
+    """Set entries below ``floor`` to zero; return the sum of the others."""
+    total = 0.0
+    for i in range(start, stop):
+        a[i] = a[i] if a[i] >= floor else 0.0
+        total += a[i]
+    return total
+
+
+# Uncounted kernels may not assign an array to a slice of another, for which numba would allocate.
+@uncounted
+def copy_first(target, source, n):
+    """Copy the first ``n`` entries of ``source`` to ``target``."""
+    for i in range(n):
+        target[i] = source[i]
+
+
+@uncounted
+def copy_row(target, source):
+    """Copy all entries of ``source`` to ``target``."""
+    copy_first(target, source, len(source))
+
+
+@uncounted
+def add(target, factor, source):
+    """Add ``factor`` times ``source`` to ``target``."""
+    for i in range(target.shape[0]):
+        target[i] += factor * source[i]
+
+
+@uncounted
+def scale(target, factor):
+    """Multiply every entry of ``target``."""
+    for i in range(target.shape[0]):
+        target[i] *= factor

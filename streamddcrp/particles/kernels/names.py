@@ -1,0 +1,72 @@
+"""Names of tables over all particles: a table is known by the customer that opened it."""
+
+from streamddcrp.compilation import uncounted
+from streamddcrp.contract import BIRTH, DEATH, LIVE, record
+from streamddcrp.particles.kernels.layout import N_EVENTS, N_LIVE, N_NAMES, N_SEEN
+
+
+@uncounted
+def name_of(i, recent, names, counts):
+    """Position of the name of the table that customer i opens; the first free one if it is new.
+
+    ``recent`` : int64, the positions for the last customers, i at i modulo its length; -1 where no
+    particle has such a table yet.
+    """
+    at = i % len(recent)
+    if recent[at] < 0:
+        g = 0
+        while names.opener[g] >= 0:
+            g += 1
+        names.opener[g] = i
+        names.last_seen[g] = -1
+        names.told[g] = False
+        counts[N_NAMES] += 1
+        recent[at] = g
+    return recent[at]
+
+
+@uncounted
+def best_name(names, at_name, new, n):
+    """Label of the most probable table and its probability; that of a new one is ``n``.
+
+    Of equally probable ones the oldest.
+    """
+    best, label = new, n
+    for g in range(len(names.opener)):
+        opener = names.opener[g]
+        if at_name[g] > best or (at_name[g] == best and 0 <= opener < label and best > 0.0):
+            best, label = at_name[g], opener
+    return label, best
+
+
+@uncounted
+def refresh_names(names, events, counts, reopened, t):
+    """Tell which tables have come to life and which are gone, after arrival ``counts[N_SEEN] - 1``.
+
+    ``names.weight`` and ``names.n_holders`` must be those of now; customers from ``reopened`` on
+    may still open a table again, so their names are kept.
+    """
+    n = counts[N_SEEN]
+    told = -1
+    while True:  # in the order of their openers
+        found = -1
+        live = 0
+        for g in range(len(names.opener)):
+            live += names.weight[g] >= LIVE
+            opener = names.opener[g]
+            if opener > told and (found < 0 or opener < names.opener[found]):
+                born = names.weight[g] >= LIVE and not names.told[g]
+                if born or (names.n_holders[g] == 0 and opener < reopened):
+                    found = g
+        counts[N_LIVE] = live
+        if found < 0:
+            break
+        told = names.opener[found]
+        if names.n_holders[found] > 0:
+            names.told[found] = True
+            record(events, counts, N_EVENTS, BIRTH, told, -1, n - 1, t)
+        else:
+            if names.told[found]:
+                record(events, counts, N_EVENTS, DEATH, told, -1, n - 1, t)
+            names.opener[found] = -1
+            counts[N_NAMES] -= 1

@@ -1,0 +1,111 @@
+"""Clusters that particles share: one copy of the statistics of equal sets of members.
+
+A particle holds places of a pool. What many particles do to the same cluster is done once, to a
+copy that all of them then hold, and a cluster that nobody holds any more gives its place back. So a
+copied particle costs a few integers, and a predictive density is computed once a cluster, not once
+a particle.
+"""
+
+import math
+
+from streamddcrp.compilation import uncounted
+from streamddcrp.likelihoods.kernels.families import add_stats, log_predictive, posterior
+from streamddcrp.numerics import copy_row
+from streamddcrp.particles.kernels.random import hash_of
+
+EMPTY = 0  # place of the cluster without members, from which new ones are made
+MEMBER, CLUSTER = 1, 2  # what is hashed
+
+
+@uncounted
+def take(pool):
+    """Take a free place; the caller has made sure that there is one."""
+    pool.n_free[0] -= 1
+    e = pool.free[pool.n_free[0]]
+    pool.holders[e] = 0
+    return e
+
+
+@uncounted
+def drop(pool, e):
+    """Count one holder less; the place is free after the last one."""
+    pool.holders[e] -= 1
+    if pool.holders[e] == 0:
+        pool.free[pool.n_free[0]] = e
+        pool.n_free[0] += 1
+
+
+# The functions below take arrays, not named tuples of them: with many clusters the passing of a
+# tuple, array by array, costs more than the work. Densities and statistics are worked out in two of
+# them only, because code that knows all families is long to compile.
+
+
+@uncounted
+def held_clusters(weight, entry, n_tables, least, seen, stamp, which):
+    """List the clusters, the empty one first, that particles above a weight hold; how many."""
+    which[0] = EMPTY
+    n = 1
+    for p in range(len(weight)):
+        if weight[p] > least:
+            for k in range(n_tables[p]):
+                e = entry[p, k]
+                if e >= 0 and seen[e] != stamp:
+                    seen[e] = stamp
+                    which[n] = e
+                    n += 1
+    return n
+
+
+@uncounted
+def score_clusters(family, hyper, post, members, x, i, which, n, score, heir_mixed):
+    """Log predictive densities of row ``x`` at the first ``n`` clusters of the list ``which``.
+
+    ``heir_mixed`` gets the mixed hashes of the clusters with item i in them, or without it.
+    """
+    change = hash_of(i, MEMBER)
+    for j in range(n):
+        e = which[j]
+        score[e] = log_predictive(family, hyper, post[e], x)
+        heir_mixed[e] = hash_of(members[e] ^ change, CLUSTER)
+
+
+@uncounted
+def relative_liks(which, n, score, lik, heir):
+    """Densities as shares of the largest one, whose log is returned; no cluster has an heir yet."""
+    top = score[which[0]]
+    for j in range(n):
+        top = max(top, score[which[j]])
+    for j in range(n):
+        lik[which[j]] = math.exp(score[which[j]] - top)
+        heir[which[j]] = -1
+    return top
+
+
+@uncounted
+def extend_clusters(family, hyper, stats, post, members, mixed, name, x, sign, i, which, n, heir):
+    """Write cluster e with item i in it to place ``heir[e]``, for ``n`` of the list ``which``.
+
+    ``sign`` : 1; -1 takes the item, a member, out.
+    """
+    change = hash_of(i, MEMBER)
+    for j in range(n):
+        e = which[j]
+        new = heir[e]
+        copy_row(stats[new], stats[e])
+        add_stats(family, hyper, x, sign, stats[new])
+        posterior(family, hyper, stats[new], post[new])
+        members[new] = members[e] ^ change
+        mixed[new] = hash_of(members[new], CLUSTER)
+        name[new] = name[e]
+
+
+@uncounted
+def alter(family, hyper, pool, memo, e, i, x, sign):
+    """Return a new cluster: e with item i, row ``x``, or (``sign`` -1) without it."""
+    memo.which[0] = e
+    memo.heir[e] = take(pool)
+    extend_clusters(
+        family, hyper, pool.stats, pool.post, pool.members, pool.mixed, pool.name, x, sign, i,
+        memo.which, 1, memo.heir,
+    )  # fmt: skip
+    return memo.heir[e]

@@ -1,0 +1,178 @@
+"""Choosing which particles go on: optimal, N-best, systematic and stratified resampling."""
+
+from streamddcrp.compilation import kernel
+from streamddcrp.particles.kernels.random import uniform
+
+
+@kernel
+def effective_size(weight):
+    """Effective sample size, (sum w)^2 / sum w^2."""
+    total, squares = 0.0, 0.0
+    for w in weight:
+        total += w
+        squares += w * w
+    return total * total / squares
+
+
+@kernel
+def _keep_all(weight, n, out_child, out_weight):
+    """List the children with a weight."""
+    kept = 0
+    for m in range(n):
+        if weight[m] > 0.0:
+            out_child[kept] = m
+            out_weight[kept] = weight[m]
+            kept += 1
+    return kept
+
+
+@kernel
+def optimal(weight, n, n_keep, u, out_child, out_weight):
+    """Keep ``n_keep`` of the first ``n`` children without bias and with the least squared error.
+
+    With c such that sum_m min(w_m / c, 1) = n_keep, children of weight above c stay as they are;
+    of the others each stays with probability w_m / c, by a systematic pass, and then weighs c. No
+    child comes twice, and the expectation of the new weight is the old one. O(n).
+
+    Parameters
+    ----------
+    weight : ndarray of float64, shape (>= n,)
+        At least 0, not all of them; those of weight 0 never stay.
+    u : float
+        In (0, 1).
+    out_child, out_weight : ndarray, shape (>= n_keep,)
+        Children in ascending order, and their weights; the sum stays within rounding.
+
+    Returns
+    -------
+    int
+        How many stay: ``n_keep``, or fewer where fewer have a weight.
+
+    References
+    ----------
+    Fearnhead and Clifford, "On-line inference for hidden Markov models via particle filters",
+    JRSS B 2003.
+    """
+    positive, tail = 0, 0.0
+    for m in range(n):
+        if weight[m] > 0.0:
+            positive += 1
+            tail += weight[m]
+    if positive <= n_keep:
+        return _keep_all(weight, n, out_child, out_weight)
+    # From c = total / n_keep down: each round keeps what is above c and so lowers c.
+    heavy, c = 0, tail / n_keep
+    while True:
+        found, rest = 0, 0.0
+        for m in range(n):
+            if weight[m] > c:
+                found += 1
+            else:
+                rest += weight[m]
+        if found <= heavy or found >= n_keep or rest <= 0.0:
+            break
+        heavy, c = found, rest / (n_keep - found)
+    kept, light, upto = 0, 0, 0.0
+    to_draw = n_keep - heavy
+    waiting = positive - heavy
+    for m in range(n):
+        if weight[m] > c:
+            if kept < n_keep:
+                out_child[kept] = m
+                out_weight[kept] = weight[m]
+                kept += 1
+        elif weight[m] > 0.0:
+            upto += weight[m] / c
+            # rounding may leave the last of them without a place on the grid
+            if light < to_draw and (upto > u + light or waiting <= to_draw - light):
+                out_child[kept] = m
+                out_weight[kept] = c
+                kept += 1
+                light += 1
+            waiting -= 1
+    return kept
+
+
+@kernel
+def n_best(weight, n, n_keep, work, out_child, out_weight):
+    """Keep the ``n_keep`` heaviest of the first ``n`` children: a beam, and biased.
+
+    What is thrown away is missing in every later estimate; no evidence may be taken from it.
+    ``work`` : float64, shape (>= n,). Arguments else as for `optimal`.
+    """
+    positive = 0
+    for m in range(n):
+        if weight[m] > 0.0:
+            work[positive] = weight[m]
+            positive += 1
+    if positive <= n_keep:
+        return _keep_all(weight, n, out_child, out_weight)
+    # quickselect: the n_keep-th largest comes to its place
+    first, last, at = 0, positive - 1, n_keep - 1
+    while first < last:
+        pivot = work[(first + last) // 2]
+        i, j = first, last
+        while i <= j:
+            while work[i] > pivot:
+                i += 1
+            while work[j] < pivot:
+                j -= 1
+            if i <= j:
+                work[i], work[j] = work[j], work[i]
+                i += 1
+                j -= 1
+        if at <= j:
+            last = j
+        elif at >= i:
+            first = i
+        else:
+            break
+    least = work[at]
+    above = 0
+    for m in range(n):
+        above += weight[m] > least
+    ties, kept = n_keep - above, 0
+    for m in range(n):
+        if weight[m] > least or (weight[m] == least and ties > 0):
+            ties -= weight[m] == least
+            out_child[kept] = m
+            out_weight[kept] = weight[m]
+            kept += 1
+    return kept
+
+
+@kernel
+def systematic(weight, u, out_offspring):
+    """Draw as many particles as there are by normalised weights, on a grid with one offset.
+
+    ``out_offspring`` : how often each was drawn; rounding goes to the heaviest.
+    """
+    P = len(weight)
+    drawn, upto, heaviest = 0, 0.0, 0
+    for p in range(P):
+        upto += weight[p]
+        out_offspring[p] = 0
+        while drawn < P and drawn + u < P * upto:
+            out_offspring[p] += 1
+            drawn += 1
+        if weight[p] > weight[heaviest]:
+            heaviest = p
+    out_offspring[heaviest] += P - drawn
+
+
+@kernel
+def stratified(weight, seed, t, purpose, out_offspring):
+    """Draw as many particles as there are by normalised weights, one in each of as many strata."""
+    P = len(weight)
+    drawn, upto, heaviest = 0, 0.0, 0
+    u = uniform(seed, t, 0, purpose, 0)
+    for p in range(P):
+        upto += weight[p]
+        out_offspring[p] = 0
+        while drawn < P and drawn + u < P * upto:
+            out_offspring[p] += 1
+            drawn += 1
+            u = uniform(seed, t, drawn, purpose, 0)
+        if weight[p] > weight[heaviest]:
+            heaviest = p
+    out_offspring[heaviest] += P - drawn

@@ -1,0 +1,175 @@
+"""Compiled sums over sampled partitions: co-clustering, and local search for a point estimate."""
+
+import numpy as np
+
+from streamddcrp.compilation import kernel
+
+
+@kernel
+def join(links, out):
+    """Label customers joined by links with the smallest index among them: union-find.
+
+    Parameters
+    ----------
+    links, out : ndarray of int64, shape (S, N)
+    """
+    S, N = links.shape
+    for s in range(S):
+        up = out[s]  # leads to smaller and smaller indices, at last to the smallest
+        for i in range(N):
+            up[i] = i
+        for i in range(N):
+            a, b = i, links[s, i]
+            while up[a] != a:
+                up[a] = up[up[a]]
+                a = up[a]
+            while up[b] != b:
+                up[b] = up[up[b]]
+                b = up[b]
+            up[max(a, b)] = min(a, b)
+        for i in range(N):
+            up[i] = up[up[i]]
+
+
+@kernel
+def number_tables(labels, out):
+    """Renumber the tables of each sample 0, 1, ... in the order of their first customers.
+
+    Parameters
+    ----------
+    labels : ndarray of int64, shape (S, N)
+        Values in [0, N).
+    out : ndarray of int64, shape (S, N)
+
+    Returns
+    -------
+    ndarray of int64, shape (S,)
+        Number of tables of each sample.
+    """
+    S, N = labels.shape
+    n_tables = np.zeros(S, np.int64)
+    slot = np.empty(N, np.int64)
+    for s in range(S):
+        slot[:] = -1
+        for i in range(N):
+            if slot[labels[s, i]] < 0:
+                slot[labels[s, i]] = n_tables[s]
+                n_tables[s] += 1
+            out[s, i] = slot[labels[s, i]]
+    return n_tables
+
+
+@kernel
+def add_together(tables, weights, out):
+    """Add the weight of each sample to all pairs that share a table in it; fills both triangles.
+
+    Parameters
+    ----------
+    tables : ndarray of int64, shape (S, N)
+        As `number_tables` makes them.
+    weights : ndarray of float64, shape (S,)
+    out : ndarray of float64, shape (N, N)
+        Zeros.
+    """
+    S, N = tables.shape
+    last = np.empty(N, np.int64)  # the latest customer of each table
+    before = np.empty(N, np.int64)  # the one of the same table before each customer
+    for s in range(S):
+        last[:] = -1
+        for i in range(N):
+            k = tables[s, i]
+            before[i] = last[k]
+            last[k] = i
+            j = before[i]
+            while j >= 0:
+                out[i, j] += weights[s]
+                j = before[j]
+    for i in range(N):
+        out[i, i] = 1.0
+        for j in range(i):
+            out[j, i] = out[i, j]
+
+
+@kernel
+def contingency(place, rows, counts, sizes):
+    """Count customers in each pair of a table of the estimate and a table of a sample.
+
+    Parameters
+    ----------
+    place : ndarray of int64, shape (N,)
+        Table of each customer in the estimate; -1: not placed.
+    rows : ndarray of int32, shape (N, S)
+        Row of ``counts`` for the customer's table in each sample.
+    counts : ndarray of int32, shape (T, K)
+    sizes : ndarray of int64, shape (K,)
+    """
+    counts[:] = 0
+    sizes[:] = 0
+    for i in range(len(place)):
+        k = place[i]
+        if k >= 0:
+            sizes[k] += 1
+            for row in rows[i]:
+                counts[row, k] += 1
+
+
+@kernel
+def place_all(order, weights, step, rows, place, counts, sizes):
+    """Move customers, one after the other, to the table of least expected loss.
+
+    The loss is sum_k f(n_k) + sum_l f(m_l) - 2 sum_kl f(n_kl) with f(n + 1) - f(n) = ``step[n]``,
+    averaged over samples: all but the sizes n_k and the counts n_kl is constant. O(S K) a customer.
+
+    Parameters
+    ----------
+    order : ndarray of int64
+        The customers to move.
+    weights : ndarray of float64, shape (S,)
+        They sum to one.
+    step : ndarray of float64, shape (N,)
+    rows, place, counts, sizes
+        As in `contingency`, kept up to date.
+
+    Returns
+    -------
+    n_moved : int
+        Number of customers that changed their table.
+    n_done : int
+        Number of customers visited; fewer than there are if no empty table was left to offer.
+    """
+    n_moved = 0
+    cost = np.empty(len(sizes))
+    used = 0
+    for k in range(len(sizes)):
+        if sizes[k] > 0:
+            used = k + 1
+    for visit in range(len(order)):
+        i = order[visit]
+        if used == len(sizes) and sizes.min() > 0 and len(sizes) < len(place):
+            return n_moved, visit
+        here = place[i]
+        if here >= 0:
+            sizes[here] -= 1
+            for row in rows[i]:
+                counts[row, here] -= 1
+        offered = min(used + 1, len(sizes))
+        cost[:offered] = 0.0
+        for s in range(len(weights)):
+            row = counts[rows[i, s]]
+            for k in range(offered):
+                cost[k] -= weights[s] * step[row[k]]
+        best, least = here, np.inf
+        if here >= 0:  # stay unless another table is better by more than rounding
+            least = step[sizes[here]] + 2.0 * cost[here]
+            least -= 1e-12 * (abs(least) + 1.0)
+        for k in range(offered):
+            total = step[sizes[k]] + 2.0 * cost[k]
+            if total < least:
+                best, least = k, total
+        sizes[best] += 1
+        for row in rows[i]:
+            counts[row, best] += 1
+        place[i] = best
+        used = max(used, best + 1)
+        n_moved += best != here
+    return n_moved, len(order)

@@ -1,0 +1,54 @@
+"""Checks of options: each returns the value in its type, or names the option and the rule."""
+
+import math
+from collections.abc import Collection
+from numbers import Integral, Real
+from typing import Any
+
+from streamddcrp.errors import ConfigError
+
+
+def _is(kind: type, value: object) -> bool:
+    return isinstance(value, kind) and not isinstance(value, bool)
+
+
+def whole(name: str, value: Any, least: int = 0, most: int | None = None) -> int:
+    """Return an option that must be a whole number from ``least`` to ``most``.
+
+    Raises
+    ------
+    ConfigError
+        If it is not one, or out of range; a float such as 3.0 is one.
+    """
+    good = _is(Real, value) and (isinstance(value, Integral) or float(value).is_integer())
+    if not good or value < least or (most is not None and value > most):
+        limits = f"of at least {least}" if most is None else f"from {least} to {most}"
+        message = f"{name} must be a whole number {limits}, got {value!r}"
+        raise ConfigError(message)
+    return int(value)
+
+
+def positive(name: str, value: Any, also: str = "") -> float:
+    """Return an option that must be a positive finite number; ``also`` names what else may stand.
+
+    Raises
+    ------
+    ConfigError
+    """
+    if not _is(Real, value) or not (value > 0 and math.isfinite(value)):
+        message = f"{name} must be a positive number{also and f' or {also}'}, got {value!r}"
+        raise ConfigError(message)
+    return float(value)
+
+
+def choice(name: str, value: Any, options: Collection[Any]) -> Any:
+    """Return an option that must be one of ``options``.
+
+    Raises
+    ------
+    ConfigError
+    """
+    if value not in options:
+        message = f"{name} must be one of {sorted(options)}, got {value!r}"
+        raise ConfigError(message)
+    return value
