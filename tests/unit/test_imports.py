@@ -154,7 +154,7 @@ def test_models_never_import_each_other():
 NAME_THEIR_CALLER = {
     f"{CORE}.models.{name}"
     for name in (
-        "temporal.memory", "temporal.moves", "temporal.objective", "trees.component_moves",
+        "trees.component_moves",
         "trees.merges", "trees.moves",
     )
 }  # fmt: skip
@@ -191,7 +191,7 @@ PUBLIC_MODULES = public_modules()
 NOT_YET = {
     f"{CORE}.models.{name}"
     for name in (
-        "ddcrp.filter_engine", "features.engine", "graph.engine", "temporal.tracks",
+        "ddcrp.filter_engine", "features.engine", "graph.engine",
         "text.stories", "text.story_line", "trees.tree_model",
     )
 }  # fmt: skip
