@@ -192,7 +192,7 @@ NOT_YET = {
     f"{CORE}.models.{name}"
     for name in (
         "ddcrp.filter_engine", "features.engine", "graph.engine", "temporal.tracks",
-        "text.stories", "text.story_line", "trees.tree_model",
+        "trees.tree_model",
     )
 }  # fmt: skip
 
