@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streamddcrp.data.epochs import make_cut
+from streamddcrp.data.times import make_cut
 from streamddcrp.errors import ConfigError
 from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp.validation import positive, whole

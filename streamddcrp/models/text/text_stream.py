@@ -264,7 +264,7 @@ class TextStream(StoryModel, Stored, base.Clusterer):
     @property
     def nbytes(self) -> int:
         """Bytes that the arrays of the model take in memory, as `Keyed` counts them."""
-        words = self._table.arrays._replace(characters=np.empty(0))  # common to all models
+        words = self._table.arrays._replace(characters=np.empty(0, np.int32))  # common to all models
         own = sum(int(part.nbytes) for part in words)
         return nbytes_of(self._memory) + own + self._finals.nbytes
 

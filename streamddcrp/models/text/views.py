@@ -149,7 +149,8 @@ class _Names(Sequence[Word]):
     """Words by number, decoded when asked for."""
 
     def __init__(self, table: WordTable) -> None:
-        self._letters = memoryview(table.arrays.letters).cast("B")
+        letters: Any = table.arrays.letters
+        self._letters = memoryview(letters).cast("B")
         self._length = table.arrays.length
 
     def __len__(self) -> int:
