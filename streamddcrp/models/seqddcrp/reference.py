@@ -11,7 +11,7 @@ from streamddcrp.errors import ConfigError
 from streamddcrp.estimator.stored import Stored
 from streamddcrp.likelihoods import Likelihood, likelihood_from_config
 from streamddcrp.likelihoods.kernels.families import mixture_scores, n_post, posteriors
-from streamddcrp.models.seqddcrp.engine import Running
+from streamddcrp.models.seqddcrp.engine import Engine
 from streamddcrp.models.seqddcrp.views import live_columns
 from streamddcrp.typing import FloatArray, IntArray
 
@@ -150,7 +150,7 @@ class Reference(Stored):
 
 
 def reference_of(
-    stream: Running | None, vectorizer: Vectorizer, ids: Sequence[int] | None
+    stream: Engine | None, vectorizer: Vectorizer, ids: Sequence[int] | None
 ) -> Reference:
     """Copy tables of a stream into a reference; see `SeqDDCRP.reference`."""
     if stream is None:
