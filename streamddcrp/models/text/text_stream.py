@@ -264,8 +264,8 @@ class TextStream(StoryModel, Stored, base.Clusterer):
     @property
     def nbytes(self) -> int:
         """Bytes that the arrays of the model take in memory, as `Keyed` counts them."""
-        words = self._table.arrays._replace(characters=np.empty(0, np.int32))  # common to all models
-        own = sum(int(part.nbytes) for part in words)
+        words = self._table.arrays
+        own = sum(int(part.nbytes) for part in words) - words.characters.nbytes  # common to all
         return nbytes_of(self._memory) + own + self._finals.nbytes
 
     @property
