@@ -150,20 +150,10 @@ def test_models_never_import_each_other():
     assert not wrong, arrows(wrong)
 
 
-# Modules that name their caller for type checkers, until they take what they need instead.
-NAME_THEIR_CALLER = {
-    f"{CORE}.models.{name}"
-    for name in (
-        "trees.component_moves",
-        "trees.merges", "trees.moves",
-    )
-}  # fmt: skip
-
-
 def test_no_circles_between_modules():
     graph = defaultdict(set)
     for module, target in ALL_EDGES:
-        if target in ALL_SOURCES and target != module and module not in NAME_THEIR_CALLER:
+        if target in ALL_SOURCES and target != module:
             graph[module].add(target)
     done: set[str] = set()
 
@@ -192,7 +182,6 @@ NOT_YET = {
     f"{CORE}.models.{name}"
     for name in (
         "ddcrp.filter_engine", "features.engine", "graph.engine",
-        "text.stories", "text.story_line", "trees.tree_model",
     )
 }  # fmt: skip
 

@@ -5,17 +5,10 @@ from dataclasses import fields
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from streamddcrp.data import Vectorizer
 from streamddcrp.data.batches import read_batch
-from streamddcrp.data.documents import (
-    CountRows,
-    is_text,
-    read_counts,
-    read_document,
-    read_documents,
-)
+from streamddcrp.data.documents import is_text, read_bags, read_document
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.estimator.options import from_json, to_json
 from streamddcrp.likelihoods import make_likelihood
@@ -179,9 +172,7 @@ class LikelihoodOption:
         if isinstance(batch, list | tuple | np.ndarray) and len(batch) == 0:
             return []
         if kind == TEXT:
-            if sparse.issparse(batch) or (isinstance(batch, np.ndarray) and batch.ndim == 2):
-                return CountRows(read_counts(batch))
-            return read_documents(batch)
+            return read_bags(batch)
         if isinstance(batch, list | tuple) and isinstance(batch[0], Mapping):
             message = (
                 "batch: a list of dicts is read as counts of words; choose likelihood='text' if it "

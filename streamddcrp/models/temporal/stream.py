@@ -22,7 +22,7 @@ from streamddcrp.contract import (
     Event,
 )
 from streamddcrp.data.documents import Vocabulary
-from streamddcrp.data.epochs import Piece
+from streamddcrp.data.times import Piece
 from streamddcrp.models.temporal.emissions import Emission, Summary
 from streamddcrp.models.temporal.emissions.text import TextDecay
 from streamddcrp.models.temporal.engine import Engine

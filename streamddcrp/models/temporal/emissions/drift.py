@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamddcrp.data.documents import Word
-from streamddcrp.likelihoods.scale import column_means
+from streamddcrp.likelihoods.columns import column_means
 from streamddcrp.models.temporal.emissions import (
     Emission,
     Moments,
