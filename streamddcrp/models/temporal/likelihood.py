@@ -10,7 +10,7 @@ from streamddcrp.data import Vectorizer
 from streamddcrp.data.batches import read_batch
 from streamddcrp.data.documents import is_text, read_bags, read_document
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp.estimator.options import from_json, to_json
+from streamddcrp.estimator.stored import from_json, to_json
 from streamddcrp.likelihoods import make_likelihood
 from streamddcrp.likelihoods.registry import likelihood_from_config
 from streamddcrp.models.temporal.emissions import Emission
