@@ -1,9 +1,9 @@
 """Changes of the number of components, each judged by the objective of the window.
 
-A component that was born inside the window has no frozen past, so that everything a change of it
-does to the objective is known exactly. The number of ways to name components counts, too: it is
-weighted by the probability that a component is occupied at all, else empty ones would be worth
-seven nats.
+temporal_dpm.md, section 10. A component that was born inside the window has no frozen past, so
+that the effect of a change on the objective is known exactly. The number of ways to name components
+counts, too: it is weighted by the probability that a component is occupied at all, else empty ones
+would be worth seven nats.
 """
 
 import math
@@ -22,7 +22,7 @@ _MANY = 6.0  # expected rows in the window from which a component may be split
 
 
 def move(window: Window) -> bool:
-    """Merge, delete and split as long as it pays; tell whether anything changed."""
+    """Merge, delete and split where the objective rises; return whether anything changed."""
     changed = _merge(window)
     changed |= _delete(window)
     return changed | _split(window)
@@ -39,7 +39,7 @@ def _pick(parts: Any, columns: IntArray, axis: int = 1) -> Any:
 def _merge(window: Window) -> bool:
     """Join young components to others, best first.
 
-    A component is joined once before its pairs are judged anew; those of the others stand.
+    A component is joined once before its pairs are judged again; those of the others stand.
     """
     changed = False
     fresh = np.ones(window.n_components, dtype=bool)
@@ -86,10 +86,10 @@ def _merge(window: Window) -> bool:
 
 
 def _delete(window: Window) -> bool:
-    """Give the rows of tiny young components to the others.
+    """Share the rows of tiny young components among the others.
 
     All are judged by what the others have at the beginning of a round. A tiny one that has taken
-    rows of another is left alone in that round, and who has gone takes none.
+    rows of another is not judged in that round, and a deleted one takes none.
     """
     mass = sum(q.sum(axis=0) for q in window.resp)
     waiting = window.ids[(window.begins >= 0) & (mass < _FEW)]
@@ -174,7 +174,7 @@ def _delete_one(window: Window, now: _Now, k: int, busy: BoolArray, left: BoolAr
 
 
 class _Part(NamedTuple):
-    """What a component holds of the window: its rows, which they are, its share (N, 1) of each."""
+    """A component's rows of the window, where they are, and its share (N, 1) of each."""
 
     rows: list[Any]
     where: list[IntArray]
@@ -182,7 +182,7 @@ class _Part(NamedTuple):
 
 
 def _split(window: Window) -> bool:
-    """Part components in two where that pays, along the direction in which their rows differ."""
+    """Split components where the objective rises, along the direction in which rows differ."""
     changed = False
     mixed = window.emission.mixed(window.rows, window.resp, window.starts, _MANY)
     stats = window.stats(window.resp) if len(mixed) else None

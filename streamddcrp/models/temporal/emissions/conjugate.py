@@ -99,8 +99,8 @@ class ConjugateDecay(Emission):
 
     The natural parameters of a component's posterior move towards those of the prior,
     ``rho eta + (1 - rho) eta_0``, from epoch to epoch: it remembers about 1 / (1 - rho) epochs, and
-    one that nobody joins becomes vague. With `NormalWishart` or `NormalGamma` every component has a
-    covariance of its own, which `GaussianDrift` has not. Within a window an epoch is scored against
+    one without rows becomes vague. With `NormalWishart` or `NormalGamma` every component has its
+    own covariance, unlike with `GaussianDrift`. Within a window an epoch is scored against
     ``sum_s rho^|t-s| C_s``. A value that is missing is left to the family.
 
     Attributes
@@ -116,7 +116,8 @@ class ConjugateDecay(Emission):
 
     Examples
     --------
-    >>> from streamddcrp.models.temporal.engine import Engine, Settings
+    >>> from streamddcrp.models.temporal.engine import Engine
+    >>> from streamddcrp.models.temporal.window import Settings
     >>> from streamddcrp.likelihoods import GammaPoisson
     >>> law = ConjugateDecay(GammaPoisson(1.0, 0.1), n_features=1)
     >>> engine = Engine(Settings(alpha=1.0, kappa=(0.5,)), law)

@@ -48,8 +48,8 @@ class LogisticNormalText(Emission):
     """Words from softmax(b_t), b_t ~ N(b_{t-1}, drift), b ~ N(0, birth_var) at birth.
 
     Blei and Lafferty's dynamic topics as components. Everything is dense in the vocabulary: a sweep
-    costs some fifteen Kalman passes over (E, K, V) cells of 50 ns, a row that is seated
-    a few over V. Meant for up to a few thousand words; `TextDecay` has no such limit.
+    costs some fifteen Kalman passes over (E, K, V) cells of 50 ns, a row that is assigned a few
+    over V. Meant for up to a few thousand words; `TextDecay` has no such limit.
 
     Attributes
     ----------
@@ -66,7 +66,8 @@ class LogisticNormalText(Emission):
     Examples
     --------
     >>> from scipy import sparse
-    >>> from streamddcrp.models.temporal.engine import Engine, Settings
+    >>> from streamddcrp.models.temporal.engine import Engine
+    >>> from streamddcrp.models.temporal.window import Settings
     >>> engine = Engine(Settings(alpha=1.0, kappa=(0.5,)), LogisticNormalText(n_words=4))
     >>> X = sparse.csr_array([[20, 9, 0, 0], [11, 19, 0, 0], [0, 0, 33, 12], [0, 1, 25, 14]])
     >>> scores = engine.learn(X)

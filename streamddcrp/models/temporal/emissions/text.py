@@ -92,21 +92,21 @@ class TextSmoothed:
 class TextDecay(Emission):
     """Bags of words of components: x ~ DirichletMultinomial(prior + S_t), S_t = rho S_{t-1} + C_t.
 
-    Rows are scored with the law of the component integrated out, their own share of its counts left
-    out. Within a window an epoch is scored against ``sum_s rho^|t-s| C_s``. A row costs, for each
-    component, one term, and one more for each word that they share; multinomial coefficients, the
-    same for all components, are left out.
+    Rows are scored with the word distribution of the component integrated out, their own share of
+    its counts left out. Within a window an epoch is scored against ``sum_s rho^|t-s| C_s``. A row
+    costs, for each component, one term, and one more for each word that they share; multinomial
+    coefficients, the same for all components, are left out.
 
     The prior is ``beta`` for every word or, without it, learned: as heavy as ``documents`` rows of
     mean length, and shared out so as to climb the evidence of the components' counts. That is a
-    background that all components share, so that words that are frequent everywhere ("the") tell
-    nothing, and need no list to be left out by. Its weight is not learned: a heavy prior joins
-    components, and what is joined asks for a heavier one still.
+    background that all components share, so that words that are frequent everywhere ("the") carry
+    no weight, and no list of stop words is needed. The weight of the prior is not learned: a heavy
+    prior merges components, and merged ones ask for a heavier one still.
 
     Rows of an epoch are sparse counts (N, V). V may grow: the vocabulary is as large as the largest
     word met so far, and ``n_words`` at least. Until there is something to learn from, every word
-    has ``strength / n_words``; a vocabulary taken too large at first makes all births too dear, and
-    components that have begun as one are never parted.
+    has ``strength / n_words``; a vocabulary taken too large at first makes births too unlikely, and
+    components that have begun as one are never split.
 
     Attributes
     ----------
@@ -125,7 +125,8 @@ class TextDecay(Emission):
     Examples
     --------
     >>> from scipy import sparse
-    >>> from streamddcrp.models.temporal.engine import Engine, Settings
+    >>> from streamddcrp.models.temporal.engine import Engine
+    >>> from streamddcrp.models.temporal.window import Settings
     >>> engine = Engine(Settings(alpha=1.0, kappa=(0.5,)), TextDecay(beta=0.1, n_words=4))
     >>> X = sparse.csr_array([[20, 9, 0, 0], [11, 19, 0, 0], [0, 0, 33, 12], [0, 1, 25, 14]])
     >>> scores = engine.learn(X)
