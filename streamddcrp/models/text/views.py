@@ -9,8 +9,7 @@ from scipy.optimize import brentq
 from streamddcrp.contract import Event, EventRing
 from streamddcrp.data.documents import top_words
 from streamddcrp.data.words import WordTable
-from streamddcrp.estimator.final_labels import FinalLabels
-from streamddcrp.estimator.views import events_since, predictions
+from streamddcrp.estimator.views import FinalLabels, events_since, predictions
 from streamddcrp.models.text.config import Config
 from streamddcrp.models.text.kernels import layout
 from streamddcrp.models.text.state import State
