@@ -33,7 +33,7 @@ PROBES = ({0: 0.4, 1: -3.0}, {0: 9.0, 1: 9.0})
 @case
 def ddcrp_sampler(record):
     X, t = streams.regimes(160, length=20), streams.times(160)
-    follow(record, "auto", DDCRPSampler(n_particles=6, warmup=30), X, probes=PROBES)
+    follow(record, "auto", DDCRPSampler(n_particles=7, warmup=30), X, probes=PROBES)
     lagged = DDCRPSampler(likelihood=GIVEN, n_particles=5, lag=3, decay=("exponential", 6.0))
     follow(record, "lag", lagged, X, probes=PROBES)
     timed = DDCRPSampler(
@@ -42,7 +42,7 @@ def ddcrp_sampler(record):
     follow(record, "window", timed, X, t, probes=PROBES, at=float(t[-1]) + 1.0)
     timed = DDCRPSampler(likelihood=GIVEN, n_particles=5, decay=("logistic", 9.0), time_unit=4.0)
     follow(record, "logistic", timed, X, t, probes=PROBES, at=float(t[-1]) + 1.0)
-    follow(record, "crp", DDCRPSampler(likelihood=GIVEN, decay="none", n_particles=4), X)
+    follow(record, "crp", DDCRPSampler(likelihood=GIVEN, decay="none", n_particles=5), X)
 
 
 @case
@@ -57,7 +57,7 @@ def ddcrp_sampler_families(record):
         ("beta_bernoulli", "beta_bernoulli", streams.bits(120)),
         ("mixed", "auto", streams.mixed(120)),
     ):
-        model = DDCRPSampler(likelihood=likelihood, n_particles=4, warmup=30, lag=1)
+        model = DDCRPSampler(likelihood=likelihood, n_particles=5, warmup=30, lag=1)
         follow(record, name, model, rows)
 
 
@@ -139,15 +139,15 @@ def graph_crp(record):
     X = streams.regimes(160, length=20)
     views = ["alpha_mean"]
     for name, options in {
-        "auto": {"warmup": 30, "n_particles": 12, "r": 20},
-        "revised": {"likelihood": GIVEN, "n_particles": 8, "lag": 3, "moves": 2, "r": 9},
+        "auto": {"warmup": 30, "n_particles": 11, "r": 20},
+        "revised": {"likelihood": GIVEN, "n_particles": 7, "lag": 3, "moves": 2, "r": 9},
         "systematic": {"likelihood": GIVEN, "resampling": "systematic", "alpha": 0.5},
         "stratified": {"likelihood": GIVEN, "resampling": "stratified", "merge": False},
         "n_best": {"likelihood": GIVEN, "resampling": "n_best", "seed": 4},
     }.items():
-        model = GraphCRP(**{"r": 12, "n_particles": 10, **options})
+        model = GraphCRP(**{"r": 12, "n_particles": 9, **options})
         follow(record, name, model, X, probes=PROBES, views=views)
-    model = GraphCRP(likelihood=("autoregression", 2), warmup=30, n_particles=6, r=12)
+    model = GraphCRP(likelihood=("autoregression", 2), warmup=30, n_particles=7, r=12)
     t = streams.times(120)
     follow(record, "times", model, streams.waves(120), t, probes=[{0: 1.0}], at=float(t[-1]))
 
@@ -155,9 +155,9 @@ def graph_crp(record):
 @case
 def graph_crp_parents(record):
     X, parents = streams.regimes(120, length=20), streams.cliques(120, 15)
-    given = GraphCRP(likelihood=GIVEN, r=15, n_particles=10)
+    given = GraphCRP(likelihood=GIVEN, r=15, n_particles=9)
     follow(record, "given", given, X, probes=PROBES, parents=parents)
-    waits = GraphCRP(r=15, n_particles=10, warmup=40, alpha=0.4)
+    waits = GraphCRP(r=15, n_particles=9, warmup=40, alpha=0.4)
     follow(record, "waits", waits, X, probes=PROBES, parents=parents)
 
 
@@ -201,12 +201,12 @@ def group_dp(record):
     rng = np.random.default_rng(19)
     groups = [("a", "b", "c")[g] for g in rng.integers(0, 3, 160)]
     views = ["groups", "correlations"]
-    model = GroupDP(likelihood=GIVEN, n_particles=8, n_shared=10)
+    model = GroupDP(likelihood=GIVEN, n_particles=7, n_shared=10)
     follow(record, "one", model, X, probes=PROBES, views=views, group=groups)
-    model = GroupDP(n_particles=8, n_shared=(8, 5), moves=3, warmup=40, seed=2)
+    model = GroupDP(n_particles=7, n_shared=(8, 5), moves=3, warmup=40, seed=2)
     pairs = [("x" if g == "c" else "y", g) for g in groups]
     follow(record, "two", model, X, probes=PROBES, views=views, group=pairs)
-    model = GroupDP(likelihood="gamma_poisson", n_particles=6, warmup=30)
+    model = GroupDP(likelihood="gamma_poisson", n_particles=7, warmup=30)
     t = streams.times(160)
     N = streams.counts(160)
     follow(record, "times", model, N, t, probes=[dict(enumerate(N[0]))], at=float(t[-1]))
@@ -216,7 +216,7 @@ def group_dp(record):
 def tv_ibp(record):
     X = streams.features()
     views = ["n_features", "noise", "loadings", "assignments"]
-    small = {"n_particles": 8, "n_redrawn": 4, "window": 20}
+    small = {"n_particles": 7, "n_redrawn": 4, "window": 20}
     probes = [{0: 3.1, 1: 0.0, 2: 2.9, 3: 0.0}]
     gapped = [dict(zip(("x0", "x1", "x2"), (3.1, 0.0, 2.9), strict=True))]
     for name, rows, options in (

@@ -38,6 +38,13 @@ def rare_seqddcrp_splits(record):
             birth_threshold=1.0 - 1e-9, **options,
         )  # fmt: skip
         follow(record, f"memory-{memory}", model, X, probes=[{0: 3.0, 1: 3.0, 2: 3.0}])
+    rng = np.random.default_rng(1)
+    X = (rng.random(300) < 0.1)[:, None] * 1.2 + rng.standard_t(3, size=(300, 3))
+    model = SeqDDCRP(  # a birth is tried and undone
+        likelihood=GIVEN, decay=("exponential", 2.0), window=6, sweep_every=2, alpha=20.0,
+        look_back=8, birth_threshold=1.0 - 1e-9,
+    )  # fmt: skip
+    follow(record, "undone", model, X)
     model = SeqDDCRP(likelihood=GIVEN, recall=False, n_sweeps=0, max_tables=2, window=4)
     follow(record, "no-sweeps", model, 3.0 * X)
 
@@ -144,7 +151,7 @@ def rare_texts(record):
     follow(record, "long", TextStream(lag=30, decay=60.0), long, probes=[long[3]], views=views)
     follow(record, "long-moves", TextStream(lag=100, decay=300.0, alpha=30.0), long[::-1])
     many = [f"{usual[i % 5]} {usual[i // 2 % 5]} a{i // 2} b{i // 2}" for i in range(400)]
-    few = [f"x{i // 40} y{i // 40}" for i in range(200)]
+    few = [f"x{i // 40} y{i // 40}" for i in range(1500)]
     model = TextStream(lag=60, decay=150.0, alpha=60.0)
     follow(record, "wide", model, many + few, views=["n_words"])
     short = TextStream(lag=3, decay=1.0)
@@ -160,7 +167,8 @@ def rare_words(record):
     """Characters of one to four bytes, scripts without spaces, words that are too long."""
     said = [
         "Zürich's naïve café", "ΑΘΗΝΑ αθηνα", "東京タワー 東京", "\U0001d518\U0001d52b code",
-        "don't can\u2019t", "x" * 70 + " " + "ü" * 40, "ภาษาไทย ภาษา", "été ete\u0301", "𠀀𠀁𠀂 zwei", "1,000.5 3rd",
+        "don't can\u2019t", "x" * 70 + " " + "ü" * 40, "ภาษาไทย ภาษา",
+        "été ete\u0301", "𠀀𠀁𠀂 zwei", "1,000.5 3rd",
         "e-mail under_score", "東" * 30, "İstanbul ISTANBUL", "ﬁne ﬀ", "a\u200db soft\u00adhyphen",
     ]  # fmt: skip
     rows = [said[i * 7 % 15] + " " + said[i * 4 % 15] for i in range(90)]
@@ -176,7 +184,7 @@ def rare_words(record):
 @case
 def rare_text_line(record):
     """So many documents that the stretches of the line of stories are joined."""
-    rows = [f"{'abcdefgh'[i // 700 % 8] * 3} word{i % 5} other{i % 7}" for i in range(9000)]
+    rows = [f"{'abcdefgh'[i // 700 % 8] * 3} word{i % 5} other{i % 7}" for i in range(17000)]
     model = TextStream(lag=5, decay=20.0)
     record.add("step", model.step_many(rows))
     record.add("line", model.trajectories())
@@ -199,10 +207,10 @@ def rare_features(record):
     rng = np.random.default_rng(2)
     X = (rng.random((60, 3)) < 0.5) @ rng.normal(0, 2, (3, 3)) + 0.5 * rng.normal(size=(60, 3))
     known = {"sigma_x": 0.5, "sigma_y": 2.0, "baseline": False}
-    model = TimeVaryingIBP(n_particles=12, n_redrawn=2, window=15, alpha=2.0, seed=2, **known)
+    model = TimeVaryingIBP(n_particles=11, n_redrawn=2, window=15, alpha=2.0, seed=2, **known)
     follow(record, "merges", model, X, views=["loadings", "assignments"])
     X = (rng.random((60, 12)) < 0.4) @ rng.normal(0, 2, (12, 16)) + 0.5 * rng.normal(size=(60, 16))
-    model = TimeVaryingIBP(n_particles=6, n_redrawn=3, window=20, alpha=5.0, **known)
+    model = TimeVaryingIBP(n_particles=7, n_redrawn=3, window=20, alpha=5.0, **known)
     follow(record, "many", model, X, views=["loadings"])
 
 
