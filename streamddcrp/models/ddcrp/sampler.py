@@ -11,7 +11,7 @@ from tqdm import tqdm
 from streamddcrp.compilation import compiled
 from streamddcrp.data import as_observations, as_times
 from streamddcrp.decay import Decay, Exponential, LinearWindow, Logistic, Window, make_decay
-from streamddcrp.decay.checks import finite
+from streamddcrp.decay.base import finite
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.likelihoods import Likelihood, make_likelihood
 from streamddcrp.models.ddcrp.candidates import Candidates, checked_alpha

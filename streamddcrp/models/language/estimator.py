@@ -11,7 +11,6 @@ from river import base
 from streamddcrp.data import Tokens, as_time, check_times
 from streamddcrp.data.batches import batch_times
 from streamddcrp.decay import make_decay
-from streamddcrp.decay.checks import positive
 from streamddcrp.errors import SchemaError
 from streamddcrp.estimator.options import from_json, to_json
 from streamddcrp.estimator.stored import Stored
@@ -20,6 +19,7 @@ from streamddcrp.models.language.corpus import TableCount, link_posterior
 from streamddcrp.models.language.kernels import score
 from streamddcrp.models.language.memory import Memory, make_memory, unscaled
 from streamddcrp.typing import FloatArray, IntArray
+from streamddcrp.validation import positive
 
 Token = str | int
 
@@ -77,7 +77,7 @@ class LinkLanguageModel(Stored, base.Base):
         self.alpha = alpha
         self.decay = decay
         self.base_measure = base_measure
-        given, weight = make_decay(decay), positive("LinkLanguageModel", "alpha", alpha)
+        given, weight = make_decay(decay), positive("alpha", alpha)
         self._decay, self._alpha = unscaled(given, weight)
         self._vocabulary = Vocabulary(make_base_measure(base_measure))
         self._memory: Memory = make_memory(self._decay, self._alpha, clocked=False)

@@ -17,7 +17,6 @@ from streamddcrp.decay import (
     Window,
     make_decay,
 )
-from streamddcrp.decay.checks import positive
 from streamddcrp.errors import ConfigError
 from streamddcrp.models.language.corpus import Corpus
 from streamddcrp.models.language.kernels import (
@@ -36,7 +35,7 @@ from streamddcrp.models.language.memory import (
     weigh_reach,
 )
 from streamddcrp.typing import ArrayLike, FloatArray
-from streamddcrp.validation import choice
+from streamddcrp.validation import choice, positive
 
 _ALPHAS = np.geomspace(0.1, 10_000.0, 11)
 _PARAMETERS = np.geomspace(2.0, 2_000.0, 13)
@@ -110,7 +109,7 @@ def evidence_surface(
            [ 0.59, -0.22],
            [ 0.78,  0.34]])
     """
-    grid = np.array([positive("evidence_surface", "alpha", alpha) for alpha in np.ravel(alphas)])
+    grid = np.array([positive("alpha", alpha) for alpha in np.ravel(alphas)])
     made = tuple(make_decay(decay) for decay in decays)
     if not len(grid) or not made:
         message = "evidence_surface: give at least one decay and one alpha"
