@@ -12,8 +12,7 @@ from streamddcrp.data import Tokens, as_time, check_times
 from streamddcrp.data.batches import batch_times
 from streamddcrp.decay import make_decay
 from streamddcrp.errors import SchemaError
-from streamddcrp.estimator.options import from_json, to_json
-from streamddcrp.estimator.stored import Stored
+from streamddcrp.estimator.stored import Stored, from_json, to_json
 from streamddcrp.models.language.base_measure import BaseMeasure, Vocabulary, make_base_measure
 from streamddcrp.models.language.corpus import TableCount, link_posterior
 from streamddcrp.models.language.kernels import score
