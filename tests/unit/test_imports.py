@@ -181,7 +181,7 @@ PUBLIC_MODULES = public_modules()
 NOT_YET = {
     f"{CORE}.models.{name}"
     for name in (
-        "ddcrp.filter_engine", "features.engine", "graph.engine",
+        "features.engine", "graph.engine",
     )
 }  # fmt: skip
 
