@@ -18,13 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.golden import (  # noqa: F401
-    cases_particles,
-    cases_rare,
-    cases_regimes,
-    cases_shared,
-    cases_texts,
-)
+from tests.golden import cases_particles, cases_rare, cases_regimes, cases_shared, cases_texts  # noqa: F401
 from tests.golden.cases import CASES, EXEMPT, names_in
 from tests.golden.recording import (
     Record,

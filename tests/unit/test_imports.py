@@ -191,7 +191,7 @@ PUBLIC_MODULES = public_modules()
 NOT_YET = {
     f"{CORE}.models.{name}"
     for name in (
-        "ddcrp.filter_engine", "features.engine", "graph.engine", "temporal.tracks",
+        "ddcrp.filter_engine", "temporal.tracks",
         "text.stories", "text.story_line", "trees.tree_model",
     )
 }  # fmt: skip

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from streamddcrp.contract import P_NEW
 from streamddcrp.decay import Decay
-from streamddcrp.estimator.particle_views import probabilities, summary_of
+from streamddcrp.estimator.particle_engine import probabilities, summary_of
 from streamddcrp.likelihoods import Likelihood
 from streamddcrp.models.ddcrp.filter_config import Config, make_config
 from streamddcrp.models.ddcrp.filter_state import State, arrays_of, empty_state, state_from_arrays

@@ -25,7 +25,7 @@ from streamddcrp.particles.kernels.layout import (
     N_NAMES,
     N_SEEN,
 )
-from streamddcrp.particles.names import Names, empty_names, room
+from streamddcrp.particles.state import Names, empty_names, room
 from streamddcrp.records import nbytes_of
 from streamddcrp.typing import FloatArray, IntArray
 

@@ -16,10 +16,10 @@ def _root(link, i):
 
 
 @inner
-def _is_torn(k, of_item, starts, members, labels, first_clique, last_clique, link):
-    """Whether the others of k's cluster hang together only through k.
+def _is_cut_vertex(k, of_item, starts, members, labels, first_clique, last_clique, link):
+    """Whether the rest of k's cluster is connected only through k.
 
-    In a decomposable graph that is so if k's neighbours among them do, and two of these are
+    In a decomposable graph that is so if k's neighbours in the cluster are; two of these are
     neighbours where a clique holds them and k.
     """
     for a in range(first_clique, last_clique):
@@ -83,18 +83,18 @@ def sweep(
     family, hyper, X, order, cliques, separators, alpha, labels, size, stats, post, prior_post,
     work, uniforms,
 ):  # fmt: skip
-    """Draw every item's cluster anew, once, given all others.
+    """Resample every item's cluster once, given all others: its full conditional.
 
     ``cliques``, ``separators`` : (of_item, item_starts, members, starts), the sets that hold each
-    item, and their members. ``labels`` (N,) are places in ``stats`` (N, P); ``size`` (N,) tells how
-    many members there are.
+    item, and their members. ``labels`` (N,) are places in ``stats`` (N, P); ``size`` (N,) are
+    the numbers of members.
     """
     tally, seen, log_weight, link = work.tally, work.seen, work.log_weight, work.link
     for at in range(len(order)):
         k = order[at]
         x, old = X[k], labels[k]
         c, s = cliques, separators
-        if size[old] > 1 and _is_torn(
+        if size[old] > 1 and _is_cut_vertex(
             k, c.of_item, c.starts, c.members, labels, c.item_starts[k], c.item_starts[k + 1], link
         ):
             continue
@@ -143,7 +143,7 @@ def sweep(
 
 @kernel
 def draw_alpha(alpha, shape, rate, n_clusters, n_parents, times, rng):
-    """Draw alpha ~ Gamma(shape, rate) given the clusters, by one exponential sum a parent count.
+    """Draw alpha ~ Gamma(shape, rate) given the clusters, by one gamma variable per parent count.
 
     The likelihood alpha^k prod_m (alpha + m)^(-c_m) is the marginal of u_m ~ Gamma(c_m, alpha + m).
     """
