@@ -33,8 +33,8 @@ from streamddcrp.data.batches import sliceable
 from streamddcrp.errors import ConfigError
 from streamddcrp.estimator.stored import Stored
 from streamddcrp.models.seqddcrp.estimator import SeqDDCRP
-from streamddcrp.models.seqddcrp.founding import FIRST_STAGE
 from streamddcrp.models.seqddcrp.reference import Reference
+from streamddcrp.models.seqddcrp.warmup import FIRST_STAGE
 from streamddcrp.monitor.alarm import Alarm, Alarms
 from streamddcrp.typing import FloatArray
 

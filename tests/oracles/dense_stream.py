@@ -13,6 +13,7 @@ from scipy.special import gammaln
 
 from streamddcrp.contract import MERGE, RESTART, SPLIT, SWEEP_UP
 from streamddcrp.likelihoods import NormalGamma
+from streamddcrp.models.seqddcrp.engine import step
 from streamddcrp.models.seqddcrp.kernels.layout import (
     LOG_ALPHA,
     N_EVENTS,
@@ -21,7 +22,6 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
     N_TABLES,
     SINCE_BLOCK,
 )
-from streamddcrp.models.seqddcrp.step import step
 
 
 class DenseStream:

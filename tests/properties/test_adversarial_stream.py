@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from streamddcrp import SeqDDCRP
+from streamddcrp.models.seqddcrp.engine import bound
 from streamddcrp.models.seqddcrp.kernels.layout import N_SEEN
 from streamddcrp.models.seqddcrp.kernels.state import forward, refresh_totals, sweep
-from streamddcrp.models.seqddcrp.step import bound
 from tests.properties.test_stream_extremes import assert_sound, batch_of
 
 CONSTANT = 3.25

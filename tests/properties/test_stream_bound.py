@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 
 from streamddcrp.decay import Exponential, LinearWindow, Logistic, NoDecay, UserDecay, Window
 from streamddcrp.likelihoods import NormalGamma, NormalWishart
-from streamddcrp.models.seqddcrp.config import make_config
+from streamddcrp.models.seqddcrp.config import halo_of, make_config
+from streamddcrp.models.seqddcrp.engine import bound, given_weights
 from streamddcrp.models.seqddcrp.kernels.divide import divide
 from streamddcrp.models.seqddcrp.kernels.layout import N_ROWS, N_TABLES
 from streamddcrp.models.seqddcrp.kernels.state import forward, refresh_totals, sweep
 from streamddcrp.models.seqddcrp.state import empty_state
-from streamddcrp.models.seqddcrp.step import bound, given_weights, halo_of
 from tests.oracles.dense_stream import DenseStream
 
 

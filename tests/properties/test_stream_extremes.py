@@ -30,9 +30,9 @@ from streamddcrp.likelihoods import (
     NormalGamma,
     NormalWishart,
 )
-from streamddcrp.models.seqddcrp.config import make_config
+from streamddcrp.models.seqddcrp.config import halo_of, make_config
+from streamddcrp.models.seqddcrp.engine import bound, given_weights, predict_row
 from streamddcrp.models.seqddcrp.state import arrays_of, empty_state, state_from_arrays
-from streamddcrp.models.seqddcrp.step import bound, given_weights, halo_of, predict_row
 from tests.oracles.dense_stream import DenseStream
 
 NAMED = [

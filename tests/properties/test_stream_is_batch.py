@@ -10,12 +10,12 @@ from streamddcrp import fit_seqddcrp
 from streamddcrp.decay import Exponential, NoDecay, Window
 from streamddcrp.likelihoods import NormalGamma
 from streamddcrp.models.seqddcrp.batch import _Batch
-from streamddcrp.models.seqddcrp.config import make_config
+from streamddcrp.models.seqddcrp.config import halo_of, make_config
+from streamddcrp.models.seqddcrp.engine import bound, given_weights, step
 from streamddcrp.models.seqddcrp.kernels.layout import N_ROWS, N_TABLES
 from streamddcrp.models.seqddcrp.kernels.state import forward, refresh_totals, sweep
 from streamddcrp.models.seqddcrp.link_prior import link_prior
 from streamddcrp.models.seqddcrp.state import empty_state
-from streamddcrp.models.seqddcrp.step import bound, given_weights, halo_of, step
 
 LIKELIHOOD = NormalGamma(0.0, 0.05, 1.5, 0.5)
 ALPHA = 0.2

@@ -8,14 +8,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import digamma, gammaln
 
 from streamddcrp.errors import ConfigError
-from streamddcrp.models.trees.ascent import Ascent
-from streamddcrp.models.trees.component_moves import MOVES, View
-from streamddcrp.models.trees.components import ComponentTree
-from streamddcrp.models.trees.kernels.ascent import factorised_step, path_step
-from streamddcrp.models.trees.kernels.gain import fit_eta, look_ahead, merge_gains
-from streamddcrp.models.trees.kernels.topics import LOCAL, N_NODES, N_SEEN
-from streamddcrp.models.trees.kernels.tree import log_path_chances
-from streamddcrp.models.trees.loadings import (
+from streamddcrp.models.trees.component_state import (
     Prior,
     Weights,
     global_step,
@@ -23,10 +16,15 @@ from streamddcrp.models.trees.loadings import (
     local_step,
     reconstruct,
 )
-from streamddcrp.models.trees.moves import Trial
+from streamddcrp.models.trees.components import MOVES, ComponentTree, View
+from streamddcrp.models.trees.kernels.gain import fit_eta, merge_gains
+from streamddcrp.models.trees.kernels.topics import LOCAL, N_NODES, N_SEEN
+from streamddcrp.models.trees.kernels.tree import log_path_chances
 from streamddcrp.models.trees.nested_topics import NestedCRPTopics
-from streamddcrp.models.trees.settings import Settings
+from streamddcrp.models.trees.topic_moves import Trial
+from streamddcrp.models.trees.topic_state import Settings
 from streamddcrp.models.trees.topics import TopicTree
+from tests.oracles.nested_ascent import Ascent, factorised_step, look_ahead, path_step
 from tests.unit.test_nested_tree import LEVEL, PARENT, A, B
 
 LAM = np.array([[6, 5, 4, 3], [3, 1, .5, 2], [.5, 2, 3, 1], [.5, .5, 1, 4], [2, 1, .5, .5],

@@ -1,10 +1,19 @@
-"""Settings of the streaming engine."""
+"""Settings of the streaming engine, and the presets."""
 
+import logging
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from streamddcrp.decay import Decay
 from streamddcrp.errors import ConfigError
+from streamddcrp.numerics import EXPONENTIAL, NO_DECAY
 from streamddcrp.typing import FloatArray
+from streamddcrp.validation import whole
+
+_log = logging.getLogger(__name__)
+_MOST_HALO = 16  # windows
 
 
 class Config(NamedTuple):
@@ -53,13 +62,9 @@ def make_config(
     halo: int,
 ) -> Config:
     """Check the settings and put them into the kernels' order."""
-    for name, count, least in (
-        ("window", window, 1), ("sweep_every", sweep_every, 1), ("max_tables", max_tables, 1),
-        ("n_sweeps", n_sweeps, 0), ("look_back", look_back, 0),
-    ):  # fmt: skip
-        if not float(count).is_integer() or count < least:
-            message = f"{name} must be a whole number of at least {least}, got {count!r}"
-            raise ConfigError(message)
+    window, sweep_every = whole("window", window, 1), whole("sweep_every", sweep_every, 1)
+    max_tables = whole("max_tables", max_tables, 1)
+    n_sweeps, look_back = whole("n_sweeps", n_sweeps), whole("look_back", look_back)
     for name, value in (("alpha", alpha), ("gamma", gamma)):
         if not (value > 0 and (math.isfinite(value) or name == "gamma")):
             message = f"{name} must be a positive number, got {value!r}"
@@ -74,6 +79,64 @@ def make_config(
     return Config(
         family, hyper, hyper.copy(), *decay, float(alpha), float(alpha_rate),
         bool(learn_prior), float(memory), float(gamma) if recall else math.inf, bool(recall),
-        int(window), int(sweep_every), int(n_sweeps), int(look_back), float(birth_threshold),
-        int(max_tables), tied, halo,
+        window, sweep_every, n_sweeps, look_back, float(birth_threshold), max_tables, tied, halo,
     )  # fmt: skip
+
+
+def halo_of(decay: Decay, alpha: float, window: int, *, clocked: bool) -> tuple[bool, int]:
+    """Say how evicted customers are kept: in tied groups, or alone and how many.
+
+    Under no decay and exponential decay the weights of a group's members keep their proportions, so
+    ties are exact for ever and nothing else is needed. Under any other decay an evicted customer
+    stays a link target of its own while it is within reach: to the horizon of the decay, at most
+    16 windows; with a clock, where the horizon is no number of customers, 4 windows.
+    """
+    if decay.code in (NO_DECAY, EXPONENTIAL):
+        return True, 0
+    if clocked:
+        return False, 4 * window
+    share = 1e-12 * alpha / float(decay.weight(0.0))
+    horizon = decay.horizon(min(max(share, 1e-300), 0.5))
+    halo = math.ceil(min(horizon, _MOST_HALO * window))
+    if halo < horizon:
+        cut = float(decay.weight(np.array([float(halo)]))[0])
+        if cut > 1e-6 * alpha:
+            _log.warning(
+                "links reach %d customers (%d windows) back, where the decay still weighs %.3g; "
+                "a larger window or a decay that falls faster loses less",
+                halo, _MOST_HALO, cut,
+            )  # fmt: skip
+    return False, halo
+
+
+class Candidate(NamedTuple):
+    """A prior that competes on the first rows."""
+
+    opening: float  # probability that an arrival opens a table, before anything is learned
+    spread: float  # expected variance within a table, as a share of that of the rows
+
+
+class Preset(NamedTuple):
+    """Settings that go together: what a stream is like before any row has been seen."""
+
+    likelihood: Any  # for ``likelihood="auto"``; "auto" here looks at the first rows
+    gamma: float  # concentration of the atoms
+    candidates: tuple[Candidate, ...]
+
+
+PRESETS = {
+    "process": Preset(
+        "auto",
+        3.0,
+        tuple(
+            Candidate(opening, spread)
+            for opening, spread in (
+                (0.0133, 0.05), (0.0133, 0.2), (0.0133, 1.0), (0.1, 0.05), (0.1, 0.01), (0.1, 0.2),
+                (0.5, 0.05), (0.5, 0.01), (0.5, 0.003),
+            )
+        ),
+    ),
+    "short-series": Preset(
+        ("autoregression", 1), 1.0, tuple(Candidate(0.005, spread) for spread in (0.05, 0.2, 1.0))
+    ),
+}  # fmt: skip

@@ -11,10 +11,9 @@ import pyarrow as pa
 from river import base
 
 from streamddcrp.contract import N_OUTPUTS, P_NEW, Event
-from streamddcrp.data import typical_gap
 from streamddcrp.data.batches import widest
 from streamddcrp.decay import make_decay
-from streamddcrp.errors import ConfigError, StreamDDCRPError
+from streamddcrp.errors import StreamDDCRPError
 from streamddcrp.estimator.row_model import RowModel
 from streamddcrp.estimator.views import events_since, no_tables
 from streamddcrp.likelihoods import (
@@ -25,23 +24,19 @@ from streamddcrp.likelihoods import (
     likelihood_from_config,
     make_likelihood,
 )
-from streamddcrp.likelihoods.scale import TABLE_VARIANCE
-from streamddcrp.models.seqddcrp.config import Config, make_config
-from streamddcrp.models.seqddcrp.engine import Running
-from streamddcrp.models.seqddcrp.founding import Candidate, Founding
+from streamddcrp.models.seqddcrp.config import PRESETS, Candidate
+from streamddcrp.models.seqddcrp.engine import Engine, bound
 from streamddcrp.models.seqddcrp.kernels.layout import N_EVENTS, N_SEEN
-from streamddcrp.models.seqddcrp.presets import find_preset
 from streamddcrp.models.seqddcrp.reference import Reference, reference_of
-from streamddcrp.models.seqddcrp.state import arrays_of, empty_state, state_from_arrays
-from streamddcrp.models.seqddcrp.step import bound, halo_of
+from streamddcrp.models.seqddcrp.state import arrays_of, state_from_arrays
 from streamddcrp.models.seqddcrp.views import labels_in_window, live_columns, live_tables
+from streamddcrp.models.seqddcrp.warmup import Recipe, WarmUp
 from streamddcrp.numerics import CALLER_GIVEN
 from streamddcrp.typing import FloatArray, IntArray
+from streamddcrp.validation import choice, positive, whole
 
 _log = logging.getLogger(__name__)
 FAMILY_ROWS = 64  # rows by which a family is chosen
-GAPS = np.arange(1.0, 65.0)
-MOST_MASS = 10.0  # of the decay weight of the arrivals before, where alpha's start is set from it
 _PROGRESS = (
     "_first_time", "_last_time", "_clocked", "_n_seen", "_early", "_types", "_stream", "_family",
 )  # fmt: skip
@@ -155,25 +150,33 @@ class SeqDDCRP(RowModel, base.Clusterer):
         self.warmup = warmup
         self.time_unit = time_unit
         self._decay = make_decay(decay)
-        self._preset = find_preset(preset)
+        self._preset = PRESETS[choice("preset", preset, PRESETS)]
         wanted = self._preset.likelihood if _is_auto(likelihood) else likelihood
         # None: to be chosen. It may lack numbers, which the first rows then supply.
         self._family: Likelihood | None = None if _is_auto(wanted) else make_likelihood(wanted)
         self._is_auto = self._family is None
         self._is_given = self._family is not None and self._family.is_scaled
-        if warmup < 1:
-            message = f"warmup must be at least 1, got {warmup!r}"
-            raise ConfigError(message)
-        if time_unit is not None and not (time_unit > 0 and math.isfinite(time_unit)):
-            message = f"time_unit must be a positive number or None, got {time_unit!r}"
-            raise ConfigError(message)
-        self._config(np.ones(1), 0, clocked=False, opening=0.1)  # checks the other options
+        whole("warmup", warmup, 1)
+        for name, value in (("alpha", alpha), ("time_unit", time_unit)):
+            if value is not None:
+                positive(name, value, "None")
+        self._recipe = Recipe(
+            self._decay, self._preset, alpha, time_unit,
+            {
+                "learn_prior": learn_prior, "memory": memory,
+                "gamma": self._preset.gamma if gamma is None else gamma, "recall": recall,
+                "window": window, "sweep_every": sweep_every, "n_sweeps": n_sweeps,
+                "look_back": look_back, "birth_threshold": birth_threshold,
+                "max_tables": max_tables,
+            },
+        )  # fmt: skip
+        self._recipe.config(np.ones(1), 0, clocked=False, opening=0.1)  # checks the options
         super().__init__(
             is_open=isinstance(self._family, DirichletMultinomial)
             and self._family.n_features is None
         )
-        self._stream: Running | None = None
-        self._early: Founding | None = None  # during warm-up
+        self._stream: Engine | None = None
+        self._early: WarmUp | None = None  # during warm-up
         self._types: list[str] | None = None  # as what columns came, until the family is chosen
         self._first_time = 0.0
 
@@ -213,7 +216,7 @@ class SeqDDCRP(RowModel, base.Clusterer):
         """Return the family the rows must suit, and why if they are enough to choose it."""
         if self._family is not None:
             return self._family, None
-        early = self._early or Founding(self.warmup)
+        early = self._early or WarmUp(self.warmup)
         missing = min(FAMILY_ROWS, self.warmup) - early.n_rows
         if missing > len(X):
             return NormalGamma(), None
@@ -232,7 +235,7 @@ class SeqDDCRP(RowModel, base.Clusterer):
             self._last_time = float(t[-1])
         if self._clocked is None:
             self._clocked = t is not None
-            self._found(X.shape[1])
+            self._begin(X.shape[1])
         if t is None:
             t = np.arange(self._n_seen, self._n_seen + len(X), dtype=np.float64)
         self._n_seen += len(X)
@@ -244,7 +247,7 @@ class SeqDDCRP(RowModel, base.Clusterer):
             out.append(self._early.take(self._stream, X[done:upto], t[done:upto]))
             if self._early.at_stage:
                 self._stream = self._early.lead(
-                    self._build, self._candidates, self._stream, X.shape[1]
+                    self._build, self._recipe.candidates(self._family_by_now), self._stream
                 )
                 if self._early.is_over:
                     self._early = None
@@ -259,15 +262,16 @@ class SeqDDCRP(RowModel, base.Clusterer):
             )
         return np.concatenate(out)
 
-    def _found(self, n_features: int) -> None:
+    def _begin(self, n_features: int) -> None:
         """Begin: at once where nothing must be learned from the first rows."""
         waits_for_unit = self._clocked and self.time_unit is None
         if not self._is_given:
-            self._early = Founding(self.warmup)
+            self._early = WarmUp(self.warmup)
         elif waits_for_unit:
-            self._early = Founding(min(self.warmup, FAMILY_ROWS))
+            self._early = WarmUp(min(self.warmup, FAMILY_ROWS))
         elif self._family is not None:
-            self._stream = self._start(self._family, n_features, self._preset.candidates[0], 1.0)
+            opening = self._preset.candidates[0].opening
+            self._stream = self._recipe.start(self._family, n_features, opening, self._origin)
 
     @property
     def _family_by_now(self) -> Likelihood:
@@ -278,73 +282,13 @@ class SeqDDCRP(RowModel, base.Clusterer):
         return self._family
 
     @property
-    def _candidates(self) -> tuple[Candidate, ...]:
-        """Priors to be compared: those that differ in what the user left open."""
-        family = self._family_by_now
-        found: dict[tuple[str, float], Candidate] = {}
-        for candidate in self._preset.candidates:
-            opening = candidate.opening if self.alpha is None else math.nan
-            spread = candidate.spread if family.free_spread else 0.0
-            found.setdefault((str(opening), spread), candidate)
-        return tuple(found.values())
+    def _origin(self) -> float | None:
+        """Time of the first row; None where rows come without times."""
+        return self._first_time if self._clocked else None
 
-    def _build(self, candidate: Candidate) -> Running:
-        """Start a model of which scale and time unit are taken from the first rows."""
-        assert self._early is not None  # for mypy
-        width = max(X.shape[1] for X in self._early.parts)
-        rows, times = self._early.rows(width), np.concatenate(self._early.times)
-        family = self._family_by_now
-        likelihood = family.scaled(rows, self._feature_names())
-        if family.free_spread:
-            likelihood = likelihood.spread_by(candidate.spread / TABLE_VARIANCE)
-        unit = 1.0 if self.time_unit is None else self.time_unit
-        if self._clocked and self.time_unit is None:
-            unit = typical_gap(times)
-        return self._start(likelihood, width, candidate, unit)
-
-    def _start(
-        self, likelihood: Likelihood, n_features: int, candidate: Candidate, unit: float
-    ) -> Running:
-        hyper = likelihood.hyper(n_features)
-        config = self._config(
-            hyper, likelihood.family, clocked=bool(self._clocked), opening=candidate.opening
-        )
-        return Running(
-            likelihood, self._decay, bool(self._clocked), self._first_time, unit, config,
-            empty_state(config), n_features, candidate.opening,
-        )  # fmt: skip
-
-    def _feature_names(self) -> list[str]:
-        return [str(name) for name in self._vectorizer.columns or ()]
-
-    def _config(self, hyper: FloatArray, family: int, *, clocked: bool, opening: float) -> Config:
-        if self.alpha is not None and not self.alpha > 0:
-            message = f"alpha must be a positive number or None, got {self.alpha!r}"
-            raise ConfigError(message)
-        alpha, rate = self.alpha or 1.0, math.inf
-        if self.alpha is None:
-            alpha = opening * min(float(np.sum(self._decay.weight(GAPS))), MOST_MASS)
-            rate = 1.0 / alpha
-        tied, halo = halo_of(self._decay, alpha, self.window, clocked=clocked)
-        return make_config(
-            family=family,
-            hyper=hyper,
-            decay=(self._decay.code, self._decay.location, self._decay.scale),
-            alpha=alpha,
-            alpha_rate=rate,
-            learn_prior=self.learn_prior,
-            memory=self.memory,
-            gamma=self._preset.gamma if self.gamma is None else self.gamma,
-            recall=self.recall,
-            window=self.window,
-            sweep_every=self.sweep_every,
-            n_sweeps=self.n_sweeps,
-            look_back=self.look_back,
-            birth_threshold=self.birth_threshold,
-            max_tables=self.max_tables,
-            tied=tied,
-            halo=halo,
-        )
+    def _build(self, candidate: Candidate, rows: FloatArray, times: FloatArray) -> Engine:
+        family, names = self._family_by_now, self._feature_names()
+        return self._recipe.build(candidate, family, rows, times, names, self._origin)
 
     @property
     def _has_begun(self) -> bool:
@@ -360,7 +304,7 @@ class SeqDDCRP(RowModel, base.Clusterer):
         return out, known | {-1: float(out[P_NEW])}
 
     @property
-    def _running(self) -> Running:
+    def _running(self) -> Engine:
         assert self._stream is not None  # for mypy
         return self._stream
 
@@ -484,21 +428,18 @@ class SeqDDCRP(RowModel, base.Clusterer):
         self._types, self._first_time = meta["types"], meta["first_time"]
         if meta["warmup"] is not None:
             chunk = arrays["early.x"], arrays["early.t"], arrays["early.labels"]
-            self._early = Founding(meta["warmup"], *([part.copy()] for part in chunk))
+            self._early = WarmUp(meta["warmup"], *([part.copy()] for part in chunk))
         self._family = None if meta["family"] is None else likelihood_from_config(meta["family"])
         kept = meta["stream"]
         if kept is not None:
             likelihood = likelihood_from_config(kept["likelihood"])
-            hyper = likelihood.hyper(kept["n_features"])
-            config = self._config(
-                hyper, likelihood.family, clocked=bool(self._clocked), opening=kept["opening"]
+            stream = self._recipe.start(
+                likelihood, kept["n_features"], kept["opening"], self._origin, kept["time_unit"]
             )
-            config.hyper[:] = arrays["hyper"]
-            self._stream = Running(
-                likelihood, self._decay, bool(self._clocked), self._first_time, kept["time_unit"],
-                config, state_from_arrays(config, arrays), kept["n_features"], kept["opening"],
-                arrays.get("past"),
-            )  # fmt: skip
+            stream.config.hyper[:] = arrays["hyper"]
+            stream.state = state_from_arrays(stream.config, arrays)
+            stream.past = arrays.get("past")
+            self._stream = stream
 
 
 def _is_auto(likelihood: object) -> bool:

@@ -10,9 +10,8 @@ from streamddcrp.data.batches import read_batch
 from streamddcrp.errors import ConfigError
 from streamddcrp.estimator.stored import Stored
 from streamddcrp.likelihoods import Likelihood, likelihood_from_config
-from streamddcrp.likelihoods.kernels.families import n_post, posteriors
-from streamddcrp.likelihoods.kernels.mixture import mixture_scores
-from streamddcrp.models.seqddcrp.engine import Running
+from streamddcrp.likelihoods.kernels.families import mixture_scores, n_post, posteriors
+from streamddcrp.models.seqddcrp.engine import Engine
 from streamddcrp.models.seqddcrp.views import live_columns
 from streamddcrp.typing import FloatArray, IntArray
 
@@ -151,7 +150,7 @@ class Reference(Stored):
 
 
 def reference_of(
-    stream: Running | None, vectorizer: Vectorizer, ids: Sequence[int] | None
+    stream: Engine | None, vectorizer: Vectorizer, ids: Sequence[int] | None
 ) -> Reference:
     """Copy tables of a stream into a reference; see `SeqDDCRP.reference`."""
     if stream is None:

@@ -1,7 +1,7 @@
-"""The first rows of a stream found its model: priors compete, and the log score decides.
+"""The first rows of a stream choose its model: priors compete, and the log score decides.
 
 Nothing is known of the data at first, and a prior that is too broad or too narrow, too ready or too
-slow to open tables, costs the whole stream. So a model is built anew from all rows so far after 8,
+slow to open tables, costs the whole stream. So a model is rebuilt from all rows so far after 8,
 16, 32, .. rows, up to the end of the warm-up: one for each candidate prior, scaled by those rows,
 and the one that has predicted them best, each row by those before it, predicts and learns until the
 next stage. The sum of these log scores is an estimate of the log evidence, and candidates are
@@ -13,17 +13,23 @@ that come shuffled, but on a few rows easily right by chance, so it waits for so
 """
 
 import logging
+import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
 from streamddcrp.contract import BIRTH, DEATH, LABEL, LIVE_TABLES, MERGE, N_OUTPUTS, SCORE, record
-from streamddcrp.models.seqddcrp.engine import Running
+from streamddcrp.data import typical_gap
+from streamddcrp.decay import Decay
+from streamddcrp.likelihoods import Likelihood
+from streamddcrp.likelihoods.columns import TABLE_VARIANCE
+from streamddcrp.models.seqddcrp.config import Candidate, Config, Preset, halo_of, make_config
+from streamddcrp.models.seqddcrp.engine import Engine
 from streamddcrp.models.seqddcrp.kernels.layout import LAST_TIME, N_EVENTS, NEXT_ID, REGIME
-from streamddcrp.models.seqddcrp.state import State
+from streamddcrp.models.seqddcrp.state import State, empty_state
 from streamddcrp.typing import FloatArray, IntArray
 
 _log = logging.getLogger(__name__)
@@ -32,31 +38,18 @@ FIRST_STAGE = 8  # rows
 BLIND = 0.3  # probability of opening a table from which a candidate is blind to order
 FEW = 64  # rows before which blind candidates are not tried
 LEAD = 5.0  # nats by which they must lead
-
-
-class Candidate(NamedTuple):
-    """A prior to be tried.
-
-    Attributes
-    ----------
-    opening : float
-        Probability that an arrival opens a table, before anything is learned.
-    spread : float
-        Expected variance within a table, as a share of that of the rows.
-    """
-
-    opening: float
-    spread: float
+_GAPS = np.arange(1.0, 65.0)
+_MOST_MASS = 10.0  # of the decay weight of earlier arrivals, where alpha's start is set from it
 
 
 def stages(last: int) -> list[int]:
-    """Return after how many rows the model is built anew; ``last`` is the last of them."""
+    """Return after how many rows the model is rebuilt; ``last`` is the last of them."""
     doubling = [FIRST_STAGE << k for k in range(last.bit_length()) if FIRST_STAGE << k < last]
     return [*doubling, last]
 
 
 @dataclass(slots=True)
-class Founding:
+class WarmUp:
     """The rows so far, and the model that leads.
 
     Attributes
@@ -106,7 +99,7 @@ class Founding:
             done += len(X)
         return rows
 
-    def take(self, leader: Running | None, X: FloatArray, t: FloatArray) -> FloatArray:
+    def take(self, leader: Engine | None, X: FloatArray, t: FloatArray) -> FloatArray:
         """Let the leader predict and learn rows that end at the next stage or before it."""
         if leader is None:
             out = np.full((len(X), N_OUTPUTS), np.nan)
@@ -120,25 +113,25 @@ class Founding:
 
     def lead(
         self,
-        build: Callable[[Candidate], Running],
+        build: Callable[[Candidate, FloatArray, FloatArray], Engine],
         candidates: tuple[Candidate, ...],
-        leader: Running | None,
-        n_features: int,
-    ) -> Running:
+        leader: Engine | None,
+    ) -> Engine:
         """Build a model for each candidate from all rows so far and return the best one.
 
         Its tables take over the ids of those tables of the leader whose rows they hold.
         """
-        rows, times = self.rows(n_features), np.concatenate(self.times)
+        width = max(X.shape[1] for X in self.parts)
+        rows, times = self.rows(width), np.concatenate(self.times)
         trials = []
         for candidate in candidates:
             blind = candidate.opening >= BLIND
             if blind and self.n_rows < FEW:
                 continue
-            running = build(candidate)
-            out = running.step(rows, times)
+            engine = build(candidate, rows, times)
+            out = engine.step(rows, times)
             score = -float(out[:, SCORE].sum()) - LEAD * blind
-            trials.append((score, candidate, running, out[:, LABEL]))
+            trials.append((score, candidate, engine, out[:, LABEL]))
         reached, chosen, best, labels = max(trials, key=lambda trial: trial[0])
         _log.info(
             "prior by the first %d rows: opening %g, spread %g (log score %.1f; others: %s)",
@@ -150,10 +143,76 @@ class Founding:
         return best
 
 
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How an engine is made from the options of a model and its first rows.
+
+    Attributes
+    ----------
+    alpha, time_unit : float or None
+        None: learned; from the first rows.
+    settings : dict
+        What the options fix of `make_config`.
+    """
+
+    decay: Decay
+    preset: Preset
+    alpha: float | None
+    time_unit: float | None
+    settings: dict[str, Any]
+
+    def config(self, hyper: FloatArray, family: int, *, clocked: bool, opening: float) -> Config:
+        """Return checked settings, with alpha started so that a row opens a table as expected."""
+        alpha, rate = self.alpha or 1.0, math.inf
+        if self.alpha is None:
+            alpha = opening * min(float(np.sum(self.decay.weight(_GAPS))), _MOST_MASS)
+            rate = 1.0 / alpha
+        decay = (self.decay.code, self.decay.location, self.decay.scale)
+        tied, halo = halo_of(self.decay, alpha, self.settings["window"], clocked=clocked)
+        return make_config(
+            family=family, hyper=hyper, decay=decay, alpha=alpha, alpha_rate=rate, tied=tied,
+            halo=halo, **self.settings,
+        )  # fmt: skip
+
+    def start(
+        self, likelihood: Likelihood, n_features: int, opening: float, first_time: float | None,
+        unit: float = 1.0,
+    ) -> Engine:  # fmt: skip
+        """Return an engine before its first row; without ``first_time`` rows come without times."""
+        hyper, clocked = likelihood.hyper(n_features), first_time is not None
+        config = self.config(hyper, likelihood.family, clocked=clocked, opening=opening)
+        return Engine(
+            likelihood, self.decay, clocked, first_time or 0.0, unit, config, empty_state(config),
+            n_features, opening,
+        )  # fmt: skip
+
+    def candidates(self, family: Likelihood) -> tuple[Candidate, ...]:
+        """Return the priors to be compared: those that differ in what the user left open."""
+        found: dict[tuple[str, float], Candidate] = {}
+        for candidate in self.preset.candidates:
+            opening = candidate.opening if self.alpha is None else math.nan
+            spread = candidate.spread if family.free_spread else 0.0
+            found.setdefault((str(opening), spread), candidate)
+        return tuple(found.values())
+
+    def build(
+        self, candidate: Candidate, family: Likelihood, rows: FloatArray, times: FloatArray,
+        names: list[str], first_time: float | None,
+    ) -> Engine:  # fmt: skip
+        """Return an engine of which scale and time unit are taken from the first rows."""
+        likelihood = family.scaled(rows, names)
+        if family.free_spread:
+            likelihood = likelihood.spread_by(candidate.spread / TABLE_VARIANCE)
+        unit = 1.0 if self.time_unit is None else self.time_unit
+        if first_time is not None and self.time_unit is None:
+            unit = typical_gap(times)
+        return self.start(likelihood, rows.shape[1], candidate.opening, first_time, unit)
+
+
 def _take_over_ids(
     old: State | None, old_labels: FloatArray, new: State, new_labels: FloatArray
 ) -> None:
-    """Rename the tables of ``new`` after those of ``old`` that hold the same rows; tell the rest.
+    """Rename the tables of ``new`` after those of ``old`` that hold the same rows; report the rest.
 
     Each pair of tables is matched once, those with most rows in common first. A table of ``old``
     without a match has merged into the one that most of its rows are at now.
@@ -173,6 +232,7 @@ def _take_over_ids(
     born = new.table.born[: new.n_tables]
     seen = new.table.last_seen[: new.n_tables]
     births = []
+    last, now_t = len(new_labels) - 1, float(new.sums[LAST_TIME])
     for m, now in enumerate(ids.tolist()):
         if now not in name:
             name[now] = next_id
@@ -189,22 +249,9 @@ def _take_over_ids(
             target[:] = source
         for m, was in enumerate(old.table.ids[: old.n_tables].tolist()):
             if was not in taken and old.table.last_seen[m] >= 0:
-                homes = Counter({now: n for (w, now), n in shared.items() if w == was})
-                into = name.get(homes.most_common(1)[0][0], -1) if homes else -1
+                stays = Counter({now: n for (w, now), n in shared.items() if w == was})
+                into = name.get(stays.most_common(1)[0][0], -1) if stays else -1
                 kind = DEATH if into < 0 else MERGE
-                _tell(new, kind, was, into, len(new_labels) - 1)
+                record(new.events, new.counts, N_EVENTS, kind, was, into, last, now_t)
     for label, arrival in births:
-        _tell(new, BIRTH, label, -1, arrival)
-
-
-def _tell(state: State, kind: int, label: int, into: int, arrival: int) -> None:
-    record(
-        state.events,
-        state.counts,
-        N_EVENTS,
-        kind,
-        label,
-        into,
-        arrival,
-        float(state.sums[LAST_TIME]),
-    )
+        record(new.events, new.counts, N_EVENTS, BIRTH, label, -1, arrival, now_t)
