@@ -238,23 +238,20 @@ class TimeVaryingIBP(RowModel, base.Transformer):
 
     def reconstruct_one(self, x: Features) -> dict[Any, float]:
         """Return a row without its noise: what baseline and features explain; gaps are filled."""
-        return {name: float(values[0]) for name, values in self._fitted([x]).items()}
+        mark = self._vectorizer.mark()
+        try:
+            X = self._vectorizer.transform(x, learn=False)[None].copy()
+        finally:
+            self._vectorizer.rollback(mark)
+        self._check_rows(X, self._feature_names())
+        fit = X if self._filter is None else self._filter.predict(X)[1]
+        return {c: float(fit[0, d]) for d, c in enumerate(self._vectorizer.columns or ())}
 
     def reconstruct(self, batch: object) -> pa.Table:
         """Return rows without their noise, as `reconstruct_one` does; the columns of the batch."""
         _, fit = self._explained(batch)
         columns = self._vectorizer.columns or ()
         return pa.table({str(c): np.ascontiguousarray(fit[:, d]) for d, c in enumerate(columns)})
-
-    def _fitted(self, rows: list[Features]) -> dict[Any, FloatArray]:
-        mark = self._vectorizer.mark()
-        try:
-            X = np.array([self._vectorizer.transform(x, learn=False) for x in rows])
-        finally:
-            self._vectorizer.rollback(mark)
-        self._check_rows(X, self._feature_names())
-        fit = X if self._filter is None else self._filter.predict(X)[1]
-        return {c: fit[:, d] for d, c in enumerate(self._vectorizer.columns or ())}
 
     def _explained(self, batch: object) -> tuple[Reported, FloatArray]:
         X = read_batch(batch, self._vectorizer, learn=False).X

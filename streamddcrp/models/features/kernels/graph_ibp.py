@@ -11,7 +11,7 @@ from streamddcrp.likelihoods.kernels.linear_gaussian import (
     log_density,
     remove_row,
 )
-from streamddcrp.particles.kernels.random import uniform
+from streamddcrp.particles.kernels.random import draw_log, uniform
 
 MOST_OWN = 8  # features that one item alone has
 
@@ -93,19 +93,10 @@ def sweep(
         s, square = _fit(cov, mean, on, n_on, X[i], e)
         own = alpha * _alone(i, signs, set_at, holder_at, holders)
         most = min(MOST_OWN, K - n_slots)
-        top = -np.inf
         for n in range(most + 1):
             prior = n * math.log(own) - math.lgamma(n + 1.0)
             weight[n] = prior + log_density(s + 1.0 + n / ratio, square, D, left, rate)
-            top = max(top, weight[n])
-        total = 0.0
-        for n in range(most + 1):
-            weight[n] = math.exp(weight[n] - top)
-            total += weight[n]
-        u, n_new = total * uniform(seed, number, i, 1, 0), 0
-        while n_new < most and u >= weight[n_new]:
-            u -= weight[n_new]
-            n_new += 1
+        n_new = draw_log(weight, most + 1, uniform(seed, number, i, 1, 0))
         for k in range(K):
             if n_new > 0 and n_owners[k] == 0:
                 begin_feature(cov, mean, slots, n_slots, k, ratio)

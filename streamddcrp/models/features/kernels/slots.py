@@ -10,7 +10,7 @@ import numpy as np
 from streamddcrp.compilation import uncounted
 from streamddcrp.likelihoods.kernels.linear_gaussian import begin_feature
 from streamddcrp.models.features.kernels.layout import RESCALE, SCALE, SHAPE
-from streamddcrp.particles.kernels.random import uniform
+from streamddcrp.particles.kernels.random import draw_log, uniform
 
 ONE = np.uint64(1)
 
@@ -97,7 +97,6 @@ def rescale(config, particles, sums, work, i, t, step):
         old, spread, square = config.ratios[particles.scale[i, k]], cov[k, k], 0.0
         for d in range(D):
             square += mean[k, d] * mean[k, d]
-        top = -math.inf
         for g in range(G):
             delta = config.ratios[g] - old
             wider = 1.0 + delta * spread
@@ -108,16 +107,7 @@ def rescale(config, particles, sums, work, i, t, step):
             else:
                 gain -= loss / particles.rate[i]
             work.lean[g] = gain
-            top = max(top, gain)
-        total = 0.0
-        for g in range(G):
-            work.lean[g] = math.exp(work.lean[g] - top)
-            total += work.lean[g]
-        u = total * uniform(config.seed, t, i, RESCALE, 64 * step + k)
-        chosen = 0
-        while chosen < G - 1 and u >= work.lean[chosen]:
-            u -= work.lean[chosen]
-            chosen += 1
+        chosen = draw_log(work.lean, G, uniform(config.seed, t, i, RESCALE, 64 * step + k))
         delta = config.ratios[chosen] - old
         if delta == 0.0:
             continue

@@ -2,10 +2,9 @@
 
 import math
 
-import numpy as np
-
 from streamddcrp.compilation import inner, kernel
 from streamddcrp.likelihoods.kernels.families import add_stats, log_predictive, posterior
+from streamddcrp.particles.kernels.random import draw_log
 
 
 @inner
@@ -113,19 +112,7 @@ def sweep(
         for b in range(n):
             log_weight[b] += log_predictive(family, hyper, post[seen[b]], x)
         log_weight[n] = math.log(alpha) + log_predictive(family, hyper, prior_post, x)
-        top = -np.inf
-        for b in range(n + 1):
-            top = max(top, log_weight[b])
-        total = 0.0
-        for b in range(n + 1):
-            log_weight[b] = math.exp(log_weight[b] - top)
-            total += log_weight[b]
-        rest, chosen = uniforms[at] * total, n
-        for b in range(n + 1):
-            rest -= log_weight[b]
-            if rest < 0.0:
-                chosen = b
-                break
+        chosen = draw_log(log_weight, n + 1, uniforms[at])
         if chosen < n:
             new = seen[chosen]
         else:

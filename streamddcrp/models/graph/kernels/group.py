@@ -26,7 +26,7 @@ from streamddcrp.numerics import copy_row
 from streamddcrp.particles.kernels.layout import LOG_EVIDENCE, MOST_TABLES, N_NAMES, N_SEEN
 from streamddcrp.particles.kernels.names import refresh_names
 from streamddcrp.particles.kernels.pool import EMPTY, drop
-from streamddcrp.particles.kernels.random import draw, uniform
+from streamddcrp.particles.kernels.random import draw, draw_log, uniform
 from streamddcrp.particles.kernels.resample import optimal, place_children
 
 NEW, AUXILIARY = -1, -2  # tables of children: a new one, one that has auxiliary items only
@@ -255,12 +255,7 @@ def _move(config, particles, groups, scratch, p, n, number):
         if items[k] == 0 and n_users[k] == 1:
             log_weight[k] = math.log(only[k])
     log_weight[K] = math.log(config.alpha)
-    top = -np.inf
-    for k in range(K + 1):
-        top = max(top, log_weight[k])
-    for k in range(K + 1):
-        work[k] = math.exp(log_weight[k] - top)
-    k = draw(work, K + 1, uniform(config.seed, n, p, WHERE, number))
+    k = draw_log(log_weight, K + 1, uniform(config.seed, n, p, WHERE, number))
     n_aux[p, old] -= 1
     if k == K:
         k = _free_slot(entry, n_aux, particles.n_tables, p)

@@ -10,7 +10,7 @@ from streamddcrp.models.graph.kernels.weigh import log_opened
 from streamddcrp.particles.kernels.layout import N_SEEN
 from streamddcrp.particles.kernels.names import name_of
 from streamddcrp.particles.kernels.pool import EMPTY, alter, drop, score_clusters
-from streamddcrp.particles.kernels.random import draw, hash_of, uniform
+from streamddcrp.particles.kernels.random import draw_log, hash_of, uniform
 
 
 @uncounted
@@ -69,17 +69,6 @@ def _prior_terms(config, particles, p, i, n, near, log_count, opens):
 
 
 @uncounted
-def _draw(log_weight, n, u):
-    """Draw one of the first n by log weights, which become weights."""
-    top = -np.inf
-    for c in range(n):
-        top = max(top, log_weight[c])
-    for c in range(n):
-        log_weight[c] = math.exp(log_weight[c] - top)
-    return draw(log_weight, n, u)
-
-
-@uncounted
 def revise(config, particles, pool, memo, grid, names, recent, counts, scratch, p, i, move):
     """Resample the table of item i from its full conditional, which leaves the target invariant.
 
@@ -121,7 +110,7 @@ def revise(config, particles, pool, memo, grid, names, recent, counts, scratch, 
             opened = log_opened(config, grid, others + scratch.opens[k], stamp)
             log_weight[k] = score[there] + scratch.log_count[k] + opened
     log_weight[K] = score[EMPTY] + log_opened(config, grid, others + 1, stamp)
-    k = _draw(log_weight, K + 1, uniform(config.seed, n, p, REVISE_WHERE, move))
+    k = draw_log(log_weight, K + 1, uniform(config.seed, n, p, REVISE_WHERE, move))
     if left >= 0:
         pool.holders[left] += 1
     if k == old or (alone and k == K):
