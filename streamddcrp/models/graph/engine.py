@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from streamddcrp.compilation import entry_point
 from streamddcrp.contract import N_OUTPUTS
-from streamddcrp.data.parents import NO_PARENTS, Parents, keep
+from streamddcrp.data.graphs import NO_PARENTS, Parents, keep
 from streamddcrp.estimator.particle_engine import ParticleEngine
 from streamddcrp.models.graph.config import Config
 from streamddcrp.models.graph.kernels.arrival import predict_row as _predict_row

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from streamddcrp.data.bags import Bags, encode, n_rows, read_bags
-from streamddcrp.data.documents import Vocabulary, read_document
+from streamddcrp.data.documents import Bags, Vocabulary, encode, read_bags, read_document
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.models.trees.pictures import plot_topic_tree
 from streamddcrp.models.trees.topic_state import Settings
@@ -159,7 +158,7 @@ class NestedCRPTopics(TreeModel):
 
     def _learn(self, rows: Any) -> FloatArray:
         """Learn documents, with housekeeping where it is due."""
-        tree, N = self._tree, n_rows(rows)
+        tree, N = self._tree, len(rows)
         out, start = np.zeros((N, 5)), 0
         while start < N:
             stop, due = min(N, start + tree.next_stop - tree.n_seen), tree.next_stop
@@ -264,7 +263,7 @@ class NestedCRPTopics(TreeModel):
         and proportions having learned the given words. Unknown words are left out.
         """
         seen, held = read_bags(given), self._encode(read_bags(held_out))
-        n = n_rows(seen)
+        n = len(seen)
         if n != len(held.offsets) - 1:
             message = f"given has {n} documents, held_out {len(held.offsets) - 1}"
             raise SchemaError(message)
