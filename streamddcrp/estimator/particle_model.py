@@ -105,7 +105,7 @@ class ParticleModel(RowModel):
             and self._family.n_features is None
         )
         self.warmup = warmup
-        self._filter: Any = None
+        self._engine: Any = None
         self._waiting = _NOTHING  # during warm-up
 
     # -- what a model supplies -------------------------------------------------------------------
@@ -132,7 +132,7 @@ class ParticleModel(RowModel):
 
     @property
     def _wants_types(self) -> bool:
-        return self._filter is None
+        return self._engine is None
 
     def _advance(
         self, X: FloatArray, t: FloatArray | None, types: list[str], *side: Any
@@ -143,9 +143,9 @@ class ParticleModel(RowModel):
         self._check_times(t)
         if t is None:
             t = np.arange(self._n_seen, self._n_seen + len(X), dtype=np.float64)
-        if self._filter is not None:
-            self._filter.likelihood.check_rows(X, self._feature_names())
-            out: FloatArray = self._filter.step(X, t, *side)
+        if self._engine is not None:
+            self._engine.likelihood.check_rows(X, self._feature_names())
+            out: FloatArray = self._engine.step(X, t, *side)
         else:
             out = self._begin(X, self._waiting.and_then(X, t, types, side), clocked=clocked)
         self._clocked = clocked
@@ -170,7 +170,7 @@ class ParticleModel(RowModel):
         engine = self._started(waiting, wait, X, clocked=clocked)
         if n > wait:
             out[max(wait - n_old, 0) :] = engine.step(*waiting.rows(wait, n))
-        self._filter, self._family, self._waiting = engine, engine.likelihood, _NOTHING
+        self._engine, self._family, self._waiting = engine, engine.likelihood, _NOTHING
         return out
 
     def _started(self, waiting: Waiting, wait: int, X: FloatArray, *, clocked: bool) -> Engine:
@@ -190,15 +190,15 @@ class ParticleModel(RowModel):
 
     @property
     def _has_begun(self) -> bool:
-        return self._filter is not None
+        return self._engine is not None
 
     def _check_rows(self, X: FloatArray, names: list[str]) -> None:
-        self._filter.likelihood.check_rows(X, names)
+        self._engine.likelihood.check_rows(X, names)
 
     def _predict_row(
         self, x: FloatArray, t: float, *side: Any
     ) -> tuple[FloatArray, dict[int, float]]:
-        predicted: tuple[FloatArray, dict[int, float]] = self._filter.predict(x, t, *side)
+        predicted: tuple[FloatArray, dict[int, float]] = self._engine.predict(x, t, *side)
         return predicted
 
     # -- looking at the model --------------------------------------------------------------------
@@ -207,12 +207,12 @@ class ParticleModel(RowModel):
     def nbytes(self) -> int:
         """Bytes that the arrays of the model take in memory, as `Keyed` counts them."""
         waiting = self._waiting.X.nbytes + self._waiting.t.nbytes
-        return waiting + (0 if self._filter is None else self._filter.state.nbytes)
+        return waiting + (0 if self._engine is None else self._engine.state.nbytes)
 
     @property
     def n_tables(self) -> int:
         """Number of live tables: those that particles of at least half the weight have."""
-        return 0 if self._filter is None else int(self._filter.state.counts[N_LIVE])
+        return 0 if self._engine is None else int(self._engine.state.counts[N_LIVE])
 
     @property
     def objective(self) -> float:
@@ -220,21 +220,21 @@ class ParticleModel(RowModel):
 
         Its exponential is unbiased; itself it is low by half its variance over seeds.
         """
-        if self._filter is None:
+        if self._engine is None:
             return math.nan if self._n_seen else 0.0
-        return float(self._filter.log_evidence)
+        return float(self._engine.log_evidence)
 
     def events(self) -> list[Event]:
         """Return births and deaths of tables since the last call, at most the last 256.
 
         A table is born when particles of half the weight have it, and dead when none has.
         """
-        if self._filter is None:
+        if self._engine is None:
             return []
-        unit = self._filter.time_unit if self._clocked else 1.0
-        state, read = self._filter.state, self._events_read
+        unit = self._engine.time_unit if self._clocked else 1.0
+        state, read = self._engine.state, self._events_read
         self._events_read = int(state.counts[N_EVENTS])
-        return events_since(state.events, self._events_read, read, self._filter.first_time, unit)
+        return events_since(state.events, self._events_read, read, self._engine.first_time, unit)
 
     def summary(self) -> pa.Table:
         """Return one row per live table: id, size, prob, born, last seen, parameters.
@@ -244,9 +244,9 @@ class ParticleModel(RowModel):
         was ever most probably there). The parameters are those of the likelihood's
         `point_estimates` at the mean statistics of these particles, one column per feature.
         """
-        if self._filter is None:
+        if self._engine is None:
             return no_tables(prob=pa.float64())
-        return self._filter.summary(self._feature_names())
+        return self._engine.summary(self._feature_names())
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the live tables by size, those at hand in colour; return the axes.
@@ -269,8 +269,8 @@ class ParticleModel(RowModel):
     def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
         arrays: dict[str, Any] = {"waiting.x": self._waiting.X, "waiting.t": self._waiting.t}
         meta: dict[str, Any] = self._progress() | {"types": self._waiting.types, "filter": None}
-        if self._filter is not None:
-            more, meta["filter"] = self._filter.to_state()
+        if self._engine is not None:
+            more, meta["filter"] = self._engine.to_state()
             arrays |= more
         return arrays, meta
 
@@ -279,7 +279,7 @@ class ParticleModel(RowModel):
         kept = meta["filter"]
         if kept is not None:
             self._family = likelihood_from_config(kept["likelihood"])
-            self._filter = self._continued(self._family, arrays, kept)
+            self._engine = self._continued(self._family, arrays, kept)
 
 
 def best_of(blank: Engine, family: Likelihood, X: FloatArray, t: FloatArray, *side: Any) -> Engine:

@@ -111,7 +111,7 @@ class TimeVaryingIBP(RowModel, base.Transformer):
             message = f"baseline must be True, False or None, got {baseline!r}"
             raise ConfigError(message)
         super().__init__()
-        self._filter: FeatureEngine | None = None
+        self._engine: FeatureEngine | None = None
         self._waiting: FloatArray = np.empty((0, 0))  # rows of the warm-up
         self._waiting_times: FloatArray = np.empty(0)
         self._combinations = views.Combinations()
@@ -147,7 +147,7 @@ class TimeVaryingIBP(RowModel, base.Transformer):
         self._check_times(t)
         first, n = self._n_seen, len(X)
         times = np.arange(first, first + n, dtype=np.float64) if t is None else t
-        reported = self._filter.step(X, times) if self._filter else self._begin(X, times)
+        reported = self._engine.step(X, times) if self._engine else self._begin(X, times)
         labels, probs = self._label(reported, first, learn=True)
         if n:
             self._clocked = t is not None
@@ -165,11 +165,11 @@ class TimeVaryingIBP(RowModel, base.Transformer):
             self._waiting, self._waiting_times = rows, times
             return nothing_reported(n)
         scales = scales_of(rows[: max(wait, 1)], self.baseline, scaled=self.sigma_x is None)
-        self._filter = FeatureEngine.started(
+        self._engine = FeatureEngine.started(
             scales, self._config, self._likelihood, rows[:wait], times[:wait]
         )
         self._waiting, self._waiting_times = np.empty((0, 0)), np.empty(0)
-        reported = self._filter.step(rows[wait:], times[wait:])
+        reported = self._engine.step(rows[wait:], times[wait:])
         return joined([nothing_reported(max(wait - n_old, 0)), reported])
 
     def _label(self, reported: Reported, first: int, *, learn: bool) -> tuple[IntArray, FloatArray]:
@@ -192,7 +192,7 @@ class TimeVaryingIBP(RowModel, base.Transformer):
 
     @property
     def _has_begun(self) -> bool:
-        return self._filter is not None
+        return self._engine is not None
 
     def _check_rows(self, X: FloatArray, names: list[str]) -> None:
         NormalGamma().check_rows(X, names)  # what no family of numbers takes
@@ -205,8 +205,8 @@ class TimeVaryingIBP(RowModel, base.Transformer):
             raise SchemaError(message, row=row)
 
     def _predict_row(self, x: FloatArray, t: float) -> tuple[FloatArray, dict[int, float]]:
-        assert self._filter is not None  # for mypy
-        reported, _ = self._filter.predict(x[None])
+        assert self._engine is not None  # for mypy
+        reported, _ = self._engine.predict(x[None])
         labels, sure = self._label(reported, self._n_seen, learn=False)
         out, ids, probs = reported
         known = dict(zip(ids[0].tolist(), probs[0].tolist(), strict=True))
@@ -244,7 +244,7 @@ class TimeVaryingIBP(RowModel, base.Transformer):
         finally:
             self._vectorizer.rollback(mark)
         self._check_rows(X, self._feature_names())
-        fit = X if self._filter is None else self._filter.predict(X)[1]
+        fit = X if self._engine is None else self._engine.predict(X)[1]
         return {c: float(fit[0, d]) for d, c in enumerate(self._vectorizer.columns or ())}
 
     def reconstruct(self, batch: object) -> pa.Table:
@@ -256,16 +256,16 @@ class TimeVaryingIBP(RowModel, base.Transformer):
     def _explained(self, batch: object) -> tuple[Reported, FloatArray]:
         X = read_batch(batch, self._vectorizer, learn=False).X
         self._check_rows(X, self._feature_names())
-        if self._filter is None:
+        if self._engine is None:
             return nothing_reported(len(X)), X
-        return self._filter.predict(X)
+        return self._engine.predict(X)
 
     # -- looking at the model --------------------------------------------------------------------
 
     @property
     def n_features(self) -> int:
         """Number of live features: those that particles of at least half the weight have."""
-        return 0 if self._filter is None else len(self._filter.live())
+        return 0 if self._engine is None else len(self._engine.live())
 
     @property
     def n_tables(self) -> int:
@@ -275,13 +275,13 @@ class TimeVaryingIBP(RowModel, base.Transformer):
     @property
     def nbytes(self) -> int:
         """Bytes that the arrays of the model take in memory."""
-        return self._waiting.nbytes + (0 if self._filter is None else self._filter.state.nbytes)
+        return self._waiting.nbytes + (0 if self._engine is None else self._engine.state.nbytes)
 
     @property
     def noise(self) -> dict[Any, float]:
         """Standard deviation of the noise of each column, as learned so far; NaN in warm-up."""
         columns = self._vectorizer.columns or ()
-        values = np.full(len(columns), np.nan) if self._filter is None else self._filter.noise
+        values = np.full(len(columns), np.nan) if self._engine is None else self._engine.noise
         return dict(zip(columns, values.tolist(), strict=True))
 
     @property
@@ -290,9 +290,9 @@ class TimeVaryingIBP(RowModel, base.Transformer):
 
         Its exponential is unbiased, given baseline and scales.
         """
-        if self._filter is None:
+        if self._engine is None:
             return math.nan if self._n_seen else 0.0
-        return self._filter.log_evidence
+        return self._engine.log_evidence
 
     def events(self) -> list[Event]:
         """Return births, deaths and merges of features since the last call, at most the last 128.
@@ -301,9 +301,9 @@ class TimeVaryingIBP(RowModel, base.Transformer):
         and dead when no particle has it. Two that turn out to be one are merged: the younger id
         ends.
         """
-        if self._filter is None:
+        if self._engine is None:
             return []
-        found, self._events_read = views.events_since(self._filter, self._events_read)
+        found, self._events_read = views.events_since(self._engine, self._events_read)
         return found
 
     def summary(self) -> pa.Table:
@@ -312,16 +312,16 @@ class TimeVaryingIBP(RowModel, base.Transformer):
         ``owners`` is the expected number of rows of the window that have it, ``born`` the arrival
         index of the first row that had it, ``loading_NAME`` what it adds to a column.
         """
-        if self._filter is None:
+        if self._engine is None:
             kinds = {"id": pa.int64(), "prob": pa.float64(), "owners": pa.float64()}
             return pa.schema([*kinds.items(), ("born", pa.int64())]).empty_table()
-        return views.summary(self._filter, self._feature_names())
+        return views.summary(self._engine, self._feature_names())
 
     def loadings(self) -> dict[int, FloatArray]:
         """Return what each feature looks like, shape (D,): live ones and the last dead ones."""
-        if self._filter is None:
+        if self._engine is None:
             return {}
-        return views.loadings(self._filter)
+        return views.loadings(self._engine)
 
     def assignments(self) -> pa.Table:
         """Return which features the last rows have, in the light of the rows that came after.
@@ -332,7 +332,7 @@ class TimeVaryingIBP(RowModel, base.Transformer):
             ``row`` (arrival index), ``features`` (list of ids), ``final`` (False while the row is
             in the window and may be revised). At most 1,024 rows and those of the window.
         """
-        return views.assignments(self._filter)
+        return views.assignments(self._engine)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw which features the last rows have, a lane each; return the axes.
@@ -360,8 +360,8 @@ class TimeVaryingIBP(RowModel, base.Transformer):
             "combinations.last": self._combinations.last,
         }  # fmt: skip
         meta = self._progress() | {"filter": None}
-        if self._filter is not None:
-            more, meta["filter"] = self._filter.to_state()
+        if self._engine is not None:
+            more, meta["filter"] = self._engine.to_state()
             arrays |= more
         return arrays, meta
 
@@ -370,4 +370,4 @@ class TimeVaryingIBP(RowModel, base.Transformer):
         for name in ("key", "label", "last"):
             setattr(self._combinations, name, arrays[f"combinations.{name}"])
         if meta["filter"] is not None:
-            self._filter = FeatureEngine.from_state(self._config, arrays, meta["filter"])
+            self._engine = FeatureEngine.from_state(self._config, arrays, meta["filter"])

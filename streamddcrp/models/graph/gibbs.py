@@ -162,7 +162,7 @@ def sample_graph_crp(
 
 
 class _Chain:
-    """A sampler under way; everybody begins alone."""
+    """The state of the sampler; each item starts in a cluster of its own."""
 
     def __init__(
         self, graph: DecomposableGraph, rows: FloatArray, config: Any, alpha: Any, rng: Any

@@ -187,8 +187,8 @@ class GraphCRP(ParticleModel, base.Clusterer):
     @property
     def _given(self) -> bool | None:
         """Whether items come with their parents; None before the first one."""
-        if self._filter is not None:
-            return bool(self._filter.config.given)
+        if self._engine is not None:
+            return bool(self._engine.config.given)
         return bool(self._waiting.side) if self._n_seen else None
 
     def _checked(self, named: Any, n_rows: int) -> tuple[Parents, ...]:
@@ -207,8 +207,8 @@ class GraphCRP(ParticleModel, base.Clusterer):
             message = "parents: with a lag the parents are the last r items; set lag=0 to name them"
             raise SchemaError(message)
         new, ring, n_ring = as_parents(named, n_rows), NO_RING, np.zeros(1, np.int64)
-        if self._filter is not None:
-            ring, n_ring = self._filter.state.recent.parents, self._filter.state.recent.n_parents
+        if self._engine is not None:
+            ring, n_ring = self._engine.state.recent.parents, self._engine.state.recent.n_parents
         coming = self._coming.and_then(new)
         n_old = len(self._coming.offsets) - 1
         try:
@@ -270,9 +270,9 @@ class GraphCRP(ParticleModel, base.Clusterer):
     @property
     def alpha_mean(self) -> float:
         """Posterior mean of the concentration; NaN in warm-up where it has a prior."""
-        if self._filter is None:
+        if self._engine is None:
             return self.alpha if isinstance(self.alpha, float) else math.nan
-        nodes, prob = self._filter.alpha_weights()
+        nodes, prob = self._engine.alpha_weights()
         return float(nodes @ prob)
 
     # -- checkpoints -----------------------------------------------------------------------------
@@ -284,6 +284,6 @@ class GraphCRP(ParticleModel, base.Clusterer):
 
     def _restore(self, arrays: dict[str, Any], meta: dict[str, Any]) -> None:
         super()._restore(arrays, meta)
-        if meta["given"] and self._filter is None:
+        if meta["given"] and self._engine is None:
             coming = Parents(arrays["parents.items"], arrays["parents.offsets"])
             self._waiting = self._waiting._replace(side=(coming,))

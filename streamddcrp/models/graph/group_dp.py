@@ -216,7 +216,7 @@ class GroupDP(ParticleModel, base.Clusterer):
     @property
     def groups(self) -> list[Any]:
         """Groups so far, in the order of their first rows."""
-        paths = self._coming.paths if self._filter is None else self._filter.paths
+        paths = self._coming.paths if self._engine is None else self._engine.paths
         known = dict.fromkeys(paths)
         return [path[0] if len(path) == 1 else path for path in known]
 

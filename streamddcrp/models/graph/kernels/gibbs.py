@@ -82,7 +82,11 @@ def sweep(
     family, hyper, X, order, cliques, separators, alpha, labels, size, stats, post, prior_post,
     work, uniforms,
 ):  # fmt: skip
-    """Resample every item's cluster once, given all others: its full conditional.
+    """Resample every item's cluster once from its full conditional.
+
+    That is the ratio of Caron and Doucet 2009, eq. 7, with and without the item, times its
+    predictive density: a cluster weighs the product of its counts in the cliques around the item
+    over that in the separators.
 
     ``cliques``, ``separators`` : (of_item, item_starts, members, starts), the sets that hold each
     item, and their members. ``labels`` (N,) are places in ``stats`` (N, P); ``size`` (N,) are
