@@ -77,16 +77,19 @@ class ParticleEngine:
     first_time: float = 0.0  # times serve the events only, and stay as they came
     time_unit: float = 1.0
 
-    def _empty(self, config: Any) -> Any:
+    @staticmethod
+    def _empty(config: Any) -> Any:
         """Return the state before the first row."""
         raise NotImplementedError
 
-    def _arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays of the state for a checkpoint."""
+    @staticmethod
+    def _arrays(state: Any) -> dict[str, NDArray[Any]]:
+        """Return the arrays of a state for a checkpoint."""
         raise NotImplementedError
 
-    def _resized(self, config: Any) -> Any:
-        """Return the state for rows of another width."""
+    @staticmethod
+    def _restored(config: Any, arrays: dict[str, NDArray[Any]]) -> Any:
+        """Return the state that `_arrays` described, for rows of the width of ``config``."""
         raise NotImplementedError
 
     def _predict(self, config: Any, state: Any, x: FloatArray, *side: Any) -> FloatArray:
@@ -121,7 +124,7 @@ class ParticleEngine:
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return arrays and settings for a checkpoint."""
-        arrays: dict[str, Any] = self._arrays()
+        arrays: dict[str, Any] = dict(self._arrays(self.state))
         if self.past is not None:
             arrays["past"] = self.past
         return arrays, {"likelihood": self.likelihood.to_config(), "n_features": self.n_features}
@@ -131,4 +134,4 @@ class ParticleEngine:
         if n_features == self.n_features:
             return self.config, self.state
         config = self.config._replace(hyper=self.likelihood.hyper(n_features))
-        return config, self._resized(config)
+        return config, self._restored(config, self._arrays(self.state))

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamddcrp.compilation import compiled, entry_point
-from streamddcrp.contract import EventRing
+from streamddcrp.contract import EventRing, empty_events
 from streamddcrp.likelihoods.kernels.families import n_post, n_stats, posterior
 from streamddcrp.particles.kernels.layout import LOG_EVIDENCE, MOST_TABLES, N_EVENTS, N_SEEN
 from streamddcrp.records import declared, empty, nbytes_of
@@ -109,24 +109,24 @@ def empty_names(n: int) -> Names:
     return empty(Names, {"N": n})
 
 
-def empty_pool(family: int, hyper: FloatArray, n: int) -> Pool:
-    """Return room for so many clusters, one of them the empty one."""
-    sizes = {"S": int(n_stats(family, hyper)), "Q": int(n_post(family, hyper))}
-    pool = empty(Pool, {"C": n, **sizes})
-    pool.free[:] = np.arange(n)[::-1]
-    pool.n_free[0] = n - 1  # place 0, the last of the list, is taken
+def empty_parts(
+    family: int, hyper: FloatArray, *, n_particles: int, n_children: int, n_clusters: int,
+    n_names: int, n_counts: int,
+) -> dict[str, Any]:  # fmt: skip
+    """Return the fields that the states with a pool share, with room for so much."""
+    lengths = {
+        "P": n_particles, "M": n_children, "H": room(2 * n_children, 2), "C": n_clusters,
+        "S": int(n_stats(family, hyper)), "Q": int(n_post(family, hyper)),
+    }  # fmt: skip
+    pool = empty(Pool, lengths)
+    pool.free[:] = np.arange(n_clusters)[::-1]
+    pool.n_free[0] = n_clusters - 1  # place 0, the last of the list, is the empty cluster's
     posterior(family, hyper, pool.stats[0], pool.post[0])
-    return pool
-
-
-def empty_memo(n: int) -> Memo:
-    """Return work space for a pool of so many places."""
-    return empty(Memo, {"C": n})
-
-
-def empty_children(n_particles: int, n: int) -> Children:
-    """Return work space for ``n`` children of so many particles."""
-    return empty(Children, {"P": n_particles, "M": n, "H": room(2 * n, 2)})
+    return {
+        "pool": pool, "memo": empty(Memo, lengths), "children": empty(Children, lengths),
+        "names": empty_names(n_names), "events": empty_events(),
+        "counts": np.zeros(n_counts, np.int64), "sums": np.zeros(1),
+    }  # fmt: skip
 
 
 def arrays_of(state: Any, stamp: int, **index: Any) -> tuple[Arrays, IntArray]:

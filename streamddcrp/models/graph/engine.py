@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from streamddcrp.compilation import entry_point
 from streamddcrp.contract import N_OUTPUTS
@@ -63,14 +62,9 @@ def predict_row(
 class GraphEngine(ParticleEngine):
     """Likelihood, settings and state; side input: the checked parents, where they are given."""
 
-    def _empty(self, config: Config) -> State:
-        return empty_state(config)
-
-    def _arrays(self) -> dict[str, NDArray[Any]]:
-        return arrays_of(self.state)
-
-    def _resized(self, config: Config) -> State:
-        return state_from_arrays(config, arrays_of(self.state))
+    _empty = staticmethod(empty_state)
+    _arrays = staticmethod(arrays_of)
+    _restored = staticmethod(state_from_arrays)
 
     def step(self, X: FloatArray, t: FloatArray, parents: Parents = NO_PARENTS) -> FloatArray:
         """Predict and learn checked rows (N, D) at times (N,); return the predictions (N, 6)."""

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamddcrp.compilation import entry_point
-from streamddcrp.contract import N_OUTPUTS, EventRing, empty_events
+from streamddcrp.contract import N_OUTPUTS, EventRing
 from streamddcrp.estimator.particle_engine import ParticleEngine, live_names
 from streamddcrp.likelihoods import Likelihood
 from streamddcrp.models.graph.kernels.group import predict_row as _predict_row
@@ -114,18 +114,16 @@ def _empty(
     P, K = config.n_particles, room(n_tables + config.n_root + config.n_node + 1 + config.moves, 8)
     C = room(n_clusters + P + 4, 64)
     lengths = {"P": P, "K": K, "O": K + 1, "N": n_names, "A": n_nodes, "G": n_groups}
+    parts = shared.empty_parts(
+        config.family, config.hyper, n_particles=P, n_children=P * (K + 2), n_clusters=C,
+        n_names=n_names, n_counts=N_COUNTS,
+    )  # fmt: skip
     return State(
         particles=empty(Particles, lengths),
-        pool=shared.empty_pool(config.family, config.hyper, C),
-        memo=shared.empty_memo(C),
         groups=empty(Groups, lengths),
-        names=shared.empty_names(n_names),
         recent=np.full(1, -1),
-        events=empty_events(),
-        counts=np.zeros(N_COUNTS, np.int64),
-        sums=np.zeros(1),
-        children=shared.empty_children(P, P * (K + 2)),
         scratch=empty(Scratch, lengths),
+        **parts,
     )
 
 
@@ -205,14 +203,9 @@ class GroupEngine(ParticleEngine):
     paths: list[Path] = field(default_factory=list)  # groups so far
     nodes: list[str] = field(default_factory=list)
 
-    def _empty(self, config: Config) -> State:
-        return empty_state(config)
-
-    def _arrays(self) -> dict[str, NDArray[Any]]:
-        return arrays_of(self.state)
-
-    def _resized(self, config: Config) -> State:
-        return state_from_arrays(config, arrays_of(self.state))
+    _empty = staticmethod(empty_state)
+    _arrays = staticmethod(arrays_of)
+    _restored = staticmethod(state_from_arrays)
 
     def anew(self, likelihood: Likelihood) -> Self:
         return replace(super().anew(likelihood), paths=list(self.paths), nodes=list(self.nodes))

@@ -12,7 +12,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streamddcrp.contract import EventRing, empty_events
+from streamddcrp.contract import EventRing
 from streamddcrp.models.graph.config import Config
 from streamddcrp.models.graph.kernels.layout import N_COUNTS, STAMP, STRATIFIED, SYSTEMATIC
 from streamddcrp.particles import state as shared
@@ -106,18 +106,16 @@ def _empty(
     }  # fmt: skip
     grid = empty(Grid, lengths)
     grid.base[:] = config.log_prior
+    parts = shared.empty_parts(
+        config.family, config.hyper, n_particles=P, n_children=P * (n_tables + 1), n_clusters=C,
+        n_names=n_names, n_counts=N_COUNTS,
+    )  # fmt: skip
     return State(
         particles=empty(Particles, lengths),
-        pool=shared.empty_pool(config.family, config.hyper, C),
-        memo=shared.empty_memo(C),
         grid=grid,
-        names=shared.empty_names(n_names),
         recent=empty(Recent, lengths),
-        events=empty_events(),
-        counts=np.zeros(N_COUNTS, np.int64),
-        sums=np.zeros(1),
-        children=shared.empty_children(P, P * (n_tables + 1)),
         scratch=empty(Scratch, lengths),
+        **parts,
     )
 
 
