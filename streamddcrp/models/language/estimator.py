@@ -12,8 +12,7 @@ from streamddcrp.data.batches import batch_times
 from streamddcrp.decay import make_decay
 from streamddcrp.decay.base import positive
 from streamddcrp.errors import SchemaError, StreamDDCRPError
-from streamddcrp.estimator.options import from_json, to_json
-from streamddcrp.estimator.stored import Stored
+from streamddcrp.estimator.stored import Stored, from_json, to_json
 from streamddcrp.models.language.base_measure import BaseMeasure, make_base_measure
 from streamddcrp.models.language.kernels import score
 from streamddcrp.models.language.links import TableCount, link_posterior
