@@ -9,8 +9,7 @@ from streamddcrp.decay import make_decay
 from streamddcrp.errors import ConfigError
 from streamddcrp.likelihoods import NormalGamma
 from streamddcrp.models.ddcrp.distances import Distances
-from streamddcrp.models.ddcrp.hyper import HyperGrid
-from streamddcrp.models.ddcrp.sampler import sample_ddcrp
+from streamddcrp.models.ddcrp.sampler import HyperGrid, sample_ddcrp
 from tests.oracles.enumeration import enumerate_links
 from tests.oracles.sampling import (
     affordable,
