@@ -27,8 +27,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.machine import machine, markdown, spread
 from benchmarks.streams import DATA
-from streamddcrp.models.trees.gibbs import sample_nested_topics
-from streamddcrp.models.trees.gibbs_corpus import as_corpus
+from streamddcrp.models.trees.gibbs import as_corpus, sample_nested_topics
 from streamddcrp.models.trees.nested_topics import NestedCRPTopics
 from streamddcrp_connectors.experiments.topic_corpora import (
     TopicCorpus,

@@ -32,8 +32,7 @@ from .models.trees.batch import (
     fit_nested_components,
     fit_nested_topics,
 )
-from .models.trees.gibbs import sample_nested_topics
-from .models.trees.gibbs_samples import NestedTopicSamples
+from .models.trees.gibbs import NestedTopicSamples, sample_nested_topics
 from .models.trees.nested_components import NestedCRPComponents
 from .models.trees.nested_topics import NestedCRPTopics
 from .monitor.alarm import Alarm

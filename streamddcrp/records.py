@@ -73,7 +73,7 @@ def _parts(state: Any, lengths: Lengths) -> Iterator[tuple[str, Array, tuple[int
         value = getattr(state, part)
         if isinstance(value, np.ndarray):
             yield part, value, value.shape
-        elif part != "scratch":
+        elif not part.startswith("scratch"):
             for f, array in zip(_declared(type(value)), value, strict=True):  # type: ignore[arg-type]
                 yield f"{part}.{f.name}", array, f.shape(lengths, f.used)
 
@@ -84,7 +84,7 @@ def arrays_of(state: Any, lengths: Lengths) -> dict[str, Array]:
     Parameters
     ----------
     state : dataclass
-        Of groups and arrays. A group named ``scratch`` is work space and left out.
+        Of groups and arrays. A group whose name begins with ``scratch`` is work space: left out.
     lengths : mapping
         What is in use of each axis.
     """

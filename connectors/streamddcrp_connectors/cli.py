@@ -35,6 +35,15 @@ class _Commands(click.Group):
         return command if isinstance(command, click.Command) else None
 
 
+def _known_source(name: str | None) -> str | None:
+    from streamddcrp_connectors.run.plugins import SOURCES, installed  # noqa: PLC0415 -- as below
+
+    if name is not None and name not in installed(SOURCES):
+        message = f"{name!r} is none of {', '.join(installed(SOURCES))}"
+        raise click.BadParameter(message)
+    return name
+
+
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="streamddcrp")
 def main() -> None:
@@ -55,7 +64,8 @@ def main() -> None:
     "--model",
     metavar="NAME|FILE.toml",
     help="The model: seqddcrp, ddcrp, text, embeddings, temporal-dpm, graph-crp, tv-ibp, "
-    "nested-topics or nested-components; or a file of its options, whose key 'model' may name it "
+    "nested-topics, nested-components, or another installed model; or a file of its options, whose "
+    "key 'model' may name it "
     "[default: seqddcrp; with --text text, with --epoch temporal-dpm].",
 )
 @click.option(
@@ -69,7 +79,8 @@ def main() -> None:
     default="-",
     show_default=True,
     metavar="FILE|-",
-    help="Where results go, by the ending: .jsonl, .parquet, .arrow; - is standard output.",
+    help="Where results go, by the ending: .jsonl, .parquet, .arrow, or the name of another "
+    "installed sink; - is standard output.",
 )
 @click.option(
     "--events",
@@ -100,8 +111,10 @@ def main() -> None:
 @click.option(
     "--format",
     "format_",
-    type=click.Choice(["csv", "jsonl", "parquet", "arrow"]),
-    help="Format of the source [default: by its ending or its first bytes].",
+    metavar="NAME",
+    callback=lambda _ctx, _option, name: _known_source(name),
+    help="Format of the source: csv, jsonl, parquet, arrow, or another installed source [default: "
+    "by what stands before ://, by its ending, or by its first bytes].",
 )
 @click.option(
     "--progress/--no-progress", default=None, help="Progress bar [default: on a terminal]."

@@ -1,12 +1,11 @@
 """What arrives: rows of features and their times, checked and turned into floats.
 
 Rows that come one by one go through a `Vectorizer`, O(D) each, with one buffer of D floats as its
-only memory besides the schema. Batches are converted from columns elsewhere (by the estimators,
-which know Arrow) and checked here as a matrix, O(N D). Every refusal names the row, the column and
-the rule, and leaves everything as it was.
+only memory besides the schema. Batches are converted from columns and checked as a matrix,
+O(N D). Every refusal names the row, the column and the rule, and leaves everything as it was.
 """
 
-from streamddcrp.data.matrix import as_matrix, as_observations, check_matrix
+from streamddcrp.data.batches import as_matrix, as_observations, check_matrix
 from streamddcrp.data.times import as_time, as_times, check_clocked, check_times, typical_gap
 from streamddcrp.data.tokens import Tokens, as_tokens, tokenize, tokenize_all
 from streamddcrp.data.vectorizer import Vectorizer

@@ -7,26 +7,19 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from streamddcrp.data import Vectorizer, as_matrix, as_times, check_matrix
-from streamddcrp.errors import SchemaError
+from streamddcrp.data.times import as_times
+from streamddcrp.data.vectorizer import Vectorizer
+from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.typing import FloatArray
 
 _TYPES = ("bool", "int", "float")  # each holds those before it
 
 
 class Batch(NamedTuple):
-    """Rows in the order of a schema.
+    """Rows in the order of a schema."""
 
-    Attributes
-    ----------
-    X : ndarray of float64, shape (N, D)
-        NaN where a value is missing.
-    types : list of {"bool", "int", "float"}
-        As what the values of each column came; "bool" where nothing came.
-    """
-
-    X: FloatArray
-    types: list[str]
+    X: FloatArray  # (N, D); NaN where a value is missing
+    types: list[str]  # bool, int or float, as the values of each column came; bool: nothing came
 
 
 def read_batch(batch: object, vectorizer: Vectorizer, *, learn: bool = True) -> Batch:
@@ -110,6 +103,11 @@ def _type(kind: Any) -> str:
     return "int" if pa.types.is_integer(kind) else "float"
 
 
+def first_null(column: Any) -> int:
+    """Return the first row of an Arrow column that holds nothing."""
+    return int(np.asarray(column.is_null().to_numpy(zero_copy_only=False)).argmax())
+
+
 def _is_number(kind: Any) -> bool:
     tests = pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal
     return any(test(kind) for test in tests)
@@ -147,7 +145,7 @@ def batch_times(t: object, n_rows: int) -> FloatArray:
     """Convert the times of a batch (numbers, time stamps, an Arrow array) to floats."""
     if isinstance(t, (pa.Array, pa.ChunkedArray)):
         if t.null_count:
-            row = int(np.asarray(t.is_null().to_numpy(zero_copy_only=False)).argmax())
+            row = first_null(t)
             message = f"row {row}, time: missing; every row needs a time"
             raise SchemaError(message, row=row)
         kind = t.type
@@ -156,3 +154,133 @@ def batch_times(t: object, n_rows: int) -> FloatArray:
             raise SchemaError(message)
         t = t.to_numpy() if isinstance(t, pa.ChunkedArray) else t.to_numpy(zero_copy_only=False)
     return as_times(t, n_rows)
+
+
+def as_matrix(values: object, n_features: int | None = None) -> FloatArray:
+    """Return a batch of rows as a matrix of floats.
+
+    Parameters
+    ----------
+    values : array_like of numbers, shape (N, D)
+        Booleans count as 0 and 1. Other types, objects and text included, are refused.
+    n_features : int, optional
+        Required number of columns.
+
+    Returns
+    -------
+    ndarray of float64, shape (N, D)
+        C-contiguous; `values` itself where it is that already.
+
+    Raises
+    ------
+    SchemaError
+        If `values` is not two-dimensional, not numeric or not D wide.
+
+    Examples
+    --------
+    >>> from streamddcrp.data import as_matrix
+    >>> as_matrix([[1, 2], [3, 4]])
+    array([[1., 2.],
+           [3., 4.]])
+    """
+    try:
+        X = np.asarray(values)
+    except ValueError as error:
+        msg = f"batch: expected rows of equal length ({error})"
+        raise SchemaError(msg) from None
+    if X.dtype.kind not in "fiub":
+        msg = (
+            f"batch: expected numbers, got an array of type {X.dtype}; convert text and objects "
+            f"first, or hand over a table with named columns"
+        )
+        raise SchemaError(msg)
+    if X.ndim != 2:
+        msg = f"batch: expected two dimensions (rows, features), got shape {X.shape}"
+        if X.ndim == 1:
+            msg += "; a single row is values.reshape(1, -1), a single feature values.reshape(-1, 1)"
+        raise SchemaError(msg)
+    if n_features is not None and X.shape[1] != n_features:
+        msg = f"batch: expected {n_features} columns, got {X.shape[1]}"
+        raise SchemaError(msg)
+    return np.require(X, np.float64, ["C", "A", "W"])  # kernels are compiled for such arrays
+
+
+def check_matrix(
+    X: FloatArray,
+    columns: Sequence[str | int] | None = None,
+    row0: int = 0,
+    *,
+    missing: NDArray[np.bool_] | None = None,
+) -> None:
+    """Refuse NaN and infinity in a batch, naming the first of them. O(N D).
+
+    Parameters
+    ----------
+    X : ndarray of float64, shape (N, D)
+    columns : sequence of str or int, shape (D,), optional
+        Names for the message; by default the column numbers.
+    row0 : int
+        Number of the first row within the batch that the caller was handed.
+    missing : ndarray of bool, shape (N, D), optional
+        Where a value is missing (null): the NaN that stands for it passes.
+
+    Raises
+    ------
+    SchemaError
+        With ``row`` the number of the offending row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from streamddcrp.data import check_matrix
+    >>> check_matrix(np.array([[1.0, 2.0], [np.inf, 4.0]]), ("a", "b"))
+    Traceback (most recent call last):
+    ...
+    streamddcrp.errors.SchemaError: row 1, column 'a': inf is not finite; ...
+    """
+    wrong = ~np.isfinite(X)
+    if missing is not None:
+        if missing.shape != X.shape:
+            msg = f"missing: expected the shape of the batch {X.shape}, got {missing.shape}"
+            raise SchemaError(msg)
+        wrong &= ~(missing & np.isnan(X))
+    if not wrong.any():
+        return
+    i, d = (int(index) for index in np.unravel_index(int(wrong.argmax()), wrong.shape))
+    name = d if columns is None else columns[d]
+    msg = (
+        f"row {row0 + i}, column {name!r}: {X[i, d]} is not finite; "
+        f"mark missing values as null (None), and drop or clip what has overflowed"
+    )
+    raise SchemaError(msg, row=row0 + i)
+
+
+def as_observations(X: object) -> FloatArray:
+    """Return the rows of a whole data set, checked; NaN stands for what a mask leaves out.
+
+    Parameters
+    ----------
+    X : array_like of float, shape (N, D)
+        A masked array marks missing values.
+
+    Returns
+    -------
+    ndarray of float64, shape (N, D)
+
+    Raises
+    ------
+    ConfigError
+        Without rows.
+    SchemaError
+        A value is not finite; the message names row and column.
+    """
+    missing = None
+    if isinstance(X, np.ma.MaskedArray):
+        missing = np.asarray(np.ma.getmaskarray(X), dtype=np.bool_)
+        X = np.where(missing, np.nan, X.data)
+    rows = as_matrix(X)
+    check_matrix(rows, missing=missing)
+    if len(rows) == 0:
+        message = "X has no rows; at least one observation is needed"
+        raise ConfigError(message)
+    return rows

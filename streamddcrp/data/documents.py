@@ -2,16 +2,16 @@
 
 import math
 import numbers
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from scipy import sparse
 
-from streamddcrp.data import tokenize, tokenize_all
-from streamddcrp.data.batches import as_table
+from streamddcrp.data.batches import as_table, first_null
+from streamddcrp.data.tokens import tokenize, tokenize_all
 from streamddcrp.errors import SchemaError
 from streamddcrp.typing import FloatArray, IntArray
 
@@ -80,7 +80,7 @@ class Vocabulary:
 
 
 def is_text(x: Any) -> bool:
-    """Tell whether a row, or a batch of rows, shows by its type that it holds texts."""
+    """Return whether a row, or a batch of rows, shows by its type that it holds texts."""
     if isinstance(x, str) or sparse.issparse(x):
         return True
     if isinstance(x, pa.Array | pa.ChunkedArray):
@@ -114,7 +114,7 @@ def read_document(x: Any, row: int | None = None) -> Document:
     SchemaError
         It is none of these, or a count is not a number >= 0.
     """
-    x = _text_of(x)
+    x = text_of(x)
     if isinstance(x, Mapping):
         return [(w, c) for w in sorted(x, key=_order) if (c := _count(w, x[w], row)) > 0.0]
     if isinstance(x, str):
@@ -167,7 +167,7 @@ def read_documents(batch: Any) -> list[Document]:
         hasattr(batch, "__arrow_c_stream__") or hasattr(batch, "__arrow_c_array__")
     ):
         items = _of_table(as_table(batch))
-    elif sparse.issparse(batch) or (isinstance(batch, np.ndarray) and batch.ndim == 2):
+    elif _is_counts(batch):
         rows = sparse.csr_array(batch)
         cuts = rows.indptr[1:-1]
         parts = zip(np.split(rows.indices, cuts), np.split(rows.data, cuts), strict=True)
@@ -181,7 +181,7 @@ def read_documents(batch: Any) -> list[Document]:
         except TypeError:
             message = f"batch: expected a list of documents, got a {type(batch).__name__}"
             raise SchemaError(message) from None
-    items = [_text_of(x) for x in items]
+    items = [text_of(x) for x in items]
     cut = iter(tokenize_all([x for x in items if isinstance(x, str)]))
     return [
         [(word, 1.0) for word in next(cut)] if isinstance(x, str) else read_document(x, row)
@@ -189,7 +189,11 @@ def read_documents(batch: Any) -> list[Document]:
     ]
 
 
-def _text_of(x: Any) -> Any:
+def _is_counts(batch: Any) -> bool:
+    return sparse.issparse(batch) or (isinstance(batch, np.ndarray) and batch.ndim == 2)
+
+
+def text_of(x: Any) -> Any:
     """Return the text of a row with one column of text; anything else as it is."""
     text = next(iter(x.values())) if isinstance(x, Mapping) and len(x) == 1 else None
     return text if isinstance(text, str) else x
@@ -242,29 +246,69 @@ class CountRows:
 
 
 def _of_table(table: Any) -> list[Any]:
-    kinds = table.schema.types
-    texts = [i for i, kind in enumerate(kinds) if _is_words(kind)]
-    if len(texts) == 1 and len(kinds) == 1:
-        name = table.column_names[0]
-        column = table.column(0)
-        if column.null_count:
-            row = int(np.asarray(column.is_null().to_numpy()).argmax())
-            message = f"row {row}, column {name!r}: missing; give '' for a text without words"
-            raise SchemaError(message, row=row)
-        return list(column.to_pylist())
-    if texts:
+    if not is_one_text(table, _is_words):
+        return list(table.to_pylist())
+    refuse_missing(table.column(0), f", column {table.column_names[0]!r}")
+    return list(table.column(0).to_pylist())
+
+
+def is_one_text(table: Any, test: Callable[[Any], bool]) -> bool:
+    """Return whether a table is one column of texts; refuse one among others.
+
+    ``test`` decides for the type of a column.
+    """
+    if not any(map(test, table.schema.types)):
+        return False
+    if table.num_columns > 1:
         message = (
             f"batch: expected one column of texts, or columns of counts; got "
             f"{', '.join(map(repr, table.column_names))}; leave the others out"
         )
         raise SchemaError(message)
-    return list(table.to_pylist())
+    return True
+
+
+def refuse_missing(column: Any, place: str) -> None:
+    """Refuse a column of texts of which one is missing."""
+    if column.null_count:
+        row = first_null(column)
+        message = f"row {row}{place}: missing; give '' for a text without words"
+        raise SchemaError(message, row=row)
+
+
+class Bags(NamedTuple):
+    """Words of document d are ``words[offsets[d]:offsets[d + 1]]``, in order, and their counts."""
+
+    offsets: IntArray
+    words: IntArray
+    counts: FloatArray
+
+
+def read_bags(batch: Any) -> list[Document] | CountRows:
+    """Return documents, or rows of checked counts."""
+    if _is_counts(batch):
+        return CountRows(read_counts(batch))
+    return read_documents(batch)
+
+
+def encode(
+    vocabulary: Vocabulary, documents: Sequence[Document] | CountRows, *, learn: bool
+) -> Bags:
+    """Give words their numbers; without ``learn`` those that are not known are left out."""
+    known, counts = len(vocabulary), vocabulary.encode(documents, learn=learn)
+    if not learn and counts.shape[1] > known:
+        counts = counts[:, :known]
+    counts.sort_indices()
+    return Bags(
+        counts.indptr.astype(np.int64), counts.indices.astype(np.int64),
+        counts.data.astype(np.float64),
+    )  # fmt: skip
 
 
 def top_words(
     words: IntArray, counts: FloatArray, totals: FloatArray, names: Sequence[Word]
 ) -> str:
-    """Return the words that tell a component from the others, by their part in the divergence.
+    """Return the words that set a component apart, by their part in the divergence.
 
     Parameters
     ----------

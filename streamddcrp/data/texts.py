@@ -9,7 +9,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from streamddcrp.data.batches import as_table
-from streamddcrp.data.documents import Document, read_document, read_documents
+from streamddcrp.data.documents import (
+    Document,
+    is_one_text,
+    read_document,
+    read_documents,
+    refuse_missing,
+    text_of,
+)
 from streamddcrp.data.words import joined
 from streamddcrp.errors import SchemaError
 from streamddcrp.typing import IntArray
@@ -19,20 +26,11 @@ _SCALAR = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view
 
 
 class Texts(NamedTuple):
-    """Documents, one after the other.
-
-    Attributes
-    ----------
-    data : ndarray of uint8
-    offsets : ndarray of int64, shape (N + 1,)
-        Where each begins in ``data``, and the end.
-    listed : bool
-        Whether they are words as they are, the byte 255 between; else texts in UTF-8.
-    """
+    """Documents, one after the other."""
 
     data: NDArray[np.uint8]
-    offsets: IntArray
-    listed: bool
+    offsets: IntArray  # (N + 1,): where each begins in ``data``, and the end
+    listed: bool  # whether they are words as they are, the byte 255 between; else texts in UTF-8
 
 
 def read_text(x: Any) -> Texts:
@@ -69,16 +67,9 @@ def read_texts(batch: Any) -> Texts:
         if getattr(batch, "ndim", 2) == 1:
             return _of_arrow(pa.chunked_array(batch), "")
         table = as_table(batch)
-        texts = [i for i, kind in enumerate(table.schema.types) if _is_text(kind)]
-        if len(texts) == 1 and table.num_columns == 1:
+        if is_one_text(table, _is_text):
             return _of_arrow(table.column(0), f", column {table.column_names[0]!r}")
-        if not texts:
-            return _of_rows(table.to_pylist(), 0)
-        message = (
-            f"batch: expected one column of texts, or columns of counts; got "
-            f"{', '.join(map(repr, table.column_names))}; leave the others out"
-        )
-        raise SchemaError(message)
+        return _of_rows(table.to_pylist(), 0)
     if isinstance(batch, np.ndarray) and batch.ndim == 1:
         batch = batch.tolist()
     if isinstance(batch, list | tuple):
@@ -99,10 +90,7 @@ def _of_arrow(column: Any, place: str) -> Texts:
     if not (_is_text(kind) or pa.types.is_null(kind)):
         message = f"batch: expected texts or lists of words, got {kind}"
         raise SchemaError(message)
-    if column.null_count:
-        row = int(np.asarray(column.is_null().to_numpy(zero_copy_only=False)).argmax())
-        message = f"row {row}{place}: missing; give '' for a text without words"
-        raise SchemaError(message, row=row)
+    refuse_missing(column, place)
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return _of_rows(column.to_pylist(), 0)
     if pa.types.is_dictionary(kind):
@@ -134,8 +122,7 @@ def _of_rows(rows: Sequence[Any], first: int | None) -> Texts:
 
 
 def _text(x: Any) -> str | None:
-    if isinstance(x, Mapping) and len(x) == 1:
-        x = next(iter(x.values()))
+    x = text_of(x)
     return x if isinstance(x, str) else None
 
 

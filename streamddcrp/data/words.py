@@ -21,7 +21,7 @@ words by `streamddcrp.data.tokenize`.
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any, NamedTuple, Self
+from typing import Annotated, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,6 @@ from streamddcrp.data.kernels.words import (
     BEGINS,
     BETWEEN,
     DOCUMENTS,
-    EIGHTS,
     FREE,
     IGNORED,
     JOINS,
@@ -46,6 +45,7 @@ from streamddcrp.data.kernels.words import (
     release_words,
 )
 from streamddcrp.errors import CheckpointError, ConfigError
+from streamddcrp.records import empty
 from streamddcrp.typing import IntArray
 
 ENGLISH = (
@@ -66,42 +66,22 @@ _ALONE = ((0x0E00, 0x0F00), (0x1000, 0x10A0), (0x1780, 0x1800), (0x3005, 0x3008)
 
 
 class WordArrays(NamedTuple):
-    """State of a table of words, one argument of its kernels.
+    """State of a table of words, one argument of its kernels; its capacity C is a power of two."""
 
-    Attributes
-    ----------
-    slots : ndarray of int64, shape (2 C,)
-        C, the capacity, is a power of two.
-    letters : ndarray of uint64, shape (C, LONGEST / 8)
-        Bytes of each word, in the order of memory, zeros behind.
-    length : ndarray of uint8, shape (C,)
-        How many they are, 0 where an index is free.
-    seen : ndarray of int64, shape (C,)
-        Number of the last document that held the word, negative if it came with that one.
-    free : ndarray of int32, shape (C,)
-        Indexes to use again, the next one last.
-    counts : ndarray of int64, shape (5,)
-        Indexes ever used, free ones among them, stop words (the first indexes), documents read,
-        whether words are told each time they come.
-    characters : ndarray of int32
-        What each character does.
-    table : ndarray of uint8, shape (256,)
-        The same of single bytes: the lower-case letter of ASCII, 0 for none; and `OPENS`.
-    word : ndarray of uint8, shape (LONGEST,)
-    eights : ndarray of uint64, shape (LONGEST / 8,)
-        The word that is being read, by bytes or by eights.
-    """
-
-    slots: Any
-    letters: Any
-    length: Any
-    seen: Any
-    free: Any
-    counts: Any
-    characters: Any
-    table: Any
-    word: Any
-    eights: Any
+    slots: Annotated[IntArray, "S"]  # 2 C
+    letters: Annotated[NDArray[np.uint64], "C 8"]  # bytes of each word, in the order of memory
+    length: Annotated[NDArray[np.uint8], "C"]  # how many they are, 0 where an index is free
+    # Number of the last document that held the word, negative if it came with that one.
+    seen: Annotated[IntArray, "C"]
+    free: Annotated[NDArray[np.int32], "C"]  # indexes to use again, the next one last
+    # Indexes ever used, free ones among them, stop words (the first indexes), documents read,
+    # whether words count each time they come.
+    counts: Annotated[IntArray, "5"]
+    characters: Annotated[NDArray[np.int32], "P"]  # what each character does
+    # The same of bytes: the lower-case letter of ASCII, or 0; and `OPENS`.
+    table: Annotated[NDArray[np.uint8], "256"]
+    word: Annotated[NDArray[np.uint8], "64"]  # the word that is being read, by bytes
+    eights: Annotated[NDArray[np.uint64], "8"]  # or by eights
 
 
 class WordTable:
@@ -294,18 +274,8 @@ def joined(words: Iterable[str]) -> bytes:
 
 
 def _empty(capacity: int) -> WordArrays:
-    return WordArrays(
-        slots=np.zeros(2 * capacity, np.int64),
-        letters=np.zeros((capacity, EIGHTS), np.uint64),
-        length=np.zeros(capacity, np.uint8),
-        seen=np.zeros(capacity, np.int64),
-        free=np.zeros(capacity, np.int32),
-        counts=np.zeros(5, np.int64),
-        characters=_characters(),
-        table=_single(),
-        word=np.zeros(LONGEST, np.uint8),
-        eights=np.zeros(EIGHTS, np.uint64),
-    )
+    arrays = empty(WordArrays, {"C": capacity, "S": 2 * capacity, "P": 0})
+    return arrays._replace(characters=_characters(), table=_single())
 
 
 @cache

@@ -4,14 +4,27 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from streamddcrp.decay.checks import checked_distances, log_eps, positive
-from streamddcrp.errors import ConfigError
+from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.numerics import CALLER_GIVEN
 from streamddcrp.typing import ArrayLike, FloatArray
+
+FAMILIES: dict[str, type["Decay"]] = {}
+_Family = TypeVar("_Family", bound="type[Decay]")
+
+
+def family(name: str) -> Callable[[_Family], _Family]:
+    """Register a decay under a name, for options and checkpoints."""
+
+    def register(cls: _Family) -> _Family:
+        cls.name = name
+        FAMILIES[name] = cls
+        return cls
+
+    return register
 
 
 class Decay(ABC):
@@ -24,26 +37,29 @@ class Decay(ABC):
 
     Attributes
     ----------
+    name : str
+        Under which `family` registered the class; empty: options and checkpoints cannot hold it.
     code : int
         Family code of the compiled `streamddcrp.numerics.log_decay`; ``CALLER_GIVEN`` where there
         is none and the log weights are computed by `log_weight` and handed to the kernels.
     location, scale : float
-        Parameters of the compiled function.
+        Parameters of the compiled function: a width or a knee, and a length.
     """
 
     __slots__ = ()
 
+    name: ClassVar[str] = ""
     code: ClassVar[int] = CALLER_GIVEN
 
     @property
-    @abstractmethod
     def location(self) -> float:
-        """First parameter of the compiled function: a width or a knee."""
+        """First parameter of the compiled function, 0 where it has none."""
+        return 0.0
 
     @property
-    @abstractmethod
     def scale(self) -> float:
-        """Second parameter of the compiled function: a length."""
+        """Second parameter of the compiled function, 1 where it has none."""
+        return 1.0
 
     @abstractmethod
     def log_weight(self, distances: ArrayLike) -> FloatArray:
@@ -84,12 +100,15 @@ class Decay(ABC):
 
     def to_config(self) -> dict[str, Any]:
         """Return a description that JSON can hold; `decay_from_config` reads it."""
-        msg = (
-            f"{type(self).__name__} holds a Python function, which a checkpoint or a configuration "
-            f"file cannot; use sums and products of the named families, or hand the decay over "
-            f"again when the model is restored"
-        )
-        raise ConfigError(msg)
+        if not self.name:
+            message = (
+                f"{type(self).__name__} holds a Python function, which a checkpoint or a "
+                f"configuration file cannot; use sums and products of the named families, or hand "
+                f"the decay over again when the model is restored"
+            )
+            raise ConfigError(message)
+        options = getattr(self, "__match_args__", ())
+        return {"family": self.name} | {option: getattr(self, option) for option in options}
 
     def __add__(self, other: object) -> "Sum":
         """Add two decays: links of either kind."""
@@ -110,24 +129,8 @@ class Decay(ABC):
         return self.__mul__(other)
 
 
-class CallerGiven(Decay):
-    """A decay without a compiled form: its parameters mean nothing to the kernels."""
-
-    __slots__ = ()
-
-    @property
-    def location(self) -> float:
-        """Not used."""
-        return 0.0
-
-    @property
-    def scale(self) -> float:
-        """Not used."""
-        return 1.0
-
-
 @dataclass(frozen=True, slots=True)
-class Sum(CallerGiven):
+class Sum(Decay):
     """Sum of two decays, f(d) = f_1(d) + f_2(d).
 
     Examples
@@ -141,18 +144,16 @@ class Sum(CallerGiven):
     right: Decay
 
     def log_weight(self, distances: ArrayLike) -> FloatArray:
-        """Return log(f_1 + f_2) without leaving log space."""
         d = checked_distances(distances)
         return np.logaddexp(self.left.log_weight(d), self.right.log_weight(d))
 
     def to_config(self) -> dict[str, Any]:
-        """Return a description that JSON can hold."""
         terms = [self.left.to_config(), self.right.to_config()]
         return {"family": "sum", "terms": terms}
 
 
 @dataclass(frozen=True, slots=True)
-class Product(CallerGiven):
+class Product(Decay):
     """Product of two decays, f(d) = f_1(d) f_2(d).
 
     Examples
@@ -168,18 +169,16 @@ class Product(CallerGiven):
     right: Decay
 
     def log_weight(self, distances: ArrayLike) -> FloatArray:
-        """Return log f_1 + log f_2."""
         d = checked_distances(distances)
         return np.asarray(self.left.log_weight(d) + self.right.log_weight(d))
 
     def to_config(self) -> dict[str, Any]:
-        """Return a description that JSON can hold."""
         factors = [self.left.to_config(), self.right.to_config()]
         return {"family": "product", "factors": factors}
 
 
 @dataclass(frozen=True, slots=True)
-class Scaled(CallerGiven):
+class Scaled(Decay):
     """Multiple of a decay, a f(d): the weight of one kind of link against another.
 
     Examples
@@ -196,11 +195,9 @@ class Scaled(CallerGiven):
         object.__setattr__(self, "factor", positive("Scaled", "factor", self.factor))
 
     def log_weight(self, distances: ArrayLike) -> FloatArray:
-        """Return log a + log f."""
         return np.asarray(math.log(self.factor) + self.decay.log_weight(distances))
 
     def to_config(self) -> dict[str, Any]:
-        """Return a description that JSON can hold."""
         return {"family": "scaled", "factor": self.factor, "decay": self.decay.to_config()}
 
 
@@ -222,3 +219,43 @@ def _last_distance(heavy: Callable[[float], bool]) -> float:
             low = middle
         else:
             high = middle
+
+
+def checked_distances(distances: ArrayLike) -> FloatArray:
+    """Return distances as floats, any shape; refuse negative and undefined ones."""
+    d = np.asarray(distances, dtype=np.float64)
+    if not np.all(d >= 0.0):
+        wrong = d[~(d >= 0.0)].flat[0]
+        message = f"distances: expected values >= 0 (infinity is allowed), got {wrong}"
+        raise SchemaError(message)
+    return d
+
+
+def positive(owner: str, name: str, value: float) -> float:
+    """Return a finite, positive parameter as a float."""
+    return _number(owner, name, value, positive=True)
+
+
+def finite(owner: str, name: str, value: float) -> float:
+    """Return a finite parameter as a float."""
+    return _number(owner, name, value, positive=False)
+
+
+def _number(owner: str, name: str, value: float, *, positive: bool) -> float:
+    try:
+        number = math.nan if isinstance(value, str | bool) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if not math.isfinite(number) or (positive and number <= 0.0):
+        rule = "a finite number > 0" if positive else "a finite number"
+        message = f"{owner}: {name} must be {rule}, got {value!r}"
+        raise ConfigError(message)
+    return number
+
+
+def log_eps(eps: float) -> float:
+    """Return the logarithm of a fraction of f(0)."""
+    if not 0.0 < eps <= 1.0:
+        message = f"eps: expected a fraction of f(0), 0 < eps <= 1, got {eps!r}"
+        raise ConfigError(message)
+    return math.log(eps)

@@ -3,17 +3,17 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from streamddcrp.decay.base import CallerGiven, Decay
-from streamddcrp.decay.checks import checked_distances, finite, log_eps, positive
+from streamddcrp.decay.base import Decay, checked_distances, family, finite, log_eps, positive
 from streamddcrp.errors import ConfigError
 from streamddcrp.numerics import EXPONENTIAL, LINEAR_WINDOW, LOGISTIC, NO_DECAY, WINDOW
 from streamddcrp.typing import ArrayLike, FloatArray
 
 
+@family("none")
 @dataclass(frozen=True, slots=True)
 class NoDecay(Decay):
     """No decay, f(d) = 1 for every finite d: the Chinese restaurant process.
@@ -26,31 +26,16 @@ class NoDecay(Decay):
 
     code: ClassVar[int] = NO_DECAY
 
-    @property
-    def location(self) -> float:
-        """Not used."""
-        return 0.0
-
-    @property
-    def scale(self) -> float:
-        """Not used."""
-        return 1.0
-
     def log_weight(self, distances: ArrayLike) -> FloatArray:
-        """Return 0, and -inf at infinite distance."""
         d = checked_distances(distances)
         return np.where(d < np.inf, 0.0, -np.inf)
 
     def horizon(self, eps: float = 1e-12) -> float:
-        """Return infinity."""
         log_eps(eps)
         return math.inf
 
-    def to_config(self) -> dict[str, Any]:
-        """Return a description that JSON can hold."""
-        return {"family": "none"}
 
-
+@family("window")
 @dataclass(frozen=True, slots=True)
 class Window(Decay):
     """All customers nearer than `width` alike, f(d) = 1 for d < width, else 0.
@@ -78,26 +63,16 @@ class Window(Decay):
         """The width."""
         return self.width
 
-    @property
-    def scale(self) -> float:
-        """Not used."""
-        return 1.0
-
     def log_weight(self, distances: ArrayLike) -> FloatArray:
-        """Return 0 inside the window and -inf outside."""
         d = checked_distances(distances)
         return np.where(d < self.width, 0.0, -np.inf)
 
     def horizon(self, eps: float = 1e-12) -> float:
-        """Return the width."""
         log_eps(eps)
         return self.width
 
-    def to_config(self) -> dict[str, Any]:
-        """Return a description that JSON can hold."""
-        return {"family": "window", "width": self.width}
 
-
+@family("exponential")
 @dataclass(frozen=True, slots=True)
 class Exponential(Decay):
     """Exponential decay, f(d) = exp(-d / scale).
@@ -120,26 +95,16 @@ class Exponential(Decay):
     def __post_init__(self) -> None:
         object.__setattr__(self, "scale", positive("Exponential", "scale", self.scale))
 
-    @property
-    def location(self) -> float:
-        """Not used."""
-        return 0.0
-
     def log_weight(self, distances: ArrayLike) -> FloatArray:
-        """Return -d / scale."""
         d = checked_distances(distances)
         with np.errstate(over="ignore"):  # a tiny scale: the weight is 0
             return np.asarray(-d / self.scale)
 
     def horizon(self, eps: float = 1e-12) -> float:
-        """Return -scale log(eps)."""
         return -self.scale * log_eps(eps)
 
-    def to_config(self) -> dict[str, Any]:
-        """Return a description that JSON can hold."""
-        return {"family": "exponential", "scale": self.scale}
 
-
+@family("logistic")
 @dataclass(frozen=True, slots=True)
 class Logistic(Decay):
     """A soft window, f(d) = 1 / (1 + exp((d - location) / scale)).
@@ -166,16 +131,12 @@ class Logistic(Decay):
         object.__setattr__(self, "scale", positive("Logistic", "scale", self.scale))
 
     def log_weight(self, distances: ArrayLike) -> FloatArray:
-        """Return -log(1 + exp((d - location) / scale)), safe at both ends."""
         d = checked_distances(distances)
         with np.errstate(over="ignore"):
             return np.asarray(-np.logaddexp(0.0, (d - self.location) / self.scale))
 
-    def to_config(self) -> dict[str, Any]:
-        """Return a description that JSON can hold."""
-        return {"family": "logistic", "location": self.location, "scale": self.scale}
 
-
+@family("linear_window")
 @dataclass(frozen=True, slots=True)
 class LinearWindow(Decay):
     """A window that closes linearly, f(d) = max(1 - d / width, 0).
@@ -201,29 +162,18 @@ class LinearWindow(Decay):
         """The width."""
         return self.width
 
-    @property
-    def scale(self) -> float:
-        """Not used."""
-        return 1.0
-
     def log_weight(self, distances: ArrayLike) -> FloatArray:
-        """Return log(1 - d / width), -inf from the width on."""
         d = checked_distances(distances)
         inside = d < self.width
         return np.where(inside, np.log1p(-np.where(inside, d, 0.0) / self.width), -np.inf)
 
     def horizon(self, eps: float = 1e-12) -> float:
-        """Return width (1 - eps)."""
         log_eps(eps)
         return self.width * (1.0 - eps)
 
-    def to_config(self) -> dict[str, Any]:
-        """Return a description that JSON can hold."""
-        return {"family": "linear_window", "width": self.width}
-
 
 @dataclass(frozen=True, slots=True)
-class UserDecay(CallerGiven):
+class UserDecay(Decay):
     """A decay given as a function of an array of distances.
 
     The function must not increase with distance, else `horizon` means nothing. Values that are
@@ -248,41 +198,39 @@ class UserDecay(CallerGiven):
 
     def __post_init__(self) -> None:
         if not callable(self.function):
-            msg = f"UserDecay: expected a function of distances, got {self.function!r}"
-            raise ConfigError(msg)
+            message = f"UserDecay: expected a function of distances, got {self.function!r}"
+            raise ConfigError(message)
         if self.weight(np.array([[0.0, 1.0], [2.0, 4.0]]))[0, 0] == 0.0:
-            msg = "UserDecay: the function is 0 at distance 0, so no link is possible"
-            raise ConfigError(msg)
+            message = "UserDecay: the function is 0 at distance 0, so no link is possible"
+            raise ConfigError(message)
 
     def weight(self, distances: ArrayLike) -> FloatArray:
-        """Return f(d), checked."""
         d = checked_distances(distances)
         try:
             with np.errstate(all="ignore"):
                 f = np.asarray(self.function(d), dtype=np.float64)
         except Exception as error:
-            msg = (
+            message = (
                 f"UserDecay: the function failed on an array of distances of shape {d.shape} "
                 f"({type(error).__name__}: {error}); it must take arrays, as numpy functions do, "
                 f"or be wrapped in numpy.vectorize"
             )
-            raise ConfigError(msg) from error
+            raise ConfigError(message) from error
         if f.shape != d.shape:
-            msg = (
+            message = (
                 f"UserDecay: the function returned shape {f.shape} for distances of shape "
                 f"{d.shape}; it must return one weight a distance"
             )
-            raise ConfigError(msg)
+            raise ConfigError(message)
         wrong = ~((f >= 0.0) & (f < np.inf))
         if wrong.any():
-            msg = (
+            message = (
                 f"UserDecay: the function returned {f[wrong].flat[0]} at distance "
                 f"{d[wrong].flat[0]}; weights must be finite and not negative"
             )
-            raise ConfigError(msg)
+            raise ConfigError(message)
         return f
 
     def log_weight(self, distances: ArrayLike) -> FloatArray:
-        """Return log f(d)."""
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(self.weight(distances)))

@@ -1,26 +1,11 @@
 """Decays from the short forms of constructors, configuration files and checkpoints."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from streamddcrp.decay.base import Decay, Product, Scaled, Sum
-from streamddcrp.decay.families import (
-    Exponential,
-    LinearWindow,
-    Logistic,
-    NoDecay,
-    UserDecay,
-    Window,
-)
+from streamddcrp.decay.base import FAMILIES, Decay, Product, Scaled, Sum
+from streamddcrp.decay.families import NoDecay, UserDecay
 from streamddcrp.errors import ConfigError
-
-FAMILIES: dict[str, Callable[..., Decay]] = {
-    "none": NoDecay,
-    "window": Window,
-    "exponential": Exponential,
-    "logistic": Logistic,
-    "linear_window": LinearWindow,
-}
 
 
 def make_decay(spec: object) -> Decay:
@@ -62,11 +47,11 @@ def make_decay(spec: object) -> Decay:
         return decay_from_config(spec)
     elif callable(spec) and not isinstance(spec, type):
         return UserDecay(spec)
-    msg = (
+    message = (
         f'decay: expected a pair such as ("exponential", 8.0), a decay, a function of distances, '
         f"or None; got {spec!r}"
     )
-    raise ConfigError(msg)
+    raise ConfigError(message)
 
 
 def decay_from_config(config: Mapping[str, Any]) -> Decay:
@@ -90,8 +75,8 @@ def decay_from_config(config: Mapping[str, Any]) -> Decay:
         return _pair(Product, "product", "factors", options)
     if name == "scaled":
         if set(options) != {"factor", "decay"} or not isinstance(options["decay"], Mapping):
-            msg = f'decay: "scaled" takes "factor" and "decay", got {options!r}'
-            raise ConfigError(msg)
+            message = f'decay: "scaled" takes "factor" and "decay", got {options!r}'
+            raise ConfigError(message)
         return Scaled(options["factor"], decay_from_config(options["decay"]))
     return _family(name, (), options)
 
@@ -107,8 +92,8 @@ def _pair(
         and all(isinstance(part, Mapping) for part in parts)
     )
     if not well_formed:
-        msg = f'decay: "{name}" takes a list of two decays under "{key}", got {options!r}'
-        raise ConfigError(msg)
+        message = f'decay: "{name}" takes a list of two decays under "{key}", got {options!r}'
+        raise ConfigError(message)
     left, right = options[key]
     return kind(decay_from_config(left), decay_from_config(right))
 
@@ -118,13 +103,13 @@ def _family(
 ) -> Decay:
     family = FAMILIES.get(name) if isinstance(name, str) else None
     if family is None:
-        msg = f"decay: expected one of {', '.join(map(repr, FAMILIES))}; got {name!r}"
-        raise ConfigError(msg)
+        message = f"decay: expected one of {', '.join(map(repr, FAMILIES))}; got {name!r}"
+        raise ConfigError(message)
     try:
         return family(*parameters, **(options or {}))
     except TypeError:
         fields = getattr(family, "__match_args__", ())
         takes = ", ".join(fields) if fields else "no parameter"
         given = repr(parameters or options) if parameters or options else "none"
-        msg = f"decay: {name!r} takes {takes}; got {given}"
-        raise ConfigError(msg) from None
+        message = f"decay: {name!r} takes {takes}; got {given}"
+        raise ConfigError(message) from None

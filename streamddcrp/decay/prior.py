@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from streamddcrp.decay.base import Decay
-from streamddcrp.decay.checks import positive
+from streamddcrp.decay.base import Decay, positive
 from streamddcrp.errors import OrderError, SchemaError
 from streamddcrp.typing import ArrayLike, FloatArray
 
@@ -40,18 +39,18 @@ def prior_links(decay: Decay, alpha: float, times: int | ArrayLike) -> FloatArra
     log_alpha = np.log(positive("prior_links", "alpha", alpha))
     if isinstance(times, int | np.integer):
         if isinstance(times, bool) or times < 0:
-            msg = f"times: expected a number of customers >= 0 or their times, got {times!r}"
-            raise SchemaError(msg)
+            message = f"times: expected a number of customers >= 0 or their times, got {times!r}"
+            raise SchemaError(message)
         t = np.arange(times, dtype=np.float64)
     else:
         t = np.asarray(times, dtype=np.float64)
     if t.ndim != 1 or not np.isfinite(t).all():
-        msg = f"times: expected one finite time a customer, got an array of shape {t.shape}"
-        raise SchemaError(msg)
+        message = f"times: expected one finite time per customer, got an array of shape {t.shape}"
+        raise SchemaError(message)
     if np.any(t[1:] < t[:-1]):
         row = 1 + int(np.flatnonzero(t[1:] < t[:-1])[0])
-        msg = f"times: time {t[row]} of customer {row} is before {t[row - 1]}; sort by time"
-        raise OrderError(msg, row=row)
+        message = f"times: time {t[row]} of customer {row} is before {t[row - 1]}; sort by time"
+        raise OrderError(message, row=row)
     out = np.full((t.size, t.size), -np.inf)
     for i in range(t.size):
         out[i, :i] = decay.log_weight(t[i] - t[:i])

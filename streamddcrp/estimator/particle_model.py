@@ -20,7 +20,7 @@ from streamddcrp.likelihoods import (
     likelihood_from_config,
     make_likelihood,
 )
-from streamddcrp.likelihoods.scale import TABLE_VARIANCE
+from streamddcrp.likelihoods.columns import TABLE_VARIANCE
 from streamddcrp.particles.kernels.layout import N_EVENTS, N_LIVE
 from streamddcrp.typing import FloatArray
 

@@ -1,4 +1,4 @@
-"""Conjugate families: what the rows of one table have in common.
+"""Conjugate families: the law of the rows of one table.
 
 A family is a density p(x | theta) with a conjugate prior. Rows enter through sufficient statistics,
 a vector that adds, subtracts, scales and merges; with q(theta) the posterior of the weighted rows,
@@ -7,7 +7,7 @@ a vector that adds, subtracts, scales and merges; with q(theta) the posterior of
 
 so that the bound of a variational method is known from the statistics alone. All families share one
 interface, `Likelihood`; methods reach them through compiled kernels. A row costs O(D) time in each
-table, O(D^2) for `NormalWishart`; memory is one vector of statistics and one cached posterior a
+table, O(D^2) for `NormalWishart`; memory is one vector of statistics and one cached posterior per
 table, whatever the number of rows.
 
 References
@@ -17,12 +17,9 @@ Bernardo and Smith, Bayesian Theory (1994), appendix A: the families and their p
 
 from streamddcrp.likelihoods.auto import choose_likelihood
 from streamddcrp.likelihoods.base import Likelihood
-from streamddcrp.likelihoods.beta_bernoulli import BetaBernoulli
-from streamddcrp.likelihoods.dirichlet_multinomial import DirichletMultinomial
-from streamddcrp.likelihoods.gamma_poisson import GammaPoisson
+from streamddcrp.likelihoods.counts import BetaBernoulli, DirichletMultinomial, GammaPoisson
+from streamddcrp.likelihoods.gaussian import NormalGamma, NormalWishart
 from streamddcrp.likelihoods.linear_gaussian import LinearGaussian
-from streamddcrp.likelihoods.normal_gamma import NormalGamma
-from streamddcrp.likelihoods.normal_wishart import NormalWishart
 from streamddcrp.likelihoods.product import Product
 from streamddcrp.likelihoods.registry import likelihood_from_config, make_likelihood
 from streamddcrp.likelihoods.regression import Autoregression, Regression

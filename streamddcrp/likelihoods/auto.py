@@ -7,16 +7,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from streamddcrp.errors import SchemaError
-from streamddcrp.likelihoods.base import ConjugateFamily, Likelihood
-from streamddcrp.likelihoods.beta_bernoulli import BetaBernoulli
-from streamddcrp.likelihoods.gamma_poisson import GammaPoisson
-from streamddcrp.likelihoods.normal_gamma import NormalGamma
+from streamddcrp.likelihoods.base import Likelihood
+from streamddcrp.likelihoods.columns import column_means, varies
+from streamddcrp.likelihoods.counts import BetaBernoulli, GammaPoisson
+from streamddcrp.likelihoods.gaussian import NormalGamma
 from streamddcrp.likelihoods.product import Product
-from streamddcrp.likelihoods.scale import column_means, varies
 from streamddcrp.typing import FloatArray
 
 LARGEST_MEAN_COUNT = 10.0  # counts above this are close to Gaussian
-FAMILIES: dict[str, ConjugateFamily] = {
+FAMILIES: dict[str, Likelihood] = {
     "numbers": NormalGamma(),
     "counts": GammaPoisson(),
     "zeros and ones": BetaBernoulli(),
@@ -32,7 +31,7 @@ def choose_likelihood(
     the mean as prior mean; so, too, a column of zeros and ones among other counts, because a two
     may follow, unless it is known to be of truth values. All else: `NormalGamma` about the mean,
     with tables expected to be narrow (5 % of a column's variance): it is easier to merge two tables
-    than to divide one. Columns of several kinds: a `Product` of these. The choice follows shifts
+    than to split one. Columns of several kinds: a `Product` of these. The choice follows shifts
     and changes of unit of a column.
 
     Parameters
@@ -40,7 +39,7 @@ def choose_likelihood(
     X : array_like of float, shape (N, D)
         First rows; NaN marks a missing value.
     types : sequence of {"bool", "int", "float"}, length D, optional
-        As what the values came. Whole numbers that came as floats are measurements, not counts.
+        The type of the values. Whole numbers that came as floats are measurements, not counts.
         Default: "int" for all.
     names : sequence of str, length D, optional
         Names of the columns, for the reason.
@@ -70,12 +69,12 @@ def choose_likelihood(
     kinds = _kinds(rows, np.array(["int"] * rows.shape[1] if types is None else types))
     parts = [(FAMILIES[k], np.flatnonzero(kinds == k)) for k in FAMILIES if k in kinds]
     labels = np.array(range(rows.shape[1]) if names is None else names)
-    told = [
+    chosen = [
         f"{type(family).__name__} for {_some(labels[at]) if len(parts) > 1 else 'all columns'} "
         f"({kinds[at[0]]})"
         for family, at in parts
     ]
-    reason = f"{', '.join(told)}, by the first {len(rows)} rows"
+    reason = f"{', '.join(chosen)}, by the first {len(rows)} rows"
     flat = [j for j in np.flatnonzero(kinds == "numbers") if not varies(rows[:, j])]
     if flat:
         reason += f"; {_some(labels[flat])} did not vary and got a nominal variance"

@@ -1,115 +1,54 @@
-"""The protocol of a conjugate family, and the part that all families share."""
+"""What every conjugate family can do."""
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from streamddcrp.errors import ConfigError, SchemaError
+from streamddcrp.likelihoods.columns import column_parameter, columns, common_width
 from streamddcrp.likelihoods.kernels import families
-from streamddcrp.likelihoods.parameters import column_parameter
 from streamddcrp.typing import FloatArray
 
 
-class Likelihood(Protocol):
-    """What a method may ask of a family.
+class Likelihood:
+    """A conjugate family: p(x | theta) with a conjugate prior on theta.
 
-    A family is p(x | theta) with a conjugate prior on theta. Its sufficient statistics are a vector
-    of length P that adds, subtracts, scales and merges; ``stats[0]`` is the (soft) number of rows.
+    Its sufficient statistics are a vector of length P that adds, subtracts, scales and merges;
+    ``stats[0]`` is the (soft) number of rows. A subclass is a frozen dataclass of its prior
+    parameters that adds their layout, the support of its values and draws; its densities are
+    compiled, under the code ``family`` of `streamddcrp.likelihoods.kernels.families`.
     """
-
-    @property
-    def family(self) -> int:
-        """Code of the family in the compiled kernels."""
-
-    @property
-    def n_features(self) -> int | None:
-        """Number of features D, None if the family adapts to any."""
-
-    @property
-    def is_scaled(self) -> bool:
-        """Whether all parameters are known; else `scaled` takes them from rows."""
-
-    def scaled(self, X: FloatArray, names: Sequence[str] | None = None) -> Self:
-        """Return the family with the parameters that were left out taken from first rows."""
-
-    @property
-    def free_spread(self) -> bool:
-        """Whether the variance within a table is among the parameters left out."""
-
-    def unscaled(self) -> Self:
-        """Return the family without what `scaled` can supply."""
-
-    def spread_by(self, factor: float) -> Self:
-        """Return the prior with tables expected to have ``factor`` times the variance."""
-
-    def n_stats(self, n_features: int) -> int:
-        """Return the length P of the statistics."""
-
-    def hyper(self, n_features: int) -> FloatArray:
-        """Return the prior as the kernels read it: a fresh array."""
-
-    def prepare(
-        self, X: FloatArray, past: FloatArray | None = None
-    ) -> tuple[FloatArray, FloatArray | None]:
-        """Return rows as the kernels read them, and what the next rows need of these."""
-
-    def suffstats(self, x: ArrayLike, past: FloatArray | None = None) -> FloatArray:
-        """Return the statistics of a row (P,) or of each of N rows (N, P)."""
-
-    def log_marginal(self, stats: ArrayLike) -> FloatArray:
-        """Return the log marginal likelihood of the rows behind each vector of statistics."""
-
-    def log_predictive(
-        self, x: ArrayLike, stats: ArrayLike, past: FloatArray | None = None
-    ) -> FloatArray:
-        """Return the log density of row ``x`` at each table, theta integrated out."""
-
-    def expected_log_lik(
-        self, x: ArrayLike, stats: ArrayLike, past: FloatArray | None = None
-    ) -> FloatArray:
-        """Return the posterior expectation of log p(x | theta) at each table."""
-
-    def sample(self, rng: Generator, stats: ArrayLike, size: int | None = None) -> FloatArray:
-        """Draw theta from the posterior, then rows given theta."""
-
-    def point_estimates(self, stats: ArrayLike) -> dict[str, FloatArray]:
-        """Return parameters of each table by name, each (K, D); NaN: the column has none such."""
-
-    def check_rows(self, X: FloatArray, names: Sequence[str] | None = None) -> None:
-        """Raise `SchemaError` at the first value outside the support."""
-
-    def to_config(self) -> dict[str, Any]:
-        """Return a description that JSON can hold."""
-
-
-class ConjugateFamily:
-    """The methods that all families share; a family adds its parameters, its support and draws."""
 
     family: ClassVar[int]
     __dataclass_fields__: ClassVar[dict[str, Any]]
+    _columns: ClassVar[tuple[str, ...]] = ()  # parameters of one number, or one for each feature
     _from_rows: ClassVar[tuple[str, ...]] = ()  # parameters that `scaled` can supply
     _spread: ClassVar[str | None] = None  # the one among them that the variance is in proportion to
+    _support: ClassVar[str]  # the rule of `_in_support`, in words
+
+    def __post_init__(self) -> None:
+        for name in self._columns:
+            value = getattr(self, name)
+            if value is not None or name not in self._from_rows:
+                owner, signed = type(self).__name__, name == "mean"
+                value = column_parameter(owner, name, value, positive=not signed)
+                object.__setattr__(self, name, value)
+        _ = self.n_features  # refuses parameters for different numbers of features
 
     @property
     def n_features(self) -> int | None:
         """Number of features D that the parameters fit, None for any."""
-        raise NotImplementedError
-
-    def _check_columns(self, name: str, *, positive: bool = True) -> None:
-        """Check a parameter that is one number, or one for each feature, or left out."""
-        value = getattr(self, name)
-        if value is not None or name not in self._from_rows:
-            value = column_parameter(type(self).__name__, name, value, positive=positive)
-            object.__setattr__(self, name, value)
+        values = {name: getattr(self, name) for name in self._columns}
+        return common_width(type(self).__name__, **values)
 
     @property
     def is_scaled(self) -> bool:
-        """Whether no parameter was left out."""
+        """Whether all parameters are known; else `scaled` takes them from rows."""
         return all(getattr(self, name) is not None for name in self._from_rows)
 
     def scaled(self, X: FloatArray, names: Sequence[str] | None = None) -> Self:
@@ -165,7 +104,7 @@ class ConjugateFamily:
         Returns
         -------
         ndarray of float64
-            A fresh array, which the caller may change; the layout is told in `kernels.families`.
+            A fresh array, which the caller may change; its layout is that of `kernels.families`.
 
         Raises
         ------
@@ -216,7 +155,7 @@ class ConjugateFamily:
 
     def _prior(self, n_features: int) -> FloatArray:
         """Return ``hyper`` without its first entry."""
-        raise NotImplementedError
+        return np.concatenate([columns(getattr(self, name), n_features) for name in self._columns])
 
     def suffstats(self, x: ArrayLike, past: FloatArray | None = None) -> FloatArray:
         """Return the sufficient statistics of a row, or of each of several consecutive rows.
@@ -274,11 +213,7 @@ class ConjugateFamily:
         -------
         ndarray of float64, shape (K,)
         """
-        D, hyper, post = self._posteriors(stats)
-        out = np.empty(len(post))
-        row = self._row(x, D, past)
-        families.log_predictives(self.family, hyper, post, row, len(post), out)
-        return out
+        return self._scores(families.log_predictives, x, stats, past)
 
     def expected_log_lik(
         self, x: ArrayLike, stats: ArrayLike, past: FloatArray | None = None
@@ -295,11 +230,7 @@ class ConjugateFamily:
         -------
         ndarray of float64, shape (K,)
         """
-        D, hyper, post = self._posteriors(stats)
-        out = np.empty(len(post))
-        row = self._row(x, D, past)
-        families.expected_log_liks(self.family, hyper, post, row, len(post), out)
-        return out
+        return self._scores(families.expected_log_liks, x, stats, past)
 
     def check_rows(self, X: FloatArray, names: Sequence[str] | None = None) -> None:
         """Refuse rows that hold a value which the family cannot explain.
@@ -327,18 +258,38 @@ class ConjugateFamily:
         )
         raise SchemaError(message, row=i)
 
-    _support: ClassVar[str]
-
     def _in_support(self, X: FloatArray) -> Any:
         """Return a boolean array, False where a value breaks the rule ``_support``."""
         raise NotImplementedError
 
     def sample(self, rng: Generator, stats: ArrayLike, size: int | None = None) -> FloatArray:
-        """Draw theta from the posterior, then rows given theta."""
+        """Draw theta from the posterior, then rows given theta.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+        stats : array_like of float, shape (P,)
+        size : int, optional
+            Number of rows; None for a single one.
+
+        Returns
+        -------
+        ndarray of float64, shape (D,) or (size, D)
+        """
         raise NotImplementedError
 
     def point_estimates(self, stats: ArrayLike) -> dict[str, FloatArray]:
-        """Return parameters of each table by name, each of shape (K, D)."""
+        """Return parameters of each table by name; the family says which.
+
+        Parameters
+        ----------
+        stats : array_like of float, shape (K, P)
+
+        Returns
+        -------
+        dict of str to ndarray of float64, shape (K, D)
+            NaN for a column that has no such parameter.
+        """
         raise NotImplementedError
 
     def to_config(self) -> dict[str, Any]:
@@ -364,12 +315,18 @@ class ConjugateFamily:
             raise ConfigError(message)
         return cls(**{name: value for name, value in config.items() if name != "family"})
 
-    def _row(self, x: ArrayLike, n_features: int, past: FloatArray | None) -> FloatArray:
+    def _scores(
+        self, kernel: Any, x: ArrayLike, stats: ArrayLike, past: FloatArray | None
+    ) -> FloatArray:
+        """Score a row at each table by a kernel."""
+        D, hyper, post = self._posteriors(stats)
         row = np.asarray(x, dtype=np.float64)
-        if row.shape != (n_features,):
-            message = f"x must have shape ({n_features},) to fit the statistics, got {row.shape}"
+        if row.shape != (D,):
+            message = f"x must have shape ({D},) to fit the statistics, got {row.shape}"
             raise SchemaError(message)
-        return np.ascontiguousarray(self.prepare(row[np.newaxis], past)[0][0])
+        row, out = self.prepare(row[np.newaxis], past)[0][0], np.empty(len(post))
+        kernel(self.family, hyper, post, np.ascontiguousarray(row), len(post), out)
+        return out
 
     def _posteriors(self, stats: ArrayLike) -> tuple[int, FloatArray, FloatArray]:
         """Return D, the prior and the cached posterior (K, Q) of statistics (K, P) or (P,)."""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp.likelihoods.parameters import scalar_parameter
+from streamddcrp.likelihoods.columns import scalar_parameter
 from streamddcrp.typing import FloatArray
 
 _MOST_TERMS = 4096

@@ -9,20 +9,21 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp.likelihoods.base import ConjugateFamily
+from streamddcrp.likelihoods.base import Likelihood
+from streamddcrp.likelihoods.columns import as_columns
 from streamddcrp.likelihoods.kernels import families
-from streamddcrp.likelihoods.parameters import as_columns
 from streamddcrp.likelihoods.registry import family, make_likelihood
 from streamddcrp.typing import FloatArray
 
 
 @family("product")
 @dataclass(frozen=True)
-class Product(ConjugateFamily):
+class Product(Likelihood):
     """Families side by side, each on columns of its own, independent given the table.
 
     A missing value is treated as the family of its column treats it. The cost of a row is the sum
-    of the parts' costs.
+    of the parts' costs. Point estimates: those of all parts by name, NaN for the columns of a part
+    without a parameter of that name.
 
     Parameters
     ----------
@@ -45,7 +46,6 @@ class Product(ConjugateFamily):
     family: ClassVar[int] = families.PRODUCT
 
     def __post_init__(self) -> None:
-
         pairs = self.parts.items() if isinstance(self.parts, Mapping) else self.parts
         try:
             parts = tuple((make_likelihood(part), as_columns(columns)) for part, columns in pairs)
@@ -67,7 +67,6 @@ class Product(ConjugateFamily):
 
     @property
     def is_scaled(self) -> bool:
-        """Whether the parts lack no parameter and all columns are known by position."""
         return all(
             part.is_scaled and not any(isinstance(c, str) for c in columns)
             for part, columns in self.parts
@@ -80,18 +79,6 @@ class Product(ConjugateFamily):
         return None if any(isinstance(c, str) for c in found) else len(found)
 
     def scaled(self, X: FloatArray, names: Sequence[str] | None = None) -> Self:
-        """Return the product with columns by position and parts scaled by the first rows.
-
-        Parameters
-        ----------
-        X : ndarray of float64, shape (N, D)
-        names : sequence of str, length D, optional
-            Needed where columns were given by name.
-
-        Returns
-        -------
-        Product
-        """
         if self.is_scaled:
             return self
         rows = np.asarray(X, dtype=np.float64)
@@ -104,20 +91,17 @@ class Product(ConjugateFamily):
 
     @property
     def free_spread(self) -> bool:
-        """Whether the variance within a table is among the parameters that some part lacks."""
         return any(part.free_spread for part, _ in self.parts)
 
     def unscaled(self) -> Self:
-        """Return the product without what `scaled` can supply."""
         return type(self)([(part.unscaled(), columns) for part, columns in self.parts])
 
     def spread_by(self, factor: float) -> Self:
-        """Return the prior with tables expected to have ``factor`` times the variance."""
         return type(self)([(part.spread_by(factor), columns) for part, columns in self.parts])
 
     def _placed(
         self, n_features: int, names: Sequence[str] | None = None
-    ) -> list[tuple[ConjugateFamily, list[int]]]:
+    ) -> list[tuple[Likelihood, list[int]]]:
         """Return the parts with the positions of their columns."""
         known = {name: j for j, name in enumerate(names or ())}
         placed = [(part, [known.get(c, c) for c in columns]) for part, columns in self.parts]
@@ -147,25 +131,13 @@ class Product(ConjugateFamily):
         return np.concatenate([[len(priors), s - 1, q - 1], heads.ravel(), *priors])
 
     def n_stats(self, n_features: int) -> int:
-        """Return the length P of the sufficient statistics of ``n_features`` features."""
         sizes = [int(part.n_stats(len(columns))) for part, columns in self.parts]
         return 1 + sum(sizes)
 
     def prepare(
         self, X: FloatArray, past: FloatArray | None = None
     ) -> tuple[FloatArray, FloatArray | None]:
-        """Return the rows of all parts side by side, and what the next rows need of these.
-
-        Parameters
-        ----------
-        X : ndarray of float64, shape (N, D)
-        past : ndarray of float64, shape (n_lags, D), optional
-
-        Returns
-        -------
-        rows : ndarray of float64, shape (N, hyper[0])
-        past : ndarray of float64, shape (n_lags, D), or None
-        """
+        # the rows of all parts side by side
         rows, ends = [], []
         for part, at in self._placed(X.shape[1]):
             part_rows, end = part.prepare(X[:, at], None if past is None else past[:, at])
@@ -181,18 +153,6 @@ class Product(ConjugateFamily):
         return np.concatenate(rows, axis=1), new
 
     def check_rows(self, X: FloatArray, names: Sequence[str] | None = None) -> None:
-        """Refuse rows that hold a value which the family of its column cannot explain.
-
-        Parameters
-        ----------
-        X : ndarray of float64, shape (N, D)
-        names : sequence of str, length D, optional
-
-        Raises
-        ------
-        SchemaError
-            With the first offending row in ``row``.
-        """
         labels: Any = range(X.shape[1]) if names is None else names
         errors = []
         for part, at in self._placed(X.shape[1], names):
@@ -204,36 +164,12 @@ class Product(ConjugateFamily):
             raise min(errors, key=lambda error: error.row or 0)
 
     def sample(self, rng: Generator, stats: ArrayLike, size: int | None = None) -> FloatArray:
-        """Draw the parameters of all parts from the posterior, then rows given them.
-
-        Parameters
-        ----------
-        rng : numpy.random.Generator
-        stats : array_like of float, shape (P,)
-        size : int, optional
-            Number of rows; None for a single one.
-
-        Returns
-        -------
-        ndarray of float64, shape (D,) or (size, D)
-        """
         rows = np.empty((1 if size is None else size, self.n_features or 0))
         for part, at, own in self._apart(np.atleast_2d(np.asarray(stats, dtype=np.float64))):
             rows[:, at] = part.sample(rng, own[0], len(rows))
         return rows[0] if size is None else rows
 
     def point_estimates(self, stats: ArrayLike) -> dict[str, FloatArray]:
-        """Return the parameters of all parts by name.
-
-        Parameters
-        ----------
-        stats : array_like of float, shape (K, P)
-
-        Returns
-        -------
-        dict of str to ndarray of float64, shape (K, D)
-            NaN for columns whose family has no parameter of that name.
-        """
         matrix = np.atleast_2d(np.asarray(stats, dtype=np.float64))
         found: dict[str, FloatArray] = {}
         for part, at, own in self._apart(matrix):
@@ -243,7 +179,7 @@ class Product(ConjugateFamily):
                 target[:, at] = np.where(np.isnan(values), target[:, at], values)
         return found
 
-    def _apart(self, stats: FloatArray) -> Iterator[tuple[ConjugateFamily, list[int], FloatArray]]:
+    def _apart(self, stats: FloatArray) -> Iterator[tuple[Likelihood, list[int], FloatArray]]:
         """Yield each part with its columns and its statistics (K, P of the part)."""
         self._posteriors(stats)  # checks the width
         first = 1
@@ -253,6 +189,5 @@ class Product(ConjugateFamily):
             first = last
 
     def to_config(self) -> dict[str, Any]:
-        """Return the parts' descriptions and columns in a dictionary that JSON can hold."""
         parts = [[part.to_config(), list(columns)] for part, columns in self.parts]
         return {"family": "Product", "parts": parts}

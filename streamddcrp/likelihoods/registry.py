@@ -5,14 +5,14 @@ from dataclasses import fields
 from typing import Any, TypeVar
 
 from streamddcrp.errors import ConfigError
-from streamddcrp.likelihoods.base import ConjugateFamily, Likelihood
+from streamddcrp.likelihoods.base import Likelihood
 
-FAMILIES: dict[str, type[ConjugateFamily]] = {}
-_Family = TypeVar("_Family", bound=type[ConjugateFamily])
+FAMILIES: dict[str, type[Likelihood]] = {}
+_Family = TypeVar("_Family", bound=type[Likelihood])
 
 
 def family(name: str) -> Callable[[_Family], _Family]:
-    """Make a class known under a name, for options and checkpoints."""
+    """Register a class under a name, for options and checkpoints."""
 
     def register(cls: _Family) -> _Family:
         FAMILIES[name] = cls
@@ -43,7 +43,7 @@ def make_likelihood(spec: Any) -> Likelihood:
     >>> make_likelihood(("gamma_poisson", 1.0, 0.5))
     GammaPoisson(shape=1.0, rate=0.5)
     """
-    if isinstance(spec, ConjugateFamily):
+    if isinstance(spec, Likelihood):
         return spec
     if isinstance(spec, Mapping):
         return likelihood_from_config(spec)

@@ -9,16 +9,23 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp.likelihoods.base import ConjugateFamily
+from streamddcrp.likelihoods.base import Likelihood
+from streamddcrp.likelihoods.columns import (
+    TABLE_VARIANCE,
+    as_columns,
+    column_means,
+    column_variances,
+    columns,
+    common_width,
+    scalar_parameter,
+)
 from streamddcrp.likelihoods.kernels import families
-from streamddcrp.likelihoods.parameters import as_columns, columns, common_width, scalar_parameter
 from streamddcrp.likelihoods.registry import family
-from streamddcrp.likelihoods.scale import TABLE_VARIANCE, column_means, column_variances
 from streamddcrp.typing import FloatArray, IntArray
 
 
-class _Linear(ConjugateFamily):
-    """What the two families share: standardised regressors, one regression for each output.
+class _Linear(Likelihood):
+    """The part that both families share: standardised regressors, one regression for each output.
 
     A row reaches the kernels as one block for each output, (regressors, output - mean).
     """
@@ -30,13 +37,13 @@ class _Linear(ConjugateFamily):
     rate: Any
 
     family: ClassVar[int] = families.REGRESSION
+    _columns: ClassVar[tuple[str, ...]] = ("mean", "scale", "shape", "rate")
     _from_rows: ClassVar[tuple[str, ...]] = ("mean", "scale", "rate")
     _spread: ClassVar[str | None] = "rate"
     _support: ClassVar[str] = "numbers between -1e70 and 1e70"
 
     def __post_init__(self) -> None:
-        for name in ("mean", "scale", "shape", "rate"):
-            self._check_columns(name, positive=name != "mean")
+        super().__post_init__()
         kappa = scalar_parameter(type(self).__name__, "kappa", self.kappa)
         object.__setattr__(self, "kappa", kappa)
 
@@ -50,7 +57,6 @@ class _Linear(ConjugateFamily):
         return {"mean": column_means(X), "scale": np.sqrt(variances), "rate": rate}
 
     def n_stats(self, n_features: int) -> int:
-        """Return the length P of the sufficient statistics of ``n_features`` features."""
         D, P = self._shape_of_rows(n_features)
         return int(families.n_stats(self.family, np.array([D * P, D, P], dtype=np.float64)))
 
@@ -95,16 +101,18 @@ class Regression(_Linear):
     For each target, y = w0 + sum_j w_j (x_j - mean_j) / scale_j + noise over the other columns,
     with precision ~ Gamma(shape, rate), w0 ~ N(mean of y, 1 / (kappa precision)) and
     w_j ~ N(0, 1 / (kappa precision)). The density is that of the targets given the others, whose
-    own values are not modelled. A target that is missing, or has a missing regressor, says
-    nothing. O(T P^2) time and memory a row and table, O(T P^3) when a table's posterior is renewed,
-    for T targets and P - 1 regressors.
+    own values are not modelled. A target that is missing, or has a missing regressor, is left out.
+    O(T P^2) time and memory per row and table, O(T P^3) when a table's posterior is renewed, for T
+    targets and P - 1 regressors. Point estimates, of y = intercept + sum_j slope_j x_j + noise:
+    ``intercept``, ``sd`` of the noise (E[precision]^-1/2) and, by the name or position of each
+    regressor, ``slope_...``; NaN for columns that are not targets.
 
     Parameters
     ----------
     targets : int, str or sequence of them
         Columns to explain, by position or name. All other columns are regressors.
     mean, scale : float or sequence of float, length n_features
-        Centre and unit of each column, from which the prior is told. From rows: mean and standard
+        Centre and unit of each column, to which the prior refers. From rows: mean and standard
         deviation.
     kappa : float, default 0.05
         Weight of the prior of the coefficients, in rows.
@@ -147,7 +155,7 @@ class Regression(_Linear):
             if isinstance(value, tuple) and len(value) != len(targets):
                 message = f"Regression: {name} has {len(value)} numbers for {len(targets)} targets"
                 raise ConfigError(message)
-        common_width("Regression", mean=self.mean, scale=self.scale, names=self.names)
+        _ = self.n_features  # refuses names for another number of columns
 
     @property
     def is_scaled(self) -> bool:
@@ -161,18 +169,6 @@ class Regression(_Linear):
         return common_width("Regression", mean=self.mean, scale=self.scale, names=self.names)
 
     def scaled(self, X: FloatArray, names: Sequence[str] | None = None) -> Self:
-        """Return the family with parameters that were left out taken from the first rows.
-
-        Parameters
-        ----------
-        X : ndarray of float64, shape (N, D)
-        names : sequence of str, length D, optional
-            Needed where targets were given by name.
-
-        Returns
-        -------
-        Regression
-        """
         named = self if self.names is not None or names is None else replace(self, names=names)
         return super(Regression, named).scaled(X)
 
@@ -205,18 +201,7 @@ class Regression(_Linear):
     def prepare(
         self, X: FloatArray, past: FloatArray | None = None
     ) -> tuple[FloatArray, FloatArray | None]:
-        """Return a block for each target, (standardised regressors, target - mean).
-
-        Parameters
-        ----------
-        X : ndarray of float64, shape (N, n_features)
-        past : ignored
-
-        Returns
-        -------
-        rows : ndarray of float64, shape (N, T P)
-        past : None
-        """
+        # a block for each target: (standardised regressors, target - mean)
         targets, regressors = self._split(X.shape[1])
         centred = X - np.asarray(self.mean)
         blocks = np.empty((len(X), len(targets), 1 + len(regressors)))
@@ -259,18 +244,6 @@ class Regression(_Linear):
         return rows[0] if size is None else rows
 
     def point_estimates(self, stats: ArrayLike) -> dict[str, FloatArray]:
-        """Return what y = intercept + sum_j slope_j x_j + noise has as posterior means.
-
-        Parameters
-        ----------
-        stats : array_like of float, shape (K, n_stats)
-
-        Returns
-        -------
-        dict of str to ndarray of float64, shape (K, n_features)
-            ``intercept``, ``sd`` of the noise (E[precision]^-1/2) and, by the name or position of
-            each regressor, ``slope_...``; NaN for columns that are not targets.
-        """
         n_features, w, sd = self._coefficients(stats)
         targets, regressors = self._split(n_features)
         mean, scale = columns(self.mean, n_features), columns(self.scale, n_features)
@@ -293,16 +266,18 @@ class Autoregression(_Linear):
     For each column, y_t = mean + w_0 + sum_j w_j (y_{t-j} - mean) / scale + noise with j = 1 ..
     order, precision ~ Gamma(shape, rate) and w ~ N(0, 1 / (kappa precision)). Order 1 covers levels
     (w_1 = 0), random walks and trends. In a lag, a missing value is replaced by the last one known;
-    a missing y_t says nothing, nor do the first values of a series, whose lags are unknown. The row
-    before is the last one that arrived, of whatever table. O(D P^2) time and memory a row and
-    table, O(D P^3) when a table's posterior is renewed, P = order + 1.
+    a missing y_t is left out, and so are the first values of a series, whose lags are unknown. The
+    row before is the last one that arrived, of whatever table. O(D P^2) time and memory per row and
+    table, O(D P^3) when a table's posterior is renewed, P = order + 1. Point estimates, of
+    y_t = intercept + sum_j lag_j y_{t-j} + noise: ``intercept``, ``sd`` of the noise
+    (E[precision]^-1/2), ``lag1``, ``lag2`` ...
 
     Parameters
     ----------
     order : int, default 1
         How many rows back.
     mean, scale : float or sequence of float, length D
-        Centre and unit of each column, from which the prior is told. From rows: mean and standard
+        Centre and unit of each column, to which the prior refers. From rows: mean and standard
         deviation.
     kappa : float, default 0.05
         Weight of the prior of the coefficients, in rows.
@@ -330,12 +305,6 @@ class Autoregression(_Linear):
         if not isinstance(self.order, int) or isinstance(self.order, bool) or self.order < 1:
             message = f"Autoregression: order must be a whole number above 0, got {self.order!r}"
             raise ConfigError(message)
-        common_width("Autoregression", **vars(self))
-
-    @property
-    def n_features(self) -> int | None:
-        """Number of columns the parameters are for, None if all are single numbers."""
-        return common_width("Autoregression", **vars(self))
 
     def _shape_of_rows(self, n_features: int) -> tuple[int, int]:
         return n_features, 1 + self.order
@@ -343,20 +312,8 @@ class Autoregression(_Linear):
     def prepare(
         self, X: FloatArray, past: FloatArray | None = None
     ) -> tuple[FloatArray, FloatArray | None]:
-        """Return a block for each column, (standardised lags, y - mean), and the last rows.
-
-        Parameters
-        ----------
-        X : ndarray of float64, shape (N, D)
-            Consecutive rows.
-        past : ndarray of float64, shape (order, D), optional
-            The rows before, gaps filled; NaN where nothing is known yet. Default: all NaN.
-
-        Returns
-        -------
-        rows : ndarray of float64, shape (N, D (order + 1))
-        past : ndarray of float64, shape (order, D)
-        """
+        # a block for each column: (standardised lags, y - mean); past (order, D): gaps filled, NaN
+        # where nothing is known yet
         n, D = X.shape
         if past is None:
             past = np.full((self.order, D), np.nan)
@@ -369,19 +326,7 @@ class Autoregression(_Linear):
         return blocks.reshape(n, self._row_length(D)), known[n:]
 
     def sample(self, rng: Generator, stats: ArrayLike, size: int | None = None) -> FloatArray:
-        """Draw coefficients and noise from the posterior, then a series that starts at the mean.
-
-        Parameters
-        ----------
-        rng : numpy.random.Generator
-        stats : array_like of float, shape (P,)
-        size : int, optional
-            Number of rows; None for a single one.
-
-        Returns
-        -------
-        ndarray of float64, shape (D,) or (size, D)
-        """
+        # a series that starts at the mean
         D, w, sd = self._draw(rng, stats)
         n = 1 if size is None else size
         mean, scale = columns(self.mean, D), columns(self.scale, D)
@@ -393,17 +338,6 @@ class Autoregression(_Linear):
         return series[-1] if size is None else series[self.order :]
 
     def point_estimates(self, stats: ArrayLike) -> dict[str, FloatArray]:
-        """Return what y_t = intercept + sum_j lag_j y_{t-j} + noise has as posterior means.
-
-        Parameters
-        ----------
-        stats : array_like of float, shape (K, P)
-
-        Returns
-        -------
-        dict of str to ndarray of float64, shape (K, D)
-            ``intercept``, ``sd`` of the noise (E[precision]^-1/2), ``lag1``, ``lag2`` ...
-        """
         D, w, sd = self._coefficients(stats)
         mean, scale = columns(self.mean, D), columns(self.scale, D)
         lags = w[:, :, 1:] / scale[:, None]

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from streamddcrp.models.trees.gibbs_corpus import Corpus
-from streamddcrp.models.trees.gibbs_state import State
+from streamddcrp.models.trees.gibbs import Corpus, State
 from streamddcrp.models.trees.kernels.gibbs import log_joint, sweep
 from tests.oracles.sampling import effective_size
 

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from streamddcrp.contract import LABEL, SCORE
-from streamddcrp.data.graphs import from_parents
+from streamddcrp.data.graphs import Parents, as_parents, check, from_parents, keep
 from streamddcrp.data.kernels.parents import check_parents
-from streamddcrp.data.parents import Parents, as_parents, check, keep
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.likelihoods import NormalGamma
 from streamddcrp.models.graph.config import make_config

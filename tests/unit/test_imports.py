@@ -154,8 +154,7 @@ def test_models_never_import_each_other():
 NAME_THEIR_CALLER = {
     f"{CORE}.models.{name}"
     for name in (
-        "temporal.memory", "temporal.moves", "temporal.objective", "trees.component_moves",
-        "trees.merges", "trees.moves",
+        "temporal.memory", "temporal.moves", "temporal.objective",
     )
 }  # fmt: skip
 
@@ -192,7 +191,6 @@ NOT_YET = {
     f"{CORE}.models.{name}"
     for name in (
         "ddcrp.filter_engine", "features.engine", "graph.engine", "temporal.tracks",
-        "text.stories", "text.story_line", "trees.tree_model",
     )
 }  # fmt: skip
 

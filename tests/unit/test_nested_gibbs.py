@@ -5,8 +5,7 @@ import pytest
 from scipy import sparse
 
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp.models.trees.gibbs import sample_nested_topics
-from streamddcrp.models.trees.gibbs_state import State
+from streamddcrp.models.trees.gibbs import State, sample_nested_topics
 from streamddcrp.models.trees.kernels.gibbs import log_joint
 from tests.oracles import nested_crp
 from tests.oracles.sampling import (

@@ -8,14 +8,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import digamma, gammaln
 
 from streamddcrp.errors import ConfigError
-from streamddcrp.models.trees.ascent import Ascent
-from streamddcrp.models.trees.component_moves import MOVES, View
-from streamddcrp.models.trees.components import ComponentTree
-from streamddcrp.models.trees.kernels.ascent import factorised_step, path_step
-from streamddcrp.models.trees.kernels.gain import fit_eta, look_ahead, merge_gains
-from streamddcrp.models.trees.kernels.topics import LOCAL, N_NODES, N_SEEN, _local_bound
-from streamddcrp.models.trees.kernels.tree import log_path_chances
-from streamddcrp.models.trees.loadings import (
+from streamddcrp.models.trees.component_state import (
     Prior,
     Weights,
     global_step,
@@ -23,11 +16,15 @@ from streamddcrp.models.trees.loadings import (
     local_step,
     reconstruct,
 )
-from streamddcrp.models.trees.moves import Trial
+from streamddcrp.models.trees.components import MOVES, ComponentTree, View
+from streamddcrp.models.trees.kernels.gain import fit_eta, merge_gains
+from streamddcrp.models.trees.kernels.topics import LOCAL, N_NODES, N_SEEN
+from streamddcrp.models.trees.kernels.tree import log_path_chances
 from streamddcrp.models.trees.nested_topics import NestedCRPTopics
-from streamddcrp.models.trees.settings import Settings
+from streamddcrp.models.trees.topic_moves import Trial
+from streamddcrp.models.trees.topic_state import Settings
 from streamddcrp.models.trees.topics import TopicTree
-from tests.oracles.plain import plain
+from tests.oracles.nested_ascent import Ascent, factorised_step, look_ahead, path_step
 from tests.unit.test_nested_tree import LEVEL, PARENT, A, B
 
 LAM = np.array([[6, 5, 4, 3], [3, 1, .5, 2], [.5, 2, 3, 1], [.5, .5, 1, 4], [2, 1, .5, .5],
@@ -84,22 +81,6 @@ def test_the_lookahead_has_these_values():
     want = [-10.3701406249, -9.60849973864, -10.684071185, -8.98185418907, -9.55000431324,
             -10.6224600863]  # fmt: skip
     assert gains == pytest.approx(want, abs=1e-9)
-
-
-@pytest.mark.parametrize("first_fresh", [1, 2, 3])
-def test_what_a_document_adds_by_itself(first_fresh):
-    """Levels: -log B ratio and entropy; E log beta of topics that a full tree has no room for."""
-    rng, V = np.random.default_rng(first_fresh), 7
-    phi, eta = rng.dirichlet(np.ones(3), 3), np.array([0.5, 0.3, 0.1])
-    phi[1] = [0.0, 0.25, 0.75]
-    at_level = N @ phi
-    expected = gammaln(ALPHA + at_level).sum() - gammaln(ALPHA.sum() + N.sum())
-    expected -= gammaln(ALPHA).sum() - gammaln(ALPHA.sum())
-    for n, p in zip(N, phi, strict=True):
-        expected -= n * (p * np.log(p, where=p > 0.0, out=np.zeros(3))).sum()
-        expected += n * (p * (digamma(eta) - digamma(V * eta)))[first_fresh:].sum()
-    found = plain(_local_bound)(N, phi, ALPHA, at_level, first_fresh, eta, V)
-    assert found == pytest.approx(expected, rel=1e-10)
 
 
 def test_a_merge_gains_the_difference_of_evidences():

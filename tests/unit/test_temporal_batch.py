@@ -43,6 +43,21 @@ def test_deferred_sweeps_of_a_long_window_are_the_batch():
         assert ours == pytest.approx(theirs, rel=1e-10)
 
 
+def test_learned_weights_of_a_batch_reach_as_far_back_as_those_of_a_stream():
+    """Weights that are learned may get longer than those they begin with; the past must, too."""
+    rows = drifting_gaussians(2).rows[:6]
+    settings = Settings(alpha=1.0, kappa=KAPPA, lag=5, n_sweeps=0, learn_kappa=True)
+    stream = Engine(settings, true_law())
+    for X in rows:
+        stream.learn(X)
+    resp = [q.copy() for q in stream.resp]
+    batch = whole(settings, stream.emission, rows, resp, stream.ids.copy(), stream.born.copy())
+    assert batch.before.shape == stream.before.shape == (7, len(stream.ids), 3)
+    batch.settings = stream.settings  # with the weights that it has learned
+    now = batch.moments(resp)
+    assert (batch.decayed(now, batch.before) == stream.decayed(now, stream.before)).all()
+
+
 def test_a_converged_stream_is_a_fixed_point_of_the_batch():
     """Section 9: streaming with lag T - 1, swept until it rests, does not move in a batch."""
     rows = drifting_gaussians(2).rows[:8]

@@ -8,23 +8,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import streamddcrp
 from streamddcrp.errors import ConfigError
 from streamddcrp_connectors.run.models import Model, Recipe
+from streamddcrp_connectors.run.plugins import MODELS, find, installed
 
-__all__ = ["MODELS", "find_recipe", "read_options", "recipe_for"]
+__all__ = ["find_recipe", "read_options", "recipe_for"]
 
-MODELS = {
-    "seqddcrp": "SeqDDCRP",
-    "ddcrp": "DDCRPSampler",
-    "text": "TextStream",
-    "embeddings": "EmbeddingStream",
-    "temporal-dpm": "TemporalDPM",
-    "graph-crp": "GraphCRP",
-    "tv-ibp": "TimeVaryingIBP",
-    "nested-topics": "NestedCRPTopics",
-    "nested-components": "NestedCRPComponents",
-}
 DEFAULT = "seqddcrp"
 
 
@@ -39,21 +28,22 @@ def find_recipe(model: str | None, more: Mapping[str, Any] | None = None) -> Rec
     ConfigError
         There is no such model or file, or an option is not one of the model's.
     """
-    if model is None or model in MODELS:
+    names = installed(MODELS)
+    if model is None or model in names:
         name, options, where = model or DEFAULT, {}, "the model's options"
     else:
         if not model.endswith(".toml") and not Path(model).exists():
             message = (
-                f"--model must be one of {', '.join(MODELS)} or a TOML file with options, "
+                f"--model must be one of {', '.join(names)} or a TOML file with options, "
                 f"got {model!r}"
             )
             raise ConfigError(message)
         options, where = read_options(model), model
         name = options.pop("model", DEFAULT)
-        if name not in MODELS:
-            message = f"{where}: model must be one of {', '.join(MODELS)}, got {name!r}"
+        if name not in names:
+            message = f"{where}: model must be one of {', '.join(names)}, got {name!r}"
             raise ConfigError(message)
-    model_class = getattr(streamddcrp, MODELS[name])
+    model_class = find(MODELS, name)
     recipe_for(model_class, options, model_class.from_bytes, where)
     where = f"the options for {name}"
     if "epoch" in (more or {}) and "epoch" not in inspect.signature(model_class).parameters:

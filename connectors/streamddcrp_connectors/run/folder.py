@@ -17,14 +17,14 @@ LARGEST = 1 << 26  # bytes of a document
 
 
 class FolderSource:
-    """One row a file, by name: ``file``, its path within the folder, and ``text``.
+    """One row per file, by name: ``file``, its path within the folder, and ``text``.
 
     Files of folders within are read too; names that begin with a dot are left out. The offset is
     ``{"row", "file"}``: the last one that was read.
 
     Parameters
     ----------
-    path : Path
+    path : str
     columns : Columns
     batch_rows : int
         Most files in a batch.
@@ -32,9 +32,9 @@ class FolderSource:
 
     replayable = True
 
-    def __init__(self, path: Path, columns: Columns, batch_rows: int) -> None:
-        self.name = str(path)
-        self._path, self._batch_rows = path, batch_rows
+    def __init__(self, path: str, columns: Columns, batch_rows: int) -> None:
+        self.name = path
+        self._path, self._batch_rows = Path(path), batch_rows
         if not columns.text or len(columns.names) != 1:
             message = (
                 f"{self.name} is a folder, whose files are documents: name their content by "
@@ -42,8 +42,8 @@ class FolderSource:
             )
             raise ConfigError(message)
         self.columns = columns.resolve(("text",), f"the folder {self.name}")
-        found = (file for file in path.rglob("*") if file.is_file())
-        names = (file.relative_to(path) for file in found)
+        found = (file for file in self._path.rglob("*") if file.is_file())
+        names = (file.relative_to(self._path) for file in found)
         shown = (name for name in names if not any(part.startswith(".") for part in name.parts))
         self._files = sorted(name.as_posix() for name in shown)
         self.n_rows: int | None = len(self._files)

@@ -1,8 +1,8 @@
 """Where results go.
 
-Every sink is told where to stand (`rewind`, with what a checkpoint recorded), takes batches
-(`write`), says where it stands once its bytes are on the disk (`sync`), and ends (`finish`, or
-`abandon` after an error).
+`open_sink` chooses one of ours, or of another package (`streamddcrp_connectors.run.plugins`). Every
+sink is put where a checkpoint recorded that it was (`rewind`), takes batches (`write`), returns its
+position once its bytes are on the disk (`sync`), and ends (`finish`, or `abandon` after an error).
 
 Delivery, with a checkpoint that records the position in the same transaction as the states:
 
@@ -27,9 +27,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from streamddcrp.errors import CheckpointError, ConfigError
+from streamddcrp_connectors.run.plugins import SINKS, find, installed
 
-__all__ = ["JsonLinesSink", "Log", "Sink", "StreamSink", "TableSink", "json_lines", "open_sink"]
+__all__ = [
+    "JsonLinesSink",
+    "Log",
+    "Sink",
+    "StreamSink",
+    "TableSink",
+    "json_lines",
+    "open_arrow",
+    "open_jsonl",
+    "open_parquet",
+    "open_sink",
+]
 
+_SUFFIXES = {".pq": "parquet", ".feather": "arrow", ".ipc": "arrow"}  # besides the sinks' names
 GROUP_ROWS = 1 << 16  # rows of a Parquet row group or an Arrow batch in a finished file
 
 
@@ -58,7 +71,9 @@ class Sink(Protocol):
 def open_sink(
     spec: str | os.PathLike[str], stdout: BinaryIO, folder: Path | None, what: str = "output"
 ) -> "Sink":
-    """Choose the sink: ``-`` standard output, .parquet, .arrow, any other name JSON lines.
+    """Choose the sink: ``-`` standard output; by what stands before ``://``, or by the ending.
+
+    Any ending that no installed sink is named by: JSON lines.
 
     Parameters
     ----------
@@ -73,6 +88,10 @@ def open_sink(
     name = os.fspath(spec)
     if name == "-":
         return StreamSink(stdout, "standard output")
+    found: Any = installed(SINKS)
+    if "://" in name:
+        sink: Sink = find(SINKS, name.partition("://")[0])(name, folder, what)
+        return sink
     path = Path(name)
     if path.is_dir() or not path.parent.is_dir():
         what = "is a folder" if path.is_dir() else f"cannot be made: no folder {path.parent}"
@@ -81,14 +100,27 @@ def open_sink(
     if path.exists() and not path.is_file():  # a device or a named pipe
         return StreamSink(path.open("wb", buffering=0), name, owned=True)
     suffix = path.suffix.lower()
-    if suffix in (".parquet", ".pq"):
-        return TableSink(path, "parquet", folder, what)
-    if suffix in (".arrow", ".feather", ".ipc"):
-        return TableSink(path, "arrow", folder, what)
-    if suffix in (".csv", ".arrows"):
+    kind = _SUFFIXES.get(suffix, suffix[1:])
+    if kind not in found and suffix in (".csv", ".arrows"):
         message = f"the sink {name} must end in .jsonl, .parquet or .arrow: {suffix} is not written"
         raise ConfigError(message)
-    return JsonLinesSink(path)
+    sink = find(SINKS, kind if kind in found else "jsonl")(name, folder, what)
+    return sink
+
+
+def open_jsonl(path: str, folder: Path | None, what: str) -> "Sink":
+    """Open a JSON lines file."""
+    return JsonLinesSink(Path(path))
+
+
+def open_parquet(path: str, folder: Path | None, what: str) -> "Sink":
+    """Open a Parquet file; its log is called ``what`` and is kept in the checkpoint's folder."""
+    return TableSink(Path(path), "parquet", folder, what)
+
+
+def open_arrow(path: str, folder: Path | None, what: str) -> "Sink":
+    """Open an Arrow IPC file; its log is called ``what`` and is kept in the checkpoint's folder."""
+    return TableSink(Path(path), "arrow", folder, what)
 
 
 class Log:

@@ -1,6 +1,7 @@
 """Where rows come from.
 
-`open_source` finds out what a path holds. Every source yields ``(batch, offset)``: a canonical
+`open_source` finds out what a path holds, and which source reads it: one of ours, or of another
+package (`streamddcrp_connectors.run.plugins`). Every source yields ``(batch, offset)``: a canonical
 batch (see `streamddcrp_connectors.run.columns`) and a small JSON value: *after the last row of
 this batch*. ``read_after(offset)`` goes on from there; ``offset["row"]`` counts the rows so far, so
 the rows of a batch are numbered ``offset["row"] - batch.num_rows`` and up, from 0, the header of a
@@ -12,9 +13,11 @@ input is not: what a killed process had read is gone, and a checkpoint is refuse
 Memory: one batch of rows at a time (Parquet: its pages and one batch).
 """
 
+import inspect
 import os
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -23,20 +26,22 @@ import pyarrow.parquet as pq
 
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp_connectors.run.columns import Columns, TimeKind, canonical
-from streamddcrp_connectors.run.folder import FolderSource
-from streamddcrp_connectors.run.textsource import TEXT_FORMATS, Offset, TextSource, sniff
+from streamddcrp_connectors.run.plugins import SOURCES, find, installed
+from streamddcrp_connectors.run.textsource import Offset, TextSource, sniff
 
-__all__ = ["FORMATS", "ArrowSource", "Offset", "ParquetSource", "Source", "open_source"]
+__all__ = [
+    "ArrowSource",
+    "Offset",
+    "ParquetSource",
+    "Source",
+    "open_csv",
+    "open_jsonl",
+    "open_source",
+]
 
-FORMATS = (*TEXT_FORMATS, "parquet", "arrow")
-
-_SUFFIXES = {
-    ".csv": "csv",
-    ".jsonl": "jsonl",
+_SUFFIXES = {  # besides the sources' own names
     ".ndjson": "jsonl",
-    ".parquet": "parquet",
     ".pq": "parquet",
-    ".arrow": "arrow",
     ".arrows": "arrow",
     ".feather": "arrow",
     ".ipc": "arrow",
@@ -61,6 +66,10 @@ class Source(Protocol):
         """Close what is open."""
 
 
+open_csv = partial(TextSource, format="csv")
+open_jsonl = partial(TextSource, format="jsonl")
+
+
 def open_source(
     spec: str | os.PathLike[str],
     columns: Columns,
@@ -70,15 +79,16 @@ def open_source(
     follow: bool = False,
     idle: float | None = None,
 ) -> "Source":
-    """Open a file, a folder of text files, or standard input for ``-``.
+    """Open a file, a folder of text files, standard input for ``-``, or another package's source.
 
     Parameters
     ----------
     spec : str or path-like
     columns : Columns
         Columns to use; without features: every other column.
-    format : {"csv", "jsonl", "parquet", "arrow"}, optional
-        Default: by the name's ending, else by the first bytes.
+    format : str, optional
+        Name of an installed source. Default: what stands before ``://``, else the name's ending,
+        else by the first bytes.
     batch_rows : int
         Most rows in a batch.
     follow : bool
@@ -86,8 +96,9 @@ def open_source(
     idle : float, optional
         With ``follow``: end after that many seconds without new data.
     """
-    if format is not None and format not in FORMATS:
-        message = f"format must be one of {', '.join(FORMATS)}, got {format!r}"
+    found = installed(SOURCES)
+    if format is not None and format not in found:
+        message = f"format must be one of {', '.join(found)}, got {format!r}"
         raise ConfigError(message)
     if batch_rows < 1:
         message = f"batch_rows must be at least 1, got {batch_rows}"
@@ -98,28 +109,37 @@ def open_source(
             message = "standard input is read as it comes; --follow is for a file that is growing"
             raise ConfigError(message)
         return TextSource(sys.stdin.buffer, columns, format=format, batch_rows=batch_rows)
-    path = Path(name)
-    if path.is_dir():
-        if follow or format is not None:
+    if "://" in name:
+        format = format or name.partition("://")[0]
+    elif Path(name).is_dir():
+        if follow or format not in {None, "folder"}:
             message = f"{name} is a folder of texts: it has no format, and cannot be followed"
             raise ConfigError(message)
-        return FolderSource(path, columns, batch_rows)
-    head = _head(path)
-    if head is not None:
-        format = format or _SUFFIXES.get(path.suffix.lower()) or sniff(head, name)
-    if head is None or format in TEXT_FORMATS:
-        return TextSource(
-            path, columns, format=format, batch_rows=batch_rows, follow=follow, idle=idle
-        )
-    if follow:
+        format = "folder"
+    else:
+        head = _head(Path(name))
+        if head is None:  # a pipe: by its first line, if need be
+            open_pipe = partial(TextSource, Path(name), columns, format=format)
+            return open_pipe(batch_rows=batch_rows, follow=follow, idle=idle)
+        suffix = Path(name).suffix.lower()
+        format = format or (_SUFFIXES | {f".{known}": known for known in found}).get(suffix)
+        format = format or sniff(head, name)
+    return _open(find(SOURCES, format), name, columns, format, batch_rows, follow, idle)
+
+
+def _open(
+    opener: Any, name: str, columns: Columns, format: str, batch_rows: int, follow: bool,
+    idle: float | None,
+) -> "Source":  # fmt: skip
+    """Open what ``opener`` reads; only a source with an option ``follow`` can be followed."""
+    if not follow:
+        source: Source = opener(name, columns, batch_rows=batch_rows)
+        return source
+    if "follow" not in inspect.signature(opener).parameters:
         message = f"{name} is a {format} file: only CSV and JSON lines can be followed as they grow"
         raise ConfigError(message)
-    if not head:
-        message = f"{name} is empty: not even a {format} header is there"
-        raise SchemaError(message)
-    if format == "parquet":
-        return ParquetSource(path, columns, batch_rows)
-    return ArrowSource(path, columns, batch_rows)
+    growing: Source = opener(name, columns, batch_rows=batch_rows, follow=True, idle=idle)
+    return growing
 
 
 def _head(path: Path) -> bytes | None:
@@ -139,9 +159,10 @@ class ParquetSource:
 
     replayable = True
 
-    def __init__(self, path: Path, columns: Columns, batch_rows: int) -> None:
-        self.name = str(path)
+    def __init__(self, path: str, columns: Columns, batch_rows: int) -> None:
+        self.name = path
         self._batch_rows = batch_rows
+        _refuse_empty(path, "parquet")
         try:
             self._file = pq.ParquetFile(path, pre_buffer=False, buffer_size=1 << 17)
         except (pa.ArrowException, OSError) as error:
@@ -187,11 +208,11 @@ class ArrowSource:
 
     replayable = True
 
-    def __init__(self, path: Path, columns: Columns, batch_rows: int) -> None:
-        self.name = str(path)
+    def __init__(self, path: str, columns: Columns, batch_rows: int) -> None:
+        self.name = path
         self.n_rows: int | None = None
-        self._path = path
         self._batch_rows = batch_rows
+        _refuse_empty(path, "arrow")
         self._mapped: Any = None
         schema = self._open()[0]
         self.columns = columns.resolve(schema.names, self.name)
@@ -218,7 +239,7 @@ class ArrowSource:
 
     def _open(self) -> tuple[Any, Iterator[Any]]:
         try:
-            self._mapped = mapped = pa.memory_map(str(self._path))
+            self._mapped = mapped = pa.memory_map(self.name)
             if mapped.read(6) == b"ARROW1":
                 reader = pa.ipc.open_file(mapped)
                 batches = (reader.get_batch(i) for i in range(reader.num_record_batches))
@@ -229,6 +250,12 @@ class ArrowSource:
         except (pa.ArrowException, OSError) as error:
             message = f"{self.name} is not a whole Arrow IPC file or stream: {error}"
             raise SchemaError(message) from error
+
+
+def _refuse_empty(path: str, format: str) -> None:
+    if os.path.getsize(path) == 0:
+        message = f"{path} is empty: not even a {format} header is there"
+        raise SchemaError(message)
 
 
 def _check_types(schema: Any, columns: Columns, where: str) -> None:

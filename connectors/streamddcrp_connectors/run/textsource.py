@@ -13,9 +13,8 @@ from streamddcrp_connectors.run.jsonrows import JsonRows
 from streamddcrp_connectors.run.lines import LineReader
 from streamddcrp_connectors.run.rowformat import RowFormat
 
-__all__ = ["TEXT_FORMATS", "Offset", "TextSource", "sniff"]
+__all__ = ["Offset", "TextSource", "sniff"]
 
-TEXT_FORMATS = ("csv", "jsonl")
 Offset = dict[str, Any]
 
 _BLANK = b"\xef\xbb\xbf \t\r\n"
@@ -23,7 +22,7 @@ _PACKED = {b"\x1f\x8b": "zcat", b"(\xb5\x2f\xfd": "zstdcat", b"BZh": "bzcat", b"
 
 
 def sniff(head: bytes, name: str) -> str:
-    """Tell the format from the first bytes."""
+    """Return the format that the first bytes show."""
     if head.startswith(b"PAR1"):
         return "parquet"
     if head.startswith((b"ARROW1", b"\xff\xff\xff\xff")):
@@ -43,7 +42,7 @@ class TextSource:
 
     Parameters
     ----------
-    origin : Path or binary file
+    origin : str, Path or binary file
         A regular file can be replayed; a pipe cannot.
     columns : Columns
     format : {"csv", "jsonl"} or None
@@ -58,7 +57,7 @@ class TextSource:
 
     def __init__(
         self,
-        origin: Path | BinaryIO,
+        origin: str | Path | BinaryIO,
         columns: Columns,
         *,
         format: str | None,
@@ -66,6 +65,7 @@ class TextSource:
         follow: bool = False,
         idle: float | None = None,
     ) -> None:
+        origin = Path(origin) if isinstance(origin, str) else origin
         self.replayable = isinstance(origin, Path) and origin.is_file()
         self.name = str(origin) if isinstance(origin, Path) else "standard input"
         self.n_rows: int | None = None

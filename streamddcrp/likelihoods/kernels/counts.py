@@ -1,11 +1,11 @@
 """Compiled families of counts: DIRICHLET_MULTINOMIAL, GAMMA_POISSON, BETA_BERNOULLI.
 
-Layouts are told in `kernels.families`.
+Layouts as in `kernels.families`.
 """
 
 import math
 
-from streamddcrp.compilation import inlined, kernel
+from streamddcrp.compilation import inlined, uncounted
 from streamddcrp.likelihoods.kernels.special import Array, log_factorial, log_rising
 from streamddcrp.numerics import digamma
 
@@ -13,14 +13,14 @@ from streamddcrp.numerics import digamma
 # post: log marginal, total mass, mass of each category (D), E log theta of each category (D).
 
 
-@kernel
+@uncounted
 def dm_add(hyper: Array, h: int, x: Array, c: int, weight: float, stats: Array, s: int) -> None:
     for d in range(int(hyper[h])):
         if x[c + d] > 0.0:
             stats[s + 1 + d] += weight * x[c + d]
 
 
-@kernel
+@uncounted
 def dm_posterior(hyper: Array, h: int, stats: Array, s: int, post: Array, q: int) -> None:
     D = int(hyper[h])
     mass0 = hyper[h + 1]
@@ -44,7 +44,7 @@ def dm_posterior(hyper: Array, h: int, stats: Array, s: int, post: Array, q: int
         post[q + 2 + D + d] -= psi
 
 
-@kernel
+@uncounted
 def dm_predictive(hyper: Array, h: int, post: Array, q: int, x: Array, c: int) -> float:
     tokens = 0.0
     total = 0.0
@@ -55,7 +55,7 @@ def dm_predictive(hyper: Array, h: int, post: Array, q: int, x: Array, c: int) -
     return total - log_rising(post[q + 1], tokens)
 
 
-@kernel
+@uncounted
 def dm_expected(hyper: Array, h: int, post: Array, q: int, x: Array, c: int) -> float:
     D = int(hyper[h])
     total = 0.0
@@ -65,7 +65,7 @@ def dm_expected(hyper: Array, h: int, post: Array, q: int, x: Array, c: int) -> 
     return total
 
 
-@kernel
+@uncounted
 def dm_natural(hyper: Array, h: int, post: Array, q: int, out: Array, s: int) -> None:
     D = int(hyper[h])
     for d in range(D):
@@ -77,7 +77,7 @@ def dm_natural(hyper: Array, h: int, post: Array, q: int, out: Array, s: int) ->
 # E log intensity, E intensity.
 
 
-@kernel
+@uncounted
 def gp_add(hyper: Array, h: int, x: Array, c: int, weight: float, stats: Array, s: int) -> None:
     D = int(hyper[h])
     for d in range(D):
@@ -88,7 +88,7 @@ def gp_add(hyper: Array, h: int, x: Array, c: int, weight: float, stats: Array, 
             stats[s + 2 + D + d] += weight * x_d
 
 
-@kernel
+@uncounted
 def gp_posterior(hyper: Array, h: int, stats: Array, s: int, post: Array, q: int) -> None:
     D = int(hyper[h])
     total = stats[s + 1]
@@ -108,7 +108,7 @@ def gp_posterior(hyper: Array, h: int, stats: Array, s: int, post: Array, q: int
     post[q] = total
 
 
-@kernel
+@uncounted
 def gp_predictive(hyper: Array, h: int, post: Array, q: int, x: Array, c: int) -> float:
     total = 0.0
     for d in range(int(hyper[h])):
@@ -121,7 +121,7 @@ def gp_predictive(hyper: Array, h: int, post: Array, q: int, x: Array, c: int) -
     return total
 
 
-@kernel
+@uncounted
 def gp_expected(hyper: Array, h: int, post: Array, q: int, x: Array, c: int) -> float:
     total = 0.0
     for d in range(int(hyper[h])):
@@ -132,7 +132,7 @@ def gp_expected(hyper: Array, h: int, post: Array, q: int, x: Array, c: int) -> 
     return total
 
 
-@kernel
+@uncounted
 def gp_natural(hyper: Array, h: int, post: Array, q: int, out: Array, s: int) -> None:
     D = int(hyper[h])
     out[s + 1] = 1.0
@@ -146,7 +146,7 @@ def gp_natural(hyper: Array, h: int, post: Array, q: int, out: Array, s: int) ->
 # post: log marginal, then for each feature: log predictive of 1 and of 0, E log p, E log(1 - p).
 
 
-@kernel
+@uncounted
 def bb_add(hyper: Array, h: int, x: Array, c: int, weight: float, stats: Array, s: int) -> None:
     D = int(hyper[h])
     for d in range(D):
@@ -156,7 +156,7 @@ def bb_add(hyper: Array, h: int, x: Array, c: int, weight: float, stats: Array, 
             stats[s + 1 + D + d] += weight * (1.0 - x_d)
 
 
-@kernel
+@uncounted
 def bb_posterior(hyper: Array, h: int, stats: Array, s: int, post: Array, q: int) -> None:
     D = int(hyper[h])
     total = 0.0
@@ -189,17 +189,17 @@ def _bb_mix(hyper: Array, h: int, post: Array, at: int, x: Array, c: int) -> flo
     return total
 
 
-@kernel
+@uncounted
 def bb_predictive(hyper: Array, h: int, post: Array, q: int, x: Array, c: int) -> float:
     return _bb_mix(hyper, h, post, q + 1, x, c)
 
 
-@kernel
+@uncounted
 def bb_expected(hyper: Array, h: int, post: Array, q: int, x: Array, c: int) -> float:
     return _bb_mix(hyper, h, post, q + 3, x, c)
 
 
-@kernel
+@uncounted
 def bb_natural(hyper: Array, h: int, post: Array, q: int, out: Array, s: int) -> None:
     D = int(hyper[h])
     for d in range(D):

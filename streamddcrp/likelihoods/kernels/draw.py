@@ -11,6 +11,7 @@ import math
 
 from streamddcrp.compilation import kernel
 from streamddcrp.likelihoods.kernels.families import (
+    BETA_BERNOULLI,
     DIRICHLET_MULTINOMIAL,
     GAMMA_POISSON,
     NORMAL_GAMMA,
@@ -45,8 +46,10 @@ def draw_parameters(family, hyper, stats, post, rng, out):
             _dm_draw(hyper, h, post, q, rng, out, s)
         elif code == GAMMA_POISSON:
             _gp_draw(hyper, h, post, q, rng, out, s)
-        else:
+        elif code == BETA_BERNOULLI:
             _bb_draw(hyper, h, stats, s, rng, out)
+        else:
+            out[s] = math.nan
 
 
 @kernel
@@ -66,8 +69,10 @@ def mean_parameters(family, hyper, post, out):
             _dm_mean(hyper, h, post, q, out, s)
         elif code == GAMMA_POISSON:
             _gp_mean(hyper, h, post, q, out, s)
-        else:
+        elif code == BETA_BERNOULLI:
             _bb_mean(hyper, h, post, q, out, s)
+        else:
+            out[s] = math.nan
 
 
 @kernel

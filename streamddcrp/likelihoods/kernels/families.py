@@ -1,8 +1,9 @@
-"""Compiled conjugate families behind one dispatcher that selects by an integer code.
+"""Compiled conjugate families, selected by an integer code.
 
 A method's kernel calls `add_stats`, `posterior`, `log_predictive` and `expected_log_lik` and never
 names a family. Each family is a set of functions with the same arguments, in a file beside this;
-they read and write from given positions on, so that families can be parts of a product.
+they read and write from given positions on, so that families can be parts of a product. A code
+without a branch raises in `n_stats` and `n_post`, and gives NaN everywhere else.
 
 ``hyper`` holds the prior, ``hyper[0]`` always the length of a row. A method may move the prior in
 place (empirical Bayes), but not the centre, to which the statistics refer, nor the scatter of
@@ -31,10 +32,12 @@ the other; h, c, s and q say where a part's prior, row, statistics and posterior
 
 ``post[0]`` is the log marginal likelihood; the rest of ``post`` is private to this package.
 Statistics that rounding left outside their domain (a tiny negative count, a scatter that is not
-positive definite) are clipped to its border; nothing here raises or returns NaN.
+positive definite) are clipped to its border; no family raises or returns NaN.
 """
 
-from streamddcrp.compilation import inlined, kernel
+import math
+
+from streamddcrp.compilation import entry, inlined, kernel
 from streamddcrp.likelihoods.kernels.counts import (
     bb_add,
     bb_expected,
@@ -117,8 +120,11 @@ def n_stats(family: int, hyper: Array) -> int:
         size = 2 * D
     elif family == REGRESSION:
         size = int(hyper[1]) * packed_length(int(hyper[2]) + 1)
-    else:
+    elif family == PRODUCT:
         size = int(hyper[2])
+    else:
+        message = "n_stats: no branch for the code of this likelihood family"
+        raise ValueError(message)
     return 1 + size
 
 
@@ -138,12 +144,98 @@ def n_post(family: int, hyper: Array) -> int:
         size = 4 * D
     elif family == REGRESSION:
         size = int(hyper[1]) * (int(hyper[2]) + packed_length(int(hyper[2])) + 5)
-    else:
+    elif family == PRODUCT:
         size = int(hyper[3])
+    else:
+        message = "n_post: no branch for the code of this likelihood family"
+        raise ValueError(message)
     return 1 + size
 
 
-@kernel
+# --- One part: the only places that choose a family's functions. They are copied into the loops ---
+# below, where the code does not change.
+
+
+@inlined
+def _add(
+    code: int, hyper: Array, h: int, x: Array, c: int, weight: float, stats: Array, s: int
+) -> None:
+    if code == NORMAL_GAMMA:
+        ng_add(hyper, h, x, c, weight, stats, s)
+    elif code == NORMAL_WISHART:
+        nw_add(hyper, h, x, c, weight, stats, s)
+    elif code == REGRESSION:
+        lr_add(hyper, h, x, c, weight, stats, s)
+    elif code == DIRICHLET_MULTINOMIAL:
+        dm_add(hyper, h, x, c, weight, stats, s)
+    elif code == GAMMA_POISSON:
+        gp_add(hyper, h, x, c, weight, stats, s)
+    elif code == BETA_BERNOULLI:
+        bb_add(hyper, h, x, c, weight, stats, s)
+    else:
+        stats[s] = math.nan
+
+
+@inlined
+def _posterior(code: int, hyper: Array, h: int, stats: Array, s: int, post: Array, q: int) -> None:
+    if code == NORMAL_GAMMA:
+        ng_posterior(hyper, h, stats, s, post, q)
+    elif code == NORMAL_WISHART:
+        nw_posterior(hyper, h, stats, s, post, q)
+    elif code == REGRESSION:
+        lr_posterior(hyper, h, stats, s, post, q)
+    elif code == DIRICHLET_MULTINOMIAL:
+        dm_posterior(hyper, h, stats, s, post, q)
+    elif code == GAMMA_POISSON:
+        gp_posterior(hyper, h, stats, s, post, q)
+    elif code == BETA_BERNOULLI:
+        bb_posterior(hyper, h, stats, s, post, q)
+    else:
+        post[q] = math.nan
+
+
+@inlined
+def _predictive(code: int, hyper: Array, h: int, post: Array, q: int, x: Array, c: int) -> float:
+    if code == NORMAL_GAMMA:
+        value = ng_predictive(hyper, h, post, q, x, c)
+    elif code == NORMAL_WISHART:
+        value = nw_predictive(hyper, h, post, q, x, c)
+    elif code == REGRESSION:
+        value = lr_predictive(hyper, h, post, q, x, c)
+    elif code == DIRICHLET_MULTINOMIAL:
+        value = dm_predictive(hyper, h, post, q, x, c)
+    elif code == GAMMA_POISSON:
+        value = gp_predictive(hyper, h, post, q, x, c)
+    elif code == BETA_BERNOULLI:
+        value = bb_predictive(hyper, h, post, q, x, c)
+    else:
+        value = math.nan
+    return value
+
+
+@inlined
+def _expected(code: int, hyper: Array, h: int, post: Array, q: int, x: Array, c: int) -> float:
+    if code == NORMAL_GAMMA:
+        value = ng_expected(hyper, h, post, q, x, c)
+    elif code == NORMAL_WISHART:
+        value = nw_expected(hyper, h, post, q, x, c)
+    elif code == REGRESSION:
+        value = lr_expected(hyper, h, post, q, x, c)
+    elif code == DIRICHLET_MULTINOMIAL:
+        value = dm_expected(hyper, h, post, q, x, c)
+    elif code == GAMMA_POISSON:
+        value = gp_expected(hyper, h, post, q, x, c)
+    elif code == BETA_BERNOULLI:
+        value = bb_expected(hyper, h, post, q, x, c)
+    else:
+        value = math.nan
+    return value
+
+
+# --- One table ------------------------------------------------------------------------------------
+
+
+@entry
 def add_stats(family: int, hyper: Array, x: Array, weight: float, stats: Array) -> None:
     """Add ``weight`` times the statistics of row ``x`` (D,) to ``stats`` (P,), in place."""
     if family == PRODUCT:
@@ -151,85 +243,41 @@ def add_stats(family: int, hyper: Array, x: Array, weight: float, stats: Array) 
     for i in range(n_parts(family, hyper)):
         code, h, c, s, _ = part_of(family, hyper, i)
         stats[s] += weight
-        if code == NORMAL_GAMMA:
-            ng_add(hyper, h, x, c, weight, stats, s)
-        elif code == NORMAL_WISHART:
-            nw_add(hyper, h, x, c, weight, stats, s)
-        elif code == REGRESSION:
-            lr_add(hyper, h, x, c, weight, stats, s)
-        elif code == DIRICHLET_MULTINOMIAL:
-            dm_add(hyper, h, x, c, weight, stats, s)
-        elif code == GAMMA_POISSON:
-            gp_add(hyper, h, x, c, weight, stats, s)
-        else:
-            bb_add(hyper, h, x, c, weight, stats, s)
+        _add(code, hyper, h, x, c, weight, stats, s)
 
 
-@kernel
+@entry
 def posterior(family: int, hyper: Array, stats: Array, post: Array) -> None:
     """Fill ``post`` (Q,) from ``stats`` (P,); ``post[0]`` is the log marginal likelihood."""
     total = 0.0
     for i in range(n_parts(family, hyper)):
         code, h, _, s, q = part_of(family, hyper, i)
-        if code == NORMAL_GAMMA:
-            ng_posterior(hyper, h, stats, s, post, q)
-        elif code == NORMAL_WISHART:
-            nw_posterior(hyper, h, stats, s, post, q)
-        elif code == REGRESSION:
-            lr_posterior(hyper, h, stats, s, post, q)
-        elif code == DIRICHLET_MULTINOMIAL:
-            dm_posterior(hyper, h, stats, s, post, q)
-        elif code == GAMMA_POISSON:
-            gp_posterior(hyper, h, stats, s, post, q)
-        else:
-            bb_posterior(hyper, h, stats, s, post, q)
+        _posterior(code, hyper, h, stats, s, post, q)
         total += post[q]
     post[0] = total
 
 
-@kernel
+@entry
 def log_predictive(family: int, hyper: Array, post: Array, x: Array) -> float:
     """Log density of row ``x`` (D,) with the parameter integrated out."""
     total = 0.0
     for i in range(n_parts(family, hyper)):
         code, h, c, _, q = part_of(family, hyper, i)
-        if code == NORMAL_GAMMA:
-            total += ng_predictive(hyper, h, post, q, x, c)
-        elif code == NORMAL_WISHART:
-            total += nw_predictive(hyper, h, post, q, x, c)
-        elif code == REGRESSION:
-            total += lr_predictive(hyper, h, post, q, x, c)
-        elif code == DIRICHLET_MULTINOMIAL:
-            total += dm_predictive(hyper, h, post, q, x, c)
-        elif code == GAMMA_POISSON:
-            total += gp_predictive(hyper, h, post, q, x, c)
-        else:
-            total += bb_predictive(hyper, h, post, q, x, c)
+        total += _predictive(code, hyper, h, post, q, x, c)
     return total
 
 
-@kernel
+@entry
 def expected_log_lik(family: int, hyper: Array, post: Array, x: Array) -> float:
     """Posterior expectation of the log density of row ``x`` (D,)."""
     total = 0.0
     for i in range(n_parts(family, hyper)):
         code, h, c, _, q = part_of(family, hyper, i)
-        if code == NORMAL_GAMMA:
-            total += ng_expected(hyper, h, post, q, x, c)
-        elif code == NORMAL_WISHART:
-            total += nw_expected(hyper, h, post, q, x, c)
-        elif code == REGRESSION:
-            total += lr_expected(hyper, h, post, q, x, c)
-        elif code == DIRICHLET_MULTINOMIAL:
-            total += dm_expected(hyper, h, post, q, x, c)
-        elif code == GAMMA_POISSON:
-            total += gp_expected(hyper, h, post, q, x, c)
-        else:
-            total += bb_expected(hyper, h, post, q, x, c)
+        total += _expected(code, hyper, h, post, q, x, c)
     return total
 
 
-@kernel
+@entry
 def natural_parameters(family: int, hyper: Array, post: Array, out: Array) -> None:
     """Fill ``out`` (P,): its dot product with statistics is their expected log likelihood.
 
@@ -250,14 +298,16 @@ def natural_parameters(family: int, hyper: Array, post: Array, out: Array) -> No
             dm_natural(hyper, h, post, q, out, s)
         elif code == GAMMA_POISSON:
             gp_natural(hyper, h, post, q, out, s)
-        else:
+        elif code == BETA_BERNOULLI:
             bb_natural(hyper, h, post, q, out, s)
+        else:
+            out[s] = math.nan
 
 
 # --- All tables in one call: a third of the cost of one call for each table -----------------------
 
 
-@kernel
+@entry
 def stats_of_rows(family: int, hyper: Array, X: Array, out: Array) -> None:
     """Write the statistics of each row of ``X`` (N, D) into ``out`` (N, P)."""
     out[:] = 0.0
@@ -265,14 +315,14 @@ def stats_of_rows(family: int, hyper: Array, X: Array, out: Array) -> None:
         add_stats(family, hyper, X[i], 1.0, out[i])
 
 
-@kernel
+@entry
 def posteriors(family: int, hyper: Array, stats: Array, n_tables: int, post: Array) -> None:
     """Do `posterior` for the first tables; ``stats`` (K, P), ``post`` (K, Q)."""
     for k in range(n_tables):
         posterior(family, hyper, stats[k], post[k])
 
 
-@kernel
+@entry
 def log_predictives(
     family: int, hyper: Array, post: Array, x: Array, n_tables: int, out: Array
 ) -> None:
@@ -280,27 +330,11 @@ def log_predictives(
     out[:n_tables] = 0.0
     for i in range(n_parts(family, hyper)):
         code, h, c, _, q = part_of(family, hyper, i)
-        if code == NORMAL_GAMMA:
-            for k in range(n_tables):
-                out[k] += ng_predictive(hyper, h, post[k], q, x, c)
-        elif code == NORMAL_WISHART:
-            for k in range(n_tables):
-                out[k] += nw_predictive(hyper, h, post[k], q, x, c)
-        elif code == REGRESSION:
-            for k in range(n_tables):
-                out[k] += lr_predictive(hyper, h, post[k], q, x, c)
-        elif code == DIRICHLET_MULTINOMIAL:
-            for k in range(n_tables):
-                out[k] += dm_predictive(hyper, h, post[k], q, x, c)
-        elif code == GAMMA_POISSON:
-            for k in range(n_tables):
-                out[k] += gp_predictive(hyper, h, post[k], q, x, c)
-        else:
-            for k in range(n_tables):
-                out[k] += bb_predictive(hyper, h, post[k], q, x, c)
+        for k in range(n_tables):
+            out[k] += _predictive(code, hyper, h, post[k], q, x, c)
 
 
-@kernel
+@entry
 def expected_log_liks(
     family: int, hyper: Array, post: Array, x: Array, n_tables: int, out: Array
 ) -> None:
@@ -308,30 +342,30 @@ def expected_log_liks(
     out[:n_tables] = 0.0
     for i in range(n_parts(family, hyper)):
         code, h, c, _, q = part_of(family, hyper, i)
-        if code == NORMAL_GAMMA:
-            for k in range(n_tables):
-                out[k] += ng_expected(hyper, h, post[k], q, x, c)
-        elif code == NORMAL_WISHART:
-            for k in range(n_tables):
-                out[k] += nw_expected(hyper, h, post[k], q, x, c)
-        elif code == REGRESSION:
-            for k in range(n_tables):
-                out[k] += lr_expected(hyper, h, post[k], q, x, c)
-        elif code == DIRICHLET_MULTINOMIAL:
-            for k in range(n_tables):
-                out[k] += dm_expected(hyper, h, post[k], q, x, c)
-        elif code == GAMMA_POISSON:
-            for k in range(n_tables):
-                out[k] += gp_expected(hyper, h, post[k], q, x, c)
+        for k in range(n_tables):
+            out[k] += _expected(code, hyper, h, post[k], q, x, c)
+
+
+@entry
+def table_scores(
+    family: int, hyper: Array, x: Array, stats: Array, expected: bool, post: Array, out: Array
+) -> None:
+    """Score ``x`` at each row of ``stats`` by `expected_log_lik`, else by `log_predictive`.
+
+    For callers that keep no posteriors: ``post`` (Q,) is work space, ``out`` (K,).
+    """
+    for k in range(stats.shape[0]):
+        posterior(family, hyper, stats[k], post)
+        if expected:
+            out[k] = expected_log_lik(family, hyper, post, x)
         else:
-            for k in range(n_tables):
-                out[k] += bb_expected(hyper, h, post[k], q, x, c)
+            out[k] = log_predictive(family, hyper, post, x)
 
 
 # --- All rows of the window at one table ----------------------------------------------------------
 
 
-@kernel
+@entry
 def add_rows(
     family: int, hyper: Array, X: Array, weights: Array, start: int, stop: int, stats: Array
 ) -> None:
@@ -346,33 +380,12 @@ def add_rows(
     for i in range(n_parts(family, hyper)):
         code, h, c, s, _ = part_of(family, hyper, i)
         stats[s] += total
-        if code == NORMAL_GAMMA:
-            for r in range(start, stop):
-                if weights[r] != 0.0:
-                    ng_add(hyper, h, X[r], c, weights[r], stats, s)
-        elif code == NORMAL_WISHART:
-            for r in range(start, stop):
-                if weights[r] != 0.0:
-                    nw_add(hyper, h, X[r], c, weights[r], stats, s)
-        elif code == REGRESSION:
-            for r in range(start, stop):
-                if weights[r] != 0.0:
-                    lr_add(hyper, h, X[r], c, weights[r], stats, s)
-        elif code == DIRICHLET_MULTINOMIAL:
-            for r in range(start, stop):
-                if weights[r] != 0.0:
-                    dm_add(hyper, h, X[r], c, weights[r], stats, s)
-        elif code == GAMMA_POISSON:
-            for r in range(start, stop):
-                if weights[r] != 0.0:
-                    gp_add(hyper, h, X[r], c, weights[r], stats, s)
-        else:
-            for r in range(start, stop):
-                if weights[r] != 0.0:
-                    bb_add(hyper, h, X[r], c, weights[r], stats, s)
+        for r in range(start, stop):
+            if weights[r] != 0.0:
+                _add(code, hyper, h, X[r], c, weights[r], stats, s)
 
 
-@kernel
+@entry
 def expected_log_liks_of_rows(
     family: int, hyper: Array, post: Array, X: Array, n_rows: int, out: Array
 ) -> None:
@@ -380,37 +393,28 @@ def expected_log_liks_of_rows(
     out[:n_rows] = 0.0
     for i in range(n_parts(family, hyper)):
         code, h, c, _, q = part_of(family, hyper, i)
-        if code == NORMAL_GAMMA:
-            for r in range(n_rows):
-                out[r] += ng_expected(hyper, h, post, q, X[r], c)
-        elif code == NORMAL_WISHART:
-            for r in range(n_rows):
-                out[r] += nw_expected(hyper, h, post, q, X[r], c)
-        elif code == REGRESSION:
-            for r in range(n_rows):
-                out[r] += lr_expected(hyper, h, post, q, X[r], c)
-        elif code == DIRICHLET_MULTINOMIAL:
-            for r in range(n_rows):
-                out[r] += dm_expected(hyper, h, post, q, X[r], c)
-        elif code == GAMMA_POISSON:
-            for r in range(n_rows):
-                out[r] += gp_expected(hyper, h, post, q, X[r], c)
-        else:
-            for r in range(n_rows):
-                out[r] += bb_expected(hyper, h, post, q, X[r], c)
+        for r in range(n_rows):
+            out[r] += _expected(code, hyper, h, post, q, X[r], c)
+
+
+# --- All rows under a fixed mixture of tables -----------------------------------------------------
 
 
 @kernel
-def table_scores(
-    family: int, hyper: Array, x: Array, stats: Array, expected: bool, post: Array, out: Array
-) -> None:
-    """Score ``x`` at each row of ``stats`` by `expected_log_lik`, else by `log_predictive`.
+def mixture_scores(
+    family: int, hyper: Array, post: Array, log_weights: Array, X: Array, log_joint: Array,
+    out: Array,
+) -> None:  # fmt: skip
+    """-log sum_m w_m p(x | m) of each row of ``X`` (N, D). O(N K D).
 
-    For callers that keep no posteriors: ``post`` (Q,) is work space, ``out`` (K,).
+    ``post`` (K, Q), ``log_weights`` (K,), ``out`` (N,); ``log_joint`` (K,) is work space.
     """
-    for k in range(stats.shape[0]):
-        posterior(family, hyper, stats[k], post)
-        if expected:
-            out[k] = expected_log_lik(family, hyper, post, x)
-        else:
-            out[k] = log_predictive(family, hyper, post, x)
+    K = log_weights.shape[0]
+    for i in range(X.shape[0]):
+        log_predictives(family, hyper, post, X[i], K, log_joint)
+        log_joint += log_weights
+        top = log_joint.max()
+        total = 0.0
+        for m in range(K):
+            total += math.exp(log_joint[m] - top)
+        out[i] = -(top + math.log(total))

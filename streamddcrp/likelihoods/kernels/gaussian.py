@@ -2,7 +2,7 @@
 
 import math
 
-from streamddcrp.compilation import inlined, kernel
+from streamddcrp.compilation import inlined, uncounted
 from streamddcrp.likelihoods.kernels.special import (
     LOG_2,
     LOG_2PI,
@@ -22,7 +22,7 @@ _NW_HYPER = 4  # where center starts in hyper
 _NW_POST = 6  # where the mean starts in post
 
 
-@kernel
+@uncounted
 def nw_add(hyper: Array, h: int, x: Array, c: int, weight: float, stats: Array, s: int) -> None:
     D = int(hyper[h])
     at = 1 + D
@@ -34,7 +34,7 @@ def nw_add(hyper: Array, h: int, x: Array, c: int, weight: float, stats: Array, 
             at += 1
 
 
-@kernel
+@uncounted
 def nw_posterior(hyper: Array, h: int, stats: Array, s: int, post: Array, q: int) -> None:
     # With r = x - mean: kappa_n = kappa + n, dof_n = dof + n, and without dividing by n
     # scatter_n = scatter + sum r r' - (sum r)(sum r)' / kappa_n.
@@ -104,18 +104,18 @@ def _nw_distance(hyper: Array, h: int, post: Array, q: int, x: Array, c: int) ->
     return total
 
 
-@kernel
+@uncounted
 def nw_predictive(hyper: Array, h: int, post: Array, q: int, x: Array, c: int) -> float:
     distance = post[q + 3] * _nw_distance(hyper, h, post, q, x, c)
     return post[q + 4] - 0.5 * (post[q + 2] + 1.0) * math.log1p(distance)
 
 
-@kernel
+@uncounted
 def nw_expected(hyper: Array, h: int, post: Array, q: int, x: Array, c: int) -> float:
     return post[q + 5] - 0.5 * post[q + 2] * _nw_distance(hyper, h, post, q, x, c)
 
 
-@kernel
+@uncounted
 def nw_natural(hyper: Array, h: int, post: Array, q: int, out: Array, s: int) -> None:
     D = int(hyper[h])
     mean = q + _NW_POST
@@ -147,7 +147,7 @@ def nw_natural(hyper: Array, h: int, post: Array, q: int, out: Array, s: int) ->
 # coefficient of the Student t, constant of the expectation, half the expected precision.
 
 
-@kernel
+@uncounted
 def ng_add(hyper: Array, h: int, x: Array, c: int, weight: float, stats: Array, s: int) -> None:
     D = int(hyper[h])
     for d in range(D):
@@ -158,7 +158,7 @@ def ng_add(hyper: Array, h: int, x: Array, c: int, weight: float, stats: Array, 
             stats[s + 1 + 2 * D + d] += weight * y * y
 
 
-@kernel
+@uncounted
 def ng_posterior(hyper: Array, h: int, stats: Array, s: int, post: Array, q: int) -> None:
     # With r = x - mean: rate_n = rate + (sum r^2 - (sum r)^2 / kappa_n) / 2; no division by n.
     D = int(hyper[h])
@@ -196,7 +196,7 @@ def ng_posterior(hyper: Array, h: int, stats: Array, s: int, post: Array, q: int
     post[q] = total
 
 
-@kernel
+@uncounted
 def ng_predictive(hyper: Array, h: int, post: Array, q: int, x: Array, c: int) -> float:
     total = 0.0
     for d in range(int(hyper[h])):
@@ -207,7 +207,7 @@ def ng_predictive(hyper: Array, h: int, post: Array, q: int, x: Array, c: int) -
     return total
 
 
-@kernel
+@uncounted
 def ng_expected(hyper: Array, h: int, post: Array, q: int, x: Array, c: int) -> float:
     total = 0.0
     for d in range(int(hyper[h])):
@@ -218,7 +218,7 @@ def ng_expected(hyper: Array, h: int, post: Array, q: int, x: Array, c: int) -> 
     return total
 
 
-@kernel
+@uncounted
 def ng_natural(hyper: Array, h: int, post: Array, q: int, out: Array, s: int) -> None:
     D = int(hyper[h])
     for d in range(D):

@@ -1,4 +1,4 @@
-"""Compiled empirical Bayes: a step of the base measure towards the tables there are.
+"""Compiled empirical Bayes: a step of the base measure towards the current tables.
 
 With E_m the expectation under the posterior of table m, the step maximises
 
@@ -22,7 +22,7 @@ from streamddcrp.likelihoods.kernels.regression import packed_length
 from streamddcrp.likelihoods.kernels.special import Array
 
 PSEUDO_TABLES = 2.0
-ENOUGH = 4.0  # expected rows above which a table has a say
+ENOUGH = 4.0  # expected rows above which a table counts
 LEAST_RATE = 0.02  # in terms of the start: one table without spread would take the prior with it
 LEAST_KAPPA = 1e-30
 
@@ -48,7 +48,7 @@ def _move_mean(
 @kernel
 def _learn_normal_gamma(
     hyper: Array, start: Array, h: int, post: Array, q: int, sizes: Array, n_tables: int,
-    n_told: float,
+    n_counted: float,
 ) -> None:  # fmt: skip
     D = int(hyper[h])
     center = h + 1
@@ -62,13 +62,13 @@ def _learn_normal_gamma(
         )  # fmt: skip
         hyper[mean + d] = start[center + d] + value
         least = LEAST_RATE * start[rate + d]
-        hyper[rate + d] = max(start[shape + d] * n_told / weight, least)
+        hyper[rate + d] = max(start[shape + d] * n_counted / weight, least)
         for m in range(n_tables):
             if sizes[m] > ENOUGH:
                 gap = post[m, at] - value
                 square = 2.0 * post[m, at + 7] * gap * gap + 1.0 / post[m, at + 1]
                 spread += start[kappa + d] * square
-    factor = max(D * n_told / spread, LEAST_KAPPA)
+    factor = max(D * n_counted / spread, LEAST_KAPPA)
     for d in range(D):
         hyper[kappa + d] = factor * start[kappa + d]
 
@@ -76,7 +76,7 @@ def _learn_normal_gamma(
 @kernel
 def _learn_regression(
     hyper: Array, start: Array, h: int, post: Array, q: int, sizes: Array, n_tables: int,
-    n_told: float,
+    n_counted: float,
 ) -> None:  # fmt: skip
     D, P = int(hyper[h + 1]), int(hyper[h + 2])
     length = P + packed_length(P) + 5
@@ -91,7 +91,7 @@ def _learn_regression(
             )
             hyper[mean] = value
             least = LEAST_RATE * start[shape + 1]  # the weight is the same for every i
-            hyper[shape + 1] = max(start[shape] * n_told / weight, least)
+            hyper[shape + 1] = max(start[shape] * n_counted / weight, least)
             for m in range(n_tables):
                 if sizes[m] > ENOUGH:
                     gap = post[m, at + i] - value
@@ -100,7 +100,7 @@ def _learn_regression(
                         root = post[m, at + P + packed_length(j) + i]
                         square += root * root
                     spread += start[kappa] * square
-        factor = max(D * n_told / spread, LEAST_KAPPA)
+        factor = max(D * n_counted / spread, LEAST_KAPPA)
         for d in range(D):
             kappa = h + 3 + d * (2 * P + 2) + P + i
             hyper[kappa] = factor * start[kappa]
@@ -117,19 +117,19 @@ def learn_prior(
     NORMAL_GAMMA and REGRESSION stay as they are. What was computed under the old ``hyper`` is
     stale afterwards.
     """
-    n_told = PSEUDO_TABLES
+    n_counted = PSEUDO_TABLES
     for m in range(n_tables):
         if sizes[m] > ENOUGH:
-            n_told += 1.0
-    if n_told == PSEUDO_TABLES:
+            n_counted += 1.0
+    if n_counted == PSEUDO_TABLES:
         return False
     moved = False
     for i in range(n_parts(family, hyper)):
         code, h, _, _, q = part_of(family, hyper, i)
         if code == NORMAL_GAMMA:
-            _learn_normal_gamma(hyper, start, h, post, q, sizes, n_tables, n_told)
+            _learn_normal_gamma(hyper, start, h, post, q, sizes, n_tables, n_counted)
             moved = True
         elif code == REGRESSION:
-            _learn_regression(hyper, start, h, post, q, sizes, n_tables, n_told)
+            _learn_regression(hyper, start, h, post, q, sizes, n_tables, n_counted)
             moved = True
     return moved

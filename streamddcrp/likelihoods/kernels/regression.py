@@ -2,7 +2,7 @@
 
 For each output, y = w' phi + noise with phi = (1, regressors), precision ~ Gamma(shape, rate) and
 w_i ~ N(mean_i, 1 / (kappa_i precision)). A block of the row is (regressors, y); where anything in
-it is missing, the block says nothing. With v = (1, regressors, y) the statistics of a block are
+it is missing, the block is left out. With v = (1, regressors, y) the statistics of a block are
 sum v v', a lower triangle packed by rows, which begins with the number of rows.
 
 post: log marginal, then for each output: w (P), inverse Cholesky factor of its precision matrix

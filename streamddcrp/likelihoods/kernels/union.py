@@ -1,4 +1,4 @@
-"""Log marginal likelihoods alone, for samplers that join and part tables.
+"""Log marginal likelihoods alone, for samplers that merge and split tables.
 
 Nothing of the posterior is computed. Rows of counts of words cost the words of the smaller side,
 not the special functions of all words of both.

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.random import Generator
 
 from streamddcrp.decay import Decay, Exponential, LinearWindow, Logistic, Window
-from streamddcrp.decay.checks import finite
+from streamddcrp.decay.base import finite
 from streamddcrp.errors import ConfigError
 from streamddcrp.models.ddcrp.candidates import Candidates, checked_alpha
 from streamddcrp.models.ddcrp.chain import Chain

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from streamddcrp.data.batches import as_observations
 from streamddcrp.data.graphs import DecomposableGraph, from_parents, window
-from streamddcrp.data.matrix import as_observations
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.likelihoods.linear_gaussian import LinearGaussian
 from streamddcrp.models.features.graph_ibp_moves import move_features

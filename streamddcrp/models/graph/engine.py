@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from streamddcrp.contract import P_NEW
-from streamddcrp.data.parents import NOBODY, Parents, keep
+from streamddcrp.data.graphs import NOBODY, Parents, keep
 from streamddcrp.estimator.particle_views import probabilities, summary_of
 from streamddcrp.likelihoods import Likelihood
 from streamddcrp.models.graph.config import Config, make_config

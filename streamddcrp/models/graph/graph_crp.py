@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 from river import base
 
-from streamddcrp.data.parents import NOBODY, Parents, as_parents, check
+from streamddcrp.data.graphs import NOBODY, Parents, as_parents, check
 from streamddcrp.errors import SchemaError
 from streamddcrp.estimator.particle_model import ParticleModel
 from streamddcrp.estimator.row_model import Features

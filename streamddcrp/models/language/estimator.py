@@ -10,7 +10,7 @@ from river import base
 from streamddcrp.data import Tokens, as_time, check_times
 from streamddcrp.data.batches import batch_times
 from streamddcrp.decay import make_decay
-from streamddcrp.decay.checks import positive
+from streamddcrp.decay.base import positive
 from streamddcrp.errors import SchemaError, StreamDDCRPError
 from streamddcrp.estimator.options import from_json, to_json
 from streamddcrp.estimator.stored import Stored

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from streamddcrp.decay import Decay, NoDecay, make_decay
-from streamddcrp.decay.checks import positive
+from streamddcrp.decay.base import positive
 from streamddcrp.errors import ConfigError
 from streamddcrp.models.language.corpus import Corpus
 from streamddcrp.models.language.kernels import fade_documents, look_back_documents, surface

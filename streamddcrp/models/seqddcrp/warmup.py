@@ -25,7 +25,7 @@ from streamddcrp.contract import BIRTH, DEATH, LABEL, LIVE_TABLES, MERGE, N_OUTP
 from streamddcrp.data import typical_gap
 from streamddcrp.decay import Decay
 from streamddcrp.likelihoods import Likelihood
-from streamddcrp.likelihoods.scale import TABLE_VARIANCE
+from streamddcrp.likelihoods.columns import TABLE_VARIANCE
 from streamddcrp.models.seqddcrp.config import Candidate, Config, Preset, halo_of, make_config
 from streamddcrp.models.seqddcrp.engine import Engine
 from streamddcrp.models.seqddcrp.kernels.layout import LAST_TIME, N_EVENTS, NEXT_ID, REGIME

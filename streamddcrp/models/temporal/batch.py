@@ -274,7 +274,7 @@ def whole(
     engine.rows, engine.resp = list(rows), resp
     engine.ids, engine.born, engine.last_active = ids, born, born.copy()
     engine.next_id = int(ids.max(initial=-1)) + 1
-    engine.before = np.zeros((len(settings.kappa), len(ids), 3))
+    engine.before = np.zeros((len(engine.settings.kappa), len(ids), 3))
     engine.starts = emission.no_starts(len(ids))
     return engine
 

@@ -11,7 +11,7 @@ from river import base
 from streamddcrp.contract import LABEL, LIVE_TABLES, N_OUTPUTS, SCORE
 from streamddcrp.data import Vectorizer, as_time, check_clocked
 from streamddcrp.data.batches import batch_times
-from streamddcrp.data.epochs import Piece, Place, make_cut
+from streamddcrp.data.times import Piece, Place, make_cut
 from streamddcrp.errors import StreamDDCRPError
 from streamddcrp.estimator.stored import Stored
 from streamddcrp.estimator.views import predictions

@@ -9,7 +9,7 @@ import pyarrow as pa
 from streamddcrp.contract import Event
 from streamddcrp.data import Vectorizer
 from streamddcrp.data.batches import batch_times, read_batch
-from streamddcrp.data.epochs import Cut, Place
+from streamddcrp.data.times import Cut, Place
 from streamddcrp.estimator.views import no_tables
 from streamddcrp.models.temporal.evolving import Evolving
 from streamddcrp.models.temporal.tracks import components, final_labels, trajectories

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamddcrp.contract import SCORE
-from streamddcrp.data.epochs import Piece
+from streamddcrp.data.times import Piece
 from streamddcrp.models.temporal.engine import Engine, Settings
 from streamddcrp.models.temporal.evolving import Evolving
 from streamddcrp.typing import FloatArray, IntArray

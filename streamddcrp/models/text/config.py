@@ -1,57 +1,45 @@
-"""Settings of the text engine."""
+"""Settings of the engines over texts and over vectors, and what users' options mean in them."""
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from streamddcrp.data.times import make_cut
 from streamddcrp.errors import ConfigError
 from streamddcrp.typing import FloatArray, IntArray
+from streamddcrp.validation import positive, whole
 
-SHARE = (
-    0.06  # of a new table in the weight of all, which after a while is that of `decay` documents
-)
-
+SHARE = 0.06  # of a new table in the weight of all, after a while that of `decay` documents
 OCTAVES = np.arange(-4.0, 4.0)  # about `decay`, of the scales of one that is learned
+RHOS = (0.2, 0.3, 0.4, 0.5)
 
 
 class Config(NamedTuple):
-    """Settings in the kernels' terms; made and checked by `make_config`.
+    """Settings in the kernels' terms; made and checked by `make_config`."""
 
-    Attributes
-    ----------
-    alpha : float
-        Weight of a new table, in documents that arrive now, at the start.
-    share : float
-        If positive, that weight as a part of the documents that come in the time `decay`, at the
-        rate of the last documents; it then follows them.
-    decay : float
-        Documents, or units of time, in which the weight of a document falls to 1/e.
-    clocked : bool
-        Whether `decay` is measured in time.
-    discount, smoothing : float
-        d and b of the Pitman-Yor tables and their base measure.
-    dissolve : float
-        Nats in favour of leaving a table of at most two documents at the last visit.
-    retire : float
-        Weight below which a table is let go.
-    ages : ndarray of int64, shape (R,)
-        After how many documents one is visited again; the last is the lag.
-    clocks : int
-        By how many clocks the decay is learned: none if it is given; that of documents; time, too.
-    """
+    alpha: float  # weight of a new table at the start, in documents that arrive now
+    # If positive, that weight as a part of the documents that come in the time `decay`, at the rate
+    # of the last documents, which it then follows.
+    share: float
+    decay: float  # documents, or units of time, in which the weight of a document falls to 1/e
+    clocked: bool  # whether `decay` is measured in time
+    discount: float  # d of the Pitman-Yor tables
+    smoothing: float  # b of their base measure
+    dissolve: float  # nats in favour of leaving a table of at most two documents at the last visit
+    retire: float  # weight below which a table is retired
+    ages: IntArray  # (R,): after how many documents one is visited again; the last is the lag
+    clocks: int  # a learned decay is one of documents, 1, and of time, 2; 0: it is given
+
+
+class VectorConfig(NamedTuple):
+    """Settings of the engine over vectors; those shared with texts mean the same."""
 
     alpha: float
-    share: float
     decay: float
-    clocked: bool
-    discount: float
-    smoothing: float
-    dissolve: float
-    retire: float
+    rho: FloatArray  # (G,): all its values
+    temper: float
     ages: IntArray
-    clocks: int
 
 
 def make_config(
@@ -78,31 +66,48 @@ def make_config(
     clocked : bool
         Whether `decay` is a time; where it is learned: whether documents have times.
     learned : bool
-        Whether the decay is learned, see `kernels.scales`.
+        Whether the decay is learned, see `kernels.clock`.
 
     Raises
     ------
     ConfigError
         If a setting is out of its range.
     """
-    share = 0.0
-    for name, number in (("decay", decay), ("alpha", 1.0 if alpha is None else alpha)):
-        if isinstance(number, bool | str) or not 0.0 < float(number) < math.inf:
-            message = f"{name} must be a positive number, got {number!r}"
-            raise ConfigError(message)
-    if alpha is None:
+    decay, share = positive("decay", decay), 0.0
+    if alpha is not None:
+        alpha = positive("alpha", alpha)
+    else:
         alpha, share = (30.0, SHARE) if clocked or learned else (SHARE * decay, 0.0)
     if isinstance(discount, bool) or not 0.0 < discount < 1.0:
         message = f"discount must lie between 0 and 1, got {discount!r}"
         raise ConfigError(message)
-    _check_whole("lag", lag, 1)
-    _check_whole("revisits", revisits, 1)
+    lag, revisits = whole("lag", lag, 1), whole("revisits", revisits, 1)
     ages = sorted({max(1, round(lag * (r / revisits) ** 2)) for r in range(1, revisits + 1)})
     return Config(
-        float(alpha), share, float(decay), bool(clocked), float(discount), float(smoothing),
+        alpha, share, decay, bool(clocked), float(discount), float(smoothing),
         float(dissolve), float(retire), np.array(ages, np.int64),
         (1 + clocked) if learned else 0,
     )  # fmt: skip
+
+
+def make_vector_config(
+    *, alpha: float | None, decay: float, lag: int, rho: float | None, temper: float
+) -> VectorConfig:
+    """Check the settings of the engine over vectors.
+
+    Raises
+    ------
+    ConfigError
+    """
+    base = make_config(alpha=alpha, decay=decay, lag=lag)
+    if rho is not None and not 0.0 < rho < 1.0:
+        message = f"rho must lie between 0 and 1 or be None, got {rho!r}"
+        raise ConfigError(message)
+    if not 0.0 < temper <= 1.0:
+        message = f"temper must be above 0 and at most 1, got {temper!r}"
+        raise ConfigError(message)
+    values = np.array(RHOS if rho is None else (rho,))
+    return VectorConfig(base.alpha, base.decay, values, float(temper), base.ages)
 
 
 def scales_of(config: Config) -> tuple[FloatArray, NDArray[np.bool_], FloatArray]:
@@ -123,7 +128,37 @@ def scales_of(config: Config) -> tuple[FloatArray, NDArray[np.bool_], FloatArray
     return np.tile(config.decay * 2.0**OCTAVES, clocks), timed, prior / max(prior.sum(), 1.0)
 
 
-def _check_whole(name: str, value: Any, least: int) -> None:
-    if isinstance(value, bool) or not float(value).is_integer() or value < least:
-        message = f"{name} must be a whole number of at least {least}, got {value!r}"
+def engine_config(alpha: float | None, decay: Any, lag: int, *, clocked: bool = False) -> Config:
+    """Return the settings for a user's options; a text or a pair is a decay in time.
+
+    ``clocked``: whether documents have times, where the decay is learned.
+    """
+    if isinstance(decay, str) and decay == "auto":
+        return make_config(alpha=alpha, learned=True, clocked=clocked, lag=lag)
+    if not isinstance(decay, str | tuple | list):
+        return make_config(alpha=alpha, decay=decay, lag=lag)
+    pair = not isinstance(decay, str) and len(decay) == 2 and decay[0] == "time"
+    try:
+        cut = make_cut(decay[1] if pair else decay)
+        if (pair or isinstance(decay, str)) and cut.kind == "period":
+            return make_config(alpha=alpha, decay=cut.size, clocked=True, lag=lag)
+    except ConfigError as error:
+        if not str(error).startswith("epoch"):
+            raise
+    message = (
+        "decay must be a number of documents, a time such as '1d', or a pair such as "
+        f"('time', 3600.0), got {decay!r}"
+    )
+    raise ConfigError(message)
+
+
+def words_left_out(given: Any) -> tuple[str, ...] | None:
+    """Return the words to leave out; None for the English ones."""
+    if given is None:
+        return ()
+    if isinstance(given, str):
+        if given == "english":
+            return None
+        message = f"stop_words must be 'english', None or a list of words, got {given!r}"
         raise ConfigError(message)
+    return tuple(given)

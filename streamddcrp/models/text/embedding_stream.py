@@ -1,31 +1,145 @@
 """Stories in a stream of vectors: texts that an encoder of the user's has embedded."""
 
-from array import array
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from river import base
 
-from streamddcrp.contract import Event
+from streamddcrp.compilation import compiled, entry_point
+from streamddcrp.contract import P_NEW
 from streamddcrp.errors import SchemaError
+from streamddcrp.estimator.final_labels import FinalLabels
 from streamddcrp.estimator.row_model import RowModel
-from streamddcrp.estimator.views import no_tables, predictions
-from streamddcrp.models.text.kernels.layout import N_EVENTS, N_LIVE, N_SLOTS
-from streamddcrp.models.text.stories import events_since
-from streamddcrp.models.text.vectors import VectorState, make_vector_config
-from streamddcrp.typing import FloatArray
+from streamddcrp.estimator.views import no_tables
+from streamddcrp.models.text.config import VectorConfig, make_vector_config
+from streamddcrp.models.text.kernels.layout import (
+    FINAL_LABEL,
+    GROWTH,
+    N_COUNTS,
+    N_SLOTS,
+    N_TEXT_OUTPUTS,
+)
+from streamddcrp.models.text.kernels.vectors import SPARE, SURPRISE, predict_vector, step_vectors
+from streamddcrp.models.text.state import Events
+from streamddcrp.models.text.views import StoryModel
+from streamddcrp.records import arrays_of, empty, nbytes_of, resized, restore
+from streamddcrp.typing import FloatArray, IntArray
 
-_MOST_FINALS = 100_000
-_P_NEW, _FINAL = 3, 6
-_SURPRISE = 1
+_FIRST_SLOTS, _EVENTS = 16, 4096
 
 
-class EmbeddingStream(RowModel, base.Clusterer):
+class Directions(NamedTuple):
+    """Stories by slot, K, of vectors of D numbers; one more has log J = base + slope |S|^2."""
+
+    total: Annotated[FloatArray, "K D"]  # S, the sum of its vectors
+    square: Annotated[FloatArray, "K"]  # |S|^2
+    joint: Annotated[FloatArray, "K"]  # log J of its vectors
+    base: Annotated[FloatArray, "K G"]  # by each value of rho
+    slope: Annotated[FloatArray, "K G"]
+    mass: Annotated[FloatArray, "K"]
+    born_t: Annotated[FloatArray, "K"]
+    last_t: Annotated[FloatArray, "K"]
+    size: Annotated[IntArray, "K"]
+    in_window: Annotated[IntArray, "K"]
+    id: Annotated[IntArray, "K"]
+    born: Annotated[IntArray, "K"]
+    last_seen: Annotated[IntArray, "K"]
+    told: Annotated[IntArray, "K"]  # whether a final label has named it
+
+
+class Vectors(NamedTuple):
+    """The last vectors, L; vector i is at i mod L."""
+
+    x: Annotated[FloatArray, "L D"]
+    table: Annotated[IntArray, "L", -1]  # slot
+    weight: Annotated[FloatArray, "L"]  # its part of the stored mass
+    t: Annotated[FloatArray, "L"]
+
+
+class Odds(NamedTuple):
+    """Work space."""
+
+    odds: Annotated[FloatArray, "K"]
+
+
+@dataclass(slots=True)
+class State:
+    """The engine's memory; exactly one owner."""
+
+    tables: Directions
+    window: Vectors
+    events: Events
+    counts: IntArray
+    sums: FloatArray
+    scratch: Odds
+
+    def lengths(self, K: int) -> dict[str, int]:
+        """Return the lengths of all axes, with ``K`` slots."""
+        (L, D), G = self.window.x.shape, self.tables.base.shape[1]
+        return {"K": K, "L": L, "D": D, "G": G, "E": _EVENTS}
+
+
+def empty_state(config: VectorConfig, D: int, K: int = _FIRST_SLOTS) -> State:
+    """Return the state before the first vector, with room for ``K`` stories."""
+    G = len(config.rho)
+    lengths = {"K": K, "L": int(config.ages[-1]) + 1, "D": D, "G": G, "E": _EVENTS}
+    sums = np.zeros(SPARE + 2 * G)
+    sums[GROWTH] = 1.0
+    counts = np.zeros(N_COUNTS, np.int64)
+    tables, window = empty(Directions, lengths), empty(Vectors, lengths)
+    return State(tables, window, empty(Events, lengths), counts, sums, empty(Odds, lengths))
+
+
+def state_from_arrays(config: VectorConfig, arrays: Mapping[str, Any]) -> State:
+    """Rebuild a stored state."""
+    n, K = int(arrays["counts"][N_SLOTS]), _FIRST_SLOTS
+    while n > K:
+        K *= 2
+    state = empty_state(config, arrays["window.x"].shape[1], K)
+    restore(state, state.lengths(n), arrays)
+    return state
+
+
+def step(config: VectorConfig, state: State, X: FloatArray, t: FloatArray) -> FloatArray:
+    """Predict and learn unit vectors (N, D) at times (N,); return the outputs (N, 7)."""
+    with compiled(step_vectors) as needed:
+        if needed and len(X):
+            step(config, state, X[:0], t[:0])
+    out, done = np.empty((len(X), N_TEXT_OUTPUTS)), 0
+    while True:
+        done = entry_point(step_vectors)(
+            config, state.tables, state.window, state.events, state.counts, state.sums,
+            state.scratch.odds, X, t, done, out,
+        )  # fmt: skip
+        if done == len(X):
+            return out
+        lengths = state.lengths(2 * len(state.tables.id))
+        state.tables, state.scratch = resized(state.tables, lengths), empty(Odds, lengths)
+
+
+def predict(
+    config: VectorConfig, state: State, x: FloatArray
+) -> tuple[FloatArray, dict[int, float]]:
+    """Predict a unit vector (D,); return the outputs (7,) and the probability of each story."""
+    out = np.empty(N_TEXT_OUTPUTS)
+    entry_point(predict_vector)(
+        config, state.tables, state.counts, state.sums, state.scratch.odds, x, out
+    )
+    live = np.flatnonzero(state.tables.size[: state.counts[N_SLOTS]] > 0)
+    odds = state.scratch.odds[live]
+    weights = np.exp(odds - max(0.0, float(odds.max(initial=0.0))))
+    probs = weights * ((1.0 - out[P_NEW]) / max(float(weights.sum()), 1e-300))
+    return out, dict(zip(state.tables.id[live].tolist(), probs.tolist(), strict=True))
+
+
+class EmbeddingStream(StoryModel, RowModel, base.Clusterer):
     """Stories in a stream of embedded texts: what `TextStream` does, for vectors.
 
     The same prior, decay and later looks; a story is a direction. Vectors are scaled to length 1.
-    Good encoders tell stories better than words do, at the cost of the encoder.
+    Good encoders separate stories better than words do, at the cost of the encoder.
 
     Parameters
     ----------
@@ -39,7 +153,7 @@ class EmbeddingStream(RowModel, base.Clusterer):
         Expected cosine of two vectors of one story. Default: each story has its own, any of .2 to
         .5, and it is summed out. More of it, more and tighter stories.
     temper : float, default 0.25
-        Power of the likelihood, for the dimensions of an embedding tell the same several times.
+        Power of the likelihood, for the dimensions of an embedding repeat each other.
 
     Notes
     -----
@@ -76,104 +190,56 @@ class EmbeddingStream(RowModel, base.Clusterer):
         self.rho = rho
         self.temper = temper
         self._config = make_vector_config(alpha=alpha, decay=decay, lag=lag, rho=rho, temper=temper)
-        self._memory: VectorState | None = None
-        self._finals = array("q")
+        self._memory = empty_state(self._config, 0)  # the number of dimensions is not known yet
+        self._finals = FinalLabels()
 
     @classmethod
     def _unit_test_params(cls) -> Any:
         yield {"lag": 20}
 
-    def step_many(self, batch: object, t: object = None) -> pa.RecordBatch:
-        """Predict each vector of a batch, then learn it.
-
-        Returns
-        -------
-        pyarrow.RecordBatch
-            As `TextStream.step_many` has it; ``p_change`` is null.
-        """
-        seen = self.n_seen
-        out = self._learn_batch(batch, t)
-        told = predictions(out)
-        row = np.arange(seen, seen + len(out)) - int(self._config.ages[-1])
-        final = np.nan_to_num(out[:, _FINAL], nan=-1.0).astype(np.int64)
-        columns = dict(zip(told.schema.names, told.columns, strict=True))
-        columns["final_row"] = pa.array(row, mask=row < 0)
-        columns["final_label"] = pa.array(final, mask=row < 0)
-        return pa.RecordBatch.from_pydict(columns)
-
     def _advance(self, X: FloatArray, t: FloatArray | None, types: list[str]) -> FloatArray:
         if len(X) == 0:
-            return np.empty((0, 7))
+            return np.empty((0, N_TEXT_OUTPUTS))
         self._check_times(t)
         unit = _scaled(X)
-        if self._memory is None:
-            self._memory = VectorState(self._config, X.shape[1])
+        if not self._has_begun:
+            self._memory = empty_state(self._config, X.shape[1])
         index = np.arange(self._n_seen, self._n_seen + len(X), dtype=np.float64)
-        out = self._memory.step(unit, index if t is None else t)
-        final = out[:, _FINAL]
-        self._finals.frombytes(final[~np.isnan(final)].astype(np.int64).tobytes())
-        if len(self._finals) > 2 * _MOST_FINALS:
-            del self._finals[:-_MOST_FINALS]
+        out = step(self._config, self._memory, unit, index if t is None else t)
+        final = out[:, FINAL_LABEL]
+        self._finals.add(final[~np.isnan(final)].astype(np.int64))
         self._clocked, self._last_time = t is not None, None if t is None else float(t[-1])
         self._n_seen += len(X)
         return out
 
     @property
     def _has_begun(self) -> bool:
-        return self._memory is not None
+        return self._n_seen > 0
 
     def _check_rows(self, X: FloatArray, names: list[str]) -> None:
         _scaled(X)
 
     def _predict_row(self, x: FloatArray, t: float) -> tuple[FloatArray, dict[int, float]]:
-        if self._memory is None:  # `_has_begun` was asked
-            return np.empty(0), {}
-        out, probs = self._memory.predict(_scaled(x[None])[0])
-        return out, probs | {-1: float(out[_P_NEW])}
-
-    @property
-    def n_tables(self) -> int:
-        """Number of live stories."""
-        return 0 if self._memory is None else int(self._memory.counts[N_LIVE])
+        out, probs = predict(self._config, self._memory, _scaled(x[None])[0])
+        return out, probs | {-1: float(out[P_NEW])}
 
     @property
     def nbytes(self) -> int:
         """Bytes that the arrays of the model take in memory."""
-        return 8 * len(self._finals) + (0 if self._memory is None else self._memory.nbytes)
+        return self._finals.nbytes + nbytes_of(self._memory)
 
     @property
     def objective(self) -> float:
         """Sum of the log predictive densities so far, each against a new story's."""
-        return 0.0 if self._memory is None else -float(self._memory.sums[_SURPRISE])
-
-    def final_labels(self, *, window: bool = False) -> pa.Table:
-        """Return the labels that became final since the last call; see `TextStream`."""
-        lag = int(self._config.ages[-1])
-        label = np.array(self._finals, dtype=np.int64)[-_MOST_FINALS:]
-        self._finals = array("q")
-        end = max(0, self.n_seen - lag)
-        row = np.arange(end - len(label), end)
-        if window and self._memory is not None:
-            more = np.arange(end, self.n_seen)
-            slots = self._memory.window.table[more % (lag + 1)]
-            label = np.concatenate([label, self._memory.tables.id[slots]])
-            row = np.concatenate([row, more])
-        return pa.table({"row": row, "label": label})
-
-    def events(self) -> list[Event]:
-        """Return births and deaths of stories since the last call; see `TextStream.events`."""
-        if self._memory is None:
-            return []
-        read, self._events_read = self._events_read, int(self._memory.counts[N_EVENTS])
-        return events_since(self._memory, read)
+        return -float(self._memory.sums[SURPRISE])
 
     def summary(self) -> pa.Table:
-        """Return one row a live story.
+        """Return one row per live story.
 
         ``id``, ``size``, ``born`` and ``last_seen`` (arrival indices), ``cosine`` (mean of two of
-        its vectors, null for a single one), and its mean direction, a column a dimension.
+        its vectors, null for a single one), and its mean direction, one column per dimension.
         """
-        if self._memory is None:
+        if not self._has_begun:
             return no_tables()
         tables = self._memory.tables
         live = np.flatnonzero(tables.size[: self._memory.counts[N_SLOTS]] > 0)
@@ -194,15 +260,16 @@ class EmbeddingStream(RowModel, base.Clusterer):
         return pa.table(columns)
 
     def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        arrays: dict[str, Any] = {"finals": np.array(self._finals, dtype=np.int64)[-_MOST_FINALS:]}
-        if self._memory is not None:
-            arrays |= self._memory.arrays()
+        arrays: dict[str, Any] = {"finals": self._finals.last()}
+        if self._has_begun:
+            used = self._memory.lengths(int(self._memory.counts[N_SLOTS]))
+            arrays |= arrays_of(self._memory, used)
         return arrays, self._progress()
 
     def _restore(self, arrays: dict[str, Any], meta: dict[str, Any]) -> None:
-        self._finals = array("q", arrays["finals"].tobytes())
+        self._finals.add(arrays["finals"])
         if "counts" in arrays:
-            self._memory = VectorState.restore(self._config, arrays)
+            self._memory = state_from_arrays(self._config, arrays)
 
 
 def _scaled(X: FloatArray) -> FloatArray:

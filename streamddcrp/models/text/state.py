@@ -1,74 +1,163 @@
-"""Everything the text engine has to remember: made, enlarged, stored.
+"""Everything the text engine has to remember: declared, made, enlarged, stored.
 
-Kernels update the arrays in place; when one becomes too short they come back to Python, which
-doubles it. Growth depends on the documents alone, not on how they are cut into batches, so that
-equal streams give equal arrays.
+Kernels update the arrays in place; when one becomes too short they return to Python, which doubles
+it. Growth depends on the documents alone, not on how they are cut into batches, so that equal
+streams give equal arrays.
+
+Axes, with their lengths at the start: W word numbers, P postings, K slots of tables, M documents of
+the window, T words and S bytes of their texts, A archived tables, E events, G scales of a learned
+decay, U words of a document. All but M and G grow and are powers of two.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from streamddcrp.models.text.arrays import (
-    Archive,
-    Events,
-    Halves,
-    Postings,
-    Scratch,
-    Tables,
-    Window,
-    Words,
-)
 from streamddcrp.models.text.config import Config, scales_of
-from streamddcrp.models.text.kernels.layout import (
-    ALPHA,
-    B_TABLES,
-    B_TOKENS,
-    CONCENTRATION,
-    GROWTH,
-    GROWTHS,
-    HISTORY,
-    LAST,
-    LISTS_END,
-    LISTS_FREE,
-    MOST_TOKENS,
-    N_COUNTS,
-    N_EXAMPLES,
-    N_KEPT,
-    N_RIVALS,
-    N_SEEDS,
-    N_SLOTS,
-    N_SUMS,
-    N_VECTORS,
-    POSTINGS_END,
-    PRIOR,
-    SCALES,
-    SHARES,
-    SHORT_ARCHIVE,
-    SHORT_DOCUMENT,
-    SHORT_EVENTS,
-    SHORT_POSTINGS,
-    SHORT_SHOWN,
-    SHORT_TABLES,
-    SHORT_TEXT,
-    SHOWN,
-    SHOWN_END,
-    SHOWN_FIRST,
-    SPLIT_DUE,
-    TEXT_END,
-    TEXT_FIRST,
-    TIMED,
-)
-from streamddcrp.records import nbytes_of
+from streamddcrp.models.text.kernels import layout
+from streamddcrp.records import arrays_of as stored_arrays
+from streamddcrp.records import empty, resized, restore
 from streamddcrp.typing import FloatArray, IntArray
 
+SmallInts = NDArray[np.int32]
+BoolArray = NDArray[np.bool_]
+Bytes = NDArray[np.uint8]
+
 FIRST_B, B_WEIGHT = 40.0, 20.0
-N_CLASSES = 40  # sizes of blocks of postings
-N_LOG_GAMMA = 1024
+_START = {"W": 64, "P": 256, "K": 16, "T": 256, "S": 1024, "A": 16, "E": 64}
+_FIRST_WORDS = 64  # of a document
+
+
+class Words(NamedTuple):
+    """What the engine knows of a word, by its number."""
+
+    start: Annotated[IntArray, "W"]  # place of its block of postings
+    df: Annotated[SmallInts, "W"]  # tables that hold it, which is the number of its postings
+    room: Annotated[SmallInts, "W", -1]  # log2 of the size of its block; -1: it has none
+    wide: Annotated[BoolArray, "W"]  # the posting of the table in slot k is at place k of the block
+    held: Annotated[SmallInts, "W"]  # documents of the window and archived tables with the word
+    mark: Annotated[SmallInts, "W"]  # work space, zero between calls
+    listed: Annotated[SmallInts, "W"]  # work space: the words of a table
+
+
+class Postings(NamedTuple):
+    """Which table holds which word how often."""
+
+    table: Annotated[SmallInts, "P"]
+    copies: Annotated[SmallInts, "P"]
+    at: Annotated[SmallInts, "P"]  # where its word is in ``word``
+    word: Annotated[SmallInts, "P"]  # lists of the words of tables, in pieces
+    # By log2 of their size, the first of the unused blocks, or -1; they are chained through ``at``
+    # of their first posting.
+    blocks: Annotated[IntArray, "40", -1]
+
+
+class Tables(NamedTuple):
+    """Tables by slot."""
+
+    mass: Annotated[FloatArray, "K"]  # decayed weight of its documents, in units of GROWTH
+    masses: Annotated[FloatArray, "G K"]  # the same at each scale, in units of its own growth
+    n_tokens: Annotated[IntArray, "K"]
+    n_words: Annotated[IntArray, "K"]  # distinct ones
+    size: Annotated[IntArray, "K"]  # documents
+    head: Annotated[IntArray, "K"]  # the first piece of its list of words, or -1
+    in_window: Annotated[IntArray, "K"]  # documents in the window
+    next_merge: Annotated[IntArray, "K"]  # documents from which a merge is tried again
+    next_split: Annotated[IntArray, "K"]  # and a split
+    id: Annotated[IntArray, "K"]
+    born: Annotated[IntArray, "K"]  # index of its first document
+    last_seen: Annotated[IntArray, "K"]  # and of its last one
+    born_t: Annotated[FloatArray, "K"]
+    last_t: Annotated[FloatArray, "K"]
+    told: Annotated[BoolArray, "K"]  # whether a final label has named it
+    example: Annotated[Bytes, "K 3 256"]  # beginnings of its most typical texts
+    example_length: Annotated[IntArray, "K 3"]
+    example_row: Annotated[IntArray, "K 3"]  # which documents they are
+    fit: Annotated[FloatArray, "K 3"]  # how typical they are; -inf: there is none
+    live: Annotated[SmallInts, "K"]  # list of the live slots
+    place: Annotated[SmallInts, "K"]  # where a slot is in it
+    free: Annotated[SmallInts, "K"]  # stack of the slots that were live
+    rival: Annotated[IntArray, "K 4"]  # slots that were second choices of its documents, or -1
+    rival_id: Annotated[IntArray, "K 4"]
+
+
+class Window(NamedTuple):
+    """The documents of the last four lags; document i is at i mod M."""
+
+    table: Annotated[IntArray, "M", -1]  # slot, or -1: a document without words
+    # Its part of the stored mass; where the decay is learned, as it was when last visited.
+    weight: Annotated[FloatArray, "M"]
+    weights: Annotated[FloatArray, "M G"]  # its part of the stored masses at each scale
+    t: Annotated[FloatArray, "M"]
+    start: Annotated[IntArray, "M"]  # where its words begin in ``text``, absolute
+    length: Annotated[IntArray, "M"]
+    text: Annotated[SmallInts, "T"]  # ring of words; the absolute place n is at n mod T
+    sure: Annotated[Bytes, "M"]  # 1: its table was sure on arrival, 2: as good as certain
+    shown_start: Annotated[IntArray, "M"]  # the same for the first bytes of the texts
+    shown_length: Annotated[IntArray, "M"]
+    shown: Annotated[Bytes, "S"]
+
+
+class Archive(NamedTuple):
+    """Ring of the last tables that were retired: the words that told them from the others."""
+
+    id: Annotated[IntArray, "A"]
+    n: Annotated[IntArray, "A"]  # words kept
+    n_tokens: Annotated[IntArray, "A"]  # as the table had them
+    n_words: Annotated[IntArray, "A"]
+    word: Annotated[SmallInts, "A 32"]
+    copies: Annotated[SmallInts, "A 32"]
+    weight: Annotated[FloatArray, "A 32"]  # by which the words were chosen
+
+
+class Events(NamedTuple):
+    """Rings of the last events, as `streamddcrp.contract.EventRing`, and of the last merges."""
+
+    kind: Annotated[IntArray, "E"]
+    label: Annotated[IntArray, "E"]
+    into: Annotated[IntArray, "E"]
+    arrival: Annotated[IntArray, "E"]
+    t: Annotated[FloatArray, "E"]
+    younger: Annotated[IntArray, "E"]
+    older: Annotated[IntArray, "E"]
+
+
+class Scratch(NamedTuple):
+    """Work space of the kernels; between calls ``product`` and ``gone`` are zero."""
+
+    product: Annotated[FloatArray, "K"]
+    inverse: Annotated[FloatArray, "K"]
+    weight: Annotated[FloatArray, "K"]
+    ratio: Annotated[FloatArray, "K"]
+    shift: Annotated[FloatArray, "K"]
+    touched: Annotated[SmallInts, "K"]
+    doc: Annotated[IntArray, "U"]  # words of a document of the window
+    read: Annotated[IntArray, "U"]  # and of the new one
+    at: Annotated[IntArray, "U"]  # postings of the words of a document that was lifted
+    gone: Annotated[IntArray, "U"]  # and whether these count zero
+    short: Annotated[IntArray, "2"]  # which arrays are too short, and for how many words
+    log_gamma: Annotated[FloatArray, "1024"]  # log Gamma(1 - d + m) - log Gamma(1 - d)
+
+
+class Halves(NamedTuple):
+    """Work space of splits: the documents H of a table and their words T, at most 8,192."""
+
+    member: Annotated[SmallInts, "H"]
+    begin: Annotated[SmallInts, "H"]  # where their words begin in ``token``
+    side: Annotated[BoolArray, "H"]  # which of them leave
+    best_side: Annotated[BoolArray, "H"]
+    token: Annotated[SmallInts, "T"]  # places of their words in ``met``
+    met: Annotated[SmallInts, "T"]  # by place: the word,
+    present: Annotated[SmallInts, "T"]  # how many of the documents have it,
+    total: Annotated[SmallInts, "T"]  # and the table,
+    own: Annotated[SmallInts, "T"]  # and those that leave,
+    base: Annotated[FloatArray, "T"]  # and p_w
+    seed: Annotated[IntArray, "2"]  # places of words from which a half begins
+    seed_gain: Annotated[FloatArray, "2"]  # and what it would gain
 
 
 @dataclass(slots=True)
@@ -84,162 +173,111 @@ class State:
     counts: IntArray
     sums: FloatArray
     scratch: Scratch
-    halves: Halves
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes that the arrays take."""
-        return nbytes_of(self)
+    scratch_halves: Halves
 
 
-_WHOLE = ("blocks",)
-_AXIS = {"masses": 1}  # by table
-PARTS: dict[str, Any] = {
-    "words": Words,
-    "postings": Postings,
-    "tables": Tables,
-    "window": Window,
-    "archive": Archive,
-    "events": Events,
-}
-
-
-def empty_state(config: Config) -> State:
-    """Return the state before the first document."""
-    W, P, K, T, S, E = 64, 256, 16, 256, 1024, 64
-    M = HISTORY * int(config.ages[-1])
+def empty_state(config: Config, **room: int) -> State:
+    """Return the state before the first document; ``room`` where an axis is to be longer."""
     scales, timed, prior = scales_of(config)
     G = len(scales)
-    counts, sums = np.zeros(N_COUNTS, np.int64), np.zeros(N_SUMS + N_VECTORS * G)
-    counts[[LAST, LISTS_FREE, SPLIT_DUE]] = -1
-    sums[[GROWTH, CONCENTRATION, ALPHA]] = 1.0, FIRST_B, config.alpha
-    sums[[B_TABLES, B_TOKENS]] = B_WEIGHT, B_WEIGHT / FIRST_B
-    vectors = sums[N_SUMS:].reshape(N_VECTORS, G)
-    vectors[[SCALES, PRIOR, TIMED]], vectors[GROWTHS] = (scales, prior, timed), 1.0
-    vectors[SHARES] = prior / scales / max(float(np.sum(prior / scales)), 1e-300)
-    small = [np.zeros(K, np.int32) for _ in range(3)]
-    window = _zeros(
-        Window,
-        M + 1,
-        np.int64,
-        table=np.full(M + 1, -1),
-        weight=np.zeros(M + 1),
-        weights=np.zeros((M + 1, G)),
-        t=np.zeros(M + 1),
-        sure=np.zeros(M + 1, np.uint8),
-        text=np.zeros(T, np.int32),
-        shown=np.zeros(S, np.uint8),
-    )
+    lengths = {**_START, **room, "M": layout.HISTORY * int(config.ages[-1]) + 1, "G": G}
+    counts = np.zeros(layout.N_COUNTS, np.int64)
+    sums = np.zeros(layout.N_SUMS + layout.N_VECTORS * G)
+    counts[[layout.LAST, layout.LISTS_FREE, layout.SPLIT_DUE]] = -1
+    sums[[layout.GROWTH, layout.CONCENTRATION, layout.ALPHA]] = 1.0, FIRST_B, config.alpha
+    sums[[layout.B_TABLES, layout.B_TOKENS]] = B_WEIGHT, B_WEIGHT / FIRST_B
+    vectors = sums[layout.N_SUMS :].reshape(layout.N_VECTORS, G)
+    vectors[[layout.SCALES, layout.PRIOR, layout.TIMED]] = scales, prior, timed
+    vectors[layout.GROWTHS] = 1.0
+    vectors[layout.SHARES] = prior / scales / max(float(np.sum(prior / scales)), 1e-300)
+    window = empty(Window, lengths)
     return State(
-        words=_zeros(
-            Words, W, np.int32, start=np.zeros(W, np.int64), room=np.full(W, -1, np.int32),
-            wide=np.zeros(W, np.bool_),
-        ),
-        postings=_zeros(
-            Postings, P, np.int32, blocks=np.full(N_CLASSES, -1, np.int64)
-        ),
-        tables=_zeros(
-            Tables, K, np.int64, mass=np.zeros(K), masses=np.zeros((G, K)),
-            born_t=np.zeros(K), last_t=np.zeros(K), told=np.zeros(K, np.bool_),
-            live=small[0], place=small[1], free=small[2],
-            example=np.zeros((K, N_EXAMPLES, SHOWN), np.uint8), fit=np.zeros((K, N_EXAMPLES)),
-            example_length=np.zeros((K, N_EXAMPLES), np.int64),
-            example_row=np.zeros((K, N_EXAMPLES), np.int64),
-            rival=np.zeros((K, N_RIVALS), np.int64), rival_id=np.zeros((K, N_RIVALS), np.int64),
-        ),
+        words=empty(Words, lengths),
+        postings=empty(Postings, lengths),
+        tables=empty(Tables, lengths),
         window=window,
-        archive=_zeros(
-            Archive, 16, np.int64, word=np.zeros((16, N_KEPT), np.int32),
-            copies=np.zeros((16, N_KEPT), np.int32), weight=np.zeros((16, N_KEPT)),
-        ),
-        events=_zeros(Events, E, np.int64, t=np.zeros(E)),
+        archive=empty(Archive, lengths),
+        events=empty(Events, lengths),
         counts=counts,
         sums=sums,
-        scratch=_scratch(config, K, 64),
-        halves=_halves(window),
-    )  # fmt: skip
-
-
-def _zeros(kind: Any, n: int, dtype: Any, **others: NDArray[Any]) -> Any:
-    """Make a group of arrays: ``n`` zeros each, but for the others."""
-    return kind(**{name: others.get(name, np.zeros(n, dtype)) for name in kind._fields})
+        scratch=_scratch(config, lengths["K"], _FIRST_WORDS),
+        scratch_halves=_halves(window),
+    )
 
 
 def _scratch(config: Config, K: int, U: int) -> Scratch:
-    x = 1.0 - config.discount
-    log_gamma = gammaln(x + np.arange(N_LOG_GAMMA)) - gammaln(x)
-    doc, read, at, gone = np.zeros((4, U), np.int64)
-    product, inverse, weight, ratio, shift = np.zeros((5, K))
-    return Scratch(
-        product, inverse, weight, ratio, shift, np.zeros(K, np.int32), doc, read, at, gone,
-        np.zeros(2, np.int64), log_gamma,
-    )  # fmt: skip
+    scratch, x = empty(Scratch, {"K": K, "U": U}), 1.0 - config.discount
+    scratch.log_gamma[:] = gammaln(x + np.arange(len(scratch.log_gamma))) - gammaln(x)
+    return scratch
 
 
 def _halves(window: Window) -> Halves:
-    M, T = len(window.table) + 1, min(len(window.text), MOST_TOKENS)
-    member, begin = np.zeros((2, M), np.int32)
-    side, best_side = np.zeros((2, M), np.bool_)
-    token, met, present, total, own = np.zeros((5, T), np.int32)
-    return Halves(
-        member, begin, side, best_side, token, met, present, total, own, np.zeros(T),
-        np.zeros(N_SEEDS, np.int64), np.zeros(N_SEEDS),
-    )  # fmt: skip
-
-
-def _longer(array: NDArray[Any], size: int, fill: int = 0, axis: int = 0) -> NDArray[Any]:
-    more = [(0, 0)] * array.ndim
-    more[axis] = (0, size - array.shape[axis])
-    return np.pad(array, more, constant_values=fill)
-
-
-def _twice(group: Any, size: int) -> Any:
-    arrays = group._asdict().items()
-    return type(group)(*(_longer(array, size, 0, _AXIS.get(name, 0)) for name, array in arrays))
+    T = min(len(window.text), layout.MOST_TOKENS)
+    return empty(Halves, {"H": len(window.table) + 1, "T": T})
 
 
 def _longer_ring(ring: NDArray[Any], first: int, end: int) -> NDArray[Any]:
-    """Return a ring of twice the size; what stands at ``first`` to ``end`` keeps its place."""
+    """Return a ring of twice the size; what is at ``first`` to ``end`` keeps its place."""
     out = np.zeros(2 * len(ring), ring.dtype)
     at = np.arange(first, end)
     out[at & (len(out) - 1)] = ring[at & (len(ring) - 1)]
     return out
 
 
+def _enough(n: int, room: int) -> int:
+    """Return ``room``, doubled until it is at least ``n``."""
+    while room < n:
+        room *= 2
+    return room
+
+
 def with_words(state: State, n_words: int) -> None:
     """Make room for word numbers below ``n_words``."""
     W = len(state.words.df)
-    while n_words > W:
-        W *= 2
-    if len(state.words.df) < W:
-        room = _longer(state.words.room, W, -1)
-        state.words = _twice(state.words, W)._replace(room=room)
+    if n_words > W:
+        state.words = resized(state.words, {"W": _enough(n_words, W)})
 
 
 def grow(state: State, config: Config) -> None:
     """Double what the kernel found too short; no number changes."""
-    short = int(state.scratch.short[0])
-    if short & SHORT_POSTINGS:
-        blocks, P = state.postings.blocks, 2 * len(state.postings.table)
-        state.postings = _twice(state.postings, P)._replace(blocks=blocks)
-    if short & SHORT_TABLES:
-        state.tables = _twice(state.tables, 2 * len(state.tables.id))
-    if short & SHORT_TEXT:
-        first, end = state.counts[TEXT_FIRST], state.counts[TEXT_END]
-        state.window = state.window._replace(text=_longer_ring(state.window.text, first, end))
-        state.halves = _halves(state.window)
-    if short & SHORT_SHOWN:
-        first, end = state.counts[SHOWN_FIRST], state.counts[SHOWN_END]
-        state.window = state.window._replace(shown=_longer_ring(state.window.shown, first, end))
-    if short & SHORT_ARCHIVE:
-        state.archive = _twice(state.archive, 2 * len(state.archive.id))
-    if short & SHORT_EVENTS:
-        state.events = _twice(state.events, 2 * len(state.events.kind))
-    if short & (SHORT_TABLES | SHORT_DOCUMENT):
-        U = len(state.scratch.doc) * (2 if short & SHORT_DOCUMENT else 1)
-        while state.scratch.short[1] > U:
-            U *= 2
-        state.scratch = _scratch(config, len(state.tables.id), U)
+    short, n_words = state.scratch.short.tolist()
+    counts, window = state.counts, state.window
+    G, K, U = *state.tables.masses.shape, len(state.scratch.doc)
+    if short & layout.SHORT_POSTINGS:
+        state.postings = resized(state.postings, {"P": 2 * len(state.postings.table)})
+    if short & layout.SHORT_TABLES:
+        K *= 2
+        state.tables = resized(state.tables, {"K": K, "G": G})
+    if short & layout.SHORT_TEXT:
+        text = _longer_ring(window.text, counts[layout.TEXT_FIRST], counts[layout.TEXT_END])
+        window = state.window = window._replace(text=text)
+        state.scratch_halves = _halves(window)
+    if short & layout.SHORT_SHOWN:
+        shown = _longer_ring(window.shown, counts[layout.SHOWN_FIRST], counts[layout.SHOWN_END])
+        state.window = window._replace(shown=shown)
+    if short & layout.SHORT_ARCHIVE:
+        state.archive = resized(state.archive, {"A": 2 * len(state.archive.id)})
+    if short & layout.SHORT_EVENTS:
+        state.events = resized(state.events, {"E": 2 * len(state.events.kind)})
+    if short & (layout.SHORT_TABLES | layout.SHORT_DOCUMENT):
+        U = _enough(n_words, 2 * U if short & layout.SHORT_DOCUMENT else U)
+        state.scratch = _scratch(config, K, U)
+
+
+def _used(state: State, n_words: int) -> dict[str, int]:
+    """Return what is in use of each axis; rings are stored whole."""
+    window = state.window
+    return {
+        "W": n_words,
+        "P": int(state.counts[[layout.POSTINGS_END, layout.LISTS_END]].max()),
+        "K": int(state.counts[layout.N_SLOTS]),
+        "M": len(window.table),
+        "T": len(window.text),
+        "S": len(window.shown),
+        "A": len(state.archive.id),
+        "E": len(state.events.kind),
+        "G": window.weights.shape[1],
+    }
 
 
 def arrays_of(state: State, n_words: int) -> dict[str, NDArray[Any]]:
@@ -250,31 +288,25 @@ def arrays_of(state: State, n_words: int) -> dict[str, NDArray[Any]]:
     n_words : int
         Upper end of the numbers of words.
     """
-    ends = state.counts[[POSTINGS_END, LISTS_END]]
-    used = {"words": n_words, "tables": int(state.counts[N_SLOTS]), "postings": int(ends.max())}
-    arrays: dict[str, NDArray[Any]] = {"counts": state.counts.copy(), "sums": state.sums.copy()}
-    for part in PARTS:
-        for name, array in getattr(state, part)._asdict().items():
-            n = None if name in _WHOLE else used.get(part)
-            arrays[f"{part}.{name}"] = (array[:, :n] if _AXIS.get(name) else array[:n]).copy()
-    return arrays
+    return stored_arrays(state, _used(state, n_words))
+
+
+_LONGEST = {
+    "W": "words.df", "P": "postings.table", "K": "tables.id", "T": "window.text",
+    "S": "window.shown", "A": "archive.id", "E": "events.kind",
+}  # fmt: skip
 
 
 def state_from_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> State:
-    """Rebuild the state that `arrays_of` described."""
-    state = empty_state(config)
-    for part, kind in PARTS.items():
-        fields = []
-        for name in kind._fields:
-            array, axis = arrays[f"{part}.{name}"], _AXIS.get(name, 0)
-            n = getattr(getattr(state, part), name).shape[axis]
-            if part in ("words", "postings", "tables") and name not in _WHOLE:
-                while n < array.shape[axis]:
-                    n *= 2
-                array = _longer(array, n, -1 if name == "room" else 0, axis)
-            fields.append(array)
-        setattr(state, part, kind(*fields))
-    state.counts, state.sums = arrays["counts"], arrays["sums"]
-    state.scratch = _scratch(config, len(state.tables.id), 64)
-    state.halves = _halves(state.window)
+    """Rebuild the state that `arrays_of` described.
+
+    Raises
+    ------
+    CheckpointError
+        If an array is missing, or not of the declared type and shape.
+    """
+    room = {axis: _enough(len(arrays[name]), _START[axis]) for axis, name in _LONGEST.items()}
+    state = empty_state(config, **room)
+    state.counts[:] = arrays["counts"]
+    restore(state, _used(state, len(arrays["words.df"])), arrays)
     return state

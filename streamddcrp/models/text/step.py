@@ -85,8 +85,8 @@ def _step(
     while True:
         done = entry_point(step_documents)(
             config, state.words, state.postings, state.tables, state.window, state.archive,
-            state.events, state.counts, state.sums, state.scratch, state.halves, table.arrays,
-            form, data, numbers, offsets, t, done, out,
+            state.events, state.counts, state.sums, state.scratch, state.scratch_halves,
+            table.arrays, form, data, numbers, offsets, t, done, out,
         )  # fmt: skip
         scratch = state.scratch
         if done == len(t) and not scratch.short[0]:

@@ -16,24 +16,30 @@ from streamddcrp.errors import SchemaError
 from streamddcrp.estimator.final_labels import FinalLabels
 from streamddcrp.estimator.options import from_json, to_json
 from streamddcrp.estimator.stored import Stored
-from streamddcrp.estimator.views import predictions
-from streamddcrp.models.text.kernels.layout import FINAL_LABEL, N_LIVE, N_SEEN, SURPRISE
-from streamddcrp.models.text.options import engine_config, words_left_out
+from streamddcrp.models.text.config import engine_config, words_left_out
+from streamddcrp.models.text.kernels.layout import FINAL_LABEL, N_SEEN, SURPRISE
 from streamddcrp.models.text.state import arrays_of, empty_state, state_from_arrays
 from streamddcrp.models.text.step import predict, step
-from streamddcrp.models.text.stories import live_labels, memory_of, stories
-from streamddcrp.models.text.story_line import StoryLine
-from streamddcrp.models.text.story_views import StoryViews
-from streamddcrp.typing import FloatArray
+from streamddcrp.models.text.story_views import StoryLine
+from streamddcrp.models.text.views import (
+    StoryModel,
+    live_labels,
+    memory_of,
+    names,
+    stories,
+    survivors,
+)
+from streamddcrp.records import nbytes_of
+from streamddcrp.typing import FloatArray, IntArray
 
 
-class TextStream(StoryViews, Stored, base.Clusterer):
+class TextStream(StoryModel, Stored, base.Clusterer):
     """Stories in a stream of short texts: headlines, messages, tickets.
 
     A sequential distance-dependent CRP whose tables are stories with Pitman-Yor language models.
-    A text is seated on arrival, compiled code reading its words from the bytes; it is seated anew
-    three times while others come, and after ``lag`` of them its label is final. Stories that turn
-    out to be one are merged, one that is two is split; stories of which nothing is heard are
+    A text is assigned on arrival, compiled code reading its words from the bytes; it is reassigned
+    up to three times while others come, and after ``lag`` of them its label is final. Stories that
+    turn out to be one are merged, one that is two is split; stories that get no more texts are
     forgotten, their words too, so that memory does not grow with the stream. No number of stories
     is given, nothing is trained.
 
@@ -57,7 +63,7 @@ class TextStream(StoryViews, Stored, base.Clusterer):
     text, a list of words, or a dict of counts of words; a word counts once a document. A text
     without words has the label -1, changes no story and is no surprise. Of a document the first
     65,536 different words count, of a word the first 64 bytes. There are no random numbers. The
-    algorithm is told in `streamddcrp.models.text`.
+    algorithm is described in `streamddcrp.models.text`.
 
     Examples
     --------
@@ -137,34 +143,6 @@ class TextStream(StoryViews, Stored, base.Clusterer):
         """
         self._learn_batch(batch, t)
 
-    def step_many(self, batch: object, t: object = None) -> pa.RecordBatch:
-        """Predict each document of a batch, then learn it, in one pass.
-
-        Parameters
-        ----------
-        batch, t
-            As for `learn_many`.
-
-        Returns
-        -------
-        pyarrow.RecordBatch
-            A row each with ``label`` (int64, the story it is seated in on arrival; a new one gets
-            the next id), ``label_prob``, ``score`` (-log predictive density in nats), ``p_new``
-            (probability of a new story), ``p_change`` (of another one than that of the document
-            before), ``n_tables`` (int64), and the document whose label it made final, that which
-            came ``lag`` before: ``final_row`` (its arrival index) and ``final_label``, null at
-            first.
-        """
-        seen = self.n_seen
-        out = self._learn_batch(batch, t)
-        told = predictions(out)
-        row = np.arange(seen, seen + len(out)) - self._lag
-        label = out[:, FINAL_LABEL]
-        final = pa.array(np.nan_to_num(label, nan=-1.0).astype(np.int64), mask=np.isnan(label))
-        columns = dict(zip(told.schema.names, told.columns, strict=True))
-        columns |= {"final_row": pa.array(row, mask=row < 0), "final_label": final}
-        return pa.RecordBatch.from_pydict(columns)
-
     def _learn_batch(self, batch: object, t: object) -> FloatArray:
         texts = read_texts(batch)
         return self._advance(texts, None if t is None else batch_times(t, len(texts.offsets) - 1))
@@ -230,7 +208,7 @@ class TextStream(StoryViews, Stored, base.Clusterer):
     # -- predicting ------------------------------------------------------------------------------
 
     def predict_one(self, x: Any, t: Any = None) -> int:
-        """Return the id of the story it would be seated in: the next id for a new one, -1: none."""
+        """Return the id of its most probable story: the next id for a new one, -1 for none."""
         return int(self._predict(x, t)[0][LABEL])
 
     def predict_proba_one(self, x: Any, t: Any = None) -> dict[int, float]:
@@ -270,16 +248,11 @@ class TextStream(StoryViews, Stored, base.Clusterer):
         return int(self._memory.counts[N_SEEN])
 
     @property
-    def n_tables(self) -> int:
-        """Number of live stories."""
-        return int(self._memory.counts[N_LIVE])
-
-    @property
     def memory(self) -> float:
         """The decay: texts or, if it is a time or texts have times and it is learned, a time.
 
         Of one that is learned, that with the same median distance between a text and the one that
-        it follows; NaN as long as times do not tell how fast texts come.
+        it follows; NaN as long as times do not show how fast texts come.
         """
         return memory_of(self._config, self._memory)
 
@@ -291,50 +264,79 @@ class TextStream(StoryViews, Stored, base.Clusterer):
     @property
     def nbytes(self) -> int:
         """Bytes that the arrays of the model take in memory, as `Keyed` counts them."""
-        words = self._table.arrays._replace(characters=np.empty(0))  # common to all models
-        own = sum(part.nbytes for part in words)
-        return int(self._memory.nbytes + own + self._finals.nbytes)
+        words = self._table.arrays
+        own = sum(int(part.nbytes) for part in words) - words.characters.nbytes  # common to all
+        return nbytes_of(self._memory) + own + self._finals.nbytes
 
     @property
     def objective(self) -> float:
         """Sum of the log predictive densities of everything learned so far."""
         return -float(self._memory.sums[SURPRISE])
 
-    def final_labels(self, *, window: bool = False) -> pa.Table:
-        """Return the labels that became final since the last call.
-
-        At most the last 100,000 documents are kept for a call.
-
-        Parameters
-        ----------
-        window : bool, default False
-            Append the labels of the last ``lag`` documents as they stand: at the end of a stream
-            these are all there will be. They do not count as told.
-
-        Returns
-        -------
-        pyarrow.Table
-            Columns ``row`` (arrival index) and ``label``, both int64.
-        """
-        final = self._finals.take()
-        end = max(0, self.n_seen - self._lag)
-        row = np.arange(end - len(final), end)
-        if window:
-            more = live_labels(self._memory, self._lag)
-            final = np.concatenate([final, more])
-            row = np.concatenate([row, np.arange(self.n_seen - len(more), self.n_seen)])
-        return pa.table({"row": row, "label": final})
-
     def summary(self) -> pa.Table:
-        """Return one row a live story, those with most weight now first.
+        """Return one row per live story, those with most weight now first.
 
         ``id``, ``size`` (documents), ``born`` and ``last_seen`` (arrival indices of the first and
         the last one; with times ``born_t`` and ``last_t``, too), ``rate`` (its documents a unit of
-        time now; without times its part of all), ``words`` that tell it from the others, and
+        time now; without times its part of all), ``words`` that set it apart, and
         ``examples``: up to three texts among those with final labels whose words most other texts
         of the story have (by the cosine), at most 256 bytes of each.
         """
         return stories(self._memory, self._table, clocked=bool(self._clocked))
+
+    def merged(self) -> dict[int, int]:
+        """Return what became of stories that were merged: id to the id it has now.
+
+        Of the last 8,192 merges.
+        """
+        return survivors(self._memory)
+
+    def trajectories(self) -> pa.Table:
+        """Return the sizes of stories along the stream, the whole of it, in bounded memory.
+
+        Returns
+        -------
+        pyarrow.Table
+            One row per stretch of the stream and story: ``epoch`` (number of the stretch; there are
+            at most 128, of as many documents each), ``begin`` and ``end`` (times), ``id``, ``mass``
+            (number of documents) and ``words``. The 40 largest stories of a stretch have rows of
+            their own, the others share one, of id -1. Labels are final but those of the last
+            ``lag``.
+        """
+        labels, window = live_labels(self._memory, self._lag), self._memory.window
+        rows = np.arange(self.n_seen - len(labels), self.n_seen)
+        return self._line.extended(labels, window.t[rows % len(window.t)], self._names).table()
+
+    def plot(self, ax: Any = None, *, stories: int = 30, dates: bool = False) -> Any:
+        """Draw the largest stories over time as a stream; return the axes.
+
+        Areas are numbers of documents. Triangles mark births, crosses deaths, arrow heads merges
+        into older stories.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+        stories : int
+            How many; the others are left out.
+        dates : bool
+            Whether times are time stamps (seconds since 1970).
+
+        Raises
+        ------
+        MissingExtraError
+            If matplotlib is not installed.
+        """
+        from streamddcrp.plots.stream_graph import plot_stories  # noqa: PLC0415 -- only for pictures
+
+        tables = self._memory.tables
+        live = set(tables.id[tables.live[: self.n_tables]].tolist())
+        merged = self.merged()
+        return plot_stories(
+            self.trajectories(), live, ax, largest=stories, dates=dates, merged=merged
+        )
+
+    def _names(self, ids: IntArray) -> list[str]:
+        return names(self._memory, self._table, ids)
 
     # -- checkpoints -----------------------------------------------------------------------------
 
@@ -342,9 +344,9 @@ class TextStream(StoryViews, Stored, base.Clusterer):
         words = self._table.state()
         arrays = arrays_of(self._memory, len(words["word_length"])) | words
         arrays["finals"] = self._finals.last()
-        line, told = self._line.state()
+        line, story_line = self._line.state()
         meta = {
-            "line": told,
+            "line": story_line,
             "options": {name: to_json(value) for name, value in self._get_params().items()},
             "clocked": self._clocked,
             "events_read": self._events_read,

@@ -10,8 +10,8 @@ from streamddcrp.data.documents import Document, Word, read_documents
 from streamddcrp.errors import SchemaError
 from streamddcrp.models.trees.nested_components import NestedCRPComponents
 from streamddcrp.models.trees.nested_topics import NestedCRPTopics
-from streamddcrp.models.trees.tree_model import check_whole
 from streamddcrp.typing import FloatArray, IntArray
+from streamddcrp.validation import whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +93,7 @@ def fit_nested_topics(
     >>> len(set(fit.paths[::5, -1]))  # all cats on one path
     1
     """
-    check_whole("max_passes", max_passes, 0)
-    check_whole("n_starts", n_starts, 1)
+    max_passes, n_starts = whole("max_passes", max_passes), whole("n_starts", n_starts, 1)
     if not (sparse.issparse(documents) or isinstance(documents, np.ndarray)):
         documents = read_documents(documents)
     n = documents.shape[0] if hasattr(documents, "shape") else len(documents)
@@ -172,7 +171,7 @@ def fit_nested_components(
     >>> bool((np.diff(fit.bound_trace) > -1e-6).all())
     True
     """
-    check_whole("max_sweeps", max_sweeps, 0)
+    max_sweeps = whole("max_sweeps", max_sweeps)
     n = X.num_rows if hasattr(X, "num_rows") else len(X)
     if n < 2:
         message = f"X: expected at least two points, got {n}"

@@ -1,24 +1,25 @@
-"""A tree of components as it learns: a window that is swept, and sums of what has left it."""
+"""A tree of components as it learns: a window that is swept, and moves that change the tree.
+
+A move opens a path, splits or merges inner nodes, attaches a node elsewhere or gives up a leaf; it
+only changes the tree, and sweeps and the bound then decide (section 8 of math/nested_crp.md).
+"""
 
 import logging
 from collections import deque
 from copy import copy
-from dataclasses import dataclass, field, replace
+from typing import NamedTuple, Self
 
 import numpy as np
 
-from streamddcrp.models.trees.component_moves import MOVES, View, shed
-from streamddcrp.models.trees.loadings import (
-    Local,
+from streamddcrp.models.trees.component_state import (
+    NARROW,
+    ComponentState,
     Prior,
     Stats,
     Weights,
-    global_step,
-    kl_of_all,
-    local_step,
+    reconstruct,
 )
-from streamddcrp.models.trees.settings import Change
-from streamddcrp.models.trees.tree import paths_of, sizes_of, sorted_order
+from streamddcrp.models.trees.tree import Change, with_ancestors
 from streamddcrp.typing import FloatArray, IntArray
 
 _log = logging.getLogger(__name__)
@@ -30,7 +31,209 @@ _SWEEPS, _FAILURES = 10, 3  # of a refinement: between attempts to grow; in vain
 _WORTH = 1.0  # nats that a move must gain; less may be sweeps that were not done
 _EMPTY = 0.5  # expected points below which a leaf goes
 _WIDE, _VAGUE = 50.0, 1e-3  # variances of vectors; shape of the precision and rate, in units
-_NARROW = 1e-7  # variance of vectors that are guessed, in prior variances
+_SHARE, _LEAST = 0.15, 20  # points of a path that is opened
+_TURNS = 12  # rounds of the power method
+_SAME = 1e-10  # length of a direction, in that of the longest, below which it is none
+_TINY = 1e-300
+
+
+class View(NamedTuple):
+    """What the moves of a tree look at."""
+
+    X: FloatArray  # (N, D) the window about the mean
+    below: FloatArray  # (N, K) probability that the path of a point goes through a node
+    lost: FloatArray  # (N,) squared error of a point
+
+    @classmethod
+    def of(cls, tree: ComponentState) -> "View":
+        """Return the view of a tree."""
+        q, M = tree.local(tree.X).q, tree.weights.M
+        found = reconstruct(tree.X, q.argmax(axis=1), tree.parent, tree.level, tree.depth, M)
+        below = q.copy()
+        for i in range(tree.n_nodes - 1, 0, -1):
+            below[:, tree.parent[i]] += below[:, i]
+        return cls(tree.X - M[0], below, ((tree.X - found) ** 2).sum(axis=1))
+
+
+def _pick(rng: np.random.Generator, pull: FloatArray) -> int | None:
+    """Draw a place by weights, or None if there is no weight."""
+    total = pull.sum()
+    return int(rng.choice(len(pull), p=pull / total)) if total > 0.0 else None
+
+
+def _rest(X: FloatArray, M: FloatArray, path: IntArray) -> FloatArray:
+    """Return points less their projection on the vectors of a path."""
+    if not len(path):
+        return X
+    _, s, axes = np.linalg.svd(M[path + 1], full_matrices=False)
+    axes = axes[s > _SAME * max(s[0], _TINY)]
+    out: FloatArray = X - X @ axes.T @ axes
+    return out
+
+
+def _leading(X: FloatArray, n: int) -> FloatArray:
+    """Return the n leading directions of points, as long as points are along them; (n, D)."""
+    out = np.zeros((n, X.shape[1]))
+    wide = X.shape[1] > len(X)
+    size, axes = np.linalg.eigh(X @ X.T if wide else X.T @ X)
+    r = min(n, len(size))
+    size, axes = np.sqrt(np.maximum(size[::-1][:r], 0.0)), axes[:, ::-1][:, :r].T
+    if wide:
+        axes = axes @ X
+        axes /= np.maximum(np.linalg.norm(axes, axis=1), _TINY)[:, None]
+    out[:r] = axes * (size / np.sqrt(len(X)))[:, None]
+    return out
+
+
+def _open(tree: ComponentState, view: View, rng: np.random.Generator) -> bool:
+    """Open a path below an inner node, for points alike that are fitted badly."""
+    inner = tree.level < tree.depth
+    p = _pick(rng, np.where(inner, view.lost @ view.below, 0.0))
+    if p is None or (seed := _pick(rng, view.lost * view.below[:, p])) is None:
+        return False
+    rest = _rest(view.X, tree.weights.M, tree.paths()[p, : tree.level[p]])
+    alike = np.abs(rest @ rest[seed]) / np.maximum(np.linalg.norm(rest, axis=1), _TINY)
+    alike *= view.below[:, p]
+    m = min(len(rest), max(_LEAST, int(_SHARE * view.below[:, p].sum())))
+    some = rest[np.argsort(-alike, kind="stable")[:m]]
+    tree.add(p, _leading(some, tree.depth - int(tree.level[p])), m * tree.n_seen / len(rest))
+    return True
+
+
+def _split(tree: ComponentState, view: View, rng: np.random.Generator) -> bool:
+    """Split the children of a node between it and a new sibling, each with its own direction.
+
+    Two directions in turns: every child goes where its points are fitted better.
+    """
+    parent, level = tree.parent, tree.level
+    several = np.bincount(parent[1:], minlength=tree.n_nodes) > 1
+    p = _pick(rng, np.where((level > 1) & several, view.lost @ view.below, 0.0))
+    if p is None:
+        return False
+    children = np.flatnonzero(parent == p)
+    rows = np.flatnonzero(view.below[:, children].sum(axis=1) > 0.5)
+    of = view.below[np.ix_(rows, children)].argmax(axis=1)
+    rest = _rest(view.X[rows], tree.weights.M, tree.paths()[p, : level[p] - 1])
+    energy = (rest**2).sum(axis=1)
+    first = _pick(rng, energy)
+    if first is None:
+        return False
+    fitted = (rest @ rest[first]) ** 2 / energy[first]
+    second = _pick(rng, np.maximum(energy - fitted, 0.0) * (of != of[first]))
+    if second is None:
+        return False
+    two = rest[[first, second]]
+    for _ in range(_TURNS):
+        along = rest @ (two / np.maximum(np.linalg.norm(two, axis=1), _TINY)[:, None]).T
+        sums = [np.bincount(of, along[:, i] ** 2, len(children)) for i in range(2)]
+        here = sums[0] > sums[1]
+        side = here[of]
+        if side.all() or not side.any():
+            return False
+        two = np.stack([
+            _scaled(rest[part], along[part, i]) for i, part in enumerate((side, ~side))
+        ])  # fmt: skip
+    tree.set_vector(p, two[0])
+    new = tree.add(int(parent[p]), two[1:])
+    tree.attach(children[~here], new)
+    return True
+
+
+def _scaled(rest: FloatArray, along: FloatArray) -> FloatArray:
+    """Return the next direction of points by the power method, as long as points are along it."""
+    v = along @ rest
+    out: FloatArray = v * (np.sqrt((along**2).mean()) / max(float(np.linalg.norm(v)), _TINY))
+    return out
+
+
+def _graft(tree: ComponentState, view: View, rng: np.random.Generator) -> bool:
+    """Attach a node, and what is below it, to the other parent with which it explains most."""
+    level, parent = tree.level, tree.parent
+    elsewhere = (parent > 0) & (np.bincount(level)[level[parent]] > 1)
+    c = _pick(rng, np.where(elsewhere, view.lost @ view.below, 0.0))
+    if c is None:
+        return False
+    rows = np.flatnonzero(view.below[:, c] > 0.5)
+    others = np.flatnonzero((level == level[parent[c]]) & (np.arange(len(level)) != parent[c]))
+    if not len(rows):
+        return False
+    found = []
+    for p in others.tolist():
+        rest = _rest(view.X[rows], tree.weights.M, tree.paths()[p, : level[p]])
+        v = rest[(rest**2).sum(axis=1).argmax()]
+        for _ in range(_TURNS):
+            along = rest @ (v / max(float(np.linalg.norm(v)), _TINY))
+            v = _scaled(rest, along)
+        found.append((float((along**2).sum() - (rest**2).sum()), p, v))
+    _, p, v = max(found, key=lambda one: one[0])
+    tree.set_vector(c, v)
+    tree.attach(np.array([c]), p)
+    return True
+
+
+def _merge(tree: ComponentState, view: View, rng: np.random.Generator) -> bool:
+    """Merge two inner siblings, with the direction that all paths below them share most.
+
+    Where paths part at once, the vector of the first node may be rotated at will within their span,
+    so that siblings with a common direction need not look alike.
+    """
+    level, parent = tree.level, tree.parent
+    one_of = (parent >= 0) & (np.bincount(parent[1:], minlength=len(parent))[parent] > 1)
+    i = _pick(rng, (one_of & (level < tree.depth)).astype(np.float64))
+    if i is None:
+        return False
+    found = []
+    for j in np.flatnonzero((parent == parent[i]) & (np.arange(len(parent)) != i)).tolist():
+        rows = np.concatenate([_spans(tree, view, i), _spans(tree, view, j)])
+        _, s, axes = np.linalg.svd(rows, full_matrices=False)
+        found.append((s[0] ** 2 / max(float(view.below[:, [i, j]].sum()), _TINY), j, axes[0]))
+    _, j, v = max(found, key=lambda one: one[0])
+    rows = np.flatnonzero(view.below[:, [i, j]].sum(axis=1) > 0.5)
+    if not len(rows):
+        return False
+    tree.set_vector(i, v * np.sqrt(((view.X[rows] @ v) ** 2).mean()))
+    tree.attach(np.flatnonzero(parent == j), i)
+    return True
+
+
+def _spans(tree: ComponentState, view: View, i: int) -> FloatArray:
+    """Return bases of what paths through a node add from it on, by the roots of their points."""
+    M, paths, at = tree.weights.M, tree.paths(), int(tree.level[i]) - 1
+    out = []
+    for leaf in np.flatnonzero((paths[:, at] == i) & (tree.level == tree.depth)).tolist():
+        rest = _rest(M[paths[leaf, at:] + 1], M, paths[i, :at])
+        _, s, axes = np.linalg.svd(rest, full_matrices=False)
+        out.append(axes[s > _SAME * max(s[0], _TINY)] * np.sqrt(view.below[:, leaf].sum()))
+    return np.concatenate(out)
+
+
+def _prune(tree: ComponentState, view: View, rng: np.random.Generator) -> bool:
+    """Give a leaf up."""
+    if np.count_nonzero(tree.level == tree.depth) < 2:
+        return False
+    shed(tree)
+    return True
+
+
+MOVES = (_open, _open, _split, _graft, _merge, _prune)
+
+
+def shed(tree: ComponentState) -> None:
+    """Give up the leaf that the bound will miss least, with the nodes that only led to it.
+
+    What its points lose, other nodes as they are, less what its vectors add to the divergence.
+    """
+    q, w = tree.local(tree.X, far=True).q, tree.weights
+    D, var, own = tree.X.shape[1], tree.prior.vector_var, np.diag(w.S)[1:]
+    price = 0.5 * (D * (own / var - 1.0 + np.log(var / own)) + (w.M[1:] ** 2).sum(axis=1) / var)
+    leaves = tree.level == tree.depth
+    best = np.inf, leaves
+    for leaf in np.flatnonzero(leaves).tolist():
+        left = leaves & (np.arange(len(leaves)) != leaf)
+        keep = with_ancestors(tree.parent, tree.level, left)
+        missed = -np.log(np.maximum(q[:, keep].sum(axis=1), _TINY)).sum() * tree.n_seen / len(q)
+        best = min(best, (missed - price[~keep].sum(), left), key=lambda one: one[0])
+    tree.keep(best[1])
 
 
 def wide_prior(X: FloatArray, gamma: float) -> Prior:
@@ -40,40 +243,13 @@ def wide_prior(X: FloatArray, gamma: float) -> Prior:
     return Prior(float(gamma), _WIDE * unit, _WIDE * unit, _VAGUE, _VAGUE * unit)
 
 
-@dataclass(slots=True)
-class ComponentTree:
-    """State.
+class ComponentTree(ComponentState):
+    """A tree of components that learns."""
 
-    Attributes
-    ----------
-    parent, level, ids, born : ndarray of int64, shape (K,)
-    weights : Weights
-        Posterior of everything global.
-    past : Stats
-        Of points that have left the window.
-    X : ndarray, shape (n, D)
-        The window.
-    """
-
-    depth: int
-    prior: Prior
-    parent: IntArray
-    level: IntArray
-    ids: IntArray
-    born: IntArray
-    weights: Weights
-    past: Stats
-    X: FloatArray
-    max_nodes: int
-    next_id: int
-    n_seen: int = 0
-    changes: deque[Change] = field(default_factory=lambda: deque(maxlen=1024))
-    n_born: int = 0
-    n_pruned: int = 0
-    n_refused: int = 0  # moves that would have raised the bound with more nodes than may be
+    __slots__ = ()
 
     @classmethod
-    def founded(cls, X: FloatArray, depth: int, prior: Prior, max_nodes: int) -> "ComponentTree":
+    def founded(cls, X: FloatArray, depth: int, prior: Prior, max_nodes: int) -> Self:
         """Return a single path, the leading principal directions of the first points (n, D)."""
         n, D = X.shape
         mean = X.mean(axis=0)
@@ -87,7 +263,7 @@ class ComponentTree:
         mass = np.zeros(depth)
         mass[-1] = n
         rate = shape * max(noise, 1e-12 * prior.vector_var)
-        S = _NARROW * prior.vector_var * np.eye(depth + 1)
+        S = NARROW * prior.vector_var * np.eye(depth + 1)
         weights = Weights(M, S, shape, rate, mass)
         line = np.arange(depth)
         return cls(
@@ -95,39 +271,6 @@ class ComponentTree:
             Stats.none(depth, D), X.copy(), max_nodes, depth, n_seen=n, n_born=depth,
             changes=deque((Change("birth", i, 0) for i in range(depth)), maxlen=1024),
         )  # fmt: skip
-
-    @property
-    def n_nodes(self) -> int:
-        """Nodes."""
-        return len(self.parent)
-
-    def sizes(self) -> FloatArray:
-        """Return the points through each node, (K,)."""
-        return sizes_of(self.parent, self.weights.mass)
-
-    def paths(self) -> IntArray:
-        """Return the slots on the way to each node, (K, L), -1 below it."""
-        return paths_of(self.parent, self.level, self.depth)
-
-    def local(self, X: FloatArray, *, far: bool = False) -> Local:
-        """Return where points are; ``far``: unlikely places, too."""
-        return local_step(X, self.parent, self.level, self.depth, self.weights, self.prior, far=far)
-
-    def sweep(self, n: int, *, alone: bool = False) -> None:
-        """Sweep the window n times: coordinate ascent, the past held fixed.
-
-        With ``alone`` the window stands for all points that were seen.
-        """
-        for _ in range(n):
-            stats = self.local(self.X).stats
-            stats = stats.times(self.n_seen / len(self.X)) if alone else self.past.plus(stats)
-            self.weights = global_step(stats, self.weights, self.prior)
-
-    def bound(self) -> float:
-        """Return the bound, the window standing for all points that were seen."""
-        local = self.local(self.X)
-        part = float(local.log_z.sum()) * self.n_seen / max(len(self.X), 1)
-        return part - kl_of_all(self.parent, self.weights, self.prior)
 
     def absorb(self, X: FloatArray, window: int) -> None:
         """Take more points into the window; the oldest leave it."""
@@ -154,8 +297,6 @@ class ComponentTree:
                 trace.append(self.bound())
             failed = 0 if trace[-1] - before > tol * abs(before) else failed + 1
         return trace
-
-    # -- moves -----------------------------------------------------------------------------------
 
     def grow(self, seed: int) -> bool:
         """Try to change the tree; keep what raises the bound, the window standing for all points.
@@ -202,17 +343,17 @@ class ComponentTree:
         return True
 
     def _refuse(self) -> None:
-        """Count a move that must take something back; the first time say so."""
+        """Count a move that needs more nodes than there may be; warn the first time."""
         self.n_refused += 1
         if self.n_refused == 1:
             _log.warning(
-                "all %d nodes are in use, and more would tell the points better: max_nodes sets "
+                "all %d nodes are in use, and more would fit the points better: max_nodes sets "
                 "the size of the tree; raise it for a finer one",
                 self.max_nodes,
             )
 
     def _beats(self, other: "ComponentTree", n: int) -> bool:
-        """Sweep n times; tell whether the bound is above another tree's, swept as often."""
+        """Sweep n times; return whether the bound is above another tree's, swept as often."""
         self.sweep(n, alone=True)
         value = self.bound() - _WORTH
         if value > other.bound():
@@ -220,7 +361,7 @@ class ComponentTree:
         return value > other.bound()
 
     def _become(self, other: "ComponentTree") -> None:
-        """Take over the nodes of another tree, and tell which are born and which are gone."""
+        """Take over the nodes of another tree, and note which are born and which are gone."""
         old, new = set(self.ids.tolist()), set(other.ids.tolist())
         self.changes.extend(Change("death", i, self.n_seen) for i in sorted(old - new))
         self.changes.extend(Change("birth", i, self.n_seen) for i in sorted(new - old))
@@ -231,69 +372,3 @@ class ComponentTree:
         self.ids, self.born = other.ids, other.born
         self.weights, self.next_id = other.weights, other.next_id
         self.past = self.local(self.X).stats.times(weight)
-
-    def add(self, p: int, vectors: FloatArray, mass: float = 0.0) -> int:
-        """Add a path of nodes below p, with ``mass`` of all points; return the first one's slot."""
-        K, n = self.n_nodes, len(vectors)
-        line = np.arange(K, K + n)
-        self.parent = np.concatenate([self.parent, [p], line[:-1]])
-        self.level = np.concatenate([self.level, self.level[p] + 1 + np.arange(n)])
-        self.ids = np.concatenate([self.ids, self.next_id + np.arange(n)])
-        self.born = np.concatenate([self.born, np.full(n, self.n_seen)])
-        self.next_id += n
-        w = self.weights
-        S = _NARROW * self.prior.vector_var * np.eye(K + n + 1)
-        S[: K + 1, : K + 1] = w.S
-        ends = np.concatenate([w.mass * (1.0 - mass / max(w.mass.sum(), mass)), np.zeros(n)])
-        ends[-1] = mass
-        self.weights = Weights(np.concatenate([w.M, vectors]), S, w.shape, w.rate, ends)
-        self.past = _widened(self.past, n)
-        return K
-
-    def turn(self, i: int, vector: FloatArray) -> None:
-        """Give a node another vector."""
-        M = self.weights.M.copy()
-        M[i + 1] = vector
-        self.weights = replace(self.weights, M=M)
-
-    def hang(self, nodes: IntArray, p: int) -> None:
-        """Hang nodes, with all below them, below p; nodes that no longer lead to a leaf go."""
-        self.parent = self.parent.copy()
-        self.parent[nodes] = p
-        self.keep(self.level == self.depth)
-
-    def leading_to(self, leaves: np.ndarray) -> np.ndarray:
-        """Return the nodes on the paths to some leaves, both (K,) of bool; the root always."""
-        out = leaves.copy()
-        for i in np.argsort(-self.level, kind="stable").tolist()[:-1]:
-            out[self.parent[i]] |= out[i]
-        out[0] = True
-        return out
-
-    def keep(self, leaves: np.ndarray) -> None:
-        """Drop all leaves but some, if there are any, and put siblings in order of size."""
-        if not leaves.any():
-            return
-        w, p = self.weights, self.past
-        down = np.argsort(self.level, kind="stable")  # parents before children, whatever was hung
-        back = np.argsort(down)
-        parent = np.where(self.parent[down] < 0, -1, back[self.parent[down]])
-        kept = self.leading_to(leaves)[down]
-        order = sorted_order(parent, self.level[down], w.mass[down], kept)
-        slots, to = down[order.slots], order.to[back]
-        at = np.concatenate([[0], slots + 1])
-        mass, past_mass = np.zeros((2, len(slots)))
-        np.add.at(mass, to, w.mass)
-        np.add.at(past_mass, to, p.mass)
-        self.weights = Weights(w.M[at], w.S[np.ix_(at, at)], w.shape, w.rate, mass)
-        self.past = Stats(p.yy[np.ix_(at, at)], p.yt[at], p.tt, p.n, p.fresh, past_mass)
-        self.ids, self.born = self.ids[slots], self.born[slots]
-        self.parent, self.level = order.parent, order.level
-
-
-def _widened(past: Stats, n: int) -> Stats:
-    K1, D = past.yt.shape
-    yy = np.zeros((K1 + n, K1 + n))
-    yy[:K1, :K1] = past.yy
-    yt = np.concatenate([past.yt, np.zeros((n, D))])
-    return Stats(yy, yt, past.tt, past.n, past.fresh, np.concatenate([past.mass, np.zeros(n)]))

@@ -1,19 +1,234 @@
-"""Draws from the posterior of a tree of topics."""
+"""Collapsed Gibbs sampling of a tree of topics: the chain, its draws, and what they predict."""
 
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
 from tqdm import tqdm
 
 from streamddcrp.compilation import compiled
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp.models.trees.gibbs_corpus import as_corpus
-from streamddcrp.models.trees.gibbs_samples import NestedTopicSamples
-from streamddcrp.models.trees.gibbs_state import State
-from streamddcrp.models.trees.kernels.gibbs import log_joint, sweep
-from streamddcrp.typing import ArrayLike, IntArray
+from streamddcrp.models.trees.kernels.gibbs import complete, log_joint, sweep
+from streamddcrp.typing import ArrayLike, FloatArray, IntArray
+from streamddcrp.validation import positive, whole
 
-_FIRST = 3  # visits to a document when it is seated for the first time
+_FIRST = 3  # visits to a document when it is assigned for the first time
+
+
+class Corpus(NamedTuple):
+    """Tokens of N documents: those of document d are words[first[d]:first[d + 1]], in order."""
+
+    words: IntArray
+    first: IntArray
+    n_words: int
+
+
+def as_corpus(counts: Any, n_words: int | None = None) -> Corpus:
+    """Return the tokens of whole counts (N, V), dense or scipy sparse.
+
+    Raises
+    ------
+    SchemaError
+        A count is negative or not whole, or V is not ``n_words``; the message names the row.
+    """
+    try:
+        X = sparse.csr_array(counts, dtype=np.float64)
+    except (TypeError, ValueError):
+        message = "documents: expected counts of words, an array or sparse matrix (N, V)"
+        raise SchemaError(message) from None
+    if X.ndim != 2 or X.shape[1] < 1 or (n_words is not None and X.shape[1] != n_words):
+        wanted = "V >= 1" if n_words is None else f"V = {n_words}"
+        message = f"documents: expected counts (N, V) with {wanted}, got shape {X.shape}"
+        raise SchemaError(message)
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    bad = np.flatnonzero(~((X.data >= 0.0) & (np.floor(X.data) == X.data)))
+    if len(bad):
+        row = int(np.searchsorted(X.indptr, bad[0], side="right")) - 1
+        word, value = X.indices[bad[0]], X.data[bad[0]]
+        message = f"row {row}, word {word}: {value} is not a count; give a whole number >= 0"
+        raise SchemaError(message, row=row)
+    n = X.data.astype(np.int64)
+    ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(n)])
+    words = np.repeat(X.indices.astype(np.int64), n)
+    return Corpus(words, ends[X.indptr].astype(np.int64), X.shape[1])
+
+
+@dataclass(slots=True)
+class State:
+    """Nodes in K slots, the root in slot 0."""
+
+    parent: IntArray  # (K,)
+    level: IntArray  # (K,) 0: the root; -1: the slot is free
+    docs: FloatArray  # (K,) documents through a node
+    tokens: FloatArray  # (K,)
+    counts: FloatArray  # (V, K) tokens of each word
+
+    @classmethod
+    def root(cls, n_words: int, n_slots: int) -> "State":
+        """Return a tree of the root alone."""
+        parent, level = np.full((2, n_slots), -1)
+        level[0] = 0
+        docs, tokens = np.zeros((2, n_slots))
+        return cls(parent, level, docs, tokens, np.zeros((n_words, n_slots)))
+
+    @classmethod
+    def of(cls, corpus: Corpus, path: IntArray, z: IntArray) -> "State":
+        """Return the tree of documents with these paths and levels."""
+        N, L = path.shape
+        state = cls.root(corpus.n_words, int(path.max(initial=0)) + 4 * L)
+        for l in range(L):
+            state.level[path[:, l]] = l
+            state.docs += np.bincount(path[:, l], minlength=len(state.docs))
+            if l:
+                state.parent[path[:, l]] = path[:, l - 1]
+        node = path[np.repeat(np.arange(N), np.diff(corpus.first)), z]
+        state.tokens += np.bincount(node, minlength=len(state.tokens))
+        np.add.at(state.counts, (corpus.words, node), 1.0)
+        return state
+
+    def grow(self) -> None:
+        """Double the slots."""
+        free = State.root(*self.counts.shape)
+        free.level[0] = -1
+        for name, array, more in zip(State.__slots__, self.arrays, free.arrays, strict=True):
+            setattr(self, name, np.concatenate([array, more], axis=-1))
+
+    @property
+    def arrays(self) -> list[Any]:
+        """What the kernels take."""
+        return [self.parent, self.level, self.docs, self.tokens, self.counts]
+
+
+@dataclass(frozen=True, slots=True)
+class NestedTopicSamples:
+    """S draws of the paths of N documents and the levels of T tokens.
+
+    Attributes
+    ----------
+    paths : ndarray of int32, shape (S, N, L)
+        Nodes of every document, the root (0) first. A node keeps its number from draw to draw while
+        it lives; numbers of dead ones are used again.
+    levels : ndarray of int8, shape (S, T)
+        Levels, 0 to L - 1, of the tokens of all documents in a row, sorted by word in each.
+    log_joint : ndarray of float64, shape (S,)
+        log p(paths) + log p(levels) + log p(words | paths, levels), in nats.
+    n_nodes : ndarray of int64, shape (S,)
+        Nodes of the tree, the root among them.
+    corpus : Corpus
+    gamma, eta : float
+    alpha : ndarray of float64, shape (L,)
+    """
+
+    paths: NDArray[np.int32]
+    levels: NDArray[np.int8]
+    log_joint: FloatArray
+    n_nodes: IntArray
+    corpus: Corpus
+    gamma: float
+    eta: float
+    alpha: FloatArray
+
+    @property
+    def best(self) -> int:
+        """The draw with the highest log joint density."""
+        return int(self.log_joint.argmax())
+
+    def complete(
+        self,
+        observed: Any,
+        held_out: Any,
+        *,
+        last: int = 5,
+        burn_in: int = 10,
+        n_draws: int = 20,
+        seed: int | None = None,
+    ) -> FloatArray:
+        """Score held-out words of new documents given other words of theirs.
+
+        Parameters
+        ----------
+        observed, held_out : array_like or scipy sparse of whole numbers, shape (M, V)
+        last : int, default 5
+            Draws of the tree, the last ones, over which probabilities are averaged.
+        burn_in, n_draws : int, default 10 and 20
+            For each tree: rounds of a document's path and levels before those that count, and
+            those.
+        seed : int, optional
+
+        Returns
+        -------
+        ndarray of float64, shape (M,)
+            Sums of log p(word | observed words) over the held-out tokens, in nats.
+        """
+        last, burn_in = whole("last", last, 1), whole("burn_in", burn_in)
+        n_draws = whole("n_draws", n_draws, 1)
+        seen = as_corpus(observed, self.corpus.n_words)
+        held = as_corpus(held_out, self.corpus.n_words)
+        if len(seen.first) != len(held.first):
+            message = f"observed has {len(seen.first) - 1} rows, held_out {len(held.first) - 1}"
+            raise ConfigError(message)
+        rng = np.random.default_rng(seed)
+        prob = np.zeros(len(held.words))
+        some = range(max(0, len(self.paths) - last), len(self.paths))
+        for s in some:
+            complete(
+                rng, burn_in, n_draws, seen.words, seen.first, held.words, held.first, prob,
+                self.alpha, self._law, *self._state(s).arrays,
+            )  # fmt: skip
+        each = np.concatenate([np.zeros(1), np.cumsum(np.log(prob / (len(some) * n_draws)))])
+        return np.asarray(each[held.first[1:]] - each[held.first[:-1]])
+
+    def tree(
+        self, draw: int | None = None, *, names: Sequence[Any] | None = None, n_words: int = 10
+    ) -> dict[str, Any]:
+        """Return the tree of a draw as nested dictionaries.
+
+        Parameters
+        ----------
+        draw : int, optional
+            Default: the `best`.
+        names : sequence, optional
+            Of the V words; default: their numbers.
+        n_words : int, default 10
+
+        Returns
+        -------
+        dict
+            ``id``, ``level`` (1 at the root), ``size`` (documents through the node), ``words``
+            (pairs of word and probability, the likeliest first; only such as occur there),
+            ``children`` (the largest first).
+        """
+        state = self._state(self.best if draw is None else draw)
+        total = self.eta * self.corpus.n_words
+
+        def node(k: int) -> dict[str, Any]:
+            prob = (self.eta + state.counts[:, k]) / (total + state.tokens[k])
+            top = np.argsort(-prob, kind="stable")[:n_words]
+            top = top[state.counts[top, k] > 0.0].tolist()
+            below = np.flatnonzero((state.parent == k) & (state.level > 0))
+            below = below[np.argsort(-state.docs[below], kind="stable")]
+            return {
+                "id": k,
+                "level": int(state.level[k]) + 1,
+                "size": float(state.docs[k]),
+                "words": [(w if names is None else names[w], float(prob[w])) for w in top],
+                "children": [node(child) for child in below.tolist()],
+            }
+
+        return node(0)
+
+    @property
+    def _law(self) -> tuple[float, float, float]:
+        return self.gamma, self.eta, self.eta * self.corpus.n_words
+
+    def _state(self, draw: int) -> State:
+        path, z = self.paths[draw].astype(np.int64), self.levels[draw].astype(np.int64)
+        return State.of(self.corpus, path, z)
 
 
 def sample_nested_topics(
@@ -46,7 +261,7 @@ def sample_nested_topics(
         Prior weights of the levels in a document, the root first.
     paths : array_like of int, shape (N, L), optional
         Where the chain starts: nodes of each document by any numbers, the root first, such as the
-        paths of another fit. Default: documents are seated one after the other.
+        paths of another fit. Default: documents are assigned one after the other.
     n_sweeps : int, default 200
         Sweeps after the burn-in.
     burn_in : int, default 200
@@ -71,7 +286,7 @@ def sample_nested_topics(
     Notes
     -----
     A sweep costs O(T K) for T tokens and K nodes, memory is V K numbers; a draw takes a byte
-    a token. Equal seeds give equal bits.
+    per token. Equal seeds give equal bits.
 
     Examples
     --------
@@ -84,15 +299,20 @@ def sample_nested_topics(
     >>> (node[:, :, None] == node[:, None]).mean(axis=0)[0] > 0.5  # who shares the first's topic
     array([ True, False,  True, False])
     """
-    _check(depth, gamma, eta, alpha, n_sweeps, burn_in, thin)
+    depth, gamma, eta = whole("depth", depth, 2), positive("gamma", gamma), positive("eta", eta)
+    n_sweeps, burn_in = whole("n_sweeps", n_sweeps, 1), whole("burn_in", burn_in)
+    thin = whole("thin", thin, 1, n_sweeps)
+    weights = np.array([positive("alpha", a) for a in alpha])
+    if len(weights) != depth:
+        message = f"alpha must be {depth} positive numbers, one for each level; got {alpha!r}"
+        raise ConfigError(message)
     corpus = as_corpus(documents)
     N, T = len(corpus.first) - 1, len(corpus.words)
     if N == 0:
         message = "documents: there are none; give at least one row"
         raise SchemaError(message)
     rng = np.random.default_rng(seed)
-    weights = np.array(alpha, np.float64)
-    law = float(gamma), float(eta), float(eta) * corpus.n_words
+    law = gamma, eta, eta * corpus.n_words
     z = rng.choice(depth, T, p=weights / weights.sum())
     path = np.full((N, depth), -1)
     state = State.root(corpus.n_words, 16 * depth)
@@ -125,9 +345,7 @@ def sample_nested_topics(
             trace[s] = log_joint(corpus.first, z, path, weights, law, *state.arrays)
             n_nodes[s] = (state.level >= 0).sum()
             bar.set_postfix(nodes=int(n_nodes[s]), refresh=False)
-    return NestedTopicSamples(
-        drawn, levels, trace, n_nodes, corpus, float(gamma), float(eta), weights
-    )
+    return NestedTopicSamples(drawn, levels, trace, n_nodes, corpus, gamma, eta, weights)
 
 
 def _as_paths(paths: ArrayLike, N: int, L: int) -> IntArray:
@@ -151,24 +369,3 @@ def _as_paths(paths: ArrayLike, N: int, L: int) -> IntArray:
         out[:, l] = n + number.ravel()
         n = int(out.max()) + 1
     return out
-
-
-def _check(
-    depth: Any, gamma: Any, eta: Any, alpha: Any, n_sweeps: Any, burn_in: Any, thin: Any
-) -> None:
-    for name, value, least in (
-        ("depth", depth, 2), ("n_sweeps", n_sweeps, 1), ("burn_in", burn_in, 0), ("thin", thin, 1)
-    ):  # fmt: skip
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-            message = f"{name} must be a whole number >= {least}, got {value!r}"
-            raise ConfigError(message)
-    for name, value in (("gamma", gamma), ("eta", eta)):
-        if not 0.0 < value < np.inf:
-            message = f"{name} must be a positive number, got {value!r}"
-            raise ConfigError(message)
-    if len(alpha) != depth or not all(0.0 < a < np.inf for a in alpha):
-        message = f"alpha must be {depth} positive numbers, one for each level; got {alpha!r}"
-        raise ConfigError(message)
-    if thin > n_sweeps:
-        message = f"thin is {thin}, more than n_sweeps, {n_sweeps}: no draw would be kept"
-        raise ConfigError(message)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -10,13 +10,11 @@ import pyarrow as pa
 from streamddcrp.data import Vectorizer
 from streamddcrp.data.batches import read_batch
 from streamddcrp.errors import SchemaError, StreamDDCRPError
-from streamddcrp.estimator.options import from_json, to_json
+from streamddcrp.models.trees.component_state import reconstruct
 from streamddcrp.models.trees.components import ComponentTree, wide_prior
-from streamddcrp.models.trees.components_state import components_from_state, components_to_state
-from streamddcrp.models.trees.growth import Growth
-from streamddcrp.models.trees.loadings import reconstruct
 from streamddcrp.models.trees.pictures import plot_component_tree
-from streamddcrp.models.trees.tree_model import TreeModel, check_tree, ids_of, nested, node_columns
+from streamddcrp.models.trees.tree import ids_of
+from streamddcrp.models.trees.views import TreeModel, check_tree, nested, node_columns
 from streamddcrp.typing import FloatArray, IntArray
 
 _STEP = 64  # points between two global steps
@@ -29,7 +27,7 @@ class NestedCRPComponents(TreeModel):
 
     Every point takes a path of a tree and is, noise apart, the mean plus a sum of the vectors on
     its path: the root's vector is shared by all, a leaf's by its own points. Where paths differ
-    the subspaces differ, so a tree of K vectors tells more than K principal components of which
+    the subspaces differ, so a tree of K vectors explains more than K principal components of which
     only ``depth`` may be used.
 
     Parameters
@@ -39,8 +37,8 @@ class NestedCRPComponents(TreeModel):
     gamma : float, default 1.0
         Concentration of the sticks: larger, more paths.
     max_nodes : int, default 32
-        Nodes, at most. Large data are told better and better by more, so that this sets the size of
-        their tree: a warning says so, and `n_refused` counts.
+        Nodes, at most. Large data are fitted better and better by more, so that this sets the size
+        of their tree: a warning says so, and `n_refused` counts.
     window : int, default 2048
         Points that are swept again and again; older ones count as they were last.
     warmup : int, default 256
@@ -78,6 +76,7 @@ class NestedCRPComponents(TreeModel):
         warmup: int = 256,
         seed: int = 0,
     ) -> None:
+        super().__init__()
         self.depth = depth
         self.gamma = gamma
         self.max_nodes = max_nodes
@@ -89,7 +88,6 @@ class NestedCRPComponents(TreeModel):
         self._tree: ComponentTree | None = None
         self._origin = np.empty(0)  # mean of the first points, about which all is computed
         self._waiting = np.empty((0, 0))  # rows that the next step will learn
-        self._growth = Growth()
         self._steps = 0
         self._n_seen = 0
 
@@ -100,47 +98,11 @@ class NestedCRPComponents(TreeModel):
 
     # -- learning --------------------------------------------------------------------------------
 
-    def learn_one(self, x: Mapping[Any, Any], t: Any = None) -> None:
-        """Learn one point, a mapping of feature to number.
+    def _learn_one(self, x: Any) -> FloatArray:
+        return self._guarded(lambda: self._vectorizer.transform(x).reshape(1, -1).copy())
 
-        Raises
-        ------
-        SchemaError
-            A value is missing or not finite. Nothing was learned.
-        """
-        self._guarded(lambda: self._vectorizer.transform(x).reshape(1, -1).copy())
-
-    def learn_many(self, batch: object, t: object = None) -> None:
-        """Learn points; the same, bit for bit, as learning them one by one.
-
-        Parameters
-        ----------
-        batch : Arrow table or batch, data frame, or array_like of shape (N, D)
-
-        Raises
-        ------
-        SchemaError
-            As for `learn_one`, with the row's number in ``row``. Nothing was learned.
-        """
-        self._guarded(lambda: read_batch(batch, self._vectorizer).X)
-
-    def step_many(self, batch: object, t: object = None) -> pa.RecordBatch:
-        """Predict each point of a batch, then learn it.
-
-        Returns
-        -------
-        pyarrow.RecordBatch
-            A row each with ``label`` (int64, id of the likeliest leaf; 0 in warm-up),
-            ``label_prob``, ``score`` (-log density, nats), ``p_new`` (probability of a path that is
-            not kept) and ``n_tables`` (int64, nodes). The floats are null in warm-up.
-        """
-        out = self._guarded(lambda: read_batch(batch, self._vectorizer).X)
-        columns = {"label": pa.array(out[:, 0].astype(np.int64))}
-        for name, at in (("label_prob", 1), ("score", 2), ("p_new", 3)):
-            values = np.ascontiguousarray(out[:, at])
-            columns[name] = pa.array(values, mask=np.isnan(values))
-        columns["n_tables"] = pa.array(out[:, 4].astype(np.int64))
-        return pa.RecordBatch.from_pydict(columns)
+    def _learn_many(self, batch: Any) -> FloatArray:
+        return self._guarded(lambda: read_batch(batch, self._vectorizer).X)
 
     def _guarded(self, read: Any) -> FloatArray:
         mark = self._vectorizer.mark()
@@ -201,7 +163,7 @@ class NestedCRPComponents(TreeModel):
         self._growth.note(tree.n_seen, tree.n_nodes, tree.n_born, 0, tree.n_pruned)
 
     def refine(self, max_sweeps: int = 50, tol: float = 1e-5) -> list[float]:
-        """Sweep the window further, trying to grow; return the bound before and after each sweep.
+        """Sweep the window further and try to grow; return the bound before and after each sweep.
 
         Points that wait for the next step are learned first, in warm-up with a tree of their own.
 
@@ -283,7 +245,7 @@ class NestedCRPComponents(TreeModel):
         return math.nan if self._tree is None else float(self._predictions(self._row(x))[0, 2])
 
     def reconstruct_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:
-        """Return a point as its path tells it: projected on the mean and the vectors of the path.
+        """Return a point projected on the mean and the vectors of its path.
 
         In warm-up the point itself.
         """
@@ -339,7 +301,7 @@ class NestedCRPComponents(TreeModel):
         return root | {"mean": self._origin + M[0]}
 
     def summary(self) -> pa.Table:
-        """Return one row a node: id, parent (null: root), level, size, born, length, vector."""
+        """Return one row per node: id, parent (null: root), level, size, born, length, vector."""
         tree = self._tree
         if tree is None:
             whole = {name: pa.int64() for name in ("id", "parent", "level")}
@@ -356,25 +318,15 @@ class NestedCRPComponents(TreeModel):
     # -- keeping ---------------------------------------------------------------------------------
 
     def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        arrays, tree = ({}, None) if self._tree is None else components_to_state(self._tree)
-        meta: dict[str, Any] = {
-            "options": {name: to_json(value) for name, value in self._get_params().items()},
-            "vectorizer": self._vectorizer.to_config(),
-            "growth": self._growth.to_json(),
-            "steps": self._steps,
-            "n_seen": self._n_seen,
-            "tree": tree,
-        }
+        arrays, tree = ({}, None) if self._tree is None else self._tree.to_state()
+        meta = {"vectorizer": self._vectorizer.to_config(), "steps": self._steps}
+        meta |= self._settings() | {"n_seen": self._n_seen, "tree": tree}
         return arrays | {"waiting": self._waiting, "origin": self._origin}, meta
 
-    @classmethod
-    def _from_state(cls, arrays: dict[str, Any], meta: dict[str, Any]) -> Self:
-        model = cls(**{name: from_json(value) for name, value in meta["options"].items()})
-        model._vectorizer = Vectorizer.from_config(meta["vectorizer"])
-        model._growth = Growth.from_json(meta["growth"])
-        model._waiting, model._origin = arrays["waiting"], arrays["origin"]
-        model._steps, model._n_seen = meta["steps"], meta["n_seen"]
+    def _restore(self, arrays: dict[str, Any], meta: dict[str, Any]) -> None:
+        self._vectorizer = Vectorizer.from_config(meta["vectorizer"])
+        self._waiting, self._origin = arrays["waiting"], arrays["origin"]
+        self._steps, self._n_seen = meta["steps"], meta["n_seen"]
         if meta["tree"] is not None:
-            limits = model.depth, model.max_nodes
-            model._tree = components_from_state(arrays, meta["tree"], *limits)
-        return model
+            limits = self.depth, self.max_nodes
+            self._tree = ComponentTree.from_state(arrays, meta["tree"], *limits)

@@ -2,30 +2,20 @@
 
 import logging
 import math
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from streamddcrp.data.bags import Bags, encode, n_rows, read_bags
-from streamddcrp.data.documents import Vocabulary, read_document
+from streamddcrp.data.documents import Bags, Vocabulary, encode, read_bags, read_document
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp.estimator.options import from_json, to_json
-from streamddcrp.models.trees.growth import Growth
 from streamddcrp.models.trees.pictures import plot_topic_tree
-from streamddcrp.models.trees.settings import Settings
-from streamddcrp.models.trees.topic_words import telling_words
-from streamddcrp.models.trees.topics import TopicTree
-from streamddcrp.models.trees.topics_state import tree_from_state, tree_to_state
-from streamddcrp.models.trees.tree_model import (
-    TreeModel,
-    check_tree,
-    ids_of,
-    nested,
-    node_columns,
-    positive,
-)
+from streamddcrp.models.trees.topic_state import Settings
+from streamddcrp.models.trees.topics import TopicTree, distinctive_words
+from streamddcrp.models.trees.tree import ids_of
+from streamddcrp.models.trees.views import TreeModel, check_tree, nested, node_columns
 from streamddcrp.typing import FloatArray, IntArray
+from streamddcrp.validation import positive
 
 _log = logging.getLogger(__name__)
 _SPARE = 0.75  # of max_words that are left when words are forgotten
@@ -38,9 +28,9 @@ class NestedCRPTopics(TreeModel):
 
     Every document takes a path from the root to a leaf, and each of its words comes from the topic
     of one node on it: general words from the root, the subject from further down. Paths are opened
-    where a document is told better by a new one; with the documents of a window, which are placed
-    again and again, topics are merged, dissolved and split wherever that raises the evidence lower
-    bound. Memory depends on the window, the words and the nodes.
+    where a document is explained better by a new one; with the documents of a window, which are
+    placed again and again, topics are merged, dissolved and split wherever that raises the evidence
+    lower bound. Memory depends on the window, the words and the nodes.
 
     Parameters
     ----------
@@ -85,8 +75,8 @@ class NestedCRPTopics(TreeModel):
     True
     >>> model.predict_one("cat milk cat paw") == model.predict_one("sail mast oar hull")
     False
-    >>> told, odd = (model.score_one(words, given="cat purr") for words in ["milk fur", "oar hull"])
-    >>> told < odd
+    >>> near, odd = (model.score_one(words, given="cat purr") for words in ["milk fur", "oar hull"])
+    >>> near < odd
     True
     """
 
@@ -105,6 +95,7 @@ class NestedCRPTopics(TreeModel):
         max_nodes: int = 512,
         max_words: int = 50_000,
     ) -> None:
+        super().__init__()
         self.depth = depth
         self.gamma = gamma
         self.eta = eta
@@ -118,13 +109,13 @@ class NestedCRPTopics(TreeModel):
         if not 0.5 < kappa <= 1.0:
             message = f"kappa must be above 0.5 and at most 1, got {kappa!r}"
             raise ConfigError(message)
-        usual_eta = (1.0, *(0.1,) * (depth - 1))
-        usual_alpha = (5.0, 2.0, *(1.0,) * (depth - 2))[:depth]
+        eta = (1.0, *(0.1,) * (depth - 1)) if eta is None else eta
+        alpha = (5.0, 2.0, *(1.0,) * (depth - 2))[:depth] if alpha is None else alpha
         self._tree = TopicTree.empty(
             Settings(
                 gamma=float(gamma),
-                eta=positive("eta", usual_eta if eta is None else eta, depth),
-                alpha=positive("alpha", usual_alpha if alpha is None else alpha, depth),
+                eta=_by_level("eta", eta, depth),
+                alpha=_by_level("alpha", alpha, depth),
                 kappa=float(kappa),
                 window=window,
                 revisits=revisits,
@@ -132,7 +123,6 @@ class NestedCRPTopics(TreeModel):
             )
         )
         self._vocabulary = Vocabulary()
-        self._growth = Growth()
 
     @classmethod
     def _unit_test_params(cls) -> Any:
@@ -141,60 +131,11 @@ class NestedCRPTopics(TreeModel):
 
     # -- learning --------------------------------------------------------------------------------
 
-    def learn_one(self, x: Any, t: Any = None) -> None:
-        """Learn one document.
+    def _learn_one(self, x: Any) -> FloatArray:
+        return self._learn([read_document(x)])
 
-        Parameters
-        ----------
-        x : str, list of str, or dict of word to count
-            A document without words is counted, and changes nothing else.
-        t : optional
-            Not used: documents count in the order in which they come.
-
-        Raises
-        ------
-        SchemaError
-            It is none of these, or a count is negative or no number. Nothing was learned.
-        """
-        self._learn([read_document(x)])
-
-    def learn_many(self, batch: Any, t: Any = None) -> None:
-        """Learn documents; the same, bit for bit, as learning them one by one.
-
-        Parameters
-        ----------
-        batch : list of documents, Arrow array of texts, table, or matrix of counts (N, V)
-            Columns of a matrix, sparse or not, are words with the names 0, 1, ..
-
-        Raises
-        ------
-        SchemaError
-            As for `learn_one`, with the document's number in ``row``. Nothing was learned.
-        """
-        self._learn(read_bags(batch))
-
-    def step_many(self, batch: Any, t: Any = None) -> pa.RecordBatch:
-        """Place each document of a batch, then learn it, in one pass.
-
-        Returns
-        -------
-        pyarrow.RecordBatch
-            A row each with ``label`` (int64, id of the leaf on arrival, 0, the root, for a document
-            without words), ``label_prob``, ``score`` (-log evidence, nats a word; null without
-            words), ``p_new`` (probability of a new path) and ``n_tables`` (int64, nodes before
-            the batch was learned up to the last tidying).
-        """
-        out = self._learn(read_bags(batch))
-        score = out[:, 2]
-        return pa.RecordBatch.from_pydict(
-            {
-                "label": pa.array(out[:, 0].astype(np.int64)),
-                "label_prob": pa.array(np.ascontiguousarray(out[:, 1])),
-                "score": pa.array(np.ascontiguousarray(score), mask=np.isnan(score)),
-                "p_new": pa.array(np.ascontiguousarray(out[:, 3])),
-                "n_tables": pa.array(out[:, 4].astype(np.int64)),
-            }
-        )
+    def _learn_many(self, batch: Any) -> FloatArray:
+        return self._learn(read_bags(batch))
 
     def refine(self) -> None:
         """Place every document of the window again, and give every node its chance of a move.
@@ -216,8 +157,8 @@ class NestedCRPTopics(TreeModel):
         return np.where(ends[:, None] >= 0, ids_of(tree, np.maximum(ends, 0)), -1)
 
     def _learn(self, rows: Any) -> FloatArray:
-        """Learn documents, tidying up where it is due."""
-        tree, N = self._tree, n_rows(rows)
+        """Learn documents, with housekeeping where it is due."""
+        tree, N = self._tree, len(rows)
         out, start = np.zeros((N, 5)), 0
         while start < N:
             stop, due = min(N, start + tree.next_stop - tree.n_seen), tree.next_stop
@@ -288,7 +229,7 @@ class NestedCRPTopics(TreeModel):
         }
 
     def score_one(self, x: Any, t: Any = None, *, given: Any = None) -> float:
-        """Return how surprising a document is by completion: nats a held-out word.
+        """Return how surprising a document is by completion: nats per held-out word.
 
         Parameters
         ----------
@@ -322,7 +263,7 @@ class NestedCRPTopics(TreeModel):
         and proportions having learned the given words. Unknown words are left out.
         """
         seen, held = read_bags(given), self._encode(read_bags(held_out))
-        n = n_rows(seen)
+        n = len(seen)
         if n != len(held.offsets) - 1:
             message = f"given has {n} documents, held_out {len(held.offsets) - 1}"
             raise SchemaError(message)
@@ -352,16 +293,16 @@ class NestedCRPTopics(TreeModel):
         dict
             ``id``, ``level`` (root 1), ``size`` (documents through the node; with kappa < 1 the
             recent ones count more), ``born`` (number of the document), ``words`` (list of word
-            and probability in the topic, those first that tell it, and of an inner node all
+            and probability in the topic, those first that set it apart, and of an inner node all
             below it, from its siblings) and ``children``.
         """
-        words = telling_words(self._tree, self._vocabulary.words, n_words)
+        words = distinctive_words(self._tree, self._vocabulary.words, n_words)
         return nested(self._tree, [{"words": some} for some in words])
 
     def summary(self) -> pa.Table:
-        """Return one row a node: id, parent (null: root), level, size, born, tokens, words."""
+        """Return one row per node: id, parent (null: root), level, size, born, tokens, words."""
         tree = self._tree
-        some = telling_words(tree, self._vocabulary.words, _SHOWN)
+        some = distinctive_words(tree, self._vocabulary.words, _SHOWN)
         words = pa.array([" ".join(str(word) for word, _ in row) for row in some], pa.string())
         tokens = tree.rows[: tree.n_nodes] * tree.scale
         return pa.table(node_columns(tree) | {"tokens": tokens, "words": words})
@@ -372,18 +313,17 @@ class NestedCRPTopics(TreeModel):
     # -- keeping ---------------------------------------------------------------------------------
 
     def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        arrays, meta = tree_to_state(self._tree)
-        meta |= {
-            "options": {name: to_json(value) for name, value in self._get_params().items()},
-            "words": self._vocabulary.words,
-            "growth": self._growth.to_json(),
-        }
-        return arrays, meta
+        arrays, meta = self._tree.to_state()
+        return arrays, meta | self._settings() | {"words": self._vocabulary.words}
 
-    @classmethod
-    def _from_state(cls, arrays: dict[str, Any], meta: dict[str, Any]) -> Self:
-        model = cls(**{name: from_json(value) for name, value in meta["options"].items()})
-        model._tree = tree_from_state(model._tree.settings, arrays, meta)
-        model._vocabulary = Vocabulary(meta["words"])
-        model._growth = Growth.from_json(meta["growth"])
-        return model
+    def _restore(self, arrays: dict[str, Any], meta: dict[str, Any]) -> None:
+        self._tree = TopicTree.from_state(self._tree.settings, arrays, meta)
+        self._vocabulary = Vocabulary(meta["words"])
+
+
+def _by_level(name: str, value: Any, depth: int) -> FloatArray:
+    """Return a positive number for each level, from one for all or one for each."""
+    also = f"one for each of {depth} levels"
+    if not (np.iterable(value) and len(list(value)) == depth):
+        value = (positive(name, value, also),) * depth
+    return np.array([positive(name, number, also) for number in value])

@@ -1,6 +1,7 @@
-"""Order of the nodes of a tree in their slots, and what follows from it."""
+"""Order of the nodes of a tree in their slots, what follows from it, and what happens to nodes."""
 
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -8,23 +9,22 @@ from streamddcrp.models.trees.kernels.tree import stick_bound, subtree_sums
 from streamddcrp.typing import FloatArray, IntArray
 
 
+class Change(NamedTuple):
+    """A node is born, dies, or is merged into another, after ``n_seen`` rows."""
+
+    kind: str
+    id: int
+    n_seen: int
+    other: int | None = None
+
+
 class Order(NamedTuple):
-    """Nodes in a new order of slots.
+    """K nodes in a new order of slots."""
 
-    Attributes
-    ----------
-    slots : ndarray, shape (K,)
-        Old slot of each new one.
-    parent, level : ndarray, shape (K,)
-        The tree in the new slots.
-    to : ndarray, shape (K_old,)
-        New slot of each old one; of a node that is gone, that of its nearest kept ancestor.
-    """
-
-    slots: IntArray
-    parent: IntArray
-    level: IntArray
-    to: IntArray
+    slots: IntArray  # (K,) old slot of each new one
+    parent: IntArray  # (K,) the tree in the new slots
+    level: IntArray  # (K,)
+    to: IntArray  # (K_old,) new slot of each old one; of one that is gone, its ancestor's
 
 
 def sizes_of(parent: IntArray, mass: FloatArray) -> FloatArray:
@@ -66,12 +66,21 @@ def sorted_order(
 
 
 def merged(parent: IntArray, mass: FloatArray, i: int, j: int) -> tuple[IntArray, FloatArray]:
-    """Return parents and masses after sibling j has become one with i; slot j is left empty."""
+    """Return parents and masses after sibling j was merged into i; slot j is left empty."""
     parent, mass = parent.copy(), mass.copy()
     parent[parent == j] = i
     mass[i] += mass[j]
     mass[j] = 0.0
     return parent, mass
+
+
+def with_ancestors(parent: IntArray, level: IntArray, nodes: np.ndarray) -> np.ndarray:
+    """Return the nodes on the paths to some ``nodes``, both (K,) of bool; the root always."""
+    out = nodes.copy()
+    for i in np.argsort(-level, kind="stable").tolist()[:-1]:
+        out[parent[i]] |= out[i]
+    out[0] = True
+    return out
 
 
 def sticks(parent: IntArray, level: IntArray, mass: FloatArray, L: int, gamma: float) -> float:
@@ -90,3 +99,15 @@ def paths_of(parent: IntArray, level: IntArray, L: int) -> IntArray:
             out[i] = out[parent[i]]
         out[i, level[i] - 1] = i
     return out
+
+
+def ids_of(tree: Any, slots: IntArray) -> IntArray:
+    """Return the ids on the way to nodes, (N, L), -1 below them."""
+    paths = tree.paths()[slots]
+    out: IntArray = np.where(paths >= 0, tree.ids[paths], -1)
+    return out
+
+
+def attributes(owner: Any, names: Iterable[str]) -> dict[str, Any]:
+    """Return some attributes by name."""
+    return {name: getattr(owner, name) for name in names}

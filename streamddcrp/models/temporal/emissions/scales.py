@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from streamddcrp.likelihoods.scale import column_means
+from streamddcrp.likelihoods.columns import column_means
 from streamddcrp.models.temporal.emissions.conjugate import ConjugateDecay
 from streamddcrp.models.temporal.emissions.drift import GaussianDrift
 from streamddcrp.typing import FloatArray, IntArray

@@ -13,14 +13,17 @@ from streamddcrp.data.kernels.words import (
     read_document,
     release_word,
 )
-from streamddcrp.models.text.kernels.archive import recognise
-from streamddcrp.models.text.kernels.clock import advance, elapsed
-from streamddcrp.models.text.kernels.evidence import best_of, describe, weigh, word_scale
+from streamddcrp.models.text.kernels.clock import (
+    advance,
+    elapsed,
+    learn_scales,
+    mix,
+    shift,
+    weight_now,
+)
+from streamddcrp.models.text.kernels.evidence import best_of, describe, learn_concentration, weigh
 from streamddcrp.models.text.kernels.layout import (
     ALPHA,
-    B_TABLES,
-    B_TOKENS,
-    CONCENTRATION,
     FINAL_LABEL,
     GROWTH,
     GROWTHS,
@@ -55,11 +58,16 @@ from streamddcrp.models.text.kernels.layout import (
     TIME,
     TOTAL,
 )
-from streamddcrp.models.text.kernels.moves import keep_example, remember_rival, retire, try_merge
-from streamddcrp.models.text.kernels.scales import learn_scales, mix, shift, weight_now
+from streamddcrp.models.text.kernels.moves import (
+    keep_example,
+    recognise,
+    remember_rival,
+    retire,
+    try_merge,
+    typicality,
+)
 from streamddcrp.models.text.kernels.split import try_split
 from streamddcrp.models.text.kernels.tables import (
-    find,
     free_table,
     insert,
     lift,
@@ -75,24 +83,6 @@ from streamddcrp.numerics import natural
 SURE = 0.999  # probability of the table of a document that is visited only once more, at the end,
 CERTAIN = 1.0 - 1e-9  # and of one that need not be, if two others are still there
 SWEEP = 50  # documents between two looks for tables to retire
-
-
-@uncounted
-def learn_concentration(config, words, postings, tables, counts, sums, k, doc, U):
-    """Move B towards the stationary point of the predictive density of a document in its table."""
-    B, d, scale = sums[CONCENTRATION], config.discount, word_scale(config, counts)
-    spread = B + d * tables.n_words[k]
-    news = 0.0
-    for j in range(U):
-        p = find(words, postings, doc[j], k)
-        if p >= 0:
-            p_w = (words.df[natural(doc[j])] + config.smoothing) * scale
-            news += B * p_w / (spread * p_w + max(postings.copies[natural(p)] - d, 0.0))
-        else:
-            news += B / spread
-    sums[B_TABLES] += news
-    sums[B_TOKENS] += U / (B + tables.n_tokens[k] + 0.5 * U)
-    sums[CONCENTRATION] = max(1.0, sums[B_TABLES] / sums[B_TOKENS])
 
 
 @uncounted
@@ -149,7 +139,7 @@ def enter(words, window, counts, sums, doc, U, t, data, start, n_shown):
 
 @uncounted
 def place(config, words, postings, tables, window, events, counts, sums, scratch, doc, U, out):
-    """Seat the document that has entered last, and write what was predicted for it."""
+    """Assign the newest document of the window, and write what was predicted for it."""
     n, top = weigh(config, words, postings, tables, counts, sums, scratch, doc, U, True)
     k, rival = best_of(tables, scratch, n)
     describe(config, words, tables, counts, sums, scratch, doc, U, top, k, out)
@@ -219,18 +209,6 @@ def visit(config, words, postings, tables, window, events, counts, sums, scratch
             counts[LAST] = -1
         free_table(tables, counts, sums, old)
     seat(config, words, postings, tables, window, events, counts, sums, scratch, i, k, doc, U)
-
-
-@uncounted
-def typicality(words, postings, tables, k, doc, U):
-    """Return the cosine of a document and the mean of the others of its table, but for a factor.
-
-    As if there were two more documents, which have nothing in common with others.
-    """
-    shared = 0
-    for j in range(U):
-        shared += postings.copies[natural(find(words, postings, doc[j], k))] - 1
-    return shared / ((tables.size[k] + 1.0) * math.sqrt(U))
 
 
 @uncounted
@@ -306,7 +284,7 @@ def learn(
     config, words, postings, tables, window, archive, events, counts, sums, scratch, lexicon, named,
     out,
 ):  # fmt: skip
-    """Seat the document that has entered, then visit those whose turn it is."""
+    """Assign the newest document, then visit those whose turn it is."""
     i, doc = counts[N_SEEN], scratch.read
     U = window.length[i % len(window.table)]
     place(config, words, postings, tables, window, events, counts, sums, scratch, doc, U, out)

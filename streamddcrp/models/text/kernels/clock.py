@@ -1,8 +1,149 @@
-"""What time does to weights: those of documents fall, that of a new table follows the rate."""
+"""What time does to weights: those of documents fall, that of a new table follows the rate.
 
-from streamddcrp.compilation import uncounted
-from streamddcrp.models.text.kernels.layout import ALPHA, GROWTH, N_LIVE, N_SEEN, TIME, TOTAL
-from streamddcrp.models.text.kernels.scales import advance_scales, grown
+Where the decay is learned, it is a mixture of exponentials: a document that came D before weighs
+f(D) = sum over g of v_g exp(-D / a_g), with scales a_g an octave apart, in documents and, where
+there are times, in time as well; sum of v_g = 1. So the mass of table k is F_k = sum of v_g F_kg,
+and each F_kg decays by itself. A document that comes to an existing table comes to table k with
+probability F_k / F; the log-likelihood of v has the derivatives F_kg / F_k - F_g / F, where F_g =
+sum over k of F_kg. At each such document
+
+    v_g <- v_g (1 + r F_kg / (E_g F_k)) / (1 + r F_g / (E_g F)),    E_g = a_g / sum of v_h a_h,
+
+a step of the EM algorithm on line, as r / E_g F_kg / F_k v_g is r times the probability that the
+document follows one at scale g, whose mean is w_g = v_g a_g / sum of v_h a_h. Towards the prior
+w_g are pulled as by three documents in a thousand.
+"""
+
+import math
+
+from streamddcrp.compilation import leaf, uncounted
+from streamddcrp.models.text.kernels.layout import (
+    ALPHA,
+    GROWTH,
+    GROWTHS,
+    MIXED,
+    N_LIVE,
+    N_SEEN,
+    N_SLOTS,
+    N_SUMS,
+    PRIOR,
+    SCALES,
+    SHARES,
+    START,
+    TIME,
+    TIMED,
+    TOTAL,
+    TOTALS,
+    UNIT,
+)
+
+RATE, PULL = 0.005, 0.003  # r, and that of the prior
+CALIBRATE = 500  # documents whose mean distance in time is the unit of time
+
+
+@leaf
+def distance(sums, t, G, g):
+    """Return the time from the last document to ``t`` by scale ``g``; the unit may not be known."""
+    if sums[N_SUMS + TIMED * G + g] > 0.0 and sums[UNIT] > 0.0:
+        return (t - sums[TIME]) / (sums[UNIT] * sums[N_SUMS + SCALES * G + g])
+    return 1.0 / sums[N_SUMS + SCALES * G + g]
+
+
+@leaf
+def grown(growth, exponent):
+    """Return what a document weighs now, and the factor of stored weights; mostly 1: they stay."""
+    if exponent >= 200.0:
+        return 1.0, math.exp(-min(exponent, 700.0)) / growth
+    growth *= math.exp(exponent)
+    return (growth, 1.0) if growth < 1e100 else (1.0, 1.0 / growth)
+
+
+@uncounted
+def mix(config, tables, window, counts, sums, t, ahead):
+    """Let masses, their total and alpha be those of now or, with ``ahead``, of time ``t``."""
+    G, slots, reach = tables.masses.shape[0], counts[N_SLOTS], 0.0
+    sums[TOTAL] = 0.0
+    mass, rate, past = tables.mass, 1.0, min(counts[N_SEEN], config.ages[-1])
+    span = t - window.t[(counts[N_SEEN] - past) % len(window.t)]
+    if sums[UNIT] > 0.0 and span > 0.0:
+        rate = past * sums[UNIT] / span
+    mass[:slots] = 0.0
+    for g in range(G):
+        share, masses = sums[N_SUMS + SHARES * G + g], tables.masses[g]
+        growth = sums[N_SUMS + GROWTHS * G + g]
+        if ahead:
+            growth *= math.exp(min(distance(sums, t, G, g), 200.0))
+        now = share / growth
+        sums[N_SUMS + MIXED * G + g] = now
+        total = now * sums[N_SUMS + TOTALS * G + g]
+        sums[TOTAL] += total
+        for k in range(slots):
+            mass[k] += now * masses[k]
+        expected = share * sums[N_SUMS + SCALES * G + g]
+        if sums[N_SUMS + TIMED * G + g] > 0.0:  # a burst counts as it comes
+            expected = min(rate * expected, expected + 2.0 * total)
+        reach += expected
+    if config.share > 0.0:  # as many births whatever is learned
+        sums[ALPHA] = config.share * min(max(reach, 1.0), 1e5)
+
+
+@uncounted
+def advance_scales(config, tables, window, counts, sums, t):
+    """Let the time be ``t``: what arrived before weighs less, at each scale by its own measure."""
+    G, seen = tables.masses.shape[0], counts[N_SEEN]
+    if seen == 0:
+        sums[START] = t
+    for g in range(G):
+        at = N_SUMS + GROWTHS * G + g
+        sums[at], factor = grown(sums[at], distance(sums, t, G, g))
+        if factor == 1.0:
+            continue
+        sums[N_SUMS + TOTALS * G + g] *= factor
+        for k in range(counts[N_SLOTS]):
+            tables.masses[g, k] *= factor
+        for i in range(len(window.weight)):
+            window.weights[i, g] *= factor
+    mix(config, tables, window, counts, sums, t, False)
+    sums[TIME] = t
+    if sums[UNIT] == 0.0 and seen >= CALIBRATE:
+        sums[UNIT] = (t - sums[START]) / seen
+
+
+@uncounted
+def weight_now(weights, sums, at):
+    """Return what a document of the window weighs now."""
+    G, weight = weights.shape[1], 0.0
+    for g in range(G):
+        weight += sums[N_SUMS + MIXED * G + g] * weights[at, g]
+    return weight
+
+
+@uncounted
+def shift(masses, weights, sums, k, at, sign):
+    """Add the weights of a document of the window to those of table ``k``, or take them away."""
+    G = weights.shape[1]
+    for g in range(G):
+        before = masses[g, k]
+        masses[g, k] = max(before + sign * weights[at, g], 0.0)
+        sums[N_SUMS + TOTALS * G + g] += masses[g, k] - before
+
+
+@uncounted
+def learn_scales(tables, sums, k):
+    """Learn from a document that comes to table ``k`` at which scales weights fall."""
+    G, reach, whole = tables.masses.shape[0], 0.0, 0.0
+    mass, total = max(tables.mass[k], 1e-100), max(sums[TOTAL], 1e-100)
+    for g in range(G):
+        reach += sums[N_SUMS + SHARES * G + g] * sums[N_SUMS + SCALES * G + g]
+    for g in range(G):
+        at, per = N_SUMS + SHARES * G + g, reach / sums[N_SUMS + SCALES * G + g]
+        step = RATE * per / sums[N_SUMS + GROWTHS * G + g]
+        share = sums[at] * (1.0 + step * tables.masses[g, k] / mass)
+        share /= 1.0 + step * sums[N_SUMS + TOTALS * G + g] / total
+        sums[at] = share + RATE * PULL * (sums[N_SUMS + PRIOR * G + g] * per - share)
+        whole += sums[at]
+    for g in range(G):
+        sums[N_SUMS + SHARES * G + g] /= whole
 
 
 @uncounted

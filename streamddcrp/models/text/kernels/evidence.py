@@ -8,6 +8,8 @@ from streamddcrp.compilation import column, leaf, uncounted
 from streamddcrp.contract import LABEL, LABEL_PROB, LIVE_TABLES, P_CHANGE, P_NEW, SCORE
 from streamddcrp.models.text.kernels.layout import (
     ALPHA,
+    B_TABLES,
+    B_TOKENS,
     BITS,
     CHUNK,
     CONCENTRATION,
@@ -21,7 +23,7 @@ from streamddcrp.models.text.kernels.layout import (
     SUM_DF,
     TOTAL,
 )
-from streamddcrp.models.text.kernels.tables import places
+from streamddcrp.models.text.kernels.tables import find, places
 from streamddcrp.numerics import natural
 
 LARGE = 1e100  # products above, and prior odds below its inverse, are scaled
@@ -209,7 +211,7 @@ def weigh(config, words, postings, tables, counts, sums, scratch, doc, U, everyt
 
 @leaf
 def before(tables, weight, k, other):
-    """Tell whether table ``k`` weighs more than another one, or as much and is older."""
+    """Return whether table ``k`` weighs more than another one, or as much and is older."""
     if other < 0 or weight[k] > weight[other]:
         return True
     return weight[k] == weight[other] and tables.id[k] < tables.id[other]
@@ -265,3 +267,21 @@ def describe(config, words, tables, counts, sums, scratch, doc, U, top, best, ou
     out[P_NEW] = new / total
     out[P_CHANGE] = 1.0 - of_last / total if last >= 0 else np.nan
     out[LIVE_TABLES] = counts[N_LIVE]
+
+
+@uncounted
+def learn_concentration(config, words, postings, tables, counts, sums, k, doc, U):
+    """Move B towards the stationary point of the predictive density of a document in its table."""
+    B, d, scale = sums[CONCENTRATION], config.discount, word_scale(config, counts)
+    spread = B + d * tables.n_words[k]
+    news = 0.0
+    for j in range(U):
+        p = find(words, postings, doc[j], k)
+        if p >= 0:
+            p_w = (words.df[natural(doc[j])] + config.smoothing) * scale
+            news += B * p_w / (spread * p_w + max(postings.copies[natural(p)] - d, 0.0))
+        else:
+            news += B / spread
+    sums[B_TABLES] += news
+    sums[B_TOKENS] += U / (B + tables.n_tokens[k] + 0.5 * U)
+    sums[CONCENTRATION] = max(1.0, sums[B_TABLES] / sums[B_TOKENS])

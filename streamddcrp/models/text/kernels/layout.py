@@ -19,7 +19,7 @@ LAST = 12  # slot of the table of the document before, or -1
 N_MERGES = 13  # the same for merges
 N_ARCHIVED = 14  # retired tables since the start; the archive holds the last of them
 LISTS_END = 15  # places of the lists of words from here on were never used
-LISTS_FREE = 16  # the first piece of a list that nobody uses, or -1
+LISTS_FREE = 16  # the first unused piece of a list, or -1
 SPLIT_DUE = 17  # slot of the table that is to be looked at after the next document, or -1
 N_COUNTS = 18
 
@@ -36,7 +36,7 @@ START = 8  # time of the first document, where the decay is learned
 UNIT = 9  # of scales in time: the mean time between the first documents; 0: not known yet
 N_SUMS = 10
 
-# vectors of G that follow in sums, where the decay is learned; see `kernels.scales`
+# vectors of G that follow in sums, where the decay is learned; see `kernels.clock`
 GROWTHS = 0  # what a document that arrives now weighs at each scale
 TOTALS = 1  # sums of the stored masses
 MIXED = 2  # what they are multiplied by to give the masses now

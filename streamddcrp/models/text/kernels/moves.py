@@ -1,4 +1,7 @@
-"""Merges of tables, equation (3), and their retirement."""
+"""Merges of tables, equation (3), their retirement, and the archive.
+
+By the archive of the tables that were retired a story that comes back is recognised.
+"""
 
 import math
 
@@ -7,7 +10,6 @@ import numpy as np
 from streamddcrp.compilation import leaf, uncounted
 from streamddcrp.contract import DEATH, MERGE, record
 from streamddcrp.data.kernels.words import release_word
-from streamddcrp.models.text.kernels.archive import archive_table
 from streamddcrp.models.text.kernels.evidence import word_scale
 from streamddcrp.models.text.kernels.layout import (
     ALPHA,
@@ -15,8 +17,10 @@ from streamddcrp.models.text.kernels.layout import (
     GROWTH,
     LAST,
     LEAST_MERGED,
+    N_ARCHIVED,
     N_EVENTS,
     N_EXAMPLES,
+    N_KEPT,
     N_LIVE,
     N_MERGES,
     N_RIVALS,
@@ -35,6 +39,7 @@ from streamddcrp.numerics import natural
 
 RIVAL = 1e-3  # odds of the second choice of a document against the first that make it a rival
 SMALL = 16  # documents up to which merges are tried more often
+LEAST_ODDS = math.log(20.0)  # of a return
 
 
 @leaf
@@ -46,14 +51,21 @@ def urn(log_gamma, x, m):
 
 
 @leaf
-def union_gain(config, sums, ua, ub, s, na, nb, mass_a, mass_b):
-    """Return the part of (3) that is not of single words: of ``s`` shared ones, stored masses."""
-    B, d = sums[CONCENTRATION], config.discount
-    Fa, Fb = max(mass_a / sums[GROWTH], 1.0), max(mass_b / sums[GROWTH], 1.0)
+def urns_gain(B, d, ua, ub, s, na, nb):
+    """Return the part of (3) of two urns: of numbers of words, ``s`` of them shared, and tokens."""
     return (
         math.lgamma(B / d + ua + ub - s) - math.lgamma(B / d + ua) - math.lgamma(B / d + ub)
         + math.lgamma(B / d) - s * math.log(d)
         - math.lgamma(B + na + nb) + math.lgamma(B + na) + math.lgamma(B + nb) - math.lgamma(B)
+    )  # fmt: skip
+
+
+@leaf
+def union_gain(config, sums, ua, ub, s, na, nb, mass_a, mass_b):
+    """Return the part of (3) that is not of single words; masses are stored ones."""
+    Fa, Fb = max(mass_a / sums[GROWTH], 1.0), max(mass_b / sums[GROWTH], 1.0)
+    return (
+        urns_gain(sums[CONCENTRATION], config.discount, ua, ub, s, na, nb)
         + math.lgamma(Fa + Fb) - math.lgamma(Fa) - math.lgamma(Fb) - math.log(sums[ALPHA])
     )  # fmt: skip
 
@@ -115,6 +127,18 @@ def pour(words, postings, tables, counts, sums, small, large):
 
 
 @uncounted
+def typicality(words, postings, tables, k, doc, U):
+    """Return the cosine of a document and the mean of the others of its table, but for a factor.
+
+    As if there were two more documents, which have nothing in common with others.
+    """
+    shared = 0
+    for j in range(U):
+        shared += postings.copies[natural(find(words, postings, doc[j], k))] - 1
+    return shared / ((tables.size[k] + 1.0) * math.sqrt(U))
+
+
+@uncounted
 def keep_example(tables, k, text, start, n, fit, row):
     """Keep ``n`` bytes of a text from ``start`` (modulo its length) on if it fits a table well."""
     mask, worst = len(text) - 1, 0
@@ -173,8 +197,41 @@ def try_merge(config, words, postings, tables, window, events, counts, sums, scr
 
 
 @uncounted
+def archive_table(config, words, postings, tables, archive, counts, k, lexicon, named):
+    """Keep the words by which a table differs most from others: c_kw log(1 / p_w) is largest."""
+    size = len(archive.id)
+    a = counts[N_ARCHIVED] % size
+    if counts[N_ARCHIVED] >= size:
+        for j in range(archive.n[a]):
+            w = archive.word[a, j]
+            words.held[w] -= 1
+            if tidy_word(words, postings, w) and named:
+                release_word(lexicon, w)
+    scale, n = word_scale(config, counts), 0
+    for i in range(list_words(postings, tables, k, words.listed)):
+        w = words.listed[i]
+        copies = postings.copies[find(words, postings, w, k)]
+        weight = -copies * math.log((words.df[w] + config.smoothing) * scale)
+        if n < N_KEPT or weight > archive.weight[a, n - 1]:
+            j = n if n < N_KEPT else n - 1
+            while j > 0 and archive.weight[a, j - 1] < weight:
+                archive.weight[a, j] = archive.weight[a, j - 1]
+                archive.word[a, j] = archive.word[a, j - 1]
+                archive.copies[a, j] = archive.copies[a, j - 1]
+                j -= 1
+            archive.weight[a, j], archive.word[a, j] = weight, w
+            archive.copies[a, j] = copies
+            n = min(n + 1, N_KEPT)
+    archive.id[a], archive.n[a] = tables.id[k], n
+    archive.n_tokens[a], archive.n_words[a] = tables.n_tokens[k], tables.n_words[k]
+    for j in range(n):
+        words.held[archive.word[a, j]] += 1
+    counts[N_ARCHIVED] += 1
+
+
+@uncounted
 def retire(config, words, postings, tables, archive, events, counts, sums, lexicon, named):
-    """Let go of the tables that are all but forgotten and have no document in the window."""
+    """Retire the tables of little weight that have no document in the window."""
     least = config.retire * sums[ALPHA] / config.alpha * sums[GROWTH]
     i = 0
     while i < counts[N_LIVE]:
@@ -195,3 +252,40 @@ def retire(config, words, postings, tables, archive, events, counts, sums, lexic
             row, t = tables.last_seen[k], tables.last_t[k]
             record(events, counts, N_EVENTS, DEATH, tables.id[k], -1, row, t)
         free_table(tables, counts, sums, k)  # another table takes its place in the list
+
+
+@uncounted
+def recognise(config, words, postings, tables, archive, counts, sums, k):
+    """Return the id of the archived table that table ``k`` is most likely to be, or -1.
+
+    The odds against a new one: the gain (3) of its words with those that were kept, the other ones
+    of the archived table being taken as different, and the prior weights of an archived table,
+    which is that of one that is just let go, and of a new one. They have to be above 20.
+    """
+    d, B, scale = config.discount, sums[CONCENTRATION], word_scale(config, counts)
+    if tables.size[k] < LEAST_MERGED:
+        return -1
+    listed = list_words(postings, tables, k, words.listed)
+    for i in range(listed):
+        w = words.listed[i]
+        words.mark[w] = postings.copies[find(words, postings, w, k)]
+    best, most, x = -1, LEAST_ODDS - math.log(config.retire / config.alpha), 1.0 - d
+    u, n = tables.n_words[k], tables.n_tokens[k]
+    for a in range(min(counts[N_ARCHIVED], len(archive.id))):
+        shared, gain = 0, 0.0
+        for j in range(archive.n[a]):
+            w, old = archive.word[a, j], archive.copies[a, j]
+            new = words.mark[w]
+            if new > 0:
+                shared += 1
+                gain -= math.log((words.df[w] + config.smoothing) * scale)
+                gain += math.lgamma(x + new + old - 1.0) + math.lgamma(x)
+                gain -= math.lgamma(x + new - 1.0) + math.lgamma(x + old - 1.0)
+        if shared == 0:
+            continue
+        gain += urns_gain(B, d, u, archive.n_words[a], shared, n, archive.n_tokens[a])
+        if gain > most:
+            best, most = archive.id[a], gain
+    for i in range(listed):
+        words.mark[words.listed[i]] = 0
+    return best

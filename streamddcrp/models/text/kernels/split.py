@@ -1,11 +1,11 @@
 """Splits of tables that hold two stories, by minus the gain (3) of merging the halves.
 
 A document alone never leaves a mixture, whose words it shares. So a table that has grown by half is
-looked at anew: the documents with a word of many of them leave for a half of their own; then single
-documents change sides where (2) says so, twice. Only documents that are still remembered move; what
-older ones left stays with the other half.
+examined: the documents with a word of many of them leave for a half of their own; then single
+documents change sides where (2) says so, twice. Only documents of the window move; what older ones
+left stays with the other half.
 
-The gain alone would part stories into chapters, too, down to messages that were passed on. If a
+The gain alone would split stories into chapters, too, down to messages that were passed on. If a
 word is in a good part of the documents of both halves, but in few tables, the halves are about the
 same, and the table stays one.
 
@@ -18,6 +18,7 @@ import numpy as np
 
 from streamddcrp.compilation import leaf, uncounted
 from streamddcrp.contract import SPLIT, record
+from streamddcrp.models.text.kernels.clock import shift, weight_now
 from streamddcrp.models.text.kernels.evidence import word_scale
 from streamddcrp.models.text.kernels.layout import (
     CHUNK,
@@ -41,7 +42,6 @@ from streamddcrp.models.text.kernels.layout import (
     TIME,
 )
 from streamddcrp.models.text.kernels.moves import keep_example, union_gain, urn
-from streamddcrp.models.text.kernels.scales import shift, weight_now
 from streamddcrp.models.text.kernels.tables import (
     append,
     drop,
@@ -63,19 +63,19 @@ LATER = 2  # a split is tried again when a table has grown by one in so many
 
 @leaf
 def good_size(n, size):
-    """Tell whether ``n`` of ``size`` documents may be a half."""
+    """Return whether ``n`` of ``size`` documents may be a half."""
     least = max(LEAST_PART, SHARE * size)
     return n >= least and size - n >= least
 
 
 @uncounted
 def gather(words, postings, tables, window, sums, halves, k, newest):
-    """List the documents of a table that are remembered, the newest first, and their words.
+    """List the documents of a table in the window, the newest first, and their words.
 
     Returns
     -------
     n, n_met : int
-        Documents, with places in ``halves.member``; their words ``halves.token`` stand from
+        Documents, with places in ``halves.member``; their words ``halves.token`` are from
         ``halves.begin`` on, as places in ``halves.met`` of so many different words.
     """
     size, mask = len(window.table), len(window.text) - 1
@@ -130,7 +130,7 @@ def tally(window, halves, n, n_met):
 
 
 @uncounted
-def parting_gain(config, words, tables, counts, sums, halves, g, k, n_met, tokens, mass):
+def split_gain(config, words, tables, counts, sums, halves, g, k, n_met, tokens, mass):
     """Return minus the gain (3) that merging the halves would have once they are two."""
     x, gain, there, shared = 1.0 - config.discount, 0.0, 0, 0
     for j in range(n_met):
@@ -152,17 +152,21 @@ def parting_gain(config, words, tables, counts, sums, halves, g, k, n_met, token
 
 
 @leaf
-def tells(words, counts, w):
-    """Tell whether few tables hold a word."""
+def is_rare(words, counts, w):
+    """Return whether few tables hold a word."""
     return words.df[w] <= max(1.0, HEAD * counts[N_LIVE])
 
 
 @uncounted
 def holds_together(words, counts, halves, n_met, docs, size):
-    """Tell whether a word that few tables hold is in a good part of both halves."""
+    """Return whether a word that few tables hold is in a good part of both halves."""
     for j in range(n_met):
         a, c = halves.own[j], halves.total[j]
-        if a > HEAD * docs and c - a > HEAD * (size - docs) and tells(words, counts, halves.met[j]):
+        if (
+            a > HEAD * docs
+            and c - a > HEAD * (size - docs)
+            and is_rare(words, counts, halves.met[j])
+        ):
             return True
     return False
 
@@ -242,22 +246,21 @@ def choose_seeds(config, words, tables, window, counts, sums, halves, g, k, n, n
     """Find words with which the documents leave best; return how many."""
     found, size = 0, tables.size[k]
     for place in range(n_met):
-        most = (
-            1.0 - SHARE * (1.0 - HEAD)
-        ) * size  # with more, a good part of any half has the word
-        if halves.total[place] > most and tells(words, counts, halves.met[place]):
+        # With more, a good part of any half has the word.
+        most = (1.0 - SHARE * (1.0 - HEAD)) * size
+        if halves.total[place] > most and is_rare(words, counts, halves.met[place]):
             return 0
     for place in range(n_met):
         m = halves.present[place]
         if m < COMMON * n or m > (1.0 - COMMON) * n:
             continue
-        if not tells(words, counts, halves.met[place]):
+        if not is_rare(words, counts, halves.met[place]):
             continue
         begin_with(halves, n, place)
         docs, tokens, mass = tally(window, halves, n, n_met)
         if holds_together(words, counts, halves, n_met, docs, size):
             continue
-        gain = parting_gain(config, words, tables, counts, sums, halves, g, k, n_met, tokens, mass)
+        gain = split_gain(config, words, tables, counts, sums, halves, g, k, n_met, tokens, mass)
         if gain < FAR * n:
             continue
         i = found
@@ -273,7 +276,7 @@ def choose_seeds(config, words, tables, window, counts, sums, halves, g, k, n, n
 
 
 @uncounted
-def part(words, postings, tables, window, events, counts, sums, halves, k, n, n_met):
+def divide(words, postings, tables, window, events, counts, sums, halves, k, n, n_met):
     """Let the documents leave for a table of their own; the larger half keeps the id."""
     docs, tokens, mass = tally(window, halves, n, n_met)
     row, t = counts[N_SEEN] - 1, sums[TIME]
@@ -329,7 +332,7 @@ def part(words, postings, tables, window, events, counts, sums, halves, k, n, n_
 
 @uncounted
 def is_short(words, postings, tables, events, counts, halves, short, n_met):
-    """Note which arrays are too short for a split; tell whether one is."""
+    """Note which arrays are too short for a split; return whether one is."""
     need, lacking = room_needed(words, counts, halves.met, n_met), 0
     if max(counts[POSTINGS_END] + need, counts[LISTS_END] + list_room(n_met)) > len(postings.table):
         lacking += SHORT_POSTINGS
@@ -343,7 +346,7 @@ def is_short(words, postings, tables, events, counts, halves, short, n_met):
 
 @uncounted
 def try_split(config, words, postings, tables, window, events, counts, sums, halves, g, short):
-    """Part the table whose turn it is into the halves with the largest gain, if there are some.
+    """Split the table whose turn it is into the halves with the largest gain, if there are some.
 
     ``g`` is ``scratch.log_gamma``. If arrays are too short, ``short`` says so; it stays its turn.
     """
@@ -362,7 +365,7 @@ def try_split(config, words, postings, tables, window, events, counts, sums, hal
         docs, tokens, mass = tally(window, halves, n, n_met)
         if not good_size(docs, size) or holds_together(words, counts, halves, n_met, docs, size):
             continue
-        gain = parting_gain(config, words, tables, counts, sums, halves, g, k, n_met, tokens, mass)
+        gain = split_gain(config, words, tables, counts, sums, halves, g, k, n_met, tokens, mass)
         if gain > best:
             best = gain
             for r in range(n):
@@ -374,5 +377,5 @@ def try_split(config, words, postings, tables, window, events, counts, sums, hal
         flipped = n == size and halves.best_side[n - 1]  # the oldest document stays if it can
         for r in range(n):
             halves.side[r] = halves.best_side[r] != flipped
-        part(words, postings, tables, window, events, counts, sums, halves, k, n, n_met)
+        divide(words, postings, tables, window, events, counts, sums, halves, k, n, n_met)
     tables.next_split[k] = tables.size[k] + 1 + tables.size[k] // LATER

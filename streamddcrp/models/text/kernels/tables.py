@@ -1,14 +1,14 @@
 """Postings: which table holds which word how often; words of tables.
 
 The postings of a word stand in a block of a power of two. A word that few tables hold has its
-postings side by side; one of a good part of the tables is wide: that of the table in slot k stands
-at place k of the block, and places without one count zero. So words that are everywhere are found
+postings side by side; one of a good part of the tables is wide: that of the table in slot k is at
+place k of the block, and places without one count zero. So words that are everywhere are found
 in one step, and weighed by columns. A posting moves when its block is enlarged or, if not wide,
 when another one is deleted.
 
-The words of a table stand in ``postings.word``, in chained pieces of `PIECE` places: the first of
-them tells where the next piece begins, the others hold words. Only the first piece of a table is
-not full. A posting knows where its word stands among those of its table.
+The words of a table are in ``postings.word``, in chained pieces of `PIECE` places: the first of
+them points to the next piece, the others hold words. Only the first piece of a table is not full. A
+posting knows where its word is in the list of its table.
 """
 
 import numpy as np
@@ -73,7 +73,7 @@ def room_needed(words, counts, doc, U):
 
 @leaf
 def move(postings, p, q):
-    """Let posting ``p`` stand at ``q``."""
+    """Move posting ``p`` to ``q``."""
     postings.table[q], postings.copies[q], postings.at[q] = (
         postings.table[p],
         postings.copies[p],
@@ -209,7 +209,7 @@ def drop(words, postings, counts, w, p):
 
 @uncounted
 def narrow(words, postings, w):
-    """Let the postings of a wide word stand side by side, in the same block."""
+    """Put the postings of a wide word side by side, in the same block."""
     q = start = words.start[w]
     for p in range(start, start + (1 << words.room[w])):
         if postings.table[p] >= 0:
@@ -337,7 +337,7 @@ def new_table(tables, counts, row, t):
 
 @leaf
 def is_live(tables, counts, k):
-    """Tell whether there is a table in slot ``k``."""
+    """Return whether there is a table in slot ``k``."""
     return tables.place[k] < counts[N_LIVE] and tables.live[tables.place[k]] == k
 
 

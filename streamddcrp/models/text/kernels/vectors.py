@@ -7,7 +7,7 @@ the expected cosine of two of its vectors. With S the sum of its m vectors and s
     log J = -(D / 2) [m log(1 - rho) + log(1 + m / sigma)
                       + (m - |S|^2 / (m + sigma)) / (1 - rho) - m],
 
-tempered by tau: as if the D dimensions told as much as tau D independent ones. rho of a story is
+tempered by tau: as if the D dimensions were worth tau D independent ones. rho of a story is
 one of ``config.rho`` with equal probabilities a priori, and summed out: the density of a further
 vector is the ratio of the means of J over them, after and before it. A density of its own does not
 depend on rho, so that scores under different settings of it can be compared.
@@ -18,8 +18,19 @@ import math
 import numpy as np
 
 from streamddcrp.compilation import entry, uncounted
-from streamddcrp.contract import BIRTH, DEATH, record
+from streamddcrp.contract import (
+    BIRTH,
+    DEATH,
+    LABEL,
+    LABEL_PROB,
+    LIVE_TABLES,
+    P_CHANGE,
+    P_NEW,
+    SCORE,
+    record,
+)
 from streamddcrp.models.text.kernels.layout import (
+    FINAL_LABEL,
     GROWTH,
     N_EVENTS,
     N_LIVE,
@@ -30,7 +41,7 @@ from streamddcrp.models.text.kernels.layout import (
 
 # sums; the first is GROWTH
 SURPRISE = 1
-SPARE = 2  # and on: room for a story with one vector less
+SPARE = 2  # and on, 2 G numbers: work space for a story with one vector less
 
 FAR = 60.0  # log-odds, from which on no digit of a probability changes
 
@@ -76,7 +87,7 @@ def log_joint(base, slope, square, least):
 def log_odds(config, tables, counts, sums, x, own, own_weight, out):
     """Write log F_k / alpha + log P(x | k) / P(x | new) for each slot, -inf where it is free.
 
-    ``own`` is the slot that ``x`` sits in with stored weight ``own_weight``: it counts without it.
+    ``own`` is the slot of ``x``, with stored weight ``own_weight``: it counts without it.
     """
     for k in range(counts[N_SLOTS]):
         m, mass, square = tables.size[k], tables.mass[k], tables.square[k]
@@ -98,6 +109,7 @@ def log_odds(config, tables, counts, sums, x, own, own_weight, out):
 
 @uncounted
 def best_slot(tables, counts, odds):
+    """Return the slot of the largest positive log-odds, the older of equal ones, or -1."""
     best = -1
     for k in range(counts[N_SLOTS]):
         if odds[k] > 0.0:
@@ -109,6 +121,7 @@ def best_slot(tables, counts, odds):
 
 @uncounted
 def open_table(tables, counts, i, t):
+    """Open an empty table in the first free slot; return it."""
     k = 0
     while k < counts[N_SLOTS] and tables.size[k] > 0:
         k += 1
@@ -158,7 +171,7 @@ def seat(config, tables, window, counts, i, k):
 
 
 @uncounted
-def tell(tables, events, counts, k, kind):
+def report(tables, events, counts, k, kind):
     """Record that a story was born or died."""
     born = kind == BIRTH
     row = tables.born[k] if born else tables.last_seen[k]
@@ -168,7 +181,7 @@ def tell(tables, events, counts, k, kind):
 
 @uncounted
 def describe(config, tables, counts, sums, odds, out):
-    """Write label, probability, score, p_new, p_change (unknown) and the number of tables."""
+    """Write the predictions by column of the output; P_CHANGE is unknown."""
     best, top, total, mass = best_slot(tables, counts, odds), 0.0, 0.0, 0.0
     for k in range(counts[N_SLOTS]):
         top = max(top, odds[k])
@@ -177,11 +190,11 @@ def describe(config, tables, counts, sums, odds, out):
         if tables.size[k] > 0:
             mass += tables.mass[k] / sums[GROWTH]
     total += math.exp(-top)
-    out[0] = tables.id[best] if best >= 0 else counts[NEXT_ID]
-    out[1] = (math.exp(odds[best] - top) if best >= 0 else math.exp(-top)) / total
-    out[2] = -(math.log(total) + top + math.log(config.alpha / (config.alpha + mass)))
-    out[3] = math.exp(-top) / total
-    out[4], out[5], out[6] = np.nan, counts[N_LIVE], np.nan
+    out[LABEL] = tables.id[best] if best >= 0 else counts[NEXT_ID]
+    out[LABEL_PROB] = (math.exp(odds[best] - top) if best >= 0 else math.exp(-top)) / total
+    out[SCORE] = -(math.log(total) + top + math.log(config.alpha / (config.alpha + mass)))
+    out[P_NEW] = math.exp(-top) / total
+    out[P_CHANGE], out[LIVE_TABLES], out[FINAL_LABEL] = np.nan, counts[N_LIVE], np.nan
     return best
 
 
@@ -213,7 +226,7 @@ def step_vectors(config, tables, window, events, counts, sums, odds, X, t, done,
             sums[GROWTH] = 1.0
         log_odds(config, tables, counts, sums, x, -1, 0.0, odds)
         k = describe(config, tables, counts, sums, odds, out[row])
-        sums[SURPRISE] += out[row, 2]
+        sums[SURPRISE] += out[row, SCORE]
         window.weight[at], window.t[at] = sums[GROWTH], t[row]
         for d in range(len(x)):
             window.x[at, d] = x[d]
@@ -233,17 +246,17 @@ def step_vectors(config, tables, window, events, counts, sums, odds, X, t, done,
                 seat(config, tables, window, counts, j, k)
             if last:
                 k = window.table[at]
-                out[row, 6] = tables.id[k]
+                out[row, FINAL_LABEL] = tables.id[k]
                 tables.in_window[k] -= 1
                 if not tables.told[k]:
                     tables.told[k] = 1
-                    tell(tables, events, counts, k, BIRTH)
+                    report(tables, events, counts, k, BIRTH)
         if (i + 1) % 50 == 0:
             for k in range(counts[N_SLOTS]):
                 gone = tables.mass[k] < 1e-3 * sums[GROWTH] and tables.in_window[k] == 0
                 if tables.size[k] > 0 and gone:
                     if tables.told[k]:
-                        tell(tables, events, counts, k, DEATH)
+                        report(tables, events, counts, k, DEATH)
                     tables.size[k] = 0
                     counts[N_LIVE] -= 1
         counts[N_SEEN] = i + 1

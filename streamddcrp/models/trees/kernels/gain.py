@@ -146,28 +146,23 @@ def evidence_gain(n, lam, total, alpha, phi, at_level):
     return out
 
 
-@kernel
-def look_ahead(n, lam, total, alpha, rounds, tol, phi, at_level):
-    """Let a document and the topics of one path meet; return the gain of the bound.
+@inner
+def local_bound(n, phi, alpha, at_level, first_fresh, eta, V):
+    """Return what a document adds to the bound by itself.
 
-    Parameters
-    ----------
-    n : ndarray, shape (U,)
-        Counts of the document's words.
-    lam : ndarray, shape (U, L)
-        Dirichlet parameters of its words at the nodes of the path.
-    total : ndarray, shape (L,)
-        Sums of the nodes' parameters over all words.
-    alpha : ndarray, shape (L,)
-        Dirichlet prior of the proportions of levels.
-    rounds, tol
-        At most so many, until no more than this share of the words moves between levels.
-    phi, at_level : ndarray, shape (U, L) and (L,)
-        Get the levels of the words and their sums N.
+    Words at levels from ``first_fresh`` on are of topics that are not kept: E log beta is then
+    psi(eta) - psi(V eta).
     """
-    start(n, lam, total, alpha, phi, at_level)
-    meet(n, lam, total, alpha, rounds, tol, phi, at_level)
-    return evidence_gain(n, lam, total, alpha, phi, at_level)
+    L = len(alpha)
+    out = log_beta_gain(alpha, at_level)
+    for l in range(first_fresh, L):
+        out += at_level[l] * (digamma(eta[l]) - digamma(V * eta[l]))
+    for u in range(len(n)):
+        for l in range(L):
+            p = phi[u, l]
+            if p > TINY:
+                out -= n[u] * p * math.log(p)
+    return out
 
 
 @kernel

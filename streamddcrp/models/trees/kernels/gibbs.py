@@ -1,10 +1,11 @@
-"""Sweeps of the collapsed sampler of topic trees.
+"""Sweeps of the collapsed sampler of topic trees (math/nested_crp.md, section 15).
 
-Layout of a state. Nodes lie in slots 0 to K - 1, the root in slot 0:
-parent (K,); level (K,), 0 at the root and -1 in a free slot; docs (K,), documents through a node;
-tokens (K,); counts (V, K), tokens of each word. Words of document d are words[first[d]:first[d+1]],
-equal ones next to each other, and z their levels; path (N, L) has the slots of its nodes, -1 before
-it is seated. law = (gamma, eta, V eta); alpha (L,).
+``tree``: nodes in slots 0 to K - 1, the root in slot 0: parent (K,); level (K,), 0 at the root and
+-1 in a free slot; docs (K,), documents through a node; tokens (K,); counts (V, K), tokens of each
+word. ``corpus``: words of document d are words[first[d]:first[d+1]], equal ones next to each other,
+and z their levels; path (N, L) has the slots of its nodes, -1 before it is assigned. law = (gamma,
+eta, V eta); alpha (L,). ``work``: n_at (L,), words of the document at each level, and arrays for
+fits (K + L,), prefixes (K,), weights (K + L,), levels (L,) and the levels before (longest,).
 """
 
 import math
@@ -12,15 +13,120 @@ import math
 import numpy as np
 
 from streamddcrp.compilation import inner, kernel
-from streamddcrp.models.trees.kernels.gibbs_fit import fit_words, guess_fit, total_fits
+
+_FOLD = 16  # factors below 1e6 and above 1e-6 that are multiplied before a logarithm is taken
 
 
 @inner
-def _choose(rng, L, gamma, parent, level, docs, total_fit, prefix, weight):
+def _fit_words(d, corpus, law, tree, work):
+    """Fill n_at, and the log marginal of the document's words of a level under every node of it.
+
+    Under a new node: in slot K + l.
+    """
+    (words, first, z, _), (_, eta, total) = corpus, law
+    (_, level, _, tokens, counts), (n_at, fit, _, product, _, _) = tree, work
+    K, L = len(level), len(n_at)
+    n_at[:] = 0.0
+    fit[:] = 0.0
+    product[:] = 1.0
+    for l in range(L):
+        last, repeat, factors = -1, 0.0, 0
+        for j in range(first[d], first[d + 1]):
+            if z[j] != l:
+                continue
+            w = words[j]
+            repeat = repeat + 1.0 if w == last else 0.0
+            last = w
+            n_at[l] += 1.0
+            for k in range(K):
+                if level[k] == l:
+                    product[k] *= counts[w, k] + eta + repeat
+            product[K + l] *= eta + repeat
+            factors += 1
+            if factors == _FOLD:
+                _fold(l, K, level, fit, product)
+                factors = 0
+        _fold(l, K, level, fit, product)
+        for k in range(K):
+            if level[k] == l:
+                base = total + tokens[k]
+                fit[k] -= math.lgamma(base + n_at[l]) - math.lgamma(base)
+        fit[K + l] -= math.lgamma(total + n_at[l]) - math.lgamma(total)
+
+
+@inner
+def _fold(l, K, level, fit, product):
+    for k in range(K):
+        if level[k] == l:
+            fit[k] += math.log(product[k])
+            product[k] = 1.0
+    fit[K + l] += math.log(product[K + l])
+    product[K + l] = 1.0
+
+
+@inner
+def _total_fits(L, parent, level, fit):
+    """Add up the fits of all levels for every endpoint, in place.
+
+    An endpoint is a leaf, or an inner node below which the path is new.
+    """
+    K = len(level)
+    for l in range(1, L):
+        for k in range(K):
+            if level[k] == l:
+                fit[k] += fit[parent[k]]
+    for l in range(L - 1):
+        rest = 0.0
+        for below in range(l + 1, L):
+            rest += fit[K + below]
+        for k in range(K):
+            if level[k] == l:
+                fit[k] += rest
+
+
+@inner
+def _guess_fit(d, corpus, alpha, law, tree, work):
+    """Log fit of the document under every endpoint if its levels had their prior weights.
+
+    sum_j log sum_l alpha_l / sum(alpha) beta_l,wj, by the counts of all others.
+    """
+    (words, first, _, _), (_, eta, whole) = corpus, law
+    (parent, level, _, tokens, counts), (_, total, mix, product, _, _) = tree, work
+    K, L = len(level), len(alpha)
+    scale = alpha.sum()
+    product[:] = 1.0
+    total[:] = 0.0
+    factors = 0
+    for j in range(first[d], first[d + 1]):
+        w, rest = words[j], 1.0
+        for l in range(L):
+            share = alpha[l] / scale
+            rest -= share
+            new = max(rest, 0.0) * eta / whole
+            for k in range(K):
+                if level[k] == l:
+                    x = share * (eta + counts[w, k]) / (whole + tokens[k])
+                    if l > 0:
+                        x += mix[parent[k]]
+                    mix[k] = x
+                    product[k] *= x + new
+        factors += 1
+        if factors == _FOLD or j == first[d + 1] - 1:
+            factors = 0
+            for k in range(K):
+                if level[k] >= 0:
+                    total[k] += math.log(product[k])
+                    product[k] = 1.0
+
+
+@inner
+def _choose(rng, gamma, tree, work):
     """Draw an endpoint by its fit and its prior.
 
     Log prior: log m_c / (m_p + gamma) for every step; at an inner node log gamma / (m + gamma).
     """
+    (parent, level, docs, _, _), (n_at, total_fit, prefix, weight, _, _) = tree, work
+    L = len(n_at)
     K, top = len(level), -np.inf
     for l in range(L):
         for k in range(K):
@@ -50,8 +156,9 @@ def _choose(rng, L, gamma, parent, level, docs, total_fit, prefix, weight):
 
 
 @inner
-def _open(d, end, path, parent, level, docs, tokens):
-    """Write the path to an endpoint, with new nodes where it ends above the leaves."""
+def _open(d, end, path, tree):
+    """Assign the path to an endpoint, with new nodes where it ends above the leaves."""
+    parent, level, docs, tokens, _ = tree
     L, k = path.shape[1], end
     for l in range(level[end], -1, -1):
         path[d, l] = k
@@ -62,12 +169,14 @@ def _open(d, end, path, parent, level, docs, tokens):
             free += 1
         parent[free], level[free], docs[free], tokens[free] = k, l, 0.0, 0.0
         path[d, l] = k = free
+    _enter(d, 1.0, path, level, docs)
 
 
 @inner
-def _draw_levels(rng, d, times, words, first, z, path, alpha, law, tokens, counts, n_at, weight):
+def _draw_levels(rng, d, times, corpus, alpha, law, tree, work):
     """Draw the level of a token given all others: (alpha_l + n_dl) (eta + n_w) / (V eta + n)."""
-    _, eta, whole = law
+    (words, first, z, path), (_, eta, whole) = corpus, law
+    (_, _, _, tokens, counts), (n_at, _, _, _, weight, _) = tree, work
     L = len(n_at)
     n_at[:] = 0.0
     for j in range(first[d], first[d + 1]):
@@ -95,13 +204,14 @@ def _draw_levels(rng, d, times, words, first, z, path, alpha, law, tokens, count
 
 
 @inner
-def _levels_in_order(rng, d, again, words, first, z, path, alpha, law, tokens, counts, n_at, cum):
+def _levels_in_order(rng, d, again, corpus, alpha, law, tree, work):
     """Draw levels from the first token to the last, or with ``again`` take those there are.
 
     Adds the tokens to the counts; returns sum_j log p(w_j | tokens before it, path), which is
     log p(words, levels | path) less the log probability of the draw.
     """
-    _, eta, whole = law
+    (words, first, z, path), (_, eta, whole) = corpus, law
+    (_, _, _, tokens, counts), (n_at, _, _, _, cum, _) = tree, work
     L, out, scale = len(n_at), 0.0, alpha.sum()
     n_at[:] = 0.0
     for j in range(first[d], first[d + 1]):
@@ -124,8 +234,9 @@ def _levels_in_order(rng, d, again, words, first, z, path, alpha, law, tokens, c
 
 
 @inner
-def _clear(d, words, first, z, path, tokens, counts):
+def _clear(d, corpus, tree):
     """Take the tokens of a document out of the counts."""
+    (words, first, z, path), (_, _, _, tokens, counts) = corpus, tree
     for j in range(first[d], first[d + 1]):
         k = path[d, z[j]]
         counts[words[j], k] -= 1.0
@@ -143,90 +254,63 @@ def _enter(d, sign, path, level, docs):
 
 
 @inner
-def _jump(
-    rng, d, words, first, z, path, alpha, law, parent, level, docs, tokens, counts, n_at, guess,
-    prefix, weight, cum, z_old,
-):  # fmt: skip
+def _jump(rng, d, corpus, alpha, law, tree, work):
     """Draw path and levels of a document together, and accept or stay (Metropolis-Hastings).
 
     An endpoint e is proposed with its prior times exp(guess), the levels token by token. The ratio
     of the posterior and the proposal is W(e) / exp(guess(e)), W from `_levels_in_order`.
     """
-    L, a, b = len(n_at), first[d], first[d + 1]
-    here, seated, before = 0, path[d, 0] >= 0, 0.0
-    if seated:
-        _clear(d, words, first, z, path, tokens, counts)
-        before = _levels_in_order(
-            rng, d, True, words, first, z, path, alpha, law, tokens, counts, n_at, cum
-        )  # fmt: skip
-        _clear(d, words, first, z, path, tokens, counts)
+    (_, first, z, path), (_, level, docs, _, _), (_, guess, _, _, _, z_old) = corpus, tree, work
+    a, b = first[d], first[d + 1]
+    here, assigned, before = 0, path[d, 0] >= 0, 0.0
+    if assigned:
+        _clear(d, corpus, tree)
+        before = _levels_in_order(rng, d, True, corpus, alpha, law, tree, work)
+        _clear(d, corpus, tree)
         _enter(d, -1.0, path, level, docs)
-        for l in range(L):
+        for l in range(path.shape[1]):
             if level[path[d, l]] >= 0:
                 here = path[d, l]
         z_old[: b - a] = z[a:b]
-    guess_fit(d, words, first, alpha, law, parent, level, tokens, counts, prefix, weight, guess)
-    end = _choose(rng, L, law[0], parent, level, docs, guess, prefix, weight)
+    _guess_fit(d, corpus, alpha, law, tree, work)
+    end = _choose(rng, law[0], tree, work)
     gain = guess[here] - guess[end]
-    _open(d, end, path, parent, level, docs, tokens)
-    _enter(d, 1.0, path, level, docs)
-    gain += _levels_in_order(
-        rng, d, False, words, first, z, path, alpha, law, tokens, counts, n_at, cum
-    )  # fmt: skip
-    if seated and math.log(1.0 - rng.random()) >= gain - before:
-        _clear(d, words, first, z, path, tokens, counts)
+    _open(d, end, path, tree)
+    gain += _levels_in_order(rng, d, False, corpus, alpha, law, tree, work)
+    if assigned and math.log(1.0 - rng.random()) >= gain - before:
+        _clear(d, corpus, tree)
         _enter(d, -1.0, path, level, docs)
         z[a:b] = z_old[: b - a]
-        _open(d, here, path, parent, level, docs, tokens)
-        _enter(d, 1.0, path, level, docs)
-        _levels_in_order(
-            rng, d, True, words, first, z, path, alpha, law, tokens, counts, n_at, cum
-        )  # fmt: skip
+        _open(d, here, path, tree)
+        _levels_in_order(rng, d, True, corpus, alpha, law, tree, work)
 
 
 @inner
-def _visit(
-    rng, d, words, first, z, path, alpha, law, parent, level, docs, tokens, counts, n_at, fit,
-    prefix, weight, cum, z_old,
-):  # fmt: skip
+def _visit(rng, d, corpus, alpha, law, tree, work):
     """Draw a document's path given its levels, then both together, then the levels twice."""
-    L = path.shape[1]
+    words, first, z, path = corpus
+    parent, level, docs, tokens, counts = tree
     if path[d, 0] >= 0:
-        _clear(d, words, first, z, path, tokens, counts)
+        _clear(d, corpus, tree)
         _enter(d, -1.0, path, level, docs)
-        fit_words(d, words, first, z, law, level, tokens, counts, n_at, fit, weight)
-        total_fits(L, parent, level, fit)
-        end = _choose(rng, L, law[0], parent, level, docs, fit, prefix, weight)
-        _open(d, end, path, parent, level, docs, tokens)
-        _enter(d, 1.0, path, level, docs)
+        _fit_words(d, corpus, law, tree, work)
+        _total_fits(path.shape[1], parent, level, work[1])
+        _open(d, _choose(rng, law[0], tree, work), path, tree)
         for j in range(first[d], first[d + 1]):
             k = path[d, z[j]]
             counts[words[j], k] += 1.0
             tokens[k] += 1.0
-    _jump(
-        rng, d, words, first, z, path, alpha, law, parent, level, docs, tokens, counts, n_at, fit,
-        prefix, weight, cum, z_old,
-    )  # fmt: skip
-    _draw_levels(rng, d, 2, words, first, z, path, alpha, law, tokens, counts, n_at, cum)
+    _jump(rng, d, corpus, alpha, law, tree, work)
+    _draw_levels(rng, d, 2, corpus, alpha, law, tree, work)
 
 
 @inner
-def _room(L, level):
-    """Whether there are free slots for a whole new path."""
-    free = 0
-    for k in range(len(level)):
-        free += level[k] < 0
-        if free >= L - 1:
-            return True
-    return False
-
-
-@inner
-def _longest(first):
-    most = 0
+def _work(K, L, first):
+    longest = 0
     for d in range(len(first) - 1):
-        most = max(most, first[d + 1] - first[d])
-    return most
+        longest = max(longest, first[d + 1] - first[d])
+    fit, prefix, weight = np.empty(K + L), np.empty(K), np.empty(K + L)
+    return np.empty(L), fit, prefix, weight, np.empty(L), np.empty(longest, np.int64)
 
 
 @kernel
@@ -237,18 +321,14 @@ def sweep(
 
     Returns the document at which the slots ran out, or N.
     """
-    K, L = len(level), path.shape[1]
-    n_at, cum, fit = np.empty(L), np.empty(L), np.empty(K + L)
-    prefix, weight = np.empty(K), np.empty(K + L)
-    z_old = np.empty(_longest(first), np.int64)
+    L = path.shape[1]
+    corpus, tree = (words, first, z, path), (parent, level, docs, tokens, counts)
+    work = _work(len(level), L, first)
     for d in range(start, len(path)):
-        if not _room(L, level):
+        if (level < 0).sum() < L - 1:  # slots for a whole new path
             return d
         for _ in range(rounds):
-            _visit(
-                rng, d, words, first, z, path, alpha, law, parent, level, docs, tokens, counts,
-                n_at, fit, prefix, weight, cum, z_old,
-            )  # fmt: skip
+            _visit(rng, d, corpus, alpha, law, tree, work)
     return len(path)
 
 
@@ -259,23 +339,20 @@ def complete(
 ):  # fmt: skip
     """Add up the probabilities of held-out tokens over draws of a document's path and levels.
 
-    Each document is seated, drawn ``burn_in + n_draws`` times given the tree, and taken away. After
-    each of the last draws the probability sum_l theta_l beta_lw of its held-out tokens ``held`` is
-    added to ``out``: theta = (alpha + n_d) / sum, beta = (eta + n_w) / (V eta + n). There must be
-    free slots for a path.
+    Each document is added, resampled ``burn_in + n_draws`` times given the tree, and taken away.
+    After each of the last draws the probability sum_l theta_l beta_lw of its held-out tokens
+    ``held`` is added to ``out``: theta = (alpha + n_d) / sum, beta = (eta + n_w) / (V eta + n).
+    There must be free slots for a path.
     """
     _, eta, whole = law
-    K, L, N = len(level), len(alpha), len(first) - 1
-    n_at, cum, fit = np.empty(L), np.empty(L), np.empty(K + L)
-    prefix, weight = np.empty(K), np.empty(K + L)
-    z, z_old = np.empty(len(words), np.int64), np.empty(_longest(first), np.int64)
+    L, N = len(alpha), len(first) - 1
     path = np.full((N, L), -1)
+    corpus = words, first, np.empty(len(words), np.int64), path
+    tree, work = (parent, level, docs, tokens, counts), _work(len(level), L, first)
+    n_at = work[0]
     for d in range(N):
         for r in range(burn_in + n_draws):
-            _visit(
-                rng, d, words, first, z, path, alpha, law, parent, level, docs, tokens, counts,
-                n_at, fit, prefix, weight, cum, z_old,
-            )  # fmt: skip
+            _visit(rng, d, corpus, alpha, law, tree, work)
             if r < burn_in:
                 continue
             scale = alpha.sum() + n_at.sum()
@@ -284,7 +361,7 @@ def complete(
                     k = path[d, l]
                     beta = (eta + counts[held[j], k]) / (whole + tokens[k])
                     out[j] += (alpha[l] + n_at[l]) / scale * beta
-        _clear(d, words, first, z, path, tokens, counts)
+        _clear(d, corpus, tree)
         _enter(d, -1.0, path, level, docs)
 
 

@@ -1,7 +1,10 @@
-"""Compiled documents on a tree of topics: where a document belongs, and learning one after another.
+"""Compiled documents on a tree of topics: where one belongs, learning, moves and predictions.
 
-Statistics are raw: ``scale`` times them is what they stand for, so that forgetting costs nothing.
-They stand word by word, ``counts`` (V, K), as a document needs all nodes of a few words.
+``tree``, ``docs`` and ``s`` are `NodeArrays`, `Documents`, `Settings` of `topic_state`. Statistics
+are raw: ``scale`` times them is what they stand for, so that forgetting costs nothing. They stand
+word by word, ``counts`` (V, K), as a document needs all nodes of a few words. ``work`` has arrays
+for the E endpoints that are looked at: slots (E,), probabilities (E,), expected words at each level
+(E, L), levels of the words (E, U, L).
 """
 
 import math
@@ -9,9 +12,8 @@ import math
 import numpy as np
 
 from streamddcrp.compilation import inner, kernel
-from streamddcrp.models.trees.kernels.gain import TINY, evidence_gain, log_beta_gain, meet, start
+from streamddcrp.models.trees.kernels.gain import TINY, evidence_gain, local_bound, meet, start
 from streamddcrp.models.trees.kernels.tree import beta_parameters, log_path_chances, softmax
-from streamddcrp.numerics import digamma
 
 # places in the array of whole numbers of a state
 N_NODES, NEXT_ID, N_WORDS, NEXT_VISIT, N_SEEN = 0, 1, 2, 3, 4
@@ -23,20 +25,32 @@ SCALE, LOCAL = 0, 1
 
 _FEW = 6  # rounds for every endpoint that is looked at
 _SLACK, _LEAST_SLACK = 0.2, 10.0  # nats that more rounds cannot make good: a word; of any document
+_MOVE_ROUNDS = 2  # in which the documents of a move are placed
 
 
-@kernel
-def rank_leaves(parent, level, K, L, words, n, counts, rows, scale, eta, V, alpha, prior, out):
+@inner
+def _work(offsets, s):
+    """Return work space for placing documents."""
+    E, L, longest = s.beam * (len(s.alpha) - 1) + 1, len(s.alpha), 0
+    for d in range(len(offsets) - 1):
+        longest = max(longest, offsets[d + 1] - offsets[d])
+    return np.empty(E, np.int64), np.empty(E), np.empty((E, L)), np.empty((E, longest, L))
+
+
+@inner
+def _rank_leaves(tree, s, words, n, prior, out):
     """Score every leaf by its prior and the plain likelihood at the expected levels.
 
     out_k = prior_k + sum_u n_u log sum_l E[theta_l] E[beta_lu] for leaves, -inf for others.
     """
+    parent, level, eta, alpha = tree.parent, tree.level, s.eta, s.alpha
+    K, L, V, scale = tree.whole[N_NODES], len(alpha), max(tree.whole[N_WORDS], 1), tree.real[SCALE]
     weight, extra, product = np.empty(K), np.empty(K), np.ones(K)
     share, above, up = np.empty(K), np.empty(K), np.empty(K)
     whole, inner, n_inner = alpha.sum(), np.empty(K, np.int64), 0
     for i in range(K):
         l = level[i] - 1
-        weight[i] = alpha[l] / whole / (V * eta[l] + scale * rows[i]) * V
+        weight[i] = alpha[l] / whole / (V * eta[l] + scale * tree.rows[i]) * V
         extra[i] = weight[i] * eta[l]
         weight[i] *= scale
         out[i] = prior[i] if level[i] == L else -np.inf
@@ -44,7 +58,7 @@ def rank_leaves(parent, level, K, L, words, n, counts, rows, scale, eta, V, alph
             inner[n_inner] = i
             n_inner += 1
     for u in range(len(words)):
-        row = counts[words[u]]
+        row = tree.counts[words[u]]
         above[0] = extra[0] + weight[0] * row[0]
         for j in range(1, n_inner):
             i = inner[j]
@@ -74,9 +88,10 @@ def rank_leaves(parent, level, K, L, words, n, counts, rows, scale, eta, V, alph
 
 
 @inner
-def _bar(parent, K, barred, confined, is_in, score):
+def _bar(tree, is_in, score):
     """Let no leaf at or below one node be chosen, or none that is not below another."""
-    for i in range(K):
+    parent, barred, confined = tree.parent, tree.whole[BARRED], tree.whole[CONFINED]
+    for i in range(tree.whole[N_NODES]):
         is_in[i] = i in (barred, confined) or (i > 0 and is_in[parent[i]])
         if is_in[i] == (barred >= 0):
             score[i] = -np.inf
@@ -85,8 +100,7 @@ def _bar(parent, K, barred, confined, is_in, score):
 @inner
 def _candidates(parent, level, K, L, score, beam, chosen, is_in):
     """Choose the best leaves and every node above them, the root first; return how many."""
-    for i in range(K):
-        is_in[i] = False
+    is_in[:] = False
     is_in[0] = True
     E = 1
     chosen[0] = 0
@@ -107,15 +121,15 @@ def _candidates(parent, level, K, L, score, beam, chosen, is_in):
 
 
 @inner
-def _gather(parent, level, end, words, counts, rows, scale, eta, V, path, lam, total):
+def _gather(tree, s, end, words, path, lam, total):
     """Fill the path of an endpoint, slot -1 where no node is kept, and its Dirichlet parameters."""
-    L = len(path)
-    for l in range(L):
-        path[l] = -1
+    L, V, scale = len(path), max(tree.whole[N_WORDS], 1), tree.real[SCALE]
+    eta, counts, rows = s.eta, tree.counts, tree.rows
+    path[:] = -1
     i = end
     while i >= 0:
-        path[level[i] - 1] = i
-        i = parent[i]
+        path[tree.level[i] - 1] = i
+        i = tree.parent[i]
     for l in range(L):
         i = path[l]
         total[l] = V * eta[l] + (scale * rows[i] if i >= 0 else 0.0)
@@ -123,51 +137,42 @@ def _gather(parent, level, end, words, counts, rows, scale, eta, V, path, lam, t
             lam[u, l] = eta[l] + (scale * counts[words[u], i] if i >= 0 else 0.0)
 
 
-@kernel
-def place(
-    parent, level, K, L, words, n, counts, rows, mass, scale, eta, V, alpha, gamma, beam, rounds,
-    tol, barred, forced, confined, chosen, chances, levels, phis,
-):  # fmt: skip
+@inner
+def _place(tree, s, words, n, work):
     """Find where a document belongs: the lookahead score of the likeliest endpoints.
 
-    Returns
-    -------
-    E : int
-        Endpoints that were looked at; ``chosen`` (E,) are their slots, ``chances`` (E,) their
-        probabilities, ``levels`` (E, L) the expected words at each level, ``phis`` (E, U, L).
-    evidence : float
-        Log of the sum of prior times exp(gain): a lower bound of the document's log probability.
+    Fills ``work``. Returns how many endpoints were looked at, and log of the sum of prior times
+    exp(gain), a lower bound of the document's log probability.
     """
-    U = len(words)
+    chosen, chances, levels, phis = work
+    parent, level, alpha = tree.parent, tree.level, s.alpha
+    K, L, U, scale = tree.whole[N_NODES], len(alpha), len(words), tree.real[SCALE]
+    barred, forced, confined = tree.whole[BARRED], tree.whole[FORCED], tree.whole[CONFINED]
     size, a, b, prior = np.empty(K), np.empty(K), np.empty(K), np.empty(K)
-    beta_parameters(parent, K, mass[:K] * scale, gamma, size, a, b)
-    log_path_chances(parent, level, K, L, a, b, gamma, True, prior)
+    beta_parameters(parent, K, tree.mass[:K] * scale, s.gamma, size, a, b)
+    log_path_chances(parent, level, K, L, a, b, s.gamma, True, prior)
     score, is_in = np.empty(K), np.empty(K, np.bool_)
-    rank_leaves(parent, level, K, L, words, n, counts, rows, scale, eta, V, alpha, prior, score)
+    _rank_leaves(tree, s, words, n, prior, score)
     if forced >= 0:
         E, chosen[0] = 1, forced
     else:
         if barred >= 0 or confined >= 0:
-            _bar(parent, K, barred, confined, is_in, score)
-        E = _candidates(parent, level, K, L, score, beam, chosen, is_in)
+            _bar(tree, is_in, score)
+        E = _candidates(parent, level, K, L, score, s.beam, chosen, is_in)
     path, lam, total = np.empty(L, np.int64), np.empty((E, U, L)), np.empty((E, L))
     g = np.empty(E)
-    best, N = -np.inf, 0.0
-    for u in range(U):
-        N += n[u]
+    best, N = -np.inf, n.sum()
     for e in range(E):
-        _gather(
-            parent, level, chosen[e], words, counts, rows, scale, eta, V, path, lam[e], total[e]
-        )
+        _gather(tree, s, chosen[e], words, path, lam[e], total[e])
         g[e] = prior[chosen[e]] + start(n, lam[e], total[e], alpha, phis[e, :U], levels[e])
         best = max(best, g[e])
-    for now in (_FEW, rounds - _FEW):  # the others are out of the race
+    for now in (_FEW, s.rounds - _FEW):  # the others are out of the race
         least, best = best - max(_SLACK * N, _LEAST_SLACK), -np.inf
         for e in range(E):
             if g[e] < least:
                 g[e] = -np.inf
                 continue
-            meet(n, lam[e], total[e], alpha, now, tol, phis[e, :U], levels[e])
+            meet(n, lam[e], total[e], alpha, now, s.tol, phis[e, :U], levels[e])
             g[e] = evidence_gain(n, lam[e], total[e], alpha, phis[e, :U], levels[e])
             g[e] += prior[chosen[e]]
             best = max(best, g[e])
@@ -182,105 +187,70 @@ def place(
 
 
 @inner
-def _add(parent, level, end, weight, words, n, phi, counts, rows):
-    """Add a document's share of the words of an endpoint's nodes, or take it away."""
-    i = end
-    while i >= 0:
-        l = level[i] - 1
-        total = 0.0
-        for u in range(len(words)):
-            x = weight * n[u] * phi[u, l]
-            new = counts[words[u], i] + x
-            counts[words[u], i] = new if new > TINY else 0.0
-            total += x
-        rows[i] = max(0.0, rows[i] + total)
-        i = parent[i]
-
-
-@inner
-def _local_bound(n, phi, alpha, at_level, first_fresh, eta, V):
-    """Return what a document adds to the bound by itself.
-
-    Words at levels from ``first_fresh`` on are of topics that are not kept: E log beta is then
-    psi(eta) - psi(V eta).
-    """
-    L = len(alpha)
-    out = log_beta_gain(alpha, at_level)
-    for l in range(first_fresh, L):
-        out += at_level[l] * (digamma(eta[l]) - digamma(V * eta[l]))
-    for u in range(len(n)):
-        for l in range(L):
-            p = phi[u, l]
-            if p > TINY:
-                out -= n[u] * p * math.log(p)
-    return out
-
-
-@inner
-def put(parent, level, counts, rows, mass, real, words, n, weight, end, own, phi):
-    """Put a document into the statistics, or with a weight below 0 take it out."""
-    if end >= 0:
-        _add(parent, level, end, weight, words, n, phi, counts, rows)
-        mass[end] = max(0.0, mass[end] + weight)
-        real[LOCAL] += weight * own
-
-
-@kernel
-def visit(
-    d, parent, level, born, ids, counts, rows, mass, whole, real, words, n, weights, ends, own, phi,
-    eta, alpha, gamma, beam, rounds, tol, chosen, chances, levels, phis, out,
-):  # fmt: skip
-    """Put document d where it belongs, taking it out first where it has been put before.
-
-    Parameters
-    ----------
-    words, n : ndarray, shape (U,)
-    weights : ndarray, shape (documents,)
-        Of the documents in the raw statistics.
-    ends, own : ndarray, shape (documents,)
-        Their endpoints (-1: none), and their own part of the bound; updated.
-    phi : ndarray, shape (U, L)
-        The levels of its words; updated.
-    out : ndarray, shape (4,)
-        Gets the id of its likeliest endpoint, the chance of it, the evidence, the chance of a new
-        path.
-    """
-    L = len(alpha)
-    put(parent, level, counts, rows, mass, real, words, n, -weights[d], ends[d], own[d], phi)
-    K, V = whole[N_NODES], whole[N_WORDS]
-    E, evidence = place(
-        parent, level, K, L, words, n, counts, rows, mass, real[SCALE], eta, V, alpha, gamma, beam,
-        rounds, tol, whole[BARRED], whole[FORCED], whole[CONFINED], chosen, chances, levels, phis,
-    )  # fmt: skip
+def _likeliest(level, L, E, chosen, chances):
+    """Return the likeliest of the endpoints that were looked at, and the chance of a new path."""
     best, p_new = 0, 0.0
     for e in range(E):
         if chances[e] > chances[best]:
             best = e
         if level[chosen[e]] < L:
             p_new += chances[e]
+    return best, p_new
+
+
+@inner
+def _put(d, sign, tree, docs):
+    """Add a document to the statistics, or with ``sign`` -1 take it away."""
+    counts, rows, level = tree.counts, tree.rows, tree.level
+    i, weight = docs.ends[d], sign * docs.weights[d]
+    if i < 0:
+        return
+    tree.mass[i] = max(0.0, tree.mass[i] + weight)
+    tree.real[LOCAL] += weight * docs.own[d]
+    while i >= 0:
+        l = level[i] - 1
+        total = 0.0
+        for u in range(docs.offsets[d], docs.offsets[d + 1]):
+            x = weight * docs.counts[u] * docs.phi[u, l]
+            new = counts[docs.words[u], i] + x
+            counts[docs.words[u], i] = new if new > TINY else 0.0
+            total += x
+        rows[i] = max(0.0, rows[i] + total)
+        i = tree.parent[i]
+
+
+@inner
+def _visit(d, tree, docs, s, work, out):
+    """Put document d where it belongs, taking it out first where it has been put before.
+
+    ``out`` (4,): id of its likeliest endpoint, its chance, the evidence, the chance of a new path.
+    """
+    chosen, chances, levels, phis = work
+    parent, level, whole, L = tree.parent, tree.level, tree.whole, len(s.alpha)
+    _put(d, -1.0, tree, docs)
+    at, to = docs.offsets[d], docs.offsets[d + 1]
+    n, phi = docs.counts[at:to], docs.phi[at:to]
+    E, evidence = _place(tree, s, docs.words[at:to], n, work)
+    best, p_new = _likeliest(level, L, E, chosen, chances)
+    K = whole[N_NODES]
     if level[chosen[best]] < L and K + L - level[chosen[best]] <= len(parent):
         while level[chosen[best]] < L:  # a new path
             parent[K], level[K] = chosen[best], level[chosen[best]] + 1
-            ids[K], born[K] = whole[NEXT_ID], whole[N_SEEN]
+            tree.ids[K], tree.born[K] = whole[NEXT_ID], whole[N_SEEN]
             whole[NEXT_ID] += 1
             chosen[best] = K
             K += 1
         whole[N_NODES] = K
-    out[0], out[1], out[2], out[3] = ids[chosen[best]], chances[best], evidence, p_new
-    for u in range(len(n)):
-        for l in range(L):
-            phi[u, l] = phis[best, u, l]
     end = chosen[best]
-    ends[d], own[d] = end, _local_bound(n, phi, alpha, levels[best], level[end], eta, V)
-    put(parent, level, counts, rows, mass, real, words, n, weights[d], end, own[d], phi)
+    out[0], out[1], out[2], out[3] = tree.ids[end], chances[best], evidence, p_new
+    phi[:] = phis[best, : len(n)]
+    docs.ends[d] = end
+    docs.own[d] = local_bound(n, phi, s.alpha, levels[best], level[end], s.eta, whole[N_WORDS])
+    _put(d, 1.0, tree, docs)
 
 
 @kernel
-def learn(
-    first, last, fresh, window, revisits, kappa, most, parent, level, born, ids, counts, rows, mass,
-    whole, real, offsets, words, n, weights, ends, own, phi, eta, alpha, gamma, beam, rounds, tol,
-    chosen, chances, levels, phis, out,
-):  # fmt: skip
+def learn(first, last, fresh, tree, docs, s, out):
     """Learn documents one after another, and after each visit some that came before it again.
 
     With ``fresh`` False the documents are known and are visited once each.
@@ -289,36 +259,141 @@ def learn(
     -------
     int
         The document before which there was no room for a new path, or ``last``. There is never
-        room for more than ``most`` nodes.
+        room for more than ``max_nodes`` nodes.
     """
+    whole, real, offsets = tree.whole, tree.real, docs.offsets
+    work = _work(offsets, s)
     for d in range(first, last):
-        if whole[N_NODES] + len(alpha) > len(parent) < most:
+        if whole[N_NODES] + len(s.alpha) > len(tree.parent) < s.max_nodes:
             return d
         if fresh:
             whole[N_SEEN] += 1
             rho_t = 1.0
-            if kappa < 1.0:  # a natural-gradient step rho = t^-kappa on averages, t items expected
+            if s.kappa < 1.0:  # a natural-gradient step t^-kappa on averages, t items expected
                 t = whole[N_SEEN]
-                rho_t = float(t) ** (1.0 - kappa)
+                rho_t = float(t) ** (1.0 - s.kappa)
                 if t > 1:
                     real[SCALE] *= (t - rho_t) / (t - 1.0)
-            weights[d] = rho_t / real[SCALE]
+            docs.weights[d] = rho_t / real[SCALE]
             for at in range(offsets[d], offsets[d + 1]):
-                whole[N_WORDS] = max(whole[N_WORDS], words[at] + 1)
-        oldest = max(0, d + 1 - window)
-        for r in range(revisits + 1):
+                whole[N_WORDS] = max(whole[N_WORDS], docs.words[at] + 1)
+        oldest = max(0, d + 1 - s.window)
+        for r in range(s.revisits + 1 if fresh else 1):
             i = d
             if r:
                 if not oldest <= whole[NEXT_VISIT] < d:
                     whole[NEXT_VISIT] = oldest
                 i = whole[NEXT_VISIT]
                 whole[NEXT_VISIT] += 1
-            at, to = offsets[i], offsets[i + 1]
-            if at < to:
-                visit(
-                    i, parent, level, born, ids, counts, rows, mass, whole, real, words[at:to],
-                    n[at:to], weights, ends, own, phi[at:to], eta, alpha, gamma, beam, rounds, tol,
-                    chosen, chances, levels, phis,
-                    out[d - first if r == 0 else len(out) - 1],
-                )  # fmt: skip
+            if offsets[i] < offsets[i + 1]:
+                _visit(i, tree, docs, s, work, out[d - first if r == 0 else len(out) - 1])
     return last
+
+
+@kernel
+def move(which, barred, forced, tree, docs, s):
+    """Take some documents of the window out, and place them one by one, in some rounds.
+
+    None may go through a node ``barred``. With an endpoint ``forced`` the first one opens a path
+    there, and the others must follow it below the new node, in the first round. -1: none.
+    """
+    whole, new = tree.whole, tree.whole[N_NODES]
+    work, out = _work(docs.offsets, s), np.empty(4)
+    for d in which:
+        _put(d, -1.0, tree, docs)
+        docs.ends[d] = -1
+    whole[BARRED] = barred
+    for r in range(_MOVE_ROUNDS):
+        for i in range(len(which)):
+            whole[FORCED] = forced if r == 0 and i == 0 else -1
+            together = forced >= 0 and r == 0 and i > 0 and whole[N_NODES] > new
+            whole[CONFINED] = new if together else -1
+            _visit(which[i], tree, docs, s, work, out)
+    whole[BARRED], whole[FORCED], whole[CONFINED] = -1, -1, -1
+
+
+@kernel
+def put_back(which, old_ends, old_own, old_phi, tree, docs):
+    """Undo `move`: documents go where they were."""
+    for d in which:
+        _put(d, -1.0, tree, docs)
+    start = 0
+    for i in range(len(which)):
+        d = which[i]
+        at, to = docs.offsets[d], docs.offsets[d + 1]
+        docs.phi[at:to] = old_phi[start : start + to - at]
+        start += to - at
+        docs.ends[d], docs.own[d] = old_ends[i], old_own[i]
+        _put(d, 1.0, tree, docs)
+
+
+@kernel
+def place_many(tree, s, offsets, words, n, out_slot, out, out_levels):
+    """Place documents without learning them.
+
+    ``out_slot`` (N,): slot of the likeliest node; ``out`` (N, 3): its probability, the log
+    evidence, the chance of a new path; ``out_levels`` (N, L): expected proportions of levels.
+    """
+    alpha, L = s.alpha, len(s.alpha)
+    work = chosen, chances, levels, _ = _work(offsets, s)
+    for d in range(len(offsets) - 1):
+        at, to = offsets[d], offsets[d + 1]
+        E, evidence = _place(tree, s, words[at:to], n[at:to], work)
+        best, p_new = _likeliest(tree.level, L, E, chosen, chances)
+        out_slot[d] = chosen[best]
+        out[d, 0], out[d, 1], out[d, 2] = chances[best], evidence, p_new
+        out_levels[d] = 0.0
+        for e in range(E):
+            total = 0.0
+            for l in range(L):
+                total += alpha[l] + levels[e, l]
+            for l in range(L):
+                out_levels[d, l] += chances[e] * (alpha[l] + levels[e, l]) / total
+
+
+@kernel
+def complete_many(tree, s, offsets, words, n, held_offsets, held, held_n, out):
+    """Log probability of held-out words given others of the same document, (N,).
+
+    log sum_k q(k) prod_j sum_l E[theta_l] E[beta_l,w_j], expectations under the posterior given
+    the document's given words: they have moved the proportions, and the topics of the path.
+    Held-out words below 0 are unknown, and left out.
+    """
+    eta, alpha, L = s.eta, s.alpha, len(s.alpha)
+    V, scale = max(tree.whole[N_WORDS], 1), tree.real[SCALE]
+    work = chosen, chances, levels, phis = _work(offsets, s)
+    score = np.empty(len(chosen))
+    own = np.full(tree.counts.shape[0], -1)  # where a word stands among the given ones
+    for d in range(len(offsets) - 1):
+        at, to = offsets[d], offsets[d + 1]
+        E, _ = _place(tree, s, words[at:to], n[at:to], work)
+        for u in range(at, to):
+            own[words[u]] = u - at
+        top = -np.inf
+        for e in range(E):
+            score[e] = math.log(max(chances[e], 1e-300))
+            whole_alpha = 0.0
+            for l in range(L):
+                whole_alpha += alpha[l] + levels[e, l]
+            for j in range(held_offsets[d], held_offsets[d + 1]):
+                v = held[j]
+                if v < 0:
+                    continue
+                i, p = chosen[e], 0.0
+                for l in range(L - 1, -1, -1):
+                    mine, total = eta[l], V * eta[l] + levels[e, l]
+                    if tree.level[i] == l + 1:
+                        mine += scale * tree.counts[v, i]
+                        total += scale * tree.rows[i]
+                        i = max(tree.parent[i], 0)
+                    if own[v] >= 0:
+                        mine += n[at + own[v]] * phis[e, own[v], l]
+                    p += (alpha[l] + levels[e, l]) / whole_alpha * mine / total
+                score[e] += held_n[j] * math.log(p)
+            top = max(top, score[e])
+        total = 0.0
+        for e in range(E):
+            total += math.exp(score[e] - top)
+        out[d] = top + math.log(total)
+        for u in range(at, to):
+            own[words[u]] = -1

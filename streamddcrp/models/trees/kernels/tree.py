@@ -74,20 +74,6 @@ def log_path_chances(parent, level, K, L, a, b, gamma, lookahead, out):
 
 
 @kernel
-def endpoint_scores(parent, level, K, L, prior, node, fresh, out):
-    """Log S of every endpoint: prior + contributions ``node`` (K,) of its path + ``fresh`` (L,).
-
-    ``fresh[l]`` is the contribution of a node of level l + 1 that is not kept.
-    """
-    total = np.empty(K)
-    for i in range(K):
-        total[i] = node[i] + (total[parent[i]] if i else 0.0)
-        out[i] = prior[i] + total[i]
-        for l in range(level[i], L):
-            out[i] += fresh[l]
-
-
-@kernel
 def softmax(scores, n, out):
     """Turn log scores into probabilities; return the log of their sum."""
     top = -np.inf

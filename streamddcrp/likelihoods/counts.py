@@ -1,4 +1,4 @@
-"""Counts of categories, such as the words of a document."""
+"""Families of counts: of events, of categories, of yes and no."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -8,23 +8,77 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp.likelihoods.base import ConjugateFamily
+from streamddcrp.likelihoods.base import Likelihood
+from streamddcrp.likelihoods.columns import column_means, scalar_parameter
 from streamddcrp.likelihoods.kernels import families
-from streamddcrp.likelihoods.parameters import scalar_parameter
 from streamddcrp.likelihoods.registry import family
 from streamddcrp.typing import FloatArray
 
 NOMINAL_VOCABULARY = 2**20
 
 
+class _Counts(Likelihood):
+    _support: ClassVar[str] = "counts (whole numbers from 0 to 2**53)"
+
+    def _in_support(self, X: FloatArray) -> Any:
+        return (X >= 0.0) & (X <= 2.0**53) & (np.floor(X) == X)
+
+
+@family("gamma_poisson")
+@dataclass(frozen=True)
+class GammaPoisson(_Counts):
+    """Poisson counts with a Gamma prior, independent of each other.
+
+    For each feature, intensity ~ Gamma(shape, rate), so its prior mean is shape / rate. Missing
+    values are integrated out. O(D) time and memory per row and table. Point estimates: ``mean``,
+    the posterior mean of each intensity.
+
+    Parameters
+    ----------
+    shape, rate : float or sequence of float, length D
+        From rows: a rate such that prior means are the columns' means.
+
+    Examples
+    --------
+    >>> family = GammaPoisson(1.5, 0.8)
+    >>> stats = family.suffstats([[2.0], [0.0], [3.0], [7.0], [1.0]]).sum(axis=0)
+    >>> float(family.log_marginal(stats)[0])
+    -12.85017506
+    """
+
+    shape: Any = 1.0
+    rate: Any = None
+
+    family: ClassVar[int] = families.GAMMA_POISSON
+    _columns: ClassVar[tuple[str, ...]] = ("shape", "rate")
+    _from_rows: ClassVar[tuple[str, ...]] = ("rate",)
+
+    def _scale(self, X: FloatArray) -> dict[str, Any]:
+        # a column of zeros: half an event in all
+        means = np.maximum(column_means(X), 0.5 / len(X))
+        return {"rate": np.divide(self.shape, means)}
+
+    def sample(self, rng: Generator, stats: ArrayLike, size: int | None = None) -> FloatArray:
+        D, _, post = self._posteriors(stats)
+        cells = post[0, 1:].reshape(D, 5)
+        shape, expected = cells[:, 0], cells[:, 4]
+        intensity = rng.gamma(shape, expected / shape)
+        return rng.poisson(intensity, size=(D,) if size is None else (size, D)).astype(np.float64)
+
+    def point_estimates(self, stats: ArrayLike) -> dict[str, FloatArray]:
+        D, _, post = self._posteriors(stats)
+        return {"mean": np.ascontiguousarray(post[:, 1:].reshape(-1, D, 5)[:, :, 4])}
+
+
 @family("dirichlet_multinomial")
 @dataclass(frozen=True)
-class DirichletMultinomial(ConjugateFamily):
+class DirichletMultinomial(_Counts):
     """Counts of categories with a symmetric Dirichlet prior.
 
     A row holds how often each category occurs; its probability is that of the sequence of tokens,
-    without multinomial coefficient. A missing value counts as 0. O(D) time and memory a row and
-    table; columns without tokens cost one comparison.
+    without multinomial coefficient. A missing value counts as 0. O(D) time and memory per row and
+    table; columns without tokens cost one comparison. Point estimates: ``probability``, predictive,
+    of each category.
 
     Parameters
     ----------
@@ -47,7 +101,6 @@ class DirichletMultinomial(ConjugateFamily):
     n_categories: int | None = None
 
     family: ClassVar[int] = families.DIRICHLET_MULTINOMIAL
-    _support: ClassVar[str] = "counts (whole numbers from 0 to 2**53)"
 
     def __post_init__(self) -> None:
         mass = scalar_parameter("DirichletMultinomial", "concentration", self.concentration)
@@ -79,9 +132,6 @@ class DirichletMultinomial(ConjugateFamily):
             raise SchemaError(message)
         return np.array([self.concentration / NOMINAL_VOCABULARY, self.concentration])
 
-    def _in_support(self, X: FloatArray) -> Any:
-        return (X >= 0.0) & (X <= 2.0**53) & (np.floor(X) == X)
-
     def sample(
         self, rng: Generator, stats: ArrayLike, size: int | None = None, *, n_tokens: int = 1
     ) -> FloatArray:
@@ -112,16 +162,47 @@ class DirichletMultinomial(ConjugateFamily):
         return rng.multinomial(n_tokens, theta / theta.sum(), size=size).astype(np.float64)
 
     def point_estimates(self, stats: ArrayLike) -> dict[str, FloatArray]:
-        """Return the predictive probability of each category.
-
-        Parameters
-        ----------
-        stats : array_like of float, shape (K, P)
-
-        Returns
-        -------
-        dict of str to ndarray of float64, shape (K, D)
-            ``probability``.
-        """
         D, _, post = self._posteriors(stats)
         return {"probability": post[:, 2 : 2 + D] / post[:, 1:2]}
+
+
+@family("beta_bernoulli")
+@dataclass(frozen=True)
+class BetaBernoulli(Likelihood):
+    """Features that are 0 or 1 with a Beta prior, independent of each other.
+
+    For each feature, p(x = 1) ~ Beta(a, b). Missing values are integrated out. O(D) time and memory
+    per row and table. Point estimates: ``probability``, the posterior mean of that of a one.
+
+    Parameters
+    ----------
+    a, b : float or sequence of float, length D, default 0.5
+
+    Examples
+    --------
+    >>> family = BetaBernoulli(1.0, 1.0)
+    >>> stats = family.suffstats([[1.0], [1.0], [0.0]]).sum(axis=0)
+    >>> float(np.exp(family.log_predictive([1.0], stats)[0]))  # (2 + 1) / (3 + 2)
+    0.6
+    """
+
+    a: Any = 0.5
+    b: Any = 0.5
+
+    family: ClassVar[int] = families.BETA_BERNOULLI
+    _columns: ClassVar[tuple[str, ...]] = ("a", "b")
+    _support: ClassVar[str] = "0 or 1"
+
+    def _in_support(self, X: FloatArray) -> Any:
+        return (X == 0.0) | (X == 1.0)
+
+    def sample(self, rng: Generator, stats: ArrayLike, size: int | None = None) -> FloatArray:
+        D, hyper, _ = self._posteriors(stats)
+        ones, zeros = np.maximum(np.asarray(stats, dtype=np.float64)[1:].reshape(2, D), 0.0)
+        p = rng.beta(hyper[1 : 1 + D] + ones, hyper[1 + D :] + zeros)
+        uniforms = rng.random((D,) if size is None else (size, D))
+        return np.asarray(uniforms < p, dtype=np.float64)
+
+    def point_estimates(self, stats: ArrayLike) -> dict[str, FloatArray]:
+        D, _, post = self._posteriors(stats)
+        return {"probability": np.exp(post[:, 1:].reshape(-1, D, 4)[:, :, 0])}

@@ -1,14 +1,67 @@
-"""Compiled local steps of coordinate ascent, with expected log parameters of topics and sticks."""
+"""Wang and Blei's coordinate ascent for topic trees of a fixed shape, as printed in the paper.
+
+Word levels conditional on the path or, as in the paper, factorised; and natural-gradient steps on
+batches. `NestedCRPTopics` climbs the same bound with all parameters at their optimum.
+"""
 
 import math
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+from scipy.special import digamma as digammas
+from scipy.special import gammaln
 
 from streamddcrp.compilation import inner, kernel
-from streamddcrp.models.trees.kernels.tree import endpoint_scores, softmax, subtree_sums
+from streamddcrp.errors import ConfigError
+from streamddcrp.models.trees.kernels.gain import evidence_gain, meet, start
+from streamddcrp.models.trees.kernels.tree import (
+    beta_parameters,
+    log_path_chances,
+    softmax,
+    subtree_sums,
+)
 from streamddcrp.numerics import digamma
 
 _FLOOR = 1e-300
+
+
+@kernel
+def endpoint_scores(parent, level, K, L, prior, node, fresh, out):
+    """Log S of every endpoint: prior + contributions ``node`` (K,) of its path + ``fresh`` (L,).
+
+    ``fresh[l]`` is the contribution of a node of level l + 1 that is not kept.
+    """
+    total = np.empty(K)
+    for i in range(K):
+        total[i] = node[i] + (total[parent[i]] if i else 0.0)
+        out[i] = prior[i] + total[i]
+        for l in range(level[i], L):
+            out[i] += fresh[l]
+
+
+@kernel
+def look_ahead(n, lam, total, alpha, rounds, tol, phi, at_level):
+    """Let a document and the topics of one path meet; return the gain of the bound.
+
+    Parameters
+    ----------
+    n : ndarray, shape (U,)
+        Counts of the document's words.
+    lam : ndarray, shape (U, L)
+        Dirichlet parameters of its words at the nodes of the path.
+    total : ndarray, shape (L,)
+        Sums of the nodes' parameters over all words.
+    alpha : ndarray, shape (L,)
+        Dirichlet prior of the proportions of levels.
+    rounds, tol
+        At most so many, until no more than this share of the words moves between levels.
+    phi, at_level : ndarray, shape (U, L) and (L,)
+        Get the levels of the words and their sums N.
+    """
+    start(n, lam, total, alpha, phi, at_level)
+    meet(n, lam, total, alpha, rounds, tol, phi, at_level)
+    return evidence_gain(n, lam, total, alpha, phi, at_level)
 
 
 @inner
@@ -176,3 +229,114 @@ def factorised_step(
             for u in range(U):
                 counts[words[at + u], i] += Q[i] * n[at + u] * phi[u, level[i] - 1]
     return bound
+
+
+_STEPS = {"path": path_step, "factorised": factorised_step}
+
+
+class Expectation(NamedTuple):
+    """Documents on the tree.
+
+    Attributes
+    ----------
+    q : ndarray, shape (N, K)
+        Endpoint probabilities.
+    counts : ndarray, shape (V, K)
+        Expected words of each node.
+    local : float
+        Sum over documents of log Z, and of the levels' terms.
+    """
+
+    q: np.ndarray
+    counts: np.ndarray
+    local: float
+
+
+@dataclass(slots=True)
+class Ascent:
+    """Posterior of sticks and topics of a tree, from expected statistics.
+
+    The variational bound is local - KL(q(v) || p(v)) - KL(q(beta) || p(beta)); `expect` maximises
+    it over the documents, `step` with ``rho`` 1 over sticks and topics.
+
+    Attributes
+    ----------
+    parent, level : ndarray of int64, shape (K,)
+        Slots in order: parents before children, older siblings before younger.
+    alpha, eta : ndarray, shape (L,)
+    gamma : float
+    counts : ndarray, shape (V, K)
+        Expected words; q(beta_i) = Dir(eta + counts_i).
+    mass : ndarray, shape (K,)
+        Expected documents of each endpoint, from which q(v) follows.
+    family : {"path", "factorised"}
+        Whether levels of words depend on the path.
+    """
+
+    parent: np.ndarray
+    level: np.ndarray
+    alpha: np.ndarray
+    eta: np.ndarray
+    gamma: float
+    counts: np.ndarray
+    mass: np.ndarray
+    family: str = "path"
+
+    def __post_init__(self) -> None:
+        if self.family not in _STEPS:
+            message = f"family must be 'path' or 'factorised', got {self.family!r}"
+            raise ConfigError(message)
+
+    def _sticks(self) -> tuple[np.ndarray, np.ndarray]:
+        K = len(self.parent)
+        size, a, b = np.empty((3, K))
+        beta_parameters(self.parent, K, self.mass, self.gamma, size, a, b)
+        return a, b
+
+    def expect(
+        self, offsets: np.ndarray, words: np.ndarray, n: np.ndarray, *, rounds: int = 500,
+        tol: float = 1e-10,
+    ) -> Expectation:  # fmt: skip
+        """Place documents; words ``words[offsets[d]:offsets[d + 1]]`` with counts ``n``."""
+        K, V, L = len(self.parent), len(self.counts), len(self.alpha)
+        prior = np.empty(K)
+        a, b = self._sticks()
+        log_path_chances(self.parent, self.level, K, L, a, b, self.gamma, False, prior)
+        eta = self.eta[self.level - 1]
+        elog = digammas(self.counts + eta) - digammas(self.counts.sum(axis=0) + V * eta)
+        fresh = digammas(self.eta) - digammas(V * self.eta)
+        q, counts = np.empty((len(offsets) - 1, K)), np.zeros((V, K))
+        local = _STEPS[self.family](
+            offsets, words, n, self.parent, self.level, L, prior, elog, fresh, self.alpha, rounds,
+            tol, q, counts,
+        )  # fmt: skip
+        return Expectation(q, counts, float(local))
+
+    def step(self, found: Expectation, rho: float = 1.0, total: float | None = None) -> None:
+        """Take a natural-gradient step towards what ``total`` documents like these would give.
+
+        Parameters
+        ----------
+        found : Expectation
+        rho : float
+            1 forgets what was before.
+        total : float, optional
+            Default: the documents of ``found``; with ``rho`` 1 that is coordinate ascent.
+        """
+        weight = rho * (1.0 if total is None else total / len(found.q))
+        self.counts = (1.0 - rho) * self.counts + weight * found.counts
+        self.mass = (1.0 - rho) * self.mass + weight * found.q.sum(axis=0)
+
+    def divergence(self) -> float:
+        """Return KL(q(v) || p(v)) + KL(q(beta) || p(beta))."""
+        a, b = (part[1:] for part in self._sticks())
+        both = digammas(a + b)
+        sticks = (a - 1.0) * (digammas(a) - both) + (b - self.gamma) * (digammas(b) - both)
+        sticks -= gammaln(a) + gammaln(b) - gammaln(a + b) + np.log(self.gamma)
+        V, eta = len(self.counts), self.eta[self.level - 1]
+        lam = self.counts + eta
+        total = lam.sum(axis=0)
+        topics = np.sum(self.counts * (digammas(lam) - digammas(total)), axis=0)
+        topics += gammaln(total) - gammaln(V * eta) + V * gammaln(eta)
+        topics -= np.sum(gammaln(lam), axis=0)
+        return float(np.sum(sticks) + np.sum(topics))

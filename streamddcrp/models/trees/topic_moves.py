@@ -1,19 +1,21 @@
-"""Moves of many documents at once, undone where they do not raise the bound."""
+"""Moves of many documents of the window at once, undone where they do not raise the bound.
+
+Siblings are merged; nodes dissolved, split, and attached to another parent (section 8 of
+math/nested_crp.md).
+"""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
 
-from streamddcrp.models.trees.kernels.moves import move, put_back
-from streamddcrp.models.trees.kernels.topics import BARRED, CONFINED, FORCED, N_NODES, NEXT_ID
-from streamddcrp.typing import IntArray
+from streamddcrp.models.trees.kernels.gain import merge_gains, sibling_products
+from streamddcrp.models.trees.kernels.topics import N_NODES, NEXT_ID, move, put_back
+from streamddcrp.models.trees.topic_state import TopicState
+from streamddcrp.models.trees.tree import Change, merged, sorted_order, sticks
+from streamddcrp.typing import FloatArray, IntArray
 
-if TYPE_CHECKING:
-    from streamddcrp.models.trees.topics import TopicTree
-
-_ROUNDS = 2  # in which the documents of a move are placed
+_ALIKE = 3  # partners of a node that are tried
 _EFFORT = 200  # distinct words that could be moved while a move is prepared
 _MEANS = 5  # rounds of two means
 _OUTSIDE = 0.5  # documents of a node that left the window, at most, for it to be dissolved
@@ -22,7 +24,7 @@ _OUTSIDE = 0.5  # documents of a node that left the window, at most, for it to b
 class Trial:
     """Documents of the window on the move, and the way back."""
 
-    def __init__(self, tree: "TopicTree") -> None:
+    def __init__(self, tree: TopicState) -> None:
         self.tree = tree
         self.rest = tree.rest_of_bound()
 
@@ -39,8 +41,8 @@ class Trial:
             Inner node below which the first of each group opens a path; the others follow it.
         """
         tree, which = self.tree, np.concatenate(groups)
-        s, w, K, ids = tree.settings, tree.window, tree.n_nodes, int(tree.whole[NEXT_ID])
-        if not tree.has_room(len(which)):
+        w, K, ids = tree.window, tree.n_nodes, int(tree.whole[NEXT_ID])
+        if not _make_room(tree, len(which)):
             return 0.0
         old = w.ends[which].copy(), w.own[which].copy()
         spots = _spots(tree, which)
@@ -48,18 +50,9 @@ class Trial:
         real, rows = tree.real.copy(), tree.rows.copy()
         words = np.unique(w.words[spots])
         counts = tree.counts[words]
-        work = tree.room_for(which)
         for group in groups:
-            tree.whole[BARRED], tree.whole[FORCED] = barred, forced
-            move(
-                group, _ROUNDS, tree.parent, tree.level, tree.born, tree.ids, tree.counts,
-                tree.rows, tree.mass, tree.whole, tree.real, w.offsets, w.words, w.counts,
-                w.weights, w.ends, w.own, w.phi, s.eta, s.alpha, s.gamma, s.beam, s.rounds, s.tol,
-                *work, np.zeros(4),
-            )  # fmt: skip
-        tree.whole[[BARRED, FORCED, CONFINED]] = -1
-        touched = np.unique(np.concatenate([_above(tree.parent, old[0]),
-                                            _above(tree.parent, w.ends[which])]))  # fmt: skip
+            move(group, barred, forced, tree.arrays, w.arrays, tree.settings)
+        touched = _with_ancestors(tree.parent, np.concatenate([old[0], w.ends[which]]))
         rest = tree.rest_of_bound()
         now = tree.node_bounds(touched, tree.counts[words], tree.rows)
         gain = rest - self.rest + float((now - tree.node_bounds(touched, counts, rows)).sum())
@@ -67,10 +60,7 @@ class Trial:
             self.rest = rest
             tree.note_births(K)
             return gain
-        put_back(
-            which, *old, phi, tree.parent, tree.level, tree.counts, tree.rows, tree.mass, tree.real,
-            w.offsets, w.words, w.counts, w.weights, w.ends, w.own, w.phi,
-        )  # fmt: skip
+        put_back(which, *old, phi, tree.arrays, w.arrays)
         new = tree.n_nodes
         tree.counts[:, K:new] = tree.rows[K:new] = tree.mass[K:new] = 0.0
         tree.whole[N_NODES], tree.whole[NEXT_ID] = K, ids
@@ -78,7 +68,14 @@ class Trial:
         return 0.0
 
 
-def _above(parent: IntArray, ends: IntArray) -> IntArray:
+def _make_room(tree: TopicState, n: int) -> bool:
+    """Make room for the paths of n documents, if there can be."""
+    while tree.n_nodes + n * tree.depth > len(tree.parent) < tree.settings.max_nodes:
+        tree.make_nodes()
+    return len(tree.parent) >= tree.n_nodes + tree.depth
+
+
+def _with_ancestors(parent: IntArray, ends: IntArray) -> IntArray:
     """Return all nodes on the way to endpoints."""
     now = np.unique(ends[ends >= 0])
     out = [now]
@@ -87,8 +84,8 @@ def _above(parent: IntArray, ends: IntArray) -> IntArray:
     return np.unique(np.concatenate(out))
 
 
-def make_moves(tree: "TopicTree", budget: float) -> None:
-    """Try to do without small nodes, to make two of large ones, and to hang nodes elsewhere.
+def make_moves(tree: TopicState, budget: float) -> None:
+    """Try to dissolve small nodes, to split large ones, and to attach nodes elsewhere.
 
     Parameters
     ----------
@@ -98,7 +95,7 @@ def make_moves(tree: "TopicTree", budget: float) -> None:
     trial = Trial(tree)
     _spend(budget, _small_nodes(tree), lambda i: _dissolve(trial, i))
     _spend(budget, _large_nodes(tree), lambda i: _split(trial, i))
-    _spend(budget, _hung_nodes(tree), lambda i: _graft(trial, i))
+    _spend(budget, _movable_nodes(tree), lambda i: _graft(trial, i))
 
 
 def _spend(budget: float, nodes: IntArray, attempt: Callable[[int], int]) -> None:
@@ -108,18 +105,18 @@ def _spend(budget: float, nodes: IntArray, attempt: Callable[[int], int]) -> Non
         budget -= _EFFORT + attempt(i)
 
 
-def _small_nodes(tree: "TopicTree") -> IntArray:
+def _small_nodes(tree: TopicState) -> IntArray:
     """Nodes with two documents or more, the smallest first; of a chain of only children the top."""
     K, size = tree.n_nodes, tree.sizes()
-    kids = np.bincount(tree.parent[1:K], minlength=K)
+    children = np.bincount(tree.parent[1:K], minlength=K)
     alone = np.zeros(K, dtype=bool)
-    alone[1:] = kids[tree.parent[1:K]] == 1
+    alone[1:] = children[tree.parent[1:K]] == 1
     some = np.flatnonzero((size > 1.5) & ~(alone & (tree.parent[:K] > 0)))
     some = some[some > 0]
     return some[np.lexsort((some, size[some]))]
 
 
-def _large_nodes(tree: "TopicTree") -> IntArray:
+def _large_nodes(tree: TopicState) -> IntArray:
     """Leaves, and only children, with four documents or more, the largest first.
 
     Other inner nodes are left alone: parts of them would soon be twins that nothing joins again.
@@ -131,14 +128,14 @@ def _large_nodes(tree: "TopicTree") -> IntArray:
     return some[np.lexsort((some, -size[some]))]
 
 
-def _hung_nodes(tree: "TopicTree") -> IntArray:
-    """Nodes that could hang elsewhere, with two documents or more, the smallest first."""
+def _movable_nodes(tree: TopicState) -> IntArray:
+    """Nodes that could be attached elsewhere, with two documents or more, the smallest first."""
     size = tree.sizes()
     some = 1 + np.flatnonzero((size[1:] > 1.5) & (tree.depth > 2))
     return some[np.lexsort((some, size[some]))]
 
 
-def _documents(tree: "TopicTree", node: int) -> IntArray:
+def _documents(tree: TopicState, node: int) -> IntArray:
     """Return the documents of the window whose path goes through a node."""
     now = tree.window.ends[: tree.window.n]
     here = now == node
@@ -148,13 +145,13 @@ def _documents(tree: "TopicTree", node: int) -> IntArray:
     return np.flatnonzero(here)
 
 
-def _spots(tree: "TopicTree", which: IntArray) -> IntArray:
+def _spots(tree: TopicState, which: IntArray) -> IntArray:
     """Return where the distinct words of documents stand in the window, one after the other."""
     first, last = tree.window.offsets[which], tree.window.offsets[which + 1]
     return np.concatenate([np.arange(a, b) for a, b in zip(first, last, strict=True)])
 
 
-def _length(tree: "TopicTree", which: IntArray) -> int:
+def _length(tree: TopicState, which: IntArray) -> int:
     """Return the distinct words of documents, one after the other."""
     w = tree.window
     return int((w.offsets[which + 1] - w.offsets[which]).sum())
@@ -192,20 +189,20 @@ def _graft(trial: Trial, node: int) -> int:
     """
     tree = trial.tree
     parent, K = int(tree.parent[node]), tree.n_nodes
-    kids = np.flatnonzero(tree.parent[:K] == node)
-    groups = [_documents(tree, child) for child in (kids.tolist() or [node])]
+    children = np.flatnonzero(tree.parent[:K] == node)
+    groups = [_documents(tree, child) for child in (children.tolist() or [node])]
     groups = [which for which in groups if len(which)]
     if sum(map(len, groups)) < 2:
         return 0
-    top = node if len(kids) else parent
+    top = node if len(children) else parent
     others = np.flatnonzero((tree.level[:K] == tree.level[top]) & (np.arange(K) != top))
-    targets = [] if len(kids) else [int(tree.parent[parent])]
-    if len(kids):
+    targets = [] if len(children) else [int(tree.parent[parent])]
+    if len(children):
         others = others[tree.parent[others] == parent]
     if len(others):
         words = np.unique(tree.window.words[_spots(tree, np.concatenate(groups))])
         some = tree.counts[words]
-        own = some[:, top] if len(kids) else some[:, top] + some[:, node]
+        own = some[:, top] if len(children) else some[:, top] + some[:, node]
         eta = float(tree.settings.eta[tree.level[top] - 1])
         size = tree.n_words * eta + tree.scale * tree.rows[others]
         fit = (eta * own.sum() + tree.scale * (own @ some)[others]) / size
@@ -216,8 +213,8 @@ def _graft(trial: Trial, node: int) -> int:
     return len(targets) * _length(tree, np.concatenate(groups))
 
 
-def _unlike(tree: "TopicTree", which: IntArray, level: int) -> IntArray:
-    """Return a part of some documents, told by their words from a level on; the first one leads.
+def _unlike(tree: TopicState, which: IntArray, level: int) -> IntArray:
+    """Return a part of some documents, by their words from a level on; the first one leads.
 
     Two means by cosine, from the document that is least like all together.
     """
@@ -242,3 +239,71 @@ def _unlike(tree: "TopicTree", which: IntArray, level: int) -> IntArray:
         away = rows @ (other / max(float(np.linalg.norm(other)), 1e-300))
     group = np.flatnonzero(toward > away)
     return group[np.argsort(-toward[group], kind="stable")]
+
+
+def merge_siblings(tree: TopicState) -> bool:
+    """Merge siblings where the bound rises, the best pairs first; return whether any were."""
+    used: set[int] = set()
+    for _, i, j in sorted(_best_merges(tree), reverse=True):
+        if not used & {i, j}:
+            _merge(tree, i, j)
+            used |= {i, j}
+    if used:
+        K = tree.n_nodes
+        keep = tree.rows[:K] >= 0.0  # `_merge` marks what is gone
+        tree.rows[:K] = np.maximum(tree.rows[:K], 0.0)
+        order = sorted_order(tree.parent[:K], tree.level[:K], tree.mass[:K], keep)
+        tree.take(order.slots, order.parent, order.level, order.to)
+    return bool(used)
+
+
+def _best_merges(tree: TopicState) -> list[tuple[float, int, int]]:
+    s, K, V = tree.settings, tree.n_nodes, tree.n_words
+    parent, level, mass = tree.parent[:K], tree.level[:K], tree.mass[:K] * tree.scale
+    before = sticks(parent, level, mass, tree.depth, s.gamma)
+    cosines = np.zeros((K, K))
+    sibling_products(parent, tree.counts, V, cosines)
+    length = np.sqrt(np.maximum(np.diag(cosines), 1e-300))
+    cosines /= np.outer(length, length)
+    pairs = set()
+    for p in range(K):
+        children = np.flatnonzero(parent == p)
+        near = np.argsort(-cosines[np.ix_(children, children)], axis=1, kind="stable")
+        for x, close in enumerate(near[:, : _ALIKE + 1].tolist()):
+            pairs |= {(int(children[min(x, y)]), int(children[max(x, y)])) for y in close if y != x}
+    one, other = np.array(sorted(pairs), np.int64).reshape(-1, 2).T
+    gains = np.empty(len(one))
+    merge_gains(tree.counts[:V], tree.rows, level, one, other, tree.scale, s.eta, V, gains)
+    found = []
+    for i, j, gain in zip(one.tolist(), other.tolist(), gains.tolist(), strict=True):
+        if gain <= 0.0:  # what the sticks can add is small beside this
+            continue
+        now = sticks(*_after_merge(parent, level, mass, i, j), tree.depth, s.gamma)
+        total = gain + now - before
+        if total > 0.0:
+            found.append((total, i, j))
+    return found
+
+
+def _merge(tree: TopicState, i: int, j: int) -> None:
+    """Merge node j into its sibling i; slot j is marked as gone."""
+    K = tree.n_nodes
+    tree.counts[:, i] += tree.counts[:, j]
+    tree.rows[i] += tree.rows[j]
+    tree.parent[:K], tree.mass[:K] = merged(tree.parent[:K], tree.mass[:K], i, j)
+    tree.rows[j] = -1.0
+    ends = tree.window.ends[: tree.window.n]
+    ends[ends == j] = i
+    tree.n_merged += 1
+    tree.changes.append(Change("merge", int(tree.ids[j]), tree.n_seen, int(tree.ids[i])))
+
+
+def _after_merge(
+    parent: IntArray, level: IntArray, mass: FloatArray, i: int, j: int
+) -> tuple[IntArray, IntArray, FloatArray]:
+    """Return the tree after a merge."""
+    parent, mass = merged(parent, mass, i, j)
+    keep = np.ones(len(parent), dtype=bool)
+    keep[j] = False
+    order = sorted_order(parent, level, mass, keep)
+    return order.parent, order.level, mass[order.slots]

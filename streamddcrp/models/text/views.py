@@ -1,0 +1,235 @@
+"""What users see of a stream of texts or vectors: stories, final labels, events."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from scipy.optimize import brentq
+
+from streamddcrp.contract import Event, EventRing
+from streamddcrp.data.documents import Word, top_words
+from streamddcrp.data.kernels.words import LONGEST
+from streamddcrp.data.words import WordTable
+from streamddcrp.estimator.final_labels import FinalLabels
+from streamddcrp.estimator.views import events_since, predictions
+from streamddcrp.models.text.config import Config
+from streamddcrp.models.text.kernels import layout
+from streamddcrp.models.text.state import State
+from streamddcrp.typing import FloatArray, IntArray
+
+
+class StoryModel:
+    """What `TextStream` and `EmbeddingStream` share: final labels and events of stories."""
+
+    _config: Any
+    _memory: Any
+    _finals: FinalLabels
+    _events_read: int
+    n_seen: Any
+    _learn_batch: Any
+
+    @property
+    def _lag(self) -> int:
+        return int(self._config.ages[-1])
+
+    @property
+    def n_tables(self) -> int:
+        """Number of live stories."""
+        return int(self._memory.counts[layout.N_LIVE])
+
+    def step_many(self, batch: object, t: object = None) -> pa.RecordBatch:
+        """Predict each document of a batch, then learn it, in one pass.
+
+        Parameters
+        ----------
+        batch, t
+            As for `learn_many`.
+
+        Returns
+        -------
+        pyarrow.RecordBatch
+            One row per document with ``label`` (int64, the story it is assigned to on arrival; a
+            new one gets the next id), ``label_prob``, ``score`` (-log predictive density in nats),
+            ``p_new`` (probability of a new story), ``p_change`` (of another one than that of the
+            document before; null for vectors), ``n_tables`` (int64), and the document whose label
+            it made final, that which came ``lag`` before: ``final_row`` (its arrival index) and
+            ``final_label``, null at first.
+        """
+        seen = self.n_seen
+        out = self._learn_batch(batch, t)
+        found = predictions(out)
+        row = np.arange(seen, seen + len(out)) - self._lag
+        label = np.nan_to_num(out[:, layout.FINAL_LABEL], nan=-1.0).astype(np.int64)
+        columns = dict(zip(found.schema.names, found.columns, strict=True))
+        columns["final_row"] = pa.array(row, mask=row < 0)
+        columns["final_label"] = pa.array(label, mask=row < 0)
+        return pa.RecordBatch.from_pydict(columns)
+
+    def final_labels(self, *, window: bool = False) -> pa.Table:
+        """Return the labels that became final since the last call.
+
+        At most the last 100,000 documents are kept for a call.
+
+        Parameters
+        ----------
+        window : bool, default False
+            Append the labels of the last ``lag`` documents as they are now: at the end of a stream
+            these are all there will be. They come again when they are final.
+
+        Returns
+        -------
+        pyarrow.Table
+            Columns ``row`` (arrival index) and ``label``, both int64.
+        """
+        final = self._finals.take()
+        end = max(0, self.n_seen - self._lag)
+        row = np.arange(end - len(final), end)
+        if window:
+            more = live_labels(self._memory, self._lag)
+            final = np.concatenate([final, more])
+            row = np.concatenate([row, np.arange(self.n_seen - len(more), self.n_seen)])
+        return pa.table({"row": row, "label": final})
+
+    def events(self) -> list[Event]:
+        """Return what happened to stories since the last call, at most the last 8,192 events.
+
+        A birth is reported with the first final label of a story; the event names its first
+        document as far as is known then. A death names the last one. A merge names the younger id
+        and, in ``into``, the older one, which stays; it may be of stories that were provisional. A
+        split names the id of the smaller half, which is new, and in ``into`` the one that the
+        larger half keeps; final labels of before stay as they were. A return says that a story
+        that was born (its new id) is, at odds of twenty to one, one of the last 512 that died,
+        whose id is in ``into``. Of vectors there are births and deaths only, and the last 4,096.
+        """
+        log, read = EventRing(*self._memory.events[:5]), self._events_read
+        self._events_read = int(self._memory.counts[layout.N_EVENTS])
+        return events_since(log, self._events_read, read, 0.0, 1.0)
+
+
+def live_labels(state: Any, lag: int) -> IntArray:
+    """Return the labels that are not final yet as they are now, the oldest document's first."""
+    seen = int(state.counts[layout.N_SEEN])
+    k = state.window.table[np.arange(max(0, seen - lag), seen) % len(state.window.table)]
+    return np.where(k >= 0, state.tables.id[np.maximum(k, 0)], -1)
+
+
+def stories(state: State, table: WordTable, *, clocked: bool) -> pa.Table:
+    """Return one row per live table, those with most weight now first."""
+    tables, counts, sums = state.tables, state.counts, state.sums
+    live = tables.live[: counts[layout.N_LIVE]]
+    live = live[np.lexsort((tables.id[live], -tables.mass[live]))]
+    share = tables.mass[live] / max(float(sums[layout.TOTAL]), 1e-300)
+    columns: dict[str, Any] = {
+        "id": tables.id[live],
+        "size": tables.size[live].astype(np.float64),
+        "born": tables.born[live],
+        "last_seen": tables.last_seen[live],
+    }
+    if clocked:
+        columns |= {"born_t": tables.born_t[live], "last_t": tables.last_t[live]}
+    columns["rate"] = share * (_rate(state) if clocked else 1.0)
+    examples = [_examples(state, int(k)) for k in live]
+    columns["words"] = pa.array(_words(state, table, live), pa.string())
+    columns["examples"] = pa.array(examples, pa.list_(pa.string()))
+    return pa.table(columns)
+
+
+def names(state: State, table: WordTable, ids: IntArray) -> list[str]:
+    """Return the top words of stories, "" for those that are dead."""
+    live = state.tables.live[: state.counts[layout.N_LIVE]]
+    at = dict(zip(state.tables.id[live].tolist(), live.tolist(), strict=True))
+    known = [i for i in ids.tolist() if i in at]
+    words = _words(state, table, np.array([at[i] for i in known], np.int64))
+    found = dict(zip(known, words, strict=True))
+    return [found.get(i, "") for i in ids.tolist()]
+
+
+class _Names(Sequence[Word]):
+    """Words by number, decoded when asked for."""
+
+    def __init__(self, table: WordTable) -> None:
+        letters: Any = table.arrays.letters
+        self._letters = memoryview(letters).cast("B")
+        self._length = table.arrays.length
+
+    def __len__(self) -> int:
+        return len(self._length)
+
+    def __getitem__(self, w: Any) -> Any:
+        begin = LONGEST * int(w)
+        letters = self._letters[begin : begin + int(self._length[w])]
+        return bytes(letters).decode(errors="replace")
+
+
+def _words(state: State, table: WordTable, live: Any) -> list[str]:
+    """Return the top words of tables."""
+    words, postings = state.words, state.postings
+    which = np.flatnonzero(words.df)
+    df = words.df[which].astype(np.int64)
+    ends = np.cumsum(df)
+    at = np.repeat(words.start[which] - (ends - df), df) + np.arange(ends[-1] if len(df) else 0)
+    word, count, owner = np.repeat(which, df), postings.copies[at], postings.table[at]
+    totals: FloatArray = np.bincount(word, count, minlength=len(words.df)).astype(np.float64)
+    wanted = np.zeros(len(state.tables.id), np.bool_)
+    wanted[live] = True
+    mine = wanted[owner]
+    word, count, owner = word[mine], count[mine], owner[mine]
+    order = np.lexsort((word, owner))
+    word, count, owner = word[order], count[order].astype(np.float64), owner[order]
+    decoded, out = _Names(table), []
+    for k in live:
+        part = slice(*np.searchsorted(owner, [k, k + 1]))
+        out.append(top_words(word[part], count[part], totals, decoded))
+    return out
+
+
+def _examples(state: State, k: int) -> list[str]:
+    """Return the most typical texts of a table, the most typical first."""
+    tables = state.tables
+    best = sorted(range(tables.fit.shape[1]), key=lambda e: -tables.fit[k, e])
+    return [
+        bytes(tables.example[k, e, : tables.example_length[k, e]]).decode(errors="ignore")
+        for e in best
+        if tables.fit[k, e] > -np.inf
+    ]
+
+
+def _rate(state: State) -> float:
+    """Return how many documents came in a unit of time, over the window."""
+    seen, size = int(state.counts[layout.N_SEEN]), len(state.window.t)
+    n = min(seen, size)
+    if n < 2:
+        return float("nan")
+    span = state.window.t[(seen - 1) % size] - state.window.t[(seen - n) % size]
+    return float((n - 1) / span) if span > 0.0 else float("inf")
+
+
+def memory_of(config: Config, state: State) -> float:
+    """Return the decay, or one with the same median age of the documents that are followed.
+
+    NaN where times do not show yet how fast documents come.
+    """
+    if not config.clocks:
+        return config.decay
+    vectors = state.sums[layout.N_SUMS :].reshape(layout.N_VECTORS, -1)
+    shares = vectors[layout.MIXED] * vectors[layout.TOTALS]
+    shares = shares / shares.sum() if shares.sum() > 0.0 else vectors[layout.PRIOR]
+    rate, unit = _rate(state) if config.clocked else 1.0, state.sums[layout.UNIT]
+    if not np.isfinite(rate):
+        return float("nan")
+    ages = vectors[layout.SCALES] / rate
+    if unit > 0.0:
+        ages = np.where(vectors[layout.TIMED] > 0.0, vectors[layout.SCALES] * unit, ages)
+    half = brentq(lambda age: shares @ np.exp(-age / ages) - 0.5, 0.0, float(ages.max()))
+    return float(half / np.log(2.0))
+
+
+def survivors(state: State) -> dict[int, int]:
+    """Return what became of tables that were merged: old id to the id it has now."""
+    made, size = int(state.counts[layout.N_MERGES]), len(state.events.younger)
+    out: dict[int, int] = {}
+    for i in (number % size for number in range(made - 1, max(0, made - size) - 1, -1)):
+        older = int(state.events.older[i])
+        out[int(state.events.younger[i])] = out.get(older, older)
+    return dict(sorted(out.items()))

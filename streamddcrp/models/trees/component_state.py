@@ -1,0 +1,326 @@
+"""A tree of components: local step, statistics, global step and bound, and how nodes are edited.
+
+A point is a sum of the vectors of its path, each times a standard normal loading, plus a mean and
+noise of precision tau. The mean and all K vectors, M (K + 1, D), have one matrix-normal posterior
+with row covariance S: math/nested_crp.md, section 7, Wang and Blei (2009) with the loadings
+conditional on the path and one joint Gaussian for all vectors.
+"""
+
+from collections import deque
+from dataclasses import dataclass, field
+from itertools import repeat
+from operator import add, mul
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from scipy.special import digamma, gammaln
+
+from streamddcrp.models.trees.kernels.loadings import collect, factors, place
+from streamddcrp.models.trees.kernels.tree import beta_parameters, log_path_chances
+from streamddcrp.models.trees.tree import (
+    Change,
+    attributes,
+    paths_of,
+    sizes_of,
+    sorted_order,
+    with_ancestors,
+)
+from streamddcrp.typing import FloatArray, IntArray
+
+_NOTHING = 1e-8  # share of a point that counts for nothing
+_NEVER = -40.0  # log of a share that makes no difference to a float, and is taken for none
+_FAR = -700.0  # of the least share that is a float
+NARROW = 1e-7  # variance of vectors that are guessed, in prior variances
+_LOG_2PI = float(np.log(2.0 * np.pi))
+
+
+class Prior(NamedTuple):
+    """Prior: concentration, variances of vectors and mean, shape and rate of the precision."""
+
+    gamma: float
+    vector_var: float
+    mean_var: float
+    shape: float
+    rate: float
+
+
+class Weights(NamedTuple):
+    """Posterior of everything global."""
+
+    M: FloatArray  # (K + 1, D) means: of the data's mean, then of the nodes' vectors
+    S: FloatArray  # (K + 1, K + 1)
+    shape: float  # of the precision
+    rate: float
+    mass: FloatArray  # (K,) endpoint masses, from which q(v) follows
+
+    @property
+    def precision(self) -> float:
+        """Expected precision of the noise."""
+        return self.shape / self.rate
+
+
+class Stats(NamedTuple):
+    """Sums over points; y = (1, loadings on the nodes), zero off the path."""
+
+    yy: FloatArray  # (K + 1, K + 1) E[y y']
+    yt: FloatArray  # (K + 1, D) E[y] t'
+    tt: float  # |t|^2
+    n: float
+    fresh: float  # missing levels
+    mass: FloatArray  # (K,) endpoint masses
+
+    @classmethod
+    def none(cls, K: int, D: int) -> Self:
+        """Return the statistics of no points."""
+        return cls(np.zeros((K + 1, K + 1)), np.zeros((K + 1, D)), 0.0, 0.0, 0.0, np.zeros(K))
+
+    def plus(self, other: "Stats") -> "Stats":
+        """Return these and others."""
+        return Stats._make(map(add, self, other))
+
+    def times(self, weight: float) -> "Stats":
+        """Return these times a number."""
+        return Stats._make(map(mul, self, repeat(weight)))
+
+
+class Local(NamedTuple):
+    """Points on the tree."""
+
+    q: FloatArray  # (N, K) endpoint probabilities
+    log_z: FloatArray  # (N,)
+    loadings: FloatArray  # (N, K) expected loadings on the nodes
+    stats: Stats
+
+
+def sticks_of(parent: IntArray, mass: FloatArray, gamma: float) -> tuple[FloatArray, FloatArray]:
+    """Return the parameters (K,) of q(v) from endpoint masses."""
+    size, a, b = np.empty((3, len(parent)))
+    beta_parameters(parent, len(parent), mass, gamma, size, a, b)
+    return a, b
+
+
+def local_step(
+    X: FloatArray, parent: IntArray, level: IntArray, L: int, w: Weights, prior: Prior, *,
+    far: bool = False,
+) -> Local:  # fmt: skip
+    """Return where points (N, D) are on the tree, with the optimal q(c) and q(x | endpoint).
+
+    log p(t | endpoint) = D/2 (E log tau - log 2 pi) - tau/2 (|t - m_mu|^2 + D S_mu,mu)
+    + h' Sig h / 2 + log det(Sig) / 2 - (L - l0) / 2 log(1 + tau D var),  Sig^-1 = I + tau G_PP,
+    G = M M' + D S,  h = tau ((t - m_mu) M_P' - D S_P,mu).
+    """
+    N, D = X.shape
+    K = len(parent)
+    tau = w.precision
+    G = w.M @ w.M.T + D * w.S
+    MX = w.M @ X.T
+    tt = np.einsum("nd,nd->n", X, X)
+    z = tau * (MX[1:] - G[0, 1:, None])
+    paths = paths_of(parent, level, L)
+    rows, log_det = np.zeros((K, L)), np.empty(K)
+    factors(G, tau, paths, level, rows, log_det)
+    a, b = sticks_of(parent, w.mass, prior.gamma)
+    chances = np.empty(K)
+    log_path_chances(parent, level, K, L, a, b, prior.gamma, False, chances)
+    missing = tau * D * prior.vector_var
+    chances += 0.5 * (log_det - (L - level) * np.log1p(missing))
+    chances += 0.5 * D * (digamma(w.shape) - np.log(w.rate) - _LOG_2PI)
+    q, log_z = np.empty((K, N)), np.empty(N)
+    base = -0.5 * tau * (tt - 2.0 * MX[0] + G[0, 0])
+    place(z, paths, level, rows, chances, base, _FAR if far else _NEVER, q, log_z)
+    loadings, yy, mass = np.zeros((K, N)), np.zeros((K + 1, K + 1)), q.sum(axis=1)
+    collect(z, paths, level, rows, q, _NOTHING, loadings, yy)
+    yy[0, 0], yy[1:, 0] = N, yy[0, 1:]
+    yt = np.concatenate([X.sum(axis=0)[None], loadings @ X])
+    fresh = float(mass @ ((L - level) / (1.0 + missing)))
+    return Local(q.T, log_z, loadings.T, Stats(yy, yt, float(tt.sum()), float(N), fresh, mass))
+
+
+def global_step(stats: Stats, w: Weights, prior: Prior) -> Weights:
+    """Return the optimum of vectors and mean, then of the precision, then of the sticks."""
+    K1, D = stats.yt.shape
+    inverse = w.precision * stats.yy
+    inverse[np.diag_indices(K1)] += 1.0 / _variances(K1, prior)
+    S = np.linalg.inv(inverse)
+    S = 0.5 * (S + S.T)
+    M = w.precision * (S @ stats.yt)
+    residual = stats.tt - 2.0 * np.sum(M * stats.yt) + np.sum(stats.yy * (M @ M.T + D * S))
+    residual += stats.fresh * D * prior.vector_var
+    shape = prior.shape + 0.5 * stats.n * D
+    return Weights(M, S, shape, prior.rate + 0.5 * max(residual, 0.0), stats.mass.copy())
+
+
+def _variances(K1: int, prior: Prior) -> FloatArray:
+    out = np.full(K1, prior.vector_var)
+    out[0] = prior.mean_var
+    return out
+
+
+def kl_of_all(parent: IntArray, w: Weights, prior: Prior) -> float:
+    """Return the divergence of everything global from its prior."""
+    K1, D = w.M.shape
+    var = _variances(K1, prior)
+    vectors = np.sum((D * np.diag(w.S) + np.sum(w.M**2, axis=1)) / var) - K1 * D
+    vectors += D * np.sum(np.log(var)) - D * np.linalg.slogdet(w.S)[1]
+    at, bt, a0, b0 = w.shape, w.rate, prior.shape, prior.rate
+    noise = (at - a0) * digamma(at) - gammaln(at) + gammaln(a0) + a0 * (np.log(bt) - np.log(b0))
+    noise += at * (b0 - bt) / bt
+    a, b = (part[1:] for part in sticks_of(parent, w.mass, prior.gamma))
+    both = digamma(a + b)
+    log_beta = gammaln(a) + gammaln(b) - gammaln(a + b)
+    sticks = (a - 1.0) * (digamma(a) - both) + (b - prior.gamma) * (digamma(b) - both)
+    return float(0.5 * vectors + noise + np.sum(sticks - log_beta - np.log(prior.gamma)))
+
+
+def reconstruct(
+    X: FloatArray, ends: IntArray, parent: IntArray, level: IntArray, L: int, M: FloatArray
+) -> FloatArray:
+    """Project points onto the mean and the span of the vectors of their paths."""
+    out = np.empty_like(X)
+    paths = paths_of(parent, level, L)
+    for k in np.unique(ends).tolist():
+        rows = np.flatnonzero(ends == k)
+        W = M[paths[k, : level[k]] + 1]
+        _, size, basis = np.linalg.svd(W, full_matrices=False)
+        basis = basis[size > 1e-10 * max(size[0], 1e-300)]
+        out[rows] = M[0] + (X[rows] - M[0]) @ basis.T @ basis
+    return out
+
+
+_NODES = ("parent", "level", "ids", "born")
+_COUNTERS = ("next_id", "n_seen", "n_born", "n_pruned", "n_refused")
+
+
+@dataclass(slots=True)
+class ComponentState:
+    """K nodes, the posterior, and the points from which it follows."""
+
+    depth: int
+    prior: Prior
+    parent: IntArray  # (K,)
+    level: IntArray  # (K,)
+    ids: IntArray  # (K,)
+    born: IntArray  # (K,)
+    weights: Weights
+    past: Stats  # of points that have left the window
+    X: FloatArray  # (n, D) the window
+    max_nodes: int
+    next_id: int
+    n_seen: int = 0
+    changes: deque[Change] = field(default_factory=lambda: deque(maxlen=1024))
+    n_born: int = 0
+    n_pruned: int = 0
+    n_refused: int = 0  # moves that would have raised the bound with more nodes than may be
+
+    @property
+    def n_nodes(self) -> int:
+        """Nodes."""
+        return len(self.parent)
+
+    def sizes(self) -> FloatArray:
+        """Return the points through each node, (K,)."""
+        return sizes_of(self.parent, self.weights.mass)
+
+    def paths(self) -> IntArray:
+        """Return the slots on the way to each node, (K, L), -1 below it."""
+        return paths_of(self.parent, self.level, self.depth)
+
+    def local(self, X: FloatArray, *, far: bool = False) -> Local:
+        """Return where points are; ``far``: unlikely places, too."""
+        return local_step(X, self.parent, self.level, self.depth, self.weights, self.prior, far=far)
+
+    def sweep(self, n: int, *, alone: bool = False) -> None:
+        """Sweep the window n times: coordinate ascent, the past held fixed.
+
+        With ``alone`` the window stands for all points that were seen.
+        """
+        for _ in range(n):
+            stats = self.local(self.X).stats
+            stats = stats.times(self.n_seen / len(self.X)) if alone else self.past.plus(stats)
+            self.weights = global_step(stats, self.weights, self.prior)
+
+    def bound(self) -> float:
+        """Return the bound, the window standing for all points that were seen."""
+        local = self.local(self.X)
+        part = float(local.log_z.sum()) * self.n_seen / max(len(self.X), 1)
+        return part - kl_of_all(self.parent, self.weights, self.prior)
+
+    def add(self, p: int, vectors: FloatArray, mass: float = 0.0) -> int:
+        """Add a path of nodes below p, with ``mass`` of all points; return the first one's slot."""
+        K, n = self.n_nodes, len(vectors)
+        line = np.arange(K, K + n)
+        self.parent = np.concatenate([self.parent, [p], line[:-1]])
+        self.level = np.concatenate([self.level, self.level[p] + 1 + np.arange(n)])
+        self.ids = np.concatenate([self.ids, self.next_id + np.arange(n)])
+        self.born = np.concatenate([self.born, np.full(n, self.n_seen)])
+        self.next_id += n
+        w, past = self.weights, self.past
+        S = NARROW * self.prior.vector_var * np.eye(K + n + 1)
+        S[: K + 1, : K + 1] = w.S
+        ends = np.concatenate([w.mass * (1.0 - mass / max(w.mass.sum(), mass)), np.zeros(n)])
+        ends[-1] = mass
+        self.weights = Weights(np.concatenate([w.M, vectors]), S, w.shape, w.rate, ends)
+        self.past = past._replace(
+            yy=np.pad(past.yy, (0, n)),
+            yt=np.pad(past.yt, ((0, n), (0, 0))),
+            mass=np.pad(past.mass, (0, n)),
+        )
+        return K
+
+    def set_vector(self, i: int, vector: FloatArray) -> None:
+        """Give a node another vector."""
+        M = self.weights.M.copy()
+        M[i + 1] = vector
+        self.weights = self.weights._replace(M=M)
+
+    def attach(self, nodes: IntArray, p: int) -> None:
+        """Attach nodes, with all below them, to p; nodes that no longer lead to a leaf go."""
+        self.parent = self.parent.copy()
+        self.parent[nodes] = p
+        self.keep(self.level == self.depth)
+
+    def keep(self, leaves: np.ndarray) -> None:
+        """Drop all leaves but some, if there are any, and put siblings in order of size."""
+        if not leaves.any():
+            return
+        w, p = self.weights, self.past
+        down = np.argsort(self.level, kind="stable")  # parents before children
+        back = np.argsort(down)
+        parent = np.where(self.parent[down] < 0, -1, back[self.parent[down]])
+        kept = with_ancestors(self.parent, self.level, leaves)[down]
+        order = sorted_order(parent, self.level[down], w.mass[down], kept)
+        slots, to = down[order.slots], order.to[back]
+        at = np.concatenate([[0], slots + 1])
+        mass, past_mass = np.zeros((2, len(slots)))
+        np.add.at(mass, to, w.mass)
+        np.add.at(past_mass, to, p.mass)
+        self.weights = Weights(w.M[at], w.S[np.ix_(at, at)], w.shape, w.rate, mass)
+        self.past = p._replace(yy=p.yy[np.ix_(at, at)], yt=p.yt[at], mass=past_mass)
+        self.ids, self.born = self.ids[slots], self.born[slots]
+        self.parent, self.level = order.parent, order.level
+
+    def to_state(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return arrays and JSON values."""
+        w, past = self.weights._asdict(), self.past._asdict()
+        arrays = attributes(self, (*_NODES, "X"))
+        arrays |= {name: w.pop(name) for name in ("M", "S", "mass")}
+        arrays |= {f"past.{name}": past.pop(name) for name in ("yy", "yt", "mass")}
+        meta = {"prior": list(self.prior), "changes": [list(change) for change in self.changes]}
+        return arrays, attributes(self, _COUNTERS) | meta | {"weights": w, "past": past}
+
+    @classmethod
+    def from_state(
+        cls, arrays: dict[str, Any], meta: dict[str, Any], depth: int, max_nodes: int
+    ) -> Self:
+        """Rebuild from `to_state`."""
+        past = {name: arrays[f"past.{name}"] for name in ("yy", "yt", "mass")}
+        return cls(
+            depth=depth,
+            max_nodes=max_nodes,
+            prior=Prior(*meta["prior"]),
+            weights=Weights(M=arrays["M"], S=arrays["S"], mass=arrays["mass"], **meta["weights"]),
+            past=Stats(**past, **meta["past"]),
+            changes=deque((Change(*change) for change in meta["changes"]), maxlen=1024),
+            **{name: arrays[name] for name in (*_NODES, "X")},
+            **{name: meta[name] for name in _COUNTERS},
+        )

@@ -1,0 +1,256 @@
+"""What estimators of trees have in common: learning, graphs, tables, events, pictures, files."""
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+from river import base
+
+from streamddcrp.contract import Event
+from streamddcrp.errors import ConfigError, MissingExtraError
+from streamddcrp.estimator.options import from_json, to_json
+from streamddcrp.estimator.stored import Stored
+from streamddcrp.models.trees.pictures import plot_growth
+from streamddcrp.typing import FloatArray
+from streamddcrp.validation import choice, positive, whole
+
+_MOST = 512
+_COLUMNS = ("row", "n_nodes", "births", "merges", "prunes")
+
+
+class Growth:
+    """Counts of nodes and moves over a stream; every second entry goes when there are too many."""
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[int, ...]] = []
+        self.every = 1
+        self.skipped = 0
+
+    def note(self, *row: int) -> None:
+        """Take an entry: row, nodes, births, merges, prunes."""
+        self.skipped += 1
+        if self.skipped < self.every:
+            return
+        self.skipped = 0
+        self.rows.append(row)
+        if len(self.rows) > _MOST:
+            self.rows = self.rows[1::2]
+            self.every *= 2
+
+    def columns(self) -> dict[str, list[int]]:
+        """Return the entries by column."""
+        return {name: [row[i] for row in self.rows] for i, name in enumerate(_COLUMNS)}
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the record, and where it stands, as JSON values."""
+        return {"columns": self.columns(), "every": self.every, "skipped": self.skipped}
+
+    @classmethod
+    def from_json(cls, kept: dict[str, Any]) -> Self:
+        """Rebuild from `to_json`."""
+        out = cls()
+        columns = kept["columns"]
+        out.rows = list(zip(*(columns[name] for name in _COLUMNS), strict=True))
+        out.every, out.skipped = kept["every"], kept["skipped"]
+        return out
+
+
+class TreeModel(Stored, base.Clusterer):
+    """A tree that is learned from a stream.
+
+    A model supplies `_learn_one` and `_learn_many`, which learn and return columns for
+    `predictions`; `_nodes`, `_draw_tree`; and `_restore` beside `_state`.
+    """
+
+    ignores_times = True
+    _tree: Any
+
+    def __init__(self) -> None:
+        self._growth = Growth()
+
+    def _learn_one(self, x: Any) -> FloatArray:
+        raise NotImplementedError
+
+    def _learn_many(self, batch: Any) -> FloatArray:
+        raise NotImplementedError
+
+    def _draw_tree(self, ax: Any) -> Any:
+        raise NotImplementedError
+
+    def _restore(self, arrays: dict[str, Any], meta: dict[str, Any]) -> None:
+        raise NotImplementedError
+
+    def learn_one(self, x: Any, t: Any = None) -> None:
+        """Learn one document, or one point.
+
+        Parameters
+        ----------
+        x : str, list of str, or dict of word to count; for components: mapping of feature to number
+            A document without words is counted, and changes nothing else.
+        t : optional
+            Not used: all count in the order in which they come.
+
+        Raises
+        ------
+        SchemaError
+            It is none of these, a count is negative or no number, or a value is missing or not
+            finite. Nothing was learned.
+        """
+        self._learn_one(x)
+
+    def learn_many(self, batch: Any, t: Any = None) -> None:
+        """Learn a batch; the same, bit for bit, as learning one by one.
+
+        Parameters
+        ----------
+        batch
+            Documents: a list of them, Arrow array of texts, table, or matrix of counts (N, V)
+            whose columns, sparse or not, are words with the names 0, 1, ..
+            Points: an Arrow table or batch, a data frame, or array_like of shape (N, D).
+        t : optional
+            Not used.
+
+        Raises
+        ------
+        SchemaError
+            As for `learn_one`, with the row's number in ``row``. Nothing was learned.
+        """
+        self._learn_many(batch)
+
+    def step_many(self, batch: Any, t: Any = None) -> pa.RecordBatch:
+        """Predict each row of a batch, then learn it, in one pass.
+
+        Returns
+        -------
+        pyarrow.RecordBatch
+            A row each with ``label`` (int64, id of the likeliest leaf on arrival; 0, the root, in
+            warm-up and for a document without words), ``label_prob``, ``score`` (-log evidence of a
+            document, nats per word, null without words; -log density of a point, nats), ``p_new``
+            (probability of a path that is not kept) and ``n_tables`` (int64, nodes; of topics those
+            before the batch was learned up to the last tidying). Floats are null in warm-up.
+        """
+        out = self._learn_many(batch)
+        columns = {"label": pa.array(out[:, 0].astype(np.int64))}
+        for name, at in (("label_prob", 1), ("score", 2), ("p_new", 3)):
+            values = np.ascontiguousarray(out[:, at])
+            columns[name] = pa.array(values, mask=np.isnan(values))
+        columns["n_tables"] = pa.array(out[:, 4].astype(np.int64))
+        return pa.RecordBatch.from_pydict(columns)
+
+    def tree(self) -> dict[str, Any]:
+        """Return the tree as nested dicts, children in order of size."""
+        raise NotImplementedError
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes."""
+        return 0 if self._tree is None else int(self._tree.n_nodes)
+
+    @property
+    def n_tables(self) -> int:
+        """The same, by the name that other models have for it."""
+        return self.n_nodes
+
+    def graph(self) -> Any:
+        """Return the tree as a `networkx.DiGraph`, edges from parent to child.
+
+        Nodes are ids, with the other entries of `tree` as attributes.
+
+        Raises
+        ------
+        MissingExtraError
+            networkx is not installed.
+        """
+        try:
+            networkx = import_module("networkx")
+        except ImportError:
+            message = "networkx is not installed; pip install 'streamddcrp[graph]'"
+            raise MissingExtraError(message) from None
+        root = self.tree()
+        graph, pending = networkx.DiGraph(), [root] if root else []
+        while pending:
+            node = pending.pop()
+            more = {name: value for name, value in node.items() if name not in ("id", "children")}
+            graph.add_node(node["id"], **more)
+            graph.add_edges_from((node["id"], child["id"]) for child in node["children"])
+            pending += node["children"]
+        return graph
+
+    def growth(self) -> pa.Table:
+        """Return how the tree grew: row (learned), n_nodes, births, merges and prunes so far."""
+        return pa.table(self._growth.columns())
+
+    def events(self) -> list[Event]:
+        """Return what happened to nodes since the last call; of the last thousand."""
+        changes = [] if self._tree is None else list(self._tree.changes)
+        if changes:
+            self._tree.changes.clear()
+        rows = [max(change.n_seen - 1, 0) for change in changes]
+        return [
+            Event(change.kind, change.id, row, float(row), change.other)
+            for change, row in zip(changes, rows, strict=True)
+        ]
+
+    def plot(self, kind: str = "tree", ax: Any = None) -> Any:
+        """Draw the tree, or with ``kind="growth"`` its nodes over the stream.
+
+        Raises
+        ------
+        MissingExtraError
+            matplotlib is not installed.
+        """
+        choice("kind", kind, ("tree", "growth"))
+        return self._draw_tree(ax) if kind == "tree" else plot_growth(self.growth(), ax)
+
+    def _settings(self) -> dict[str, Any]:
+        """Return the options and the growth as JSON values."""
+        options = {name: to_json(value) for name, value in self._get_params().items()}
+        return {"options": options, "growth": self._growth.to_json()}
+
+    @classmethod
+    def _from_state(cls, arrays: dict[str, Any], meta: dict[str, Any]) -> Self:
+        model = cls(**{name: from_json(value) for name, value in meta["options"].items()})
+        model._growth = Growth.from_json(meta["growth"])
+        model._restore(arrays, meta)
+        return model
+
+
+def check_tree(model: Any, paths: int, **least: int) -> None:
+    """Refuse options of a tree with room for some paths; ``least`` are further whole numbers."""
+    for name, value in {"depth": 2, "max_nodes": paths, **least}.items():
+        option = getattr(model, name)
+        whole(name, option, value * model.depth if name == "max_nodes" else value)
+        if not isinstance(option, int):
+            message = f"{name} must be an int, got {option!r}"
+            raise ConfigError(message)
+    positive("gamma", model.gamma)
+
+
+def nested(tree: Any, more: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return nodes as nested dicts, children in order of size; ``more`` (K) is added to each."""
+    sizes = tree.sizes()
+    nodes = [
+        {
+            "id": int(tree.ids[i]), "level": int(tree.level[i]), "size": float(sizes[i]),
+            "born": int(tree.born[i]), **more[i], "children": [],
+        }
+        for i in range(tree.n_nodes)
+    ]  # fmt: skip
+    for i in sorted(range(1, tree.n_nodes), key=lambda i: (-sizes[i], i)):
+        nodes[tree.parent[i]]["children"].append(nodes[i])
+    return nodes[0]
+
+
+def node_columns(tree: Any) -> dict[str, Any]:
+    """Return id, parent (null: the root), level, size and born of every node."""
+    K = tree.n_nodes
+    parents = [None, *tree.ids[tree.parent[1:K]].tolist()][:K]
+    return {
+        "id": tree.ids[:K].copy(),
+        "parent": pa.array(parents, pa.int64()),
+        "level": tree.level[:K].copy(),
+        "size": tree.sizes(),
+        "born": tree.born[:K].copy(),
+    }
