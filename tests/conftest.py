@@ -24,7 +24,9 @@ COMPILED_ONLY: dict[str, str] = {}
 
 def pytest_configure(config: pytest.Config) -> None:
     if UNCOMPILED:  # hashes of words wrap around: numpy says so of its scalars, compiled code not
-        wraps = "ignore:overflow encountered in scalar:RuntimeWarning:streamddcrp.data.kernels.words"
+        wraps = (
+            "ignore:overflow encountered in scalar:RuntimeWarning:streamddcrp.data.kernels.words"
+        )
         config.addinivalue_line("filterwarnings", wraps)
 
 

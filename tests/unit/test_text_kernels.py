@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamddcrp.models.text.config import make_config
-from streamddcrp.models.text.kernels.archive import recognise
+from streamddcrp.models.text.kernels.clock import learn_scales
 from streamddcrp.models.text.kernels.layout import (
     CONCENTRATION,
     GROWTHS,
@@ -26,8 +26,7 @@ from streamddcrp.models.text.kernels.layout import (
     TOTAL,
     TOTALS,
 )
-from streamddcrp.models.text.kernels.moves import pour
-from streamddcrp.models.text.kernels.scales import learn_scales
+from streamddcrp.models.text.kernels.moves import pour, recognise
 from streamddcrp.models.text.state import empty_state
 from tests.oracles.plain import plain
 from tests.unit.test_text_ddcrp import held, run, topics

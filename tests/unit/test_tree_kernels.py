@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import digamma, gammaln
 
-from streamddcrp.models.trees.kernels.topics import _local_bound
+from streamddcrp.models.trees.kernels.gain import local_bound
 from tests.oracles.plain import plain
 
 ALPHA, N = np.array([3.0, 2.0, 1.0]), np.array([2.0, 1.0, 3.0])
@@ -22,5 +22,5 @@ def test_what_a_document_adds_by_itself(first_fresh):
     for n, p in zip(N, phi, strict=True):
         expected -= n * (p * np.log(p, where=p > 0.0, out=np.zeros(3))).sum()
         expected += n * (p * (digamma(eta) - digamma(V * eta)))[first_fresh:].sum()
-    found = plain(_local_bound)(N, phi, ALPHA, at_level, first_fresh, eta, V)
+    found = plain(local_bound)(N, phi, ALPHA, at_level, first_fresh, eta, V)
     assert found == pytest.approx(expected, rel=1e-10)
