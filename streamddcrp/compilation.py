@@ -1,10 +1,17 @@
 """How kernels are compiled and cached.
 
-Every kernel is decorated by one of the names below, never by numba's own. A compiled kernel is kept
-in a folder named by its package and a digest of the sources it may call: those of its own
-``kernels`` package and what these import. numba alone would miss an edit of a function imported
-from another file. An edit of one model's kernels therefore compiles that model again and nothing
-else, in tests and for users alike. The folders lie in ``$NUMBA_CACHE_DIR``, or in the user's cache.
+Every kernel is decorated by one of the names below, never by numba's own. numba would optimise each
+function together with all that it calls, and then once more inside each of its callers. Here a
+kernel is only typed and lowered; when Python calls one, that one, the *root*, takes in the code of
+all it needs and is optimised once, as a whole. This takes a third of the time.
+
+A root's machine code is kept in a folder named by its package and a digest of the sources it may
+call: those of its own ``kernels`` package and what these import. An edit of one model's kernels
+therefore compiles that model again and nothing else, in tests and for users alike. The folders lie
+in ``$NUMBA_CACHE_DIR``, or in the user's cache.
+
+The pipeline leans on the inside of numba. Outside the range of versions it was tested with, kernels
+are compiled as numba does it, which is slower and gives the same numbers.
 """
 
 import hashlib
@@ -20,15 +27,22 @@ from pathlib import Path
 from threading import Timer
 from typing import Any
 
+import numba
+from llvmlite.binding import Linkage
 from numba import njit
 from numba.core import config
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, UserProvidedCacheLocator
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
+from numba.core.registry import CPUDispatcher
 from numba.misc.appdirs import AppDirs
 
 _log = logging.getLogger(__name__)
 _entry_points: dict[Any, Any] = {}
 _PATIENCE = 1.0  # seconds; loading from the cache is quicker
 _UNUSED = 30 * 86400.0  # seconds after which a folder of an older version goes
+_INNER: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+_IS_TESTED = (0, 61) <= tuple(int(n) for n in numba.__version__.split(".")[:2]) <= (0, 68)
 _settings: Any = config  # numba's, read from the environment
 _CORE = Path(__file__).parent
 _COMPILED = {"kernels", "numerics", "contract", "compilation"}  # besides `kernels` packages
@@ -99,6 +113,83 @@ class _Cache(FunctionCache):
     _impl_class = _Implementation
 
 
+class _NoEnvironment:
+    """A kernel without machine code of its own has no place for a Python environment."""
+
+    @staticmethod
+    def set_env(name: str, env: Any) -> None:
+        pass
+
+
+class _Lowered(JITCodeLibrary):
+    """Code that is neither optimised nor turned into machine code; roots take it in."""
+
+    codegen = _NoEnvironment
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        ll_module.data_layout = self._codegen._data_layout
+
+    def finalize(self) -> None:
+        self._raise_if_finalized()
+        self._finalized = True
+
+    def get_pointer_to_function(self, name: str) -> int:
+        return 0
+
+
+class _Whole(JITCodeLibrary):
+    """Code of a root with that of all kernels it needs, optimised once."""
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        ll_module.data_layout = self._codegen._data_layout
+
+    def add_linking_library(self, library: Any) -> None:
+        if library not in self._linking_libraries:
+            super().add_linking_library(library)
+            for needed in library._linking_libraries if isinstance(library, _Lowered) else ():
+                self.add_linking_library(needed)
+
+    def _optimize_final_module(self) -> None:
+        for function in self._final_module.functions:
+            if not function.is_declaration and function.linkage == Linkage.linkonce_odr:
+                function.linkage = "internal"
+        manager, builder = self._codegen._module_pass_manager()
+        manager.run(self._final_module, builder)
+
+
+class _LoweringOnly(Compiler):
+    """numba's compiler, for kernels that are not called from Python."""
+
+    _library: Any = _Lowered
+
+    def __init__(self, typing: Any, target: Any, library: Any, *more: Any) -> None:
+        library = self._library(target.codegen(), "kernel")
+        library.enable_object_caching()
+        super().__init__(typing, target, library, *more)
+
+
+class _RootCompiler(_LoweringOnly):
+    _library = _Whole
+
+
+class _Kernel(CPUDispatcher):
+    """A kernel; a call from Python goes to its root."""
+
+    _root: Any = None
+
+    @property
+    def root(self) -> Any:
+        """The version that Python calls, made at the first call."""
+        if self._root is None:
+            options = {**self.targetoptions, "no_cpython_wrapper": False}
+            self._root = CPUDispatcher(self.py_func, {}, options, pipeline_class=_RootCompiler)
+            self._root._cache = _Cache(self.py_func)
+        return self._root
+
+    def __call__(self, *args: Any) -> Any:
+        return self.root(*args)
+
+
 def kernel(function: Any = None, /, **options: Any) -> Any:
     """Compile a function that Python or other kernels call.
 
@@ -109,38 +200,43 @@ def kernel(function: Any = None, /, **options: Any) -> Any:
     """
     if function is None:
         return lambda f: kernel(f, **options)
-    dispatcher = njit(**options)(function)
-    if not _settings.DISABLE_JIT:
+    if _settings.DISABLE_JIT:
+        return function
+    if not _IS_TESTED:
+        dispatcher = njit(**options)(function)
         dispatcher._cache = _Cache(function)
-    return dispatcher
+        return dispatcher
+    options = {"nopython": True, "boundscheck": None, **_INNER, **options}
+    return _Kernel(function, {}, options, pipeline_class=_LoweringOnly)
 
 
 def _with(**options: Any) -> Callable[[Any], Any]:
     return lambda function: kernel(function, **options)
 
 
-# Called by other kernels only: without the code to call them from Python there is a sixth less to
-# compile.
-_INNER: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-inner = _with(**_INNER)
+inner = _with()  # called by other kernels only
 
 # For kernels that allocate nothing and take tuples of many arrays: references to the arrays are not
 # counted, which takes two thirds of the time where a call does little. `entry` is called by Python,
 # `uncounted` by kernels only.
 _UNCOUNTED: dict[str, Any] = {"_nrt": False}
 entry = _with(**_UNCOUNTED)
-uncounted = _with(**_UNCOUNTED, **_INNER)
+uncounted = _with(**_UNCOUNTED)
 
 # Called by a loop for each word: a call passes every array of its tuples, which takes longer than
 # the work of such a kernel.
-leaf = _with(forceinline=True, **_UNCOUNTED, **_INNER)
+leaf = _with(forceinline=True, **_UNCOUNTED)
 
 # Loops over columns that divide: a check for zeros would keep them from vector registers.
-column = _with(forceinline=True, error_model="numpy", **_UNCOUNTED, **_INNER)
+column = _with(forceinline=True, error_model="numpy", **_UNCOUNTED)
 unchecked = _with(error_model="numpy")
 
 # Copied into the caller before it is compiled.
 inlined = _with(inline="always")
+
+
+def _root_of(kernel: Any) -> Any:
+    return getattr(kernel, "root", kernel)
 
 
 @contextmanager
@@ -152,7 +248,7 @@ def compiled(kernel: Any) -> Iterator[bool]:
     bool
         Whether the call is needed: False once the kernel has been loaded or compiled.
     """
-    if getattr(kernel, "overloads", True):
+    if getattr(_root_of(kernel), "overloads", True):
         yield False
         return
     timer = Timer(
@@ -173,7 +269,7 @@ def entry_point(kernel: Any) -> Any:
     that was not compiled yet, or for more types than one, comes back as it is.
     """
     if kernel not in _entry_points:
-        overloads = getattr(kernel, "overloads", {})
+        overloads = getattr(_root_of(kernel), "overloads", {})
         if len(overloads) != 1:
             return kernel
         _entry_points[kernel] = next(iter(overloads.values())).entry_point
