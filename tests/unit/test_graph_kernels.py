@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from streamddcrp import TimeVaryingIBP
 from streamddcrp.data.graphs import from_parents
 from streamddcrp.models.features.kernels.layout import N_SUMS, SHAPE
 from streamddcrp.models.features.kernels.update import _impute
@@ -77,3 +78,23 @@ def test_what_is_missing_is_drawn_from_its_law_given_the_rest(known):
         assert shapes == [3.5 + 1.0]
     expected = np.where(seen > 0.0, x, fit + z * np.sqrt(variance * s))
     np.testing.assert_allclose(work.filled, expected, rtol=1e-12)
+
+
+def test_gaps_are_filled_from_what_is_on_by_the_other_columns():
+    """Errors are the noise of .3 and what is not known of the loadings yet.
+
+    Loadings of about n rows add .3^2 K / n; twice that, and the deviation of the mean of 40
+    squares, allow 1.6 times the noise. The column itself spreads by almost three times the noise.
+    """
+    rng = np.random.default_rng(4)
+    first = np.arange(120)[:, None] < 60
+    Z = rng.random((120, 3)) < np.where(first, [0.5, 0.5, 0.0], [0.0, 0.5, 0.5])
+    X = Z @ (3.0 * rng.normal(size=(3, 4))) + 0.3 * rng.normal(size=(120, 4))
+    model = TimeVaryingIBP(window=12, n_particles=8, n_redrawn=3, warmup=20, missing=True)
+    errors = []
+    for i, x in enumerate(X):
+        if i >= 80:
+            filled = model.reconstruct_one(dict(enumerate(x.tolist())) | {1: None})
+            errors.append(filled[1] - x[1])
+        model.learn_many(x[None])
+    assert np.sqrt(np.mean(np.square(errors))) < 1.6 * 0.3 < 0.6 * X[80:, 1].std()
