@@ -11,8 +11,7 @@ from streamddcrp.contract import LABEL, SCORE
 from streamddcrp.data import Vectorizer, as_time, check_clocked, check_times
 from streamddcrp.data.batches import batch_times, read_batch, row_types
 from streamddcrp.errors import SchemaError, StreamDDCRPError
-from streamddcrp.estimator.options import from_json, to_json
-from streamddcrp.estimator.stored import Stored
+from streamddcrp.estimator.stored import Stored, from_json, to_json
 from streamddcrp.estimator.views import predictions
 from streamddcrp.typing import FloatArray
 
@@ -137,7 +136,8 @@ class RowModel(Stored):
 
     def _check_times(self, t: FloatArray | None) -> None:
         """Refuse times that run backwards, and rows with times among rows without."""
-        check_clocked(self._clocked, t is not None)
+        if t is not None or self._clocked:
+            check_clocked(self._clocked, t is not None)
         if t is not None:
             check_times(t, self._last_time)
 

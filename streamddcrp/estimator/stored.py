@@ -1,10 +1,14 @@
-"""Models in files: from a state of arrays to bytes, `save` and `load`."""
+"""Models in files: from a state of arrays to bytes, `save` and `load`; options as JSON."""
 
 import os
 from typing import Any, Self
 
+import numpy as np
+
 from streamddcrp.checkpoint.codec import decode_state, encode_state, read_blob, write_atomic
+from streamddcrp.decay import Decay, decay_from_config, make_decay
 from streamddcrp.errors import CheckpointError
+from streamddcrp.likelihoods import likelihood_from_config
 
 _VERSION = 1  # of the layout of every state; a newer one is refused
 
@@ -50,3 +54,29 @@ class Stored:
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read what `save` wrote."""
         return cls.from_bytes(read_blob(path))
+
+
+def to_json(value: Any) -> Any:
+    """Describe an option: objects by their configuration, tuples by lists."""
+    if isinstance(value, Decay):
+        return {"decay": value.to_config()}
+    if hasattr(value, "to_config"):
+        return {"likelihood": value.to_config()}
+    if callable(value):
+        return {"decay": make_decay(value).to_config()}
+    if isinstance(value, list | tuple):
+        return [to_json(item) for item in value]
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    return value
+
+
+def from_json(value: Any) -> Any:
+    """Rebuild an option from `to_json`."""
+    if isinstance(value, dict) and set(value) == {"decay"}:
+        return decay_from_config(value["decay"])
+    if isinstance(value, dict) and set(value) == {"likelihood"}:
+        return likelihood_from_config(value["likelihood"])
+    if isinstance(value, list):
+        return tuple(from_json(item) for item in value)
+    return value

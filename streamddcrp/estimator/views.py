@@ -1,6 +1,7 @@
 """What users see of any model: predictions by name, summaries, events."""
 
 import logging
+from array import array
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,7 +20,7 @@ from streamddcrp.contract import (
     EventRing,
 )
 from streamddcrp.likelihoods import Likelihood
-from streamddcrp.typing import FloatArray
+from streamddcrp.typing import FloatArray, IntArray
 
 _log = logging.getLogger(__name__)
 
@@ -68,3 +69,34 @@ def events_since(
             into = int(log.into[i]) if log.into[i] >= 0 else None
             found.append(Event(KINDS[log.kind[i]], int(log.label[i]), int(log.arrival[i]), t, into))
     return found
+
+
+_MOST_LABELS = 100_000
+
+
+class FinalLabels:
+    """The labels that became final since they were taken last, 100,000 at most."""
+
+    def __init__(self) -> None:
+        self._labels = array("q")
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that they take."""
+        return 8 * len(self._labels)
+
+    def add(self, labels: IntArray) -> None:
+        """Append labels."""
+        self._labels.frombytes(labels.tobytes())
+        if len(self._labels) > 2 * _MOST_LABELS:
+            del self._labels[:-_MOST_LABELS]
+
+    def last(self) -> IntArray:
+        """Return them."""
+        return np.array(self._labels[-_MOST_LABELS:], dtype=np.int64)
+
+    def take(self) -> IntArray:
+        """Return them and forget them."""
+        labels = self.last()
+        self._labels = array("q")
+        return labels

@@ -29,7 +29,8 @@ class Likelihood:
     _columns: ClassVar[tuple[str, ...]] = ()  # parameters of one number, or one for each feature
     _from_rows: ClassVar[tuple[str, ...]] = ()  # parameters that `scaled` can supply
     _spread: ClassVar[str | None] = None  # the one among them that the variance is in proportion to
-    _support: ClassVar[str]  # the rule of `_in_support`, in words
+    # The rule of `_in_support`, in words.
+    _support: ClassVar[str] = "numbers between -1e100 and 1e100"
 
     def __post_init__(self) -> None:
         for name in self._columns:
@@ -260,7 +261,7 @@ class Likelihood:
 
     def _in_support(self, X: FloatArray) -> Any:
         """Return a boolean array, False where a value breaks the rule ``_support``."""
-        raise NotImplementedError
+        return np.abs(X) <= 1e100  # beyond, squares overflow
 
     def sample(self, rng: Generator, stats: ArrayLike, size: int | None = None) -> FloatArray:
         """Draw theta from the posterior, then rows given theta.

@@ -24,16 +24,9 @@ from streamddcrp.likelihoods.registry import family
 from streamddcrp.typing import FloatArray
 
 
-class _Gaussian(Likelihood):
-    _support: ClassVar[str] = "numbers between -1e100 and 1e100"
-
-    def _in_support(self, X: FloatArray) -> Any:
-        return np.abs(X) <= 1e100  # beyond, squares overflow
-
-
 @family("normal_gamma")
 @dataclass(frozen=True)
-class NormalGamma(_Gaussian):
+class NormalGamma(Likelihood):
     """Gaussian features with a Normal-Gamma prior, independent of each other.
 
     For each feature, precision ~ Gamma(shape, rate) and mu ~ N(mean, 1 / (kappa precision)).
@@ -93,7 +86,7 @@ class NormalGamma(_Gaussian):
 
 @family("normal_wishart")
 @dataclass(frozen=True)
-class NormalWishart(_Gaussian):
+class NormalWishart(Likelihood):
     """Gaussian rows with a Normal-Wishart prior on mean and precision matrix.
 
     Lambda ~ W(scatter^-1, dof) and mu | Lambda ~ N(mean, (kappa Lambda)^-1). A missing value is

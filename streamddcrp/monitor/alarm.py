@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.estimator.stored import Stored
-from streamddcrp.monitor.kernels.alarm import MOST, N_COUNTS, mean_of, step_alarm, threshold
+from streamddcrp.monitor.kernels import MOST, N_COUNTS, mean_of, step_alarm, threshold
 from streamddcrp.typing import FloatArray
 
 _HUGE = 1e300  # stands for infinity: its mean with other scores is a number

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from streamddcrp.errors import ConfigError
-from streamddcrp.monitor.kernels.changes import mark_changes
+from streamddcrp.monitor.kernels import mark_changes
 from streamddcrp.typing import IntArray
 
 

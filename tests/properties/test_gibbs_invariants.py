@@ -12,9 +12,8 @@ from streamddcrp.decay import Exponential, LinearWindow, Logistic, NoDecay, Wind
 from streamddcrp.likelihoods import BetaBernoulli, NormalGamma, NormalWishart, Product
 from streamddcrp.models.ddcrp.chain import Chain
 from streamddcrp.models.ddcrp.distances import Distances
-from streamddcrp.models.ddcrp.hyper import PARAMETER, Griddy, HyperGrid
 from streamddcrp.models.ddcrp.kernels.link import update
-from streamddcrp.models.ddcrp.sampler import sample_ddcrp
+from streamddcrp.models.ddcrp.sampler import HyperGrid, sample_ddcrp
 
 DECAYS = [NoDecay(), Window(3.5), Exponential(4.0), Logistic(3.0), LinearWindow(6.0)]
 SEEDS = st.integers(0, 2**32 - 1)
@@ -32,7 +31,8 @@ def some_distances(kind, n, rng, sequential):
 
 
 def check(chain, stats, family):
-    links, kids, slot, free = chain._links, chain._kids, chain._slot, chain._free
+    state = chain._state
+    links, kids, slot, free = state.links, state.children, state.slot, state.free
     n = len(links)
     # labels: weakly connected components of the links
     graph = sp.coo_array((np.ones(n), (np.arange(n), links)), (n, n))
@@ -55,11 +55,11 @@ def check(chain, stats, family):
     # statistics: sums by slot
     for k in live:
         expected = stats[slot == k].sum(0)
-        np.testing.assert_allclose(chain._stats[k], expected, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(state.stats[k], expected, rtol=1e-9, atol=1e-9)
         np.testing.assert_allclose(
-            chain._marginal[k], family.log_marginal(expected)[0], rtol=1e-9, atol=1e-9
+            state.marginal[k], family.log_marginal(expected)[0], rtol=1e-9, atol=1e-9
         )
-    assert (chain._work[2] == 0.0).all()  # the tables' weights
+    assert (state.mass == 0.0).all()  # the tables' weights
 
 
 @given(
@@ -83,11 +83,7 @@ def test_state_after_every_update(seed, n, kind, decay, alpha, sequential):
     chain = Chain(rows, family.family, family.hyper(3), candidates)
     check(chain, stats, family)
     for i in rng.integers(0, n, 12):
-        update(
-            i, rng.random(), rng.random(), not sequential, *chain._choice, *chain._rows,
-            chain._links, chain._kids, chain._slot, chain._stats, chain._marginal, chain._free,
-            *chain._work, chain._post,
-        )  # fmt: skip
+        update(i, rng.random(), rng.random(), chain._state)
         check(chain, stats, family)
     for go in (chain.sweep, chain.forward, chain.sweep):
         go(rng)

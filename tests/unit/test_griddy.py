@@ -10,8 +10,7 @@ from streamddcrp.errors import ConfigError
 from streamddcrp.likelihoods import NormalGamma
 from streamddcrp.models.ddcrp.chain import Chain
 from streamddcrp.models.ddcrp.distances import Distances
-from streamddcrp.models.ddcrp.hyper import Griddy, HyperGrid
-from streamddcrp.models.ddcrp.sampler import sample_ddcrp
+from streamddcrp.models.ddcrp.sampler import Griddy, HyperGrid, sample_ddcrp
 from tests.oracles.enumeration import enumerate_links
 from tests.oracles.sampling import (
     affordable,

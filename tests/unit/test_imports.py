@@ -190,7 +190,7 @@ PUBLIC_MODULES = public_modules()
 NOT_YET = {
     f"{CORE}.models.{name}"
     for name in (
-        "ddcrp.filter_engine", "features.engine", "graph.engine", "temporal.tracks",
+        "features.engine", "graph.engine", "temporal.tracks",
     )
 }  # fmt: skip
 

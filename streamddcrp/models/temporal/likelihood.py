@@ -17,7 +17,7 @@ from streamddcrp.data.documents import (
     read_documents,
 )
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp.estimator.options import from_json, to_json
+from streamddcrp.estimator.stored import from_json, to_json
 from streamddcrp.likelihoods import make_likelihood
 from streamddcrp.models.temporal.emissions.conjugate import ConjugateDecay, refuse_order
 from streamddcrp.models.temporal.emissions.drift import GaussianDrift

@@ -11,9 +11,8 @@ from river import base
 from streamddcrp.compilation import compiled, entry_point
 from streamddcrp.contract import P_NEW
 from streamddcrp.errors import SchemaError
-from streamddcrp.estimator.final_labels import FinalLabels
 from streamddcrp.estimator.row_model import RowModel
-from streamddcrp.estimator.views import no_tables
+from streamddcrp.estimator.views import FinalLabels, no_tables
 from streamddcrp.models.text.config import VectorConfig, make_vector_config
 from streamddcrp.models.text.kernels.layout import (
     FINAL_LABEL,

@@ -13,9 +13,8 @@ from streamddcrp.data.batches import batch_times
 from streamddcrp.data.texts import Texts, read_text, read_texts
 from streamddcrp.data.words import WordTable
 from streamddcrp.errors import SchemaError
-from streamddcrp.estimator.final_labels import FinalLabels
-from streamddcrp.estimator.options import from_json, to_json
-from streamddcrp.estimator.stored import Stored
+from streamddcrp.estimator.stored import Stored, from_json, to_json
+from streamddcrp.estimator.views import FinalLabels
 from streamddcrp.models.text.config import engine_config, words_left_out
 from streamddcrp.models.text.kernels.layout import FINAL_LABEL, N_SEEN, SURPRISE
 from streamddcrp.models.text.state import arrays_of, empty_state, state_from_arrays

@@ -11,8 +11,7 @@ from streamddcrp.contract import Event, EventRing
 from streamddcrp.data.documents import Word, top_words
 from streamddcrp.data.kernels.words import LONGEST
 from streamddcrp.data.words import WordTable
-from streamddcrp.estimator.final_labels import FinalLabels
-from streamddcrp.estimator.views import events_since, predictions
+from streamddcrp.estimator.views import FinalLabels, events_since, predictions
 from streamddcrp.models.text.config import Config
 from streamddcrp.models.text.kernels import layout
 from streamddcrp.models.text.state import State

@@ -12,7 +12,7 @@ from scipy import sparse
 from streamddcrp.models.trees.kernels.gain import merge_gains, sibling_products
 from streamddcrp.models.trees.kernels.topics import N_NODES, NEXT_ID, move, put_back
 from streamddcrp.models.trees.topic_state import TopicState
-from streamddcrp.models.trees.tree import Change, merged, sorted_order, sticks
+from streamddcrp.models.trees.tree import Change, merged, sorted_order, sticks, with_ancestors
 from streamddcrp.typing import FloatArray, IntArray
 
 _ALIKE = 3  # partners of a node that are tried
@@ -52,7 +52,10 @@ class Trial:
         counts = tree.counts[words]
         for group in groups:
             move(group, barred, forced, tree.arrays, w.arrays, tree.settings)
-        touched = _with_ancestors(tree.parent, np.concatenate([old[0], w.ends[which]]))
+        new = tree.n_nodes
+        ends = np.zeros(new, dtype=bool)
+        ends[np.concatenate([old[0], w.ends[which]])] = True
+        touched = np.flatnonzero(with_ancestors(tree.parent[:new], tree.level[:new], ends))
         rest = tree.rest_of_bound()
         now = tree.node_bounds(touched, tree.counts[words], tree.rows)
         gain = rest - self.rest + float((now - tree.node_bounds(touched, counts, rows)).sum())
@@ -61,7 +64,6 @@ class Trial:
             tree.note_births(K)
             return gain
         put_back(which, *old, phi, tree.arrays, w.arrays)
-        new = tree.n_nodes
         tree.counts[:, K:new] = tree.rows[K:new] = tree.mass[K:new] = 0.0
         tree.whole[N_NODES], tree.whole[NEXT_ID] = K, ids
         tree.real[:] = real
@@ -73,15 +75,6 @@ def _make_room(tree: TopicState, n: int) -> bool:
     while tree.n_nodes + n * tree.depth > len(tree.parent) < tree.settings.max_nodes:
         tree.make_nodes()
     return len(tree.parent) >= tree.n_nodes + tree.depth
-
-
-def _with_ancestors(parent: IntArray, ends: IntArray) -> IntArray:
-    """Return all nodes on the way to endpoints."""
-    now = np.unique(ends[ends >= 0])
-    out = [now]
-    while len(now := np.unique(parent[now[now > 0]])):
-        out.append(now)
-    return np.unique(np.concatenate(out))
 
 
 def make_moves(tree: TopicState, budget: float) -> None:

@@ -10,8 +10,7 @@ from river import base
 
 from streamddcrp.contract import Event
 from streamddcrp.errors import ConfigError, MissingExtraError
-from streamddcrp.estimator.options import from_json, to_json
-from streamddcrp.estimator.stored import Stored
+from streamddcrp.estimator.stored import Stored, from_json, to_json
 from streamddcrp.models.trees.pictures import plot_growth
 from streamddcrp.typing import FloatArray
 from streamddcrp.validation import choice, positive, whole
