@@ -13,7 +13,7 @@ from streamddcrp.likelihoods import BetaBernoulli, NormalGamma, NormalWishart, P
 from streamddcrp.models.ddcrp.chain import Chain
 from streamddcrp.models.ddcrp.distances import Distances
 from streamddcrp.models.ddcrp.kernels.link import update
-from streamddcrp.models.ddcrp.sampler import HyperGrid, sample_ddcrp
+from streamddcrp.models.ddcrp.sampler import PARAMETER, Griddy, HyperGrid, sample_ddcrp
 
 DECAYS = [NoDecay(), Window(3.5), Exponential(4.0), Logistic(3.0), LinearWindow(6.0)]
 SEEDS = st.integers(0, 2**32 - 1)
