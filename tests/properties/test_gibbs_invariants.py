@@ -119,7 +119,7 @@ def test_state_after_moves_of_the_decay(seed, form, decay):
     values = (2.0, 3.5, 8.0)
     distances, prior = Distances.by_index(20), HyperGrid((0.2, 1.0), values, form)
     grid = Griddy(prior, distances, decay, 0.5)
-    candidates, _, value = grid.start()
+    candidates, _, value = grid.start
     chain = Chain(family.prepare(X)[0], family.family, family.hyper(1), candidates)
     stats, moved = family.suffstats(X), set()
     name = PARAMETER[type(decay)]
