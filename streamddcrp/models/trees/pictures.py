@@ -45,11 +45,11 @@ def _size(node: dict[str, Any]) -> float:
     return float(node["size"])
 
 
-def _leaves(node: dict[str, Any], level: int = 0) -> list[tuple[float, int]]:
+def _leaves(node: dict[str, Any]) -> list[tuple[float, int]]:
     """Return size and id of all nodes without children."""
     if not node["children"]:
         return [(_size(node), int(node["id"]))]
-    return [leaf for child in node["children"] for leaf in _leaves(child, level + 1)]
+    return [leaf for child in node["children"] for leaf in _leaves(child)]
 
 
 def _place(tree: dict[str, Any], kept: set[int]) -> list[_Placed]:

@@ -98,34 +98,38 @@ def _spend(budget: float, nodes: IntArray, attempt: Callable[[int], int]) -> Non
         budget -= _EFFORT + attempt(i)
 
 
+def _by_size(size: FloatArray, good: np.ndarray, sign: float = 1.0) -> IntArray:
+    """Return nodes but the root, the smallest first; with ``sign`` -1 the largest."""
+    some = 1 + np.flatnonzero(good[1:])
+    return some[np.lexsort((some, sign * size[some]))]
+
+
+def _only_children(parent: IntArray) -> np.ndarray:
+    """Return which nodes have no siblings, (K,) of bool; of the root nothing is said."""
+    alone: np.ndarray = np.bincount(parent[1:], minlength=len(parent))[parent] == 1
+    return alone
+
+
 def _small_nodes(tree: TopicState) -> IntArray:
     """Nodes with two documents or more, the smallest first; of a chain of only children the top."""
-    K, size = tree.n_nodes, tree.sizes()
-    children = np.bincount(tree.parent[1:K], minlength=K)
-    alone = np.zeros(K, dtype=bool)
-    alone[1:] = children[tree.parent[1:K]] == 1
-    some = np.flatnonzero((size > 1.5) & ~(alone & (tree.parent[:K] > 0)))
-    some = some[some > 0]
-    return some[np.lexsort((some, size[some]))]
+    parent, size = tree.parent[: tree.n_nodes], tree.sizes()
+    return _by_size(size, (size > 1.5) & ~(_only_children(parent) & (parent > 0)))
 
 
 def _large_nodes(tree: TopicState) -> IntArray:
     """Leaves, and only children, with four documents or more, the largest first.
 
-    Other inner nodes are left alone: parts of them would soon be twins that nothing joins again.
+    Other inner nodes are left alone: parts of them would soon be twins that nothing merges again.
     """
     K, size = tree.n_nodes, tree.sizes()
-    alone = np.bincount(tree.parent[1:K], minlength=K)[tree.parent[:K]] == 1
-    some = np.flatnonzero((size > 3.5) & ((tree.level[:K] == tree.depth) | alone))
-    some = some[some > 0]
-    return some[np.lexsort((some, -size[some]))]
+    leaves = tree.level[:K] == tree.depth
+    return _by_size(size, (size > 3.5) & (leaves | _only_children(tree.parent[:K])), -1.0)
 
 
 def _movable_nodes(tree: TopicState) -> IntArray:
     """Nodes that could be attached elsewhere, with two documents or more, the smallest first."""
     size = tree.sizes()
-    some = 1 + np.flatnonzero((size[1:] > 1.5) & (tree.depth > 2))
-    return some[np.lexsort((some, size[some]))]
+    return _by_size(size, (size > 1.5) & (tree.depth > 2))
 
 
 def _documents(tree: TopicState, node: int) -> IntArray:
