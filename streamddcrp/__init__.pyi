@@ -9,9 +9,9 @@ from .models.ddcrp.estimator import DDCRPSampler
 from .models.ddcrp.predict import held_out_log_likelihood
 from .models.ddcrp.prior import alpha_for, prior_summary
 from .models.ddcrp.sampler import sample_ddcrp
-from .models.features.graph_ibp import GraphIBPSamples, fit_graph_ibp
+from .models.features.graph_ibp import GraphIBPSamples, sample_graph_ibp
 from .models.features.tv_ibp import TimeVaryingIBP
-from .models.graph.gibbs import GraphCRPSamples, fit_graph_crp
+from .models.graph.gibbs import GraphCRPSamples, sample_graph_crp
 from .models.graph.graph_crp import GraphCRP
 from .models.graph.group_dp import GroupDP
 from .models.language.base_measure import BaseMeasure
@@ -73,8 +73,6 @@ __all__ = [
     "alpha_for",
     "change_points",
     "evidence_surface",
-    "fit_graph_crp",
-    "fit_graph_ibp",
     "fit_language",
     "fit_nested_components",
     "fit_nested_topics",
@@ -86,6 +84,8 @@ __all__ = [
     "point_estimate",
     "prior_summary",
     "sample_ddcrp",
+    "sample_graph_crp",
+    "sample_graph_ibp",
     "sample_nested_topics",
     "similarity_matrix",
 ]

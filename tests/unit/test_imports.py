@@ -190,7 +190,7 @@ PUBLIC_MODULES = public_modules()
 NOT_YET = {
     f"{CORE}.models.{name}"
     for name in (
-        "features.engine", "graph.engine", "temporal.tracks",
+        "temporal.tracks",
     )
 }  # fmt: skip
 

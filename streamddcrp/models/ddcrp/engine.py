@@ -30,7 +30,7 @@ from streamddcrp.particles.kernels.layout import (
     N_NAMES,
     N_SEEN,
 )
-from streamddcrp.particles.names import Names, empty_names, room
+from streamddcrp.particles.state import Names, empty_names, room
 from streamddcrp.records import empty, nbytes_of
 from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp.validation import positive, whole

@@ -13,8 +13,8 @@ from streamddcrp.contract import P_NEW
 from streamddcrp.data import Vectorizer, typical_gap
 from streamddcrp.data.batches import batch_times, read_batch
 from streamddcrp.decay import Decay, make_decay
+from streamddcrp.estimator.particle_engine import probabilities, summary_of
 from streamddcrp.estimator.particle_model import ParticleModel
-from streamddcrp.estimator.particle_views import probabilities, summary_of
 from streamddcrp.likelihoods import Likelihood, NormalGamma, choose_likelihood, make_likelihood
 from streamddcrp.models.ddcrp.chain import DDCRPSamples
 from streamddcrp.models.ddcrp.distances import Distances

@@ -24,7 +24,6 @@ from streamddcrp.models.ddcrp.kernels.tables import (
     update,
 )
 from streamddcrp.numerics import log_decay
-from streamddcrp.particles.kernels.copies import ancestors_of, place_children
 from streamddcrp.particles.kernels.layout import (
     FIRST,
     LOG_EVIDENCE,
@@ -34,7 +33,12 @@ from streamddcrp.particles.kernels.layout import (
     N_SEEN,
 )
 from streamddcrp.particles.kernels.names import best_name, name_of, refresh_names
-from streamddcrp.particles.kernels.resample import effective_size, systematic
+from streamddcrp.particles.kernels.resample import (
+    ancestors_of,
+    effective_size,
+    place_children,
+    systematic,
+)
 
 
 @inner
