@@ -1,5 +1,7 @@
 """What holds after every update of the sampler, and over every window on a graph."""
 
+from dataclasses import replace
+
 import numpy as np
 import scipy.sparse as sp
 from hypothesis import given
@@ -7,11 +9,11 @@ from hypothesis import strategies as st
 from scipy.sparse.csgraph import connected_components
 
 from streamddcrp.decay import Exponential, LinearWindow, Logistic, NoDecay, Window
-from streamddcrp.likelihoods import BetaBernoulli, NormalWishart, Product
+from streamddcrp.likelihoods import BetaBernoulli, NormalGamma, NormalWishart, Product
 from streamddcrp.models.ddcrp.chain import Chain
 from streamddcrp.models.ddcrp.distances import Distances
 from streamddcrp.models.ddcrp.kernels.link import update
-from streamddcrp.models.ddcrp.sampler import HyperGrid, sample_ddcrp
+from streamddcrp.models.ddcrp.sampler import PARAMETER, Griddy, HyperGrid, sample_ddcrp
 
 DECAYS = [NoDecay(), Window(3.5), Exponential(4.0), Logistic(3.0), LinearWindow(6.0)]
 SEEDS = st.integers(0, 2**32 - 1)
@@ -111,11 +113,26 @@ def test_tables_of_direct_neighbours_are_connected(seed, n, width):
 
 @given(seed=SEEDS, form=st.sampled_from(["links", "partition"]), decay=st.sampled_from(DECAYS[1:]))
 def test_state_after_moves_of_the_decay(seed, form, decay):
+    """What `check` counts anew, and links that the decay chosen allows."""
     rng = np.random.default_rng(seed)
-    X = rng.normal(0, 3, (20, 1))
-    samples = sample_ddcrp(
-        X, ("normal_gamma", 0.0, 0.1, 1.5, 1.0), alpha=0.5, decay=decay, n_sweeps=10, n_chains=1,
-        hyper=HyperGrid((0.2, 1.0), (2.0, 3.5, 8.0), form), seed=seed,
-    )  # fmt: skip
-    assert np.isfinite(samples.log_joint).all()
-    assert (samples.labels == np.take_along_axis(samples.labels, samples.links, 1)).all()
+    X, family = rng.normal(0, 3, (20, 1)), NormalGamma(0.0, 0.1, 1.5, 1.0)
+    values = (2.0, 3.5, 8.0)
+    distances, prior = Distances.by_index(20), HyperGrid((0.2, 1.0), values, form)
+    grid = Griddy(prior, distances, decay, 0.5)
+    candidates, _, value = grid.start
+    chain = Chain(family.prepare(X)[0], family.family, family.hyper(1), candidates)
+    stats, moved = family.suffstats(X), set()
+    name = PARAMETER[type(decay)]
+    for _ in range(10):
+        chain.sweep(rng)
+        labels = chain.labels
+        alpha, value = grid.move(chain, rng)
+        check(chain, stats, family)
+        np.testing.assert_array_equal(chain.labels, labels)
+        moved.add(value)
+        now = distances.candidates(replace(decay, **{name: value}), alpha)
+        log_p = now.log_prior()[np.arange(20), chain.links]
+        assert (log_p > -np.inf).all()
+        marginal = sum(float(family.log_marginal(stats[labels == k].sum(0))[0]) for k in {*labels})
+        np.testing.assert_allclose(chain.log_joint, log_p.sum() + marginal, rtol=1e-10)
+    assert moved <= set(values)

@@ -201,6 +201,10 @@ def test_books_are_kept(lag):
             np.add.at(held, alive[alive >= 0], 1)
             key = np.bitwise_xor.reduce(pool.mixed[alive[alive >= 0]])
             assert key == particles.key[p]
+            for k in np.flatnonzero(alive >= 0):  # a table is named by its first member
+                opener = state.names.opener[pool.name[alive[k]]]
+                first = i + 1 - len(memory) + int(np.flatnonzero(memory == k)[0])
+                assert opener == first or opener < i + 2 - R
         np.testing.assert_array_equal(held, pool.holders)
         assert (held == 0).sum() == pool.n_free[0] + 1  # the empty cluster
         assert particles.weight.sum() == pytest.approx(1.0, rel=1e-12)

@@ -12,9 +12,11 @@ from tqdm import tqdm
 from benchmarks.baselines.tdpm_gibbs.kernels import sweep
 from streamddcrp.compilation import compiled
 from streamddcrp.errors import ConfigError, SchemaError
+from streamddcrp.models.temporal.batch import as_epochs
 from streamddcrp.models.temporal.emissions.drift import GaussianDrift
-from streamddcrp.models.temporal.options import as_epochs, check_whole, past_weights
+from streamddcrp.models.temporal.window import past_weights
 from streamddcrp.typing import FloatArray, IntArray
+from streamddcrp.validation import whole
 
 __all__ = ["TemporalDPMSamples", "sample_temporal_dpm"]
 
@@ -125,7 +127,7 @@ def sample_temporal_dpm(
     for name, value, least in (
         ("slots", slots, 1), ("n_sweeps", n_sweeps, 1), ("burn_in", burn_in, 0), ("thin", thin, 1)
     ):  # fmt: skip
-        check_whole(name, value, least)
+        whole(name, value, least)
     if thin > n_sweeps:
         message = f"thin is {thin}, more than n_sweeps, {n_sweeps}: no draw would be kept"
         raise ConfigError(message)

@@ -1,18 +1,17 @@
-"""Pictures of a temporal mixture: the stream of its masses, and the tracks of its means."""
+"""Pictures of a temporal mixture: the stream of its masses, and the trajectories of its means."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamddcrp.models.temporal.evolving import Evolving
-from streamddcrp.models.temporal.tracks import trajectories
+from streamddcrp.models.temporal.stream import StreamState
 from streamddcrp.plots.plotting import pyplot
 from streamddcrp.plots.stream_graph import draw_layers, layer_names
 from streamddcrp.typing import FloatArray, IntArray
 
 _DRAWN = 40  # components, at most
-_FEATURES = 6  # panels of a picture of tracks
+_FEATURES = 6  # panels of a picture of trajectories
 _BAND = 2.0  # standard deviations
 _DATED = 1e8  # seconds since 1970 from which a time is taken for a date
 _DARK = "0.15"
@@ -20,24 +19,12 @@ _MARKS = {"birth": "^", "death": "x", "merge": "D"}
 
 
 class History(NamedTuple):
-    """What a picture shows.
+    """What a picture shows."""
 
-    Attributes
-    ----------
-    tracks : pyarrow.Table
-        From ``trajectories()`` of a model.
-    live : set of int
-        Ids of components that have not died.
-    merges : sequence of (epoch, id, id)
-        When which component joined which.
-    dated : bool
-        Whether times are seconds since 1970.
-    """
-
-    tracks: Any
-    live: set[int]
-    merges: Sequence[tuple[int, int, int]]
-    dated: bool
+    tracks: Any  # table from ``trajectories()`` of a model
+    live: set[int]  # ids of components that have not died
+    merges: Sequence[tuple[int, int, int]]  # epoch, and which component joined which
+    dated: bool  # whether times are seconds since 1970
 
 
 def _dates(seconds: FloatArray) -> Any:
@@ -79,7 +66,7 @@ class _Lines(NamedTuple):
 
     @property
     def label(self) -> str:
-        """What the axis of time counts, if that is not plain."""
+        """Label of the time axis, if it needs one."""
         return "epoch" if np.array_equal(self.at, self.epochs) else ""
 
     def marks(self, history: History) -> dict[str, list[tuple[int, int]]]:
@@ -102,31 +89,21 @@ class _Lines(NamedTuple):
 
 
 def draw(
-    model: Evolving | None,
-    features: Sequence[str],
-    spoken: bool,
-    behind: tuple[FloatArray, FloatArray | None] | None,
-    axes: Any,
-) -> Any:
-    """Draw tracks where components have means, else the stream.
+    state: StreamState | None, tracks: Any, features: Sequence[str], seconds: bool,
+    behind: tuple[FloatArray, FloatArray | None] | None, axes: Any,
+) -> Any:  # fmt: skip
+    """Draw trajectories where components have means, else the stream of their masses.
 
-    Parameters
-    ----------
-    model : Evolving, optional
-    features : sequence of str
-    spoken : bool
-        Whether periods were given as text, so that times are seconds; late ones are of dates.
-    behind : tuple of rows (N, D) and their times (N,) or None, optional
-    axes : matplotlib axes, optional
+    ``seconds``: whether times are seconds; late ones are of dates. ``behind``: rows (N, D) to draw
+    as points, and their times (N,) or None.
     """
-    tracks = trajectories(model, features)
     t = tracks["t"].to_numpy()
-    dated = spoken and len(t) > 0 and bool(t.min() > _DATED)
-    if model is None:
-        return plot_stream(History(tracks, set(), [], dated), axes)
-    history = History(tracks, set(model.engine.ids.tolist()), list(model.merges), dated)
+    dated = seconds and len(t) > 0 and bool(t.min() > _DATED)
+    if state is None:
+        return _draw_stream(History(tracks, set(), [], dated), axes)
+    history = History(tracks, set(state.engine.ids.tolist()), list(state.merges), dated)
     if not any(name.startswith("mean_") for name in tracks.column_names):
-        return plot_stream(history, axes)
+        return _draw_stream(history, axes)
     points = None
     if behind is not None:
         X, when = behind
@@ -137,20 +114,11 @@ def draw(
             at = _seconds(at) if dated else at
             when = np.interp(places, step, at)
         points = _dates(when) if dated else when, dict(zip(features, X.T, strict=True))
-    return plot_tracks(history, getattr(model.engine.emission, "noise", None), points, axes)
+    return _draw_means(history, getattr(state.engine.emission, "noise", None), points, axes)
 
 
-def plot_stream(history: History, ax: Any = None) -> Any:
-    """Draw the masses of components over epochs, one layer each, in the order of their births.
-
-    The 40 largest, of which the larger carry their words or ids. Triangles mark births, crosses
-    deaths, arrow heads merges into older components.
-
-    Parameters
-    ----------
-    history : History
-    ax : matplotlib axes, optional
-    """
+def _draw_stream(history: History, ax: Any = None) -> Any:
+    """Draw the masses of the 40 largest components, one layer each, in the order of births."""
     plt = pyplot()
     if ax is None:
         _, ax = plt.subplots(figsize=(11, 5.5), layout="constrained")
@@ -174,28 +142,15 @@ def plot_stream(history: History, ax: Any = None) -> Any:
     return ax
 
 
-def plot_tracks(
+def _draw_means(
     history: History, noise: FloatArray | None = None,
     behind: tuple[Any, Mapping[str, FloatArray]] | None = None, axes: Any = None,
 ) -> Any:  # fmt: skip
-    """Draw the mean of each component over the epochs in a band, one panel a feature.
+    """Draw the mean of each component over the epochs in a band, one panel per feature.
 
-    The band is two standard deviations wide on either side, of what the component's rows scatter
-    and of what is not known of their mean; the line is as bold as there were many rows. Triangles
-    mark births, crosses deaths, diamonds what another component joined.
-
-    Parameters
-    ----------
-    history : History
-    noise : ndarray, shape (D,), optional
-        Variance of the rows about their component's mean, where ``sd`` is of the mean alone.
-    behind : tuple of times (N,) and a mapping of features to values (N,), optional
-        Rows to draw as points.
-    axes : matplotlib axes or a sequence of as many as there are panels, optional
-
-    Returns
-    -------
-    ndarray of matplotlib axes, or ``axes``
+    The band is two standard deviations wide on either side, of the rows of the component (variance
+    ``noise`` (D,), where ``sd`` is of the mean alone) and of what is not known of their mean; the
+    line is the bolder the more rows there were. ``behind``: times (N,) and values by feature.
     """
     plt = pyplot()
     tracks = history.tracks
@@ -209,16 +164,16 @@ def plot_tracks(
     var += 0.0 if noise is None else noise[:, None]
     width = _BAND * np.sqrt(var)
     differ = mean.var(axis=1) / np.maximum(var.mean(axis=1), 1e-300)
-    telling = np.argsort(-differ, kind="stable")[:_FEATURES]
+    shown = np.argsort(-differ, kind="stable")[:_FEATURES]
     if axes is None:
-        size = (9, 1.2 + 2.4 * len(telling)) if len(telling) > 1 else (9, 4.5)
+        size = (9, 1.2 + 2.4 * len(shown)) if len(shown) > 1 else (9, 4.5)
         _, axes = plt.subplots(
-            len(telling), 1, sharex=True, squeeze=False, figsize=size, layout="constrained"
+            len(shown), 1, sharex=True, squeeze=False, figsize=size, layout="constrained"
         )
         axes = axes[:, 0]
     marks = lines.marks(history)
     boldness = 0.8 + 2.0 * np.sqrt(lines.mass / max(lines.mass.max(), 1.0))
-    for ax, d in zip(np.atleast_1d(axes).tolist(), sorted(telling.tolist()), strict=False):
+    for ax, d in zip(np.atleast_1d(axes).tolist(), sorted(shown.tolist()), strict=False):
         if behind is not None:
             ax.plot(behind[0], behind[1][names[d]], ".", color="0.75", markersize=2, zorder=0)
         y = np.full(lines.mass.shape, np.nan)
@@ -255,5 +210,5 @@ def plot_tracks(
 
 
 def _runs(there: IntArray, epochs: IntArray) -> list[IntArray]:
-    """Part the places where a component was there where an epoch in between lacks it."""
+    """Split the epochs of a component where one in between lacks it."""
     return np.split(there, np.flatnonzero(np.diff(there) > 1) + 1)

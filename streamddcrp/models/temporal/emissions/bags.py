@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from streamddcrp.models.temporal.kernels.bags import assigned, weighted
+from streamddcrp.models.temporal.kernels.text import assigned, weighted
 from streamddcrp.typing import FloatArray, IntArray
 
 

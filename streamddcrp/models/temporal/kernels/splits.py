@@ -1,8 +1,10 @@
-"""Find components of texts that are two: the direction in which their rows differ most.
+"""Components that are two: rows shared between halves, and where to begin.
 
-The rows of a component are laid out by correspondence analysis, whose first axis says who differs
-from whom; the smaller side leaves, and a few rounds move single rows to where their words are
-likelier, laws integrated out. Nothing is decided here but what is worth a closer look.
+Of texts: the rows of a component are laid out by correspondence analysis, whose first axis says
+which of them differ most; the smaller side leaves, and a few rounds move single rows to where their
+words are more probable, word distributions integrated out. Of numbers: a direction is cut by two
+means, and rounds of sharing follow (temporal_dpm.md, section 10, Split). Nothing is decided here
+but what is worth a closer look.
 """
 
 import math
@@ -10,6 +12,9 @@ import math
 import numpy as np
 
 from streamddcrp.compilation import kernel
+from streamddcrp.likelihoods.kernels.families import expected_log_lik, posteriors
+from streamddcrp.models.temporal.kernels.conjugate import conjugate_stats
+from streamddcrp.models.temporal.kernels.drift import drift_stats, kalman
 from streamddcrp.models.temporal.kernels.text import log_rise
 
 _TURNS = 12  # of the power iteration
@@ -19,8 +24,151 @@ _LONE = 1.0  # expected rows that a side must have at least
 
 
 @kernel
+def two_means(x, w):
+    """Split weighted numbers (N,) by two means; return these, or NaN if all are one.
+
+    Numbers of weight up to a tenth do not count where the search begins.
+    """
+    low, high = np.inf, -np.inf
+    n = 0
+    for i in range(len(x)):
+        if w[i] > 0.1:
+            low, high = min(low, x[i]), max(high, x[i])
+            n += 1
+    if n < 2:
+        return np.nan, np.nan
+    for _ in range(20):
+        cut = 0.5 * (low + high)
+        below, above, sum_below, sum_above = 0.0, 0.0, 0.0, 0.0
+        for i in range(len(x)):
+            if x[i] > cut:
+                above += w[i]
+                sum_above += w[i] * x[i]
+            else:
+                below += w[i]
+                sum_below += w[i] * x[i]
+        if above <= 0.0 or below <= 0.0:
+            return np.nan, np.nan
+        was = cut
+        low, high = sum_below / below, sum_above / above
+        if 0.5 * (low + high) == was:
+            break
+    return low, high
+
+
+@kernel
+def split_drift(
+    rounds, X, first, own, a0, kappa, before, begins, start_mean, start_var, birth_mean, birth_var,
+    drift, noise, shared, filtered_mean, filtered_var, mean, var, lagged, log_z,
+):  # fmt: skip
+    """Share the rows of a component between two that it may be, smoothing them in between.
+
+    Parameters
+    ----------
+    rounds : int
+    X : ndarray, shape (N, D)
+        Rows of the component in all epochs of the window.
+    first : ndarray of int64, shape (E + 1,)
+        First row of every epoch, and N.
+    own : ndarray, shape (N, 1)
+        The component's share of each row.
+    a0, kappa : float and ndarray, shape (W,)
+    before : ndarray, shape (W, 2)
+        Expected rows of the epochs before the window.
+    begins, start_mean, .., noise, filtered_mean, .., log_z
+        As in `kalman`, for two components.
+    shared : ndarray, shape (N, 2)
+        The shares of the two (updated).
+    """
+    E, W, D = len(first) - 1, len(kappa), X.shape[1]
+    size = np.empty((E, 2))
+    count, total, square = np.empty((3, E, 2, D))
+    log_weight = np.empty(2)
+    for r in range(rounds + 1):
+        for e in range(E):
+            drift_stats(
+                X[first[e] : first[e + 1]], birth_mean, shared[first[e] : first[e + 1]], size[e],
+                count[e], total[e], square[e],
+            )  # fmt: skip
+        kalman(
+            count, total, square, begins, start_mean, start_var, np.zeros(D), birth_var, drift,
+            noise, filtered_mean, filtered_var, mean, var, lagged, log_z,
+        )  # fmt: skip
+        if r == rounds:
+            return
+        for e in range(max(begins[0], 0), E):
+            for k in range(2):
+                weight = a0 + size[e, k]
+                for d in range(W):
+                    weight += kappa[d] * (size[e - 1 - d, k] if d < e else before[W + e - 1 - d, k])
+                log_weight[k] = math.log(weight)
+                for c in range(D):
+                    log_weight[k] -= 0.5 * var[e, k, c] / noise[c]
+            if begins[1] > e:
+                log_weight[1] = -np.inf
+            for i in range(first[e], first[e + 1]):
+                gain = log_weight[1] - log_weight[0]
+                for c in range(D):
+                    x = X[i, c] - birth_mean[c]
+                    near, far = x - mean[e, 0, c], x - mean[e, 1, c]
+                    if math.isnan(x):
+                        gain += 0.5 * (var[e, 1, c] - var[e, 0, c]) / noise[c]
+                    else:
+                        gain += 0.5 * (near * near - far * far) / noise[c]
+                if gain > 0.0:
+                    leaves = 1.0 / (1.0 + math.exp(-gain))
+                    stays = math.exp(-gain) * leaves
+                else:
+                    stays = 1.0 / (1.0 + math.exp(gain))
+                    leaves = math.exp(gain) * stays
+                shared[i, 0], shared[i, 1] = own[i, 0] * stays, own[i, 0] * leaves
+
+
+@kernel
+def split_conjugate(
+    rounds, family, hyper, rho, X, first, own, a0, kappa, before, begins, starts, shared, stats,
+    near, post,
+):  # fmt: skip
+    """Share the rows of a component between two that it may be, as `split_drift` does.
+
+    ``rho``: what an epoch leaves of the statistics before; ``starts`` (2, P): those from before the
+    window; ``stats`` (E, 2, P) out: those of the shares; ``near`` (2, P), ``post`` (2, Q): work
+    space.
+    """
+    E, W = len(first) - 1, len(kappa)
+    log_weight = np.empty(2)
+    for r in range(rounds + 1):
+        for e in range(E):
+            part = slice(first[e], first[e + 1])
+            conjugate_stats(family, hyper, X[part], shared[part], stats[e])
+        if r == rounds:
+            return
+        for e in range(max(begins[0], 0), E):
+            near[:] = rho ** (e + 1) * starts
+            for s in range(E):
+                near += rho ** abs(e - s) * stats[s]
+            posteriors(family, hyper, near, 2, post)
+            for k in range(2):
+                count = stats[e, k, 0]
+                for d in range(W):
+                    s = e - 1 - d
+                    count += kappa[d] * (stats[s, k, 0] if s >= 0 else before[W + s, k])
+                log_weight[k] = math.log(a0 + count)
+            if begins[1] > e:
+                log_weight[1] = -np.inf
+            for i in range(first[e], first[e + 1]):
+                gain = log_weight[1] - log_weight[0]
+                if gain > -np.inf:
+                    gain += expected_log_lik(family, hyper, post[1], X[i])
+                    gain -= expected_log_lik(family, hyper, post[0], X[i])
+                least = math.exp(-abs(gain))
+                leaves = 1.0 / (1.0 + least) if gain > 0.0 else least / (1.0 + least)
+                shared[i, 0], shared[i, 1] = own[i, 0] * (1.0 - leaves), own[i, 0] * leaves
+
+
+@kernel
 def _first_axis(offsets, words, counts, own, rows, place, weight, centre, axis, along):
-    """Lay rows out along the first axis of their correspondence analysis, into ``along`` (N,).
+    """Lay out rows along the first axis of their correspondence analysis, into ``along`` (N,).
 
     Row i stands at ``x_i / sqrt(n_i) - sqrt(n_i) centre``, each word weighed by ``weight``; its
     mass is ``own``. The search begins at the row that stands farthest out.
@@ -81,14 +229,14 @@ def _first_axis(offsets, words, counts, own, rows, place, weight, centre, axis, 
 def part_rows(
     offsets, words, counts, own, rows, start_words, start_counts, prior, prior_size, place, side
 ):  # fmt: skip
-    """Part the rows of a component in two.
+    """Split the rows of a component.
 
     Parameters
     ----------
     offsets, words, counts : ndarray
         Rows, N of them.
     own : ndarray, shape (N,)
-        What the component has of each.
+        The component's share of each.
     rows : ndarray of int64
         Those that may leave.
     start_words, start_counts : ndarray
@@ -152,7 +300,7 @@ def _moved(
     offsets, words, counts, own, rows, place, base, prior_size, every, size, mass, kept, kept_size,
     side,
 ):  # fmt: skip
-    """Begin with the signs of ``side``, move rows to and fro; return the gain of evidence."""
+    """Begin with the signs of ``side``, move rows; return the gain of evidence."""
     leaving = 0.0
     for i in rows:
         if side[i] > 0.0:
@@ -210,7 +358,7 @@ def parting_gains(
     offsets, words, counts, q, least, start_offsets, start_words, start_counts, prior, prior_size,
     out,
 ):  # fmt: skip
-    """Say of every component with ``least`` rows what the evidence gains if it is parted, (K,)."""
+    """Gain of evidence by a split of each component with ``least`` rows; ``out`` (K,)."""
     N, K = q.shape
     place = np.full(len(prior), -1, dtype=np.int64)
     own, side = np.empty(N), np.zeros(N)

@@ -1,7 +1,9 @@
-"""The temporal mixture as it runs: the engine, and what is kept of the epochs that have left it."""
+"""The state of a stream: its engine, and what is kept of the epochs that have left the window."""
 
+import logging
 import math
 from collections import deque
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -20,32 +22,33 @@ from streamddcrp.contract import (
     Event,
 )
 from streamddcrp.data.documents import Vocabulary
+from streamddcrp.data.times import Piece
+from streamddcrp.models.temporal.emissions import Emission, Summary
 from streamddcrp.models.temporal.emissions.text import TextDecay
 from streamddcrp.models.temporal.engine import Engine
-from streamddcrp.models.temporal.objective import objective
-from streamddcrp.models.temporal.traits import Trait, traits_of
+from streamddcrp.models.temporal.window import ACTIVE, Settings
 from streamddcrp.typing import FloatArray, IntArray
 
-ACTIVE = 0.5  # expected rows from which a component was there in an epoch
-_EVENTS = 256  # not yet told
-_FINAL = 100_000  # final labels not yet told
-_TRACKS = 1000  # epochs whose trajectories are kept; and merges, for pictures
-_WORDS = 1000  # that are never too many
+_log = logging.getLogger(__name__)
+_EVENTS = 256  # not yet reported
+_FINAL = 100_000  # final labels not yet reported
+_EPOCHS = 1000  # whose trajectories are kept; and merges, for pictures
+_WORDS = 1000  # a vocabulary of so many is never too large
 _CRUMB = 0.01  # expected count of a word that is as good as none
 _KINDS = {"delete": "death"}
 
 
-class Track(NamedTuple):
-    """The components that were there in an epoch: ids, expected rows, and how they looked."""
+class Trajectory(NamedTuple):
+    """The components of an epoch: ids, expected rows, and how they looked."""
 
     epoch: int
     time: float
     ids: IntArray
     mass: FloatArray
-    trait: Trait
+    summary: Summary
 
 
-class Final(NamedTuple):
+class FinalLabels(NamedTuple):
     """Labels of the rows of an epoch, of which ``row`` is the first."""
 
     epoch: int
@@ -54,7 +57,7 @@ class Final(NamedTuple):
 
 
 @dataclass
-class Evolving:
+class StreamState:
     """An engine whose epochs are numbered as those of its stream."""
 
     engine: Engine
@@ -66,17 +69,17 @@ class Evolving:
     sizes: dict[int, float] = field(default_factory=dict)  # of live ids, from epochs that have left
     times: dict[int, float] = field(default_factory=dict)  # of late epochs
     events: deque[Event] = field(default_factory=lambda: deque(maxlen=_EVENTS))
-    n_events: int = 0
-    final: deque[Final] = field(default_factory=deque)
+    n_events: int = 0  # made since the last report
+    final: deque[FinalLabels] = field(default_factory=deque)
     n_final: int = 0  # rows in it
     n_lost: int = 0
-    tracks: deque[Track] = field(default_factory=lambda: deque(maxlen=_TRACKS))
-    merges: deque[tuple[int, int, int]] = field(default_factory=lambda: deque(maxlen=_TRACKS))
+    trajectories: deque[Trajectory] = field(default_factory=lambda: deque(maxlen=_EPOCHS))
+    merges: deque[tuple[int, int, int]] = field(default_factory=lambda: deque(maxlen=_EPOCHS))
 
     # -- learning --------------------------------------------------------------------------------
 
     def seat(self, rows: Any, time: float) -> FloatArray:
-        """Seat rows of the open epoch; return what is told of them on arrival, (N, 6)."""
+        """Assign rows of the open epoch; return the predictions on arrival, (N, N_OUTPUTS)."""
         engine = self.engine
         self.times.setdefault(engine.epoch + 1, time)
         X = rows if self.vocabulary is None else self.vocabulary.encode(rows)
@@ -99,9 +102,8 @@ class Evolving:
 
     def ids(self, K: int) -> IntArray:
         """Return the ids of components, those that the open epoch has begun among them."""
-        ids, engine = self.engine.ids, self.engine
-        more = np.arange(engine.next_id, engine.next_id + K - len(ids))
-        return np.concatenate([ids, more])
+        ids, new = self.engine.ids, self.engine.next_id
+        return np.concatenate([ids, np.arange(new, new + K - len(ids))])
 
     @property
     def n_components(self) -> int:
@@ -154,12 +156,12 @@ class Evolving:
     def _leave(self) -> None:
         """Let the oldest epoch leave the window, and note what stays of it."""
         engine = self.engine
-        before = objective(engine).total
+        before = engine.objective().total
         q = engine.resp[0]
         number, mass = engine.first, q.sum(axis=0)
         if len(q):
-            self.tracks.append(self._track(0, engine.smooth()))
-            self.final.append(Final(number, self.n_left, engine.ids[q.argmax(axis=1)]))
+            self.trajectories.append(self._trajectory(0, engine.smooth()))
+            self.final.append(FinalLabels(number, self.n_left, engine.ids[q.argmax(axis=1)]))
             self.n_left += len(q)
             self.n_final += len(q)
             while self.n_final > _FINAL and len(self.final) > 1:
@@ -167,22 +169,25 @@ class Evolving:
                 self.n_final -= lost
                 self.n_lost += lost
         engine.freeze()
-        self.frozen += before - objective(engine).total
+        self.frozen += before - engine.objective().total
         self.sizes = {
             i: self.sizes.get(i, 0.0) + more
             for i, more in zip(engine.ids.tolist(), mass.tolist(), strict=True)
         }
 
-    def _track(self, e: int, smoothed: Any) -> Track:
+    def _trajectory(self, e: int, smoothed: Any) -> Trajectory:
         """Describe an epoch of the window."""
         engine = self.engine
         number, mass = engine.first + e, engine.resp[e].sum(axis=0)
         there = np.flatnonzero(mass >= ACTIVE)
-        trait = traits_of(
-            engine.emission, engine.emission.stats(engine.rows[e], engine.resp[e]), smoothed, e,
-            there, [] if self.vocabulary is None else self.vocabulary.words,
-        )  # fmt: skip
-        return Track(number, self._time(number), engine.ids[there], mass[there], trait)
+        stats = engine.emission.stats(engine.rows[e], engine.resp[e])
+        summary = engine.emission.summary(stats, smoothed, e, there, self.words)
+        return Trajectory(number, self._time(number), engine.ids[there], mass[there], summary)
+
+    @property
+    def words(self) -> list[Any]:
+        """Words by number; none where rows are numbers."""
+        return [] if self.vocabulary is None else self.vocabulary.words
 
     def _time(self, epoch: int) -> float:
         return self.times.get(epoch, math.nan)
@@ -226,7 +231,7 @@ class Evolving:
     # -- looking ---------------------------------------------------------------------------------
 
     def peek(self, row: Any) -> tuple[FloatArray, dict[int, float]]:
-        """Return what `seat` would tell of one row, and the chances of all components."""
+        """Return what `seat` would for one row, and the probabilities of all components."""
         X = row[None] if self.vocabulary is None else self.vocabulary.encode([row], learn=False)
         seats, chances = self.engine.peek(X)
         p_new = float(seats.chances[0, 0])
@@ -240,7 +245,7 @@ class Evolving:
         some = np.flatnonzero(chances)
         return out, dict(zip(ids[some].tolist(), chances[some].tolist(), strict=True)) | {-1: p_new}
 
-    def ahead(self, number: int) -> "Evolving":
+    def ahead(self, number: int) -> "StreamState":
         """Return a copy in which the epochs before one have been closed."""
         copy = deepcopy(self)
         copy.go_to(number)
@@ -249,22 +254,75 @@ class Evolving:
     @property
     def objective(self) -> float:
         """Accumulated objective."""
-        return self.frozen + objective(self.engine).total - self.open_score
+        return self.frozen + self.engine.objective().total - self.open_score
 
-    def window_tracks(self) -> list[Track]:
+    def latest(self) -> tuple[IntArray, Summary]:
+        """Return the ids of all components, those of the open epoch included, and how they look."""
+        engine, K = self.engine, self.n_components
+        emission, n = engine.emission, engine.n_components
+        seated = engine.seated if n < K else []  # rows of the open epoch, for those it has begun
+        padded = [np.pad(q, ((0, 0), (0, K - q.shape[1]))) for q in seated]
+        q = np.concatenate([np.zeros((0, K)), *padded])
+        fresh = emission.stats(emission.joined(engine.arrived if n < K else []), q)
+        stats = smoothed = None
+        if n:
+            stats = engine.stats(engine.resp)
+            smoothed = emission.smooth(stats, engine.starts, engine.begins)
+        return self.ids(K), emission.latest(stats, smoothed, fresh, self.words)
+
+    def window_trajectories(self) -> list[Trajectory]:
         """Describe the epochs of the window, as they look now."""
         smoothed = self.engine.smooth()
-        return [self._track(e, smoothed) for e, q in enumerate(self.engine.resp) if len(q)]
+        return [self._trajectory(e, smoothed) for e, q in enumerate(self.engine.resp) if len(q)]
 
-    def window_labels(self) -> list[Final]:
+    def window_labels(self) -> list[FinalLabels]:
         """Return the labels of the rows of the window and of the open epoch, as they stand."""
         engine, row, out = self.engine, self.n_left, []
         for e, q in enumerate(engine.resp):
             if len(q):
-                out.append(Final(engine.first + e, row, engine.ids[q.argmax(axis=1)]))
+                out.append(FinalLabels(engine.first + e, row, engine.ids[q.argmax(axis=1)]))
                 row += len(q)
         ids = self.ids(self.n_components)
         for q in engine.seated:
-            out.append(Final(engine.epoch + 1, row, ids[q.argmax(axis=1)]))
+            out.append(FinalLabels(engine.epoch + 1, row, ids[q.argmax(axis=1)]))
             row += len(q)
         return out
+
+
+class WarmUp(NamedTuple):
+    """Rows that wait until scales can be chosen, with the numbers and times of their epochs."""
+
+    X: FloatArray
+    number: IntArray
+    t: FloatArray
+
+    def and_then(self, X: FloatArray, piece: Piece) -> "WarmUp":
+        """Return these rows and more."""
+        return WarmUp(
+            np.concatenate([self.X.reshape(-1, X.shape[1]), X]),
+            np.concatenate([self.number, np.full(len(X), piece.number)]),
+            np.concatenate([self.t, np.full(len(X), piece.time)]),
+        )
+
+    def is_over(self, warmup: int, number: int) -> bool:
+        """Whether there are enough rows, and epoch ``number`` is later than theirs."""
+        return len(self.X) >= warmup and number > self.number[-1]
+
+    def best(self, candidates: Sequence[Emission], settings: Settings) -> StreamState:
+        """Return the state with the emission that predicts the rows best."""
+        tried = [self._learned(StreamState(Engine(settings, emission))) for emission in candidates]
+        best = int(np.argmin([surprise for _, surprise in tried]))
+        _log.info("scales: guess %d of %d, by the first %d rows", best + 1, len(tried), len(self.X))
+        return tried[best][0]
+
+    def _learned(self, state: StreamState) -> tuple[StreamState, float]:
+        """Learn the rows; return the state and how much they surprised it."""
+        surprise = 0.0
+        starts = [0, *(np.flatnonzero(np.diff(self.number)) + 1).tolist()]
+        for a, b in zip(starts, [*starts[1:], len(self.X)], strict=True):
+            state.go_to(int(self.number[a]))
+            surprise += float(state.seat(self.X[a:b], float(self.t[a]))[:, SCORE].sum())
+        return state, surprise
+
+
+NO_ROWS = WarmUp(np.empty((0, 0)), np.empty(0, np.int64), np.empty(0))
