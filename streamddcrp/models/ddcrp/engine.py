@@ -337,12 +337,12 @@ def step(
     X, t = np.ascontiguousarray(X), np.ascontiguousarray(t)
     out = np.empty((len(X), N_OUTPUTS))
     piece = max(1, AT_ONCE // (4 * _blocks(config)))
-    for a in range(0, len(X), piece):
+    for a in range(0, max(len(X), 1), piece):
         rows = slice(a, min(a + piece, len(X)))
         weights = given if len(given) == 1 else given[rows]
         drawn = uniforms(config, int(state.counts[N_SEEN]), rows.stop - a)
         inputs = X[rows], t[rows], drawn, weights
-        state = learn_rows(step_rows, config, state, _grown, inputs, (out[rows],))
+        state = learn_rows(step_rows, config, state, _grown, inputs, [out[rows]])
     return state, out
 
 

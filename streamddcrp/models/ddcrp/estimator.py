@@ -9,16 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 from river import base
 
-from streamddcrp.contract import P_NEW
 from streamddcrp.data import Vectorizer, typical_gap
 from streamddcrp.data.batches import batch_times, read_batch
 from streamddcrp.decay import Decay, make_decay
-from streamddcrp.estimator.particle_engine import ParticleEngine, probabilities
+from streamddcrp.estimator.particle_engine import ParticleEngine
 from streamddcrp.estimator.particle_model import ParticleModel
 from streamddcrp.likelihoods import Likelihood, NormalGamma, choose_likelihood, make_likelihood
 from streamddcrp.models.ddcrp.chain import DDCRPSamples
 from streamddcrp.models.ddcrp.distances import Distances
 from streamddcrp.models.ddcrp.engine import (
+    Config,
     State,
     arrays_of,
     empty_state,
@@ -36,19 +36,23 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(kw_only=True)
-class DDCRPEngine(ParticleEngine):
-    """Particles of a stream; their time is (t - first_time) / time_unit where rows have times."""
+class DDCRPFilter(ParticleEngine):
+    """Likelihood, clock and state of a filter that has begun."""
 
     decay: Decay
+
     _empty = staticmethod(empty_state)
     _restored = staticmethod(state_from_arrays)
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        return arrays_of(self.state, self.config)
 
     @classmethod
     def begin(
         cls, options: Mapping[str, Any], likelihood: Likelihood, *, n_features: int, clocked: bool,
         first_time: float, time_unit: float, arrays: Mapping[str, Any] | None = None,
-    ) -> "DDCRPEngine":  # fmt: skip
-        """Return an engine that has seen nothing, or the one that `to_state` described.
+    ) -> "DDCRPFilter":  # fmt: skip
+        """Return a filter that has seen nothing, or the one that `to_state` described.
 
         ``options``: decay, alpha, n_particles, lag and seed, as for `make_config`.
         """
@@ -56,13 +60,10 @@ class DDCRPEngine(ParticleEngine):
         config = make_config(family=likelihood.family, hyper=hyper, clocked=clocked, **options)
         state = empty_state(config) if arrays is None else state_from_arrays(config, arrays)
         past = None if arrays is None else arrays.get("past")
-        return cls(
-            likelihood, config, state, n_features, past, first_time, time_unit,
-            decay=options["decay"],
-        )  # fmt: skip
+        decay: Decay = options["decay"]
+        return cls(likelihood, config, state, n_features, past, first_time, time_unit, decay=decay)
 
-    def step(self, X: FloatArray, t: FloatArray) -> FloatArray:
-        """Predict and learn checked rows (N, D) at times (N,); return the predictions (N, 6)."""
+    def step(self, X: FloatArray, t: FloatArray, *side: Any) -> FloatArray:
         config, state = self._for_width(X.shape[1])
         rows, past = self.likelihood.prepare(X, self.past)
         times = self._own_time(t)
@@ -71,21 +72,12 @@ class DDCRPEngine(ParticleEngine):
         self.state, out = step(config, state, rows, times, given)
         return out
 
-    def predict(self, x: FloatArray, t: float, *side: Any) -> tuple[FloatArray, dict[int, float]]:
-        config, state = self._for_width(len(x))
-        rows, _ = self.likelihood.prepare(x[None], self.past)
+    def _predict(
+        self, config: Config, state: State, x: FloatArray, t: float, *side: Any
+    ) -> FloatArray:
         time = self._own_time(np.array([t]))
         given = given_weights(self.decay, config, state, time)
-        out = predict_row(config, state, rows[0], float(time[0]), given)
-        return out, probabilities(state, float(out[P_NEW]))
-
-    def to_state(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        arrays, meta = super().to_state()
-        clock = {"first_time": self.first_time, "time_unit": self.time_unit}
-        return arrays, meta | clock | {"clocked": self.config.clocked}
-
-    def _arrays(self, state: State) -> dict[str, NDArray[Any]]:  # type: ignore[override]
-        return arrays_of(state, self.config)
+        return predict_row(config, state, x, float(time[0]), given)
 
     def _statistics(self) -> tuple[FloatArray, dict[str, Any]]:
         names, tables, particles = self.state.names, self.state.tables, self.state.particles
@@ -93,6 +85,11 @@ class DDCRPEngine(ParticleEngine):
         for p, n_tables in enumerate(particles.n_tables):
             total[tables.name[p, :n_tables]] += particles.weight[p] * tables.stats[p, :n_tables]
         return total, {}
+
+    def to_state(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        arrays, meta = super().to_state()
+        clock = {name: getattr(self, name) for name in ("first_time", "time_unit")}
+        return arrays, meta | clock | {"clocked": self.config.clocked}
 
     def _own_time(self, t: FloatArray) -> FloatArray:
         return (t - self.first_time) / self.time_unit if self.config.clocked else t
@@ -187,20 +184,20 @@ class DDCRPSampler(ParticleModel, base.Clusterer):
     def _blank(
         self, likelihood: Likelihood, n_features: int, *, clocked: bool, first_time: float,
         times: FloatArray,
-    ) -> DDCRPEngine:  # fmt: skip
+    ) -> DDCRPFilter:  # fmt: skip
         unit = 1.0 if self.time_unit is None else self.time_unit
         if clocked and self.time_unit is None:
             unit = typical_gap(times)
-        return DDCRPEngine.begin(
+        return DDCRPFilter.begin(
             self._options, likelihood, n_features=n_features, clocked=clocked,
             first_time=first_time, time_unit=unit,
         )  # fmt: skip
 
     def _continued(
         self, likelihood: Likelihood, arrays: dict[str, Any], meta: dict[str, Any]
-    ) -> DDCRPEngine:
+    ) -> DDCRPFilter:
         clock = {name: value for name, value in meta.items() if name != "likelihood"}
-        return DDCRPEngine.begin(self._options, likelihood, arrays=arrays, **clock)
+        return DDCRPFilter.begin(self._options, likelihood, arrays=arrays, **clock)
 
     # -- a whole data set ------------------------------------------------------------------------
 
