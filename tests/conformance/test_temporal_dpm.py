@@ -102,7 +102,7 @@ def test_memory_is_flat_over_ten_thousand_epochs(kind):
             model.learn_many([
                 " ".join(f"story{i}x{w}" for w in rng.integers(0, 20, 8)) for i in story
             ])  # fmt: skip
-            words = max(words, len(model._stream.vocabulary))
+            words = max(words, len(model._evolving.vocabulary))
         model.events()
         model.final_labels()
         if epoch % 50 == 49:
