@@ -12,6 +12,7 @@ _ELSEWHERE = {
     "demo": "streamddcrp_connectors.demo",
     "report": "streamddcrp_connectors.report.report",
     "reproduce": "streamddcrp_connectors.experiments.reproduce",
+    "warmup": "streamddcrp_connectors.warmup",
 }
 
 
