@@ -417,7 +417,7 @@ def test_damaged_blobs_are_refused(tmp_path):
 def test_keyed_is_separate():
     rows, _ = texts(8, 120)
     keys = ["a", "b", "c"] * 40
-    fleet = Keyed(TextStream(lag=10), by="who", memory="1MB")
+    fleet = Keyed(TextStream(lag=10), by="who", memory_limit="1MB")
     batch = pa.table({"who": keys, "text": rows})
     out = fleet.step_many(batch)
     for key in "abc":
