@@ -172,6 +172,9 @@ def bytes_of(memory_limit: str | int) -> int:
     found = re.fullmatch(r" *(\d+(?:\.\d+)?) *([KMG]I?|)B? *", str(memory_limit).upper())
     size = float(found[1]) * _UNITS[found[2]] if found else 0
     if not size >= 1:
-        message = f"memory_limit must be a number of bytes or a text such as '200 MB', got {memory_limit!r}"
+        message = (
+            "memory_limit must be a number of bytes or a text such as '200 MB', "
+            f"got {memory_limit!r}"
+        )
         raise ConfigError(message)
     return int(size)

@@ -337,7 +337,7 @@ def test_a_saved_copy_goes_on(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
     twins = [Keyed.load(tmp_path / "a"), pickle.loads(pickle.dumps(fleet)), copy.deepcopy(fleet)]
     assert twins[0].cursor == {"row": 100}
-    assert twins[0].memory == fleet.memory
+    assert twins[0].memory_limit == fleet.memory
     more = stream(12, 100, seed=1)
     out = fleet.step_many(more)
     for twin in twins:
