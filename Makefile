@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test uncompiled lint slow bench clean
+.PHONY: demo test uncompiled slow wheel-test nightly lint bench clean
 
 demo: $(VENV)/.demo
 	$(BIN)/streamddcrp demo --out demo
@@ -14,8 +14,15 @@ test: $(VENV)/.test
 slow: $(VENV)/.test
 	$(BIN)/python -m pytest -m slow
 
+# Kernels as Python, which reads in bounds or raises; tests/conftest.py says what is left out.
 uncompiled: $(VENV)/.test
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -m "not slow" tests/unit tests/conformance tests/golden
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -m "not slow" -n 2 tests/unit tests/properties
+
+# The built wheel, in an environment of its own, from another folder.
+wheel-test: $(VENV)/bin/python
+	sh tests/wheel_test.sh $(BIN)/python
+
+nightly: uncompiled slow wheel-test
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .

@@ -19,7 +19,7 @@ from benchmarks.machine import machine, markdown, met, spread
 from streamddcrp.models.language.base_measure import BaseMeasure
 from streamddcrp.models.language.corpus import Corpus
 from streamddcrp.models.language.estimator import LinkLanguageModel
-from streamddcrp.models.language.evidence import evidence_surface
+from streamddcrp.models.language.fit import evidence_surface
 from streamddcrp_connectors.experiments.data import read_documents, shared_file
 
 DECAYS: tuple[tuple[Any, ...], ...] = (

@@ -24,8 +24,8 @@ from benchmarks.machine import machine, markdown, spread
 from streamddcrp import TemporalDPM
 from streamddcrp.models.temporal.batch import fit_temporal_dpm
 from streamddcrp.models.temporal.emissions.drift import GaussianDrift
-from streamddcrp.models.temporal.engine import Engine, Settings
-from streamddcrp.models.temporal.options import count_settings
+from streamddcrp.models.temporal.engine import Engine
+from streamddcrp.models.temporal.window import Settings, count_settings
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]

@@ -29,8 +29,8 @@ from threadpoolctl import threadpool_limits
 from benchmarks.machine import machine, markdown
 from benchmarks.streams import DATA
 from streamddcrp.models.temporal.emissions.text import TextDecay
-from streamddcrp.models.temporal.engine import Engine, Settings
-from streamddcrp.models.temporal.options import count_settings
+from streamddcrp.models.temporal.engine import Engine
+from streamddcrp.models.temporal.window import Settings, count_settings
 
 IntArray = NDArray[np.int64]
 

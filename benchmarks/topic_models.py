@@ -18,9 +18,9 @@ from scipy import sparse
 from scipy.special import gammaln
 
 from streamddcrp.models.temporal.emissions.text import TextDecay
-from streamddcrp.models.temporal.engine import Engine, Settings
+from streamddcrp.models.temporal.engine import Engine
 from streamddcrp.models.temporal.kernels.counts import MEAN
-from streamddcrp.models.temporal.options import count_settings
+from streamddcrp.models.temporal.window import Settings, count_settings
 
 __all__ = [
     "GensimDynamic", "GensimOnline", "Mixture", "Model", "TomotopyDynamic", "TomotopyHDP",

@@ -3,22 +3,21 @@
 from ._version import __version__
 from .contract import Event
 from .estimator.keyed import Keyed
+from .models.ddcrp.chain import DDCRPSamples
 from .models.ddcrp.distances import Distances
 from .models.ddcrp.estimator import DDCRPSampler
 from .models.ddcrp.predict import held_out_log_likelihood
 from .models.ddcrp.prior import alpha_for, prior_summary
 from .models.ddcrp.sampler import sample_ddcrp
-from .models.ddcrp.samples import DDCRPSamples
-from .models.features.graph_ibp import GraphIBPSamples, fit_graph_ibp
+from .models.features.graph_ibp import GraphIBPSamples, sample_graph_ibp
 from .models.features.tv_ibp import TimeVaryingIBP
-from .models.graph.gibbs import GraphCRPSamples, fit_graph_crp
+from .models.graph.gibbs import GraphCRPSamples, sample_graph_crp
 from .models.graph.graph_crp import GraphCRP
 from .models.graph.group_dp import GroupDP
 from .models.language.base_measure import BaseMeasure
 from .models.language.corpus import Corpus
 from .models.language.estimator import LinkLanguageModel
-from .models.language.evidence import evidence_surface
-from .models.language.fit import fit_language
+from .models.language.fit import evidence_surface, fit_language
 from .models.seqddcrp.batch import SeqDDCRPFit, fit_seqddcrp
 from .models.seqddcrp.estimator import SeqDDCRP
 from .models.seqddcrp.reference import Reference
@@ -74,8 +73,6 @@ __all__ = [
     "alpha_for",
     "change_points",
     "evidence_surface",
-    "fit_graph_crp",
-    "fit_graph_ibp",
     "fit_language",
     "fit_nested_components",
     "fit_nested_topics",
@@ -87,6 +84,8 @@ __all__ = [
     "point_estimate",
     "prior_summary",
     "sample_ddcrp",
+    "sample_graph_crp",
+    "sample_graph_ibp",
     "sample_nested_topics",
     "similarity_matrix",
 ]

@@ -20,8 +20,8 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from threading import Timer
@@ -270,21 +270,6 @@ inlined = _with(inline="always")
 
 def _root_of(kernel: Any) -> Any:
     return getattr(kernel, "root", kernel)
-
-
-@contextmanager
-def compiled(kernel: Any) -> Iterator[bool]:
-    """Say whether the block, which is to call ``kernel`` on no rows, is needed to compile it.
-
-    Yields
-    ------
-    bool
-        Whether the call is needed: False once the kernel has been loaded or compiled.
-    """
-    if getattr(_root_of(kernel), "overloads", True):
-        yield False
-        return
-    yield True
 
 
 def entry_point(kernel: Any) -> Any:

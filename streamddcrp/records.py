@@ -39,7 +39,7 @@ class _Field(NamedTuple):
 
 
 @cache
-def _declared(group: Any) -> tuple[_Field, ...]:
+def declared(group: Any) -> tuple[_Field, ...]:
     """Return the declared fields of a group; none where it is not one."""
     found = []
     for name, hint in get_type_hints(group, include_extras=True).items():
@@ -55,7 +55,7 @@ def _declared(group: Any) -> tuple[_Field, ...]:
 
 def empty(group: type[_Group], lengths: Lengths) -> _Group:
     """Return a group with room for ``lengths``."""
-    return group(*(np.full(f.shape(lengths, f.room), f.fill, f.dtype) for f in _declared(group)))
+    return group(*(np.full(f.shape(lengths, f.room), f.fill, f.dtype) for f in declared(group)))
 
 
 def resized(group: _Group, lengths: Lengths) -> _Group:
@@ -74,7 +74,7 @@ def _parts(state: Any, lengths: Lengths) -> Iterator[tuple[str, Array, tuple[int
         if isinstance(value, np.ndarray):
             yield part, value, value.shape
         elif not part.startswith("scratch"):
-            for f, array in zip(_declared(type(value)), value, strict=True):  # type: ignore[arg-type]
+            for f, array in zip(declared(type(value)), value, strict=True):  # type: ignore[arg-type]
                 yield f"{part}.{f.name}", array, f.shape(lengths, f.used)
 
 

@@ -12,6 +12,7 @@ from scipy import sparse
 
 from streamddcrp.data.batches import as_table, first_null
 from streamddcrp.data.tokens import tokenize, tokenize_all
+from streamddcrp.data.words import WordTable
 from streamddcrp.errors import SchemaError
 from streamddcrp.typing import FloatArray, IntArray
 
@@ -306,7 +307,7 @@ def encode(
 
 
 def top_words(
-    words: IntArray, counts: FloatArray, totals: FloatArray, names: Sequence[Word]
+    words: IntArray, counts: FloatArray, totals: FloatArray, names: Sequence[Word] | WordTable
 ) -> str:
     """Return the words that set a component apart, by their part in the divergence.
 
@@ -316,11 +317,11 @@ def top_words(
         Of the component.
     totals : ndarray, shape (V,)
         Counts of all components.
-    names : sequence
+    names : sequence or WordTable
         Of the words.
     """
     some = counts > 0.5
     words, counts = words[some], counts[some]
     lift = np.log(counts / counts.sum() / (totals[words] / totals.sum()))
     order = np.lexsort((words, -counts * (lift + 1e-3)))[:_SHOWN]
-    return " ".join(str(names[w]) for w in words[order])
+    return " ".join(str(names[w]) for w in words[order].tolist())

@@ -36,7 +36,7 @@ class Parents(NamedTuple):
         return int(np.diff(self.offsets).max(initial=0))
 
 
-NOBODY = Parents(np.empty(0, np.int64), np.zeros(1, np.int64))
+NO_PARENTS = Parents(np.empty(0, np.int64), np.zeros(1, np.int64))
 
 
 def as_parents(parents: Any, n_rows: int) -> Parents:

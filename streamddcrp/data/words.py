@@ -1,4 +1,4 @@
-"""Words of texts as small whole numbers that are used again: memory of the live words only.
+"""Words of texts as small whole numbers that are used again: only live words take memory.
 
 Reading a text is one compiled pass over its bytes (`kernels.words.read_document`), so that a
 model can, document by document, read words, place the document and release the words that nothing
@@ -129,6 +129,11 @@ class WordTable:
         """Count live words, without stop words."""
         counts = self.arrays.counts
         return int(counts[USED] - counts[FREE] - counts[STOPS])
+
+    def __getitem__(self, w: int) -> str:
+        """Return the word of an index."""
+        letters: bytes = self.arrays.letters[w].tobytes()
+        return letters[: self.arrays.length[w]].decode(errors="replace")
 
     @property
     def capacity(self) -> int:

@@ -212,7 +212,7 @@ class Keyed(base.Clusterer):
     def _find(self, key: Key) -> Any:
         """Return the model that predicts for a key: for a new one, that which has seen nothing."""
         model = self._residents.find(self._name(key))
-        return self._fresh if model is None else model
+        return copy.deepcopy(self._fresh) if model is None else model  # some grow when asked
 
     # -- looking at the models -------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 import logging
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
@@ -9,7 +10,6 @@ import pyarrow as pa
 
 from streamddcrp.contract import LABEL, LIVE_TABLES, N_OUTPUTS, Event
 from streamddcrp.data.batches import widest
-from streamddcrp.errors import ConfigError
 from streamddcrp.estimator.row_model import RowModel
 from streamddcrp.estimator.views import events_since, no_tables
 from streamddcrp.likelihoods import (
@@ -23,14 +23,15 @@ from streamddcrp.likelihoods import (
 from streamddcrp.likelihoods.columns import TABLE_VARIANCE
 from streamddcrp.particles.kernels.layout import N_EVENTS, N_LIVE
 from streamddcrp.typing import FloatArray
+from streamddcrp.validation import whole
 
 _log = logging.getLogger(__name__)
 RECENT = 64  # arrivals within which a table counts as present in a picture
 SPREADS = (0.01, 0.05, 0.2, 1.0)  # expected variances within a table, as shares of the rows'
 
 
-class ParticleFilter(Protocol):
-    """A filter under way, as the model sees it."""
+class Engine(Protocol):
+    """An engine of particles, as the model sees it (`particle_engine.ParticleEngine`)."""
 
     likelihood: Likelihood
     state: Any
@@ -38,56 +39,54 @@ class ParticleFilter(Protocol):
     time_unit: float
 
     @property
-    def log_evidence(self) -> float:
-        """Estimate of the log evidence of all rows so far."""
+    def log_evidence(self) -> float: ...
 
-    def anew(self, likelihood: Likelihood) -> Self:
-        """Return the filter with another prior, as it was before the first row."""
+    @property
+    def step(self) -> Callable[..., FloatArray]: ...
 
-    def step(self, X: FloatArray, t: FloatArray) -> FloatArray:
-        """Predict and learn checked rows; return the predictions (N, 6)."""
+    @property
+    def predict(self) -> Callable[..., tuple[FloatArray, dict[int, float]]]: ...
 
-    def predict(self, x: FloatArray, t: float) -> tuple[FloatArray, dict[int, float]]:
-        """Predict a checked row; return predictions (6,) and the probability of each table."""
+    def anew(self, likelihood: Likelihood) -> Self: ...
 
-    def summary(self, features: list[str]) -> pa.Table:
-        """Return one row a live table."""
+    def summary(self, features: list[str]) -> pa.Table: ...
 
-    def to_state(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return arrays and settings for a checkpoint."""
+    def to_state(self) -> tuple[dict[str, Any], dict[str, Any]]: ...
 
 
 class Waiting(NamedTuple):
-    """Rows of the warm-up.
+    """Rows of the warm-up."""
 
-    Attributes
-    ----------
-    X : ndarray of float64, shape (N, D)
-    t : ndarray of float64, shape (N,)
-    types : list of {"bool", "int", "float"}
-        As what the values of each column came.
-    """
+    X: FloatArray  # (N, D)
+    t: FloatArray  # (N,)
+    types: list[str] | None = None  # "bool", "int" or "float": the type in which each column came
+    side: tuple[Any, ...] = ()  # side inputs, with methods `rows` and `and_then`
 
-    X: FloatArray
-    t: FloatArray
-    types: list[str] | None = None
-
-    def and_then(self, X: FloatArray, t: FloatArray, types: list[str]) -> "Waiting":
+    def and_then(
+        self, X: FloatArray, t: FloatArray, types: list[str], side: tuple[Any, ...]
+    ) -> "Waiting":
         """Return these rows and more; words that came later are missing in earlier ones."""
         rows = np.full((len(self.X) + len(X), X.shape[1]), np.nan)
         rows[: len(self.X), : self.X.shape[1]] = self.X
         rows[len(self.X) :] = X
-        return Waiting(rows, np.concatenate([self.t, t]), widest(self.types, types))
+        if self.side:
+            side = tuple(a.and_then(b) for a, b in zip(self.side, side, strict=True))
+        return Waiting(rows, np.concatenate([self.t, t]), widest(self.types, types), side)
+
+    def rows(self, a: int, z: int) -> tuple[Any, ...]:
+        """Return rows a to z as an engine takes them: values, times, side inputs."""
+        return self.X[a:z], self.t[a:z], *(one.rows(a, z) for one in self.side)
 
 
 _NOTHING = Waiting(np.empty((0, 0)), np.empty(0))
 
 
 class ParticleModel(RowModel):
-    """A model that follows rows of numbers by particles, once the first rows have told the scale.
+    """A model that follows rows of numbers by particles, once the first rows have given the scale.
 
-    A model supplies `_blank` and `_continued`, which make its filter; that is a `ParticleFilter`
-    with a state of particles and names.
+    A model supplies `_blank` and `_continued`, which make its engine. Side inputs of the rows
+    (parents, groups), where a model has them, are passed on to the engine with the rows; they have
+    methods ``rows(a, z)`` and ``and_then(more)``.
 
     Parameters
     ----------
@@ -100,15 +99,13 @@ class ParticleModel(RowModel):
         is_auto = isinstance(likelihood, str) and likelihood == "auto"
         # None: to be chosen. It may lack numbers, which the first rows then supply.
         self._family: Likelihood | None = None if is_auto else make_likelihood(likelihood)
-        if isinstance(warmup, bool) or not float(warmup).is_integer() or warmup < 1:
-            message = f"warmup must be a whole number of at least 1, got {warmup!r}"
-            raise ConfigError(message)
+        whole("warmup", warmup, 1)
         super().__init__(
             is_open=isinstance(self._family, DirichletMultinomial)
             and self._family.n_features is None
         )
         self.warmup = warmup
-        self._filter: Any = None
+        self._engine: Any = None
         self._waiting = _NOTHING  # during warm-up
 
     # -- what a model supplies -------------------------------------------------------------------
@@ -118,93 +115,91 @@ class ParticleModel(RowModel):
     def _blank(
         self, likelihood: Likelihood, n_features: int, *, clocked: bool, first_time: float,
         times: FloatArray,
-    ) -> ParticleFilter:  # fmt: skip
-        """Return a filter that has seen nothing; ``times`` are those of the warm-up."""
+    ) -> Engine:  # fmt: skip
+        """Return an engine that has seen nothing; ``times`` are those of the warm-up.
+
+        The side inputs of the rows, where a model has them, come after ``n_features``.
+        """
         raise NotImplementedError
 
     def _continued(
         self, likelihood: Likelihood, arrays: dict[str, Any], meta: dict[str, Any]
-    ) -> ParticleFilter:
-        """Return the filter that `to_state` described."""
+    ) -> Engine:
+        """Return the engine that `to_state` described."""
         raise NotImplementedError
 
     # -- learning --------------------------------------------------------------------------------
 
     @property
     def _wants_types(self) -> bool:
-        return self._filter is None
+        return self._engine is None
 
-    def _advance(self, X: FloatArray, t: FloatArray | None, types: list[str]) -> FloatArray:
-        """Check rows and times, then learn them all; raises before anything has changed."""
+    def _advance(
+        self, X: FloatArray, t: FloatArray | None, types: list[str], *side: Any
+    ) -> FloatArray:
         if len(X) == 0:
             return np.empty((0, N_OUTPUTS))
         clocked = t is not None
         self._check_times(t)
         if t is None:
             t = np.arange(self._n_seen, self._n_seen + len(X), dtype=np.float64)
-        if self._filter is not None:
-            self._filter.likelihood.check_rows(X, self._feature_names())
-            out: FloatArray = self._filter.step(X, t)
+        if self._engine is not None:
+            self._engine.likelihood.check_rows(X, self._feature_names())
+            out: FloatArray = self._engine.step(X, t, *side)
         else:
-            out = self._begin(X, t, types, clocked=clocked)
+            out = self._begin(X, self._waiting.and_then(X, t, types, side), clocked=clocked)
         self._clocked = clocked
         self._last_time = float(t[-1]) if clocked else None
         self._n_seen += len(X)
         return out
 
-    def _begin(
-        self, X: FloatArray, t: FloatArray, types: list[str], *, clocked: bool
-    ) -> FloatArray:
-        """Let rows wait, or found the filter on those that have waited and learn the others."""
+    def _begin(self, X: FloatArray, waiting: Waiting, *, clocked: bool) -> FloatArray:
+        """Let rows wait, or start the engine on those that have waited and learn the others."""
         family = self._family
         (family or NormalGamma()).check_rows(X, self._feature_names())  # what no family takes
         if family is not None and family.is_scaled:
             family.hyper(X.shape[1])  # refuses a width it is not for
         ready = family is not None and family.is_scaled and not (clocked and self._waits_for_times)
-        waiting = self._waiting.and_then(X, t, types)
         out = np.full((len(X), N_OUTPUTS), np.nan)
         out[:, LABEL], out[:, LIVE_TABLES] = 0, 1
-        if not ready and len(waiting.X) < self.warmup:
+        n_old, n = len(self._waiting.X), len(waiting.X)
+        if not ready and n < self.warmup:
             self._waiting = waiting
             return out
         wait = 0 if ready else self.warmup
-        found = self._found(waiting.X[:wait], waiting.t[:wait], X, waiting, clocked=clocked)
-        n_old = len(self._waiting.X)
-        if len(waiting.X) > wait:
-            out[max(wait - n_old, 0) :] = found.step(waiting.X[wait:], waiting.t[wait:])
-        self._filter, self._family, self._waiting = found, found.likelihood, _NOTHING
+        engine = self._started(waiting, wait, X, clocked=clocked)
+        if n > wait:
+            out[max(wait - n_old, 0) :] = engine.step(*waiting.rows(wait, n))
+        self._engine, self._family, self._waiting = engine, engine.likelihood, _NOTHING
         return out
 
-    def _found(
-        self, rows: FloatArray, times: FloatArray, X: FloatArray, waiting: Waiting, *, clocked: bool
-    ) -> ParticleFilter:
-        """Return a filter of which family, scale and time unit are taken from the first rows."""
+    def _started(self, waiting: Waiting, wait: int, X: FloatArray, *, clocked: bool) -> Engine:
+        """Return an engine that takes family, scale and time unit from the first rows."""
         names, family = self._feature_names(), self._family
+        rows = waiting.rows(0, wait)
         if family is None:
-            chosen, reason = choose_likelihood(rows, types=waiting.types, names=names)
+            chosen, reason = choose_likelihood(rows[0], types=waiting.types, names=names)
             family = chosen.unscaled()
             family.check_rows(X, names)
             _log.info("likelihood: %s", reason)
         blank = self._blank(
-            family.scaled(rows, names), X.shape[1], clocked=clocked, first_time=float(waiting.t[0]),
-            times=times,
+            family.scaled(rows[0], names), X.shape[1], *waiting.side, clocked=clocked,
+            first_time=float(waiting.t[0]), times=rows[1],
         )  # fmt: skip
-        return best_of(blank, family, rows, times)
+        return best_of(blank, family, *rows)
 
     @property
     def _has_begun(self) -> bool:
-        return self._filter is not None
+        return self._engine is not None
 
     def _check_rows(self, X: FloatArray, names: list[str]) -> None:
-        self._following.likelihood.check_rows(X, names)
+        self._engine.likelihood.check_rows(X, names)
 
-    def _predict_row(self, x: FloatArray, t: float) -> tuple[FloatArray, dict[int, float]]:
-        return self._following.predict(x, t)
-
-    @property
-    def _following(self) -> ParticleFilter:
-        following: ParticleFilter = self._filter
-        return following
+    def _predict_row(
+        self, x: FloatArray, t: float, *side: Any
+    ) -> tuple[FloatArray, dict[int, float]]:
+        predicted: tuple[FloatArray, dict[int, float]] = self._engine.predict(x, t, *side)
+        return predicted
 
     # -- looking at the model --------------------------------------------------------------------
 
@@ -212,12 +207,12 @@ class ParticleModel(RowModel):
     def nbytes(self) -> int:
         """Bytes that the arrays of the model take in memory, as `Keyed` counts them."""
         waiting = self._waiting.X.nbytes + self._waiting.t.nbytes
-        return waiting + (0 if self._filter is None else self._filter.state.nbytes)
+        return waiting + (0 if self._engine is None else self._engine.state.nbytes)
 
     @property
     def n_tables(self) -> int:
         """Number of live tables: those that particles of at least half the weight have."""
-        return 0 if self._filter is None else int(self._filter.state.counts[N_LIVE])
+        return 0 if self._engine is None else int(self._engine.state.counts[N_LIVE])
 
     @property
     def objective(self) -> float:
@@ -225,33 +220,33 @@ class ParticleModel(RowModel):
 
         Its exponential is unbiased; itself it is low by half its variance over seeds.
         """
-        if self._filter is None:
+        if self._engine is None:
             return math.nan if self._n_seen else 0.0
-        return float(self._filter.log_evidence)
+        return float(self._engine.log_evidence)
 
     def events(self) -> list[Event]:
         """Return births and deaths of tables since the last call, at most the last 256.
 
         A table is born when particles of half the weight have it, and dead when none has.
         """
-        if self._filter is None:
+        if self._engine is None:
             return []
-        unit = self._filter.time_unit if self._clocked else 1.0
-        state, read = self._filter.state, self._events_read
+        unit = self._engine.time_unit if self._clocked else 1.0
+        state, read = self._engine.state, self._events_read
         self._events_read = int(state.counts[N_EVENTS])
-        return events_since(state.events, self._events_read, read, self._filter.first_time, unit)
+        return events_since(state.events, self._events_read, read, self._engine.first_time, unit)
 
     def summary(self) -> pa.Table:
-        """Return one row a live table: id, size, prob, born, last seen, parameters.
+        """Return one row per live table: id, size, prob, born, last seen, parameters.
 
         ``size`` is the expected number of rows, ``prob`` the weight of the particles that have the
         table; ``born`` and ``last_seen`` are arrival indices (``last_seen`` is null where no row
         was ever most probably there). The parameters are those of the likelihood's
-        `point_estimates` at the mean statistics of these particles, one column a feature.
+        `point_estimates` at the mean statistics of these particles, one column per feature.
         """
-        if self._filter is None:
+        if self._engine is None:
             return no_tables(prob=pa.float64())
-        return self._filter.summary(self._feature_names())
+        return self._engine.summary(self._feature_names())
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the live tables by size, those at hand in colour; return the axes.
@@ -274,8 +269,8 @@ class ParticleModel(RowModel):
     def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
         arrays: dict[str, Any] = {"waiting.x": self._waiting.X, "waiting.t": self._waiting.t}
         meta: dict[str, Any] = self._progress() | {"types": self._waiting.types, "filter": None}
-        if self._filter is not None:
-            more, meta["filter"] = self._filter.to_state()
+        if self._engine is not None:
+            more, meta["filter"] = self._engine.to_state()
             arrays |= more
         return arrays, meta
 
@@ -284,33 +279,26 @@ class ParticleModel(RowModel):
         kept = meta["filter"]
         if kept is not None:
             self._family = likelihood_from_config(kept["likelihood"])
-            self._filter = self._continued(self._family, arrays, kept)
+            self._engine = self._continued(self._family, arrays, kept)
 
 
-def best_of(
-    blank: ParticleFilter, family: Likelihood, X: FloatArray, t: FloatArray
-) -> ParticleFilter:
-    """Let filters with different spreads of the prior learn the first rows; return the best one.
+def best_of(blank: Engine, family: Likelihood, X: FloatArray, t: FloatArray, *side: Any) -> Engine:
+    """Let engines with different spreads of the prior learn the first rows; return the best one.
 
-    Parameters
-    ----------
-    blank : ParticleFilter
-        Has seen nothing; its likelihood is ``family``, scaled.
-    family : Likelihood
-        As the caller gave it: whether the spread is free.
-    X, t : ndarray of float64, shape (N, D) and (N,)
+    ``blank`` has seen nothing; its likelihood is ``family``, scaled, which says whether the spread
+    is free.
     """
     if not family.free_spread:
-        blank.step(X, t)
+        blank.step(X, t, *side)
         return blank
     trials = []
     for spread in SPREADS:
         trial = blank.anew(blank.likelihood.spread_by(spread / TABLE_VARIANCE))
-        trial.step(X, t)
+        trial.step(X, t, *side)
         trials.append(trial)
     best = max(trials, key=lambda trial: trial.log_evidence)
-    told = ", ".join(
+    found = ", ".join(
         f"{s:g} {trial.log_evidence:.1f}" for s, trial in zip(SPREADS, trials, strict=True)
     )
-    _log.info("prior spread by the first %d rows, with log evidences: %s", len(X), told)
+    _log.info("prior spread by the first %d rows, with log evidences: %s", len(X), found)
     return best

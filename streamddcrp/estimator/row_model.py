@@ -16,6 +16,7 @@ from streamddcrp.estimator.views import predictions
 from streamddcrp.typing import FloatArray
 
 Features = Mapping[Any, Any]
+Predicted = tuple[FloatArray, dict[int, float]] | None  # None in warm-up
 
 
 class RowModel(Stored):
@@ -83,11 +84,15 @@ class RowModel(Stored):
         OrderError
             ``t`` is before the time of the row before. Nothing was learned.
         """
+        self._learn_row(x, t)
+
+    def _learn_row(self, x: Features, t: Any, *side: Any) -> None:
+        """Learn one row; ``side`` inputs, where a model has them, are passed on to `_advance`."""
         mark = self._vectorizer.mark()
         try:
             X = self._vectorizer.transform(x)[None].copy()
             types = row_types(x, self._vectorizer.columns or ()) if self._wants_types else []
-            self._advance(X, None if t is None else np.array([as_time(t)]), types)
+            self._advance(X, None if t is None else np.array([as_time(t)]), types, *side)
         except StreamDDCRPError:
             self._vectorizer.rollback(mark)
             raise
@@ -125,11 +130,11 @@ class RowModel(Stored):
         """
         return predictions(self._learn_batch(batch, t))
 
-    def _learn_batch(self, batch: object, t: object) -> FloatArray:
+    def _learn_batch(self, batch: object, t: object, *side: Any) -> FloatArray:
         mark = self._vectorizer.mark()
         try:
             X, types = read_batch(batch, self._vectorizer)
-            return self._advance(X, None if t is None else batch_times(t, len(X)), types)
+            return self._advance(X, None if t is None else batch_times(t, len(X)), types, *side)
         except StreamDDCRPError:
             self._vectorizer.rollback(mark)
             raise
@@ -148,22 +153,28 @@ class RowModel(Stored):
 
     def predict_one(self, x: Features, t: Any = None) -> int:
         """Return the id of the most probable table; the next id where that is a new one."""
-        predicted = self._predict(x, t)
-        return 0 if predicted is None else int(predicted[0][LABEL])
+        return self._label_of(self._predict(x, t))
 
     def predict_proba_one(self, x: Features, t: Any = None) -> dict[int, float]:
         """Return the probability of each table, and under -1 that of a new one."""
-        predicted = self._predict(x, t)
+        return self._probabilities_of(self._predict(x, t))
+
+    def score_one(self, x: Features, t: Any = None) -> float:
+        """Return -log predictive density (nats): high is surprising. NaN in warm-up."""
+        return self._score_of(self._predict(x, t))
+
+    def _label_of(self, predicted: Predicted) -> int:
+        return 0 if predicted is None else int(predicted[0][LABEL])
+
+    def _probabilities_of(self, predicted: Predicted) -> dict[int, float]:
         if predicted is None:
             return {0: 1.0} if self._n_seen else {-1: 1.0}
         return predicted[1]
 
-    def score_one(self, x: Features, t: Any = None) -> float:
-        """Return -log predictive density (nats): high is surprising. NaN in warm-up."""
-        predicted = self._predict(x, t)
+    def _score_of(self, predicted: Predicted) -> float:
         return math.nan if predicted is None else float(predicted[0][SCORE])
 
-    def _predict(self, x: Features, t: Any) -> tuple[FloatArray, dict[int, float]] | None:
+    def _predict(self, x: Features, t: Any, *side: Any) -> Predicted:
         """Predict a row; None in warm-up. Changes nothing."""
         mark = self._vectorizer.mark()
         try:  # new words of an open vocabulary count in the prediction, but are not learned
@@ -182,7 +193,7 @@ class RowModel(Stored):
         else:
             message = "t: the rows before came without times; predict without one, too"
             raise SchemaError(message)
-        return self._predict_row(X[0], time)
+        return self._predict_row(X[0], time, *side)
 
     @property
     def n_seen(self) -> int:

@@ -1,19 +1,18 @@
 """Sequential Monte Carlo: the particle engine that the samplers of streams share.
 
 Particles are structures of arrays, particle first. An arrival makes children of them, one for each
-thing that may have happened; `merge_equal` joins those with one future, `optimal` keeps as many as
-there are places without bias, `place_children` says which place becomes whose copy. The sum of all
+possible assignment; `merge_equal` merges those with the same future, `optimal` keeps as many as
+there are places without bias, and `place_children` assigns the places of copies. The sum of all
 children's weights is an unbiased factor of the evidence. Random numbers are functions of the seed,
 the arrival, the particle and their purpose (`uniform`).
 
-Methods that draw one child a particle reweight, and resample by `systematic` or `stratified` when
-`effective_size` has fallen; `n_best` keeps a beam and gives up the evidence.
+Methods that draw one child per particle reweight, and resample by `systematic` or `stratified` when
+`effective_size` is small; `n_best` keeps a beam and gives no evidence.
 
-Everything is a kernel over arrays; the models stand in packages of their own.
+Everything here is a kernel over arrays; `state` holds the arrays that models share, their storage
+and the loop over rows.
 """
 
-from streamddcrp.particles.kernels.copies import ancestors_of, place_children
-from streamddcrp.particles.kernels.merge import merge_equal
 from streamddcrp.particles.kernels.random import (
     add_wrapping,
     gamma,
@@ -24,9 +23,12 @@ from streamddcrp.particles.kernels.random import (
     uniform,
 )
 from streamddcrp.particles.kernels.resample import (
+    ancestors_of,
     effective_size,
+    merge_equal,
     n_best,
     optimal,
+    place_children,
     stratified,
     systematic,
 )

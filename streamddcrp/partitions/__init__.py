@@ -1,11 +1,16 @@
-"""Partitions: labels from links, and what samples of partitions say together.
+"""Partitions: labels from links, similarities and estimates from samples of partitions.
 
 Samples of labels, shape (S, N), come from `streamddcrp.models`; labels of different samples have
 nothing to do with each other, so that what may be averaged is the `similarity_matrix`, or the loss
 of an estimate (`point_estimate`).
 """
 
-from streamddcrp.partitions.estimate import binder_loss, point_estimate, vi_loss
-from streamddcrp.partitions.samples import labels_of_links, similarity_matrix
+from streamddcrp.partitions.samples import (
+    binder_loss,
+    labels_of_links,
+    point_estimate,
+    similarity_matrix,
+    vi_loss,
+)
 
 __all__ = ["binder_loss", "labels_of_links", "point_estimate", "similarity_matrix", "vi_loss"]

@@ -7,12 +7,7 @@ from streamddcrp.compilation import kernel
 
 @kernel
 def join(links, out):
-    """Label customers joined by links with the smallest index among them: union-find.
-
-    Parameters
-    ----------
-    links, out : ndarray of int64, shape (S, N)
-    """
+    """Label customers joined by ``links`` (S, N) with the smallest index among them: union-find."""
     S, N = links.shape
     for s in range(S):
         up = out[s]  # leads to smaller and smaller indices, at last to the smallest
@@ -35,16 +30,7 @@ def join(links, out):
 def number_tables(labels, out):
     """Renumber the tables of each sample 0, 1, ... in the order of their first customers.
 
-    Parameters
-    ----------
-    labels : ndarray of int64, shape (S, N)
-        Values in [0, N).
-    out : ndarray of int64, shape (S, N)
-
-    Returns
-    -------
-    ndarray of int64, shape (S,)
-        Number of tables of each sample.
+    ``labels`` (S, N) with values in [0, N), ``out`` (S, N); returns the numbers of tables (S,).
     """
     S, N = labels.shape
     n_tables = np.zeros(S, np.int64)
@@ -63,13 +49,7 @@ def number_tables(labels, out):
 def add_together(tables, weights, out):
     """Add the weight of each sample to all pairs that share a table in it; fills both triangles.
 
-    Parameters
-    ----------
-    tables : ndarray of int64, shape (S, N)
-        As `number_tables` makes them.
-    weights : ndarray of float64, shape (S,)
-    out : ndarray of float64, shape (N, N)
-        Zeros.
+    ``tables`` (S, N) as `number_tables` makes them, ``weights`` (S,), ``out`` (N, N) of zeros.
     """
     S, N = tables.shape
     last = np.empty(N, np.int64)  # the latest customer of each table
@@ -94,14 +74,8 @@ def add_together(tables, weights, out):
 def contingency(place, rows, counts, sizes):
     """Count customers in each pair of a table of the estimate and a table of a sample.
 
-    Parameters
-    ----------
-    place : ndarray of int64, shape (N,)
-        Table of each customer in the estimate; -1: not placed.
-    rows : ndarray of int32, shape (N, S)
-        Row of ``counts`` for the customer's table in each sample.
-    counts : ndarray of int32, shape (T, K)
-    sizes : ndarray of int64, shape (K,)
+    ``place`` (N,): table of each customer in the estimate, -1 if not placed; ``rows`` (N, S): row
+    of ``counts`` (T, K) for the customer's table in each sample; ``sizes`` (K,).
     """
     counts[:] = 0
     sizes[:] = 0
@@ -117,25 +91,13 @@ def contingency(place, rows, counts, sizes):
 def place_all(order, weights, step, rows, place, counts, sizes):
     """Move customers, one after the other, to the table of least expected loss.
 
-    The loss is sum_k f(n_k) + sum_l f(m_l) - 2 sum_kl f(n_kl) with f(n + 1) - f(n) = ``step[n]``,
-    averaged over samples: all but the sizes n_k and the counts n_kl is constant. O(S K) a customer.
+    The loss is sum_k f(n_k) + sum_l f(m_l) - 2 sum_kl f(n_kl) with f(n + 1) - f(n) = ``step[n]``
+    (N,), averaged over samples with ``weights`` (S,) that sum to one: all but the sizes n_k and the
+    counts n_kl is constant. O(S K) per customer. ``order``: the customers to move; ``rows``,
+    ``place``, ``counts`` and ``sizes`` as in `contingency`, kept up to date.
 
-    Parameters
-    ----------
-    order : ndarray of int64
-        The customers to move.
-    weights : ndarray of float64, shape (S,)
-        They sum to one.
-    step : ndarray of float64, shape (N,)
-    rows, place, counts, sizes
-        As in `contingency`, kept up to date.
-
-    Returns
-    -------
-    n_moved : int
-        Number of customers that changed their table.
-    n_done : int
-        Number of customers visited; fewer than there are if no empty table was left to offer.
+    Returns how many customers changed their table, and how many were visited: fewer than there are
+    if no empty table was left to offer.
     """
     n_moved = 0
     cost = np.empty(len(sizes))

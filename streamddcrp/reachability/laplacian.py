@@ -102,8 +102,8 @@ class LaplacianInverse:
         """
         A = np.asarray(links, dtype=np.float64)
         if A.ndim != 2 or A.shape[0] != A.shape[1]:
-            msg = f"links: expected a square matrix, got shape {A.shape}"
-            raise SchemaError(msg)
+            message = f"links: expected a square matrix, got shape {A.shape}"
+            raise SchemaError(message)
         inverse = cls(bandwidth=bandwidth)
         for i, row in enumerate(A):
             inverse.append(row[:i])
@@ -130,10 +130,7 @@ class LaplacianInverse:
         links, opens = self._checked(n, row, self_link)
         self._reserve()
         self._set_links(self._end, links, opens)
-        if self._bandwidth is None:
-            kernels.append_dense(self._A, self._start, self._end, self._R)
-        else:
-            kernels.append_banded(self._A, self._start, self._end, self._R)
+        kernels.append(self._A, *self._reach(self._end), self._start, self._end, self._R)
         self._end += 1
 
     def revise(self, i: int, row: ArrayLike, *, self_link: float | None = None) -> None:
@@ -159,15 +156,15 @@ class LaplacianInverse:
         """
         n = len(self)
         if not 0 <= i < n:
-            msg = f"i: expected a customer between 0 and {n - 1}, got {i}"
+            message = f"i: expected a customer between 0 and {n - 1}, got {i}"
             if n == 0:
-                msg = f"i: there is no customer {i}, nor any other; append one first"
-            raise ConfigError(msg)
+                message = f"i: there is no customer {i}, nor any other; append one first"
+            raise ConfigError(message)
         links, opens = self._checked(i, row, self_link)
         at = self._start + i
         self._set_links(at, links, opens)
-        revise = kernels.revise_dense if self._bandwidth is None else kernels.revise_banded
-        revise(self._A, self._start, at, self._end, self._work, self._R)
+        first, shift = self._reach(at)
+        kernels.revise(self._A, first, shift, self._start, at, self._end, self._work, self._R)
 
     def evict(self, k: int = 1) -> None:
         """Forget the k oldest customers. O(k), exact.
@@ -187,8 +184,8 @@ class LaplacianInverse:
             If there are fewer than k customers.
         """
         if not 0 <= k <= len(self):
-            msg = f"k: expected a number of customers between 0 and {len(self)}, got {k}"
-            raise ConfigError(msg)
+            message = f"k: expected a number of customers between 0 and {len(self)}, got {k}"
+            raise ConfigError(message)
         self._start += k
 
     @property
@@ -199,14 +196,10 @@ class LaplacianInverse:
     @property
     def links(self) -> FloatArray:
         """Links A between the customers kept, strictly lower triangular, shape (n, n)."""
-        n = len(self)
-        rows = slice(self._start, self._end)
-        if self._bandwidth is None:
-            return np.tril(self._A[rows, rows], -1)
-        A = np.zeros((n, n))
-        for i in range(n):
-            first = max(0, i - self._bandwidth)
-            A[i, first:i] = self._A[self._start + i, self._bandwidth - (i - first) :]
+        A = np.zeros((len(self), len(self)))
+        for i, at in enumerate(range(self._start, self._end)):
+            first, shift = self._reach(at)
+            A[i, first - self._start : i] = self._A[at, first + shift : at + shift]
         return A
 
     @property
@@ -246,45 +239,50 @@ class LaplacianInverse:
         kept = n if self._bandwidth is None else min(n, self._bandwidth)
         if links.ndim != 1 or links.size not in {n, kept}:
             lengths = f"{n}" if kept == n else f"{kept} (the bandwidth) or {n}"
-            msg = (
+            message = (
                 f"row: expected one link probability for each earlier customer, length {lengths}; "
                 f"got shape {links.shape}"
             )
-            raise SchemaError(msg)
+            raise SchemaError(message)
         wrong = np.flatnonzero(~((links >= 0.0) & (links <= 1.0 + SUM_TOLERANCE)))
         if wrong.size:
-            msg = (
+            message = (
                 f"row: entry {wrong[0]} is {links[wrong[0]]}; probabilities must lie between "
                 f"0 and 1 (exponentiate log probabilities first)"
             )
-            raise SchemaError(msg)
+            raise SchemaError(message)
         if links.size > kept:
             if links[: n - kept].any():
                 far = int(np.flatnonzero(links[: n - kept])[0])
-                msg = (
+                message = (
                     f"row: entry {far} links {n - far} customers back, beyond the bandwidth of "
                     f"{self._bandwidth}; set it to 0 or construct with a larger bandwidth"
                 )
-                raise SchemaError(msg)
+                raise SchemaError(message)
             links = links[n - kept :]
         total = float(links.sum())
         if self_link is not None:
             if not self_link >= 0.0:
-                msg = f"self_link: expected a probability, got {self_link}"
-                raise SchemaError(msg)
+                message = f"self_link: expected a probability, got {self_link}"
+                raise SchemaError(message)
             total += self_link
         if total > 1.0 + SUM_TOLERANCE:
             what = "row" if self_link is None else "row and self_link"
-            msg = f"{what}: the probabilities sum to {total:.17g}, above 1; normalise them first"
-            raise SchemaError(msg)
+            message = (
+                f"{what}: the probabilities sum to {total:.17g}, above 1; normalise them first"
+            )
+            raise SchemaError(message)
         return links, max(0.0, 1.0 - total) if self_link is None else float(self_link)
 
-    def _set_links(self, at: int, links: FloatArray, self_link: float) -> None:
+    def _reach(self, at: int) -> tuple[int, int]:
+        """Return the first row that links of a row lead to, and where row 0 is among its links."""
         if self._bandwidth is None:
-            self._A[at, self._start : at] = links
-        else:
-            self._A[at] = 0.0
-            self._A[at, self._bandwidth - links.size :] = links
+            return self._start, 0
+        return max(self._start, at - self._bandwidth), self._bandwidth - at
+
+    def _set_links(self, at: int, links: FloatArray, self_link: float) -> None:
+        first, shift = self._reach(at)
+        self._A[at, first + shift : at + shift] = links
         self._self_links[at] = self_link
 
     def _reserve(self) -> None:
@@ -296,7 +294,6 @@ class LaplacianInverse:
         old, new = slice(self._start, self._end), slice(0, n)
         # At most half full: the halves do not overlap, and at least n appends pay for the move.
         grown = capacity if 2 * n <= capacity else 2 * capacity
-        banded = self._bandwidth is not None
         R, A, self_links = self._R, self._A, self._self_links
         if grown > capacity:
             R = np.zeros((grown, grown))
@@ -304,10 +301,8 @@ class LaplacianInverse:
             self_links = np.zeros(grown)
             self._work = np.zeros(grown)
         R[new, new] = self._R[old, old]
-        if banded:
-            A[new] = self._A[old]
-        else:
-            A[new, new] = self._A[old, old]
+        banded = self._bandwidth is not None
+        A[new, slice(None) if banded else new] = self._A[old, slice(None) if banded else old]
         self_links[new] = self._self_links[old]
         self._R, self._A, self._self_links = R, A, self_links
         self._start, self._end = 0, n
@@ -320,8 +315,8 @@ def _checked_bandwidth(bandwidth: object) -> int | None:
         pass
     elif isinstance(bandwidth, int | np.integer) and bandwidth >= 1:
         return int(bandwidth)
-    msg = (
+    message = (
         f"bandwidth: expected an integer >= 1, or None for links to all earlier customers; "
         f"got {bandwidth!r}"
     )
-    raise ConfigError(msg)
+    raise ConfigError(message)

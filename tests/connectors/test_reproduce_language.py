@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from streamddcrp.models.language.evidence import evidence_surface
+from streamddcrp.models.language.fit import evidence_surface
 from streamddcrp_connectors.experiments.data import read_documents
 from streamddcrp_connectors.experiments.ddcrp_language_numbers import measure, read_corpus
 from streamddcrp_connectors.experiments.reproduce import reproduce

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 
 import numpy as np
 import pyarrow as pa
@@ -196,6 +197,19 @@ def test_a_file_shorter_than_recorded_is_refused(tmp_path, change):
 def test_a_log_must_be_placed_before_it_is_written(tmp_path):
     with pytest.raises(RuntimeError, match="before rewind"):
         Log(tmp_path / "log").append(b"x")
+
+
+def test_bytes_are_forced_to_the_disk_before_their_length_is_reported(tmp_path, monkeypatch):
+    forced = []
+    monkeypatch.setattr(sinks.os, "fsync", lambda number: forced.append(os.fstat(number).st_size))
+    log = Log(tmp_path / "log")
+    log.rewind(None)
+    for n, data in enumerate([b"abc", b"", b"de"]):
+        log.append(data)
+        size = log.sync()
+        assert size == [3, 3, 5][n]
+        assert forced[-1] == size
+    log.close()
 
 
 def test_standard_output_is_flushed_with_each_batch():

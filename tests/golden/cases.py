@@ -7,8 +7,8 @@ CASES = {}
 EXEMPT = {
     "Event": "what `events` of every model returns; recorded as columns in most cases",
     "DDCRPSamples": "what `sample_ddcrp` returns",
-    "GraphCRPSamples": "what `fit_graph_crp` returns",
-    "GraphIBPSamples": "what `fit_graph_ibp` returns",
+    "GraphCRPSamples": "what `sample_graph_crp` returns",
+    "GraphIBPSamples": "what `sample_graph_ibp` returns",
     "NestedComponentsFit": "what `fit_nested_components` returns",
     "NestedTopicSamples": "what `sample_nested_topics` returns",
     "NestedTopicsFit": "what `fit_nested_topics` returns",

@@ -9,14 +9,14 @@ from streamddcrp import (
     GroupDP,
     TimeVaryingIBP,
     alpha_for,
-    fit_graph_crp,
-    fit_graph_ibp,
     fit_seqddcrp,
     held_out_log_likelihood,
     labels_of_links,
     point_estimate,
     prior_summary,
     sample_ddcrp,
+    sample_graph_crp,
+    sample_graph_ibp,
     similarity_matrix,
 )
 from streamddcrp.likelihoods import LinearGaussian, NormalGamma
@@ -169,7 +169,7 @@ def graph_crp_gibbs(record):
     for way in ways:
         for alpha in (0.5, ("gamma", 1.0, 1.0)):
             name = f"{next(iter(way))}.{'drawn' if isinstance(alpha, tuple) else 'known'}"
-            draws = fit_graph_crp(X, GIVEN, alpha=alpha, **way, **short)
+            draws = sample_graph_crp(X, GIVEN, alpha=alpha, **way, **short)
             for field in ("labels", "log_joint", "n_clusters", "alpha"):
                 record.add(f"{name}.{field}", getattr(draws, field))
 
@@ -179,9 +179,9 @@ def graph_ibp_gibbs(record):
     X = streams.features(24)
     graphs = {"window": 4, "parents": streams.cliques(24, 6)}
     for name, graph in graphs.items():
-        draws = fit_graph_ibp(X, graph, n_sweeps=30, burn_in=10, seed=1)
+        draws = sample_graph_ibp(X, graph, n_sweeps=30, burn_in=10, seed=1)
         _features(record, f"{name}.unknown", draws)
-        draws = fit_graph_ibp(
+        draws = sample_graph_ibp(
             X, graph, LinearGaussian(0.3, 2.0), alpha=1.0, n_sweeps=20, burn_in=5, seed=2
         )
         _features(record, f"{name}.known", draws)

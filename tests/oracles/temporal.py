@@ -258,3 +258,45 @@ def dense_chain(
         - m0 * m0 * precision.sum() - square - weight.sum() * math.log(2.0 * math.pi * R)
     )  # fmt: skip
     return mean, post, float(log_z)
+
+
+def exact_bound(resp: Any, evidence: float, settings: Any) -> float:
+    """Lower bound on log p(x) under any assignments (N_t, K) of all epochs (section 6).
+
+    ``evidence`` is the sum of the components' log evidences under them, or of the expected log
+    likelihoods where these are known. O(K T N²) for N rows in ``width`` epochs.
+    """
+    entropy = -sum(float((q[q > 0.0] * np.log(q[q > 0.0])).sum()) for q in resp)
+    return count_bound(resp, settings) + evidence + entropy
+
+
+def count_bound(resp: Any, settings: Any) -> float:
+    """Lower bound on E log p(c).
+
+    For a fixed m, g(x, m) is concave in x, and each Bernoulli of weight kappa_d in the decayed past
+    is dominated in convex order by one of the largest weight with the same mean. So the past may be
+    replaced by that weight times a Poisson binomial. Exact where all weights are equal, as with a
+    width of one epoch.
+    """
+    kappa = settings.kappa
+    largest = max(kappa)
+    sizes = np.array([len(q) for q in resp])
+    total = np.full(len(resp), settings.alpha)
+    out = 0.0
+    for t, now in enumerate(resp):
+        window = [(weight, t - d) for d, weight in enumerate(kappa, start=1) if t >= d]
+        total[t] += sum(weight * sizes[s] for weight, s in window)
+        for k in np.flatnonzero(now.sum(axis=0) > 0.0):
+            before = [resp[s][:, k] * (weight / largest) for weight, s in window]
+            past, count = _successes(np.concatenate([np.zeros(0), *before])), _successes(now[:, k])
+            x = settings.a0 + largest * np.arange(len(past))[:, None]
+            out += float(past @ (gammaln(x + np.arange(len(count))) - gammaln(x)) @ count)
+    return out + float((gammaln(total) - gammaln(total + sizes)).sum())
+
+
+def _successes(probs: Any) -> Any:
+    """Probabilities of each number of successes of independent trials."""
+    found = np.ones(1)
+    for p in probs[probs > 0.0]:
+        found = np.convolve(found, [1.0 - p, p])
+    return found

@@ -1,5 +1,7 @@
 """What holds after every update of the sampler, and over every window on a graph."""
 
+from dataclasses import replace
+
 import numpy as np
 import scipy.sparse as sp
 from hypothesis import given
@@ -7,12 +9,11 @@ from hypothesis import strategies as st
 from scipy.sparse.csgraph import connected_components
 
 from streamddcrp.decay import Exponential, LinearWindow, Logistic, NoDecay, Window
-from streamddcrp.likelihoods import BetaBernoulli, NormalWishart, Product
+from streamddcrp.likelihoods import BetaBernoulli, NormalGamma, NormalWishart, Product
 from streamddcrp.models.ddcrp.chain import Chain
 from streamddcrp.models.ddcrp.distances import Distances
-from streamddcrp.models.ddcrp.hyper import HyperGrid
 from streamddcrp.models.ddcrp.kernels.link import update
-from streamddcrp.models.ddcrp.sampler import sample_ddcrp
+from streamddcrp.models.ddcrp.sampler import PARAMETER, Griddy, HyperGrid, sample_ddcrp
 
 DECAYS = [NoDecay(), Window(3.5), Exponential(4.0), Logistic(3.0), LinearWindow(6.0)]
 SEEDS = st.integers(0, 2**32 - 1)
@@ -30,7 +31,8 @@ def some_distances(kind, n, rng, sequential):
 
 
 def check(chain, stats, family):
-    links, kids, slot, free = chain._links, chain._kids, chain._slot, chain._free
+    state = chain._state
+    links, kids, slot, free = state.links, state.children, state.slot, state.free
     n = len(links)
     # labels: weakly connected components of the links
     graph = sp.coo_array((np.ones(n), (np.arange(n), links)), (n, n))
@@ -53,11 +55,11 @@ def check(chain, stats, family):
     # statistics: sums by slot
     for k in live:
         expected = stats[slot == k].sum(0)
-        np.testing.assert_allclose(chain._stats[k], expected, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(state.stats[k], expected, rtol=1e-9, atol=1e-9)
         np.testing.assert_allclose(
-            chain._marginal[k], family.log_marginal(expected)[0], rtol=1e-9, atol=1e-9
+            state.marginal[k], family.log_marginal(expected)[0], rtol=1e-9, atol=1e-9
         )
-    assert (chain._work[2] == 0.0).all()  # the tables' weights
+    assert (state.mass == 0.0).all()  # the tables' weights
 
 
 @given(
@@ -81,11 +83,7 @@ def test_state_after_every_update(seed, n, kind, decay, alpha, sequential):
     chain = Chain(rows, family.family, family.hyper(3), candidates)
     check(chain, stats, family)
     for i in rng.integers(0, n, 12):
-        update(
-            i, rng.random(), rng.random(), not sequential, *chain._choice, *chain._rows,
-            chain._links, chain._kids, chain._slot, chain._stats, chain._marginal, chain._free,
-            *chain._work, chain._post,
-        )  # fmt: skip
+        update(i, rng.random(), rng.random(), chain._state)
         check(chain, stats, family)
     for go in (chain.sweep, chain.forward, chain.sweep):
         go(rng)
@@ -115,11 +113,26 @@ def test_tables_of_direct_neighbours_are_connected(seed, n, width):
 
 @given(seed=SEEDS, form=st.sampled_from(["links", "partition"]), decay=st.sampled_from(DECAYS[1:]))
 def test_state_after_moves_of_the_decay(seed, form, decay):
+    """What `check` counts anew, and links that the decay chosen allows."""
     rng = np.random.default_rng(seed)
-    X = rng.normal(0, 3, (20, 1))
-    samples = sample_ddcrp(
-        X, ("normal_gamma", 0.0, 0.1, 1.5, 1.0), alpha=0.5, decay=decay, n_sweeps=10, n_chains=1,
-        hyper=HyperGrid((0.2, 1.0), (2.0, 3.5, 8.0), form), seed=seed,
-    )  # fmt: skip
-    assert np.isfinite(samples.log_joint).all()
-    assert (samples.labels == np.take_along_axis(samples.labels, samples.links, 1)).all()
+    X, family = rng.normal(0, 3, (20, 1)), NormalGamma(0.0, 0.1, 1.5, 1.0)
+    values = (2.0, 3.5, 8.0)
+    distances, prior = Distances.by_index(20), HyperGrid((0.2, 1.0), values, form)
+    grid = Griddy(prior, distances, decay, 0.5)
+    candidates, _, value = grid.start
+    chain = Chain(family.prepare(X)[0], family.family, family.hyper(1), candidates)
+    stats, moved = family.suffstats(X), set()
+    name = PARAMETER[type(decay)]
+    for _ in range(10):
+        chain.sweep(rng)
+        labels = chain.labels
+        alpha, value = grid.move(chain, rng)
+        check(chain, stats, family)
+        np.testing.assert_array_equal(chain.labels, labels)
+        moved.add(value)
+        now = distances.candidates(replace(decay, **{name: value}), alpha)
+        log_p = now.log_prior()[np.arange(20), chain.links]
+        assert (log_p > -np.inf).all()
+        marginal = sum(float(family.log_marginal(stats[labels == k].sum(0))[0]) for k in {*labels})
+        np.testing.assert_allclose(chain.log_joint, log_p.sum() + marginal, rtol=1e-10)
+    assert moved <= set(values)

@@ -12,10 +12,16 @@ from streamddcrp.contract import LABEL, LABEL_PROB, P_CHANGE, P_NEW, SCORE
 from streamddcrp.decay import make_decay, prior_links
 from streamddcrp.errors import ConfigError
 from streamddcrp.likelihoods import NormalGamma
-from streamddcrp.models.ddcrp import filter_state as layout
-from streamddcrp.models.ddcrp.filter_config import make_config
-from streamddcrp.models.ddcrp.filter_state import arrays_of, empty_state, state_from_arrays
-from streamddcrp.models.ddcrp.filter_step import given_weights, step, uniforms
+from streamddcrp.models.ddcrp import engine as layout
+from streamddcrp.models.ddcrp.engine import (
+    arrays_of,
+    empty_state,
+    given_weights,
+    make_config,
+    state_from_arrays,
+    step,
+    uniforms,
+)
 from streamddcrp.particles.kernels.layout import FIRST, LOG_EVIDENCE, N_SEEN
 from tests.oracles.enumeration import enumerate_links
 from tests.oracles.particle_filter import PlainFilter

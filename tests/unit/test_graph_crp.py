@@ -11,8 +11,8 @@ from streamddcrp.data.kernels.parents import check_parents
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.likelihoods import NormalGamma
 from streamddcrp.models.graph.config import make_config
+from streamddcrp.models.graph.engine import predict_row, step
 from streamddcrp.models.graph.state import arrays_of, empty_state, state_from_arrays
-from streamddcrp.models.graph.step import predict_row, step
 from tests.oracles import graph_crp as oracle
 
 X = np.array([0.3, -1.2, 0.1, 2.4, 2.0, -0.7])[:, None]
@@ -201,6 +201,10 @@ def test_books_are_kept(lag):
             np.add.at(held, alive[alive >= 0], 1)
             key = np.bitwise_xor.reduce(pool.mixed[alive[alive >= 0]])
             assert key == particles.key[p]
+            for k in np.flatnonzero(alive >= 0):  # a table is named by its first member
+                opener = state.names.opener[pool.name[alive[k]]]
+                first = i + 1 - len(memory) + int(np.flatnonzero(memory == k)[0])
+                assert opener == first or opener < i + 2 - R
         np.testing.assert_array_equal(held, pool.holders)
         assert (held == 0).sum() == pool.n_free[0] + 1  # the empty cluster
         assert particles.weight.sum() == pytest.approx(1.0, rel=1e-12)

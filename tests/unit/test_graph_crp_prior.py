@@ -10,7 +10,7 @@ from streamddcrp.data.graphs import decomposable, from_parents, log_prior
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.likelihoods import NormalGamma
 from streamddcrp.models.graph.config import make_config
-from streamddcrp.models.graph.gibbs import _Chain, fit_graph_crp
+from streamddcrp.models.graph.gibbs import _Chain, sample_graph_crp
 from tests.oracles import graph_crp as oracle
 
 ALPHA = 0.7
@@ -149,7 +149,7 @@ def test_gibbs_has_the_posterior_of_the_enumeration():
     graph = from_parents(parents)
     found, probs, log_z = oracle.posterior(X, parents, graph.cliques, graph.separators, 0.8, PRIOR)
     assert log_z == pytest.approx(-12.368078784960, abs=1e-9)
-    draws = fit_graph_crp(X, PRIOR, parents=parents, alpha=0.8, n_sweeps=20_000, seed=3)
+    draws = sample_graph_crp(X, PRIOR, parents=parents, alpha=0.8, n_sweeps=20_000, seed=3)
     exact = dict(zip(found, probs, strict=True))
     seen = {}
     for row in draws.labels.tolist():
@@ -169,7 +169,7 @@ def test_gibbs_has_the_posterior_of_the_enumeration():
 
 def test_alpha_is_drawn_from_its_posterior():
     """Without data: 8 items, window 2, alpha ~ Gamma(2, 1); moments of the prior come back."""
-    draws = fit_graph_crp(
+    draws = sample_graph_crp(
         np.ma.masked_invalid(np.full((8, 1), np.nan)), PRIOR, parents=oracle.window(8, 2),
         alpha=("gamma", 2.0, 1.0), n_sweeps=20_000, seed=4,
     )  # fmt: skip
@@ -182,9 +182,9 @@ def test_alpha_is_drawn_from_its_posterior():
 def test_seeds_and_thinning():
     X = np.random.default_rng(5).normal(size=(20, 1))
     options = {"parents": oracle.window(20, 3), "n_sweeps": 20, "burn_in": 5}
-    one, two = (fit_graph_crp(X, PRIOR, seed=1, **options) for _ in range(2))
+    one, two = (sample_graph_crp(X, PRIOR, seed=1, **options) for _ in range(2))
     np.testing.assert_array_equal(one.labels, two.labels)
-    thin = fit_graph_crp(X, PRIOR, seed=1, thin=5, **options)
+    thin = sample_graph_crp(X, PRIOR, seed=1, thin=5, **options)
     np.testing.assert_array_equal(thin.labels, one.labels[4::5])
     assert all((np.diff(np.flatnonzero(row == j)) <= 3).all() for row in one.labels for j in row)
 
@@ -202,14 +202,14 @@ def test_seeds_and_thinning():
 )
 def test_graphs_that_are_refused(graph, message):
     with pytest.raises(SchemaError, match=message):
-        fit_graph_crp(np.zeros((4, 1)), PRIOR, n_sweeps=1, **graph)
+        sample_graph_crp(np.zeros((4, 1)), PRIOR, n_sweeps=1, **graph)
 
 
 def test_options_that_are_refused():
     path = {"edges": list(pairwise(range(3)))}
     with pytest.raises(ConfigError, match="edges or by parents"):
-        fit_graph_crp(np.zeros((3, 1)), PRIOR)
+        sample_graph_crp(np.zeros((3, 1)), PRIOR)
     with pytest.raises(ConfigError, match="n_sweeps"):
-        fit_graph_crp(np.zeros((3, 1)), PRIOR, n_sweeps=0, **path)
+        sample_graph_crp(np.zeros((3, 1)), PRIOR, n_sweeps=0, **path)
     with pytest.raises(ConfigError, match="alpha"):
-        fit_graph_crp(np.zeros((3, 1)), PRIOR, alpha=-1.0, **path)
+        sample_graph_crp(np.zeros((3, 1)), PRIOR, alpha=-1.0, **path)

@@ -7,8 +7,7 @@ import pytest
 
 from streamddcrp.data.graphs import from_parents
 from streamddcrp.likelihoods import LinearGaussian
-from streamddcrp.models.features.graph_ibp_moves import move_features
-from streamddcrp.models.features.graph_ibp_prior import flat
+from streamddcrp.models.features.graph_ibp import flat, move_features
 from streamddcrp.models.features.kernels.graph_ibp import sweep
 from tests.oracles.feature_histories import intensities, window
 

@@ -8,9 +8,9 @@ import pytest
 from streamddcrp.decay import make_decay
 from streamddcrp.errors import ConfigError
 from streamddcrp.likelihoods import NormalGamma
+from streamddcrp.models.ddcrp.chain import Chain
 from streamddcrp.models.ddcrp.distances import Distances
-from streamddcrp.models.ddcrp.hyper import HyperGrid
-from streamddcrp.models.ddcrp.sampler import sample_ddcrp
+from streamddcrp.models.ddcrp.sampler import Griddy, HyperGrid, sample_ddcrp
 from tests.oracles.enumeration import enumerate_links
 from tests.oracles.sampling import (
     affordable,
@@ -69,6 +69,36 @@ def test_values_are_drawn_from_their_posterior(form, family, values, alphas, exp
     assert n_eff > 0.06 * len(cell)
     counts = np.bincount(cell, minlength=exact.size)
     assert total_variation(counts, exact.ravel()) < total_variation_bound(exact.ravel(), n_eff)
+
+
+def test_posterior_of_the_grid_with_irregular_times():
+    """Rows of links that share no weights: both forms against sums over all links, at a state."""
+    t = np.array([0.0, 0.7, 0.9, 3.1, 3.2])
+    distances, alphas, widths = Distances.by_time(t), (0.3, 1.5), (1.0, 2.0, 8.0)
+    decay = make_decay(("exponential", 2.0))
+    chain = Chain(NIG.prepare(X5)[0], NIG.family, NIG.hyper(1), distances.candidates(decay, 0.7))
+    rng, n_tables = np.random.default_rng(3), set()
+    for _ in range(30):
+        chain.sweep(rng)
+        links, labels = chain.links, chain.labels
+        same = (labels[:, None] == labels) & np.tri(5, k=-1, dtype=bool)
+        for form in ("partition", "links"):
+            expected = np.empty((2, 3))
+            for (a, alpha), (b, width) in product(enumerate(alphas), enumerate(widths)):
+                candidates = distances.candidates(("exponential", width), alpha)
+                log_p = candidates.log_prior()
+                own = links == np.arange(5)
+                within = np.where(same, np.exp(log_p), 0.0).sum(axis=1)
+                given = log_p[np.arange(5), links]
+                chosen = np.log(within, where=~own, out=given.copy())
+                expected[a, b] = (chosen if form == "partition" else given).sum()
+            grid = Griddy(HyperGrid(alphas, widths, form), distances, decay, 0.7)
+            found = grid.log_probs(chain)
+            np.testing.assert_allclose(
+                found - found[0, 0], expected - expected[0, 0], rtol=1e-10, atol=1e-10
+            )
+        n_tables.add(chain.n_tables)
+    assert len(n_tables) > 2
 
 
 def test_log_joint_is_at_the_values_of_the_draw():

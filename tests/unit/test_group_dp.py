@@ -11,8 +11,7 @@ from streamddcrp.data.graphs import from_parents, log_prior
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.likelihoods import NormalGamma
 from streamddcrp.models.graph.group_dp import GroupDP
-from streamddcrp.models.graph.group_state import Config, empty_state
-from streamddcrp.models.graph.group_step import step
+from streamddcrp.models.graph.groups import Config, empty_state, step
 from tests.oracles import graph_crp as oracle
 
 X = np.array([0.3, -1.2, 2.4, 0.1])[:, None]

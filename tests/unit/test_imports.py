@@ -150,19 +150,10 @@ def test_models_never_import_each_other():
     assert not wrong, arrows(wrong)
 
 
-# Modules that name their caller for type checkers, until they take what they need instead.
-NAME_THEIR_CALLER = {
-    f"{CORE}.models.{name}"
-    for name in (
-        "temporal.memory", "temporal.moves", "temporal.objective",
-    )
-}  # fmt: skip
-
-
 def test_no_circles_between_modules():
     graph = defaultdict(set)
     for module, target in ALL_EDGES:
-        if target in ALL_SOURCES and target != module and module not in NAME_THEIR_CALLER:
+        if target in ALL_SOURCES and target != module:
             graph[module].add(target)
     done: set[str] = set()
 
@@ -186,15 +177,6 @@ def public_modules() -> set[str]:
 PUBLIC_MODULES = public_modules()
 
 
-# Modules that still make tables of their own, until their summaries stand in views.
-NOT_YET = {
-    f"{CORE}.models.{name}"
-    for name in (
-        "ddcrp.filter_engine", "features.engine", "graph.engine", "temporal.tracks",
-    )
-}  # fmt: skip
-
-
 def may_know_arrow(module: str) -> bool:
     """Whether a module stands where tables come in or go out."""
     if model_of(module):
@@ -206,7 +188,7 @@ def test_libraries_stay_in_their_fields():
     wrong = [
         (module, target)
         for module, target in CORE_EDGES
-        if (is_in(target, "pyarrow") and not may_know_arrow(module) and module not in NOT_YET)
+        if (is_in(target, "pyarrow") and not may_know_arrow(module))
         or (is_in(target, "river") and top(module) not in {"estimator", "models", "monitor"})
         or (is_in(target, "numba") and module != f"{CORE}.compilation")
     ]

@@ -16,11 +16,9 @@ from streamddcrp.decay import (
 )
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.models.language.base_measure import BaseMeasure
-from streamddcrp.models.language.corpus import Corpus
+from streamddcrp.models.language.corpus import Corpus, n_tables_probs, sample_links, together
 from streamddcrp.models.language.estimator import LinkLanguageModel
-from streamddcrp.models.language.evidence import evidence_surface
-from streamddcrp.models.language.fit import evidence_gradient, fit_language
-from streamddcrp.models.language.links import n_tables_probs, sample_links, together
+from streamddcrp.models.language.fit import evidence_gradient, evidence_surface, fit_language
 from tests.oracles.enumeration import enumerate_links
 
 W = np.array([0, 1, 0, 0, 1, 2])

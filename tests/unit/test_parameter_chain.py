@@ -5,8 +5,8 @@ import pytest
 
 from streamddcrp.errors import ConfigError
 from streamddcrp.likelihoods import DirichletMultinomial, NormalGamma, NormalWishart
+from streamddcrp.models.ddcrp.chain import ParameterChain
 from streamddcrp.models.ddcrp.distances import Distances
-from streamddcrp.models.ddcrp.parameters import ParameterChain
 from streamddcrp.models.ddcrp.sampler import sample_ddcrp
 from streamddcrp.partitions import labels_of_links
 from tests.oracles.enumeration import enumerate_links

@@ -236,6 +236,35 @@ def test_degenerate_rows_give_finite_numbers(kind):
         assert (family.point_estimates(S)["sd"][:, 0] > 0.0).all()
 
 
+@pytest.mark.parametrize("P", [1, 2, 3])
+def test_coefficients_stay_in_bounds_where_rounding_alone_is_left(P):
+    """A table that large rows joined and left: (L L')^-1 <= 1 / kappa, and what w explains.
+
+    kappa_i (w_i - mean_i)^2 is at most the squares left, 2 (rate_n - rate), but for 1e-10 of all.
+    """
+    rng, kappa, rounded = np.random.default_rng(P), 1e-3, 0
+    family = Regression(0, 0.0, 1.0, kappa, 1.5, 1.0)
+    hyper = family.hyper(P + 1)
+    for _ in range(60):
+        X = rng.normal(size=(40, P + 1)) * 10.0 ** rng.uniform(0, 9, P + 1)
+        S = np.zeros(family.n_stats(P + 1))
+        for row in family.suffstats(X + 10.0 ** rng.uniform(-2, 9)):
+            S += row
+        for row in rng.permutation(family.suffstats(X + 10.0 ** rng.uniform(-2, 9))):
+            S -= row * rng.choice([0.0, 1.0], p=[0.05, 0.95])
+        S[1] = max(S[1], 0.0)
+        size = P + 1  # coefficients: an intercept and P slopes
+        post = np.zeros(families.n_post(family.family, hyper))
+        families.posterior(family.family, hyper, S, post)
+        w, root = post[1 : 1 + size], post[1 + size : 1 + size + size * (size + 1) // 2]
+        assert (np.abs(root) <= 1.0 / np.sqrt(kappa)).all()
+        squares = 2.0 * (0.5 / post[1 + size + len(root) + 2] - 1.0)
+        most = squares + 1e-10 * max(S[-1], 0.0)
+        assert (kappa * w**2 <= (1.0 + 1e-9) * most + 1e-12).all()
+        rounded += bool((kappa * w**2 > 0.5 * most).any())
+    assert rounded > 0  # the bound was reached
+
+
 # --- Batch inference -----------------------------------------------------------------------------
 
 

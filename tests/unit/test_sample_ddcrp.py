@@ -8,8 +8,7 @@ import pytest
 from streamddcrp.errors import ConfigError, MissingExtraError, OrderError, SchemaError
 from streamddcrp.likelihoods import GammaPoisson, NormalGamma
 from streamddcrp.models.ddcrp.distances import Distances
-from streamddcrp.models.ddcrp.hyper import HyperGrid
-from streamddcrp.models.ddcrp.sampler import sample_ddcrp
+from streamddcrp.models.ddcrp.sampler import HyperGrid, sample_ddcrp
 
 FAMILY = NormalGamma(0.0, 0.1, 1.5, 1.0)
 RNG = np.random.default_rng(5)

@@ -5,11 +5,11 @@ import pytest
 
 from benchmarks.temporal_gaussian import agreement, drifting_gaussians
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp.models.temporal.batch import best_start, fit_temporal_dpm, whole
-from streamddcrp.models.temporal.emissions.drift import GaussianDrift
-from streamddcrp.models.temporal.emissions.scales import guesses
-from streamddcrp.models.temporal.engine import Engine, Settings
-from streamddcrp.models.temporal.options import past_weights
+from streamddcrp.models.temporal.batch import best_start, fit_temporal_dpm
+from streamddcrp.models.temporal.batch import whole_window as whole
+from streamddcrp.models.temporal.emissions.drift import GaussianDrift, guesses
+from streamddcrp.models.temporal.engine import Engine
+from streamddcrp.models.temporal.window import Settings, past_weights
 
 KAPPA = past_weights(("exponential", 1.0), 3)
 

@@ -17,7 +17,8 @@ from streamddcrp.likelihoods import (
     NormalWishart,
 )
 from streamddcrp.models.temporal.emissions.conjugate import ConjugateDecay, ConjugateStats
-from streamddcrp.models.temporal.engine import Engine, Settings
+from streamddcrp.models.temporal.engine import Engine
+from streamddcrp.models.temporal.window import Settings
 
 FAMILIES = [
     NormalWishart(0.0, 0.5, 2.0, 4.0),

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from scipy.special import digamma
 
 from streamddcrp.models.temporal.emissions.drift import GaussianDrift
-from streamddcrp.models.temporal.engine import Engine, Settings
-from streamddcrp.models.temporal.options import past_weights
+from streamddcrp.models.temporal.engine import Engine
+from streamddcrp.models.temporal.window import Settings, past_weights
 
 KAPPA = past_weights(("exponential", 1.0), 3)
 

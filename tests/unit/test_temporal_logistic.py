@@ -7,14 +7,12 @@ import pytest
 from scipy import optimize, sparse
 from sklearn.metrics import adjusted_rand_score
 
+from streamddcrp.models.temporal.emissions import Moments as LogisticStarts
 from streamddcrp.models.temporal.emissions import logistic
-from streamddcrp.models.temporal.emissions.logistic import (
-    LogisticNormalText,
-    LogisticStarts,
-    LogisticStats,
-)
-from streamddcrp.models.temporal.engine import Engine, Settings
+from streamddcrp.models.temporal.emissions.logistic import LogisticNormalText, LogisticStats
+from streamddcrp.models.temporal.engine import Engine
 from streamddcrp.models.temporal.kernels.logistic import prior_evidence
+from streamddcrp.models.temporal.window import Settings
 from tests.unit.test_temporal_text import KAPPA, ODD, gen_text, labels_after_lag
 
 COUNTS = np.array([[3, 1, 0, 0.5], [2, 2, 0.5, 0], [0, 0, 4, 1]])

@@ -6,11 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamddcrp.errors import ConfigError
-from streamddcrp.models.temporal.batch import whole
+from streamddcrp.models.temporal.batch import whole_window as whole
 from streamddcrp.models.temporal.emissions.drift import GaussianDrift
-from streamddcrp.models.temporal.engine import Engine, Settings
-from streamddcrp.models.temporal.memory import KERNELS, kernel_gains
-from streamddcrp.models.temporal.options import count_settings
+from streamddcrp.models.temporal.engine import KERNELS, Engine
+from streamddcrp.models.temporal.window import Settings, count_settings
 from tests.oracles import temporal
 
 LAW = GaussianDrift.known(*(np.full(1, value) for value in (0.0, 1e6, 0.01, 1.0)))
@@ -25,7 +24,7 @@ def test_gains_are_the_log_joint_where_assignments_are_hard(seed):
     settings = Engine(settings, LAW).settings
     rows = [np.zeros((len(q), 1)) for q in resp]
     engine = whole(settings, LAW, rows, resp, np.arange(3), np.zeros(3, np.int64))
-    gains = kernel_gains(engine)
+    gains = engine.kernel_gains()
     for g, kappa in enumerate(KERNELS):
         expected = temporal.log_joint(c, 20, 0.7, kappa.tolist())
         assert gains[:, g].sum() == pytest.approx(expected, abs=1e-8)
@@ -35,7 +34,7 @@ def test_gains_are_the_log_joint_where_assignments_are_hard(seed):
     short.ids, short.born = np.arange(3), np.zeros(3, np.int64)
     short.before = engine.moments(resp)[-9:-2][-KERNELS.shape[1] :]
     short.sizes = [len(q) for q in resp[:-2]][-KERNELS.shape[1] :]
-    assert kernel_gains(short) == pytest.approx(gains[-2:], abs=1e-8)
+    assert short.kernel_gains() == pytest.approx(gains[-2:], abs=1e-8)
 
 
 @pytest.mark.parametrize(("stays", "width"), [(True, 7), (False, 1)])

@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamddcrp.models.temporal.emissions.drift import GaussianDrift
-from streamddcrp.models.temporal.engine import Engine, Settings
-from streamddcrp.models.temporal.objective import count_bound, exact_bound, objective
+from streamddcrp.models.temporal.engine import Engine
+from streamddcrp.models.temporal.window import Settings
 from tests.oracles import temporal
+from tests.oracles.temporal import count_bound, exact_bound
 from tests.unit.test_temporal_counts import KAPPA3, Q3, arrays
 
 
@@ -31,7 +32,7 @@ def engine_with(resp, settings, X=None, emission=None):
 def test_digits():
     """O4."""
     settings = Settings(alpha=1.2, kappa=tuple(KAPPA3), slots=3, lag=2)
-    parts = objective(engine_with(arrays(Q3), settings))
+    parts = engine_with(arrays(Q3), settings).objective()
     assert parts.counts == pytest.approx(-8.9679597910, abs=5e-11)
     assert parts.entropy == pytest.approx(temporal.entropy(arrays(Q3)), abs=1e-13)
     assert count_bound(arrays(Q3), settings) == pytest.approx(-9.0054265762, abs=5e-11)
@@ -65,7 +66,7 @@ def test_bounds_and_monitor_of_the_counts(case):
     settings = Settings(alpha=alpha, kappa=tuple(kappa), slots=K)
     exact = temporal.expected_log_joint(q, alpha, kappa, "exact")
     assert count_bound(q, settings) <= exact + 1e-11
-    monitor = objective(engine_with(q, settings)).counts
+    monitor = engine_with(q, settings).objective().counts
     assert abs(monitor - exact) <= 0.1 * len(sizes) * K
 
 
@@ -108,7 +109,7 @@ def test_bound_is_below_the_evidence_of_drifting_gaussians(seed, alpha, converge
             engine.emission = emission  # the scales stay as they are
     bound = exact_bound(engine.resp, engine.smooth().log_z.sum(), settings)
     assert bound <= evidence + 1e-10
-    parts = objective(engine)
+    parts = engine.objective()
     assert parts.total - parts.names == pytest.approx(bound, abs=0.6)
 
 
@@ -116,9 +117,9 @@ def test_names_are_counted_where_somebody_is():
     """A slot with no rows has no name to give; sure ones have K! / (K - n)! of them."""
     settings = Settings(alpha=1.0, kappa=(0.5,), slots=50)
     hard = [np.eye(3)[[0, 1, 1]], np.eye(3)[[1, 0]]]
-    parts = objective(engine_with(hard, settings))
+    parts = engine_with(hard, settings).objective()
     assert parts.names == pytest.approx(math.log(50 * 49), abs=1e-6)
-    assert objective(Engine(settings, GaussianDrift.known(*np.ones((4, 1))))).total == 0.0
+    assert Engine(settings, GaussianDrift.known(*np.ones((4, 1)))).objective().total == 0.0
 
 
 def test_monitor_hardly_falls():
@@ -130,10 +131,10 @@ def test_monitor_hardly_falls():
     emission = GaussianDrift.known(*(np.full(2, v) for v in (0.0, 9.0, 0.1, 1.0)))
     settings = Settings(alpha=0.5, kappa=(0.6, 0.3), slots=4, lag=4)
     engine = engine_with(q, settings, X, emission)
-    before = objective(engine).total
+    before = engine.objective().total
     for _ in range(30):
         engine.sweep(1)
         engine.emission = emission
-        after = objective(engine).total
+        after = engine.objective().total
         assert after >= before - 1e-3 * 60
         before = after

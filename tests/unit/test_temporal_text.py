@@ -8,13 +8,13 @@ from scipy import sparse
 from scipy.special import digamma, gammaln
 from sklearn.metrics import adjusted_rand_score
 
-from streamddcrp.models.temporal.bags import Bags
-from streamddcrp.models.temporal.batch import whole
+from streamddcrp.models.temporal.batch import whole_window as whole
+from streamddcrp.models.temporal.emissions.bags import Bags
 from streamddcrp.models.temporal.emissions.text import TextDecay, TextStats
-from streamddcrp.models.temporal.engine import Engine, Settings
-from streamddcrp.models.temporal.kernels.divide import part_rows, parting_gains
+from streamddcrp.models.temporal.engine import Engine
+from streamddcrp.models.temporal.kernels.splits import part_rows, parting_gains
 from streamddcrp.models.temporal.moves import move
-from streamddcrp.models.temporal.objective import objective
+from streamddcrp.models.temporal.window import Settings
 
 KAPPA = tuple(np.exp(-np.arange(1, 5) / 2.0))
 
@@ -220,9 +220,9 @@ def test_two_topics_that_began_as_one_are_parted_where_the_objective_rises(lag):
     resp = [np.ones((part.shape[0], 1)) for part in rows]
     emission = TextDecay(beta=0.2, n_words=60)
     engine = whole(Settings(1.0, KAPPA), emission, rows, resp, np.zeros(1, int), np.zeros(1, int))
-    before = objective(engine).total
+    before = engine.objective().total
     assert move(engine)
-    assert objective(engine).total > before + engine.settings.split_margin - 1e-9
+    assert engine.objective().total > before + engine.settings.split_margin - 1e-9
     label = np.concatenate([engine.ids[q.argmax(axis=1)] for q in engine.resp])
     assert adjusted_rand_score(y, label) > 0.9
     assert [change.kind for change in engine.changes][:1] == ["split"]

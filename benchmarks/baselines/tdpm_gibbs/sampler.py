@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from benchmarks.baselines.tdpm_gibbs.kernels import sweep
-from streamddcrp.compilation import compiled
 from streamddcrp.errors import ConfigError, SchemaError
+from streamddcrp.models.temporal.batch import as_epochs
 from streamddcrp.models.temporal.emissions.drift import GaussianDrift
-from streamddcrp.models.temporal.options import as_epochs, check_whole, past_weights
+from streamddcrp.models.temporal.window import past_weights
 from streamddcrp.typing import FloatArray, IntArray
+from streamddcrp.validation import whole
 
 __all__ = ["TemporalDPMSamples", "sample_temporal_dpm"]
 
@@ -125,7 +126,7 @@ def sample_temporal_dpm(
     for name, value, least in (
         ("slots", slots, 1), ("n_sweeps", n_sweeps, 1), ("burn_in", burn_in, 0), ("thin", thin, 1)
     ):  # fmt: skip
-        check_whole(name, value, least)
+        whole(name, value, least)
     if thin > n_sweeps:
         message = f"thin is {thin}, more than n_sweeps, {n_sweeps}: no draw would be kept"
         raise ConfigError(message)
@@ -145,9 +146,6 @@ def sample_temporal_dpm(
     state = np.zeros((T, slots)), np.zeros((T, slots)), np.zeros((T, slots, X.shape[1]))
     c = rng.integers(0, slots, len(X))
     arrays: list[Any] = [X, first, c, float(alpha), kappa, *law, rng, *state]
-    with compiled(sweep) as needed:
-        if needed:
-            sweep(0, *arrays)
     draws = np.empty((S, len(X)), np.int32)
     trace, used = np.empty(S), np.empty(S, np.int64)
     with tqdm(total=burn_in + S * thin, unit=" sweeps", disable=not progress) as bar:

@@ -9,10 +9,14 @@ import scipy.sparse as sp
 from streamddcrp.decay import Decay, NoDecay
 from streamddcrp.errors import ConfigError
 from streamddcrp.models.language.base_measure import BaseMeasure
-from streamddcrp.models.language.corpus import Corpus
-from streamddcrp.models.language.evidence import EvidenceSurface, evidence_surface, matches
-from streamddcrp.models.language.fit import LanguageFit, fit_language
-from streamddcrp.models.language.links import link_posterior, n_tables_probs, sample_links
+from streamddcrp.models.language.corpus import Corpus, link_posterior, n_tables_probs, sample_links
+from streamddcrp.models.language.fit import (
+    EvidenceSurface,
+    LanguageFit,
+    evidence_surface,
+    fit_language,
+    matches,
+)
 from streamddcrp.typing import FloatArray, IntArray
 
 __all__ = ["FAMILIES", "Agreement", "Growth", "Numbers", "measure", "read_corpus"]

@@ -21,9 +21,9 @@ from tqdm import tqdm
 
 from streamddcrp import SeqDDCRPFit, fit_seqddcrp
 from streamddcrp.likelihoods import NormalWishart
+from streamddcrp.models.ddcrp.chain import DDCRPSamples
 from streamddcrp.models.ddcrp.predict import held_out_log_likelihood
 from streamddcrp.models.ddcrp.sampler import sample_ddcrp
-from streamddcrp.models.ddcrp.samples import DDCRPSamples
 from streamddcrp.typing import FloatArray
 from streamddcrp_connectors.report.palette import COLOURS
 from streamddcrp_connectors.report.picture import STYLE, matplotlib

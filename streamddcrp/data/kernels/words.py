@@ -3,7 +3,7 @@
 A word is stored in a row of `LONGEST` bytes, eight to a number, zeros behind; ``slots`` is an
 open-addressing table, linear probing, of ``hash << INDEX_BITS | index + 1`` (0: empty). Words of
 ASCII alone are read into a register, the others character by character. Nothing here allocates, and
-nothing grows: who calls asks `has_room` before each document. ``words`` is a `WordArrays` of
+nothing grows: the caller asks `has_room` before each document. ``words`` is a `WordArrays` of
 ``words.py``.
 """
 
@@ -126,7 +126,7 @@ def _take_now(words, n, out, n_out):
 
 @uncounted
 def _take(words, n, out, n_out):
-    """Do so with the word whose bytes are in ``words.word``."""
+    """Take the word whose ``n`` bytes are in ``words.word``."""
     for j in range(n + 7 >> 3):
         eight = np.uint64(0)
         for i in range(min(8, n - 8 * j)):
@@ -233,7 +233,7 @@ def _read_list(data, start, stop, words, out):
 
 @uncounted
 def has_room(words, n_bytes, most):
-    """Tell whether a document of so many bytes, or so many different words, fits surely."""
+    """Return whether a document of so many bytes, or so many different words, surely fits."""
     used = words.counts[USED] - words.counts[FREE]
     return used + min(most, n_bytes // 2 + 1) <= len(words.length)
 
@@ -278,8 +278,8 @@ def release_word(words, w):
         hole = hole + 1 & mask
     place = hole + 1 & mask
     while slots[place] != 0:  # later ones move up, unless that is before where they belong
-        home = (slots[place] >> INDEX_BITS) & mask
-        if (place - home & mask) >= (place - hole & mask):
+        ideal = (slots[place] >> INDEX_BITS) & mask
+        if (place - ideal & mask) >= (place - hole & mask):
             slots[hole] = slots[place]
             hole = place
         place = place + 1 & mask
@@ -294,7 +294,7 @@ def release_word(words, w):
 
 @uncounted
 def find_document(data, start, stop, listed, words, out):
-    """Do as `read_document`, but know no new words: -1 for each, and the table is as before."""
+    """As `read_document`, but new words get -1, and the table stays as it was."""
     n = read_document(data, start, stop, listed, words, out)
     for i in range(n - 1, -1, -1):
         if words.seen[out[i]] < 0:

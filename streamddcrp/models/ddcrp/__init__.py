@@ -9,7 +9,7 @@ direction, sit at one table and share the parameter of a conjugate exponential f
 m the marginal likelihood of the rows of a table. Sequential: links go back in the order of arrival.
 General: any link, as between the vertices of a graph.
 
-A sweep draws every link once. With W candidates a customer it costs O(N (W + P + K L)): P numbers
+A sweep draws every link once. With W candidates per customer it costs O(N (W + P + K L)): P numbers
 of statistics, K tables among the candidates, L for the marginal likelihood of one; general links
 O(|S| P) more for each customer, |S| those below it. Memory is O(N P) and the candidates, W numbers
 in all where distance is the difference of arrival indices.
@@ -31,7 +31,7 @@ drawn from the normalised weights; the particle's weight is multiplied by their 
 sum_j f_nj, which does not depend on the draw. The product over arrivals of the weighted means of
 these factors is an unbiased estimate of the evidence. Particles are resampled (systematically) when
 the effective sample size falls below P / 2. With a lag L, the links of the last L customers are
-then drawn anew by the collapsed Gibbs sampler, which revises recent assignments and leaves the
+then resampled by the collapsed Gibbs sampler, which revises recent assignments and leaves the
 estimate unbiased.
 
 Memory does not grow with the stream. Customers stay in a ring while a link may reach them, or their
@@ -39,8 +39,8 @@ own may change: max(L, 1) + W of them where the decay ends after W. Under expone
 nothing ends, but weights of links fade alike, so each table carries the weight of all members that
 have left the ring, and max(L, 1) customers suffice.
 
-O(P (W + K D)) an arrival, K live tables; each renewed link costs as much again, and O(D) a customer
-that hangs on it. Memory O(P (L + W + K D^2)) at most.
+O(P (W + K D)) per arrival, K live tables; each resampled link costs as much again, and O(D) per
+customer below it. Memory O(P (L + W + K D^2)) at most.
 
 References: Blei and Frazier, "Distance dependent Chinese restaurant processes", JMLR 2011;
 Fearnhead, "Particle filters for mixture models with an unknown number of components", Statistics

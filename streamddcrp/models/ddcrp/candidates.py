@@ -1,32 +1,27 @@
 """Links that are possible, with their prior weights, as arrays for the kernels."""
 
-from dataclasses import dataclass, replace
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
 from streamddcrp.errors import ConfigError
 from streamddcrp.typing import FloatArray, IntArray
+from streamddcrp.validation import positive
 
 
 def checked_alpha(alpha: float) -> float:
     """Return the weight of a self-link as a float, or say why it must be positive."""
     try:
-        number = float("nan") if isinstance(alpha, str | bool) else float(alpha)
-    except (TypeError, ValueError):
-        number = float("nan")
-    if not 0.0 < number < np.inf:
+        return positive("alpha", alpha)
+    except ConfigError as error:
         message = (
-            f"alpha must be a finite number > 0, got {alpha!r}: it is the weight of a self-link, "
-            f"the only link of a customer with nobody in reach, such as an isolated vertex of a "
-            f"graph or the first customer of a sequence"
+            f"{error}: it is the weight of a self-link, the only link of a customer with no one in "
+            f"reach, such as an isolated vertex of a graph or the first customer of a sequence"
         )
-        raise ConfigError(message)
-    return number
+        raise ConfigError(message) from None
 
 
-@dataclass(frozen=True, slots=True)
-class Candidates:
+class Candidates(NamedTuple):
     """Whom each of N customers may link to besides itself, with weights f(d).
 
     The weights of a row share a factor, ``exp(-log_scale)``, by which the weight of the self-link
@@ -37,34 +32,48 @@ class Candidates:
       ``log_scale`` has one entry.
     * rows: the candidates of customer i are ``customer[start[i]:start[i + 1]]``, ascending, with
       the weights at the same places.
-
-    Attributes
-    ----------
-    n : int
-        Number of customers N.
-    alpha : float
-        Weight of a self-link.
-    sequential : bool
-        Whether every candidate of i comes before i.
-    shared : bool
-    start : ndarray of int64, shape (N + 1,) or (0,)
-    customer : ndarray of int64, shape (number of links,) or (0,)
-    weight : ndarray of float64, shape (number of links,) or (W,)
-        All > 0.
-    log_scale : ndarray of float64, shape (N,) or (1,)
-    log_mass : ndarray of float64, shape (N,)
-        log F_i, -inf without candidates.
     """
 
     n: int
-    alpha: float
-    sequential: bool
+    alpha: float  # weight of a self-link
+    sequential: bool  # whether every candidate of i comes before i
     shared: bool
-    start: IntArray
-    customer: IntArray
-    weight: FloatArray
-    log_scale: FloatArray
-    log_mass: FloatArray
+    start: IntArray  # (N + 1,) or (0,)
+    customer: IntArray  # (number of links,) or (0,)
+    weight: FloatArray  # (number of links,) or (W,), all > 0
+    log_scale: FloatArray  # (N,) or (1,)
+    log_mass: FloatArray  # (N,) log F_i, -inf without candidates
+
+    @classmethod
+    def from_links(
+        cls, n: int, alpha: float, sequential: bool, i: IntArray, j: IntArray,
+        log_weight: FloatArray,
+    ) -> Self:  # fmt: skip
+        """Lay out links from customers i to customers j, in any order, by rows."""
+        order = np.lexsort((j, i))
+        i, j, log_weight = i[order], j[order], log_weight[order]
+        start = np.zeros(n + 1, np.int64)
+        np.cumsum(np.bincount(i, minlength=n), out=start[1:])
+        linked = np.flatnonzero(np.diff(start))
+        log_scale, log_mass = np.zeros(n), np.full(n, -np.inf)
+        weight = log_weight
+        if linked.size:
+            log_scale[linked] = np.maximum.reduceat(log_weight, start[linked])
+            weight = np.exp(log_weight - log_scale[i])
+            log_mass[linked] = log_scale[linked] + np.log(np.add.reduceat(weight, start[linked]))
+        customer = j.astype(np.int64)
+        return cls(n, alpha, sequential, False, start, customer, weight, log_scale, log_mass)
+
+    @classmethod
+    def from_gaps(cls, n: int, alpha: float, log_weight: FloatArray) -> Self:
+        """Take ``log_weight`` of links over 1, .., W arrivals, the same for all customers."""
+        scale = float(log_weight.max(initial=-np.inf)) if log_weight.size else 0.0
+        weight = np.exp(log_weight - scale)
+        mass = np.concatenate([[0.0], np.cumsum(weight)])
+        with np.errstate(divide="ignore"):
+            log_mass = scale + np.log(mass[np.minimum(np.arange(n), len(weight))])
+        none = np.empty(0, np.int64)
+        return cls(n, alpha, True, True, none, none, weight, np.array([scale]), log_mass)
 
     @property
     def own(self) -> FloatArray:
@@ -83,13 +92,13 @@ class Candidates:
 
     @property
     def counted(self) -> bool:
-        """Whether all earlier customers weigh the same, so that tables weigh as they are large."""
+        """Whether all earlier customers weigh the same, so that a table weighs as its size."""
         w = self.weight
         return self.shared and len(w) == self.n - 1 > 0 and bool((w == w[0]).all())
 
     def with_alpha(self, alpha: float) -> Self:
         """Return the same links beside another weight of the self-link; arrays are shared."""
-        return replace(self, alpha=checked_alpha(alpha))
+        return self._replace(alpha=checked_alpha(alpha))
 
     def row(self, i: int) -> tuple[IntArray, FloatArray]:
         """Return the candidates of customer i and the logs of their weights, not scaled."""
@@ -100,11 +109,7 @@ class Candidates:
         return self.customer[part], np.log(self.weight[part]) + self.log_scale[i]
 
     def log_prior(self) -> FloatArray:
-        """Return log p(c_i = j), rows normalised, -inf where there is no link; O(N^2).
-
-        Returns
-        -------
-        ndarray of float64, shape (N, N)
+        """Return log p(c_i = j), (N, N), rows normalised, -inf where there is no link; O(N^2).
 
         Examples
         --------

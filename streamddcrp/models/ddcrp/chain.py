@@ -1,16 +1,61 @@
-"""One Markov chain over the links of N customers."""
+"""Markov chains over the links of N customers, and the draws that they leave."""
+
+import warnings
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from streamddcrp.decay import Decay
+from streamddcrp.errors import ConfigError, MissingExtraError
+from streamddcrp.likelihoods import Likelihood
 from streamddcrp.likelihoods.kernels.families import n_post, n_stats
 from streamddcrp.models.ddcrp.candidates import Candidates
-from streamddcrp.models.ddcrp.kernels.hyper import redraw_links
-from streamddcrp.models.ddcrp.kernels.sweep import draw, found_tables, read_state
+from streamddcrp.models.ddcrp.kernels.link import AUXILIARY, PARTIAL, PER_CUSTOMER
+from streamddcrp.models.ddcrp.kernels.sweep import (
+    draw,
+    draw_with_parameters,
+    read_state,
+    redraw_links,
+    sum_tables,
+)
 from streamddcrp.typing import FloatArray, IntArray
+from streamddcrp.validation import whole
 
 Int32Array = NDArray[np.int32]
+_VARIANTS = {"per-customer": PER_CUSTOMER, "auxiliary": AUXILIARY, "partial": PARTIAL}
+
+
+class ChainState(NamedTuple):
+    """State and work space of a chain, as the kernels take them (see `kernels.link`)."""
+
+    general: bool  # whether links may lead to later customers
+    candidates: Candidates
+    own: FloatArray  # `Candidates.own`
+    log_row: FloatArray  # (N,) log of each row's scaled total
+    family: int
+    hyper: FloatArray
+    X: FloatArray  # (N, D)
+    links: IntArray  # (N,)
+    children: IntArray  # (N, 3)
+    slot: IntArray  # (N,)
+    stats: FloatArray  # (N, P)
+    marginal: FloatArray  # (N,)
+    free: IntArray  # (N + 1,)
+    age: IntArray  # (1,) sweeps so far
+    stack: IntArray  # (N,) work space from here on
+    stamp: IntArray  # (N + 1,)
+    mass: FloatArray  # (N,)
+    touched: IntArray  # (N,)
+    score: FloatArray  # (N + 1,) or more
+    joint: FloatArray  # (N + 1,)
+    moved: FloatArray  # (P,)
+    work: FloatArray  # (P,)
+    post: FloatArray  # (Q,)
+    below: FloatArray  # (N, P), or (0, P) where links are not sequential
+    order: IntArray  # (N,)
 
 
 class Chain:
@@ -31,40 +76,30 @@ class Chain:
         self, X: FloatArray, family: int, hyper: FloatArray, candidates: Candidates
     ) -> None:
         n, p = len(X), int(n_stats(family, hyper))
-        self._rows = family, hyper, X
-        self._links = np.arange(n)
-        self._kids = np.full((n, 3), -1)
-        self._slot = np.arange(n)
-        self._stats, self._marginal = np.empty((n, p)), np.empty(n)
-        self._free = np.zeros(n + 1, np.int64)
-        self._post = np.empty(int(n_post(family, hyper)))
-        self._work = (
-            np.zeros(n, np.int64), np.zeros(n + 1, np.int64),  # stack, stamp
-            np.zeros(n), np.zeros(n, np.int64),  # mass, touched
-            np.zeros(n + 1), np.zeros(n + 1), np.zeros(p), np.zeros(p),  # score, joint, moved, work
+        self._state = ChainState(
+            **_allowed(candidates), family=family, hyper=hyper, X=X,
+            links=np.arange(n), children=np.full((n, 3), -1), slot=np.arange(n),
+            stats=np.empty((n, p)), marginal=np.empty(n), free=np.zeros(n + 1, np.int64),
+            age=np.zeros(1, np.int64), stack=np.zeros(n, np.int64), stamp=np.zeros(n + 1, np.int64),
+            mass=np.zeros(n), touched=np.zeros(n, np.int64), score=np.zeros(n + 1),
+            joint=np.zeros(n + 1), moved=np.zeros(p), work=np.zeros(p),
+            post=np.empty(int(n_post(family, hyper))),
+            below=np.empty((n if candidates.sequential else 0, p)), order=np.zeros(n, np.int64),
         )  # fmt: skip
-        self._below = np.empty((n if candidates.sequential else 0, p))
-        self._order, self._age = np.zeros(n, np.int64), np.zeros(1, np.int64)
-        self.candidates = candidates
         self.refresh()
 
     @property
     def candidates(self) -> Candidates:
         """Links that are possible. May be replaced by others that allow all current links."""
-        return self._candidates
+        return self._state.candidates
 
     @candidates.setter
     def candidates(self, candidates: Candidates) -> None:
-        self._candidates = c = candidates
-        self._choice = c.shared, c.start, c.customer, c.weight, c.own
-        self._log_row = c.log_total - c.log_scale
+        self._state = self._state._replace(**_allowed(candidates))
 
     def refresh(self) -> None:
-        """Sum the statistics of all tables anew, O(N P): after a change of the rows."""
-        family, hyper, X = self._rows
-        found_tables(
-            family, hyper, X, self._slot, self._free, self._post, self._stats, self._marginal
-        )
+        """Sum the statistics of all tables again, O(N P): after a change of the rows."""
+        sum_tables(self._state)
 
     def forward(self, rng: Generator) -> None:
         """Sweep once from the first customer to the last.
@@ -72,7 +107,7 @@ class Chain:
         From the start, where everybody is self-linked, sequential links are then drawn one after
         the other, each given the customers before.
         """
-        self._run(rng, 1, 1, True, *self._nothing())
+        self._run(rng, 1, 1, True, *self._output(0))
 
     def sweep(self, rng: Generator, n_sweeps: int = 1) -> None:
         """Draw every link once, ``n_sweeps`` times.
@@ -80,17 +115,12 @@ class Chain:
         Sequential links from the last customer to the first: the cost does then not depend on how
         deep the trees are. Others in a random order, block after block of customers.
         """
-        self._run(rng, 1, n_sweeps, False, *self._nothing())
+        self._run(rng, 1, n_sweeps, False, *self._output(0))
 
     def draw(
-        self,
-        rng: Generator,
-        thin: int,
-        out_links: Int32Array,
-        out_labels: Int32Array,
-        out_n_tables: IntArray,
-        out_log_joint: FloatArray,
-    ) -> None:
+        self, rng: Generator, thin: int, out_links: Int32Array, out_labels: Int32Array,
+        out_n_tables: IntArray, out_log_joint: FloatArray,
+    ) -> None:  # fmt: skip
         """Sweep ``thin`` times for each of S draws and write these down.
 
         Parameters
@@ -102,21 +132,20 @@ class Chain:
         out_log_joint : ndarray of float64, shape (S,)
             log p(x, c), normalised.
         """
-        self._run(
-            rng, len(out_links), thin, False, out_links, out_labels, out_n_tables, out_log_joint
-        )
+        n_draws = len(out_links)
+        self._run(rng, n_draws, thin, False, out_links, out_labels, out_n_tables, out_log_joint)
 
     def redraw_links(self, rng: Generator) -> None:
-        """Draw all links anew given the tables, under the current candidates; sequential only.
+        """Draw all links given the tables, under the current candidates; sequential only.
 
         Links given the tables are independent, p(c_i = j) in proportion to f_ij within the table.
         """
-        redraw_links(rng, *self._choice[:4], self._slot, self._links, self._kids)
+        redraw_links(rng, self._state)
 
     @property
     def links(self) -> IntArray:
         """Current links, shape (N,)."""
-        return self._links.copy()
+        return self._state.links.copy()
 
     @property
     def labels(self) -> IntArray:
@@ -126,7 +155,7 @@ class Chain:
     @property
     def n_tables(self) -> int:
         """Number of tables."""
-        return len(self._links) - int(self._free[-1])
+        return len(self._state.links) - int(self._state.free[-1])
 
     @property
     def log_joint(self) -> float:
@@ -134,31 +163,205 @@ class Chain:
         return self._read()[0]
 
     def _read(self) -> tuple[float, Int32Array]:
-        links, labels, _, _ = self._nothing(1)
-        log_joint, _ = read_state(
-            *self._choice, self._log_row, self._links, self._slot, self._marginal, self._order,
-            links[0], labels[0],
-        )  # fmt: skip
+        links, labels, *_ = self._output(1)
+        log_joint, _ = read_state(self._state, links[0], labels[0])
         return float(log_joint), labels[0]
 
-    def _nothing(self, rows: int = 0) -> tuple[Int32Array, Int32Array, IntArray, FloatArray]:
-        n = len(self._links)
-        return (
-            np.empty((rows, n), np.int32), np.empty((rows, n), np.int32),
-            np.empty(rows, np.int64), np.empty(rows),
-        )  # fmt: skip
+    def _output(self, rows: int) -> tuple[Int32Array, Int32Array, IntArray, FloatArray]:
+        """Return room for so many draws."""
+        links, labels = np.empty((2, rows, len(self._state.links)), np.int32)
+        return links, labels, np.empty(rows, np.int64), np.empty(rows)
 
     def _run(
-        self,
-        rng: Generator,
-        n_draws: int,
-        thin: int,
-        forward: bool,
+        self, rng: Generator, n_draws: int, thin: int, forward: bool,
         *out: Int32Array | IntArray | FloatArray,
-    ) -> None:
-        c = self._candidates
-        draw(
-            n_draws, thin, forward, rng, not c.sequential, c.counted, *self._choice, self._log_row,
-            *self._rows, self._links, self._kids, self._slot, self._stats, self._marginal,
-            self._free, *self._work, self._post, self._below, self._order, self._age, *out,
+    ) -> None:  # fmt: skip
+        draw(n_draws, thin, forward, rng, self.candidates.counted, self._state, *out)
+
+
+def _allowed(candidates: Candidates) -> dict[str, Any]:
+    """Return what a chain keeps of its candidates."""
+    log_row = candidates.log_total - candidates.log_scale
+    return {
+        "general": not candidates.sequential, "candidates": candidates, "own": candidates.own,
+        "log_row": log_row,
+    }  # fmt: skip
+
+
+class ParameterChain(Chain):
+    """Links of N customers and parameters of their tables; starts with everybody self-linked.
+
+    For comparison with `Chain`, whose methods it has and whose stationary distribution of links.
+    Where a table's parameter is integrated out, a customer compares tables by their predictive
+    density; here by the density at each table's present parameter. That is the sampler of most
+    papers and the one that a model without conjugate priors needs; it mixes more slowly, the more
+    so the more customers are below a link: their new table has a parameter that was drawn without
+    seeing them, except in the partial variant.
+
+    Parameters
+    ----------
+    X : ndarray of float64, shape (N, D)
+        Rows as the kernels read them (`Likelihood.prepare`); not copied.
+    family : int
+        Code of the likelihood.
+    hyper : ndarray of float64
+        Its prior (`Likelihood.hyper`).
+    candidates : Candidates
+    parameters : {"per-customer", "auxiliary", "partial"}
+        Where the parameter of a new table comes from. ``"per-customer"``: every customer holds one,
+        eq. 4 of Bartunov and Vetrov (2014); sequential links only. ``"auxiliary"``: some are drawn
+        from the prior for the occasion (Neal 2000, algorithm 8). ``"partial"``: it is integrated
+        out in the choice, then drawn.
+    n_auxiliary : int, default 3
+        How many are drawn for the occasion.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from streamddcrp import Distances
+    >>> from streamddcrp.likelihoods import NormalGamma
+    >>> X = np.array([[0.3], [-0.2], [4.1], [0.1], [3.8], [4.4]])
+    >>> family = NormalGamma(0.0, 0.1, 1.5, 1.0)
+    >>> candidates = Distances.by_index(6).candidates("none", alpha=0.5)
+    >>> chain = ParameterChain(X, family.family, family.hyper(1), candidates, "partial")
+    >>> chain.sweep(np.random.default_rng(2), 50)
+    >>> chain.labels
+    array([0, 0, 2, 0, 2, 2])
+    """
+
+    def __init__(
+        self, X: FloatArray, family: int, hyper: FloatArray, candidates: Candidates,
+        parameters: str, n_auxiliary: int = 3,
+    ) -> None:  # fmt: skip
+        if parameters not in _VARIANTS:
+            known = ", ".join(map(repr, ("collapsed", *_VARIANTS)))
+            message = f"parameters must be one of {known}, got {parameters!r}"
+            raise ConfigError(message)
+        if parameters == "per-customer" and not candidates.sequential:
+            message = (
+                "parameters='per-customer' needs links to earlier customers only: elsewhere no "
+                "customer opened the table; use 'auxiliary' or 'partial'"
+            )
+            raise ConfigError(message)
+        n_auxiliary = whole("n_auxiliary", n_auxiliary, 1)
+        super().__init__(X, family, hyper, candidates)
+        n, p = len(X), self._state.stats.shape[1]
+        self._state = self._state._replace(score=np.empty(n + n_auxiliary))
+        self._variant = _VARIANTS[parameters]
+        self._eta, self._holder = np.zeros((n, p)), np.arange(n)
+        self._aux = np.empty((n_auxiliary, p))
+
+    @property
+    def parameters(self) -> FloatArray:
+        """Parameter of each customer's table as the vector eta, shape (N, P).
+
+        log p(rows | theta) is eta times the sum of the rows' sufficient statistics.
+        """
+        return np.asarray(self._eta[self._holder[self._state.slot]])
+
+    def _run(
+        self, rng: Generator, n_draws: int, thin: int, forward: bool,
+        *out: Int32Array | IntArray | FloatArray,
+    ) -> None:  # fmt: skip
+        draw_with_parameters(
+            n_draws, thin, forward, self._variant, rng, self._state, self._eta, self._holder,
+            self._aux, *out,
         )  # fmt: skip
+
+
+def make_chain(
+    X: FloatArray, family: int, hyper: FloatArray, candidates: Candidates, parameters: str
+) -> Chain:
+    """Return a `Chain` if ``parameters`` are "collapsed", else a `ParameterChain`."""
+    if parameters == "collapsed":
+        return Chain(X, family, hyper, candidates)
+    return ParameterChain(X, family, hyper, candidates, parameters)
+
+
+@dataclass(frozen=True, slots=True)
+class DDCRPSamples:
+    """Draws of links from their posterior: S in all, those of one chain after those of another."""
+
+    links: NDArray[np.int32]  # (S, N) whom each customer links to
+    labels: NDArray[np.int32]  # (S, N) table of each customer, named after its smallest customer
+    chain: IntArray  # (S,) number of the chain
+    n_tables: IntArray  # (S,)
+    log_joint: FloatArray  # (S,) log p(x, c), normalised, at the alpha and decay of the draw
+    alpha: FloatArray  # (S,)
+    decay_parameter: FloatArray  # (S,) width, scale or location; NaN if the decay has none of these
+    likelihood: Likelihood  # with the parameters that were taken from the rows
+    decay: Decay  # as it was given
+
+    @property
+    def n_chains(self) -> int:
+        """Number of chains."""
+        return int(self.chain[-1]) + 1
+
+    def __len__(self) -> int:
+        """Return the number of draws S."""
+        return len(self.chain)
+
+    def traces(self) -> dict[str, FloatArray]:
+        """Return the numbers followed along each chain, those that vary, each (chains, draws)."""
+        all_of_them = {
+            "n_tables": self.n_tables.astype(np.float64),
+            "log_joint": self.log_joint,
+            "alpha": self.alpha,
+            "decay_parameter": self.decay_parameter,
+        }
+        return {
+            name: values.reshape(self.n_chains, -1)
+            for name, values in all_of_them.items()
+            if name in {"n_tables", "log_joint"} or (values != values[0]).any()
+        }
+
+    def diagnostics(self) -> dict[str, dict[str, float]]:
+        """Return whether the chains agree and how many independent draws they are worth.
+
+        Returns
+        -------
+        dict
+            For each trace: ``mean``, ``sd``, ``mcse`` (standard error of the mean by Monte Carlo),
+            ``ess_bulk``, ``ess_tail`` (effective sample sizes) and ``r_hat``: above 1.01 the chains
+            have not mixed; NaN with one chain. Of a trace that never changes all but the mean and
+            sd are NaN.
+
+        Raises
+        ------
+        MissingExtraError
+            If ArviZ is not installed.
+        """
+        az = _arviz()
+        out = {}
+        for name, x in self.traces().items():
+            found = dict.fromkeys(("mcse", "ess_bulk", "ess_tail", "r_hat"), float("nan"))
+            if x.shape[1] >= 4 and (np.ptp(x, axis=1) > 1e-12 * np.abs(x).max()).all():
+                found["mcse"] = float(np.squeeze(az.mcse(x)))
+                found["ess_bulk"] = float(az.ess(x))
+                found["ess_tail"] = float(az.ess(x, method="tail"))
+                if len(x) > 1:
+                    found["r_hat"] = float(az.rhat(x))
+            out[name] = {"mean": float(x.mean()), "sd": float(x.std())} | found
+        return out
+
+    def to_arviz(self) -> Any:
+        """Return the traces as ``arviz.InferenceData``, for its plots and summaries.
+
+        Raises
+        ------
+        MissingExtraError
+            If ArviZ is not installed.
+        """
+        return _arviz().from_dict(posterior=self.traces())
+
+
+def _arviz() -> Any:
+    """Import ArviZ, or say how to install it."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # announces its next version
+            import arviz  # noqa: PLC0415
+    except ImportError as error:
+        message = "diagnostics need ArviZ: pip install 'streamddcrp[diagnostics]'"
+        raise MissingExtraError(message) from error
+    return arviz

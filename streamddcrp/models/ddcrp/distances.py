@@ -14,6 +14,7 @@ from streamddcrp.decay.families import NoDecay
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.models.ddcrp.candidates import Candidates, checked_alpha
 from streamddcrp.typing import ArrayLike, FloatArray, IntArray
+from streamddcrp.validation import choice, whole
 
 TAIL = 1e-12  # links lighter than this share of alpha are not offered
 BLOCK = 1_000_000  # pairs whose distances are asked for at a time
@@ -47,7 +48,7 @@ class Distances(ABC):
 
     def __init__(self, n: int, sequential: bool) -> None:
         self.n = n
-        self.sequential = sequential
+        self.sequential = bool(sequential)
 
     @staticmethod
     def by_index(n: int, *, sequential: bool = True) -> "Distances":
@@ -58,11 +59,7 @@ class Distances(ABC):
         n : int
         sequential : bool, default True
         """
-        number: Any = n
-        if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < 1:
-            message = f"n: expected a number of customers > 0, got {n!r}"
-            raise ConfigError(message)
-        return _Index(int(n), sequential)
+        return _Index(whole("n, the number of customers,", n, 1), sequential)
 
     @staticmethod
     def by_time(t: ArrayLike, *, sequential: bool = True) -> "Distances":
@@ -80,7 +77,7 @@ class Distances(ABC):
     def by_covariates(
         Z: ArrayLike, metric: str = "euclidean", *, sequential: bool = False
     ) -> "Distances":
-        """Take the distance of covariates, such as places.
+        """Take the distance of covariates, such as places; for other metrics `by_function`.
 
         Parameters
         ----------
@@ -88,12 +85,7 @@ class Distances(ABC):
         metric : {"euclidean", "cityblock", "chebyshev"}
         sequential : bool, default False
         """
-        if metric not in NORMS:
-            message = (
-                f"metric must be one of {', '.join(map(repr, NORMS))}, got {metric!r}; hand other "
-                f"distances over by Distances.by_matrix or by_function"
-            )
-            raise ConfigError(message)
+        choice("metric", metric, NORMS)
         places = as_matrix(Z)
         check_matrix(places)
         return _Covariates(places, NORMS[metric], sequential)
@@ -163,10 +155,6 @@ class Distances(ABC):
         alpha : float
             Weight of a self-link, > 0.
 
-        Returns
-        -------
-        Candidates
-
         Raises
         ------
         ConfigError
@@ -182,22 +170,9 @@ class Distances(ABC):
         i, j, distance = self._reach(horizon)
         log_weight = decay.log_weight(distance)
         kept = (log_weight >= least) & ((j < i) if self.sequential else (j != i))
-        i, j, log_weight = i[kept], j[kept], log_weight[kept]
-        order = np.lexsort((j, i))
-        i, j, log_weight = i[order], j[order], log_weight[order]
-        start = np.zeros(self.n + 1, np.int64)
-        np.cumsum(np.bincount(i, minlength=self.n), out=start[1:])
-        linked = np.flatnonzero(np.diff(start))
-        log_scale, log_mass = np.zeros(self.n), np.full(self.n, -np.inf)
-        weight = log_weight
-        if linked.size:
-            log_scale[linked] = np.maximum.reduceat(log_weight, start[linked])
-            weight = np.exp(log_weight - log_scale[i])
-            log_mass[linked] = log_scale[linked] + np.log(np.add.reduceat(weight, start[linked]))
-        return Candidates(
-            n=self.n, alpha=alpha, sequential=self.sequential, shared=False, start=start,
-            customer=j.astype(np.int64), weight=weight, log_scale=log_scale, log_mass=log_mass,
-        )  # fmt: skip
+        return Candidates.from_links(
+            self.n, alpha, self.sequential, i[kept], j[kept], log_weight[kept]
+        )
 
 
 class _Time(Distances):
@@ -236,16 +211,7 @@ class _Index(_Time):
         log_weight = log_weight[: np.flatnonzero(log_weight >= least).max(initial=-1) + 1]
         if not self.sequential or (log_weight < least).any():  # such as a function that comes back
             return Distances._candidates(self, decay, alpha, least, horizon)
-        scale = float(log_weight.max(initial=-np.inf)) if log_weight.size else 0.0
-        weight = np.exp(log_weight - scale)
-        mass = np.concatenate([[0.0], np.cumsum(weight)])
-        with np.errstate(divide="ignore"):
-            log_mass = scale + np.log(mass[np.minimum(np.arange(self.n), len(weight))])
-        return Candidates(
-            n=self.n, alpha=alpha, sequential=True, shared=True, start=np.empty(0, np.int64),
-            customer=np.empty(0, np.int64), weight=weight, log_scale=np.array([scale]),
-            log_mass=log_mass,
-        )  # fmt: skip
+        return Candidates.from_gaps(self.n, alpha, log_weight)
 
 
 class _Covariates(Distances):
@@ -301,8 +267,8 @@ class _Hops(_Stored):
     def __init__(self, adjacency: sp.csr_array, sequential: bool) -> None:
         self._adjacency = adjacency
         self._known = 0.0
-        nobody = np.empty(0, np.int64)
-        super().__init__(nobody, nobody, np.empty(0), adjacency.shape[0], sequential)
+        none = np.empty(0, np.int64)
+        super().__init__(none, none, np.empty(0), adjacency.shape[0], sequential)
 
     def between(self, i: IntArray, j: IntArray) -> FloatArray:
         distance = super().between(i, j)
@@ -318,7 +284,7 @@ class _Hops(_Stored):
         return super()._reach(horizon)
 
     def _walk(self, horizon: float) -> Pairs:
-        """Walk from all vertices at once, an edge at a time."""
+        """Walk from all vertices at once, one edge at a time."""
         reached = sp.eye_array(self.n, format="csr", dtype=np.bool_)
         edge: sp.csr_array = reached
         found: list[sp.coo_array] = []
@@ -356,7 +322,7 @@ class _Function(Distances):
         if d.shape != i.shape:
             message = (
                 f"function: returned shape {d.shape} for {i.size} pairs; it must return one "
-                f"distance a pair, or be wrapped in numpy.vectorize"
+                f"distance per pair, or be wrapped in numpy.vectorize"
             )
             raise ConfigError(message)
         _check_values(i, j, d, "function")
@@ -378,7 +344,7 @@ class _Function(Distances):
 
 
 def _entries(D: Any, name: str) -> tuple[IntArray, IntArray, FloatArray, int]:
-    """Return the entries of a square matrix off its diagonal, and its size."""
+    """Return the finite entries of a square matrix off its diagonal, and its size."""
     matrix = D if sp.issparse(D) else np.asarray(D)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.shape[0] == 0:
         message = (

@@ -1,27 +1,129 @@
 """The sequential distance-dependent CRP mixture by a particle filter, as a streaming estimator."""
 
 import logging
-import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from river import base
 
+from streamddcrp.contract import P_NEW
 from streamddcrp.data import Vectorizer, typical_gap
 from streamddcrp.data.batches import batch_times, read_batch
-from streamddcrp.decay import make_decay
-from streamddcrp.errors import ConfigError
+from streamddcrp.decay import Decay, make_decay
+from streamddcrp.estimator.particle_engine import probabilities, summary_of
 from streamddcrp.estimator.particle_model import ParticleModel
 from streamddcrp.likelihoods import Likelihood, NormalGamma, choose_likelihood, make_likelihood
+from streamddcrp.models.ddcrp.chain import DDCRPSamples
 from streamddcrp.models.ddcrp.distances import Distances
-from streamddcrp.models.ddcrp.filter_config import make_config
-from streamddcrp.models.ddcrp.filter_engine import Filtering, Options, started
-from streamddcrp.models.ddcrp.hyper import HyperGrid
-from streamddcrp.models.ddcrp.sampler import sample_ddcrp
-from streamddcrp.models.ddcrp.samples import DDCRPSamples
+from streamddcrp.models.ddcrp.engine import (
+    Config,
+    State,
+    arrays_of,
+    empty_state,
+    given_weights,
+    make_config,
+    predict_row,
+    state_from_arrays,
+    step,
+)
+from streamddcrp.models.ddcrp.sampler import HyperGrid, sample_ddcrp
+from streamddcrp.particles.kernels.layout import LOG_EVIDENCE
 from streamddcrp.typing import ArrayLike, FloatArray
+from streamddcrp.validation import positive
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class DDCRPFilter:
+    """Likelihood, clock and state of a filter that has begun."""
+
+    likelihood: Likelihood
+    decay: Decay
+    config: Config
+    state: State
+    first_time: float  # the filter's time is (t - first_time) / time_unit where rows have times
+    time_unit: float
+    n_features: int  # columns of the rows as they come; those of the filter may be more
+    past: FloatArray | None = None  # (n_lags, D) last rows, for a likelihood that regresses on them
+
+    @classmethod
+    def begin(
+        cls, options: Mapping[str, Any], likelihood: Likelihood, *, n_features: int, clocked: bool,
+        first_time: float, time_unit: float, arrays: Mapping[str, Any] | None = None,
+    ) -> "DDCRPFilter":  # fmt: skip
+        """Return a filter that has seen nothing, or the one that `to_state` described.
+
+        ``options``: decay, alpha, n_particles, lag and seed, as for `make_config`.
+        """
+        hyper = likelihood.hyper(n_features)
+        config = make_config(family=likelihood.family, hyper=hyper, clocked=clocked, **options)
+        state = empty_state(config) if arrays is None else state_from_arrays(config, arrays)
+        past = None if arrays is None else arrays.get("past")
+        decay: Decay = options["decay"]
+        return cls(likelihood, decay, config, state, first_time, time_unit, n_features, past)
+
+    @property
+    def log_evidence(self) -> float:
+        """Estimate of the log evidence of all rows so far."""
+        return float(self.state.sums[LOG_EVIDENCE])
+
+    def anew(self, likelihood: Likelihood) -> "DDCRPFilter":
+        """Return the filter with another prior, as it was before the first row."""
+        config = self.config._replace(hyper=likelihood.hyper(self.n_features))
+        return replace(self, likelihood=likelihood, config=config, state=empty_state(config))
+
+    def step(self, X: FloatArray, t: FloatArray) -> FloatArray:
+        """Predict and learn checked rows (N, D) at times (N,); return the predictions (N, 6)."""
+        config, state = self._for_width(X.shape[1])
+        rows, past = self.likelihood.prepare(X, self.past)
+        times = self._own_time(t)
+        given = given_weights(self.decay, config, state, times)
+        self.config, self.n_features, self.past = config, X.shape[1], past  # nothing fails now
+        self.state, out = step(config, state, rows, times, given)
+        return out
+
+    def predict(self, x: FloatArray, t: float) -> tuple[FloatArray, dict[int, float]]:
+        """Predict a checked row (D,); return predictions (6,) and the probability of each table."""
+        config, state = self._for_width(len(x))
+        rows, _ = self.likelihood.prepare(x[None], self.past)
+        time = self._own_time(np.array([t]))
+        given = given_weights(self.decay, config, state, time)
+        out = predict_row(config, state, rows[0], float(time[0]), given)
+        return out, probabilities(state, float(out[P_NEW]))
+
+    def summary(self, features: Sequence[str]) -> pa.Table:
+        """Return one row per live table: means over the particles that have it."""
+        names, tables, particles = self.state.names, self.state.tables, self.state.particles
+        total = np.zeros((len(names.opener), tables.stats.shape[2]))
+        for p, n_tables in enumerate(particles.n_tables):
+            total[tables.name[p, :n_tables]] += particles.weight[p] * tables.stats[p, :n_tables]
+        return summary_of(names, total, self.likelihood, features)
+
+    def to_state(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return arrays and settings for a checkpoint."""
+        arrays: dict[str, Any] = dict(arrays_of(self.state, self.config))
+        if self.past is not None:
+            arrays["past"] = self.past
+        meta = {
+            "likelihood": self.likelihood.to_config(), "clocked": self.config.clocked,
+            "first_time": self.first_time, "time_unit": self.time_unit,
+            "n_features": self.n_features,
+        }  # fmt: skip
+        return arrays, meta
+
+    def _own_time(self, t: FloatArray) -> FloatArray:
+        return (t - self.first_time) / self.time_unit if self.config.clocked else t
+
+    def _for_width(self, n_features: int) -> tuple[Config, State]:
+        """Return settings and state for rows of a width: wider where new words have come."""
+        if n_features == self.n_features:
+            return self.config, self.state
+        config = self.config._replace(hyper=self.likelihood.hyper(n_features))
+        return config, state_from_arrays(config, arrays_of(self.state, self.config))
 
 
 class DDCRPSampler(ParticleModel, base.Clusterer):
@@ -29,9 +131,9 @@ class DDCRPSampler(ParticleModel, base.Clusterer):
 
     Each arrival links to an earlier one with a probability that decays with their distance, or
     opens a table; linked arrivals share the parameter of a conjugate family. On a stream a particle
-    filter follows it: every particle is one seating of all arrivals, and what is told is the mean
-    over the particles. No approximation but their number, bounded memory, and an unbiased estimate
-    of the evidence. A table's id is the arrival index of the row that opened it.
+    filter follows it: every particle is one seating of all arrivals, and predictions are means over
+    the particles. No approximation but their number, bounded memory, and an unbiased estimate of
+    the evidence. A table's id is the arrival index of the row that opened it.
 
     Parameters
     ----------
@@ -45,7 +147,7 @@ class DDCRPSampler(ParticleModel, base.Clusterer):
     n_particles : int, default 10
         More of them predict better and cost as much more.
     lag : int, default 0
-        Number of last arrivals whose links are drawn anew after each arrival: revises recent
+        Number of last arrivals whose links are resampled after each arrival: revises recent
         assignments, at the cost of one more arrival each.
     warmup : int, default 64
         Rows that wait where likelihood or time unit must be learned from them; then they are
@@ -57,9 +159,9 @@ class DDCRPSampler(ParticleModel, base.Clusterer):
 
     Notes
     -----
-    With two features and ten tables an arrival takes about 1.4 us a particle, with a lag as much
-    again and more for each link drawn anew; a particle takes a few kB. The algorithm is told in
-    `streamddcrp.models.ddcrp`.
+    With two features and ten tables an arrival takes about 1.4 us per particle, with a lag as much
+    again and more for each resampled link; a particle takes a few kB. The algorithm is described
+    in `streamddcrp.models.ddcrp`.
 
     Examples
     --------
@@ -93,14 +195,13 @@ class DDCRPSampler(ParticleModel, base.Clusterer):
         self.time_unit = time_unit
         self.seed = seed
         super().__init__(likelihood, warmup)
-        self._options = Options(make_decay(decay), alpha, n_particles, lag, seed)
-        if time_unit is not None and not (time_unit > 0 and math.isfinite(time_unit)):
-            message = f"time_unit must be a positive number or None, got {time_unit!r}"
-            raise ConfigError(message)
-        make_config(  # checks the other options
-            family=0, hyper=np.ones(1), decay=self._options.decay, alpha=alpha,
-            n_particles=n_particles, lag=lag, seed=seed, clocked=True,
-        )  # fmt: skip
+        self._options: dict[str, Any] = {
+            "decay": make_decay(decay), "alpha": alpha, "n_particles": n_particles, "lag": lag,
+            "seed": seed,
+        }  # fmt: skip
+        make_config(family=0, hyper=np.ones(1), clocked=True, **self._options)  # checks them
+        if time_unit is not None:
+            positive("time_unit", time_unit, "None")
 
     @classmethod
     def _unit_test_params(cls) -> Any:
@@ -114,19 +215,20 @@ class DDCRPSampler(ParticleModel, base.Clusterer):
     def _blank(
         self, likelihood: Likelihood, n_features: int, *, clocked: bool, first_time: float,
         times: FloatArray,
-    ) -> Filtering:  # fmt: skip
+    ) -> DDCRPFilter:  # fmt: skip
         unit = 1.0 if self.time_unit is None else self.time_unit
         if clocked and self.time_unit is None:
             unit = typical_gap(times)
-        return started(
-            self._options, likelihood, n_features, clocked=clocked, first_time=first_time,
-            time_unit=unit,
+        return DDCRPFilter.begin(
+            self._options, likelihood, n_features=n_features, clocked=clocked,
+            first_time=first_time, time_unit=unit,
         )  # fmt: skip
 
     def _continued(
         self, likelihood: Likelihood, arrays: dict[str, Any], meta: dict[str, Any]
-    ) -> Filtering:
-        return Filtering.from_state(self._options, likelihood, arrays, meta)
+    ) -> DDCRPFilter:
+        clock = {name: value for name, value in meta.items() if name != "likelihood"}
+        return DDCRPFilter.begin(self._options, likelihood, arrays=arrays, **clock)
 
     # -- a whole data set ------------------------------------------------------------------------
 

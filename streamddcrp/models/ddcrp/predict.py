@@ -43,6 +43,7 @@ from streamddcrp.models.ddcrp.kernels.predict import (
 )
 from streamddcrp.partitions.samples import as_samples, as_weights
 from streamddcrp.typing import ArrayLike, FloatArray, IntArray
+from streamddcrp.validation import choice, whole
 
 _KINDS = ("marginal", "alone", "joint")
 _SEQUENCES = 4096  # with at most so many ways to seat all test rows, the joint density is summed
@@ -111,7 +112,7 @@ def held_out_log_likelihood(
     ConfigError
         An option is out of range.
     SchemaError
-        Data and posterior do not fit each other, or a restricted row has nobody to link to.
+        Data and posterior do not fit each other, or a restricted row has no one to link to.
 
     Notes
     -----
@@ -128,12 +129,8 @@ def held_out_log_likelihood(
     ... )
     array([-1.2318, -2.4275])
     """
-    if kind not in _KINDS:
-        message = f"kind must be one of {', '.join(map(repr, _KINDS))}, got {kind!r}"
-        raise ConfigError(message)
-    if n_draws < 1:
-        message = f"n_draws must be an integer >= 1, got {n_draws!r}"
-        raise ConfigError(message)
+    choice("kind", kind, _KINDS)
+    n_draws = whole("n_draws", n_draws, 1)
     data = _Data(X, X_test, likelihood)
     alpha = checked_alpha(alpha)
     alone = kind == "alone"

@@ -5,11 +5,11 @@ a table):
 
 * the number of tables is a sum of independent events of probability A_ii;
 * r_i = 1 + sum_{j<i} A_ij r_j customers lie on the path of i to its root, and the mean of r_i is
-  the mean number of customers that hang on a link: what a sampler's sweep costs;
+  the mean number of customers below a link: what a sampler's sweep costs;
 * M_ij = sum_t A_it M_tj is the chance that i and j < i share a table.
 
 No matrix is inverted. The general process, where links make cycles, has no such formulas
-((I - A)^-1 is wrong for it): its links are drawn, and the Monte Carlo errors told.
+((I - A)^-1 is wrong for it): its links are drawn, and the Monte Carlo errors reported.
 """
 
 from collections.abc import Mapping
@@ -32,6 +32,7 @@ from streamddcrp.models.ddcrp.kernels.moments import (
 )
 from streamddcrp.partitions import labels_of_links
 from streamddcrp.typing import ArrayLike, FloatArray
+from streamddcrp.validation import whole
 
 _DENSE = 3000  # customers up to which the chances to share a table are summed exactly,
 _STEPS = 2e9  # in at most so many steps
@@ -43,28 +44,6 @@ _HEAVY = 1e15  # bounds of alpha, in units of the weight of a link
 class PriorSummary:
     """Prior moments of the tables of N customers.
 
-    Attributes
-    ----------
-    n : int
-        Number of customers.
-    alpha : float
-    decay : Decay
-    expected_n_tables, sd_n_tables : float
-        Mean and standard deviation of the number of tables.
-    n_tables_probs : ndarray of float64, shape (N + 1,)
-        Chance of k tables.
-    new_table_rate : float
-        Chance that the last customer opens a table; of a general process, tables a customer.
-    mean_table_size : float
-        Customers a table, N over the expected number of tables. Far from the start of a long
-        stream it is 1 + F / alpha, F the sum of all link weights.
-    mean_own_table_size : float
-        Expected size of the table of a customer picked at random: large tables count more.
-    mean_subtree_size : float
-        Expected number of customers whose path of links leads through a customer, itself included.
-    errors : mapping of str to float
-        Monte Carlo standard errors of the numbers that were simulated, by attribute.
-
     Examples
     --------
     >>> print(prior_summary(1.0, ("exponential", 5.0), 1000))
@@ -74,16 +53,22 @@ class PriorSummary:
     new tables        one in 5.5 arrivals
     """
 
-    n: int
+    n: int  # number of customers
     alpha: float
     decay: Decay
     expected_n_tables: float
     sd_n_tables: float
-    n_tables_probs: FloatArray = field(repr=False)
+    n_tables_probs: FloatArray = field(repr=False)  # (N + 1,) chance of k tables
+    # Chance that the last customer opens a table; of a general process, tables per customer.
     new_table_rate: float
+    # Customers per table, N over the expected number of tables. Far from the start of a long stream
+    # it is 1 + F / alpha, F the sum of all link weights.
     mean_table_size: float
+    # Expected size of the table of a customer picked at random: large tables count more.
     mean_own_table_size: float
+    # Expected number of customers whose path of links leads through a customer, itself included.
     mean_subtree_size: float
+    # Monte Carlo standard errors of the numbers that were simulated, by attribute.
     errors: Mapping[str, float]
 
     def __str__(self) -> str:
@@ -110,7 +95,7 @@ def prior_summary(
     n_draws: int = 200,
     seed: int | None = 0,
 ) -> PriorSummary:
-    """Say how many tables, of which sizes, a prior expects.
+    """Return how many tables, of which sizes, a prior expects.
 
     Parameters
     ----------
@@ -146,11 +131,9 @@ def prior_summary(
     >>> summary.expected_n_tables, summary.mean_subtree_size
     (2.6671, 1.6608)
     """
-    if n_draws < 2:
-        message = f"n_draws must be an integer >= 2, got {n_draws!r}"
-        raise ConfigError(message)
+    n_draws = whole("n_draws", n_draws, 2)
     decay = make_decay(decay)
-    links = _Links(_as_distances(distances).candidates(decay, alpha))
+    links = _as_distances(distances).candidates(decay, alpha)
     rng = np.random.default_rng(seed)
     moments = (_sequential if links.sequential else _general)(links, n_draws, rng)
     return PriorSummary(n=links.n, alpha=float(alpha), decay=decay, **moments)
@@ -232,7 +215,7 @@ def _solve(log_mass: FloatArray, wanted: float) -> float:
     if not alone < wanted < len(log_mass):
         message = (
             f"the expected number of tables of {len(log_mass)} customers, {alone} of them with "
-            f"nobody to link to, lies between {alone} and {len(log_mass)}; wanted: {wanted}"
+            f"no one to link to, lies between {alone} and {len(log_mass)}; wanted: {wanted}"
         )
         raise ConfigError(message)
 
@@ -253,33 +236,25 @@ def _as_distances(distances: int | ArrayLike | Distances) -> Distances:
     return Distances.by_time(distances)
 
 
-class _Links:
-    """Candidates, as `kernels.moments` read them."""
-
-    def __init__(self, candidates: Candidates) -> None:
-        c = candidates
-        self.n, self.sequential, self.counted = c.n, c.sequential, c.counted
-        self.own: FloatArray = np.exp(np.log(c.alpha) - c.log_total)
-        total = np.ascontiguousarray(np.exp(c.log_total - c.log_scale))
-        self.arrays = c.shared, c.start, c.customer, c.weight, total
-        width = len(c.weight) if c.shared else len(c.weight) / c.n
-        self.dense = c.n <= _DENSE and 0.5 * c.n**2 * width <= _STEPS
+def _total(links: Candidates) -> FloatArray:
+    """Return the weights of each customer's links and self-link in all, in the row's scale."""
+    return np.ascontiguousarray(np.exp(links.log_total - links.log_scale))
 
 
-def _sequential(links: _Links, n_draws: int, rng: np.random.Generator) -> dict[str, Any]:
-    n, own = links.n, links.own
-    probs = np.empty(n + 1)
+def _sequential(links: Candidates, n_draws: int, rng: np.random.Generator) -> dict[str, Any]:
+    n, total, weight = links.n, _total(links), links.weight
+    own = np.exp(np.log(links.alpha) - links.log_total)
+    probs, length = np.empty(n + 1), np.empty(n)
     number_of_tables(own, probs)
-    length = np.empty(n)
-    path_lengths(links.counted, *links.arrays, length)
+    path_lengths(links, links.counted, total, length)
     expected = float(own.sum())
     errors: dict[str, float] = {}
-    if links.counted:
-        weight, total = links.arrays[-2:]  # total[0]: the weight of a self-link alone
+    width = len(weight) if links.shared else len(weight) / n
+    if links.counted:  # total[0]: the weight of a self-link alone
         mean_own = float(1.0 + (n - 1) * weight[0] / (weight[0] + total[0]))
-    elif links.dense:
+    elif n <= _DENSE and 0.5 * n**2 * width <= _STEPS:
         shared = np.empty((n, n))
-        share_table(*links.arrays, shared)
+        share_table(links, total, shared)
         mean_own = float(shared.sum()) / n
     else:
         draws = _simulate(links, n_draws, rng)
@@ -296,7 +271,7 @@ def _sequential(links: _Links, n_draws: int, rng: np.random.Generator) -> dict[s
     }
 
 
-def _general(links: _Links, n_draws: int, rng: np.random.Generator) -> dict[str, Any]:
+def _general(links: Candidates, n_draws: int, rng: np.random.Generator) -> dict[str, Any]:
     draws = _simulate(links, n_draws, rng)
     n = links.n
     expected, error = _mean(draws[:, 0])
@@ -325,13 +300,13 @@ def _mean(draws: FloatArray) -> tuple[float, float]:
     return float(draws.mean()), float(draws.std(ddof=1) / np.sqrt(len(draws)))
 
 
-def _simulate(links: _Links, n_draws: int, rng: np.random.Generator) -> FloatArray:
-    """Return numbers of tables, mean sizes of own tables and of subtrees, one row a draw."""
-    out = np.empty((n_draws, 3))
+def _simulate(links: Candidates, n_draws: int, rng: np.random.Generator) -> FloatArray:
+    """Return numbers of tables, mean sizes of own tables and of subtrees, one row per draw."""
+    out, total = np.empty((n_draws, 3)), _total(links)
     step = max(1, _AT_ONCE // links.n)
     for first in range(0, n_draws, step):
         part = out[first : first + step]
         drawn = np.empty((len(part), links.n), np.int64)
-        draw_links(*links.arrays, rng, drawn)
+        draw_links(links, total, rng, drawn)
         measure(drawn, labels_of_links(drawn), part)
     return out

@@ -1,28 +1,183 @@
-"""Draws from the posterior of a ddCRP mixture."""
+"""Draws from the posterior of a ddCRP mixture by Gibbs, with griddy moves of alpha and decay."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 from tqdm import tqdm
 
-from streamddcrp.compilation import compiled
 from streamddcrp.data import as_observations, as_times
-from streamddcrp.decay import make_decay
+from streamddcrp.decay import Decay, Exponential, LinearWindow, Logistic, Window, make_decay
+from streamddcrp.decay.base import finite
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.likelihoods import Likelihood, make_likelihood
-from streamddcrp.models.ddcrp.chain import Chain
+from streamddcrp.models.ddcrp.candidates import Candidates, checked_alpha
+from streamddcrp.models.ddcrp.chain import Chain, DDCRPSamples, make_chain
 from streamddcrp.models.ddcrp.distances import Distances
-from streamddcrp.models.ddcrp.hyper import Griddy, HyperGrid, decay_parameter, make_grid
-from streamddcrp.models.ddcrp.kernels.parameters import draw_with_parameters
-from streamddcrp.models.ddcrp.kernels.sweep import draw
-from streamddcrp.models.ddcrp.parameters import make_chain
-from streamddcrp.models.ddcrp.samples import DDCRPSamples
-from streamddcrp.typing import ArrayLike
+from streamddcrp.models.ddcrp.kernels.sweep import link_term, partition_term
+from streamddcrp.typing import ArrayLike, FloatArray
+from streamddcrp.validation import whole
 
-_CROWD = 10_000_000  # links above which a sweep with everybody alone takes too long
-
+_MANY = 10_000_000  # links above which a sweep with everybody alone takes too long
 _AT_ONCE = 200_000  # updates between two looks at the progress bar
+PARAMETER: dict[type[Decay], str] = {
+    Window: "width", Exponential: "scale", Logistic: "location", LinearWindow: "width",
+}  # fmt: skip
+FORMS = ("partition", "links")
+
+
+def decay_parameter(decay: Decay) -> float:
+    """Return the width, scale or location of a decay, NaN where it has none of these."""
+    name = PARAMETER.get(type(decay))
+    return float("nan") if name is None else float(getattr(decay, name))
+
+
+@dataclass(frozen=True, slots=True)
+class HyperGrid:
+    """Values among which alpha and the decay's parameter are drawn after each sweep.
+
+    The prior is flat over the values: space them as you believe in them.
+
+    Parameters
+    ----------
+    alpha : sequence of float, optional
+        Values of the weight of a self-link. Default: it stays as it is.
+    decay : sequence of float, optional
+        Values of the decay's parameter: the width of a window, the scale of an exponential, the
+        location of a logistic decay. Default: it stays as it is.
+    form : {"partition", "links"}, optional
+        Draw the decay given the tables, with the links summed over and then resampled, or given
+        the links. Given its links, a window can never become shorter than the longest of them. Only
+        sequential links can be summed over. Default: "partition" where links are sequential.
+
+    Examples
+    --------
+    >>> HyperGrid(alpha=(0.3, 1.0), decay=(5.0, 10.0, 20.0))
+    HyperGrid(alpha=(0.3, 1.0), decay=(5.0, 10.0, 20.0), form=None)
+    """
+
+    alpha: Sequence[float] | None = None
+    decay: Sequence[float] | None = None
+    form: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.alpha is None and self.decay is None:
+            message = "HyperGrid: needs values of alpha, of the decay's parameter, or of both"
+            raise ConfigError(message)
+        for name, check in (("alpha", checked_alpha), ("decay", _number)):
+            values = getattr(self, name)
+            if values is not None:
+                object.__setattr__(self, name, tuple(check(value) for value in values))
+                if len(values) == 0:
+                    message = f"HyperGrid: {name} has no values"
+                    raise ConfigError(message)
+        if self.form not in {None, *FORMS}:
+            message = f"HyperGrid: form must be one of {FORMS} or None, got {self.form!r}"
+            raise ConfigError(message)
+
+
+def make_grid(spec: object, alpha: float, decay: Decay) -> HyperGrid:
+    """Return the grid of an option "alpha", "decay" or "both", or the `HyperGrid` that it is.
+
+    By name: nine values, from a sixteenth to sixteen times ``alpha``, from a quarter to four times
+    the decay's parameter.
+    """
+    if isinstance(spec, HyperGrid):
+        return spec
+    if not isinstance(spec, str) or spec not in {"alpha", "decay", "both"}:
+        message = f"hyper must be 'alpha', 'decay', 'both' or a HyperGrid, got {spec!r}"
+        raise ConfigError(message)
+    powers = 2.0 ** np.arange(-4, 5)
+    middle = decay_parameter(decay)
+    if spec != "alpha" and not middle > 0.0:
+        message = (
+            f"hyper={spec!r}: {decay!r} has no positive parameter to spread a grid about; choose "
+            f"hyper='alpha', another decay, or HyperGrid with values of your own"
+        )
+        raise ConfigError(message)
+    return HyperGrid(
+        alpha=None if spec == "decay" else (checked_alpha(alpha) * powers).tolist(),
+        decay=None if spec == "alpha" else (middle * np.sqrt(powers)).tolist(),
+    )
+
+
+class Griddy:
+    """The moves over a grid of A values of alpha and B decays, for one model.
+
+    With n self-links and S_i = alpha + F_i(f), log p(alpha, f | ...) is, up to a constant,
+
+        given links:   n log alpha + sum_i log f(d_{i c_i}) - sum_i log S_i
+        given tables:  n log alpha + sum_i log sum_{j < i, z_j = z_i} f(d_ij) - sum_i log S_i
+
+    with the first two sums over customers that are not self-linked. A move costs O(B N W), or O(N)
+    where only alpha varies; memory: the candidates of all B decays.
+    """
+
+    def __init__(self, grid: HyperGrid, distances: Distances, decay: Decay, alpha: float) -> None:
+        self._alphas = np.array([alpha] if grid.alpha is None else grid.alpha, dtype=np.float64)
+        decays = [decay] if grid.decay is None else [_with(decay, value) for value in grid.decay]
+        self._parameters = [decay_parameter(d) for d in decays]
+        least = float(self._alphas.min())  # the same links at every alpha
+        self._candidates = [distances.candidates(d, least) for d in decays]
+        log_alpha = np.log(self._alphas)[:, None]
+        self._log_total = np.column_stack(
+            [np.logaddexp(log_alpha, c.log_mass).sum(axis=1) for c in self._candidates]
+        )
+        form = grid.form or ("partition" if distances.sequential else "links")
+        if form == "partition" and not distances.sequential:
+            message = "HyperGrid: form='partition' is for sequential links; take form='links'"
+            raise ConfigError(message)
+        self._partition = form == "partition" and len(decays) > 1
+        a = int(np.abs(self._alphas - alpha).argmin())
+        near = np.abs(np.array(self._parameters) - decay_parameter(decay))
+        # the links at the grid values nearest to what was given, and these values
+        self.start = self._at(a, int(near.argmin()) if len(decays) > 1 else 0)
+
+    def log_probs(self, chain: Chain) -> FloatArray:
+        """Return log p(alpha, f | tables or links) on the grid, (A, B), up to a constant."""
+        links, labels = chain.links, chain.labels
+        if len(self._candidates) == 1:
+            term = [0.0]
+        elif self._partition:
+            term = [partition_term(candidates, labels) for candidates in self._candidates]
+        else:
+            term = [link_term(candidates, links) for candidates in self._candidates]
+        n_self = int((links == np.arange(len(links))).sum())
+        return np.asarray(n_self * np.log(self._alphas)[:, None] + term - self._log_total)
+
+    def move(self, chain: Chain, rng: Generator) -> tuple[float, float]:
+        """Draw both and put the chain under them; return alpha and the decay's parameter."""
+        log_p = self.log_probs(chain)
+        p = np.exp(log_p - log_p.max()).ravel()
+        place = np.searchsorted(np.cumsum(p), rng.random() * p.sum(), side="right")
+        a, b = np.divmod(min(int(place), p.size - 1), log_p.shape[1])
+        chain.candidates, alpha, parameter = self._at(int(a), int(b))
+        if self._partition:
+            chain.redraw_links(rng)
+        return alpha, parameter
+
+    def _at(self, a: int, b: int) -> tuple[Candidates, float, float]:
+        alpha = float(self._alphas[a])
+        return self._candidates[b].with_alpha(alpha), alpha, self._parameters[b]
+
+
+def _number(value: float) -> float:
+    return finite("HyperGrid", "decay", value)
+
+
+def _with(decay: Decay, value: float) -> Decay:
+    """Return the decay with another value of its parameter."""
+    name = PARAMETER.get(type(decay))
+    if name is None:
+        message = (
+            f"HyperGrid: {decay!r} has no parameter that a grid could vary; choose a window, an "
+            f"exponential, a logistic or a linear window, or leave decay out of the grid"
+        )
+        raise ConfigError(message)
+    changed: Decay = replace(decay, **{name: value})  # type: ignore[type-var]
+    return changed
 
 
 def sample_ddcrp(
@@ -65,8 +220,8 @@ def sample_ddcrp(
         Sweeps of each chain after the burn-in. A sweep draws every link once.
     burn_in : int, default 200
         Sweeps before the first draw. A chain starts with everybody at a table alone: joining whole
-        subtrees is easy for it, parting a table that a seating in order has mixed up is not. With
-        more than ten million links to choose from the rows are seated in order first, all the same.
+        subtrees is easy for it, splitting a table that a seating in order has mixed up is not. With
+        more than ten million links to choose from, the rows are seated in order first nevertheless.
     thin : int, default 1
         Sweeps for each draw that is kept.
     n_chains : int, default 4
@@ -112,10 +267,8 @@ def sample_ddcrp(
     >>> np.round(together.mean(axis=0)[2], 1)  # who sits with the third customer
     array([0. , 0. , 1. , 0.1, 0.9, 0.9])
     """
-    _check_whole("n_sweeps", n_sweeps, 1)
-    _check_whole("burn_in", burn_in, 0)
-    _check_whole("thin", thin, 1)
-    _check_whole("n_chains", n_chains, 1)
+    n_sweeps, burn_in = whole("n_sweeps", n_sweeps, 1), whole("burn_in", burn_in)
+    thin, n_chains = whole("thin", thin, 1), whole("n_chains", n_chains, 1)
     if thin > n_sweeps:
         message = f"thin is {thin}, more than n_sweeps, {n_sweeps}: no draw would be kept"
         raise ConfigError(message)
@@ -125,18 +278,13 @@ def sample_ddcrp(
     family = family.scaled(rows)
     prior = family.hyper(rows.shape[1])
     rows, _ = family.prepare(rows)
-    law = make_decay(decay)
-    apart = _distances(distances, t, sequential, len(rows))
+    weights = make_decay(decay)
+    where = _distances(distances, t, sequential, len(rows))
     griddy = None
-    start = apart.candidates(law, alpha), float(alpha), decay_parameter(law)
+    start = where.candidates(weights, alpha), float(alpha), decay_parameter(weights)
     if hyper is not None:
-        griddy = Griddy(make_grid(hyper, alpha, law), apart, law, alpha)
-        start = griddy.start()
-    with compiled(draw if parameters == "collapsed" else draw_with_parameters) as needed:
-        if needed:
-            one = Distances.by_index(1).candidates(law, alpha)
-            first = make_chain(rows[:1], family.family, prior, one, parameters)
-            first.forward(np.random.default_rng(0))
+        griddy = Griddy(make_grid(hyper, alpha, weights), where, weights, alpha)
+        start = griddy.start
     n, n_kept = len(rows), n_sweeps // thin
     size = n_chains * n_kept
     out = DDCRPSamples(
@@ -148,7 +296,7 @@ def sample_ddcrp(
         alpha=np.full(size, start[1]),
         decay_parameter=np.full(size, start[2]),
         likelihood=family,
-        decay=law,
+        decay=weights,
     )
     generators = np.random.default_rng(seed).spawn(n_chains)
     with tqdm(
@@ -156,7 +304,7 @@ def sample_ddcrp(
     ) as bar:
         for number, rng in enumerate(generators):
             chain = make_chain(rows, family.family, prior, start[0], parameters)
-            if start[0].n_links > _CROWD:
+            if start[0].n_links > _MANY:
                 chain.forward(rng)
             kept = slice(number * n_kept, (number + 1) * n_kept)
             if griddy is None:
@@ -165,12 +313,6 @@ def sample_ddcrp(
                 _sample_with_hyper(chain, rng, griddy, burn_in, thin, out, kept, bar)
             bar.set_postfix(chain=number + 1, tables=chain.n_tables, refresh=False)
     return out
-
-
-def _check_whole(name: str, value: Any, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        message = f"{name} must be a whole number >= {least}, got {value!r}"
-        raise ConfigError(message)
 
 
 def _distances(
@@ -198,7 +340,7 @@ def _distances(
 def _sample(
     chain: Chain, rng: Generator, burn_in: int, thin: int, out: DDCRPSamples, kept: slice, bar: Any
 ) -> None:
-    """Fill the rows ``kept`` of the output, many sweeps a call."""
+    """Fill the rows ``kept`` of the output, many sweeps in one call."""
     step = max(1, _AT_ONCE // out.links.shape[1])
     for first in range(0, burn_in, step):
         some = min(step, burn_in - first)
@@ -212,15 +354,9 @@ def _sample(
 
 
 def _sample_with_hyper(
-    chain: Chain,
-    rng: Generator,
-    griddy: Griddy,
-    burn_in: int,
-    thin: int,
-    out: DDCRPSamples,
-    kept: slice,
-    bar: Any,
-) -> None:
+    chain: Chain, rng: Generator, griddy: Griddy, burn_in: int, thin: int, out: DDCRPSamples,
+    kept: slice, bar: Any,
+) -> None:  # fmt: skip
     """Fill the rows ``kept`` of the output, with a move of alpha and decay after each sweep."""
     for sweep in range(-burn_in, (kept.stop - kept.start) * thin):
         chain.sweep(rng)

@@ -9,13 +9,13 @@ A particle is a choice of features for all rows. An arrival's children are all s
 particle's live features with any number of new ones (of many features, all subsets of the eight
 most doubtful ones, the others drawn, with weights to match); their sum is an unbiased factor of the
 evidence. A few children of each particle, then as many of all as there are places, are kept by
-optimal resampling; twins are merged. Then rows of the window are drawn anew, by exact Gibbs steps
-over all their features at once: that is what finds the right features, for the number of particles
-decides less.
+optimal resampling; equal ones are merged. Then rows of the window are resampled, by exact Gibbs
+steps over all their features at once: that is what finds the right features, and the number of
+particles matters less.
 
 The first rows are learned by annealing, too (`start`), and both kinds of particles compete.
 
-An arrival costs O(P (K^2 D + 2^K)) and as much for every row drawn anew; memory is
+An arrival costs O(P (K^2 D + 2^K)) and as much for every resampled row; memory is
 O(P (K^2 + K D + r)), whatever the length of the stream.
 
 References

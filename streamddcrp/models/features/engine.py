@@ -1,14 +1,11 @@
-"""A filter of features under way: scales, baseline and state, once the first rows told them."""
+"""The engine of `TimeVaryingIBP`: scales, baseline and state, taken from the first rows."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from streamddcrp.likelihoods import LinearGaussian
-from streamddcrp.models.features.config import Config
 from streamddcrp.models.features.kernels.layout import (
     LIVE,
     LOG_DENSITY,
@@ -17,12 +14,23 @@ from streamddcrp.models.features.kernels.layout import (
     N_SEEN,
     SHAPE,
 )
-from streamddcrp.models.features.start import start
-from streamddcrp.models.features.state import State, arrays_of, empty_state, state_from_arrays
-from streamddcrp.models.features.step import predict_rows, step
+from streamddcrp.models.features.state import (
+    Config,
+    State,
+    arrays_of,
+    empty_state,
+    state_from_arrays,
+)
+from streamddcrp.models.features.step import (
+    Reported,
+    joined,
+    nothing_reported,
+    predict_rows,
+    start,
+    step,
+)
 from streamddcrp.typing import FloatArray, IntArray
 
-Told = tuple[FloatArray, IntArray, FloatArray]
 PIECE = 4096  # rows that are learned or predicted at a time
 ANNEALED = 10  # first rows from which on features are looked for by annealing
 ALIKE = 5.0  # columns whose spreads differ by less than this factor share one scale
@@ -31,18 +39,11 @@ BASELINE_VARIANCE = 1000.0  # prior variance of the baseline about the median, i
 
 @dataclass(frozen=True, slots=True)
 class Scales:
-    """Units of the filter: it sees (x - centre) / scale.
+    """Units of the engine: it sees (x - centre) / scale."""
 
-    Attributes
-    ----------
-    centre, scale : ndarray of float64, shape (D,)
-    baseline : bool
-        Whether every row has a loading of its own to start from, with ``centre`` as prior mean.
-    """
-
-    centre: FloatArray
-    scale: FloatArray
-    baseline: bool
+    centre: FloatArray  # (D,)
+    scale: FloatArray  # (D,)
+    baseline: bool  # whether all rows share a loading, with ``centre`` as prior mean
 
 
 def scales_of(X: FloatArray, baseline: bool | None, *, scaled: bool) -> Scales:
@@ -83,8 +84,8 @@ def scales_of(X: FloatArray, baseline: bool | None, *, scaled: bool) -> Scales:
 
 
 @dataclass(slots=True)
-class FeatureFilter:
-    """Units, settings and state of a filter that has begun."""
+class FeatureEngine:
+    """Units, settings and state of an engine that has begun."""
 
     scales: Scales
     config: Config
@@ -95,8 +96,8 @@ class FeatureFilter:
     def started(
         cls, scales: Scales, config: Config, likelihood: LinearGaussian, X: FloatArray,
         t: FloatArray,
-    ) -> "FeatureFilter":  # fmt: skip
-        """Return a filter that has learned the checked rows of the warm-up."""
+    ) -> "FeatureEngine":  # fmt: skip
+        """Return an engine that has learned the checked rows of the warm-up."""
         prior = BASELINE_VARIANCE if scales.baseline else 0.0
         new = cls(scales, config, empty_state(config, likelihood, len(scales.centre), prior))
         n = min(len(X), config.order)
@@ -129,42 +130,36 @@ class FeatureFilter:
         return np.asarray(np.sqrt(variance) * self.scales.scale)
 
     def to_units(self, X: FloatArray) -> FloatArray:
-        """Convert rows to the filter's units."""
+        """Convert rows to the engine's units."""
         return (X - self.scales.centre) / self.scales.scale
 
-    def step(self, X: FloatArray, t: FloatArray) -> tuple[FloatArray, IntArray, FloatArray]:
-        """Predict and learn checked rows; log densities, chances and numbers; ids; probabilities.
-
-        Returns
-        -------
-        out : ndarray of float64, shape (N, 3)
-        ids, probs : ndarray, shape (N, F)
-        """
-        parts = []
+    def step(self, X: FloatArray, t: FloatArray) -> Reported:
+        """Predict and learn checked rows (N, D) at times (N,)."""
+        parts = [nothing_reported(0)]
         log_unit = self._log_units(X)
         for a in range(0, len(X), PIECE):
             rows = slice(a, a + PIECE)
-            self.state, told = step(self.config, self.state, self.to_units(X[rows]), t[rows])
-            parts.append(_trimmed(told))
-        out, ids, probs = _joined(parts)
-        out[:, LOG_DENSITY] -= log_unit
+            self.state, piece = step(self.config, self.state, self.to_units(X[rows]), t[rows])
+            parts.append(_trimmed(piece))
+        reported = joined(parts)
+        reported.out[:, LOG_DENSITY] -= log_unit
         for unit in log_unit.tolist():  # one by one: the same bits in any cutting
             self.log_unit += unit
-        return out, ids, probs
+        return reported
 
-    def predict(self, X: FloatArray) -> tuple[tuple[FloatArray, IntArray, FloatArray], FloatArray]:
-        """Predict checked rows, each as if it came next; as `step`, and the rows without noise."""
-        parts, fits = [], []
+    def predict(self, X: FloatArray) -> tuple[Reported, FloatArray]:
+        """Predict checked rows, each as if it came next; also return them without noise."""
+        parts, fits = [nothing_reported(0)], [np.empty((0, X.shape[1]))]
         for a in range(0, len(X), PIECE):
-            told, fit = predict_rows(self.config, self.state, self.to_units(X[a : a + PIECE]))
-            parts.append(_trimmed(told))
+            piece, fit = predict_rows(self.config, self.state, self.to_units(X[a : a + PIECE]))
+            parts.append(_trimmed(piece))
             fits.append(fit * self.scales.scale + self.scales.centre)
-        out, ids, probs = _joined(parts)
-        out[:, LOG_DENSITY] -= self._log_units(X)
-        return (out, ids, probs), np.concatenate([np.empty((0, X.shape[1])), *fits])
+        reported = joined(parts)
+        reported.out[:, LOG_DENSITY] -= self._log_units(X)
+        return reported, np.concatenate(fits)
 
     def _log_units(self, X: FloatArray) -> FloatArray:
-        """Log of the filter's unit of volume, over what each row has."""
+        """Log of the engine's unit of volume, over what each row has."""
         logs: FloatArray = np.where(np.isnan(X), 0.0, np.log(self.scales.scale)).sum(axis=1)
         return logs
 
@@ -173,27 +168,6 @@ class FeatureFilter:
         names = self.state.names
         found = np.flatnonzero((names.label >= 0) & (names.weight >= LIVE))
         return found[np.argsort(names.label[found])]
-
-    def summary(self, columns: Sequence[str]) -> pa.Table:
-        """Return one row a live feature: id, prob, owners, born and its loading."""
-        names, live = self.state.names, self.live()
-        on = self.window(names.label[live]) if len(live) else np.zeros((0, 0))
-        table: dict[str, Any] = {
-            "id": names.label[live],
-            "prob": np.minimum(names.weight[live], 1.0),
-            "owners": on.sum(axis=0) if len(live) else np.zeros(0),
-            "born": names.born[live],
-        }
-        loading = names.loading[live] * self.scales.scale
-        for d, column in enumerate(columns):
-            table[f"loading_{column}"] = np.ascontiguousarray(loading[:, d])
-        return pa.table(table)
-
-    def baseline(self) -> FloatArray:
-        """Return what a row without any feature looks like, shape (D,)."""
-        active, particles = int(self.state.counts[N_ACTIVE]), self.state.particles
-        mean = particles.weight[:active] @ particles.mean[:active, 0]
-        return np.asarray(mean * self.scales.scale + self.scales.centre)
 
     def window(self, ids: IntArray) -> FloatArray:
         """Return probabilities (R, F) that the last R <= window rows have features."""
@@ -225,31 +199,14 @@ class FeatureFilter:
     @classmethod
     def from_state(
         cls, config: Config, arrays: dict[str, Any], meta: dict[str, Any]
-    ) -> "FeatureFilter":
-        """Rebuild a filter from `to_state`."""
+    ) -> "FeatureEngine":
+        """Rebuild an engine from `to_state`."""
         scales = Scales(arrays["scales.centre"], arrays["scales.scale"], meta["baseline"])
         return cls(scales, config, state_from_arrays(config, arrays), meta["log_unit"])
 
 
-def _trimmed(told: Told) -> Told:
+def _trimmed(reported: Reported) -> Reported:
     """Drop the columns behind the last id of any row."""
-    out, ids, probs = told
+    out, ids, probs = reported
     width = int((ids >= 0).sum(axis=1).max(initial=0))
-    return out, ids[:, :width].copy(), probs[:, :width].copy()
-
-
-def _joined(parts: list[Told]) -> Told:
-    """Put pieces below each other."""
-    if not parts:
-        return np.empty((0, 3)), np.empty((0, 0), np.int64), np.empty((0, 0))
-    width = max(ids.shape[1] for _, ids, _ in parts)
-    padded = [
-        (np.pad(ids, ((0, 0), (0, width - ids.shape[1])), constant_values=-1),
-         np.pad(probs, ((0, 0), (0, width - probs.shape[1]))))
-        for _, ids, probs in parts
-    ]  # fmt: skip
-    return (
-        np.concatenate([out for out, _, _ in parts]),
-        np.concatenate([ids for ids, _ in padded]),
-        np.concatenate([probs for _, probs in padded]),
-    )
+    return Reported(out, ids[:, :width].copy(), probs[:, :width].copy())

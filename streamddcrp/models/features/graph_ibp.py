@@ -1,7 +1,7 @@
-"""Gibbs sampling of features on a decomposable graph."""
+"""Gibbs sampling of features on a decomposable graph: prior, moves of whole features, sampler."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -13,14 +13,15 @@ from streamddcrp.data.batches import as_observations
 from streamddcrp.data.graphs import DecomposableGraph, from_parents, window
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.likelihoods.linear_gaussian import LinearGaussian
-from streamddcrp.models.features.graph_ibp_moves import move_features
-from streamddcrp.models.features.graph_ibp_prior import flat, log_prior, total
 from streamddcrp.models.features.kernels.graph_ibp import sweep
-from streamddcrp.models.features.start import cooling
-from streamddcrp.typing import FloatArray
-from streamddcrp.validation import whole
+from streamddcrp.models.features.step import cooling
+from streamddcrp.typing import FloatArray, IntArray
+from streamddcrp.validation import positive, whole
 
 MOST_FEATURES = 64
+ROUNDS = 4  # of proposals in a sweep; a fixed number, or the moves would not be reversible
+Features = NDArray[np.bool_]
+Proposal = tuple[Features, float] | None  # with the log ratio of priors and of proposals
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class GraphIBPSamples:
         The draw with the highest log joint density.
     """
 
-    features: list[NDArray[np.bool_]]
+    features: list[Features]
     alpha: FloatArray
     ratio: FloatArray
     log_joint: FloatArray
@@ -49,7 +50,7 @@ class GraphIBPSamples:
         return np.asarray(total / len(self.features))
 
 
-def fit_graph_ibp(
+def sample_graph_ibp(
     X: ArrayLike,
     graph: DecomposableGraph | Sequence[Iterable[int]] | int,
     likelihood: LinearGaussian | None = None,
@@ -92,7 +93,7 @@ def fit_graph_ibp(
     Examples
     --------
     >>> rows = [[3.0, 0.1], [3.1, -0.2], [3.0, 2.1], [0.1, 1.9], [-0.1, 2.0]]
-    >>> samples = fit_graph_ibp(rows, 2, LinearGaussian(0.3, 2.0), alpha=1.0, n_sweeps=300)
+    >>> samples = sample_graph_ibp(rows, 2, LinearGaussian(0.3, 2.0), alpha=1.0, n_sweeps=300)
     >>> samples.features[samples.best].astype(int).tolist()
     [[1, 0], [1, 0], [1, 1], [0, 1], [0, 1]]
     """
@@ -104,7 +105,7 @@ def fit_graph_ibp(
     Z = np.zeros((N, MOST_FEATURES), np.bool_)
     n_owners = np.zeros(MOST_FEATURES, np.int64)
     mass, ratio = 1.0 if alpha is None else alpha, family.ratios[len(family.ratios) // 2]
-    kept: list[NDArray[np.bool_]] = []
+    kept: list[Features] = []
     traces: list[tuple[float, float, float]] = []
     cooled = (np.empty(0),) * 2 if family.known else cooling(family, rows, burn_in // 2)
     for number in range(n_sweeps):
@@ -158,13 +159,186 @@ def _checked(
     if burn_in >= n_sweeps:
         message = f"burn_in must be below n_sweeps, got {burn_in} and {n_sweeps}"
         raise ConfigError(message)
-    if alpha is not None and not (alpha > 0.0 and math.isfinite(alpha)):
-        message = f"alpha must be a positive number or None, got {alpha!r}"
-        raise ConfigError(message)
+    if alpha is not None:
+        positive("alpha", alpha, "None")
     return rows, graph, seed
 
 
-def _log_marginal(
-    family: LinearGaussian, X: FloatArray, ratio: float, Z: NDArray[np.bool_]
-) -> float:
+def _log_marginal(family: LinearGaussian, X: FloatArray, ratio: float, Z: Features) -> float:
     return family.log_density(Z.astype(np.float64), X, np.full(Z.shape[1], ratio))
+
+
+def move_features(
+    Z: Features,
+    graph: DecomposableGraph,
+    alpha: float,
+    log_likelihood: Callable[[Features], float],
+    rng: np.random.Generator,
+    most: int,
+) -> Features:
+    """Propose to combine two features, and to merge two or split one; return the new Z.
+
+    Owners are connected, so that features cannot split or merge item by item.
+
+    Notes
+    -----
+    The target is the prior of labelled columns, ``prod_k alpha lambda(h_k) / K!``, times the
+    likelihood.
+
+    * Combine: the owners of feature a become those that have just one of a and c. It undoes itself.
+    * Merge: one of the P pairs whose first ends before the second begins becomes one feature with n
+      owners; split: one of the K' features is cut at one of its n - 1 places. The ratio of the
+      proposals is ``P / (K' (n - 1))``; that of the K! cancels with the places a column may go.
+    """
+    log_p = log_likelihood(Z)
+    for _ in range(ROUNDS):
+        for propose in (_combine, _merge_or_split):
+            proposed = propose(Z, graph, alpha, rng)
+            if proposed is None or proposed[0].shape[1] > most:
+                continue
+            new, log_ratio = proposed
+            log_new = log_likelihood(new)
+            if math.log1p(-rng.random()) < log_new - log_p + log_ratio:
+                Z, log_p = new, log_new
+    return Z
+
+
+def _combine(
+    Z: Features, graph: DecomposableGraph, alpha: float, rng: np.random.Generator
+) -> Proposal:
+    K = Z.shape[1]
+    if K < 2:
+        return None
+    a, c = rng.choice(K, 2, replace=False)
+    new = Z.copy()
+    new[:, a] ^= Z[:, c]
+    rate = _rate(new[:, a], graph, alpha)
+    return (new, rate - _rate(Z[:, a], graph, alpha)) if rate > -math.inf else None
+
+
+def _merge_or_split(
+    Z: Features, graph: DecomposableGraph, alpha: float, rng: np.random.Generator
+) -> Proposal:
+    return (_merge if rng.random() < 0.5 else _split)(Z, graph, alpha, rng)
+
+
+def _merge(
+    Z: Features, graph: DecomposableGraph, alpha: float, rng: np.random.Generator
+) -> Proposal:
+    pairs = _pairs(Z)
+    if not len(pairs):
+        return None
+    a, c = pairs[rng.integers(len(pairs))]
+    new = Z.copy()
+    new[:, a] |= Z[:, c]
+    log_ratio = _rate(new[:, a], graph, alpha)
+    if log_ratio == -math.inf:
+        return None
+    log_ratio -= _rate(Z[:, a], graph, alpha) + _rate(Z[:, c], graph, alpha)
+    log_ratio += math.log(len(pairs))
+    log_ratio -= math.log((Z.shape[1] - 1) * (int(new[:, a].sum()) - 1))
+    return np.delete(new, c, axis=1), log_ratio
+
+
+def _split(
+    Z: Features, graph: DecomposableGraph, alpha: float, rng: np.random.Generator
+) -> Proposal:
+    K = Z.shape[1]
+    if K == 0:
+        return None
+    k = rng.integers(K)
+    owners = np.flatnonzero(Z[:, k])
+    if len(owners) < 2:
+        return None
+    cut = owners[rng.integers(1, len(owners))]
+    new = np.column_stack([Z, Z[:, k]])  # anywhere: the order of columns does not matter
+    new[cut:, k], new[:cut, K] = False, False
+    log_ratio = _rate(new[:, k], graph, alpha) + _rate(new[:, K], graph, alpha)
+    if log_ratio == -math.inf:
+        return None
+    log_ratio += math.log(K * (len(owners) - 1)) - math.log(len(_pairs(new)))
+    return new, log_ratio - _rate(Z[:, k], graph, alpha)
+
+
+def _pairs(Z: Features) -> IntArray:
+    """Pairs of features of which the first ends before the second begins."""
+    first, last = Z.argmax(axis=0), len(Z) - 1 - Z[::-1].argmax(axis=0)
+    return np.argwhere(last[:, None] < first[None])
+
+
+def _rate(owners: Features, graph: DecomposableGraph, alpha: float) -> float:
+    """Log of the expected number of features with these owners."""
+    if not owners.any():
+        return -math.inf
+    rate = alpha * intensity(graph, np.flatnonzero(owners).tolist())
+    return math.log(rate) if rate > 0.0 else -math.inf
+
+
+def total(graph: DecomposableGraph) -> float:
+    """Return the sum of all intensities: the expected number of features over alpha."""
+    return sum(1.0 / (1 + len(mine)) for mine in graph.parents)
+
+
+def intensity(graph: DecomposableGraph, history: Iterable[int]) -> float:
+    """Return the expected number of features with these owners, over alpha.
+
+    Item after item in the perfect ordering: 1 / q for the first owner, m / q for one with m owners
+    among its q - 1 parents, (q - m) / q for any other item; 0 where owners are not connected.
+
+    Examples
+    --------
+    >>> from streamddcrp.data.graphs import from_parents
+    >>> path = from_parents([[], [0], [1]])
+    >>> intensity(path, [0, 1]), intensity(path, [0, 2]), total(path)
+    (0.25, 0.0, 2.0)
+    """
+    owners, value, begun = set(history), 1.0, False
+    if not owners:
+        message = "a history needs at least one owner"
+        raise ConfigError(message)
+    for k in graph.order.tolist():
+        q, m = 1 + len(graph.parents[k]), len(graph.parents[k] & owners)
+        if k not in owners:
+            value *= (q - m) / q
+        elif m > 0:
+            value *= m / q
+        elif begun:
+            return 0.0
+        else:
+            value, begun = value / q, True
+    return value
+
+
+def log_prior(graph: DecomposableGraph, Z: ArrayLike, alpha: float) -> float:
+    """Log probability of a feature matrix (N, K) up to the order of its columns."""
+    histories = [tuple(np.flatnonzero(z).tolist()) for z in np.asarray(Z).T if z.any()]
+    log_p = -alpha * total(graph)
+    for h in set(histories):
+        m, rate = histories.count(h), alpha * intensity(graph, h)
+        if rate == 0.0:
+            return -math.inf
+        log_p += m * math.log(rate) - math.lgamma(m + 1)
+    return log_p
+
+
+def flat(
+    graph: DecomposableGraph,
+) -> tuple[IntArray, IntArray, IntArray, IntArray, IntArray, IntArray, IntArray]:
+    """Return signs of cliques (1) and separators (-1), members, sets of each item, neighbours."""
+    sets = [sorted(one) for one in graph.cliques + graph.separators]
+    signs = [1] * len(graph.cliques) + [-1] * len(graph.separators)
+    holders: list[list[int]] = [[] for _ in graph.parents]
+    near: list[list[int]] = [[] for _ in graph.parents]
+    for s, items in enumerate(sets):
+        for k in items:
+            holders[k].append(s)
+    for k, mine in enumerate(graph.parents):
+        near[k] += sorted(mine)
+        for j in mine:
+            near[j].append(k)
+    return np.array(signs), *_flat(sets), *_flat(holders), *_flat(near)
+
+
+def _flat(lists: Sequence[Sequence[int]]) -> tuple[IntArray, IntArray]:
+    offsets = np.concatenate([[0], np.cumsum([len(one) for one in lists])]).astype(np.int64)
+    return offsets, np.array([k for one in lists for k in one], dtype=np.int64)

@@ -1,232 +1,218 @@
-"""Everything the filter has to remember: particles, the last rows, the names of features.
+"""Settings and state of the time-varying Indian buffet process.
 
-Sizes: P particles, K slots of a particle (grows), H = 2 r + 1 rows of owners, D features of a row,
-G names. Kernels update the arrays in place. Nothing depends on the length of the stream.
+Axes: P particles, K slots per particle (grows), H = 2 r + 1 rows of owners, R = r rows of the
+window as W words of bits, D columns of a row, G names of features, E events, F slots at most, M
+children of all particles. Kernels update the arrays in place; none depends on the length of the
+stream.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamddcrp.likelihoods.linear_gaussian import LinearGaussian
-from streamddcrp.models.features.config import Config
 from streamddcrp.models.features.kernels.layout import (
     MOST_ENUMERATED,
+    MOST_FEATURES,
     MOST_NEW,
     N_ACTIVE,
     N_COUNTS,
     N_SUMS,
     SHAPE,
 )
+from streamddcrp.particles.state import BoolArray, UintArray
+from streamddcrp.records import declared, empty, nbytes_of
 from streamddcrp.typing import FloatArray, IntArray
+from streamddcrp.validation import positive, whole
 
-BoolArray = NDArray[np.bool_]
-WordArray = NDArray[np.uint64]
-N_NAMES = 96
-N_NOTED = 128  # births and deaths that are kept
-N_SLOTS = 8  # to begin with
-N_HISTORY, N_ON = 1024, 12  # rows whose features are remembered, and how many of each
+CHILDREN = 16  # of a particle that compete with those of the others
+LONGEST = 100_000  # rows of a window
+N_SLOTS = 8  # at first
+N_NAMES, N_EVENTS = 96, 128  # features known, births and deaths that are kept
+
+
+class Config(NamedTuple):
+    """Settings in the kernels' terms; made and checked by `make_config`."""
+
+    order: int  # r: a row sees the r rows before it
+    alpha: float
+    n_particles: int
+    n_children: int
+    n_redrawn: int
+    merge: bool
+    seed: int
+    most_new: int  # new features of a row
+    most_slots: int  # features of a particle and the baseline
+    log: FloatArray  # (r + 3,) log 0 .. log(r + 2)
+    ratios: FloatArray  # (G,) noise variance over that of loadings, each as probable
+
+
+def make_config(
+    *,
+    window: int,
+    alpha: float,
+    n_particles: int,
+    n_redrawn: int,
+    seed: int,
+    ratios: Sequence[float],
+    merge: bool = True,
+    n_children: int = CHILDREN,
+    most_new: int = MOST_NEW,
+) -> Config:
+    """Check the options of `TimeVaryingIBP` and put them into the kernels' order.
+
+    Raises
+    ------
+    ConfigError
+        If an option is out of its range.
+    """
+    window = whole("window", window, 1, LONGEST)
+    n_particles = whole("n_particles", n_particles, 1)
+    n_redrawn = whole("n_redrawn", n_redrawn, 0)
+    seed = whole("seed", seed, 0)
+    with np.errstate(divide="ignore"):
+        log = np.log(np.arange(window + 3.0))
+    return Config(
+        window, positive("alpha", alpha), n_particles, n_children, n_redrawn, merge, seed, most_new,
+        MOST_FEATURES, log, np.array(ratios, dtype=np.float64),
+    )  # fmt: skip
 
 
 class Particles(NamedTuple):
-    """Particles; the first ``counts[N_ACTIVE]`` of them count.
+    """Particles; the first ``counts[N_ACTIVE]`` of them are in use."""
 
-    Attributes
-    ----------
-    weight : ndarray of float64, shape (P,)
-        Sums to 1.
-    rate : ndarray of float64, shape (P,)
-        Of the noise variance's inverse gamma, or the variance itself where it is known.
-    past : ndarray of uint64, shape (P,)
-        Hash of features that are dead.
-    owners : ndarray of uint64, shape (P, H)
-        Features of row u as bits, at u mod H.
-    n_owners : ndarray of int64, shape (P, K)
-        Owners among the last r rows; 0: the slot is free.
-    first : ndarray of int64, shape (P, K)
-        First owner.
-    scale : ndarray of int64, shape (P, K)
-        Which of the ratios of noise to loading variance a feature has.
-    name : ndarray of int64, shape (P, K)
-        Position in `Names`, -1 for none.
-    hash : ndarray of uint64, shape (P, K)
-        Sum of the hashes of all owners.
-    cov : ndarray of float64, shape (P, K, K)
-    mean : ndarray of float64, shape (P, K, D)
-        Posterior of the loadings.
-    """
-
-    weight: FloatArray
-    rate: FloatArray
-    past: WordArray
-    owners: WordArray
-    n_owners: IntArray
-    first: IntArray
-    scale: IntArray
-    name: IntArray
-    hash: WordArray
-    cov: FloatArray
-    mean: FloatArray
+    weight: Annotated[FloatArray, "P"]  # sums to 1
+    # Of the noise variance's inverse gamma, or the variance itself where it is known.
+    rate: Annotated[FloatArray, "P"]
+    past: Annotated[UintArray, "P"]  # hash of features that are dead
+    owners: Annotated[UintArray, "P H"]  # features of row u as bits, at u mod H
+    n_owners: Annotated[IntArray, "P K"]  # among the last r rows; 0: the slot is free
+    first: Annotated[IntArray, "P K"]  # first owner
+    scale: Annotated[IntArray, "P K"]  # which of the ratios of noise to loading variance
+    name: Annotated[IntArray, "P K", -1]  # position in `Names`, -1 for none
+    hash: Annotated[UintArray, "P K"]  # sum of the hashes of all owners
+    cov: Annotated[FloatArray, "P K K"]  # posterior of the loadings
+    mean: Annotated[FloatArray, "P K D"]
 
 
 class Rows(NamedTuple):
     """The last r rows (row u at u mod r) and whether each came without gaps."""
 
-    x: FloatArray
-    whole: BoolArray
+    x: Annotated[FloatArray, "R D"]
+    whole: Annotated[BoolArray, "R"]
 
 
 class Names(NamedTuple):
-    """Features that particles have in common, and what happened to them.
+    """Features that particles have in common, and what happened to them."""
 
-    ``label`` is the public id of one that is or was live, else -1; ``weight`` that of the particles
-    which have it, the heaviest of them ``holder``, in slot ``slot``; ``owners`` the rows of the
-    window, as bits, that have it there; ``loading`` what it looks like there. ``history`` has the
-    ids (-1 behind the last) that row u had when it left the window, at u mod 1024.
-    """
-
-    used: BoolArray
-    label: IntArray
-    weight: FloatArray
-    best: FloatArray
-    holder: IntArray
-    slot: IntArray
-    born: IntArray
-    owners: WordArray
-    loading: FloatArray
-    event_kind: IntArray
-    event_label: IntArray
-    event_index: IntArray
-    event_into: IntArray
-    event_time: FloatArray
-    event_born: IntArray
-    event_loading: FloatArray
-    share: FloatArray
-    history: IntArray
+    used: Annotated[BoolArray, "G"]
+    label: Annotated[IntArray, "G", -1]  # public id of one that is or was live
+    weight: Annotated[FloatArray, "G"]  # of the particles that have it
+    best: Annotated[FloatArray, "G"]  # of the heaviest of them
+    holder: Annotated[IntArray, "G"]  # which that is
+    slot: Annotated[IntArray, "G"]  # and the slot there
+    born: Annotated[IntArray, "G"]
+    owners: Annotated[UintArray, "G W"]  # rows of the window that have it there, as bits
+    loading: Annotated[FloatArray, "G D"]
+    event_kind: Annotated[IntArray, "E"]
+    event_label: Annotated[IntArray, "E"]
+    event_index: Annotated[IntArray, "E"]
+    event_into: Annotated[IntArray, "E", -1]
+    event_time: Annotated[FloatArray, "E"]
+    event_born: Annotated[IntArray, "E"]
+    event_loading: Annotated[FloatArray, "E D"]
+    share: Annotated[FloatArray, "G"]
+    # Ids (-1 behind the last) that row u had when it left the window, at u mod 1024.
+    history: Annotated[IntArray, "1024 12", -1]
 
 
-class Work(NamedTuple):
-    """Work space."""
+class Scratch(NamedTuple):
+    """Work space. Axes: V new features, S subsets, C children of a particle, B those kept of it."""
 
-    residual: FloatArray
-    masked: FloatArray
-    filled: FloatArray
-    seen: FloatArray
-    e: FloatArray
-    v: FloatArray
-    pull: FloatArray
-    link: FloatArray
-    odds: FloatArray
-    lean: FloatArray
-    gram: FloatArray
-    spread: FloatArray
-    chosen: IntArray
-    slots: IntArray
-    all: IntArray
-    on: IntArray
-    own: IntArray
-    forced: IntArray
-    free: IntArray
-    place_of: IntArray
-    log_new: FloatArray
-    extra: FloatArray
-    scale: IntArray
-    redrawn: IntArray
-    subset: WordArray
-    log_weight: FloatArray
-    weight: FloatArray
-    few: IntArray
-    few_weight: FloatArray
-    total: FloatArray
-    marginal: FloatArray
-    increment: FloatArray
-    pool_parent: IntArray
-    pool_mask: WordArray
-    pool_new: IntArray
-    pool_weight: FloatArray
-    pool_key: WordArray
-    table: IntArray
-    child: IntArray
-    child_weight: FloatArray
-    ancestor: IntArray
-    place: IntArray
-    used: BoolArray
-    column: WordArray
-    like: FloatArray
+    residual: Annotated[FloatArray, "D"]
+    masked: Annotated[FloatArray, "D"]
+    filled: Annotated[FloatArray, "D"]
+    seen: Annotated[FloatArray, "D"]
+    e: Annotated[FloatArray, "D"]
+    v: Annotated[FloatArray, "F"]
+    pull: Annotated[FloatArray, "F"]
+    link: Annotated[FloatArray, "F"]
+    odds: Annotated[FloatArray, "F"]
+    lean: Annotated[FloatArray, "F"]
+    gram: Annotated[FloatArray, "F F"]
+    spread: Annotated[FloatArray, "F F"]
+    chosen: Annotated[IntArray, "F"]
+    slots: Annotated[IntArray, "F"]
+    all: Annotated[IntArray, "F"]
+    on: Annotated[IntArray, "F"]
+    own: Annotated[IntArray, "F"]
+    forced: Annotated[IntArray, "F"]
+    free: Annotated[IntArray, "F"]
+    place_of: Annotated[IntArray, "G"]
+    log_new: Annotated[FloatArray, "U"]  # U = V + 1
+    extra: Annotated[FloatArray, "U"]
+    scale: Annotated[IntArray, "P V"]
+    redrawn: Annotated[IntArray, "V"]
+    subset: Annotated[UintArray, "S"]
+    log_weight: Annotated[FloatArray, "C"]
+    weight: Annotated[FloatArray, "C"]
+    few: Annotated[IntArray, "B"]
+    few_weight: Annotated[FloatArray, "B"]
+    total: Annotated[FloatArray, "P"]
+    marginal: Annotated[FloatArray, "P F"]
+    increment: Annotated[FloatArray, "1"]
+    pool_parent: Annotated[IntArray, "M"]
+    pool_mask: Annotated[UintArray, "M"]
+    pool_new: Annotated[IntArray, "M"]
+    pool_weight: Annotated[FloatArray, "M"]
+    pool_key: Annotated[UintArray, "M"]
+    table: Annotated[IntArray, "T"]  # T a power of two, at least 2 M
+    child: Annotated[IntArray, "P"]
+    child_weight: Annotated[FloatArray, "P"]
+    ancestor: Annotated[IntArray, "P"]
+    place: Annotated[IntArray, "P"]
+    used: Annotated[BoolArray, "P"]
+    column: Annotated[UintArray, "F W"]
+    like: Annotated[FloatArray, "F G"]
 
 
 @dataclass(slots=True)
 class State:
-    """The filter's state; `counts` and `sums` are laid out in `kernels.layout`."""
+    """The engine's memory; `counts` and `sums` are laid out in `kernels.layout`."""
 
     particles: Particles
     rows: Rows
     names: Names
     counts: IntArray
     sums: FloatArray
-    work: Work
+    scratch: Scratch
 
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays."""
-        parts = (self.particles, self.rows, self.names, self.work)
-        return sum(array.nbytes for part in parts for array in part)
+        return nbytes_of(self)
 
 
-def _laid_out(config: Config, n_features: int, n_slots: int) -> State:
-    P, K, D, r, H = config.n_particles, n_slots, n_features, config.order, 2 * config.order + 1
-    particles = Particles(
-        weight=np.zeros(P), rate=np.zeros(P), past=np.zeros(P, np.uint64),
-        owners=np.zeros((P, H), np.uint64), n_owners=np.zeros((P, K), np.int64),
-        first=np.zeros((P, K), np.int64), name=np.full((P, K), -1),
-        scale=np.zeros((P, K), np.int64),
-        hash=np.zeros((P, K), np.uint64),
-        cov=np.zeros((P, K, K)), mean=np.zeros((P, K, D)),
-    )  # fmt: skip
-    names = Names(
-        used=np.zeros(N_NAMES, np.bool_), label=np.full(N_NAMES, -1), weight=np.zeros(N_NAMES),
-        best=np.zeros(N_NAMES), holder=np.zeros(N_NAMES, np.int64),
-        slot=np.zeros(N_NAMES, np.int64), born=np.zeros(N_NAMES, np.int64),
-        owners=np.zeros((N_NAMES, 1 + (r - 1) // 64), np.uint64),
-        loading=np.zeros((N_NAMES, D)), event_kind=np.zeros(N_NOTED, np.int64),
-        event_time=np.zeros(N_NOTED), event_into=np.full(N_NOTED, -1), share=np.zeros(N_NAMES),
-        history=np.full((N_HISTORY, N_ON), -1),
-        event_label=np.zeros(N_NOTED, np.int64), event_index=np.zeros(N_NOTED, np.int64),
-        event_born=np.zeros(N_NOTED, np.int64), event_loading=np.zeros((N_NOTED, D)),
-    )  # fmt: skip
+def _empty(config: Config, n_features: int, n_slots: int) -> State:
+    P, r, subsets = config.n_particles, config.order, 1 << MOST_ENUMERATED
+    M = P * config.n_children
+    lengths = {
+        "P": P, "K": n_slots, "H": 2 * r + 1, "R": r, "W": 1 + (r - 1) // 64, "D": n_features,
+        "G": N_NAMES, "E": N_EVENTS, "F": config.most_slots + 1, "V": MOST_NEW, "U": MOST_NEW + 1,
+        "S": subsets, "C": subsets * (MOST_NEW + 1), "B": config.n_children, "M": M,
+        "T": 1 << (2 * M - 1).bit_length(),
+    }  # fmt: skip
     return State(
-        particles, Rows(np.zeros((r, D)), np.zeros(r, np.bool_)), names,
-        np.zeros(N_COUNTS, np.int64), np.zeros(N_SUMS), _work(config, D),
-    )  # fmt: skip
-
-
-def _work(config: Config, D: int) -> Work:
-    P, F = config.n_particles, config.most_slots + 1
-    subsets = 1 << MOST_ENUMERATED
-    children, pool = subsets * (MOST_NEW + 1), P * config.n_children
-    table = 1 << (2 * pool - 1).bit_length()
-
-    def f(*shape: int) -> FloatArray:
-        return np.zeros(shape)
-
-    def i(n: int) -> IntArray:
-        return np.zeros(n, np.int64)
-
-    return Work(
-        residual=f(D), masked=f(D), filled=f(D), seen=f(D), e=f(D), v=f(F), pull=f(F), link=f(F),
-        odds=f(F), lean=f(F), gram=f(F, F), spread=f(F, F), chosen=i(F), slots=i(F), all=i(F),
-        on=i(F), own=i(F), forced=i(F), free=i(F), place_of=i(N_NAMES), log_new=f(MOST_NEW + 1),
-        extra=f(MOST_NEW + 1), scale=np.zeros((P, MOST_NEW), np.int64), redrawn=i(MOST_NEW),
-        subset=np.zeros(subsets, np.uint64), log_weight=f(children), weight=f(children),
-        few=i(config.n_children), few_weight=f(config.n_children), total=f(P), marginal=f(P, F),
-        increment=f(1), pool_parent=i(pool), pool_mask=np.zeros(pool, np.uint64), pool_new=i(pool),
-        pool_weight=f(pool), pool_key=np.zeros(pool, np.uint64), table=i(table), child=i(P),
-        child_weight=f(P), ancestor=i(P), place=i(P), used=np.zeros(P, np.bool_),
-        column=np.zeros((F, 1 + (config.order - 1) // 64), np.uint64), like=f(F, N_NAMES),
-    )  # fmt: skip
+        particles=empty(Particles, lengths),
+        rows=empty(Rows, lengths),
+        names=empty(Names, lengths),
+        counts=np.zeros(N_COUNTS, np.int64),
+        sums=np.zeros(N_SUMS),
+        scratch=empty(Scratch, lengths),
+    )
 
 
 def empty_state(
@@ -234,12 +220,9 @@ def empty_state(
 ) -> State:
     """Return the state before any row.
 
-    Parameters
-    ----------
-    baseline : float
-        Prior variance of the loading that every row has, in units of the noise variance.
+    ``baseline`` : prior variance of the loading that every row has, in noise variances.
     """
-    state = _laid_out(config, n_features, N_SLOTS)
+    state = _empty(config, n_features, N_SLOTS)
     particles = state.particles
     state.counts[N_ACTIVE] = 1
     state.sums[SHAPE] = likelihood.shape
@@ -249,8 +232,7 @@ def empty_state(
     return state
 
 
-SLOTTED = ("n_owners", "first", "name", "scale", "hash", "mean", "cov")  # have a slot axis
-_SCRATCH = ("best", "share")
+_NOT_STORED = ("best", "share")
 
 
 def arrays_of(state: State) -> dict[str, NDArray[Any]]:
@@ -258,24 +240,25 @@ def arrays_of(state: State) -> dict[str, NDArray[Any]]:
     active = int(state.counts[N_ACTIVE])
     used = state.particles.n_owners[:active] > 0
     K = 1 + int(np.flatnonzero(used.any(axis=0)).max(initial=0))
+    used = used[:, :K]
     arrays: dict[str, NDArray[Any]] = {}
-    for name, values in state.particles._asdict().items():
-        kept = values[:active]
-        if name in SLOTTED:
-            kept = kept[:, :K].copy()
-            empty = ~used[:, :K]
-            empty[:, 0] = name not in ("mean", "cov")
-            kept[empty] = -1 if name == "name" else 0
-        if name == "cov":
-            kept = kept[:, :, :K].copy()
-            kept.transpose(0, 2, 1)[empty] = 0
-        arrays[f"particles.{name}"] = kept.copy()
+    for field in declared(Particles):
+        axes, values = field.room, getattr(state.particles, field.name)
+        sizes = {"P": active, "K": K}
+        kept = values[tuple(slice(sizes.get(axis)) for axis in axes)].copy()
+        if "K" in axes:
+            unused = ~used
+            unused[:, 0] = len(axes) < 3  # the baseline has a loading
+            kept[unused] = field.fill
+            if axes.count("K") == 2:
+                kept.transpose(0, 2, 1)[unused] = field.fill
+        arrays[f"particles.{field.name}"] = kept
     live = np.zeros(active, np.uint64)
     for k in range(1, K):
         live |= used[:, k].astype(np.uint64) << np.uint64(k)
     arrays["particles.owners"] &= live[:, None]
     for name, values in state.names._asdict().items():
-        if name not in _SCRATCH:
+        if name not in _NOT_STORED:
             arrays[f"names.{name}"] = values.copy()
     arrays["n_slots"] = np.array(state.particles.n_owners.shape[1])
     arrays |= {"rows.x": state.rows.x.copy(), "rows.whole": state.rows.whole.copy()}
@@ -284,17 +267,11 @@ def arrays_of(state: State) -> dict[str, NDArray[Any]]:
 
 def state_from_arrays(config: Config, arrays: Mapping[str, NDArray[Any]], more: int = 1) -> State:
     """Rebuild the state that `arrays_of` described, with ``more`` times as many slots."""
-    active, K = arrays["particles.n_owners"].shape
     n_slots = min(more * int(arrays["n_slots"]), config.most_slots + 1)
-    state = _laid_out(config, arrays["rows.x"].shape[1], n_slots)
+    state = _empty(config, arrays["rows.x"].shape[1], n_slots)
     for name, values in state.particles._asdict().items():
         kept = arrays[f"particles.{name}"]
-        if name == "cov":
-            values[:active, :K, :K] = kept
-        elif name in SLOTTED:
-            values[:active, :K] = kept
-        else:
-            values[:active] = kept
+        values[tuple(slice(n) for n in kept.shape)] = kept
     for name, values in state.names._asdict().items():
         if f"names.{name}" in arrays:
             values[:] = arrays[f"names.{name}"]

@@ -12,18 +12,11 @@ from streamddcrp.data.batches import read_batch
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.estimator.row_model import Features, RowModel
 from streamddcrp.likelihoods import LinearGaussian, NormalGamma
-from streamddcrp.models.features.combinations import Combinations
-from streamddcrp.models.features.config import make_config
-from streamddcrp.models.features.engine import FeatureFilter, Told, scales_of
+from streamddcrp.models.features import views
+from streamddcrp.models.features.engine import FeatureEngine, scales_of
 from streamddcrp.models.features.kernels.layout import LOG_DENSITY, N_FEATURES, P_NEW
-from streamddcrp.models.features.views import (
-    ON,
-    assignments,
-    events_since,
-    loadings,
-    nothing_told,
-    predictions,
-)
+from streamddcrp.models.features.state import make_config
+from streamddcrp.models.features.step import Reported, joined, nothing_reported
 from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp.validation import whole
 
@@ -55,8 +48,8 @@ class TimeVaryingIBP(RowModel, base.Transformer):
         Whether values may be missing (None, null). Otherwise they are refused.
     n_particles : int, default 100
     n_redrawn : int, default 20
-        Rows of the window whose features each particle draws anew after an arrival. What finds the
-        right features; 5 is enough where speed matters more.
+        Rows of the window whose features each particle resamples after an arrival. This is what
+        finds the right features; 5 is enough where speed matters more.
     warmup : int, default 50
         Rows that wait until baseline and scale are read off them; then they are learned at once.
         Not needed where ``sigma_x`` and ``baseline`` are given.
@@ -64,10 +57,10 @@ class TimeVaryingIBP(RowModel, base.Transformer):
 
     Notes
     -----
-    An arrival costs about 3 us a particle and row drawn anew at 36 columns and four features, and
+    An arrival costs about 3 us per particle and resampled row at 36 columns and four features, and
     takes no memory after the window has filled. The rows of the warm-up are learned by annealing,
     too, where noise is to be learned and nothing is missing: one to three seconds. The
-    algorithm is told in `streamddcrp.models.features`.
+    algorithm is described in `streamddcrp.models.features`.
 
     Examples
     --------
@@ -118,10 +111,10 @@ class TimeVaryingIBP(RowModel, base.Transformer):
             message = f"baseline must be True, False or None, got {baseline!r}"
             raise ConfigError(message)
         super().__init__()
-        self._filter: FeatureFilter | None = None
+        self._engine: FeatureEngine | None = None
         self._waiting: FloatArray = np.empty((0, 0))  # rows of the warm-up
         self._waiting_times: FloatArray = np.empty(0)
-        self._combinations = Combinations()
+        self._combinations = views.Combinations()
 
     @classmethod
     def _unit_test_params(cls) -> Any:
@@ -140,56 +133,51 @@ class TimeVaryingIBP(RowModel, base.Transformer):
         Returns
         -------
         pyarrow.RecordBatch
-            A row each with ``label`` (int64: rows with the same features on have the same, the
+            One row per row: ``label`` (int64: rows with the same features on have the same, the
             arrival index of the first of them), ``label_prob``, ``score`` (-log predictive density
             in nats), ``p_new`` (probability of a feature that no row before had), ``n_tables``
             (int64, live features before the row), ``features`` (list of int64, ids of those that
             are on) and ``feature_probs`` (list of float64). The floats are null in warm-up.
         """
-        told: Any = self._learn_batch(batch, t)
-        return predictions(*told)
+        learned: Any = self._learn_batch(batch, t)
+        return views.predictions(*learned)
 
     def _advance(self, X: FloatArray, t: FloatArray | None, types: list[str]) -> Any:
-        """Check rows and times, then learn them all; raises before anything has changed."""
         self._check_rows(X, self._feature_names())
         self._check_times(t)
         first, n = self._n_seen, len(X)
         times = np.arange(first, first + n, dtype=np.float64) if t is None else t
-        told = self._begin(X, times) if self._filter is None else self._filter.step(X, times)
-        labels, probs = self._label(told, first, learn=True)
+        reported = self._engine.step(X, times) if self._engine else self._begin(X, times)
+        labels, probs = self._label(reported, first, learn=True)
         if n:
             self._clocked = t is not None
             self._last_time = None if t is None else float(t[-1])
         self._n_seen += n
-        return labels, probs, told
+        return labels, probs, reported
 
-    def _begin(self, X: FloatArray, t: FloatArray) -> Told:
-        """Let rows wait, or found the filter on those that have waited and learn them all."""
+    def _begin(self, X: FloatArray, t: FloatArray) -> Reported:
+        """Let rows wait, or start the engine with those that have waited and learn them all."""
         wait = 0 if self.sigma_x is not None and self.baseline is not None else self.warmup
         rows = np.concatenate([self._waiting.reshape(len(self._waiting), X.shape[1]), X])
         times = np.concatenate([self._waiting_times, t])
         n_old, n = len(self._waiting), len(X)
         if len(rows) < max(wait, 1):
             self._waiting, self._waiting_times = rows, times
-            return nothing_told(n)
+            return nothing_reported(n)
         scales = scales_of(rows[: max(wait, 1)], self.baseline, scaled=self.sigma_x is None)
-        self._filter = FeatureFilter.started(
+        self._engine = FeatureEngine.started(
             scales, self._config, self._likelihood, rows[:wait], times[:wait]
         )
         self._waiting, self._waiting_times = np.empty((0, 0)), np.empty(0)
-        out, ids, probs = self._filter.step(rows[wait:], times[wait:])
-        early, no_ids, no_probs = nothing_told(max(wait - n_old, 0), ids.shape[1])
-        return (
-            np.concatenate([early, out]), np.concatenate([no_ids, ids]),
-            np.concatenate([no_probs, probs]),
-        )  # fmt: skip
+        reported = self._engine.step(rows[wait:], times[wait:])
+        return joined([nothing_reported(max(wait - n_old, 0)), reported])
 
-    def _label(self, told: Told, first: int, *, learn: bool) -> tuple[IntArray, FloatArray]:
+    def _label(self, reported: Reported, first: int, *, learn: bool) -> tuple[IntArray, FloatArray]:
         """Label rows by what is on; rows with something new by their own index."""
-        out, ids, probs = told
-        on = np.where(probs > ON, ids, -1)
+        out, ids, probs = reported
+        on = np.where(probs > views.ON, ids, -1)
         started = ~np.isnan(out[:, LOG_DENSITY])
-        new = started & (out[:, P_NEW] > ON)
+        new = started & (out[:, P_NEW] > views.ON)
         plain = started & ~new
         labels = np.where(new, np.arange(first, first + len(out)), 0)
         sure = np.where(ids >= 0, np.maximum(probs, 1.0 - probs), 1.0).prod(axis=1)
@@ -204,12 +192,7 @@ class TimeVaryingIBP(RowModel, base.Transformer):
 
     @property
     def _has_begun(self) -> bool:
-        return self._filter is not None
-
-    @property
-    def _filtering(self) -> FeatureFilter:
-        assert self._filter is not None  # for mypy
-        return self._filter
+        return self._engine is not None
 
     def _check_rows(self, X: FloatArray, names: list[str]) -> None:
         NormalGamma().check_rows(X, names)  # what no family of numbers takes
@@ -222,9 +205,10 @@ class TimeVaryingIBP(RowModel, base.Transformer):
             raise SchemaError(message, row=row)
 
     def _predict_row(self, x: FloatArray, t: float) -> tuple[FloatArray, dict[int, float]]:
-        told, _ = self._filtering.predict(x[None])
-        labels, sure = self._label(told, self._n_seen, learn=False)
-        out, ids, probs = told
+        assert self._engine is not None  # for mypy
+        reported, _ = self._engine.predict(x[None])
+        labels, sure = self._label(reported, self._n_seen, learn=False)
+        out, ids, probs = reported
         known = dict(zip(ids[0].tolist(), probs[0].tolist(), strict=True))
         row = np.array(
             [labels[0], sure[0], -out[0, LOG_DENSITY], out[0, P_NEW], np.nan, out[0, N_FEATURES]]
@@ -243,22 +227,25 @@ class TimeVaryingIBP(RowModel, base.Transformer):
         return {} if predicted is None else predicted[1]
 
     def transform_many(self, batch: object) -> pa.Table:
-        """Return the probabilities of live features, one row a row, one column ``feature_ID`` each.
+        """Return the probabilities of live features, one column ``feature_ID`` each.
 
         Every row is taken as if it came next. In warm-up there are no columns.
         """
-        told, _ = self._explained(batch)
-        ids = told[1][0] if len(told[1]) else np.empty(0, np.int64)
-        return pa.table(
-            {
-                f"feature_{i}": np.ascontiguousarray(told[2][:, f])
-                for f, i in enumerate(ids.tolist())
-            }
-        )
+        reported, _ = self._explained(batch)
+        ids = reported.ids[0].tolist() if len(reported.ids) else []
+        columns = {f"feature_{i}": reported.probs[:, f] for f, i in enumerate(ids)}
+        return pa.table({name: np.ascontiguousarray(p) for name, p in columns.items()})
 
     def reconstruct_one(self, x: Features) -> dict[Any, float]:
         """Return a row without its noise: what baseline and features explain; gaps are filled."""
-        return {name: float(values[0]) for name, values in self._fitted([x]).items()}
+        mark = self._vectorizer.mark()
+        try:
+            X = self._vectorizer.transform(x, learn=False)[None].copy()
+        finally:
+            self._vectorizer.rollback(mark)
+        self._check_rows(X, self._feature_names())
+        fit = X if self._engine is None else self._engine.predict(X)[1]
+        return {c: float(fit[0, d]) for d, c in enumerate(self._vectorizer.columns or ())}
 
     def reconstruct(self, batch: object) -> pa.Table:
         """Return rows without their noise, as `reconstruct_one` does; the columns of the batch."""
@@ -266,29 +253,19 @@ class TimeVaryingIBP(RowModel, base.Transformer):
         columns = self._vectorizer.columns or ()
         return pa.table({str(c): np.ascontiguousarray(fit[:, d]) for d, c in enumerate(columns)})
 
-    def _fitted(self, rows: list[Features]) -> dict[Any, FloatArray]:
-        mark = self._vectorizer.mark()
-        try:
-            X = np.array([self._vectorizer.transform(x, learn=False) for x in rows])
-        finally:
-            self._vectorizer.rollback(mark)
-        self._check_rows(X, self._feature_names())
-        fit = X if self._filter is None else self._filter.predict(X)[1]
-        return {c: fit[:, d] for d, c in enumerate(self._vectorizer.columns or ())}
-
-    def _explained(self, batch: object) -> tuple[Told, FloatArray]:
+    def _explained(self, batch: object) -> tuple[Reported, FloatArray]:
         X = read_batch(batch, self._vectorizer, learn=False).X
         self._check_rows(X, self._feature_names())
-        if self._filter is None:
-            return nothing_told(len(X)), X
-        return self._filter.predict(X)
+        if self._engine is None:
+            return nothing_reported(len(X)), X
+        return self._engine.predict(X)
 
     # -- looking at the model --------------------------------------------------------------------
 
     @property
     def n_features(self) -> int:
         """Number of live features: those that particles of at least half the weight have."""
-        return 0 if self._filter is None else len(self._filter.live())
+        return 0 if self._engine is None else len(self._engine.live())
 
     @property
     def n_tables(self) -> int:
@@ -298,13 +275,13 @@ class TimeVaryingIBP(RowModel, base.Transformer):
     @property
     def nbytes(self) -> int:
         """Bytes that the arrays of the model take in memory."""
-        return self._waiting.nbytes + (0 if self._filter is None else self._filter.state.nbytes)
+        return self._waiting.nbytes + (0 if self._engine is None else self._engine.state.nbytes)
 
     @property
     def noise(self) -> dict[Any, float]:
         """Standard deviation of the noise of each column, as learned so far; NaN in warm-up."""
         columns = self._vectorizer.columns or ()
-        values = np.full(len(columns), np.nan) if self._filter is None else self._filter.noise
+        values = np.full(len(columns), np.nan) if self._engine is None else self._engine.noise
         return dict(zip(columns, values.tolist(), strict=True))
 
     @property
@@ -313,9 +290,9 @@ class TimeVaryingIBP(RowModel, base.Transformer):
 
         Its exponential is unbiased, given baseline and scales.
         """
-        if self._filter is None:
+        if self._engine is None:
             return math.nan if self._n_seen else 0.0
-        return self._filter.log_evidence
+        return self._engine.log_evidence
 
     def events(self) -> list[Event]:
         """Return births, deaths and merges of features since the last call, at most the last 128.
@@ -324,27 +301,27 @@ class TimeVaryingIBP(RowModel, base.Transformer):
         and dead when no particle has it. Two that turn out to be one are merged: the younger id
         ends.
         """
-        if self._filter is None:
+        if self._engine is None:
             return []
-        found, self._events_read = events_since(self._filter, self._events_read)
+        found, self._events_read = views.events_since(self._engine, self._events_read)
         return found
 
     def summary(self) -> pa.Table:
-        """Return one row a live feature: id, prob, owners, born and its loading, a column each.
+        """Return one row per live feature: id, prob, owners, born and its loading, one column each.
 
         ``owners`` is the expected number of rows of the window that have it, ``born`` the arrival
         index of the first row that had it, ``loading_NAME`` what it adds to a column.
         """
-        if self._filter is None:
+        if self._engine is None:
             kinds = {"id": pa.int64(), "prob": pa.float64(), "owners": pa.float64()}
             return pa.schema([*kinds.items(), ("born", pa.int64())]).empty_table()
-        return self._filter.summary(self._feature_names())
+        return views.summary(self._engine, self._feature_names())
 
     def loadings(self) -> dict[int, FloatArray]:
         """Return what each feature looks like, shape (D,): live ones and the last dead ones."""
-        if self._filter is None:
+        if self._engine is None:
             return {}
-        return loadings(self._filter)
+        return views.loadings(self._engine)
 
     def assignments(self) -> pa.Table:
         """Return which features the last rows have, in the light of the rows that came after.
@@ -355,7 +332,7 @@ class TimeVaryingIBP(RowModel, base.Transformer):
             ``row`` (arrival index), ``features`` (list of ids), ``final`` (False while the row is
             in the window and may be revised). At most 1,024 rows and those of the window.
         """
-        return assignments(self._filter)
+        return views.assignments(self._engine)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw which features the last rows have, a lane each; return the axes.
@@ -383,8 +360,8 @@ class TimeVaryingIBP(RowModel, base.Transformer):
             "combinations.last": self._combinations.last,
         }  # fmt: skip
         meta = self._progress() | {"filter": None}
-        if self._filter is not None:
-            more, meta["filter"] = self._filter.to_state()
+        if self._engine is not None:
+            more, meta["filter"] = self._engine.to_state()
             arrays |= more
         return arrays, meta
 
@@ -393,4 +370,4 @@ class TimeVaryingIBP(RowModel, base.Transformer):
         for name in ("key", "label", "last"):
             setattr(self._combinations, name, arrays[f"combinations.{name}"])
         if meta["filter"] is not None:
-            self._filter = FeatureFilter.from_state(self._config, arrays, meta["filter"])
+            self._engine = FeatureEngine.from_state(self._config, arrays, meta["filter"])

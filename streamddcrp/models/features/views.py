@@ -1,12 +1,14 @@
-"""What users see of features: predictions, loadings, assignments, events."""
+"""What users see of features: predictions, labels, loadings, assignments, events."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from streamddcrp.contract import Event
-from streamddcrp.models.features.engine import FeatureFilter, Told
+from streamddcrp.models.features.engine import FeatureEngine
 from streamddcrp.models.features.kernels.layout import (
     DEATH,
     LOG_DENSITY,
@@ -14,19 +16,71 @@ from streamddcrp.models.features.kernels.layout import (
     N_FEATURES,
     P_NEW,
 )
+from streamddcrp.models.features.step import Reported
 from streamddcrp.typing import FloatArray, IntArray
 
 ON = 0.5  # probability from which on a row has a feature
+REMEMBERED = 65_536  # rows after which a combination that does not come back is forgotten
+_STEPS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
 
 
-def nothing_told(n: int, width: int = 0) -> Told:
-    """Return what is told of rows in warm-up."""
-    return np.full((n, 3), np.nan), np.full((n, width), -1), np.zeros((n, width))
+class Combinations:
+    """Labels of sets of features: the arrival index of the first row that had the set.
+
+    A set that no row had for 65,536 rows is forgotten, and has a new label when it comes again: so
+    memory does not grow with the stream.
+    """
+
+    def __init__(self) -> None:
+        self.key: NDArray[np.uint64] = np.empty(0, np.uint64)
+        self.label: IntArray = np.empty(0, np.int64)
+        self.last: IntArray = np.empty(0, np.int64)
+
+    def labels(self, ids: IntArray, rows: IntArray, *, learn: bool = True) -> IntArray:
+        """Return the labels of rows.
+
+        Parameters
+        ----------
+        ids : ndarray of int64, shape (N, F)
+            Ids that a row has, in any order; -1 for none.
+        rows : ndarray of int64, shape (N,)
+            Their arrival indices, ascending.
+        learn : bool
+            Whether the rows are remembered.
+        """
+        n_old, N = len(self.key), len(ids)
+        key = np.concatenate([self.key, _keys(ids)])
+        at = np.concatenate([self.last, rows])
+        order = np.lexsort((at, key))
+        key, at = key[order], at[order]
+        fresh = np.ones(n_old + N, np.bool_)
+        fresh[1:] = (key[1:] != key[:-1]) | (at[1:] - at[:-1] > REMEMBERED)
+        known = np.concatenate([self.label, np.full(N, -1)])[order]
+        start = np.maximum.accumulate(np.where(fresh, np.arange(n_old + N), 0))
+        named = np.where(known >= 0, known, at)[start]
+        out = np.empty(n_old + N, np.int64)
+        out[order] = named
+        if learn and N:
+            last = np.ones(n_old + N, np.bool_)
+            last[:-1] = key[1:] != key[:-1]
+            last &= rows[-1] + 1 - at <= REMEMBERED
+            self.key, self.label, self.last = key[last], named[last], at[last]
+        return out[n_old:]
 
 
-def predictions(labels: IntArray, sure: FloatArray, told: Told) -> pa.RecordBatch:
-    """Return what a step told, by name; NaN is null."""
-    out, ids, probs = told
+def _keys(ids: IntArray) -> NDArray[np.uint64]:
+    """Hash sets: the sum of the hashes of what is in them."""
+    x = (ids + 1).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    for shift, factor in _STEPS:
+        x = (x ^ (x >> np.uint64(shift))) * np.uint64(factor)
+    x ^= x >> np.uint64(31)
+    keys: NDArray[np.uint64] = np.where(ids >= 0, x, np.uint64(0)).sum(axis=1, dtype=np.uint64)
+    return keys
+
+
+def predictions(labels: IntArray, sure: FloatArray, reported: Reported) -> pa.RecordBatch:
+    """Return the predictions of rows by name; NaN is null."""
+    out, ids, probs = reported
     waits = np.isnan(out[:, LOG_DENSITY])
     on = probs > ON
     offsets = np.concatenate([[0], np.cumsum(on.sum(axis=1))]).astype(np.int32)
@@ -39,13 +93,13 @@ def predictions(labels: IntArray, sure: FloatArray, told: Told) -> pa.RecordBatc
     return pa.RecordBatch.from_pydict(columns)
 
 
-def loadings(of: FeatureFilter) -> dict[int, FloatArray]:
+def loadings(of: FeatureEngine) -> dict[int, FloatArray]:
     """Return what each feature looks like, shape (D,): live ones and the last dead ones."""
     names, scale = of.state.names, of.scales.scale
-    told = min(int(of.state.counts[N_EVENTS]), len(names.event_kind))
+    n_events = min(int(of.state.counts[N_EVENTS]), len(names.event_kind))
     found = {
         int(names.event_label[e]): names.event_loading[e] * scale
-        for e in range(told)
+        for e in range(n_events)
         if names.event_kind[e] == DEATH
     }
     live = np.flatnonzero(names.label >= 0)
@@ -53,7 +107,23 @@ def loadings(of: FeatureFilter) -> dict[int, FloatArray]:
     return dict(sorted(found.items()))
 
 
-def assignments(of: FeatureFilter | None) -> pa.Table:
+def summary(of: FeatureEngine, columns: Sequence[str]) -> pa.Table:
+    """Return one row per live feature: id, prob, owners, born and its loading."""
+    names, live = of.state.names, of.live()
+    on = of.window(names.label[live]) if len(live) else np.zeros((0, 0))
+    table: dict[str, Any] = {
+        "id": names.label[live],
+        "prob": np.minimum(names.weight[live], 1.0),
+        "owners": on.sum(axis=0) if len(live) else np.zeros(0),
+        "born": names.born[live],
+    }
+    loading = names.loading[live] * of.scales.scale
+    for d, column in enumerate(columns):
+        table[f"loading_{column}"] = np.ascontiguousarray(loading[:, d])
+    return pa.table(table)
+
+
+def assignments(of: FeatureEngine | None) -> pa.Table:
     """Return which features the last rows have: ``row``, ``features``, ``final``."""
     if of is None:
         empty = {"row": pa.int64(), "features": pa.list_(pa.int64()), "final": pa.bool_()}
@@ -75,7 +145,7 @@ def assignments(of: FeatureFilter | None) -> pa.Table:
     )
 
 
-def events_since(of: FeatureFilter, read: int) -> tuple[list[Event], int]:
+def events_since(of: FeatureEngine, read: int) -> tuple[list[Event], int]:
     """Return the events after the first ``read``, as far as they are kept, and their number."""
     names, n = of.state.names, int(of.state.counts[N_EVENTS])
     room, found = len(names.event_kind), []

@@ -9,9 +9,9 @@ parents, a cluster that was silent for r items is dead.
 A particle holds a seating of the last items; an arrival makes one child of it for each table it may
 sit at. Equivalent children are merged, and as many as there are particles are kept by the optimal
 resampling of Fearnhead and Clifford; the sum of the children's weights is an unbiased factor of the
-evidence. alpha is fixed or integrated out on a grid. With a lag, items of the window are drawn anew
-by their full conditionals. Clusters with equal members are kept once, however many particles hold
-them.
+evidence. alpha is fixed or integrated out on a grid. With a lag, items of the window are resampled
+from their full conditionals. Clusters with equal members are stored once, however many particles
+hold them.
 
 An arrival costs O(P K) and the predictive densities of the distinct clusters, O(P r) more for each
 revision; memory O(P (r + K) + C S) with C <= P K clusters of S numbers, whatever the length of the
@@ -31,10 +31,10 @@ with weight alpha. Each group's distribution is a Dirichlet process, and those o
 correlation N_0 / (alpha + N_0) on every set. With two layers a node between root and groups has N_1
 auxiliary items of its own, which form a Chinese restaurant process with those of the root.
 
-A particle holds the seating of the auxiliary items, drawn blind, and counts of items a cluster and
-group. Arrivals are followed as in `graph_crp`; after each, some auxiliary items are drawn anew by
-their full conditionals. An arrival costs O(P K) and O(P K C) a move for C groups; memory grows with
-clusters times groups, not with the number of rows.
+A particle holds the seating of the auxiliary items, drawn from the prior, and counts of items per
+cluster and group. Arrivals are learned as in `graph_crp`; after each, some auxiliary items are
+resampled from their full conditionals. An arrival costs O(P K) and O(P K C) per move for C groups;
+memory grows with clusters times groups, not with the number of rows.
 
 Reference: Caron and Doucet, "Bayesian nonparametric models on decomposable graphs", NIPS 2009,
 section 4.1.

@@ -1,108 +1,90 @@
-"""The sampler on decomposable graphs under way: what exists once the scale of the data is known."""
+"""The engine of `GraphCRP`: steps and predictions once the scale of the data is known."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
-from streamddcrp.contract import P_NEW
-from streamddcrp.data.graphs import NOBODY, Parents, keep
-from streamddcrp.estimator.particle_views import probabilities, summary_of
-from streamddcrp.likelihoods import Likelihood
-from streamddcrp.models.graph.config import Config, make_config
+from streamddcrp.compilation import entry_point
+from streamddcrp.contract import N_OUTPUTS
+from streamddcrp.data.graphs import NO_PARENTS, Parents, keep
+from streamddcrp.estimator.particle_engine import ParticleEngine
+from streamddcrp.models.graph.config import Config
+from streamddcrp.models.graph.kernels.arrival import predict_row as _predict_row
+from streamddcrp.models.graph.kernels.arrival import step_rows
+from streamddcrp.models.graph.kernels.layout import N_BEST
 from streamddcrp.models.graph.state import State, arrays_of, empty_state, grown, state_from_arrays
-from streamddcrp.models.graph.step import predict_row, step
-from streamddcrp.typing import FloatArray
+from streamddcrp.particles.kernels.layout import LOG_EVIDENCE
+from streamddcrp.particles.state import learn_rows
+from streamddcrp.typing import FloatArray, IntArray
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What the caller fixed, as `make_config` takes it."""
+def step(
+    config: Config, state: State, X: FloatArray, t: FloatArray,
+    parents: IntArray = NO_PARENTS.items, offsets: IntArray = NO_PARENTS.offsets,
+) -> tuple[State, FloatArray]:  # fmt: skip
+    """Predict and learn rows in order; the state is updated in place, or replaced by a larger one.
 
-    r: int
-    alpha: Any
-    n_particles: int
-    resampling: str
-    merge: bool
-    lag: int
-    moves: int
-    seed: int
-
-    def config(self, likelihood: Likelihood, n_features: int, *, given: bool) -> Config:
-        """Return the settings for rows of a width."""
-        return make_config(
-            family=likelihood.family, hyper=likelihood.hyper(n_features), given=given, r=self.r,
-            alpha=self.alpha, n_particles=self.n_particles, resampling=self.resampling,
-            merge=self.merge, lag=self.lag, moves=self.moves, seed=self.seed,
-        )  # fmt: skip
-
-
-@dataclass(slots=True)
-class GraphFiltering:
-    """Likelihood and state of a sampler that has begun.
-
-    Attributes
+    Parameters
     ----------
-    first_time, time_unit : float
-        0 and 1: times serve the events only, and stay as they came.
-    n_features : int
-        Columns of the rows as they come.
-    past : ndarray of float64, shape (n_lags, D), or None
-        The last rows, for a likelihood that regresses on them.
-    coming : Parents or None
-        Checked parents of the rows to come, where they are given.
+    X : ndarray of float64, shape (N, D)
+    t : ndarray of float64, shape (N,)
+        Times, for the events.
+    parents, offsets : ndarray of int64, shape (E,) and (N + 1,)
+        Where parents are given: the checked ones of row b from ``offsets[b]`` on.
+
+    Returns
+    -------
+    state : State
+    out : ndarray of float64, shape (N, 6)
     """
+    out = np.empty((len(X), N_OUTPUTS))
+    inputs = np.ascontiguousarray(X), np.ascontiguousarray(t), parents, offsets
+    state = learn_rows(step_rows, config, state, grown, inputs, [out])
+    if config.scheme == N_BEST:
+        state.sums[LOG_EVIDENCE] = np.nan
+    return state, out
 
-    likelihood: Likelihood
-    config: Config
-    state: State
-    n_features: int
-    past: FloatArray | None = None
-    coming: Parents | None = None
-    first_time: float = 0.0
-    time_unit: float = 1.0
 
-    @property
-    def log_evidence(self) -> float:
-        """Estimate of the log evidence of all rows so far; NaN where the scheme gives none."""
-        return self.state.log_evidence
+def predict_row(
+    config: Config, state: State, x: FloatArray, parents: IntArray = NO_PARENTS.items
+) -> FloatArray:
+    """Predict one row; return (6,). Leaves the tables' probabilities in ``scratch.at_name``."""
+    out = np.empty(N_OUTPUTS)
+    entry_point(_predict_row)(
+        config, state.particles, state.pool, state.memo, state.grid, state.names, state.counts,
+        state.children, state.scratch, x, parents, out,
+    )  # fmt: skip
+    return out
 
-    def anew(self, likelihood: Likelihood) -> "GraphFiltering":
-        """Return the filter with another prior, as it was before the first row."""
-        config = self.config._replace(hyper=likelihood.hyper(self.n_features))
-        return replace(self, likelihood=likelihood, config=config, state=empty_state(config))
 
-    def step(self, X: FloatArray, t: FloatArray) -> FloatArray:
+@dataclass
+class GraphEngine(ParticleEngine):
+    """Likelihood, settings and state; side input: the checked parents, where they are given."""
+
+    _empty = staticmethod(empty_state)
+    _arrays = staticmethod(arrays_of)
+    _restored = staticmethod(state_from_arrays)
+
+    def step(self, X: FloatArray, t: FloatArray, parents: Parents = NO_PARENTS) -> FloatArray:
         """Predict and learn checked rows (N, D) at times (N,); return the predictions (N, 6)."""
         config, state = self._for_width(X.shape[1])
         rows, past = self.likelihood.prepare(X, self.past)
-        mine, first = NOBODY, state.n_seen
-        if self.coming is not None:
-            n = len(self.coming.offsets) - 1
-            mine, self.coming = self.coming.rows(0, len(X)), self.coming.rows(len(X), n)
         self.config, self.n_features, self.past = config, X.shape[1], past  # nothing fails now
-        state, out = step(config, state, rows, t, mine.items, mine.offsets)
-        if mine.most > state.recent.parents.shape[1]:
-            state = grown(state, config, mine.most)
-        keep(mine, first, state.recent.parents, state.recent.n_parents)
+        first = state.n_seen
+        state, out = step(config, state, rows, t, *parents)
+        if parents.most > state.recent.parents.shape[1]:
+            state = grown(state, config, parents.most)
+        keep(parents, first, state.recent.parents, state.recent.n_parents)
         self.state = state
         return out
 
-    def predict(self, x: FloatArray, t: float) -> tuple[FloatArray, dict[int, float]]:
-        """Predict a checked row (D,); return predictions (6,) and the probability of each table.
+    def _predict(
+        self, config: Config, state: State, x: FloatArray, parents: Parents = NO_PARENTS
+    ) -> FloatArray:
+        return predict_row(config, state, x, parents.items)
 
-        Where parents are given, they are the first ones of ``coming``.
-        """
-        config, state = self._for_width(len(x))
-        rows, _ = self.likelihood.prepare(x[None], self.past)
-        parents = NOBODY.items if self.coming is None else self.coming.rows(0, 1).items
-        out = predict_row(config, state, rows[0], parents)
-        return out, probabilities(state, float(out[P_NEW]))
-
-    def summary(self, features: Sequence[str]) -> pa.Table:
-        """Return one row a live table; its statistics are means over the particles that have it."""
+    def _statistics(self) -> tuple[FloatArray, dict[str, Any]]:
         names, pool, particles = self.state.names, self.state.pool, self.state.particles
         in_use = np.arange(particles.entry.shape[1]) < particles.n_tables[:, None]
         weight = np.where(in_use & (particles.entry >= 0), particles.weight[:, None], 0.0)
@@ -111,7 +93,7 @@ class GraphFiltering:
         total = np.zeros((len(names.opener), pool.stats.shape[1]))
         clusters = np.flatnonzero(of_cluster)
         np.add.at(total, pool.name[clusters], of_cluster[clusters, None] * pool.stats[clusters])
-        return summary_of(names, total, self.likelihood, features)
+        return total, {}
 
     def alpha_weights(self) -> tuple[FloatArray, FloatArray]:
         """Return the values of alpha that are summed over and their posterior probabilities."""
@@ -124,31 +106,5 @@ class GraphFiltering:
         return nodes, particles.weight @ weight
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return arrays and settings for a checkpoint."""
-        arrays: dict[str, Any] = dict(arrays_of(self.state))
-        if self.past is not None:
-            arrays["past"] = self.past
-        meta = {
-            "likelihood": self.likelihood.to_config(),
-            "given": self.config.given,
-            "n_features": self.n_features,
-        }
-        return arrays, meta
-
-    @classmethod
-    def from_state(
-        cls, options: Options, likelihood: Likelihood, arrays: dict[str, Any], meta: dict[str, Any]
-    ) -> "GraphFiltering":
-        """Rebuild a filter from `to_state`."""
-        config = options.config(likelihood, meta["n_features"], given=meta["given"])
-        return cls(
-            likelihood, config, state_from_arrays(config, arrays), meta["n_features"],
-            arrays.get("past"), NOBODY if meta["given"] else None,
-        )  # fmt: skip
-
-    def _for_width(self, n_features: int) -> tuple[Config, State]:
-        """Return settings and state for rows of a width: wider where new words have come."""
-        if n_features == self.n_features:
-            return self.config, self.state
-        config = self.config._replace(hyper=self.likelihood.hyper(n_features))
-        return config, state_from_arrays(config, arrays_of(self.state))
+        arrays, meta = super().to_state()
+        return arrays, meta | {"given": self.config.given}

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from streamddcrp.compilation import compiled
 from streamddcrp.data import as_matrix
 from streamddcrp.data.graphs import DecomposableGraph, decomposable, from_parents, log_prior
 from streamddcrp.errors import ConfigError, SchemaError
@@ -63,7 +62,7 @@ class GraphCRPSamples:
     likelihood: Likelihood
 
 
-def fit_graph_crp(
+def sample_graph_crp(
     X: object,
     likelihood: Any,
     *,
@@ -120,10 +119,10 @@ def fit_graph_crp(
     Examples
     --------
     >>> import numpy as np
-    >>> from streamddcrp import fit_graph_crp
+    >>> from streamddcrp import sample_graph_crp
     >>> X = [[0.1], [-0.2], [0.2], [8.1], [7.9], [8.3]]
     >>> path = [[i, i + 1] for i in range(5)]
-    >>> draws = fit_graph_crp(X, ("normal_gamma", 0.0, 0.05, 2.0, 1.0), edges=path, seed=0)
+    >>> draws = sample_graph_crp(X, ("normal_gamma", 0.0, 0.05, 2.0, 1.0), edges=path, seed=0)
     >>> np.unique(draws.labels, axis=0, return_counts=True)[0][:3].shape[1]
     6
     """
@@ -162,7 +161,7 @@ def fit_graph_crp(
 
 
 class _Chain:
-    """A sampler under way; everybody begins alone."""
+    """The state of the sampler; each item starts in a cluster of its own."""
 
     def __init__(
         self, graph: DecomposableGraph, rows: FloatArray, config: Any, alpha: Any, rng: Any
@@ -184,9 +183,6 @@ class _Chain:
         self.begin(self.labels)
         zeros = np.zeros(n, np.int64)
         self.work = Work(zeros, zeros.copy(), np.zeros(n + 1), zeros.copy())
-        with compiled(sweep) as needed:
-            if needed:
-                self._sweep(self.order[:0])
 
     def begin(self, labels: IntArray) -> None:
         """Start from a partition: labels below N."""

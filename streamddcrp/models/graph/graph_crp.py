@@ -7,29 +7,29 @@ import numpy as np
 import pyarrow as pa
 from river import base
 
-from streamddcrp.data.graphs import NOBODY, Parents, as_parents, check
+from streamddcrp.data.graphs import NO_PARENTS, Parents, as_parents, check
 from streamddcrp.errors import SchemaError
 from streamddcrp.estimator.particle_model import ParticleModel
-from streamddcrp.estimator.row_model import Features
+from streamddcrp.estimator.row_model import Features, Predicted
 from streamddcrp.estimator.views import predictions
 from streamddcrp.likelihoods import Likelihood
-from streamddcrp.models.graph.config import make_config
-from streamddcrp.models.graph.engine import GraphFiltering, Options
-from streamddcrp.models.graph.state import empty_state
+from streamddcrp.models.graph.config import Config, make_config
+from streamddcrp.models.graph.engine import GraphEngine
+from streamddcrp.models.graph.state import empty_state, state_from_arrays
 from streamddcrp.typing import FloatArray
 
 NO_RING = np.zeros((1, 1), np.int64)
 
 
 class GraphCRP(ParticleModel, base.Clusterer):
-    """Clusters of items that hang together in a graph, by particles.
+    """Clusters of items that are connected in a graph, by particles.
 
     Each item has parents among the earlier ones, all neighbours of each other: the last ``r`` items
     (default), or those that it names. It joins the cluster of n of its m parents with probability
     n / (alpha + m), and opens one with alpha / (alpha + m); members of a cluster share the
     parameter of a conjugate family. So clusters are connected in the graph, and one that was silent
-    for r items is gone. What is told is the mean over the particles. A table's id is the arrival
-    index of its first row.
+    for r items is dead. Predictions are means over the particles. A table's id is the arrival index
+    of its first row.
 
     Parameters
     ----------
@@ -48,18 +48,18 @@ class GraphCRP(ParticleModel, base.Clusterer):
     merge : bool, default True
         Whether particles with the same future are joined. It changes no expectation.
     lag : int, default 0
-        After each arrival ``moves`` of the last ``lag`` items are drawn anew in each particle. Not
-        with parents of their own.
+        After each arrival ``moves`` of the last ``lag`` items are resampled in each particle. Not
+        where items name their parents.
     moves : int, default 1
     warmup : int, default 64
-        Rows that wait where the likelihood must be learned from them; then they are filtered at
+        Rows that wait where the likelihood must be learned from them; then they are learned at
         once. Until then the label is 0 and there is no score.
     seed : int, default 0
 
     Notes
     -----
     With two features, r = 50 and four tables an arrival takes about 25 us with 100 particles and
-    ten times that with 1,000, alpha fixed. The algorithm is told in
+    ten times that with 1,000, alpha fixed. The algorithm is described in
     `streamddcrp.models.graph`.
 
     Examples
@@ -106,14 +106,12 @@ class GraphCRP(ParticleModel, base.Clusterer):
         self.moves = moves
         self.seed = seed
         super().__init__(likelihood, warmup)
-        make_config(  # checks the options
-            family=0, hyper=np.ones(1), r=r, given=False, alpha=alpha, n_particles=n_particles,
-            resampling=resampling, merge=merge, lag=lag, moves=moves, seed=seed,
-        )  # fmt: skip
-        self._options = Options(r, alpha, n_particles, resampling, merge, lag, moves, seed)
-        self._given: bool | None = None  # whether items come with their parents
-        self._coming = NOBODY  # parents of the rows that wait
-        self._named: Any = None  # as they came with the rows at hand
+        self._config(given=False)  # checks the options
+
+    def _config(self, *, given: bool, **likelihood: Any) -> Config:
+        names = ("r", "alpha", "n_particles", "resampling", "merge", "lag", "moves", "seed")
+        options = {name: getattr(self, name) for name in names}
+        return make_config(given=given, **options, **likelihood)
 
     @classmethod
     def _unit_test_params(cls) -> Any:
@@ -130,7 +128,7 @@ class GraphCRP(ParticleModel, base.Clusterer):
         x : mapping
             Feature name to number; None, or an absent feature, is a missing value.
         t : number or time stamp, optional
-            Its time, which events will tell; without it the arrival index.
+            Its time, which events report; without it the arrival index.
         parents : sequence of int, optional
             Arrival indices of its parents, all neighbours of each other; [] for none. All rows come
             with parents, or none does.
@@ -143,11 +141,7 @@ class GraphCRP(ParticleModel, base.Clusterer):
         OrderError
             ``t`` is before the time of the row before. Nothing was learned.
         """
-        self._named = None if parents is None else [parents]
-        try:
-            super().learn_one(x, t)
-        finally:
-            self._named = None
+        self._learn_row(x, t, None if parents is None else [parents])
 
     def learn_many(self, batch: object, t: object = None, parents: Any = None) -> None:
         """Learn a batch of rows; the same, bit for bit, as learning them one by one.
@@ -163,7 +157,7 @@ class GraphCRP(ParticleModel, base.Clusterer):
         SchemaError, OrderError
             As for `learn_one`, with the row's number in ``row``. Nothing was learned.
         """
-        self._learn_with(batch, t, parents)
+        self._learn_batch(batch, t, parents)
 
     def step_many(self, batch: object, t: object = None, parents: Any = None) -> pa.RecordBatch:
         """Predict each row of a batch, then learn it, in one pass.
@@ -176,37 +170,29 @@ class GraphCRP(ParticleModel, base.Clusterer):
         Returns
         -------
         pyarrow.RecordBatch
-            A row each with ``label`` (int64, the most probable table before the row was learned; a
+            One row per row: ``label`` (int64, the most probable table before the row was learned; a
             new one has the row's arrival index), ``label_prob``, ``score`` (-log predictive density
             in nats), ``p_new`` (probability of a new table), ``p_change`` (of another table than
             that of the row before), ``n_tables`` (int64). The floats are null in warm-up.
         """
-        return predictions(self._learn_with(batch, t, parents))
+        return predictions(self._learn_batch(batch, t, parents))
 
-    def _learn_with(self, batch: object, t: object, parents: Any) -> FloatArray:
-        self._named = parents
-        try:
-            return self._learn_batch(batch, t)
-        finally:
-            self._named = None
-
-    def _advance(self, X: FloatArray, t: FloatArray | None, types: list[str]) -> FloatArray:
+    def _advance(
+        self, X: FloatArray, t: FloatArray | None, types: list[str], parents: Any = None
+    ) -> FloatArray:
         if len(X) == 0:
             return super()._advance(X, t, types)
-        before = self._given, self._coming
-        self._given, waiting = self._checked(self._named, len(X))
-        try:
-            if self._filter is not None:
-                self._filter.coming = waiting if self._given else None
-            else:
-                self._coming = waiting
-            return super()._advance(X, t, types)
-        except Exception:
-            self._given, self._coming = before
-            raise
+        return super()._advance(X, t, types, *self._checked(parents, len(X)))
 
-    def _checked(self, named: Any, n_rows: int) -> tuple[bool, Parents]:
-        """Return whether parents are given, and those of all rows that are not learned yet."""
+    @property
+    def _given(self) -> bool | None:
+        """Whether items come with their parents; None before the first one."""
+        if self._engine is not None:
+            return bool(self._engine.config.given)
+        return bool(self._waiting.side) if self._n_seen else None
+
+    def _checked(self, named: Any, n_rows: int) -> tuple[Parents, ...]:
+        """Return the parents of rows, or nothing where they are the last r items; or refuse."""
         given = named is not None
         if self._given is not None and given != self._given:
             message = (
@@ -216,92 +202,77 @@ class GraphCRP(ParticleModel, base.Clusterer):
             )
             raise SchemaError(message)
         if not given:
-            return False, NOBODY
+            return ()
         if self.lag > 0:
             message = "parents: with a lag the parents are the last r items; set lag=0 to name them"
             raise SchemaError(message)
-        new = as_parents(named, n_rows)
-        if self._filter is None:
-            ring, n_ring = NO_RING, np.zeros(1, np.int64)
-            n_old = len(self._coming.offsets) - 1
-        else:
-            ring, n_ring = self._filter.state.recent.parents, self._filter.state.recent.n_parents
-            n_old = 0
-        waiting = self._coming.and_then(new)
+        new, ring, n_ring = as_parents(named, n_rows), NO_RING, np.zeros(1, np.int64)
+        if self._engine is not None:
+            ring, n_ring = self._engine.state.recent.parents, self._engine.state.recent.n_parents
+        coming = self._coming.and_then(new)
+        n_old = len(self._coming.offsets) - 1
         try:
-            check(waiting, self._n_seen - n_old, self.r, ring, n_ring)
+            check(coming, self._n_seen - n_old, self.r, ring, n_ring)
         except SchemaError as error:
             if error.row is None or n_old == 0:
                 raise
             row = error.row - n_old
             message = str(error).replace(f"row {error.row}", f"row {row}")
             raise SchemaError(message, row=row) from None
-        return True, waiting
+        return (new,)
+
+    @property
+    def _coming(self) -> Parents:
+        """Parents of the rows that wait."""
+        return self._waiting.side[0] if self._waiting.side else NO_PARENTS
 
     def _blank(
-        self, likelihood: Likelihood, n_features: int, *, clocked: bool, first_time: float,
-        times: FloatArray,
-    ) -> GraphFiltering:  # fmt: skip
-        given = bool(self._given)
-        config = self._options.config(likelihood, n_features, given=given)
-        coming = self._coming if given else None
-        self._coming = NOBODY
-        return GraphFiltering(likelihood, config, empty_state(config), n_features, coming=coming)
+        self, likelihood: Likelihood, n_features: int, *parents: Parents, clocked: bool,
+        first_time: float, times: FloatArray,
+    ) -> GraphEngine:  # fmt: skip
+        config = self._config(
+            given=bool(parents), family=likelihood.family, hyper=likelihood.hyper(n_features)
+        )
+        return GraphEngine(likelihood, config, empty_state(config), n_features)
 
     def _continued(
         self, likelihood: Likelihood, arrays: dict[str, Any], meta: dict[str, Any]
-    ) -> GraphFiltering:
-        return GraphFiltering.from_state(self._options, likelihood, arrays, meta)
+    ) -> GraphEngine:
+        n_features = meta["n_features"]
+        config = self._config(
+            given=meta["given"], family=likelihood.family, hyper=likelihood.hyper(n_features)
+        )
+        state = state_from_arrays(config, arrays)
+        return GraphEngine(likelihood, config, state, n_features, arrays.get("past"))
 
     # -- predicting ------------------------------------------------------------------------------
 
     def predict_one(self, x: Features, t: Any = None, parents: Any = None) -> int:
-        """Return the id of the most probable table; the next id where that is a new one."""
-        with_parents = self._asked(parents)
-        try:
-            return super().predict_one(x, t)
-        finally:
-            self._answered(with_parents)
+        return self._label_of(self._predict_with(x, t, parents))
 
     def predict_proba_one(
         self, x: Features, t: Any = None, parents: Any = None
     ) -> dict[int, float]:
         """Return the probability of each table of any particle, and under -1 that of a new one."""
-        with_parents = self._asked(parents)
-        try:
-            return super().predict_proba_one(x, t)
-        finally:
-            self._answered(with_parents)
+        return self._probabilities_of(self._predict_with(x, t, parents))
 
     def score_one(self, x: Features, t: Any = None, parents: Any = None) -> float:
-        """Return -log predictive density (nats): high is surprising. NaN in warm-up."""
-        with_parents = self._asked(parents)
-        try:
-            return super().score_one(x, t)
-        finally:
-            self._answered(with_parents)
+        return self._score_of(self._predict_with(x, t, parents))
 
-    def _asked(self, parents: Any) -> bool:
-        """Check parents of a row to predict, and let the filter know them."""
+    def _predict_with(self, x: Features, t: Any, parents: Any) -> Predicted:
         if self._n_seen == 0 and parents is None:
-            return False
-        given, waiting = self._checked(None if parents is None else [parents], 1)
-        if given and self._filter is not None:
-            self._filter.coming = waiting
-        return given and self._filter is not None
-
-    def _answered(self, with_parents: bool) -> None:
-        if with_parents:
-            self._filter.coming = NOBODY
+            return self._predict(x, t)
+        side = self._checked(None if parents is None else [parents], 1)
+        return self._predict(x, t, *side)
 
     # -- looking at the model --------------------------------------------------------------------
 
     @property
     def alpha_mean(self) -> float:
         """Posterior mean of the concentration; NaN in warm-up where it has a prior."""
-        if self._filter is None:
+        if self._engine is None:
             return self.alpha if isinstance(self.alpha, float) else math.nan
-        nodes, prob = self._filter.alpha_weights()
+        nodes, prob = self._engine.alpha_weights()
         return float(nodes @ prob)
 
     # -- checkpoints -----------------------------------------------------------------------------
@@ -313,5 +284,6 @@ class GraphCRP(ParticleModel, base.Clusterer):
 
     def _restore(self, arrays: dict[str, Any], meta: dict[str, Any]) -> None:
         super()._restore(arrays, meta)
-        self._given = meta["given"]
-        self._coming = Parents(arrays["parents.items"], arrays["parents.offsets"])
+        if meta["given"] and self._engine is None:
+            coming = Parents(arrays["parents.items"], arrays["parents.offsets"])
+            self._waiting = self._waiting._replace(side=(coming,))

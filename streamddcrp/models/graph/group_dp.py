@@ -1,127 +1,26 @@
 """Clusters that related groups share, as a streaming estimator."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from river import base
 
-from streamddcrp.contract import P_NEW
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.estimator.particle_model import ParticleModel
-from streamddcrp.estimator.particle_views import live_names, probabilities, summary_of
 from streamddcrp.estimator.row_model import Features
 from streamddcrp.estimator.views import predictions
 from streamddcrp.likelihoods import Likelihood
-from streamddcrp.models.graph.config import make_config
-from streamddcrp.models.graph.group_state import (
+from streamddcrp.models.graph.groups import (
     Config,
-    State,
-    arrays_of,
+    GroupEngine,
+    Path,
+    RowGroups,
     empty_state,
     state_from_arrays,
 )
-from streamddcrp.models.graph.group_step import predict_row, step
 from streamddcrp.typing import FloatArray
-from streamddcrp.validation import whole
-
-Path = tuple[str, ...]  # a group's name, after that of its node where there are two layers
-
-
-@dataclass
-class GroupFiltering:
-    """Likelihood and state of a sampler that has begun."""
-
-    likelihood: Likelihood
-    config: Config
-    state: State
-    n_features: int
-    coming: list[Path]  # groups of the rows to come
-    paths: list[Path] = field(default_factory=list)  # groups so far
-    nodes: list[str] = field(default_factory=list)
-    first_time: float = 0.0
-    time_unit: float = 1.0
-
-    @property
-    def log_evidence(self) -> float:
-        """Estimate of the log evidence of all rows so far."""
-        return self.state.log_evidence
-
-    def anew(self, likelihood: Likelihood) -> "GroupFiltering":
-        """Return the filter with another prior, as it was before the first row."""
-        config = self.config._replace(hyper=likelihood.hyper(self.n_features))
-        return replace(
-            self, likelihood=likelihood, config=config, state=empty_state(config),
-            coming=list(self.coming), paths=list(self.paths), nodes=list(self.nodes),
-        )  # fmt: skip
-
-    def step(self, X: FloatArray, t: FloatArray) -> FloatArray:
-        """Predict and learn checked rows (N, D) at times (N,); return the predictions (N, 6)."""
-        config, state = self._for_width(X.shape[1])
-        mine, self.coming = self.coming[: len(X)], self.coming[len(X) :]
-        number = {path: g for g, path in enumerate(self.paths)}
-        for path in mine:
-            if path not in number:
-                number[path] = len(number)
-                self.paths.append(path)
-                if len(path) == 2 and path[0] not in self.nodes:
-                    self.nodes.append(path[0])
-        group = np.array([number[path] for path in mine], np.int64)
-        self.config, self.n_features = config, X.shape[1]
-        rows = self.likelihood.prepare(X)[0]
-        self.state, out = step(config, state, rows, t, group, self._node_numbers())
-        return out
-
-    def _node_numbers(self) -> Any:
-        place = {node: a for a, node in enumerate(self.nodes, 1)}
-        return np.array([place[p[0]] if len(p) == 2 else 0 for p in self.paths], np.int64)
-
-    def predict(self, x: FloatArray, t: float) -> tuple[FloatArray, dict[int, float]]:
-        """Predict a checked row (D,) of the group ``coming[0]``."""
-        config, state = self._for_width(len(x))
-        path = self.coming[0]
-        group = self.paths.index(path) if path in self.paths else -1
-        node = 0
-        if len(path) == 2:
-            node = self.nodes.index(path[0]) + 1 if path[0] in self.nodes else -1
-        out = predict_row(config, state, self.likelihood.prepare(x[None])[0][0], group, node)
-        return out, probabilities(state, float(out[P_NEW]))
-
-    def summary(self, features: Sequence[str]) -> pa.Table:
-        """Return one row a live table: means over the particles, and the rows of each group."""
-        names, pool, particles = self.state.names, self.state.pool, self.state.particles
-        total = np.zeros((len(names.opener), pool.stats.shape[1]))
-        of_group = np.zeros((len(names.opener), len(self.paths)))
-        for p in np.flatnonzero(particles.weight > 0):
-            k = np.flatnonzero(particles.entry[p] >= 0)
-            at = pool.name[particles.entry[p, k]]
-            total[at] += particles.weight[p] * pool.stats[particles.entry[p, k]]
-            of_group[at] += particles.weight[p] * particles.own[p, : len(self.paths), k]
-        live = live_names(names)
-        sizes = {
-            "size_" + "/".join(path): of_group[live, g] / names.weight[live]
-            for g, path in enumerate(self.paths)
-        }
-        return summary_of(names, total, self.likelihood, features, sizes)
-
-    def to_state(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return arrays and settings for a checkpoint."""
-        meta = {
-            "likelihood": self.likelihood.to_config(),
-            "n_features": self.n_features,
-            "paths": [list(path) for path in self.paths],
-            "nodes": self.nodes,
-        }
-        return dict(arrays_of(self.state)), meta
-
-    def _for_width(self, n_features: int) -> tuple[Config, State]:
-        if n_features == self.n_features:
-            return self.config, self.state
-        config = self.config._replace(hyper=self.likelihood.hyper(n_features))
-        state = state_from_arrays(config, arrays_of(self.state))
-        return config, state
+from streamddcrp.validation import positive, whole
 
 
 class GroupDP(ParticleModel, base.Clusterer):
@@ -145,8 +44,8 @@ class GroupDP(ParticleModel, base.Clusterer):
         past.
     n_particles : int, default 50
     moves : int, default 5
-        Auxiliary items drawn anew after each arrival, in each particle: they are drawn blind and
-        learn from the rows by this only.
+        Auxiliary items resampled after each arrival, in each particle: they are drawn from the
+        prior, and only these moves adapt them to the rows.
     warmup : int, default 64
         Rows that wait where the likelihood must be learned from them.
     seed : int, default 0
@@ -154,7 +53,7 @@ class GroupDP(ParticleModel, base.Clusterer):
     Notes
     -----
     Memory grows with clusters times groups, not with rows; clusters are never forgotten. The
-    algorithm is told in `streamddcrp.models.graph`.
+    algorithm is described in `streamddcrp.models.graph`.
 
     Examples
     --------
@@ -190,16 +89,10 @@ class GroupDP(ParticleModel, base.Clusterer):
             message = f"n_shared must be one or two whole numbers, got {n_shared!r}"
             raise ConfigError(message)
         self._layers = [whole("n_shared", n, 1, 1 << 16) for n in layers]
+        positive("alpha", alpha)
+        whole("n_particles", n_particles, 1, 1 << 24)
         whole("moves", moves, 0, 1 << 16)
-        make_config(
-            family=0, hyper=np.ones(1), r=1, given=False, alpha=alpha, n_particles=n_particles,
-            seed=seed,
-        )  # fmt: skip
-        if not isinstance(alpha, int | float):
-            message = f"alpha must be a positive number, got {alpha!r}"
-            raise ConfigError(message)
-        self._named: Any = None
-        self._coming: list[Path] = []  # groups of the rows that wait
+        whole("seed", seed, 0, (1 << 63) - 1)
 
     @classmethod
     def _unit_test_params(cls) -> Any:
@@ -216,7 +109,7 @@ class GroupDP(ParticleModel, base.Clusterer):
         x : mapping
             Feature name to number; None, or an absent feature, is a missing value.
         t : number or time stamp, optional
-            Its time, which events will tell; without it the arrival index.
+            Its time, which events report; without it the arrival index.
         group : str, int, or tuple of two of them, optional
             Its group; with two layers its node and its group. Default: one group for all.
 
@@ -228,11 +121,7 @@ class GroupDP(ParticleModel, base.Clusterer):
         OrderError
             ``t`` is before the time of the row before. Nothing was learned.
         """
-        self._named = [group]
-        try:
-            super().learn_one(x, t)
-        finally:
-            self._named = None
+        self._learn_row(x, t, [group])
 
     def learn_many(self, batch: object, t: object = None, group: Any = None) -> None:
         """Learn a batch of rows; the same, bit for bit, as learning them one by one.
@@ -244,7 +133,7 @@ class GroupDP(ParticleModel, base.Clusterer):
         group : sequence of length N, optional
             Groups, as for `learn_one`.
         """
-        self._learn_with(batch, t, group)
+        self._learn_batch(batch, t, group)
 
     def step_many(self, batch: object, t: object = None, group: Any = None) -> pa.RecordBatch:
         """Predict each row of a batch, then learn it, in one pass.
@@ -259,33 +148,19 @@ class GroupDP(ParticleModel, base.Clusterer):
         pyarrow.RecordBatch
             As that of `GraphCRP.step_many`.
         """
-        return predictions(self._learn_with(batch, t, group))
+        return predictions(self._learn_batch(batch, t, group))
 
-    def _learn_with(self, batch: object, t: object, group: Any) -> FloatArray:
-        self._named = None if group is None else _listed(group)
-        try:
-            return self._learn_batch(batch, t)
-        finally:
-            self._named = None
-
-    def _advance(self, X: FloatArray, t: FloatArray | None, types: list[str]) -> FloatArray:
+    def _advance(
+        self, X: FloatArray, t: FloatArray | None, types: list[str], group: Any = None
+    ) -> FloatArray:
         if len(X) == 0:
             return super()._advance(X, t, types)
-        named = [None] * len(X) if self._named is None else self._named
+        named = [None] * len(X) if group is None else _listed(group)
         if len(named) != len(X):
             message = f"group: expected one for each of the {len(X)} rows, got {len(named)}"
             raise SchemaError(message)
-        paths = [self._path(group, row) for row, group in enumerate(named)]
-        before = self._coming
-        if self._filter is None:
-            self._coming = before + paths
-        else:
-            self._filter.coming = paths
-        try:
-            return super()._advance(X, t, types)
-        except Exception:
-            self._coming = before
-            raise
+        groups = RowGroups([self._path(group, row) for row, group in enumerate(named)])
+        return super()._advance(X, t, types, groups)
 
     def _path(self, group: Any, row: int = 0) -> Path:
         """Return a group's name as text, checked."""
@@ -299,12 +174,11 @@ class GroupDP(ParticleModel, base.Clusterer):
         return tuple(str(part) for part in parts)
 
     def _blank(
-        self, likelihood: Likelihood, n_features: int, *, clocked: bool, first_time: float,
-        times: FloatArray,
-    ) -> GroupFiltering:  # fmt: skip
-        config, coming = self._config(likelihood, n_features), self._coming
-        self._coming = []
-        return GroupFiltering(likelihood, config, empty_state(config), n_features, coming)
+        self, likelihood: Likelihood, n_features: int, *groups: RowGroups, clocked: bool,
+        first_time: float, times: FloatArray,
+    ) -> GroupEngine:  # fmt: skip
+        config = self._config(likelihood, n_features)
+        return GroupEngine(likelihood, config, empty_state(config), n_features)
 
     def _config(self, likelihood: Likelihood, n_features: int) -> Config:
         if likelihood.prepare(np.zeros((1, n_features)))[1] is not None:
@@ -318,41 +192,31 @@ class GroupDP(ParticleModel, base.Clusterer):
 
     def _continued(
         self, likelihood: Likelihood, arrays: dict[str, Any], meta: dict[str, Any]
-    ) -> GroupFiltering:
+    ) -> GroupEngine:
         config = self._config(likelihood, meta["n_features"])
-        return GroupFiltering(
-            likelihood, config, state_from_arrays(config, arrays), meta["n_features"], [],
-            [tuple(path) for path in meta["paths"]], list(meta["nodes"]),
+        return GroupEngine(
+            likelihood, config, state_from_arrays(config, arrays), meta["n_features"],
+            paths=[tuple(path) for path in meta["paths"]], nodes=list(meta["nodes"]),
         )  # fmt: skip
 
     # -- predicting ------------------------------------------------------------------------------
 
     def predict_one(self, x: Features, t: Any = None, group: Any = None) -> int:
-        """Return the id of the most probable table; the next id where that is a new one."""
-        self._ask(group)
-        return super().predict_one(x, t)
+        return self._label_of(self._predict(x, t, RowGroups([self._path(group)])))
 
     def predict_proba_one(self, x: Features, t: Any = None, group: Any = None) -> dict[int, float]:
         """Return the probability of each table of any particle, and under -1 that of a new one."""
-        self._ask(group)
-        return super().predict_proba_one(x, t)
+        return self._probabilities_of(self._predict(x, t, RowGroups([self._path(group)])))
 
     def score_one(self, x: Features, t: Any = None, group: Any = None) -> float:
-        """Return -log predictive density (nats): high is surprising. NaN in warm-up."""
-        self._ask(group)
-        return super().score_one(x, t)
-
-    def _ask(self, group: Any) -> None:
-        path = self._path(group)
-        if self._filter is not None:
-            self._filter.coming = [path]
+        return self._score_of(self._predict(x, t, RowGroups([self._path(group)])))
 
     # -- looking at the model --------------------------------------------------------------------
 
     @property
     def groups(self) -> list[Any]:
         """Groups so far, in the order of their first rows."""
-        paths = self._coming if self._filter is None else self._filter.paths
+        paths = self._coming.paths if self._engine is None else self._engine.paths
         known = dict.fromkeys(paths)
         return [path[0] if len(path) == 1 else path for path in known]
 
@@ -376,13 +240,20 @@ class GroupDP(ParticleModel, base.Clusterer):
 
     # -- checkpoints -----------------------------------------------------------------------------
 
+    @property
+    def _coming(self) -> RowGroups:
+        """Groups of the rows that wait."""
+        return self._waiting.side[0] if self._waiting.side else RowGroups([])
+
     def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
         arrays, meta = super()._state()
-        return arrays, meta | {"coming": [list(path) for path in self._coming]}
+        return arrays, meta | {"coming": [list(path) for path in self._coming.paths]}
 
     def _restore(self, arrays: dict[str, Any], meta: dict[str, Any]) -> None:
         super()._restore(arrays, meta)
-        self._coming = [tuple(path) for path in meta["coming"]]
+        if meta["coming"]:
+            coming = RowGroups([tuple(path) for path in meta["coming"]])
+            self._waiting = self._waiting._replace(side=(coming,))
 
 
 def _listed(group: Any) -> list[Any]:

@@ -11,13 +11,14 @@ only between equal words, so each token's link can be summed out alone:
 
 The links are independent given the words, so the number of tables is a sum of independent coins,
 and nothing is approximated: neither sampling nor a variational bound has anything to add. As a
-model of text it is a cache: words that came lately come again.
+model of text it is a cache: recent words come again.
 
 Only the sequential process has this form (links to later tokens could close cycles), and only with
 a base measure that is known.
 
-Cost a token: exponential or no decay O(1); other decays of the index distance O(occurrences of the
-word among the last W tokens); other decays of time O(tokens within the horizon). Memory O(V + W).
+Cost per token: exponential or no decay O(1); other decays of the index distance O(occurrences of
+the word among the last W tokens); other decays of time O(tokens within the horizon). Memory
+O(V + W).
 
 References: Blei and Frazier, "Distance dependent Chinese restaurant processes", JMLR 2011; Bartunov
 and Vetrov, "Variational inference for sequential distance dependent Chinese restaurant process",

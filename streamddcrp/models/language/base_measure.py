@@ -1,15 +1,17 @@
-"""The base measure g: how likely a new table is to show each word."""
+"""Words: how likely a new table is to show each one (the base measure g), and their ids."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 
 from streamddcrp.data import Tokens, as_tokens
-from streamddcrp.errors import ConfigError
-from streamddcrp.typing import ArrayLike, FloatArray
+from streamddcrp.errors import ConfigError, SchemaError
+from streamddcrp.typing import ArrayLike, FloatArray, IntArray
+from streamddcrp.validation import whole
 
 _ROUNDING = 1e-9
 
@@ -25,15 +27,6 @@ class BaseMeasure:
 
     Made by `uniform`, `from_probabilities` or `from_counts`.
 
-    Attributes
-    ----------
-    probs : ndarray of float64, shape (V,)
-        Probability of each listed word.
-    n_words : int
-        Size of the vocabulary, at least V.
-    words : tuple of str, shape (V,), or None
-        The listed words; None where tokens are whole numbers, or where none is listed.
-
     Notes
     -----
     Probabilities estimated from the very text that is then scored make every evidence too good,
@@ -48,12 +41,12 @@ class BaseMeasure:
     ({'the': 0.2, 'cat': 0.133, 'and': 0.133, 'dog': 0.133}, 0.067)
     """
 
-    probs: FloatArray
-    n_words: int
-    words: tuple[str, ...] | None = None
+    probs: FloatArray  # (V,) probability of each listed word
+    n_words: int  # size of the vocabulary, at least V
+    words: tuple[str, ...] | None = None  # (V,) None: tokens are whole numbers, or none is listed
 
     def __post_init__(self) -> None:
-        if len(self.probs) > _size(self.n_words):
+        if len(self.probs) > whole("n_words", self.n_words, 1):
             message = f"n_words: {self.n_words} words are fewer than the {len(self.probs)} given"
             raise ConfigError(message)
 
@@ -67,7 +60,7 @@ class BaseMeasure:
     @classmethod
     def uniform(cls, n_words: int) -> Self:
         """Make all of ``n_words`` words equally likely, none of them known beforehand."""
-        return cls(np.empty(0), n_words)
+        return cls(np.empty(0), whole("n_words", n_words, 1))
 
     @classmethod
     def from_probabilities(
@@ -95,13 +88,13 @@ class BaseMeasure:
         except (TypeError, ValueError):
             p = np.empty((0, 0))
         if p.ndim != 1 or not np.all((p >= 0.0) & (p <= 1.0)):
-            message = f"base measure: expected probabilities, one a word; got {_short(values)}"
+            message = f"base measure: expected probabilities, one per word; got {_short(values)}"
             raise ConfigError(message)
         for word in words or ():
             if not isinstance(word, str):
                 message = f"base measure: expected words with their probabilities, got {word!r}"
                 raise ConfigError(message)
-        size = len(p) if n_words is None else _size(n_words)
+        size = len(p) if n_words is None else whole("n_words", n_words, 1)
         total = float(p.sum())
         open_ = size > len(p)
         if total > 1.0 + _ROUNDING or (not open_ and total < 1.0 - _ROUNDING):
@@ -152,7 +145,7 @@ class BaseMeasure:
             words = None
             n = np.zeros(max(counts) + 1)
             n[list(counts)] = list(counts.values())
-        size = len(n) if n_words is None else _size(n_words)
+        size = len(n) if n_words is None else whole("n_words", n_words, 1)
         return cls((n + smoothing) / (n.sum() + smoothing * size), size, words)
 
     def to_config(self) -> dict[str, Any]:
@@ -195,13 +188,145 @@ def make_base_measure(spec: object) -> BaseMeasure:
     return BaseMeasure.from_probabilities(spec)  # type: ignore[arg-type]
 
 
-def _size(n_words: object) -> int:
-    """Return the size of a vocabulary."""
-    is_whole = isinstance(n_words, int | np.integer) and not isinstance(n_words, bool)
-    if not is_whole or n_words < 1:  # type: ignore[operator]
-        message = f"n_words: expected the size of the vocabulary, got {n_words!r}"
-        raise ConfigError(message)
-    return int(n_words)  # type: ignore[call-overload, no-any-return]
+class Vocabulary:
+    """Ids of tokens: the listed words first, then new ones as they come, up to the stated size.
+
+    Examples
+    --------
+    >>> from streamddcrp.models.language.base_measure import BaseMeasure, Vocabulary
+    >>> vocabulary = Vocabulary(BaseMeasure.uniform(3))
+    >>> vocabulary.encode("to be or to be")
+    array([0, 1, 2, 0, 1])
+    >>> vocabulary.encode(["not"])
+    Traceback (most recent call last):
+    ...
+    streamddcrp.errors.SchemaError: row 0: the word 'not' is unknown, and the vocabulary of 3 ...
+    """
+
+    def __init__(self, base_measure: BaseMeasure) -> None:
+        self.base_measure = base_measure
+        self._unseen = base_measure.unseen
+        self._names = list(base_measure.words or ())
+        self._ids = {name: v for v, name in enumerate(self._names)}
+        self.of_words: bool | None = None  # whether tokens are words; None until the first came
+        if base_measure.words is not None or len(base_measure.probs):
+            self.of_words = base_measure.words is not None
+
+    def __len__(self) -> int:
+        """Count the words with a name: listed or seen; all where tokens are whole numbers."""
+        return self.base_measure.n_words if self.of_words is False else len(self._names)
+
+    @property
+    def unnamed(self) -> float:
+        """Probability under the base measure of all other words together."""
+        return (self.base_measure.n_words - len(self)) * self._unseen
+
+    def name(self, v: int) -> str | int:
+        """Return the word of an id, or the id where tokens are whole numbers."""
+        return self._names[v] if self.of_words else v
+
+    @contextmanager
+    def undone(self, *, always: bool = True) -> Iterator[None]:
+        """Forget the words that come within a block, or only those of a block that fails."""
+        of_words, n = self.of_words, len(self._names)
+        keep = False
+        try:
+            yield
+            keep = not always
+        finally:
+            if not keep:
+                self.of_words = of_words
+                for name in self._names[n:]:
+                    del self._ids[name]
+                del self._names[n:]
+
+    def encode(self, tokens: object) -> IntArray:
+        """Return the ids of tokens, taking up new words.
+
+        Raises
+        ------
+        SchemaError
+            With ``row``, at a token that the base measure gives no probability. Nothing is taken
+            up then.
+        """
+        found = as_tokens(tokens)
+        if len(found) == 0:
+            return np.empty(0, dtype=np.int64)
+        are_words = not isinstance(found, np.ndarray)
+        if self.of_words is not None and self.of_words != are_words:
+            kinds = {True: "words", False: "whole numbers"}
+            message = (
+                f"tokens: {kinds[are_words]} came, but this vocabulary is of {kinds[not are_words]}"
+            )
+            raise SchemaError(message)
+        with self.undone(always=False):
+            self.of_words = are_words
+            ids = self._words(found) if not isinstance(found, np.ndarray) else self._numbers(found)
+            self._check_possible(ids)
+        return ids
+
+    def g(self, ids: IntArray) -> FloatArray:
+        """Return the probability of each id under the base measure."""
+        probs = self.base_measure.probs
+        out = np.full(len(ids), self._unseen)
+        if len(probs):
+            known = ids < len(probs)
+            out[known] = probs[ids[known]]
+        return out
+
+    def to_config(self) -> dict[str, Any]:
+        """Return the words that came on top of the listed ones, for a checkpoint."""
+        more = self._names[len(self.base_measure.words or ()) :]
+        return {"of_words": self.of_words, "words": more}
+
+    @classmethod
+    def from_config(cls, base_measure: BaseMeasure, config: dict[str, Any]) -> Self:
+        """Rebuild from what `to_config` returned."""
+        vocabulary = cls(base_measure)
+        if config["words"]:
+            vocabulary.encode(list(config["words"]))
+        vocabulary.of_words = config["of_words"]
+        return vocabulary
+
+    def _words(self, words: list[str]) -> IntArray:
+        known, most = self._ids, self.base_measure.n_words
+        ids = [known.get(word, -1) for word in words]
+        if -1 in ids:
+            for row, word in enumerate(words):
+                if word in known:
+                    continue
+                if len(self._names) == most:
+                    message = (
+                        f"row {row}: the word {word!r} is unknown, and the vocabulary of {most:,} "
+                        "words is full; give the base measure a larger n_words, or leave it out"
+                    )
+                    raise SchemaError(message, row=row)
+                known[word] = len(self._names)
+                self._names.append(word)
+            ids = [known[word] for word in words]
+        return np.array(ids, dtype=np.int64)
+
+    def _numbers(self, ids: IntArray) -> IntArray:
+        most = self.base_measure.n_words
+        wrong = (ids < 0) | (ids >= most)
+        if wrong.any():
+            row = int(wrong.argmax())
+            message = (
+                f"row {row}: token {ids[row]} is not in the vocabulary of {most:,} words, which "
+                f"are numbered 0 to {most - 1}; give the base measure a larger n_words"
+            )
+            raise SchemaError(message, row=row)
+        return ids
+
+    def _check_possible(self, ids: IntArray) -> None:
+        impossible = self.g(ids) <= 0.0
+        if impossible.any():
+            row = int(impossible.argmax())
+            message = (
+                f"row {row}: the base measure gives {self.name(int(ids[row]))!r} no probability; "
+                "learn it with smoothing > 0 and n_words above the number of words counted"
+            )
+            raise SchemaError(message, row=row)
 
 
 def _count(documents: Any) -> Counter[Any]:
@@ -224,7 +349,7 @@ def _count(documents: Any) -> Counter[Any]:
 
 
 def _parts(documents: Any) -> Iterable[Any]:
-    """Tell one document from several: a list of strings is a list of texts."""
+    """Return the documents of one or several: a list of strings is a list of texts."""
     if isinstance(documents, str) or (
         isinstance(documents, np.ndarray) and documents.dtype != object
     ):

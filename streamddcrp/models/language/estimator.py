@@ -1,5 +1,6 @@
 """The exact sequential ddCRP language model as a streaming estimator."""
 
+from copy import deepcopy
 from typing import Any, Self
 
 import numpy as np
@@ -10,15 +11,14 @@ from river import base
 from streamddcrp.data import Tokens, as_time, check_times
 from streamddcrp.data.batches import batch_times
 from streamddcrp.decay import make_decay
-from streamddcrp.decay.base import positive
-from streamddcrp.errors import SchemaError, StreamDDCRPError
+from streamddcrp.errors import SchemaError
 from streamddcrp.estimator.stored import Stored, from_json, to_json
-from streamddcrp.models.language.base_measure import BaseMeasure, make_base_measure
+from streamddcrp.models.language.base_measure import BaseMeasure, Vocabulary, make_base_measure
+from streamddcrp.models.language.corpus import TableCount, link_posterior
 from streamddcrp.models.language.kernels import score
-from streamddcrp.models.language.links import TableCount, link_posterior
 from streamddcrp.models.language.memory import Memory, make_memory, unscaled
-from streamddcrp.models.language.vocabulary import Vocabulary
 from streamddcrp.typing import FloatArray, IntArray
+from streamddcrp.validation import positive
 
 Token = str | int
 
@@ -47,7 +47,7 @@ class LinkLanguageModel(Stored, base.Base):
     Notes
     -----
     Bartunov and Vetrov (2014), section 5.1, and Blei and Frazier (2011), in closed form; see
-    `streamddcrp.models.language`. O(1) a token for the exponential decay and none, else
+    `streamddcrp.models.language`. O(1) per token for the exponential decay and none, else
     O(occurrences of the word among the W tokens within reach). Memory O(V + W), V the number of
     words or the largest token id, whatever the length of the stream. Links lighter than 1e-12 alpha
     are left out where a decay does not end by itself.
@@ -76,7 +76,7 @@ class LinkLanguageModel(Stored, base.Base):
         self.alpha = alpha
         self.decay = decay
         self.base_measure = base_measure
-        given, weight = make_decay(decay), positive("LinkLanguageModel", "alpha", alpha)
+        given, weight = make_decay(decay), positive("alpha", alpha)
         self._decay, self._alpha = unscaled(given, weight)
         self._vocabulary = Vocabulary(make_base_measure(base_measure))
         self._memory: Memory = make_memory(self._decay, self._alpha, clocked=False)
@@ -107,7 +107,7 @@ class LinkLanguageModel(Stored, base.Base):
         tokens : str, sequence of str, or array_like of int, shape (N,)
             A text (see `streamddcrp.data.tokenize`), words, or token ids.
         t : number, time stamp, or array_like of shape (N,), optional
-            One time a token, or one for them all.
+            One time per token, or one for them all.
 
         Raises
         ------
@@ -122,7 +122,7 @@ class LinkLanguageModel(Stored, base.Base):
         Returns
         -------
         pyarrow.RecordBatch
-            A row a token with ``score`` (-log p of the token given those before it, nats),
+            One row per token with ``score`` (-log p of the token given those before it, nats),
             ``p_new`` (posterior probability that it opened a table), and ``n_tables`` (expected
             number of tables so far).
         """
@@ -138,15 +138,11 @@ class LinkLanguageModel(Stored, base.Base):
 
     def _advance(self, tokens: object, t: object) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Check tokens and times, then learn them all."""
-        mark = self._vocabulary.mark()
-        try:
+        with self._vocabulary.undone(always=False):
             word = self._vocabulary.encode(tokens)
             times = self._times(t, len(word))
             memory = self._memory_for(clocked=t is not None)
             out = self._follow(memory, word, times, self._totals)
-        except StreamDDCRPError:
-            self._vocabulary.rollback(mark)
-            raise
         if len(word):
             self._memory, self._clocked = memory, t is not None
             self._n_seen += len(word)
@@ -171,7 +167,7 @@ class LinkLanguageModel(Stored, base.Base):
         return self._memory
 
     def _times(self, t: object, n: int) -> FloatArray:
-        """Return a time a token; the place in the stream where distances count tokens."""
+        """Return a time per token; the place in the stream where distances count tokens."""
         if self._clocked is not None and n and self._clocked != (t is not None):
             message = (
                 f"t: the tokens before came {'with' if self._clocked else 'without'} times; "
@@ -189,12 +185,9 @@ class LinkLanguageModel(Stored, base.Base):
 
     def score_one(self, token: Token, t: Any = None) -> float:
         """Return the surprise of a token as the next one, -log p in nats; nothing is learned."""
-        mark = self._vocabulary.mark()
-        try:
+        with self._vocabulary.undone():
             word = self._vocabulary.encode([token])
             return -float(np.log(self._chances(word, t)[0][0]))
-        finally:
-            self._vocabulary.rollback(mark)
 
     def score_many(self, tokens: Tokens, t: Any = None) -> FloatArray:
         """Return -log p of each token given those before it, in nats; nothing is learned.
@@ -206,14 +199,11 @@ class LinkLanguageModel(Stored, base.Base):
         -------
         ndarray of float64, shape (N,)
         """
-        mark = self._vocabulary.mark()
-        try:
+        with self._vocabulary.undone():
             word = self._vocabulary.encode(tokens)
             times = self._times(t, len(word))
-            memory = self._memory_for(clocked=t is not None).copy()
+            memory = deepcopy(self._memory_for(clocked=t is not None))
             return -self._follow(memory, word, times, np.zeros(3))[0]
-        finally:
-            self._vocabulary.rollback(mark)
 
     def log_prob(self, token: Token, t: Any = None) -> float:
         """Return log p(token) as the next one, in nats: the opposite of `score_one`."""
@@ -251,7 +241,7 @@ class LinkLanguageModel(Stored, base.Base):
         total = self._alpha + weight
         return (self._alpha * self._vocabulary.g(word) + match) / total, self._alpha / total
 
-    # -- what was found --------------------------------------------------------------------------
+    # -- results ---------------------------------------------------------------------------------
 
     @property
     def n_seen(self) -> int:
@@ -284,12 +274,9 @@ class LinkLanguageModel(Stored, base.Base):
         scipy.sparse.csr_array, shape (N, N)
             Row i is p(c_i = j | w); rows sum to 1.
         """
-        mark = self._vocabulary.mark()
-        try:
+        with self._vocabulary.undone():
             word = self._vocabulary.encode(tokens)
             g = self._vocabulary.g(word)
-        finally:
-            self._vocabulary.rollback(mark)
         times = np.arange(len(word), dtype=np.float64) if t is None else batch_times(t, len(word))
         check_times(times)
         return link_posterior(word, g, times, alpha=self._alpha, decay=self._decay)

@@ -1,7 +1,7 @@
 """What a stream of tokens keeps of its past: the weights of equal words, by the kind of decay.
 
 ======================  ============================================  =======================
-`Fading`                exponential or no decay, of index or time     O(1) a token
+`Fading`                exponential or no decay, of index or time     O(1) per token
 `LookingBack`           any decay of the index distance               O(equal words within W)
 `Timed`                 any other decay of time                       O(tokens within reach)
 ======================  ============================================  =======================
@@ -11,9 +11,9 @@ the document (``match``), and how much on all of them (``weight``, F_i).
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from copy import deepcopy
-from typing import Any, Protocol, Self
+from typing import Any
 
 import numpy as np
 
@@ -26,33 +26,130 @@ from streamddcrp.typing import FloatArray, IntArray
 _TAIL = 1e-12  # weight, as a share of alpha, below which a link is not offered
 _LONGEST = 1 << 22  # most entries of a table of weights
 _PAIRS = 1 << 20  # weights computed at once
-Arrays = dict[str, Any]
 Match = tuple[FloatArray, FloatArray]
 
 
-class Memory(Protocol):
+class Memory(ABC):
     """The past of one document, and more if several follow each other."""
 
+    arrays_kept: tuple[str, ...]  # attributes that a checkpoint needs
+
+    @abstractmethod
     def match(self, word: IntArray, t: FloatArray) -> Match:
         """Take up tokens; return ``match`` and ``weight`` of each before it was taken up."""
 
+    @abstractmethod
     def peek(self, word: IntArray, t: float) -> tuple[FloatArray, float]:
         """Return ``match`` of each word as the next token at time t, and ``weight``."""
 
+    @abstractmethod
     def new_document(self) -> None:
         """Forget: the next token is the first of a document."""
 
+    @abstractmethod
     def grow(self, n_words: int) -> None:
         """Make room for words with ids below ``n_words``."""
 
-    def copy(self) -> Self:
-        """Return a memory that can go another way."""
-
-    def arrays(self) -> Arrays:
+    def arrays(self) -> dict[str, Any]:
         """Return the state, for a checkpoint."""
+        return {name: getattr(self, name) for name in self.arrays_kept}
 
-    def restore(self, arrays: Arrays) -> None:
+    def restore(self, arrays: dict[str, Any]) -> None:
         """Take the state of `arrays`."""
+        for name in self.arrays_kept:
+            setattr(self, name, arrays[name])
+
+
+class Fading(Memory):
+    """Exponential decay: a faded sum per word."""
+
+    arrays_kept = ("mass", "seen", "total")
+
+    def __init__(self, scale: float) -> None:
+        self.scale = scale
+        self.mass, self.seen, self.total = np.zeros(0), np.zeros(0), np.zeros(2)
+
+    def match(self, word: IntArray, t: FloatArray) -> Match:
+        match, weight = np.empty((2, len(word)))
+        if len(word) and self.total[0] == 0.0:  # what is empty does not fade, whatever its time
+            self.total[1] = t[0]
+            self.seen[:] = t[0]
+        fade(word, t, self.scale, self.mass, self.seen, self.total, match, weight)
+        return match, weight
+
+    def peek(self, word: IntArray, t: float) -> tuple[FloatArray, float]:
+        left = np.exp((self.seen[word] - t) / self.scale) if self.total[0] else 1.0
+        total = self.total[0] * math.exp((self.total[1] - t) / self.scale) if self.total[0] else 0.0
+        return self.mass[word] * left, float(total)
+
+    def new_document(self) -> None:
+        self.mass[:] = 0.0
+        self.total[:] = 0.0
+
+    def grow(self, n_words: int) -> None:
+        self.mass = _grown(self.mass, n_words, 0.0)
+        self.seen = _grown(self.seen, n_words, self.total[1])
+
+
+class LookingBack(Memory):
+    """A decay of the index distance: the places of each word among the last W tokens."""
+
+    arrays_kept = ("last", "previous", "places")
+
+    def __init__(self, table: FloatArray) -> None:
+        self.table, self.prefix = table, prefix_sums(table)
+        self.last = np.empty(0, dtype=np.int64)
+        self.previous = np.full(1 << (len(table) - 1).bit_length(), -1, dtype=np.int64)
+        self.places = np.zeros(2, dtype=np.int64)  # of the next token, of the document's first
+
+    def match(self, word: IntArray, t: FloatArray) -> Match:
+        match, weight = np.empty((2, len(word)))
+        n, start = self.places
+        look_back(word, n, start, self.table, self.prefix, self.last, self.previous, match, weight)
+        self.places[0] += len(word)
+        return match, weight
+
+    def peek(self, word: IntArray, t: float) -> tuple[FloatArray, float]:
+        match = np.empty(len(word))
+        n, start = self.places
+        look_back_at(word, n, start, self.table, self.last, self.previous, match)
+        return match, float(self.prefix[min(int(n - start), len(self.table) - 1)])
+
+    def new_document(self) -> None:
+        self.places[1] = self.places[0]
+
+    def grow(self, n_words: int) -> None:
+        self.last = _grown(self.last, n_words, -1)
+
+
+class Timed(Memory):
+    """A decay of time: the tokens within reach."""
+
+    arrays_kept = ("word", "t")
+
+    def __init__(self, decay: Decay, horizon: float) -> None:
+        self.decay, self.horizon = decay, horizon
+        self.word, self.t = np.empty(0, dtype=np.int64), np.empty(0)
+
+    def match(self, word: IntArray, t: FloatArray) -> Match:
+        word, t = np.concatenate([self.word, word]), np.concatenate([self.t, t])
+        out = weigh_reach(word, t, len(self.word), self.horizon, self.decay.weight)
+        gone = int(first_within(t, t[-1:], self.horizon)[0]) if len(t) else 0
+        self.word, self.t = word[gone:].copy(), t[gone:].copy()
+        return out
+
+    def peek(self, word: IntArray, t: float) -> tuple[FloatArray, float]:
+        gone = int(first_within(self.t, np.array([t]), self.horizon)[0])
+        weights = self.decay.weight(t - self.t[gone:])
+        sums = np.zeros(max(word.max(initial=-1), self.word.max(initial=-1)) + 1)
+        np.add.at(sums, self.word[gone:], weights)
+        return sums[word], float(weights.sum())
+
+    def new_document(self) -> None:
+        self.word, self.t = self.word[:0], self.t[:0]
+
+    def grow(self, n_words: int) -> None:
+        """Nothing is kept per word."""
 
 
 def unscaled(decay: Decay, alpha: float) -> tuple[Decay, float]:
@@ -113,146 +210,6 @@ def make_memory(decay: Decay, alpha: float, *, clocked: bool) -> Memory:
     return LookingBack(tabulate(decay, alpha))
 
 
-class Fading:
-    """Exponential decay: a faded sum a word."""
-
-    def __init__(self, scale: float) -> None:
-        self.scale = scale
-        self.mass, self.seen, self.total = np.zeros(0), np.zeros(0), np.zeros(2)
-
-    def match(self, word: IntArray, t: FloatArray) -> Match:
-        """Take up tokens."""
-        match, weight = np.empty(len(word)), np.empty(len(word))
-        if len(word) and self.total[0] == 0.0:  # what is empty does not fade, whatever its time
-            self.total[1] = t[0]
-            self.seen[:] = t[0]
-        fade(word, t, self.scale, self.mass, self.seen, self.total, match, weight)
-        return match, weight
-
-    def peek(self, word: IntArray, t: float) -> tuple[FloatArray, float]:
-        """Look without taking up."""
-        left = np.exp((self.seen[word] - t) / self.scale) if self.total[0] else 1.0
-        total = self.total[0] * math.exp((self.total[1] - t) / self.scale) if self.total[0] else 0.0
-        return self.mass[word] * left, float(total)
-
-    def new_document(self) -> None:
-        """Forget."""
-        self.mass[:] = 0.0
-        self.total[:] = 0.0
-
-    def grow(self, n_words: int) -> None:
-        """Make room."""
-        more = _room(len(self.mass), n_words)
-        if more:
-            self.mass = np.pad(self.mass, (0, more))
-            self.seen = np.pad(self.seen, (0, more), constant_values=self.total[1])
-
-    def copy(self) -> Self:
-        """Copy."""
-        return deepcopy(self)
-
-    def arrays(self) -> Arrays:
-        """Return the state."""
-        return {"mass": self.mass, "seen": self.seen, "total": self.total}
-
-    def restore(self, arrays: Arrays) -> None:
-        """Take a state."""
-        self.mass, self.seen, self.total = arrays["mass"], arrays["seen"], arrays["total"]
-
-
-class LookingBack:
-    """A decay of the index distance: the places of each word among the last W tokens."""
-
-    def __init__(self, table: FloatArray) -> None:
-        self.table, self.prefix = table, prefix_sums(table)
-        self.last = np.empty(0, dtype=np.int64)
-        self.previous = np.full(1 << (len(table) - 1).bit_length(), -1, dtype=np.int64)
-        self.n = self.start = 0
-
-    def match(self, word: IntArray, t: FloatArray) -> Match:
-        """Take up tokens."""
-        match, weight = np.empty(len(word)), np.empty(len(word))
-        look_back(
-            word, self.n, self.start, self.table, self.prefix, self.last, self.previous,
-            match, weight,
-        )  # fmt: skip
-        self.n += len(word)
-        return match, weight
-
-    def peek(self, word: IntArray, t: float) -> tuple[FloatArray, float]:
-        """Look without taking up."""
-        match = np.empty(len(word))
-        look_back_at(word, self.n, self.start, self.table, self.last, self.previous, match)
-        return match, float(self.prefix[min(self.n - self.start, len(self.table) - 1)])
-
-    def new_document(self) -> None:
-        """Forget."""
-        self.start = self.n
-
-    def grow(self, n_words: int) -> None:
-        """Make room."""
-        more = _room(len(self.last), n_words)
-        if more:
-            self.last = np.pad(self.last, (0, more), constant_values=-1)
-
-    def copy(self) -> Self:
-        """Copy."""
-        return deepcopy(self)
-
-    def arrays(self) -> Arrays:
-        """Return the state."""
-        places = np.array([self.n, self.start], dtype=np.int64)
-        return {"last": self.last, "previous": self.previous, "places": places}
-
-    def restore(self, arrays: Arrays) -> None:
-        """Take a state."""
-        self.last, self.previous = arrays["last"], arrays["previous"]
-        self.n, self.start = map(int, arrays["places"])
-
-
-class Timed:
-    """A decay of time: the tokens within reach."""
-
-    def __init__(self, decay: Decay, horizon: float) -> None:
-        self.decay, self.horizon = decay, horizon
-        self.word, self.t = np.empty(0, dtype=np.int64), np.empty(0)
-
-    def match(self, word: IntArray, t: FloatArray) -> Match:
-        """Take up tokens."""
-        word, t = np.concatenate([self.word, word]), np.concatenate([self.t, t])
-        out = weigh_reach(word, t, len(self.word), self.horizon, self.decay.weight)
-        gone = int(first_within(t, t[-1:], self.horizon)[0]) if len(t) else 0
-        self.word, self.t = word[gone:].copy(), t[gone:].copy()
-        return out
-
-    def peek(self, word: IntArray, t: float) -> tuple[FloatArray, float]:
-        """Look without taking up."""
-        gone = int(first_within(self.t, np.array([t]), self.horizon)[0])
-        weights = self.decay.weight(t - self.t[gone:])
-        sums = np.zeros(max(word.max(initial=-1), self.word.max(initial=-1)) + 1)
-        np.add.at(sums, self.word[gone:], weights)
-        return sums[word], float(weights.sum())
-
-    def new_document(self) -> None:
-        """Forget."""
-        self.word, self.t = self.word[:0], self.t[:0]
-
-    def grow(self, n_words: int) -> None:
-        """Nothing is kept a word."""
-
-    def copy(self) -> Self:
-        """Copy."""
-        return deepcopy(self)
-
-    def arrays(self) -> Arrays:
-        """Return the state."""
-        return {"word": self.word, "t": self.t}
-
-    def restore(self, arrays: Arrays) -> None:
-        """Take a state."""
-        self.word, self.t = arrays["word"], arrays["t"]
-
-
 def weigh_reach(
     word: IntArray,
     t: FloatArray,
@@ -272,9 +229,7 @@ def weigh_reach(
         ends = np.cumsum(n)
         earlier = np.arange(n.sum()) + np.repeat(first[low:high] - (ends - n), n)
         weights = weigh(np.repeat(t[at + low : at + high], n) - t[earlier])
-        within_reach(
-            word, at + low, first[low:high], weights, match[low:high], weight[low:high]
-        )  # fmt: skip
+        within_reach(word, at + low, first[low:high], weights, match[low:high], weight[low:high])
     return match, weight
 
 
@@ -294,6 +249,7 @@ def _chunks(sizes: IntArray) -> Iterator[tuple[int, int]]:
         low = high
 
 
-def _room(have: int, wanted: int) -> int:
-    """How much to add so that growth costs O(1) a word."""
-    return 0 if wanted <= have else max(wanted, 2 * have) - have
+def _grown(array: Any, n_words: int, fill: float) -> Any:
+    """Return an array with room for ``n_words``; growth costs O(1) per word."""
+    more = max(n_words, 2 * len(array)) - len(array) if n_words > len(array) else 0
+    return np.pad(array, (0, more), constant_values=fill) if more else array

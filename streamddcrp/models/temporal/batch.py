@@ -1,8 +1,9 @@
 """Batch inference for the temporal Dirichlet-process mixture.
 
-The window engine with all epochs in its window, started from what a stream with a short window
-found: that start beats k-means and random ones. Sweeps pass over all epochs, each row seeing what
-came before and after; where they have settled, components are merged, deleted and split.
+The engine with all epochs in its window, started from what a stream with a short window found:
+that start beats k-means and random ones. Sweeps pass over all epochs, each row in the light of
+those before and after; where they have settled, components are merged, deleted and split
+(temporal_dpm.md, section 8).
 """
 
 import logging
@@ -13,14 +14,14 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from streamddcrp.errors import ConfigError
-from streamddcrp.models.temporal.emissions.drift import GaussianDrift
-from streamddcrp.models.temporal.emissions.scales import guesses
-from streamddcrp.models.temporal.engine import Engine, Settings
+from streamddcrp.data import as_observations
+from streamddcrp.errors import ConfigError, SchemaError
+from streamddcrp.models.temporal.emissions.drift import GaussianDrift, guesses
+from streamddcrp.models.temporal.engine import Engine
 from streamddcrp.models.temporal.moves import move
-from streamddcrp.models.temporal.objective import objective
-from streamddcrp.models.temporal.options import as_epochs, check_whole, count_settings
+from streamddcrp.models.temporal.window import Settings, count_settings
 from streamddcrp.typing import FloatArray, IntArray
+from streamddcrp.validation import whole
 
 _log = logging.getLogger(__name__)
 _TRIAL = 4  # epochs on which first guesses of the scales are judged
@@ -35,7 +36,8 @@ class TemporalDPMFit:
     Attributes
     ----------
     objective_trace : ndarray of float64, shape (n_sweeps,)
-        Objective (nats) after each sweep; see `objective`. Not a bound, so it may fall by a little.
+        Objective (nats) after each sweep; see `streamddcrp.models.temporal.window`. Not a bound, so
+        it may fall by a little.
     labels : list of ndarray of int64, shape (N_t,)
         Id of the most probable component of every row.
     q : list of ndarray of float64, shape (N_t, K)
@@ -138,7 +140,13 @@ def fit_temporal_dpm(
     >>> [np.unique(labels).tolist() for labels in fit.labels]
     [[0, 1], [0, 1], [0, 1], [0, 1], [0, 1], [0, 1]]
     """
-    settings = _settings(count_settings(alpha, decay, width), slots, lag, max_sweeps, tol)
+    settings = Settings(
+        **count_settings(alpha, decay, width), slots=whole("slots", slots, 1), lag=whole("lag", lag)
+    )
+    whole("max_sweeps", max_sweeps, 1)
+    if not tol >= 0.0:
+        message = f"tol must be >= 0, got {tol!r}"
+        raise ConfigError(message)
     if emission is None or isinstance(emission, GaussianDrift):
         epochs = as_epochs(epochs)
     rows = list(epochs)
@@ -195,7 +203,7 @@ def _ascend(
         before = [q.copy() for q in engine.resp]
         engine.sweep(1)
         engine.learn_counts()
-        trace.append(objective(engine).total)
+        trace.append(engine.objective().total)
         bar.update()
         bar.set_postfix(objective=f"{trace[-1]:.3f}", components=engine.n_components)
         gap = max(
@@ -231,7 +239,7 @@ def _from_stream(init: str, settings: Settings, emission: Any, rows: list[Any]) 
         resp.append(np.zeros((len(q), len(ids))))
         resp[-1][:, np.searchsorted(ids, at[some])] = q[:, some]
     births = np.array([born[i] for i in ids.tolist()])
-    engine = whole(stream.settings, emission, rows, resp, ids, births)
+    engine = whole_window(stream.settings, emission, rows, resp, ids, births)
     engine.first_alpha = settings.alpha
     engine.retire()  # what left the stream with crumbs of rows
     return engine
@@ -258,10 +266,10 @@ def _from_assignments(
     born = used[:, some].argmax(axis=0)
     order = np.argsort(born, kind="stable")
     resp = [np.ascontiguousarray(q[:, some[order]]) for q in resp]
-    return whole(settings, emission, rows, resp, np.arange(len(some)), born[order])
+    return whole_window(settings, emission, rows, resp, np.arange(len(some)), born[order])
 
 
-def whole(
+def whole_window(
     settings: Settings, emission: Any, rows: list[Any], resp: list[FloatArray], ids: IntArray,
     born: IntArray,
 ) -> Engine:  # fmt: skip
@@ -279,13 +287,30 @@ def whole(
     return engine
 
 
-def _settings(
-    counts: dict[str, Any], slots: int, lag: int, max_sweeps: int, tol: float
-) -> Settings:
-    check_whole("slots", slots, 1)
-    check_whole("lag", lag, 0)
-    check_whole("max_sweeps", max_sweeps, 1)
-    if not tol >= 0.0:
-        message = f"tol must be >= 0, got {tol!r}"
-        raise ConfigError(message)
-    return Settings(**counts, slots=slots, lag=lag)
+def as_epochs(epochs: Iterable[Any]) -> list[FloatArray]:
+    """Return epochs of rows as matrices (N_t, D), all as wide as the first that is not empty.
+
+    Masked values become NaN.
+
+    Raises
+    ------
+    SchemaError
+        An epoch is not a matrix of finite numbers; the message names it.
+    """
+    given = list(epochs)
+    out: list[FloatArray] = []
+    width = next((np.shape(X)[1] for X in given if np.ndim(X) == 2 and len(X)), None)
+    if all(len(X) == 0 for X in given):
+        message = "epochs hold no rows; at least one row is needed"
+        raise SchemaError(message)
+    for t, X in enumerate(given):
+        try:
+            rows = as_observations(X) if len(X) else np.zeros((0, width or 0))
+            if width is not None and rows.shape[1] != width:
+                message = f"batch: expected {width} columns, got {rows.shape[1]}"
+                raise SchemaError(message)
+        except SchemaError as error:
+            message = f"epoch {t}, {error}"
+            raise SchemaError(message, row=error.row) from None
+        out.append(rows)
+    return out

@@ -1,41 +1,39 @@
 """The temporal Dirichlet-process mixture as a streaming estimator."""
 
-import math
 from dataclasses import asdict, replace
 from typing import Any, Self
 
 import numpy as np
-import pyarrow as pa
 from river import base
 
-from streamddcrp.contract import LABEL, LIVE_TABLES, N_OUTPUTS, SCORE
+from streamddcrp.contract import LABEL, LIVE_TABLES, N_OUTPUTS
 from streamddcrp.data import Vectorizer, as_time, check_clocked
 from streamddcrp.data.batches import batch_times
+from streamddcrp.data.documents import Vocabulary
 from streamddcrp.data.times import Piece, Place, make_cut
 from streamddcrp.errors import StreamDDCRPError
-from streamddcrp.estimator.stored import Stored
-from streamddcrp.estimator.views import predictions
-from streamddcrp.models.temporal.engine import Settings
-from streamddcrp.models.temporal.evolving import Evolving
-from streamddcrp.models.temporal.likelihood import TEXT, Law
-from streamddcrp.models.temporal.options import check_whole, count_settings
-from streamddcrp.models.temporal.stored import from_state, to_state
+from streamddcrp.estimator.row_model import RowModel
+from streamddcrp.models.temporal.checkpoint import from_state, to_state
+from streamddcrp.models.temporal.engine import Engine
+from streamddcrp.models.temporal.likelihood import TEXT, LikelihoodOption
+from streamddcrp.models.temporal.stream import NO_ROWS, StreamState, WarmUp
 from streamddcrp.models.temporal.views import EpochViews
-from streamddcrp.models.temporal.warmup import NOTHING, Waiting
+from streamddcrp.models.temporal.window import Settings, count_settings
 from streamddcrp.typing import FloatArray
+from streamddcrp.validation import whole
 
 _MOST_WAIT = 4  # times the warm-up, at most, within an epoch
 
 
-class TemporalDPM(EpochViews, Stored, base.Clusterer):
+class TemporalDPM(RowModel, EpochViews, base.Clusterer):
     """Temporal Dirichlet-process mixture: clusters that drift, appear and die, epoch by epoch.
 
     Rows come in epochs: days, batches, years. A component of an epoch is as likely as it was
-    large in the epochs before, whose weight decays; its mean or its words drift. Rows are seated
+    large in the epochs before, whose weight decays; its mean or its words drift. Rows are assigned
     as they arrive, which is where components are born; when their epoch ends, the last epochs are
-    swept to and fro and components merged, deleted and split where that pays, so that labels
-    become final only when their epoch leaves this window. Memory depends on the window and on the
-    live components.
+    swept and components merged, deleted and split where the objective rises, so that labels become
+    final only when their epoch leaves this window. Memory depends on the window and on the live
+    components.
 
     Parameters
     ----------
@@ -48,8 +46,8 @@ class TemporalDPM(EpochViews, Stored, base.Clusterer):
         "gaussian": numbers, with diagonal noise and means that take steps, both learned. "text":
         short texts, lists of words or counts of words, over any vocabulary. "auto": the first row
         shows which of the two. A conjugate family such as "normal_wishart" or ("gamma_poisson",
-        1.0, 0.1): every component has all the family's parameters for itself, and what it knows of
-        them fades from epoch to epoch, as fast as the data show; see
+        1.0, 0.1): every component has its own parameters, and what is known of them fades from
+        epoch to epoch, as fast as the data show; see
         `streamddcrp.models.temporal.emissions.conjugate`. Or an emission of
         `streamddcrp.models.temporal`.
     alpha : float, optional
@@ -71,6 +69,17 @@ class TemporalDPM(EpochViews, Stored, base.Clusterer):
 
     Notes
     -----
+    A row is a mapping of features to numbers, or a text, its words, or counts of words; a batch of
+    texts is a list of documents, an Arrow array or a table with one column of texts; of counts of
+    words a list of dicts, a table or a scipy sparse matrix. Without ``t``, and unless epochs are
+    numbers of rows, a batch is one epoch, which may be empty (an open one is closed before), and a
+    single row joins the open epoch, which `close` ends. Rows of an epoch that is closed are refused
+    with `OrderError`, and nothing is learned. `step_many` returns in ``p_change`` the probability
+    of a component that is new to the epoch: of which the decayed past holds less than half a row;
+    labels are revised until their epoch leaves the window, see `final_labels`. Where a prediction
+    is for a time of a later epoch, those before it are taken to have ended, which costs as much as
+    ending them; its default is the open epoch, or the next one.
+
     An epoch of 2,000 rows with two features and 20 components takes about 25 ms, of 1,000 short
     texts 35 ms. Within an epoch, rows may come in any order; what is learned does not depend on
     how an epoch is cut into calls. A missing value (None, null, an absent feature) is integrated
@@ -124,22 +133,19 @@ class TemporalDPM(EpochViews, Stored, base.Clusterer):
         self.lag = lag
         self.n_sweeps = n_sweeps
         self.warmup = warmup
+        super().__init__()
         self._cut = make_cut(epoch)
-        check_whole("lag", lag, 0)
-        check_whole("n_sweeps", n_sweeps, 1)
-        check_whole("warmup", warmup, 1)
-        self._settings = Settings(**count_settings(alpha, decay, width), lag=lag, n_sweeps=n_sweeps)
-        self._law = Law(likelihood)
-        self._kind = self._law.kind  # None until the first row shows it
-        self._vectorizer = Vectorizer()
-        self._evolving: Evolving | None = None
-        self._waiting = NOTHING
+        self._settings = Settings(
+            **count_settings(alpha, decay, width),
+            lag=whole("lag", lag),
+            n_sweeps=whole("n_sweeps", n_sweeps, 1),
+        )
+        self._rows_to_wait = whole("warmup", warmup, 1)
+        self._likelihood = LikelihoodOption(likelihood)
+        self._kind = self._likelihood.kind  # None until the first row shows it
+        self._stream = None if self._kind is None else self._begun(self._kind, None)
+        self._waiting = NO_ROWS
         self._place = Place()
-        self._clocked: bool | None = None  # whether rows come with times
-        self._n_seen = 0
-        self._ahead: tuple[int, Evolving] | None = None  # a copy in which epochs have ended
-        if self._kind is not None:
-            self._evolving = self._law.begun(self._kind, self._settings, None)
 
     @classmethod
     def _unit_test_params(cls) -> Any:
@@ -149,108 +155,58 @@ class TemporalDPM(EpochViews, Stored, base.Clusterer):
     # -- learning --------------------------------------------------------------------------------
 
     def learn_one(self, x: Any, t: Any = None) -> None:
-        """Learn one row.
-
-        Parameters
-        ----------
-        x : mapping, str or list of str
-            Feature name to number, None or absent where it is missing; or a text, its words, or
-            counts of words.
-        t : number or time stamp, optional
-            Its time. Without times a row joins the open epoch, which `close` ends.
-
-        Raises
-        ------
-        SchemaError
-            A value is not finite, no number or none of the family's. Nothing was learned.
-        OrderError
-            The epoch of ``t`` is closed. Nothing was learned.
-        """
         times = None if t is None else np.array([as_time(t)])
-        kind = self._kind or self._law.kind_of(x)
+        kind = self._kind or self._likelihood.kind_of(x)
         mark = self._vectorizer.mark()
         try:
-            rows = self._law.read_one(x, kind, self._vectorizer)
-            self._advance(rows, times, kind)
+            rows = self._likelihood.read_one(x, kind, self._vectorizer)
+            self._learn(rows, times, kind)
         except StreamDDCRPError:
             self._vectorizer.rollback(mark)
             raise
 
-    def learn_many(self, batch: object, t: object = None) -> None:
-        """Learn a batch of rows, of one epoch or of many.
-
-        Parameters
-        ----------
-        batch : Arrow table or batch, data frame, or array_like of shape (N, D)
-            Texts: a list of documents, an Arrow array or a table with one column of texts; counts
-            of words: a list of dicts, a table or a scipy sparse matrix.
-        t : array_like of shape (N,), optional
-            Without it, and unless epochs are numbers of rows, the batch is one epoch, which may be
-            empty; an open one is closed before.
-
-        Raises
-        ------
-        SchemaError, OrderError
-            As for `learn_one`, with the row's number in ``row``. Nothing was learned.
-        """
-        self._learn_batch(batch, t)
-
-    def step_many(self, batch: object, t: object = None) -> pa.RecordBatch:
-        """Predict each row of a batch, then seat it, in one pass.
-
-        Parameters
-        ----------
-        batch, t
-            As for `learn_many`.
-
-        Returns
-        -------
-        pyarrow.RecordBatch
-            A row each with ``label`` (int64, the most probable component on arrival; a new one gets
-            the next id), ``label_prob``, ``score`` (-log predictive density in nats), ``p_new``
-            (probability of a new component), ``p_change`` (of one that is new to the epoch: of
-            which the decayed past holds less than half a row), ``n_tables`` (int64, before the
-            row). The floats are null in warm-up. Labels are revised until their epoch leaves the
-            window: see `final_labels`.
-        """
-        return predictions(self._learn_batch(batch, t))
-
     def close(self) -> None:
-        """End the open epoch now, or pass over an empty one where none is open.
+        """End the open epoch now, or skip an empty one where none is open.
 
         Rows of the same time or period that come later are refused.
         """
         self._move(self._place.next(period=self._cut.kind == "period"))
 
     def _learn_batch(self, batch: Any, t: object) -> FloatArray:
-        kind = self._kind or self._law.kind_of(batch)
+        kind = self._kind or self._likelihood.kind_of(batch)
         mark = self._vectorizer.mark()
         try:
-            rows = self._law.read_many(batch, kind, self._vectorizer)
+            rows = self._likelihood.read_many(batch, kind, self._vectorizer)
             times = None if t is None else batch_times(t, len(rows))
-            return self._advance(rows, times, kind, whole=True)
+            return self._learn(rows, times, kind, whole_epoch=True)
         except StreamDDCRPError:
             self._vectorizer.rollback(mark)
             raise
 
-    def _advance(
-        self, rows: Any, t: FloatArray | None, kind: str, *, whole: bool = False
+    def _begun(self, kind: str, n_features: int | None) -> StreamState | None:
+        """Return a state that need not wait for rows, if they have such an emission."""
+        emission = self._likelihood.emission(kind, n_features)
+        if emission is None:
+            return None
+        vocabulary = Vocabulary() if kind == TEXT else None
+        return StreamState(Engine(self._settings, emission), vocabulary)
+
+    def _learn(
+        self, rows: Any, t: FloatArray | None, kind: str, *, whole_epoch: bool = False
     ) -> FloatArray:
         """Check rows and times, then learn them all; raises before anything has changed."""
         n, place = len(rows), self._place
         pieces: list[Piece] = []
-        epoch = whole and t is None and self._cut.kind == "value"
+        epoch = whole_epoch and t is None and self._cut.kind == "value"
         if n:
             check_clocked(self._clocked, t is not None)
             self._check(rows, kind)
-            begun = self._evolving or self._law.begun(
-                kind, self._settings, None if kind == TEXT else rows.shape[1]
-            )
+            state = self._stream or self._begun(kind, None if kind == TEXT else rows.shape[1])
         if epoch and not place.closed:
             place = place.next(period=False)
         if n:
             pieces, place = self._cut.pieces(place, t, n)
-            self._evolving = begun
+            self._stream = state
             self._kind, self._clocked = kind, t is not None
         out = np.empty((n, N_OUTPUTS))
         for piece in pieces:
@@ -261,93 +217,65 @@ class TemporalDPM(EpochViews, Stored, base.Clusterer):
         return out
 
     def _take(self, rows: Any, piece: Piece) -> FloatArray:
-        """Seat rows of one epoch, or let them wait until the scales can be chosen."""
+        """Assign rows of one epoch, or let them wait until the scales can be chosen."""
         out = np.empty((len(rows), N_OUTPUTS))
         wait = 0
-        if self._evolving is None:
-            most = _MOST_WAIT * self.warmup
+        if self._stream is None:
+            most = _MOST_WAIT * self._rows_to_wait
             wait = min(len(rows), most - len(self._waiting.X))
             self._waiting = self._waiting.and_then(rows[:wait], piece)
             out[:wait] = np.nan
             out[:wait, LABEL], out[:wait, LIVE_TABLES] = 0, 1
             if len(self._waiting.X) == most:
-                self._evolving, self._waiting = self._found(), NOTHING
-        if self._evolving is not None and wait < len(rows):
-            self._evolving.go_to(piece.number)
-            out[wait:] = self._evolving.seat(rows[wait:], piece.time)
+                self._stream, self._waiting = self._after_warmup(), NO_ROWS
+        if self._stream is not None and wait < len(rows):
+            self._stream.go_to(piece.number)
+            out[wait:] = self._stream.seat(rows[wait:], piece.time)
         return out
 
     def _end_warmup(self, number: int) -> None:
         """Let the rows wait no longer if there are enough and a later epoch begins."""
-        if self._waiting.is_ripe(self.warmup, number):
-            self._evolving, self._waiting = self._found(), NOTHING
+        if self._waiting.is_over(self._rows_to_wait, number):
+            self._stream, self._waiting = self._after_warmup(), NO_ROWS
 
-    def _found(self) -> Evolving:
-        """Return the model that the rows of the warm-up lead to."""
-        laws = self._law.candidates(self._waiting.X, self._feature_names())
-        return self._waiting.found(laws, self._settings)
+    def _after_warmup(self) -> StreamState:
+        candidates = self._likelihood.candidates(self._waiting.X, self._feature_names())
+        return self._waiting.best(candidates, self._settings)
 
     def _move(self, place: Place) -> None:
-        """Go to a place of the stream, closing what ends on the way."""
+        """Go to a place of the stream, and close the epochs before it."""
         self._end_warmup(place.number)
-        if self._evolving is not None:
-            self._evolving.go_to(place.number)
-        self._place, self._ahead = place, None
+        if self._stream is not None:
+            self._stream.go_to(place.number)
+        self._place = place
 
     def _check(self, rows: Any, kind: str) -> None:
         """Refuse what the likelihood does not take."""
         names = () if kind == TEXT else self._vectorizer.columns or range(rows.shape[1])
-        vocabulary = None if self._evolving is None else self._evolving.vocabulary
-        self._law.check(rows, kind, names, vocabulary)
+        vocabulary = None if self._stream is None else self._stream.vocabulary
+        self._likelihood.check(rows, kind, names, vocabulary)
 
     # -- predicting ------------------------------------------------------------------------------
-
-    def predict_one(self, x: Any, t: Any = None) -> int:
-        """Return the id of the most probable component; the next id where that is a new one.
-
-        ``t`` is its time. Where that is of a later epoch, those before it are taken to have ended,
-        which costs as much as ending them, once. Default: the open epoch, or the next one.
-        """
-        predicted = self._predict(x, t)
-        return 0 if predicted is None else int(predicted[0][LABEL])
-
-    def predict_proba_one(self, x: Any, t: Any = None) -> dict[int, float]:
-        """Return the probability of each component, and under -1 that of a new one."""
-        predicted = self._predict(x, t)
-        if predicted is None:
-            return {0: 1.0} if self._n_seen else {-1: 1.0}
-        return predicted[1]
-
-    def score_one(self, x: Any, t: Any = None) -> float:
-        """Return -log predictive density (nats): high is surprising. NaN in warm-up."""
-        predicted = self._predict(x, t)
-        return math.nan if predicted is None else float(predicted[0][SCORE])
 
     def _predict(self, x: Any, t: Any) -> tuple[FloatArray, dict[int, float]] | None:
         """Predict a row; None in warm-up. Changes nothing."""
         time = None if t is None else np.array([as_time(t)])
-        kind = self._kind or self._law.kind_of(x)
-        rows = self._law.read_one(x, kind, self._vectorizer, learn=False)
-        model = self._evolving
-        if model is None and not len(self._waiting.X):
+        kind = self._kind or self._likelihood.kind_of(x)
+        rows = self._likelihood.read_one(x, kind, self._vectorizer, learn=False)
+        state = self._stream
+        if state is None and not len(self._waiting.X):
             return None
         self._check(rows, kind)
         number = self._place.number
         if time is not None:
             check_clocked(self._clocked, time is not None)
+        if time is not None or self._cut.kind == "rows":
             number = self._cut.pieces(self._place, time, 1)[0][0].number
-        elif self._cut.kind == "rows":
-            number = self._cut.pieces(self._place, None, 1)[0][0].number
-        if model is None and not self._waiting.is_ripe(self.warmup, number):
+        if state is None and not self._waiting.is_over(self._rows_to_wait, number):
             return None
-        if model is None or number != model.number:
-            if self._ahead is None or self._ahead[0] != number:
-                self._ahead = number, (model or self._found()).ahead(number)
-            model = self._ahead[1]
-        return model.peek(rows[0])
-
-    def _feature_names(self) -> list[str]:
-        return [str(name) for name in self._vectorizer.columns or ()]
+        if state is None or number != state.number:
+            state = (state or self._after_warmup()).ahead(number)
+        return state.peek(rows[0])
 
     # -- checkpoints -----------------------------------------------------------------------------
 
@@ -356,7 +284,9 @@ class TemporalDPM(EpochViews, Stored, base.Clusterer):
         arrays: dict[str, Any] = {
             "waiting.x": waiting.X, "waiting.number": waiting.number, "waiting.t": waiting.t,
         }  # fmt: skip
-        options = {name: Law.to_json(value) for name, value in self._get_params().items()}
+        options = {
+            name: LikelihoodOption.to_json(value) for name, value in self._get_params().items()
+        }
         meta: dict[str, Any] = {
             "options": options,
             "vectorizer": self._vectorizer.to_config(),
@@ -366,22 +296,24 @@ class TemporalDPM(EpochViews, Stored, base.Clusterer):
             "n_seen": self._n_seen,
             "model": None,
         }
-        if self._evolving is not None:
-            more, meta["model"] = to_state(self._evolving)
+        if self._stream is not None:
+            more, meta["model"] = to_state(self._stream)
             arrays |= {f"model.{name}": array for name, array in more.items()}
         return arrays, meta
 
     @classmethod
     def _from_state(cls, arrays: dict[str, Any], meta: dict[str, Any]) -> Self:
-        model = cls(**{name: Law.from_json(value) for name, value in meta["options"].items()})
+        model = cls(
+            **{name: LikelihoodOption.from_json(value) for name, value in meta["options"].items()}
+        )
         model._vectorizer = Vectorizer.from_config(meta["vectorizer"])
         for name in ("kind", "clocked", "n_seen"):
             setattr(model, f"_{name}", meta[name])
         model._place = replace(Place(), **meta["place"])
         waiting = (arrays[f"waiting.{name}"] for name in ("x", "number", "t"))
-        model._waiting, model._evolving = Waiting(*waiting), None
+        model._waiting, model._stream = WarmUp(*waiting), None
         if meta["model"] is not None:
             prefix = "model."
             own = {k[len(prefix) :]: v for k, v in arrays.items() if k.startswith(prefix)}
-            model._evolving = from_state(own, meta["model"])
+            model._stream = from_state(own, meta["model"])
         return model

@@ -1,57 +1,68 @@
-"""What rows of a temporal mixture are: the option ``likelihood``, and the emission it leads to."""
+"""The option ``likelihood`` of a temporal mixture: what rows are, and which emission they have."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from streamddcrp.data import Vectorizer
 from streamddcrp.data.batches import read_batch
-from streamddcrp.data.documents import (
-    CountRows,
-    Vocabulary,
-    is_text,
-    read_counts,
-    read_document,
-    read_documents,
-)
+from streamddcrp.data.documents import is_text, read_bags, read_document
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.estimator.stored import from_json, to_json
 from streamddcrp.likelihoods import make_likelihood
+from streamddcrp.likelihoods.registry import likelihood_from_config
+from streamddcrp.models.temporal.emissions import Emission
 from streamddcrp.models.temporal.emissions.conjugate import ConjugateDecay, refuse_order
-from streamddcrp.models.temporal.emissions.drift import GaussianDrift
+from streamddcrp.models.temporal.emissions.drift import GaussianDrift, guesses
 from streamddcrp.models.temporal.emissions.logistic import LogisticNormalText
-from streamddcrp.models.temporal.emissions.scales import guesses, spreads
 from streamddcrp.models.temporal.emissions.text import TextDecay
-from streamddcrp.models.temporal.engine import Engine, Settings
-from streamddcrp.models.temporal.evolving import Evolving
-from streamddcrp.models.temporal.stored import EMISSIONS, emission_from_json, emission_to_json
 from streamddcrp.typing import FloatArray
+from streamddcrp.validation import choice
 
 TEXT, NUMBERS = "text", "gaussian"
+_OF_NUMBERS, _OF_TEXTS = (GaussianDrift, ConjugateDecay), (TextDecay, LogisticNormalText)
+_ALL = (*_OF_NUMBERS, *_OF_TEXTS)
+EMISSIONS = {cls.__name__: cls for cls in _ALL}
 _LARGEST = 1e40  # of a number: squares and their ratios must not overflow
+_FACTORS = (0.04, 0.2, 1.0, 5.0)  # of the variance that a family expects within a cluster
 
 
-class Law:
-    """The option ``likelihood`` of a model, read.
+def emission_to_json(emission: Any) -> dict[str, Any]:
+    """Describe an emission with all that it has learned."""
+    values = {field.name: getattr(emission, field.name) for field in fields(emission)}
+    plain = {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in values.items()}
+    if isinstance(emission, ConjugateDecay):
+        plain["likelihood"] = emission.likelihood.to_config()
+    return {"emission": type(emission).__name__, **plain}
 
-    Attributes
-    ----------
-    given : str or object
-        "auto", "gaussian", "text", or a family or an emission.
-    kind : {"text", "gaussian"} or None
-        What rows are; None until the first one shows it.
-    """
+
+def emission_from_json(config: dict[str, Any]) -> Any:
+    """Rebuild from `emission_to_json`."""
+    values: dict[str, Any] = {
+        k: np.array(v, np.float64) if isinstance(v, list) else v for k, v in config.items()
+    }
+    name = values.pop("emission")
+    if name == "ConjugateDecay":
+        values["likelihood"] = likelihood_from_config(values["likelihood"])
+    cls: Any = EMISSIONS[choice("emission", name, EMISSIONS)]
+    return cls(**values)
+
+
+class LikelihoodOption:
+    """The option ``likelihood`` of a model, read."""
 
     def __init__(self, option: Any) -> None:
         words = option if isinstance(option, str) else ""
-        self.given: Any = option
+        self.given: Any = option  # "auto", "gaussian", "text", or a family or an emission
+        self.kind: str | None  # what rows are; None until the first one shows it
         if words in ("auto", TEXT, NUMBERS):
             self.kind = None if words == "auto" else words
-        elif isinstance(option, tuple(EMISSIONS.values())):
-            numbers = isinstance(option, GaussianDrift | ConjugateDecay)
-            self.kind = NUMBERS if numbers else TEXT
+        elif isinstance(option, _OF_NUMBERS):
+            self.kind = NUMBERS
+        elif isinstance(option, _OF_TEXTS):
+            self.kind = TEXT
         else:
             try:
                 self.given, self.kind = make_likelihood(option), NUMBERS
@@ -65,14 +76,15 @@ class Law:
     @staticmethod
     def to_json(option: Any) -> Any:
         """Describe the option, for a checkpoint."""
-        emission = isinstance(option, tuple(EMISSIONS.values()))
-        return {"law": emission_to_json(option)} if emission else to_json(option)
+        if isinstance(option, _ALL):
+            return {"emission": emission_to_json(option)}
+        return to_json(option)
 
     @staticmethod
     def from_json(value: Any) -> Any:
         """Rebuild from `to_json`."""
-        if isinstance(value, dict) and set(value) == {"law"}:
-            return emission_from_json(value["law"])
+        if isinstance(value, dict) and set(value) == {"emission"}:
+            return emission_from_json(value["emission"])
         return from_json(value)
 
     def kind_of(self, rows: Any) -> str:
@@ -81,29 +93,28 @@ class Law:
 
     @property
     def _is_family(self) -> bool:
-        return not isinstance(self.given, (str, *EMISSIONS.values()))
+        return not isinstance(self.given, (str, *_ALL))
 
-    def begun(self, kind: str, settings: Settings, n_features: int | None) -> Evolving | None:
-        """Return a model that need not wait for rows, if these say what it is for."""
+    def emission(self, kind: str, n_features: int | None) -> Emission | None:
+        """Return the emission if it need not wait for rows, whose columns are ``n_features``."""
         if kind == TEXT:
-            law = TextDecay() if isinstance(self.given, str) else self.given
-            return Evolving(Engine(settings, law), Vocabulary())
+            return TextDecay() if isinstance(self.given, str) else self.given
         if isinstance(self.given, str):
             return None
         if not self._is_family:
-            return Evolving(Engine(settings, self.given))
+            return self.given  # type: ignore[no-any-return]
         if n_features is None or not self.given.is_scaled:
             return None
         self.given.hyper(n_features)  # refuses a width that it is not for
-        return Evolving(Engine(settings, ConjugateDecay(self.given, n_features)))
+        return ConjugateDecay(self.given, n_features)
 
-    def candidates(self, X: FloatArray, names: Sequence[str]) -> list[Any]:
+    def candidates(self, X: FloatArray, names: Sequence[str]) -> Sequence[Emission]:
         """Return emissions of different scales, for rows (N, D) like these."""
         if not self._is_family:
             return guesses(X)
         family = self.given.scaled(X, names)
         if self.given.free_spread:
-            return spreads(family, X.shape[1])
+            return [ConjugateDecay(family.spread_by(f), X.shape[1]) for f in _FACTORS]
         return [ConjugateDecay(family, X.shape[1])]
 
     def check(self, rows: Any, kind: str, names: Sequence[Any], vocabulary: Any) -> None:
@@ -111,10 +122,10 @@ class Law:
         if kind == TEXT:
             self._check_words(rows, vocabulary)
             return
-        law = self.given
-        width = getattr(law, "n_features", None)
-        if isinstance(law, GaussianDrift):
-            width = len(law.noise)
+        given = self.given
+        width = getattr(given, "n_features", None)
+        if isinstance(given, GaussianDrift):
+            width = len(given.noise)
         if width is not None and rows.shape[1] != width:
             message = f"batch: the likelihood has {width} columns, got {rows.shape[1]}"
             raise SchemaError(message)
@@ -126,20 +137,20 @@ class Law:
                 f"column to less than {_LARGEST:g}"
             )
             raise SchemaError(message, row=row)
-        family = law.likelihood if isinstance(law, ConjugateDecay) else law
+        family = given.likelihood if isinstance(given, ConjugateDecay) else given
         if hasattr(family, "check_rows"):
             family.check_rows(rows, names)
 
     def _check_words(self, rows: Any, vocabulary: Any) -> None:
-        law = self.given
-        if not isinstance(law, LogisticNormalText) or vocabulary is None:
+        given = self.given
+        if not isinstance(given, LogisticNormalText) or vocabulary is None:
             return
         known: set[Any] = set(vocabulary.words)
         for row, document in enumerate(rows):
             known.update(word for word, _ in document)
-            if len(known) > law.n_words:
+            if len(known) > given.n_words:
                 message = (
-                    f"row {row}: more than {law.n_words} words, where the vocabulary of the "
+                    f"row {row}: more than {given.n_words} words, where the vocabulary of the "
                     "emission ends; make n_words larger, or choose likelihood='text'"
                 )
                 raise SchemaError(message, row=row)
@@ -161,9 +172,7 @@ class Law:
         if isinstance(batch, list | tuple | np.ndarray) and len(batch) == 0:
             return []
         if kind == TEXT:
-            if sparse.issparse(batch) or (isinstance(batch, np.ndarray) and batch.ndim == 2):
-                return CountRows(read_counts(batch))
-            return read_documents(batch)
+            return read_bags(batch)
         if isinstance(batch, list | tuple) and isinstance(batch[0], Mapping):
             message = (
                 "batch: a list of dicts is read as counts of words; choose likelihood='text' if it "

@@ -1,21 +1,19 @@
 """Changes of the number of components, each judged by the objective of the window.
 
-A component that was born inside the window has no frozen past, so that everything a change of it
-does to the objective is known exactly. The number of ways to name components counts, too: it is
-weighted by the probability that a component is occupied at all, else empty ones would be worth
-seven nats.
+temporal_dpm.md, section 10. A component that was born inside the window has no frozen past, so
+that the effect of a change on the objective is known exactly. The number of ways to name components
+counts, too: it is weighted by the probability that a component is occupied at all, else empty ones
+would be worth seven nats.
 """
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from streamddcrp.models.temporal.window import Terms, Window
 from streamddcrp.typing import FloatArray, IntArray
-
-if TYPE_CHECKING:
-    from streamddcrp.models.temporal.engine import Engine, Terms
 
 BoolArray = NDArray[np.bool_]
 
@@ -23,14 +21,14 @@ _FEW = 3.0  # expected rows in the window below which a young component may be d
 _MANY = 6.0  # expected rows in the window from which a component may be split
 
 
-def move(engine: "Engine") -> bool:
-    """Merge, delete and split as long as it pays; tell whether anything changed."""
-    changed = _merge(engine)
-    changed |= _delete(engine)
-    return changed | _split(engine)
+def move(window: Window) -> bool:
+    """Merge, delete and split where the objective rises; return whether anything changed."""
+    changed = _merge(window)
+    changed |= _delete(window)
+    return changed | _split(window)
 
 
-def _sum(terms: "Terms") -> FloatArray:
+def _sum(terms: Terms) -> FloatArray:
     return terms.counts + terms.entropy
 
 
@@ -38,79 +36,79 @@ def _pick(parts: Any, columns: IntArray, axis: int = 1) -> Any:
     return type(parts)(*(np.take(part, columns, axis=axis) for part in parts))
 
 
-def _merge(engine: "Engine") -> bool:
+def _merge(window: Window) -> bool:
     """Join young components to others, best first.
 
-    A component is joined once before its pairs are judged anew; those of the others stand.
+    A component is joined once before its pairs are judged again; those of the others stand.
     """
     changed = False
-    fresh = np.ones(engine.n_components, dtype=bool)
-    while engine.n_components > 1:
-        begins = engine.begins
-        smoothed = engine.smooth()
-        a, b = engine.emission.near(smoothed, begins)
+    fresh = np.ones(window.n_components, dtype=bool)
+    while window.n_components > 1:
+        begins = window.begins
+        smoothed = window.smooth()
+        a, b = window.emission.near(smoothed, begins)
         # the older one survives; the other must be young
-        swap = engine.born[a] > engine.born[b]
+        swap = window.born[a] > window.born[b]
         a, b = np.where(swap, b, a), np.where(swap, a, b)
         open_ = (begins[b] >= 0) & (fresh[a] | fresh[b])
         a, b = a[open_], b[open_]
         if not len(a):
             return changed
-        stats = engine.stats(engine.resp)
+        stats = window.stats(window.resp)
         both = type(stats)(*(part[:, a] + part[:, b] for part in stats))
-        joint = engine.emission.smooth(both, _pick(engine.starts, a, 0), begins[a])
+        joint = window.emission.smooth(both, _pick(window.starts, a, 0), begins[a])
         log_z = smoothed.log_z.sum(axis=0)
-        terms = engine.terms(engine.resp, engine.before)
-        united = engine.united(a, b)
+        terms = window.terms(window.resp, window.before)
+        joined = window.merged_terms(a, b)
         occupied = 1.0 - np.exp(np.maximum(terms.log_zero[a], terms.log_zero[b]))
-        unused = max(engine.settings.slots - engine.n_components + 1, 1)
+        unused = max(window.settings.slots - window.n_components + 1, 1)
         gain = (
             joint.log_z.sum(axis=0) - log_z[a] - log_z[b]
-            + _sum(united) - _sum(terms)[a] - _sum(terms)[b]
+            + _sum(joined) - _sum(terms)[a] - _sum(terms)[b]
             - occupied * math.log(unused)
         )  # fmt: skip
         merged: list[int] = []
-        busy = np.zeros(engine.n_components, dtype=bool)
+        busy = np.zeros(window.n_components, dtype=bool)
         for pair in np.argsort(-gain, kind="stable"):
             into, gone = int(a[pair]), int(b[pair])
             if gain[pair] <= 0.0 or busy[into] or busy[gone]:
                 continue
             busy[into] = busy[gone] = True
-            for q in engine.resp:
+            for q in window.resp:
                 q[:, into] = np.minimum(q[:, into] + q[:, gone], 1.0)
-            engine.tell("merge", engine.ids[gone], engine.ids[into])
+            window.record("merge", window.ids[gone], window.ids[into])
             merged.append(gone)
         if not merged:
             return changed
-        engine.drop(merged)
+        window.drop(merged)
         fresh, changed = np.delete(busy, merged), True
     return changed
 
 
-def _delete(engine: "Engine") -> bool:
-    """Give the rows of tiny young components to the others.
+def _delete(window: Window) -> bool:
+    """Share the rows of tiny young components among the others.
 
     All are judged by what the others have at the beginning of a round. A tiny one that has taken
-    rows of another is left alone in that round, and who has gone takes none.
+    rows of another is not judged in that round, and a deleted one takes none.
     """
-    mass = sum(q.sum(axis=0) for q in engine.resp)
-    waiting = engine.ids[(engine.begins >= 0) & (mass < _FEW)]
+    mass = sum(q.sum(axis=0) for q in window.resp)
+    waiting = window.ids[(window.begins >= 0) & (mass < _FEW)]
     changed = False
-    while len(waiting) and engine.n_components > 1:
-        now = _Now(engine)
-        busy = np.zeros(engine.n_components, dtype=bool)
-        left = np.zeros(engine.n_components, dtype=bool)
+    while len(waiting) and window.n_components > 1:
+        now = _Now(window)
+        busy = np.zeros(window.n_components, dtype=bool)
+        left = np.zeros(window.n_components, dtype=bool)
         gone, later = [], []
-        for k in np.flatnonzero(np.isin(engine.ids, waiting)):
-            verdict = None if busy[k] else _delete_one(engine, now, int(k), busy, left)
+        for k in np.flatnonzero(np.isin(window.ids, waiting)):
+            verdict = None if busy[k] else _delete_one(window, now, int(k), busy, left)
             if verdict is None:
-                later.append(engine.ids[k])
+                later.append(window.ids[k])
             elif verdict:
-                engine.tell("delete", engine.ids[k], None)
+                window.record("delete", window.ids[k], None)
                 gone.append(int(k))
         if not gone:
             return changed
-        engine.drop(gone)
+        window.drop(gone)
         waiting, changed = np.array(later, dtype=np.int64), True
     return changed
 
@@ -118,59 +116,57 @@ def _delete(engine: "Engine") -> bool:
 class _Now:
     """The window as it is, to judge several changes by."""
 
-    def __init__(self, engine: "Engine") -> None:
-        moments = engine.moments(engine.resp)
-        self.begins = engine.begins
-        self.stats = engine.stats(engine.resp)
-        self.smoothed = engine.emission.smooth(self.stats, engine.starts, self.begins)
+    def __init__(self, window: Window) -> None:
+        moments = window.moments(window.resp)
+        self.begins = window.begins
+        self.stats = window.stats(window.resp)
+        self.smoothed = window.emission.smooth(self.stats, window.starts, self.begins)
         self.weight = np.log(
-            engine.settings.a0 + (moments + engine.decayed(moments, engine.before)[:-1])[:, :, 0]
+            window.settings.a0 + (moments + window.decayed(moments, window.before)[:-1])[:, :, 0]
         )
 
 
-def _delete_one(
-    engine: "Engine", now: _Now, k: int, busy: BoolArray, left: BoolArray
-) -> bool | None:
+def _delete_one(window: Window, now: _Now, k: int, busy: BoolArray, left: BoolArray) -> bool | None:
     """Share the rows of ``k`` among the others if that pays; None: not to be judged in this round.
 
     Only ``k`` changes, which has ``left`` from then on, and those who take its rows: ``busy``.
     """
     rows, shares = [], []
-    for e, (X, q) in enumerate(zip(engine.rows, engine.resp, strict=True)):
+    for e, (X, q) in enumerate(zip(window.rows, window.resp, strict=True)):
         some = np.flatnonzero(q[:, k])
-        p = engine.emission.expected(X[some], now.smoothed, e, now.begins, q[some]) + now.weight[e]
+        p = window.emission.expected(X[some], now.smoothed, e, now.begins, q[some]) + now.weight[e]
         p[:, k] = -np.inf
         top = p.max(axis=1, keepdims=True)
         if (top == -np.inf).any():
             return False  # no other component is as old as these rows
         p = np.exp(p - top)
-        p[p < engine.emission.least] = 0.0
+        p[p < window.emission.least] = 0.0
         rows.append(some)
         shares.append(q[some][:, [k]] * p / p.sum(axis=1, keepdims=True))
     takers = np.flatnonzero(sum(share.sum(axis=0) for share in shares))
     if left[takers].any():
         return None
     gains = [
-        engine.emission.stats(X[some], share[:, takers])
-        for X, some, share in zip(engine.rows, rows, shares, strict=True)
+        window.emission.stats(X[some], share[:, takers])
+        for X, some, share in zip(window.rows, rows, shares, strict=True)
     ]
     more = type(gains[0])(*(np.stack(column) for column in zip(*gains, strict=True)))
     stats = type(more)(*(x + y for x, y in zip(_pick(now.stats, takers), more, strict=True)))
-    after = engine.emission.smooth(stats, _pick(engine.starts, takers, 0), now.begins[takers])
+    after = window.emission.smooth(stats, _pick(window.starts, takers, 0), now.begins[takers])
     touched = np.append(takers, k)
-    shared = [q[:, takers] for q in engine.resp]
+    shared = [q[:, takers] for q in window.resp]
     for q, some, share in zip(shared, rows, shares, strict=True):
         q[some] += share[:, takers]
-    old = engine.terms([q[:, touched] for q in engine.resp], engine.before[:, touched])
-    new = engine.terms(shared, engine.before[:, takers])
-    unused = max(engine.settings.slots - engine.n_components + 1, 1)
+    old = window.terms([q[:, touched] for q in window.resp], window.before[:, touched])
+    new = window.terms(shared, window.before[:, takers])
+    unused = max(window.settings.slots - window.n_components + 1, 1)
     gain = (
         after.log_z.sum() - now.smoothed.log_z[:, touched].sum() + _sum(new).sum()
         - _sum(old).sum() - (1.0 - math.exp(old.log_zero[-1])) * math.log(unused)
     )  # fmt: skip
     if gain <= 0.0:
         return False
-    for q, columns in zip(engine.resp, shared, strict=True):
+    for q, columns in zip(window.resp, shared, strict=True):
         q[:, takers] = columns
         q[:, k] = 0.0
     busy[takers] = left[k] = True
@@ -178,39 +174,39 @@ def _delete_one(
 
 
 class _Part(NamedTuple):
-    """What a component holds of the window: its rows, which they are, its share (N, 1) of each."""
+    """A component's rows of the window, where they are, and its share (N, 1) of each."""
 
     rows: list[Any]
     where: list[IntArray]
     own: list[FloatArray]
 
 
-def _split(engine: "Engine") -> bool:
-    """Part components in two where that pays, along the direction in which their rows differ."""
+def _split(window: Window) -> bool:
+    """Split components where the objective rises, along the direction in which rows differ."""
     changed = False
-    mixed = engine.emission.mixed(engine.rows, engine.resp, engine.starts, _MANY)
-    stats = engine.stats(engine.resp) if len(mixed) else None
+    mixed = window.emission.mixed(window.rows, window.resp, window.starts, _MANY)
+    stats = window.stats(window.resp) if len(mixed) else None
     for k in mixed.tolist():
-        where = [np.flatnonzero(q[:, k]) for q in engine.resp]
+        where = [np.flatnonzero(q[:, k]) for q in window.resp]
         part = _Part(
-            [X[some] for X, some in zip(engine.rows, where, strict=True)],
+            [X[some] for X, some in zip(window.rows, where, strict=True)],
             where,
-            [q[some, k][:, None] for q, some in zip(engine.resp, where, strict=True)],
+            [q[some, k][:, None] for q, some in zip(window.resp, where, strict=True)],
         )
         of_k = _pick(stats, np.array([k]))
         changed |= any(
-            _split_at(engine, k, part, of_k, epoch) for epoch in sorted({0, len(engine.rows) - 1})
+            _split_at(window, k, part, of_k, epoch) for epoch in sorted({0, len(window.rows) - 1})
         )
     return changed
 
 
-def _split_at(engine: "Engine", k: int, part: _Part, stats: Any, epoch: int) -> bool:
+def _split_at(window: Window, k: int, part: _Part, stats: Any, epoch: int) -> bool:
     """Try a component that takes part of the rows of ``k`` from an epoch of the window on."""
-    begins = max(int(engine.born[k]) - engine.first, -1)
+    begins = max(int(window.born[k]) - window.first, -1)
     if begins > epoch:
         return False
-    emission, settings = engine.emission, engine.settings
-    starts, before = _pick(engine.starts, np.array([k]), 0), engine.before[:, [k]]
+    emission, settings = window.emission, window.settings
+    starts, before = _pick(window.starts, np.array([k]), 0), window.before[:, [k]]
     alone = emission.smooth(stats, starts, np.array([begins]))
     sides = emission.halves(part.rows, part.own, 0, alone, epoch)
     if sides is None:
@@ -225,15 +221,15 @@ def _split_at(engine: "Engine", k: int, part: _Part, stats: Any, epoch: int) -> 
     )  # fmt: skip
     if sum(q[:, 1].sum() for q in shared) <= 1.0:
         return False
-    new, old = engine.terms(shared, before_both), engine.terms(part.own, before)
-    unused = max(settings.slots - engine.n_components, 1)
+    new, old = window.terms(shared, before_both), window.terms(part.own, before)
+    unused = max(settings.slots - window.n_components, 1)
     gain = (
         smoothed.log_z.sum() - alone.log_z.sum() + _sum(new).sum() - _sum(old).sum()
         + (1.0 - math.exp(new.log_zero[1])) * math.log(unused)
     )  # fmt: skip
     if gain <= settings.split_margin:
         return False
-    engine.open(1, "split", engine.first + epoch, int(engine.ids[k]))
-    for q, some, parts in zip(engine.resp, part.where, shared, strict=True):
+    window.open(1, "split", window.first + epoch, int(window.ids[k]))
+    for q, some, parts in zip(window.resp, part.where, shared, strict=True):
         q[some, k], q[some, -1] = parts[:, 0], parts[:, 1]
     return True

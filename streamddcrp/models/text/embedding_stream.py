@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from river import base
 
-from streamddcrp.compilation import compiled, entry_point
+from streamddcrp.compilation import entry_point
 from streamddcrp.contract import P_NEW
 from streamddcrp.errors import SchemaError
 from streamddcrp.estimator.row_model import RowModel
@@ -22,7 +22,7 @@ from streamddcrp.models.text.kernels.layout import (
     N_TEXT_OUTPUTS,
 )
 from streamddcrp.models.text.kernels.vectors import SPARE, SURPRISE, predict_vector, step_vectors
-from streamddcrp.models.text.state import Events
+from streamddcrp.models.text.state import Events, doubled
 from streamddcrp.models.text.views import StoryModel
 from streamddcrp.records import arrays_of, empty, nbytes_of, resized, restore
 from streamddcrp.typing import FloatArray, IntArray
@@ -75,17 +75,16 @@ class State:
     sums: FloatArray
     scratch: Odds
 
-    def lengths(self, K: int) -> dict[str, int]:
-        """Return the lengths of all axes, with ``K`` slots."""
-        (L, D), G = self.window.x.shape, self.tables.base.shape[1]
-        return {"K": K, "L": L, "D": D, "G": G, "E": _EVENTS}
+
+def _lengths(config: VectorConfig, D: int, K: int) -> dict[str, int]:
+    """Return the lengths of all axes, with ``K`` slots."""
+    return {"K": K, "L": int(config.ages[-1]) + 1, "D": D, "G": len(config.rho), "E": _EVENTS}
 
 
 def empty_state(config: VectorConfig, D: int, K: int = _FIRST_SLOTS) -> State:
     """Return the state before the first vector, with room for ``K`` stories."""
-    G = len(config.rho)
-    lengths = {"K": K, "L": int(config.ages[-1]) + 1, "D": D, "G": G, "E": _EVENTS}
-    sums = np.zeros(SPARE + 2 * G)
+    lengths = _lengths(config, D, K)
+    sums = np.zeros(SPARE + 2 * len(config.rho))
     sums[GROWTH] = 1.0
     counts = np.zeros(N_COUNTS, np.int64)
     tables, window = empty(Directions, lengths), empty(Vectors, lengths)
@@ -94,19 +93,14 @@ def empty_state(config: VectorConfig, D: int, K: int = _FIRST_SLOTS) -> State:
 
 def state_from_arrays(config: VectorConfig, arrays: Mapping[str, Any]) -> State:
     """Rebuild a stored state."""
-    n, K = int(arrays["counts"][N_SLOTS]), _FIRST_SLOTS
-    while n > K:
-        K *= 2
-    state = empty_state(config, arrays["window.x"].shape[1], K)
-    restore(state, state.lengths(n), arrays)
+    n, D = int(arrays["counts"][N_SLOTS]), arrays["window.x"].shape[1]
+    state = empty_state(config, D, doubled(n, _FIRST_SLOTS))
+    restore(state, _lengths(config, D, n), arrays)
     return state
 
 
 def step(config: VectorConfig, state: State, X: FloatArray, t: FloatArray) -> FloatArray:
     """Predict and learn unit vectors (N, D) at times (N,); return the outputs (N, 7)."""
-    with compiled(step_vectors) as needed:
-        if needed and len(X):
-            step(config, state, X[:0], t[:0])
     out, done = np.empty((len(X), N_TEXT_OUTPUTS)), 0
     while True:
         done = entry_point(step_vectors)(
@@ -115,7 +109,7 @@ def step(config: VectorConfig, state: State, X: FloatArray, t: FloatArray) -> Fl
         )  # fmt: skip
         if done == len(X):
             return out
-        lengths = state.lengths(2 * len(state.tables.id))
+        lengths = _lengths(config, X.shape[1], 2 * len(state.tables.id))
         state.tables, state.scratch = resized(state.tables, lengths), empty(Odds, lengths)
 
 
@@ -261,8 +255,8 @@ class EmbeddingStream(StoryModel, RowModel, base.Clusterer):
     def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
         arrays: dict[str, Any] = {"finals": self._finals.last()}
         if self._has_begun:
-            used = self._memory.lengths(int(self._memory.counts[N_SLOTS]))
-            arrays |= arrays_of(self._memory, used)
+            D, n = self._vectorizer.n_features, int(self._memory.counts[N_SLOTS])
+            arrays |= arrays_of(self._memory, _lengths(self._config, D, n))
         return arrays, self._progress()
 
     def _restore(self, arrays: dict[str, Any], meta: dict[str, Any]) -> None:

@@ -224,7 +224,7 @@ def _longer_ring(ring: NDArray[Any], first: int, end: int) -> NDArray[Any]:
     return out
 
 
-def _enough(n: int, room: int) -> int:
+def doubled(n: int, room: int) -> int:
     """Return ``room``, doubled until it is at least ``n``."""
     while room < n:
         room *= 2
@@ -235,7 +235,7 @@ def with_words(state: State, n_words: int) -> None:
     """Make room for word numbers below ``n_words``."""
     W = len(state.words.df)
     if n_words > W:
-        state.words = resized(state.words, {"W": _enough(n_words, W)})
+        state.words = resized(state.words, {"W": doubled(n_words, W)})
 
 
 def grow(state: State, config: Config) -> None:
@@ -260,7 +260,7 @@ def grow(state: State, config: Config) -> None:
     if short & layout.SHORT_EVENTS:
         state.events = resized(state.events, {"E": 2 * len(state.events.kind)})
     if short & (layout.SHORT_TABLES | layout.SHORT_DOCUMENT):
-        U = _enough(n_words, 2 * U if short & layout.SHORT_DOCUMENT else U)
+        U = doubled(n_words, 2 * U if short & layout.SHORT_DOCUMENT else U)
         state.scratch = _scratch(config, K, U)
 
 
@@ -305,7 +305,7 @@ def state_from_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> Sta
     CheckpointError
         If an array is missing, or not of the declared type and shape.
     """
-    room = {axis: _enough(len(arrays[name]), _START[axis]) for axis, name in _LONGEST.items()}
+    room = {axis: doubled(len(arrays[name]), _START[axis]) for axis, name in _LONGEST.items()}
     state = empty_state(config, **room)
     state.counts[:] = arrays["counts"]
     restore(state, _used(state, len(arrays["words.df"])), arrays)

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from streamddcrp.compilation import compiled, entry_point
+from streamddcrp.compilation import entry_point
 from streamddcrp.contract import LIVE_TABLES, P_NEW
 from streamddcrp.data.words import WordTable
 from streamddcrp.models.text.config import Config
@@ -77,9 +77,6 @@ def _step(
     config: Config, state: State, table: WordTable, form: int, data: Any, numbers: IntArray,
     offsets: IntArray, t: FloatArray,
 ) -> FloatArray:  # fmt: skip
-    with compiled(step_documents) as needed:
-        if needed and len(t):
-            _step(config, state, table, form, data, numbers, offsets[:1], t[:0])
     out = np.empty((len(t), N_TEXT_OUTPUTS))
     done = 0
     while True:

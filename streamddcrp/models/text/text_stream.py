@@ -36,8 +36,8 @@ class TextStream(StoryModel, Stored, base.Clusterer):
     """Stories in a stream of short texts: headlines, messages, tickets.
 
     A sequential distance-dependent CRP whose tables are stories with Pitman-Yor language models.
-    A text is assigned on arrival, compiled code reading its words from the bytes; it is reassigned
-    up to three times while others come, and after ``lag`` of them its label is final. Stories that
+    A text is assigned on arrival, compiled code reading its words from the bytes; it is visited
+    again three times while others come, and after ``lag`` of them its label is final. Stories that
     turn out to be one are merged, one that is two is split; stories that get no more texts are
     forgotten, their words too, so that memory does not grow with the stream. No number of stories
     is given, nothing is trained.

@@ -1,6 +1,5 @@
 """What users see of a stream of texts or vectors: stories, final labels, events."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -8,8 +7,7 @@ import pyarrow as pa
 from scipy.optimize import brentq
 
 from streamddcrp.contract import Event, EventRing
-from streamddcrp.data.documents import Word, top_words
-from streamddcrp.data.kernels.words import LONGEST
+from streamddcrp.data.documents import top_words
 from streamddcrp.data.words import WordTable
 from streamddcrp.estimator.views import FinalLabels, events_since, predictions
 from streamddcrp.models.text.config import Config
@@ -144,23 +142,6 @@ def names(state: State, table: WordTable, ids: IntArray) -> list[str]:
     return [found.get(i, "") for i in ids.tolist()]
 
 
-class _Names(Sequence[Word]):
-    """Words by number, decoded when asked for."""
-
-    def __init__(self, table: WordTable) -> None:
-        letters: Any = table.arrays.letters
-        self._letters = memoryview(letters).cast("B")
-        self._length = table.arrays.length
-
-    def __len__(self) -> int:
-        return len(self._length)
-
-    def __getitem__(self, w: Any) -> Any:
-        begin = LONGEST * int(w)
-        letters = self._letters[begin : begin + int(self._length[w])]
-        return bytes(letters).decode(errors="replace")
-
-
 def _words(state: State, table: WordTable, live: Any) -> list[str]:
     """Return the top words of tables."""
     words, postings = state.words, state.postings
@@ -176,10 +157,10 @@ def _words(state: State, table: WordTable, live: Any) -> list[str]:
     word, count, owner = word[mine], count[mine], owner[mine]
     order = np.lexsort((word, owner))
     word, count, owner = word[order], count[order].astype(np.float64), owner[order]
-    decoded, out = _Names(table), []
+    out = []
     for k in live:
         part = slice(*np.searchsorted(owner, [k, k + 1]))
-        out.append(top_words(word[part], count[part], totals, decoded))
+        out.append(top_words(word[part], count[part], totals, table))
     return out
 
 

@@ -15,8 +15,13 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from scipy.special import digamma, gammaln
 
-from streamddcrp.models.trees.kernels.loadings import collect, factors, place
-from streamddcrp.models.trees.kernels.tree import beta_parameters, log_path_chances
+from streamddcrp.models.trees.kernels.tree import (
+    beta_parameters,
+    collect_loadings,
+    factors,
+    log_path_chances,
+    place_points,
+)
 from streamddcrp.models.trees.tree import (
     Change,
     attributes,
@@ -127,9 +132,9 @@ def local_step(
     chances += 0.5 * D * (digamma(w.shape) - np.log(w.rate) - _LOG_2PI)
     q, log_z = np.empty((K, N)), np.empty(N)
     base = -0.5 * tau * (tt - 2.0 * MX[0] + G[0, 0])
-    place(z, paths, level, rows, chances, base, _FAR if far else _NEVER, q, log_z)
+    place_points(z, paths, level, rows, chances, base, _FAR if far else _NEVER, q, log_z)
     loadings, yy, mass = np.zeros((K, N)), np.zeros((K + 1, K + 1)), q.sum(axis=1)
-    collect(z, paths, level, rows, q, _NOTHING, loadings, yy)
+    collect_loadings(z, paths, level, rows, q, _NOTHING, loadings, yy)
     yy[0, 0], yy[1:, 0] = N, yy[0, 1:]
     yt = np.concatenate([X.sum(axis=0)[None], loadings @ X])
     fresh = float(mass @ ((L - level) / (1.0 + missing)))

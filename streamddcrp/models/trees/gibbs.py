@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 from tqdm import tqdm
 
-from streamddcrp.compilation import compiled
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.models.trees.kernels.gibbs import complete, log_joint, sweep
 from streamddcrp.typing import ArrayLike, FloatArray, IntArray
@@ -178,7 +177,7 @@ class NestedTopicSamples:
         for s in some:
             complete(
                 rng, burn_in, n_draws, seen.words, seen.first, held.words, held.first, prob,
-                self.alpha, self._law, *self._state(s).arrays,
+                self.alpha, self._prior, *self._state(s).arrays,
             )  # fmt: skip
         each = np.concatenate([np.zeros(1), np.cumsum(np.log(prob / (len(some) * n_draws)))])
         return np.asarray(each[held.first[1:]] - each[held.first[:-1]])
@@ -223,7 +222,7 @@ class NestedTopicSamples:
         return node(0)
 
     @property
-    def _law(self) -> tuple[float, float, float]:
+    def _prior(self) -> tuple[float, float, float]:
         return self.gamma, self.eta, self.eta * self.corpus.n_words
 
     def _state(self, draw: int) -> State:
@@ -312,7 +311,7 @@ def sample_nested_topics(
         message = "documents: there are none; give at least one row"
         raise SchemaError(message)
     rng = np.random.default_rng(seed)
-    law = gamma, eta, eta * corpus.n_words
+    prior = gamma, eta, eta * corpus.n_words
     z = rng.choice(depth, T, p=weights / weights.sum())
     path = np.full((N, depth), -1)
     state = State.root(corpus.n_words, 16 * depth)
@@ -324,13 +323,12 @@ def sample_nested_topics(
         d = 0
         while d < N:
             d = sweep(
-                rng, d, rounds, corpus.words, corpus.first, z, path, weights, law, *state.arrays
+                rng, d, rounds, corpus.words, corpus.first, z, path, weights, prior, *state.arrays
             )
             if d < N:
                 state.grow()
 
-    with compiled(sweep):
-        go(_FIRST)
+    go(_FIRST)
     S = n_sweeps // thin
     drawn, levels = np.empty((S, N, depth), np.int32), np.empty((S, T), np.int8)
     trace, n_nodes = np.empty(S), np.empty(S, np.int64)
@@ -342,7 +340,7 @@ def sample_nested_topics(
                 continue
             s = n // thin
             drawn[s], levels[s] = path, z
-            trace[s] = log_joint(corpus.first, z, path, weights, law, *state.arrays)
+            trace[s] = log_joint(corpus.first, z, path, weights, prior, *state.arrays)
             n_nodes[s] = (state.level >= 0).sum()
             bar.set_postfix(nodes=int(n_nodes[s]), refresh=False)
     return NestedTopicSamples(drawn, levels, trace, n_nodes, corpus, gamma, eta, weights)

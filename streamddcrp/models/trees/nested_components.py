@@ -215,10 +215,8 @@ class NestedCRPComponents(TreeModel):
         if self._tree is None:
             return np.zeros((len(X), self.depth), np.int64)
         self._check(X)
-        leaves = np.flatnonzero(self._tree.level == self.depth)
-        return ids_of(
-            self._tree, leaves[self._tree.local(X - self._origin).q[:, leaves].argmax(axis=1)]
-        )
+        q = self._tree.local(X - self._origin).q
+        return ids_of(self._tree, _likeliest_leaves(self._tree, q))
 
     def transform_one(self, x: Mapping[Any, Any]) -> dict[str, Any]:
         """Return the path of a point and its loadings.
@@ -233,8 +231,7 @@ class NestedCRPComponents(TreeModel):
         if tree is None:
             return {"path": (), "path_prob": 1.0, "loadings": {}}
         local = tree.local(X - self._origin)
-        leaves = np.flatnonzero(tree.level == tree.depth)
-        best = leaves[[local.q[0, leaves].argmax()]]
+        best = _likeliest_leaves(tree, local.q)
         some = np.flatnonzero(local.loadings[0])
         loadings = dict(zip(tree.ids[some].tolist(), local.loadings[0, some].tolist(), strict=True))
         path = tuple(ids_of(tree, best)[0].tolist())
@@ -330,3 +327,10 @@ class NestedCRPComponents(TreeModel):
         if meta["tree"] is not None:
             limits = self.depth, self.max_nodes
             self._tree = ComponentTree.from_state(arrays, meta["tree"], *limits)
+
+
+def _likeliest_leaves(tree: ComponentTree, q: FloatArray) -> IntArray:
+    """Return the slots of leaves, (N,), from endpoint probabilities (N, K)."""
+    leaves = np.flatnonzero(tree.level == tree.depth)
+    best: IntArray = leaves[q[:, leaves].argmax(axis=1)]
+    return best

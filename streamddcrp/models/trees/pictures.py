@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from textwrap import wrap
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from streamddcrp.plots.plotting import pyplot
 from streamddcrp.typing import ArrayLike
 
-# The colours of branches, told apart with any kind of colour vision; the root is grey.
+# The colours of branches, distinct with any kind of colour vision; the root is grey.
 _COLOURS = (
     "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#931464", "#90CB7C",
     "#6A35C8", "#7A4A1E", "#BA6EFE", "#00402C",
@@ -44,11 +45,11 @@ def _size(node: dict[str, Any]) -> float:
     return float(node["size"])
 
 
-def _leaves(node: dict[str, Any], level: int = 0) -> list[tuple[float, int]]:
+def _leaves(node: dict[str, Any]) -> list[tuple[float, int]]:
     """Return size and id of all nodes without children."""
     if not node["children"]:
         return [(_size(node), int(node["id"]))]
-    return [leaf for child in node["children"] for leaf in _leaves(child, level + 1)]
+    return [leaf for child in node["children"] for leaf in _leaves(child)]
 
 
 def _place(tree: dict[str, Any], kept: set[int]) -> list[_Placed]:
@@ -89,16 +90,9 @@ def _count(size: float) -> str:
 
 
 def _lines(words: list[str], width: int, most: int) -> str:
-    """Put words on at most so many lines of so many letters."""
-    lines: list[str] = []
-    for word in words:
-        if lines and len(lines[-1]) + 1 + len(word) <= width:
-            lines[-1] += f" {word}"
-        elif len(lines) < most:
-            lines.append(word[:width])
-        else:
-            break
-    return "\n".join(lines)
+    """Put words on at most ``most`` lines of ``width`` letters."""
+    text = " ".join(word[:width] for word in words)
+    return "\n".join(wrap(text, width, break_on_hyphens=False)[:most])
 
 
 def _links(ax: Any, placed: list[_Placed], x: list[float], bend: float, *, through: bool) -> None:

@@ -12,7 +12,7 @@ from scipy import sparse
 from streamddcrp.models.trees.kernels.gain import merge_gains, sibling_products
 from streamddcrp.models.trees.kernels.topics import N_NODES, NEXT_ID, move, put_back
 from streamddcrp.models.trees.topic_state import TopicState
-from streamddcrp.models.trees.tree import Change, merged, sorted_order, sticks
+from streamddcrp.models.trees.tree import Change, merged, sorted_order, sticks, with_ancestors
 from streamddcrp.typing import FloatArray, IntArray
 
 _ALIKE = 3  # partners of a node that are tried
@@ -52,7 +52,10 @@ class Trial:
         counts = tree.counts[words]
         for group in groups:
             move(group, barred, forced, tree.arrays, w.arrays, tree.settings)
-        touched = _with_ancestors(tree.parent, np.concatenate([old[0], w.ends[which]]))
+        new = tree.n_nodes
+        ends = np.zeros(new, dtype=bool)
+        ends[np.concatenate([old[0], w.ends[which]])] = True
+        touched = np.flatnonzero(with_ancestors(tree.parent[:new], tree.level[:new], ends))
         rest = tree.rest_of_bound()
         now = tree.node_bounds(touched, tree.counts[words], tree.rows)
         gain = rest - self.rest + float((now - tree.node_bounds(touched, counts, rows)).sum())
@@ -61,7 +64,6 @@ class Trial:
             tree.note_births(K)
             return gain
         put_back(which, *old, phi, tree.arrays, w.arrays)
-        new = tree.n_nodes
         tree.counts[:, K:new] = tree.rows[K:new] = tree.mass[K:new] = 0.0
         tree.whole[N_NODES], tree.whole[NEXT_ID] = K, ids
         tree.real[:] = real
@@ -73,15 +75,6 @@ def _make_room(tree: TopicState, n: int) -> bool:
     while tree.n_nodes + n * tree.depth > len(tree.parent) < tree.settings.max_nodes:
         tree.make_nodes()
     return len(tree.parent) >= tree.n_nodes + tree.depth
-
-
-def _with_ancestors(parent: IntArray, ends: IntArray) -> IntArray:
-    """Return all nodes on the way to endpoints."""
-    now = np.unique(ends[ends >= 0])
-    out = [now]
-    while len(now := np.unique(parent[now[now > 0]])):
-        out.append(now)
-    return np.unique(np.concatenate(out))
 
 
 def make_moves(tree: TopicState, budget: float) -> None:
@@ -105,34 +98,38 @@ def _spend(budget: float, nodes: IntArray, attempt: Callable[[int], int]) -> Non
         budget -= _EFFORT + attempt(i)
 
 
+def _by_size(size: FloatArray, good: np.ndarray, sign: float = 1.0) -> IntArray:
+    """Return nodes but the root, the smallest first; with ``sign`` -1 the largest."""
+    some = 1 + np.flatnonzero(good[1:])
+    return some[np.lexsort((some, sign * size[some]))]
+
+
+def _only_children(parent: IntArray) -> np.ndarray:
+    """Return which nodes have no siblings, (K,) of bool; of the root nothing is said."""
+    alone: np.ndarray = np.bincount(parent[1:], minlength=len(parent))[parent] == 1
+    return alone
+
+
 def _small_nodes(tree: TopicState) -> IntArray:
     """Nodes with two documents or more, the smallest first; of a chain of only children the top."""
-    K, size = tree.n_nodes, tree.sizes()
-    children = np.bincount(tree.parent[1:K], minlength=K)
-    alone = np.zeros(K, dtype=bool)
-    alone[1:] = children[tree.parent[1:K]] == 1
-    some = np.flatnonzero((size > 1.5) & ~(alone & (tree.parent[:K] > 0)))
-    some = some[some > 0]
-    return some[np.lexsort((some, size[some]))]
+    parent, size = tree.parent[: tree.n_nodes], tree.sizes()
+    return _by_size(size, (size > 1.5) & ~(_only_children(parent) & (parent > 0)))
 
 
 def _large_nodes(tree: TopicState) -> IntArray:
     """Leaves, and only children, with four documents or more, the largest first.
 
-    Other inner nodes are left alone: parts of them would soon be twins that nothing joins again.
+    Other inner nodes are left alone: parts of them would soon be twins that nothing merges again.
     """
     K, size = tree.n_nodes, tree.sizes()
-    alone = np.bincount(tree.parent[1:K], minlength=K)[tree.parent[:K]] == 1
-    some = np.flatnonzero((size > 3.5) & ((tree.level[:K] == tree.depth) | alone))
-    some = some[some > 0]
-    return some[np.lexsort((some, -size[some]))]
+    leaves = tree.level[:K] == tree.depth
+    return _by_size(size, (size > 3.5) & (leaves | _only_children(tree.parent[:K])), -1.0)
 
 
 def _movable_nodes(tree: TopicState) -> IntArray:
     """Nodes that could be attached elsewhere, with two documents or more, the smallest first."""
     size = tree.sizes()
-    some = 1 + np.flatnonzero((size[1:] > 1.5) & (tree.depth > 2))
-    return some[np.lexsort((some, size[some]))]
+    return _by_size(size, (size > 1.5) & (tree.depth > 2))
 
 
 def _documents(tree: TopicState, node: int) -> IntArray:

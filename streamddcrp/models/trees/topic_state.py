@@ -1,9 +1,9 @@
 """A tree of topics as arrays: nodes with their statistics, and the last documents.
 
-Named tuples of these arrays, and the options, are what kernels take and update in place.
+Kernels take the arrays as `NodeArrays` and `Documents`, and `Settings`; they update in place.
 """
 
-from collections import deque
+from collections import deque, namedtuple
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
@@ -25,37 +25,11 @@ class Settings(NamedTuple):
     window: int = 512
     revisits: int = 2  # documents of the window that are placed again after each new one
     max_nodes: int = 512
-    beam: int = 3  # leaves that are looked at closely
-    rounds: int = 30  # of the words' levels within a document, at most,
-    tol: float = 1e-3  # and until no more than this share of the words moves between levels
+    tol: float = 1e-3  # of the words' levels: until no more than this share of the words moves
 
 
-class NodeArrays(NamedTuple):
-    """Nodes in slots, with capacity beyond the K nodes and V words in use."""
-
-    parent: IntArray  # (capacity,)
-    level: IntArray  # (capacity,)
-    born: IntArray  # (capacity,)
-    ids: IntArray  # (capacity,)
-    counts: FloatArray  # (words, capacity); raw: ``real[SCALE]`` times them are expected counts
-    rows: FloatArray  # (capacity,) raw sums over words
-    mass: FloatArray  # (capacity,) raw endpoint masses
-    whole: IntArray  # counters
-    real: FloatArray  # scale, and the documents' part of the bound
-
-
-class Documents(NamedTuple):
-    """Documents one after another: words of d are words[offsets[d]:offsets[d + 1]]."""
-
-    offsets: IntArray  # (documents + 1,)
-    words: IntArray  # (words,)
-    counts: FloatArray  # (words,)
-    phi: FloatArray  # (words, L) levels of the words
-    weights: FloatArray  # (documents,) in the raw statistics
-    ends: IntArray  # (documents,) endpoints, -1 where there is none
-    own: FloatArray  # (documents,) their own part of the bound
-
-
+NodeArrays = namedtuple("NodeArrays", "parent level born ids counts rows mass whole real")
+Documents = namedtuple("Documents", "offsets words counts phi weights ends own")
 _SLOTS = ("parent", "level", "born", "ids", "rows", "mass")
 _BY_WORD, _BY_DOCUMENT = Documents._fields[1:4], Documents._fields[4:]
 _COUNTERS = ("next_tidy", "n_born", "n_merged", "n_pruned")
@@ -73,17 +47,17 @@ def _padded(array: Any, *room: int) -> Any:
 class Window:
     """The last n documents with where they were put, so that they can be put elsewhere.
 
-    Arrays as in `Documents`, with room for more.
+    One after another, words of d in words[offsets[d]:offsets[d + 1]]; with room for more.
     """
 
     n: int
-    offsets: IntArray
-    words: IntArray
-    counts: FloatArray
-    phi: FloatArray
-    weights: FloatArray
-    ends: IntArray
-    own: FloatArray
+    offsets: IntArray  # (documents + 1,)
+    words: IntArray  # (words,)
+    counts: FloatArray  # (words,)
+    phi: FloatArray  # (words, L) levels of the words
+    weights: FloatArray  # (documents,) in the raw statistics
+    ends: IntArray  # (documents,) endpoints, -1 where there is none
+    own: FloatArray  # (documents,) their own part of the bound
 
     @classmethod
     def empty(cls, L: int) -> Self:
@@ -134,18 +108,18 @@ class Window:
 
 @dataclass(slots=True)
 class TopicState:
-    """A tree of topics: arrays as in `NodeArrays`, and the window."""
+    """A tree of topics: nodes in slots, with capacity beyond the K nodes and V words in use."""
 
     settings: Settings
-    parent: IntArray
-    level: IntArray
-    born: IntArray
-    ids: IntArray
-    counts: FloatArray
-    rows: FloatArray
-    mass: FloatArray
-    whole: IntArray
-    real: FloatArray
+    parent: IntArray  # (capacity,)
+    level: IntArray  # (capacity,)
+    born: IntArray  # (capacity,)
+    ids: IntArray  # (capacity,)
+    counts: FloatArray  # (words, capacity); raw: ``real[SCALE]`` times them are expected counts
+    rows: FloatArray  # (capacity,) raw sums over words
+    mass: FloatArray  # (capacity,) raw endpoint masses
+    whole: IntArray  # counters
+    real: FloatArray  # scale, and the documents' part of the bound
     window: Window
     learned_eta: FloatArray  # (L,) prior of words as the topics themselves show it; for completion
     next_tidy: int = FIRST_TIDY

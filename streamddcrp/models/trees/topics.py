@@ -185,7 +185,7 @@ class TopicTree(TopicState):
         self.mass[:n] = mass
 
     def _let_go(self, gone: IntArray) -> None:
-        """Count the words of nodes that are dropped, the window's by document, as of fresh ones."""
+        """Count the words of dropped nodes as of topics not kept, the window's by document."""
         for i in gone.tolist():
             self.changes.append(Change("death", int(self.ids[i]), self.n_seen))
         self.n_pruned += len(gone)

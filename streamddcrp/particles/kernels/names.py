@@ -41,32 +41,32 @@ def best_name(names, at_name, new, n):
 
 @uncounted
 def refresh_names(names, events, counts, reopened, t):
-    """Tell which tables have come to life and which are gone, after arrival ``counts[N_SEEN] - 1``.
+    """Record which tables were born and which died, after arrival ``counts[N_SEEN] - 1``.
 
-    ``names.weight`` and ``names.n_holders`` must be those of now; customers from ``reopened`` on
-    may still open a table again, so their names are kept.
+    ``names.weight`` and ``names.n_holders`` must be up to date; customers from ``reopened`` on may
+    still open a table again, so their names are kept.
     """
     n = counts[N_SEEN]
-    told = -1
+    last = -1
     while True:  # in the order of their openers
         found = -1
         live = 0
         for g in range(len(names.opener)):
             live += names.weight[g] >= LIVE
             opener = names.opener[g]
-            if opener > told and (found < 0 or opener < names.opener[found]):
+            if opener > last and (found < 0 or opener < names.opener[found]):
                 born = names.weight[g] >= LIVE and not names.told[g]
                 if born or (names.n_holders[g] == 0 and opener < reopened):
                     found = g
         counts[N_LIVE] = live
         if found < 0:
             break
-        told = names.opener[found]
+        last = names.opener[found]
         if names.n_holders[found] > 0:
             names.told[found] = True
-            record(events, counts, N_EVENTS, BIRTH, told, -1, n - 1, t)
+            record(events, counts, N_EVENTS, BIRTH, last, -1, n - 1, t)
         else:
             if names.told[found]:
-                record(events, counts, N_EVENTS, DEATH, told, -1, n - 1, t)
+                record(events, counts, N_EVENTS, DEATH, last, -1, n - 1, t)
             names.opener[found] = -1
             counts[N_NAMES] -= 1

@@ -1,9 +1,9 @@
 """Clusters that particles share: one copy of the statistics of equal sets of members.
 
 A particle holds places of a pool. What many particles do to the same cluster is done once, to a
-copy that all of them then hold, and a cluster that nobody holds any more gives its place back. So a
-copied particle costs a few integers, and a predictive density is computed once a cluster, not once
-a particle.
+copy that all of them then hold, and the place of a cluster that no particle holds is free again. So
+a copied particle costs a few integers, and a predictive density is computed once per cluster, not
+once per particle.
 """
 
 import math
@@ -19,7 +19,7 @@ MEMBER, CLUSTER = 1, 2  # what is hashed
 
 @uncounted
 def take(pool):
-    """Take a free place; the caller has made sure that there is one."""
+    """Take a free place, which must exist."""
     pool.n_free[0] -= 1
     e = pool.free[pool.n_free[0]]
     pool.holders[e] = 0
@@ -28,21 +28,21 @@ def take(pool):
 
 @uncounted
 def drop(pool, e):
-    """Count one holder less; the place is free after the last one."""
+    """Count one holder less; without holders the place is free."""
     pool.holders[e] -= 1
     if pool.holders[e] == 0:
         pool.free[pool.n_free[0]] = e
         pool.n_free[0] += 1
 
 
-# The functions below take arrays, not named tuples of them: with many clusters the passing of a
-# tuple, array by array, costs more than the work. Densities and statistics are worked out in two of
-# them only, because code that knows all families is long to compile.
+# The functions below take arrays, not named tuples of them: passing a tuple, array by array, costs
+# more than the work. Densities and statistics are computed in two of them only, because code that
+# knows all families takes long to compile.
 
 
 @uncounted
 def held_clusters(weight, entry, n_tables, least, seen, stamp, which):
-    """List the clusters, the empty one first, that particles above a weight hold; how many."""
+    """List the clusters, the empty one first, of particles above a weight; return how many."""
     which[0] = EMPTY
     n = 1
     for p in range(len(weight)):
@@ -57,40 +57,42 @@ def held_clusters(weight, entry, n_tables, least, seen, stamp, which):
 
 
 @uncounted
-def score_clusters(family, hyper, post, members, x, i, which, n, score, heir_mixed):
+def score_clusters(family, hyper, post, members, x, i, which, n, score, successor_mixed):
     """Log predictive densities of row ``x`` at the first ``n`` clusters of the list ``which``.
 
-    ``heir_mixed`` gets the mixed hashes of the clusters with item i in them, or without it.
+    ``successor_mixed`` gets the mixed hashes of the clusters with item i in them, or without it.
     """
     change = hash_of(i, MEMBER)
     for j in range(n):
         e = which[j]
         score[e] = log_predictive(family, hyper, post[e], x)
-        heir_mixed[e] = hash_of(members[e] ^ change, CLUSTER)
+        successor_mixed[e] = hash_of(members[e] ^ change, CLUSTER)
 
 
 @uncounted
-def relative_liks(which, n, score, lik, heir):
-    """Densities as shares of the largest one, whose log is returned; no cluster has an heir yet."""
+def relative_liks(which, n, score, lik, successor):
+    """Write densities relative to the largest one, return its log; reset the successors."""
     top = score[which[0]]
     for j in range(n):
         top = max(top, score[which[j]])
     for j in range(n):
         lik[which[j]] = math.exp(score[which[j]] - top)
-        heir[which[j]] = -1
+        successor[which[j]] = -1
     return top
 
 
 @uncounted
-def extend_clusters(family, hyper, stats, post, members, mixed, name, x, sign, i, which, n, heir):
-    """Write cluster e with item i in it to place ``heir[e]``, for ``n`` of the list ``which``.
+def extend_clusters(
+    family, hyper, stats, post, members, mixed, name, x, sign, i, which, n, successor
+):
+    """Write cluster e with item i in it to place ``successor[e]``, for ``n`` of the list ``which``.
 
     ``sign`` : 1; -1 takes the item, a member, out.
     """
     change = hash_of(i, MEMBER)
     for j in range(n):
         e = which[j]
-        new = heir[e]
+        new = successor[e]
         copy_row(stats[new], stats[e])
         add_stats(family, hyper, x, sign, stats[new])
         posterior(family, hyper, stats[new], post[new])
@@ -103,9 +105,9 @@ def extend_clusters(family, hyper, stats, post, members, mixed, name, x, sign, i
 def alter(family, hyper, pool, memo, e, i, x, sign):
     """Return a new cluster: e with item i, row ``x``, or (``sign`` -1) without it."""
     memo.which[0] = e
-    memo.heir[e] = take(pool)
+    memo.successor[e] = take(pool)
     extend_clusters(
         family, hyper, pool.stats, pool.post, pool.members, pool.mixed, pool.name, x, sign, i,
-        memo.which, 1, memo.heir,
+        memo.which, 1, memo.successor,
     )  # fmt: skip
-    return memo.heir[e]
+    return memo.successor[e]

@@ -124,3 +124,14 @@ def draw(weight, n, u):
             if rest < 0.0:
                 break
     return chosen
+
+
+@uncounted
+def draw_log(log_weight, n, u):
+    """Draw one of the first n by log weights, which become weights relative to the largest."""
+    top = -np.inf
+    for k in range(n):
+        top = max(top, log_weight[k])
+    for k in range(n):
+        log_weight[k] = math.exp(log_weight[k] - top)
+    return draw(log_weight, n, u)

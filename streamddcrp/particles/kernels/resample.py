@@ -1,4 +1,6 @@
-"""Choosing which particles go on: optimal, N-best, systematic and stratified resampling."""
+"""Choosing which particles go on: resampling, exact merging, and the places of the copies."""
+
+import numpy as np
 
 from streamddcrp.compilation import kernel
 from streamddcrp.particles.kernels.random import uniform
@@ -176,3 +178,88 @@ def stratified(weight, seed, t, purpose, out_offspring):
         if weight[p] > weight[heaviest]:
             heaviest = p
     out_offspring[heaviest] += P - drawn
+
+
+@kernel
+def merge_equal(key, weight, n, table, seed, t, purpose):
+    """Give the weight of children with equal keys to one of them, drawn by weight; others get 0.
+
+    Equal keys must mean equal laws of everything to come; then no expectation changes.
+
+    Parameters
+    ----------
+    key : ndarray of uint64, shape (>= n,)
+        64 bits from `hash_of`, so that different states have different keys.
+    weight : ndarray of float64, shape (>= n,)
+    table : ndarray of int64, shape (a power of two >= 2 n,)
+        Work space.
+
+    Returns
+    -------
+    int
+        How many children have a weight afterwards.
+    """
+    table[:] = -1
+    mask = np.uint64(len(table) - 1)
+    one = np.uint64(1)
+    distinct = 0
+    for m in range(n):
+        if weight[m] <= 0.0:
+            continue
+        at = key[m] & mask
+        while table[at] >= 0 and key[table[at]] != key[m]:
+            at = (at + one) & mask
+        other = table[at]
+        if other < 0:
+            table[at] = m
+            distinct += 1
+            continue
+        both = weight[other] + weight[m]
+        if uniform(seed, t, m, purpose, 0) * both < weight[m]:
+            weight[m] = both
+            weight[other] = 0.0
+            table[at] = m
+        else:
+            weight[other] = both
+            weight[m] = 0.0
+    return distinct
+
+
+@kernel
+def ancestors_of(offspring, out_ancestor):
+    """List ancestors in ascending order, each as often as it has offspring; return how many."""
+    n = 0
+    for p in range(len(offspring)):
+        for _ in range(offspring[p]):
+            out_ancestor[n] = p
+            n += 1
+    return n
+
+
+@kernel
+def place_children(ancestor, n, used, out_place):
+    """Give each of ``n`` children a particle's place: an ancestor's first child keeps that of it.
+
+    Further children take the places, in ascending order, of particles without children. So a caller
+    copies where ``out_place[m] != ancestor[m]``, all copies before any change, and nothing else.
+
+    Parameters
+    ----------
+    ancestor : ndarray of int64, shape (>= n,)
+        In ascending order.
+    used : ndarray of bool, shape (P,)
+        Afterwards: which places are taken. P >= n.
+    out_place : ndarray of int64, shape (>= n,)
+    """
+    used[:] = False
+    for m in range(n):
+        used[ancestor[m]] = True
+    free = 0
+    for m in range(n):
+        if m == 0 or ancestor[m] != ancestor[m - 1]:
+            out_place[m] = ancestor[m]
+        else:
+            while used[free]:
+                free += 1
+            used[free] = True
+            out_place[m] = free

@@ -1,4 +1,4 @@
-"""The compiled way of one arrival through all particles: predict, seat, resample, forget."""
+"""One arrival, compiled: predict, seat it in all particles, resample, forget."""
 
 import math
 
@@ -12,18 +12,17 @@ from streamddcrp.likelihoods.kernels.families import (
     log_predictives,
     posterior,
 )
-from streamddcrp.models.ddcrp.kernels.filter_layout import CARRIED_AT
-from streamddcrp.models.ddcrp.kernels.filter_tables import (
+from streamddcrp.models.ddcrp.kernels.tables import (
+    CARRIED_AT,
     carried_factor,
     close_table,
     draw_link,
     draw_table,
     masses_of,
     open_table,
+    update,
 )
-from streamddcrp.models.ddcrp.kernels.filter_update import update
 from streamddcrp.numerics import log_decay
-from streamddcrp.particles.kernels.copies import ancestors_of, place_children
 from streamddcrp.particles.kernels.layout import (
     FIRST,
     LOG_EVIDENCE,
@@ -33,7 +32,12 @@ from streamddcrp.particles.kernels.layout import (
     N_SEEN,
 )
 from streamddcrp.particles.kernels.names import best_name, name_of, refresh_names
-from streamddcrp.particles.kernels.resample import effective_size, systematic
+from streamddcrp.particles.kernels.resample import (
+    ancestors_of,
+    effective_size,
+    place_children,
+    systematic,
+)
 
 
 @inner
@@ -103,7 +107,7 @@ def predict(
     density = 0.0
     for p in range(len(particles.weight)):
         density += particles.weight[p] * math.exp(scratch.gain[p] - top)
-    # what a particle says of the arrival's table counts by its weight times its density
+    # a particle's probabilities of tables count by its weight times its density
     new, stays = 0.0, 0.0
     for p in range(len(particles.weight)):
         share = particles.weight[p] * math.exp(scratch.gain[p] - top) / density
@@ -207,7 +211,7 @@ def _resample(particles, tables, ring, counts, scratch, stop, uniform):
 
 @inner
 def _forget(config, particles, tables, ring, counts, sums):
-    """Let customers leave the ring that nobody will look at alone, close tables nobody can join.
+    """Let customers leave the ring that no link needs, close tables that no one can join.
 
     The next arrival is ``n``; the first customer that it, or a renewed link, may leave from is
     ``earliest``. Where the time of the next arrival is unknown that of the last one must do.
@@ -263,7 +267,7 @@ def step_rows(
     """Predict and learn rows from ``start`` on; return the first one for which there is no room.
 
     ``uniforms`` : shape (N, 1 + P U), for resampling and then for each particle: table and link of
-    the arrival and, with a lag, of the customers whose links are drawn anew.
+    the arrival and, with a lag, of the customers whose links are resampled.
     """
     P, L = len(particles.weight), config.lag
     per_particle = 2 + 2 * L if L > 0 else 1

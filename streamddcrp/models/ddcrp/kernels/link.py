@@ -1,55 +1,73 @@
-"""Compiled collapsed Gibbs sampling: one link given all others.
+"""Compiled Gibbs sampling: one link given all others, with parameters integrated out or not.
 
-The links of N customers are a functional graph: ``links[i]`` is one customer, i itself if it is
-self-linked. Whoever links to a customer is in a doubly linked list that starts there: ``kids[i]``
-holds the first child of i, and the next and the previous child of i's own parent, -1 where there is
-none. Self-links are not in the lists. Tables are slots: ``slot[i]``, with summed statistics
-``stats`` (N, P) and log marginal likelihoods ``marginal`` (N,). ``free`` is a stack of free slots,
-its height in ``free[N]``.
+All kernels take ``c``, a `ChainState`. The links of N customers are a functional graph:
+``links[i]`` is one customer, i itself if it is self-linked. Whoever links to a customer is in a
+doubly linked list that starts there: ``children[i]`` holds the first child of i, and the next and
+the previous child of i's own parent, -1 where there is none. Self-links are not in the lists.
+Tables are slots: ``slot[i]``, with summed statistics ``stats`` (N, P) and log marginal likelihoods
+``marginal`` (N,). ``free`` is a stack of free slots, its height in ``free[N]``.
 
-Work space, cleared where it was touched only: ``stack`` (N,), ``stamp`` (N + 1,) with the clock in
-``stamp[N]``, ``mass`` (N,) of zeros, ``touched`` (N,), ``score`` and ``joint`` (N + 1,),
-``moved`` and ``work`` (P,), ``post`` (Q,), and where links are sequential ``below`` (N, P). Links
-that are possible come as `Candidates` lays them out: ``shared``, ``start``, ``customer``,
-``weight``, ``own``.
+Work space is cleared only where it was touched: ``stack`` (N,), ``stamp`` (N + 1,) with the clock
+in ``stamp[N]``, ``mass`` (N,) of zeros, ``touched`` (N,), ``score`` and ``joint`` (N + 1,),
+``moved`` and ``work`` (P,), ``post`` (Q,), and where links are sequential ``below`` (N, P).
+
+S are the customers below i, itself included, once its link is cut; ``moved`` are their statistics
+and m(S) is their marginal likelihood. With s_k the weight of the links to table k, i joins k with
+weight s_k m(S + k) / m(k), or stays with S with weight w m(S), w the weight of the self-link and of
+the links to S (Blei and Frazier 2011, collapsed Gibbs sampling).
+
+With parameters as part of the state, ``eta`` (N, P) holds them as `likelihoods.kernels.draw` writes
+them, log p(rows | theta) = eta . stats; ``holder[k]`` is the row of the table at slot k. Joining k
+has the weight s_k p(x_S | theta_k); the weight of staying with S is
+
+* PER_CUSTOMER: w p(x_S | theta_i). Every customer holds a parameter, which counts while it opens a
+  table; sequential links only. Bartunov and Vetrov (2014), eq. 4.
+* AUXILIARY: w / r p(x_S | theta) for each of r parameters from the prior, ``aux`` (r, P); the first
+  is the table's own where S was a table before the cut. Neal (2000), algorithm 8.
+* PARTIAL: w m(S); the parameter is then drawn given x_S.
 """
 
 import math
 
 import numpy as np
 
-from streamddcrp.compilation import entry, uncounted
-from streamddcrp.likelihoods.kernels.families import add_stats
+from streamddcrp.compilation import entry, inner, uncounted
+from streamddcrp.likelihoods.kernels.draw import draw_parameters
+from streamddcrp.likelihoods.kernels.families import add_stats, posterior
 from streamddcrp.likelihoods.kernels.union import log_marginal, log_union, log_without
-from streamddcrp.numerics import copy_row
+from streamddcrp.numerics import copy_row, dot
+
+PER_CUSTOMER = 0
+AUXILIARY = 1
+PARTIAL = 2
 
 # --- The graph of links ---------------------------------------------------------------------------
 
 
 @uncounted
-def attach(i, j, links, kids):
+def attach(i, j, links, children):
     """Link i to j; it must have had no link."""
     links[i] = j
     if j != i:
-        after = kids[j, 0]
-        kids[i, 1], kids[i, 2] = after, -1
+        after = children[j, 0]
+        children[i, 1], children[i, 2] = after, -1
         if after >= 0:
-            kids[after, 2] = i
-        kids[j, 0] = i
+            children[after, 2] = i
+        children[j, 0] = i
 
 
 @uncounted
-def detach(i, links, kids):
+def detach(i, links, children):
     """Take the link of i away: i is then as if self-linked."""
     j = links[i]
     if j != i:
-        after, before = kids[i, 1], kids[i, 2]
+        after, before = children[i, 1], children[i, 2]
         if before >= 0:
-            kids[before, 1] = after
+            children[before, 1] = after
         else:
-            kids[j, 0] = after
+            children[j, 0] = after
         if after >= 0:
-            kids[after, 2] = before
+            children[after, 2] = before
     links[i] = i
 
 
@@ -66,20 +84,20 @@ def on_cycle(i, links, stamp):
 
 
 @uncounted
-def collect(i, kids, stack, stamp):
+def collect(i, children, stack, stamp):
     """Put i and all below it on the stack and stamp them; return how many."""
     stamp[-1] += 1
     stack[0] = i
     stamp[i] = stamp[-1]
     size, at = 1, 0
     while at < size:
-        j = kids[stack[at], 0]
+        j = children[stack[at], 0]
         at += 1
         while j >= 0:
             stack[size] = j
             stamp[j] = stamp[-1]
             size += 1
-            j = kids[j, 1]
+            j = children[j, 1]
     return size
 
 
@@ -87,51 +105,45 @@ def collect(i, kids, stack, stamp):
 
 
 @uncounted
-def part(k, whole, family, hyper, stats, marginal, moved, post):
-    """Take ``moved``, the statistics of a customer and all below, out of their table k.
+def split_off(k, whole, moved, c):
+    """Take ``moved``, the statistics of S, out of their table k; return log m(S).
 
-    ``whole``: there is nobody else at it. Returns the log marginal likelihood of ``moved``.
+    ``whole``: no one else is at it.
     """
     if whole:
-        return marginal[k]
+        return c.marginal[k]
     for p in range(len(moved)):
-        stats[k, p] -= moved[p]
-    marginal[k] = log_without(family, hyper, stats[k], marginal[k], moved, post)
-    return log_marginal(family, hyper, moved, post)
+        c.stats[k, p] -= moved[p]
+    c.marginal[k] = log_without(c.family, c.hyper, c.stats[k], c.marginal[k], moved, c.post)
+    return log_marginal(c.family, c.hyper, moved, c.post)
 
 
 @uncounted
-def cut(
-    i, general, family, hyper, X, links, kids, slot, stats, marginal, stack, stamp, moved, post
-):  # fmt: skip
-    """Take the link of i away and part all below it, which are put on the stack, from their table.
+def cut(i, c):
+    """Take the link of i away and split S, which is put on the stack, off its table.
 
-    Returns how many they are, whether nobody else was at the table, and the log marginal likelihood
-    of their statistics ``moved``. No cycle is left among them.
+    Returns the size of S, whether no one else was at the table, and log m(S); ``c.moved`` are the
+    statistics of S. No cycle is left in S.
     """
-    whole = on_cycle(i, links, stamp) if general else links[i] == i
-    detach(i, links, kids)
-    size = collect(i, kids, stack, stamp)
+    whole = on_cycle(i, c.links, c.stamp) if c.general else c.links[i] == i
+    detach(i, c.links, c.children)
+    size = collect(i, c.children, c.stack, c.stamp)
     if whole:
-        copy_row(moved, stats[slot[i]])
+        copy_row(c.moved, c.stats[c.slot[i]])
     else:
-        moved[:] = 0.0
+        c.moved[:] = 0.0
         for m in range(size):
-            add_stats(family, hyper, X[stack[m]], 1.0, moved)
-    log_moved = part(slot[i], whole, family, hyper, stats, marginal, moved, post)
-    return size, whole, log_moved
+            add_stats(c.family, c.hyper, c.X[c.stack[m]], 1.0, c.moved)
+    return size, whole, split_off(c.slot[i], whole, c.moved, c)
 
 
 @uncounted
-def score_tables(
-    n_touched, log_moved, family, hyper, stats, marginal, mass, touched, moved, work, post, joint,
-    score,
-):  # fmt: skip
+def score_tables(n_touched, log_moved, moved, c):
     """Score joining each table touched, log s_k m(S + k) / (m(S) m(k)), after the cut."""
     for m in range(n_touched):
-        k = touched[m]
-        joint[m] = log_union(family, hyper, stats[k], marginal[k], moved, work, post)
-        score[m] = math.log(mass[k]) + (joint[m] - marginal[k] - log_moved)
+        k = c.touched[m]
+        c.joint[m] = log_union(c.family, c.hyper, c.stats[k], c.marginal[k], moved, c.work, c.post)
+        c.score[m] = math.log(c.mass[k]) + (c.joint[m] - c.marginal[k] - log_moved)
 
 
 @uncounted
@@ -152,168 +164,199 @@ def choose(u, n, score):
 
 
 @uncounted
-def settle(
-    i, j, k, log_joint, size, whole, log_moved, links, kids, slot, stats, marginal, free, stack,
-    stamp, moved,
-):  # fmt: skip
-    """Link i to j and seat all below it at slot k, or, where they are, by themselves (k = -1).
+def settle(i, j, k, log_joint, size, whole, log_moved, moved, c):
+    """Link i to j and move S to slot k, or, where they are, to one of their own (k = -1).
 
     ``whole``: they own their slot. ``size``: how many of them are on the stack, 0: none is yet.
     """
-    n = len(links)
-    home = slot[i]
+    n = len(c.links)
+    old = c.slot[i]
     if k < 0:
-        k = home
+        k = old
         if not whole:
-            free[n] -= 1
-            k = free[free[n]]
-            copy_row(stats[k], moved)
-            marginal[k] = log_moved
+            c.free[n] -= 1
+            k = c.free[c.free[n]]
+            copy_row(c.stats[k], moved)
+            c.marginal[k] = log_moved
     else:
         for p in range(len(moved)):
-            stats[k, p] += moved[p]
-        marginal[k] = log_joint
+            c.stats[k, p] += moved[p]
+        c.marginal[k] = log_joint
         if whole:
-            free[free[n]] = home
-            free[n] += 1
-    if k != home:
+            c.free[c.free[n]] = old
+            c.free[n] += 1
+    if k != old:
         if size == 0:
-            size = collect(i, kids, stack, stamp)
+            size = collect(i, c.children, c.stack, c.stamp)
         for m in range(size):
-            slot[stack[m]] = k
-    attach(i, j, links, kids)
+            c.slot[c.stack[m]] = k
+    attach(i, j, c.links, c.children)
 
 
 @uncounted
-def weigh(
-    i, general, shared, start, customer, weight, own, links, slot, stamp, mass, touched
-):  # fmt: skip
-    """Sum the weights of i's candidates by table into ``mass``.
+def weigh(i, c):
+    """Sum the weights of i's candidates by table into ``c.mass``.
 
     Returns
     -------
     stay : weight of i itself and of those below it
-    n_touched : number of tables with a candidate, listed in ``touched``
+    n_touched : number of tables with a candidate, listed in ``c.touched``
     """
-    first = 0 if shared else start[i]
-    count = min(i, len(weight)) if shared else start[i + 1] - first
-    clock = stamp[len(links)]
-    stay = own[0] if shared else own[i]
+    shared, customer, weight = c.candidates.shared, c.candidates.customer, c.candidates.weight
+    first = 0 if shared else c.candidates.start[i]
+    count = min(i, len(weight)) if shared else c.candidates.start[i + 1] - first
+    clock = c.stamp[len(c.links)]
+    stay = c.own[0] if shared else c.own[i]
     n_touched = 0
     for q in range(first, first + count):
         j = i - 1 - q if shared else customer[q]
-        if general and stamp[j] == clock:
+        if c.general and c.stamp[j] == clock:
             stay += weight[q]
         else:
-            k = slot[j]
-            if mass[k] == 0.0:
-                touched[n_touched] = k
+            k = c.slot[j]
+            if c.mass[k] == 0.0:
+                c.touched[n_touched] = k
                 n_touched += 1
-            mass[k] += weight[q]
+            c.mass[k] += weight[q]
     return stay, n_touched
 
 
 @uncounted
-def draw_link(
-    u, i, k, stay, n_touched, general, shared, start, customer, weight, own, links, slot, stamp,
-    mass, touched,
-):  # fmt: skip
+def draw_link(u, i, k, stay, n_touched, c):
     """Draw a candidate at table ``k``, or where it is -1 one of i and those below it.
 
-    Clears ``mass`` after `weigh`.
+    Clears ``c.mass`` after `weigh`.
     """
-    first = 0 if shared else start[i]
-    count = min(i, len(weight)) if shared else start[i + 1] - first
-    clock = stamp[len(links)]
-    rest = u * mass[k] if k >= 0 else u * stay - (own[0] if shared else own[i])
+    shared, customer, weight = c.candidates.shared, c.candidates.customer, c.candidates.weight
+    first = 0 if shared else c.candidates.start[i]
+    count = min(i, len(weight)) if shared else c.candidates.start[i + 1] - first
+    clock = c.stamp[len(c.links)]
+    rest = u * c.mass[k] if k >= 0 else u * stay - (c.own[0] if shared else c.own[i])
     chosen = i
     if k >= 0 or rest >= 0.0:
         for q in range(first, first + count):
             j = i - 1 - q if shared else customer[q]
-            below = general and stamp[j] == clock
-            if (below and k < 0) or (not below and slot[j] == k):
+            below = c.general and c.stamp[j] == clock
+            if (below and k < 0) or (not below and c.slot[j] == k):
                 chosen = j
                 rest -= weight[q]
                 if rest < 0.0:
                     break
     for m in range(n_touched):
-        mass[touched[m]] = 0.0
+        c.mass[c.touched[m]] = 0.0
     return chosen
 
 
 @uncounted
-def redraw(
-    i, u_table, u_link, size, whole, log_moved, general, shared, start, customer, weight, own,
-    family, hyper, links, kids, slot, stats, marginal, free, stack, stamp, mass, touched, score,
-    joint, moved, work, post,
-):  # fmt: skip
+def redraw(i, u_table, u_link, size, whole, log_moved, moved, c):
     """Draw a link for i, whose own was cut; returns the log of the summed weights over m(S)."""
-    stay, n_touched = weigh(
-        i, general, shared, start, customer, weight, own, links, slot, stamp, mass, touched
-    )
-    score_tables(
-        n_touched, log_moved, family, hyper, stats, marginal, mass, touched, moved, work, post,
-        joint, score,
-    )  # fmt: skip
-    score[n_touched] = math.log(stay)
-    m, log_sum = choose(u_table, n_touched + 1, score)
-    k = touched[m] if m < n_touched else -1
-    chosen = draw_link(
-        u_link, i, k, stay, n_touched, general, shared, start, customer, weight, own, links, slot,
-        stamp, mass, touched,
-    )  # fmt: skip
-    settle(
-        i, chosen, k, joint[m], size, whole, log_moved, links, kids, slot, stats, marginal, free,
-        stack, stamp, moved,
-    )  # fmt: skip
+    stay, n_touched = weigh(i, c)
+    score_tables(n_touched, log_moved, moved, c)
+    c.score[n_touched] = math.log(stay)
+    m, log_sum = choose(u_table, n_touched + 1, c.score)
+    k = c.touched[m] if m < n_touched else -1
+    chosen = draw_link(u_link, i, k, stay, n_touched, c)
+    settle(i, chosen, k, c.joint[m], size, whole, log_moved, moved, c)
     return log_sum
 
 
 @entry
-def update(
-    i, u_table, u_link, general, shared, start, customer, weight, own, family, hyper, X, links,
-    kids, slot, stats, marginal, free, stack, stamp, mass, touched, score, joint, moved, work, post,
-):  # fmt: skip
+def update(i, u_table, u_link, c):
     """Draw the link of customer i given all others; ``u_table`` and ``u_link`` are uniforms.
 
-    O(|S| P + W + K L), S the customers below i. Returns the log of the summed weights over m(S):
-    for a customer with nobody below, after adding log m(S) and subtracting the log of the row's
-    scaled total, log p(x_i | the others).
+    O(|S| P + W + K L). Returns the log of the summed weights over m(S): for a customer with no one
+    below, after adding log m(S) and subtracting the log of the row's scaled total, that is
+    log p(x_i | the others).
     """
-    size, whole, log_moved = cut(
-        i, general, family, hyper, X, links, kids, slot, stats, marginal, stack, stamp, moved, post
-    )  # fmt: skip
-    return redraw(
-        i, u_table, u_link, size, whole, log_moved, general, shared, start, customer, weight, own,
-        family, hyper, links, kids, slot, stats, marginal, free, stack, stamp, mass, touched, score,
-        joint, moved, work, post,
-    )  # fmt: skip
+    size, whole, log_moved = cut(i, c)
+    return redraw(i, u_table, u_link, size, whole, log_moved, c.moved, c)
 
 
 @uncounted
-def redraw_counted(
-    rng, i, size, n_touched, whole, log_moved, own, family, hyper, links, kids, slot, stats,
-    marginal, free, stack, stamp, mass, touched, score, joint, moved, work, post,
-):  # fmt: skip
+def redraw_counted(rng, i, size, n_touched, whole, log_moved, moved, c):
     """Do `redraw` where all earlier customers weigh the same: O(K), no label need be read.
 
     A table weighs as many as it has before i, which is its ``mass``, given: in a sweep in either
-    direction it changes by one at each step, since an update moves nobody before i. The link within
+    direction it changes by one at each step, since an update moves no one before i. The link within
     the table is drawn by trial and error, about i / (members before i) trials.
     """
-    score_tables(
-        n_touched, log_moved, family, hyper, stats, marginal, mass, touched, moved, work, post,
-        joint, score,
-    )  # fmt: skip
-    score[n_touched] = math.log(own[0])
-    m, _ = choose(rng.random(), n_touched + 1, score)
+    score_tables(n_touched, log_moved, moved, c)
+    c.score[n_touched] = math.log(c.own[0])
+    m, _ = choose(rng.random(), n_touched + 1, c.score)
     k, j = -1, i
     if m < n_touched:
-        k = touched[m]
+        k = c.touched[m]
         j = int(rng.random() * i)
-        while slot[j] != k:
+        while c.slot[j] != k:
             j = int(rng.random() * i)
-    settle(
-        i, j, k, joint[m], size, whole, log_moved, links, kids, slot, stats, marginal, free,
-        stack, stamp, moved,
-    )  # fmt: skip
+    settle(i, j, k, c.joint[m], size, whole, log_moved, moved, c)
+
+
+# --- The same with the parameters of tables -------------------------------------------------------
+
+
+@inner
+def renew(variant, rng, eta, holder, c):
+    """Draw the parameters of all tables given their members, and unused ones from the prior."""
+    n, seen = len(c.slot), c.order
+    seen[:] = 0
+    if variant == PER_CUSTOMER:
+        c.work[:] = 0.0
+        posterior(c.family, c.hyper, c.work, c.post)
+        for i in range(n):
+            if holder[c.slot[i]] != i:
+                draw_parameters(c.family, c.hyper, c.work, c.post, rng, eta[i])
+    for i in range(n):
+        k = c.slot[i]
+        if seen[k] == 0:
+            seen[k] = 1
+            posterior(c.family, c.hyper, c.stats[k], c.post)
+            draw_parameters(c.family, c.hyper, c.stats[k], c.post, rng, eta[holder[k]])
+
+
+@inner
+def offer(variant, i, old, stay, log_moved, n_touched, rng, eta, holder, aux, c):
+    """Score the ways of staying with S, from place ``n_touched`` on; return their number."""
+    if variant == PARTIAL:
+        c.score[n_touched] = math.log(stay) + log_moved
+        return 1
+    c.work[:] = 0.0
+    posterior(c.family, c.hyper, c.work, c.post)
+    n_aux = 1 if variant == PER_CUSTOMER else len(aux)
+    for a in range(n_aux):
+        if variant == PER_CUSTOMER:
+            copy_row(aux[a], eta[i])
+        elif a == 0 and old >= 0:
+            copy_row(aux[a], eta[holder[old]])
+        else:
+            draw_parameters(c.family, c.hyper, c.work, c.post, rng, aux[a])
+        c.score[n_touched + a] = math.log(stay / n_aux) + dot(aux[a], c.moved, len(c.moved))
+    return n_aux
+
+
+@inner
+def update_with_parameters(i, variant, rng, eta, holder, aux, c):
+    """Draw the link of customer i given all others and the parameters."""
+    size, whole, log_moved = cut(i, c)
+    stay, n_touched = weigh(i, c)
+    for m in range(n_touched):
+        k = c.touched[m]
+        c.score[m] = math.log(c.mass[k]) + dot(eta[holder[k]], c.moved, len(c.moved))
+    old = c.slot[i] if whole else -1
+    n_ways = offer(variant, i, old, stay, log_moved, n_touched, rng, eta, holder, aux, c)
+    m, _ = choose(rng.random(), n_touched + n_ways, c.score)
+    k = c.touched[m] if m < n_touched else -1
+    chosen = draw_link(rng.random(), i, k, stay, n_touched, c)
+    log_joint = 0.0
+    if k >= 0:
+        log_joint = log_union(c.family, c.hyper, c.stats[k], c.marginal[k], c.moved, c.work, c.post)
+    settle(i, chosen, k, log_joint, size, whole, log_moved, c.moved, c)
+    if k >= 0:
+        return
+    k = c.slot[i]
+    holder[k] = i if variant == PER_CUSTOMER else k
+    if variant == PARTIAL:
+        posterior(c.family, c.hyper, c.stats[k], c.post)
+        draw_parameters(c.family, c.hyper, c.stats[k], c.post, rng, eta[k])
+    else:
+        eta[holder[k]] = aux[m - n_touched]

@@ -1,8 +1,7 @@
 """Compiled moments of the prior of links, and draws from it.
 
-The links of customer i come as in `Candidates`: ``weight[q]`` of customer i - 1 - q if ``shared``,
-else ``weight[at]`` of ``customer[at]`` for start[i] <= at < start[i + 1]; ``total[i]`` is their sum
-and the weight of the self-link, in the scale of the row.
+``links`` are `Candidates`; ``total[i]`` is the sum of their weights for customer i and of that of
+its self-link, in the scale of the row.
 """
 
 import numpy as np
@@ -11,28 +10,26 @@ from streamddcrp.compilation import kernel
 
 
 @kernel
-def _width(shared, start, weight, i):
-    return min(i, len(weight)) if shared else start[i + 1] - start[i]
+def _width(links, i):
+    if links.shared:
+        return min(i, len(links.weight))
+    return links.start[i + 1] - links.start[i]
 
 
 @kernel
-def _link(shared, start, customer, weight, i, q):
+def _link(links, i, q):
     """Return candidate ``q`` of row ``i``, from the last on, with its weight."""
-    if shared:
-        return i - 1 - q, weight[q]
-    at = start[i + 1] - 1 - q
-    return customer[at], weight[at]
+    if links.shared:
+        return i - 1 - q, links.weight[q]
+    at = links.start[i + 1] - 1 - q
+    return links.customer[at], links.weight[at]
 
 
 @kernel
 def number_of_tables(own, out):
     """Distribution of a sum of independent 0/1 variables; entries below 1e-20 become 0.
 
-    Parameters
-    ----------
-    own : ndarray of float64, shape (N,)
-        Chance of a self-link of each customer.
-    out : ndarray of float64, shape (N + 1,)
+    ``own`` (N,) is each customer's chance of a self-link; ``out`` (N + 1,).
     """
     out[:] = 0.0
     out[0] = 1.0
@@ -52,7 +49,7 @@ def number_of_tables(own, out):
 
 
 @kernel
-def path_lengths(counted, shared, start, customer, weight, total, out):
+def path_lengths(links, counted, total, out):
     """Count the customers expected on the path of each to its root: r_i = 1 + sum_j A_ij r_j.
 
     Sequential links only. ``counted``: all earlier customers weigh the same, O(N) in all.
@@ -62,25 +59,25 @@ def path_lengths(counted, shared, start, customer, weight, total, out):
         reached = 0.0
         if counted:
             if i > 0:
-                reached = weight[0] * seen
+                reached = links.weight[0] * seen
         else:
-            for q in range(_width(shared, start, weight, i)):
-                j, w = _link(shared, start, customer, weight, i, q)
+            for q in range(_width(links, i)):
+                j, w = _link(links, i, q)
                 reached += w * out[j]
         out[i] = 1.0 + reached / total[i]
         seen += out[i]
 
 
 @kernel
-def share_table(shared, start, customer, weight, total, out):
+def share_table(links, total, out):
     """Chance that two customers share a table: M_ij = sum_t A_it M_tj for j < i.
 
     Sequential links only; ``out`` (N, N), O(N^2 W).
     """
     for i in range(len(total)):
         out[i, :i] = 0.0
-        for q in range(_width(shared, start, weight, i)):
-            t, w = _link(shared, start, customer, weight, i, q)
+        for q in range(_width(links, i)):
+            t, w = _link(links, i, q)
             share = w / total[i]
             for j in range(i):
                 out[i, j] += share * out[t, j]
@@ -90,14 +87,14 @@ def share_table(shared, start, customer, weight, total, out):
 
 
 @kernel
-def draw_links(shared, start, customer, weight, total, rng, out):
+def draw_links(links, total, rng, out):
     """Draw the links of all customers, once for each row of ``out`` (S, N)."""
     for s in range(len(out)):
         for i in range(len(total)):
             left = rng.random() * total[i]
             out[s, i] = i
-            for q in range(_width(shared, start, weight, i)):
-                j, w = _link(shared, start, customer, weight, i, q)
+            for q in range(_width(links, i)):
+                j, w = _link(links, i, q)
                 left -= w
                 if left < 0.0:
                     out[s, i] = j
@@ -106,13 +103,9 @@ def draw_links(shared, start, customer, weight, total, rng, out):
 
 @kernel
 def measure(links, table, out):
-    """Count tables, and average the sizes of customers' tables and of what hangs on their links.
+    """Count tables, and average the sizes of customers' tables and of the subtrees below them.
 
-    Parameters
-    ----------
-    links, table : ndarray of int64, shape (S, N)
-        ``table`` as `labels_of_links` makes it.
-    out : ndarray of float64, shape (S, 3)
+    ``links`` (S, N), ``table`` (S, N) as `labels_of_links` makes it, ``out`` (S, 3).
     """
     S, N = links.shape
     children, below, size = np.empty(N, np.int64), np.empty(N, np.int64), np.empty(N, np.int64)

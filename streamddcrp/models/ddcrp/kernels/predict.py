@@ -1,7 +1,7 @@
 """Compiled densities of held-out rows under one sampled partition, or one variational posterior.
 
 The M test rows come after N training rows. Their links are a sparse matrix by rows: ``ptr``
-(M + 1,), ``to`` and ``share``, an entry a link; ``to`` < N is a training row, N + l the test row l.
+(M + 1,), ``to`` and ``share``, one entry per link; ``to`` < N is a training row, N + l test row l.
 ``opens`` (M,) is the chance of a new table; each row with its ``opens`` sums to one.
 """
 
@@ -24,22 +24,10 @@ from streamddcrp.numerics import log_add_exp
 
 @kernel
 def seat(family, hyper, X, tables, reached, ptr, to, share, slot, stats, mass):
-    """Gather the tables that test rows link to: statistics, and the share of links to each.
+    """Gather the tables that test rows link to: ``stats`` (K, P), and links' ``mass`` (M, K + 1).
 
-    Parameters
-    ----------
-    tables : ndarray of int64, shape (N,)
-        Table of each training row, below N.
-    reached : ndarray of bool, shape (N,)
-        Whether some test row may link to the training row.
-    slot : ndarray of int64, shape (N,)
-        Work space.
-    stats, mass : ndarray of float64, shape (K, P) and (M, K + 1)
-
-    Returns
-    -------
-    int
-        Number of tables gathered.
+    ``tables`` (N,) is the table of each training row, below N; ``reached`` (N,) whether some test
+    row may link to it; ``slot`` (N,) work space. Returns the number of tables gathered.
     """
     N = len(tables)
     slot[:] = -1
@@ -65,15 +53,8 @@ def seat(family, hyper, X, tables, reached, ptr, to, share, slot, stats, mass):
 def table_densities(family, hyper, X, stats, n_tables, plug_in, post, eta, row, out):
     """Log density of each test row at each table, and at a new one in column ``n_tables``.
 
-    Parameters
-    ----------
-    X : ndarray of float64, shape (M, D)
-    stats : ndarray of float64, shape (K, P)
-    plug_in : bool
-        At the posterior mean of the parameter; else with the parameter integrated out.
-    post, eta, row
-        Work space, shape (K + 1, Q), (K, P) and (P,).
-    out : ndarray of float64, shape (M, K + 1)
+    ``plug_in``: at the posterior mean of the parameter; else with the parameter integrated out.
+    ``post`` (K + 1, Q), ``eta`` (K, P) and ``row`` (P,) are work space; ``out`` is (M, K + 1).
     """
     posteriors(family, hyper, stats, n_tables, post)
     row[:] = 0.0
@@ -141,14 +122,8 @@ def joint_by_draws(
 
     Rows are seated one after the other, each with the probabilities of tables given itself; the
     product of their normalisers has the density as its mean. Where no row links to a test row and
-    parameters are plugged in, every draw is exact.
-
-    Parameters
-    ----------
-    mass, stats, log_lik
-        As made by `seat` and `table_densities`.
-    out : ndarray of float64, shape (M,)
-        Log of the mean over draws.
+    parameters are plugged in, every draw is exact. ``mass``, ``stats`` and ``log_lik`` as made by
+    `seat` and `table_densities`; ``out`` (M,) is the log of the mean over draws.
     """
     M, P = len(opens), stats.shape[1]
     size = n_tables + M + 1

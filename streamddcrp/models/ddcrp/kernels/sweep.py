@@ -1,46 +1,46 @@
-"""Compiled sweeps over all links, and reading the state; layouts as in `kernels.link`."""
+"""Compiled sweeps over all links, reading the state, and griddy Gibbs; layouts as in `link`."""
 
 import math
+
+import numpy as np
 
 from streamddcrp.compilation import kernel, uncounted
 from streamddcrp.likelihoods.kernels.families import add_stats
 from streamddcrp.likelihoods.kernels.union import log_marginal
-from streamddcrp.models.ddcrp.kernels.link import cut, detach, part, redraw, redraw_counted, update
+from streamddcrp.models.ddcrp.kernels.link import (
+    attach,
+    cut,
+    detach,
+    redraw,
+    redraw_counted,
+    renew,
+    split_off,
+    update,
+    update_with_parameters,
+)
 
 _BLOCK = 1024  # customers visited in a random order before the next ones
-_REFRESH = 64  # sweeps after which statistics are summed anew: increments lose 1e-11 in ten
+_REFRESH = 64  # sweeps after which statistics are summed again: increments lose 1e-11 in ten
 
 
 @uncounted
-def sweep_forward(
-    rng, weight, own, family, hyper, X, links, kids, slot, stats, marginal, free, stack, stamp,
-    mass, touched, score, joint, moved, work, post,
-):  # fmt: skip
+def sweep_forward(rng, c):
     """Draw all links, first to last, where all earlier customers weigh the same."""
     n_touched = 0
-    for i in range(len(links)):
-        size, whole, log_moved = cut(
-            i, False, family, hyper, X, links, kids, slot, stats, marginal, stack, stamp, moved,
-            post,
-        )  # fmt: skip
-        redraw_counted(
-            rng, i, size, n_touched, whole, log_moved, own, family, hyper, links, kids, slot, stats,
-            marginal, free, stack, stamp, mass, touched, score, joint, moved, work, post,
-        )  # fmt: skip
-        k = slot[i]
-        if mass[k] == 0.0:
-            touched[n_touched] = k
+    for i in range(len(c.links)):
+        size, whole, log_moved = cut(i, c)
+        redraw_counted(rng, i, size, n_touched, whole, log_moved, c.moved, c)
+        k = c.slot[i]
+        if c.mass[k] == 0.0:
+            c.touched[n_touched] = k
             n_touched += 1
-        mass[k] += weight[0]
+        c.mass[k] += c.candidates.weight[0]
     for m in range(n_touched):
-        mass[touched[m]] = 0.0
+        c.mass[c.touched[m]] = 0.0
 
 
 @uncounted
-def sweep_back(
-    rng, counted, shared, start, customer, weight, own, family, hyper, X, links, kids, slot, stats,
-    marginal, free, stack, stamp, mass, touched, score, joint, work, post, below,
-):  # fmt: skip
+def sweep_back(rng, counted, c):
     """Draw all links of a sequence, last to first.
 
     Whoever is below i comes later and has its new link when it is i's turn. So the statistics of
@@ -49,70 +49,63 @@ def sweep_back(
 
     ``counted``: see `redraw_counted`; the numbers fall by one at each step.
     """
-    n = len(links)
-    below[:] = 0.0
+    n = len(c.links)
+    c.below[:] = 0.0
     n_touched = 0
     for i in range(n):
-        add_stats(family, hyper, X[i], 1.0, below[i])
+        add_stats(c.family, c.hyper, c.X[i], 1.0, c.below[i])
         if counted:
-            k = slot[i]
-            if mass[k] == 0.0:
-                touched[n_touched] = k
+            k = c.slot[i]
+            if c.mass[k] == 0.0:
+                c.touched[n_touched] = k
                 n_touched += 1
-            mass[k] += weight[0]
+            c.mass[k] += c.candidates.weight[0]
     for i in range(n - 1, -1, -1):
-        moved = below[i]
-        whole = links[i] == i
-        detach(i, links, kids)
-        log_moved = part(slot[i], whole, family, hyper, stats, marginal, moved, post)
+        moved = c.below[i]
+        whole = c.links[i] == i
+        detach(i, c.links, c.children)
+        log_moved = split_off(c.slot[i], whole, moved, c)
         if not counted:
-            redraw(
-                i, rng.random(), rng.random(), 0, whole, log_moved, False, shared, start, customer,
-                weight, own, family, hyper, links, kids, slot, stats, marginal, free, stack, stamp,
-                mass, touched, score, joint, moved, work, post,
-            )  # fmt: skip
+            redraw(i, rng.random(), rng.random(), 0, whole, log_moved, moved, c)
         else:
-            k = slot[i]
-            mass[k] -= weight[0]
-            if mass[k] == 0.0:
+            k = c.slot[i]
+            c.mass[k] -= c.candidates.weight[0]
+            if c.mass[k] == 0.0:
                 m = 0
-                while touched[m] != k:
+                while c.touched[m] != k:
                     m += 1
                 n_touched -= 1
-                touched[m] = touched[n_touched]
-            redraw_counted(
-                rng, i, 0, n_touched, whole, log_moved, own, family, hyper, links, kids, slot,
-                stats, marginal, free, stack, stamp, mass, touched, score, joint, moved, work, post,
-            )  # fmt: skip
-        j = links[i]
+                c.touched[m] = c.touched[n_touched]
+            redraw_counted(rng, i, 0, n_touched, whole, log_moved, moved, c)
+        j = c.links[i]
         if j != i:
             for p in range(len(moved)):
-                below[j, p] += moved[p]
+                c.below[j, p] += moved[p]
 
 
 @kernel
-def found_tables(family, hyper, X, slot, free, post, stats, marginal):
-    """Sum statistics by slot anew; fill the stack of free slots."""
-    n = len(slot)
-    stats[:] = 0.0
+def sum_tables(c):
+    """Sum the statistics of all tables again; fill the stack of free slots."""
+    n = len(c.slot)
+    c.stats[:] = 0.0
     for i in range(n):
-        add_stats(family, hyper, X[i], 1.0, stats[slot[i]])
-    free[n] = 0
+        add_stats(c.family, c.hyper, c.X[i], 1.0, c.stats[c.slot[i]])
+    c.free[n] = 0
     for k in range(n - 1, -1, -1):
-        if stats[k, 0] > 0.0:
-            marginal[k] = log_marginal(family, hyper, stats[k], post)
+        if c.stats[k, 0] > 0.0:
+            c.marginal[k] = log_marginal(c.family, c.hyper, c.stats[k], c.post)
         else:
-            free[free[n]] = k
-            free[n] += 1
+            c.free[c.free[n]] = k
+            c.free[n] += 1
 
 
 @uncounted
-def place(i, j, start, customer):
+def place(i, j, candidates):
     """Find customer j among the candidates of i."""
-    low, high = start[i], start[i + 1]
+    low, high = candidates.start[i], candidates.start[i + 1]
     while low < high - 1:
         middle = (low + high) // 2
-        if customer[middle] <= j:
+        if candidates.customer[middle] <= j:
             low = middle
         else:
             high = middle
@@ -120,54 +113,46 @@ def place(i, j, start, customer):
 
 
 @kernel
-def read_state(
-    shared, start, customer, weight, own, log_row, links, slot, marginal, first, out_links,
-    out_labels,
-):  # fmt: skip
-    """Write links and labels, the smallest index of each table; ``first`` (N,) is work space.
+def read_state(c, out_links, out_labels):
+    """Write links and labels, the smallest index of each table; uses ``c.order``.
 
-    ``log_row`` (N,) is the log of each row's scaled total. Returns the log joint density of rows
-    and links, and the number of tables.
+    Returns the log joint density of rows and links, and the number of tables.
     """
+    shared, weight, first = c.candidates.shared, c.candidates.weight, c.order
     first[:] = -1
     log_joint = 0.0
     n_tables = 0
-    for i in range(len(links)):
-        j, k = links[i], slot[i]
+    for i in range(len(c.links)):
+        j, k = c.links[i], c.slot[i]
         if j == i:
-            f = own[0] if shared else own[i]
+            f = c.own[0] if shared else c.own[i]
         else:
-            f = weight[i - 1 - j] if shared else weight[place(i, j, start, customer)]
-        log_joint += math.log(f) - log_row[i]
+            f = weight[i - 1 - j] if shared else weight[place(i, j, c.candidates)]
+        log_joint += math.log(f) - c.log_row[i]
         if first[k] < 0:
             first[k] = i
             n_tables += 1
-            log_joint += marginal[k]
+            log_joint += c.marginal[k]
         out_links[i], out_labels[i] = j, first[k]
     return log_joint, n_tables
 
 
 @kernel
 def draw(
-    n_draws, thin, forward, rng, general, counted, shared, start, customer, weight, own, log_row,
-    family, hyper, X, links, kids, slot, stats, marginal, free, stack, stamp, mass, touched, score,
-    joint, moved, work, post, below, order, age, out_links, out_labels, out_n_tables, out_log_joint,
-):  # fmt: skip
+    n_draws, thin, forward, rng, counted, c, out_links, out_labels, out_n_tables, out_log_joint
+):
     """Sweep ``thin`` times before each of ``n_draws`` draws, which are written to the outputs.
 
     Nothing is written to outputs without rows. ``forward``: from the first customer to the last.
     Else, sequential links are drawn from the last customer to the first; of others, the customers
-    come in a random order within each block. ``age`` (1,) counts sweeps.
+    come in a random order within each block. ``counted``: all earlier customers weigh the same.
     """
-    n = len(links)
+    n, order = len(c.links), c.order
     for s in range(n_draws):
         for _ in range(thin):
             if forward and counted:
-                sweep_forward(
-                    rng, weight, own, family, hyper, X, links, kids, slot, stats, marginal, free,
-                    stack, stamp, mass, touched, score, joint, moved, work, post,
-                )  # fmt: skip
-            elif forward or general:
+                sweep_forward(rng, c)
+            elif forward or c.general:
                 for i in range(n):
                     order[i] = i
                 for block in range(0, 0 if forward else n, _BLOCK):
@@ -175,22 +160,111 @@ def draw(
                         j = block + int(rng.random() * (i - block + 1))
                         order[i], order[j] = order[j], order[i]
                 for i in order:
-                    update(
-                        i, rng.random(), rng.random(), general, shared, start, customer, weight,
-                        own, family, hyper, X, links, kids, slot, stats, marginal, free, stack,
-                        stamp, mass, touched, score, joint, moved, work, post,
-                    )  # fmt: skip
+                    update(i, rng.random(), rng.random(), c)
             else:
-                sweep_back(
-                    rng, counted, shared, start, customer, weight, own, family, hyper, X, links,
-                    kids, slot, stats, marginal, free, stack, stamp, mass, touched, score, joint,
-                    work, post, below,
-                )  # fmt: skip
-            age[0] += 1
-            if age[0] % _REFRESH == 0:
-                found_tables(family, hyper, X, slot, free, post, stats, marginal)
+                sweep_back(rng, counted, c)
+            c.age[0] += 1
+            if c.age[0] % _REFRESH == 0:
+                sum_tables(c)
         if len(out_links) > 0:
-            out_log_joint[s], out_n_tables[s] = read_state(
-                shared, start, customer, weight, own, log_row, links, slot, marginal, order,
-                out_links[s], out_labels[s],
-            )  # fmt: skip
+            out_log_joint[s], out_n_tables[s] = read_state(c, out_links[s], out_labels[s])
+
+
+@kernel
+def draw_with_parameters(
+    n_draws, thin, in_order, variant, rng, c, eta, holder, aux, out_links, out_labels, out_n_tables,
+    out_log_joint,
+):  # fmt: skip
+    """Do what `draw` does; a sweep ends with new parameters for all tables."""
+    n, order = len(c.links), c.order
+    if c.age[0] == 0:
+        renew(variant, rng, eta, holder, c)
+    for s in range(n_draws):
+        for _ in range(thin):
+            for i in range(n):
+                order[i] = i
+            if not in_order:
+                for i in range(n - 1, 0, -1):
+                    j = int(rng.random() * (i + 1))
+                    order[i], order[j] = order[j], order[i]
+            for i in order:
+                update_with_parameters(i, variant, rng, eta, holder, aux, c)
+            c.age[0] += 1
+            if c.age[0] % _REFRESH == 0:
+                sum_tables(c)
+            renew(variant, rng, eta, holder, c)
+        if len(out_links) > 0:
+            out_log_joint[s], out_n_tables[s] = read_state(c, out_links[s], out_labels[s])
+
+
+# --- Griddy Gibbs: what the candidates of one decay say of tables or links ------------------------
+
+
+@kernel
+def partition_term(candidates, labels):
+    """Sum over the customers that do not open their table of log sum_{j in the table} f_ij.
+
+    ``labels`` (N,) are smallest customers. -inf where some customer has no one to link to.
+    """
+    shared, customer, weight = candidates.shared, candidates.customer, candidates.weight
+    total = 0.0
+    for i in range(len(labels)):
+        if labels[i] == i:
+            continue
+        first = 0 if shared else candidates.start[i]
+        count = min(i, len(weight)) if shared else candidates.start[i + 1] - first
+        mass = 0.0
+        for q in range(first, first + count):
+            j = i - 1 - q if shared else customer[q]
+            if labels[j] == labels[i]:
+                mass += weight[q]
+        if mass == 0.0:
+            return -np.inf
+        total += math.log(mass) + candidates.log_scale[0 if shared else i]
+    return total
+
+
+@kernel
+def link_term(candidates, links):
+    """Sum over the customers that are not self-linked of log f_ij; -inf where one is impossible."""
+    start, weight, log_scale = candidates.start, candidates.weight, candidates.log_scale
+    total = 0.0
+    for i in range(len(links)):
+        j = links[i]
+        if j == i:
+            continue
+        if candidates.shared:
+            if i - 1 - j >= len(weight):
+                return -np.inf
+            total += math.log(weight[i - 1 - j]) + log_scale[0]
+        else:
+            q = place(i, j, candidates)
+            if start[i] == start[i + 1] or candidates.customer[q] != j:
+                return -np.inf
+            total += math.log(weight[q]) + log_scale[i]
+    return total
+
+
+@kernel
+def redraw_links(rng, c):
+    """Draw all links given tables: in proportion to the weights within the table."""
+    shared, customer, weight = c.candidates.shared, c.candidates.customer, c.candidates.weight
+    c.children[:] = -1
+    for i in range(len(c.links)):
+        first = 0 if shared else c.candidates.start[i]
+        count = min(i, len(weight)) if shared else c.candidates.start[i + 1] - first
+        mass = 0.0
+        for q in range(first, first + count):
+            j = i - 1 - q if shared else customer[q]
+            if c.slot[j] == c.slot[i]:
+                mass += weight[q]
+        chosen = i  # the opener of the table: no one there before it
+        rest = rng.random() * mass
+        for q in range(first, first + count):
+            j = i - 1 - q if shared else customer[q]
+            if c.slot[j] == c.slot[i]:
+                chosen = j
+                rest -= weight[q]
+                if rest < 0.0:
+                    break
+        attach(i, chosen, c.links, c.children)

@@ -1,4 +1,4 @@
-"""One arrival of the time-varying Indian buffet process: children, resampling, update.
+"""Arrivals of the time-varying Indian buffet process, and annealing over the first of them.
 
 A particle's features stand in slots; slot 0 is the baseline, which every row has (its prior
 variance is 0 where there is none). ``owners`` holds, for the last 2 r + 1 rows, the features a row
@@ -15,12 +15,15 @@ from streamddcrp.models.features.kernels.layout import (
     N_FEATURES,
     N_SEEN,
     P_NEW,
+    ROW,
+    SHAPE,
 )
 from streamddcrp.models.features.kernels.names import name_features
-from streamddcrp.models.features.kernels.rejuvenate import rejuvenate
-from streamddcrp.models.features.kernels.scales import rescale
+from streamddcrp.models.features.kernels.rejuvenate import rejuvenate, resample_row
+from streamddcrp.models.features.kernels.slots import rescale
 from streamddcrp.models.features.kernels.update import settle
 from streamddcrp.models.features.kernels.weigh import most_new, weigh
+from streamddcrp.particles.kernels.random import uniform
 
 
 @entry
@@ -46,7 +49,7 @@ def step_rows(
             return n
         n_dims = int(seen[n].sum())
         n_pool = weigh(config, particles, counts, sums, work, X[n], seen[n], n_dims)
-        _tell(particles, names, counts, work, out[n], out_id[n], out_prob[n])
+        _report(particles, names, counts, work, out[n], out_id[n], out_prob[n])
         settle(config, particles, rows, counts, sums, work, X[n], seen[n], n_dims, n_pool)
         if config.n_redrawn > 0:
             for i in range(counts[N_ACTIVE]):
@@ -66,7 +69,7 @@ def predict(config, particles, names, counts, sums, work, X, seen, out, out_id, 
     for n in range(len(X)):
         n_dims = int(seen[n].sum())
         weigh(config, particles, counts, sums, work, X[n], seen[n], n_dims)
-        _tell(particles, names, counts, work, out[n], out_id[n], out_prob[n])
+        _report(particles, names, counts, work, out[n], out_id[n], out_prob[n])
         out_fit[n] = 0.0
         for i in range(counts[N_ACTIVE]):
             w = math.exp(work.total[i] - work.increment[0])
@@ -94,20 +97,20 @@ def _room(config, particles, counts):
 
 
 @uncounted
-def _tell(particles, names, counts, work, out, out_id, out_prob):
-    """Write what the row looks like before it is learned."""
-    n_told = 0
+def _report(particles, names, counts, work, out, out_id, out_prob):
+    """Write the prediction of a row."""
+    n_live = 0
     for g in range(len(names.label)):
         work.place_of[g] = -1
-        if names.label[g] >= 0 and names.weight[g] >= LIVE and n_told < len(out_id):
-            work.place_of[g] = n_told
-            out_id[n_told] = names.label[g]
-            out_prob[n_told] = 0.0
-            n_told += 1
-    out_id[n_told:] = -1
+        if names.label[g] >= 0 and names.weight[g] >= LIVE and n_live < len(out_id):
+            work.place_of[g] = n_live
+            out_id[n_live] = names.label[g]
+            out_prob[n_live] = 0.0
+            n_live += 1
+    out_id[n_live:] = -1
     out[LOG_DENSITY] = work.increment[0]
     out[P_NEW] = 0.0
-    out[N_FEATURES] = n_told
+    out[N_FEATURES] = n_live
     for i in range(counts[N_ACTIVE]):
         w = math.exp(work.total[i] - work.increment[0])
         out[P_NEW] += w * work.marginal[i, 0]
@@ -115,3 +118,52 @@ def _tell(particles, names, counts, work, out, out_id, out_prob):
             g = particles.name[i, k]
             if g >= 0 and work.place_of[g] >= 0:
                 out_prob[work.place_of[g]] += w * work.marginal[i, k]
+
+
+@entry
+def anneal(config, particles, rows, counts, sums, work, shapes, rates, log_weight):
+    """Anneal particles through priors of the noise variance; sum their log importance weights.
+
+    After each change of prior as many rows as the window has, at random, and all scales are
+    resampled under it. Neal, "Annealed importance sampling", Statistics and Computing 2001.
+
+    Parameters
+    ----------
+    shapes, rates : ndarray of float64, shape (L + 1,)
+        Of the inverse gamma priors; the particles were made under the first one.
+    log_weight : ndarray of float64, shape (>= particles,)
+        0; afterwards the log of each particle's importance weight.
+    """
+    t = counts[N_SEEN] - 1
+    n_window = min(t + 1, config.order)
+    half = sums[SHAPE] - shapes[0]  # half the number of values
+    step = config.n_redrawn
+    for level in range(1, len(shapes)):
+        a, b = shapes[level], rates[level]
+        sums[SHAPE] = a + half
+        for i in range(counts[N_ACTIVE]):
+            gain = particles.rate[i] - rates[level - 1]
+            log_weight[i] += _log_factor(a, b, half, gain) - _log_factor(
+                shapes[level - 1], rates[level - 1], half, gain
+            )
+            particles.rate[i] = b + gain
+            for k in range(n_window):
+                u = uniform(config.seed, t, i, ROW, step + k)
+                row = t - min(int(u * n_window), n_window - 1)
+                resample_row(config, particles, rows, sums, work, i, t, row, step + k)
+            rescale(config, particles, sums, work, i, t, level)
+        step += n_window
+
+
+@uncounted
+def _log_factor(a, b, half, gain):
+    """Log of the evidence's factor that depends on the prior of the noise variance."""
+    return (
+        math.lgamma(a + half) - math.lgamma(a) + a * math.log(b) - (a + half) * math.log(b + gain)
+    )
+
+
+@entry
+def rename(config, particles, names, counts, work, time):
+    """Give ids to the features of particles that were joined from two runs."""
+    name_features(config, particles, names, counts, work, time)

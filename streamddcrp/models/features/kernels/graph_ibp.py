@@ -11,35 +11,21 @@ from streamddcrp.likelihoods.kernels.linear_gaussian import (
     log_density,
     remove_row,
 )
-from streamddcrp.particles.kernels.random import uniform
+from streamddcrp.particles.kernels.random import draw_log, uniform
 
 MOST_OWN = 8  # features that one item alone has
 
 
 @kernel
 def sweep(
-    X,
-    Z,
-    n_owners,
-    signs,
-    set_at,
-    sets,
-    holder_at,
-    holders,
-    near_at,
-    near,
-    alpha,
-    ratio,
-    shape,
-    rate,
-    seed,
-    number,
-):
-    """Draw the features of every item anew, in order; ``Z`` (N, K) and ``n_owners`` (K,) in place.
+    X, Z, n_owners, signs, set_at, sets, holder_at, holders, near_at, near, alpha, ratio, shape,
+    rate, seed, number,
+):  # fmt: skip
+    """Resample the features of every item in order; ``Z`` (N, K), ``n_owners`` (K,) in place.
 
     Unused columns are empty ones. ``shape`` 0: the noise variance is ``rate``; else both belong to
     its prior.
-    """  # fmt: skip
+    """
     N, D = X.shape
     K = Z.shape[1]
     cov, mean = np.zeros((K, K)), np.zeros((K, D))
@@ -107,19 +93,10 @@ def sweep(
         s, square = _fit(cov, mean, on, n_on, X[i], e)
         own = alpha * _alone(i, signs, set_at, holder_at, holders)
         most = min(MOST_OWN, K - n_slots)
-        top = -np.inf
         for n in range(most + 1):
             prior = n * math.log(own) - math.lgamma(n + 1.0)
             weight[n] = prior + log_density(s + 1.0 + n / ratio, square, D, left, rate)
-            top = max(top, weight[n])
-        total = 0.0
-        for n in range(most + 1):
-            weight[n] = math.exp(weight[n] - top)
-            total += weight[n]
-        u, n_new = total * uniform(seed, number, i, 1, 0), 0
-        while n_new < most and u >= weight[n_new]:
-            u -= weight[n_new]
-            n_new += 1
+        n_new = draw_log(weight, most + 1, uniform(seed, number, i, 1, 0))
         for k in range(K):
             if n_new > 0 and n_owners[k] == 0:
                 begin_feature(cov, mean, slots, n_slots, k, ratio)

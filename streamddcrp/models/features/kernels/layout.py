@@ -1,4 +1,4 @@
-"""Where things stand in the arrays of the filter."""
+"""Entries of the scalar arrays, columns of outputs, limits, purposes of random numbers."""
 
 # counts (int64)
 N_SEEN = 0  # arrivals so far
@@ -18,13 +18,13 @@ P_NEW = 1  # probability that the row has a feature that no row had before
 N_FEATURES = 2  # number of live features before the row
 N_OUTPUTS = 3
 
-N_TOLD = 64  # features that a row is told of, at most
-LIVE = 0.5  # weight of the particles that have a feature from which on it is told of
+N_REPORTED = 64  # features that are reported of a row, at most
+LIVE = 0.5  # weight of the particles that have a feature from which on it is live
 MOST_FEATURES = 63  # a particle, one of them the baseline
 MOST_NEW = 12  # new features of a row
 MOST_ENUMERATED = 8  # features of an arrival of which all subsets are weighed
-MOST_TOGETHER = 6  # features of a past row that are drawn at once
-MOST_REDRAWN = 3  # one more than the new features that a row drawn anew may get
+MOST_TOGETHER = 6  # features of a past row that are resampled jointly
+MOST_REDRAWN = 3  # one more than the new features that a resampled past row may get
 
 # kinds of events
 BIRTH, DEATH, MERGE_EVENT = 0, 1, 2

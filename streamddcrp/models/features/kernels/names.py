@@ -1,10 +1,10 @@
 """Public ids: which features of different particles are the same one.
 
-Particles find a feature at different rows and draw its owners anew, so only its owners tell what it
-is: a particle's features are matched with the known ones by the rows of the window that have them
-(intersection over union of the owners), each to one at most; two that were on in the same rows for
-a whole window are told apart by their loadings. What particles of half the weight
-have is told of under an id; it is dead when no particle has it.
+Particles find a feature at different rows and resample its owners, so a feature is identified by
+its owners: a particle's features are matched with the known ones by the rows of the window that
+have them (intersection over union of the owners), each with one at most; two that were on in the
+same rows for a whole window are distinguished by their loadings. A feature gets an id when
+particles of half the weight have it; it is dead when no particle has it.
 """
 
 import numpy as np
@@ -35,7 +35,7 @@ _FS, _BYTE = np.uint64(0x0F0F0F0F0F0F0F0F), np.uint64(0xFF)
 
 @uncounted
 def name_features(config, particles, names, counts, work, time):
-    """Match the features of all particles; give ids to those that have become live, note deaths."""
+    """Match the features of all particles; give ids to those that become live, record deaths."""
     t = counts[N_SEEN] - 1
     names.weight[:] = 0.0
     names.best[:] = 0.0
@@ -112,7 +112,7 @@ def _merge(particles, names, counts, t, time):
 
 @uncounted
 def _settle(config, particles, names, counts, t):
-    """Write down which features the row has that is about to leave the window: its last word."""
+    """Record the features of the row that is about to leave the window: these are final."""
     row = t - config.order + 1
     if row < 0:
         return
@@ -153,7 +153,7 @@ def _columns(config, particles, i, t, out):
 
 @uncounted
 def _column(config, particles, i, k, t, out):
-    """Do the same for one feature."""
+    """Write the rows of one feature as bits, as `_columns` does."""
     owners, H, r = particles.owners[i], particles.owners.shape[1], config.order
     out[:] = 0
     for u in range(max(0, t - r + 1), t + 1):
@@ -177,11 +177,11 @@ def _match(particles, names, i, n_slots, work):
                     same = _likeness(work.column[k], names.owners[g])
                     if same > LEAST:
                         like[k, g] = same + LOOKS * _looks(particles.mean[i, k], names.loading[g])
-    for told in (True, False):  # those with an id go first, so that it lasts
+    for has_id in (True, False):  # those with an id go first, so that it lasts
         while True:
             best, best_k, best_g = 0.0, -1, -1
             for g in range(len(names.label)):
-                if names.used[g] and (names.label[g] >= 0) == told:
+                if names.used[g] and (names.label[g] >= 0) == has_id:
                     for k in range(1, n_slots):
                         if name[k] < 0 and particles.n_owners[i, k] > 0 and like[k, g] > best:
                             best, best_k, best_g = like[k, g], k, g
@@ -235,7 +235,7 @@ def _count(x):
 
 @uncounted
 def _note(names, counts, kind, g, t, time):
-    """Write down that a feature was born or died, with what it looked like."""
+    """Record a birth or death of a feature, with its loading."""
     e = counts[N_EVENTS] % len(names.event_kind)
     names.event_kind[e] = kind
     names.event_label[e] = names.label[g]

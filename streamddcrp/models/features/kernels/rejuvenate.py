@@ -1,10 +1,9 @@
-"""Gibbs over past rows: what a row within the window has is drawn anew, given everything else."""
+"""Gibbs steps for past rows: the features of a row of the window, given everything else."""
 
 import numpy as np
 
 from streamddcrp.compilation import uncounted
 from streamddcrp.likelihoods.kernels.linear_gaussian import add_row, remove_row
-from streamddcrp.models.features.kernels.enumerate import enumerate_row, normalise, prepare_row
 from streamddcrp.models.features.kernels.layout import (
     CHOICE,
     MOST_NEW,
@@ -22,6 +21,7 @@ from streamddcrp.models.features.kernels.slots import (
     live_slots,
     log_poisson,
 )
+from streamddcrp.models.features.kernels.weigh import enumerate_row, normalise, prepare_row
 from streamddcrp.particles.kernels.random import add_wrapping, hash_of, uniform
 
 ONE = np.uint64(1)
@@ -29,11 +29,11 @@ ONE = np.uint64(1)
 
 @uncounted
 def rejuvenate(config, particles, rows, counts, sums, work, i):
-    """Draw ``config.n_redrawn`` rows of the window anew, chosen at random, by exact Gibbs steps.
+    """Resample ``config.n_redrawn`` rows of the window, chosen at random, by exact Gibbs steps.
 
-    A step never ends or begins a life that it could not begin or end: a feature whose other owners
-    have all left the window stays, as does one whose history would fall apart. Features that only
-    this row ever had go, and new ones come, jointly with the others.
+    Irreversible changes are left out: a feature whose other owners have all left the window stays,
+    as does one whose history would become disconnected. Features that only this row ever had are
+    resampled jointly with the others, and so is the number of new ones.
     """
     t = counts[N_SEEN]
     n_window = min(t + 1, config.order)
@@ -41,12 +41,12 @@ def rejuvenate(config, particles, rows, counts, sums, work, i):
         u = uniform(config.seed, t, i, ROW, step)
         row = t - min(int(u * n_window), n_window - 1)
         if rows.whole[row % len(rows.x)]:
-            redraw(config, particles, rows, sums, work, i, t, row, step)
+            resample_row(config, particles, rows, sums, work, i, t, row, step)
 
 
 @uncounted
-def redraw(config, particles, rows, sums, work, i, t, row, step):
-    """Draw all features of one row of the window anew; ``step`` tells draws of an arrival apart."""
+def resample_row(config, particles, rows, sums, work, i, t, row, step):
+    """Resample all features of a row of the window; ``step`` indexes the draws of an arrival."""
     n_owners, owners = particles.n_owners[i], particles.owners[i]
     cov, mean = particles.cov[i], particles.mean[i]
     x = rows.x[row % len(rows.x)]
@@ -95,7 +95,7 @@ def redraw(config, particles, rows, sums, work, i, t, row, step):
     if sums[SHAPE] > 0.0:
         shape = sums[SHAPE] - 0.5 * D
         rate -= square / (2.0 * s)
-    if n_free > MOST_TOGETHER:  # others stay; which ones has nothing to do with what they are
+    if n_free > MOST_TOGETHER:  # the others stay; chosen at random, whatever their state
         for f in range(MOST_TOGETHER):
             u = uniform(config.seed, t, i, SUBSET, step * 64 + f)
             g = f + min(int(u * (n_free - f)), n_free - f - 1)
@@ -120,19 +120,9 @@ def redraw(config, particles, rows, sums, work, i, t, row, step):
         cov, mean, x, work.seen, D, work.forced, n_forced, work.free, n_free, work
     )
     n = enumerate_row(
-        s,
-        square,
-        D,
-        n_free,
-        work.odds,
-        log_prior,
-        n_new,
-        work.log_new,
-        work.extra,
-        shape,
-        rate,
+        s, square, D, n_free, work.odds, log_prior, n_new, work.log_new, work.extra, shape, rate,
         work,
-    )
+    )  # fmt: skip
     normalise(work.log_weight, n, work.weight)
     u, c = uniform(config.seed, t, i, CHOICE, step), 0
     while c < n - 1 and u >= work.weight[c]:
@@ -145,7 +135,7 @@ def redraw(config, particles, rows, sums, work, i, t, row, step):
 def _put(
     config, particles, sums, work, i, t, row, mask, kept, choice, n_new, n_free, n_own, x, rate
 ):
-    """Give the row the features that were drawn."""
+    """Assign the features that were drawn to the row."""
     n_owners, owners = particles.n_owners[i], particles.owners[i]
     row_hash = hash_of(row, config.seed)
     bits, wanted = work.subset[choice // n_new], kept
@@ -153,7 +143,7 @@ def _put(
         if (bits >> np.uint64(f)) & ONE:
             wanted |= ONE << np.uint64(work.free[f])
     n_more = choice % n_new
-    for a in range(n_own):  # what the row had alone stays as far as it is wanted, from the prior on
+    for a in range(n_own):  # its own features, reset to their prior, up to n_more
         k = work.own[a]
         n_owners[k] = 0
         if a >= n_more:

@@ -1,4 +1,7 @@
-"""The slots in which a particle's features stand."""
+"""A particle's slots for features, and the scale of each feature.
+
+A scale is a ratio of noise to loading variance, from a grid.
+"""
 
 import math
 
@@ -6,8 +9,8 @@ import numpy as np
 
 from streamddcrp.compilation import uncounted
 from streamddcrp.likelihoods.kernels.linear_gaussian import begin_feature
-from streamddcrp.models.features.kernels.layout import SCALE
-from streamddcrp.particles.kernels.random import uniform
+from streamddcrp.models.features.kernels.layout import RESCALE, SCALE, SHAPE
+from streamddcrp.particles.kernels.random import draw_log, uniform
 
 ONE = np.uint64(1)
 
@@ -73,3 +76,52 @@ def add_scales(config, scales, n, out):
     out[0] = 0.0
     for k in range(n):
         out[k + 1] = out[k] + 1.0 / config.ratios[scales[k]]
+
+
+@uncounted
+def rescale(config, particles, sums, work, i, t, step):
+    """Resample the ratio of each live feature given everything else: one Gibbs step per feature.
+
+    ``step`` indexes the draws of an arrival t. From ratio rho to rho + delta the evidence changes
+    by the factor ((rho + delta) / rho)^(D/2) E exp(-delta ||Y_k||^2 / (2 s2)), which is a function
+    of ``cov[k, k]`` and ``mean[k]``; the posterior changes by a matrix of rank one. Dead features
+    are marginalised out already.
+    """
+    G = len(config.ratios)
+    if G == 1:
+        return
+    cov, mean = particles.cov[i], particles.mean[i]
+    n, D = live_slots(particles, i, work.slots), mean.shape[1]
+    for a in range(1, n):
+        k = work.slots[a]
+        old, spread, square = config.ratios[particles.scale[i, k]], cov[k, k], 0.0
+        for d in range(D):
+            square += mean[k, d] * mean[k, d]
+        for g in range(G):
+            delta = config.ratios[g] - old
+            wider = 1.0 + delta * spread
+            gain = 0.5 * D * (math.log(config.ratios[g] / old) - math.log(wider))
+            loss = delta * square / (2.0 * wider)
+            if sums[SHAPE] > 0.0:
+                gain -= sums[SHAPE] * math.log1p(max(loss / particles.rate[i], -1.0 + 1e-15))
+            else:
+                gain -= loss / particles.rate[i]
+            work.lean[g] = gain
+        chosen = draw_log(work.lean, G, uniform(config.seed, t, i, RESCALE, 64 * step + k))
+        delta = config.ratios[chosen] - old
+        if delta == 0.0:
+            continue
+        particles.scale[i, k] = chosen
+        gain = delta / (1.0 + delta * spread)
+        if sums[SHAPE] > 0.0:
+            particles.rate[i] += 0.5 * gain * square
+        for b in range(n):
+            work.v[work.slots[b]] = cov[work.slots[b], k]
+        for d in range(D):
+            work.e[d] = mean[k, d]
+        for b in range(n):
+            j = work.slots[b]
+            for d in range(D):
+                mean[j, d] -= gain * work.v[j] * work.e[d]
+            for c in range(n):
+                cov[j, work.slots[c]] -= gain * work.v[j] * work.v[work.slots[c]]

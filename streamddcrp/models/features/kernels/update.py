@@ -17,10 +17,8 @@ from streamddcrp.models.features.kernels.layout import (
 )
 from streamddcrp.models.features.kernels.slots import allocate
 from streamddcrp.numerics import copy_row
-from streamddcrp.particles.kernels.copies import place_children
-from streamddcrp.particles.kernels.merge import merge_equal
 from streamddcrp.particles.kernels.random import add_wrapping, gamma, hash_of, normal, uniform
-from streamddcrp.particles.kernels.resample import optimal
+from streamddcrp.particles.kernels.resample import merge_equal, optimal, place_children
 
 ONE = np.uint64(1)
 
@@ -68,7 +66,7 @@ def settle(config, particles, rows, counts, sums, work, x, seen, n_dims, n_pool)
 
 @uncounted
 def _key(particles, work, m, row_hash):
-    """Hash of all features there ever were, by their owners: what the future depends on."""
+    """Hash of the owners of all features so far: what the future depends on."""
     i, mask = work.pool_parent[m], work.pool_mask[m]
     key = particles.past[i]
     for n in range(work.pool_new[m]):

@@ -1,8 +1,13 @@
-"""The compiled way of arrivals through all particles: weigh, choose, seat, forget, revise."""
+"""Arrivals through all particles: weigh the children, choose, seat, forget, revise."""
 
 from streamddcrp.compilation import entry, uncounted
 from streamddcrp.contract import SCORE
-from streamddcrp.models.graph.kernels.concentration import count_parents
+from streamddcrp.models.graph.kernels.common import (
+    extend_joined,
+    list_kept,
+    score_arrival,
+    weigh_names,
+)
 from streamddcrp.models.graph.kernels.layout import (
     CHOOSE,
     MERGE,
@@ -13,56 +18,31 @@ from streamddcrp.models.graph.kernels.layout import (
     STRATIFIED,
     SYSTEMATIC,
 )
-from streamddcrp.models.graph.kernels.particles import clear, copy, free_slot, leave
-from streamddcrp.models.graph.kernels.revise import revise
-from streamddcrp.models.graph.kernels.weigh import NEGLIGIBLE, weigh
+from streamddcrp.models.graph.kernels.revise import free_slot, revise
+from streamddcrp.models.graph.kernels.weigh import count_parents, weigh
 from streamddcrp.numerics import copy_row
-from streamddcrp.particles.kernels.copies import ancestors_of, place_children
 from streamddcrp.particles.kernels.layout import LOG_EVIDENCE, MOST_TABLES, N_NAMES, N_SEEN
-from streamddcrp.particles.kernels.merge import merge_equal
-from streamddcrp.particles.kernels.names import name_of, refresh_names
-from streamddcrp.particles.kernels.pool import (
-    EMPTY,
-    extend_clusters,
-    held_clusters,
-    relative_liks,
-    score_clusters,
-    take,
-)
+from streamddcrp.particles.kernels.names import refresh_names
+from streamddcrp.particles.kernels.pool import EMPTY, drop
 from streamddcrp.particles.kernels.random import uniform
 from streamddcrp.particles.kernels.resample import (
+    ancestors_of,
     effective_size,
+    merge_equal,
     n_best,
     optimal,
+    place_children,
     stratified,
     systematic,
 )
 
 
 @uncounted
-def _list_heirs(entry, heir, which, pool, children):
-    """Give a place to each cluster that comes about by the children; return how many there are."""
-    to, place = children.to, children.place
-    size = 0
-    for c in range(children.n[0]):
-        e = entry[place[c], to[c]] if to[c] >= 0 else EMPTY
-        if heir[e] < 0:
-            heir[e] = take(pool)
-            which[size] = e
-            size += 1
-    return size
-
-
-@uncounted
 def _seat(particles, pool, memo, children, i):
-    """Seat arrival i in the particles of the children; the clusters it joins have been made."""
-    entry, near, held, n_tables = (
-        particles.entry,
-        particles.near,
-        particles.held,
-        particles.n_tables,
-    )
-    label, opened, heir = particles.label, particles.opened, memo.heir
+    """Seat arrival i in the particles of the children, after `extend_joined`."""
+    entry, near, held = particles.entry, particles.near, particles.held
+    n_tables = particles.n_tables
+    label, opened, successor = particles.label, particles.opened, memo.successor
     to, place = children.to, children.place
     holders, free, n_free = pool.holders, pool.free, pool.n_free
     at = i % label.shape[1]
@@ -70,13 +50,13 @@ def _seat(particles, pool, memo, children, i):
         p, k = place[c], to[c]
         if k < 0:
             k = free_slot(entry, near, held, n_tables, p)
-            entry[p, k] = heir[EMPTY]
-            holders[heir[EMPTY]] += 1
+            entry[p, k] = successor[EMPTY]
+            holders[successor[EMPTY]] += 1
             opened[p] += 1
         else:
             e = entry[p, k]
-            entry[p, k] = heir[e]
-            holders[heir[e]] += 1
+            entry[p, k] = successor[e]
+            holders[successor[e]] += 1
             holders[e] -= 1
             if holders[e] == 0:
                 free[n_free[0]] = e
@@ -87,18 +67,46 @@ def _seat(particles, pool, memo, children, i):
 
 
 @uncounted
-def _copies(particles, pool, children, n):
-    """Put ``n`` children at the places of particles, as copies of their ancestors."""
+def _clear(particles, pool, p):
+    """Empty a particle's place."""
+    for k in range(particles.n_tables[p]):
+        if particles.entry[p, k] >= 0:
+            drop(pool, particles.entry[p, k])
+    particles.n_tables[p] = 0
+    particles.weight[p] = 0.0
+
+
+@uncounted
+def _copy(particles, pool, p, to):
+    """Make the empty place ``to`` a copy of particle p."""
+    entry, near, held, holders = particles.entry, particles.near, particles.held, pool.holders
+    K = particles.n_tables[p]
+    particles.n_tables[to] = K
+    particles.opened[to] = particles.opened[p]
+    particles.key[to] = particles.key[p]
+    for k in range(K):
+        e = entry[p, k]
+        if e >= 0:
+            holders[e] += 1
+        entry[to, k] = e
+        near[to, k] = near[p, k]
+        held[to, k] = held[p, k]
+    copy_row(particles.label[to], particles.label[p])
+
+
+@uncounted
+def _copy_ancestors(particles, pool, children, n):
+    """Make particles the copies of the ancestors of ``n`` children; the other places are empty."""
     place_children(children.ancestor, n, children.used, children.place)
     for p in range(len(particles.weight)):
         if not children.used[p]:
-            clear(particles, pool, p)
+            _clear(particles, pool, p)
     for c in range(n):
         if children.place[c] != children.ancestor[c]:
-            clear(particles, pool, children.place[c])
+            _clear(particles, pool, children.place[c])
     for c in range(n):
         if children.place[c] != children.ancestor[c]:
-            copy(particles, pool, children.ancestor[c], children.place[c])
+            _copy(particles, pool, children.ancestor[c], children.place[c])
 
 
 @uncounted
@@ -114,18 +122,12 @@ def _keep_best(config, particles, pool, counts, children, size):
     else:
         u = uniform(config.seed, n, 0, RESAMPLE, 0)
         kept = optimal(children.weight, size, P, u, children.chosen, children.kept_weight)
-    total = 0.0
-    for c in range(kept):
-        children.ancestor[c] = children.parent[children.chosen[c]]
-        total += children.kept_weight[c]
-    _copies(particles, pool, children, kept)
+    total = list_kept(children, kept)
+    _copy_ancestors(particles, pool, children, kept)
     weight, key, place, chosen = particles.weight, particles.key, children.place, children.chosen
-    child_key, table, to = children.key, children.table, children.to
     for c in range(kept):
         weight[place[c]] = children.kept_weight[c] / total
-        key[place[c]] = child_key[chosen[c]]
-        to[c] = table[chosen[c]]
-    children.n[0] = kept
+        key[place[c]] = children.key[chosen[c]]
 
 
 @uncounted
@@ -139,7 +141,7 @@ def _draw_one_each(config, particles, pool, counts, children, size):
             total += children.weight[z]
             z += 1
         if total <= 0.0:
-            clear(particles, pool, p)
+            _clear(particles, pool, p)
             a = z
             continue
         rest = uniform(config.seed, n, p, CHOOSE, 0) * total
@@ -160,7 +162,7 @@ def _draw_one_each(config, particles, pool, counts, children, size):
 
 @uncounted
 def _resample(config, particles, pool, children, n):
-    """Draw particles by their weights when few of them bear the weight."""
+    """Resample the particles when their effective number is below half of them."""
     P = len(particles.weight)
     if effective_size(particles.weight) < 0.5 * P:
         if config.scheme == SYSTEMATIC:
@@ -168,42 +170,30 @@ def _resample(config, particles, pool, children, n):
             systematic(particles.weight, u, children.offspring)
         else:
             stratified(particles.weight, config.seed, n, RESAMPLE, children.offspring)
-        _copies(particles, pool, children, ancestors_of(children.offspring, children.ancestor))
+        _copy_ancestors(
+            particles, pool, children, ancestors_of(children.offspring, children.ancestor)
+        )
         particles.weight[:] = 1.0 / P
 
 
 @uncounted
-def _note(particles, pool, names, counts, scratch):
-    """Weigh the tables over the particles; note where the last arrival most probably sits."""
-    n, R = counts[N_SEEN], particles.label.shape[1]
-    weight, entry, n_tables, label = (
-        particles.weight, particles.entry, particles.n_tables, particles.label,
-    )  # fmt: skip
-    name, total, n_holders, at_name = pool.name, names.weight, names.n_holders, scratch.at_name
-    total[:] = 0.0
-    n_holders[:] = 0
+def _note_last(particles, pool, names, counts, at_name):
+    """Note at which table the last arrival most probably sits."""
+    weight, entry, label, n = particles.weight, particles.entry, particles.label, counts[N_SEEN]
+    at, best = (n - 1) % label.shape[1], -1
     at_name[:] = 0.0
-    most, best = 0, -1
     for p in range(len(weight)):
-        if weight[p] <= 0.0:
-            continue
-        most = max(most, n_tables[p])
-        for k in range(n_tables[p]):
-            if entry[p, k] >= 0:
-                g = name[entry[p, k]]
-                total[g] += weight[p]
-                n_holders[g] += 1
-        g = name[entry[p, label[p, (n - 1) % R]]]
-        at_name[g] += weight[p]
-        if best < 0 or at_name[g] > at_name[best]:
-            best = g
-    counts[MOST_TABLES] = most
+        if weight[p] > 0.0:
+            g = pool.name[entry[p, label[p, at]]]
+            at_name[g] += weight[p]
+            if best < 0 or at_name[g] > at_name[best]:
+                best = g
     names.last_seen[best] = n - 1
 
 
 @uncounted
 def _has_room(config, particles, pool, names, counts):
-    """Whether an arrival, and what is revised after it, finds places whatever happens."""
+    """Whether there is room for any outcome of an arrival and of the revisions after it."""
     new_tables = 1 + config.moves
     return (
         pool.n_free[0] > len(particles.weight) + 2 + config.moves * (2 * len(particles.weight) + 2)
@@ -213,27 +203,35 @@ def _has_room(config, particles, pool, names, counts):
 
 
 @uncounted
-def _score(config, particles, pool, memo, counts, x):
-    """Score the arrival at all clusters; return the log of the largest density."""
-    counts[STAMP] += 1
-    which, score = memo.which, memo.score
-    size = held_clusters(
-        particles.weight, particles.entry, particles.n_tables, NEGLIGIBLE, memo.seen, counts[STAMP],
-        which,
-    )  # fmt: skip
-    score_clusters(
-        config.family, config.hyper, pool.post, pool.members, x, counts[N_SEEN], which, size, score,
-        memo.heir_mixed,
-    )  # fmt: skip
-    return relative_liks(which, size, score, memo.lik, memo.heir)
+def _leave(particles, pool, i_window, i_memory):
+    """Let an item leave the window, and one leave memory (negative: none); empty tables die."""
+    entry, near, held = particles.entry, particles.near, particles.held
+    n_tables = particles.n_tables
+    weight, label = particles.weight, particles.label
+    R = label.shape[1]
+    for p in range(len(weight)):
+        if weight[p] <= 0.0:
+            continue
+        if i_window >= 0:
+            k = label[p, i_window % R]
+            near[p, k] -= 1
+            if near[p, k] == 0:
+                drop(pool, entry[p, k])
+                entry[p, k] = -1
+        if i_memory >= 0:
+            held[p, label[p, i_memory % R]] -= 1
+        K = n_tables[p]
+        while K > 0 and entry[p, K - 1] < 0 and held[p, K - 1] == 0:
+            K -= 1
+        n_tables[p] = K
 
 
 @entry
 def predict_row(
     config, particles, pool, memo, grid, names, counts, children, scratch, x, parents, out
 ):
-    """Predict a row with its parents; nothing that lasts is changed."""
-    top = _score(config, particles, pool, memo, counts, x)
+    """Predict a row with its parents; only work space changes."""
+    top = score_arrival(config, particles, pool, memo, counts, x)
     weigh(
         config, particles, pool, memo, grid, names, counts, children, scratch, parents, False, top,
         out,
@@ -256,7 +254,7 @@ def step_rows(
         if not _has_room(config, particles, pool, names, counts):
             return b
         mine = parents[offsets[b] : offsets[b + 1]] if config.given else parents[:0]
-        top = _score(config, particles, pool, memo, counts, X[b])
+        top = score_arrival(config, particles, pool, memo, counts, X[b])
         size = weigh(
             config, particles, pool, memo, grid, names, counts, children, scratch, mine,
             config.merge, top, out[b],
@@ -268,13 +266,7 @@ def step_rows(
             _draw_one_each(config, particles, pool, counts, children, size)
         else:
             _keep_best(config, particles, pool, counts, children, size)
-        size = _list_heirs(particles.entry, memo.heir, memo.which, pool, children)
-        extend_clusters(
-            config.family, config.hyper, pool.stats, pool.post, pool.members, pool.mixed, pool.name,
-            X[b], 1.0, n, memo.which, size, memo.heir,
-        )  # fmt: skip
-        if memo.heir[EMPTY] >= 0:
-            pool.name[memo.heir[EMPTY]] = name_of(n, recent.name, names, counts)
+        extend_joined(config, particles, pool, memo, names, recent.name, counts, children, X[b])
         _seat(particles, pool, memo, children, n)
         if each:
             _resample(config, particles, pool, children, n)
@@ -282,7 +274,7 @@ def step_rows(
         counts[N_SEEN] = n + 1
         counts[STAMP] += 1
         count_parents(config, grid, len(mine) if config.given else min(n, config.r))
-        leave(particles, pool, n - config.r, n + 1 - R)
+        _leave(particles, pool, n - config.r, n + 1 - R)
         for move in range(config.moves):
             back = min(config.lag, n + 1)
             for p in range(P):
@@ -292,6 +284,7 @@ def step_rows(
                         config, particles, pool, memo, grid, names, recent, counts, scratch, p,
                         n - int(u * back), move,
                     )  # fmt: skip
-        _note(particles, pool, names, counts, scratch)
+        weigh_names(particles, pool, names, counts)
+        _note_last(particles, pool, names, counts, scratch.at_name)
         refresh_names(names, events, counts, n + 2 - max(config.lag, 1), t[b])
     return X.shape[0]

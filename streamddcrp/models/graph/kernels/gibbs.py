@@ -2,10 +2,9 @@
 
 import math
 
-import numpy as np
-
 from streamddcrp.compilation import inner, kernel
 from streamddcrp.likelihoods.kernels.families import add_stats, log_predictive, posterior
+from streamddcrp.particles.kernels.random import draw_log
 
 
 @inner
@@ -16,10 +15,10 @@ def _root(link, i):
 
 
 @inner
-def _is_torn(k, of_item, starts, members, labels, first_clique, last_clique, link):
-    """Whether the others of k's cluster hang together only through k.
+def _is_cut_vertex(k, of_item, starts, members, labels, first_clique, last_clique, link):
+    """Whether the rest of k's cluster is connected only through k.
 
-    In a decomposable graph that is so if k's neighbours among them do, and two of these are
+    In a decomposable graph that is so if k's neighbours in the cluster are; two of these are
     neighbours where a clique holds them and k.
     """
     for a in range(first_clique, last_clique):
@@ -83,18 +82,22 @@ def sweep(
     family, hyper, X, order, cliques, separators, alpha, labels, size, stats, post, prior_post,
     work, uniforms,
 ):  # fmt: skip
-    """Draw every item's cluster anew, once, given all others.
+    """Resample every item's cluster once from its full conditional.
+
+    That is the ratio of Caron and Doucet 2009, eq. 7, with and without the item, times its
+    predictive density: a cluster weighs the product of its counts in the cliques around the item
+    over that in the separators.
 
     ``cliques``, ``separators`` : (of_item, item_starts, members, starts), the sets that hold each
-    item, and their members. ``labels`` (N,) are places in ``stats`` (N, P); ``size`` (N,) tells how
-    many members there are.
+    item, and their members. ``labels`` (N,) are places in ``stats`` (N, P); ``size`` (N,) are
+    the numbers of members.
     """
     tally, seen, log_weight, link = work.tally, work.seen, work.log_weight, work.link
     for at in range(len(order)):
         k = order[at]
         x, old = X[k], labels[k]
         c, s = cliques, separators
-        if size[old] > 1 and _is_torn(
+        if size[old] > 1 and _is_cut_vertex(
             k, c.of_item, c.starts, c.members, labels, c.item_starts[k], c.item_starts[k + 1], link
         ):
             continue
@@ -113,19 +116,7 @@ def sweep(
         for b in range(n):
             log_weight[b] += log_predictive(family, hyper, post[seen[b]], x)
         log_weight[n] = math.log(alpha) + log_predictive(family, hyper, prior_post, x)
-        top = -np.inf
-        for b in range(n + 1):
-            top = max(top, log_weight[b])
-        total = 0.0
-        for b in range(n + 1):
-            log_weight[b] = math.exp(log_weight[b] - top)
-            total += log_weight[b]
-        rest, chosen = uniforms[at] * total, n
-        for b in range(n + 1):
-            rest -= log_weight[b]
-            if rest < 0.0:
-                chosen = b
-                break
+        chosen = draw_log(log_weight, n + 1, uniforms[at])
         if chosen < n:
             new = seen[chosen]
         else:
@@ -143,7 +134,7 @@ def sweep(
 
 @kernel
 def draw_alpha(alpha, shape, rate, n_clusters, n_parents, times, rng):
-    """Draw alpha ~ Gamma(shape, rate) given the clusters, by one exponential sum a parent count.
+    """Draw alpha ~ Gamma(shape, rate) given the clusters, by one gamma variable per parent count.
 
     The likelihood alpha^k prod_m (alpha + m)^(-c_m) is the marginal of u_m ~ Gamma(c_m, alpha + m).
     """

@@ -1,56 +1,35 @@
-"""The compiled way of arrivals of several groups through all particles."""
+"""Arrivals of several groups through all particles, and moves of the auxiliary items."""
 
 import math
 
 import numpy as np
 
 from streamddcrp.compilation import entry, uncounted
-from streamddcrp.contract import LABEL, LABEL_PROB, LIVE_TABLES, P_CHANGE, P_NEW, SCORE
-from streamddcrp.models.graph.kernels.group_moves import fill, free_slot, move
+from streamddcrp.contract import SCORE
+from streamddcrp.models.graph.kernels.common import (
+    extend_joined,
+    list_kept,
+    report,
+    score_arrival,
+    weigh_names,
+)
+from streamddcrp.models.graph.kernels.layout import (
+    FIRST_DRAW,
+    NEGLIGIBLE,
+    RESAMPLE,
+    WHERE,
+    WHICH_EMPTY,
+    WHICH_ITEM,
+    WHICH_NODE,
+)
 from streamddcrp.numerics import copy_row
-from streamddcrp.particles.kernels.copies import place_children
-from streamddcrp.particles.kernels.layout import (
-    LOG_EVIDENCE,
-    MOST_TABLES,
-    N_COUNTS,
-    N_LIVE,
-    N_NAMES,
-    N_SEEN,
-)
-from streamddcrp.particles.kernels.names import best_name, name_of, refresh_names
-from streamddcrp.particles.kernels.pool import EMPTY as NOBODY
-from streamddcrp.particles.kernels.pool import (
-    drop,
-    extend_clusters,
-    held_clusters,
-    relative_liks,
-    score_clusters,
-    take,
-)
-from streamddcrp.particles.kernels.random import draw, uniform
-from streamddcrp.particles.kernels.resample import optimal
+from streamddcrp.particles.kernels.layout import LOG_EVIDENCE, MOST_TABLES, N_NAMES, N_SEEN
+from streamddcrp.particles.kernels.names import refresh_names
+from streamddcrp.particles.kernels.pool import EMPTY, drop
+from streamddcrp.particles.kernels.random import draw, draw_log, uniform
+from streamddcrp.particles.kernels.resample import optimal, place_children
 
-STAMP = N_COUNTS  # of what was worked out last
-
-RESAMPLE, WHICH_EMPTY = 0, 2  # random numbers; the others stand in `kernels.group_moves`
-NEW, EMPTY = -1, -2  # tables of children: a new one, one that has auxiliary items only
-NEGLIGIBLE = 1e-250
-
-
-@uncounted
-def _score(config, particles, pool, memo, counts, x):
-    """Score the arrival at all clusters; return the log of the largest density."""
-    counts[STAMP] += 1
-    which, score = memo.which, memo.score
-    size = held_clusters(
-        particles.weight, particles.entry, particles.n_tables, NEGLIGIBLE, memo.seen, counts[STAMP],
-        which,
-    )  # fmt: skip
-    score_clusters(
-        config.family, config.hyper, pool.post, pool.members, x, counts[N_SEEN], which, size, score,
-        memo.heir_mixed,
-    )  # fmt: skip
-    return relative_liks(which, size, score, memo.lik, memo.heir)
+NEW, AUXILIARY = -1, -2  # tables of children: a new one, one that has auxiliary items only
 
 
 @uncounted
@@ -64,12 +43,11 @@ def _weigh(
     the node says anything of it, else its cluster is new; below 1 where the node is unknown.
     ``top`` : log of the largest density of a table.
     """
-    n = counts[N_SEEN]
     weight, entry, n_tables = particles.weight, particles.entry, particles.n_tables
     aux, own, last = particles.aux, particles.own, particles.last
     parent, table, child_weight = children.parent, children.table, children.weight
     at_name, lik, name = scratch.at_name, memo.lik, pool.name
-    own_lik = lik[NOBODY]
+    own_lik = lik[EMPTY]
     at_name[:] = 0.0
     size = groups.size[g] if g >= 0 else 0
     factor = share / (config.alpha + (config.n_root if a == 0 else config.n_node) + size)
@@ -97,24 +75,14 @@ def _weigh(
             total += child
             parent[M], table[M], child_weight[M] = p, k, child
             M += 1
-        for kind in (NEW, EMPTY):
+        for kind in (NEW, AUXILIARY):
             child = w * own_lik * (opens if kind == NEW else factor * empty)
             if child > 0.0:
                 new += child
                 total += child
                 parent[M], table[M], child_weight[M] = p, kind, child
                 M += 1
-    for i in range(len(at_name)):
-        at_name[i] /= total
-    for c in range(M):
-        child_weight[c] /= total
-    label, best = best_name(names, at_name, new / total, n)
-    out[LABEL] = label
-    out[LABEL_PROB] = best
-    out[SCORE] = -(top + math.log(total))
-    out[P_NEW] = new / total
-    out[P_CHANGE] = max(1.0 - stays / total, 0.0) if n > 0 else np.nan
-    out[LIVE_TABLES] = counts[N_LIVE]
+    report(names, counts, children, at_name, M, top, total, new, stays, out)
     return M
 
 
@@ -146,19 +114,13 @@ def _copy(particles, pool, p, to, n_nodes, n_groups):
 
 
 @uncounted
-def _keep_best(config, particles, pool, memo, groups, counts, children, M):
-    """Keep the children without bias; return how many clusters are to be made, in the list."""
+def _keep_best(config, particles, pool, groups, counts, children, M):
+    """Keep as many of all children as there are places, by optimal resampling."""
     n, P = counts[N_SEEN], len(particles.weight)
     u = uniform(config.seed, n, 0, RESAMPLE, 0)
     kept = optimal(children.weight, M, P, u, children.chosen, children.kept_weight)
-    ancestor, place, chosen, to = (
-        children.ancestor, children.place, children.chosen, children.to,
-    )  # fmt: skip
-    total = 0.0
-    for c in range(kept):
-        ancestor[c] = children.parent[chosen[c]]
-        to[c] = children.table[chosen[c]]
-        total += children.kept_weight[c]
+    total = list_kept(children, kept)
+    ancestor, place = children.ancestor, children.place
     place_children(ancestor, kept, children.used, place)
     for p in range(P):
         if not children.used[p]:
@@ -169,74 +131,144 @@ def _keep_best(config, particles, pool, memo, groups, counts, children, M):
     for c in range(kept):
         if place[c] != ancestor[c]:
             _copy(particles, pool, ancestor[c], place[c], groups.n[0], groups.n[1])
-    entry, heir, which, size = particles.entry, memo.heir, memo.which, 0
     for c in range(kept):
         particles.weight[place[c]] = children.kept_weight[c] / total
-        e = entry[place[c], to[c]] if to[c] >= 0 else NOBODY
-        if heir[e] < 0:
-            heir[e] = take(pool)
-            which[size] = e
-            size += 1
-    children.n[0] = kept
-    return size
 
 
 @uncounted
 def _seat(config, particles, pool, memo, groups, counts, children, scratch, g, a):
-    """Seat the arrival in the particles of the children; the clusters it joins have been made."""
-    n, heir, to, place = counts[N_SEEN], memo.heir, children.to, children.place
+    """Seat the arrival in the particles of the children, after `extend_joined`."""
+    n, successor, to, place = counts[N_SEEN], memo.successor, children.to, children.place
     entry, n_aux, n_tables = particles.entry, particles.n_aux, particles.n_tables
     aux, own = particles.aux, particles.own
     for c in range(children.n[0]):
         p, k = place[c], to[c]
         if k >= 0:
             e = entry[p, k]
-            entry[p, k] = heir[e]
-            pool.holders[heir[e]] += 1
+            entry[p, k] = successor[e]
+            pool.holders[successor[e]] += 1
             drop(pool, e)
         else:
             if k == NEW:
-                k = free_slot(entry, n_aux, n_tables, p)
+                k = _free_slot(entry, n_aux, n_tables, p)
             else:
                 for j in range(n_tables[p]):
                     scratch.work[j] = aux[p, a, j] if entry[p, j] < 0 else 0
                 k = draw(scratch.work, n_tables[p], uniform(config.seed, n, p, WHICH_EMPTY, 0))
-            entry[p, k] = heir[NOBODY]
-            pool.holders[heir[NOBODY]] += 1
+            entry[p, k] = successor[EMPTY]
+            pool.holders[successor[EMPTY]] += 1
         own[p, g, k] += 1
         particles.last[p] = k
 
 
 @uncounted
-def _note(particles, pool, names, counts):
-    """Weigh the tables over the particles; note where the last arrival most probably sits."""
-    weight, entry, n_tables, last = (
-        particles.weight, particles.entry, particles.n_tables, particles.last,
-    )  # fmt: skip
-    total, n_holders, name = names.weight, names.n_holders, pool.name
-    total[:] = 0.0
-    n_holders[:] = 0
-    most, best, best_p = 0, -1.0, 0
+def _note_last(particles, pool, names, counts):
+    """Note at which table the last arrival sits in the heaviest particle."""
+    weight, best, best_p = particles.weight, -1.0, 0
     for p in range(len(weight)):
-        if weight[p] <= 0.0:
-            continue
-        most = max(most, n_tables[p])
-        for k in range(n_tables[p]):
-            if entry[p, k] >= 0:
-                total[name[entry[p, k]]] += weight[p]
-                n_holders[name[entry[p, k]]] += 1
-        if weight[p] > best:
+        if weight[p] > 0.0 and weight[p] > best:
             best, best_p = weight[p], p
-    counts[MOST_TABLES] = most
-    names.last_seen[name[entry[best_p, last[best_p]]]] = counts[N_SEEN] - 1
+    e = particles.entry[best_p, particles.last[best_p]]
+    names.last_seen[pool.name[e]] = counts[N_SEEN] - 1
+
+
+@uncounted
+def _free_slot(entry, n_aux, n_tables, p):
+    """Place for a new table."""
+    k, K = 0, n_tables[p]
+    while k < K and (entry[p, k] >= 0 or n_aux[p, k] > 0):
+        k += 1
+    if k == K:
+        n_tables[p] = K + 1
+    return k
+
+
+@uncounted
+def _fill(config, particles, work, n, a):
+    """Draw the tables of the auxiliary items of node a, in each particle, from the prior.
+
+    With the items of the root, node 0, they are a Chinese restaurant process.
+    """
+    entry, n_aux, n_tables, aux = (
+        particles.entry, particles.n_aux, particles.n_tables, particles.aux,
+    )  # fmt: skip
+    size = config.n_root if a == 0 else config.n_node
+    for p in range(len(particles.weight)):
+        if particles.weight[p] <= 0.0:
+            continue
+        for i in range(size):
+            K = n_tables[p]
+            for k in range(K):
+                work[k] = aux[p, a, k] + (aux[p, 0, k] if a > 0 else 0)
+            work[K] = config.alpha
+            k = draw(work, K + 1, uniform(config.seed, n, p, FIRST_DRAW, i))
+            if k == K:
+                k = _free_slot(entry, n_aux, n_tables, p)
+            aux[p, a, k] += 1
+            n_aux[p, k] += 1
+
+
+@uncounted
+def _add_neighbour(items, others, K, log_weight, n_users, only):
+    """Multiply the weights by the factor of a neighbour with items ``others`` (K,) of a node."""
+    for k in range(K):
+        if others[k] > 0:
+            n_users[k] += 1
+            only[k] = others[k]
+            if items[k] > 0:
+                log_weight[k] += math.log((items[k] + others[k]) / items[k])
+
+
+@uncounted
+def _move(config, particles, groups, scratch, p, n, number):
+    """Resample the table of one auxiliary item from its full conditional.
+
+    With m_j items of its node and m_jc of its neighbours c (root and groups of a node, nodes or
+    groups of the root): weight m_j prod_c (1 + m_jc / m_j); m_jc where no item of the node but only
+    neighbour c is there; alpha for a new table. It stays where it alone connects several of them.
+    """
+    aux, own, entry, n_aux = particles.aux, particles.own, particles.entry, particles.n_aux
+    n_nodes, n_groups = groups.n[0], groups.n[1]
+    a = int(uniform(config.seed, n, p, WHICH_NODE, number) * n_nodes)
+    items, work = aux[p, a], scratch.work
+    K = particles.n_tables[p]
+    for k in range(K):
+        work[k] = items[k]
+    old = draw(work, K, uniform(config.seed, n, p, WHICH_ITEM, number))
+    items[old] -= 1
+    log_weight, n_users, only = scratch.log_weight, scratch.n_users, scratch.only
+    n_users[:K] = 0
+    for k in range(K):
+        log_weight[k] = math.log(items[k]) if items[k] > 0 else -np.inf
+    if a > 0:
+        _add_neighbour(items, aux[p, 0], K, log_weight, n_users, only)
+    elif config.n_node > 0:
+        for c in range(1, n_nodes):
+            _add_neighbour(items, aux[p, c], K, log_weight, n_users, only)
+    for g in range(n_groups):
+        if groups.node[g] == a:
+            _add_neighbour(items, own[p, g], K, log_weight, n_users, only)
+    if items[old] == 0 and n_users[old] > 1:
+        items[old] += 1
+        return
+    for k in range(K):
+        if items[k] == 0 and n_users[k] == 1:
+            log_weight[k] = math.log(only[k])
+    log_weight[K] = math.log(config.alpha)
+    k = draw_log(log_weight, K + 1, uniform(config.seed, n, p, WHERE, number))
+    n_aux[p, old] -= 1
+    if k == K:
+        k = _free_slot(entry, n_aux, particles.n_tables, p)
+    items[k] += 1
+    n_aux[p, k] += 1
 
 
 @entry
 def predict_row(
     config, particles, pool, memo, groups, names, counts, children, scratch, x, g, a, share, out
 ):
-    """Predict a row of a group; nothing that lasts is changed."""
-    top = _score(config, particles, pool, memo, counts, x)
+    """Predict a row of a group; only work space changes."""
+    top = score_arrival(config, particles, pool, memo, counts, x)
     _weigh(
         config, particles, pool, memo, groups, names, counts, children, scratch, g, a, share, top,
         out,
@@ -262,24 +294,19 @@ def step_rows(
             return b
         if n == 0:
             groups.n[0] = 1
-            fill(config, particles, scratch.work, n, 0)
+            _fill(config, particles, scratch.work, n, 0)
         while groups.n[0] <= a:
             groups.n[0] += 1
-            fill(config, particles, scratch.work, n + 1, groups.n[0] - 1)
+            _fill(config, particles, scratch.work, n + 1, groups.n[0] - 1)
         groups.n[1] = max(groups.n[1], g + 1)
-        top = _score(config, particles, pool, memo, counts, X[b])
+        top = score_arrival(config, particles, pool, memo, counts, X[b])
         M = _weigh(
             config, particles, pool, memo, groups, names, counts, children, scratch, g, a, 1.0, top,
             out[b],
         )  # fmt: skip
-        size = _keep_best(config, particles, pool, memo, groups, counts, children, M)
-        extend_clusters(
-            config.family, config.hyper, pool.stats, pool.post, pool.members, pool.mixed, pool.name,
-            X[b], 1.0, n, memo.which, size, memo.heir,
-        )  # fmt: skip
+        _keep_best(config, particles, pool, groups, counts, children, M)
         recent[0] = -1
-        if memo.heir[NOBODY] >= 0:
-            pool.name[memo.heir[NOBODY]] = name_of(n, recent, names, counts)
+        extend_joined(config, particles, pool, memo, names, recent, counts, children, X[b])
         _seat(config, particles, pool, memo, groups, counts, children, scratch, g, a)
         groups.size[g] += 1
         sums[LOG_EVIDENCE] -= out[b, SCORE]
@@ -287,7 +314,8 @@ def step_rows(
         for number in range(config.moves):
             for p in range(P):
                 if particles.weight[p] > 0.0:
-                    move(config, particles, groups, scratch, p, n, number)
-        _note(particles, pool, names, counts)
+                    _move(config, particles, groups, scratch, p, n, number)
+        weigh_names(particles, pool, names, counts)
+        _note_last(particles, pool, names, counts)
         refresh_names(names, events, counts, n + 1, t[b])
     return X.shape[0]

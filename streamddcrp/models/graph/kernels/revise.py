@@ -1,18 +1,30 @@
-"""Fixed-lag rejuvenation: an item of the window drawn anew, given all others (window graphs)."""
+"""Fixed-lag rejuvenation: Gibbs steps for items of the window (window graphs)."""
 
 import math
 
 import numpy as np
 
 from streamddcrp.compilation import uncounted
-from streamddcrp.models.graph.kernels.concentration import log_opened
-from streamddcrp.models.graph.kernels.layout import REVISE_WHERE, STAMP
-from streamddcrp.models.graph.kernels.particles import free_slot
-from streamddcrp.models.graph.kernels.weigh import OPENED
+from streamddcrp.models.graph.kernels.layout import OPENED, REVISE_WHERE, STAMP
+from streamddcrp.models.graph.kernels.weigh import log_opened
 from streamddcrp.particles.kernels.layout import N_SEEN
 from streamddcrp.particles.kernels.names import name_of
 from streamddcrp.particles.kernels.pool import EMPTY, alter, drop, score_clusters
-from streamddcrp.particles.kernels.random import draw, hash_of, uniform
+from streamddcrp.particles.kernels.random import draw_log, hash_of, uniform
+
+
+@uncounted
+def free_slot(entry, near, held, n_tables, p):
+    """Place for a new table: one that no item in memory is labelled with."""
+    K = n_tables[p]
+    k = 0
+    while k < K and (entry[p, k] >= 0 or held[p, k] > 0):
+        k += 1
+    if k == K:
+        n_tables[p] = K + 1
+    near[p, k] = 0
+    held[p, k] = 0
+    return k
 
 
 @uncounted
@@ -31,7 +43,7 @@ def _neighbours(config, particles, p, i, n):
 
 @uncounted
 def _prior_terms(config, particles, p, i, n, near, log_count, opens):
-    """Find what i would change at each table k: log counts, how many clusters it would open.
+    """Compute what i changes at each table k: log counts, and how many clusters it would open.
 
     With m_u members of k, without i, among the r items before u: the factor of i itself, m_i or
     alpha, and for each later member u that i is a parent of (m_u + 1) / (m_u or alpha).
@@ -57,22 +69,11 @@ def _prior_terms(config, particles, p, i, n, near, log_count, opens):
 
 
 @uncounted
-def _draw(log_weight, n, u):
-    """Draw one of the first n by log weights, which become weights."""
-    top = -np.inf
-    for c in range(n):
-        top = max(top, log_weight[c])
-    for c in range(n):
-        log_weight[c] = math.exp(log_weight[c] - top)
-    return draw(log_weight, n, u)
-
-
-@uncounted
 def revise(config, particles, pool, memo, grid, names, recent, counts, scratch, p, i, move):
-    """Draw the table of item i anew by its full conditional; leaves the law of the particle.
+    """Resample the table of item i from its full conditional, which leaves the target invariant.
 
-    Moves that could not be undone are left out: i stays where its table would be dead or torn
-    without it.
+    Irreversible moves are left out: i stays where its table would be dead or disconnected without
+    it.
     """
     n, R, r = counts[N_SEEN], particles.label.shape[1], config.r
     family, hyper, entry = config.family, config.hyper, particles.entry
@@ -87,7 +88,7 @@ def revise(config, particles, pool, memo, grid, names, recent, counts, scratch, 
         return
     K = particles.n_tables[p]
     _prior_terms(config, particles, p, i, n, scratch.near, scratch.log_count, scratch.opens)
-    # what is left without i; then the densities at all tables
+    # the table without i; then the densities at all tables
     left = -1 if alone else alter(family, hyper, pool, memo, e, i, x, -1.0)
     which, score = memo.which, memo.score
     which[0] = EMPTY
@@ -98,7 +99,7 @@ def revise(config, particles, pool, memo, grid, names, recent, counts, scratch, 
             which[size] = there
             size += 1
     score_clusters(
-        family, hyper, pool.post, pool.members, x, i, which, size, score, memo.heir_mixed
+        family, hyper, pool.post, pool.members, x, i, which, size, score, memo.successor_mixed
     )
     others = particles.opened[p] - (1 if alone else scratch.opens[old])
     stamp, log_weight = counts[STAMP], scratch.log_weight
@@ -109,7 +110,7 @@ def revise(config, particles, pool, memo, grid, names, recent, counts, scratch, 
             opened = log_opened(config, grid, others + scratch.opens[k], stamp)
             log_weight[k] = score[there] + scratch.log_count[k] + opened
     log_weight[K] = score[EMPTY] + log_opened(config, grid, others + 1, stamp)
-    k = _draw(log_weight, K + 1, uniform(config.seed, n, p, REVISE_WHERE, move))
+    k = draw_log(log_weight, K + 1, uniform(config.seed, n, p, REVISE_WHERE, move))
     if left >= 0:
         pool.holders[left] += 1
     if k == old or (alone and k == K):
@@ -121,7 +122,7 @@ def revise(config, particles, pool, memo, grid, names, recent, counts, scratch, 
     if len(config.nodes) > 0:
         key ^= hash_of(particles.opened[p], OPENED) ^ hash_of(now_opened, OPENED)
     particles.opened[p] = now_opened
-    # what is left behind
+    # the table it leaves
     key ^= pool.mixed[e]
     particles.near[p, old] -= 1
     particles.held[p, old] -= 1
@@ -131,7 +132,7 @@ def revise(config, particles, pool, memo, grid, names, recent, counts, scratch, 
             pool.name[left] = name_of(after, recent.name, names, counts)
     entry[p, old] = left
     drop(pool, e)
-    # where it goes
+    # the table it joins
     there = EMPTY if k == K else entry[p, k]
     joined = alter(family, hyper, pool, memo, there, i, x, 1.0)
     if k == K or i < names.opener[pool.name[there]]:

@@ -1,20 +1,72 @@
-"""Children of all particles for one arrival: where it may sit, and with what weight."""
+"""Children of all particles for one arrival: where it may sit, and with what weight.
+
+The likelihood of the concentration is alpha^k prod_m (alpha + m)^(-c_m), with k clusters opened and
+c_m arrivals with m parents. ``grid.base`` holds log prior - sum_m c_m log(alpha + m) at the nodes,
+the same for all particles; a particle adds k log alpha. Without nodes alpha is fixed.
+"""
 
 import math
 
 import numpy as np
 
 from streamddcrp.compilation import uncounted
-from streamddcrp.contract import LABEL, LABEL_PROB, LIVE_TABLES, P_CHANGE, P_NEW, SCORE
-from streamddcrp.models.graph.kernels.concentration import factors
-from streamddcrp.models.graph.kernels.layout import STAMP
-from streamddcrp.particles.kernels.layout import N_LIVE, N_SEEN
-from streamddcrp.particles.kernels.names import best_name
+from streamddcrp.models.graph.kernels.common import report
+from streamddcrp.models.graph.kernels.layout import NEGLIGIBLE, OPENED, STAMP
+from streamddcrp.particles.kernels.layout import N_SEEN
 from streamddcrp.particles.kernels.pool import EMPTY
 from streamddcrp.particles.kernels.random import hash_of
 
-NEGLIGIBLE = 1e-250  # weight of a particle that nothing can be expected of
-OPENED = 3  # hashes the number of clusters a particle opened, where it tells of alpha
+LEAST_LOG_WEIGHT = -45.0  # of a node, relative to the heaviest one
+
+
+@uncounted
+def _at(config, grid, k, m, stamp):
+    """Find the cached sums over the grid for k clusters, computed at most once per stamp."""
+    at = k % len(grid.stamp)
+    if grid.stamp[at] == stamp and grid.k[at] == k:
+        return at
+    nodes, log_nodes, base = config.nodes, config.log_nodes, grid.base
+    top = -np.inf
+    for g in range(len(nodes)):
+        top = max(top, base[g] + k * log_nodes[g])
+    total, join, new = 0.0, 0.0, 0.0
+    for g in range(len(nodes)):
+        gap = base[g] + k * log_nodes[g] - top
+        if gap > LEAST_LOG_WEIGHT:
+            weight = math.exp(gap)
+            total += weight
+            join += weight / (nodes[g] + m)
+            new += weight * nodes[g] / (nodes[g] + m)
+    grid.stamp[at] = stamp
+    grid.k[at] = k
+    grid.log_total[at] = top + math.log(total)
+    grid.join[at] = join / total
+    grid.new[at] = new / total
+    return at
+
+
+@uncounted
+def factors(config, grid, k, m, stamp):
+    """E[1 / (alpha + m)] and E[alpha / (alpha + m)] given k clusters."""
+    if len(config.nodes) == 0:
+        return 1.0 / (config.alpha + m), config.alpha / (config.alpha + m)
+    at = _at(config, grid, k, m, stamp)
+    return grid.join[at], grid.new[at]
+
+
+@uncounted
+def log_opened(config, grid, k, stamp):
+    """Log of the factor of the prior that depends on the number k of clusters opened."""
+    if len(config.nodes) == 0:
+        return k * math.log(config.alpha)
+    return grid.log_total[_at(config, grid, k, 0, stamp)]
+
+
+@uncounted
+def count_parents(config, grid, m):
+    """Multiply the likelihood of alpha by the factor of an arrival with m parents."""
+    for g in range(len(config.nodes)):
+        grid.base[g] -= math.log(config.nodes[g] + m)
 
 
 @uncounted
@@ -28,7 +80,7 @@ def _children(
     """
     weight, entry, n_tables = particles.weight, particles.entry, particles.n_tables
     near, label, opened, key = particles.near, particles.label, particles.opened, particles.key
-    name, mixed, heir_mixed = pool.name, pool.mixed, memo.heir_mixed
+    name, mixed, successor_mixed = pool.name, pool.mixed, memo.successor_mixed
     child_parent, child_table = children.parent, children.table
     child_weight, child_key = children.weight, children.key
     lik, at_name, counted = memo.lik, scratch.at_name, scratch.near
@@ -36,7 +88,7 @@ def _children(
     m = len(parents) if given else min(n, config.r)
     last = (n - 1) % R
     leaving = (n - config.r) % R if n >= config.r else -1
-    newborn, own_lik = heir_mixed[EMPTY], lik[EMPTY]
+    newborn, own_lik = successor_mixed[EMPTY], lik[EMPTY]
     size, total, new, stays = 0, 0.0, 0.0, 0.0
     join, opens = factors(config, grid, 0, m, stamp)
     for p in range(len(weight)):
@@ -83,7 +135,7 @@ def _children(
             child_table[size] = k
             child_weight[size] = here
             if keyed:
-                child_key[size] = base ^ heir_mixed[e]
+                child_key[size] = base ^ successor_mixed[e]
                 if k != left:
                     child_key[size] ^= mixed[e]
             size += 1
@@ -110,16 +162,5 @@ def weigh(
         config, particles, pool, memo, grid, children, scratch, parents, n, counts[STAMP], keyed,
         sums,
     )  # fmt: skip
-    total, weight = sums[0], children.weight
-    for g in range(len(at_name)):
-        at_name[g] /= total
-    for c in range(size):
-        weight[c] /= total
-    label, best = best_name(names, at_name, sums[1] / total, n)
-    out[LABEL] = label
-    out[LABEL_PROB] = best
-    out[SCORE] = -(top + math.log(total))
-    out[P_NEW] = sums[1] / total
-    out[P_CHANGE] = max(1.0 - sums[2] / total, 0.0) if n > 0 else np.nan
-    out[LIVE_TABLES] = counts[N_LIVE]
+    report(names, counts, children, at_name, size, top, sums[0], sums[1], sums[2], out)
     return size

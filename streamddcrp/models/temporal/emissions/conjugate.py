@@ -1,33 +1,33 @@
 """Emission of any conjugate family: what a component knows fades from epoch to epoch."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from streamddcrp.data.documents import Word
 from streamddcrp.errors import ConfigError
 from streamddcrp.likelihoods import Autoregression
 from streamddcrp.likelihoods.kernels import families
-from streamddcrp.models.temporal.emissions.base import Seats, doubled, heavy
+from streamddcrp.models.temporal.emissions import Emission, Seating, Summary, rows_of_epochs
 from streamddcrp.models.temporal.kernels.conjugate import (
     conjugate_evidence,
     conjugate_expected,
     conjugate_gains,
     conjugate_stats,
     conjugate_unions,
-    part_conjugate,
     seat_conjugate,
 )
-from streamddcrp.models.temporal.kernels.drift import two_means
+from streamddcrp.models.temporal.kernels.splits import split_conjugate, two_means
 from streamddcrp.typing import FloatArray, IntArray
 
 _RHOS = np.array([0.5, 0.6, 0.7, 0.8, 0.9, 0.95])
 _FIRST_RHO = 0.7
 _FORGET = 0.98  # an epoch, of what rho is learned from
 _SLACK = 10.0  # nats that the names of components and the past may be worth
-_AXES = 8  # of either kind along which a component may be parted
+_AXES = 8  # of either kind along which a component may be split
 _ROUNDS = 5  # of sharing rows between the halves of a split
 
 
@@ -94,13 +94,13 @@ class ConjugateSmoothed:
 
 
 @dataclass(frozen=True, slots=True)
-class ConjugateDecay:
+class ConjugateDecay(Emission):
     """Rows of a conjugate family; statistics fade: S_t = rho S_{t-1} + C_t.
 
     The natural parameters of a component's posterior move towards those of the prior,
     ``rho eta + (1 - rho) eta_0``, from epoch to epoch: it remembers about 1 / (1 - rho) epochs, and
-    one that nobody joins becomes vague. With `NormalWishart` or `NormalGamma` every component has a
-    covariance of its own, which `GaussianDrift` has not. Within a window an epoch is scored against
+    one without rows becomes vague. With `NormalWishart` or `NormalGamma` every component has its
+    own covariance, unlike with `GaussianDrift`. Within a window an epoch is scored against
     ``sum_s rho^|t-s| C_s``. A value that is missing is left to the family.
 
     Attributes
@@ -116,7 +116,8 @@ class ConjugateDecay:
 
     Examples
     --------
-    >>> from streamddcrp.models.temporal.engine import Engine, Settings
+    >>> from streamddcrp.models.temporal.engine import Engine
+    >>> from streamddcrp.models.temporal.window import Settings
     >>> from streamddcrp.likelihoods import GammaPoisson
     >>> law = ConjugateDecay(GammaPoisson(1.0, 0.1), n_features=1)
     >>> engine = Engine(Settings(alpha=1.0, kappa=(0.5,)), law)
@@ -155,31 +156,26 @@ class ConjugateDecay:
         return np.ascontiguousarray(self.likelihood.prepare(X)[0])
 
     def stats(self, X: FloatArray, q: FloatArray) -> ConjugateStats:
-        """Return the statistics of an epoch's rows (N, D) under assignments (N, K)."""
         family, hyper, _ = self.prior
         out = np.empty((q.shape[1], self.likelihood.n_stats(self.n_features)))
         conjugate_stats(family, hyper, self._rows(X), q, out)
         return ConjugateStats(out)
 
     def joined(self, parts: list[FloatArray]) -> FloatArray:
-        """Return the rows of an epoch that came in parts."""
         return np.concatenate([np.zeros((0, self.n_features)), *parts])
 
     def no_starts(self, K: int) -> ConjugateStats:
-        """Return empty statistics of K components."""
         return ConjugateStats(np.zeros((K, self.likelihood.n_stats(self.n_features))))
 
     def smooth(
         self, stats: ConjugateStats, starts: ConjugateStats, begins: IntArray
     ) -> ConjugateSmoothed:
-        """Return what is known over the window."""
         return ConjugateSmoothed(self, stats.sums, starts.sums)
 
     def expected(
         self, X: FloatArray, smoothed: ConjugateSmoothed, epoch: int, begins: IntArray,
         q: FloatArray,
     ) -> FloatArray:  # fmt: skip
-        """Return expected log likelihoods (N, K) of rows of an epoch of the window."""
         family, hyper, prior = self.prior
         out, post = np.empty((len(X), len(begins))), np.empty((len(begins), len(prior)))
         sums = smoothed.near[epoch]
@@ -187,19 +183,15 @@ class ConjugateDecay:
         return out
 
     def frozen(self, smoothed: ConjugateSmoothed) -> ConjugateStats:
-        """Return what is known after the first epoch of the window."""
         return ConjugateStats(smoothed.filtered[0].copy())
 
     def ahead(self, smoothed: ConjugateSmoothed, steps: int = 1) -> ConjugateStats:
-        """Return what will be known in an epoch after the window."""
         return ConjugateStats(self.rho**steps * smoothed.filtered[-1])
 
     def seating(self, past: FloatArray, ahead: ConjugateStats) -> "ConjugateSeating":
-        """Begin an epoch: components have decayed past counts (K,) and statistics."""
         return ConjugateSeating(self, past, ahead.sums)
 
     def near(self, smoothed: ConjugateSmoothed, begins: IntArray) -> tuple[IntArray, IntArray]:
-        """Return pairs of components that lose little by being one."""
         family, hyper, prior = self.prior
         close = np.zeros((len(begins), len(begins)), dtype=np.bool_)
         work = np.empty_like(prior)
@@ -207,21 +199,12 @@ class ConjugateDecay:
         a, b = np.nonzero(close)
         return a, b
 
-    def mixed(
-        self, rows: list[FloatArray], resp: list[FloatArray], starts: Any, least: float
-    ) -> IntArray:
-        """Return all components with ``least`` rows."""
-        return heavy(resp, least)
-
     def halves(
         self, rows: list[FloatArray], resp: list[FloatArray], k: int, alone: ConjugateSmoothed,
         epoch: int,
     ) -> list[FloatArray] | None:  # fmt: skip
-        """Return for each row of the window whether it would go to a second component.
-
-        Rows from ``epoch`` on, each column in units of its spread, are parted in two along the
-        column or the principal axis on which two means explain most; the smaller side leaves.
-        """
+        # rows from ``epoch`` on, each column in units of its spread, are split along the column or
+        # the principal axis on which two means explain most; the smaller side leaves
         X, w = np.concatenate(rows[epoch:]), np.concatenate([q[:, k] for q in resp[epoch:]])
         there = np.isfinite(X)
         mass = (w[:, None] * there).sum(axis=0)
@@ -252,30 +235,21 @@ class ConjugateDecay:
         self, rows: list[FloatArray], own: list[FloatArray], sides: list[FloatArray],
         before: FloatArray, starts: ConjugateStats, begins: IntArray, a0: float, kappa: FloatArray,
     ) -> tuple[list[FloatArray], ConjugateSmoothed]:  # fmt: skip
-        """Share rows between two components: some rounds of weights, likelihoods, statistics."""
         family, hyper, prior = self.prior
-        first = np.cumsum([0, *(len(X) for X in rows)])
+        first = np.cumsum([0, *map(len, rows)])
         stats = np.empty((len(rows), *starts.sums.shape))
         all_own, side = np.concatenate(own), np.concatenate(sides)[:, None]
         shared = np.concatenate([all_own * (1.0 - side), all_own * side], axis=1)
-        part_conjugate(
+        split_conjugate(
             _ROUNDS, family, hyper, self.rho, self._rows(np.concatenate(rows)), first, all_own, a0,
             kappa, before[:, :, 0].copy(), begins, starts.sums, shared, stats,
             np.empty_like(starts.sums), np.empty((2, len(prior))),
         )  # fmt: skip
-        parts = [shared[a:b] for a, b in pairwise(first)]
-        return parts, self.smooth(ConjugateStats(stats), starts, begins)
-
-    def learned(
-        self, stats: ConjugateStats, smoothed: ConjugateSmoothed, begins: IntArray
-    ) -> "ConjugateDecay":
-        """Return itself: the prior is as given."""
-        return self
+        return rows_of_epochs(first, shared), self.smooth(ConjugateStats(stats), starts, begins)
 
     def forgotten(
         self, stats: ConjugateStats, smoothed: ConjugateSmoothed, begins: IntArray
     ) -> "ConjugateDecay":
-        """Note how well the first epoch of the window follows from what was known, by rho."""
         if self.forget is not None:
             return self
         family, hyper, prior = self.prior
@@ -284,33 +258,43 @@ class ConjugateDecay:
         conjugate_gains(family, hyper, stats.sums[0], smoothed.starts, _RHOS, work, gains)
         return replace(self, gains=gains)
 
+    def summary(
+        self, stats: Any, smoothed: ConjugateSmoothed, epoch: int, which: IntArray,
+        names: Sequence[Word],
+    ) -> Summary:  # fmt: skip
+        return Summary(self.likelihood.point_estimates(smoothed.near[epoch, which]), [])
 
-class ConjugateSeating:
-    """The open epoch: who sits where so far, and the statistics that follow from it."""
+    def latest(
+        self, stats: Any, smoothed: ConjugateSmoothed | None, fresh: ConjugateStats,
+        names: Sequence[Word],
+    ) -> Summary:  # fmt: skip
+        sums = fresh.sums.copy()
+        if smoothed is not None:
+            sums[: smoothed.sums.shape[1]] = smoothed.filtered[-1]
+        return Summary(self.likelihood.point_estimates(sums), [])
+
+
+class ConjugateSeating(Seating):
+    """The open epoch of conjugate components."""
 
     def __init__(self, emission: ConjugateDecay, past: FloatArray, sums: FloatArray) -> None:
         family, hyper, prior = emission.prior
         K = len(sums)
-        self.n_components = K
-        self._emission = emission
         post = np.empty((K, len(prior)))
         families.posteriors(family, hyper, sums, K, post)
-        self._arrays = [past.copy(), np.zeros(K), sums.copy(), post, np.zeros(K)]
+        super().__init__(past, np.zeros(K), sums, post, np.zeros(K))
+        self._emission = emission
 
-    def seat(self, X: FloatArray, a0: float, log_new: float) -> Seats:
-        """Seat rows (N, D) one after the other."""
-        emission = self._emission
-        family, hyper, prior = emission.prior
-        rows = emission._rows(X)
-        scores, chances = np.empty(len(rows)), np.empty((len(rows), 2))
-        q = np.zeros((len(rows), len(self._arrays[0])))
-        done = 0
-        while True:
-            past, size, sums, post, log_weight = self._arrays
-            done, self.n_components = seat_conjugate(
-                family, hyper, rows, done, self.n_components, a0, log_new, emission.least, past,
-                size, sums, post, prior, log_weight, q, scores, chances,
-            )  # fmt: skip
-            if done == len(rows):
-                return Seats(q[:, : self.n_components], scores, chances)
-            self._arrays, q = [doubled(part) for part in self._arrays], doubled(q, axis=1)
+    def _rows(self, X: FloatArray) -> FloatArray:
+        return self._emission._rows(X)
+
+    def _assign(
+        self, rows: FloatArray, start: int, a0: float, log_new: float, *out: FloatArray
+    ) -> int:
+        family, hyper, prior = self._emission.prior
+        past, size, sums, post, log_weight = self._arrays
+        done, self.n_components = seat_conjugate(
+            family, hyper, rows, start, self.n_components, a0, log_new, self._emission.least, past,
+            size, sums, post, prior, log_weight, *out,
+        )  # fmt: skip
+        return int(done)

@@ -1,21 +1,31 @@
 """Gaussian emission with drifting means, of which noise, drift and prior are learned."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamddcrp.models.temporal.emissions.base import Seats, doubled, heavy
+from streamddcrp.data.documents import Word
+from streamddcrp.likelihoods.columns import column_means
+from streamddcrp.models.temporal.emissions import (
+    Emission,
+    Moments,
+    Seating,
+    Summary,
+    rows_of_epochs,
+)
 from streamddcrp.models.temporal.kernels.drift import (
+    BIRTH,
+    DRIFT,
+    NOISE,
     drift_expected,
     drift_stats,
     kalman,
-    part_in_two,
-    seat_at_drift,
-    two_means,
+    scale_sums,
+    seat_drift,
 )
-from streamddcrp.models.temporal.kernels.scales import BIRTH, DRIFT, NOISE, scale_sums
+from streamddcrp.models.temporal.kernels.splits import split_drift, two_means
 from streamddcrp.typing import FloatArray, IntArray
 
 _BROAD = 4.0  # variance of components' means at birth, in units of that of the first rows
@@ -25,9 +35,17 @@ _STEPS = 10.0  # transitions that the first guess of the drift counts for
 _NEAR = 12.0  # squared distance in predictive units up to which two components may be one
 _SPREAD = 1.3  # variance about the mean, in units of the noise, from which a split is tried; two
 # halves that differ less cost more counts than they save squares
-_LEAST = 1e-200  # variance of the first rows below which they tell no scale
+_LEAST = 1e-200  # variance of the first rows below which they show no scale
 _ROUNDS = 5  # of sharing rows between the halves of a split
 _FORGET = 0.98  # an epoch, of what noise and drift are learned from
+# First guesses of the scales.
+_CLUSTERS = (1, 2, 4, 8, 16)
+_EACH = 4  # rows that a cluster must have on average
+_FEW = 32  # rows below which shares of the variance are tried, too
+_SPREADS = (0.03, 0.01, 0.003)  # of the first rows' variance: noise where clusters are many
+_FEW_SPREAD = 0.1  # one more, where the rows are few
+_DRIFT_GUESS = 0.05  # of the noise
+_RUNS, _MOST = 3, 20  # of k-means
 
 
 class DriftStats(NamedTuple):
@@ -37,13 +55,6 @@ class DriftStats(NamedTuple):
     n_values: FloatArray
     total: FloatArray
     square: FloatArray
-
-
-class DriftStarts(NamedTuple):
-    """Filtered moments at the epoch before the window, shape (K, D) each."""
-
-    mean: FloatArray
-    var: FloatArray
 
 
 class DriftSmoothed(NamedTuple):
@@ -58,7 +69,7 @@ class DriftSmoothed(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class GaussianDrift:
+class GaussianDrift(Emission):
     """x ~ N(phi_t, R), phi_t ~ N(phi_{t-1}, Q), phi at birth ~ N(m0, P0), all diagonal.
 
     Attributes
@@ -106,22 +117,18 @@ class GaussianDrift:
         )
 
     def stats(self, X: FloatArray, q: FloatArray) -> DriftStats:
-        """Return statistics of an epoch's rows (N, D) under assignments (N, K)."""
         K, D = q.shape[1], len(self.noise)
         out = DriftStats(np.empty(K), *np.empty((3, K, D)))
         drift_stats(X, self.birth_mean, q, *out)
         return out
 
     def joined(self, parts: list[FloatArray]) -> FloatArray:
-        """Return the rows of an epoch that came in parts."""
         return np.concatenate([np.zeros((0, len(self.noise))), *parts])
 
-    def no_starts(self, K: int) -> DriftStarts:
-        """Return places for what is known of components from before the window."""
-        return DriftStarts(np.zeros((K, len(self.noise))), np.zeros((K, len(self.noise))))
+    def no_starts(self, K: int) -> Moments:
+        return Moments(np.zeros((K, len(self.noise))), np.zeros((K, len(self.noise))))
 
-    def smooth(self, stats: DriftStats, starts: DriftStarts, begins: IntArray) -> DriftSmoothed:
-        """Filter and smooth over the window."""
+    def smooth(self, stats: DriftStats, starts: Moments, begins: IntArray) -> DriftSmoothed:
         moments = [np.empty_like(stats.total) for _ in range(5)]
         out = DriftSmoothed._make([*moments, np.empty_like(stats.size)])
         kalman(
@@ -133,7 +140,6 @@ class GaussianDrift:
     def expected(
         self, X: FloatArray, smoothed: DriftSmoothed, epoch: int, begins: IntArray, q: FloatArray
     ) -> FloatArray:
-        """Return expected log likelihoods (N, K) of rows of an epoch of the window."""
         out = np.empty((len(X), len(begins)))
         drift_expected(
             X - self.birth_mean, smoothed.mean[epoch], smoothed.var[epoch], self.noise, begins,
@@ -141,20 +147,17 @@ class GaussianDrift:
         )  # fmt: skip
         return out
 
-    def frozen(self, smoothed: DriftSmoothed) -> DriftStarts:
-        """Return the filtered moments of the first epoch of the window."""
-        return DriftStarts(smoothed.filtered_mean[0].copy(), smoothed.filtered_var[0].copy())
+    def frozen(self, smoothed: DriftSmoothed) -> Moments:
+        return Moments(smoothed.filtered_mean[0].copy(), smoothed.filtered_var[0].copy())
 
-    def ahead(self, smoothed: DriftSmoothed, steps: int = 1) -> DriftStarts:
-        """Return moments predicted for an epoch after the window."""
-        return DriftStarts(
+    def ahead(self, smoothed: DriftSmoothed, steps: int = 1) -> Moments:
+        return Moments(
             smoothed.filtered_mean[-1].copy(), smoothed.filtered_var[-1] + steps * self.drift
         )
 
     def learned(
         self, stats: DriftStats, smoothed: DriftSmoothed, begins: IntArray
     ) -> "GaussianDrift":
-        """Fit noise and drift to the window and to what has left it."""
         sums = self._sums(stats, smoothed, begins).sum(axis=1)
         noise, drift = self.noise_sums + sums[NOISE], self.drift_sums + sums[DRIFT]
         birth = self.birth_sums + sums[BIRTH]
@@ -168,7 +171,6 @@ class GaussianDrift:
     def forgotten(
         self, stats: DriftStats, smoothed: DriftSmoothed, begins: IntArray
     ) -> "GaussianDrift":
-        """Take the sums of the first epoch of the window over, for it is about to leave."""
         sums = self._sums(stats, smoothed, begins)
         return replace(
             self,
@@ -183,34 +185,22 @@ class GaussianDrift:
         scale_sums(*stats, s.mean, s.var, s.lagged, begins, out)
         return out
 
-    def seating(self, past: FloatArray, ahead: DriftStarts) -> "DriftSeating":
-        """Begin an epoch: components have decayed past counts (K,) and predicted moments."""
+    def seating(self, past: FloatArray, ahead: Moments) -> "DriftSeating":
         return DriftSeating(self, past, ahead)
 
     def near(self, smoothed: DriftSmoothed, begins: IntArray) -> tuple[IntArray, IntArray]:
-        """Return pairs of components whose latest means could be one."""
         mean, var = smoothed.filtered_mean[-1], smoothed.filtered_var[-1]
         a, b = np.triu_indices(len(begins), 1)
         gap = (mean[a] - mean[b]) ** 2 / (self.noise + 0.5 * (var[a] + var[b]))
         close = gap.sum(axis=1) < _NEAR
         return a[close], b[close]
 
-    def mixed(
-        self, rows: list[FloatArray], resp: list[FloatArray], starts: Any, least: float
-    ) -> IntArray:
-        """Return all components with ``least`` rows."""
-        return heavy(resp, least)
-
     def halves(
         self, rows: list[FloatArray], resp: list[FloatArray], k: int, alone: DriftSmoothed,
         epoch: int,
     ) -> list[FloatArray] | None:  # fmt: skip
-        """Return for each row of the window whether it would go to a second component.
-
-        Rows from ``epoch`` on are parted in two along the direction of their largest spread about
-        the smoothed mean; the side farther from it leaves. None where they do not spread more than
-        the noise says.
-        """
+        # rows from ``epoch`` on are split along the direction of their largest spread about the
+        # smoothed mean; the side farther from it leaves
         scale = np.sqrt(self.noise)
         gaps = [(X - self.birth_mean - alone.mean[e, 0]) / scale for e, X in enumerate(rows)]
         gaps = [np.where(np.isnan(gap), 0.0, gap) for gap in gaps]
@@ -233,19 +223,37 @@ class GaussianDrift:
 
     def parted(
         self, rows: list[FloatArray], own: list[FloatArray], sides: list[FloatArray],
-        before: FloatArray, starts: DriftStarts, begins: IntArray, a0: float, kappa: FloatArray,
+        before: FloatArray, starts: Moments, begins: IntArray, a0: float, kappa: FloatArray,
     ) -> tuple[list[FloatArray], DriftSmoothed]:  # fmt: skip
-        """Share rows between two components: some rounds of weights, likelihoods, smoothing."""
-        first = np.cumsum([0, *(len(X) for X in rows)])
+        first = np.cumsum([0, *map(len, rows)])
         E, D = len(rows), len(self.noise)
         out = DriftSmoothed._make([*(np.empty((E, 2, D)) for _ in range(5)), np.empty((E, 2))])
         all_own, side = np.concatenate(own), np.concatenate(sides)[:, None]
         shared = np.concatenate([all_own * (1.0 - side), all_own * side], axis=1)
-        part_in_two(
+        split_drift(
             _ROUNDS, np.concatenate(rows), first, all_own, a0, kappa, before[:, :, 0].copy(),
             begins, *starts, self.birth_mean, self.birth_var, self.drift, self.noise, shared, *out,
         )  # fmt: skip
-        return [shared[a:b] for a, b in pairwise(first)], out
+        return rows_of_epochs(first, shared), out
+
+    def summary(
+        self, stats: Any, smoothed: DriftSmoothed, epoch: int, which: IntArray,
+        names: Sequence[Word],
+    ) -> Summary:  # fmt: skip
+        mean = smoothed.mean[epoch, which] + self.birth_mean
+        return Summary({"mean": mean, "sd": np.sqrt(smoothed.var[epoch, which])}, [])
+
+    def latest(
+        self, stats: Any, smoothed: DriftSmoothed | None, fresh: DriftStats, names: Sequence[Word]
+    ) -> Summary:
+        mean, sd = np.empty_like(fresh.total), np.empty_like(fresh.total)
+        n = 0
+        if smoothed is not None:
+            n = smoothed.mean.shape[1]
+            mean[:n], sd[:n] = smoothed.filtered_mean[-1], np.sqrt(smoothed.filtered_var[-1])
+        size = fresh.size[n:, None]
+        mean[n:], sd[n:] = fresh.total[n:] / size, np.sqrt(self.noise / size)
+        return Summary({"mean": mean + self.birth_mean, "sd": sd}, [])
 
 
 def _moments(X: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -258,29 +266,74 @@ def _moments(X: FloatArray) -> tuple[FloatArray, FloatArray]:
     return mean, np.where(n == 0, 1.0, np.where(var > _LEAST, var, 1e-12))
 
 
-class DriftSeating:
-    """The open epoch: who sits where so far, and the moments that follow from it."""
+class DriftSeating(Seating):
+    """The open epoch of drifting Gaussians."""
 
-    def __init__(self, emission: GaussianDrift, past: FloatArray, ahead: DriftStarts) -> None:
-        K, D = ahead.mean.shape
-        self.n_components = K
+    def __init__(self, emission: GaussianDrift, past: FloatArray, ahead: Moments) -> None:
+        none = np.zeros_like(ahead.mean)
+        super().__init__(past, np.zeros(len(past)), none, none, *ahead)
         self._emission = emission
-        none = np.zeros((2, K, D))
-        self._arrays = [past, np.zeros(K), none[0], none[1], ahead.mean, ahead.var]
 
-    def seat(self, X: FloatArray, a0: float, log_new: float) -> Seats:
-        """Seat rows (N, D) one after the other."""
+    def _rows(self, X: FloatArray) -> FloatArray:
+        return X - self._emission.birth_mean
+
+    def _assign(
+        self, rows: FloatArray, start: int, a0: float, log_new: float, *out: FloatArray
+    ) -> int:
         emission = self._emission
-        Y, zero = X - emission.birth_mean, np.zeros(X.shape[1])
-        scores, chances = np.empty(len(X)), np.empty((len(X), 2))
-        q = np.zeros((len(X), len(self._arrays[0])))
-        done = 0
-        while True:
-            past, size, count, total, mean, var = self._arrays
-            done, self.n_components = seat_at_drift(
-                Y, done, self.n_components, a0, log_new, past, size, count, total, mean, var, zero,
-                emission.birth_var, emission.noise, q, scores, chances,
-            )  # fmt: skip
-            if done == len(X):
-                return Seats(q[:, : self.n_components], scores, chances)
-            self._arrays, q = [doubled(part) for part in self._arrays], doubled(q, axis=1)
+        done, self.n_components = seat_drift(
+            rows, start, self.n_components, a0, log_new, *self._arrays,
+            np.zeros_like(emission.noise), emission.birth_var, emission.noise, *out,
+        )  # fmt: skip
+        return int(done)
+
+
+def guesses(X: FloatArray) -> list[GaussianDrift]:
+    """Return emissions for rows (N, D) that differ in their noise: within 1, 2, 4, .. clusters.
+
+    Each column has the noise that it shows within clusters, so that one that shows nothing of them
+    keeps all of its variance. The better guess shows on the rows that follow.
+    """
+    out = []
+    for k in _CLUSTERS:
+        if k == 1 or k * _EACH <= len(X):
+            first = GaussianDrift.scaled(X, 1.0)
+            share = _within(X, k)
+            noise, drift = share * first.noise, _DRIFT_GUESS * share * first.noise
+            out.append(
+                replace(first, noise=noise, noise_guess=noise, drift=drift, drift_guess=drift)
+            )
+    spreads = _SPREADS if len(X) >= _FEW else (_FEW_SPREAD, *_SPREADS)
+    return out + [GaussianDrift.scaled(X, spread) for spread in spreads]
+
+
+def _within(X: FloatArray, k: int) -> FloatArray:
+    """Share of the variance of each column within k clusters, at least a millionth, (D,)."""
+    X = np.where(np.isnan(X), column_means(X), X)
+    sd = X.std(axis=0)
+    Z = (X - X.mean(axis=0)) / np.where(sd > 0.0, sd, 1.0)
+    rng = np.random.default_rng(0)
+    best, least = np.ones(Z.shape[1]), np.inf
+    for _ in range(_RUNS if k > 1 else 0):
+        square = ((Z - _clustered(Z, k, rng)) ** 2).sum(axis=0)
+        if square.sum() < least:
+            least, best = float(square.sum()), square / (len(Z) - k)
+    return np.where(sd > 0.0, np.clip(best, 1e-6, 1.0), 1.0)
+
+
+def _clustered(Z: FloatArray, k: int, rng: np.random.Generator) -> FloatArray:
+    """Return the centre of each row's cluster, (N, D), by k-means from seeds far apart."""
+    centre = Z[[rng.integers(len(Z))]]
+    while len(centre) < k:
+        gap = ((Z[:, None] - centre) ** 2).sum(axis=2).min(axis=1)
+        if gap.sum() == 0.0:
+            break
+        centre = np.concatenate([centre, Z[[rng.choice(len(Z), p=gap / gap.sum())]]])
+    label: IntArray = np.full(len(Z), -1)
+    for _ in range(_MOST):
+        was, label = label, ((Z[:, None] - centre) ** 2).sum(axis=2).argmin(axis=1)
+        if (was == label).all():
+            break
+        for j in np.unique(label):
+            centre[j] = Z[label == j].mean(axis=0)
+    return centre[label]

@@ -1,13 +1,15 @@
-"""Logistic-normal emission: word laws that drift, for small vocabularies."""
+"""Logistic-normal emission: word distributions that drift, for small vocabularies."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
-from streamddcrp.models.temporal.bags import as_rows
-from streamddcrp.models.temporal.emissions.base import Seats, doubled
+from streamddcrp.data.documents import Word, top_words
+from streamddcrp.models.temporal.emissions import Emission, Moments, Seating, Summary
+from streamddcrp.models.temporal.emissions.bags import as_rows
 from streamddcrp.models.temporal.kernels.logistic import (
     log_normalisers,
     logistic_expected,
@@ -16,7 +18,7 @@ from streamddcrp.models.temporal.kernels.logistic import (
 )
 from streamddcrp.typing import FloatArray, IntArray
 
-_NEAR = 1.2  # L1 distance of word laws up to which two components may be one
+_NEAR = 1.2  # L1 distance of word distributions up to which two components may be one
 _TOL = 1e-3  # nats that an iteration must gain for another to follow
 _ITERATIONS = 40
 _HAVE = 1.0  # expected count from which the step of a word is looked at
@@ -24,20 +26,11 @@ _STEPS = 20.0  # steps that the first guess of the drift counts for
 _FORGET = 0.9  # an epoch, of what the drift is learned from
 _ROW_ITERATIONS = 4  # after each row of an epoch that is open
 
-_seat: Any = seat_logistic  # takes arrays out of a tuple, whose length a type checker cannot know
-
 
 class LogisticStats(NamedTuple):
     """Expected counts, shape (E, K, V)."""
 
     counts: FloatArray
-
-
-class LogisticStarts(NamedTuple):
-    """Filtered moments at the epoch before the window, shape (K, V) each."""
-
-    mean: FloatArray
-    var: FloatArray
 
 
 class LogisticSmoothed(NamedTuple):
@@ -51,12 +44,12 @@ class LogisticSmoothed(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class LogisticNormalText:
+class LogisticNormalText(Emission):
     """Words from softmax(b_t), b_t ~ N(b_{t-1}, drift), b ~ N(0, birth_var) at birth.
 
     Blei and Lafferty's dynamic topics as components. Everything is dense in the vocabulary: a sweep
-    costs some fifteen Kalman passes over (E, K, V) cells of 50 ns, a row that is seated
-    a few over V. Meant for up to a few thousand words; `TextDecay` has no such limit.
+    costs some fifteen Kalman passes over (E, K, V) cells of 50 ns, a row that is assigned a few
+    over V. Meant for up to a few thousand words; `TextDecay` has no such limit.
 
     Attributes
     ----------
@@ -73,7 +66,8 @@ class LogisticNormalText:
     Examples
     --------
     >>> from scipy import sparse
-    >>> from streamddcrp.models.temporal.engine import Engine, Settings
+    >>> from streamddcrp.models.temporal.engine import Engine
+    >>> from streamddcrp.models.temporal.window import Settings
     >>> engine = Engine(Settings(alpha=1.0, kappa=(0.5,)), LogisticNormalText(n_words=4))
     >>> X = sparse.csr_array([[20, 9, 0, 0], [11, 19, 0, 0], [0, 0, 33, 12], [0, 1, 25, 14]])
     >>> scores = engine.learn(X)
@@ -90,7 +84,6 @@ class LogisticNormalText:
     least = 1e-4
 
     def stats(self, X: Any, q: FloatArray) -> LogisticStats:
-        """Return the expected counts of an epoch's rows (N, V) under assignments (N, K)."""
         X = sparse.csr_array(X)
         if X.shape[1] > self.n_words:
             msg = (
@@ -102,19 +95,14 @@ class LogisticNormalText:
         return LogisticStats(out)
 
     def joined(self, parts: list[Any]) -> Any:
-        """Return the rows of an epoch that came in parts."""
         none = sparse.csr_array((0, self.n_words))
         wide = [sparse.csr_array(X, shape=(X.shape[0], self.n_words)) for X in parts]
         return sparse.csr_array(sparse.vstack([none, *wide]))
 
-    def no_starts(self, K: int) -> LogisticStarts:
-        """Return places for what is known of components from before the window."""
-        return LogisticStarts(np.zeros((K, self.n_words)), np.zeros((K, self.n_words)))
+    def no_starts(self, K: int) -> Moments:
+        return Moments(np.zeros((K, self.n_words)), np.zeros((K, self.n_words)))
 
-    def smooth(
-        self, stats: LogisticStats, starts: LogisticStarts, begins: IntArray
-    ) -> LogisticSmoothed:
-        """Fit all components over the window."""
+    def smooth(self, stats: LogisticStats, starts: Moments, begins: IntArray) -> LogisticSmoothed:
         shape = stats.counts.shape
         out = LogisticSmoothed(
             np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape[:2])
@@ -128,7 +116,6 @@ class LogisticNormalText:
     def expected(
         self, X: Any, smoothed: LogisticSmoothed, epoch: int, begins: IntArray, q: FloatArray
     ) -> FloatArray:
-        """Return expected log likelihoods (N, K), to a bound, of rows of an epoch of the window."""
         offsets, words, counts = as_rows(X)
         out, normaliser = np.empty((len(offsets) - 1, len(begins))), np.empty(len(begins))
         log_normalisers(smoothed.mean[epoch], smoothed.var[epoch], normaliser)
@@ -136,22 +123,18 @@ class LogisticNormalText:
         out[:, begins > epoch] = -np.inf
         return out
 
-    def frozen(self, smoothed: LogisticSmoothed) -> LogisticStarts:
-        """Return the filtered moments of the first epoch of the window."""
-        return LogisticStarts(smoothed.filtered_mean[0].copy(), smoothed.filtered_var[0].copy())
+    def frozen(self, smoothed: LogisticSmoothed) -> Moments:
+        return Moments(smoothed.filtered_mean[0].copy(), smoothed.filtered_var[0].copy())
 
-    def ahead(self, smoothed: LogisticSmoothed, steps: int = 1) -> LogisticStarts:
-        """Return moments predicted for an epoch after the window."""
-        return LogisticStarts(
+    def ahead(self, smoothed: LogisticSmoothed, steps: int = 1) -> Moments:
+        return Moments(
             smoothed.filtered_mean[-1].copy(), smoothed.filtered_var[-1] + steps * self.drift
         )
 
-    def seating(self, past: FloatArray, ahead: LogisticStarts) -> "LogisticSeating":
-        """Begin an epoch: components have decayed past counts (K,) and predicted moments."""
+    def seating(self, past: FloatArray, ahead: Moments) -> "LogisticSeating":
         return LogisticSeating(self, past, ahead)
 
     def near(self, smoothed: LogisticSmoothed, begins: IntArray) -> tuple[IntArray, IntArray]:
-        """Return pairs of components whose latest word laws are less than 1.2 apart in L1."""
         mean = smoothed.filtered_mean[-1]
         law = np.exp(mean - mean.max(axis=1, keepdims=True))
         law /= law.sum(axis=1, keepdims=True)
@@ -160,13 +143,11 @@ class LogisticNormalText:
         return a[gap < _NEAR], b[gap < _NEAR]
 
     def mixed(self, rows: list[Any], resp: list[FloatArray], starts: Any, least: float) -> IntArray:
-        """Return none: components are not parted."""
-        return np.zeros(0, np.int64)
+        return np.zeros(0, np.int64)  # components are not split
 
     def learned(
         self, stats: LogisticStats, smoothed: LogisticSmoothed, begins: IntArray
     ) -> "LogisticNormalText":
-        """Fit the drift to the window and to what has left it."""
         guess = self.drift_guess or self.drift
         n, square = self.drift_sums + self._steps(stats, smoothed, begins).sum(axis=0)
         return replace(self, drift=(_STEPS * guess + square) / (_STEPS + n), drift_guess=guess)
@@ -174,7 +155,6 @@ class LogisticNormalText:
     def forgotten(
         self, stats: LogisticStats, smoothed: LogisticSmoothed, begins: IntArray
     ) -> "LogisticNormalText":
-        """Take the steps out of the first epoch of the window over, for it is about to leave."""
         steps = self._steps(stats, smoothed, begins)
         more = steps[0] if len(steps) else 0.0
         return replace(self, drift_sums=_FORGET * self.drift_sums + more)
@@ -184,8 +164,8 @@ class LogisticNormalText:
     ) -> FloatArray:
         """Return steps between epochs of the window and their expected squares, (E - 1, 2).
 
-        Of words that a component has in either epoch: all others would only repeat the variance
-        that there is, and with it learning would take for ever.
+        Of words that a component has in either epoch: all others would only repeat the present
+        variance, and learning would be slow.
         """
         mean, var = smoothed.mean, smoothed.var
         lagged = var[1:] / (1.0 + self.drift / smoothed.filtered_var[:-1])
@@ -198,42 +178,48 @@ class LogisticNormalText:
             [have.sum(axis=(1, 2)), np.where(have, square, 0.0).sum(axis=(1, 2))], axis=1
         )
 
+    def summary(
+        self, stats: LogisticStats, smoothed: Any, epoch: int, which: IntArray,
+        names: Sequence[Word],
+    ) -> Summary:  # fmt: skip
+        totals, out = stats.counts.sum(axis=0), []
+        for k in which.tolist():
+            words = np.flatnonzero(stats.counts[k])
+            out.append(top_words(words, stats.counts[k, words], totals, names))
+        return Summary({}, out)
 
-class LogisticSeating:
-    """The open epoch: who sits where so far, and the word laws that follow from it."""
+    def latest(
+        self, stats: LogisticStats | None, smoothed: Any, fresh: LogisticStats,
+        names: Sequence[Word],
+    ) -> Summary:  # fmt: skip
+        counts = fresh.counts.copy()
+        if stats is not None:
+            counts[: stats.counts.shape[1]] += stats.counts.sum(axis=0)
+        return self.summary(LogisticStats(counts), None, 0, np.arange(len(counts)), names)
 
-    def __init__(
-        self, emission: LogisticNormalText, past: FloatArray, ahead: LogisticStarts
-    ) -> None:
-        K, V = ahead.mean.shape
-        self.n_components = K
-        self._emission = emission
+
+class LogisticSeating(Seating):
+    """The open epoch of logistic-normal texts."""
+
+    def __init__(self, emission: LogisticNormalText, past: FloatArray, ahead: Moments) -> None:
+        K = len(past)
         normaliser = np.empty(K)
-        log_normalisers(ahead.mean, ahead.var, normaliser)
-        zeros = [np.zeros((K, V)) for _ in range(3)]
-        self._arrays = [
-            past.copy(), np.zeros(K), zeros[0], ahead.mean, ahead.var, ahead.mean.copy(),
-            ahead.var.copy(), zeros[1], zeros[2], normaliser,
-        ]  # fmt: skip
+        log_normalisers(*ahead, normaliser)
+        none = np.zeros_like(ahead.mean)
+        super().__init__(past, np.zeros(K), none, *ahead, *ahead, none, none, normaliser)
+        self._emission = emission
 
-    def seat(self, X: Any, a0: float, log_new: float) -> Seats:
-        """Seat rows (N, V) one after the other."""
+    def _rows(self, X: Any) -> tuple[IntArray, IntArray, FloatArray]:
+        rows, V = as_rows(X), self._emission.n_words
+        if rows[1].max(initial=-1) >= V:
+            message = f"word {rows[1].max()} is beyond the vocabulary, closed at n_words={V}"
+            raise ValueError(message)
+        return rows
+
+    def _assign(self, rows: Any, start: int, a0: float, log_new: float, *out: FloatArray) -> int:
         emission = self._emission
-        offsets, words, counts = as_rows(X)
-        if words.max(initial=-1) >= emission.n_words:
-            msg = (
-                f"word {words.max()} is beyond the vocabulary, closed at n_words={emission.n_words}"
-            )
-            raise ValueError(msg)
-        scores, chances = np.empty(len(offsets) - 1), np.empty((len(offsets) - 1, 2))
-        q = np.zeros((len(scores), len(self._arrays[0])))
-        done = 0
-        while True:
-            state: tuple[Any, ...] = (*self._arrays, q, scores, chances)
-            done, self.n_components = _seat(
-                offsets, words, counts, done, self.n_components, a0, log_new, emission.least,
-                emission.birth_var, emission.drift, _TOL, _ROW_ITERATIONS, *state,
-            )  # fmt: skip
-            if done == len(scores):
-                return Seats(q[:, : self.n_components], scores, chances)
-            self._arrays, q = [doubled(part) for part in self._arrays], doubled(q, axis=1)
+        done, self.n_components = seat_logistic(
+            *rows, start, self.n_components, a0, log_new, emission.least, emission.birth_var,
+            emission.drift, _TOL, _ROW_ITERATIONS, *self._arrays, *out,
+        )  # fmt: skip
+        return int(done)

@@ -1,5 +1,6 @@
 """Dirichlet-multinomial emission for short texts: sparse counts, open vocabulary, decay."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -7,13 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from streamddcrp.models.temporal.bags import Bags, as_rows, stacked
-from streamddcrp.models.temporal.emissions.base import Seats, doubled
-from streamddcrp.models.temporal.kernels.divide import part_rows, parting_gains
+from streamddcrp.data.documents import Word, top_words
+from streamddcrp.models.temporal.emissions import Emission, Seating, Summary
+from streamddcrp.models.temporal.emissions.bags import Bags, as_rows, stacked
+from streamddcrp.models.temporal.kernels.splits import part_rows, parting_gains
 from streamddcrp.models.temporal.kernels.text import (
     bag_evidence,
-    hang,
     inverted,
+    linked,
     overlaps,
     seat_text,
     text_expected,
@@ -24,13 +26,6 @@ from streamddcrp.typing import FloatArray, IntArray
 _NEAR = 0.4  # words in common from which two components may be one: L1 distance below 1.2
 _SLACK = 30.0  # nats that counts may gain by one component less, beside those of their mixing
 _UNSEEN = 0.25  # tables that every word is taken to have on top
-
-
-# kernels that take arrays out of tuples, whose length a type checker cannot know
-_expected: Any = text_expected
-_overlaps: Any = overlaps
-_seat: Any = seat_text
-_part: Any = part_rows
 
 
 class TextStats(NamedTuple):
@@ -94,24 +89,24 @@ class TextSmoothed:
 
 
 @dataclass(frozen=True, slots=True)
-class TextDecay:
+class TextDecay(Emission):
     """Bags of words of components: x ~ DirichletMultinomial(prior + S_t), S_t = rho S_{t-1} + C_t.
 
-    Rows are scored with the law of the component integrated out, their own share of its counts left
-    out. Within a window an epoch is scored against ``sum_s rho^|t-s| C_s``. A row costs, for each
-    component, one term, and one more for each word that they share; multinomial coefficients, the
-    same for all components, are left out.
+    Rows are scored with the word distribution of the component integrated out, their own share of
+    its counts left out. Within a window an epoch is scored against ``sum_s rho^|t-s| C_s``. A row
+    costs, for each component, one term, and one more for each word that they share; multinomial
+    coefficients, the same for all components, are left out.
 
     The prior is ``beta`` for every word or, without it, learned: as heavy as ``documents`` rows of
     mean length, and shared out so as to climb the evidence of the components' counts. That is a
-    background that all components share, so that words that are frequent everywhere ("the") tell
-    nothing, and need no list to be left out by. Its weight is not learned: a heavy prior joins
-    components, and what is joined asks for a heavier one still.
+    background that all components share, so that words that are frequent everywhere ("the") carry
+    no weight, and no list of stop words is needed. The weight of the prior is not learned: a heavy
+    prior merges components, and merged ones ask for a heavier one still.
 
     Rows of an epoch are sparse counts (N, V). V may grow: the vocabulary is as large as the largest
     word met so far, and ``n_words`` at least. Until there is something to learn from, every word
-    has ``strength / n_words``; a vocabulary taken too large at first makes all births too dear, and
-    components that have begun as one are never parted.
+    has ``strength / n_words``; a vocabulary taken too large at first makes births too unlikely, and
+    components that have begun as one are never split.
 
     Attributes
     ----------
@@ -130,7 +125,8 @@ class TextDecay:
     Examples
     --------
     >>> from scipy import sparse
-    >>> from streamddcrp.models.temporal.engine import Engine, Settings
+    >>> from streamddcrp.models.temporal.engine import Engine
+    >>> from streamddcrp.models.temporal.window import Settings
     >>> engine = Engine(Settings(alpha=1.0, kappa=(0.5,)), TextDecay(beta=0.1, n_words=4))
     >>> X = sparse.csr_array([[20, 9, 0, 0], [11, 19, 0, 0], [0, 0, 33, 12], [0, 1, 25, 14]])
     >>> scores = engine.learn(X)
@@ -159,11 +155,9 @@ class TextDecay:
         return prior, float(prior.sum())
 
     def stats(self, X: Any, q: FloatArray) -> TextStats:
-        """Return the expected counts of an epoch's rows (N, V) under assignments (N, K)."""
         return TextStats(Bags.assigned(X, q), q.sum(axis=0))
 
     def joined(self, parts: list[Any]) -> Any:
-        """Return the rows of an epoch that came in parts, of different width maybe."""
         if not parts:
             return sparse.csr_array((0, self.n_words))
         width = max(X.shape[1] for X in parts)
@@ -173,43 +167,36 @@ class TextDecay:
         return sparse.csr_array((counts, words, offsets), shape=(len(offsets) - 1, width))
 
     def no_starts(self, K: int) -> TextStats:
-        """Return empty counts for K components."""
         return TextStats(Bags.empty(K), np.zeros(K))
 
     def smooth(self, stats: TextStats, starts: TextStats, begins: IntArray) -> TextSmoothed:
-        """Return the counts over the window."""
         return TextSmoothed(self, stats, starts)
 
     def expected(
         self, X: Any, smoothed: TextSmoothed, epoch: int, begins: IntArray, q: FloatArray
     ) -> FloatArray:
-        """Return collapsed scores (N, K) of rows of an epoch, their own shares ``q`` taken out."""
         *lists, sizes = smoothed.lists(epoch)
         out = np.empty(q.shape)
         arrays = (*as_rows(X), q, *lists, sizes, smoothed.prior)
-        _expected(*arrays, smoothed.prior_size, out)
+        text_expected(*arrays, smoothed.prior_size, out)
         out[:, begins > epoch] = -np.inf
         return out
 
     def frozen(self, smoothed: TextSmoothed) -> TextStats:
-        """Return the counts after the first epoch of the window."""
         return smoothed.after(0)
 
     def ahead(self, smoothed: TextSmoothed, steps: int = 1) -> TextStats:
-        """Return the counts that are left for an epoch after the window."""
         return smoothed.after(smoothed.n_epochs - 1, steps)
 
     def seating(self, past: FloatArray, ahead: TextStats) -> "TextSeating":
-        """Begin an epoch: components have decayed past counts (K,) and word counts."""
         return TextSeating(self, past, ahead.words)
 
     def near(self, smoothed: TextSmoothed, begins: IntArray) -> tuple[IntArray, IntArray]:
-        """Return pairs, one of them young, whose word laws are near and could be one."""
         bags = smoothed.latest
         parts = bags.offsets, bags.words, bags.counts
         lists = inverted(*parts, smoothed.prior)[:3]
         rows = np.sum(smoothed.rows[1:], axis=0)
-        a, b = _overlaps(
+        a, b = overlaps(
             *parts, bags.sizes(), rows, begins >= 0, *lists, smoothed.prior, smoothed.prior_size,
             _NEAR, _SLACK,
         )  # fmt: skip
@@ -218,7 +205,6 @@ class TextDecay:
     def mixed(
         self, rows: list[Any], resp: list[FloatArray], starts: TextStats, least: float
     ) -> IntArray:
-        """Return the components whose words are more probable in two."""
         offsets, words, counts = as_rows(self.joined(rows))
         prior, size = self.prior(max(int(words.max(initial=-1)) + 1, starts.words.width))
         kept, gains = starts.words, np.empty(resp[0].shape[1])
@@ -231,11 +217,10 @@ class TextDecay:
     def halves(
         self, rows: list[Any], resp: list[FloatArray], k: int, alone: TextSmoothed, epoch: int
     ) -> list[FloatArray] | None:
-        """Return what part of the rows leaves where the evidence of the words gains by it."""
         own = np.concatenate([q[:, k] for q in resp[epoch:]])
         side, place = np.zeros(len(own)), np.full(len(alone.prior), -1)
         kept = alone.after(epoch - 1).words
-        gain = _part(
+        gain = part_rows(
             *as_rows(self.joined(rows[epoch:])), own, np.flatnonzero(own), kept.words, kept.counts,
             alone.prior, alone.prior_size, place, side,
         )  # fmt: skip
@@ -248,7 +233,6 @@ class TextDecay:
         self, rows: list[Any], own: list[FloatArray], sides: list[FloatArray], before: FloatArray,
         starts: TextStats, begins: IntArray, a0: float, kappa: FloatArray,
     ) -> tuple[list[FloatArray], TextSmoothed]:  # fmt: skip
-        """Share rows as `halves` says, which has moved them to and fro."""
         shared = [
             np.hstack([q * (1.0 - side[:, None]), q * side[:, None]])
             for q, side in zip(own, sides, strict=True)
@@ -258,7 +242,6 @@ class TextDecay:
         return shared, self.smooth(TextStats(stacked(words), np.stack(n)), starts, begins)
 
     def learned(self, stats: TextStats, smoothed: TextSmoothed, begins: IntArray) -> "TextDecay":
-        """Note the size of the vocabulary; fit the prior to the counts of all components."""
         V = max(self.n_words, len(smoothed.prior))
         if self.beta is not None:
             return replace(self, n_words=V)
@@ -275,9 +258,25 @@ class TextDecay:
             rare=_UNSEEN / total,
         )
 
-    def forgotten(self, stats: TextStats, smoothed: TextSmoothed, begins: IntArray) -> "TextDecay":
-        """Return itself: nothing is learned from epochs that have left but their counts."""
-        return self
+    def summary(
+        self, stats: TextStats, smoothed: Any, epoch: int, which: IntArray, names: Sequence[Word]
+    ) -> Summary:
+        bags, out = stats.words, []
+        totals = np.bincount(bags.words, bags.counts, minlength=len(names)).astype(np.float64)
+        for k in which.tolist():
+            part = slice(bags.offsets[k], bags.offsets[k + 1])
+            out.append(top_words(bags.words[part], bags.counts[part], totals, names))
+        return Summary({}, out)
+
+    def latest(
+        self, stats: Any, smoothed: TextSmoothed | None, fresh: TextStats, names: Sequence[Word]
+    ) -> Summary:
+        K = len(fresh.words)
+        if smoothed is not None:
+            old = smoothed.latest
+            more = np.concatenate([old, self.no_starts(K - len(old)).words])
+            fresh = fresh._replace(words=fresh.words + more)
+        return self.summary(fresh, None, 0, np.arange(K), names)
 
     def keeping(self, used: Any) -> "TextDecay":
         """Return the emission with the words used, (V,) of bool; those beyond V are not used."""
@@ -287,55 +286,37 @@ class TextDecay:
         return replace(self, n_words=int(used.sum()), shares=shares / total, rare=self.rare / total)
 
 
-class TextSeating:
-    """The open epoch: who sits where so far, and lists of the components of each word."""
+class TextSeating(Seating):
+    """The open epoch of texts, with lists of the components of each word."""
 
     def __init__(self, emission: TextDecay, past: FloatArray, ahead: Bags) -> None:
-        K = len(ahead)
-        self.n_components = K
+        K, n = len(ahead), len(ahead.words)
+        super().__init__(past, np.zeros(K), np.zeros(K), ahead.sizes())
         self._emission = emission
         self._known = max(ahead.width, emission.n_words)
         self._prior, self._prior_size = emission.prior(self._known)
-        self._columns = [past.copy(), np.zeros(K), np.zeros(K), ahead.sizes()]
         self._head = np.full(self._known, -1, np.int64)
-        n = len(ahead.words)
-        self._lists: list[Any] = [
-            np.zeros(n, np.int64),
-            np.zeros(n, np.int64),
-            np.zeros(n),
-            np.zeros(n),
-        ]
-        self._used = hang(
+        self._lists: list[Any] = [np.zeros(n, kind) for kind in (np.int64, np.int64, float, float)]
+        self._used = linked(
             ahead.offsets, ahead.words, ahead.counts, self._prior, self._head, *self._lists
         )
 
-    def seat(self, X: Any, a0: float, log_new: float) -> Seats:
-        """Seat rows (N, V) one after the other."""
-        offsets, words, counts = as_rows(X)
-        self._widen(int(words.max(initial=-1)) + 1)
-        N = len(offsets) - 1
-        scores, chances = np.empty(N), np.empty((N, 2))
-        q = np.zeros((N, len(self._columns[0])))
-        done = 0
-        while True:
-            state = (*self._columns, self._head, *self._lists)
-            done, self.n_components, self._used, self._known, self._prior_size = _seat(
-                offsets, words, counts, done, self.n_components, self._used, self._known,
-                self._prior, self._prior_size, a0, log_new, self._emission.least, *state, q, scores,
-                chances,
-            )  # fmt: skip
-            if done == N:
-                return Seats(q[:, : self.n_components], scores, chances)
-            if self.n_components == len(self._columns[0]):
-                self._columns = [doubled(part) for part in self._columns]
-                q = doubled(q, axis=1)
-            else:
-                most = int(np.diff(offsets).max()) * (self.n_components + 1)
-                self._lists = [np.pad(part, (0, len(part) + most)) for part in self._lists]
-
-    def _widen(self, width: int) -> None:
-        """Make room for words not met before."""
-        more = width - len(self._head)
-        if more > 0:
+    def _rows(self, X: Any) -> tuple[IntArray, IntArray, FloatArray]:
+        rows = as_rows(X)
+        width = int(rows[1].max(initial=-1)) + 1
+        if width > len(self._head):  # words not met before
+            more = width - len(self._head)
             self._head = np.pad(self._head, (0, more), constant_values=-1)
             self._prior, _ = self._emission.prior(width)
+        return rows
+
+    def _assign(self, rows: Any, start: int, a0: float, log_new: float, *out: FloatArray) -> int:
+        done, self.n_components, self._used, self._known, self._prior_size = seat_text(
+            *rows, start, self.n_components, self._used, self._known, self._prior,
+            self._prior_size, a0, log_new, self._emission.least, *self._arrays, self._head,
+            *self._lists, *out,
+        )  # fmt: skip
+        if done < len(out[0]) and self.n_components < len(self._arrays[0]):  # the lists are full
+            most = int(np.diff(rows[0]).max()) * (self.n_components + 1)
+            self._lists = [np.pad(part, (0, len(part) + most)) for part in self._lists]
+        return int(done)

@@ -14,7 +14,7 @@ import math
 
 import numpy as np
 
-from streamddcrp.compilation import inlined, kernel
+from streamddcrp.compilation import inlined, inner, kernel
 from streamddcrp.numerics import digamma
 
 MEAN, VAR, LOG_ZERO = 0, 1, 2
@@ -22,6 +22,7 @@ _TINY = 1e-12
 _SURE = 1e-10  # a probability is kept this far from one in log(1 - q)
 _SILENT = 1e-9  # expected items below which a later epoch says nothing
 _LARGE = 1e5  # counts above which a difference of log gammas is taken by its series
+_HELD = 0.5  # decayed rows from which a component was there in the past
 
 
 @kernel
@@ -295,3 +296,56 @@ def count_terms(now, past, a0, out):
                 ) - expected_lgamma(
                     a0, past[e, k, MEAN], past[e, k, VAR], past[e, k, LOG_ZERO]
                 )  # fmt: skip
+
+
+@inner
+def seat_row(q, log_new, K, negligible, least, past, size, scores, chances):
+    """Assign a row of the open epoch to components, or to a new one where that is the likeliest.
+
+    First pass of temporal_dpm.md, section 9: q_k is in proportion to (a0 + m'_k + m_k) p(x | k).
+    Every kernel that seats rows ends each row here, and needs room for one component more.
+
+    Parameters
+    ----------
+    q : ndarray, shape (C,)
+        Log weights plus log predictives of the K components; out: the assignment.
+    log_new : float
+        The same of a new component.
+    negligible : float
+        Nats below the best from which a component adds nothing to the sums.
+    least : float
+        Part of the likeliest component's share up to which a share is taken for zero.
+    past, size : ndarray, shape (C,)
+        Decayed past counts, and expected rows of this epoch so far (updated).
+    scores, chances : ndarray, shapes (1,) and (2,)
+        Out: -log predictive density but for the log of the total weight; probabilities of a new
+        component, and of one that the past hardly holds.
+
+    Returns
+    -------
+    int
+        The number of components: K, or K + 1 where column K was opened.
+    """
+    top = log_new
+    for k in range(K):
+        top = max(top, q[k])
+    mass, young, kept = 0.0, 0.0, 0.0
+    for k in range(K):
+        part = math.exp(q[k] - top) if q[k] - top > negligible else 0.0
+        mass += part
+        if past[k] < _HELD:
+            young += part
+        q[k] = part if part > least else 0.0
+        kept += q[k]
+    part = math.exp(log_new - top)
+    scores[0] = -(top + math.log(mass + part))
+    chances[0] = part / (mass + part)
+    chances[1] = (young + part) / (mass + part)
+    if top == log_new:
+        q[:K], q[K] = 0.0, 1.0
+        past[K], size[K] = 0.0, 1.0
+        return K + 1
+    for k in range(K):
+        q[k] /= kept
+        size[k] += q[k]
+    return K

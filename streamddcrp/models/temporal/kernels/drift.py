@@ -10,11 +10,14 @@ import math
 import numpy as np
 
 from streamddcrp.compilation import inner, kernel
+from streamddcrp.models.temporal.kernels.counts import seat_row
 
 _NONE = 1e-8  # expected rows below which an epoch says nothing
-_NOTHING = -40.0  # log of a share of a row that rounding would lose
-_HELD = 0.5  # decayed rows from which a component was there in the past
+_LEAST = math.exp(-40.0)  # a share of a row that rounding would lose
 _LOG_2PI = math.log(2.0 * math.pi)
+NOISE, DRIFT, BIRTH = 0, 1, 2  # first axis of `scale_sums`
+_SEEN = 0.5  # expected rows from which an epoch counts for the scales
+_HALF = 0.5 - 1e-9  # of the rows: rounding must not decide which component is in the middle
 
 
 @kernel
@@ -46,44 +49,11 @@ def drift_stats(X, centre, q, size, count, total, square):
 
 
 @kernel
-def two_means(x, w):
-    """Part weighted numbers (N,) in two by their means; return these, or NaN if all are one.
-
-    Numbers that weigh a tenth at most do not say where the search begins.
-    """
-    low, high = np.inf, -np.inf
-    n = 0
-    for i in range(len(x)):
-        if w[i] > 0.1:
-            low, high = min(low, x[i]), max(high, x[i])
-            n += 1
-    if n < 2:
-        return np.nan, np.nan
-    for _ in range(20):
-        cut = 0.5 * (low + high)
-        below, above, sum_below, sum_above = 0.0, 0.0, 0.0, 0.0
-        for i in range(len(x)):
-            if x[i] > cut:
-                above += w[i]
-                sum_above += w[i] * x[i]
-            else:
-                below += w[i]
-                sum_below += w[i] * x[i]
-        if above <= 0.0 or below <= 0.0:
-            return np.nan, np.nan
-        was = cut
-        low, high = sum_below / below, sum_above / above
-        if 0.5 * (low + high) == was:
-            break
-    return low, high
-
-
-@kernel
 def kalman(
     count, total, square, begins, start_mean, start_var, birth_mean, birth_var, drift, noise,
     filtered_mean, filtered_var, mean, var, lagged, log_z,
 ):  # fmt: skip
-    """Filter and smooth every component over the epochs of a window.
+    """Filter and smooth every component over the epochs of a window (temporal_dpm.md, 7a).
 
     Parameters
     ----------
@@ -141,7 +111,7 @@ def kalman(
 
 
 @inner
-def _of_what_is_there(x, mean, var, noise):
+def _expected_of_present(x, mean, var, noise):
     """Return E log N(x | phi, R) of the values of ``x`` (D,) that are not missing."""
     out = 0.0
     for c in range(len(x)):
@@ -173,76 +143,7 @@ def drift_expected(X, mean, var, noise, begins, epoch, out):
                 total += gap * gap / noise[c]
             out[i, k] = base - 0.5 * total
             if math.isnan(total):
-                out[i, k] = _of_what_is_there(X[i], mean[k], var[k], noise)
-
-
-@kernel
-def part_in_two(
-    rounds, X, first, own, a0, kappa, before, begins, start_mean, start_var, birth_mean, birth_var,
-    drift, noise, shared, filtered_mean, filtered_var, mean, var, lagged, log_z,
-):  # fmt: skip
-    """Share the rows of a component between two that it may be, smoothing them in between.
-
-    Parameters
-    ----------
-    rounds : int
-    X : ndarray, shape (N, D)
-        Rows of the component in all epochs of the window.
-    first : ndarray of int64, shape (E + 1,)
-        First row of every epoch, and N.
-    own : ndarray, shape (N, 1)
-        What the component has of each row.
-    a0 : float
-    kappa : ndarray, shape (W,)
-    before : ndarray, shape (W, 2)
-        Expected rows of the epochs before the window.
-    begins, start_mean, .., noise, filtered_mean, .., log_z
-        As in `kalman`, for two components.
-    shared : ndarray, shape (N, 2)
-        What the two have (updated).
-    """
-    E, W, D = len(first) - 1, len(kappa), X.shape[1]
-    size = np.empty((E, 2))
-    count, total, square = np.empty((3, E, 2, D))
-    log_weight = np.empty(2)
-    for r in range(rounds + 1):
-        for e in range(E):
-            drift_stats(
-                X[first[e] : first[e + 1]], birth_mean, shared[first[e] : first[e + 1]], size[e],
-                count[e], total[e], square[e],
-            )  # fmt: skip
-        kalman(
-            count, total, square, begins, start_mean, start_var, np.zeros(D), birth_var, drift,
-            noise, filtered_mean, filtered_var, mean, var, lagged, log_z,
-        )  # fmt: skip
-        if r == rounds:
-            return
-        for e in range(max(begins[0], 0), E):
-            for k in range(2):
-                weight = a0 + size[e, k]
-                for d in range(W):
-                    weight += kappa[d] * (size[e - 1 - d, k] if d < e else before[W + e - 1 - d, k])
-                log_weight[k] = math.log(weight)
-                for c in range(D):
-                    log_weight[k] -= 0.5 * var[e, k, c] / noise[c]
-            if begins[1] > e:
-                log_weight[1] = -np.inf
-            for i in range(first[e], first[e + 1]):
-                gain = log_weight[1] - log_weight[0]
-                for c in range(D):
-                    x = X[i, c] - birth_mean[c]
-                    near, far = x - mean[e, 0, c], x - mean[e, 1, c]
-                    if math.isnan(x):
-                        gain += 0.5 * (var[e, 1, c] - var[e, 0, c]) / noise[c]
-                    else:
-                        gain += 0.5 * (near * near - far * far) / noise[c]
-                if gain > 0.0:
-                    leaves = 1.0 / (1.0 + math.exp(-gain))
-                    stays = math.exp(-gain) * leaves
-                else:
-                    stays = 1.0 / (1.0 + math.exp(gain))
-                    leaves = math.exp(gain) * stays
-                shared[i, 0], shared[i, 1] = own[i, 0] * stays, own[i, 0] * leaves
+                out[i, k] = _expected_of_present(X[i], mean[k], var[k], noise)
 
 
 @kernel
@@ -281,36 +182,30 @@ def _seat_terms(weight, count, total, mean, var, noise, centre, spread):
 
 
 @kernel
-def seat_at_drift(
+def seat_drift(
     X, start, K, a0, log_new, past, size, count, total, mean, var, birth_mean, birth_var, noise, q,
     scores, chances,
 ):  # fmt: skip
-    """Seat rows one after the other; open a component where a new one is the likeliest.
+    """Assign rows one after the other, each by `seat_row`.
 
     Parameters
     ----------
     X : ndarray, shape (N, D)
     start, K : int
-        First row to be seated, and the number of components.
+        First row, and the number of components.
     a0, log_new : float
         Pseudo-count of a slot, log weight of all unused slots.
-    past : ndarray, shape (C,)
-        Decayed past counts.
-    size, count, total : ndarray, shapes (C,), (C, D) and (C, D)
-        Expected rows of this epoch so far, their values and the sums of these (updated).
+    count, total : ndarray, shape (C, D)
+        Values of this epoch so far, and their sums (updated).
     mean, var : ndarray, shape (C, D)
         Predicted moments of this epoch.
-    q : ndarray, shape (N, C)
-        Out: assignments.
-    scores : ndarray, shape (N,)
-        Out: -log predictive density, but for the log of the total weight.
-    chances : ndarray, shape (N, 2)
-        Out: probability of a new component, and of one that the past hardly holds.
+    q, scores, chances : ndarray, shapes (N, C), (N,) and (N, 2)
+        Out, with ``past, size``: see `seat_row`.
 
     Returns
     -------
     done, K : int
-        ``done`` is less than N where a component was wanted and there is no room for it.
+        ``done`` is less than N where there is no room for one component more.
     """
     N, D = X.shape
     C = size.shape[0]
@@ -321,8 +216,9 @@ def seat_at_drift(
             a0 + past[k] + size[k], count[k], total[k], mean[k], var[k], noise, centre[k], spread[k]
         )
     for i in range(start, N):
+        if K == C:
+            return i, K
         new = log_new + drift_predictive(X[i], zeros, zeros, birth_mean, birth_var, noise)
-        top = new
         for k in range(K):
             s = base[k]
             for c in range(D):
@@ -330,37 +226,13 @@ def seat_at_drift(
                 s -= 0.5 * gap * gap / spread[k, c]
             if math.isnan(s):
                 s = math.log(a0 + past[k] + size[k])
-                s += _of_what_is_there(X[i], centre[k], zeros, spread[k])
+                s += _expected_of_present(X[i], centre[k], zeros, spread[k])
             q[i, k] = s
-            top = max(top, s)
-        if top == new and K == C:
-            return i, K
-        mass, young = 0.0, 0.0
-        for k in range(K):
-            part = math.exp(q[i, k] - top)
-            mass += part
-            if past[k] < _HELD:
-                young += part
-        part = math.exp(new - top)
-        scores[i] = -(top + math.log(mass + part))
-        chances[i, 0] = part / (mass + part)
-        chances[i, 1] = (young + part) / (mass + part)
-        if top == new:
-            q[i, :K] = 0.0
-            mean[K], var[K] = birth_mean, birth_var
-            past[K] = 0.0
-            size[K] = 0.0
-            count[K] = 0.0
-            total[K] = 0.0
-            q[i, K] = 1.0
-            K += 1
-        else:
-            for k in range(K):
-                q[i, k] = math.exp(q[i, k] - top) / mass if q[i, k] - top > _NOTHING else 0.0
+        mean[K], var[K], count[K], total[K] = birth_mean, birth_var, 0.0, 0.0  # may be opened
+        K = seat_row(q[i], new, K, -np.inf, _LEAST, past, size, scores[i : i + 1], chances[i])
         for k in range(K):
             if q[i, k] == 0.0:
                 continue
-            size[k] += q[i, k]
             for c in range(D):
                 if not math.isnan(X[i, c]):
                     count[k, c] += q[i, k]
@@ -370,3 +242,55 @@ def seat_at_drift(
                 spread[k],
             )  # fmt: skip
     return N, K
+
+
+@kernel
+def scale_sums(size, n_values, total, square, mean, var, lagged, begins, out):
+    """Sum for the scales the squares of rows about their means, of steps, of means at birth.
+
+    The noise of an epoch is the median of the components' variances, weighted by values: the
+    variance of a component that holds two must not pass for noise. No step leads into the first
+    epoch.
+
+    Parameters
+    ----------
+    size : ndarray, shape (E, K)
+        Expected rows of the components.
+    n_values, total, square : ndarray, shape (E, K, D)
+        Their values, sums and squares.
+    mean, var, lagged : ndarray, shape (E, K, D)
+        Smoothed moments, and covariances of the means with those of the epoch before.
+    begins : ndarray, shape (K,)
+        Epoch of birth, -1 if before the window.
+    out : ndarray, shape (3, E, 2, D)
+        By NOISE, DRIFT, BIRTH: how many, and the sum of their squares.
+    """
+    E, K, D = total.shape
+    out[:] = 0.0
+    value = np.empty(K)
+    for e in range(E):
+        for c in range(D):
+            there = 0.0
+            for k in range(K):
+                n, m = n_values[e, k, c], mean[e, k, c]
+                value[k] = np.inf
+                if n > _SEEN:
+                    about = square[e, k, c] - 2.0 * total[e, k, c] * m
+                    value[k] = max(about + n * (m * m + var[e, k, c]), 0.0) / n
+                    there += n
+                if begins[k] == e:
+                    out[BIRTH, e, 0, c] += 1.0
+                    out[BIRTH, e, 1, c] += m * m + var[e, k, c]
+                if begins[k] < e and size[e, k] > _SEEN and e > 0 and size[e - 1, k] > _SEEN:
+                    step = (m - mean[e - 1, k, c]) ** 2 + var[e, k, c] + var[e - 1, k, c]
+                    out[DRIFT, e, 0, c] += 1.0
+                    out[DRIFT, e, 1, c] += max(step - 2.0 * lagged[e, k, c], 0.0)
+            reached = 0.0
+            for k in np.argsort(value):
+                if value[k] == np.inf:
+                    break
+                reached += n_values[e, k, c]
+                if reached >= _HALF * there:
+                    out[NOISE, e, 0, c] = there
+                    out[NOISE, e, 1, c] = there * value[k]
+                    break

@@ -1,6 +1,6 @@
-"""Logistic-normal word laws that drift: an iterated Kalman smoother, word by word.
+"""Logistic-normal word distributions that drift: an iterated Kalman smoother, word by word.
 
-The bound of a component's rows under chains q with means m and variances s is
+The bound of a component's rows under chains q with means m and variances s (temporal_dpm.md, 7c) is
 
     sum_tw C_tw m_tw - sum_t n_t log sum_w exp(m_tw + s_tw / 2) - KL(q | prior).
 
@@ -15,9 +15,9 @@ import math
 import numpy as np
 
 from streamddcrp.compilation import kernel
+from streamddcrp.models.temporal.kernels.counts import seat_row
 
 _HALVINGS = 12
-_HELD = 0.5  # decayed rows from which a component was there in the past
 _FIRST = 0.5  # added to counts where an iteration starts
 
 
@@ -270,13 +270,12 @@ def seat_logistic(
     offsets, words, counts, start, K, a0, log_new, least, birth_var, drift, tol, n_iter, past, size,
     total, mean, var, m, s, h, W, normaliser, q, scores, chances,
 ):  # fmt: skip
-    """Seat rows one after the other; open a component where a new one is the likeliest.
+    """Assign rows one after the other, each by `seat_row`.
 
-    ``past, size, normaliser`` (C,), ``total, mean, var, m, s, h, W`` (C, V): of the components,
-    decayed past counts, rows and counts of this epoch so far, predicted moments, and moments and
-    pseudo-observations now. ``q`` (N, C), ``scores`` (N,),
-    ``chances`` (N, 2) as in `Seats` out. Returns rows done and components;
-    less than all rows where there is no room for a component.
+    ``normaliser`` (C,), ``total, mean, var, m, s, h, W`` (C, V): of the components, counts of this
+    epoch so far, predicted moments, and moments and pseudo-observations now. ``least, past, size``
+    and ``q`` (N, C), ``scores`` (N,), ``chances`` (N, 2) out: see `seat_row`. Returns rows done and
+    components; less than all rows where there is no room for one component more.
     """
     N, C, V = len(scores), m.shape[0], m.shape[1]
     parts, part = np.empty((4, 1, V)), np.empty(1)
@@ -286,41 +285,15 @@ def seat_logistic(
         begin, end = offsets[i], offsets[i + 1]
         n = counts[begin:end].sum()
         new = log_new + prior_evidence(counts[begin:end], V, birth_var, n_iter)
-        top = new
         for k in range(K):
-            score = math.log(a0 + past[k] + size[k]) - n * normaliser[k]
+            q[i, k] = math.log(a0 + past[k] + size[k]) - n * normaliser[k]
             for p in range(begin, end):
-                score += counts[p] * m[k, words[p]]
-            q[i, k] = score
-            top = max(top, score)
-        mass, young = 0.0, 0.0
-        for k in range(K):
-            share = math.exp(q[i, k] - top)
-            mass += share
-            if past[k] < _HELD:
-                young += share
-        share = math.exp(new - top)
-        scores[i] = -(top + math.log(mass + share))
-        chances[i, 0] = share / (mass + share)
-        chances[i, 1] = (young + share) / (mass + share)
-        if top == new:
-            q[i, :K] = 0.0
-            q[i, K] = 1.0
-            past[K], size[K] = 0.0, 0.0
-            mean[K], var[K], total[K], h[K], W[K] = 0.0, birth_var, 0.0, 0.0, 0.0
-            K += 1
-        else:
-            kept = 0.0
-            for k in range(K):
-                share = math.exp(q[i, k] - top)
-                q[i, k] = share if share > least else 0.0
-                kept += q[i, k]
-            for k in range(K):
-                q[i, k] /= kept
+                q[i, k] += counts[p] * m[k, words[p]]
+        mean[K], var[K], total[K], h[K], W[K] = 0.0, birth_var, 0.0, 0.0, 0.0  # may be opened
+        K = seat_row(q[i], new, K, -np.inf, least, past, size, scores[i : i + 1], chances[i])
         for k in range(K):
             if q[i, k] == 0.0:
                 continue
-            size[k] += q[i, k]
             for p in range(begin, end):
                 total[k, words[p]] += q[i, k] * counts[p]
             _climb(

@@ -1,7 +1,7 @@
 """Dirichlet-multinomial components over an open vocabulary, by inverted lists of their words.
 
 A component with counts S has the prior ``prior[w]`` on top, V words in all. Its evidence for a
-row x, laws integrated out, is
+row x, word distributions integrated out, is (temporal_dpm.md, 7d)
 
     sum_w [log Gamma(prior_w + S_w + x_w) - log Gamma(prior_w + S_w)]
     - log Gamma(prior + S + n) + log Gamma(prior + S)        (sums over words; n words in the row)
@@ -15,11 +15,11 @@ import math
 import numpy as np
 
 from streamddcrp.compilation import kernel
+from streamddcrp.models.temporal.kernels.counts import seat_row
 from streamddcrp.numerics import digamma
 
 _NEGLIGIBLE = -30.0  # nats to the best from which a component adds nothing to a sum
 _SHARE = 1e-9  # part of a row below which it is not taken out of a component
-_HELD = 0.5  # decayed rows from which a component was there in the past
 _TABLE = 64  # lengths of rows up to which the terms of all components are tabulated
 
 
@@ -65,22 +65,11 @@ def inverted(offsets, words, counts, prior):
 def text_expected(
     offsets, words, counts, q, heads, component, count, gain, sizes, prior, prior_size, out
 ):  # fmt: skip
-    """Evidence of rows under components, a row's own share taken out of the counts.
+    """Evidence (N, K) of rows under components, a row's own share taken out of the counts.
 
-    Parameters
-    ----------
-    offsets, words, counts : ndarray
-        Rows, N of them.
-    q : ndarray, shape (N, K)
-        The assignments that the counts were summed under.
-    heads, component, count, gain : ndarray
-        Components by word, see `inverted`.
-    sizes : ndarray, shape (K,)
-        Words of each component.
-    prior : ndarray, shape (V,)
-    prior_size : float
-        Its sum.
-    out : ndarray, shape (N, K)
+    The collapsed score of temporal_dpm.md, 7d. ``q`` (N, K): the assignments that the counts were
+    summed under; ``heads, component, count, gain``: components by word, see `inverted`; ``sizes``
+    (K,): words of each component; ``prior`` (V,) and its sum.
     """
     N, K = q.shape
     table = np.empty((_TABLE + 1, K))
@@ -167,12 +156,12 @@ def overlaps(
     offsets, words, counts, sizes, rows, young, heads, component, count, prior, prior_size, least,
     slack,
 ):  # fmt: skip
-    """Pair young components with others of like words, where one of both could explain them.
+    """Pair young components with others of similar words that could be one with them.
 
-    Like: more than ``least`` in common, sum_w min(p_w, p'_w), half of what the L1 distance lacks to
-    2. One could explain them where the evidence of the words loses no more than their counts of
-    ``rows`` (K,) may gain: the log of in how many ways these could be mixed, and ``slack``. Where
-    frequent words are most of a text all are alike, and few are one.
+    Similar: more than ``least`` in common, sum_w min(p_w, p'_w) = 1 - L1 / 2. They could be one
+    where the evidence of the words loses no more than their counts of ``rows`` (K,) may gain: the
+    log of the number of ways to mix these, and ``slack``. Where frequent words are most of a text,
+    all are similar, and few are one.
     """
     K = len(sizes)
     common, gain = np.empty(K), np.empty(K)
@@ -221,7 +210,7 @@ def _digamma_rise(a, x):
 
 @kernel
 def word_tables(offsets, words, counts, prior, out):
-    """Count the tables of every word: how often components drew it from the prior, expected.
+    """Count how often components drew each word from the prior, expected.
 
     sum_k prior_w [digamma(prior_w + S_kw) - digamma(prior_w)]; ``out`` (V,). Shares of the prior in
     proportion to it are the fixed point of the evidence of the components' counts.
@@ -233,8 +222,8 @@ def word_tables(offsets, words, counts, prior, out):
 
 
 @kernel
-def hang(offsets, words, counts, prior, head, following, component, count, gain):
-    """Begin linked lists of the components of every word; return the number of entries."""
+def linked(offsets, words, counts, prior, head, following, component, count, gain):
+    """Fill linked lists of the components of every word; return the number of entries."""
     n = 0
     for k in range(len(offsets) - 1):
         for p in range(offsets[k], offsets[k + 1]):
@@ -247,7 +236,7 @@ def hang(offsets, words, counts, prior, head, following, component, count, gain)
 
 
 @kernel
-def _add(w, k, x, prior, head, following, component, count, gain, used):
+def _add_to_list(w, k, x, prior, head, following, component, count, gain, used):
     """Add ``x`` of a word to a component; return the number of entries."""
     j = head[w]
     while j >= 0 and component[j] != k:
@@ -267,14 +256,14 @@ def seat_text(
     offsets, words, counts, start, K, used, V, prior, prior_size, a0, log_new, least, past, size,
     weight, sizes, head, following, component, count, gain, q, scores, chances,
 ):  # fmt: skip
-    """Seat rows one after the other; open a component where a new one is the likeliest.
+    """Assign rows one after the other, each by `seat_row`.
 
     Parameters
     ----------
     offsets, words, counts : ndarray
         Rows, N of them.
     start, K, used : int
-        First row to be seated, components so far, entries of the lists so far.
+        First row, components so far, entries of the lists so far.
     V : int
         Words known so far; the vocabulary grows with the rows.
     prior : ndarray, shape (at least the largest word + 1,)
@@ -282,20 +271,12 @@ def seat_text(
         Sum of the prior of the words known so far.
     a0, log_new : float
         Pseudo-count of a slot, log weight of all unused slots.
-    least : float
-        Part of its likeliest component's share below which a row's share of another is nothing.
-    past, size, weight : ndarray, shape (C,)
-        Decayed past counts, expected rows of this epoch so far, log(a0 + past + size); updated.
-    sizes : ndarray, shape (C,)
-        Words of each component (updated).
+    weight, sizes : ndarray, shape (C,)
+        log(a0 + past + size), and words of each component (updated).
     head, following, component, count, gain : ndarray
         Linked lists of the components of each word, -1 at their ends (updated).
-    q : ndarray, shape (N, C)
-        Out: assignments.
-    scores : ndarray, shape (N,)
-        Out: -log predictive probability, but for the log of the total weight.
-    chances : ndarray, shape (N, 2)
-        Out: probability of a new component, and of one that the past hardly holds.
+    q, scores, chances : ndarray, shapes (N, C), (N,) and (N, 2)
+        Out, with ``least, past, size``: see `seat_row`.
 
     Returns
     -------
@@ -303,7 +284,6 @@ def seat_text(
         ``done`` is less than N where there is no more room, for components or in the lists.
     """
     N, C = len(offsets) - 1, len(size)
-    s, nothing = np.empty(C), math.log(least)
     for k in range(K):
         weight[k] = math.log(a0 + past[k] + size[k])  # the same bits as below
     for i in range(start, N):
@@ -318,50 +298,91 @@ def seat_text(
             prior_size += prior[V]
             V += 1
         for k in range(K):
-            s[k] = base + weight[k] - log_rise(prior_size + sizes[k], n)
+            q[i, k] = base + weight[k] - log_rise(prior_size + sizes[k], n)
         for p in range(offsets[i], offsets[i + 1]):
             w, x = words[p], counts[p]
             j = head[w]
             while j >= 0:
                 if x == 1.0:
-                    s[component[j]] += gain[j]
+                    q[i, component[j]] += gain[j]
                 else:
-                    s[component[j]] += log_rise(prior[w] + count[j], x) - log_rise(prior[w], x)
+                    q[i, component[j]] += log_rise(prior[w] + count[j], x) - log_rise(prior[w], x)
                 j = following[j]
         new = log_new + base - log_rise(prior_size, n)
-        top = new
-        for k in range(K):
-            top = max(top, s[k])
-        mass, kept, young = 0.0, 0.0, 0.0
-        for k in range(K):
-            if s[k] - top > _NEGLIGIBLE:
-                part = math.exp(s[k] - top)
-                mass += part
-                if past[k] < _HELD:
-                    young += part
-                if s[k] - top > nothing:
-                    kept += part
-        part = math.exp(new - top)
-        scores[i] = -(top + math.log(mass + part))
-        chances[i, 0] = part / (mass + part)
-        chances[i, 1] = (young + part) / (mass + part)
-        if top == new:
-            past[K], size[K], sizes[K] = 0.0, 0.0, 0.0
-            q[i, K] = 1.0
-            K += 1
-        else:
-            for k in range(K):
-                if s[k] - top > nothing:
-                    q[i, k] = math.exp(s[k] - top) / kept
+        sizes[K] = 0.0  # of the component that may be opened
+        K = seat_row(q[i], new, K, _NEGLIGIBLE, least, past, size, scores[i : i + 1], chances[i])
         for k in range(K):
             share = q[i, k]
             if share > 0.0:
-                size[k] += share
                 sizes[k] += share * n
                 weight[k] = math.log(a0 + past[k] + size[k])
                 for p in range(offsets[i], offsets[i + 1]):
-                    used = _add(
+                    used = _add_to_list(
                         words[p], k, share * counts[p], prior, head, following, component, count,
                         gain, used,
                     )  # fmt: skip
     return N, K, used, V, prior_size
+
+
+@kernel
+def assigned(q, offsets, words, counts, width):
+    """Sum the bags of components: q[i, k] times row i over the rows.
+
+    Returns offsets (K + 1,), words and counts; words of a bag in the order in which they came.
+    """
+    N, K = q.shape
+    size = np.zeros(K + 1, dtype=np.int64)
+    room = 0
+    for i in range(N):
+        for k in range(K):
+            if q[i, k] > 0.0:
+                size[k + 1] += 1
+                room += offsets[i + 1] - offsets[i]
+    size = np.cumsum(size)
+    row, place = np.empty(size[K], dtype=np.int64), size[:K].copy()
+    for i in range(N):
+        for k in range(K):
+            if q[i, k] > 0.0:
+                row[place[k]] = i
+                place[k] += 1
+    out_offsets = np.zeros(K + 1, dtype=np.int64)
+    out_words, out_counts = np.empty(room, dtype=np.int64), np.empty(room)
+    where = np.full(width, -1, dtype=np.int64)
+    n = 0
+    for k in range(K):
+        begin = n
+        for j in range(size[k], size[k + 1]):
+            share = q[row[j], k]
+            for p in range(offsets[row[j]], offsets[row[j] + 1]):
+                w = words[p]
+                if where[w] < begin:
+                    where[w] = n
+                    out_words[n], out_counts[n] = w, 0.0
+                    n += 1
+                out_counts[where[w]] += share * counts[p]
+        out_offsets[k + 1] = n
+    return out_offsets, out_words[:n].copy(), out_counts[:n].copy()
+
+
+@kernel
+def weighted(offsets, words, counts, weights, K, width):
+    """Sum of E groups of K bags, bag e * K + k with ``weights`` (E,); of weight 0: left out."""
+    E = len(weights)
+    out_offsets = np.zeros(K + 1, dtype=np.int64)
+    out_words, out_counts = np.empty(len(words), dtype=np.int64), np.empty(len(words))
+    where = np.full(width, -1, dtype=np.int64)
+    n = 0
+    for k in range(K):
+        begin = n
+        for e in range(E):
+            if weights[e] == 0.0:
+                continue
+            for p in range(offsets[e * K + k], offsets[e * K + k + 1]):
+                w = words[p]
+                if where[w] < begin:
+                    where[w] = n
+                    out_words[n], out_counts[n] = w, 0.0
+                    n += 1
+                out_counts[where[w]] += weights[e] * counts[p]
+        out_offsets[k + 1] = n
+    return out_offsets, out_words[:n].copy(), out_counts[:n].copy()

@@ -1,11 +1,11 @@
-"""One document after the other: placed on arrival, visited again later, then final."""
+"""One document after the other: assigned on arrival, visited again later, then final."""
 
 import math
 
 import numpy as np
 
 from streamddcrp.compilation import entry, leaf, uncounted
-from streamddcrp.contract import BIRTH, LABEL, LABEL_PROB, P_CHANGE, RETURN, SCORE, record
+from streamddcrp.contract import BIRTH, LABEL, LABEL_PROB, P_CHANGE, RETURN, SCORE
 from streamddcrp.data.kernels.words import (
     BETWEEN,
     find_document,
@@ -29,23 +29,16 @@ from streamddcrp.models.text.kernels.layout import (
     GROWTHS,
     LAST,
     LISTS,
-    LISTS_END,
     MOST_ARCHIVED,
-    MOST_EVENTS,
     MOST_WORDS,
     N_ARCHIVED,
-    N_EVENTS,
     N_LIVE,
     N_SEEN,
     N_SUMS,
     NUMBERS,
-    POSTINGS_END,
     SHORT_ARCHIVE,
     SHORT_DOCUMENT,
-    SHORT_EVENTS,
-    SHORT_POSTINGS,
     SHORT_SHOWN,
-    SHORT_TABLES,
     SHORT_TEXT,
     SHORT_WORDS,
     SHOWN,
@@ -68,12 +61,15 @@ from streamddcrp.models.text.kernels.moves import (
 )
 from streamddcrp.models.text.kernels.split import try_split
 from streamddcrp.models.text.kernels.tables import (
+    extend,
     free_table,
     insert,
+    lacking,
     lift,
     list_room,
     new_table,
     put_back,
+    report,
     room_needed,
     take_out,
     tidy_word,
@@ -96,10 +92,7 @@ def seat(config, words, postings, tables, window, events, counts, sums, scratch,
     sums[TOTAL] += window.weight[at]
     tables.in_window[k] += 1
     window.table[at] = k
-    if tables.last_seen[k] < i:
-        tables.last_seen[k], tables.last_t[k] = i, window.t[at]
-    if tables.born[k] > i:
-        tables.born[k], tables.born_t[k] = i, window.t[at]
+    extend(tables, k, i, window.t[at])
     if tables.size[k] >= tables.next_split[k] and counts[SPLIT_DUE] < 0:
         counts[SPLIT_DUE] = k
     if tables.size[k] >= tables.next_merge[k]:
@@ -172,7 +165,7 @@ def recall_words(window, scratch, at):
 
 @uncounted
 def visit(config, words, postings, tables, window, events, counts, sums, scratch, i, last):
-    """Let document ``i`` of the window choose its table again, for the last time or not."""
+    """Reassign document ``i`` of the window where another table is better; ``last``: finally."""
     at = i % len(window.table)
     U, old = recall_words(window, scratch, at), window.table[at]
     if U == 0:
@@ -213,7 +206,7 @@ def visit(config, words, postings, tables, window, events, counts, sums, scratch
 
 @uncounted
 def leave(config, words, postings, tables, window, archive, events, counts, sums, scratch, i):
-    """Let the label of document ``i`` be final; return it."""
+    """Make the label of document ``i`` final; return it."""
     at = i % len(window.table)
     U, k = recall_words(window, scratch, at), window.table[at]
     counts[SHOWN_FIRST] += window.shown_length[at]
@@ -225,11 +218,10 @@ def leave(config, words, postings, tables, window, archive, events, counts, sums
         keep_example(tables, k, window.shown, start, n, fit, i)
     if not tables.told[k]:
         tables.told[k] = True
-        row, t = tables.born[k], tables.born_t[k]
-        record(events, counts, N_EVENTS, BIRTH, tables.id[k], -1, row, t)
+        report(tables, events, counts, k, BIRTH, -1)
         old = recognise(config, words, postings, tables, archive, counts, sums, k)
         if old >= 0:
-            record(events, counts, N_EVENTS, RETURN, tables.id[k], old, row, t)
+            report(tables, events, counts, k, RETURN, old)
     return tables.id[k]
 
 
@@ -262,20 +254,14 @@ def too_short(config, words, postings, tables, window, events, counts, scratch, 
                 recall_words(window, scratch, at)
                 need += room_needed(words, counts, scratch.doc, n)
                 listed += list_room(n)
-    short = 0
-    if max(counts[POSTINGS_END] + need, counts[LISTS_END] + listed) > len(postings.table):
-        short += SHORT_POSTINGS
-    if counts[N_LIVE] + len(config.ages) + 1 > len(tables.id):
-        short += SHORT_TABLES
+    n, n_events = len(config.ages), counts[N_LIVE] + 2 * len(config.ages) + 3
+    short = lacking(postings, tables, events, counts, need, listed, n + 1, n_events)
     if counts[TEXT_END] - counts[TEXT_FIRST] + U > len(window.text):
         short += SHORT_TEXT
     if counts[SHOWN_END] - counts[SHOWN_FIRST] + n_shown > len(window.shown):
         short += SHORT_SHOWN
     if longest > len(scratch.doc):
         short += SHORT_DOCUMENT
-    n_events = counts[N_EVENTS] + counts[N_LIVE] + 2 * len(config.ages) + 3
-    if len(events.kind) < min(n_events, MOST_EVENTS):
-        short += SHORT_EVENTS
     return short
 
 

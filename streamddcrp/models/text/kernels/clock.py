@@ -51,7 +51,7 @@ def distance(sums, t, G, g):
 
 @leaf
 def grown(growth, exponent):
-    """Return what a document weighs now, and the factor of stored weights; mostly 1: they stay."""
+    """Return what a document weighs now, and a factor of the stored weights, mostly 1."""
     if exponent >= 200.0:
         return 1.0, math.exp(-min(exponent, 700.0)) / growth
     growth *= math.exp(exponent)
@@ -60,7 +60,7 @@ def grown(growth, exponent):
 
 @uncounted
 def mix(config, tables, window, counts, sums, t, ahead):
-    """Let masses, their total and alpha be those of now or, with ``ahead``, of time ``t``."""
+    """Set masses, their total and alpha to those of now or, with ``ahead``, of time ``t``."""
     G, slots, reach = tables.masses.shape[0], counts[N_SLOTS], 0.0
     sums[TOTAL] = 0.0
     mass, rate, past = tables.mass, 1.0, min(counts[N_SEEN], config.ages[-1])
@@ -89,7 +89,7 @@ def mix(config, tables, window, counts, sums, t, ahead):
 
 @uncounted
 def advance_scales(config, tables, window, counts, sums, t):
-    """Let the time be ``t``: what arrived before weighs less, at each scale by its own measure."""
+    """Move on to time ``t``: what arrived before weighs less, at each scale by its own measure."""
     G, seen = tables.masses.shape[0], counts[N_SEEN]
     if seen == 0:
         sums[START] = t
@@ -130,7 +130,7 @@ def shift(masses, weights, sums, k, at, sign):
 
 @uncounted
 def learn_scales(tables, sums, k):
-    """Learn from a document that comes to table ``k`` at which scales weights fall."""
+    """Learn the scales at which weights fall from a document that comes to table ``k``."""
     G, reach, whole = tables.masses.shape[0], 0.0, 0.0
     mass, total = max(tables.mass[k], 1e-100), max(sums[TOTAL], 1e-100)
     for g in range(G):
@@ -163,7 +163,7 @@ def elapsed(config, window, counts, sums, t):
 
 @uncounted
 def advance(config, tables, window, counts, sums, t):
-    """Let the time be ``t``: what arrived before weighs less."""
+    """Move on to time ``t``: what arrived before weighs less."""
     if tables.masses.shape[0] > 0:
         advance_scales(config, tables, window, counts, sums, t)
         return

@@ -1,4 +1,4 @@
-"""What a document says about the tables: equations (1), (2a) and (2b)."""
+"""What a document says about the tables: (1), (2a) and (2b) of math/text_streams.md."""
 
 import math
 
@@ -44,7 +44,7 @@ def relative_new(config, B, U):
 
 @column
 def prepare(config, tables, sums, U, inverse, ratio, out):
-    """Write what a document of ``U`` words gives to the slots whatever the words are, by columns.
+    """Write what does not depend on the words of a document of length ``U``, slot by slot.
 
     ``inverse`` is 1 / (B + d u_k + delta), ``ratio`` the U-th root of the part of (2b), ``out`` the
     prior odds; these are zero for free slots.
@@ -76,7 +76,7 @@ def raise_by(out, ratio, U, n):
 
 @uncounted
 def weigh_short(config, words, postings, tables, counts, sums, scratch, doc, U, everything):
-    """Weigh tables for a document of few words, looking at those that hold one alone."""
+    """Weigh tables for a document of few words: only those that hold one of them."""
     d, B, scale = config.discount, sums[CONCENTRATION], word_scale(config, counts)
     product, inverse, weight = scratch.product, scratch.inverse, scratch.weight
     touched, table, copies = scratch.touched, postings.table, postings.copies

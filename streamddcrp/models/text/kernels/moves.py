@@ -1,4 +1,4 @@
-"""Merges of tables, equation (3), their retirement, and the archive.
+"""Merges of tables, equation (3) of math/text_streams.md, their retirement, and the archive.
 
 By the archive of the tables that were retired a story that comes back is recognised.
 """
@@ -33,6 +33,7 @@ from streamddcrp.models.text.kernels.tables import (
     list_words,
     pour_words,
     release_list,
+    report,
     tidy_word,
 )
 from streamddcrp.numerics import natural
@@ -94,7 +95,7 @@ def merge_gain(config, words, postings, tables, counts, sums, scratch, a, b):
 
 @uncounted
 def remember_rival(tables, weight, k, rival):
-    """Note a table that was a good second choice of a document that table ``k`` gets, or none."""
+    """Note a table that was a good second choice of a document of table ``k``, or none."""
     at = tables.size[k] % N_RIVALS
     tables.rival[k, at] = -1
     if rival >= 0 and rival != k and weight[rival] > RIVAL * weight[k]:
@@ -249,8 +250,7 @@ def retire(config, words, postings, tables, archive, events, counts, sums, lexic
             if tidy_word(words, postings, w) and named:
                 release_word(lexicon, w)
         if tables.told[k]:
-            row, t = tables.last_seen[k], tables.last_t[k]
-            record(events, counts, N_EVENTS, DEATH, tables.id[k], -1, row, t)
+            report(tables, events, counts, k, DEATH, -1)
         free_table(tables, counts, sums, k)  # another table takes its place in the list
 
 

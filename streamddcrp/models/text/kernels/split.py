@@ -25,18 +25,12 @@ from streamddcrp.models.text.kernels.layout import (
     CONCENTRATION,
     LAST,
     LEAST_WORDS,
-    LISTS_END,
-    MOST_EVENTS,
     N_EVENTS,
     N_EXAMPLES,
     N_LIVE,
     N_SEEDS,
     N_SEEN,
     N_WORDS,
-    POSTINGS_END,
-    SHORT_EVENTS,
-    SHORT_POSTINGS,
-    SHORT_TABLES,
     SPLIT_DUE,
     SUM_DF,
     TIME,
@@ -47,6 +41,7 @@ from streamddcrp.models.text.kernels.tables import (
     drop,
     find,
     is_live,
+    lacking,
     list_room,
     new_table,
     room_needed,
@@ -173,7 +168,7 @@ def holds_together(words, counts, halves, n_met, docs, size):
 
 @uncounted
 def settle(config, words, tables, window, counts, sums, halves, k, n, n_met):
-    """Let documents move to the half where they are likelier by (2), a few times."""
+    """Move documents to the half where they are likelier by (2), a few times."""
     d, B, scale = config.discount, sums[CONCENTRATION], word_scale(config, counts)
     own, total, token, begin, side = (
         halves.own, halves.total, halves.token, halves.begin, halves.side,
@@ -233,7 +228,7 @@ def settle(config, words, tables, window, counts, sums, halves, k, n, n_met):
 
 @uncounted
 def begin_with(halves, n, place):
-    """Let the documents with a word leave."""
+    """Choose the documents with a word to leave."""
     for r in range(n):
         has = False
         for p in range(halves.begin[r], halves.begin[r + 1]):
@@ -277,7 +272,7 @@ def choose_seeds(config, words, tables, window, counts, sums, halves, g, k, n, n
 
 @uncounted
 def divide(words, postings, tables, window, events, counts, sums, halves, k, n, n_met):
-    """Let the documents leave for a table of their own; the larger half keeps the id."""
+    """Move the documents that leave to a new table; the larger half keeps the id."""
     docs, tokens, mass = tally(window, halves, n, n_met)
     row, t = counts[N_SEEN] - 1, sums[TIME]
     new = new_table(tables, counts, row, t)
@@ -331,20 +326,6 @@ def divide(words, postings, tables, window, events, counts, sums, halves, k, n, 
 
 
 @uncounted
-def is_short(words, postings, tables, events, counts, halves, short, n_met):
-    """Note which arrays are too short for a split; return whether one is."""
-    need, lacking = room_needed(words, counts, halves.met, n_met), 0
-    if max(counts[POSTINGS_END] + need, counts[LISTS_END] + list_room(n_met)) > len(postings.table):
-        lacking += SHORT_POSTINGS
-    if counts[N_LIVE] + 1 > len(tables.id):
-        lacking += SHORT_TABLES
-    if len(events.kind) < min(counts[N_EVENTS] + 1, MOST_EVENTS):
-        lacking += SHORT_EVENTS
-    short[0] = lacking
-    return lacking > 0
-
-
-@uncounted
 def try_split(config, words, postings, tables, window, events, counts, sums, halves, g, short):
     """Split the table whose turn it is into the halves with the largest gain, if there are some.
 
@@ -371,7 +352,9 @@ def try_split(config, words, postings, tables, window, events, counts, sums, hal
             for r in range(n):
                 halves.best_side[r] = halves.side[r]
     if best > 0.0:
-        if is_short(words, postings, tables, events, counts, halves, short, n_met):
+        need, listed = room_needed(words, counts, halves.met, n_met), list_room(n_met)
+        short[0] = lacking(postings, tables, events, counts, need, listed, 1, 1)
+        if short[0]:
             counts[SPLIT_DUE] = k
             return
         flipped = n == size and halves.best_side[n - 1]  # the oldest document stays if it can

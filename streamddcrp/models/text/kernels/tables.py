@@ -14,15 +14,21 @@ posting knows where its word is in the list of its table.
 import numpy as np
 
 from streamddcrp.compilation import leaf, uncounted
+from streamddcrp.contract import DEATH, record
 from streamddcrp.models.text.kernels.layout import (
     LISTS_END,
     LISTS_FREE,
+    MOST_EVENTS,
+    N_EVENTS,
     N_LIVE,
     N_SLOTS,
     N_SUMS,
     N_WORDS,
     NEXT_ID,
     POSTINGS_END,
+    SHORT_EVENTS,
+    SHORT_POSTINGS,
+    SHORT_TABLES,
     SUM_DF,
     TOTAL,
     TOTALS,
@@ -38,7 +44,7 @@ FULL = PIECE - 1  # words of one
 
 @leaf
 def places(words, counts, w):
-    """Return how many places of the block of a word are to be looked at."""
+    """Return how many places of the block of a word may hold postings."""
     w = natural(w)
     return min(1 << words.room[w], counts[N_SLOTS]) if words.wide[w] else np.int64(words.df[w])
 
@@ -69,6 +75,20 @@ def room_needed(words, counts, doc, U):
         if wide and slots > room:  # twice, if the slots pass a power of two meanwhile
             need += 4 * slots
     return need
+
+
+@leaf
+def lacking(postings, tables, events, counts, n_postings, n_listed, n_tables, n_events):
+    """Return, as a sum of codes, which arrays are too short for so many more entries."""
+    short = 0
+    ends = counts[POSTINGS_END] + n_postings, counts[LISTS_END] + n_listed
+    if max(ends[0], ends[1]) > len(postings.table):
+        short += SHORT_POSTINGS
+    if counts[N_LIVE] + n_tables > len(tables.id):
+        short += SHORT_TABLES
+    if len(events.kind) < min(counts[N_EVENTS] + n_events, MOST_EVENTS):
+        short += SHORT_EVENTS
+    return short
 
 
 @leaf
@@ -106,7 +126,7 @@ def resettle(words, postings, counts, w, new, wide):
 
 @leaf
 def make_room(words, postings, counts, w, k):
-    """Let there be a place for one more posting of a word, in table ``k``; return it."""
+    """Make room for one more posting of a word, in table ``k``; return its place."""
     df, room, wide = words.df[w], words.room[w], words.wide[w]
     wide = wide or (df >= LEAST_WIDE and WIDE * df >= counts[N_SLOTS])
     if wide and (not words.wide[w] or k >= 1 << room):
@@ -159,7 +179,7 @@ def strike(words, postings, tables, counts, k, at):
 
 @uncounted
 def list_words(postings, tables, k, out):
-    """Write the words of a table, that which came last first by pieces; return how many."""
+    """Write the words of a table, the newest piece first; return how many."""
     piece, left, n = tables.head[k], tables.n_words[k], 0
     while left > 0:
         m = (left - 1) % FULL + 1
@@ -171,7 +191,7 @@ def list_words(postings, tables, k, out):
 
 @uncounted
 def release_list(postings, tables, counts, k):
-    """Let a table have no list of words."""
+    """Empty the list of words of a table."""
     while tables.head[k] >= 0:
         head = tables.head[k]
         tables.head[k] = postings.word[head]
@@ -181,7 +201,7 @@ def release_list(postings, tables, counts, k):
 
 @leaf
 def append(words, postings, tables, counts, w, k):
-    """Let table ``k`` hold word ``w``, which it did not, once."""
+    """Add word ``w``, which table ``k`` does not hold, to it once."""
     p = make_room(words, postings, counts, w, k)
     postings.table[p], postings.copies[p] = k, 1
     postings.at[p] = enlist(postings, tables, counts, k, w)
@@ -221,7 +241,7 @@ def narrow(words, postings, w):
 
 @uncounted
 def pour_words(words, postings, tables, counts, k, other):
-    """Let another table hold all that table ``k`` does, which then has no words."""
+    """Move all words of table ``k`` to another one."""
     n = list_words(postings, tables, k, words.listed)
     release_list(postings, tables, counts, k)
     for j in range(n):
@@ -244,7 +264,7 @@ def pour_words(words, postings, tables, counts, k, other):
 
 @uncounted
 def tidy_word(words, postings, w):
-    """Give a word's block back if nothing holds the word; return whether that is so."""
+    """Free the block of a word that nothing holds; return whether that is so."""
     if words.df[w] > 0 or words.held[w] > 0:
         return False
     room = words.room[w]
@@ -283,7 +303,7 @@ def take_out(words, postings, tables, counts, k, doc, U):
 
 @uncounted
 def lift(words, postings, tables, counts, scratch, k, doc, U):
-    """Take a document out of its table for the while it is weighed: postings may count zero."""
+    """Take a document out of its table while it is weighed: postings may count zero."""
     for j in range(U):
         p = find(words, postings, doc[j], k)
         left = postings.copies[natural(p)] - 1
@@ -336,6 +356,24 @@ def new_table(tables, counts, row, t):
 
 
 @leaf
+def extend(tables, k, i, t):
+    """Let the span of table ``k`` hold document ``i`` at time ``t``."""
+    if tables.last_seen[k] < i:
+        tables.last_seen[k], tables.last_t[k] = i, t
+    if tables.born[k] > i:
+        tables.born[k], tables.born_t[k] = i, t
+
+
+@uncounted
+def report(tables, events, counts, k, kind, into):
+    """Record the death of a table, at its last document, or its birth or return, at its first."""
+    row, t = tables.born[k], tables.born_t[k]
+    if kind == DEATH:
+        row, t = tables.last_seen[k], tables.last_t[k]
+    record(events, counts, N_EVENTS, kind, tables.id[k], into, row, t)
+
+
+@leaf
 def is_live(tables, counts, k):
     """Return whether there is a table in slot ``k``."""
     return tables.place[k] < counts[N_LIVE] and tables.live[tables.place[k]] == k
@@ -343,7 +381,7 @@ def is_live(tables, counts, k):
 
 @uncounted
 def free_table(tables, counts, sums, k):
-    """Give the slot of a table without words back."""
+    """Free the slot of a table without words."""
     sums[TOTAL] -= tables.mass[k]
     tables.mass[k] = 0.0
     G = tables.masses.shape[0]

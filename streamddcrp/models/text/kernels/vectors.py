@@ -27,17 +27,16 @@ from streamddcrp.contract import (
     P_CHANGE,
     P_NEW,
     SCORE,
-    record,
 )
 from streamddcrp.models.text.kernels.layout import (
     FINAL_LABEL,
     GROWTH,
-    N_EVENTS,
     N_LIVE,
     N_SEEN,
     N_SLOTS,
     NEXT_ID,
 )
+from streamddcrp.models.text.kernels.tables import extend, report
 
 # sums; the first is GROWTH
 SURPRISE = 1
@@ -163,20 +162,8 @@ def seat(config, tables, window, counts, i, k):
     if k < 0:
         k = open_table(tables, counts, i, t)
     add(config, tables, counts, k, window.x[at], window.weight[at], 1.0)
-    if tables.last_seen[k] < i:
-        tables.last_seen[k], tables.last_t[k] = i, t
-    if tables.born[k] > i:
-        tables.born[k], tables.born_t[k] = i, t
+    extend(tables, k, i, t)
     window.table[at] = k
-
-
-@uncounted
-def report(tables, events, counts, k, kind):
-    """Record that a story was born or died."""
-    born = kind == BIRTH
-    row = tables.born[k] if born else tables.last_seen[k]
-    t = tables.born_t[k] if born else tables.last_t[k]
-    record(events, counts, N_EVENTS, kind, tables.id[k], -1, row, t)
 
 
 @uncounted
@@ -250,13 +237,13 @@ def step_vectors(config, tables, window, events, counts, sums, odds, X, t, done,
                 tables.in_window[k] -= 1
                 if not tables.told[k]:
                     tables.told[k] = 1
-                    report(tables, events, counts, k, BIRTH)
+                    report(tables, events, counts, k, BIRTH, -1)
         if (i + 1) % 50 == 0:
             for k in range(counts[N_SLOTS]):
                 gone = tables.mass[k] < 1e-3 * sums[GROWTH] and tables.in_window[k] == 0
                 if tables.size[k] > 0 and gone:
                     if tables.told[k]:
-                        report(tables, events, counts, k, DEATH)
+                        report(tables, events, counts, k, DEATH, -1)
                     tables.size[k] = 0
                     counts[N_LIVE] -= 1
         counts[N_SEEN] = i + 1

@@ -3,9 +3,9 @@
 ``tree``: nodes in slots 0 to K - 1, the root in slot 0: parent (K,); level (K,), 0 at the root and
 -1 in a free slot; docs (K,), documents through a node; tokens (K,); counts (V, K), tokens of each
 word. ``corpus``: words of document d are words[first[d]:first[d+1]], equal ones next to each other,
-and z their levels; path (N, L) has the slots of its nodes, -1 before it is assigned. law = (gamma,
-eta, V eta); alpha (L,). ``work``: n_at (L,), words of the document at each level, and arrays for
-fits (K + L,), prefixes (K,), weights (K + L,), levels (L,) and the levels before (longest,).
+and z their levels; path (N, L) has the slots of its nodes, -1 before it is assigned. ``prior`` =
+(gamma, eta, V eta); alpha (L,). ``work``: n_at (L,), words of the document at each level, and
+arrays for fits (K + L,), prefixes (K,), weights (K + L,), levels (L,) and former levels (longest,).
 """
 
 import math
@@ -18,12 +18,12 @@ _FOLD = 16  # factors below 1e6 and above 1e-6 that are multiplied before a loga
 
 
 @inner
-def _fit_words(d, corpus, law, tree, work):
+def _fit_words(d, corpus, prior, tree, work):
     """Fill n_at, and the log marginal of the document's words of a level under every node of it.
 
     Under a new node: in slot K + l.
     """
-    (words, first, z, _), (_, eta, total) = corpus, law
+    (words, first, z, _), (_, eta, total) = corpus, prior
     (_, level, _, tokens, counts), (n_at, fit, _, product, _, _) = tree, work
     K, L = len(level), len(n_at)
     n_at[:] = 0.0
@@ -85,12 +85,12 @@ def _total_fits(L, parent, level, fit):
 
 
 @inner
-def _guess_fit(d, corpus, alpha, law, tree, work):
+def _guess_fit(d, corpus, alpha, prior, tree, work):
     """Log fit of the document under every endpoint if its levels had their prior weights.
 
     sum_j log sum_l alpha_l / sum(alpha) beta_l,wj, by the counts of all others.
     """
-    (words, first, _, _), (_, eta, whole) = corpus, law
+    (words, first, _, _), (_, eta, whole) = corpus, prior
     (parent, level, _, tokens, counts), (_, total, mix, product, _, _) = tree, work
     K, L = len(level), len(alpha)
     scale = alpha.sum()
@@ -173,9 +173,9 @@ def _open(d, end, path, tree):
 
 
 @inner
-def _draw_levels(rng, d, times, corpus, alpha, law, tree, work):
+def _draw_levels(rng, d, times, corpus, alpha, prior, tree, work):
     """Draw the level of a token given all others: (alpha_l + n_dl) (eta + n_w) / (V eta + n)."""
-    (words, first, z, path), (_, eta, whole) = corpus, law
+    (words, first, z, path), (_, eta, whole) = corpus, prior
     (_, _, _, tokens, counts), (n_at, _, _, _, weight, _) = tree, work
     L = len(n_at)
     n_at[:] = 0.0
@@ -204,13 +204,13 @@ def _draw_levels(rng, d, times, corpus, alpha, law, tree, work):
 
 
 @inner
-def _levels_in_order(rng, d, again, corpus, alpha, law, tree, work):
+def _levels_in_order(rng, d, again, corpus, alpha, prior, tree, work):
     """Draw levels from the first token to the last, or with ``again`` take those there are.
 
     Adds the tokens to the counts; returns sum_j log p(w_j | tokens before it, path), which is
     log p(words, levels | path) less the log probability of the draw.
     """
-    (words, first, z, path), (_, eta, whole) = corpus, law
+    (words, first, z, path), (_, eta, whole) = corpus, prior
     (_, _, _, tokens, counts), (n_at, _, _, _, cum, _) = tree, work
     L, out, scale = len(n_at), 0.0, alpha.sum()
     n_at[:] = 0.0
@@ -254,7 +254,7 @@ def _enter(d, sign, path, level, docs):
 
 
 @inner
-def _jump(rng, d, corpus, alpha, law, tree, work):
+def _jump(rng, d, corpus, alpha, prior, tree, work):
     """Draw path and levels of a document together, and accept or stay (Metropolis-Hastings).
 
     An endpoint e is proposed with its prior times exp(guess), the levels token by token. The ratio
@@ -265,43 +265,43 @@ def _jump(rng, d, corpus, alpha, law, tree, work):
     here, assigned, before = 0, path[d, 0] >= 0, 0.0
     if assigned:
         _clear(d, corpus, tree)
-        before = _levels_in_order(rng, d, True, corpus, alpha, law, tree, work)
+        before = _levels_in_order(rng, d, True, corpus, alpha, prior, tree, work)
         _clear(d, corpus, tree)
         _enter(d, -1.0, path, level, docs)
         for l in range(path.shape[1]):
             if level[path[d, l]] >= 0:
                 here = path[d, l]
         z_old[: b - a] = z[a:b]
-    _guess_fit(d, corpus, alpha, law, tree, work)
-    end = _choose(rng, law[0], tree, work)
+    _guess_fit(d, corpus, alpha, prior, tree, work)
+    end = _choose(rng, prior[0], tree, work)
     gain = guess[here] - guess[end]
     _open(d, end, path, tree)
-    gain += _levels_in_order(rng, d, False, corpus, alpha, law, tree, work)
+    gain += _levels_in_order(rng, d, False, corpus, alpha, prior, tree, work)
     if assigned and math.log(1.0 - rng.random()) >= gain - before:
         _clear(d, corpus, tree)
         _enter(d, -1.0, path, level, docs)
         z[a:b] = z_old[: b - a]
         _open(d, here, path, tree)
-        _levels_in_order(rng, d, True, corpus, alpha, law, tree, work)
+        _levels_in_order(rng, d, True, corpus, alpha, prior, tree, work)
 
 
 @inner
-def _visit(rng, d, corpus, alpha, law, tree, work):
+def _visit(rng, d, corpus, alpha, prior, tree, work):
     """Draw a document's path given its levels, then both together, then the levels twice."""
     words, first, z, path = corpus
     parent, level, docs, tokens, counts = tree
     if path[d, 0] >= 0:
         _clear(d, corpus, tree)
         _enter(d, -1.0, path, level, docs)
-        _fit_words(d, corpus, law, tree, work)
+        _fit_words(d, corpus, prior, tree, work)
         _total_fits(path.shape[1], parent, level, work[1])
-        _open(d, _choose(rng, law[0], tree, work), path, tree)
+        _open(d, _choose(rng, prior[0], tree, work), path, tree)
         for j in range(first[d], first[d + 1]):
             k = path[d, z[j]]
             counts[words[j], k] += 1.0
             tokens[k] += 1.0
-    _jump(rng, d, corpus, alpha, law, tree, work)
-    _draw_levels(rng, d, 2, corpus, alpha, law, tree, work)
+    _jump(rng, d, corpus, alpha, prior, tree, work)
+    _draw_levels(rng, d, 2, corpus, alpha, prior, tree, work)
 
 
 @inner
@@ -315,7 +315,7 @@ def _work(K, L, first):
 
 @kernel
 def sweep(
-    rng, start, rounds, words, first, z, path, alpha, law, parent, level, docs, tokens, counts
+    rng, start, rounds, words, first, z, path, alpha, prior, parent, level, docs, tokens, counts
 ):
     """Visit the documents from ``start`` on, each ``rounds`` times.
 
@@ -328,13 +328,13 @@ def sweep(
         if (level < 0).sum() < L - 1:  # slots for a whole new path
             return d
         for _ in range(rounds):
-            _visit(rng, d, corpus, alpha, law, tree, work)
+            _visit(rng, d, corpus, alpha, prior, tree, work)
     return len(path)
 
 
 @kernel
 def complete(
-    rng, burn_in, n_draws, words, first, held, held_first, out, alpha, law, parent, level, docs,
+    rng, burn_in, n_draws, words, first, held, held_first, out, alpha, prior, parent, level, docs,
     tokens, counts,
 ):  # fmt: skip
     """Add up the probabilities of held-out tokens over draws of a document's path and levels.
@@ -344,7 +344,7 @@ def complete(
     ``held`` is added to ``out``: theta = (alpha + n_d) / sum, beta = (eta + n_w) / (V eta + n).
     There must be free slots for a path.
     """
-    _, eta, whole = law
+    _, eta, whole = prior
     L, N = len(alpha), len(first) - 1
     path = np.full((N, L), -1)
     corpus = words, first, np.empty(len(words), np.int64), path
@@ -352,7 +352,7 @@ def complete(
     n_at = work[0]
     for d in range(N):
         for r in range(burn_in + n_draws):
-            _visit(rng, d, corpus, alpha, law, tree, work)
+            _visit(rng, d, corpus, alpha, prior, tree, work)
             if r < burn_in:
                 continue
             scale = alpha.sum() + n_at.sum()
@@ -366,9 +366,9 @@ def complete(
 
 
 @kernel
-def log_joint(first, z, path, alpha, law, parent, level, docs, tokens, counts):
+def log_joint(first, z, path, alpha, prior, parent, level, docs, tokens, counts):
     """Log p(paths) + log p(levels) + log p(words | paths, levels)."""
-    gamma, eta, whole = law
+    gamma, eta, whole = prior
     L, out = path.shape[1], 0.0
     n_at = np.empty(L)
     for k in range(len(level)):

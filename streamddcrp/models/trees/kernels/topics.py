@@ -2,9 +2,8 @@
 
 ``tree``, ``docs`` and ``s`` are `NodeArrays`, `Documents`, `Settings` of `topic_state`. Statistics
 are raw: ``scale`` times them is what they stand for, so that forgetting costs nothing. They stand
-word by word, ``counts`` (V, K), as a document needs all nodes of a few words. ``work`` has arrays
-for the E endpoints that are looked at: slots (E,), probabilities (E,), expected words at each level
-(E, L), levels of the words (E, U, L).
+word by word, ``counts`` (V, K), as a document needs all nodes of a few words. ``work``: slots (E,),
+probabilities (E,), expected words by level (E, L), levels of words (E, U, L) of E endpoints.
 """
 
 import math
@@ -23,7 +22,8 @@ BARRED, FORCED, CONFINED = 5, 6, 7
 # and of floats: what the raw statistics are to be multiplied by; the documents' part of the bound
 SCALE, LOCAL = 0, 1
 
-_FEW = 6  # rounds for every endpoint that is looked at
+_BEAM = 3  # leaves that are looked at closely
+_ROUNDS, _FEW = 30, 6  # at most, of the words' levels; for every endpoint that is looked at
 _SLACK, _LEAST_SLACK = 0.2, 10.0  # nats that more rounds cannot make good: a word; of any document
 _MOVE_ROUNDS = 2  # in which the documents of a move are placed
 
@@ -31,7 +31,7 @@ _MOVE_ROUNDS = 2  # in which the documents of a move are placed
 @inner
 def _work(offsets, s):
     """Return work space for placing documents."""
-    E, L, longest = s.beam * (len(s.alpha) - 1) + 1, len(s.alpha), 0
+    E, L, longest = _BEAM * (len(s.alpha) - 1) + 1, len(s.alpha), 0
     for d in range(len(offsets) - 1):
         longest = max(longest, offsets[d + 1] - offsets[d])
     return np.empty(E, np.int64), np.empty(E), np.empty((E, L)), np.empty((E, longest, L))
@@ -98,13 +98,13 @@ def _bar(tree, is_in, score):
 
 
 @inner
-def _candidates(parent, level, K, L, score, beam, chosen, is_in):
+def _candidates(parent, level, K, L, score, chosen, is_in):
     """Choose the best leaves and every node above them, the root first; return how many."""
     is_in[:] = False
     is_in[0] = True
     E = 1
     chosen[0] = 0
-    for _ in range(beam):
+    for _ in range(_BEAM):
         best = -1
         for i in range(K):
             if level[i] == L and not is_in[i] and (best < 0 or score[i] > score[best]):
@@ -158,7 +158,7 @@ def _place(tree, s, words, n, work):
     else:
         if barred >= 0 or confined >= 0:
             _bar(tree, is_in, score)
-        E = _candidates(parent, level, K, L, score, s.beam, chosen, is_in)
+        E = _candidates(parent, level, K, L, score, chosen, is_in)
     path, lam, total = np.empty(L, np.int64), np.empty((E, U, L)), np.empty((E, L))
     g = np.empty(E)
     best, N = -np.inf, n.sum()
@@ -166,7 +166,7 @@ def _place(tree, s, words, n, work):
         _gather(tree, s, chosen[e], words, path, lam[e], total[e])
         g[e] = prior[chosen[e]] + start(n, lam[e], total[e], alpha, phis[e, :U], levels[e])
         best = max(best, g[e])
-    for now in (_FEW, s.rounds - _FEW):  # the others are out of the race
+    for now in (_FEW, _ROUNDS - _FEW):  # the others are out of the race
         least, best = best - max(_SLACK * N, _LEAST_SLACK), -np.inf
         for e in range(E):
             if g[e] < least:

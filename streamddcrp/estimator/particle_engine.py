@@ -1,0 +1,137 @@
+"""Engines of particles over tables: what they have in common, and how their tables are shown."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from streamddcrp.contract import LIVE, P_NEW
+from streamddcrp.estimator.views import with_parameters
+from streamddcrp.likelihoods import Likelihood
+from streamddcrp.particles.kernels.layout import LOG_EVIDENCE
+from streamddcrp.particles.state import Names
+from streamddcrp.typing import FloatArray, IntArray
+
+
+def probabilities(state: Any, p_new: float) -> dict[int, float]:
+    """Return the probability of each table of any particle after a prediction; -1 is a new one."""
+    held = np.flatnonzero(state.names.n_holders)
+    openers, probs = state.names.opener[held], state.scratch.at_name[held]
+    return dict(zip(openers.tolist(), probs.tolist(), strict=True)) | {-1: p_new}
+
+
+def live_names(names: Names) -> IntArray:
+    """Return the names of live tables, the oldest first."""
+    live = np.flatnonzero(names.weight >= LIVE)
+    return live[np.argsort(names.opener[live])]
+
+
+def summary_of(
+    names: Names,
+    total: FloatArray,
+    likelihood: Likelihood,
+    features: Sequence[str],
+    more: dict[str, Any] | None = None,
+) -> pa.Table:
+    """Return one row per live table; its statistics are means over the particles that have it.
+
+    Parameters
+    ----------
+    names : Names
+    total : ndarray of float64, shape (N, S)
+        Statistics of each name, summed over the particles with their weights.
+    likelihood : Likelihood
+    features : sequence of str
+    more : dict, optional
+        Further columns, of live tables.
+    """
+    live = live_names(names)
+    last_seen, prob = names.last_seen[live], names.weight[live]
+    columns = {
+        "id": names.opener[live],
+        "size": np.ascontiguousarray(total[live, 0]),
+        "prob": prob,
+        "born": names.opener[live],
+        "last_seen": pa.array(last_seen, mask=last_seen < 0),
+        **(more or {}),
+    }
+    return with_parameters(columns, total[live] / prob[:, None], likelihood, features)
+
+
+@dataclass
+class ParticleEngine:
+    """Likelihood, settings and state of particles that follow a stream.
+
+    An engine of a model supplies the methods that raise NotImplementedError here, and `step`. Side
+    inputs (``side``: parents, groups) come with the rows.
+    """
+
+    likelihood: Likelihood
+    config: Any  # a named tuple with ``hyper``
+    state: Any
+    n_features: int  # columns of the rows as they come
+    past: FloatArray | None = None  # (n_lags, D) last rows, for a likelihood that regresses on them
+    first_time: float = 0.0  # times serve the events only, and stay as they came
+    time_unit: float = 1.0
+
+    @staticmethod
+    def _empty(config: Any) -> Any:
+        """Return the state before the first row."""
+        raise NotImplementedError
+
+    @staticmethod
+    def _arrays(state: Any) -> dict[str, NDArray[Any]]:
+        """Return the arrays of a state for a checkpoint."""
+        raise NotImplementedError
+
+    @staticmethod
+    def _restored(config: Any, arrays: dict[str, NDArray[Any]]) -> Any:
+        """Return the state that `_arrays` described, for rows of the width of ``config``."""
+        raise NotImplementedError
+
+    def _predict(self, config: Any, state: Any, x: FloatArray, *side: Any) -> FloatArray:
+        """Predict a prepared row; leaves the tables' probabilities in ``state.scratch.at_name``."""
+        raise NotImplementedError
+
+    def _statistics(self) -> tuple[FloatArray, dict[str, Any]]:
+        """Return the sums of statistics by name (N, S), and more columns of the summary."""
+        raise NotImplementedError
+
+    @property
+    def log_evidence(self) -> float:
+        """Estimate of the log evidence of all rows so far; NaN where there is none."""
+        return float(self.state.sums[LOG_EVIDENCE])
+
+    def anew(self, likelihood: Likelihood) -> Self:
+        """Return the engine with another prior, as it was before the first row."""
+        config = self.config._replace(hyper=likelihood.hyper(self.n_features))
+        return replace(self, likelihood=likelihood, config=config, state=self._empty(config))
+
+    def predict(self, x: FloatArray, t: float, *side: Any) -> tuple[FloatArray, dict[int, float]]:
+        """Predict a checked row (D,); return predictions (6,) and the probability of each table."""
+        config, state = self._for_width(len(x))
+        rows, _ = self.likelihood.prepare(x[None], self.past)
+        out = self._predict(config, state, np.ascontiguousarray(rows[0]), *side)
+        return out, probabilities(state, float(out[P_NEW]))
+
+    def summary(self, features: Sequence[str]) -> pa.Table:
+        """Return one row per live table."""
+        total, more = self._statistics()
+        return summary_of(self.state.names, total, self.likelihood, features, more)
+
+    def to_state(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return arrays and settings for a checkpoint."""
+        arrays: dict[str, Any] = dict(self._arrays(self.state))
+        if self.past is not None:
+            arrays["past"] = self.past
+        return arrays, {"likelihood": self.likelihood.to_config(), "n_features": self.n_features}
+
+    def _for_width(self, n_features: int) -> tuple[Any, Any]:
+        """Return settings and state for rows of a width: wider where new words have come."""
+        if n_features == self.n_features:
+            return self.config, self.state
+        config = self.config._replace(hyper=self.likelihood.hyper(n_features))
+        return config, self._restored(config, self._arrays(self.state))

@@ -1,0 +1,372 @@
+"""The particle filter: its settings, what it remembers, and its steps.
+
+Arrays are grouped by axis into named tuples, which kernels update in place. Lengths are capacities:
+P particles, K tables of each, B customers in the ring (a power of two; customer i is at i mod B),
+G names of tables, L = max(lag, 1) recent customers (customer i is at i mod L), D features, S and Q
+entries of statistics and cached posteriors.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamddcrp.compilation import entry_point
+from streamddcrp.contract import EVENT_CAPACITY, N_OUTPUTS, EventRing, empty_events
+from streamddcrp.decay import Decay
+from streamddcrp.errors import ConfigError
+from streamddcrp.likelihoods.kernels.families import n_post, n_stats, posterior
+from streamddcrp.models.ddcrp.kernels.filter import predict, step_rows
+from streamddcrp.models.ddcrp.kernels.tables import N_SUMS
+from streamddcrp.numerics import CALLER_GIVEN, EXPONENTIAL, NO_DECAY
+from streamddcrp.particles.kernels.layout import (
+    FIRST,
+    MOST_TABLES,
+    N_COUNTS,
+    N_EVENTS,
+    N_NAMES,
+    N_SEEN,
+)
+from streamddcrp.particles.state import Names, empty_names, room
+from streamddcrp.records import empty, nbytes_of
+from streamddcrp.typing import FloatArray, IntArray
+from streamddcrp.validation import positive, whole
+
+BoolArray = NDArray[np.bool_]
+TAIL = 1e-12  # weight, as a share of alpha, below which links and tables are dropped
+LARGEST_REACH = 1 << 20  # arrivals
+AT_ONCE = 1 << 18  # random numbers drawn in one piece, 2 MB
+
+# --- Settings -------------------------------------------------------------------------------------
+
+
+class Config(NamedTuple):
+    """Settings in the kernels' terms; made and checked by `make_config`."""
+
+    family: int
+    hyper: FloatArray
+    decay_code: int
+    decay_location: float
+    decay_scale: float
+    alpha: float
+    least: float  # weight below which a table that no one can leave is dropped
+    carried: bool  # whether tables carry the weight of members that have left the ring
+    given: bool  # whether the weights of links are evaluated outside
+    clocked: bool  # whether distances are times; else numbers of arrivals
+    reach: float  # largest distance of a link
+    by_gap: FloatArray  # (W,) weights over 1 .. W arrivals; empty where they are not needed
+    n_particles: int
+    lag: int
+    seed: int
+
+
+def make_config(
+    *, family: int, hyper: FloatArray, decay: Decay, alpha: float, n_particles: int, lag: int,
+    seed: int, clocked: bool,
+) -> Config:  # fmt: skip
+    """Check the options of `DDCRPSampler` and put them into the kernels' terms.
+
+    Exponential and no decay are followed without bound; any other one is cut where it falls below
+    1e-12 ``alpha``, and must fall that low. ``seed`` is the key of the random numbers, at most
+    2^63 - 1. ``clocked``: distances are differences of times; else of arrival indices.
+
+    Raises
+    ------
+    ConfigError
+        If an option is out of its range, or the decay reaches without end.
+    """
+    n_particles, lag = whole("n_particles", n_particles, 1), whole("lag", lag)
+    seed, alpha = whole("seed", seed, 0, (1 << 63) - 1), positive("alpha", alpha)
+    carried = decay.code in (EXPONENTIAL, NO_DECAY)
+    reach, by_gap = math.inf, np.empty(0)
+    if not carried:
+        share = TAIL * alpha / float(decay.weight(0.0))
+        reach = decay.horizon(min(max(share, 1e-300), 0.5))
+        if math.isinf(reach):
+            message = (
+                "decay: it never falls below 1e-12 alpha, so nothing could be forgotten; multiply "
+                "it by a window"
+            )
+            raise ConfigError(message)
+        if not clocked and reach > LARGEST_REACH:
+            message = (
+                f"decay: links reach {reach:.0f} arrivals back, and every particle would keep so "
+                f"many; at most {LARGEST_REACH}, or take an exponential decay or none"
+            )
+            raise ConfigError(message)
+        if not clocked:
+            by_gap = np.trim_zeros(decay.weight(np.arange(1.0, math.floor(reach) + 1.0)), "b")
+    given = not carried and (not clocked or decay.code == CALLER_GIVEN)
+    return Config(
+        family, hyper, decay.code, decay.location, decay.scale, alpha, TAIL * alpha, carried, given,
+        clocked, reach, by_gap, n_particles, lag, seed,
+    )  # fmt: skip
+
+
+# --- State ----------------------------------------------------------------------------------------
+
+
+class Particles(NamedTuple):
+    """What there is once per particle."""
+
+    weight: Annotated[FloatArray, "P"]  # sums to 1
+    n_tables: Annotated[IntArray, "P"]
+    last: Annotated[IntArray, "P", -1]  # table of the last customer; -1: it is gone
+
+
+class Tables(NamedTuple):
+    """Tables of each particle, in the order in which it opened them."""
+
+    name: Annotated[IntArray, "P K"]  # position in `Names`
+    retained: Annotated[IntArray, "P K"]  # members in the ring
+    carried: Annotated[FloatArray, "P K"]  # decayed weight of the members that have left the ring
+    stats: Annotated[FloatArray, "P K S"]  # sums over all members
+    post: Annotated[FloatArray, "P K Q"]  # the posterior that belongs to ``stats``
+
+
+class Ring(NamedTuple):
+    """Customers that may be linked to one by one."""
+
+    t: Annotated[FloatArray, "B"]
+    label: Annotated[IntArray, "P B"]  # table
+    link: Annotated[IntArray, "P B"]  # customer linked to, -1: had left the ring; only with a lag
+
+
+class Recent(NamedTuple):
+    """Customers whose links are resampled."""
+
+    x: Annotated[FloatArray, "L D"]
+    weight: Annotated[FloatArray, "L B"]  # decay weights of their links to customers of the ring
+    name: Annotated[IntArray, "L", -1]  # in `Names`, of the table they open; -1: none has it yet
+
+
+class Scratch(NamedTuple):
+    """Work space of the kernels; nothing in it outlives a call but the constant ``prior_post``."""
+
+    weight: Annotated[FloatArray, "P K"]  # probability of each table for the arrival, times total
+    new: Annotated[FloatArray, "P"]  # the same for a new table
+    total: Annotated[FloatArray, "P"]  # the sum of both
+    gain: Annotated[FloatArray, "P"]  # log predictive density
+    mass: Annotated[FloatArray, "K"]
+    score: Annotated[FloatArray, "K"]
+    at_name: Annotated[FloatArray, "G"]
+    offspring: Annotated[IntArray, "P"]
+    ancestor: Annotated[IntArray, "P"]
+    place: Annotated[IntArray, "P"]
+    used: Annotated[BoolArray, "P"]
+    inside: Annotated[BoolArray, "L"]  # whether the customers from one on are below it
+    taken: Annotated[FloatArray, "S"]
+    kept_stats: Annotated[FloatArray, "S"]
+    joint: Annotated[FloatArray, "S"]
+    taken_post: Annotated[FloatArray, "Q"]
+    kept_post: Annotated[FloatArray, "Q"]
+    joint_post: Annotated[FloatArray, "Q"]
+    prior_post: Annotated[FloatArray, "Q"]
+
+
+@dataclass(slots=True)
+class State:
+    """The filter's memory; exactly one owner."""
+
+    particles: Particles
+    tables: Tables
+    ring: Ring
+    recent: Recent
+    names: Names
+    events: EventRing
+    counts: IntArray
+    sums: FloatArray
+    scratch: Scratch
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the arrays take."""
+        return nbytes_of(self)
+
+
+def empty_state(config: Config) -> State:
+    """Return the state before the first arrival."""
+    return _with_room(config, 8, 16, 16)
+
+
+def _with_room(config: Config, n_tables: int, n_ring: int, n_names: int) -> State:
+    """Return an empty state with room for so many tables, customers and names."""
+    rows = config.family, config.hyper
+    lengths = {
+        "P": config.n_particles, "K": n_tables, "B": n_ring, "G": n_names,
+        "L": max(config.lag, 1), "D": int(config.hyper[0]), "S": int(n_stats(*rows)),
+        "Q": int(n_post(*rows)),
+    }  # fmt: skip
+    state = State(
+        empty(Particles, lengths), empty(Tables, lengths), empty(Ring, lengths),
+        empty(Recent, lengths), empty_names(n_names), empty_events(), np.zeros(N_COUNTS, np.int64),
+        np.zeros(N_SUMS), empty(Scratch, lengths),
+    )  # fmt: skip
+    state.particles.weight[:] = 1.0 / config.n_particles
+    posterior(*rows, np.zeros(lengths["S"]), state.scratch.prior_post)
+    return state
+
+
+def arrays_of(state: State, config: Config) -> dict[str, NDArray[Any]]:
+    """Return copies of all arrays without unused capacity, for a checkpoint.
+
+    What follows from the rest (cached posteriors, scratch) is left out, and names are sorted: equal
+    states give equal bytes, whatever their capacities.
+    """
+    used = np.flatnonzero(state.names.opener >= 0)
+    used = used[np.argsort(state.names.opener[used])]
+    arrays = {name: values[index].copy() for name, values, index in _stored(state, used)}
+    place = np.zeros(len(state.names.opener), np.int64)
+    place[used] = np.arange(len(used))
+    arrays["tables.name"] = place[arrays["tables.name"]]
+    unused = np.arange(state.counts[MOST_TABLES]) >= state.particles.n_tables[:, None]
+    for name in ("name", "retained", "carried", "stats"):
+        arrays[f"tables.{name}"][unused] = 0
+    recent, row, at = _recent(state, config.lag)
+    arrays["recent.x"] = state.recent.x[row]
+    earlier = np.arange(state.counts[FIRST], state.counts[N_SEEN]) < recent[:, None]
+    arrays["recent.weight"] = np.where(earlier, state.recent.weight[row][:, at], 0.0)
+    return arrays | {"counts": state.counts.copy(), "sums": state.sums.copy()}
+
+
+def state_from_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> State:
+    """Rebuild the state that `arrays_of` described, with room for one more arrival at least.
+
+    The statistics may be shorter than those of ``config``: words that had not been seen.
+    """
+    counts = arrays["counts"]
+    K, seen, first, n_names = (int(counts[i]) for i in (MOST_TABLES, N_SEEN, FIRST, N_NAMES))
+    more = 1 + config.lag
+    state = _with_room(
+        config, room(K + more, 8), room(seen - first + 1, 16), room(n_names + more, 16)
+    )
+    state.counts[:], state.sums[:] = counts, arrays["sums"]
+    for name, values, index in _stored(state, slice(n_names)):
+        kept = arrays[name]
+        target = values[..., : kept.shape[2]] if name == "tables.stats" else values
+        target[index] = kept
+    recent, row, at = _recent(state, config.lag)
+    x = arrays["recent.x"]
+    state.recent.x[row, : x.shape[1]] = x
+    state.recent.weight[row[:, None], at] = arrays["recent.weight"]
+    known = {int(opener): g for g, opener in enumerate(arrays["names.opener"])}
+    state.recent.name[row] = [known.get(i, -1) for i in recent.tolist()]
+    for p, n_tables in enumerate(state.particles.n_tables):
+        for k in range(n_tables):
+            posterior(
+                config.family, config.hyper, state.tables.stats[p, k], state.tables.post[p, k]
+            )
+    return state
+
+
+def _in_ring(state: State) -> IntArray:
+    """Return the places in the ring of the customers that it holds, the oldest first."""
+    kept = np.arange(state.counts[FIRST], state.counts[N_SEEN])
+    return kept & (len(state.ring.t) - 1)
+
+
+def _stored(state: State, names: Any) -> Iterator[tuple[str, NDArray[Any], Any]]:
+    """Yield name, array and what is in use of it, of all that is stored but recent customers."""
+    in_use = {
+        "particles": ..., "tables": (slice(None), slice(int(state.counts[MOST_TABLES]))),
+        "ring": (..., _in_ring(state)), "names": names,
+        "events": slice(int(min(state.counts[N_EVENTS], EVENT_CAPACITY))),
+    }  # fmt: skip
+    for part, index in in_use.items():
+        for name, values in getattr(state, part)._asdict().items():
+            if name != "post":  # follows from the statistics
+                yield f"{part}.{name}", values, index
+
+
+def _recent(state: State, lag: int) -> tuple[IntArray, IntArray, IntArray]:
+    """Return customers whose links will be resampled after the next arrival, and their places."""
+    seen = int(state.counts[N_SEEN])
+    recent = np.arange(max(0, seen + 1 - lag), seen)
+    return recent, recent % len(state.recent.name), _in_ring(state)
+
+
+# --- Steps ----------------------------------------------------------------------------------------
+
+
+def uniforms(config: Config, first: int, n_rows: int) -> FloatArray:
+    """Return the random numbers of arrivals ``first`` on, whatever the cutting into calls.
+
+    Philox counts: arrival n owns the numbers from n times the row's length on.
+
+    Returns
+    -------
+    ndarray of float64, shape (N, 4 ceil((1 + P U) / 4))
+        U = 2 + 2 lag, or 1 without a lag.
+    """
+    blocks = _blocks(config)
+    bits = np.random.Philox(key=config.seed, counter=first * blocks)
+    return np.random.Generator(bits).random((n_rows, 4 * blocks))
+
+
+def _blocks(config: Config) -> int:
+    """Return how many blocks of four numbers, as Philox makes them, an arrival takes."""
+    per_particle = 2 + 2 * config.lag if config.lag else 1
+    return -(-(1 + config.n_particles * per_particle) // 4)
+
+
+def given_weights(decay: Decay, config: Config, state: State, t: FloatArray) -> FloatArray:
+    """Return weights of links where the kernel does not evaluate the decay: column gap - 1.
+
+    Shape (N, W); one row for all arrivals where distances are numbers of arrivals.
+    """
+    if not (config.clocked and config.decay_code == CALLER_GIVEN):
+        return config.by_gap[None, :]
+    past = state.ring.t[_in_ring(state)]
+    times = np.concatenate([past, t])
+    reached = np.searchsorted(times, t - config.reach, side="left")
+    width = int(np.max(np.arange(len(past), len(times)) - reached, initial=1))
+    earlier = np.concatenate([np.full(width, -np.inf), times])
+    weights = np.zeros((len(t), width))
+    for gap in range(1, width + 1):
+        distance = t - earlier[len(past) + width - gap : len(times) + width - gap]
+        near = distance <= config.reach
+        weights[near, gap - 1] = decay.weight(distance[near])
+    return weights
+
+
+def step(
+    config: Config, state: State, X: FloatArray, t: FloatArray, given: FloatArray
+) -> tuple[State, FloatArray]:
+    """Predict and learn rows (N, D) in order; return the state and the outputs (N, 6).
+
+    The state is updated in place, or replaced by a larger one. ``given``: see `given_weights`.
+    """
+    X, t = np.ascontiguousarray(X), np.ascontiguousarray(t)
+    out = np.empty((len(X), N_OUTPUTS))
+    kernel = entry_point(step_rows)
+    piece = max(1, AT_ONCE // (4 * _blocks(config)))
+    for a in range(0, max(len(X), 1), piece):
+        rows = slice(a, min(a + piece, len(X)))
+        weights = given if len(given) == 1 else given[rows]
+        drawn = uniforms(config, int(state.counts[N_SEEN]), rows.stop - a)
+        done = 0
+        while True:
+            done = kernel(
+                config, state.particles, state.tables, state.ring, state.recent, state.names,
+                state.events, state.counts, state.sums, state.scratch, X[rows], t[rows], drawn,
+                weights, done, out[rows],
+            )  # fmt: skip
+            if done == rows.stop - a:
+                break
+            state = state_from_arrays(config, arrays_of(state, config))  # with more room
+    return state, out
+
+
+def predict_row(
+    config: Config, state: State, x: FloatArray, t: float, given: FloatArray
+) -> FloatArray:
+    """Return the outputs (6,) for one row; leaves the tables' probabilities in scratch."""
+    out = np.empty(N_OUTPUTS)
+    entry_point(predict)(
+        config, state.particles, state.tables, state.ring, state.recent, state.names, state.counts,
+        state.sums, state.scratch, np.ascontiguousarray(x), t, given, 0, out,
+    )  # fmt: skip
+    return out

@@ -1,0 +1,265 @@
+"""The engine of `GroupDP`: settings, state, steps and predictions.
+
+Axes: P particles, K tables per particle, A nodes (the root is node 0), G groups, N names of tables.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamddcrp.compilation import entry_point
+from streamddcrp.contract import N_OUTPUTS, EventRing
+from streamddcrp.estimator.particle_engine import ParticleEngine, live_names
+from streamddcrp.likelihoods import Likelihood
+from streamddcrp.models.graph.kernels.group import predict_row as _predict_row
+from streamddcrp.models.graph.kernels.group import step_rows
+from streamddcrp.models.graph.kernels.layout import N_COUNTS, STAMP
+from streamddcrp.particles import state as shared
+from streamddcrp.particles.kernels.layout import MOST_TABLES, N_NAMES
+from streamddcrp.particles.state import Children, Memo, Names, ParticleState, Pool, learn_rows, room
+from streamddcrp.records import empty
+from streamddcrp.typing import FloatArray, IntArray
+
+Path = tuple[str, ...]  # a group's name, after that of its node where there are two layers
+
+
+class RowGroups(NamedTuple):
+    """Groups of N rows."""
+
+    paths: list[Path]
+
+    def rows(self, a: int, z: int) -> "RowGroups":
+        """Return those of rows a to z."""
+        return RowGroups(self.paths[a:z])
+
+    def and_then(self, more: "RowGroups") -> "RowGroups":
+        """Return these rows and more."""
+        return RowGroups(self.paths + more.paths)
+
+
+class Config(NamedTuple):
+    """Settings in the kernels' terms."""
+
+    family: int
+    hyper: FloatArray
+    alpha: float
+    n_root: int  # auxiliary items of the root
+    n_node: int  # and of each node; 0: all groups are below the root
+    n_particles: int
+    moves: int  # auxiliary items resampled after an arrival
+    seed: int
+
+
+class Particles(NamedTuple):
+    """Particles and their tables."""
+
+    weight: Annotated[FloatArray, "P"]
+    n_tables: Annotated[IntArray, "P"]  # places in use
+    last: Annotated[IntArray, "P", -1]  # table of the last row
+    entry: Annotated[IntArray, "P K", -1]  # place of the table's cluster in the pool; -1: no data
+    n_aux: Annotated[IntArray, "P K"]  # auxiliary items of all nodes
+    aux: Annotated[IntArray, "P A K"]  # auxiliary items of each node
+    own: Annotated[IntArray, "P G K"]  # rows of each group
+
+
+class Groups(NamedTuple):
+    """Groups, the same for all particles."""
+
+    node: Annotated[IntArray, "G"]  # the parent of each
+    size: Annotated[IntArray, "G"]  # rows
+    n: Annotated[IntArray, "2"]  # how many nodes have auxiliary items, and how many groups rows
+
+
+class Scratch(NamedTuple):
+    """Work space; nothing in it outlives an arrival."""
+
+    at_name: Annotated[FloatArray, "N"]
+    work: Annotated[FloatArray, "O"]  # O = K + 1
+    log_weight: Annotated[FloatArray, "O"]
+    n_users: Annotated[IntArray, "K"]
+    only: Annotated[FloatArray, "K"]
+
+
+@dataclass(slots=True)
+class State(ParticleState):
+    """The sampler's memory; exactly one owner."""
+
+    particles: Particles
+    pool: Pool
+    memo: Memo
+    groups: Groups
+    names: Names
+    recent: IntArray
+    events: EventRing
+    counts: IntArray
+    sums: FloatArray
+    children: Children
+    scratch: Scratch
+
+
+def empty_state(config: Config) -> State:
+    """Return the state before the first arrival."""
+    state = _empty(config, 0, 0, 16, 1 + (config.n_node > 0), 1)
+    state.particles.weight[:] = 1.0 / config.n_particles
+    return state
+
+
+def _empty(
+    config: Config, n_tables: int, n_clusters: int, n_names: int, n_nodes: int, n_groups: int
+) -> State:
+    """Return an empty state with room for so much, and for one more arrival."""
+    P, K = config.n_particles, room(n_tables + config.n_root + config.n_node + 1 + config.moves, 8)
+    C = room(n_clusters + P + 4, 64)
+    lengths = {"P": P, "K": K, "O": K + 1, "N": n_names, "A": n_nodes, "G": n_groups}
+    parts = shared.empty_parts(
+        config.family, config.hyper, n_particles=P, n_children=P * (K + 2), n_clusters=C,
+        n_names=n_names, n_counts=N_COUNTS,
+    )  # fmt: skip
+    return State(
+        particles=empty(Particles, lengths),
+        groups=empty(Groups, lengths),
+        recent=np.full(1, -1),
+        scratch=empty(Scratch, lengths),
+        **parts,
+    )
+
+
+def grown(state: State, config: Config, n_nodes: int = 0, n_groups: int = 0) -> State:
+    """Return the state with room for one more arrival, and for so many nodes and groups."""
+    n_old = len(state.groups.node)
+    new = state_from_arrays(config, arrays_of(state), n_nodes, max(n_groups, n_old))
+    new.groups.node[:n_old] = state.groups.node
+    return new
+
+
+def arrays_of(state: State) -> dict[str, NDArray[Any]]:
+    """Return copies of all arrays without unused capacity, for a checkpoint."""
+    groups = state.groups
+    n_nodes, n_groups = (int(n) for n in groups.n)
+    arrays, _ = shared.arrays_of(state, STAMP, A=slice(n_nodes), G=slice(n_groups))
+    return arrays | {
+        "groups.node": groups.node[:n_groups].copy(),
+        "groups.size": groups.size[:n_groups].copy(),
+        "groups.n": groups.n.copy(),
+        "sums": state.sums.copy(),
+    }
+
+
+def state_from_arrays(
+    config: Config, arrays: Mapping[str, NDArray[Any]], n_nodes: int = 0, n_groups: int = 0
+) -> State:
+    """Rebuild the state that `arrays_of` described, with room for one more arrival at least."""
+    counts, n = arrays["counts"], arrays["groups.n"]
+    state = _empty(
+        config, int(counts[MOST_TABLES]), 2 * len(arrays["pool.stats"]),
+        room(int(counts[N_NAMES]) + 1, 16), room(max(n_nodes, int(n[0])), 1),
+        room(max(n_groups, int(n[1])), 1),
+    )  # fmt: skip
+    shared.restore(
+        state, config.family, config.hyper, arrays, A=slice(int(n[0])), G=slice(int(n[1]))
+    )
+    state.sums[:], state.groups.n[:] = arrays["sums"], n
+    state.groups.node[: n[1]] = arrays["groups.node"]
+    state.groups.size[: n[1]] = arrays["groups.size"]
+    return state
+
+
+def step(
+    config: Config, state: State, X: FloatArray, t: FloatArray, group: IntArray, node: IntArray
+) -> tuple[State, FloatArray]:
+    """Predict and learn rows in order; the state is updated in place, or replaced by a larger one.
+
+    Parameters
+    ----------
+    X : ndarray of float64, shape (N, D)
+    t : ndarray of float64, shape (N,)
+        Times, for the events.
+    group : ndarray of int64, shape (N,)
+        Numbers of groups, new ones in the order of their first rows.
+    node : ndarray of int64, shape (>= groups,)
+        The parent of each group: 0 the root; else new ones in the order of their first rows.
+
+    Returns
+    -------
+    state : State
+    out : ndarray of float64, shape (N, 6)
+    """
+    n_nodes = int(node.max(initial=0)) + 1
+    if len(node) > len(state.groups.node) or n_nodes > state.particles.aux.shape[1]:
+        state = grown(state, config, n_nodes, len(node))
+    state.groups.node[: len(node)] = node
+    out = np.empty((len(X), N_OUTPUTS))
+    inputs = np.ascontiguousarray(X), np.ascontiguousarray(t), group
+    return learn_rows(step_rows, config, state, grown, inputs, [out]), out
+
+
+@dataclass
+class GroupEngine(ParticleEngine):
+    """Likelihood, settings and state; side input: the rows' groups."""
+
+    paths: list[Path] = field(default_factory=list)  # groups so far
+    nodes: list[str] = field(default_factory=list)
+
+    _empty = staticmethod(empty_state)
+    _arrays = staticmethod(arrays_of)
+    _restored = staticmethod(state_from_arrays)
+
+    def anew(self, likelihood: Likelihood) -> Self:
+        return replace(super().anew(likelihood), paths=list(self.paths), nodes=list(self.nodes))
+
+    def step(self, X: FloatArray, t: FloatArray, groups: RowGroups) -> FloatArray:
+        """Predict and learn checked rows (N, D) at times (N,); return the predictions (N, 6)."""
+        config, state = self._for_width(X.shape[1])
+        number = {path: g for g, path in enumerate(self.paths)}
+        for path in groups.paths:
+            if path not in number:
+                number[path] = len(number)
+                self.paths.append(path)
+                if len(path) == 2 and path[0] not in self.nodes:
+                    self.nodes.append(path[0])
+        place = {node: a for a, node in enumerate(self.nodes, 1)}
+        node = np.array([place[p[0]] if len(p) == 2 else 0 for p in self.paths], np.int64)
+        group = np.array([number[path] for path in groups.paths], np.int64)
+        self.config, self.n_features = config, X.shape[1]
+        rows = self.likelihood.prepare(X)[0]
+        self.state, out = step(config, state, rows, t, group, node)
+        return out
+
+    def _predict(
+        self, config: Config, state: State, x: FloatArray, groups: RowGroups
+    ) -> FloatArray:
+        path, out = groups.paths[0], np.empty(N_OUTPUTS)
+        group = self.paths.index(path) if path in self.paths else -1
+        node, share = 0, 1.0
+        if len(path) == 2 and path[0] in self.nodes:
+            node = self.nodes.index(path[0]) + 1
+        elif len(path) == 2:  # the auxiliary items of an unknown node are not drawn yet
+            share = config.n_node / (config.alpha + config.n_node)
+        entry_point(_predict_row)(
+            config, state.particles, state.pool, state.memo, state.groups, state.names,
+            state.counts, state.children, state.scratch, x, group, node, share, out,
+        )  # fmt: skip
+        return out
+
+    def _statistics(self) -> tuple[FloatArray, dict[str, Any]]:
+        names, pool, particles = self.state.names, self.state.pool, self.state.particles
+        total = np.zeros((len(names.opener), pool.stats.shape[1]))
+        of_group = np.zeros((len(names.opener), len(self.paths)))
+        for p in np.flatnonzero(particles.weight > 0):
+            k = np.flatnonzero(particles.entry[p] >= 0)
+            at = pool.name[particles.entry[p, k]]
+            total[at] += particles.weight[p] * pool.stats[particles.entry[p, k]]
+            of_group[at] += particles.weight[p] * particles.own[p, : len(self.paths), k]
+        live = live_names(names)
+        sizes = {
+            "size_" + "/".join(path): of_group[live, g] / names.weight[live]
+            for g, path in enumerate(self.paths)
+        }
+        return total, sizes
+
+    def to_state(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        arrays, meta = super().to_state()
+        return arrays, meta | {"paths": [list(path) for path in self.paths], "nodes": self.nodes}

@@ -1,0 +1,186 @@
+"""Sparse bags of words that stand in for arrays of counts."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from streamddcrp.models.temporal.kernels.text import assigned, weighted
+from streamddcrp.typing import FloatArray, IntArray
+
+
+def as_rows(X: Any) -> tuple[IntArray, IntArray, FloatArray]:
+    """Return the offsets, words and counts of sparse rows, in the types that kernels take."""
+    X = sparse.csr_array(X)
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return X.indptr.astype(np.int64), X.indices.astype(np.int64), X.data.astype(np.float64)
+
+
+class Bags:
+    """An array (.., V) of counts of which only what is not zero is kept.
+
+    It can be picked from along its leading axes, added, stacked, joined and chosen from by numpy's
+    own functions, as if it were dense. V is open: ``width`` is one more than the largest word met.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Leading axes.
+    offsets, words, counts : ndarray
+        Bag b, in C order of the leading axes, holds entries offsets[b] to offsets[b + 1].
+    width : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy import sparse
+    >>> X = sparse.csr_array([[1.0, 2.0], [0.0, 3.0]])
+    >>> bags = Bags.assigned(X, np.array([[1.0, 0.0], [0.5, 0.5]]))
+    >>> (bags + bags).to_dense()
+    array([[2., 7.],
+           [0., 3.]])
+    """
+
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        offsets: IntArray,
+        words: IntArray,
+        counts: FloatArray,
+        width: int,
+    ) -> None:
+        self.shape = shape
+        self.offsets, self.words, self.counts = offsets, words, counts
+        self.width = width
+
+    @classmethod
+    def empty(cls, K: int) -> "Bags":
+        """Return K bags with nothing in them."""
+        return cls((K,), np.zeros(K + 1, np.int64), np.zeros(0, np.int64), np.zeros(0), 0)
+
+    @classmethod
+    def assigned(cls, X: Any, q: FloatArray) -> "Bags":
+        """Return the expected bags (K,) of rows (N, V) under assignments (N, K)."""
+        offsets, words, counts = as_rows(X)
+        width = int(words.max(initial=-1)) + 1
+        out = assigned(q, offsets, words, counts, width)
+        return cls((q.shape[1],), out[0], out[1], out[2], width)
+
+    @property
+    def ndim(self) -> int:
+        """Axes, words included."""
+        return len(self.shape) + 1
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __iter__(self) -> "Iterator[Bags]":
+        return (self[e] for e in range(len(self)))
+
+    def __getitem__(self, key: Any) -> "Bags":
+        """Pick bags along the leading axes."""
+        return self._pick(np.arange(len(self.offsets) - 1).reshape(self.shape)[key])
+
+    def _pick(self, which: IntArray) -> "Bags":
+        flat = which.ravel()
+        begin = self.offsets[flat]
+        size = self.offsets[flat + 1] - begin
+        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(size)])
+        places = np.repeat(begin - offsets[:-1], size) + np.arange(offsets[-1])
+        return Bags(which.shape, offsets, self.words[places], self.counts[places], self.width)
+
+    def __add__(self, other: "Bags") -> "Bags":
+        if self.shape != other.shape:
+            msg = f"bags of shapes {self.shape} and {other.shape} cannot be added"
+            raise ValueError(msg)
+        total = stacked([self.flat, other.flat]).total(np.ones(2))
+        return Bags(self.shape, total.offsets, total.words, total.counts, total.width)
+
+    @property
+    def flat(self) -> "Bags":
+        """The same bags along one axis."""
+        return Bags((len(self.offsets) - 1,), self.offsets, self.words, self.counts, self.width)
+
+    def total(self, weights: FloatArray) -> "Bags":
+        """Return the sum (K,) of bags (E, K) with weights (E,)."""
+        K = self.shape[1]
+        offsets, words, counts = weighted(
+            self.offsets, self.words, self.counts, weights, K, self.width
+        )
+        return Bags((K,), offsets, words, counts, self.width)
+
+    def sizes(self) -> FloatArray:
+        """Sum of the counts of every bag, in the shape of the leading axes."""
+        sums = np.zeros(len(self.offsets) - 1)
+        some = np.flatnonzero(np.diff(self.offsets))
+        if len(some):
+            sums[some] = np.add.reduceat(self.counts, self.offsets[some])
+        return sums.reshape(self.shape)
+
+    def heavy(self, least: float) -> "Bags":
+        """Return the bags without entries below ``least``."""
+        some = self.counts >= least
+        kept = np.concatenate([np.zeros(1, np.int64), np.cumsum(some)])
+        return Bags(self.shape, kept[self.offsets], self.words[some], self.counts[some], self.width)
+
+    def renumbered(self, number: IntArray, width: int) -> "Bags":
+        """Return the bags with the numbers (V,) of words replaced, in the same order."""
+        return Bags(self.shape, self.offsets, number[self.words], self.counts, width)
+
+    def to_dense(self, width: int | None = None) -> FloatArray:
+        """Return the array it stands for, with ``width`` words."""
+        n = len(self.offsets) - 1
+        out = np.zeros((n, self.width if width is None else width))
+        out[np.repeat(np.arange(n), np.diff(self.offsets)), self.words] = self.counts
+        return out.reshape(*self.shape, -1) if n else out.reshape(*self.shape, out.shape[1])
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        known = _FUNCTIONS.get(func)
+        return NotImplemented if known is None else known(*args, **kwargs)
+
+
+def _joined(parts: Sequence[Bags], shape: tuple[int, ...]) -> Bags:
+    """Return the bags of all parts one after the other."""
+    offsets, start = [np.zeros(1, np.int64)], 0
+    for part in parts:
+        offsets.append(part.offsets[1:] + start)
+        start += len(part.words)
+    return Bags(
+        shape,
+        np.concatenate(offsets),
+        np.concatenate([part.words for part in parts]),
+        np.concatenate([part.counts for part in parts]),
+        max(part.width for part in parts),
+    )
+
+
+def stacked(arrays: Iterable[Bags]) -> Bags:
+    """Return bags along a new first axis."""
+    parts = list(arrays)
+    return _joined(parts, (len(parts), *parts[0].shape))
+
+
+def _concatenate(arrays: Sequence[Bags]) -> Bags:
+    parts = list(arrays)
+    return _joined(parts, (sum(map(len, parts)), *parts[0].shape[1:]))
+
+
+def _take(array: Bags, indices: IntArray, axis: int = 0) -> Bags:
+    return array[(*[slice(None)] * axis, np.asarray(indices))]
+
+
+def _where(condition: Any, yes: Bags, no: Bags) -> Bags:
+    """Choose among bags (K,) by a condition (K, 1)."""
+    K = len(yes)
+    return _concatenate([yes, no])[np.where(condition.ravel(), np.arange(K), K + np.arange(K))]
+
+
+_FUNCTIONS: dict[Any, Any] = {
+    np.stack: stacked,
+    np.concatenate: _concatenate,
+    np.take: _take,
+    np.where: _where,
+}

@@ -1,0 +1,328 @@
+"""The state of a stream: its engine, and what is kept of the epochs that have left the window."""
+
+import logging
+import math
+from collections import deque
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from streamddcrp.contract import (
+    LABEL,
+    LABEL_PROB,
+    LIVE_TABLES,
+    N_OUTPUTS,
+    P_CHANGE,
+    P_NEW,
+    SCORE,
+    Event,
+)
+from streamddcrp.data.documents import Vocabulary
+from streamddcrp.data.times import Piece
+from streamddcrp.models.temporal.emissions import Emission, Summary
+from streamddcrp.models.temporal.emissions.text import TextDecay
+from streamddcrp.models.temporal.engine import Engine
+from streamddcrp.models.temporal.window import ACTIVE, Settings
+from streamddcrp.typing import FloatArray, IntArray
+
+_log = logging.getLogger(__name__)
+_EVENTS = 256  # not yet reported
+_FINAL = 100_000  # final labels not yet reported
+_EPOCHS = 1000  # whose trajectories are kept; and merges, for pictures
+_WORDS = 1000  # a vocabulary of so many is never too large
+_CRUMB = 0.01  # expected count of a word that is as good as none
+_KINDS = {"delete": "death"}
+
+
+class Trajectory(NamedTuple):
+    """The components of an epoch: ids, expected rows, and how they looked."""
+
+    epoch: int
+    time: float
+    ids: IntArray
+    mass: FloatArray
+    summary: Summary
+
+
+class FinalLabels(NamedTuple):
+    """Labels of the rows of an epoch, of which ``row`` is the first."""
+
+    epoch: int
+    row: int
+    labels: IntArray
+
+
+@dataclass
+class StreamState:
+    """An engine whose epochs are numbered as those of its stream."""
+
+    engine: Engine
+    vocabulary: Vocabulary | None = None
+    frozen: float = 0.0  # objective of the epochs that have left
+    open_score: float = 0.0  # of the rows of the open epoch
+    n_left: int = 0  # rows of the epochs that have left
+    kept_words: int = 0  # after the last clearing
+    sizes: dict[int, float] = field(default_factory=dict)  # of live ids, from epochs that have left
+    times: dict[int, float] = field(default_factory=dict)  # of late epochs
+    events: deque[Event] = field(default_factory=lambda: deque(maxlen=_EVENTS))
+    n_events: int = 0  # made since the last report
+    final: deque[FinalLabels] = field(default_factory=deque)
+    n_final: int = 0  # rows in it
+    n_lost: int = 0
+    trajectories: deque[Trajectory] = field(default_factory=lambda: deque(maxlen=_EPOCHS))
+    merges: deque[tuple[int, int, int]] = field(default_factory=lambda: deque(maxlen=_EPOCHS))
+
+    # -- learning --------------------------------------------------------------------------------
+
+    def seat(self, rows: Any, time: float) -> FloatArray:
+        """Assign rows of the open epoch; return the predictions on arrival, (N, N_OUTPUTS)."""
+        engine = self.engine
+        self.times.setdefault(engine.epoch + 1, time)
+        X = rows if self.vocabulary is None else self.vocabulary.encode(rows)
+        K = self.n_components
+        seats = engine.seat(X)
+        self.open_score = float(np.add.accumulate(np.append(self.open_score, seats.scores))[-1])
+        top = seats.q.argmax(axis=1)
+        columns, first = np.unique(top, return_index=True)
+        opened = np.zeros(len(top), dtype=bool)
+        opened[first[columns >= K]] = True
+        p_new = seats.chances[:, 0]
+        out = np.empty((len(top), N_OUTPUTS))
+        out[:, LABEL] = self.ids(seats.q.shape[1])[top]
+        share = seats.q[np.arange(len(top)), top]
+        out[:, LABEL_PROB] = np.where(opened, p_new, (1.0 - p_new) * share)
+        out[:, SCORE] = seats.scores
+        out[:, P_NEW], out[:, P_CHANGE] = p_new, seats.chances[:, 1]
+        out[:, LIVE_TABLES] = K + np.cumsum(opened) - opened
+        return out
+
+    def ids(self, K: int) -> IntArray:
+        """Return the ids of components, those that the open epoch has begun among them."""
+        ids, new = self.engine.ids, self.engine.next_id
+        return np.concatenate([ids, np.arange(new, new + K - len(ids))])
+
+    @property
+    def n_components(self) -> int:
+        """Live components, those that the open epoch has begun among them."""
+        seating = self.engine.seating
+        return self.engine.n_components if seating is None else int(seating.n_components)
+
+    @property
+    def number(self) -> int:
+        """Number of the epoch that is open, or comes next."""
+        return self.engine.epoch + 1
+
+    def go_to(self, number: int) -> None:
+        """Close the epochs before one; many empty ones cost as few."""
+        if number == self.number:
+            return
+        while self.number < number and not self._is_idle():
+            self._close()
+        if self.number < number:
+            self.engine.epoch = number - 1
+            self.engine.rows, self.engine.resp = [], []
+        self._confirm()
+
+    def _is_idle(self) -> bool:
+        """Whether nothing is left that an empty epoch could change."""
+        engine = self.engine
+        return (
+            engine.seating is None
+            and not engine.n_components
+            and not any(len(q) for q in engine.resp)
+        )
+
+    def _close(self) -> None:
+        engine = self.engine
+        if len(engine.rows) > engine.settings.lag:
+            self._leave()
+        engine.close()
+        self.open_score = 0.0
+        self._note_merges()
+        self._clear_words()
+
+    def _note_merges(self) -> None:
+        """Keep what has joined what in the last epoch, but for what was born in it."""
+        now = [change for change in self.engine.changes if change.epoch == self.engine.epoch]
+        fresh = {change.id for change in now if change.kind != "merge"}
+        for c in now:
+            if c.kind == "merge" and c.id not in fresh and c.other is not None:
+                self.merges.append((c.epoch, c.id, c.other))
+
+    def _leave(self) -> None:
+        """Let the oldest epoch leave the window, and note what stays of it."""
+        engine = self.engine
+        before = engine.objective().total
+        q = engine.resp[0]
+        number, mass = engine.first, q.sum(axis=0)
+        if len(q):
+            self.trajectories.append(self._trajectory(0, engine.smooth()))
+            self.final.append(FinalLabels(number, self.n_left, engine.ids[q.argmax(axis=1)]))
+            self.n_left += len(q)
+            self.n_final += len(q)
+            while self.n_final > _FINAL and len(self.final) > 1:
+                lost = len(self.final.popleft().labels)
+                self.n_final -= lost
+                self.n_lost += lost
+        engine.freeze()
+        self.frozen += before - engine.objective().total
+        self.sizes = {
+            i: self.sizes.get(i, 0.0) + more
+            for i, more in zip(engine.ids.tolist(), mass.tolist(), strict=True)
+        }
+
+    def _trajectory(self, e: int, smoothed: Any) -> Trajectory:
+        """Describe an epoch of the window."""
+        engine = self.engine
+        number, mass = engine.first + e, engine.resp[e].sum(axis=0)
+        there = np.flatnonzero(mass >= ACTIVE)
+        stats = engine.emission.stats(engine.rows[e], engine.resp[e])
+        summary = engine.emission.summary(stats, smoothed, e, there, self.words)
+        return Trajectory(number, self._time(number), engine.ids[there], mass[there], summary)
+
+    @property
+    def words(self) -> list[Any]:
+        """Words by number; none where rows are numbers."""
+        return [] if self.vocabulary is None else self.vocabulary.words
+
+    def _time(self, epoch: int) -> float:
+        return self.times.get(epoch, math.nan)
+
+    def _confirm(self) -> None:
+        """Queue the events of epochs that have left the window, and forget old times."""
+        engine = self.engine
+        left = [change for change in engine.changes if change.epoch < engine.first]
+        engine.changes = [change for change in engine.changes if change.epoch >= engine.first]
+        for c in sorted(left, key=lambda change: change.epoch):
+            kind = _KINDS.get(c.kind, c.kind)
+            self.events.append(Event(kind, c.id, c.epoch, self._time(c.epoch), c.other))
+        self.n_events += len(left)
+        # a component is found dead when as many epochs as the past counts have gone by
+        oldest = engine.first - len(engine.settings.kappa) - engine.settings.lag - 2
+        self.times = {epoch: t for epoch, t in self.times.items() if epoch >= oldest}
+
+    def _clear_words(self) -> None:
+        """Forget words that neither the window nor a live component uses, once in a while."""
+        vocabulary, engine = self.vocabulary, self.engine
+        if vocabulary is None or not isinstance(engine.emission, TextDecay):
+            return
+        if len(vocabulary) <= max(2 * self.kept_words, _WORDS):
+            return
+        used = np.zeros(len(vocabulary), dtype=bool)
+        for X in engine.rows:
+            used[X.indices] = True
+        used[engine.starts.words.heavy(_CRUMB).words] = True
+        number = np.cumsum(used) - 1
+        V = int(used.sum())
+        engine.rows = [
+            sparse.csr_array((X.data, number[X.indices], X.indptr), shape=(X.shape[0], V))
+            for X in engine.rows
+        ]
+        words = engine.starts.words.heavy(_CRUMB).renumbered(number, V)
+        engine.starts = engine.starts._replace(words=words)
+        engine.emission = engine.emission.keeping(used)
+        vocabulary.keep(used)
+        self.kept_words = V
+
+    # -- looking ---------------------------------------------------------------------------------
+
+    def peek(self, row: Any) -> tuple[FloatArray, dict[int, float]]:
+        """Return what `seat` would for one row, and the probabilities of all components."""
+        X = row[None] if self.vocabulary is None else self.vocabulary.encode([row], learn=False)
+        seats, chances = self.engine.peek(X)
+        p_new = float(seats.chances[0, 0])
+        ids = self.ids(len(chances) + 1)
+        out = np.empty(N_OUTPUTS)
+        top = int(seats.q[0].argmax())
+        out[LABEL], out[SCORE] = ids[top], seats.scores[0]
+        out[P_NEW], out[P_CHANGE] = seats.chances[0]
+        out[LABEL_PROB] = p_new if top == len(chances) else chances[top]
+        out[LIVE_TABLES] = len(chances)
+        some = np.flatnonzero(chances)
+        return out, dict(zip(ids[some].tolist(), chances[some].tolist(), strict=True)) | {-1: p_new}
+
+    def ahead(self, number: int) -> "StreamState":
+        """Return a copy in which the epochs before one have been closed."""
+        copy = deepcopy(self)
+        copy.go_to(number)
+        return copy
+
+    @property
+    def objective(self) -> float:
+        """Accumulated objective."""
+        return self.frozen + self.engine.objective().total - self.open_score
+
+    def latest(self) -> tuple[IntArray, Summary]:
+        """Return the ids of all components, those of the open epoch included, and how they look."""
+        engine, K = self.engine, self.n_components
+        emission, n = engine.emission, engine.n_components
+        seated = engine.seated if n < K else []  # rows of the open epoch, for those it has begun
+        padded = [np.pad(q, ((0, 0), (0, K - q.shape[1]))) for q in seated]
+        q = np.concatenate([np.zeros((0, K)), *padded])
+        fresh = emission.stats(emission.joined(engine.arrived if n < K else []), q)
+        stats = smoothed = None
+        if n:
+            stats = engine.stats(engine.resp)
+            smoothed = emission.smooth(stats, engine.starts, engine.begins)
+        return self.ids(K), emission.latest(stats, smoothed, fresh, self.words)
+
+    def window_trajectories(self) -> list[Trajectory]:
+        """Describe the epochs of the window, as they look now."""
+        smoothed = self.engine.smooth()
+        return [self._trajectory(e, smoothed) for e, q in enumerate(self.engine.resp) if len(q)]
+
+    def window_labels(self) -> list[FinalLabels]:
+        """Return the labels of the rows of the window and of the open epoch, as they stand."""
+        engine, row, out = self.engine, self.n_left, []
+        for e, q in enumerate(engine.resp):
+            if len(q):
+                out.append(FinalLabels(engine.first + e, row, engine.ids[q.argmax(axis=1)]))
+                row += len(q)
+        ids = self.ids(self.n_components)
+        for q in engine.seated:
+            out.append(FinalLabels(engine.epoch + 1, row, ids[q.argmax(axis=1)]))
+            row += len(q)
+        return out
+
+
+class WarmUp(NamedTuple):
+    """Rows that wait until scales can be chosen, with the numbers and times of their epochs."""
+
+    X: FloatArray
+    number: IntArray
+    t: FloatArray
+
+    def and_then(self, X: FloatArray, piece: Piece) -> "WarmUp":
+        """Return these rows and more."""
+        return WarmUp(
+            np.concatenate([self.X.reshape(-1, X.shape[1]), X]),
+            np.concatenate([self.number, np.full(len(X), piece.number)]),
+            np.concatenate([self.t, np.full(len(X), piece.time)]),
+        )
+
+    def is_over(self, warmup: int, number: int) -> bool:
+        """Whether there are enough rows, and epoch ``number`` is later than theirs."""
+        return len(self.X) >= warmup and number > self.number[-1]
+
+    def best(self, candidates: Sequence[Emission], settings: Settings) -> StreamState:
+        """Return the state with the emission that predicts the rows best."""
+        tried = [self._learned(StreamState(Engine(settings, emission))) for emission in candidates]
+        best = int(np.argmin([surprise for _, surprise in tried]))
+        _log.info("scales: guess %d of %d, by the first %d rows", best + 1, len(tried), len(self.X))
+        return tried[best][0]
+
+    def _learned(self, state: StreamState) -> tuple[StreamState, float]:
+        """Learn the rows; return the state and how much they surprised it."""
+        surprise = 0.0
+        starts = [0, *(np.flatnonzero(np.diff(self.number)) + 1).tolist()]
+        for a, b in zip(starts, [*starts[1:], len(self.X)], strict=True):
+            state.go_to(int(self.number[a]))
+            surprise += float(state.seat(self.X[a:b], float(self.t[a]))[:, SCORE].sum())
+        return state, surprise
+
+
+NO_ROWS = WarmUp(np.empty((0, 0)), np.empty(0, np.int64), np.empty(0))

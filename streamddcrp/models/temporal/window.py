@@ -1,0 +1,321 @@
+"""The window of a temporal mixture: its components, their assignments, and its objective.
+
+The objective is E log p(c), the expected log likelihood less the divergence of the components from
+their prior, and the entropy of the assignments (temporal_dpm.md, section 6). Right after smoothing
+the second part is the sum of the components' log evidences, exactly. The first is a sum over epochs
+and components of E log Gamma(a0 + X' + m) - E log Gamma(a0 + X'), X' the decayed past and m the
+count of the epoch: sums of independent Bernoullis of several weights, of which moments are taken.
+"""
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import gammaln
+
+from streamddcrp.decay import make_decay
+from streamddcrp.errors import ConfigError
+from streamddcrp.models.temporal.emissions import Emission
+from streamddcrp.models.temporal.kernels.counts import (
+    LOG_ZERO,
+    MEAN,
+    add_entropies,
+    count_terms,
+    decay_moments,
+    moments_of_pairs,
+    moments_of_rows,
+    sweep_epoch,
+)
+from streamddcrp.typing import FloatArray, IntArray
+from streamddcrp.validation import positive, whole
+
+_FORGOTTEN = 1e-12  # a weight below which an epoch is forgotten
+ACTIVE = 0.5  # expected rows from which a component counts as seen in an epoch
+_STALE = 0.01
+_DEAD = 0.1  # expected rows in the last epochs below which a component dies
+
+
+class Settings(NamedTuple):
+    """What is fixed."""
+
+    alpha: float  # concentration
+    kappa: tuple[float, ...]  # weights of the 1, 2, .. epochs before
+    slots: int = 1000  # components of the finite model
+    lag: int = 2  # epochs before the last one that may still change
+    n_sweeps: int = 4
+    split_margin: float = 2.0  # nats that a split must gain
+    # Whether alpha follows the births, and the weights of the past the counts; what is given is
+    # then the prior of alpha, worth one birth, and holds at first.
+    learn_alpha: bool = False
+    learn_kappa: bool = False
+
+    @property
+    def a0(self) -> float:
+        """Pseudo-count of a slot."""
+        return self.alpha / self.slots
+
+    @property
+    def width(self) -> int:
+        """Number of epochs that count as past."""
+        return int(np.count_nonzero(self.kappa))
+
+
+def past_weights(decay: object, width: int) -> tuple[float, ...]:
+    """Return the weights of the 1, 2, .. ``width`` epochs before; the decay is in epochs.
+
+    Raises
+    ------
+    ConfigError
+        The width is not a whole number >= 1, or all weights vanish.
+    """
+    weights = make_decay(decay).weight(np.arange(1.0, whole("width", width, 1) + 1.0))
+    last = np.flatnonzero(weights > _FORGOTTEN)
+    if not len(last):
+        message = (
+            f"decay {decay!r} forgets an epoch within the next: no component could go on; "
+            f"choose a longer scale"
+        )
+        raise ConfigError(message)
+    return tuple(weights[: last[-1] + 1].tolist())
+
+
+def count_settings(alpha: Any, decay: object, width: int | None) -> dict[str, Any]:
+    """Return the settings that say how the counts of an epoch follow from those before.
+
+    ``alpha`` None, and ``decay`` and ``width`` both None: learned. One of the latter alone: three
+    epochs, or weights exp(-1), exp(-2), ..
+
+    Raises
+    ------
+    ConfigError
+        An option is out of range.
+    """
+    decay_or_first = ("exponential", 1.0) if decay is None else decay
+    return {
+        "alpha": 1.0 if alpha is None else positive("alpha", alpha, "None"),
+        "kappa": past_weights(decay_or_first, 3 if width is None else width),
+        "learn_alpha": alpha is None,
+        "learn_kappa": decay is None and width is None,
+    }
+
+
+class Change(NamedTuple):
+    """Something that happened to a component in an epoch."""
+
+    epoch: int
+    kind: str
+    id: int
+    other: int | None = None
+
+
+class Terms(NamedTuple):
+    """What components add to the objective, (K,) each."""
+
+    counts: FloatArray
+    entropy: FloatArray
+    log_zero: FloatArray  # log probability that no row of the window is in it
+
+
+class Objective(NamedTuple):
+    """Parts of the objective of a window, in nats."""
+
+    counts: float  # E log p(c), given the epochs before the window; second-order expectations
+    evidence: float  # sum of the components' log evidences over the window
+    entropy: float  # of the assignments
+    # log of the number of ways to name the components that are expected to be occupied: without it,
+    # numbers of components cannot be compared
+    names: float
+
+    @property
+    def total(self) -> float:
+        """Sum of the parts."""
+        return self.counts + self.evidence + self.entropy + self.names
+
+
+@dataclass(slots=True)
+class Window:
+    """The last epochs, which may still change, and what is known from before them."""
+
+    settings: Settings
+    emission: Emission
+    epoch: int = -1  # number of the last epoch
+    rows: list[Any] = field(default_factory=list)
+    resp: list[FloatArray] = field(default_factory=list)  # assignments (N, K) of each epoch
+    before: FloatArray = field(default_factory=lambda: np.zeros((0, 0, 3)))  # moments (W, K, 3)
+    starts: Any = None  # of the emission
+    ids: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
+    born: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
+    last_active: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
+    next_id: int = 0
+    changes: list[Change] = field(default_factory=list)
+
+    @property
+    def n_components(self) -> int:
+        """Number of columns."""
+        return len(self.ids)
+
+    @property
+    def first(self) -> int:
+        """Number of the first epoch of the window."""
+        return self.epoch - len(self.rows) + 1
+
+    @property
+    def begins(self) -> IntArray:
+        """Epoch of the window in which each component was born, -1 if before it."""
+        return np.where(self.born >= self.first, self.born - self.first, -1)
+
+    def moments(self, resp: list[FloatArray]) -> FloatArray:
+        """Moments of the counts of the window, shape (E, K, 3)."""
+        out = np.zeros((len(resp), resp[0].shape[1] if resp else 0, 3))
+        for e, q in enumerate(resp):
+            moments_of_rows(q, out[e])
+        return out
+
+    def decayed(self, moments: FloatArray, before: FloatArray) -> FloatArray:
+        """Moments of the decayed past of the window's epochs and the next one, (E + 1, K, 3)."""
+        out = np.empty((len(moments) + 1, *moments.shape[1:]))
+        decay_moments(before, moments, np.array(self.settings.kappa), out)
+        return out
+
+    # -- components ------------------------------------------------------------------------------
+
+    def open(
+        self, n: int, kind: str = "birth", epoch: int | None = None, other: int | None = None
+    ) -> None:
+        """Append columns for new components."""
+        if not n:
+            return
+        born = self.epoch if epoch is None else epoch
+        new = np.arange(self.next_id, self.next_id + n)
+        self.next_id += n
+        self.ids = np.concatenate([self.ids, new])
+        self.born = np.concatenate([self.born, np.full(n, born)])
+        self.last_active = np.concatenate([self.last_active, np.full(n, born)])
+        none = self.emission.no_starts(n)
+        self.starts = type(none)(
+            *(np.concatenate(pair) for pair in zip(self.starts, none, strict=True))
+        )
+        self.before = np.pad(self.before, ((0, 0), (0, n), (0, 0)))
+        self.resp = [np.pad(q, ((0, 0), (0, n))) for q in self.resp]
+        self.changes += [Change(born, kind, int(i), other) for i in new]
+
+    def drop(self, k: int | list[int]) -> None:
+        """Remove a column, or several."""
+        self._keep(np.delete(np.arange(self.n_components), k))
+
+    def record(self, kind: str, label: int, other: int | None) -> None:
+        """Record what happened to a component."""
+        self.changes.append(
+            Change(self.epoch, kind, int(label), None if other is None else int(other))
+        )
+
+    def _keep(self, kept: IntArray) -> None:
+        """Keep some of the columns."""
+        self.ids, self.born = self.ids[kept], self.born[kept]
+        self.last_active = self.last_active[kept]
+        self.starts = type(self.starts)(*(part[kept] for part in self.starts))
+        self.before = self.before[:, kept]
+        self.resp = [np.ascontiguousarray(q[:, kept]) for q in self.resp]
+
+    def retire(self) -> None:
+        """Remove components without rows for as long as the past counts, or may change."""
+        if not self.n_components:
+            return
+        width = max(self.settings.width, len(self.rows))
+        now = np.concatenate([self.before, self.moments(self.resp)])[-width:, :, MEAN]
+        self.last_active[now[-1] >= ACTIVE] = self.epoch
+        silent = now.sum(axis=0) < _DEAD
+        for q in self.resp:
+            silent[q.argmax(axis=1)] = False  # a row that many share keeps the best of them
+        if silent.any():
+            self.changes += [
+                Change(int(last), "death", int(i))
+                for i, last in zip(self.ids[silent], self.last_active[silent], strict=True)
+            ]
+            self._keep(np.flatnonzero(~silent))
+            self.resp = [q / q.sum(axis=1, keepdims=True) for q in self.resp]
+
+    # -- emissions and assignments ---------------------------------------------------------------
+
+    def stats(self, resp: list[FloatArray], rows: list[Any] | None = None) -> Any:
+        """Statistics of the window, or of other rows, under given assignments."""
+        rows = self.rows if rows is None else rows
+        parts = [self.emission.stats(X, q) for X, q in zip(rows, resp, strict=True)]
+        return type(parts[0])(*(np.stack(column) for column in zip(*parts, strict=True)))
+
+    def smooth(self) -> Any:
+        """Smooth the emissions of all components over the window."""
+        if not self.rows:
+            return None
+        return self.emission.smooth(self.stats(self.resp), self.starts, self.begins)
+
+    def sweep(self, n: int) -> None:
+        """Pass over the window ``n`` times, oldest epoch first, and fit the emission's scales."""
+        settings = self.settings
+        kappa = np.array(settings.kappa)
+        for _ in range(n):
+            if not self.n_components:
+                return
+            stats, begins = self.stats(self.resp), self.begins
+            smoothed = self.emission.smooth(stats, self.starts, begins)
+            now = self.moments(self.resp)
+            score = np.empty(self.n_components)
+            for e, (X, q) in enumerate(zip(self.rows, self.resp, strict=True)):
+                ell = self.emission.expected(X, smoothed, e, begins, q)
+                past = self.decayed(now, self.before)
+                F = min(settings.width, len(self.rows) - 1 - e)
+                ahead = np.ascontiguousarray(past[e + 1 : e + 1 + F])
+                sweep_epoch(
+                    q, ell, now[e], past[e], ahead, now[e + 1 : e + 1 + F], kappa, settings.a0,
+                    _STALE, self.emission.least, score,
+                )  # fmt: skip
+            self.emission = self.emission.learned(stats, smoothed, begins)
+
+    # -- the objective ---------------------------------------------------------------------------
+
+    def terms(self, resp: list[FloatArray], before: FloatArray) -> Terms:
+        """Return what components add to the window's objective, but for their emissions."""
+        now = self.moments(resp)
+        past = self.decayed(now, before)[:-1]
+        counts = np.empty(now.shape[:2])
+        count_terms(now, past, self.settings.a0, counts)
+        entropy = np.zeros(now.shape[1])
+        for q in resp:
+            add_entropies(q, entropy)
+        return Terms(counts.sum(axis=0), entropy, now[:, :, LOG_ZERO].sum(axis=0))
+
+    def merged_terms(self, a: IntArray, b: IntArray) -> Terms:
+        """Return what pairs of components would add as one, with the past of the first."""
+        now = np.empty((len(self.resp), len(a), 3))
+        entropy = np.zeros(len(a))
+        for e, q in enumerate(self.resp):
+            moments_of_pairs(np.ascontiguousarray(q.T), a, b, now[e], entropy)
+        past = self.decayed(now, self.before[:, a])[:-1]
+        counts = np.empty(now.shape[:2])
+        count_terms(now, past, self.settings.a0, counts)
+        return Terms(counts.sum(axis=0), entropy, now[:, :, LOG_ZERO].sum(axis=0))
+
+    def objective(self) -> Objective:
+        """Return the objective: a monitor, not a bound.
+
+        Off by some hundredths of a nat where assignments are soft, exact where they are hard.
+        O(N K) for N rows in the window and K components, and a smoothing of all components.
+        """
+        if not self.rows or not self.n_components:
+            return Objective(0.0, 0.0, 0.0, 0.0)
+        settings = self.settings
+        terms = self.terms(self.resp, self.before)
+        past = self.decayed(self.moments(self.resp), self.before)[:-1, :, MEAN]
+        mass = settings.alpha + past.sum(axis=1)  # all prior mass of an epoch
+        rows = np.array([len(q) for q in self.resp])
+        silent = terms.log_zero + self.before[:, :, LOG_ZERO].sum(axis=0)
+        occupied = -float(np.expm1(silent).sum())
+        slots = max(settings.slots, self.n_components)
+        epochs = float((gammaln(mass) - gammaln(mass + rows)).sum())
+        return Objective(
+            counts=epochs + float(terms.counts.sum()),
+            evidence=float(self.smooth().log_z.sum()),
+            entropy=float(terms.entropy.sum()),
+            names=math.lgamma(slots + 1.0) - math.lgamma(slots - occupied + 1.0),
+        )

@@ -1,0 +1,250 @@
+"""What the states of particle filters have in common: arrays, storage, and the loop of a step.
+
+Axes: P particles, K tables per particle, C clusters, S and Q entries of statistics and posteriors,
+N names of tables, M children of all particles.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamddcrp.compilation import entry_point
+from streamddcrp.contract import EventRing, empty_events
+from streamddcrp.likelihoods.kernels.families import n_post, n_stats, posterior
+from streamddcrp.particles.kernels.layout import LOG_EVIDENCE, MOST_TABLES, N_EVENTS, N_SEEN
+from streamddcrp.records import declared, empty, nbytes_of
+from streamddcrp.typing import FloatArray, IntArray
+
+Arrays = dict[str, NDArray[Any]]
+BoolArray = NDArray[np.bool_]
+UintArray = NDArray[np.uint64]
+_State = TypeVar("_State")
+
+
+class Names(NamedTuple):
+    """Tables that any particle has, by the customer that opened them."""
+
+    opener: Annotated[IntArray, "N", -1]  # arrival index: the table's id; -1: the place is free
+    last_seen: Annotated[IntArray, "N", -1]  # last arrival that most probably sat there; -1: none
+    told: Annotated[BoolArray, "N"]  # whether its birth has been reported
+    weight: Annotated[FloatArray, "N"]  # of the particles that have it
+    n_holders: Annotated[IntArray, "N"]  # how many they are
+
+
+class Pool(NamedTuple):
+    """Clusters; place 0 is the empty cluster's, which no particle holds or frees."""
+
+    stats: Annotated[FloatArray, "C S"]
+    post: Annotated[FloatArray, "C Q"]  # the posterior given ``stats``
+    members: Annotated[UintArray, "C"]  # exclusive or of the members' hashes
+    mixed: Annotated[UintArray, "C"]  # hash of ``members``; their exclusive or is a partition's
+    name: Annotated[IntArray, "C"]  # position in `Names`
+    holders: Annotated[IntArray, "C"]  # how often particles hold it
+    free: Annotated[IntArray, "C"]  # free places, the first ``n_free[0]`` entries
+    n_free: Annotated[IntArray, "1"]
+
+
+class Memo(NamedTuple):
+    """Work space: what is computed per cluster for an arrival."""
+
+    seen: Annotated[IntArray, "C", -1]  # stamp of the arrival that the rest is for
+    which: Annotated[IntArray, "C"]  # list of clusters
+    score: Annotated[FloatArray, "C"]  # log predictive density
+    lik: Annotated[FloatArray, "C"]  # the density relative to the largest one
+    successor: Annotated[IntArray, "C", -1]  # place of the cluster with the arrival in it; -1: none
+    successor_mixed: Annotated[UintArray, "C"]
+
+
+class Children(NamedTuple):
+    """Work space: the children of all particles, and those that stay."""
+
+    parent: Annotated[IntArray, "M"]
+    table: Annotated[IntArray, "M"]
+    weight: Annotated[FloatArray, "M"]
+    key: Annotated[UintArray, "M"]
+    work: Annotated[FloatArray, "M"]
+    hashed: Annotated[IntArray, "H"]  # H a power of two, at least 2 M
+    chosen: Annotated[IntArray, "P"]
+    kept_weight: Annotated[FloatArray, "P"]
+    ancestor: Annotated[IntArray, "P"]
+    place: Annotated[IntArray, "P"]
+    to: Annotated[IntArray, "P"]
+    n: Annotated[IntArray, "1"]  # how many stay
+    used: Annotated[BoolArray, "P"]
+    offspring: Annotated[IntArray, "P"]
+
+
+class ParticleState:
+    """What can be read off any state of particles."""
+
+    __slots__ = ()
+    counts: IntArray
+    sums: FloatArray
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the arrays take."""
+        return nbytes_of(self)
+
+    @property
+    def n_seen(self) -> int:
+        """Number of rows learned."""
+        return int(self.counts[N_SEEN])
+
+    @property
+    def log_evidence(self) -> float:
+        """Estimate of the log evidence; NaN where the resampling gives none."""
+        return float(self.sums[LOG_EVIDENCE])
+
+
+def room(needed: int, least: int) -> int:
+    """Return a power of two that is large enough."""
+    return max(least, 1 << (needed - 1).bit_length())
+
+
+def empty_names(n: int) -> Names:
+    """Return room for so many names."""
+    return empty(Names, {"N": n})
+
+
+def empty_parts(
+    family: int, hyper: FloatArray, *, n_particles: int, n_children: int, n_clusters: int,
+    n_names: int, n_counts: int,
+) -> dict[str, Any]:  # fmt: skip
+    """Return the fields that the states with a pool share, with room for so much."""
+    lengths = {
+        "P": n_particles, "M": n_children, "H": room(2 * n_children, 2), "C": n_clusters,
+        "S": int(n_stats(family, hyper)), "Q": int(n_post(family, hyper)),
+    }  # fmt: skip
+    pool = empty(Pool, lengths)
+    pool.free[:] = np.arange(n_clusters)[::-1]
+    pool.n_free[0] = n_clusters - 1  # place 0, the last of the list, is the empty cluster's
+    posterior(family, hyper, pool.stats[0], pool.post[0])
+    return {
+        "pool": pool, "memo": empty(Memo, lengths), "children": empty(Children, lengths),
+        "names": empty_names(n_names), "events": empty_events(),
+        "counts": np.zeros(n_counts, np.int64), "sums": np.zeros(1),
+    }  # fmt: skip
+
+
+def arrays_of(state: Any, stamp: int, **index: Any) -> tuple[Arrays, IntArray]:
+    """Return copies of what the states with a pool share, for a checkpoint.
+
+    Clusters and names are sorted, and what is not in use has its declared fill, so that equal
+    states give equal bytes, whatever their capacities.
+
+    Parameters
+    ----------
+    state : dataclass
+        With ``particles``, ``pool``, ``names``, ``events`` and ``counts``.
+    stamp : int
+        Entry of ``counts`` that nothing depends on.
+    **index
+        What is in use of further axes of the particles.
+
+    Returns
+    -------
+    arrays : dict
+    at : ndarray of int64, shape (N,)
+        New position of each name; -1: not in use.
+    """
+    particles, pool, names, counts = state.particles, state.pool, state.names, state.counts
+    K = int(counts[MOST_TABLES])
+    alive = particles.weight > 0
+    inside = alive[:, None] & (np.arange(K) < particles.n_tables[:, None])
+    arrays: Arrays = {}
+    for field in declared(type(particles)):  # type: ignore[arg-type]
+        axes = field.room
+        cut = tuple({"K": slice(K), **index}.get(axis, slice(None)) for axis in axes)
+        values = getattr(particles, field.name)[cut]
+        in_use = inside if "K" in axes else alive
+        more = (1,) * (values.ndim - in_use.ndim)
+        in_use = in_use.reshape(len(alive), *more, *in_use.shape[1:])
+        arrays[f"particles.{field.name}"] = np.where(in_use, values, field.fill)
+    entry = arrays["particles.entry"]
+    held = entry[entry >= 0]
+    clusters = held[np.sort(np.unique(held, return_index=True)[1])]
+    place = np.full(len(pool.name) + 1, -1)
+    place[clusters] = np.arange(1, len(clusters) + 1)
+    used = np.flatnonzero(names.opener >= 0)
+    used = used[np.argsort(names.opener[used])]
+    at = np.full(len(names.opener), -1)
+    at[used] = np.arange(len(used))
+    arrays |= {
+        "particles.entry": place[entry],
+        "pool.stats": pool.stats[clusters],
+        "pool.members": pool.members[clusters],
+        "pool.mixed": pool.mixed[clusters],
+        "pool.name": at[pool.name[clusters]],
+        "counts": np.where(np.arange(len(counts)) == stamp, 0, counts),
+    }
+    n_events = int(min(counts[N_EVENTS], len(state.events.kind)))
+    arrays |= {f"names.{name}": values[used] for name, values in names._asdict().items()}
+    arrays |= {
+        f"events.{name}": values[:n_events].copy()
+        for name, values in state.events._asdict().items()
+    }
+    return arrays, at
+
+
+def restore(
+    state: Any, family: int, hyper: FloatArray, arrays: Mapping[str, NDArray[Any]], **index: Any
+) -> None:
+    """Write what `arrays_of` returned into an empty state.
+
+    The statistics may be shorter than those of ``hyper``: words that had not been seen.
+    """
+    particles, pool = state.particles, state.pool
+    entry, stats = arrays["particles.entry"], arrays["pool.stats"]
+    state.counts[:] = arrays["counts"]
+    for field in declared(type(particles)):  # type: ignore[arg-type]
+        cut = {"K": slice(entry.shape[1]), **index}
+        at = tuple(cut.get(axis, slice(None)) for axis in field.room)
+        getattr(particles, field.name)[at] = arrays[f"particles.{field.name}"]
+    mine = slice(1, len(stats) + 1)  # after the empty one
+    pool.stats[mine, : stats.shape[1]] = stats
+    for name in ("members", "mixed", "name"):
+        getattr(pool, name)[mine] = arrays[f"pool.{name}"]
+    pool.holders[:] = np.bincount(entry[entry >= 0], minlength=len(pool.holders))
+    pool.n_free[0] -= len(stats)  # the list is in descending order
+    for e in range(1, len(stats) + 1):
+        posterior(family, hyper, pool.stats[e], pool.post[e])
+    groups: dict[str, Names | EventRing] = {"names": state.names, "events": state.events}
+    for prefix, group in groups.items():
+        for name, values in group._asdict().items():
+            kept = arrays[f"{prefix}.{name}"]
+            values[: len(kept)] = kept
+
+
+def learn_rows(
+    kernel: Any,
+    config: Any,
+    state: _State,
+    grown: Callable[[_State, Any], _State],
+    inputs: Sequence[NDArray[Any]],
+    outputs: Sequence[NDArray[Any]],
+) -> _State:
+    """Let a kernel learn rows in order; return the state, or a larger one that replaced it.
+
+    Parameters
+    ----------
+    kernel
+        Called with the settings, the fields of the state, ``inputs``, the number of rows done, and
+        ``outputs``; returns the number of rows done, fewer than all where it runs out of room.
+    state : dataclass with slots
+        Updated in place.
+    grown : callable
+        Returns the state with more room.
+    inputs, outputs : sequence of ndarray
+        The first input has one entry per row.
+    """
+    n = len(inputs[0])
+    run, done = entry_point(kernel), 0
+    while True:
+        parts = (getattr(state, name) for name in state.__slots__)  # type: ignore[attr-defined]
+        done = run(config, *parts, *inputs, done, *outputs)
+        if done == n:
+            return state
+        state = grown(state, config)

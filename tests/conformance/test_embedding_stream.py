@@ -1,0 +1,127 @@
+"""EmbeddingStream: stories as directions, enumeration of the formula."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+from scipy.stats import multivariate_normal
+from sklearn.metrics import adjusted_rand_score
+
+from streamddcrp import EmbeddingStream
+
+
+def stream(seed, n=240, d=64, noise=0.04):
+    rng = np.random.default_rng(seed)
+    label = rng.integers(0, 3, n) + (np.arange(n) > 120)
+    return np.eye(d)[label] + rng.normal(0.0, noise, (n, d)), label
+
+
+def test_stories_are_found():
+    X, label = stream(0, 600)
+    model = EmbeddingStream(lag=50)
+    model.learn_many(X)
+    told = model.final_labels(window=True)
+    assert told["row"].to_pylist() == list(range(600))
+    assert adjusted_rand_score(label, told["label"].to_numpy()) > 0.98
+    assert model.n_tables == model.summary().num_rows
+
+
+@pytest.mark.parametrize("clocked", [False, True])
+def test_births_and_deaths_are_told(clocked):
+    X = np.eye(64)[np.repeat([0, 1, 2], 200)] + np.random.default_rng(0).normal(0, 0.04, (600, 64))
+    t = 1e9 + 7.0 * np.arange(600) if clocked else None
+    model, events, finals = EmbeddingStream(lag=20, decay=10.0), [], []
+    for a in range(0, 600, 50):
+        out = model.step_many(X[a : a + 50], None if t is None else t[a : a + 50])
+        finals += [label for label in out["final_label"].to_pylist() if label is not None]
+        events += model.events()
+        model = EmbeddingStream.from_bytes(model.to_bytes())
+    assert model.events() == []
+    births = {event.label: event for event in events if event.kind == "birth"}
+    deaths = {event.label: event for event in events if event.kind == "death"}
+    assert len(births) + len(deaths) == len(events)
+    assert list(births) == list(dict.fromkeys(finals))
+    assert set(deaths) == set(births) - set(model.summary()["id"].to_pylist())
+    large = np.flatnonzero(np.bincount(finals) >= 150).tolist()
+    assert len(large) == 3
+    rows = np.array(finals)
+    for label in large[:2]:
+        first, last = np.flatnonzero(rows == label)[[0, -1]].tolist()
+        assert births[label].index <= first
+        assert deaths[label].index == last
+        for event in births[label], deaths[label]:
+            assert event.t == (event.index if t is None else t[event.index])
+
+
+def log_density(X, rho):
+    """Log density of vectors of one story: the mean is summed out of each dimension."""
+    m, D = X.shape
+    cov = (rho + (1.0 - rho) * np.eye(m)) / D
+    return multivariate_normal(np.zeros(m), cov).logpdf(X.T).sum()
+
+
+@pytest.mark.parametrize(("rho", "values"), [(0.4, (0.4,)), (None, (0.2, 0.3, 0.4, 0.5))])
+def test_probabilities_are_those_of_the_gaussian(rho, values):
+    """P(x | k) = mean over rho of P(x, X_k) / mean of P(X_k), by scipy, with temper 1."""
+    X, _ = stream(3, 60, d=8, noise=0.2)
+    alpha = 3.0
+    model = EmbeddingStream(lag=100, decay=40.0, alpha=alpha, rho=rho, temper=1.0)
+    model.learn_many(X)
+    labels = model.final_labels(window=True)["label"].to_numpy()
+    unit = X / np.linalg.norm(X, axis=1)[:, None]
+    x = unit[5:6]
+
+    def joint(rows):
+        return logsumexp([log_density(rows, value) for value in values]) - math.log(len(values))
+
+    weights = {-1: alpha * math.exp(joint(x))}
+    for k in sorted(set(labels.tolist())):
+        own = np.flatnonzero(labels == k)
+        like = math.exp(joint(np.vstack([unit[own], x])) - joint(unit[own]))
+        weights[k] = np.exp(-(60 - own) / 40.0).sum() * like
+    total = sum(weights.values())
+    got = model.predict_proba_one(dict(enumerate(X[5].tolist())))
+    assert got == pytest.approx({k: w / total for k, w in weights.items()}, rel=1e-6, abs=1e-12)
+    relative = math.log(total / (alpha + np.exp(-(60 - np.arange(60)) / 40.0).sum())) - joint(x)
+    assert model.score_one(dict(enumerate(X[5].tolist()))) == pytest.approx(-relative, rel=1e-6)
+
+
+def test_what_is_kept_of_a_story_is_that_of_its_vectors():
+    X, _ = stream(6, 300, noise=0.2)
+    model = EmbeddingStream(lag=200, decay=100.0)
+    model.learn_many(X)
+    told = model.summary().to_pylist()
+    labels = model.final_labels(window=True)["label"].to_numpy()
+    unit = X / np.linalg.norm(X, axis=1)[:, None]
+    for row in told:
+        own = unit[labels == row["id"]]
+        assert row["size"] == len(own)
+        products = (own @ own.T)[np.triu_indices(len(own), 1)]
+        if len(own) == 1:
+            assert row["cosine"] is None
+        else:
+            assert row["cosine"] == pytest.approx(products.mean(), abs=1e-9)
+
+
+@pytest.mark.parametrize("rho", [0.2, 0.4, 0.7])
+def test_stories_are_found_whatever_the_cosine_within(rho):
+    rng = np.random.default_rng(0)
+    label = rng.integers(0, 15, 1_500) + (np.arange(1_500) > 700) * 8
+    means = rng.normal(0.0, math.sqrt(rho / 384), (23, 384))
+    X = means[label] + rng.normal(0.0, math.sqrt((1.0 - rho) / 384), (1_500, 384))
+    model = EmbeddingStream()
+    model.learn_many(X)
+    told = model.final_labels(window=True)["label"].to_numpy()
+    assert adjusted_rand_score(label, told) > 0.98
+    given = EmbeddingStream(rho=0.4)
+    given.learn_many(X)
+    assert rho == 0.4 or model.objective > given.objective
+
+
+def test_a_huge_vector_is_only_a_direction():
+    model, twin = EmbeddingStream(lag=20), EmbeddingStream(lag=20)
+    X, _ = stream(5)
+    model.learn_many(X * 2.0**600)
+    twin.learn_many(X)
+    assert model.final_labels().equals(twin.final_labels())

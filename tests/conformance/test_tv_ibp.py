@@ -1,0 +1,107 @@
+"""TimeVaryingIBP: features that are found, gaps, units."""
+
+import math
+
+import numpy as np
+import pytest
+
+from streamddcrp import TimeVaryingIBP
+from tests.conformance.streams import causes
+
+SMALL = {"window": 12, "n_particles": 8, "n_redrawn": 3, "warmup": 20}
+
+
+def test_features_are_found_and_explained():
+    X = causes(3, offset=20.0).rows
+    model = TimeVaryingIBP(window=30, n_particles=20, n_redrawn=10)
+    model.learn_many(X)
+    assert model.n_features >= 2
+    assert all(0.15 < sd < 0.6 for sd in model.noise.values())
+    fit = np.column_stack([c.to_numpy() for c in model.reconstruct(X[-30:]).columns])
+    assert np.sqrt(((fit - X[-30:]) ** 2).mean()) < 0.6
+    rates = model.transform_many(X[-30:])
+    assert rates.num_columns == model.n_features
+    summary = model.summary()
+    assert summary.column_names[:4] == ["id", "prob", "owners", "born"]
+    assert set(summary["id"].to_pylist()) <= set(model.loadings())
+    assigned = model.assignments()
+    assert assigned["row"].to_pylist() == list(range(120))
+    assert assigned["final"].to_pylist().count(False) == 29
+    kinds = {e.kind for e in model.events()}
+    assert "birth" in kinds
+    assert model.events() == []
+
+
+def test_gaps_are_filled():
+    X = causes(4).rows
+    model = TimeVaryingIBP(**SMALL, missing=True)
+    model.learn_many(X)
+    x = dict(enumerate(X[-1].tolist()))
+    filled = model.reconstruct_one(x | {1: None})
+    assert filled[1] == pytest.approx(x[1], abs=1.5)
+
+
+@pytest.mark.slow
+def test_memory_is_flat_over_100_000_rows():
+    model = TimeVaryingIBP(n_particles=5, n_redrawn=1)
+    sizes = []
+    for seed in range(100):
+        model.learn_many(causes(seed % 10, 1000).rows)
+        sizes.append((model.nbytes, len(model.to_bytes())))
+    early, late = np.array(sizes[:50]).max(axis=0), np.array(sizes[50:]).max(axis=0)
+    assert (late <= 1.5 * early).all()
+
+
+def test_one_column_in_large_units():
+    rng = np.random.default_rng(0)
+    x = np.where(rng.random(300) < 0.4, 5.0, 0.0) + 0.3 * rng.normal(size=300)
+    model = TimeVaryingIBP(n_particles=20, n_redrawn=5)
+    model.learn_many(1e6 * x[:, None] + 3e8)
+    assert 0.25e6 < model.noise[0] < 0.35e6
+    loading = max(model.summary()["loading_0"].to_pylist(), key=abs)
+    assert abs(loading) == pytest.approx(5e6, rel=0.1)
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e-6, 1e6, 1e90])
+@pytest.mark.parametrize("offset", [0.0, 1.0])
+def test_scales_do_not_matter(scale, offset):
+    X = causes(5, offset=100.0 * offset).rows
+    model, other = TimeVaryingIBP(**SMALL), TimeVaryingIBP(**SMALL)
+    a, b = model.step_many(X), other.step_many(scale * X)
+    shift = X.shape[1] * math.log(scale)
+    score, scaled = (out["score"].to_numpy(zero_copy_only=False)[20:] for out in (a, b))
+    assert np.isfinite(scaled).all()
+    assert np.median(np.abs(scaled - shift - score)) < 1e-3  # rounding may change a draw
+
+
+def test_constant_and_strange_columns():
+    X = causes(6, 200).rows
+    X[:, 0] = 7.0
+    X[:, 1] = np.where(np.arange(200) < 100, 0.0, X[:, 1])
+    X[150] = 1e6
+    out = TimeVaryingIBP(**SMALL).step_many(X)
+    assert np.isfinite(out["score"].to_numpy(zero_copy_only=False)[20:]).all()
+    out = TimeVaryingIBP(**SMALL).step_many(np.zeros((60, 3)))
+    assert np.isfinite(out["score"].to_numpy(zero_copy_only=False)[20:]).all()
+
+
+def test_plot():
+    pytest.importorskip("matplotlib").use("Agg")
+    model = TimeVaryingIBP(**SMALL)
+    model.learn_many(causes(9).rows)
+    assert model.plot().get_ylabel() == "feature"
+
+
+def test_ids_last_where_two_features_are_on_in_the_same_rows():
+    """For a whole window, so that only their loadings tell them apart."""
+    t = np.arange(400)
+    on = np.column_stack([t % 90 < 40, t % 60 < 20, t > 250])
+    loadings = np.array([[4.0, 0.0, 1.0], [0.0, -2.0, 1.5], [-1.0, 0.0, -3.0]])
+    noise = 0.2 * np.random.default_rng(0).normal(size=(400, 3))
+    model = TimeVaryingIBP(n_particles=30, n_redrawn=5)
+    model.learn_many([20.0, 5.0, 50.0] + on @ loadings + noise)
+    sets = model.assignments()["features"].to_pylist()
+    found = np.array([[i in one for one in sets] for i in model.summary()["id"].to_pylist()])
+    for k in range(3):  # a feature or what is on without it: the baseline decides
+        same = (found == on[:, k]).mean(axis=1)
+        assert max(same.max(), 1.0 - same.min()) > 0.97

@@ -1,0 +1,137 @@
+"""What a stream reports, and what it learns alpha from, by definition from every row's links."""
+
+import math
+
+import numpy as np
+import pytest
+
+from streamddcrp.contract import BIRTH, P_CHANGE, RETURN
+from streamddcrp.decay import Exponential, NoDecay
+from streamddcrp.likelihoods import NormalGamma
+from streamddcrp.models.seqddcrp.kernels.layout import (
+    FROZEN_OPENINGS,
+    FROZEN_RATE,
+    LOG_ALPHA,
+    N_EVENTS,
+    N_ROWS,
+    REGIME,
+    SINCE_BLOCK,
+)
+from tests.oracles.dense_stream import DenseStream
+from tests.properties.test_stream_bound import engine, gaussian_stream
+
+RUN = 2  # rows that make a run
+FAMILY = NormalGamma(0.0, 0.05, 1.5, 0.5)
+
+
+def change_of_run(twin, regime):
+    """Probability that the last two rows sit elsewhere than at ``regime``; the last row's table."""
+    A, births, order, Z = twin.tables()
+    n = len(A)
+    best = order[int(Z[-1].argmax())]
+    if regime not in order[: len(order) - len(twin.retired)]:
+        return (math.nan if n == 1 else 0.0), best, True
+    k, window = order.index(regime), int(twin.state.counts[N_ROWS])
+    if window < RUN:
+        return 0.0, best, False
+    changed, start = 1.0, n - RUN
+    for i in range(start, n):
+        elsewhere = A[i, :start] @ (1.0 - Z[:start, k]) + A[i, start:i].sum()
+        elsewhere += sum(s for m, s in births[i].items() if m != regime)
+        changed *= elsewhere
+    return changed, best, changed > 0.5
+
+
+def follow(regime, merged):
+    while regime in merged:
+        regime = merged[regime]
+    return regime
+
+
+@pytest.mark.parametrize("recall", [True, False])
+@pytest.mark.parametrize("decay", [NoDecay(), Exponential(6.0)], ids=repr)
+def test_the_change_of_regime_is_by_definition(decay, recall):
+    """P_CHANGE, and the table of the regime through merges, for arrivals that end no block."""
+    compared = changes = 0
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        narrow = NormalGamma(0.0, 0.05, 1.5, 0.02)  # so that tables are merged later
+        config, state = engine(narrow, decay, recall=recall)
+        twin = DenseStream(config, state, decay, narrow)
+        for i, x in enumerate(gaussian_stream(rng, 140)):
+            regime = int(twin.state.counts[REGIME])
+            found = twin.learn(x, i)[P_CHANGE]
+            now = int(twin.state.counts[REGIME])
+            if twin.state.counts[SINCE_BLOCK] > 0:
+                expected, best, moved = change_of_run(twin, regime)
+                assert found == pytest.approx(expected, rel=1e-9, abs=1e-11, nan_ok=True)
+                assert now == (best if moved else regime)
+                compared += 1
+                changes += moved
+            elif found <= 0.5:
+                assert now == follow(regime, twin.merged)
+    assert compared > 500
+    assert changes > 12
+
+
+def test_returns_are_reported_after_a_window_without_the_table():
+    """Every birth and return of a stream without blocks; some returns are just beyond a window."""
+    config, state = engine(FAMILY, NoDecay(), window=5, sweep_every=90)
+    twin = DenseStream(config, state, NoDecay(), FAMILY)
+    rng, last_seen, expected, gaps = np.random.default_rng(3), {}, [], []
+    for i, z in enumerate(np.repeat(rng.integers(0, 4, 80), rng.integers(1, 4, 80))[:80]):
+        twin.learn(rng.normal(12.0 * z, 1.0, 1), i)
+        _, _, order, Z = twin.tables()
+        best = order[int(Z[-1].argmax())]
+        if best not in last_seen:
+            expected.append((BIRTH, best, i))
+        elif i - last_seen[best] > config.window:
+            expected.append((RETURN, best, i))
+        if best in last_seen:
+            gaps.append(i - last_seen[best])
+        last_seen[best] = i
+    n, events = int(twin.state.counts[N_EVENTS]), twin.state.events
+    found = zip(events.kind[:n], events.label[:n], events.arrival[:n], strict=True)
+    assert [tuple(map(int, event)) for event in found] == expected
+    assert {config.window, config.window + 1} <= set(gaps)
+
+
+def test_alpha_is_learned_from_the_openings_and_the_rates_of_all_rows():
+    """The fixed-point step of each block: log alpha moves by 4 log(openings / rate), at most .2.
+
+    Openings and sum of 1 / S over rows in the window, and over evicted ones with memory 500 rows.
+    """
+    decay, alpha_rate = Exponential(8.0), 2.0
+    config, state = engine(FAMILY, decay, alpha_rate=alpha_rate)
+    twin = DenseStream(config, state, decay, FAMILY)
+    frozen_openings = frozen_rate = 0.0
+    keep, steps = 1.0 - config.sweep_every / 500.0, []
+    for i, x in enumerate(gaussian_stream(np.random.default_rng(5), 120)):
+        before = int(twin.state.counts[N_ROWS])
+        log_alpha = float(twin.state.sums[LOG_ALPHA])
+        twin.learn(x, i)
+        w, n = int(twin.state.counts[N_ROWS]), len(twin.X)
+        t = np.array(twin.t)
+        rate = [
+            1.0 / (twin.alpha[j] + decay.weight(t[j] - t[:j]).sum() if j else twin.alpha[0])
+            for j in range(n)
+        ]
+        np.testing.assert_allclose(twin.state.rows.rate[:w], rate[n - w :], rtol=1e-10)
+        if twin.state.counts[SINCE_BLOCK] > 0:
+            assert twin.state.sums[LOG_ALPHA] == log_alpha
+            continue
+        evicted = before + 1 - w
+        _, births, _, _ = twin.tables()
+        opened = [sum(b.values()) for b in births]
+        frozen_rate += sum(rate[n - w - evicted : n - w])
+        frozen_openings += sum(opened[n - w - evicted : n - w])
+        openings = 1.0 + frozen_openings + sum(opened[n - w :])
+        total = alpha_rate + frozen_rate + sum(rate[n - w :])
+        step = 4.0 * (math.log(openings / total) - log_alpha)
+        steps.append(abs(step))
+        step = min(max(step, -0.2), 0.2)
+        assert twin.state.sums[LOG_ALPHA] == pytest.approx(log_alpha + step, rel=1e-9, abs=1e-11)
+        frozen_openings, frozen_rate = keep * frozen_openings, keep * frozen_rate
+        assert twin.state.sums[FROZEN_RATE] == pytest.approx(frozen_rate, rel=1e-9)
+        assert twin.state.sums[FROZEN_OPENINGS] == pytest.approx(frozen_openings, rel=1e-9)
+    assert min(steps) < 0.2 < max(steps)

@@ -1,0 +1,198 @@
+"""Columns of the state of SeqDDCRP that come, go and are joined, against twins in NumPy."""
+
+from typing import get_args, get_type_hints
+
+import numpy as np
+import pytest
+
+from streamddcrp.decay import Exponential
+from streamddcrp.likelihoods import DirichletMultinomial, NormalGamma
+from streamddcrp.models.seqddcrp.engine import step
+from streamddcrp.models.seqddcrp.kernels.layout import (
+    N_ACTIVE,
+    N_GROUPS,
+    N_ROWS,
+    N_SEEN,
+    N_TABLES,
+    REGIME,
+)
+from streamddcrp.models.seqddcrp.kernels.moves import _join, try_birth
+from streamddcrp.models.seqddcrp.kernels.split import _try
+from streamddcrp.models.seqddcrp.kernels.state import refresh_terms, settle, sweep
+from streamddcrp.models.seqddcrp.kernels.window import close_column
+from streamddcrp.models.seqddcrp.state import (
+    Atoms,
+    ComponentTable,
+    Groups,
+    Rows,
+    arrays_of,
+    widened,
+)
+from tests.oracles.plain import plain
+from tests.properties.test_stream_bound import engine
+
+GROUPS = {"rows": Rows, "groups": Groups, "atoms": Atoms, "table": ComponentTable}
+WORDS = {"rows.x", "table.stats", "table.frozen", "table.shadow"}  # have an axis of words
+BY_COLUMN = {  # axis of the columns, of every array that has one; ``atoms.active`` lists columns
+    f"{part}.{name}": axes.index("K")
+    for part, group in GROUPS.items()
+    for name, hint in get_type_hints(group, include_extras=True).items()
+    if "K" in (axes := get_args(hint)[1].split())
+}
+
+
+def after_a_stream(seed=0, **options):
+    """Return config and state of a stream, its window partly evicted into groups."""
+    config, state = engine(NormalGamma(0.0, 0.05, 1.5, 0.5), Exponential(6.0), **options)
+    rng = np.random.default_rng(seed)
+    X = rng.normal(np.repeat([0.0, 9.0, -9.0, 18.0, 0.0, 9.0, 18.0], 10), 0.5)[:, None]
+    state, _ = step(config, state, X, np.arange(70.0), np.empty((1, 0)))
+    assert state.n_tables >= 4
+    assert min(state.counts[[N_ROWS, N_GROUPS]]) > 1
+    return config, state
+
+
+def scrambled(state, rng):
+    """Fill what is in use of every array of columns with numbers of its own."""
+    K, G = int(state.counts[N_TABLES]), int(state.counts[N_GROUPS])
+    for name in BY_COLUMN:
+        part, field = name.split(".")
+        array = getattr(getattr(state, part), field)
+        array[...] = rng.permutation(array.size).reshape(array.shape)
+    state.groups.atom[:G] = rng.integers(0, K, G)
+    columns = np.flatnonzero(rng.random(K) < 0.7)
+    state.counts[N_ACTIVE] = len(columns)
+    state.atoms.active[: len(columns)] = columns
+
+
+def test_all_arrays_of_columns_are_known():
+    assert set(BY_COLUMN.values()) == {0, 1}
+    assert {"rows.births", "groups.shadow", "atoms.failed_at", "table.frozen"} <= set(BY_COLUMN)
+
+
+@pytest.mark.parametrize("m", range(4))
+def test_a_closed_column_is_deleted_from_every_array(m):
+    _, state = after_a_stream()
+    scrambled(state, np.random.default_rng(m))
+    before, K = arrays_of(state), state.n_tables
+    close = plain(close_column)
+    close(state.rows, state.groups, state.atoms, state.table, state.counts, m)
+    after = arrays_of(state)
+    assert state.n_tables == K - 1
+    for name, values in before.items():
+        if name in {"counts", "atoms.beta", "atoms.log_beta"}:  # the caller refreshes the sticks
+            continue
+        if name == "atoms.overlap":
+            values = np.delete(np.delete(values, m, 0), m, 1)  # noqa: PLW2901
+        elif name == "atoms.active":
+            values = values[values != m]  # noqa: PLW2901
+            values = values - (values > m)  # noqa: PLW2901
+        elif name == "groups.atom":
+            # what was at the column itself is the caller's to move
+            kept = values != m
+            np.testing.assert_array_equal((values - (values > m))[kept], after[name][kept])
+            continue
+        elif name in BY_COLUMN:
+            values = np.delete(values, m, BY_COLUMN[name])  # noqa: PLW2901
+        np.testing.assert_array_equal(after[name], values, err_msg=name)
+
+
+@pytest.mark.parametrize("regime", ["joins", "is joined", "elsewhere"])
+@pytest.mark.parametrize("larger", [0, 1])
+def test_joined_columns_are_summed_and_keep_the_id_of_the_larger(regime, larger):
+    config, state = after_a_stream()
+    m, l, K = 1, 3, state.n_tables
+    state.table.stats[[m, l][larger]] *= 50.0
+    ids = state.table.ids[:K].copy()
+    small, large = ids[[l, m]] if larger == 0 else ids[[m, l]]
+    state.counts[REGIME] = {"joins": small, "is joined": large, "elsewhere": ids[0]}[regime]
+    before = arrays_of(state)
+    plain(_join)(
+        config, state.rows, state.groups, state.atoms, state.table, state.events, state.counts,
+        state.sums, m, l, 70.0,
+    )  # fmt: skip
+    after = arrays_of(state)
+    assert state.counts[REGIME] == (ids[0] if regime == "elsewhere" else large)
+    assert after["table.ids"].tolist() == [large if k == m else ids[k] for k in range(K) if k != l]
+    born = before["table.born"][[m, l][larger]]
+    assert after["table.born"][m] == born
+    assert after["table.last_seen"][m] == max(before["table.last_seen"][[m, l]])
+    for name in ("table.stats", "table.frozen", "rows.births", "rows.probs", "atoms.frozen_births"):
+        expected = np.delete(before[name], l, 0)
+        expected[m] += before[name][l]
+        np.testing.assert_allclose(after[name], expected, rtol=1e-14, err_msg=name)
+    for name in ("table.shadow", "atoms.shadow_births", "atoms.failed_at"):
+        assert (after[name][m] == 0.0).all(), name
+
+
+def unchanged(before, state):
+    """What was settled before, and is settled again, is the same but for rounding."""
+    for name, values in arrays_of(state).items():
+        np.testing.assert_allclose(values, before[name], rtol=1e-9, atol=1e-12, err_msg=name)
+
+
+def settled(config, state):
+    """Bring what follows from the links up to date, as blocks do before moves."""
+    parts = state.rows, state.groups, state.atoms, state.table, state.counts
+    plain(settle)(config, *parts, state.sums)
+    refresh_terms(state.rows, state.counts)
+    return parts
+
+
+def test_a_split_that_does_not_pay_is_undone():
+    config, state = after_a_stream(window=12)
+    m = int(state.table.frozen[: state.n_tables, 0].argmax())
+    # half of what is frozen, in proportion: a split into equal halves loses
+    state.table.shadow[m] = 0.5 * state.table.frozen[m]
+    state.atoms.frozen_births[m] += 2.0
+    state.atoms.shadow_births[m] = 0.5 * state.atoms.frozen_births[m]
+    G = state.counts[N_GROUPS]
+    state.groups.shadow[:G, m] = 0.5 * state.groups.probs[:G, m]
+    rows, groups, atoms, table, counts = settled(config, state)
+    before, swept = arrays_of(state), []
+
+    def counted(*arguments):
+        swept.append(atoms.frozen_births[m])
+        sweep(*arguments)
+
+    assert not plain(_try, sweep=counted)(
+        config, rows, groups, atoms, table, state.events, counts, state.sums, state.scratch, m, 70.0
+    )
+    assert swept[0] == pytest.approx(0.5 * before["atoms.frozen_births"][m])  # it was tried
+    unchanged(before, state)
+
+
+def test_a_birth_that_does_not_pay_is_undone():
+    config, state = after_a_stream(look_back=0)
+    rows, groups, atoms, table, counts = settled(config, state)
+    before = arrays_of(state)
+    state.scratch.moved[: counts[N_ROWS]] = np.arange(counts[N_ROWS]) % 2
+    bounds = iter([0.0, -1.0])
+    assert not plain(try_birth, settled_objective=lambda *_: next(bounds))(
+        config, rows, groups, atoms, table, state.events, counts, state.sums, state.scratch,
+        int(atoms.active[0]),
+    )  # fmt: skip
+    unchanged(before, state)
+
+
+def test_new_words_are_absent_from_everything_so_far():
+    """Every array keeps what it held; the statistics of two more words are zero."""
+    family = DirichletMultinomial(0.5)
+    config, state = engine(family, Exponential(6.0), d=3)
+    rng = np.random.default_rng(1)
+    X = rng.multinomial(6, [0.8, 0.1, 0.1], 60).astype(float)
+    X[20:40] = X[20:40, ::-1]
+    state, _ = step(config, state, X, np.arange(60.0), np.empty((1, 0)))
+    K, w = state.n_tables, int(state.counts[N_ROWS])
+    assert K > 1
+    state.table.shadow[:K] = rng.random(state.table.shadow[:K].shape)
+    before = arrays_of(state)
+    after = arrays_of(widened(state, config._replace(hyper=family.hyper(5))))
+    for name, values in before.items():
+        if name == "table.post":
+            continue
+        more = [(0, b - a) for a, b in zip(values.shape, after[name].shape, strict=True)]
+        assert max((b for _, b in more), default=0) == 2 * (name in WORDS)
+        np.testing.assert_array_equal(after[name], np.pad(values, more), err_msg=name)
+    assert after["rows.x"].shape == (w, 5)
+    assert int(state.counts[N_SEEN]) == 60

@@ -1,0 +1,148 @@
+"""Steps of the text engine that its slow twin leaves out, each by definition."""
+
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streamddcrp.models.text.config import make_config
+from streamddcrp.models.text.kernels.clock import learn_scales
+from streamddcrp.models.text.kernels.layout import (
+    CONCENTRATION,
+    GROWTHS,
+    LEAST_MERGED,
+    N_ARCHIVED,
+    N_LIVE,
+    N_SUMS,
+    N_VECTORS,
+    N_WORDS,
+    PRIOR,
+    SCALES,
+    SHARES,
+    SUM_DF,
+    TOTAL,
+    TOTALS,
+)
+from streamddcrp.models.text.kernels.moves import pour, recognise
+from streamddcrp.models.text.state import empty_state
+from tests.oracles.plain import plain
+from tests.unit.test_text_ddcrp import held, run, topics
+
+
+@given(seed=st.integers(0, 2**32 - 1))
+@settings(max_examples=20)
+def test_a_step_of_the_scales(seed):
+    """v_g (1 + r F_kg / (E_g F_k)) / (1 + r F_g / (E_g F)), pulled to the prior, of sum one."""
+    rng = np.random.default_rng(seed)
+    config = make_config(learned=True, clocked=bool(rng.integers(0, 2)))
+    state, k, K = empty_state(config), 3, 7
+    tables, v = state.tables, state.sums[N_SUMS:].reshape(N_VECTORS, -1)
+    G = v.shape[1]
+    v[SHARES] = shares = rng.dirichlet(np.ones(G))
+    v[GROWTHS] = growth = rng.uniform(1.0, 9.0, G)
+    masses = rng.exponential(3.0, (G, K))  # what documents weigh now
+    tables.masses[:, :K] = masses * growth[:, None]
+    v[TOTALS] = masses.sum(axis=1) * growth
+    tables.mass[:K] = shares @ masses
+    state.sums[TOTAL] = F = float((shares @ masses).sum())
+    plain(learn_scales)(tables, state.sums, k)
+    r, pull = 0.005, 0.003
+    E = v[SCALES] / (shares @ v[SCALES])
+    expected = shares * (1.0 + r * masses[:, k] / (E * (shares @ masses[:, k])))
+    expected /= 1.0 + r * masses.sum(axis=1) / (E * F)
+    expected += r * pull * (v[PRIOR] / E - expected)
+    np.testing.assert_allclose(v[SHARES], expected / expected.sum(), rtol=1e-12)
+
+
+@pytest.fixture(scope="module")
+def stories_that_came_back():
+    """Settings and a state with some tables in the archive, and live ones that share its words."""
+    config = make_config(alpha=2.0, decay=9.0, lag=20)
+    state, _ = run(config, topics(3, 400, drift=0.02))
+    assert state.counts[N_ARCHIVED] > 2
+    return config, state
+
+
+def log_odds(config, state, k):
+    """Equation (3) for table ``k`` with each archived table, of whose words some were kept."""
+    B, d, archive = float(state.sums[CONCENTRATION]), config.discount, state.archive
+    mine, out = Counter(held(state, k)), {}
+    lexicon = max(int(state.counts[N_WORDS]) + 1, 1000)
+    total = state.counts[SUM_DF] + config.smoothing * lexicon
+
+    def g(m):
+        return math.lgamma(1.0 - d + m) - math.lgamma(1.0 - d)
+
+    def h(u):
+        return math.lgamma(B / d + u) - math.lgamma(B / d)
+
+    def rising(n):
+        return math.lgamma(B + n) - math.lgamma(B)
+
+    for a in range(min(int(state.counts[N_ARCHIVED]), len(archive.id))):
+        n = int(archive.n[a])
+        theirs = dict(
+            zip(archive.word[a, :n].tolist(), archive.copies[a, :n].tolist(), strict=True)
+        )
+        shared = [w for w in theirs if mine[w] > 0]
+        if not shared:
+            continue
+        gain = -len(shared) * math.log(d)
+        for w in shared:
+            p = (state.words.df[w] + config.smoothing) / total
+            gain += g(mine[w] + theirs[w] - 1) - g(mine[w] - 1) - g(theirs[w] - 1) - math.log(p)
+        u, u_old, n_old = len(mine), int(archive.n_words[a]), int(archive.n_tokens[a])
+        gain += h(u + u_old - len(shared)) - h(u) - h(u_old)
+        gain -= rising(mine.total() + n_old) - rising(mine.total()) - rising(n_old)
+        out[int(archive.id[a])] = gain
+    return out
+
+
+def test_a_story_is_recognised_at_odds_above_twenty(stories_that_came_back):
+    """Odds by hand, times the prior weight of a table just let go over that of a new one."""
+    config, state = stories_that_came_back
+    compared = 0
+    for k in state.tables.live[: state.counts[N_LIVE]].tolist():
+        odds = log_odds(config, state, k)
+        if state.tables.size[k] < LEAST_MERGED or not odds:
+            continue
+        best = max(odds, key=odds.__getitem__)
+        for factor, expected in ((1.0 + 1e-6, best), (1.0 - 1e-6, -1)):
+            retire = factor * 20.0 * config.alpha * math.exp(-odds[best])
+            found = plain(recognise)(
+                config._replace(retire=retire), state.words, state.postings, state.tables,
+                state.archive, state.counts, state.sums, k,
+            )  # fmt: skip
+            assert found == expected
+        compared += 1
+    assert compared > 0
+    assert not state.words.mark.any()
+
+
+def test_what_is_poured_together():
+    """Sums, the earlier beginning and the later end, with their times."""
+    config = make_config(alpha=5.0, decay=60.0, lag=40)
+    for seed in range(4):
+        state, _ = run(config, topics(seed, 150))
+        tables = state.tables
+        live = tables.live[: state.counts[N_LIVE]].tolist()
+        large, small = sorted(live, key=lambda k: -tables.size[k])[:2][:: (-1) ** seed]
+        for k in (large, small):  # times are those of the rows
+            tables.born_t[k], tables.last_t[k] = 10.0 * tables.born[k], 10.0 * tables.last_seen[k]
+        born = min(tables.born[large], tables.born[small])
+        last = max(tables.last_seen[large], tables.last_seen[small])
+        words = Counter(held(state, large)) + Counter(held(state, small))
+        sums = {
+            n: getattr(tables, n)[[large, small]].sum() for n in ("size", "n_tokens", "in_window")
+        }
+        mass = tables.mass[[large, small]].sum()
+        plain(pour)(state.words, state.postings, tables, state.counts, state.sums, small, large)
+        assert Counter(held(state, large)) == words
+        assert {n: getattr(tables, n)[large] for n in sums} == sums
+        assert tables.mass[large] == pytest.approx(mass, rel=1e-12)
+        assert (tables.born[large], tables.born_t[large]) == (born, 10.0 * born)
+        assert (tables.last_seen[large], tables.last_t[large]) == (last, 10.0 * last)
+        assert small not in tables.live[: state.counts[N_LIVE]].tolist()
