@@ -8,7 +8,9 @@ import pytest
 from streamddcrp.decay import Exponential
 from streamddcrp.likelihoods import DirichletMultinomial, NormalGamma
 from streamddcrp.models.seqddcrp.engine import step
+from streamddcrp.models.seqddcrp.kernels.arrival import _forget
 from streamddcrp.models.seqddcrp.kernels.layout import (
+    DEAD_BIRTHS,
     N_ACTIVE,
     N_GROUPS,
     N_ROWS,
@@ -196,3 +198,29 @@ def test_new_words_are_absent_from_everything_so_far():
         np.testing.assert_array_equal(after[name], np.pad(values, more), err_msg=name)
     assert after["rows.x"].shape == (w, 5)
     assert int(state.counts[N_SEEN]) == 60
+
+
+def test_what_is_remembered_is_capped():
+    """Evicted rows of a present table at ``memory``; all openings together at four times that."""
+    config, state = after_a_stream()
+    K, table, atoms = state.n_tables, state.table, state.atoms
+    rng = np.random.default_rng(2)
+    config = config._replace(memory=4.0)
+    state.counts[N_ACTIVE] = 2
+    atoms.active[:2] = 0, 2
+    for name in ("births", "frozen_births", "shadow_births"):
+        getattr(atoms, name)[:K] = rng.uniform(10.0, 20.0, K)
+    state.sums[DEAD_BIRTHS] = 7.0
+    table.frozen[:K, 0] = 3.0, 50.0, 9.0, *([1.0] * (K - 3))
+    table.shadow[:K] = 0.25 * table.frozen[:K]
+    before, sums = arrays_of(state), state.sums.copy()
+    plain(_forget)(config, atoms, table, state.counts, state.sums)
+    after = arrays_of(state)
+    keep = 16.0 / (7.0 + before["atoms.frozen_births"].sum())
+    for name in ("births", "frozen_births", "shadow_births"):
+        expected = keep * before[f"atoms.{name}"]
+        np.testing.assert_allclose(after[f"atoms.{name}"], expected, rtol=1e-12, err_msg=name)
+    assert state.sums[DEAD_BIRTHS] == pytest.approx(keep * sums[DEAD_BIRTHS])
+    rows = np.array([1.0, 1.0, 4.0 / 9.0, *([1.0] * (K - 3))])  # an absent one forgets nothing
+    for name in ("table.frozen", "table.shadow"):
+        np.testing.assert_allclose(after[name], rows[:, None] * before[name], rtol=1e-12)
