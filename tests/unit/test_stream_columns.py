@@ -127,6 +127,41 @@ def test_joined_columns_are_summed_and_keep_the_id_of_the_larger(regime, larger)
         assert (after[name][m] == 0.0).all(), name
 
 
+def test_groups_of_joined_columns_are_one():
+    """Decay masses added at the later time, mean rows weighted by them, links and shares summed."""
+    config, state = after_a_stream()
+    groups, K, G = state.groups, state.n_tables, int(state.counts[N_GROUPS])
+    g, h = 0, 1
+    m, l = sorted(groups.atom[:2].tolist())
+    if groups.atom[0] != m:
+        g, h = 1, 0
+    groups.t[g], groups.t[h] = 50.0, 53.0
+    groups.arrival[g], groups.arrival[h] = 53, 50
+    groups.shadow[:G, :K] = np.random.default_rng(1).random((G, K))
+    before = arrays_of(state)
+    plain(_join)(
+        config, state.rows, groups, state.atoms, state.table, state.events, state.counts,
+        state.sums, m, l, 70.0,
+    )  # fmt: skip
+    after, kept = arrays_of(state), g - (g > h)
+    mass = np.exp(before["groups.log_mass"][[g, h]]) * [np.exp(-3.0 / 6.0), 1.0]
+    share = mass / mass.sum()
+    assert after["groups.t"][kept] == 53.0
+    assert after["groups.arrival"][kept] == 53
+    assert after["groups.log_mass"][kept] == pytest.approx(np.log(mass.sum()), rel=1e-12)
+    probs = before["groups.probs"].copy()
+    probs[:, m] += probs[:, l]
+    expected = share @ np.delete(probs, l, 1)[[g, h]]
+    np.testing.assert_allclose(after["groups.probs"][kept], expected, rtol=1e-12)
+    links, weight = before["rows.group_links"], before["rows.group_log_weight"]
+    np.testing.assert_allclose(
+        after["rows.group_links"][:, kept], links[:, [g, h]].sum(axis=1), rtol=1e-12
+    )
+    np.testing.assert_allclose(
+        after["rows.group_log_weight"][:, kept], np.logaddexp(*weight[:, [g, h]].T), rtol=1e-12
+    )
+
+
 def unchanged(before, state):
     """What was settled before, and is settled again, is the same but for rounding."""
     for name, values in arrays_of(state).items():
