@@ -36,8 +36,7 @@ from benchmarks.text_peers import TOKEN, Found, bags, kmeans, textclust
 from streamddcrp.data.texts import read_texts
 from streamddcrp.data.words import ENGLISH, WordTable
 from streamddcrp.models.text.config import make_config
-from streamddcrp.models.text.state import empty_state
-from streamddcrp.models.text.step import step_numbers
+from streamddcrp.models.text.engine import empty_state, step_numbers
 from streamddcrp.models.text.text_stream import TextStream
 
 RADII, FEW = (0.5, 0.7, 0.9), 3_000  # documents by whose labels the radius is chosen

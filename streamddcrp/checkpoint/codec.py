@@ -18,6 +18,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -45,7 +46,6 @@ _COLUMNS = (
     ("shape", pa.list_(pa.int64())),
     ("data", pa.binary()),
 )
-_NO_UPGRADES: Mapping[int, Upgrade] = {}
 
 
 def encode_state(
@@ -104,7 +104,7 @@ def encode_state(
 
 
 def decode_state(
-    blob: bytes, model_id: str, upgrades: Mapping[int, Upgrade] = _NO_UPGRADES
+    blob: bytes, model_id: str, upgrades: Mapping[int, Upgrade] = MappingProxyType({})
 ) -> tuple[Arrays, Meta]:
     """Read what `encode_state` wrote.
 
@@ -131,7 +131,7 @@ def decode_state(
     _check_digest(blob)
     try:
         with pa.ipc.open_stream(pa.py_buffer(blob)) as reader:
-            read = _read_columns if _magic(blob) == _MAGIC_OF_COLUMNS else _read_rows
+            read = _read_columns if blob[-_TAIL:-_DIGEST] == _MAGIC_OF_COLUMNS else _read_rows
             arrays = read(reader)
             metadata = reader.schema.metadata or {}
         head = {key.decode(): value.decode() for key, value in metadata.items()}
@@ -221,7 +221,7 @@ def _check_digest(blob: bytes) -> None:
         raise CheckpointError(message)
     intact = (
         len(blob) > _TAIL
-        and _magic(blob) in (_MAGIC, _MAGIC_OF_COLUMNS)
+        and blob[-_TAIL:-_DIGEST] in (_MAGIC, _MAGIC_OF_COLUMNS)
         and hashlib.sha256(memoryview(blob)[:-_DIGEST]).digest() == blob[-_DIGEST:]
     )
     if not intact:
@@ -230,10 +230,6 @@ def _check_digest(blob: bytes) -> None:
             "checksum does not match; use an earlier checkpoint"
         )
         raise CheckpointError(message)
-
-
-def _magic(blob: bytes) -> bytes:
-    return blob[-_TAIL:-_DIGEST]
 
 
 def _read_rows(reader: Any) -> Arrays:

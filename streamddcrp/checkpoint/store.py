@@ -6,7 +6,7 @@ leaves the last complete commit. While a store is open no other process can open
 cannot share a checkpoint by mistake.
 
 States that do not fit into memory are put aside between commits, into a temporary file that SQLite
-deletes (in $SQLITE_TMPDIR, $TMPDIR or /var/tmp): they never touch what was committed.
+deletes (in $SQLITE_TMPDIR, $TMPDIR or /var/tmp); what was committed does not change.
 """
 
 import hashlib
@@ -16,7 +16,6 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from streamddcrp.errors import CheckpointError
@@ -194,12 +193,7 @@ class SqliteStore:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _put(self, place: str, op: str, states: Iterable[tuple[str, bytes]]) -> None:

@@ -65,8 +65,8 @@ def summary_of(
 class ParticleEngine:
     """Likelihood, settings and state of particles that follow a stream.
 
-    An engine of a model supplies the methods that raise NotImplementedError here, and `step`. Side
-    inputs (``side``: parents, groups) come with the rows.
+    The engine of a model supplies the methods that raise NotImplementedError here. Side inputs
+    (``side``: parents, groups) come with the rows.
     """
 
     likelihood: Likelihood
@@ -74,7 +74,7 @@ class ParticleEngine:
     state: Any
     n_features: int  # columns of the rows as they come
     past: FloatArray | None = None  # (n_lags, D) last rows, for a likelihood that regresses on them
-    first_time: float = 0.0  # times serve the events only, and stay as they came
+    first_time: float = 0.0  # the engine's time is (t - first_time) / time_unit
     time_unit: float = 1.0
 
     @staticmethod
@@ -83,21 +83,24 @@ class ParticleEngine:
         raise NotImplementedError
 
     @staticmethod
-    def _arrays(state: Any) -> dict[str, NDArray[Any]]:
-        """Return the arrays of a state for a checkpoint."""
-        raise NotImplementedError
-
-    @staticmethod
     def _restored(config: Any, arrays: dict[str, NDArray[Any]]) -> Any:
         """Return the state that `_arrays` described, for rows of the width of ``config``."""
         raise NotImplementedError
 
-    def _predict(self, config: Any, state: Any, x: FloatArray, *side: Any) -> FloatArray:
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the arrays of the state for a checkpoint."""
+        raise NotImplementedError
+
+    def _predict(self, config: Any, state: Any, x: FloatArray, t: float, *side: Any) -> FloatArray:
         """Predict a prepared row; leaves the tables' probabilities in ``state.scratch.at_name``."""
         raise NotImplementedError
 
     def _statistics(self) -> tuple[FloatArray, dict[str, Any]]:
         """Return the sums of statistics by name (N, S), and more columns of the summary."""
+        raise NotImplementedError
+
+    def step(self, X: FloatArray, t: FloatArray, *side: Any) -> FloatArray:
+        """Predict and learn checked rows (N, D) at times (N,); return the predictions (N, 6)."""
         raise NotImplementedError
 
     @property
@@ -114,7 +117,7 @@ class ParticleEngine:
         """Predict a checked row (D,); return predictions (6,) and the probability of each table."""
         config, state = self._for_width(len(x))
         rows, _ = self.likelihood.prepare(x[None], self.past)
-        out = self._predict(config, state, np.ascontiguousarray(rows[0]), *side)
+        out = self._predict(config, state, np.ascontiguousarray(rows[0]), t, *side)
         return out, probabilities(state, float(out[P_NEW]))
 
     def summary(self, features: Sequence[str]) -> pa.Table:
@@ -124,7 +127,7 @@ class ParticleEngine:
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return arrays and settings for a checkpoint."""
-        arrays: dict[str, Any] = dict(self._arrays(self.state))
+        arrays: dict[str, Any] = dict(self._arrays())
         if self.past is not None:
             arrays["past"] = self.past
         return arrays, {"likelihood": self.likelihood.to_config(), "n_features": self.n_features}
@@ -134,4 +137,4 @@ class ParticleEngine:
         if n_features == self.n_features:
             return self.config, self.state
         config = self.config._replace(hyper=self.likelihood.hyper(n_features))
-        return config, self._restored(config, self._arrays(self.state))
+        return config, self._restored(config, self._arrays())

@@ -2,14 +2,14 @@
 
 import logging
 import math
-from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from streamddcrp.contract import LABEL, LIVE_TABLES, N_OUTPUTS, Event
 from streamddcrp.data.batches import widest
+from streamddcrp.estimator.particle_engine import ParticleEngine
 from streamddcrp.estimator.row_model import RowModel
 from streamddcrp.estimator.views import events_since, no_tables
 from streamddcrp.likelihoods import (
@@ -28,30 +28,6 @@ from streamddcrp.validation import whole
 _log = logging.getLogger(__name__)
 RECENT = 64  # arrivals within which a table counts as present in a picture
 SPREADS = (0.01, 0.05, 0.2, 1.0)  # expected variances within a table, as shares of the rows'
-
-
-class Engine(Protocol):
-    """An engine of particles, as the model sees it (`particle_engine.ParticleEngine`)."""
-
-    likelihood: Likelihood
-    state: Any
-    first_time: float
-    time_unit: float
-
-    @property
-    def log_evidence(self) -> float: ...
-
-    @property
-    def step(self) -> Callable[..., FloatArray]: ...
-
-    @property
-    def predict(self) -> Callable[..., tuple[FloatArray, dict[int, float]]]: ...
-
-    def anew(self, likelihood: Likelihood) -> Self: ...
-
-    def summary(self, features: list[str]) -> pa.Table: ...
-
-    def to_state(self) -> tuple[dict[str, Any], dict[str, Any]]: ...
 
 
 class Waiting(NamedTuple):
@@ -115,7 +91,7 @@ class ParticleModel(RowModel):
     def _blank(
         self, likelihood: Likelihood, n_features: int, *, clocked: bool, first_time: float,
         times: FloatArray,
-    ) -> Engine:  # fmt: skip
+    ) -> ParticleEngine:  # fmt: skip
         """Return an engine that has seen nothing; ``times`` are those of the warm-up.
 
         The side inputs of the rows, where a model has them, come after ``n_features``.
@@ -124,7 +100,7 @@ class ParticleModel(RowModel):
 
     def _continued(
         self, likelihood: Likelihood, arrays: dict[str, Any], meta: dict[str, Any]
-    ) -> Engine:
+    ) -> ParticleEngine:
         """Return the engine that `to_state` described."""
         raise NotImplementedError
 
@@ -173,7 +149,9 @@ class ParticleModel(RowModel):
         self._engine, self._family, self._waiting = engine, engine.likelihood, _NOTHING
         return out
 
-    def _started(self, waiting: Waiting, wait: int, X: FloatArray, *, clocked: bool) -> Engine:
+    def _started(
+        self, waiting: Waiting, wait: int, X: FloatArray, *, clocked: bool
+    ) -> ParticleEngine:
         """Return an engine that takes family, scale and time unit from the first rows."""
         names, family = self._feature_names(), self._family
         rows = waiting.rows(0, wait)
@@ -282,7 +260,9 @@ class ParticleModel(RowModel):
             self._engine = self._continued(self._family, arrays, kept)
 
 
-def best_of(blank: Engine, family: Likelihood, X: FloatArray, t: FloatArray, *side: Any) -> Engine:
+def best_of(
+    blank: ParticleEngine, family: Likelihood, X: FloatArray, t: FloatArray, *side: Any
+) -> ParticleEngine:
     """Let engines with different spreads of the prior learn the first rows; return the best one.
 
     ``blank`` has seen nothing; its likelihood is ``family``, scaled, which says whether the spread

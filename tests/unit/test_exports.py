@@ -33,10 +33,10 @@ def test_exported_names(name):
 
 def test_public_methods_are_documented():
     """By a docstring of their own, or by that of the method they override."""
-    for name in streamddcrp.__all__:
-        cls = getattr(streamddcrp, name)
-        if inspect.isclass(cls):
-            for method, value in vars(cls).items():
+    for package in map(importlib.import_module, PACKAGES):
+        for name in package.__all__:
+            cls = getattr(package, name)
+            for method, value in vars(cls).items() if inspect.isclass(cls) else ():
                 if not method.startswith("_") and callable(value):
                     assert inspect.getdoc(getattr(cls, method)), f"{name}.{method}"
 

@@ -278,4 +278,4 @@ def test_the_rules_bite():
     assert model_of(kernel) == "seqddcrp"
     assert model_of(f"{CORE}.models") is None
     assert may_know_arrow(f"{CORE}.models.text.views")
-    assert not may_know_arrow(f"{CORE}.models.text.state")
+    assert not may_know_arrow(f"{CORE}.models.text.engine")

@@ -13,6 +13,14 @@ from streamddcrp.contract import LABEL, P_NEW, SCORE, SPLIT
 from streamddcrp.data.words import WordTable, joined
 from streamddcrp.errors import ConfigError
 from streamddcrp.models.text.config import make_config
+from streamddcrp.models.text.engine import (
+    arrays_of,
+    empty_state,
+    predict,
+    state_from_arrays,
+    step,
+    step_numbers,
+)
 from streamddcrp.models.text.kernels.layout import (
     ALPHA,
     CONCENTRATION,
@@ -29,8 +37,6 @@ from streamddcrp.models.text.kernels.layout import (
     TOTAL,
 )
 from streamddcrp.models.text.kernels.tables import list_words
-from streamddcrp.models.text.state import arrays_of, empty_state, state_from_arrays
-from streamddcrp.models.text.step import predict, step, step_numbers
 from tests.oracles.plain import plain
 from tests.oracles.text_stream import SlowText, Table
 

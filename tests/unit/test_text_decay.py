@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from streamddcrp.contract import LABEL, SCORE
 from streamddcrp.models.text.config import make_config, scales_of
+from streamddcrp.models.text.engine import arrays_of, empty_state, state_from_arrays, step_numbers
 from streamddcrp.models.text.kernels.layout import (
     GROWTHS,
     MIXED,
@@ -19,8 +20,6 @@ from streamddcrp.models.text.kernels.layout import (
     TOTAL,
     TOTALS,
 )
-from streamddcrp.models.text.state import arrays_of, empty_state, state_from_arrays
-from streamddcrp.models.text.step import step_numbers
 from streamddcrp.models.text.text_stream import TextStream
 from tests.unit.test_text_ddcrp import rows_of, topics
 

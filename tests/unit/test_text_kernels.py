@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamddcrp.models.text.config import make_config
+from streamddcrp.models.text.engine import empty_state
 from streamddcrp.models.text.kernels.clock import learn_scales
 from streamddcrp.models.text.kernels.layout import (
     CONCENTRATION,
@@ -27,7 +28,6 @@ from streamddcrp.models.text.kernels.layout import (
     TOTALS,
 )
 from streamddcrp.models.text.kernels.moves import pour, recognise
-from streamddcrp.models.text.state import empty_state
 from tests.oracles.plain import plain
 from tests.unit.test_text_ddcrp import held, run, topics
 

@@ -8,7 +8,7 @@ import numpy as np
 from streamddcrp.data.documents import top_words
 from streamddcrp.data.texts import read_texts
 from streamddcrp.data.words import WordTable
-from streamddcrp.models.text.story_views import StoryLine
+from streamddcrp.models.text.views import StoryLine
 from streamddcrp.plots.stream_graph import plot_stories
 from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp_connectors.report.picture import matplotlib, rendered

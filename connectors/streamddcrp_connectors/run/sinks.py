@@ -11,7 +11,7 @@ Delivery, with a checkpoint that records the position in the same transaction as
   itself; Parquet and Arrow results are appended to a log in the checkpoint's folder, from which the
   file is made at the end and put in place in one step (the log stays, for rows to come);
 * standard output and other pipes: each row at least once; the rows of one batch may be repeated
-  after a kill. Their ``row`` column tells them.
+  after a kill. Their ``row`` column shows which.
 
 Without a checkpoint an ended process leaves the JSON lines written so far, and no Parquet or Arrow
 file; after an interrupt (Ctrl-C) the file holds all rows up to it.

@@ -14,7 +14,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streamddcrp.compilation import compiled, entry_point
+from streamddcrp.compilation import entry_point
 from streamddcrp.contract import EVENT_CAPACITY, N_OUTPUTS, EventRing, empty_events
 from streamddcrp.decay import Decay
 from streamddcrp.errors import ConfigError
@@ -30,8 +30,8 @@ from streamddcrp.particles.kernels.layout import (
     N_NAMES,
     N_SEEN,
 )
-from streamddcrp.particles.state import Names, empty_names, room
-from streamddcrp.records import empty, nbytes_of
+from streamddcrp.particles.state import Names, ParticleState, empty_names, learn_rows, room
+from streamddcrp.records import empty
 from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp.validation import positive, whole
 
@@ -168,7 +168,7 @@ class Scratch(NamedTuple):
 
 
 @dataclass(slots=True)
-class State:
+class State(ParticleState):
     """The filter's memory; exactly one owner."""
 
     particles: Particles
@@ -180,11 +180,6 @@ class State:
     counts: IntArray
     sums: FloatArray
     scratch: Scratch
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes that the arrays take."""
-        return nbytes_of(self)
 
 
 def empty_state(config: Config) -> State:
@@ -339,28 +334,20 @@ def step(
 
     The state is updated in place, or replaced by a larger one. ``given``: see `given_weights`.
     """
-    with compiled(step_rows) as needed:
-        if needed and len(X):
-            step(config, state, X[:0], t[:0], given)
     X, t = np.ascontiguousarray(X), np.ascontiguousarray(t)
     out = np.empty((len(X), N_OUTPUTS))
-    kernel = entry_point(step_rows)
     piece = max(1, AT_ONCE // (4 * _blocks(config)))
     for a in range(0, max(len(X), 1), piece):
         rows = slice(a, min(a + piece, len(X)))
         weights = given if len(given) == 1 else given[rows]
         drawn = uniforms(config, int(state.counts[N_SEEN]), rows.stop - a)
-        done = 0
-        while True:
-            done = kernel(
-                config, state.particles, state.tables, state.ring, state.recent, state.names,
-                state.events, state.counts, state.sums, state.scratch, X[rows], t[rows], drawn,
-                weights, done, out[rows],
-            )  # fmt: skip
-            if done == rows.stop - a:
-                break
-            state = state_from_arrays(config, arrays_of(state, config))  # with more room
+        inputs = X[rows], t[rows], drawn, weights
+        state = learn_rows(step_rows, config, state, _grown, inputs, [out[rows]])
     return state, out
+
+
+def _grown(state: State, config: Config) -> State:
+    return state_from_arrays(config, arrays_of(state, config))
 
 
 def predict_row(

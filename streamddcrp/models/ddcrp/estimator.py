@@ -1,19 +1,18 @@
 """The sequential distance-dependent CRP mixture by a particle filter, as a streaming estimator."""
 
 import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
+from numpy.typing import NDArray
 from river import base
 
-from streamddcrp.contract import P_NEW
 from streamddcrp.data import Vectorizer, typical_gap
 from streamddcrp.data.batches import batch_times, read_batch
 from streamddcrp.decay import Decay, make_decay
-from streamddcrp.estimator.particle_engine import probabilities, summary_of
+from streamddcrp.estimator.particle_engine import ParticleEngine
 from streamddcrp.estimator.particle_model import ParticleModel
 from streamddcrp.likelihoods import Likelihood, NormalGamma, choose_likelihood, make_likelihood
 from streamddcrp.models.ddcrp.chain import DDCRPSamples
@@ -30,25 +29,23 @@ from streamddcrp.models.ddcrp.engine import (
     step,
 )
 from streamddcrp.models.ddcrp.sampler import HyperGrid, sample_ddcrp
-from streamddcrp.particles.kernels.layout import LOG_EVIDENCE
 from streamddcrp.typing import ArrayLike, FloatArray
 from streamddcrp.validation import positive
 
 _log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
-class DDCRPFilter:
+@dataclass(kw_only=True)
+class DDCRPFilter(ParticleEngine):
     """Likelihood, clock and state of a filter that has begun."""
 
-    likelihood: Likelihood
     decay: Decay
-    config: Config
-    state: State
-    first_time: float  # the filter's time is (t - first_time) / time_unit where rows have times
-    time_unit: float
-    n_features: int  # columns of the rows as they come; those of the filter may be more
-    past: FloatArray | None = None  # (n_lags, D) last rows, for a likelihood that regresses on them
+
+    _empty = staticmethod(empty_state)
+    _restored = staticmethod(state_from_arrays)
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        return arrays_of(self.state, self.config)
 
     @classmethod
     def begin(
@@ -64,20 +61,9 @@ class DDCRPFilter:
         state = empty_state(config) if arrays is None else state_from_arrays(config, arrays)
         past = None if arrays is None else arrays.get("past")
         decay: Decay = options["decay"]
-        return cls(likelihood, decay, config, state, first_time, time_unit, n_features, past)
+        return cls(likelihood, config, state, n_features, past, first_time, time_unit, decay=decay)
 
-    @property
-    def log_evidence(self) -> float:
-        """Estimate of the log evidence of all rows so far."""
-        return float(self.state.sums[LOG_EVIDENCE])
-
-    def anew(self, likelihood: Likelihood) -> "DDCRPFilter":
-        """Return the filter with another prior, as it was before the first row."""
-        config = self.config._replace(hyper=likelihood.hyper(self.n_features))
-        return replace(self, likelihood=likelihood, config=config, state=empty_state(config))
-
-    def step(self, X: FloatArray, t: FloatArray) -> FloatArray:
-        """Predict and learn checked rows (N, D) at times (N,); return the predictions (N, 6)."""
+    def step(self, X: FloatArray, t: FloatArray, *side: Any) -> FloatArray:
         config, state = self._for_width(X.shape[1])
         rows, past = self.likelihood.prepare(X, self.past)
         times = self._own_time(t)
@@ -86,44 +72,27 @@ class DDCRPFilter:
         self.state, out = step(config, state, rows, times, given)
         return out
 
-    def predict(self, x: FloatArray, t: float) -> tuple[FloatArray, dict[int, float]]:
-        """Predict a checked row (D,); return predictions (6,) and the probability of each table."""
-        config, state = self._for_width(len(x))
-        rows, _ = self.likelihood.prepare(x[None], self.past)
+    def _predict(
+        self, config: Config, state: State, x: FloatArray, t: float, *side: Any
+    ) -> FloatArray:
         time = self._own_time(np.array([t]))
         given = given_weights(self.decay, config, state, time)
-        out = predict_row(config, state, rows[0], float(time[0]), given)
-        return out, probabilities(state, float(out[P_NEW]))
+        return predict_row(config, state, x, float(time[0]), given)
 
-    def summary(self, features: Sequence[str]) -> pa.Table:
-        """Return one row per live table: means over the particles that have it."""
+    def _statistics(self) -> tuple[FloatArray, dict[str, Any]]:
         names, tables, particles = self.state.names, self.state.tables, self.state.particles
         total = np.zeros((len(names.opener), tables.stats.shape[2]))
         for p, n_tables in enumerate(particles.n_tables):
             total[tables.name[p, :n_tables]] += particles.weight[p] * tables.stats[p, :n_tables]
-        return summary_of(names, total, self.likelihood, features)
+        return total, {}
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return arrays and settings for a checkpoint."""
-        arrays: dict[str, Any] = dict(arrays_of(self.state, self.config))
-        if self.past is not None:
-            arrays["past"] = self.past
-        meta = {
-            "likelihood": self.likelihood.to_config(), "clocked": self.config.clocked,
-            "first_time": self.first_time, "time_unit": self.time_unit,
-            "n_features": self.n_features,
-        }  # fmt: skip
-        return arrays, meta
+        arrays, meta = super().to_state()
+        clock = {name: getattr(self, name) for name in ("first_time", "time_unit")}
+        return arrays, meta | clock | {"clocked": self.config.clocked}
 
     def _own_time(self, t: FloatArray) -> FloatArray:
         return (t - self.first_time) / self.time_unit if self.config.clocked else t
-
-    def _for_width(self, n_features: int) -> tuple[Config, State]:
-        """Return settings and state for rows of a width: wider where new words have come."""
-        if n_features == self.n_features:
-            return self.config, self.state
-        config = self.config._replace(hyper=self.likelihood.hyper(n_features))
-        return config, state_from_arrays(config, arrays_of(self.state, self.config))
 
 
 class DDCRPSampler(ParticleModel, base.Clusterer):

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from streamddcrp.compilation import entry_point
 from streamddcrp.contract import N_OUTPUTS
@@ -63,11 +64,12 @@ class GraphEngine(ParticleEngine):
     """Likelihood, settings and state; side input: the checked parents, where they are given."""
 
     _empty = staticmethod(empty_state)
-    _arrays = staticmethod(arrays_of)
     _restored = staticmethod(state_from_arrays)
 
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        return arrays_of(self.state)
+
     def step(self, X: FloatArray, t: FloatArray, parents: Parents = NO_PARENTS) -> FloatArray:
-        """Predict and learn checked rows (N, D) at times (N,); return the predictions (N, 6)."""
         config, state = self._for_width(X.shape[1])
         rows, past = self.likelihood.prepare(X, self.past)
         self.config, self.n_features, self.past = config, X.shape[1], past  # nothing fails now
@@ -80,7 +82,7 @@ class GraphEngine(ParticleEngine):
         return out
 
     def _predict(
-        self, config: Config, state: State, x: FloatArray, parents: Parents = NO_PARENTS
+        self, config: Config, state: State, x: FloatArray, t: float, parents: Parents = NO_PARENTS
     ) -> FloatArray:
         return predict_row(config, state, x, parents.items)
 

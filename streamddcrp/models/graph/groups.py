@@ -204,14 +204,15 @@ class GroupEngine(ParticleEngine):
     nodes: list[str] = field(default_factory=list)
 
     _empty = staticmethod(empty_state)
-    _arrays = staticmethod(arrays_of)
     _restored = staticmethod(state_from_arrays)
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        return arrays_of(self.state)
 
     def anew(self, likelihood: Likelihood) -> Self:
         return replace(super().anew(likelihood), paths=list(self.paths), nodes=list(self.nodes))
 
     def step(self, X: FloatArray, t: FloatArray, groups: RowGroups) -> FloatArray:
-        """Predict and learn checked rows (N, D) at times (N,); return the predictions (N, 6)."""
         config, state = self._for_width(X.shape[1])
         number = {path: g for g, path in enumerate(self.paths)}
         for path in groups.paths:
@@ -229,7 +230,7 @@ class GroupEngine(ParticleEngine):
         return out
 
     def _predict(
-        self, config: Config, state: State, x: FloatArray, groups: RowGroups
+        self, config: Config, state: State, x: FloatArray, t: float, groups: RowGroups
     ) -> FloatArray:
         path, out = groups.paths[0], np.empty(N_OUTPUTS)
         group = self.paths.index(path) if path in self.paths else -1

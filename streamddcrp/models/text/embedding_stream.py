@@ -14,6 +14,7 @@ from streamddcrp.errors import SchemaError
 from streamddcrp.estimator.row_model import RowModel
 from streamddcrp.estimator.views import FinalLabels, no_tables
 from streamddcrp.models.text.config import VectorConfig, make_vector_config
+from streamddcrp.models.text.engine import Events, doubled
 from streamddcrp.models.text.kernels.layout import (
     FINAL_LABEL,
     GROWTH,
@@ -22,7 +23,6 @@ from streamddcrp.models.text.kernels.layout import (
     N_TEXT_OUTPUTS,
 )
 from streamddcrp.models.text.kernels.vectors import SPARE, SURPRISE, predict_vector, step_vectors
-from streamddcrp.models.text.state import Events, doubled
 from streamddcrp.models.text.views import StoryModel
 from streamddcrp.records import arrays_of, empty, nbytes_of, resized, restore
 from streamddcrp.typing import FloatArray, IntArray

@@ -16,17 +16,15 @@ from streamddcrp.errors import SchemaError
 from streamddcrp.estimator.stored import Stored, from_json, to_json
 from streamddcrp.estimator.views import FinalLabels
 from streamddcrp.models.text.config import engine_config, words_left_out
-from streamddcrp.models.text.kernels.layout import FINAL_LABEL, N_SEEN, SURPRISE
-from streamddcrp.models.text.state import arrays_of, empty_state, state_from_arrays
-from streamddcrp.models.text.step import predict, step
-from streamddcrp.models.text.story_views import StoryLine
+from streamddcrp.models.text.engine import arrays_of, empty_state, predict, state_from_arrays, step
+from streamddcrp.models.text.kernels.layout import FINAL_LABEL, N_MERGES, N_SEEN, SURPRISE
 from streamddcrp.models.text.views import (
+    StoryLine,
     StoryModel,
     live_labels,
     memory_of,
     names,
     stories,
-    survivors,
 )
 from streamddcrp.records import nbytes_of
 from streamddcrp.typing import FloatArray, IntArray
@@ -288,7 +286,13 @@ class TextStream(StoryModel, Stored, base.Clusterer):
 
         Of the last 8,192 merges.
         """
-        return survivors(self._memory)
+        log, made = self._memory.events, int(self._memory.counts[N_MERGES])
+        out: dict[int, int] = {}
+        for number in range(made - 1, max(0, made - len(log.older)) - 1, -1):  # the last first
+            i = number % len(log.older)
+            older = int(log.older[i])
+            out[int(log.younger[i])] = out.get(older, older)
+        return dict(sorted(out.items()))
 
     def trajectories(self) -> pa.Table:
         """Return the sizes of stories along the stream, the whole of it, in bounded memory.

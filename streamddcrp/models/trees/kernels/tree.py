@@ -80,10 +80,13 @@ def log_path_chances(parent, level, K, L, a, b, gamma, lookahead, out):
 
 @kernel
 def softmax(scores, n, out):
-    """Turn log scores into probabilities; return the log of their sum."""
+    """Turn log scores into probabilities, zeros if all are -inf; return the log of their sum."""
     top = -np.inf
     for i in range(n):
         top = max(top, scores[i])
+    if top == -np.inf:
+        out[:n] = 0.0
+        return top
     total = 0.0
     for i in range(n):
         out[i] = math.exp(scores[i] - top)

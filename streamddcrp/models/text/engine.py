@@ -1,4 +1,4 @@
-"""Everything the text engine has to remember: declared, made, enlarged, stored.
+"""The text engine: what it has to remember, and a step over any number of documents.
 
 Kernels update the arrays in place; when one becomes too short they return to Python, which doubles
 it. Growth depends on the documents alone, not on how they are cut into batches, so that equal
@@ -17,8 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
+from streamddcrp.compilation import compiled, entry_point
+from streamddcrp.contract import LIVE_TABLES, P_NEW
+from streamddcrp.data.words import WordTable
 from streamddcrp.models.text.config import Config, scales_of
 from streamddcrp.models.text.kernels import layout
+from streamddcrp.models.text.kernels.arrival import predict_document, step_documents
 from streamddcrp.records import arrays_of as stored_arrays
 from streamddcrp.records import empty, resized, restore
 from streamddcrp.typing import FloatArray, IntArray
@@ -29,7 +33,6 @@ Bytes = NDArray[np.uint8]
 
 FIRST_B, B_WEIGHT = 40.0, 20.0
 _START = {"W": 64, "P": 256, "K": 16, "T": 256, "S": 1024, "A": 16, "E": 64}
-_FIRST_WORDS = 64  # of a document
 
 
 class Words(NamedTuple):
@@ -192,17 +195,10 @@ def empty_state(config: Config, **room: int) -> State:
     vectors[layout.SHARES] = prior / scales / max(float(np.sum(prior / scales)), 1e-300)
     window = empty(Window, lengths)
     return State(
-        words=empty(Words, lengths),
-        postings=empty(Postings, lengths),
-        tables=empty(Tables, lengths),
-        window=window,
-        archive=empty(Archive, lengths),
-        events=empty(Events, lengths),
-        counts=counts,
-        sums=sums,
-        scratch=_scratch(config, lengths["K"], _FIRST_WORDS),
-        scratch_halves=_halves(window),
-    )
+        empty(Words, lengths), empty(Postings, lengths), empty(Tables, lengths), window,
+        empty(Archive, lengths), empty(Events, lengths), counts, sums,
+        _scratch(config, lengths["K"], 64), _halves(window),
+    )  # fmt: skip
 
 
 def _scratch(config: Config, K: int, U: int) -> Scratch:
@@ -281,13 +277,7 @@ def _used(state: State, n_words: int) -> dict[str, int]:
 
 
 def arrays_of(state: State, n_words: int) -> dict[str, NDArray[Any]]:
-    """Return copies of the arrays without unused capacity, for a checkpoint.
-
-    Parameters
-    ----------
-    n_words : int
-        Upper end of the numbers of words.
-    """
+    """Return copies of the arrays, of word numbers below ``n_words``, for a checkpoint."""
     return stored_arrays(state, _used(state, n_words))
 
 
@@ -310,3 +300,94 @@ def state_from_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> Sta
     state.counts[:] = arrays["counts"]
     restore(state, _used(state, len(arrays["words.df"])), arrays)
     return state
+
+
+def step(
+    config: Config, state: State, table: WordTable, data: Any, offsets: IntArray, t: FloatArray, *,
+    listed: bool,
+) -> FloatArray:  # fmt: skip
+    """Predict and learn texts in order; the state and the table of words are updated in place.
+
+    Parameters
+    ----------
+    data, offsets, listed
+        As of `streamddcrp.data.texts.Texts`; not writable: another type to the kernel otherwise.
+    t : ndarray of float64, shape (N,)
+
+    Returns
+    -------
+    ndarray of float64, shape (N, 7)
+        ``FINAL_LABEL`` is that of the document which came the lag before, or NaN.
+    """
+    form = layout.LISTS if listed else layout.TEXTS
+    return _step(config, state, table, form, data, np.empty(0, np.int64), offsets, t)
+
+
+def step_numbers(
+    config: Config, state: State, numbers: IntArray, offsets: IntArray, t: FloatArray
+) -> FloatArray:
+    """Do the same for documents that are numbers of words, each once a document.
+
+    Parameters
+    ----------
+    numbers : ndarray of int64
+        From 0 to about as many as there are words: arrays are as long as the largest.
+    """
+    with_words(state, int(numbers.max(initial=0)) + 1)
+    frozen = offsets.view()
+    frozen.flags.writeable = False
+    data = np.frombuffer(b"", np.uint8)
+    return _step(config, state, WordTable(()), layout.NUMBERS, data, numbers, frozen, t)
+
+
+def _step(
+    config: Config, state: State, table: WordTable, form: int, data: Any, numbers: IntArray,
+    offsets: IntArray, t: FloatArray,
+) -> FloatArray:  # fmt: skip
+    with compiled(step_documents) as needed:
+        if needed and len(t):
+            _step(config, state, table, form, data, numbers, offsets[:1], t[:0])
+    out, done = np.empty((len(t), layout.N_TEXT_OUTPUTS)), 0
+    while True:
+        done = entry_point(step_documents)(
+            config, state.words, state.postings, state.tables, state.window, state.archive,
+            state.events, state.counts, state.sums, state.scratch, state.scratch_halves,
+            table.arrays, form, data, numbers, offsets, t, done, out,
+        )  # fmt: skip
+        scratch = state.scratch
+        if done == len(t) and not scratch.short[0]:
+            return out
+        if scratch.short[0] & layout.SHORT_WORDS:
+            table.grow(int(scratch.short[1]))
+            with_words(state, table.capacity)
+        grow(state, config)
+
+
+def predict(
+    config: Config, state: State, table: WordTable, data: Any, t: float, *, listed: bool
+) -> tuple[FloatArray, FloatArray]:
+    """Predict a document and change nothing.
+
+    Returns
+    -------
+    out : ndarray of float64, shape (7,)
+    probs : ndarray of float64, shape (K,)
+        Probability of each live table, in the order of ``state.tables.live``.
+    """
+    most = min(layout.MOST_WORDS, len(data) // 2 + 1)
+    table.grow(most)  # unknown words enter it for a moment
+    with_words(state, table.capacity)
+    state.scratch.short[:] = 0, most
+    if len(state.scratch.read) < most:
+        state.scratch.short[0] = layout.SHORT_DOCUMENT
+        grow(state, config)
+    out = np.full(layout.N_TEXT_OUTPUTS, np.nan)
+    mass, sums = state.tables.mass.copy(), state.sums.copy()
+    entry_point(predict_document)(
+        config, state.words, state.postings, state.tables, state.window, state.counts,
+        state.sums, state.scratch, table.arrays, listed, data, t, out,
+    )  # fmt: skip
+    state.tables.mass[:], state.sums[:] = mass, sums
+    live = state.tables.live[: int(out[LIVE_TABLES])]
+    weights = state.scratch.weight[live]
+    return out, weights * ((1.0 - out[P_NEW]) / max(float(weights.sum()), 1e-300))
