@@ -231,6 +231,21 @@ def _search(near: list[set[int]]) -> tuple[IntArray, IntArray]:
     return np.array(order, np.int64), place
 
 
+def concatenated(lists: Sequence[Sequence[int]]) -> tuple[IntArray, IntArray]:
+    """Return where each list begins (N + 1,), and all their items."""
+    offsets = np.concatenate([[0], np.cumsum([len(one) for one in lists])]).astype(np.int64)
+    return offsets, np.array([k for one in lists for k in one], dtype=np.int64)
+
+
+def holders(sets: Sequence[Iterable[int]], n: int) -> list[list[int]]:
+    """Return the numbers of the sets that hold each of n items."""
+    found: list[list[int]] = [[] for _ in range(n)]
+    for s, items in enumerate(sets):
+        for k in items:
+            found[k].append(s)
+    return found
+
+
 def log_prior(graph: DecomposableGraph, labels: ArrayLike, alpha: float) -> float:
     """Return the log probability of a partition, -inf where a cluster is not connected.
 

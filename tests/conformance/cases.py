@@ -34,7 +34,7 @@ FEW_TEXTS = {"stream": streams.few_epochs_of_texts, "examples": 5}
 
 CASES = [
     seqddcrp("auto", {"warmup": 15, "window": 12, "sweep_every": 4}, wait=8, river=river_rows),
-    seqddcrp("default", {}, wait=8, flat=None, river=river_rows),
+    seqddcrp("default", {}, wait=8, flat=None, river=river_rows, examples=10),
     seqddcrp("plain", {"likelihood": GAUSSIAN, "recall": False, "window": 10}, river=river_rows),
     seqddcrp(
         "window decay",

@@ -146,9 +146,8 @@ def test_times_come_in_any_form(case):
     seconds = 1_750_000_000 + np.floor(7.0 * stream.t)
     stamps = seconds.astype("datetime64[s]")
     forms = [
-        seconds, seconds.tolist(), seconds.astype(int), pa.array(seconds), stamps,
-        stamps.astype("datetime64[ns]"), stamps.tolist(), pa.array(stamps.astype("datetime64[us]")),
-        pa.chunked_array([pa.array(stamps, pa.timestamp("s", "UTC"))]),
+        seconds, stamps, stamps.tolist(), pa.array(seconds.astype(int)),
+        pa.chunked_array([pa.array(stamps, pa.timestamp("ns", "UTC"))]),
     ]  # fmt: skip
     models = [case.learned(type(stream)(stream.rows, t, stream.side)) for t in forms]
     for model in models:
@@ -279,7 +278,7 @@ def test_files_and_damage(case, tmp_path):
 @law()
 def test_copies_and_pickles_go_on_by_themselves(case):
     stream = case.some(12)
-    for cut in (0, 12, 60):
+    for cut in (7, 60):
         model = case.learned(stream[:cut])
         before = model.to_bytes()
         twins = [copy.deepcopy(model), pickle.loads(pickle.dumps(model))]

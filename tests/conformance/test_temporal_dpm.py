@@ -102,7 +102,7 @@ def test_memory_is_flat_over_ten_thousand_epochs(kind):
             model.learn_many([
                 " ".join(f"story{i}x{w}" for w in rng.integers(0, 20, 8)) for i in story
             ])  # fmt: skip
-            words = max(words, len(model._evolving.vocabulary))
+            words = max(words, len(model._stream.vocabulary))
         model.events()
         model.final_labels()
         if epoch % 50 == 49:
@@ -155,17 +155,12 @@ def test_rows_of_a_reader_are_learned():
 
 
 @pytest.mark.parametrize("likelihood", ["gaussian", "normal_wishart", "normal_gamma"])
-@pytest.mark.parametrize(
-    "X",
-    [
-        np.zeros((60, 2)),
-        np.full((60, 1), 1e30),
-        np.full((60, 1), 1e-30),
-        np.r_[np.zeros((59, 1)), [[1e39]]],
-        np.random.default_rng(0).normal(size=(60, 2)) * [1e-35, 1e35],
-        np.random.default_rng(0).normal(size=(60, 1)) + 1e12,
-    ],
-)
+@pytest.mark.parametrize("X", [
+    np.zeros((60, 2)), np.full((60, 1), 1e30), np.full((60, 1), 1e-30),
+    np.r_[np.zeros((59, 1)), [[1e39]]],
+    np.random.default_rng(0).normal(size=(60, 2)) * [1e-35, 1e35],
+    np.random.default_rng(0).normal(size=(60, 1)) + 1e12,
+])  # fmt: skip
 def test_odd_numbers_are_never_lost(X, likelihood):
     model = TemporalDPM(likelihood=likelihood, epoch=("rows", 13), warmup=5)
     out = model.step_many(X)
@@ -179,16 +174,10 @@ def test_odd_numbers_are_never_lost(X, likelihood):
     assert model.summary()["size"].to_numpy().sum() == pytest.approx(240, rel=0.5)
 
 
-@pytest.mark.parametrize(
-    "X",
-    [
-        np.zeros((26, 2)),
-        np.ones((26, 1)),
-        np.r_[np.zeros((25, 1)), [[1.0]]],
-        np.eye(26),
-        np.random.default_rng(0).integers(0, 2, (26, 3)) * 1.0,
-    ],
-)
+@pytest.mark.parametrize("X", [
+    np.zeros((26, 2)), np.ones((26, 1)), np.r_[np.zeros((25, 1)), [[1.0]]], np.eye(26),
+    np.random.default_rng(0).integers(0, 2, (26, 3)) * 1.0,
+])  # fmt: skip
 @pytest.mark.parametrize(
     "likelihood", [("gamma_poisson", 1.0, 0.1), "gamma_poisson", ("beta_bernoulli", 0.5, 0.5)]
 )

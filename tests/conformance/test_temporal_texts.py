@@ -24,7 +24,7 @@ def test_words_that_nobody_uses_are_forgotten():
             " ".join(f"story{story}x{w}" for w in rng.integers(0, 60, 8)) for _ in range(20)
         ])  # fmt: skip
         model.final_labels()
-        sizes.append(len(model._evolving.vocabulary))
+        sizes.append(len(model._stream.vocabulary))
     assert max(sizes) < 1300  # of 1,800 in all
     assert model.n_tables < 30
     other = TemporalDPM.from_bytes(model.to_bytes())

@@ -64,10 +64,10 @@ def run(folder, command, **env):
         install(folder)
         return ""
     python = [sys.executable, *(["-c", COMMAND] if program == "streamddcrp" else [])]
-    paths = [folder, REPOSITORY, REPOSITORY / "connectors"]
+    paths = os.pathsep.join(map(str, [folder, REPOSITORY, REPOSITORY / "connectors"]))
     done = subprocess.run(
         [*python, *arguments], capture_output=True, text=True, check=False, cwd=folder,
-        env=os.environ | env | {"PYTHONPATH": os.pathsep.join(map(str, paths))},
+        env=os.environ | {"NUMBA_DISABLE_JIT": "0"} | env | {"PYTHONPATH": paths},
     )  # fmt: skip
     assert done.returncode == 0, (command, done.stdout, done.stderr)
     return done.stdout

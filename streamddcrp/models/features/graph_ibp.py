@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from streamddcrp.data.batches import as_observations
-from streamddcrp.data.graphs import DecomposableGraph, from_parents, window
+from streamddcrp.data.graphs import DecomposableGraph, concatenated, from_parents, holders, window
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.likelihoods.linear_gaussian import LinearGaussian
 from streamddcrp.models.features.kernels.graph_ibp import sweep
@@ -327,18 +327,10 @@ def flat(
     """Return signs of cliques (1) and separators (-1), members, sets of each item, neighbours."""
     sets = [sorted(one) for one in graph.cliques + graph.separators]
     signs = [1] * len(graph.cliques) + [-1] * len(graph.separators)
-    holders: list[list[int]] = [[] for _ in graph.parents]
     near: list[list[int]] = [[] for _ in graph.parents]
-    for s, items in enumerate(sets):
-        for k in items:
-            holders[k].append(s)
     for k, mine in enumerate(graph.parents):
         near[k] += sorted(mine)
         for j in mine:
             near[j].append(k)
-    return np.array(signs), *_flat(sets), *_flat(holders), *_flat(near)
-
-
-def _flat(lists: Sequence[Sequence[int]]) -> tuple[IntArray, IntArray]:
-    offsets = np.concatenate([[0], np.cumsum([len(one) for one in lists])]).astype(np.int64)
-    return offsets, np.array([k for one in lists for k in one], dtype=np.int64)
+    of_item = holders(sets, len(near))
+    return np.array(signs), *concatenated(sets), *concatenated(of_item), *concatenated(near)

@@ -10,7 +10,14 @@ from tqdm import tqdm
 
 from streamddcrp.compilation import compiled
 from streamddcrp.data import as_matrix
-from streamddcrp.data.graphs import DecomposableGraph, decomposable, from_parents, log_prior
+from streamddcrp.data.graphs import (
+    DecomposableGraph,
+    concatenated,
+    decomposable,
+    from_parents,
+    holders,
+    log_prior,
+)
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.likelihoods import Likelihood, make_likelihood
 from streamddcrp.likelihoods.kernels.families import add_stats, n_post, n_stats, posterior
@@ -223,15 +230,9 @@ class _Chain:
 
 def _sets(sets: list[frozenset[int]], n: int) -> Sets:
     """Lay out sets of items as arrays."""
-    members = [sorted(one) for one in sets]
-    starts = np.cumsum([0, *(len(one) for one in members)])
-    holding: list[list[int]] = [[] for _ in range(n)]
-    for c, one in enumerate(members):
-        for i in one:
-            holding[i].append(c)
-    item_starts = np.cumsum([0, *(len(one) for one in holding)])
-    flat = [np.array([i for one in many for i in one], np.int64) for many in (holding, members)]
-    return Sets(flat[0], item_starts, flat[1], starts)
+    starts, members = concatenated([sorted(one) for one in sets])
+    item_starts, of_item = concatenated(holders(sets, n))
+    return Sets(of_item, item_starts, members, starts)
 
 
 def _named(labels: IntArray) -> IntArray:

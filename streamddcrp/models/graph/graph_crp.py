@@ -253,7 +253,6 @@ class GraphCRP(ParticleModel, base.Clusterer):
     def predict_proba_one(
         self, x: Features, t: Any = None, parents: Any = None
     ) -> dict[int, float]:
-        """Return the probability of each table of any particle, and under -1 that of a new one."""
         return self._probabilities_of(self._predict_with(x, t, parents))
 
     def score_one(self, x: Features, t: Any = None, parents: Any = None) -> float:

@@ -205,7 +205,6 @@ class GroupDP(ParticleModel, base.Clusterer):
         return self._label_of(self._predict(x, t, RowGroups([self._path(group)])))
 
     def predict_proba_one(self, x: Features, t: Any = None, group: Any = None) -> dict[int, float]:
-        """Return the probability of each table of any particle, and under -1 that of a new one."""
         return self._probabilities_of(self._predict(x, t, RowGroups([self._path(group)])))
 
     def score_one(self, x: Features, t: Any = None, group: Any = None) -> float:

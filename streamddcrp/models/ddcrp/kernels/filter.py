@@ -16,6 +16,7 @@ from streamddcrp.models.ddcrp.kernels.tables import (
     CARRIED_AT,
     carried_factor,
     close_table,
+    copy_table,
     draw_link,
     draw_table,
     masses_of,
@@ -186,11 +187,7 @@ def _copy(particles, tables, ring, counts, p, to, stop):
     K = particles.n_tables[p]
     particles.n_tables[to] = K
     for k in range(K):
-        tables.name[to, k] = tables.name[p, k]
-        tables.retained[to, k] = tables.retained[p, k]
-        tables.carried[to, k] = tables.carried[p, k]
-        tables.stats[to, k] = tables.stats[p, k]
-        tables.post[to, k] = tables.post[p, k]
+        copy_table(tables, p, k, to, k)
     for j in range(counts[FIRST], stop):
         ring.label[to, j & mask] = ring.label[p, j & mask]
         ring.link[to, j & mask] = ring.link[p, j & mask]

@@ -31,7 +31,7 @@ import math
 
 import numpy as np
 
-from streamddcrp.compilation import entry, inner, uncounted
+from streamddcrp.compilation import entry, uncounted
 from streamddcrp.likelihoods.kernels.draw import draw_parameters
 from streamddcrp.likelihoods.kernels.families import add_stats, posterior
 from streamddcrp.likelihoods.kernels.union import log_marginal, log_union, log_without
@@ -194,6 +194,14 @@ def settle(i, j, k, log_joint, size, whole, log_moved, moved, c):
 
 
 @uncounted
+def span(i, candidates):
+    """Return the first place of the candidates of customer i, and how many they are."""
+    if candidates.shared:
+        return 0, min(i, len(candidates.weight))
+    return candidates.start[i], candidates.start[i + 1] - candidates.start[i]
+
+
+@uncounted
 def weigh(i, c):
     """Sum the weights of i's candidates by table into ``c.mass``.
 
@@ -203,8 +211,7 @@ def weigh(i, c):
     n_touched : number of tables with a candidate, listed in ``c.touched``
     """
     shared, customer, weight = c.candidates.shared, c.candidates.customer, c.candidates.weight
-    first = 0 if shared else c.candidates.start[i]
-    count = min(i, len(weight)) if shared else c.candidates.start[i + 1] - first
+    first, count = span(i, c.candidates)
     clock = c.stamp[len(c.links)]
     stay = c.own[0] if shared else c.own[i]
     n_touched = 0
@@ -228,8 +235,7 @@ def draw_link(u, i, k, stay, n_touched, c):
     Clears ``c.mass`` after `weigh`.
     """
     shared, customer, weight = c.candidates.shared, c.candidates.customer, c.candidates.weight
-    first = 0 if shared else c.candidates.start[i]
-    count = min(i, len(weight)) if shared else c.candidates.start[i + 1] - first
+    first, count = span(i, c.candidates)
     clock = c.stamp[len(c.links)]
     rest = u * c.mass[k] if k >= 0 else u * stay - (c.own[0] if shared else c.own[i])
     chosen = i
@@ -295,7 +301,7 @@ def redraw_counted(rng, i, size, n_touched, whole, log_moved, moved, c):
 # --- The same with the parameters of tables -------------------------------------------------------
 
 
-@inner
+@uncounted
 def renew(variant, rng, eta, holder, c):
     """Draw the parameters of all tables given their members, and unused ones from the prior."""
     n, seen = len(c.slot), c.order
@@ -314,7 +320,7 @@ def renew(variant, rng, eta, holder, c):
             draw_parameters(c.family, c.hyper, c.stats[k], c.post, rng, eta[holder[k]])
 
 
-@inner
+@uncounted
 def offer(variant, i, old, stay, log_moved, n_touched, rng, eta, holder, aux, c):
     """Score the ways of staying with S, from place ``n_touched`` on; return their number."""
     if variant == PARTIAL:
@@ -334,7 +340,7 @@ def offer(variant, i, old, stay, log_moved, n_touched, rng, eta, holder, aux, c)
     return n_aux
 
 
-@inner
+@uncounted
 def update_with_parameters(i, variant, rng, eta, holder, aux, c):
     """Draw the link of customer i given all others and the parameters."""
     size, whole, log_moved = cut(i, c)
@@ -359,4 +365,4 @@ def update_with_parameters(i, variant, rng, eta, holder, aux, c):
         posterior(c.family, c.hyper, c.stats[k], c.post)
         draw_parameters(c.family, c.hyper, c.stats[k], c.post, rng, eta[k])
     else:
-        eta[holder[k]] = aux[m - n_touched]
+        copy_row(eta[holder[k]], aux[m - n_touched])

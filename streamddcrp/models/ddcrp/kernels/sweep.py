@@ -11,12 +11,15 @@ from streamddcrp.models.ddcrp.kernels.link import (
     attach,
     cut,
     detach,
+    draw_link,
     redraw,
     redraw_counted,
     renew,
+    span,
     split_off,
     update,
     update_with_parameters,
+    weigh,
 )
 
 _BLOCK = 1024  # customers visited in a random order before the next ones
@@ -211,8 +214,7 @@ def partition_term(candidates, labels):
     for i in range(len(labels)):
         if labels[i] == i:
             continue
-        first = 0 if shared else candidates.start[i]
-        count = min(i, len(weight)) if shared else candidates.start[i + 1] - first
+        first, count = span(i, candidates)
         mass = 0.0
         for q in range(first, first + count):
             j = i - 1 - q if shared else customer[q]
@@ -248,23 +250,7 @@ def link_term(candidates, links):
 @kernel
 def redraw_links(rng, c):
     """Draw all links given tables: in proportion to the weights within the table."""
-    shared, customer, weight = c.candidates.shared, c.candidates.customer, c.candidates.weight
     c.children[:] = -1
     for i in range(len(c.links)):
-        first = 0 if shared else c.candidates.start[i]
-        count = min(i, len(weight)) if shared else c.candidates.start[i + 1] - first
-        mass = 0.0
-        for q in range(first, first + count):
-            j = i - 1 - q if shared else customer[q]
-            if c.slot[j] == c.slot[i]:
-                mass += weight[q]
-        chosen = i  # the opener of the table: no one there before it
-        rest = rng.random() * mass
-        for q in range(first, first + count):
-            j = i - 1 - q if shared else customer[q]
-            if c.slot[j] == c.slot[i]:
-                chosen = j
-                rest -= weight[q]
-                if rest < 0.0:
-                    break
-        attach(i, chosen, c.links, c.children)
+        stay, n_touched = weigh(i, c)
+        attach(i, draw_link(rng.random(), i, c.slot[i], stay, n_touched, c), c.links, c.children)

@@ -94,16 +94,22 @@ def open_table(particles, tables, p, name):
 
 
 @inner
+def copy_table(tables, p, k, to, m):
+    """Write table k of particle p over table m of particle ``to``."""
+    tables.name[to, m] = tables.name[p, k]
+    tables.retained[to, m] = tables.retained[p, k]
+    tables.carried[to, m] = tables.carried[p, k]
+    tables.stats[to, m] = tables.stats[p, k]
+    tables.post[to, m] = tables.post[p, k]
+
+
+@inner
 def close_table(particles, tables, ring, p, k, first, stop):
     """Remove a table without members in the ring; those behind it move up."""
     mask = len(ring.t) - 1
     particles.n_tables[p] -= 1
     for m in range(k, particles.n_tables[p]):
-        tables.name[p, m] = tables.name[p, m + 1]
-        tables.retained[p, m] = tables.retained[p, m + 1]
-        tables.carried[p, m] = tables.carried[p, m + 1]
-        tables.stats[p, m] = tables.stats[p, m + 1]
-        tables.post[p, m] = tables.post[p, m + 1]
+        copy_table(tables, p, m + 1, p, m)
     for j in range(first, stop):
         if ring.label[p, j & mask] > k:
             ring.label[p, j & mask] -= 1

@@ -1,6 +1,7 @@
 """Sparse bags of words that stand in for arrays of counts."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,19 +20,12 @@ def as_rows(X: Any) -> tuple[IntArray, IntArray, FloatArray]:
     return X.indptr.astype(np.int64), X.indices.astype(np.int64), X.data.astype(np.float64)
 
 
+@dataclass(slots=True, eq=False)
 class Bags:
     """An array (.., V) of counts of which only what is not zero is kept.
 
-    It can be picked from along its leading axes, added, stacked, joined and chosen from by numpy's
-    own functions, as if it were dense. V is open: ``width`` is one more than the largest word met.
-
-    Parameters
-    ----------
-    shape : tuple of int
-        Leading axes.
-    offsets, words, counts : ndarray
-        Bag b, in C order of the leading axes, holds entries offsets[b] to offsets[b + 1].
-    width : int
+    It is picked from along its leading axes, added, stacked, joined and chosen from by numpy's own
+    functions, as if it were dense.
 
     Examples
     --------
@@ -44,17 +38,11 @@ class Bags:
            [0., 3.]])
     """
 
-    def __init__(
-        self,
-        shape: tuple[int, ...],
-        offsets: IntArray,
-        words: IntArray,
-        counts: FloatArray,
-        width: int,
-    ) -> None:
-        self.shape = shape
-        self.offsets, self.words, self.counts = offsets, words, counts
-        self.width = width
+    shape: tuple[int, ...]  # of the leading axes
+    offsets: IntArray  # bag b, in C order of these, holds entries offsets[b] to offsets[b + 1]
+    words: IntArray
+    counts: FloatArray
+    width: int  # one more than the largest word met: V is open
 
     @classmethod
     def empty(cls, K: int) -> "Bags":

@@ -103,17 +103,6 @@ class ConjugateDecay(Emission):
     own covariance, unlike with `GaussianDrift`. Within a window an epoch is scored against
     ``sum_s rho^|t-s| C_s``. A value that is missing is left to the family.
 
-    Attributes
-    ----------
-    likelihood : Likelihood
-        With all its parameters; not one that regresses on earlier rows, for the rows of an epoch
-        have no order.
-    n_features : int
-    forget : float or None
-        rho; None: learned, from the evidence of the epochs that leave the window.
-    gains : ndarray of float64, shape (6,)
-        Log evidence of past epochs for each rho that may be learned; fades.
-
     Examples
     --------
     >>> from streamddcrp.models.temporal.engine import Engine
@@ -126,9 +115,10 @@ class ConjugateDecay(Emission):
     array([0, 1, 0, 1, 0, 0])
     """
 
-    likelihood: Any
+    likelihood: Any  # with all its parameters; not one that regresses on earlier rows
     n_features: int
-    forget: float | None = None
+    forget: float | None = None  # rho; None: learned from the epochs that leave the window
+    # Log evidence of past epochs for each rho that may be learned; fades.
     gains: FloatArray = field(default_factory=lambda: np.zeros(len(_RHOS)))
 
     least = 1e-4  # crumbs would cost a posterior each

@@ -70,26 +70,18 @@ class DriftSmoothed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GaussianDrift(Emission):
-    """x ~ N(phi_t, R), phi_t ~ N(phi_{t-1}, Q), phi at birth ~ N(m0, P0), all diagonal.
+    """x ~ N(phi_t, R), phi_t ~ N(phi_{t-1}, Q), phi at birth ~ N(m0, P0), all diagonal, (D,)."""
 
-    Attributes
-    ----------
-    birth_mean, birth_var, drift, noise : ndarray of float64, shape (D,)
-        m0, P0, Q, R.
-    noise_guess, drift_guess, birth_guess : ndarray of float64, shape (D,)
-        What they, and P0, began as: the prior of what is learned.
-    noise_sums, drift_sums, birth_sums : ndarray of float64, shape (2, D)
-        Rows, transitions or births, and their squares, from epochs that have left the window; they
-        fade.
-    """
-
-    birth_mean: FloatArray
-    birth_var: FloatArray
-    drift: FloatArray
-    noise: FloatArray
+    birth_mean: FloatArray  # m0
+    birth_var: FloatArray  # P0
+    drift: FloatArray  # Q
+    noise: FloatArray  # R
+    # What R, Q and P0 began as, (D,) each: the prior of what is learned.
     noise_guess: FloatArray
     drift_guess: FloatArray
     birth_guess: FloatArray
+    # Rows, transitions or births, and their squares, (2, D) each, from epochs that have left the
+    # window; they fade.
     noise_sums: FloatArray
     drift_sums: FloatArray
     birth_sums: FloatArray
@@ -272,20 +264,20 @@ class DriftSeating(Seating):
     def __init__(self, emission: GaussianDrift, past: FloatArray, ahead: Moments) -> None:
         none = np.zeros_like(ahead.mean)
         super().__init__(past, np.zeros(len(past)), none, none, *ahead)
-        self._emission = emission
+        self._centre = emission.birth_mean  # rows and moments are taken about it
+        # of components: their means about that, and the variances of means and rows, at birth
+        self._at_birth = np.zeros(none.shape[1]), emission.birth_var, emission.noise
 
     def _rows(self, X: FloatArray) -> FloatArray:
-        return X - self._emission.birth_mean
+        return X - self._centre
 
     def _assign(
         self, rows: FloatArray, start: int, a0: float, log_new: float, *out: FloatArray
     ) -> int:
-        emission = self._emission
         done, self.n_components = seat_drift(
-            rows, start, self.n_components, a0, log_new, *self._arrays,
-            np.zeros_like(emission.noise), emission.birth_var, emission.noise, *out,
-        )  # fmt: skip
-        return int(done)
+            rows, start, self.n_components, a0, log_new, *self._arrays, *self._at_birth, *out
+        )
+        return done  # type: ignore[no-any-return]
 
 
 def guesses(X: FloatArray) -> list[GaussianDrift]:

@@ -51,18 +51,6 @@ class LogisticNormalText(Emission):
     costs some fifteen Kalman passes over (E, K, V) cells of 50 ns, a row that is assigned a few
     over V. Meant for up to a few thousand words; `TextDecay` has no such limit.
 
-    Attributes
-    ----------
-    n_words : int
-        Size V of the vocabulary, which is closed.
-    drift : float
-        Variance of a step of a word's log weight from epoch to epoch; learned from then on.
-    birth_var : float
-    drift_guess : float
-        What it began as, the prior of what is learned; 0: ``drift``.
-    drift_sums : ndarray of float64, shape (2,)
-        Steps and their squares, from epochs that have left the window; both fade.
-
     Examples
     --------
     >>> from scipy import sparse
@@ -75,10 +63,11 @@ class LogisticNormalText(Emission):
     array([1, 1, 2, 2])
     """
 
-    n_words: int
-    drift: float = 0.05
+    n_words: int  # V, of a closed vocabulary
+    drift: float = 0.05  # variance of a step of a word's log weight; learned from then on
     birth_var: float = 2.0
-    drift_guess: float = 0.0
+    drift_guess: float = 0.0  # the prior of what is learned; 0: ``drift``
+    # Steps and their squares, from epochs that have left the window; both fade.
     drift_sums: FloatArray = field(default_factory=lambda: np.zeros(2))
 
     least = 1e-4

@@ -108,20 +108,6 @@ class TextDecay(Emission):
     has ``strength / n_words``; a vocabulary taken too large at first makes births too unlikely, and
     components that have begun as one are never split.
 
-    Attributes
-    ----------
-    beta : float or None
-    rho : float
-        What an epoch leaves of the counts before it; 1: all.
-    n_words : int
-    documents : float
-    strength : float
-        Words of the prior, until rows are learned.
-    shares : ndarray of float64
-        Of the words met so far, or none yet; what is learned of the prior.
-    rare : float
-        Share of a word not met.
-
     Examples
     --------
     >>> from scipy import sparse
@@ -135,12 +121,12 @@ class TextDecay(Emission):
     """
 
     beta: float | None = None
-    rho: float = 1.0
+    rho: float = 1.0  # what an epoch leaves of the counts before it
     n_words: int = 100
     documents: float = 10.0
-    strength: float = 10.0
-    shares: FloatArray = field(default_factory=lambda: np.zeros(0))
-    rare: float = 0.0
+    strength: float = 10.0  # words of the prior, until rows are learned
+    shares: FloatArray = field(default_factory=lambda: np.zeros(0))  # learned, of the words met
+    rare: float = 0.0  # share of a word not met
 
     least = 1e-4  # crumbs would give every component every word
 
