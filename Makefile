@@ -16,7 +16,7 @@ slow: $(VENV)/.test
 
 # Kernels as Python, which reads in bounds or raises; tests/conftest.py says what is left out.
 uncompiled: $(VENV)/.test
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -m "not slow" -n 2 tests/unit tests/properties
+	NUMBA_DISABLE_JIT=1 HYPOTHESIS_PROFILE=uncompiled $(BIN)/python -m pytest -m "not slow" -n 2 tests/unit tests/properties
 
 # The built wheel, in an environment of its own, from another folder.
 wheel-test: $(VENV)/bin/python

@@ -13,13 +13,56 @@ from hypothesis import settings
 REPOSITORY = Path(__file__).resolve().parent.parent
 
 settings.register_profile("dev", max_examples=25, deadline=None)
+settings.register_profile("uncompiled", max_examples=4, derandomize=True, deadline=None)
 settings.register_profile("ci", max_examples=200, derandomize=True, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 
 UNCOMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") != "0"
 
-# Left out of the uncompiled run. Prefixes of the ids of tests, and why.
-COMPILED_ONLY: dict[str, str] = {}
+# Left out of the uncompiled run: beginnings of the ids of tests, by why.
+COMPILED_ONLY = {
+    "averages over hundreds of runs of kernels that other tests call as well": (
+        "tests/unit/test_ddcrp_filter.py::test_evidence_is_unbiased",
+        "tests/unit/test_ddcrp_filter.py::test_many_particles_have_the_posterior",
+        "tests/unit/test_graph_crp.py::test_evidence_has_no_bias",
+        "tests/unit/test_graph_crp.py::test_merging_lowers_the_variance",
+        "tests/unit/test_graph_ibp.py::test_gibbs_samples_the_posterior",
+        "tests/unit/test_graph_ibp.py::test_unknown_noise_mass_and_ratio",
+        "tests/unit/test_group_dp.py::test_evidence_has_no_bias",
+        "tests/unit/test_held_out.py::test_draws_estimate_the_joint_without_bias",
+        "tests/unit/test_ibp_smc.py::test_a_start_by_annealing_is_unbiased",
+        "tests/unit/test_ibp_smc.py::test_evidence_is_unbiased",
+        "tests/unit/test_ibp_smc.py::test_rows_drawn_anew_keep_the_posterior",
+        "tests/unit/test_parameter_chain.py::",
+        "tests/unit/test_prior_summary.py::",
+        "tests/unit/test_temporal_gibbs.py::test_draws_follow_the_posterior",
+    ),
+    "streams of thousands of rows": (
+        "tests/properties/test_adversarial_stream.py::",
+        "tests/unit/test_batch.py::test_merging_finds_one_broad_table",
+        "tests/unit/test_group_dp.py::test_a_group_that_nobody_knows",
+        "tests/unit/test_ibp_smc.py::test_more_features_than_are_enumerated",
+        "tests/unit/test_keyed.py::test_kill_leaves_the_last_save",
+        "tests/unit/test_keyed.py::test_memory_is_bounded",
+        "tests/unit/test_nested_steps.py::test_moves_leave_trees_and_raise_the_bound",
+        "tests/unit/test_real_series.py::",
+        "tests/unit/test_sample_ddcrp.py::test_diagnostics",
+        "tests/unit/test_sample_ddcrp.py::test_two_groups_are_found",
+        "tests/unit/test_temporal_text.py::test_quality_of_other_settings",
+        "tests/unit/test_temporal_text.py::test_two_topics_that_began_as_one",
+        "tests/unit/test_text_decay.py::test_a_planted_decay",
+        "tests/unit/test_text_decay.py::test_stories_that_last_some_hours",
+        "tests/unit/test_words.py::test_long_words_and_long_documents",
+        "tests/unit/test_words.py::test_memory_of_words_that_come_and_go_is_flat",
+    ),
+    "whole programs, and how quick they are": (
+        "tests/unit/test_engine_benchmark.py::",
+        "tests/unit/test_examples.py::",
+        "tests/unit/test_exports.py::",
+        "tests/unit/test_how_to.py::",
+        "tests/unit/test_text_benchmark.py::",
+    ),
+}
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -33,8 +76,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if UNCOMPILED:
-        left_out = [item for item in items if item.nodeid.startswith(tuple(COMPILED_ONLY))]
-        items[:] = [item for item in items if not item.nodeid.startswith(tuple(COMPILED_ONLY))]
+        names = tuple(name for names in COMPILED_ONLY.values() for name in names)
+        left_out = [item for item in items if item.nodeid.startswith(names)]
+        items[:] = [item for item in items if not item.nodeid.startswith(names)]
         config.hook.pytest_deselected(items=left_out)
 
 

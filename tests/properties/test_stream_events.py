@@ -5,15 +5,27 @@ import math
 import numpy as np
 import pytest
 
-from streamddcrp.contract import BIRTH, P_CHANGE, RETURN
+from streamddcrp.contract import (
+    BIRTH,
+    LABEL,
+    LABEL_PROB,
+    LIVE_TABLES,
+    P_CHANGE,
+    P_NEW,
+    RETURN,
+    SCORE,
+)
 from streamddcrp.decay import Exponential, NoDecay
 from streamddcrp.likelihoods import NormalGamma
+from streamddcrp.likelihoods.kernels.families import log_predictive
 from streamddcrp.models.seqddcrp.kernels.layout import (
+    DEAD_BIRTHS,
     FROZEN_OPENINGS,
     FROZEN_RATE,
     LOG_ALPHA,
     N_EVENTS,
     N_ROWS,
+    NEXT_ID,
     REGIME,
     SINCE_BLOCK,
 )
@@ -22,6 +34,7 @@ from tests.properties.test_stream_bound import engine, gaussian_stream
 
 RUN = 2  # rows that make a run
 FAMILY = NormalGamma(0.0, 0.05, 1.5, 0.5)
+NOTHING = np.zeros(FAMILY.n_stats(1))
 
 
 def change_of_run(twin, regime):
@@ -135,3 +148,40 @@ def test_alpha_is_learned_from_the_openings_and_the_rates_of_all_rows():
         assert twin.state.sums[FROZEN_RATE] == pytest.approx(frozen_rate, rel=1e-9)
         assert twin.state.sums[FROZEN_OPENINGS] == pytest.approx(frozen_openings, rel=1e-9)
     assert min(steps) < 0.2 < max(steps)
+
+
+@pytest.mark.parametrize("recall", [True, False])
+@pytest.mark.parametrize("decay", [NoDecay(), Exponential(20.0)], ids=repr)
+def test_predictions_are_by_definition(decay, recall):
+    """p(x) = sum_m pi_m p(x | m) + pi_new m(x), with pi from the links to every row so far.
+
+    A link leads to row j's atom, a birth to one of the sticks: pi_m = (sum_j f_j Z_jm + alpha
+    E beta_m) / S. The tables' posteriors are taken over: an arrival may leave them stale.
+    """
+    config, state = engine(FAMILY, decay, recall=recall, gamma=3.0)
+    twin = DenseStream(config, state, decay, FAMILY)
+    for i, x in enumerate(gaussian_stream(np.random.default_rng(8), 70)):
+        s, t = twin.state, np.array(twin.t)
+        K, alpha = s.n_tables, math.exp(s.sums[LOG_ALPHA])
+        f, (_, _, _, Z) = decay.weight(i - t), twin.tables()
+        births = s.atoms.births[:K]
+        tail = s.sums[DEAD_BIRTHS] + births.sum() - np.cumsum(births)
+        v = (1.0 + births) / (1.0 + births + config.gamma + tail)
+        left = np.cumprod(np.append(1.0, 1.0 - v)) if recall else np.append(np.ones(K), 1.0)
+        beta = v * left[:-1] if recall else np.zeros(K)
+        pi = (f @ Z[:, :K] + alpha * beta if i else alpha * beta) / (alpha + f.sum())
+        new = alpha * left[-1] / (alpha + f.sum())
+        density = [
+            log_predictive(config.family, config.hyper, s.table.post[m], x) for m in range(K)
+        ]
+        weight = np.append(pi, new) * np.exp([*density, FAMILY.log_predictive(x, NOTHING)[0]])
+        ids = [*s.table.ids[:K].tolist(), int(s.counts[NEXT_ID])]
+        live = int((s.table.stats[:K, 0] >= 0.5).sum())
+        out = twin.learn(x, i)
+        assert out[SCORE] == pytest.approx(-math.log(weight.sum()), rel=1e-9, abs=1e-9)
+        weight /= weight.sum()
+        assert out[P_NEW] == pytest.approx(weight[-1], rel=1e-8, abs=1e-14)
+        assert out[LABEL_PROB] == pytest.approx(weight.max(), rel=1e-8)
+        assert out[LABEL] == ids[int(weight.argmax())]
+        assert out[LIVE_TABLES] == live
+    assert twin.state.n_tables > 1

@@ -8,7 +8,9 @@ import pytest
 from streamddcrp.decay import Exponential
 from streamddcrp.likelihoods import DirichletMultinomial, NormalGamma
 from streamddcrp.models.seqddcrp.engine import step
+from streamddcrp.models.seqddcrp.kernels.arrival import _forget
 from streamddcrp.models.seqddcrp.kernels.layout import (
+    DEAD_BIRTHS,
     N_ACTIVE,
     N_GROUPS,
     N_ROWS,
@@ -125,6 +127,41 @@ def test_joined_columns_are_summed_and_keep_the_id_of_the_larger(regime, larger)
         assert (after[name][m] == 0.0).all(), name
 
 
+def test_groups_of_joined_columns_are_one():
+    """Decay masses added at the later time, mean rows weighted by them, links and shares summed."""
+    config, state = after_a_stream()
+    groups, K, G = state.groups, state.n_tables, int(state.counts[N_GROUPS])
+    g, h = 0, 1
+    m, l = sorted(groups.atom[:2].tolist())
+    if groups.atom[0] != m:
+        g, h = 1, 0
+    groups.t[g], groups.t[h] = 50.0, 53.0
+    groups.arrival[g], groups.arrival[h] = 53, 50
+    groups.shadow[:G, :K] = np.random.default_rng(1).random((G, K))
+    before = arrays_of(state)
+    plain(_join)(
+        config, state.rows, groups, state.atoms, state.table, state.events, state.counts,
+        state.sums, m, l, 70.0,
+    )  # fmt: skip
+    after, kept = arrays_of(state), g - (g > h)
+    mass = np.exp(before["groups.log_mass"][[g, h]]) * [np.exp(-3.0 / 6.0), 1.0]
+    share = mass / mass.sum()
+    assert after["groups.t"][kept] == 53.0
+    assert after["groups.arrival"][kept] == 53
+    assert after["groups.log_mass"][kept] == pytest.approx(np.log(mass.sum()), rel=1e-12)
+    probs = before["groups.probs"].copy()
+    probs[:, m] += probs[:, l]
+    expected = share @ np.delete(probs, l, 1)[[g, h]]
+    np.testing.assert_allclose(after["groups.probs"][kept], expected, rtol=1e-12)
+    links, weight = before["rows.group_links"], before["rows.group_log_weight"]
+    np.testing.assert_allclose(
+        after["rows.group_links"][:, kept], links[:, [g, h]].sum(axis=1), rtol=1e-12
+    )
+    np.testing.assert_allclose(
+        after["rows.group_log_weight"][:, kept], np.logaddexp(*weight[:, [g, h]].T), rtol=1e-12
+    )
+
+
 def unchanged(before, state):
     """What was settled before, and is settled again, is the same but for rounding."""
     for name, values in arrays_of(state).items():
@@ -196,3 +233,29 @@ def test_new_words_are_absent_from_everything_so_far():
         np.testing.assert_array_equal(after[name], np.pad(values, more), err_msg=name)
     assert after["rows.x"].shape == (w, 5)
     assert int(state.counts[N_SEEN]) == 60
+
+
+def test_what_is_remembered_is_capped():
+    """Evicted rows of a present table at ``memory``; all openings together at four times that."""
+    config, state = after_a_stream()
+    K, table, atoms = state.n_tables, state.table, state.atoms
+    rng = np.random.default_rng(2)
+    config = config._replace(memory=4.0)
+    state.counts[N_ACTIVE] = 2
+    atoms.active[:2] = 0, 2
+    for name in ("births", "frozen_births", "shadow_births"):
+        getattr(atoms, name)[:K] = rng.uniform(10.0, 20.0, K)
+    state.sums[DEAD_BIRTHS] = 7.0
+    table.frozen[:K, 0] = 3.0, 50.0, 9.0, *([1.0] * (K - 3))
+    table.shadow[:K] = 0.25 * table.frozen[:K]
+    before, sums = arrays_of(state), state.sums.copy()
+    plain(_forget)(config, atoms, table, state.counts, state.sums)
+    after = arrays_of(state)
+    keep = 16.0 / (7.0 + before["atoms.frozen_births"].sum())
+    for name in ("births", "frozen_births", "shadow_births"):
+        expected = keep * before[f"atoms.{name}"]
+        np.testing.assert_allclose(after[f"atoms.{name}"], expected, rtol=1e-12, err_msg=name)
+    assert state.sums[DEAD_BIRTHS] == pytest.approx(keep * sums[DEAD_BIRTHS])
+    rows = np.array([1.0, 1.0, 4.0 / 9.0, *([1.0] * (K - 3))])  # an absent one forgets nothing
+    for name in ("table.frozen", "table.shadow"):
+        np.testing.assert_allclose(after[name], rows[:, None] * before[name], rtol=1e-12)

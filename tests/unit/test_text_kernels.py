@@ -10,13 +10,17 @@ from hypothesis import strategies as st
 
 from streamddcrp.models.text.config import make_config
 from streamddcrp.models.text.engine import empty_state
-from streamddcrp.models.text.kernels.clock import learn_scales
+from streamddcrp.models.text.kernels.clock import learn_scales, mix
 from streamddcrp.models.text.kernels.layout import (
+    ALPHA,
     CONCENTRATION,
     GROWTHS,
+    LAST,
     LEAST_MERGED,
     N_ARCHIVED,
     N_LIVE,
+    N_SEEN,
+    N_SLOTS,
     N_SUMS,
     N_VECTORS,
     N_WORDS,
@@ -24,10 +28,12 @@ from streamddcrp.models.text.kernels.layout import (
     SCALES,
     SHARES,
     SUM_DF,
+    TIMED,
     TOTAL,
     TOTALS,
+    UNIT,
 )
-from streamddcrp.models.text.kernels.moves import pour, recognise
+from streamddcrp.models.text.kernels.moves import pour, recognise, try_merge
 from tests.oracles.plain import plain
 from tests.unit.test_text_ddcrp import held, run, topics
 
@@ -146,3 +152,60 @@ def test_what_is_poured_together():
         assert (tables.born[large], tables.born_t[large]) == (born, 10.0 * born)
         assert (tables.last_seen[large], tables.last_t[large]) == (last, 10.0 * last)
         assert small not in tables.live[: state.counts[N_LIVE]].tolist()
+
+
+def test_a_merged_table_is_looked_at_after_another_document():
+    """The older id; merges and splits are tried again with the next document at the earliest."""
+    config = make_config(alpha=5.0, decay=60.0, lag=40)
+    state, _ = run(config, topics(1, 150))
+    tables, window = state.tables, state.window
+    live = tables.live[: state.counts[N_LIVE]].tolist()
+    a, b = sorted(live, key=lambda k: -tables.size[k])[:2]
+    tables.rival[a] = -1
+    tables.rival[a, 2], tables.rival_id[a, 2] = b, tables.id[b]
+    tables.next_split[[a, b]] = 4, 5
+    state.counts[LAST] = b
+    size, older = tables.size[[a, b]].sum(), tables.id[[a, b]].min()
+    here = np.isin(window.table, [a, b])
+    try_it = plain(try_merge, merge_gain=lambda *_: 1.0)
+    try_it(
+        config, state.words, state.postings, tables, window, state.events, state.counts,
+        state.sums, state.scratch, a, 150, 150.0,
+    )  # fmt: skip
+    (large,) = {a, b} & set(tables.live[: state.counts[N_LIVE]].tolist())
+    assert (tables.id[large], tables.size[large]) == (older, size)
+    assert tables.next_split[large] == size + 1
+    assert tables.next_merge[large] <= size + 1
+    assert (window.table[here] == large).all()
+    assert state.counts[LAST] == large
+
+
+def test_masses_and_alpha_of_now():
+    """F_k = sum_g v_g F_kg; a new table weighs 6 % of the documents that come in the time a decay.
+
+    Scales of time follow the rate of the last documents, but gain at most twice what is there.
+    """
+    config = make_config(learned=True, clocked=True, lag=30)
+    state, K, n = empty_state(config), 5, 400
+    rng, tables = np.random.default_rng(3), state.tables
+    v = state.sums[N_SUMS:].reshape(N_VECTORS, -1)
+    G = v.shape[1]
+    v[SHARES], v[GROWTHS] = shares, growth = rng.dirichlet(np.ones(G)), rng.uniform(1.0, 9.0, G)
+    masses = rng.exponential(0.1, (G, K))
+    tables.masses[:, :K] = masses * growth[:, None]
+    v[TOTALS] = masses.sum(axis=1) * growth
+    state.counts[[N_SEEN, N_SLOTS]] = n, K
+    state.sums[UNIT] = 2.0
+    past = min(n, int(config.ages[-1]))
+    t = np.cumsum(rng.exponential(0.5, n))  # four times as many as at first
+    state.window.t[np.arange(n) % len(state.window.t)] = t
+    now = float(t[-1]) + 0.1
+    plain(mix)(config, tables, state.window, state.counts, state.sums, now, False)
+    np.testing.assert_allclose(tables.mass[:K], shares @ masses, rtol=1e-12)
+    assert state.sums[TOTAL] == pytest.approx(float((shares @ masses).sum()), rel=1e-12)
+    rate = past * 2.0 / (now - t[n - past])
+    expected = shares * v[SCALES]
+    bounded = np.minimum(rate * expected, expected + 2.0 * shares * masses.sum(axis=1))
+    reach = np.where(v[TIMED] > 0.0, bounded, expected).sum()
+    assert rate > 2.0
+    assert state.sums[ALPHA] == pytest.approx(config.share * reach, rel=1e-12)

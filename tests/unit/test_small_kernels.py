@@ -1,0 +1,63 @@
+"""Kernels that choose, name or note something, each by itself."""
+
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from streamddcrp.models.temporal.kernels.counts import seat_row
+from streamddcrp.models.text.kernels.layout import N_RIVALS
+from streamddcrp.models.text.kernels.moves import remember_rival
+from streamddcrp.particles.kernels.layout import N_NAMES
+from streamddcrp.particles.kernels.names import name_of
+from tests.oracles.plain import plain
+
+
+@pytest.mark.parametrize("new", [-9.0, -1.2, -0.1])
+def test_a_row_is_shared_and_scored(new):
+    """Probabilities in proportion to the weights; young: half a row of the past, or less."""
+    log_weight = np.array([-0.5, -3.0, -1.0, -50.0])
+    past, size = np.array([0.2, 9.0, 4.0, 0.0, 7.0]), np.array([1.0, 0.0, 2.0, 0.0, 8.0])
+    q, before = np.append(log_weight, 0.0), size.copy()
+    scores, chances = np.empty(1), np.empty(2)
+    K = plain(seat_row)(q, new, 4, -40.0, 1e-6, past, size, scores, chances)
+    weight = np.exp(log_weight)
+    total = weight.sum() + math.exp(new)
+    assert scores[0] == pytest.approx(-math.log(total), rel=1e-12)
+    assert chances[0] == pytest.approx(math.exp(new) / total, rel=1e-12)
+    assert chances[1] == pytest.approx((weight[[0, 3]].sum() + math.exp(new)) / total, rel=1e-12)
+    if new > log_weight.max():
+        assert (K, q.tolist(), past[4]) == (5, [0.0] * 4 + [1.0], 0.0)
+    else:
+        share = np.where(weight > 1e-6 * weight.max(), weight, 0.0)
+        assert K == 4
+        np.testing.assert_allclose(q[:4], share / share.sum(), rtol=1e-12)
+        np.testing.assert_allclose(size[:4], before[:4] + q[:4], rtol=1e-12)
+
+
+def test_a_name_that_is_used_again_was_not_reported():
+    names = SimpleNamespace(
+        opener=np.array([7, -1, 9]), last_seen=np.array([8, 3, 9]), told=np.ones(3, bool)
+    )
+    recent, counts = np.array([-1, 2, -1, 0]), np.zeros(N_NAMES + 1, np.int64)
+    assert plain(name_of)(13, recent, names, counts) == 2  # of customer 9, here of 13 as well
+    assert names.told.all()
+    assert plain(name_of)(14, recent, names, counts) == 1
+    assert names.opener.tolist() == [7, 14, 9]
+    assert names.last_seen.tolist() == [8, -1, 9]
+    assert names.told.tolist() == [True, False, True]
+    assert (recent.tolist(), counts[N_NAMES]) == ([-1, 2, 1, 0], 1)
+
+
+def test_rivals_are_good_second_choices_and_never_the_table_itself():
+    weight = np.array([1.0, 0.5, 1e-4, 0.9])
+    tables = SimpleNamespace(
+        size=np.full(4, N_RIVALS + 1), id=np.arange(4) + 10,
+        rival=np.full((4, N_RIVALS), 3), rival_id=np.full((4, N_RIVALS), 13),
+    )  # fmt: skip
+    for rival, noted in [(1, 1), (2, -1), (-1, -1), (0, -1)]:
+        plain(remember_rival)(tables, weight, 0, rival)
+        assert tables.rival[0].tolist() == [3, noted, *([3] * (N_RIVALS - 2))]
+        if noted >= 0:
+            assert tables.rival_id[0, 1] == noted + 10
