@@ -3,6 +3,9 @@
 Messages name the argument, or the row and the column; what was expected; what came; the way out.
 """
 
+import re
+from typing import Self
+
 
 class StreamDDCRPError(Exception):
     """Base class of every error raised on purpose by this package."""
@@ -25,6 +28,13 @@ class SchemaError(StreamDDCRPError, ValueError):
     def __init__(self, message: str, *, row: int | None = None) -> None:
         super().__init__(message)
         self.row = row
+
+    def after(self, n_rows: int) -> Self:
+        """Return the error as it is for a batch whose first ``n_rows`` rows came before."""
+        if self.row is None:
+            return self
+        row = self.row + n_rows
+        return type(self)(re.sub(r"^row \d+\b", f"row {row}", str(self)), row=row)
 
 
 class OrderError(SchemaError):

@@ -28,7 +28,8 @@ def read_batch(batch: object, vectorizer: Vectorizer, *, learn: bool = True) -> 
     Parameters
     ----------
     batch : object with the Arrow C stream or array interface, or array_like of shape (N, D)
-        Arrow tables and batches, polars and pandas frames; a plain array has columns 0 .. D - 1.
+        Arrow tables and batches, polars and pandas frames; a plain array has columns 0 .. D - 1,
+        and a masked array marks missing values.
     vectorizer : Vectorizer
     learn : bool
         Whether the schema may learn from the batch.
@@ -40,7 +41,8 @@ def read_batch(batch: object, vectorizer: Vectorizer, *, learn: bool = True) -> 
     """
     if _is_arrow(batch):
         return _from_arrow(as_table(batch), vectorizer, learn=learn)
-    X = as_matrix(batch)
+    values, missing = _unmasked(batch)
+    X = as_matrix(values)
     kind = {"b": "bool", "i": "int", "u": "int"}.get(np.asarray(batch).dtype.kind, "float")
     names = list(range(X.shape[1]))
     known = vectorizer.columns
@@ -51,9 +53,17 @@ def read_batch(batch: object, vectorizer: Vectorizer, *, learn: bool = True) -> 
             "model that has only seen arrays"
         )
         raise SchemaError(message)
-    check_matrix(X)
+    check_matrix(X, missing=missing)
     vectorizer.align(names, len(X), learn=learn)
     return Batch(X, [kind] * X.shape[1])
+
+
+def _unmasked(X: object) -> tuple[object, NDArray[np.bool_] | None]:
+    """Return values with NaN for what a mask leaves out, and the mask, if there is one."""
+    if not isinstance(X, np.ma.MaskedArray):
+        return X, None
+    missing = np.asarray(np.ma.getmaskarray(X), dtype=np.bool_)
+    return np.where(missing, np.nan, X.data), missing
 
 
 def sliceable(batch: object) -> Any:
@@ -274,11 +284,8 @@ def as_observations(X: object) -> FloatArray:
     SchemaError
         A value is not finite; the message names row and column.
     """
-    missing = None
-    if isinstance(X, np.ma.MaskedArray):
-        missing = np.asarray(np.ma.getmaskarray(X), dtype=np.bool_)
-        X = np.where(missing, np.nan, X.data)
-    rows = as_matrix(X)
+    values, missing = _unmasked(X)
+    rows = as_matrix(values)
     check_matrix(rows, missing=missing)
     if len(rows) == 0:
         message = "X has no rows; at least one observation is needed"

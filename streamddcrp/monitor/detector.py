@@ -30,7 +30,7 @@ import pyarrow as pa
 from river import base
 
 from streamddcrp.data.batches import sliceable
-from streamddcrp.errors import ConfigError
+from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.estimator.stored import Stored
 from streamddcrp.models.seqddcrp.estimator import SeqDDCRP
 from streamddcrp.models.seqddcrp.reference import Reference
@@ -132,7 +132,10 @@ class RegimeAnomalyDetector(Stored, base.AnomalyDetector):
         kept = deepcopy(self._model)  # in case the rows behind the reference are refused
         try:
             first = self._step(rows[:due], None if t is None else t[:due])
-            rest = self._step(rows[due:], None if t is None else t[due:])
+            try:
+                rest = self._step(rows[due:], None if t is None else t[due:])
+            except SchemaError as error:
+                raise error.after(due) from error
         except BaseException:
             vars(self._model).update(vars(kept))
             self._reference = None

@@ -32,7 +32,6 @@ def test_a_refused_batch_leaves_the_model_that_was_handed_over(cut):
         assert model.n_seen == cut
 
 
-@pytest.mark.xfail(strict=True, reason="rows are counted from the one that takes the reference")
 def test_a_refused_row_behind_the_reference_is_named():
     X = jumps(2).rows
     X[60, 1] = np.nan

@@ -147,7 +147,6 @@ def test_counts_that_are_none_are_refused():
     assert counts.n_seen == counts.n_epochs == 0
 
 
-@pytest.mark.xfail(strict=True, reason="to see what the rows are a reader is read to its end")
 def test_rows_of_a_reader_are_learned():
     model = TemporalDPM(epoch="12 rows")
     model.learn_many(pa.table({"a": [1.0, 2.0]}).to_reader())

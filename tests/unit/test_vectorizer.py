@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from streamddcrp.data import Vectorizer, as_matrix, check_matrix
+from streamddcrp.data.batches import read_batch
 from streamddcrp.errors import ConfigError, SchemaError
 
 NAN = np.nan
@@ -294,3 +295,14 @@ def test_check_matrix_names_the_first_bad_value():
     check_matrix(X, missing=missing)
     with pytest.raises(SchemaError, match="missing: expected the shape"):
         check_matrix(X, missing=missing[0])
+
+
+def test_a_mask_marks_missing_values():
+    values = np.array([[1.0, 2.0], [99.0, 4.0], [5.0, np.inf]])
+    mask = np.array([[False, False], [True, False], [False, True]])
+    batch = read_batch(np.ma.masked_array(values, mask), Vectorizer())
+    np.testing.assert_array_equal(batch.X, [[1.0, 2.0], [np.nan, 4.0], [5.0, np.nan]])
+    whole = np.ma.masked_array([[1, 2], [3, 4]], False)
+    assert read_batch(whole, Vectorizer()).types == ["int", "int"]
+    with pytest.raises(SchemaError, match="row 2, column 1"):
+        read_batch(np.ma.masked_array(values, mask & (values == 99.0)), Vectorizer())

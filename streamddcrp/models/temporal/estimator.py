@@ -4,6 +4,7 @@ from dataclasses import asdict, replace
 from typing import Any, Self
 
 import numpy as np
+import pyarrow as pa
 from river import base
 
 from streamddcrp.contract import LABEL, LIVE_TABLES, N_OUTPUTS
@@ -173,6 +174,8 @@ class TemporalDPM(RowModel, EpochViews, base.Clusterer):
         self._move(self._place.next(period=self._cut.kind == "period"))
 
     def _learn_batch(self, batch: Any, t: object) -> FloatArray:
+        if isinstance(batch, pa.RecordBatchReader):  # which can be read once only
+            batch = batch.read_all()
         kind = self._kind or self._likelihood.kind_of(batch)
         mark = self._vectorizer.mark()
         try:
