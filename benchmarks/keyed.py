@@ -48,10 +48,10 @@ def batches(n_keys: int, n_rows: int, visit: int) -> Iterator[pa.Table]:
 
 def _alone(pipe: Any, n_keys: int, n_rows: int, visit: int, memory: str) -> None:
     with threadpool_limits(1):
-        warm = Keyed(SeqDDCRP(), by="machine", memory=1)
+        warm = Keyed(SeqDDCRP(), by="machine", memory_limit=1)
         for batch in batches(2, 100, 50):
             warm.step_many(batch)
-        fleet = Keyed(SeqDDCRP(), by="machine", memory=memory)
+        fleet = Keyed(SeqDDCRP(), by="machine", memory_limit=memory)
         before, seconds, done = peak_mebibytes(), 0.0, 0
         for batch in batches(n_keys, n_rows, visit):
             start = time.process_time()

@@ -20,8 +20,8 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from threading import Timer
@@ -39,7 +39,8 @@ from numba.misc.appdirs import AppDirs
 
 _log = logging.getLogger(__name__)
 _entry_points: dict[Any, Any] = {}
-_PATIENCE = 1.0  # seconds; loading from the cache is quicker
+_announced: set[str] = set()  # folders
+_PATIENCE = 1.0  # seconds that a compilation may take unannounced
 _UNUSED = 30 * 86400.0  # seconds after which a folder of an older version goes
 _INNER: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 _IS_TESTED = (0, 61) <= tuple(int(n) for n in numba.__version__.split(".")[:2]) <= (0, 68)
@@ -72,10 +73,15 @@ def _digest(home: Path) -> str:
     return digest.hexdigest()[:16]
 
 
+def cache_root() -> Path:
+    """Return the folder below which compiled kernels are kept."""
+    return Path(_settings.CACHE_DIR or AppDirs("streamddcrp", appauthor=False).user_cache_dir)
+
+
 @cache
 def _folder(home: Path) -> str:
     """Name the folder of a package's compiled kernels, and clear away those long out of use."""
-    root = Path(_settings.CACHE_DIR or AppDirs("streamddcrp", appauthor=False).user_cache_dir)
+    root = cache_root()
     name = "-".join(home.with_suffix("").parts[-3:])
     folder = root / f"{name}-{_digest(home)}"
     with suppress(OSError):
@@ -110,7 +116,34 @@ class _Implementation(CompileResultCacheImpl):
 
 
 class _Cache(FunctionCache):
+    """The machine code of a root on disk; a compilation that takes long is announced."""
+
     _impl_class = _Implementation
+    _timer: Timer | None = None
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        found = super().load_overload(sig, target_context)
+        if found is None and self._timer is None and self.cache_path not in _announced:
+            self._timer = Timer(_PATIENCE, _announce, (self.cache_path,))
+            self._timer.daemon = True
+            self._timer.start()
+        return found
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        super().save_overload(sig, data)
+
+
+def _announce(folder: str) -> None:
+    if folder not in _announced:
+        _announced.add(folder)
+        _log.warning(
+            "compiling %s, once for this version of the sources (10 to 60 s of CPU time); kept in "
+            "%s. `streamddcrp warmup` does it ahead",
+            Path(folder).name.rpartition("-")[0].replace("-", "."), folder,
+        )  # fmt: skip
 
 
 class _NoEnvironment:
@@ -186,8 +219,8 @@ class _Kernel(CPUDispatcher):
             self._root._cache = _Cache(self.py_func)
         return self._root
 
-    def __call__(self, *args: Any) -> Any:
-        return self.root(*args)
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        return self.root(*args, **named)
 
 
 def kernel(function: Any = None, /, **options: Any) -> Any:
@@ -237,29 +270,6 @@ inlined = _with(inline="always")
 
 def _root_of(kernel: Any) -> Any:
     return getattr(kernel, "root", kernel)
-
-
-@contextmanager
-def compiled(kernel: Any) -> Iterator[bool]:
-    """Say so if the block, which is to call ``kernel`` on no rows, has to compile it.
-
-    Yields
-    ------
-    bool
-        Whether the call is needed: False once the kernel has been loaded or compiled.
-    """
-    if getattr(_root_of(kernel), "overloads", True):
-        yield False
-        return
-    timer = Timer(
-        _PATIENCE, _log.warning, ("compiling the kernels, once for this version: a minute or two",)
-    )
-    timer.daemon = True
-    timer.start()
-    try:
-        yield True
-    finally:
-        timer.cancel()
 
 
 def entry_point(kernel: Any) -> Any:

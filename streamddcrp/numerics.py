@@ -71,8 +71,9 @@ def log_decay(code, location, scale, distance):
     if code == LOGISTIC:
         z = (distance - location) / scale
         return -(max(z, 0.0) + math.log1p(math.exp(-abs(z))))
-    # LINEAR_WINDOW
-    return math.log1p(-distance / location) if distance < location else -np.inf
+    if code == LINEAR_WINDOW:
+        return math.log1p(-distance / location) if distance < location else -np.inf
+    return np.nan  # no decay has this code
 
 
 # exp(x) = 2^k exp(r), k = round(x / log 2), |r| <= log(2) / 2. Adding ROUND leaves k in the low

@@ -12,6 +12,7 @@ _ELSEWHERE = {
     "demo": "streamddcrp_connectors.demo",
     "report": "streamddcrp_connectors.report.report",
     "reproduce": "streamddcrp_connectors.experiments.reproduce",
+    "warmup": "streamddcrp_connectors.warmup",
 }
 
 
@@ -94,7 +95,7 @@ def main() -> None:
     "again with the same command: it goes on, and no row is lost or doubled.",
 )
 @click.option(
-    "--memory",
+    "--memory-limit",
     default="1GB",
     show_default=True,
     help="Most memory for the models of keys; those used least recently go to disk.",
@@ -130,7 +131,7 @@ def run(
     sink: str,
     events: str | None,
     checkpoint: str | None,
-    memory: str,
+    memory_limit: str,
     batch_rows: int,
     on_error: str,
     follow: bool,
@@ -162,7 +163,7 @@ def run(
         sink=sink,
         events=events,
         checkpoint=checkpoint,
-        memory=memory,
+        memory_limit=memory_limit,
         batch_rows=batch_rows,
         on_error=on_error,
         follow=follow,

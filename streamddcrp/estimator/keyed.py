@@ -43,7 +43,7 @@ class Keyed(base.Clusterer):
         ``nbytes`` how much memory it takes.
     by : str
         Feature or column that holds the key: text or whole numbers.
-    memory : str or int, default "1GB"
+    memory_limit : str or int, default "1GB"
         Most memory for models, in bytes or as "200 MB", "1.5GiB". The one in use stays even if it
         is larger. A batch, its results and the names of the keys come on top.
     store : path-like or SqliteStore, optional
@@ -75,12 +75,12 @@ class Keyed(base.Clusterer):
         model: Any,
         *,
         by: str,
-        memory: str | int = "1GB",
+        memory_limit: str | int = "1GB",
         store: str | os.PathLike[str] | SqliteStore | None = None,
     ) -> None:
         self.model = model
         self.by = by
-        self.memory = memory
+        self.memory_limit = memory_limit
         self.store = store
         if not isinstance(by, str):
             message = f"by must be the name of a feature or column, got {by!r}"
@@ -88,7 +88,7 @@ class Keyed(base.Clusterer):
         self._fresh = model.clone()
         self._integer: bool | None = None  # whether the keys are numbers, once there is one
         self._unread: set[str] = set()  # keys that may have new events
-        size = bytes_of(memory)
+        size = bytes_of(memory_limit)
         self._store = store if isinstance(store, SqliteStore) else SqliteStore(store)
         if self._store is not store:
             finalize(self, self._store.close)
@@ -212,7 +212,7 @@ class Keyed(base.Clusterer):
     def _find(self, key: Key) -> Any:
         """Return the model that predicts for a key: for a new one, that which has seen nothing."""
         model = self._residents.find(self._name(key))
-        return self._fresh if model is None else model
+        return copy.deepcopy(self._fresh) if model is None else model  # some grow when asked
 
     # -- looking at the models -------------------------------------------------------------------
 
@@ -327,7 +327,7 @@ class Keyed(base.Clusterer):
                 message = f"its models are of class {meta['class']!r}, unknown to this release"
                 raise CheckpointError(message)
             fresh = model_class.from_bytes(arrays["fresh"].tobytes())
-            fleet = cls(fresh, by=meta["by"], memory=meta["memory"])
+            fleet = cls(fresh, by=meta["by"], memory_limit=meta["memory"])
             fleet._store.put_aside(_HEADER, [("", header)])
             fleet._store.commit(OP, saved.states(OP), CURSOR, saved.offset(CURSOR))
         fleet._continue()
@@ -359,7 +359,7 @@ class Keyed(base.Clusterer):
         meta = {
             "class": type(self.model).__name__,
             "by": self.by,
-            "memory": self.memory,
+            "memory": self.memory_limit,
             "integer": self._integer,
         }
         fresh = np.frombuffer(self._fresh.to_bytes(), np.uint8)

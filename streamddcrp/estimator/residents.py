@@ -167,11 +167,14 @@ class Residents:
         self._dirty.discard(key)
 
 
-def bytes_of(memory: str | int) -> int:
+def bytes_of(memory_limit: str | int) -> int:
     """Return a size in bytes."""
-    found = re.fullmatch(r" *(\d+(?:\.\d+)?) *([KMG]I?|)B? *", str(memory).upper())
+    found = re.fullmatch(r" *(\d+(?:\.\d+)?) *([KMG]I?|)B? *", str(memory_limit).upper())
     size = float(found[1]) * _UNITS[found[2]] if found else 0
     if not size >= 1:
-        message = f"memory must be a number of bytes or a text such as '200 MB', got {memory!r}"
+        message = (
+            "memory_limit must be a number of bytes or a text such as '200 MB', "
+            f"got {memory_limit!r}"
+        )
         raise ConfigError(message)
     return int(size)

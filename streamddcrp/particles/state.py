@@ -10,7 +10,7 @@ from typing import Annotated, Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from streamddcrp.compilation import compiled, entry_point
+from streamddcrp.compilation import entry_point
 from streamddcrp.contract import EventRing, empty_events
 from streamddcrp.likelihoods.kernels.families import n_post, n_stats, posterior
 from streamddcrp.particles.kernels.layout import LOG_EVIDENCE, MOST_TABLES, N_EVENTS, N_SEEN
@@ -241,10 +241,6 @@ def learn_rows(
         The first input has one entry per row.
     """
     n = len(inputs[0])
-    with compiled(kernel) as needed:
-        if needed and n:
-            nothing = [[a[:0] for a in arrays] for arrays in (inputs, outputs)]
-            learn_rows(kernel, config, state, grown, *nothing)
     run, done = entry_point(kernel), 0
     while True:
         parts = (getattr(state, name) for name in state.__slots__)  # type: ignore[attr-defined]

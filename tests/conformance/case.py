@@ -64,8 +64,8 @@ def look_at_tables(model, x, more):
     found = {"label": label, "score": model.score_one(x, **more), "probs": probs}
     if math.isnan(found["score"]):  # during warm-up
         return found
-    chosen = probs.get(label, probs[-1])
-    return found | {"label_prob": chosen, "p_new": probs[-1], "n_tables": model.n_tables}
+    best = max(probs.values())
+    return found | {"label_prob": best, "p_new": probs[-1], "n_tables": model.n_tables}
 
 
 def state_of(model):

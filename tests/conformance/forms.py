@@ -144,6 +144,7 @@ BAD_TEXTS = (
     Refusal("none", with_text(None, 1), "row 1", 1),
     Refusal("number", with_text(3.0, 2), "row 2", 2),
     Refusal("null", instead(pa.table({"text": ["a", None]}), 2), "row 1", 1),
+    Refusal("null of an array", instead(pa.array(["a", None]), 2), "row 1", 1),
     Refusal("one text", instead("oil"), "several documents"),
 )
 ODD_TEXTS = ((3.0, "3.0"), (None, "None"), ({"oil": -1.0, "cup": 2.0}, "'oil'.*not a count"))

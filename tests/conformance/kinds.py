@@ -140,10 +140,10 @@ def temporal_texts(name, options, **more):
 
 
 def look_at_story(model, x, more):
+    """A text without words is of no story, -1; others may be in one that is not the likeliest."""
     found = look_at_tables(model, x, more)
-    if found["label"] == -1:  # a text without words is of no story
-        found["label_prob"] = None
-    return found
+    label, probs = found["label"], found["probs"]
+    return found | {"label_prob": None if label == -1 else probs.get(label, probs[-1])}
 
 
 def text_stream(name, options, **more):

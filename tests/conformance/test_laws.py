@@ -312,6 +312,8 @@ def test_models_by_key_are_separate_ones(case):
         assert equal_outputs(case, got, expected[0])
         assert case.differences(fleet.model_of(key), alone) == []
     assert fleet.keys == ["p", "q", "r"]
+    if case.can("summary"):
+        assert set(fleet.summary()["key"].to_pylist()) <= {"p", "q", "r"}
 
 
 def as_table(rows):

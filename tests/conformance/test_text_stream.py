@@ -227,7 +227,6 @@ def test_a_decay_in_time_needs_times():
     assert model.n_seen == 1
 
 
-@pytest.mark.xfail(strict=True, reason="the model of unknown keys grows when it is asked")
 def test_a_keyed_model_that_was_asked_for_an_unknown_key_can_be_restored():
     fleet = Keyed(TextStream(lag=10), by="who")
     fleet.predict_one({"who": "nobody", "text": "oil price"})

@@ -50,7 +50,7 @@ def once(folder, case):
                 folder / f"events.{case['sink']}", sys.stdout.buffer, folder / "checkpoint", EVENTS
             ),
             dead_letters=DeadLetters(folder / "dead.jsonl") if case["dead"] else None,
-            memory=1,  # of keys, all models but the one in use are out
+            memory_limit=1,  # of keys, all models but the one in use are out
         )
 
 

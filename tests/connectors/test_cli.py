@@ -89,8 +89,10 @@ def test_a_model_by_key_within_little_memory(invoke, good):
     arguments = ["--time", "t", "--features", "a,b", "--model", "seqddcrp"]
     usual = invoke("run", good, *arguments, "--key", "k").stdout
     assert {json.loads(line)["key"] for line in usual.splitlines()} == {"x", "y", "zz"}
-    assert invoke("run", good, *arguments, "--by", "k", "--memory", "1").stdout == usual
-    assert refused(invoke("run", good, *arguments, "--by", "k", "--memory", "some"), "memory must")
+    assert invoke("run", good, *arguments, "--by", "k", "--memory-limit", "1").stdout == usual
+    assert refused(
+        invoke("run", good, *arguments, "--by", "k", "--memory-limit", "some"), "memory_limit must"
+    )
 
 
 def refused(result, *parts):

@@ -62,7 +62,7 @@ def test_batches_are_judged_like_single_rows(drawn, keyed, piece, data):
     times, values, keys = zip(*drawn, strict=True)
     everything = rows(times, values, keys if keyed else None, first=100)
     key = "k" if keyed else None
-    single = Models(RECIPE, key, SqliteStore(), memory=1)
+    single = Models(RECIPE, key, SqliteStore(), memory_limit=1)
     expected, expected_refused = one_at_a_time(everything, single)
     cut = data.draw(st.integers(0, len(drawn)))
     models, refused, found = Models(RECIPE, key, SqliteStore()), {}, []

@@ -204,7 +204,7 @@ def keyed(record):
     rng = np.random.default_rng(13)
     rows = pa.table({"pump": [f"p{k}" for k in rng.integers(0, 3, 240)], "flow": X})
     model = SeqDDCRP(likelihood=GIVEN, **SMALL)
-    with Keyed(model, by="pump", memory="40 kB") as fleet:
+    with Keyed(model, by="pump", memory_limit="40 kB") as fleet:
         parts = [fleet.step_many(rows.slice(a, 40)) for a in range(0, 200, 40)]
         for x in rows.slice(200).to_pylist():
             fleet.learn_one(x)

@@ -196,7 +196,7 @@ def test_an_empty_batch_has_the_columns_of_the_results():
 def test_a_refused_batch_changes_no_key(tmp_path, n_models, saved):
     """Models of the batch and others, in memory and put aside, dirty and saved."""
     memory = max(1, n_models * one_model())
-    fleet = small(memory=memory, store=tmp_path / "store")
+    fleet = small(memory_limit=memory, store=tmp_path / "store")
     for key in "dazcy":
         fleet.learn_many(table([key] * 3, [1, 2, 3]))
     if saved:
@@ -216,7 +216,7 @@ def test_a_refused_batch_changes_no_key(tmp_path, n_models, saved):
 
 
 def test_models_that_make_room_for_a_refused_batch_are_kept():
-    fleet = small(memory=3 * one_model())
+    fleet = small(memory_limit=3 * one_model())
     fleet.learn_many(table(["a"], [1]))
     fleet.learn_many(table(["z"], [2]))
     assert fleet._residents._size == 2 * one_model()  # so that there is room for one copy
@@ -227,7 +227,7 @@ def test_models_that_make_room_for_a_refused_batch_are_kept():
 
 
 def test_any_other_failure_is_undone_too(monkeypatch):
-    fleet = small(memory=1)
+    fleet = small(memory_limit=1)
     fleet.learn_many(table(list("ab"), [1, 2]))
     before = states(fleet)
     learn = SeqDDCRP.learn_many
@@ -250,13 +250,15 @@ def test_any_other_failure_is_undone_too(monkeypatch):
     (5_000_000, 5e6), ("5MB", 5e6), ("5000 kB", 5e6), ("4.5 mib", 4.5 * 2**20), ("2GiB", 2**31),
 ])  # fmt: skip
 def test_memory_is_given_in_bytes(memory, size):
-    assert small(memory=memory)._residents._memory == size
+    assert small(memory_limit=memory)._residents._memory == size
 
 
 @pytest.mark.parametrize("memory", [0, -1, "MB", "5TB", "a lot", None, "1e9"])
 def test_other_sizes_are_refused(memory):
-    with pytest.raises(ConfigError, match="memory must be a number of bytes or a text such as"):
-        small(memory=memory)
+    with pytest.raises(
+        ConfigError, match="memory_limit must be a number of bytes or a text such as"
+    ):
+        small(memory_limit=memory)
 
 
 @pytest.mark.parametrize("n_rows", [200, 2])
@@ -267,7 +269,7 @@ def test_memory_is_bounded(n_rows):
     rows of a batch and their results, and Python's own cache of 4096 attribute names.
     """
     n_keys, memory = 150, 20 * one_model()
-    fleet = small(memory=memory)
+    fleet = small(memory_limit=memory)
     parts = [stream(n_keys, n_rows, seed) for seed in range(400 // n_rows)]
     tracemalloc.start()
     before = tracemalloc.get_traced_memory()[0]
@@ -282,7 +284,7 @@ def test_memory_is_bounded(n_rows):
 
 
 def test_a_model_larger_than_the_memory_stays_while_it_is_used():
-    fleet = small(memory=1)
+    fleet = small(memory_limit=1)
     fleet.learn_many(table(list("abab"), [1, 2, 3, 4]))
     assert len(fleet._residents._models) == 1
     assert fleet.keys == ["a", "b"]
@@ -290,7 +292,7 @@ def test_a_model_larger_than_the_memory_stays_while_it_is_used():
 
 def test_models_that_do_not_tell_their_size_are_measured_by_their_state(monkeypatch):
     monkeypatch.delattr(SeqDDCRP, "nbytes")
-    fleet = small(memory=60_000)
+    fleet = small(memory_limit=60_000)
     fleet.learn_many(stream(9, 50))
     assert 0 < fleet._residents._size < 60_000
     assert len(fleet._residents._models) > 1
@@ -300,7 +302,7 @@ def test_models_that_do_not_tell_their_size_are_measured_by_their_state(monkeypa
 
 
 def test_summary_has_a_row_a_live_table_of_each_key():
-    fleet = Keyed(SeqDDCRP(warmup=4), by="key", memory=1)
+    fleet = Keyed(SeqDDCRP(warmup=4), by="key", memory_limit=1)
     fleet.learn_many(table(list("aabbbb"), [1, 2, 0, 1, 2, 3]))
     summary = fleet.summary()
     assert summary["key"].to_pylist() == ["b"] * len(fleet.model_of("b").summary())
@@ -328,14 +330,14 @@ def test_a_copy_of_a_model_is_independent():
 
 
 def test_a_saved_copy_goes_on(tmp_path):
-    fleet = small(memory=2 * one_model())
+    fleet = small(memory_limit=2 * one_model())
     fleet.learn_many(stream(9, 100))
     fleet.save(tmp_path / "a", cursor={"row": 100})
     fleet.save(tmp_path / "a", cursor={"row": 100})
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
     twins = [Keyed.load(tmp_path / "a"), pickle.loads(pickle.dumps(fleet)), copy.deepcopy(fleet)]
     assert twins[0].cursor == {"row": 100}
-    assert twins[0].memory == fleet.memory
+    assert twins[0].memory_limit == fleet.memory
     more = stream(12, 100, seed=1)
     out = fleet.step_many(more)
     for twin in twins:

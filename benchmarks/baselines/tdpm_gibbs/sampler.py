@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from benchmarks.baselines.tdpm_gibbs.kernels import sweep
-from streamddcrp.compilation import compiled
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.models.temporal.batch import as_epochs
 from streamddcrp.models.temporal.emissions.drift import GaussianDrift
@@ -147,9 +146,6 @@ def sample_temporal_dpm(
     state = np.zeros((T, slots)), np.zeros((T, slots)), np.zeros((T, slots, X.shape[1]))
     c = rng.integers(0, slots, len(X))
     arrays: list[Any] = [X, first, c, float(alpha), kappa, *law, rng, *state]
-    with compiled(sweep) as needed:
-        if needed:
-            sweep(0, *arrays)
     draws = np.empty((S, len(X)), np.int32)
     trace, used = np.empty(S), np.empty(S, np.int64)
     with tqdm(total=burn_in + S * thin, unit=" sweeps", disable=not progress) as bar:

@@ -45,7 +45,7 @@ class Request:
     follow: bool = False
     format: str | None = None
     progress: bool | None = None
-    memory: str = "1GB"
+    memory_limit: str = "1GB"
 
 
 def execute(request: Request) -> int:
@@ -105,7 +105,7 @@ def _run(request: Request) -> Summary:
             events=events,
             dead_letters=dead_letters,
             progress=advance if show else None,
-            memory=request.memory,
+            memory_limit=request.memory_limit,
         )
     refused = f", {summary.refused:,} refused" if summary.refused else ""
     click.echo(f"{summary.rows:,} rows{refused} -> {sink.name}", err=True)

@@ -132,7 +132,7 @@ class Models:
         Column of the key.
     store : SqliteStore, optional
         What the last run left is taken up from it.
-    memory : str or int
+    memory_limit : str or int
         Most memory for the models of keys.
     """
 
@@ -141,14 +141,14 @@ class Models:
         recipe: Recipe,
         key: str | None = None,
         store: SqliteStore | None = None,
-        memory: str | int = "1GB",
+        memory_limit: str | int = "1GB",
     ) -> None:
         self._store = store
         self._model: Any
         fresh = recipe.make()
         self._ignores_times = getattr(fresh, "ignores_times", False)
         if key is not None:
-            self._model = Keyed(fresh, by=key, memory=memory, store=store)
+            self._model = Keyed(fresh, by=key, memory_limit=memory_limit, store=store)
         else:
             blob = None if store is None else store.get(_OP, _ONE)
             self._model = fresh if blob is None else recipe.restore(blob)

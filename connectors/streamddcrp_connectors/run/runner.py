@@ -62,7 +62,7 @@ def run(
     events: Sink | None = None,
     dead_letters: DeadLetters | None = None,
     progress: Progress | None = None,
-    memory: str | int = "1GB",
+    memory_limit: str | int = "1GB",
 ) -> Summary:
     r"""Send the rows of a source through a model and its results to a sink.
 
@@ -84,7 +84,7 @@ def run(
         Takes the refused rows; without it the first one ends the run.
     progress : callable, optional
         Called after each epoch.
-    memory : str or int
+    memory_limit : str or int
         Most memory for the models of keys; those used least recently go to the store.
 
     Returns
@@ -132,7 +132,7 @@ def run(
             "epochs by count, for instance --epoch '100 rows'"
         )
         raise ConfigError(message)
-    models = Models(recipe, source.columns.key, store, memory)
+    models = Models(recipe, source.columns.key, store, memory_limit)
     with Interrupts() as interrupts, _closing(sink, events, dead_letters):
         sink.rewind(cursor["sink"])
         if events is not None:

@@ -398,23 +398,3 @@ def expected_log_liks_of_rows(
 
 
 # --- All rows under a fixed mixture of tables -----------------------------------------------------
-
-
-@kernel
-def mixture_scores(
-    family: int, hyper: Array, post: Array, log_weights: Array, X: Array, log_joint: Array,
-    out: Array,
-) -> None:  # fmt: skip
-    """-log sum_m w_m p(x | m) of each row of ``X`` (N, D). O(N K D).
-
-    ``post`` (K, Q), ``log_weights`` (K,), ``out`` (N,); ``log_joint`` (K,) is work space.
-    """
-    K = log_weights.shape[0]
-    for i in range(X.shape[0]):
-        log_predictives(family, hyper, post, X[i], K, log_joint)
-        log_joint += log_weights
-        top = log_joint.max()
-        total = 0.0
-        for m in range(K):
-            total += math.exp(log_joint[m] - top)
-        out[i] = -(top + math.log(total))

@@ -1,11 +1,17 @@
-"""Log marginal likelihoods alone, for samplers that merge and split tables.
+"""Marginal likelihoods alone, for samplers that merge and split tables; scores under mixtures.
 
 Nothing of the posterior is computed. Rows of counts of words cost the words of the smaller side,
 not the special functions of all words of both.
 """
 
+import math
+
 from streamddcrp.compilation import inner, kernel
-from streamddcrp.likelihoods.kernels.families import DIRICHLET_MULTINOMIAL, posterior
+from streamddcrp.likelihoods.kernels.families import (
+    DIRICHLET_MULTINOMIAL,
+    log_predictives,
+    posterior,
+)
 from streamddcrp.likelihoods.kernels.special import Array, log_rising
 
 
@@ -60,3 +66,23 @@ def log_without(
         return log_both - _words_gain(hyper, stats, more)
     posterior(family, hyper, stats, post)
     return post[0]
+
+
+@kernel
+def mixture_scores(
+    family: int, hyper: Array, post: Array, log_weights: Array, X: Array, log_joint: Array,
+    out: Array,
+) -> None:  # fmt: skip
+    """-log sum_m w_m p(x | m) of each row of ``X`` (N, D). O(N K D).
+
+    ``post`` (K, Q), ``log_weights`` (K,), ``out`` (N,); ``log_joint`` (K,) is work space.
+    """
+    K = log_weights.shape[0]
+    for i in range(X.shape[0]):
+        log_predictives(family, hyper, post, X[i], K, log_joint)
+        log_joint += log_weights
+        top = log_joint.max()
+        total = 0.0
+        for m in range(K):
+            total += math.exp(log_joint[m] - top)
+        out[i] = -(top + math.log(total))

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.random import Generator
 from tqdm import tqdm
 
-from streamddcrp.compilation import compiled
 from streamddcrp.data import as_observations, as_times
 from streamddcrp.decay import Decay, Exponential, LinearWindow, Logistic, Window, make_decay
 from streamddcrp.decay.base import finite
@@ -17,12 +16,7 @@ from streamddcrp.likelihoods import Likelihood, make_likelihood
 from streamddcrp.models.ddcrp.candidates import Candidates, checked_alpha
 from streamddcrp.models.ddcrp.chain import Chain, DDCRPSamples, make_chain
 from streamddcrp.models.ddcrp.distances import Distances
-from streamddcrp.models.ddcrp.kernels.sweep import (
-    draw,
-    draw_with_parameters,
-    link_term,
-    partition_term,
-)
+from streamddcrp.models.ddcrp.kernels.sweep import link_term, partition_term
 from streamddcrp.typing import ArrayLike, FloatArray
 from streamddcrp.validation import whole
 
@@ -291,11 +285,6 @@ def sample_ddcrp(
     if hyper is not None:
         griddy = Griddy(make_grid(hyper, alpha, weights), where, weights, alpha)
         start = griddy.start
-    with compiled(draw if parameters == "collapsed" else draw_with_parameters) as needed:
-        if needed:
-            one = Distances.by_index(1).candidates(weights, alpha)
-            first = make_chain(rows[:1], family.family, prior, one, parameters)
-            first.forward(np.random.default_rng(0))
     n, n_kept = len(rows), n_sweeps // thin
     size = n_chains * n_kept
     out = DDCRPSamples(

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from streamddcrp.compilation import compiled
 from streamddcrp.data import as_matrix
 from streamddcrp.data.graphs import (
     DecomposableGraph,
@@ -191,9 +190,6 @@ class _Chain:
         self.begin(self.labels)
         zeros = np.zeros(n, np.int64)
         self.work = Work(zeros, zeros.copy(), np.zeros(n + 1), zeros.copy())
-        with compiled(sweep) as needed:
-            if needed:
-                self._sweep(self.order[:0])
 
     def begin(self, labels: IntArray) -> None:
         """Start from a partition: labels below N."""

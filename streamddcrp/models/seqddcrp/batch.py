@@ -14,7 +14,6 @@ import numpy as np
 import scipy.sparse as sp
 from tqdm import tqdm
 
-from streamddcrp.compilation import compiled
 from streamddcrp.data import as_observations, as_times, check_times
 from streamddcrp.decay import make_decay
 from streamddcrp.errors import ConfigError
@@ -340,11 +339,6 @@ def fit_seqddcrp(
     rows, _ = family.prepare(rows)
     times = None if t is None else _times(t, len(rows))
     prior = link_prior(make_decay(decay), alpha, len(rows), times)
-    with compiled(ascend) as needed:
-        if needed:
-            first = LinkPrior(prior.log_weight[:1], prior.log_total[:1], prior.log_alpha)
-            one = _Batch(rows[:1], family.family, hyper, first, "singletons")
-            one.sweep(ascending=False)
     batch = _Batch(rows, family.family, hyper, prior, init)
     if order == "random":
         return batch.result(*fit_rank_one(batch, max_sweeps, tol, np.random.default_rng(seed)))

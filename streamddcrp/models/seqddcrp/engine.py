@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from streamddcrp.compilation import compiled, entry_point
+from streamddcrp.compilation import entry_point
 from streamddcrp.contract import N_OUTPUTS
 from streamddcrp.decay import Decay
 from streamddcrp.likelihoods import Likelihood
@@ -141,9 +141,6 @@ def step(config: Config, state: State, X: FloatArray, t: FloatArray, given: Floa
     state : State
     out : ndarray of float64, shape (N, 6)
     """
-    with compiled(step_rows) as needed:
-        if needed and len(X):
-            step(config, state, X[:0], t[:0], given)
     X, t, given = np.ascontiguousarray(X), np.ascontiguousarray(t), np.ascontiguousarray(given)
     out = np.empty((len(X), N_OUTPUTS))
     kernel = entry_point(step_rows)

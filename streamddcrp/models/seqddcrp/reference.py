@@ -10,7 +10,8 @@ from streamddcrp.data.batches import read_batch
 from streamddcrp.errors import ConfigError
 from streamddcrp.estimator.stored import Stored
 from streamddcrp.likelihoods import Likelihood, likelihood_from_config
-from streamddcrp.likelihoods.kernels.families import mixture_scores, n_post, posteriors
+from streamddcrp.likelihoods.kernels.families import n_post, posteriors
+from streamddcrp.likelihoods.kernels.union import mixture_scores
 from streamddcrp.models.seqddcrp.engine import Engine
 from streamddcrp.models.seqddcrp.views import live_columns
 from streamddcrp.typing import FloatArray, IntArray

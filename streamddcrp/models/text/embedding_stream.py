@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from river import base
 
-from streamddcrp.compilation import compiled, entry_point
+from streamddcrp.compilation import entry_point
 from streamddcrp.contract import P_NEW
 from streamddcrp.errors import SchemaError
 from streamddcrp.estimator.row_model import RowModel
@@ -101,9 +101,6 @@ def state_from_arrays(config: VectorConfig, arrays: Mapping[str, Any]) -> State:
 
 def step(config: VectorConfig, state: State, X: FloatArray, t: FloatArray) -> FloatArray:
     """Predict and learn unit vectors (N, D) at times (N,); return the outputs (N, 7)."""
-    with compiled(step_vectors) as needed:
-        if needed and len(X):
-            step(config, state, X[:0], t[:0])
     out, done = np.empty((len(X), N_TEXT_OUTPUTS)), 0
     while True:
         done = entry_point(step_vectors)(

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from streamddcrp.compilation import compiled, entry_point
+from streamddcrp.compilation import entry_point
 from streamddcrp.contract import LIVE_TABLES, P_NEW
 from streamddcrp.data.words import WordTable
 from streamddcrp.models.text.config import Config, scales_of
@@ -344,9 +344,6 @@ def _step(
     config: Config, state: State, table: WordTable, form: int, data: Any, numbers: IntArray,
     offsets: IntArray, t: FloatArray,
 ) -> FloatArray:  # fmt: skip
-    with compiled(step_documents) as needed:
-        if needed and len(t):
-            _step(config, state, table, form, data, numbers, offsets[:1], t[:0])
     out, done = np.empty((len(t), layout.N_TEXT_OUTPUTS)), 0
     while True:
         done = entry_point(step_documents)(

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 from tqdm import tqdm
 
-from streamddcrp.compilation import compiled
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.models.trees.kernels.gibbs import complete, log_joint, sweep
 from streamddcrp.typing import ArrayLike, FloatArray, IntArray
@@ -329,8 +328,7 @@ def sample_nested_topics(
             if d < N:
                 state.grow()
 
-    with compiled(sweep):
-        go(_FIRST)
+    go(_FIRST)
     S = n_sweeps // thin
     drawn, levels = np.empty((S, N, depth), np.int32), np.empty((S, T), np.int8)
     trace, n_nodes = np.empty(S), np.empty(S, np.int64)

@@ -11,7 +11,6 @@ from streamddcrp.models.ddcrp.kernels.link import (
     attach,
     cut,
     detach,
-    draw_link,
     redraw,
     redraw_counted,
     renew,
@@ -19,7 +18,6 @@ from streamddcrp.models.ddcrp.kernels.link import (
     split_off,
     update,
     update_with_parameters,
-    weigh,
 )
 
 _BLOCK = 1024  # customers visited in a random order before the next ones
@@ -250,7 +248,22 @@ def link_term(candidates, links):
 @kernel
 def redraw_links(rng, c):
     """Draw all links given tables: in proportion to the weights within the table."""
+    shared, customer, weight = c.candidates.shared, c.candidates.customer, c.candidates.weight
     c.children[:] = -1
     for i in range(len(c.links)):
-        stay, n_touched = weigh(i, c)
-        attach(i, draw_link(rng.random(), i, c.slot[i], stay, n_touched, c), c.links, c.children)
+        first, count = span(i, c.candidates)
+        mass = 0.0
+        for q in range(first, first + count):
+            j = i - 1 - q if shared else customer[q]
+            if c.slot[j] == c.slot[i]:
+                mass += weight[q]
+        chosen = i  # the opener of the table: no one there before it
+        rest = rng.random() * mass
+        for q in range(first, first + count):
+            j = i - 1 - q if shared else customer[q]
+            if c.slot[j] == c.slot[i]:
+                chosen = j
+                rest -= weight[q]
+                if rest < 0.0:
+                    break
+        attach(i, chosen, c.links, c.children)

@@ -1,0 +1,84 @@
+"""The command ``streamddcrp warmup``: compile kernels ahead of the first run."""
+
+import sys
+import time
+from typing import Any
+
+import click
+
+__all__ = ["warmup"]
+
+REFUSED = 2
+_ROWS = 300  # enough for the warm-up of every model
+
+
+@click.command()
+@click.argument("models", nargs=-1, metavar="[MODEL]...")
+@click.option("--all", "all_", is_flag=True, help="Every installed model.")
+@click.option("--progress/--no-progress", default=None, help="Progress bar [default: terminal].")
+def warmup(models: tuple[str, ...], all_: bool, progress: bool | None) -> None:
+    """Compile the kernels of MODELs, so that the first run starts at once.
+
+    For images of containers and for cluster workers. The machine code is kept in $NUMBA_CACHE_DIR,
+    or in the user's cache; it holds for this version of the sources, of numba, and this kind of
+    processor. Default: seqddcrp.
+    """
+    from tqdm import tqdm  # noqa: PLC0415 -- heavy: not for --help
+
+    from streamddcrp.compilation import cache_root  # noqa: PLC0415
+    from streamddcrp.errors import StreamDDCRPError  # noqa: PLC0415
+    from streamddcrp_connectors.run.config import DEFAULT  # noqa: PLC0415
+    from streamddcrp_connectors.run.plugins import MODELS, find, installed  # noqa: PLC0415
+
+    names = list(installed(MODELS)) if all_ else list(models or [DEFAULT])
+    hide = None if progress is None else not progress
+    try:
+        classes = {name: find(MODELS, name) for name in names}
+        with tqdm(classes.items(), unit=" models", disable=hide) as bar:
+            for name, model_class in bar:
+                bar.set_description(name)
+                began = time.perf_counter()
+                _exercise(name, model_class)
+                bar.write(f"{name}: ready after {time.perf_counter() - began:.1f} s", sys.stdout)
+    except StreamDDCRPError as error:
+        click.echo(f"streamddcrp: {error}", err=True)
+        sys.exit(REFUSED)
+    click.echo(f"machine code in {cache_root()}")
+
+
+def _exercise(name: str, model_class: Any) -> None:
+    """Call what users call, on a few rows, so that every kernel they need is compiled."""
+    from streamddcrp.errors import SchemaError  # noqa: PLC0415 -- heavy: not for --help
+
+    model, rows = model_class(), _rows(name)
+    try:
+        model.step_many(rows)
+    except SchemaError:  # a model that takes texts
+        model, rows = model_class(), _texts()
+        model.step_many(rows)
+    first = rows[0] if isinstance(rows, list) else dict(enumerate(rows[0].tolist()))
+    model.learn_one(first)
+    for method in ("predict_one", "score_one"):
+        if hasattr(model, method):
+            getattr(model, method)(first)
+    if hasattr(model, "summary"):
+        model.summary()
+    model_class.from_bytes(model.to_bytes())
+    _ = getattr(model, "objective", None)
+
+
+def _rows(name: str) -> Any:
+    """Return points of three clusters, unit vectors, or texts, as the model takes them."""
+    import numpy as np  # noqa: PLC0415 -- heavy: not for --help
+
+    if name in {"text", "nested-topics"}:
+        return _texts()
+    rng = np.random.default_rng(0)
+    D = 8 if name == "embeddings" else 2
+    X = rng.normal(size=(_ROWS, D)) + 6.0 * rng.integers(0, 3, size=(_ROWS, 1))
+    return X / np.linalg.norm(X, axis=1, keepdims=True) if name == "embeddings" else X
+
+
+def _texts() -> list[str]:
+    topics = ["pump valve flow pressure", "match goal team coach", "bank rate bond market"]
+    return [f"{topics[i % 3]} number {i % 7}" for i in range(_ROWS)]
