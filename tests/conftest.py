@@ -39,15 +39,20 @@ COMPILED_ONLY = {
     ),
     "streams of thousands of rows": (
         "tests/properties/test_adversarial_stream.py::",
+        "tests/unit/test_batch.py::test_headline_of_the_paper",
         "tests/unit/test_batch.py::test_merging_finds_one_broad_table",
         "tests/unit/test_group_dp.py::test_a_group_that_nobody_knows",
         "tests/unit/test_ibp_smc.py::test_more_features_than_are_enumerated",
         "tests/unit/test_keyed.py::test_kill_leaves_the_last_save",
         "tests/unit/test_keyed.py::test_memory_is_bounded",
+        "tests/unit/test_ibp_smc.py::test_with_many_particles_the_filter_is_exact[4-2-3",
         "tests/unit/test_nested_steps.py::test_moves_leave_trees_and_raise_the_bound",
         "tests/unit/test_real_series.py::",
         "tests/unit/test_sample_ddcrp.py::test_diagnostics",
+        "tests/unit/test_sample_ddcrp.py::test_equal_seeds_give_equal_bits",
         "tests/unit/test_sample_ddcrp.py::test_two_groups_are_found",
+        "tests/unit/test_temporal_logistic.py::test_texts_from_drifting_laws",
+        "tests/unit/test_temporal_text.py::test_long_texts",
         "tests/unit/test_temporal_text.py::test_quality_of_other_settings",
         "tests/unit/test_temporal_text.py::test_two_topics_that_began_as_one",
         "tests/unit/test_text_decay.py::test_a_planted_decay",
@@ -55,23 +60,27 @@ COMPILED_ONLY = {
         "tests/unit/test_words.py::test_long_words_and_long_documents",
         "tests/unit/test_words.py::test_memory_of_words_that_come_and_go_is_flat",
     ),
-    "whole programs, and how quick they are": (
+    "whole programs, how quick they are, and which files Python runs": (
         "tests/unit/test_engine_benchmark.py::",
         "tests/unit/test_examples.py::",
         "tests/unit/test_exports.py::",
         "tests/unit/test_how_to.py::",
         "tests/unit/test_text_benchmark.py::",
+        "tests/unit/test_way_of_a_row.py::",
     ),
 }
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # numpy warns where compiled code does not: hashes of words wrap around, and an infinite square
-    # is above what is left in a regression.
+    # numpy warns where compiled code does not: hashes of words wrap around, an infinite square is
+    # above what is left in a regression, and a move of a tree may leave a document no endpoint.
     if UNCOMPILED:
         for kernels in ("data.kernels.words", "likelihoods.kernels.regression"):
             overflow = "ignore:overflow encountered in scalar:RuntimeWarning"
             config.addinivalue_line("filterwarnings", f"{overflow}:streamddcrp.{kernels}")
+        invalid = "ignore:invalid value encountered in scalar subtract:RuntimeWarning"
+        tree = "streamddcrp.models.trees.kernels.tree"
+        config.addinivalue_line("filterwarnings", f"{invalid}:{tree}")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -101,6 +101,14 @@ def test_posterior_of_the_grid_with_irregular_times():
     assert len(n_tables) > 2
 
 
+def test_the_chain_starts_at_the_grid_values_nearest_to_those_given():
+    grid, distances = HyperGrid((0.2, 0.9, 4.0), (1.0, 3.0, 9.0)), Distances.by_index(5)
+    candidates, alpha, scale = Griddy(grid, distances, make_decay(("exponential", 2.5)), 1.1).start
+    assert (alpha, scale, candidates.alpha) == (0.9, 3.0, 0.9)
+    expected = distances.candidates(("exponential", 3.0), 0.9)
+    np.testing.assert_allclose(candidates.log_prior(), expected.log_prior(), rtol=1e-12)
+
+
 def test_log_joint_is_at_the_values_of_the_draw():
     samples = sample_ddcrp(
         X5, NIG, alpha=0.7, decay=("logistic", 2.0), n_sweeps=50, n_chains=2, hyper="both", seed=1

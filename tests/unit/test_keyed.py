@@ -463,3 +463,15 @@ def test_river_checks(check):
     rng = random.Random(0)
     rows = [({"key": f"k{t % 3}", "a": rng.gauss(3 * (t % 5), 1)}, None) for t in range(300)]
     getattr(common, check)(small(), rows)
+
+
+def test_events_that_were_read_are_not_reported_after_a_save(tmp_path):
+    path = tmp_path / "fleet.sqlite"
+    with small(store=path) as fleet:
+        fleet.learn_many(stream(3, 40))
+        fleet.save()
+        assert fleet.events()
+        fleet.save()
+    with small(store=path) as again:
+        assert again.events() == []
+        assert all(again.model_of(key).events() == [] for key in again.keys)

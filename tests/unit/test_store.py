@@ -25,6 +25,11 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "folder" / "state.sqlite"
 
 
+def test_parts_that_read_the_same_have_different_digests():
+    digest = store_module._digest
+    assert len({digest("ab", "c"), digest("a", "bc"), digest("abc"), digest("abc", b"")}) == 4
+
+
 def test_new_store_is_empty(path):
     with SqliteStore(path) as store:
         assert store.offset("rows") is None
