@@ -296,7 +296,7 @@ def test_models_by_key_are_separate_ones(case):
     stream = case.some(14)
     keys = np.random.default_rng(14).choice(["p", "q", "r"], len(stream))
     table = as_table(stream.rows)
-    fleet, at = Keyed(case.make(), by="key", memory=1), table.num_columns
+    fleet, at = Keyed(case.make(), by="key", memory_limit=1), table.num_columns
     parts = []
     for a in range(0, len(stream), 25):
         here = slice(a, a + 25)

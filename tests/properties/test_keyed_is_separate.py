@@ -33,7 +33,7 @@ class KeyedAgainstSeparateModels(RuleBasedStateMachine):
         self.folder = tempfile.TemporaryDirectory()
         self.options = {
             "by": "key",
-            "memory": MEMORY[memory],
+            "memory_limit": MEMORY[memory],
             "store": Path(self.folder.name, "store"),
         }
         self.fleet = Keyed(SeqDDCRP(**OPTIONS), **self.options)

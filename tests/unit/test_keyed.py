@@ -337,7 +337,7 @@ def test_a_saved_copy_goes_on(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
     twins = [Keyed.load(tmp_path / "a"), pickle.loads(pickle.dumps(fleet)), copy.deepcopy(fleet)]
     assert twins[0].cursor == {"row": 100}
-    assert twins[0].memory_limit == fleet.memory
+    assert twins[0].memory_limit == fleet.memory_limit
     more = stream(12, 100, seed=1)
     out = fleet.step_many(more)
     for twin in twins:
@@ -360,7 +360,7 @@ def test_a_store_can_be_loaded_and_saved_beside_itself(tmp_path):
 
 def test_an_open_store_is_shared(tmp_path):
     with SqliteStore(tmp_path / "store") as store:
-        fleet = small(store=store, memory=1)
+        fleet = small(store=store, memory_limit=1)
         fleet.learn_many(stream(3, 30))
         fleet.save(cursor=1)
         assert store.offset("run") == 1
@@ -430,7 +430,7 @@ def test_kill_leaves_the_last_save(tmp_path):
         "import os, signal, sys\n"
         "sys.path.insert(0, sys.argv[2])\n"
         "from tests.unit.test_keyed import small, stream\n"
-        "fleet = small(store=sys.argv[1], memory=200_000)\n"
+        "fleet = small(store=sys.argv[1], memory_limit=200_000)\n"
         "for i in range(fleet.cursor or 0, 6):\n"
         "    fleet.learn_many(stream(20, 60, seed=i))\n"
         "    if i == int(sys.argv[3]): os.kill(os.getpid(), signal.SIGKILL)\n"
