@@ -44,7 +44,6 @@ _PATIENCE = 1.0  # seconds that a compilation may take unannounced
 _UNUSED = 30 * 86400.0  # seconds after which a folder of an older version goes
 _INNER: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 _IS_TESTED = (0, 61) <= tuple(int(n) for n in numba.__version__.split(".")[:2]) <= (0, 68)
-_SHARED = {Linkage.linkonce_odr, Linkage.weak_odr}
 _settings: Any = config  # numba's, read from the environment
 _CORE = Path(__file__).parent
 _COMPILED = {"kernels", "numerics", "contract", "compilation"}  # besides `kernels` packages
@@ -170,13 +169,6 @@ class _Lowered(JITCodeLibrary):
     def get_pointer_to_function(self, name: str) -> int:
         return 0
 
-    def _get_module_for_linking(self) -> Any:
-        module = super()._get_module_for_linking()
-        for function in module.functions:
-            if function.linkage == Linkage.linkonce_odr:
-                function.linkage = "weak_odr"  # stays, even if what calls it is linked in later
-        return module
-
 
 class _Whole(JITCodeLibrary):
     """Code of a root with that of all kernels it needs, optimised once."""
@@ -190,14 +182,9 @@ class _Whole(JITCodeLibrary):
             for needed in library._linking_libraries if isinstance(library, _Lowered) else ():
                 self.add_linking_library(needed)
 
-    def finalize(self) -> None:
-        # numba's own code last: it is dropped where nothing that is linked in calls it yet
-        self._linking_libraries.sort(key=lambda library: not isinstance(library, _Lowered))
-        super().finalize()
-
     def _optimize_final_module(self) -> None:
         for function in self._final_module.functions:
-            if not function.is_declaration and function.linkage in _SHARED:
+            if not function.is_declaration and function.linkage == Linkage.linkonce_odr:
                 function.linkage = "internal"
         manager, builder = self._codegen._module_pass_manager()
         manager.run(self._final_module, builder)

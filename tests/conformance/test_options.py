@@ -81,7 +81,7 @@ BAD = {
     RegimeAnomalyDetector: {"rate": (1.0,), "reference_after": (5,), "average": (0,)},
     Alarm: {"rate": (0.0, -0.1, 0.5, nan), "average": (0,)},
     partial(Keyed, SeqDDCRP()): {"by": (0,)},
-    partial(Keyed, SeqDDCRP(), by="key"): {"memory": (0, "5TB", None)},
+    partial(Keyed, SeqDDCRP(), by="key"): {"memory_limit": (0, "5TB", None)},
 }  # fmt: skip
 SAID = {"decay": "scale", "n_shared": "r ", "base_measure": "probab|words|measure"}  # instead
 LISTED = [

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from numba import njit
 from numpy.testing import assert_allclose
 from scipy import stats as dist
 
+from streamddcrp.compilation import kernel
 from streamddcrp.likelihoods import (
     Autoregression,
     BetaBernoulli,
@@ -51,7 +51,7 @@ CASES = {
 N_DRAWS = 20_000
 
 
-@njit
+@kernel
 def draws(family, hyper, stats, post, rng, out):
     for i in range(len(out)):
         draw_parameters(family, hyper, stats, post, rng, out[i])

@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 import pytest
-from numba import njit
 
+from streamddcrp.compilation import kernel
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.likelihoods import LinearGaussian
 from streamddcrp.likelihoods.kernels.linear_gaussian import (
@@ -22,7 +22,7 @@ INCREMENTS = (-3.7057463831, -4.3486256690, -2.5010114103, -2.0628248623)
 RHO = 0.25 / 1.3
 
 
-@njit
+@kernel
 def forward(Z, X, ratio, shape, rate):
     """Rows added one by one; log densities, and what is left when the last ones are removed."""
     K, D = Z.shape[1], X.shape[1]
