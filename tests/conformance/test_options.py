@@ -81,7 +81,7 @@ BAD = {
     RegimeAnomalyDetector: {"rate": (1.0,), "reference_after": (5,), "average": (0,)},
     Alarm: {"rate": (0.0, -0.1, 0.5, nan), "average": (0,)},
     partial(Keyed, SeqDDCRP()): {"by": (0,)},
-    partial(Keyed, SeqDDCRP(), by="key"): {"memory": (0, "5TB", None)},
+    partial(Keyed, SeqDDCRP(), by="key"): {"memory_limit": (0, "5TB", None)},
 }  # fmt: skip
 SAID = {"decay": "scale", "n_shared": "r ", "base_measure": "probab|words|measure"}  # instead
 LISTED = [
@@ -106,7 +106,7 @@ def test_options_that_depend_on_others():
         GraphCRP(r=0)
 
 
-@pytest.mark.parametrize("model", [DDCRPSampler(), GraphCRP(), GroupDP(), TimeVaryingIBP()])
+@pytest.mark.parametrize("model", [DDCRPSampler(), GraphCRP(), GroupDP(), TimeVaryingIBP(n_particles=9)])
 def test_seeds_matter(model):
     rows = levels(11, 200).rows
     models = [model.clone(new_params={"seed": seed}) for seed in (0, 0, 1)]
