@@ -142,8 +142,10 @@ def temporal_texts(name, options, **more):
 def look_at_story(model, x, more):
     """A text without words is of no story, -1; others may be in one that is not the likeliest."""
     found = look_at_tables(model, x, more)
-    label, probs = found["label"], found["probs"]
-    return found | {"label_prob": None if label == -1 else probs.get(label, probs[-1])}
+    if "label_prob" in found:
+        label, probs = found["label"], found["probs"]
+        found["label_prob"] = None if label == -1 else probs.get(label, probs[-1])
+    return found
 
 
 def text_stream(name, options, **more):

@@ -72,7 +72,8 @@ def test_step_many_is_predict_then_learn(case):
     model, twin = case.make(), case.make()
     out = case.step(model, stream)
     if case.wait is not None:
-        assert out["score"].null_count == case.wait
+        for name in {"score", "p_new"} & set(out.schema.names):
+            assert out[name].null_count == case.wait
     told, compared = out.to_pydict(), 0
     for i in range(len(stream)):
         x, more = stream.one(i)
@@ -101,8 +102,9 @@ def test_scores_and_probabilities_are_in_range(case):
         if name != "score":
             assert values.min(initial=0.0) >= -1e-15
             assert values.max(initial=0.0) <= 1.0 + 1e-12
-    if case.can("change") and "p_change" in out.schema.names and not out["p_change"].null_count:
-        assert (out["p_new"].to_numpy() <= out["p_change"].to_numpy() + 1e-15).all()
+    if case.can("change") and "p_change" in out.schema.names:
+        new, change = (out[name].to_numpy(zero_copy_only=False) for name in ("p_new", "p_change"))
+        assert not (new > change + 1e-15).any()  # nulls are NaN here, which no number exceeds
 
 
 @law(where=lambda case: case.forms is not None)
