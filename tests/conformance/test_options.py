@@ -106,7 +106,9 @@ def test_options_that_depend_on_others():
         GraphCRP(r=0)
 
 
-@pytest.mark.parametrize("model", [DDCRPSampler(), GraphCRP(), GroupDP(), TimeVaryingIBP(n_particles=9)])
+@pytest.mark.parametrize(
+    "model", [DDCRPSampler(), GraphCRP(), GroupDP(), TimeVaryingIBP(n_particles=9)]
+)
 def test_seeds_matter(model):
     rows = levels(11, 200).rows
     models = [model.clone(new_params={"seed": seed}) for seed in (0, 0, 1)]
