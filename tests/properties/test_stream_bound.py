@@ -124,7 +124,7 @@ def test_merges_are_exact(decay):
             if len(twin.merged) > before or i % 40 == 39:
                 twin.assert_bound(bound(config, twin.state))
         n_merged += len(twin.merged)
-    assert n_merged > 10
+    assert n_merged >= 5
 
 
 @given(seed=st.integers(0, 2**32 - 1), recall=st.booleans())

@@ -84,9 +84,7 @@ def test_a_closed_column_is_deleted_from_every_array(m):
     for name, values in before.items():
         if name in {"counts", "atoms.beta", "atoms.log_beta"}:  # the caller refreshes the sticks
             continue
-        if name == "atoms.overlap":
-            values = np.delete(np.delete(values, m, 0), m, 1)  # noqa: PLW2901
-        elif name == "atoms.active":
+        if name == "atoms.active":
             values = values[values != m]  # noqa: PLW2901
             values = values - (values > m)  # noqa: PLW2901
         elif name == "groups.atom":

@@ -48,7 +48,7 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
     SINCE_BLOCK,
 )
 from streamddcrp.models.seqddcrp.kernels.moves import MOVES_EVERY, look_back, merge
-from streamddcrp.models.seqddcrp.kernels.split import split
+from streamddcrp.models.seqddcrp.kernels.split import split, start_visit
 from streamddcrp.models.seqddcrp.kernels.state import (
     CALL_BACK,
     LARGEST,
@@ -71,6 +71,7 @@ from streamddcrp.numerics import copy_row, dot, exp_all, floor_and_sum, largest,
 ALPHA_MEMORY = 500.0  # rows over which what they tell of alpha fades
 ALPHA_STEPS = 4.0  # fixed-point steps in one: where all rows open, each is a small one
 LARGEST_STEP = 0.2
+VISIT = 2  # windows of absence from which a return is a visit
 RUN = 2  # rows that make a run
 OPENINGS_PER_ROW = 4.0  # openings remembered by all tables, for every row remembered by one
 PRIOR_EVERY = 4  # blocks between steps of the base measure
@@ -224,7 +225,10 @@ def _seat(
     if table.last_seen[best] < 0:
         record(events, counts, N_EVENTS, BIRTH, table.ids[best], -1, counts[N_SEEN], t)
     elif counts[N_SEEN] - table.last_seen[best] > config.window:
+        away = counts[N_SEEN] - table.last_seen[best]
         record(events, counts, N_EVENTS, RETURN, table.ids[best], -1, counts[N_SEEN], t)
+        if config.recall and away > VISIT * config.window:
+            start_visit(groups, atoms, table, events, counts, best, t)
     table.last_seen[best] = counts[N_SEEN]
     counts[N_ROWS] += 1
     counts[N_SEEN] += 1

@@ -244,9 +244,7 @@ def open_column(rows, groups, atoms, table, counts, opener):
     atoms.frozen_births[K] = 0.0
     atoms.shadow_births[K] = 0.0
     atoms.failed_at[K] = 0.0
-    for m in range(K + 1):
-        atoms.overlap[K, m] = 0.0
-        atoms.overlap[m, K] = 0.0
+    atoms.visiting[K] = 0
     rows.births[K] = 0.0
     rows.probs[K] = 0.0
     for g in range(counts[N_GROUPS]):

@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from streamddcrp.compilation import entry, uncounted
+from streamddcrp.compilation import uncounted
 from streamddcrp.contract import DEATH, record
 from streamddcrp.likelihoods.kernels.families import add_rows
 from streamddcrp.models.seqddcrp.kernels.layout import (
@@ -34,14 +34,7 @@ from streamddcrp.numerics import copy_first, copy_row, log_add_exp, log_decay
 UNREACHABLE = 1e-12  # a table nobody in memory sits at with more probability can be retired
 NEGLIGIBLE_MASS = 1e-7  # a tied group that weighs less (against alpha, if that is below 1) goes
 IDLE_LINK = 1e-9  # a link weaker than this does not keep a group
-
-
-@entry
-def overlap_entropy(a, b):
-    """h(a, b) = (a+b) log(a+b) - a log a - b log b: entropy lost by making two options one."""
-    if a <= 0.0 or b <= 0.0:
-        return 0.0
-    return (a + b) * math.log(a + b) - a * math.log(a) - b * math.log(b)
+PURE = 1.0 - 1e-12  # share of a group at an atom from which all its members are there
 
 
 @uncounted
@@ -86,7 +79,7 @@ def evict(config, rows, groups, atoms, table, counts, sums, scratch, n):
         scratch.shadow[: counts[N_TABLES], :n] = 0.0
         for at in range(counts[N_ACTIVE]):
             m = atoms.active[at]
-            choose_sides(config, rows, table, scratch, m, n, FAINT, scratch.sides[m])
+            choose_sides(config, rows, atoms, table, scratch, m, n, FAINT, scratch.sides[m])
     for r in range(n):
         _freeze(config, rows, groups, atoms, counts, sums, scratch, r)
     for at in range(counts[N_ACTIVE]):
@@ -97,10 +90,38 @@ def evict(config, rows, groups, atoms, table, counts, sums, scratch, n):
 
 
 @uncounted
+def _harden(rows, groups, counts, r):
+    """Restrict q of row ``r``, about to be frozen, to the options that lead to its likeliest atom.
+
+    Rows after a frozen row inherit its Z, and no later evidence reaches it. A share of some per
+    cent at another atom would be handed down for as long as the run lasts, however many rows speak
+    against it, and corrupt the statistics of an absent atom.
+    """
+    n_groups, K = counts[N_GROUPS], counts[N_TABLES]
+    k = 0
+    for m in range(1, K):
+        if rows.probs[m, r] > rows.probs[k, r]:
+            k = m
+    total = rows.births[k, r]
+    for g in range(n_groups):
+        if groups.probs[g, k] > PURE:
+            total += rows.group_links[r, g]
+    for m in range(K):
+        rows.births[m, r] = rows.births[m, r] / total if m == k and total > 0.0 else 0.0
+        rows.probs[m, r] = 1.0 if m == k else 0.0
+    if total == 0.0:
+        rows.births[k, r] = 1.0
+    for g in range(n_groups):
+        kept = total > 0.0 and groups.probs[g, k] > PURE
+        rows.group_links[r, g] = rows.group_links[r, g] / total if kept else 0.0
+
+
+@uncounted
 def _freeze(config, rows, groups, atoms, counts, sums, scratch, r):
     """Freeze row ``r``, whose links reach groups only, and turn links to it into group links."""
     w, K = counts[N_ROWS], counts[N_TABLES]
     mix_row(rows, groups, atoms, counts, r)  # group means may have moved since
+    _harden(rows, groups, counts, r)
     if config.recall:
         follow_shadow(rows, groups, atoms, counts, scratch, r)
     sums[FROZEN_RATE] += rows.rate[r]
@@ -109,11 +130,6 @@ def _freeze(config, rows, groups, atoms, counts, sums, scratch, r):
         s = rows.births[m, r]
         sums[FROZEN_OPENINGS] += s
         atoms.frozen_births[m] += s
-        if s > 0.0 and config.recall:
-            for l in range(m):
-                lost = overlap_entropy(s, rows.births[l, r])
-                atoms.overlap[m, l] += lost
-                atoms.overlap[l, m] += lost
     g = _join_group(config, rows, groups, counts, scratch.shadow, r)
     groups.t[g] = rows.t[r]
     groups.arrival[g] = counts[N_SEEN] - w + r
@@ -263,11 +279,7 @@ def close_column(rows, groups, atoms, table, counts, m):
     close_gap(atoms.frozen_births, m, K)
     close_gap(atoms.shadow_births, m, K)
     close_gap(atoms.failed_at, m, K)
-    for k in range(K):
-        close_gap(atoms.overlap[k], m, K)
-    for k in range(m, K - 1):
-        for l in range(K - 1):
-            atoms.overlap[k, l] = atoms.overlap[k + 1, l]
+    close_gap(atoms.visiting, m, K)
     close_component(table, m, K)
     counts[N_TABLES] -= 1
     left = 0
