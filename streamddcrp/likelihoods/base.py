@@ -36,8 +36,8 @@ class Likelihood:
         for name in self._columns:
             value = getattr(self, name)
             if value is not None or name not in self._from_rows:
-                owner, signed = type(self).__name__, name == "mean"
-                value = column_parameter(owner, name, value, positive=not signed)
+                least = {"mean": -np.inf, "step": 0.0, "power": 0.0}.get(name)
+                value = column_parameter(type(self).__name__, name, value, least=least)
                 object.__setattr__(self, name, value)
         _ = self.n_features  # refuses parameters for different numbers of features
 
@@ -86,6 +86,18 @@ class Likelihood:
         if self._spread is None:
             return self
         return replace(self, **{self._spread: np.multiply(getattr(self, self._spread), factor)})
+
+    def tempered(self, X: FloatArray) -> Self:
+        """Return the family with columns counted as often as first rows (N, D) show they are worth.
+
+        Correlated columns, and rows like the ones before them, repeat each other. The family itself
+        where it cannot count a column in part.
+        """
+        return self
+
+    def remarks(self, names: Sequence[str]) -> list[str]:
+        """Say in plain sentences what was found in the first rows, for the log."""
+        return []
 
     def _scale(self, X: FloatArray) -> dict[str, Any]:
         """Return values for the parameters in ``_from_rows``."""

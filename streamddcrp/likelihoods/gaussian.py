@@ -1,7 +1,8 @@
 """Gaussian features: each by itself, or correlated."""
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.random import Generator
@@ -13,6 +14,8 @@ from streamddcrp.likelihoods.columns import (
     TABLE_VARIANCE,
     as_array,
     column_means,
+    column_powers,
+    column_steps,
     column_variances,
     columns,
     common_width,
@@ -33,6 +36,11 @@ class NormalGamma(Likelihood):
     Missing values are integrated out. O(D) time and memory per row and table. Point estimates:
     ``mean``, the posterior mean of mu, and ``sd``, E[precision]^-1/2.
 
+    A rounded value stands for an unknown one, uniform in a cell of width ``step`` about it. Its
+    density alone could be driven up without limit by a table for each value of the grid. With
+    q(u) uniform on the cell, every square about a point gains step^2 / 12, and the bound stays a
+    true one; densities are of a row per volume of its cell.
+
     Parameters
     ----------
     mean : float or sequence of float, length D
@@ -43,6 +51,12 @@ class NormalGamma(Likelihood):
     shape, rate : float or sequence of float
         Prior of the precision; its expectation is shape / rate. From rows: a rate such that tables
         are expected to be narrow, 5 % of a column's variance.
+    step : float or sequence of float
+        Resolution of the values, 0 for none. From rows: where at least a tenth of a column's values
+        occur again, the median distance from a value to the nearest other one.
+    power : float or sequence of float, default 1
+        How often a column counts: below 1 for columns, or successive rows, that repeat each other.
+        Densities and bounds are then those of a composite likelihood.
 
     Examples
     --------
@@ -56,18 +70,49 @@ class NormalGamma(Likelihood):
     kappa: Any = 0.05
     shape: Any = 1.5
     rate: Any = None
+    step: Any = None
+    power: Any = 1.0
 
     family: ClassVar[int] = families.NORMAL_GAMMA
-    _columns: ClassVar[tuple[str, ...]] = ("mean", "kappa", "shape", "rate")
-    _from_rows: ClassVar[tuple[str, ...]] = ("mean", "rate")
+    _columns: ClassVar[tuple[str, ...]] = ("mean", "kappa", "shape", "rate", "step", "power")
+    _from_rows: ClassVar[tuple[str, ...]] = ("mean", "rate", "step")
     _spread: ClassVar[str | None] = "rate"
+
+    @property
+    def is_scaled(self) -> bool:
+        return self.mean is not None and self.rate is not None  # without a step there is none
 
     def _scale(self, X: FloatArray) -> dict[str, Any]:
         rate = np.multiply(self.shape, TABLE_VARIANCE * column_variances(X))
-        return {"mean": column_means(X), "rate": rate}
+        return {"mean": column_means(X), "rate": rate, "step": column_steps(X)}
+
+    def tempered(self, X: FloatArray) -> Self:
+        return replace(self, power=column_powers(X))
+
+    def unscaled(self) -> Self:
+        return replace(super().unscaled(), power=1.0)
+
+    def remarks(self, names: Sequence[str]) -> list[str]:
+        step, power = (columns(v or 0.0, len(names)) for v in (self.step, self.power))
+        said = [
+            f"{name!r} comes in steps of {h:g}: each value stands for its cell"
+            for name, h in zip(names, step, strict=True)
+            if h > 0.0
+        ]
+        if (power < 1.0).any():
+            said.append(
+                f"columns or successive rows repeat each other: a row counts as "
+                f"{power.sum():.3g} values instead of {len(power)}"
+            )
+        return said
 
     def _prior(self, n_features: int) -> FloatArray:
-        return np.concatenate([columns(self.mean, n_features), super()._prior(n_features)])
+        center, mean = [columns(self.mean, n_features)] * 2
+        kappa, shape, rate, power = (
+            columns(value, n_features) for value in (self.kappa, self.shape, self.rate, self.power)
+        )
+        cell = columns(self.step or 0.0, n_features) ** 2 / 12.0
+        return np.concatenate([center, mean, kappa, shape, rate, cell, power])
 
     def sample(self, rng: Generator, stats: ArrayLike, size: int | None = None) -> FloatArray:
         D, hyper, post = self._posteriors(stats)

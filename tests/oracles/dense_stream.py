@@ -271,7 +271,7 @@ class DenseStream:
         D = int(self.config.hyper[0])
         if self.config.family != NormalGamma.family:
             return self.likelihood.log_marginal(stats)
-        center, mean, kappa, shape, rate = self.config.hyper[1:].reshape(5, D)
+        center, mean, kappa, shape, rate, _, _ = self.config.hyper[1:].reshape(7, D)
         n = stats[:, 1 : 1 + D]
         s1, s2 = stats[:, 1 + D : 1 + 2 * D], stats[:, 1 + 2 * D :]
         m0 = mean - center

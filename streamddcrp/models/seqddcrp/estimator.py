@@ -73,14 +73,14 @@ class SeqDDCRP(RowModel, base.Clusterer):
         Rows that a table remembers of those that have left the window; infinity forgets nothing.
     recall : bool, default True
         False is the plain model of the paper (gamma to infinity): every table is a new one.
-    window : int, default 64
+    window : int, default 128
         Arrivals whose links may still change. Each costs time and memory.
     sweep_every : int, default 8
         Arrivals between blocks of evictions and sweeps.
     n_sweeps : int, default 1
         Coordinate-ascent sweeps over the window in each block.
-    look_back : int, default 32
-        Every block, the last 4, 8, .. up to so many arrivals may move to a new table together, if
+    look_back : int, default 128
+        The last 4, 8, .. up to so many arrivals may move to a new table together, if
         that raises the bound; 0 turns this off.
     birth_threshold : float, default 0.05
         An arrival opens a table if it would do so with at least this probability.
@@ -124,13 +124,14 @@ class SeqDDCRP(RowModel, base.Clusterer):
         learn_prior: bool = True,
         memory: float = 500.0,
         recall: bool = True,
-        window: int = 64,
+        window: int = 128,
         sweep_every: int = 8,
         n_sweeps: int = 1,
-        look_back: int = 32,
+        look_back: int = 128,
         birth_threshold: float = 0.05,
         max_tables: int = 64,
         warmup: int = 256,
+        temper: bool = True,
         time_unit: float | None = None,
     ) -> None:
         self.preset = preset
@@ -148,6 +149,7 @@ class SeqDDCRP(RowModel, base.Clusterer):
         self.birth_threshold = birth_threshold
         self.max_tables = max_tables
         self.warmup = warmup
+        self.temper = temper
         self.time_unit = time_unit
         self._decay = make_decay(decay)
         self._preset = PRESETS[choice("preset", preset, PRESETS)]
@@ -169,6 +171,7 @@ class SeqDDCRP(RowModel, base.Clusterer):
                 "look_back": look_back, "birth_threshold": birth_threshold,
                 "max_tables": max_tables,
             },
+            temper=temper and self._is_auto,
         )  # fmt: skip
         self._recipe.config(np.ones(1), 0, clocked=False, opening=0.1)  # checks the options
         super().__init__(
@@ -247,8 +250,9 @@ class SeqDDCRP(RowModel, base.Clusterer):
             out.append(self._early.take(self._stream, X[done:upto], t[done:upto]))
             if self._early.at_stage:
                 self._stream = self._early.lead(
-                    self._build, self._recipe.candidates(self._family_by_now), self._stream
-                )
+                    self._build, self._recipe.candidates(self._family_by_now), self._stream,
+                    self._feature_names(),
+                )  # fmt: skip
                 if self._early.is_over:
                     self._early = None
             done = upto

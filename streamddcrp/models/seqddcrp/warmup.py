@@ -116,6 +116,7 @@ class WarmUp:
         build: Callable[[Candidate, FloatArray, FloatArray], Engine],
         candidates: tuple[Candidate, ...],
         leader: Engine | None,
+        names: list[str],
     ) -> Engine:
         """Build a model for each candidate from all rows so far and return the best one.
 
@@ -138,6 +139,8 @@ class WarmUp:
             self.n_rows, chosen.opening, chosen.spread, reached,
             ", ".join(f"{other.opening:g}/{other.spread:g} {b:.1f}" for b, other, _, _ in trials),
         )  # fmt: skip
+        for remark in best.likelihood.remarks(names):
+            _log.info("%s", remark)
         old = None if leader is None else leader.state
         _take_over_ids(old, np.concatenate(self.labels), best.state, labels)
         return best
@@ -160,6 +163,7 @@ class Recipe:
     alpha: float | None
     time_unit: float | None
     settings: dict[str, Any]
+    temper: bool
 
     def config(self, hyper: FloatArray, family: int, *, clocked: bool, opening: float) -> Config:
         """Return checked settings, with alpha started so that a row opens a table as expected."""
@@ -201,6 +205,8 @@ class Recipe:
     ) -> Engine:  # fmt: skip
         """Return an engine of which scale and time unit are taken from the first rows."""
         likelihood = family.scaled(rows, names)
+        if self.temper:
+            likelihood = likelihood.tempered(rows)
         if family.free_spread:
             likelihood = likelihood.spread_by(candidate.spread / TABLE_VARIANCE)
         unit = 1.0 if self.time_unit is None else self.time_unit

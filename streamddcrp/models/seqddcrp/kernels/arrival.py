@@ -75,6 +75,7 @@ VISIT = 2  # windows of absence from which a return is a visit
 RUN = 2  # rows that make a run
 OPENINGS_PER_ROW = 4.0  # openings remembered by all tables, for every row remembered by one
 PRIOR_EVERY = 4  # blocks between steps of the base measure
+SWEPT = 64  # youngest rows that a block sweeps; older ones change with moves only
 STALE = 1e-4  # an arrival less probable than this at a table waits for the block's refresh
 
 
@@ -348,11 +349,12 @@ def _block(config, rows, groups, atoms, table, events, counts, sums, scratch):
     evict(config, rows, groups, atoms, table, counts, sums, scratch, excess)
     _forget(config, atoms, table, counts, sums)
     shift_rows(rows, counts, excess)
-    settle(config, rows, groups, atoms, table, counts, sums)
+    settle(config, rows, groups, atoms, table, counts, sums, 0)
     refresh_active(rows, groups, atoms, counts)  # after what leaves has been brought up to date
+    first = max(counts[N_ROWS] - SWEPT, 0)
     for _ in range(config.n_sweeps):
-        sweep(config, rows, groups, atoms, table, counts, scratch)
-        settle(config, rows, groups, atoms, table, counts, sums)
+        sweep(config, rows, groups, atoms, table, counts, scratch, first)
+        settle(config, rows, groups, atoms, table, counts, sums, first)
     if config.n_sweeps == 0:
         refresh_terms(rows, counts)
     look_back(config, rows, groups, atoms, table, events, counts, sums, scratch)
@@ -363,7 +365,7 @@ def _block(config, rows, groups, atoms, table, events, counts, sums, scratch):
         merged = merge(config, rows, groups, atoms, table, events, counts, sums, scratch, now)
     if drop_groups(config, rows, groups, counts, sums, now) or merged:
         refresh_terms(rows, counts)
-        settle(config, rows, groups, atoms, table, counts, sums)
+        settle(config, rows, groups, atoms, table, counts, sums, 0)
     retire(config, rows, groups, atoms, table, events, counts, sums, now)
     _learn(config, rows, atoms, table, counts, sums, scratch)
     counts[SINCE_BLOCK] = 0

@@ -41,7 +41,8 @@ from streamddcrp.models.seqddcrp.kernels.window import close_column, remove_grou
 from streamddcrp.numerics import add, copy_first, exp_all, log_add_exp, log_decay
 
 AT_A_TIME = 8  # tables of which all pairs are tried, in turn
-MOVES_EVERY = 4  # blocks between splits and merges; births are tried in each
+MOVES_EVERY = 4  # blocks between splits and merges; births of few rows are tried in each
+LONG = 32  # rows
 SHORTEST = 4  # arrivals; a shorter run can open a table on arrival
 TRIAL_SWEEPS = 3
 NOTHING = 1e-9  # share of a row's links that is as good as none
@@ -53,9 +54,12 @@ CRUMB = 0.05  # expected rows; an atom with fewer is a birth that came to nothin
 def _screen(config, rows, atoms, table, counts, sums, scratch):
     """Find the best run of last rows to move to a new table; return its length, 0 for none.
 
-    Runs of 4, 8, 16, .. rows, then all those of lengths next to that of the best.
+    Runs of 4, 8, 16, .. rows, then all those of lengths next to that of the best. Long ones can
+    wait for every fourth block.
     """
-    longest = min(config.look_back, counts[N_ROWS] - 1)
+    longest = min(config.look_back, counts[N_ROWS])
+    if counts[N_BLOCKS] % MOVES_EVERY > 0:
+        longest = min(longest, LONG)
     near = _best_run(config, rows, atoms, table, counts, sums, scratch, SHORTEST, longest, True)
     if near == 0:
         return 0
@@ -198,17 +202,17 @@ def try_birth(config, rows, groups, atoms, table, events, counts, sums, scratch,
     opener = counts[N_SEEN] - counts[N_ROWS] + start
     open_column(rows, groups, atoms, table, counts, opener)
     _move(rows, counts, scratch.moved, m)
-    settle(config, rows, groups, atoms, table, counts, sums)
+    settle(config, rows, groups, atoms, table, counts, sums, 0)
     for _ in range(TRIAL_SWEEPS):
-        sweep(config, rows, groups, atoms, table, counts, scratch)
-        settle(config, rows, groups, atoms, table, counts, sums)
+        sweep(config, rows, groups, atoms, table, counts, scratch, 0)
+        settle(config, rows, groups, atoms, table, counts, sums, 0)
     if settled_objective(config, rows, atoms, table, counts, sums) > before:
         table.last_seen[K] = counts[N_SEEN] - 1
         record(events, counts, N_EVENTS, BIRTH, table.ids[K], -1, opener, rows.t[start])
         return True
     close_last_column(counts)
     put_links_back(rows, counts, scratch)
-    settle(config, rows, groups, atoms, table, counts, sums)
+    settle(config, rows, groups, atoms, table, counts, sums, 0)
     return False
 
 

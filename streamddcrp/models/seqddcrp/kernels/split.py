@@ -89,10 +89,10 @@ def _try(config, rows, groups, atoms, table, events, counts, sums, scratch, m, n
     keep_links(rows, counts, scratch)
     openings = atoms.frozen_births[m]
     _part(config, rows, groups, atoms, table, counts, scratch, m)
-    settle(config, rows, groups, atoms, table, counts, sums)
+    settle(config, rows, groups, atoms, table, counts, sums, 0)
     for _ in range(TRIAL_SWEEPS):
-        sweep(config, rows, groups, atoms, table, counts, scratch)
-        settle(config, rows, groups, atoms, table, counts, sums)
+        sweep(config, rows, groups, atoms, table, counts, scratch, 0)
+        settle(config, rows, groups, atoms, table, counts, sums, 0)
     if settled_objective(config, rows, atoms, table, counts, sums) <= before:
         close_last_column(counts)
         put_links_back(rows, counts, scratch)
@@ -100,7 +100,7 @@ def _try(config, rows, groups, atoms, table, events, counts, sums, scratch, m, n
         atoms.frozen_births[m] = openings
         for g in range(counts[N_GROUPS]):
             groups.probs[g, m] = scratch.kept_column[g]
-        settle(config, rows, groups, atoms, table, counts, sums)
+        settle(config, rows, groups, atoms, table, counts, sums, 0)
         return False
     _sort_groups(config, rows, groups, atoms, table, counts, sums, K)
     table.last_seen[K] = counts[N_SEEN] - 1
@@ -129,7 +129,7 @@ def _sort_groups(config, rows, groups, atoms, table, counts, sums, K):
             if groups.atom[g] < 0 <= mixed:
                 unite_groups(config, rows, groups, counts, min(g, mixed), max(g, mixed))
                 refresh_terms(rows, counts)
-                settle(config, rows, groups, atoms, table, counts, sums)
+                settle(config, rows, groups, atoms, table, counts, sums, 0)
             break  # all of them were in the group of the old column
 
 

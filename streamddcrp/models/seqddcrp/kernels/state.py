@@ -264,9 +264,9 @@ def close_last_column(counts):
 
 
 @entry
-def forward(rows, groups, atoms, counts):
-    """Recompute the Z rows of the window, oldest first."""
-    for r in range(counts[N_ROWS]):
+def forward(rows, groups, atoms, counts, first):
+    """Recompute the Z rows of the window from row ``first`` on, oldest first."""
+    for r in range(first, counts[N_ROWS]):
         mix_row(rows, groups, atoms, counts, r)
 
 
@@ -287,9 +287,9 @@ def refresh_totals(config, rows, atoms, table, counts, sums):
 
 
 @uncounted
-def settle(config, rows, groups, atoms, table, counts, sums):
-    """Recompute from the links all that follows from them: Z, statistics, posteriors, sticks."""
-    forward(rows, groups, atoms, counts)
+def settle(config, rows, groups, atoms, table, counts, sums, first):
+    """Recompute what follows from the links: Z from row ``first`` on, statistics and all else."""
+    forward(rows, groups, atoms, counts, first)
     refresh_totals(config, rows, atoms, table, counts, sums)
 
 
@@ -304,8 +304,8 @@ def is_away(config, table, counts, m):
 
 
 @entry
-def sweep(config, rows, groups, atoms, table, counts, scratch):
-    """Exact coordinate ascent over the window's rows, youngest first, all else fixed.
+def sweep(config, rows, groups, atoms, table, counts, scratch, start):
+    """Exact coordinate ascent over the rows from ``start`` on, youngest first, all else fixed.
 
     G_i = l_i + sum_{s>i} A_si G_s;
     log A_ij = log p_ij + G_i.Z_j;  log A_ig = log p_ig + G_i.Zbar_g;
@@ -321,7 +321,7 @@ def sweep(config, rows, groups, atoms, table, counts, scratch):
             config.family, config.hyper, table.post[m], rows.x, w, received[m]
         )
         scratch.own[m] = is_away(config, table, counts, m)
-    for i in range(w - 1, -1, -1):
+    for i in range(w - 1, start - 1, -1):
         # the options of a row: links to customers, to groups from `tied` on, births from `own` on
         tied, own, end = i, i + n_groups, i + n_groups + n_active
         log_weight, links = rows.log_weight[i], rows.links[i]

@@ -39,7 +39,10 @@ PURE = 1.0 - 1e-12  # share of a group at an atom from which all its members are
 
 @uncounted
 def _join_group(config, rows, groups, counts, shadow, r):
-    """Return the group that evicted row ``r`` joins: that of its most probable atom, or its own."""
+    """Let evicted row ``r`` join the group of its most probable atom, or make one of its own.
+
+    Return the group, and by how much its log mass grew; -1 for a new one.
+    """
     n_groups, K = counts[N_GROUPS], counts[N_TABLES]
     best = -1
     if config.tied:
@@ -59,7 +62,7 @@ def _join_group(config, rows, groups, counts, shadow, r):
                     groups.probs[g, m] = old * groups.probs[g, m] + new * rows.probs[m, r]
                     groups.shadow[g, m] = old * groups.shadow[g, m] + new * shadow[m, r]
                 groups.log_mass[g] = mass
-                return g
+                return g, mass - lasting
     groups.atom[n_groups] = best
     groups.log_mass[n_groups] = 0.0
     for m in range(K):
@@ -69,7 +72,7 @@ def _join_group(config, rows, groups, counts, shadow, r):
         rows.group_links[i, n_groups] = 0.0
         rows.group_log_weight[i, n_groups] = -np.inf
     counts[N_GROUPS] += 1
-    return n_groups
+    return n_groups, -1.0
 
 
 @uncounted
@@ -130,14 +133,15 @@ def _freeze(config, rows, groups, atoms, counts, sums, scratch, r):
         s = rows.births[m, r]
         sums[FROZEN_OPENINGS] += s
         atoms.frozen_births[m] += s
-    g = _join_group(config, rows, groups, counts, scratch.shadow, r)
+    g, growth = _join_group(config, rows, groups, counts, scratch.shadow, r)
     groups.t[g] = rows.t[r]
     groups.arrival[g] = counts[N_SEEN] - w + r
     for i in range(r + 1, w):
         rows.group_links[i, g] += rows.links[i, r]
-        rows.group_log_weight[i, g] = log_add_exp(
-            rows.group_log_weight[i, g], rows.log_weight[i, r]
-        )
+        if growth >= 0.0:  # by the same for all: only under decays that keep proportions
+            rows.group_log_weight[i, g] += growth
+        else:
+            rows.group_log_weight[i, g] = rows.log_weight[i, r]
         rows.links[i, r] = 0.0
         rows.log_weight[i, r] = -np.inf
 
