@@ -95,6 +95,13 @@ class Likelihood:
         """
         return self
 
+    def warped(self, X: FloatArray) -> Self:
+        """Return the family with a map for each skewed column of first rows (N, D).
+
+        The family itself if there is none, or it has no maps.
+        """
+        return self
+
     def remarks(self, names: Sequence[str]) -> list[str]:
         """Say in plain sentences what was found in the first rows, for the log."""
         return []
@@ -161,6 +168,10 @@ class Likelihood:
             None in families without memory.
         """
         return X, None
+
+    def log_slopes(self, X: FloatArray) -> FloatArray | None:
+        """Return what `prepare` adds to the log density of each row (N, D); None for nothing."""
+        return None
 
     def _row_length(self, n_features: int) -> int:
         """Return the length of the kernels' rows, as `prepare` makes them."""
@@ -337,9 +348,10 @@ class Likelihood:
         if row.shape != (D,):
             message = f"x must have shape ({D},) to fit the statistics, got {row.shape}"
             raise SchemaError(message)
-        row, out = self.prepare(row[np.newaxis], past)[0][0], np.empty(len(post))
-        kernel(self.family, hyper, post, np.ascontiguousarray(row), len(post), out)
-        return out
+        ready, out = self.prepare(row[np.newaxis], past)[0][0], np.empty(len(post))
+        kernel(self.family, hyper, post, np.ascontiguousarray(ready), len(post), out)
+        slopes = self.log_slopes(row[np.newaxis])
+        return out if slopes is None else out + slopes
 
     def _posteriors(self, stats: ArrayLike) -> tuple[int, FloatArray, FloatArray]:
         """Return D, the prior and the cached posterior (K, Q) of statistics (K, P) or (P,)."""

@@ -24,7 +24,10 @@ from streamddcrp.likelihoods.columns import (
 from streamddcrp.likelihoods.kernels import families
 from streamddcrp.likelihoods.kernels.special import factor_packed
 from streamddcrp.likelihoods.registry import family
+from streamddcrp.likelihoods.warp import Warp, find_warp
 from streamddcrp.typing import FloatArray
+
+MOST_WARPED = 3  # columns; with more, correlations matter more than shapes
 
 
 @family("normal_gamma")
@@ -57,6 +60,9 @@ class NormalGamma(Likelihood):
     power : float or sequence of float, default 1
         How often a column counts: below 1 for columns, or successive rows, that repeat each other.
         Densities and bounds are then those of a composite likelihood.
+    warp : sequence, length D, optional
+        For each column None, or the numbers of a `streamddcrp.likelihoods.warp.Warp`: the column is
+        Gaussian on another scale. Mean and rate are of the images; densities are of the values.
 
     Examples
     --------
@@ -72,25 +78,59 @@ class NormalGamma(Likelihood):
     rate: Any = None
     step: Any = None
     power: Any = 1.0
+    warp: Any = None
 
     family: ClassVar[int] = families.NORMAL_GAMMA
     _columns: ClassVar[tuple[str, ...]] = ("mean", "kappa", "shape", "rate", "step", "power")
     _from_rows: ClassVar[tuple[str, ...]] = ("mean", "rate", "step")
     _spread: ClassVar[str | None] = "rate"
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.warp is not None:
+            object.__setattr__(self, "warp", _checked_warp(self.warp))
+            common_width("NormalGamma", mean=self.mean, warp=self.warp)
+
     @property
     def is_scaled(self) -> bool:
         return self.mean is not None and self.rate is not None  # without a step there is none
 
     def _scale(self, X: FloatArray) -> dict[str, Any]:
-        rate = np.multiply(self.shape, TABLE_VARIANCE * column_variances(X))
-        return {"mean": column_means(X), "rate": rate, "step": column_steps(X)}
+        rows = self.prepare(X)[0]
+        rate = np.multiply(self.shape, TABLE_VARIANCE * column_variances(rows))
+        return {"mean": column_means(rows), "rate": rate, "step": column_steps(X)}
 
     def tempered(self, X: FloatArray) -> Self:
         return replace(self, power=column_powers(X))
 
     def unscaled(self) -> Self:
-        return replace(super().unscaled(), power=1.0)
+        return replace(super().unscaled(), power=1.0, warp=None)
+
+    def warped(self, X: FloatArray) -> Self:
+        if X.shape[1] > MOST_WARPED:
+            return self
+        maps = [find_warp(column) for column in X.T]
+        return replace(self, warp=maps) if any(maps) else self
+
+    def prepare(
+        self, X: FloatArray, past: FloatArray | None = None
+    ) -> tuple[FloatArray, FloatArray | None]:
+        if self.warp is None:
+            return X, None
+        return np.column_stack([
+            column if warp is None else warp.apply(column)[0]
+            for warp, column in zip(self.warp, X.T, strict=True)
+        ]), None  # fmt: skip
+
+    def log_slopes(self, X: FloatArray) -> FloatArray | None:
+        if self.warp is None:
+            return None
+        total = np.zeros(len(X))
+        power = columns(self.power, X.shape[1])
+        for d, warp in enumerate(self.warp):
+            if warp is not None:
+                total += power[d] * np.nan_to_num(warp.apply(X[:, d])[1])
+        return total
 
     def remarks(self, names: Sequence[str]) -> list[str]:
         step, power = (columns(v or 0.0, len(names)) for v in (self.step, self.power))
@@ -99,6 +139,9 @@ class NormalGamma(Likelihood):
             for name, h in zip(names, step, strict=True)
             if h > 0.0
         ]
+        for name, warp in zip(names, self.warp or (), strict=False):
+            if warp is not None:
+                said.append(f"{name!r} is skewed: it is learned {warp}")
         if (power < 1.0).any():
             said.append(
                 f"columns or successive rows repeat each other: a row counts as "
@@ -120,13 +163,36 @@ class NormalGamma(Likelihood):
         precision = rng.gamma(shape, 1.0 / rate)
         mu = hyper[1 : 1 + D] + rng.normal(mean, 1.0 / np.sqrt(kappa * precision))
         sd = 1.0 / np.sqrt(precision)
-        return rng.normal(mu, sd, size=(D,) if size is None else (size, D))
+        rows = rng.normal(mu, sd, size=(D,) if size is None else (size, D))
+        for d, warp in enumerate(self.warp or ()):
+            if warp is not None:
+                rows[..., d] = warp.inverse(rows[..., d])
+        return rows
 
     def point_estimates(self, stats: ArrayLike) -> dict[str, FloatArray]:
         D, hyper, post = self._posteriors(stats)
         cells = post[:, 1:].reshape(-1, D, 8)
         mean = hyper[1 : 1 + D] + cells[:, :, 0]
-        return {"mean": mean, "sd": np.sqrt(cells[:, :, 3] / cells[:, :, 2])}
+        sd = np.sqrt(cells[:, :, 3] / cells[:, :, 2])
+        for d, warp in enumerate(self.warp or ()):
+            if warp is not None:  # the median, and the spread about it to first order
+                mean[:, d] = warp.inverse(mean[:, d])
+                sd[:, d] *= np.exp(-warp.apply(mean[:, d])[1])
+        return {"mean": mean, "sd": sd}
+
+
+def _checked_warp(value: Any) -> tuple[Warp | None, ...]:
+    rule = f"None or the {len(Warp._fields)} numbers of a Warp for each column"
+    try:
+        maps = tuple(None if numbers is None else Warp(*map(float, numbers)) for numbers in value)
+    except (TypeError, ValueError):
+        maps = ()
+    known = [warp for warp in maps if warp is not None]
+    fine = all(np.isfinite(warp).all() and min(warp.scale, warp.offset) > 0.0 for warp in known)
+    if not maps or not fine or not {warp.side for warp in known} <= {-1.0, 0.0, 1.0}:
+        message = f"NormalGamma: warp must be {rule}, got {value!r}"
+        raise ConfigError(message)
+    return maps
 
 
 @family("normal_wishart")

@@ -90,6 +90,13 @@ class SeqDDCRP(RowModel, base.Clusterer):
         Rows on which several priors are tried, where the prior is not given in full: after 8, 16,
         32, .. rows the one with the best bound takes over, and tables keep their ids. Before the
         eighth row the label is 0 and there is no score.
+    temper : bool, default True
+        With ``likelihood="auto"``: whether columns that repeat each other, and rows that repeat the
+        ones before them, count in part only, by the first rows. Scores and the bound are then those
+        of this composite likelihood.
+    warp : bool, default True
+        With ``likelihood="auto"`` and up to 3 columns: whether a skewed column is learned
+        on a scale on which it is closer to a Gaussian, where the first rows are more probable so.
     time_unit : float, optional
         Length of the decay's unit in the units of ``t`` (seconds for time stamps). Default: the
         median gap between the warm-up rows, so that distances count typical gaps.
@@ -132,6 +139,7 @@ class SeqDDCRP(RowModel, base.Clusterer):
         max_tables: int = 64,
         warmup: int = 256,
         temper: bool = True,
+        warp: bool = True,
         time_unit: float | None = None,
     ) -> None:
         self.preset = preset
@@ -150,6 +158,7 @@ class SeqDDCRP(RowModel, base.Clusterer):
         self.max_tables = max_tables
         self.warmup = warmup
         self.temper = temper
+        self.warp = warp
         self.time_unit = time_unit
         self._decay = make_decay(decay)
         self._preset = PRESETS[choice("preset", preset, PRESETS)]
@@ -171,7 +180,7 @@ class SeqDDCRP(RowModel, base.Clusterer):
                 "look_back": look_back, "birth_threshold": birth_threshold,
                 "max_tables": max_tables,
             },
-            temper=temper and self._is_auto,
+            temper=temper and self._is_auto, warp=warp and self._is_auto,
         )  # fmt: skip
         self._recipe.config(np.ones(1), 0, clocked=False, opening=0.1)  # checks the options
         super().__init__(
@@ -290,9 +299,13 @@ class SeqDDCRP(RowModel, base.Clusterer):
         """Time of the first row; None where rows come without times."""
         return self._first_time if self._clocked else None
 
-    def _build(self, candidate: Candidate, rows: FloatArray, times: FloatArray) -> Engine:
+    def _build(
+        self, candidate: Candidate, rows: FloatArray, times: FloatArray, warped: bool
+    ) -> Engine | None:
         family, names = self._family_by_now, self._feature_names()
-        return self._recipe.build(candidate, family, rows, times, names, self._origin)
+        return self._recipe.build(
+            candidate, family, rows, times, names, self._origin, warped=warped
+        )
 
     @property
     def _has_begun(self) -> bool:
