@@ -382,11 +382,13 @@ class SeqDDCRP(RowModel, base.Clusterer):
         return reference_of(self._stream, self._vectorizer, ids)
 
     def recent_labels(self) -> IntArray:
-        """Return the labels of the last rows as their links now stand, oldest first.
+        """Return the labels of the last rows as they look now, oldest first.
 
         A row's label in `step_many` was given before the row was learned; the rows that came since
-        have had their say here. The rows are those whose links may still change: the last
-        ``window`` to ``window + sweep_every``, fewer at the start of a stream; all 0 in warm-up.
+        have had their say here. Where tables are seldom opened they are the most probable path of
+        tables through these rows, so that near tables do not take turns row by row. The rows are
+        those whose links may still change: the last ``window`` to ``window + sweep_every``, fewer
+        at the start of a stream; all 0 in warm-up.
 
         Returns
         -------
@@ -394,7 +396,7 @@ class SeqDDCRP(RowModel, base.Clusterer):
         """
         if self._stream is None:
             return np.zeros(self._n_seen, dtype=np.int64)
-        return labels_in_window(self._stream.state)
+        return labels_in_window(self._stream.config, self._stream.state)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the tables in memory by size, the ones at hand in colour; return the axes.
