@@ -117,13 +117,13 @@ def order(name: str, corpus: Corpus) -> list[str]:
 
 def decays(name: str, corpus: Corpus) -> list[str]:
     """Score and final labels with the decay learned, what it is then, and the time it takes."""
-    given, learned, seconds = TextStream(), TextStream(decay="auto"), []
+    given, learned, seconds = TextStream(), TextStream(decay=None), []
     row = [name]
     for model in (given, learned):
         once, final, score = stories(corpus.texts, model)
         seconds.append(once.seconds)
         row += [f"{score:.3f}", told(corpus, final)]
-    return [*row, f"{learned.memory:.0f}", f"{seconds[1] / seconds[0]:.2f}"]
+    return [*row, f"{learned.decay_scale:.0f}", f"{seconds[1] / seconds[0]:.2f}"]
 
 
 def best_of(run: Callable[[], Any], n: int) -> float:
@@ -254,7 +254,7 @@ def main(data: Path, quick: bool, limit: float) -> None:
         orders = [order(name, corpus) for name, corpus in judged.items()]
         title = f"{SEEDS} orders within blocks of 500 (of all, where time means nothing), final:"
         show(title, ("corpus", "NMI", "ARI", "K"), orders)
-        header = ("corpus", "500: nats", "final", "learned: nats", "final", "memory", "time")
+        header = ("corpus", "500: nats", "final", "learned: nats", "final", "scale", "time")
         rows = [decays(name, corpus) for name, corpus in judged.items()]
         show("The decay learned; the time that it takes, against a given one:", header, rows)
         peers = dict(zip(judged, rates, strict=True))

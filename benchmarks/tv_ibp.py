@@ -27,11 +27,11 @@ SETTINGS: tuple[tuple[int, int], ...] = ((10, 5), (50, 20), (100, 20), (200, 20)
 def quality(seeds: range) -> None:
     header = "particles", "rows anew", "Z accuracy", "RMSE of Y", "features of 5 rows", "ms a row"
     click.echo(markdown(header, []))
-    for n_particles, n_redrawn in SETTINGS:
+    for n_particles, moves in SETTINGS:
         found: dict[str, list[float]] = {"z": [], "y": [], "k": [], "s": []}
         for seed in seeds:
             X, Z, Y, _ = images(seed)
-            model = TimeVaryingIBP(n_particles=n_particles, n_redrawn=n_redrawn, seed=seed)
+            model = TimeVaryingIBP(n_particles=n_particles, moves=moves, seed=seed)
             begun = time.process_time()
             model.learn_many(X)
             found["s"].append((time.process_time() - begun) * 1e3 / len(X))
@@ -41,7 +41,7 @@ def quality(seeds: range) -> None:
             found["y"].append(float(np.sqrt(((loading - Y) ** 2).mean(axis=1)).mean()))
             found["k"].append(float((on.sum(axis=0) >= 5).sum()))
         row = (
-            str(n_particles), str(n_redrawn), spread(found["z"], ".3f"), spread(found["y"], ".3f"),
+            str(n_particles), str(moves), spread(found["z"], ".3f"), spread(found["y"], ".3f"),
             spread(found["k"], ".0f"), spread(found["s"], ".1f"),
         )  # fmt: skip
         click.echo(markdown(row, []).splitlines()[0])
@@ -88,7 +88,7 @@ def overlapping(seeds: range) -> None:
 
 
 def memory(n_rows: int) -> None:
-    model: Any = TimeVaryingIBP(n_particles=5, n_redrawn=1)
+    model: Any = TimeVaryingIBP(n_particles=5, moves=1)
     X, sizes = images(0)[0], []
     for _ in range(n_rows // len(X)):
         model.learn_many(X)

@@ -34,7 +34,7 @@ def readings():
 
 
 def main(folder):
-    model = TimeVaryingIBP(n_particles=30, n_redrawn=5)
+    model = TimeVaryingIBP(n_particles=30, moves=5)
     told = model.step_many(readings())
     for event in model.events()[-10:]:
         print(f"row {event.index}: feature {event.label}, {event.kind}")

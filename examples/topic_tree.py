@@ -53,7 +53,7 @@ def made_up(n=240):
 def tell(node, indent=0):
     """Print a tree, a line a node."""
     words = " ".join(str(word) for word, _ in node["words"][:6])
-    print(f"{'  ' * indent}{node['size']:6.0f}  {words}")
+    print(f"{'  ' * indent}{node['weight']:6.0f}  {words}")
     for child in node["children"]:
         tell(child, indent + 1)
 

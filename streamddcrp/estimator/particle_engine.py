@@ -52,7 +52,7 @@ def summary_of(
     last_seen, prob = names.last_seen[live], names.weight[live]
     columns = {
         "id": names.opener[live],
-        "size": np.ascontiguousarray(total[live, 0]),
+        "weight": np.ascontiguousarray(total[live, 0]),
         "prob": prob,
         "born": names.opener[live],
         "last_seen": pa.array(last_seen, mask=last_seen < 0),

@@ -21,7 +21,7 @@ LIKELIHOOD = ("normal_gamma", 0.0, 0.05, 2.0, 2.0)
 SETTINGS: dict[str, dict[str, Any]] = {
     "r = 50": {"r": 50},
     "r = 50, alpha = 0.3": {"r": 50, "alpha": 0.3},
-    "r = 50, lag 20": {"r": 50, "lag": 20},
+    "r = 50, rejuvenate 20": {"r": 50, "rejuvenate": 20},
     "r = 50, one child each": {"r": 50, "resampling": "systematic"},
     "r = 20": {"r": 20},
     "r = 100": {"r": 100},

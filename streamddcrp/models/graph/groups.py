@@ -255,11 +255,11 @@ class GroupEngine(ParticleEngine):
             total[at] += particles.weight[p] * pool.stats[particles.entry[p, k]]
             of_group[at] += particles.weight[p] * particles.own[p, : len(self.paths), k]
         live = live_names(names)
-        sizes = {
-            "size_" + "/".join(path): of_group[live, g] / names.weight[live]
+        own = {
+            "weight_" + "/".join(path): of_group[live, g] / names.weight[live]
             for g, path in enumerate(self.paths)
         }
-        return total, sizes
+        return total, own
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, Any]]:
         arrays, meta = super().to_state()
