@@ -187,8 +187,8 @@ def memory(n_rows: int) -> None:
     for start in range(0, n_rows, len(X)):
         model.learn_many(X[: min(len(X), n_rows - start)])
         sizes.append((model.nbytes, len(model.to_bytes())))
-    told = [f"{a / 1e3:.0f} kB, stored {b / 1e3:.0f} kB" for a, b in (sizes[0], sizes[-1])]
-    click.echo(f"\nState after {len(X):,} rows: {told[0]}; after {n_rows:,}: {told[1]}.")
+    shown = [f"{a / 1e3:.0f} kB, stored {b / 1e3:.0f} kB" for a, b in (sizes[0], sizes[-1])]
+    click.echo(f"\nState after {len(X):,} rows: {shown[0]}; after {n_rows:,}: {shown[1]}.")
 
 
 def peer(n_rows: int, repeats: int) -> None:

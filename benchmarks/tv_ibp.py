@@ -1,7 +1,7 @@
 """How well and how fast does the time-varying Indian buffet process find causes?
 
 Quality: the images of Caron and Doucet (2009) as in ``streamddcrp reproduce graph-images``, by
-particles and rows drawn anew, with CPU time; and causes of which each is on in half of the rows:
+particles and rows resampled, with CPU time; and causes of which each is on in half of the rows:
 200 rows of 30 columns, standard normal loadings, noise of a fifteenth. Memory: what a long stream
 adds to the state.
 """
@@ -25,7 +25,14 @@ SETTINGS: tuple[tuple[int, int], ...] = ((10, 5), (50, 20), (100, 20), (200, 20)
 
 
 def quality(seeds: range) -> None:
-    header = "particles", "rows anew", "Z accuracy", "RMSE of Y", "features of 5 rows", "ms a row"
+    header = (
+        "particles",
+        "rows resampled",
+        "Z accuracy",
+        "RMSE of Y",
+        "features of 5 rows",
+        "ms a row",
+    )
     click.echo(markdown(header, []))
     for n_particles, moves in SETTINGS:
         found: dict[str, list[float]] = {"z": [], "y": [], "k": [], "s": []}

@@ -275,7 +275,7 @@ def best_of(
         return blank
     trials = []
     for spread in SPREADS:
-        trial = blank.anew(blank.likelihood.spread_by(spread / TABLE_VARIANCE))
+        trial = blank.with_prior(blank.likelihood.spread_by(spread / TABLE_VARIANCE))
         trial.step(X, t, *side)
         trials.append(trial)
     best = max(trials, key=lambda trial: trial.log_evidence)

@@ -12,7 +12,7 @@ from streamddcrp.models.temporal.batch import whole_window as whole
 from streamddcrp.models.temporal.emissions.bags import Bags
 from streamddcrp.models.temporal.emissions.text import TextDecay, TextStats
 from streamddcrp.models.temporal.engine import Engine
-from streamddcrp.models.temporal.kernels.splits import part_rows, parting_gains
+from streamddcrp.models.temporal.kernels.splits import split_gains, split_rows
 from streamddcrp.models.temporal.moves import move
 from streamddcrp.models.temporal.window import Settings
 
@@ -203,12 +203,10 @@ def test_what_parting_gains_by_dense_arithmetic():
     arrays = X.indptr.astype(np.int64), X.indices.astype(np.int64), X.data.astype(float)
     bag = starts.words
     prior, size = emission.prior(60)
-    parting_gains(
-        *arrays, own[:, None], 1.0, bag.offsets, bag.words, bag.counts, prior, size, found
-    )
+    split_gains(*arrays, own[:, None], 1.0, bag.offsets, bag.words, bag.counts, prior, size, found)
     np.testing.assert_allclose(found[0], gain, rtol=1e-9)
     args = own, np.arange(40), bag.words, bag.counts, prior, size, np.full(60, -1), again
-    np.testing.assert_allclose(part_rows(*arrays, *args), gain, rtol=1e-9)
+    np.testing.assert_allclose(split_rows(*arrays, *args), gain, rtol=1e-9)
     np.testing.assert_array_equal(again, side)
 
 

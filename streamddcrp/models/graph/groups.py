@@ -209,8 +209,10 @@ class GroupEngine(ParticleEngine):
     def _arrays(self) -> dict[str, NDArray[Any]]:
         return arrays_of(self.state)
 
-    def anew(self, likelihood: Likelihood) -> Self:
-        return replace(super().anew(likelihood), paths=list(self.paths), nodes=list(self.nodes))
+    def with_prior(self, likelihood: Likelihood) -> Self:
+        return replace(
+            super().with_prior(likelihood), paths=list(self.paths), nodes=list(self.nodes)
+        )
 
     def step(self, X: FloatArray, t: FloatArray, groups: RowGroups) -> FloatArray:
         config, state = self._for_width(X.shape[1])

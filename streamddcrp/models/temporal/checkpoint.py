@@ -97,7 +97,7 @@ def to_state(state: StreamState) -> tuple[Arrays, dict[str, Any]]:
         "epoch": engine.epoch,
         "next_id": engine.next_id,
         "alpha": [engine.first_alpha, *engine.alpha_sums],
-        "kappa": engine.kappa_sums.tolist(),
+        "decay_gains": engine.decay_gains.tolist(),
         "epoch_sizes": engine.sizes,
         "n_rows": len(engine.rows),
         "changes": [list(change) for change in engine.changes],
@@ -113,12 +113,12 @@ def to_state(state: StreamState) -> tuple[Arrays, dict[str, Any]]:
 
 def from_state(arrays: Arrays, meta: dict[str, Any]) -> StreamState:
     """Rebuild from `to_state`; rows of the open epoch are assigned again."""
-    settings = {**meta["settings"], "kappa": tuple(meta["settings"]["kappa"])}
+    settings = {**meta["settings"], "past_weights": tuple(meta["settings"]["past_weights"])}
     emission = emission_from_json(meta["emission"])
     engine = Engine(Settings(**settings), emission, epoch=meta["epoch"], next_id=meta["next_id"])
     engine.first_alpha, *sums = meta["alpha"]
     engine.alpha_sums = tuple(sums)
-    engine.kappa_sums = np.array(meta["kappa"])
+    engine.decay_gains = np.array(meta["decay_gains"])
     engine.sizes = meta["epoch_sizes"]
     starts = {name: _get(arrays, f"starts.{name}") for name in engine.starts._fields}
     engine.starts = type(engine.starts)(**starts)

@@ -215,9 +215,9 @@ def _split_at(window: Window, k: int, part: _Part, stats: Any, epoch: int) -> bo
     none = emission.no_starts(1)
     starts = type(none)(*(np.concatenate(pair) for pair in zip(starts, none, strict=True)))
     before_both = np.concatenate([before, np.zeros_like(before)], axis=1)
-    shared, smoothed = emission.parted(
+    shared, smoothed = emission.split(
         part.rows, part.own, sides, before_both, starts, both, settings.a0,
-        np.array(settings.kappa),
+        np.array(settings.past_weights),
     )  # fmt: skip
     if sum(q[:, 1].sum() for q in shared) <= 1.0:
         return False

@@ -46,7 +46,7 @@ class Directions(NamedTuple):
     id: Annotated[IntArray, "K"]
     born: Annotated[IntArray, "K"]
     last_seen: Annotated[IntArray, "K"]
-    told: Annotated[IntArray, "K"]  # whether a final label has named it
+    reported: Annotated[IntArray, "K"]  # whether a final label has named it
 
 
 class Vectors(NamedTuple):

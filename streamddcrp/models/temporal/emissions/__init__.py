@@ -144,9 +144,9 @@ class Emission(Protocol):
         """
         return None
 
-    def parted(
+    def split(
         self, rows: list[Any], own: list[FloatArray], sides: list[FloatArray], before: FloatArray,
-        starts: Any, begins: IntArray, a0: float, kappa: FloatArray,
+        starts: Any, begins: IntArray, a0: float, weights: FloatArray,
     ) -> tuple[list[FloatArray], Any]:  # fmt: skip
         """Share rows between two components; needed only where some have `halves`.
 

@@ -109,7 +109,7 @@ class ConjugateDecay(Emission):
     >>> from streamddcrp.models.temporal.window import Settings
     >>> from streamddcrp.likelihoods import GammaPoisson
     >>> law = ConjugateDecay(GammaPoisson(1.0, 0.1), n_features=1)
-    >>> engine = Engine(Settings(alpha=1.0, kappa=(0.5,)), law)
+    >>> engine = Engine(Settings(alpha=1.0, past_weights=(0.5,)), law)
     >>> scores = engine.learn(np.array([[3.0], [41.0], [2.0], [38.0], [4.0], [1.0]]))
     >>> engine.ids[engine.resp[-1].argmax(axis=1)]
     array([0, 1, 0, 1, 0, 0])
@@ -221,9 +221,9 @@ class ConjugateDecay(Emission):
         parts = np.split(leaves, np.cumsum(sizes)[:-1])
         return [np.zeros(len(x)) if e < epoch else parts[e] for e, x in enumerate(rows)]
 
-    def parted(
+    def split(
         self, rows: list[FloatArray], own: list[FloatArray], sides: list[FloatArray],
-        before: FloatArray, starts: ConjugateStats, begins: IntArray, a0: float, kappa: FloatArray,
+        before: FloatArray, starts: ConjugateStats, begins: IntArray, a0: float, weights: FloatArray,
     ) -> tuple[list[FloatArray], ConjugateSmoothed]:  # fmt: skip
         family, hyper, prior = self.prior
         first = np.cumsum([0, *map(len, rows)])
@@ -232,7 +232,7 @@ class ConjugateDecay(Emission):
         shared = np.concatenate([all_own * (1.0 - side), all_own * side], axis=1)
         split_conjugate(
             _ROUNDS, family, hyper, self.rho, self._rows(np.concatenate(rows)), first, all_own, a0,
-            kappa, before[:, :, 0].copy(), begins, starts.sums, shared, stats,
+            weights, before[:, :, 0].copy(), begins, starts.sums, shared, stats,
             np.empty_like(starts.sums), np.empty((2, len(prior))),
         )  # fmt: skip
         return rows_of_epochs(first, shared), self.smooth(ConjugateStats(stats), starts, begins)

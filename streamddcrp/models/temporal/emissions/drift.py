@@ -213,9 +213,9 @@ class GaussianDrift(Emission):
             for e, gap in enumerate(gaps)
         ]
 
-    def parted(
+    def split(
         self, rows: list[FloatArray], own: list[FloatArray], sides: list[FloatArray],
-        before: FloatArray, starts: Moments, begins: IntArray, a0: float, kappa: FloatArray,
+        before: FloatArray, starts: Moments, begins: IntArray, a0: float, weights: FloatArray,
     ) -> tuple[list[FloatArray], DriftSmoothed]:  # fmt: skip
         first = np.cumsum([0, *map(len, rows)])
         E, D = len(rows), len(self.noise)
@@ -223,7 +223,7 @@ class GaussianDrift(Emission):
         all_own, side = np.concatenate(own), np.concatenate(sides)[:, None]
         shared = np.concatenate([all_own * (1.0 - side), all_own * side], axis=1)
         split_drift(
-            _ROUNDS, np.concatenate(rows), first, all_own, a0, kappa, before[:, :, 0].copy(),
+            _ROUNDS, np.concatenate(rows), first, all_own, a0, weights, before[:, :, 0].copy(),
             begins, *starts, self.birth_mean, self.birth_var, self.drift, self.noise, shared, *out,
         )  # fmt: skip
         return rows_of_epochs(first, shared), out

@@ -84,7 +84,7 @@ def _add_rows(C, m, s, part):
 
 @kernel
 def _level(m, start_mean, start_var, born, birth_var, drift):
-    """Return by how much all means should move, which the counts do not tell but the prior does.
+    """Return by how much all means should move, which follows from the prior, not from the counts.
 
     ``m`` (V,) are the means of the first epoch. Without this the common level is slow to settle.
     """
