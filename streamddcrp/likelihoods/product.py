@@ -140,8 +140,8 @@ class Product(Likelihood):
         # the rows of all parts side by side
         rows, ends = [], []
         for part, at in self._placed(X.shape[1]):
-            split_rows, end = part.prepare(X[:, at], None if past is None else past[:, at])
-            rows.append(split_rows)
+            part_rows, end = part.prepare(X[:, at], None if past is None else past[:, at])
+            rows.append(part_rows)
             if end is not None:
                 ends.append((at, end))
         new = None

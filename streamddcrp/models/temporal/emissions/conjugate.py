@@ -223,7 +223,8 @@ class ConjugateDecay(Emission):
 
     def split(
         self, rows: list[FloatArray], own: list[FloatArray], sides: list[FloatArray],
-        before: FloatArray, starts: ConjugateStats, begins: IntArray, a0: float, weights: FloatArray,
+        before: FloatArray, starts: ConjugateStats, begins: IntArray, a0: float,
+        weights: FloatArray,
     ) -> tuple[list[FloatArray], ConjugateSmoothed]:  # fmt: skip
         family, hyper, prior = self.prior
         first = np.cumsum([0, *map(len, rows)])

@@ -204,7 +204,7 @@ def sweep_epoch(q, ell, now, past, ahead, later, kappa, a0, stale, least, score)
     a0 : float
         Pseudo-count of a slot.
     stale : float
-        What the counts say to rows that are not in a component is computed again when its mean count
+        What the counts say to rows that are not in a component is recomputed when its mean count
         has moved by so much of itself, and so is the look-ahead, interpolated in a row's own share
         between two values; 0: exact for each row.
     least : float
