@@ -60,7 +60,7 @@ def streams(draw):
         epochs += [np.zeros((0, 2))] * (int(rng.integers(0, 9)) if rng.random() < 0.2 else 0)
     settings = Settings(
         alpha=draw(st.sampled_from([0.01, 1.0, 10.0])),
-        kappa=KAPPA[: draw(st.integers(1, 3))],
+        past_weights=KAPPA[: draw(st.integers(1, 3))],
         lag=draw(st.integers(0, 4)),
         n_sweeps=draw(st.sampled_from([0, 1, 4])),
     )
