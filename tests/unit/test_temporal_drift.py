@@ -10,7 +10,7 @@ from scipy.stats import norm
 
 from streamddcrp.models.temporal.emissions import Moments as DriftStarts
 from streamddcrp.models.temporal.emissions.drift import DriftStats, GaussianDrift
-from streamddcrp.models.temporal.kernels.drift import drift_expected, drift_predictive
+from streamddcrp.models.temporal.kernels.numbers import drift_expected, drift_predictive
 from streamddcrp.models.temporal.kernels.splits import two_means
 from tests.oracles.temporal import dense_chain
 

@@ -179,7 +179,7 @@ def two_topics(n, seed=0):
     return sparse.csr_array(np.stack(X)), y
 
 
-def test_what_parting_gains_by_dense_arithmetic():
+def test_what_splitting_gains_by_dense_arithmetic():
     X, _ = two_topics(40)
     rng = np.random.default_rng(1)
     emission = TextDecay(beta=0.2, n_words=60)
@@ -211,7 +211,7 @@ def test_what_parting_gains_by_dense_arithmetic():
 
 
 @pytest.mark.parametrize("lag", [0, 2])
-def test_two_topics_that_began_as_one_are_parted_where_the_objective_rises(lag):
+def test_two_topics_that_began_as_one_are_split_where_the_objective_rises(lag):
     X, y = two_topics(90)
     rows = [X[:30], X[30:60], X[60:]][-lag - 1 :]
     y = y[90 - sum(len(part.indptr) - 1 for part in rows) :]
@@ -226,7 +226,7 @@ def test_two_topics_that_began_as_one_are_parted_where_the_objective_rises(lag):
     assert [change.kind for change in engine.changes][:1] == ["split"]
 
 
-def test_one_topic_is_not_parted():
+def test_one_topic_is_not_split():
     X, y = two_topics(200)
     rows = [X[y == 0]]
     engine = whole(

@@ -16,12 +16,13 @@ that fade.
 import math
 from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy.special import digamma, gammaln
 
-from streamddcrp.models.temporal.emissions import Seating, Seats
+from streamddcrp.models.temporal.emissions import Seating, Seats, each
+from streamddcrp.models.temporal.emissions.bags import get, get_rows, put
 from streamddcrp.models.temporal.kernels.counts import (
     LOG_ZERO,
     MEAN,
@@ -30,12 +31,13 @@ from streamddcrp.models.temporal.kernels.counts import (
     moments_of_rows,
 )
 from streamddcrp.models.temporal.moves import move
-from streamddcrp.models.temporal.window import Window
+from streamddcrp.models.temporal.window import Change, Settings, Window
 from streamddcrp.typing import FloatArray
 
 _FADE = 0.98  # an epoch, of what is learned from
 _SCALES = np.array([0.2, 0.3, 0.45, 0.7, 1.0, 1.5, 2.2])
 _LEAST = 0.04  # weight of an epoch that counts, so that the cut hardly shows
+_STORED = ("before", "ids", "born", "last_active")
 _DELTA = np.arange(1.0, 8.0)
 KERNELS = np.exp(-_DELTA / _SCALES[:, None])
 KERNELS[(KERNELS < _LEAST) & (_DELTA > 1.0)] = 0.0
@@ -138,13 +140,10 @@ class Engine(Window):
         stats, begins = self.stats(self.resp), self.begins
         smoothed = self.emission.smooth(stats, self.starts, begins)
         known = begins <= 0
-        frozen = self.emission.frozen(smoothed)
-        self.starts = type(frozen)(
-            *(
-                np.where(known.reshape(-1, *[1] * (new.ndim - 1)), new, old)
-                for new, old in zip(frozen, self.starts, strict=True)
-            )
-        )
+        self.starts = each(
+            lambda new, old: np.where(known.reshape(-1, *[1] * (new.ndim - 1)), new, old),
+            self.emission.frozen(smoothed), self.starts,
+        )  # fmt: skip
         self.emission = self.emission.forgotten(stats, smoothed, begins)
         if self.settings.learn_alpha:
             births, chances = _FADE * np.array(self.alpha_sums) + self.births()[0]
@@ -205,3 +204,45 @@ class Engine(Window):
         """Return the weights under which the counts of all epochs are most probable."""
         gains = self.decay_gains + self.kernel_gains().sum(axis=0)
         return tuple(KERNELS[int(gains.argmax())].tolist())
+
+    # -- checkpoints -----------------------------------------------------------------------------
+
+    def to_state(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return arrays, and JSON values but for the emission."""
+        arrays: dict[str, Any] = {name: getattr(self, name) for name in _STORED}
+        for name, part in self.starts._asdict().items():
+            put(arrays, f"starts.{name}", part)
+        for e, (X, q) in enumerate(zip(self.rows, self.resp, strict=True)):
+            put(arrays, f"rows.{e}", X)
+            arrays[f"resp.{e}"] = q
+        if self.n_open:
+            put(arrays, "open", self.emission.joined(self.arrived))
+        return arrays, {
+            "settings": self.settings._asdict(),
+            "epoch": self.epoch,
+            "next_id": self.next_id,
+            "alpha": [self.first_alpha, *self.alpha_sums],
+            "decay_gains": self.decay_gains.tolist(),
+            "epoch_sizes": self.sizes,
+            "n_rows": len(self.rows),
+            "changes": [list(change) for change in self.changes],
+        }
+
+    @classmethod
+    def from_state(cls, emission: Any, arrays: dict[str, Any], meta: dict[str, Any]) -> Self:
+        """Rebuild from `to_state`; rows of the open epoch are assigned again."""
+        settings = {**meta["settings"], "past_weights": tuple(meta["settings"]["past_weights"])}
+        self = cls(Settings(**settings), emission, epoch=meta["epoch"], next_id=meta["next_id"])
+        self.first_alpha, *sums = meta["alpha"]
+        self.alpha_sums, self.decay_gains = tuple(sums), np.array(meta["decay_gains"])
+        self.sizes = meta["epoch_sizes"]
+        kind = type(self.starts)
+        self.starts = kind(*(get(arrays, f"starts.{name}") for name in kind._fields))
+        for name in _STORED:
+            setattr(self, name, arrays[name])
+        self.rows = [get_rows(arrays, f"rows.{e}") for e in range(meta["n_rows"])]
+        self.resp = [arrays[f"resp.{e}"] for e in range(meta["n_rows"])]
+        self.changes = [Change(*change) for change in meta["changes"]]
+        if "open" in arrays or "open.shape" in arrays:
+            self.seat(get_rows(arrays, "open"))
+        return self

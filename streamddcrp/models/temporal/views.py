@@ -15,7 +15,7 @@ from streamddcrp.data.times import Cut, Place
 from streamddcrp.estimator.views import no_tables
 from streamddcrp.models.temporal.emissions import Summary
 from streamddcrp.models.temporal.plots import draw
-from streamddcrp.models.temporal.stream import FinalLabels, StreamState, WarmUp
+from streamddcrp.models.temporal.stream import FinalLabels, StreamState
 
 _log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ class EpochViews:
     """The part of a model that only shows what it has learned."""
 
     _stream: StreamState | None
-    _waiting: WarmUp
+    _waiting: Any  # rows of the warm-up
     _n_seen: int
     _cut: Cut
     _place: Place

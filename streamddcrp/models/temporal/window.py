@@ -16,7 +16,7 @@ from scipy.special import gammaln
 
 from streamddcrp.decay import make_decay
 from streamddcrp.errors import ConfigError
-from streamddcrp.models.temporal.emissions import Emission
+from streamddcrp.models.temporal.emissions import Emission, each, stacked_epochs
 from streamddcrp.models.temporal.kernels.counts import (
     LOG_ZERO,
     MEAN,
@@ -62,13 +62,7 @@ class Settings(NamedTuple):
 
 
 def past_weights(decay: object, width: int) -> tuple[float, ...]:
-    """Return the weights of the 1, 2, .. ``width`` epochs before; the decay is in epochs.
-
-    Raises
-    ------
-    ConfigError
-        The width is not a whole number >= 1, or all weights vanish.
-    """
+    """Return the weights of the 1, 2, .. ``width`` epochs before; the decay is in epochs."""
     weights = make_decay(decay).weight(np.arange(1.0, whole("width", width, 1) + 1.0))
     last = np.flatnonzero(weights > _FORGOTTEN)
     if not len(last):
@@ -85,11 +79,6 @@ def count_settings(alpha: Any, decay: object, width: int | None) -> dict[str, An
 
     ``alpha`` None, and ``decay`` and ``width`` both None: learned. One of the latter alone: three
     epochs, or weights exp(-1), exp(-2), ..
-
-    Raises
-    ------
-    ConfigError
-        An option is out of range.
     """
     decay_or_first = ("exponential", 1.0) if decay is None else decay
     return {
@@ -193,9 +182,7 @@ class Window:
         self.born = np.concatenate([self.born, np.full(n, born)])
         self.last_active = np.concatenate([self.last_active, np.full(n, born)])
         none = self.emission.no_starts(n)
-        self.starts = type(none)(
-            *(np.concatenate(pair) for pair in zip(self.starts, none, strict=True))
-        )
+        self.starts = each(lambda *pair: np.concatenate(pair), self.starts, none)
         self.before = np.pad(self.before, ((0, 0), (0, n), (0, 0)))
         self.resp = [np.pad(q, ((0, 0), (0, n))) for q in self.resp]
         self.changes += [Change(born, kind, int(i), other) for i in new]
@@ -214,7 +201,7 @@ class Window:
         """Keep some of the columns."""
         self.ids, self.born = self.ids[kept], self.born[kept]
         self.last_active = self.last_active[kept]
-        self.starts = type(self.starts)(*(part[kept] for part in self.starts))
+        self.starts = each(lambda part: part[kept], self.starts)
         self.before = self.before[:, kept]
         self.resp = [np.ascontiguousarray(q[:, kept]) for q in self.resp]
 
@@ -238,11 +225,11 @@ class Window:
 
     # -- emissions and assignments ---------------------------------------------------------------
 
-    def stats(self, resp: list[FloatArray], rows: list[Any] | None = None) -> Any:
-        """Statistics of the window, or of other rows, under given assignments."""
-        rows = self.rows if rows is None else rows
-        parts = [self.emission.stats(X, q) for X, q in zip(rows, resp, strict=True)]
-        return type(parts[0])(*(np.stack(column) for column in zip(*parts, strict=True)))
+    def stats(self, resp: list[FloatArray]) -> Any:
+        """Statistics of the window under given assignments."""
+        return stacked_epochs(
+            [self.emission.stats(X, q) for X, q in zip(self.rows, resp, strict=True)]
+        )
 
     def smooth(self) -> Any:
         """Smooth the emissions of all components over the window."""
@@ -277,13 +264,10 @@ class Window:
     def terms(self, resp: list[FloatArray], before: FloatArray) -> Terms:
         """Return what components add to the window's objective, but for their emissions."""
         now = self.moments(resp)
-        past = self.decayed(now, before)[:-1]
-        counts = np.empty(now.shape[:2])
-        count_terms(now, past, self.settings.a0, counts)
         entropy = np.zeros(now.shape[1])
         for q in resp:
             add_entropies(q, entropy)
-        return Terms(counts.sum(axis=0), entropy, now[:, :, LOG_ZERO].sum(axis=0))
+        return self._terms(now, before, entropy)
 
     def merged_terms(self, a: IntArray, b: IntArray) -> Terms:
         """Return what pairs of components would add as one, with the past of the first."""
@@ -291,16 +275,18 @@ class Window:
         entropy = np.zeros(len(a))
         for e, q in enumerate(self.resp):
             moments_of_pairs(np.ascontiguousarray(q.T), a, b, now[e], entropy)
-        past = self.decayed(now, self.before[:, a])[:-1]
+        return self._terms(now, self.before[:, a], entropy)
+
+    def _terms(self, now: FloatArray, before: FloatArray, entropy: FloatArray) -> Terms:
+        past = self.decayed(now, before)[:-1]
         counts = np.empty(now.shape[:2])
         count_terms(now, past, self.settings.a0, counts)
         return Terms(counts.sum(axis=0), entropy, now[:, :, LOG_ZERO].sum(axis=0))
 
     def objective(self) -> Objective:
-        """Return the objective: a monitor, not a bound.
+        """Return the objective: a monitor, not a bound; O(N K) and a smoothing.
 
         Off by some hundredths of a nat where assignments are soft, exact where they are hard.
-        O(N K) for N rows in the window and K components, and a smoothing of all components.
         """
         if not self.rows or not self.n_components:
             return Objective(0.0, 0.0, 0.0, 0.0)

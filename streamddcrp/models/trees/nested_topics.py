@@ -2,16 +2,17 @@
 
 import logging
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from streamddcrp.data.documents import Bags, Vocabulary, encode, read_bags, read_document
+from streamddcrp.data.documents import Bags, Vocabulary, Word, encode, read_bags, read_document
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.models.trees.pictures import plot_topic_tree
-from streamddcrp.models.trees.topic_state import Settings
-from streamddcrp.models.trees.topics import TopicTree, distinctive_words
+from streamddcrp.models.trees.topic_moves import settle, tidy
+from streamddcrp.models.trees.topic_tree import Settings, TopicTree
 from streamddcrp.models.trees.tree import ids_of
 from streamddcrp.models.trees.views import TreeModel, check_tree, nested, node_columns
 from streamddcrp.typing import FloatArray, IntArray
@@ -143,7 +144,7 @@ class NestedCRPTopics(TreeModel):
         Without new documents: a further pass over the last ``window`` ones.
         """
         self._tree.revisit()
-        self._tree.tidy(math.inf)
+        tidy(self._tree, math.inf)
 
     def window_paths(self) -> IntArray:
         """Return the ids on the paths of the last ``window`` documents, (n, depth), oldest first.
@@ -161,10 +162,11 @@ class NestedCRPTopics(TreeModel):
         tree, N = self._tree, len(rows)
         out, start = np.zeros((N, 5)), 0
         while start < N:
-            stop, due = min(N, start + tree.next_stop - tree.n_seen), tree.next_stop
-            tidy = due == tree.next_tidy
+            due = tree.next_stop
+            stop = min(N, start + due - tree.n_seen)
             bags = self._encode(rows[start:stop], learn=True)
             out[start:stop, :4] = tree.learn(*bags)
+            tidied = settle(tree)
             sizes = np.add.reduceat(np.append(bags.counts, 0.0), bags.offsets[:-1])
             sizes[bags.offsets[1:] == bags.offsets[:-1]] = np.nan
             out[start:stop, 2] /= -sizes
@@ -173,7 +175,7 @@ class NestedCRPTopics(TreeModel):
                 self._growth.note(
                     tree.n_seen, tree.n_nodes, tree.n_born, tree.n_merged, tree.n_pruned
                 )
-                if tidy:
+                if tidied:
                     self._forget_words()
             start = stop
         return out
@@ -321,6 +323,34 @@ class NestedCRPTopics(TreeModel):
     def _restore(self, arrays: dict[str, Any], meta: dict[str, Any]) -> None:
         self._tree = TopicTree.from_state(self._tree.settings, arrays, meta)
         self._vocabulary = Vocabulary(meta["words"])
+
+
+def distinctive_words(
+    tree: TopicTree, names: Sequence[Word], n: int
+) -> list[list[tuple[Word, float]]]:
+    """Return words of each topic with their probability in it, (K) lists of ``n`` at most.
+
+    Those with the largest part in the divergence come first: of a leaf's words from all below its
+    parent; of all words below an inner node, since few are its own, from those below its parent;
+    of the root's from all.
+    """
+    V, K = len(names), tree.n_nodes
+    own = tree.counts[:V, :K] * tree.scale
+    below = own.copy()
+    for i in range(K - 1, 0, -1):
+        below[:, tree.parent[i]] += below[:, i]
+    out = []
+    for i in range(K):
+        mine, others = below[:, i] if i else own[:, 0], below[:, max(int(tree.parent[i]), 0)]
+        some = np.flatnonzero(mine > 0.5)
+        share = mine[some] / max(float(mine.sum()), 1e-300)
+        rest = others[some] / max(float(others.sum()), 1e-300)
+        weight = share * (np.log(share / rest) + 1e-3)
+        best = some[np.lexsort((some, -weight))[:n]]
+        eta = float(tree.settings.eta[tree.level[i] - 1])
+        probs = (eta + own[best, i]) / (V * eta + float(own[:, i].sum()))
+        out.append([(names[v], float(p)) for v, p in zip(best, probs, strict=True)])
+    return out
 
 
 def _by_level(name: str, value: Any, depth: int) -> FloatArray:

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from streamddcrp.data.documents import Word, top_words
-from streamddcrp.models.temporal.emissions import Emission, Seating, Summary
+from streamddcrp.models.temporal.emissions import Emission, Parts, Seating, Summary
 from streamddcrp.models.temporal.emissions.bags import Bags, as_rows, stacked
 from streamddcrp.models.temporal.kernels.splits import split_gains, split_rows
 from streamddcrp.models.temporal.kernels.text import (
@@ -188,9 +188,7 @@ class TextDecay(Emission):
         )  # fmt: skip
         return a, b
 
-    def mixed(
-        self, rows: list[Any], resp: list[FloatArray], starts: TextStats, least: float
-    ) -> IntArray:
+    def mixed(self, rows: list[Any], resp: Parts, starts: TextStats, least: float) -> IntArray:
         offsets, words, counts = as_rows(self.joined(rows))
         prior, size = self.prior(max(int(words.max(initial=-1)) + 1, starts.words.width))
         kept, gains = starts.words, np.empty(resp[0].shape[1])
@@ -201,8 +199,8 @@ class TextDecay(Emission):
         return np.flatnonzero(gains > 0.0)
 
     def halves(
-        self, rows: list[Any], resp: list[FloatArray], k: int, alone: TextSmoothed, epoch: int
-    ) -> list[FloatArray] | None:
+        self, rows: list[Any], resp: Parts, k: int, alone: TextSmoothed, epoch: int
+    ) -> Parts | None:
         own = np.concatenate([q[:, k] for q in resp[epoch:]])
         side, place = np.zeros(len(own)), np.full(len(alone.prior), -1)
         kept = alone.after(epoch - 1).words
@@ -216,9 +214,9 @@ class TextDecay(Emission):
         return [np.zeros(len(q)) for q in resp[:epoch]] + np.split(side, ends[:-1])
 
     def split(
-        self, rows: list[Any], own: list[FloatArray], sides: list[FloatArray], before: FloatArray,
+        self, rows: list[Any], own: Parts, sides: Parts, before: FloatArray,
         starts: TextStats, begins: IntArray, a0: float, weights: FloatArray,
-    ) -> tuple[list[FloatArray], TextSmoothed]:  # fmt: skip
+    ) -> tuple[Parts, TextSmoothed]:  # fmt: skip
         shared = [
             np.hstack([q * (1.0 - side[:, None]), q * side[:, None]])
             for q, side in zip(own, sides, strict=True)
@@ -277,8 +275,7 @@ class TextSeating(Seating):
 
     def __init__(self, emission: TextDecay, past: FloatArray, ahead: Bags) -> None:
         K, n = len(ahead), len(ahead.words)
-        super().__init__(past, np.zeros(K), np.zeros(K), ahead.sizes())
-        self._emission = emission
+        super().__init__(emission, past, np.zeros(K), np.zeros(K), ahead.sizes())
         self._known = max(ahead.width, emission.n_words)
         self._prior, self._prior_size = emission.prior(self._known)
         self._head = np.full(self._known, -1, np.int64)
