@@ -15,6 +15,7 @@ from benchmarks import (
     link_language,
     nested_digits,
     nested_topics,
+    ordinary,
     real_series,
     temporal_gaussian,
     temporal_language,
@@ -35,7 +36,7 @@ def main(context: click.Context) -> None:
 
 
 for _module in (
-    engine, real_series, keyed, bound_gap, batch_speed, ddcrp_sampler, ddcrp_filter,
+    engine, ordinary, real_series, keyed, bound_gap, batch_speed, ddcrp_sampler, ddcrp_filter,
     link_language, temporal_gaussian, temporal_text, temporal_language, graph_crp, tv_ibp,
     nested_digits, nested_topics, text,
 ):  # fmt: skip

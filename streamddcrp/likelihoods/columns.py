@@ -153,7 +153,8 @@ def _effective_share(X: FloatArray) -> float:
     total, pairs = float((R**2).sum()), D * (D - 1) / 2.0
     if dof * total / 2.0 < chdtri(pairs, 0.01):
         return 1.0
-    return D / (D + max(0.0, (dof * total - 2.0 * pairs) / (dof - 1.0)))
+    excess = max(0.0, (dof * total - 2.0 * pairs) / (dof - 1.0))
+    return float(D / (D + excess))
 
 
 def _memory(x: FloatArray) -> float:

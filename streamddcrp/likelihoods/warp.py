@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from streamddcrp.typing import FloatArray
 
 FEWEST_ROWS = 32
+LARGEST = 1e100  # image; beyond, squares overflow
 GAIN = 5.0  # nats that one Gaussian for all rows must gain
 UNTIED = 0.9  # share of different values, below which a column counts as rounded
 _POWERS = (-1.0, -0.5, 0.0, 0.25, 0.5, 0.75, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0)
@@ -37,8 +38,10 @@ class Warp(NamedTuple):
     def apply(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the images of values and the logs of the slopes there."""
         z = (x - self.center) / self.scale
-        w, log_slope = _log(self, z) if self.side else _power(self.power, z)
-        return self.center + self.scale * w, log_slope
+        with np.errstate(over="ignore"):
+            w, log_slope = _log(self, z) if self.side else _power(self.power, z)
+            image = self.center + self.scale * w
+        return np.clip(image, -LARGEST, LARGEST), log_slope
 
     def inverse(self, image: FloatArray) -> FloatArray:
         """Return the values that images came from."""
@@ -99,9 +102,14 @@ def find_warp(x: FloatArray) -> Warp | None:
         for side in (1.0, -1.0)
         for offset in _OFFSETS
     ]
-    gains = []
-    for warp in tries:
-        image, log_slope = warp.apply(x)
-        gains.append(float(np.sum(log_slope)) - 0.5 * len(x) * np.log(np.var(image) / np.var(x)))
+    with np.errstate(over="ignore", invalid="ignore"):  # powers of far outliers
+        gains = [_gain(warp, x) for warp in tries]
     best = int(np.argmax(gains))
     return tries[best] if gains[best] > GAIN else None
+
+
+def _gain(warp: Warp, x: FloatArray) -> float:
+    """Return what a map adds to the log likelihood of values (N,) under one Gaussian."""
+    image, log_slope = warp.apply(x)
+    gain = np.sum(log_slope) - 0.5 * len(x) * np.log(np.var(image) / np.var(x))
+    return float(gain) if np.isfinite(gain) else -np.inf

@@ -169,7 +169,7 @@ def unchanged(before, state):
 def settled(config, state):
     """Bring what follows from the links up to date, as blocks do before moves."""
     parts = state.rows, state.groups, state.atoms, state.table, state.counts
-    plain(settle)(config, *parts, state.sums)
+    plain(settle)(config, *parts, state.sums, 0)
     refresh_terms(state.rows, state.counts)
     return parts
 

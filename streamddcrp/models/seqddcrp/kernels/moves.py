@@ -57,7 +57,8 @@ def _screen(config, rows, atoms, table, counts, sums, scratch):
     Runs of 4, 8, 16, .. rows, then all those of lengths next to that of the best. Long ones can
     wait for every fourth block.
     """
-    longest = min(config.look_back, counts[N_ROWS])
+    others = 0 if counts[N_GROUPS] > 0 else 1  # rows that must stay
+    longest = min(config.look_back, counts[N_ROWS] - others)
     if counts[N_BLOCKS] % MOVES_EVERY > 0:
         longest = min(longest, LONG)
     near = _best_run(config, rows, atoms, table, counts, sums, scratch, SHORTEST, longest, True)
