@@ -7,8 +7,6 @@ before row i, least squares fits y_i - m_i = (z_i - v_i)' b.
 
 import math
 
-import numpy as np
-
 from streamddcrp.compilation import kernel
 
 TAU = 2.0 * math.pi

@@ -8,8 +8,8 @@ for each candidate the first rows are predicted one by one as later ones will be
 season" and by "level" alone, and the log scores must differ by 5 nats and the log of the number of
 frequencies. Under the law of the level such a lead has probability e^-5 at most, whatever the
 colour of its noise (Ville's inequality and a union bound). *Ties*: multiples of a period fit as
-well as the period, so the shortest candidate wins that is not clearly worse than the best. A second,
-longer period, a multiple of the first, must lead in the same way over the first alone.
+well as the period, so the shortest candidate wins that is not clearly worse than the best. A
+second, longer period, a multiple of the first, must lead in the same way over the first alone.
 """
 
 import math

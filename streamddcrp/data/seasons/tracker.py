@@ -144,9 +144,7 @@ class Tracker:
     def at(self, t: FloatArray) -> FloatArray:
         """Return the seasons in use at times (N,), shape (N, D)."""
         out = np.empty((len(t), self._lengths["D"]))
-        seasons_at(
-            self.setting, self.place, self.state, self.memory.scratch, self._turns(t), out
-        )
+        seasons_at(self.setting, self.place, self.state, self.memory.scratch, self._turns(t), out)
         return out
 
     def _turns(self, t: FloatArray) -> FloatArray:
