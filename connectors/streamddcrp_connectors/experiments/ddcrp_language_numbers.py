@@ -59,7 +59,7 @@ class Agreement:
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """All that is told and drawn."""
+    """All that is reported and drawn."""
 
     corpus: Corpus
     parameters: tuple[float, ...]
@@ -93,7 +93,7 @@ def read_corpus(documents: list[str], base: str) -> Corpus:
 def measure(
     corpus: Corpus, parameters: tuple[float, ...], alphas: tuple[float, ...], seed: int, bar: Any
 ) -> Numbers:
-    """Compute everything; ``bar`` is told of each model done."""
+    """Compute everything; ``bar`` advances with each model."""
     per_decay = len(alphas)
     bar.reset(total=len(FAMILIES) * len(parameters) * per_decay + len(FAMILIES) + 1)
     surfaces = {}

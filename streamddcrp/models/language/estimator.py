@@ -261,9 +261,11 @@ class LinkLanguageModel(Stored, base.Base):
         return self._n_seen
 
     @property
-    def objective(self) -> float:
+    def log_evidence(self) -> float:
         """Exact log evidence of all tokens learned, in nats."""
         return float(self._totals[0])
+
+    objective = log_evidence
 
     @property
     def n_tables(self) -> TableCount:

@@ -211,9 +211,9 @@ def _split_at(window: Window, k: int, part: _Part, stats: Any, epoch: int) -> bo
     both = np.array([begins, epoch])
     starts = each(lambda *pair: np.concatenate(pair), starts, emission.no_starts(1))
     before_both = np.concatenate([before, np.zeros_like(before)], axis=1)
-    shared, smoothed = emission.parted(
+    shared, smoothed = emission.split(
         part.rows, part.own, sides, before_both, starts, both, settings.a0,
-        np.array(settings.kappa),
+        np.array(settings.past_weights),
     )  # fmt: skip
     if sum(q[:, 1].sum() for q in shared) <= 1.0:
         return False

@@ -202,7 +202,7 @@ class StreamState:
             self.events.append(Event(kind, c.id, c.epoch, self._time(c.epoch), c.other))
         self.n_events += len(left)
         # a component is found dead when as many epochs as the past counts have gone by
-        oldest = engine.first - len(engine.settings.kappa) - engine.settings.lag - 2
+        oldest = engine.first - len(engine.settings.past_weights) - engine.settings.lag - 2
         self.times = {epoch: t for epoch, t in self.times.items() if epoch >= oldest}
 
     def _clear_words(self) -> None:

@@ -40,7 +40,7 @@ class Settings(NamedTuple):
     """What is fixed."""
 
     alpha: float  # concentration
-    kappa: tuple[float, ...]  # weights of the 1, 2, .. epochs before
+    past_weights: tuple[float, ...]  # weights of the 1, 2, .. epochs before
     slots: int = 1000  # components of the finite model
     lag: int = 2  # epochs before the last one that may still change
     n_sweeps: int = 4
@@ -48,7 +48,7 @@ class Settings(NamedTuple):
     # Whether alpha follows the births, and the weights of the past the counts; what is given is
     # then the prior of alpha, worth one birth, and holds at first.
     learn_alpha: bool = False
-    learn_kappa: bool = False
+    learn_decay: bool = False
 
     @property
     def a0(self) -> float:
@@ -58,7 +58,7 @@ class Settings(NamedTuple):
     @property
     def width(self) -> int:
         """Number of epochs that count as past."""
-        return int(np.count_nonzero(self.kappa))
+        return int(np.count_nonzero(self.past_weights))
 
 
 def past_weights(decay: object, width: int) -> tuple[float, ...]:
@@ -83,9 +83,9 @@ def count_settings(alpha: Any, decay: object, width: int | None) -> dict[str, An
     decay_or_first = ("exponential", 1.0) if decay is None else decay
     return {
         "alpha": 1.0 if alpha is None else positive("alpha", alpha, "None"),
-        "kappa": past_weights(decay_or_first, 3 if width is None else width),
+        "past_weights": past_weights(decay_or_first, 3 if width is None else width),
         "learn_alpha": alpha is None,
-        "learn_kappa": decay is None and width is None,
+        "learn_decay": decay is None and width is None,
     }
 
 
@@ -164,7 +164,7 @@ class Window:
     def decayed(self, moments: FloatArray, before: FloatArray) -> FloatArray:
         """Moments of the decayed past of the window's epochs and the next one, (E + 1, K, 3)."""
         out = np.empty((len(moments) + 1, *moments.shape[1:]))
-        decay_moments(before, moments, np.array(self.settings.kappa), out)
+        decay_moments(before, moments, np.array(self.settings.past_weights), out)
         return out
 
     # -- components ------------------------------------------------------------------------------
@@ -240,7 +240,7 @@ class Window:
     def sweep(self, n: int) -> None:
         """Pass over the window ``n`` times, oldest epoch first, and fit the emission's scales."""
         settings = self.settings
-        kappa = np.array(settings.kappa)
+        weights = np.array(settings.past_weights)
         for _ in range(n):
             if not self.n_components:
                 return
@@ -254,7 +254,7 @@ class Window:
                 F = min(settings.width, len(self.rows) - 1 - e)
                 ahead = np.ascontiguousarray(past[e + 1 : e + 1 + F])
                 sweep_epoch(
-                    q, ell, now[e], past[e], ahead, now[e + 1 : e + 1 + F], kappa, settings.a0,
+                    q, ell, now[e], past[e], ahead, now[e + 1 : e + 1 + F], weights, settings.a0,
                     _STALE, self.emission.least, score,
                 )  # fmt: skip
             self.emission = self.emission.learned(stats, smoothed, begins)

@@ -44,8 +44,8 @@ class NestedCRPTopics(TreeModel):
         and narrower topics. Default: 1.0 for the root, 0.1 for all others.
     alpha : tuple of float, optional
         Dirichlet prior of a document's proportions of levels. Default: (5, 2, 1, 1, ..).
-    kappa : float, default 1.0
-        Above 0.5. 1: all documents count alike. Below: the n-th counts n^(1 - kappa) and all
+    forgetting : float, default 1.0
+        Above 0.5. 1: all documents count alike. Below: the n-th counts n^(1 - forgetting) and all
         together n, so that old ones are forgotten.
     window : int, default 512
         Documents that may still change their place.
@@ -90,7 +90,7 @@ class NestedCRPTopics(TreeModel):
         gamma: float = 1.0,
         eta: Any = None,
         alpha: Any = None,
-        kappa: float = 1.0,
+        forgetting: float = 1.0,
         window: int = 512,
         revisits: int = 1,
         max_nodes: int = 512,
@@ -101,14 +101,14 @@ class NestedCRPTopics(TreeModel):
         self.gamma = gamma
         self.eta = eta
         self.alpha = alpha
-        self.kappa = kappa
+        self.forgetting = forgetting
         self.window = window
         self.revisits = revisits
         self.max_nodes = max_nodes
         self.max_words = max_words
         check_tree(self, 2, window=1, revisits=0, max_words=2)
-        if not 0.5 < kappa <= 1.0:
-            message = f"kappa must be above 0.5 and at most 1, got {kappa!r}"
+        if not 0.5 < forgetting <= 1.0:
+            message = f"forgetting must be above 0.5 and at most 1, got {forgetting!r}"
             raise ConfigError(message)
         eta = (1.0, *(0.1,) * (depth - 1)) if eta is None else eta
         alpha = (5.0, 2.0, *(1.0,) * (depth - 2))[:depth] if alpha is None else alpha
@@ -117,7 +117,7 @@ class NestedCRPTopics(TreeModel):
                 gamma=float(gamma),
                 eta=_by_level("eta", eta, depth),
                 alpha=_by_level("alpha", alpha, depth),
-                kappa=float(kappa),
+                forgetting=float(forgetting),
                 window=window,
                 revisits=revisits,
                 max_nodes=max_nodes,
@@ -280,21 +280,23 @@ class NestedCRPTopics(TreeModel):
     # -- looking ---------------------------------------------------------------------------------
 
     @property
-    def objective(self) -> float:
+    def bound(self) -> float:
         """Evidence lower bound of what was learned.
 
         The documents that left the window count as they were placed last.
         """
         return self._tree.bound()
 
+    objective = bound
+
     def tree(self, n_words: int = _SHOWN) -> dict[str, Any]:
-        """Return the tree as nested dicts, children in order of size.
+        """Return the tree as nested dicts, the heaviest children first.
 
         Returns
         -------
         dict
-            ``id``, ``level`` (root 1), ``size`` (documents through the node; with kappa < 1 the
-            recent ones count more), ``born`` (number of the document), ``words`` (list of word
+            ``id``, ``level`` (root 1), ``weight`` (documents through the node; with forgetting < 1
+            the recent ones count more), ``born`` (number of the document), ``words`` (list of word
             and probability in the topic, those first that set it apart, and of an inner node all
             below it, from its siblings) and ``children``.
         """
@@ -302,7 +304,7 @@ class NestedCRPTopics(TreeModel):
         return nested(self._tree, [{"words": some} for some in words])
 
     def summary(self) -> pa.Table:
-        """Return one row per node: id, parent (null: root), level, size, born, tokens, words."""
+        """Return one row per node: id, parent (null: root), level, weight, born, tokens, words."""
         tree = self._tree
         some = distinctive_words(tree, self._vocabulary.words, _SHOWN)
         words = pa.array([" ".join(str(word) for word, _ in row) for row in some], pa.string())

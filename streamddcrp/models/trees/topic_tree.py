@@ -43,7 +43,7 @@ class Settings(NamedTuple):
     gamma: float  # concentration of the sticks
     eta: FloatArray  # (L,) Dirichlet prior of a word in a topic
     alpha: FloatArray  # (L,) Dirichlet prior of a document's proportions of levels
-    kappa: float = 1.0  # the n-th document counts n^(1 - kappa), all together n
+    forgetting: float = 1.0  # the n-th document counts n^(1 - forgetting), all together n
     window: int = 512
     revisits: int = 2  # documents of the window that are placed again after each new one
     max_nodes: int = 512

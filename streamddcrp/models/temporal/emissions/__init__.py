@@ -163,9 +163,9 @@ class Emission(Protocol):
         """Return what part of each row would leave ``k`` from an epoch on; None: it is not two."""
         return None
 
-    def parted(
+    def split(
         self, rows: list[Any], own: Parts, sides: Parts, before: FloatArray,
-        starts: Any, begins: IntArray, a0: float, kappa: FloatArray,
+        starts: Any, begins: IntArray, a0: float, weights: FloatArray,
     ) -> tuple[Parts, Any]:  # fmt: skip
         """Share rows between two components where `halves` says so.
 

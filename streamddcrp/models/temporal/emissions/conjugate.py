@@ -109,7 +109,7 @@ class ConjugateDecay(Emission):
     >>> from streamddcrp.models.temporal.window import Settings
     >>> from streamddcrp.likelihoods import GammaPoisson
     >>> law = ConjugateDecay(GammaPoisson(1.0, 0.1), n_features=1)
-    >>> engine = Engine(Settings(alpha=1.0, kappa=(0.5,)), law)
+    >>> engine = Engine(Settings(alpha=1.0, past_weights=(0.5,)), law)
     >>> scores = engine.learn(np.array([[3.0], [41.0], [2.0], [38.0], [4.0], [1.0]]))
     >>> engine.ids[engine.resp[-1].argmax(axis=1)]
     array([0, 1, 0, 1, 0, 0])
@@ -231,15 +231,16 @@ class ConjugateDecay(Emission):
             return None
         return since(epoch, [len(x) for x in rows], leaves)
 
-    def parted(
+    def split(
         self, rows: Parts, own: Parts, sides: Parts,
-        before: FloatArray, starts: ConjugateStats, begins: IntArray, a0: float, kappa: FloatArray,
+        before: FloatArray, starts: ConjugateStats, begins: IntArray, a0: float,
+        weights: FloatArray,
     ) -> tuple[Parts, ConjugateSmoothed]:  # fmt: skip
         family, hyper, prior = self.prior
         X, first, share, shared = halved(rows, own, sides)
         stats = np.empty((len(rows), *starts.sums.shape))
         split_conjugate(
-            _ROUNDS, family, hyper, self.rho, self.prepared(X), first, share, a0, kappa,
+            _ROUNDS, family, hyper, self.rho, self.prepared(X), first, share, a0, weights,
             before[:, :, 0].copy(), begins, starts.sums, shared, stats, np.empty_like(starts.sums),
             np.empty((2, len(prior))),
         )  # fmt: skip

@@ -225,14 +225,14 @@ class GaussianDrift(Emission):
         leaves = (sign * (along - 0.5 * (low + high)) > 0.0) * 1.0
         return since(epoch, [len(X) for X in rows], leaves)
 
-    def parted(
+    def split(
         self, rows: Parts, own: Parts, sides: Parts,
-        before: FloatArray, starts: Moments, begins: IntArray, a0: float, kappa: FloatArray,
+        before: FloatArray, starts: Moments, begins: IntArray, a0: float, weights: FloatArray,
     ) -> tuple[Parts, DriftSmoothed]:  # fmt: skip
         X, first, share, shared = halved(rows, own, sides)
         out = DriftSmoothed.empty(len(rows), 2, len(self.noise))
         split_drift(
-            _ROUNDS, X, first, share, a0, kappa, before[:, :, 0].copy(), begins, *starts,
+            _ROUNDS, X, first, share, a0, weights, before[:, :, 0].copy(), begins, *starts,
             self.birth_mean, self.birth_var, self.drift, self.noise, shared, *out,
         )  # fmt: skip
         return np.split(shared, first[1:-1]), out

@@ -56,7 +56,7 @@ class LogisticNormalText(Emission):
     >>> from scipy import sparse
     >>> from streamddcrp.models.temporal.engine import Engine
     >>> from streamddcrp.models.temporal.window import Settings
-    >>> engine = Engine(Settings(alpha=1.0, kappa=(0.5,)), LogisticNormalText(n_words=4))
+    >>> engine = Engine(Settings(alpha=1.0, past_weights=(0.5,)), LogisticNormalText(n_words=4))
     >>> X = sparse.csr_array([[20, 9, 0, 0], [11, 19, 0, 0], [0, 0, 33, 12], [0, 1, 25, 14]])
     >>> scores = engine.learn(X)
     >>> engine.ids[engine.resp[-1].argmax(axis=1)]

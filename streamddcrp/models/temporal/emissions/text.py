@@ -11,7 +11,7 @@ from scipy import sparse
 from streamddcrp.data.documents import Word, top_words
 from streamddcrp.models.temporal.emissions import Emission, Parts, Seating, Summary, since
 from streamddcrp.models.temporal.emissions.bags import Bags, as_rows, stacked
-from streamddcrp.models.temporal.kernels.splits import part_rows, parting_gains
+from streamddcrp.models.temporal.kernels.splits import split_gains, split_rows
 from streamddcrp.models.temporal.kernels.text import (
     bag_evidence,
     inverted,
@@ -113,7 +113,7 @@ class TextDecay(Emission):
     >>> from scipy import sparse
     >>> from streamddcrp.models.temporal.engine import Engine
     >>> from streamddcrp.models.temporal.window import Settings
-    >>> engine = Engine(Settings(alpha=1.0, kappa=(0.5,)), TextDecay(beta=0.1, n_words=4))
+    >>> engine = Engine(Settings(alpha=1.0, past_weights=(0.5,)), TextDecay(beta=0.1, n_words=4))
     >>> X = sparse.csr_array([[20, 9, 0, 0], [11, 19, 0, 0], [0, 0, 33, 12], [0, 1, 25, 14]])
     >>> scores = engine.learn(X)
     >>> engine.ids[engine.resp[-1].argmax(axis=1)]
@@ -192,7 +192,7 @@ class TextDecay(Emission):
         offsets, words, counts = as_rows(self.joined(rows))
         prior, size = self.prior(max(int(words.max(initial=-1)) + 1, starts.words.width))
         kept, gains = starts.words, np.empty(resp[0].shape[1])
-        parting_gains(
+        split_gains(
             offsets, words, counts, np.concatenate(resp), least, kept.offsets, kept.words,
             kept.counts, prior, size, gains,
         )  # fmt: skip
@@ -204,7 +204,7 @@ class TextDecay(Emission):
         own = np.concatenate([q[:, k] for q in resp[epoch:]])
         side, place = np.zeros(len(own)), np.full(len(alone.prior), -1)
         kept = alone.after(epoch - 1).words
-        gain = part_rows(
+        gain = split_rows(
             *as_rows(self.joined(rows[epoch:])), own, np.flatnonzero(own), kept.words, kept.counts,
             alone.prior, alone.prior_size, place, side,
         )  # fmt: skip
@@ -212,9 +212,9 @@ class TextDecay(Emission):
             return None
         return since(epoch, [len(q) for q in resp], side)
 
-    def parted(
+    def split(
         self, rows: list[Any], own: Parts, sides: Parts, before: FloatArray,
-        starts: TextStats, begins: IntArray, a0: float, kappa: FloatArray,
+        starts: TextStats, begins: IntArray, a0: float, weights: FloatArray,
     ) -> tuple[Parts, TextSmoothed]:  # fmt: skip
         shared = [
             np.hstack([q * (1.0 - side[:, None]), q * side[:, None]])

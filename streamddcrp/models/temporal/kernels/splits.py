@@ -211,7 +211,7 @@ def _first_axis(offsets, words, counts, own, rows, place, weight, centre, axis, 
 
 
 @kernel
-def part_rows(
+def split_rows(
     offsets, words, counts, own, rows, start_words, start_counts, prior, prior_size, place, side
 ):  # fmt: skip
     """Split the rows of a component; return the gain of evidence, -inf if one side stays empty.
@@ -320,7 +320,7 @@ def _moved(
 
 
 @kernel
-def parting_gains(
+def split_gains(
     offsets, words, counts, q, least, start_offsets, start_words, start_counts, prior, prior_size,
     out,
 ):  # fmt: skip
@@ -340,7 +340,7 @@ def parting_gains(
         out[k] = -np.inf
         if mass >= least:
             some = slice(start_offsets[k], start_offsets[k + 1])
-            out[k] = part_rows(
+            out[k] = split_rows(
                 offsets, words, counts, own, rows[:n], start_words[some], start_counts[some],
                 prior, prior_size, place, side,
             )  # fmt: skip

@@ -265,9 +265,9 @@ def learn(first, last, fresh, tree, docs, s, out):
         if fresh:
             whole[N_SEEN] += 1
             rho_t = 1.0
-            if s.kappa < 1.0:  # a natural-gradient step t^-kappa on averages, t items expected
+            if s.forgetting < 1.0:  # a natural-gradient step t^-forgetting on means over t items
                 t = whole[N_SEEN]
-                rho_t = float(t) ** (1.0 - s.kappa)
+                rho_t = float(t) ** (1.0 - s.forgetting)
                 if t > 1:
                     real[SCALE] *= (t - rho_t) / (t - 1.0)
             docs.weights[d] = rho_t / real[SCALE]
