@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, Self
 
-import numpy as np
 import pyarrow as pa
 from river import base
 
 from streamddcrp.contract import Event
 from streamddcrp.errors import ConfigError, MissingExtraError
 from streamddcrp.estimator.stored import Stored, from_json, to_json
+from streamddcrp.estimator.views import predictions
 from streamddcrp.models.trees.pictures import plot_growth
 from streamddcrp.typing import FloatArray
 from streamddcrp.validation import choice, positive, whole
@@ -59,8 +59,8 @@ class Growth:
 class TreeModel(Stored, base.Clusterer):
     """A tree that is learned from a stream.
 
-    A model supplies `_learn_one` and `_learn_many`, which learn and return columns for
-    `predictions`; `_nodes`, `_draw_tree`; and `_restore` beside `_state`.
+    A model supplies `_learn_one` and `_learn_many`, which learn and return the columns of
+    `predictions`; `tree` and `_draw_tree`; and `_restore` beside `_state`.
     """
 
     ignores_times = True
@@ -130,13 +130,7 @@ class TreeModel(Stored, base.Clusterer):
             (probability of a path that is not kept) and ``n_tables`` (int64, nodes; of topics those
             before the batch was learned up to the last tidying). Floats are null in warm-up.
         """
-        out = self._learn_many(batch)
-        columns = {"label": pa.array(out[:, 0].astype(np.int64))}
-        for name, at in (("label_prob", 1), ("score", 2), ("p_new", 3)):
-            values = np.ascontiguousarray(out[:, at])
-            columns[name] = pa.array(values, mask=np.isnan(values))
-        columns["n_tables"] = pa.array(out[:, 4].astype(np.int64))
-        return pa.RecordBatch.from_pydict(columns)
+        return predictions(self._learn_many(batch)).drop_columns(["p_change"])
 
     def tree(self) -> dict[str, Any]:
         """Return the tree as nested dicts, the heaviest children first."""
