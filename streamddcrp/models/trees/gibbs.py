@@ -27,13 +27,7 @@ class Corpus(NamedTuple):
 
 
 def as_corpus(counts: Any, n_words: int | None = None) -> Corpus:
-    """Return the tokens of whole counts (N, V), dense or scipy sparse.
-
-    Raises
-    ------
-    SchemaError
-        A count is negative or not whole, or V is not ``n_words``; the message names the row.
-    """
+    """Return the tokens of whole counts (N, V), dense or scipy sparse; refuse others by row."""
     try:
         X = sparse.csr_array(counts, dtype=np.float64)
     except (TypeError, ValueError):

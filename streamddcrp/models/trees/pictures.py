@@ -112,7 +112,7 @@ def _links(ax: Any, placed: list[_Placed], x: list[float], bend: float, *, throu
 
 
 def plot_topic_tree(tree: dict[str, Any], ax: Any = None, *, n_words: int = 7) -> Any:
-    """Draw a tree of topics from left to right: words, sizes, branches.
+    """Draw a tree of topics from left to right: words, weights, branches; return the axes.
 
     Parameters
     ----------
@@ -123,10 +123,6 @@ def plot_topic_tree(tree: dict[str, Any], ax: Any = None, *, n_words: int = 7) -
         One inch is a unit across, a leaf a unit down; without it a figure of fitting size is made.
     n_words : int, default 7
         Of a leaf; nodes above have as many as find room.
-
-    Returns
-    -------
-    matplotlib axes
 
     Notes
     -----
@@ -183,7 +179,7 @@ def plot_topic_tree(tree: dict[str, Any], ax: Any = None, *, n_words: int = 7) -
 def plot_component_tree(
     tree: dict[str, Any], ax: Any = None, *, shape: tuple[int, int] | None = None
 ) -> Any:
-    """Draw a tree of components as images, from the mean on the left to the leaves on the right.
+    """Draw a tree of components as images, from the mean to the leaves; return the axes.
 
     Parameters
     ----------
@@ -194,10 +190,6 @@ def plot_component_tree(
         Without it a figure of fitting size is made.
     shape : tuple of int, optional
         Height and width of the images; default: a square if D is one, else a row of D pixels.
-
-    Returns
-    -------
-    matplotlib axes
 
     Notes
     -----
@@ -266,16 +258,8 @@ def plot_component_tree(
 def plot_growth(growth: Any, ax: Any = None) -> Any:
     """Draw how a tree grew: of all nodes born so far, those alive, merged into others and pruned.
 
-    Parameters
-    ----------
-    growth : pyarrow.Table
-        From ``growth()`` of a model: ``row`` (rows learned so far), ``n_nodes``, and ``merges`` and
-        ``prunes`` since the beginning.
-    ax : matplotlib axes, optional
-
-    Returns
-    -------
-    matplotlib axes
+    ``growth`` is the table of that name of a model: ``row`` (rows learned so far), ``n_nodes``, and
+    ``merges`` and ``prunes`` since the beginning. Returns the axes.
     """
     plt = pyplot()
     if ax is None:

@@ -24,17 +24,10 @@ def as_rows(X: Any) -> tuple[IntArray, IntArray, FloatArray]:
 
 @dataclass(slots=True, eq=False)
 class Bags:
-    """An array (.., V) of counts of which only what is not zero is kept; numpy adds, picks, stacks.
+    """An array (.., V) of counts of which only what is not zero is kept.
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scipy import sparse
-    >>> X = sparse.csr_array([[1.0, 2.0], [0.0, 3.0]])
-    >>> bags = Bags.assigned(X, np.array([[1.0, 0.0], [0.5, 0.5]]))
-    >>> (bags + bags).to_dense()
-    array([[2., 7.],
-           [0., 3.]])
+    It is picked from along its leading axes, added, stacked, joined and chosen from by numpy's own
+    functions, as if it were dense.
     """
 
     shape: tuple[int, ...]  # of the leading axes
