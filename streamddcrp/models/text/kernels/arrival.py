@@ -13,6 +13,11 @@ from streamddcrp.data.kernels.words import (
     read_document,
     release_word,
 )
+from streamddcrp.models.text.kernels.boilerplate import (
+    find_boilerplate,
+    set_aside,
+    surprise_aside,
+)
 from streamddcrp.models.text.kernels.clock import (
     advance,
     elapsed,
@@ -35,6 +40,7 @@ from streamddcrp.models.text.kernels.layout import (
     N_LIVE,
     N_SEEN,
     N_SUMS,
+    NEXT_LOOK,
     NUMBERS,
     SHORT_ARCHIVE,
     SHORT_DOCUMENT,
@@ -108,15 +114,18 @@ def show(text, out):
 
 
 @uncounted
-def enter(words, window, counts, sums, doc, U, t, data, start, n_shown):
-    """Keep a new document in the window: its words, and the first bytes of its text."""
+def enter(words, window, counts, sums, doc, U, every, t, data, start, n_shown):
+    """Keep a new document in the window: its words, and the first bytes of its text.
+
+    ``every`` counts the words that were set aside, too.
+    """
     at, mask = counts[N_SEEN] % len(window.table), len(window.text) - 1
     begin = counts[TEXT_END]
-    for j in range(U):
+    for j in range(every):
         window.text[natural(begin + j & mask)] = doc[j]
         words.held[natural(doc[j])] += 1
-    window.start[at], window.length[at] = begin, U
-    counts[TEXT_END] += U
+    window.start[at], window.length[at], window.aside[at] = begin, U, every - U
+    counts[TEXT_END] += every
     begin, size = counts[SHOWN_END], len(window.shown)
     first = begin % size
     n = min(n_shown, size - first)
@@ -212,7 +221,7 @@ def leave(config, words, postings, tables, window, archive, events, counts, sums
     counts[SHOWN_FIRST] += window.shown_length[at]
     if k < 0:
         return -1
-    if window.shown_length[at] > 0:
+    if window.shown_length[at] > 0 and U > 0:
         start, n = window.shown_start[at], window.shown_length[at]
         fit = typicality(words, postings, tables, k, scratch.doc, U)
         keep_example(tables, k, window.shown, start, n, fit, i)
@@ -229,19 +238,22 @@ def leave(config, words, postings, tables, window, archive, events, counts, sums
 def forget(words, postings, tables, window, counts, lexicon, named, i):
     """Forget the words of document ``i``, which is the oldest of the window."""
     at, mask = i % len(window.table), len(window.text) - 1
-    for j in range(window.length[at]):
+    every = window.length[at] + window.aside[at]
+    for j in range(every):
         w = window.text[(window.start[at] + j) & mask]
         words.held[w] -= 1
         if tidy_word(words, postings, w) and named:
             release_word(lexicon, w)
-    counts[TEXT_FIRST] += window.length[at]
+    counts[TEXT_FIRST] += every
     if window.table[at] >= 0:
         tables.in_window[window.table[at]] -= 1
-    window.length[at], window.table[at] = 0, -1
+    window.length[at], window.aside[at], window.table[at] = 0, 0, -1
 
 
 @uncounted
-def too_short(config, words, postings, tables, window, events, counts, scratch, doc, U, n_shown):
+def too_short(
+    config, words, postings, tables, window, events, counts, scratch, doc, U, every, n_shown
+):  # fmt: skip
     """Return which arrays are too short to learn a document, as a sum of their codes."""
     need, longest, i = room_needed(words, counts, doc, U), 0, counts[N_SEEN]
     listed = list_room(U)
@@ -256,7 +268,7 @@ def too_short(config, words, postings, tables, window, events, counts, scratch, 
                 listed += list_room(n)
     n, n_events = len(config.ages), counts[N_LIVE] + 2 * len(config.ages) + 3
     short = lacking(postings, tables, events, counts, need, listed, n + 1, n_events)
-    if counts[TEXT_END] - counts[TEXT_FIRST] + U > len(window.text):
+    if counts[TEXT_END] - counts[TEXT_FIRST] + every > len(window.text):
         short += SHORT_TEXT
     if counts[SHOWN_END] - counts[SHOWN_FIRST] + n_shown > len(window.shown):
         short += SHORT_SHOWN
@@ -274,6 +286,7 @@ def learn(
     i, doc = counts[N_SEEN], scratch.read
     U = window.length[i % len(window.table)]
     place(config, words, postings, tables, window, events, counts, sums, scratch, doc, U, out)
+    out[SCORE] += surprise_aside(words, sums, doc, U, window.aside[i % len(window.table)])
     out[FINAL_LABEL] = np.nan
     sums[SURPRISE] += out[SCORE]
     for r in range(len(config.ages)):
@@ -294,6 +307,8 @@ def learn(
     if (i + 1) % SWEEP == 0:
         retire(config, words, postings, tables, archive, events, counts, sums, lexicon, named)
     counts[N_SEEN] = i + 1
+    if i + 1 >= counts[NEXT_LOOK]:
+        find_boilerplate(words, postings, tables, window, counts, sums)
 
 
 @entry
@@ -340,25 +355,26 @@ def step_documents(
             scratch.short[0], scratch.short[1] = SHORT_DOCUMENT, most
             return row
         if named:
-            U = read_document(data, start, stop, form == LISTS, lexicon, doc[:MOST_WORDS])
+            every = read_document(data, start, stop, form == LISTS, lexicon, doc[:MOST_WORDS])
         else:
-            U = most
-            for j in range(U):
+            every = most
+            for j in range(every):
                 doc[j] = numbers[start + j]
+        U = set_aside(words, doc, every)
         short = too_short(
-            config, words, postings, tables, window, events, counts, scratch, doc, U, n_shown
+            config, words, postings, tables, window, events, counts, scratch, doc, U, every, n_shown
         )
         if len(archive.id) < min(counts[N_ARCHIVED] + counts[N_LIVE], MOST_ARCHIVED):
             short += SHORT_ARCHIVE
         if short:
             scratch.short[0] = short
             if named:  # as if it had not been read
-                for j in range(U - 1, -1, -1):
+                for j in range(every - 1, -1, -1):
                     if lexicon.seen[doc[j]] < 0:
                         release_word(lexicon, doc[j])
             return row
         advance(config, tables, window, counts, sums, t[row])
-        enter(words, window, counts, sums, doc, U, t[row], data, start, n_shown)
+        enter(words, window, counts, sums, doc, U, every, t[row], data, start, n_shown)
         learn(
             config, words, postings, tables, window, archive, events, counts, sums, scratch,
             lexicon, named, out[row],
@@ -372,7 +388,8 @@ def predict_document(
 ):
     """Predict a document at time ``t``; masses and sums are to be restored afterwards."""
     doc = scratch.read
-    U = find_document(data, 0, len(data), listed, lexicon, doc[:MOST_WORDS])
+    every = find_document(data, 0, len(data), listed, lexicon, doc[:MOST_WORDS])
+    U = set_aside(words, doc, every)
     if tables.masses.shape[0] > 0:
         mix(config, tables, window, counts, sums, t, True)
     else:
@@ -381,5 +398,6 @@ def predict_document(
     n, top = weigh(config, words, postings, tables, counts, sums, scratch, doc, U, True)
     k = best_of(tables, scratch, n)[0]
     describe(config, words, tables, counts, sums, scratch, doc, U, top, k, out)
+    out[SCORE] += surprise_aside(words, sums, doc, U, every - U)
     if U == 0:
         out[LABEL], out[LABEL_PROB], out[P_CHANGE] = -1.0, np.nan, np.nan
