@@ -164,6 +164,26 @@ class SlowText:
             for m in [m for m in window if w in m.words]:
                 m.words.remove(w)
                 m.aside.append(w)
+        if sum(self.aside[w] for w in set(self.aside) - before) > 0.1:
+            self.reassign([m for m in window[-self.ages[-1] :] if m.words], seen - 1)
+
+    def reassign(self, members, now):
+        """Take documents out of their tables, then assign them anew in order."""
+        for m in members:
+            m.table.words.subtract(m.words)
+            m.table.words = +m.table.words
+            m.table.size -= 1
+            self.mass[m.table.id].remove(m.row)
+            if m.table.size == 0:
+                self.tables.remove(m.table)
+            m.sure, m.table = 0.0, None
+        for m in members:
+            (s, table), second = self.best(m.words, now)[:2]
+            if s > 0.0:
+                self.remember(table, table.size, s, *second)
+            else:
+                table = self.open()
+            self.seat(m, table, now)
 
     def open(self):
         table = Table(self.n_ids)

@@ -95,11 +95,13 @@ def held(state, k):
         (1, {"alpha": 1.0, "decay": 25.0, "lag": 30}),
         (2, {"alpha": 30.0, "decay": 500.0, "lag": 60}),
         (3, {"alpha": 2.0, "decay": 9.0, "lag": 20}),
+        (4, {"alpha": 5.0, "decay": 60.0, "lag": 40, "footer": [500, 501, 502]}),
     ],
 )
 def test_it_does_what_the_slow_twin_does(seed, options):
+    footer = options.pop("footer", [])
     config = make_config(**options)
-    documents = topics(seed, 220, drift=0.02)
+    documents = [x + footer for x in topics(seed, 220, drift=0.02)]
     state, out = run(config, documents)
     twin = SlowText(alpha=options["alpha"], decay=options["decay"], ages=config.ages.tolist())
     told, aside = [], set()
@@ -117,6 +119,7 @@ def test_it_does_what_the_slow_twin_does(seed, options):
     parted = [column[: state.counts[N_EVENTS]][kinds] for column in state.events[1:3]]
     assert list(zip(*(column.tolist() for column in parted), strict=True)) == twin.splits
     assert twin.splits
+    assert aside >= set(footer)
     assert aside
     assert {w: state.words.aside[w] for w in np.flatnonzero(state.words.aside)} == pytest.approx(
         twin.aside

@@ -61,9 +61,10 @@ class TextStream(StoryModel, Stored, base.Clusterer):
 
     About 100,000 headlines or tweets a second on one core, in some MB of memory. A document is a
     text, a list of words, or a dict of counts of words; a word counts once a document. A text
-    without words, or of boilerplate alone, has the label -1, changes no story and is no surprise. Of a document the first
-    65,536 different words count, of a word the first 64 bytes. There are no random numbers. The
-    algorithm is described in `streamddcrp.models.text`.
+    without words has the label -1, changes no story and is no surprise; so has one of boilerplate
+    alone, but for its surprise. Of a document the first 65,536 different words count, of a word the
+    first 64 bytes. There are no random numbers. The algorithm is described in
+    `streamddcrp.models.text`.
 
     Examples
     --------

@@ -13,19 +13,8 @@ from streamddcrp.data.kernels.words import (
     read_document,
     release_word,
 )
-from streamddcrp.models.text.kernels.boilerplate import (
-    find_boilerplate,
-    set_aside,
-    surprise_aside,
-)
-from streamddcrp.models.text.kernels.clock import (
-    advance,
-    elapsed,
-    learn_scales,
-    mix,
-    shift,
-    weight_now,
-)
+from streamddcrp.models.text.kernels.boilerplate import find_boilerplate, set_aside, surprise_aside
+from streamddcrp.models.text.kernels.clock import advance, elapsed, learn_scales, mix
 from streamddcrp.models.text.kernels.evidence import best_of, describe, learn_concentration, weigh
 from streamddcrp.models.text.kernels.layout import (
     ALPHA,
@@ -54,56 +43,30 @@ from streamddcrp.models.text.kernels.layout import (
     SURPRISE,
     TEXT_END,
     TEXT_FIRST,
-    TIME,
-    TOTAL,
 )
 from streamddcrp.models.text.kernels.moves import (
     keep_example,
     recognise,
     remember_rival,
     retire,
-    try_merge,
     typicality,
 )
+from streamddcrp.models.text.kernels.seating import lift_all, reassign, recall_words, seat, visit
 from streamddcrp.models.text.kernels.split import try_split
 from streamddcrp.models.text.kernels.tables import (
-    extend,
-    free_table,
-    insert,
     lacking,
-    lift,
     list_room,
     new_table,
-    put_back,
     report,
     room_needed,
-    take_out,
     tidy_word,
 )
 from streamddcrp.numerics import natural
 
 SURE = 0.999  # probability of the table of a document that is visited only once more, at the end,
 CERTAIN = 1.0 - 1e-9  # and of one that need not be, if two others are still there
+GLUE = 0.1  # part of all words that was found to be boilerplate: it may have held stories together
 SWEEP = 50  # documents between two looks for tables to retire
-
-
-@uncounted
-def seat(config, words, postings, tables, window, events, counts, sums, scratch, i, k, doc, U):
-    """Put document ``i`` into table ``k``."""
-    at = i % len(window.table)
-    insert(words, postings, tables, counts, k, doc, U)
-    tables.mass[k] += window.weight[at]
-    if tables.masses.shape[0] > 0:
-        shift(tables.masses, window.weights, sums, k, at, 1.0)
-    sums[TOTAL] += window.weight[at]
-    tables.in_window[k] += 1
-    window.table[at] = k
-    extend(tables, k, i, window.t[at])
-    if tables.size[k] >= tables.next_split[k] and counts[SPLIT_DUE] < 0:
-        counts[SPLIT_DUE] = k
-    if tables.size[k] >= tables.next_merge[k]:
-        row, t = counts[N_SEEN], sums[TIME]
-        try_merge(config, words, postings, tables, window, events, counts, sums, scratch, k, row, t)
 
 
 @leaf
@@ -161,56 +124,6 @@ def place(config, words, postings, tables, window, events, counts, sums, scratch
     seat(config, words, postings, tables, window, events, counts, sums, scratch, i, k, doc, U)
     counts[LAST] = window.table[at]
     window.sure[at] = int(out[LABEL_PROB] > SURE) + int(out[LABEL_PROB] > CERTAIN)
-
-
-@uncounted
-def recall_words(window, scratch, at):
-    """Copy the words of a document of the window into ``scratch.doc``; return how many."""
-    U, start, mask = window.length[at], window.start[at], len(window.text) - 1
-    for j in range(U):
-        scratch.doc[j] = window.text[natural(start + j & mask)]
-    return U
-
-
-@uncounted
-def visit(config, words, postings, tables, window, events, counts, sums, scratch, i, last):
-    """Reassign document ``i`` of the window where another table is better; ``last``: finally."""
-    at = i % len(window.table)
-    U, old = recall_words(window, scratch, at), window.table[at]
-    if U == 0:
-        return
-    if tables.masses.shape[0] > 0:
-        window.weight[at] = weight_now(window.weights, sums, at)
-    doc, mass = scratch.doc, tables.mass[old]
-    if last and window.sure[at] == 2 and tables.size[old] > 2:
-        return
-    lift(words, postings, tables, counts, scratch, old, doc, U)
-    alone = tables.size[old] == 0
-    bonus = math.exp(config.dissolve) if last and tables.size[old] < 2 else 1.0
-    tables.mass[old] = max(mass - window.weight[at], 0.0)
-    n, top = weigh(config, words, postings, tables, counts, sums, scratch, doc, U, False)
-    put_back(words, postings, tables, counts, scratch, old, doc, U)
-    k, rival = best_of(tables, scratch, n)
-    if k >= 0 and scratch.weight[k] * bonus > math.exp(-top):
-        remember_rival(tables, scratch.weight, k, rival)
-    elif alone:
-        k = old
-    else:
-        k = new_table(tables, counts, i, window.t[at])
-    tables.mass[old] = mass
-    if k == old:
-        return
-    take_out(words, postings, tables, counts, old, doc, U)
-    tables.in_window[old] -= 1
-    tables.mass[old] = max(mass - window.weight[at], 0.0)
-    sums[TOTAL] += tables.mass[old] - mass
-    if tables.masses.shape[0] > 0:
-        shift(tables.masses, window.weights, sums, old, at, -1.0)
-    if alone:
-        if counts[LAST] == old:
-            counts[LAST] = -1
-        free_table(tables, counts, sums, old)
-    seat(config, words, postings, tables, window, events, counts, sums, scratch, i, k, doc, U)
 
 
 @uncounted
@@ -308,7 +221,9 @@ def learn(
         retire(config, words, postings, tables, archive, events, counts, sums, lexicon, named)
     counts[N_SEEN] = i + 1
     if i + 1 >= counts[NEXT_LOOK]:
-        find_boilerplate(words, postings, tables, window, counts, sums)
+        glue = find_boilerplate(words, postings, tables, window, counts, sums)
+        if glue > GLUE:
+            lift_all(config, words, postings, tables, window, counts, sums, scratch)
 
 
 @entry
@@ -334,7 +249,10 @@ def step_documents(
     named, doc = form != NUMBERS, scratch.read
     scratch.short[0] = 0
     for row in range(done, len(offsets)):
-        if counts[SPLIT_DUE] >= 0:
+        scratch.short[0] = reassign(
+            config, words, postings, tables, window, events, counts, sums, scratch
+        )
+        if counts[SPLIT_DUE] >= 0 and not scratch.short[0]:
             try_split(
                 config, words, postings, tables, window, events, counts, sums, halves,
                 scratch.log_gamma, scratch.short,

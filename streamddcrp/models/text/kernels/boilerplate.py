@@ -1,9 +1,9 @@
 """Boilerplate: words that many texts have and that say nothing about the rest of them.
 
-One word in each text - of a link, a publisher's name, a dateline - is enough to merge stories: its
-base measure (1), the part of *stories* that hold it, is far below the part of *texts*, so that each
-text would pay for it in a new story, and not in a large one. Such a word is to be told from one that
-many texts have because they are about the same thing. Of a word w with the part q of the texts,
+One word in each text, of a link, a publisher's name or a dateline, is enough to merge stories. Its
+base measure (1), the part of *stories* that hold it, is far below the part of *texts*, so each text
+pays for it in a new story and not in a large one. But a word that many texts have may also be what
+they are about. Of a word w with the part q of the texts,
 
     R2 = mean of (P(w | v) - q)^2 / (q (1 - q))
 
@@ -11,11 +11,12 @@ over the occurrences of rarer words v in the texts is the part of the variance o
 a word of the text explains: some tenths for the name of a topic, nothing for boilerplate, whatever
 the stories are. P(w | v) is estimated from the n texts with v; the part of its square that is
 chance, P (1 - P) / (n - 1), is taken off. Words v that are in most texts with w, and w in most of
-theirs, are of the same phrase and no witnesses.
+theirs, are of the same phrase and no witnesses. A long text has more words that tell, so the bound
+of R2 is `LEAST_SAID` by the mean number of words.
 
-The texts of the window are looked at after 50, 100, 200 … and then every 1,000, the newest `MOST_READ`
-words of them. Boilerplate is taken out of the tables and set aside when texts are read; its
-surprise is that of words that come in their part of all words.
+The window is looked at after 50, 100, 200 … and then every 1,000 texts, the newest `MOST_READ`
+words of it. Boilerplate is taken out of the tables and set aside when texts are read; its surprise
+is that of words that come in their part of all words.
 """
 
 import math
@@ -146,32 +147,31 @@ def leave_out(words, postings, tables, window, counts, w):
 
 @uncounted
 def find_boilerplate(words, postings, tables, window, counts, sums):
-    """Look which words of the newest texts are boilerplate, and set those aside."""
+    """Set boilerplate of the newest texts aside; return what part of all words is newly found."""
     seen = counts[N_SEEN]
     counts[NEXT_LOOK] = seen + min(seen, BETWEEN_LOOKS)
     n, read = count_texts(words, window, seen)
-    sums[ASIDE] = 0.0
+    part, fresh = 0.0, 0.0
     if n >= FIRST_LOOK:
         words.listed[:] = 0
-        part, most_said = 0.0, LEAST_SAID * n / read
-        least = least_texts(words, n)
+        least, most_said = least_texts(words, n), LEAST_SAID * n / read
         for w in range(len(words.mark)):
-            few = RETURN if words.aside[w] > 0.0 else 1.0
+            known, share = words.aside[w] > 0.0, words.mark[w] / read
+            few = RETURN if known else 1.0
+            words.aside[w] = 0.0
             if words.mark[w] * few < least:
-                words.aside[w] = 0.0
                 continue
             said = said_by(words, window, seen, n, w, least)
-            if said < most_said * few or (math.isnan(said) and words.aside[w] > 0.0):
-                words.aside[w] = -words.mark[w] / read if words.aside[w] == 0.0 else words.mark[w] / read
-                part += words.mark[w] / read
-            else:
-                words.aside[w] = 0.0
+            if said < most_said * few or (math.isnan(said) and known):
+                words.aside[w] = share if known else -share  # until it is left out
+                part += share
+        if part > MOST_ASIDE:
+            words.aside[:], part = 0.0, 0.0
         for w in range(len(words.mark)):
-            if part > MOST_ASIDE:
-                words.aside[w] = 0.0
-            elif words.aside[w] < 0.0:
-                words.aside[w] = -words.aside[w]
+            if words.aside[w] < 0.0:
+                words.aside[w] *= -1.0
+                fresh += words.aside[w]
                 leave_out(words, postings, tables, window, counts, w)
-        sums[ASIDE] = part if part <= MOST_ASIDE else 0.0
-    for w in range(len(words.mark)):
-        words.mark[w] = 0
+    words.mark[:] = 0
+    sums[ASIDE] = part
+    return fresh

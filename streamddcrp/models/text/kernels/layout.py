@@ -22,7 +22,8 @@ LISTS_END = 15  # places of the lists of words from here on were never used
 LISTS_FREE = 16  # the first unused piece of a list, or -1
 SPLIT_DUE = 17  # slot of the table that is to be looked at after the next document, or -1
 NEXT_LOOK = 18  # documents after which boilerplate is looked for again
-N_COUNTS = 19
+REASSIGN = 19  # the first document that is to be assigned anew, if it came before N_SEEN
+N_COUNTS = 20
 
 # sums (float64)
 GROWTH = 0  # what a document that arrives now weighs; stored masses are in this unit
