@@ -1,4 +1,4 @@
-"""``python -m benchmarks`` runs everything; ``python -m benchmarks NAME --help`` tells of one."""
+"""``python -m benchmarks`` runs everything; ``python -m benchmarks NAME --help`` describes one."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ Ours, deterministic throughout, as `fit_seqddcrp` gives it in the order of the r
 further steps made of its own calls. *Merged down*: from its tables, the best pair is made one,
 even where that costs, and refitted, down to a single table; the best fit of this path is kept.
 *Surest first*: the CRP is exchangeable, so any order of the rows bounds the same evidence, and
-doubtful rows cost least where nobody links to them: refit with the surest rows first, 40 times.
+doubtful rows cost least where no row links to them: refit with the surest rows first, 40 times.
 Both bounds are computed again from the links by the dense form, and must agree.
 
 The peer: scikit-learn's `BayesianGaussianMixture`, T = 50, the same alpha and Normal-Wishart

@@ -17,7 +17,7 @@ from benchmarks.bocd import run_lengths
 
 FloatArray = NDArray[np.float64]
 
-FIRST = 50  # rows that tell the scale
+FIRST = 50  # rows that give the scale
 FALL = 12  # rows by which BOCD's run length falls where a regime has begun
 
 
@@ -29,7 +29,7 @@ def scaled(X: FloatArray) -> FloatArray:
 
 
 def detector(make: Callable[[], Any], X: FloatArray) -> list[int]:
-    """Rows at which a drift detector of river, one a column, tells of a drift."""
+    """Rows at which a drift detector of river, one a column, reports a drift."""
     found = set()
     for column in scaled(X).T:
         model = make()

@@ -2,7 +2,7 @@
 
 Changes are first rows of segments. *Covering* and *F1 with a margin*: van den Burg and Williams
 (2020), *An evaluation of change point detection algorithms*; every row is in one segment, and the
-first row counts as a change that nobody misses. *NAB*: Lavin and Ahmad (2015), *Evaluating
+first row counts as a change that no method misses. *NAB*: Lavin and Ahmad (2015), *Evaluating
 real-time anomaly detection algorithms*, standard profile.
 """
 

@@ -46,7 +46,7 @@ MODELS: dict[str, Callable[[], Any]] = {
     "SeqDDCRP": SeqDDCRP,
     "filter, P = 1": lambda: DDCRPSampler(n_particles=1),
     "filter, P = 10": DDCRPSampler,
-    "filter, P = 10, lag 10": lambda: DDCRPSampler(lag=10),
+    "filter, P = 10, rejuvenate 10": lambda: DDCRPSampler(rejuvenate=10),
     "filter, P = 100": lambda: DDCRPSampler(n_particles=100),
 }
 
@@ -67,16 +67,19 @@ def seconds(model: Any, X: FloatArray) -> float:
 
 def speed(n_rows: int, repeats: int) -> None:
     click.echo(f"\nArrivals a CPU second, D = 2, {n_rows:,} rows; target {TARGET:,} at P = 10.\n")
-    click.echo(markdown(("decay", "lag", "P = 1", "P = 10", "P = 100"), []))
+    click.echo(markdown(("decay", "rejuvenate", "P = 1", "P = 10", "P = 100"), []))
     X = drifting_gaussians(n_rows, 0)[0]
     for name, decay in DECAYS.items():
-        for lag in (0, 10):
-            cells = [name, str(lag)]
+        for rejuvenate in (0, 10):
+            cells = [name, str(rejuvenate)]
             for n_particles in (1, 10, 100):
-                rows = X[: max(WAIT + 500, n_rows // (1 + n_particles * lag // 10))]
+                rows = X[: max(WAIT + 500, n_rows // (1 + n_particles * rejuvenate // 10))]
                 found = [
                     (len(rows) - WAIT)
-                    / seconds(DDCRPSampler(decay=decay, lag=lag, n_particles=n_particles), rows)
+                    / seconds(
+                        DDCRPSampler(decay=decay, rejuvenate=rejuvenate, n_particles=n_particles),
+                        rows,
+                    )
                     for _ in range(repeats)
                 ]
                 cells.append(spread(found, ",.0f"))
@@ -106,7 +109,7 @@ def _alone(pipe: Any, n_rows: int, options: dict[str, Any]) -> None:
 
 def memory(n_rows: int) -> None:
     click.echo(f"\nMemory over {n_rows:,} arrivals, 10 particles, after the first {WARM:,}.\n")
-    header = "decay", "lag", "growth, MiB", "state, kB (then, at the end)", "arrivals/s"
+    header = "decay", "rejuvenate", "growth, MiB", "state, kB (then, at the end)", "arrivals/s"
     click.echo(markdown(header, []))
     for name, decay in DECAYS.items():
         ours, theirs = mp.Pipe()

@@ -161,12 +161,12 @@ def sensors(n_rows: int) -> None:
             "\nThe readings of sensors are not there; $STREAMDDCRP_SHARED names their folder."
         )
         return
-    click.echo(f"\nThe first {n_rows:,} rows of real sensors, nothing set but the lag.\n")
-    click.echo(markdown(("stream", "lag", "nats a row", "labels", "us a row"), []))
+    click.echo(f"\nThe first {n_rows:,} rows of real sensors, nothing set but rejuvenate.\n")
+    click.echo(markdown(("stream", "rejuvenate", "nats a row", "labels", "us a row"), []))
     for name, path, columns in SENSORS:
         table = pq.read_table(shared_file(path), columns=columns).slice(0, n_rows)
-        for lag in (0, 20):
-            model = GraphCRP(lag=lag)
+        for rejuvenate in (0, 20):
+            model = GraphCRP(rejuvenate=rejuvenate)
             model.learn_many(table.slice(0, 100))
             begun = time.process_time()
             out = model.step_many(table.slice(100))
@@ -174,7 +174,7 @@ def sensors(n_rows: int) -> None:
             labels = len(np.unique(out["label"].to_numpy()))
             row = (
                 name,
-                str(lag),
+                str(rejuvenate),
                 f"{-out['score'].to_numpy(zero_copy_only=False).mean():.2f}",
                 str(labels),
             )
@@ -187,8 +187,8 @@ def memory(n_rows: int) -> None:
     for start in range(0, n_rows, len(X)):
         model.learn_many(X[: min(len(X), n_rows - start)])
         sizes.append((model.nbytes, len(model.to_bytes())))
-    told = [f"{a / 1e3:.0f} kB, stored {b / 1e3:.0f} kB" for a, b in (sizes[0], sizes[-1])]
-    click.echo(f"\nState after {len(X):,} rows: {told[0]}; after {n_rows:,}: {told[1]}.")
+    shown = [f"{a / 1e3:.0f} kB, stored {b / 1e3:.0f} kB" for a, b in (sizes[0], sizes[-1])]
+    click.echo(f"\nState after {len(X):,} rows: {shown[0]}; after {n_rows:,}: {shown[1]}.")
 
 
 def peer(n_rows: int, repeats: int) -> None:
@@ -234,7 +234,7 @@ def main(seeds: int, long: int, rows: int, repeats: int) -> None:
             ("r = 50, alpha = 0.3", 100, fixed),
             ("10 particles", 10, fixed),
             ("1,000 particles", 1000, fixed),
-            ("r = 50, lag 20", 100, {"lag": 20}),
+            ("r = 50, rejuvenate 20", 100, {"rejuvenate": 20}),
             ("r = 50, one child each (`systematic`)", 100, {"resampling": "systematic"}),
             ("r = 20", 100, {"r": 20}),
             ("r = 100", 100, {"r": 100}),

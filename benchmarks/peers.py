@@ -39,7 +39,7 @@ def prequential(model: Any, rows: Iterable[dict[str, float]]) -> list[int]:
 
 
 def grid(name: str, n_clusters: int) -> list[Settings]:
-    """Settings to choose from; KMeans is told the true number of clusters."""
+    """Settings to choose from; KMeans is given the true number of clusters."""
     if name == "KMeans":
         return [
             {"n_clusters": n_clusters, "halflife": halflife, "sigma": sigma, "seed": 0}

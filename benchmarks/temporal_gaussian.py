@@ -85,13 +85,13 @@ def stream_labels(rows: list[FloatArray]) -> list[IntArray]:
     for X in rows:
         model.learn_many(X)
     model.close()
-    told = model.final_labels(window=True)
+    final = model.final_labels(window=True)
     ends = np.cumsum([len(X) for X in rows])
-    return np.split(told["label"].to_numpy(), ends[:-1])
+    return np.split(final["label"].to_numpy(), ends[:-1])
 
 
 def gibbs_labels(rows: list[FloatArray], n_sweeps: int, seed: int) -> list[IntArray]:
-    """Modes of the last hundred sweeps of the sampler, which is told the true scales."""
+    """Modes of the last hundred sweeps of the sampler, which is given the true scales."""
     law = GaussianDrift.known(*(np.full(2, value) for value in (0.0, BIRTH, DRIFT, 1.0)))
     draws = sample_temporal_dpm(rows, law, n_sweeps=100, burn_in=n_sweeps - 100, seed=seed)
     return draws.modes()

@@ -9,8 +9,8 @@ met before t that sums to one.
 
 What is compared: in the temporal mixture (`TemporalDPM`, its defaults) each document belongs to one
 component; topic models mix topics within a document, which is the better model of long texts, and
-are told the number of topics. The mixture and gensim's online LDA learn each epoch once as it
-comes; the others are fitted anew to all the past for every test epoch. CPU seconds, since the
+are given the number of topics. The mixture and gensim's online LDA learn each epoch once as it
+comes; the others are fitted again to all the past for every test epoch. CPU seconds, since the
 machine is shared.
 """
 

@@ -3,7 +3,7 @@
 Tweets-T of Yin et al. (2018): 30,322 short documents of 269 topics in 16 batches, each an epoch.
 One pass; a document's label is the one it has when it leaves the window, two epochs after it came.
 River's TextClust labels each document before it learns it, or right after where it has no cluster
-for it. Its radius was tuned on labels; what the temporal mixture has to be told was chosen on the
+for it. Its radius was tuned on labels; what the temporal mixture has to be given was chosen on the
 predictive score of these documents, which other data may choose otherwise.
 
 NMI is normalised by the geometric mean. CPU seconds, since the machine is shared; making the counts

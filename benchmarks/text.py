@@ -3,7 +3,7 @@
 One default setting for all corpora. Two labels of `TextStream` are judged: the one given at once,
 and the final one, 500 documents later. Beside it river's TextClust, with the label it gives while
 it learns, at the radius that is best by NMI and ARI of the first 3,000 documents; and k-means by
-mini-batches over TF-IDF of all documents at once, told the true number of topics. "nats" is the
+mini-batches over TF-IDF of all documents at once, given the true number of topics. "nats" is the
 mean score, minus the log predictive density of a document.
 
 NMI is normalised by the geometric mean; documents without a topic are learned and not judged. "K"
@@ -79,7 +79,7 @@ def sizes(label: IntArray) -> str:
     return f"{len(n):,} ({(n >= 5).sum():,})"
 
 
-def told(corpus: Corpus, found: Found) -> str:
+def described(corpus: Corpus, found: Found) -> str:
     """NMI / ARI; number of clusters, and how far it came."""
     nmi, ari = agreement(corpus.y, found.labels)
     reached = len(found.labels)
@@ -95,11 +95,11 @@ def quality(name: str, corpus: Corpus, limit: float) -> tuple[list[str], list[st
     tried = {r: textclust(documents[:FEW], r, name, limit / len(RADII)) for r in RADII}
     radius = max(tried, key=lambda r: sum(agreement(start.y, tried[r].labels)))
     peer = textclust(documents, radius, name, limit) if len(documents) > FEW else tried[radius]
-    methods = [told(corpus, found) for found in (final, once, peer)]
+    methods = [described(corpus, found) for found in (final, once, peer)]
     row = [name, f"{len(corpus.y):,}", sizes(corpus.y[corpus.y >= 0]), f"{score:.3f}", *methods]
-    row += [f"{radius}", told(corpus, kmeans(corpus))]
+    row += [f"{radius}", described(corpus, kmeans(corpus))]
     once, final, _ = stories(start.texts)
-    beginning = [told(start, found) for found in (final, once, tried[radius], kmeans(start))]
+    beginning = [described(start, found) for found in (final, once, tried[radius], kmeans(start))]
     return row, [name, *beginning], peer.speed
 
 
@@ -117,13 +117,13 @@ def order(name: str, corpus: Corpus) -> list[str]:
 
 def decays(name: str, corpus: Corpus) -> list[str]:
     """Score and final labels with the decay learned, what it is then, and the time it takes."""
-    given, learned, seconds = TextStream(), TextStream(decay="auto"), []
+    given, learned, seconds = TextStream(), TextStream(decay=None), []
     row = [name]
     for model in (given, learned):
         once, final, score = stories(corpus.texts, model)
         seconds.append(once.seconds)
-        row += [f"{score:.3f}", told(corpus, final)]
-    return [*row, f"{learned.memory:.0f}", f"{seconds[1] / seconds[0]:.2f}"]
+        row += [f"{score:.3f}", described(corpus, final)]
+    return [*row, f"{learned.decay_scale:.0f}", f"{seconds[1] / seconds[0]:.2f}"]
 
 
 def best_of(run: Callable[[], Any], n: int) -> float:
@@ -254,7 +254,7 @@ def main(data: Path, quick: bool, limit: float) -> None:
         orders = [order(name, corpus) for name, corpus in judged.items()]
         title = f"{SEEDS} orders within blocks of 500 (of all, where time means nothing), final:"
         show(title, ("corpus", "NMI", "ARI", "K"), orders)
-        header = ("corpus", "500: nats", "final", "learned: nats", "final", "memory", "time")
+        header = ("corpus", "500: nats", "final", "learned: nats", "final", "scale", "time")
         rows = [decays(name, corpus) for name, corpus in judged.items()]
         show("The decay learned; the time that it takes, against a given one:", header, rows)
         peers = dict(zip(judged, rates, strict=True))

@@ -32,7 +32,7 @@ class Found(NamedTuple):
 
 
 class _TextClust(cluster.TextClust):
-    """Tells which cluster a document joined when it was learned.
+    """Reports which cluster a document joined when it was learned.
 
     `predict_one` before `learn_one` would cost the same search again, know no new cluster, and
     make the clusters fade with each call: worse labels at half the speed.

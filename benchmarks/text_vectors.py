@@ -33,8 +33,8 @@ def of_texts(corpus: Corpus) -> tuple[Any, IntArray]:
     corpus = first(corpus, N)
     X = TfidfVectorizer(token_pattern=TOKEN, stop_words=list(ENGLISH)).fit_transform(corpus.texts)
     X = TruncatedSVD(SVD, random_state=0).fit_transform(X)
-    told = np.abs(X).max(axis=1) > 1e-9
-    return X[told], corpus.y[told]
+    kept = np.abs(X).max(axis=1) > 1e-9
+    return X[kept], corpus.y[kept]
 
 
 def gaussian(cosine: float) -> tuple[Any, IntArray]:

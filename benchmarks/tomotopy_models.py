@@ -2,7 +2,7 @@
 
 ``python tomotopy_models.py IN.npz OUT.npz MODEL SWEEPS SEED``: IN holds the tokens of train,
 observed and held-out documents (``*_words``, ``*_first``), OUT gets the scores. Apart from the
-other benchmarks since the only version whose HLDA tells paths (0.13.0) needs numpy 1.
+other benchmarks since the only version whose HLDA reports paths (0.13.0) needs numpy 1.
 """
 
 from __future__ import annotations

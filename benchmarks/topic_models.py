@@ -2,7 +2,7 @@
 
 ``learn(X)`` takes the counts (N, V) of an epoch. ``words(X)`` takes the observed words of documents
 of the epoch after it, (N, V), and returns the probabilities of each word of the vocabulary there,
-(N, V), up to a factor for each document. Peers that learn only once are fitted anew, to all epochs
+(N, V), up to a factor for each document. Peers that learn only once are fitted again, to all epochs
 so far, when they are asked; the time of that is theirs.
 """
 
@@ -234,7 +234,7 @@ class GensimOnline:
 
 
 class GensimDynamic:
-    """The dynamic topic model of gensim, fitted anew when asked."""
+    """The dynamic topic model of gensim, fitted again when asked."""
 
     def __init__(self, k: int, passes: int = 5) -> None:
         self._k, self._passes = k, passes

@@ -1,7 +1,7 @@
 """How well and how fast does the time-varying Indian buffet process find causes?
 
 Quality: the images of Caron and Doucet (2009) as in ``streamddcrp reproduce graph-images``, by
-particles and rows drawn anew, with CPU time; and causes of which each is on in half of the rows:
+particles and rows resampled, with CPU time; and causes of which each is on in half of the rows:
 200 rows of 30 columns, standard normal loadings, noise of a fifteenth. Memory: what a long stream
 adds to the state.
 """
@@ -25,13 +25,20 @@ SETTINGS: tuple[tuple[int, int], ...] = ((10, 5), (50, 20), (100, 20), (200, 20)
 
 
 def quality(seeds: range) -> None:
-    header = "particles", "rows anew", "Z accuracy", "RMSE of Y", "features of 5 rows", "ms a row"
+    header = (
+        "particles",
+        "rows resampled",
+        "Z accuracy",
+        "RMSE of Y",
+        "features of 5 rows",
+        "ms a row",
+    )
     click.echo(markdown(header, []))
-    for n_particles, n_redrawn in SETTINGS:
+    for n_particles, moves in SETTINGS:
         found: dict[str, list[float]] = {"z": [], "y": [], "k": [], "s": []}
         for seed in seeds:
             X, Z, Y, _ = images(seed)
-            model = TimeVaryingIBP(n_particles=n_particles, n_redrawn=n_redrawn, seed=seed)
+            model = TimeVaryingIBP(n_particles=n_particles, moves=moves, seed=seed)
             begun = time.process_time()
             model.learn_many(X)
             found["s"].append((time.process_time() - begun) * 1e3 / len(X))
@@ -41,7 +48,7 @@ def quality(seeds: range) -> None:
             found["y"].append(float(np.sqrt(((loading - Y) ** 2).mean(axis=1)).mean()))
             found["k"].append(float((on.sum(axis=0) >= 5).sum()))
         row = (
-            str(n_particles), str(n_redrawn), spread(found["z"], ".3f"), spread(found["y"], ".3f"),
+            str(n_particles), str(moves), spread(found["z"], ".3f"), spread(found["y"], ".3f"),
             spread(found["k"], ".0f"), spread(found["s"], ".1f"),
         )  # fmt: skip
         click.echo(markdown(row, []).splitlines()[0])
@@ -88,7 +95,7 @@ def overlapping(seeds: range) -> None:
 
 
 def memory(n_rows: int) -> None:
-    model: Any = TimeVaryingIBP(n_particles=5, n_redrawn=1)
+    model: Any = TimeVaryingIBP(n_particles=5, moves=1)
     X, sizes = images(0)[0], []
     for _ in range(n_rows // len(X)):
         model.learn_many(X)

@@ -55,10 +55,10 @@ def main():
     print(f"correlation of the sides before any post: {shared.correlation(*np.unique(side)):.2f}\n")
     summary = shared.summary().to_pydict()
     have = counts.sum(axis=0) / counts.sum()
-    for k in np.argsort(summary["size"])[::-1][:12]:
+    for k in np.argsort(summary["weight"])[::-1][:12]:
         share = np.array([summary[f"probability_{w}"][k] for w in range(len(words))])
         top = " ".join(words[np.argsort(share * np.log(share / have))[::-1][:7]])
-        sizes = "  ".join(f"{s} {summary[f'size_{s}'][k]:5.0f}" for s in np.unique(side))
+        sizes = "  ".join(f"{s} {summary[f'weight_{s}'][k]:5.0f}" for s in np.unique(side))
         print(f"{sizes}  {top}")
 
 

@@ -34,8 +34,8 @@ def readings():
 
 
 def main(folder):
-    model = TimeVaryingIBP(n_particles=30, n_redrawn=5)
-    told = model.step_many(readings())
+    model = TimeVaryingIBP(n_particles=30, moves=5)
+    out = model.step_many(readings())
     for event in model.events()[-10:]:
         print(f"row {event.index}: feature {event.label}, {event.kind}")
     summary = model.summary()
@@ -45,7 +45,7 @@ def main(folder):
         print(f"feature {row['id']}, since row {row['born']}: {largest} {parts[largest]:+.3g}")
         if i == 9:
             break
-    scores = told["score"].to_numpy(zero_copy_only=False)
+    scores = out["score"].to_numpy(zero_copy_only=False)
     print("most surprising rows:", np.argsort(-np.nan_to_num(scores, nan=-np.inf))[:5].tolist())
     try:
         figure = model.plot().figure

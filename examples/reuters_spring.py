@@ -37,7 +37,7 @@ def day(seconds):
     return f"{d.day} {d:%b}"
 
 
-def tell(model, titles, labels):
+def show(model, titles, labels):
     """Print the largest stories: when they ran, their words, some of their titles."""
     tracks = model.trajectories().to_pydict()
     mass, days, words = {}, {}, {}
@@ -69,7 +69,7 @@ def main():
     model.learn_many(texts, table["time"])
     model.close()
     labels = model.final_labels(window=True)["label"].to_numpy()
-    tell(model, titles, labels)
+    show(model, titles, labels)
     mpl.use("Agg")
     path = folder / "reuters-1987.png"
     model.plot().figure.savefig(path, dpi=110)

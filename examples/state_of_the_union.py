@@ -73,7 +73,7 @@ def draw(tracks, first_year, path):
     ax.set_ylim(0.0, top)
     ax.set_ylabel("share of the paragraphs of ten years")
     ax.set_title(
-        f"The {len(large)} largest themes of the State of the Union, by their most telling words",
+        f"The {len(large)} largest themes of the State of the Union, by their most typical words",
         loc="left",
     )
     for side in ("top", "right"):

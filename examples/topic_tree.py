@@ -5,7 +5,7 @@ Run: python examples/topic_tree.py [FOLDER]
 Articles of the Associated Press come one after the other; the tree is asked where an article
 belongs before it learns it. The pictures go to FOLDER, demo/ unless another is given; the articles
 (ap/docs.parquet) come from shared/data beside the checkout, or from the folder that the environment
-variable STREAMDDCRP_SHARED names; without them a small made-up stream is told instead.
+variable STREAMDDCRP_SHARED names; without them a small made-up stream is used instead.
 """
 
 import os
@@ -50,12 +50,12 @@ def made_up(n=240):
     return out
 
 
-def tell(node, indent=0):
+def show(node, indent=0):
     """Print a tree, a line a node."""
     words = " ".join(str(word) for word, _ in node["words"][:6])
-    print(f"{'  ' * indent}{node['size']:6.0f}  {words}")
+    print(f"{'  ' * indent}{node['weight']:6.0f}  {words}")
     for child in node["children"]:
-        tell(child, indent + 1)
+        show(child, indent + 1)
 
 
 def main():
@@ -72,7 +72,7 @@ def main():
     print(f"the next document goes to {place['path']}, with probability {place['path_prob']:.2f}")
     print(f"its words come from the levels in the shares {np.round(place['levels'], 2)}")
     model.learn_many(rest)
-    tell(model.tree())
+    show(model.tree())
     births = sum(event.kind == "birth" for event in model.events())
     print(f"{model.n_nodes} topics are alive; {births} births among the last events")
     for kind in ("tree", "growth"):

@@ -52,7 +52,7 @@ def summary_of(
     last_seen, prob = names.last_seen[live], names.weight[live]
     columns = {
         "id": names.opener[live],
-        "size": np.ascontiguousarray(total[live, 0]),
+        "weight": np.ascontiguousarray(total[live, 0]),
         "prob": prob,
         "born": names.opener[live],
         "last_seen": pa.array(last_seen, mask=last_seen < 0),
@@ -108,7 +108,7 @@ class ParticleEngine:
         """Estimate of the log evidence of all rows so far; NaN where there is none."""
         return float(self.state.sums[LOG_EVIDENCE])
 
-    def anew(self, likelihood: Likelihood) -> Self:
+    def with_prior(self, likelihood: Likelihood) -> Self:
         """Return the engine with another prior, as it was before the first row."""
         config = self.config._replace(hyper=likelihood.hyper(self.n_features))
         return replace(self, likelihood=likelihood, config=config, state=self._empty(config))

@@ -193,7 +193,7 @@ class ParticleModel(RowModel):
         return 0 if self._engine is None else int(self._engine.state.counts[N_LIVE])
 
     @property
-    def objective(self) -> float:
+    def log_evidence(self) -> float:
         """Estimate of the log evidence of everything learned so far; NaN in warm-up.
 
         Its exponential is unbiased; itself it is low by half its variance over seeds.
@@ -201,6 +201,8 @@ class ParticleModel(RowModel):
         if self._engine is None:
             return math.nan if self._n_seen else 0.0
         return float(self._engine.log_evidence)
+
+    objective = log_evidence
 
     def events(self) -> list[Event]:
         """Return births and deaths of tables since the last call, at most the last 256.
@@ -215,11 +217,11 @@ class ParticleModel(RowModel):
         return events_since(state.events, self._events_read, read, self._engine.first_time, unit)
 
     def summary(self) -> pa.Table:
-        """Return one row per live table: id, size, prob, born, last seen, parameters.
+        """Return one row per live table: id, weight, prob, born, last seen, parameters.
 
-        ``size`` is the expected number of rows, ``prob`` the weight of the particles that have the
-        table; ``born`` and ``last_seen`` are arrival indices (``last_seen`` is null where no row
-        was ever most probably there). The parameters are those of the likelihood's
+        ``weight`` is the expected number of rows, ``prob`` the weight of the particles that have
+        the table; ``born`` and ``last_seen`` are arrival indices (``last_seen`` is null where no
+        row was ever most probably there). The parameters are those of the likelihood's
         `point_estimates` at the mean statistics of these particles, one column per feature.
         """
         if self._engine is None:
@@ -227,7 +229,7 @@ class ParticleModel(RowModel):
         return self._engine.summary(self._feature_names())
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the live tables by size, those at hand in colour; return the axes.
+        """Draw the live tables by weight, the recent ones in colour; return the axes.
 
         Parameters
         ----------
@@ -273,7 +275,7 @@ def best_of(
         return blank
     trials = []
     for spread in SPREADS:
-        trial = blank.anew(blank.likelihood.spread_by(spread / TABLE_VARIANCE))
+        trial = blank.with_prior(blank.likelihood.spread_by(spread / TABLE_VARIANCE))
         trial.step(X, t, *side)
         trials.append(trial)
     best = max(trials, key=lambda trial: trial.log_evidence)

@@ -48,7 +48,7 @@ class RowModel(Stored):
 
     @property
     def _wants_types(self) -> bool:
-        """Whether `_advance` must be told as what the values of a row came."""
+        """Whether `_advance` needs the types that the values of a row came as."""
         return False
 
     @property

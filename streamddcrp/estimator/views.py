@@ -37,9 +37,9 @@ def predictions(out: FloatArray) -> pa.RecordBatch:
 
 
 def no_tables(**more: pa.DataType) -> pa.Table:
-    """Return the summary of a model that has not learned anything; ``more`` columns after size."""
+    """Return the summary of a model that has learned nothing; ``more`` columns after weight."""
     arrivals = {"born": pa.int64(), "last_seen": pa.int64()}
-    kinds = {"id": pa.int64(), "size": pa.float64(), **more, **arrivals}
+    kinds = {"id": pa.int64(), "weight": pa.float64(), **more, **arrivals}
     return pa.schema(list(kinds.items())).empty_table()
 
 

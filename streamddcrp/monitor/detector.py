@@ -46,7 +46,7 @@ class RegimeAnomalyDetector(Stored, base.AnomalyDetector):
     threshold is that of an `Alarm`. The model takes in whatever lasts, so its own surprise is for
     rows that are odd by themselves and for moments of change. For anomalies that last, the score is
     the surprise relative to a `Reference`: the tables as they were after the first rows, which are
-    taken for normal; the mean of a few rows then tells small anomalies, too.
+    taken for normal; the mean of a few rows then shows small anomalies, too.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ class RegimeAnomalyDetector(Stored, base.AnomalyDetector):
         Parameters
         ----------
         batch, t
-            As for `SeqDDCRP.step_many`, which also tells the errors.
+            As for `SeqDDCRP.step_many`, which also lists the errors.
 
         Returns
         -------
@@ -169,7 +169,7 @@ class RegimeAnomalyDetector(Stored, base.AnomalyDetector):
     # -- the reference ---------------------------------------------------------------------------
 
     def take_reference(self) -> None:
-        """From now on, take what the model knows at this moment for normal; calibrate anew.
+        """From now on, take what the model knows at this moment for normal; calibrate again.
 
         Raises
         ------
@@ -188,7 +188,7 @@ class RegimeAnomalyDetector(Stored, base.AnomalyDetector):
         return (self.reference_after or 0) - self._model.n_seen
 
     def _follow(self) -> None:
-        """After rows were learned: take the reference if it is due, else tell it of them."""
+        """After rows were learned: take the reference if it is due, else pass them on to it."""
         if self._waiting and self._rows_until_reference() <= 0:
             self.take_reference()
         elif self._reference is not None and self._model._stream is not None:

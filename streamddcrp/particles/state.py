@@ -28,7 +28,7 @@ class Names(NamedTuple):
 
     opener: Annotated[IntArray, "N", -1]  # arrival index: the table's id; -1: the place is free
     last_seen: Annotated[IntArray, "N", -1]  # last arrival that most probably sat there; -1: none
-    told: Annotated[BoolArray, "N"]  # whether its birth has been reported
+    reported: Annotated[BoolArray, "N"]  # whether its birth has been reported
     weight: Annotated[FloatArray, "N"]  # of the particles that have it
     n_holders: Annotated[IntArray, "N"]  # how many they are
 

@@ -36,7 +36,7 @@ def plot_tables(summary: Any, recent: int, ax: Any = None) -> Any:
             figsize=(6, 0.6 + 0.3 * max(summary.num_rows, 1)), layout="constrained"
         )
     ids = summary["id"].to_pylist()
-    sizes = np.array(summary["size"].to_pylist(), dtype=float)
+    sizes = np.array(summary["weight"].to_pylist(), dtype=float)
     seen = [-1 if last is None else last for last in summary["last_seen"].to_pylist()]
     colours = [
         f"C{i % 10}" if last >= recent else "0.75" for i, last in zip(ids, seen, strict=True)

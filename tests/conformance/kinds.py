@@ -81,7 +81,7 @@ def look_at_features(model, x, more):
 
 
 def ibp(name, options, **more):
-    small = {"window": 12, "n_particles": 8, "n_redrawn": 3, "warmup": 20}
+    small = {"window": 12, "n_particles": 8, "moves": 3, "warmup": 20}
     usual = {"stream": streams.causes, "wait": 20, "look": look_at_features, "examples": 8}
     missing = ({0: 1.0, 1: None, 2: 0.0, 3: 0.0}, "missing=True")
     usual |= {"lacks": {"gaps", "estimator"}, "odd": (*forms.ODD_NUMBERS, missing)}

@@ -29,7 +29,7 @@ def test_regimes_get_tables_that_are_born_and_die():
     summary = model.summary().to_pydict()
     assert 450 in summary["id"]
     at = summary["id"].index(450)
-    assert summary["size"][at] == pytest.approx(150, abs=2.0)
+    assert summary["weight"][at] == pytest.approx(150, abs=2.0)
     assert summary["mean_0"][at] == pytest.approx(60, abs=0.5)
     assert summary["prob"][at] == pytest.approx(1.0)
     assert (summary["born"][at], summary["last_seen"][at]) == (450, 599)

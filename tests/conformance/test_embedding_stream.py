@@ -96,7 +96,7 @@ def test_what_is_kept_of_a_story_is_that_of_its_vectors():
     unit = X / np.linalg.norm(X, axis=1)[:, None]
     for row in told:
         own = unit[labels == row["id"]]
-        assert row["size"] == len(own)
+        assert row["rows"] == len(own)
         products = (own @ own.T)[np.triu_indices(len(own), 1)]
         if len(own) == 1:
             assert row["cosine"] is None

@@ -71,7 +71,7 @@ def test_what_users_see():
     model.learn_many(np.concatenate([a, b]))
     summary = model.summary()
     assert summary["id"].to_pylist() == [15]
-    assert summary["size"][0].as_py() == pytest.approx(15, abs=0.1)
+    assert summary["weight"][0].as_py() == pytest.approx(15, abs=0.1)
     assert [(e.kind, e.label) for e in model.events()] == [
         ("birth", 0), ("birth", 15), ("death", 0)
     ]  # fmt: skip

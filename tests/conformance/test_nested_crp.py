@@ -62,8 +62,8 @@ def test_topics_find_the_paths_and_tell_their_words():
     assert len(pairs) <= 12
     root = model.tree(n_words=5)
     assert {word for word, _ in root["words"]} == set(range(5))
-    assert root["size"] == pytest.approx(400.0)
-    below = sum(child["size"] for child in root["children"])
+    assert root["weight"] == pytest.approx(400.0)
+    below = sum(child["weight"] for child in root["children"])
     assert 399.0 < below < 400.0 + 1e-6  # the rest expects to open a branch
     place = model.transform_one({3: 2, 8: 1, 22: 4})
     assert sum(place["levels"]) == pytest.approx(1.0)
@@ -80,11 +80,11 @@ def test_the_graph_is_the_tree(make, data):
     assert networkx.is_arborescence(graph)
     pairs = zip(rows["parent"].to_pylist(), rows["id"].to_pylist(), strict=True)
     assert set(graph.edges) == {pair for pair in pairs if pair[0] is not None}
-    assert nodes_of(model.tree()) == {i: size for i, size in graph.nodes(data="size")}
+    assert nodes_of(model.tree()) == {i: size for i, size in graph.nodes(data="weight")}
 
 
 def nodes_of(tree):
-    out = {tree["id"]: tree["size"]}
+    out = {tree["id"]: tree["weight"]}
     for child in tree["children"]:
         out |= nodes_of(child)
     return out
@@ -134,13 +134,13 @@ def test_the_vocabulary_is_open_and_capped():
 
 def test_old_documents_can_be_forgotten():
     early, late = corpus(300, 1)[0], np.roll(corpus(300, 2)[0], 20, axis=1)
-    model = topics_model(kappa=0.7)
+    model = topics_model(forgetting=0.7)
     model.learn_many(np.concatenate([early, late]))
     again = type(model).from_bytes(model.to_bytes())
     model.learn_many(late)
     again.learn_many(late)
     assert model.to_bytes() == again.to_bytes()
-    assert model.tree()["size"] == pytest.approx(900.0, rel=1e-6)
+    assert model.tree()["weight"] == pytest.approx(900.0, rel=1e-6)
 
 
 def test_a_fit_of_topics_never_falls():

@@ -37,12 +37,12 @@ BAD = {
         "likelihood": (("gauss", 1.0),), "warmup": (0,), "time_unit": (0.0,), "preset": ("none",),
     },
     DDCRPSampler: {
-        "alpha": (0.0, nan), "n_particles": (0,), "lag": (-1,), "seed": (-1,), "warmup": (0,),
-        "time_unit": (0.0,), "decay": (("exponential", -1.0), "steep"),
+        "alpha": (0.0, nan), "n_particles": (0,), "rejuvenate": (-1,), "seed": (-1,),
+        "warmup": (0,), "time_unit": (0.0,), "decay": (("exponential", -1.0), "steep"),
         "likelihood": (("gauss", 1.0),),
     },
     GraphCRP: {
-        "r": (0,), "lag": (60,), "alpha": ("1",), "resampling": ("no",), "warmup": (0,),
+        "r": (0,), "rejuvenate": (60,), "alpha": ("1",), "resampling": ("no",), "warmup": (0,),
         "moves": (-1,), "n_particles": (0,), "seed": (-1,),
     },
     GroupDP: {
@@ -50,7 +50,7 @@ BAD = {
         "n_particles": (0,), "seed": (-1,), "likelihood": (("gauss", 1.0),),
     },
     TimeVaryingIBP: {
-        "window": (0, 2.5), "alpha": (0.0,), "n_particles": (0,), "n_redrawn": (-1,),
+        "window": (0, 2.5), "alpha": (0.0,), "n_particles": (0,), "moves": (-1,),
         "warmup": (0,), "sigma_x": (1.0, 0.0), "baseline": (1,), "seed": (-1,),
     },
     EmbeddingStream: {
@@ -67,7 +67,8 @@ BAD = {
     },
     NestedCRPTopics: {
         "depth": (1, 2.0), "gamma": (0.0,), "eta": ((1.0, 0.5), -1.0), "alpha": ((1, 2, 0),),
-        "kappa": (0.4,), "window": (0,), "max_nodes": (3,), "revisits": (-1,), "max_words": (1,),
+        "forgetting": (0.4,), "window": (0,), "max_nodes": (3,), "revisits": (-1,),
+        "max_words": (1,),
     },
     NestedCRPComponents: {
         "depth": (1,), "max_nodes": (1,), "gamma": (-1,), "window": (3,), "warmup": (1,),
@@ -126,7 +127,7 @@ def bell(d):
 
 @pytest.mark.parametrize("clocked", [False, True])
 @pytest.mark.parametrize(
-    "make", [partial(SeqDDCRP, warmup=10), partial(DDCRPSampler, warmup=10, lag=2)]
+    "make", [partial(SeqDDCRP, warmup=10), partial(DDCRPSampler, warmup=10, rejuvenate=2)]
 )
 def test_a_users_decay_does_not_mind_the_cutting(make, clocked):
     stream = levels(1) if clocked else levels(1).untimed
@@ -216,9 +217,9 @@ def test_rows_after_the_choice_of_family_in_the_same_batch_are_checked(make, cut
     [
         partial(SeqDDCRP, window=10, sweep_every=4),
         partial(SeqDDCRP, warmup=5),
-        partial(DDCRPSampler, warmup=1, lag=2),
-        partial(DDCRPSampler, warmup=15, lag=2),
-        partial(GraphCRP, n_particles=10, lag=2, r=5),
+        partial(DDCRPSampler, warmup=1, rejuvenate=2),
+        partial(DDCRPSampler, warmup=15, rejuvenate=2),
+        partial(GraphCRP, n_particles=10, rejuvenate=2, r=5),
         partial(GroupDP, n_particles=10),
     ],
 )
@@ -240,4 +241,4 @@ def test_open_vocabulary_does_not_depend_on_when_words_come(make):
     assert labels == fixed_labels
     assert growing.objective == pytest.approx(fixed.objective, rel=1e-10)
     assert len(set(labels)) >= 2
-    assert growing.summary()["size"].to_pylist()[0] > 0
+    assert growing.summary()["weight"].to_pylist()[0] > 0

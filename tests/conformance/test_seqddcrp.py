@@ -65,7 +65,7 @@ def test_regression_knows_columns_by_name():
     model.learn_many(pa.table({"wind": x, "load": 5.0 + slope * x + 0.2 * rng.normal(size=400)}))
     summary = model.summary().to_pydict()
     assert "slope_wind_wind" not in summary
-    big = np.argsort(summary["size"])[-2:]
+    big = np.argsort(summary["weight"])[-2:]
     found = sorted(np.array(summary["slope_wind_load"])[big])
     assert found == pytest.approx([-3.0, 2.0], abs=0.15)
     with pytest.raises(SchemaError, match="no column 'power'"):
@@ -145,5 +145,5 @@ def test_events_tell_births_returns_and_deaths():
     assert kinds.count("death") >= 1
     summary = model.summary().to_pydict()
     assert summary["id"] == [0, 1, 2]
-    assert summary["size"] == pytest.approx([300, 150, 150], abs=1.0)
+    assert summary["weight"] == pytest.approx([300, 150, 150], abs=1.0)
     assert summary["mean_0"] == pytest.approx([0, 30, 60], abs=0.5)

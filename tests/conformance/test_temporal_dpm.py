@@ -170,7 +170,7 @@ def test_odd_numbers_are_never_lost(X, likelihood):
         model.step_many(X[::-1])
     assert model.final_labels(window=True)["row"].to_pylist() == list(range(240))
     assert math.isfinite(model.objective)
-    assert model.summary()["size"].to_numpy().sum() == pytest.approx(240, rel=0.5)
+    assert model.summary()["weight"].to_numpy().sum() == pytest.approx(240, rel=0.5)
 
 
 @pytest.mark.parametrize("X", [
@@ -321,7 +321,7 @@ def test_clusters_are_followed_through_birth_drift_and_death():
     assert summary.num_rows == model.n_tables == 2
     drifting = summary.to_pylist()[0]
     assert drifting["mean_x"] == pytest.approx(0.3 * 19, abs=5 * drifting["sd_x"])
-    assert drifting["size"] == pytest.approx(sum((z == 0).sum() for z in truth), abs=2)
+    assert drifting["weight"] == pytest.approx(sum((z == 0).sum() for z in truth), abs=2)
     tracks = model.trajectories()
     assert tracks.num_rows == 6 * 2 + 6 * 3 + 8 * 2
     assert tracks["mass"].to_numpy().sum() == pytest.approx(800, abs=1)

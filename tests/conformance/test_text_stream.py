@@ -88,7 +88,7 @@ def test_a_table_of_two_stories_is_split(seed):
     told = {row["id"]: row for row in model.summary().to_pylist()}
     for z in (0, 1):
         rows_of_z = np.flatnonzero(final == z)
-        assert told[z]["size"] == len(rows_of_z)
+        assert told[z]["rows"] == len(rows_of_z)
         assert told[z]["last_seen"] == rows_of_z[-1]
         assert told[z]["words"].startswith("ab"[kept if z == 0 else 1 - kept])
 
@@ -150,7 +150,7 @@ def test_two_stories_and_what_is_told_of_them():
     assert told[1]["words"].split()[:2] == ["oil", "prices"]
     assert all(x.startswith("Oil prices rise") for x in told[1]["examples"])
     assert len(told[1]["examples"]) == 3
-    assert told[1]["size"] == 60.0
+    assert told[1]["rows"] == 60
     assert told[1]["born_t"] == start.timestamp()
     assert told[1]["rate"] == pytest.approx(0.5 / 3600.0, rel=0.05)
 

@@ -8,12 +8,12 @@ import pytest
 from streamddcrp import TimeVaryingIBP
 from tests.conformance.streams import causes
 
-SMALL = {"window": 12, "n_particles": 8, "n_redrawn": 3, "warmup": 20}
+SMALL = {"window": 12, "n_particles": 8, "moves": 3, "warmup": 20}
 
 
 def test_features_are_found_and_explained():
     X = causes(3, offset=20.0).rows
-    model = TimeVaryingIBP(window=30, n_particles=20, n_redrawn=10)
+    model = TimeVaryingIBP(window=30, n_particles=20, moves=10)
     model.learn_many(X)
     assert model.n_features >= 2
     assert all(0.15 < sd < 0.6 for sd in model.noise.values())
@@ -43,7 +43,7 @@ def test_gaps_are_filled():
 
 @pytest.mark.slow
 def test_memory_is_flat_over_100_000_rows():
-    model = TimeVaryingIBP(n_particles=5, n_redrawn=1)
+    model = TimeVaryingIBP(n_particles=5, moves=1)
     sizes = []
     for seed in range(100):
         model.learn_many(causes(seed % 10, 1000).rows)
@@ -55,7 +55,7 @@ def test_memory_is_flat_over_100_000_rows():
 def test_one_column_in_large_units():
     rng = np.random.default_rng(0)
     x = np.where(rng.random(300) < 0.4, 5.0, 0.0) + 0.3 * rng.normal(size=300)
-    model = TimeVaryingIBP(n_particles=20, n_redrawn=5)
+    model = TimeVaryingIBP(n_particles=20, moves=5)
     model.learn_many(1e6 * x[:, None] + 3e8)
     assert 0.25e6 < model.noise[0] < 0.35e6
     loading = max(model.summary()["loading_0"].to_pylist(), key=abs)
@@ -98,7 +98,7 @@ def test_ids_last_where_two_features_are_on_in_the_same_rows():
     on = np.column_stack([t % 90 < 40, t % 60 < 20, t > 250])
     loadings = np.array([[4.0, 0.0, 1.0], [0.0, -2.0, 1.5], [-1.0, 0.0, -3.0]])
     noise = 0.2 * np.random.default_rng(0).normal(size=(400, 3))
-    model = TimeVaryingIBP(n_particles=30, n_redrawn=5)
+    model = TimeVaryingIBP(n_particles=30, moves=5)
     model.learn_many([20.0, 5.0, 50.0] + on @ loadings + noise)
     sets = model.assignments()["features"].to_pylist()
     found = np.array([[i in one for one in sets] for i in model.summary()["id"].to_pylist()])

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from streamddcrp_connectors.cli import main
 from streamddcrp_connectors.report.clock import Clock
-from streamddcrp_connectors.report.findings import find, telling
+from streamddcrp_connectors.report.findings import find, most_distinct
 from streamddcrp_connectors.report.palette import COLOURS, GREY, colours_of
 from streamddcrp_connectors.report.picture import render
 from streamddcrp_connectors.report.results import Labelled
@@ -345,8 +345,8 @@ def test_features_that_tell_regimes_apart_come_first():
     noise[:, 3] += 5 * labels
     noise[:, 4] = np.nan
     findings = find(series(labels, values=noise, features=tuple("abcde")))
-    assert telling(findings, 2) == [1, 3]
-    assert telling(findings, 5) == [0, 1, 2, 3, 4]
+    assert most_distinct(findings, 2) == [1, 3]
+    assert most_distinct(findings, 5) == [0, 1, 2, 3, 4]
 
 
 @given(st.lists(st.integers(0, 3), max_size=60), st.integers(1, 4))

@@ -34,10 +34,10 @@ PROBES = ({0: 0.4, 1: -3.0}, {0: 9.0, 1: 9.0})
 def ddcrp_sampler(record):
     X, t = streams.regimes(160, length=20), streams.times(160)
     follow(record, "auto", DDCRPSampler(n_particles=7, warmup=30), X, probes=PROBES)
-    lagged = DDCRPSampler(likelihood=GIVEN, n_particles=5, lag=3, decay=("exponential", 6.0))
+    lagged = DDCRPSampler(likelihood=GIVEN, n_particles=5, rejuvenate=3, decay=("exponential", 6.0))
     follow(record, "lag", lagged, X, probes=PROBES)
     timed = DDCRPSampler(
-        likelihood=GIVEN, n_particles=5, lag=2, decay=("window", 9.0), warmup=20, seed=3
+        likelihood=GIVEN, n_particles=5, rejuvenate=2, decay=("window", 9.0), warmup=20, seed=3
     )
     follow(record, "window", timed, X, t, probes=PROBES, at=float(t[-1]) + 1.0)
     timed = DDCRPSampler(likelihood=GIVEN, n_particles=5, decay=("logistic", 9.0), time_unit=4.0)
@@ -57,7 +57,7 @@ def ddcrp_sampler_families(record):
         ("beta_bernoulli", "beta_bernoulli", streams.bits(120)),
         ("mixed", "auto", streams.mixed(120)),
     ):
-        model = DDCRPSampler(likelihood=likelihood, n_particles=5, warmup=30, lag=1)
+        model = DDCRPSampler(likelihood=likelihood, n_particles=5, warmup=30, rejuvenate=1)
         follow(record, name, model, rows)
 
 
@@ -140,7 +140,7 @@ def graph_crp(record):
     views = ["alpha_mean"]
     for name, options in {
         "auto": {"warmup": 30, "n_particles": 11, "r": 20},
-        "revised": {"likelihood": GIVEN, "n_particles": 7, "lag": 3, "moves": 2, "r": 9},
+        "revised": {"likelihood": GIVEN, "n_particles": 7, "rejuvenate": 3, "moves": 2, "r": 9},
         "systematic": {"likelihood": GIVEN, "resampling": "systematic", "alpha": 0.5},
         "stratified": {"likelihood": GIVEN, "resampling": "stratified", "merge": False},
         "n_best": {"likelihood": GIVEN, "resampling": "n_best", "seed": 4},
@@ -216,7 +216,7 @@ def group_dp(record):
 def tv_ibp(record):
     X = streams.features()
     views = ["n_features", "noise", "loadings", "assignments"]
-    small = {"n_particles": 7, "n_redrawn": 4, "window": 20}
+    small = {"n_particles": 7, "moves": 4, "window": 20}
     probes = [{0: 3.1, 1: 0.0, 2: 2.9, 3: 0.0}]
     gapped = [dict(zip(("x0", "x1", "x2"), (3.1, 0.0, 2.9), strict=True))]
     for name, rows, options in (

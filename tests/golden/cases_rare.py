@@ -143,7 +143,7 @@ def rare_texts(record):
     views = ["merged", "trajectories"]
     follow(record, "moves", TextStream(lag=150, decay=200.0), mixed, views=views)
     t = streams.times(400)
-    timed = TextStream(lag=150, decay="auto")
+    timed = TextStream(lag=150, decay=None)
     follow(record, "timed-moves", timed, mixed, t, views=views)
     own = [[f"w{w}" for w in rng.choice(3000, 60)] for _ in range(12)]
     usual = ["said", "today", "new", "year", "people"]
@@ -157,7 +157,7 @@ def rare_texts(record):
     short = TextStream(lag=3, decay=1.0)
     follow(record, "short", short, streams.texts(400), probes=["oil price"])
     jumps = np.cumsum(np.where(np.arange(400) % 90 == 89, 5000.0, 1.0))
-    for name, decay in {"jumps": ("time", 8.0), "jumps-learned": "auto"}.items():
+    for name, decay in {"jumps": ("time", 8.0), "jumps-learned": None}.items():
         model = TextStream(lag=10, decay=decay)
         follow(record, name, model, streams.texts(400), jumps, probes=["oil"], at=float(jumps[-1]))
 
@@ -207,10 +207,10 @@ def rare_features(record):
     rng = np.random.default_rng(2)
     X = (rng.random((60, 3)) < 0.5) @ rng.normal(0, 2, (3, 3)) + 0.5 * rng.normal(size=(60, 3))
     known = {"sigma_x": 0.5, "sigma_y": 2.0, "baseline": False}
-    model = TimeVaryingIBP(n_particles=11, n_redrawn=2, window=15, alpha=2.0, seed=2, **known)
+    model = TimeVaryingIBP(n_particles=11, moves=2, window=15, alpha=2.0, seed=2, **known)
     follow(record, "merges", model, X, views=["loadings", "assignments"])
     X = (rng.random((60, 12)) < 0.4) @ rng.normal(0, 2, (12, 16)) + 0.5 * rng.normal(size=(60, 16))
-    model = TimeVaryingIBP(n_particles=7, n_redrawn=3, window=20, alpha=5.0, **known)
+    model = TimeVaryingIBP(n_particles=7, moves=3, window=20, alpha=5.0, **known)
     follow(record, "many", model, X, views=["loadings"])
 
 
@@ -225,7 +225,7 @@ def rare_trees(record):
     follow(record, "topics", model, rows, probes=["", "oil price"])
     model.learn_many(rows)
     nodes = _walk(model.tree(3))
-    for field in ("id", "level", "size", "born"):
+    for field in ("id", "level", "weight", "born"):
         record.add(f"topics.{field}", [node[field] for node in nodes])
     record.add("topics.words", [word for node in nodes for word, _ in node["words"]])
     record.add("topics.probs", [prob for node in nodes for _, prob in node["words"]])

@@ -142,13 +142,13 @@ def temporal_batch(record):
 @case
 def text_stream(record):
     rows, t = streams.texts(400), streams.times(400)
-    views = ["memory", "n_words", "merged", "trajectories"]
+    views = ["decay_scale", "n_words", "merged", "trajectories"]
     for name, options, clock in (
         ("documents", {"lag": 30, "decay": 40.0}, None),
-        ("learned", {"lag": 30, "decay": "auto"}, None),
+        ("learned", {"lag": 30, "decay": None}, None),
         ("short", {"lag": 2, "decay": 5.0, "alpha": 1.0, "stop_words": ("oil", "the")}, None),
         ("time", {"lag": 20, "decay": ("time", 15.0), "stop_words": None}, t),
-        ("learned-time", {"lag": 20, "decay": "auto"}, t),
+        ("learned-time", {"lag": 20, "decay": None}, t),
     ):
         at = None if clock is None else float(t[-1]) + 1.0
         model = TextStream(**options)
@@ -196,7 +196,7 @@ def nested_topics(record):
     X = streams.corpus(150)
     for name, options in {
         "plain": {"window": 60, "max_nodes": 64},
-        "forgets": {"window": 30, "kappa": 0.7, "max_nodes": 16, "revisits": 2},
+        "forgets": {"window": 30, "forgetting": 0.7, "max_nodes": 16, "revisits": 2},
         "deep": {"window": 40, "depth": 4, "eta": (1.0, 0.3, 0.2, 0.1), "gamma": 0.5},
     }.items():
         model = NestedCRPTopics(**options)

@@ -27,7 +27,7 @@ def facts(model):
         "scores": [model.score_one({0: x}) for x in PROBES],
         "objective": model.objective,
         "n_seen": model.n_seen,
-        "sizes": model.summary()["size"].to_pylist(),
+        "sizes": model.summary()["weight"].to_pylist(),
     }
 
 

@@ -278,7 +278,7 @@ def count_bound(resp: Any, settings: Any) -> float:
     replaced by that weight times a Poisson binomial. Exact where all weights are equal, as with a
     width of one epoch.
     """
-    kappa = settings.kappa
+    kappa = settings.past_weights
     largest = max(kappa)
     sizes = np.array([len(q) for q in resp])
     total = np.full(len(resp), settings.alpha)

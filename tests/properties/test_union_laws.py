@@ -1,4 +1,4 @@
-"""The log marginal likelihoods of joined and parted tables are those of their statistics."""
+"""The log marginal likelihoods of merged and split tables are those of their statistics."""
 
 import numpy as np
 import pytest

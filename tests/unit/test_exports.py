@@ -72,3 +72,16 @@ def test_first_row_is_learned_quickly_with_a_warm_cache():
         )
         < 2.0
     )
+
+
+def test_an_objective_has_the_name_of_what_it_is():
+    named = {
+        name: [kind for kind in ("bound", "log_evidence", "log_score") if hasattr(found, kind)]
+        for name in streamddcrp.__all__
+        if isinstance(found := getattr(streamddcrp, name), type) and hasattr(found, "clone")
+        and hasattr(found, "objective")
+    }  # fmt: skip
+    assert {name for name, kinds in named.items() if not kinds} == {"TemporalDPM", "Keyed"}
+    for name, kinds in named.items():
+        found = getattr(streamddcrp, name)
+        assert all(getattr(found, kind) is found.objective for kind in kinds), name

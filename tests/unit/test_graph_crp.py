@@ -89,12 +89,12 @@ def test_posterior_of_the_particles_is_that_of_the_enumeration():
 CASES = {
     "optimal": {"merge": False},
     "merged": {"merge": True},
-    "revised": {"merge": False, "lag": 2},
-    "merged and revised": {"merge": True, "lag": 2, "moves": 2},
+    "revised": {"merge": False, "rejuvenate": 2},
+    "merged and revised": {"merge": True, "rejuvenate": 2, "moves": 2},
     "systematic": {"resampling": "systematic"},
-    "systematic, revised": {"resampling": "systematic", "lag": 1},
+    "systematic, revised": {"resampling": "systematic", "rejuvenate": 1},
     "stratified": {"resampling": "stratified"},
-    "alpha integrated out": {"alpha": ("gamma", 2.0, 1.0), "lag": 2},
+    "alpha integrated out": {"alpha": ("gamma", 2.0, 1.0), "rejuvenate": 2},
 }
 
 
@@ -176,10 +176,10 @@ def test_cutting_restart_and_capacity_change_no_bit(options):
         np.testing.assert_array_equal(arrays_of(state)[name], values, err_msg=name)
 
 
-@pytest.mark.parametrize("lag", [0, 5])
-def test_books_are_kept(lag):
+@pytest.mark.parametrize("rejuvenate", [0, 5])
+def test_books_are_kept(rejuvenate):
     """What is counted incrementally is what a count from scratch gives."""
-    config = settings(n_particles=30, r=10, lag=lag, moves=2)
+    config = settings(n_particles=30, r=10, rejuvenate=rejuvenate, moves=2)
     state = empty_state(config)
     rows = stream(120, 1)
     for i, x in enumerate(rows):
@@ -192,7 +192,7 @@ def test_books_are_kept(lag):
             memory = particles.label[p, np.arange(max(i + 2 - R, 0), i + 1) % R]
             K = particles.n_tables[p]
             np.testing.assert_array_equal(np.bincount(window, minlength=K), particles.near[p, :K])
-            if lag:
+            if rejuvenate:
                 np.testing.assert_array_equal(
                     np.bincount(memory, minlength=K), particles.held[p, :K]
                 )
@@ -299,8 +299,8 @@ def test_parents_in_several_forms():
         ({"alpha": ("gamma", 1.0, -1.0)}, "alpha"),
         ({"n_particles": 0}, "n_particles"),
         ({"resampling": "best"}, "resampling"),
-        ({"lag": 3}, "lag must not exceed r"),
-        ({"lag": 1, "given": True}, "lag"),
+        ({"rejuvenate": 3}, "rejuvenate must not exceed r"),
+        ({"rejuvenate": 1, "given": True}, "rejuvenate"),
         ({"seed": -1}, "seed"),
     ],
 )

@@ -90,7 +90,7 @@ def test_gaps_are_filled_from_what_is_on_by_the_other_columns():
     first = np.arange(120)[:, None] < 60
     Z = rng.random((120, 3)) < np.where(first, [0.5, 0.5, 0.0], [0.0, 0.5, 0.5])
     X = Z @ (3.0 * rng.normal(size=(3, 4))) + 0.3 * rng.normal(size=(120, 4))
-    model = TimeVaryingIBP(window=12, n_particles=8, n_redrawn=3, warmup=20, missing=True)
+    model = TimeVaryingIBP(window=12, n_particles=8, moves=3, warmup=20, missing=True)
     errors = []
     for i, x in enumerate(X):
         if i >= 80:

@@ -93,7 +93,7 @@ def test_shared_clusters_are_found():
     assert len(pairs) == 4
     summary = model.summary().to_pydict()
     assert len(summary["id"]) == 4
-    shares = np.array([[row > 0.5 for row in summary[f"size_{g}"]] for g in "abc"])
+    shares = np.array([[row > 0.5 for row in summary[f"weight_{g}"]] for g in "abc"])
     assert sorted(shares.sum(axis=0).tolist()) == [1, 1, 2, 3]
     np.testing.assert_allclose(model.correlations()[0, 1:], 20 / 21)
     assert model.groups == sorted(set(group), key=group.index)

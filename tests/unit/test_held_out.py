@@ -262,7 +262,7 @@ def refuse(**change):
         ({"X_test": np.empty((0, 1))}, ConfigError, "no rows"),
         ({"X_test": [[np.nan]]}, SchemaError, "not finite"),
         ({"weights": [1.0, 2.0]}, SchemaError, "weights"),
-        ({"t": [0.0, 1.0, 7.0]}, SchemaError, "test row 0: nobody to link to"),
+        ({"t": [0.0, 1.0, 7.0]}, SchemaError, "test row 0: no earlier row to link to"),
         ({"t": [0.0, 1.0]}, SchemaError, "3 customers"),
         ({"t": [0.0, 1.0, 2.0], "distances": Distances.by_index(3)}, ConfigError, "not both"),
     ],

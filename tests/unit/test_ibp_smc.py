@@ -16,7 +16,7 @@ KITE = [[], [0], [0, 1], [1, 2], [1, 2], [3]]
 
 
 def filtered(X, likelihood, **options):
-    options = {"n_particles": 4, "n_redrawn": 0, "seed": 0, "alpha": 0.8} | options
+    options = {"n_particles": 4, "moves": 0, "seed": 0, "alpha": 0.8} | options
     config = make_config(ratios=likelihood.ratios, **options)
     state = empty_state(config, likelihood, X.shape[1])
     return config, *step(config, state, X, np.arange(float(len(X))))
@@ -48,14 +48,14 @@ def test_with_many_particles_the_filter_is_exact(n, r, cap, log_z):
 
 
 @pytest.mark.parametrize(
-    ("likelihood", "n_redrawn", "merge"),
+    ("likelihood", "moves", "merge"),
     [(KNOWN, 0, False), (KNOWN, 0, True), (KNOWN, 2, True), (GRID, 0, True), (GRID, 2, False)],
 )
-def test_evidence_is_unbiased(likelihood, n_redrawn, merge):
+def test_evidence_is_unbiased(likelihood, moves, merge):
     exact, _ = evidence(X, window(4, 2), 0.3, likelihood.log_marginal, 3)
     runs = [
         filtered(
-            X, likelihood, window=2, alpha=0.3, n_particles=6, n_children=4, n_redrawn=n_redrawn,
+            X, likelihood, window=2, alpha=0.3, n_particles=6, n_children=4, moves=moves,
             merge=merge, seed=seed,
         )[1].sums[LOG_EVIDENCE]
         for seed in range(1000)
@@ -73,7 +73,7 @@ def test_a_start_by_annealing_is_unbiased(levels):
     times, found = np.arange(4.0), []
     for seed in range(800):
         config = make_config(
-            ratios=GRID.ratios, window=4, alpha=0.3, n_particles=3, n_redrawn=1, seed=seed
+            ratios=GRID.ratios, window=4, alpha=0.3, n_particles=3, moves=1, seed=seed
         )
         state = start(config, GRID, X, times, runs=3, levels=levels)
         ratio = np.exp(state.sums[LOG_EVIDENCE] - exact)
@@ -94,7 +94,7 @@ def test_rows_drawn_anew_keep_the_posterior():
         config, state, _ = filtered(
             X[:3], KNOWN, window=4, alpha=0.3, n_particles=300, n_children=64, seed=seed
         )
-        state, _ = step(config._replace(n_redrawn=4), state, X[3:], np.array([3.0]))
+        state, _ = step(config._replace(moves=4), state, X[3:], np.array([3.0]))
         found.append(gram(state, 4))
     found = np.array(found)
     error = found.std(axis=0) / len(found) ** 0.5
@@ -122,7 +122,7 @@ def test_any_cutting_and_restart_give_the_same_bits(missing):
     _, X = causes(0)
     if missing:
         X[np.random.default_rng(1).random(X.shape) < 0.1] = np.nan
-    options = {"window": 15, "alpha": 2.0, "n_particles": 12, "n_redrawn": 4}
+    options = {"window": 15, "alpha": 2.0, "n_particles": 12, "moves": 4}
     config, whole, _ = filtered(X, GRID, **options)
     _, state, _ = filtered(X[:7], GRID, **options)
     for part in np.array_split(np.arange(7, len(X)), 5):
@@ -137,7 +137,7 @@ def test_posterior_of_loadings_is_that_of_all_rows():
     """Rows added, drawn anew and rescaled many times over: no error has crept in."""
     _, X = causes(2, n=40)
     likelihood = LinearGaussian(ratio=0.5)
-    _, state, _ = filtered(X, likelihood, window=60, n_particles=5, n_redrawn=30)
+    _, state, _ = filtered(X, likelihood, window=60, n_particles=5, moves=30)
     particles = state.particles
     for i in range(state.counts[N_ACTIVE]):
         live = np.flatnonzero(particles.n_owners[i] > 0)
@@ -155,7 +155,7 @@ def test_posterior_of_loadings_is_that_of_all_rows():
 
 def test_predicting_changes_nothing_and_agrees_with_learning():
     _, X = causes(3)
-    config, state, _ = filtered(X[:60], GRID, window=20, n_particles=10, n_redrawn=3)
+    config, state, _ = filtered(X[:60], GRID, window=20, n_particles=10, moves=3)
     before = arrays_of(state)
     (out, ids, probs), fit = predict_rows(config, state, X[60:61])
     for name, values in arrays_of(state).items():
@@ -173,7 +173,7 @@ def test_more_features_than_are_enumerated():
     Z = rng.random((120, 11)) < 0.5
     X = Z @ (3.0 * rng.normal(size=(11, 30))) + 0.2 * rng.normal(size=(120, 30))
     _, state, (out, _, _) = filtered(
-        X, LinearGaussian(), window=60, alpha=3.0, n_particles=20, n_redrawn=10
+        X, LinearGaussian(), window=60, alpha=3.0, n_particles=20, moves=10
     )
     assert np.isfinite(out[:, 0]).all()
     assert state.particles.n_owners.shape[1] > 8  # slots have been added

@@ -307,7 +307,7 @@ def test_summary_has_a_row_a_live_table_of_each_key():
     summary = fleet.summary()
     assert summary["key"].to_pylist() == ["b"] * len(fleet.model_of("b").summary())
     assert summary.drop_columns(["key"]).equals(fleet.model_of("b").summary())
-    assert small().summary().column_names[:3] == ["key", "id", "size"]
+    assert small().summary().column_names[:3] == ["key", "id", "weight"]
 
 
 def test_objective_and_tables_are_sums():

@@ -16,9 +16,10 @@ from streamddcrp.decay import (
 )
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.models.language.base_measure import BaseMeasure
-from streamddcrp.models.language.corpus import Corpus, n_tables_probs, sample_links, together
-from streamddcrp.models.language.estimator import LinkLanguageModel
+from streamddcrp.models.language.estimator import LinkLanguageModel, n_tables_probs
 from streamddcrp.models.language.fit import evidence_gradient, evidence_surface, fit_language
+from streamddcrp.models.language.memory import Corpus
+from streamddcrp_connectors.experiments.ddcrp_language_numbers import sample_links
 from tests.oracles.enumeration import enumerate_links
 
 W = np.array([0, 1, 0, 0, 1, 2])
@@ -46,6 +47,19 @@ def enumerated(decay, times, word=W, g=G, alpha=ALPHA):
         return np.log(g[words.pop()]) if len(words) == 1 else -np.inf
 
     return enumerate_links(prior_links(decay, alpha, times), log_marginal)
+
+
+def together(links):
+    """P(i and j at one table) for independent sequential links: M_ij = sum_{t<i} Q_it M_tj."""
+    n = links.shape[0]
+    out = np.eye(n)
+    for i in range(n):
+        row = slice(links.indptr[i], links.indptr[i + 1])
+        to = links.indices[row]
+        earlier = to < i
+        out[i, :i] = links.data[row][earlier] @ out[to[earlier], :i]
+        out[:i, i] = out[i, :i]
+    return out
 
 
 @pytest.mark.parametrize("name", DECAYS)

@@ -116,10 +116,10 @@ def test_a_start_is_taken_up():
     assert len(np.unique(path[:5, 1])) == 1
     assert path[0, 1] != path[5, 1]
     tree = draws.tree(names=list("abcdef"), n_words=3)
-    assert tree["size"] == 10.0
+    assert tree["weight"] == 10.0
     assert tree["level"] == 1
     assert {word for child in tree["children"] for word, _ in child["words"]} <= set("abcdef")
-    assert sum(child["size"] for child in tree["children"]) == 10.0
+    assert sum(child["weight"] for child in tree["children"]) == 10.0
 
 
 def test_equal_seeds_give_equal_bits_from_dense_and_sparse():

@@ -21,9 +21,8 @@ from streamddcrp.models.trees.kernels.gain import fit_eta, merge_gains
 from streamddcrp.models.trees.kernels.topics import LOCAL, N_NODES, N_SEEN
 from streamddcrp.models.trees.kernels.tree import log_path_chances
 from streamddcrp.models.trees.nested_topics import NestedCRPTopics
-from streamddcrp.models.trees.topic_moves import Trial
-from streamddcrp.models.trees.topic_state import Settings
-from streamddcrp.models.trees.topics import TopicTree
+from streamddcrp.models.trees.topic_moves import Trial, worth_keeping
+from streamddcrp.models.trees.topic_tree import Settings, TopicTree
 from tests.oracles.nested_ascent import Ascent, factorised_step, look_ahead, path_step
 from tests.unit.test_nested_tree import LEVEL, PARENT, A, B
 
@@ -311,7 +310,7 @@ def test_a_node_stays_while_a_path_through_it_does():
     tree.parent[:3], tree.level[:3] = (-1, 0, 1), (1, 2, 3)
     tree.born[:3], tree.mass[2] = (0, 0, 990), 1.2
     tree.whole[[N_NODES, N_SEEN]] = 3, 1000
-    assert tree._worth_keeping().all()
+    assert worth_keeping(tree).all()
 
 
 def test_the_bound_is_that_of_the_window_after_nodes_went():
@@ -323,7 +322,7 @@ def test_the_bound_is_that_of_the_window_after_nodes_went():
     tree, w = model._tree, model._tree.window
     keep = np.ones(tree.n_nodes, dtype=bool)
     keep[-1] = False
-    tree._reorder(keep)
+    tree.reorder(keep)
     assert tree.real[LOCAL] == pytest.approx((w.weights[: w.n] * w.own[: w.n]).sum(), abs=1e-6)
     model.refine()
     assert tree.real[LOCAL] == pytest.approx((w.weights[: w.n] * w.own[: w.n]).sum(), abs=1e-6)

@@ -38,15 +38,15 @@ def test_a_row_is_shared_and_scored(new):
 
 def test_a_name_that_is_used_again_was_not_reported():
     names = SimpleNamespace(
-        opener=np.array([7, -1, 9]), last_seen=np.array([8, 3, 9]), told=np.ones(3, bool)
+        opener=np.array([7, -1, 9]), last_seen=np.array([8, 3, 9]), reported=np.ones(3, bool)
     )
     recent, counts = np.array([-1, 2, -1, 0]), np.zeros(N_NAMES + 1, np.int64)
     assert plain(name_of)(13, recent, names, counts) == 2  # of customer 9, here of 13 as well
-    assert names.told.all()
+    assert names.reported.all()
     assert plain(name_of)(14, recent, names, counts) == 1
     assert names.opener.tolist() == [7, 14, 9]
     assert names.last_seen.tolist() == [8, -1, 9]
-    assert names.told.tolist() == [True, False, True]
+    assert names.reported.tolist() == [True, False, True]
     assert (recent.tolist(), counts[N_NAMES]) == ([-1, 2, 1, 0], 1)
 
 

@@ -91,7 +91,7 @@ def test_examples_are_texts_with_the_words_of_their_story():
                               *(f"w{rng.integers(300)}" for _ in range(5 - n))]))  # fmt: skip
     model = TextStream(lag=100)
     model.learn_many(rows)
-    large = sorted(model.summary().to_pylist(), key=lambda row: -row["size"])[:3]
+    large = sorted(model.summary().to_pylist(), key=lambda row: -row["rows"])[:3]
     for row in large:
         theme = next(set(t.split()) for t in THEMES if row["words"].split()[0] in t.split())
         assert len(row["examples"]) == len(set(row["examples"])) == 3

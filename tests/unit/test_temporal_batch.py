@@ -28,7 +28,7 @@ def test_generator_digits():
 def test_deferred_sweeps_of_a_long_window_are_the_batch():
     """O9 (b): a stream with lag T - 1 holds what the batch holds, and sweeps alike."""
     rows = drifting_gaussians(2).rows[:8]
-    settings = Settings(alpha=1.0, kappa=KAPPA, lag=7, n_sweeps=0)
+    settings = Settings(alpha=1.0, past_weights=KAPPA, lag=7, n_sweeps=0)
     stream = Engine(settings, true_law())
     for X in rows:
         stream.learn(X)
@@ -46,7 +46,7 @@ def test_deferred_sweeps_of_a_long_window_are_the_batch():
 def test_learned_weights_of_a_batch_reach_as_far_back_as_those_of_a_stream():
     """Weights that are learned may get longer than those they begin with; the past must, too."""
     rows = drifting_gaussians(2).rows[:6]
-    settings = Settings(alpha=1.0, kappa=KAPPA, lag=5, n_sweeps=0, learn_kappa=True)
+    settings = Settings(alpha=1.0, past_weights=KAPPA, lag=5, n_sweeps=0, learn_decay=True)
     stream = Engine(settings, true_law())
     for X in rows:
         stream.learn(X)
@@ -61,7 +61,7 @@ def test_learned_weights_of_a_batch_reach_as_far_back_as_those_of_a_stream():
 def test_a_converged_stream_is_a_fixed_point_of_the_batch():
     """Section 9: streaming with lag T - 1, swept until it rests, does not move in a batch."""
     rows = drifting_gaussians(2).rows[:8]
-    stream = Engine(Settings(alpha=1.0, kappa=KAPPA, lag=7), true_law())
+    stream = Engine(Settings(alpha=1.0, past_weights=KAPPA, lag=7), true_law())
     for X in rows:
         stream.learn(X)
     stream.sweep(150)
@@ -121,7 +121,7 @@ def test_epochs_of_plain_lists_and_of_nothing():
 
 def test_the_better_guess_goes_on():
     rows = drifting_gaussians(0).rows[:6]
-    settings = Settings(alpha=1.0, kappa=KAPPA, lag=2)
+    settings = Settings(alpha=1.0, past_weights=KAPPA, lag=2)
     laws = [GaussianDrift.scaled(rows[0], spread) for spread in (10.0, 0.03)]
     engines = [Engine(settings, one) for one in laws]
     assert best_start(engines, [np.zeros((0, 2)), *rows]) == 1

@@ -160,7 +160,7 @@ def test_parting_is_the_slow_one(window, seed):
     before, kappa = 3.0 * rng.random((2, 2, 3)), np.array([0.6, 0.1])
     before[:, 1] = 0.0
     known = ConjugateStats(np.stack([starts.sums[0], 0.0 * starts.sums[0]]))
-    shared, smoothed = law.parted(rows, own, sides, before, known, both, 1e-3, kappa)
+    shared, smoothed = law.split(rows, own, sides, before, known, both, 1e-3, kappa)
     slow = [w * np.stack([1.0 - side, side], axis=1) for w, side in zip(own, sides, strict=True)]
     for r in range(6):
         sums = np.stack([law.stats(X, q).sums for X, q in zip(rows, slow, strict=True)])
@@ -194,7 +194,7 @@ def test_the_speed_of_forgetting_is_learned():
     rho = []
     for step in (0.0, 4.0):
         law = ConjugateDecay(NormalGamma(0.0, 0.01, 2.0, 1.0), 2)
-        engine = Engine(Settings(alpha=0.1, kappa=(0.6, 0.4), lag=1), law)
+        engine = Engine(Settings(alpha=0.1, past_weights=(0.6, 0.4), lag=1), law)
         for t in range(15):
             engine.learn(np.array([step * t, 0.0]) + rng.normal(size=(20, 2)))
         rho.append(engine.emission.rho)

@@ -10,7 +10,7 @@ from scipy.stats import norm
 
 from streamddcrp.models.temporal.emissions import Moments as DriftStarts
 from streamddcrp.models.temporal.emissions.drift import DriftStats, GaussianDrift
-from streamddcrp.models.temporal.kernels.drift import drift_expected, drift_predictive
+from streamddcrp.models.temporal.kernels.numbers import drift_expected, drift_predictive
 from streamddcrp.models.temporal.kernels.splits import two_means
 from tests.oracles.temporal import dense_chain
 
@@ -260,7 +260,7 @@ def test_parting_is_the_slow_one(seed, born, epoch):
     if born >= 0:
         before[:, 0] = 0.0
     before[:, 1] = 0.0
-    shared, smoothed = emission.parted(
+    shared, smoothed = emission.split(
         rows, own, sides, before, starts, begins, 1e-3, np.array(kappa)
     )
     slow = [w * np.stack([1.0 - side, side], axis=1) for w, side in zip(own, sides, strict=True)]

@@ -26,7 +26,7 @@ def check(engine):
     assert len(set(engine.ids.tolist())) == K
     assert engine.ids.max(initial=-1) < engine.next_id
     assert len(engine.rows) == len(engine.resp) <= engine.settings.lag + 1
-    assert engine.before.shape == (len(engine.settings.kappa), K, 3)
+    assert engine.before.shape == (len(engine.settings.past_weights), K, 3)
     for X, q in zip(engine.rows, engine.resp, strict=True):
         assert q.shape == (len(X), K)
         assert (q >= 0.0).all()
@@ -60,7 +60,7 @@ def streams(draw):
         epochs += [np.zeros((0, 2))] * (int(rng.integers(0, 9)) if rng.random() < 0.2 else 0)
     settings = Settings(
         alpha=draw(st.sampled_from([0.01, 1.0, 10.0])),
-        kappa=KAPPA[: draw(st.integers(1, 3))],
+        past_weights=KAPPA[: draw(st.integers(1, 3))],
         lag=draw(st.integers(0, 4)),
         n_sweeps=draw(st.sampled_from([0, 1, 4])),
     )
@@ -115,7 +115,7 @@ def test_going_on_after_a_copy(case):
 def test_weights_sum_to_the_mass_of_the_prior():
     """O9 (a): weights of all seats and of a new one sum to alpha + decayed past + rows so far."""
     rng = np.random.default_rng(0)
-    settings = Settings(alpha=0.7, kappa=KAPPA, lag=1, slots=30)
+    settings = Settings(alpha=0.7, past_weights=KAPPA, lag=1, slots=30)
     sizes, engine = [6, 0, 9, 4], Engine(settings, known())
     for n in sizes:
         engine.learn(rng.normal(0.0, 8.0, (n, 2)))
@@ -129,7 +129,7 @@ def test_silent_components_leave_and_return_as_new_ones():
     rng = np.random.default_rng(1)
     here, there = np.array([0.0, 0.0]), np.array([40.0, 0.0])
     for lag, patience in ((0, 3), (2, 3), (5, 6)):
-        engine = Engine(Settings(alpha=1.0, kappa=KAPPA, lag=lag), known())
+        engine = Engine(Settings(alpha=1.0, past_weights=KAPPA, lag=lag), known())
         learn(
             engine, [np.concatenate([c + 0.3 * rng.standard_normal((9, 2)) for c in (here, there)])]
         )
@@ -145,7 +145,7 @@ def test_silent_components_leave_and_return_as_new_ones():
 
 def test_nothing_comes_of_nothing():
     """Empty epochs are legal, before the first row and after the last."""
-    engine = Engine(Settings(alpha=1.0, kappa=KAPPA, lag=2), known())
+    engine = Engine(Settings(alpha=1.0, past_weights=KAPPA, lag=2), known())
     learn(engine, [np.zeros((0, 2))] * 6)
     assert engine.n_components == 0
     learn(engine, [np.ones((3, 2)), *[np.zeros((0, 2))] * 8, np.ones((3, 2))])
@@ -165,7 +165,7 @@ def test_nothing_comes_of_nothing():
 )
 def test_degenerate_rows(epochs, lag):
     """Never NaN, never a lost row."""
-    learn(Engine(Settings(alpha=1.0, kappa=KAPPA, lag=lag), known()), epochs)
+    learn(Engine(Settings(alpha=1.0, past_weights=KAPPA, lag=lag), known()), epochs)
     learn(Engine(Settings(1.0, KAPPA, lag=lag), GaussianDrift.scaled(epochs[0], 0.1)), epochs)
 
 
@@ -176,7 +176,7 @@ def test_unit_of_measure(scale):
     epochs = [
         np.concatenate([c + rng.standard_normal((12, 2)) for c in (-9.0, 9.0)]) for _ in range(8)
     ]
-    settings = Settings(alpha=1.0, kappa=KAPPA, lag=2)
+    settings = Settings(alpha=1.0, past_weights=KAPPA, lag=2)
     unit = learn(Engine(settings, GaussianDrift.scaled(epochs[0], 0.01)), epochs)
     moved = [scale * X for X in epochs]
     other = learn(Engine(settings, GaussianDrift.scaled(moved[0], 0.01)), moved)
@@ -196,7 +196,7 @@ def size_of(engine):
 def test_memory_does_not_grow():
     """O9 (i): over a thousand epochs of births and deaths, size follows live components only."""
     rng = np.random.default_rng(3)
-    engine = Engine(Settings(alpha=1.0, kappa=KAPPA, lag=2, n_sweeps=1), known())
+    engine = Engine(Settings(alpha=1.0, past_weights=KAPPA, lag=2, n_sweeps=1), known())
     sizes: list[dict[int, int]] = [{}, {}]
     for t in range(1000):
         centre = np.array([20.0 * (t // 10 % 2), 20.0 * (t // 25 % 3)])

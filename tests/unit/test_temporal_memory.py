@@ -20,7 +20,7 @@ def test_gains_are_the_log_joint_where_assignments_are_hard(seed):
     rng = np.random.default_rng(seed)
     c = [rng.integers(0, 3, n).tolist() for n in rng.integers(0, 5, 9)]
     resp = [np.eye(3)[labels].reshape(-1, 3) for labels in c]
-    settings = Settings(0.7, (0.5,), slots=20, learn_kappa=True)
+    settings = Settings(0.7, (0.5,), slots=20, learn_decay=True)
     settings = Engine(settings, LAW).settings
     rows = [np.zeros((len(q), 1)) for q in resp]
     engine = whole(settings, LAW, rows, resp, np.arange(3), np.zeros(3, np.int64))
@@ -41,12 +41,12 @@ def test_gains_are_the_log_joint_where_assignments_are_hard(seed):
 def test_clusters_that_stay_are_remembered_for_longer(stays, width):
     """Ten that stay, of which an epoch shows a few, or new ones in every epoch."""
     rng = np.random.default_rng(0)
-    engine = Engine(Settings(1.0, (0.37,), lag=1, learn_alpha=True, learn_kappa=True), LAW)
+    engine = Engine(Settings(1.0, (0.37,), lag=1, learn_alpha=True, learn_decay=True), LAW)
     for t in range(30):
         place = rng.integers(0, 10, 20) if stays else rng.integers(0, 5, 20) + 5 * t
         engine.learn(200.0 * place[:, None] + rng.normal(size=(20, 1)))
     assert engine.settings.width == width
-    assert len(engine.settings.kappa) == KERNELS.shape[1]
+    assert len(engine.settings.past_weights) == KERNELS.shape[1]
     if stays:
         assert engine.next_id <= 12  # at first the past is short
 
@@ -54,16 +54,16 @@ def test_clusters_that_stay_are_remembered_for_longer(stays, width):
 def test_what_is_given_is_not_learned():
     learned = count_settings(None, None, None)
     assert learned["learn_alpha"]
-    assert learned["learn_kappa"]
-    assert learned["kappa"] == pytest.approx(np.exp([-1.0, -2.0, -3.0]))
+    assert learned["learn_decay"]
+    assert learned["past_weights"] == pytest.approx(np.exp([-1.0, -2.0, -3.0]))
     for given_ in ((2.0, ("exponential", 2.0), None), (2.0, None, 3), (2.0, ("window", 9.0), 2)):
         counts = count_settings(*given_)
         assert not counts["learn_alpha"]
-        assert not counts["learn_kappa"]
+        assert not counts["learn_decay"]
         engine = Engine(Settings(**counts, lag=1), LAW)
         for _ in range(4):
             engine.learn(np.zeros((5, 1)))
-        assert engine.settings.kappa == counts["kappa"]
+        assert engine.settings.past_weights == counts["past_weights"]
         assert engine.settings.alpha == 2.0
     for alpha in (0.0, -1.0, np.inf, np.nan, True):
         with pytest.raises(ConfigError, match="alpha"):

@@ -24,14 +24,14 @@ def engine_with(resp, settings, X=None, emission=None):
     engine.rows = [np.zeros((len(q), 1)) for q in resp] if X is None else X
     engine.resp = resp
     engine.ids = engine.born = engine.last_active = np.zeros(K, np.int64)
-    engine.before = np.zeros((len(settings.kappa), K, 3))
+    engine.before = np.zeros((len(settings.past_weights), K, 3))
     engine.starts = emission.no_starts(K)
     return engine
 
 
 def test_digits():
     """O4."""
-    settings = Settings(alpha=1.2, kappa=tuple(KAPPA3), slots=3, lag=2)
+    settings = Settings(alpha=1.2, past_weights=tuple(KAPPA3), slots=3, lag=2)
     parts = engine_with(arrays(Q3), settings).objective()
     assert parts.counts == pytest.approx(-8.9679597910, abs=5e-11)
     assert parts.entropy == pytest.approx(temporal.entropy(arrays(Q3)), abs=1e-13)
@@ -43,7 +43,7 @@ def test_bound_is_exact_where_weights_are_equal():
     q = [rng.dirichlet(np.ones(3), n) for n in (2, 3, 0, 2)]
     for kappa in ((0.7,), (0.5, 0.5)):
         exact = temporal.expected_log_joint(q, 0.9, list(kappa), "exact")
-        settings = Settings(alpha=0.9, kappa=kappa, slots=3)
+        settings = Settings(alpha=0.9, past_weights=kappa, slots=3)
         assert count_bound(q, settings) == pytest.approx(exact, abs=1e-12)
 
 
@@ -63,7 +63,7 @@ def small_cases(draw):
 def test_bounds_and_monitor_of_the_counts(case):
     """O9 (g): bound <= E log p(c); the monitor within a tenth of a nat a cell."""
     _, sizes, K, q, alpha, kappa = case
-    settings = Settings(alpha=alpha, kappa=tuple(kappa), slots=K)
+    settings = Settings(alpha=alpha, past_weights=tuple(kappa), slots=K)
     exact = temporal.expected_log_joint(q, alpha, kappa, "exact")
     assert count_bound(q, settings) <= exact + 1e-11
     monitor = engine_with(q, settings).objective().counts
@@ -78,7 +78,7 @@ def test_bound_is_below_the_evidence_of_known_likelihoods(case):
         sizes, K, alpha, kappa,
         lambda c: sum(ell[t][i, k] for t, row in enumerate(c) for i, k in enumerate(row)),
     )  # fmt: skip
-    settings = Settings(alpha=alpha, kappa=tuple(kappa), slots=K)
+    settings = Settings(alpha=alpha, past_weights=tuple(kappa), slots=K)
     fit = sum(float((a * b).sum()) for a, b in zip(q, ell, strict=True))
     assert exact_bound(q, fit, settings) <= evidence + 1e-11
 
@@ -100,7 +100,7 @@ def test_bound_is_below_the_evidence_of_drifting_gaussians(seed, alpha, converge
         return total
 
     evidence = temporal.log_evidence(list(sizes), K, alpha, kappa, log_lik)
-    settings = Settings(alpha=alpha, kappa=tuple(kappa), slots=K, lag=2)
+    settings = Settings(alpha=alpha, past_weights=tuple(kappa), slots=K, lag=2)
     emission = GaussianDrift.known(*(np.array([v]) for v in (m0, P0, Q, R)))
     engine = engine_with(q, settings, X, emission)
     if converged:
@@ -115,7 +115,7 @@ def test_bound_is_below_the_evidence_of_drifting_gaussians(seed, alpha, converge
 
 def test_names_are_counted_where_somebody_is():
     """A slot with no rows has no name to give; sure ones have K! / (K - n)! of them."""
-    settings = Settings(alpha=1.0, kappa=(0.5,), slots=50)
+    settings = Settings(alpha=1.0, past_weights=(0.5,), slots=50)
     hard = [np.eye(3)[[0, 1, 1]], np.eye(3)[[1, 0]]]
     parts = engine_with(hard, settings).objective()
     assert parts.names == pytest.approx(math.log(50 * 49), abs=1e-6)
@@ -129,7 +129,7 @@ def test_monitor_hardly_falls():
          for _ in range(5)]  # fmt: skip
     q = [rng.dirichlet(np.ones(4), 12) for _ in range(5)]
     emission = GaussianDrift.known(*(np.full(2, v) for v in (0.0, 9.0, 0.1, 1.0)))
-    settings = Settings(alpha=0.5, kappa=(0.6, 0.3), slots=4, lag=4)
+    settings = Settings(alpha=0.5, past_weights=(0.6, 0.3), slots=4, lag=4)
     engine = engine_with(q, settings, X, emission)
     before = engine.objective().total
     for _ in range(30):

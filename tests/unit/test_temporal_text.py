@@ -12,7 +12,7 @@ from streamddcrp.models.temporal.batch import whole_window as whole
 from streamddcrp.models.temporal.emissions.bags import Bags
 from streamddcrp.models.temporal.emissions.text import TextDecay, TextStats
 from streamddcrp.models.temporal.engine import Engine
-from streamddcrp.models.temporal.kernels.splits import part_rows, parting_gains
+from streamddcrp.models.temporal.kernels.splits import split_gains, split_rows
 from streamddcrp.models.temporal.moves import move
 from streamddcrp.models.temporal.window import Settings
 
@@ -179,7 +179,7 @@ def two_topics(n, seed=0):
     return sparse.csr_array(np.stack(X)), y
 
 
-def test_what_parting_gains_by_dense_arithmetic():
+def test_what_splitting_gains_by_dense_arithmetic():
     X, _ = two_topics(40)
     rng = np.random.default_rng(1)
     emission = TextDecay(beta=0.2, n_words=60)
@@ -203,17 +203,15 @@ def test_what_parting_gains_by_dense_arithmetic():
     arrays = X.indptr.astype(np.int64), X.indices.astype(np.int64), X.data.astype(float)
     bag = starts.words
     prior, size = emission.prior(60)
-    parting_gains(
-        *arrays, own[:, None], 1.0, bag.offsets, bag.words, bag.counts, prior, size, found
-    )
+    split_gains(*arrays, own[:, None], 1.0, bag.offsets, bag.words, bag.counts, prior, size, found)
     np.testing.assert_allclose(found[0], gain, rtol=1e-9)
     args = own, np.arange(40), bag.words, bag.counts, prior, size, np.full(60, -1), again
-    np.testing.assert_allclose(part_rows(*arrays, *args), gain, rtol=1e-9)
+    np.testing.assert_allclose(split_rows(*arrays, *args), gain, rtol=1e-9)
     np.testing.assert_array_equal(again, side)
 
 
 @pytest.mark.parametrize("lag", [0, 2])
-def test_two_topics_that_began_as_one_are_parted_where_the_objective_rises(lag):
+def test_two_topics_that_began_as_one_are_split_where_the_objective_rises(lag):
     X, y = two_topics(90)
     rows = [X[:30], X[30:60], X[60:]][-lag - 1 :]
     y = y[90 - sum(len(part.indptr) - 1 for part in rows) :]
@@ -228,7 +226,7 @@ def test_two_topics_that_began_as_one_are_parted_where_the_objective_rises(lag):
     assert [change.kind for change in engine.changes][:1] == ["split"]
 
 
-def test_one_topic_is_not_parted():
+def test_one_topic_is_not_split():
     X, y = two_topics(200)
     rows = [X[y == 0]]
     engine = whole(

@@ -116,8 +116,8 @@ def test_it_does_what_the_slow_twin_does(seed, options):
     log = zip(state.events.younger[:n].tolist(), state.events.older[:n].tolist(), strict=True)
     assert list(log) == twin.merges
     kinds = state.events.kind[: state.counts[N_EVENTS]] == SPLIT
-    parted = [column[: state.counts[N_EVENTS]][kinds] for column in state.events[1:3]]
-    assert list(zip(*(column.tolist() for column in parted), strict=True)) == twin.splits
+    split = [column[: state.counts[N_EVENTS]][kinds] for column in state.events[1:3]]
+    assert list(zip(*(column.tolist() for column in split), strict=True)) == twin.splits
     assert twin.splits
     assert aside >= set(footer)
     assert aside

@@ -111,18 +111,18 @@ def test_masses_at_each_scale_are_those_of_the_history(data, seed):
 @pytest.mark.parametrize("decay", [40.0, 250.0, 1000.0])
 def test_a_planted_decay_is_found(decay):
     n = 8000
-    model = TextStream(decay="auto")
+    model = TextStream(decay=None)
     model.learn_many(planted(0, n, decay, max(0.03 * decay, 1.0), np.arange(float(n))))
-    assert 0.5 * decay < model.memory < 2.0 * decay
+    assert 0.5 * decay < model.decay_scale < 2.0 * decay
 
 
 def test_a_planted_decay_in_time_is_found():
     """Weights that fall in hours, in which sixteen texts come or a hundred and sixty."""
     t = swinging(0, 8000)
     for decay in (2.0, 8.0):
-        model = TextStream(decay="auto")
+        model = TextStream(decay=None)
         model.learn_many(planted(0, len(t), decay, 3.0, t), t)
-        assert 0.5 * decay < model.memory < 2.0 * decay
+        assert 0.5 * decay < model.decay_scale < 2.0 * decay
 
 
 def test_stories_that_last_some_hours_are_better_predicted():
@@ -132,7 +132,7 @@ def test_stories_that_last_some_hours_are_better_predicted():
     told = [rng.integers(*np.searchsorted(births, (now - 6.0, now))) for now in t]
     words = rng.integers(0, 1000, (len(births), 8))
     texts = [" ".join(f"w{w}" for w in rng.permutation(words[k])[:4]) for k in told]
-    learned, given, timed = (TextStream(decay=decay) for decay in ("auto", 500.0, ("time", 6.0)))
+    learned, given, timed = (TextStream(decay=decay) for decay in (None, 500.0, ("time", 6.0)))
     learned.learn_many(texts, t)
     given.learn_many(texts)
     timed.learn_many(texts, t)
@@ -141,14 +141,14 @@ def test_stories_that_last_some_hours_are_better_predicted():
 
 
 def test_memory_is_the_decay_where_it_is_given():
-    assert TextStream(decay=80.0).memory == 80.0
-    assert TextStream(decay="1d").memory == 86400.0
-    model = TextStream(decay="auto")
-    assert 250.0 < model.memory < 1000.0
+    assert TextStream(decay=80.0).decay_scale == 80.0
+    assert TextStream(decay="1d").decay_scale == 86400.0
+    model = TextStream(decay=None)
+    assert 250.0 < model.decay_scale < 1000.0
     model.learn_one("oil prices", 5.0)
-    assert math.isnan(model.memory)
+    assert math.isnan(model.decay_scale)
     model.learn_one("oil prices", 7.0)
-    assert 500.0 < model.memory < 2000.0
+    assert 500.0 < model.decay_scale < 2000.0
 
 
 @pytest.mark.parametrize("gap", [1e4, 1e9, 1e300])

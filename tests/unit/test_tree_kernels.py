@@ -8,7 +8,7 @@ from scipy.special import digamma, gammaln
 
 from streamddcrp.models.trees.kernels.gain import local_bound
 from streamddcrp.models.trees.kernels.topics import N_WORDS, SCALE, _gather, learn
-from streamddcrp.models.trees.topic_state import Documents, Settings, TopicState
+from streamddcrp.models.trees.topic_tree import Documents, Settings, TopicTree
 from tests.oracles.plain import plain
 
 ALPHA, N = np.array([3.0, 2.0, 1.0]), np.array([2.0, 1.0, 3.0])
@@ -52,10 +52,10 @@ def test_the_parameters_of_a_path_are_those_of_its_topics():
 
 
 def test_documents_that_count_more_and_more_count_as_many_as_they_are():
-    """The n-th one as n^(1 - kappa), all together n: masses of the root and its words."""
+    """The n-th one as n^(1 - forgetting), all together n: masses of the root and its words."""
     rng, n = np.random.default_rng(0), 12
-    settings = Settings(1.0, np.array([0.5, 0.3]), np.array([2.0, 1.0]), kappa=0.6, revisits=0)
-    state = TopicState.empty(settings, 6)
+    settings = Settings(1.0, np.array([0.5, 0.3]), np.array([2.0, 1.0]), forgetting=0.6, revisits=0)
+    state = TopicTree.empty(settings, 6)
     offsets, words = np.arange(0, 5 * n + 1, 5), rng.integers(0, 6, 5 * n)
     tree, docs = state.arrays, Documents(
         offsets, words, np.ones(5 * n), np.zeros((5 * n, 2)), np.zeros(n), np.full(n, -1),

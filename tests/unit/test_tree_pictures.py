@@ -16,7 +16,7 @@ from streamddcrp.models.trees.pictures import (  # noqa: E402
 
 def node(number, size, children=(), words=("oar", "mast")):
     return {
-        "id": number, "size": float(size), "words": [(word, 0.1) for word in words],
+        "id": number, "weight": float(size), "words": [(word, 0.1) for word in words],
         "vector": np.arange(4.0) - number, "children": list(children),
     }  # fmt: skip
 

@@ -9,7 +9,7 @@ m'_kt being the decayed number of rows of slot k in the epochs before, all pi in
 sweep draws every chain given the rows at it (forward filtering, backward sampling) and every row's
 slot given the chains and all other rows, the counts of later epochs included (the factors R_d).
 Exact for the finite model. O(N K (D + width)) a sweep for N rows at most, O(N K D) typically: only
-slots whose counts have changed are looked at anew.
+slots whose counts have changed are computed again.
 
 The sampler of the infinite model that moves one row at a time is left out on purpose: it cannot
 join again a chain that it has split by taking away the one row that bridged a silence.

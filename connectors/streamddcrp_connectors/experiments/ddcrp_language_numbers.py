@@ -9,14 +9,14 @@ import scipy.sparse as sp
 from streamddcrp.decay import Decay, NoDecay
 from streamddcrp.errors import ConfigError
 from streamddcrp.models.language.base_measure import BaseMeasure
-from streamddcrp.models.language.corpus import Corpus, link_posterior, n_tables_probs, sample_links
+from streamddcrp.models.language.estimator import link_posterior, n_tables_probs
 from streamddcrp.models.language.fit import (
     EvidenceSurface,
     LanguageFit,
     evidence_surface,
     fit_language,
-    matches,
 )
+from streamddcrp.models.language.memory import Corpus, matches
 from streamddcrp.typing import FloatArray, IntArray
 
 __all__ = ["FAMILIES", "Agreement", "Growth", "Numbers", "measure", "read_corpus"]
@@ -59,7 +59,7 @@ class Agreement:
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """All that is told and drawn."""
+    """All that is reported and drawn."""
 
     corpus: Corpus
     parameters: tuple[float, ...]
@@ -93,7 +93,7 @@ def read_corpus(documents: list[str], base: str) -> Corpus:
 def measure(
     corpus: Corpus, parameters: tuple[float, ...], alphas: tuple[float, ...], seed: int, bar: Any
 ) -> Numbers:
-    """Compute everything; ``bar`` is told of each model done."""
+    """Compute everything; ``bar`` advances with each model."""
     per_decay = len(alphas)
     bar.reset(total=len(FAMILIES) * len(parameters) * per_decay + len(FAMILIES) + 1)
     surfaces = {}
@@ -171,6 +171,29 @@ def _agreement(corpus: Corpus, decay: Decay, alpha: float, rng: np.random.Genera
         tables=opening[:, at].sum(axis=1),
         worst=np.abs(of_documents - exact).max(axis=1),
     )
+
+
+def sample_links(links: sp.csr_array, n_draws: int, rng: np.random.Generator) -> IntArray:
+    """Draw whole vectors of links: each draw is what one Gibbs sweep would give, independent.
+
+    Parameters
+    ----------
+    links : scipy.sparse.csr_array, shape (N, N)
+        As `link_posterior` returns it.
+    n_draws : int
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    ndarray of int64, shape (n_draws, N)
+    """
+    n = links.shape[0]
+    ends = np.cumsum(links.data)
+    before = np.concatenate([[0.0], ends])[links.indptr[:-1]]
+    rows = np.concatenate([before[1:], ends[-1:]]) - before
+    at = np.searchsorted(ends, before + rng.random((n_draws, n)) * rows, side="right")
+    drawn = links.indices[np.clip(at, links.indptr[:-1], links.indptr[1:] - 1)]
+    return np.asarray(drawn, dtype=np.int64)
 
 
 def _mean_field(

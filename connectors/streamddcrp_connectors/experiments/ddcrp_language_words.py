@@ -24,7 +24,7 @@ BASES = {
 
 
 def in_words(numbers: Numbers, source: str, base: str, seconds: float) -> str:
-    """Tell what was found."""
+    """Report what was found."""
     corpus = numbers.corpus
     lengths = np.diff(corpus.starts)
     parts = [

@@ -1,7 +1,7 @@
 """Section 5.2 of Bartunov and Vetrov (2014): five Gaussians, Table 1, Figures 3 and 4.
 
 Table 1 compares the log likelihood of 200 held-out rows (their eq. 7) under the sequential ddCRP,
-which is told that rows came component by component, and under the same model with the CRP's prior.
+which knows that rows came component by component, and under the same model with the CRP's prior.
 Their printed rows can only be right from bottom to top: in the printed order the value at R = 5
 beats the true density by two hundred nats, and the one at R = 1 is three hundred below a single
 Gaussian. The table here prints the true density beside ours, and theirs in both orders.

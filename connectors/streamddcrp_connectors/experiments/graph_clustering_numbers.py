@@ -21,7 +21,7 @@ LIKELIHOOD = ("normal_gamma", 0.0, 0.05, 2.0, 2.0)
 SETTINGS: dict[str, dict[str, Any]] = {
     "r = 50": {"r": 50},
     "r = 50, alpha = 0.3": {"r": 50, "alpha": 0.3},
-    "r = 50, lag 20": {"r": 50, "lag": 20},
+    "r = 50, rejuvenate 20": {"r": 50, "rejuvenate": 20},
     "r = 50, one child each": {"r": 50, "resampling": "systematic"},
     "r = 20": {"r": 20},
     "r = 100": {"r": 100},
@@ -101,8 +101,8 @@ def draw(X: FloatArray, y: IntArray, found: dict[str, Found], path: Path) -> Non
             colours = [COLOURS[k] if k < len(COLOURS) else "0.6" for k in order[place]]
             ax.scatter(np.arange(len(X)), X[:, 0] + 0.4 * X[:, 1], s=3, c=colours, lw=0)
             large = int((counts >= 10).sum())
-            told = f", {large} tables of ten rows or more"
-            ax.set_title(name + (told if name != "true" else " components"), loc="left")
+            note = f", {large} tables of ten rows or more"
+            ax.set_title(name + (note if name != "true" else " components"), loc="left")
             ax.set_yticks([])
         axes[-1].set_xlabel("row")
         figure.savefig(path, dpi=130)

@@ -71,7 +71,7 @@ class Task:
         )
 
     @property
-    def told(self) -> float:
+    def known(self) -> float:
         """The score of who knows the states of the training rows."""
         return self.score(self.states[None])
 
@@ -108,8 +108,8 @@ def gibbs(task: Task, last: int, seed: int, parameters: str) -> Curve:
     return Curve(*np.array(curve).T)
 
 
-def draw(told: float, curves: dict[str, list[Curve]], path: Path) -> None:
-    """Draw Figure 2: every chain, and the score of who is told the states."""
+def draw(known: float, curves: dict[str, list[Curve]], path: Path) -> None:
+    """Draw Figure 2: every chain, and the score given the true states."""
     plt = matplotlib("pyplot")
     with plt.rc_context(STYLE):
         figure, ax = plt.subplots(figsize=(7.5, 4.2), layout="constrained")
@@ -119,7 +119,7 @@ def draw(told: float, curves: dict[str, list[Curve]], path: Path) -> None:
                     curve.seconds, curve.score, color=STYLES[name], marker="o", ms=2.5,
                     lw=2.0 if len(found) == 1 else 1.0, label=name if j == 0 else None,
                 )  # fmt: skip
-        ax.axhline(told, color="black", ls="--", lw=0.8, label="told the states of training rows")
+        ax.axhline(known, color="black", ls="--", lw=0.8, label="given the states of training rows")
         ax.set_xscale("log")
         ax.set_xlabel("CPU seconds")
         ax.set_title("mean log density of a held-out row, nats")
@@ -143,7 +143,7 @@ def run(folder: Path, rows: int, sweeps: int, chains: int, seed: int) -> Iterato
             for chain in range(chains):
                 curves[name].append(gibbs(task, sweeps, chain, parameters))
                 bar.update()
-    told = task.told
+    known = task.known
     yield "| method | mean log density of a held-out row, at the end | CPU seconds to within 0.01 |"
     yield "| --- | --- | --- |"
     for name, found in curves.items():
@@ -156,8 +156,8 @@ def run(folder: Path, rows: int, sweeps: int, chains: int, seed: int) -> Iterato
             f"| {name} | {np.median(last):.3f} ({min(last):.3f} to {max(last):.3f}) "
             f"| {np.median(there):.3f} ({min(there):.3f} to {max(there):.3f}) |"
         )
-    yield f"| told the states of the training rows | {told:.3f} | |"
+    yield f"| given the states of the training rows | {known:.3f} | |"
     yield ""
     path = folder / "figure-2.png"
-    draw(told, curves, path)
+    draw(known, curves, path)
     yield f"Figure: {path}"

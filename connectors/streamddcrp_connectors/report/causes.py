@@ -1,4 +1,4 @@
-"""Latent features that are on and off: what ``tv-ibp`` tells beside a label."""
+"""Latent features that are on and off: what ``tv-ibp`` reports beside a label."""
 
 import os
 from contextlib import suppress
@@ -16,7 +16,7 @@ from streamddcrp_connectors.run.written import read_written
 
 __all__ = ["MOST", "Cause", "draw_causes", "read_causes", "words_of_causes"]
 
-MOST = 12  # drawn and told of, those that came and went most
+MOST = 12  # drawn and described: those that came and went most
 COLOUR = "#5A6B7B"
 
 
@@ -35,7 +35,7 @@ class Cause:
 
 
 def read_causes(path: str | os.PathLike[str], rows: IntArray) -> tuple[Cause, ...]:
-    """Read which features rows have, from results; none where they tell of none.
+    """Read which features rows have, from results; empty where there are none.
 
     Parameters
     ----------
@@ -62,14 +62,14 @@ def read_causes(path: str | os.PathLike[str], rows: IntArray) -> tuple[Cause, ..
 def most_telling(causes: tuple[Cause, ...]) -> list[Cause]:
     """Return those drawn, in the order of their ids: on and, since they began, off in many rows.
 
-    A feature that stays on for good is a part of the level, and tells nothing of the later rows.
+    A feature that stays on for good is a part of the level, and says nothing about the later rows.
     """
 
-    def told(cause: Cause) -> tuple[int, int]:
+    def presence(cause: Cause) -> tuple[int, int]:
         n_on = int(cause.on.sum())
         return min(n_on, len(cause.on) - int(cause.on.argmax()) - n_on), n_on
 
-    return sorted(sorted(causes, key=told, reverse=True)[:MOST], key=lambda cause: cause.id)
+    return sorted(sorted(causes, key=presence, reverse=True)[:MOST], key=lambda cause: cause.id)
 
 
 def draw_causes(ax: Any, x: Any, end: Any, causes: tuple[Cause, ...]) -> None:

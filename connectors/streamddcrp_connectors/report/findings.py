@@ -8,7 +8,7 @@ from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp_connectors.report.results import Labelled
 from streamddcrp_connectors.report.segments import HOLD, Visit, visits
 
-__all__ = ["Findings", "Regime", "find", "telling"]
+__all__ = ["Findings", "Regime", "find", "most_distinct"]
 
 N_MOMENTS = 5
 
@@ -94,7 +94,7 @@ class Findings:
 
 
 def find(series: Labelled) -> Findings:
-    """Find what is to be told about a series."""
+    """Find what is to be reported about a series."""
     warm = ~np.isnan(series.scores)
     places = np.flatnonzero(warm)
     labels = series.labels[places]
@@ -124,7 +124,7 @@ def find(series: Labelled) -> Findings:
     )
 
 
-def telling(findings: Findings, n: int) -> list[int]:
+def most_distinct(findings: Findings, n: int) -> list[int]:
     """Choose the ``n`` features that tell the regimes apart best, in their own order.
 
     Best is the share of a feature's variance that lies between the regimes' means.

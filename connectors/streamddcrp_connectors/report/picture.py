@@ -12,7 +12,7 @@ import numpy as np
 from streamddcrp.errors import MissingExtraError
 from streamddcrp.typing import FloatArray
 from streamddcrp_connectors.report.causes import MOST, draw_causes
-from streamddcrp_connectors.report.findings import Findings, Regime, telling
+from streamddcrp_connectors.report.findings import Findings, Regime, most_distinct
 from streamddcrp_connectors.report.lanes import label_lanes
 from streamddcrp_connectors.report.palette import GREY, colours_of
 
@@ -109,7 +109,7 @@ def draw(findings: Findings) -> Any:
     -------
     matplotlib.figure.Figure
     """
-    features = telling(findings, N_PANELS)
+    features = most_distinct(findings, N_PANELS)
     lanes = findings.largest(N_COLOURS)
     others = [regime for regime in findings.regimes if regime not in lanes]
     n_lanes = max(len(lanes) + bool(others), 1)

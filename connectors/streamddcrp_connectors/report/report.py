@@ -51,8 +51,8 @@ def report(
     regime, the surprise of each row, and when each regime was first seen, came back and was last
     seen. The words go to standard output too.
 
-    Of texts, with --text, it shows the stories over time, and the page (.html) tells of each its
-    words and typical texts.
+    Of texts, with --text, it shows the stories over time, and the page (.html) lists the words and
+    typical texts of each.
     """
     names = None if features is None else tuple(map(str.strip, features.split(",")))
     try:
@@ -145,7 +145,7 @@ def _of_numbers(results: Any, source: Any, columns: Any, only: str | None) -> Ma
 
 
 def _of_texts(results: Any, source: Any, columns: Any, only: str | None, events: Any) -> Made:
-    from streamddcrp_connectors.report.results import read_told  # noqa: PLC0415
+    from streamddcrp_connectors.report.results import read_labelled_texts  # noqa: PLC0415
     from streamddcrp_connectors.report.stories import (  # noqa: PLC0415
         draw_stories,
         find_stories,
@@ -154,12 +154,12 @@ def _of_texts(results: Any, source: Any, columns: Any, only: str | None, events:
     )
     from streamddcrp_connectors.report.story_page import page_of  # noqa: PLC0415
 
-    told = read_told(results, source, columns, only, events)
-    parts, surprise = find_stories(told, told.labels)
-    stories = find_stories(told, survivors(told))[0] if told.events else parts
-    pictures = draw_stories(told, parts)
-    words = lines_of(told, stories)
-    page = page_of(told, stories, parts, surprise, pictures["svg"])
+    labelled = read_labelled_texts(results, source, columns, only, events)
+    parts, surprise = find_stories(labelled, labelled.labels)
+    stories = find_stories(labelled, survivors(labelled))[0] if labelled.events else parts
+    pictures = draw_stories(labelled, parts)
+    words = lines_of(labelled, stories)
+    page = page_of(labelled, stories, parts, surprise, pictures["svg"])
     return words, [*pictures.values(), words.encode(), page.encode()]
 
 

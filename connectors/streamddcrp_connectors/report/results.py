@@ -18,7 +18,7 @@ from streamddcrp_connectors.run.columns import Columns, refusals
 from streamddcrp_connectors.run.sources import Source, open_source
 from streamddcrp_connectors.run.written import read_events
 
-__all__ = ["Labelled", "Told", "read_labelled", "read_told"]
+__all__ = ["Labelled", "LabelledTexts", "read_labelled", "read_labelled_texts"]
 
 _BATCH = 1 << 14
 _NEEDED = ("row", "label", "score")
@@ -107,7 +107,7 @@ def read_labelled(
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class LabelledTexts:
     """Texts with a story each.
 
     Parameters
@@ -131,13 +131,13 @@ class Told:
     events: tuple[Event, ...] = ()
 
 
-def read_told(
+def read_labelled_texts(
     results: str | os.PathLike[str],
     data: str | os.PathLike[str],
     columns: Columns,
     only: str | None = None,
     events: str | os.PathLike[str] | None = None,
-) -> Told:
+) -> LabelledTexts:
     """Read results, the texts they are about and what happened; see `read_labelled`."""
     name, found, batch, table, clock = _both(results, data, columns, only)
     texts = batch.column((found.features or ())[0])
@@ -148,7 +148,7 @@ def read_told(
         labels[row[known].astype(np.int64)] = final[known].astype(np.int64)
     key = str(table["key"][0]) if "key" in table else None
     happened = () if events is None else read_events(events, key, len(labels))
-    return Told(name, texts, labels, table["score"], clock, happened)
+    return LabelledTexts(name, texts, labels, table["score"], clock, happened)
 
 
 def _both(

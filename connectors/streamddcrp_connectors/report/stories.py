@@ -12,7 +12,7 @@ from streamddcrp.models.text.views import StoryLine
 from streamddcrp.plots.stream_graph import plot_stories
 from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp_connectors.report.picture import matplotlib, rendered
-from streamddcrp_connectors.report.results import Told
+from streamddcrp_connectors.report.results import LabelledTexts
 
 __all__ = [
     "N_STORIES",
@@ -25,7 +25,7 @@ __all__ = [
     "survivors",
 ]
 
-N_STORIES = 40  # told one by one
+N_STORIES = 40  # described one by one
 N_DRAWN = 30
 N_EXAMPLES = 3
 ALIKE = 0.6  # part of their words that two texts share which are nearly the same
@@ -34,13 +34,13 @@ LOOKED = 200  # texts, the most typical, of which those are chosen
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """What is told about a story.
+    """What is reported about a story.
 
     Parameters
     ----------
     label, size : int
     words : str
-        The most telling ones.
+        The most typical ones.
     first, last : int
         Places of its first and last text.
     examples : tuple of int
@@ -55,14 +55,14 @@ class Story:
     examples: tuple[int, ...]
 
 
-def find_stories(told: Told, labels: IntArray) -> tuple[list[Story], FloatArray]:
+def find_stories(labelled: LabelledTexts, labels: IntArray) -> tuple[list[Story], FloatArray]:
     """Find the stories of texts with labels, and how surprising each text is.
 
     Parameters
     ----------
-    told : Told
+    labelled : LabelledTexts
     labels : ndarray of int64, shape (N,)
-        Those of ``told``, or `survivors`.
+        Those of ``labelled``, or `survivors`.
 
     Returns
     -------
@@ -71,7 +71,7 @@ def find_stories(told: Told, labels: IntArray) -> tuple[list[Story], FloatArray]
     surprise : ndarray of float64, shape (N,)
         The score beyond what the number of words lets expect (nats), by a straight line.
     """
-    texts, table = read_texts(told.texts), WordTable()
+    texts, table = read_texts(labelled.texts), WordTable()
     words, ends = table.read(texts.data, texts.offsets, listed=texts.listed)
     totals = np.bincount(words, minlength=table.capacity).astype(np.float64)
     names = table.decode(np.arange(int(words.max(initial=-1)) + 1))
@@ -88,16 +88,16 @@ def find_stories(told: Told, labels: IntArray) -> tuple[list[Story], FloatArray]
         examples = _typical(mine, parts, shared)
         found.append(Story(label, len(mine), said, int(mine[0]), int(mine[-1]), examples))
     found.sort(key=lambda story: (-story.size, story.label))
-    return found, _beyond(np.nan_to_num(told.scores, nan=0.0), np.diff(ends).astype(np.float64))
+    return found, _beyond(np.nan_to_num(labelled.scores, nan=0.0), np.diff(ends).astype(np.float64))
 
 
-def survivors(told: Told) -> IntArray:
+def survivors(labelled: LabelledTexts) -> IntArray:
     """Return labels (N,) in which a story that became part of another one has the other's id."""
     became: dict[int, int] = {}
-    for event in reversed(told.events):
+    for event in reversed(labelled.events):
         if event.kind == "merge" and event.into is not None:
             became[event.label] = became.get(event.into, event.into)
-    ids, at = np.unique(told.labels, return_inverse=True)
+    ids, at = np.unique(labelled.labels, return_inverse=True)
     return np.array([became.get(i, i) for i in ids.tolist()], np.int64)[at]
 
 
@@ -129,7 +129,7 @@ def _overlap(a: IntArray, b: IntArray) -> float:
     return both / max(len(a) + len(b) - both, 1)
 
 
-def draw_stories(told: Told, stories: list[Story]) -> dict[str, bytes]:
+def draw_stories(labelled: LabelledTexts, stories: list[Story]) -> dict[str, bytes]:
     """Draw the largest stories over time; return the picture as PNG and SVG.
 
     A cross where a story was last seen, unless that was in the last tenth of the texts; an arrow
@@ -137,52 +137,53 @@ def draw_stories(told: Told, stories: list[Story]) -> dict[str, bytes]:
 
     Parameters
     ----------
-    told : Told
+    labelled : LabelledTexts
     stories : list of Story
-        By the labels of ``told``.
+        By the labels of ``labelled``.
     """
     words = {story.label: story.words for story in stories}
-    late = 0.9 * len(told.labels)
+    late = 0.9 * len(labelled.labels)
     live = {story.label for story in stories if story.last >= late}
-    merged = {event.label for event in told.events if event.kind == "merge"}
+    merged = {event.label for event in labelled.events if event.kind == "merge"}
     line = StoryLine().extended(
-        told.labels, _times(told), lambda ids: [words.get(i, "") for i in ids.tolist()]
+        labelled.labels, _times(labelled), lambda ids: [words.get(i, "") for i in ids.tolist()]
     )
 
     def figure() -> Any:
         figure = matplotlib("figure").Figure(figsize=(13, 7), facecolor="white")
         ax = figure.add_axes((0.04, 0.07, 0.94, 0.88))
         ax.grid(visible=False)
-        stamped = told.clock.stamped
+        stamped = labelled.clock.stamped
         plot_stories(line.table(), live, ax, largest=N_DRAWN, dates=stamped, merged=merged)
         return figure
 
     return rendered(figure, style={"svg.fonttype": "none"})  # a browser has letters of all scripts
 
 
-def _times(told: Told) -> FloatArray:
-    times = told.clock.times
-    if told.clock.stamped:
+def _times(labelled: LabelledTexts) -> FloatArray:
+    times = labelled.clock.times
+    if labelled.clock.stamped:
         times = times.astype("datetime64[us]").astype(np.int64) / 1e6
     return np.asarray(times, np.float64)
 
 
-def lines_of(told: Told, stories: list[Story]) -> str:
+def lines_of(labelled: LabelledTexts, stories: list[Story]) -> str:
     """Say what the stories are in lines of text."""
-    lines = [facts_of(told, stories), ""]
+    lines = [facts_of(labelled, stories), ""]
     lines += [
-        f"{story.size:7,}  {day_of(told, story.first)} - {day_of(told, story.last)}  {story.words}"
+        f"{story.size:7,}  {' - '.join(day_of(labelled, i) for i in (story.first, story.last))}  "
+        f"{story.words}"
         for story in stories[:N_STORIES]
     ]
     return "\n".join(lines) + "\n"
 
 
-def facts_of(told: Told, stories: list[Story]) -> str:
+def facts_of(labelled: LabelledTexts, stories: list[Story]) -> str:
     """Say in a sentence how many texts and stories there are, and of when."""
-    n, utc = len(told.labels), " UTC" if told.clock.utc else ""
+    n, utc = len(labelled.labels), " UTC" if labelled.clock.utc else ""
     large = sum(story.size >= 5 for story in stories)
     texts, all_ = _count(n, "text"), _count(len(stories), "story", "stories")
-    period = f"{told.clock.at(0)} to {told.clock.at(n - 1)}{utc}"
+    period = f"{labelled.clock.at(0)} to {labelled.clock.at(n - 1)}{utc}"
     return f"{texts}, {period}: {all_}, {large:,} of five texts or more."
 
 
@@ -190,9 +191,9 @@ def _count(n: int, one: str, more: str = "") -> str:
     return f"{n:,} {one if n == 1 else more or one + 's'}"
 
 
-def day_of(told: Told, i: int) -> str:
+def day_of(labelled: LabelledTexts, i: int) -> str:
     """Say when text ``i`` was, as exactly as the length of the whole calls for."""
-    clock = told.clock
+    clock = labelled.clock
     if not clock.stamped:
         return clock.at(i)
     days = (clock.times[-1] - clock.times[0]) / np.timedelta64(1, "D")

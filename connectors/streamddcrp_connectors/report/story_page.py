@@ -5,14 +5,14 @@ import html
 import numpy as np
 
 from streamddcrp.typing import FloatArray
-from streamddcrp_connectors.report.results import Told
+from streamddcrp_connectors.report.results import LabelledTexts
 from streamddcrp_connectors.report.stories import N_STORIES, Story, day_of, facts_of, survivors
 
 __all__ = ["page_of"]
 
 N_MOMENTS = 10
 N_EVENTS = 40  # at most
-FEWEST = 5  # texts of a story whose beginning and end are told
+FEWEST = 5  # texts of a story whose beginning and end are reported
 EDGE = 0.05  # part of the texts at both ends, in which beginnings and ends say nothing
 SHOWN = 160  # letters of a text
 RELATIONS = {"merge": ("joins", "now"), "return": ("returns", "was"), "split": ("parts", "from")}
@@ -35,37 +35,44 @@ ul { margin: .2em 0 0; padding-left: 1.1em } li { color: #555; font-size: .92em 
 
 
 def page_of(
-    told: Told, stories: list[Story], parts: list[Story], surprise: FloatArray, picture: bytes
+    labelled: LabelledTexts,
+    stories: list[Story],
+    parts: list[Story],
+    surprise: FloatArray,
+    picture: bytes,
 ) -> str:
     """Write the page: picture, stories, what happened to them, surprising texts.
 
     ``parts`` are the stories before they became parts of each other.
     """
-    drawing, name = picture.decode(), html.escape(told.name)
-    at, labels = _places(told), survivors(told)
-    joins = " An arrow head: it became part of another one." if told.events else ""
+    drawing, name = picture.decode(), html.escape(labelled.name)
+    at, labels = _places(labelled), survivors(labelled)
+    joins = " An arrow head: it became part of another one." if labelled.events else ""
     busiest = f"The {N_STORIES} largest, each with its most typical texts."
     return "\n".join(
         (
             f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>{name}</title>',
             f"<style>{STYLE}</style>\n<h1>Stories in {name}</h1>",
-            f'<p class="facts">{html.escape(facts_of(told, stories))}</p>',
+            f'<p class="facts">{html.escape(facts_of(labelled, stories))}</p>',
             drawing[drawing.index("<svg") :],
             '<p class="note">Each band is a story, as thick as it is busy. A triangle: first seen; '
             f"a cross: last seen.{joins}</p>",
             _table(
                 "Stories",
                 busiest if len(stories) > N_STORIES else "",
-                f'<th class="n">texts<th>first, last<th class="n wide">{_unit(told)}'
+                f'<th class="n">texts<th>first, last<th class="n wide">{_unit(labelled)}'
                 '<th class="wide">when<th>words',
-                [_story(told, story, at[labels == story.label]) for story in stories[:N_STORIES]],
+                [
+                    _story(labelled, story, at[labels == story.label])
+                    for story in stories[:N_STORIES]
+                ],
             ),
-            _events(told, stories, parts),
+            _events(labelled, stories, parts),
             _table(
                 "Surprising texts",
                 "The score is minus the log density (nats); here, beyond that of texts as long.",
                 '<th>when<th class="n">nats<th>text',
-                [_moment(told, surprise, i) for i in _largest(surprise)],
+                [_moment(labelled, surprise, i) for i in _largest(surprise)],
             ),
             "</html>\n",
         )
@@ -78,19 +85,19 @@ def _table(title: str, note: str, header: str, rows: list[str]) -> str:
     return f"<h2>{title}</h2>\n{said}<table><tr>{header}</tr>\n{body}</table>"
 
 
-def _story(told: Told, story: Story, at: FloatArray) -> str:
-    texts = "".join(f"<li>{_text(told, i)}</li>" for i in story.examples)
-    when = f"{html.escape(day_of(told, story.first))}<br>{html.escape(day_of(told, story.last))}"
+def _story(labelled: LabelledTexts, story: Story, at: FloatArray) -> str:
+    texts = "".join(f"<li>{_text(labelled, i)}</li>" for i in story.examples)
+    when = "<br>".join(html.escape(day_of(labelled, i)) for i in (story.first, story.last))
     return (
         f'<tr><td class="n">{story.size:,}</td><td class="when">{when}</td>'
-        f'<td class="n wide">{_rate(told, story)}</td><td class="wide">{_busy(at)}</td>'
+        f'<td class="n wide">{_rate(labelled, story)}</td><td class="wide">{_busy(at)}</td>'
         f"<td><b>{html.escape(story.words)}</b><ul>{texts}</ul></td></tr>"
     )
 
 
-def _events(told: Told, stories: list[Story], parts: list[Story]) -> str:
-    """Tell what happened to the largest stories to which something did, in order."""
-    n = len(told.labels)
+def _events(labelled: LabelledTexts, stories: list[Story], parts: list[Story]) -> str:
+    """Say what happened to the largest stories to which something did, in order."""
+    n = len(labelled.labels)
     found = []
     for story in (s for s in stories if s.size >= FEWEST):
         if story.first > EDGE * n:
@@ -98,7 +105,7 @@ def _events(told: Told, stories: list[Story], parts: list[Story]) -> str:
         if story.last < (1.0 - 2.0 * EDGE) * n:
             found.append((story.last, "ends", story, ""))
     known = {story.label: story for story in parts}
-    for event in told.events:
+    for event in labelled.events:
         if event.kind in RELATIONS and event.label in known and event.into in known:
             story, other = known[event.label], known[event.into]
             what, link = RELATIONS[event.kind]
@@ -108,7 +115,7 @@ def _events(told: Told, stories: list[Story], parts: list[Story]) -> str:
         return ""
     largest = sorted(found, key=lambda event: -event[2].size)[:N_EVENTS]
     rows = [
-        f'<tr><td class="when">{html.escape(day_of(told, i))}</td><td>{what}</td>'
+        f'<tr><td class="when">{html.escape(day_of(labelled, i))}</td><td>{what}</td>'
         f'<td class="n">{story.size:,}</td><td>{html.escape(story.words)}'
         f"{html.escape(other)}</td></tr>"
         for i, what, story, other in sorted(largest, key=lambda event: event[0])
@@ -124,16 +131,16 @@ def _largest(surprise: FloatArray) -> list[int]:
     return [start + i for i in order]
 
 
-def _moment(told: Told, surprise: FloatArray, i: int) -> str:
+def _moment(labelled: LabelledTexts, surprise: FloatArray, i: int) -> str:
     return (
-        f'<tr><td class="when">{html.escape(day_of(told, i))}</td><td class="n">'
-        f"{surprise[i]:.0f}</td><td>{_text(told, i)}</td></tr>"
+        f'<tr><td class="when">{html.escape(day_of(labelled, i))}</td><td class="n">'
+        f"{surprise[i]:.0f}</td><td>{_text(labelled, i)}</td></tr>"
     )
 
 
-def _places(told: Told) -> FloatArray:
+def _places(labelled: LabelledTexts) -> FloatArray:
     """Return where in the whole time each text is, 0 to 1."""
-    t = np.asarray(told.clock.times).astype(np.float64)
+    t = np.asarray(labelled.clock.times).astype(np.float64)
     span = float(np.ptp(t)) if len(t) else 0.0
     return (t - t[0]) / span if span > 0.0 else np.linspace(0.0, 1.0, len(t))
 
@@ -151,26 +158,26 @@ def _busy(at: FloatArray) -> str:
     return f'<svg class="busy" viewBox="0 0 {WIDTH} {HEIGHT}" fill="#4e79a7">{bars}</svg>'
 
 
-def _rate(told: Told, story: Story) -> str:
+def _rate(labelled: LabelledTexts, story: Story) -> str:
     """Say how many texts came between its first and last one, in the unit of `_unit`."""
-    times, unit = told.clock.times, _unit(told)
+    times, unit = labelled.clock.times, _unit(labelled)
     if story.size < 2:
         return ""
-    if not told.clock.stamped:
+    if not labelled.clock.stamped:
         return f"{100.0 * story.size / (story.last - story.first + 1):.1f}"
     days = (times[story.last] - times[story.first]) / np.timedelta64(1, "D")
     return f"{story.size * UNITS[unit] / days:.1f}" if days > 0.0 else ""
 
 
-def _unit(told: Told) -> str:
+def _unit(labelled: LabelledTexts) -> str:
     """Return the longest unit of which there are ten."""
-    if not told.clock.stamped:
+    if not labelled.clock.stamped:
         return "in 100"
-    days = (told.clock.times[-1] - told.clock.times[0]) / np.timedelta64(1, "D")
+    days = (labelled.clock.times[-1] - labelled.clock.times[0]) / np.timedelta64(1, "D")
     return next((unit for unit, size in UNITS.items() if days >= 10.0 * size), "an hour")
 
 
-def _text(told: Told, i: int) -> str:
-    text = "".join(c if c.isprintable() else " " for c in str(told.texts[i].as_py()))
+def _text(labelled: LabelledTexts, i: int) -> str:
+    text = "".join(c if c.isprintable() else " " for c in str(labelled.texts[i].as_py()))
     text = " ".join(text.split())
     return html.escape(text if len(text) <= SHOWN else text[: SHOWN - 1] + "…")

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from streamddcrp_connectors.report.causes import words_of_causes
-from streamddcrp_connectors.report.findings import Findings, Regime, telling
+from streamddcrp_connectors.report.findings import Findings, Regime, most_distinct
 from streamddcrp_connectors.report.segments import HOLD, Visit
 
 __all__ = ["in_words", "number"]
@@ -60,7 +60,7 @@ def _beginning(findings: Findings) -> list[str]:
     if findings.early == len(series):
         lines.append(
             "All of them are the model's warm-up: nothing was fitted yet, so there is nothing to "
-            "tell. Give it more rows, or a shorter `warmup`."
+            "report. Give it more rows, or a shorter `warmup`."
         )
     elif findings.early:
         were = "row is" if findings.early == 1 else "rows are"
@@ -84,7 +84,7 @@ def _regimes(findings: Findings) -> list[str]:
             f"{_count(len(findings.passing), 'other label')} never held "
             f"({_count(n_rows, 'row')} in all)."
         )
-    features = telling(findings, N_FEATURES)
+    features = most_distinct(findings, N_FEATURES)
     for regime in findings.largest(N_REGIMES):
         lines += ["", *_regime(findings, regime, features)]
     if len(features) < len(findings.series.features):

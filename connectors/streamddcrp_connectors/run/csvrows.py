@@ -128,7 +128,7 @@ class CsvRows:
 
 
 def _is_clean(block: bytes) -> bool:
-    """Tell whether every line is UTF-8 and ends where it should."""
+    """Return whether every line is UTF-8 and ends where it should."""
     try:
         block.decode()
     except UnicodeDecodeError:

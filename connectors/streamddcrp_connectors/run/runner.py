@@ -128,7 +128,7 @@ def run(
     model = recipe.make()  # options that cannot be used are refused before any file is touched
     if source.columns.time is None and getattr(model, "needs_times", False):
         message = (
-            "the epochs of this model are told by times: name their column with --time, or cut "
+            "the epochs of this model follow from times: name their column with --time, or cut "
             "epochs by count, for instance --epoch '100 rows'"
         )
         raise ConfigError(message)

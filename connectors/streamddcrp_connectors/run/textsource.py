@@ -82,7 +82,7 @@ class TextSource:
             raise
 
     def _look(self, columns: Columns, format: str | None) -> None:
-        """Read as much as tells the format and the columns."""
+        """Read as much as shows the format and the columns."""
         self._first = self._first_line()
         self._format = format or sniff(self._first[:64], self.name)
         self._rows: RowFormat

@@ -30,8 +30,8 @@ holds one seating of all customers so far. An arrival x_n joins table k of parti
 drawn from the normalised weights; the particle's weight is multiplied by their sum over alpha +
 sum_j f_nj, which does not depend on the draw. The product over arrivals of the weighted means of
 these factors is an unbiased estimate of the evidence. Particles are resampled (systematically) when
-the effective sample size falls below P / 2. With a lag L, the links of the last L customers are
-then resampled by the collapsed Gibbs sampler, which revises recent assignments and leaves the
+the effective sample size falls below P / 2. With ``rejuvenate=L`` the links of the last L customers
+are then resampled by the collapsed Gibbs sampler, which revises recent assignments and leaves the
 estimate unbiased.
 
 Memory does not grow with the stream. Customers stay in a ring while a link may reach them, or their

@@ -2,8 +2,8 @@
 
 Arrays are grouped by axis into named tuples, which kernels update in place. Lengths are capacities:
 P particles, K tables of each, B customers in the ring (a power of two; customer i is at i mod B),
-G names of tables, L = max(lag, 1) recent customers (customer i is at i mod L), D features, S and Q
-entries of statistics and cached posteriors.
+G names of tables, L = max(rejuvenate, 1) recent customers (customer i is at i mod L), D features,
+S and Q entries of statistics and cached posteriors.
 """
 
 import math
@@ -59,13 +59,13 @@ class Config(NamedTuple):
     reach: float  # largest distance of a link
     by_gap: FloatArray  # (W,) weights over 1 .. W arrivals; empty where they are not needed
     n_particles: int
-    lag: int
+    rejuvenate: int
     seed: int
 
 
 def make_config(
-    *, family: int, hyper: FloatArray, decay: Decay, alpha: float, n_particles: int, lag: int,
-    seed: int, clocked: bool,
+    *, family: int, hyper: FloatArray, decay: Decay, alpha: float, n_particles: int,
+    rejuvenate: int, seed: int, clocked: bool,
 ) -> Config:  # fmt: skip
     """Check the options of `DDCRPSampler` and put them into the kernels' terms.
 
@@ -78,7 +78,7 @@ def make_config(
     ConfigError
         If an option is out of its range, or the decay reaches without end.
     """
-    n_particles, lag = whole("n_particles", n_particles, 1), whole("lag", lag)
+    n_particles, rejuvenate = whole("n_particles", n_particles, 1), whole("rejuvenate", rejuvenate)
     seed, alpha = whole("seed", seed, 0, (1 << 63) - 1), positive("alpha", alpha)
     carried = decay.code in (EXPONENTIAL, NO_DECAY)
     reach, by_gap = math.inf, np.empty(0)
@@ -102,7 +102,7 @@ def make_config(
     given = not carried and (not clocked or decay.code == CALLER_GIVEN)
     return Config(
         family, hyper, decay.code, decay.location, decay.scale, alpha, TAIL * alpha, carried, given,
-        clocked, reach, by_gap, n_particles, lag, seed,
+        clocked, reach, by_gap, n_particles, rejuvenate, seed,
     )  # fmt: skip
 
 
@@ -132,7 +132,9 @@ class Ring(NamedTuple):
 
     t: Annotated[FloatArray, "B"]
     label: Annotated[IntArray, "P B"]  # table
-    link: Annotated[IntArray, "P B"]  # customer linked to, -1: had left the ring; only with a lag
+    link: Annotated[
+        IntArray, "P B"
+    ]  # customer linked to, -1: had left the ring; only if rejuvenated
 
 
 class Recent(NamedTuple):
@@ -192,7 +194,7 @@ def _with_room(config: Config, n_tables: int, n_ring: int, n_names: int) -> Stat
     rows = config.family, config.hyper
     lengths = {
         "P": config.n_particles, "K": n_tables, "B": n_ring, "G": n_names,
-        "L": max(config.lag, 1), "D": int(config.hyper[0]), "S": int(n_stats(*rows)),
+        "L": max(config.rejuvenate, 1), "D": int(config.hyper[0]), "S": int(n_stats(*rows)),
         "Q": int(n_post(*rows)),
     }  # fmt: skip
     state = State(
@@ -220,7 +222,7 @@ def arrays_of(state: State, config: Config) -> dict[str, NDArray[Any]]:
     unused = np.arange(state.counts[MOST_TABLES]) >= state.particles.n_tables[:, None]
     for name in ("name", "retained", "carried", "stats"):
         arrays[f"tables.{name}"][unused] = 0
-    recent, row, at = _recent(state, config.lag)
+    recent, row, at = _recent(state, config.rejuvenate)
     arrays["recent.x"] = state.recent.x[row]
     earlier = np.arange(state.counts[FIRST], state.counts[N_SEEN]) < recent[:, None]
     arrays["recent.weight"] = np.where(earlier, state.recent.weight[row][:, at], 0.0)
@@ -234,7 +236,7 @@ def state_from_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> Sta
     """
     counts = arrays["counts"]
     K, seen, first, n_names = (int(counts[i]) for i in (MOST_TABLES, N_SEEN, FIRST, N_NAMES))
-    more = 1 + config.lag
+    more = 1 + config.rejuvenate
     state = _with_room(
         config, room(K + more, 8), room(seen - first + 1, 16), room(n_names + more, 16)
     )
@@ -243,7 +245,7 @@ def state_from_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> Sta
         kept = arrays[name]
         target = values[..., : kept.shape[2]] if name == "tables.stats" else values
         target[index] = kept
-    recent, row, at = _recent(state, config.lag)
+    recent, row, at = _recent(state, config.rejuvenate)
     x = arrays["recent.x"]
     state.recent.x[row, : x.shape[1]] = x
     state.recent.weight[row[:, None], at] = arrays["recent.weight"]
@@ -276,10 +278,10 @@ def _stored(state: State, names: Any) -> Iterator[tuple[str, NDArray[Any], Any]]
                 yield f"{part}.{name}", values, index
 
 
-def _recent(state: State, lag: int) -> tuple[IntArray, IntArray, IntArray]:
+def _recent(state: State, rejuvenate: int) -> tuple[IntArray, IntArray, IntArray]:
     """Return customers whose links will be resampled after the next arrival, and their places."""
     seen = int(state.counts[N_SEEN])
-    recent = np.arange(max(0, seen + 1 - lag), seen)
+    recent = np.arange(max(0, seen + 1 - rejuvenate), seen)
     return recent, recent % len(state.recent.name), _in_ring(state)
 
 
@@ -294,7 +296,7 @@ def uniforms(config: Config, first: int, n_rows: int) -> FloatArray:
     Returns
     -------
     ndarray of float64, shape (N, 4 ceil((1 + P U) / 4))
-        U = 2 + 2 lag, or 1 without a lag.
+        U = 2 + 2 rejuvenate, or 1 without rejuvenation.
     """
     blocks = _blocks(config)
     bits = np.random.Philox(key=config.seed, counter=first * blocks)
@@ -303,7 +305,7 @@ def uniforms(config: Config, first: int, n_rows: int) -> FloatArray:
 
 def _blocks(config: Config) -> int:
     """Return how many blocks of four numbers, as Philox makes them, an arrival takes."""
-    per_particle = 2 + 2 * config.lag if config.lag else 1
+    per_particle = 2 + 2 * config.rejuvenate if config.rejuvenate else 1
     return -(-(1 + config.n_particles * per_particle) // 4)
 
 

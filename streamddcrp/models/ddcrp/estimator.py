@@ -54,7 +54,7 @@ class DDCRPFilter(ParticleEngine):
     ) -> "DDCRPFilter":  # fmt: skip
         """Return a filter that has seen nothing, or the one that `to_state` described.
 
-        ``options``: decay, alpha, n_particles, lag and seed, as for `make_config`.
+        ``options``: decay, alpha, n_particles, rejuvenate and seed, as for `make_config`.
         """
         hyper = likelihood.hyper(n_features)
         config = make_config(family=likelihood.family, hyper=hyper, clocked=clocked, **options)
@@ -115,7 +115,7 @@ class DDCRPSampler(ParticleModel, base.Clusterer):
         that are left out, as in ``("normal_wishart",)``, come from the first rows.
     n_particles : int, default 10
         More of them predict better and cost as much more.
-    lag : int, default 0
+    rejuvenate : int, default 0
         Number of last arrivals whose links are resampled after each arrival: revises recent
         assignments, at the cost of one more arrival each.
     warmup : int, default 64
@@ -128,9 +128,9 @@ class DDCRPSampler(ParticleModel, base.Clusterer):
 
     Notes
     -----
-    With two features and ten tables an arrival takes about 1.4 us per particle, with a lag as much
-    again and more for each resampled link; a particle takes a few kB. The algorithm is described
-    in `streamddcrp.models.ddcrp`.
+    With two features and ten tables an arrival takes about 1.4 us per particle, with rejuvenation
+    as much again and more for each resampled link; a particle takes a few kB. The algorithm is
+    described in `streamddcrp.models.ddcrp`.
 
     Examples
     --------
@@ -151,7 +151,7 @@ class DDCRPSampler(ParticleModel, base.Clusterer):
         decay: Any = ("exponential", 16.0),
         likelihood: Any = "auto",
         n_particles: int = 10,
-        lag: int = 0,
+        rejuvenate: int = 0,
         warmup: int = 64,
         time_unit: float | None = None,
         seed: int = 0,
@@ -160,13 +160,13 @@ class DDCRPSampler(ParticleModel, base.Clusterer):
         self.decay = decay
         self.likelihood = likelihood
         self.n_particles = n_particles
-        self.lag = lag
+        self.rejuvenate = rejuvenate
         self.time_unit = time_unit
         self.seed = seed
         super().__init__(likelihood, warmup)
         self._options: dict[str, Any] = {
-            "decay": make_decay(decay), "alpha": alpha, "n_particles": n_particles, "lag": lag,
-            "seed": seed,
+            "decay": make_decay(decay), "alpha": alpha, "n_particles": n_particles,
+            "rejuvenate": rejuvenate, "seed": seed,
         }  # fmt: skip
         make_config(family=0, hyper=np.ones(1), clocked=True, **self._options)  # checks them
         if time_unit is not None:
@@ -175,7 +175,7 @@ class DDCRPSampler(ParticleModel, base.Clusterer):
     @classmethod
     def _unit_test_params(cls) -> Any:
         yield {}
-        yield {"likelihood": ("normal_gamma", 0.0, 0.05, 1.5, 1.0), "lag": 3}
+        yield {"likelihood": ("normal_gamma", 0.0, 0.05, 1.5, 1.0), "rejuvenate": 3}
 
     @property
     def _waits_for_times(self) -> bool:  # type: ignore[override]  # a constant elsewhere

@@ -240,8 +240,8 @@ class _TestLinks:
             top = max(float(log_weight.max()), log_alpha)
             if top == -np.inf:
                 message = (
-                    f"test row {m}: nobody to link to at these distances under {decay!r}; let it "
-                    "open a table (restricted=False), or choose a wider decay"
+                    f"test row {m}: no earlier row to link to at these distances under {decay!r}; "
+                    "let it open a table (restricted=False), or choose a wider decay"
                 )
                 raise SchemaError(message, row=m)
             weight = np.exp(log_weight - top)

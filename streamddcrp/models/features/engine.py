@@ -101,7 +101,7 @@ class FeatureEngine:
         prior = BASELINE_VARIANCE if scales.baseline else 0.0
         new = cls(scales, config, empty_state(config, likelihood, len(scales.centre), prior))
         n = min(len(X), config.order)
-        if n < ANNEALED or likelihood.known or config.n_redrawn == 0 or np.isnan(X[:n]).any():
+        if n < ANNEALED or likelihood.known or config.moves == 0 or np.isnan(X[:n]).any():
             n = 0
         else:
             new.state = start(config, likelihood, new.to_units(X[:n]), t[:n], prior)

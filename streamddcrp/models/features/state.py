@@ -41,7 +41,7 @@ class Config(NamedTuple):
     alpha: float
     n_particles: int
     n_children: int
-    n_redrawn: int
+    moves: int
     merge: bool
     seed: int
     most_new: int  # new features of a row
@@ -55,7 +55,7 @@ def make_config(
     window: int,
     alpha: float,
     n_particles: int,
-    n_redrawn: int,
+    moves: int,
     seed: int,
     ratios: Sequence[float],
     merge: bool = True,
@@ -71,12 +71,12 @@ def make_config(
     """
     window = whole("window", window, 1, LONGEST)
     n_particles = whole("n_particles", n_particles, 1)
-    n_redrawn = whole("n_redrawn", n_redrawn, 0)
+    moves = whole("moves", moves, 0)
     seed = whole("seed", seed, 0)
     with np.errstate(divide="ignore"):
         log = np.log(np.arange(window + 3.0))
     return Config(
-        window, positive("alpha", alpha), n_particles, n_children, n_redrawn, merge, seed, most_new,
+        window, positive("alpha", alpha), n_particles, n_children, moves, merge, seed, most_new,
         MOST_FEATURES, log, np.array(ratios, dtype=np.float64),
     )  # fmt: skip
 

@@ -151,7 +151,7 @@ def start(
     """
     state, _ = step(config, empty_state(config, likelihood, X.shape[1], baseline), X, t)
     if levels is None:
-        levels = max(LEVELS * config.n_redrawn * MANY // max(len(X), MANY), 1)
+        levels = max(LEVELS * config.moves * MANY // max(len(X), MANY), 1)
     shapes, rates = cooling(likelihood, X, levels)
     hot = replace(likelihood, noise_shape=shapes[0], noise_rate=rates[0])
     few = config._replace(n_particles=runs)

@@ -47,7 +47,7 @@ class TimeVaryingIBP(RowModel, base.Transformer):
     missing : bool, default False
         Whether values may be missing (None, null). Otherwise they are refused.
     n_particles : int, default 100
-    n_redrawn : int, default 20
+    moves : int, default 20
         Rows of the window whose features each particle resamples after an arrival. This is what
         finds the right features; 5 is enough where speed matters more.
     warmup : int, default 50
@@ -69,7 +69,7 @@ class TimeVaryingIBP(RowModel, base.Transformer):
     >>> rng = np.random.default_rng(0)
     >>> causes = np.array([[3.0, 0.0, 3.0], [0.0, 4.0, 0.0]])
     >>> on = rng.random((60, 2)) < 0.5
-    >>> model = TimeVaryingIBP(n_particles=10, n_redrawn=5, window=20)
+    >>> model = TimeVaryingIBP(n_particles=10, moves=5, window=20)
     >>> model.learn_many(on @ causes + 0.3 * rng.normal(size=(60, 3)))
     >>> model.n_features
     2
@@ -87,7 +87,7 @@ class TimeVaryingIBP(RowModel, base.Transformer):
         baseline: bool | None = None,
         missing: bool = False,
         n_particles: int = 100,
-        n_redrawn: int = 20,
+        moves: int = 20,
         warmup: int = 50,
         seed: int = 0,
     ) -> None:
@@ -98,12 +98,12 @@ class TimeVaryingIBP(RowModel, base.Transformer):
         self.baseline = baseline
         self.missing = missing
         self.n_particles = n_particles
-        self.n_redrawn = n_redrawn
+        self.moves = moves
         self.warmup = warmup
         self.seed = seed
         self._likelihood = LinearGaussian(sigma_x, sigma_y)
         self._config = make_config(
-            window=window, alpha=alpha, n_particles=n_particles, n_redrawn=n_redrawn, seed=seed,
+            window=window, alpha=alpha, n_particles=n_particles, moves=moves, seed=seed,
             ratios=self._likelihood.ratios,
         )  # fmt: skip
         whole("warmup", warmup, 1)
@@ -118,7 +118,7 @@ class TimeVaryingIBP(RowModel, base.Transformer):
 
     @classmethod
     def _unit_test_params(cls) -> Any:
-        yield {"n_particles": 10, "n_redrawn": 2, "missing": True}
+        yield {"n_particles": 10, "moves": 2, "missing": True}
 
     # -- learning --------------------------------------------------------------------------------
 
@@ -285,7 +285,7 @@ class TimeVaryingIBP(RowModel, base.Transformer):
         return dict(zip(columns, values.tolist(), strict=True))
 
     @property
-    def objective(self) -> float:
+    def log_evidence(self) -> float:
         """Estimate of the log evidence of everything learned so far; NaN in warm-up.
 
         Its exponential is unbiased, given baseline and scales.
@@ -293,6 +293,8 @@ class TimeVaryingIBP(RowModel, base.Transformer):
         if self._engine is None:
             return math.nan if self._n_seen else 0.0
         return self._engine.log_evidence
+
+    objective = log_evidence
 
     def events(self) -> list[Event]:
         """Return births, deaths and merges of features since the last call, at most the last 128.

@@ -9,9 +9,9 @@ parents, a cluster that was silent for r items is dead.
 A particle holds a seating of the last items; an arrival makes one child of it for each table it may
 sit at. Equivalent children are merged, and as many as there are particles are kept by the optimal
 resampling of Fearnhead and Clifford; the sum of the children's weights is an unbiased factor of the
-evidence. alpha is fixed or integrated out on a grid. With a lag, items of the window are resampled
-from their full conditionals. Clusters with equal members are stored once, however many particles
-hold them.
+evidence. alpha is fixed or integrated out on a grid. With rejuvenation, items of the window are
+resampled from their full conditionals. Clusters with equal members are stored once, however many
+particles hold them.
 
 An arrival costs O(P K) and the predictive densities of the distinct clusters, O(P r) more for each
 revision; memory O(P (r + K) + C S) with C <= P K clusters of S numbers, whatever the length of the

@@ -23,7 +23,7 @@ class Config(NamedTuple):
     hyper: FloatArray
     r: int  # parents are the last r items, or among them
     given: bool  # whether the items come with their parents
-    lag: int  # one of the last so many items is resampled; 0: none
+    rejuvenate: int  # of the last so many items ``moves`` are resampled; 0: none
     moves: int  # how many after an arrival
     n_particles: int
     scheme: int
@@ -53,7 +53,7 @@ def make_config(
     n_particles: int = 100,
     resampling: str = "optimal",
     merge: bool = True,
-    lag: int = 0,
+    rejuvenate: int = 0,
     moves: int = 1,
     seed: int = 0,
 ) -> Config:
@@ -68,14 +68,17 @@ def make_config(
     """
     r = whole("r", r, 1, LARGEST_WINDOW)
     n_particles = whole("n_particles", n_particles, 1, 1 << 24)
-    lag, moves = whole("lag", lag, 0), whole("moves", moves, 1, 1 << 16)
+    rejuvenate, moves = whole("rejuvenate", rejuvenate, 0), whole("moves", moves, 1, 1 << 16)
     seed = whole("seed", seed, 0, (1 << 63) - 1)
     choice("resampling", resampling, SCHEMES)
-    if lag > r:
-        message = f"lag must not exceed r, {r}: older items are no parents any more, got {lag}"
+    if rejuvenate > r:
+        message = (
+            f"rejuvenate must not exceed r, {r}: older items are no parents any more, "
+            f"got {rejuvenate}"
+        )
         raise ConfigError(message)
-    if lag > 0 and given:
-        message = "lag: items are resampled only where their parents are the last r items"
+    if rejuvenate > 0 and given:
+        message = "rejuvenate: items are resampled only where their parents are the last r items"
         raise ConfigError(message)
     nodes, log_prior, fixed = np.empty(0), np.empty(0), math.nan
     also = 'or ("gamma", shape, rate) of positive numbers'
@@ -85,6 +88,7 @@ def make_config(
         fixed = positive("alpha", alpha, also)
     merges = bool(merge) and resampling in {"optimal", "n_best"}
     return Config(
-        family, np.ones(1) if hyper is None else hyper, r, bool(given), lag, moves if lag else 0,
-        n_particles, SCHEMES[resampling], merges, fixed, nodes, np.log(nodes), log_prior, seed,
+        family, np.ones(1) if hyper is None else hyper, r, bool(given), rejuvenate,
+        moves if rejuvenate else 0, n_particles, SCHEMES[resampling], merges, fixed, nodes,
+        np.log(nodes), log_prior, seed,
     )  # fmt: skip

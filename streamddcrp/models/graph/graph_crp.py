@@ -47,9 +47,9 @@ class GraphCRP(ParticleModel, base.Clusterer):
         resampled when few particles bear the weight; or the heaviest, which gives up the evidence.
     merge : bool, default True
         Whether particles with the same future are joined. It changes no expectation.
-    lag : int, default 0
-        After each arrival ``moves`` of the last ``lag`` items are resampled in each particle. Not
-        where items name their parents.
+    rejuvenate : int, default 0
+        How many of the last items may be resampled after an arrival: ``moves`` of them are, in each
+        particle. Not where items name their parents.
     moves : int, default 1
     warmup : int, default 64
         Rows that wait where the likelihood must be learned from them; then they are learned at
@@ -91,7 +91,7 @@ class GraphCRP(ParticleModel, base.Clusterer):
         n_particles: int = 100,
         resampling: str = "optimal",
         merge: bool = True,
-        lag: int = 0,
+        rejuvenate: int = 0,
         moves: int = 1,
         warmup: int = 64,
         seed: int = 0,
@@ -102,21 +102,21 @@ class GraphCRP(ParticleModel, base.Clusterer):
         self.n_particles = n_particles
         self.resampling = resampling
         self.merge = merge
-        self.lag = lag
+        self.rejuvenate = rejuvenate
         self.moves = moves
         self.seed = seed
         super().__init__(likelihood, warmup)
         self._config(given=False)  # checks the options
 
     def _config(self, *, given: bool, **likelihood: Any) -> Config:
-        names = ("r", "alpha", "n_particles", "resampling", "merge", "lag", "moves", "seed")
+        names = ("r", "alpha", "n_particles", "resampling", "merge", "rejuvenate", "moves", "seed")
         options = {name: getattr(self, name) for name in names}
         return make_config(given=given, **options, **likelihood)
 
     @classmethod
     def _unit_test_params(cls) -> Any:
         yield {"n_particles": 10}
-        yield {"likelihood": ("normal_gamma", 0.0, 0.05, 1.5, 1.0), "r": 5, "lag": 3}
+        yield {"likelihood": ("normal_gamma", 0.0, 0.05, 1.5, 1.0), "r": 5, "rejuvenate": 3}
 
     # -- learning --------------------------------------------------------------------------------
 
@@ -203,8 +203,11 @@ class GraphCRP(ParticleModel, base.Clusterer):
             raise SchemaError(message)
         if not given:
             return ()
-        if self.lag > 0:
-            message = "parents: with a lag the parents are the last r items; set lag=0 to name them"
+        if self.rejuvenate > 0:
+            message = (
+                "parents: with rejuvenation the parents are the last r items; set rejuvenate=0 to "
+                "name them"
+            )
             raise SchemaError(message)
         new, ring, n_ring = as_parents(named, n_rows), NO_RING, np.zeros(1, np.int64)
         if self._engine is not None:

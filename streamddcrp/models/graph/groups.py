@@ -209,8 +209,10 @@ class GroupEngine(ParticleEngine):
     def _arrays(self) -> dict[str, NDArray[Any]]:
         return arrays_of(self.state)
 
-    def anew(self, likelihood: Likelihood) -> Self:
-        return replace(super().anew(likelihood), paths=list(self.paths), nodes=list(self.nodes))
+    def with_prior(self, likelihood: Likelihood) -> Self:
+        return replace(
+            super().with_prior(likelihood), paths=list(self.paths), nodes=list(self.nodes)
+        )
 
     def step(self, X: FloatArray, t: FloatArray, groups: RowGroups) -> FloatArray:
         config, state = self._for_width(X.shape[1])
@@ -255,11 +257,11 @@ class GroupEngine(ParticleEngine):
             total[at] += particles.weight[p] * pool.stats[particles.entry[p, k]]
             of_group[at] += particles.weight[p] * particles.own[p, : len(self.paths), k]
         live = live_names(names)
-        sizes = {
-            "size_" + "/".join(path): of_group[live, g] / names.weight[live]
+        own = {
+            "weight_" + "/".join(path): of_group[live, g] / names.weight[live]
             for g, path in enumerate(self.paths)
         }
-        return total, sizes
+        return total, own
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, Any]]:
         arrays, meta = super().to_state()

@@ -1,8 +1,8 @@
 """State of the sampler on a decomposable graph: particles, their clusters, the last items.
 
 The arrays are grouped by axis into named tuples; kernels update them in place. Axes: P particles,
-K tables per particle, R = r + lag + 1 items in memory (item i at i mod R), L items with their rows,
-I items with their parents, W parents of an item, J values of alpha, N names of tables.
+K tables per particle, R = r + rejuvenate + 1 items in memory (item i at i mod R), L items with
+their rows, I items with their parents, W parents of an item, J values of alpha, N names of tables.
 """
 
 from collections.abc import Mapping
@@ -100,9 +100,10 @@ def _empty(
     P, n_nodes = config.n_particles, len(config.nodes)
     C = room(n_clusters + 4 + P + config.moves * (2 * P + 2), 64)
     lengths = {
-        "P": P, "K": n_tables, "O": n_tables + 1, "R": config.r + config.lag + 1, "N": n_names,
-        "L": max(config.lag, 1), "D": int(config.hyper[0]), "I": config.r if config.given else 1,
-        "W": n_parents, "J": n_nodes, "T": 256 if n_nodes else 1,
+        "P": P, "K": n_tables, "O": n_tables + 1, "R": config.r + config.rejuvenate + 1,
+        "N": n_names, "L": max(config.rejuvenate, 1), "D": int(config.hyper[0]),
+        "I": config.r if config.given else 1, "W": n_parents, "J": n_nodes,
+        "T": 256 if n_nodes else 1,
     }  # fmt: skip
     grid = empty(Grid, lengths)
     grid.base[:] = config.log_prior
@@ -159,7 +160,7 @@ def state_from_arrays(
         config,
         n_tables=room(int(counts[MOST_TABLES]) + 1 + config.moves, 8),
         n_clusters=2 * len(arrays["pool.stats"]),
-        n_names=room(int(counts[N_NAMES]) + 1 + config.lag, 16),
+        n_names=room(int(counts[N_NAMES]) + 1 + config.rejuvenate, 16),
         n_parents=room(max(parents.shape[1], n_parents), 4),
     )
     state.counts[N_SEEN] = counts[N_SEEN]

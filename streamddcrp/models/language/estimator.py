@@ -1,7 +1,7 @@
 """The exact sequential ddCRP language model as a streaming estimator."""
 
 from copy import deepcopy
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -10,17 +10,29 @@ from river import base
 
 from streamddcrp.data import Tokens, as_time, check_times
 from streamddcrp.data.batches import batch_times
-from streamddcrp.decay import make_decay
+from streamddcrp.decay import Decay, make_decay
 from streamddcrp.errors import SchemaError
 from streamddcrp.estimator.stored import Stored, from_json, to_json
 from streamddcrp.models.language.base_measure import BaseMeasure, Vocabulary, make_base_measure
-from streamddcrp.models.language.corpus import TableCount, link_posterior
-from streamddcrp.models.language.kernels import score
-from streamddcrp.models.language.memory import Memory, make_memory, unscaled
-from streamddcrp.typing import FloatArray, IntArray
+from streamddcrp.models.language.kernels import fill_pairs, find_pairs, score
+from streamddcrp.models.language.memory import (
+    Memory,
+    first_within,
+    horizon_of,
+    make_memory,
+    unscaled,
+)
+from streamddcrp.typing import ArrayLike, FloatArray, IntArray
 from streamddcrp.validation import positive
 
 Token = str | int
+
+
+class TableCount(NamedTuple):
+    """Mean and variance of a number of tables."""
+
+    mean: float
+    variance: float
 
 
 class LinkLanguageModel(Stored, base.Base):
@@ -249,9 +261,11 @@ class LinkLanguageModel(Stored, base.Base):
         return self._n_seen
 
     @property
-    def objective(self) -> float:
+    def log_evidence(self) -> float:
         """Exact log evidence of all tokens learned, in nats."""
         return float(self._totals[0])
+
+    objective = log_evidence
 
     @property
     def n_tables(self) -> TableCount:
@@ -311,3 +325,66 @@ class LinkLanguageModel(Stored, base.Base):
         model._last_time, model._n_seen = meta["last_time"], meta["n_seen"]
         model._totals[:] = arrays["totals"]
         return model
+
+
+def link_posterior(
+    word: IntArray, g: FloatArray, t: FloatArray, *, alpha: float, decay: Decay
+) -> sp.csr_array:
+    """Return p(c_i = j | w) of all tokens of a document; the links are independent.
+
+    Parameters
+    ----------
+    word : ndarray of int64, shape (N,)
+    g, t : ndarray of float64, shape (N,)
+        Probability of each token under the base measure; times, or 0, 1, 2, .. for index distance.
+    alpha : float
+    decay : Decay
+
+    Returns
+    -------
+    scipy.sparse.csr_array, shape (N, N)
+        Rows sum to 1; the diagonal holds the probabilities of opening a table. Links lighter than
+        1e-12 alpha are left out. O(pairs of equal words within reach) time and memory.
+    """
+    decay, alpha = unscaled(decay, alpha)
+    n = len(word)
+    first = first_within(t, t, horizon_of(decay, alpha))
+    previous, count = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
+    find_pairs(word, first, np.full(word.max(initial=-1) + 1, -1), previous, count)
+    indptr = np.zeros(n + 1, dtype=np.int64)
+    np.cumsum(count + 1, out=indptr[1:])
+    indices = np.empty(indptr[-1], dtype=np.int64)
+    fill_pairs(first, previous, indptr, indices)
+    own = np.repeat(np.arange(n), count + 1)
+    data = decay.weight(t[own] - t[indices])
+    data[indptr[1:] - 1] = alpha * g
+    if n:
+        data /= np.repeat(np.add.reduceat(data, indptr[:-1]), count + 1)
+    links = sp.csr_array((data, indices, indptr), shape=(n, n))
+    links.eliminate_zeros()
+    return links
+
+
+def n_tables_probs(p_open: ArrayLike) -> FloatArray:
+    """Return P(K = 0), ..., P(K = N) of the number of tables, a Poisson-binomial; O(N^2).
+
+    Parameters
+    ----------
+    p_open : array_like of float, shape (N,)
+        Probability of each token to open a table: the diagonal of `link_posterior`.
+
+    Examples
+    --------
+    >>> n_tables_probs([1.0, 0.5, 0.5])
+    array([0.  , 0.25, 0.5 , 0.25])
+    """
+    p = np.asarray(p_open, dtype=np.float64)
+    if p.ndim != 1 or not np.all((p >= 0.0) & (p <= 1.0)):
+        message = f"p_open: expected probabilities in a flat array, got shape {p.shape}"
+        raise SchemaError(message)
+    out = np.zeros(len(p) + 1)
+    out[0] = 1.0
+    for q in p:
+        out[1:] = out[1:] * (1.0 - q) + out[:-1] * q
+        out[0] *= 1.0 - q
+    return out

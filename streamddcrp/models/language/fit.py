@@ -18,22 +18,8 @@ from streamddcrp.decay import (
     make_decay,
 )
 from streamddcrp.errors import ConfigError
-from streamddcrp.models.language.corpus import Corpus
-from streamddcrp.models.language.kernels import (
-    fade_documents,
-    fade_slopes,
-    gradient,
-    look_back_documents,
-    surface,
-)
-from streamddcrp.models.language.memory import (
-    fading_scale,
-    horizon_of,
-    prefix_sums,
-    tabulate,
-    unscaled,
-    weigh_reach,
-)
+from streamddcrp.models.language.kernels import fade_slopes, gradient, surface
+from streamddcrp.models.language.memory import Corpus, matches, sums_within_reach, unscaled
 from streamddcrp.typing import ArrayLike, FloatArray
 from streamddcrp.validation import choice, positive
 
@@ -44,8 +30,6 @@ _SHORTEST, _LONGEST = math.log(0.1), math.log(1e5)
 _ROUNDS = 10
 _ENOUGH = 1e-6  # nats; what another round must bring
 _WIDTHS = 1.125 ** np.arange(-5, 6)  # of the best of the grid; windows that are tried last
-
-Slope = Callable[[FloatArray], FloatArray]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,7 +84,7 @@ def evidence_surface(
 
     Examples
     --------
-    >>> from streamddcrp.models.language.corpus import Corpus
+    >>> from streamddcrp.models.language.memory import Corpus
     >>> from streamddcrp.models.language.fit import evidence_surface
     >>> corpus = Corpus.from_documents(["so so so so what what what what what so"], base_measure=10)
     >>> surface = evidence_surface(corpus, [("exponential", a) for a in (1, 2, 4)], [0.5, 1.0])
@@ -128,44 +112,6 @@ def _over_alphas(corpus: Corpus, decay: Decay, alphas: FloatArray) -> FloatArray
     out = np.empty((corpus.n_documents, len(alphas)))
     surface(match, weight, corpus.g, corpus.starts, alphas * factor, out)
     return out
-
-
-def matches(corpus: Corpus, decay: Decay, alpha: float) -> tuple[FloatArray, FloatArray]:
-    """Return the weight of the equal words before each token, and of all, in its document.
-
-    ``decay`` is no multiple of another; links lighter than 1e-12 alpha are left out.
-    """
-    scale = fading_scale(decay)
-    if scale is not None:
-        match, weight = np.empty(len(corpus.word)), np.empty(len(corpus.word))
-        mass, seen = np.zeros(corpus.n_words), np.empty(corpus.n_words)
-        fade_documents(corpus.word, corpus.t, corpus.starts, scale, mass, seen, match, weight)
-        return match, weight
-    if corpus.clocked:
-        return timed(corpus, decay.weight, horizon_of(decay, alpha))
-    return tabled(corpus, tabulate(decay, alpha))
-
-
-def tabled(corpus: Corpus, table: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Do what `matches` does, for a table f(0), ..., f(W) of any function of index distance."""
-    match, weight = np.empty(len(corpus.word)), np.empty(len(corpus.word))
-    last = np.full(corpus.n_words, -1, dtype=np.int64)
-    previous = np.empty(1 << (len(table) - 1).bit_length(), dtype=np.int64)
-    look_back_documents(
-        corpus.word, corpus.starts, table, prefix_sums(table), last, previous, match, weight
-    )
-    return match, weight
-
-
-def timed(
-    corpus: Corpus, weigh: Callable[[FloatArray], FloatArray], horizon: float
-) -> tuple[FloatArray, FloatArray]:
-    """Do what `matches` does, for any function of the differences of times."""
-    match, weight = np.empty(len(corpus.word)), np.empty(len(corpus.word))
-    for m in range(corpus.n_documents):
-        at = corpus.document(m)
-        match[at], weight[at] = weigh_reach(corpus.word[at], corpus.t[at], 0, horizon, weigh)
-    return match, weight
 
 
 class EvidenceGradient(NamedTuple):
@@ -223,7 +169,7 @@ def fit_language(corpus: Corpus, family: str = "exponential") -> LanguageFit:
 
     Examples
     --------
-    >>> from streamddcrp.models.language.corpus import Corpus
+    >>> from streamddcrp.models.language.memory import Corpus
     >>> from streamddcrp.models.language.fit import fit_language
     >>> text = "a rose is a rose is a rose and lilies are lilies are lilies are lilies"
     >>> fit = fit_language(Corpus.from_documents([text], base_measure=100))
@@ -255,7 +201,7 @@ def evidence_gradient(corpus: Corpus, decay: Decay, alpha: float) -> EvidenceGra
     Examples
     --------
     >>> from streamddcrp.decay import Exponential
-    >>> from streamddcrp.models.language.corpus import Corpus
+    >>> from streamddcrp.models.language.memory import Corpus
     >>> from streamddcrp.models.language.fit import evidence_gradient
     >>> corpus = Corpus.from_documents([[0, 1, 0, 0, 1, 2]], base_measure=[0.5, 0.3, 0.2])
     >>> evidence_gradient(corpus, Exponential(2.0), 0.7)
@@ -278,23 +224,17 @@ def _slopes(corpus: Corpus, decay: Decay, alpha: float) -> tuple[FloatArray, Flo
             corpus.word, corpus.t, corpus.starts, decay.scale, mass, slope, seen, match, weight
         )
         return match, weight
-    by_parameter = _slope_of(decay)
-    if by_parameter is None:
-        return np.zeros(len(corpus.word)), np.zeros(len(corpus.word))
-    if corpus.clocked:
-        return timed(corpus, by_parameter, horizon_of(decay, alpha))
-    return tabled(corpus, by_parameter(np.arange(len(tabulate(decay, alpha)), dtype=np.float64)))
-
-
-def _slope_of(decay: Decay) -> Slope | None:
-    """Return the derivative of f(d) by the parameter, as a function of distances."""
     if isinstance(decay, Logistic):
         softness, weigh = decay.scale, decay.weight
-        return lambda d: weigh(d) * (1.0 - weigh(d)) / softness
+        return sums_within_reach(
+            corpus, decay, alpha, lambda d: weigh(d) * (1.0 - weigh(d)) / softness
+        )
     if isinstance(decay, LinearWindow):
         width = decay.width
-        return lambda d: np.where(d < width, d / width**2, 0.0)
-    return None
+        return sums_within_reach(
+            corpus, decay, alpha, lambda d: np.where(d < width, d / width**2, 0.0)
+        )
+    return np.zeros(len(corpus.word)), np.zeros(len(corpus.word))
 
 
 def _best_pair(corpus: Corpus, family: str) -> tuple[Decay, float, float]:

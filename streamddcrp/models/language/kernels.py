@@ -84,16 +84,10 @@ def fade_slopes(word, t, starts, scale, mass, slope, seen, out_match, out_weight
 def look_back(word, n, start, table, prefix, last, previous, out_match, out_weight):
     """Any decay of the index distance: each word's earlier places, the latest first.
 
-    Parameters
-    ----------
-    n, start : int
-        Place of the first of ``word`` in the stream, and of the first token of its document.
-    table, prefix : ndarray, shape (W + 1,)
-        f(d) at distance d, and f(1) + ... + f(d).
-    last : ndarray of int64, shape (V,)
-        Latest place of each word, -1 for none.
-    previous : ndarray of int64
-        At place p modulo its length, a power of two of at least W: the place before p of p's word.
+    ``n, start``: place of the first of ``word`` in the stream, and of the first token of its
+    document. ``table, prefix`` (W + 1,): f(d), and f(1) + ... + f(d). ``last`` (V,): latest place
+    of each word, -1 for none. ``previous``, of a power of two of entries, at least W: at place p
+    modulo that, the place before p of p's word.
     """
     width, mask = table.size - 1, previous.size - 1
     for i in range(word.size):
@@ -226,14 +220,3 @@ def fill_pairs(first, previous, indptr, out_indices):
             k -= 1
             out_indices[k] = j
             j = previous[j]
-
-
-@kernel
-def poisson_binomial(p, out):
-    """Distribution of the number of successes of independent coins; O(N^2)."""
-    out[:] = 0.0
-    out[0] = 1.0
-    for i in range(p.size):
-        for k in range(i + 1, 0, -1):
-            out[k] = out[k] * (1.0 - p[i]) + out[k - 1] * p[i]
-        out[0] *= 1.0 - p[i]

@@ -322,11 +322,13 @@ class SeqDDCRP(RowModel, base.Clusterer):
         return 0 if self._stream is None else len(live_columns(self._stream.state))
 
     @property
-    def objective(self) -> float:
+    def bound(self) -> float:
         """Exact lower bound on the log evidence of everything learned so far; NaN in warm-up."""
         if self._stream is None:
             return math.nan if self._n_seen else 0.0
         return bound(self._stream.config, self._stream.state)
+
+    objective = bound
 
     def events(self) -> list[Event]:
         """Return what happened to tables since the last call, at most the last 256 events."""
@@ -338,9 +340,9 @@ class SeqDDCRP(RowModel, base.Clusterer):
         return events_since(state.events, self._events_read, read, self._first_time, unit)
 
     def summary(self) -> pa.Table:
-        """Return one row a live table: id, size, born, last seen, parameters.
+        """Return one row a live table: id, weight, born, last seen, parameters.
 
-        ``size`` is the expected number of rows; ``born`` and ``last_seen`` are arrival indices
+        ``weight`` is the expected number of rows; ``born`` and ``last_seen`` are arrival indices
         (``last_seen`` is null where no row was ever most probably there); the parameters are those
         of the likelihood's `point_estimates`, one column a feature.
         """
@@ -380,7 +382,7 @@ class SeqDDCRP(RowModel, base.Clusterer):
         return labels_in_window(self._stream.state)
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the tables in memory by size, the ones at hand in colour; return the axes.
+        """Draw the tables in memory by weight, the recent ones in colour; return the axes.
 
         Parameters
         ----------

@@ -32,7 +32,7 @@ def live_tables(state: State, likelihood: Likelihood, features: Sequence[str]) -
     last_seen = table.last_seen[live]
     columns: dict[str, Any] = {
         "id": table.ids[live],
-        "size": table.stats[live, 0],
+        "weight": table.stats[live, 0],
         "born": table.born[live],
         "last_seen": pa.array(last_seen, mask=last_seen < 0),
     }

@@ -282,7 +282,7 @@ def whole_window(
     engine.rows, engine.resp = list(rows), resp
     engine.ids, engine.born, engine.last_active = ids, born, born.copy()
     engine.next_id = int(ids.max(initial=-1)) + 1
-    engine.before = np.zeros((len(engine.settings.kappa), len(ids), 3))
+    engine.before = np.zeros((len(engine.settings.past_weights), len(ids), 3))
     engine.starts = emission.no_starts(len(ids))
     return engine
 

@@ -16,12 +16,13 @@ that fade.
 import math
 from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy.special import digamma, gammaln
 
-from streamddcrp.models.temporal.emissions import Seating, Seats
+from streamddcrp.models.temporal.emissions import Seating, Seats, each
+from streamddcrp.models.temporal.emissions.bags import get, get_rows, put
 from streamddcrp.models.temporal.kernels.counts import (
     LOG_ZERO,
     MEAN,
@@ -30,12 +31,13 @@ from streamddcrp.models.temporal.kernels.counts import (
     moments_of_rows,
 )
 from streamddcrp.models.temporal.moves import move
-from streamddcrp.models.temporal.window import Window
+from streamddcrp.models.temporal.window import Change, Settings, Window
 from streamddcrp.typing import FloatArray
 
 _FADE = 0.98  # an epoch, of what is learned from
 _SCALES = np.array([0.2, 0.3, 0.45, 0.7, 1.0, 1.5, 2.2])
 _LEAST = 0.04  # weight of an epoch that counts, so that the cut hardly shows
+_STORED = ("before", "ids", "born", "last_active")
 _DELTA = np.arange(1.0, 8.0)
 KERNELS = np.exp(-_DELTA / _SCALES[:, None])
 KERNELS[(KERNELS < _LEAST) & (_DELTA > 1.0)] = 0.0
@@ -51,20 +53,20 @@ class Engine(Window):
     arrived: list[Any] = field(default_factory=list)  # rows of the open epoch
     seated: list[FloatArray] = field(default_factory=list)  # and their assignments
     alpha_sums: tuple[float, float] = (0.0, 0.0)  # births and chances of them, of past epochs
-    kappa_sums: FloatArray = field(default_factory=lambda: np.zeros(len(KERNELS)))
+    decay_gains: FloatArray = field(default_factory=lambda: np.zeros(len(KERNELS)))
     first_alpha: float = 0.0
     sizes: list[int] = field(default_factory=list)  # rows of the epochs before the window
 
     def __post_init__(self) -> None:
         self.first_alpha = self.first_alpha or self.settings.alpha
-        if self.settings.learn_kappa:
-            kappa = np.zeros(KERNELS.shape[1])
-            kappa[: len(self.settings.kappa)] = self.settings.kappa
-            self.settings = self.settings._replace(kappa=tuple(kappa.tolist()))
+        if self.settings.learn_decay:
+            weights = np.zeros(KERNELS.shape[1])
+            weights[: len(self.settings.past_weights)] = self.settings.past_weights
+            self.settings = self.settings._replace(past_weights=tuple(weights.tolist()))
         if self.starts is None:
             self.starts = self.emission.no_starts(0)
-            self.sizes = [0] * len(self.settings.kappa)
-            self.before = np.zeros((len(self.settings.kappa), 0, 3))
+            self.sizes = [0] * len(self.settings.past_weights)
+            self.before = np.zeros((len(self.settings.past_weights), 0, 3))
 
     # -- an epoch --------------------------------------------------------------------------------
 
@@ -138,19 +140,16 @@ class Engine(Window):
         stats, begins = self.stats(self.resp), self.begins
         smoothed = self.emission.smooth(stats, self.starts, begins)
         known = begins <= 0
-        frozen = self.emission.frozen(smoothed)
-        self.starts = type(frozen)(
-            *(
-                np.where(known.reshape(-1, *[1] * (new.ndim - 1)), new, old)
-                for new, old in zip(frozen, self.starts, strict=True)
-            )
-        )
+        self.starts = each(
+            lambda new, old: np.where(known.reshape(-1, *[1] * (new.ndim - 1)), new, old),
+            self.emission.frozen(smoothed), self.starts,
+        )  # fmt: skip
         self.emission = self.emission.forgotten(stats, smoothed, begins)
         if self.settings.learn_alpha:
             births, chances = _FADE * np.array(self.alpha_sums) + self.births()[0]
             self.alpha_sums = float(births), float(chances)
-        if self.settings.learn_kappa:
-            self.kappa_sums = _FADE * self.kappa_sums + self.kernel_gains()[0]
+        if self.settings.learn_decay:
+            self.decay_gains = _FADE * self.decay_gains + self.kernel_gains()[0]
         out = np.zeros((1, self.n_components, 3))
         moments_of_rows(self.resp[0], out[0])
         self.before = np.concatenate([self.before, out])[1:]
@@ -165,21 +164,21 @@ class Engine(Window):
         settings = self.settings
         if settings.learn_alpha:
             settings = settings._replace(alpha=self.fitted_alpha())
-        if settings.learn_kappa:
-            settings = settings._replace(kappa=self.fitted_kappa())
+        if settings.learn_decay:
+            settings = settings._replace(past_weights=self.fitted_weights())
         self.settings = settings
 
-    def _rows_and_past(self, kappa: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def _rows_and_past(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the rows of the window's epochs, and the decayed past rows of each, (E,)."""
-        sizes, W = np.array([*self.sizes, *map(len, self.resp)], dtype=np.float64), len(kappa)
-        return sizes[W:], np.convolve(sizes, kappa)[W - 1 : len(sizes) - 1]
+        sizes, W = np.array([*self.sizes, *map(len, self.resp)], dtype=np.float64), len(weights)
+        return sizes[W:], np.convolve(sizes, weights)[W - 1 : len(sizes) - 1]
 
     def births(self) -> FloatArray:
         """Return expected births of the window's epochs, and that over alpha in theory, (E, 2)."""
         now = self.moments(self.resp)
         past = self.decayed(now, self.before)[:-1]
         born = np.exp(past[:, :, LOG_ZERO]) * -np.expm1(now[:, :, LOG_ZERO])
-        rows, before = self._rows_and_past(np.array(self.settings.kappa))
+        rows, before = self._rows_and_past(np.array(self.settings.past_weights))
         mass = self.settings.alpha + before
         return np.stack([born.sum(axis=1), digamma(mass + rows) - digamma(mass)], axis=1)
 
@@ -193,15 +192,57 @@ class Engine(Window):
         now, alpha = self.moments(self.resp), self.settings.alpha
         past, terms = np.empty((len(now) + 1, *now.shape[1:])), np.empty(now.shape[:2])
         out = np.empty((len(now), len(KERNELS)))
-        for g, kappa in enumerate(KERNELS):
-            decay_moments(self.before, now, kappa, past)
+        for g, weights in enumerate(KERNELS):
+            decay_moments(self.before, now, weights, past)
             count_terms(now, past[:-1], self.settings.a0, terms)
-            rows, before = self._rows_and_past(kappa)
+            rows, before = self._rows_and_past(weights)
             mass = alpha + before
             out[:, g] = terms.sum(axis=1) + gammaln(mass) - gammaln(mass + rows)
         return out
 
-    def fitted_kappa(self) -> tuple[float, ...]:
+    def fitted_weights(self) -> tuple[float, ...]:
         """Return the weights under which the counts of all epochs are most probable."""
-        gains = self.kappa_sums + self.kernel_gains().sum(axis=0)
+        gains = self.decay_gains + self.kernel_gains().sum(axis=0)
         return tuple(KERNELS[int(gains.argmax())].tolist())
+
+    # -- checkpoints -----------------------------------------------------------------------------
+
+    def to_state(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return arrays, and JSON values but for the emission."""
+        arrays: dict[str, Any] = {name: getattr(self, name) for name in _STORED}
+        for name, part in self.starts._asdict().items():
+            put(arrays, f"starts.{name}", part)
+        for e, (X, q) in enumerate(zip(self.rows, self.resp, strict=True)):
+            put(arrays, f"rows.{e}", X)
+            arrays[f"resp.{e}"] = q
+        if self.n_open:
+            put(arrays, "open", self.emission.joined(self.arrived))
+        return arrays, {
+            "settings": self.settings._asdict(),
+            "epoch": self.epoch,
+            "next_id": self.next_id,
+            "alpha": [self.first_alpha, *self.alpha_sums],
+            "decay_gains": self.decay_gains.tolist(),
+            "epoch_sizes": self.sizes,
+            "n_rows": len(self.rows),
+            "changes": [list(change) for change in self.changes],
+        }
+
+    @classmethod
+    def from_state(cls, emission: Any, arrays: dict[str, Any], meta: dict[str, Any]) -> Self:
+        """Rebuild from `to_state`; rows of the open epoch are assigned again."""
+        settings = {**meta["settings"], "past_weights": tuple(meta["settings"]["past_weights"])}
+        self = cls(Settings(**settings), emission, epoch=meta["epoch"], next_id=meta["next_id"])
+        self.first_alpha, *sums = meta["alpha"]
+        self.alpha_sums, self.decay_gains = tuple(sums), np.array(meta["decay_gains"])
+        self.sizes = meta["epoch_sizes"]
+        kind = type(self.starts)
+        self.starts = kind(*(get(arrays, f"starts.{name}") for name in kind._fields))
+        for name in _STORED:
+            setattr(self, name, arrays[name])
+        self.rows = [get_rows(arrays, f"rows.{e}") for e in range(meta["n_rows"])]
+        self.resp = [arrays[f"resp.{e}"] for e in range(meta["n_rows"])]
+        self.changes = [Change(*change) for change in meta["changes"]]
+        if "open" in arrays or "open.shape" in arrays:
+            self.seat(get_rows(arrays, "open"))
+        return self

@@ -1,29 +1,76 @@
 """The temporal Dirichlet-process mixture as a streaming estimator."""
 
+import logging
+from collections.abc import Sequence
 from dataclasses import asdict, replace
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
 from river import base
 
-from streamddcrp.contract import LABEL, LIVE_TABLES, N_OUTPUTS
+from streamddcrp.contract import LABEL, LIVE_TABLES, N_OUTPUTS, SCORE
 from streamddcrp.data import Vectorizer, as_time, check_clocked
 from streamddcrp.data.batches import batch_times
 from streamddcrp.data.documents import Vocabulary
 from streamddcrp.data.times import Piece, Place, make_cut
 from streamddcrp.errors import StreamDDCRPError
 from streamddcrp.estimator.row_model import RowModel
-from streamddcrp.models.temporal.checkpoint import from_state, to_state
+from streamddcrp.models.temporal.emissions import Emission
 from streamddcrp.models.temporal.engine import Engine
-from streamddcrp.models.temporal.likelihood import TEXT, LikelihoodOption
-from streamddcrp.models.temporal.stream import NO_ROWS, StreamState, WarmUp
+from streamddcrp.models.temporal.likelihood import (
+    TEXT,
+    LikelihoodOption,
+    emission_from_json,
+    emission_to_json,
+)
+from streamddcrp.models.temporal.stream import StreamState
 from streamddcrp.models.temporal.views import EpochViews
 from streamddcrp.models.temporal.window import Settings, count_settings
-from streamddcrp.typing import FloatArray
+from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp.validation import whole
 
+_log = logging.getLogger(__name__)
 _MOST_WAIT = 4  # times the warm-up, at most, within an epoch
+
+
+class WarmUp(NamedTuple):
+    """Rows that wait until scales can be chosen, with the numbers and times of their epochs."""
+
+    X: FloatArray
+    number: IntArray
+    t: FloatArray
+
+    def and_then(self, X: FloatArray, piece: Piece) -> "WarmUp":
+        """Return these rows and more."""
+        return WarmUp(
+            np.concatenate([self.X.reshape(-1, X.shape[1]), X]),
+            np.concatenate([self.number, np.full(len(X), piece.number)]),
+            np.concatenate([self.t, np.full(len(X), piece.time)]),
+        )
+
+    def is_over(self, warmup: int, number: int) -> bool:
+        """Whether there are enough rows, and epoch ``number`` is later than theirs."""
+        return len(self.X) >= warmup and number > self.number[-1]
+
+    def best(self, candidates: Sequence[Emission], settings: Settings) -> StreamState:
+        """Return the state with the emission that predicts the rows best."""
+        tried = [self._learned(StreamState(Engine(settings, emission))) for emission in candidates]
+        best = int(np.argmin([surprise for _, surprise in tried]))
+        _log.info("scales: guess %d of %d, by the first %d rows", best + 1, len(tried), len(self.X))
+        return tried[best][0]
+
+    def _learned(self, state: StreamState) -> tuple[StreamState, float]:
+        """Learn the rows; return the state and how much they surprised it."""
+        surprise = 0.0
+        starts = [0, *(np.flatnonzero(np.diff(self.number)) + 1).tolist()]
+        for a, b in zip(starts, [*starts[1:], len(self.X)], strict=True):
+            state.go_to(int(self.number[a]))
+            surprise += float(state.seat(self.X[a:b], float(self.t[a]))[:, SCORE].sum())
+        return state, surprise
+
+
+NO_ROWS = WarmUp(np.empty((0, 0)), np.empty(0, np.int64), np.empty(0))
 
 
 class TemporalDPM(RowModel, EpochViews, base.Clusterer):
@@ -113,6 +160,8 @@ class TemporalDPM(RowModel, EpochViews, base.Clusterer):
     >>> news.predict_one("oil price", 30.0) == news.predict_one("price of oil", 30.0)
     True
     """
+
+    _waiting: WarmUp
 
     def __init__(
         self,
@@ -300,7 +349,8 @@ class TemporalDPM(RowModel, EpochViews, base.Clusterer):
             "model": None,
         }
         if self._stream is not None:
-            more, meta["model"] = to_state(self._stream)
+            more, inner = self._stream.to_state()
+            meta["model"] = inner | {"emission": emission_to_json(self._stream.engine.emission)}
             arrays |= {f"model.{name}": array for name, array in more.items()}
         return arrays, meta
 
@@ -318,5 +368,6 @@ class TemporalDPM(RowModel, EpochViews, base.Clusterer):
         if meta["model"] is not None:
             prefix = "model."
             own = {k[len(prefix) :]: v for k, v in arrays.items() if k.startswith(prefix)}
-            model._stream = from_state(own, meta["model"])
+            emission = emission_from_json(meta["model"]["emission"])
+            model._stream = StreamState.from_state(emission, own, meta["model"])
         return model

@@ -7,11 +7,13 @@ would be worth seven nats.
 """
 
 import math
+import operator
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from streamddcrp.models.temporal.emissions import each, pick, stacked_epochs
 from streamddcrp.models.temporal.window import Terms, Window
 from streamddcrp.typing import FloatArray, IntArray
 
@@ -30,10 +32,6 @@ def move(window: Window) -> bool:
 
 def _sum(terms: Terms) -> FloatArray:
     return terms.counts + terms.entropy
-
-
-def _pick(parts: Any, columns: IntArray, axis: int = 1) -> Any:
-    return type(parts)(*(np.take(part, columns, axis=axis) for part in parts))
 
 
 def _merge(window: Window) -> bool:
@@ -55,8 +53,8 @@ def _merge(window: Window) -> bool:
         if not len(a):
             return changed
         stats = window.stats(window.resp)
-        both = type(stats)(*(part[:, a] + part[:, b] for part in stats))
-        joint = window.emission.smooth(both, _pick(window.starts, a, 0), begins[a])
+        both = each(operator.add, pick(stats, a), pick(stats, b))
+        joint = window.emission.smooth(both, pick(window.starts, a, 0), begins[a])
         log_z = smoothed.log_z.sum(axis=0)
         terms = window.terms(window.resp, window.before)
         joined = window.merged_terms(a, b)
@@ -150,9 +148,8 @@ def _delete_one(window: Window, now: _Now, k: int, busy: BoolArray, left: BoolAr
         window.emission.stats(X[some], share[:, takers])
         for X, some, share in zip(window.rows, rows, shares, strict=True)
     ]
-    more = type(gains[0])(*(np.stack(column) for column in zip(*gains, strict=True)))
-    stats = type(more)(*(x + y for x, y in zip(_pick(now.stats, takers), more, strict=True)))
-    after = window.emission.smooth(stats, _pick(window.starts, takers, 0), now.begins[takers])
+    stats = each(operator.add, pick(now.stats, takers), stacked_epochs(gains))
+    after = window.emission.smooth(stats, pick(window.starts, takers, 0), now.begins[takers])
     touched = np.append(takers, k)
     shared = [q[:, takers] for q in window.resp]
     for q, some, share in zip(shared, rows, shares, strict=True):
@@ -193,7 +190,7 @@ def _split(window: Window) -> bool:
             where,
             [q[some, k][:, None] for q, some in zip(window.resp, where, strict=True)],
         )
-        of_k = _pick(stats, np.array([k]))
+        of_k = pick(stats, np.array([k]))
         changed |= any(
             _split_at(window, k, part, of_k, epoch) for epoch in sorted({0, len(window.rows) - 1})
         )
@@ -206,18 +203,17 @@ def _split_at(window: Window, k: int, part: _Part, stats: Any, epoch: int) -> bo
     if begins > epoch:
         return False
     emission, settings = window.emission, window.settings
-    starts, before = _pick(window.starts, np.array([k]), 0), window.before[:, [k]]
+    starts, before = pick(window.starts, np.array([k]), 0), window.before[:, [k]]
     alone = emission.smooth(stats, starts, np.array([begins]))
     sides = emission.halves(part.rows, part.own, 0, alone, epoch)
     if sides is None:
         return False
     both = np.array([begins, epoch])
-    none = emission.no_starts(1)
-    starts = type(none)(*(np.concatenate(pair) for pair in zip(starts, none, strict=True)))
+    starts = each(lambda *pair: np.concatenate(pair), starts, emission.no_starts(1))
     before_both = np.concatenate([before, np.zeros_like(before)], axis=1)
-    shared, smoothed = emission.parted(
+    shared, smoothed = emission.split(
         part.rows, part.own, sides, before_both, starts, both, settings.a0,
-        np.array(settings.kappa),
+        np.array(settings.past_weights),
     )  # fmt: skip
     if sum(q[:, 1].sum() for q in shared) <= 1.0:
         return False

@@ -1,12 +1,10 @@
 """The state of a stream: its engine, and what is kept of the epochs that have left the window."""
 
-import logging
 import math
 from collections import deque
-from collections.abc import Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import asdict, dataclass, field
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy import sparse
@@ -22,20 +20,22 @@ from streamddcrp.contract import (
     Event,
 )
 from streamddcrp.data.documents import Vocabulary
-from streamddcrp.data.times import Piece
-from streamddcrp.models.temporal.emissions import Emission, Summary
+from streamddcrp.models.temporal.emissions import Summary
 from streamddcrp.models.temporal.emissions.text import TextDecay
 from streamddcrp.models.temporal.engine import Engine
-from streamddcrp.models.temporal.window import ACTIVE, Settings
+from streamddcrp.models.temporal.window import ACTIVE
 from streamddcrp.typing import FloatArray, IntArray
 
-_log = logging.getLogger(__name__)
 _EVENTS = 256  # not yet reported
 _FINAL = 100_000  # final labels not yet reported
 _EPOCHS = 1000  # whose trajectories are kept; and merges, for pictures
 _WORDS = 1000  # a vocabulary of so many is never too large
 _CRUMB = 0.01  # expected count of a word that is as good as none
 _KINDS = {"delete": "death"}
+_PAIRS = {"sizes": "id", "times": "epoch"}
+_NUMBERS = (
+    "frozen", "open_score", "n_left", "kept_words", "n_events", "n_final", "n_lost",
+)  # fmt: skip
 
 
 class Trajectory(NamedTuple):
@@ -202,7 +202,7 @@ class StreamState:
             self.events.append(Event(kind, c.id, c.epoch, self._time(c.epoch), c.other))
         self.n_events += len(left)
         # a component is found dead when as many epochs as the past counts have gone by
-        oldest = engine.first - len(engine.settings.kappa) - engine.settings.lag - 2
+        oldest = engine.first - len(engine.settings.past_weights) - engine.settings.lag - 2
         self.times = {epoch: t for epoch, t in self.times.items() if epoch >= oldest}
 
     def _clear_words(self) -> None:
@@ -288,41 +288,67 @@ class StreamState:
             row += len(q)
         return out
 
+    # -- checkpoints -----------------------------------------------------------------------------
 
-class WarmUp(NamedTuple):
-    """Rows that wait until scales can be chosen, with the numbers and times of their epochs."""
+    def to_state(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return arrays, and JSON values but for the emission."""
+        arrays, meta = self.engine.to_state()
+        tracks, final = list(self.trajectories), list(self.final)
+        for name, key in _PAIRS.items():
+            pairs = getattr(self, name)
+            arrays[f"{name}.{key}"] = np.array(list(pairs), np.int64)
+            arrays[f"{name}.value"] = np.array(list(pairs.values()), np.float64)
+        arrays["final.head"] = np.array([part[:2] for part in final], np.int64).reshape(-1, 2)
+        arrays["final.size"], arrays["final.labels"] = _ragged([part.labels for part in final])
+        arrays["tracks.epoch"] = np.array([track.epoch for track in tracks], np.int64)
+        arrays["tracks.time"] = np.array([track.time for track in tracks], np.float64)
+        arrays["tracks.size"], arrays["tracks.ids"] = _ragged([track.ids for track in tracks])
+        arrays["tracks.mass"] = np.concatenate([np.zeros(0), *(track.mass for track in tracks)])
+        values = list(tracks[0].summary.values) if tracks else []
+        for name in values:
+            parts = [track.summary.values[name] for track in tracks]
+            arrays[f"tracks.values.{name}"] = np.concatenate(parts)
+        return arrays, meta | {
+            "words": None if self.vocabulary is None else self.vocabulary.words,
+            "numbers": {name: getattr(self, name) for name in _NUMBERS},
+            "events": [asdict(event) for event in self.events],
+            "track_values": values,
+            "track_words": [track.summary.words for track in tracks],
+            "merges": list(self.merges),
+        }
 
-    X: FloatArray
-    number: IntArray
-    t: FloatArray
-
-    def and_then(self, X: FloatArray, piece: Piece) -> "WarmUp":
-        """Return these rows and more."""
-        return WarmUp(
-            np.concatenate([self.X.reshape(-1, X.shape[1]), X]),
-            np.concatenate([self.number, np.full(len(X), piece.number)]),
-            np.concatenate([self.t, np.full(len(X), piece.time)]),
+    @classmethod
+    def from_state(cls, emission: Any, arrays: dict[str, Any], meta: dict[str, Any]) -> Self:
+        """Rebuild from `to_state`."""
+        words = meta["words"]
+        engine = Engine.from_state(emission, arrays, meta)
+        self = cls(engine, None if words is None else Vocabulary(words), **meta["numbers"])
+        for name, key in _PAIRS.items():
+            pairs = (arrays[f"{name}.{part}"].tolist() for part in (key, "value"))
+            setattr(self, name, dict(zip(*pairs, strict=True)))
+        self.events.extend(Event(**event) for event in meta["events"])
+        self.merges.extend((epoch, gone, into) for epoch, gone, into in meta["merges"])
+        labels = _split(arrays["final.labels"], arrays["final.size"])
+        heads = arrays["final.head"].tolist()
+        self.final.extend(
+            FinalLabels(e, row, part) for (e, row), part in zip(heads, labels, strict=True)
         )
-
-    def is_over(self, warmup: int, number: int) -> bool:
-        """Whether there are enough rows, and epoch ``number`` is later than theirs."""
-        return len(self.X) >= warmup and number > self.number[-1]
-
-    def best(self, candidates: Sequence[Emission], settings: Settings) -> StreamState:
-        """Return the state with the emission that predicts the rows best."""
-        tried = [self._learned(StreamState(Engine(settings, emission))) for emission in candidates]
-        best = int(np.argmin([surprise for _, surprise in tried]))
-        _log.info("scales: guess %d of %d, by the first %d rows", best + 1, len(tried), len(self.X))
-        return tried[best][0]
-
-    def _learned(self, state: StreamState) -> tuple[StreamState, float]:
-        """Learn the rows; return the state and how much they surprised it."""
-        surprise = 0.0
-        starts = [0, *(np.flatnonzero(np.diff(self.number)) + 1).tolist()]
-        for a, b in zip(starts, [*starts[1:], len(self.X)], strict=True):
-            state.go_to(int(self.number[a]))
-            surprise += float(state.seat(self.X[a:b], float(self.t[a]))[:, SCORE].sum())
-        return state, surprise
+        names, sizes = meta["track_values"], arrays["tracks.size"]
+        values = [_split(arrays[f"tracks.values.{name}"], sizes) for name in names]
+        ids, mass = (_split(arrays[f"tracks.{name}"], sizes) for name in ("ids", "mass"))
+        times = zip(arrays["tracks.epoch"].tolist(), arrays["tracks.time"].tolist(), strict=True)
+        for i, (epoch, time) in enumerate(times):
+            found = {name: part[i] for name, part in zip(names, values, strict=True)}
+            summary = Summary(found, meta["track_words"][i])
+            self.trajectories.append(Trajectory(epoch, time, ids[i], mass[i], summary))
+        return self
 
 
-NO_ROWS = WarmUp(np.empty((0, 0)), np.empty(0, np.int64), np.empty(0))
+def _ragged(parts: list[IntArray]) -> tuple[IntArray, IntArray]:
+    """Return the lengths of arrays, and all of them in one."""
+    sizes = np.array([len(part) for part in parts], np.int64)
+    return sizes, np.concatenate([np.zeros(0, np.int64), *parts])
+
+
+def _split(array: Any, sizes: IntArray) -> list[Any]:
+    return np.split(array, np.cumsum(sizes)[:-1]) if len(sizes) else []

@@ -15,7 +15,7 @@ from streamddcrp.data.times import Cut, Place
 from streamddcrp.estimator.views import no_tables
 from streamddcrp.models.temporal.emissions import Summary
 from streamddcrp.models.temporal.plots import draw
-from streamddcrp.models.temporal.stream import FinalLabels, StreamState, WarmUp
+from streamddcrp.models.temporal.stream import FinalLabels, StreamState
 
 _log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ class EpochViews:
     """The part of a model that only shows what it has learned."""
 
     _stream: StreamState | None
-    _waiting: WarmUp
+    _waiting: Any  # rows of the warm-up
     _n_seen: int
     _cut: Cut
     _place: Place
@@ -148,9 +148,9 @@ class EpochViews:
         return pa.table(columns)
 
     def summary(self) -> pa.Table:
-        """Return one row per live component: id, size, born, last seen, and how it looks.
+        """Return one row per live component: id, weight, born, last seen, and how it looks.
 
-        ``size`` is the expected number of rows, ``born`` and ``last_seen`` are numbers of epochs.
+        ``weight`` is the expected number of rows, ``born`` and ``last_seen`` are numbers of epochs.
         Numbers: ``mean_x`` now and its standard error ``sd_x`` for each feature; texts: the
         ``words`` that distinguish it from the others.
         """
@@ -158,13 +158,13 @@ class EpochViews:
         if state is None:
             return no_tables()
         engine, (ids, summary) = state.engine, state.latest()
-        size = np.array([state.sizes.get(i, 0.0) for i in ids.tolist()])
+        weight = np.array([state.sizes.get(i, 0.0) for i in ids.tolist()])
         for q in [*engine.resp, *engine.seated]:
-            size[: q.shape[1]] += q.sum(axis=0)
+            weight[: q.shape[1]] += q.sum(axis=0)
         more = np.full(len(ids) - engine.n_components, engine.epoch + 1)
         columns: dict[str, Any] = {
             "id": ids,
-            "size": size,
+            "weight": weight,
             "born": np.concatenate([engine.born, more]),
             "last_seen": np.concatenate([engine.last_active, more]),
         }

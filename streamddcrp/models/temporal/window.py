@@ -16,7 +16,7 @@ from scipy.special import gammaln
 
 from streamddcrp.decay import make_decay
 from streamddcrp.errors import ConfigError
-from streamddcrp.models.temporal.emissions import Emission
+from streamddcrp.models.temporal.emissions import Emission, each, stacked_epochs
 from streamddcrp.models.temporal.kernels.counts import (
     LOG_ZERO,
     MEAN,
@@ -40,7 +40,7 @@ class Settings(NamedTuple):
     """What is fixed."""
 
     alpha: float  # concentration
-    kappa: tuple[float, ...]  # weights of the 1, 2, .. epochs before
+    past_weights: tuple[float, ...]  # weights of the 1, 2, .. epochs before
     slots: int = 1000  # components of the finite model
     lag: int = 2  # epochs before the last one that may still change
     n_sweeps: int = 4
@@ -48,7 +48,7 @@ class Settings(NamedTuple):
     # Whether alpha follows the births, and the weights of the past the counts; what is given is
     # then the prior of alpha, worth one birth, and holds at first.
     learn_alpha: bool = False
-    learn_kappa: bool = False
+    learn_decay: bool = False
 
     @property
     def a0(self) -> float:
@@ -58,17 +58,11 @@ class Settings(NamedTuple):
     @property
     def width(self) -> int:
         """Number of epochs that count as past."""
-        return int(np.count_nonzero(self.kappa))
+        return int(np.count_nonzero(self.past_weights))
 
 
 def past_weights(decay: object, width: int) -> tuple[float, ...]:
-    """Return the weights of the 1, 2, .. ``width`` epochs before; the decay is in epochs.
-
-    Raises
-    ------
-    ConfigError
-        The width is not a whole number >= 1, or all weights vanish.
-    """
+    """Return the weights of the 1, 2, .. ``width`` epochs before; the decay is in epochs."""
     weights = make_decay(decay).weight(np.arange(1.0, whole("width", width, 1) + 1.0))
     last = np.flatnonzero(weights > _FORGOTTEN)
     if not len(last):
@@ -85,18 +79,13 @@ def count_settings(alpha: Any, decay: object, width: int | None) -> dict[str, An
 
     ``alpha`` None, and ``decay`` and ``width`` both None: learned. One of the latter alone: three
     epochs, or weights exp(-1), exp(-2), ..
-
-    Raises
-    ------
-    ConfigError
-        An option is out of range.
     """
     decay_or_first = ("exponential", 1.0) if decay is None else decay
     return {
         "alpha": 1.0 if alpha is None else positive("alpha", alpha, "None"),
-        "kappa": past_weights(decay_or_first, 3 if width is None else width),
+        "past_weights": past_weights(decay_or_first, 3 if width is None else width),
         "learn_alpha": alpha is None,
-        "learn_kappa": decay is None and width is None,
+        "learn_decay": decay is None and width is None,
     }
 
 
@@ -175,7 +164,7 @@ class Window:
     def decayed(self, moments: FloatArray, before: FloatArray) -> FloatArray:
         """Moments of the decayed past of the window's epochs and the next one, (E + 1, K, 3)."""
         out = np.empty((len(moments) + 1, *moments.shape[1:]))
-        decay_moments(before, moments, np.array(self.settings.kappa), out)
+        decay_moments(before, moments, np.array(self.settings.past_weights), out)
         return out
 
     # -- components ------------------------------------------------------------------------------
@@ -193,9 +182,7 @@ class Window:
         self.born = np.concatenate([self.born, np.full(n, born)])
         self.last_active = np.concatenate([self.last_active, np.full(n, born)])
         none = self.emission.no_starts(n)
-        self.starts = type(none)(
-            *(np.concatenate(pair) for pair in zip(self.starts, none, strict=True))
-        )
+        self.starts = each(lambda *pair: np.concatenate(pair), self.starts, none)
         self.before = np.pad(self.before, ((0, 0), (0, n), (0, 0)))
         self.resp = [np.pad(q, ((0, 0), (0, n))) for q in self.resp]
         self.changes += [Change(born, kind, int(i), other) for i in new]
@@ -214,7 +201,7 @@ class Window:
         """Keep some of the columns."""
         self.ids, self.born = self.ids[kept], self.born[kept]
         self.last_active = self.last_active[kept]
-        self.starts = type(self.starts)(*(part[kept] for part in self.starts))
+        self.starts = each(lambda part: part[kept], self.starts)
         self.before = self.before[:, kept]
         self.resp = [np.ascontiguousarray(q[:, kept]) for q in self.resp]
 
@@ -238,11 +225,11 @@ class Window:
 
     # -- emissions and assignments ---------------------------------------------------------------
 
-    def stats(self, resp: list[FloatArray], rows: list[Any] | None = None) -> Any:
-        """Statistics of the window, or of other rows, under given assignments."""
-        rows = self.rows if rows is None else rows
-        parts = [self.emission.stats(X, q) for X, q in zip(rows, resp, strict=True)]
-        return type(parts[0])(*(np.stack(column) for column in zip(*parts, strict=True)))
+    def stats(self, resp: list[FloatArray]) -> Any:
+        """Statistics of the window under given assignments."""
+        return stacked_epochs(
+            [self.emission.stats(X, q) for X, q in zip(self.rows, resp, strict=True)]
+        )
 
     def smooth(self) -> Any:
         """Smooth the emissions of all components over the window."""
@@ -253,7 +240,7 @@ class Window:
     def sweep(self, n: int) -> None:
         """Pass over the window ``n`` times, oldest epoch first, and fit the emission's scales."""
         settings = self.settings
-        kappa = np.array(settings.kappa)
+        weights = np.array(settings.past_weights)
         for _ in range(n):
             if not self.n_components:
                 return
@@ -267,7 +254,7 @@ class Window:
                 F = min(settings.width, len(self.rows) - 1 - e)
                 ahead = np.ascontiguousarray(past[e + 1 : e + 1 + F])
                 sweep_epoch(
-                    q, ell, now[e], past[e], ahead, now[e + 1 : e + 1 + F], kappa, settings.a0,
+                    q, ell, now[e], past[e], ahead, now[e + 1 : e + 1 + F], weights, settings.a0,
                     _STALE, self.emission.least, score,
                 )  # fmt: skip
             self.emission = self.emission.learned(stats, smoothed, begins)
@@ -277,13 +264,10 @@ class Window:
     def terms(self, resp: list[FloatArray], before: FloatArray) -> Terms:
         """Return what components add to the window's objective, but for their emissions."""
         now = self.moments(resp)
-        past = self.decayed(now, before)[:-1]
-        counts = np.empty(now.shape[:2])
-        count_terms(now, past, self.settings.a0, counts)
         entropy = np.zeros(now.shape[1])
         for q in resp:
             add_entropies(q, entropy)
-        return Terms(counts.sum(axis=0), entropy, now[:, :, LOG_ZERO].sum(axis=0))
+        return self._terms(now, before, entropy)
 
     def merged_terms(self, a: IntArray, b: IntArray) -> Terms:
         """Return what pairs of components would add as one, with the past of the first."""
@@ -291,16 +275,18 @@ class Window:
         entropy = np.zeros(len(a))
         for e, q in enumerate(self.resp):
             moments_of_pairs(np.ascontiguousarray(q.T), a, b, now[e], entropy)
-        past = self.decayed(now, self.before[:, a])[:-1]
+        return self._terms(now, self.before[:, a], entropy)
+
+    def _terms(self, now: FloatArray, before: FloatArray, entropy: FloatArray) -> Terms:
+        past = self.decayed(now, before)[:-1]
         counts = np.empty(now.shape[:2])
         count_terms(now, past, self.settings.a0, counts)
         return Terms(counts.sum(axis=0), entropy, now[:, :, LOG_ZERO].sum(axis=0))
 
     def objective(self) -> Objective:
-        """Return the objective: a monitor, not a bound.
+        """Return the objective: a monitor, not a bound; O(N K) and a smoothing.
 
         Off by some hundredths of a nat where assignments are soft, exact where they are hard.
-        O(N K) for N rows in the window and K components, and a smoothing of all components.
         """
         if not self.rows or not self.n_components:
             return Objective(0.0, 0.0, 0.0, 0.0)

@@ -133,7 +133,7 @@ def engine_config(alpha: float | None, decay: Any, lag: int, *, clocked: bool = 
 
     ``clocked``: whether documents have times, where the decay is learned.
     """
-    if isinstance(decay, str) and decay == "auto":
+    if decay is None:
         return make_config(alpha=alpha, learned=True, clocked=clocked, lag=lag)
     if not isinstance(decay, str | tuple | list):
         return make_config(alpha=alpha, decay=decay, lag=lag)

@@ -46,7 +46,7 @@ class Directions(NamedTuple):
     id: Annotated[IntArray, "K"]
     born: Annotated[IntArray, "K"]
     last_seen: Annotated[IntArray, "K"]
-    told: Annotated[IntArray, "K"]  # whether a final label has named it
+    reported: Annotated[IntArray, "K"]  # whether a final label has named it
 
 
 class Vectors(NamedTuple):
@@ -222,24 +222,28 @@ class EmbeddingStream(StoryModel, RowModel, base.Clusterer):
         return self._finals.nbytes + nbytes_of(self._memory)
 
     @property
-    def objective(self) -> float:
+    def log_score(self) -> float:
         """Sum of the log predictive densities so far, each against a new story's."""
         return -float(self._memory.sums[SURPRISE])
+
+    objective = log_score
 
     def summary(self) -> pa.Table:
         """Return one row per live story.
 
-        ``id``, ``size``, ``born`` and ``last_seen`` (arrival indices), ``cosine`` (mean of two of
-        its vectors, null for a single one), and its mean direction, one column per dimension.
+        ``id``, ``weight`` (decayed weight of its rows, one that arrives now weighs 1), ``rows``
+        (their number), ``born`` and ``last_seen`` (arrival indices), ``cosine`` (mean of two of its
+        vectors, null for a single one), and its mean direction, one column per dimension.
         """
         if not self._has_begun:
-            return no_tables()
+            return no_tables(rows=pa.int64())
         tables = self._memory.tables
         live = np.flatnonzero(tables.size[: self._memory.counts[N_SLOTS]] > 0)
         live = live[np.argsort(tables.id[live])]
         columns: dict[str, Any] = {
             "id": tables.id[live],
-            "size": tables.size[live].astype(np.float64),
+            "weight": tables.mass[live] / self._memory.sums[GROWTH],
+            "rows": tables.size[live],
             "born": tables.born[live],
             "last_seen": tables.last_seen[live],
         }

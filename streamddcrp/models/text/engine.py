@@ -77,7 +77,7 @@ class Tables(NamedTuple):
     last_seen: Annotated[IntArray, "K"]  # and of its last one
     born_t: Annotated[FloatArray, "K"]
     last_t: Annotated[FloatArray, "K"]
-    told: Annotated[BoolArray, "K"]  # whether a final label has named it
+    reported: Annotated[BoolArray, "K"]  # whether a final label has named it
     example: Annotated[Bytes, "K 3 256"]  # beginnings of its most typical texts
     example_length: Annotated[IntArray, "K 3"]
     example_row: Annotated[IntArray, "K 3"]  # which documents they are
@@ -108,7 +108,7 @@ class Window(NamedTuple):
 
 
 class Archive(NamedTuple):
-    """Ring of the last tables that were retired: the words that told them from the others."""
+    """Ring of the last tables that were retired: the words that set them apart from the others."""
 
     id: Annotated[IntArray, "A"]
     n: Annotated[IntArray, "A"]  # words kept

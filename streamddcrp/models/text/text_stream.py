@@ -21,8 +21,8 @@ from streamddcrp.models.text.kernels.layout import FINAL_LABEL, N_MERGES, N_SEEN
 from streamddcrp.models.text.views import (
     StoryLine,
     StoryModel,
+    decay_scale,
     live_labels,
-    memory_of,
     names,
     stories,
 )
@@ -45,10 +45,10 @@ class TextStream(StoryModel, Stored, base.Clusterer):
     alpha : float, optional
         Weight of a new story against texts that arrive now: more of it, more stories. Default:
         0.06 of the number of texts that come in the time ``decay``.
-    decay : float, str or tuple, default 500.0
-        Memory: the number of texts in which the weight of a text falls to 1/e. A text such as "1d",
+    decay : float, str, tuple or None, default 500.0
+        The number of texts in which the weight of a text falls to 1/e. A text such as "1d",
         "6h", "30min" or ``("time", 3600.0)``: the same as a time, in seconds for time stamps.
-        "auto": learned, see `memory`.
+        None: learned, see `decay_scale`.
     lag : int, default 500
         Number of texts after which a label is final.
     stop_words : str, tuple of str or None, default "english"
@@ -76,8 +76,8 @@ class TextStream(StoryModel, Stored, base.Clusterer):
     [0, 1, 0, 1]
     >>> model.predict_one("prices of oil"), model.score_one("oil") < model.score_one("zebra")
     (0, True)
-    >>> model.summary().select(["id", "size"]).to_pylist()
-    [{'id': 1, 'size': 50.0}, {'id': 0, 'size': 50.0}]
+    >>> model.summary().select(["id", "rows"]).to_pylist()
+    [{'id': 1, 'rows': 50}, {'id': 0, 'rows': 50}]
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class TextStream(StoryModel, Stored, base.Clusterer):
     def _unit_test_params(cls) -> Any:
         yield {}
         yield {"lag": 10, "decay": 20.0}
-        yield {"lag": 10, "decay": "auto"}
+        yield {"lag": 10, "decay": None}
 
     # -- learning --------------------------------------------------------------------------------
 
@@ -188,7 +188,7 @@ class TextStream(StoryModel, Stored, base.Clusterer):
     def _times(self, t: FloatArray | None, n: int) -> FloatArray:
         check_clocked(self._clocked, t is not None)
         if t is None:
-            if self._config.clocked and self.decay != "auto":
+            if self._config.clocked and self.decay is not None:
                 message = "t: the decay is a time, so every document needs one"
                 raise SchemaError(message)
             times: FloatArray = np.arange(self.n_seen, self.n_seen + n, dtype=np.float64)
@@ -202,7 +202,7 @@ class TextStream(StoryModel, Stored, base.Clusterer):
     def _set_clock(self, *, clocked: bool) -> None:
         """Let rows have times from now on, or not, as the first ones do."""
         self._clocked = clocked
-        if clocked and self.decay == "auto":
+        if clocked and self.decay is None:
             self._config = engine_config(self.alpha, self.decay, self.lag, clocked=True)
             self._memory = empty_state(self._config)
 
@@ -249,13 +249,13 @@ class TextStream(StoryModel, Stored, base.Clusterer):
         return int(self._memory.counts[N_SEEN])
 
     @property
-    def memory(self) -> float:
-        """The decay: texts or, if it is a time or texts have times and it is learned, a time.
+    def decay_scale(self) -> float:
+        """Scale of the decay, in texts; in time if it is a time, or learned from texts with times.
 
         Of one that is learned, that with the same median distance between a text and the one that
         it follows; NaN as long as times do not show how fast texts come.
         """
-        return memory_of(self._config, self._memory)
+        return decay_scale(self._config, self._memory)
 
     @property
     def n_words(self) -> int:
@@ -279,15 +279,18 @@ class TextStream(StoryModel, Stored, base.Clusterer):
         return nbytes_of(self._memory) + own + self._finals.nbytes
 
     @property
-    def objective(self) -> float:
+    def log_score(self) -> float:
         """Sum of the log predictive densities of everything learned so far."""
         return -float(self._memory.sums[SURPRISE])
+
+    objective = log_score
 
     def summary(self) -> pa.Table:
         """Return one row per live story, those with most weight now first.
 
-        ``id``, ``size`` (documents), ``born`` and ``last_seen`` (arrival indices of the first and
-        the last one; with times ``born_t`` and ``last_t``, too), ``rate`` (its documents a unit of
+        ``id``, ``weight`` (decayed weight of its documents, one that arrives now weighs 1),
+        ``rows`` (their number), ``born`` and ``last_seen`` (arrival indices of the first and the
+        last one; with times ``born_t`` and ``last_t``, too), ``rate`` (its documents per unit of
         time now; without times its part of all), ``words`` that set it apart, and
         ``examples``: up to three texts among those with final labels whose words most other texts
         of the story have (by the cosine), at most 256 bytes of each.

@@ -130,7 +130,8 @@ def stories(state: State, table: WordTable, *, clocked: bool) -> pa.Table:
     share = tables.mass[live] / max(float(sums[layout.TOTAL]), 1e-300)
     columns: dict[str, Any] = {
         "id": tables.id[live],
-        "size": tables.size[live].astype(np.float64),
+        "weight": tables.mass[live] / sums[layout.GROWTH],
+        "rows": tables.size[live],
         "born": tables.born[live],
         "last_seen": tables.last_seen[live],
     }
@@ -196,8 +197,8 @@ def _rate(state: State) -> float:
     return float((n - 1) / span) if span > 0.0 else float("inf")
 
 
-def memory_of(config: Config, state: State) -> float:
-    """Return the decay, or one with the same median age of the documents that are followed.
+def decay_scale(config: Config, state: State) -> float:
+    """Return the scale of the decay, or of one under which links have the same median age.
 
     NaN where times do not show yet how fast documents come.
     """

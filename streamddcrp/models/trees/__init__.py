@@ -5,7 +5,7 @@ infinitely many children: child j of a node is taken with probability v_j prod_{
 v ~ Beta(1, gamma). Only a finite part of the tree is kept; what lies outside keeps its prior, and
 sums over the infinitely many paths that leave the kept part are in closed form (`kernels.tree`).
 
-- `topics.TopicTree`: each word of a document comes from a topic of its path. Incremental
+- `topic_tree.TopicTree`: each word of a document comes from a topic of its path. Incremental
   variational inference on the bound with all parameters at their optimum: a document is taken out
   of the statistics and placed where the bound gains most, a new path among the places.
 - `components.ComponentTree`: a point is a sum of the vectors of its path, times loadings.

@@ -77,7 +77,7 @@ def fit_nested_topics(
     seed : int, default 0
         Of the other orders.
     **options
-        Of `NestedCRPTopics`, but ``window`` and ``kappa``.
+        Of `NestedCRPTopics`, but ``window`` and ``forgetting``.
 
     Raises
     ------

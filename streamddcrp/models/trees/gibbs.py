@@ -198,7 +198,7 @@ class NestedTopicSamples:
         Returns
         -------
         dict
-            ``id``, ``level`` (1 at the root), ``size`` (documents through the node), ``words``
+            ``id``, ``level`` (1 at the root), ``weight`` (documents through the node), ``words``
             (pairs of word and probability, the likeliest first; only such as occur there),
             ``children`` (the largest first).
         """
@@ -214,7 +214,7 @@ class NestedTopicSamples:
             return {
                 "id": k,
                 "level": int(state.level[k]) + 1,
-                "size": float(state.docs[k]),
+                "weight": float(state.docs[k]),
                 "words": [(w if names is None else names[w], float(prob[w])) for w in top],
                 "children": [node(child) for child in below.tolist()],
             }

@@ -277,18 +277,20 @@ class NestedCRPComponents(TreeModel):
         return 0 if self._tree is None else self._tree.n_refused
 
     @property
-    def objective(self) -> float:
+    def bound(self) -> float:
         """Evidence lower bound, the points of the window standing for all; NaN in warm-up."""
         return math.nan if self._tree is None else self._tree.bound()
 
+    objective = bound
+
     def tree(self) -> dict[str, Any]:
-        """Return the tree as nested dicts, children in order of size; empty in warm-up.
+        """Return the tree as nested dicts, the heaviest children first; empty in warm-up.
 
         Returns
         -------
         dict
-            ``id``, ``level`` (root 1), ``size`` (points through the node), ``born`` (number of the
-            point), ``vector`` (D,) and ``children``; the root has ``mean`` (D,), too.
+            ``id``, ``level`` (root 1), ``weight`` (points through the node), ``born`` (number of
+            the point), ``vector`` (D,) and ``children``; the root has ``mean`` (D,), too.
         """
         tree = self._tree
         if tree is None:
@@ -298,11 +300,11 @@ class NestedCRPComponents(TreeModel):
         return root | {"mean": self._origin + M[0]}
 
     def summary(self) -> pa.Table:
-        """Return one row per node: id, parent (null: root), level, size, born, length, vector."""
+        """Return one row per node: id, parent (null: root), level, weight, born, length, vector."""
         tree = self._tree
         if tree is None:
             whole = {name: pa.int64() for name in ("id", "parent", "level")}
-            kinds = whole | {"size": pa.float64(), "born": pa.int64(), "length": pa.float64()}
+            kinds = whole | {"weight": pa.float64(), "born": pa.int64(), "length": pa.float64()}
             return pa.schema([*kinds.items(), ("vector", pa.list_(pa.float64()))]).empty_table()
         M = tree.weights.M[1:]
         vectors = pa.array(list(M), pa.list_(pa.float64()))

@@ -2,16 +2,17 @@
 
 import logging
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from streamddcrp.data.documents import Bags, Vocabulary, encode, read_bags, read_document
+from streamddcrp.data.documents import Bags, Vocabulary, Word, encode, read_bags, read_document
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.models.trees.pictures import plot_topic_tree
-from streamddcrp.models.trees.topic_state import Settings
-from streamddcrp.models.trees.topics import TopicTree, distinctive_words
+from streamddcrp.models.trees.topic_moves import settle, tidy
+from streamddcrp.models.trees.topic_tree import Settings, TopicTree
 from streamddcrp.models.trees.tree import ids_of
 from streamddcrp.models.trees.views import TreeModel, check_tree, nested, node_columns
 from streamddcrp.typing import FloatArray, IntArray
@@ -43,8 +44,8 @@ class NestedCRPTopics(TreeModel):
         and narrower topics. Default: 1.0 for the root, 0.1 for all others.
     alpha : tuple of float, optional
         Dirichlet prior of a document's proportions of levels. Default: (5, 2, 1, 1, ..).
-    kappa : float, default 1.0
-        Above 0.5. 1: all documents count alike. Below: the n-th counts n^(1 - kappa) and all
+    forgetting : float, default 1.0
+        Above 0.5. 1: all documents count alike. Below: the n-th counts n^(1 - forgetting) and all
         together n, so that old ones are forgotten.
     window : int, default 512
         Documents that may still change their place.
@@ -89,7 +90,7 @@ class NestedCRPTopics(TreeModel):
         gamma: float = 1.0,
         eta: Any = None,
         alpha: Any = None,
-        kappa: float = 1.0,
+        forgetting: float = 1.0,
         window: int = 512,
         revisits: int = 1,
         max_nodes: int = 512,
@@ -100,14 +101,14 @@ class NestedCRPTopics(TreeModel):
         self.gamma = gamma
         self.eta = eta
         self.alpha = alpha
-        self.kappa = kappa
+        self.forgetting = forgetting
         self.window = window
         self.revisits = revisits
         self.max_nodes = max_nodes
         self.max_words = max_words
         check_tree(self, 2, window=1, revisits=0, max_words=2)
-        if not 0.5 < kappa <= 1.0:
-            message = f"kappa must be above 0.5 and at most 1, got {kappa!r}"
+        if not 0.5 < forgetting <= 1.0:
+            message = f"forgetting must be above 0.5 and at most 1, got {forgetting!r}"
             raise ConfigError(message)
         eta = (1.0, *(0.1,) * (depth - 1)) if eta is None else eta
         alpha = (5.0, 2.0, *(1.0,) * (depth - 2))[:depth] if alpha is None else alpha
@@ -116,7 +117,7 @@ class NestedCRPTopics(TreeModel):
                 gamma=float(gamma),
                 eta=_by_level("eta", eta, depth),
                 alpha=_by_level("alpha", alpha, depth),
-                kappa=float(kappa),
+                forgetting=float(forgetting),
                 window=window,
                 revisits=revisits,
                 max_nodes=max_nodes,
@@ -143,7 +144,7 @@ class NestedCRPTopics(TreeModel):
         Without new documents: a further pass over the last ``window`` ones.
         """
         self._tree.revisit()
-        self._tree.tidy(math.inf)
+        tidy(self._tree, math.inf)
 
     def window_paths(self) -> IntArray:
         """Return the ids on the paths of the last ``window`` documents, (n, depth), oldest first.
@@ -161,10 +162,11 @@ class NestedCRPTopics(TreeModel):
         tree, N = self._tree, len(rows)
         out, start = np.zeros((N, 5)), 0
         while start < N:
-            stop, due = min(N, start + tree.next_stop - tree.n_seen), tree.next_stop
-            tidy = due == tree.next_tidy
+            due = tree.next_stop
+            stop = min(N, start + due - tree.n_seen)
             bags = self._encode(rows[start:stop], learn=True)
             out[start:stop, :4] = tree.learn(*bags)
+            tidied = settle(tree)
             sizes = np.add.reduceat(np.append(bags.counts, 0.0), bags.offsets[:-1])
             sizes[bags.offsets[1:] == bags.offsets[:-1]] = np.nan
             out[start:stop, 2] /= -sizes
@@ -173,7 +175,7 @@ class NestedCRPTopics(TreeModel):
                 self._growth.note(
                     tree.n_seen, tree.n_nodes, tree.n_born, tree.n_merged, tree.n_pruned
                 )
-                if tidy:
+                if tidied:
                     self._forget_words()
             start = stop
         return out
@@ -278,21 +280,23 @@ class NestedCRPTopics(TreeModel):
     # -- looking ---------------------------------------------------------------------------------
 
     @property
-    def objective(self) -> float:
+    def bound(self) -> float:
         """Evidence lower bound of what was learned.
 
         The documents that left the window count as they were placed last.
         """
         return self._tree.bound()
 
+    objective = bound
+
     def tree(self, n_words: int = _SHOWN) -> dict[str, Any]:
-        """Return the tree as nested dicts, children in order of size.
+        """Return the tree as nested dicts, the heaviest children first.
 
         Returns
         -------
         dict
-            ``id``, ``level`` (root 1), ``size`` (documents through the node; with kappa < 1 the
-            recent ones count more), ``born`` (number of the document), ``words`` (list of word
+            ``id``, ``level`` (root 1), ``weight`` (documents through the node; with forgetting < 1
+            the recent ones count more), ``born`` (number of the document), ``words`` (list of word
             and probability in the topic, those first that set it apart, and of an inner node all
             below it, from its siblings) and ``children``.
         """
@@ -300,7 +304,7 @@ class NestedCRPTopics(TreeModel):
         return nested(self._tree, [{"words": some} for some in words])
 
     def summary(self) -> pa.Table:
-        """Return one row per node: id, parent (null: root), level, size, born, tokens, words."""
+        """Return one row per node: id, parent (null: root), level, weight, born, tokens, words."""
         tree = self._tree
         some = distinctive_words(tree, self._vocabulary.words, _SHOWN)
         words = pa.array([" ".join(str(word) for word, _ in row) for row in some], pa.string())
@@ -319,6 +323,34 @@ class NestedCRPTopics(TreeModel):
     def _restore(self, arrays: dict[str, Any], meta: dict[str, Any]) -> None:
         self._tree = TopicTree.from_state(self._tree.settings, arrays, meta)
         self._vocabulary = Vocabulary(meta["words"])
+
+
+def distinctive_words(
+    tree: TopicTree, names: Sequence[Word], n: int
+) -> list[list[tuple[Word, float]]]:
+    """Return words of each topic with their probability in it, (K) lists of ``n`` at most.
+
+    Those with the largest part in the divergence come first: of a leaf's words from all below its
+    parent; of all words below an inner node, since few are its own, from those below its parent;
+    of the root's from all.
+    """
+    V, K = len(names), tree.n_nodes
+    own = tree.counts[:V, :K] * tree.scale
+    below = own.copy()
+    for i in range(K - 1, 0, -1):
+        below[:, tree.parent[i]] += below[:, i]
+    out = []
+    for i in range(K):
+        mine, others = below[:, i] if i else own[:, 0], below[:, max(int(tree.parent[i]), 0)]
+        some = np.flatnonzero(mine > 0.5)
+        share = mine[some] / max(float(mine.sum()), 1e-300)
+        rest = others[some] / max(float(others.sum()), 1e-300)
+        weight = share * (np.log(share / rest) + 1e-3)
+        best = some[np.lexsort((some, -weight))[:n]]
+        eta = float(tree.settings.eta[tree.level[i] - 1])
+        probs = (eta + own[best, i]) / (V * eta + float(own[:, i].sum()))
+        out.append([(names[v], float(p)) for v, p in zip(best, probs, strict=True)])
+    return out
 
 
 def _by_level(name: str, value: Any, depth: int) -> FloatArray:

@@ -41,14 +41,14 @@ def named(tree: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
     return tree | {"words": words, "children": [named(child, names) for child in tree["children"]]}
 
 
-def _size(node: dict[str, Any]) -> float:
-    return float(node["size"])
+def _weight(node: dict[str, Any]) -> float:
+    return float(node["weight"])
 
 
 def _leaves(node: dict[str, Any]) -> list[tuple[float, int]]:
-    """Return size and id of all nodes without children."""
+    """Return weight and id of all nodes without children."""
     if not node["children"]:
-        return [(_size(node), int(node["id"]))]
+        return [(_weight(node), int(node["id"]))]
     return [leaf for child in node["children"] for leaf in _leaves(child)]
 
 
@@ -64,7 +64,7 @@ def _place(tree: dict[str, Any], kept: set[int]) -> list[_Placed]:
         me = len(placed)
         placed.append(_Placed(node, level, bottom, 1, parent, branch))
         top = bottom
-        below = sorted(node["children"], key=_size, reverse=True)
+        below = sorted(node["children"], key=_weight, reverse=True)
         for number, child in enumerate(below):
             walk(child, level + 1, me, number if level == 0 else branch)
         if len(placed) == me + 1:
@@ -104,7 +104,7 @@ def _links(ax: Any, placed: list[_Placed], x: list[float], bend: float, *, throu
     from matplotlib.patches import PathPatch  # noqa: PLC0415
     from matplotlib.path import Path  # noqa: PLC0415
 
-    largest = _size(placed[0].node) or 1.0
+    largest = _weight(placed[0].node) or 1.0
     for p in placed[1:]:
         above = placed[p.parent]
         b, turn = (x[p.level], p.y), x[p.level] - bend
@@ -114,7 +114,7 @@ def _links(ax: Any, placed: list[_Placed], x: list[float], bend: float, *, throu
             [first, (turn, above.y), (middle, above.y), (middle, b[1]), b],
             [Path.MOVETO, Path.LINETO, Path.CURVE4, Path.CURVE4, Path.CURVE4],
         )
-        width = 0.8 + 7.0 * float(np.sqrt(_size(p.node) / largest))
+        width = 0.8 + 7.0 * float(np.sqrt(_weight(p.node) / largest))
         ax.add_patch(
             PathPatch(
                 curve, fill=False, ec=_colour(p), lw=width, alpha=0.35, capstyle="butt", zorder=1
@@ -128,7 +128,7 @@ def plot_topic_tree(tree: dict[str, Any], ax: Any = None, *, n_words: int = 7) -
     Parameters
     ----------
     tree : dict
-        From ``tree()`` of a model: ``id``, ``size``, ``words`` (pairs of word and probability),
+        From ``tree()`` of a model: ``id``, ``weight``, ``words`` (pairs of word and probability),
         ``children``.
     ax : matplotlib axes, optional
         One inch is a unit across, a leaf a unit down; without it a figure of fitting size is made.
@@ -157,19 +157,19 @@ def plot_topic_tree(tree: dict[str, Any], ax: Any = None, *, n_words: int = 7) -
     ax.set_xlim(0.0, width)
     ax.set_ylim(max(n_rows, 5) - 0.3, -1.4)
     ax.axis("off")
-    largest = _size(tree) or 1.0
+    largest = _weight(tree) or 1.0
     _links(ax, placed, x, 0.8, through=False)
     for p in placed:
         leaf = p.level == depth
         words = [str(word) for word, _ in p.node["words"]]
-        radius = 3.0 + 13.0 * float(np.sqrt(_size(p.node) / largest))
+        radius = 3.0 + 13.0 * float(np.sqrt(_weight(p.node) / largest))
         ax.plot(
             x[p.level], p.y, "o", markersize=radius, color=_colour(p), markeredgecolor="white",
             markeredgewidth=0.8, zorder=3, clip_on=False,
         )  # fmt: skip
         at = x[p.level] + 0.5 * radius / 72 + 0.06
         size = ax.annotate(
-            _count(_size(p.node)), (at, p.y), fontsize=8, color=_FAINT, va="center_baseline",
+            _count(_weight(p.node)), (at, p.y), fontsize=8, color=_FAINT, va="center_baseline",
             zorder=4,
         )  # fmt: skip
         room = 1 if leaf else max(1, min(4, int(p.rows * _ROW / 0.145)))
@@ -181,7 +181,7 @@ def plot_topic_tree(tree: dict[str, Any], ax: Any = None, *, n_words: int = 7) -
         )  # fmt: skip
     left_out = len(leaves) - sum(not p.node["children"] for p in placed)
     n = _nodes(tree)
-    title = f"{n:,} topic{'' if n == 1 else 's'} of {_count(_size(tree))} documents"
+    title = f"{n:,} topic{'' if n == 1 else 's'} of {_count(_weight(tree))} documents"
     title += " (numbers: documents)"
     if left_out:
         title += f"; the {left_out:,} smallest leaves are not drawn"
@@ -201,7 +201,7 @@ def plot_component_tree(
     Parameters
     ----------
     tree : dict
-        From ``tree()`` of a model: ``id``, ``size``, ``vector`` (D,), ``children``; the root has
+        From ``tree()`` of a model: ``id``, ``weight``, ``vector`` (D,), ``children``; the root has
         ``mean`` (D,) too.
     ax : matplotlib axes, optional
         Without it a figure of fitting size is made.
@@ -268,7 +268,7 @@ def plot_component_tree(
         v = np.asarray(p.node["vector"], dtype=np.float64)
         top = float(np.abs(v).max()) or 1.0
         show(
-            v, x[p.level], p.y, _colour(p), _count(_size(p.node)), cmap="RdBu_r", vmin=-top,
+            v, x[p.level], p.y, _colour(p), _count(_weight(p.node)), cmap="RdBu_r", vmin=-top,
             vmax=top,
         )  # fmt: skip
     ax.annotate(

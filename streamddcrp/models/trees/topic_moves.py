@@ -1,4 +1,4 @@
-"""Moves of many documents of the window at once, undone where they do not raise the bound.
+"""Tidying up: moves of many documents of the window at once, undone where the bound does not rise.
 
 Siblings are merged; nodes dissolved, split, and attached to another parent (section 8 of
 math/nested_crp.md).
@@ -9,36 +9,99 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from scipy import sparse
 
-from streamddcrp.models.trees.kernels.gain import merge_gains, sibling_products
-from streamddcrp.models.trees.kernels.topics import N_NODES, NEXT_ID, move, put_back
-from streamddcrp.models.trees.topic_state import TopicState
+from streamddcrp.models.trees.kernels.gain import fit_eta, merge_gains, sibling_products
+from streamddcrp.models.trees.kernels.topics import LOCAL, N_NODES, NEXT_ID, SCALE, move, put_back
+from streamddcrp.models.trees.topic_tree import CHUNK, FIRST_TIDY, TopicTree
 from streamddcrp.models.trees.tree import Change, merged, sorted_order, sticks, with_ancestors
 from streamddcrp.typing import FloatArray, IntArray
 
 _ALIKE = 3  # partners of a node that are tried
 _EFFORT = 200  # distinct words that could be moved while a move is prepared
 _MEANS = 5  # rounds of two means
+_FULL, _ROOMY = 0.9, 0.75  # of max_nodes: from where small paths give way, and until when
+_FOLD = 1e-30
+_MOVED = 32  # words of documents that a kind of move may cost, for each new document
+_ETA_ROUNDS = 5  # at most, of learning the prior of words
+_CLOSE = 1e-2  # and until it changes by less than this part
 _OUTSIDE = 0.5  # documents of a node that left the window, at most, for it to be dissolved
+
+
+def settle(tree: TopicTree) -> bool:
+    """Drop nodes without documents where a chunk ends, or tidy up where that is due: then True."""
+    if tree.n_seen == tree.next_tidy:
+        tidy(tree)
+        tree.next_tidy = tree.n_seen + _spell(tree)
+        return True
+    if tree.n_seen % CHUNK == 0:
+        tree.reorder(tree.sizes() > 0.5)
+    return False
+
+
+def _spell(tree: TopicTree) -> int:
+    """Return how many documents are learned between one tidying and the next."""
+    return min(tree.settings.window, max(FIRST_TIDY, tree.n_seen))
+
+
+def tidy(tree: TopicTree, budget: float | None = None) -> None:
+    """Drop empty paths; merge, dissolve and split nodes where that raises the bound.
+
+    ``budget``: distinct words of documents that each kind of move may cost. Default: so many for
+    each document since the last time, and one round of merges.
+    """
+    every = _spell(tree)
+    tree.trim()
+    _fold(tree)
+    tree.reorder(worth_keeping(tree))
+    while merge_siblings(tree) and budget is not None:
+        pass
+    make_moves(tree, _MOVED * every if budget is None else budget)
+    tree.reorder(worth_keeping(tree))
+    fit_eta(
+        tree.counts, tree.rows, tree.level, tree.n_nodes, max(tree.n_words, 1), tree.scale,
+        tree.settings.eta, _ETA_ROUNDS, _CLOSE, tree.learned_eta,
+    )  # fmt: skip
+
+
+def _fold(tree: TopicTree) -> None:
+    """Multiply the raw statistics by their scale before that is no float."""
+    if tree.scale >= _FOLD:
+        return
+    scale, tree.real[SCALE] = tree.scale, 1.0
+    for array in (tree.counts, tree.rows, tree.mass, tree.window.weights):
+        np.multiply(array, scale, out=array)
+    tree.real[LOCAL] *= scale
+
+
+def worth_keeping(tree: TopicTree) -> np.ndarray:
+    """Return which nodes stay, (K,) of bool.
+
+    A path goes when fewer than half a document is on it, or fewer than two and the window has
+    passed on since it was born; and when there are almost ``max_nodes``, the smallest go.
+    """
+    K, s = tree.n_nodes, tree.settings
+    size = tree.sizes()
+    old = tree.born[:K] <= tree.n_seen - s.window
+    small = (size < 0.5) | (old & (size < 1.5))
+    if K - small.sum() > _FULL * s.max_nodes:
+        leaves = np.flatnonzero((tree.level[:K] == tree.depth) & ~small)
+        leaves = leaves[np.lexsort((leaves, size[leaves], ~old[leaves]))]
+        small[leaves[: int(K - small.sum() - _ROOMY * s.max_nodes)]] = True
+    leaves = (tree.level[:K] == tree.depth) & ~small
+    return with_ancestors(tree.parent[:K], tree.level[:K], leaves)
 
 
 class Trial:
     """Documents of the window on the move, and the way back."""
 
-    def __init__(self, tree: TopicState) -> None:
+    def __init__(self, tree: TopicTree) -> None:
         self.tree = tree
         self.rest = tree.rest_of_bound()
 
     def try_move(self, groups: Sequence[IntArray], *, barred: int = -1, forced: int = -1) -> float:
-        """Move documents; undo it unless the bound rises. Returns by how much it rose, or 0.
+        """Move documents; undo it unless the bound rises. Return by how much it rose, or 0.
 
-        Parameters
-        ----------
-        groups : sequence of ndarray of int64
-            Documents, in the order in which they are placed.
-        barred : int
-            Node that they must leave.
-        forced : int
-            Inner node below which the first of each group opens a path; the others follow it.
+        The documents of ``groups`` are placed in their order. They must leave the node ``barred``;
+        the first of each group opens a path below the inner node ``forced``, the others follow it.
         """
         tree, which = self.tree, np.concatenate(groups)
         w, K, ids = tree.window, tree.n_nodes, int(tree.whole[NEXT_ID])
@@ -70,20 +133,17 @@ class Trial:
         return 0.0
 
 
-def _make_room(tree: TopicState, n: int) -> bool:
+def _make_room(tree: TopicTree, n: int) -> bool:
     """Make room for the paths of n documents, if there can be."""
     while tree.n_nodes + n * tree.depth > len(tree.parent) < tree.settings.max_nodes:
         tree.make_nodes()
     return len(tree.parent) >= tree.n_nodes + tree.depth
 
 
-def make_moves(tree: TopicState, budget: float) -> None:
+def make_moves(tree: TopicTree, budget: float) -> None:
     """Try to dissolve small nodes, to split large ones, and to attach nodes elsewhere.
 
-    Parameters
-    ----------
-    budget : float
-        Distinct words of documents that may be moved for each of the three.
+    ``budget``: distinct words of documents that may be moved for each of the three.
     """
     trial = Trial(tree)
     _spend(budget, _small_nodes(tree), lambda i: _dissolve(trial, i))
@@ -110,13 +170,13 @@ def _only_children(parent: IntArray) -> np.ndarray:
     return alone
 
 
-def _small_nodes(tree: TopicState) -> IntArray:
+def _small_nodes(tree: TopicTree) -> IntArray:
     """Nodes with two documents or more, the smallest first; of a chain of only children the top."""
     parent, size = tree.parent[: tree.n_nodes], tree.sizes()
     return _by_size(size, (size > 1.5) & ~(_only_children(parent) & (parent > 0)))
 
 
-def _large_nodes(tree: TopicState) -> IntArray:
+def _large_nodes(tree: TopicTree) -> IntArray:
     """Leaves, and only children, with four documents or more, the largest first.
 
     Other inner nodes are left alone: parts of them would soon be twins that nothing merges again.
@@ -126,13 +186,13 @@ def _large_nodes(tree: TopicState) -> IntArray:
     return _by_size(size, (size > 3.5) & (leaves | _only_children(tree.parent[:K])), -1.0)
 
 
-def _movable_nodes(tree: TopicState) -> IntArray:
+def _movable_nodes(tree: TopicTree) -> IntArray:
     """Nodes that could be attached elsewhere, with two documents or more, the smallest first."""
     size = tree.sizes()
     return _by_size(size, (size > 1.5) & (tree.depth > 2))
 
 
-def _documents(tree: TopicState, node: int) -> IntArray:
+def _documents(tree: TopicTree, node: int) -> IntArray:
     """Return the documents of the window whose path goes through a node."""
     now = tree.window.ends[: tree.window.n]
     here = now == node
@@ -142,13 +202,13 @@ def _documents(tree: TopicState, node: int) -> IntArray:
     return np.flatnonzero(here)
 
 
-def _spots(tree: TopicState, which: IntArray) -> IntArray:
+def _spots(tree: TopicTree, which: IntArray) -> IntArray:
     """Return where the distinct words of documents stand in the window, one after the other."""
     first, last = tree.window.offsets[which], tree.window.offsets[which + 1]
     return np.concatenate([np.arange(a, b) for a, b in zip(first, last, strict=True)])
 
 
-def _length(tree: TopicState, which: IntArray) -> int:
+def _length(tree: TopicTree, which: IntArray) -> int:
     """Return the distinct words of documents, one after the other."""
     w = tree.window
     return int((w.offsets[which + 1] - w.offsets[which]).sum())
@@ -210,7 +270,7 @@ def _graft(trial: Trial, node: int) -> int:
     return len(targets) * _length(tree, np.concatenate(groups))
 
 
-def _unlike(tree: TopicState, which: IntArray, level: int) -> IntArray:
+def _unlike(tree: TopicTree, which: IntArray, level: int) -> IntArray:
     """Return a part of some documents, by their words from a level on; the first one leads.
 
     Two means by cosine, from the document that is least like all together.
@@ -238,7 +298,7 @@ def _unlike(tree: TopicState, which: IntArray, level: int) -> IntArray:
     return group[np.argsort(-toward[group], kind="stable")]
 
 
-def merge_siblings(tree: TopicState) -> bool:
+def merge_siblings(tree: TopicTree) -> bool:
     """Merge siblings where the bound rises, the best pairs first; return whether any were."""
     used: set[int] = set()
     for _, i, j in sorted(_best_merges(tree), reverse=True):
@@ -250,11 +310,11 @@ def merge_siblings(tree: TopicState) -> bool:
         keep = tree.rows[:K] >= 0.0  # `_merge` marks what is gone
         tree.rows[:K] = np.maximum(tree.rows[:K], 0.0)
         order = sorted_order(tree.parent[:K], tree.level[:K], tree.mass[:K], keep)
-        tree.take(order.slots, order.parent, order.level, order.to)
+        tree.take(order)
     return bool(used)
 
 
-def _best_merges(tree: TopicState) -> list[tuple[float, int, int]]:
+def _best_merges(tree: TopicTree) -> list[tuple[float, int, int]]:
     s, K, V = tree.settings, tree.n_nodes, tree.n_words
     parent, level, mass = tree.parent[:K], tree.level[:K], tree.mass[:K] * tree.scale
     before = sticks(parent, level, mass, tree.depth, s.gamma)
@@ -282,7 +342,7 @@ def _best_merges(tree: TopicState) -> list[tuple[float, int, int]]:
     return found
 
 
-def _merge(tree: TopicState, i: int, j: int) -> None:
+def _merge(tree: TopicTree, i: int, j: int) -> None:
     """Merge node j into its sibling i; slot j is marked as gone."""
     K = tree.n_nodes
     tree.counts[:, i] += tree.counts[:, j]

@@ -139,7 +139,7 @@ class TreeModel(Stored, base.Clusterer):
         return pa.RecordBatch.from_pydict(columns)
 
     def tree(self) -> dict[str, Any]:
-        """Return the tree as nested dicts, children in order of size."""
+        """Return the tree as nested dicts, the heaviest children first."""
         raise NotImplementedError
 
     @property
@@ -228,11 +228,11 @@ def check_tree(model: Any, paths: int, **least: int) -> None:
 
 
 def nested(tree: Any, more: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return nodes as nested dicts, children in order of size; ``more`` (K) is added to each."""
+    """Return nodes as nested dicts, the heaviest children first; ``more`` (K) is added to each."""
     sizes = tree.sizes()
     nodes = [
         {
-            "id": int(tree.ids[i]), "level": int(tree.level[i]), "size": float(sizes[i]),
+            "id": int(tree.ids[i]), "level": int(tree.level[i]), "weight": float(sizes[i]),
             "born": int(tree.born[i]), **more[i], "children": [],
         }
         for i in range(tree.n_nodes)
@@ -243,13 +243,13 @@ def nested(tree: Any, more: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def node_columns(tree: Any) -> dict[str, Any]:
-    """Return id, parent (null: the root), level, size and born of every node."""
+    """Return id, parent (null: the root), level, weight and born of every node."""
     K = tree.n_nodes
     parents = [None, *tree.ids[tree.parent[1:K]].tolist()][:K]
     return {
         "id": tree.ids[:K].copy(),
         "parent": pa.array(parents, pa.int64()),
         "level": tree.level[:K].copy(),
-        "size": tree.sizes(),
+        "weight": tree.sizes(),
         "born": tree.born[:K].copy(),
     }

@@ -19,7 +19,7 @@ def name_of(i, recent, names, counts):
             g += 1
         names.opener[g] = i
         names.last_seen[g] = -1
-        names.told[g] = False
+        names.reported[g] = False
         counts[N_NAMES] += 1
         recent[at] = g
     return recent[at]
@@ -55,7 +55,7 @@ def refresh_names(names, events, counts, reopened, t):
             live += names.weight[g] >= LIVE
             opener = names.opener[g]
             if opener > last and (found < 0 or opener < names.opener[found]):
-                born = names.weight[g] >= LIVE and not names.told[g]
+                born = names.weight[g] >= LIVE and not names.reported[g]
                 if born or (names.n_holders[g] == 0 and opener < reopened):
                     found = g
         counts[N_LIVE] = live
@@ -63,10 +63,10 @@ def refresh_names(names, events, counts, reopened, t):
             break
         last = names.opener[found]
         if names.n_holders[found] > 0:
-            names.told[found] = True
+            names.reported[found] = True
             record(events, counts, N_EVENTS, BIRTH, last, -1, n - 1, t)
         else:
-            if names.told[found]:
+            if names.reported[found]:
                 record(events, counts, N_EVENTS, DEATH, last, -1, n - 1, t)
             names.opener[found] = -1
             counts[N_NAMES] -= 1

@@ -135,7 +135,7 @@ def _seat(
     n = counts[N_SEEN]
     k = draw_table(uniforms[at], scratch.new[p], scratch.weight[p], particles.n_tables[p])
     here = n & (len(ring.t) - 1)
-    if config.lag > 0:
+    if config.rejuvenate > 0:
         ring.link[p, here] = n
         if k >= 0:
             factor = carried_factor(config, sums, t)
@@ -214,7 +214,7 @@ def _forget(config, particles, tables, ring, counts, sums):
     ``earliest``. Where the time of the next arrival is unknown that of the last one must do.
     """
     n, mask = counts[N_SEEN], len(ring.t) - 1
-    earliest = n + 1 - max(config.lag, 1)
+    earliest = n + 1 - max(config.rejuvenate, 1)
     while counts[FIRST] < min(earliest, n):
         e = counts[FIRST]
         at = e & mask
@@ -264,9 +264,9 @@ def step_rows(
     """Predict and learn rows from ``start`` on; return the first one for which there is no room.
 
     ``uniforms`` : shape (N, 1 + P U), for resampling and then for each particle: table and link of
-    the arrival and, with a lag, of the customers whose links are resampled.
+    the arrival and, with rejuvenation, of the customers whose links are resampled.
     """
-    P, L = len(particles.weight), config.lag
+    P, L = len(particles.weight), config.rejuvenate
     per_particle = 2 + 2 * L if L > 0 else 1
     mask = len(ring.t) - 1
     for b in range(start, X.shape[0]):

@@ -51,7 +51,7 @@ def step_rows(
         n_pool = weigh(config, particles, counts, sums, work, X[n], seen[n], n_dims)
         _report(particles, names, counts, work, out[n], out_id[n], out_prob[n])
         settle(config, particles, rows, counts, sums, work, X[n], seen[n], n_dims, n_pool)
-        if config.n_redrawn > 0:
+        if config.moves > 0:
             for i in range(counts[N_ACTIVE]):
                 rejuvenate(config, particles, rows, counts, sums, work, i)
                 rescale(config, particles, sums, work, i, counts[N_SEEN], 0)
@@ -137,7 +137,7 @@ def anneal(config, particles, rows, counts, sums, work, shapes, rates, log_weigh
     t = counts[N_SEEN] - 1
     n_window = min(t + 1, config.order)
     half = sums[SHAPE] - shapes[0]  # half the number of values
-    step = config.n_redrawn
+    step = config.moves
     for level in range(1, len(shapes)):
         a, b = shapes[level], rates[level]
         sums[SHAPE] = a + half

@@ -29,7 +29,7 @@ ONE = np.uint64(1)
 
 @uncounted
 def rejuvenate(config, particles, rows, counts, sums, work, i):
-    """Resample ``config.n_redrawn`` rows of the window, chosen at random, by exact Gibbs steps.
+    """Resample ``config.moves`` rows of the window, chosen at random, by exact Gibbs steps.
 
     Irreversible changes are left out: a feature whose other owners have all left the window stays,
     as does one whose history would become disconnected. Features that only this row ever had are
@@ -37,7 +37,7 @@ def rejuvenate(config, particles, rows, counts, sums, work, i):
     """
     t = counts[N_SEEN]
     n_window = min(t + 1, config.order)
-    for step in range(config.n_redrawn):
+    for step in range(config.moves):
         u = uniform(config.seed, t, i, ROW, step)
         row = t - min(int(u * n_window), n_window - 1)
         if rows.whole[row % len(rows.x)]:

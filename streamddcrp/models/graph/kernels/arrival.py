@@ -198,7 +198,7 @@ def _has_room(config, particles, pool, names, counts):
     return (
         pool.n_free[0] > len(particles.weight) + 2 + config.moves * (2 * len(particles.weight) + 2)
         and counts[MOST_TABLES] + new_tables <= particles.entry.shape[1]
-        and counts[N_NAMES] + 1 + config.lag <= len(names.opener)
+        and counts[N_NAMES] + 1 + config.rejuvenate <= len(names.opener)
     )
 
 
@@ -276,7 +276,7 @@ def step_rows(
         count_parents(config, grid, len(mine) if config.given else min(n, config.r))
         _leave(particles, pool, n - config.r, n + 1 - R)
         for move in range(config.moves):
-            back = min(config.lag, n + 1)
+            back = min(config.rejuvenate, n + 1)
             for p in range(P):
                 if particles.weight[p] > 0.0:
                     u = uniform(config.seed, n, p, REVISE_WHICH, move)
@@ -286,5 +286,5 @@ def step_rows(
                     )  # fmt: skip
         weigh_names(particles, pool, names, counts)
         _note_last(particles, pool, names, counts, scratch.at_name)
-        refresh_names(names, events, counts, n + 2 - max(config.lag, 1), t[b])
+        refresh_names(names, events, counts, n + 2 - max(config.rejuvenate, 1), t[b])
     return X.shape[0]

@@ -1,7 +1,6 @@
 """Emissions: the distribution of a component's rows, and how it moves from epoch to epoch."""
 
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
@@ -9,12 +8,39 @@ import numpy as np
 from streamddcrp.data.documents import Word
 from streamddcrp.typing import FloatArray, IntArray
 
+Parts = list[FloatArray]  # an array for each epoch
+
+
+def each(function: Callable[..., Any], *groups: Any) -> Any:
+    """Apply a function to the arrays of named tuples of one kind, field by field."""
+    return type(groups[0])(*map(function, *groups))
+
+
+def pick(group: Any, columns: IntArray, axis: int = 1) -> Any:
+    """Return some components of a named tuple of arrays."""
+    return each(lambda part: np.take(part, columns, axis=axis), group)
+
+
+def stacked_epochs(parts: Sequence[Any]) -> Any:
+    """Return the statistics (E, K, ..) of epochs from those (K, ..) of each."""
+    return each(lambda *column: np.stack(column), *parts)
+
 
 class Moments(NamedTuple):
     """Mean and variance of the parameters of components, shape (K, D) each."""
 
     mean: FloatArray
     var: FloatArray
+
+    @classmethod
+    def none(cls, K: int, D: int) -> Self:
+        """Return zeros."""
+        return cls(np.zeros((K, D)), np.zeros((K, D)))
+
+    @classmethod
+    def filtered(cls, smoothed: Any, epoch: int, drift: Any = 0.0) -> Self:
+        """Return what was known after an epoch, or with ``drift`` is predicted for a later one."""
+        return cls(smoothed.filtered_mean[epoch].copy(), smoothed.filtered_var[epoch] + drift)
 
 
 class Summary(NamedTuple):
@@ -41,23 +67,26 @@ class Seating:
     one ``exp(log_new)``. Where a new one is the likeliest of all it is opened, and the row is its
     own; otherwise the row is shared among the components there are.
 
-    Parameters
-    ----------
-    *arrays : ndarray, shape (K, ..)
-        Of the components: decayed past counts and whatever else `_assign` takes.
+    ``arrays`` (K, ..) are of the components: decayed past counts, and what else ``emission.assign``
+    takes. This assigns rows as ``emission.prepared`` returns them, from a first one on while there
+    is room, and returns how many are done, and K.
     """
 
-    def __init__(self, *arrays: FloatArray) -> None:
+    def __init__(self, emission: Any, *arrays: FloatArray) -> None:
+        self._emission = emission
         self._arrays = [array.copy() for array in arrays]
         self.n_components = len(arrays[0])
 
     def _rows(self, X: Any) -> Any:
         """Return rows as the kernel takes them."""
-        raise NotImplementedError
+        return self._emission.prepared(X)
 
-    def _assign(self, rows: Any, start: int, a0: float, log_new: float, *out: FloatArray) -> int:
-        """Assign rows from ``start`` on while there is room; return how many are done."""
-        raise NotImplementedError
+    def _assign(self, rows: Any, *numbers: Any) -> int:
+        """Assign rows while there is room; return how many are done."""
+        done, self.n_components = self._emission.assign(
+            rows, self.n_components, self._arrays, *numbers
+        )
+        return int(done)
 
     def seat(self, X: Any, a0: float, log_new: float) -> Seats:
         """Assign rows; the result does not depend on how they are cut into calls."""
@@ -98,27 +127,22 @@ class Emission(Protocol):
         """Return empty starts: what is known of K components from before the window."""
 
     def smooth(self, stats: Any, starts: Any, begins: IntArray) -> Any:
-        """Return the posterior over the window.
+        """Return the posterior over the window, with the log evidence ``log_z`` (E, K).
 
-        It has ``log_z`` (E, K), the log evidence of each component's rows of an epoch given those
-        of the epochs before.
+        It is that of each component's rows of an epoch given those of the epochs before.
         """
 
     def expected(
         self, X: Any, smoothed: Any, epoch: int, begins: IntArray, q: FloatArray
     ) -> FloatArray:
-        """Return scores (N, K) of the rows of an epoch.
+        """Return expected log likelihoods (N, K) of the rows of an epoch; -inf before birth.
 
-        Expected log likelihoods, or collapsed ones, from which the rows' own shares ``q`` in what
-        was smoothed are taken out; -inf where a component is not yet born.
+        Or collapsed ones, the rows' own shares ``q`` taken out of what was smoothed.
         """
         raise NotImplementedError
 
     def frozen(self, smoothed: Any) -> Any:
-        """Return the starts that follow once the first epoch has left the window.
-
-        Filtered, not smoothed, else the rows of the window would count twice.
-        """
+        """Return the starts once the first epoch has left: filtered, not to count rows twice."""
 
     def ahead(self, smoothed: Any, steps: int = 1) -> Any:
         """Return what is predicted for an epoch after the window."""
@@ -131,32 +155,26 @@ class Emission(Protocol):
         """Return pairs of components that may be one."""
         raise NotImplementedError
 
-    def mixed(self, rows: list[Any], resp: list[FloatArray], starts: Any, least: float) -> IntArray:
+    def mixed(self, rows: list[Any], resp: Parts, starts: Any, least: float) -> IntArray:
         """Return which components, of those with ``least`` rows in the window, may be two."""
         return np.flatnonzero(sum(q.sum(axis=0) for q in resp) >= least)
 
-    def halves(
-        self, rows: list[Any], resp: list[FloatArray], k: int, alone: Any, epoch: int
-    ) -> list[FloatArray] | None:
-        """Return what part of each row of the window would leave ``k`` from an epoch on, 0 to 1.
-
-        None if ``k`` shows no sign of being two.
-        """
+    def halves(self, rows: list[Any], resp: Parts, k: int, alone: Any, epoch: int) -> Parts | None:
+        """Return what part of each row would leave ``k`` from an epoch on; None: it is not two."""
         return None
 
-    def parted(
-        self, rows: list[Any], own: list[FloatArray], sides: list[FloatArray], before: FloatArray,
-        starts: Any, begins: IntArray, a0: float, kappa: FloatArray,
-    ) -> tuple[list[FloatArray], Any]:  # fmt: skip
-        """Share rows between two components; needed only where some have `halves`.
+    def split(
+        self, rows: list[Any], own: Parts, sides: Parts, before: FloatArray,
+        starts: Any, begins: IntArray, a0: float, weights: FloatArray,
+    ) -> tuple[Parts, Any]:  # fmt: skip
+        """Share rows between two components where `halves` says so.
 
         ``own`` (N_e, 1) is the component's share of the rows of every epoch, ``sides`` (N_e,) from
         `halves` the part that leaves at first. In turns the two are smoothed and rows shared by
         expected log likelihoods and decayed counts; ``before`` (W, 2, 3) are those of the past.
         Return shares (N_e, 2) and the last smoothing.
         """
-        message = f"{type(self).__name__} does not split components"
-        raise TypeError(message)
+        raise NotImplementedError
 
     def learned(self, stats: Any, smoothed: Any, begins: IntArray) -> Self:
         """Return the emission with its scales fitted to the window and what has left it."""
@@ -169,22 +187,22 @@ class Emission(Protocol):
     def summary(
         self, stats: Any, smoothed: Any, epoch: int, which: IntArray, names: Sequence[Word]
     ) -> Summary:
-        """Describe components ``which`` of an epoch of the window.
-
-        ``stats`` (K, ..) are of that epoch; ``names`` are the words by number.
-        """
+        """Describe components ``which`` of an epoch with ``stats``; ``names``: words by number."""
         raise NotImplementedError
 
     def latest(self, stats: Any, smoothed: Any, fresh: Any, names: Sequence[Word]) -> Summary:
         """Describe all components as they are now.
 
-        ``fresh`` (K, ..): statistics of the rows of the open epoch, which alone describe the last
-        components, those that it has begun; ``stats, smoothed``: of the window, for the others, or
-        None if there are no others.
+        ``fresh`` (K, ..): statistics of the open epoch, which alone describe the components that it
+        has begun, the last ones; ``stats, smoothed``: of the window, or None without components.
         """
         raise NotImplementedError
 
 
-def rows_of_epochs(first: IntArray, rows: FloatArray) -> list[FloatArray]:
-    """Cut rows of a window into those of its epochs, which begin at ``first`` (E + 1,)."""
-    return [rows[a:b] for a, b in pairwise(first)]
+def halved(
+    rows: Parts, own: Parts, sides: Parts
+) -> tuple[FloatArray, IntArray, FloatArray, FloatArray]:
+    """Return rows (N, D) of a window, the first of each epoch (E + 1,), own shares, and halves."""
+    share, side = np.concatenate(own), np.concatenate(sides)[:, None]
+    halves = np.concatenate([share * (1.0 - side), share * side], axis=1)
+    return np.concatenate(rows), np.cumsum([0, *map(len, rows)]), share, halves

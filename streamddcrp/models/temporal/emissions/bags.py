@@ -10,6 +10,8 @@ from scipy import sparse
 from streamddcrp.models.temporal.kernels.text import assigned, weighted
 from streamddcrp.typing import FloatArray, IntArray
 
+_PARTS = ("offsets", "words", "counts")
+
 
 def as_rows(X: Any) -> tuple[IntArray, IntArray, FloatArray]:
     """Return the offsets, words and counts of sparse rows, in the types that kernels take."""
@@ -125,6 +127,17 @@ class Bags:
         out[np.repeat(np.arange(n), np.diff(self.offsets)), self.words] = self.counts
         return out.reshape(*self.shape, -1) if n else out.reshape(*self.shape, out.shape[1])
 
+    @classmethod
+    def of_rows(cls, X: Any) -> "Bags":
+        """Return sparse rows (N, V) as they are."""
+        offsets, words = X.indptr.astype(np.int64), X.indices.astype(np.int64)
+        return cls(X.shape[:1], offsets, words, X.data, X.shape[1])
+
+    def to_rows(self) -> Any:
+        """Return the sparse rows that they are."""
+        parts = (self.counts, self.words, self.offsets)
+        return sparse.csr_array(parts, shape=(*self.shape, self.width))
+
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         known = _FUNCTIONS.get(func)
         return NotImplemented if known is None else known(*args, **kwargs)
@@ -172,3 +185,29 @@ _FUNCTIONS: dict[Any, Any] = {
     np.take: _take,
     np.where: _where,
 }
+
+
+def put(arrays: dict[str, Any], name: str, value: Any) -> None:
+    """Store an array, bags or sparse rows among the arrays of a checkpoint."""
+    bags = Bags.of_rows(value) if sparse.issparse(value) else value
+    if not isinstance(bags, Bags):
+        arrays[name] = value
+        return
+    arrays[f"{name}.shape"] = np.array([*bags.shape, bags.width])
+    for part in _PARTS:
+        arrays[f"{name}.{part}"] = getattr(bags, part)
+
+
+def get(arrays: dict[str, Any], name: str) -> Any:
+    """Return an array or bags that `put` has stored."""
+    if name in arrays:
+        return arrays[name]
+    *shape, width = arrays[f"{name}.shape"].tolist()
+    offsets, words, counts = (arrays[f"{name}.{part}"] for part in _PARTS)
+    return Bags(tuple(shape), offsets, words, counts, width)
+
+
+def get_rows(arrays: dict[str, Any], name: str) -> Any:
+    """Return rows that `put` has stored: an array, or sparse ones."""
+    found = get(arrays, name)
+    return found.to_rows() if isinstance(found, Bags) else found

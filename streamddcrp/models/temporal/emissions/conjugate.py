@@ -11,8 +11,8 @@ from streamddcrp.data.documents import Word
 from streamddcrp.errors import ConfigError
 from streamddcrp.likelihoods import Autoregression
 from streamddcrp.likelihoods.kernels import families
-from streamddcrp.models.temporal.emissions import Emission, Seating, Summary, rows_of_epochs
-from streamddcrp.models.temporal.kernels.conjugate import (
+from streamddcrp.models.temporal.emissions import Emission, Parts, Seating, Summary, halved
+from streamddcrp.models.temporal.kernels.numbers import (
     conjugate_evidence,
     conjugate_expected,
     conjugate_gains,
@@ -109,7 +109,7 @@ class ConjugateDecay(Emission):
     >>> from streamddcrp.models.temporal.window import Settings
     >>> from streamddcrp.likelihoods import GammaPoisson
     >>> law = ConjugateDecay(GammaPoisson(1.0, 0.1), n_features=1)
-    >>> engine = Engine(Settings(alpha=1.0, kappa=(0.5,)), law)
+    >>> engine = Engine(Settings(alpha=1.0, past_weights=(0.5,)), law)
     >>> scores = engine.learn(np.array([[3.0], [41.0], [2.0], [38.0], [4.0], [1.0]]))
     >>> engine.ids[engine.resp[-1].argmax(axis=1)]
     array([0, 1, 0, 1, 0, 0])
@@ -141,17 +141,16 @@ class ConjugateDecay(Emission):
         """The family's code, its prior as kernels read it, and the posterior of no rows."""
         return _prior(self.likelihood, self.n_features)
 
-    def _rows(self, X: FloatArray) -> FloatArray:
-        """Return rows as the kernels read them."""
+    def prepared(self, X: FloatArray) -> FloatArray:
         return np.ascontiguousarray(self.likelihood.prepare(X)[0])
 
     def stats(self, X: FloatArray, q: FloatArray) -> ConjugateStats:
         family, hyper, _ = self.prior
         out = np.empty((q.shape[1], self.likelihood.n_stats(self.n_features)))
-        conjugate_stats(family, hyper, self._rows(X), q, out)
+        conjugate_stats(family, hyper, self.prepared(X), q, out)
         return ConjugateStats(out)
 
-    def joined(self, parts: list[FloatArray]) -> FloatArray:
+    def joined(self, parts: Parts) -> FloatArray:
         return np.concatenate([np.zeros((0, self.n_features)), *parts])
 
     def no_starts(self, K: int) -> ConjugateStats:
@@ -169,7 +168,7 @@ class ConjugateDecay(Emission):
         family, hyper, prior = self.prior
         out, post = np.empty((len(X), len(begins))), np.empty((len(begins), len(prior)))
         sums = smoothed.near[epoch]
-        conjugate_expected(family, hyper, self._rows(X), sums, begins, epoch, post, out)
+        conjugate_expected(family, hyper, self.prepared(X), sums, begins, epoch, post, out)
         return out
 
     def frozen(self, smoothed: ConjugateSmoothed) -> ConjugateStats:
@@ -178,8 +177,21 @@ class ConjugateDecay(Emission):
     def ahead(self, smoothed: ConjugateSmoothed, steps: int = 1) -> ConjugateStats:
         return ConjugateStats(self.rho**steps * smoothed.filtered[-1])
 
-    def seating(self, past: FloatArray, ahead: ConjugateStats) -> "ConjugateSeating":
-        return ConjugateSeating(self, past, ahead.sums)
+    def seating(self, past: FloatArray, ahead: ConjugateStats) -> Seating:
+        family, hyper, prior = self.prior
+        K = len(past)
+        post = np.empty((K, len(prior)))
+        families.posteriors(family, hyper, ahead.sums, K, post)
+        return Seating(self, past, np.zeros(K), ahead.sums, post, np.zeros(K))
+
+    def assign(
+        self, rows: FloatArray, K: int, arrays: Parts, start: int, a0: float, log_new: float,
+        *out: FloatArray,
+    ) -> tuple[int, int]:  # fmt: skip
+        found: tuple[int, int] = seat_conjugate(
+            *self.prior, rows, start, K, a0, log_new, self.least, *arrays, *out
+        )
+        return found
 
     def near(self, smoothed: ConjugateSmoothed, begins: IntArray) -> tuple[IntArray, IntArray]:
         family, hyper, prior = self.prior
@@ -190,9 +202,9 @@ class ConjugateDecay(Emission):
         return a, b
 
     def halves(
-        self, rows: list[FloatArray], resp: list[FloatArray], k: int, alone: ConjugateSmoothed,
+        self, rows: Parts, resp: Parts, k: int, alone: ConjugateSmoothed,
         epoch: int,
-    ) -> list[FloatArray] | None:  # fmt: skip
+    ) -> Parts | None:  # fmt: skip
         # rows from ``epoch`` on, each column in units of its spread, are split along the column or
         # the principal axis on which two means explain most; the smaller side leaves
         X, w = np.concatenate(rows[epoch:]), np.concatenate([q[:, k] for q in resp[epoch:]])
@@ -221,21 +233,21 @@ class ConjugateDecay(Emission):
         parts = np.split(leaves, np.cumsum(sizes)[:-1])
         return [np.zeros(len(x)) if e < epoch else parts[e] for e, x in enumerate(rows)]
 
-    def parted(
-        self, rows: list[FloatArray], own: list[FloatArray], sides: list[FloatArray],
-        before: FloatArray, starts: ConjugateStats, begins: IntArray, a0: float, kappa: FloatArray,
-    ) -> tuple[list[FloatArray], ConjugateSmoothed]:  # fmt: skip
+    def split(
+        self, rows: Parts, own: Parts, sides: Parts,
+        before: FloatArray, starts: ConjugateStats, begins: IntArray, a0: float,
+        weights: FloatArray,
+    ) -> tuple[Parts, ConjugateSmoothed]:  # fmt: skip
         family, hyper, prior = self.prior
-        first = np.cumsum([0, *map(len, rows)])
+        X, first, share, shared = halved(rows, own, sides)
         stats = np.empty((len(rows), *starts.sums.shape))
-        all_own, side = np.concatenate(own), np.concatenate(sides)[:, None]
-        shared = np.concatenate([all_own * (1.0 - side), all_own * side], axis=1)
         split_conjugate(
-            _ROUNDS, family, hyper, self.rho, self._rows(np.concatenate(rows)), first, all_own, a0,
-            kappa, before[:, :, 0].copy(), begins, starts.sums, shared, stats,
-            np.empty_like(starts.sums), np.empty((2, len(prior))),
+            _ROUNDS, family, hyper, self.rho, self.prepared(X), first, share, a0, weights,
+            before[:, :, 0].copy(), begins, starts.sums, shared, stats, np.empty_like(starts.sums),
+            np.empty((2, len(prior))),
         )  # fmt: skip
-        return rows_of_epochs(first, shared), self.smooth(ConjugateStats(stats), starts, begins)
+        smoothed = self.smooth(ConjugateStats(stats), starts, begins)
+        return np.split(shared, first[1:-1]), smoothed
 
     def forgotten(
         self, stats: ConjugateStats, smoothed: ConjugateSmoothed, begins: IntArray
@@ -262,29 +274,3 @@ class ConjugateDecay(Emission):
         if smoothed is not None:
             sums[: smoothed.sums.shape[1]] = smoothed.filtered[-1]
         return Summary(self.likelihood.point_estimates(sums), [])
-
-
-class ConjugateSeating(Seating):
-    """The open epoch of conjugate components."""
-
-    def __init__(self, emission: ConjugateDecay, past: FloatArray, sums: FloatArray) -> None:
-        family, hyper, prior = emission.prior
-        K = len(sums)
-        post = np.empty((K, len(prior)))
-        families.posteriors(family, hyper, sums, K, post)
-        super().__init__(past, np.zeros(K), sums, post, np.zeros(K))
-        self._emission = emission
-
-    def _rows(self, X: FloatArray) -> FloatArray:
-        return self._emission._rows(X)
-
-    def _assign(
-        self, rows: FloatArray, start: int, a0: float, log_new: float, *out: FloatArray
-    ) -> int:
-        family, hyper, prior = self._emission.prior
-        past, size, sums, post, log_weight = self._arrays
-        done, self.n_components = seat_conjugate(
-            family, hyper, rows, start, self.n_components, a0, log_new, self._emission.least, past,
-            size, sums, post, prior, log_weight, *out,
-        )  # fmt: skip
-        return int(done)

@@ -2,20 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from streamddcrp.data.documents import Word
 from streamddcrp.likelihoods.columns import column_means
-from streamddcrp.models.temporal.emissions import (
-    Emission,
-    Moments,
-    Seating,
-    Summary,
-    rows_of_epochs,
-)
-from streamddcrp.models.temporal.kernels.drift import (
+from streamddcrp.models.temporal.emissions import Emission, Moments, Parts, Seating, Summary, halved
+from streamddcrp.models.temporal.kernels.numbers import (
     BIRTH,
     DRIFT,
     NOISE,
@@ -67,6 +61,11 @@ class DriftSmoothed(NamedTuple):
     lagged: FloatArray
     log_z: FloatArray
 
+    @classmethod
+    def empty(cls, E: int, K: int, D: int) -> Self:
+        """Return arrays to be filled."""
+        return cls._make([*np.empty((5, E, K, D)), np.empty((E, K))])
+
 
 @dataclass(frozen=True, slots=True)
 class GaussianDrift(Emission):
@@ -114,15 +113,14 @@ class GaussianDrift(Emission):
         drift_stats(X, self.birth_mean, q, *out)
         return out
 
-    def joined(self, parts: list[FloatArray]) -> FloatArray:
+    def joined(self, parts: Parts) -> FloatArray:
         return np.concatenate([np.zeros((0, len(self.noise))), *parts])
 
     def no_starts(self, K: int) -> Moments:
-        return Moments(np.zeros((K, len(self.noise))), np.zeros((K, len(self.noise))))
+        return Moments.none(K, len(self.noise))
 
     def smooth(self, stats: DriftStats, starts: Moments, begins: IntArray) -> DriftSmoothed:
-        moments = [np.empty_like(stats.total) for _ in range(5)]
-        out = DriftSmoothed._make([*moments, np.empty_like(stats.size)])
+        out = DriftSmoothed.empty(*stats.total.shape)
         kalman(
             *stats[1:], begins, *starts, np.zeros_like(self.noise), self.birth_var, self.drift,
             self.noise, *out,
@@ -140,12 +138,10 @@ class GaussianDrift(Emission):
         return out
 
     def frozen(self, smoothed: DriftSmoothed) -> Moments:
-        return Moments(smoothed.filtered_mean[0].copy(), smoothed.filtered_var[0].copy())
+        return Moments.filtered(smoothed, 0)
 
     def ahead(self, smoothed: DriftSmoothed, steps: int = 1) -> Moments:
-        return Moments(
-            smoothed.filtered_mean[-1].copy(), smoothed.filtered_var[-1] + steps * self.drift
-        )
+        return Moments.filtered(smoothed, -1, steps * self.drift)
 
     def learned(
         self, stats: DriftStats, smoothed: DriftSmoothed, begins: IntArray
@@ -177,8 +173,20 @@ class GaussianDrift(Emission):
         scale_sums(*stats, s.mean, s.var, s.lagged, begins, out)
         return out
 
-    def seating(self, past: FloatArray, ahead: Moments) -> "DriftSeating":
-        return DriftSeating(self, past, ahead)
+    def seating(self, past: FloatArray, ahead: Moments) -> Seating:
+        none = np.zeros_like(ahead.mean)
+        return Seating(self, past, np.zeros(len(past)), none, none, *ahead)
+
+    def prepared(self, X: FloatArray) -> FloatArray:
+        return X - self.birth_mean  # rows and moments are taken about it
+
+    def assign(
+        self, rows: FloatArray, K: int, arrays: Parts, start: int, a0: float, log_new: float,
+        *out: FloatArray,
+    ) -> tuple[int, int]:  # fmt: skip
+        at_birth = np.zeros_like(self.noise), self.birth_var, self.noise
+        found: tuple[int, int] = seat_drift(rows, start, K, a0, log_new, *arrays, *at_birth, *out)
+        return found
 
     def near(self, smoothed: DriftSmoothed, begins: IntArray) -> tuple[IntArray, IntArray]:
         mean, var = smoothed.filtered_mean[-1], smoothed.filtered_var[-1]
@@ -188,9 +196,9 @@ class GaussianDrift(Emission):
         return a[close], b[close]
 
     def halves(
-        self, rows: list[FloatArray], resp: list[FloatArray], k: int, alone: DriftSmoothed,
+        self, rows: Parts, resp: Parts, k: int, alone: DriftSmoothed,
         epoch: int,
-    ) -> list[FloatArray] | None:  # fmt: skip
+    ) -> Parts | None:  # fmt: skip
         # rows from ``epoch`` on are split along the direction of their largest spread about the
         # smoothed mean; the side farther from it leaves
         scale = np.sqrt(self.noise)
@@ -213,20 +221,17 @@ class GaussianDrift(Emission):
             for e, gap in enumerate(gaps)
         ]
 
-    def parted(
-        self, rows: list[FloatArray], own: list[FloatArray], sides: list[FloatArray],
-        before: FloatArray, starts: Moments, begins: IntArray, a0: float, kappa: FloatArray,
-    ) -> tuple[list[FloatArray], DriftSmoothed]:  # fmt: skip
-        first = np.cumsum([0, *map(len, rows)])
-        E, D = len(rows), len(self.noise)
-        out = DriftSmoothed._make([*(np.empty((E, 2, D)) for _ in range(5)), np.empty((E, 2))])
-        all_own, side = np.concatenate(own), np.concatenate(sides)[:, None]
-        shared = np.concatenate([all_own * (1.0 - side), all_own * side], axis=1)
+    def split(
+        self, rows: Parts, own: Parts, sides: Parts,
+        before: FloatArray, starts: Moments, begins: IntArray, a0: float, weights: FloatArray,
+    ) -> tuple[Parts, DriftSmoothed]:  # fmt: skip
+        X, first, share, shared = halved(rows, own, sides)
+        out = DriftSmoothed.empty(len(rows), 2, len(self.noise))
         split_drift(
-            _ROUNDS, np.concatenate(rows), first, all_own, a0, kappa, before[:, :, 0].copy(),
-            begins, *starts, self.birth_mean, self.birth_var, self.drift, self.noise, shared, *out,
+            _ROUNDS, X, first, share, a0, weights, before[:, :, 0].copy(), begins, *starts,
+            self.birth_mean, self.birth_var, self.drift, self.noise, shared, *out,
         )  # fmt: skip
-        return rows_of_epochs(first, shared), out
+        return np.split(shared, first[1:-1]), out
 
     def summary(
         self, stats: Any, smoothed: DriftSmoothed, epoch: int, which: IntArray,
@@ -256,28 +261,6 @@ def _moments(X: FloatArray) -> tuple[FloatArray, FloatArray]:
     var = np.where(there, (X - mean) ** 2, 0.0).sum(axis=0) / np.maximum(n, 1)
     var = np.maximum(var, 1e-12 * np.abs(np.where(there, X, 0.0)).max(axis=0, initial=0.0) ** 2)
     return mean, np.where(n == 0, 1.0, np.where(var > _LEAST, var, 1e-12))
-
-
-class DriftSeating(Seating):
-    """The open epoch of drifting Gaussians."""
-
-    def __init__(self, emission: GaussianDrift, past: FloatArray, ahead: Moments) -> None:
-        none = np.zeros_like(ahead.mean)
-        super().__init__(past, np.zeros(len(past)), none, none, *ahead)
-        self._centre = emission.birth_mean  # rows and moments are taken about it
-        # of components: their means about that, and the variances of means and rows, at birth
-        self._at_birth = np.zeros(none.shape[1]), emission.birth_var, emission.noise
-
-    def _rows(self, X: FloatArray) -> FloatArray:
-        return X - self._centre
-
-    def _assign(
-        self, rows: FloatArray, start: int, a0: float, log_new: float, *out: FloatArray
-    ) -> int:
-        done, self.n_components = seat_drift(
-            rows, start, self.n_components, a0, log_new, *self._arrays, *self._at_birth, *out
-        )
-        return done  # type: ignore[no-any-return]
 
 
 def guesses(X: FloatArray) -> list[GaussianDrift]:

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from streamddcrp.data.documents import Word, top_words
-from streamddcrp.models.temporal.emissions import Emission, Moments, Seating, Summary
+from streamddcrp.models.temporal.emissions import Emission, Moments, Parts, Seating, Summary
 from streamddcrp.models.temporal.emissions.bags import as_rows
 from streamddcrp.models.temporal.kernels.logistic import (
     log_normalisers,
@@ -56,7 +56,7 @@ class LogisticNormalText(Emission):
     >>> from scipy import sparse
     >>> from streamddcrp.models.temporal.engine import Engine
     >>> from streamddcrp.models.temporal.window import Settings
-    >>> engine = Engine(Settings(alpha=1.0, kappa=(0.5,)), LogisticNormalText(n_words=4))
+    >>> engine = Engine(Settings(alpha=1.0, past_weights=(0.5,)), LogisticNormalText(n_words=4))
     >>> X = sparse.csr_array([[20, 9, 0, 0], [11, 19, 0, 0], [0, 0, 33, 12], [0, 1, 25, 14]])
     >>> scores = engine.learn(X)
     >>> engine.ids[engine.resp[-1].argmax(axis=1)]
@@ -75,10 +75,8 @@ class LogisticNormalText(Emission):
     def stats(self, X: Any, q: FloatArray) -> LogisticStats:
         X = sparse.csr_array(X)
         if X.shape[1] > self.n_words:
-            msg = (
-                f"rows have {X.shape[1]} words; the vocabulary is closed at n_words={self.n_words}"
-            )
-            raise ValueError(msg)
+            message = f"rows have {X.shape[1]} words; the vocabulary is closed at {self.n_words}"
+            raise ValueError(message)
         out = np.zeros((q.shape[1], self.n_words))
         out[:, : X.shape[1]] = (X.T @ q).T
         return LogisticStats(out)
@@ -89,16 +87,13 @@ class LogisticNormalText(Emission):
         return sparse.csr_array(sparse.vstack([none, *wide]))
 
     def no_starts(self, K: int) -> Moments:
-        return Moments(np.zeros((K, self.n_words)), np.zeros((K, self.n_words)))
+        return Moments.none(K, self.n_words)
 
     def smooth(self, stats: LogisticStats, starts: Moments, begins: IntArray) -> LogisticSmoothed:
         shape = stats.counts.shape
-        out = LogisticSmoothed(
-            np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape[:2])
-        )
+        out = LogisticSmoothed._make([*np.empty((4, *shape)), np.empty(shape[:2])])
         smooth_chains(
-            stats.counts, begins, starts.mean, starts.var, self.birth_var, self.drift, _TOL,
-            _ITERATIONS, out.filtered_mean, out.filtered_var, out.mean, out.var, out.log_z,
+            stats.counts, begins, *starts, self.birth_var, self.drift, _TOL, _ITERATIONS, *out
         )  # fmt: skip
         return out
 
@@ -113,15 +108,35 @@ class LogisticNormalText(Emission):
         return out
 
     def frozen(self, smoothed: LogisticSmoothed) -> Moments:
-        return Moments(smoothed.filtered_mean[0].copy(), smoothed.filtered_var[0].copy())
+        return Moments.filtered(smoothed, 0)
 
     def ahead(self, smoothed: LogisticSmoothed, steps: int = 1) -> Moments:
-        return Moments(
-            smoothed.filtered_mean[-1].copy(), smoothed.filtered_var[-1] + steps * self.drift
-        )
+        return Moments.filtered(smoothed, -1, steps * self.drift)
 
-    def seating(self, past: FloatArray, ahead: Moments) -> "LogisticSeating":
-        return LogisticSeating(self, past, ahead)
+    def seating(self, past: FloatArray, ahead: Moments) -> Seating:
+        normaliser, none = np.empty(len(past)), np.zeros_like(ahead.mean)
+        log_normalisers(*ahead, normaliser)
+        arrays = none, *ahead, *ahead, none, none, normaliser
+        return Seating(self, past, np.zeros(len(past)), *arrays)
+
+    def prepared(self, X: Any) -> tuple[IntArray, IntArray, FloatArray]:
+        rows = as_rows(X)
+        if rows[1].max(initial=-1) >= self.n_words:
+            message = (
+                f"word {rows[1].max()} is beyond the vocabulary, closed at n_words={self.n_words}"
+            )
+            raise ValueError(message)
+        return rows
+
+    def assign(
+        self, rows: Any, K: int, arrays: Parts, start: int, a0: float, log_new: float,
+        *out: FloatArray,
+    ) -> tuple[int, int]:  # fmt: skip
+        found: tuple[int, int] = seat_logistic(
+            *rows, start, K, a0, log_new, self.least, self.birth_var, self.drift, _TOL,
+            _ROW_ITERATIONS, *arrays, *out,
+        )  # fmt: skip
+        return found
 
     def near(self, smoothed: LogisticSmoothed, begins: IntArray) -> tuple[IntArray, IntArray]:
         mean = smoothed.filtered_mean[-1]
@@ -131,7 +146,7 @@ class LogisticNormalText(Emission):
         gap = np.array([np.abs(law[i] - law[j]).sum() for i, j in zip(a, b, strict=True)])
         return a[gap < _NEAR], b[gap < _NEAR]
 
-    def mixed(self, rows: list[Any], resp: list[FloatArray], starts: Any, least: float) -> IntArray:
+    def mixed(self, rows: list[Any], resp: Parts, starts: Any, least: float) -> IntArray:
         return np.zeros(0, np.int64)  # components are not split
 
     def learned(
@@ -185,30 +200,3 @@ class LogisticNormalText(Emission):
         if stats is not None:
             counts[: stats.counts.shape[1]] += stats.counts.sum(axis=0)
         return self.summary(LogisticStats(counts), None, 0, np.arange(len(counts)), names)
-
-
-class LogisticSeating(Seating):
-    """The open epoch of logistic-normal texts."""
-
-    def __init__(self, emission: LogisticNormalText, past: FloatArray, ahead: Moments) -> None:
-        K = len(past)
-        normaliser = np.empty(K)
-        log_normalisers(*ahead, normaliser)
-        none = np.zeros_like(ahead.mean)
-        super().__init__(past, np.zeros(K), none, *ahead, *ahead, none, none, normaliser)
-        self._emission = emission
-
-    def _rows(self, X: Any) -> tuple[IntArray, IntArray, FloatArray]:
-        rows, V = as_rows(X), self._emission.n_words
-        if rows[1].max(initial=-1) >= V:
-            message = f"word {rows[1].max()} is beyond the vocabulary, closed at n_words={V}"
-            raise ValueError(message)
-        return rows
-
-    def _assign(self, rows: Any, start: int, a0: float, log_new: float, *out: FloatArray) -> int:
-        emission = self._emission
-        done, self.n_components = seat_logistic(
-            *rows, start, self.n_components, a0, log_new, emission.least, emission.birth_var,
-            emission.drift, _TOL, _ROW_ITERATIONS, *self._arrays, *out,
-        )  # fmt: skip
-        return int(done)

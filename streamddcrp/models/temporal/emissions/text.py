@@ -9,9 +9,9 @@ import numpy as np
 from scipy import sparse
 
 from streamddcrp.data.documents import Word, top_words
-from streamddcrp.models.temporal.emissions import Emission, Seating, Summary
+from streamddcrp.models.temporal.emissions import Emission, Parts, Seating, Summary
 from streamddcrp.models.temporal.emissions.bags import Bags, as_rows, stacked
-from streamddcrp.models.temporal.kernels.splits import part_rows, parting_gains
+from streamddcrp.models.temporal.kernels.splits import split_gains, split_rows
 from streamddcrp.models.temporal.kernels.text import (
     bag_evidence,
     inverted,
@@ -113,7 +113,7 @@ class TextDecay(Emission):
     >>> from scipy import sparse
     >>> from streamddcrp.models.temporal.engine import Engine
     >>> from streamddcrp.models.temporal.window import Settings
-    >>> engine = Engine(Settings(alpha=1.0, kappa=(0.5,)), TextDecay(beta=0.1, n_words=4))
+    >>> engine = Engine(Settings(alpha=1.0, past_weights=(0.5,)), TextDecay(beta=0.1, n_words=4))
     >>> X = sparse.csr_array([[20, 9, 0, 0], [11, 19, 0, 0], [0, 0, 33, 12], [0, 1, 25, 14]])
     >>> scores = engine.learn(X)
     >>> engine.ids[engine.resp[-1].argmax(axis=1)]
@@ -188,25 +188,23 @@ class TextDecay(Emission):
         )  # fmt: skip
         return a, b
 
-    def mixed(
-        self, rows: list[Any], resp: list[FloatArray], starts: TextStats, least: float
-    ) -> IntArray:
+    def mixed(self, rows: list[Any], resp: Parts, starts: TextStats, least: float) -> IntArray:
         offsets, words, counts = as_rows(self.joined(rows))
         prior, size = self.prior(max(int(words.max(initial=-1)) + 1, starts.words.width))
         kept, gains = starts.words, np.empty(resp[0].shape[1])
-        parting_gains(
+        split_gains(
             offsets, words, counts, np.concatenate(resp), least, kept.offsets, kept.words,
             kept.counts, prior, size, gains,
         )  # fmt: skip
         return np.flatnonzero(gains > 0.0)
 
     def halves(
-        self, rows: list[Any], resp: list[FloatArray], k: int, alone: TextSmoothed, epoch: int
-    ) -> list[FloatArray] | None:
+        self, rows: list[Any], resp: Parts, k: int, alone: TextSmoothed, epoch: int
+    ) -> Parts | None:
         own = np.concatenate([q[:, k] for q in resp[epoch:]])
         side, place = np.zeros(len(own)), np.full(len(alone.prior), -1)
         kept = alone.after(epoch - 1).words
-        gain = part_rows(
+        gain = split_rows(
             *as_rows(self.joined(rows[epoch:])), own, np.flatnonzero(own), kept.words, kept.counts,
             alone.prior, alone.prior_size, place, side,
         )  # fmt: skip
@@ -215,10 +213,10 @@ class TextDecay(Emission):
         ends = np.cumsum([q.shape[0] for q in resp[epoch:]])
         return [np.zeros(len(q)) for q in resp[:epoch]] + np.split(side, ends[:-1])
 
-    def parted(
-        self, rows: list[Any], own: list[FloatArray], sides: list[FloatArray], before: FloatArray,
-        starts: TextStats, begins: IntArray, a0: float, kappa: FloatArray,
-    ) -> tuple[list[FloatArray], TextSmoothed]:  # fmt: skip
+    def split(
+        self, rows: list[Any], own: Parts, sides: Parts, before: FloatArray,
+        starts: TextStats, begins: IntArray, a0: float, weights: FloatArray,
+    ) -> tuple[Parts, TextSmoothed]:  # fmt: skip
         shared = [
             np.hstack([q * (1.0 - side[:, None]), q * side[:, None]])
             for q, side in zip(own, sides, strict=True)
@@ -277,8 +275,7 @@ class TextSeating(Seating):
 
     def __init__(self, emission: TextDecay, past: FloatArray, ahead: Bags) -> None:
         K, n = len(ahead), len(ahead.words)
-        super().__init__(past, np.zeros(K), np.zeros(K), ahead.sizes())
-        self._emission = emission
+        super().__init__(emission, past, np.zeros(K), np.zeros(K), ahead.sizes())
         self._known = max(ahead.width, emission.n_words)
         self._prior, self._prior_size = emission.prior(self._known)
         self._head = np.full(self._known, -1, np.int64)

@@ -112,8 +112,8 @@ def moments_of_rows(q, out):
 def decay_moments(before, now, kappa, out):
     """Moments of the decayed past of every epoch of a window and of the next.
 
-    ``before`` (W, K, 3): moments of the W epochs before it; ``now`` (E, K, 3): of its own;
-    ``kappa`` (W,); ``out`` (E + 1, K, 3).
+    ``before`` (W, K, 3), ``now`` (E, K, 3): moments of the W epochs before the window, and of its
+    own; ``kappa`` (W,); ``out`` (E + 1, K, 3).
     """
     W, K = before.shape[:2]
     out[:] = 0.0
@@ -171,8 +171,7 @@ def _own_removed(a0, log_a0, now, past, own):
 def _look_ahead(a0, step, at_zero, past, later, q):
     """Look-ahead: what a row of a component adds to the log probability of a later epoch's counts.
 
-    ``past`` (3,) are the moments of the decayed past of that epoch, the row's own part included;
-    ``later`` (3,) those of its counts.
+    ``past`` (3,): of that epoch's decayed past, the row's own part included; ``later``: its counts.
     """
     mean = max(0.0, past[MEAN] - step * q)
     var = max(0.0, past[VAR] - step * step * q * (1.0 - q))
@@ -189,28 +188,15 @@ def sweep_epoch(q, ell, now, past, ahead, later, kappa, a0, stale, least, score)
 
     log q_ik = ell_ik + E log(a0 + X_k) + sum_d E[h_d(X'_kd + m_kd)] - E[h_d(X'_kd)], the row itself
     left out of all counts; X the count of the epoch and its decayed past, X'_d the decayed past of
-    the epoch d later and m_d its count.
+    the epoch d later and m_d its count. ``q`` (N, K): assignments (updated); ``ell`` (N, K):
+    expected log likelihoods. Moments: ``now`` (K, 3) of the epoch's counts (updated), ``past`` of
+    their decayed past; ``ahead`` (F, K, 3) of the decayed past (updated), and ``later`` of the
+    counts, of the F epochs after it, where it has the weights ``kappa``. ``score`` (K,): work.
 
-    Parameters
-    ----------
-    q, ell : ndarray, shape (N, K)
-        Assignments (updated) and expected log likelihoods.
-    now, past : ndarray, shape (K, 3)
-        Moments of the epoch's counts (updated) and of its decayed past.
-    ahead, later : ndarray, shape (F, K, 3)
-        Moments of the decayed past (updated) and of the counts of the F epochs after it.
-    kappa : ndarray, shape (F,) or longer
-        Weight of this epoch in those.
-    a0 : float
-        Pseudo-count of a slot.
-    stale : float
-        What the counts say to rows that are not in a component is computed anew when its mean count
-        has moved by so much of itself, and so is the look-ahead, interpolated in a row's own share
-        between two values; 0: exact for each row.
-    least : float
-        Part of its likeliest component's share below which a row's share of another is nothing.
-    score : ndarray, shape (K,)
-        Work space.
+    What the counts say to rows that are not in a component is computed anew when its mean count has
+    moved by a part ``stale`` of itself, and so is the look-ahead, interpolated in a row's own share
+    between two values; 0: exact for each row. A share below ``least`` times that of the likeliest
+    component is nothing.
     """
     N, K = q.shape
     F = ahead.shape[0]
@@ -303,28 +289,13 @@ def seat_row(q, log_new, K, negligible, least, past, size, scores, chances):
     """Assign a row of the open epoch to components, or to a new one where that is the likeliest.
 
     First pass of temporal_dpm.md, section 9: q_k is in proportion to (a0 + m'_k + m_k) p(x | k).
-    Every kernel that seats rows ends each row here, and needs room for one component more.
-
-    Parameters
-    ----------
-    q : ndarray, shape (C,)
-        Log weights plus log predictives of the K components; out: the assignment.
-    log_new : float
-        The same of a new component.
-    negligible : float
-        Nats below the best from which a component adds nothing to the sums.
-    least : float
-        Part of the likeliest component's share up to which a share is taken for zero.
-    past, size : ndarray, shape (C,)
-        Decayed past counts, and expected rows of this epoch so far (updated).
-    scores, chances : ndarray, shapes (1,) and (2,)
-        Out: -log predictive density but for the log of the total weight; probabilities of a new
-        component, and of one that the past hardly holds.
-
-    Returns
-    -------
-    int
-        The number of components: K, or K + 1 where column K was opened.
+    Every kernel that seats rows ends each row here, and needs room for one component more. ``q``
+    (C,): log weights plus log predictives of the K components, then the assignment; ``log_new``:
+    the same of a new one. Components ``negligible`` nats below the best add nothing to the sums;
+    shares up to ``least`` times the largest are taken for zero. ``past, size`` (C,): decayed past
+    counts, and expected rows of this epoch so far (updated). ``scores`` (1,) out: -log predictive
+    density but for the log of the total weight; ``chances`` (2,): of a new component, and of one
+    that the past hardly holds. Returns K, or K + 1 where column K was opened.
     """
     top = log_new
     for k in range(K):

@@ -25,11 +25,10 @@ _FIRST = 0.5  # added to counts where an iteration starts
 def _chain(
     h, W, first, start_mean, start_var, born, birth_var, drift, filtered, spread, m, s, part
 ):
-    """Smooth the chains of all words under pseudo-observations.
+    """Smooth the chains of all words under pseudo-observations ``h, W`` (E, V).
 
-    ``h, W`` (E, V): natural parameters; ``filtered, spread, m, s`` out: filtered, smoothed moments.
-    ``part`` (E,): log evidence of the pseudo-observations of each epoch less their expectation, so
-    that its sum is -KL.
+    ``filtered, spread, m, s`` out: filtered and smoothed moments. ``part`` (E,): log evidence of
+    the pseudo-observations of each epoch less their expectation, so that its sum is -KL.
     """
     E, V = h.shape
     part[:] = 0.0
@@ -84,9 +83,9 @@ def _add_rows(C, m, s, part):
 
 @kernel
 def _level(m, start_mean, start_var, born, birth_var, drift):
-    """Return by how much all means should move, which the counts do not tell but the prior does.
+    """Return by how much all means (V,) should move for the prior, the counts being indifferent.
 
-    ``m`` (V,) are the means of the first epoch. Without this the common level is slow to settle.
+    Of the first epoch. Without this the common level is slow to settle.
     """
     above, below = 0.0, 0.0
     for w in range(len(m)):
@@ -153,22 +152,13 @@ def smooth_chains(
     counts, begins, start_mean, start_var, birth_var, drift, tol, n_iter, filtered, spread, m, s,
     log_z,
 ):  # fmt: skip
-    """Fit every component to its counts over a window.
+    """Fit every component to its expected counts (E, K, V) over a window.
 
-    Parameters
-    ----------
-    counts : ndarray, shape (E, K, V)
-        Expected counts.
-    begins : ndarray of int64, shape (K,)
-        Epoch in which the chain begins; -1: before the window, at ``start`` (K, V).
-    birth_var, drift : float
-        Variance of log weights at birth, and of their step from epoch to epoch.
-    tol : float
-        Nats that an iteration must gain for another to follow, ``n_iter`` at most.
-    filtered, spread, m, s : ndarray, shape (E, K, V)
-        Out: filtered and smoothed moments.
-    log_z : ndarray, shape (E, K)
-        Out: bound of the log evidence, as the epochs add to it.
+    A chain begins in epoch ``begins`` (K,); at -1 before the window, at ``start`` (K, V).
+    ``birth_var, drift``: variance of log weights at birth, and of their step between epochs. An
+    iteration, ``n_iter`` at most, must gain ``tol`` nats for another to follow. Out: ``filtered,
+    spread, m, s`` (E, K, V), filtered and smoothed moments; ``log_z`` (E, K), bound of the log
+    evidence as the epochs add to it.
     """
     E, K, V = counts.shape
     h, W = np.empty((E, V)), np.empty((E, V))
@@ -270,12 +260,10 @@ def seat_logistic(
     offsets, words, counts, start, K, a0, log_new, least, birth_var, drift, tol, n_iter, past, size,
     total, mean, var, m, s, h, W, normaliser, q, scores, chances,
 ):  # fmt: skip
-    """Assign rows one after the other, each by `seat_row`.
+    """Assign rows one after the other, each by `seat_row`; as `seat_drift` does.
 
     ``normaliser`` (C,), ``total, mean, var, m, s, h, W`` (C, V): of the components, counts of this
-    epoch so far, predicted moments, and moments and pseudo-observations now. ``least, past, size``
-    and ``q`` (N, C), ``scores`` (N,), ``chances`` (N, 2) out: see `seat_row`. Returns rows done and
-    components; less than all rows where there is no room for one component more.
+    epoch so far, predicted moments, and moments and pseudo-observations now.
     """
     N, C, V = len(scores), m.shape[0], m.shape[1]
     parts, part = np.empty((4, 1, V)), np.empty(1)

@@ -13,8 +13,7 @@ import numpy as np
 
 from streamddcrp.compilation import kernel
 from streamddcrp.likelihoods.kernels.families import expected_log_lik, posteriors
-from streamddcrp.models.temporal.kernels.conjugate import conjugate_stats
-from streamddcrp.models.temporal.kernels.drift import drift_stats, kalman
+from streamddcrp.models.temporal.kernels.numbers import conjugate_stats, drift_stats, kalman
 from streamddcrp.models.temporal.kernels.text import log_rise
 
 _TURNS = 12  # of the power iteration
@@ -63,22 +62,9 @@ def split_drift(
 ):  # fmt: skip
     """Share the rows of a component between two that it may be, smoothing them in between.
 
-    Parameters
-    ----------
-    rounds : int
-    X : ndarray, shape (N, D)
-        Rows of the component in all epochs of the window.
-    first : ndarray of int64, shape (E + 1,)
-        First row of every epoch, and N.
-    own : ndarray, shape (N, 1)
-        The component's share of each row.
-    a0, kappa : float and ndarray, shape (W,)
-    before : ndarray, shape (W, 2)
-        Expected rows of the epochs before the window.
-    begins, start_mean, .., noise, filtered_mean, .., log_z
-        As in `kalman`, for two components.
-    shared : ndarray, shape (N, 2)
-        The shares of the two (updated).
+    ``X`` (N, D): its rows in all epochs, which begin at ``first`` (E + 1,); ``own`` (N, 1): its
+    share of each; ``shared`` (N, 2): those of the two (updated). ``kappa`` (W,), ``before`` (W, 2):
+    weights and expected rows of the epochs before the window. Others as in `kalman`, for two.
     """
     E, W, D = len(first) - 1, len(kappa), X.shape[1]
     size = np.empty((E, 2))
@@ -131,9 +117,8 @@ def split_conjugate(
 ):  # fmt: skip
     """Share the rows of a component between two that it may be, as `split_drift` does.
 
-    ``rho``: what an epoch leaves of the statistics before; ``starts`` (2, P): those from before the
-    window; ``stats`` (E, 2, P) out: those of the shares; ``near`` (2, P), ``post`` (2, Q): work
-    space.
+    ``rho``: what an epoch leaves of the statistics before; ``starts`` (2, P): those of before the
+    window; ``stats`` (E, 2, P) out: of the shares; ``near`` (2, P), ``post`` (2, Q): work.
     """
     E, W = len(first) - 1, len(kappa)
     log_weight = np.empty(2)
@@ -226,33 +211,14 @@ def _first_axis(offsets, words, counts, own, rows, place, weight, centre, axis, 
 
 
 @kernel
-def part_rows(
+def split_rows(
     offsets, words, counts, own, rows, start_words, start_counts, prior, prior_size, place, side
 ):  # fmt: skip
-    """Split the rows of a component.
+    """Split the rows of a component; return the gain of evidence, -inf if one side stays empty.
 
-    Parameters
-    ----------
-    offsets, words, counts : ndarray
-        Rows, N of them.
-    own : ndarray, shape (N,)
-        The component's share of each.
-    rows : ndarray of int64
-        Those that may leave.
-    start_words, start_counts : ndarray
-        The component's words that stay.
-    prior : ndarray, shape (V,)
-    prior_size : float
-        Its sum.
-    place : ndarray of int64, shape (V,)
-        Work space: -1 everywhere, and so again at the end.
-    side : ndarray, shape (N,)
-        Out: what part of each of ``rows`` leaves.
-
-    Returns
-    -------
-    float
-        What the evidence of their words gains; -inf if one side stays empty.
+    ``own`` (N,): its share of each of N rows; ``rows``: those that may leave; ``start_words,
+    start_counts``: what stays in any case; ``prior`` (V,) and its sum. ``place`` (V,): work, -1
+    everywhere before and after. ``side`` (N,) out: what part of each of ``rows`` leaves.
     """
     room = 0
     for i in rows:
@@ -354,7 +320,7 @@ def _moved(
 
 
 @kernel
-def parting_gains(
+def split_gains(
     offsets, words, counts, q, least, start_offsets, start_words, start_counts, prior, prior_size,
     out,
 ):  # fmt: skip
@@ -374,7 +340,7 @@ def parting_gains(
         out[k] = -np.inf
         if mass >= least:
             some = slice(start_offsets[k], start_offsets[k + 1])
-            out[k] = part_rows(
+            out[k] = split_rows(
                 offsets, words, counts, own, rows[:n], start_words[some], start_counts[some],
                 prior, prior_size, place, side,
             )  # fmt: skip

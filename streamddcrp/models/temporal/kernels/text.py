@@ -38,10 +38,9 @@ def log_rise(a, x):
 
 @kernel
 def inverted(offsets, words, counts, prior):
-    """List the components of every word.
+    """List the components of every word: heads (V + 1,), components, counts, and gains.
 
-    Returns heads (V + 1,), and for each entry its component, its count and what one occurrence
-    gains by it, log (prior + S) / prior.
+    A gain is what one occurrence gains by the component, log (prior + S) / prior.
     """
     V, K = len(prior), len(offsets) - 1
     heads = np.zeros(V + 1, dtype=np.int64)
@@ -67,9 +66,8 @@ def text_expected(
 ):  # fmt: skip
     """Evidence (N, K) of rows under components, a row's own share taken out of the counts.
 
-    The collapsed score of temporal_dpm.md, 7d. ``q`` (N, K): the assignments that the counts were
-    summed under; ``heads, component, count, gain``: components by word, see `inverted`; ``sizes``
-    (K,): words of each component; ``prior`` (V,) and its sum.
+    The collapsed score of temporal_dpm.md, 7d. ``q`` (N, K): the assignments of these counts;
+    ``heads, .., gain``: of `inverted`; ``sizes`` (K,): words of each; ``prior`` (V,) and its sum.
     """
     N, K = q.shape
     table = np.empty((_TABLE + 1, K))
@@ -258,30 +256,13 @@ def seat_text(
 ):  # fmt: skip
     """Assign rows one after the other, each by `seat_row`.
 
-    Parameters
-    ----------
-    offsets, words, counts : ndarray
-        Rows, N of them.
-    start, K, used : int
-        First row, components so far, entries of the lists so far.
-    V : int
-        Words known so far; the vocabulary grows with the rows.
-    prior : ndarray, shape (at least the largest word + 1,)
-    prior_size : float
-        Sum of the prior of the words known so far.
-    a0, log_new : float
-        Pseudo-count of a slot, log weight of all unused slots.
-    weight, sizes : ndarray, shape (C,)
-        log(a0 + past + size), and words of each component (updated).
-    head, following, component, count, gain : ndarray
-        Linked lists of the components of each word, -1 at their ends (updated).
-    q, scores, chances : ndarray, shapes (N, C), (N,) and (N, 2)
-        Out, with ``least, past, size``: see `seat_row`.
-
-    Returns
-    -------
-    done, K, used, V, prior_size
-        ``done`` is less than N where there is no more room, for components or in the lists.
+    ``start, K, used, V``: first row; components, entries of the lists and words known so far, for
+    the vocabulary grows with the rows; ``prior`` of all words and its sum over those known.
+    ``a0, log_new``: pseudo-count of a slot, log weight of all unused ones. ``weight, sizes`` (C,):
+    log(a0 + past + size), and words of each component (updated). ``head, .., gain``: linked lists
+    of the components of each word, -1 at their ends (updated). ``least, past, size`` and ``q``
+    (N, C), ``scores`` (N,), ``chances`` (N, 2) out: see `seat_row`. Returns done, K, used, V,
+    prior_size; done is less than N where there is no more room for components or in the lists.
     """
     N, C = len(offsets) - 1, len(size)
     for k in range(K):
@@ -326,9 +307,9 @@ def seat_text(
 
 @kernel
 def assigned(q, offsets, words, counts, width):
-    """Sum the bags of components: q[i, k] times row i over the rows.
+    """Sum the bags of components, q[i, k] times row i: offsets (K + 1,), words and counts.
 
-    Returns offsets (K + 1,), words and counts; words of a bag in the order in which they came.
+    Words of a bag are in the order in which they came.
     """
     N, K = q.shape
     size = np.zeros(K + 1, dtype=np.int64)

@@ -138,8 +138,8 @@ def leave(config, words, postings, tables, window, archive, events, counts, sums
         start, n = window.shown_start[at], window.shown_length[at]
         fit = typicality(words, postings, tables, k, scratch.doc, U)
         keep_example(tables, k, window.shown, start, n, fit, i)
-    if not tables.told[k]:
-        tables.told[k] = True
+    if not tables.reported[k]:
+        tables.reported[k] = True
         report(tables, events, counts, k, BIRTH, -1)
         old = recognise(config, words, postings, tables, archive, counts, sums, k)
         if old >= 0:

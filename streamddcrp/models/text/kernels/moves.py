@@ -114,7 +114,7 @@ def pour(words, postings, tables, counts, sums, small, large):
     for g in range(tables.masses.shape[0]):
         tables.masses[g, large] += tables.masses[g, small]
         tables.masses[g, small] = 0.0
-    tables.told[large] = tables.told[large] or tables.told[small]
+    tables.reported[large] = tables.reported[large] or tables.reported[small]
     tables.born[large] = min(tables.born[large], tables.born[small])
     tables.born_t[large] = min(tables.born_t[large], tables.born_t[small])
     tables.last_seen[large] = max(tables.last_seen[large], tables.last_seen[small])
@@ -240,7 +240,7 @@ def retire(config, words, postings, tables, archive, events, counts, sums, lexic
         if tables.mass[k] >= least or tables.in_window[k] > 0:
             i += 1
             continue
-        if tables.told[k] and tables.size[k] >= LEAST_MERGED:
+        if tables.reported[k] and tables.size[k] >= LEAST_MERGED:
             archive_table(config, words, postings, tables, archive, counts, k, lexicon, named)
         n = list_words(postings, tables, k, words.listed)
         release_list(postings, tables, counts, k)
@@ -249,7 +249,7 @@ def retire(config, words, postings, tables, archive, events, counts, sums, lexic
             drop(words, postings, counts, w, find(words, postings, w, k))
             if tidy_word(words, postings, w) and named:
                 release_word(lexicon, w)
-        if tables.told[k]:
+        if tables.reported[k]:
             report(tables, events, counts, k, DEATH, -1)
         free_table(tables, counts, sums, k)  # another table takes its place in the list
 

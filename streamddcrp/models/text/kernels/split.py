@@ -321,7 +321,7 @@ def divide(words, postings, tables, window, events, counts, sums, halves, k, n, 
     record(events, counts, N_EVENTS, SPLIT, tables.id[new], tables.id[k], row, t)
     if docs > tables.size[k]:
         tables.id[k], tables.id[new] = tables.id[new], tables.id[k]
-        tables.told[k], tables.told[new] = False, tables.told[k]
+        tables.reported[k], tables.reported[new] = False, tables.reported[k]
         tables.born[new], tables.born_t[new] = tables.born[k], tables.born_t[k]
 
 

@@ -351,7 +351,7 @@ def new_table(tables, counts, row, t):
     tables.n_tokens[k] = tables.n_words[k] = tables.size[k] = tables.in_window[k] = 0
     tables.born[k], tables.last_seen[k] = row, row
     tables.born_t[k], tables.last_t[k] = t, t
-    tables.told[k] = False
+    tables.reported[k] = False
     tables.fit[k], tables.rival[k] = -np.inf, -1
     return k
 

@@ -129,7 +129,7 @@ def open_table(tables, counts, i, t):
     tables.id[k] = counts[NEXT_ID]
     counts[NEXT_ID] += 1
     tables.mass[k] = tables.square[k] = 0.0
-    tables.in_window[k] = tables.told[k] = 0
+    tables.in_window[k] = tables.reported[k] = 0
     tables.born[k] = tables.last_seen[k] = i
     tables.born_t[k] = tables.last_t[k] = t
     for d in range(tables.total.shape[1]):
@@ -235,14 +235,14 @@ def step_vectors(config, tables, window, events, counts, sums, odds, X, t, done,
                 k = window.table[at]
                 out[row, FINAL_LABEL] = tables.id[k]
                 tables.in_window[k] -= 1
-                if not tables.told[k]:
-                    tables.told[k] = 1
+                if not tables.reported[k]:
+                    tables.reported[k] = 1
                     report(tables, events, counts, k, BIRTH, -1)
         if (i + 1) % 50 == 0:
             for k in range(counts[N_SLOTS]):
                 gone = tables.mass[k] < 1e-3 * sums[GROWTH] and tables.in_window[k] == 0
                 if tables.size[k] > 0 and gone:
-                    if tables.told[k]:
+                    if tables.reported[k]:
                         report(tables, events, counts, k, DEATH, -1)
                     tables.size[k] = 0
                     counts[N_LIVE] -= 1

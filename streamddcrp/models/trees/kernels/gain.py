@@ -231,13 +231,8 @@ def fit_eta(counts, rows, level, K, V, scale, mode, rounds, tol, eta):
     """Raise the evidence of the topics' words times p(eta), a level by itself, by fixed points.
 
     eta <- (1 + eta sum psi(eta + s) - psi(eta)) / (1 / mode + V sum psi(V eta + N) - psi(V eta)),
-    Minka's bound, which never lowers it, under Gamma(2, rate 1 / mode), whose mode is ``mode``.
-
-    Parameters
-    ----------
-    mode : ndarray, shape (L,)
-    eta : ndarray, shape (L,)
-        Where to start; updated.
+    Minka's bound, which never lowers it, under Gamma(2, rate 1 / mode), whose mode is ``mode``
+    (L,); ``eta`` (L,): where to start, updated.
     """
     L = len(eta)
     up, down = np.empty(L), np.empty(L)

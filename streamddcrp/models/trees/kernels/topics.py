@@ -1,6 +1,6 @@
 """Compiled documents on a tree of topics: where one belongs, learning, moves and predictions.
 
-``tree``, ``docs`` and ``s`` are `NodeArrays`, `Documents`, `Settings` of `topic_state`. Statistics
+``tree``, ``docs`` and ``s`` are `NodeArrays`, `Documents`, `Settings` of `topic_tree`. Statistics
 are raw: ``scale`` times them is what they stand for, so that forgetting costs nothing. They stand
 word by word, ``counts`` (V, K), as a document needs all nodes of a few words. ``work``: slots (E,),
 probabilities (E,), expected words by level (E, L), levels of words (E, U, L) of E endpoints.
@@ -253,13 +253,9 @@ def _visit(d, tree, docs, s, work, out):
 def learn(first, last, fresh, tree, docs, s, out):
     """Learn documents one after another, and after each visit some that came before it again.
 
-    With ``fresh`` False the documents are known and are visited once each.
-
-    Returns
-    -------
-    int
-        The document before which there was no room for a new path, or ``last``. There is never
-        room for more than ``max_nodes`` nodes.
+    With ``fresh`` False the documents are known and are visited once each. Returns the document
+    before which there was no room for a new path, or ``last``; there is never room for more than
+    ``max_nodes`` nodes.
     """
     whole, real, offsets = tree.whole, tree.real, docs.offsets
     work = _work(offsets, s)
@@ -269,9 +265,9 @@ def learn(first, last, fresh, tree, docs, s, out):
         if fresh:
             whole[N_SEEN] += 1
             rho_t = 1.0
-            if s.kappa < 1.0:  # a natural-gradient step t^-kappa on averages, t items expected
+            if s.forgetting < 1.0:  # a natural-gradient step t^-forgetting on means over t items
                 t = whole[N_SEEN]
-                rho_t = float(t) ** (1.0 - s.kappa)
+                rho_t = float(t) ** (1.0 - s.forgetting)
                 if t > 1:
                     real[SCALE] *= (t - rho_t) / (t - 1.0)
             docs.weights[d] = rho_t / real[SCALE]

@@ -1,8 +1,13 @@
-"""Gaussian components whose means drift: Kalman filter, smoother and evidence, column by column.
+"""Rows of numbers: Gaussian components whose means drift, and conjugate ones whose past fades.
 
-x | phi ~ N(phi, R), phi_t ~ N(phi_{t-1}, Q), phi at birth ~ N(m0, P0), with R, Q and P0 diagonal.
-An epoch with n expected rows of mean x̄ is one observation of variance R / n. A value that is NaN
-is missing: it is left out of n, column by column.
+Gaussian: Kalman filter, smoother and evidence, column by column. x | phi ~ N(phi, R), phi_t ~
+N(phi_{t-1}, Q), phi at birth ~ N(m0, P0), with R, Q and P0 diagonal. An epoch with n expected rows
+of mean x̄ is one observation of variance R / n. A value that is NaN is missing: it is left out of n,
+column by column.
+
+Conjugate: what a component knows is a vector of sufficient statistics, S_t = rho S_{t-1} + C_t: the
+posterior's natural parameters move towards the prior's, ``rho eta + (1 - rho) eta_0``, between
+epochs (temporal_dpm.md, 7b). Families are those of `streamddcrp.likelihoods`, by their code.
 """
 
 import math
@@ -10,6 +15,14 @@ import math
 import numpy as np
 
 from streamddcrp.compilation import inner, kernel
+from streamddcrp.likelihoods.kernels.families import (
+    add_stats,
+    expected_log_liks,
+    log_predictive,
+    log_predictives,
+    posterior,
+    posteriors,
+)
 from streamddcrp.models.temporal.kernels.counts import seat_row
 
 _NONE = 1e-8  # expected rows below which an epoch says nothing
@@ -24,8 +37,7 @@ _HALF = 0.5 - 1e-9  # of the rows: rounding must not decide which component is i
 def drift_stats(X, centre, q, size, count, total, square):
     """Add up rows (N, D) about ``centre`` (D,) under assignments (N, K).
 
-    Out: ``size`` (K,) expected rows; ``count``, ``total``, ``square`` (K, D): how many values there
-    are, their sums and squares.
+    Out: ``size`` (K,) expected rows; ``count, total, square`` (K, D): values, sums, squares.
     """
     size[:] = 0.0
     count[:] = 0.0
@@ -55,18 +67,11 @@ def kalman(
 ):  # fmt: skip
     """Filter and smooth every component over the epochs of a window (temporal_dpm.md, 7a).
 
-    Parameters
-    ----------
-    count, total, square : ndarray, shape (E, K, D)
-        Expected numbers of values, their sums and squares.
-    begins : ndarray of int64, shape (K,)
-        Epoch of the window in which the chain begins; -1: before, at ``start`` (K, D).
-    birth_mean, birth_var, drift, noise : ndarray, shape (D,)
-        m0, P0, Q, R.
-    filtered_mean, filtered_var, mean, var, lagged : ndarray, shape (E, K, D)
-        Out: filtered and smoothed moments, covariance with the epoch before.
-    log_z : ndarray, shape (E, K)
-        Out: log evidence of each epoch's rows given those before.
+    ``count, total, square`` (E, K, D): expected numbers of values, their sums and squares. A chain
+    begins in epoch ``begins`` (K,); at -1 before the window, at ``start`` (K, D). ``birth_mean,
+    birth_var, drift, noise`` (D,): m0, P0, Q, R. Out (E, K, D): filtered and smoothed moments and
+    ``lagged``, covariances with the epoch before; ``log_z`` (E, K): log evidence of each epoch's
+    rows given those before.
     """
     E, K, D = total.shape
     for k in range(K):
@@ -188,24 +193,11 @@ def seat_drift(
 ):  # fmt: skip
     """Assign rows one after the other, each by `seat_row`.
 
-    Parameters
-    ----------
-    X : ndarray, shape (N, D)
-    start, K : int
-        First row, and the number of components.
-    a0, log_new : float
-        Pseudo-count of a slot, log weight of all unused slots.
-    count, total : ndarray, shape (C, D)
-        Values of this epoch so far, and their sums (updated).
-    mean, var : ndarray, shape (C, D)
-        Predicted moments of this epoch.
-    q, scores, chances : ndarray, shapes (N, C), (N,) and (N, 2)
-        Out, with ``past, size``: see `seat_row`.
-
-    Returns
-    -------
-    done, K : int
-        ``done`` is less than N where there is no room for one component more.
+    ``start, K``: first row, and components; ``a0, log_new``: pseudo-count of a slot, log weight of
+    all unused ones. ``count, total`` (C, D): values of this epoch so far, and their sums (updated);
+    ``mean, var`` (C, D): predicted moments. ``past, size`` and ``q`` (N, C), ``scores`` (N,),
+    ``chances`` (N, 2) out: see `seat_row`. Returns rows done and components; less than all rows
+    where there is no room for one component more.
     """
     N, D = X.shape
     C = size.shape[0]
@@ -250,20 +242,8 @@ def scale_sums(size, n_values, total, square, mean, var, lagged, begins, out):
 
     The noise of an epoch is the median of the components' variances, weighted by values: the
     variance of a component that holds two must not pass for noise. No step leads into the first
-    epoch.
-
-    Parameters
-    ----------
-    size : ndarray, shape (E, K)
-        Expected rows of the components.
-    n_values, total, square : ndarray, shape (E, K, D)
-        Their values, sums and squares.
-    mean, var, lagged : ndarray, shape (E, K, D)
-        Smoothed moments, and covariances of the means with those of the epoch before.
-    begins : ndarray, shape (K,)
-        Epoch of birth, -1 if before the window.
-    out : ndarray, shape (3, E, 2, D)
-        By NOISE, DRIFT, BIRTH: how many, and the sum of their squares.
+    epoch. ``size`` (E, K); ``n_values, total, square`` (E, K, D): of `drift_stats`; ``mean, var,
+    lagged``: of `kalman`. ``out`` (3, E, 2, D): by NOISE, DRIFT, BIRTH how many, and their squares.
     """
     E, K, D = total.shape
     out[:] = 0.0
@@ -294,3 +274,120 @@ def scale_sums(size, n_values, total, square, mean, var, lagged, begins, out):
                     out[NOISE, e, 0, c] = there
                     out[NOISE, e, 1, c] = there * value[k]
                     break
+
+
+@kernel
+def conjugate_stats(family, hyper, X, q, out):
+    """Sum the statistics of rows (N, D) under assignments (N, K) into ``out`` (K, P)."""
+    out[:] = 0.0
+    row = np.empty(out.shape[1])
+    for i in range(X.shape[0]):
+        row[:] = 0.0
+        add_stats(family, hyper, X[i], 1.0, row)
+        for k in range(q.shape[1]):
+            if q[i, k] > 0.0:
+                for p in range(len(row)):
+                    out[k, p] += q[i, k] * row[p]
+
+
+@kernel
+def conjugate_evidence(family, hyper, stats, starts, rho, post, out):
+    """Log evidence (E, K) of each epoch's rows given those before, which have faded.
+
+    ``stats`` (E, K, P), ``starts`` (K, P): of the epochs and of what was before; ``post``: work.
+    """
+    faded = np.empty(stats.shape[2])
+    for k in range(stats.shape[1]):
+        faded[:] = starts[k]
+        for e in range(stats.shape[0]):
+            faded *= rho
+            out[e, k] = 0.0
+            if stats[e, k, 0] > _NONE:
+                posterior(family, hyper, faded, post)
+                out[e, k] = -post[0]
+                faded += stats[e, k]
+                posterior(family, hyper, faded, post)
+                out[e, k] += post[0]
+
+
+@kernel
+def conjugate_expected(family, hyper, X, stats, begins, epoch, post, out):
+    """Fill expected log likelihoods (N, K) of rows at components with statistics (K, P).
+
+    -inf where a component is born later than ``epoch``; ``post`` (K, Q) is work space.
+    """
+    K = stats.shape[0]
+    posteriors(family, hyper, stats, K, post)
+    for i in range(X.shape[0]):
+        expected_log_liks(family, hyper, post, X[i], K, out[i])
+    for k in range(K):
+        if begins[k] > epoch:
+            out[:, k] = -np.inf
+
+
+@kernel
+def seat_conjugate(
+    family, hyper, prior, X, start, K, a0, log_new, least, past, size, stats, post, log_weight, q,
+    scores, chances,
+):  # fmt: skip
+    """Assign rows one after the other, each by `seat_row`; as `seat_drift` does.
+
+    ``log_weight`` (C,), ``stats`` (C, P), ``post`` (C, Q): of the components, log of their weights,
+    statistics and posteriors (updated); ``prior`` (Q,): posterior of no rows.
+    """
+    N, C = X.shape[0], len(size)
+    for k in range(K):
+        log_weight[k] = math.log(a0 + past[k] + size[k])  # the same bits as below
+    for i in range(start, N):
+        if K == C:
+            return i, K
+        new = log_new + log_predictive(family, hyper, prior, X[i])
+        log_predictives(family, hyper, post, X[i], K, q[i])
+        for k in range(K):
+            q[i, k] += log_weight[k]
+        stats[K] = 0.0  # of the component that may be opened
+        K = seat_row(q[i], new, K, -np.inf, least, past, size, scores[i : i + 1], chances[i])
+        for k in range(K):
+            if q[i, k] > 0.0:
+                log_weight[k] = math.log(a0 + past[k] + size[k])
+                add_stats(family, hyper, X[i], q[i, k], stats[k])
+                posterior(family, hyper, stats[k], post[k])
+    return N, K
+
+
+@kernel
+def conjugate_unions(family, hyper, stats, slack, post, close):
+    """Mark pairs that may be one component: their counts may make up for the evidence they lose.
+
+    ``stats`` (K, P); ``post`` (Q,): work space; ``close`` (K, K) of bool out, for pairs a < b.
+    """
+    K = stats.shape[0]
+    log_m = np.empty(K)
+    for k in range(K):
+        posterior(family, hyper, stats[k], post)
+        log_m[k] = post[0] + math.lgamma(stats[k, 0] + _NONE)
+    both = np.empty(stats.shape[1])
+    for a in range(K):
+        for b in range(a + 1, K):
+            both[:] = stats[a] + stats[b]
+            posterior(family, hyper, both, post)
+            gain = post[0] + math.lgamma(both[0] + _NONE) - log_m[a] - log_m[b]
+            close[a, b] = gain > -slack
+
+
+@kernel
+def conjugate_gains(family, hyper, stats, starts, rhos, post, out):
+    """Add to ``out`` (G,) the log evidence of an epoch's rows for each rate of forgetting (G,).
+
+    ``stats, starts`` (K, P): of the epoch and of what was before; ``post``: work space.
+    """
+    work = np.empty(stats.shape[1])
+    for k in range(stats.shape[0]):
+        if stats[k, 0] > _NONE and starts[k, 0] > _NONE:
+            for g in range(len(rhos)):
+                work[:] = rhos[g] * starts[k]
+                posterior(family, hyper, work, post)
+                out[g] -= post[0]
+                work += stats[k]
+                posterior(family, hyper, work, post)
+                out[g] += post[0]

@@ -1,4 +1,4 @@
-"""A tree of topics as arrays: nodes with their statistics, and the last documents.
+"""A tree of topics: nodes with their statistics, the last documents, and how these are placed.
 
 Kernels take the arrays as `NodeArrays` and `Documents`, and `Settings`; they update in place.
 """
@@ -8,11 +8,33 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from scipy.special import digamma
 
 from streamddcrp.models.trees.kernels.gain import node_bounds, reorder
-from streamddcrp.models.trees.kernels.topics import LOCAL, N_NODES, N_SEEN, N_WORDS, SCALE
-from streamddcrp.models.trees.tree import Change, attributes, paths_of, sizes_of, sticks
+from streamddcrp.models.trees.kernels.topics import (
+    LOCAL,
+    N_NODES,
+    N_SEEN,
+    N_WORDS,
+    NEXT_VISIT,
+    SCALE,
+    complete_many,
+    learn,
+    place_many,
+)
+from streamddcrp.models.trees.tree import (
+    Change,
+    Order,
+    attributes,
+    paths_of,
+    sizes_of,
+    sorted_order,
+    sticks,
+)
 from streamddcrp.typing import FloatArray, IntArray
+
+CHUNK = 64  # documents that are learned at once, before nodes without documents go
+_FINE = 1e-4  # for predictions: words that move between levels in the last round
 
 
 class Settings(NamedTuple):
@@ -21,7 +43,7 @@ class Settings(NamedTuple):
     gamma: float  # concentration of the sticks
     eta: FloatArray  # (L,) Dirichlet prior of a word in a topic
     alpha: FloatArray  # (L,) Dirichlet prior of a document's proportions of levels
-    kappa: float = 1.0  # the n-th document counts n^(1 - kappa), all together n
+    forgetting: float = 1.0  # the n-th document counts n^(1 - forgetting), all together n
     window: int = 512
     revisits: int = 2  # documents of the window that are placed again after each new one
     max_nodes: int = 512
@@ -71,15 +93,18 @@ class Window:
         """What kernels take."""
         return Documents(**attributes(self, Documents._fields))
 
-    def make_room(self, n: int, n_words: int, keep: int) -> int:
-        """Make room for n more documents; return how many of the oldest had to go for it.
-
-        At least the last ``keep`` ones stay.
-        """
-        used = int(self.offsets[self.n])
-        if self.n + n < len(self.offsets) and used + n_words <= len(self.words):
-            return 0
-        return self.forget(keep, n, n_words)
+    def append(self, offsets: IntArray, words: IntArray, counts: FloatArray, keep: int) -> int:
+        """Add documents; return how many of the oldest, but for the last ``keep``, had to go."""
+        more, used, gone = len(offsets) - 1, int(self.offsets[self.n]) + len(words), 0
+        if self.n + more >= len(self.offsets) or used > len(self.words):
+            gone = self.forget(keep, more, len(words))
+        first, at = self.n, int(self.offsets[self.n])
+        self.offsets[first : first + more + 1] = offsets + at
+        self.words[at : at + len(words)] = words
+        self.counts[at : at + len(words)] = counts
+        self.ends[first : first + more] = -1
+        self.n += more
+        return gone
 
     def forget(self, keep: int, n: int = 0, n_words: int = 0) -> int:
         """Drop all but the last ``keep`` documents, with room for more; return how many went."""
@@ -95,19 +120,9 @@ class Window:
         self.n = left
         return gone
 
-    def append(self, offsets: IntArray, words: IntArray, counts: FloatArray) -> int:
-        """Add documents, for which there is room; return the number of the first."""
-        first, at, more = self.n, int(self.offsets[self.n]), len(offsets) - 1
-        self.offsets[first : first + more + 1] = offsets + at
-        self.words[at : at + len(words)] = words
-        self.counts[at : at + len(words)] = counts
-        self.ends[first : first + more] = -1
-        self.n += more
-        return first
-
 
 @dataclass(slots=True)
-class TopicState:
+class TopicTree:
     """A tree of topics: nodes in slots, with capacity beyond the K nodes and V words in use."""
 
     settings: Settings
@@ -205,6 +220,71 @@ class TopicState:
         stick = sticks(self.parent[:K], self.level[:K], mass, self.depth, self.settings.gamma)
         return float(stick + self.scale * self.real[LOCAL])
 
+    @property
+    def next_stop(self) -> int:
+        """Documents that will have been learned when nodes go next."""
+        return min(self.n_seen - self.n_seen % CHUNK + CHUNK, self.next_tidy)
+
+    def place_many(
+        self, offsets: IntArray, words: IntArray, n: FloatArray
+    ) -> tuple[IntArray, FloatArray, FloatArray]:
+        """Find where documents belong; learn nothing.
+
+        Return slots (N,) of the likeliest nodes; (N, 3) their probability, the log evidence, and
+        the chance of a new path; and (N, L) expected proportions of levels.
+        """
+        N = len(offsets) - 1
+        slots, out, levels = np.zeros(N, np.int64), np.zeros((N, 3)), np.zeros((N, self.depth))
+        settings = self.settings._replace(tol=_FINE)
+        place_many(self.arrays, settings, offsets, words, n, slots, out, levels)
+        return slots, out, levels
+
+    def complete_many(
+        self, offsets: IntArray, words: IntArray, n: FloatArray, held_offsets: IntArray,
+        held: IntArray, held_n: FloatArray,
+    ) -> FloatArray:  # fmt: skip
+        """Return the log probability of held-out words given others of the documents, (N,)."""
+        out = np.zeros(len(offsets) - 1)
+        settings = self.settings._replace(tol=_FINE, eta=self.learned_eta)
+        complete_many(self.arrays, settings, offsets, words, n, held_offsets, held, held_n, out)
+        return out
+
+    # -- learning --------------------------------------------------------------------------------
+
+    def learn(self, offsets: IntArray, words: IntArray, n: FloatArray) -> FloatArray:
+        """Learn documents, up to `next_stop`, of words ``words[offsets[d]:offsets[d + 1]]``.
+
+        Return (N, 4), on arrival: id of the likeliest node, its probability, log evidence, chance
+        of a new path.
+        """
+        room = int(words.max(initial=-1)) + 1
+        if room > len(self.counts):
+            self.counts = _padded(self.counts, max(room, 2 * len(self.counts)))
+        self.whole[NEXT_VISIT] -= self.window.append(offsets, words, n, self.settings.window)
+        return self._run(self.window.n - len(offsets) + 1, self.window.n, fresh=True)
+
+    def trim(self) -> None:
+        """Let go of the documents before the window, of which some may still be in memory."""
+        self.whole[NEXT_VISIT] -= self.window.forget(self.settings.window)
+
+    def revisit(self) -> None:
+        """Place every document of the window again."""
+        self.trim()
+        self._run(0, self.window.n, fresh=False)
+
+    def _run(self, first: int, last: int, *, fresh: bool) -> FloatArray:
+        parts = [np.zeros((0, 4))]
+        while first < last:
+            before = self.n_nodes
+            out = np.zeros((last - first + 1, 4))
+            at = learn(first, last, fresh, self.arrays, self.window.arrays, self.settings, out)
+            self.note_births(before)
+            parts.append(out[: at - first])
+            first = at
+            if first < last:
+                self.make_nodes()
+        return np.concatenate(parts)
+
     def note_births(self, before: int) -> None:
         """Remember the nodes in slots from ``before`` on."""
         self.n_born += self.n_nodes - before
@@ -218,13 +298,48 @@ class TopicState:
             setattr(self, name, _padded(getattr(self, name), room))
         self.counts = _padded(self.counts, len(self.counts), room)
 
-    def make_words(self, n_words: int) -> None:
-        """Make room for words."""
-        if n_words > len(self.counts):
-            self.counts = _padded(self.counts, max(n_words, 2 * len(self.counts)))
+    # -- nodes that go, and their order ----------------------------------------------------------
 
-    def take(self, slots: IntArray, parent: IntArray, level: IntArray, to: IntArray) -> None:
-        """Let new slots hold the nodes of old ones; arguments as in `Order`."""
+    def reorder(self, keep: np.ndarray | None = None) -> None:
+        """Put the nodes in order, without those that are not kept."""
+        K = self.n_nodes
+        order = sorted_order(self.parent[:K], self.level[:K], self.mass[:K], keep)
+        n = len(order.slots)
+        if n < K:
+            self._let_go(np.setdiff1d(np.arange(K), order.slots))
+        mass = np.zeros(n)
+        np.add.at(mass, order.to, self.mass[:K])
+        self.take(order)
+        self.mass[:n] = mass
+
+    def _let_go(self, gone: IntArray) -> None:
+        """Count the words of dropped nodes as of topics not kept, the window's by document."""
+        for i in gone.tolist():
+            self.changes.append(Change("death", int(self.ids[i]), self.n_seen))
+        self.n_pruned += len(gone)
+        w, eta = self.window, self.settings.eta
+        fresh = digamma(eta) - digamma(max(self.n_words, 1) * eta)  # E log of a word's probability
+        self.real[LOCAL] += float((self.rows[gone] * fresh[self.level[gone] - 1]).sum())
+        paths = self.paths()
+        for d in np.flatnonzero(np.isin(w.ends[: w.n], gone)).tolist():
+            spots = slice(w.offsets[d], w.offsets[d + 1])
+            w.own[d] += w.counts[spots] @ w.phi[spots] @ (fresh * np.isin(paths[w.ends[d]], gone))
+
+    def keep_words(self, used: np.ndarray) -> None:
+        """Forget the words that are not ``used`` (V,), none of which is in the window."""
+        V, w = self.n_words, self.window
+        kept = self.counts[:V][used]
+        self.rows -= self.counts[:V][~used].sum(axis=0)
+        np.maximum(self.rows, 0.0, out=self.rows)
+        self.counts[: len(kept)] = kept
+        self.counts[len(kept) : V] = 0.0
+        self.whole[N_WORDS] = len(kept)
+        at = int(w.offsets[w.n])
+        w.words[:at] = (np.cumsum(used) - 1)[w.words[:at]]
+
+    def take(self, order: Order) -> None:
+        """Let new slots hold the nodes of old ones."""
+        slots, parent, level, to = order
         K, n = self.n_nodes, len(slots)
         reorder(self.counts, self.n_words, K, slots)
         for array in (self.rows, self.mass, self.ids, self.born):
