@@ -156,7 +156,12 @@ class SlowText:
             said = self.said(window, w, least) if few * c >= least else math.inf
             if said < few * 0.2 * n / counts.total() or (w in before and math.isnan(said)):
                 self.aside[w] = c / counts.total()
-        if sum(self.aside.values()) > 0.75:
+        rest = []
+        for w in sorted(w for w, c in counts.items() if c >= 4 and w not in self.aside):
+            said = self.said(window, w, least) if len(rest) < 32 else math.nan
+            rest += [] if math.isnan(said) else [said]
+        mute = sum(rest) / max(len(rest), 1) < 0.2 * n / counts.total()
+        if sum(self.aside.values()) > 0.75 or (mute and set(self.aside) - before):
             self.aside = {}
         for w in set(self.aside) - before:
             for table in self.tables:

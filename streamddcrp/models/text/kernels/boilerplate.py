@@ -12,7 +12,8 @@ a word of the text explains: some tenths for the name of a topic, nothing for bo
 the stories are. P(w | v) is estimated from the n texts with v; the part of its square that is
 chance, P (1 - P) / (n - 1), is taken off. Words v that are in most texts with w, and w in most of
 theirs, are of the same phrase and no witnesses. A long text has more words that tell, so the bound
-of R2 is `LEAST_SAID` by the mean number of words.
+of R2 is `LEAST_SAID` by the mean number of words. If the other words say as little about each
+other, the frequent ones are all that there is, and nothing is set aside.
 
 The window is looked at after 50, 100, 200 … and then every 1,000 texts, the newest `MOST_READ`
 words of it. Boilerplate is taken out of the tables and set aside when texts are read; its surprise
@@ -32,6 +33,7 @@ RETURN = 2.0  # times more of it, or less of the texts, until a word counts agai
 MOST_ASIDE = 0.75  # of all words: else a text would have nothing left
 LEAST_WITNESS = 4  # texts with a word v
 LEAST_WITNESSES = 50  # occurrences of such words
+N_OTHERS = 32  # other words, which have to say something
 MOST_READ = 1 << 15
 BETWEEN_LOOKS = 1000
 
@@ -123,6 +125,18 @@ def said_by(words, window, seen, n, w, least):
 
 
 @uncounted
+def rest_says(words, window, seen, n, least):
+    """Return the mean R2 of some other words."""
+    total, tried = 0.0, 0
+    for w in range(len(words.mark)):
+        if tried < N_OTHERS and words.mark[w] >= LEAST_WITNESS and words.aside[w] == 0.0:
+            said = said_by(words, window, seen, n, w, least)
+            if not math.isnan(said):
+                total, tried = total + said, tried + 1
+    return total / max(tried, 1)
+
+
+@uncounted
 def leave_out(words, postings, tables, window, counts, w):
     """Take a word out of all tables, and put it behind the others in the texts of the window."""
     for i in range(counts[N_LIVE]):
@@ -165,13 +179,18 @@ def find_boilerplate(words, postings, tables, window, counts, sums):
             if said < most_said * few or (math.isnan(said) and known):
                 words.aside[w] = share if known else -share  # until it is left out
                 part += share
-        if part > MOST_ASIDE:
-            words.aside[:], part = 0.0, 0.0
+                fresh += 0.0 if known else share
+        keep = part <= MOST_ASIDE
+        if keep and fresh > 0.0:
+            keep = rest_says(words, window, seen, n, least) >= most_said
         for w in range(len(words.mark)):
-            if words.aside[w] < 0.0:
+            if words.aside[w] < 0.0 and keep:
                 words.aside[w] *= -1.0
-                fresh += words.aside[w]
                 leave_out(words, postings, tables, window, counts, w)
+            elif not keep:
+                words.aside[w] = 0.0
+        if not keep:
+            part, fresh = 0.0, 0.0
     words.mark[:] = 0
     sums[ASIDE] = part
     return fresh
