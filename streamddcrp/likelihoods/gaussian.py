@@ -182,15 +182,17 @@ class NormalGamma(Likelihood):
 
 
 def _checked_warp(value: Any) -> tuple[Warp | None, ...]:
-    rule = f"None or the {len(Warp._fields)} numbers of a Warp for each column"
     try:
-        maps = tuple(None if numbers is None else Warp(*map(float, numbers)) for numbers in value)
+        maps = tuple(None if one is None else Warp._make(map(float, one)) for one in value)
     except (TypeError, ValueError):
         maps = ()
     known = [warp for warp in maps if warp is not None]
     fine = all(np.isfinite(warp).all() and min(warp.scale, warp.offset) > 0.0 for warp in known)
     if not maps or not fine or not {warp.side for warp in known} <= {-1.0, 0.0, 1.0}:
-        message = f"NormalGamma: warp must be {rule}, got {value!r}"
+        message = (
+            f"NormalGamma: warp must be None or the {len(Warp._fields)} numbers of a Warp for each "
+            f"column, got {value!r}"
+        )
         raise ConfigError(message)
     return maps
 

@@ -26,7 +26,7 @@ _OFFSETS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
 
 
 class Warp(NamedTuple):
-    """The map of one column."""
+    """The map of one column; the defaults change nothing."""
 
     center: float = 0.0
     scale: float = 1.0

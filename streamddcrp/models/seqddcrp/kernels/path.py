@@ -48,10 +48,11 @@ def most_probable_path(config, rows, atoms, table, counts, scratch, back, out):
         for m in range(K):
             if score[m] > score[best]:
                 best = m
+        top = score[best]
         for m in range(K):
             back[r, m] = m
             if r > 0 and score[m] > -np.inf:
-                move = score[best] + math.log(rho * max(atoms.beta[m], LEAST_WEIGHT))
+                move = top + math.log(rho * max(atoms.beta[m], LEAST_WEIGHT))
                 stay = score[m] + math.log1p(-rho)
                 if move > stay:
                     back[r, m] = best
