@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.likelihoods.columns import column_parameter, columns, common_width
 from streamddcrp.likelihoods.kernels import families
+from streamddcrp.likelihoods.warp import Warp, images, log_slopes
 from streamddcrp.typing import FloatArray
 
 
@@ -28,7 +29,10 @@ class Likelihood:
     __dataclass_fields__: ClassVar[dict[str, Any]]
     _columns: ClassVar[tuple[str, ...]] = ()  # parameters of one number, or one for each feature
     _from_rows: ClassVar[tuple[str, ...]] = ()  # parameters that `scaled` can supply
+    _optional: ClassVar[tuple[str, ...]] = ()  # those among them that may be missing
     _spread: ClassVar[str | None] = None  # the one among them that the variance is in proportion to
+    _maps: tuple[Warp | None, ...] | None = None  # of skewed columns
+    _map_power: Any = 1.0  # how often these columns count
     # The rule of `_in_support`, in words.
     _support: ClassVar[str] = "numbers between -1e100 and 1e100"
 
@@ -50,7 +54,8 @@ class Likelihood:
     @property
     def is_scaled(self) -> bool:
         """Whether all parameters are known; else `scaled` takes them from rows."""
-        return all(getattr(self, name) is not None for name in self._from_rows)
+        needed = (name for name in self._from_rows if name not in self._optional)
+        return all(getattr(self, name) is not None for name in needed)
 
     def scaled(self, X: FloatArray, names: Sequence[str] | None = None) -> Self:
         """Return the family with parameters that were left out taken from the first rows.
@@ -167,11 +172,13 @@ class Likelihood:
         past : ndarray of float64, shape (n_lags, D), or None
             None in families without memory.
         """
-        return X, None
+        return X if self._maps is None else images(self._maps, X), None
 
     def log_slopes(self, X: FloatArray) -> FloatArray | None:
         """Return what `prepare` adds to the log density of each row (N, D); None for nothing."""
-        return None
+        if self._maps is None:
+            return None
+        return log_slopes(self._maps, X) @ columns(self._map_power, X.shape[1])
 
     def _row_length(self, n_features: int) -> int:
         """Return the length of the kernels' rows, as `prepare` makes them."""

@@ -83,17 +83,16 @@ class NormalGamma(Likelihood):
     family: ClassVar[int] = families.NORMAL_GAMMA
     _columns: ClassVar[tuple[str, ...]] = ("mean", "kappa", "shape", "rate", "step", "power")
     _from_rows: ClassVar[tuple[str, ...]] = ("mean", "rate", "step")
+    _optional: ClassVar[tuple[str, ...]] = ("step",)
     _spread: ClassVar[str | None] = "rate"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.warp is not None:
             object.__setattr__(self, "warp", _checked_warp(self.warp))
+            object.__setattr__(self, "_maps", self.warp)
+            object.__setattr__(self, "_map_power", self.power)
             common_width("NormalGamma", mean=self.mean, warp=self.warp)
-
-    @property
-    def is_scaled(self) -> bool:
-        return self.mean is not None and self.rate is not None  # without a step there is none
 
     def _scale(self, X: FloatArray) -> dict[str, Any]:
         rows = self.prepare(X)[0]
@@ -111,26 +110,6 @@ class NormalGamma(Likelihood):
             return self
         maps = [find_warp(column) for column in X.T]
         return replace(self, warp=maps) if any(maps) else self
-
-    def prepare(
-        self, X: FloatArray, past: FloatArray | None = None
-    ) -> tuple[FloatArray, FloatArray | None]:
-        if self.warp is None:
-            return X, None
-        return np.column_stack([
-            column if warp is None else warp.apply(column)[0]
-            for warp, column in zip(self.warp, X.T, strict=True)
-        ]), None  # fmt: skip
-
-    def log_slopes(self, X: FloatArray) -> FloatArray | None:
-        if self.warp is None:
-            return None
-        total = np.zeros(len(X))
-        power = columns(self.power, X.shape[1])
-        for d, warp in enumerate(self.warp):
-            if warp is not None:
-                total += power[d] * np.nan_to_num(warp.apply(X[:, d])[1])
-        return total
 
     def remarks(self, names: Sequence[str]) -> list[str]:
         step, power = (columns(v or 0.0, len(names)) for v in (self.step, self.power))

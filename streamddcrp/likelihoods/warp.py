@@ -10,6 +10,7 @@ or the logarithm of the distance from an edge of the rows, the low one (side = 1
 Densities of x are those of its image times w'(z).
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -81,6 +82,19 @@ def _log(warp: Warp, z: FloatArray) -> tuple[FloatArray, FloatArray]:
     inside = np.maximum(u, least)
     w = np.log(inside) + np.minimum(u - least, 0.0) / least
     return warp.side * w, -np.log(inside)
+
+
+def images(maps: Sequence[Warp | None], X: FloatArray) -> FloatArray:
+    """Return rows (N, D) under a map for each column, None for no change."""
+    pairs = zip(maps, X.T, strict=True)
+    return np.column_stack([x if warp is None else warp.apply(x)[0] for warp, x in pairs])
+
+
+def log_slopes(maps: Sequence[Warp | None], X: FloatArray) -> FloatArray:
+    """Return the logs of the slopes of the maps at rows (N, D); 0 where a value is missing."""
+    pairs = zip(maps, X.T, strict=True)
+    found = [np.zeros(len(X)) if warp is None else warp.apply(x)[1] for warp, x in pairs]
+    return np.nan_to_num(np.column_stack(found))
 
 
 def find_warp(x: FloatArray) -> Warp | None:
