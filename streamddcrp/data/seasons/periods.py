@@ -9,8 +9,8 @@ season" and by "level" alone, and the log scores must differ by 5 nats and the l
 frequencies. Under the law of the level such a lead has probability e^-5 at most, whatever the
 colour of its noise (Ville's inequality and a union bound). *Ties*: multiples of a period fit as
 well as the period, so the shortest candidate wins that is not clearly worse than the best. A
-second, longer period, a multiple of the first, must lead in the same way over the first alone, with 12 or
-with 24 harmonics: the fewer are learned sooner.
+second, longer period, a multiple of the first, must lead in the same way over the first alone,
+with 12 harmonics, which are learned sooner, or with 24.
 """
 
 import math

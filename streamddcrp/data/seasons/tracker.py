@@ -63,7 +63,8 @@ class Memory:
 def places(rows: Sequence[float], harmonics: int = HARMONICS) -> tuple[IntArray, int]:
     """Return where the harmonics of periods, in rows and rising, stand, and how many numbers.
 
-    Longer periods than the first have at most ``harmonics`` of them. A frequency that several periods have belongs to the first of them.
+    Longer periods than the first have at most ``harmonics`` of them. A frequency that several
+    periods have belongs to the first of them.
     """
     most = [FIRST_HARMONICS, *[harmonics] * (len(rows) - 1)]
     place = np.full((len(rows), max(most)), -1, dtype=np.int64)
