@@ -19,12 +19,10 @@ from streamddcrp.checkpoint import SqliteStore
 from streamddcrp.checkpoint.codec import decode_state, encode_state, read_blob, replacing
 from streamddcrp.contract import Event
 from streamddcrp.errors import CheckpointError, ConfigError, SchemaError
-from streamddcrp.estimator.groups import Groups, Key, check_key, naming
-from streamddcrp.estimator.residents import OP, Residents, bytes_of
+from streamddcrp.estimator.by_key import OP, Groups, Key, Residents, bytes_of, check_key, naming
 
 CURSOR = "run"  # under which a store keeps the cursor
 _HEADER = "keyed"  # under which it keeps what all models have in common
-_MODEL_ID = "Keyed"
 _VERSION = 1
 Features = Mapping[Any, Any]
 

@@ -22,7 +22,7 @@ from streamddcrp.models.ddcrp.engine import (
     step,
     uniforms,
 )
-from streamddcrp.particles.kernels.layout import FIRST, LOG_EVIDENCE, N_SEEN
+from streamddcrp.particles.kernels.names import FIRST, LOG_EVIDENCE, N_SEEN
 from tests.oracles.enumeration import enumerate_links
 from tests.oracles.links import prior_links
 from tests.oracles.particle_filter import PlainFilter

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from streamddcrp.likelihoods import LinearGaussian
-from streamddcrp.models.features.kernels.layout import (
+from streamddcrp.models.features.kernels.slots import (
     LIVE,
     LOG_DENSITY,
     LOG_EVIDENCE,

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from streamddcrp.compilation import entry_point
 from streamddcrp.likelihoods.linear_gaussian import LinearGaussian
 from streamddcrp.models.features.kernels.arrival import anneal, predict, rename, step_rows
-from streamddcrp.models.features.kernels.layout import (
+from streamddcrp.models.features.kernels.slots import (
     ALL,
     LOG_EVIDENCE,
     N_ACTIVE,
@@ -93,20 +93,9 @@ def _grown(state: State, config: Config) -> State:
 
 
 def step(config: Config, state: State, X: FloatArray, t: FloatArray) -> tuple[State, Reported]:
-    """Predict and learn rows in order; the state is updated in place, or replaced by a larger one.
+    """Predict and learn rows (N, D) in order, NaN where a value is missing, at times (N,).
 
-    Parameters
-    ----------
-    X : ndarray of float64, shape (N, D)
-        NaN where a value is missing.
-    t : ndarray of float64, shape (N,)
-        Times, for the events.
-
-    Returns
-    -------
-    state : State
-    reported : Reported
-        With 64 columns of ids.
+    The state is updated in place, or replaced by a larger one; `Reported` has 64 columns of ids.
     """
     rows, seen, reported = _prepared(X)
     inputs = rows, seen, np.ascontiguousarray(t)
@@ -133,21 +122,11 @@ def start(
     runs: int = RUNS,
     levels: int | None = None,
 ) -> State:
-    """Return the state after the first rows.
+    """Return the state after the first rows (N, D), without gaps, N at most the window.
 
-    Parameters
-    ----------
-    likelihood : LinearGaussian
-        Of unknown noise.
-    X : ndarray of float64, shape (N, D)
-        Without gaps, N at most the window.
-    t : ndarray of float64, shape (N,)
-        Times, for the events.
-    baseline : float
-        As for `empty_state`.
-    runs, levels : int
-        Particles that are annealed, and in how many steps, of N rows resampled each. Default:
-        three particles, 150 steps for each row that an arrival resamples.
+    ``likelihood``: of unknown noise; ``baseline``: as for `empty_state`. ``runs`` particles are
+    annealed in ``levels`` steps, of N rows resampled each: by default `LEVELS` for each row that an
+    arrival resamples.
     """
     state, _ = step(config, empty_state(config, likelihood, X.shape[1], baseline), X, t)
     if levels is None:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from streamddcrp.contract import Event
 from streamddcrp.models.features.engine import FeatureEngine
-from streamddcrp.models.features.kernels.layout import (
+from streamddcrp.models.features.kernels.slots import (
     DEATH,
     LOG_DENSITY,
     N_EVENTS,
@@ -37,16 +37,9 @@ class Combinations:
         self.last: IntArray = np.empty(0, np.int64)
 
     def labels(self, ids: IntArray, rows: IntArray, *, learn: bool = True) -> IntArray:
-        """Return the labels of rows.
+        """Return the labels of rows with ids (N, F), in any order, -1 for none.
 
-        Parameters
-        ----------
-        ids : ndarray of int64, shape (N, F)
-            Ids that a row has, in any order; -1 for none.
-        rows : ndarray of int64, shape (N,)
-            Their arrival indices, ascending.
-        learn : bool
-            Whether the rows are remembered.
+        ``rows`` (N,): their arrival indices, ascending. ``learn``: whether they are remembered.
         """
         n_old, N = len(self.key), len(ids)
         key = np.concatenate([self.key, _keys(ids)])

@@ -10,12 +10,18 @@ from streamddcrp.compilation import entry_point
 from streamddcrp.contract import N_OUTPUTS
 from streamddcrp.data.graphs import NO_PARENTS, Parents, keep
 from streamddcrp.estimator.particle_engine import ParticleEngine
-from streamddcrp.models.graph.config import Config
 from streamddcrp.models.graph.kernels.arrival import predict_row as _predict_row
 from streamddcrp.models.graph.kernels.arrival import step_rows
-from streamddcrp.models.graph.kernels.layout import N_BEST
-from streamddcrp.models.graph.state import State, arrays_of, empty_state, grown, state_from_arrays
-from streamddcrp.particles.kernels.layout import LOG_EVIDENCE
+from streamddcrp.models.graph.kernels.children import N_BEST
+from streamddcrp.models.graph.state import (
+    Config,
+    State,
+    arrays_of,
+    empty_state,
+    grown,
+    state_from_arrays,
+)
+from streamddcrp.particles.kernels.names import LOG_EVIDENCE
 from streamddcrp.particles.state import learn_rows
 from streamddcrp.typing import FloatArray, IntArray
 
@@ -24,20 +30,10 @@ def step(
     config: Config, state: State, X: FloatArray, t: FloatArray,
     parents: IntArray = NO_PARENTS.items, offsets: IntArray = NO_PARENTS.offsets,
 ) -> tuple[State, FloatArray]:  # fmt: skip
-    """Predict and learn rows in order; the state is updated in place, or replaced by a larger one.
+    """Predict and learn rows (N, D) in order; return the state and outputs (N, 6).
 
-    Parameters
-    ----------
-    X : ndarray of float64, shape (N, D)
-    t : ndarray of float64, shape (N,)
-        Times, for the events.
-    parents, offsets : ndarray of int64, shape (E,) and (N + 1,)
-        Where parents are given: the checked ones of row b from ``offsets[b]`` on.
-
-    Returns
-    -------
-    state : State
-    out : ndarray of float64, shape (N, 6)
+    The state is updated in place, or replaced by a larger one. Times (N,) are for the events. Where
+    parents are given: the checked ones of row b from ``offsets[b]`` on.
     """
     out = np.empty((len(X), N_OUTPUTS))
     inputs = np.ascontiguousarray(X), np.ascontiguousarray(t), parents, offsets

@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamddcrp.models.temporal.stream import StreamState
-from streamddcrp.plots.plotting import pyplot
-from streamddcrp.plots.stream_graph import draw_layers, layer_names
+from streamddcrp.plots.plotting import draw_layers, layer_names, pyplot
 from streamddcrp.typing import FloatArray, IntArray
 
 _DRAWN = 40  # components, at most

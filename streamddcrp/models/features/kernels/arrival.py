@@ -8,7 +8,9 @@ has as bits. A feature without an owner among the last r rows is dead and leaves
 import math
 
 from streamddcrp.compilation import entry, uncounted
-from streamddcrp.models.features.kernels.layout import (
+from streamddcrp.models.features.kernels.names import name_features
+from streamddcrp.models.features.kernels.rejuvenate import rejuvenate, resample_row
+from streamddcrp.models.features.kernels.slots import (
     LIVE,
     LOG_DENSITY,
     N_ACTIVE,
@@ -17,10 +19,8 @@ from streamddcrp.models.features.kernels.layout import (
     P_NEW,
     ROW,
     SHAPE,
+    rescale,
 )
-from streamddcrp.models.features.kernels.names import name_features
-from streamddcrp.models.features.kernels.rejuvenate import rejuvenate, resample_row
-from streamddcrp.models.features.kernels.slots import rescale
 from streamddcrp.models.features.kernels.update import settle
 from streamddcrp.models.features.kernels.weigh import most_new, weigh
 from streamddcrp.particles.kernels.random import uniform
@@ -32,17 +32,9 @@ def step_rows(
 ):
     """Predict and learn rows ``done`` on; return how many are done, fewer where slots run out.
 
-    Parameters
-    ----------
-    X : ndarray of float64, shape (N, D)
-        0 where a value is missing.
-    seen : ndarray of float64, shape (N, D)
-        1 where there is a value.
-    t : ndarray of float64, shape (N,)
-        Times; they are written beside events.
-    out : ndarray of float64, shape (N, 3)
-    out_id, out_prob : ndarray, shape (N, 64)
-        Public ids of the live features (-1 behind the last) and the probability of each.
+    ``X`` (N, D): 0 where a value is missing; ``seen`` (N, D): 1 where there is one; ``t`` (N,) is
+    written beside events. ``out`` (N, 3); ``out_id``, ``out_prob`` (N, 64): public ids of the live
+    features (-1 behind the last) and the probability of each.
     """
     for n in range(done, len(X)):
         if not _room(config, particles, counts):
@@ -126,13 +118,8 @@ def anneal(config, particles, rows, counts, sums, work, shapes, rates, log_weigh
 
     After each change of prior as many rows as the window has, at random, and all scales are
     resampled under it. Neal, "Annealed importance sampling", Statistics and Computing 2001.
-
-    Parameters
-    ----------
-    shapes, rates : ndarray of float64, shape (L + 1,)
-        Of the inverse gamma priors; the particles were made under the first one.
-    log_weight : ndarray of float64, shape (>= particles,)
-        0; afterwards the log of each particle's importance weight.
+    ``shapes``, ``rates`` (L + 1,): of the inverse gamma priors; the particles were made under the
+    first. ``log_weight`` (>= particles,): 0; afterwards the log importance weights.
     """
     t = counts[N_SEEN] - 1
     n_window = min(t + 1, config.order)

@@ -6,7 +6,7 @@ import numpy as np
 
 from streamddcrp.compilation import uncounted
 from streamddcrp.likelihoods.kernels.linear_gaussian import add_row
-from streamddcrp.models.features.kernels.layout import (
+from streamddcrp.models.features.kernels.slots import (
     ALL,
     IMPUTE,
     LOG_EVIDENCE,
@@ -14,8 +14,8 @@ from streamddcrp.models.features.kernels.layout import (
     N_ACTIVE,
     N_SEEN,
     SHAPE,
+    allocate,
 )
-from streamddcrp.models.features.kernels.slots import allocate
 from streamddcrp.numerics import copy_row
 from streamddcrp.particles.kernels.random import add_wrapping, gamma, hash_of, normal, uniform
 from streamddcrp.particles.kernels.resample import merge_equal, optimal, place_children

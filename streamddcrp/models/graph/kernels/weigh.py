@@ -10,9 +10,8 @@ import math
 import numpy as np
 
 from streamddcrp.compilation import uncounted
-from streamddcrp.models.graph.kernels.common import report
-from streamddcrp.models.graph.kernels.layout import NEGLIGIBLE, OPENED, STAMP
-from streamddcrp.particles.kernels.layout import N_SEEN
+from streamddcrp.models.graph.kernels.children import NEGLIGIBLE, OPENED, STAMP, report
+from streamddcrp.particles.kernels.names import N_SEEN
 from streamddcrp.particles.kernels.pool import EMPTY
 from streamddcrp.particles.kernels.random import hash_of
 

@@ -1,4 +1,4 @@
-"""What the arrivals of `GraphCRP` and of `GroupDP` have in common: scores, children, names."""
+"""What `GraphCRP` and `GroupDP` have in common: constants, scores, children, names of tables."""
 
 import math
 
@@ -6,9 +6,8 @@ import numpy as np
 
 from streamddcrp.compilation import uncounted
 from streamddcrp.contract import LABEL, LABEL_PROB, LIVE_TABLES, P_CHANGE, P_NEW, SCORE
-from streamddcrp.models.graph.kernels.layout import NEGLIGIBLE, STAMP
-from streamddcrp.particles.kernels.layout import MOST_TABLES, N_LIVE, N_SEEN
-from streamddcrp.particles.kernels.names import best_name, name_of
+from streamddcrp.particles.kernels.names import MOST_TABLES, N_LIVE, N_SEEN, best_name, name_of
+from streamddcrp.particles.kernels.names import N_COUNTS as _COMMON
 from streamddcrp.particles.kernels.pool import (
     EMPTY,
     extend_clusters,
@@ -17,6 +16,22 @@ from streamddcrp.particles.kernels.pool import (
     score_clusters,
     take,
 )
+
+OPTIMAL = 0
+SYSTEMATIC = 1
+STRATIFIED = 2
+N_BEST = 3
+
+# purposes of random numbers: of items, and of groups
+RESAMPLE, MERGE, CHOOSE, REVISE_WHICH, REVISE_WHERE = range(5)
+FIRST_DRAW, WHICH_EMPTY, WHICH_NODE, WHICH_ITEM, WHERE = range(1, 6)
+
+# counts, after those of all particle filters
+STAMP = _COMMON  # of the last scores; no two alike within a process
+N_COUNTS = _COMMON + 1
+
+NEGLIGIBLE = 1e-250  # weight of a particle that is left out
+OPENED = 3  # hashes the number of clusters a particle opened, where alpha depends on it
 
 
 @uncounted
