@@ -144,8 +144,8 @@ class Resident(NamedTuple):
 
 
 class Residents:
-    """Models by key in bounded memory: those used last, as copies of ``fresh``; others in the store.
-    """Models by key in bounded memory: the last used ones as copies of ``fresh``, others in a store.
+    """Models by key, copies of ``fresh``, in bounded memory: those used last; others in a store.
+
     A model that learned is *dirty* until its state is in the store. The least recently used models
     leave memory first; dirty ones are put aside in the store, which keeps them apart from what was
     committed. ``memory``: bytes that all models may take; the one in use always stays.
