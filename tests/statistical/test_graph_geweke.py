@@ -10,8 +10,8 @@ import pytest
 
 from streamddcrp.data.graphs import from_parents
 from streamddcrp.likelihoods import NormalGamma
+from streamddcrp.models.graph.engine import make_config
 from streamddcrp.models.graph.gibbs import _Chain
-from streamddcrp.models.graph.state import make_config
 from tests.oracles import graph_crp as oracle
 
 pytestmark = pytest.mark.slow

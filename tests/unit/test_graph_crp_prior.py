@@ -9,8 +9,8 @@ import pytest
 from streamddcrp.data.graphs import decomposable, from_parents, log_prior
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.likelihoods import NormalGamma
+from streamddcrp.models.graph.engine import make_config
 from streamddcrp.models.graph.gibbs import _Chain, sample_graph_crp
-from streamddcrp.models.graph.state import make_config
 from tests.oracles import graph_crp as oracle
 
 ALPHA = 0.7

@@ -8,7 +8,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from streamddcrp.contract import Event
-from streamddcrp.models.features.engine import FeatureEngine
+from streamddcrp.models.features.engine import FeatureEngine, Reported
 from streamddcrp.models.features.kernels.slots import (
     DEATH,
     LOG_DENSITY,
@@ -16,7 +16,6 @@ from streamddcrp.models.features.kernels.slots import (
     N_FEATURES,
     P_NEW,
 )
-from streamddcrp.models.features.step import Reported
 from streamddcrp.typing import FloatArray, IntArray
 
 ON = 0.5  # probability from which on a row has a feature

@@ -11,13 +11,14 @@ from streamddcrp.models.graph.kernels.children import (
     STAMP,
     STRATIFIED,
     SYSTEMATIC,
+    count_parents,
     extend_joined,
     list_kept,
     score_arrival,
+    weigh,
     weigh_names,
 )
 from streamddcrp.models.graph.kernels.revise import free_slot, revise
-from streamddcrp.models.graph.kernels.weigh import count_parents, weigh
 from streamddcrp.numerics import copy_row
 from streamddcrp.particles.kernels.names import (
     LOG_EVIDENCE,
