@@ -50,7 +50,7 @@ def functions(path, z, words):
     leaf = path[:, 2]
     together = (leaf[:, None] == leaf).sum()
     pairs = (state.counts**2).sum()
-    value = log_joint(FIRST, z, path, ALPHA, LAW, *state.arrays)
+    value = log_joint(FIRST, z, path, ALPHA, LAW, *state)
     return [
         (state.level >= 0).sum(), together, (path[:, 1] == path[0, 1]).sum(), z.mean(),
         (z == 2).sum(), pairs, value, words.mean(), together * (z == 2).sum(), words[0] * words[4],
@@ -70,7 +70,7 @@ def test_joint_distribution():
         words = words_given(rng, path, z)
         state = State.of(Corpus(words, FIRST, V), path, z)
         state.grow()
-        assert sweep(rng, 0, 1, words, FIRST, z, path, ALPHA, LAW, *state.arrays) == N
+        assert sweep(rng, 0, 1, words, FIRST, z, path, ALPHA, LAW, *state) == N
         back.append(functions(path, z, words))
     a, b = np.array(forward, float), np.array(back, float)
     n_eff = np.array([effective_size(trace) for trace in b.T])

@@ -101,7 +101,7 @@ def test_slots_grow_and_counts_stay_right():
         path, z = draws.paths[s].astype(int), draws.levels[s].astype(int)
         state = State.of(draws.corpus, path, z)
         law = (20.0, 0.3, 0.3 * 12)
-        value = log_joint(draws.corpus.first, z, path, draws.alpha, law, *state.arrays)
+        value = log_joint(draws.corpus.first, z, path, draws.alpha, law, *state)
         assert value == pytest.approx(draws.log_joint[s], abs=1e-8)
         assert (state.level >= 0).sum() == draws.n_nodes[s]
         assert state.docs[0] == 80

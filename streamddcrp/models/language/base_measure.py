@@ -243,11 +243,7 @@ class Vocabulary:
     def encode(self, tokens: object) -> IntArray:
         """Return the ids of tokens, taking up new words.
 
-        Raises
-        ------
-        SchemaError
-            With ``row``, at a token that the base measure gives no probability. Nothing is taken
-            up then.
+        A token that the base measure gives no probability is refused, and nothing is taken up then.
         """
         found = as_tokens(tokens)
         if len(found) == 0:

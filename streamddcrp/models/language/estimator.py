@@ -330,21 +330,11 @@ class LinkLanguageModel(Stored, base.Base):
 def link_posterior(
     word: IntArray, g: FloatArray, t: FloatArray, *, alpha: float, decay: Decay
 ) -> sp.csr_array:
-    """Return p(c_i = j | w) of all tokens of a document; the links are independent.
+    """Return p(c_i = j | w) of all tokens of a document, (N, N); the links are independent.
 
-    Parameters
-    ----------
-    word : ndarray of int64, shape (N,)
-    g, t : ndarray of float64, shape (N,)
-        Probability of each token under the base measure; times, or 0, 1, 2, .. for index distance.
-    alpha : float
-    decay : Decay
-
-    Returns
-    -------
-    scipy.sparse.csr_array, shape (N, N)
-        Rows sum to 1; the diagonal holds the probabilities of opening a table. Links lighter than
-        1e-12 alpha are left out. O(pairs of equal words within reach) time and memory.
+    ``word, g, t`` (N,): ids, their probabilities under the base measure, and times, or 0, 1, 2, ..
+    for index distance. Rows sum to 1; the diagonal holds the probabilities of opening a table.
+    Links lighter than 1e-12 alpha are left out. O(pairs of equal words within reach).
     """
     decay, alpha = unscaled(decay, alpha)
     n = len(word)

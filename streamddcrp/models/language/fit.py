@@ -197,15 +197,6 @@ def evidence_gradient(corpus: Corpus, decay: Decay, alpha: float) -> EvidenceGra
 
     Fisher's identity: sum_ij (p(c_i = j | w) - A_ij) d log f_ij / d parameter. For decays without a
     parameter, for windows and for sums and products of decays, the last is 0.
-
-    Examples
-    --------
-    >>> from streamddcrp.decay import Exponential
-    >>> from streamddcrp.models.language.memory import Corpus
-    >>> from streamddcrp.models.language.fit import evidence_gradient
-    >>> corpus = Corpus.from_documents([[0, 1, 0, 0, 1, 2]], base_measure=[0.5, 0.3, 0.2])
-    >>> evidence_gradient(corpus, Exponential(2.0), 0.7)
-    EvidenceGradient(log_evidence=-8.1047, by_log_alpha=1.2710, by_parameter=-0.3328)
     """
     decay, alpha = unscaled(decay, alpha)
     match, weight = matches(corpus, decay, alpha)

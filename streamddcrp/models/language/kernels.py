@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from streamddcrp.compilation import kernel
+from streamddcrp.compilation import inner, kernel
 
 
 @kernel
@@ -80,6 +80,16 @@ def fade_slopes(word, t, starts, scale, mass, slope, seen, out_match, out_weight
             all_mass += 1.0
 
 
+@inner
+def _walk_back(place, low, here, table, previous, mask):
+    """Sum the weights at ``here`` of a word's places, from its latest one down to ``low``."""
+    own = 0.0
+    while place >= low:
+        own += table[here - place]
+        place = previous[place & mask]
+    return own
+
+
 @kernel
 def look_back(word, n, start, table, prefix, last, previous, out_match, out_weight):
     """Any decay of the index distance: each word's earlier places, the latest first.
@@ -93,11 +103,7 @@ def look_back(word, n, start, table, prefix, last, previous, out_match, out_weig
     for i in range(word.size):
         v, here = word[i], n + i
         low = max(start, here - width)
-        place, own = last[v], 0.0
-        while place >= low:
-            own += table[here - place]
-            place = previous[place & mask]
-        out_match[i] = own
+        out_match[i] = _walk_back(last[v], low, here, table, previous, mask)
         out_weight[i] = prefix[min(here - start, width)]
         previous[here & mask] = last[v]
         last[v] = here
@@ -119,11 +125,7 @@ def look_back_at(word, n, start, table, last, previous, out_match):
     """Find what `look_back` would if each word were the next token."""
     low, mask = max(start, n - table.size + 1), previous.size - 1
     for i in range(word.size):
-        place, own = last[word[i]], 0.0
-        while place >= low:
-            own += table[n - place]
-            place = previous[place & mask]
-        out_match[i] = own
+        out_match[i] = _walk_back(last[word[i]], low, n, table, previous, mask)
 
 
 @kernel

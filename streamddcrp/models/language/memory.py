@@ -187,13 +187,7 @@ def horizon_of(decay: Decay, alpha: float) -> float:
 
 
 def tabulate(decay: Decay, alpha: float) -> FloatArray:
-    """Return f(0), ..., f(W) for index distances.
-
-    Raises
-    ------
-    ConfigError
-        The decay reaches too far for a table.
-    """
+    """Return f(0), ..., f(W) for index distances; refuse a decay that reaches too far."""
     horizon = horizon_of(decay, alpha)
     if not horizon < _LONGEST:
         message = (

@@ -290,12 +290,7 @@ def whole_window(
 def as_epochs(epochs: Iterable[Any]) -> list[FloatArray]:
     """Return epochs of rows as matrices (N_t, D), all as wide as the first that is not empty.
 
-    Masked values become NaN.
-
-    Raises
-    ------
-    SchemaError
-        An epoch is not a matrix of finite numbers; the message names it.
+    Masked values become NaN. An epoch that is no matrix of finite numbers is refused by name.
     """
     given = list(epochs)
     out: list[FloatArray] = []

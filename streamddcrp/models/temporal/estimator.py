@@ -15,7 +15,6 @@ from streamddcrp.data.batches import batch_times
 from streamddcrp.data.documents import Vocabulary
 from streamddcrp.data.times import Piece, Place, make_cut
 from streamddcrp.errors import StreamDDCRPError
-from streamddcrp.estimator.row_model import RowModel
 from streamddcrp.models.temporal.emissions import Emission
 from streamddcrp.models.temporal.engine import Engine
 from streamddcrp.models.temporal.likelihood import (
@@ -73,7 +72,7 @@ class WarmUp(NamedTuple):
 NO_ROWS = WarmUp(np.empty((0, 0)), np.empty(0, np.int64), np.empty(0))
 
 
-class TemporalDPM(RowModel, EpochViews, base.Clusterer):
+class TemporalDPM(EpochViews, base.Clusterer):
     """Temporal Dirichlet-process mixture: clusters that drift, appear and die, epoch by epoch.
 
     Rows come in epochs: days, batches, years. A component of an epoch is as likely as it was

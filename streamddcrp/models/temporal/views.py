@@ -1,4 +1,4 @@
-"""What users see of a temporal mixture: events, labels, live components, trajectories."""
+"""What users see of a temporal mixture: events, labels, components, trajectories, pictures."""
 
 import logging
 import math
@@ -9,15 +9,21 @@ import numpy as np
 import pyarrow as pa
 
 from streamddcrp.contract import Event
-from streamddcrp.data import Vectorizer
 from streamddcrp.data.batches import batch_times, read_batch
 from streamddcrp.data.times import Cut, Place
+from streamddcrp.estimator.row_model import RowModel
 from streamddcrp.estimator.views import no_tables
 from streamddcrp.models.temporal.emissions import Summary
-from streamddcrp.models.temporal.plots import draw
 from streamddcrp.models.temporal.stream import FinalLabels, StreamState
+from streamddcrp.plots.plotting import draw_layers, layer_names, pyplot
+from streamddcrp.typing import FloatArray
 
 _log = logging.getLogger(__name__)
+_DRAWN = 40  # components of a picture, at most
+_FEATURES = 6  # panels of a picture of trajectories
+_BAND = 2.0  # standard deviations
+_DATED = 1e8  # seconds since 1970 from which a time is taken for a date
+_DARK = "0.15"
 
 
 def _columns(summary: Summary, features: Sequence[str]) -> dict[str, Any]:
@@ -31,25 +37,17 @@ def _columns(summary: Summary, features: Sequence[str]) -> dict[str, Any]:
     }
 
 
-class EpochViews:
+class EpochViews(RowModel):
     """The part of a model that only shows what it has learned."""
 
     _stream: StreamState | None
     _waiting: Any  # rows of the warm-up
-    _n_seen: int
     _cut: Cut
     _place: Place
-    _vectorizer: Vectorizer
     epoch: Any
 
     def _after_warmup(self) -> StreamState:
         """Return the state that the rows of the warm-up lead to."""
-        raise NotImplementedError
-
-    def _feature_names(self) -> list[str]:
-        raise NotImplementedError
-
-    def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
         raise NotImplementedError
 
     @property
@@ -220,9 +218,149 @@ class EpochViews:
         MissingExtraError
             If matplotlib is not installed.
         """
-        behind = None
-        if rows is not None:
-            X = read_batch(rows, self._vectorizer, learn=False).X
-            behind = X, None if t is None else batch_times(t, len(X))
         seconds = isinstance(self.epoch, str) and self._cut.kind == "period"
-        return draw(self._stream, self.trajectories(), self._feature_names(), seconds, behind, ax)
+        picture = _Picture(self.trajectories(), self._stream, seconds=seconds)
+        if not picture.features:
+            return picture.stream(ax)
+        if rows is None:
+            return picture.means(ax)
+        X = read_batch(rows, self._vectorizer, learn=False).X
+        when = picture.spread(len(X)) if t is None else batch_times(t, len(X))
+        behind = dict(zip(self._feature_names(), X.T, strict=True))
+        return picture.means(ax, picture.dates(when), behind)
+
+
+class _Picture:
+    """Trajectories of K components spread out over E epochs."""
+
+    def __init__(self, tracks: Any, state: StreamState | None, *, seconds: bool) -> None:
+        self.tracks = tracks
+        self.live = set() if state is None else set(state.engine.ids.tolist())
+        self.merges = [] if state is None else list(state.merges)
+        self.noise = None if state is None else getattr(state.engine.emission, "noise", None)
+        names = tracks.column_names
+        self.features = [name.removeprefix("mean_") for name in names if name.startswith("mean_")]
+        epochs, first, column = np.unique(tracks["epoch"], return_index=True, return_inverse=True)
+        self.ids, row = np.unique(tracks["id"], return_inverse=True)
+        self.epochs, self.place = epochs, (row, column)  # where the rows of the table are
+        self.mass = self.by_epoch(tracks["mass"].to_numpy(), 0.0)
+        t = tracks["t"].to_numpy()[first]
+        timed = np.isfinite(t).all() and (np.diff(t) > 0.0).all()
+        self.t = t if timed else epochs.astype(np.float64)
+        self.dated = bool(timed and seconds and len(t) and t.min() > _DATED)
+        self.at = self.dates(self.t)  # where epochs are drawn
+        self.label = "epoch" if np.array_equal(self.t, epochs) else ""
+
+    def by_epoch(self, values: FloatArray, absent: float = np.nan) -> FloatArray:
+        """Return a column of the table as (K, E)."""
+        out = np.full((len(self.ids), len(self.epochs)), absent)
+        out[self.place] = values
+        return out
+
+    def dates(self, times: FloatArray) -> Any:
+        """Return times as they are drawn: dates where they are seconds since 1970."""
+        return (1e3 * times).astype("datetime64[ms]") if self.dated else times
+
+    def spread(self, n: int) -> FloatArray:
+        """Return times of n rows, spread evenly over the epochs."""
+        places = np.linspace(-0.5, len(self.t) - 0.5, n)
+        return np.asarray(np.interp(places, np.arange(len(self.t)), self.t))
+
+    def marks(self) -> dict[str, list[tuple[int, int]]]:
+        """Return component and epoch, by place, of births, deaths and merges, by their markers."""
+        there = self.mass > 0.0
+        last = there.shape[1] - 1 - there[:, ::-1].argmax(axis=1)
+        gone = np.flatnonzero(~np.isin(self.ids, list(self.live)))
+        place = {i: k for k, i in enumerate(self.ids.tolist())}
+        column = {e: n for n, e in enumerate(self.epochs.tolist())}
+        merges = [
+            (place[into], column[epoch])
+            for epoch, _, into in self.merges
+            if into in place and epoch in column and there[place[into], column[epoch]]
+        ]
+        return {
+            "^": list(enumerate(there.argmax(axis=1).tolist())),
+            "x": list(zip(gone.tolist(), last[gone].tolist(), strict=True)),
+            "D": merges,
+        }
+
+    def stream(self, ax: Any) -> Any:
+        """Draw the masses of the 40 largest components, one layer each, in the order of births."""
+        plt = pyplot()
+        if ax is None:
+            _, ax = plt.subplots(figsize=(11, 5.5), layout="constrained")
+        ax.set_yticks([])  # heights count, not places
+        ax.set_ylabel("rows")
+        ax.set_xlabel(self.label)
+        if not len(self.ids):
+            return ax
+        large = np.sort(np.argsort(-self.mass.sum(axis=1), kind="stable")[:_DRAWN])
+        ids = self.ids[large]
+        draw_layers(
+            ax, self.at, self.mass[large], ids, layer_names(self.tracks, ids), self.live,
+            [f"C{i % 10}" for i in ids.tolist()], {gone for _, gone, _ in self.merges},
+        )  # fmt: skip
+        ax.margins(x=0.01)
+        for side in ("top", "right", "left"):
+            ax.spines[side].set_visible(False)
+        return ax
+
+    def means(self, axes: Any, when: Any = None, behind: Any = None) -> Any:
+        """Draw the mean of each component over the epochs in a band, one panel per feature.
+
+        The band is two standard deviations wide on either side, of the rows of the component (of
+        ``noise``, where ``sd`` is of the mean alone) and of what is not known of their mean; the
+        line is the bolder the more rows there were. ``when, behind``: times (N,) of rows that are
+        drawn as points, and their values by feature.
+        """
+        plt, tracks = pyplot(), self.tracks
+        mean = np.stack([tracks[f"mean_{name}"].to_numpy() for name in self.features])
+        var = np.zeros(mean.shape)
+        for d, name in enumerate(self.features):
+            if f"sd_{name}" in tracks.column_names:
+                var[d] = tracks[f"sd_{name}"].to_numpy() ** 2
+        var += 0.0 if self.noise is None else self.noise[:, None]
+        differ = mean.var(axis=1) / np.maximum(var.mean(axis=1), 1e-300)
+        shown = np.sort(np.argsort(-differ, kind="stable")[:_FEATURES])
+        if axes is None:
+            size = (9, 1.2 + 2.4 * len(shown)) if len(shown) > 1 else (9, 4.5)
+            _, axes = plt.subplots(
+                len(shown), 1, sharex=True, squeeze=False, figsize=size, layout="constrained"
+            )
+            axes = axes[:, 0]
+        panels, marks = np.atleast_1d(axes).tolist(), self.marks()
+        boldness = 0.8 + 2.0 * np.sqrt(self.mass / max(self.mass.max(), 1.0))
+        for ax, d in zip(panels, shown.tolist(), strict=False):
+            if behind is not None:
+                values = behind[self.features[d]]
+                ax.plot(when, values, ".", color="0.75", markersize=2, zorder=0)
+            y, band = self.by_epoch(mean[d]), self.by_epoch(_BAND * np.sqrt(var[d]))
+            for k in range(len(self.ids)):
+                self._draw_track(ax, k, y[k], band[k], boldness[k])
+            for marker, points in marks.items():
+                ax.plot(
+                    [self.at[e] for _, e in points], [y[k, e] for k, e in points], marker,
+                    color=_DARK, markersize=4 if marker == "D" else 5, linestyle="none", zorder=3,
+                )  # fmt: skip
+            ax.set_ylabel(self.features[d])
+            for side in ("top", "right"):
+                ax.spines[side].set_visible(False)
+        panels[-1].set_xlabel(self.label)
+        return axes
+
+    def _draw_track(
+        self, ax: Any, k: int, y: FloatArray, band: FloatArray, bold: FloatArray
+    ) -> None:
+        """Draw a component in a panel, with gaps where an epoch in between lacks it."""
+        colour = f"C{self.ids[k] % 10}"
+        there = np.flatnonzero(self.mass[k] > 0.0)
+        for part in np.split(there, np.flatnonzero(np.diff(there) > 1) + 1):
+            at, low, high = self.at[part], y[part] - band[part], y[part] + band[part]
+            if len(part) == 1:
+                ax.vlines(at, low, high, color=colour, alpha=0.35, linewidth=3)
+            ax.fill_between(at, low, high, color=colour, alpha=0.18, linewidth=0)
+            ax.plot(at, y[part], color=colour, linewidth=float(bold[part].mean()))
+        ax.annotate(
+            str(self.ids[k]), (self.at[there[-1]], y[there[-1]]), (5, 0), color=colour,
+            textcoords="offset points", fontsize=8, va="center",
+        )  # fmt: skip

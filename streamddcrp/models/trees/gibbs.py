@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,7 @@ from tqdm import tqdm
 
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.models.trees.kernels.gibbs import complete, log_joint, sweep
+from streamddcrp.records import empty, resized
 from streamddcrp.typing import ArrayLike, FloatArray, IntArray
 from streamddcrp.validation import positive, whole
 
@@ -26,13 +27,7 @@ class Corpus(NamedTuple):
 
 
 def as_corpus(counts: Any, n_words: int | None = None) -> Corpus:
-    """Return the tokens of whole counts (N, V), dense or scipy sparse.
-
-    Raises
-    ------
-    SchemaError
-        A count is negative or not whole, or V is not ``n_words``; the message names the row.
-    """
+    """Return the tokens of whole counts (N, V), dense or scipy sparse; refuse others by row."""
     try:
         X = sparse.csr_array(counts, dtype=np.float64)
     except (TypeError, ValueError):
@@ -57,23 +52,21 @@ def as_corpus(counts: Any, n_words: int | None = None) -> Corpus:
     return Corpus(words, ends[X.indptr].astype(np.int64), X.shape[1])
 
 
-@dataclass(slots=True)
-class State:
+class State(NamedTuple):
     """Nodes in K slots, the root in slot 0."""
 
-    parent: IntArray  # (K,)
-    level: IntArray  # (K,) 0: the root; -1: the slot is free
-    docs: FloatArray  # (K,) documents through a node
-    tokens: FloatArray  # (K,)
-    counts: FloatArray  # (V, K) tokens of each word
+    parent: Annotated[IntArray, "K", -1]
+    level: Annotated[IntArray, "K", -1]  # 0: the root; -1: the slot is free
+    docs: Annotated[FloatArray, "K"]  # documents through a node
+    tokens: Annotated[FloatArray, "K"]
+    counts: Annotated[FloatArray, "V K"]  # tokens of each word
 
     @classmethod
     def root(cls, n_words: int, n_slots: int) -> "State":
         """Return a tree of the root alone."""
-        parent, level = np.full((2, n_slots), -1)
-        level[0] = 0
-        docs, tokens = np.zeros((2, n_slots))
-        return cls(parent, level, docs, tokens, np.zeros((n_words, n_slots)))
+        state = empty(cls, {"V": n_words, "K": n_slots})
+        state.level[0] = 0
+        return state
 
     @classmethod
     def of(cls, corpus: Corpus, path: IntArray, z: IntArray) -> "State":
@@ -82,25 +75,13 @@ class State:
         state = cls.root(corpus.n_words, int(path.max(initial=0)) + 4 * L)
         for l in range(L):
             state.level[path[:, l]] = l
-            state.docs += np.bincount(path[:, l], minlength=len(state.docs))
+            np.add.at(state.docs, path[:, l], 1.0)
             if l:
                 state.parent[path[:, l]] = path[:, l - 1]
         node = path[np.repeat(np.arange(N), np.diff(corpus.first)), z]
-        state.tokens += np.bincount(node, minlength=len(state.tokens))
+        np.add.at(state.tokens, node, 1.0)
         np.add.at(state.counts, (corpus.words, node), 1.0)
         return state
-
-    def grow(self) -> None:
-        """Double the slots."""
-        free = State.root(*self.counts.shape)
-        free.level[0] = -1
-        for name, array, more in zip(State.__slots__, self.arrays, free.arrays, strict=True):
-            setattr(self, name, np.concatenate([array, more], axis=-1))
-
-    @property
-    def arrays(self) -> list[Any]:
-        """What the kernels take."""
-        return [self.parent, self.level, self.docs, self.tokens, self.counts]
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +158,7 @@ class NestedTopicSamples:
         for s in some:
             complete(
                 rng, burn_in, n_draws, seen.words, seen.first, held.words, held.first, prob,
-                self.alpha, self._prior, *self._state(s).arrays,
+                self.alpha, self._prior, *self._state(s),
             )  # fmt: skip
         each = np.concatenate([np.zeros(1), np.cumsum(np.log(prob / (len(some) * n_draws)))])
         return np.asarray(each[held.first[1:]] - each[held.first[:-1]])
@@ -320,13 +301,13 @@ def sample_nested_topics(
         state = State.of(corpus, path, z)
 
     def go(rounds: int) -> None:
+        nonlocal state
         d = 0
         while d < N:
-            d = sweep(
-                rng, d, rounds, corpus.words, corpus.first, z, path, weights, prior, *state.arrays
-            )
+            d = sweep(rng, d, rounds, corpus.words, corpus.first, z, path, weights, prior, *state)
             if d < N:
-                state.grow()
+                n_words, slots = state.counts.shape
+                state = resized(state, {"V": n_words, "K": 2 * slots})
 
     go(_FIRST)
     S = n_sweeps // thin
@@ -340,7 +321,7 @@ def sample_nested_topics(
                 continue
             s = n // thin
             drawn[s], levels[s] = path, z
-            trace[s] = log_joint(corpus.first, z, path, weights, prior, *state.arrays)
+            trace[s] = log_joint(corpus.first, z, path, weights, prior, *state)
             n_nodes[s] = (state.level >= 0).sum()
             bar.set_postfix(nodes=int(n_nodes[s]), refresh=False)
     return NestedTopicSamples(drawn, levels, trace, n_nodes, corpus, gamma, eta, weights)

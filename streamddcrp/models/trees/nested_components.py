@@ -1,12 +1,13 @@
 """Hierarchical component analysis as a streaming estimator: a tree of vectors that grows."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from streamddcrp.contract import LABEL, LABEL_PROB, LIVE_TABLES, N_OUTPUTS, P_NEW, SCORE
 from streamddcrp.data import Vectorizer
 from streamddcrp.data.batches import read_batch
 from streamddcrp.errors import SchemaError, StreamDDCRPError
@@ -99,12 +100,12 @@ class NestedCRPComponents(TreeModel):
     # -- learning --------------------------------------------------------------------------------
 
     def _learn_one(self, x: Any) -> FloatArray:
-        return self._guarded(lambda: self._vectorizer.transform(x).reshape(1, -1).copy())
+        return self._learn_read(lambda: self._vectorizer.transform(x).reshape(1, -1).copy())
 
     def _learn_many(self, batch: Any) -> FloatArray:
-        return self._guarded(lambda: read_batch(batch, self._vectorizer).X)
+        return self._learn_read(lambda: read_batch(batch, self._vectorizer).X)
 
-    def _guarded(self, read: Any) -> FloatArray:
+    def _learn_read(self, read: Callable[[], FloatArray]) -> FloatArray:
         mark = self._vectorizer.mark()
         try:
             X = read()
@@ -127,7 +128,7 @@ class NestedCRPComponents(TreeModel):
 
     def _learn(self, X: FloatArray) -> FloatArray:
         """Let points wait for the next step, and take it when there are enough."""
-        out, start = np.zeros((len(X), 5)), 0
+        out, start = np.zeros((len(X), N_OUTPUTS)), 0
         while start < len(X):
             due = self.warmup if self._tree is None else _STEP
             stop = min(len(X), start + due - len(self._waiting))
@@ -179,18 +180,17 @@ class NestedCRPComponents(TreeModel):
         return [] if self._tree is None else self._tree.refine(max_sweeps, tol, self.seed)
 
     def _predictions(self, X: FloatArray) -> FloatArray:
-        out = np.full((len(X), 5), np.nan)
+        out = np.full((len(X), N_OUTPUTS), np.nan)
         tree = self._tree
         if tree is None:
-            out[:, [0, 4]] = 0.0, 1.0
+            out[:, LABEL], out[:, LIVE_TABLES] = 0.0, 1.0
             return out
         local = tree.local(X - self._origin)
         leaves = local.q[:, tree.level == tree.depth]
-        out[:, 0] = tree.ids[tree.level == tree.depth][leaves.argmax(axis=1)]
-        out[:, 1] = leaves.max(axis=1)
-        out[:, 2] = -local.log_z
-        out[:, 3] = np.maximum(0.0, 1.0 - leaves.sum(axis=1))
-        out[:, 4] = tree.n_nodes
+        out[:, LABEL] = tree.ids[tree.level == tree.depth][leaves.argmax(axis=1)]
+        out[:, LABEL_PROB], out[:, SCORE] = leaves.max(axis=1), -local.log_z
+        out[:, P_NEW] = np.maximum(0.0, 1.0 - leaves.sum(axis=1))
+        out[:, LIVE_TABLES] = tree.n_nodes
         return out
 
     # -- predicting ------------------------------------------------------------------------------
@@ -207,7 +207,7 @@ class NestedCRPComponents(TreeModel):
 
     def predict_one(self, x: Mapping[Any, Any], t: Any = None) -> int:
         """Return the id of the likeliest leaf; 0 in warm-up."""
-        return int(self._predictions(self._row(x))[0, 0])
+        return int(self._predictions(self._row(x))[0, LABEL])
 
     def paths_many(self, batch: object) -> IntArray:
         """Return the ids on the likeliest paths, (N, depth), root first; zeros in warm-up."""
@@ -239,7 +239,7 @@ class NestedCRPComponents(TreeModel):
 
     def score_one(self, x: Mapping[Any, Any], t: Any = None) -> float:
         """Return -log density (nats) by the bound: high is surprising. NaN in warm-up."""
-        return math.nan if self._tree is None else float(self._predictions(self._row(x))[0, 2])
+        return math.nan if self._tree is None else float(self._predictions(self._row(x))[0, SCORE])
 
     def reconstruct_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:
         """Return a point projected on the mean and the vectors of its path.

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from streamddcrp.contract import LIVE_TABLES, N_OUTPUTS, P_NEW, SCORE
 from streamddcrp.data.documents import Bags, Vocabulary, Word, encode, read_bags, read_document
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.models.trees.pictures import plot_topic_tree
@@ -160,17 +161,17 @@ class NestedCRPTopics(TreeModel):
     def _learn(self, rows: Any) -> FloatArray:
         """Learn documents, with housekeeping where it is due."""
         tree, N = self._tree, len(rows)
-        out, start = np.zeros((N, 5)), 0
+        out, start = np.zeros((N, N_OUTPUTS)), 0
         while start < N:
             due = tree.next_stop
             stop = min(N, start + due - tree.n_seen)
             bags = self._encode(rows[start:stop], learn=True)
-            out[start:stop, :4] = tree.learn(*bags)
+            out[start:stop, : P_NEW + 1] = tree.learn(*bags)
             tidied = settle(tree)
             sizes = np.add.reduceat(np.append(bags.counts, 0.0), bags.offsets[:-1])
             sizes[bags.offsets[1:] == bags.offsets[:-1]] = np.nan
-            out[start:stop, 2] /= -sizes
-            out[start:stop, 4] = tree.n_nodes
+            out[start:stop, SCORE] /= -sizes
+            out[start:stop, LIVE_TABLES] = tree.n_nodes
             if tree.n_seen == due:
                 self._growth.note(
                     tree.n_seen, tree.n_nodes, tree.n_born, tree.n_merged, tree.n_pruned

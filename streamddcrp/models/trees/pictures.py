@@ -29,10 +29,20 @@ class _Placed:
 
     node: dict[str, Any]
     level: int
-    y: float
-    rows: int
     parent: int
     branch: int
+    y: float = 0.0
+    rows: int = 1
+
+    @property
+    def weight(self) -> float:
+        """Documents or points through the node."""
+        return float(self.node["weight"])
+
+    @property
+    def colour(self) -> str:
+        """Colour of its branch."""
+        return _GREY if self.branch < 0 else _COLOURS[self.branch % len(_COLOURS)]
 
 
 def named(tree: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
@@ -41,58 +51,40 @@ def named(tree: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
     return tree | {"words": words, "children": [named(child, names) for child in tree["children"]]}
 
 
-def _weight(node: dict[str, Any]) -> float:
-    return float(node["weight"])
-
-
-def _leaves(node: dict[str, Any]) -> list[tuple[float, int]]:
-    """Return weight and id of all nodes without children."""
-    if not node["children"]:
-        return [(_weight(node), int(node["id"]))]
-    return [leaf for child in node["children"] for leaf in _leaves(child)]
+def _nodes(node: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return a node and all below it."""
+    return [node, *(below for child in node["children"] for below in _nodes(child))]
 
 
 def _place(tree: dict[str, Any], kept: set[int]) -> list[_Placed]:
-    """Give every node a place; parents stand before their children and in their middle."""
+    """Give the leaves that are kept, and the nodes above them, a place; parents come first."""
     placed: list[_Placed] = []
-    bottom = 0.0
 
-    def walk(node: dict[str, Any], level: int, parent: int, branch: int) -> None:
-        nonlocal bottom
-        if not node["children"] and int(node["id"]) not in kept:
-            return
-        me = len(placed)
-        placed.append(_Placed(node, level, bottom, 1, parent, branch))
-        top = bottom
-        below = sorted(node["children"], key=_weight, reverse=True)
+    def walk(node: dict[str, Any], level: int, parent: int, branch: int, top: int) -> int:
+        """Place a node from row ``top`` on; return the rows that it takes."""
+        if not node["children"]:
+            if int(node["id"]) not in kept:
+                return 0
+            placed.append(_Placed(node, level, parent, branch, float(top)))
+            return 1
+        me, rows = len(placed), 0
+        placed.append(_Placed(node, level, parent, branch))
+        below = sorted(node["children"], key=lambda child: -float(child["weight"]))
         for number, child in enumerate(below):
-            walk(child, level + 1, me, number if level == 0 else branch)
-        if len(placed) == me + 1:
-            if node["children"]:
-                placed.pop()  # all its leaves are left out
-            else:
-                bottom += 1.0
-            return
+            rows += walk(child, level + 1, me, number if level == 0 else branch, top + rows)
+        if not rows:
+            placed.pop()  # all its leaves are left out
+            return 0
         own = [p for p in placed[me + 1 :] if p.parent == me]
-        placed[me].y = 0.5 * (own[0].y + own[-1].y)
-        placed[me].rows = round(bottom - top)
+        placed[me].y, placed[me].rows = 0.5 * (own[0].y + own[-1].y), rows
+        return rows
 
-    walk(tree, 0, -1, -1)
+    walk(tree, 0, -1, -1, 0)
     return placed
-
-
-def _colour(place: _Placed) -> str:
-    return _GREY if place.branch < 0 else _COLOURS[place.branch % len(_COLOURS)]
 
 
 def _count(size: float) -> str:
     return f"{size:,.0f}" if size >= 9.95 else f"{size:.1f}".removesuffix(".0")
-
-
-def _lines(words: list[str], width: int, most: int) -> str:
-    """Put words on at most ``most`` lines of ``width`` letters."""
-    text = " ".join(word[:width] for word in words)
-    return "\n".join(wrap(text, width, break_on_hyphens=False)[:most])
 
 
 def _links(ax: Any, placed: list[_Placed], x: list[float], bend: float, *, through: bool) -> None:
@@ -104,7 +96,7 @@ def _links(ax: Any, placed: list[_Placed], x: list[float], bend: float, *, throu
     from matplotlib.patches import PathPatch  # noqa: PLC0415
     from matplotlib.path import Path  # noqa: PLC0415
 
-    largest = _weight(placed[0].node) or 1.0
+    largest = placed[0].weight or 1.0
     for p in placed[1:]:
         above = placed[p.parent]
         b, turn = (x[p.level], p.y), x[p.level] - bend
@@ -114,16 +106,13 @@ def _links(ax: Any, placed: list[_Placed], x: list[float], bend: float, *, throu
             [first, (turn, above.y), (middle, above.y), (middle, b[1]), b],
             [Path.MOVETO, Path.LINETO, Path.CURVE4, Path.CURVE4, Path.CURVE4],
         )
-        width = 0.8 + 7.0 * float(np.sqrt(_weight(p.node) / largest))
-        ax.add_patch(
-            PathPatch(
-                curve, fill=False, ec=_colour(p), lw=width, alpha=0.35, capstyle="butt", zorder=1
-            )
-        )
+        width = 0.8 + 7.0 * float(np.sqrt(p.weight / largest))
+        look = {"ec": p.colour, "lw": width, "alpha": 0.35, "capstyle": "butt", "zorder": 1}
+        ax.add_patch(PathPatch(curve, fill=False, **look))
 
 
 def plot_topic_tree(tree: dict[str, Any], ax: Any = None, *, n_words: int = 7) -> Any:
-    """Draw a tree of topics from left to right: words, sizes, branches.
+    """Draw a tree of topics from left to right: words, weights, branches; return the axes.
 
     Parameters
     ----------
@@ -135,17 +124,14 @@ def plot_topic_tree(tree: dict[str, Any], ax: Any = None, *, n_words: int = 7) -
     n_words : int, default 7
         Of a leaf; nodes above have as many as find room.
 
-    Returns
-    -------
-    matplotlib axes
-
     Notes
     -----
     Circles have areas by the number of documents, which stands beside them. Of more than 60 leaves
     the largest are drawn.
     """
     plt = pyplot()
-    leaves = sorted(_leaves(tree), key=lambda leaf: (-leaf[0], leaf[1]))
+    nodes = _nodes(tree)
+    leaves = sorted((-float(p["weight"]), int(p["id"])) for p in nodes if not p["children"])
     placed = _place(tree, {number for _, number in leaves[:_MOST_LEAVES]})
     depth = max(p.level for p in placed)
     n_rows = placed[0].rows
@@ -157,31 +143,32 @@ def plot_topic_tree(tree: dict[str, Any], ax: Any = None, *, n_words: int = 7) -
     ax.set_xlim(0.0, width)
     ax.set_ylim(max(n_rows, 5) - 0.3, -1.4)
     ax.axis("off")
-    largest = _weight(tree) or 1.0
+    largest = placed[0].weight or 1.0
     _links(ax, placed, x, 0.8, through=False)
     for p in placed:
         leaf = p.level == depth
         words = [str(word) for word, _ in p.node["words"]]
-        radius = 3.0 + 13.0 * float(np.sqrt(_weight(p.node) / largest))
+        lines = wrap(" ".join(word[:_LETTERS] for word in words), _LETTERS, break_on_hyphens=False)
+        radius = 3.0 + 13.0 * float(np.sqrt(p.weight / largest))
         ax.plot(
-            x[p.level], p.y, "o", markersize=radius, color=_colour(p), markeredgecolor="white",
+            x[p.level], p.y, "o", markersize=radius, color=p.colour, markeredgecolor="white",
             markeredgewidth=0.8, zorder=3, clip_on=False,
         )  # fmt: skip
         at = x[p.level] + 0.5 * radius / 72 + 0.06
         size = ax.annotate(
-            _count(_weight(p.node)), (at, p.y), fontsize=8, color=_FAINT, va="center_baseline",
+            _count(p.weight), (at, p.y), fontsize=8, color=_FAINT, va="center_baseline",
             zorder=4,
         )  # fmt: skip
-        room = 1 if leaf else max(1, min(4, int(p.rows * _ROW / 0.145)))
-        text = " ".join(words[:n_words]) if leaf else _lines(words, _LETTERS, room)
+        room = max(1, min(4, int(p.rows * _ROW / 0.145)))
+        text = " ".join(words[:n_words]) if leaf else "\n".join(lines[:room])
         ax.annotate(
             text, (1.0, 0.5), xycoords=size, xytext=(5, 0), textcoords="offset points",
             fontsize=9 if leaf else 8.5, color=_INK, va="center", linespacing=1.1, zorder=4,
             fontweight="normal" if leaf else "bold", parse_math=False, annotation_clip=False,
         )  # fmt: skip
     left_out = len(leaves) - sum(not p.node["children"] for p in placed)
-    n = _nodes(tree)
-    title = f"{n:,} topic{'' if n == 1 else 's'} of {_count(_weight(tree))} documents"
+    n = len(nodes)
+    title = f"{n:,} topic{'' if n == 1 else 's'} of {_count(placed[0].weight)} documents"
     title += " (numbers: documents)"
     if left_out:
         title += f"; the {left_out:,} smallest leaves are not drawn"
@@ -189,14 +176,10 @@ def plot_topic_tree(tree: dict[str, Any], ax: Any = None, *, n_words: int = 7) -
     return ax
 
 
-def _nodes(tree: dict[str, Any]) -> int:
-    return 1 + sum(_nodes(child) for child in tree["children"])
-
-
 def plot_component_tree(
     tree: dict[str, Any], ax: Any = None, *, shape: tuple[int, int] | None = None
 ) -> Any:
-    """Draw a tree of components as images, from the mean on the left to the leaves on the right.
+    """Draw a tree of components as images, from the mean to the leaves; return the axes.
 
     Parameters
     ----------
@@ -208,10 +191,6 @@ def plot_component_tree(
     shape : tuple of int, optional
         Height and width of the images; default: a square if D is one, else a row of D pixels.
 
-    Returns
-    -------
-    matplotlib axes
-
     Notes
     -----
     A row is the mean plus a sum of the images on a path, each times a number of the point's own;
@@ -221,7 +200,7 @@ def plot_component_tree(
     vectors = np.asarray(tree["vector"], dtype=np.float64)
     side = int(np.sqrt(vectors.size))
     shape = shape or ((side, side) if side * side == vectors.size else (1, vectors.size))
-    placed = _place(tree, {number for _, number in _leaves(tree)})
+    placed = _place(tree, {int(node["id"]) for node in _nodes(tree)})
     depth = max(p.level for p in placed)
     n_rows = max(placed[0].rows, 2)
     image, column, row = 0.74, 1.55, 0.86
@@ -243,11 +222,8 @@ def plot_component_tree(
             np.reshape(values, shape), extent=(*box, y + half, y - half), aspect="auto",
             interpolation="nearest", zorder=2, **how,
         )  # fmt: skip
-        ax.add_patch(
-            plt.Rectangle(
-                (box[0], y - half), image, 2 * half, fill=False, ec=colour, lw=1.6, zorder=3
-            )
-        )
+        frame = {"fill": False, "ec": colour, "lw": 1.6, "zorder": 3}
+        ax.add_patch(plt.Rectangle((box[0], y - half), image, 2 * half, **frame))
         ax.annotate(
             name, (box[1], y), xytext=(3, 5), textcoords="offset points", fontsize=8,
             color=_FAINT, va="bottom", zorder=4,
@@ -268,7 +244,7 @@ def plot_component_tree(
         v = np.asarray(p.node["vector"], dtype=np.float64)
         top = float(np.abs(v).max()) or 1.0
         show(
-            v, x[p.level], p.y, _colour(p), _count(_weight(p.node)), cmap="RdBu_r", vmin=-top,
+            v, x[p.level], p.y, p.colour, _count(p.weight), cmap="RdBu_r", vmin=-top,
             vmax=top,
         )  # fmt: skip
     ax.annotate(
@@ -282,16 +258,8 @@ def plot_component_tree(
 def plot_growth(growth: Any, ax: Any = None) -> Any:
     """Draw how a tree grew: of all nodes born so far, those alive, merged into others and pruned.
 
-    Parameters
-    ----------
-    growth : pyarrow.Table
-        From ``growth()`` of a model: ``row`` (rows learned so far), ``n_nodes``, and ``merges`` and
-        ``prunes`` since the beginning.
-    ax : matplotlib axes, optional
-
-    Returns
-    -------
-    matplotlib axes
+    ``growth`` is the table of that name of a model: ``row`` (rows learned so far), ``n_nodes``, and
+    ``merges`` and ``prunes`` since the beginning. Returns the axes.
     """
     plt = pyplot()
     if ax is None:

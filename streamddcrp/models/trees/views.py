@@ -1,16 +1,17 @@
 """What estimators of trees have in common: learning, graphs, tables, events, pictures, files."""
 
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from typing import Any, Self
 
-import numpy as np
 import pyarrow as pa
 from river import base
 
 from streamddcrp.contract import Event
 from streamddcrp.errors import ConfigError, MissingExtraError
 from streamddcrp.estimator.stored import Stored, from_json, to_json
+from streamddcrp.estimator.views import predictions
 from streamddcrp.models.trees.pictures import plot_growth
 from streamddcrp.typing import FloatArray
 from streamddcrp.validation import choice, positive, whole
@@ -19,13 +20,13 @@ _MOST = 512
 _COLUMNS = ("row", "n_nodes", "births", "merges", "prunes")
 
 
+@dataclass(slots=True)
 class Growth:
     """Counts of nodes and moves over a stream; every second entry goes when there are too many."""
 
-    def __init__(self) -> None:
-        self.rows: list[tuple[int, ...]] = []
-        self.every = 1
-        self.skipped = 0
+    columns: dict[str, list[int]] = field(default_factory=lambda: {name: [] for name in _COLUMNS})
+    every: int = 1
+    skipped: int = 0
 
     def note(self, *row: int) -> None:
         """Take an entry: row, nodes, births, merges, prunes."""
@@ -33,34 +34,18 @@ class Growth:
         if self.skipped < self.every:
             return
         self.skipped = 0
-        self.rows.append(row)
-        if len(self.rows) > _MOST:
-            self.rows = self.rows[1::2]
+        for name, number in zip(_COLUMNS, row, strict=True):
+            self.columns[name].append(number)
+        if len(self.columns["row"]) > _MOST:
+            self.columns = {name: column[1::2] for name, column in self.columns.items()}
             self.every *= 2
-
-    def columns(self) -> dict[str, list[int]]:
-        """Return the entries by column."""
-        return {name: [row[i] for row in self.rows] for i, name in enumerate(_COLUMNS)}
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the record, and where it stands, as JSON values."""
-        return {"columns": self.columns(), "every": self.every, "skipped": self.skipped}
-
-    @classmethod
-    def from_json(cls, kept: dict[str, Any]) -> Self:
-        """Rebuild from `to_json`."""
-        out = cls()
-        columns = kept["columns"]
-        out.rows = list(zip(*(columns[name] for name in _COLUMNS), strict=True))
-        out.every, out.skipped = kept["every"], kept["skipped"]
-        return out
 
 
 class TreeModel(Stored, base.Clusterer):
     """A tree that is learned from a stream.
 
-    A model supplies `_learn_one` and `_learn_many`, which learn and return columns for
-    `predictions`; `_nodes`, `_draw_tree`; and `_restore` beside `_state`.
+    A model supplies `_learn_one` and `_learn_many`, which learn and return the columns of
+    `predictions`; `tree` and `_draw_tree`; and `_restore` beside `_state`.
     """
 
     ignores_times = True
@@ -130,13 +115,7 @@ class TreeModel(Stored, base.Clusterer):
             (probability of a path that is not kept) and ``n_tables`` (int64, nodes; of topics those
             before the batch was learned up to the last tidying). Floats are null in warm-up.
         """
-        out = self._learn_many(batch)
-        columns = {"label": pa.array(out[:, 0].astype(np.int64))}
-        for name, at in (("label_prob", 1), ("score", 2), ("p_new", 3)):
-            values = np.ascontiguousarray(out[:, at])
-            columns[name] = pa.array(values, mask=np.isnan(values))
-        columns["n_tables"] = pa.array(out[:, 4].astype(np.int64))
-        return pa.RecordBatch.from_pydict(columns)
+        return predictions(self._learn_many(batch)).drop_columns(["p_change"])
 
     def tree(self) -> dict[str, Any]:
         """Return the tree as nested dicts, the heaviest children first."""
@@ -179,7 +158,7 @@ class TreeModel(Stored, base.Clusterer):
 
     def growth(self) -> pa.Table:
         """Return how the tree grew: row (learned), n_nodes, births, merges and prunes so far."""
-        return pa.table(self._growth.columns())
+        return pa.table({name: self._growth.columns[name] for name in _COLUMNS})
 
     def events(self) -> list[Event]:
         """Return what happened to nodes since the last call; of the last thousand."""
@@ -206,12 +185,12 @@ class TreeModel(Stored, base.Clusterer):
     def _settings(self) -> dict[str, Any]:
         """Return the options and the growth as JSON values."""
         options = {name: to_json(value) for name, value in self._get_params().items()}
-        return {"options": options, "growth": self._growth.to_json()}
+        return {"options": options, "growth": asdict(self._growth)}
 
     @classmethod
     def _from_state(cls, arrays: dict[str, Any], meta: dict[str, Any]) -> Self:
         model = cls(**{name: from_json(value) for name, value in meta["options"].items()})
-        model._growth = Growth.from_json(meta["growth"])
+        model._growth = Growth(**meta["growth"])
         model._restore(arrays, meta)
         return model
 

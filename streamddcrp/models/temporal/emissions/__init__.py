@@ -199,6 +199,12 @@ class Emission(Protocol):
         raise NotImplementedError
 
 
+def since(epoch: int, sizes: Sequence[int], values: FloatArray) -> Parts:
+    """Cut values of the rows from an epoch on into epochs, with zeros for those before."""
+    ends = np.cumsum(sizes[epoch:])[:-1]
+    return [np.zeros(n) for n in sizes[:epoch]] + np.split(values, ends)
+
+
 def halved(
     rows: Parts, own: Parts, sides: Parts
 ) -> tuple[FloatArray, IntArray, FloatArray, FloatArray]:

@@ -1,13 +1,13 @@
 """Sparse bags of words that stand in for arrays of counts."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from streamddcrp.models.temporal.kernels.text import assigned, weighted
+from streamddcrp.models.temporal.kernels.text import summed
 from streamddcrp.typing import FloatArray, IntArray
 
 _PARTS = ("offsets", "words", "counts")
@@ -28,36 +28,27 @@ class Bags:
 
     It is picked from along its leading axes, added, stacked, joined and chosen from by numpy's own
     functions, as if it were dense.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scipy import sparse
-    >>> X = sparse.csr_array([[1.0, 2.0], [0.0, 3.0]])
-    >>> bags = Bags.assigned(X, np.array([[1.0, 0.0], [0.5, 0.5]]))
-    >>> (bags + bags).to_dense()
-    array([[2., 7.],
-           [0., 3.]])
     """
 
     shape: tuple[int, ...]  # of the leading axes
+    width: int  # one more than the largest word met: V is open
     offsets: IntArray  # bag b, in C order of these, holds entries offsets[b] to offsets[b + 1]
     words: IntArray
     counts: FloatArray
-    width: int  # one more than the largest word met: V is open
 
     @classmethod
     def empty(cls, K: int) -> "Bags":
         """Return K bags with nothing in them."""
-        return cls((K,), np.zeros(K + 1, np.int64), np.zeros(0, np.int64), np.zeros(0), 0)
+        return cls((K,), 0, np.zeros(K + 1, np.int64), np.zeros(0, np.int64), np.zeros(0))
 
     @classmethod
     def assigned(cls, X: Any, q: FloatArray) -> "Bags":
         """Return the expected bags (K,) of rows (N, V) under assignments (N, K)."""
         offsets, words, counts = as_rows(X)
-        width = int(words.max(initial=-1)) + 1
-        out = assigned(q, offsets, words, counts, width)
-        return cls((q.shape[1],), out[0], out[1], out[2], width)
+        width, K = int(words.max(initial=-1)) + 1, q.shape[1]
+        k, rows = np.nonzero(q.T)
+        first = np.searchsorted(k, np.arange(K + 1))
+        return cls((K,), width, *summed(first, rows, q[rows, k], offsets, words, counts, width))
 
     @property
     def ndim(self) -> int:
@@ -80,27 +71,23 @@ class Bags:
         size = self.offsets[flat + 1] - begin
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(size)])
         places = np.repeat(begin - offsets[:-1], size) + np.arange(offsets[-1])
-        return Bags(which.shape, offsets, self.words[places], self.counts[places], self.width)
+        return Bags(which.shape, self.width, offsets, self.words[places], self.counts[places])
 
     def __add__(self, other: "Bags") -> "Bags":
         if self.shape != other.shape:
             msg = f"bags of shapes {self.shape} and {other.shape} cannot be added"
             raise ValueError(msg)
-        total = stacked([self.flat, other.flat]).total(np.ones(2))
-        return Bags(self.shape, total.offsets, total.words, total.counts, total.width)
-
-    @property
-    def flat(self) -> "Bags":
-        """The same bags along one axis."""
-        return Bags((len(self.offsets) - 1,), self.offsets, self.words, self.counts, self.width)
+        n = (len(self.offsets) - 1,)
+        total = stacked([replace(self, shape=n), replace(other, shape=n)]).total(np.ones(2))
+        return replace(total, shape=self.shape)
 
     def total(self, weights: FloatArray) -> "Bags":
         """Return the sum (K,) of bags (E, K) with weights (E,)."""
-        K = self.shape[1]
-        offsets, words, counts = weighted(
-            self.offsets, self.words, self.counts, weights, K, self.width
-        )
-        return Bags((K,), offsets, words, counts, self.width)
+        K, epochs = self.shape[1], np.flatnonzero(weights)
+        first = len(epochs) * np.arange(K + 1)
+        which = (K * epochs + np.arange(K)[:, None]).ravel()
+        arrays = self.offsets, self.words, self.counts, self.width
+        return Bags((K,), self.width, *summed(first, which, np.tile(weights[epochs], K), *arrays))
 
     def sizes(self) -> FloatArray:
         """Sum of the counts of every bag, in the shape of the leading axes."""
@@ -114,11 +101,11 @@ class Bags:
         """Return the bags without entries below ``least``."""
         some = self.counts >= least
         kept = np.concatenate([np.zeros(1, np.int64), np.cumsum(some)])
-        return Bags(self.shape, kept[self.offsets], self.words[some], self.counts[some], self.width)
+        return Bags(self.shape, self.width, kept[self.offsets], self.words[some], self.counts[some])
 
     def renumbered(self, number: IntArray, width: int) -> "Bags":
         """Return the bags with the numbers (V,) of words replaced, in the same order."""
-        return Bags(self.shape, self.offsets, number[self.words], self.counts, width)
+        return replace(self, words=number[self.words], width=width)
 
     def to_dense(self, width: int | None = None) -> FloatArray:
         """Return the array it stands for, with ``width`` words."""
@@ -131,7 +118,7 @@ class Bags:
     def of_rows(cls, X: Any) -> "Bags":
         """Return sparse rows (N, V) as they are."""
         offsets, words = X.indptr.astype(np.int64), X.indices.astype(np.int64)
-        return cls(X.shape[:1], offsets, words, X.data, X.shape[1])
+        return cls(X.shape[:1], X.shape[1], offsets, words, X.data)
 
     def to_rows(self) -> Any:
         """Return the sparse rows that they are."""
@@ -149,13 +136,9 @@ def _joined(parts: Sequence[Bags], shape: tuple[int, ...]) -> Bags:
     for part in parts:
         offsets.append(part.offsets[1:] + start)
         start += len(part.words)
-    return Bags(
-        shape,
-        np.concatenate(offsets),
-        np.concatenate([part.words for part in parts]),
-        np.concatenate([part.counts for part in parts]),
-        max(part.width for part in parts),
-    )
+    words, counts = ([getattr(part, name) for part in parts] for name in ("words", "counts"))
+    width = max(part.width for part in parts)
+    return Bags(shape, width, *map(np.concatenate, (offsets, words, counts)))
 
 
 def stacked(arrays: Iterable[Bags]) -> Bags:
@@ -203,8 +186,7 @@ def get(arrays: dict[str, Any], name: str) -> Any:
     if name in arrays:
         return arrays[name]
     *shape, width = arrays[f"{name}.shape"].tolist()
-    offsets, words, counts = (arrays[f"{name}.{part}"] for part in _PARTS)
-    return Bags(tuple(shape), offsets, words, counts, width)
+    return Bags(tuple(shape), width, *(arrays[f"{name}.{part}"] for part in _PARTS))
 
 
 def get_rows(arrays: dict[str, Any], name: str) -> Any:

@@ -11,7 +11,7 @@ from streamddcrp.data.documents import Word
 from streamddcrp.errors import ConfigError
 from streamddcrp.likelihoods import Autoregression
 from streamddcrp.likelihoods.kernels import families
-from streamddcrp.models.temporal.emissions import Emission, Parts, Seating, Summary, halved
+from streamddcrp.models.temporal.emissions import Emission, Parts, Seating, Summary, halved, since
 from streamddcrp.models.temporal.kernels.numbers import (
     conjugate_evidence,
     conjugate_expected,
@@ -229,9 +229,7 @@ class ConjugateDecay(Emission):
                 leaves = (sign * (along - 0.5 * (low + high)) > 0.0) * 1.0
         if leaves is None:
             return None
-        sizes = [0 if e < epoch else len(x) for e, x in enumerate(rows)]
-        parts = np.split(leaves, np.cumsum(sizes)[:-1])
-        return [np.zeros(len(x)) if e < epoch else parts[e] for e, x in enumerate(rows)]
+        return since(epoch, [len(x) for x in rows], leaves)
 
     def split(
         self, rows: Parts, own: Parts, sides: Parts,

@@ -8,7 +8,15 @@ import numpy as np
 
 from streamddcrp.data.documents import Word
 from streamddcrp.likelihoods.columns import column_means
-from streamddcrp.models.temporal.emissions import Emission, Moments, Parts, Seating, Summary, halved
+from streamddcrp.models.temporal.emissions import (
+    Emission,
+    Moments,
+    Parts,
+    Seating,
+    Summary,
+    halved,
+    since,
+)
 from streamddcrp.models.temporal.kernels.numbers import (
     BIRTH,
     DRIFT,
@@ -201,10 +209,9 @@ class GaussianDrift(Emission):
     ) -> Parts | None:  # fmt: skip
         # rows from ``epoch`` on are split along the direction of their largest spread about the
         # smoothed mean; the side farther from it leaves
-        scale = np.sqrt(self.noise)
-        gaps = [(X - self.birth_mean - alone.mean[e, 0]) / scale for e, X in enumerate(rows)]
-        gaps = [np.where(np.isnan(gap), 0.0, gap) for gap in gaps]
-        G, w = np.concatenate(gaps[epoch:]), np.concatenate([q[:, k] for q in resp[epoch:]])
+        gaps = [X - self.birth_mean - m for X, m in zip(rows, alone.mean[:, 0], strict=True)]
+        G = np.concatenate(gaps[epoch:]) / np.sqrt(self.noise)
+        G, w = np.where(np.isnan(G), 0.0, G), np.concatenate([q[:, k] for q in resp[epoch:]])
         if w.sum() < 2.0:
             return None
         value, vector = np.linalg.eigh((G * w[:, None]).T @ G / w.sum())
@@ -214,12 +221,9 @@ class GaussianDrift(Emission):
         low, high = two_means(along, w)
         if not low < high:
             return None
-        cut = 0.5 * (low + high)
         sign = 1.0 if abs(high) > abs(low) else -1.0
-        return [
-            np.zeros(len(gap)) if e < epoch else (sign * (gap @ vector[:, -1] - cut) > 0.0) * 1.0
-            for e, gap in enumerate(gaps)
-        ]
+        leaves = (sign * (along - 0.5 * (low + high)) > 0.0) * 1.0
+        return since(epoch, [len(X) for X in rows], leaves)
 
     def split(
         self, rows: Parts, own: Parts, sides: Parts,

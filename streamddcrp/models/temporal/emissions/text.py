@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from streamddcrp.data.documents import Word, top_words
-from streamddcrp.models.temporal.emissions import Emission, Parts, Seating, Summary
+from streamddcrp.models.temporal.emissions import Emission, Parts, Seating, Summary, since
 from streamddcrp.models.temporal.emissions.bags import Bags, as_rows, stacked
 from streamddcrp.models.temporal.kernels.splits import split_gains, split_rows
 from streamddcrp.models.temporal.kernels.text import (
@@ -210,8 +210,7 @@ class TextDecay(Emission):
         )  # fmt: skip
         if gain <= 0.0:
             return None
-        ends = np.cumsum([q.shape[0] for q in resp[epoch:]])
-        return [np.zeros(len(q)) for q in resp[:epoch]] + np.split(side, ends[:-1])
+        return since(epoch, [len(q) for q in resp], side)
 
     def split(
         self, rows: list[Any], own: Parts, sides: Parts, before: FloatArray,

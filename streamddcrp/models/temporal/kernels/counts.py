@@ -182,6 +182,16 @@ def _look_ahead(a0, step, at_zero, past, later, q):
     return with_later - expected_step(a0, step, at_zero, mean, var, log_zero)
 
 
+@inner
+def _look_ahead_all(a0, kappa, at_zero, ahead, later, k, q):
+    """Look-ahead of a row of component k over all later epochs."""
+    total = 0.0
+    for d in range(len(ahead)):
+        if later[d, k, MEAN] > _SILENT:
+            total += _look_ahead(a0, kappa[d], at_zero[d], ahead[d, k], later[d, k], q)
+    return total
+
+
 @kernel
 def sweep_epoch(q, ell, now, past, ahead, later, kappa, a0, stale, least, score):
     """One pass of coordinate ascent over the rows of an epoch, in their order.
@@ -217,25 +227,16 @@ def sweep_epoch(q, ell, now, past, ahead, later, kappa, a0, stale, least, score)
             own = q[i, k]
             if stale == 0.0:
                 s = _own_removed(a0, log_a0, now[k], past[k], own)
-                for d in range(F):
-                    if later[d, k, MEAN] > _SILENT:
-                        s += _look_ahead(a0, kappa[d], at_zero[d], ahead[d, k], later[d, k], own)
+                s += _look_ahead_all(a0, kappa, at_zero, ahead, later, k, own)
             else:
                 if seen[k] < 0.0 or abs(now[k, MEAN] - seen[k]) > stale * seen[k]:
                     seen[k] = now[k, MEAN]
                     here[k] = _own_removed(a0, log_a0, now[k], past[k], 0.0)
-                    base, full = 0.0, 0.0
-                    for d in range(F):
-                        if later[d, k, MEAN] > _SILENT:
-                            base += _look_ahead(
-                                a0, kappa[d], at_zero[d], ahead[d, k], later[d, k], 0.0
-                            )
-                            if most[k] > _TINY:
-                                full += _look_ahead(
-                                    a0, kappa[d], at_zero[d], ahead[d, k], later[d, k], most[k]
-                                )
-                    without[k] = base
-                    slope[k] = (full - base) / most[k] if most[k] > _TINY else 0.0
+                    without[k] = _look_ahead_all(a0, kappa, at_zero, ahead, later, k, 0.0)
+                    slope[k] = 0.0
+                    if most[k] > _TINY:
+                        full = _look_ahead_all(a0, kappa, at_zero, ahead, later, k, most[k])
+                        slope[k] = (full - without[k]) / most[k]
                 s = without[k] + slope[k] * own
                 if own > 0.0:
                     s += _own_removed(a0, log_a0, now[k], past[k], own)

@@ -151,22 +151,25 @@ def drift_expected(X, mean, var, noise, begins, epoch, out):
                 out[i, k] = _expected_of_present(X[i], mean[k], var[k], noise)
 
 
+@inner
+def _predicted(n, total, mean, var, noise):
+    """Mean and variance of the next value after ``n`` values of sum ``total``."""
+    if n > _NONE:
+        gain = var / (var + noise / n)
+        mean += gain * (total / n - mean)
+        var = noise / n * gain
+    return mean, var + noise
+
+
 @kernel
 def drift_predictive(x, count, total, mean, var, noise):
     """Log p(x) at a component predicted as N(mean, var) that has since taken ``count`` values."""
     out = 0.0
     for c in range(len(x)):
-        if math.isnan(x[c]):
-            continue
-        m, P = mean[c], var[c]
-        n = count[c]
-        if n > _NONE:
-            gain = P / (P + noise[c] / n)
-            m += gain * (total[c] / n - m)
-            P = noise[c] / n * gain
-        V = P + noise[c]
-        gap = x[c] - m
-        out -= 0.5 * (_LOG_2PI + math.log(V) + gap * gap / V)
+        if not math.isnan(x[c]):
+            m, V = _predicted(count[c], total[c], mean[c], var[c], noise[c])
+            gap = x[c] - m
+            out -= 0.5 * (_LOG_2PI + math.log(V) + gap * gap / V)
     return out
 
 
@@ -175,13 +178,7 @@ def _seat_terms(weight, count, total, mean, var, noise, centre, spread):
     """Mean and variance (D,) of the next row of a component; return what does not depend on it."""
     out = math.log(weight)
     for c in range(len(noise)):
-        m, P = mean[c], var[c]
-        n = count[c]
-        if n > _NONE:
-            gain = P / (P + noise[c] / n)
-            m += gain * (total[c] / n - m)
-            P = noise[c] / n * gain
-        centre[c], spread[c] = m, P + noise[c]
+        centre[c], spread[c] = _predicted(count[c], total[c], mean[c], var[c], noise[c])
         out -= 0.5 * (_LOG_2PI + math.log(spread[c]))
     return out
 
