@@ -71,7 +71,7 @@ class Groups:
         return int(self._order[self._bounds[self.keys.index(key)] + row])
 
     def gather(self, parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-        """Put one result a key together, in the order of the batch's rows, behind their keys."""
+        """Put one result per key together, in the order of the batch's rows, behind their keys."""
         results = pa.concat_batches(parts)
         if len(parts) > 1:
             results = results.take(pa.array(np.argsort(self._order)))

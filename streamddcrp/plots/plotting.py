@@ -30,7 +30,7 @@ def pyplot() -> Any:
 
 
 def plot_tables(summary: Any, recent: int, ax: Any = None) -> Any:
-    """Draw a bar a table, its length the expected number of rows; grey where absent of late.
+    """Draw one bar per table, its length the expected number of rows; grey where absent of late.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def plot_tables(summary: Any, recent: int, ax: Any = None) -> Any:
 
 
 def plot_features(assignments: Any, loadings: Any, columns: Any, ax: Any = None) -> Any:
-    """Draw a lane a feature, marked at the rows that have it, and what the feature looks like.
+    """Draw one lane per feature, marked at the rows that have it, and what the feature looks like.
 
     Parameters
     ----------
