@@ -30,7 +30,7 @@ def pyplot() -> Any:
 
 
 def plot_tables(summary: Any, recent: int, ax: Any = None) -> Any:
-    """Draw one bar per table, its length the expected number of rows; grey where absent of late.
+    """Draw one bar per table, its length the expected number of rows; grey if not seen recently.
 
     Parameters
     ----------

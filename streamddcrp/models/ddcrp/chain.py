@@ -59,7 +59,7 @@ class ChainState(NamedTuple):
 
 
 class Chain:
-    """Links of N customers with all that an update needs; starts with everybody self-linked.
+    """Links of N customers with all that an update needs; at first all are self-linked.
 
     ``X`` (N, D), not copied, as `Likelihood.prepare` returns it; ``hyper`` by `Likelihood.hyper`.
     """
@@ -96,7 +96,7 @@ class Chain:
     def forward(self, rng: Generator) -> None:
         """Sweep once from the first customer to the last.
 
-        From the start, where everybody is self-linked, sequential links are then drawn one after
+        From the start, where all are self-linked, sequential links are then drawn one after
         the other, each given the customers before.
         """
         self._run(rng, 1, 1, True, *self._output(0))
@@ -174,7 +174,7 @@ def _allowed(candidates: Candidates) -> dict[str, Any]:
 
 
 class ParameterChain(Chain):
-    """Links of N customers and parameters of their tables; starts with everybody self-linked.
+    """Links of N customers and parameters of their tables; at first all are self-linked.
 
     For comparison with `Chain`, whose methods it has and whose stationary distribution of links.
     Where a table's parameter is integrated out, a customer compares tables by their predictive

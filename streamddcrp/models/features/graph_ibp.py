@@ -73,7 +73,7 @@ def sample_graph_ibp(
     alpha : float, optional
         Default: drawn, from a Gamma(1, 1) prior.
     n_sweeps, burn_in : int
-        Sweeps, and how many of them are thrown away.
+        Sweeps, and how many of them are discarded.
     seed : int
 
     Notes

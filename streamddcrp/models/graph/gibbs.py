@@ -102,7 +102,7 @@ def sample_graph_crp(
     alpha : float or ("gamma", shape, rate), default ("gamma", 1.0, 1.0)
         Concentration; with a prior it is drawn, too.
     n_sweeps, burn_in, thin : int
-        Sweeps after those that are thrown away, of which every ``thin``-th is kept.
+        Sweeps after those that are discarded, of which every ``thin``-th is kept.
     seed : int, optional
     progress : bool, default False
 
