@@ -37,6 +37,7 @@ from .models.trees.nested_topics import NestedCRPTopics
 from .monitor.alarm import Alarm
 from .monitor.changes import change_points, label_changes
 from .monitor.detector import RegimeAnomalyDetector
+from .monitor.seasonal import Seasonal
 from .monitor.window_features import WindowFeatures
 from .partitions import labels_of_links, point_estimate, similarity_matrix
 
@@ -62,6 +63,7 @@ __all__ = [
     "NestedTopicsFit",
     "Reference",
     "RegimeAnomalyDetector",
+    "Seasonal",
     "SeqDDCRP",
     "SeqDDCRPFit",
     "TemporalDPM",

@@ -185,15 +185,18 @@ class RowModel(Stored):
         if not self._has_begun:
             return None
         self._check_rows(X, names)
+        return self._predict_row(X[0], self._time_of(t), *side)
+
+    def _time_of(self, t: Any) -> float:
+        """Return the time of a row to predict; default: of the last, or the arrival index."""
         if self._clocked:
             time = as_time(t) if t is not None else self._last_time or 0.0
             check_times(np.array([time]), self._last_time)
-        elif t is None:
-            time = float(self._n_seen)
-        else:
-            message = "t: the rows before came without times; predict without one, too"
-            raise SchemaError(message)
-        return self._predict_row(X[0], time, *side)
+            return time
+        if t is None:
+            return float(self._n_seen)
+        message = "t: the rows before came without times; predict without one, too"
+        raise SchemaError(message)
 
     @property
     def n_seen(self) -> int:

@@ -145,8 +145,13 @@ class RegimeAnomalyDetector(Stored, base.AnomalyDetector):
     def _step(self, rows: Any, t: Any) -> pa.RecordBatch:
         """Judge and learn rows all of which come before the reference is taken, or after."""
         first = self._model.n_seen == 0
-        scores = None if self._reference is None else self._reference.score_many(rows)
+        scores, reference = None, self._reference
+        seasonal = self._model.season is not None
+        if reference is not None and not seasonal:
+            scores = reference.score_many(rows)
         out = self._model.step_many(rows, t)
+        if reference is not None and seasonal:
+            scores = reference.score_rows(self._model._rows_less_season())
         if scores is None:
             scores = out["score"].to_numpy(zero_copy_only=False).copy()
             scores[:first] = np.nan  # as long as nothing was learned, nothing is surprising
@@ -210,7 +215,7 @@ class RegimeAnomalyDetector(Stored, base.AnomalyDetector):
 
     def _surprise(self, x: Mapping[Any, Any], t: Any) -> float:
         if self._reference is not None:
-            return self._reference.score_one(x)
+            return self._model._surprise_to(self._reference, x, t)
         return self._model.score_one(x, t)
 
     # -- checkpoints -----------------------------------------------------------------------------

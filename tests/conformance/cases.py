@@ -58,6 +58,11 @@ CASES = [
         "own past, holes", {"likelihood": ("autoregression", 3), "warmup": 20}, wait=8, **HOLES
     ),
     seqddcrp("mixed", {"warmup": 30}, wait=8, **(HOLES | {"stream": streams.mixed})),
+    seqddcrp("season", {"season": 9, "warmup": 40}, wait=8, stream=streams.cycles, examples=10),
+    seqddcrp(
+        "season found", {"season": "auto", "warmup": 40, "window": 10}, wait=8,
+        stream=streams.cycles, flat=None, examples=5,
+    ),
     ddcrp("auto", {"warmup": 15}, river=river_rows),
     ddcrp("given", {"likelihood": GAUSSIAN, "n_particles": 3, "rejuvenate": 2}, river=river_rows),
     ddcrp(
@@ -192,6 +197,14 @@ CASES = [
         wait=8, **kinds.WITH_REFERENCE,
     ),
     kinds.detector(
+        "season",
+        lambda: RegimeAnomalyDetector(
+            SeqDDCRP(season=9, warmup=30, window=10), rate=0.05, average=2, reference_after=60
+        ),
+        wait=8, stream=streams.cycles, examples=5,
+        **(kinds.WITH_REFERENCE | {"lacks": kinds.OF_DETECTOR}),
+    ),
+    kinds.detector(
         "averaged",
         lambda: RegimeAnomalyDetector(
             SeqDDCRP(likelihood=GAUSSIAN, window=8), rate=0.1, average=3
@@ -213,6 +226,15 @@ CASES = [
         methods=("score_many",), flat=Flat(LONG), forms=forms.of_arrays,
         lacks={"events", "summary", "river", "keyed"},
     ),
+    kinds.seasonal("found", {}, stream=streams.cycles, examples=8),
+    kinds.seasonal("given", {"period": 9}, stream=streams.cycles, flat=Flat(
+        lambda: Stream(streams.waves(20_000), np.arange(20_000.0)), 10, 2, 1.01,
+        times=(True, False), most=lambda _: 20_000.0,
+    )),
+    kinds.seasonal("two", {"period": (6, 30.5)}, stream=streams.cycles, examples=8),
+    kinds.seasonal("holes", {"period": 9}, **(
+        kinds.BY_NAME | {"stream": streams.waves_with_holes, "times": "none"}
+    )),
     kinds.windows("found", {"warmup": 64}),
     kinds.windows("given", {"period": 5}),
     kinds.windows("default", {}, river=None, flat=Flat(

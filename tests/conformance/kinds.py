@@ -14,6 +14,7 @@ from streamddcrp import (
     Keyed,
     LinkLanguageModel,
     NestedCRPTopics,
+    Seasonal,
     SeqDDCRP,
     TemporalDPM,
     TextStream,
@@ -289,3 +290,16 @@ def windows(name, options, **more):
     }  # fmt: skip
     make = partial(WindowFeatures, **options)
     return of_numbers(f"WindowFeatures, {name}", make, **(usual | more))
+
+
+def look_at_levels(seasons, x, more):
+    return {str(name): value for name, value in seasons.transform_one(x, **more).items()}
+
+
+def seasonal(name, options, **more):
+    usual = {
+        "step": lambda seasons, stream: seasons.step_many(stream.rows, **stream.more),
+        "look": look_at_levels, "wait": None,
+        "lacks": {"events", "summary", "keyed", "estimator"},
+    }  # fmt: skip
+    return of_numbers(f"Seasonal, {name}", partial(Seasonal, **options), **(usual | more))

@@ -261,6 +261,13 @@ def some_waves(seed):
     return Stream(waves(int(rng.integers(60, 500)), 3 - seed % 3, seed=seed))
 
 
+def cycles(seed):
+    """Waves, the time of most rows their number; some rows are lost."""
+    X = waves(300, 2, seed=seed) + 4.0 * (np.arange(300) > 200)[:, None]
+    kept = np.flatnonzero(np.random.default_rng(seed).random(300) < 0.9)
+    return Stream(X[kept], kept.astype(np.float64))
+
+
 def waves_with_holes(seed):
     X = waves(450, 2, seed=seed)
     holes = np.random.default_rng(seed).random(X.shape) < 0.3

@@ -19,6 +19,7 @@ from streamddcrp import (
     NestedCRPComponents,
     NestedCRPTopics,
     RegimeAnomalyDetector,
+    Seasonal,
     SeqDDCRP,
     TemporalDPM,
     TextStream,
@@ -35,6 +36,7 @@ BAD = {
         "alpha": (0.0, nan), "gamma": (-1.0,), "window": (0,), "sweep_every": (0,),
         "max_tables": (0,), "birth_threshold": (1.5,), "decay": (("exponential", -1.0), "steep"),
         "likelihood": (("gauss", 1.0),), "warmup": (0,), "time_unit": (0.0,), "preset": ("none",),
+        "season": (0.0, "fortnight", (), -1, ("day", "x"), "24 rows"),
     },
     DDCRPSampler: {
         "alpha": (0.0, nan), "n_particles": (0,), "rejuvenate": (-1,), "seed": (-1,),
@@ -78,13 +80,19 @@ BAD = {
         "alpha": (0.0, "one"), "base_measure": ([0.5, 0.4], [1.5, -0.5], 0, True, [], None, "text"),
         "decay": (("exponential", -1.0), "steep"),
     },
+    Seasonal: {"period": (0, nan, "fortnight", (), ("day", -2.0), None)},
     WindowFeatures: {"period": (2,), "warmup": (63,)},
     RegimeAnomalyDetector: {"rate": (1.0,), "reference_after": (5,), "average": (0,)},
     Alarm: {"rate": (0.0, -0.1, 0.5, nan), "average": (0,)},
     partial(Keyed, SeqDDCRP()): {"by": (0,)},
     partial(Keyed, SeqDDCRP(), by="key"): {"memory_limit": (0, "5TB", None)},
 }  # fmt: skip
-SAID = {"decay": "scale", "n_shared": "r ", "base_measure": "probab|words|measure"}  # instead
+SAID = {
+    "season": "period",
+    "decay": "scale",
+    "n_shared": "r ",
+    "base_measure": "probab|words|measure",
+}  # instead
 LISTED = [
     (make, {name: value})
     for make, options in BAD.items()

@@ -7,6 +7,7 @@ from streamddcrp import (
     Alarm,
     Keyed,
     RegimeAnomalyDetector,
+    Seasonal,
     SeqDDCRP,
     WindowFeatures,
     change_points,
@@ -271,6 +272,24 @@ def window_features(record):
         record.add(f"{name}.positions", np.concatenate(positions))
         record.add(f"{name}.last", model.transform_one({"a": 0.0, "b": 0.0}))
         record.state(model, f"{name}.state")
+
+
+@case
+def seasons(record):
+    hours = np.arange(600.0)
+    noise = np.random.default_rng(18).normal(size=(600, 2))
+    signal = noise + 4.0 * np.sin(2 * np.pi * hours / 24 + np.array([[0.0], [1.0]])).T
+    signal[400:] += 5.0
+    second = pa.array(signal[:, 1], mask=(hours > 200) & (hours < 210))
+    rows, times = pa.table({"a": signal[:, 0], "b": second}), 3600.0 * hours + 1.7e9
+    for name, period in {"given": ("day", "12h"), "found": "auto"}.items():
+        for model in Seasonal(period), SeqDDCRP(season=period):
+            kind, tables = f"{name}.{type(model).__name__}", []
+            for a, b in ((0, 130), (130, 131), (131, 500), (500, 600)):
+                tables.append(model.step_many(rows.slice(a, b - a), times[a:b]))
+                model = type(model).from_bytes(model.to_bytes())  # noqa: PLW2901
+            record.add(f"{kind}.out", pa.Table.from_batches(tables))
+            record.state(model, f"{kind}.state")
 
 
 @case

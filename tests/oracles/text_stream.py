@@ -25,6 +25,11 @@ class Member:
     row: int
     table: Table | None = None
     sure: float = 1.0
+    aside: list = field(default_factory=list)
+
+    @property
+    def every(self):
+        return set(self.words) | set(self.aside)
 
 
 class SlowText:
@@ -39,6 +44,7 @@ class SlowText:
         self.B, self.news, self.tokens = 40.0, 20.0, 0.5
         self.n_ids = 0
         self.mass = {}  # of each table, by the rows of its documents
+        self.aside, self.next_look = {}, 50  # boilerplate and its parts of all words
 
     def df(self, w):
         return sum(w in table.words for table in self.tables)
@@ -71,13 +77,16 @@ class SlowText:
 
     def score(self, doc, now):
         """-log predictive density over all tables."""
+        aside, doc = [w for w in doc if w in self.aside], [w for w in doc if w not in self.aside]
         U, B = len(doc), self.B
+        said = -sum(math.log(self.aside[w]) for w in aside)
+        said -= U * math.log(1.0 - sum(self.aside.values()))
         root = (B + self.d * (U - 1) / 2) / (B + (U - 1) / 2)
         base = sum(math.log(self.p(w)) for w in doc) + U * math.log(root)
         weights = [math.exp(self.odds(table, doc, now)) for table in self.tables]
         total = sum(self.weight(table, now) for table in self.tables)
         prior = math.log(self.alpha / (self.alpha + total))
-        return -(math.log(1.0 + sum(weights)) + prior + base)
+        return said - (math.log(1.0 + sum(weights)) + prior + base)
 
     def sureness(self, best, doc, now):
         weights = [math.exp(self.odds(table, doc, now)) for table in self.tables]
@@ -86,9 +95,10 @@ class SlowText:
     def learn(self, doc):
         now = len(self.members)
         self.due = None
-        member = Member(doc, now)
-        self.members.append(member)
         score, arrival = self.score(doc, now), -1
+        aside, doc = [w for w in doc if w in self.aside], [w for w in doc if w not in self.aside]
+        member = Member(doc, now, aside=aside)
+        self.members.append(member)
         if doc:
             (s, table), second = self.best(doc, now)[:2]
             member.sure = self.sureness(max(s, 0.0), doc, now)
@@ -110,9 +120,75 @@ class SlowText:
             for table in list(self.tables):
                 if self.weight(table, now) < 1e-3 and id(table) not in held:
                     self.tables.remove(table)
+        if now + 1 >= self.next_look:
+            self.look(self.members[-4 * self.ages[-1] :])
         if self.due in self.tables:
             self.split(self.due, now)
         return arrival, score
+
+    def said(self, window, w, least):
+        """R2 of a word: what part of the variance of its presence other words explain."""
+        n, q = len(window), sum(w in m.every for m in window) / len(window)
+        parts = []
+        for v in {v for m in window for v in m.every}:
+            there = [w in m.every for m in window if v in m.every]
+            m, both = len(there), sum(there)
+            if 4 <= m < least and both <= 0.5 * max(m, q * n):
+                p = both / m
+                parts += m * [(p - q) ** 2 - p * (1 - p) / (m - 1)]
+        if len(parts) < 50:
+            return math.nan
+        return sum(parts) / len(parts) / (q * (1 - q)) if q < 1.0 else 0.0
+
+    def look(self, window):
+        """Set words aside that many texts have and that say nothing about the rest of them."""
+        seen, n = len(self.members), len(window)
+        self.next_look, before = seen + min(seen, 1000), set(self.aside)
+        self.aside = {}
+        if n < 50:
+            return
+        counts = Counter(w for m in window for w in m.every)
+        least = max(0.05 * n, 10)
+        while sum(c >= least for c in counts.values()) > 32:
+            least *= 1.25
+        for w, c in counts.items():
+            few = 2.0 if w in before else 1.0
+            said = self.said(window, w, least) if few * c >= least else math.inf
+            if said < few * 0.2 * n / counts.total() or (w in before and math.isnan(said)):
+                self.aside[w] = c / counts.total()
+        rest = []
+        for w in sorted(w for w, c in counts.items() if c >= 4 and w not in self.aside):
+            said = self.said(window, w, least) if len(rest) < 32 else math.nan
+            rest += [] if math.isnan(said) else [said]
+        mute = sum(rest) / max(len(rest), 1) < 0.2 * n / counts.total()
+        if sum(self.aside.values()) > 0.75 or (mute and set(self.aside) - before):
+            self.aside = {}
+        for w in set(self.aside) - before:
+            for table in self.tables:
+                del table.words[w]
+            for m in [m for m in window if w in m.words]:
+                m.words.remove(w)
+                m.aside.append(w)
+        if sum(self.aside[w] for w in set(self.aside) - before) > 0.1:
+            self.reassign([m for m in window[-self.ages[-1] :] if m.words], seen - 1)
+
+    def reassign(self, members, now):
+        """Take documents out of their tables, then assign them anew in order."""
+        for m in members:
+            m.table.words.subtract(m.words)
+            m.table.words = +m.table.words
+            m.table.size -= 1
+            self.mass[m.table.id].remove(m.row)
+            if m.table.size == 0:
+                self.tables.remove(m.table)
+            m.sure, m.table = 0.0, None
+        for m in members:
+            (s, table), second = self.best(m.words, now)[:2]
+            if s > 0.0:
+                self.remember(table, table.size, s, *second)
+            else:
+                table = self.open()
+            self.seat(m, table, now)
 
     def open(self):
         table = Table(self.n_ids)
@@ -146,7 +222,7 @@ class SlowText:
     def visit(self, member, now, *, last):
         old = member.table
         stays = last and member.sure > 1.0 - 1e-9 and old is not None and old.size > 2
-        if old is not None and not stays:
+        if old is not None and not stays and member.words:
             old.words.subtract(member.words)
             old.words = +old.words
             old.size -= 1

@@ -33,6 +33,7 @@ from streamddcrp.models.text.kernels.layout import (
     N_MERGES,
     N_SEEN,
     N_WORDS,
+    NEXT_LOOK,
     SUM_DF,
     TOTAL,
 )
@@ -94,14 +95,19 @@ def held(state, k):
         (1, {"alpha": 1.0, "decay": 25.0, "lag": 30}),
         (2, {"alpha": 30.0, "decay": 500.0, "lag": 60}),
         (3, {"alpha": 2.0, "decay": 9.0, "lag": 20}),
+        (4, {"alpha": 5.0, "decay": 60.0, "lag": 40, "footer": [500, 501, 502]}),
     ],
 )
 def test_it_does_what_the_slow_twin_does(seed, options):
+    footer = options.pop("footer", [])
     config = make_config(**options)
-    documents = topics(seed, 220, drift=0.02)
+    documents = [x + footer for x in topics(seed, 220, drift=0.02)]
     state, out = run(config, documents)
     twin = SlowText(alpha=options["alpha"], decay=options["decay"], ages=config.ages.tolist())
-    told = [twin.learn(x) for x in documents]
+    told, aside = [], set()
+    for x in documents:
+        told.append(twin.learn(x))
+        aside.update(twin.aside)
     assert out[:, LABEL].tolist() == [label for label, _ in told]
     assert out[:, SCORE] == pytest.approx([score for _, score in told], rel=1e-9, abs=1e-9)
     final = out[:, FINAL_LABEL]
@@ -113,6 +119,11 @@ def test_it_does_what_the_slow_twin_does(seed, options):
     split = [column[: state.counts[N_EVENTS]][kinds] for column in state.events[1:3]]
     assert list(zip(*(column.tolist() for column in split), strict=True)) == twin.splits
     assert twin.splits
+    assert aside >= set(footer)
+    assert aside
+    assert {w: state.words.aside[w] for w in np.flatnonzero(state.words.aside)} == pytest.approx(
+        twin.aside
+    )
     assert state.sums[CONCENTRATION] == pytest.approx(twin.B, rel=1e-9)
     live = state.tables.live[: state.counts[N_LIVE]]
     assert {int(state.tables.id[k]): held(state, k) for k in live} == {
@@ -163,7 +174,8 @@ def test_predictions_are_as_the_formulas_say():
         out, probs = predict(config, state, table, bytes_of([words])[0], 150.0, listed=True)
         ids = state.tables.id[state.tables.live[: len(probs)]].tolist()
         odds = dict(zip(ids, np.log(probs / out[P_NEW]), strict=True))
-        want = {t.id: twin.odds(t, words, 150) for t in twin.tables}
+        counted = [w for w in words if w not in twin.aside]
+        want = {t.id: twin.odds(t, counted, 150) for t in twin.tables}
         assert odds == pytest.approx(want, rel=1e-9, abs=1e-9)
         assert probs.sum() + out[P_NEW] == pytest.approx(1.0, rel=1e-12)
         assert out[SCORE] == pytest.approx(twin.score(words, 150), rel=1e-9)
@@ -191,6 +203,7 @@ class Held(SlowText):
 def test_words_that_are_everywhere_are_weighed_by_columns():
     config, documents = make_config(alpha=30.0, decay=60.0, lag=40), long_documents(4, 150)
     state, table = empty_state(config), WordTable(())
+    state.counts[NEXT_LOOK] = 1 << 60  # they are boilerplate
     data, offsets = bytes_of(documents)
     step(config, state, table, data, offsets, np.arange(150.0), listed=True)
     twin = Held(state, alpha=30.0, decay=60.0)
@@ -216,6 +229,7 @@ def test_odds_beyond_the_range_of_numbers(n):
     ]
     config = make_config(alpha=2.0, decay=60.0, lag=30)
     state, table = empty_state(config), WordTable(())
+    state.counts[NEXT_LOOK] = 1 << 60
     data, offsets = bytes_of(documents)
     step(config, state, table, data, offsets, np.arange(80.0), listed=True)
     twin = Held(state, alpha=2.0, decay=60.0)

@@ -12,14 +12,18 @@ from river import base
 
 from streamddcrp.contract import N_OUTPUTS, P_NEW, Event
 from streamddcrp.data.batches import widest
+from streamddcrp.data.seasons.subtracted import Subtraction
 from streamddcrp.decay import make_decay
-from streamddcrp.errors import StreamDDCRPError
-from streamddcrp.estimator.row_model import RowModel
+from streamddcrp.errors import ConfigError, StreamDDCRPError
+from streamddcrp.estimator.row_model import Features, RowModel
 from streamddcrp.estimator.views import events_since, no_tables
 from streamddcrp.likelihoods import (
+    BetaBernoulli,
     DirichletMultinomial,
+    GammaPoisson,
     Likelihood,
     NormalGamma,
+    Product,
     choose_likelihood,
     likelihood_from_config,
     make_likelihood,
@@ -36,9 +40,11 @@ from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp.validation import choice, positive, whole
 
 _log = logging.getLogger(__name__)
+COUNTS = (BetaBernoulli, DirichletMultinomial, GammaPoisson, Product)  # and mixed columns
 FAMILY_ROWS = 64  # rows by which a family is chosen
 _PROGRESS = (
     "_first_time", "_last_time", "_clocked", "_n_seen", "_early", "_types", "_stream", "_family",
+    "_season",
 )  # fmt: skip
 
 
@@ -93,6 +99,10 @@ class SeqDDCRP(RowModel, base.Clusterer):
     time_unit : float, optional
         Length of the decay's unit in the units of ``t`` (seconds for time stamps). Default: the
         median gap between the warm-up rows, so that distances count typical gaps.
+    season : None, "auto", str, float or list of str or float, default None
+        Cycles to subtract from each column before its rows are clustered: "day", "week", another
+        period or several, or "auto" for those that the first rows show; see `Seasonal`. Tables are
+        then of levels without the season, and all columns are taken for numbers.
 
     Notes
     -----
@@ -132,6 +142,7 @@ class SeqDDCRP(RowModel, base.Clusterer):
         max_tables: int = 64,
         warmup: int = 256,
         time_unit: float | None = None,
+        season: Any = None,
     ) -> None:
         self.preset = preset
         self.decay = decay
@@ -149,6 +160,8 @@ class SeqDDCRP(RowModel, base.Clusterer):
         self.max_tables = max_tables
         self.warmup = warmup
         self.time_unit = time_unit
+        self.season = season
+        self._season = None if season is None else Subtraction(season)
         self._decay = make_decay(decay)
         self._preset = PRESETS[choice("preset", preset, PRESETS)]
         wanted = self._preset.likelihood if _is_auto(likelihood) else likelihood
@@ -156,6 +169,9 @@ class SeqDDCRP(RowModel, base.Clusterer):
         self._family: Likelihood | None = None if _is_auto(wanted) else make_likelihood(wanted)
         self._is_auto = self._family is None
         self._is_given = self._family is not None and self._family.is_scaled
+        if season is not None and isinstance(self._family, COUNTS):
+            message = f"season: a season is subtracted from numbers, not from {likelihood!r}"
+            raise ConfigError(message)
         whole("warmup", warmup, 1)
         for name, value in (("alpha", alpha), ("time_unit", time_unit)):
             if value is not None:
@@ -179,6 +195,7 @@ class SeqDDCRP(RowModel, base.Clusterer):
         self._early: WarmUp | None = None  # during warm-up
         self._types: list[str] | None = None  # as what columns came, until the family is chosen
         self._first_time = 0.0
+        self._net: list[FloatArray] = []  # the last batch less its seasons, where there are some
 
     @classmethod
     def _unit_test_params(cls) -> Any:
@@ -195,6 +212,9 @@ class SeqDDCRP(RowModel, base.Clusterer):
         """Check rows and times, then learn them all; raises before anything has changed."""
         if len(X) == 0:
             return np.empty((0, N_OUTPUTS))
+        if self._season is not None:
+            self._season.check(t)
+            types = ["float"] * len(types)
         family, reason = self._family_for(X, types)
         if family.is_scaled:
             family.hyper(X.shape[1])  # refuses a width it is not for
@@ -236,24 +256,29 @@ class SeqDDCRP(RowModel, base.Clusterer):
         if self._clocked is None:
             self._clocked = t is not None
             self._begin(X.shape[1])
+        given = t
         if t is None:
             t = np.arange(self._n_seen, self._n_seen + len(X), dtype=np.float64)
         self._n_seen += len(X)
         self._types = widest(self._types, types) if self._family is None else None
+        self._net = []
         forbidden = 0 if self._stream is None else self._stream.n_forbidden
         done, out = 0, []
         while self._early is not None and done < len(X):
             upto = min(len(X), done + self._early.rows_to_go)
-            out.append(self._early.take(self._stream, X[done:upto], t[done:upto]))
+            net = self._less_season(X, given, done, upto)
+            out.append(self._early.take(self._stream, X[done:upto], net, t[done:upto]))
             if self._early.at_stage:
                 self._stream = self._early.lead(
-                    self._build, self._recipe.candidates(self._family_by_now), self._stream
-                )
+                    self._build, self._recipe.candidates(self._family_by_now), self._stream,
+                    self._season,
+                )  # fmt: skip
                 if self._early.is_over:
                     self._early = None
             done = upto
         if self._stream is not None and done < len(X):
-            out.append(self._stream.step(X[done:], t[done:]))
+            net = self._less_season(X, given, done, len(X))
+            out.append(self._stream.step(net, t[done:]))
         if self._stream is not None and self._stream.n_forbidden and not forbidden:
             _log.warning(
                 "all %d tables are in use: rows that wanted a new one had to join an old one; "
@@ -261,6 +286,28 @@ class SeqDDCRP(RowModel, base.Clusterer):
                 self.max_tables,
             )
         return np.concatenate(out)
+
+    def _less_season(self, X: FloatArray, t: FloatArray | None, a: int, b: int) -> FloatArray:
+        """Return rows a to b of a batch less their seasons, which learn them."""
+        if self._season is None:
+            return X[a:b]
+        self._net.append(self._season.step(X[a:b], None if t is None else t[a:b]))
+        return self._net[-1]
+
+    def _rows_less_season(self) -> FloatArray:
+        """Return the rows of the last batch, less their seasons, where the option is set."""
+        return np.concatenate([np.empty((0, self._vectorizer.n_features)), *self._net])
+
+    def _row_less_season(self, x: FloatArray, t: float) -> FloatArray:
+        """Return a row (D,) less the seasons of its time; changes nothing."""
+        return x if self._season is None else x - np.ravel(self._season.at(np.array([t])))
+
+    def _surprise_to(self, reference: Reference, x: Features, t: Any) -> float:
+        """Return the surprise of a row, less the seasons of its time, to a reference."""
+        if self._season is None:
+            return reference.score_one(x)
+        X = self._vectorizer.transform(x, learn=False)[None].copy()
+        return float(reference.score_rows(self._row_less_season(X, self._time_of(t)))[0])
 
     def _begin(self, n_features: int) -> None:
         """Begin: at once where nothing must be learned from the first rows."""
@@ -298,7 +345,7 @@ class SeqDDCRP(RowModel, base.Clusterer):
         self._running.likelihood.check_rows(X, names)
 
     def _predict_row(self, x: FloatArray, t: float) -> tuple[FloatArray, dict[int, float]]:
-        out, probs = self._running.predict(x, t)
+        out, probs = self._running.predict(self._row_less_season(x, t), t)
         ids = self._running.state.table.ids[: len(probs)].tolist()
         known = dict(zip(ids, probs.tolist(), strict=True))
         return out, known | {-1: float(out[P_NEW])}
@@ -314,7 +361,8 @@ class SeqDDCRP(RowModel, base.Clusterer):
     def nbytes(self) -> int:
         """Bytes that the arrays of the model take in memory, as `Keyed` counts them."""
         early = 0 if self._early is None else self._early.nbytes
-        return early + (0 if self._stream is None else self._stream.nbytes)
+        season = 0 if self._season is None else self._season.nbytes
+        return early + season + (0 if self._stream is None else self._stream.nbytes)
 
     @property
     def n_tables(self) -> int:
@@ -414,6 +462,9 @@ class SeqDDCRP(RowModel, base.Clusterer):
             "family": None if self._family is None else self._family.to_config(),
             "stream": None,
         }
+        if self._season is not None:
+            parts, meta["season"] = self._season.state()
+            arrays |= parts
         if self._stream is not None:
             arrays |= arrays_of(self._stream.state) | {"hyper": self._stream.config.hyper}
             if self._stream.past is not None:
@@ -428,6 +479,8 @@ class SeqDDCRP(RowModel, base.Clusterer):
 
     def _restore(self, arrays: dict[str, Any], meta: dict[str, Any]) -> None:
         self._types, self._first_time = meta["types"], meta["first_time"]
+        if self._season is not None:
+            self._season.restore(arrays, meta["season"])
         if meta["warmup"] is not None:
             chunk = arrays["early.x"], arrays["early.t"], arrays["early.labels"]
             self._early = WarmUp(meta["warmup"], *([part.copy()] for part in chunk))

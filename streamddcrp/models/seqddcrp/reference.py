@@ -105,6 +105,10 @@ class Reference(Stored):
         new = self._vectorizer.open
         return self._score(lambda: read_batch(batch, self._vectorizer, learn=new).X)
 
+    def score_rows(self, X: FloatArray) -> FloatArray:
+        """Return the surprise of checked rows (N, D) in the order of the columns."""
+        return self._score(lambda: X)
+
     def _score(self, read: Callable[[], FloatArray]) -> FloatArray:
         """Read rows and score them; words that are new count in the score, but are not kept."""
         mark = self._vectorizer.mark()

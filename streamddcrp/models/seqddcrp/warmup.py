@@ -23,6 +23,7 @@ import numpy as np
 
 from streamddcrp.contract import BIRTH, DEATH, LABEL, LIVE_TABLES, MERGE, N_OUTPUTS, SCORE, record
 from streamddcrp.data import typical_gap
+from streamddcrp.data.seasons.subtracted import Subtraction
 from streamddcrp.decay import Decay
 from streamddcrp.likelihoods import Likelihood
 from streamddcrp.likelihoods.columns import TABLE_VARIANCE
@@ -99,13 +100,15 @@ class WarmUp:
             done += len(X)
         return rows
 
-    def take(self, leader: Engine | None, X: FloatArray, t: FloatArray) -> FloatArray:
-        """Let the leader predict and learn rows that end at the next stage or before it."""
+    def take(
+        self, leader: Engine | None, X: FloatArray, net: FloatArray, t: FloatArray
+    ) -> FloatArray:
+        """Let the leader predict and learn rows, net of seasons, up to the next stage at most."""
         if leader is None:
             out = np.full((len(X), N_OUTPUTS), np.nan)
             out[:, LABEL], out[:, LIVE_TABLES] = 0, 1
         else:
-            out = leader.step(X, t)
+            out = leader.step(net, t)
         self.parts.append(X.copy())
         self.times.append(t.copy())
         self.labels.append(out[:, LABEL].copy())
@@ -116,13 +119,17 @@ class WarmUp:
         build: Callable[[Candidate, FloatArray, FloatArray], Engine],
         candidates: tuple[Candidate, ...],
         leader: Engine | None,
+        season: Subtraction | None = None,
     ) -> Engine:
         """Build a model for each candidate from all rows so far and return the best one.
 
-        Its tables take over the ids of those tables of the leader whose rows they hold.
+        The rows are taken less the seasons as they are known now. The best one's tables take over
+        the ids of those tables of the leader whose rows they hold.
         """
         width = max(X.shape[1] for X in self.parts)
         rows, times = self.rows(width), np.concatenate(self.times)
+        if season is not None:
+            rows = rows - season.at(times)
         trials = []
         for candidate in candidates:
             blind = candidate.opening >= BLIND

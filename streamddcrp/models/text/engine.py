@@ -43,8 +43,9 @@ class Words(NamedTuple):
     room: Annotated[SmallInts, "W", -1]  # log2 of the size of its block; -1: it has none
     wide: Annotated[BoolArray, "W"]  # the posting of the table in slot k is at place k of the block
     held: Annotated[SmallInts, "W"]  # documents of the window and archived tables with the word
+    aside: Annotated[FloatArray, "W"]  # of boilerplate: its part of all words; else 0
     mark: Annotated[SmallInts, "W"]  # work space, zero between calls
-    listed: Annotated[SmallInts, "W"]  # work space: the words of a table
+    listed: Annotated[SmallInts, "W"]  # work space: the words of a table, or counts
 
 
 class Postings(NamedTuple):
@@ -98,6 +99,7 @@ class Window(NamedTuple):
     t: Annotated[FloatArray, "M"]
     start: Annotated[IntArray, "M"]  # where its words begin in ``text``, absolute
     length: Annotated[IntArray, "M"]
+    aside: Annotated[IntArray, "M"]  # words of boilerplate, which stand behind the others
     text: Annotated[SmallInts, "T"]  # ring of words; the absolute place n is at n mod T
     sure: Annotated[Bytes, "M"]  # 1: its table was sure on arrival, 2: as good as certain
     shown_start: Annotated[IntArray, "M"]  # the same for the first bytes of the texts
@@ -187,6 +189,7 @@ def empty_state(config: Config, **room: int) -> State:
     counts = np.zeros(layout.N_COUNTS, np.int64)
     sums = np.zeros(layout.N_SUMS + layout.N_VECTORS * G)
     counts[[layout.LAST, layout.LISTS_FREE, layout.SPLIT_DUE]] = -1
+    counts[layout.NEXT_LOOK] = layout.FIRST_LOOK
     sums[[layout.GROWTH, layout.CONCENTRATION, layout.ALPHA]] = 1.0, FIRST_B, config.alpha
     sums[[layout.B_TABLES, layout.B_TOKENS]] = B_WEIGHT, B_WEIGHT / FIRST_B
     vectors = sums[layout.N_SUMS :].reshape(layout.N_VECTORS, G)

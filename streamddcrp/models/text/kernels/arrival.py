@@ -13,14 +13,8 @@ from streamddcrp.data.kernels.words import (
     read_document,
     release_word,
 )
-from streamddcrp.models.text.kernels.clock import (
-    advance,
-    elapsed,
-    learn_scales,
-    mix,
-    shift,
-    weight_now,
-)
+from streamddcrp.models.text.kernels.boilerplate import find_boilerplate, set_aside, surprise_aside
+from streamddcrp.models.text.kernels.clock import advance, elapsed, learn_scales, mix
 from streamddcrp.models.text.kernels.evidence import best_of, describe, learn_concentration, weigh
 from streamddcrp.models.text.kernels.layout import (
     ALPHA,
@@ -35,6 +29,7 @@ from streamddcrp.models.text.kernels.layout import (
     N_LIVE,
     N_SEEN,
     N_SUMS,
+    NEXT_LOOK,
     NUMBERS,
     SHORT_ARCHIVE,
     SHORT_DOCUMENT,
@@ -48,56 +43,30 @@ from streamddcrp.models.text.kernels.layout import (
     SURPRISE,
     TEXT_END,
     TEXT_FIRST,
-    TIME,
-    TOTAL,
 )
 from streamddcrp.models.text.kernels.moves import (
     keep_example,
     recognise,
     remember_rival,
     retire,
-    try_merge,
     typicality,
 )
+from streamddcrp.models.text.kernels.seating import lift_all, reassign, recall_words, seat, visit
 from streamddcrp.models.text.kernels.split import try_split
 from streamddcrp.models.text.kernels.tables import (
-    extend,
-    free_table,
-    insert,
     lacking,
-    lift,
     list_room,
     new_table,
-    put_back,
     report,
     room_needed,
-    take_out,
     tidy_word,
 )
 from streamddcrp.numerics import natural
 
 SURE = 0.999  # probability of the table of a document that is visited only once more, at the end,
 CERTAIN = 1.0 - 1e-9  # and of one that need not be, if two others are still there
+GLUE = 0.1  # part of all words that was found to be boilerplate: it may have held stories together
 SWEEP = 50  # documents between two looks for tables to retire
-
-
-@uncounted
-def seat(config, words, postings, tables, window, events, counts, sums, scratch, i, k, doc, U):
-    """Put document ``i`` into table ``k``."""
-    at = i % len(window.table)
-    insert(words, postings, tables, counts, k, doc, U)
-    tables.mass[k] += window.weight[at]
-    if tables.masses.shape[0] > 0:
-        shift(tables.masses, window.weights, sums, k, at, 1.0)
-    sums[TOTAL] += window.weight[at]
-    tables.in_window[k] += 1
-    window.table[at] = k
-    extend(tables, k, i, window.t[at])
-    if tables.size[k] >= tables.next_split[k] and counts[SPLIT_DUE] < 0:
-        counts[SPLIT_DUE] = k
-    if tables.size[k] >= tables.next_merge[k]:
-        row, t = counts[N_SEEN], sums[TIME]
-        try_merge(config, words, postings, tables, window, events, counts, sums, scratch, k, row, t)
 
 
 @leaf
@@ -108,15 +77,18 @@ def show(text, out):
 
 
 @uncounted
-def enter(words, window, counts, sums, doc, U, t, data, start, n_shown):
-    """Keep a new document in the window: its words, and the first bytes of its text."""
+def enter(words, window, counts, sums, doc, U, every, t, data, start, n_shown):
+    """Keep a new document in the window: its words, and the first bytes of its text.
+
+    ``every`` counts the words that were set aside, too.
+    """
     at, mask = counts[N_SEEN] % len(window.table), len(window.text) - 1
     begin = counts[TEXT_END]
-    for j in range(U):
+    for j in range(every):
         window.text[natural(begin + j & mask)] = doc[j]
         words.held[natural(doc[j])] += 1
-    window.start[at], window.length[at] = begin, U
-    counts[TEXT_END] += U
+    window.start[at], window.length[at], window.aside[at] = begin, U, every - U
+    counts[TEXT_END] += every
     begin, size = counts[SHOWN_END], len(window.shown)
     first = begin % size
     n = min(n_shown, size - first)
@@ -155,56 +127,6 @@ def place(config, words, postings, tables, window, events, counts, sums, scratch
 
 
 @uncounted
-def recall_words(window, scratch, at):
-    """Copy the words of a document of the window into ``scratch.doc``; return how many."""
-    U, start, mask = window.length[at], window.start[at], len(window.text) - 1
-    for j in range(U):
-        scratch.doc[j] = window.text[natural(start + j & mask)]
-    return U
-
-
-@uncounted
-def visit(config, words, postings, tables, window, events, counts, sums, scratch, i, last):
-    """Reassign document ``i`` of the window where another table is better; ``last``: finally."""
-    at = i % len(window.table)
-    U, old = recall_words(window, scratch, at), window.table[at]
-    if U == 0:
-        return
-    if tables.masses.shape[0] > 0:
-        window.weight[at] = weight_now(window.weights, sums, at)
-    doc, mass = scratch.doc, tables.mass[old]
-    if last and window.sure[at] == 2 and tables.size[old] > 2:
-        return
-    lift(words, postings, tables, counts, scratch, old, doc, U)
-    alone = tables.size[old] == 0
-    bonus = math.exp(config.dissolve) if last and tables.size[old] < 2 else 1.0
-    tables.mass[old] = max(mass - window.weight[at], 0.0)
-    n, top = weigh(config, words, postings, tables, counts, sums, scratch, doc, U, False)
-    put_back(words, postings, tables, counts, scratch, old, doc, U)
-    k, rival = best_of(tables, scratch, n)
-    if k >= 0 and scratch.weight[k] * bonus > math.exp(-top):
-        remember_rival(tables, scratch.weight, k, rival)
-    elif alone:
-        k = old
-    else:
-        k = new_table(tables, counts, i, window.t[at])
-    tables.mass[old] = mass
-    if k == old:
-        return
-    take_out(words, postings, tables, counts, old, doc, U)
-    tables.in_window[old] -= 1
-    tables.mass[old] = max(mass - window.weight[at], 0.0)
-    sums[TOTAL] += tables.mass[old] - mass
-    if tables.masses.shape[0] > 0:
-        shift(tables.masses, window.weights, sums, old, at, -1.0)
-    if alone:
-        if counts[LAST] == old:
-            counts[LAST] = -1
-        free_table(tables, counts, sums, old)
-    seat(config, words, postings, tables, window, events, counts, sums, scratch, i, k, doc, U)
-
-
-@uncounted
 def leave(config, words, postings, tables, window, archive, events, counts, sums, scratch, i):
     """Make the label of document ``i`` final; return it."""
     at = i % len(window.table)
@@ -212,7 +134,7 @@ def leave(config, words, postings, tables, window, archive, events, counts, sums
     counts[SHOWN_FIRST] += window.shown_length[at]
     if k < 0:
         return -1
-    if window.shown_length[at] > 0:
+    if window.shown_length[at] > 0 and U > 0:
         start, n = window.shown_start[at], window.shown_length[at]
         fit = typicality(words, postings, tables, k, scratch.doc, U)
         keep_example(tables, k, window.shown, start, n, fit, i)
@@ -229,19 +151,22 @@ def leave(config, words, postings, tables, window, archive, events, counts, sums
 def forget(words, postings, tables, window, counts, lexicon, named, i):
     """Forget the words of document ``i``, which is the oldest of the window."""
     at, mask = i % len(window.table), len(window.text) - 1
-    for j in range(window.length[at]):
+    every = window.length[at] + window.aside[at]
+    for j in range(every):
         w = window.text[(window.start[at] + j) & mask]
         words.held[w] -= 1
         if tidy_word(words, postings, w) and named:
             release_word(lexicon, w)
-    counts[TEXT_FIRST] += window.length[at]
+    counts[TEXT_FIRST] += every
     if window.table[at] >= 0:
         tables.in_window[window.table[at]] -= 1
-    window.length[at], window.table[at] = 0, -1
+    window.length[at], window.aside[at], window.table[at] = 0, 0, -1
 
 
 @uncounted
-def too_short(config, words, postings, tables, window, events, counts, scratch, doc, U, n_shown):
+def too_short(
+    config, words, postings, tables, window, events, counts, scratch, doc, U, every, n_shown
+):  # fmt: skip
     """Return which arrays are too short to learn a document, as a sum of their codes."""
     need, longest, i = room_needed(words, counts, doc, U), 0, counts[N_SEEN]
     listed = list_room(U)
@@ -256,7 +181,7 @@ def too_short(config, words, postings, tables, window, events, counts, scratch, 
                 listed += list_room(n)
     n, n_events = len(config.ages), counts[N_LIVE] + 2 * len(config.ages) + 3
     short = lacking(postings, tables, events, counts, need, listed, n + 1, n_events)
-    if counts[TEXT_END] - counts[TEXT_FIRST] + U > len(window.text):
+    if counts[TEXT_END] - counts[TEXT_FIRST] + every > len(window.text):
         short += SHORT_TEXT
     if counts[SHOWN_END] - counts[SHOWN_FIRST] + n_shown > len(window.shown):
         short += SHORT_SHOWN
@@ -274,6 +199,7 @@ def learn(
     i, doc = counts[N_SEEN], scratch.read
     U = window.length[i % len(window.table)]
     place(config, words, postings, tables, window, events, counts, sums, scratch, doc, U, out)
+    out[SCORE] += surprise_aside(words, sums, doc, U, window.aside[i % len(window.table)])
     out[FINAL_LABEL] = np.nan
     sums[SURPRISE] += out[SCORE]
     for r in range(len(config.ages)):
@@ -294,6 +220,10 @@ def learn(
     if (i + 1) % SWEEP == 0:
         retire(config, words, postings, tables, archive, events, counts, sums, lexicon, named)
     counts[N_SEEN] = i + 1
+    if i + 1 >= counts[NEXT_LOOK]:
+        glue = find_boilerplate(words, postings, tables, window, counts, sums)
+        if glue > GLUE:
+            lift_all(config, words, postings, tables, window, counts, sums, scratch)
 
 
 @entry
@@ -319,7 +249,10 @@ def step_documents(
     named, doc = form != NUMBERS, scratch.read
     scratch.short[0] = 0
     for row in range(done, len(offsets)):
-        if counts[SPLIT_DUE] >= 0:
+        scratch.short[0] = reassign(
+            config, words, postings, tables, window, events, counts, sums, scratch
+        )
+        if counts[SPLIT_DUE] >= 0 and not scratch.short[0]:
             try_split(
                 config, words, postings, tables, window, events, counts, sums, halves,
                 scratch.log_gamma, scratch.short,
@@ -340,25 +273,26 @@ def step_documents(
             scratch.short[0], scratch.short[1] = SHORT_DOCUMENT, most
             return row
         if named:
-            U = read_document(data, start, stop, form == LISTS, lexicon, doc[:MOST_WORDS])
+            every = read_document(data, start, stop, form == LISTS, lexicon, doc[:MOST_WORDS])
         else:
-            U = most
-            for j in range(U):
+            every = most
+            for j in range(every):
                 doc[j] = numbers[start + j]
+        U = set_aside(words, doc, every)
         short = too_short(
-            config, words, postings, tables, window, events, counts, scratch, doc, U, n_shown
+            config, words, postings, tables, window, events, counts, scratch, doc, U, every, n_shown
         )
         if len(archive.id) < min(counts[N_ARCHIVED] + counts[N_LIVE], MOST_ARCHIVED):
             short += SHORT_ARCHIVE
         if short:
             scratch.short[0] = short
             if named:  # as if it had not been read
-                for j in range(U - 1, -1, -1):
+                for j in range(every - 1, -1, -1):
                     if lexicon.seen[doc[j]] < 0:
                         release_word(lexicon, doc[j])
             return row
         advance(config, tables, window, counts, sums, t[row])
-        enter(words, window, counts, sums, doc, U, t[row], data, start, n_shown)
+        enter(words, window, counts, sums, doc, U, every, t[row], data, start, n_shown)
         learn(
             config, words, postings, tables, window, archive, events, counts, sums, scratch,
             lexicon, named, out[row],
@@ -372,7 +306,8 @@ def predict_document(
 ):
     """Predict a document at time ``t``; masses and sums are to be restored afterwards."""
     doc = scratch.read
-    U = find_document(data, 0, len(data), listed, lexicon, doc[:MOST_WORDS])
+    every = find_document(data, 0, len(data), listed, lexicon, doc[:MOST_WORDS])
+    U = set_aside(words, doc, every)
     if tables.masses.shape[0] > 0:
         mix(config, tables, window, counts, sums, t, True)
     else:
@@ -381,5 +316,6 @@ def predict_document(
     n, top = weigh(config, words, postings, tables, counts, sums, scratch, doc, U, True)
     k = best_of(tables, scratch, n)[0]
     describe(config, words, tables, counts, sums, scratch, doc, U, top, k, out)
+    out[SCORE] += surprise_aside(words, sums, doc, U, every - U)
     if U == 0:
         out[LABEL], out[LABEL_PROB], out[P_CHANGE] = -1.0, np.nan, np.nan

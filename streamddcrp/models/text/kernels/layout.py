@@ -21,7 +21,9 @@ N_ARCHIVED = 14  # retired tables since the start; the archive holds the last of
 LISTS_END = 15  # places of the lists of words from here on were never used
 LISTS_FREE = 16  # the first unused piece of a list, or -1
 SPLIT_DUE = 17  # slot of the table that is to be looked at after the next document, or -1
-N_COUNTS = 18
+NEXT_LOOK = 18  # documents after which boilerplate is looked for again
+REASSIGN = 19  # the first document that is to be assigned anew, if it came before N_SEEN
+N_COUNTS = 20
 
 # sums (float64)
 GROWTH = 0  # what a document that arrives now weighs; stored masses are in this unit
@@ -34,7 +36,8 @@ ALPHA = 6  # weight of a new table, in documents that arrive now
 SURPRISE = 7  # sum of the scores
 START = 8  # time of the first document, where the decay is learned
 UNIT = 9  # of scales in time: the mean time between the first documents; 0: not known yet
-N_SUMS = 10
+ASIDE = 10  # the part of all words that was boilerplate when last looked at
+N_SUMS = 11
 
 # vectors of G that follow in sums, where the decay is learned; see `kernels.clock`
 GROWTHS = 0  # what a document that arrives now weighs at each scale
@@ -46,6 +49,7 @@ PRIOR = 5
 TIMED = 6
 N_VECTORS = 7
 
+FIRST_LOOK = 50  # documents before boilerplate is looked for
 LEAST_WORDS = 1000  # a language has so many, even if few have come
 BITS = 4
 CHUNK = 1 << BITS  # words whose factors are multiplied before products are scaled

@@ -272,6 +272,7 @@ def tidy_word(words, postings, w):
         start = words.start[w]
         postings.at[start], postings.blocks[room] = postings.blocks[room], start
         words.room[w], words.wide[w] = -1, False
+    words.aside[w] = 0.0
     return True
 
 

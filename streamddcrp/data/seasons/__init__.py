@@ -1,0 +1,1 @@
+"""Seasons: what repeats in a column with a known or estimated period, apart from its level."""

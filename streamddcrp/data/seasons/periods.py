@@ -1,0 +1,246 @@
+"""Periods of seasons: as an option says them, and as the first rows show them.
+
+An estimate has three steps. *Candidates* are the highest peaks of a comb periodogram: of the steps
+from row to row, clipped at 3 deviations, so that neither a random walk nor a jump of the level
+looks like a long period; power is divided by its median nearby, so that noise of any colour is
+flat; and the excess of up to 12 harmonics is added. *The test* is how the season would have done:
+for each candidate the first rows are predicted one by one as later ones will be, by "level +
+season" and by "level" alone, and the log scores must differ by 5 nats and the log of the number of
+frequencies. Under the law of the level such a lead has probability e^-5 at most, whatever the
+colour of its noise (Ville's inequality and a union bound). *Ties*: multiples of a period fit as
+well as the period, so the shortest candidate wins that is not clearly worse than the best. A
+second, longer period, a multiple of the first, must lead in the same way over the first alone.
+"""
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from scipy.ndimage import median_filter
+
+from streamddcrp.data.seasons.tracker import FIRST_HARMONICS, NEEDED, NYQUIST, Tracker
+from streamddcrp.data.times import make_cut, typical_gap
+from streamddcrp.errors import ConfigError
+from streamddcrp.typing import FloatArray
+from streamddcrp.validation import positive
+
+CLOCK = {"hour": 3600.0, "day": 86400.0, "week": 604800.0, "year": 31556952.0}  # seconds
+CYCLES = 3  # of a period that must have been seen
+LEAST = 1.0 / NYQUIST  # rows in a period
+_PEAKS = 4  # of a periodogram that become candidates
+_MULTIPLES = (1.0, 2.0, 3.0, 0.5, 1.0 / 3.0)  # of a peak, in case it is a harmonic or a multiple
+_COLUMNS = 4  # that are looked at, those with the highest peaks
+_LONGER = (2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 24, 28)  # times the first period, tried as the second
+_SPARSE = 4  # a grid of times of more than so many places a row is no grid
+_CAP = 50.0  # largest share of power over noise that counts: one strong harmonic is not all
+_PADDED = 4  # places of the periodogram per cycle in all rows
+_AROUND = 24  # cycles in all rows to each side, over which the median is taken
+
+
+def read_periods(option: Any) -> tuple[list[float], bool]:
+    """Read the option of given periods; "auto" is not one of them.
+
+    Returns
+    -------
+    periods : list of float
+        Rising. Numbers as they are, names and durations in seconds.
+    needs_clock : bool
+        Whether they only make sense for rows with times.
+
+    Raises
+    ------
+    ConfigError
+    """
+    single = isinstance(option, str) or not isinstance(option, Iterable)
+    items = [option] if single else list(option)
+    found, needs_clock = set(), False
+    for item in items:
+        if isinstance(item, str):
+            needs_clock = True
+            found |= {86400.0, 604800.0} if item == "week" else {_duration(item)}
+        else:
+            found.add(positive("period", item, "a name such as 'day', or 'auto'"))
+    if not found:
+        message = f"period must have at least one period, got {option!r}"
+        raise ConfigError(message)
+    return sorted(found), needs_clock
+
+
+def _duration(text: str) -> float:
+    if text in CLOCK:
+        return CLOCK[text]
+    try:
+        cut = make_cut(text)
+    except ConfigError:
+        cut = make_cut(None)
+    if cut.kind != "period":
+        message = (
+            f"period must be 'auto', {', '.join(map(repr, CLOCK))}, a duration such as '12h', a "
+            f"number, or a list of these; got {text!r}"
+        )
+        raise ConfigError(message)
+    return cut.size
+
+
+def in_words(periods: Iterable[float], gap: float, *, clocked: bool) -> str:
+    """Say periods in plain words.
+
+    Examples
+    --------
+    >>> in_words([86400.0, 604800.0], 3600.0, clocked=True), in_words([7.5], 1.0, clocked=False)
+    ('a day and a week', '7.5 rows')
+    """
+    names = {seconds: f"a{'n' * (name == 'hour')} {name}" for name, seconds in CLOCK.items()}
+    said = []
+    for period in periods:
+        rows = f"{period / gap:.4g} rows"
+        if clocked:
+            said.append(names.get(period, f"{period:.6g} in the unit of the times, {rows}"))
+        else:
+            said.append(rows)
+    return " and ".join(said)
+
+
+def estimate_periods(
+    X: FloatArray, t: FloatArray | None, known: Iterable[float] = ()
+) -> list[float]:
+    """Return the periods that the rows show, rising; none where they show none.
+
+    Parameters
+    ----------
+    X : ndarray of float64, shape (N, D)
+        NaN: missing.
+    t : ndarray of float64, shape (N,), or None
+        Times; a period is then in their unit, else in rows.
+    known : iterable of float
+        Periods found before, which are candidates again.
+    """
+    n = len(X)
+    times = np.arange(float(n)) if t is None else t
+    gap = 1.0 if t is None else typical_gap(t)
+    grid = np.round((times - times[0]) / gap)
+    if grid[-1] >= _SPARSE * n:
+        return []
+    combs = []
+    for column in X.T:
+        values = np.full(int(grid[-1]) + 1, np.nan)
+        values[grid.astype(np.int64)] = column
+        combs.append((_peaks(values), values))
+    order = sorted(range(X.shape[1]), key=lambda d: -max(s for _, s in combs[d][0] or [(0, 0.0)]))
+    chosen = [d for d in order[:_COLUMNS] if combs[d][0]]
+    if not chosen:
+        return []
+    most = float(grid[-1] + 1) / CYCLES
+    rows = [float(period) / gap for period in known]
+    rows += [seconds / gap for seconds in CLOCK.values()] if t is not None else []
+    peaks = [_refined(combs[d][1], period) for d in chosen for period, _ in combs[d][0]]
+    rows += [multiple * peak for peak in peaks for multiple in _MULTIPLES]
+    candidates: list[float] = []
+    for period in rows:
+        apart = all(abs(period - other) > 0.02 * other for other in candidates)
+        if LEAST < period <= most and apart:
+            candidates.append(period)
+    found = _tested(np.ascontiguousarray(X[:, chosen]), times / gap, sorted(candidates), most)
+    seconds = CLOCK.values() if t is not None else ()
+    return [_named(period * gap, n * gap, seconds) for period in found]
+
+
+def _tested(X: FloatArray, t: FloatArray, candidates: list[float], most: float) -> list[float]:
+    """Return the candidates, in rows, by which the rows are predicted better than without."""
+    needed = NEEDED + math.log(0.5 * len(X) * X.shape[1])
+    fine = [period for period in candidates if _leads(X, t, [period]).max() > needed]
+    if not fine:
+        return []
+    first = 2.0 * fine[-1]
+    leads = [float(_leads(X, t, [period], first).max()) for period in fine]
+    single = [p for p, lead in zip(fine, leads, strict=True) if lead >= max(leads) - needed]
+    base = single[0]
+    pairs = [[p, p * m] for p in single[:2] for m in _LONGER if p * m <= most]
+    needed = NEEDED + math.log(max(len(pairs), 1) * X.shape[1])
+    good = [pair for pair in pairs if _gain(X, t, pair, base, 2.0 * pair[1]) > needed]
+    if not good:
+        return [base]
+    first = 2.0 * max(longer for _, longer in good)
+    gains = [_gain(X, t, pair, base, first) for pair in good]
+    return next(p for p, g in zip(good, gains, strict=True) if g >= max(gains) - needed)
+
+
+def _gain(X: FloatArray, t: FloatArray, pair: list[float], base: float, first: float) -> float:
+    """Return by how much two periods lead over one, in the column where it is most."""
+    return float((_leads(X, t, pair, first) - _leads(X, t, [base], first)).max())
+
+
+def _leads(X: FloatArray, t: FloatArray, periods: list[float], first: float = 0.0) -> FloatArray:
+    """Return the lead (D,) of "level + season" over "level" after ``first`` rows."""
+    tracker = Tracker(periods, 1.0, X.shape[1])
+    rate = CYCLES / len(X)  # the same memory for all, or multiples win by a longer one
+    first = max(tracker.setting.first, math.ceil(first))
+    tracker.setting = tracker.setting._replace(
+        most=math.inf, first=first, forget=rate, rate=rate, keep=1.0 - rate / 3.0
+    )
+    tracker.step(X, t)
+    return tracker.state.lead
+
+
+def _steps(values: FloatArray) -> FloatArray:
+    """Return the steps between values, clipped; 0 where one is missing or nothing varies."""
+    steps = np.diff(values)
+    known = steps[np.isfinite(steps)]
+    if not len(known):
+        return np.zeros(len(steps))
+    centre = float(np.median(known))
+    spread = 1.4826 * float(np.median(np.abs(known - centre))) or float(known.std())
+    return np.clip(np.where(np.isfinite(steps), steps - centre, 0.0), -3 * spread, 3 * spread)
+
+
+def _peaks(values: FloatArray) -> list[tuple[float, float]]:
+    """Return periods in rows and heights of the highest peaks of the comb periodogram."""
+    n, steps = len(values), _steps(values)
+    if n < 8 * CYCLES or not steps.any():
+        return []
+    size = 1 << math.ceil(math.log2(_PADDED * n))
+    power = np.abs(np.fft.rfft(steps * np.hanning(len(steps)), size)) ** 2
+    around = 2 * int(_AROUND * size / n) + 1
+    noise = np.exp(median_filter(np.log(power + 1e-300), around, mode="reflect")) / math.log(2.0)
+    share = np.clip(power / noise, 1.0, _CAP)
+    excess = np.maximum(share - 1.0 - np.log(share) - 2.0, 0.0)
+    places = np.arange(math.ceil(CYCLES * size / n), int(size / LEAST) + 1)
+    comb = np.zeros(len(places))
+    for j in range(1, FIRST_HARMONICS + 1):
+        inside = places * j < len(excess)
+        comb[inside] += excess[places[inside] * j]
+    found, width = [], int(1.5 * size / n)
+    for _ in range(_PEAKS):
+        top = int(comb.argmax())
+        if comb[top] <= 0.0:
+            break
+        found.append((size / float(places[top]), float(comb[top])))
+        comb[max(0, top - width) : top + width + 1] = 0.0
+    return found
+
+
+def _refined(values: FloatArray, period: float) -> float:
+    """Return the period nearby with most power in its first harmonics; whole rows if as good."""
+    steps, n = _steps(values), len(values)
+    rows, width = np.arange(len(steps)), period * period / n
+
+    def power(p: float) -> float:
+        wave = np.exp(2j * np.pi / p * rows)
+        total, harmonic = 0.0, steps.astype(np.complex128)
+        for _ in range(max(1, min(6, int(p * NYQUIST)))):
+            harmonic = harmonic * wave
+            total += float(np.abs(harmonic.sum()) ** 2)
+        return total
+
+    for step in (width / 4, width / 16):
+        grid = [p for p in (period + step * k for k in range(-4, 5)) if p > LEAST]
+        period = max(grid, key=power)
+    whole = round(period)
+    return float(whole) if whole > LEAST and abs(period - whole) < 0.25 * whole**2 / n else period
+
+
+def _named(period: float, span: float, seconds: Iterable[float]) -> float:
+    """Return the length of the clock's unit that cannot be told from a period, or the period."""
+    near = [unit for unit in seconds if abs(period - unit) < 0.25 * period * period / span]
+    return near[0] if near else period

@@ -1,0 +1,126 @@
+"""Rows less their seasons: from the option of a model and its first rows on."""
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from streamddcrp.data.seasons.periods import LEAST, estimate_periods, in_words, read_periods
+from streamddcrp.data.seasons.tracker import Tracker
+from streamddcrp.data.times import typical_gap
+from streamddcrp.errors import SchemaError
+from streamddcrp.typing import FloatArray
+
+_log = logging.getLogger(__name__)
+STAGES = (128, 192, 256, 384, 512, 768, 1024, 1536, 2048)  # rows after which periods are estimated
+_GAP_ROWS = 32  # by which the usual distance of rows with times is known
+
+
+class Subtraction:
+    """Subtracts the seasons of rows, of which it learns them.
+
+    Parameters
+    ----------
+    option : "auto", str, float or list of str or float
+        The period or periods; see `streamddcrp.Seasonal`.
+
+    Attributes
+    ----------
+    tracker : Tracker or None
+        None while the periods are not known, and where there are none.
+    """
+
+    def __init__(self, option: Any) -> None:
+        self._auto = isinstance(option, str) and option == "auto"
+        self._given, self._needs_clock = ([], False) if self._auto else read_periods(option)
+        self.tracker: Tracker | None = None
+        self.n_rows = 0
+        self._kept: list[tuple[FloatArray, FloatArray]] | None = []  # until the last stage
+
+    def check(self, t: FloatArray | None) -> None:
+        """Refuse rows without times where the periods are those of the clock."""
+        if self._needs_clock and t is None:
+            message = (
+                "t: the season's period is measured by the clock, so every row needs a time; "
+                "without times give the period as a number of rows"
+            )
+            raise SchemaError(message)
+
+    def step(self, X: FloatArray, t: FloatArray | None) -> FloatArray:
+        """Return checked rows (N, D), each less the season that the rows before it show."""
+        clocked = t is not None
+        times = np.arange(self.n_rows, self.n_rows + len(X), dtype=np.float64) if t is None else t
+        out, done = [], 0
+        while done < len(X):
+            stages = STAGES if self._auto else (_GAP_ROWS,) if clocked else (1,)
+            ahead = [stage for stage in stages if stage > self.n_rows]
+            upto = min(len(X), done + ahead[0] - self.n_rows) if ahead else len(X)
+            rows, when = X[done:upto], times[done:upto]
+            out.append(rows.copy() if self.tracker is None else self.tracker.step(rows, when))
+            self.n_rows += upto - done
+            if self._kept is not None:
+                self._kept.append((rows.copy(), when.copy()))
+                if self.n_rows in stages:
+                    self._choose(clocked=clocked, last=self.n_rows == stages[-1])
+            done = upto
+        return np.concatenate(out) if out else X
+
+    def _choose(self, *, clocked: bool, last: bool) -> None:
+        """Choose periods by the rows so far, and learn these rows by them."""
+        assert self._kept is not None  # for mypy
+        X, t = (np.concatenate(parts) for parts in zip(*self._kept, strict=True))
+        self._kept = None if last else [(X, t)]
+        gap = typical_gap(t) if clocked else 1.0
+        before = [] if self.tracker is None else self.tracker.periods.tolist()
+        if self._auto:
+            periods = estimate_periods(X, t if clocked else None, before) or before
+        else:
+            periods = [period for period in self._given if period / gap > LEAST]
+        if periods != before:
+            origin = f", found in the first {len(X)} rows" if self._auto else ""
+            _log.info("season: %s%s", in_words(periods, gap, clocked=clocked), origin)
+            self.tracker = Tracker(periods, gap, X.shape[1])
+            self.tracker.step(X, t)
+        elif last and not periods and self._auto:
+            _log.info("season: none found in the first %d rows", len(X))
+        for period in self._given:
+            if period not in periods:
+                _log.warning(
+                    "season: a period of %g is shorter than %.2f usual gaps of %g between rows, "
+                    "so it is left out", period, LEAST, gap,
+                )  # fmt: skip
+
+    def at(self, t: FloatArray) -> FloatArray | float:
+        """Return the seasons in use at times (N,) (or numbers of rows), to be subtracted."""
+        return 0.0 if self.tracker is None else self.tracker.at(t)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the arrays take."""
+        kept = sum(X.nbytes + t.nbytes for X, t in self._kept or ())
+        return kept + (0 if self.tracker is None else self.tracker.nbytes)
+
+    # -- checkpoints -----------------------------------------------------------------------------
+
+    def state(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return arrays and JSON values, for a checkpoint."""
+        arrays: dict[str, Any] = {}
+        meta: dict[str, Any] = {"rows": self.n_rows, "waits": self._kept is not None}
+        if self._kept:
+            X, t = zip(*self._kept, strict=True)
+            arrays |= {"season.kept.x": np.concatenate(X), "season.kept.t": np.concatenate(t)}
+        if self.tracker is not None:
+            arrays |= self.tracker.arrays()
+            meta |= {"periods": self.tracker.periods.tolist(), "gap": self.tracker.gap}
+        return arrays, meta
+
+    def restore(self, arrays: Mapping[str, Any], meta: Mapping[str, Any]) -> None:
+        """Take up what `state` returned."""
+        self.n_rows, self._kept = meta["rows"], [] if meta["waits"] else None
+        if "season.kept.x" in arrays:
+            self._kept = [(arrays["season.kept.x"], arrays["season.kept.t"])]
+        if "periods" in meta:
+            n_columns = len(arrays["season.lead"])
+            self.tracker = Tracker(meta["periods"], meta["gap"], n_columns)
+            self.tracker.restore(arrays)

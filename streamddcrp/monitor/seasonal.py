@@ -1,0 +1,224 @@
+"""Seasons subtracted from the columns of a stream, their levels kept."""
+
+from collections.abc import Hashable, Mapping
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+from river import base
+
+from streamddcrp.data import Vectorizer, as_time, check_clocked, check_times
+from streamddcrp.data.batches import batch_times, read_batch
+from streamddcrp.data.seasons.subtracted import Subtraction
+from streamddcrp.errors import StreamDDCRPError
+from streamddcrp.estimator.stored import Stored, from_json, to_json
+from streamddcrp.typing import FloatArray
+
+Features = Mapping[Any, Any]
+
+
+class Seasonal(Stored, base.Transformer):
+    """Subtract the season of each column as it is learned, and keep the level.
+
+    What is left shows shifts, trends and faults that daily or weekly cycles would hide. The season
+    is a sum of harmonics, fitted by recursive least squares with forgetting and bounded influence
+    to what passes a high-pass filter, so that neither a shift of the level nor a fault is taken for
+    a part of it. The amplitude may change. A season is subtracted only while it has shown itself:
+    while the log score of "level + season" leads that of "level" by 5 nats.
+
+    Parameters
+    ----------
+    period : "auto", str, float or list of str or float, default "auto"
+        "hour", "day", "week" (with its days) and "year", or a duration such as "12h", need the
+        times of rows: time stamps, or numbers in seconds. A number is a period in the unit of the
+        times, or in rows where they come without. "auto" looks for a period, and a longer one that
+        is a multiple of it, after 128, 192, 256, 384, .. and at last 2048 rows, and logs what it
+        has found; the highest peaks of a comb periodogram must prove themselves by the scores of
+        what they would have predicted (see `streamddcrp.data.seasons.periods`). At least three
+        periods must have passed.
+
+    Notes
+    -----
+    O(H^2) time a row and column, 1 to 3 microseconds, and O(H^2) memory a column, with H harmonics:
+    up to 12 of the shortest period and 24 of longer ones, as far as the rows can show them. "auto"
+    keeps 2048 rows until it has decided, and takes .1 to 1 s for that in all. Memory of a season:
+    8 of its longest periods, at least 25 rows per coefficient.
+
+    Gaps are no problem where rows have times; without times a missing row must come as a row of
+    missing values. A missing value changes nothing, but the season goes on.
+
+    In a pipeline of river's, which hands over no times and learns a row before it transforms it,
+    rows would be counted wrongly: use ``SeqDDCRP(season=...)``.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> signal = 5.0 * np.sin(2 * np.pi * np.arange(600.0) / 24) + rng.normal(size=600)
+    >>> signal[400:] += 6.0  # hidden by the cycle
+    >>> seasons = Seasonal()
+    >>> level = seasons.step_many(signal[:, None])["0"].to_numpy()
+    >>> seasons.periods, seasons.in_use
+    ((24.0,), {0: True})
+    >>> float(level[300:400].std()), float(level[400:500].mean() - level[300:400].mean())
+    (0.9, 6.0)
+    """
+
+    def __init__(self, period: Any = "auto") -> None:
+        self.period = period
+        self._season = Subtraction(period)
+        self._vectorizer = Vectorizer()
+        self._clocked: bool | None = None
+        self._last_time: float | None = None
+
+    # -- learning --------------------------------------------------------------------------------
+
+    def learn_one(self, x: Features, t: Any = None) -> None:
+        """Learn one row.
+
+        Parameters
+        ----------
+        x : mapping
+            Column name to number; None, or an absent column, is a missing value.
+        t : number or time stamp, optional
+
+        Raises
+        ------
+        SchemaError
+            A value is not a finite number, or the time is missing. Nothing was learned.
+        OrderError
+            ``t`` is before the time of the row before. Nothing was learned.
+        """
+        mark = self._vectorizer.mark()
+        try:
+            X = self._vectorizer.transform(x)[None].copy()
+            self._advance(X, None if t is None else np.array([as_time(t)]))
+        except StreamDDCRPError:
+            self._vectorizer.rollback(mark)
+            raise
+
+    def learn_many(self, batch: object, t: object = None) -> None:
+        """Learn a batch of rows; the same, bit for bit, as learning them one by one.
+
+        Parameters
+        ----------
+        batch : Arrow table or batch, data frame, or array_like of shape (N, D)
+        t : array_like of shape (N,), optional
+
+        Raises
+        ------
+        SchemaError, OrderError
+            As for `learn_one`, with the row's number in ``row``. Nothing was learned.
+        """
+        self.step_many(batch, t)
+
+    def step_many(self, batch: object, t: object = None) -> pa.RecordBatch:
+        """Transform each row of a batch by the rows before it, then learn it, in one pass.
+
+        Parameters
+        ----------
+        batch, t
+            As for `learn_many`.
+
+        Returns
+        -------
+        pyarrow.RecordBatch
+            The columns as floats, less their seasons; null where a value is missing.
+        """
+        mark = self._vectorizer.mark()
+        try:
+            X, _ = read_batch(batch, self._vectorizer)
+            out = self._advance(X, None if t is None else batch_times(t, len(X)))
+        except StreamDDCRPError:
+            self._vectorizer.rollback(mark)
+            raise
+        names = [str(name) for name in self._vectorizer.columns or ()]  # none before a first row
+        columns = (np.ascontiguousarray(x) for x in out.T[: len(names)])
+        cells = [pa.array(x, mask=np.isnan(x)) for x in columns]
+        return pa.RecordBatch.from_arrays(cells, names)
+
+    def _advance(self, X: FloatArray, t: FloatArray | None) -> FloatArray:
+        """Check times, then transform and learn rows; raises before anything has changed."""
+        if len(X) == 0:
+            return X
+        check_clocked(self._clocked, t is not None)
+        self._season.check(t)
+        if t is not None:
+            check_times(t, self._last_time)
+            self._last_time = float(t[-1])
+        self._clocked = t is not None
+        return self._season.step(X, t)
+
+    # -- transforming ----------------------------------------------------------------------------
+
+    def transform_one(self, x: Features, t: Any = None) -> dict[Hashable, Any]:
+        """Return a row less its season, as the rows learned so far show it; changes nothing.
+
+        Parameters
+        ----------
+        x : mapping
+            As for `learn_one`; other columns than those learned are left out.
+        t : number or time stamp, optional
+            The time of the row. Default: that of the last row learned; where rows come without
+            times, the row is taken for the one after the last.
+
+        Returns
+        -------
+        dict
+            None where a value is missing.
+
+        Raises
+        ------
+        SchemaError, OrderError
+            As for `learn_one`.
+        """
+        row = self._vectorizer.transform(x, learn=False).copy()
+        names = self._vectorizer.columns or tuple(sorted(x))
+        if self._clocked is not None:
+            check_clocked(self._clocked, t is not None or self._clocked)
+            last = self._last_time if self._clocked else float(self._season.n_rows)
+            when = np.array([last if t is None else as_time(t)])
+            check_times(when, self._last_time)
+            row -= np.ravel(self._season.at(when))
+        values = (None if np.isnan(value) else float(value) for value in row)
+        return dict(zip(names, values, strict=True))
+
+    # -- looking ---------------------------------------------------------------------------------
+
+    @property
+    def periods(self) -> tuple[float, ...]:
+        """The periods, in the unit of the times or in rows; none while they are not known."""
+        tracker = self._season.tracker
+        return () if tracker is None else tuple(tracker.periods.tolist())
+
+    @property
+    def in_use(self) -> dict[Hashable, bool]:
+        """Whether the season of each column is subtracted at present."""
+        columns, tracker = self._vectorizer.columns or (), self._season.tracker
+        used = [False] * len(columns) if tracker is None else tracker.in_use
+        return dict(zip(columns, used, strict=True))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the arrays take in memory."""
+        return self._season.nbytes
+
+    # -- checkpoints -----------------------------------------------------------------------------
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        arrays, season = self._season.state()
+        meta = {
+            "options": {"period": to_json(self.period)},
+            "vectorizer": self._vectorizer.to_config(),
+            "clocked": self._clocked,
+            "last_time": self._last_time,
+            "season": season,
+        }
+        return arrays, meta
+
+    @classmethod
+    def _from_state(cls, arrays: dict[str, Any], meta: dict[str, Any]) -> Self:
+        model = cls(from_json(meta["options"]["period"]))
+        model._vectorizer = Vectorizer.from_config(meta["vectorizer"])
+        model._clocked, model._last_time = meta["clocked"], meta["last_time"]
+        model._season.restore(arrays, meta["season"])
+        return model
