@@ -6,7 +6,7 @@ looks like a long period; power is divided by its median nearby, so that noise o
 flat; and the excess of up to 12 harmonics is added. *The test* is how the season would have done:
 for each candidate the first rows are predicted one by one as later ones will be, by "level +
 season" and by "level" alone, and the log scores must differ by 5 nats and the log of the number of
-frequencies. Under the law of the level such a lead has probability e^-5 at most, whatever the
+frequencies and looks. Under the law of the level such a lead has probability e^-5 at most, whatever the
 colour of its noise (Ville's inequality and a union bound). *Ties*: multiples of a period fit as
 well as the period, so the shortest candidate wins that is not clearly worse than the best. A
 second, longer period, a multiple of the first, must lead in the same way over the first alone,
@@ -27,8 +27,9 @@ from streamddcrp.typing import FloatArray
 from streamddcrp.validation import positive
 
 CLOCK = {"hour": 3600.0, "day": 86400.0, "week": 604800.0, "year": 31556952.0}  # seconds
-CYCLES = 3  # of a period that must have been seen
+CYCLES = 4  # of a period that must have been seen
 LEAST = 1.0 / NYQUIST  # rows in a period
+LOOKS = 11  # how often a stream is looked at, each time with a chance to err
 _PEAKS = 4  # of a periodogram that become candidates
 _MULTIPLES = (1.0, 2.0, 3.0, 0.5, 1.0 / 3.0)  # of a peak, in case it is a harmonic or a multiple
 _COLUMNS = 4  # that are looked at, those with the highest peaks
@@ -149,7 +150,7 @@ def estimate_periods(
 
 def _tested(X: FloatArray, t: FloatArray, candidates: list[float], most: float) -> list[float]:
     """Return the candidates, in rows, by which the rows are predicted better than without."""
-    needed = NEEDED + math.log(0.5 * len(X) * X.shape[1])
+    needed = NEEDED + math.log(0.5 * len(X) * X.shape[1] * LOOKS)
     fine = [period for period in candidates if _leads(X, t, [period]).max() > needed]
     if not fine:
         return []

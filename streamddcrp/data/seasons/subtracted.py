@@ -74,14 +74,18 @@ class Subtraction:
         gap = typical_gap(t) if clocked else 1.0
         before = [] if self.tracker is None else self.tracker.periods.tolist()
         if self._auto:
-            periods = estimate_periods(X, t if clocked else None, before) or before
+            periods = estimate_periods(X, t if clocked else None, before)
+            if not periods and self.tracker is not None and any(self.tracker.in_use):
+                periods = before  # what is of use stays; what is not, and not found again, goes
         else:
             periods = [period for period in self._given if period / gap > LEAST]
         if periods != before:
+            found = in_words(periods, gap, clocked=clocked) or "none any more"
             origin = f", found in the first {len(X)} rows" if self._auto else ""
-            _log.info("season: %s%s", in_words(periods, gap, clocked=clocked), origin)
-            self.tracker = Tracker(periods, gap, X.shape[1])
-            self.tracker.step(X, t)
+            _log.info("season: %s%s", found, origin)
+            self.tracker = Tracker(periods, gap, X.shape[1]) if periods else None
+            if self.tracker is not None:
+                self.tracker.step(X, t)
         done = last or (len(X) >= _ENOUGH and len(periods) == 2)
         self._kept = None if done else [(X, t)]
         if last and not periods and self._auto:
