@@ -92,7 +92,7 @@ def main() -> None:
 @click.option(
     "--events",
     metavar="FILE",
-    help="Where births, returns, merges, splits and deaths go, one a row: a file, as for --sink.",
+    help="Where births, returns, merges, splits and deaths go, one per row: a file, as for --sink.",
 )
 @click.option(
     "--checkpoint",

@@ -98,7 +98,7 @@ def rendered(
 
 
 def draw(findings: Findings) -> Any:
-    """Draw the picture: a panel a feature, the surprise, a lane a regime.
+    """Draw the picture: one panel per feature, the surprise, one lane per regime.
 
     Where the model has latent features, there is a lane for each of these, too.
 

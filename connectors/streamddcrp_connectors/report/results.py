@@ -40,7 +40,7 @@ class Labelled:
         NaN where missing.
     labels : ndarray of int64, shape (N,)
     scores : ndarray of float64, shape (N,)
-        NaN during the model's warm-up, when the label says nothing.
+        NaN during the model's warm-up, when the label has no meaning.
     clock : Clock
     causes : tuple of Cause
         Latent features of the rows, where the model has them.
