@@ -6,8 +6,8 @@ looks like a long period; power is divided by its median nearby, so that noise o
 flat; and the excess of up to 12 harmonics is added. *The test* is how the season would have done:
 for each candidate the first rows are predicted one by one as later ones will be, by "level +
 season" and by "level" alone, and the log scores must differ by 5 nats and the log of the number of
-frequencies and looks. Under the law of the level such a lead has probability e^-5 at most, whatever the
-colour of its noise (Ville's inequality and a union bound). *Ties*: multiples of a period fit as
+frequencies and of looks. Under the law of the level such a lead has probability e^-5 at most
+(Ville's inequality and a union bound). *Ties*: multiples of a period fit as
 well as the period, so the shortest candidate wins that is not clearly worse than the best. A
 second, longer period, a multiple of the first, must lead in the same way over the first alone,
 with 12 harmonics, which are learned sooner, or with 24.
