@@ -10,6 +10,16 @@ nothing grows: the caller asks `has_room` before each document. ``words`` is a `
 import numpy as np
 
 from streamddcrp.compilation import kernel, leaf, uncounted
+from streamddcrp.data.kernels.raw import (
+    COLON,
+    DOLLAR,
+    DOT,
+    LESS,
+    read_initials,
+    skip_link,
+    skip_retweet,
+    skip_ticker,
+)
 from streamddcrp.numerics import natural
 
 LONGEST = 64  # bytes of a word
@@ -22,9 +32,11 @@ BEGINS = 1 << 22  # and at its beginning
 PAIRED = 1 << 23  # of a script without spaces
 MARK = 1 << 24  # belongs to the character before it
 IGNORED = 1 << 25  # is passed over
+ALONE = 1 << 26  # a word by itself: an emoji
 OPENS = 0x80  # in the table of bytes: a word may begin here, or a character of several bytes does
 # Places in ``counts``.
-USED, FREE, STOPS, DOCUMENTS, REPEATS = 0, 1, 2, 3, 4
+USED, FREE, STOPS, DOCUMENTS, REPEATS, KEEP = 0, 1, 2, 3, 4, 5
+LINKS, RETWEETS, TICKERS = 1, 2, 4  # bits of what is kept
 
 
 @uncounted
@@ -157,6 +169,19 @@ def _read_ascii(data, i, stop, table, eights):
 
 
 @uncounted
+def _compose(pairs, composed, point, mark):
+    """Return the letter that a letter and a mark behind it make, or -1."""
+    key, low, high = point << 21 | mark, 0, len(pairs)
+    while low < high:
+        middle = (low + high) >> 1
+        if pairs[middle] < key:
+            low = middle + 1
+        else:
+            high = middle
+    return np.int64(composed[low]) if low < len(pairs) and pairs[low] == key else np.int64(-1)
+
+
+@uncounted
 def _read_text(data, start, stop, words, out):
     characters, word, table = words.characters, words.word, words.table
     n_out = 0
@@ -164,16 +189,40 @@ def _read_text(data, start, stop, words, out):
     full = False  # a character did not fit: the others of this word are left out, too
     paired = False  # whether it is of a script without spaces,
     second = 0  # and then where its second character begins
+    last, before = np.int64(-1), 0  # the last character of the word, and the bytes before it
+    drop = ~words.counts[KEEP]
     i = start
     while i < stop:
         if n == 0:
-            if table[data[natural(i)]] & OPENS == 0:
+            b = data[natural(i)]
+            if table[b] & OPENS == 0:
                 i += 1
+                if b in (DOLLAR, LESS) and drop & TICKERS != 0:
+                    i = max(skip_ticker(data, i - 1, stop), i)
                 continue
             end, length = _read_ascii(data, i, stop, table, words.eights)
             if end == stop or data[natural(end)] < 0x80:
+                after = -1
+                if end < stop:
+                    b = data[natural(end)]
+                    is_rt = data[i] | 0x20 == 0x72 and end == i + 2 and data[i + 1] | 0x20 == 0x74
+                    if b in (COLON, DOT) and drop & LINKS != 0:
+                        after = skip_link(data, i, end, stop)
+                    elif is_rt and b == 0x20 and drop & RETWEETS != 0:
+                        after = skip_retweet(data, end, stop)
+                    if after < 0 and b == DOT and end == i + 1:
+                        after, initials = read_initials(data, i, stop, word)
+                        if initials > 0:
+                            n_out = _take(words, initials, out, n_out)
+                        else:
+                            after = -1
+                if after >= 0:
+                    i = after
+                    continue
                 n_out = _take_now(words, length, out, n_out)
                 i = end + 1
+                if end < stop and data[natural(end)] in (DOLLAR, LESS):
+                    i = end
                 continue
         point = np.int64(data[i])
         width = 1
@@ -187,12 +236,27 @@ def _read_text(data, start, stop, words, out):
             kind = point | JOINS | BEGINS | PAIRED
         if kind & IGNORED:
             continue
+        if kind & ALONE:
+            if n > 0:
+                n_out = _take(words, n, out, n_out)
+            n_out = _take(words, _append(word, 0, point), out, n_out)
+            n = 0
+            continue
+        if kind & MARK and n > 0 and not full:
+            letter = _compose(words.pairs, words.composed, last, point)
+            if letter >= 0:
+                n, last = _append(word, before, letter), letter
+                full = n == before
+                continue
         ends = kind == 0
         if n > 0 and not ends:
             ends = kind & (PAIRED | MARK) == 0 if paired else kind & PAIRED != 0
         if ends and n > 0:
             n_out = _take(words, n, out, n_out)
             n = 0
+            if point in (DOLLAR, LESS):  # perhaps a ticker
+                i -= 1
+                continue
         if n == 0:
             if kind & BEGINS == 0:
                 continue
@@ -206,9 +270,9 @@ def _read_text(data, start, stop, words, out):
                 n -= second
             full, second = False, n
         if not full:
-            longer = _append(word, n, kind & JOINS - 1)
-            full = longer == n
-            n = longer
+            last, before = kind & JOINS - 1, n
+            n = _append(word, n, last)
+            full = n == before
     if n > 0:
         n_out = _take(words, n, out, n_out)
     return n_out
