@@ -112,7 +112,7 @@ class LinkLanguageModel(Stored, base.Base):
         self._advance([token], t)
 
     def learn_many(self, tokens: Tokens, t: Any = None) -> None:
-        """Learn tokens of the document at hand; the same, bit for bit, as one by one.
+        """Learn tokens of the current document; the same, bit for bit, as one by one.
 
         Parameters
         ----------

@@ -15,8 +15,7 @@ from streamddcrp.estimator.row_model import RowModel
 from streamddcrp.estimator.views import no_tables
 from streamddcrp.models.temporal.emissions import Summary
 from streamddcrp.models.temporal.stream import FinalLabels, StreamState
-from streamddcrp.plots.plotting import pyplot
-from streamddcrp.plots.stream_graph import draw_layers, layer_names
+from streamddcrp.plots.plotting import draw_layers, layer_names, pyplot
 from streamddcrp.typing import FloatArray
 
 _log = logging.getLogger(__name__)

@@ -352,7 +352,7 @@ class TextStream(StoryModel, Stored, base.Clusterer):
         MissingExtraError
             If matplotlib is not installed.
         """
-        from streamddcrp.plots.stream_graph import plot_stories  # noqa: PLC0415 -- only for pictures
+        from streamddcrp.plots.plotting import plot_stories  # noqa: PLC0415 -- only for pictures
 
         tables = self._memory.tables
         live = set(tables.id[tables.live[: self.n_tables]].tolist())
