@@ -19,7 +19,7 @@ LINK = re.compile(
 )
 WWW = re.compile(rf"www\.{REST}", re.IGNORECASE | re.ASCII)
 RETWEET = re.compile(r"rt +@[A-Za-z0-9_]+:?", re.IGNORECASE | re.ASCII)
-TICKER = re.compile(rf"<[A-Z][A-Z0-9.]{{0,9}}>|\$[A-Z](?:[A-Z.]{{0,6}}[A-Z])?(?!{INSIDE})")
+TICKER = re.compile(r"<[A-Z][A-Z0-9.]{0,9}>|\$[A-Z][A-Z.]{0,10}")
 INITIALS = re.compile(
     rf"((?:[A-Za-z]\.){{16}}|(?:[A-Za-z]\.){{1,15}}(?:[A-Za-z](?!\.|{INSIDE}))?)"
     rf"(?:'[sS](?!{INSIDE}))?"
@@ -50,8 +50,7 @@ def words_of(text, keep=()):
         alone = begins and any(a <= point < b for a, b in NO_SPACES)
         if character in "$<":
             close()
-            found = None if "tickers" in keep else TICKER.match(text, i)
-            skip = found.end() if found else 0
+            skip = 0 if "tickers" in keep else end_of_ticker(text, i)
             continue
         if not run and begins and WORD.match(text, i):
             found = None if "links" in keep else LINK.match(text, i) or WWW.match(text, i)
@@ -85,6 +84,16 @@ def words_of(text, keep=()):
             run[-1] = composed(run[-1] + character)
     close()
     return words
+
+
+def end_of_ticker(text, i):
+    """Return where a ticker ends that begins at i, or 0."""
+    found = TICKER.match(text, i)
+    if not found or found[0].endswith(">"):
+        return found.end() if found else 0
+    name = found[0].rstrip(".")
+    good = len(name) <= 9 and not re.match(INSIDE, text[i + len(name) :])
+    return i + len(name) if good else 0
 
 
 def composed(word):

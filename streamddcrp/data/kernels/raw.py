@@ -9,7 +9,7 @@ from streamddcrp.compilation import leaf, uncounted
 from streamddcrp.numerics import natural
 
 MOST_INITIALS = 16
-COLON, DOT, SLASH, DOLLAR, LESS, MORE = 0x3A, 0x2E, 0x2F, 0x24, 0x3C, 0x3E
+COLON, DOT, HYPHEN, SLASH, DOLLAR, LESS, MORE = 0x3A, 0x2E, 0x2D, 0x2F, 0x24, 0x3C, 0x3E
 
 
 @leaf
@@ -59,7 +59,7 @@ def skip_link(data, i, end, stop):
             if label == 0:
                 return -1
             label, letters, dots = 0, 0, dots + 1
-        elif _is_letter(b) or _is_digit(b) or b == 0x2D:
+        elif _is_letter(b) or _is_digit(b) or b == HYPHEN:
             label, letters = label + 1, letters + _is_letter(b)
         else:
             break

@@ -10,10 +10,12 @@ nothing grows: the caller asks `has_room` before each document. ``words`` is a `
 import numpy as np
 
 from streamddcrp.compilation import kernel, leaf, uncounted
+from streamddcrp.data.kernels.characters import LONGEST, append, code_point, compose
 from streamddcrp.data.kernels.raw import (
     COLON,
     DOLLAR,
     DOT,
+    HYPHEN,
     LESS,
     read_initials,
     skip_link,
@@ -22,7 +24,6 @@ from streamddcrp.data.kernels.raw import (
 )
 from streamddcrp.numerics import natural
 
-LONGEST = 64  # bytes of a word
 EIGHTS = LONGEST // 8
 INDEX_BITS = 30
 BETWEEN = 255  # the byte between words of a list: it does not occur in UTF-8
@@ -37,48 +38,6 @@ OPENS = 0x80  # in the table of bytes: a word may begin here, or a character of 
 # Places in ``counts``.
 USED, FREE, STOPS, DOCUMENTS, REPEATS, KEEP = 0, 1, 2, 3, 4, 5
 LINKS, RETWEETS, TICKERS = 1, 2, 4  # bits of what is kept
-
-
-@uncounted
-def _code_point(data, i, stop):
-    """Decode the character of several bytes at ``i``: code point, or -1, and number of bytes."""
-    b = np.int64(data[i])
-    if 0xC2 <= b < 0xE0:
-        width, point, least = 2, b & 0x1F, 0x80
-    elif 0xE0 <= b < 0xF0:
-        width, point, least = 3, b & 0x0F, 0x800
-    elif 0xF0 <= b < 0xF5:
-        width, point, least = 4, b & 0x07, 0x10000
-    else:
-        return -1, 1
-    if i + width > stop:
-        return -1, 1
-    for j in range(i + 1, i + width):
-        b = np.int64(data[j])
-        if b & 0xC0 != 0x80:
-            return -1, 1
-        point = point << 6 | b & 0x3F
-    if point < least:
-        return -1, 1
-    return point, width
-
-
-@uncounted
-def _append(word, n, point):
-    """Write a character behind ``n`` bytes of a word; return the new length, n if it is full."""
-    if point < 0x80:
-        if n + 1 > LONGEST:
-            return n
-        word[n] = point
-        return n + 1
-    width = 2 if point < 0x800 else (3 if point < 0x10000 else 4)
-    if n + width > LONGEST:
-        return n
-    for j in range(n + width - 1, n, -1):
-        word[j] = 0x80 | point & 0x3F
-        point >>= 6
-    word[n] = (0xF00 >> width) & 0xFF | point
-    return n + width
 
 
 @leaf
@@ -169,19 +128,6 @@ def _read_ascii(data, i, stop, table, eights):
 
 
 @uncounted
-def _compose(pairs, composed, point, mark):
-    """Return the letter that a letter and a mark behind it make, or -1."""
-    key, low, high = point << 21 | mark, 0, len(pairs)
-    while low < high:
-        middle = (low + high) >> 1
-        if pairs[middle] < key:
-            low = middle + 1
-        else:
-            high = middle
-    return np.int64(composed[low]) if low < len(pairs) and pairs[low] == key else np.int64(-1)
-
-
-@uncounted
 def _read_text(data, start, stop, words, out):
     characters, word, table = words.characters, words.word, words.table
     n_out = 0
@@ -206,7 +152,7 @@ def _read_text(data, start, stop, words, out):
                 if end < stop:
                     b = data[natural(end)]
                     is_rt = data[i] | 0x20 == 0x72 and end == i + 2 and data[i + 1] | 0x20 == 0x74
-                    if b in (COLON, DOT) and drop & LINKS != 0:
+                    if b in (COLON, DOT, HYPHEN) and drop & LINKS != 0:
                         after = skip_link(data, i, end, stop)
                     elif is_rt and b == 0x20 and drop & RETWEETS != 0:
                         after = skip_retweet(data, end, stop)
@@ -227,7 +173,7 @@ def _read_text(data, start, stop, words, out):
         point = np.int64(data[i])
         width = 1
         if point >= 0x80:
-            point, width = _code_point(data, i, stop)
+            point, width = code_point(data, i, stop)
         i += width
         kind = np.int64(0)
         if 0 <= point < len(characters):
@@ -239,13 +185,13 @@ def _read_text(data, start, stop, words, out):
         if kind & ALONE:
             if n > 0:
                 n_out = _take(words, n, out, n_out)
-            n_out = _take(words, _append(word, 0, point), out, n_out)
+            n_out = _take(words, append(word, 0, point), out, n_out)
             n = 0
             continue
         if kind & MARK and n > 0 and not full:
-            letter = _compose(words.pairs, words.composed, last, point)
+            letter = compose(words.pairs, words.composed, last, point)
             if letter >= 0:
-                n, last = _append(word, before, letter), letter
+                n, last = append(word, before, letter), letter
                 full = n == before
                 continue
         ends = kind == 0
@@ -271,7 +217,7 @@ def _read_text(data, start, stop, words, out):
             full, second = False, n
         if not full:
             last, before = kind & JOINS - 1, n
-            n = _append(word, n, last)
+            n = append(word, n, last)
             full = n == before
     if n > 0:
         n_out = _take(words, n, out, n_out)
