@@ -32,6 +32,7 @@ from typing import Annotated, Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from streamddcrp.data.kernels.characters import LONGEST
 from streamddcrp.data.kernels.words import (
     ALONE,
     BEGINS,
@@ -42,7 +43,6 @@ from streamddcrp.data.kernels.words import (
     JOINS,
     KEEP,
     LINKS,
-    LONGEST,
     MARK,
     OPENS,
     PAIRED,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from streamddcrp.checkpoint import decode_state, encode_state
 from streamddcrp.data import tokenize, tokenize_all
-from streamddcrp.data.kernels.words import LONGEST
+from streamddcrp.data.kernels.characters import LONGEST
 from streamddcrp.data.texts import read_text, read_texts
 from streamddcrp.data.words import ENGLISH, RAW, WordTable
 from streamddcrp.errors import CheckpointError, ConfigError, SchemaError
