@@ -55,7 +55,7 @@ class TextStream(StoryModel, Stored, base.Clusterer):
     stop_words : str, tuple of str or None, default "english"
         Words that are left out: about sixty English ones, those of another language by its name
         ("german"; the extra ``words``), the ones given, or none.
-    keep : tuple of str, default ()
+    keep : tuple of str, optional
         What of raw texts is read as words instead of being left out: "links" (https://…, t.co/…),
         "retweets" ("RT @name:"), "tickers" ($IBM, <IBM.N>).
 
@@ -92,7 +92,7 @@ class TextStream(StoryModel, Stored, base.Clusterer):
         decay: Any = 500.0,
         lag: int = 500,
         stop_words: Any = "english",
-        keep: Sequence[str] = (),
+        keep: Sequence[str] | None = None,
     ) -> None:
         self.alpha = alpha
         self.decay = decay
@@ -100,7 +100,7 @@ class TextStream(StoryModel, Stored, base.Clusterer):
         self.stop_words = stop_words
         self.keep = keep
         self._config = engine_config(alpha, decay, lag)
-        self._table = WordTable(words_left_out(stop_words), keep=keep)
+        self._table = WordTable(words_left_out(stop_words), keep=keep or ())
         self._memory = empty_state(self._config)
         self._clocked: bool | None = None  # whether rows come with times
         self._finals = FinalLabels()
@@ -385,7 +385,7 @@ class TextStream(StoryModel, Stored, base.Clusterer):
         if meta["clocked"] is not None:
             model._set_clock(clocked=meta["clocked"])
         model._events_read = meta["events_read"]
-        model._table = WordTable.restore(arrays, keep=model.keep)
+        model._table = WordTable.restore(arrays, keep=model.keep or ())
         model._memory = state_from_arrays(model._config, arrays)
         model._finals.add(arrays["finals"])
         model._line = StoryLine.restore(arrays, meta["line"])
