@@ -76,6 +76,12 @@ def main() -> None:
     "unit) or a count ('100 rows') [default: at each new time].",
 )
 @click.option(
+    "--season",
+    metavar="PERIODS",
+    help="Cycles that seqddcrp subtracts first: auto, hour, day, week, year, 12h, a number of rows "
+    "or in the time's unit; or several: day,week [default: none].",
+)
+@click.option(
     "--sink",
     default="-",
     show_default=True,
@@ -86,7 +92,7 @@ def main() -> None:
 @click.option(
     "--events",
     metavar="FILE",
-    help="Where births, returns, merges, splits and deaths go, one a row: a file, as for --sink.",
+    help="Where births, returns, merges, splits and deaths go, one per row: a file, as for --sink.",
 )
 @click.option(
     "--checkpoint",
@@ -128,6 +134,7 @@ def run(
     text: str | None,
     model: str | None,
     epoch: str | None,
+    season: str | None,
     sink: str,
     events: str | None,
     checkpoint: str | None,
@@ -160,6 +167,7 @@ def run(
         text=text,
         model=model,
         epoch=epoch,
+        season=season,
         sink=sink,
         events=events,
         checkpoint=checkpoint,

@@ -4,8 +4,7 @@ Layout: an Arrow IPC stream with one row per array (name, dtype, shape, data) an
 format version and the settings in the schema's metadata; then 8 bytes ``SDDCRP02``; then the
 SHA-256 of everything before it. Any Arrow reader can open the blob (it stops at the end of the
 stream); `decode_state` first checks the digest, so one changed or missing byte anywhere is refused
-before anything is interpreted. The digest detects damage, not tampering. Blobs that end in
-``SDDCRP01``, which hold one row with one column per array, are still read.
+before anything is interpreted. The digest detects damage, not tampering.
 
 Versions: a reader with ``upgrades = {1: f, 2: g}`` is at version 3; a blob of version 1 goes
 through ``f`` then ``g``. A version newer than the reader's, or older with no upgrade, is refused.
@@ -37,7 +36,6 @@ MAX_ARRAYS = 4096
 MAX_DIMS = 8
 
 _MAGIC = b"SDDCRP02"
-_MAGIC_OF_COLUMNS = b"SDDCRP01"
 _DIGEST = hashlib.sha256().digest_size
 _TAIL = len(_MAGIC) + _DIGEST
 _COLUMNS = (
@@ -131,8 +129,7 @@ def decode_state(
     _check_digest(blob)
     try:
         with pa.ipc.open_stream(pa.py_buffer(blob)) as reader:
-            read = _read_columns if blob[-_TAIL:-_DIGEST] == _MAGIC_OF_COLUMNS else _read_rows
-            arrays = read(reader)
+            arrays = _read(reader)
             metadata = reader.schema.metadata or {}
         head = {key.decode(): value.decode() for key, value in metadata.items()}
         found, version, meta = head["model"], int(head["version"]), json.loads(head["meta"])
@@ -221,7 +218,7 @@ def _check_digest(blob: bytes) -> None:
         raise CheckpointError(message)
     intact = (
         len(blob) > _TAIL
-        and blob[-_TAIL:-_DIGEST] in (_MAGIC, _MAGIC_OF_COLUMNS)
+        and blob[-_TAIL:-_DIGEST] == _MAGIC
         and hashlib.sha256(memoryview(blob)[:-_DIGEST]).digest() == blob[-_DIGEST:]
     )
     if not intact:
@@ -232,7 +229,7 @@ def _check_digest(blob: bytes) -> None:
         raise CheckpointError(message)
 
 
-def _read_rows(reader: Any) -> Arrays:
+def _read(reader: Any) -> Arrays:
     """Interpret one row per array."""
     _refuse_if(not reader.schema.equals(pa.schema(_COLUMNS)), "the columns are others")
     batch = reader.read_next_batch()
@@ -246,25 +243,6 @@ def _read_rows(reader: Any) -> Arrays:
         name: _array(name, dtype, shape, cell)
         for name, dtype, shape, cell in zip(names, dtypes, shapes, cells, strict=True)
     }
-
-
-def _read_columns(reader: Any) -> Arrays:
-    """Interpret one column per array."""
-    schema = reader.schema
-    _refuse_if(len(schema) > MAX_ARRAYS, "too many arrays")
-    _refuse_if(len(set(schema.names)) != len(schema), "two arrays of one name")
-    _refuse_if(any(field.type != pa.binary() for field in schema), "a column that is no array")
-    if not len(schema):
-        return {}
-    batch = reader.read_next_batch()
-    batch.validate(full=True)
-    _refuse_if(batch.num_rows != 1, "not exactly one row")
-    arrays: Arrays = {}
-    for field, column in zip(schema, batch.columns, strict=True):
-        dtype = field.metadata[b"dtype"].decode()
-        shape = json.loads(field.metadata[b"shape"])
-        arrays[field.name] = _array(field.name, dtype, shape, column[0].as_buffer())
-    return arrays
 
 
 def _array(name: str, dtype: str, shape: list[int], cell: Any) -> NDArray[Any]:

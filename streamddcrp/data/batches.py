@@ -166,15 +166,13 @@ def batch_times(t: object, n_rows: int) -> FloatArray:
     return as_times(t, n_rows)
 
 
-def as_matrix(values: object, n_features: int | None = None) -> FloatArray:
+def as_matrix(values: object) -> FloatArray:
     """Return a batch of rows as a matrix of floats.
 
     Parameters
     ----------
     values : array_like of numbers, shape (N, D)
         Booleans count as 0 and 1. Other types, objects and text included, are refused.
-    n_features : int, optional
-        Required number of columns.
 
     Returns
     -------
@@ -184,7 +182,7 @@ def as_matrix(values: object, n_features: int | None = None) -> FloatArray:
     Raises
     ------
     SchemaError
-        If `values` is not two-dimensional, not numeric or not D wide.
+        If `values` is not two-dimensional or not numeric.
 
     Examples
     --------
@@ -209,16 +207,12 @@ def as_matrix(values: object, n_features: int | None = None) -> FloatArray:
         if X.ndim == 1:
             msg += "; a single row is values.reshape(1, -1), a single feature values.reshape(-1, 1)"
         raise SchemaError(msg)
-    if n_features is not None and X.shape[1] != n_features:
-        msg = f"batch: expected {n_features} columns, got {X.shape[1]}"
-        raise SchemaError(msg)
     return np.require(X, np.float64, ["C", "A", "W"])  # kernels are compiled for such arrays
 
 
 def check_matrix(
     X: FloatArray,
     columns: Sequence[str | int] | None = None,
-    row0: int = 0,
     *,
     missing: NDArray[np.bool_] | None = None,
 ) -> None:
@@ -229,8 +223,6 @@ def check_matrix(
     X : ndarray of float64, shape (N, D)
     columns : sequence of str or int, shape (D,), optional
         Names for the message; by default the column numbers.
-    row0 : int
-        Number of the first row within the batch that the caller was handed.
     missing : ndarray of bool, shape (N, D), optional
         Where a value is missing (null): the NaN that stands for it passes.
 
@@ -259,10 +251,10 @@ def check_matrix(
     i, d = (int(index) for index in np.unravel_index(int(wrong.argmax()), wrong.shape))
     name = d if columns is None else columns[d]
     msg = (
-        f"row {row0 + i}, column {name!r}: {X[i, d]} is not finite; "
+        f"row {i}, column {name!r}: {X[i, d]} is not finite; "
         f"mark missing values as null (None), and drop or clip what has overflowed"
     )
-    raise SchemaError(msg, row=row0 + i)
+    raise SchemaError(msg, row=i)
 
 
 def as_observations(X: object) -> FloatArray:

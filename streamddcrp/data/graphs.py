@@ -73,22 +73,10 @@ def as_parents(parents: Any, n_rows: int) -> Parents:
 
 
 def check(parents: Parents, first: int, r: int, kept: IntArray, n_kept: IntArray) -> None:
-    """Refuse parents that break a rule.
+    """Refuse parents that break a rule: SchemaError with the first offending row in ``row``.
 
-    Parameters
-    ----------
-    parents : Parents
-    first : int
-        Arrival index of the first row.
-    r : int
-        How many items back a parent may lie.
-    kept, n_kept : ndarray of int64, shape (r, W) and (r,)
-        Parents of the items before.
-
-    Raises
-    ------
-    SchemaError
-        With the first offending row in ``row``.
+    ``first``: arrival index of the first row; ``r``: how many items back a parent may lie;
+    ``kept`` (r, W), ``n_kept`` (r,): parents of the items before.
     """
     row, rule, i, j = check_parents(first, r, parents.items, parents.offsets, kept, n_kept)
     if row < 0:

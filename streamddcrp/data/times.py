@@ -81,7 +81,7 @@ def as_time(t: object, *, row: int | None = None) -> float:
     raise _refusal(t, _why_not(t), row)
 
 
-def as_times(t: object, n_rows: int | None = None, *, row0: int = 0) -> FloatArray:
+def as_times(t: object, n_rows: int | None = None) -> FloatArray:
     """Return the times of a batch as floats.
 
     Parameters
@@ -90,8 +90,6 @@ def as_times(t: object, n_rows: int | None = None, *, row0: int = 0) -> FloatArr
         As for `as_time`.
     n_rows : int, optional
         Required length.
-    row0 : int
-        Number of the first row within the batch that the caller was handed.
 
     Returns
     -------
@@ -119,20 +117,20 @@ def as_times(t: object, n_rows: int | None = None, *, row0: int = 0) -> FloatArr
         lost = np.isnat(given)
         if lost.any():
             i = int(lost.argmax())
-            raise _refusal(given[i], MISSING, row0 + i)
+            raise _refusal(given[i], MISSING, i)
         return _seconds(given)
     if given.dtype.kind in "fiu":
         out = np.ascontiguousarray(given, dtype=np.float64)
         wrong = ~np.isfinite(out)
         if wrong.any():
             i = int(wrong.argmax())
-            raise _refusal(float(out[i]), "is not finite", row0 + i)
+            raise _refusal(float(out[i]), "is not finite", i)
         return out
     items = given.tolist() if given.dtype.kind != "O" else given
-    return np.array([as_time(item, row=row0 + i) for i, item in enumerate(items)], dtype=np.float64)
+    return np.array([as_time(item, row=i) for i, item in enumerate(items)], dtype=np.float64)
 
 
-def check_times(t: FloatArray, last: float | None = None, row0: int = 0) -> None:
+def check_times(t: FloatArray, last: float | None = None) -> None:
     """Refuse times that run backwards. O(N).
 
     Parameters
@@ -141,8 +139,6 @@ def check_times(t: FloatArray, last: float | None = None, row0: int = 0) -> None
         Times of a batch; equal ones may follow each other.
     last : float, optional
         Time of the row before the batch.
-    row0 : int
-        Number of the first row within the batch that the caller was handed.
 
     Raises
     ------
@@ -169,11 +165,11 @@ def check_times(t: FloatArray, last: float | None = None, row0: int = 0) -> None
         i = 1 + int(backwards.argmax())
         before = t[i - 1]
     msg = (
-        f"row {row0 + i}: time {float(t[i])!r} is before {float(before)!r}, the time of the row "
+        f"row {i}: time {float(t[i])!r} is before {float(before)!r}, the time of the row "
         f"before; times must not fall (equal ones may follow): sort the stream by time, or leave "
         f"t out to count arrivals"
     )
-    raise OrderError(msg, row=row0 + i)
+    raise OrderError(msg, row=i)
 
 
 def _array(t: object) -> NDArray[Any]:

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from streamddcrp.errors import ConfigError, SchemaError
+from streamddcrp.errors import SchemaError
 from streamddcrp.typing import FloatArray, IntArray
 
 Feature = str | int
@@ -37,10 +37,8 @@ class Vectorizer:
 
     Parameters
     ----------
-    strict : bool
-        Refuse rows that lack a feature of the schema or have one outside of it.
     open : bool
-        Add columns for new features instead of ignoring them. Excludes `strict`.
+        Add columns for new features instead of ignoring them.
 
     Attributes
     ----------
@@ -65,11 +63,7 @@ class Vectorizer:
     (('a', 'b'), 1)
     """
 
-    def __init__(self, *, strict: bool = False, open: bool = False) -> None:
-        if strict and open:
-            msg = "strict, open: expected at most one of them; strict refuses what open adds"
-            raise ConfigError(msg)
-        self.strict = bool(strict)
+    def __init__(self, *, open: bool = False) -> None:
         self.open = bool(open)
         self.n_unknown = 0
         self._columns: tuple[Feature, ...] | None = None
@@ -113,9 +107,7 @@ class Vectorizer:
             raise SchemaError(msg)
         self._set_columns(tuple(names))
 
-    def transform(
-        self, x: Mapping[Feature, Any], *, learn: bool = True, row: int | None = None
-    ) -> FloatArray:
+    def transform(self, x: Mapping[Feature, Any], *, learn: bool = True) -> FloatArray:
         """Return the values of one row in the order of the schema.
 
         Parameters
@@ -124,8 +116,6 @@ class Vectorizer:
             Feature name to number, or None for a missing value.
         learn : bool
             False: change nothing. Before there is a schema the row is then sorted for itself.
-        row : int, optional
-            Its number in a batch, for the error message.
 
         Returns
         -------
@@ -135,7 +125,7 @@ class Vectorizer:
         Raises
         ------
         SchemaError
-            If a value is not a finite number, or the row breaks a strict schema.
+            If a value is not a finite number.
         """
         if self._values is not None and len(x) == len(self._at):
             try:  # the usual row: all features of the schema, and no other
@@ -145,7 +135,7 @@ class Vectorizer:
                     return self._buffer
             except (KeyError, OverflowError, ValueError):
                 pass  # ValueError: inf - inf
-        return self._transform_slowly(x, learn, row)
+        return self._transform_slowly(x, learn)
 
     def align(self, names: Iterable[Feature], n_rows: int = 1, *, learn: bool = True) -> IntArray:
         """Say where the columns of a batch go: one look-up a batch, none a row.
@@ -170,7 +160,7 @@ class Vectorizer:
         Raises
         ------
         SchemaError
-            If a name comes twice, or the batch breaks a strict schema.
+            If a name comes twice.
         """
         names = list(names)
         ordered = _sorted(names)  # refuses duplicates
@@ -181,7 +171,6 @@ class Vectorizer:
             columns: tuple[Feature, ...] = tuple(ordered)
         else:
             new = [name for name in ordered if name not in self._at]
-            self._check_strict(new, set(ordered), None)
             if learn:
                 self._admit(new, n_rows)
             columns = self._columns
@@ -201,7 +190,6 @@ class Vectorizer:
     def to_config(self) -> dict[str, Any]:
         """Return options, schema and count as a JSON-able dict."""
         return {
-            "strict": self.strict,
             "open": self.open,
             "columns": None if self._columns is None else list(self._columns),
             "n_unknown": self.n_unknown,
@@ -210,41 +198,25 @@ class Vectorizer:
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
         """Rebuild from what `to_config` returned."""
-        vectorizer = cls(strict=config["strict"], open=config["open"])
+        vectorizer = cls(open=config["open"])
         if config["columns"] is not None:
             _sorted(config["columns"])  # refuses what cannot be a schema; open ones are not sorted
             vectorizer._set_columns(tuple(config["columns"]))
         vectorizer.n_unknown = int(config["n_unknown"])
         return vectorizer
 
-    def _transform_slowly(
-        self, x: Mapping[Feature, Any], learn: bool, row: int | None
-    ) -> FloatArray:
-        numbers_of_x = {name: _number(name, value, row) for name, value in x.items()}
+    def _transform_slowly(self, x: Mapping[Feature, Any], learn: bool) -> FloatArray:
+        numbers_of_x = {name: _number(name, value) for name, value in x.items()}
         if self._columns is None:
             if learn:
                 self.fix(numbers_of_x)
             else:
                 return np.array([numbers_of_x[name] for name in _sorted(numbers_of_x)])
         new = [name for name in numbers_of_x if name not in self._at]
-        self._check_strict(new, numbers_of_x.keys(), row)
         if new and learn:
             self._admit(_sorted(new), 1)
         self._buffer[:] = [numbers_of_x.get(name, math.nan) for name in self._at]
         return self._buffer
-
-    def _check_strict(self, new: list[Feature], names: Iterable[Feature], row: int | None) -> None:
-        if not self.strict:
-            return
-        place = "" if row is None else f"row {row}, "
-        if new:
-            msg = f"{place}column {new[0]!r}: not in the schema {_some(self._at)}"
-            raise SchemaError(msg, row=row)
-        given = set(names)
-        absent = [name for name in self._at if name not in given]
-        if absent:
-            msg = f"{place}column {absent[0]!r}: absent; give None where the value is missing"
-            raise SchemaError(msg, row=row)
 
     def _admit(self, new: list[Feature], n_rows: int) -> None:
         """Add columns for new features, or count them."""
@@ -281,7 +253,7 @@ def _only(column: Feature, x: Mapping[Feature, Any]) -> tuple[Any, ...]:
     return (x[column],)
 
 
-def _number(name: Feature, value: Any, row: int | None) -> float:
+def _number(name: Feature, value: Any) -> float:
     """Return a value as a float, NaN where it is missing."""
     if value is None:
         return math.nan
@@ -301,11 +273,10 @@ def _number(name: Feature, value: Any, row: int | None) -> float:
         problem = "is text where a number belongs; convert it, or encode categories as 0/1 columns"
     else:
         problem = f"is a {type(value).__name__} where a number belongs"
-    place = "" if row is None else f"row {row}, "
     shown = repr(value)
     shown = shown if len(shown) <= 40 else shown[:37] + "..."
-    msg = f"{place}column {name!r}: {shown} {problem}"
-    raise SchemaError(msg, row=row)
+    msg = f"column {name!r}: {shown} {problem}"
+    raise SchemaError(msg)
 
 
 def _sorted(names: Iterable[Any]) -> list[Feature]:

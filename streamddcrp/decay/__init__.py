@@ -33,9 +33,9 @@ from streamddcrp.decay.families import (
     NoDecay,
     UserDecay,
     Window,
+    decay_from_config,
+    make_decay,
 )
-from streamddcrp.decay.make import decay_from_config, make_decay
-from streamddcrp.decay.prior import prior_links
 
 __all__ = [
     "Decay",
@@ -50,5 +50,4 @@ __all__ = [
     "Window",
     "decay_from_config",
     "make_decay",
-    "prior_links",
 ]

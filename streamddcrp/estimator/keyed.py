@@ -1,4 +1,4 @@
-"""One model a key: many independent streams in one process and in bounded memory."""
+"""One model per key: many independent streams in one process and in bounded memory."""
 
 import copy
 import math
@@ -19,12 +19,10 @@ from streamddcrp.checkpoint import SqliteStore
 from streamddcrp.checkpoint.codec import decode_state, encode_state, read_blob, replacing
 from streamddcrp.contract import Event
 from streamddcrp.errors import CheckpointError, ConfigError, SchemaError
-from streamddcrp.estimator.groups import Groups, Key, check_key, naming
-from streamddcrp.estimator.residents import OP, Residents, bytes_of
+from streamddcrp.estimator.by_key import OP, Groups, Key, Residents, bytes_of, check_key, naming
 
 CURSOR = "run"  # under which a store keeps the cursor
 _HEADER = "keyed"  # under which it keeps what all models have in common
-_MODEL_ID = "Keyed"
 _VERSION = 1
 Features = Mapping[Any, Any]
 
@@ -54,7 +52,7 @@ class Keyed(base.Clusterer):
     -----
     A visit of a key, that is its rows in one batch, costs one call of the model, and O(size of
     the state) where the state has to be read, and written again, or copied so that the batch can
-    be undone: hand over many rows a key at a time. What leaves memory between two calls of `save`
+    be undone: hand over many rows per key at a time. What leaves memory between two calls of `save`
     goes to a temporary file in $SQLITE_TMPDIR, $TMPDIR or /var/tmp, so that a crash leaves the
     last save untouched.
 
@@ -193,26 +191,21 @@ class Keyed(base.Clusterer):
 
     def predict_one(self, x: Features, t: Any = None) -> int:
         """Return the id of the most probable table among those of the row's key."""
-        key, rest = self._split(x)
-        with naming(key):
-            return int(self._find(key).predict_one(rest, t))
+        return int(self._ask("predict_one", x, t))
 
     def predict_proba_one(self, x: Features, t: Any = None) -> dict[int, float]:
         """Return the probability of each live table of the row's key, under -1 of a new one."""
-        key, rest = self._split(x)
-        with naming(key):
-            return dict(self._find(key).predict_proba_one(rest, t))
+        return dict(self._ask("predict_proba_one", x, t))
 
     def score_one(self, x: Features, t: Any = None) -> float:
         """Return -log predictive density (nats) under the model of the row's key."""
-        key, rest = self._split(x)
-        with naming(key):
-            return float(self._find(key).score_one(rest, t))
+        return float(self._ask("score_one", x, t))
 
-    def _find(self, key: Key) -> Any:
-        """Return the model that predicts for a key: for a new one, that which has seen nothing."""
-        model = self._residents.find(self._name(key))
-        return copy.deepcopy(self._fresh) if model is None else model  # some grow when asked
+    def _ask(self, method: str, x: Features, t: Any) -> Any:
+        """Let the model of a row's key predict; for a new key, one that has seen nothing."""
+        key, rest = self._split(x)
+        with naming(key):  # a new model is copied, as some grow when asked
+            return getattr(self._residents.take(self._name(key)), method)(rest, t)
 
     # -- looking at the models -------------------------------------------------------------------
 
@@ -261,7 +254,7 @@ class Keyed(base.Clusterer):
         return found
 
     def summary(self) -> pa.Table:
-        """Return one row a live table of each key: ``key``, and the columns of the model's own.
+        """Return one row per live table of each key: ``key``, and the columns of the model's own.
 
         A column that not all keys have is null elsewhere. Reads all states.
         """

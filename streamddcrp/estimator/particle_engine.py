@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from streamddcrp.contract import LIVE, P_NEW
 from streamddcrp.estimator.views import with_parameters
 from streamddcrp.likelihoods import Likelihood
-from streamddcrp.particles.kernels.layout import LOG_EVIDENCE
+from streamddcrp.particles.kernels.names import LOG_EVIDENCE
 from streamddcrp.particles.state import Names
 from streamddcrp.typing import FloatArray, IntArray
 
@@ -38,15 +38,8 @@ def summary_of(
 ) -> pa.Table:
     """Return one row per live table; its statistics are means over the particles that have it.
 
-    Parameters
-    ----------
-    names : Names
-    total : ndarray of float64, shape (N, S)
-        Statistics of each name, summed over the particles with their weights.
-    likelihood : Likelihood
-    features : sequence of str
-    more : dict, optional
-        Further columns, of live tables.
+    ``total`` (N, S): statistics of each name, summed over the particles with their weights;
+    ``more``: further columns, of live tables.
     """
     live = live_names(names)
     last_seen, prob = names.last_seen[live], names.weight[live]

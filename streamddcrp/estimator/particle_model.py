@@ -21,7 +21,7 @@ from streamddcrp.likelihoods import (
     make_likelihood,
 )
 from streamddcrp.likelihoods.columns import TABLE_VARIANCE
-from streamddcrp.particles.kernels.layout import N_EVENTS, N_LIVE
+from streamddcrp.particles.kernels.names import N_EVENTS, N_LIVE
 from streamddcrp.typing import FloatArray
 from streamddcrp.validation import whole
 

@@ -19,7 +19,6 @@ from streamddcrp.particles.kernels.random import (
     hash_of,
     normal,
     philox,
-    poisson,
     uniform,
 )
 from streamddcrp.particles.kernels.resample import (
@@ -45,7 +44,6 @@ __all__ = [
     "optimal",
     "philox",
     "place_children",
-    "poisson",
     "stratified",
     "systematic",
     "uniform",

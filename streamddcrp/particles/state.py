@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from streamddcrp.compilation import entry_point
 from streamddcrp.contract import EventRing, empty_events
 from streamddcrp.likelihoods.kernels.families import n_post, n_stats, posterior
-from streamddcrp.particles.kernels.layout import LOG_EVIDENCE, MOST_TABLES, N_EVENTS, N_SEEN
+from streamddcrp.particles.kernels.names import LOG_EVIDENCE, MOST_TABLES, N_EVENTS, N_SEEN
 from streamddcrp.records import declared, empty, nbytes_of
 from streamddcrp.typing import FloatArray, IntArray
 
@@ -130,25 +130,12 @@ def empty_parts(
 
 
 def arrays_of(state: Any, stamp: int, **index: Any) -> tuple[Arrays, IntArray]:
-    """Return copies of what the states with a pool share, for a checkpoint.
+    """Return copies of what the states with a pool share, for a checkpoint, and places of names.
 
     Clusters and names are sorted, and what is not in use has its declared fill, so that equal
-    states give equal bytes, whatever their capacities.
-
-    Parameters
-    ----------
-    state : dataclass
-        With ``particles``, ``pool``, ``names``, ``events`` and ``counts``.
-    stamp : int
-        Entry of ``counts`` that nothing depends on.
-    **index
-        What is in use of further axes of the particles.
-
-    Returns
-    -------
-    arrays : dict
-    at : ndarray of int64, shape (N,)
-        New position of each name; -1: not in use.
+    states give equal bytes, whatever their capacities. ``stamp``: entry of ``counts`` that nothing
+    depends on; ``index``: what is in use of further axes of the particles. The second result (N,)
+    is the new position of each name; -1: not in use.
     """
     particles, pool, names, counts = state.particles, state.pool, state.names, state.counts
     K = int(counts[MOST_TABLES])
@@ -228,17 +215,9 @@ def learn_rows(
 ) -> _State:
     """Let a kernel learn rows in order; return the state, or a larger one that replaced it.
 
-    Parameters
-    ----------
-    kernel
-        Called with the settings, the fields of the state, ``inputs``, the number of rows done, and
-        ``outputs``; returns the number of rows done, fewer than all where it runs out of room.
-    state : dataclass with slots
-        Updated in place.
-    grown : callable
-        Returns the state with more room.
-    inputs, outputs : sequence of ndarray
-        The first input has one entry per row.
+    ``kernel`` is called with the settings, the fields of the state, ``inputs``, the number of rows
+    done, and ``outputs``; it returns the number of rows done, fewer than all where it runs out of
+    room. ``grown`` returns the state with more room. The first input has one entry per row.
     """
     n = len(inputs[0])
     run, done = entry_point(kernel), 0

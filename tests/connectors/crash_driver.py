@@ -28,7 +28,7 @@ WATCHED = (
     "streamddcrp_connectors",
     "streamddcrp/checkpoint",
     "streamddcrp/estimator/keyed",
-    "streamddcrp/estimator/residents",
+    "streamddcrp/estimator/by_key",
 )
 EVENTS = "events"
 pa.set_cpu_count(1)  # no threads before a fork

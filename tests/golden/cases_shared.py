@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from streamddcrp.decay import decay_from_config, make_decay, prior_links
+from streamddcrp.decay import decay_from_config, make_decay
 from streamddcrp.likelihoods import (
     LinearGaussian,
     choose_likelihood,
@@ -11,6 +11,7 @@ from streamddcrp.likelihoods import (
 )
 from tests.golden import streams
 from tests.golden.cases import case
+from tests.oracles.links import prior_links
 
 
 @case

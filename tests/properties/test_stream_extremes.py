@@ -13,15 +13,7 @@ from scipy.special import gammaln, logsumexp
 
 from streamddcrp import SeqDDCRP, fit_seqddcrp
 from streamddcrp.contract import P_CHANGE, P_NEW
-from streamddcrp.decay import (
-    Exponential,
-    LinearWindow,
-    Logistic,
-    NoDecay,
-    UserDecay,
-    Window,
-    prior_links,
-)
+from streamddcrp.decay import Exponential, LinearWindow, Logistic, NoDecay, UserDecay, Window
 from streamddcrp.errors import StreamDDCRPError
 from streamddcrp.likelihoods import (
     BetaBernoulli,
@@ -34,6 +26,7 @@ from streamddcrp.models.seqddcrp.config import halo_of, make_config
 from streamddcrp.models.seqddcrp.engine import bound, given_weights, predict_row
 from streamddcrp.models.seqddcrp.state import arrays_of, empty_state, state_from_arrays
 from tests.oracles.dense_stream import DenseStream
+from tests.oracles.links import prior_links
 
 NAMED = [
     NoDecay(), Exponential(2.5), Exponential(20.0), Exponential(1e-3), Window(6), Window(0.5),

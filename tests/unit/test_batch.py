@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamddcrp import fit_seqddcrp
-from streamddcrp.decay import Exponential, Window, prior_links
+from streamddcrp.decay import Exponential, Window
 from streamddcrp.errors import ConfigError, OrderError, SchemaError
 from streamddcrp.likelihoods import GammaPoisson, NormalGamma, NormalWishart
 from tests.oracles.enumeration import enumerate_links
+from tests.oracles.links import prior_links
 
 X6 = np.array([0.3, -0.2, 4.1, 0.1, 3.8, 4.4])[:, None]
 PRIOR6 = NormalWishart([0.0], 0.1, [[2.0]], 3.0)

@@ -117,53 +117,13 @@ def test_arbitrary_bytes_are_refused(blob):
 def test_a_correct_checksum_over_rubbish_is_refused(body):
     with pytest.raises(CheckpointError, match="not a state"):
         decode_state(sealed(body), "toy")
-    with pytest.raises(CheckpointError, match="not a state"):
-        decode_state(sealed(body, b"SDDCRP02"), "toy")
 
 
-def sealed(body: bytes, magic: bytes = b"SDDCRP01") -> bytes:
+def sealed(body: bytes, magic: bytes = b"SDDCRP02") -> bytes:
     return body + magic + hashlib.sha256(body + magic).digest()
 
 
-def stream(columns, metadata, names=None, field_metadata=None):
-    """Write an Arrow stream by hand, with a right checksum: what a wrong writer could produce."""
-    fields = [
-        pa.field(name, column.type, metadata=field_metadata)
-        for name, column in zip(
-            names or [f"c{i}" for i in range(len(columns))], columns, strict=True
-        )
-    ]
-    schema = pa.schema(fields, metadata)
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, schema) as writer:
-        writer.write_batch(pa.record_batch(columns, schema=schema))
-    return sealed(sink.getvalue().to_pybytes())
-
-
 HEAD = {"model": "toy", "version": "1", "meta": "{}"}
-
-
-@pytest.mark.parametrize(
-    ("dtype", "shape"),
-    [
-        ("|O", "[1]"),
-        ("<U2", "[1]"),
-        ("<f8", "[2]"),
-        ("<f8", "[-1]"),
-        ("<f8", "[1, -1, -1]"),
-        ("<f8", "[1.0]"),
-        ("<f8", "[true]"),
-        ("<f8", "[4611686018427387904, 4611686018427387904]"),
-        ("<f8", "[1,1,1,1,1,1,1,1,1]"),
-        ("<f8", "7"),
-        ("<f8", "x"),
-    ],
-)
-def test_declared_type_and_shape_are_checked(dtype, shape):
-    column = pa.array([bytes(8)], pa.binary())
-    blob = stream([column], HEAD, field_metadata={"dtype": dtype, "shape": shape})
-    with pytest.raises(CheckpointError, match="not a state"):
-        decode_state(blob, "toy")
 
 
 ROW = {"name": "a", "dtype": "<f8", "shape": [2], "data": bytes(16)}
@@ -178,15 +138,11 @@ def of_rows(rows, schema=OF_ROWS, head=HEAD):
     table = pa.Table.from_pylist(rows, schema.with_metadata(head))
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
-    return sealed(sink.getvalue().to_pybytes(), b"SDDCRP02")
+    return sealed(sink.getvalue().to_pybytes())
 
 
 def test_what_is_written_by_hand_is_read():
     arrays, _ = decode_state(of_rows([ROW]), "toy")
-    assert arrays["a"].tolist() == [0.0, 0.0]
-    column = pa.array([bytes(16)], pa.binary())
-    old = stream([column], HEAD, ["a"], field_metadata={"dtype": "<f8", "shape": "[2]"})
-    arrays, _ = decode_state(old, "toy")  # one column per array
     assert arrays["a"].tolist() == [0.0, 0.0]
 
 
@@ -196,6 +152,8 @@ def test_what_is_written_by_hand_is_read():
         *([{**ROW, name: None}] for name in ROW),
         [ROW, ROW],
         [{**ROW, "dtype": "|O"}],
+        [{**ROW, "dtype": "<U2"}],
+        [{**ROW, "dtype": "x"}],
         *(
             [{**ROW, "shape": shape}]
             for shape in ([], [3], [-2], [-1, -2], [None], [1] * 8 + [2], [2**62, 2**62])
@@ -215,27 +173,11 @@ def test_other_columns_than_those_of_arrays_are_refused(schema):
         decode_state(of_rows([], schema), "toy")
 
 
-@pytest.mark.parametrize(
-    ("columns", "names"),
-    [
-        ([pa.array([b"x", b"y"], pa.binary())], None),
-        ([pa.array([None], pa.binary())], None),
-        ([pa.array([1.0])], None),
-        ([pa.array([b"x"], pa.binary())] * 2, ["same", "same"]),
-    ],
-)
-def test_foreign_columns_are_refused(columns, names):
-    blob = stream(columns, HEAD, names, field_metadata={"dtype": "|u1", "shape": "[1]"})
-    with pytest.raises(CheckpointError, match="not a state"):
-        decode_state(blob, "toy")
-
-
 @pytest.mark.parametrize("missing", ["model", "version", "meta"])
 def test_missing_head_is_refused(missing):
     head = {key: value for key, value in HEAD.items() if key != missing}
-    blob = stream([pa.array([b"x"], pa.binary())], head, None, {"dtype": "|u1", "shape": "[1]"})
     with pytest.raises(CheckpointError, match="not a state"):
-        decode_state(blob, "toy")
+        decode_state(of_rows([ROW], head=head), "toy")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamddcrp.contract import LABEL, LABEL_PROB, P_CHANGE, P_NEW, SCORE
-from streamddcrp.decay import make_decay, prior_links
+from streamddcrp.decay import make_decay
 from streamddcrp.errors import ConfigError
 from streamddcrp.likelihoods import NormalGamma
 from streamddcrp.models.ddcrp import engine as layout
@@ -22,8 +22,9 @@ from streamddcrp.models.ddcrp.engine import (
     step,
     uniforms,
 )
-from streamddcrp.particles.kernels.layout import FIRST, LOG_EVIDENCE, N_SEEN
+from streamddcrp.particles.kernels.names import FIRST, LOG_EVIDENCE, N_SEEN
 from tests.oracles.enumeration import enumerate_links
+from tests.oracles.links import prior_links
 from tests.oracles.particle_filter import PlainFilter
 
 X = np.array([[0.3], [-1.2], [0.5], [2.0], [-0.9]])

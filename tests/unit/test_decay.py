@@ -19,7 +19,6 @@ from streamddcrp.decay import (
     Window,
     decay_from_config,
     make_decay,
-    prior_links,
 )
 from streamddcrp.numerics import (
     CALLER_GIVEN,
@@ -29,6 +28,7 @@ from streamddcrp.numerics import (
     NO_DECAY,
     WINDOW,
 )
+from tests.oracles.links import prior_links
 
 INF = np.inf
 

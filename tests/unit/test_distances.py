@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 from scipy.sparse.csgraph import shortest_path
 from scipy.spatial.distance import cdist
 
-from streamddcrp.decay import Exponential, LinearWindow, Logistic, NoDecay, Window, prior_links
+from streamddcrp.decay import Exponential, LinearWindow, Logistic, NoDecay, Window
 from streamddcrp.errors import ConfigError, OrderError, SchemaError
 from streamddcrp.models.ddcrp.distances import Distances
+from tests.oracles.links import prior_links
 
 DECAYS = [NoDecay(), Window(2.5), Exponential(1.3), Logistic(2.0), LinearWindow(3.0)]
 FIVE = np.ones((5, 5))

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from streamddcrp.decay import Exponential, LinearWindow, Logistic, NoDecay, Window, prior_links
+from streamddcrp.decay import Exponential, LinearWindow, Logistic, NoDecay, Window
 from streamddcrp.reachability import LaplacianInverse
 from tests.oracles.enumeration import enumerate_links, normal_wishart_log_marginal, tables
+from tests.oracles.links import prior_links
 
 X = np.array([0.3, -0.2, 4.1, 0.1, 3.8, 4.4])
 DECAYS = {"crp": NoDecay(), "exponential": Exponential(2.0), "window": Window(3.0)}

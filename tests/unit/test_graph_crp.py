@@ -10,9 +10,14 @@ from streamddcrp.data.graphs import Parents, as_parents, check, from_parents, ke
 from streamddcrp.data.kernels.parents import check_parents
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.likelihoods import NormalGamma
-from streamddcrp.models.graph.config import make_config
-from streamddcrp.models.graph.engine import predict_row, step
-from streamddcrp.models.graph.state import arrays_of, empty_state, state_from_arrays
+from streamddcrp.models.graph.engine import (
+    arrays_of,
+    empty_state,
+    make_config,
+    predict_row,
+    state_from_arrays,
+    step,
+)
 from tests.oracles import graph_crp as oracle
 
 X = np.array([0.3, -1.2, 0.1, 2.4, 2.0, -0.7])[:, None]

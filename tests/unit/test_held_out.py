@@ -10,13 +10,14 @@ from numpy.testing import assert_allclose
 from scipy.special import logsumexp
 
 from streamddcrp import fit_seqddcrp
-from streamddcrp.decay import make_decay, prior_links
+from streamddcrp.decay import make_decay
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.likelihoods import Autoregression, GammaPoisson, NormalGamma
 from streamddcrp.models.ddcrp.distances import Distances
 from streamddcrp.models.ddcrp.kernels.predict import joint_by_draws, joint_exact, mix, pass_on
 from streamddcrp.models.ddcrp.predict import held_out_log_likelihood
 from tests.oracles.enumeration import enumerate_links, link_vectors, tables
+from tests.oracles.links import prior_links
 
 X5 = np.array([0.3, -1.2, 0.5, 2.0, -0.9])[:, None]
 NIG = NormalGamma(0.0, 0.5, 2.0, 1.0)

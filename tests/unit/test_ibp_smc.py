@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from streamddcrp.likelihoods import LinearGaussian
-from streamddcrp.models.features.kernels.layout import LOG_EVIDENCE, N_ACTIVE
+from streamddcrp.models.features.engine import predict_rows, start, step
+from streamddcrp.models.features.kernels.slots import LOG_EVIDENCE, N_ACTIVE
 from streamddcrp.models.features.state import arrays_of, empty_state, make_config, state_from_arrays
-from streamddcrp.models.features.step import predict_rows, start, step
 from tests.oracles.feature_histories import evidence, intensities, window
 
 X = np.array([(0.9, -0.4), (1.1, 0.2), (-0.3, 1.5), (0.2, 1.0)])

@@ -12,7 +12,6 @@ from streamddcrp.decay import (
     UserDecay,
     Window,
     make_decay,
-    prior_links,
 )
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.models.language.base_measure import BaseMeasure
@@ -21,6 +20,7 @@ from streamddcrp.models.language.fit import evidence_gradient, evidence_surface,
 from streamddcrp.models.language.memory import Corpus
 from streamddcrp_connectors.experiments.ddcrp_language_numbers import sample_links
 from tests.oracles.enumeration import enumerate_links
+from tests.oracles.links import prior_links
 
 W = np.array([0, 1, 0, 0, 1, 2])
 G = np.array([0.5, 0.3, 0.2])

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from streamddcrp.decay import make_decay, prior_links
+from streamddcrp.decay import make_decay
 from streamddcrp.errors import ConfigError
 from streamddcrp.models.ddcrp import prior as module
 from streamddcrp.models.ddcrp.distances import Distances
@@ -14,6 +14,7 @@ from streamddcrp.models.ddcrp.kernels.moments import measure
 from streamddcrp.models.ddcrp.prior import alpha_for, prior_summary
 from streamddcrp.partitions import labels_of_links
 from tests.oracles.enumeration import enumerate_links, link_vectors, tables
+from tests.oracles.links import prior_links
 
 DECAYS = [
     "none", ("window", 3), ("exponential", 2.0), ("logistic", 1.5), ("linear_window", 4.0),

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from streamddcrp import errors
-from streamddcrp.decay import Exponential, NoDecay, Window, prior_links
+from streamddcrp.decay import Exponential, NoDecay, Window
 from streamddcrp.reachability import LaplacianInverse
+from tests.oracles.links import prior_links
 
 
 def prior_inverse(decay, alpha, n, bandwidth=None):

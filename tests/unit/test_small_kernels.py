@@ -9,8 +9,7 @@ import pytest
 from streamddcrp.models.temporal.kernels.counts import seat_row
 from streamddcrp.models.text.kernels.layout import N_RIVALS
 from streamddcrp.models.text.kernels.moves import remember_rival
-from streamddcrp.particles.kernels.layout import N_NAMES
-from streamddcrp.particles.kernels.names import name_of
+from streamddcrp.particles.kernels.names import N_NAMES, name_of
 from tests.oracles.plain import plain
 
 

@@ -41,13 +41,11 @@ def test_other_draws_have_the_moments_of_their_laws():
     n = 10_000
     u = np.array([smc.uniform(7, t, 1, 2, 3) for t in range(n)])
     z = np.array([smc.normal(7, t, 1, 2, 3) for t in range(n)])
-    k = np.array([smc.poisson(2.5, 7, t, 1, 2, 3) for t in range(n)])
     assert 0 < u.min() < u.max() < 1
     assert u.mean() == pytest.approx(0.5, abs=4 / np.sqrt(12 * n))
     assert (u < 0.25).mean() == pytest.approx(0.25, abs=4 * np.sqrt(0.25 * 0.75 / n))
     assert z.mean() == pytest.approx(0, abs=4 / np.sqrt(n))
     assert z.var() == pytest.approx(1, abs=4 * np.sqrt(2 / n))
-    assert k.mean() == pytest.approx(2.5, abs=4 * np.sqrt(2.5 / n))
 
 
 def test_a_draw_depends_on_each_part_of_its_counter():

@@ -73,7 +73,7 @@ def most_telling(causes: tuple[Cause, ...]) -> list[Cause]:
 
 
 def draw_causes(ax: Any, x: Any, end: Any, causes: tuple[Cause, ...]) -> None:
-    """Draw a lane a feature, a bar where it is on.
+    """Draw one lane per feature, a bar where it is on.
 
     Parameters
     ----------

@@ -89,7 +89,7 @@ class Findings:
         return sorted(kept, key=lambda regime: regime.first)
 
     def lasts(self, regime: Regime) -> bool:
-        """Whether a regime is the one at hand when the series ends."""
+        """Whether a regime is the current one when the series ends."""
         return bool(self.visits) and regime.label == self.visits[-1].label
 
 

@@ -98,7 +98,7 @@ def rendered(
 
 
 def draw(findings: Findings) -> Any:
-    """Draw the picture: a panel a feature, the surprise, a lane a regime.
+    """Draw the picture: one panel per feature, the surprise, one lane per regime.
 
     Where the model has latent features, there is a lane for each of these, too.
 
@@ -124,7 +124,7 @@ def draw(findings: Findings) -> Any:
     colours = colours_of(regime.label for regime in lanes)
     groups = _groups(findings, colours)
     for ax, d in zip(axes, features, strict=False):
-        _draw_feature(ax, x, findings.series.values[:, d], groups, findings.series.features[d])
+        _draw_feature(ax, x, findings, d, groups)
     _draw_surprise(axes[len(features)], x, findings)
     if causes:
         draw_causes(axes[-2], x, _ends(x), causes)
@@ -169,8 +169,15 @@ def _groups(findings: Findings, colours: dict[int, str]) -> list[tuple[Any, str]
     return groups + sorted(coloured, key=lambda group: -int(group[0].sum()))
 
 
-def _draw_feature(ax: Any, x: FloatArray, y: FloatArray, groups: Any, name: str) -> None:
-    ax.plot(*_broken(x, y), color="#D9D9D9", linewidth=0.8, zorder=1, rasterized=len(x) > RASTER)
+def _draw_feature(ax: Any, x: FloatArray, findings: Findings, d: int, groups: Any) -> None:
+    series = findings.series
+    y, name = series.values[:, d], series.features[d]
+    if series.measured is None:
+        line, colour = y, "#D9D9D9"
+    else:
+        line, colour = series.measured[:, d], "#C8D3DE"
+        name += ": grey as measured, coloured less its season"
+    ax.plot(*_broken(x, line), color=colour, linewidth=0.8, zorder=1, rasterized=len(x) > RASTER)
     size = float(np.clip(110.0 / np.sqrt(max(len(x), 1)), 1.6, 5.0))
     for rows, colour in groups:
         if rows.any():

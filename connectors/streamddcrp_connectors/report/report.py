@@ -26,6 +26,7 @@ ENDINGS = (".png", ".svg", ".txt", ".html")
 )
 @click.option("--only", metavar="KEY", help="Which key to report, where there are several.")
 @click.option("--features", metavar="A,B,C", help="Columns to show [default: all others].")
+@click.option("--season", metavar="PERIODS", help="Cycles subtracted, as given to run.")
 @click.option("--text", metavar="COL", help="Column of the texts in DATA, as given to run.")
 @click.option("--events", metavar="FILE", help="Of texts: what run --events wrote.")
 @click.option(
@@ -41,6 +42,7 @@ def report(
     key: str | None,
     only: str | None,
     features: str | None,
+    season: str | None,
     text: str | None,
     events: str | None,
     out: str | None,
@@ -57,8 +59,8 @@ def report(
     names = None if features is None else tuple(map(str.strip, features.split(",")))
     try:
         words, paths = make_report(
-            results, source, time=time, key=key, only=only, features=names, text=text,
-            events=events, out=out,
+            results, source, time=time, key=key, only=only, features=names, season=season,
+            text=text, events=events, out=out,
         )  # fmt: skip
     except (StreamDDCRPError, OSError) as error:
         click.echo(f"streamddcrp: {error}", err=True)
@@ -75,6 +77,7 @@ def make_report(
     key: str | None = None,
     only: str | None = None,
     features: tuple[str, ...] | None = None,
+    season: str | None = None,
     text: str | None = None,
     events: str | os.PathLike[str] | None = None,
     out: str | os.PathLike[str] | None = None,
@@ -90,6 +93,8 @@ def make_report(
         The key to report.
     features : tuple of str, optional
         Columns to show; None: all but the time and the key.
+    season : str, optional
+        What ``run --season`` was given: values are then shown less their seasons.
     text : str, optional
         Column of the texts that the results are about.
     events : str or path-like, optional
@@ -120,11 +125,14 @@ def make_report(
     paths = _paths(Path(results), Path(source), out, ENDINGS if text else ENDINGS[:3])
     names = features if text is None else (text,)
     columns = Columns(time, key, names, text is not None)
+    if text is not None and season is not None:
+        message = "--season and --text exclude each other: texts have no seasons"
+        raise ConfigError(message)
     if text is None:
         if events is not None:
             message = "--events belongs to a report of texts: give --text, or leave it out"
             raise ConfigError(message)
-        words, files = _of_numbers(results, source, columns, only)
+        words, files = _of_numbers(results, source, columns, only, season)
     else:
         words, files = _of_texts(results, source, columns, only, events)
     for path, content in zip(paths, files, strict=True):
@@ -132,13 +140,15 @@ def make_report(
     return words, paths
 
 
-def _of_numbers(results: Any, source: Any, columns: Any, only: str | None) -> Made:
+def _of_numbers(
+    results: Any, source: Any, columns: Any, only: str | None, season: str | None
+) -> Made:
     from streamddcrp_connectors.report.findings import find  # noqa: PLC0415
     from streamddcrp_connectors.report.picture import render  # noqa: PLC0415
     from streamddcrp_connectors.report.results import read_labelled  # noqa: PLC0415
     from streamddcrp_connectors.report.words import in_words  # noqa: PLC0415
 
-    findings = find(read_labelled(results, source, columns, only))
+    findings = find(read_labelled(results, source, columns, only, season))
     pictures = render(findings)
     words = in_words(findings)
     return words, [*pictures.values(), words.encode()]

@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from streamddcrp import Seasonal
 from streamddcrp.contract import Event
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp_connectors.report.causes import Cause, read_causes
 from streamddcrp_connectors.report.clock import Clock
 from streamddcrp_connectors.run.columns import Columns, refusals
+from streamddcrp_connectors.run.config import read_season
 from streamddcrp_connectors.run.sources import Source, open_source
 from streamddcrp_connectors.run.written import read_events
 
@@ -38,10 +40,12 @@ class Labelled:
         NaN where missing.
     labels : ndarray of int64, shape (N,)
     scores : ndarray of float64, shape (N,)
-        NaN during the model's warm-up, when the label says nothing.
+        NaN during the model's warm-up, when the label has no meaning.
     clock : Clock
     causes : tuple of Cause
         Latent features of the rows, where the model has them.
+    measured : ndarray of float64, shape (N, D), or None
+        The values as they were measured, where ``values`` are less their seasons.
     """
 
     name: str
@@ -51,6 +55,7 @@ class Labelled:
     scores: FloatArray
     clock: Clock
     causes: tuple[Cause, ...] = ()
+    measured: FloatArray | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -81,6 +86,7 @@ def read_labelled(
     data: str | os.PathLike[str],
     columns: Columns,
     only: str | None = None,
+    season: str | None = None,
 ) -> Labelled:
     """Read results and the rows of the series they are about.
 
@@ -91,6 +97,8 @@ def read_labelled(
         Of ``data``.
     only : str, optional
         The key whose rows are wanted.
+    season : str, optional
+        The periods of seasons that the model has subtracted, which the values are shown without.
 
     Raises
     ------
@@ -103,7 +111,15 @@ def read_labelled(
     features = found.features or ()
     values = np.column_stack([_floats(batch.column(feature)) for feature in features])
     causes = read_causes(results, table["row"])
-    return Labelled(name, features, values, table["label"], table["score"], clock, causes)
+    labels, scores = table["label"], table["score"]
+    if season is None:
+        return Labelled(name, features, values, labels, scores, clock, causes)
+    rows = pa.table(
+        {name: pa.array(x, from_pandas=True) for name, x in zip(features, values.T, strict=True)}
+    )
+    left = Seasonal(read_season(season)).step_many(rows, None if clock.counts_rows else clock.times)
+    net = np.column_stack([_floats(left.column(feature)) for feature in features])
+    return Labelled(name, features, net, labels, scores, clock, causes, values)
 
 
 @dataclass(frozen=True, slots=True)

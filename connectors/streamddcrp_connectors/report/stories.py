@@ -9,7 +9,7 @@ from streamddcrp.data.documents import top_words
 from streamddcrp.data.texts import read_texts
 from streamddcrp.data.words import WordTable
 from streamddcrp.models.text.views import StoryLine
-from streamddcrp.plots.stream_graph import plot_stories
+from streamddcrp.plots.plotting import plot_stories
 from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp_connectors.report.picture import matplotlib, rendered
 from streamddcrp_connectors.report.results import LabelledTexts

@@ -68,6 +68,8 @@ def _beginning(findings: Findings) -> list[str]:
             f"{_count(findings.early, were)} warm-up, before the model had fitted anything, and "
             "left out below."
         )
+    if series.measured is not None:
+        lines.append("Values are less their seasons, as the model took them.")
     return lines
 
 

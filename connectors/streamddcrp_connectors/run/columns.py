@@ -7,7 +7,7 @@ them for counts. Text has no types, and a choice by what the first batch happens
 depend on its length: the numbers of CSV and JSON lines are floats, that is, measurements.
 
 A row that cannot be converted stays in its place, and a last column `REFUSED` then says why: errors
-travel as data, in order, and whoever drives the source decides to stop or to set the row aside.
+travel as data, in order, and the caller of the source decides to stop or to set the row aside.
 """
 
 import json

@@ -14,7 +14,7 @@ from tqdm import tqdm
 
 from streamddcrp.errors import ConfigError, StreamDDCRPError
 from streamddcrp_connectors.run.columns import Columns
-from streamddcrp_connectors.run.config import find_recipe
+from streamddcrp_connectors.run.config import find_recipe, read_season
 from streamddcrp_connectors.run.deadletters import DeadLetters
 from streamddcrp_connectors.run.runner import Summary, open_store, run
 from streamddcrp_connectors.run.sinks import Sink, open_sink
@@ -37,6 +37,7 @@ class Request:
     text: str | None = None
     model: str | None = None
     epoch: str | None = None
+    season: str | None = None
     sink: str = "-"
     events: str | None = None
     checkpoint: str | None = None
@@ -69,6 +70,8 @@ def _run(request: Request) -> Summary:
         model, options = model or "temporal-dpm", {"epoch": _number(request.epoch)}
     elif request.text is not None:
         model = model or "text"
+    if request.season is not None:
+        options = {**(options or {}), "season": read_season(request.season)}
     recipe = find_recipe(model, options)
     if request.text is not None and request.features is not None:
         message = "--text and --features exclude each other: a model takes a text or numbers"

@@ -53,7 +53,27 @@ def find_recipe(model: str | None, more: Mapping[str, Any] | None = None) -> Rec
             'model = "text" and decay = "1d"'
         )
         raise ConfigError(message)
+    if "season" in (more or {}) and "season" not in inspect.signature(model_class).parameters:
+        message = f"--season: {name} has no seasons; leave it out, or say --model {DEFAULT}"
+        raise ConfigError(message)
     return recipe_for(model_class, {**options, **(more or {})}, model_class.from_bytes, where)
+
+
+def read_season(text: str) -> Any:
+    """Read the option ``--season``: a period, or several with commas between them.
+
+    Examples
+    --------
+    >>> read_season("day, week"), read_season("24"), read_season("auto")
+    (('day', 'week'), 24.0, 'auto')
+    """
+    items: list[float | str] = []
+    for item in map(str.strip, text.split(",")):
+        try:
+            items.append(float(item))
+        except ValueError:
+            items.append(item)
+    return items[0] if len(items) == 1 else tuple(items)
 
 
 def read_options(path: str | os.PathLike[str]) -> dict[str, Any]:

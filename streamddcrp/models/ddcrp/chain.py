@@ -59,17 +59,9 @@ class ChainState(NamedTuple):
 
 
 class Chain:
-    """Links of N customers with all that an update needs; starts with everybody self-linked.
+    """Links of N customers with all that an update needs; at first all are self-linked.
 
-    Parameters
-    ----------
-    X : ndarray of float64, shape (N, D)
-        Rows as the kernels read them (`Likelihood.prepare`); not copied.
-    family : int
-        Code of the likelihood.
-    hyper : ndarray of float64
-        Its prior (`Likelihood.hyper`).
-    candidates : Candidates
+    ``X`` (N, D), not copied, as `Likelihood.prepare` returns it; ``hyper`` by `Likelihood.hyper`.
     """
 
     def __init__(
@@ -104,7 +96,7 @@ class Chain:
     def forward(self, rng: Generator) -> None:
         """Sweep once from the first customer to the last.
 
-        From the start, where everybody is self-linked, sequential links are then drawn one after
+        From the start, where all are self-linked, sequential links are then drawn one after
         the other, each given the customers before.
         """
         self._run(rng, 1, 1, True, *self._output(0))
@@ -123,14 +115,7 @@ class Chain:
     ) -> None:  # fmt: skip
         """Sweep ``thin`` times for each of S draws and write these down.
 
-        Parameters
-        ----------
-        rng : Generator
-        thin : int
-        out_links, out_labels : ndarray of int32, shape (S, N)
-        out_n_tables : ndarray of int64, shape (S,)
-        out_log_joint : ndarray of float64, shape (S,)
-            log p(x, c), normalised.
+        Links and labels (S, N), numbers of tables (S,), log p(x, c), normalised, (S,).
         """
         n_draws = len(out_links)
         self._run(rng, n_draws, thin, False, out_links, out_labels, out_n_tables, out_log_joint)
@@ -189,7 +174,7 @@ def _allowed(candidates: Candidates) -> dict[str, Any]:
 
 
 class ParameterChain(Chain):
-    """Links of N customers and parameters of their tables; starts with everybody self-linked.
+    """Links of N customers and parameters of their tables; at first all are self-linked.
 
     For comparison with `Chain`, whose methods it has and whose stationary distribution of links.
     Where a table's parameter is integrated out, a customer compares tables by their predictive
@@ -198,35 +183,10 @@ class ParameterChain(Chain):
     so the more customers are below a link: their new table has a parameter that was drawn without
     seeing them, except in the partial variant.
 
-    Parameters
-    ----------
-    X : ndarray of float64, shape (N, D)
-        Rows as the kernels read them (`Likelihood.prepare`); not copied.
-    family : int
-        Code of the likelihood.
-    hyper : ndarray of float64
-        Its prior (`Likelihood.hyper`).
-    candidates : Candidates
-    parameters : {"per-customer", "auxiliary", "partial"}
-        Where the parameter of a new table comes from. ``"per-customer"``: every customer holds one,
-        eq. 4 of Bartunov and Vetrov (2014); sequential links only. ``"auxiliary"``: some are drawn
-        from the prior for the occasion (Neal 2000, algorithm 8). ``"partial"``: it is integrated
-        out in the choice, then drawn.
-    n_auxiliary : int, default 3
-        How many are drawn for the occasion.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from streamddcrp import Distances
-    >>> from streamddcrp.likelihoods import NormalGamma
-    >>> X = np.array([[0.3], [-0.2], [4.1], [0.1], [3.8], [4.4]])
-    >>> family = NormalGamma(0.0, 0.1, 1.5, 1.0)
-    >>> candidates = Distances.by_index(6).candidates("none", alpha=0.5)
-    >>> chain = ParameterChain(X, family.family, family.hyper(1), candidates, "partial")
-    >>> chain.sweep(np.random.default_rng(2), 50)
-    >>> chain.labels
-    array([0, 0, 2, 0, 2, 2])
+    ``parameters`` says where the parameter of a new table comes from. "per-customer": every
+    customer holds one, eq. 4 of Bartunov and Vetrov (2014); sequential links only. "auxiliary":
+    ``n_auxiliary`` are drawn from the prior for the occasion (Neal 2000, algorithm 8). "partial":
+    it is integrated out in the choice, then drawn.
     """
 
     def __init__(

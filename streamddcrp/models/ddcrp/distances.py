@@ -227,11 +227,7 @@ class _Covariates(Distances):
         tree = KDTree(self._places)
         low, high = tree.query_pairs(horizon, p=self._norm, output_type="ndarray").T
         distance = self.between(low, high)
-        return (
-            np.concatenate([high, low]),
-            np.concatenate([low, high]),
-            np.concatenate([distance, distance]),
-        )
+        return np.r_[high, low], np.r_[low, high], np.r_[distance, distance]
 
 
 class _Stored(Distances):

@@ -22,7 +22,7 @@ from streamddcrp.likelihoods.kernels.families import n_post, n_stats, posterior
 from streamddcrp.models.ddcrp.kernels.filter import predict, step_rows
 from streamddcrp.models.ddcrp.kernels.tables import N_SUMS
 from streamddcrp.numerics import CALLER_GIVEN, EXPONENTIAL, NO_DECAY
-from streamddcrp.particles.kernels.layout import (
+from streamddcrp.particles.kernels.names import (
     FIRST,
     MOST_TABLES,
     N_COUNTS,

@@ -299,7 +299,7 @@ class _Soft:
         if n != data.n or fit.stats.shape != (K, data.n_stats):
             message = (
                 f"the fit is of {n} customers with statistics {fit.stats.shape}; X has {data.n} "
-                f"rows, and this likelihood {data.n_stats} statistics a table"
+                f"rows, and this likelihood {data.n_stats} statistics per table"
             )
             raise SchemaError(message)
         row = np.repeat(np.arange(data.m), np.diff(links.ptr))[links.to_train]

@@ -20,7 +20,7 @@ from streamddcrp.models.ddcrp.kernels.sweep import link_term, partition_term
 from streamddcrp.typing import ArrayLike, FloatArray
 from streamddcrp.validation import whole
 
-_MANY = 10_000_000  # links above which a sweep with everybody alone takes too long
+_MANY = 10_000_000  # links above which a sweep with all customers alone takes too long
 _AT_ONCE = 200_000  # updates between two looks at the progress bar
 PARAMETER: dict[type[Decay], str] = {
     Window: "width", Exponential: "scale", Logistic: "location", LinearWindow: "width",
@@ -219,7 +219,7 @@ def sample_ddcrp(
     n_sweeps : int, default 1000
         Sweeps of each chain after the burn-in. A sweep draws every link once.
     burn_in : int, default 200
-        Sweeps before the first draw. A chain starts with everybody at a table alone: joining whole
+        Sweeps before the first draw. Each customer starts at its own table: joining whole
         subtrees is easy for it, splitting a table that a seating in order has mixed up is not. With
         more than ten million links to choose from, the rows are seated in order first nevertheless.
     thin : int, default 1

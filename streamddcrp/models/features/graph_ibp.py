@@ -13,8 +13,8 @@ from streamddcrp.data.batches import as_observations
 from streamddcrp.data.graphs import DecomposableGraph, concatenated, from_parents, holders, window
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.likelihoods.linear_gaussian import LinearGaussian
+from streamddcrp.models.features.engine import cooling
 from streamddcrp.models.features.kernels.graph_ibp import sweep
-from streamddcrp.models.features.step import cooling
 from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp.validation import positive, whole
 
@@ -73,7 +73,7 @@ def sample_graph_ibp(
     alpha : float, optional
         Default: drawn, from a Gamma(1, 1) prior.
     n_sweeps, burn_in : int
-        Sweeps, and how many of them are thrown away.
+        Sweeps, and how many of them are discarded.
     seed : int
 
     Notes

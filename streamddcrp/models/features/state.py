@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamddcrp.likelihoods.linear_gaussian import LinearGaussian
-from streamddcrp.models.features.kernels.layout import (
+from streamddcrp.models.features.kernels.slots import (
     MOST_ENUMERATED,
     MOST_FEATURES,
     MOST_NEW,

@@ -13,10 +13,15 @@ from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.estimator.row_model import Features, RowModel
 from streamddcrp.likelihoods import LinearGaussian, NormalGamma
 from streamddcrp.models.features import views
-from streamddcrp.models.features.engine import FeatureEngine, scales_of
-from streamddcrp.models.features.kernels.layout import LOG_DENSITY, N_FEATURES, P_NEW
+from streamddcrp.models.features.engine import (
+    FeatureEngine,
+    Reported,
+    joined,
+    nothing_reported,
+    scales_of,
+)
+from streamddcrp.models.features.kernels.slots import LOG_DENSITY, N_FEATURES, P_NEW
 from streamddcrp.models.features.state import make_config
-from streamddcrp.models.features.step import Reported, joined, nothing_reported
 from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp.validation import whole
 

@@ -8,15 +8,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from streamddcrp.contract import Event
-from streamddcrp.models.features.engine import FeatureEngine
-from streamddcrp.models.features.kernels.layout import (
+from streamddcrp.models.features.engine import FeatureEngine, Reported
+from streamddcrp.models.features.kernels.slots import (
     DEATH,
     LOG_DENSITY,
     N_EVENTS,
     N_FEATURES,
     P_NEW,
 )
-from streamddcrp.models.features.step import Reported
 from streamddcrp.typing import FloatArray, IntArray
 
 ON = 0.5  # probability from which on a row has a feature
@@ -37,16 +36,9 @@ class Combinations:
         self.last: IntArray = np.empty(0, np.int64)
 
     def labels(self, ids: IntArray, rows: IntArray, *, learn: bool = True) -> IntArray:
-        """Return the labels of rows.
+        """Return the labels of rows with ids (N, F), in any order, -1 for none.
 
-        Parameters
-        ----------
-        ids : ndarray of int64, shape (N, F)
-            Ids that a row has, in any order; -1 for none.
-        rows : ndarray of int64, shape (N,)
-            Their arrival indices, ascending.
-        learn : bool
-            Whether the rows are remembered.
+        ``rows`` (N,): their arrival indices, ascending. ``learn``: whether they are remembered.
         """
         n_old, N = len(self.key), len(ids)
         key = np.concatenate([self.key, _keys(ids)])

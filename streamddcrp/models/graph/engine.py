@@ -1,43 +1,295 @@
-"""The engine of `GraphCRP`: steps and predictions once the scale of the data is known."""
+"""The engine of `GraphCRP`: settings, particles with their clusters, the last items, and steps.
 
+The arrays are grouped by axis into named tuples; kernels update them in place. Axes: P particles,
+K tables per particle, R = r + rejuvenate + 1 items in memory (item i at i mod R), L items with
+their rows, I items with their parents, W parents of an item, J values of alpha, N names of tables.
+"""
+
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamddcrp.compilation import entry_point
-from streamddcrp.contract import N_OUTPUTS
+from streamddcrp.contract import N_OUTPUTS, EventRing
 from streamddcrp.data.graphs import NO_PARENTS, Parents, keep
+from streamddcrp.errors import ConfigError
 from streamddcrp.estimator.particle_engine import ParticleEngine
-from streamddcrp.models.graph.config import Config
 from streamddcrp.models.graph.kernels.arrival import predict_row as _predict_row
 from streamddcrp.models.graph.kernels.arrival import step_rows
-from streamddcrp.models.graph.kernels.layout import N_BEST
-from streamddcrp.models.graph.state import State, arrays_of, empty_state, grown, state_from_arrays
-from streamddcrp.particles.kernels.layout import LOG_EVIDENCE
-from streamddcrp.particles.state import learn_rows
+from streamddcrp.models.graph.kernels.children import (
+    N_BEST,
+    N_COUNTS,
+    OPTIMAL,
+    STAMP,
+    STRATIFIED,
+    SYSTEMATIC,
+)
+from streamddcrp.particles import state as shared
+from streamddcrp.particles.kernels.names import LOG_EVIDENCE, MOST_TABLES, N_NAMES, N_SEEN
+from streamddcrp.particles.state import (
+    Children,
+    Memo,
+    Names,
+    ParticleState,
+    Pool,
+    UintArray,
+    learn_rows,
+    room,
+)
+from streamddcrp.records import empty
 from streamddcrp.typing import FloatArray, IntArray
+from streamddcrp.validation import choice, positive, whole
+
+SCHEMES = {"optimal": OPTIMAL, "systematic": SYSTEMATIC, "stratified": STRATIFIED, "n_best": N_BEST}
+LARGEST_WINDOW = 1 << 15
+NODES = 65  # of the grid for alpha: a factor of 1.23 between neighbours
+LEAST_ALPHA, LARGEST_ALPHA = 1e-4, 60.0
+
+
+class Config(NamedTuple):
+    """Settings in the kernels' terms; made and checked by `make_config`."""
+
+    family: int
+    hyper: FloatArray
+    r: int  # parents are the last r items, or among them
+    given: bool  # whether the items come with their parents
+    rejuvenate: int  # of the last so many items ``moves`` are resampled; 0: none
+    moves: int  # how many after an arrival
+    n_particles: int
+    scheme: int
+    merge: bool
+    alpha: float  # NaN where it is integrated out
+    nodes: FloatArray  # (J,) the values of alpha that are summed over; empty where it is fixed
+    log_nodes: FloatArray  # (J,) their logs
+    log_prior: FloatArray  # (J,) of the nodes, with the weights of the quadrature
+    seed: int
+
+
+def alpha_grid(shape: float, rate: float) -> tuple[FloatArray, FloatArray]:
+    """Nodes for alpha ~ Gamma(shape, rate) and their log weights: trapezoids in log alpha."""
+    nodes = np.exp(np.linspace(math.log(LEAST_ALPHA), math.log(LARGEST_ALPHA), NODES))
+    step = math.log(nodes[1] / nodes[0])
+    log_prior = shape * (math.log(rate) + np.log(nodes)) - rate * nodes - math.lgamma(shape)
+    return nodes, log_prior + math.log(step)
+
+
+def make_config(
+    *,
+    family: int = 0,
+    hyper: FloatArray | None = None,
+    r: int,
+    given: bool = False,
+    alpha: Any,
+    n_particles: int = 100,
+    resampling: str = "optimal",
+    merge: bool = True,
+    rejuvenate: int = 0,
+    moves: int = 1,
+    seed: int = 0,
+) -> Config:
+    """Check the options of `GraphCRP` and put them into the kernels' order.
+
+    Without ``family`` and ``hyper``, code and prior of the likelihood, they are only checked.
+
+    Raises
+    ------
+    ConfigError
+        If an option is out of its range.
+    """
+    r = whole("r", r, 1, LARGEST_WINDOW)
+    n_particles = whole("n_particles", n_particles, 1, 1 << 24)
+    rejuvenate, moves = whole("rejuvenate", rejuvenate, 0), whole("moves", moves, 1, 1 << 16)
+    seed = whole("seed", seed, 0, (1 << 63) - 1)
+    choice("resampling", resampling, SCHEMES)
+    if rejuvenate > r:
+        message = (
+            f"rejuvenate must not exceed r, {r}: older items are no parents any more, "
+            f"got {rejuvenate}"
+        )
+        raise ConfigError(message)
+    if rejuvenate > 0 and given:
+        message = "rejuvenate: items are resampled only where their parents are the last r items"
+        raise ConfigError(message)
+    nodes, log_prior, fixed = np.empty(0), np.empty(0), math.nan
+    also = 'or ("gamma", shape, rate) of positive numbers'
+    if isinstance(alpha, tuple | list) and len(alpha) == 3 and alpha[0] == "gamma":
+        nodes, log_prior = alpha_grid(*(positive("alpha", value, also) for value in alpha[1:]))
+    else:
+        fixed = positive("alpha", alpha, also)
+    merges = bool(merge) and resampling in {"optimal", "n_best"}
+    return Config(
+        family, np.ones(1) if hyper is None else hyper, r, bool(given), rejuvenate,
+        moves if rejuvenate else 0, n_particles, SCHEMES[resampling], merges, fixed, nodes,
+        np.log(nodes), log_prior, seed,
+    )  # fmt: skip
+
+
+class Particles(NamedTuple):
+    """Particles and their tables."""
+
+    weight: Annotated[FloatArray, "P"]  # sums to 1; 0: the place is empty
+    n_tables: Annotated[IntArray, "P"]  # places in use, gaps included
+    opened: Annotated[IntArray, "P"]  # tables ever opened
+    key: Annotated[UintArray, "P"]  # hash of what the future depends on
+    entry: Annotated[IntArray, "P K", -1]  # place of the table's cluster in the pool; -1: no table
+    near: Annotated[IntArray, "P K"]  # members among the last r items
+    held: Annotated[IntArray, "P K"]  # members among the last R items
+    label: Annotated[NDArray[np.int32], "P R"]  # tables of the items in memory
+
+
+class Recent(NamedTuple):
+    """The last items."""
+
+    x: Annotated[FloatArray, "L D"]
+    name: Annotated[IntArray, "R", -1]  # of the table they open; -1 while no particle has it
+    parents: Annotated[IntArray, "I W"]  # in ascending order, where they are given
+    n_parents: Annotated[IntArray, "I"]
+
+
+class Grid(NamedTuple):
+    """The concentration at its nodes, and sums over them cached for an arrival."""
+
+    base: Annotated[FloatArray, "J"]  # log prior - sum of log(alpha + m) over arrivals, m parents
+    stamp: Annotated[IntArray, "T", -1]  # the arrival that the rest is for
+    k: Annotated[IntArray, "T"]  # and the number of tables opened
+    log_total: Annotated[FloatArray, "T"]
+    join: Annotated[FloatArray, "T"]
+    new: Annotated[FloatArray, "T"]
+
+
+class Scratch(NamedTuple):
+    """Further work space; nothing in it outlives an arrival."""
+
+    at_name: Annotated[FloatArray, "N"]
+    near: Annotated[IntArray, "K"]
+    opens: Annotated[IntArray, "K"]
+    log_count: Annotated[FloatArray, "K"]
+    log_weight: Annotated[FloatArray, "O"]  # O = K + 1
+    sums: Annotated[FloatArray, "3"]  # weights of all children, at new tables, at the last item's
+
+
+@dataclass(slots=True)
+class State(ParticleState):
+    """The sampler's memory; exactly one owner."""
+
+    particles: Particles
+    pool: Pool
+    memo: Memo
+    grid: Grid
+    names: Names
+    recent: Recent
+    events: EventRing
+    counts: IntArray
+    sums: FloatArray
+    children: Children
+    scratch: Scratch
+
+
+def empty_state(config: Config) -> State:
+    """Return the state before the first arrival."""
+    state = _empty(config, n_tables=8, n_clusters=1, n_names=16, n_parents=4)
+    if config.scheme in (SYSTEMATIC, STRATIFIED):  # one child per particle: all begin alike
+        state.particles.weight[:] = 1.0 / config.n_particles
+    else:
+        state.particles.weight[0] = 1.0
+    return state
+
+
+def _empty(
+    config: Config, *, n_tables: int, n_clusters: int, n_names: int, n_parents: int
+) -> State:
+    """Return an empty state with room for so much, and for one more arrival."""
+    P, n_nodes = config.n_particles, len(config.nodes)
+    C = room(n_clusters + 4 + P + config.moves * (2 * P + 2), 64)
+    lengths = {
+        "P": P, "K": n_tables, "O": n_tables + 1, "R": config.r + config.rejuvenate + 1,
+        "N": n_names, "L": max(config.rejuvenate, 1), "D": int(config.hyper[0]),
+        "I": config.r if config.given else 1, "W": n_parents, "J": n_nodes,
+        "T": 256 if n_nodes else 1,
+    }  # fmt: skip
+    grid = empty(Grid, lengths)
+    grid.base[:] = config.log_prior
+    parts = shared.empty_parts(
+        config.family, config.hyper, n_particles=P, n_children=P * (n_tables + 1), n_clusters=C,
+        n_names=n_names, n_counts=N_COUNTS,
+    )  # fmt: skip
+    return State(
+        particles=empty(Particles, lengths),
+        grid=grid,
+        recent=empty(Recent, lengths),
+        scratch=empty(Scratch, lengths),
+        **parts,
+    )
+
+
+def grown(state: State, config: Config, n_parents: int = 0) -> State:
+    """Return the state with room for one more arrival; no number in it changes."""
+    return state_from_arrays(config, arrays_of(state), n_parents)
+
+
+def _in_rings(state: State) -> dict[str, IntArray]:
+    """Return the items in memory by axis: all, those with rows, those with parents."""
+    recent, seen = state.recent, state.n_seen
+    kept = {"R": len(recent.name) - 1, "L": len(recent.x), "I": len(recent.n_parents)}
+    return {axis: np.arange(max(seen - n, 0), seen) for axis, n in kept.items()}
+
+
+def arrays_of(state: State) -> dict[str, NDArray[Any]]:
+    """Return copies of all arrays without unused capacity, for a checkpoint."""
+    recent, names, items = state.recent, state.names, _in_rings(state)
+    R = len(recent.name)
+    arrays, at = shared.arrays_of(state, STAMP, R=items["R"] % R)
+    named, given = recent.name[items["R"] % R], items["I"] % len(recent.n_parents)
+    return arrays | {
+        "recent.x": recent.x[items["L"] % len(recent.x)],
+        "recent.name": np.where((named >= 0) & (names.opener[named] == items["R"]), at[named], -1),
+        "recent.parents": recent.parents[given],
+        "recent.n_parents": recent.n_parents[given],
+        "grid.base": state.grid.base.copy(),
+        "sums": state.sums.copy(),
+    }
+
+
+def state_from_arrays(
+    config: Config, arrays: Mapping[str, NDArray[Any]], n_parents: int = 0
+) -> State:
+    """Rebuild the state that `arrays_of` described, with room for one more arrival at least.
+
+    The statistics may be shorter than those of ``config``: words that had not been seen.
+    """
+    counts, parents, x = arrays["counts"], arrays["recent.parents"], arrays["recent.x"]
+    state = _empty(
+        config,
+        n_tables=room(int(counts[MOST_TABLES]) + 1 + config.moves, 8),
+        n_clusters=2 * len(arrays["pool.stats"]),
+        n_names=room(int(counts[N_NAMES]) + 1 + config.rejuvenate, 16),
+        n_parents=room(max(parents.shape[1], n_parents), 4),
+    )
+    state.counts[N_SEEN] = counts[N_SEEN]
+    recent, items = state.recent, _in_rings(state)
+    ring, given = items["R"] % len(recent.name), items["I"] % len(recent.n_parents)
+    shared.restore(state, config.family, config.hyper, arrays, R=ring)
+    state.sums[:] = arrays["sums"]
+    state.grid.base[:] = arrays["grid.base"]
+    recent.x[items["L"] % len(recent.x), : x.shape[1]] = x
+    recent.name[ring] = arrays["recent.name"]
+    recent.parents[given, : parents.shape[1]] = parents
+    recent.n_parents[given] = arrays["recent.n_parents"]
+    return state
 
 
 def step(
     config: Config, state: State, X: FloatArray, t: FloatArray,
     parents: IntArray = NO_PARENTS.items, offsets: IntArray = NO_PARENTS.offsets,
 ) -> tuple[State, FloatArray]:  # fmt: skip
-    """Predict and learn rows in order; the state is updated in place, or replaced by a larger one.
+    """Predict and learn rows (N, D) in order; return the state and outputs (N, 6).
 
-    Parameters
-    ----------
-    X : ndarray of float64, shape (N, D)
-    t : ndarray of float64, shape (N,)
-        Times, for the events.
-    parents, offsets : ndarray of int64, shape (E,) and (N + 1,)
-        Where parents are given: the checked ones of row b from ``offsets[b]`` on.
-
-    Returns
-    -------
-    state : State
-    out : ndarray of float64, shape (N, 6)
+    The state is updated in place, or replaced by a larger one. Times (N,) are for the events. Where
+    parents are given: the checked ones of row b from ``offsets[b]`` on.
     """
     out = np.empty((len(X), N_OUTPUTS))
     inputs = np.ascontiguousarray(X), np.ascontiguousarray(t), parents, offsets

@@ -20,7 +20,7 @@ from streamddcrp.data.graphs import (
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.likelihoods import Likelihood, make_likelihood
 from streamddcrp.likelihoods.kernels.families import add_stats, n_post, n_stats, posterior
-from streamddcrp.models.graph.config import make_config
+from streamddcrp.models.graph.engine import make_config
 from streamddcrp.models.graph.kernels.gibbs import draw_alpha, sweep
 from streamddcrp.typing import ArrayLike, FloatArray, IntArray
 from streamddcrp.validation import whole
@@ -102,7 +102,7 @@ def sample_graph_crp(
     alpha : float or ("gamma", shape, rate), default ("gamma", 1.0, 1.0)
         Concentration; with a prior it is drawn, too.
     n_sweeps, burn_in, thin : int
-        Sweeps after those that are thrown away, of which every ``thin``-th is kept.
+        Sweeps after those that are discarded, of which every ``thin``-th is kept.
     seed : int, optional
     progress : bool, default False
 

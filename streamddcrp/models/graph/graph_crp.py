@@ -13,9 +13,13 @@ from streamddcrp.estimator.particle_model import ParticleModel
 from streamddcrp.estimator.row_model import Features, Predicted
 from streamddcrp.estimator.views import predictions
 from streamddcrp.likelihoods import Likelihood
-from streamddcrp.models.graph.config import Config, make_config
-from streamddcrp.models.graph.engine import GraphEngine
-from streamddcrp.models.graph.state import empty_state, state_from_arrays
+from streamddcrp.models.graph.engine import (
+    Config,
+    GraphEngine,
+    empty_state,
+    make_config,
+    state_from_arrays,
+)
 from streamddcrp.typing import FloatArray
 
 NO_RING = np.zeros((1, 1), np.int64)

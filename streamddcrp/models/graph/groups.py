@@ -14,11 +14,11 @@ from streamddcrp.compilation import entry_point
 from streamddcrp.contract import N_OUTPUTS, EventRing
 from streamddcrp.estimator.particle_engine import ParticleEngine, live_names
 from streamddcrp.likelihoods import Likelihood
+from streamddcrp.models.graph.kernels.children import N_COUNTS, STAMP
 from streamddcrp.models.graph.kernels.group import predict_row as _predict_row
 from streamddcrp.models.graph.kernels.group import step_rows
-from streamddcrp.models.graph.kernels.layout import N_COUNTS, STAMP
 from streamddcrp.particles import state as shared
-from streamddcrp.particles.kernels.layout import MOST_TABLES, N_NAMES
+from streamddcrp.particles.kernels.names import MOST_TABLES, N_NAMES
 from streamddcrp.particles.state import Children, Memo, Names, ParticleState, Pool, learn_rows, room
 from streamddcrp.records import empty
 from streamddcrp.typing import FloatArray, IntArray
@@ -170,22 +170,11 @@ def state_from_arrays(
 def step(
     config: Config, state: State, X: FloatArray, t: FloatArray, group: IntArray, node: IntArray
 ) -> tuple[State, FloatArray]:
-    """Predict and learn rows in order; the state is updated in place, or replaced by a larger one.
+    """Predict and learn rows (N, D) in order; return the state and outputs (N, 6).
 
-    Parameters
-    ----------
-    X : ndarray of float64, shape (N, D)
-    t : ndarray of float64, shape (N,)
-        Times, for the events.
-    group : ndarray of int64, shape (N,)
-        Numbers of groups, new ones in the order of their first rows.
-    node : ndarray of int64, shape (>= groups,)
-        The parent of each group: 0 the root; else new ones in the order of their first rows.
-
-    Returns
-    -------
-    state : State
-    out : ndarray of float64, shape (N, 6)
+    The state is updated in place, or replaced by a larger one. Times (N,) are for the events.
+    ``group`` (N,): numbers of groups; ``node``: the parent of each group, 0 is the root. New ones
+    are numbered in the order of their first rows.
     """
     n_nodes = int(node.max(initial=0)) + 1
     if len(node) > len(state.groups.node) or n_nodes > state.particles.aux.shape[1]:

@@ -91,14 +91,8 @@ def fit_temporal_dpm(
     emission : Emission, optional
         Default: `GaussianDrift` with scales learned, the best of several guesses on the first
         epochs.
-    alpha : float, optional
-        Concentration: weight of a new component in an epoch. Default: learned.
-    decay : Decay, tuple, str or callable, optional
-        Weight of a component's rows of 1, 2, .. epochs before. Default: learned, exponential; with
-        a ``width``, of scale 1.
-    width : int, optional
-        Epochs that the past counts; a component that was silent for longer is gone. Default:
-        learned; 3 with a ``decay``.
+    alpha, decay, width
+        As for `TemporalDPM`.
     slots : int, default 1000
         Components of the finite model.
     lag : int, default 3
@@ -277,8 +271,7 @@ def whole_window(
 
     It is the engine of a stream with ``lag`` >= T - 1 after the last epoch.
     """
-    engine = Engine(settings._replace(lag=max(len(rows) - 1, 0)), emission)
-    engine.epoch = len(rows) - 1
+    engine = Engine(settings._replace(lag=max(len(rows) - 1, 0)), emission, epoch=len(rows) - 1)
     engine.rows, engine.resp = list(rows), resp
     engine.ids, engine.born, engine.last_active = ids, born, born.copy()
     engine.next_id = int(ids.max(initial=-1)) + 1

@@ -100,14 +100,10 @@ def fit_nested_topics(
     if not n:
         message = "documents: expected at least one, got none"
         raise SchemaError(message)
-    rng, best, at = np.random.default_rng(seed), None, np.arange(n)
-    for _ in range(n_starts):
-        fit = _topics_in_order(documents, at, max_passes, tol, options)
-        if best is None or fit.bound_trace[-1] > best.bound_trace[-1]:
-            best = fit
-        at = rng.permutation(n)
-    assert best is not None  # for mypy
-    return best
+    rng = np.random.default_rng(seed)
+    orders = [np.arange(n), *(rng.permutation(n) for _ in range(n_starts - 1))]
+    fits = (_topics_in_order(documents, at, max_passes, tol, options) for at in orders)
+    return max(fits, key=lambda fit: float(fit.bound_trace[-1]))
 
 
 def _topics_in_order(

@@ -53,7 +53,7 @@ class NestedCRPTopics(TreeModel):
     revisits : int, default 1
         Documents of the window that are placed again after each arrival.
     max_nodes : int, default 512
-        When there are almost so many, the smallest paths give way.
+        When there are almost so many, the smallest paths are removed.
     max_words : int, default 50000
         When tidying up finds more words, those that are rarest and not in the window are forgotten.
 

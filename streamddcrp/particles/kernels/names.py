@@ -1,8 +1,19 @@
-"""Names of tables over all particles: a table is known by the customer that opened it."""
+"""Scalar entries of all particle filters, and names of tables: the customers that opened them."""
 
 from streamddcrp.compilation import uncounted
 from streamddcrp.contract import BIRTH, DEATH, LIVE, record
-from streamddcrp.particles.kernels.layout import N_EVENTS, N_LIVE, N_NAMES, N_SEEN
+
+# counts (int64); a method's own ones follow
+N_SEEN = 0  # arrivals learned so far; the next one's index
+FIRST = 1  # arrival index of the oldest customer that is remembered
+MOST_TABLES = 2  # of any particle
+N_NAMES = 3  # tables that any particle has
+N_LIVE = 4  # tables that particles of at least half the weight have
+N_EVENTS = 5  # events since the start; the log holds the last of them
+N_COUNTS = 6
+
+# sums (float64)
+LOG_EVIDENCE = 0
 
 
 @uncounted

@@ -82,19 +82,6 @@ def gamma(shape, seed, t, particle, purpose, index):
 
 
 @kernel
-def poisson(rate, seed, t, particle, purpose, index):
-    """Draw from the Poisson distribution by inversion, for rates up to some tens."""
-    u = uniform(seed, t, particle, purpose, index)
-    n, p = 0, math.exp(-rate)
-    upto = p
-    while u > upto and p > 0.0:
-        n += 1
-        p *= rate / n
-        upto += p
-    return n
-
-
-@kernel
 def hash_of(a, b):
     """64 random bits (uint64) that a pair of 64 bit words is known by."""
     a, b = np.uint64(a), np.uint64(b)

@@ -34,26 +34,12 @@ def optimal(weight, n, n_keep, u, out_child, out_weight):
 
     With c such that sum_m min(w_m / c, 1) = n_keep, children of weight above c stay as they are;
     of the others each stays with probability w_m / c, by a systematic pass, and then weighs c. No
-    child comes twice, and the expectation of the new weight is the old one. O(n).
+    child comes twice, and the expectation of the new weight is the old one. O(n). Fearnhead and
+    Clifford, "On-line inference for hidden Markov models via particle filters", JRSS B 2003.
 
-    Parameters
-    ----------
-    weight : ndarray of float64, shape (>= n,)
-        At least 0, not all of them; those of weight 0 never stay.
-    u : float
-        In (0, 1).
-    out_child, out_weight : ndarray, shape (>= n_keep,)
-        Children in ascending order, and their weights; the sum stays within rounding.
-
-    Returns
-    -------
-    int
-        How many stay: ``n_keep``, or fewer where fewer have a weight.
-
-    References
-    ----------
-    Fearnhead and Clifford, "On-line inference for hidden Markov models via particle filters",
-    JRSS B 2003.
+    ``weight`` (>= n,): at least 0, not all of them; those of weight 0 never stay. ``u`` in (0, 1).
+    ``out_child``, ``out_weight`` (>= n_keep,): children in ascending order, and their weights; the
+    sum stays within rounding. Returns how many stay: fewer where fewer have a weight.
     """
     positive, tail = 0, 0.0
     for m in range(n):
@@ -184,20 +170,9 @@ def stratified(weight, seed, t, purpose, out_offspring):
 def merge_equal(key, weight, n, table, seed, t, purpose):
     """Give the weight of children with equal keys to one of them, drawn by weight; others get 0.
 
-    Equal keys must mean equal laws of everything to come; then no expectation changes.
-
-    Parameters
-    ----------
-    key : ndarray of uint64, shape (>= n,)
-        64 bits from `hash_of`, so that different states have different keys.
-    weight : ndarray of float64, shape (>= n,)
-    table : ndarray of int64, shape (a power of two >= 2 n,)
-        Work space.
-
-    Returns
-    -------
-    int
-        How many children have a weight afterwards.
+    Equal keys must mean equal laws of everything to come; then no expectation changes. ``key``
+    (>= n,): 64 bits from `hash_of`; ``table``: work space, (a power of two >= 2 n,). Returns how
+    many children have a weight afterwards.
     """
     table[:] = -1
     mask = np.uint64(len(table) - 1)
@@ -242,14 +217,7 @@ def place_children(ancestor, n, used, out_place):
 
     Further children take the places, in ascending order, of particles without children. So a caller
     copies where ``out_place[m] != ancestor[m]``, all copies before any change, and nothing else.
-
-    Parameters
-    ----------
-    ancestor : ndarray of int64, shape (>= n,)
-        In ascending order.
-    used : ndarray of bool, shape (P,)
-        Afterwards: which places are taken. P >= n.
-    out_place : ndarray of int64, shape (>= n,)
+    ``ancestor`` (>= n,): in ascending order; ``used`` (P,): afterwards which places are taken.
     """
     used[:] = False
     for m in range(n):

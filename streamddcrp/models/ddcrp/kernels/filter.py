@@ -24,15 +24,17 @@ from streamddcrp.models.ddcrp.kernels.tables import (
     update,
 )
 from streamddcrp.numerics import log_decay
-from streamddcrp.particles.kernels.layout import (
+from streamddcrp.particles.kernels.names import (
     FIRST,
     LOG_EVIDENCE,
     MOST_TABLES,
     N_LIVE,
     N_NAMES,
     N_SEEN,
+    best_name,
+    name_of,
+    refresh_names,
 )
-from streamddcrp.particles.kernels.names import best_name, name_of, refresh_names
 from streamddcrp.particles.kernels.resample import (
     ancestors_of,
     effective_size,

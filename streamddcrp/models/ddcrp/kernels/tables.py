@@ -13,8 +13,7 @@ from streamddcrp.likelihoods.kernels.families import (
     posterior,
 )
 from streamddcrp.numerics import NO_DECAY, add
-from streamddcrp.particles.kernels.layout import FIRST, LOG_EVIDENCE, N_SEEN
-from streamddcrp.particles.kernels.names import name_of
+from streamddcrp.particles.kernels.names import FIRST, LOG_EVIDENCE, N_SEEN, name_of
 
 # sums (float64): time of the last customer that left, at which `Tables.carried` holds
 CARRIED_AT = LOG_EVIDENCE + 1

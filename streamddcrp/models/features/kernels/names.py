@@ -10,7 +10,7 @@ particles of half the weight have it; it is dead when no particle has it.
 import numpy as np
 
 from streamddcrp.compilation import uncounted
-from streamddcrp.models.features.kernels.layout import (
+from streamddcrp.models.features.kernels.slots import (
     BIRTH,
     DEATH,
     LIVE,

@@ -4,7 +4,7 @@ import numpy as np
 
 from streamddcrp.compilation import uncounted
 from streamddcrp.likelihoods.kernels.linear_gaussian import add_row, remove_row
-from streamddcrp.models.features.kernels.layout import (
+from streamddcrp.models.features.kernels.slots import (
     CHOICE,
     MOST_NEW,
     MOST_REDRAWN,
@@ -13,8 +13,6 @@ from streamddcrp.models.features.kernels.layout import (
     ROW,
     SHAPE,
     SUBSET,
-)
-from streamddcrp.models.features.kernels.slots import (
     add_scales,
     allocate,
     draw_scales,

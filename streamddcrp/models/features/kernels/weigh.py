@@ -6,15 +6,13 @@ import numpy as np
 
 from streamddcrp.compilation import uncounted
 from streamddcrp.likelihoods.kernels.linear_gaussian import log_constant, log_density
-from streamddcrp.models.features.kernels.layout import (
+from streamddcrp.models.features.kernels.slots import (
     FEW,
     MOST_ENUMERATED,
     N_ACTIVE,
     N_SEEN,
     PROPOSAL,
     SHAPE,
-)
-from streamddcrp.models.features.kernels.slots import (
     add_scales,
     draw_scales,
     live_slots,

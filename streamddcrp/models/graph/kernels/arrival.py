@@ -2,13 +2,7 @@
 
 from streamddcrp.compilation import entry, uncounted
 from streamddcrp.contract import SCORE
-from streamddcrp.models.graph.kernels.common import (
-    extend_joined,
-    list_kept,
-    score_arrival,
-    weigh_names,
-)
-from streamddcrp.models.graph.kernels.layout import (
+from streamddcrp.models.graph.kernels.children import (
     CHOOSE,
     MERGE,
     N_BEST,
@@ -17,14 +11,24 @@ from streamddcrp.models.graph.kernels.layout import (
     STAMP,
     STRATIFIED,
     SYSTEMATIC,
+    count_parents,
+    extend_joined,
+    list_kept,
+    score_arrival,
+    weigh,
+    weigh_names,
 )
 from streamddcrp.models.graph.kernels.revise import free_slot, revise
-from streamddcrp.models.graph.kernels.weigh import count_parents, weigh
 from streamddcrp.numerics import copy_row
-from streamddcrp.particles.kernels.layout import LOG_EVIDENCE, MOST_TABLES, N_NAMES, N_SEEN
-from streamddcrp.particles.kernels.names import refresh_names
+from streamddcrp.particles.kernels.names import (
+    LOG_EVIDENCE,
+    MOST_TABLES,
+    N_NAMES,
+    N_SEEN,
+    refresh_names,
+)
 from streamddcrp.particles.kernels.pool import EMPTY, drop
-from streamddcrp.particles.kernels.random import uniform
+from streamddcrp.particles.kernels.random import draw, uniform
 from streamddcrp.particles.kernels.resample import (
     ancestors_of,
     effective_size,
@@ -44,8 +48,7 @@ def _seat(particles, pool, memo, children, i):
     n_tables = particles.n_tables
     label, opened, successor = particles.label, particles.opened, memo.successor
     to, place = children.to, children.place
-    holders, free, n_free = pool.holders, pool.free, pool.n_free
-    at = i % label.shape[1]
+    holders, at = pool.holders, i % label.shape[1]
     for c in range(children.n[0]):
         p, k = place[c], to[c]
         if k < 0:
@@ -57,10 +60,7 @@ def _seat(particles, pool, memo, children, i):
             e = entry[p, k]
             entry[p, k] = successor[e]
             holders[successor[e]] += 1
-            holders[e] -= 1
-            if holders[e] == 0:
-                free[n_free[0]] = e
-                n_free[0] += 1
+            drop(pool, e)
         label[p, at] = k
         near[p, k] += 1
         held[p, k] += 1
@@ -144,14 +144,8 @@ def _draw_one_each(config, particles, pool, counts, children, size):
             _clear(particles, pool, p)
             a = z
             continue
-        rest = uniform(config.seed, n, p, CHOOSE, 0) * total
-        chosen = a
-        for c in range(a, z):
-            if children.weight[c] > 0.0:
-                chosen = c
-                rest -= children.weight[c]
-                if rest < 0.0:
-                    break
+        u = uniform(config.seed, n, p, CHOOSE, 0)
+        chosen = a + draw(children.weight[a:z], z - a, u)
         particles.weight[p] = total
         children.place[kept] = p
         children.to[kept] = children.table[chosen]

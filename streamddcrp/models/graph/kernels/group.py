@@ -6,14 +6,7 @@ import numpy as np
 
 from streamddcrp.compilation import entry, uncounted
 from streamddcrp.contract import SCORE
-from streamddcrp.models.graph.kernels.common import (
-    extend_joined,
-    list_kept,
-    report,
-    score_arrival,
-    weigh_names,
-)
-from streamddcrp.models.graph.kernels.layout import (
+from streamddcrp.models.graph.kernels.children import (
     FIRST_DRAW,
     NEGLIGIBLE,
     RESAMPLE,
@@ -21,10 +14,20 @@ from streamddcrp.models.graph.kernels.layout import (
     WHICH_EMPTY,
     WHICH_ITEM,
     WHICH_NODE,
+    extend_joined,
+    list_kept,
+    report,
+    score_arrival,
+    weigh_names,
 )
 from streamddcrp.numerics import copy_row
-from streamddcrp.particles.kernels.layout import LOG_EVIDENCE, MOST_TABLES, N_NAMES, N_SEEN
-from streamddcrp.particles.kernels.names import refresh_names
+from streamddcrp.particles.kernels.names import (
+    LOG_EVIDENCE,
+    MOST_TABLES,
+    N_NAMES,
+    N_SEEN,
+    refresh_names,
+)
 from streamddcrp.particles.kernels.pool import EMPTY, drop
 from streamddcrp.particles.kernels.random import draw, draw_log, uniform
 from streamddcrp.particles.kernels.resample import optimal, place_children

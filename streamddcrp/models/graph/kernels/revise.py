@@ -5,10 +5,8 @@ import math
 import numpy as np
 
 from streamddcrp.compilation import uncounted
-from streamddcrp.models.graph.kernels.layout import OPENED, REVISE_WHERE, STAMP
-from streamddcrp.models.graph.kernels.weigh import log_opened
-from streamddcrp.particles.kernels.layout import N_SEEN
-from streamddcrp.particles.kernels.names import name_of
+from streamddcrp.models.graph.kernels.children import OPENED, REVISE_WHERE, STAMP, log_opened
+from streamddcrp.particles.kernels.names import N_SEEN, name_of
 from streamddcrp.particles.kernels.pool import EMPTY, alter, drop, score_clusters
 from streamddcrp.particles.kernels.random import draw_log, hash_of, uniform
 

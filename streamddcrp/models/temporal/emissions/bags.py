@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from streamddcrp.models.temporal.kernels.text import summed
+from streamddcrp.models.temporal.kernels.text import assigned, weighted
 from streamddcrp.typing import FloatArray, IntArray
 
 _PARTS = ("offsets", "words", "counts")
@@ -45,10 +45,8 @@ class Bags:
     def assigned(cls, X: Any, q: FloatArray) -> "Bags":
         """Return the expected bags (K,) of rows (N, V) under assignments (N, K)."""
         offsets, words, counts = as_rows(X)
-        width, K = int(words.max(initial=-1)) + 1, q.shape[1]
-        k, rows = np.nonzero(q.T)
-        first = np.searchsorted(k, np.arange(K + 1))
-        return cls((K,), width, *summed(first, rows, q[rows, k], offsets, words, counts, width))
+        width = int(words.max(initial=-1)) + 1
+        return cls((q.shape[1],), width, *assigned(q, offsets, words, counts, width))
 
     @property
     def ndim(self) -> int:
@@ -83,11 +81,9 @@ class Bags:
 
     def total(self, weights: FloatArray) -> "Bags":
         """Return the sum (K,) of bags (E, K) with weights (E,)."""
-        K, epochs = self.shape[1], np.flatnonzero(weights)
-        first = len(epochs) * np.arange(K + 1)
-        which = (K * epochs + np.arange(K)[:, None]).ravel()
-        arrays = self.offsets, self.words, self.counts, self.width
-        return Bags((K,), self.width, *summed(first, which, np.tile(weights[epochs], K), *arrays))
+        arrays = self.offsets, self.words, self.counts
+        sums = weighted(*arrays, weights, self.shape[1], self.width)
+        return Bags(self.shape[1:], self.width, *sums)
 
     def sizes(self) -> FloatArray:
         """Sum of the counts of every bag, in the shape of the leading axes."""

@@ -182,7 +182,7 @@ def _look_ahead(a0, step, at_zero, past, later, q):
     return with_later - expected_step(a0, step, at_zero, mean, var, log_zero)
 
 
-@inner
+@inlined
 def _look_ahead_all(a0, kappa, at_zero, ahead, later, k, q):
     """Look-ahead of a row of component k over all later epochs."""
     total = 0.0

@@ -14,7 +14,7 @@ import math
 
 import numpy as np
 
-from streamddcrp.compilation import inner, kernel
+from streamddcrp.compilation import inlined, inner, kernel
 from streamddcrp.likelihoods.kernels.families import (
     add_stats,
     expected_log_liks,
@@ -151,7 +151,7 @@ def drift_expected(X, mean, var, noise, begins, epoch, out):
                 out[i, k] = _expected_of_present(X[i], mean[k], var[k], noise)
 
 
-@inner
+@inlined
 def _predicted(n, total, mean, var, noise):
     """Mean and variance of the next value after ``n`` values of sum ``total``."""
     if n > _NONE:

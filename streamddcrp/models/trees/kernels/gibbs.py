@@ -173,49 +173,34 @@ def _open(d, end, path, tree):
 
 
 @inner
-def _count(w, k, sign, tokens, counts):
-    """Add a token to the counts of a node or, ``sign`` -1, take it out."""
-    counts[w, k] += sign
-    tokens[k] += sign
-
-
-@inner
-def _weigh_levels(d, w, path, alpha, prior, tokens, counts, n_at, cum):
-    """Sum up the weights of the levels of a token of a document, into ``cum``; return them all."""
-    _, eta, whole = prior
-    total = 0.0
-    for l in range(len(n_at)):
-        k = path[d, l]
-        total += (alpha[l] + n_at[l]) * (eta + counts[w, k]) / (whole + tokens[k])
-        cum[l] = total
-    return total
-
-
-@inner
-def _level(u, cum):
-    """Return the level at ``u`` among sums of weights."""
-    new = 0
-    while new < len(cum) - 1 and cum[new] <= u:
-        new += 1
-    return new
-
-
-@inner
 def _draw_levels(rng, d, times, corpus, alpha, prior, tree, work):
     """Draw the level of a token given all others: (alpha_l + n_dl) (eta + n_w) / (V eta + n)."""
-    (words, first, z, path), (_, _, _, tokens, counts) = corpus, tree
-    n_at, _, _, _, cum, _ = work
+    (words, first, z, path), (_, eta, whole) = corpus, prior
+    (_, _, _, tokens, counts), (n_at, _, _, _, weight, _) = tree, work
+    L = len(n_at)
     n_at[:] = 0.0
     for j in range(first[d], first[d + 1]):
         n_at[z[j]] += 1.0
     for _ in range(times):
         for j in range(first[d], first[d + 1]):
-            n_at[z[j]] -= 1.0
-            _count(words[j], path[d, z[j]], -1.0, tokens, counts)
-            total = _weigh_levels(d, words[j], path, alpha, prior, tokens, counts, n_at, cum)
-            z[j] = _level(rng.random() * total, cum)
-            n_at[z[j]] += 1.0
-            _count(words[j], path[d, z[j]], 1.0, tokens, counts)
+            w, old = words[j], z[j]
+            k = path[d, old]
+            n_at[old] -= 1.0
+            counts[w, k] -= 1.0
+            tokens[k] -= 1.0
+            total = 0.0
+            for l in range(L):
+                k = path[d, l]
+                total += (alpha[l] + n_at[l]) * (eta + counts[w, k]) / (whole + tokens[k])
+                weight[l] = total
+            u, new = rng.random() * total, 0
+            while new < L - 1 and weight[new] <= u:
+                new += 1
+            z[j] = new
+            k = path[d, new]
+            n_at[new] += 1.0
+            counts[w, k] += 1.0
+            tokens[k] += 1.0
 
 
 @inner
@@ -225,26 +210,37 @@ def _levels_in_order(rng, d, again, corpus, alpha, prior, tree, work):
     Adds the tokens to the counts; returns sum_j log p(w_j | tokens before it, path), which is
     log p(words, levels | path) less the log probability of the draw.
     """
-    (words, first, z, path), (_, _, _, tokens, counts) = corpus, tree
-    n_at, _, _, _, cum, _ = work
-    out, scale = 0.0, alpha.sum()
+    (words, first, z, path), (_, eta, whole) = corpus, prior
+    (_, _, _, tokens, counts), (n_at, _, _, _, cum, _) = tree, work
+    L, out, scale = len(n_at), 0.0, alpha.sum()
     n_at[:] = 0.0
     for j in range(first[d], first[d + 1]):
-        total = _weigh_levels(d, words[j], path, alpha, prior, tokens, counts, n_at, cum)
+        w, total = words[j], 0.0
+        for l in range(L):
+            k = path[d, l]
+            total += (alpha[l] + n_at[l]) * (eta + counts[w, k]) / (whole + tokens[k])
+            cum[l] = total
         out += math.log(total / (scale + j - first[d]))
         if not again:
-            z[j] = _level(rng.random() * total, cum)
+            u, new = rng.random() * total, 0
+            while new < L - 1 and cum[new] <= u:
+                new += 1
+            z[j] = new
+        k = path[d, z[j]]
         n_at[z[j]] += 1.0
-        _count(words[j], path[d, z[j]], 1.0, tokens, counts)
+        counts[w, k] += 1.0
+        tokens[k] += 1.0
     return out
 
 
 @inner
-def _count_all(d, sign, corpus, tree):
-    """Add the tokens of a document to the counts or, ``sign`` -1, take them out."""
+def _clear(d, corpus, tree):
+    """Take the tokens of a document out of the counts."""
     (words, first, z, path), (_, _, _, tokens, counts) = corpus, tree
     for j in range(first[d], first[d + 1]):
-        _count(words[j], path[d, z[j]], sign, tokens, counts)
+        k = path[d, z[j]]
+        counts[words[j], k] -= 1.0
+        tokens[k] -= 1.0
 
 
 @inner
@@ -268,9 +264,9 @@ def _jump(rng, d, corpus, alpha, prior, tree, work):
     a, b = first[d], first[d + 1]
     here, assigned, before = 0, path[d, 0] >= 0, 0.0
     if assigned:
-        _count_all(d, -1.0, corpus, tree)
+        _clear(d, corpus, tree)
         before = _levels_in_order(rng, d, True, corpus, alpha, prior, tree, work)
-        _count_all(d, -1.0, corpus, tree)
+        _clear(d, corpus, tree)
         _enter(d, -1.0, path, level, docs)
         for l in range(path.shape[1]):
             if level[path[d, l]] >= 0:
@@ -282,7 +278,7 @@ def _jump(rng, d, corpus, alpha, prior, tree, work):
     _open(d, end, path, tree)
     gain += _levels_in_order(rng, d, False, corpus, alpha, prior, tree, work)
     if assigned and math.log(1.0 - rng.random()) >= gain - before:
-        _count_all(d, -1.0, corpus, tree)
+        _clear(d, corpus, tree)
         _enter(d, -1.0, path, level, docs)
         z[a:b] = z_old[: b - a]
         _open(d, here, path, tree)
@@ -292,14 +288,18 @@ def _jump(rng, d, corpus, alpha, prior, tree, work):
 @inner
 def _visit(rng, d, corpus, alpha, prior, tree, work):
     """Draw a document's path given its levels, then both together, then the levels twice."""
-    path, (parent, level, docs, _, _) = corpus[3], tree
+    words, first, z, path = corpus
+    parent, level, docs, tokens, counts = tree
     if path[d, 0] >= 0:
-        _count_all(d, -1.0, corpus, tree)
+        _clear(d, corpus, tree)
         _enter(d, -1.0, path, level, docs)
         _fit_words(d, corpus, prior, tree, work)
         _total_fits(path.shape[1], parent, level, work[1])
         _open(d, _choose(rng, prior[0], tree, work), path, tree)
-        _count_all(d, 1.0, corpus, tree)
+        for j in range(first[d], first[d + 1]):
+            k = path[d, z[j]]
+            counts[words[j], k] += 1.0
+            tokens[k] += 1.0
     _jump(rng, d, corpus, alpha, prior, tree, work)
     _draw_levels(rng, d, 2, corpus, alpha, prior, tree, work)
 
@@ -361,7 +361,7 @@ def complete(
                     k = path[d, l]
                     beta = (eta + counts[held[j], k]) / (whole + tokens[k])
                     out[j] += (alpha[l] + n_at[l]) / scale * beta
-        _count_all(d, -1.0, corpus, tree)
+        _clear(d, corpus, tree)
         _enter(d, -1.0, path, level, docs)
 
 

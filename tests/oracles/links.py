@@ -1,4 +1,4 @@
-"""Dense prior links of a sequential ddCRP."""
+"""Dense prior links of a sequential ddCRP, for small N."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ def prior_links(decay: Decay, alpha: float, times: int | ArrayLike) -> FloatArra
     """Return the log prior of all links, log p(c_i = j) for j <= i.
 
     p(c_i = j) = f(t_i - t_j) / S_i and p(c_i = i) = alpha / S_i, with
-    S_i = alpha + sum_{j<i} f(t_i - t_j). Dense, O(N^2): for small N, tests and prior moments.
+    S_i = alpha + sum_{j<i} f(t_i - t_j). Dense, O(N^2).
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ def prior_links(decay: Decay, alpha: float, times: int | ArrayLike) -> FloatArra
 
     Examples
     --------
-    >>> from streamddcrp.decay import NoDecay, prior_links
+    >>> from streamddcrp.decay import NoDecay
     >>> import numpy as np
     >>> np.exp(prior_links(NoDecay(), 0.5, 3))
     array([[1.    , 0.    , 0.    ],

@@ -1,0 +1,356 @@
+"""Seasons: the recursion against its slow twin, when one is used, how periods are found."""
+
+import logging
+from datetime import datetime, timedelta
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from sklearn.metrics import adjusted_rand_score
+
+from streamddcrp import Keyed, RegimeAnomalyDetector, Seasonal, SeqDDCRP, change_points
+from streamddcrp.data.seasons.kernels import fill_basis
+from streamddcrp.data.seasons.periods import estimate_periods, read_periods
+from streamddcrp.data.seasons.tracker import Tracker, places
+from streamddcrp.errors import ConfigError, OrderError, SchemaError
+from tests.oracles import seasons as twin
+
+EPS = np.finfo(float).eps
+DAY = 86400.0
+
+
+def cycle(n, period=24.0, amplitude=4.0, seed=0):
+    """A cycle of two harmonics and noise of deviation 1."""
+    turn = 2 * np.pi * np.arange(n) / period
+    wave = amplitude * (np.sin(turn) + 0.4 * np.cos(2 * turn))
+    return wave + np.random.default_rng(seed).normal(size=n)
+
+
+def rms(x):
+    return float(np.sqrt(np.mean(np.square(x))))
+
+
+def left(y, period, t=None):
+    return Seasonal(period).step_many(y[:, None], t)["0"].to_numpy()
+
+
+# -- the recursion ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rows", [[24.0], [7.0, 49.0], [10.5], [24.0, 168.0], [2.5]])
+def test_harmonics_are_those_of_the_twin(rows):
+    place, n_numbers = places(rows)
+    frequencies = twin.frequencies(rows)
+    assert n_numbers == 2 * len(frequencies) > 0
+    t = np.array([0.0, 1.0, 13.25, 1.7e9])
+    out = np.empty((len(t), n_numbers))
+    turns = t[:, None] / rows - np.floor(t[:, None] / rows)
+    for i in range(len(t)):
+        fill_basis(turns[i], place, out[i])
+    found = [(place[k, j], (j + 1) * turns[:, k]) for k, j in np.argwhere(place >= 0)]
+    for at, angle in found:
+        expected = np.sin(2 * np.pi * angle), np.cos(2 * np.pi * angle)
+        # each of up to 24 products adds a few roundings
+        np.testing.assert_allclose(out[:, at : at + 2].T, expected, atol=24 * 8 * EPS)
+    np.testing.assert_allclose(out[:3], twin.basis(t[:3], frequencies), atol=1e-12)
+
+
+@pytest.mark.parametrize(("rows", "seed"), [([24.0], 0), ([7.0, 21.0], 1), ([5.5], 2)])
+def test_the_recursion_is_weighted_least_squares(rows, seed):
+    rng = np.random.default_rng(seed)
+    n = 300
+    y = 1e3 + cycle(n, rows[-1], 20.0, seed=seed) + 6.0 * (np.arange(n) > 150)
+    y[rng.integers(100, n, 5)] += 90.0
+    y[rng.integers(0, n, 20)] = np.nan
+    tracker = Tracker(rows, 1.0, 1)
+    expected = twin.fits(y, twin.basis(np.arange(n), twin.frequencies(rows)), tracker.setting)
+    done = -1
+    for i in range(n):
+        out = tracker.step(y[i : i + 1, None], np.array([float(i)]))
+        assert np.isnan(out[0, 0]) == np.isnan(y[i])
+        done += not np.isnan(y[i])
+        if done <= 0 or np.isnan(y[i]):
+            continue
+        fit, state = expected[done - 1], tracker.state
+        # so many steps in information of this condition, on values of 1e3
+        rounding = 8 * (done + 1) * EPS * fit.condition
+        size = np.abs(fit.coefficient).max()
+        np.testing.assert_allclose(
+            state.coefficient[0], fit.coefficient, rtol=0, atol=rounding * (size + 1e3)
+        )
+        largest = np.abs(fit.spread).max()
+        np.testing.assert_allclose(state.spread[0], fit.spread, rtol=0, atol=rounding * largest)
+        assert state.scale[0] == pytest.approx(fit.scale, rel=rounding * 1e3)
+        if tracker.in_use[0]:
+            z = twin.basis([i + 1.0], twin.frequencies(rows))[0]
+            season = tracker.at(np.array([i + 1.0]))[0, 0]
+            assert season == pytest.approx(z @ twin.shrunk(fit), abs=1e3 * rounding * (size + 1e3))
+    assert tracker.in_use == [True]
+
+
+def test_what_was_subtracted_is_the_season_at_that_time():
+    y = cycle(400)
+    seasons = Seasonal(24)
+    seasons.learn_many(y[:300, None])
+    assert seasons.in_use == {0: True}
+    for i in range(300, 400):
+        row = seasons.transform_one({0: y[i]})
+        assert seasons.step_many(y[i : i + 1, None])["0"].to_pylist() == [row[0]]
+
+
+def test_the_covariance_stays_one_over_many_rows():
+    """Forgetting for 200 memories long: no drift, no loss of symmetry."""
+    tracker = Tracker([6.0], 1.0, 1)
+    n = 200 * round(1.0 / tracker.setting.forget)
+    tracker.step(cycle(n, 6.0)[:, None], np.arange(float(n)))
+    spread = tracker.state.spread[0]
+    assert (spread == spread.T).all()
+    # white rows, each with weight w of 1 or less: eigenvalues of about 2 / memory / mean weight
+    values = np.linalg.eigvalsh(spread) / tracker.setting.forget
+    assert 1.0 < values.min() <= values.max() < 4.0
+
+
+def test_times_that_stand_still_do_not_wind_it_up():
+    tracker = Tracker([24.0], 1.0, 1)
+    y = np.random.default_rng(0).normal(size=(20_000, 1))
+    tracker.step(y, np.zeros(len(y)))
+    tracker.step(y, np.arange(float(len(y))))
+    assert np.isfinite(tracker.state.coefficient).all()
+    assert np.diag(tracker.state.spread[0]).max() <= 100.0 * tracker.setting.prior * (1 + 1e-12)
+    assert tracker.in_use == [False]
+
+
+@pytest.mark.parametrize("scale", [1e-100, 1e100])
+def test_extremes(scale):
+    y = cycle(600) * scale
+    usual = left(cycle(600), 24)
+    np.testing.assert_allclose(left(y, 24) / scale, usual, rtol=1e-6, atol=1e-6)
+    y[300] = 1e300
+    y[310:320] = 0.0
+    assert np.isfinite(left(y, 24)).all()
+
+
+def test_columns_of_one_value_and_of_none():
+    table = pa.table({"flat": np.full(300, 2.5), "none": pa.array([None] * 300, pa.float64())})
+    for period in 24, "auto":
+        seasons = Seasonal(period)
+        out = seasons.step_many(table)
+        assert (out["flat"].to_numpy() == 2.5).all()
+        assert out["none"].null_count == 300
+        assert seasons.in_use == {"flat": False, "none": False}
+
+
+# -- when it is used, and what it leaves -----------------------------------------------------------
+
+
+def test_level_stays_and_season_goes():
+    y = cycle(1500)
+    y[800:] += 7.0
+    out = left(y, 24)
+    truth = np.random.default_rng(0).normal(size=1500) + 7.0 * (np.arange(1500) >= 800)
+    assert rms(out[200:] - truth[200:]) < 0.35  # of noise 1, in which 22 numbers are estimated
+    assert out[850:1500].mean() - out[100:800].mean() == pytest.approx(7.0, abs=0.2)
+
+
+def test_each_column_by_itself():
+    X = np.column_stack([cycle(800), np.random.default_rng(1).normal(size=800)])
+    seasons = Seasonal(24)
+    out = seasons.step_many(X)
+    assert seasons.in_use == {0: True, 1: False}
+    assert (out["1"].to_numpy() == X[:, 1]).all()
+    assert rms(out["0"].to_numpy()[400:]) < 1.3 < rms(X[400:, 0]) / 2
+
+
+def test_amplitudes_may_change():
+    y = cycle(3000) * np.linspace(1.0, 3.0, 3000) / 3.0
+    assert rms(left(y, 24)[-500:]) < 1.2
+    ended = np.concatenate([cycle(1500), np.random.default_rng(3).normal(size=2500)])
+    seasons = Seasonal(24)
+    assert rms(seasons.step_many(ended[:, None])["0"].to_numpy()[-500:]) < 1.15
+    assert seasons.in_use == {0: False}
+
+
+def test_a_fault_is_no_part_of_the_season():
+    y = cycle(1200)
+    y[600:617] += 9.0
+    y[900:915] = y[900]
+    usual, out = left(cycle(1200), 24), left(y, 24)
+    apart = np.ones(1200, dtype=bool)
+    apart[600:617] = apart[900:915] = False
+    assert rms((out - usual)[apart]) < 0.2
+
+
+def test_missing_rows():
+    y = cycle(900)
+    kept = np.flatnonzero(np.random.default_rng(5).random(900) < 0.7)
+    holes = y.copy()
+    holes[np.setdiff1d(np.arange(900), kept)] = np.nan
+    table = pa.table({"0": pa.array(holes, from_pandas=True)})
+    by_rows = Seasonal(24).step_many(table)["0"].to_numpy(zero_copy_only=False)
+    by_times = left(y[kept], 24, kept.astype(float))
+    assert (by_times[32:] == by_rows[kept][32:]).all()  # when the gap between rows is known
+    assert rms(by_times[400:]) < 1.25
+
+
+# -- periods ---------------------------------------------------------------------------------------
+
+
+def test_names_of_periods():
+    assert read_periods("day") == ([DAY], True)
+    assert read_periods("week") == ([DAY, 7 * DAY], True)
+    assert read_periods(["12h", "hour"]) == ([3600.0, 43200.0], True)
+    assert read_periods((24, 168)) == ([24.0, 168.0], False)
+    for bad in ("month", [], 0.0, ["day", None], True, "100 rows"):
+        with pytest.raises(ConfigError, match="period"):
+            Seasonal(bad)
+
+
+def test_the_clock_needs_times():
+    with pytest.raises(SchemaError, match="every row needs a time"):
+        Seasonal("day").learn_one({"a": 1.0})
+    with pytest.raises(SchemaError, match="every row needs a time"):
+        SeqDDCRP(season="day").learn_one({"a": 1.0})
+    seasons = Seasonal("day")
+    start = datetime(2024, 3, 1)
+    for i, value in enumerate(cycle(200)):
+        seasons.learn_one({"a": value}, start + timedelta(hours=i))
+    assert seasons.periods == (DAY,)
+    assert seasons.in_use == {"a": True}
+    with pytest.raises(OrderError):
+        seasons.transform_one({"a": 1.0}, start)
+
+
+def test_a_period_of_less_than_two_rows_is_left_out(caplog):
+    with caplog.at_level(logging.WARNING, "streamddcrp"):
+        out = left(cycle(100), [24, "day"], 3600.0 * np.arange(100))
+    assert "a period of 24 is shorter than 2.08 usual gaps of 3600" in caplog.text
+    assert len(out) == 100
+
+
+@pytest.mark.parametrize(("period", "n"), [(24.0, 128), (7.0, 128), (53.2, 384), (120.0, 768)])
+def test_periods_are_found(period, n, caplog):
+    seasons = Seasonal()
+    with caplog.at_level(logging.INFO, "streamddcrp"):
+        seasons.learn_many(cycle(n, period)[:, None])
+    (found,) = seasons.periods
+    assert found == pytest.approx(period, rel=0.01)
+    assert f"season: {found:.4g} rows, found in the first" in caplog.text
+
+
+def test_a_day_and_a_week_are_found_and_named(caplog):
+    t = np.arange(1600)
+    y = cycle(1600) * np.where((t // 24) % 7 >= 5, 0.5, 1.0) - 5.0 * ((t // 24) % 7 >= 5)
+    seasons = Seasonal()
+    with caplog.at_level(logging.INFO, "streamddcrp"):
+        seasons.learn_many(y[:, None], (1.7e9 + 3600.0 * t).astype("datetime64[s]"))
+    assert seasons.periods == (DAY, 7 * DAY)
+    assert "season: a day, found in the first 128 rows" in caplog.text
+    assert "season: a day and a week, found" in caplog.text
+
+
+def nothing(kind, seed, n=1024):
+    rng = np.random.default_rng(seed)
+    noise = rng.normal(size=n)
+    if kind == "walk":
+        return np.cumsum(noise)
+    if kind == "autoregression":
+        for i in range(1, n):
+            noise[i] = 0.95 * noise[i - 1] + np.sqrt(1 - 0.95**2) * noise[i]
+    if kind == "shifts":
+        noise += np.cumsum(8.0 * rng.normal(size=n) * (rng.random(n) < 0.01))
+    if kind == "trend":
+        noise += 0.02 * np.arange(n)
+    if kind == "regimes":
+        noise += 6.0 * (np.cumsum(rng.random(n) < 1 / 30) % 2)
+    return noise
+
+
+KINDS = ("white", "walk", "autoregression", "shifts", "trend", "regimes")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_is_found_where_nothing_is(kind):
+    for seed in range(3):
+        y = nothing(kind, seed)[:, None]
+        assert estimate_periods(y, None) == []
+        assert estimate_periods(y, 3600.0 * np.arange(len(y))) == []
+        out = Seasonal((24, 168)).step_many(y)["0"].to_numpy()
+        assert (out == y[:, 0]).mean() > 0.98
+
+
+def test_times_that_are_no_grid():
+    t = np.cumsum(np.random.default_rng(0).exponential(size=400) ** 4)
+    assert estimate_periods(cycle(400)[:, None], t) == []
+
+
+# -- in models -------------------------------------------------------------------------------------
+
+
+def shifted(n=1500):
+    regime = (np.arange(n) // 500) % 2
+    return cycle(n) + 7.0 * regime, regime
+
+
+def test_regimes_under_a_cycle():
+    y, regime = shifted()
+    out = SeqDDCRP(season=24).step_many(y[:, None])
+    assert adjusted_rand_score(out["label"].to_numpy()[64:], regime[64:]) > 0.9
+    found, _ = change_points(out["p_change"].to_numpy(zero_copy_only=False))
+    late = found[found > 200]
+    assert len(late) == 2
+    assert abs(late - [500, 1000]).max() <= 3
+    plain = SeqDDCRP().step_many(y[:, None])
+    assert adjusted_rand_score(plain["label"].to_numpy()[64:], regime[64:]) < 0.5
+
+
+def test_predictions_are_of_the_time_of_the_row():
+    y, _ = shifted(900)
+    model = SeqDDCRP(season=24)
+    model.learn_many(y[:, None], np.arange(900.0))
+    usual = cycle(924)[900:] - np.random.default_rng(0).normal(size=924)[900:] + 7.0
+    in_phase = [model.score_one({0: v}, 900.0 + i) for i, v in enumerate(usual)]
+    out_of_phase = [model.score_one({0: v}, 912.0 + i) for i, v in enumerate(usual)]
+    assert np.mean(out_of_phase) > np.mean(in_phase) + 1.0
+
+
+def test_counts_have_no_season():
+    for family in ("gamma_poisson", 1.0, 1.0), ("beta_bernoulli", 1.0, 1.0):
+        with pytest.raises(ConfigError, match="season"):
+            SeqDDCRP(likelihood=family, season=24)
+    counts = np.random.default_rng(0).poisson(3.0, (300, 1))
+    SeqDDCRP(season=24).learn_many(counts)
+
+
+def test_seasons_by_key_and_of_a_detector():
+    y, _ = shifted(600)
+    table = pa.table({"key": ["a", "b"] * 300, "x": y})
+    fleet = Keyed(SeqDDCRP(season=12), by="key")
+    fleet.learn_many(table)
+    alone = SeqDDCRP(season=12)
+    alone.learn_many(pa.table({"x": y[::2]}))
+    assert fleet.model_of("a").to_bytes() == alone.to_bytes()
+    rows = cycle(2000)[:, None]
+    rows[1900:1920] += 3.0  # inside the range of the cycle
+    found = {}
+    for season in None, 24:
+        detector = RegimeAnomalyDetector(
+            SeqDDCRP(season=season), rate=0.002, average=10, reference_after=600
+        )
+        found[season] = detector.step_many(rows)["alarm"].to_numpy(zero_copy_only=False)
+    assert found[24][1900:1930].sum() > found[None][1900:1930].sum() + 10
+    assert found[24][700:1900].sum() <= 24  # two false alarms, each of the rows averaged
+
+
+def test_holidays_of_new_york(shared_data):
+    """The series of the picture: changes are those that people know of, not the times of day."""
+    path = shared_data / "nab" / "nab.parquet"
+    table = pq.read_table(path, filters=[("series", "=", "nyc_taxi")])
+    values, times = table["value"].to_numpy()[:, None], table["timestamp"].to_numpy()
+    known = table["anomaly_window"].to_numpy(zero_copy_only=False)
+    found = {}
+    for season in None, "week":
+        out = SeqDDCRP(season=season).step_many(values, times)
+        found[season], _ = change_points(out["p_change"].to_numpy(zero_copy_only=False))
+    assert len(found["week"]) < len(found[None]) / 3
+    assert known[found["week"]].sum() > known[found[None]].sum()
