@@ -270,7 +270,7 @@ def _change_of_run(rows, groups, atoms, table, counts):
             m = atoms.active[at]
             if m != k:
                 elsewhere += rows.births[m, i]
-        changed *= elsewhere
+        changed *= max(elsewhere, 0.0)  # rounding can leave a table with a little more than 1
         if changed < 1e-12:
             break
     if changed > 0.5:
