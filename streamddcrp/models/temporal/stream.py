@@ -2,6 +2,7 @@
 
 import math
 from collections import deque
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple, Self
@@ -46,6 +47,18 @@ class Trajectory(NamedTuple):
     ids: IntArray
     mass: FloatArray
     summary: Summary
+
+
+def columns_of(tracks: Sequence[Trajectory]) -> tuple[dict[str, Any], dict[str, FloatArray]]:
+    """Return epochs, their times and numbers of components, ids and masses; and point estimates."""
+    names = tracks[0].summary.values if tracks else {}
+    return {
+        "epoch": np.array([track.epoch for track in tracks], np.int64),
+        "time": np.array([track.time for track in tracks], np.float64),
+        "size": np.array([len(track.ids) for track in tracks], np.int64),
+        "ids": np.concatenate([np.zeros(0, np.int64), *(track.ids for track in tracks)]),
+        "mass": np.concatenate([np.zeros(0), *(track.mass for track in tracks)]),
+    }, {name: np.concatenate([track.summary.values[name] for track in tracks]) for name in names}
 
 
 class FinalLabels(NamedTuple):
@@ -293,27 +306,23 @@ class StreamState:
     def to_state(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return arrays, and JSON values but for the emission."""
         arrays, meta = self.engine.to_state()
-        tracks, final = list(self.trajectories), list(self.final)
+        labels = [part.labels for part in self.final]
         for name, key in _PAIRS.items():
             pairs = getattr(self, name)
             arrays[f"{name}.{key}"] = np.array(list(pairs), np.int64)
             arrays[f"{name}.value"] = np.array(list(pairs.values()), np.float64)
-        arrays["final.head"] = np.array([part[:2] for part in final], np.int64).reshape(-1, 2)
-        arrays["final.size"], arrays["final.labels"] = _ragged([part.labels for part in final])
-        arrays["tracks.epoch"] = np.array([track.epoch for track in tracks], np.int64)
-        arrays["tracks.time"] = np.array([track.time for track in tracks], np.float64)
-        arrays["tracks.size"], arrays["tracks.ids"] = _ragged([track.ids for track in tracks])
-        arrays["tracks.mass"] = np.concatenate([np.zeros(0), *(track.mass for track in tracks)])
-        values = list(tracks[0].summary.values) if tracks else []
-        for name in values:
-            parts = [track.summary.values[name] for track in tracks]
-            arrays[f"tracks.values.{name}"] = np.concatenate(parts)
+        arrays["final.head"] = np.array([part[:2] for part in self.final], np.int64).reshape(-1, 2)
+        arrays["final.size"] = np.array([len(part) for part in labels], np.int64)
+        arrays["final.labels"] = np.concatenate([np.zeros(0, np.int64), *labels])
+        columns, values = columns_of(self.trajectories)
+        arrays |= {f"tracks.{name}": column for name, column in columns.items()}
+        arrays |= {f"tracks.values.{name}": column for name, column in values.items()}
         return arrays, meta | {
             "words": None if self.vocabulary is None else self.vocabulary.words,
             "numbers": {name: getattr(self, name) for name in _NUMBERS},
             "events": [asdict(event) for event in self.events],
-            "track_values": values,
-            "track_words": [track.summary.words for track in tracks],
+            "track_values": list(values),
+            "track_words": [track.summary.words for track in self.trajectories],
             "merges": list(self.merges),
         }
 
@@ -342,12 +351,6 @@ class StreamState:
             summary = Summary(found, meta["track_words"][i])
             self.trajectories.append(Trajectory(epoch, time, ids[i], mass[i], summary))
         return self
-
-
-def _ragged(parts: list[IntArray]) -> tuple[IntArray, IntArray]:
-    """Return the lengths of arrays, and all of them in one."""
-    sizes = np.array([len(part) for part in parts], np.int64)
-    return sizes, np.concatenate([np.zeros(0, np.int64), *parts])
 
 
 def _split(array: Any, sizes: IntArray) -> list[Any]:

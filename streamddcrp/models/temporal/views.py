@@ -14,7 +14,7 @@ from streamddcrp.data.times import Cut, Place
 from streamddcrp.estimator.row_model import RowModel
 from streamddcrp.estimator.views import no_tables
 from streamddcrp.models.temporal.emissions import Summary
-from streamddcrp.models.temporal.stream import FinalLabels, StreamState
+from streamddcrp.models.temporal.stream import FinalLabels, StreamState, columns_of
 from streamddcrp.plots.plotting import draw_layers, layer_names, pyplot
 from streamddcrp.typing import FloatArray
 
@@ -183,17 +183,13 @@ class EpochViews(RowModel):
         if not parts:
             kinds = {"epoch": pa.int64(), "t": pa.float64(), "id": pa.int64(), "mass": pa.float64()}
             return pa.schema(list(kinds.items())).empty_table()
-        sizes = [len(part.ids) for part in parts]
-        values = {
-            name: np.concatenate([part.summary.values[name] for part in parts])
-            for name in parts[0].summary.values
-        }
+        of, values = columns_of(parts)
         summary = Summary(values, [words for part in parts for words in part.summary.words])
         columns = {
-            "epoch": np.repeat([part.epoch for part in parts], sizes),
-            "t": np.repeat([part.time for part in parts], sizes),
-            "id": np.concatenate([part.ids for part in parts]),
-            "mass": np.concatenate([part.mass for part in parts]),
+            "epoch": np.repeat(of["epoch"], of["size"]),
+            "t": np.repeat(of["time"], of["size"]),
+            "id": of["ids"],
+            "mass": of["mass"],
         }
         return pa.table(columns | _columns(summary, self._feature_names()))
 
