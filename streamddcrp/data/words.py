@@ -8,11 +8,16 @@ vocabulary a word; the table of figures in ``docs/text.md`` has the comparison.
 What a word is, in any script:
 
 * letters and digits, joined by ``+``, ``#`` and ``'`` after the first (c++, c#, don't), with the
-  marks that go with them; everything else separates;
+  marks that go with them, a letter and its mark taken as one (Unicode NFC); everything else
+  separates, the ``#`` of a hashtag too;
+* initials with dots (U.S., e.g.), and each emoji;
 * in lower case, wide and narrow forms of one letter taken as one;
 * in scripts without spaces (Chinese, Japanese kana, Thai, Lao, Khmer, Burmese) each pair of
   neighbouring characters, or one that stands alone;
 * cut after 64 bytes: longer words that begin alike are one word.
+
+Left out, unless a table keeps them: links (https://…, www.…, t.co/…), the "RT @name:" of messages
+that were passed on, and tickers ($IBM, <IBM.N>).
 
 Control characters and bytes that are not UTF-8 separate. All models read texts so, those that count
 words by `streamddcrp.data.tokenize`.
@@ -21,32 +26,39 @@ words by `streamddcrp.data.tokenize`.
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from importlib import import_module
 from typing import Annotated, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from streamddcrp.data.kernels.characters import LONGEST
 from streamddcrp.data.kernels.words import (
+    ALONE,
     BEGINS,
     BETWEEN,
     DOCUMENTS,
     FREE,
     IGNORED,
     JOINS,
-    LONGEST,
+    KEEP,
+    LINKS,
     MARK,
     OPENS,
     PAIRED,
     REPEATS,
+    RETWEETS,
     STOPS,
+    TICKERS,
     USED,
     read_documents,
     rehash,
     release_words,
 )
-from streamddcrp.errors import CheckpointError, ConfigError
+from streamddcrp.errors import CheckpointError, ConfigError, MissingExtraError
 from streamddcrp.records import empty
 from streamddcrp.typing import IntArray
+from streamddcrp.validation import choice
 
 ENGLISH = (
     "a", "about", "after", "all", "also", "an", "and", "any", "are", "as", "at", "be", "been",
@@ -56,6 +68,8 @@ ENGLISH = (
     "there", "these", "they", "this", "to", "up", "was", "we", "were", "what", "when", "where",
     "which", "who", "why", "will", "with", "would", "you", "your",
 )  # fmt: skip
+RAW = {"links": LINKS, "retweets": RETWEETS, "tickers": TICKERS}
+_EMOJI = (range(0x2600, 0x27C0), range(0x2B50, 0x2B56), range(0x1F000, 0x1FB00))
 _START = 1024  # words for which there is room at first
 _BETWEEN = bytes([BETWEEN])
 _MOST = 1 << 29  # of words
@@ -75,11 +89,13 @@ class WordArrays(NamedTuple):
     seen: Annotated[IntArray, "C"]
     free: Annotated[NDArray[np.int32], "C"]  # indexes to use again, the next one last
     # Indexes ever used, free ones among them, stop words (the first indexes), documents read,
-    # whether words count each time they come.
-    counts: Annotated[IntArray, "5"]
+    # whether words count each time they come, and bits of what is kept of raw texts.
+    counts: Annotated[IntArray, "6"]
     characters: Annotated[NDArray[np.int32], "P"]  # what each character does
     # The same of bytes: the lower-case letter of ASCII, or 0; and `OPENS`.
     table: Annotated[NDArray[np.uint8], "256"]
+    pairs: Annotated[IntArray, "Q"]  # letters and marks, in order: letter << 21 | mark,
+    composed: Annotated[NDArray[np.int32], "Q"]  # and the letters that they make
     word: Annotated[NDArray[np.uint8], "64"]  # the word that is being read, by bytes
     eights: Annotated[NDArray[np.uint64], "8"]  # or by eights
 
@@ -93,6 +109,8 @@ class WordTable:
         Words to leave out; None: a short English list, `ENGLISH`; (): none.
     repeats : bool
         Whether a word counts each time it comes; else once a document.
+    keep : iterable of str
+        What of raw texts is read as words instead of being left out: some of `RAW`.
 
     Attributes
     ----------
@@ -102,7 +120,7 @@ class WordTable:
     Raises
     ------
     ConfigError
-        One of ``stop_words`` is not a word.
+        One of ``stop_words`` is not a word, or of ``keep`` not known.
 
     Examples
     --------
@@ -115,7 +133,13 @@ class WordTable:
     (['cobol'], 7)
     """
 
-    def __init__(self, stop_words: Iterable[str] | None = None, *, repeats: bool = False) -> None:
+    def __init__(
+        self,
+        stop_words: Iterable[str] | None = None,
+        *,
+        repeats: bool = False,
+        keep: Iterable[str] = (),
+    ) -> None:
         stops: tuple[object, ...] = ENGLISH if stop_words is None else tuple(stop_words)
         self.arrays = _empty(_START)
         for stop in stops:
@@ -124,6 +148,8 @@ class WordTable:
                 raise ConfigError(message)
         self.arrays.counts[STOPS] = self.arrays.counts[USED]
         self.arrays.counts[REPEATS] = repeats
+        for name in keep:
+            self.arrays.counts[KEEP] |= RAW[choice("keep", name, tuple(RAW))]
 
     def __len__(self) -> int:
         """Count live words, without stop words."""
@@ -243,8 +269,8 @@ class WordTable:
         }
 
     @classmethod
-    def restore(cls, state: Mapping[str, NDArray[Any]]) -> Self:
-        """Make the table whose `state` this is.
+    def restore(cls, state: Mapping[str, NDArray[Any]], *, keep: Iterable[str] = ()) -> Self:
+        """Make the table whose `state` this is; what it keeps is no part of it.
 
         Raises
         ------
@@ -263,8 +289,10 @@ class WordTable:
         if not sound:
             message = "the words of the checkpoint do not belong together; use another checkpoint"
             raise CheckpointError(message)
-        table = cls(())
+        table = cls((), keep=keep)
+        kept_raw = table.arrays.counts[KEEP]
         arrays = table.arrays = _empty(max(_START, 1 << (used - 1).bit_length()))
+        arrays.counts[KEEP] = kept_raw
         kept = np.arange(LONGEST) < length[:, None]
         arrays.letters[:used].view(np.uint8)[kept] = state["word_letters"]
         arrays.length[:used], arrays.free[: len(free)] = length, free
@@ -273,14 +301,41 @@ class WordTable:
         return table
 
 
+def stop_words_of(language: str) -> tuple[str, ...]:
+    """Return the words of the list that the package ``stop-words`` keeps of a language.
+
+    Raises
+    ------
+    MissingExtraError
+        If the package is not installed.
+    ConfigError
+        If it has no such language.
+    """
+    try:
+        lists = import_module("stop_words")
+    except ImportError:
+        message = (
+            f"stop words by the name of a language, {language!r}, need the package stop-words; "
+            "install streamddcrp[words], or give a list of words"
+        )
+        raise MissingExtraError(message) from None
+    choice("stop_words", language, {*lists.AVAILABLE_LANGUAGES, "english"})
+    table = WordTable((), repeats=True)
+    words = lists.get_stop_words(language)
+    return tuple(word for word in words if len(table.encode([word])[0]) == 1)
+
+
 def joined(words: Iterable[str]) -> bytes:
     """Return words as the bytes that `WordTable.read` takes for a list."""
     return _BETWEEN.join([str.encode(word, "utf-8", "surrogatepass") for word in words])
 
 
 def _empty(capacity: int) -> WordArrays:
-    arrays = empty(WordArrays, {"C": capacity, "S": 2 * capacity, "P": 0})
-    return arrays._replace(characters=_characters(), table=_single())
+    arrays = empty(WordArrays, {"C": capacity, "S": 2 * capacity, "P": 0, "Q": 0})
+    pairs, composed = _compositions()
+    return arrays._replace(
+        characters=_characters(), table=_single(), pairs=pairs, composed=composed
+    )
 
 
 @cache
@@ -297,6 +352,8 @@ def _characters() -> NDArray[np.int32]:
                 kinds[point] = point | JOINS | MARK
             elif category == "Cf":
                 kinds[point] = IGNORED
+            elif category == "So" and any(point in part for part in _EMOJI):
+                kinds[point] = point | ALONE
     for character in "+#'":
         kinds[ord(character)] = ord(character) | JOINS
     kinds[0x2019] = ord("'") | JOINS  # the typographic apostrophe
@@ -314,8 +371,27 @@ def _single() -> NDArray[np.uint8]:
     return out
 
 
+@cache
+def _compositions() -> tuple[IntArray, NDArray[np.int32]]:
+    """Return pairs of letters and marks in order, and the letters that they make, for the kernels.
+
+    After lower-casing; i with a dot is i.
+    """
+    found = {ord("i") << 21 | 0x307: ord("i")}
+    for point in range(_POINTS):
+        parts = unicodedata.decomposition(chr(point)).split()
+        if len(parts) == 2 and not parts[0].startswith("<"):
+            letter, mark = (chr(int(part, 16)) for part in parts)
+            if unicodedata.normalize("NFC", letter + mark) == chr(point) and letter.isalnum():
+                found.setdefault(_lower(letter) << 21 | ord(mark), _lower(chr(point)))
+    keys = sorted(found)
+    return np.array(keys, np.int64), np.array([found[key] for key in keys], np.int32)
+
+
 def _lower(character: str) -> int:
-    """Return the lower-case form of a letter (σ for ς, too), if that is one character."""
+    """Return the lower-case form of a letter (σ for ς, i for İ), if that is one character."""
+    if character == "\u0130":
+        return ord("i")
     for form in (unicodedata.normalize("NFKC", character).casefold(), character.lower()):
         if len(form) == 1 and form.isalnum():
             return ord(form)

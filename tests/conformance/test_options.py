@@ -59,7 +59,7 @@ BAD = {
         "rho": (1.0,), "temper": (0.0,), "lag": (0,), "decay": (-1.0,), "alpha": (0.0,),
     },
     TextStream: {
-        "alpha": (-1.0,), "lag": (0,), "stop_words": ("german", ("two words",)),
+        "alpha": (-1.0,), "lag": (0,), "stop_words": (("two words",),), "keep": (("hashtags",),),
         "decay": (0.0, "fast", "100 rows", ("time", -1.0), ("exponential", 3.0)),
     },
     TemporalDPM: {

@@ -13,7 +13,7 @@ from streamddcrp.models.text.text_stream import TextStream
 from streamddcrp_connectors.cli import main
 
 LONG = " ".join(f"w{i}" for i in range(100_000))
-NO_WORDS = ("", " ", "the and of", "...", "\x00\x01\x1b", "🙂")
+NO_WORDS = ("", " ", "the and of", "...", "\x00\x01\x1b", "https://t.co/x1")
 WORDS = ("oil", "oil price", LONG, "oil\x00price\x07rises", "🙂 oil price")
 SPACELESS = ("日本の首相が訪中した", "日本の首相が会談した", "ราคาน้ำมันขึ้น", "ราคาน้ำมันลง")
 TEXTS = (*NO_WORDS, *WORDS, *SPACELESS)

@@ -10,9 +10,20 @@ nothing grows: the caller asks `has_room` before each document. ``words`` is a `
 import numpy as np
 
 from streamddcrp.compilation import kernel, leaf, uncounted
+from streamddcrp.data.kernels.characters import LONGEST, append, code_point, compose
+from streamddcrp.data.kernels.raw import (
+    COLON,
+    DOLLAR,
+    DOT,
+    HYPHEN,
+    LESS,
+    read_initials,
+    skip_link,
+    skip_retweet,
+    skip_ticker,
+)
 from streamddcrp.numerics import natural
 
-LONGEST = 64  # bytes of a word
 EIGHTS = LONGEST // 8
 INDEX_BITS = 30
 BETWEEN = 255  # the byte between words of a list: it does not occur in UTF-8
@@ -22,51 +33,11 @@ BEGINS = 1 << 22  # and at its beginning
 PAIRED = 1 << 23  # of a script without spaces
 MARK = 1 << 24  # belongs to the character before it
 IGNORED = 1 << 25  # is passed over
+ALONE = 1 << 26  # a word by itself: an emoji
 OPENS = 0x80  # in the table of bytes: a word may begin here, or a character of several bytes does
 # Places in ``counts``.
-USED, FREE, STOPS, DOCUMENTS, REPEATS = 0, 1, 2, 3, 4
-
-
-@uncounted
-def _code_point(data, i, stop):
-    """Decode the character of several bytes at ``i``: code point, or -1, and number of bytes."""
-    b = np.int64(data[i])
-    if 0xC2 <= b < 0xE0:
-        width, point, least = 2, b & 0x1F, 0x80
-    elif 0xE0 <= b < 0xF0:
-        width, point, least = 3, b & 0x0F, 0x800
-    elif 0xF0 <= b < 0xF5:
-        width, point, least = 4, b & 0x07, 0x10000
-    else:
-        return -1, 1
-    if i + width > stop:
-        return -1, 1
-    for j in range(i + 1, i + width):
-        b = np.int64(data[j])
-        if b & 0xC0 != 0x80:
-            return -1, 1
-        point = point << 6 | b & 0x3F
-    if point < least:
-        return -1, 1
-    return point, width
-
-
-@uncounted
-def _append(word, n, point):
-    """Write a character behind ``n`` bytes of a word; return the new length, n if it is full."""
-    if point < 0x80:
-        if n + 1 > LONGEST:
-            return n
-        word[n] = point
-        return n + 1
-    width = 2 if point < 0x800 else (3 if point < 0x10000 else 4)
-    if n + width > LONGEST:
-        return n
-    for j in range(n + width - 1, n, -1):
-        word[j] = 0x80 | point & 0x3F
-        point >>= 6
-    word[n] = (0xF00 >> width) & 0xFF | point
-    return n + width
+USED, FREE, STOPS, DOCUMENTS, REPEATS, KEEP = 0, 1, 2, 3, 4, 5
+LINKS, RETWEETS, TICKERS = 1, 2, 4  # bits of what is kept
 
 
 @leaf
@@ -164,21 +135,45 @@ def _read_text(data, start, stop, words, out):
     full = False  # a character did not fit: the others of this word are left out, too
     paired = False  # whether it is of a script without spaces,
     second = 0  # and then where its second character begins
+    last, before = np.int64(-1), 0  # the last character of the word, and the bytes before it
+    drop = ~words.counts[KEEP]
     i = start
     while i < stop:
         if n == 0:
-            if table[data[natural(i)]] & OPENS == 0:
+            b = data[natural(i)]
+            if table[b] & OPENS == 0:
                 i += 1
+                if b in (DOLLAR, LESS) and drop & TICKERS != 0:
+                    i = max(skip_ticker(data, i - 1, stop), i)
                 continue
             end, length = _read_ascii(data, i, stop, table, words.eights)
             if end == stop or data[natural(end)] < 0x80:
+                after = -1
+                if end < stop:
+                    b = data[natural(end)]
+                    is_rt = data[i] | 0x20 == 0x72 and end == i + 2 and data[i + 1] | 0x20 == 0x74
+                    if b in (COLON, DOT, HYPHEN) and drop & LINKS != 0:
+                        after = skip_link(data, i, end, stop)
+                    elif is_rt and b == 0x20 and drop & RETWEETS != 0:
+                        after = skip_retweet(data, end, stop)
+                    if after < 0 and b == DOT and end == i + 1:
+                        after, initials = read_initials(data, i, stop, word)
+                        if initials > 0:
+                            n_out = _take(words, initials, out, n_out)
+                        else:
+                            after = -1
+                if after >= 0:
+                    i = after
+                    continue
                 n_out = _take_now(words, length, out, n_out)
                 i = end + 1
+                if end < stop and data[natural(end)] in (DOLLAR, LESS):
+                    i = end
                 continue
         point = np.int64(data[i])
         width = 1
         if point >= 0x80:
-            point, width = _code_point(data, i, stop)
+            point, width = code_point(data, i, stop)
         i += width
         kind = np.int64(0)
         if 0 <= point < len(characters):
@@ -187,12 +182,27 @@ def _read_text(data, start, stop, words, out):
             kind = point | JOINS | BEGINS | PAIRED
         if kind & IGNORED:
             continue
+        if kind & ALONE:
+            if n > 0:
+                n_out = _take(words, n, out, n_out)
+            n_out = _take(words, append(word, 0, point), out, n_out)
+            n = 0
+            continue
+        if kind & MARK and n > 0 and not full:
+            letter = compose(words.pairs, words.composed, last, point)
+            if letter >= 0:
+                n, last = append(word, before, letter), letter
+                full = n == before
+                continue
         ends = kind == 0
         if n > 0 and not ends:
             ends = kind & (PAIRED | MARK) == 0 if paired else kind & PAIRED != 0
         if ends and n > 0:
             n_out = _take(words, n, out, n_out)
             n = 0
+            if point in (DOLLAR, LESS):  # perhaps a ticker
+                i -= 1
+                continue
         if n == 0:
             if kind & BEGINS == 0:
                 continue
@@ -206,9 +216,9 @@ def _read_text(data, start, stop, words, out):
                 n -= second
             full, second = False, n
         if not full:
-            longer = _append(word, n, kind & JOINS - 1)
-            full = longer == n
-            n = longer
+            last, before = kind & JOINS - 1, n
+            n = append(word, n, last)
+            full = n == before
     if n > 0:
         n_out = _take(words, n, out, n_out)
     return n_out

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamddcrp.data.times import make_cut
+from streamddcrp.data.words import stop_words_of
 from streamddcrp.errors import ConfigError
 from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp.validation import positive, whole
@@ -153,12 +154,9 @@ def engine_config(alpha: float | None, decay: Any, lag: int, *, clocked: bool = 
 
 
 def words_left_out(given: Any) -> tuple[str, ...] | None:
-    """Return the words to leave out; None for the English ones."""
+    """Return the words to leave out; None for the short list of English ones."""
     if given is None:
         return ()
     if isinstance(given, str):
-        if given == "english":
-            return None
-        message = f"stop_words must be 'english', None or a list of words, got {given!r}"
-        raise ConfigError(message)
+        return None if given == "english" else stop_words_of(given)
     return tuple(given)

@@ -1,6 +1,7 @@
 """Short texts as a stream: which story each belongs to."""
 
 import math
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -52,7 +53,11 @@ class TextStream(StoryModel, Stored, base.Clusterer):
     lag : int, default 500
         Number of texts after which a label is final.
     stop_words : str, tuple of str or None, default "english"
-        Words that are left out: about sixty English ones, the ones given, or none.
+        Words that are left out: about sixty English ones, those of another language by its name
+        ("german"; the extra ``words``), the ones given, or none.
+    keep : tuple of str, optional
+        What of raw texts is read as words instead of being left out: "links" (https://…, t.co/…),
+        "retweets" ("RT @name:"), "tickers" ($IBM, <IBM.N>).
 
     Notes
     -----
@@ -87,13 +92,15 @@ class TextStream(StoryModel, Stored, base.Clusterer):
         decay: Any = 500.0,
         lag: int = 500,
         stop_words: Any = "english",
+        keep: Sequence[str] | None = None,
     ) -> None:
         self.alpha = alpha
         self.decay = decay
         self.lag = lag
         self.stop_words = stop_words
+        self.keep = keep
         self._config = engine_config(alpha, decay, lag)
-        self._table = WordTable(words_left_out(stop_words))
+        self._table = WordTable(words_left_out(stop_words), keep=keep or ())
         self._memory = empty_state(self._config)
         self._clocked: bool | None = None  # whether rows come with times
         self._finals = FinalLabels()
@@ -378,7 +385,7 @@ class TextStream(StoryModel, Stored, base.Clusterer):
         if meta["clocked"] is not None:
             model._set_clock(clocked=meta["clocked"])
         model._events_read = meta["events_read"]
-        model._table = WordTable.restore(arrays)
+        model._table = WordTable.restore(arrays, keep=model.keep or ())
         model._memory = state_from_arrays(model._config, arrays)
         model._finals.add(arrays["finals"])
         model._line = StoryLine.restore(arrays, meta["line"])

@@ -1,0 +1,62 @@
+"""Characters of UTF-8, and letters with their marks."""
+
+import numpy as np
+
+from streamddcrp.compilation import uncounted
+
+LONGEST = 64  # bytes of a word
+
+
+@uncounted
+def code_point(data, i, stop):
+    """Decode the character of several bytes at ``i``: code point, or -1, and number of bytes."""
+    b = np.int64(data[i])
+    if 0xC2 <= b < 0xE0:
+        width, point, least = 2, b & 0x1F, 0x80
+    elif 0xE0 <= b < 0xF0:
+        width, point, least = 3, b & 0x0F, 0x800
+    elif 0xF0 <= b < 0xF5:
+        width, point, least = 4, b & 0x07, 0x10000
+    else:
+        return -1, 1
+    if i + width > stop:
+        return -1, 1
+    for j in range(i + 1, i + width):
+        b = np.int64(data[j])
+        if b & 0xC0 != 0x80:
+            return -1, 1
+        point = point << 6 | b & 0x3F
+    if point < least:
+        return -1, 1
+    return point, width
+
+
+@uncounted
+def append(word, n, point):
+    """Write a character behind ``n`` bytes of a word; return the new length, n if it is full."""
+    if point < 0x80:
+        if n + 1 > LONGEST:
+            return n
+        word[n] = point
+        return n + 1
+    width = 2 if point < 0x800 else (3 if point < 0x10000 else 4)
+    if n + width > LONGEST:
+        return n
+    for j in range(n + width - 1, n, -1):
+        word[j] = 0x80 | point & 0x3F
+        point >>= 6
+    word[n] = (0xF00 >> width) & 0xFF | point
+    return n + width
+
+
+@uncounted
+def compose(pairs, composed, point, mark):
+    """Return the letter that a letter and a mark behind it make, or -1."""
+    key, low, high = point << 21 | mark, 0, len(pairs)
+    while low < high:
+        middle = (low + high) >> 1
+        if pairs[middle] < key:
+            low = middle + 1
+        else:
+            high = middle
+    return np.int64(composed[low]) if low < len(pairs) and pairs[low] == key else np.int64(-1)
