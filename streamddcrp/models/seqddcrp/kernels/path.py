@@ -1,9 +1,9 @@
 """The most probable path of tables through the window, for what settled rows are said to be.
 
 Under q each row has a most probable table of its own. Where regimes last, near tables then take
-turns though nobody would say that the regime changed. So where a row seldom opens a table, with
-probability rho < 0.2, the rows are labelled together, as by a hidden Markov model that stays or
-draws a table anew:
+turns though the regime has not changed. So where a row seldom opens a table, with probability
+rho < 0.2, and tables return, the rows are labelled together, as by a hidden Markov model that stays
+or draws a table again:
 
     p(k | k') = (1 - rho) [k = k'] + rho beta_k,    emissions p(x_r | rows of table k).
 

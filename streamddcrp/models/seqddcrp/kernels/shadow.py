@@ -18,7 +18,7 @@ FAINT = 0.01  # an opening less probable than this is not worth the choice of a 
 
 @uncounted
 def start_shadow(groups, atoms, table, counts, m):
-    """Begin the shadow of column ``m`` anew, empty."""
+    """Empty the shadow of column ``m``."""
     table.shadow[m] = 0.0
     atoms.shadow_births[m] = 0.0
     atoms.failed_at[m] = 0.0

@@ -8,8 +8,7 @@ s_im. The bound is
     rowterm_i = sum_j A_ij (log p_ij - log A_ij) + sum_g A_ig (log p_ig - log A_ig)
               + sum_m s_im (log alpha - log S_i - log s_im)
 
-with B(c) = 0 and one opener a column when there is no recall. Columns that nobody in memory may sit
-at, those of absent atoms, hold zeros and are skipped: ``atoms.active`` lists the others.
+with B(c) = 0 and one opener a column when there is no recall. Columns where no row in memory may sit, those of absent atoms, hold zeros and are skipped: ``atoms.active`` lists the others.
 """
 
 import math
@@ -217,7 +216,7 @@ def activate(atoms, counts, m):
 
 @uncounted
 def refresh_active(rows, groups, atoms, counts):
-    """List anew the columns that somebody in memory may sit at."""
+    """List the columns where some row in memory may sit."""
     n_active = 0
     for m in range(counts[N_TABLES]):
         used = False
@@ -257,7 +256,7 @@ def open_column(rows, groups, atoms, table, counts, opener):
 
 @uncounted
 def close_last_column(counts):
-    """Undo the last `open_column`; nobody may sit there any more."""
+    """Undo the last `open_column`; no row may sit there any more."""
     counts[N_TABLES] -= 1
     counts[NEXT_ID] -= 1
     counts[N_ACTIVE] -= 1  # it was the last to be put there
@@ -295,7 +294,7 @@ def settle(config, rows, groups, atoms, table, counts, sums, first):
 
 @uncounted
 def is_away(config, table, counts, m):
-    """Whether nobody in the window was seen at column ``m``.
+    """Whether no row in the window was seen at column ``m``.
 
     Without a limit an atom that no row is most probable at, a broad one between others say, would
     take a little of every row for ever.

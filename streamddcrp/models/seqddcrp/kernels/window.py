@@ -31,7 +31,7 @@ from streamddcrp.models.seqddcrp.kernels.state import mix_row, refresh_sticks, r
 from streamddcrp.models.seqddcrp.kernels.table import close_component, close_gap
 from streamddcrp.numerics import copy_first, copy_row, log_add_exp, log_decay
 
-UNREACHABLE = 1e-12  # a table nobody in memory sits at with more probability can be retired
+UNREACHABLE = 1e-12  # a table where no row in memory sits with more probability can be retired
 NEGLIGIBLE_MASS = 1e-7  # a tied group that weighs less (against alpha, if that is below 1) goes
 IDLE_LINK = 1e-9  # a link weaker than this does not keep a group
 PURE = 1.0 - 1e-12  # share of a group at an atom from which all its members are there
@@ -201,9 +201,9 @@ def remove_group(rows, groups, counts, g):
 
 @uncounted
 def drop_groups(config, rows, groups, counts, sums, now):
-    """Drop groups nobody can link to any more; return whether any link was cut.
+    """Drop groups that no row can link to any more; return whether any link was cut.
 
-    A tied group goes when its decay mass is negligible and nobody in the window links to it; its
+    A tied group goes when its decay mass is negligible and no row in the window links to it; its
     mass stays in S. A customer kept alone goes when it is out of every row's reach.
     """
     cut = False
@@ -211,7 +211,7 @@ def drop_groups(config, rows, groups, counts, sums, now):
     oldest = counts[N_SEEN] - counts[N_ROWS]
     for g in range(counts[N_GROUPS] - 1, -1, -1):
         if not config.tied:
-            if oldest - groups.arrival[g] > config.halo:  # so nobody links to it
+            if oldest - groups.arrival[g] > config.halo:  # so no row links to it
                 remove_group(rows, groups, counts, g)
             continue
         mass = groups.log_mass[g] + log_decay(code, location, scale, now - groups.t[g])
@@ -297,7 +297,7 @@ def close_column(rows, groups, atoms, table, counts, m):
 
 @uncounted
 def retire(config, rows, groups, atoms, table, events, counts, sums, now):
-    """Retire tables that nobody in memory can reach.
+    """Retire tables that no row in memory can reach.
 
     Without recall, all of them. With recall an absent atom may come back, so only as many as make
     room for a block of births, those with the fewest customers for the time they have been away.
