@@ -108,11 +108,11 @@ def _kinds(rows: FloatArray, types: NDArray[np.str_]) -> NDArray[np.str_]:
     known = np.isfinite(rows)
     there = known.any(axis=0)
     whole = ((rows >= 0.0) & (np.floor(rows) == rows)) | ~known
-    count = whole.all(axis=0) & (types != "float") & (column_means(rows) < LARGEST_MEAN_COUNT)
-    count &= np.array([_is_poisson(column) for column in rows.T])
-    bits = whole.all(axis=0) & (types != "float") & ((rows <= 1.0) | ~known).all(axis=0)
+    small = whole.all(axis=0) & (types != "float") & (column_means(rows) < LARGEST_MEAN_COUNT)
+    count = small & np.array([_is_poisson(column) for column in rows.T])
+    bits = small & ((rows <= 1.0) | ~known).all(axis=0)
     seen = np.unique(rows[:, bits & there & (types == "int")])
-    if (count & there & ~bits).any() or not {0.0, 1.0} <= set(seen):
+    if (small & there & ~bits).any() or not {0.0, 1.0} <= set(seen):
         bits &= types == "bool"
     kinds = np.where(bits, "zeros and ones", np.where(count, "counts", "numbers"))
     for kind in FAMILIES:  # an empty column goes with the most general of the others

@@ -16,7 +16,7 @@ FEWEST_PAIRS = 4
 FEWEST_ROWS = 32
 SHIFTS = 0.25  # share of the differences that may be shifts of level
 LONGEST = 0.7  # most autocorrelation that is believed: a slower one is a level
-CLEAR = 4.0  # over sqrt(N): about two standard errors; with lag 4, 3 of 1,000 columns of noise pass
+CLEAR = 6.0  # over sqrt(N), nearly three standard errors; 3 of 1,000 columns without memory pass
 TABLE_VARIANCE = 0.05  # prior variance within a table, as a share of the variance of the stream
 
 
