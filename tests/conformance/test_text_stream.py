@@ -233,6 +233,19 @@ def test_a_keyed_model_that_was_asked_for_an_unknown_key_can_be_restored():
     Keyed.from_bytes(fleet.to_bytes())
 
 
+def test_a_broader_scale_makes_fewer_stories():
+    rng = np.random.default_rng(3)
+    texts = [
+        [f"t{k}w{i}" for i in rng.integers(0, 60, 6)] for k in rng.integers(0, 6, 1500).tolist()
+    ]
+    found = {}
+    for scale in ("event", "story", "topic"):
+        model = TextStream(lag=100, scale=scale)
+        model.learn_many(texts)
+        found[scale] = len(set(model.final_labels(window=True)["label"].to_pylist()))
+    assert found["event"] > found["story"] > found["topic"] >= 6
+
+
 def test_words_and_counts_are_texts_too():
     rows, expected = texts(4).rows, TextStream(lag=20)
     expected.learn_many(rows)

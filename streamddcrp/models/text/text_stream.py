@@ -44,8 +44,8 @@ class TextStream(StoryModel, Stored, base.Clusterer):
     Parameters
     ----------
     alpha : float, optional
-        Weight of a new story against texts that arrive now: more of it, more stories. Default:
-        0.06 of the number of texts that come in the time ``decay``.
+        Weight of a new story against texts that arrive now: more of it, more stories. Default: by
+        ``scale``.
     decay : float, str, tuple or None, default 500.0
         The number of texts in which the weight of a text falls to 1/e. A text such as "1d",
         "6h", "30min" or ``("time", 3600.0)``: the same as a time, in seconds for time stamps.
@@ -58,6 +58,9 @@ class TextStream(StoryModel, Stored, base.Clusterer):
     keep : tuple of str, optional
         What of raw texts is read as words instead of being left out: "links" (https://…, t.co/…),
         "retweets" ("RT @name:"), "tickers" ($IBM, <IBM.N>).
+    scale : {"story", "event", "topic"}, default "story"
+        How broad a story is: it sets ``alpha``, to 0.06, 0.15 or 0.002 of the number of texts that
+        come in the time ``decay``.
 
     Notes
     -----
@@ -93,13 +96,15 @@ class TextStream(StoryModel, Stored, base.Clusterer):
         lag: int = 500,
         stop_words: Any = "english",
         keep: Sequence[str] | None = None,
+        scale: str = "story",
     ) -> None:
         self.alpha = alpha
         self.decay = decay
         self.lag = lag
         self.stop_words = stop_words
         self.keep = keep
-        self._config = engine_config(alpha, decay, lag)
+        self.scale = scale
+        self._config = engine_config(alpha, decay, lag, scale)
         self._table = WordTable(words_left_out(stop_words), keep=keep or ())
         self._memory = empty_state(self._config)
         self._clocked: bool | None = None  # whether rows come with times
@@ -210,7 +215,7 @@ class TextStream(StoryModel, Stored, base.Clusterer):
         """Let rows have times from now on, or not, as the first ones do."""
         self._clocked = clocked
         if clocked and self.decay is None:
-            self._config = engine_config(self.alpha, self.decay, self.lag, clocked=True)
+            self._config = engine_config(self.alpha, self.decay, self.lag, self.scale, clocked=True)
             self._memory = empty_state(self._config)
 
     # -- predicting ------------------------------------------------------------------------------
