@@ -31,6 +31,7 @@ class Config(NamedTuple):
     dissolve: float  # nats in favour of leaving a table of at most two documents at the last visit
     retire: float  # weight below which a table is retired
     ages: IntArray  # (R,): after how many documents one is visited again; the last is the lag
+    births: int  # documents from which the birth of a table is reported
     clocks: int  # a learned decay is one of documents, 1, and of time, 2; 0: it is given
 
 
@@ -57,6 +58,7 @@ def make_config(
     retire: float = 1e-3,
     learned: bool = False,
     scale: str = "story",
+    births: int = 3,
 ) -> Config:
     """Check the settings and put them into the kernels' order.
 
@@ -72,6 +74,8 @@ def make_config(
         Whether the decay is learned, see `kernels.clock`.
     scale : str
         A name of `SHARES`, for the default of alpha.
+    births : int
+        Documents from which the birth of a table is reported.
 
     Raises
     ------
@@ -90,7 +94,7 @@ def make_config(
     ages = sorted({max(1, round(lag * (r / revisits) ** 2)) for r in range(1, revisits + 1)})
     return Config(
         alpha, share, decay, bool(clocked), float(discount), float(smoothing),
-        float(dissolve), float(retire), np.array(ages, np.int64),
+        float(dissolve), float(retire), np.array(ages, np.int64), whole("births", births, 1),
         (1 + clocked) if learned else 0,
     )  # fmt: skip
 
@@ -134,21 +138,22 @@ def scales_of(config: Config) -> tuple[FloatArray, NDArray[np.bool_], FloatArray
 
 
 def engine_config(
-    alpha: float | None, decay: Any, lag: int, scale: str = "story", *, clocked: bool = False
+    alpha: float | None, decay: Any, lag: int, *, clocked: bool = False, **more: Any
 ) -> Config:
     """Return the settings for a user's options; a text or a pair is a decay in time.
 
-    ``clocked``: whether documents have times, where the decay is learned.
+    ``clocked``: whether documents have times, where the decay is learned. ``more``: for
+    `make_config`.
     """
     if decay is None:
-        return make_config(alpha=alpha, learned=True, clocked=clocked, lag=lag, scale=scale)
+        return make_config(alpha=alpha, learned=True, clocked=clocked, lag=lag, **more)
     if not isinstance(decay, str | tuple | list):
-        return make_config(alpha=alpha, decay=decay, lag=lag, scale=scale)
+        return make_config(alpha=alpha, decay=decay, lag=lag, **more)
     pair = not isinstance(decay, str) and len(decay) == 2 and decay[0] == "time"
     try:
         cut = make_cut(decay[1] if pair else decay)
         if (pair or isinstance(decay, str)) and cut.kind == "period":
-            return make_config(alpha=alpha, decay=cut.size, clocked=True, lag=lag, scale=scale)
+            return make_config(alpha=alpha, decay=cut.size, clocked=True, lag=lag, **more)
     except ConfigError as error:
         if not str(error).startswith("epoch"):
             raise

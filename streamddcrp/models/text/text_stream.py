@@ -61,13 +61,12 @@ class TextStream(StoryModel, Stored, base.Clusterer):
     scale : {"story", "event", "topic"}, default "story"
         How broad a story is: it sets ``alpha``, to 0.06, 0.15 or 0.002 of the number of texts that
         come in the time ``decay``.
+    births : int, default 3
+        Number of texts from which the birth of a story is reported.
 
     Notes
     -----
-    Boilerplate, words that many texts have and that say nothing about the rest of them (of links,
-    names of publishers, datelines), is found as texts come and set aside.
-
-    About 100,000 headlines or tweets a second on one core, in some MB of memory. A document is a
+    Words that many texts have and that say nothing about the rest of them are set aside. About 100,000 headlines or tweets a second on one core, in some MB of memory. A document is a
     text, a list of words, or a dict of counts of words; a word counts once a document. A text
     without words has the label -1, changes no story and is no surprise; so has one of boilerplate
     alone, but for its surprise. Of a document the first 65,536 different words count, of a word the
@@ -97,6 +96,7 @@ class TextStream(StoryModel, Stored, base.Clusterer):
         stop_words: Any = "english",
         keep: Sequence[str] | None = None,
         scale: str = "story",
+        births: int = 3,
     ) -> None:
         self.alpha = alpha
         self.decay = decay
@@ -104,7 +104,8 @@ class TextStream(StoryModel, Stored, base.Clusterer):
         self.stop_words = stop_words
         self.keep = keep
         self.scale = scale
-        self._config = engine_config(alpha, decay, lag, scale)
+        self.births = births
+        self._config = engine_config(alpha, decay, lag, scale=scale, births=births)
         self._table = WordTable(words_left_out(stop_words), keep=keep or ())
         self._memory = empty_state(self._config)
         self._clocked: bool | None = None  # whether rows come with times
@@ -215,7 +216,8 @@ class TextStream(StoryModel, Stored, base.Clusterer):
         """Let rows have times from now on, or not, as the first ones do."""
         self._clocked = clocked
         if clocked and self.decay is None:
-            self._config = engine_config(self.alpha, self.decay, self.lag, self.scale, clocked=True)
+            more = {"scale": self.scale, "births": self.births}
+            self._config = engine_config(self.alpha, None, self.lag, clocked=True, **more)
             self._memory = empty_state(self._config)
 
     # -- predicting ------------------------------------------------------------------------------
