@@ -66,12 +66,12 @@ class TextStream(StoryModel, Stored, base.Clusterer):
 
     Notes
     -----
-    Words that many texts have and that say nothing about the rest of them are set aside. About 100,000 headlines or tweets a second on one core, in some MB of memory. A document is a
-    text, a list of words, or a dict of counts of words; a word counts once a document. A text
-    without words has the label -1, changes no story and is no surprise; so has one of boilerplate
-    alone, but for its surprise. Of a document the first 65,536 different words count, of a word the
-    first 64 bytes. There are no random numbers. The algorithm is described in
-    `streamddcrp.models.text`.
+    Words that many texts have and that say nothing about the rest of them are set aside. About
+    100,000 headlines or tweets a second on one core, in some MB of memory. A document is a text, a
+    list of words, or a dict of counts of words; a word counts once a document. A text without words
+    has the label -1, changes no story and is no surprise; so has one of boilerplate alone, but for
+    its surprise. Of a document the first 65,536 different words count, of a word the first 64
+    bytes. There are no random numbers. The algorithm is described in `streamddcrp.models.text`.
 
     Examples
     --------
