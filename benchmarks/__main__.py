@@ -17,6 +17,7 @@ from benchmarks import (
     nested_digits,
     nested_topics,
     real_series,
+    seasons,
     temporal_gaussian,
     temporal_language,
     temporal_text,
@@ -36,7 +37,7 @@ def main(context: click.Context) -> None:
 
 
 for _module in (
-    engine, real_series, keyed, bound_gap, batch_speed, ddcrp_sampler, ddcrp_filter,
+    engine, real_series, seasons, keyed, bound_gap, batch_speed, ddcrp_sampler, ddcrp_filter,
     link_language, temporal_gaussian, temporal_text, temporal_language, graph_crp, tv_ibp,
     nested_digits, nested_topics, text, boilerplate,
 ):  # fmt: skip

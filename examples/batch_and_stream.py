@@ -21,7 +21,7 @@ def main() -> None:
 
     model = SeqDDCRP(likelihood=likelihood, alpha=0.1, decay=Exponential(20.0), recall=False)
     model.learn_many(X)
-    print(f"stream: bound {model.objective:9.2f}, {model.n_tables} live tables, one pass")
+    print(f"stream: bound {model.bound:9.2f}, {model.n_tables} live tables, one pass")
 
 
 if __name__ == "__main__":

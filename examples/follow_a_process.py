@@ -23,7 +23,7 @@ def main() -> None:
             print(f"minute {minute}: {event.kind} of regime {event.label}, surprise {surprise:.1f}")
     for table in model.summary().to_pylist():
         print(table)
-    print(f"log evidence is at least {model.objective:.1f}")
+    print(f"log evidence is at least {model.bound:.1f}")
 
 
 if __name__ == "__main__":

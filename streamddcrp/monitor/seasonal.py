@@ -32,16 +32,16 @@ class Seasonal(Stored, base.Transformer):
         "hour", "day", "week" (with its days) and "year", or a duration such as "12h", need the
         times of rows: time stamps, or numbers in seconds. A number is a period in the unit of the
         times, or in rows where they come without. "auto" looks for a period, and a longer one that
-        is a multiple of it, after 128, 192, 256, 384, .. and at last 2048 rows, and logs what it
+        is a multiple of it, after 128, 192, 256, 384, .. and at last 4096 rows, and logs what it
         has found; the highest peaks of a comb periodogram must prove themselves by the scores of
-        what they would have predicted (see `streamddcrp.data.seasons.periods`). At least three
+        what they would have predicted (see `streamddcrp.data.seasons.periods`). At least four
         periods must have passed.
 
     Notes
     -----
     O(H^2) time a row and column, 1 to 3 microseconds, and O(H^2) memory a column, with H harmonics:
     up to 12 of the shortest period and 24 of longer ones, as far as the rows can show them. "auto"
-    keeps 2048 rows until it has decided, and takes .1 to 1 s for that in all. Memory of a season:
+    keeps 4096 rows until it has decided, and takes .1 to 1 s for that in all. Memory of a season:
     8 of its longest periods, at least 25 rows per coefficient.
 
     Gaps are no problem where rows have times; without times a missing row must come as a row of

@@ -11,7 +11,7 @@ from streamddcrp.data.graphs import from_parents, log_prior
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.likelihoods import NormalGamma
 from streamddcrp.models.graph.group_dp import GroupDP
-from streamddcrp.models.graph.groups import Config, empty_state, step
+from streamddcrp.models.graph.groups import Config, arrays_of, empty_state, step
 from tests.oracles import graph_crp as oracle
 
 X = np.array([0.3, -1.2, 2.4, 0.1])[:, None]
@@ -170,3 +170,24 @@ def test_what_is_refused():
         with pytest.raises(SchemaError, match=message):
             model.learn_many(rows, group=group)
         assert model.to_bytes() == before
+
+
+def test_nodes_that_are_still_to_come_keep_their_room_when_tables_need_more():
+    """One batch whose tables outgrow their room before the last of many nodes has come."""
+    rng = np.random.default_rng(0)
+    rows = np.concatenate(
+        [rng.normal(0, 1, (5, 1)), 40.0 * np.arange(20)[:, None], np.zeros((8, 1))]
+    )
+    node = np.arange(1, 10)
+    group = np.concatenate([np.zeros(25, int), np.arange(1, 9)])
+    config, t = Config(PRIOR.family, PRIOR.hyper(1), 5.0, 2, 2, 4, 1, 0), np.arange(33.0)
+    whole, out = step(config, empty_state(config), rows, t, group, node)
+    assert whole.particles.aux.shape[1] >= 10
+    state = empty_state(config)
+    for i in range(33):
+        seen = 1 + group[: i + 1].max()
+        state, one = step(config, state, rows[[i]], t[[i]], group[[i]], node[:seen])
+        np.testing.assert_array_equal(one[0], out[i])
+    kept, expected = arrays_of(state), arrays_of(whole)
+    for name, values in kept.items():
+        np.testing.assert_array_equal(values, expected[name], err_msg=name)

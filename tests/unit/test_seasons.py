@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from sklearn.metrics import adjusted_rand_score
 
@@ -339,3 +340,17 @@ def test_seasons_by_key_and_of_a_detector():
         found[season] = detector.step_many(rows)["alarm"].to_numpy(zero_copy_only=False)
     assert found[24][1900:1930].sum() > found[None][1900:1930].sum() + 10
     assert found[24][700:1900].sum() <= 24  # two false alarms, each of the rows averaged
+
+
+def test_holidays_of_new_york(shared_data):
+    """The series of the picture: changes are those that people know of, not the times of day."""
+    path = shared_data / "nab" / "nab.parquet"
+    table = pq.read_table(path, filters=[("series", "=", "nyc_taxi")])
+    values, times = table["value"].to_numpy()[:, None], table["timestamp"].to_numpy()
+    known = table["anomaly_window"].to_numpy(zero_copy_only=False)
+    found = {}
+    for season in None, "week":
+        out = SeqDDCRP(season=season).step_many(values, times)
+        found[season], _ = change_points(out["p_change"].to_numpy(zero_copy_only=False))
+    assert len(found["week"]) < len(found[None]) / 3
+    assert known[found["week"]].sum() > known[found[None]].sum()

@@ -6,10 +6,11 @@ looks like a long period; power is divided by its median nearby, so that noise o
 flat; and the excess of up to 12 harmonics is added. *The test* is how the season would have done:
 for each candidate the first rows are predicted one by one as later ones will be, by "level +
 season" and by "level" alone, and the log scores must differ by 5 nats and the log of the number of
-frequencies. Under the law of the level such a lead has probability e^-5 at most, whatever the
-colour of its noise (Ville's inequality and a union bound). *Ties*: multiples of a period fit as
+frequencies and of looks. Under the law of the level such a lead has probability e^-5 at most
+(Ville's inequality and a union bound). *Ties*: multiples of a period fit as
 well as the period, so the shortest candidate wins that is not clearly worse than the best. A
-second, longer period, a multiple of the first, must lead in the same way over the first alone.
+second, longer period, a multiple of the first, must lead in the same way over the first alone,
+with 12 harmonics, which are learned sooner, or with 24.
 """
 
 import math
@@ -19,15 +20,16 @@ from typing import Any
 import numpy as np
 from scipy.ndimage import median_filter
 
-from streamddcrp.data.seasons.tracker import FIRST_HARMONICS, NEEDED, NYQUIST, Tracker
+from streamddcrp.data.seasons.tracker import FIRST_HARMONICS, HARMONICS, NEEDED, NYQUIST, Tracker
 from streamddcrp.data.times import make_cut, typical_gap
 from streamddcrp.errors import ConfigError
 from streamddcrp.typing import FloatArray
 from streamddcrp.validation import positive
 
 CLOCK = {"hour": 3600.0, "day": 86400.0, "week": 604800.0, "year": 31556952.0}  # seconds
-CYCLES = 3  # of a period that must have been seen
+CYCLES = 4  # of a period that must have been seen
 LEAST = 1.0 / NYQUIST  # rows in a period
+LOOKS = 11  # how often a stream is looked at, each time with a chance to err
 _PEAKS = 4  # of a periodogram that become candidates
 _MULTIPLES = (1.0, 2.0, 3.0, 0.5, 1.0 / 3.0)  # of a peak, in case it is a harmonic or a multiple
 _COLUMNS = 4  # that are looked at, those with the highest peaks
@@ -148,7 +150,7 @@ def estimate_periods(
 
 def _tested(X: FloatArray, t: FloatArray, candidates: list[float], most: float) -> list[float]:
     """Return the candidates, in rows, by which the rows are predicted better than without."""
-    needed = NEEDED + math.log(0.5 * len(X) * X.shape[1])
+    needed = NEEDED + math.log(0.5 * len(X) * X.shape[1] * LOOKS)
     fine = [period for period in candidates if _leads(X, t, [period]).max() > needed]
     if not fine:
         return []
@@ -157,23 +159,28 @@ def _tested(X: FloatArray, t: FloatArray, candidates: list[float], most: float) 
     single = [p for p, lead in zip(fine, leads, strict=True) if lead >= max(leads) - needed]
     base = single[0]
     pairs = [[p, p * m] for p in single[:2] for m in _LONGER if p * m <= most]
-    needed = NEEDED + math.log(max(len(pairs), 1) * X.shape[1])
+    needed = NEEDED + math.log(max(len(pairs), 1) * X.shape[1] * 2)  # with few harmonics or many
     good = [pair for pair in pairs if _gain(X, t, pair, base, 2.0 * pair[1]) > needed]
     if not good:
         return [base]
     first = 2.0 * max(longer for _, longer in good)
     gains = [_gain(X, t, pair, base, first) for pair in good]
-    return next(p for p, g in zip(good, gains, strict=True) if g >= max(gains) - needed)
+    best = next(p for p, g in zip(good, gains, strict=True) if g >= max(gains) - needed)
+    alone = _leads(X, t, best[1:], first) - _leads(X, t, [base], first)
+    return best[1:] if alone.max() >= max(gains) - needed else best  # the first was a harmonic
 
 
 def _gain(X: FloatArray, t: FloatArray, pair: list[float], base: float, first: float) -> float:
     """Return by how much two periods lead over one, in the column where it is most."""
-    return float((_leads(X, t, pair, first) - _leads(X, t, [base], first)).max())
+    few, many = (_leads(X, t, pair, first, most) for most in (FIRST_HARMONICS, HARMONICS))
+    return float((np.maximum(few, many) - _leads(X, t, [base], first)).max())
 
 
-def _leads(X: FloatArray, t: FloatArray, periods: list[float], first: float = 0.0) -> FloatArray:
+def _leads(
+    X: FloatArray, t: FloatArray, periods: list[float], first: float = 0.0, most: int = HARMONICS
+) -> FloatArray:
     """Return the lead (D,) of "level + season" over "level" after ``first`` rows."""
-    tracker = Tracker(periods, 1.0, X.shape[1])
+    tracker = Tracker(periods, 1.0, X.shape[1], most)
     rate = CYCLES / len(X)  # the same memory for all, or multiples win by a longer one
     first = max(tracker.setting.first, math.ceil(first))
     tracker.setting = tracker.setting._replace(

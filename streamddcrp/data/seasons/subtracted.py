@@ -13,7 +13,8 @@ from streamddcrp.errors import SchemaError
 from streamddcrp.typing import FloatArray
 
 _log = logging.getLogger(__name__)
-STAGES = (128, 192, 256, 384, 512, 768, 1024, 1536, 2048)  # rows after which periods are estimated
+STAGES = (128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096)  # rows of estimates
+_ENOUGH = 2048  # rows, for two periods
 _GAP_ROWS = 32  # by which the usual distance of rows with times is known
 
 
@@ -70,19 +71,24 @@ class Subtraction:
         """Choose periods by the rows so far, and learn these rows by them."""
         assert self._kept is not None  # for mypy
         X, t = (np.concatenate(parts) for parts in zip(*self._kept, strict=True))
-        self._kept = None if last else [(X, t)]
         gap = typical_gap(t) if clocked else 1.0
         before = [] if self.tracker is None else self.tracker.periods.tolist()
         if self._auto:
-            periods = estimate_periods(X, t if clocked else None, before) or before
+            periods = estimate_periods(X, t if clocked else None, before)
+            if not periods and self.tracker is not None and any(self.tracker.in_use):
+                periods = before  # what is of use stays; what is not, and not found again, goes
         else:
             periods = [period for period in self._given if period / gap > LEAST]
         if periods != before:
+            found = in_words(periods, gap, clocked=clocked) or "none any more"
             origin = f", found in the first {len(X)} rows" if self._auto else ""
-            _log.info("season: %s%s", in_words(periods, gap, clocked=clocked), origin)
-            self.tracker = Tracker(periods, gap, X.shape[1])
-            self.tracker.step(X, t)
-        elif last and not periods and self._auto:
+            _log.info("season: %s%s", found, origin)
+            self.tracker = Tracker(periods, gap, X.shape[1]) if periods else None
+            if self.tracker is not None:
+                self.tracker.step(X, t)
+        done = last or (len(X) >= _ENOUGH and len(periods) == 2)
+        self._kept = None if done else [(X, t)]
+        if last and not periods and self._auto:
             _log.info("season: none found in the first %d rows", len(X))
         for period in self._given:
             if period not in periods:

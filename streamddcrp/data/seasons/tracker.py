@@ -60,12 +60,13 @@ class Memory:
     scratch: FloatArray  # (4, P)
 
 
-def places(rows: Sequence[float]) -> tuple[IntArray, int]:
+def places(rows: Sequence[float], harmonics: int = HARMONICS) -> tuple[IntArray, int]:
     """Return where the harmonics of periods, in rows and rising, stand, and how many numbers.
 
-    A frequency that several periods have belongs to the first of them.
+    Longer periods than the first have at most ``harmonics`` of them. A frequency that several
+    periods have belongs to the first of them.
     """
-    most = [FIRST_HARMONICS, *[HARMONICS] * (len(rows) - 1)]
+    most = [FIRST_HARMONICS, *[harmonics] * (len(rows) - 1)]
     place = np.full((len(rows), max(most)), -1, dtype=np.int64)
     taken: list[float] = []
     for k, period in enumerate(rows):
@@ -100,17 +101,21 @@ class Tracker:
     gap : float
         Usual distance of two rows in that unit.
     n_columns : int
+    harmonics : int
+        At most, of a longer period than the shortest.
 
     Notes
     -----
     O(P^2) time a row and column and O(D P^2) memory, with P twice the number of harmonics.
     """
 
-    def __init__(self, periods: Sequence[float], gap: float, n_columns: int) -> None:
+    def __init__(
+        self, periods: Sequence[float], gap: float, n_columns: int, harmonics: int = HARMONICS
+    ) -> None:
         self.periods = np.array(periods, dtype=np.float64)
         self.gap = gap
         rows = (self.periods / gap).tolist()
-        self.place, n_numbers = places(rows)
+        self.place, n_numbers = places(rows, harmonics)
         self.setting = setting_for(rows, n_numbers)
         self._lengths = {"D": n_columns, "P": n_numbers, "G": N_GAINS}
         self.memory = Memory(empty(State, self._lengths), np.zeros((4, n_numbers)))

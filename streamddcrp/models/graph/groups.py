@@ -128,8 +128,11 @@ def _empty(
 
 
 def grown(state: State, config: Config, n_nodes: int = 0, n_groups: int = 0) -> State:
-    """Return the state with room for one more arrival, and for so many nodes and groups."""
-    n_old = len(state.groups.node)
+    """Return the state with room for one more arrival, and for so many nodes and groups at least.
+
+    Nodes and groups that are still to come in a batch keep their places.
+    """
+    n_old, n_nodes = len(state.groups.node), max(n_nodes, state.particles.aux.shape[1])
     new = state_from_arrays(config, arrays_of(state), n_nodes, max(n_groups, n_old))
     new.groups.node[:n_old] = state.groups.node
     return new

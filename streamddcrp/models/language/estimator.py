@@ -8,7 +8,7 @@ import pyarrow as pa
 import scipy.sparse as sp
 from river import base
 
-from streamddcrp.data import Tokens, as_time, check_times
+from streamddcrp.data import Tokens, as_time, check_clocked, check_times
 from streamddcrp.data.batches import batch_times
 from streamddcrp.decay import Decay, make_decay
 from streamddcrp.errors import SchemaError
@@ -180,12 +180,8 @@ class LinkLanguageModel(Stored, base.Base):
 
     def _times(self, t: object, n: int) -> FloatArray:
         """Return a time per token; the place in the stream where distances count tokens."""
-        if self._clocked is not None and n and self._clocked != (t is not None):
-            message = (
-                f"t: the tokens before came {'with' if self._clocked else 'without'} times; "
-                "every token needs a time, or none has one"
-            )
-            raise SchemaError(message)
+        if n:
+            check_clocked(self._clocked, t is not None)
         if t is None:
             return np.arange(self._n_seen, self._n_seen + n, dtype=np.float64)
         alone = np.ndim(t) == 0  # type: ignore[arg-type]

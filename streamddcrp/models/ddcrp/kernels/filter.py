@@ -91,7 +91,7 @@ def predict(
     own = log_predictive(config.family, config.hyper, scratch.prior_post, x)
     for p in range(len(particles.weight)):
         K = particles.n_tables[p]
-        masses_of(config, counts, ring, recent, tables, n, p, K, factor, mass)
+        masses_of(counts, ring, recent, tables, n, p, K, factor, mass)
         log_predictives(config.family, config.hyper, tables.post[p], x, K, score)
         top, links = own, config.alpha
         for k in range(K):
@@ -142,7 +142,7 @@ def _seat(
         if k >= 0:
             factor = carried_factor(config, sums, t)
             ring.link[p, here] = draw_link(
-                config, counts, ring, recent, tables, n, p, k, factor, uniforms[at + 1]
+                counts, ring, recent, tables, n, p, k, factor, uniforms[at + 1]
             )
     if k < 0:
         k = open_table(particles, tables, p, name_of(n, recent.name, names, counts))

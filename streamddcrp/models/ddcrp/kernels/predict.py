@@ -20,6 +20,7 @@ from streamddcrp.likelihoods.kernels.families import (
     posteriors,
 )
 from streamddcrp.numerics import log_add_exp
+from streamddcrp.particles.kernels.random import draw
 
 
 @kernel
@@ -152,17 +153,11 @@ def joint_by_draws(
                 break
             total = 0.0
             for k in range(n):
-                total += math.exp(log_p[k] - top)
+                log_p[k] = math.exp(log_p[k] - top)
+                total += log_p[k]
             log_r += top + math.log(total)
             out[m] = log_add_exp(out[m], log_r)
-            left = rng.random() * total
-            k = -1
-            for option in range(n):
-                if log_p[option] > -np.inf:
-                    k = option
-                    left -= math.exp(log_p[option] - top)
-                    if left < 0.0:
-                        break
+            k = draw(log_p, n, rng.random())
             chosen[m] = k
             if k == n - 1:
                 n_open += 1

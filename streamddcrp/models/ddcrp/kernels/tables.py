@@ -31,7 +31,7 @@ def carried_factor(config, sums, t):
 
 
 @inner
-def masses_of(config, counts, ring, recent, tables, i, p, K, factor, out_mass):
+def masses_of(counts, ring, recent, tables, i, p, K, factor, out_mass):
     """Sum the weights of customer i's links to the earlier customers of each table."""
     mask = len(ring.t) - 1
     weight = recent.weight[i % len(recent.weight)]
@@ -60,7 +60,7 @@ def draw_table(uniform, new, weight, K):
 
 
 @inner
-def draw_link(config, counts, ring, recent, tables, i, p, k, factor, uniform):
+def draw_link(counts, ring, recent, tables, i, p, k, factor, uniform):
     """Draw whom customer i links to at table k, in proportion to the decay."""
     mask = len(ring.t) - 1
     weight = recent.weight[i % len(recent.weight)]
@@ -153,7 +153,7 @@ def update(
     size = _mark_followers(ring, p, i, stop, scratch.inside)
     x = recent.x[i % L]
     factor = carried_factor(config, sums, ring.t[i & mask])
-    masses_of(config, counts, ring, recent, tables, i, p, K, factor, mass)
+    masses_of(counts, ring, recent, tables, i, p, K, factor, mass)
     # cut
     if opens:
         taken[:] = stats[old]
@@ -189,9 +189,7 @@ def update(
     if k < 0:
         ring.link[p, i & mask] = i
     else:
-        ring.link[p, i & mask] = draw_link(
-            config, counts, ring, recent, tables, i, p, k, factor, u_link
-        )
+        ring.link[p, i & mask] = draw_link(counts, ring, recent, tables, i, p, k, factor, u_link)
     # join
     if k == old:
         stats[old] = scratch.kept_stats

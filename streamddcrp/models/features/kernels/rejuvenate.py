@@ -126,13 +126,11 @@ def resample_row(config, particles, rows, sums, work, i, t, row, step):
     while c < n - 1 and u >= work.weight[c]:
         u -= work.weight[c]
         c += 1
-    _put(config, particles, sums, work, i, t, row, mask, kept, c, n_new, n_free, n_own, x, rate)
+    _put(config, particles, sums, work, i, row, mask, kept, c, n_new, n_free, n_own, x, rate)
 
 
 @uncounted
-def _put(
-    config, particles, sums, work, i, t, row, mask, kept, choice, n_new, n_free, n_own, x, rate
-):
+def _put(config, particles, sums, work, i, row, mask, kept, choice, n_new, n_free, n_own, x, rate):
     """Assign the features that were drawn to the row."""
     n_owners, owners = particles.n_owners[i], particles.owners[i]
     row_hash = hash_of(row, config.seed)

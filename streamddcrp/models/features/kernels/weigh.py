@@ -186,7 +186,7 @@ def weigh(config, particles, counts, sums, work, x, seen, n_dims):
         always = NONE
         for a in range(1, n_forced):
             always |= ONE << np.uint64(forced[a])
-        _marginals(particles, i, n, n_new, n_free, forced, n_forced, work)
+        _marginals(i, n, n_new, n_free, forced, n_forced, work)
         few = optimal(
             work.weight, n, config.n_children, uniform(config.seed, t, i, FEW, 0), work.few,
             work.few_weight,
@@ -269,7 +269,7 @@ def _propose(config, cov, mean, x, seen, n_dims, n_free, t, i, shape, rate, work
 
 
 @uncounted
-def _marginals(particles, i, n, n_new, n_free, forced, n_forced, work):
+def _marginals(i, n, n_new, n_free, forced, n_forced, work):
     """Sum the weights of children that have a feature, of those that have a new one in slot 0."""
     marginal = work.marginal[i]
     marginal[:] = 0.0

@@ -139,7 +139,7 @@ def _keep_best(config, particles, pool, groups, counts, children, M):
 
 
 @uncounted
-def _seat(config, particles, pool, memo, groups, counts, children, scratch, g, a):
+def _seat(config, particles, pool, memo, counts, children, scratch, g, a):
     """Seat the arrival in the particles of the children, after `extend_joined`."""
     n, successor, to, place = counts[N_SEEN], memo.successor, children.to, children.place
     entry, n_aux, n_tables = particles.entry, particles.n_aux, particles.n_tables
@@ -310,7 +310,7 @@ def step_rows(
         _keep_best(config, particles, pool, groups, counts, children, M)
         recent[0] = -1
         extend_joined(config, particles, pool, memo, names, recent, counts, children, X[b])
-        _seat(config, particles, pool, memo, groups, counts, children, scratch, g, a)
+        _seat(config, particles, pool, memo, counts, children, scratch, g, a)
         groups.size[g] += 1
         sums[LOG_EVIDENCE] -= out[b, SCORE]
         counts[N_SEEN] = n + 1

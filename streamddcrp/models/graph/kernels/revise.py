@@ -26,7 +26,7 @@ def free_slot(entry, near, held, n_tables, p):
 
 
 @uncounted
-def _neighbours(config, particles, p, i, n):
+def _neighbours(particles, p, i, n):
     """Members of i's table before and after it; -1 where there is none in memory."""
     R = particles.label.shape[1]
     k = particles.label[p, i % R]
@@ -81,7 +81,7 @@ def revise(config, particles, pool, memo, grid, names, recent, counts, scratch, 
     alone = pool.stats[e, 0] < 1.5
     if not alone and particles.near[p, old] == 1:
         return
-    before, after = _neighbours(config, particles, p, i, n)
+    before, after = _neighbours(particles, p, i, n)
     if before >= 0 and after >= 0 and after - before > r:
         return
     K = particles.n_tables[p]
