@@ -58,7 +58,10 @@ CASES = [
         "own past, holes", {"likelihood": ("autoregression", 3), "warmup": 20}, wait=8, **HOLES
     ),
     seqddcrp("mixed", {"warmup": 30}, wait=8, **(HOLES | {"stream": streams.mixed})),
-    seqddcrp("season", {"season": 9, "warmup": 40}, wait=8, stream=streams.cycles, examples=10),
+    seqddcrp(
+        "season", {"season": 9, "window": 10}, wait=8, stream=partial(streams.cycles, n=700),
+        examples=5,
+    ),
     seqddcrp(
         "season found", {"season": "auto", "warmup": 40, "window": 10}, wait=8,
         stream=streams.cycles, flat=None, examples=5,

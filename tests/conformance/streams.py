@@ -261,10 +261,10 @@ def some_waves(seed):
     return Stream(waves(int(rng.integers(60, 500)), 3 - seed % 3, seed=seed))
 
 
-def cycles(seed):
+def cycles(seed, n=300):
     """Waves, the time of most rows their number; some rows are lost."""
-    X = waves(300, 2, seed=seed) + 4.0 * (np.arange(300) > 200)[:, None]
-    kept = np.flatnonzero(np.random.default_rng(seed).random(300) < 0.9)
+    X = waves(n, 2, seed=seed) + 4.0 * (np.arange(n) > 2 * n // 3)[:, None]
+    kept = np.flatnonzero(np.random.default_rng(seed).random(n) < 0.9)
     return Stream(X[kept], kept.astype(np.float64))
 
 

@@ -31,8 +31,9 @@ CYCLES = 4  # of a period that must have been seen
 LEAST = 1.0 / NYQUIST  # rows in a period
 LOOKS = 11  # how often a stream is looked at, each time with a chance to err
 _PEAKS = 4  # of a periodogram that become candidates
-_MULTIPLES = (1.0, 2.0, 3.0, 0.5, 1.0 / 3.0)  # of a peak, in case it is a harmonic or a multiple
-_COLUMNS = 4  # that are looked at, those with the highest peaks
+_ALL_PEAKS = 6  # of all columns
+_MULTIPLES = (1.0, 2.0, 3.0, 0.5)  # of a peak, in case it is a harmonic or a multiple
+_COLUMNS = 3  # that are looked at, those with the highest peaks
 _LONGER = (2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 24, 28)  # times the first period, tried as the second
 _SPARSE = 4  # a grid of times of more than so many places a row is no grid
 _CAP = 50.0  # largest share of power over noise that counts: one strong harmonic is not all
@@ -136,7 +137,9 @@ def estimate_periods(
     most = float(grid[-1] + 1) / CYCLES
     rows = [float(period) / gap for period in known]
     rows += [seconds / gap for seconds in CLOCK.values()] if t is not None else []
-    peaks = [_refined(combs[d][1], period) for d in chosen for period, _ in combs[d][0]]
+    heights = [(height, period, d) for d in chosen for period, height in combs[d][0]]
+    highest = sorted(heights, reverse=True)[:_ALL_PEAKS]
+    peaks = [_refined(combs[d][1], period) for _, period, d in highest]
     rows += [multiple * peak for peak in peaks for multiple in _MULTIPLES]
     candidates: list[float] = []
     for period in rows:

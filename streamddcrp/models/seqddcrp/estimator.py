@@ -41,6 +41,7 @@ from streamddcrp.validation import choice, positive, whole
 
 _log = logging.getLogger(__name__)
 COUNTS = (BetaBernoulli, DirichletMultinomial, GammaPoisson, Product)  # and mixed columns
+SEASON_ROWS = 512  # least warm-up where seasons are to be learned
 FAMILY_ROWS = 64  # rows by which a family is chosen
 _PROGRESS = (
     "_first_time", "_last_time", "_clocked", "_n_seen", "_early", "_types", "_stream", "_family",
@@ -102,7 +103,8 @@ class SeqDDCRP(RowModel, base.Clusterer):
     season : None, "auto", str, float or list of str or float, default None
         Cycles to subtract from each column before its rows are clustered: "day", "week", another
         period or several, or "auto" for those that the first rows show; see `Seasonal`. Tables are
-        then of levels without the season, and all columns are taken for numbers.
+        then of levels without the season, all columns are taken for numbers, and the warm-up has at
+        least 512 rows.
 
     Notes
     -----
@@ -309,11 +311,15 @@ class SeqDDCRP(RowModel, base.Clusterer):
         X = self._vectorizer.transform(x, learn=False)[None].copy()
         return float(reference.score_rows(self._row_less_season(X, self._time_of(t)))[0])
 
+    @property
+    def _warmup_rows(self) -> int:
+        return self.warmup if self._season is None else max(self.warmup, SEASON_ROWS)
+
     def _begin(self, n_features: int) -> None:
         """Begin: at once where nothing must be learned from the first rows."""
         waits_for_unit = self._clocked and self.time_unit is None
         if not self._is_given:
-            self._early = WarmUp(self.warmup)
+            self._early = WarmUp(self._warmup_rows)
         elif waits_for_unit:
             self._early = WarmUp(min(self.warmup, FAMILY_ROWS))
         elif self._family is not None:
