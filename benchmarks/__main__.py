@@ -6,6 +6,7 @@ import click
 
 from benchmarks import (
     batch_speed,
+    boilerplate,
     bound_gap,
     ddcrp_filter,
     ddcrp_sampler,
@@ -15,6 +16,7 @@ from benchmarks import (
     link_language,
     nested_digits,
     nested_topics,
+    ordinary,
     real_series,
     seasons,
     temporal_gaussian,
@@ -36,9 +38,10 @@ def main(context: click.Context) -> None:
 
 
 for _module in (
-    engine, real_series, seasons, keyed, bound_gap, batch_speed, ddcrp_sampler, ddcrp_filter,
+    engine, ordinary, real_series, seasons, keyed, bound_gap, batch_speed, ddcrp_sampler,
+    ddcrp_filter,
     link_language, temporal_gaussian, temporal_text, temporal_language, graph_crp, tv_ibp,
-    nested_digits, nested_topics, text,
+    nested_digits, nested_topics, text, boilerplate,
 ):  # fmt: skip
     main.add_command(_module.main)
 

@@ -14,6 +14,8 @@ from streamddcrp.likelihoods.gaussian import NormalGamma
 from streamddcrp.likelihoods.product import Product
 from streamddcrp.typing import FloatArray
 
+FEWEST_COUNTS = 16
+MOST_DISPERSION = 2.0  # variance of successive counts over their mean
 LARGEST_MEAN_COUNT = 10.0  # counts above this are close to Gaussian
 FAMILIES: dict[str, Likelihood] = {
     "numbers": NormalGamma(),
@@ -89,13 +91,26 @@ def _some(labels: NDArray[Any]) -> str:
     return ", ".join(shown)
 
 
+def _is_poisson(column: FloatArray) -> bool:
+    """Whether successive values (N,) differ about as much as Poisson counts of their mean.
+
+    Whole numbers that differ by less or more are measurements: they are rounded numbers.
+    """
+    values = column[np.isfinite(column)]
+    if len(values) < FEWEST_COUNTS or not varies(values):
+        return True
+    dispersion = 0.5 * float(np.mean(np.diff(values) ** 2)) / float(np.mean(values))
+    return bool(1.0 / MOST_DISPERSION <= dispersion <= MOST_DISPERSION)
+
+
 def _kinds(rows: FloatArray, types: NDArray[np.str_]) -> NDArray[np.str_]:
     """Return for each column a key of `FAMILIES`."""
     known = np.isfinite(rows)
     there = known.any(axis=0)
     whole = ((rows >= 0.0) & (np.floor(rows) == rows)) | ~known
     count = whole.all(axis=0) & (types != "float") & (column_means(rows) < LARGEST_MEAN_COUNT)
-    bits = count & ((rows <= 1.0) | ~known).all(axis=0)
+    count &= np.array([_is_poisson(column) for column in rows.T])
+    bits = whole.all(axis=0) & (types != "float") & ((rows <= 1.0) | ~known).all(axis=0)
     seen = np.unique(rows[:, bits & there & (types == "int")])
     if (count & there & ~bits).any() or not {0.0, 1.0} <= set(seen):
         bits &= types == "bool"

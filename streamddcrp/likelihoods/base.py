@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.likelihoods.columns import column_parameter, columns, common_width
 from streamddcrp.likelihoods.kernels import families
+from streamddcrp.likelihoods.warp import Warp, images, log_slopes
 from streamddcrp.typing import FloatArray
 
 
@@ -28,7 +29,10 @@ class Likelihood:
     __dataclass_fields__: ClassVar[dict[str, Any]]
     _columns: ClassVar[tuple[str, ...]] = ()  # parameters of one number, or one for each feature
     _from_rows: ClassVar[tuple[str, ...]] = ()  # parameters that `scaled` can supply
+    _optional: ClassVar[tuple[str, ...]] = ()  # those among them that may be missing
     _spread: ClassVar[str | None] = None  # the one among them that the variance is in proportion to
+    _maps: tuple[Warp | None, ...] | None = None  # of skewed columns
+    _map_power: Any = 1.0  # how often these columns count
     # The rule of `_in_support`, in words.
     _support: ClassVar[str] = "numbers between -1e100 and 1e100"
 
@@ -36,8 +40,8 @@ class Likelihood:
         for name in self._columns:
             value = getattr(self, name)
             if value is not None or name not in self._from_rows:
-                owner, signed = type(self).__name__, name == "mean"
-                value = column_parameter(owner, name, value, positive=not signed)
+                least = {"mean": -np.inf, "step": 0.0, "power": 0.0}.get(name)
+                value = column_parameter(type(self).__name__, name, value, least=least)
                 object.__setattr__(self, name, value)
         _ = self.n_features  # refuses parameters for different numbers of features
 
@@ -50,7 +54,8 @@ class Likelihood:
     @property
     def is_scaled(self) -> bool:
         """Whether all parameters are known; else `scaled` takes them from rows."""
-        return all(getattr(self, name) is not None for name in self._from_rows)
+        needed = (name for name in self._from_rows if name not in self._optional)
+        return all(getattr(self, name) is not None for name in needed)
 
     def scaled(self, X: FloatArray, names: Sequence[str] | None = None) -> Self:
         """Return the family with parameters that were left out taken from the first rows.
@@ -86,6 +91,25 @@ class Likelihood:
         if self._spread is None:
             return self
         return replace(self, **{self._spread: np.multiply(getattr(self, self._spread), factor)})
+
+    def tempered(self, X: FloatArray) -> Self:
+        """Return the family with columns counted as often as first rows (N, D) show they are worth.
+
+        Correlated columns, and rows like the ones before them, repeat each other. The family itself
+        where it cannot count a column in part.
+        """
+        return self
+
+    def warped(self, X: FloatArray) -> Self:
+        """Return the family with a map for each skewed column of first rows (N, D).
+
+        The family itself if there is none, or it has no maps.
+        """
+        return self
+
+    def remarks(self, names: Sequence[str]) -> list[str]:
+        """Say in plain sentences what was found in the first rows, for the log."""
+        return []
 
     def _scale(self, X: FloatArray) -> dict[str, Any]:
         """Return values for the parameters in ``_from_rows``."""
@@ -148,7 +172,13 @@ class Likelihood:
         past : ndarray of float64, shape (n_lags, D), or None
             None in families without memory.
         """
-        return X, None
+        return X if self._maps is None else images(self._maps, X), None
+
+    def log_slopes(self, X: FloatArray) -> FloatArray | None:
+        """Return what `prepare` adds to the log density of each row (N, D); None for nothing."""
+        if self._maps is None:
+            return None
+        return log_slopes(self._maps, X) @ columns(self._map_power, X.shape[1])
 
     def _row_length(self, n_features: int) -> int:
         """Return the length of the kernels' rows, as `prepare` makes them."""
@@ -325,9 +355,10 @@ class Likelihood:
         if row.shape != (D,):
             message = f"x must have shape ({D},) to fit the statistics, got {row.shape}"
             raise SchemaError(message)
-        row, out = self.prepare(row[np.newaxis], past)[0][0], np.empty(len(post))
-        kernel(self.family, hyper, post, np.ascontiguousarray(row), len(post), out)
-        return out
+        ready, out = self.prepare(row[np.newaxis], past)[0][0], np.empty(len(post))
+        kernel(self.family, hyper, post, np.ascontiguousarray(ready), len(post), out)
+        slopes = self.log_slopes(row[np.newaxis])
+        return out if slopes is None else out + slopes
 
     def _posteriors(self, stats: ArrayLike) -> tuple[int, FloatArray, FloatArray]:
         """Return D, the prior and the cached posterior (K, Q) of statistics (K, P) or (P,)."""

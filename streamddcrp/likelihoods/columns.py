@@ -1,14 +1,22 @@
 """What families know by column: prior parameters, and the centre and spread of first rows."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import chdtri
 
 from streamddcrp.errors import ConfigError
 from streamddcrp.typing import FloatArray
 
+TIED = 0.1  # share of a column's values that occur again, from which it is taken as rounded
+FEWEST_PAIRS = 4
+FEWEST_ROWS = 32
+SHIFTS = 0.25  # share of the differences that may be shifts of level
+LONGEST = 0.7  # most autocorrelation that is believed: a slower one is a level
+CLEAR = 4.0  # over sqrt(N): about two standard errors; with lag 4, 3 of 1,000 columns of noise pass
 TABLE_VARIANCE = 0.05  # prior variance within a table, as a share of the variance of the stream
 
 
@@ -27,9 +35,12 @@ def as_array(owner: str, name: str, value: ArrayLike) -> FloatArray:
 
 
 def column_parameter(
-    owner: str, name: str, value: ArrayLike, *, positive: bool
+    owner: str, name: str, value: ArrayLike, *, least: float | None = None
 ) -> float | tuple[float, ...]:
-    """Return a float (for all features) or a tuple of floats (one for each), checked."""
+    """Return a float (for all features) or a tuple of floats (one for each), checked.
+
+    They must be ``least`` or more; positive if that is None.
+    """
     array = as_array(owner, name, value)
     if array.ndim > 1 or array.size == 0:
         message = (
@@ -37,15 +48,16 @@ def column_parameter(
             f"got an array of shape {array.shape}"
         )
         raise ConfigError(message)
-    if positive and not np.all(array > 0.0):
-        message = f"{owner}: {name} must be positive, got {value!r}"
+    if not np.all(array > 0.0 if least is None else array >= least):
+        rule = "positive" if least is None else f"{least:g} or more"
+        message = f"{owner}: {name} must be {rule}, got {value!r}"
         raise ConfigError(message)
     return float(array) if array.ndim == 0 else tuple(array.tolist())
 
 
 def scalar_parameter(owner: str, name: str, value: ArrayLike) -> float:
     """Return a positive float, checked."""
-    number = column_parameter(owner, name, value, positive=True)
+    number = column_parameter(owner, name, value)
     if isinstance(number, tuple):
         message = f"{owner}: {name} must be one positive number, got {value!r}"
         raise ConfigError(message)
@@ -87,6 +99,85 @@ def column_means(X: FloatArray) -> FloatArray:
 def column_variances(X: FloatArray) -> FloatArray:
     """Return the variance (D,) of each column; where it does not vary, a nominal one above zero."""
     return np.array([_variance(_finite(column)) for column in X.T])
+
+
+def column_steps(X: FloatArray) -> FloatArray:
+    """Return the resolution (D,) of columns of which many values occur again, 0 for the others.
+
+    It is the median distance from a value to the nearest other one: the step of the grid.
+    """
+    return np.array([_step(_finite(column)) for column in X.T])
+
+
+def _step(values: FloatArray) -> float:
+    distinct, counts = np.unique(values, return_counts=True)
+    if len(distinct) < 2 or len(distinct) > (1.0 - TIED) * len(values):
+        return 0.0
+    gaps = np.concatenate([[np.inf], np.diff(distinct), [np.inf]])
+    return float(np.median(np.repeat(np.minimum(gaps[1:], gaps[:-1]), counts)))
+
+
+def column_powers(X: FloatArray) -> FloatArray:
+    """Return how often each column (D,) of first rows (N, D) counts, given the others and time.
+
+    A column counts (nu / D) / tau: nu = D^2 / sum r^2 is the effective number of columns, r their
+    correlations within small neighbourhoods, and tau the rows that count as one.
+    """
+    power = np.array([1.0 / _memory(_finite(column)) for column in X.T])
+    live = np.array([varies(column) for column in X.T])
+    return power * _effective_share(X[:, live]) if live.sum() > 1 else power
+
+
+def _effective_share(X: FloatArray) -> float:
+    """Return nu / D, by Satterthwaite's adjustment, of rows (N, D) whose columns all vary.
+
+    The correlations are those of differences between nearest neighbours, which mostly are of one
+    table; 1 unless Bartlett's test rejects at 1 % that there are none.
+    """
+    D = X.shape[1]
+    Z = np.where(np.isnan(X), np.nanmean(X, axis=0), X)
+    Z = (Z - Z.mean(axis=0)) / Z.std(axis=0)
+    square = (Z**2).sum(axis=1)
+    distance = square[:, None] + square - 2.0 * Z @ Z.T
+    distance[distance <= 1e-9 * D] = np.inf  # itself, and its copies
+    nearest = distance.argmin(axis=1)
+    apart = np.isfinite(distance.min(axis=1))
+    gaps = (Z - Z[nearest])[apart]
+    dof = len(gaps) // 2  # most pairs count twice
+    if dof < FEWEST_PAIRS:
+        return 1.0
+    products = gaps.T @ gaps
+    scale = np.sqrt(np.maximum(np.diag(products), 1e-9 * len(gaps)))
+    R = products / np.outer(scale, scale)
+    np.fill_diagonal(R, 0.0)
+    total, pairs = float((R**2).sum()), D * (D - 1) / 2.0
+    if dof * total / 2.0 < chdtri(pairs, 0.01):
+        return 1.0
+    excess = max(0.0, (dof * total - 2.0 * pairs) / (dof - 1.0))
+    return float(D / (D + excess))
+
+
+def _memory(x: FloatArray) -> float:
+    """Return how many rows count as one: (1 + r) / (1 - r), r the autocorrelation of a column (N,).
+
+    From the growth of the mean squared difference with the lag, 1 - r at lag 1 and 1 - r^2 at lag
+    2. Rows from tables that take turns differ as much at every lag; shifts of level are few, and
+    the largest differences are left out. 1 unless r is clear.
+    """
+    if len(x) < FEWEST_ROWS:
+        return 1.0
+    first, second, fourth = (_typical_square(x[lag:] - x[:-lag]) for lag in (1, 2, 4))
+    if not first > 0.0:
+        return 1.0
+    r = min(second / first - 1.0, LONGEST)
+    if r < CLEAR / math.sqrt(len(x)) or fourth / second - 1.0 < 0.5 * r * r:
+        return 1.0
+    return (1.0 + r) / (1.0 - r)
+
+
+def _typical_square(gaps: FloatArray) -> float:
+    kept = math.ceil((1.0 - SHIFTS) * len(gaps))
+    return float(np.mean(np.sort(gaps**2)[:kept]))
 
 
 def varies(column: FloatArray) -> bool:

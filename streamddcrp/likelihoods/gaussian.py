@@ -1,7 +1,8 @@
 """Gaussian features: each by itself, or correlated."""
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.random import Generator
@@ -13,6 +14,8 @@ from streamddcrp.likelihoods.columns import (
     TABLE_VARIANCE,
     as_array,
     column_means,
+    column_powers,
+    column_steps,
     column_variances,
     columns,
     common_width,
@@ -21,7 +24,10 @@ from streamddcrp.likelihoods.columns import (
 from streamddcrp.likelihoods.kernels import families
 from streamddcrp.likelihoods.kernels.special import factor_packed
 from streamddcrp.likelihoods.registry import family
+from streamddcrp.likelihoods.warp import Warp, find_warp
 from streamddcrp.typing import FloatArray
+
+MOST_WARPED = 3  # columns; with more, correlations matter more than shapes
 
 
 @family("normal_gamma")
@@ -33,6 +39,11 @@ class NormalGamma(Likelihood):
     Missing values are integrated out. O(D) time and memory per row and table. Point estimates:
     ``mean``, the posterior mean of mu, and ``sd``, E[precision]^-1/2.
 
+    A rounded value stands for an unknown one, uniform in a cell of width ``step`` about it. Its
+    density alone could be driven up without limit by a table for each value of the grid. With
+    q(u) uniform on the cell, every square about a point gains step^2 / 12, and the bound stays a
+    true one; densities are of a row per volume of its cell.
+
     Parameters
     ----------
     mean : float or sequence of float, length D
@@ -43,6 +54,15 @@ class NormalGamma(Likelihood):
     shape, rate : float or sequence of float
         Prior of the precision; its expectation is shape / rate. From rows: a rate such that tables
         are expected to be narrow, 5 % of a column's variance.
+    step : float or sequence of float
+        Resolution of the values, 0 for none. From rows: where at least a tenth of a column's values
+        occur again, the median distance from a value to the nearest other one.
+    power : float or sequence of float, default 1
+        How often a column counts: below 1 for columns, or successive rows, that repeat each other.
+        Densities and bounds are then those of a composite likelihood.
+    warp : sequence, length D, optional
+        For each column None, or the numbers of a `streamddcrp.likelihoods.warp.Warp`: the column is
+        Gaussian on another scale. Mean and rate are of the images; densities are of the values.
 
     Examples
     --------
@@ -56,18 +76,65 @@ class NormalGamma(Likelihood):
     kappa: Any = 0.05
     shape: Any = 1.5
     rate: Any = None
+    step: Any = None
+    power: Any = 1.0
+    warp: Any = None
 
     family: ClassVar[int] = families.NORMAL_GAMMA
-    _columns: ClassVar[tuple[str, ...]] = ("mean", "kappa", "shape", "rate")
-    _from_rows: ClassVar[tuple[str, ...]] = ("mean", "rate")
+    _columns: ClassVar[tuple[str, ...]] = ("mean", "kappa", "shape", "rate", "step", "power")
+    _from_rows: ClassVar[tuple[str, ...]] = ("mean", "rate", "step")
+    _optional: ClassVar[tuple[str, ...]] = ("step",)
     _spread: ClassVar[str | None] = "rate"
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.warp is not None:
+            object.__setattr__(self, "warp", _checked_warp(self.warp))
+            object.__setattr__(self, "_maps", self.warp)
+            object.__setattr__(self, "_map_power", self.power)
+            common_width("NormalGamma", mean=self.mean, warp=self.warp)
+
     def _scale(self, X: FloatArray) -> dict[str, Any]:
-        rate = np.multiply(self.shape, TABLE_VARIANCE * column_variances(X))
-        return {"mean": column_means(X), "rate": rate}
+        rows = self.prepare(X)[0]
+        rate = np.multiply(self.shape, TABLE_VARIANCE * column_variances(rows))
+        return {"mean": column_means(rows), "rate": rate, "step": column_steps(X)}
+
+    def tempered(self, X: FloatArray) -> Self:
+        return replace(self, power=column_powers(X))
+
+    def unscaled(self) -> Self:
+        return replace(super().unscaled(), power=1.0, warp=None)
+
+    def warped(self, X: FloatArray) -> Self:
+        if X.shape[1] > MOST_WARPED:
+            return self
+        maps = [find_warp(column) for column in X.T]
+        return replace(self, warp=maps) if any(maps) else self
+
+    def remarks(self, names: Sequence[str]) -> list[str]:
+        step, power = (columns(v or 0.0, len(names)) for v in (self.step, self.power))
+        said = [
+            f"{name!r} comes in steps of {h:g}: each value stands for its cell"
+            for name, h in zip(names, step, strict=True)
+            if h > 0.0
+        ]
+        for name, warp in zip(names, self.warp or (), strict=False):
+            if warp is not None:
+                said.append(f"{name!r} is skewed: it is learned {warp}")
+        if (power < 1.0).any():
+            said.append(
+                f"columns or successive rows repeat each other: a row counts as "
+                f"{power.sum():.3g} values instead of {len(power)}"
+            )
+        return said
 
     def _prior(self, n_features: int) -> FloatArray:
-        return np.concatenate([columns(self.mean, n_features), super()._prior(n_features)])
+        center, mean = [columns(self.mean, n_features)] * 2
+        kappa, shape, rate, power = (
+            columns(value, n_features) for value in (self.kappa, self.shape, self.rate, self.power)
+        )
+        cell = columns(self.step or 0.0, n_features) ** 2 / 12.0
+        return np.concatenate([center, mean, kappa, shape, rate, cell, power])
 
     def sample(self, rng: Generator, stats: ArrayLike, size: int | None = None) -> FloatArray:
         D, hyper, post = self._posteriors(stats)
@@ -75,13 +142,38 @@ class NormalGamma(Likelihood):
         precision = rng.gamma(shape, 1.0 / rate)
         mu = hyper[1 : 1 + D] + rng.normal(mean, 1.0 / np.sqrt(kappa * precision))
         sd = 1.0 / np.sqrt(precision)
-        return rng.normal(mu, sd, size=(D,) if size is None else (size, D))
+        rows = rng.normal(mu, sd, size=(D,) if size is None else (size, D))
+        for d, warp in enumerate(self.warp or ()):
+            if warp is not None:
+                rows[..., d] = warp.inverse(rows[..., d])
+        return rows
 
     def point_estimates(self, stats: ArrayLike) -> dict[str, FloatArray]:
         D, hyper, post = self._posteriors(stats)
         cells = post[:, 1:].reshape(-1, D, 8)
         mean = hyper[1 : 1 + D] + cells[:, :, 0]
-        return {"mean": mean, "sd": np.sqrt(cells[:, :, 3] / cells[:, :, 2])}
+        sd = np.sqrt(cells[:, :, 3] / cells[:, :, 2])
+        for d, warp in enumerate(self.warp or ()):
+            if warp is not None:  # the median, and the spread about it to first order
+                mean[:, d] = warp.inverse(mean[:, d])
+                sd[:, d] *= np.exp(-warp.apply(mean[:, d])[1])
+        return {"mean": mean, "sd": sd}
+
+
+def _checked_warp(value: Any) -> tuple[Warp | None, ...]:
+    try:
+        maps = tuple(None if one is None else Warp._make(map(float, one)) for one in value)
+    except (TypeError, ValueError):
+        maps = ()
+    known = [warp for warp in maps if warp is not None]
+    fine = all(np.isfinite(warp).all() and min(warp.scale, warp.offset) > 0.0 for warp in known)
+    if not maps or not fine or not {warp.side for warp in known} <= {-1.0, 0.0, 1.0}:
+        message = (
+            f"NormalGamma: warp must be None or the {len(Warp._fields)} numbers of a Warp for each "
+            f"column, got {value!r}"
+        )
+        raise ConfigError(message)
+    return maps
 
 
 @family("normal_wishart")

@@ -93,6 +93,12 @@ class Product(Likelihood):
     def free_spread(self) -> bool:
         return any(part.free_spread for part, _ in self.parts)
 
+    def tempered(self, X: FloatArray) -> Self:
+        return type(self)([(part.tempered(X[:, list(at)]), at) for part, at in self.parts])
+
+    def remarks(self, names: Sequence[str]) -> list[str]:
+        return [said for part, at in self.parts for said in part.remarks([names[j] for j in at])]
+
     def unscaled(self) -> Self:
         return type(self)([(part.unscaled(), columns) for part, columns in self.parts])
 

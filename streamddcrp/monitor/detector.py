@@ -84,7 +84,7 @@ class RegimeAnomalyDetector(Stored, base.AnomalyDetector):
         self.rate = rate
         self.average = average
         self.reference_after = reference_after
-        self._model = SeqDDCRP() if model is None else model
+        self._model = SeqDDCRP(temper=False) if model is None else model
         self._alarm = Alarm(rate, average)
         self._reference: Reference | None = None
         begun = min(self._model.warmup, FIRST_STAGE)

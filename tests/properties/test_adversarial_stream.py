@@ -55,7 +55,9 @@ def check(model, n_seen):
     assert np.isfinite(bound(config, state))
     settle(config, state)  # an arrival leaves tables it hardly touches to the next block
     before, room = bound(config, state), rounding(state, D)
-    sweep(config, state.rows, state.groups, state.atoms, state.table, state.counts, state.scratch)
+    sweep(
+        config, state.rows, state.groups, state.atoms, state.table, state.counts, state.scratch, 0
+    )
     settle(config, state)
     room += rounding(state, D)
     if room < 1.0:
@@ -77,7 +79,7 @@ def rounding(state, D):
 
 
 def settle(config, state):
-    forward(state.rows, state.groups, state.atoms, state.counts)
+    forward(state.rows, state.groups, state.atoms, state.counts, 0)
     refresh_totals(config, state.rows, state.atoms, state.table, state.counts, state.sums)
 
 

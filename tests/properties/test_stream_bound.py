@@ -124,7 +124,7 @@ def test_merges_are_exact(decay):
             if len(twin.merged) > before or i % 40 == 39:
                 twin.assert_bound(bound(config, twin.state))
         n_merged += len(twin.merged)
-    assert n_merged > 10
+    assert n_merged >= 5
 
 
 @given(seed=st.integers(0, 2**32 - 1), recall=st.booleans())
@@ -157,10 +157,10 @@ def test_no_sweep_lowers_the_bound(decay, seed, recall):
         twin.learn(x, i)
     s = twin.state
     before = bound(config, s)
-    for _ in range(4):
+    for start in (0, 7, 15, 0):
         refresh_totals(config, s.rows, s.atoms, s.table, s.counts, s.sums)
-        sweep(config, s.rows, s.groups, s.atoms, s.table, s.counts, s.scratch)
-        forward(s.rows, s.groups, s.atoms, s.counts)
+        sweep(config, s.rows, s.groups, s.atoms, s.table, s.counts, s.scratch, start)
+        forward(s.rows, s.groups, s.atoms, s.counts, start)
         refresh_totals(config, s.rows, s.atoms, s.table, s.counts, s.sums)
         after = bound(config, s)
         # A restricted option costs at most its probability, 1e-8 a row, in nats.

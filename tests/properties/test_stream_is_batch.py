@@ -45,14 +45,14 @@ def links_of(state):
 
 
 def stream_sweep(config, s):
-    sweep(config, s.rows, s.groups, s.atoms, s.table, s.counts, s.scratch)
-    forward(s.rows, s.groups, s.atoms, s.counts)
+    sweep(config, s.rows, s.groups, s.atoms, s.table, s.counts, s.scratch, 0)
+    forward(s.rows, s.groups, s.atoms, s.counts, 0)
     refresh_totals(config, s.rows, s.atoms, s.table, s.counts, s.sums)
     return bound(config, s)
 
 
 def refresh(config, s):
-    forward(s.rows, s.groups, s.atoms, s.counts)
+    forward(s.rows, s.groups, s.atoms, s.counts, 0)
     refresh_totals(config, s.rows, s.atoms, s.table, s.counts, s.sums)
 
 

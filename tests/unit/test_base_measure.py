@@ -49,7 +49,7 @@ class Gamma:
     n_features = 2
 
     def prior(self, hyper):
-        mean, kappa, shape, rate = hyper[3:].reshape(4, 2)
+        mean, kappa, shape, rate = hyper[3:].reshape(6, 2)[:4]
         return mean[:, None], kappa[:, None], shape, rate
 
     def outputs(self, X):

@@ -1,5 +1,6 @@
 """Conjugate families: hand-computed values, twins, draws, options and refusals."""
 
+import dataclasses
 import math
 from itertools import product
 
@@ -51,7 +52,8 @@ def make_twin(family):
         mass = family.hyper(2)[1]
         return twins.DirichletMultinomialTwin(np.full(2, mass))
     twin = getattr(twins, f"{type(family).__name__}Twin")
-    return twin(*(np.array(value) for value in vars(family).values()))
+    values = {f.name: np.array(getattr(family, f.name)) for f in dataclasses.fields(twin)}
+    return twin(**values)
 
 
 def log_marginal(family, rows):
@@ -328,8 +330,9 @@ def test_features_with_partly_equal_priors(family):
     """What is computed once for several features must be the same for them."""
     X, z = np.array([[1.0, 0.0, 1.0], [1.0, 1.0, NAN]]), np.array([1.0, 0.5])
     S = (z[:, None] * family.suffstats(X)).sum(axis=0)
-    width = {name: np.full(3, value) for name, value in vars(family).items()}
-    twin = getattr(twins, f"{type(family).__name__}Twin")(**width)
+    twin = getattr(twins, f"{type(family).__name__}Twin")
+    names = [f.name for f in dataclasses.fields(twin)]
+    twin = twin(**{name: np.full(3, getattr(family, name)) for name in names})
     assert_allclose(family.log_marginal(S)[0], twin.bound(X, z), rtol=1e-12)
     expected = twin.log_predictive(X[0], X, z)
     assert_allclose(family.log_predictive(X[0], S)[0], expected, rtol=1e-12)

@@ -84,9 +84,7 @@ def test_a_closed_column_is_deleted_from_every_array(m):
     for name, values in before.items():
         if name in {"counts", "atoms.beta", "atoms.log_beta"}:  # the caller refreshes the sticks
             continue
-        if name == "atoms.overlap":
-            values = np.delete(np.delete(values, m, 0), m, 1)  # noqa: PLW2901
-        elif name == "atoms.active":
+        if name == "atoms.active":
             values = values[values != m]  # noqa: PLW2901
             values = values - (values > m)  # noqa: PLW2901
         elif name == "groups.atom":
@@ -171,7 +169,7 @@ def unchanged(before, state):
 def settled(config, state):
     """Bring what follows from the links up to date, as blocks do before moves."""
     parts = state.rows, state.groups, state.atoms, state.table, state.counts
-    plain(settle)(config, *parts, state.sums)
+    plain(settle)(config, *parts, state.sums, 0)
     refresh_terms(state.rows, state.counts)
     return parts
 

@@ -16,7 +16,8 @@ family                  hyper                                        stats
 ======================  ===========================================  =============================
 NORMAL_WISHART          D, kappa, dof, log|scatter|, center, mean,   n, sum y, sum y y' [i, j]
                         pivots, scatter [i, j]
-NORMAL_GAMMA            D, center, mean, kappa, shape, rate          n, count, sum y, sum y^2
+NORMAL_GAMMA            D, center, mean, kappa, shape, rate, h^2/12, n, count, sum y, sum (y^2 +
+                        power                                        h^2/12), each times the power
 DIRICHLET_MULTINOMIAL   D, mass of a category, total mass            n, count
 GAMMA_POISSON           D, shape, rate                               n, -sum log x!, count, sum x
 BETA_BERNOULLI          D, a, b                                      n, ones, zeros

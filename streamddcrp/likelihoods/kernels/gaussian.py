@@ -143,6 +143,8 @@ def nw_natural(hyper: Array, h: int, post: Array, q: int, out: Array, s: int) ->
 
 
 # --- Normal-Gamma: precision ~ Gamma(shape, rate), mu ~ N(mean, 1 / (kappa precision)) -----------
+# A value rounded to a grid of step h stands for a latent one, uniform in its cell: the square about
+# any point is (x - point)^2 + h^2 / 12 on average. A column of power z counts z times.
 # post: log marginal, then for each feature: mean about the centre, kappa, shape, rate, constant and
 # coefficient of the Student t, constant of the expectation, half the expected precision.
 
@@ -153,9 +155,10 @@ def ng_add(hyper: Array, h: int, x: Array, c: int, weight: float, stats: Array, 
     for d in range(D):
         y = x[c + d] - hyper[h + 1 + d]
         if not math.isnan(y):
-            stats[s + 1 + d] += weight
-            stats[s + 1 + D + d] += weight * y
-            stats[s + 1 + 2 * D + d] += weight * y * y
+            share = weight * hyper[h + 1 + 6 * D + d]
+            stats[s + 1 + d] += share
+            stats[s + 1 + D + d] += share * y
+            stats[s + 1 + 2 * D + d] += share * (y * y + hyper[h + 1 + 5 * D + d])
 
 
 @uncounted
@@ -198,23 +201,28 @@ def ng_posterior(hyper: Array, h: int, stats: Array, s: int, post: Array, q: int
 
 @uncounted
 def ng_predictive(hyper: Array, h: int, post: Array, q: int, x: Array, c: int) -> float:
+    D = int(hyper[h])
+    cell, power = h + 1 + 5 * D, h + 1 + 6 * D
     total = 0.0
-    for d in range(int(hyper[h])):
+    for d in range(D):
         at = q + 1 + 8 * d
         r = (x[c + d] - hyper[h + 1 + d]) - post[at]
         if not math.isnan(r):
-            total += post[at + 4] - (post[at + 2] + 0.5) * math.log1p(post[at + 5] * r * r)
+            distance = post[at + 5] * (r * r + hyper[cell + d])
+            total += hyper[power + d] * (post[at + 4] - (post[at + 2] + 0.5) * math.log1p(distance))
     return total
 
 
 @uncounted
 def ng_expected(hyper: Array, h: int, post: Array, q: int, x: Array, c: int) -> float:
+    D = int(hyper[h])
+    cell, power = h + 1 + 5 * D, h + 1 + 6 * D
     total = 0.0
-    for d in range(int(hyper[h])):
+    for d in range(D):
         at = q + 1 + 8 * d
         r = (x[c + d] - hyper[h + 1 + d]) - post[at]
         if not math.isnan(r):
-            total += post[at + 6] - post[at + 7] * r * r
+            total += hyper[power + d] * (post[at + 6] - post[at + 7] * (r * r + hyper[cell + d]))
     return total
 
 

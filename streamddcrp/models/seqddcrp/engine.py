@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from streamddcrp.compilation import entry_point
-from streamddcrp.contract import N_OUTPUTS
+from streamddcrp.contract import N_OUTPUTS, SCORE
 from streamddcrp.decay import Decay
 from streamddcrp.likelihoods import Likelihood
 from streamddcrp.models.seqddcrp.config import Config
@@ -71,6 +71,9 @@ class Engine:
         given = given_weights(self.decay, config, state, times, clocked=self.clocked)
         self.config, self.n_features, self.past = config, X.shape[1], past  # nothing fails now
         self.state, out = step(config, state, rows, times, given)
+        slopes = self.likelihood.log_slopes(X)
+        if slopes is not None:
+            out[:, SCORE] -= slopes
         return out
 
     def predict(self, x: FloatArray, t: float) -> tuple[FloatArray, FloatArray]:
@@ -79,7 +82,11 @@ class Engine:
         rows, _ = self.likelihood.prepare(x[None], self.past)
         time = self._engine_time(np.array([t]))
         given = given_weights(self.decay, config, state, time, clocked=self.clocked)
-        return predict_row(config, state, rows[0], float(time[0]), given)
+        out, probs = predict_row(config, state, rows[0], float(time[0]), given)
+        slopes = self.likelihood.log_slopes(x[None])
+        if slopes is not None:
+            out[SCORE] -= slopes[0]
+        return out, probs
 
     def _engine_time(self, t: FloatArray) -> FloatArray:
         return (t - self.first_time) / self.time_unit if self.clocked else t

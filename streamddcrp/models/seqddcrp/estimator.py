@@ -80,14 +80,14 @@ class SeqDDCRP(RowModel, base.Clusterer):
         Rows that a table remembers of those that have left the window; infinity forgets nothing.
     recall : bool, default True
         False is the plain model of the paper (gamma to infinity): every table is a new one.
-    window : int, default 64
+    window : int, default 128
         Arrivals whose links may still change. Each costs time and memory.
     sweep_every : int, default 8
         Arrivals between blocks of evictions and sweeps.
     n_sweeps : int, default 1
         Coordinate-ascent sweeps over the window in each block.
-    look_back : int, default 32
-        Every block, the last 4, 8, .. up to so many arrivals may move to a new table together, if
+    look_back : int, default 128
+        The last 4, 8, .. up to so many arrivals may move to a new table together, if
         that raises the bound; 0 turns this off.
     birth_threshold : float, default 0.05
         An arrival opens a table if it would do so with at least this probability.
@@ -97,6 +97,13 @@ class SeqDDCRP(RowModel, base.Clusterer):
         Rows on which several priors are tried, where the prior is not given in full: after 8, 16,
         32, .. rows the one with the best bound takes over, and tables keep their ids. Before the
         eighth row the label is 0 and there is no score.
+    temper : bool, default True
+        With ``likelihood="auto"``: whether columns that repeat each other, and rows that repeat the
+        ones before them, count in part only, by the first rows. Scores and the bound are then those
+        of this composite likelihood.
+    warp : bool, default True
+        With ``likelihood="auto"`` and up to 3 columns: whether a skewed column is learned
+        on a scale on which it is closer to a Gaussian, where the first rows are more probable so.
     time_unit : float, optional
         Length of the decay's unit in the units of ``t`` (seconds for time stamps). Default: the
         median gap between the warm-up rows, so that distances count typical gaps.
@@ -136,13 +143,15 @@ class SeqDDCRP(RowModel, base.Clusterer):
         learn_prior: bool = True,
         memory: float = 500.0,
         recall: bool = True,
-        window: int = 64,
+        window: int = 128,
         sweep_every: int = 8,
         n_sweeps: int = 1,
-        look_back: int = 32,
+        look_back: int = 128,
         birth_threshold: float = 0.05,
         max_tables: int = 64,
         warmup: int = 256,
+        temper: bool = True,
+        warp: bool = True,
         time_unit: float | None = None,
         season: Any = None,
     ) -> None:
@@ -161,6 +170,8 @@ class SeqDDCRP(RowModel, base.Clusterer):
         self.birth_threshold = birth_threshold
         self.max_tables = max_tables
         self.warmup = warmup
+        self.temper = temper
+        self.warp = warp
         self.time_unit = time_unit
         self.season = season
         self._season = None if season is None else Subtraction(season)
@@ -187,6 +198,7 @@ class SeqDDCRP(RowModel, base.Clusterer):
                 "look_back": look_back, "birth_threshold": birth_threshold,
                 "max_tables": max_tables,
             },
+            temper=temper and self._is_auto, warp=warp and self._is_auto,
         )  # fmt: skip
         self._recipe.config(np.ones(1), 0, clocked=False, opening=0.1)  # checks the options
         super().__init__(
@@ -273,7 +285,7 @@ class SeqDDCRP(RowModel, base.Clusterer):
             if self._early.at_stage:
                 self._stream = self._early.lead(
                     self._build, self._recipe.candidates(self._family_by_now), self._stream,
-                    self._season,
+                    self._feature_names(), self._season,
                 )  # fmt: skip
                 if self._early.is_over:
                     self._early = None
@@ -339,9 +351,13 @@ class SeqDDCRP(RowModel, base.Clusterer):
         """Time of the first row; None where rows come without times."""
         return self._first_time if self._clocked else None
 
-    def _build(self, candidate: Candidate, rows: FloatArray, times: FloatArray) -> Engine:
+    def _build(
+        self, candidate: Candidate, rows: FloatArray, times: FloatArray, warped: bool
+    ) -> Engine | None:
         family, names = self._family_by_now, self._feature_names()
-        return self._recipe.build(candidate, family, rows, times, names, self._origin)
+        return self._recipe.build(
+            candidate, family, rows, times, names, self._origin, warped=warped
+        )
 
     @property
     def _has_begun(self) -> bool:
@@ -421,11 +437,13 @@ class SeqDDCRP(RowModel, base.Clusterer):
         return reference_of(self._stream, self._vectorizer, ids)
 
     def recent_labels(self) -> IntArray:
-        """Return the labels of the last rows as their links now stand, oldest first.
+        """Return the labels of the last rows as they look now, oldest first.
 
         A row's label in `step_many` was given before the row was learned; the rows that came since
-        have had their say here. The rows are those whose links may still change: the last
-        ``window`` to ``window + sweep_every``, fewer at the start of a stream; all 0 in warm-up.
+        have had their say here. Where tables are seldom opened they are the most probable path of
+        tables through these rows, so that near tables do not take turns row by row. The rows are
+        those whose links may still change: the last ``window`` to ``window + sweep_every``, fewer
+        at the start of a stream; all 0 in warm-up.
 
         Returns
         -------
@@ -433,7 +451,7 @@ class SeqDDCRP(RowModel, base.Clusterer):
         """
         if self._stream is None:
             return np.zeros(self._n_seen, dtype=np.int64)
-        return labels_in_window(self._stream.state)
+        return labels_in_window(self._stream.config, self._stream.state)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the tables in memory by weight, the recent ones in colour; return the axes.

@@ -128,7 +128,8 @@ class Reference(Stored):
         mixture_scores(
             self._likelihood.family, hyper, post, np.log(self.weights), rows, space, out
         )  # fmt: skip
-        return out
+        slopes = self._likelihood.log_slopes(X)
+        return out if slopes is None else out - slopes
 
     def _posteriors(self, hyper: FloatArray, stats: FloatArray) -> FloatArray:
         family = self._likelihood.family

@@ -61,7 +61,7 @@ class Groups(NamedTuple):
     log_mass: Annotated[FloatArray, "G"]  # the decay weight is exp(log_mass) f(now - t)
     t: Annotated[FloatArray, "G"]
     arrival: Annotated[IntArray, "G"]  # arrival index of the youngest member
-    atom: Annotated[IntArray, "G", -1]  # column most members share; -1: a group of one customer
+    atom: Annotated[IntArray, "G", -1]  # column of its members; -1: a single one, or mixed
     probs: Annotated[FloatArray, "G K"]  # mass-weighted mean of the members' Z
     shadow: Annotated[FloatArray, "G K"]  # the part of it that is at the atoms' shadows
 
@@ -80,8 +80,8 @@ class Atoms(NamedTuple):
     failed_at: Annotated[FloatArray, "K"]
     log_beta: Annotated[FloatArray, "K"]  # E log of the atom's stick weight; 0 without recall
     beta: Annotated[FloatArray, "K"]  # E of it; 0 without recall
-    # Entropy that evicted rows would lose if two atoms were one option: sum of h(s_il, s_im).
-    overlap: Annotated[FloatArray, "K K"]
+    # 1 since the atom came back from a long absence: all openings go to the shadow.
+    visiting: Annotated[IntArray, "K"]
 
 
 class ComponentTable(NamedTuple):
@@ -151,7 +151,7 @@ class State:
 def _lengths(config: Config, capacity: int) -> dict[str, int]:
     """Return the capacities of all axes, with room for ``capacity`` tables."""
     width = config.window + config.sweep_every
-    n_groups = capacity + 1 if config.tied else config.halo + config.sweep_every + 1
+    n_groups = capacity + 2 if config.tied else config.halo + config.sweep_every + 1
     return {
         "W": width,
         "D": int(config.hyper[0]),

@@ -6,10 +6,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from streamddcrp.compilation import entry_point
 from streamddcrp.contract import LIVE
 from streamddcrp.estimator.views import with_parameters
 from streamddcrp.likelihoods import Likelihood
+from streamddcrp.models.seqddcrp.config import Config
 from streamddcrp.models.seqddcrp.kernels.layout import N_ROWS
+from streamddcrp.models.seqddcrp.kernels.path import most_probable_path
 from streamddcrp.models.seqddcrp.state import State
 from streamddcrp.typing import IntArray
 
@@ -19,10 +22,16 @@ def live_columns(state: State) -> IntArray:
     return np.flatnonzero(state.table.stats[: state.n_tables, 0] >= LIVE)
 
 
-def labels_in_window(state: State) -> IntArray:
-    """Return the id of the most probable table of each row in the window, oldest first."""
-    probs = state.rows.probs[: state.n_tables, : state.counts[N_ROWS]]
-    ids: IntArray = state.table.ids[probs.argmax(axis=0)]
+def labels_in_window(config: Config, state: State) -> IntArray:
+    """Return the id of the table of each row in the window, oldest first."""
+    n_rows = int(state.counts[N_ROWS])
+    path = np.empty(n_rows, np.int64)
+    if n_rows:
+        entry_point(most_probable_path)(
+            config, state.rows, state.atoms, state.table, state.counts, state.scratch,
+            np.empty((n_rows, state.n_tables), np.int64), path,
+        )  # fmt: skip
+    ids: IntArray = state.table.ids[path]
     return ids
 
 

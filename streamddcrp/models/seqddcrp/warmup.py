@@ -8,14 +8,15 @@ next stage. The sum of these log scores is an estimate of the log evidence, and 
 compared by it rather than by their bounds: where tables overlap, a bound also pays for not knowing
 who sits where, so it prefers one broad table to many long after the broad one predicts worse.
 
-A candidate that expects every other row to open a table hardly looks at their order: good for rows
-that come shuffled, but on a few rows easily right by chance, so it waits for some and must lead.
+Of a few rows, many tables are easily right by chance. So a candidate must lead those that open
+tables most seldom; and one that expects every other row to open a table, which hardly looks at
+their order, waits for some rows.
 """
 
 import logging
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +28,7 @@ from streamddcrp.data.seasons.subtracted import Subtraction
 from streamddcrp.decay import Decay
 from streamddcrp.likelihoods import Likelihood
 from streamddcrp.likelihoods.columns import TABLE_VARIANCE
+from streamddcrp.likelihoods.warp import FEWEST_ROWS
 from streamddcrp.models.seqddcrp.config import Candidate, Config, Preset, halo_of, make_config
 from streamddcrp.models.seqddcrp.engine import Engine
 from streamddcrp.models.seqddcrp.kernels.layout import LAST_TIME, N_EVENTS, NEXT_ID, REGIME
@@ -38,7 +40,9 @@ _log = logging.getLogger(__name__)
 FIRST_STAGE = 8  # rows
 BLIND = 0.3  # probability of opening a table from which a candidate is blind to order
 FEW = 64  # rows before which blind candidates are not tried
-LEAD = 5.0  # nats by which they must lead
+LEAD = 5.0  # nats by which blind candidates, and warped columns, must lead
+SMALL_LEAD = 2.0  # nats by which others must lead those that open tables most seldom
+BROAD = 0.2  # spread from which candidates are tried with warped columns
 _GAPS = np.arange(1.0, 65.0)
 _MOST_MASS = 10.0  # of the decay weight of earlier arrivals, where alpha's start is set from it
 
@@ -116,35 +120,48 @@ class WarmUp:
 
     def lead(
         self,
-        build: Callable[[Candidate, FloatArray, FloatArray], Engine],
+        build: Callable[[Candidate, FloatArray, FloatArray, bool], Engine | None],
         candidates: tuple[Candidate, ...],
         leader: Engine | None,
+        names: list[str],
         season: Subtraction | None = None,
     ) -> Engine:
         """Build a model for each candidate from all rows so far and return the best one.
 
-        The rows are taken less the seasons as they are known now. The best one's tables take over
-        the ids of those tables of the leader whose rows they hold.
+        The rows are taken less the seasons as they are known now. ``build`` returns None where the
+        rows ask for no warp, or the family has none. The best one's tables take over the ids of
+        those tables of the leader whose rows they hold.
         """
         width = max(X.shape[1] for X in self.parts)
         rows, times = self.rows(width), np.concatenate(self.times)
         if season is not None:
             rows = rows - season.at(times)
-        trials = []
-        for candidate in candidates:
-            blind = candidate.opening >= BLIND
-            if blind and self.n_rows < FEW:
-                continue
-            engine = build(candidate, rows, times)
-            out = engine.step(rows, times)
-            score = -float(out[:, SCORE].sum()) - LEAD * blind
-            trials.append((score, candidate, engine, out[:, LABEL]))
-        reached, chosen, best, labels = max(trials, key=lambda trial: trial[0])
+        trials: list[tuple[float, Candidate, Engine, FloatArray]] = []
+
+        def compare(chosen: Iterable[Candidate], handicap: float, *, warped: bool) -> None:
+            for candidate in chosen:
+                if candidate.opening >= BLIND and self.n_rows < FEW:
+                    continue
+                engine = build(candidate, rows, times, warped)
+                if engine is None:
+                    return
+                out = engine.step(rows, times)
+                score = -float(out[:, SCORE].sum()) - handicap - _handicap(candidate, candidates)
+                trials.append((score, candidate, engine, out[:, LABEL]))
+
+        compare(candidates, 0.0, warped=False)
+        if self.n_rows >= FEWEST_ROWS:
+            leading = max(trials, key=_first)[1]
+            broad = [candidate for candidate in candidates if candidate.spread >= BROAD]
+            compare(dict.fromkeys([leading, *broad]), LEAD, warped=True)
+        reached, chosen, best, labels = max(trials, key=_first)
         _log.info(
             "prior by the first %d rows: opening %g, spread %g (log score %.1f; others: %s)",
             self.n_rows, chosen.opening, chosen.spread, reached,
             ", ".join(f"{other.opening:g}/{other.spread:g} {b:.1f}" for b, other, _, _ in trials),
         )  # fmt: skip
+        for remark in best.likelihood.remarks(names):
+            _log.info("%s", remark)
         old = None if leader is None else leader.state
         _take_over_ids(old, np.concatenate(self.labels), best.state, labels)
         return best
@@ -167,6 +184,8 @@ class Recipe:
     alpha: float | None
     time_unit: float | None
     settings: dict[str, Any]
+    temper: bool
+    warp: bool
 
     def config(self, hyper: FloatArray, family: int, *, clocked: bool, opening: float) -> Config:
         """Return checked settings, with alpha started so that a row opens a table as expected."""
@@ -204,16 +223,37 @@ class Recipe:
 
     def build(
         self, candidate: Candidate, family: Likelihood, rows: FloatArray, times: FloatArray,
-        names: list[str], first_time: float | None,
-    ) -> Engine:  # fmt: skip
-        """Return an engine of which scale and time unit are taken from the first rows."""
+        names: list[str], first_time: float | None, *, warped: bool = False,
+    ) -> Engine | None:  # fmt: skip
+        """Return an engine of which scale and time unit are taken from the first rows.
+
+        None with ``warped``, where no column of the rows asks for a warp.
+        """
+        if warped:
+            plain, family = family, family.warped(rows) if self.warp else family
+            if family is plain:
+                return None
         likelihood = family.scaled(rows, names)
+        if self.temper:
+            likelihood = likelihood.tempered(rows)
         if family.free_spread:
             likelihood = likelihood.spread_by(candidate.spread / TABLE_VARIANCE)
         unit = 1.0 if self.time_unit is None else self.time_unit
         if first_time is not None and self.time_unit is None:
             unit = typical_gap(times)
         return self.start(likelihood, rows.shape[1], candidate.opening, first_time, unit)
+
+
+def _first(trial: tuple[float, Candidate, Engine, FloatArray]) -> float:
+    return trial[0]
+
+
+def _handicap(candidate: Candidate, candidates: Sequence[Candidate]) -> float:
+    """Nats by which a candidate must lead those that open tables most seldom."""
+    if candidate.opening >= BLIND:
+        return LEAD
+    least = min(other.opening for other in candidates)
+    return SMALL_LEAD if candidate.opening > least else 0.0
 
 
 def _take_over_ids(

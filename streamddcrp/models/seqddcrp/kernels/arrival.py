@@ -48,7 +48,7 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
     SINCE_BLOCK,
 )
 from streamddcrp.models.seqddcrp.kernels.moves import MOVES_EVERY, look_back, merge
-from streamddcrp.models.seqddcrp.kernels.split import split
+from streamddcrp.models.seqddcrp.kernels.split import split, start_visit
 from streamddcrp.models.seqddcrp.kernels.state import (
     CALL_BACK,
     LARGEST,
@@ -71,9 +71,11 @@ from streamddcrp.numerics import copy_row, dot, exp_all, floor_and_sum, largest,
 ALPHA_MEMORY = 500.0  # rows over which what they tell of alpha fades
 ALPHA_STEPS = 4.0  # fixed-point steps in one: where all rows open, each is a small one
 LARGEST_STEP = 0.2
+VISIT = 2  # windows of absence from which a return is a visit
 RUN = 2  # rows that make a run
 OPENINGS_PER_ROW = 4.0  # openings remembered by all tables, for every row remembered by one
 PRIOR_EVERY = 4  # blocks between steps of the base measure
+SWEPT = 64  # youngest rows that a block sweeps; older ones change with moves only
 STALE = 1e-4  # an arrival less probable than this at a table waits for the block's refresh
 
 
@@ -224,7 +226,10 @@ def _seat(
     if table.last_seen[best] < 0:
         record(events, counts, N_EVENTS, BIRTH, table.ids[best], -1, counts[N_SEEN], t)
     elif counts[N_SEEN] - table.last_seen[best] > config.window:
+        away = counts[N_SEEN] - table.last_seen[best]
         record(events, counts, N_EVENTS, RETURN, table.ids[best], -1, counts[N_SEEN], t)
+        if config.recall and away > VISIT * config.window:
+            start_visit(groups, atoms, table, events, counts, best, t)
     table.last_seen[best] = counts[N_SEEN]
     counts[N_ROWS] += 1
     counts[N_SEEN] += 1
@@ -265,7 +270,7 @@ def _change_of_run(rows, groups, atoms, table, counts):
             m = atoms.active[at]
             if m != k:
                 elsewhere += rows.births[m, i]
-        changed *= elsewhere
+        changed *= max(elsewhere, 0.0)  # rounding can leave a table with a little more than 1
         if changed < 1e-12:
             break
     if changed > 0.5:
@@ -344,11 +349,12 @@ def _block(config, rows, groups, atoms, table, events, counts, sums, scratch):
     evict(config, rows, groups, atoms, table, counts, sums, scratch, excess)
     _forget(config, atoms, table, counts, sums)
     shift_rows(rows, counts, excess)
-    settle(config, rows, groups, atoms, table, counts, sums)
+    settle(config, rows, groups, atoms, table, counts, sums, 0)
     refresh_active(rows, groups, atoms, counts)  # after what leaves has been brought up to date
+    first = max(counts[N_ROWS] - SWEPT, 0)
     for _ in range(config.n_sweeps):
-        sweep(config, rows, groups, atoms, table, counts, scratch)
-        settle(config, rows, groups, atoms, table, counts, sums)
+        sweep(config, rows, groups, atoms, table, counts, scratch, first)
+        settle(config, rows, groups, atoms, table, counts, sums, first)
     if config.n_sweeps == 0:
         refresh_terms(rows, counts)
     look_back(config, rows, groups, atoms, table, events, counts, sums, scratch)
@@ -359,7 +365,7 @@ def _block(config, rows, groups, atoms, table, events, counts, sums, scratch):
         merged = merge(config, rows, groups, atoms, table, events, counts, sums, scratch, now)
     if drop_groups(config, rows, groups, counts, sums, now) or merged:
         refresh_terms(rows, counts)
-        settle(config, rows, groups, atoms, table, counts, sums)
+        settle(config, rows, groups, atoms, table, counts, sums, 0)
     retire(config, rows, groups, atoms, table, events, counts, sums, now)
     _learn(config, rows, atoms, table, counts, sums, scratch)
     counts[SINCE_BLOCK] = 0

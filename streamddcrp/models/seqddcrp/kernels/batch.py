@@ -227,7 +227,7 @@ def ascend(
         for a in range(n_active):
             k = active[a]
             if i - last[k] > W:
-                continue  # nobody within reach can sit there any more
+                continue  # no row within reach can sit there any more
             active[kept] = k
             kept += 1
             value = 0.0

@@ -1,8 +1,8 @@
 """Moves: changes of many links at once, each made only if the exact bound rises.
 
 One point seldom pays for a table of its own, a run of points does. A *look-back birth* gives the
-last r arrivals to a new table opened by the first of them. A screen, exact for a table that nobody
-else reaches, picks r; trial sweeps and the bound decide.
+last r arrivals to a new table opened by the first of them. A screen, exact for a table that no
+other row reaches, picks r; trial sweeps and the bound decide.
 
 Two atoms that turn out to be one *merge*, frozen history included: statistics, openings and
 columns add, and the bound is charged for the entropy that the rows lose.
@@ -10,12 +10,11 @@ columns add, and the bound is charged for the entropy that the rows lose.
 
 import math
 
-from streamddcrp.compilation import uncounted
+from streamddcrp.compilation import entry, uncounted
 from streamddcrp.contract import BIRTH, MERGE, RESTART, SWEEP_UP, record
 from streamddcrp.likelihoods.kernels.families import add_rows, posterior
 from streamddcrp.models.seqddcrp.kernels.layout import (
     DEAD_BIRTHS,
-    FROZEN_BOUND,
     N_ACTIVE,
     N_BLOCKS,
     N_EVENTS,
@@ -38,11 +37,12 @@ from streamddcrp.models.seqddcrp.kernels.state import (
     stick_term,
     sweep,
 )
-from streamddcrp.models.seqddcrp.kernels.window import close_column, overlap_entropy, remove_group
+from streamddcrp.models.seqddcrp.kernels.window import close_column, remove_group
 from streamddcrp.numerics import add, copy_first, exp_all, log_add_exp, log_decay
 
 AT_A_TIME = 8  # tables of which all pairs are tried, in turn
-MOVES_EVERY = 4  # blocks between splits and merges; births are tried in each
+MOVES_EVERY = 4  # blocks between splits and merges; births of few rows are tried in each
+LONG = 32  # rows
 SHORTEST = 4  # arrivals; a shorter run can open a table on arrival
 TRIAL_SWEEPS = 3
 NOTHING = 1e-9  # share of a row's links that is as good as none
@@ -52,24 +52,43 @@ CRUMB = 0.05  # expected rows; an atom with fewer is a birth that came to nothin
 
 @uncounted
 def _screen(config, rows, atoms, table, counts, sums, scratch):
-    """Find the best run of last rows to move to a new table; return its start, -1 for none.
+    """Find the best run of last rows to move to a new table; return its length, 0 for none.
 
-    For each run Q of the last 4, 8, .. rows, in one pass from the youngest row to the oldest:
+    Runs of 4, 8, 16, .. rows, then all those of lengths next to that of the best. Long ones can
+    wait for every fourth block.
+    """
+    others = 0 if counts[N_GROUPS] > 0 else 1  # rows that must stay
+    longest = min(config.look_back, counts[N_ROWS] - others)
+    if counts[N_BLOCKS] % MOVES_EVERY > 0:
+        longest = min(longest, LONG)
+    near = _best_run(config, rows, atoms, table, counts, sums, scratch, SHORTEST, longest, True)
+    if near == 0:
+        return 0
+    first, last = max(near // 2 + 1, 2), min(2 * near - 1, longest)
+    return _best_run(config, rows, atoms, table, counts, sums, scratch, first, last, False)
+
+
+@uncounted
+def _best_run(
+    config, rows, atoms, table, counts, sums, scratch, shortest, longest, doubling
+):  # fmt: skip
+    """Return the length of the best run, of ``shortest`` rows to ``longest``; 0 if none gains.
+
+    For each run Q, in one pass from the youngest row to the oldest:
 
         Delta(Q) = sum_Q -rowterm + log alpha - log S_o + sum_{i in Q, i > o} log((sum_{j in Q, j<i}
                    f_ij + alpha / e) / S_i) + g_new + log m(T_Q) + sum_k [log m(T_k - T_Qk) -
                    log m(T_k)]
     """
     w, family, hyper = counts[N_ROWS], config.family, config.hyper
-    longest = min(config.look_back, w - 1)
     for at in range(counts[N_ACTIVE]):
         scratch.taken[atoms.active[at]] = 0.0
     for i in range(max(w - longest, 0), w):
         scratch.local[i] = math.exp(rows.log_birth[i] - 1.0) if config.recall else 0.0
-    best, start = 0.0, -1
+    best, length = 0.0, 0
     terms = 0.0
     last = w  # the rows before it have not been taken yet
-    r, candidate = 0, SHORTEST
+    r, candidate = 0, shortest
     while r < longest:
         r += 1
         o = w - r
@@ -81,7 +100,7 @@ def _screen(config, rows, atoms, table, counts, sums, scratch):
             scratch.local[i] += scratch.share[i - o - 1]
         if r < candidate:
             continue
-        candidate *= 2
+        candidate = 2 * candidate if doubling else candidate + 1
         gain = terms + rows.log_birth[o] + sums[NEW_LOG_BETA]
         for i in range(o + 1, w):
             gain += math.log(max(scratch.local[i], 1e-300))
@@ -100,8 +119,8 @@ def _screen(config, rows, atoms, table, counts, sums, scratch):
         gain += scratch.post[0]
         last = o
         if gain > best:
-            best, start = gain, o
-    return start
+            best, length = gain, r
+    return length
 
 
 @uncounted
@@ -184,17 +203,17 @@ def try_birth(config, rows, groups, atoms, table, events, counts, sums, scratch,
     opener = counts[N_SEEN] - counts[N_ROWS] + start
     open_column(rows, groups, atoms, table, counts, opener)
     _move(rows, counts, scratch.moved, m)
-    settle(config, rows, groups, atoms, table, counts, sums)
+    settle(config, rows, groups, atoms, table, counts, sums, 0)
     for _ in range(TRIAL_SWEEPS):
-        sweep(config, rows, groups, atoms, table, counts, scratch)
-        settle(config, rows, groups, atoms, table, counts, sums)
+        sweep(config, rows, groups, atoms, table, counts, scratch, 0)
+        settle(config, rows, groups, atoms, table, counts, sums, 0)
     if settled_objective(config, rows, atoms, table, counts, sums) > before:
         table.last_seen[K] = counts[N_SEEN] - 1
         record(events, counts, N_EVENTS, BIRTH, table.ids[K], -1, opener, rows.t[start])
         return True
     close_last_column(counts)
     put_links_back(rows, counts, scratch)
-    settle(config, rows, groups, atoms, table, counts, sums)
+    settle(config, rows, groups, atoms, table, counts, sums, 0)
     return False
 
 
@@ -203,9 +222,10 @@ def look_back(config, rows, groups, atoms, table, events, counts, sums, scratch)
     """Try one look-back birth. O(r (r + K P)) for the screen; a trial costs three sweeps."""
     if config.max_tables <= counts[N_TABLES] or config.look_back < SHORTEST:
         return
-    start = _screen(config, rows, atoms, table, counts, sums, scratch)
-    if start < 0:
+    length = _screen(config, rows, atoms, table, counts, sums, scratch)
+    if length == 0:
         return
+    start = counts[N_ROWS] - length
     scratch.moved[:start] = 0.0
     scratch.moved[start : counts[N_ROWS]] = 1.0
     m = atoms.active[0]  # no row is left without a link: those moved are the last
@@ -238,7 +258,7 @@ def _group_of(config, groups, counts, m):
 
 
 @uncounted
-def _unite_groups(config, rows, groups, counts, g, h):
+def unite_groups(config, rows, groups, counts, g, h):
     """Make group ``h`` part of group ``g``: one tie, decay masses and mean rows added."""
     code, location, scale = config.decay_code, config.decay_location, config.decay_scale
     last = max(groups.t[g], groups.t[h])
@@ -266,13 +286,21 @@ def _unite_groups(config, rows, groups, counts, g, h):
     remove_group(rows, groups, counts, h)
 
 
+@entry
+def overlap_entropy(a, b):
+    """h(a, b) = (a+b) log(a+b) - a log a - b log b: entropy lost by making two options one."""
+    if a <= 0.0 or b <= 0.0:
+        return 0.0
+    return (a + b) * math.log(a + b) - a * math.log(a) - b * math.log(b)
+
+
 @uncounted
 def _merge_gain(config, rows, groups, atoms, table, counts, scratch, m, l, least):
     """Return what the bound gains by merging ``m`` and ``l``, but for the sticks; rough if less."""
     for p in range(len(scratch.stats)):
         scratch.stats[p] = table.stats[m, p] + table.stats[l, p]
     posterior(config.family, config.hyper, scratch.stats, scratch.post)
-    gain = scratch.post[0] - table.post[m, 0] - table.post[l, 0] - atoms.overlap[m, l]
+    gain = scratch.post[0] - table.post[m, 0] - table.post[l, 0]
     if gain <= least:  # what follows is a loss
         return gain
     for i in range(counts[N_ROWS]):
@@ -313,9 +341,9 @@ def _best_pair(config, rows, groups, atoms, table, counts, scratch):
 def merge(config, rows, groups, atoms, table, events, counts, sums, scratch, now):
     """Merge the best pair of atoms, one of them at hand or all but empty, if the bound rises.
 
-    Delta = log m(T_m + T_l) - log m(T_m) - log m(T_l) + B(c') - B(c) - E_ml - sum_window h(s_im,
-    s_il), with E_ml the overlap of the evicted rows. The older column stays, under the id of
-    the larger one. O(K P) for each atom at hand. The caller recomputes what follows.
+    Delta = log m(T_m + T_l) - log m(T_m) - log m(T_l) + B(c') - B(c) - sum_window h(s_im, s_il).
+    Evicted rows lose nothing: each has opened one atom at most. The older column stays, under the
+    id of the larger one. O(K P) for each atom at hand. The caller recomputes what follows.
     """
     K = counts[N_TABLES]
     if not config.recall:
@@ -341,7 +369,6 @@ def merge(config, rows, groups, atoms, table, events, counts, sums, scratch, now
 @uncounted
 def _join(config, rows, groups, atoms, table, events, counts, sums, m, l, now):
     """Add column ``l`` to column ``m`` and remove it."""
-    K = counts[N_TABLES]
     first, second = table.ids[m], table.ids[l]
     seen_m, seen_l = table.last_seen[m], table.last_seen[l]
     if table.stats[l, 0] > table.stats[m, 0]:  # the fewest rows get another id
@@ -353,11 +380,6 @@ def _join(config, rows, groups, atoms, table, events, counts, sums, m, l, now):
     kind = MERGE if seen_m >= 0 and seen_l >= 0 else SWEEP_UP
     record(events, counts, N_EVENTS, kind, second, first, counts[N_SEEN] - 1, now)
     table.last_seen[m] = max(seen_m, seen_l)
-    sums[FROZEN_BOUND] -= atoms.overlap[m, l]
-    for k in range(K):
-        atoms.overlap[m, k] += atoms.overlap[l, k]
-        atoms.overlap[k, m] = atoms.overlap[m, k]
-    atoms.overlap[m, m] = 0.0
     add(table.stats[m], 1.0, table.stats[l])
     add(table.frozen[m], 1.0, table.frozen[l])
     atoms.frozen_births[m] += atoms.frozen_births[l]
@@ -369,7 +391,7 @@ def _join(config, rows, groups, atoms, table, events, counts, sums, m, l, now):
         groups.probs[g, l] = 0.0
     g, h = _group_of(config, groups, counts, m), _group_of(config, groups, counts, l)
     if g >= 0 and h >= 0:
-        _unite_groups(config, rows, groups, counts, g, h)
+        unite_groups(config, rows, groups, counts, g, h)
     elif h >= 0:
         groups.atom[h] = m
     record(events, counts, N_EVENTS, RESTART, first, -1, counts[N_SEEN] - 1, now)

@@ -18,10 +18,11 @@ FAINT = 0.01  # an opening less probable than this is not worth the choice of a 
 
 @uncounted
 def start_shadow(groups, atoms, table, counts, m):
-    """Begin the shadow of column ``m`` anew, empty."""
+    """Empty the shadow of column ``m``."""
     table.shadow[m] = 0.0
     atoms.shadow_births[m] = 0.0
     atoms.failed_at[m] = 0.0
+    atoms.visiting[m] = 0
     for g in range(counts[N_GROUPS]):
         groups.shadow[g, m] = 0.0
 
@@ -37,10 +38,11 @@ def _posteriors_of_halves(config, table, scratch, m):
 
 
 @uncounted
-def choose_sides(config, rows, table, scratch, m, n_rows, least, sides):
+def choose_sides(config, rows, atoms, table, scratch, m, n_rows, least, sides):
     """Say which of the first rows' openings of column ``m`` go to its shadow: those closer to it.
 
-    Fills ``sides`` with 0 and 1; openings of at most ``least`` stay.
+    While a visit lasts, all of them do. Fills ``sides`` with 0 and 1; openings of at most ``least``
+    stay.
     """
     family, hyper = config.family, config.hyper
     shadow_is_empty = table.shadow[m, 0] <= 0.0
@@ -48,6 +50,9 @@ def choose_sides(config, rows, table, scratch, m, n_rows, least, sides):
     for r in range(n_rows):
         sides[r] = 0.0
         if rows.births[m, r] <= least:
+            continue
+        if atoms.visiting[m]:
+            sides[r] = 1.0
             continue
         if not ready:
             _posteriors_of_halves(config, table, scratch, m)

@@ -11,16 +11,23 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
     N_SEEN,
     N_TABLES,
 )
-from streamddcrp.models.seqddcrp.kernels.moves import TRIAL_SWEEPS, keep_links, put_links_back
+from streamddcrp.models.seqddcrp.kernels.moves import (
+    TRIAL_SWEEPS,
+    keep_links,
+    put_links_back,
+    unite_groups,
+)
 from streamddcrp.models.seqddcrp.kernels.shadow import choose_sides, start_shadow
 from streamddcrp.models.seqddcrp.kernels.state import (
     close_last_column,
     open_column,
+    refresh_terms,
     settle,
     settled_objective,
     stick_bound,
     sweep,
 )
+from streamddcrp.models.seqddcrp.kernels.window import PURE
 from streamddcrp.numerics import add, copy_row
 
 FEWEST = 6.0  # expected rows on both sides
@@ -58,7 +65,7 @@ def _part(config, rows, groups, atoms, table, counts, scratch, m):
     K = counts[N_TABLES]
     open_column(rows, groups, atoms, table, counts, table.born[m])
     sides = scratch.work
-    choose_sides(config, rows, table, scratch, m, counts[N_ROWS], 0.0, sides)
+    choose_sides(config, rows, atoms, table, scratch, m, counts[N_ROWS], 0.0, sides)
     for r in range(counts[N_ROWS]):
         if sides[r] > 0.0:
             rows.births[K, r] = rows.births[m, r]
@@ -68,11 +75,6 @@ def _part(config, rows, groups, atoms, table, counts, scratch, m):
     add(table.frozen[m], -1.0, table.shadow[m])
     atoms.frozen_births[K] = atoms.shadow_births[m]
     atoms.frozen_births[m] = max(atoms.frozen_births[m] - atoms.shadow_births[m], 0.0)
-    for l in range(K):
-        atoms.overlap[K, l] = atoms.overlap[m, l]  # at most that much each
-        atoms.overlap[l, K] = atoms.overlap[m, l]
-    atoms.overlap[K, m] = 0.0
-    atoms.overlap[m, K] = 0.0
     for g in range(counts[N_GROUPS]):
         scratch.kept_column[g] = groups.probs[g, m]
         groups.probs[g, K] = groups.shadow[g, m]
@@ -87,10 +89,10 @@ def _try(config, rows, groups, atoms, table, events, counts, sums, scratch, m, n
     keep_links(rows, counts, scratch)
     openings = atoms.frozen_births[m]
     _part(config, rows, groups, atoms, table, counts, scratch, m)
-    settle(config, rows, groups, atoms, table, counts, sums)
+    settle(config, rows, groups, atoms, table, counts, sums, 0)
     for _ in range(TRIAL_SWEEPS):
-        sweep(config, rows, groups, atoms, table, counts, scratch)
-        settle(config, rows, groups, atoms, table, counts, sums)
+        sweep(config, rows, groups, atoms, table, counts, scratch, 0)
+        settle(config, rows, groups, atoms, table, counts, sums, 0)
     if settled_objective(config, rows, atoms, table, counts, sums) <= before:
         close_last_column(counts)
         put_links_back(rows, counts, scratch)
@@ -98,13 +100,37 @@ def _try(config, rows, groups, atoms, table, events, counts, sums, scratch, m, n
         atoms.frozen_births[m] = openings
         for g in range(counts[N_GROUPS]):
             groups.probs[g, m] = scratch.kept_column[g]
-        settle(config, rows, groups, atoms, table, counts, sums)
+        settle(config, rows, groups, atoms, table, counts, sums, 0)
         return False
+    _sort_groups(config, rows, groups, atoms, table, counts, sums, K)
     table.last_seen[K] = counts[N_SEEN] - 1
     record(events, counts, N_EVENTS, SPLIT, table.ids[K], table.ids[m], counts[N_SEEN] - 1, now)
     start_shadow(groups, atoms, table, counts, m)
     start_shadow(groups, atoms, table, counts, K)
     return True
+
+
+@uncounted
+def _sort_groups(config, rows, groups, atoms, table, counts, sums, K):
+    """Let groups whose members went to the new column ``K`` follow it.
+
+    A group with members on both sides is joined by none from now on, and fades; of such there is
+    one at most.
+    """
+    if not config.tied:
+        return
+    mixed = -1
+    for g in range(counts[N_GROUPS]):
+        if groups.atom[g] < 0:
+            mixed = g
+    for g in range(counts[N_GROUPS]):
+        if groups.probs[g, K] > 0.0 and groups.atom[g] >= 0:
+            groups.atom[g] = K if groups.probs[g, K] > PURE else -1
+            if groups.atom[g] < 0 <= mixed:
+                unite_groups(config, rows, groups, counts, min(g, mixed), max(g, mixed))
+                refresh_terms(rows, counts)
+                settle(config, rows, groups, atoms, table, counts, sums, 0)
+            break  # all of them were in the group of the old column
 
 
 @uncounted
@@ -128,6 +154,16 @@ def _most_promising(config, groups, atoms, table, events, counts, sums, scratch,
 def _restart(groups, atoms, table, events, counts, m, now):
     record(events, counts, N_EVENTS, RESTART, table.ids[m], -1, counts[N_SEEN] - 1, now)
     start_shadow(groups, atoms, table, counts, m)
+
+
+@uncounted
+def start_visit(groups, atoms, table, events, counts, m, now):
+    """Let the shadow of an atom that came back be what it gets from now on.
+
+    The usual test of a split then asks whether this visit should have been an atom of its own.
+    """
+    _restart(groups, atoms, table, events, counts, m, now)
+    atoms.visiting[m] = 1
 
 
 @uncounted

@@ -8,8 +8,8 @@ s_im. The bound is
     rowterm_i = sum_j A_ij (log p_ij - log A_ij) + sum_g A_ig (log p_ig - log A_ig)
               + sum_m s_im (log alpha - log S_i - log s_im)
 
-with B(c) = 0 and one opener a column when there is no recall. Columns that nobody in memory may sit
-at, those of absent atoms, hold zeros and are skipped: ``atoms.active`` lists the others.
+with B(c) = 0 and one opener a column when there is no recall. Columns where no row in memory may
+sit, those of absent atoms, hold zeros and are skipped: ``atoms.active`` lists the others.
 """
 
 import math
@@ -217,7 +217,7 @@ def activate(atoms, counts, m):
 
 @uncounted
 def refresh_active(rows, groups, atoms, counts):
-    """List anew the columns that somebody in memory may sit at."""
+    """List the columns where some row in memory may sit."""
     n_active = 0
     for m in range(counts[N_TABLES]):
         used = False
@@ -244,9 +244,7 @@ def open_column(rows, groups, atoms, table, counts, opener):
     atoms.frozen_births[K] = 0.0
     atoms.shadow_births[K] = 0.0
     atoms.failed_at[K] = 0.0
-    for m in range(K + 1):
-        atoms.overlap[K, m] = 0.0
-        atoms.overlap[m, K] = 0.0
+    atoms.visiting[K] = 0
     rows.births[K] = 0.0
     rows.probs[K] = 0.0
     for g in range(counts[N_GROUPS]):
@@ -259,16 +257,16 @@ def open_column(rows, groups, atoms, table, counts, opener):
 
 @uncounted
 def close_last_column(counts):
-    """Undo the last `open_column`; nobody may sit there any more."""
+    """Undo the last `open_column`; no row may sit there any more."""
     counts[N_TABLES] -= 1
     counts[NEXT_ID] -= 1
     counts[N_ACTIVE] -= 1  # it was the last to be put there
 
 
 @entry
-def forward(rows, groups, atoms, counts):
-    """Recompute the Z rows of the window, oldest first."""
-    for r in range(counts[N_ROWS]):
+def forward(rows, groups, atoms, counts, first):
+    """Recompute the Z rows of the window from row ``first`` on, oldest first."""
+    for r in range(first, counts[N_ROWS]):
         mix_row(rows, groups, atoms, counts, r)
 
 
@@ -289,15 +287,15 @@ def refresh_totals(config, rows, atoms, table, counts, sums):
 
 
 @uncounted
-def settle(config, rows, groups, atoms, table, counts, sums):
-    """Recompute from the links all that follows from them: Z, statistics, posteriors, sticks."""
-    forward(rows, groups, atoms, counts)
+def settle(config, rows, groups, atoms, table, counts, sums, first):
+    """Recompute what follows from the links: Z from row ``first`` on, statistics and all else."""
+    forward(rows, groups, atoms, counts, first)
     refresh_totals(config, rows, atoms, table, counts, sums)
 
 
 @uncounted
 def is_away(config, table, counts, m):
-    """Whether nobody in the window was seen at column ``m``.
+    """Whether no row in the window was seen at column ``m``.
 
     Without a limit an atom that no row is most probable at, a broad one between others say, would
     take a little of every row for ever.
@@ -306,8 +304,8 @@ def is_away(config, table, counts, m):
 
 
 @entry
-def sweep(config, rows, groups, atoms, table, counts, scratch):
-    """Exact coordinate ascent over the window's rows, youngest first, all else fixed.
+def sweep(config, rows, groups, atoms, table, counts, scratch, start):
+    """Exact coordinate ascent over the rows from ``start`` on, youngest first, all else fixed.
 
     G_i = l_i + sum_{s>i} A_si G_s;
     log A_ij = log p_ij + G_i.Z_j;  log A_ig = log p_ig + G_i.Zbar_g;
@@ -323,7 +321,7 @@ def sweep(config, rows, groups, atoms, table, counts, scratch):
             config.family, config.hyper, table.post[m], rows.x, w, received[m]
         )
         scratch.own[m] = is_away(config, table, counts, m)
-    for i in range(w - 1, -1, -1):
+    for i in range(w - 1, start - 1, -1):
         # the options of a row: links to customers, to groups from `tied` on, births from `own` on
         tied, own, end = i, i + n_groups, i + n_groups + n_active
         log_weight, links = rows.log_weight[i], rows.links[i]

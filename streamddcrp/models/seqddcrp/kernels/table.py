@@ -9,7 +9,7 @@ def open_component(table, n_live, new_id, index):
     """Put an empty component into row ``n_live``; the caller counts it."""
     table.ids[n_live] = new_id
     table.born[n_live] = index
-    table.last_seen[n_live] = -1  # nobody has been seen there yet
+    table.last_seen[n_live] = -1  # no row has been seen there yet
     table.stats[n_live] = 0.0
     table.frozen[n_live] = 0.0
     table.shadow[n_live] = 0.0

@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from streamddcrp.compilation import entry, uncounted
+from streamddcrp.compilation import uncounted
 from streamddcrp.contract import DEATH, record
 from streamddcrp.likelihoods.kernels.families import add_rows
 from streamddcrp.models.seqddcrp.kernels.layout import (
@@ -31,22 +31,18 @@ from streamddcrp.models.seqddcrp.kernels.state import mix_row, refresh_sticks, r
 from streamddcrp.models.seqddcrp.kernels.table import close_component, close_gap
 from streamddcrp.numerics import copy_first, copy_row, log_add_exp, log_decay
 
-UNREACHABLE = 1e-12  # a table nobody in memory sits at with more probability can be retired
+UNREACHABLE = 1e-12  # a table where no row in memory sits with more probability can be retired
 NEGLIGIBLE_MASS = 1e-7  # a tied group that weighs less (against alpha, if that is below 1) goes
 IDLE_LINK = 1e-9  # a link weaker than this does not keep a group
-
-
-@entry
-def overlap_entropy(a, b):
-    """h(a, b) = (a+b) log(a+b) - a log a - b log b: entropy lost by making two options one."""
-    if a <= 0.0 or b <= 0.0:
-        return 0.0
-    return (a + b) * math.log(a + b) - a * math.log(a) - b * math.log(b)
+PURE = 1.0 - 1e-12  # share of a group at an atom from which all its members are there
 
 
 @uncounted
 def _join_group(config, rows, groups, counts, shadow, r):
-    """Return the group that evicted row ``r`` joins: that of its most probable atom, or its own."""
+    """Let evicted row ``r`` join the group of its most probable atom, or make one of its own.
+
+    Return the group, and by how much its log mass grew; -1 for a new one.
+    """
     n_groups, K = counts[N_GROUPS], counts[N_TABLES]
     best = -1
     if config.tied:
@@ -66,7 +62,7 @@ def _join_group(config, rows, groups, counts, shadow, r):
                     groups.probs[g, m] = old * groups.probs[g, m] + new * rows.probs[m, r]
                     groups.shadow[g, m] = old * groups.shadow[g, m] + new * shadow[m, r]
                 groups.log_mass[g] = mass
-                return g
+                return g, mass - lasting
     groups.atom[n_groups] = best
     groups.log_mass[n_groups] = 0.0
     for m in range(K):
@@ -76,7 +72,7 @@ def _join_group(config, rows, groups, counts, shadow, r):
         rows.group_links[i, n_groups] = 0.0
         rows.group_log_weight[i, n_groups] = -np.inf
     counts[N_GROUPS] += 1
-    return n_groups
+    return n_groups, -1.0
 
 
 @uncounted
@@ -86,7 +82,7 @@ def evict(config, rows, groups, atoms, table, counts, sums, scratch, n):
         scratch.shadow[: counts[N_TABLES], :n] = 0.0
         for at in range(counts[N_ACTIVE]):
             m = atoms.active[at]
-            choose_sides(config, rows, table, scratch, m, n, FAINT, scratch.sides[m])
+            choose_sides(config, rows, atoms, table, scratch, m, n, FAINT, scratch.sides[m])
     for r in range(n):
         _freeze(config, rows, groups, atoms, counts, sums, scratch, r)
     for at in range(counts[N_ACTIVE]):
@@ -97,10 +93,38 @@ def evict(config, rows, groups, atoms, table, counts, sums, scratch, n):
 
 
 @uncounted
+def _harden(rows, groups, counts, r):
+    """Restrict q of row ``r``, about to be frozen, to the options that lead to its likeliest atom.
+
+    Rows after a frozen row inherit its Z, and no later evidence reaches it. A share of some per
+    cent at another atom would be handed down for as long as the run lasts, however many rows speak
+    against it, and corrupt the statistics of an absent atom.
+    """
+    n_groups, K = counts[N_GROUPS], counts[N_TABLES]
+    k = 0
+    for m in range(1, K):
+        if rows.probs[m, r] > rows.probs[k, r]:
+            k = m
+    total = rows.births[k, r]
+    for g in range(n_groups):
+        if groups.probs[g, k] > PURE:
+            total += rows.group_links[r, g]
+    for m in range(K):
+        rows.births[m, r] = rows.births[m, r] / total if m == k and total > 0.0 else 0.0
+        rows.probs[m, r] = 1.0 if m == k else 0.0
+    if total == 0.0:
+        rows.births[k, r] = 1.0
+    for g in range(n_groups):
+        kept = total > 0.0 and groups.probs[g, k] > PURE
+        rows.group_links[r, g] = rows.group_links[r, g] / total if kept else 0.0
+
+
+@uncounted
 def _freeze(config, rows, groups, atoms, counts, sums, scratch, r):
     """Freeze row ``r``, whose links reach groups only, and turn links to it into group links."""
     w, K = counts[N_ROWS], counts[N_TABLES]
     mix_row(rows, groups, atoms, counts, r)  # group means may have moved since
+    _harden(rows, groups, counts, r)
     if config.recall:
         follow_shadow(rows, groups, atoms, counts, scratch, r)
     sums[FROZEN_RATE] += rows.rate[r]
@@ -109,19 +133,15 @@ def _freeze(config, rows, groups, atoms, counts, sums, scratch, r):
         s = rows.births[m, r]
         sums[FROZEN_OPENINGS] += s
         atoms.frozen_births[m] += s
-        if s > 0.0 and config.recall:
-            for l in range(m):
-                lost = overlap_entropy(s, rows.births[l, r])
-                atoms.overlap[m, l] += lost
-                atoms.overlap[l, m] += lost
-    g = _join_group(config, rows, groups, counts, scratch.shadow, r)
+    g, growth = _join_group(config, rows, groups, counts, scratch.shadow, r)
     groups.t[g] = rows.t[r]
     groups.arrival[g] = counts[N_SEEN] - w + r
     for i in range(r + 1, w):
         rows.group_links[i, g] += rows.links[i, r]
-        rows.group_log_weight[i, g] = log_add_exp(
-            rows.group_log_weight[i, g], rows.log_weight[i, r]
-        )
+        if growth >= 0.0:  # by the same for all: only under decays that keep proportions
+            rows.group_log_weight[i, g] += growth
+        else:
+            rows.group_log_weight[i, g] = rows.log_weight[i, r]
         rows.links[i, r] = 0.0
         rows.log_weight[i, r] = -np.inf
 
@@ -181,9 +201,9 @@ def remove_group(rows, groups, counts, g):
 
 @uncounted
 def drop_groups(config, rows, groups, counts, sums, now):
-    """Drop groups nobody can link to any more; return whether any link was cut.
+    """Drop groups that no row can link to any more; return whether any link was cut.
 
-    A tied group goes when its decay mass is negligible and nobody in the window links to it; its
+    A tied group goes when its decay mass is negligible and no row in the window links to it; its
     mass stays in S. A customer kept alone goes when it is out of every row's reach.
     """
     cut = False
@@ -191,7 +211,7 @@ def drop_groups(config, rows, groups, counts, sums, now):
     oldest = counts[N_SEEN] - counts[N_ROWS]
     for g in range(counts[N_GROUPS] - 1, -1, -1):
         if not config.tied:
-            if oldest - groups.arrival[g] > config.halo:  # so nobody links to it
+            if oldest - groups.arrival[g] > config.halo:  # so no row links to it
                 remove_group(rows, groups, counts, g)
             continue
         mass = groups.log_mass[g] + log_decay(code, location, scale, now - groups.t[g])
@@ -263,11 +283,7 @@ def close_column(rows, groups, atoms, table, counts, m):
     close_gap(atoms.frozen_births, m, K)
     close_gap(atoms.shadow_births, m, K)
     close_gap(atoms.failed_at, m, K)
-    for k in range(K):
-        close_gap(atoms.overlap[k], m, K)
-    for k in range(m, K - 1):
-        for l in range(K - 1):
-            atoms.overlap[k, l] = atoms.overlap[k + 1, l]
+    close_gap(atoms.visiting, m, K)
     close_component(table, m, K)
     counts[N_TABLES] -= 1
     left = 0
@@ -281,7 +297,7 @@ def close_column(rows, groups, atoms, table, counts, m):
 
 @uncounted
 def retire(config, rows, groups, atoms, table, events, counts, sums, now):
-    """Retire tables that nobody in memory can reach.
+    """Retire tables that no row in memory can reach.
 
     Without recall, all of them. With recall an absent atom may come back, so only as many as make
     room for a block of births, those with the fewest customers for the time they have been away.

@@ -1,0 +1,129 @@
+"""Monotone maps of skewed columns, by which their rows come closer to a Gaussian.
+
+With z = (x - center) / scale, the image of x is center + scale w(z), so that a column keeps its
+unit. w is Yeo and Johnson's power about the median (Biometrika 87, 2000), side = 0,
+
+    w(z) = ((1 + z)^a - 1) / a for z >= 0, -((1 - z)^(2 - a) - 1) / (2 - a) for z < 0,
+
+or the logarithm of the distance from an edge of the rows, the low one (side = 1) or the high one
+(side = -1), w(z) = side log(side z - edge + offset), continued by its tangent beyond the edge.
+Densities of x are those of its image times w'(z).
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamddcrp.typing import FloatArray
+
+FEWEST_ROWS = 32
+LARGEST = 1e100  # image; beyond, squares overflow
+GAIN = 5.0  # nats that one Gaussian for all rows must gain
+UNTIED = 0.9  # share of different values, below which a column counts as rounded
+_POWERS = (-1.0, -0.5, 0.0, 0.25, 0.5, 0.75, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0)
+_OFFSETS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
+
+
+class Warp(NamedTuple):
+    """The map of one column; the defaults change nothing."""
+
+    center: float = 0.0
+    scale: float = 1.0
+    power: float = 1.0
+    side: float = 0.0
+    edge: float = 0.0
+    offset: float = 1.0
+
+    def apply(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the images of values and the logs of the slopes there."""
+        z = (x - self.center) / self.scale
+        with np.errstate(over="ignore"):
+            w, log_slope = _log(self, z) if self.side else _power(self.power, z)
+            image = self.center + self.scale * w
+        return np.clip(image, -LARGEST, LARGEST), log_slope
+
+    def inverse(self, image: FloatArray) -> FloatArray:
+        """Return the values that images came from."""
+        w = (image - self.center) / self.scale
+        if self.side:
+            least = 0.5 * self.offset
+            u = np.maximum(np.exp(self.side * w), least)
+            u += least * np.minimum(self.side * w - np.log(least), 0.0)
+            return self.center + self.scale * self.side * (u + self.edge - self.offset)
+        power = _exponents(self.power, w >= 0.0)
+        safe = np.where(power == 0.0, 1.0, power)
+        grown = np.log1p(np.maximum(safe * np.abs(w), -1.0 + 1e-12)) / safe
+        size = np.expm1(np.where(power == 0.0, np.abs(w), grown))
+        return self.center + self.scale * np.sign(w) * size
+
+    def __str__(self) -> str:
+        """Describe the map in words."""
+        if not self.side:
+            return f"to the power {self.power:g} about {self.center:g}"
+        start = self.center + self.scale * self.side * (self.edge - self.offset)
+        return f"on a log scale {'above' if self.side > 0 else 'below'} {start:g}"
+
+
+def _exponents(power: float, positive: NDArray[np.bool_]) -> FloatArray:
+    return np.where(positive, power, 2.0 - power)
+
+
+def _power(power: float, z: FloatArray) -> tuple[FloatArray, FloatArray]:
+    exponent, log_size = _exponents(power, z >= 0.0), np.log1p(np.abs(z))
+    safe = np.where(exponent == 0.0, 1.0, exponent)
+    size = np.where(exponent == 0.0, log_size, np.expm1(safe * log_size) / safe)
+    return np.sign(z) * size, (exponent - 1.0) * log_size
+
+
+def _log(warp: Warp, z: FloatArray) -> tuple[FloatArray, FloatArray]:
+    u, least = warp.side * z - warp.edge + warp.offset, 0.5 * warp.offset
+    inside = np.maximum(u, least)
+    w = np.log(inside) + np.minimum(u - least, 0.0) / least
+    return warp.side * w, -np.log(inside)
+
+
+def images(maps: Sequence[Warp | None], X: FloatArray) -> FloatArray:
+    """Return rows (N, D) under a map for each column, None for no change."""
+    pairs = zip(maps, X.T, strict=True)
+    return np.column_stack([x if warp is None else warp.apply(x)[0] for warp, x in pairs])
+
+
+def log_slopes(maps: Sequence[Warp | None], X: FloatArray) -> FloatArray:
+    """Return the logs of the slopes of the maps at rows (N, D); 0 where a value is missing."""
+    pairs = zip(maps, X.T, strict=True)
+    found = [np.zeros(len(X)) if warp is None else warp.apply(x)[1] for warp, x in pairs]
+    return np.nan_to_num(np.column_stack(found))
+
+
+def find_warp(x: FloatArray) -> Warp | None:
+    """Return the map that most raises the likelihood of values (N,) under one Gaussian.
+
+    None for rounded values, and where no map gains 5 nats.
+    """
+    x = x[np.isfinite(x)]
+    if len(x) < FEWEST_ROWS or len(np.unique(x)) <= UNTIED * len(x):
+        return None
+    low, center, high = (float(q) for q in np.quantile(x, [0.25, 0.5, 0.75]))
+    if not high > low:
+        return None
+    scale = (high - low) / 1.35  # of a Gaussian, the standard deviation
+    z = (x - center) / scale
+    tries = [Warp(center, scale, power) for power in _POWERS]
+    tries += [
+        Warp(center, scale, 1.0, side, float(np.min(side * z)), offset)
+        for side in (1.0, -1.0)
+        for offset in _OFFSETS
+    ]
+    with np.errstate(over="ignore", invalid="ignore"):  # powers of far outliers
+        gains = [_gain(warp, x) for warp in tries]
+    best = int(np.argmax(gains))
+    return tries[best] if gains[best] > GAIN else None
+
+
+def _gain(warp: Warp, x: FloatArray) -> float:
+    """Return what a map adds to the log likelihood of values (N,) under one Gaussian."""
+    image, log_slope = warp.apply(x)
+    gain = np.sum(log_slope) - 0.5 * len(x) * np.log(np.var(image) / np.var(x))
+    return float(gain) if np.isfinite(gain) else -np.inf
