@@ -1,8 +1,8 @@
 """Moves: changes of many links at once, each made only if the exact bound rises.
 
 One point seldom pays for a table of its own, a run of points does. A *look-back birth* gives the
-last r arrivals to a new table opened by the first of them. A screen, exact for a table that no other
-row reaches, picks r; trial sweeps and the bound decide.
+last r arrivals to a new table opened by the first of them. A screen, exact for a table that no
+other row reaches, picks r; trial sweeps and the bound decide.
 
 Two atoms that turn out to be one *merge*, frozen history included: statistics, openings and
 columns add, and the bound is charged for the entropy that the rows lose.

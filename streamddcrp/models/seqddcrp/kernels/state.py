@@ -8,8 +8,8 @@ s_im. The bound is
     rowterm_i = sum_j A_ij (log p_ij - log A_ij) + sum_g A_ig (log p_ig - log A_ig)
               + sum_m s_im (log alpha - log S_i - log s_im)
 
-with B(c) = 0 and one opener a column when there is no recall. Columns where no row in memory may sit,
-those of absent atoms, hold zeros and are skipped: ``atoms.active`` lists the others.
+with B(c) = 0 and one opener a column when there is no recall. Columns where no row in memory may
+sit, those of absent atoms, hold zeros and are skipped: ``atoms.active`` lists the others.
 """
 
 import math
