@@ -6,6 +6,7 @@ import click
 
 from benchmarks import (
     batch_speed,
+    boilerplate,
     bound_gap,
     ddcrp_filter,
     ddcrp_sampler,
@@ -40,7 +41,7 @@ for _module in (
     engine, ordinary, real_series, seasons, keyed, bound_gap, batch_speed, ddcrp_sampler,
     ddcrp_filter,
     link_language, temporal_gaussian, temporal_text, temporal_language, graph_crp, tv_ibp,
-    nested_digits, nested_topics, text,
+    nested_digits, nested_topics, text, boilerplate,
 ):  # fmt: skip
     main.add_command(_module.main)
 

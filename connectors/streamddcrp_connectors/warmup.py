@@ -1,5 +1,6 @@
 """The command ``streamddcrp warmup``: compile kernels ahead of the first run."""
 
+import inspect
 import sys
 import time
 from typing import Any
@@ -51,6 +52,8 @@ def _exercise(name: str, model_class: Any) -> None:
     from streamddcrp.errors import SchemaError  # noqa: PLC0415 -- heavy: not for --help
 
     model, rows = model_class(), _rows(name)
+    if "season" in inspect.signature(model_class).parameters:
+        model_class(season=5).learn_many(rows)
     try:
         model.step_many(rows)
     except SchemaError:  # a model that takes texts

@@ -125,3 +125,23 @@ def test_a_huge_vector_is_only_a_direction():
     model.learn_many(X * 2.0**600)
     twin.learn_many(X)
     assert model.final_labels().equals(twin.final_labels())
+
+
+def test_a_vector_of_zeros_has_no_story():
+    rng = np.random.default_rng(5)
+    X = np.tile(np.eye(64)[:3], (40, 1)) + rng.normal(0.0, 0.04, (120, 64))
+    empty = np.flatnonzero(rng.random(120) < 0.2)
+    with_zeros = X.copy()
+    with_zeros[empty] = 0.0
+    model = EmbeddingStream(lag=20)
+    out = model.step_many(with_zeros)
+    label = out["label"].to_numpy()
+    assert set(label[empty].tolist()) == {-1}
+    assert np.isnan(out["label_prob"].to_numpy(zero_copy_only=False)[empty]).all()
+    assert (out["score"].to_numpy()[empty] == 0.0).all()
+    final = model.final_labels(window=True)["label"].to_numpy()
+    assert np.array_equal(final == -1, np.isin(np.arange(120), empty))
+    assert model.n_tables == 3
+    assert model.predict_one(dict(enumerate(np.zeros(64)))) == -1
+    probs = model.predict_proba_one(dict(enumerate(np.zeros(64))))
+    assert sum(probs.values()) == pytest.approx(1.0)

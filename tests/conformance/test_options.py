@@ -60,6 +60,7 @@ BAD = {
     },
     TextStream: {
         "alpha": (-1.0,), "lag": (0,), "stop_words": (("two words",),), "keep": (("hashtags",),),
+        "scale": ("genre",),
         "decay": (0.0, "fast", "100 rows", ("time", -1.0), ("exponential", 3.0)),
     },
     TemporalDPM: {

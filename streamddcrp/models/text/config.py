@@ -9,9 +9,10 @@ from streamddcrp.data.times import make_cut
 from streamddcrp.data.words import stop_words_of
 from streamddcrp.errors import ConfigError
 from streamddcrp.typing import FloatArray, IntArray
-from streamddcrp.validation import positive, whole
+from streamddcrp.validation import choice, positive, whole
 
-SHARE = 0.06  # of a new table in the weight of all, after a while that of `decay` documents
+# Of a new table in the weight of all, after a while that of `decay` documents.
+SHARES = {"event": 0.15, "story": 0.06, "topic": 0.002}
 OCTAVES = np.arange(-4.0, 4.0)  # about `decay`, of the scales of one that is learned
 RHOS = (0.2, 0.3, 0.4, 0.5)
 
@@ -30,6 +31,7 @@ class Config(NamedTuple):
     dissolve: float  # nats in favour of leaving a table of at most two documents at the last visit
     retire: float  # weight below which a table is retired
     ages: IntArray  # (R,): after how many documents one is visited again; the last is the lag
+    births: int  # documents from which the birth of a table is reported
     clocks: int  # a learned decay is one of documents, 1, and of time, 2; 0: it is given
 
 
@@ -55,30 +57,36 @@ def make_config(
     dissolve: float = 3.0,
     retire: float = 1e-3,
     learned: bool = False,
+    scale: str = "story",
+    births: int = 3,
 ) -> Config:
     """Check the settings and put them into the kernels' order.
 
     Parameters
     ----------
     alpha : float, optional
-        Default: 0.06 of the documents that come in the time `decay`.
+        Default: the part of the documents that come in the time `decay` that ``scale`` says.
     decay : float
         Where it is learned: about what it is expected to be, in documents.
     clocked : bool
         Whether `decay` is a time; where it is learned: whether documents have times.
     learned : bool
         Whether the decay is learned, see `kernels.clock`.
+    scale : str
+        A name of `SHARES`, for the default of alpha.
+    births : int
+        Documents from which the birth of a table is reported.
 
     Raises
     ------
     ConfigError
         If a setting is out of its range.
     """
-    decay, share = positive("decay", decay), 0.0
+    decay, share = positive("decay", decay), SHARES[choice("scale", scale, tuple(SHARES))]
     if alpha is not None:
-        alpha = positive("alpha", alpha)
+        alpha, share = positive("alpha", alpha), 0.0
     else:
-        alpha, share = (30.0, SHARE) if clocked or learned else (SHARE * decay, 0.0)
+        alpha, share = (500.0 * share, share) if clocked or learned else (share * decay, 0.0)
     if isinstance(discount, bool) or not 0.0 < discount < 1.0:
         message = f"discount must lie between 0 and 1, got {discount!r}"
         raise ConfigError(message)
@@ -86,7 +94,7 @@ def make_config(
     ages = sorted({max(1, round(lag * (r / revisits) ** 2)) for r in range(1, revisits + 1)})
     return Config(
         alpha, share, decay, bool(clocked), float(discount), float(smoothing),
-        float(dissolve), float(retire), np.array(ages, np.int64),
+        float(dissolve), float(retire), np.array(ages, np.int64), whole("births", births, 1),
         (1 + clocked) if learned else 0,
     )  # fmt: skip
 
@@ -129,20 +137,23 @@ def scales_of(config: Config) -> tuple[FloatArray, NDArray[np.bool_], FloatArray
     return np.tile(config.decay * 2.0**OCTAVES, clocks), timed, prior / max(prior.sum(), 1.0)
 
 
-def engine_config(alpha: float | None, decay: Any, lag: int, *, clocked: bool = False) -> Config:
+def engine_config(
+    alpha: float | None, decay: Any, lag: int, *, clocked: bool = False, **more: Any
+) -> Config:
     """Return the settings for a user's options; a text or a pair is a decay in time.
 
-    ``clocked``: whether documents have times, where the decay is learned.
+    ``clocked``: whether documents have times, where the decay is learned. ``more``: for
+    `make_config`.
     """
     if decay is None:
-        return make_config(alpha=alpha, learned=True, clocked=clocked, lag=lag)
+        return make_config(alpha=alpha, learned=True, clocked=clocked, lag=lag, **more)
     if not isinstance(decay, str | tuple | list):
-        return make_config(alpha=alpha, decay=decay, lag=lag)
+        return make_config(alpha=alpha, decay=decay, lag=lag, **more)
     pair = not isinstance(decay, str) and len(decay) == 2 and decay[0] == "time"
     try:
         cut = make_cut(decay[1] if pair else decay)
         if (pair or isinstance(decay, str)) and cut.kind == "period":
-            return make_config(alpha=alpha, decay=cut.size, clocked=True, lag=lag)
+            return make_config(alpha=alpha, decay=cut.size, clocked=True, lag=lag, **more)
     except ConfigError as error:
         if not str(error).startswith("epoch"):
             raise

@@ -152,8 +152,8 @@ class EmbeddingStream(StoryModel, RowModel, base.Clusterer):
     -----
     A step costs four dot products with each live story. The bound of .5 on what is learned keeps
     texts that are nearly the same from being stories of their own; it was chosen on the vectors of
-    docs/text.md. A zero vector is refused. Times may be given; the decay counts texts. The score is
-    relative to a new story's density.
+    docs/text.md. A zero vector has the label -1, changes no story and is no surprise. Times may be
+    given; the decay counts texts. The score is relative to a new story's density.
 
     Examples
     --------
@@ -270,15 +270,15 @@ class EmbeddingStream(StoryModel, RowModel, base.Clusterer):
 
 
 def _scaled(X: FloatArray) -> FloatArray:
-    """Return rows of length 1; refuse those without a direction."""
+    """Return rows of length 1, or 0 where they are zero; refuse those with a missing value."""
     largest = np.abs(X).max(axis=1, initial=0.0)
-    wrong = ~(largest > 0.0)  # zero, or a missing value
+    wrong = np.isnan(largest)
     if wrong.any():
         row = int(wrong.argmax())
-        problem = (
-            "has a missing value" if np.isnan(largest[row]) else "is zero: it has no direction"
-        )
-        message = f"row {row}: the vector {problem}; leave the row out"
+        message = f"row {row}: the vector has a missing value; leave the row out"
         raise SchemaError(message, row=row)
+    largest[largest == 0.0] = 1.0
     unit = X / largest[:, None]  # twice, for squares must not overflow
-    return np.ascontiguousarray(unit / np.sqrt((unit * unit).sum(axis=1))[:, None])
+    length = np.sqrt((unit * unit).sum(axis=1))
+    length[length == 0.0] = 1.0
+    return np.ascontiguousarray(unit / length[:, None])

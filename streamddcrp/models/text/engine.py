@@ -77,7 +77,7 @@ class Tables(NamedTuple):
     last_seen: Annotated[IntArray, "K"]  # and of its last one
     born_t: Annotated[FloatArray, "K"]
     last_t: Annotated[FloatArray, "K"]
-    reported: Annotated[BoolArray, "K"]  # whether a final label has named it
+    reported: Annotated[BoolArray, "K"]  # whether its birth has been reported
     example: Annotated[Bytes, "K 3 256"]  # beginnings of its most typical texts
     example_length: Annotated[IntArray, "K 3"]
     example_row: Annotated[IntArray, "K 3"]  # which documents they are

@@ -44,8 +44,8 @@ class TextStream(StoryModel, Stored, base.Clusterer):
     Parameters
     ----------
     alpha : float, optional
-        Weight of a new story against texts that arrive now: more of it, more stories. Default:
-        0.06 of the number of texts that come in the time ``decay``.
+        Weight of a new story against texts that arrive now: more of it, more stories. Default: by
+        ``scale``.
     decay : float, str, tuple or None, default 500.0
         The number of texts in which the weight of a text falls to 1/e. A text such as "1d",
         "6h", "30min" or ``("time", 3600.0)``: the same as a time, in seconds for time stamps.
@@ -58,18 +58,20 @@ class TextStream(StoryModel, Stored, base.Clusterer):
     keep : tuple of str, optional
         What of raw texts is read as words instead of being left out: "links" (https://…, t.co/…),
         "retweets" ("RT @name:"), "tickers" ($IBM, <IBM.N>).
+    scale : {"story", "event", "topic"}, default "story"
+        How broad a story is: it sets ``alpha``, to 0.06, 0.15 or 0.002 of the number of texts that
+        come in the time ``decay``.
+    births : int, default 3
+        Number of texts from which the birth of a story is reported.
 
     Notes
     -----
-    Boilerplate, words that many texts have and that say nothing about the rest of them (of links,
-    names of publishers, datelines), is found as texts come and set aside.
-
-    About 100,000 headlines or tweets a second on one core, in some MB of memory. A document is a
-    text, a list of words, or a dict of counts of words; a word counts once a document. A text
-    without words has the label -1, changes no story and is no surprise; so has one of boilerplate
-    alone, but for its surprise. Of a document the first 65,536 different words count, of a word the
-    first 64 bytes. There are no random numbers. The algorithm is described in
-    `streamddcrp.models.text`.
+    Words that many texts have and that say nothing about the rest of them are set aside. About
+    100,000 headlines or tweets a second on one core, in some MB of memory. A document is a text, a
+    list of words, or a dict of counts of words; a word counts once a document. A text without words
+    has the label -1, changes no story and is no surprise; so has one of boilerplate alone, but for
+    its surprise. Of a document the first 65,536 different words count, of a word the first 64
+    bytes. There are no random numbers. The algorithm is described in `streamddcrp.models.text`.
 
     Examples
     --------
@@ -93,13 +95,17 @@ class TextStream(StoryModel, Stored, base.Clusterer):
         lag: int = 500,
         stop_words: Any = "english",
         keep: Sequence[str] | None = None,
+        scale: str = "story",
+        births: int = 3,
     ) -> None:
         self.alpha = alpha
         self.decay = decay
         self.lag = lag
         self.stop_words = stop_words
         self.keep = keep
-        self._config = engine_config(alpha, decay, lag)
+        self.scale = scale
+        self.births = births
+        self._config = engine_config(alpha, decay, lag, scale=scale, births=births)
         self._table = WordTable(words_left_out(stop_words), keep=keep or ())
         self._memory = empty_state(self._config)
         self._clocked: bool | None = None  # whether rows come with times
@@ -210,7 +216,8 @@ class TextStream(StoryModel, Stored, base.Clusterer):
         """Let rows have times from now on, or not, as the first ones do."""
         self._clocked = clocked
         if clocked and self.decay is None:
-            self._config = engine_config(self.alpha, self.decay, self.lag, clocked=True)
+            more = {"scale": self.scale, "births": self.births}
+            self._config = engine_config(self.alpha, None, self.lag, clocked=True, **more)
             self._memory = empty_state(self._config)
 
     # -- predicting ------------------------------------------------------------------------------

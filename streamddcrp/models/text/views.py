@@ -102,13 +102,14 @@ class StoryModel:
     def events(self) -> list[Event]:
         """Return what happened to stories since the last call, at most the last 8,192 events.
 
-        A birth is reported with the first final label of a story; the event names its first
-        document as far as is known then. A death names the last one. A merge names the younger id
-        and, in ``into``, the older one, which stays; it may be of stories that were provisional. A
-        split names the id of the smaller half, which is new, and in ``into`` the one that the
-        larger half keeps; final labels of before stay as they were. A return says that a story
-        that was born (its new id) is, at odds of twenty to one, one of the last 512 that died,
-        whose id is in ``into``. Of vectors there are births and deaths only, and the last 4,096.
+        A birth is reported with the first final label of a story of at least ``births`` texts (of
+        vectors, with the first label); the event names its first document as far as is known then.
+        A death names the last one. A merge names the younger id and, in ``into``, the older one,
+        which stays. A split names the id of the smaller half, which is new, and in ``into`` the one
+        that the larger half keeps; final labels of before stay as they were. Deaths and merges are
+        only of stories that were born. A return says that a story that was born (its new id) is, at
+        odds of twenty to one, one of the last 512 that died, whose id is in ``into``. Of vectors
+        there are births and deaths only, and the last 4,096.
         """
         log, read = EventRing(*self._memory.events[:5]), self._events_read
         self._events_read = int(self._memory.counts[layout.N_EVENTS])

@@ -138,7 +138,7 @@ def leave(config, words, postings, tables, window, archive, events, counts, sums
         start, n = window.shown_start[at], window.shown_length[at]
         fit = typicality(words, postings, tables, k, scratch.doc, U)
         keep_example(tables, k, window.shown, start, n, fit, i)
-    if not tables.reported[k]:
+    if not tables.reported[k] and tables.size[k] >= config.births:
         tables.reported[k] = True
         report(tables, events, counts, k, BIRTH, -1)
         old = recognise(config, words, postings, tables, archive, counts, sums, k)
@@ -179,7 +179,7 @@ def too_short(
                 recall_words(window, scratch, at)
                 need += room_needed(words, counts, scratch.doc, n)
                 listed += list_room(n)
-    n, n_events = len(config.ages), counts[N_LIVE] + 2 * len(config.ages) + 3
+    n, n_events = len(config.ages), counts[N_LIVE] + 4 * len(config.ages) + 6
     short = lacking(postings, tables, events, counts, need, listed, n + 1, n_events)
     if counts[TEXT_END] - counts[TEXT_FIRST] + every > len(window.text):
         short += SHORT_TEXT

@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from streamddcrp.compilation import leaf, uncounted
-from streamddcrp.contract import DEATH, MERGE, record
+from streamddcrp.contract import BIRTH, DEATH, MERGE, record
 from streamddcrp.data.kernels.words import release_word
 from streamddcrp.models.text.kernels.evidence import word_scale
 from streamddcrp.models.text.kernels.layout import (
@@ -181,7 +181,11 @@ def try_merge(config, words, postings, tables, window, events, counts, sums, scr
         return
     small, large = (a, best) if tables.n_words[a] < tables.n_words[best] else (best, a)
     older, younger = min(tables.id[a], tables.id[best]), max(tables.id[a], tables.id[best])
-    record(events, counts, N_EVENTS, MERGE, younger, older, row, t)
+    first, second = (a, best) if tables.id[a] == older else (best, a)
+    if tables.reported[second]:  # else nobody has heard of it
+        if not tables.reported[first]:
+            report(tables, events, counts, first, BIRTH, -1)
+        record(events, counts, N_EVENTS, MERGE, younger, older, row, t)
     at = counts[N_MERGES] % len(events.younger)
     events.younger[at], events.older[at] = younger, older
     counts[N_MERGES] += 1

@@ -128,7 +128,7 @@ def reassign(config, words, postings, tables, window, events, counts, sums, scra
         if window.table[at] == LIFTED:
             U = recall_words(window, scratch, at)
             need, listed = room_needed(words, counts, doc, U), list_room(U)
-            short = lacking(postings, tables, events, counts, need, listed, 1, 1)
+            short = lacking(postings, tables, events, counts, need, listed, 1, 2)
             if short:
                 return short
             n, top = weigh(config, words, postings, tables, counts, sums, scratch, doc, U, False)

@@ -17,7 +17,7 @@ import math
 
 import numpy as np
 
-from streamddcrp.compilation import entry, uncounted
+from streamddcrp.compilation import entry, leaf, uncounted
 from streamddcrp.contract import (
     BIRTH,
     DEATH,
@@ -166,6 +166,28 @@ def seat(config, tables, window, counts, i, k):
     window.table[at] = k
 
 
+@leaf
+def is_zero(x):
+    """Return whether a vector has no direction."""
+    zero = True
+    for d in range(len(x)):
+        zero &= x[d] == 0.0
+    return zero
+
+
+@uncounted
+def describe_zero(config, tables, counts, sums, odds, out):
+    """Write the predictions for a vector without a direction: nothing but the prior."""
+    mass = 0.0
+    for k in range(counts[N_SLOTS]):
+        weight = tables.mass[k] / sums[GROWTH] if tables.size[k] > 0 else 0.0
+        odds[k] = math.log(weight / config.alpha) if weight > 0.0 else -np.inf
+        mass += weight
+    out[LABEL], out[LABEL_PROB], out[SCORE] = -1.0, np.nan, 0.0
+    out[P_NEW] = config.alpha / (config.alpha + mass)
+    out[P_CHANGE], out[LIVE_TABLES], out[FINAL_LABEL] = np.nan, counts[N_LIVE], np.nan
+
+
 @uncounted
 def describe(config, tables, counts, sums, odds, out):
     """Write the predictions by column of the output; P_CHANGE is unknown."""
@@ -190,8 +212,11 @@ def predict_vector(config, tables, counts, sums, odds, x, out):
     """Predict a unit vector and change nothing; leaves the log-odds in ``odds``."""
     growth = sums[GROWTH]
     sums[GROWTH] = growth * math.exp(1.0 / config.decay)
-    log_odds(config, tables, counts, sums, x, -1, 0.0, odds)
-    describe(config, tables, counts, sums, odds, out)
+    if is_zero(x):
+        describe_zero(config, tables, counts, sums, odds, out)
+    else:
+        log_odds(config, tables, counts, sums, x, -1, 0.0, odds)
+        describe(config, tables, counts, sums, odds, out)
     sums[GROWTH] = growth
 
 
@@ -211,19 +236,25 @@ def step_vectors(config, tables, window, events, counts, sums, odds, X, t, done,
             for j in range(size):
                 window.weight[j] /= sums[GROWTH]
             sums[GROWTH] = 1.0
-        log_odds(config, tables, counts, sums, x, -1, 0.0, odds)
-        k = describe(config, tables, counts, sums, odds, out[row])
-        sums[SURPRISE] += out[row, SCORE]
-        window.weight[at], window.t[at] = sums[GROWTH], t[row]
+        window.weight[at], window.t[at], window.table[at] = sums[GROWTH], t[row], -1
         for d in range(len(x)):
             window.x[at, d] = x[d]
-        seat(config, tables, window, counts, i, k)
+        if is_zero(x):
+            describe_zero(config, tables, counts, sums, odds, out[row])
+        else:
+            log_odds(config, tables, counts, sums, x, -1, 0.0, odds)
+            k = describe(config, tables, counts, sums, odds, out[row])
+            sums[SURPRISE] += out[row, SCORE]
+            seat(config, tables, window, counts, i, k)
         for r in range(n_ages):
             j = i - config.ages[r]
             if j < 0:
                 break
             at, last = j % size, r == n_ages - 1
             y, weight, old = window.x[at], window.weight[at], window.table[at]
+            if old < 0:
+                out[row, FINAL_LABEL] = -1.0 if last else np.nan
+                continue
             log_odds(config, tables, counts, sums, y, old, weight, odds)
             k = best_slot(tables, counts, odds)
             if k < 0 and tables.size[old] == 1:
