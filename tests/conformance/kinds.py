@@ -92,10 +92,9 @@ def ibp(name, options, **more):
 
 def embedding(name, options, **more):
     make = partial(EmbeddingStream, lag=30, decay=40.0, **options)
-    zero = Refusal("zero", forms.with_value(0.0, 2, slice(None)), "row 2: the vector is zero", 2)
     usual = {
         "stream": streams.directions, "examples": 10, "lacks": {"gaps"},
-        "refused": (*forms.BAD_NUMBERS, zero), "odd": (*forms.ODD_NUMBERS, ({0: 1.0}, "missing")),
+        "refused": forms.BAD_NUMBERS, "odd": (*forms.ODD_NUMBERS, ({0: 1.0}, "missing")),
     }  # fmt: skip
     return of_numbers(f"EmbeddingStream, {name}", make, **(usual | more))
 

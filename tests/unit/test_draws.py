@@ -117,7 +117,9 @@ def plugged(name, x):
     z = np.ones(len(X))
     if name == "normal-gamma":
         total = 0.0
-        twin = twins.NormalGammaTwin(*(np.array(v) for v in vars(likelihood).values()))
+        twin = twins.NormalGammaTwin(
+            *(np.array(getattr(likelihood, v)) for v in ("mean", "kappa", "shape", "rate"))
+        )
         for d, values, weights in twin.features(X, z):
             mean, _, shape, rate = twin.posterior_1(d, values, weights)
             total += dist.norm.logpdf(x[d], mean, np.sqrt(rate / shape))

@@ -53,8 +53,10 @@ from streamddcrp.models.seqddcrp.kernels.state import (
     CALL_BACK,
     LARGEST,
     LINK_FLOOR,
+    SWEPT,
     activate,
     is_away,
+    lately,
     link_log_weights,
     mix_row,
     open_column,
@@ -71,11 +73,10 @@ from streamddcrp.numerics import copy_row, dot, exp_all, floor_and_sum, largest,
 ALPHA_MEMORY = 500.0  # rows over which what they tell of alpha fades
 ALPHA_STEPS = 4.0  # fixed-point steps in one: where all rows open, each is a small one
 LARGEST_STEP = 0.2
-VISIT = 2  # windows of absence from which a return is a visit
+VISIT = 2.0  # times as long an absence makes a return a visit
 RUN = 2  # rows that make a run
 OPENINGS_PER_ROW = 4.0  # openings remembered by all tables, for every row remembered by one
 PRIOR_EVERY = 4  # blocks between steps of the base measure
-SWEPT = 64  # youngest rows that a block sweeps; older ones change with moves only
 STALE = 1e-4  # an arrival less probable than this at a table waits for the block's refresh
 
 
@@ -184,9 +185,10 @@ def _seat(
     for m in range(K):
         if share[own + m] < CALL_BACK * total and is_away(config, table, counts, m):
             share[own + m] = 0.0
-    if share[new] < config.birth_threshold * total:
+    best_old = largest(share, new)  # 0 where all have been set to zero: then it opens a table
+    if share[new] < config.birth_threshold * total and best_old > 0.0:
         share[new], message[new] = 0.0, 0.0
-    floor = LINK_FLOOR * (1.0 if share[new] > 0.0 else math.exp(old_top - top))
+    floor = LINK_FLOOR * (1.0 if share[new] > 0.0 else best_old)
     total = floor_and_sum(share, 0, new + 1, floor)
     for j in range(new + 1):
         share[j] /= total
@@ -225,10 +227,10 @@ def _seat(
         refresh_sticks(config, atoms, counts, sums)
     if table.last_seen[best] < 0:
         record(events, counts, N_EVENTS, BIRTH, table.ids[best], -1, counts[N_SEEN], t)
-    elif counts[N_SEEN] - table.last_seen[best] > config.window:
+    elif counts[N_SEEN] - table.last_seen[best] > lately(config):
         away = counts[N_SEEN] - table.last_seen[best]
         record(events, counts, N_EVENTS, RETURN, table.ids[best], -1, counts[N_SEEN], t)
-        if config.recall and away > VISIT * config.window:
+        if config.recall and away > VISIT * lately(config):
             start_visit(groups, atoms, table, events, counts, best, t)
     table.last_seen[best] = counts[N_SEEN]
     counts[N_ROWS] += 1

@@ -50,6 +50,7 @@ from streamddcrp.numerics import (
 LINK_FLOOR = math.exp(-23.0)  # an option below this share of the row's best is set to zero
 BIRTH_FLOOR = 1e-8  # in sweeps, a birth below this is set to zero
 CALL_BACK = 0.01  # probability with which an arrival must open an atom that is away to call it back
+SWEPT = 64  # youngest rows that a block sweeps; older ones change with moves only
 LARGEST = 1e6  # score up to which a link term is a difference of scores without loss
 
 
@@ -294,13 +295,19 @@ def settle(config, rows, groups, atoms, table, counts, sums, first):
 
 
 @uncounted
+def lately(config):
+    """Rows after which a table that was not seen is away, and comes back with a return."""
+    return min(config.window, SWEPT)
+
+
+@uncounted
 def is_away(config, table, counts, m):
-    """Whether no row in the window was seen at column ``m``.
+    """Whether no row of late was seen at column ``m``.
 
     Without a limit an atom that no row is most probable at, a broad one between others say, would
     take a little of every row for ever.
     """
-    return counts[N_SEEN] - max(table.last_seen[m], table.born[m]) > config.window
+    return counts[N_SEEN] - max(table.last_seen[m], table.born[m]) > lately(config)
 
 
 @entry

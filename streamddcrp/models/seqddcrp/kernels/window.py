@@ -34,6 +34,7 @@ from streamddcrp.numerics import copy_first, copy_row, log_add_exp, log_decay
 UNREACHABLE = 1e-12  # a table where no row in memory sits with more probability can be retired
 NEGLIGIBLE_MASS = 1e-7  # a tied group that weighs less (against alpha, if that is below 1) goes
 IDLE_LINK = 1e-9  # a link weaker than this does not keep a group
+MOST_GROWTH = 30.0  # of a group's log mass in one step, beyond which a sum would lose digits
 PURE = 1.0 - 1e-12  # share of a group at an atom from which all its members are there
 
 
@@ -41,7 +42,7 @@ PURE = 1.0 - 1e-12  # share of a group at an atom from which all its members are
 def _join_group(config, rows, groups, counts, shadow, r):
     """Let evicted row ``r`` join the group of its most probable atom, or make one of its own.
 
-    Return the group, and by how much its log mass grew; -1 for a new one.
+    Return the group, and by how much its log mass grew; infinity for a new one.
     """
     n_groups, K = counts[N_GROUPS], counts[N_TABLES]
     best = -1
@@ -72,7 +73,7 @@ def _join_group(config, rows, groups, counts, shadow, r):
         rows.group_links[i, n_groups] = 0.0
         rows.group_log_weight[i, n_groups] = -np.inf
     counts[N_GROUPS] += 1
-    return n_groups, -1.0
+    return n_groups, np.inf
 
 
 @uncounted
@@ -138,10 +139,12 @@ def _freeze(config, rows, groups, atoms, counts, sums, scratch, r):
     groups.arrival[g] = counts[N_SEEN] - w + r
     for i in range(r + 1, w):
         rows.group_links[i, g] += rows.links[i, r]
-        if growth >= 0.0:  # by the same for all: only under decays that keep proportions
+        if growth < MOST_GROWTH:  # by the same for all, under decays that keep proportions
             rows.group_log_weight[i, g] += growth
         else:
-            rows.group_log_weight[i, g] = rows.log_weight[i, r]
+            rows.group_log_weight[i, g] = log_add_exp(
+                rows.group_log_weight[i, g], rows.log_weight[i, r]
+            )
         rows.links[i, r] = 0.0
         rows.log_weight[i, r] = -np.inf
 
