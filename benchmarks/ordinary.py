@@ -116,13 +116,16 @@ def classes(name: str) -> tuple[pa.Table, FloatArray, IntArray]:
     label = next((c for c in table.column_names if c in {"label", "class"}), table.column_names[-1])
     y = np.unique(np.array(table[label].to_pylist(), dtype=str), return_inverse=True)[1]
     columns = [
-        c for c in table.column_names if c != label and not pa.types.is_string(table[c].type)
+        c
+        for c in table.column_names
+        if c not in {label, *COUNTERS} and not pa.types.is_string(table[c].type)
     ]
     table = table.select(columns).slice(0, MOST_ROWS)
     X = np.column_stack([table[c].cast(pa.float64()).to_numpy() for c in columns])
     return table, X, y[:MOST_ROWS]
 
 
+COUNTERS = ("t", "time", "seq", "row")  # of rows: no columns of theirs
 TABLES = ("image_segments", "optdigits", "kdd99", "covtype20k", "keystroke", "outdoor")
 
 

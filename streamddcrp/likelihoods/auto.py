@@ -109,7 +109,8 @@ def _kinds(rows: FloatArray, types: NDArray[np.str_]) -> NDArray[np.str_]:
     there = known.any(axis=0)
     whole = ((rows >= 0.0) & (np.floor(rows) == rows)) | ~known
     small = whole.all(axis=0) & (types != "float") & (column_means(rows) < LARGEST_MEAN_COUNT)
-    count = small & np.array([_is_poisson(column) for column in rows.T])
+    count = small.copy()
+    count[small] = [_is_poisson(column) for column in rows.T[small]]
     bits = small & ((rows <= 1.0) | ~known).all(axis=0)
     seen = np.unique(rows[:, bits & there & (types == "int")])
     if (small & there & ~bits).any() or not {0.0, 1.0} <= set(seen):

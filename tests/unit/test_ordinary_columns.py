@@ -11,7 +11,7 @@ from scipy import integrate
 
 from streamddcrp import SeqDDCRP
 from streamddcrp.errors import ConfigError
-from streamddcrp.likelihoods import NormalGamma
+from streamddcrp.likelihoods import NormalGamma, choose_likelihood
 from streamddcrp.likelihoods.columns import LONGEST, column_powers, column_steps
 from streamddcrp.likelihoods.warp import Warp, find_warp
 from streamddcrp.models.seqddcrp.kernels.layout import N_ROWS
@@ -117,6 +117,21 @@ def test_steps_are_those_of_the_grid():
     smooth = rng.normal(size=256)
     X = np.column_stack([smooth, np.round(smooth, 1), np.round(4.0 * smooth) / 4.0, smooth > 0.0])
     assert_allclose(column_steps(X), [0.0, 0.1, 0.25, 1.0], rtol=1e-6)
+
+
+def test_whole_numbers_are_counts_only_if_they_vary_like_counts():
+    rng = np.random.default_rng(0)
+    cases = {
+        "GammaPoisson": [rng.poisson(4.0, 64), rng.poisson(np.repeat([1.0, 6.0], 32))],
+        "NormalGamma": [
+            np.round(rng.normal(5.0, 0.7, 64)), np.tile([0, 9, 0, 8], 16),
+            np.round(rng.normal(size=64)), np.tile([-1, 0, 1, 0], 16),
+        ],
+    }  # fmt: skip
+    for name, columns in cases.items():
+        for column in columns:
+            family, _ = choose_likelihood(np.asarray(column, dtype=float)[:, None])
+            assert type(family).__name__ == name
 
 
 def test_columns_that_repeat_each_other_count_in_part():
