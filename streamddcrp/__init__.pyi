@@ -15,9 +15,9 @@ from .models.graph.gibbs import GraphCRPSamples, sample_graph_crp
 from .models.graph.graph_crp import GraphCRP
 from .models.graph.group_dp import GroupDP
 from .models.language.base_measure import BaseMeasure
+from .models.language.corpus import Corpus
 from .models.language.estimator import LinkLanguageModel
 from .models.language.fit import evidence_surface, fit_language
-from .models.language.memory import Corpus
 from .models.seqddcrp.batch import SeqDDCRPFit, fit_seqddcrp
 from .models.seqddcrp.estimator import SeqDDCRP
 from .models.seqddcrp.reference import Reference

@@ -3,7 +3,8 @@
 Every kernel is decorated by one of the names below, never by numba's own. numba would optimise each
 function together with all that it calls, and then once more inside each of its callers. Here a
 kernel is only typed and lowered; when Python calls one, that one, the *root*, takes in the code of
-all it needs and is optimised once, as a whole. This takes a third of the time.
+all it needs and is optimised once, as a whole, and groups of arrays come to it as pointers
+(`array_groups`). This takes a fifth of the time.
 
 A root's machine code is kept in a folder named by its package and a digest of the sources it may
 call: those of its own ``kernels`` package and what these import. An edit of one model's kernels
@@ -29,16 +30,20 @@ from typing import Any
 
 import numba
 from llvmlite.binding import Linkage
-from numba import njit
+from numba import njit, types
 from numba.core import config
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, UserProvidedCacheLocator
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.registry import CPUDispatcher
+from numba.core.typing.context import Context
 from numba.misc.appdirs import AppDirs
+
+from streamddcrp.array_groups import Group, grouped
 
 _log = logging.getLogger(__name__)
 _entry_points: dict[Any, Any] = {}
+_signatures: dict[Any, Any] = {}  # of numba's functions
 _announced: set[str] = set()  # folders
 _PATIENCE = 1.0  # seconds that a compilation may take unannounced
 _UNUSED = 30 * 86400.0  # seconds after which a folder of an older version goes
@@ -46,7 +51,8 @@ _INNER: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 _IS_TESTED = (0, 61) <= tuple(int(n) for n in numba.__version__.split(".")[:2]) <= (0, 68)
 _settings: Any = config  # numba's, read from the environment
 _CORE = Path(__file__).parent
-_COMPILED = {"kernels", "numerics", "contract", "compilation"}  # besides `kernels` packages
+# Besides `kernels` packages.
+_COMPILED = {"kernels", "numerics", "contract", "compilation", "array_groups"}
 _IMPORTED = re.compile(rb"^from streamddcrp\.([\w.]+) import", re.MULTILINE)
 
 
@@ -120,11 +126,12 @@ class _Cache(FunctionCache):
 
     _impl_class = _Implementation
     _timer: Timer | None = None
+    _began: float | None = None  # when a compilation that was announced did
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         found = super().load_overload(sig, target_context)
         if found is None and self._timer is None and self.cache_path not in _announced:
-            self._timer = Timer(_PATIENCE, _announce, (self.cache_path,))
+            self._timer = Timer(_PATIENCE, self._announce)
             self._timer.daemon = True
             self._timer.start()
         return found
@@ -134,16 +141,19 @@ class _Cache(FunctionCache):
             self._timer.cancel()
             self._timer = None
         super().save_overload(sig, data)
+        if self._began is not None:
+            _log.warning("compiled in %.0f s", time.perf_counter() - self._began)
+            self._began = None
 
-
-def _announce(folder: str) -> None:
-    if folder not in _announced:
-        _announced.add(folder)
-        _log.warning(
-            "compiling %s, once for this version of the sources (10 to 60 s of CPU time); kept in "
-            "%s. `streamddcrp warmup` does it ahead",
-            Path(folder).name.rpartition("-")[0].replace("-", "."), folder,
-        )  # fmt: skip
+    def _announce(self) -> None:
+        if self.cache_path not in _announced:
+            _announced.add(self.cache_path)
+            self._began = time.perf_counter() - _PATIENCE
+            _log.warning(
+                "compiling %s, once for this version of the sources (up to half a minute of CPU "
+                "time); kept in %s. `streamddcrp warmup` does it ahead",
+                Path(self.cache_path).name.rpartition("-")[0].replace("-", "."), self.cache_path,
+            )  # fmt: skip
 
 
 class _NoEnvironment:
@@ -186,8 +196,28 @@ class _Whole(JITCodeLibrary):
         for function in self._final_module.functions:
             if not function.is_declaration and function.linkage == Linkage.linkonce_odr:
                 function.linkage = "internal"
+            elif not function.is_declaration:  # else LLVM sees groups change before the call
+                function.add_function_attribute("noinline")
         manager, builder = self._codegen._module_pass_manager()
         manager.run(self._final_module, builder)
+
+
+class _Typing(Context):
+    """numba's types of functions, kept: it tries every overload of `+` at each sum."""
+
+    def __init__(self, shared: Context) -> None:
+        self.__dict__ = shared.__dict__
+
+    def resolve_function_type(self, func: Any, args: Any, kws: Any) -> Any:
+        if kws or isinstance(func, str | types.Dispatcher | types.BoundFunction):
+            return super().resolve_function_type(func, args, kws)
+        key = func, args
+        if key not in _signatures:
+            _signatures[key] = super().resolve_function_type(func, args, kws)
+        return _signatures[key]
+
+
+_typing = cache(_Typing)
 
 
 class _LoweringOnly(Compiler):
@@ -198,11 +228,18 @@ class _LoweringOnly(Compiler):
     def __init__(self, typing: Any, target: Any, library: Any, *more: Any) -> None:
         library = self._library(target.codegen(), "kernel")
         library.enable_object_caching()
-        super().__init__(typing, target, library, *more)
+        super().__init__(_typing(typing), target, library, *more)
 
 
 class _RootCompiler(_LoweringOnly):
     _library = _Whole
+
+
+class _Root(CPUDispatcher):
+    """What Python calls of a kernel; groups of arrays come as pointers."""
+
+    def typeof_pyval(self, value: Any) -> Any:
+        return grouped(super().typeof_pyval(value))
 
 
 class _Kernel(CPUDispatcher):
@@ -214,13 +251,27 @@ class _Kernel(CPUDispatcher):
     def root(self) -> Any:
         """The version that Python calls, made at the first call."""
         if self._root is None:
-            options = {**self.targetoptions, "no_cpython_wrapper": False}
-            self._root = CPUDispatcher(self.py_func, {}, options, pipeline_class=_RootCompiler)
+            options = {**self.targetoptions, "no_cpython_wrapper": False, "forceinline": False}
+            self._root = _Root(self.py_func, {}, options, pipeline_class=_RootCompiler)
             self._root._cache = _Cache(self.py_func)
         return self._root
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         return self.root(*args, **named)
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        if any(isinstance(arg, Group) for arg in args):
+            args = tuple(map(_plain, args))
+        return super().get_call_template(args, kws)
+
+
+def _plain(kind: Any) -> Any:
+    """Return the type of an argument of a large kernel: one for all signed integers and constants.
+
+    For short loops over arrays it pays to know where they begin.
+    """
+    kind = types.unliteral(kind)
+    return types.int64 if kind in types.signed_domain else kind
 
 
 def kernel(function: Any = None, /, **options: Any) -> Any:

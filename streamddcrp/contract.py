@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Annotated, NamedTuple, Protocol
 
 from streamddcrp.compilation import entry
-from streamddcrp.records import empty
+from streamddcrp.records import MOST, REAL, Within, empty
 from streamddcrp.typing import FloatArray, IntArray
 
 # Columns of the output of a step; a model may add its own behind them.
@@ -75,11 +75,11 @@ class Event:
 class EventRing(NamedTuple):
     """The last events."""
 
-    kind: Annotated[IntArray, "E"]
+    kind: Annotated[IntArray, "E", Within(0, RESTART)]
     label: Annotated[IntArray, "E"]
-    into: Annotated[IntArray, "E"]  # the other table, or -1
+    into: Annotated[IntArray, "E", Within(-1, MOST)]  # the other table, or -1
     arrival: Annotated[IntArray, "E"]
-    t: Annotated[FloatArray, "E"]
+    t: Annotated[FloatArray, "E", REAL]
 
 
 def empty_events(capacity: int = EVENT_CAPACITY) -> EventRing:

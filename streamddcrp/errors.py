@@ -41,10 +41,6 @@ class OrderError(SchemaError):
     """Time ran backwards."""
 
 
-class NumericalError(StreamDDCRPError, ArithmeticError):
-    """A computation left the range of floating point numbers."""
-
-
 class CheckpointError(StreamDDCRPError):
     """A stored state cannot be read or written: truncated, altered, foreign or too new."""
 

@@ -21,13 +21,15 @@ LINEAR_WINDOW = 4
 
 @leaf
 def natural(i):
-    """Return an index that is known not to be negative: nobody looks whether it is."""
+    """Return an index that is known not to be negative; this is not checked."""
     return np.uint64(i)
 
 
 @kernel
 def digamma(x):
     """Digamma function for x > 0: recurrence up to 10, then the asymptotic series (1e-15)."""
+    if x < 0.0:  # the recurrence would hardly end
+        return math.nan
     shift = 0.0
     while x < 10.0:
         shift -= 1.0 / x

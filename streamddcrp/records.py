@@ -10,11 +10,21 @@ which axes it has, and what stands where nothing was written yet (0 unless given
 
 A letter is an axis whose length the caller gives, a number is itself. Lengths are capacities when a
 group is made, and what is in use when it is stored: an axis ``K:A`` takes K then and A now.
+
+A field also says which values it may hold, where that is not "whole numbers from 0, or the fill if
+that is lower, to 2^53" and "any float"::
+
+        table: Annotated[IntArray, "W", -1, index("K", none=True)]  # a place in an array of K
+        x: Annotated[FloatArray, "W D", PREPARED]
+
+A state that was read is checked once: a forged one must not lead a kernel out of an array.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import fields, is_dataclass
+import math
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
+from types import MappingProxyType
 from typing import Annotated, Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -27,12 +37,89 @@ Lengths = Mapping[str, int]
 _Group = TypeVar("_Group", bound=tuple[Any, ...])
 
 
+MOST = 1 << 53  # of whole numbers: beyond, counts and floats part
+Bound = float | str  # a number; "K", the length of an axis; or "<K", the last index of that axis
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """Which values an array may hold, both ends included.
+
+    ``of`` gives limits of their own to places of the last axis: the counters of a state.
+    """
+
+    least: Bound
+    most: Bound
+    nan: bool = False
+    of: Mapping[int, "Within"] | None = None
+
+    def holds(self, array: Array, lengths: Lengths) -> bool:
+        """Whether every value lies within."""
+        if self.of is None:
+            return self._holds(array, lengths)
+        return all(
+            self.of.get(i, self)._holds(array[..., i], lengths) for i in range(array.shape[-1])
+        )
+
+    def _holds(self, array: Array, lengths: Lengths) -> bool:
+        if array.size == 0:
+            return True
+        smallest, largest = (np.fmin, np.fmax) if self.nan else (np.minimum, np.maximum)
+        low, high = smallest.reduce(array, axis=None), largest.reduce(array, axis=None)
+        if self.nan and np.isnan(low):  # nothing else
+            return True
+        return bool(self._at(self.least, lengths) <= low and high <= self._at(self.most, lengths))
+
+    def __str__(self) -> str:
+        return f"from {self.least} to {self.most}" if self.of is None else "each in its range"
+
+    @staticmethod
+    def _at(bound: Bound, lengths: Lengths) -> float:
+        if not isinstance(bound, str):
+            return bound
+        return lengths[bound[1:]] - 1 if bound[0] == "<" else lengths[bound]
+
+
+def index(axis: str, *, none: bool = False) -> Within:
+    """Places in an axis; with ``none`` also -1, no place."""
+    return Within(-1 if none else 0, f"<{axis}")
+
+
+def up_to(axis: str) -> Within:
+    """Numbers of things of which there is room for ``axis``."""
+    return Within(0, axis)
+
+
+def counters(of: Mapping[int, Within], least: int = 0) -> Within:
+    """Whole numbers each of which has a meaning of its own; ``least`` for the others."""
+    return Within(least, MOST, of=of)
+
+
+VALUE = Within(-1e100, 1e100, nan=True)  # of a row; NaN: missing
+PREPARED = Within(-1.7e308, 1.7e308, nan=True)  # the same as a likelihood takes it
+ANY = Within(-math.inf, math.inf, nan=True)
+REAL = Within(-math.inf, math.inf)  # not NaN
+FINITE = Within(-1.7e308, 1.7e308)
+WEIGHT = Within(0.0, 1.7e308)
+CHANCE = Within(-1e-9, 1.0 + 1e-6)  # a probability; beyond by rounding only
+ONLY_ZERO = Within(0, 0)
+_HASH = Within(0, math.inf)
+
+
+def _usual(dtype: Any, fill: Any) -> Within:
+    kind = np.dtype(dtype).kind
+    if kind == "f":
+        return ANY
+    return _HASH if kind in "ub" else Within(min(fill, 0), MOST)
+
+
 class _Field(NamedTuple):
     name: str
     room: tuple[str, ...]
     used: tuple[str, ...]
     dtype: Any
     fill: Any
+    within: Within
 
     def shape(self, lengths: Lengths, axes: tuple[str, ...]) -> tuple[int, ...]:
         return tuple(int(a) if a.isdigit() else int(lengths[a]) for a in axes)
@@ -45,11 +132,14 @@ def declared(group: Any) -> tuple[_Field, ...]:
     for name, hint in get_type_hints(group, include_extras=True).items():
         if get_origin(hint) is not Annotated:
             return ()
-        array, axes, *fill = get_args(hint)
-        dtype = get_args(get_args(array)[1])[0]
+        array, axes, *more = get_args(hint)
+        kind = get_args(array)[-1]  # of NDArray: from numpy 2.5 on the type, before np.dtype of it
+        dtype = next(iter(get_args(kind)), kind)
         pairs = [axis.partition(":") for axis in axes.split()]
         room, used = tuple(a for a, _, _ in pairs), tuple(b or a for a, _, b in pairs)
-        found.append(_Field(name, room, used, dtype, fill[0] if fill else 0))
+        fill = next((part for part in more if not isinstance(part, Within)), 0)
+        within = next((part for part in more if isinstance(part, Within)), _usual(dtype, fill))
+        found.append(_Field(name, room, used, dtype, fill, within))
     return tuple(found)
 
 
@@ -67,15 +157,25 @@ def resized(group: _Group, lengths: Lengths) -> _Group:
     return new
 
 
-def _parts(state: Any, lengths: Lengths) -> Iterator[tuple[str, Array, tuple[int, ...]]]:
-    """Yield name, array and the shape in use of everything a state remembers; no work space."""
-    for part in (field.name for field in fields(state)):
+def _parts(state: Any, lengths: Lengths) -> Iterator[tuple[str, Array, tuple[int, ...], Within]]:
+    """Yield name, array, shape in use and range of what a state remembers; no work space."""
+    for part, own in _ranges(type(state)):  # type: ignore[arg-type]
         value = getattr(state, part)
         if isinstance(value, np.ndarray):
-            yield part, value, value.shape
+            yield part, value, value.shape, own or _usual(value.dtype, 0)
         elif not part.startswith("scratch"):
             for f, array in zip(declared(type(value)), value, strict=True):  # type: ignore[arg-type]
-                yield f"{part}.{f.name}", array, f.shape(lengths, f.used)
+                yield f"{part}.{f.name}", array, f.shape(lengths, f.used), f.within
+
+
+@cache
+def _ranges(state: Any) -> tuple[tuple[str, Within | None], ...]:
+    """Return the parts of a state, and the range of those that are arrays with one of their own."""
+    hints = get_type_hints(state, include_extras=True)
+    return tuple(
+        (f.name, next((p for p in get_args(hints[f.name]) if isinstance(p, Within)), None))
+        for f in fields(state)
+    )
 
 
 def arrays_of(state: Any, lengths: Lengths) -> dict[str, Array]:
@@ -90,7 +190,7 @@ def arrays_of(state: Any, lengths: Lengths) -> dict[str, Array]:
     """
     return {
         name: array[tuple(slice(n) for n in shape)].copy()
-        for name, array, shape in _parts(state, lengths)
+        for name, array, shape, _ in _parts(state, lengths)
     }
 
 
@@ -100,23 +200,87 @@ def restore(state: Any, lengths: Lengths, arrays: Mapping[str, Array]) -> None:
     Raises
     ------
     CheckpointError
-        If an array is missing, or its type or shape is not the declared one.
+        If an array is missing, or its type, shape or range is not the declared one.
     """
-    for name, array, shape in _parts(state, lengths):
+    for name, array, shape, within in _parts(state, lengths):
         stored = arrays.get(name)
-        if stored is None:
-            message = f"the stored state lacks the array {name!r}"
-            raise CheckpointError(message)
-        fits = stored.shape == shape and all(
-            a <= b for a, b in zip(shape, array.shape, strict=True)
+        check_one(name, stored, shape, array.dtype, within, lengths)
+        part = tuple(slice(n) for n in shape)
+        refuse_if(array[part].shape != shape, f"{name!r} is too long")
+        array[part] = stored
+
+
+def check(
+    group: Any, arrays: Mapping[str, Array], lengths: Lengths, part: str = "",
+    without: Collection[str] = (),
+) -> dict[str, int]:  # fmt: skip
+    """Check stored arrays against the declaration of a group.
+
+    Parameters
+    ----------
+    group : class of named tuple
+    arrays : mapping
+        Stored arrays; field ``f`` is at ``part`` and ``f``.
+    lengths : mapping
+        What is known of the lengths in use; others follow from the arrays in their order.
+    without : collection of str
+        Fields that are not stored.
+
+    Returns
+    -------
+    mapping
+        The lengths, with those that followed.
+
+    Raises
+    ------
+    CheckpointError
+        If an array is missing, has another type or shape, or a value out of its range.
+    """
+    known = dict(lengths)
+    for f in declared(group):
+        if f.name in without:
+            continue
+        stored = arrays.get(f"{part}{f.name}")
+        if stored is not None and stored.ndim == len(f.used):
+            for axis, n in zip(f.used, stored.shape, strict=True):
+                if not axis.isdigit():
+                    known.setdefault(axis, n)
+        check_one(f"{part}{f.name}", stored, f.shape(known, f.used), f.dtype, f.within, known)
+    return known
+
+
+def check_one(
+    name: str, stored: Array | None, shape: tuple[int, ...], dtype: Any, within: Within,
+    lengths: Lengths = MappingProxyType({}),
+) -> None:  # fmt: skip
+    """Check one stored array; see `check`."""
+    if stored is None:
+        message = f"the stored state lacks the array {name!r}"
+        raise CheckpointError(message)
+    if stored.shape != shape or stored.dtype != dtype:
+        message = (
+            f"array {name!r} of the stored state has type {stored.dtype} and shape "
+            f"{stored.shape}; expected {np.dtype(dtype)} and {shape}"
         )
-        if not fits or stored.dtype != array.dtype:
-            message = (
-                f"array {name!r} of the stored state has type {stored.dtype} and shape "
-                f"{stored.shape}; expected {array.dtype} and {shape}"
-            )
-            raise CheckpointError(message)
-        array[tuple(slice(n) for n in shape)] = stored
+        raise CheckpointError(message)
+    if not within.holds(stored, lengths):
+        message = (
+            f"array {name!r} of the stored state has values out of range ({within}); the state "
+            "was altered: use another copy"
+        )
+        raise CheckpointError(message)
+
+
+def refuse_if(wrong: bool, what: str) -> None:
+    """Refuse a stored state whose parts do not belong together.
+
+    Raises
+    ------
+    CheckpointError
+    """
+    if wrong:
+        message = f"the stored state does not hold together ({what}); use another copy"
+        raise CheckpointError(message)
 
 
 def nbytes_of(state: Any) -> int:

@@ -4,13 +4,18 @@ Layout: an Arrow IPC stream with one row per array (name, dtype, shape, data) an
 format version and the settings in the schema's metadata; then 8 bytes ``SDDCRP02``; then the
 SHA-256 of everything before it. Any Arrow reader can open the blob (it stops at the end of the
 stream); `decode_state` first checks the digest, so one changed or missing byte anywhere is refused
-before anything is interpreted. The digest detects damage, not tampering.
+before anything is interpreted. The digest detects damage, not tampering: whoever can write a state
+can write its digest, too. Where others can write to the store, give a key in the environment,
+``STREAMDDCRP_STATE_KEY``: the digest is then an HMAC with that key, the eight bytes are
+``SDDCRPK2``, and states without it, or with that of another key, are refused. What follows from the
+numbers of a state is checked all the same when it is restored.
 
 Versions: a reader with ``upgrades = {1: f, 2: g}`` is at version 3; a blob of version 1 goes
 through ``f`` then ``g``. A version newer than the reader's, or older with no upgrade, is refused.
 """
 
 import hashlib
+import hmac
 import json
 import math
 import os
@@ -24,7 +29,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from streamddcrp.errors import CheckpointError
+from streamddcrp.errors import CheckpointError, ConfigError
 
 Arrays = dict[str, NDArray[Any]]
 Meta = dict[str, Any]
@@ -35,7 +40,9 @@ MAX_BYTES = 1 << 30
 MAX_ARRAYS = 4096
 MAX_DIMS = 8
 
-_MAGIC = b"SDDCRP02"
+KEY = "STREAMDDCRP_STATE_KEY"  # name of the environment variable; at least 16 bytes
+_LEAST_KEY = 16
+_MAGIC, _KEYED = b"SDDCRP02", b"SDDCRPK2"
 _DIGEST = hashlib.sha256().digest_size
 _TAIL = len(_MAGIC) + _DIGEST
 _COLUMNS = (
@@ -93,12 +100,13 @@ def encode_state(
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, schema) as writer:
         writer.write_batch(pa.record_batch(columns, schema=schema))
-    sink.write(_MAGIC)
+    key = state_key()
+    sink.write(_MAGIC if key is None else _KEYED)
     body: bytes = sink.getvalue().to_pybytes()
     if len(body) + _DIGEST > MAX_BYTES:
         message = f"the state takes {len(body)} bytes; at most {MAX_BYTES} can be stored"
         raise CheckpointError(message)
-    return body + hashlib.sha256(body).digest()
+    return body + _digest_of(body, key)
 
 
 def decode_state(
@@ -211,20 +219,49 @@ def _storable(name: str, given: NDArray[Any]) -> NDArray[Any]:
     return array
 
 
+def state_key() -> bytes | None:
+    """Return the key of the environment, if there is one."""
+    text = os.environ.get(KEY)
+    key = None if text is None else text.encode(errors="surrogateescape")
+    if key is not None and len(key) < _LEAST_KEY:
+        message = f"{KEY} must have at least {_LEAST_KEY} bytes, got {len(key)}"
+        raise ConfigError(message)
+    return key
+
+
+def _digest_of(body: bytes | memoryview, key: bytes | None) -> bytes:
+    """Return the SHA-256 of what is before it, or with a key the HMAC of that."""
+    if key is None:
+        return hashlib.sha256(body).digest()
+    return hmac.digest(key, body, "sha256")
+
+
 def _check_digest(blob: bytes) -> None:
     """Refuse a blob that is not byte for byte what was written."""
     if len(blob) > MAX_BYTES:
         message = f"the state takes {len(blob)} bytes; more than {MAX_BYTES} are never written"
         raise CheckpointError(message)
+    key, magic = state_key(), bytes(blob[-_TAIL:-_DIGEST])
+    if len(blob) > _TAIL and magic == (_KEYED if key is None else _MAGIC):
+        message = (
+            f"the state was written with a key; set {KEY} to it"
+            if key is None
+            else f"the state was written without a key, and {KEY} is set; it may be forged. Unset "
+            "it to read a state that you trust, and save that again"
+        )
+        raise CheckpointError(message)
     intact = (
         len(blob) > _TAIL
-        and blob[-_TAIL:-_DIGEST] == _MAGIC
-        and hashlib.sha256(memoryview(blob)[:-_DIGEST]).digest() == blob[-_DIGEST:]
+        and magic == (_MAGIC if key is None else _KEYED)
+        and hmac.compare_digest(
+            _digest_of(memoryview(blob)[:-_DIGEST], key), bytes(blob[-_DIGEST:])
+        )
     )
     if not intact:
         message = (
             f"the state ({len(blob)} bytes) is truncated, altered or not a state at all: its "
-            "checksum does not match; use an earlier checkpoint"
+            f"{'checksum' if key is None else f'HMAC with the key in {KEY}'} does not match; use "
+            "an earlier checkpoint"
         )
         raise CheckpointError(message)
 

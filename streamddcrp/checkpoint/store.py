@@ -10,6 +10,7 @@ deletes (in $SQLITE_TMPDIR, $TMPDIR or /var/tmp); what was committed does not ch
 """
 
 import hashlib
+import hmac
 import json
 import os
 import sqlite3
@@ -18,6 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
+from streamddcrp.checkpoint.codec import state_key
 from streamddcrp.errors import CheckpointError
 
 _APPLICATION_ID = 0x5DDC
@@ -54,7 +56,10 @@ class SqliteStore:
         with self._guard("open"):
             if path is not None:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._db = sqlite3.connect(path or "", timeout=0.5, isolation_level=None)
+            self._db = sqlite3.connect(
+                path or "", timeout=0.5, isolation_level=None,
+                check_same_thread=False,  # whoever uses it holds the lock of the model it is of
+            )  # fmt: skip
         try:
             self._prepare()
         except BaseException:
@@ -223,8 +228,12 @@ class SqliteStore:
 
 
 def _digest(*parts: str | bytes) -> bytes:
-    """SHA-256 of the parts, each with its length, so that no two lists of parts read the same."""
-    total = hashlib.sha256()
+    """SHA-256 of the parts, each with its length, so that no two lists of parts read the same.
+
+    With a key in the environment an HMAC with it; see `streamddcrp.checkpoint.codec`.
+    """
+    key = state_key()
+    total = hashlib.sha256() if key is None else hmac.new(key, digestmod="sha256")
     for part in parts:
         data = part.encode() if isinstance(part, str) else part
         total.update(len(data).to_bytes(8, "little"))

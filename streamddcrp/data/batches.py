@@ -3,15 +3,17 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import narwhals.stable.v1 as nw
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
+from scipy import sparse
 
 from streamddcrp.data.times import as_times
 from streamddcrp.data.vectorizer import Vectorizer
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.typing import FloatArray
 
+_NOT_A_ROW = "row {}: expected a dict of features, got a {}"
 _TYPES = ("bool", "int", "float")  # each holds those before it
 
 
@@ -23,13 +25,14 @@ class Batch(NamedTuple):
 
 
 def read_batch(batch: object, vectorizer: Vectorizer, *, learn: bool = True) -> Batch:
-    """Convert a batch to floats in the schema's order; nulls become NaN, other NaN are refused.
+    """Convert a batch to floats in the schema's order; nulls and NaN are missing values.
 
     Parameters
     ----------
     batch : object with the Arrow C stream or array interface, or array_like of shape (N, D)
-        Arrow tables and batches, polars and pandas frames; a plain array has columns 0 .. D - 1,
-        and a masked array marks missing values.
+        Arrow tables and batches; frames and lazy frames of polars, pandas and whatever else
+        narwhals reads; a dict of columns; a list of dicts, one for each row. A plain array, a
+        masked or a sparse one has columns 0 .. D - 1.
     vectorizer : Vectorizer
     learn : bool
         Whether the schema may learn from the batch.
@@ -37,13 +40,15 @@ def read_batch(batch: object, vectorizer: Vectorizer, *, learn: bool = True) -> 
     Raises
     ------
     SchemaError
-        If a column is not numeric, comes twice, or holds NaN or infinity.
+        If a column is not numeric, comes twice, or holds infinity.
     """
-    if _is_arrow(batch):
-        return _from_arrow(as_table(batch), vectorizer, learn=learn)
-    values, missing = _unmasked(batch)
-    X = as_matrix(values)
-    kind = {"b": "bool", "i": "int", "u": "int"}.get(np.asarray(batch).dtype.kind, "float")
+    rows = sliceable(batch)
+    if isinstance(rows, pa.Table):
+        return _from_arrow(rows, vectorizer, learn=learn)
+    if _are_dicts(rows):
+        return _from_dicts(rows, vectorizer, learn=learn)
+    X = as_matrix(_unmasked(rows))
+    kind = {"b": "bool", "i": "int", "u": "int"}.get(np.asarray(rows).dtype.kind, "float")
     names = list(range(X.shape[1]))
     known = vectorizer.columns
     if known is not None and known != tuple(names):
@@ -53,22 +58,83 @@ def read_batch(batch: object, vectorizer: Vectorizer, *, learn: bool = True) -> 
             "model that has only seen arrays"
         )
         raise SchemaError(message)
-    check_matrix(X, missing=missing)
+    check_matrix(X)
     vectorizer.align(names, len(X), learn=learn)
     return Batch(X, [kind] * X.shape[1])
 
 
-def _unmasked(X: object) -> tuple[object, NDArray[np.bool_] | None]:
-    """Return values with NaN for what a mask leaves out, and the mask, if there is one."""
+def _unmasked(X: object) -> object:
+    """Return values with NaN for what a mask leaves out."""
     if not isinstance(X, np.ma.MaskedArray):
-        return X, None
-    missing = np.asarray(np.ma.getmaskarray(X), dtype=np.bool_)
-    return np.where(missing, np.nan, X.data), missing
+        return X
+    return np.where(np.ma.getmaskarray(X), np.nan, X.data)
 
 
 def sliceable(batch: object) -> Any:
-    """Return a batch in a form that has a length and slices of rows."""
-    return as_table(batch) if _is_arrow(batch) else batch
+    """Return a batch in a form that has a length and slices of rows: a table, an array, a list."""
+    if _is_arrow(batch):
+        return as_table(batch)
+    if isinstance(batch, Mapping):
+        return _of_columns(batch)
+    if sparse.issparse(batch):
+        return batch.toarray()  # type: ignore[attr-defined]
+    if not isinstance(batch, np.ndarray | list | tuple):
+        frame = nw.from_native(batch, pass_through=True)
+        if isinstance(frame, nw.LazyFrame):
+            return frame.collect().to_arrow()
+        if isinstance(frame, nw.DataFrame):
+            return frame.to_arrow()
+    if not hasattr(batch, "__len__") or not hasattr(batch, "__getitem__"):
+        message = f"batch: expected a table, or an array of shape (N, D), got {batch!r:.40}"
+        raise SchemaError(message)
+    return batch
+
+
+def named_columns(batch: object) -> pa.Table | None:
+    """Return a batch as a table where its columns have names; None where it is an array."""
+    rows = sliceable(batch)
+    if isinstance(rows, pa.Table):
+        return rows
+    if not _are_dicts(rows):
+        return None
+    for i, row in enumerate(rows):
+        if not isinstance(row, Mapping):
+            raise SchemaError(_NOT_A_ROW.format(i, type(row).__name__), row=i)
+    names = dict.fromkeys(name for row in rows for name in row)
+    return _of_columns({name: [row.get(name) for row in rows] for name in names})
+
+
+def _of_columns(columns: Mapping[Any, Any]) -> Any:
+    """Return a dict of columns as a table."""
+    try:
+        return pa.table({str(name): column for name, column in columns.items()})
+    except (pa.ArrowException, TypeError) as error:
+        message = (
+            f"batch: a dict has to hold columns of equal length ({error}); "
+            "hand a single row to learn_one"
+        )
+        raise SchemaError(message) from None
+
+
+def _are_dicts(rows: object) -> bool:
+    return isinstance(rows, list | tuple) and bool(rows) and isinstance(rows[0], Mapping)
+
+
+def _from_dicts(rows: Sequence[Any], vectorizer: Vectorizer, *, learn: bool) -> Batch:
+    """Read rows as if they came one by one: the first fixes the schema, where there is none."""
+    if vectorizer.columns is None and not learn:
+        vectorizer = Vectorizer()
+    read, types = [], None
+    for i, row in enumerate(rows):
+        if not isinstance(row, Mapping):
+            raise SchemaError(_NOT_A_ROW.format(i, type(row).__name__), row=i)
+        try:
+            read.append(vectorizer.transform(row, learn=learn or vectorizer.columns is None).copy())
+        except SchemaError as error:
+            message = f"row {i}, {error}"
+            raise SchemaError(message, row=i) from None
+        types = widest(types, row_types(row, vectorizer.columns or ()))
+    return Batch(np.stack(read), types or [])
 
 
 def _is_arrow(batch: object) -> bool:
@@ -79,9 +145,13 @@ def as_table(batch: Any) -> pa.Table:
     """Return anything with the Arrow C stream or array interface as an Arrow table."""
     if isinstance(batch, pa.RecordBatch):
         return pa.Table.from_batches([batch])
-    if hasattr(batch, "__arrow_c_stream__"):
-        return pa.table(batch)
-    return pa.Table.from_batches([pa.record_batch(batch)])
+    try:
+        if hasattr(batch, "__arrow_c_stream__"):
+            return pa.table(batch)
+        return pa.Table.from_batches([pa.record_batch(batch)])
+    except pa.ArrowInvalid as error:
+        message = f"batch: expected named columns ({error}); make a column a table of one column"
+        raise SchemaError(message) from None
 
 
 def _from_arrow(table: Any, vectorizer: Vectorizer, *, learn: bool) -> Batch:
@@ -94,12 +164,10 @@ def _from_arrow(table: Any, vectorizer: Vectorizer, *, learn: bool) -> Batch:
             raise SchemaError(message)
     order = vectorizer.align(table.column_names, table.num_rows, learn=learn)
     X = np.full((table.num_rows, len(order)), np.nan)
-    missing = np.ones(X.shape, dtype=np.bool_)
     for d, position in enumerate(order):
         if position >= 0:
-            X[:, d], missing[:, d] = _column(table.column(int(position)))
-    names = vectorizer.columns or tuple(sorted(table.column_names))
-    check_matrix(X, names, missing=missing)
+            X[:, d] = _column(table.column(int(position)))
+    check_matrix(X, vectorizer.columns or tuple(sorted(table.column_names)))
     types = [
         "bool" if position < 0 else _type(table.schema.field(int(position)).type)
         for position in order
@@ -123,14 +191,13 @@ def _is_number(kind: Any) -> bool:
     return any(test(kind) for test in tests)
 
 
-def _column(column: Any) -> tuple[FloatArray, NDArray[np.bool_]]:
+def _column(column: Any) -> FloatArray:
+    """Return a column as floats, NaN for null."""
     if pa.types.is_boolean(column.type):
         column = column.cast(pa.uint8())
     if column.type != pa.float64():
         column = column.cast(pa.float64(), safe=False)
-    if column.null_count == 0:
-        return column.to_numpy(), np.zeros(len(column), dtype=np.bool_)
-    return column.to_numpy(), np.asarray(column.is_null().to_numpy(), dtype=np.bool_)
+    return np.asarray(column.to_numpy())
 
 
 def row_types(x: Mapping[Any, Any], columns: Sequence[Any]) -> list[str]:
@@ -211,20 +278,17 @@ def as_matrix(values: object) -> FloatArray:
 
 
 def check_matrix(
-    X: FloatArray,
-    columns: Sequence[str | int] | None = None,
-    *,
-    missing: NDArray[np.bool_] | None = None,
+    X: FloatArray, columns: Sequence[str | int] | None = None, *, complete: bool = False
 ) -> None:
-    """Refuse NaN and infinity in a batch, naming the first of them. O(N D).
+    """Refuse infinity in a batch, naming the first; NaN is a missing value. O(N D).
 
     Parameters
     ----------
     X : ndarray of float64, shape (N, D)
     columns : sequence of str or int, shape (D,), optional
         Names for the message; by default the column numbers.
-    missing : ndarray of bool, shape (N, D), optional
-        Where a value is missing (null): the NaN that stands for it passes.
+    complete : bool
+        Refuse missing values, too.
 
     Raises
     ------
@@ -240,30 +304,23 @@ def check_matrix(
     ...
     streamddcrp.errors.SchemaError: row 1, column 'a': inf is not finite; ...
     """
-    wrong = ~np.isfinite(X)
-    if missing is not None:
-        if missing.shape != X.shape:
-            msg = f"missing: expected the shape of the batch {X.shape}, got {missing.shape}"
-            raise SchemaError(msg)
-        wrong &= ~(missing & np.isnan(X))
+    wrong = ~np.isfinite(X) if complete else np.isinf(X)
     if not wrong.any():
         return
     i, d = (int(index) for index in np.unravel_index(int(wrong.argmax()), wrong.shape))
     name = d if columns is None else columns[d]
-    msg = (
-        f"row {i}, column {name!r}: {X[i, d]} is not finite; "
-        f"mark missing values as null (None), and drop or clip what has overflowed"
-    )
+    way_out = "leave the row out" if complete else "drop or clip what has overflowed"
+    msg = f"row {i}, column {name!r}: {X[i, d]} is not finite; {way_out}"
     raise SchemaError(msg, row=i)
 
 
 def as_observations(X: object) -> FloatArray:
-    """Return the rows of a whole data set, checked; NaN stands for what a mask leaves out.
+    """Return the rows of a whole data set, checked; NaN stands for what is missing.
 
     Parameters
     ----------
     X : array_like of float, shape (N, D)
-        A masked array marks missing values.
+        A mask marks missing values, and so does NaN.
 
     Returns
     -------
@@ -274,11 +331,10 @@ def as_observations(X: object) -> FloatArray:
     ConfigError
         Without rows.
     SchemaError
-        A value is not finite; the message names row and column.
+        A value is infinite; the message names row and column.
     """
-    values, missing = _unmasked(X)
-    rows = as_matrix(values)
-    check_matrix(rows, missing=missing)
+    rows = as_matrix(_unmasked(X))
+    check_matrix(rows)
     if len(rows) == 0:
         message = "X has no rows; at least one observation is needed"
         raise ConfigError(message)

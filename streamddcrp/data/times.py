@@ -81,6 +81,16 @@ def as_time(t: object, *, row: int | None = None) -> float:
     raise _refusal(t, _why_not(t), row)
 
 
+def is_stamp(t: Any) -> bool:
+    """Whether a time, or the first of a batch of times that was accepted, is a time stamp."""
+    if isinstance(t, datetime | np.datetime64):
+        return True
+    if isinstance(t, numbers.Real):
+        return False
+    first = np.asarray(t[:1] if hasattr(t, "__getitem__") else ())
+    return first.dtype.kind == "M" or (len(first) > 0 and isinstance(first[0], datetime))
+
+
 def as_times(t: object, n_rows: int | None = None) -> FloatArray:
     """Return the times of a batch as floats.
 

@@ -66,6 +66,7 @@ class Vectorizer:
     def __init__(self, *, open: bool = False) -> None:
         self.open = bool(open)
         self.n_unknown = 0
+        self.names: list[str] = []  # of the columns, as messages have them
         self._columns: tuple[Feature, ...] | None = None
         self._at: dict[Feature, int] = {}
         self._buffer = np.empty(0)
@@ -113,7 +114,7 @@ class Vectorizer:
         Parameters
         ----------
         x : mapping
-            Feature name to number, or None for a missing value.
+            Feature name to number; None or NaN for a missing value.
         learn : bool
             False: change nothing. Before there is a schema the row is then sorted for itself.
 
@@ -125,8 +126,10 @@ class Vectorizer:
         Raises
         ------
         SchemaError
-            If a value is not a finite number.
+            If a value is infinite or no number, ``x`` is no mapping, or none of its features is in
+            the schema.
         """
+        refuse_unless_mapping(x)
         if self._values is not None and len(x) == len(self._at):
             try:  # the usual row: all features of the schema, and no other
                 values = self._values(x)
@@ -160,7 +163,7 @@ class Vectorizer:
         Raises
         ------
         SchemaError
-            If a name comes twice.
+            If a name comes twice, or none is in the schema.
         """
         names = list(names)
         ordered = _sorted(names)  # refuses duplicates
@@ -171,8 +174,10 @@ class Vectorizer:
             columns: tuple[Feature, ...] = tuple(ordered)
         else:
             new = [name for name in ordered if name not in self._at]
+            self._refuse_strangers(new, len(ordered))
             if learn:
                 self._admit(new, n_rows)
+                self._tell_absent(ordered)
             columns = self._columns
         at = {name: position for position, name in enumerate(names)}
         return np.array([at.get(column, -1) for column in columns], dtype=np.int64)
@@ -213,10 +218,29 @@ class Vectorizer:
             else:
                 return np.array([numbers_of_x[name] for name in _sorted(numbers_of_x)])
         new = [name for name in numbers_of_x if name not in self._at]
+        self._refuse_strangers(new, len(numbers_of_x))
         if new and learn:
             self._admit(_sorted(new), 1)
         self._buffer[:] = [numbers_of_x.get(name, math.nan) for name in self._at]
         return self._buffer
+
+    def _refuse_strangers(self, new: list[Feature], n: int) -> None:
+        """Refuse ``n`` features of which none is in the schema; none at all are all missing."""
+        if new and len(new) == n and not self.open:
+            msg = (
+                f"columns: none of {_some(new)} is in the schema {_some(self._at)}; rename them, "
+                "or make a new model for these rows"
+            )
+            raise SchemaError(msg)
+
+    def _tell_absent(self, names: list[Feature]) -> None:
+        """Say which columns of the schema a batch does not have."""
+        absent = [] if self.open else [name for name in self._at if name not in {*names}]
+        if absent and names:
+            logger.warning(
+                "the batch has no column %s: its values count as missing; the schema is %s",
+                _some(absent), _some(self._at),
+            )  # fmt: skip
 
     def _admit(self, new: list[Feature], n_rows: int) -> None:
         """Add columns for new features, or count them."""
@@ -238,6 +262,7 @@ class Vectorizer:
     def _set_columns(self, schema: tuple[Feature, ...] | None) -> None:
         self._columns = schema
         columns = schema or ()
+        self.names = [str(name) for name in columns]
         self._at = {name: position for position, name in enumerate(columns)}
         if not columns:
             self._values = None
@@ -249,12 +274,27 @@ class Vectorizer:
             self._buffer = np.empty(len(columns))
 
 
+def refuse_unless_mapping(x: object) -> None:
+    """Refuse a row that is not a mapping.
+
+    Raises
+    ------
+    SchemaError
+    """
+    if type(x) is not dict and not hasattr(x, "items"):
+        msg = (
+            f"row: expected a mapping of feature names to numbers, got {type(x).__name__} "
+            f"{x!r:.40}; hand over a dict such as {{'a': 1.0}}, or a batch to learn_many"
+        )
+        raise SchemaError(msg)
+
+
 def _only(column: Feature, x: Mapping[Feature, Any]) -> tuple[Any, ...]:
     return (x[column],)
 
 
 def _number(name: Feature, value: Any) -> float:
-    """Return a value as a float, NaN where it is missing."""
+    """Return a value as a float, NaN where it is missing (None or NaN)."""
     if value is None:
         return math.nan
     # float and int first: the check for the abstract class is slow
@@ -266,9 +306,9 @@ def _number(name: Feature, value: Any) -> float:
         except OverflowError:
             problem = "is too large for a float"
         else:
-            if math.isfinite(number):
+            if not math.isinf(number):
                 return number
-            problem = "is not finite; give None where the value is missing"
+            problem = "is not finite; drop or clip what has overflowed"
     elif isinstance(value, str):
         problem = "is text where a number belongs; convert it, or encode categories as 0/1 columns"
     else:

@@ -12,8 +12,9 @@ What a word is, in any script:
   separates, the ``#`` of a hashtag too;
 * initials with dots (U.S., e.g.), and each emoji;
 * in lower case, wide and narrow forms of one letter taken as one;
-* in scripts without spaces (Chinese, Japanese kana, Thai, Lao, Khmer, Burmese) each pair of
-  neighbouring characters, or one that stands alone;
+* in scripts without spaces (Chinese, Japanese kana, Thai, Lao, Khmer, Burmese) the pieces that a
+  table has learned from the texts before (`streamddcrp.data.kernels.pieces`); where a table counts
+  repeats, each pair of neighbouring characters, or one that stands alone;
 * cut after 64 bytes: longer words that begin alike are one word.
 
 Left out, unless a table keeps them: links (https://…, www.…, t.co/…), the "RT @name:" of messages
@@ -23,29 +24,31 @@ Control characters and bytes that are not UTF-8 separate. All models read texts 
 words by `streamddcrp.data.tokenize`.
 """
 
-import unicodedata
+import math
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
 from importlib import import_module
 from typing import Annotated, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from streamddcrp.data.characters import characters, compositions, single
 from streamddcrp.data.kernels.characters import LONGEST
+from streamddcrp.data.kernels.pieces import (
+    DUE,
+    LISTED,
+    LONGEST_PIECE,
+    MOST_DUE,
+    MOST_PIECES,
+    MOST_UNITS,
+    enter_pieces,
+)
 from streamddcrp.data.kernels.words import (
-    ALONE,
-    BEGINS,
     BETWEEN,
     DOCUMENTS,
     FREE,
-    IGNORED,
-    JOINS,
     KEEP,
     LINKS,
-    MARK,
-    OPENS,
-    PAIRED,
     REPEATS,
     RETWEETS,
     STOPS,
@@ -56,8 +59,8 @@ from streamddcrp.data.kernels.words import (
     release_words,
 )
 from streamddcrp.errors import CheckpointError, ConfigError, MissingExtraError
-from streamddcrp.records import empty
-from streamddcrp.typing import IntArray
+from streamddcrp.records import MOST, Within, check, empty, refuse_if
+from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp.validation import choice
 
 ENGLISH = (
@@ -69,14 +72,10 @@ ENGLISH = (
     "which", "who", "why", "will", "with", "would", "you", "your",
 )  # fmt: skip
 RAW = {"links": LINKS, "retweets": RETWEETS, "tickers": TICKERS}
-_EMOJI = (range(0x2600, 0x27C0), range(0x2B50, 0x2B56), range(0x1F000, 0x1FB00))
+_PIECES = ("piece_keys", "piece_counts", "piece_sums", "due_keys", "due_counts")
 _START = 1024  # words for which there is room at first
 _BETWEEN = bytes([BETWEEN])
 _MOST = 1 << 29  # of words
-_POINTS = 1 << 17  # characters of the table; beyond are ideographs and what is in no language
-_ALONE = ((0x0E00, 0x0F00), (0x1000, 0x10A0), (0x1780, 0x1800), (0x3005, 0x3008), (0x3021, 0x3030),
-          (0x3031, 0x3130), (0x31A0, 0x3200), (0x3400, 0x4DC0), (0x4E00, 0xA000), (0xF900, 0xFB00),
-          (0xFF66, 0xFFA0))  # fmt: skip
 
 
 class WordArrays(NamedTuple):
@@ -98,6 +97,28 @@ class WordArrays(NamedTuple):
     composed: Annotated[NDArray[np.int32], "Q"]  # and the letters that they make
     word: Annotated[NDArray[np.uint8], "64"]  # the word that is being read, by bytes
     eights: Annotated[NDArray[np.uint64], "8"]  # or by eights
+    # Of scripts without spaces, see `streamddcrp.data.kernels.pieces`: counts by hash, 0 where none
+    # is; sums of those of pieces and of characters, entries, and how many counts are due;
+    piece_keys: Annotated[IntArray, "T"]
+    piece_counts: Annotated[IntArray, "T"]
+    piece_sums: Annotated[IntArray, "4"]
+    due_keys: Annotated[IntArray, "D"]  # what the last text adds to them,
+    due_counts: Annotated[IntArray, "D"]
+    run: Annotated[NDArray[np.uint8], "B"]  # and the run of characters that is being cut.
+    starts: Annotated[IntArray, "R1"]
+    codes: Annotated[NDArray[np.uint64], "R"]
+    rates: Annotated[FloatArray, "R"]
+    hashes: Annotated[IntArray, "R L"]
+    weights: Annotated[FloatArray, "R L"]
+    scale: Annotated[FloatArray, "R"]
+    boundary: Annotated[FloatArray, "R1"]
+
+
+class _Pieces(NamedTuple):
+    """What a checkpoint has of scripts without spaces, in the order of the keys."""
+
+    keys: Annotated[IntArray, "N", Within(2, math.inf)]
+    counts: Annotated[IntArray, "N", Within(1, MOST)]
 
 
 class WordTable:
@@ -108,7 +129,8 @@ class WordTable:
     stop_words : iterable of str, optional
         Words to leave out; None: a short English list, `ENGLISH`; (): none.
     repeats : bool
-        Whether a word counts each time it comes; else once a document.
+        Whether a word counts each time it comes; else once a document. With repeats nothing is
+        learned from the texts, so that a text is the same words wherever it comes.
     keep : iterable of str
         What of raw texts is read as words instead of being left out: some of `RAW`.
 
@@ -127,10 +149,10 @@ class WordTable:
     >>> table = WordTable()
     >>> words, ends = table.encode(["C++ or C#?", "Let's learn c++!", "学习語言"])
     >>> table.decode(words), ends.tolist()
-    (['c++', 'c#', "let's", 'learn', 'c++', '学习', '习語', '語言'], [0, 2, 5, 8])
+    (['c++', 'c#', "let's", 'learn', 'c++', '学习語言'], [0, 2, 5, 6])
     >>> table.release(words[:1])
     >>> table.decode(table.encode(["Cobol"])[0]), len(table)
-    (['cobol'], 7)
+    (['cobol'], 5)
     """
 
     def __init__(
@@ -141,11 +163,12 @@ class WordTable:
         keep: Iterable[str] = (),
     ) -> None:
         stops: tuple[object, ...] = ENGLISH if stop_words is None else tuple(stop_words)
-        self.arrays = _empty(_START)
+        self.arrays = _with_due(_empty(_START), 0)  # stop words teach nothing
         for stop in stops:
             if not (isinstance(stop, str) and len(self.encode([stop])[0]) == 1):
                 message = f"stop_words: {stop!r} is not one word; give each word by itself"
                 raise ConfigError(message)
+        self.arrays = _with_due(self.arrays, 1)
         self.arrays.counts[STOPS] = self.arrays.counts[USED]
         self.arrays.counts[REPEATS] = repeats
         for name in keep:
@@ -179,6 +202,8 @@ class WordTable:
         ConfigError
             There would be more than 2^29 words.
         """
+        if self.arrays.piece_sums[DUE] > 0 and not len(self.arrays.piece_keys):
+            self.arrays = _with_pieces(self.arrays)
         old = self.arrays
         need = int(old.counts[USED] - old.counts[FREE]) + n_more
         if need <= self.capacity:
@@ -192,7 +217,7 @@ class WordTable:
             getattr(new, name)[:n] = getattr(old, name)
         new.counts[:] = old.counts
         rehash(new, new.slots)
-        self.arrays = new
+        self.arrays = new._replace(**{name: getattr(old, name) for name in _PIECES})
 
     def encode(
         self, documents: Sequence[str] | Sequence[Sequence[str]], *, most: int = 1 << 20
@@ -257,11 +282,15 @@ class WordTable:
         release_words(self.arrays, words)
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Return arrays for a checkpoint."""
+        """Return arrays for a checkpoint; none of pieces as long as there are none."""
         used, free, stops = self.arrays.counts[:DOCUMENTS].tolist()
         length = self.arrays.length[:used]
         kept = np.arange(LONGEST) < length[:, None]
-        return {
+        order = np.argsort(self.arrays.piece_keys)
+        order = order[len(order) - int(self.arrays.piece_sums[LISTED]) :]
+        pieces = _Pieces(self.arrays.piece_keys[order], self.arrays.piece_counts[order])
+        learned = {f"pieces.{name}": part for name, part in pieces._asdict().items() if len(part)}
+        return learned | {
             "word_letters": self.arrays.letters[:used].view(np.uint8)[kept],
             "word_length": length.copy(),
             "word_free": self.arrays.free[:free].copy(),
@@ -298,6 +327,12 @@ class WordTable:
         arrays.length[:used], arrays.free[: len(free)] = length, free
         arrays.counts[:DOCUMENTS] = used, len(free), state["word_stops"][0]
         rehash(arrays, arrays.slots)
+        if "pieces.keys" in state:
+            n = check(_Pieces, state, {}, "pieces.")["N"]
+            keys, counts = state["pieces.keys"], state["pieces.counts"]
+            refuse_if(n > MOST_PIECES or bool((np.diff(keys) <= 0).any()), "pieces")
+            table.arrays = _with_pieces(arrays)
+            enter_pieces(table.arrays, keys, counts)
         return table
 
 
@@ -331,68 +366,23 @@ def joined(words: Iterable[str]) -> bytes:
 
 
 def _empty(capacity: int) -> WordArrays:
-    arrays = empty(WordArrays, {"C": capacity, "S": 2 * capacity, "P": 0, "Q": 0})
-    pairs, composed = _compositions()
-    return arrays._replace(
-        characters=_characters(), table=_single(), pairs=pairs, composed=composed
+    pairs, composed = compositions()
+    lengths = {
+        "C": capacity, "S": 2 * capacity, "P": 0, "Q": 0, "T": 0, "D": 1, "R": MOST_UNITS,
+        "R1": MOST_UNITS + 1, "B": MOST_UNITS * LONGEST, "L": LONGEST_PIECE,
+    }  # fmt: skip
+    return empty(WordArrays, lengths)._replace(
+        characters=characters(), table=single(), pairs=pairs, composed=composed
     )
 
 
-@cache
-def _characters() -> NDArray[np.int32]:
-    """Return what each character does and its lower-case form, for the kernels."""
-    kinds = np.zeros(_POINTS, np.int32)
-    for point in range(_POINTS):
-        character = chr(point)
-        if character.isalnum():
-            kinds[point] = _lower(character) | JOINS | BEGINS
-        elif not character.isascii():
-            category = unicodedata.category(character)
-            if category[0] == "M":
-                kinds[point] = point | JOINS | MARK
-            elif category == "Cf":
-                kinds[point] = IGNORED
-            elif category == "So" and any(point in part for part in _EMOJI):
-                kinds[point] = point | ALONE
-    for character in "+#'":
-        kinds[ord(character)] = ord(character) | JOINS
-    kinds[0x2019] = ord("'") | JOINS  # the typographic apostrophe
-    kinds[0x200B] = 0  # the space of no width
-    for start, stop in _ALONE:
-        kinds[start:stop] |= np.where(kinds[start:stop] & BEGINS, PAIRED, 0).astype(np.int32)
-    return kinds
+def _with_pieces(arrays: WordArrays) -> WordArrays:
+    """Make room for counts of pieces, in a table that stays about half empty."""
+    counts = np.zeros((2, 2 * MOST_PIECES), np.int64)
+    arrays = arrays._replace(piece_keys=counts[0], piece_counts=counts[1])
+    return _with_due(arrays, MOST_DUE)
 
 
-@cache
-def _single() -> NDArray[np.uint8]:
-    """Return what each byte does by itself."""
-    kinds, out = _characters()[:128], np.full(256, OPENS, np.uint8)
-    out[:128] = np.where(kinds & JOINS, kinds & 0x7F, 0) | np.where(kinds & BEGINS, OPENS, 0)
-    return out
-
-
-@cache
-def _compositions() -> tuple[IntArray, NDArray[np.int32]]:
-    """Return pairs of letters and marks in order, and the letters that they make, for the kernels.
-
-    After lower-casing; i with a dot is i.
-    """
-    found = {ord("i") << 21 | 0x307: ord("i")}
-    for point in range(_POINTS):
-        parts = unicodedata.decomposition(chr(point)).split()
-        if len(parts) == 2 and not parts[0].startswith("<"):
-            letter, mark = (chr(int(part, 16)) for part in parts)
-            if unicodedata.normalize("NFC", letter + mark) == chr(point) and letter.isalnum():
-                found.setdefault(_lower(letter) << 21 | ord(mark), _lower(chr(point)))
-    keys = sorted(found)
-    return np.array(keys, np.int64), np.array([found[key] for key in keys], np.int32)
-
-
-def _lower(character: str) -> int:
-    """Return the lower-case form of a letter (σ for ς, i for İ), if that is one character."""
-    if character == "\u0130":
-        return ord("i")
-    for form in (unicodedata.normalize("NFKC", character).casefold(), character.lower()):
-        if len(form) == 1 and form.isalnum():
-            return ord(form)
-    return ord(character)
+def _with_due(arrays: WordArrays, n: int) -> WordArrays:
+    """Make room for so many counts that a text adds; with one it shows that there is one."""
+    return arrays._replace(due_keys=np.zeros(n, np.int64), due_counts=np.zeros(n, np.int64))

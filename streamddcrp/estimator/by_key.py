@@ -12,14 +12,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamddcrp.checkpoint import SqliteStore
-from streamddcrp.data.batches import as_table, batch_times
+from streamddcrp.data.batches import batch_times, named_columns
 from streamddcrp.errors import ConfigError, SchemaError, StreamDDCRPError
+from streamddcrp.estimator.views import with_times
 from streamddcrp.typing import FloatArray, IntArray
 
 Key = str | int
 OP = "model"
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "KI": 2**10, "MI": 2**20, "GI": 2**30}
-_OBJECTS = 16_000  # bytes of the Python objects around a model's arrays, as measured
+_OBJECTS = 48_000  # bytes of the Python objects of a model besides the data of arrays, as measured
 
 
 class Groups:
@@ -31,13 +32,13 @@ class Groups:
     """
 
     def __init__(self, batch: object, t: object, by: str) -> None:
-        if not (hasattr(batch, "__arrow_c_stream__") or hasattr(batch, "__arrow_c_array__")):
+        table = named_columns(batch)
+        if table is None:
             message = (
                 f"batch: a {type(batch).__name__} has no column {by!r}, the key; hand over a table "
                 "with named columns"
             )
             raise SchemaError(message)
-        table = as_table(batch)
         if table.column_names.count(by) != 1 or table.num_columns < 2:
             message = (
                 f"batch: expected one column {by!r}, the key, and others to learn from; the "
@@ -55,6 +56,7 @@ class Groups:
             table = table.take(pa.array(self._order))
         arrays = [column.combine_chunks() for column in table.columns]
         self.rows = pa.record_batch(arrays, schema=table.schema)
+        self._given = t
         self._times: FloatArray | None = None
         if t is not None:
             self._times = batch_times(t, len(index))[self._order]
@@ -66,6 +68,11 @@ class Groups:
             times = None if self._times is None else self._times[start:stop]
             yield key, self.rows.slice(start, stop - start), times
 
+    @property
+    def no_times(self) -> tuple[FloatArray, ...]:
+        """The times of no rows, where the batch came with times; nothing where it came without."""
+        return () if self._times is None else (self._times[:0],)
+
     def row(self, key: Key, row: int) -> int:
         """Return the number within the batch of a row of a key."""
         return int(self._order[self._bounds[self.keys.index(key)] + row])
@@ -75,6 +82,8 @@ class Groups:
         results = pa.concat_batches(parts)
         if len(parts) > 1:
             results = results.take(pa.array(np.argsort(self._order)))
+        if "time" in results.schema.names:  # floats; now as they were given
+            results = with_times(results.drop_columns(["time"]), self._given)
         return pa.record_batch(
             [self.column, *results.columns], names=["key", *results.schema.names]
         )

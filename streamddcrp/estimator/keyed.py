@@ -15,11 +15,14 @@ import numpy as np
 import pyarrow as pa
 from river import base
 
+from streamddcrp.cards import ModelCard
 from streamddcrp.checkpoint import SqliteStore
 from streamddcrp.checkpoint.codec import decode_state, encode_state, read_blob, replacing
 from streamddcrp.contract import Event
+from streamddcrp.data.vectorizer import refuse_unless_mapping
 from streamddcrp.errors import CheckpointError, ConfigError, SchemaError
 from streamddcrp.estimator.by_key import OP, Groups, Key, Residents, bytes_of, check_key, naming
+from streamddcrp.estimator.locked import OneAtATime
 
 CURSOR = "run"  # under which a store keeps the cursor
 _HEADER = "keyed"  # under which it keeps what all models have in common
@@ -27,7 +30,7 @@ _VERSION = 1
 Features = Mapping[Any, Any]
 
 
-class Keyed(base.Clusterer):
+class Keyed(OneAtATime, ModelCard, base.Clusterer):
     """Independent copies of a model, one for each key.
 
     Each row goes to the model of its key, which is made when the key first comes; results and
@@ -67,6 +70,8 @@ class Keyed(base.Clusterer):
     >>> fleet.predict_one({"pump": "a", "flow": 8.0}), fleet.keys
     (1, ['a', 'b'])
     """
+
+    _has_overview = False  # a summary reads all states
 
     def __init__(
         self,
@@ -120,7 +125,7 @@ class Keyed(base.Clusterer):
 
         Parameters
         ----------
-        batch : Arrow table or batch, or data frame, of N rows
+        batch : Arrow table or batch, data frame, dict of columns, or list of dicts; of N rows
         t : array_like of shape (N,), optional
 
         Raises
@@ -146,7 +151,9 @@ class Keyed(base.Clusterer):
         """
         groups = Groups(batch, t, self.by)
         parts = self._each_key(groups, "step_many")
-        return groups.gather(parts or [copy.deepcopy(self._fresh).step_many(groups.rows)])
+        if not parts:  # no rows: the columns of a model's results
+            parts = [copy.deepcopy(self._fresh).step_many(groups.rows, *groups.no_times)]
+        return groups.gather(parts)
 
     def _each_key(self, groups: Groups, method: str) -> list[Any]:
         """Call a method of each key's model with its rows, for all keys or for none."""
@@ -163,6 +170,7 @@ class Keyed(base.Clusterer):
 
     def _split(self, x: Features) -> tuple[Key, Features]:
         """Return the key of a row and its other features."""
+        refuse_unless_mapping(x)
         try:
             key = check_key(x.get(self.by))
         except SchemaError as error:
@@ -349,12 +357,8 @@ class Keyed(base.Clusterer):
 
     def _header(self) -> bytes:
         """Return what all models have in common."""
-        meta = {
-            "class": type(self.model).__name__,
-            "by": self.by,
-            "memory": self.memory_limit,
-            "integer": self._integer,
-        }
+        meta: dict[str, Any] = {"class": type(self.model).__name__, "by": self.by}
+        meta |= {"memory": self.memory_limit, "integer": self._integer}
         fresh = np.frombuffer(self._fresh.to_bytes(), np.uint8)
         return encode_state(_HEADER, _VERSION, {"fresh": fresh}, meta)
 

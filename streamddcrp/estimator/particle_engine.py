@@ -13,7 +13,7 @@ from streamddcrp.estimator.views import with_parameters
 from streamddcrp.likelihoods import Likelihood
 from streamddcrp.particles.kernels.names import LOG_EVIDENCE
 from streamddcrp.particles.state import Names
-from streamddcrp.typing import FloatArray, IntArray
+from streamddcrp.typing import FloatArray, IntArray, Probabilities
 
 
 def probabilities(state: Any, p_new: float) -> dict[int, float]:
@@ -106,12 +106,12 @@ class ParticleEngine:
         config = self.config._replace(hyper=likelihood.hyper(self.n_features))
         return replace(self, likelihood=likelihood, config=config, state=self._empty(config))
 
-    def predict(self, x: FloatArray, t: float, *side: Any) -> tuple[FloatArray, dict[int, float]]:
-        """Predict a checked row (D,); return predictions (6,) and the probability of each table."""
+    def predict(self, x: FloatArray, t: float, *side: Any) -> tuple[FloatArray, Probabilities]:
+        """Predict a checked row (D,); return predictions (6,) and what returns those of tables."""
         config, state = self._for_width(len(x))
         rows, _ = self.likelihood.prepare(x[None], self.past)
         out = self._predict(config, state, np.ascontiguousarray(rows[0]), t, *side)
-        return out, probabilities(state, float(out[P_NEW]))
+        return out, lambda: probabilities(state, float(out[P_NEW]))
 
     def summary(self, features: Sequence[str]) -> pa.Table:
         """Return one row per live table."""

@@ -10,8 +10,9 @@ import pyarrow as pa
 from streamddcrp.contract import LABEL, LIVE_TABLES, N_OUTPUTS, Event
 from streamddcrp.data.batches import widest
 from streamddcrp.estimator.particle_engine import ParticleEngine
+from streamddcrp.estimator.recent import TimeLine
 from streamddcrp.estimator.row_model import RowModel
-from streamddcrp.estimator.views import events_since, no_tables
+from streamddcrp.estimator.views import events_since, in_pieces, no_tables
 from streamddcrp.likelihoods import (
     DirichletMultinomial,
     Likelihood,
@@ -22,11 +23,11 @@ from streamddcrp.likelihoods import (
 )
 from streamddcrp.likelihoods.columns import TABLE_VARIANCE
 from streamddcrp.particles.kernels.names import N_EVENTS, N_LIVE
-from streamddcrp.typing import FloatArray
+from streamddcrp.records import FINITE, VALUE, check_one, refuse_if
+from streamddcrp.typing import FloatArray, Probabilities
 from streamddcrp.validation import whole
 
 _log = logging.getLogger(__name__)
-RECENT = 64  # arrivals within which a table counts as present in a picture
 SPREADS = (0.01, 0.05, 0.2, 1.0)  # expected variances within a table, as shares of the rows'
 
 
@@ -57,7 +58,7 @@ class Waiting(NamedTuple):
 _NOTHING = Waiting(np.empty((0, 0)), np.empty(0))
 
 
-class ParticleModel(RowModel):
+class ParticleModel(TimeLine, RowModel):
     """A model that follows rows of numbers by particles, once the first rows have given the scale.
 
     A model supplies `_blank` and `_continued`, which make its engine. Side inputs of the rows
@@ -121,7 +122,7 @@ class ParticleModel(RowModel):
             t = np.arange(self._n_seen, self._n_seen + len(X), dtype=np.float64)
         if self._engine is not None:
             self._engine.likelihood.check_rows(X, self._feature_names())
-            out: FloatArray = self._engine.step(X, t, *side)
+            out = in_pieces(self._backlog, self._engine, N_EVENTS, X, t, *side)
         else:
             out = self._begin(X, self._waiting.and_then(X, t, types, side), clocked=clocked)
         self._clocked = clocked
@@ -145,7 +146,8 @@ class ParticleModel(RowModel):
         wait = 0 if ready else self.warmup
         engine = self._started(waiting, wait, X, clocked=clocked)
         if n > wait:
-            out[max(wait - n_old, 0) :] = engine.step(*waiting.rows(wait, n))
+            rows = waiting.rows(wait, n)
+            out[max(wait - n_old, 0) :] = in_pieces(self._backlog, engine, N_EVENTS, *rows)
         self._engine, self._family, self._waiting = engine, engine.likelihood, _NOTHING
         return out
 
@@ -173,10 +175,8 @@ class ParticleModel(RowModel):
     def _check_rows(self, X: FloatArray, names: list[str]) -> None:
         self._engine.likelihood.check_rows(X, names)
 
-    def _predict_row(
-        self, x: FloatArray, t: float, *side: Any
-    ) -> tuple[FloatArray, dict[int, float]]:
-        predicted: tuple[FloatArray, dict[int, float]] = self._engine.predict(x, t, *side)
+    def _predict_row(self, x: FloatArray, t: float, *side: Any) -> tuple[FloatArray, Probabilities]:
+        predicted: tuple[FloatArray, Probabilities] = self._engine.predict(x, t, *side)
         return predicted
 
     # -- looking at the model --------------------------------------------------------------------
@@ -184,7 +184,7 @@ class ParticleModel(RowModel):
     @property
     def nbytes(self) -> int:
         """Bytes that the arrays of the model take in memory, as `Keyed` counts them."""
-        waiting = self._waiting.X.nbytes + self._waiting.t.nbytes
+        waiting = self._waiting.X.nbytes + self._waiting.t.nbytes + self._nbytes_kept
         return waiting + (0 if self._engine is None else self._engine.state.nbytes)
 
     @property
@@ -205,7 +205,9 @@ class ParticleModel(RowModel):
     objective = log_evidence
 
     def events(self) -> list[Event]:
-        """Return births and deaths of tables since the last call, at most the last 256.
+        """Return births and deaths of tables since the last call.
+
+        All of the last call that learned, and of those before it the last 256.
 
         A table is born when particles of half the weight have it, and dead when none has.
         """
@@ -214,7 +216,8 @@ class ParticleModel(RowModel):
         unit = self._engine.time_unit if self._clocked else 1.0
         state, read = self._engine.state, self._events_read
         self._events_read = int(state.counts[N_EVENTS])
-        return events_since(state.events, self._events_read, read, self._engine.first_time, unit)
+        first = self._engine.first_time
+        return events_since(state.events, self._events_read, read, first, unit, self._backlog)
 
     def summary(self) -> pa.Table:
         """Return one row per live table: id, weight, prob, born, last seen, parameters.
@@ -228,22 +231,6 @@ class ParticleModel(RowModel):
             return no_tables(prob=pa.float64())
         return self._engine.summary(self._feature_names())
 
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the live tables by weight, the recent ones in colour; return the axes.
-
-        Parameters
-        ----------
-        ax : matplotlib axes, optional
-
-        Raises
-        ------
-        MissingExtraError
-            If matplotlib is not installed.
-        """
-        from streamddcrp.plots.plotting import plot_tables  # noqa: PLC0415 -- only for pictures
-
-        return plot_tables(self.summary(), self._n_seen - RECENT, ax)
-
     # -- checkpoints -----------------------------------------------------------------------------
 
     def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -254,10 +241,23 @@ class ParticleModel(RowModel):
             arrays |= more
         return arrays, meta
 
+    def _check_waiting(self) -> None:
+        """Refuse stored rows of a warm-up that this model would not have kept."""
+        X, t = self._waiting.X, self._waiting.t
+        D = self._vectorizer.n_features if len(X) else X.shape[-1]
+        check_one("waiting.x", X, (len(X), D), np.float64, VALUE)
+        check_one("waiting.t", t, (len(X),), np.float64, FINITE)
+        types = self._waiting.types
+        known = types is None or {*types} <= {"bool", "int", "float"}
+        refuse_if(len(X) > self.warmup or not known or bool(np.isinf(X).any()), "warm-up")
+        refuse_if(types is not None and len(types) != D and len(X) > 0, "types")
+
     def _restore(self, arrays: dict[str, Any], meta: dict[str, Any]) -> None:
         self._waiting = Waiting(arrays["waiting.x"], arrays["waiting.t"], meta["types"])
+        self._check_waiting()
         kept = meta["filter"]
         if kept is not None:
+            refuse_if(kept["n_features"] != self._vectorizer.n_features, "n_features")
             self._family = likelihood_from_config(kept["likelihood"])
             self._engine = self._continued(self._family, arrays, kept)
 

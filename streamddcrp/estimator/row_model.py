@@ -1,6 +1,5 @@
 """What models that take rows of numbers have in common."""
 
-import math
 from collections.abc import Mapping
 from typing import Any, Self
 
@@ -10,39 +9,69 @@ import pyarrow as pa
 from streamddcrp.contract import LABEL, SCORE
 from streamddcrp.data import Vectorizer, as_time, check_clocked, check_times
 from streamddcrp.data.batches import batch_times, read_batch, row_types
+from streamddcrp.data.times import is_stamp
 from streamddcrp.errors import SchemaError, StreamDDCRPError
-from streamddcrp.estimator.stored import Stored, from_json, to_json
-from streamddcrp.estimator.views import predictions
-from streamddcrp.typing import FloatArray
+from streamddcrp.estimator.scikit import ScikitLearn
+from streamddcrp.estimator.stored import Stored, from_json, refuse_unless_plain, to_json
+from streamddcrp.estimator.views import Backlog, predictions, with_times
+from streamddcrp.typing import FloatArray, IntArray, Probabilities
 
 Features = Mapping[Any, Any]
-Predicted = tuple[FloatArray, dict[int, float]] | None  # None in warm-up
+Predicted = tuple[FloatArray, Probabilities] | None  # None in warm-up
+
+ROWS = 1_000  # that are kept for a picture
+COLUMNS = 32  # of them
+_TIME, _LABEL, _SCORE, _VALUES = range(4)
 
 
-class RowModel(Stored):
-    """A model of rows of numbers, which come one by one or in batches, with times or without.
+class Recent:
+    """A ring of the last rows with their labels and scores; its size does not change.
 
-    What a row is, which times are allowed, that a refused row changes nothing, and how predictions
-    look, is decided here. A model supplies
+    Parameters
+    ----------
+    n_columns : int
+        Of a row; the first 32 are kept.
+    """
 
-    - `_advance`: learns rows and returns predictions, as the columns of `predictions`;
-    - `_has_begun`: whether it can predict, or still collects the rows of a warm-up;
-    - `_check_rows`: refuses rows outside the support of its likelihood;
-    - `_predict_row`: predicts one row, and changes nothing;
-    - `_state` and `_restore`, for checkpoints, with `_progress` and `_take_up` for what is kept
-      here.
+    def __init__(self, n_columns: int) -> None:
+        self.n = 0  # rows so far
+        self.ring = np.full((ROWS, _VALUES + min(n_columns, COLUMNS)), np.nan)
+
+    def add(self, X: FloatArray, t: FloatArray, labels: FloatArray, scores: FloatArray) -> None:
+        """Keep rows (N, D), N at least 1, with times, labels and scores (N,)."""
+        if len(X) == 1:  # without arrays of indices, as rows that come one by one have it
+            row = self.ring[self.n % ROWS]
+            row[:_VALUES] = t[0], labels[0], scores[0]
+            row[_VALUES:] = X[0, : len(row) - _VALUES]
+            self.n += 1
+            return
+        rows = np.arange(max(0, len(X) - ROWS), len(X))
+        at = (self.n + rows) % ROWS
+        self.ring[at, _TIME], self.ring[at, _LABEL] = t[rows], labels[rows]
+        self.ring[at, _SCORE] = scores[rows]
+        self.ring[at, _VALUES:] = X[rows, : self.ring.shape[1] - _VALUES]
+        self.n += len(X)
+
+    def rows(self) -> tuple[FloatArray, IntArray, FloatArray, FloatArray]:
+        """Return times, labels, scores (N,) and values (N, D), in order."""
+        kept = self.ring[np.arange(max(0, self.n - ROWS), self.n) % ROWS]
+        return kept[:, _TIME], kept[:, _LABEL].astype(np.int64), kept[:, _SCORE], kept[:, _VALUES:]
+
+
+class RowLearner(Stored):
+    """What learns rows of numbers, one by one or in batches, with times or without.
+
+    What a row is, which times are allowed, and that a refused row changes nothing, is decided here;
+    `_advance` learns.
     """
 
     def __init__(self, *, is_open: bool = False) -> None:
         self._vectorizer = Vectorizer(open=is_open)
         self._clocked: bool | None = None  # whether rows come with times
         self._last_time: float | None = None
-        self._n_seen = 0
-        self._events_read = 0
+        self._backlog = Backlog()
 
-    # -- what a model supplies -------------------------------------------------------------------
-
-    def _advance(self, X: FloatArray, t: FloatArray | None, types: list[str]) -> FloatArray:
+    def _advance(self, X: FloatArray, t: FloatArray | None, types: list[str]) -> Any:
         """Check rows and times, then learn them all; raises before anything has changed."""
         raise NotImplementedError
 
@@ -51,21 +80,8 @@ class RowModel(Stored):
         """Whether `_advance` needs the types that the values of a row came as."""
         return False
 
-    @property
-    def _has_begun(self) -> bool:
-        raise NotImplementedError
-
-    def _check_rows(self, X: FloatArray, names: list[str]) -> None:
-        raise NotImplementedError
-
-    def _predict_row(self, x: FloatArray, t: float) -> tuple[FloatArray, dict[int, float]]:
-        """Return the predictions of a checked row (D,), and the probabilities of the tables."""
-        raise NotImplementedError
-
-    def _restore(self, arrays: dict[str, Any], meta: dict[str, Any]) -> None:
-        raise NotImplementedError
-
-    # -- learning --------------------------------------------------------------------------------
+    def _keep(self, X: FloatArray, t: FloatArray | None, given: object, out: Any) -> None:
+        """Take note of rows that have just been learned, with what `_advance` returned."""
 
     def learn_one(self, x: Features, t: Any = None) -> None:
         """Learn one row.
@@ -92,10 +108,12 @@ class RowModel(Stored):
         try:
             X = self._vectorizer.transform(x)[None].copy()
             types = row_types(x, self._vectorizer.columns or ()) if self._wants_types else []
-            self._advance(X, None if t is None else np.array([as_time(t)]), types, *side)
+            times = None if t is None else np.array([as_time(t)])
+            out = self._advance(X, times, types, *side)
         except StreamDDCRPError:
             self._vectorizer.rollback(mark)
             raise
+        self._keep(X, times, t, out)
 
     def learn_many(self, batch: object, t: object = None) -> None:
         """Learn a batch of rows; the same, bit for bit, as learning them one by one.
@@ -112,6 +130,71 @@ class RowModel(Stored):
         """
         self._learn_batch(batch, t)
 
+    def _learn_batch(self, batch: object, t: object, *side: Any) -> Any:
+        mark = self._vectorizer.mark()
+        try:
+            X, types = read_batch(batch, self._vectorizer)
+            times = None if t is None else batch_times(t, len(X))
+            self._backlog.begin()
+            out = self._advance(X, times, types, *side)
+        except StreamDDCRPError:
+            self._vectorizer.rollback(mark)
+            self._backlog.begin()
+            raise
+        self._keep(X, times, t, out)
+        return out
+
+    def _check_times(self, t: FloatArray | None) -> None:
+        """Refuse times that run backwards, and rows with times among rows without."""
+        if self._clocked is not (t is not None):
+            check_clocked(self._clocked, t is not None)
+        if t is not None:
+            check_times(t, self._last_time)
+
+    def _feature_names(self) -> list[str]:
+        return self._vectorizer.names
+
+
+class RowModel(ScikitLearn, RowLearner):
+    """A model of rows of numbers.
+
+    How predictions look, and what files have in common, is decided here. A model supplies
+
+    - `_advance`: learns rows and returns predictions, as the columns of `predictions`;
+    - `_has_begun`: whether it can predict, or still collects the rows of a warm-up;
+    - `_check_rows`: refuses rows outside the support of its likelihood;
+    - `_predict_row`: predicts one row, and changes nothing;
+    - `_state` and `_restore`, for checkpoints, with `_progress` and `_take_up` for what is kept
+      here.
+    """
+
+    def __init__(self, *, is_open: bool = False) -> None:
+        super().__init__(is_open=is_open)
+        self._n_seen = 0
+        self._events_read = 0
+        self._recent: Recent | None = None  # not part of the state
+        self._stamped = False  # whether the last time was a time stamp
+
+    # -- what a model supplies -------------------------------------------------------------------
+
+    _keeps_rows = False  # whether it draws its last rows, as `TimeLine` does
+
+    @property
+    def _has_begun(self) -> bool:
+        raise NotImplementedError
+
+    def _check_rows(self, X: FloatArray, names: list[str]) -> None:
+        raise NotImplementedError
+
+    def _predict_row(self, x: FloatArray, t: float) -> tuple[FloatArray, Probabilities]:
+        """Return the predictions of a checked row (D,), and what returns those of the tables."""
+        raise NotImplementedError
+
+    def _restore(self, arrays: dict[str, Any], meta: dict[str, Any]) -> None:
+        raise NotImplementedError
+
+    # -- learning --------------------------------------------------------------------------------
+
     def step_many(self, batch: object, t: object = None) -> pa.RecordBatch:
         """Predict each row of a batch, then learn it, in one pass.
 
@@ -126,28 +209,30 @@ class RowModel(Stored):
             A row each with ``label`` (int64, the most probable table before the row was learned),
             ``label_prob``, ``score`` (-log predictive density in nats), ``p_new`` (probability of a
             new table), ``p_change`` (that the regime of the rows before it has been left),
-            ``n_tables`` (int64). The floats are null in warm-up.
+            ``n_tables`` (int64). The floats are null in warm-up. Where times are given, they come
+            first, as ``time``.
         """
-        return predictions(self._learn_batch(batch, t))
+        return with_times(self._named(self._learn_batch(batch, t)), t)
 
-    def _learn_batch(self, batch: object, t: object, *side: Any) -> FloatArray:
-        mark = self._vectorizer.mark()
-        try:
-            X, types = read_batch(batch, self._vectorizer)
-            return self._advance(X, None if t is None else batch_times(t, len(X)), types, *side)
-        except StreamDDCRPError:
-            self._vectorizer.rollback(mark)
-            raise
+    def _named(self, out: FloatArray) -> pa.RecordBatch:
+        """Return the outputs of a step by name."""
+        return predictions(out)
 
-    def _check_times(self, t: FloatArray | None) -> None:
-        """Refuse times that run backwards, and rows with times among rows without."""
-        if t is not None or self._clocked:
-            check_clocked(self._clocked, t is not None)
-        if t is not None:
-            check_times(t, self._last_time)
+    def _keep(self, X: FloatArray, t: FloatArray | None, given: object, out: Any) -> None:
+        """Keep rows that have just been learned, with what was said of them before."""
+        n = len(X)
+        if not n or not self._keeps_rows:
+            return
+        if self._recent is None:  # an open vocabulary has no columns to draw
+            self._recent = Recent(0 if self._vectorizer.open else X.shape[1])
+        self._stamped = t is not None and is_stamp(given)
+        if t is None:
+            t = np.arange(self._n_seen - n, self._n_seen, dtype=np.float64)
+        self._recent.add(X, t, *self._said(out))
 
-    def _feature_names(self) -> list[str]:
-        return [str(name) for name in self._vectorizer.columns or ()]
+    def _said(self, out: Any) -> tuple[FloatArray, FloatArray]:
+        """Return labels and scores (N,) of what `_advance` returned."""
+        return out[:, LABEL], out[:, SCORE]
 
     # -- predicting ------------------------------------------------------------------------------
 
@@ -160,7 +245,7 @@ class RowModel(Stored):
         return self._probabilities_of(self._predict(x, t))
 
     def score_one(self, x: Features, t: Any = None) -> float:
-        """Return -log predictive density (nats): high is surprising. NaN in warm-up."""
+        """Return -log predictive density (nats): high is surprising. 0 in warm-up."""
         return self._score_of(self._predict(x, t))
 
     def _label_of(self, predicted: Predicted) -> int:
@@ -169,10 +254,10 @@ class RowModel(Stored):
     def _probabilities_of(self, predicted: Predicted) -> dict[int, float]:
         if predicted is None:
             return {0: 1.0} if self._n_seen else {-1: 1.0}
-        return predicted[1]
+        return predicted[1]()
 
     def _score_of(self, predicted: Predicted) -> float:
-        return math.nan if predicted is None else float(predicted[0][SCORE])
+        return 0.0 if predicted is None else float(predicted[0][SCORE])
 
     def _predict(self, x: Features, t: Any, *side: Any) -> Predicted:
         """Predict a row; None in warm-up. Changes nothing."""
@@ -207,7 +292,7 @@ class RowModel(Stored):
 
     def _progress(self) -> dict[str, Any]:
         """Return the options and what is kept here, as JSON values."""
-        options: dict[str, Any] = self._get_params()  # type: ignore[attr-defined]  # river's
+        options: dict[str, Any] = self.get_params()
         return {
             "options": {name: to_json(value) for name, value in options.items()},
             "vectorizer": self._vectorizer.to_config(),
@@ -219,6 +304,9 @@ class RowModel(Stored):
 
     @classmethod
     def _from_state(cls, arrays: dict[str, Any], meta: dict[str, Any]) -> Self:
+        refuse_unless_plain(
+            meta, counts=("n_seen", "events_read"), numbers=("last_time",), flags=("clocked",)
+        )
         model = cls(**{name: from_json(value) for name, value in meta["options"].items()})
         model._vectorizer = Vectorizer.from_config(meta["vectorizer"])
         for name in ("clocked", "last_time", "n_seen", "events_read"):

@@ -1,19 +1,28 @@
 """Models in files: from a state of arrays to bytes, `save` and `load`; options as JSON."""
 
+import math
 import os
+from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 import numpy as np
 
+from streamddcrp.cards import ModelCard
 from streamddcrp.checkpoint.codec import decode_state, encode_state, read_blob, write_atomic
 from streamddcrp.decay import Decay, decay_from_config, make_decay
 from streamddcrp.errors import CheckpointError
-from streamddcrp.likelihoods import likelihood_from_config
+from streamddcrp.estimator.locked import OneAtATime
+from streamddcrp.likelihoods import Likelihood, likelihood_from_config
+from streamddcrp.records import MOST, VALUE, check_one, refuse_if
 
 _VERSION = 1  # of the layout of every state; a newer one is refused
+_MISFITS = (
+    LookupError, TypeError, ValueError, ArithmeticError, AttributeError, AssertionError,
+    MemoryError, RecursionError,
+)  # fmt: skip
 
 
-class Stored:
+class Stored(OneAtATime, ModelCard):
     """A model that can be kept as one blob of bytes, or in a file.
 
     It supplies `_state`, arrays and JSON values, and `_from_state`, which makes it of them.
@@ -25,6 +34,10 @@ class Stored:
     @classmethod
     def _from_state(cls, arrays: dict[str, Any], meta: dict[str, Any]) -> Self:
         raise NotImplementedError
+
+    def _unit_test_skips(self) -> set[str]:
+        """Name the checks that cannot hold: rows without any known column are refused."""
+        return {"check_emerging_features"}
 
     def to_bytes(self) -> bytes:
         """Return the whole state as one checksummed blob; `from_bytes` continues bit for bit."""
@@ -42,7 +55,7 @@ class Stored:
         arrays, meta = decode_state(blob, cls.__name__)
         try:
             return cls._from_state(arrays, meta)
-        except (LookupError, TypeError, ValueError, ArithmeticError) as error:
+        except _MISFITS as error:
             message = f"the state does not fit this release: {error}"
             raise CheckpointError(message) from error
 
@@ -54,6 +67,40 @@ class Stored:
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read what `save` wrote."""
         return cls.from_bytes(read_blob(path))
+
+
+def refuse_unless_plain(
+    meta: Mapping[str, Any], *, counts: Iterable[str] = (), numbers: Iterable[str] = (),
+    flags: Iterable[str] = (),
+) -> None:  # fmt: skip
+    """Check settings of a state: whole numbers from 0, numbers or None, and bools or None.
+
+    Raises
+    ------
+    CheckpointError
+    """
+    for name in counts:
+        refuse_if(type(meta[name]) is not int or not 0 <= meta[name] <= MOST, name)
+    for name in numbers:
+        value = meta[name]
+        good = value is None or (type(value) in (int, float) and abs(value) < math.inf)
+        refuse_if(not good, name)
+    for name in flags:
+        refuse_if(meta[name] is not None and type(meta[name]) is not bool, name)
+
+
+def past_of(likelihood: Likelihood, arrays: Mapping[str, Any], n_features: int) -> Any:
+    """Return the rows that a likelihood regresses on, or None where it does not; checked.
+
+    Raises
+    ------
+    CheckpointError
+    """
+    past, wanted = arrays.get("past"), likelihood.prepare(np.full((1, n_features), np.nan))[1]
+    refuse_if((past is None) != (wanted is None), "past")
+    if wanted is not None:
+        check_one("past", past, wanted.shape, np.float64, VALUE)
+    return past
 
 
 def to_json(value: Any) -> Any:

@@ -2,7 +2,7 @@
 
 import logging
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from streamddcrp.likelihoods import Likelihood
 from streamddcrp.typing import FloatArray, IntArray
 
 _log = logging.getLogger(__name__)
+_PIECE = 64  # rows that make fewer events than a ring of `streamddcrp.contract` holds
 
 
 def predictions(out: FloatArray) -> pa.RecordBatch:
@@ -31,9 +32,23 @@ def predictions(out: FloatArray) -> pa.RecordBatch:
     columns = {"label": pa.array(out[:, LABEL].astype(np.int64))}
     for name, at in floats.items():
         values = np.ascontiguousarray(out[:, at])
+        if at != SCORE:  # rounding takes a probability some 1e-16 below 0 or above 1
+            values = np.clip(values, 0.0, 1.0)
         columns[name] = pa.array(values, mask=np.isnan(values))
     columns["n_tables"] = pa.array(out[:, LIVE_TABLES].astype(np.int64))
     return pa.RecordBatch.from_pydict(columns)
+
+
+def with_times(results: pa.RecordBatch, t: Any) -> pa.RecordBatch:
+    """Put the times of the rows before their results, as they were given; nothing without times."""
+    if t is None:
+        return results
+    if isinstance(t, pa.ChunkedArray):
+        t = t.combine_chunks()
+    if not isinstance(t, pa.Array):
+        values = np.asarray(t)
+        t = pa.array(list(values) if values.dtype == object else values)
+    return pa.record_batch([t, *results.columns], names=["time", *results.schema.names])
 
 
 def no_tables(**more: pa.DataType) -> pa.Table:
@@ -54,21 +69,69 @@ def with_parameters(
     return pa.table(columns)
 
 
+class Backlog:
+    """Events of the last call that learned, before its next rows write over them.
+
+    An engine writes events into rings. A long batch is learned in pieces, and the rings are copied
+    after each; so all events of a call are kept, and of those before it what the rings still hold.
+    It is no part of the state.
+    """
+
+    def __init__(self) -> None:
+        self._parts: list[tuple[int, int, Any]] = []  # numbers of events, from and to, and rings
+
+    def begin(self) -> None:
+        """Forget the events of the call before."""
+        self._parts = []
+
+    def keep(self, log: Any, made: int) -> None:
+        """Copy the newest of the ``made`` events, a named tuple of rings with a ``kind``."""
+        upto, room = self._parts[-1][1] if self._parts else 0, len(log.kind)
+        start = max(upto, made - room)
+        if start < made:
+            places = np.arange(start, made) % room
+            rings = (ring[places] if len(ring) == room else ring for ring in log)
+            self._parts.append((start, made, type(log)(*rings)))
+
+    def since(self, log: Any, made: int, read: int) -> Iterator[tuple[Any, int]]:
+        """Yield rings, and a place in them, of each event after the first ``read``."""
+        at, lost, room = read, 0, len(log.kind)
+        for start, stop, rings in [*self._parts, (max(0, made - room), made, None)]:
+            lost += max(start - at, 0)
+            for number in range(max(start, at), stop):
+                yield (log, number % room) if rings is None else (rings, number - start)
+            at = max(at, stop)
+        if lost:
+            _log.warning("%d events were overwritten; call events() more often", lost)
+
+
 def events_since(
-    log: EventRing, made: int, read: int, first_time: float, time_unit: float
+    log: EventRing, made: int, read: int, first_time: float, time_unit: float, backlog: Backlog
 ) -> list[Event]:
     """Return the events after the first ``read`` of the ``made`` ones."""
-    lost = made - read - len(log.kind)
-    if lost > 0:
-        _log.warning("%d events were overwritten; call events() more often", lost)
     found = []
-    for number in range(max(read, made - len(log.kind)), made):
-        i = number % len(log.kind)
-        t = first_time + float(log.t[i]) * time_unit
-        if log.kind[i] < len(KINDS):  # others are housekeeping
-            into = int(log.into[i]) if log.into[i] >= 0 else None
-            found.append(Event(KINDS[log.kind[i]], int(log.label[i]), int(log.arrival[i]), t, into))
+    for of, i in backlog.since(log, made, read):
+        t = first_time + float(of.t[i]) * time_unit
+        if of.kind[i] < len(KINDS):  # others are housekeeping
+            into = int(of.into[i]) if of.into[i] >= 0 else None
+            found.append(Event(KINDS[of.kind[i]], int(of.label[i]), int(of.arrival[i]), t, into))
     return found
+
+
+def in_pieces(
+    backlog: Backlog, engine: Any, counter: int, X: FloatArray, t: FloatArray, *side: Any
+) -> FloatArray:
+    """Let an engine learn rows in pieces, so that its rings lose no event of them.
+
+    ``counter``: place of the number of events among the counters of its state.
+    """
+    parts = []
+    for a in range(0, len(X), _PIECE):
+        z = a + _PIECE
+        parts.append(engine.step(X[a:z], t[a:z], *(one.rows(a, z) for one in side)))
+        if len(X) > _PIECE:
+            backlog.keep(engine.state.events, int(engine.state.counts[counter]))
+    return np.concatenate(parts) if parts else engine.step(X, t, *side)
 
 
 _MOST_LABELS = 100_000

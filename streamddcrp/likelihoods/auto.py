@@ -29,19 +29,19 @@ def choose_likelihood(
 ) -> tuple[Likelihood, str]:
     """Choose a likelihood for rows like these, column by column.
 
-    Zeros and ones: `BetaBernoulli`. Whole numbers from 0 with a mean below 10: `GammaPoisson` with
-    the mean as prior mean; so, too, a column of zeros and ones among other counts, because a two
-    may follow, unless it is known to be of truth values. All else: `NormalGamma` about the mean,
-    with tables expected to be narrow (5 % of a column's variance): it is easier to merge two tables
-    than to split one. Columns of several kinds: a `Product` of these. The choice follows shifts
-    and changes of unit of a column.
+    Truth values: `BetaBernoulli`. Whole numbers from 0 with a mean below 10 that vary like counts,
+    or are zeros and ones: `GammaPoisson` with the mean as prior mean. All else, and floats that
+    have not moved so far: `NormalGamma` about the mean, with tables expected to be narrow (5 % of a
+    column's variance): it is easier to merge two tables than to split one. Columns of several
+    kinds: a `Product` of these. The choice follows shifts and changes of unit of a column, and is
+    the same for integers and floats that move.
 
     Parameters
     ----------
     X : array_like of float, shape (N, D)
         First rows; NaN marks a missing value.
     types : sequence of {"bool", "int", "float"}, length D, optional
-        The type of the values. Whole numbers that came as floats are measurements, not counts.
+        The type of the values: it says which are truth values, and what is at rest at 0 or 1.
         Default: "int" for all.
     names : sequence of str, length D, optional
         Names of the columns, for the reason.
@@ -60,9 +60,9 @@ def choose_likelihood(
     Examples
     --------
     >>> choose_likelihood([[0.0, 2.0], [1.0, 4.0], [0.0, 0.0], [3.0, 2.0]])[0]
-    GammaPoisson(shape=1.0, rate=(1.0, 0.5))
+    GammaPoisson(shape=1.0, rate=(1.0, 0.5), share=1.0)
     >>> choose_likelihood([[0.5, 1.0], [1.5, 0.0]])[1]
-    'NormalGamma for 0 (numbers), BetaBernoulli for 1 (zeros and ones), by the first 2 rows'
+    'NormalGamma for 0 (numbers), GammaPoisson for 1 (counts), by the first 2 rows'
     """
     rows = np.asarray(X, dtype=np.float64)
     if rows.ndim != 2 or rows.size == 0:
@@ -97,7 +97,7 @@ def _is_poisson(column: FloatArray) -> bool:
     Whole numbers that differ by less or more are measurements: they are rounded numbers.
     """
     values = column[np.isfinite(column)]
-    if len(values) < FEWEST_COUNTS or not varies(values):
+    if len(values) < FEWEST_COUNTS:
         return True
     dispersion = 0.5 * float(np.mean(np.diff(values) ** 2)) / float(np.mean(values))
     return bool(1.0 / MOST_DISPERSION <= dispersion <= MOST_DISPERSION)
@@ -108,13 +108,12 @@ def _kinds(rows: FloatArray, types: NDArray[np.str_]) -> NDArray[np.str_]:
     known = np.isfinite(rows)
     there = known.any(axis=0)
     whole = ((rows >= 0.0) & (np.floor(rows) == rows)) | ~known
-    small = whole.all(axis=0) & (types != "float") & (column_means(rows) < LARGEST_MEAN_COUNT)
-    count = small.copy()
-    count[small] = [_is_poisson(column) for column in rows.T[small]]
+    small = whole.all(axis=0) & (column_means(rows) < LARGEST_MEAN_COUNT)
     bits = small & ((rows <= 1.0) | ~known).all(axis=0)
-    seen = np.unique(rows[:, bits & there & (types == "int")])
-    if (small & there & ~bits).any() or not {0.0, 1.0} <= set(seen):
-        bits &= types == "bool"
+    # a float that rests at zero may wake as any number, an integer most likely as a count
+    count = small & ([varies(column) for column in rows.T] | (bits & (types != "float")))
+    count[count & ~bits] = [_is_poisson(column) for column in rows.T[count & ~bits]]
+    bits &= types == "bool"
     kinds = np.where(bits, "zeros and ones", np.where(count, "counts", "numbers"))
     for kind in FAMILIES:  # an empty column goes with the most general of the others
         if not there.any() or kind in kinds[there]:

@@ -3,6 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -10,9 +11,16 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp.likelihoods.columns import column_parameter, columns, common_width
+from streamddcrp.likelihoods.columns import (
+    column_parameter,
+    column_shares,
+    columns,
+    common_width,
+    repeats,
+)
 from streamddcrp.likelihoods.kernels import families
-from streamddcrp.likelihoods.warp import Warp, images, log_slopes
+from streamddcrp.likelihoods.plane import Plane
+from streamddcrp.likelihoods.warp import images, log_slopes
 from streamddcrp.typing import FloatArray
 
 
@@ -31,8 +39,10 @@ class Likelihood:
     _from_rows: ClassVar[tuple[str, ...]] = ()  # parameters that `scaled` can supply
     _optional: ClassVar[tuple[str, ...]] = ()  # those among them that may be missing
     _spread: ClassVar[str | None] = None  # the one among them that the variance is in proportion to
-    _maps: tuple[Warp | None, ...] | None = None  # of skewed columns
-    _map_power: Any = 1.0  # how often these columns count
+    warp: Any = None  # a map for each column, None for no change
+    power: Any = 1.0  # how often a row counts in a column
+    share: Any = 1.0  # how often a column counts, its prior too
+    plane: Any = None  # centre, scale and axes of a `Plane`
     # The rule of `_in_support`, in words.
     _support: ClassVar[str] = "numbers between -1e100 and 1e100"
 
@@ -40,7 +50,7 @@ class Likelihood:
         for name in self._columns:
             value = getattr(self, name)
             if value is not None or name not in self._from_rows:
-                least = {"mean": -np.inf, "step": 0.0, "power": 0.0}.get(name)
+                least = {"mean": -np.inf, "step": 0.0, "power": 0.0, "share": 0.0}.get(name)
                 value = column_parameter(type(self).__name__, name, value, least=least)
                 object.__setattr__(self, name, value)
         _ = self.n_features  # refuses parameters for different numbers of features
@@ -48,10 +58,12 @@ class Likelihood:
     @property
     def n_features(self) -> int | None:
         """Number of features D that the parameters fit, None for any."""
+        if self.plane is not None:
+            return len(self.plane[0])
         values = {name: getattr(self, name) for name in self._columns}
         return common_width(type(self).__name__, **values)
 
-    @property
+    @cached_property
     def is_scaled(self) -> bool:
         """Whether all parameters are known; else `scaled` takes them from rows."""
         needed = (name for name in self._from_rows if name not in self._optional)
@@ -84,7 +96,8 @@ class Likelihood:
 
     def unscaled(self) -> Self:
         """Return the family without what `scaled` can supply."""
-        return replace(self, **dict.fromkeys(self._from_rows))
+        free: dict[str, Any] = dict.fromkeys(self._from_rows)
+        return replace(self, **free, **({"share": 1.0} if "share" in self._columns else {}))
 
     def spread_by(self, factor: float) -> Self:
         """Return the prior with tables expected to have ``factor`` times the variance."""
@@ -92,13 +105,13 @@ class Likelihood:
             return self
         return replace(self, **{self._spread: np.multiply(getattr(self, self._spread), factor)})
 
-    def tempered(self, X: FloatArray) -> Self:
+    def tempered(self, X: FloatArray, names: Sequence[str] | None = None) -> Self:
         """Return the family with columns counted as often as first rows (N, D) show they are worth.
 
         Correlated columns, and rows like the ones before them, repeat each other. The family itself
         where it cannot count a column in part.
         """
-        return self
+        return replace(self, share=column_shares(X)) if "share" in self._columns else self
 
     def warped(self, X: FloatArray) -> Self:
         """Return the family with a map for each skewed column of first rows (N, D).
@@ -109,7 +122,8 @@ class Likelihood:
 
     def remarks(self, names: Sequence[str]) -> list[str]:
         """Say in plain sentences what was found in the first rows, for the log."""
-        return []
+        share = columns(self.share, len(names))
+        return [repeats(share.sum(), len(names))] if (share < 1.0).any() else []
 
     def _scale(self, X: FloatArray) -> dict[str, Any]:
         """Return values for the parameters in ``_from_rows``."""
@@ -172,13 +186,24 @@ class Likelihood:
         past : ndarray of float64, shape (n_lags, D), or None
             None in families without memory.
         """
-        return X if self._maps is None else images(self._maps, X), None
+        if self._plane is not None:
+            return self._plane.apply(X), None
+        return X if self.warp is None else images(self.warp, X), None
+
+    @cached_property
+    def _plane(self) -> Plane | None:
+        if self.plane is None:
+            return None
+        center, scale, *axes = np.array(self.plane)
+        return Plane(center, scale, np.array(axes))
 
     def log_slopes(self, X: FloatArray) -> FloatArray | None:
         """Return what `prepare` adds to the log density of each row (N, D); None for nothing."""
-        if self._maps is None:
+        if self.warp is None:
             return None
-        return log_slopes(self._maps, X) @ columns(self._map_power, X.shape[1])
+        return log_slopes(self.warp, X) @ (
+            columns(self.power, X.shape[1]) * columns(self.share, X.shape[1])
+        )
 
     def _row_length(self, n_features: int) -> int:
         """Return the length of the kernels' rows, as `prepare` makes them."""
@@ -278,7 +303,10 @@ class Likelihood:
         SchemaError
             With the first offending row in ``row``.
         """
-        bad = ~(np.isnan(X) | self._in_support(X))
+        good = self._in_support(X)
+        if good is True or good.all():
+            return
+        bad = ~(np.isnan(X) | good)
         if not bad.any():
             return
         i, j = (int(index) for index in np.argwhere(bad)[0])
@@ -290,7 +318,9 @@ class Likelihood:
         raise SchemaError(message, row=i)
 
     def _in_support(self, X: FloatArray) -> Any:
-        """Return a boolean array, False where a value breaks the rule ``_support``."""
+        """Return a boolean array, False where a value breaks the rule ``_support``, or True."""
+        if np.vdot(X, X) <= 1e200:  # the quickest test of a row that comes alone
+            return True
         return np.abs(X) <= 1e100  # beyond, squares overflow
 
     def sample(self, rng: Generator, stats: ArrayLike, size: int | None = None) -> FloatArray:

@@ -17,6 +17,7 @@ FEWEST_ROWS = 32
 SHIFTS = 0.25  # share of the differences that may be shifts of level
 LONGEST = 0.7  # most autocorrelation that is believed: a slower one is a level
 CLEAR = 6.0  # over sqrt(N), nearly three standard errors; 3 of 1,000 columns without memory pass
+LEAST_VARIANCE = 1e-200  # smaller values are as good as equal: their squares are no numbers
 TABLE_VARIANCE = 0.05  # prior variance within a table, as a share of the variance of the stream
 
 
@@ -118,14 +119,21 @@ def _step(values: FloatArray) -> float:
 
 
 def column_powers(X: FloatArray) -> FloatArray:
-    """Return how often each column (D,) of first rows (N, D) counts, given the others and time.
+    """Return 1 / tau for each column (D,) of first rows (N, D); tau of them count as one row."""
+    return np.array([1.0 / _memory(_finite(column)) for column in X.T])
 
-    A column counts (nu / D) / tau: nu = D^2 / sum r^2 is the effective number of columns, r their
-    correlations within small neighbourhoods, and tau the rows that count as one.
+
+def column_shares(X: FloatArray) -> FloatArray:
+    """Return how often each column (D,) of first rows (N, D) counts, given the others: nu / D.
+
+    nu = D^2 / sum r^2 is the effective number of columns, r their correlations within small
+    neighbourhoods. Columns at rest have shown no likeness to others, so they count in full.
     """
-    power = np.array([1.0 / _memory(_finite(column)) for column in X.T])
-    live = np.array([varies(column) for column in X.T])
-    return power * _effective_share(X[:, live]) if live.sum() > 1 else power
+    live = np.array(
+        [varies(column) and _variance(_finite(column)) > LEAST_VARIANCE for column in X.T]
+    )
+    share = _effective_share(X[:, live]) if live.sum() > 1 else 1.0
+    return np.where(live, share, 1.0)
 
 
 def _effective_share(X: FloatArray) -> float:
@@ -192,7 +200,16 @@ def _finite(column: FloatArray) -> FloatArray:
 
 def _variance(values: FloatArray) -> float:
     if varies(values):
-        return float(np.var(values - values[0]))
+        return max(float(np.var(values - values[0])), LEAST_VARIANCE)
     largest = float(np.max(np.abs(values), initial=1.0))
-    # of a single value nothing is known about its spread
-    return largest**2 if values.size <= 1 else 1e-8 * largest**2
+    # Of a single value nothing is known about its spread. A column that has not moved so far may
+    # wake: were it thought more exact, each of its values would then want a table of its own.
+    return largest**2 if values.size <= 1 else (0.01 * largest) ** 2
+
+
+def repeats(worth: float, n_columns: int) -> str:
+    """Say how many values a row is worth."""
+    return (
+        f"columns or successive rows are correlated: a row counts as {worth:.3g} independent "
+        f"values instead of {n_columns}"
+    )

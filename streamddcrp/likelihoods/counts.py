@@ -26,17 +26,20 @@ class _Counts(Likelihood):
 
 @family("gamma_poisson")
 @dataclass(frozen=True)
-class GammaPoisson(_Counts):
+class GammaPoisson(Likelihood):
     """Poisson counts with a Gamma prior, independent of each other.
 
     For each feature, intensity ~ Gamma(shape, rate), so its prior mean is shape / rate. Missing
-    values are integrated out. O(D) time and memory per row and table. Point estimates: ``mean``,
-    the posterior mean of each intensity.
+    values are integrated out. A fraction, such as a rate among flags, has the density that the
+    Gamma function gives in place of the factorial. O(D) time and memory per row and table. Point
+    estimates: ``mean``, the posterior mean of each intensity.
 
     Parameters
     ----------
     shape, rate : float or sequence of float, length D
         From rows: a rate such that prior means are the columns' means.
+    share : float or sequence of float, default 1
+        How often a column counts, its prior too: below 1 for columns that repeat each other.
 
     Examples
     --------
@@ -48,10 +51,15 @@ class GammaPoisson(_Counts):
 
     shape: Any = 1.0
     rate: Any = None
+    share: Any = 1.0
 
     family: ClassVar[int] = families.GAMMA_POISSON
-    _columns: ClassVar[tuple[str, ...]] = ("shape", "rate")
+    _support: ClassVar[str] = "counts (numbers from 0 to 2**53)"
+    _columns: ClassVar[tuple[str, ...]] = ("shape", "rate", "share")
     _from_rows: ClassVar[tuple[str, ...]] = ("rate",)
+
+    def _in_support(self, X: FloatArray) -> Any:
+        return (X >= 0.0) & (X <= 2.0**53)
 
     def _scale(self, X: FloatArray) -> dict[str, Any]:
         # a column of zeros: half an event in all
@@ -177,6 +185,8 @@ class BetaBernoulli(Likelihood):
     Parameters
     ----------
     a, b : float or sequence of float, length D, default 0.5
+    share : float or sequence of float, default 1
+        How often a column counts, its prior too: below 1 for columns that repeat each other.
 
     Examples
     --------
@@ -188,9 +198,10 @@ class BetaBernoulli(Likelihood):
 
     a: Any = 0.5
     b: Any = 0.5
+    share: Any = 1.0
 
     family: ClassVar[int] = families.BETA_BERNOULLI
-    _columns: ClassVar[tuple[str, ...]] = ("a", "b")
+    _columns: ClassVar[tuple[str, ...]] = ("a", "b", "share")
     _support: ClassVar[str] = "0 or 1"
 
     def _in_support(self, X: FloatArray) -> Any:
@@ -199,7 +210,7 @@ class BetaBernoulli(Likelihood):
     def sample(self, rng: Generator, stats: ArrayLike, size: int | None = None) -> FloatArray:
         D, hyper, _ = self._posteriors(stats)
         ones, zeros = np.maximum(np.asarray(stats, dtype=np.float64)[1:].reshape(2, D), 0.0)
-        p = rng.beta(hyper[1 : 1 + D] + ones, hyper[1 + D :] + zeros)
+        p = rng.beta(hyper[1 : 1 + D] + ones, hyper[1 + D : 1 + 2 * D] + zeros)
         uniforms = rng.random((D,) if size is None else (size, D))
         return np.asarray(uniforms < p, dtype=np.float64)
 

@@ -15,14 +15,17 @@ from streamddcrp.likelihoods.columns import (
     as_array,
     column_means,
     column_powers,
+    column_shares,
     column_steps,
     column_variances,
     columns,
     common_width,
+    repeats,
     scalar_parameter,
 )
 from streamddcrp.likelihoods.kernels import families
 from streamddcrp.likelihoods.kernels.special import factor_packed
+from streamddcrp.likelihoods.plane import find_plane
 from streamddcrp.likelihoods.registry import family
 from streamddcrp.likelihoods.warp import Warp, find_warp
 from streamddcrp.typing import FloatArray
@@ -58,11 +61,17 @@ class NormalGamma(Likelihood):
         Resolution of the values, 0 for none. From rows: where at least a tenth of a column's values
         occur again, the median distance from a value to the nearest other one.
     power : float or sequence of float, default 1
-        How often a column counts: below 1 for columns, or successive rows, that repeat each other.
+        How often a row counts in a column: below 1 for successive rows that repeat each other.
         Densities and bounds are then those of a composite likelihood.
     warp : sequence, length D, optional
         For each column None, or the numbers of a `streamddcrp.likelihoods.warp.Warp`: the column is
         Gaussian on another scale. Mean and rate are of the images; densities are of the values.
+    share : float or sequence of float, default 1
+        How often a column counts, its prior too: below 1 for columns that repeat each other.
+    plane : array_like of float, shape (2 + Q, D), optional
+        Centre, scale and Q orthonormal directions of a `streamddcrp.likelihoods.plane.Plane`: rows
+        are learned as coordinates along these and as remainders. The other parameters are then of
+        Q + D columns.
 
     Examples
     --------
@@ -79,9 +88,13 @@ class NormalGamma(Likelihood):
     step: Any = None
     power: Any = 1.0
     warp: Any = None
+    share: Any = 1.0
+    plane: Any = None
 
     family: ClassVar[int] = families.NORMAL_GAMMA
-    _columns: ClassVar[tuple[str, ...]] = ("mean", "kappa", "shape", "rate", "step", "power")
+    _columns: ClassVar[tuple[str, ...]] = (
+        "mean", "kappa", "shape", "rate", "step", "power", "share",
+    )  # fmt: skip
     _from_rows: ClassVar[tuple[str, ...]] = ("mean", "rate", "step")
     _optional: ClassVar[tuple[str, ...]] = ("step",)
     _spread: ClassVar[str | None] = "rate"
@@ -90,20 +103,31 @@ class NormalGamma(Likelihood):
         super().__post_init__()
         if self.warp is not None:
             object.__setattr__(self, "warp", _checked_warp(self.warp))
-            object.__setattr__(self, "_maps", self.warp)
-            object.__setattr__(self, "_map_power", self.power)
             common_width("NormalGamma", mean=self.mean, warp=self.warp)
+        if self.plane is not None:
+            object.__setattr__(self, "plane", _checked_plane(self.plane))
 
     def _scale(self, X: FloatArray) -> dict[str, Any]:
         rows = self.prepare(X)[0]
         rate = np.multiply(self.shape, TABLE_VARIANCE * column_variances(rows))
-        return {"mean": column_means(rows), "rate": rate, "step": column_steps(X)}
+        step = column_steps(X) if self._plane is None else self._plane.steps(column_steps(X))
+        return {"mean": column_means(rows), "rate": rate, "step": step}
 
-    def tempered(self, X: FloatArray) -> Self:
-        return replace(self, power=column_powers(X))
+    def tempered(self, X: FloatArray, names: Sequence[str] | None = None) -> Self:
+        share, power = column_shares(X), column_powers(X)
+        free = self.mean is self.rate is self.warp is None and X.shape[1] > MOST_WARPED
+        plane = find_plane(X) if (share < 1.0).any() and free else None
+        if plane is None:
+            return replace(self, power=power, share=share)
+        return replace(
+            self,
+            power=np.append(plane.axes**2 @ power, power),
+            share=np.append(np.ones(plane.n_axes), np.where(share < 1.0, 1.0 / len(power), 1.0)),
+            plane=[plane.center, plane.scale, *plane.axes],
+        )
 
     def unscaled(self) -> Self:
-        return replace(super().unscaled(), power=1.0, warp=None)
+        return replace(super().unscaled(), power=1.0, warp=None, share=1.0, plane=None)
 
     def warped(self, X: FloatArray) -> Self:
         if X.shape[1] > MOST_WARPED:
@@ -112,52 +136,83 @@ class NormalGamma(Likelihood):
         return replace(self, warp=maps) if any(maps) else self
 
     def remarks(self, names: Sequence[str]) -> list[str]:
-        step, power = (columns(v or 0.0, len(names)) for v in (self.step, self.power))
+        width = self._row_length(len(names))
+        step, power, share = (columns(v or 0.0, width) for v in (self.step, self.power, self.share))
         said = [
-            f"{name!r} comes in steps of {h:g}: each value stands for its cell"
-            for name, h in zip(names, step, strict=True)
+            f"{name!r} is rounded to steps of {h:g}: each value is treated as an interval"
+            for name, h in zip(names, step[width - len(names) :], strict=True)
             if h > 0.0
         ]
         for name, warp in zip(names, self.warp or (), strict=False):
             if warp is not None:
-                said.append(f"{name!r} is skewed: it is learned {warp}")
-        if (power < 1.0).any():
+                shape = "has heavy tails" if warp.tail else "is skewed"
+                said.append(f"{name!r} {shape}: it is learned {warp}")
+        if (power * share < 1.0).any():
+            said.append(repeats(float(power @ share), len(names)))
+        if self._plane is not None:
             said.append(
-                f"columns or successive rows repeat each other: a row counts as "
-                f"{power.sum():.3g} values instead of {len(power)}"
+                f"{len(names)} columns move together: they are learned as {self._plane.n_axes} "
+                "weighted sums of columns, and the remainder counts as one column"
             )
         return said
 
+    def n_stats(self, n_features: int) -> int:
+        return super().n_stats(self._row_length(n_features))
+
+    def _row_length(self, n_features: int) -> int:
+        return n_features if self._plane is None else self._plane.n_axes + n_features
+
     def _prior(self, n_features: int) -> FloatArray:
-        center, mean = [columns(self.mean, n_features)] * 2
-        kappa, shape, rate, power = (
-            columns(value, n_features) for value in (self.kappa, self.shape, self.rate, self.power)
+        width = self._row_length(n_features)
+        center, mean = [columns(self.mean, width)] * 2
+        kappa, shape, rate, power, share = (
+            columns(value, width)
+            for value in (self.kappa, self.shape, self.rate, self.power, self.share)
         )
-        cell = columns(self.step or 0.0, n_features) ** 2 / 12.0
-        return np.concatenate([center, mean, kappa, shape, rate, cell, power])
+        cell = columns(self.step or 0.0, width) ** 2 / 12.0
+        return np.concatenate([center, mean, kappa, shape, rate, cell, power, share])
 
     def sample(self, rng: Generator, stats: ArrayLike, size: int | None = None) -> FloatArray:
-        D, hyper, post = self._posteriors(stats)
-        mean, kappa, shape, rate = post[0, 1:].reshape(D, 8)[:, :4].T
+        _, hyper, post = self._posteriors(stats)
+        width = int(hyper[0])
+        mean, kappa, shape, rate = post[0, 1:].reshape(width, 8)[:, :4].T
         precision = rng.gamma(shape, 1.0 / rate)
-        mu = hyper[1 : 1 + D] + rng.normal(mean, 1.0 / np.sqrt(kappa * precision))
+        mu = hyper[1 : 1 + width] + rng.normal(mean, 1.0 / np.sqrt(kappa * precision))
         sd = 1.0 / np.sqrt(precision)
-        rows = rng.normal(mu, sd, size=(D,) if size is None else (size, D))
+        rows = rng.normal(mu, sd, size=(width,) if size is None else (size, width))
+        if self._plane is not None:
+            rows = self._plane.inverse(np.atleast_2d(rows)).reshape((*rows.shape[:-1], -1))
         for d, warp in enumerate(self.warp or ()):
             if warp is not None:
                 rows[..., d] = warp.inverse(rows[..., d])
         return rows
 
     def point_estimates(self, stats: ArrayLike) -> dict[str, FloatArray]:
-        D, hyper, post = self._posteriors(stats)
-        cells = post[:, 1:].reshape(-1, D, 8)
-        mean = hyper[1 : 1 + D] + cells[:, :, 0]
-        sd = np.sqrt(cells[:, :, 3] / cells[:, :, 2])
+        _, hyper, post = self._posteriors(stats)
+        width = int(hyper[0])
+        cells = post[:, 1:].reshape(-1, width, 8)
+        mean = hyper[1 : 1 + width] + cells[:, :, 0]
+        variance = cells[:, :, 3] / cells[:, :, 2]
+        if self._plane is not None:
+            mean, variance = self._plane.inverse(mean), self._plane.variances(variance)
+        sd = np.sqrt(variance)
         for d, warp in enumerate(self.warp or ()):
             if warp is not None:  # the median, and the spread about it to first order
                 mean[:, d] = warp.inverse(mean[:, d])
                 sd[:, d] *= np.exp(-warp.apply(mean[:, d])[1])
         return {"mean": mean, "sd": sd}
+
+
+def _checked_plane(value: Any) -> tuple[tuple[float, ...], ...]:
+    plane = as_array("NormalGamma", "plane", value)
+    fine = plane.ndim == 2 and len(plane) > 2 and plane.shape[1] > 0 and (plane[1] > 0.0).all()
+    if not fine or not np.allclose(plane[2:] @ plane[2:].T, np.eye(len(plane) - 2), atol=1e-6):
+        message = (
+            "NormalGamma: plane must hold a centre, a positive scale and one or more orthonormal "
+            f"directions, each of one number for each column; got {value!r}"
+        )
+        raise ConfigError(message)
+    return tuple(tuple(row) for row in plane.tolist())
 
 
 def _checked_warp(value: Any) -> tuple[Warp | None, ...]:
@@ -166,7 +221,10 @@ def _checked_warp(value: Any) -> tuple[Warp | None, ...]:
     except (TypeError, ValueError):
         maps = ()
     known = [warp for warp in maps if warp is not None]
-    fine = all(np.isfinite(warp).all() and min(warp.scale, warp.offset) > 0.0 for warp in known)
+    fine = all(
+        np.isfinite(warp).all() and min(warp.scale, warp.offset) > 0.0 <= warp.tail
+        for warp in known
+    )
     if not maps or not fine or not {warp.side for warp in known} <= {-1.0, 0.0, 1.0}:
         message = (
             f"NormalGamma: warp must be None or the {len(Warp._fields)} numbers of a Warp for each "

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -65,7 +66,7 @@ class Product(Likelihood):
                 message = f"Product: {part} does not fit the columns {list(columns)}"
                 raise ConfigError(message)
 
-    @property
+    @cached_property
     def is_scaled(self) -> bool:
         return all(
             part.is_scaled and not any(isinstance(c, str) for c in columns)
@@ -93,8 +94,9 @@ class Product(Likelihood):
     def free_spread(self) -> bool:
         return any(part.free_spread for part, _ in self.parts)
 
-    def tempered(self, X: FloatArray) -> Self:
-        return type(self)([(part.tempered(X[:, list(at)]), at) for part, at in self.parts])
+    def tempered(self, X: FloatArray, names: Sequence[str] | None = None) -> Self:
+        placed = self._placed(X.shape[1], names)
+        return type(self)([(part.tempered(X[:, at]), at) for part, at in placed])
 
     def remarks(self, names: Sequence[str]) -> list[str]:
         return [said for part, at in self.parts for said in part.remarks([names[j] for j in at])]

@@ -41,7 +41,7 @@ def make_likelihood(spec: Any) -> Likelihood:
     Examples
     --------
     >>> make_likelihood(("gamma_poisson", 1.0, 0.5))
-    GammaPoisson(shape=1.0, rate=0.5)
+    GammaPoisson(shape=1.0, rate=0.5, share=1.0)
     """
     if isinstance(spec, Likelihood):
         return spec

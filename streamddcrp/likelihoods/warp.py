@@ -1,4 +1,4 @@
-"""Monotone maps of skewed columns, by which their rows come closer to a Gaussian.
+"""Monotone maps of columns with skew or heavy tails, by which their rows come closer to a Gaussian.
 
 With z = (x - center) / scale, the image of x is center + scale w(z), so that a column keeps its
 unit. w is Yeo and Johnson's power about the median (Biometrika 87, 2000), side = 0,
@@ -6,7 +6,9 @@ unit. w is Yeo and Johnson's power about the median (Biometrika 87, 2000), side 
     w(z) = ((1 + z)^a - 1) / a for z >= 0, -((1 - z)^(2 - a) - 1) / (2 - a) for z < 0,
 
 or the logarithm of the distance from an edge of the rows, the low one (side = 1) or the high one
-(side = -1), w(z) = side log(side z - edge + offset), continued by its tangent beyond the edge.
+(side = -1), w(z) = side log(side z - edge + offset), continued by its tangent beyond the edge, or,
+for heavy tails on both sides, w(z) = asinh(tail z) / tail: a line near the median, a logarithm far
+from it, so that a density with tails like a power's gets the tails of an exponential.
 Densities of x are those of its image times w'(z).
 """
 
@@ -24,6 +26,7 @@ GAIN = 5.0  # nats that one Gaussian for all rows must gain
 UNTIED = 0.9  # share of different values, below which a column counts as rounded
 _POWERS = (-1.0, -0.5, 0.0, 0.25, 0.5, 0.75, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0)
 _OFFSETS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
+_TAILS = (0.25, 0.5, 1.0, 2.0, 4.0)  # over the scale
 
 
 class Warp(NamedTuple):
@@ -35,18 +38,24 @@ class Warp(NamedTuple):
     side: float = 0.0
     edge: float = 0.0
     offset: float = 1.0
+    tail: float = 0.0
 
     def apply(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the images of values and the logs of the slopes there."""
         z = (x - self.center) / self.scale
         with np.errstate(over="ignore"):
-            w, log_slope = _log(self, z) if self.side else _power(self.power, z)
+            if self.tail:
+                w, log_slope = _asinh(self.tail, z)
+            else:
+                w, log_slope = _log(self, z) if self.side else _power(self.power, z)
             image = self.center + self.scale * w
         return np.clip(image, -LARGEST, LARGEST), log_slope
 
     def inverse(self, image: FloatArray) -> FloatArray:
         """Return the values that images came from."""
         w = (image - self.center) / self.scale
+        if self.tail:
+            return self.center + self.scale * np.sinh(self.tail * w) / self.tail
         if self.side:
             least = 0.5 * self.offset
             u = np.maximum(np.exp(self.side * w), least)
@@ -60,6 +69,8 @@ class Warp(NamedTuple):
 
     def __str__(self) -> str:
         """Describe the map in words."""
+        if self.tail:
+            return f"on a log scale beyond {self.scale / self.tail:g} from {self.center:g}"
         if not self.side:
             return f"to the power {self.power:g} about {self.center:g}"
         start = self.center + self.scale * self.side * (self.edge - self.offset)
@@ -75,6 +86,10 @@ def _power(power: float, z: FloatArray) -> tuple[FloatArray, FloatArray]:
     safe = np.where(exponent == 0.0, 1.0, exponent)
     size = np.where(exponent == 0.0, log_size, np.expm1(safe * log_size) / safe)
     return np.sign(z) * size, (exponent - 1.0) * log_size
+
+
+def _asinh(tail: float, z: FloatArray) -> tuple[FloatArray, FloatArray]:
+    return np.arcsinh(tail * z) / tail, -np.log(np.hypot(1.0, tail * z))
 
 
 def _log(warp: Warp, z: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -116,6 +131,7 @@ def find_warp(x: FloatArray) -> Warp | None:
         for side in (1.0, -1.0)
         for offset in _OFFSETS
     ]
+    tries += [Warp(center, scale, tail=tail) for tail in _TAILS]
     with np.errstate(over="ignore", invalid="ignore"):  # powers of far outliers
         gains = [_gain(warp, x) for warp in tries]
     best = int(np.argmax(gains))

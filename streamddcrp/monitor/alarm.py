@@ -1,5 +1,6 @@
 """Alarms at a given false-alarm rate."""
 
+import math
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -7,8 +8,19 @@ from numpy.typing import ArrayLike, NDArray
 
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.estimator.stored import Stored
-from streamddcrp.monitor.kernels import MOST, N_COUNTS, mean_of, step_alarm, threshold
+from streamddcrp.monitor.kernels import (
+    BLOCK,
+    CURRENT,
+    FORMER,
+    MOST,
+    N_COUNTS,
+    mean_of,
+    step_alarm,
+    threshold,
+)
+from streamddcrp.records import FINITE, REAL, Within, check_one, counters
 from streamddcrp.typing import FloatArray
+from streamddcrp.validation import whole
 
 _HUGE = 1e300  # stands for infinity: its mean with other scores is a number
 
@@ -79,9 +91,7 @@ class Alarm(Stored):
         if not 0 < rate < 0.5:
             message = f"rate must lie between 0 and 0.5, got {rate!r}"
             raise ConfigError(message)
-        if average < 1:
-            message = f"average must be at least 1 row, got {average!r}"
-            raise ConfigError(message)
+        whole("average", average, 1, 1 << 24)
         self.rate = rate
         self.average = average
         self._recent = np.zeros(int(average))
@@ -110,7 +120,11 @@ class Alarm(Stored):
         SchemaError
             If the scores are not a vector.
         """
-        values = np.asarray(scores, dtype=np.float64)
+        try:
+            values = np.asarray(scores, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            message = f"scores must be numbers in an array of shape (N,): {error}"
+            raise SchemaError(message) from None
         if values.ndim != 1:
             message = f"scores must have shape (N,), got {values.shape}"
             raise SchemaError(message)
@@ -128,6 +142,11 @@ class Alarm(Stored):
     @classmethod
     def _from_state(cls, arrays: dict[str, Any], meta: dict[str, Any]) -> Self:
         alarm = cls(**meta)
+        check_one("recent", arrays["recent"], alarm._recent.shape, np.float64, FINITE)
+        check_one("top", arrays["top"], alarm._top.shape, np.float64, REAL)
+        block = Within(0, math.ceil(BLOCK / alarm.rate) + 1)
+        limits = counters({FORMER: block, CURRENT: block})
+        check_one("counts", arrays["counts"], (N_COUNTS,), np.int64, limits)
         for name in ("recent", "top", "counts"):
             getattr(alarm, f"_{name}")[:] = arrays[name]
         return alarm

@@ -123,7 +123,7 @@ class RegimeAnomalyDetector(Stored, base.AnomalyDetector):
             A row each with ``label`` (int64, the id of the table, predicted before the row was
             learned), ``score`` (null during warm-up; until the reference is taken, the surprise of
             the model at the single row), ``threshold`` (infinite while too few rows have been seen)
-            and ``alarm`` (bool).
+            and ``alarm`` (bool); before them ``time``, where times are given.
         """
         rows: Any = sliceable(batch)
         due = self._rows_until_reference()
@@ -151,13 +151,14 @@ class RegimeAnomalyDetector(Stored, base.AnomalyDetector):
             scores = reference.score_many(rows)
         out = self._model.step_many(rows, t)
         if reference is not None and seasonal:
-            scores = reference.score_rows(self._model._rows_less_season())
+            scores = reference.score_rows(self._model._rows_less_season()[: len(out)])
         if scores is None:
             scores = out["score"].to_numpy(zero_copy_only=False).copy()
             scores[:first] = np.nan  # as long as nothing was learned, nothing is surprising
         judged = self._judge(scores)
         self._follow()
-        columns = {
+        times = {"time": out["time"]} if t is not None else {}
+        columns = times | {
             "label": out["label"],
             "score": pa.array(judged.score, mask=np.isnan(judged.score)),
             "threshold": judged.threshold,
@@ -216,7 +217,8 @@ class RegimeAnomalyDetector(Stored, base.AnomalyDetector):
     def _surprise(self, x: Mapping[Any, Any], t: Any) -> float:
         if self._reference is not None:
             return self._model._surprise_to(self._reference, x, t)
-        return self._model.score_one(x, t)
+        score = self._model.score_one(x, t)
+        return score if self._model._has_begun else math.nan
 
     # -- checkpoints -----------------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 """Seasons subtracted from the columns of a stream, their levels kept."""
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from typing import Any, Self
 
 import numpy as np
@@ -8,23 +8,20 @@ import pyarrow as pa
 from river import base
 
 from streamddcrp.data import Vectorizer, as_time, check_clocked, check_times
-from streamddcrp.data.batches import batch_times, read_batch
 from streamddcrp.data.seasons.subtracted import Subtraction
-from streamddcrp.errors import StreamDDCRPError
-from streamddcrp.estimator.stored import Stored, from_json, to_json
+from streamddcrp.estimator.row_model import Features, RowLearner
+from streamddcrp.estimator.stored import from_json, refuse_unless_plain, to_json
 from streamddcrp.typing import FloatArray
 
-Features = Mapping[Any, Any]
 
-
-class Seasonal(Stored, base.Transformer):
+class Seasonal(RowLearner, base.Transformer):
     """Subtract the season of each column as it is learned, and keep the level.
 
     What is left shows shifts, trends and faults that daily or weekly cycles would hide. The season
-    is a sum of harmonics, fitted by recursive least squares with forgetting and bounded influence
-    to what passes a high-pass filter, so that neither a shift of the level nor a fault is taken for
-    a part of it. The amplitude may change. A season is subtracted only while it has shown itself:
-    while the log score of "level + season" leads that of "level" by 5 nats.
+    is a sum of harmonics, learned together with a level that may jump, so that neither a shift of
+    the level nor a fault is taken for a part of it; a step that comes in every period is. The
+    amplitude may change. Of each harmonic, the share is subtracted that is not noise: a given
+    period is believed, and what is not known yet is left in.
 
     Parameters
     ----------
@@ -39,7 +36,7 @@ class Seasonal(Stored, base.Transformer):
 
     Notes
     -----
-    O(H^2) time a row and column, 1 to 3 microseconds, and O(H^2) memory a column, with H harmonics:
+    O(H^2) time a row and column, 1 to 5 microseconds, and O(H^2) memory a column, with H harmonics:
     up to 12 of the shortest period and 24 of longer ones, as far as the rows can show them. "auto"
     keeps 4096 rows until it has decided, and takes .1 to 1 s for that in all. Memory of a season:
     8 of its longest periods, at least 25 rows per coefficient.
@@ -66,50 +63,9 @@ class Seasonal(Stored, base.Transformer):
     def __init__(self, period: Any = "auto") -> None:
         self.period = period
         self._season = Subtraction(period)
-        self._vectorizer = Vectorizer()
-        self._clocked: bool | None = None
-        self._last_time: float | None = None
+        super().__init__()
 
     # -- learning --------------------------------------------------------------------------------
-
-    def learn_one(self, x: Features, t: Any = None) -> None:
-        """Learn one row.
-
-        Parameters
-        ----------
-        x : mapping
-            Column name to number; None, or an absent column, is a missing value.
-        t : number or time stamp, optional
-
-        Raises
-        ------
-        SchemaError
-            A value is not a finite number, or the time is missing. Nothing was learned.
-        OrderError
-            ``t`` is before the time of the row before. Nothing was learned.
-        """
-        mark = self._vectorizer.mark()
-        try:
-            X = self._vectorizer.transform(x)[None].copy()
-            self._advance(X, None if t is None else np.array([as_time(t)]))
-        except StreamDDCRPError:
-            self._vectorizer.rollback(mark)
-            raise
-
-    def learn_many(self, batch: object, t: object = None) -> None:
-        """Learn a batch of rows; the same, bit for bit, as learning them one by one.
-
-        Parameters
-        ----------
-        batch : Arrow table or batch, data frame, or array_like of shape (N, D)
-        t : array_like of shape (N,), optional
-
-        Raises
-        ------
-        SchemaError, OrderError
-            As for `learn_one`, with the row's number in ``row``. Nothing was learned.
-        """
-        self.step_many(batch, t)
 
     def step_many(self, batch: object, t: object = None) -> pa.RecordBatch:
         """Transform each row of a batch by the rows before it, then learn it, in one pass.
@@ -124,27 +80,18 @@ class Seasonal(Stored, base.Transformer):
         pyarrow.RecordBatch
             The columns as floats, less their seasons; null where a value is missing.
         """
-        mark = self._vectorizer.mark()
-        try:
-            X, _ = read_batch(batch, self._vectorizer)
-            out = self._advance(X, None if t is None else batch_times(t, len(X)))
-        except StreamDDCRPError:
-            self._vectorizer.rollback(mark)
-            raise
+        out = self._learn_batch(batch, t)
         names = [str(name) for name in self._vectorizer.columns or ()]  # none before a first row
         columns = (np.ascontiguousarray(x) for x in out.T[: len(names)])
         cells = [pa.array(x, mask=np.isnan(x)) for x in columns]
         return pa.RecordBatch.from_arrays(cells, names)
 
-    def _advance(self, X: FloatArray, t: FloatArray | None) -> FloatArray:
-        """Check times, then transform and learn rows; raises before anything has changed."""
+    def _advance(self, X: FloatArray, t: FloatArray | None, types: list[str]) -> FloatArray:
         if len(X) == 0:
             return X
-        check_clocked(self._clocked, t is not None)
+        self._check_times(t)
         self._season.check(t)
-        if t is not None:
-            check_times(t, self._last_time)
-            self._last_time = float(t[-1])
+        self._last_time = None if t is None else float(t[-1])
         self._clocked = t is not None
         return self._season.step(X, t)
 
@@ -220,5 +167,6 @@ class Seasonal(Stored, base.Transformer):
         model = cls(from_json(meta["options"]["period"]))
         model._vectorizer = Vectorizer.from_config(meta["vectorizer"])
         model._clocked, model._last_time = meta["clocked"], meta["last_time"]
-        model._season.restore(arrays, meta["season"])
+        refuse_unless_plain(meta, numbers=("last_time",), flags=("clocked",))
+        model._season.restore(arrays, meta["season"], model._vectorizer.n_features)
         return model

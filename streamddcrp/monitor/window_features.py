@@ -12,7 +12,8 @@ from streamddcrp.data import Vectorizer
 from streamddcrp.data.batches import read_batch
 from streamddcrp.data.windows import FEATURES, SHORTEST, dominant_period, window_features
 from streamddcrp.errors import ConfigError, SchemaError, StreamDDCRPError
-from streamddcrp.estimator.stored import Stored
+from streamddcrp.estimator.stored import Stored, refuse_unless_plain
+from streamddcrp.records import FINITE, check_one, refuse_if
 from streamddcrp.typing import FloatArray, IntArray
 
 _log = logging.getLogger(__name__)
@@ -197,6 +198,7 @@ class WindowFeatures(Stored, base.Transformer):
 
     @classmethod
     def _from_state(cls, arrays: dict[str, Any], meta: dict[str, Any]) -> Self:
+        refuse_unless_plain(meta, counts=("n_seen",))
         model = cls(**meta["options"])
         model._vectorizer = Vectorizer.from_config(meta["vectorizer"])
         model._hop, model._n_seen = meta["hop"], meta["n_seen"]
@@ -204,6 +206,14 @@ class WindowFeatures(Stored, base.Transformer):
             arrays[name] for name in _ARRAYS
         )
         model._kept = [kept] if len(kept) else []
+        D, F, begun = model._vectorizer.n_features, len(model._names()), len(model._scale) > 0
+        check_one("rows", kept, (len(kept), D if len(kept) else 0), np.float64, FINITE)
+        widths = D, D, F, F, F
+        for name, width in zip(_ARRAYS[1:], widths, strict=True):
+            check_one(name, arrays[name], (width if begun else 0,), np.float64, FINITE)
+        hop, most = meta["hop"], model.warmup if model.period is None else model.period
+        refuse_if(hop is not None and (type(hop) is not int or not 1 <= hop <= most), "hop")
+        refuse_if(begun and hop is None, "hop")
         return model
 
 

@@ -12,39 +12,3 @@ Methods that draw one child per particle reweight, and resample by `systematic` 
 Everything here is a kernel over arrays; `state` holds the arrays that models share, their storage
 and the loop over rows.
 """
-
-from streamddcrp.particles.kernels.random import (
-    add_wrapping,
-    gamma,
-    hash_of,
-    normal,
-    philox,
-    uniform,
-)
-from streamddcrp.particles.kernels.resample import (
-    ancestors_of,
-    effective_size,
-    merge_equal,
-    n_best,
-    optimal,
-    place_children,
-    stratified,
-    systematic,
-)
-
-__all__ = [
-    "add_wrapping",
-    "ancestors_of",
-    "effective_size",
-    "gamma",
-    "hash_of",
-    "merge_equal",
-    "n_best",
-    "normal",
-    "optimal",
-    "philox",
-    "place_children",
-    "stratified",
-    "systematic",
-    "uniform",
-]

@@ -11,10 +11,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamddcrp.compilation import entry_point
-from streamddcrp.contract import EventRing, empty_events
+from streamddcrp.contract import EVENT_CAPACITY, EventRing, empty_events
 from streamddcrp.likelihoods.kernels.families import n_post, n_stats, posterior
-from streamddcrp.particles.kernels.names import LOG_EVIDENCE, MOST_TABLES, N_EVENTS, N_SEEN
-from streamddcrp.records import declared, empty, nbytes_of
+from streamddcrp.particles.kernels.names import (
+    LOG_EVIDENCE,
+    MOST_TABLES,
+    N_EVENTS,
+    N_LIVE,
+    N_NAMES,
+    N_SEEN,
+)
+from streamddcrp.records import (
+    ANY,
+    WEIGHT,
+    check_one,
+    counters,
+    declared,
+    empty,
+    index,
+    nbytes_of,
+    refuse_if,
+    up_to,
+)
+from streamddcrp.records import check as check_group
 from streamddcrp.typing import FloatArray, IntArray
 
 Arrays = dict[str, NDArray[Any]]
@@ -29,8 +48,8 @@ class Names(NamedTuple):
     opener: Annotated[IntArray, "N", -1]  # arrival index: the table's id; -1: the place is free
     last_seen: Annotated[IntArray, "N", -1]  # last arrival that most probably sat there; -1: none
     reported: Annotated[BoolArray, "N"]  # whether its birth has been reported
-    weight: Annotated[FloatArray, "N"]  # of the particles that have it
-    n_holders: Annotated[IntArray, "N"]  # how many they are
+    weight: Annotated[FloatArray, "N", WEIGHT]  # of the particles that have it
+    n_holders: Annotated[IntArray, "N", up_to("P")]  # how many they are
 
 
 class Pool(NamedTuple):
@@ -40,7 +59,7 @@ class Pool(NamedTuple):
     post: Annotated[FloatArray, "C Q"]  # the posterior given ``stats``
     members: Annotated[UintArray, "C"]  # exclusive or of the members' hashes
     mixed: Annotated[UintArray, "C"]  # hash of ``members``; their exclusive or is a partition's
-    name: Annotated[IntArray, "C"]  # position in `Names`
+    name: Annotated[IntArray, "C", index("N")]  # position in `Names`
     holders: Annotated[IntArray, "C"]  # how often particles hold it
     free: Annotated[IntArray, "C"]  # free places, the first ``n_free[0]`` entries
     n_free: Annotated[IntArray, "1"]
@@ -174,6 +193,50 @@ def arrays_of(state: Any, stamp: int, **index: Any) -> tuple[Arrays, IntArray]:
         for name, values in state.events._asdict().items()
     }
     return arrays, at
+
+
+COUNTS = counters({MOST_TABLES: up_to("K"), N_NAMES: up_to("N"), N_LIVE: up_to("N")})
+_BY_CLUSTER = ("members", "mixed", "name")
+
+
+def check(
+    group: Any, arrays: Mapping[str, NDArray[Any]], n_counts: int, n_stats: int, **lengths: int
+) -> dict[str, int]:
+    """Check what `arrays_of` returned, before any of it is used; return all lengths in use.
+
+    ``group`` is that of the particles, ``lengths`` what is known: of ``P``, and its further axes.
+
+    Raises
+    ------
+    CheckpointError
+        An array is missing, of another type or shape, or names a place that is not there.
+    """
+    clusters, openers = arrays["pool.name"], arrays["names.opener"]
+    known = {**lengths, "K": int(arrays["particles.entry"].shape[1]), "N": len(openers)}
+    known |= {"C": len(clusters), "E": len(arrays["events.kind"])}
+    check_one("counts", arrays["counts"], (n_counts,), np.int64, COUNTS, known)
+    check_one("sums", arrays["sums"], (1,), np.float64, ANY)  # NaN: no evidence
+    check_group(group, arrays, known | {"C": len(clusters) + 1}, "particles.")
+    check_group(Names, arrays, known, "names.")
+    check_group(EventRing, arrays, known, "events.")
+    for field in declared(Pool):
+        if field.name in _BY_CLUSTER:
+            name = f"pool.{field.name}"
+            check_one(name, arrays[name], clusters.shape, field.dtype, field.within, known)
+    stats, counts = arrays["pool.stats"], arrays["counts"]
+    check_one("pool.stats", stats, (len(clusters), stats.shape[1]), np.float64, ANY)
+    particles, K = arrays["particles.n_tables"], known["K"]
+    refuse_if(
+        stats.shape[1] > n_stats
+        or counts[MOST_TABLES] != K
+        or bool((particles > K).any())
+        or counts[N_NAMES] != len(openers)
+        or min(counts[N_EVENTS], EVENT_CAPACITY) != known["E"]
+        or bool((openers >= counts[N_SEEN]).any() or (np.diff(openers) <= 0).any())
+        or not bool((arrays["particles.weight"] > 0).any()),
+        "particles, tables and names",
+    )
+    return known
 
 
 def restore(

@@ -254,15 +254,8 @@ def binder_loss(labels: ArrayLike, estimate: ArrayLike, weights: ArrayLike | Non
 
     Parameters
     ----------
-    labels : array_like of int, shape (S, N) or (N,)
-        Sampled partitions.
-    estimate : array_like of int, shape (N,)
-    weights : array_like of float, shape (S,), optional
-        Weights of the samples. Default: equal.
-
-    Returns
-    -------
-    float
+    labels, estimate, weights
+        As for `vi_loss`.
 
     Examples
     --------

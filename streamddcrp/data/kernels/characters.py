@@ -2,9 +2,17 @@
 
 import numpy as np
 
-from streamddcrp.compilation import uncounted
+from streamddcrp.compilation import leaf, uncounted
+from streamddcrp.numerics import natural
 
 LONGEST = 64  # bytes of a word
+# What a character does; the bits below are its lower-case code point. No bit set: it separates.
+JOINS = 1 << 21  # may stand in a word
+BEGINS = 1 << 22  # and at its beginning
+UNSPACED = 1 << 23  # of a script without spaces
+MARK = 1 << 24  # belongs to the character before it
+IGNORED = 1 << 25  # is passed over
+ALONE = 1 << 26  # a word by itself: an emoji
 
 
 @uncounted
@@ -60,3 +68,34 @@ def compose(pairs, composed, point, mark):
         else:
             high = middle
     return np.int64(composed[low]) if low < len(pairs) and pairs[low] == key else np.int64(-1)
+
+
+@leaf
+def kind_of(characters, point):
+    """Return what a character does."""
+    if 0 <= point < len(characters):
+        return np.int64(characters[natural(point)])
+    if 0x20000 <= point < 0x32000:  # ideographs beyond the table
+        return point | JOINS | BEGINS | UNSPACED
+    return np.int64(0)
+
+
+@leaf
+def read_ascii(data, i, stop, table, eights):
+    """Read letters of ASCII into ``eights``; return where they end, and how many count."""
+    n, eight, shift = 0, np.uint64(0), np.uint64(0)
+    while i < stop:
+        letter = np.uint64(table[data[natural(i)]]) & np.uint64(0x7F)
+        if letter == 0:
+            break
+        i += 1
+        if n < LONGEST:
+            eight |= letter << shift
+            shift += np.uint64(8)
+            n += 1
+            if shift == 64:
+                eights[natural((n >> 3) - 1)] = eight
+                eight, shift = np.uint64(0), np.uint64(0)
+    if shift > 0:
+        eights[natural(n >> 3)] = eight
+    return i, n

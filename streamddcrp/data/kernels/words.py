@@ -10,7 +10,29 @@ nothing grows: the caller asks `has_room` before each document. ``words`` is a `
 import numpy as np
 
 from streamddcrp.compilation import kernel, leaf, uncounted
-from streamddcrp.data.kernels.characters import LONGEST, append, code_point, compose
+from streamddcrp.data.kernels.characters import (
+    ALONE,
+    BEGINS,
+    IGNORED,
+    JOINS,
+    LONGEST,
+    MARK,
+    UNSPACED,
+    append,
+    code_point,
+    compose,
+    kind_of,
+    read_ascii,
+)
+from streamddcrp.data.kernels.pieces import (
+    DUE,
+    LONGEST_PIECE,
+    copy_piece,
+    cut_run,
+    lacks_pieces,
+    learn_pieces,
+    read_run,
+)
 from streamddcrp.data.kernels.raw import (
     COLON,
     DOLLAR,
@@ -27,13 +49,6 @@ from streamddcrp.numerics import natural
 EIGHTS = LONGEST // 8
 INDEX_BITS = 30
 BETWEEN = 255  # the byte between words of a list: it does not occur in UTF-8
-# What a character does; the bits below are its lower-case code point. No bit set: it separates.
-JOINS = 1 << 21  # may stand in a word
-BEGINS = 1 << 22  # and at its beginning
-PAIRED = 1 << 23  # of a script without spaces
-MARK = 1 << 24  # belongs to the character before it
-IGNORED = 1 << 25  # is passed over
-ALONE = 1 << 26  # a word by itself: an emoji
 OPENS = 0x80  # in the table of bytes: a word may begin here, or a character of several bytes does
 # Places in ``counts``.
 USED, FREE, STOPS, DOCUMENTS, REPEATS, KEEP = 0, 1, 2, 3, 4, 5
@@ -106,25 +121,32 @@ def _take(words, n, out, n_out):
     return _take_now(words, n, out, n_out)
 
 
-@leaf
-def _read_ascii(data, i, stop, table, eights):
-    """Read letters of ASCII into ``eights``; return where they end, and how many count."""
-    n, eight, shift = 0, np.uint64(0), np.uint64(0)
-    while i < stop:
-        letter = np.uint64(table[data[natural(i)]]) & np.uint64(0x7F)
-        if letter == 0:
-            break
-        i += 1
-        if n < LONGEST:
-            eight |= letter << shift
-            shift += np.uint64(8)
-            n += 1
-            if shift == 64:
-                eights[natural((n >> 3) - 1)] = eight
-                eight, shift = np.uint64(0), np.uint64(0)
-    if shift > 0:
-        eights[natural(n >> 3)] = eight
-    return i, n
+@uncounted
+def _take_run(data, i, stop, words, out, n_out):
+    """Take the words of a run that begins at ``i``; return where it ends, and how many there are.
+
+    Of a table with repeats they are pairs of neighbours, else pieces.
+    """
+    R, more, starts = 0, True, words.starts
+    while more:
+        first = R == 0
+        i, R, more = read_run(data, i, stop, words, R)
+        if words.counts[REPEATS] != 0:
+            for j in range(R if first and R == 1 else R - 1):
+                n_out = _take(words, copy_piece(words, j, min(j + 2, R)), out, n_out)
+            n = starts[R] - starts[R - 1]
+            for j in range(n):
+                words.run[j] = words.run[starts[R - 1] + j]
+            starts[1], R = n, 1
+        else:
+            cut_run(words, R)
+            begin = 0
+            for j in range(1, R + 1):
+                if words.boundary[j] > 0.5 or j - begin == LONGEST_PIECE:
+                    n_out = _take(words, copy_piece(words, begin, j), out, n_out)
+                    begin = j
+            R = 0
+    return i, n_out
 
 
 @uncounted
@@ -133,8 +155,6 @@ def _read_text(data, start, stop, words, out):
     n_out = 0
     n = 0  # bytes of the word so far; 0: between words
     full = False  # a character did not fit: the others of this word are left out, too
-    paired = False  # whether it is of a script without spaces,
-    second = 0  # and then where its second character begins
     last, before = np.int64(-1), 0  # the last character of the word, and the bytes before it
     drop = ~words.counts[KEEP]
     i = start
@@ -146,7 +166,7 @@ def _read_text(data, start, stop, words, out):
                 if b in (DOLLAR, LESS) and drop & TICKERS != 0:
                     i = max(skip_ticker(data, i - 1, stop), i)
                 continue
-            end, length = _read_ascii(data, i, stop, table, words.eights)
+            end, length = read_ascii(data, i, stop, table, words.eights)
             if end == stop or data[natural(end)] < 0x80:
                 after = -1
                 if end < stop:
@@ -175,11 +195,7 @@ def _read_text(data, start, stop, words, out):
         if point >= 0x80:
             point, width = code_point(data, i, stop)
         i += width
-        kind = np.int64(0)
-        if 0 <= point < len(characters):
-            kind = np.int64(characters[point])
-        elif 0x20000 <= point < 0x32000:  # ideographs beyond the table
-            kind = point | JOINS | BEGINS | PAIRED
+        kind = kind_of(characters, point)
         if kind & IGNORED:
             continue
         if kind & ALONE:
@@ -188,16 +204,19 @@ def _read_text(data, start, stop, words, out):
             n_out = _take(words, append(word, 0, point), out, n_out)
             n = 0
             continue
+        if kind & UNSPACED:
+            if n > 0:
+                n_out = _take(words, n, out, n_out)
+            n = 0
+            i, n_out = _take_run(data, i - width, stop, words, out, n_out)
+            continue
         if kind & MARK and n > 0 and not full:
             letter = compose(words.pairs, words.composed, last, point)
             if letter >= 0:
                 n, last = append(word, before, letter), letter
                 full = n == before
                 continue
-        ends = kind == 0
-        if n > 0 and not ends:
-            ends = kind & (PAIRED | MARK) == 0 if paired else kind & PAIRED != 0
-        if ends and n > 0:
+        if kind == 0 and n > 0:
             n_out = _take(words, n, out, n_out)
             n = 0
             if point in (DOLLAR, LESS):  # perhaps a ticker
@@ -206,15 +225,7 @@ def _read_text(data, start, stop, words, out):
         if n == 0:
             if kind & BEGINS == 0:
                 continue
-            full, second = False, 0
-            paired = kind & PAIRED != 0
-        elif kind & PAIRED:
-            if second > 0:
-                n_out = _take(words, n, out, n_out)
-                for j in range(second, n):
-                    word[j - second] = word[j]
-                n -= second
-            full, second = False, n
+            full = False
         if not full:
             last, before = kind & JOINS - 1, n
             n = append(word, n, last)
@@ -254,7 +265,8 @@ def read_document(data, start, stop, listed, words, out):
 
     Of all words, if the table is one with repeats. Stop words are left out, and what does not fit
     into ``out``. Unknown words get an index, the last one released or the next. `has_room` must
-    have said yes.
+    have said yes. What the document has to teach about scripts without spaces waits for
+    `learn_pieces`.
 
     Parameters
     ----------
@@ -270,6 +282,7 @@ def read_document(data, start, stop, listed, words, out):
     n : int
     """
     words.counts[DOCUMENTS] += 1
+    words.piece_sums[DUE] = 0
     if listed:
         return _read_list(data, start, stop, words, out)
     return _read_text(data, start, stop, words, out)
@@ -303,6 +316,14 @@ def release_word(words, w):
 
 
 @uncounted
+def forget_new(words, found, n):
+    """Release the words that came with the last document, as if it had not been read."""
+    for i in range(n - 1, -1, -1):
+        if words.seen[found[i]] < 0:
+            release_word(words, found[i])
+
+
+@uncounted
 def find_document(data, start, stop, listed, words, out):
     """As `read_document`, but new words get -1, and the table stays as it was."""
     n = read_document(data, start, stop, listed, words, out)
@@ -310,6 +331,7 @@ def find_document(data, start, stop, listed, words, out):
         if words.seen[out[i]] < 0:
             release_word(words, out[i])
             out[i] = -1
+    words.piece_sums[DUE] = 0
     return n
 
 
@@ -339,6 +361,10 @@ def read_documents(data, offsets, first, listed, words, most, out, ends):
             return row
         part = out[begin : begin + most]
         n = read_document(data, offsets[row], offsets[row + 1], listed, words, part)
+        if lacks_pieces(words):
+            forget_new(words, part, n)
+            return row
+        learn_pieces(words)
         ends[row + 1] = begin + n
     return len(offsets) - 1
 

@@ -1,8 +1,10 @@
-"""Compiled seasons: robust recursive least squares on harmonics, and the score that admits them.
+"""Compiled seasons: a filter of level and harmonics, and the score that admits them.
 
-A value is y_i = level + z_i' b + noise, with z_i the sines and cosines at its time. What passes a
-high-pass filter has no level: with m_i and v_i the exponentially weighted means of the y and z
-before row i, least squares fits y_i - m_i = (z_i - v_i)' b.
+A value is y_i = x_i' b + r_i. x_i holds 1 and the sines and cosines at its time; b holds a level
+and their coefficients; the noise r_i = rho r_(i-1) + e_i is autocorrelated. The level wanders
+slowly, and in any row it may jump, with a small probability: a row that looks like a jump says
+little of the season. Otherwise the step between two regimes, which is larger than the cycle that is
+looked for, would be taken for a part of it.
 """
 
 import math
@@ -13,14 +15,17 @@ TAU = 2.0 * math.pi
 GAINS = (0.05, 0.2, 0.8)  # of the levels that compete, from a slow one to nearly the last value
 N_GAINS = 3
 FAR = 9.0  # squared standardised error from which on an error counts no more
+CLEARLY = 0.6  # share of the other's error by which the filter without jumps must be nearer
 FEW = 10  # values by which a scale is a plain mean and nothing is an outlier
+RULED_OUT = -23.0  # log odds of a jump below which there was none: e^-23 is 1e-10
+LARGEST_JUMP = 1e100  # variance of a jump, in units of the noise
 LOOSE = 100.0  # no coefficient becomes less certain than so many times its prior variance
 LARGEST = 1e150  # values whose squares would overflow are not learned
 
 
 @kernel
 def fill_basis(turns, place, out_z):
-    """Write sine and cosine of the harmonics at a moment.
+    """Write 1, and sine and cosine of the harmonics at a moment.
 
     Parameters
     ----------
@@ -28,8 +33,9 @@ def fill_basis(turns, place, out_z):
         Share of each period that has passed.
     place : ndarray of int64, shape (number of periods, most harmonics)
         Where the pair of harmonic j + 1 of a period stands; -1: it is left out.
-    out_z : ndarray, shape (P,)
+    out_z : ndarray, shape (Q,)
     """
+    out_z[0] = 1.0
     for k in range(place.shape[0]):
         sine, cosine = math.sin(TAU * turns[k]), math.cos(TAU * turns[k])
         s, c = sine, cosine
@@ -52,10 +58,13 @@ def _dot(a, b):
 def shrink(coefficient, spread, scale, out):
     """Write the coefficients, each pair times the share of its power that is not noise.
 
+    The level is left out: 0.
+
     A pair b estimated with covariance S has E|b^|^2 = |b|^2 + tr S: the factor is
     max(0, 1 - tr S / |b^|^2).
     """
-    for j in range(0, coefficient.shape[0], 2):
+    out[0] = 0.0
+    for j in range(1, coefficient.shape[0], 2):
         a, b = coefficient[j], coefficient[j + 1]
         power = a * a + b * b
         noise = scale * (spread[j, j] + spread[j + 1, j + 1])
@@ -90,51 +99,128 @@ def _score(y, n, rate, keep, level, variance, log_weight):
 
 
 @kernel
-def _learn(setting, d, y, z, state, u, gain):
-    """Learn one value by weighted least squares on what passes the high-pass filter.
+def _learn(setting, prior, d, chance, y, z, state, u, gain):
+    """Learn one value by Kalman filters with and without a jump; collapse them into one.
 
-    With e the error, s^2 the scale and q = u' S u, the weight is w = min(1, c s (1 + q)^1/2 / |e|),
-    and the gain S u / (l / w + q); S becomes (S - S u u' S / (l / w + q)) / l.
+    With error e, scale s^2, q = u' S u and a jump of variance J s^2, the value has the density
+    N(e; 0, s^2 (1 + q)) or N(e; 0, s^2 (1 + q + J)). Mean and covariance of the coefficients become
+    those of the mixture of both posteriors, a jump having the prior probability ``chance``. J is at
+    least `Setting.jump`, and e^2 / s^2: the larger the step, the less of it may be taken for a
+    season.
     """
-    P, n = z.shape[0], state.n[d]
-    coefficient, spread = state.coefficient[d], state.spread[d]
-    error = y - state.slow[d]
-    for j in range(P):
-        u[j] = z[j] - state.slow_z[d, j]
+    Q, n = z.shape[0], state.n[d]
+    coefficient, spread, scale = state.coefficient[d], state.spread[d], state.scale[d]
+    rho = state.correlation[d]
+    error = y - rho * state.last[d]
+    for j in range(Q):
+        u[j] = z[j] - rho * state.last_z[d, j]
         error -= u[j] * coefficient[j]
-    q = 0.0
-    for j in range(P):
-        gain[j] = _dot(spread[j], u)
-        q += gain[j] * u[j]
-    if not q >= 0.0:  # rounding has spoiled the covariance: begin anew
+    spread[0, 0] += setting.wander
+    gain[:] = 0.0
+    for i in range(Q):  # S is symmetric; by rows, so that the inner loop runs on vectors
+        row, factor = spread[i], u[i]
+        for j in range(Q):
+            gain[j] += row[j] * factor
+    q = _dot(gain, u)
+    if not q >= 0.0:  # rounding has spoiled the covariance: start over
         spread[:] = 0.0
-        for j in range(P):
-            spread[j, j] = setting.prior
-            gain[j] = setting.prior * u[j]
-        q = setting.prior * _dot(u, u)
-    weight, limit = 1.0, setting.huber * math.sqrt(state.scale[d] * (1.0 + q))
-    if n > FEW and abs(error) > limit:
-        weight = limit / abs(error)
-    if weight > 0.0:
-        forget = 1.0 - setting.forget
-        room = 1.0 / (forget / weight + q)
-        for j in range(P):
-            coefficient[j] += gain[j] * (room * error)
-            for i in range(P):
-                spread[j, i] = (spread[j, i] - gain[j] * gain[i] * room) / forget
-        for j in range(P):
-            if spread[j, j] > LOOSE * setting.prior:
-                share = math.sqrt(LOOSE * setting.prior / spread[j, j])
-                spread[j] *= share
-                spread[:, j] *= share
-    square = error * error / (1.0 + q)
+        q = 0.0
+        for j in range(Q):
+            spread[j, j] = prior[j]
+            gain[j] = prior[j] * u[j]
+            q += gain[j] * u[j]
+    square = error * error
+    jump, p = 0.0, 0.0
+    if n > FEW and scale > 0.0 and chance > 0.0:
+        jump = min(max(setting.jump, square / scale), LARGEST_JUMP)
+        less = jump / ((1.0 + q) * (1.0 + q + jump))
+        odds = (
+            math.log(chance / (1.0 - chance))
+            - 0.5 * math.log1p(jump / (1.0 + q))
+            + 0.5 * less * square / scale
+        )
+        p = 1.0 / (1.0 + math.exp(-odds)) if odds > RULED_OUT else 0.0
+    stay, leap = 1.0 / (1.0 + q), 1.0 / (1.0 + q + jump)
+    apart = p * (1.0 - p) * square / scale if 0.0 < p < 1.0 else 0.0
+    keep = 1.0 - setting.forget
+    for j in range(Q):
+        landing = gain[j] + jump if j == 0 else gain[j]  # covariance of b_j and e after a jump
+        moved = landing * leap - gain[j] * stay
+        coefficient[j] += error * (gain[j] * stay + p * moved)
+        u[j] = moved
+    drop, lift = (1.0 - p) * stay + p * leap, 1.0 / keep
+    for j in range(1, Q):
+        row, g, moved = spread[j], gain[j], u[j]
+        if apart > 0.0:
+            for i in range(1, Q):
+                row[i] += apart * (moved * u[i])
+        for i in range(1, Q):
+            row[i] = (row[i] - drop * (g * gain[i])) * lift
+    first = gain[0]
+    for j in range(1, Q):
+        fall = gain[j] * ((1.0 - p) * stay * first + p * leap * (first + jump))
+        value = (spread[j, 0] - fall + apart * u[j] * u[0]) / math.sqrt(keep)
+        spread[j, 0] = spread[0, j] = value
+    rise = leap * (jump * (1.0 + q - 2.0 * first) - first * first)  # J - (S_0 u + J)^2 leap
+    spread[0, 0] += p * rise - (1.0 - p) * stay * first * first + apart * u[0] * u[0]
+    for j in range(Q):
+        if spread[j, j] > LOOSE * prior[j]:
+            share = math.sqrt(LOOSE * prior[j] / spread[j, j])
+            spread[j] *= share
+            spread[:, j] *= share
+    square /= 1.0 + q
     if n > FEW:
-        square = min(square, FAR * state.scale[d])
-    state.scale[d] += max(setting.rate, 1.0 / n) * (square - state.scale[d])
-    pace = max(setting.filter, 1.0 / (n + 1.0))
-    state.slow[d] += pace * (y - state.slow[d])
-    for j in range(P):
-        state.slow_z[d, j] += pace * u[j]
+        square = min(square, FAR * scale)
+    state.scale[d] += (1.0 - p) * max(setting.rate, 1.0 / n) * (square - scale)
+    _correlate(setting, d, n, y - _dot(z, coefficient), p, state)
+    state.last[d] = y
+    state.last_z[d] = z
+
+
+@kernel
+def better(state, d):
+    """Return which filter's season column d is subtracted: that with jumps, or D + d.
+
+    A step that comes every week is a jump to the one, week after week, and a season to the other.
+    So it is not the next value that decides, which both predict, but how far values lie from the
+    mean of the last period without their season.
+    """
+    D = state.lead.shape[0]
+    return d if CLEARLY * state.miss[d] <= state.miss[D + d] else D + d
+
+
+@kernel
+def write_season(state, d, out):
+    """Write the coefficients (Q,) of the season that is subtracted from column d."""
+    k = better(state, d)
+    shrink(state.coefficient[k], state.spread[k], state.scale[k], out)
+
+
+@kernel
+def _compare(setting, d, y, z, state, b):
+    """Learn how far a value lies from the slow mean less its season, by the filter ``d``."""
+    shrink(state.coefficient[d], state.spread[d], state.scale[d], b)
+    n, net = state.n[d], y - _dot(z, b)
+    error = net - state.slow[d]
+    rate = max(setting.rate, 1.0 / (n + 1.0))
+    state.slow[d] += rate * error
+    state.miss[d] += rate * (abs(error) - state.miss[d])
+
+
+@kernel
+def _correlate(setting, d, n, residual, p, state):
+    """Learn the correlation of successive residuals, one of 3 deviations counting as the most."""
+    before, variance = state.residual[d], state.moments[d, 0]
+    if n > FEW:
+        most = math.sqrt(FAR * variance)
+        residual = min(max(residual, -most), most)
+    rate = (1.0 - p) * max(setting.rate, 1.0 / n)
+    state.moments[d, 0] += rate * (residual * residual - variance)
+    state.moments[d, 1] += rate * (residual * before - state.moments[d, 1])
+    state.residual[d] = residual
+    if n > FEW and state.moments[d, 0] > 0.0:
+        rho = state.moments[d, 1] / state.moments[d, 0]
+        state.correlation[d] = min(max(rho, 0.0), setting.highest)
 
 
 @kernel
@@ -153,19 +239,24 @@ def _judge(setting, d, y, z, state):
         state.lead[d] = min(max(lead, -setting.most), setting.most)
     if n % setting.lag == 0:
         state.judged[d] = state.pending[d]
-        shrink(state.coefficient[d], state.spread[d], state.scale[d], state.pending[d])
+        write_season(state, d, state.pending[d])
 
 
 @kernel
-def step_seasons(setting, place, state, space, X, turns, out):
+def step_seasons(setting, place, prior, state, space, X, turns, out):
     """Subtract the season from each row as the rows before it have it, then learn the row.
+
+    Each harmonic is subtracted times the share of its power that is not noise, so one that is not
+    known yet is not subtracted.
 
     Parameters
     ----------
     setting, state : `Setting`, `State`
     place : ndarray of int64
         As for `fill_basis`.
-    space : ndarray, shape (4, P)
+    prior : ndarray, shape (Q,)
+        Variances of the coefficients before the first value, in units of the noise.
+    space : ndarray, shape (4, Q)
         Work space.
     X, out : ndarray, shape (N, D)
         NaN: missing; nothing is learned of it.
@@ -176,30 +267,33 @@ def step_seasons(setting, place, state, space, X, turns, out):
         fill_basis(turns[i], place, z)
         for d in range(X.shape[1]):
             y = X[i, d]
-            out[i, d] = y
-            if state.lead[d] > setting.needed:
-                shrink(state.coefficient[d], state.spread[d], state.scale[d], b)
-                out[i, d] = y - _dot(z, b)
+            write_season(state, d, b)
+            out[i, d] = y - _dot(z, b)
             if not abs(y) < LARGEST:
                 continue
             if state.n[d] == 0:
-                state.slow[d] = y
-                state.slow_z[d] = z
                 state.levels[d, :, 0] = y
-            else:
+            elif setting.judges:
                 _judge(setting, d, y, z, state)
-                _learn(setting, d, y, z, state, u, gain)
+            for f in range(2):
+                k = d + f * X.shape[1]
+                if state.n[d] == 0:
+                    state.coefficient[k, 0] = state.last[k] = state.slow[k] = y
+                    state.last_z[k] = z
+                else:
+                    chance = setting.chance if f == 0 else 0.0
+                    _compare(setting, k, y, z, state, b)
+                    _learn(setting, prior, k, chance, y, z, state, u, gain)
             state.n[d] += 1
+            state.n[d + X.shape[1]] += 1
 
 
 @kernel
-def seasons_at(setting, place, state, space, turns, out):
-    """Write the seasons in use at other times, (N, D); 0 where none is. Learns nothing."""
+def seasons_at(place, state, space, turns, out):
+    """Write the seasons at other times, (N, D). Learns nothing."""
     z, b = space[0], space[3]
     for d in range(out.shape[1]):
-        out[:, d] = 0.0
-        if state.lead[d] > setting.needed:
-            shrink(state.coefficient[d], state.spread[d], state.scale[d], b)
-            for i in range(out.shape[0]):
-                fill_basis(turns[i], place, z)
-                out[i, d] = _dot(z, b)
+        write_season(state, d, b)
+        for i in range(out.shape[0]):
+            fill_basis(turns[i], place, z)
+            out[i, d] = _dot(z, b)

@@ -183,7 +183,7 @@ def _leads(
     X: FloatArray, t: FloatArray, periods: list[float], first: float = 0.0, most: int = HARMONICS
 ) -> FloatArray:
     """Return the lead (D,) of "level + season" over "level" after ``first`` rows."""
-    tracker = Tracker(periods, 1.0, X.shape[1], most)
+    tracker = Tracker(periods, 1.0, X.shape[1], most, judges=True)
     rate = CYCLES / len(X)  # the same memory for all, or multiples win by a longer one
     first = max(tracker.setting.first, math.ceil(first))
     tracker.setting = tracker.setting._replace(

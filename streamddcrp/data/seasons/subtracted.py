@@ -10,7 +10,9 @@ from streamddcrp.data.seasons.periods import LEAST, estimate_periods, in_words, 
 from streamddcrp.data.seasons.tracker import Tracker
 from streamddcrp.data.times import typical_gap
 from streamddcrp.errors import SchemaError
+from streamddcrp.records import FINITE, MOST, VALUE, check_one, refuse_if
 from streamddcrp.typing import FloatArray
+from streamddcrp.validation import positive
 
 _log = logging.getLogger(__name__)
 STAGES = (128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096)  # rows of estimates
@@ -75,7 +77,7 @@ class Subtraction:
         before = [] if self.tracker is None else self.tracker.periods.tolist()
         if self._auto:
             periods = estimate_periods(X, t if clocked else None, before)
-            if not periods and self.tracker is not None and any(self.tracker.in_use):
+            if not periods and self.tracker is not None and self.tracker.leads:
                 periods = before  # what is of use stays; what is not, and not found again, goes
         else:
             periods = [period for period in self._given if period / gap > LEAST]
@@ -83,7 +85,7 @@ class Subtraction:
             found = in_words(periods, gap, clocked=clocked) or "none any more"
             origin = f", found in the first {len(X)} rows" if self._auto else ""
             _log.info("season: %s%s", found, origin)
-            self.tracker = Tracker(periods, gap, X.shape[1]) if periods else None
+            self.tracker = self._track(periods, gap, X.shape[1]) if periods else None
             if self.tracker is not None:
                 self.tracker.step(X, t)
         done = last or (len(X) >= _ENOUGH and len(periods) == 2)
@@ -97,8 +99,11 @@ class Subtraction:
                     "so it is left out", period, LEAST, gap,
                 )  # fmt: skip
 
+    def _track(self, periods: list[float], gap: float, n_columns: int) -> Tracker:
+        return Tracker(periods, gap, n_columns, judges=self._auto)
+
     def at(self, t: FloatArray) -> FloatArray | float:
-        """Return the seasons in use at times (N,) (or numbers of rows), to be subtracted."""
+        """Return the seasons at times (N,) (or numbers of rows), to be subtracted."""
         return 0.0 if self.tracker is None else self.tracker.at(t)
 
     @property
@@ -121,12 +126,22 @@ class Subtraction:
             meta |= {"periods": self.tracker.periods.tolist(), "gap": self.tracker.gap}
         return arrays, meta
 
-    def restore(self, arrays: Mapping[str, Any], meta: Mapping[str, Any]) -> None:
-        """Take up what `state` returned."""
+    def restore(self, arrays: Mapping[str, Any], meta: Mapping[str, Any], n_columns: int) -> None:
+        """Take up what `state` returned of rows of so many columns; raises CheckpointError."""
+        refuse_if(type(meta["rows"]) is not int or not 0 <= meta["rows"] <= MOST, "rows of season")
         self.n_rows, self._kept = meta["rows"], [] if meta["waits"] else None
         if "season.kept.x" in arrays:
+            n = len(arrays["season.kept.x"])
+            check_one("season.kept.x", arrays["season.kept.x"], (n, n_columns), np.float64, VALUE)
+            check_one("season.kept.t", arrays["season.kept.t"], (n,), np.float64, FINITE)
+            times = arrays["season.kept.t"]
+            ordered = bool((np.diff(times) >= 0.0).all() and (np.abs(times) < MOST * 1e3).all())
+            refuse_if(n != self.n_rows or not meta["waits"] or not ordered, "rows of season")
             self._kept = [(arrays["season.kept.x"], arrays["season.kept.t"])]
         if "periods" in meta:
-            n_columns = len(arrays["season.lead"])
-            self.tracker = Tracker(meta["periods"], meta["gap"], n_columns)
+            periods, gap = meta["periods"], positive("gap", meta["gap"])
+            rising = sorted({positive("period", period) for period in periods})
+            refuse_if(not 0 < len(periods) <= 8 or rising != periods, "periods")
+            refuse_if(not gap < periods[0] <= periods[-1] < MOST * gap, "periods")
+            self.tracker = self._track(periods, gap, n_columns)
             self.tracker.restore(arrays)

@@ -7,7 +7,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from streamddcrp.data.seasons.kernels import N_GAINS, seasons_at, step_seasons
+from streamddcrp.data.seasons.kernels import N_GAINS, seasons_at, step_seasons, write_season
 from streamddcrp.records import Array, arrays_of, empty, nbytes_of, restore
 from streamddcrp.typing import FloatArray, IntArray
 
@@ -15,8 +15,10 @@ FIRST_HARMONICS, HARMONICS = 12, 24  # at most, of the shortest period and of lo
 NYQUIST = 0.48  # cycles per row that a harmonic stays below
 MEMORY_PERIODS = 8  # of the longest period: amplitudes may change within a few of them ..
 MEMORY_COEFFICIENTS = 25  # .. rows per coefficient at least: 2 % more variance for p / (2 N)
-HUBER = 1.345  # errors beyond so many deviations weigh less: 95 % efficient under a normal law
-PRIOR = 10.0  # variance of a coefficient, in units of the noise
+JUMP = 0.001  # probability, in a row, that the level jumps ..
+JUMP_VARIANCE = 100.0  # .. by this variance at least, in units of the noise
+HIGHEST = 0.99  # correlation of successive residuals
+PRIOR = 10.0  # variance of a first harmonic, in units of the noise; of harmonic j: over j^2
 NEEDED = 5.0  # nats: under the level's law, e^-5 bounds the chance that a season ever comes so far
 MOST = 50.0  # nats of lead that are remembered: a season that ends is noticed within so many
 LEAST_ROWS = 50  # of the memory of a variance
@@ -26,30 +28,36 @@ class Setting(NamedTuple):
     """Numbers that the kernels need."""
 
     forget: float  # share of the past forgotten with each value
-    filter: float  # pace of the slow mean that the high-pass filter subtracts
-    huber: float
+    wander: float  # variance by which the level changes with each value, in units of the noise
+    chance: float  # that the level jumps in a row
+    jump: float  # least variance of a jump, in units of the noise
+    highest: float  # largest correlation of successive residuals
     rate: float  # pace of variances
     keep: float  # discount of the scores by which the levels are mixed
-    needed: float  # lead from which on a season is used
+    judges: bool  # whether the lead is counted
     most: float  # largest lead
-    prior: float
     first: int  # values after which the lead is counted
     lag: int  # values after which the season on trial is replaced
 
 
 class State(NamedTuple):
-    """What is known of the columns."""
+    """What is known of the columns: by the filters with jumps, then by those without."""
 
-    coefficient: Annotated[FloatArray, "D P"]
-    spread: Annotated[FloatArray, "D P P"]  # covariance of the coefficients over the scale
-    slow: Annotated[FloatArray, "D"]  # mean that the filter subtracts, and that of the basis
-    slow_z: Annotated[FloatArray, "D P"]
-    scale: Annotated[FloatArray, "D"]  # variance of the errors
-    judged: Annotated[FloatArray, "D P"]  # coefficients on trial, and those that come next
-    pending: Annotated[FloatArray, "D P"]
+    coefficient: Annotated[FloatArray, "2D Q"]  # the level first
+    spread: Annotated[FloatArray, "2D Q Q"]  # covariance of the coefficients over the scale
+    scale: Annotated[FloatArray, "2D"]  # variance of the errors
+    residual: Annotated[FloatArray, "2D"]  # the last one
+    moments: Annotated[FloatArray, "2D 2"]  # mean square of residuals, mean product of successive
+    correlation: Annotated[FloatArray, "2D"]  # of successive residuals
+    last: Annotated[FloatArray, "2D"]  # the last value, and the basis of its row
+    last_z: Annotated[FloatArray, "2D Q"]
+    judged: Annotated[FloatArray, "D Q"]  # coefficients on trial, and those that come next
+    pending: Annotated[FloatArray, "D Q"]
     levels: Annotated[FloatArray, "D 2 3 G"]  # without and with season: level, variance, log weight
+    slow: Annotated[FloatArray, "2D"]  # mean of the values less their season ..
+    miss: Annotated[FloatArray, "2D"]  # .. and mean distance from it
     lead: Annotated[FloatArray, "D"]
-    n: Annotated[IntArray, "D"]  # values learned
+    n: Annotated[IntArray, "2D"]  # values learned
 
 
 @dataclass(slots=True)
@@ -57,12 +65,13 @@ class Memory:
     """The state and the work space beside it."""
 
     season: State
-    scratch: FloatArray  # (4, P)
+    scratch: FloatArray  # (4, Q)
 
 
 def places(rows: Sequence[float], harmonics: int = HARMONICS) -> tuple[IntArray, int]:
     """Return where the harmonics of periods, in rows and rising, stand, and how many numbers.
 
+    The first number is the level's.
     Longer periods than the first have at most ``harmonics`` of them. A frequency that several
     periods have belongs to the first of them.
     """
@@ -74,19 +83,31 @@ def places(rows: Sequence[float], harmonics: int = HARMONICS) -> tuple[IntArray,
             frequency = j / period
             known = any(abs(frequency - other) < 1e-9 for other in taken)
             if frequency < NYQUIST and not known:
-                place[k, j - 1] = 2 * len(taken)
+                place[k, j - 1] = 1 + 2 * len(taken)
                 taken.append(frequency)
-    return place, 2 * len(taken)
+    return place, 1 + 2 * len(taken)
 
 
-def setting_for(rows: Sequence[float], n_numbers: int) -> Setting:
+def priors(place: IntArray, n_numbers: int) -> FloatArray:
+    """Return the variances (Q,) of level and harmonics before the first value.
+
+    A cycle with edges has harmonics of amplitude 1 / j. Were all thought as large, the first rows
+    of a smooth cycle would pass for jumps.
+    """
+    variance = np.full(n_numbers, JUMP_VARIANCE)
+    for k, j in np.argwhere(place >= 0):
+        variance[place[k, j] : place[k, j] + 2] = PRIOR / (j + 1.0) ** 2
+    return variance
+
+
+def setting_for(rows: Sequence[float], n_numbers: int, *, judges: bool) -> Setting:
     """Return the settings for periods of so many rows, rising, with so many coefficients."""
     shortest, longest = rows[0], rows[-1]
     memory = max(MEMORY_PERIODS * longest, MEMORY_COEFFICIENTS * n_numbers)
     rate = 1.0 / max(longest, LEAST_ROWS)
     return Setting(
-        forget=1.0 / memory, filter=1.0 - math.exp(-2.0 * math.pi / longest), huber=HUBER,
-        rate=rate, keep=1.0 - rate / 3.0, needed=NEEDED, most=MOST, prior=PRIOR,
+        forget=1.0 / memory, wander=longest**-2.0, chance=JUMP, jump=JUMP_VARIANCE, highest=HIGHEST,
+        rate=rate, keep=1.0 - rate / 3.0, judges=judges, most=MOST,
         first=math.ceil(2.0 * shortest), lag=max(4, round(shortest)),
     )  # fmt: skip
 
@@ -103,23 +124,27 @@ class Tracker:
     n_columns : int
     harmonics : int
         At most, of a longer period than the shortest.
+    judges : bool
+        Whether to count by how much the season leads: for periods that are only supposed.
 
     Notes
     -----
-    O(P^2) time a row and column and O(D P^2) memory, with P twice the number of harmonics.
+    O(Q^2) time a row and column and O(D Q^2) memory, with Q twice the number of harmonics and 1.
     """
 
     def __init__(
-        self, periods: Sequence[float], gap: float, n_columns: int, harmonics: int = HARMONICS
-    ) -> None:
+        self, periods: Sequence[float], gap: float, n_columns: int, harmonics: int = HARMONICS,
+        *, judges: bool = False,
+    ) -> None:  # fmt: skip
         self.periods = np.array(periods, dtype=np.float64)
         self.gap = gap
         rows = (self.periods / gap).tolist()
         self.place, n_numbers = places(rows, harmonics)
-        self.setting = setting_for(rows, n_numbers)
-        self._lengths = {"D": n_columns, "P": n_numbers, "G": N_GAINS}
+        self.setting = setting_for(rows, n_numbers, judges=judges)
+        self._lengths = {"D": n_columns, "2D": 2 * n_columns, "Q": n_numbers, "G": N_GAINS}
         self.memory = Memory(empty(State, self._lengths), np.zeros((4, n_numbers)))
-        self.state.spread[:] = PRIOR * np.eye(n_numbers)
+        self.prior = priors(self.place, n_numbers)
+        self.state.spread[:] = np.diag(self.prior)
 
     @property
     def state(self) -> State:
@@ -128,9 +153,18 @@ class Tracker:
 
     @property
     def in_use(self) -> list[bool]:
-        """Whether the season of each column is subtracted."""
-        used: list[bool] = (self.state.lead > self.setting.needed).tolist()
+        """Whether there is something to subtract from each column."""
+        now = np.empty_like(self.state.coefficient[0])
+        used = []
+        for d in range(self._lengths["D"]):
+            write_season(self.state, d, now)
+            used.append(bool(now.any()))
         return used
+
+    @property
+    def leads(self) -> bool:
+        """Whether "level + season" has predicted some column clearly better than "level"."""
+        return bool((self.state.lead > NEEDED).any())
 
     @property
     def nbytes(self) -> int:
@@ -138,18 +172,18 @@ class Tracker:
         return nbytes_of(self.memory)
 
     def step(self, X: FloatArray, t: FloatArray) -> FloatArray:
-        """Return rows (N, D) at times (N,), less the season where it is in use; learn them."""
+        """Return rows (N, D) at times (N,), less the season; learn them."""
         out = np.empty(X.shape)
         step_seasons(
-            self.setting, self.place, self.state, self.memory.scratch, np.ascontiguousarray(X),
-            self._turns(t), out,
+            self.setting, self.place, self.prior, self.state, self.memory.scratch,
+            np.ascontiguousarray(X), self._turns(t), out,
         )  # fmt: skip
         return out
 
     def at(self, t: FloatArray) -> FloatArray:
-        """Return the seasons in use at times (N,), shape (N, D)."""
+        """Return the seasons at times (N,), shape (N, D)."""
         out = np.empty((len(t), self._lengths["D"]))
-        seasons_at(self.setting, self.place, self.state, self.memory.scratch, self._turns(t), out)
+        seasons_at(self.place, self.state, self.memory.scratch, self._turns(t), out)
         return out
 
     def _turns(self, t: FloatArray) -> FloatArray:

@@ -83,7 +83,7 @@ def gp_add(hyper: Array, h: int, x: Array, c: int, weight: float, stats: Array, 
     for d in range(D):
         x_d = x[c + d]
         if not math.isnan(x_d):
-            stats[s + 1] -= weight * log_factorial(x_d)
+            stats[s + 1] -= weight * hyper[h + 1 + 2 * D + d] * log_factorial(x_d)
             stats[s + 2 + d] += weight
             stats[s + 2 + D + d] += weight * x_d
 
@@ -98,7 +98,9 @@ def gp_posterior(hyper: Array, h: int, stats: Array, s: int, post: Array, q: int
         shape, rate = shape0 + events, rate0 + n
         log_rate = math.log(rate)
         # shape0 log rate0 - shape log rate + log Gamma(shape) / Gamma(shape0)
-        total += log_rising(shape0, events) - shape0 * math.log1p(n / rate0) - events * log_rate
+        total += hyper[h + 1 + 2 * D + d] * (
+            log_rising(shape0, events) - shape0 * math.log1p(n / rate0) - events * log_rate
+        )
         at = q + 1 + 5 * d
         post[at] = shape
         post[at + 1] = -shape * math.log1p(1.0 / rate)
@@ -110,25 +112,29 @@ def gp_posterior(hyper: Array, h: int, stats: Array, s: int, post: Array, q: int
 
 @uncounted
 def gp_predictive(hyper: Array, h: int, post: Array, q: int, x: Array, c: int) -> float:
+    D = int(hyper[h])
     total = 0.0
-    for d in range(int(hyper[h])):
+    for d in range(D):
         x_d = x[c + d]
         if not math.isnan(x_d):
             at = q + 1 + 5 * d
-            total += post[at + 1]
+            value = post[at + 1]
             if x_d > 0.0:
-                total += log_rising(post[at], x_d) - log_factorial(x_d) - x_d * post[at + 2]
+                value += log_rising(post[at], x_d) - log_factorial(x_d) - x_d * post[at + 2]
+            total += hyper[h + 1 + 2 * D + d] * value
     return total
 
 
 @uncounted
 def gp_expected(hyper: Array, h: int, post: Array, q: int, x: Array, c: int) -> float:
+    D = int(hyper[h])
     total = 0.0
-    for d in range(int(hyper[h])):
+    for d in range(D):
         x_d = x[c + d]
         if not math.isnan(x_d):
             at = q + 1 + 5 * d
-            total += x_d * post[at + 3] - post[at + 4] - log_factorial(x_d)
+            value = x_d * post[at + 3] - post[at + 4] - log_factorial(x_d)
+            total += hyper[h + 1 + 2 * D + d] * value
     return total
 
 
@@ -138,8 +144,9 @@ def gp_natural(hyper: Array, h: int, post: Array, q: int, out: Array, s: int) ->
     out[s + 1] = 1.0
     for d in range(D):
         at = q + 1 + 5 * d
-        out[s + 2 + d] = -post[at + 4]
-        out[s + 2 + D + d] = post[at + 3]
+        share = hyper[h + 1 + 2 * D + d]
+        out[s + 2 + d] = -share * post[at + 4]
+        out[s + 2 + D + d] = share * post[at + 3]
 
 
 # --- Beta-Bernoulli: p(1) ~ Beta(a, b) -----------------------------------------------------------
@@ -165,7 +172,9 @@ def bb_posterior(hyper: Array, h: int, stats: Array, s: int, post: Array, q: int
         ones, zeros = max(stats[s + 1 + d], 0.0), max(stats[s + 1 + D + d], 0.0)
         a0, b0 = hyper[h + 1 + d], hyper[h + 1 + D + d]
         a, b = a0 + ones, b0 + zeros
-        total += log_rising(a0, ones) + log_rising(b0, zeros) - log_rising(a0 + b0, ones + zeros)
+        total += hyper[h + 1 + 2 * D + d] * (
+            log_rising(a0, ones) + log_rising(b0, zeros) - log_rising(a0 + b0, ones + zeros)
+        )
         at = q + 1 + 4 * d
         post[at] = -math.log1p(b / a)
         post[at + 1] = -math.log1p(a / b)
@@ -180,12 +189,14 @@ def bb_posterior(hyper: Array, h: int, stats: Array, s: int, post: Array, q: int
 @inlined
 def _bb_mix(hyper: Array, h: int, post: Array, at: int, x: Array, c: int) -> float:
     """Sum of x post[at] + (1 - x) post[at + 1] over features; `at` selects the pair of numbers."""
+    D = int(hyper[h])
     total = 0.0
-    for d in range(int(hyper[h])):
+    for d in range(D):
         x_d = x[c + d]
         if not math.isnan(x_d):
             i = at + 4 * d
-            total += x_d * post[i] + (1.0 - x_d) * post[i + 1]
+            value = x_d * post[i] + (1.0 - x_d) * post[i + 1]
+            total += hyper[h + 1 + 2 * D + d] * value
     return total
 
 
@@ -204,5 +215,6 @@ def bb_natural(hyper: Array, h: int, post: Array, q: int, out: Array, s: int) ->
     D = int(hyper[h])
     for d in range(D):
         at = q + 1 + 4 * d
-        out[s + 1 + d] = post[at + 2]
-        out[s + 1 + D + d] = post[at + 3]
+        share = hyper[h + 1 + 2 * D + d]
+        out[s + 1 + d] = share * post[at + 2]
+        out[s + 1 + D + d] = share * post[at + 3]

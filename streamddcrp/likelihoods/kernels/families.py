@@ -17,19 +17,20 @@ family                  hyper                                        stats
 NORMAL_WISHART          D, kappa, dof, log|scatter|, center, mean,   n, sum y, sum y y' [i, j]
                         pivots, scatter [i, j]
 NORMAL_GAMMA            D, center, mean, kappa, shape, rate, h^2/12, n, count, sum y, sum (y^2 +
-                        power                                        h^2/12), each times the power
+                        power, share                                 h^2/12), each times the power
 DIRICHLET_MULTINOMIAL   D, mass of a category, total mass            n, count
-GAMMA_POISSON           D, shape, rate                               n, -sum log x!, count, sum x
-BETA_BERNOULLI          D, a, b                                      n, ones, zeros
+GAMMA_POISSON           D, shape, rate, share                        n, -sum z log x!, count, sum x
+BETA_BERNOULLI          D, a, b, share                               n, ones, zeros
 REGRESSION              D P, D, P; for each of D outputs: mean (P),  n; for each output: sum v v'
                         kappa (P), shape, rate                       [i, j], v = (1, block)
 PRODUCT                 D, number of parts, P - 1, Q - 1; for each   n; those of each part
                         part code, h, c, s, q; those of each part
 ======================  ===========================================  =============================
 
-with y = x - center. A row of REGRESSION is a block (regressors (P - 1), output) for each output.
-Row, statistics and posterior of PRODUCT are those of its parts, no products themselves, one after
-the other; h, c, s and q say where a part's prior, row, statistics and posterior begin.
+with y = x - center. A column of share z counts z times, its prior too. A row of REGRESSION is a
+block (regressors (P - 1), output) for each output. Row, statistics and posterior of PRODUCT are
+those of its parts, no products themselves, one after the other; h, c, s and q say where a part's
+prior, row, statistics and posterior begin.
 
 ``post[0]`` is the log marginal likelihood; the rest of ``post`` is private to this package.
 Statistics that rounding left outside their domain (a tiny negative count, a scatter that is not
@@ -105,8 +106,7 @@ def n_parts(family: int, hyper: Array) -> int:
     return int(hyper[1]) if family == PRODUCT else 1
 
 
-@kernel
-def n_stats(family: int, hyper: Array) -> int:
+def n_stats(family: int, hyper: Array) -> int:  # called by Python only
     """Length P of the sufficient statistics. The first five need only ``hyper[0]``."""
     D = int(hyper[0])
     if family == NORMAL_WISHART:

@@ -144,7 +144,8 @@ def nw_natural(hyper: Array, h: int, post: Array, q: int, out: Array, s: int) ->
 
 # --- Normal-Gamma: precision ~ Gamma(shape, rate), mu ~ N(mean, 1 / (kappa precision)) -----------
 # A value rounded to a grid of step h stands for a latent one, uniform in its cell: the square about
-# any point is (x - point)^2 + h^2 / 12 on average. A column of power z counts z times.
+# any point is (x - point)^2 + h^2 / 12 on average. In a column a row counts ``power`` times; the
+# column, its prior too, counts ``share`` times.
 # post: log marginal, then for each feature: mean about the centre, kappa, shape, rate, constant and
 # coefficient of the Student t, constant of the expectation, half the expected precision.
 
@@ -165,6 +166,7 @@ def ng_add(hyper: Array, h: int, x: Array, c: int, weight: float, stats: Array, 
 def ng_posterior(hyper: Array, h: int, stats: Array, s: int, post: Array, q: int) -> None:
     # With r = x - mean: rate_n = rate + (sum r^2 - (sum r)^2 / kappa_n) / 2; no division by n.
     D = int(hyper[h])
+    share = h + 1 + 7 * D
     total = 0.0
     old_n, old_kappa, old_shape = -1.0, -1.0, -1.0
     gammas, half, psi, log_shrink, log_spread = 0.0, 0.0, 0.0, 0.0, 0.0
@@ -186,7 +188,7 @@ def ng_posterior(hyper: Array, h: int, stats: Array, s: int, post: Array, q: int
             log_shrink = math.log(kappa0 / kappa)
             log_spread = math.log(kappa / (kappa + 1.0))
         log_rate = math.log(rate)
-        total += (
+        total += hyper[share + d] * (
             gammas + shape0 * (math.log(rate0) - log_rate) - 0.5 * n * log_rate + 0.5 * log_shrink
         )
         at = q + 1 + 8 * d
@@ -202,27 +204,29 @@ def ng_posterior(hyper: Array, h: int, stats: Array, s: int, post: Array, q: int
 @uncounted
 def ng_predictive(hyper: Array, h: int, post: Array, q: int, x: Array, c: int) -> float:
     D = int(hyper[h])
-    cell, power = h + 1 + 5 * D, h + 1 + 6 * D
+    cell, power, share = h + 1 + 5 * D, h + 1 + 6 * D, h + 1 + 7 * D
     total = 0.0
     for d in range(D):
         at = q + 1 + 8 * d
         r = (x[c + d] - hyper[h + 1 + d]) - post[at]
         if not math.isnan(r):
             distance = post[at + 5] * (r * r + hyper[cell + d])
-            total += hyper[power + d] * (post[at + 4] - (post[at + 2] + 0.5) * math.log1p(distance))
+            value = post[at + 4] - (post[at + 2] + 0.5) * math.log1p(distance)
+            total += hyper[share + d] * hyper[power + d] * value
     return total
 
 
 @uncounted
 def ng_expected(hyper: Array, h: int, post: Array, q: int, x: Array, c: int) -> float:
     D = int(hyper[h])
-    cell, power = h + 1 + 5 * D, h + 1 + 6 * D
+    cell, power, share = h + 1 + 5 * D, h + 1 + 6 * D, h + 1 + 7 * D
     total = 0.0
     for d in range(D):
         at = q + 1 + 8 * d
         r = (x[c + d] - hyper[h + 1 + d]) - post[at]
         if not math.isnan(r):
-            total += hyper[power + d] * (post[at + 6] - post[at + 7] * (r * r + hyper[cell + d]))
+            value = post[at + 6] - post[at + 7] * (r * r + hyper[cell + d])
+            total += hyper[share + d] * hyper[power + d] * value
     return total
 
 
@@ -231,7 +235,8 @@ def ng_natural(hyper: Array, h: int, post: Array, q: int, out: Array, s: int) ->
     D = int(hyper[h])
     for d in range(D):
         at = q + 1 + 8 * d
-        mean, half_precision = post[at], post[at + 7]
-        out[s + 1 + d] = post[at + 6] - half_precision * mean * mean
+        mean, share = post[at], hyper[h + 1 + 7 * D + d]
+        half_precision = share * post[at + 7]
+        out[s + 1 + d] = share * post[at + 6] - half_precision * mean * mean
         out[s + 1 + D + d] = 2.0 * half_precision * mean
         out[s + 1 + 2 * D + d] = -half_precision

@@ -9,10 +9,13 @@ direction, sit at one table and share the parameter of a conjugate exponential f
 m the marginal likelihood of the rows of a table. Sequential: links go back in the order of arrival.
 General: any link, as between the vertices of a graph.
 
-A sweep draws every link once. With W candidates per customer it costs O(N (W + P + K L)): P numbers
-of statistics, K tables among the candidates, L for the marginal likelihood of one; general links
-O(|S| P) more for each customer, |S| those below it. Memory is O(N P) and the candidates, W numbers
-in all where distance is the difference of arrival indices.
+A sweep draws every link once. Where general links have few candidates, it also moves N / 4 whole
+branches, in which any customer may hold the link that joins the branch to a table
+(`kernels.branch`). With W
+candidates per customer it costs O(N (W + P + K L)): P numbers of statistics, K tables among the
+candidates, L for the marginal likelihood of one; general links O(|S| (P + W)) more for each
+customer, |S| those below it. Memory is O(N P) and the candidates, W numbers in all where distance
+is the difference of arrival indices.
 
 References
 ----------

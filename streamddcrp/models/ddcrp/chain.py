@@ -8,6 +8,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from streamddcrp.cards import ResultCard
 from streamddcrp.decay import Decay
 from streamddcrp.errors import ConfigError, MissingExtraError
 from streamddcrp.likelihoods import Likelihood
@@ -56,6 +57,7 @@ class ChainState(NamedTuple):
     post: FloatArray  # (Q,)
     below: FloatArray  # (N, P), or (0, P) where links are not sequential
     order: IntArray  # (N,)
+    turn: FloatArray  # (N,), or (0,) where links are sequential
 
 
 class Chain:
@@ -77,6 +79,7 @@ class Chain:
             joint=np.zeros(n + 1), moved=np.zeros(p), work=np.zeros(p),
             post=np.empty(int(n_post(family, hyper))),
             below=np.empty((n if candidates.sequential else 0, p)), order=np.zeros(n, np.int64),
+            turn=np.zeros(0 if candidates.sequential else n),
         )  # fmt: skip
         self.refresh()
 
@@ -105,7 +108,8 @@ class Chain:
         """Draw every link once, ``n_sweeps`` times.
 
         Sequential links from the last customer to the first: the cost does then not depend on how
-        deep the trees are. Others in a random order, block after block of customers.
+        deep the trees are. Others in a random order, block after block of customers; then,
+        where they have few candidates, a quarter as many branches are moved: `kernels.branch`.
         """
         self._run(rng, 1, n_sweeps, False, *self._output(0))
 
@@ -239,7 +243,7 @@ def make_chain(
 
 
 @dataclass(frozen=True, slots=True)
-class DDCRPSamples:
+class DDCRPSamples(ResultCard):
     """Draws of links from their posterior: S in all, those of one chain after those of another."""
 
     links: NDArray[np.int32]  # (S, N) whom each customer links to
@@ -272,7 +276,7 @@ class DDCRPSamples:
         return {
             name: values.reshape(self.n_chains, -1)
             for name, values in all_of_them.items()
-            if name in {"n_tables", "log_joint"} or (values != values[0]).any()
+            if name in {"n_tables", "log_joint"} or np.ptp(values) > 0.0
         }
 
     def diagnostics(self) -> dict[str, dict[str, float]]:
@@ -313,6 +317,20 @@ class DDCRPSamples:
             If ArviZ is not installed.
         """
         return _arviz().from_dict(posterior=self.traces())
+
+
+def r_hat(x: FloatArray) -> float:
+    """Return the split R-hat of chains (C, S); NaN with fewer than four draws or no variation.
+
+    Halves of chains are compared: sqrt of the pooled variance over the mean variance within.
+    """
+    n = x.shape[1] // 2
+    if n < 2:
+        return float("nan")
+    halves = np.concatenate([x[:, :n], x[:, -n:]])
+    within = float(halves.var(axis=1, ddof=1).mean())
+    between = float(halves.mean(axis=1).var(ddof=1))
+    return float(np.sqrt((n - 1) / n + between / within)) if within > 0.0 else float("nan")
 
 
 def _arviz() -> Any:

@@ -52,7 +52,7 @@ class Distances(ABC):
 
     @staticmethod
     def by_index(n: int, *, sequential: bool = True) -> "Distances":
-        """Take the difference of arrival indices, |i - j|.
+        """Take the difference of arrival indices, ``|i - j|``.
 
         Parameters
         ----------
@@ -63,7 +63,7 @@ class Distances(ABC):
 
     @staticmethod
     def by_time(t: ArrayLike, *, sequential: bool = True) -> "Distances":
-        """Take the difference of times, |t_i - t_j|.
+        """Take the difference of times, ``|t_i - t_j|``.
 
         Parameters
         ----------
@@ -87,7 +87,7 @@ class Distances(ABC):
         """
         choice("metric", metric, NORMS)
         places = as_matrix(Z)
-        check_matrix(places)
+        check_matrix(places, complete=True)
         return _Covariates(places, NORMS[metric], sequential)
 
     @staticmethod

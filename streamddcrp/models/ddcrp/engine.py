@@ -27,11 +27,27 @@ from streamddcrp.particles.kernels.names import (
     MOST_TABLES,
     N_COUNTS,
     N_EVENTS,
+    N_LIVE,
     N_NAMES,
     N_SEEN,
 )
 from streamddcrp.particles.state import Names, ParticleState, empty_names, learn_rows, room
-from streamddcrp.records import empty
+from streamddcrp.records import (
+    ANY,
+    CHANCE,
+    FINITE,
+    MOST,
+    PREPARED,
+    WEIGHT,
+    Within,
+    check,
+    check_one,
+    counters,
+    empty,
+    index,
+    refuse_if,
+    up_to,
+)
 from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp.validation import positive, whole
 
@@ -78,7 +94,8 @@ def make_config(
     ConfigError
         If an option is out of its range, or the decay reaches without end.
     """
-    n_particles, rejuvenate = whole("n_particles", n_particles, 1), whole("rejuvenate", rejuvenate)
+    n_particles = whole("n_particles", n_particles, 1, 1 << 20)
+    rejuvenate = whole("rejuvenate", rejuvenate, 0, 1 << 16)
     seed, alpha = whole("seed", seed, 0, (1 << 63) - 1), positive("alpha", alpha)
     carried = decay.code in (EXPONENTIAL, NO_DECAY)
     reach, by_gap = math.inf, np.empty(0)
@@ -112,17 +129,19 @@ def make_config(
 class Particles(NamedTuple):
     """What there is once per particle."""
 
-    weight: Annotated[FloatArray, "P"]  # sums to 1
-    n_tables: Annotated[IntArray, "P"]
-    last: Annotated[IntArray, "P", -1]  # table of the last customer; -1: it is gone
+    weight: Annotated[FloatArray, "P", CHANCE]  # sums to 1
+    n_tables: Annotated[IntArray, "P", up_to("K")]
+    # table of the last customer; -1: it is gone
+    last: Annotated[IntArray, "P", -1, index("K", none=True)]
 
 
 class Tables(NamedTuple):
     """Tables of each particle, in the order in which it opened them."""
 
-    name: Annotated[IntArray, "P K"]  # position in `Names`
-    retained: Annotated[IntArray, "P K"]  # members in the ring
-    carried: Annotated[FloatArray, "P K"]  # decayed weight of the members that have left the ring
+    name: Annotated[IntArray, "P K", up_to("G")]  # position in `Names`
+    retained: Annotated[IntArray, "P K", up_to("B")]  # members in the ring
+    # decayed weight of the members that have left the ring
+    carried: Annotated[FloatArray, "P K", WEIGHT]
     stats: Annotated[FloatArray, "P K S"]  # sums over all members
     post: Annotated[FloatArray, "P K Q"]  # the posterior that belongs to ``stats``
 
@@ -130,18 +149,18 @@ class Tables(NamedTuple):
 class Ring(NamedTuple):
     """Customers that may be linked to one by one."""
 
-    t: Annotated[FloatArray, "B"]
-    label: Annotated[IntArray, "P B"]  # table
-    link: Annotated[
-        IntArray, "P B"
-    ]  # customer linked to, -1: had left the ring; only if rejuvenated
+    t: Annotated[FloatArray, "B", FINITE]
+    label: Annotated[IntArray, "P B", index("K")]  # table
+    # customer linked to, -1: had left the ring; only if rejuvenated
+    link: Annotated[IntArray, "P B", Within(-1, MOST)]
 
 
 class Recent(NamedTuple):
     """Customers whose links are resampled."""
 
-    x: Annotated[FloatArray, "L D"]
-    weight: Annotated[FloatArray, "L B"]  # decay weights of their links to customers of the ring
+    x: Annotated[FloatArray, "L D", PREPARED]
+    # decay weights of their links to customers of the ring
+    weight: Annotated[FloatArray, "L B", WEIGHT]
     name: Annotated[IntArray, "L", -1]  # in `Names`, of the table they open; -1: none has it yet
 
 
@@ -184,6 +203,11 @@ class State(ParticleState):
     scratch: Scratch
 
 
+_GROUPS: dict[str, Any] = {
+    "particles": Particles, "tables": Tables, "ring": Ring, "names": Names, "events": EventRing,
+}  # fmt: skip
+
+
 def empty_state(config: Config) -> State:
     """Return the state before the first arrival."""
     return _with_room(config, 8, 16, 16)
@@ -215,10 +239,10 @@ def arrays_of(state: State, config: Config) -> dict[str, NDArray[Any]]:
     """
     used = np.flatnonzero(state.names.opener >= 0)
     used = used[np.argsort(state.names.opener[used])]
-    arrays = {name: values[index].copy() for name, values, index in _stored(state, used)}
-    place = np.zeros(len(state.names.opener), np.int64)
-    place[used] = np.arange(len(used))
-    arrays["tables.name"] = place[arrays["tables.name"]]
+    arrays = {name: values[place].copy() for name, values, place in _stored(state, used)}
+    to = np.zeros(len(state.names.opener), np.int64)
+    to[used] = np.arange(len(used))
+    arrays["tables.name"] = to[arrays["tables.name"]]
     unused = np.arange(state.counts[MOST_TABLES]) >= state.particles.n_tables[:, None]
     for name in ("name", "retained", "carried", "stats"):
         arrays[f"tables.{name}"][unused] = 0
@@ -227,6 +251,48 @@ def arrays_of(state: State, config: Config) -> dict[str, NDArray[Any]]:
     earlier = np.arange(state.counts[FIRST], state.counts[N_SEEN]) < recent[:, None]
     arrays["recent.weight"] = np.where(earlier, state.recent.weight[row][:, at], 0.0)
     return arrays | {"counts": state.counts.copy(), "sums": state.sums.copy()}
+
+
+COUNTS = counters({MOST_TABLES: up_to("K"), N_NAMES: up_to("G"), N_LIVE: up_to("G")})
+
+
+def check_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Refuse arrays that do not belong together, before any is used."""
+    openers, counts = arrays["names.opener"], arrays["counts"]
+    shape = arrays["tables.name"].shape
+    lengths = {
+        "P": config.n_particles, "K": shape[-1], "B": len(arrays["ring.t"]), "G": len(openers),
+        "N": len(openers), "L": len(arrays["recent.x"]), "E": len(arrays["events.kind"]),
+    }  # fmt: skip
+    check_one("counts", counts, (N_COUNTS,), np.int64, COUNTS, lengths)
+    check_one("sums", arrays["sums"], (N_SUMS,), np.float64, ANY)
+    for part, group in _GROUPS.items():
+        check(group, arrays, lengths, f"{part}.", without=("post",))
+    recent = arrays["recent.x"], arrays["recent.weight"]
+    check_one("recent.x", recent[0], (lengths["L"], recent[0].shape[-1]), np.float64, PREPARED)
+    check_one("recent.weight", recent[1], (lengths["L"], lengths["B"]), np.float64, WEIGHT)
+    seen, first, n_tables = counts[N_SEEN], counts[FIRST], arrays["particles.n_tables"]
+    width = int(config.hyper[0]), int(n_stats(config.family, config.hyper))
+    labels, links = arrays["ring.label"], arrays["ring.link"]
+    taken = np.arange(lengths["K"]) < n_tables[:, None]
+    refuse_if(
+        counts[MOST_TABLES] != lengths["K"]
+        or seen - first != lengths["B"]
+        or counts[N_NAMES] != len(openers)
+        or lengths["E"] != min(counts[N_EVENTS], EVENT_CAPACITY)
+        or lengths["L"] != max(0, int(seen) - max(0, int(seen) + 1 - config.rejuvenate))
+        or first > max(0, int(seen) + 1 - max(config.rejuvenate, 1))
+        or recent[0].shape[1] > width[0]
+        or arrays["tables.stats"].shape[-1] > width[1]
+        or bool((arrays["tables.name"] >= max(len(openers), 1)).any())
+        or bool((labels >= np.maximum(n_tables, 1)[:, None]).any() or (links >= seen).any())
+        or bool((arrays["particles.last"] >= n_tables).any())
+        or bool((openers >= seen).any() or (np.diff(openers) <= 0).any()),
+        "customers, tables and names",
+    )
+    members = np.zeros((config.n_particles, lengths["K"]), np.int64)
+    np.add.at(members, (np.arange(config.n_particles)[:, None], labels), 1)
+    refuse_if(bool((members != arrays["tables.retained"])[taken].any()), "members of tables")
 
 
 def state_from_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> State:
@@ -241,10 +307,10 @@ def state_from_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> Sta
         config, room(K + more, 8), room(seen - first + 1, 16), room(n_names + more, 16)
     )
     state.counts[:], state.sums[:] = counts, arrays["sums"]
-    for name, values, index in _stored(state, slice(n_names)):
+    for name, values, place in _stored(state, slice(n_names)):
         kept = arrays[name]
         target = values[..., : kept.shape[2]] if name == "tables.stats" else values
-        target[index] = kept
+        target[place] = kept
     recent, row, at = _recent(state, config.rejuvenate)
     x = arrays["recent.x"]
     state.recent.x[row, : x.shape[1]] = x
@@ -272,10 +338,10 @@ def _stored(state: State, names: Any) -> Iterator[tuple[str, NDArray[Any], Any]]
         "ring": (..., _in_ring(state)), "names": names,
         "events": slice(int(min(state.counts[N_EVENTS], EVENT_CAPACITY))),
     }  # fmt: skip
-    for part, index in in_use.items():
+    for part, place in in_use.items():
         for name, values in getattr(state, part)._asdict().items():
             if name != "post":  # follows from the statistics
-                yield f"{part}.{name}", values, index
+                yield f"{part}.{name}", values, place
 
 
 def _recent(state: State, rejuvenate: int) -> tuple[IntArray, IntArray, IntArray]:

@@ -14,6 +14,7 @@ from streamddcrp.data.batches import batch_times, read_batch
 from streamddcrp.decay import Decay, make_decay
 from streamddcrp.estimator.particle_engine import ParticleEngine
 from streamddcrp.estimator.particle_model import ParticleModel
+from streamddcrp.estimator.stored import past_of, refuse_unless_plain
 from streamddcrp.likelihoods import Likelihood, NormalGamma, choose_likelihood, make_likelihood
 from streamddcrp.models.ddcrp.chain import DDCRPSamples
 from streamddcrp.models.ddcrp.distances import Distances
@@ -21,6 +22,7 @@ from streamddcrp.models.ddcrp.engine import (
     Config,
     State,
     arrays_of,
+    check_arrays,
     empty_state,
     given_weights,
     make_config,
@@ -58,8 +60,10 @@ class DDCRPFilter(ParticleEngine):
         """
         hyper = likelihood.hyper(n_features)
         config = make_config(family=likelihood.family, hyper=hyper, clocked=clocked, **options)
+        if arrays is not None:
+            check_arrays(config, arrays)
         state = empty_state(config) if arrays is None else state_from_arrays(config, arrays)
-        past = None if arrays is None else arrays.get("past")
+        past = None if arrays is None else past_of(likelihood, arrays, n_features)
         decay: Decay = options["decay"]
         return cls(likelihood, config, state, n_features, past, first_time, time_unit, decay=decay)
 
@@ -197,6 +201,8 @@ class DDCRPSampler(ParticleModel, base.Clusterer):
         self, likelihood: Likelihood, arrays: dict[str, Any], meta: dict[str, Any]
     ) -> DDCRPFilter:
         clock = {name: value for name, value in meta.items() if name != "likelihood"}
+        refuse_unless_plain(clock, numbers=("first_time", "time_unit"), flags=("clocked",))
+        positive("time_unit", clock["time_unit"])
         return DDCRPFilter.begin(self._options, likelihood, arrays=arrays, **clock)
 
     # -- a whole data set ------------------------------------------------------------------------
@@ -259,7 +265,7 @@ class DDCRPSampler(ParticleModel, base.Clusterer):
         if times is not None:
             times = (times - times[:1]) / (self.time_unit or typical_gap(times))
         return sample_ddcrp(
-            np.ma.masked_invalid(rows), family.scaled(rows, names), alpha=self.alpha,
+            rows, family.scaled(rows, names), alpha=self.alpha,
             decay=self.decay, distances=distances, t=times,
             sequential=sequential, n_sweeps=n_sweeps, burn_in=burn_in, n_chains=n_chains,
             hyper=hyper, seed=self.seed, progress=progress,

@@ -1,5 +1,6 @@
 """Draws from the posterior of a ddCRP mixture by Gibbs, with griddy moves of alpha and decay."""
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,12 +15,14 @@ from streamddcrp.decay.base import finite
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.likelihoods import Likelihood, make_likelihood
 from streamddcrp.models.ddcrp.candidates import Candidates, checked_alpha
-from streamddcrp.models.ddcrp.chain import Chain, DDCRPSamples, make_chain
+from streamddcrp.models.ddcrp.chain import Chain, DDCRPSamples, make_chain, r_hat
 from streamddcrp.models.ddcrp.distances import Distances
 from streamddcrp.models.ddcrp.kernels.sweep import link_term, partition_term
 from streamddcrp.typing import ArrayLike, FloatArray
 from streamddcrp.validation import whole
 
+_log = logging.getLogger(__name__)
+_MIXED = 1.1  # R-hat above which a warning is given
 _MANY = 10_000_000  # links above which a sweep with all customers alone takes too long
 _AT_ONCE = 200_000  # updates between two looks at the progress bar
 PARAMETER: dict[type[Decay], str] = {
@@ -252,6 +255,12 @@ def sample_ddcrp(
 
     Notes
     -----
+    Customers of different parts of a graph never share a table: there are at least as many tables
+    as parts within reach of each other. Where links may lead to later customers, a sweep also moves
+    N / 4 whole branches: those below a customer join another table by a link of any of them. On
+    graphs with long rows, such as documents, chains still end in different places; a warning says
+    so where the R-hat of the log joint density is above 1.1.
+
     A sweep costs O(N (W + P + K L)), see the package; drawn links take 8 bytes a customer and
     draw. Equal seeds give equal bits.
 
@@ -312,6 +321,12 @@ def sample_ddcrp(
             else:
                 _sample_with_hyper(chain, rng, griddy, burn_in, thin, out, kept, bar)
             bar.set_postfix(chain=number + 1, tables=chain.n_tables, refresh=False)
+    if (found := r_hat(out.traces()["log_joint"])) > _MIXED:
+        _log.warning(
+            "the chains have not mixed: R-hat of the log joint density is %.2f, above %.1f; sample "
+            "longer, let links reach further, or compare chains before averaging over them",
+            found, _MIXED,
+        )  # fmt: skip
     return out
 
 

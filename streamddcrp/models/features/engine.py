@@ -40,10 +40,12 @@ from streamddcrp.models.features.state import (
     Particles,
     State,
     arrays_of,
+    check_arrays,
     empty_state,
     state_from_arrays,
 )
-from streamddcrp.particles import optimal, uniform
+from streamddcrp.particles.kernels.random import uniform
+from streamddcrp.particles.kernels.resample import optimal
 from streamddcrp.particles.state import learn_rows
 from streamddcrp.records import declared
 from streamddcrp.typing import FloatArray, IntArray
@@ -199,7 +201,7 @@ def _widened(values: NDArray[Any], K: int, axes: tuple[str, ...], fill: int) -> 
     return np.pad(values, pads, constant_values=fill)
 
 
-PIECE = 4096  # rows that are learned or predicted at a time
+PIECE = 4096  # rows that are predicted at a time
 ANNEALED = 10  # first rows from which on features are looked for by annealing
 ALIKE = 5.0  # columns whose spreads differ by less than this factor share one scale
 BASELINE_VARIANCE = 1000.0  # prior variance of the baseline about the median, in noise variances
@@ -303,13 +305,9 @@ class FeatureEngine:
 
     def step(self, X: FloatArray, t: FloatArray) -> Reported:
         """Predict and learn checked rows (N, D) at times (N,)."""
-        parts = [nothing_reported(0)]
         log_unit = self._log_units(X)
-        for a in range(0, len(X), PIECE):
-            rows = slice(a, a + PIECE)
-            self.state, piece = step(self.config, self.state, self.to_units(X[rows]), t[rows])
-            parts.append(_trimmed(piece))
-        reported = joined(parts)
+        self.state, reported = step(self.config, self.state, self.to_units(X), t)
+        reported = _trimmed(reported)
         reported.out[:, LOG_DENSITY] -= log_unit
         for unit in log_unit.tolist():  # one by one: the same bits in any cutting
             self.log_unit += unit
@@ -370,6 +368,7 @@ class FeatureEngine:
     ) -> "FeatureEngine":
         """Rebuild an engine from `to_state`."""
         scales = Scales(arrays["scales.centre"], arrays["scales.scale"], meta["baseline"])
+        check_arrays(config, arrays)
         return cls(scales, config, state_from_arrays(config, arrays), meta["log_unit"])
 
 

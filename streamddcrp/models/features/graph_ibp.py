@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from streamddcrp.cards import ResultCard
 from streamddcrp.data.batches import as_observations
 from streamddcrp.data.graphs import DecomposableGraph, concatenated, from_parents, holders, window
 from streamddcrp.errors import ConfigError, SchemaError
@@ -25,7 +26,7 @@ Proposal = tuple[Features, float] | None  # with the log ratio of priors and of 
 
 
 @dataclass(frozen=True)
-class GraphIBPSamples:
+class GraphIBPSamples(ResultCard):
     """Draws from the posterior.
 
     Attributes

@@ -20,11 +20,28 @@ from streamddcrp.models.features.kernels.slots import (
     MOST_NEW,
     N_ACTIVE,
     N_COUNTS,
+    N_NAMED,
     N_SUMS,
     SHAPE,
 )
 from streamddcrp.particles.state import BoolArray, UintArray
-from streamddcrp.records import declared, empty, nbytes_of
+from streamddcrp.records import (
+    ANY,
+    CHANCE,
+    FINITE,
+    MOST,
+    WEIGHT,
+    Within,
+    check,
+    check_one,
+    counters,
+    declared,
+    empty,
+    index,
+    nbytes_of,
+    refuse_if,
+    up_to,
+)
 from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp.validation import positive, whole
 
@@ -42,7 +59,6 @@ class Config(NamedTuple):
     n_particles: int
     n_children: int
     moves: int
-    merge: bool
     seed: int
     most_new: int  # new features of a row
     most_slots: int  # features of a particle and the baseline
@@ -51,16 +67,7 @@ class Config(NamedTuple):
 
 
 def make_config(
-    *,
-    window: int,
-    alpha: float,
-    n_particles: int,
-    moves: int,
-    seed: int,
-    ratios: Sequence[float],
-    merge: bool = True,
-    n_children: int = CHILDREN,
-    most_new: int = MOST_NEW,
+    *, window: int, alpha: float, n_particles: int, moves: int, seed: int, ratios: Sequence[float]
 ) -> Config:
     """Check the options of `TimeVaryingIBP` and put them into the kernels' order.
 
@@ -70,13 +77,13 @@ def make_config(
         If an option is out of its range.
     """
     window = whole("window", window, 1, LONGEST)
-    n_particles = whole("n_particles", n_particles, 1)
-    moves = whole("moves", moves, 0)
-    seed = whole("seed", seed, 0)
+    n_particles = whole("n_particles", n_particles, 1, 1 << 16)
+    moves = whole("moves", moves, 0, 1 << 16)
+    seed = whole("seed", seed, 0, (1 << 63) - 1)
     with np.errstate(divide="ignore"):
         log = np.log(np.arange(window + 3.0))
     return Config(
-        window, positive("alpha", alpha), n_particles, n_children, moves, merge, seed, most_new,
+        window, positive("alpha", alpha), n_particles, CHILDREN, moves, seed, MOST_NEW,
         MOST_FEATURES, log, np.array(ratios, dtype=np.float64),
     )  # fmt: skip
 
@@ -84,24 +91,25 @@ def make_config(
 class Particles(NamedTuple):
     """Particles; the first ``counts[N_ACTIVE]`` of them are in use."""
 
-    weight: Annotated[FloatArray, "P"]  # sums to 1
+    weight: Annotated[FloatArray, "P", CHANCE]  # sums to 1
     # Of the noise variance's inverse gamma, or the variance itself where it is known.
-    rate: Annotated[FloatArray, "P"]
+    rate: Annotated[FloatArray, "P", WEIGHT]
     past: Annotated[UintArray, "P"]  # hash of features that are dead
     owners: Annotated[UintArray, "P H"]  # features of row u as bits, at u mod H
-    n_owners: Annotated[IntArray, "P K"]  # among the last r rows; 0: the slot is free
+    n_owners: Annotated[IntArray, "P K", up_to("R")]  # of the last r rows; 0: the slot is free
     first: Annotated[IntArray, "P K"]  # first owner
-    scale: Annotated[IntArray, "P K"]  # which of the ratios of noise to loading variance
-    name: Annotated[IntArray, "P K", -1]  # position in `Names`, -1 for none
+    scale: Annotated[IntArray, "P K", index("Q")]  # which ratio of noise to loading variance
+    # position in `Names`, -1 for none
+    name: Annotated[IntArray, "P K", -1, index("G", none=True)]
     hash: Annotated[UintArray, "P K"]  # sum of the hashes of all owners
-    cov: Annotated[FloatArray, "P K K"]  # posterior of the loadings
-    mean: Annotated[FloatArray, "P K D"]
+    cov: Annotated[FloatArray, "P K K", FINITE]  # posterior of the loadings
+    mean: Annotated[FloatArray, "P K D", FINITE]
 
 
 class Rows(NamedTuple):
     """The last r rows (row u at u mod r) and whether each came without gaps."""
 
-    x: Annotated[FloatArray, "R D"]
+    x: Annotated[FloatArray, "R D", FINITE]
     whole: Annotated[BoolArray, "R"]
 
 
@@ -110,16 +118,16 @@ class Names(NamedTuple):
 
     used: Annotated[BoolArray, "G"]
     label: Annotated[IntArray, "G", -1]  # public id of one that is or was live
-    weight: Annotated[FloatArray, "G"]  # of the particles that have it
+    weight: Annotated[FloatArray, "G", WEIGHT]  # of the particles that have it
     best: Annotated[FloatArray, "G"]  # of the heaviest of them
-    holder: Annotated[IntArray, "G"]  # which that is
-    slot: Annotated[IntArray, "G"]  # and the slot there
+    holder: Annotated[IntArray, "G", up_to("P")]  # which that is
+    slot: Annotated[IntArray, "G", up_to("S")]  # and the slot there
     born: Annotated[IntArray, "G"]
     owners: Annotated[UintArray, "G W"]  # rows of the window that have it there, as bits
     loading: Annotated[FloatArray, "G D"]
-    event_kind: Annotated[IntArray, "E"]
+    event_kind: Annotated[IntArray, "E", Within(0, 2)]
     event_label: Annotated[IntArray, "E"]
-    event_index: Annotated[IntArray, "E"]
+    event_index: Annotated[IntArray, "E", Within(-1, MOST)]
     event_into: Annotated[IntArray, "E", -1]
     event_time: Annotated[FloatArray, "E"]
     event_born: Annotated[IntArray, "E"]
@@ -263,6 +271,37 @@ def arrays_of(state: State) -> dict[str, NDArray[Any]]:
     arrays["n_slots"] = np.array(state.particles.n_owners.shape[1])
     arrays |= {"rows.x": state.rows.x.copy(), "rows.whole": state.rows.whole.copy()}
     return arrays | {"counts": state.counts.copy(), "sums": state.sums.copy()}
+
+
+COUNTS = counters({N_ACTIVE: Within(1, "P"), N_NAMED: Within(0, MOST)})
+
+
+def check_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Refuse arrays that do not belong together, before any is used."""
+    r, n_slots = config.order, arrays["n_slots"]
+    check_one("n_slots", n_slots, (), np.int64, Within(1, config.most_slots + 1))
+    active, K = arrays["particles.weight"].shape[-1], arrays["particles.n_owners"].shape[-1]
+    lengths = {
+        "P": active, "K": K, "H": 2 * r + 1, "R": r, "W": 1 + (r - 1) // 64, "G": N_NAMES,
+        "E": N_EVENTS, "Q": len(config.ratios), "S": int(n_slots),
+        "D": arrays["rows.x"].shape[-1],
+    }  # fmt: skip
+    counts = arrays["counts"]
+    check_one("counts", counts, (N_COUNTS,), np.int64, COUNTS, {"P": config.n_particles})
+    check_one("sums", arrays["sums"], (N_SUMS,), np.float64, ANY)
+    check(Particles, arrays, lengths, "particles.")
+    check(Rows, arrays, lengths, "rows.")
+    if "names.used" in arrays:  # they are made again where states are joined
+        lengths["P"] = config.n_particles
+        check(Names, arrays, lengths, "names.", without=_NOT_STORED)
+    used, owners = arrays["particles.n_owners"] > 0, arrays["particles.owners"]
+    live = np.zeros(active, np.uint64)
+    for k in range(1, K):
+        live |= used[:, k].astype(np.uint64) << np.uint64(k)
+    refuse_if(
+        counts[N_ACTIVE] != active or n_slots < K or bool((owners & ~live[:, None]).any()),
+        "features and their owners",
+    )
 
 
 def state_from_arrays(config: Config, arrays: Mapping[str, NDArray[Any]], more: int = 1) -> State:

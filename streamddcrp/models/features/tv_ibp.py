@@ -10,7 +10,10 @@ from river import base
 from streamddcrp.contract import Event
 from streamddcrp.data.batches import read_batch
 from streamddcrp.errors import ConfigError, SchemaError
+from streamddcrp.estimator.recent import TimeLine
 from streamddcrp.estimator.row_model import Features, RowModel
+from streamddcrp.estimator.stored import refuse_unless_plain
+from streamddcrp.estimator.views import events_since, with_times
 from streamddcrp.likelihoods import LinearGaussian, NormalGamma
 from streamddcrp.models.features import views
 from streamddcrp.models.features.engine import (
@@ -22,11 +25,13 @@ from streamddcrp.models.features.engine import (
 )
 from streamddcrp.models.features.kernels.slots import LOG_DENSITY, N_FEATURES, P_NEW
 from streamddcrp.models.features.state import make_config
-from streamddcrp.typing import FloatArray, IntArray
-from streamddcrp.validation import whole
+from streamddcrp.plots.series import Cause
+from streamddcrp.records import FINITE, VALUE, check_one, refuse_if
+from streamddcrp.typing import FloatArray, IntArray, Probabilities
+from streamddcrp.validation import choice, whole
 
 
-class TimeVaryingIBP(RowModel, base.Transformer):
+class TimeVaryingIBP(TimeLine, RowModel, base.Transformer):
     """Latent features that come and go: a time-varying Indian buffet process.
 
     A row is the sum of the loadings of the features that are on, a baseline, and noise. Any number
@@ -142,18 +147,19 @@ class TimeVaryingIBP(RowModel, base.Transformer):
             arrival index of the first of them), ``label_prob``, ``score`` (-log predictive density
             in nats), ``p_new`` (probability of a feature that no row before had), ``n_tables``
             (int64, live features before the row), ``features`` (list of int64, ids of those that
-            are on) and ``feature_probs`` (list of float64). The floats are null in warm-up.
+            are on) and ``feature_probs`` (list of float64). The floats are null in warm-up. Where
+            times are given, they come first, as ``time``.
         """
-        learned: Any = self._learn_batch(batch, t)
-        return views.predictions(*learned)
+        return with_times(views.predictions(*self._learn_batch(batch, t)), t)
 
     def _advance(self, X: FloatArray, t: FloatArray | None, types: list[str]) -> Any:
         self._check_rows(X, self._feature_names())
         self._check_times(t)
         first, n = self._n_seen, len(X)
         times = np.arange(first, first + n, dtype=np.float64) if t is None else t
-        reported = self._engine.step(X, times) if self._engine else self._begin(X, times)
-        labels, probs = self._label(reported, first, learn=True)
+        engine = self._engine
+        reported = self._step(engine, X, times) if engine else self._begin(X, times)
+        labels, probs = self._combinations.of_rows(reported, first)
         if n:
             self._clocked = t is not None
             self._last_time = None if t is None else float(t[-1])
@@ -174,24 +180,18 @@ class TimeVaryingIBP(RowModel, base.Transformer):
             scales, self._config, self._likelihood, rows[:wait], times[:wait]
         )
         self._waiting, self._waiting_times = np.empty((0, 0)), np.empty(0)
-        reported = self._engine.step(rows[wait:], times[wait:])
+        reported = self._step(self._engine, rows[wait:], times[wait:])
         return joined([nothing_reported(max(wait - n_old, 0)), reported])
 
-    def _label(self, reported: Reported, first: int, *, learn: bool) -> tuple[IntArray, FloatArray]:
-        """Label rows by what is on; rows with something new by their own index."""
-        out, ids, probs = reported
-        on = np.where(probs > views.ON, ids, -1)
-        started = ~np.isnan(out[:, LOG_DENSITY])
-        new = started & (out[:, P_NEW] > views.ON)
-        plain = started & ~new
-        labels = np.where(new, np.arange(first, first + len(out)), 0)
-        sure = np.where(ids >= 0, np.maximum(probs, 1.0 - probs), 1.0).prod(axis=1)
-        sure *= np.maximum(out[:, P_NEW], 1.0 - out[:, P_NEW])
-        # those that wait or are new have sets of their own, which are not remembered
-        labels[plain] = self._combinations.labels(
-            on[plain], first + np.arange(len(out))[plain], learn=learn
-        )
-        return labels, sure
+    def _step(self, engine: FeatureEngine, X: FloatArray, t: FloatArray) -> Reported:
+        """Learn rows in pieces, so that no event of them is lost."""
+        parts = []
+        for a in range(0, len(X), views.PIECE):
+            if a:
+                self._backlog.keep(*views.events_of(engine))
+            piece = slice(a, a + views.PIECE)
+            parts.append(engine.step(X[piece], t[piece]))
+        return joined(parts) if parts else engine.step(X, t)
 
     # -- predicting ------------------------------------------------------------------------------
 
@@ -209,16 +209,20 @@ class TimeVaryingIBP(RowModel, base.Transformer):
             )
             raise SchemaError(message, row=row)
 
-    def _predict_row(self, x: FloatArray, t: float) -> tuple[FloatArray, dict[int, float]]:
+    def _predict_row(self, x: FloatArray, t: float) -> tuple[FloatArray, Probabilities]:
         assert self._engine is not None  # for mypy
         reported, _ = self._engine.predict(x[None])
-        labels, sure = self._label(reported, self._n_seen, learn=False)
+        labels, sure = self._combinations.of_rows(reported, self._n_seen, learn=False)
         out, ids, probs = reported
-        known = dict(zip(ids[0].tolist(), probs[0].tolist(), strict=True))
         row = np.array(
             [labels[0], sure[0], -out[0, LOG_DENSITY], out[0, P_NEW], np.nan, out[0, N_FEATURES]]
         )
-        return row, {i: p for i, p in known.items() if i >= 0} | {-1: float(out[0, P_NEW])}
+
+        def probabilities() -> dict[int, float]:
+            known = zip(ids[0].tolist(), probs[0].tolist(), strict=True)
+            return {i: p for i, p in known if i >= 0} | {-1: float(out[0, P_NEW])}
+
+        return row, probabilities
 
     def transform_one(self, x: Features) -> dict[Any, Any]:
         """Return the probability that a row has each live feature, and under -1 that of a new one.
@@ -229,37 +233,31 @@ class TimeVaryingIBP(RowModel, base.Transformer):
             Feature name to number.
         """
         predicted = self._predict(x, self._last_time)
-        return {} if predicted is None else predicted[1]
+        return {} if predicted is None else predicted[1]()
 
     def transform_many(self, batch: object) -> pa.Table:
         """Return the probabilities of live features, one column ``feature_ID`` each.
 
         Every row is taken as if it came next. In warm-up there are no columns.
         """
-        reported, _ = self._explained(batch)
+        reported, _ = self._explained(read_batch(batch, self._vectorizer, learn=False).X)
         ids = reported.ids[0].tolist() if len(reported.ids) else []
         columns = {f"feature_{i}": reported.probs[:, f] for f, i in enumerate(ids)}
         return pa.table({name: np.ascontiguousarray(p) for name, p in columns.items()})
 
     def reconstruct_one(self, x: Features) -> dict[Any, float]:
         """Return a row without its noise: what baseline and features explain; gaps are filled."""
-        mark = self._vectorizer.mark()
-        try:
-            X = self._vectorizer.transform(x, learn=False)[None].copy()
-        finally:
-            self._vectorizer.rollback(mark)
-        self._check_rows(X, self._feature_names())
-        fit = X if self._engine is None else self._engine.predict(X)[1]
-        return {c: float(fit[0, d]) for d, c in enumerate(self._vectorizer.columns or ())}
+        X = self._vectorizer.transform(x, learn=False)[None].copy()
+        _, fit = self._explained(X)
+        return dict(zip(self._vectorizer.columns or (), fit[0].tolist(), strict=False))
 
     def reconstruct(self, batch: object) -> pa.Table:
         """Return rows without their noise, as `reconstruct_one` does; the columns of the batch."""
-        _, fit = self._explained(batch)
+        _, fit = self._explained(read_batch(batch, self._vectorizer, learn=False).X)
         columns = self._vectorizer.columns or ()
         return pa.table({str(c): np.ascontiguousarray(fit[:, d]) for d, c in enumerate(columns)})
 
-    def _explained(self, batch: object) -> tuple[Reported, FloatArray]:
-        X = read_batch(batch, self._vectorizer, learn=False).X
+    def _explained(self, X: FloatArray) -> tuple[Reported, FloatArray]:
         self._check_rows(X, self._feature_names())
         if self._engine is None:
             return nothing_reported(len(X)), X
@@ -272,15 +270,13 @@ class TimeVaryingIBP(RowModel, base.Transformer):
         """Number of live features: those that particles of at least half the weight have."""
         return 0 if self._engine is None else len(self._engine.live())
 
-    @property
-    def n_tables(self) -> int:
-        """The same, under the name that all models have."""
-        return self.n_features
+    n_tables = n_features  # under the name that all models have
 
     @property
     def nbytes(self) -> int:
         """Bytes that the arrays of the model take in memory."""
-        return self._waiting.nbytes + (0 if self._engine is None else self._engine.state.nbytes)
+        waiting = self._waiting.nbytes + self._nbytes_kept
+        return waiting + (0 if self._engine is None else self._engine.state.nbytes)
 
     @property
     def noise(self) -> dict[Any, float]:
@@ -302,7 +298,9 @@ class TimeVaryingIBP(RowModel, base.Transformer):
     objective = log_evidence
 
     def events(self) -> list[Event]:
-        """Return births, deaths and merges of features since the last call, at most the last 128.
+        """Return births, deaths and merges of features since the last call.
+
+        All of the last call that learned, and of those before it the last 128.
 
         A feature is born when particles of half the weight have it and three rows of the window do,
         and dead when no particle has it. Two that turn out to be one are merged: the younger id
@@ -310,8 +308,9 @@ class TimeVaryingIBP(RowModel, base.Transformer):
         """
         if self._engine is None:
             return []
-        found, self._events_read = views.events_since(self._engine, self._events_read)
-        return found
+        log, made = views.events_of(self._engine)
+        read, self._events_read = self._events_read, made
+        return events_since(log, made, read, 0.0, 1.0, self._backlog)
 
     def summary(self) -> pa.Table:
         """Return one row per live feature: id, prob, owners, born and its loading, one column each.
@@ -326,9 +325,7 @@ class TimeVaryingIBP(RowModel, base.Transformer):
 
     def loadings(self) -> dict[int, FloatArray]:
         """Return what each feature looks like, shape (D,): live ones and the last dead ones."""
-        if self._engine is None:
-            return {}
-        return views.loadings(self._engine)
+        return {} if self._engine is None else views.loadings(self._engine)
 
     def assignments(self) -> pa.Table:
         """Return which features the last rows have, in the light of the rows that came after.
@@ -341,20 +338,40 @@ class TimeVaryingIBP(RowModel, base.Transformer):
         """
         return views.assignments(self._engine)
 
-    def plot(self, ax: Any = None) -> Any:
-        """Draw which features the last rows have, a lane each; return the axes.
+    def _said(self, out: Any) -> tuple[FloatArray, FloatArray]:
+        labels, _, reported = out
+        return labels, -reported[0][:, LOG_DENSITY]
+
+    def _causes(self, rows: IntArray) -> tuple[Cause, ...]:
+        return views.causes(self.assignments(), rows)
+
+    def plot(self, kind: str = "rows", ax: Any = None) -> Any:
+        """Draw the time line of the last rows, or with ``kind="features"`` what features look like.
+
+        The time line is that of the other models (`SeqDDCRP.plot`), with a lane for each feature
+        that came and went: a bar where it is on. "features" has lanes too, and what each feature
+        adds to the columns.
 
         Parameters
         ----------
+        kind : {"rows", "features"}
         ax : matplotlib axes, optional
+            For the lanes of "features" alone.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            Of "rows"; the axes of the lanes of "features".
 
         Raises
         ------
         MissingExtraError
             If matplotlib is not installed.
         """
-        from streamddcrp.plots.plotting import plot_features  # noqa: PLC0415 -- only for pictures
+        from streamddcrp.plots.features import plot_features  # noqa: PLC0415 -- only for pictures
 
+        if choice("kind", kind, ("rows", "features")) == "rows":
+            return super().plot()
         return plot_features(self.assignments(), self.loadings(), self._feature_names(), ax)
 
     # -- checkpoints -----------------------------------------------------------------------------
@@ -362,10 +379,8 @@ class TimeVaryingIBP(RowModel, base.Transformer):
     def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
         arrays: dict[str, Any] = {
             "waiting.x": self._waiting, "waiting.t": self._waiting_times,
-            "combinations.key": self._combinations.key,
-            "combinations.label": self._combinations.label,
-            "combinations.last": self._combinations.last,
         }  # fmt: skip
+        arrays |= self._combinations.arrays()
         meta = self._progress() | {"filter": None}
         if self._engine is not None:
             more, meta["filter"] = self._engine.to_state()
@@ -374,7 +389,17 @@ class TimeVaryingIBP(RowModel, base.Transformer):
 
     def _restore(self, arrays: dict[str, Any], meta: dict[str, Any]) -> None:
         self._waiting, self._waiting_times = arrays["waiting.x"], arrays["waiting.t"]
-        for name in ("key", "label", "last"):
-            setattr(self._combinations, name, arrays[f"combinations.{name}"])
+        D = self._vectorizer.n_features
+        n = len(self._waiting)
+        refuse_if(n >= max(self.warmup, 1), "warm-up")
+        check_one(
+            "waiting.x", self._waiting, (n, D if n else self._waiting.shape[-1]), np.float64, VALUE
+        )
+        check_one("waiting.t", self._waiting_times, (n,), np.float64, FINITE)
+        self._combinations.restore(arrays)
         if meta["filter"] is not None:
+            refuse_unless_plain(meta["filter"], numbers=("log_unit",), flags=("baseline",))
+            for name in ("centre", "scale"):
+                check_one(f"scales.{name}", arrays[f"scales.{name}"], (D,), np.float64, FINITE)
+            refuse_if(arrays["rows.x"].shape[-1] != D, "columns")
             self._engine = FeatureEngine.from_state(self._config, arrays, meta["filter"])

@@ -1,26 +1,33 @@
 """What users see of features: predictions, labels, loadings, assignments, events."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from streamddcrp.contract import Event
+from streamddcrp.contract import BIRTH, DEATH, MERGE, EventRing
 from streamddcrp.models.features.engine import FeatureEngine, Reported
-from streamddcrp.models.features.kernels.slots import (
-    DEATH,
-    LOG_DENSITY,
-    N_EVENTS,
-    N_FEATURES,
-    P_NEW,
-)
+from streamddcrp.models.features.kernels import slots
+from streamddcrp.models.features.kernels.slots import LOG_DENSITY, N_EVENTS, N_FEATURES, P_NEW
+from streamddcrp.plots.series import Cause
+from streamddcrp.records import check
 from streamddcrp.typing import FloatArray, IntArray
 
 ON = 0.5  # probability from which on a row has a feature
+PIECE = 16  # rows that make fewer events than the ring holds
 REMEMBERED = 65_536  # rows after which a combination that does not come back is forgotten
+_CODES = np.array([BIRTH, DEATH, MERGE])  # of the kinds of events in `kernels.slots`
 _STEPS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
+
+
+class Stored(NamedTuple):
+    """`Combinations` as they are stored."""
+
+    key: Annotated[NDArray[np.uint64], "N"]
+    label: Annotated[IntArray, "N"]
+    last: Annotated[IntArray, "N"]
 
 
 class Combinations:
@@ -59,6 +66,36 @@ class Combinations:
             self.key, self.label, self.last = key[last], named[last], at[last]
         return out[n_old:]
 
+    def of_rows(
+        self, reported: Reported, first: int, *, learn: bool = True
+    ) -> tuple[IntArray, FloatArray]:
+        """Label rows from ``first`` on by what is on, those with something new by their own index.
+
+        Return also the probability of each label (N,).
+        """
+        out, ids, probs = reported
+        on = np.where(probs > ON, ids, -1)
+        started = ~np.isnan(out[:, LOG_DENSITY])
+        new = started & (out[:, P_NEW] > ON)
+        plain = started & ~new
+        rows = first + np.arange(len(out))
+        labels = np.where(new, rows, 0)
+        sure = np.where(ids >= 0, np.maximum(probs, 1.0 - probs), 1.0).prod(axis=1)
+        sure *= np.maximum(out[:, P_NEW], 1.0 - out[:, P_NEW])
+        # those that wait or are new have sets of their own, which are not remembered
+        labels[plain] = self.labels(on[plain], rows[plain], learn=learn)
+        return labels, sure
+
+    def arrays(self) -> dict[str, Any]:
+        """Return the state, for a checkpoint."""
+        return {f"combinations.{name}": getattr(self, name) for name in Stored._fields}
+
+    def restore(self, arrays: Mapping[str, Any]) -> None:
+        """Take the state of `arrays`; raises CheckpointError."""
+        check(Stored, arrays, {}, "combinations.")
+        for name in Stored._fields:
+            setattr(self, name, arrays[f"combinations.{name}"])
+
 
 def _keys(ids: IntArray) -> NDArray[np.uint64]:
     """Hash sets: the sum of the hashes of what is in them."""
@@ -92,7 +129,7 @@ def loadings(of: FeatureEngine) -> dict[int, FloatArray]:
     found = {
         int(names.event_label[e]): names.event_loading[e] * scale
         for e in range(n_events)
-        if names.event_kind[e] == DEATH
+        if names.event_kind[e] == slots.DEATH
     }
     live = np.flatnonzero(names.label >= 0)
     found |= {int(names.label[g]): names.loading[g] * scale for g in live.tolist()}
@@ -137,13 +174,18 @@ def assignments(of: FeatureEngine | None) -> pa.Table:
     )
 
 
-def events_since(of: FeatureEngine, read: int) -> tuple[list[Event], int]:
-    """Return the events after the first ``read``, as far as they are kept, and their number."""
-    names, n = of.state.names, int(of.state.counts[N_EVENTS])
-    room, found = len(names.event_kind), []
-    for e in range(max(read, n - room), n):
-        kind = ("birth", "death", "merge")[int(names.event_kind[e % room])]
-        into = int(names.event_into[e % room]) if kind == "merge" else None
-        label, index = int(names.event_label[e % room]), int(names.event_index[e % room])
-        found.append(Event(kind, label, index, float(names.event_time[e % room]), into))
-    return found, n
+def causes(last: pa.Table, rows: IntArray) -> tuple[Cause, ...]:
+    """Return the features that some rows have, of the `assignments` of the last ones."""
+    at, sets = last["row"].to_numpy(), last["features"].to_pylist()
+    ids = sorted({i for one in sets for i in one})
+    on = (np.array([i in one for one in sets]) for i in ids)
+    found = (Cause(i, np.isin(rows, at[mine])) for i, mine in zip(ids, on, strict=True))
+    return tuple(cause for cause in found if cause.on.any())
+
+
+def events_of(of: FeatureEngine) -> tuple[EventRing, int]:
+    """Return the last events and the number of all."""
+    names, kind = of.state.names, _CODES[of.state.names.event_kind]
+    into = np.where(kind == MERGE, names.event_into, -1)  # kernels leave the last one in its place
+    ring = EventRing(kind, names.event_label, into, names.event_index, names.event_time)
+    return ring, int(of.state.counts[N_EVENTS])

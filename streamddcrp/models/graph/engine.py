@@ -18,6 +18,7 @@ from streamddcrp.contract import N_OUTPUTS, EventRing
 from streamddcrp.data.graphs import NO_PARENTS, Parents, keep
 from streamddcrp.errors import ConfigError
 from streamddcrp.estimator.particle_engine import ParticleEngine
+from streamddcrp.likelihoods.kernels.families import n_stats
 from streamddcrp.models.graph.kernels.arrival import predict_row as _predict_row
 from streamddcrp.models.graph.kernels.arrival import step_rows
 from streamddcrp.models.graph.kernels.children import (
@@ -40,7 +41,17 @@ from streamddcrp.particles.state import (
     learn_rows,
     room,
 )
-from streamddcrp.records import empty
+from streamddcrp.records import (
+    ANY,
+    CHANCE,
+    PREPARED,
+    check,
+    check_one,
+    empty,
+    index,
+    refuse_if,
+    up_to,
+)
 from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp.validation import choice, positive, whole
 
@@ -100,8 +111,7 @@ def make_config(
     ConfigError
         If an option is out of its range.
     """
-    r = whole("r", r, 1, LARGEST_WINDOW)
-    n_particles = whole("n_particles", n_particles, 1, 1 << 24)
+    r, n_particles = whole("r", r, 1, LARGEST_WINDOW), whole("n_particles", n_particles, 1, 1 << 24)
     rejuvenate, moves = whole("rejuvenate", rejuvenate, 0), whole("moves", moves, 1, 1 << 16)
     seed = whole("seed", seed, 0, (1 << 63) - 1)
     choice("resampling", resampling, SCHEMES)
@@ -131,23 +141,26 @@ def make_config(
 class Particles(NamedTuple):
     """Particles and their tables."""
 
-    weight: Annotated[FloatArray, "P"]  # sums to 1; 0: the place is empty
-    n_tables: Annotated[IntArray, "P"]  # places in use, gaps included
+    weight: Annotated[FloatArray, "P", CHANCE]  # sums to 1; 0: the place is empty
+    n_tables: Annotated[IntArray, "P", up_to("K")]  # places in use, gaps included
     opened: Annotated[IntArray, "P"]  # tables ever opened
     key: Annotated[UintArray, "P"]  # hash of what the future depends on
-    entry: Annotated[IntArray, "P K", -1]  # place of the table's cluster in the pool; -1: no table
+    # place of the table's cluster in the pool; -1: no table
+    entry: Annotated[IntArray, "P K", -1, index("C", none=True)]
     near: Annotated[IntArray, "P K"]  # members among the last r items
     held: Annotated[IntArray, "P K"]  # members among the last R items
-    label: Annotated[NDArray[np.int32], "P R"]  # tables of the items in memory
+    # tables of the items in memory
+    label: Annotated[NDArray[np.int32], "P R", index("K", none=True)]
 
 
 class Recent(NamedTuple):
     """The last items."""
 
-    x: Annotated[FloatArray, "L D"]
-    name: Annotated[IntArray, "R", -1]  # of the table they open; -1 while no particle has it
+    x: Annotated[FloatArray, "L D", PREPARED]
+    # of the table they open; -1 while no particle has it
+    name: Annotated[IntArray, "R", -1, index("N", none=True)]
     parents: Annotated[IntArray, "I W"]  # in ascending order, where they are given
-    n_parents: Annotated[IntArray, "I"]
+    n_parents: Annotated[IntArray, "I", up_to("W")]
 
 
 class Grid(NamedTuple):
@@ -241,9 +254,9 @@ def _in_rings(state: State) -> dict[str, IntArray]:
 def arrays_of(state: State) -> dict[str, NDArray[Any]]:
     """Return copies of all arrays without unused capacity, for a checkpoint."""
     recent, names, items = state.recent, state.names, _in_rings(state)
-    R = len(recent.name)
-    arrays, at = shared.arrays_of(state, STAMP, R=items["R"] % R)
-    named, given = recent.name[items["R"] % R], items["I"] % len(recent.n_parents)
+    ring, given = items["R"] % len(recent.name), items["I"] % len(recent.n_parents)
+    arrays, at = shared.arrays_of(state, STAMP, R=ring)
+    named = recent.name[ring]
     return arrays | {
         "recent.x": recent.x[items["L"] % len(recent.x)],
         "recent.name": np.where((named >= 0) & (names.opener[named] == items["R"]), at[named], -1),
@@ -252,6 +265,28 @@ def arrays_of(state: State) -> dict[str, NDArray[Any]]:
         "grid.base": state.grid.base.copy(),
         "sums": state.sums.copy(),
     }
+
+
+def check_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Refuse arrays that do not belong together, before any is used."""
+    seen, r, more = int(arrays["counts"][N_SEEN]), config.r, config.rejuvenate
+    lengths = {
+        "P": config.n_particles, "R": min(seen, r + more),
+        "L": min(seen, max(more, 1)), "I": min(seen, r if config.given else 1),
+        "D": arrays["recent.x"].shape[1],
+    }  # fmt: skip
+    stats = int(n_stats(config.family, config.hyper))
+    known = shared.check(Particles, arrays, N_COUNTS, stats, **lengths)
+    check(Recent, arrays, known, "recent.")
+    check_one("grid.base", arrays["grid.base"], config.nodes.shape, np.float64, ANY)
+    particles, parents = arrays["particles.n_tables"], arrays["recent.parents"]
+    wrong = lengths["D"] > int(config.hyper[0]) or known["K"] > 2 * (r + more + 2)
+    wrong = wrong or bool((parents >= max(seen, 1)).any())
+    alive, labels = arrays["particles.weight"] > 0, arrays["particles.label"]
+    refuse_if(
+        wrong or bool((labels >= particles[:, None])[alive].any() or (labels[alive] < 0).any()),
+        "items, tables and parents",
+    )
 
 
 def state_from_arrays(
@@ -323,8 +358,8 @@ class GraphEngine(ParticleEngine):
 
     def step(self, X: FloatArray, t: FloatArray, parents: Parents = NO_PARENTS) -> FloatArray:
         config, state = self._for_width(X.shape[1])
-        rows, past = self.likelihood.prepare(X, self.past)
-        self.config, self.n_features, self.past = config, X.shape[1], past  # nothing fails now
+        rows, self.past = self.likelihood.prepare(X, self.past)
+        self.config, self.n_features = config, X.shape[1]  # nothing fails now
         first = state.n_seen
         state, out = step(config, state, rows, t, *parents)
         if parents.most > state.recent.parents.shape[1]:

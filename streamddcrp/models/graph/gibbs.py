@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from streamddcrp.data import as_matrix
+from streamddcrp.cards import ResultCard
+from streamddcrp.data import as_observations
 from streamddcrp.data.graphs import (
     DecomposableGraph,
     concatenated,
@@ -45,7 +46,7 @@ class Work(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class GraphCRPSamples:
+class GraphCRPSamples(ResultCard):
     """S draws of the clusters of all items.
 
     Attributes
@@ -136,7 +137,7 @@ def sample_graph_crp(
     if (edges is None) == (parents is None):
         message = "hand over the graph either by edges or by parents"
         raise ConfigError(message)
-    rows = np.ma.filled(np.ma.asarray(as_matrix(X)), np.nan)
+    rows = as_observations(X)
     n = len(rows)
     graph = from_parents(parents) if edges is None else decomposable(n, edges)
     if len(graph.order) != n:

@@ -11,15 +11,18 @@ from streamddcrp.data.graphs import NO_PARENTS, Parents, as_parents, check
 from streamddcrp.errors import SchemaError
 from streamddcrp.estimator.particle_model import ParticleModel
 from streamddcrp.estimator.row_model import Features, Predicted
-from streamddcrp.estimator.views import predictions
+from streamddcrp.estimator.stored import past_of, refuse_unless_plain
+from streamddcrp.estimator.views import predictions, with_times
 from streamddcrp.likelihoods import Likelihood
 from streamddcrp.models.graph.engine import (
     Config,
     GraphEngine,
+    check_arrays,
     empty_state,
     make_config,
     state_from_arrays,
 )
+from streamddcrp.records import MOST, Within, check_one, refuse_if
 from streamddcrp.typing import FloatArray
 
 NO_RING = np.zeros((1, 1), np.int64)
@@ -129,10 +132,8 @@ class GraphCRP(ParticleModel, base.Clusterer):
 
         Parameters
         ----------
-        x : mapping
-            Feature name to number; None, or an absent feature, is a missing value.
-        t : number or time stamp, optional
-            Its time, which events report; without it the arrival index.
+        x, t
+            As for `SeqDDCRP.learn_one`; the time is only that of events.
         parents : sequence of int, optional
             Arrival indices of its parents, all neighbours of each other; [] for none. All rows come
             with parents, or none does.
@@ -152,8 +153,8 @@ class GraphCRP(ParticleModel, base.Clusterer):
 
         Parameters
         ----------
-        batch : Arrow table or batch, data frame, or array_like of shape (N, D)
-        t : array_like of shape (N,), optional
+        batch, t
+            As for `SeqDDCRP.learn_many`.
         parents : sequence of N sequences of int, or Arrow array of lists, optional
 
         Raises
@@ -174,12 +175,10 @@ class GraphCRP(ParticleModel, base.Clusterer):
         Returns
         -------
         pyarrow.RecordBatch
-            One row per row: ``label`` (int64, the most probable table before the row was learned; a
-            new one has the row's arrival index), ``label_prob``, ``score`` (-log predictive density
-            in nats), ``p_new`` (probability of a new table), ``p_change`` (of another table than
-            that of the row before), ``n_tables`` (int64). The floats are null in warm-up.
+            The columns of `SeqDDCRP.step_many`. The ``label`` of a new table is the row's arrival
+            index; ``p_change`` is the probability of another table than that of the row before.
         """
-        return predictions(self._learn_batch(batch, t, parents))
+        return with_times(predictions(self._learn_batch(batch, t, parents)), t)
 
     def _advance(
         self, X: FloatArray, t: FloatArray | None, types: list[str], parents: Any = None
@@ -246,11 +245,13 @@ class GraphCRP(ParticleModel, base.Clusterer):
         self, likelihood: Likelihood, arrays: dict[str, Any], meta: dict[str, Any]
     ) -> GraphEngine:
         n_features = meta["n_features"]
+        past = past_of(likelihood, arrays, n_features)
         config = self._config(
             given=meta["given"], family=likelihood.family, hyper=likelihood.hyper(n_features)
         )
+        check_arrays(config, arrays)
         state = state_from_arrays(config, arrays)
-        return GraphEngine(likelihood, config, state, n_features, arrays.get("past"))
+        return GraphEngine(likelihood, config, state, n_features, past)
 
     # -- predicting ------------------------------------------------------------------------------
 
@@ -289,7 +290,14 @@ class GraphCRP(ParticleModel, base.Clusterer):
         return arrays, meta | {"given": self._given}
 
     def _restore(self, arrays: dict[str, Any], meta: dict[str, Any]) -> None:
+        refuse_unless_plain(meta, flags=("given",))
         super()._restore(arrays, meta)
+        items, offsets = arrays["parents.items"], arrays["parents.offsets"]
+        check_one("parents.items", items, (len(items),), np.int64, Within(0, MOST))
+        check_one("parents.offsets", offsets, (len(offsets),), np.int64, Within(0, len(items)))
+        rows = len(self._waiting.X) if meta["given"] else 0
+        sound = len(offsets) == rows + 1 and offsets[0] == 0 and offsets[-1] == len(items)
+        refuse_if(not sound or bool((np.diff(offsets) < 0).any()), "parents of the warm-up")
         if meta["given"] and self._engine is None:
             coming = Parents(arrays["parents.items"], arrays["parents.offsets"])
             self._waiting = self._waiting._replace(side=(coming,))

@@ -9,16 +9,18 @@ from river import base
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.estimator.particle_model import ParticleModel
 from streamddcrp.estimator.row_model import Features
-from streamddcrp.estimator.views import predictions
+from streamddcrp.estimator.views import predictions, with_times
 from streamddcrp.likelihoods import Likelihood
 from streamddcrp.models.graph.groups import (
     Config,
     GroupEngine,
     Path,
     RowGroups,
+    check_arrays,
     empty_state,
     state_from_arrays,
 )
+from streamddcrp.records import refuse_if
 from streamddcrp.typing import FloatArray
 from streamddcrp.validation import positive, whole
 
@@ -106,10 +108,8 @@ class GroupDP(ParticleModel, base.Clusterer):
 
         Parameters
         ----------
-        x : mapping
-            Feature name to number; None, or an absent feature, is a missing value.
-        t : number or time stamp, optional
-            Its time, which events report; without it the arrival index.
+        x, t
+            As for `SeqDDCRP.learn_one`; the time is only that of events.
         group : str, int, or tuple of two of them, optional
             Its group; with two layers its node and its group. Default: one group for all.
 
@@ -128,8 +128,8 @@ class GroupDP(ParticleModel, base.Clusterer):
 
         Parameters
         ----------
-        batch : Arrow table or batch, data frame, or array_like of shape (N, D)
-        t : array_like of shape (N,), optional
+        batch, t
+            As for `SeqDDCRP.learn_many`.
         group : sequence of length N, optional
             Groups, as for `learn_one`.
         """
@@ -148,7 +148,7 @@ class GroupDP(ParticleModel, base.Clusterer):
         pyarrow.RecordBatch
             As that of `GraphCRP.step_many`.
         """
-        return predictions(self._learn_batch(batch, t, group))
+        return with_times(predictions(self._learn_batch(batch, t, group)), t)
 
     def _advance(
         self, X: FloatArray, t: FloatArray | None, types: list[str], group: Any = None
@@ -194,9 +194,17 @@ class GroupDP(ParticleModel, base.Clusterer):
         self, likelihood: Likelihood, arrays: dict[str, Any], meta: dict[str, Any]
     ) -> GroupEngine:
         config = self._config(likelihood, meta["n_features"])
+        paths, nodes = [self._path(_unlisted(path)) for path in meta["paths"]], meta["nodes"]
+        place = {node: a for a, node in enumerate(nodes, 1)}
+        node = [place[path[0]] if len(path) == 2 else 0 for path in paths]
+        refuse_if(
+            len({*paths}) < len(paths) or node != arrays["groups.node"].tolist(),
+            "groups and their nodes",
+        )
+        check_arrays(config, arrays)
         return GroupEngine(
             likelihood, config, state_from_arrays(config, arrays), meta["n_features"],
-            paths=[tuple(path) for path in meta["paths"]], nodes=list(meta["nodes"]),
+            paths=paths, nodes=list(nodes),
         )  # fmt: skip
 
     # -- predicting ------------------------------------------------------------------------------
@@ -251,8 +259,14 @@ class GroupDP(ParticleModel, base.Clusterer):
     def _restore(self, arrays: dict[str, Any], meta: dict[str, Any]) -> None:
         super()._restore(arrays, meta)
         if meta["coming"]:
-            coming = RowGroups([tuple(path) for path in meta["coming"]])
+            coming = RowGroups([self._path(_unlisted(path)) for path in meta["coming"]])
+            refuse_if(len(coming.paths) != len(self._waiting.X), "groups of the warm-up")
             self._waiting = self._waiting._replace(side=(coming,))
+
+
+def _unlisted(path: list[str]) -> Any:
+    """Return a stored path as it was given."""
+    return path[0] if len(path) == 1 else tuple(path)
 
 
 def _listed(group: Any) -> list[Any]:

@@ -14,13 +14,14 @@ from streamddcrp.compilation import entry_point
 from streamddcrp.contract import N_OUTPUTS, EventRing
 from streamddcrp.estimator.particle_engine import ParticleEngine, live_names
 from streamddcrp.likelihoods import Likelihood
+from streamddcrp.likelihoods.kernels.families import n_stats
 from streamddcrp.models.graph.kernels.children import N_COUNTS, STAMP
 from streamddcrp.models.graph.kernels.group import predict_row as _predict_row
 from streamddcrp.models.graph.kernels.group import step_rows
 from streamddcrp.particles import state as shared
 from streamddcrp.particles.kernels.names import MOST_TABLES, N_NAMES
 from streamddcrp.particles.state import Children, Memo, Names, ParticleState, Pool, learn_rows, room
-from streamddcrp.records import empty
+from streamddcrp.records import CHANCE, check, empty, index, refuse_if, up_to
 from streamddcrp.typing import FloatArray, IntArray
 
 Path = tuple[str, ...]  # a group's name, after that of its node where there are two layers
@@ -56,10 +57,11 @@ class Config(NamedTuple):
 class Particles(NamedTuple):
     """Particles and their tables."""
 
-    weight: Annotated[FloatArray, "P"]
-    n_tables: Annotated[IntArray, "P"]  # places in use
-    last: Annotated[IntArray, "P", -1]  # table of the last row
-    entry: Annotated[IntArray, "P K", -1]  # place of the table's cluster in the pool; -1: no data
+    weight: Annotated[FloatArray, "P", CHANCE]
+    n_tables: Annotated[IntArray, "P", up_to("K")]  # places in use
+    last: Annotated[IntArray, "P", -1, index("K", none=True)]  # table of the last row
+    # place of the table's cluster in the pool; -1: no data
+    entry: Annotated[IntArray, "P K", -1, index("C", none=True)]
     n_aux: Annotated[IntArray, "P K"]  # auxiliary items of all nodes
     aux: Annotated[IntArray, "P A K"]  # auxiliary items of each node
     own: Annotated[IntArray, "P G K"]  # rows of each group
@@ -68,7 +70,7 @@ class Particles(NamedTuple):
 class Groups(NamedTuple):
     """Groups, the same for all particles."""
 
-    node: Annotated[IntArray, "G"]  # the parent of each
+    node: Annotated[IntArray, "G", index("A")]  # the parent of each
     size: Annotated[IntArray, "G"]  # rows
     n: Annotated[IntArray, "2"]  # how many nodes have auxiliary items, and how many groups rows
 
@@ -149,6 +151,16 @@ def arrays_of(state: State) -> dict[str, NDArray[Any]]:
         "groups.n": groups.n.copy(),
         "sums": state.sums.copy(),
     }
+
+
+def check_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Refuse arrays that do not belong together, before any is used."""
+    aux, G = arrays["particles.aux"], len(arrays["groups.node"])
+    A = aux.shape[1] if aux.ndim == 3 else 0
+    stats = int(n_stats(config.family, config.hyper))
+    known = shared.check(Particles, arrays, N_COUNTS, stats, P=config.n_particles, A=A, G=G)
+    check(Groups, arrays, known, "groups.")
+    refuse_if(arrays["groups.n"].tolist() != [A, G], "nodes and groups")
 
 
 def state_from_arrays(

@@ -12,7 +12,8 @@ from streamddcrp.data import Tokens, as_time, check_clocked, check_times
 from streamddcrp.data.batches import batch_times
 from streamddcrp.decay import Decay, make_decay
 from streamddcrp.errors import SchemaError
-from streamddcrp.estimator.stored import Stored, from_json, to_json
+from streamddcrp.estimator.stored import Stored, from_json, refuse_unless_plain, to_json
+from streamddcrp.estimator.views import with_times
 from streamddcrp.models.language.base_measure import BaseMeasure, Vocabulary, make_base_measure
 from streamddcrp.models.language.kernels import fill_pairs, find_pairs, score
 from streamddcrp.models.language.memory import (
@@ -22,6 +23,7 @@ from streamddcrp.models.language.memory import (
     make_memory,
     unscaled,
 )
+from streamddcrp.records import CHANCE, REAL, check_one
 from streamddcrp.typing import ArrayLike, FloatArray, IntArray
 from streamddcrp.validation import positive
 
@@ -136,12 +138,11 @@ class LinkLanguageModel(Stored, base.Base):
         pyarrow.RecordBatch
             One row per token with ``score`` (-log p of the token given those before it, nats),
             ``p_new`` (posterior probability that it opened a table), and ``n_tables`` (expected
-            number of tables so far).
+            number of tables so far). Where times are given, they come first, as ``time``.
         """
         log_prob, p_new, n_tables = self._advance(tokens, t)
-        return pa.RecordBatch.from_pydict(
-            {"score": -log_prob, "p_new": p_new, "n_tables": n_tables}
-        )
+        found = {"score": -log_prob, "p_new": p_new, "n_tables": n_tables}
+        return with_times(pa.RecordBatch.from_pydict(found), t)
 
     def new_document(self) -> None:
         """Begin a document: its tokens do not link to those before. Times may start again."""
@@ -310,13 +311,18 @@ class LinkLanguageModel(Stored, base.Base):
 
     @classmethod
     def _from_state(cls, arrays: dict[str, Any], meta: dict[str, Any]) -> Self:
-        given = BaseMeasure.from_config(meta["base_measure"], arrays["probs"])
+        refuse_unless_plain(meta, counts=("n_seen",), numbers=("last_time",), flags=("clocked",))
+        probs = arrays["probs"]
+        check_one("probs", probs, (len(probs),), np.float64, CHANCE)
+        check_one("totals", arrays["totals"], (3,), np.float64, REAL)
+        given = BaseMeasure.from_config(meta["base_measure"], probs)
         model = cls(alpha=meta["alpha"], decay=from_json(meta["decay"]), base_measure=given)
         model._vocabulary = Vocabulary.from_config(given, meta["vocabulary"])
         model._memory = model._memory_for(clocked=bool(meta["clocked"]))
         model._clocked = meta["clocked"]
         model._memory.restore(
-            {name[7:]: a for name, a in arrays.items() if name.startswith("memory.")}
+            {name[7:]: a for name, a in arrays.items() if name.startswith("memory.")},
+            len(model._vocabulary),
         )
         model._last_time, model._n_seen = meta["last_time"], meta["n_seen"]
         model._totals[:] = arrays["totals"]

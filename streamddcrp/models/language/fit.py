@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.optimize import minimize
 
+from streamddcrp.cards import ResultCard
 from streamddcrp.decay import (
     Decay,
     Exponential,
@@ -18,8 +19,9 @@ from streamddcrp.decay import (
     make_decay,
 )
 from streamddcrp.errors import ConfigError
+from streamddcrp.models.language.corpus import Corpus, matches, sums_within_reach
 from streamddcrp.models.language.kernels import fade_slopes, gradient, surface
-from streamddcrp.models.language.memory import Corpus, matches, sums_within_reach, unscaled
+from streamddcrp.models.language.memory import unscaled
 from streamddcrp.typing import ArrayLike, FloatArray
 from streamddcrp.validation import choice, positive
 
@@ -84,7 +86,7 @@ def evidence_surface(
 
     Examples
     --------
-    >>> from streamddcrp.models.language.memory import Corpus
+    >>> from streamddcrp.models.language.corpus import Corpus
     >>> from streamddcrp.models.language.fit import evidence_surface
     >>> corpus = Corpus.from_documents(["so so so so what what what what what so"], base_measure=10)
     >>> surface = evidence_surface(corpus, [("exponential", a) for a in (1, 2, 4)], [0.5, 1.0])
@@ -123,7 +125,7 @@ class EvidenceGradient(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class LanguageFit:
+class LanguageFit(ResultCard):
     """Parameters of largest evidence, and those of the CRP on the same documents."""
 
     decay: Decay
@@ -169,7 +171,7 @@ def fit_language(corpus: Corpus, family: str = "exponential") -> LanguageFit:
 
     Examples
     --------
-    >>> from streamddcrp.models.language.memory import Corpus
+    >>> from streamddcrp.models.language.corpus import Corpus
     >>> from streamddcrp.models.language.fit import fit_language
     >>> text = "a rose is a rose is a rose and lilies are lilies are lilies are lilies"
     >>> fit = fit_language(Corpus.from_documents([text], base_measure=100))

@@ -9,31 +9,21 @@ Of a stream a `Memory` keeps what is needed:
 ======================  ============================================  =======================
 
 It answers one question for each token: how much weight lies on the equal words before it in the
-document (``match``), and how much on all of them (``weight``, F_i). `matches` answers it for all
-tokens of a `Corpus` at once.
+document (``match``), and how much on all of them (``weight``, F_i).
 """
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any, Self
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from streamddcrp.data import Tokens, as_times, check_times
 from streamddcrp.decay import Decay, Exponential, NoDecay
 from streamddcrp.decay.base import Scaled
-from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp.models.language.base_measure import Vocabulary, make_base_measure
-from streamddcrp.models.language.kernels import (
-    fade,
-    fade_documents,
-    look_back,
-    look_back_at,
-    look_back_documents,
-    within_reach,
-)
+from streamddcrp.errors import ConfigError
+from streamddcrp.models.language.kernels import fade, look_back, look_back_at, within_reach
+from streamddcrp.records import FINITE, MOST, WEIGHT, Within, check, index, refuse_if
 from streamddcrp.typing import FloatArray, IntArray
 
 _TAIL = 1e-12  # weight, as a share of alpha, below which a link is not offered
@@ -42,10 +32,33 @@ _PAIRS = 1 << 20  # weights computed at once
 Match = tuple[FloatArray, FloatArray]
 
 
+class StoredFading(NamedTuple):
+    """`Fading` as it is stored."""
+
+    mass: Annotated[FloatArray, "V", WEIGHT]
+    seen: Annotated[FloatArray, "V", FINITE]
+    total: Annotated[FloatArray, "2", FINITE]
+
+
+class StoredPlaces(NamedTuple):
+    """`LookingBack` as it is stored."""
+
+    last: Annotated[IntArray, "V", Within(-1, MOST)]
+    previous: Annotated[IntArray, "P", Within(-1, MOST)]
+    places: Annotated[IntArray, "2"]
+
+
+class StoredTokens(NamedTuple):
+    """`Timed` as it is stored."""
+
+    word: Annotated[IntArray, "N", index("V")]
+    t: Annotated[FloatArray, "N", FINITE]
+
+
 class Memory(ABC):
     """The past of one document, and more if several follow each other."""
 
-    arrays_kept: tuple[str, ...]  # attributes that a checkpoint needs
+    stored: type[Any]  # a named tuple of the attributes that a checkpoint needs
 
     @abstractmethod
     def match(self, word: IntArray, t: FloatArray) -> Match:
@@ -60,23 +73,32 @@ class Memory(ABC):
         """Forget: the next token is the first of a document."""
 
     @abstractmethod
+    def check(self, arrays: dict[str, Any], n_words: int) -> None:
+        """Refuse a stored state that does not hold together: CheckpointError."""
+
+    @abstractmethod
     def grow(self, n_words: int) -> None:
         """Make room for words with ids below ``n_words``."""
 
     def arrays(self) -> dict[str, Any]:
         """Return the state, for a checkpoint."""
-        return {name: getattr(self, name) for name in self.arrays_kept}
+        return {name: getattr(self, name) for name in self.stored._fields}
 
-    def restore(self, arrays: dict[str, Any]) -> None:
-        """Take the state of `arrays`."""
-        for name in self.arrays_kept:
+    def restore(self, arrays: dict[str, Any], n_words: int) -> None:
+        """Take the state of `arrays`, with so many words known; raises CheckpointError."""
+        self.check(arrays, n_words)
+        for name in self.stored._fields:
             setattr(self, name, arrays[name])
 
 
 class Fading(Memory):
     """Exponential decay: a faded sum per word."""
 
-    arrays_kept = ("mass", "seen", "total")
+    stored = StoredFading
+
+    def check(self, arrays: dict[str, Any], n_words: int) -> None:
+        check(StoredFading, arrays, {})
+        refuse_if(len(arrays["mass"]) > 4 * n_words + 1024, "room for words")
 
     def __init__(self, scale: float) -> None:
         self.scale = scale
@@ -107,7 +129,21 @@ class Fading(Memory):
 class LookingBack(Memory):
     """A decay of the index distance: the places of each word among the last W tokens."""
 
-    arrays_kept = ("last", "previous", "places")
+    stored = StoredPlaces
+
+    def check(self, arrays: dict[str, Any], n_words: int) -> None:
+        check(StoredPlaces, arrays, {"P": len(self.previous)})
+        n, start = arrays["places"].tolist()
+        at = np.arange(len(self.previous))
+        here = n - 1 - (n - 1 - at) % len(self.previous)  # the last place kept at each
+        refuse_if(
+            start > n
+            or bool(
+                (arrays["last"] >= n).any() or (arrays["previous"] >= np.maximum(here, 0)).any()
+            )
+            or len(arrays["last"]) > 4 * n_words + 1024,
+            "places of words",
+        )
 
     def __init__(self, table: FloatArray) -> None:
         self.table, self.prefix = table, prefix_sums(table)
@@ -138,7 +174,11 @@ class LookingBack(Memory):
 class Timed(Memory):
     """A decay of time: the tokens within reach."""
 
-    arrays_kept = ("word", "t")
+    stored = StoredTokens
+
+    def check(self, arrays: dict[str, Any], n_words: int) -> None:
+        check(StoredTokens, arrays, {"V": n_words})
+        refuse_if(bool((np.diff(arrays["t"]) < 0.0).any()), "times of tokens")
 
     def __init__(self, decay: Decay, horizon: float) -> None:
         self.decay, self.horizon = decay, horizon
@@ -260,118 +300,3 @@ def _grown(array: Any, n_words: int, fill: float) -> Any:
     """Return an array with room for ``n_words``; growth costs O(1) per word."""
     more = max(n_words, 2 * len(array)) - len(array) if n_words > len(array) else 0
     return np.pad(array, (0, more), constant_values=fill) if more else array
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Corpus:
-    """Documents, each a ddCRP of its own over one base measure.
-
-    Examples
-    --------
-    >>> from streamddcrp.models.language.memory import Corpus
-    >>> corpus = Corpus.from_documents(["to be or not to be", "to sleep"], base_measure=50)
-    >>> corpus.word, corpus.starts
-    (array([0, 1, 2, 3, 0, 1, 0, 4]), array([0, 6, 8]))
-    """
-
-    word: IntArray  # (N,) ids of the tokens of all documents, one after the other
-    starts: IntArray  # (M + 1,) document m is word[starts[m]:starts[m + 1]]
-    # (N,) probability of each token under the base measure. It may differ from document to
-    # document, as where the document itself was left out when it was learned.
-    g: FloatArray
-    t: FloatArray  # (N,) times; the place in the corpus where none were given
-    clocked: bool  # whether times were given
-    n_words: int  # one more than the highest id
-
-    @classmethod
-    def from_documents(
-        cls, documents: Iterable[Tokens], *, base_measure: Any, times: Iterable[Any] | None = None
-    ) -> Self:
-        """Lay out documents.
-
-        Parameters
-        ----------
-        documents : iterable of texts, lists of words, or arrays of token ids
-        base_measure : BaseMeasure, int, array_like or mapping
-            As for `LinkLanguageModel`.
-        times : iterable of array_like, optional
-            Times of the tokens of each document, not falling within it.
-
-        Raises
-        ------
-        SchemaError, OrderError
-            A token is unknown, or a time unusable; the message names the document.
-        """
-        if isinstance(documents, str):
-            message = "documents: expected several, got one text; put it in a list"
-            raise SchemaError(message)
-        vocabulary = Vocabulary(make_base_measure(base_measure))
-        clocks = None if times is None else list(times)
-        words: list[IntArray] = []
-        stamps: list[FloatArray] = []
-        for m, document in enumerate(documents):
-            try:
-                words.append(vocabulary.encode(document))
-                if clocks is not None:
-                    stamps.append(_clock(clocks, m, len(words[-1])))
-            except SchemaError as error:
-                message = f"document {m}, {error}"
-                raise type(error)(message, row=error.row) from None
-        starts = np.zeros(len(words) + 1, dtype=np.int64)
-        np.cumsum([len(word) for word in words], out=starts[1:])
-        word = np.concatenate(words) if words else np.empty(0, dtype=np.int64)
-        t = np.concatenate(stamps) if stamps else np.arange(len(word), dtype=np.float64)
-        n_words = int(word.max(initial=-1)) + 1
-        return cls(word, starts, vocabulary.g(word), t, clocks is not None, n_words)
-
-    @property
-    def n_documents(self) -> int:
-        """Number of documents."""
-        return len(self.starts) - 1
-
-    def document(self, m: int) -> slice:
-        """Return where document m is."""
-        return slice(int(self.starts[m]), int(self.starts[m + 1]))
-
-
-def _clock(clocks: list[Any], m: int, n: int) -> FloatArray:
-    if m >= len(clocks):
-        message = "row 0: it has no times; every document needs them, or none has any"
-        raise SchemaError(message)
-    t = as_times(clocks[m], n)
-    check_times(t)
-    return t
-
-
-def matches(corpus: Corpus, decay: Decay, alpha: float) -> tuple[FloatArray, FloatArray]:
-    """Return the weight of the equal words before each token, and of all, in its document.
-
-    ``decay`` is no multiple of another; links lighter than 1e-12 alpha are left out.
-    """
-    scale = fading_scale(decay)
-    if scale is None:
-        return sums_within_reach(corpus, decay, alpha, decay.weight)
-    match, weight = np.empty(len(corpus.word)), np.empty(len(corpus.word))
-    mass, seen = np.zeros(corpus.n_words), np.empty(corpus.n_words)
-    fade_documents(corpus.word, corpus.t, corpus.starts, scale, mass, seen, match, weight)
-    return match, weight
-
-
-def sums_within_reach(
-    corpus: Corpus, decay: Decay, alpha: float, weigh: Callable[[FloatArray], FloatArray]
-) -> tuple[FloatArray, FloatArray]:
-    """Sum a function of distance over the equal words within reach of each token, and over all."""
-    match, weight = np.empty(len(corpus.word)), np.empty(len(corpus.word))
-    if corpus.clocked:
-        horizon = horizon_of(decay, alpha)
-        for m in range(corpus.n_documents):
-            at = corpus.document(m)
-            match[at], weight[at] = weigh_reach(corpus.word[at], corpus.t[at], 0, horizon, weigh)
-        return match, weight
-    table = weigh(np.arange(len(tabulate(decay, alpha)), dtype=np.float64))
-    last = np.full(corpus.n_words, -1, dtype=np.int64)
-    previous = np.empty(1 << (len(table) - 1).bit_length(), dtype=np.int64)
-    look_back_documents(
-        corpus.word, corpus.starts, table, prefix_sums(table), last, previous, match, weight
-    )
-    return match, weight

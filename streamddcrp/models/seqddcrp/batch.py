@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from tqdm import tqdm
 
+from streamddcrp.cards import ResultCard
 from streamddcrp.data import as_observations, as_times, check_times
 from streamddcrp.decay import make_decay
 from streamddcrp.errors import ConfigError
@@ -38,7 +39,7 @@ _CHAIN = 32  # with at most so many tables, chains of merges are tried too
 
 
 @dataclass(frozen=True, slots=True)
-class SeqDDCRPFit:
+class SeqDDCRPFit(ResultCard):
     """A converged variational posterior.
 
     Attributes

@@ -14,6 +14,7 @@ from streamddcrp.validation import whole
 
 _log = logging.getLogger(__name__)
 _MOST_HALO = 16  # windows
+LONGEST = 1 << 12  # rows of a window, whose memory is their square: 1 GB
 
 
 class Config(NamedTuple):
@@ -62,9 +63,10 @@ def make_config(
     halo: int,
 ) -> Config:
     """Check the settings and put them into the kernels' order."""
-    window, sweep_every = whole("window", window, 1), whole("sweep_every", sweep_every, 1)
-    max_tables = whole("max_tables", max_tables, 1)
-    n_sweeps, look_back = whole("n_sweeps", n_sweeps), whole("look_back", look_back)
+    window = whole("window", window, 1, LONGEST)
+    sweep_every = whole("sweep_every", sweep_every, 1, LONGEST)
+    max_tables = whole("max_tables", max_tables, 1, 1 << 20)
+    n_sweeps, look_back = whole("n_sweeps", n_sweeps, 0, 1 << 16), whole("look_back", look_back)
     for name, value in (("alpha", alpha), ("gamma", gamma)):
         if not (value > 0 and (math.isfinite(value) or name == "gamma")):
             message = f"{name} must be a positive number, got {value!r}"

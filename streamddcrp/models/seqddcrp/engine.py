@@ -1,16 +1,18 @@
 """The engine of SeqDDCRP: it steps over rows, grows where needed, and calls the kernels."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from streamddcrp.compilation import entry_point
-from streamddcrp.contract import N_OUTPUTS, SCORE
+from streamddcrp.contract import SCORE
 from streamddcrp.decay import Decay
 from streamddcrp.likelihoods import Likelihood
 from streamddcrp.models.seqddcrp.config import Config
 from streamddcrp.models.seqddcrp.kernels.arrival import predict, step_rows
 from streamddcrp.models.seqddcrp.kernels.layout import (
+    N_COLUMNS,
     N_FORBIDDEN,
     N_GROUPS,
     N_ROWS,
@@ -18,7 +20,7 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
     N_TABLES,
 )
 from streamddcrp.models.seqddcrp.kernels.state import objective
-from streamddcrp.models.seqddcrp.state import State, grown, widened
+from streamddcrp.models.seqddcrp.state import State, arrays_of, grown, widened
 from streamddcrp.numerics import CALLER_GIVEN
 from streamddcrp.records import nbytes_of
 from streamddcrp.typing import FloatArray
@@ -63,8 +65,17 @@ class Engine:
         """Rows that wanted a new table when all were in use."""
         return int(self.state.counts[N_FORBIDDEN])
 
+    def kept(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return arrays and JSON values for a checkpoint; `Recipe.resume` takes them up."""
+        arrays = arrays_of(self.state) | {"hyper": self.config.hyper}
+        if self.past is not None:
+            arrays["past"] = self.past
+        names = ("time_unit", "n_features", "opening")
+        meta = {name: getattr(self, name) for name in names}
+        return arrays, {"likelihood": self.likelihood.to_config(), **meta}
+
     def step(self, X: FloatArray, t: FloatArray) -> FloatArray:
-        """Predict and learn checked rows (N, D) at times (N,); return the predictions (N, 6)."""
+        """Predict and learn checked rows (N, D) at times (N,); return the predictions (N, 7)."""
         config, state = self._for_width(X.shape[1])
         rows, past = self.likelihood.prepare(X, self.past)
         times = self._engine_time(t)
@@ -77,7 +88,7 @@ class Engine:
         return out
 
     def predict(self, x: FloatArray, t: float) -> tuple[FloatArray, FloatArray]:
-        """Predict a checked row (D,); return predictions (6,) and probabilities of the columns."""
+        """Predict a checked row (D,); return predictions (7,) and probabilities of the columns."""
         config, state = self._for_width(len(x))
         rows, _ = self.likelihood.prepare(x[None], self.past)
         time = self._engine_time(np.array([t]))
@@ -146,10 +157,10 @@ def step(config: Config, state: State, X: FloatArray, t: FloatArray, given: Floa
     Returns
     -------
     state : State
-    out : ndarray of float64, shape (N, 6)
+    out : ndarray of float64, shape (N, 7)
     """
     X, t, given = np.ascontiguousarray(X), np.ascontiguousarray(t), np.ascontiguousarray(given)
-    out = np.empty((len(X), N_OUTPUTS))
+    out = np.empty((len(X), N_COLUMNS))
     kernel = entry_point(step_rows)
     done = 0
     while True:
@@ -169,11 +180,11 @@ def predict_row(config: Config, state: State, x: FloatArray, t: float, given: Fl
 
     Returns
     -------
-    out : ndarray of float64, shape (6,)
+    out : ndarray of float64, shape (7,)
     probs : ndarray of float64, shape (K,)
         Probability of each live column; what is missing to 1 is that of a new table.
     """
-    out = np.empty(N_OUTPUTS)
+    out = np.empty(N_COLUMNS)
     entry_point(predict)(
         config, state.rows, state.groups, state.atoms, state.table, state.counts, state.sums,
         state.scratch, np.ascontiguousarray(x), t, given, 0, out,

@@ -1,22 +1,20 @@
 """The sequential distance-dependent CRP mixture as a streaming estimator."""
 
 import logging
-import math
-from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from river import base
 
-from streamddcrp.contract import N_OUTPUTS, P_NEW, Event
+from streamddcrp.contract import P_NEW, SCORE
 from streamddcrp.data.batches import widest
 from streamddcrp.data.seasons.subtracted import Subtraction
 from streamddcrp.decay import make_decay
 from streamddcrp.errors import ConfigError, StreamDDCRPError
-from streamddcrp.estimator.row_model import Features, RowModel
-from streamddcrp.estimator.views import events_since, no_tables
+from streamddcrp.estimator.recent import TimeLine
+from streamddcrp.estimator.stored import refuse_unless_plain
+from streamddcrp.estimator.views import in_pieces
 from streamddcrp.likelihoods import (
     BetaBernoulli,
     DirichletMultinomial,
@@ -28,28 +26,27 @@ from streamddcrp.likelihoods import (
     likelihood_from_config,
     make_likelihood,
 )
-from streamddcrp.models.seqddcrp.config import PRESETS, Candidate
-from streamddcrp.models.seqddcrp.engine import Engine, bound
-from streamddcrp.models.seqddcrp.kernels.layout import N_EVENTS, N_SEEN
-from streamddcrp.models.seqddcrp.reference import Reference, reference_of
-from streamddcrp.models.seqddcrp.state import arrays_of, state_from_arrays
-from streamddcrp.models.seqddcrp.views import labels_in_window, live_columns, live_tables
+from streamddcrp.models.seqddcrp.config import PRESETS
+from streamddcrp.models.seqddcrp.engine import Engine
+from streamddcrp.models.seqddcrp.kernels.layout import N_COLUMNS, N_EVENTS, SETTLED
+from streamddcrp.models.seqddcrp.views import TableViews
 from streamddcrp.models.seqddcrp.warmup import Recipe, WarmUp
 from streamddcrp.numerics import CALLER_GIVEN
-from streamddcrp.typing import FloatArray, IntArray
+from streamddcrp.records import refuse_if
+from streamddcrp.typing import FloatArray, Probabilities
 from streamddcrp.validation import choice, positive, whole
 
 _log = logging.getLogger(__name__)
 COUNTS = (BetaBernoulli, DirichletMultinomial, GammaPoisson, Product)  # and mixed columns
 SEASON_ROWS = 512  # least warm-up where seasons are to be learned
-FAMILY_ROWS = 64  # rows by which a family is chosen
+FAMILY_ROWS = 64  # rows from which on families other than numbers are tried
 _PROGRESS = (
     "_first_time", "_last_time", "_clocked", "_n_seen", "_early", "_types", "_stream", "_family",
     "_season",
 )  # fmt: skip
 
 
-class SeqDDCRP(RowModel, base.Clusterer):
+class SeqDDCRP(TimeLine, TableViews, base.Clusterer):
     """Online clustering by the sequential distance-dependent Chinese restaurant process.
 
     Each arrival links to an earlier one with a probability that decays with their distance in time,
@@ -66,7 +63,7 @@ class SeqDDCRP(RowModel, base.Clusterer):
     decay : tuple, str, Decay or callable, default ("exponential", 8.0)
         How the weight of a link falls with distance; see `streamddcrp.decay`. "none" is the CRP.
     likelihood : "auto", tuple or Likelihood, default "auto"
-        "auto" picks a family for each column from the first 64 rows, and logs what it picked.
+        "auto" picks a family for each column from the rows of the warm-up, and logs what it picked.
         Numbers that are left out, as in ``("autoregression", 1)``, come from the first rows.
     alpha : float, optional
         Weight of opening a table against the decay weights of earlier arrivals. Default: learned.
@@ -76,7 +73,7 @@ class SeqDDCRP(RowModel, base.Clusterer):
     learn_prior : bool, default True
         Whether the base measure follows the tables (empirical Bayes); for Gaussian columns and
         regressions.
-    memory : float, default 500
+    memory : float, default 250
         Rows that a table remembers of those that have left the window; infinity forgets nothing.
     recall : bool, default True
         False is the plain model of the paper (gamma to infinity): every table is a new one.
@@ -99,11 +96,13 @@ class SeqDDCRP(RowModel, base.Clusterer):
         eighth row the label is 0 and there is no score.
     temper : bool, default True
         With ``likelihood="auto"``: whether columns that repeat each other, and rows that repeat the
-        ones before them, count in part only, by the first rows. Scores and the bound are then those
-        of this composite likelihood.
+        ones before them, count in part only, by the first rows; more than three columns of numbers
+        that move together are learned as a few sums of columns, and what these leave as one column.
+        Scores and the bound are then those of this composite likelihood.
     warp : bool, default True
-        With ``likelihood="auto"`` and up to 3 columns: whether a skewed column is learned
-        on a scale on which it is closer to a Gaussian, where the first rows are more probable so.
+        With ``likelihood="auto"`` and up to 3 columns: whether a column with skew or heavy tails is
+        learned on a scale on which it is closer to a Gaussian, where the first rows are more
+        probable so.
     time_unit : float, optional
         Length of the decay's unit in the units of ``t`` (seconds for time stamps). Default: the
         median gap between the warm-up rows, so that distances count typical gaps.
@@ -115,6 +114,11 @@ class SeqDDCRP(RowModel, base.Clusterer):
 
     Notes
     -----
+    Where tables often come to nothing, as in data with outliers, a row of a table that has too few
+    rows yet is marked in the column ``outlier`` of `step_many`, and has the label of the regime
+    around it. The column ``state`` is the label without the rows that only look otherwise: the most
+    probable regime, by a hidden Markov model, once it has been that for two rows running.
+
     O((L + G) K) an arrival plus O(L (L + G + K) K / B) for its share of the sweeps, with L
     ``window``, B ``sweep_every``, K live tables, G <= K groups; memory O(L (L + G + K) + K P),
     whatever the length of the stream. Bartunov and Vetrov (2014), extended by atoms; the bound is
@@ -141,7 +145,7 @@ class SeqDDCRP(RowModel, base.Clusterer):
         alpha: float | None = None,
         gamma: float | None = None,
         learn_prior: bool = True,
-        memory: float = 500.0,
+        memory: float = 250.0,
         recall: bool = True,
         window: int = 128,
         sweep_every: int = 8,
@@ -178,6 +182,9 @@ class SeqDDCRP(RowModel, base.Clusterer):
         self._decay = make_decay(decay)
         self._preset = PRESETS[choice("preset", preset, PRESETS)]
         wanted = self._preset.likelihood if _is_auto(likelihood) else likelihood
+        free = _is_auto(wanted)
+        if free and season is not None:
+            wanted = NormalGamma()  # what is left of a count or a flag is none
         # None: to be chosen. It may lack numbers, which the first rows then supply.
         self._family: Likelihood | None = None if _is_auto(wanted) else make_likelihood(wanted)
         self._is_auto = self._family is None
@@ -198,7 +205,7 @@ class SeqDDCRP(RowModel, base.Clusterer):
                 "look_back": look_back, "birth_threshold": birth_threshold,
                 "max_tables": max_tables,
             },
-            temper=temper and self._is_auto, warp=warp and self._is_auto,
+            temper=temper and free, warp=warp and free,
         )  # fmt: skip
         self._recipe.config(np.ones(1), 0, clocked=False, opening=0.1)  # checks the options
         super().__init__(
@@ -225,10 +232,9 @@ class SeqDDCRP(RowModel, base.Clusterer):
     def _advance(self, X: FloatArray, t: FloatArray | None, types: list[str]) -> FloatArray:
         """Check rows and times, then learn them all; raises before anything has changed."""
         if len(X) == 0:
-            return np.empty((0, N_OUTPUTS))
+            return np.empty((0, N_COLUMNS))
         if self._season is not None:
             self._season.check(t)
-            types = ["float"] * len(types)
         family, reason = self._family_for(X, types)
         if family.is_scaled:
             family.hyper(X.shape[1])  # refuses a width it is not for
@@ -251,7 +257,7 @@ class SeqDDCRP(RowModel, base.Clusterer):
         if self._family is not None:
             return self._family, None
         early = self._early or WarmUp(self.warmup)
-        missing = min(FAMILY_ROWS, self.warmup) - early.n_rows
+        missing = self.warmup - early.n_rows
         if missing > len(X):
             return NormalGamma(), None
         rows = np.concatenate([early.rows(X.shape[1]), X[:missing]])
@@ -274,7 +280,8 @@ class SeqDDCRP(RowModel, base.Clusterer):
         if t is None:
             t = np.arange(self._n_seen, self._n_seen + len(X), dtype=np.float64)
         self._n_seen += len(X)
-        self._types = widest(self._types, types) if self._family is None else None
+        waits = self._is_auto and self._early is not None
+        self._types = widest(self._types, types) if waits else None
         self._net = []
         forbidden = 0 if self._stream is None else self._stream.n_forbidden
         done, out = 0, []
@@ -284,22 +291,22 @@ class SeqDDCRP(RowModel, base.Clusterer):
             out.append(self._early.take(self._stream, X[done:upto], net, t[done:upto]))
             if self._early.at_stage:
                 self._stream = self._early.lead(
-                    self._build, self._recipe.candidates(self._family_by_now), self._stream,
-                    self._feature_names(), self._season,
+                    self._recipe, self._family_by_now, self._stream, self._feature_names(),
+                    self._origin, self._season,
                 )  # fmt: skip
                 if self._early.is_over:
-                    self._early = None
+                    self._early = self._types = None
             done = upto
         if self._stream is not None and done < len(X):
             net = self._less_season(X, given, done, len(X))
-            out.append(self._stream.step(net, t[done:]))
+            out.append(in_pieces(self._backlog, self._stream, N_EVENTS, net, t[done:]))
         if self._stream is not None and self._stream.n_forbidden and not forbidden:
             _log.warning(
                 "all %d tables are in use: rows that wanted a new one had to join an old one; "
                 "raise max_tables",
                 self.max_tables,
             )
-        return np.concatenate(out)
+        return out[0] if len(out) == 1 else np.concatenate(out)
 
     def _less_season(self, X: FloatArray, t: FloatArray | None, a: int, b: int) -> FloatArray:
         """Return rows a to b of a batch less their seasons, which learn them."""
@@ -312,52 +319,37 @@ class SeqDDCRP(RowModel, base.Clusterer):
         """Return the rows of the last batch, less their seasons, where the option is set."""
         return np.concatenate([np.empty((0, self._vectorizer.n_features)), *self._net])
 
-    def _row_less_season(self, x: FloatArray, t: float) -> FloatArray:
-        """Return a row (D,) less the seasons of its time; changes nothing."""
-        return x if self._season is None else x - np.ravel(self._season.at(np.array([t])))
-
-    def _surprise_to(self, reference: Reference, x: Features, t: Any) -> float:
-        """Return the surprise of a row, less the seasons of its time, to a reference."""
-        if self._season is None:
-            return reference.score_one(x)
-        X = self._vectorizer.transform(x, learn=False)[None].copy()
-        return float(reference.score_rows(self._row_less_season(X, self._time_of(t)))[0])
-
-    @property
-    def _warmup_rows(self) -> int:
-        return self.warmup if self._season is None else max(self.warmup, SEASON_ROWS)
-
     def _begin(self, n_features: int) -> None:
         """Begin: at once where nothing must be learned from the first rows."""
         waits_for_unit = self._clocked and self.time_unit is None
         if not self._is_given:
-            self._early = WarmUp(self._warmup_rows)
+            least = 0 if self._season is None else SEASON_ROWS
+            self._early = WarmUp(max(self.warmup, least))
         elif waits_for_unit:
             self._early = WarmUp(min(self.warmup, FAMILY_ROWS))
         elif self._family is not None:
             opening = self._preset.candidates[0].opening
             self._stream = self._recipe.start(self._family, n_features, opening, self._origin)
 
+    def _said(self, out: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return out[:, SETTLED], out[:, SCORE]
+
     @property
     def _family_by_now(self) -> Likelihood:
         """The family at this stage, whatever the batch at hand holds behind it."""
-        too_early = self._early is not None and self._early.n_rows < min(FAMILY_ROWS, self.warmup)
-        if self._family is None or (self._is_auto and too_early):
+        early = self._early
+        if self._family is not None and (not self._is_auto or early is None or early.is_over):
+            return self._family
+        if early is None or early.n_rows < FAMILY_ROWS:
             return NormalGamma()
-        return self._family
+        rows = early.rows(self._vectorizer.n_features)
+        found, _ = choose_likelihood(rows, types=self._types)
+        return found.unscaled()
 
     @property
     def _origin(self) -> float | None:
         """Time of the first row; None where rows come without times."""
         return self._first_time if self._clocked else None
-
-    def _build(
-        self, candidate: Candidate, rows: FloatArray, times: FloatArray, warped: bool
-    ) -> Engine | None:
-        family, names = self._family_by_now, self._feature_names()
-        return self._recipe.build(
-            candidate, family, rows, times, names, self._origin, warped=warped
-        )
 
     @property
     def _has_begun(self) -> bool:
@@ -366,118 +358,33 @@ class SeqDDCRP(RowModel, base.Clusterer):
     def _check_rows(self, X: FloatArray, names: list[str]) -> None:
         self._running.likelihood.check_rows(X, names)
 
-    def _predict_row(self, x: FloatArray, t: float) -> tuple[FloatArray, dict[int, float]]:
+    def _predict_row(self, x: FloatArray, t: float) -> tuple[FloatArray, Probabilities]:
         out, probs = self._running.predict(self._row_less_season(x, t), t)
-        ids = self._running.state.table.ids[: len(probs)].tolist()
-        known = dict(zip(ids, probs.tolist(), strict=True))
-        return out, known | {-1: float(out[P_NEW])}
+
+        def probabilities() -> dict[int, float]:
+            ids = self._running.state.table.ids[: len(probs)].tolist()
+            return dict(zip(ids, probs.tolist(), strict=True)) | {-1: float(out[P_NEW])}
+
+        return out, probabilities
 
     @property
     def _running(self) -> Engine:
         assert self._stream is not None  # for mypy
         return self._stream
 
-    # -- looking at the model --------------------------------------------------------------------
-
     @property
     def nbytes(self) -> int:
         """Bytes that the arrays of the model take in memory, as `Keyed` counts them."""
-        early = 0 if self._early is None else self._early.nbytes
+        early = self._nbytes_kept + (0 if self._early is None else self._early.nbytes)
         season = 0 if self._season is None else self._season.nbytes
         return early + season + (0 if self._stream is None else self._stream.nbytes)
-
-    @property
-    def n_tables(self) -> int:
-        """Number of live tables: those with at least half an expected row."""
-        return 0 if self._stream is None else len(live_columns(self._stream.state))
-
-    @property
-    def bound(self) -> float:
-        """Exact lower bound on the log evidence of everything learned so far; NaN in warm-up."""
-        if self._stream is None:
-            return math.nan if self._n_seen else 0.0
-        return bound(self._stream.config, self._stream.state)
-
-    objective = bound
-
-    def events(self) -> list[Event]:
-        """Return what happened to tables since the last call, at most the last 256 events."""
-        if self._stream is None:
-            return []
-        unit = self._stream.time_unit if self._clocked else 1.0
-        state, read = self._stream.state, self._events_read
-        self._events_read = int(state.counts[N_EVENTS])
-        return events_since(state.events, self._events_read, read, self._first_time, unit)
-
-    def summary(self) -> pa.Table:
-        """Return one row a live table: id, weight, born, last seen, parameters.
-
-        ``weight`` is the expected number of rows; ``born`` and ``last_seen`` are arrival indices
-        (``last_seen`` is null where no row was ever most probably there); the parameters are those
-        of the likelihood's `point_estimates`, one column a feature.
-        """
-        if self._stream is None:
-            return no_tables()
-        names = self._feature_names()
-        return live_tables(self._stream.state, self._stream.likelihood, names)
-
-    def reference(self, ids: Sequence[int] | None = None) -> Reference:
-        """Return tables as they are now, to tell how surprising later rows are to them.
-
-        Parameters
-        ----------
-        ids : sequence of int, optional
-            Of live tables. Default: all with at least 5 expected rows.
-
-        Raises
-        ------
-        ConfigError
-            During warm-up, and for an id that no live table has.
-        """
-        return reference_of(self._stream, self._vectorizer, ids)
-
-    def recent_labels(self) -> IntArray:
-        """Return the labels of the last rows as they look now, oldest first.
-
-        A row's label in `step_many` was given before the row was learned; the rows that came since
-        have had their say here. Where tables are seldom opened they are the most probable path of
-        tables through these rows, so that near tables do not take turns row by row. The rows are
-        those whose links may still change: the last ``window`` to ``window + sweep_every``, fewer
-        at the start of a stream; all 0 in warm-up.
-
-        Returns
-        -------
-        ndarray of int64
-        """
-        if self._stream is None:
-            return np.zeros(self._n_seen, dtype=np.int64)
-        return labels_in_window(self._stream.config, self._stream.state)
-
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the tables in memory by weight, the recent ones in colour; return the axes.
-
-        Parameters
-        ----------
-        ax : matplotlib axes, optional
-
-        Raises
-        ------
-        MissingExtraError
-            If matplotlib is not installed.
-        """
-        from streamddcrp.plots.plotting import plot_tables  # noqa: PLC0415 -- only for pictures
-
-        away = 0 if self._stream is None else int(self._stream.state.counts[N_SEEN])
-        return plot_tables(self.summary(), away - self.window, ax)
 
     # -- checkpoints -----------------------------------------------------------------------------
 
     def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
         arrays: dict[str, Any] = {}
         if self._early is not None:
-            arrays["early.x"] = self._early.rows(self._vectorizer.n_features)
-            arrays["early.t"] = np.concatenate(self._early.times)
-            arrays["early.labels"] = np.concatenate(self._early.labels)
+            arrays |= self._early.arrays(self._vectorizer.n_features)
         meta: dict[str, Any] = {
             **self._progress(),
             "types": self._types,
@@ -490,35 +397,25 @@ class SeqDDCRP(RowModel, base.Clusterer):
             parts, meta["season"] = self._season.state()
             arrays |= parts
         if self._stream is not None:
-            arrays |= arrays_of(self._stream.state) | {"hyper": self._stream.config.hyper}
-            if self._stream.past is not None:
-                arrays["past"] = self._stream.past
-            meta["stream"] = {
-                "likelihood": self._stream.likelihood.to_config(),
-                "time_unit": self._stream.time_unit,
-                "n_features": self._stream.n_features,
-                "opening": self._stream.opening,
-            }
+            parts, meta["stream"] = self._stream.kept()
+            arrays |= parts
         return arrays, meta
 
     def _restore(self, arrays: dict[str, Any], meta: dict[str, Any]) -> None:
         self._types, self._first_time = meta["types"], meta["first_time"]
+        D = self._vectorizer.n_features
+        refuse_unless_plain(meta, numbers=("first_time",))
+        refuse_if(not {*(meta["types"] or ())} <= {"bool", "int", "float"}, "types")
         if self._season is not None:
-            self._season.restore(arrays, meta["season"])
+            self._season.restore(arrays, meta["season"], D)
         if meta["warmup"] is not None:
-            chunk = arrays["early.x"], arrays["early.t"], arrays["early.labels"]
-            self._early = WarmUp(meta["warmup"], *([part.copy()] for part in chunk))
+            refuse_unless_plain(meta, counts=("warmup",))
+            self._early = WarmUp.resumed(meta["warmup"], arrays, D)
+            most = max(self.warmup, SEASON_ROWS)
+            refuse_if(not self._early.n_rows < meta["warmup"] <= most, "warm-up")
         self._family = None if meta["family"] is None else likelihood_from_config(meta["family"])
-        kept = meta["stream"]
-        if kept is not None:
-            likelihood = likelihood_from_config(kept["likelihood"])
-            stream = self._recipe.start(
-                likelihood, kept["n_features"], kept["opening"], self._origin, kept["time_unit"]
-            )
-            stream.config.hyper[:] = arrays["hyper"]
-            stream.state = state_from_arrays(stream.config, arrays)
-            stream.past = arrays.get("past")
-            self._stream = stream
+        if meta["stream"] is not None:
+            self._stream = self._recipe.resume(arrays, meta["stream"], self._origin, D)
 
 
 def _is_auto(likelihood: object) -> bool:

@@ -5,15 +5,16 @@ from typing import Any, Self
 
 import numpy as np
 
+from streamddcrp.contract import LIVE
 from streamddcrp.data import Vectorizer
 from streamddcrp.data.batches import read_batch
 from streamddcrp.errors import ConfigError
-from streamddcrp.estimator.stored import Stored
+from streamddcrp.estimator.stored import Stored, past_of
 from streamddcrp.likelihoods import Likelihood, likelihood_from_config
 from streamddcrp.likelihoods.kernels.families import n_post, posteriors
 from streamddcrp.likelihoods.kernels.union import mixture_scores
 from streamddcrp.models.seqddcrp.engine import Engine
-from streamddcrp.models.seqddcrp.views import live_columns
+from streamddcrp.records import MOST, REAL, Within, check_one, refuse_if
 from streamddcrp.typing import FloatArray, IntArray
 
 _FEW = 5.0  # rows; smaller tables may be what is not to be taken for known
@@ -22,7 +23,7 @@ _FEW = 5.0  # rows; smaller tables may be what is not to be taken for known
 class Reference(Stored):
     """A set of tables as they were at some moment, and how surprising rows are to it.
 
-    `SeqDDCRP.score_one` tells how surprising a row is to the model as it is now; when something new
+    `SeqDDCRP.score_one` says how surprising a row is to the model as it is now; when something new
     lasts, the model learns it within a few rows and is surprised no longer. A reference learns
     nothing. Its surprise is that of the mixture of its tables, weighted by their sizes:
 
@@ -149,9 +150,20 @@ class Reference(Stored):
 
     @classmethod
     def _from_state(cls, arrays: dict[str, Any], meta: dict[str, Any]) -> Self:
+        likelihood = likelihood_from_config(meta["likelihood"])
+        vectorizer = Vectorizer.from_config(meta["vectorizer"])
+        D, n = vectorizer.n_features, len(arrays["ids"])
+        # words that came after the reference was taken are not in it
+        D_then = int(arrays["hyper"][0]) if vectorizer.open else D
+        refuse_if(not 0 <= D_then <= D or n == 0, "features")
+        shape = (n, likelihood.n_stats(D_then))
+        check_one("ids", arrays["ids"], (n,), np.int64, Within(0, MOST))
+        check_one("stats", arrays["stats"], shape, np.float64, REAL)
+        check_one("hyper", arrays["hyper"], likelihood.hyper(D_then).shape, np.float64, REAL)
+        refuse_if(int(arrays["hyper"][0]) != int(likelihood.hyper(D_then)[0]), "hyper")
         return cls(
-            likelihood_from_config(meta["likelihood"]), arrays["hyper"], arrays["stats"],
-            arrays["ids"], Vectorizer.from_config(meta["vectorizer"]), arrays.get("past"),
+            likelihood, arrays["hyper"], arrays["stats"], arrays["ids"], vectorizer,
+            past_of(likelihood, arrays, D),
         )  # fmt: skip
 
 
@@ -162,7 +174,8 @@ def reference_of(
     if stream is None:
         message = "reference: no table yet; learn the rows of the warm-up first"
         raise ConfigError(message)
-    table, live = stream.state.table, live_columns(stream.state)
+    table = stream.state.table
+    live = np.flatnonzero(table.stats[: stream.state.n_tables, 0] >= LIVE)
     if ids is None:
         large = live[table.stats[live, 0] >= _FEW]
         chosen = large if len(large) else live

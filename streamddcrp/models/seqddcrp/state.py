@@ -14,45 +14,72 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streamddcrp.contract import EventRing, empty_events
+from streamddcrp.contract import LIVE, EventRing, empty_events
 from streamddcrp.likelihoods.kernels.families import n_post, n_stats, posterior
 from streamddcrp.models.seqddcrp.config import Config
+from streamddcrp.models.seqddcrp.kernels.known import LASTING, LONG_RUN, UNREPORTED
 from streamddcrp.models.seqddcrp.kernels.layout import (
     DEAD_LOG_MASS,
+    ENOUGH,
+    FOLLOWED,
     LAST_TIME,
+    LIKELY,
     LOG_ALPHA,
     N_ACTIVE,
     N_COUNTS,
     N_EVENTS,
     N_GROUPS,
     N_ROWS,
+    N_SEEN,
     N_SUMS,
     N_TABLES,
     NEW_BETA,
     NEW_LOG_BETA,
+    REDRAWN,
     REGIME,
+    RUNS_LAST,
+    SINCE_BLOCK,
+    STATE,
+)
+from streamddcrp.records import (
+    CHANCE,
+    MOST,
+    PREPARED,
+    REAL,
+    Within,
+    check_one,
+    counters,
+    empty,
+    index,
+    refuse_if,
+    resized,
+    restore,
+    up_to,
 )
 from streamddcrp.records import arrays_of as stored_arrays
-from streamddcrp.records import empty, resized, restore
 from streamddcrp.typing import FloatArray, IntArray
+
+EXPECTED = Within(-0.5, MOST)  # a number of things; below 0 by rounding only
 
 
 class Rows(NamedTuple):
     """The window: customers whose links may still change, oldest first."""
 
-    x: Annotated[FloatArray, "W D"]
+    x: Annotated[FloatArray, "W D", PREPARED]
     t: Annotated[FloatArray, "W"]
     log_birth: Annotated[FloatArray, "W"]  # log alpha - log S_i as the customer arrived
-    links: Annotated[FloatArray, "W W"]  # q(c_i = j) for j < i in the window
+    links: Annotated[FloatArray, "W W", CHANCE]  # q(c_i = j) for j < i in the window
     log_weight: Annotated[FloatArray, "W W", -np.inf]  # log p(c_i = j)
-    group_links: Annotated[FloatArray, "W G"]  # the same for groups of evicted customers, whose
+    group_links: Annotated[
+        FloatArray, "W G", CHANCE
+    ]  # the same for groups of evicted customers, whose
     group_log_weight: Annotated[FloatArray, "W G", -np.inf]  # links keep the prior's proportions
     rate: Annotated[FloatArray, "W"]  # 1 / S_i
     term: Annotated[FloatArray, "W"]  # the customer's link term of the bound
     # q(c_i = i, d_i = m): i opens a table with atom m. Zero beyond the rows in use.
-    births: Annotated[FloatArray, "K W"]
+    births: Annotated[FloatArray, "K W", CHANCE]
     # Z: probability that i's parameter is that of atom m. Zero beyond the rows in use.
-    probs: Annotated[FloatArray, "K W"]
+    probs: Annotated[FloatArray, "K W", CHANCE]
 
 
 class Groups(NamedTuple):
@@ -61,27 +88,35 @@ class Groups(NamedTuple):
     log_mass: Annotated[FloatArray, "G"]  # the decay weight is exp(log_mass) f(now - t)
     t: Annotated[FloatArray, "G"]
     arrival: Annotated[IntArray, "G"]  # arrival index of the youngest member
-    atom: Annotated[IntArray, "G", -1]  # column of its members; -1: a single one, or mixed
-    probs: Annotated[FloatArray, "G K"]  # mass-weighted mean of the members' Z
-    shadow: Annotated[FloatArray, "G K"]  # the part of it that is at the atoms' shadows
+    # column of its members; -1: a single one, or mixed
+    atom: Annotated[IntArray, "G", -1, index("K", none=True)]
+    probs: Annotated[FloatArray, "G K", CHANCE]  # mass-weighted mean of the members' Z
+    shadow: Annotated[FloatArray, "G K", CHANCE]  # the part of it that is at the atoms' shadows
 
 
 class Atoms(NamedTuple):
     """What the prior over atoms needs."""
 
-    active: Annotated[IntArray, "K:A"]  # columns at which a customer in memory may sit
+    active: Annotated[IntArray, "K:A", index("K")]  # columns at which one in memory may sit
     opener: Annotated[IntArray, "K", -1]  # arrival index of the customer that opened the column
     # Expected number of tables opened with the atom: by all customers, by evicted ones, and the
     # shadow's part of these.
-    births: Annotated[FloatArray, "K"]
-    frozen_births: Annotated[FloatArray, "K"]
-    shadow_births: Annotated[FloatArray, "K"]
+    births: Annotated[FloatArray, "K", EXPECTED]
+    frozen_births: Annotated[FloatArray, "K", EXPECTED]
+    shadow_births: Annotated[FloatArray, "K", EXPECTED]
     # Expected rows of the shadow when a split last failed; 0: not tried.
     failed_at: Annotated[FloatArray, "K"]
     log_beta: Annotated[FloatArray, "K"]  # E log of the atom's stick weight; 0 without recall
     beta: Annotated[FloatArray, "K"]  # E of it; 0 without recall
     # 1 since the atom came back from a long absence: all openings go to the shadow.
-    visiting: Annotated[IntArray, "K"]
+    visiting: Annotated[IntArray, "K", Within(0, 1)]
+    # Arrivals that were seen there, their runs, and whether users know of it: `kernels.known`.
+    n_rows: Annotated[IntArray, "K"]
+    n_visits: Annotated[IntArray, "K"]
+    reported: Annotated[IntArray, "K", Within(-2, 1)]
+    # Weight of the atom as the present state, up to a factor: `kernels.settled`.
+    filtered: Annotated[FloatArray, "K", Within(0.0, MOST)]
+    settled_at: Annotated[IntArray, "K", Within(-1, MOST)]  # last arrival in that state, or -1
 
 
 class ComponentTable(NamedTuple):
@@ -89,7 +124,7 @@ class ComponentTable(NamedTuple):
 
     ids: Annotated[IntArray, "K", -1]  # what users see; in order of birth, never reused
     born: Annotated[IntArray, "K"]  # arrival index of the customer that opened it
-    last_seen: Annotated[IntArray, "K"]  # and of the last one seen there, or -1
+    last_seen: Annotated[IntArray, "K", Within(-1, MOST)]  # and of the last one seen there, or -1
     stats: Annotated[FloatArray, "K P"]  # expected sufficient statistics of all its customers
     frozen: Annotated[FloatArray, "K P"]  # the part of evicted customers
     shadow: Annotated[FloatArray, "K P"]  # the part of ``frozen`` that may be split off
@@ -129,6 +164,12 @@ class Scratch(NamedTuple):
     kept_term: Annotated[FloatArray, "W"]
 
 
+COUNTS = counters({
+    N_ROWS: up_to("W"), N_GROUPS: up_to("G"), N_TABLES: up_to("K"), N_ACTIVE: up_to("K"),
+    REGIME: Within(-1, MOST), STATE: Within(-1, MOST), LIKELY: Within(-1, MOST),
+})  # fmt: skip
+
+
 @dataclass(slots=True)
 class State:
     """The engine's memory; exactly one owner."""
@@ -138,8 +179,8 @@ class State:
     atoms: Atoms
     table: ComponentTable
     events: EventRing
-    counts: IntArray
-    sums: FloatArray
+    counts: Annotated[IntArray, COUNTS]
+    sums: Annotated[FloatArray, REAL]
     scratch: Scratch
 
     @property
@@ -174,10 +215,11 @@ def empty_state(config: Config, capacity: int = 8) -> State:
     """Return the state before the first arrival, with room for ``capacity`` tables."""
     lengths = _lengths(config, capacity)
     counts = np.zeros(N_COUNTS, np.int64)
-    counts[REGIME] = -1
+    counts[[REGIME, STATE, LIKELY]], counts[[ENOUGH, RUNS_LAST]] = -1, 1
     sums = np.zeros(N_SUMS)
     sums[[DEAD_LOG_MASS, LAST_TIME]] = -np.inf
     sums[NEW_BETA] = 1.0
+    sums[[REDRAWN, FOLLOWED]] = 1.0, 8.0
     sums[LOG_ALPHA] = math.log(config.alpha)
     if config.recall:
         sums[NEW_LOG_BETA] = -math.log(1.0 + config.gamma)
@@ -218,6 +260,16 @@ def widened(state: State, config: Config) -> State:
     return wide
 
 
+def live_columns(state: State) -> IntArray:
+    """Return the columns of live tables that are known."""
+    K = state.n_tables
+    atoms, rows = state.atoms, state.atoms.n_rows[:K]
+    lasted = (rows >= LASTING) | ((rows > 0) & (rows >= LONG_RUN * atoms.n_visits[:K]))
+    enough = state.counts[ENOUGH] == 1 or rows >= state.counts[ENOUGH]
+    known = (atoms.reported[:K] >= UNREPORTED) & (enough | lasted)
+    return np.flatnonzero((state.table.stats[:K, 0] >= LIVE) & known)
+
+
 def arrays_of(state: State) -> dict[str, NDArray[Any]]:
     """Return copies of all arrays, without unused capacity, for a checkpoint."""
     return stored_arrays(state, _used(state))
@@ -241,7 +293,27 @@ def state_from_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> Sta
         If an array is missing, or not of the declared type and shape.
     """
     counts = arrays["counts"]
-    state = empty_state(config, capacity=max(8, int(counts[N_TABLES])))
+    n_tables = len(arrays["table.ids"])
+    lengths = _lengths(config, max(8, n_tables)) | {"K": n_tables}
+    check_one("counts", counts, (N_COUNTS,), np.int64, COUNTS, lengths)
+    state = empty_state(config, capacity=max(8, n_tables))
     state.counts[:] = counts
     restore(state, _used(state), arrays)
+    refuse_if(not _has_room(config, state), "numbers of rows, groups and tables")
+    refuse_if(not state.sums[FOLLOWED] > 0.0, "sums")
     return state
+
+
+def _has_room(config: Config, state: State) -> bool:
+    """Whether rows and groups find room up to the next block, as they do in every state made."""
+    counts, groups = state.counts, state.groups
+    w, n_groups, n_active = (int(counts[at]) for at in (N_ROWS, N_GROUPS, N_ACTIVE))
+    active = state.atoms.active[:n_active]
+    if counts[SINCE_BLOCK] >= config.sweep_every or w - config.window > counts[SINCE_BLOCK]:
+        return False
+    if w > counts[N_SEEN] or (n_active == 0 and w > 0) or len(np.unique(active)) < n_active:
+        return False
+    if not config.tied:
+        return n_groups <= config.halo + 1
+    known = np.unique(groups.atom[:n_groups])
+    return n_groups - int(np.count_nonzero(known >= 0)) <= 1

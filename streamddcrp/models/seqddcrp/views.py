@@ -1,5 +1,6 @@
-"""What users see of a streaming state: live tables, labels of the window."""
+"""What users see of a streaming model: bound, events, live tables, labels of the window."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,19 +8,120 @@ import numpy as np
 import pyarrow as pa
 
 from streamddcrp.compilation import entry_point
-from streamddcrp.contract import LIVE
-from streamddcrp.estimator.views import with_parameters
+from streamddcrp.contract import Event
+from streamddcrp.data.seasons.subtracted import Subtraction
+from streamddcrp.estimator.row_model import Features, RowModel
+from streamddcrp.estimator.views import (
+    Backlog,
+    events_since,
+    no_tables,
+    predictions,
+    with_parameters,
+)
 from streamddcrp.likelihoods import Likelihood
 from streamddcrp.models.seqddcrp.config import Config
-from streamddcrp.models.seqddcrp.kernels.layout import N_ROWS
+from streamddcrp.models.seqddcrp.engine import Engine, bound
+from streamddcrp.models.seqddcrp.kernels.layout import N_EVENTS, N_ROWS, OUTLIER, SETTLED
 from streamddcrp.models.seqddcrp.kernels.path import most_probable_path
-from streamddcrp.models.seqddcrp.state import State
-from streamddcrp.typing import IntArray
+from streamddcrp.models.seqddcrp.reference import Reference, reference_of
+from streamddcrp.models.seqddcrp.state import State, live_columns
+from streamddcrp.typing import FloatArray, IntArray
 
 
-def live_columns(state: State) -> IntArray:
-    """Return the columns of live tables."""
-    return np.flatnonzero(state.table.stats[: state.n_tables, 0] >= LIVE)
+class TableViews(RowModel):
+    """The part of the model that only shows what it has learned."""
+
+    _stream: Engine | None
+    _season: Subtraction | None
+    _first_time: float
+    _backlog: Backlog
+    window: int
+
+    def _named(self, out: FloatArray) -> pa.RecordBatch:
+        outlier = pa.array(out[:, OUTLIER] > 0.0)
+        state = pa.array(out[:, SETTLED].astype(np.int64))
+        return predictions(out).append_column("outlier", outlier).append_column("state", state)
+
+    @property
+    def n_tables(self) -> int:
+        """Number of live tables: those with at least half an expected row."""
+        return 0 if self._stream is None else len(live_columns(self._stream.state))
+
+    @property
+    def bound(self) -> float:
+        """Exact lower bound on the log evidence of everything learned so far; NaN in warm-up."""
+        if self._stream is None:
+            return math.nan if self._n_seen else 0.0
+        return bound(self._stream.config, self._stream.state)
+
+    objective = bound
+
+    def events(self) -> list[Event]:
+        """Return what happened to tables since the last call.
+
+        All of the last call that learned, and of those before it the last 256.
+        """
+        if self._stream is None:
+            return []
+        unit = self._stream.time_unit if self._clocked else 1.0
+        log, read, first = self._stream.state.events, self._events_read, self._first_time
+        self._events_read = int(self._stream.state.counts[N_EVENTS])
+        return events_since(log, self._events_read, read, first, unit, self._backlog)
+
+    def summary(self) -> pa.Table:
+        """Return one row for each live table: id, weight, born, last seen, parameters.
+
+        ``weight`` is the expected number of rows; ``born`` and ``last_seen`` are arrival indices
+        (``last_seen`` is null where no row was ever most probably there); the parameters are those
+        of the likelihood's `point_estimates`, one column per feature.
+        """
+        if self._stream is None:
+            return no_tables()
+        names = self._feature_names()
+        return live_tables(self._stream.state, self._stream.likelihood, names)
+
+    def reference(self, ids: Sequence[int] | None = None) -> Reference:
+        """Return tables as they are now, to tell how surprising later rows are to them.
+
+        Parameters
+        ----------
+        ids : sequence of int, optional
+            Of live tables. Default: all with at least 5 expected rows.
+
+        Raises
+        ------
+        ConfigError
+            During warm-up, and for an id that no live table has.
+        """
+        return reference_of(self._stream, self._vectorizer, ids)
+
+    def recent_labels(self) -> IntArray:
+        """Return the labels of the last rows as they look now, oldest first.
+
+        A row's label in `step_many` was given before the row was learned; the rows that came since
+        have had their say here. Where tables are seldom opened they are the most probable path of
+        tables through these rows, so that near tables do not take turns row by row. The rows are
+        those whose links may still change: the last ``window`` to ``window + sweep_every``, fewer
+        at the start of a stream; all 0 in warm-up.
+
+        Returns
+        -------
+        ndarray of int64
+        """
+        if self._stream is None:
+            return np.zeros(self._n_seen, dtype=np.int64)
+        return labels_in_window(self._stream.config, self._stream.state)
+
+    def _row_less_season(self, x: FloatArray, t: float) -> FloatArray:
+        """Return a row (D,) less the seasons of its time; changes nothing."""
+        return x if self._season is None else x - np.ravel(self._season.at(np.array([t])))
+
+    def _surprise_to(self, reference: Reference, x: Features, t: Any) -> float:
+        """Return the surprise of a row, less the seasons of its time, to a reference."""
+        if self._season is None:
+            return reference.score_one(x)
+        X = self._vectorizer.transform(x, learn=False)[None].copy()
+        return float(reference.score_rows(self._row_less_season(X, self._time_of(t)))[0])
 
 
 def labels_in_window(config: Config, state: State) -> IntArray:
@@ -28,7 +130,7 @@ def labels_in_window(config: Config, state: State) -> IntArray:
     path = np.empty(n_rows, np.int64)
     if n_rows:
         entry_point(most_probable_path)(
-            config, state.rows, state.atoms, state.table, state.counts, state.scratch,
+            config, state.rows, state.atoms, state.table, state.counts, state.sums, state.scratch,
             np.empty((n_rows, state.n_tables), np.int64), path,
         )  # fmt: skip
     ids: IntArray = state.table.ids[path]

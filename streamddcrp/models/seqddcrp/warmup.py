@@ -16,23 +16,37 @@ their order, waits for some rows.
 import logging
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any, NamedTuple, Self
 
 import numpy as np
 
-from streamddcrp.contract import BIRTH, DEATH, LABEL, LIVE_TABLES, MERGE, N_OUTPUTS, SCORE, record
+from streamddcrp.contract import BIRTH, DEATH, LABEL, LIVE_TABLES, MERGE, SCORE, record
 from streamddcrp.data import typical_gap
+from streamddcrp.data.scaled import looks_scaled_on_the_way
 from streamddcrp.data.seasons.subtracted import Subtraction
 from streamddcrp.decay import Decay
-from streamddcrp.likelihoods import Likelihood
+from streamddcrp.estimator.stored import past_of, refuse_unless_plain
+from streamddcrp.likelihoods import Likelihood, likelihood_from_config
 from streamddcrp.likelihoods.columns import TABLE_VARIANCE
 from streamddcrp.likelihoods.warp import FEWEST_ROWS
 from streamddcrp.models.seqddcrp.config import Candidate, Config, Preset, halo_of, make_config
 from streamddcrp.models.seqddcrp.engine import Engine
-from streamddcrp.models.seqddcrp.kernels.layout import LAST_TIME, N_EVENTS, NEXT_ID, REGIME
-from streamddcrp.models.seqddcrp.state import State, empty_state
+from streamddcrp.models.seqddcrp.kernels.known import REPORTED, STRAY, UNREPORTED
+from streamddcrp.models.seqddcrp.kernels.layout import (
+    LAST_TIME,
+    LIKELY,
+    N_COLUMNS,
+    N_EVENTS,
+    NEXT_ID,
+    OUTLIER,
+    REGIME,
+    SETTLED,
+    STATE,
+)
+from streamddcrp.models.seqddcrp.state import State, empty_state, state_from_arrays
+from streamddcrp.records import FINITE, REAL, VALUE, check, check_one, refuse_if
 from streamddcrp.typing import FloatArray, IntArray
 
 _log = logging.getLogger(__name__)
@@ -51,6 +65,14 @@ def stages(last: int) -> list[int]:
     """Return after how many rows the model is rebuilt; ``last`` is the last of them."""
     doubling = [FIRST_STAGE << k for k in range(last.bit_length()) if FIRST_STAGE << k < last]
     return [*doubling, last]
+
+
+class EarlyRows(NamedTuple):
+    """Rows of the warm-up, as they are stored."""
+
+    x: Annotated[FloatArray, "N D", VALUE]
+    t: Annotated[FloatArray, "N", FINITE]
+    labels: Annotated[FloatArray, "N", FINITE]
 
 
 @dataclass(slots=True)
@@ -95,6 +117,17 @@ class WarmUp:
         """Bytes that the rows so far take."""
         return sum(part.nbytes for part in (*self.parts, *self.times, *self.labels))
 
+    def arrays(self, n_features: int) -> dict[str, FloatArray]:
+        """Return the arrays of a checkpoint, from which `resumed` goes on."""
+        times, labels = np.concatenate(self.times), np.concatenate(self.labels)
+        return {"early.x": self.rows(n_features), "early.t": times, "early.labels": labels}
+
+    @classmethod
+    def resumed(cls, last: int, arrays: Mapping[str, FloatArray], n_features: int) -> Self:
+        """Return the warm-up that `arrays` described."""
+        check(EarlyRows, arrays, {"D": n_features}, "early.")
+        return cls(last, *([arrays[f"early.{name}"].copy()] for name in ("x", "t", "labels")))
+
     def rows(self, n_features: int) -> FloatArray:
         """Return the rows so far; words that came later are missing in earlier ones."""
         rows = np.full((self.n_rows, n_features), np.nan)
@@ -109,8 +142,8 @@ class WarmUp:
     ) -> FloatArray:
         """Let the leader predict and learn rows, net of seasons, up to the next stage at most."""
         if leader is None:
-            out = np.full((len(X), N_OUTPUTS), np.nan)
-            out[:, LABEL], out[:, LIVE_TABLES] = 0, 1
+            out = np.full((len(X), N_COLUMNS), np.nan)
+            out[:, [LABEL, SETTLED, OUTLIER]], out[:, LIVE_TABLES] = 0, 1
         else:
             out = leader.step(net, t)
         self.parts.append(X.copy())
@@ -119,49 +152,61 @@ class WarmUp:
         return out
 
     def lead(
-        self,
-        build: Callable[[Candidate, FloatArray, FloatArray, bool], Engine | None],
-        candidates: tuple[Candidate, ...],
-        leader: Engine | None,
-        names: list[str],
-        season: Subtraction | None = None,
-    ) -> Engine:
+        self, recipe: "Recipe", family: Likelihood, leader: Engine | None, names: list[str],
+        first_time: float | None, season: Subtraction | None = None,
+    ) -> Engine:  # fmt: skip
         """Build a model for each candidate from all rows so far and return the best one.
 
-        The rows are taken less the seasons as they are known now. ``build`` returns None where the
-        rows ask for no warp, or the family has none. The best one's tables take over the ids of
-        those tables of the leader whose rows they hold.
+        The rows are taken less the seasons as they are known now. The best one's tables take over
+        the ids of those tables of the leader whose rows they hold.
         """
         width = max(X.shape[1] for X in self.parts)
         rows, times = self.rows(width), np.concatenate(self.times)
+        if self.n_rows == min(FEW, self.last) and looks_scaled_on_the_way(rows):
+            _log.warning(
+                "the rows look as if they came from a scaler that learns as it goes, such as "
+                "river's StandardScaler: it pulls regimes towards each other. Leave it out; the "
+                "model takes the scale of each column from its first rows"
+            )
         if season is not None:
             rows = rows - season.at(times)
+        candidates, unit = recipe.candidates(family), recipe.unit(times, first_time)
         trials: list[tuple[float, Candidate, Engine, FloatArray]] = []
 
-        def compare(chosen: Iterable[Candidate], handicap: float, *, warped: bool) -> None:
+        def compare(chosen: Iterable[Candidate], family: Likelihood, handicap: float) -> None:
+            likelihood = recipe.fitted(family, rows, names)
             for candidate in chosen:
                 if candidate.opening >= BLIND and self.n_rows < FEW:
                     continue
-                engine = build(candidate, rows, times, warped)
-                if engine is None:
-                    return
+                prior = likelihood
+                if family.free_spread:
+                    prior = likelihood.spread_by(candidate.spread / TABLE_VARIANCE)
+                engine = recipe.start(prior, width, candidate.opening, first_time, unit)
                 out = engine.step(rows, times)
                 score = -float(out[:, SCORE].sum()) - handicap - _handicap(candidate, candidates)
                 trials.append((score, candidate, engine, out[:, LABEL]))
 
-        compare(candidates, 0.0, warped=False)
-        if self.n_rows >= FEWEST_ROWS:
-            leading = max(trials, key=_first)[1]
-            broad = [candidate for candidate in candidates if candidate.spread >= BROAD]
-            compare(dict.fromkeys([leading, *broad]), LEAD, warped=True)
+        compare(candidates, family, 0.0)
+        if recipe.warp and self.n_rows >= FEWEST_ROWS:
+            warped = family.warped(rows)
+            if warped is not family:
+                broad = [candidate for candidate in candidates if candidate.spread >= BROAD]
+                leading = max(trials, key=_first)[1]
+                compare(dict.fromkeys([leading, *broad]), warped, LEAD)
         reached, chosen, best, labels = max(trials, key=_first)
-        _log.info(
+        _log.debug(
             "prior by the first %d rows: opening %g, spread %g (log score %.1f; others: %s)",
             self.n_rows, chosen.opening, chosen.spread, reached,
             ", ".join(f"{other.opening:g}/{other.spread:g} {b:.1f}" for b, other, _, _ in trials),
         )  # fmt: skip
+        if self.is_over:
+            _log.info(
+                "prior chosen after %d rows: chance of a new regime %g, variance within a regime "
+                "%g of the total variance",
+                self.n_rows, chosen.opening, chosen.spread,
+            )  # fmt: skip
         for remark in best.likelihood.remarks(names):
-            _log.info("%s", remark)
+            _log.log(logging.INFO if self.is_over else logging.DEBUG, "%s", remark)
         old = None if leader is None else leader.state
         _take_over_ids(old, np.concatenate(self.labels), best.state, labels)
         return best
@@ -212,6 +257,22 @@ class Recipe:
             n_features, opening,
         )  # fmt: skip
 
+    def resume(
+        self, arrays: Mapping[str, Any], meta: Mapping[str, Any], first_time: float | None, D: int
+    ) -> Engine:
+        """Return the engine of D features that `Engine.kept` described."""
+        likelihood = likelihood_from_config(meta["likelihood"])
+        refuse_unless_plain(meta, counts=("n_features",), numbers=("opening", "time_unit"))
+        refuse_if(meta["n_features"] != D or not meta["time_unit"] > 0, "stream")
+        engine = self.start(
+            likelihood, meta["n_features"], meta["opening"], first_time, meta["time_unit"]
+        )
+        check_one("hyper", arrays["hyper"], engine.config.hyper.shape, np.float64, REAL)
+        engine.config.hyper[:] = arrays["hyper"]
+        engine.state = state_from_arrays(engine.config, arrays)
+        engine.past = past_of(likelihood, arrays, D)
+        return engine
+
     def candidates(self, family: Likelihood) -> tuple[Candidate, ...]:
         """Return the priors to be compared: those that differ in what the user left open."""
         found: dict[tuple[str, float], Candidate] = {}
@@ -221,27 +282,15 @@ class Recipe:
             found.setdefault((str(opening), spread), candidate)
         return tuple(found.values())
 
-    def build(
-        self, candidate: Candidate, family: Likelihood, rows: FloatArray, times: FloatArray,
-        names: list[str], first_time: float | None, *, warped: bool = False,
-    ) -> Engine | None:  # fmt: skip
-        """Return an engine of which scale and time unit are taken from the first rows.
+    def fitted(self, family: Likelihood, rows: FloatArray, names: Sequence[str]) -> Likelihood:
+        """Return the family with what it lacks taken from the first rows."""
+        return (family.tempered(rows, names) if self.temper else family).scaled(rows, names)
 
-        None with ``warped``, where no column of the rows asks for a warp.
-        """
-        if warped:
-            plain, family = family, family.warped(rows) if self.warp else family
-            if family is plain:
-                return None
-        likelihood = family.scaled(rows, names)
-        if self.temper:
-            likelihood = likelihood.tempered(rows)
-        if family.free_spread:
-            likelihood = likelihood.spread_by(candidate.spread / TABLE_VARIANCE)
-        unit = 1.0 if self.time_unit is None else self.time_unit
-        if first_time is not None and self.time_unit is None:
-            unit = typical_gap(times)
-        return self.start(likelihood, rows.shape[1], candidate.opening, first_time, unit)
+    def unit(self, times: FloatArray, first_time: float | None) -> float:
+        """Return the unit of time: as given, or the usual gap between the first rows."""
+        if self.time_unit is not None or first_time is None:
+            return self.time_unit or 1.0
+        return typical_gap(times)
 
 
 def _first(trial: tuple[float, Candidate, Engine, FloatArray]) -> float:
@@ -277,28 +326,41 @@ def _take_over_ids(
     next_id = 1 if old is None else int(old.counts[NEXT_ID])
     ids: IntArray = new.table.ids[: new.n_tables]
     born = new.table.born[: new.n_tables]
-    seen = new.table.last_seen[: new.n_tables]
     births = []
+    reported, before = new.atoms.reported, _reported(old)
     last, now_t = len(new_labels) - 1, float(new.sums[LAST_TIME])
     for m, now in enumerate(ids.tolist()):
         if now not in name:
             name[now] = next_id
             next_id += 1
-        if seen[m] >= 0 and (old is None or name[now] not in taken):
+        if name[now] in before:
+            reported[m] = REPORTED if reported[m] >= UNREPORTED else REPORTED - STRAY
+        elif reported[m] in {REPORTED, REPORTED - STRAY}:
             births.append((name[now], int(born[m])))
         ids[m] = name[now]
     new.counts[NEXT_ID] = next_id
     new.counts[REGIME] = name.get(int(new.counts[REGIME]), -1)
+    state = -1 if old is None else int(old.counts[STATE])
+    new.counts[STATE] = state if state in taken else name.get(int(new.counts[STATE]), -1)
+    new.counts[LIKELY] = -1
     new.counts[N_EVENTS] = 0
     if old is not None:
         new.counts[N_EVENTS] = old.counts[N_EVENTS]
         for target, source in zip(new.events, old.events, strict=True):
             target[:] = source
-        for m, was in enumerate(old.table.ids[: old.n_tables].tolist()):
-            if was not in taken and old.table.last_seen[m] >= 0:
+        for was in before:
+            if was not in taken:
                 stays = Counter({now: n for (w, now), n in shared.items() if w == was})
                 into = name.get(stays.most_common(1)[0][0], -1) if stays else -1
                 kind = DEATH if into < 0 else MERGE
                 record(new.events, new.counts, N_EVENTS, kind, was, into, last, now_t)
     for label, arrival in births:
         record(new.events, new.counts, N_EVENTS, BIRTH, label, -1, arrival, now_t)
+
+
+def _reported(state: State | None) -> list[int]:
+    """Return the ids of the tables that users know of."""
+    if state is None:
+        return []
+    pairs = zip(state.table.ids, state.atoms.reported[: state.n_tables], strict=False)
+    return [int(label) for label, reported in pairs if reported in {REPORTED, REPORTED - STRAY}]

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
+from streamddcrp.cards import ResultCard
 from streamddcrp.data import as_observations
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.models.temporal.emissions.drift import GaussianDrift, guesses
@@ -30,7 +31,7 @@ _ROUNDS = 10  # of moves
 
 
 @dataclass(frozen=True, slots=True)
-class TemporalDPMFit:
+class TemporalDPMFit(ResultCard):
     """A variational posterior of epochs t = 0, .., T - 1.
 
     Attributes
@@ -171,7 +172,7 @@ def fit_temporal_dpm(
     )
 
 
-def best_start(engines: Sequence[Engine], epochs: Sequence[Any], n: int = _TRIAL) -> int:
+def best_start(engines: Sequence[Engine], epochs: Sequence[Any]) -> int:
     """Return which engine the first epochs with rows surprised least; all of them learn.
 
     The surprise of a row is -log of its density given all rows before it, so that emissions with
@@ -182,7 +183,7 @@ def best_start(engines: Sequence[Engine], epochs: Sequence[Any], n: int = _TRIAL
     for X in epochs:
         surprise += [float(engine.learn(X).sum()) for engine in engines]
         seen += len(X) > 0
-        if seen == n:
+        if seen == _TRIAL:
             break
     return int(surprise.argmin())
 

@@ -16,7 +16,7 @@ that fade.
 import math
 from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Annotated, Any, NamedTuple, Self
 
 import numpy as np
 from scipy.special import digamma, gammaln
@@ -32,7 +32,9 @@ from streamddcrp.models.temporal.kernels.counts import (
 )
 from streamddcrp.models.temporal.moves import move
 from streamddcrp.models.temporal.window import Change, Settings, Window
-from streamddcrp.typing import FloatArray
+from streamddcrp.records import CHANCE, FINITE, MOST, VALUE, Within, check, check_one, refuse_if
+from streamddcrp.typing import FloatArray, IntArray
+from streamddcrp.validation import positive, whole
 
 _FADE = 0.98  # an epoch, of what is learned from
 _SCALES = np.array([0.2, 0.3, 0.45, 0.7, 1.0, 1.5, 2.2])
@@ -41,6 +43,54 @@ _STORED = ("before", "ids", "born", "last_active")
 _DELTA = np.arange(1.0, 8.0)
 KERNELS = np.exp(-_DELTA / _SCALES[:, None])
 KERNELS[(KERNELS < _LEAST) & (_DELTA > 1.0)] = 0.0
+
+
+class StoredEngine(NamedTuple):
+    """Arrays of `Engine` as they are stored."""
+
+    before: Annotated[FloatArray, "W K 3", FINITE]
+    ids: Annotated[IntArray, "K"]
+    born: Annotated[IntArray, "K", Within(-1, MOST)]
+    last_active: Annotated[IntArray, "K", Within(-1, MOST)]
+
+
+def _check(arrays: dict[str, Any], meta: dict[str, Any], settings: Settings) -> None:
+    """Refuse a stored engine whose parts do not belong together."""
+    check(StoredEngine, arrays, {"W": len(settings.past_weights)})
+    positive("alpha", settings.alpha)
+    for name, least, most in (("slots", 1, 1 << 31), ("lag", 0, 1 << 20), ("n_sweeps", 0, 1000)):
+        whole(name, getattr(settings, name), least, most)
+    numbers = [*settings.past_weights, settings.split_margin, *meta["alpha"], *meta["decay_gains"]]
+    refuse_if(not all(type(x) is float and math.isfinite(x) for x in numbers), "numbers")
+    refuse_if(min(settings.past_weights, default=0.0) < 0.0 or meta["alpha"][0] <= 0.0, "weights")
+    flags = settings.learn_alpha, settings.learn_decay
+    refuse_if(not all(type(flag) is bool for flag in flags), "settings")
+    refuse_if(len(meta["alpha"]) != 3 or len(meta["decay_gains"]) != len(KERNELS), "numbers")
+    sizes = meta["epoch_sizes"]
+    refuse_if(len(sizes) != len(settings.past_weights), "sizes of epochs")
+    counts = [meta["epoch"] + 1, meta["next_id"], meta["n_rows"], *sizes]
+    refuse_if(not all(type(n) is int and 0 <= n <= MOST for n in counts), "counts")
+    most = min(settings.lag, meta["epoch"]) + 1
+    none = not meta["n_rows"] and len(arrays["ids"]) > 0
+    refuse_if(meta["n_rows"] > most or none, "epochs of the window")
+    refuse_if(settings.learn_decay and len(settings.past_weights) != KERNELS.shape[1], "weights")
+    for name in ("born", "last_active"):
+        refuse_if(int(arrays[name].max(initial=-1)) > meta["epoch"], name)
+    K = len(arrays["ids"])
+    refuse_if(bool((np.diff(arrays["ids"]) <= 0).any()) or settings.slots < K, "components")
+    for change in meta["changes"]:
+        epoch, kind, label, other = change
+        whole("epoch", epoch, -1)
+        whole("id", label)
+        refuse_if(not isinstance(kind, str) or not isinstance(other, int | None), "changes")
+
+
+def _check_rows(name: str, X: Any, n_features: int) -> None:
+    """Refuse stored rows of numbers of another width; of words any number may come."""
+    if isinstance(X, np.ndarray):
+        check_one(name, X, (len(X), n_features), np.float64, VALUE)
+    else:
+        refuse_if(len(X.shape) != 2, name)
 
 
 @dataclass(slots=True)
@@ -87,6 +137,12 @@ class Engine(Window):
         self.seated.append(seats.q)
         return seats._replace(scores=seats.scores + np.log(weights))
 
+    def reseat(self, parts: list[Any]) -> None:
+        """Assign the rows of the open epoch again, which have changed."""
+        self.seating, self.arrived, self.seated, self.n_open = None, [], [], 0
+        for X in parts:
+            self.seat(X)
+
     @property
     def log_new(self) -> float:
         """Log weight of a new component."""
@@ -114,9 +170,7 @@ class Engine(Window):
 
     def close(self) -> None:
         """Close the open epoch, which may be empty: sweep, move, retire."""
-        if self.seating is None:
-            self.seating, self.weight = self._begin()
-        K = self.seating.n_components
+        K = self.n_components if self.seating is None else self.seating.n_components
         X = self.emission.joined(self.arrived)
         q = np.concatenate(
             [np.zeros((0, K)), *(np.pad(q, ((0, 0), (0, K - q.shape[1]))) for q in self.seated)]
@@ -229,20 +283,33 @@ class Engine(Window):
         }
 
     @classmethod
-    def from_state(cls, emission: Any, arrays: dict[str, Any], meta: dict[str, Any]) -> Self:
+    def from_state(
+        cls, emission: Any, arrays: dict[str, Any], meta: dict[str, Any], n_features: int
+    ) -> Self:
         """Rebuild from `to_state`; rows of the open epoch are assigned again."""
         settings = {**meta["settings"], "past_weights": tuple(meta["settings"]["past_weights"])}
+        _check(arrays, meta, Settings(**settings))
         self = cls(Settings(**settings), emission, epoch=meta["epoch"], next_id=meta["next_id"])
         self.first_alpha, *sums = meta["alpha"]
         self.alpha_sums, self.decay_gains = tuple(sums), np.array(meta["decay_gains"])
         self.sizes = meta["epoch_sizes"]
         kind = type(self.starts)
         self.starts = kind(*(get(arrays, f"starts.{name}") for name in kind._fields))
+        K = len(arrays["ids"])
+        for new, known in zip(self.starts, emission.no_starts(K), strict=True):
+            refuse_if(type(new) is not type(known) or new.shape != known.shape, "starts")
+            if isinstance(new, np.ndarray):
+                refuse_if(new.dtype != known.dtype, "starts")
         for name in _STORED:
             setattr(self, name, arrays[name])
         self.rows = [get_rows(arrays, f"rows.{e}") for e in range(meta["n_rows"])]
         self.resp = [arrays[f"resp.{e}"] for e in range(meta["n_rows"])]
+        for e, (X, q) in enumerate(zip(self.rows, self.resp, strict=True)):
+            _check_rows(f"rows.{e}", X, n_features)
+            check_one(f"resp.{e}", q, (X.shape[0], K), np.float64, CHANCE)
         self.changes = [Change(*change) for change in meta["changes"]]
         if "open" in arrays or "open.shape" in arrays:
-            self.seat(get_rows(arrays, "open"))
+            coming = get_rows(arrays, "open")
+            _check_rows("open", coming, n_features)
+            self.seat(coming)
         return self

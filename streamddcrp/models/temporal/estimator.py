@@ -15,17 +15,22 @@ from streamddcrp.data.batches import batch_times
 from streamddcrp.data.documents import Vocabulary
 from streamddcrp.data.times import Piece, Place, make_cut
 from streamddcrp.errors import StreamDDCRPError
+from streamddcrp.estimator.row_model import Predicted
+from streamddcrp.estimator.stored import refuse_unless_plain
 from streamddcrp.models.temporal.emissions import Emission
 from streamddcrp.models.temporal.engine import Engine
 from streamddcrp.models.temporal.likelihood import (
+    NUMBERS,
     TEXT,
     LikelihoodOption,
+    check_emission,
     emission_from_json,
     emission_to_json,
 )
 from streamddcrp.models.temporal.stream import StreamState
 from streamddcrp.models.temporal.views import EpochViews
 from streamddcrp.models.temporal.window import Settings, count_settings
+from streamddcrp.records import FINITE, MOST, VALUE, Within, check_one, refuse_if
 from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp.validation import whole
 
@@ -136,6 +141,7 @@ class TemporalDPM(EpochViews, base.Clusterer):
     of them, such as scikit-learn makes:
     ``analyze = CountVectorizer(ngram_range=(1, 2)).build_analyzer()``, then
     ``model.learn_many([analyze(text) for text in texts], t)``. Frequent words need not be left out.
+    A word counts once a text, and boilerplate is set aside, see `boilerplate`.
 
     Examples
     --------
@@ -186,8 +192,8 @@ class TemporalDPM(EpochViews, base.Clusterer):
         self._cut = make_cut(epoch)
         self._settings = Settings(
             **count_settings(alpha, decay, width),
-            lag=whole("lag", lag),
-            n_sweeps=whole("n_sweeps", n_sweeps, 1),
+            lag=whole("lag", lag, 0, 1 << 16),
+            n_sweeps=whole("n_sweeps", n_sweeps, 1, 1000),
         )
         self._rows_to_wait = whole("warmup", warmup, 1)
         self._likelihood = LikelihoodOption(likelihood)
@@ -259,6 +265,8 @@ class TemporalDPM(EpochViews, base.Clusterer):
             pieces, place = self._cut.pieces(place, t, n)
             self._stream = state
             self._kind, self._clocked = kind, t is not None
+        if self._stream is not None:
+            self._stream.begin_call()
         out = np.empty((n, N_OUTPUTS))
         for piece in pieces:
             self._end_warmup(piece.number)
@@ -306,9 +314,15 @@ class TemporalDPM(EpochViews, base.Clusterer):
         vocabulary = None if self._stream is None else self._stream.vocabulary
         self._likelihood.check(rows, kind, names, vocabulary)
 
+    @property
+    def boilerplate(self) -> dict[Any, float]:
+        """Words of texts that are set aside now, and their part of all words."""
+        stream = self._stream
+        return {} if stream is None else stream.boilerplate.parts(stream.words)
+
     # -- predicting ------------------------------------------------------------------------------
 
-    def _predict(self, x: Any, t: Any) -> tuple[FloatArray, dict[int, float]] | None:
+    def _predict(self, x: Any, t: Any) -> Predicted:
         """Predict a row; None in warm-up. Changes nothing."""
         time = None if t is None else np.array([as_time(t)])
         kind = self._kind or self._likelihood.kind_of(x)
@@ -326,7 +340,8 @@ class TemporalDPM(EpochViews, base.Clusterer):
             return None
         if state is None or number != state.number:
             state = (state or self._after_warmup()).ahead(number)
-        return state.peek(rows[0])
+        out, chances = state.peek(rows[0])
+        return out, lambda: chances
 
     # -- checkpoints -----------------------------------------------------------------------------
 
@@ -335,9 +350,8 @@ class TemporalDPM(EpochViews, base.Clusterer):
         arrays: dict[str, Any] = {
             "waiting.x": waiting.X, "waiting.number": waiting.number, "waiting.t": waiting.t,
         }  # fmt: skip
-        options = {
-            name: LikelihoodOption.to_json(value) for name, value in self._get_params().items()
-        }
+        to_json = LikelihoodOption.to_json
+        options = {name: to_json(value) for name, value in self._get_params().items()}
         meta: dict[str, Any] = {
             "options": options,
             "vectorizer": self._vectorizer.to_config(),
@@ -355,18 +369,31 @@ class TemporalDPM(EpochViews, base.Clusterer):
 
     @classmethod
     def _from_state(cls, arrays: dict[str, Any], meta: dict[str, Any]) -> Self:
-        model = cls(
-            **{name: LikelihoodOption.from_json(value) for name, value in meta["options"].items()}
-        )
+        from_json = LikelihoodOption.from_json
+        model = cls(**{name: from_json(value) for name, value in meta["options"].items()})
         model._vectorizer = Vectorizer.from_config(meta["vectorizer"])
         for name in ("kind", "clocked", "n_seen"):
             setattr(model, f"_{name}", meta[name])
         model._place = replace(Place(), **meta["place"])
+        refuse_unless_plain(meta["place"], counts=("number", "count"), numbers=("mark",))
         waiting = (arrays[f"waiting.{name}"] for name in ("x", "number", "t"))
         model._waiting, model._stream = WarmUp(*waiting), None
+        refuse_unless_plain(meta, counts=("n_seen",), flags=("clocked",))
+        refuse_if(meta["kind"] not in (None, TEXT, NUMBERS), "kind")
+        X, n = model._waiting.X, len(model._waiting.X)
+        D = model._vectorizer.n_features if n else 0
+        check_one("waiting.x", X, (n, D), np.float64, VALUE)
+        check_one("waiting.number", model._waiting.number, (n,), np.int64, Within(0, MOST))
+        check_one("waiting.t", model._waiting.t, (n,), np.float64, FINITE)
+        backwards = bool((np.diff(model._waiting.number) < 0).any())
+        refuse_if(backwards or n > _MOST_WAIT * model._rows_to_wait, "warm-up")
         if meta["model"] is not None:
             prefix = "model."
             own = {k[len(prefix) :]: v for k, v in arrays.items() if k.startswith(prefix)}
             emission = emission_from_json(meta["model"]["emission"])
-            model._stream = StreamState.from_state(emission, own, meta["model"])
+            check_emission(emission, model._vectorizer.n_features)
+            refuse_if((meta["model"]["words"] is None) != (meta["kind"] == NUMBERS), "words")
+            model._stream = StreamState.from_state(
+                emission, own, meta["model"], model._vectorizer.n_features
+            )
         return model

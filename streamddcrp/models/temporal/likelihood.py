@@ -1,5 +1,6 @@
 """The option ``likelihood`` of a temporal mixture: what rows are, and which emission they have."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
@@ -18,11 +19,13 @@ from streamddcrp.models.temporal.emissions.conjugate import ConjugateDecay, refu
 from streamddcrp.models.temporal.emissions.drift import GaussianDrift, guesses
 from streamddcrp.models.temporal.emissions.logistic import LogisticNormalText
 from streamddcrp.models.temporal.emissions.text import TextDecay
+from streamddcrp.records import FINITE, WEIGHT, check_one, refuse_if
 from streamddcrp.typing import FloatArray
-from streamddcrp.validation import choice
+from streamddcrp.validation import choice, whole
 
 TEXT, NUMBERS = "text", "gaussian"
 _OF_NUMBERS, _OF_TEXTS = (GaussianDrift, ConjugateDecay), (TextDecay, LogisticNormalText)
+_ARRAYS = ("gains", "shares", "drift_sums")  # of emissions other than `GaussianDrift`
 _ALL = (*_OF_NUMBERS, *_OF_TEXTS)
 EMISSIONS = {cls.__name__: cls for cls in _ALL}
 _LARGEST = 1e40  # of a number: squares and their ratios must not overflow
@@ -48,6 +51,40 @@ def emission_from_json(config: dict[str, Any]) -> Any:
         values["likelihood"] = likelihood_from_config(values["likelihood"])
     cls: Any = EMISSIONS[choice("emission", name, EMISSIONS)]
     return cls(**values)
+
+
+def check_emission(emission: Any, n_features: int) -> None:
+    """Refuse a stored emission that is not for rows of so many features, or of texts.
+
+    Raises
+    ------
+    CheckpointError
+    """
+    D = len(emission.birth_mean) if isinstance(emission, GaussianDrift) else None
+    D = emission.n_features if isinstance(emission, ConjugateDecay) else D
+    n_features = n_features or D or 0  # before the first row, those that were given
+    refuse_if(D is not None and n_features != D, "features of the emission")
+    for part in fields(emission):
+        value = getattr(emission, part.name)
+        array = isinstance(emission, GaussianDrift) or part.name in _ARRAYS
+        refuse_if(array != isinstance(value, np.ndarray), part.name)
+        if array:
+            if isinstance(emission, GaussianDrift):
+                shape = (2, n_features) if part.name.endswith("_sums") else (n_features,)
+            elif part.name == "shares":  # of the words met
+                shape = (len(value),)
+            else:
+                shape = part.default_factory().shape  # type: ignore[operator]
+            within = WEIGHT if part.name == "shares" else FINITE
+            check_one(part.name, value, shape, np.float64, within)
+        elif part.name == "n_words":
+            whole(part.name, value, 1, 1 << 24)
+        elif part.name not in ("likelihood", "n_features"):
+            number = type(value) in (int, float) and 0.0 <= value < math.inf
+            open_ = value is None and part.name in ("beta", "forget")
+            refuse_if(not number and not open_, part.name)
+    if isinstance(emission, TextDecay):
+        refuse_if(emission.rho > 1.0 or len(emission.shares) > emission.n_words, "emission")
 
 
 class LikelihoodOption:

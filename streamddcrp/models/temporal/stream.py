@@ -20,14 +20,16 @@ from streamddcrp.contract import (
     SCORE,
     Event,
 )
+from streamddcrp.data.boilerplate import Boilerplate
 from streamddcrp.data.documents import Vocabulary
 from streamddcrp.models.temporal.emissions import Summary
 from streamddcrp.models.temporal.emissions.text import TextDecay
 from streamddcrp.models.temporal.engine import Engine
 from streamddcrp.models.temporal.window import ACTIVE
+from streamddcrp.records import refuse_if
 from streamddcrp.typing import FloatArray, IntArray
 
-_EVENTS = 256  # not yet reported
+_EVENTS = 256  # not yet reported, from before a call
 _FINAL = 100_000  # final labels not yet reported
 _EPOCHS = 1000  # whose trajectories are kept; and merges, for pictures
 _WORDS = 1000  # a vocabulary of so many is never too large
@@ -75,13 +77,14 @@ class StreamState:
 
     engine: Engine
     vocabulary: Vocabulary | None = None
+    boilerplate: Boilerplate = field(default_factory=Boilerplate)  # of texts
     frozen: float = 0.0  # objective of the epochs that have left
     open_score: float = 0.0  # of the rows of the open epoch
     n_left: int = 0  # rows of the epochs that have left
     kept_words: int = 0  # after the last clearing
     sizes: dict[int, float] = field(default_factory=dict)  # of live ids, from epochs that have left
     times: dict[int, float] = field(default_factory=dict)  # of late epochs
-    events: deque[Event] = field(default_factory=lambda: deque(maxlen=_EVENTS))
+    events: deque[Event] = field(default_factory=deque)
     n_events: int = 0  # made since the last report
     final: deque[FinalLabels] = field(default_factory=deque)
     n_final: int = 0  # rows in it
@@ -95,10 +98,11 @@ class StreamState:
         """Assign rows of the open epoch; return the predictions on arrival, (N, N_OUTPUTS)."""
         engine = self.engine
         self.times.setdefault(engine.epoch + 1, time)
-        X = rows if self.vocabulary is None else self.vocabulary.encode(rows)
+        X, more = (rows, 0.0) if self.vocabulary is None else self._encode(rows)
         K = self.n_components
         seats = engine.seat(X)
-        self.open_score = float(np.add.accumulate(np.append(self.open_score, seats.scores))[-1])
+        scores = seats.scores + more
+        self.open_score = float(np.add.accumulate(np.append(self.open_score, scores))[-1])
         top = seats.q.argmax(axis=1)
         columns, first = np.unique(top, return_index=True)
         opened = np.zeros(len(top), dtype=bool)
@@ -108,10 +112,20 @@ class StreamState:
         out[:, LABEL] = self.ids(seats.q.shape[1])[top]
         share = seats.q[np.arange(len(top)), top]
         out[:, LABEL_PROB] = np.where(opened, p_new, (1.0 - p_new) * share)
-        out[:, SCORE] = seats.scores
+        out[:, SCORE] = scores
         out[:, P_NEW], out[:, P_CHANGE] = p_new, seats.chances[:, 1]
         out[:, LIVE_TABLES] = K + np.cumsum(opened) - opened
         return out
+
+    def _encode(self, rows: Any, *, learn: bool = True) -> tuple[Any, FloatArray]:
+        """Return documents as their emission takes them, and the surprise of what is left out."""
+        X = self.vocabulary.encode(rows, learn=learn)  # type: ignore[union-attr]
+        if not isinstance(self.engine.emission, TextDecay):
+            return X, np.zeros(X.shape[0])
+        X.data = np.minimum(X.data, 1.0)  # a word that comes again says less than a new one
+        if learn:
+            self.boilerplate.note(X)
+        return self.boilerplate.strip(X), self.boilerplate.surprise(X)
 
     def ids(self, K: int) -> IntArray:
         """Return the ids of components, those that the open epoch has begun among them."""
@@ -153,10 +167,20 @@ class StreamState:
         engine = self.engine
         if len(engine.rows) > engine.settings.lag:
             self._leave()
+        if isinstance(engine.emission, TextDecay) and self.boilerplate.look():
+            self._leave_out()
         engine.close()
         self.open_score = 0.0
         self._note_merges()
         self._clear_words()
+
+    def _leave_out(self) -> None:
+        """Take boilerplate that was just found out of the components, and seat the epoch again."""
+        engine, strip = self.engine, self.boilerplate.strip
+        engine.rows = [strip(X) for X in engine.rows]
+        words = engine.starts.words.without(self.boilerplate.words)
+        engine.starts = engine.starts._replace(words=words)
+        engine.reseat([strip(X) for X in engine.arrived])
 
     def _note_merges(self) -> None:
         """Keep what has joined what in the last epoch, but for what was born in it."""
@@ -211,12 +235,20 @@ class StreamState:
         left = [change for change in engine.changes if change.epoch < engine.first]
         engine.changes = [change for change in engine.changes if change.epoch >= engine.first]
         for c in sorted(left, key=lambda change: change.epoch):
-            kind = _KINDS.get(c.kind, c.kind)
-            self.events.append(Event(kind, c.id, c.epoch, self._time(c.epoch), c.other))
+            kind, t = _KINDS.get(c.kind, c.kind), self._time(c.epoch)
+            self.events.append(Event(kind, c.id, c.epoch, t, c.other))
         self.n_events += len(left)
         # a component is found dead when as many epochs as the past counts have gone by
         oldest = engine.first - len(engine.settings.past_weights) - engine.settings.lag - 2
         self.times = {epoch: t for epoch, t in self.times.items() if epoch >= oldest}
+
+    def last_events(self) -> list[Event]:
+        """Return the last events that are not reported yet, as many as outlive a call."""
+        return list(self.events)[-_EVENTS:]
+
+    def begin_call(self) -> None:
+        """Forget events of earlier calls but for the last; those of one call are all kept."""
+        self.events = deque(self.last_events())
 
     def _clear_words(self) -> None:
         """Forget words that neither the window nor a live component uses, once in a while."""
@@ -229,6 +261,7 @@ class StreamState:
         for X in engine.rows:
             used[X.indices] = True
         used[engine.starts.words.heavy(_CRUMB).words] = True
+        used[self.boilerplate.words] = True
         number = np.cumsum(used) - 1
         V = int(used.sum())
         engine.rows = [
@@ -239,19 +272,21 @@ class StreamState:
         engine.starts = engine.starts._replace(words=words)
         engine.emission = engine.emission.keeping(used)
         vocabulary.keep(used)
+        self.boilerplate.keep(used)
         self.kept_words = V
 
     # -- looking ---------------------------------------------------------------------------------
 
     def peek(self, row: Any) -> tuple[FloatArray, dict[int, float]]:
         """Return what `seat` would for one row, and the probabilities of all components."""
-        X = row[None] if self.vocabulary is None else self.vocabulary.encode([row], learn=False)
+        texts = self.vocabulary is not None
+        X, more = self._encode([row], learn=False) if texts else (row[None], np.zeros(1))
         seats, chances = self.engine.peek(X)
         p_new = float(seats.chances[0, 0])
         ids = self.ids(len(chances) + 1)
         out = np.empty(N_OUTPUTS)
         top = int(seats.q[0].argmax())
-        out[LABEL], out[SCORE] = ids[top], seats.scores[0]
+        out[LABEL], out[SCORE] = ids[top], seats.scores[0] + more[0]
         out[P_NEW], out[P_CHANGE] = seats.chances[0]
         out[LABEL_PROB] = p_new if top == len(chances) else chances[top]
         out[LIVE_TABLES] = len(chances)
@@ -317,31 +352,38 @@ class StreamState:
         columns, values = columns_of(self.trajectories)
         arrays |= {f"tracks.{name}": column for name, column in columns.items()}
         arrays |= {f"tracks.values.{name}": column for name, column in values.items()}
+        if isinstance(self.engine.emission, TextDecay):
+            arrays |= self.boilerplate.state()
         return arrays, meta | {
             "words": None if self.vocabulary is None else self.vocabulary.words,
             "numbers": {name: getattr(self, name) for name in _NUMBERS},
-            "events": [asdict(event) for event in self.events],
+            "events": [asdict(event) for event in self.last_events()],
             "track_values": list(values),
             "track_words": [track.summary.words for track in self.trajectories],
             "merges": list(self.merges),
         }
 
     @classmethod
-    def from_state(cls, emission: Any, arrays: dict[str, Any], meta: dict[str, Any]) -> Self:
+    def from_state(
+        cls, emission: Any, arrays: dict[str, Any], meta: dict[str, Any], n_features: int
+    ) -> Self:
         """Rebuild from `to_state`."""
         words = meta["words"]
-        engine = Engine.from_state(emission, arrays, meta)
+        engine = Engine.from_state(emission, arrays, meta, n_features)
+        if words is not None:
+            met = max((int(X.indices.max(initial=-1)) for X in engine.rows), default=-1)
+            refuse_if(len(set(words)) != len(words) or met >= len(words), "words")
         self = cls(engine, None if words is None else Vocabulary(words), **meta["numbers"])
+        if isinstance(emission, TextDecay):
+            self.boilerplate = Boilerplate.restore(arrays, len(words))
         for name, key in _PAIRS.items():
             pairs = (arrays[f"{name}.{part}"].tolist() for part in (key, "value"))
             setattr(self, name, dict(zip(*pairs, strict=True)))
         self.events.extend(Event(**event) for event in meta["events"])
         self.merges.extend((epoch, gone, into) for epoch, gone, into in meta["merges"])
         labels = _split(arrays["final.labels"], arrays["final.size"])
-        heads = arrays["final.head"].tolist()
-        self.final.extend(
-            FinalLabels(e, row, part) for (e, row), part in zip(heads, labels, strict=True)
-        )
+        rows = zip(arrays["final.head"].tolist(), labels, strict=True)
+        self.final.extend(FinalLabels(head[0], head[1], part) for head, part in rows)
         names, sizes = meta["track_values"], arrays["tracks.size"]
         values = [_split(arrays[f"tracks.values.{name}"], sizes) for name in names]
         ids, mass = (_split(arrays[f"tracks.{name}"], sizes) for name in ("ids", "mass"))

@@ -15,7 +15,9 @@ from streamddcrp.estimator.row_model import RowModel
 from streamddcrp.estimator.views import no_tables
 from streamddcrp.models.temporal.emissions import Summary
 from streamddcrp.models.temporal.stream import FinalLabels, StreamState, columns_of
-from streamddcrp.plots.plotting import draw_layers, layer_names, pyplot
+from streamddcrp.plots.figures import pyplot
+from streamddcrp.plots.palette import COLOURS
+from streamddcrp.plots.stream import draw_layers, layer_names
 from streamddcrp.typing import FloatArray
 
 _log = logging.getLogger(__name__)
@@ -85,8 +87,9 @@ class EpochViews(RowModel):
         return self._stream.objective
 
     def events(self) -> list[Event]:
-        """Return what happened to components since the last call, at most the last 256.
+        """Return what happened to components since the last call.
 
+        Of one call that learned all, of those before it at most the last 256.
         Births, deaths, merges and splits are reported when they can no longer be revised: when
         their epoch has left the window, ``lag`` epochs later. ``index`` and ``t`` are the number
         (from 0) and the time of the epoch; a death has the last epoch with half a row, though it is
@@ -284,21 +287,17 @@ class _Picture:
         """Draw the masses of the 40 largest components, one layer each, in the order of births."""
         plt = pyplot()
         if ax is None:
-            _, ax = plt.subplots(figsize=(11, 5.5), layout="constrained")
-        ax.set_yticks([])  # heights count, not places
-        ax.set_ylabel("rows")
+            _, ax = plt.subplots(figsize=(13, 6), layout="constrained")
+        ax.set_ylabel("rows per epoch")
         ax.set_xlabel(self.label)
         if not len(self.ids):
             return ax
         large = np.sort(np.argsort(-self.mass.sum(axis=1), kind="stable")[:_DRAWN])
         ids = self.ids[large]
         draw_layers(
-            ax, self.at, self.mass[large], ids, layer_names(self.tracks, ids), self.live,
-            [f"C{i % 10}" for i in ids.tolist()], {gone for _, gone, _ in self.merges},
+            ax, self.at, self.mass[large], ids, layer_names(self.tracks, ids),
+            self.mass[large].sum(axis=1), self.live, {gone for _, gone, _ in self.merges},
         )  # fmt: skip
-        ax.margins(x=0.01)
-        for side in ("top", "right", "left"):
-            ax.spines[side].set_visible(False)
         return ax
 
     def means(self, axes: Any, when: Any = None, behind: Any = None) -> Any:
@@ -348,7 +347,7 @@ class _Picture:
         self, ax: Any, k: int, y: FloatArray, band: FloatArray, bold: FloatArray
     ) -> None:
         """Draw a component in a panel, with gaps where an epoch in between lacks it."""
-        colour = f"C{self.ids[k] % 10}"
+        colour = COLOURS[self.ids[k] % len(COLOURS)]
         there = np.flatnonzero(self.mass[k] > 0.0)
         for part in np.split(there, np.flatnonzero(np.diff(there) > 1) + 1):
             at, low, high = self.at[part], y[part] - band[part], y[part] + band[part]

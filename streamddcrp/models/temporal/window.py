@@ -63,7 +63,7 @@ class Settings(NamedTuple):
 
 def past_weights(decay: object, width: int) -> tuple[float, ...]:
     """Return the weights of the 1, 2, .. ``width`` epochs before; the decay is in epochs."""
-    weights = make_decay(decay).weight(np.arange(1.0, whole("width", width, 1) + 1.0))
+    weights = make_decay(decay).weight(np.arange(1.0, whole("width", width, 1, 1 << 16) + 1.0))
     last = np.flatnonzero(weights > _FORGOTTEN)
     if not len(last):
         message = (

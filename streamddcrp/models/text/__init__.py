@@ -22,7 +22,7 @@ two where it gains by that, which moves many documents at once: the last four la
 for it (`kernels.moves`, `kernels.split`). Tables with F < 1e-3 are retired, and words that
 neither a table nor the window holds are forgotten. The decay a is given or a mixture of
 exponentials that is learned (`kernels.clock`). B follows the documents; d = .6 and b = .25 are
-constants. There are no random numbers.
+constants, but for topics b is B / 100 at least. There are no random numbers.
 
 The inverted index (`kernels.tables`) holds for each word the tables with it, so that a document
 costs the sum of df_w over its words, once to four times; words that are in a good part of the

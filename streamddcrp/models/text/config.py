@@ -11,9 +11,15 @@ from streamddcrp.errors import ConfigError
 from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp.validation import choice, positive, whole
 
-# Of a new table in the weight of all, after a while that of `decay` documents.
-SHARES = {"event": 0.15, "story": 0.06, "topic": 0.002}
+# Of a new table in the weight of all, after a while that of `decay` documents; and the least b of
+# the base measure, by B. A long text of a broad topic always shares some rare words with some few
+# others, of a thread or a byline: with b they say less. B is large where texts are long.
+SCALES = {"event": (0.15, 0.0), "story": (0.06, 0.0), "topic": (0.01, 0.01)}
 OCTAVES = np.arange(-4.0, 4.0)  # about `decay`, of the scales of one that is learned
+DISCOUNT, SMOOTHING = 0.6, 0.25  # d of the urns, and b of the base measure
+VISITS = 3  # after its arrival a document is visited again so often, the last time at the lag
+DISSOLVE = 3.0  # nats by which a table of at most two documents must be better at the last visit
+RETIRE = 1e-3  # weight below which a table is retired
 RHOS = (0.2, 0.3, 0.4, 0.5)
 
 
@@ -27,7 +33,8 @@ class Config(NamedTuple):
     decay: float  # documents, or units of time, in which the weight of a document falls to 1/e
     clocked: bool  # whether `decay` is measured in time
     discount: float  # d of the Pitman-Yor tables
-    smoothing: float  # b of their base measure
+    smoothing: float  # b of their base measure at least,
+    breadth: float  # and by B
     dissolve: float  # nats in favour of leaving a table of at most two documents at the last visit
     retire: float  # weight below which a table is retired
     ages: IntArray  # (R,): after how many documents one is visited again; the last is the lag
@@ -39,10 +46,15 @@ class VectorConfig(NamedTuple):
     """Settings of the engine over vectors; those shared with texts mean the same."""
 
     alpha: float
+    share: float
     decay: float
+    clocked: bool
+    clocks: int
+    retire: float
     rho: FloatArray  # (G,): all its values
     temper: float
     ages: IntArray
+    births: int
 
 
 def make_config(
@@ -50,12 +62,7 @@ def make_config(
     alpha: float | None = None,
     decay: float = 500.0,
     clocked: bool = False,
-    discount: float = 0.6,
-    smoothing: float = 0.25,
     lag: int = 500,
-    revisits: int = 3,
-    dissolve: float = 3.0,
-    retire: float = 1e-3,
     learned: bool = False,
     scale: str = "story",
     births: int = 3,
@@ -73,7 +80,7 @@ def make_config(
     learned : bool
         Whether the decay is learned, see `kernels.clock`.
     scale : str
-        A name of `SHARES`, for the default of alpha.
+        A name of `SCALES`.
     births : int
         Documents from which the birth of a table is reported.
 
@@ -82,33 +89,30 @@ def make_config(
     ConfigError
         If a setting is out of its range.
     """
-    decay, share = positive("decay", decay), SHARES[choice("scale", scale, tuple(SHARES))]
+    decay, (share, breadth) = positive("decay", decay), SCALES[choice("scale", scale, [*SCALES])]
     if alpha is not None:
         alpha, share = positive("alpha", alpha), 0.0
     else:
         alpha, share = (500.0 * share, share) if clocked or learned else (share * decay, 0.0)
-    if isinstance(discount, bool) or not 0.0 < discount < 1.0:
-        message = f"discount must lie between 0 and 1, got {discount!r}"
-        raise ConfigError(message)
-    lag, revisits = whole("lag", lag, 1), whole("revisits", revisits, 1)
-    ages = sorted({max(1, round(lag * (r / revisits) ** 2)) for r in range(1, revisits + 1)})
+    lag = whole("lag", lag, 1, 1 << 20)
+    ages = sorted({max(1, round(lag * (r / VISITS) ** 2)) for r in range(1, VISITS + 1)})
     return Config(
-        alpha, share, decay, bool(clocked), float(discount), float(smoothing),
-        float(dissolve), float(retire), np.array(ages, np.int64), whole("births", births, 1),
-        (1 + clocked) if learned else 0,
+        alpha, share, decay, bool(clocked), DISCOUNT, SMOOTHING, breadth, DISSOLVE, RETIRE,
+        np.array(ages, np.int64), whole("births", births, 1), (1 + clocked) if learned else 0,
     )  # fmt: skip
 
 
 def make_vector_config(
-    *, alpha: float | None, decay: float, lag: int, rho: float | None, temper: float
-) -> VectorConfig:
-    """Check the settings of the engine over vectors.
+    *, alpha: float | None, decay: Any, lag: int, rho: float | None, temper: float,
+    births: int = 3, clocked: bool = False,
+) -> VectorConfig:  # fmt: skip
+    """Check the settings of the engine over vectors; ``decay`` and ``clocked``: `engine_config`.
 
     Raises
     ------
     ConfigError
     """
-    base = make_config(alpha=alpha, decay=decay, lag=lag)
+    base = engine_config(alpha, decay, lag, clocked=clocked, births=births)
     if rho is not None and not 0.0 < rho < 1.0:
         message = f"rho must lie between 0 and 1 or be None, got {rho!r}"
         raise ConfigError(message)
@@ -116,10 +120,13 @@ def make_vector_config(
         message = f"temper must be above 0 and at most 1, got {temper!r}"
         raise ConfigError(message)
     values = np.array(RHOS if rho is None else (rho,))
-    return VectorConfig(base.alpha, base.decay, values, float(temper), base.ages)
+    return VectorConfig(
+        base.alpha, base.share, base.decay, base.clocked, base.clocks, base.retire, values,
+        float(temper), base.ages, base.births,
+    )  # fmt: skip
 
 
-def scales_of(config: Config) -> tuple[FloatArray, NDArray[np.bool_], FloatArray]:
+def scales_of(config: Config | VectorConfig) -> tuple[FloatArray, NDArray[np.bool_], FloatArray]:
     """Return what a decay that is learned is made of, shape (G,) each.
 
     Returns

@@ -10,22 +10,42 @@ from river import base
 
 from streamddcrp.compilation import entry_point
 from streamddcrp.contract import P_NEW
+from streamddcrp.data.kernels.boilerplate import FIRST_LOOK
 from streamddcrp.errors import SchemaError
 from streamddcrp.estimator.row_model import RowModel
 from streamddcrp.estimator.views import FinalLabels, no_tables
-from streamddcrp.models.text.config import VectorConfig, make_vector_config
-from streamddcrp.models.text.engine import Events, doubled
+from streamddcrp.models.text.config import VectorConfig, make_vector_config, scales_of
+from streamddcrp.models.text.engine import doubled, first_sums
+from streamddcrp.models.text.kernels.events import CANDIDATE
 from streamddcrp.models.text.kernels.layout import (
-    FINAL_LABEL,
     GROWTH,
     N_COUNTS,
+    N_LIVE,
     N_SLOTS,
     N_TEXT_OUTPUTS,
+    NEXT_LOOK,
+    SURPRISE,
 )
-from streamddcrp.models.text.kernels.vectors import SPARE, SURPRISE, predict_vector, step_vectors
-from streamddcrp.models.text.views import StoryModel
-from streamddcrp.records import arrays_of, empty, nbytes_of, resized, restore
-from streamddcrp.typing import FloatArray, IntArray
+from streamddcrp.models.text.kernels.vectors import predict_vector, step_vectors
+from streamddcrp.models.text.views import PIECE, StoryModel, decay_scale
+from streamddcrp.records import (
+    FINITE,
+    MOST,
+    PREPARED,
+    WEIGHT,
+    Within,
+    arrays_of,
+    check_one,
+    counters,
+    empty,
+    index,
+    nbytes_of,
+    refuse_if,
+    resized,
+    restore,
+    up_to,
+)
+from streamddcrp.typing import FloatArray, IntArray, Probabilities
 
 _FIRST_SLOTS, _EVENTS = 16, 4096
 
@@ -35,10 +55,12 @@ class Directions(NamedTuple):
 
     total: Annotated[FloatArray, "K D"]  # S, the sum of its vectors
     square: Annotated[FloatArray, "K"]  # |S|^2
+    toward: Annotated[FloatArray, "K"]  # mu S, with the background mu
     joint: Annotated[FloatArray, "K"]  # log J of its vectors
     base: Annotated[FloatArray, "K G"]  # by each value of rho
     slope: Annotated[FloatArray, "K G"]
     mass: Annotated[FloatArray, "K"]
+    masses: Annotated[FloatArray, "S K"]  # at each scale of a decay that is learned
     born_t: Annotated[FloatArray, "K"]
     last_t: Annotated[FloatArray, "K"]
     size: Annotated[IntArray, "K"]
@@ -46,16 +68,31 @@ class Directions(NamedTuple):
     id: Annotated[IntArray, "K"]
     born: Annotated[IntArray, "K"]
     last_seen: Annotated[IntArray, "K"]
-    reported: Annotated[IntArray, "K"]  # whether a final label has named it
+    reported: Annotated[IntArray, "K"]  # 1: as a candidate, 2: its birth
 
 
 class Vectors(NamedTuple):
     """The last vectors, L; vector i is at i mod L."""
 
     x: Annotated[FloatArray, "L D"]
-    table: Annotated[IntArray, "L", -1]  # slot
-    weight: Annotated[FloatArray, "L"]  # its part of the stored mass
+    table: Annotated[IntArray, "L", -1, index("K", none=True)]  # slot
+    weight: Annotated[FloatArray, "L", WEIGHT]  # its part of the stored mass
+    weights: Annotated[FloatArray, "L S", WEIGHT]  # at each scale
     t: Annotated[FloatArray, "L"]
+
+
+class Happened(NamedTuple):
+    """Ring of the last events, as `streamddcrp.contract.EventRing` and more."""
+
+    kind: Annotated[IntArray, "E", Within(0, CANDIDATE)]
+    label: Annotated[IntArray, "E"]
+    into: Annotated[IntArray, "E", Within(-1, MOST)]
+    arrival: Annotated[IntArray, "E"]
+    t: Annotated[FloatArray, "E"]
+    size: Annotated[IntArray, "E"]  # vectors of the story at that moment
+    rate: Annotated[FloatArray, "E", PREPARED]  # of them, in a unit of time
+    first: Annotated[IntArray, "E"]  # indices of the first and the last one
+    last: Annotated[IntArray, "E"]
 
 
 class Odds(NamedTuple):
@@ -64,36 +101,45 @@ class Odds(NamedTuple):
     odds: Annotated[FloatArray, "K"]
 
 
+COUNTS = counters({N_SLOTS: up_to("K"), N_LIVE: up_to("K")}, least=-1)
+
+
 @dataclass(slots=True)
 class State:
     """The engine's memory; exactly one owner."""
 
     tables: Directions
     window: Vectors
-    events: Events
-    counts: IntArray
-    sums: FloatArray
+    events: Happened
+    counts: Annotated[IntArray, COUNTS]
+    sums: Annotated[FloatArray, FINITE]
+    background: Annotated[FloatArray, FINITE]  # (D,): mu, 0 where there is none
     scratch: Odds
 
 
 def _lengths(config: VectorConfig, D: int, K: int) -> dict[str, int]:
     """Return the lengths of all axes, with ``K`` slots."""
-    return {"K": K, "L": int(config.ages[-1]) + 1, "D": D, "G": len(config.rho), "E": _EVENTS}
+    L, S = int(config.ages[-1]) + 1, len(scales_of(config)[0])
+    return {"K": K, "L": L, "D": D, "G": len(config.rho), "E": _EVENTS, "S": S}
 
 
 def empty_state(config: VectorConfig, D: int, K: int = _FIRST_SLOTS) -> State:
     """Return the state before the first vector, with room for ``K`` stories."""
     lengths = _lengths(config, D, K)
-    sums = np.zeros(SPARE + 2 * len(config.rho))
-    sums[GROWTH] = 1.0
+    sums = np.append(first_sums(config), np.zeros(2 * len(config.rho)))
     counts = np.zeros(N_COUNTS, np.int64)
-    tables, window = empty(Directions, lengths), empty(Vectors, lengths)
-    return State(tables, window, empty(Events, lengths), counts, sums, empty(Odds, lengths))
+    counts[NEXT_LOOK] = FIRST_LOOK
+    return State(
+        empty(Directions, lengths), empty(Vectors, lengths), empty(Happened, lengths), counts, sums,
+        np.zeros(D), empty(Odds, lengths),
+    )  # fmt: skip
 
 
 def state_from_arrays(config: VectorConfig, arrays: Mapping[str, Any]) -> State:
     """Rebuild a stored state."""
-    n, D = int(arrays["counts"][N_SLOTS]), arrays["window.x"].shape[1]
+    n, D = len(arrays["tables.id"]), arrays["window.x"].shape[1]
+    check_one("counts", arrays["counts"], (N_COUNTS,), np.int64, COUNTS, {"K": n})
+    refuse_if(n != arrays["counts"][N_SLOTS], "numbers of stories")
     state = empty_state(config, D, doubled(n, _FIRST_SLOTS))
     restore(state, _lengths(config, D, n), arrays)
     return state
@@ -105,7 +151,7 @@ def step(config: VectorConfig, state: State, X: FloatArray, t: FloatArray) -> Fl
     while True:
         done = entry_point(step_vectors)(
             config, state.tables, state.window, state.events, state.counts, state.sums,
-            state.scratch.odds, X, t, done, out,
+            state.background, state.scratch.odds, X, t, done, out,
         )  # fmt: skip
         if done == len(X):
             return out
@@ -114,13 +160,16 @@ def step(config: VectorConfig, state: State, X: FloatArray, t: FloatArray) -> Fl
 
 
 def predict(
-    config: VectorConfig, state: State, x: FloatArray
+    config: VectorConfig, state: State, x: FloatArray, t: float
 ) -> tuple[FloatArray, dict[int, float]]:
-    """Predict a unit vector (D,); return the outputs (7,) and the probability of each story."""
+    """Predict a unit vector (D,) at a time; return outputs (7,) and each story's probability."""
     out = np.empty(N_TEXT_OUTPUTS)
+    mass, sums = state.tables.mass.copy(), state.sums.copy()
     entry_point(predict_vector)(
-        config, state.tables, state.counts, state.sums, state.scratch.odds, x, out
-    )
+        config, state.tables, state.window, state.counts, state.sums, state.background,
+        state.scratch.odds, x, t, out,
+    )  # fmt: skip
+    state.tables.mass[:], state.sums[:] = mass, sums
     live = np.flatnonzero(state.tables.size[: state.counts[N_SLOTS]] > 0)
     odds = state.scratch.odds[live]
     weights = np.exp(odds - max(0.0, float(odds.max(initial=0.0))))
@@ -138,8 +187,9 @@ class EmbeddingStream(StoryModel, RowModel, base.Clusterer):
     ----------
     alpha : float, optional
         Weight of a new story against texts that arrive now. Default: 0.06 ``decay``.
-    decay : float, default 500.0
-        Number of texts in which the weight of a text falls to 1/e.
+    decay : float, str, tuple or None, default 500.0
+        As for `TextStream`: a number of texts in which the weight of a text falls to 1/e, or a
+        time, or None: learned, see `decay_scale`.
     lag : int, default 500
         Number of texts after which a label is final.
     rho : float, optional
@@ -147,13 +197,19 @@ class EmbeddingStream(StoryModel, RowModel, base.Clusterer):
         .5, and it is summed out. More of it, more and tighter stories.
     temper : float, default 0.25
         Power of the likelihood, for the dimensions of an embedding repeat each other.
+    births : int, default 3
+        Number of vectors from which the birth of a story is reported.
 
     Notes
     -----
     A step costs four dot products with each live story. The bound of .5 on what is learned keeps
     texts that are nearly the same from being stories of their own; it was chosen on the vectors of
-    docs/text.md. A zero vector has the label -1, changes no story and is no surprise. Times may be
-    given; the decay counts texts. The score is relative to a new story's density.
+    docs/text.md. A zero vector has the label -1, changes no story and is no surprise. The
+    score is relative to the density of a story of its own.
+
+    Vectors that all have a direction in common, such as those of a singular value decomposition of
+    counts of words, would be one story. Where vectors of different stories have an expected cosine
+    of .15 or more, that direction is learned and taken away; see `background`.
 
     Examples
     --------
@@ -171,10 +227,11 @@ class EmbeddingStream(StoryModel, RowModel, base.Clusterer):
         self,
         *,
         alpha: float | None = None,
-        decay: float = 500.0,
+        decay: Any = 500.0,
         lag: int = 500,
         rho: float | None = None,
         temper: float = 0.25,
+        births: int = 3,
     ) -> None:
         super().__init__()
         self.alpha = alpha
@@ -182,28 +239,45 @@ class EmbeddingStream(StoryModel, RowModel, base.Clusterer):
         self.lag = lag
         self.rho = rho
         self.temper = temper
-        self._config = make_vector_config(alpha=alpha, decay=decay, lag=lag, rho=rho, temper=temper)
-        self._memory = empty_state(self._config, 0)  # the number of dimensions is not known yet
+        self.births = births
+        self._begin(0)  # the number of dimensions is not known yet
         self._finals = FinalLabels()
 
     @classmethod
     def _unit_test_params(cls) -> Any:
         yield {"lag": 20}
+        yield {"lag": 20, "decay": None}
 
     def _advance(self, X: FloatArray, t: FloatArray | None, types: list[str]) -> FloatArray:
         if len(X) == 0:
             return np.empty((0, N_TEXT_OUTPUTS))
         self._check_times(t)
+        if t is None and self._config.clocked and self.decay is not None:
+            message = "t: the decay is a time, so every vector needs one"
+            raise SchemaError(message)
         unit = _scaled(X)
         if not self._has_begun:
-            self._memory = empty_state(self._config, X.shape[1])
+            self._begin(X.shape[1], clocked=t is not None)
         index = np.arange(self._n_seen, self._n_seen + len(X), dtype=np.float64)
-        out = step(self._config, self._memory, unit, index if t is None else t)
-        final = out[:, FINAL_LABEL]
-        self._finals.add(final[~np.isnan(final)].astype(np.int64))
+        times, parts = index if t is None else t, []
+        for a in range(0, len(X), PIECE):
+            if a:
+                self._keep_events()
+            piece = slice(a, a + PIECE)
+            parts.append(step(self._config, self._memory, unit[piece], times[piece]))
+        out = np.concatenate(parts)
+        self._keep_finals(out)
         self._clocked, self._last_time = t is not None, None if t is None else float(t[-1])
         self._n_seen += len(X)
         return out
+
+    def _begin(self, D: int, *, clocked: bool = False) -> None:
+        """Make the state for vectors of ``D`` dimensions, which have times or not."""
+        self._config = make_vector_config(
+            alpha=self.alpha, decay=self.decay, lag=self.lag, rho=self.rho, temper=self.temper,
+            births=self.births, clocked=clocked,
+        )  # fmt: skip
+        self._memory = empty_state(self._config, D)
 
     @property
     def _has_begun(self) -> bool:
@@ -212,9 +286,9 @@ class EmbeddingStream(StoryModel, RowModel, base.Clusterer):
     def _check_rows(self, X: FloatArray, names: list[str]) -> None:
         _scaled(X)
 
-    def _predict_row(self, x: FloatArray, t: float) -> tuple[FloatArray, dict[int, float]]:
-        out, probs = predict(self._config, self._memory, _scaled(x[None])[0])
-        return out, probs | {-1: float(out[P_NEW])}
+    def _predict_row(self, x: FloatArray, t: float) -> tuple[FloatArray, Probabilities]:
+        out, probs = predict(self._config, self._memory, _scaled(x[None])[0], t)
+        return out, lambda: probs | {-1: float(out[P_NEW])}
 
     @property
     def nbytes(self) -> int:
@@ -227,6 +301,17 @@ class EmbeddingStream(StoryModel, RowModel, base.Clusterer):
         return -float(self._memory.sums[SURPRISE])
 
     objective = log_score
+
+    @property
+    def decay_scale(self) -> float:
+        """Scale of the decay, in texts or, if it is a time, in time; see `TextStream`."""
+        return decay_scale(self._config, self._memory)
+
+    @property
+    def background(self) -> FloatArray:
+        """The direction that is taken away, (D,), its squared length the expected cosine; or 0."""
+        mu: FloatArray = self._memory.background.copy()
+        return mu
 
     def summary(self) -> pa.Table:
         """Return one row per live story.
@@ -266,6 +351,7 @@ class EmbeddingStream(StoryModel, RowModel, base.Clusterer):
     def _restore(self, arrays: dict[str, Any], meta: dict[str, Any]) -> None:
         self._finals.add(arrays["finals"])
         if "counts" in arrays:
+            self._begin(arrays["window.x"].shape[1], clocked=bool(meta["clocked"]))
             self._memory = state_from_arrays(self._config, arrays)
 
 

@@ -19,12 +19,30 @@ from scipy.special import gammaln
 
 from streamddcrp.compilation import entry_point
 from streamddcrp.contract import LIVE_TABLES, P_NEW
+from streamddcrp.data.kernels.boilerplate import FIRST_LOOK
 from streamddcrp.data.words import WordTable
-from streamddcrp.models.text.config import Config, scales_of
+from streamddcrp.models.text.config import Config, VectorConfig, scales_of
+from streamddcrp.models.text.events import Events
 from streamddcrp.models.text.kernels import layout
 from streamddcrp.models.text.kernels.arrival import predict_document, step_documents
+from streamddcrp.models.text.kernels.sound import is_sound
+from streamddcrp.records import (
+    FINITE,
+    MOST,
+    ONLY_ZERO,
+    REAL,
+    WEIGHT,
+    Within,
+    check_one,
+    counters,
+    empty,
+    index,
+    refuse_if,
+    resized,
+    restore,
+    up_to,
+)
 from streamddcrp.records import arrays_of as stored_arrays
-from streamddcrp.records import empty, resized, restore
 from streamddcrp.typing import FloatArray, IntArray
 
 SmallInts = NDArray[np.int32]
@@ -38,72 +56,75 @@ _START = {"W": 64, "P": 256, "K": 16, "T": 256, "S": 1024, "A": 16, "E": 64}
 class Words(NamedTuple):
     """What the engine knows of a word, by its number."""
 
-    start: Annotated[IntArray, "W"]  # place of its block of postings
-    df: Annotated[SmallInts, "W"]  # tables that hold it, which is the number of its postings
-    room: Annotated[SmallInts, "W", -1]  # log2 of the size of its block; -1: it has none
+    start: Annotated[IntArray, "W", up_to("P")]  # place of its block of postings
+    df: Annotated[SmallInts, "W", up_to("K")]  # tables that hold it: the number of its postings
+    # log2 of the size of its block; -1: it has none
+    room: Annotated[SmallInts, "W", -1, Within(-1, 30)]
     wide: Annotated[BoolArray, "W"]  # the posting of the table in slot k is at place k of the block
     held: Annotated[SmallInts, "W"]  # documents of the window and archived tables with the word
-    aside: Annotated[FloatArray, "W"]  # of boilerplate: its part of all words; else 0
-    mark: Annotated[SmallInts, "W"]  # work space, zero between calls
+    aside: Annotated[FloatArray, "W", WEIGHT]  # of boilerplate: its part of all words; else 0
+    mark: Annotated[SmallInts, "W", ONLY_ZERO]  # work space, zero between calls
     listed: Annotated[SmallInts, "W"]  # work space: the words of a table, or counts
 
 
 class Postings(NamedTuple):
     """Which table holds which word how often."""
 
-    table: Annotated[SmallInts, "P"]
+    table: Annotated[SmallInts, "P", index("K", none=True)]
     copies: Annotated[SmallInts, "P"]
-    at: Annotated[SmallInts, "P"]  # where its word is in ``word``
-    word: Annotated[SmallInts, "P"]  # lists of the words of tables, in pieces
+    at: Annotated[SmallInts, "P", Within(-1, "P")]  # where its word is in ``word``
+    word: Annotated[SmallInts, "P", Within(-1, MOST)]  # words of tables, in pieces
     # By log2 of their size, the first of the unused blocks, or -1; they are chained through ``at``
     # of their first posting.
-    blocks: Annotated[IntArray, "40", -1]
+    blocks: Annotated[IntArray, "40", -1, index("P", none=True)]
 
 
 class Tables(NamedTuple):
     """Tables by slot."""
 
-    mass: Annotated[FloatArray, "K"]  # decayed weight of its documents, in units of GROWTH
-    masses: Annotated[FloatArray, "G K"]  # the same at each scale, in units of its own growth
+    mass: Annotated[FloatArray, "K", FINITE]  # decayed weight of its documents, in GROWTH
+    masses: Annotated[FloatArray, "G K", FINITE]  # the same at each scale, in its own growth
     n_tokens: Annotated[IntArray, "K"]
     n_words: Annotated[IntArray, "K"]  # distinct ones
     size: Annotated[IntArray, "K"]  # documents
-    head: Annotated[IntArray, "K"]  # the first piece of its list of words, or -1
+    head: Annotated[IntArray, "K", Within(-1, "P")]  # first piece of its list of words, or -1
     in_window: Annotated[IntArray, "K"]  # documents in the window
     next_merge: Annotated[IntArray, "K"]  # documents from which a merge is tried again
     next_split: Annotated[IntArray, "K"]  # and a split
     id: Annotated[IntArray, "K"]
     born: Annotated[IntArray, "K"]  # index of its first document
     last_seen: Annotated[IntArray, "K"]  # and of its last one
-    born_t: Annotated[FloatArray, "K"]
-    last_t: Annotated[FloatArray, "K"]
-    reported: Annotated[BoolArray, "K"]  # whether its birth has been reported
+    born_t: Annotated[FloatArray, "K", FINITE]
+    last_t: Annotated[FloatArray, "K", FINITE]
+    reported: Annotated[Bytes, "K"]  # 1: as a candidate, 2: its birth
     example: Annotated[Bytes, "K 3 256"]  # beginnings of its most typical texts
-    example_length: Annotated[IntArray, "K 3"]
+    example_length: Annotated[IntArray, "K 3", Within(0, 256)]
     example_row: Annotated[IntArray, "K 3"]  # which documents they are
     fit: Annotated[FloatArray, "K 3"]  # how typical they are; -inf: there is none
-    live: Annotated[SmallInts, "K"]  # list of the live slots
-    place: Annotated[SmallInts, "K"]  # where a slot is in it
-    free: Annotated[SmallInts, "K"]  # stack of the slots that were live
-    rival: Annotated[IntArray, "K 4"]  # slots that were second choices of its documents, or -1
+    live: Annotated[SmallInts, "K", index("K")]  # list of the live slots
+    place: Annotated[SmallInts, "K", index("K")]  # where a slot is in it
+    free: Annotated[SmallInts, "K", index("K")]  # stack of the slots that were live
+    # slots that were second choices of its documents, or -1
+    rival: Annotated[IntArray, "K 4", index("K", none=True)]
     rival_id: Annotated[IntArray, "K 4"]
 
 
 class Window(NamedTuple):
     """The documents of the last four lags; document i is at i mod M."""
 
-    table: Annotated[IntArray, "M", -1]  # slot, or -1: a document without words
+    # slot, or -1: a document without words
+    table: Annotated[IntArray, "M", -1, index("K", none=True)]
     # Its part of the stored mass; where the decay is learned, as it was when last visited.
-    weight: Annotated[FloatArray, "M"]
-    weights: Annotated[FloatArray, "M G"]  # its part of the stored masses at each scale
-    t: Annotated[FloatArray, "M"]
+    weight: Annotated[FloatArray, "M", FINITE]
+    weights: Annotated[FloatArray, "M G", FINITE]  # its part of the stored masses at each scale
+    t: Annotated[FloatArray, "M", FINITE]
     start: Annotated[IntArray, "M"]  # where its words begin in ``text``, absolute
-    length: Annotated[IntArray, "M"]
-    aside: Annotated[IntArray, "M"]  # words of boilerplate, which stand behind the others
-    text: Annotated[SmallInts, "T"]  # ring of words; the absolute place n is at n mod T
+    length: Annotated[IntArray, "M", up_to("T")]
+    aside: Annotated[IntArray, "M", up_to("T")]  # boilerplate, which stands behind the others
+    text: Annotated[SmallInts, "T", index("L")]  # ring of words; absolute place n is at n mod T
     sure: Annotated[Bytes, "M"]  # 1: its table was sure on arrival, 2: as good as certain
     shown_start: Annotated[IntArray, "M"]  # the same for the first bytes of the texts
-    shown_length: Annotated[IntArray, "M"]
+    shown_length: Annotated[IntArray, "M", Within(0, 256)]
     shown: Annotated[Bytes, "S"]
 
 
@@ -111,24 +132,12 @@ class Archive(NamedTuple):
     """Ring of the last tables that were retired: the words that set them apart from the others."""
 
     id: Annotated[IntArray, "A"]
-    n: Annotated[IntArray, "A"]  # words kept
+    n: Annotated[IntArray, "A", Within(0, 32)]  # words kept
     n_tokens: Annotated[IntArray, "A"]  # as the table had them
     n_words: Annotated[IntArray, "A"]
-    word: Annotated[SmallInts, "A 32"]
+    word: Annotated[SmallInts, "A 32", index("L")]
     copies: Annotated[SmallInts, "A 32"]
     weight: Annotated[FloatArray, "A 32"]  # by which the words were chosen
-
-
-class Events(NamedTuple):
-    """Rings of the last events, as `streamddcrp.contract.EventRing`, and of the last merges."""
-
-    kind: Annotated[IntArray, "E"]
-    label: Annotated[IntArray, "E"]
-    into: Annotated[IntArray, "E"]
-    arrival: Annotated[IntArray, "E"]
-    t: Annotated[FloatArray, "E"]
-    younger: Annotated[IntArray, "E"]
-    older: Annotated[IntArray, "E"]
 
 
 class Scratch(NamedTuple):
@@ -165,6 +174,13 @@ class Halves(NamedTuple):
     seed_gain: Annotated[FloatArray, "2"]  # and what it would gain
 
 
+COUNTS = counters({
+    layout.N_LIVE: up_to("K"), layout.N_SLOTS: up_to("K"), layout.POSTINGS_END: up_to("P"),
+    layout.LISTS_END: up_to("P"), layout.LISTS_FREE: index("P", none=True),
+    layout.LAST: index("K", none=True), layout.SPLIT_DUE: index("K", none=True),
+})  # fmt: skip
+
+
 @dataclass(slots=True)
 class State:
     """The engine's memory; exactly one owner."""
@@ -175,31 +191,36 @@ class State:
     window: Window
     archive: Archive
     events: Events
-    counts: IntArray
-    sums: FloatArray
+    counts: Annotated[IntArray, COUNTS]
+    sums: Annotated[FloatArray, REAL]
     scratch: Scratch
     scratch_halves: Halves
 
 
-def empty_state(config: Config, **room: int) -> State:
-    """Return the state before the first document; ``room`` where an axis is to be longer."""
+def first_sums(config: Config | VectorConfig) -> FloatArray:
+    """Return the sums before the first document, with the vectors of a learned decay."""
     scales, timed, prior = scales_of(config)
-    G = len(scales)
-    lengths = {**_START, **room, "M": layout.HISTORY * int(config.ages[-1]) + 1, "G": G}
-    counts = np.zeros(layout.N_COUNTS, np.int64)
-    sums = np.zeros(layout.N_SUMS + layout.N_VECTORS * G)
-    counts[[layout.LAST, layout.LISTS_FREE, layout.SPLIT_DUE]] = -1
-    counts[layout.NEXT_LOOK] = layout.FIRST_LOOK
+    sums = np.zeros(layout.N_SUMS + layout.N_VECTORS * len(scales))
     sums[[layout.GROWTH, layout.CONCENTRATION, layout.ALPHA]] = 1.0, FIRST_B, config.alpha
     sums[[layout.B_TABLES, layout.B_TOKENS]] = B_WEIGHT, B_WEIGHT / FIRST_B
-    vectors = sums[layout.N_SUMS :].reshape(layout.N_VECTORS, G)
+    vectors = sums[layout.N_SUMS :].reshape(layout.N_VECTORS, -1)
     vectors[[layout.SCALES, layout.PRIOR, layout.TIMED]] = scales, prior, timed
     vectors[layout.GROWTHS] = 1.0
     vectors[layout.SHARES] = prior / scales / max(float(np.sum(prior / scales)), 1e-300)
+    return sums
+
+
+def empty_state(config: Config, **room: int) -> State:
+    """Return the state before the first document; ``room`` where an axis is to be longer."""
+    G = len(scales_of(config)[0])
+    lengths = {**_START, **room, "M": layout.HISTORY * int(config.ages[-1]) + 1, "G": G}
+    counts = np.zeros(layout.N_COUNTS, np.int64)
+    counts[[layout.LAST, layout.LISTS_FREE, layout.SPLIT_DUE]] = -1
+    counts[layout.NEXT_LOOK] = FIRST_LOOK
     window = empty(Window, lengths)
     return State(
         empty(Words, lengths), empty(Postings, lengths), empty(Tables, lengths), window,
-        empty(Archive, lengths), empty(Events, lengths), counts, sums,
+        empty(Archive, lengths), empty(Events, lengths), counts, first_sums(config),
         _scratch(config, lengths["K"], 64), _halves(window),
     )  # fmt: skip
 
@@ -267,16 +288,11 @@ def _used(state: State, n_words: int) -> dict[str, int]:
     """Return what is in use of each axis; rings are stored whole."""
     window = state.window
     return {
-        "W": n_words,
-        "P": int(state.counts[[layout.POSTINGS_END, layout.LISTS_END]].max()),
-        "K": int(state.counts[layout.N_SLOTS]),
-        "M": len(window.table),
-        "T": len(window.text),
-        "S": len(window.shown),
-        "A": len(state.archive.id),
-        "E": len(state.events.kind),
-        "G": window.weights.shape[1],
-    }
+        "W": n_words, "P": int(state.counts[[layout.POSTINGS_END, layout.LISTS_END]].max()),
+        "K": int(state.counts[layout.N_SLOTS]), "M": len(window.table), "T": len(window.text),
+        "S": len(window.shown), "A": len(state.archive.id), "E": len(state.events.kind),
+        "G": window.weights.shape[1], "L": max(n_words, 1),
+    }  # fmt: skip
 
 
 def arrays_of(state: State, n_words: int) -> dict[str, NDArray[Any]]:
@@ -299,9 +315,26 @@ def state_from_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> Sta
         If an array is missing, or not of the declared type and shape.
     """
     room = {axis: doubled(len(arrays[name]), _START[axis]) for axis, name in _LONGEST.items()}
+    for axis in "TSAE":  # rings, whose lengths are powers of two
+        refuse_if(room[axis] != len(arrays[_LONGEST[axis]]), _LONGEST[axis])
     state = empty_state(config, **room)
+    lengths = {"K": room["K"], "P": room["P"]}
+    check_one("counts", arrays["counts"], state.counts.shape, np.int64, COUNTS, lengths)
     state.counts[:] = arrays["counts"]
-    restore(state, _used(state, len(arrays["words.df"])), arrays)
+    n_words = len(arrays["words.df"])
+    restore(state, _used(state, n_words), arrays)
+    P, work = len(state.postings.table), np.zeros((2, len(state.tables.id)), np.int64)
+    sound = is_sound(
+        state.words, state.postings, state.tables, state.window, state.archive, state.counts,
+        n_words, *work, *np.zeros((3, P), np.int32), np.zeros(len(state.words.df), np.int64),
+    )  # fmt: skip
+    refuse_if(not sound, "words, postings, tables and documents")
+    spelled, end = state.counts[[layout.N_SPELLED, layout.N_EVENTS]]
+    E = len(state.events.kind)
+    due = state.events.word[np.arange(max(spelled, end - E), end) % E]
+    refuse_if(spelled > end or bool((due >= len(state.words.df)).any()), "words of events")
+    K, longest = len(state.tables.id), int(state.window.length.max(initial=0))
+    state.scratch = _scratch(config, K, doubled(longest, 64))
     return state
 
 
@@ -322,37 +355,12 @@ def step(
     ndarray of float64, shape (N, 7)
         ``FINAL_LABEL`` is that of the document which came the lag before, or NaN.
     """
-    form = layout.LISTS if listed else layout.TEXTS
-    return _step(config, state, table, form, data, np.empty(0, np.int64), offsets, t)
-
-
-def step_numbers(
-    config: Config, state: State, numbers: IntArray, offsets: IntArray, t: FloatArray
-) -> FloatArray:
-    """Do the same for documents that are numbers of words, each once a document.
-
-    Parameters
-    ----------
-    numbers : ndarray of int64
-        From 0 to about as many as there are words: arrays are as long as the largest.
-    """
-    with_words(state, int(numbers.max(initial=0)) + 1)
-    frozen = offsets.view()
-    frozen.flags.writeable = False
-    data = np.frombuffer(b"", np.uint8)
-    return _step(config, state, WordTable(()), layout.NUMBERS, data, numbers, frozen, t)
-
-
-def _step(
-    config: Config, state: State, table: WordTable, form: int, data: Any, numbers: IntArray,
-    offsets: IntArray, t: FloatArray,
-) -> FloatArray:  # fmt: skip
     out, done = np.empty((len(t), layout.N_TEXT_OUTPUTS)), 0
     while True:
         done = entry_point(step_documents)(
             config, state.words, state.postings, state.tables, state.window, state.archive,
             state.events, state.counts, state.sums, state.scratch, state.scratch_halves,
-            table.arrays, form, data, numbers, offsets, t, done, out,
+            table.arrays, listed, data, offsets, t, done, out,
         )  # fmt: skip
         scratch = state.scratch
         if done == len(t) and not scratch.short[0]:

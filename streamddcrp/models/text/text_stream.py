@@ -14,13 +14,14 @@ from streamddcrp.data.batches import batch_times
 from streamddcrp.data.texts import Texts, read_text, read_texts
 from streamddcrp.data.words import WordTable
 from streamddcrp.errors import SchemaError
-from streamddcrp.estimator.stored import Stored, from_json, to_json
-from streamddcrp.estimator.views import FinalLabels
+from streamddcrp.estimator.stored import Stored, from_json, refuse_unless_plain, to_json
+from streamddcrp.estimator.views import Backlog, FinalLabels
 from streamddcrp.models.text.config import engine_config, words_left_out
 from streamddcrp.models.text.engine import arrays_of, empty_state, predict, state_from_arrays, step
-from streamddcrp.models.text.kernels.layout import FINAL_LABEL, N_MERGES, N_SEEN, SURPRISE
+from streamddcrp.models.text.kernels.layout import N_MERGES, N_SEEN, SURPRISE
+from streamddcrp.models.text.story_line import StoryLine
 from streamddcrp.models.text.views import (
-    StoryLine,
+    PIECE,
     StoryModel,
     decay_scale,
     live_labels,
@@ -59,8 +60,9 @@ class TextStream(StoryModel, Stored, base.Clusterer):
         What of raw texts is read as words instead of being left out: "links" (https://…, t.co/…),
         "retweets" ("RT @name:"), "tickers" ($IBM, <IBM.N>).
     scale : {"story", "event", "topic"}, default "story"
-        How broad a story is: it sets ``alpha``, to 0.06, 0.15 or 0.002 of the number of texts that
-        come in the time ``decay``.
+        How broad a story is: it sets ``alpha``, to 0.06, 0.15 or 0.01 of the number of texts that
+        come in the time ``decay``. With "topic" a rare word that texts share says less, the less
+        the longer texts are: for the broad classes of a newspaper.
     births : int, default 3
         Number of texts from which the birth of a story is reported.
 
@@ -112,6 +114,7 @@ class TextStream(StoryModel, Stored, base.Clusterer):
         self._finals = FinalLabels()
         self._line = StoryLine()
         self._events_read = 0
+        self._backlog = Backlog()
 
     @classmethod
     def _unit_test_params(cls) -> Any:
@@ -164,16 +167,15 @@ class TextStream(StoryModel, Stored, base.Clusterer):
     def _advance(self, texts: Texts, t: FloatArray | None) -> FloatArray:
         """Check the times, then learn all documents; raises before anything has changed."""
         n = len(texts.offsets) - 1
-        if n:
-            t = self._times(t, n)
-        return self._steps(texts, np.empty(0) if t is None else t)
+        return self._steps(texts, self._times(t, n) if n else np.empty(0))
 
     def _steps(self, texts: Texts, t: FloatArray) -> FloatArray:
         """Learn the documents in pieces that end where stretches of the line of stories end."""
         parts: list[FloatArray] = []
         done = 0
+        self._backlog.begin()
         while not parts or done < len(t):
-            n = min(len(t) - done, self._line.room)
+            n = min(len(t) - done, self._line.room, PIECE)
             offsets, times = texts.offsets[done : done + n + 1], t[done : done + n]
             row = self.n_seen - self._lag  # the first whose label gets final, if not negative
             begin, end = self._time_of(max(row, 0), times), self._time_of(row + n - 1, times)
@@ -181,14 +183,13 @@ class TextStream(StoryModel, Stored, base.Clusterer):
                 self._config, self._memory, self._table, texts.data, offsets, times,
                 listed=texts.listed,
             )  # fmt: skip
-            final = part[:, FINAL_LABEL]
-            labels = final[~np.isnan(final)].astype(np.int64)
-            self._finals.add(labels)
-            self._line.add(labels, begin, end)
+            self._line.add(self._keep_finals(part), begin, end)
             if not self._line.room:
                 self._line.close(self._names)
             parts.append(part)
             done += n
+            if done < len(t):
+                self._keep_events()
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def _time_of(self, row: int, more: FloatArray) -> float:
@@ -343,8 +344,9 @@ class TextStream(StoryModel, Stored, base.Clusterer):
     def plot(self, ax: Any = None, *, stories: int = 30, dates: bool = False) -> Any:
         """Draw the largest stories over time as a stream; return the axes.
 
-        Areas are numbers of documents. Triangles mark births, crosses deaths, arrow heads merges
-        into older stories.
+        Areas are numbers of documents. The twelve largest have colours and names; triangles mark
+        where they were first seen, crosses where last, arrow heads where they became part of
+        others.
 
         Parameters
         ----------
@@ -359,13 +361,14 @@ class TextStream(StoryModel, Stored, base.Clusterer):
         MissingExtraError
             If matplotlib is not installed.
         """
-        from streamddcrp.plots.plotting import plot_stories  # noqa: PLC0415 -- only for pictures
+        from streamddcrp.plots.stream import plot_stories  # noqa: PLC0415 -- only for pictures
 
         tables = self._memory.tables
         live = set(tables.id[tables.live[: self.n_tables]].tolist())
         merged = self.merged()
+        scale = "dates" if dates else "time" if self._clocked else "rows"
         return plot_stories(
-            self.trajectories(), live, ax, largest=stories, dates=dates, merged=merged
+            self.trajectories(), live, ax, largest=stories, scale=scale, merged=merged
         )
 
     def _names(self, ids: IntArray) -> list[str]:
@@ -388,6 +391,7 @@ class TextStream(StoryModel, Stored, base.Clusterer):
 
     @classmethod
     def _from_state(cls, arrays: dict[str, Any], meta: dict[str, Any]) -> Self:
+        refuse_unless_plain(meta, counts=("events_read",), flags=("clocked",))
         model = cls(**{name: from_json(value) for name, value in meta["options"].items()})
         if meta["clocked"] is not None:
             model._set_clock(clocked=meta["clocked"])

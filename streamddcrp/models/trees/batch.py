@@ -6,8 +6,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from streamddcrp.cards import ResultCard
 from streamddcrp.data.documents import Document, Word, read_documents
-from streamddcrp.errors import SchemaError
+from streamddcrp.errors import ConfigError, SchemaError
+from streamddcrp.models.trees.gibbs import Corpus, NestedTopicSamples, as_corpus
 from streamddcrp.models.trees.nested_components import NestedCRPComponents
 from streamddcrp.models.trees.nested_topics import NestedCRPTopics
 from streamddcrp.typing import FloatArray, IntArray
@@ -15,7 +17,7 @@ from streamddcrp.validation import whole
 
 
 @dataclass(frozen=True, slots=True)
-class NestedTopicsFit:
+class NestedTopicsFit(ResultCard):
     """A tree of topics of a corpus.
 
     Attributes
@@ -34,7 +36,7 @@ class NestedTopicsFit:
 
 
 @dataclass(frozen=True, slots=True)
-class NestedComponentsFit:
+class NestedComponentsFit(ResultCard):
     """A tree of components of a data set.
 
     Attributes
@@ -57,6 +59,7 @@ def fit_nested_topics(
     max_passes: int = 20,
     tol: float = 1e-4,
     seed: int = 0,
+    start: NestedTopicSamples | None = None,
     **options: Any,
 ) -> NestedTopicsFit:
     """Fit a tree of topics to a corpus: a stream's pass, then passes over all documents.
@@ -76,13 +79,19 @@ def fit_nested_topics(
         Ends when a pass raises the bound by less than this part of it.
     seed : int, default 0
         Of the other orders.
+    start : NestedTopicSamples, optional
+        Draws for the same matrix of counts: the fit begins with the best of them, paths and levels,
+        and not with a stream's pass ("Var. inference (G)" of Wang and Blei 2009). Then there is one
+        start.
     **options
         Of `NestedCRPTopics`, but ``window`` and ``forgetting``.
 
     Raises
     ------
     SchemaError
-        There is no document, or one is unusable.
+        There is no document, one is unusable, or the draws are of others.
+    ConfigError
+        The draws have another depth, or more than ``max_nodes`` nodes.
 
     Examples
     --------
@@ -100,6 +109,8 @@ def fit_nested_topics(
     if not n:
         message = "documents: expected at least one, got none"
         raise SchemaError(message)
+    if start is not None:
+        return _climb(_planted(documents, start, options), np.arange(n), max_passes, tol)
     rng = np.random.default_rng(seed)
     orders = [np.arange(n), *(rng.permutation(n) for _ in range(n_starts - 1))]
     fits = (_topics_in_order(documents, at, max_passes, tol, options) for at in orders)
@@ -116,6 +127,37 @@ def _topics_in_order(
     else:
         rows = documents if isinstance(documents, np.ndarray) else sparse.csr_array(documents)
         model.learn_many(rows[at])
+    return _climb(model, at, max_passes, tol)
+
+
+def _planted(documents: Any, start: NestedTopicSamples, options: dict[str, Any]) -> NestedCRPTopics:
+    """Return a model of the documents with the paths and levels of the best draw."""
+    draw, corpus = start.best, start.corpus
+    none = np.empty(0, np.int64)
+    given = Corpus(none, none, 0) if isinstance(documents, list) else as_corpus(documents)
+    texts = zip(given[:2], corpus[:2], strict=True)
+    if given.n_words != corpus.n_words or not all(np.array_equal(*pair) for pair in texts):
+        message = "start: these draws are not of these documents; give the matrix of their counts"
+        raise SchemaError(message)
+    N, depth = start.paths.shape[1:]
+    model = NestedCRPTopics(**{"depth": depth, **options, "window": N})
+    if model.depth != depth:
+        message = f"start: the draws have {depth} levels, depth is {model.depth}"
+        raise ConfigError(message)
+    doc, z = np.repeat(np.arange(N), np.diff(corpus.first)), start.levels[draw]
+    levels = [
+        sparse.csr_array(
+            (np.ones(int((z == l).sum())), (doc[z == l], corpus.words[z == l])),
+            shape=(N, corpus.n_words),
+        )
+        for l in range(depth)
+    ]
+    model.plant(documents, start.paths[draw].astype(np.int64), levels)
+    return model
+
+
+def _climb(model: NestedCRPTopics, at: IntArray, max_passes: int, tol: float) -> NestedTopicsFit:
+    """Pass over the documents, which came in the order ``at``, as long as the bound rises."""
     trace = [model.objective]
     for _ in range(max_passes):
         before = model.to_bytes()
@@ -143,6 +185,9 @@ def fit_nested_components(
 ) -> NestedComponentsFit:
     """Fit a tree of components to a data set: a stream's pass, then coordinate ascent with growth.
 
+    The pass is the stream's own, with its window; all points are in the window afterwards, and the
+    bound of all does not fall from there.
+
     Parameters
     ----------
     X : array_like or table of shape (N, D)
@@ -150,7 +195,7 @@ def fit_nested_components(
     tol : float, default 1e-5
         Ends when ten sweeps and the attempts to grow raise the bound by less than this part of it.
     **options
-        Of `NestedCRPComponents`, but ``window``.
+        Of `NestedCRPComponents`; ``window`` is that of the pass.
 
     Raises
     ------
@@ -173,7 +218,8 @@ def fit_nested_components(
         message = f"X: expected at least two points, got {n}"
         raise SchemaError(message)
     warmup = min(int(options.pop("warmup", 256)), n)
-    model = NestedCRPComponents(**{**options, "window": n, "warmup": warmup})
+    model = NestedCRPComponents(**{**options, "warmup": warmup})
     model.learn_many(X)
+    model.recall(X)
     trace = model.refine(max_sweeps, tol)
     return NestedComponentsFit(model, model.paths_many(X), np.array(trace))

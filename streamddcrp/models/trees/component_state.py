@@ -6,15 +6,17 @@ with row covariance S: math/nested_crp.md, section 7, Wang and Blei (2009) with 
 conditional on the path and one joint Gaussian for all vectors.
 """
 
+import math
 from collections import deque
 from dataclasses import dataclass, field
 from itertools import repeat
 from operator import add, mul
-from typing import Any, NamedTuple, Self
+from typing import Annotated, Any, NamedTuple, Self
 
 import numpy as np
 from scipy.special import digamma, gammaln
 
+from streamddcrp.estimator.stored import refuse_unless_plain
 from streamddcrp.models.trees.kernels.tree import (
     beta_parameters,
     collect_loadings,
@@ -25,11 +27,13 @@ from streamddcrp.models.trees.kernels.tree import (
 from streamddcrp.models.trees.tree import (
     Change,
     attributes,
+    check_nodes,
     paths_of,
     sizes_of,
     sorted_order,
     with_ancestors,
 )
+from streamddcrp.records import FINITE, check, refuse_if
 from streamddcrp.typing import FloatArray, IntArray
 
 _NOTHING = 1e-8  # share of a point that counts for nothing
@@ -86,6 +90,23 @@ class Stats(NamedTuple):
     def times(self, weight: float) -> "Stats":
         """Return these times a number."""
         return Stats._make(map(mul, self, repeat(weight)))
+
+
+class StoredComponents(NamedTuple):
+    """Arrays of `ComponentState` beside its nodes, as they are stored; J = K + 1."""
+
+    X: Annotated[FloatArray, "N D", FINITE]
+    M: Annotated[FloatArray, "J D", FINITE]
+    S: Annotated[FloatArray, "J J", FINITE]
+    mass: Annotated[FloatArray, "K", FINITE]
+
+
+class StoredPast(NamedTuple):
+    """Arrays of `Stats` as they are stored."""
+
+    yy: Annotated[FloatArray, "J J", FINITE]
+    yt: Annotated[FloatArray, "J D", FINITE]
+    mass: Annotated[FloatArray, "K", FINITE]
 
 
 class Local(NamedTuple):
@@ -146,13 +167,28 @@ def global_step(stats: Stats, w: Weights, prior: Prior) -> Weights:
     K1, D = stats.yt.shape
     inverse = w.precision * stats.yy
     inverse[np.diag_indices(K1)] += 1.0 / _variances(K1, prior)
-    S = np.linalg.inv(inverse)
+    S = _inverse(inverse)
     S = 0.5 * (S + S.T)
     M = w.precision * (S @ stats.yt)
     residual = stats.tt - 2.0 * np.sum(M * stats.yt) + np.sum(stats.yy * (M @ M.T + D * S))
     residual += stats.fresh * D * prior.vector_var
     shape = prior.shape + 0.5 * stats.n * D
     return Weights(M, S, shape, prior.rate + 0.5 * max(residual, 0.0), stats.mass.copy())
+
+
+def _inverse(A: FloatArray) -> FloatArray:
+    """Invert a positive definite matrix, also one that is as good as singular in floats."""
+    try:
+        out = np.linalg.inv(A)
+        if np.isfinite(out).all():
+            return np.asarray(out, np.float64)
+    except np.linalg.LinAlgError:
+        pass
+    unit = 1.0 / np.sqrt(np.diag(A))
+    size, axes = np.linalg.eigh(A * unit * unit[:, None])
+    size = np.maximum(size, np.finfo(float).eps * size[-1])
+    axes *= unit[:, None]
+    return np.asarray((axes / size) @ axes.T, np.float64)
 
 
 def _variances(K1: int, prior: Prior) -> FloatArray:
@@ -318,7 +354,14 @@ class ComponentState:
         cls, arrays: dict[str, Any], meta: dict[str, Any], depth: int, max_nodes: int
     ) -> Self:
         """Rebuild from `to_state`."""
+        lengths = check_nodes(arrays, depth, max_nodes)
+        lengths = check(StoredComponents, arrays, lengths | {"J": lengths["K"] + 1})
+        check(StoredPast, arrays, lengths, "past.")
         past = {name: arrays[f"past.{name}"] for name in ("yy", "yt", "mass")}
+        numbers = [*meta["prior"], *meta["weights"].values(), *meta["past"].values()]
+        refuse_if(not all(type(x) is float and math.isfinite(x) for x in numbers), "numbers")
+        refuse_if(min(meta["prior"]) <= 0.0 or min(meta["weights"].values()) <= 0.0, "prior")
+        refuse_unless_plain(meta, counts=_COUNTERS)
         return cls(
             depth=depth,
             max_nodes=max_nodes,

@@ -236,10 +236,13 @@ def shed(tree: ComponentState) -> None:
     tree.keep(best[1])
 
 
+_FLAT = 1e-290  # variance of points that are not all the same, as far as floats can tell
+
+
 def wide_prior(X: FloatArray, gamma: float) -> Prior:
     """Return a prior that says little about points like these (n, D), in their unit."""
     unit = float(X.var(axis=0).mean())
-    unit = unit if unit > 0.0 else 1.0
+    unit = unit if unit > _FLAT else 1.0
     return Prior(float(gamma), _WIDE * unit, _WIDE * unit, _VAGUE, _VAGUE * unit)
 
 
@@ -280,6 +283,11 @@ class ComponentTree(ComponentState):
         if gone:
             self.past = self.past.plus(self.local(X[:gone]).stats)
         self.X = X[gone:].copy()
+
+    def recall(self, X: FloatArray) -> None:
+        """Let the window be all points that were learned, so that nothing is past."""
+        self.X = X
+        self.past = self.past.times(0.0)
 
     def refine(self, max_sweeps: int, tol: float, seed: int) -> list[float]:
         """Sweep and try to grow; return the bound before, after each sweep and after each growth.

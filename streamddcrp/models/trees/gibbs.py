@@ -9,8 +9,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 from tqdm import tqdm
 
+from streamddcrp.cards import ResultCard
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.models.trees.kernels.gibbs import complete, log_joint, sweep
+from streamddcrp.models.trees.tree import slots_of
 from streamddcrp.records import empty, resized
 from streamddcrp.typing import ArrayLike, FloatArray, IntArray
 from streamddcrp.validation import positive, whole
@@ -85,7 +87,7 @@ class State(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class NestedTopicSamples:
+class NestedTopicSamples(ResultCard):
     """S draws of the paths of N documents and the levels of T tokens.
 
     Attributes
@@ -336,15 +338,8 @@ def _as_paths(paths: ArrayLike, N: int, L: int) -> IntArray:
             f"{nodes.shape} and type {nodes.dtype}"
         )
         raise SchemaError(message)
-    out = np.zeros((N, L), np.int64)
     if len(np.unique(nodes[:, 0])) > 1:
         row = int(np.flatnonzero(nodes[:, 0] != nodes[0, 0])[0])
         message = f"paths, row {row}: begins at {nodes[row, 0]}, row 0 at {nodes[0, 0]}; one root"
         raise SchemaError(message, row=row)
-    n = 1
-    for l in range(1, L):  # a node is what lies at the end of a prefix
-        prefix = np.stack([out[:, l - 1], nodes[:, l]], axis=1)
-        _, number = np.unique(prefix, axis=0, return_inverse=True)
-        out[:, l] = n + number.ravel()
-        n = int(out.max()) + 1
-    return out
+    return slots_of(nodes)

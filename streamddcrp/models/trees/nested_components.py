@@ -11,11 +11,13 @@ from streamddcrp.contract import LABEL, LABEL_PROB, LIVE_TABLES, N_OUTPUTS, P_NE
 from streamddcrp.data import Vectorizer
 from streamddcrp.data.batches import read_batch
 from streamddcrp.errors import SchemaError, StreamDDCRPError
+from streamddcrp.estimator.stored import refuse_unless_plain
 from streamddcrp.models.trees.component_state import reconstruct
 from streamddcrp.models.trees.components import ComponentTree, wide_prior
 from streamddcrp.models.trees.pictures import plot_component_tree
 from streamddcrp.models.trees.tree import ids_of
 from streamddcrp.models.trees.views import TreeModel, check_tree, nested, node_columns
+from streamddcrp.records import FINITE, VALUE, check_one, refuse_if
 from streamddcrp.typing import FloatArray, IntArray
 
 _STEP = 64  # points between two global steps
@@ -174,10 +176,21 @@ class NestedCRPComponents(TreeModel):
         tol : float
             Ends when ten sweeps and the attempts to grow raise the bound by less than this part.
         """
+        self._step_early()
+        return [] if self._tree is None else self._tree.refine(max_sweeps, tol, self.seed)
+
+    def recall(self, batch: object) -> None:
+        """Let the window be these points, all that were learned, and ``window`` as many."""
+        self._step_early()
+        X = read_batch(batch, self._vectorizer, learn=False).X
+        self.window = len(X)
+        if self._tree is not None:
+            self._tree.recall(X - self._origin)
+
+    def _step_early(self) -> None:
         if len(self._waiting):
             self._step(self._waiting)
             self._waiting = self._waiting[:0]
-        return [] if self._tree is None else self._tree.refine(max_sweeps, tol, self.seed)
 
     def _predictions(self, X: FloatArray) -> FloatArray:
         out = np.full((len(X), N_OUTPUTS), np.nan)
@@ -196,11 +209,7 @@ class NestedCRPComponents(TreeModel):
     # -- predicting ------------------------------------------------------------------------------
 
     def _row(self, x: Mapping[Any, Any]) -> FloatArray:
-        mark = self._vectorizer.mark()
-        try:
-            X = self._vectorizer.transform(x, learn=False)[None].copy()
-        finally:
-            self._vectorizer.rollback(mark)
+        X = self._vectorizer.transform(x, learn=False)[None].copy()
         if self._tree is not None:
             self._check(X)
         return X
@@ -238,8 +247,8 @@ class NestedCRPComponents(TreeModel):
         return {"path": path, "path_prob": float(local.q[0, best[0]]), "loadings": loadings}
 
     def score_one(self, x: Mapping[Any, Any], t: Any = None) -> float:
-        """Return -log density (nats) by the bound: high is surprising. NaN in warm-up."""
-        return math.nan if self._tree is None else float(self._predictions(self._row(x))[0, SCORE])
+        """Return -log density (nats) by the bound: high is surprising. 0 in warm-up."""
+        return 0.0 if self._tree is None else float(self._predictions(self._row(x))[0, SCORE])
 
     def reconstruct_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:
         """Return a point projected on the mean and the vectors of its path.
@@ -326,7 +335,13 @@ class NestedCRPComponents(TreeModel):
         self._vectorizer = Vectorizer.from_config(meta["vectorizer"])
         self._waiting, self._origin = arrays["waiting"], arrays["origin"]
         self._steps, self._n_seen = meta["steps"], meta["n_seen"]
-        if meta["tree"] is not None:
+        D, n = self._vectorizer.n_features, len(self._waiting)
+        refuse_unless_plain(meta, counts=("steps", "n_seen"))
+        check_one("waiting", self._waiting, (n, D if n else 0), np.float64, VALUE)
+        begun = meta["tree"] is not None
+        check_one("origin", self._origin, (D if begun else 0,), np.float64, FINITE)
+        if begun:
+            refuse_if(arrays["X"].shape[-1] != D, "columns")
             limits = self.depth, self.max_nodes
             self._tree = ComponentTree.from_state(arrays, meta["tree"], *limits)
 

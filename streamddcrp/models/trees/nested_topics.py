@@ -14,7 +14,7 @@ from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.models.trees.pictures import plot_topic_tree
 from streamddcrp.models.trees.topic_moves import settle, tidy
 from streamddcrp.models.trees.topic_tree import Settings, TopicTree
-from streamddcrp.models.trees.tree import ids_of
+from streamddcrp.models.trees.tree import ids_of, slots_of
 from streamddcrp.models.trees.views import TreeModel, check_tree, nested, node_columns
 from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp.validation import positive
@@ -42,18 +42,19 @@ class NestedCRPTopics(TreeModel):
         Concentration of the sticks: larger, more paths.
     eta : float or tuple of float, optional
         Dirichlet prior of a word in a topic, for all levels or for each, root first; smaller, more
-        and narrower topics. Default: 1.0 for the root, 0.1 for all others.
+        and narrower topics. Default: 1.0 for the root, 0.1 for leaves, and twice as much for each
+        level above them: broader topics further up, or an inner node would have one leaf, its twin.
     alpha : tuple of float, optional
-        Dirichlet prior of a document's proportions of levels. Default: (5, 2, 1, 1, ..).
+        Dirichlet prior of a document's proportions of levels. Default: (5, 2, 0.5, 0.5, ..).
     forgetting : float, default 1.0
         Above 0.5. 1: all documents count alike. Below: the n-th counts n^(1 - forgetting) and all
         together n, so that old ones are forgotten.
     window : int, default 512
         Documents that may still change their place.
-    revisits : int, default 1
+    revisits : int, default 3
         Documents of the window that are placed again after each arrival.
     max_nodes : int, default 512
-        When there are almost so many, the smallest paths are removed.
+        When there are almost so many, the smallest paths are removed; a warning says so once.
     max_words : int, default 50000
         When tidying up finds more words, those that are rarest and not in the window are forgotten.
 
@@ -93,7 +94,7 @@ class NestedCRPTopics(TreeModel):
         alpha: Any = None,
         forgetting: float = 1.0,
         window: int = 512,
-        revisits: int = 1,
+        revisits: int = 3,
         max_nodes: int = 512,
         max_words: int = 50_000,
     ) -> None:
@@ -111,8 +112,8 @@ class NestedCRPTopics(TreeModel):
         if not 0.5 < forgetting <= 1.0:
             message = f"forgetting must be above 0.5 and at most 1, got {forgetting!r}"
             raise ConfigError(message)
-        eta = (1.0, *(0.1,) * (depth - 1)) if eta is None else eta
-        alpha = (5.0, 2.0, *(1.0,) * (depth - 2))[:depth] if alpha is None else alpha
+        eta = (1.0, *(0.1 * 2.0 ** np.arange(depth - 2, -1, -1))) if eta is None else eta
+        alpha = (5.0, 2.0, *(0.5,) * (depth - 2))[:depth] if alpha is None else alpha
         self._tree = TopicTree.empty(
             Settings(
                 gamma=float(gamma),
@@ -146,6 +147,23 @@ class NestedCRPTopics(TreeModel):
         """
         self._tree.revisit()
         tidy(self._tree, math.inf)
+
+    def plant(self, documents: Any, paths: IntArray, levels: Any) -> None:
+        """Start from documents that are placed already; nothing may have been learned.
+
+        Parameters
+        ----------
+        documents
+        paths : ndarray of int, shape (N, depth)
+            Nodes by any numbers, root first.
+        levels : sequence of ``depth`` scipy.sparse.csr_array, shape (N, V)
+            Counts of the words at each level; V as in ``documents``, a matrix of counts.
+        """
+        bags = self._encode(read_bags(documents), learn=True)
+        rows = np.repeat(np.arange(len(paths)), np.diff(bags.offsets))
+        columns = np.array(self._vocabulary.words, np.int64)[bags.words]
+        phi = np.stack([np.asarray(at[rows, columns]).ravel() for at in levels], axis=1)
+        self._tree.plant(bags, slots_of(paths), phi / bags.counts[:, None])
 
     def window_paths(self) -> IntArray:
         """Return the ids on the paths of the last ``window`` documents, (n, depth), oldest first.

@@ -7,19 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from streamddcrp.plots.plotting import pyplot
+from streamddcrp.plots.figures import matplotlib, pyplot
+from streamddcrp.plots.palette import COLOURS
 from streamddcrp.typing import ArrayLike
 
-# The colours of branches, distinct with any kind of colour vision; the root is grey.
-_COLOURS = (
-    "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#931464", "#90CB7C",
-    "#6A35C8", "#7A4A1E", "#BA6EFE", "#00402C",
-)  # fmt: skip
 _GREY, _INK, _FAINT = "#777777", "#222222", "#888888"
 _ROW = 0.27  # inches for a leaf
-_COLUMN = 3.6  # inches for a level, the last one apart
-_LEAF_COLUMN = 6.0
+_BEND = 0.8  # inches in which bands turn to the next level
+_GAP = 5  # points between a number and words
+_SIZE, _BOLD = 9.0, 8.5  # points of words: of leaves, and above
 _LETTERS = 30  # on a line of a node above the leaves
+_WORDS = 7  # of a leaf
 _MOST_LEAVES = 60
 
 
@@ -42,7 +40,7 @@ class _Placed:
     @property
     def colour(self) -> str:
         """Colour of its branch."""
-        return _GREY if self.branch < 0 else _COLOURS[self.branch % len(_COLOURS)]
+        return _GREY if self.branch < 0 else COLOURS[self.branch % len(COLOURS)]
 
 
 def named(tree: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
@@ -111,7 +109,7 @@ def _links(ax: Any, placed: list[_Placed], x: list[float], bend: float, *, throu
         ax.add_patch(PathPatch(curve, fill=False, **look))
 
 
-def plot_topic_tree(tree: dict[str, Any], ax: Any = None, *, n_words: int = 7) -> Any:
+def plot_topic_tree(tree: dict[str, Any], ax: Any = None) -> Any:
     """Draw a tree of topics from left to right: words, weights, branches; return the axes.
 
     Parameters
@@ -121,13 +119,11 @@ def plot_topic_tree(tree: dict[str, Any], ax: Any = None, *, n_words: int = 7) -
         ``children``.
     ax : matplotlib axes, optional
         One inch is a unit across, a leaf a unit down; without it a figure of fitting size is made.
-    n_words : int, default 7
-        Of a leaf; nodes above have as many as find room.
 
     Notes
     -----
-    Circles have areas by the number of documents, which stands beside them. Of more than 60 leaves
-    the largest are drawn.
+    A leaf has seven words, nodes above as many as find room. Circles have areas by the number of
+    documents, which stands beside them. Of more than 60 leaves the largest are drawn.
     """
     plt = pyplot()
     nodes = _nodes(tree)
@@ -135,21 +131,25 @@ def plot_topic_tree(tree: dict[str, Any], ax: Any = None, *, n_words: int = 7) -
     placed = _place(tree, {number for _, number in leaves[:_MOST_LEAVES]})
     depth = max(p.level for p in placed)
     n_rows = placed[0].rows
-    x = [0.3 + _COLUMN * level for level in range(depth + 1)]
-    width = x[-1] + _LEAF_COLUMN
+    texts = [_text(p, leaf=p.level == depth) for p in placed]
+    largest = placed[0].weight or 1.0
+    radii = [3.0 + 13.0 * float(np.sqrt(p.weight / largest)) for p in placed]
+    wide = np.zeros(depth + 1)  # inches that a level takes, as long as its longest text
+    for p, text, radius in zip(placed, texts, radii, strict=True):
+        letters = _length(text, _SIZE if p.level == depth else _BOLD, bold=p.level < depth)
+        own = 0.5 * radius / 72 + 0.06 + _length(_count(p.weight), 8.0) + _GAP / 72 + letters
+        wide[p.level] = max(wide[p.level], own)
+    x = (0.3 + np.concatenate([[0.0], np.cumsum(1.05 * wide[:-1] + 0.15 + _BEND)])).tolist()
+    width = max(x[-1] + float(wide[-1]) + 0.1, _length(_title(tree, 0), 10.0) + 3.0)
     if ax is None:
         height = _ROW * max(n_rows, 5) + 0.6
         _, ax = plt.subplots(figsize=(width, height), layout="constrained")
     ax.set_xlim(0.0, width)
     ax.set_ylim(max(n_rows, 5) - 0.3, -1.4)
     ax.axis("off")
-    largest = placed[0].weight or 1.0
-    _links(ax, placed, x, 0.8, through=False)
-    for p in placed:
+    _links(ax, placed, x, _BEND, through=False)
+    for p, text, radius in zip(placed, texts, radii, strict=True):
         leaf = p.level == depth
-        words = [str(word) for word, _ in p.node["words"]]
-        lines = wrap(" ".join(word[:_LETTERS] for word in words), _LETTERS, break_on_hyphens=False)
-        radius = 3.0 + 13.0 * float(np.sqrt(p.weight / largest))
         ax.plot(
             x[p.level], p.y, "o", markersize=radius, color=p.colour, markeredgecolor="white",
             markeredgewidth=0.8, zorder=3, clip_on=False,
@@ -159,21 +159,38 @@ def plot_topic_tree(tree: dict[str, Any], ax: Any = None, *, n_words: int = 7) -
             _count(p.weight), (at, p.y), fontsize=8, color=_FAINT, va="center_baseline",
             zorder=4,
         )  # fmt: skip
-        room = max(1, min(4, int(p.rows * _ROW / 0.145)))
-        text = " ".join(words[:n_words]) if leaf else "\n".join(lines[:room])
         ax.annotate(
-            text, (1.0, 0.5), xycoords=size, xytext=(5, 0), textcoords="offset points",
-            fontsize=9 if leaf else 8.5, color=_INK, va="center", linespacing=1.1, zorder=4,
+            text, (1.0, 0.5), xycoords=size, xytext=(_GAP, 0), textcoords="offset points",
+            fontsize=_SIZE if leaf else _BOLD, color=_INK, va="center", linespacing=1.1, zorder=4,
             fontweight="normal" if leaf else "bold", parse_math=False, annotation_clip=False,
         )  # fmt: skip
     left_out = len(leaves) - sum(not p.node["children"] for p in placed)
-    n = len(nodes)
-    title = f"{n:,} topic{'' if n == 1 else 's'} of {_count(placed[0].weight)} documents"
-    title += " (numbers: documents)"
-    if left_out:
-        title += f"; the {left_out:,} smallest leaves are not drawn"
-    ax.annotate(title, (0.1, -1.0), fontsize=10, color=_INK)
+    ax.annotate(_title(tree, left_out), (0.1, -1.0), fontsize=10, color=_INK)
     return ax
+
+
+def _text(p: _Placed, *, leaf: bool) -> str:
+    """Return the words of a topic, in as many lines as its rows have room for."""
+    words = [str(word)[:_LETTERS] for word, _ in p.node["words"]]
+    if leaf:
+        return " ".join(words[:_WORDS]) or "(no words of its own)"
+    lines = wrap(" ".join(words), _LETTERS, break_on_hyphens=False)
+    return "\n".join(lines[: max(1, min(4, int(p.rows * _ROW / 0.145)))])
+
+
+def _length(text: str, size: float, *, bold: bool = False) -> float:
+    """Return the inches that the longest line of a text takes."""
+    path, fonts = matplotlib("textpath").TextPath, matplotlib("font_manager").FontProperties
+    font = fonts(weight="bold" if bold else "normal")
+    lines = [path((0, 0), line, size=size, prop=font) for line in text.split("\n") if line.strip()]
+    return max((float(line.get_extents().x1) for line in lines), default=0.0) / 72
+
+
+def _title(tree: dict[str, Any], left_out: int) -> str:
+    n = len(_nodes(tree))
+    title = f"{n:,} topic{'' if n == 1 else 's'} of {_count(float(tree['weight']))} documents"
+    title += " (numbers: documents)"
+    return title + f"; the {left_out:,} smallest leaves are not drawn" * bool(left_out)
 
 
 def plot_component_tree(
@@ -269,7 +286,7 @@ def plot_growth(growth: Any, ax: Any = None) -> Any:
         for name, first in (("row", 0), ("n_nodes", 1), ("merges", 0), ("prunes", 0))
     )
     names = ("alive", "merged into another", "pruned")
-    colours = (_COLOURS[0], _COLOURS[1], "#D0D0D0")
+    colours = (COLOURS[0], COLOURS[1], "#D0D0D0")
     ax.stackplot(row, *parts, colors=colours, labels=names, linewidth=0)
     ax.plot(row, parts[0], color="white", linewidth=1.2)
     top = np.cumsum([part[-1] for part in parts])

@@ -4,6 +4,7 @@ Siblings are merged; nodes dissolved, split, and attached to another parent (sec
 math/nested_crp.md).
 """
 
+import logging
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -15,6 +16,7 @@ from streamddcrp.models.trees.topic_tree import CHUNK, FIRST_TIDY, TopicTree
 from streamddcrp.models.trees.tree import Change, merged, sorted_order, sticks, with_ancestors
 from streamddcrp.typing import FloatArray, IntArray
 
+_log = logging.getLogger(__name__)
 _ALIKE = 3  # partners of a node that are tried
 _EFFORT = 200  # distinct words that could be moved while a move is prepared
 _MEANS = 5  # rounds of two means
@@ -48,7 +50,14 @@ def tidy(tree: TopicTree, budget: float | None = None) -> None:
     ``budget``: distinct words of documents that each kind of move may cost. Default: so many for
     each document since the last time, and one round of merges.
     """
-    every = _spell(tree)
+    every, most = _spell(tree), tree.settings.max_nodes
+    if tree.n_nodes > _FULL * most and not tree.was_full:
+        tree.was_full = True
+        _log.warning(
+            "almost all the %d nodes that max_nodes allows are in use, and the smallest topics "
+            "give way; raise it for a finer tree, or eta for a coarser one",
+            most,
+        )
     tree.trim()
     _fold(tree)
     tree.reorder(worth_keeping(tree))

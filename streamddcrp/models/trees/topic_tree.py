@@ -1,38 +1,55 @@
 """A tree of topics: nodes with their statistics, the last documents, and how these are placed.
 
-Kernels take the arrays as `NodeArrays` and `Documents`, and `Settings`; they update in place.
+Kernels take the arrays as `NodeArrays` and `window.Documents`, and `Settings`; they update in
+place.
 """
 
 from collections import deque, namedtuple
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Self
+from typing import Annotated, Any, NamedTuple, Self
 
 import numpy as np
 from scipy.special import digamma
 
-from streamddcrp.models.trees.kernels.gain import node_bounds, reorder
+from streamddcrp.data.documents import Bags
+from streamddcrp.errors import ConfigError
+from streamddcrp.estimator.stored import refuse_unless_plain
+from streamddcrp.models.trees.kernels.gain import local_bound, node_bounds, reorder
 from streamddcrp.models.trees.kernels.topics import (
+    BARRED,
+    CONFINED,
+    FORCED,
     LOCAL,
     N_NODES,
     N_SEEN,
     N_WORDS,
+    NEXT_ID,
     NEXT_VISIT,
     SCALE,
     complete_many,
     learn,
     place_many,
+    put_back,
 )
 from streamddcrp.models.trees.tree import (
     Change,
     Order,
     attributes,
+    check_nodes,
     paths_of,
     sizes_of,
     sorted_order,
     sticks,
 )
+from streamddcrp.models.trees.window import Window, check_window, padded
+from streamddcrp.records import FINITE, MOST, WEIGHT, Within, check, counters, index, refuse_if
 from streamddcrp.typing import FloatArray, IntArray
 
+_NONE = Within(-1, -1)  # between calls nothing is barred, forced or confined
+WHOLE = counters(
+    {N_NODES: Within(1, "K"), BARRED: _NONE, FORCED: _NONE, CONFINED: _NONE,
+     NEXT_VISIT: Within(-MOST, MOST)}
+)  # fmt: skip
 CHUNK = 64  # documents that are learned at once, before nodes without documents go
 _FINE = 1e-4  # for predictions: words that move between levels in the last round
 
@@ -51,74 +68,50 @@ class Settings(NamedTuple):
 
 
 NodeArrays = namedtuple("NodeArrays", "parent level born ids counts rows mass whole real")
-Documents = namedtuple("Documents", "offsets words counts phi weights ends own")
 _SLOTS = ("parent", "level", "born", "ids", "rows", "mass")
-_BY_WORD, _BY_DOCUMENT = Documents._fields[1:4], Documents._fields[4:]
 _COUNTERS = ("next_tidy", "n_born", "n_merged", "n_pruned")
 FIRST_TIDY = 64  # documents
 
 
-def _padded(array: Any, *room: int) -> Any:
-    """Return an array with zeros behind it, of given lengths."""
-    out = np.zeros((*room, *array.shape[len(room) :]), array.dtype)
-    out[tuple(map(slice, array.shape))] = array
-    return out
+class StoredTopics(NamedTuple):
+    """Arrays of `TopicTree` beside its nodes, as they are stored."""
+
+    rows: Annotated[FloatArray, "K", FINITE]
+    mass: Annotated[FloatArray, "K", FINITE]
+    whole: Annotated[IntArray, "8", WHOLE]
+    real: Annotated[FloatArray, "2", FINITE]
+    learned_eta: Annotated[FloatArray, "L", WEIGHT]
 
 
-@dataclass(slots=True)
-class Window:
-    """The last n documents with where they were put, so that they can be put elsewhere.
+class StoredCounts(NamedTuple):
+    """Counts that are not 0, as they are stored."""
 
-    One after another, words of d in words[offsets[d]:offsets[d + 1]]; with room for more.
-    """
+    words: Annotated[IntArray, "C", index("V")]
+    nodes: Annotated[IntArray, "C", index("K")]
+    values: Annotated[FloatArray, "C", FINITE]
 
-    n: int
-    offsets: IntArray  # (documents + 1,)
-    words: IntArray  # (words,)
-    counts: FloatArray  # (words,)
-    phi: FloatArray  # (words, L) levels of the words
-    weights: FloatArray  # (documents,) in the raw statistics
-    ends: IntArray  # (documents,) endpoints, -1 where there is none
-    own: FloatArray  # (documents,) their own part of the bound
 
-    @classmethod
-    def empty(cls, L: int) -> Self:
-        """Return a window without documents."""
-        whole, real = np.zeros(0, np.int64), np.zeros(0)
-        offsets = np.zeros(1, np.int64)
-        return cls(0, offsets, whole, real, np.zeros((0, L)), real.copy(), whole.copy(), real)
-
-    @property
-    def arrays(self) -> Documents:
-        """What kernels take."""
-        return Documents(**attributes(self, Documents._fields))
-
-    def append(self, offsets: IntArray, words: IntArray, counts: FloatArray, keep: int) -> int:
-        """Add documents; return how many of the oldest, but for the last ``keep``, had to go."""
-        more, used, gone = len(offsets) - 1, int(self.offsets[self.n]) + len(words), 0
-        if self.n + more >= len(self.offsets) or used > len(self.words):
-            gone = self.forget(keep, more, len(words))
-        first, at = self.n, int(self.offsets[self.n])
-        self.offsets[first : first + more + 1] = offsets + at
-        self.words[at : at + len(words)] = words
-        self.counts[at : at + len(words)] = counts
-        self.ends[first : first + more] = -1
-        self.n += more
-        return gone
-
-    def forget(self, keep: int, n: int = 0, n_words: int = 0) -> int:
-        """Drop all but the last ``keep`` documents, with room for more; return how many went."""
-        gone = max(0, self.n - keep)
-        documents, spots = slice(gone, self.n), slice(*self.offsets[[gone, self.n]].tolist())
-        left, left_words = self.n - gone, spots.stop - spots.start
-        room, room_words = 2 * (left + n), 2 * (left_words + n_words)
-        self.offsets = _padded(self.offsets[gone : self.n + 1] - spots.start, room + 1)
-        for name in _BY_WORD:
-            setattr(self, name, _padded(getattr(self, name)[spots], room_words))
-        for name in _BY_DOCUMENT:
-            setattr(self, name, _padded(getattr(self, name)[documents], room))
-        self.n = left
-        return gone
+def _check(settings: Settings, arrays: dict[str, Any], meta: dict[str, Any]) -> None:
+    """Refuse a stored tree whose parts do not belong together."""
+    lengths = check_nodes(arrays, len(settings.alpha), settings.max_nodes)
+    V = len(meta["words"])
+    lengths = check(StoredTopics, arrays, lengths | {"V": V})
+    check(StoredCounts, arrays, lengths, "counts.")
+    lengths = check_window(arrays, lengths)
+    whole, N = arrays["whole"], lengths["N"]
+    refuse_if(
+        whole[N_NODES] != lengths["K"] or whole[N_WORDS] != V or whole[N_SEEN] < N
+        or not arrays["real"][SCALE] > 0.0,
+        "words and nodes",
+    )  # fmt: skip
+    room, least = meta["room"], (lengths["K"], V, N, lengths["T"])
+    sound = len(room) == 4 and all(type(n) is int for n in room)
+    limits = settings.max_nodes, 4 * V + 64, 4 * N + (1 << 16), 4 * lengths["T"] + (1 << 24)
+    refuse_if(
+        not sound or not all(a <= n <= b for a, n, b in zip(least, room, limits, strict=True)),
+        "room",
+    )
+    refuse_unless_plain(meta, counts=_COUNTERS)
 
 
 @dataclass(slots=True)
@@ -142,6 +135,7 @@ class TopicTree:
     n_born: int = 0
     n_merged: int = 0
     n_pruned: int = 0
+    was_full: bool = False  # whether that was said
 
     @classmethod
     def empty(cls, settings: Settings, n_words: int = 0) -> Self:
@@ -235,8 +229,8 @@ class TopicTree:
         """
         N = len(offsets) - 1
         slots, out, levels = np.zeros(N, np.int64), np.zeros((N, 3)), np.zeros((N, self.depth))
-        settings = self.settings._replace(tol=_FINE)
-        place_many(self.arrays, settings, offsets, words, n, slots, out, levels)
+        fine = self.settings._replace(tol=_FINE)
+        place_many(self.arrays, fine, offsets, words, n, slots, out, levels)
         return slots, out, levels
 
     def complete_many(
@@ -259,9 +253,40 @@ class TopicTree:
         """
         room = int(words.max(initial=-1)) + 1
         if room > len(self.counts):
-            self.counts = _padded(self.counts, max(room, 2 * len(self.counts)))
+            self.counts = padded(self.counts, max(room, 2 * len(self.counts)))
         self.whole[NEXT_VISIT] -= self.window.append(offsets, words, n, self.settings.window)
         return self._run(self.window.n - len(offsets) + 1, self.window.n, fresh=True)
+
+    def plant(self, bags: Bags, slots: IntArray, phi: FloatArray) -> None:
+        """Learn documents where they are said to belong; the tree must be a root.
+
+        ``slots`` (N, L): of the nodes on their paths, as of `slots_of`; ``phi`` (words, L): levels
+        of ``bags.words``.
+        """
+        (N, L), K = slots.shape, int(slots.max()) + 1
+        while K > len(self.parent) < self.settings.max_nodes:
+            self.make_nodes()
+        if len(self.parent) < K:
+            message = f"the tree to start from has {K} nodes, max_nodes is {len(self.parent)}"
+            raise ConfigError(message)
+        for l in range(1, L):
+            self.parent[slots[:, l]], self.level[slots[:, l]] = slots[:, l - 1], l + 1
+        self.ids[:K] = np.arange(K)
+        V = int(bags.words.max(initial=-1)) + 1
+        self.counts = padded(self.counts, max(V, len(self.counts)), len(self.parent))
+        self.whole[[N_NODES, NEXT_ID, N_WORDS, N_SEEN]] = K, K, V, N
+        w = self.window
+        w.append(*bags, N)
+        w.weights[:N] = 1.0
+        own, alpha = np.zeros(N), self.settings.alpha
+        for d in range(N):
+            spots = slice(bags.offsets[d], bags.offsets[d + 1])
+            n = bags.counts[spots]
+            own[d] = local_bound(n, phi[spots], alpha, n @ phi[spots], L, self.settings.eta, V)
+        ends = np.where(np.diff(bags.offsets) > 0, slots[:, -1], -1)
+        put_back(np.arange(N), ends, own, phi, self.arrays, w.arrays)
+        self.note_births(1)
+        self.next_tidy = N + self.settings.window
 
     def trim(self) -> None:
         """Let go of the documents before the window, of which some may still be in memory."""
@@ -295,8 +320,8 @@ class TopicTree:
         """Make room for as many nodes again."""
         room = min(2 * len(self.parent), self.settings.max_nodes)
         for name in _SLOTS:
-            setattr(self, name, _padded(getattr(self, name), room))
-        self.counts = _padded(self.counts, len(self.counts), room)
+            setattr(self, name, padded(getattr(self, name), room))
+        self.counts = padded(self.counts, len(self.counts), room)
 
     # -- nodes that go, and their order ----------------------------------------------------------
 
@@ -353,16 +378,14 @@ class TopicTree:
     def to_state(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return arrays and JSON values; counts are kept where they are not 0."""
         K, w = self.n_nodes, self.window
-        n = int(w.offsets[w.n])
         arrays = {name: array[:K] for name, array in attributes(self, _SLOTS).items()}
         words, nodes = np.nonzero(self.counts[: self.n_words, :K])
         arrays |= {
             "counts.words": words.astype(np.int64), "counts.nodes": nodes.astype(np.int64),
             "counts.values": self.counts[words, nodes], "whole": self.whole, "real": self.real,
-            "learned_eta": self.learned_eta, "window.offsets": w.offsets[: w.n + 1],
+            "learned_eta": self.learned_eta,
         }  # fmt: skip
-        arrays |= {f"window.{name}": getattr(w, name)[:n] for name in _BY_WORD}
-        arrays |= {f"window.{name}": getattr(w, name)[: w.n] for name in _BY_DOCUMENT}
+        arrays |= w.stored()
         room = [len(self.parent), len(self.counts), len(w.offsets) - 1, len(w.words)]
         changes = [list(change) for change in self.changes]
         return arrays, attributes(self, _COUNTERS) | {"changes": changes, "room": room}
@@ -370,21 +393,16 @@ class TopicTree:
     @classmethod
     def from_state(cls, settings: Settings, arrays: dict[str, Any], meta: dict[str, Any]) -> Self:
         """Rebuild from `to_state`."""
+        _check(settings, arrays, meta)
         nodes, words, documents, tokens = meta["room"]
         counts = np.zeros((words, nodes))
         counts[arrays["counts.words"], arrays["counts.nodes"]] = arrays["counts.values"]
-        window = Window(
-            n=len(arrays["window.weights"]),
-            offsets=_padded(arrays["window.offsets"], documents + 1),
-            **{name: _padded(arrays[f"window.{name}"], tokens) for name in _BY_WORD},
-            **{name: _padded(arrays[f"window.{name}"], documents) for name in _BY_DOCUMENT},
-        )
         return cls(
             settings=settings,
             counts=counts,
-            window=window,
+            window=Window.restored(arrays, documents, tokens),
             changes=deque((Change(*change) for change in meta["changes"]), maxlen=1024),
-            **{name: _padded(arrays[name], nodes) for name in _SLOTS},
+            **{name: padded(arrays[name], nodes) for name in _SLOTS},
             **{name: arrays[name] for name in ("whole", "real", "learned_eta")},
             **{name: meta[name] for name in _COUNTERS},
         )

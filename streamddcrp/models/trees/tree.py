@@ -1,11 +1,12 @@
 """Order of the nodes of a tree in their slots, what follows from it, and what happens to nodes."""
 
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
 from streamddcrp.models.trees.kernels.tree import stick_bound, subtree_sums
+from streamddcrp.records import Within, check, index, refuse_if
 from streamddcrp.typing import FloatArray, IntArray
 
 
@@ -25,6 +26,30 @@ class Order(NamedTuple):
     parent: IntArray  # (K,) the tree in the new slots
     level: IntArray  # (K,)
     to: IntArray  # (K_old,) new slot of each old one; of one that is gone, its ancestor's
+
+
+class Nodes(NamedTuple):
+    """Nodes as they are stored: parents before their children, the root first."""
+
+    parent: Annotated[IntArray, "K", index("K", none=True)]
+    level: Annotated[IntArray, "K", Within(1, "L")]
+    ids: Annotated[IntArray, "K"]
+    born: Annotated[IntArray, "K"]
+
+
+def check_nodes(arrays: Mapping[str, Any], depth: int, most: int) -> dict[str, int]:
+    """Check stored nodes of a tree with at most ``most``; return their number and that of levels.
+
+    Raises
+    ------
+    CheckpointError
+    """
+    found = check(Nodes, arrays, {"L": depth})
+    parent, level = arrays["parent"], arrays["level"]
+    refuse_if(not 0 < found["K"] <= most or parent[0] != -1 or level[0] != 1, "the root")
+    down = bool((parent[1:] < np.arange(1, found["K"])).all() and (parent[1:] >= 0).all())
+    refuse_if(not down or bool((level[1:] != level[parent[1:]] + 1).any()), "parents and levels")
+    return found
 
 
 def sizes_of(parent: IntArray, mass: FloatArray) -> FloatArray:
@@ -98,6 +123,17 @@ def paths_of(parent: IntArray, level: IntArray, L: int) -> IntArray:
         if i:
             out[i] = out[parent[i]]
         out[i, level[i] - 1] = i
+    return out
+
+
+def slots_of(nodes: IntArray) -> IntArray:
+    """Return slots for the nodes of paths (N, L), the root in 0, parents before children."""
+    out, n = np.zeros(nodes.shape, np.int64), 1
+    for l in range(1, nodes.shape[1]):  # a node is what lies at the end of a prefix
+        prefix = np.stack([out[:, l - 1], nodes[:, l]], axis=1)
+        _, number = np.unique(prefix, axis=0, return_inverse=True)
+        out[:, l] = n + number.ravel()
+        n = int(out.max()) + 1
     return out
 
 

@@ -10,7 +10,8 @@ from river import base
 
 from streamddcrp.contract import Event
 from streamddcrp.errors import ConfigError, MissingExtraError
-from streamddcrp.estimator.stored import Stored, from_json, to_json
+from streamddcrp.estimator.scikit import ScikitLearn
+from streamddcrp.estimator.stored import Stored, from_json, refuse_unless_plain, to_json
 from streamddcrp.estimator.views import predictions
 from streamddcrp.models.trees.pictures import plot_growth
 from streamddcrp.typing import FloatArray
@@ -41,7 +42,7 @@ class Growth:
             self.every *= 2
 
 
-class TreeModel(Stored, base.Clusterer):
+class TreeModel(ScikitLearn, Stored, base.Clusterer):
     """A tree that is learned from a stream.
 
     A model supplies `_learn_one` and `_learn_many`, which learn and return the columns of
@@ -126,10 +127,7 @@ class TreeModel(Stored, base.Clusterer):
         """Number of nodes."""
         return 0 if self._tree is None else int(self._tree.n_nodes)
 
-    @property
-    def n_tables(self) -> int:
-        """The same, by the name that other models have for it."""
-        return self.n_nodes
+    n_tables = n_nodes  # by the name that other models have for it
 
     def graph(self) -> Any:
         """Return the tree as a `networkx.DiGraph`, edges from parent to child.
@@ -189,17 +187,24 @@ class TreeModel(Stored, base.Clusterer):
 
     @classmethod
     def _from_state(cls, arrays: dict[str, Any], meta: dict[str, Any]) -> Self:
+        refuse_unless_plain(meta["growth"], counts=("every", "skipped"))
         model = cls(**{name: from_json(value) for name, value in meta["options"].items()})
         model._growth = Growth(**meta["growth"])
         model._restore(arrays, meta)
         return model
 
 
+_LARGEST = {
+    "depth": 64, "max_nodes": 1 << 16, "window": 1 << 20, "revisits": 1 << 16, "warmup": 1 << 20,
+    "max_words": 1 << 31, "seed": (1 << 63) - 1,
+}  # fmt: skip
+
+
 def check_tree(model: Any, paths: int, **least: int) -> None:
     """Refuse options of a tree with room for some paths; ``least`` are further whole numbers."""
     for name, value in {"depth": 2, "max_nodes": paths, **least}.items():
         option = getattr(model, name)
-        whole(name, option, value * model.depth if name == "max_nodes" else value)
+        whole(name, option, value * model.depth if name == "max_nodes" else value, _LARGEST[name])
         if not isinstance(option, int):
             message = f"{name} must be an int, got {option!r}"
             raise ConfigError(message)

@@ -7,6 +7,7 @@ import numpy as np
 from streamddcrp.compilation import kernel, uncounted
 from streamddcrp.likelihoods.kernels.families import add_stats
 from streamddcrp.likelihoods.kernels.union import log_marginal
+from streamddcrp.models.ddcrp.kernels.branch import move_branch, place
 from streamddcrp.models.ddcrp.kernels.link import (
     attach,
     cut,
@@ -21,6 +22,7 @@ from streamddcrp.models.ddcrp.kernels.link import (
 )
 
 _BLOCK = 1024  # customers visited in a random order before the next ones
+_BRANCHES = 4  # general links: customers for each move of a branch in a sweep
 _REFRESH = 64  # sweeps after which statistics are summed again: increments lose 1e-11 in ten
 
 
@@ -100,19 +102,6 @@ def sum_tables(c):
             c.free[n] += 1
 
 
-@uncounted
-def place(i, j, candidates):
-    """Find customer j among the candidates of i."""
-    low, high = candidates.start[i], candidates.start[i + 1]
-    while low < high - 1:
-        middle = (low + high) // 2
-        if candidates.customer[middle] <= j:
-            low = middle
-        else:
-            high = middle
-    return low
-
-
 @kernel
 def read_state(c, out_links, out_labels):
     """Write links and labels, the smallest index of each table; uses ``c.order``.
@@ -146,9 +135,13 @@ def draw(
 
     Nothing is written to outputs without rows. ``forward``: from the first customer to the last.
     Else, sequential links are drawn from the last customer to the first; of others, the customers
-    come in a random order within each block. ``counted``: all earlier customers weigh the same.
+    come in a random order within each block; then, where they have few candidates, at most N^1/2 on
+    average, branches of N / 4 customers, chosen at random, are moved. ``counted``: all earlier
+    customers weigh the same.
     """
     n, order = len(c.links), c.order
+    sparse = c.general and len(c.candidates.customer) <= n**1.5
+    n_branches = (n + _BRANCHES - 1) // _BRANCHES if sparse and not forward else 0
     for s in range(n_draws):
         for _ in range(thin):
             if forward and counted:
@@ -162,6 +155,8 @@ def draw(
                         order[i], order[j] = order[j], order[i]
                 for i in order:
                     update(i, rng.random(), rng.random(), c)
+                for _ in range(n_branches):
+                    move_branch(int(rng.random() * n), rng.random(), rng.random(), c)
             else:
                 sweep_back(rng, counted, c)
             c.age[0] += 1

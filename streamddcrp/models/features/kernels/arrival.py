@@ -173,7 +173,7 @@ def settle(config, particles, rows, counts, sums, work, x, seen, n_dims, n_pool)
     """Choose the children that go on, and make them particles that have learned the row."""
     t = counts[N_SEEN]
     row_hash = hash_of(t, config.seed)
-    if config.merge and n_pool > 1:
+    if n_pool > 1:
         for m in range(n_pool):
             work.pool_key[m] = _key(particles, work, m, row_hash)
         merge_equal(work.pool_key, work.pool_weight, n_pool, work.table, config.seed, t, MERGE)

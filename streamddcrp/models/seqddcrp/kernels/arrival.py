@@ -5,18 +5,7 @@ import math
 import numpy as np
 
 from streamddcrp.compilation import entry, uncounted
-from streamddcrp.contract import (
-    BIRTH,
-    LABEL,
-    LABEL_PROB,
-    LIVE,
-    LIVE_TABLES,
-    P_CHANGE,
-    P_NEW,
-    RETURN,
-    SCORE,
-    record,
-)
+from streamddcrp.contract import LABEL, LABEL_PROB, LIVE, LIVE_TABLES, P_CHANGE, P_NEW, SCORE
 from streamddcrp.likelihoods.kernels.families import (
     add_stats,
     expected_log_liks,
@@ -27,15 +16,16 @@ from streamddcrp.likelihoods.kernels.families import (
 )
 from streamddcrp.likelihoods.kernels.prior import learn_prior
 from streamddcrp.models.seqddcrp.kernels.divide import divide
+from streamddcrp.models.seqddcrp.kernels.known import is_known, judge, report, see
 from streamddcrp.models.seqddcrp.kernels.layout import (
     DEAD_BIRTHS,
+    ENOUGH,
     FROZEN_OPENINGS,
     FROZEN_RATE,
     LAST_TIME,
     LOG_ALPHA,
     N_ACTIVE,
     N_BLOCKS,
-    N_EVENTS,
     N_FORBIDDEN,
     N_GROUPS,
     N_ROWS,
@@ -44,10 +34,14 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
     NEW_BETA,
     NEW_LOG_BETA,
     NEXT_ID,
-    REGIME,
+    OUTLIER,
+    RUNS_LAST,
+    SETTLED,
     SINCE_BLOCK,
 )
 from streamddcrp.models.seqddcrp.kernels.moves import MOVES_EVERY, look_back, merge
+from streamddcrp.models.seqddcrp.kernels.run import change_of_run
+from streamddcrp.models.seqddcrp.kernels.settled import follow, note_return
 from streamddcrp.models.seqddcrp.kernels.split import split, start_visit
 from streamddcrp.models.seqddcrp.kernels.state import (
     CALL_BACK,
@@ -74,7 +68,6 @@ ALPHA_MEMORY = 500.0  # rows over which what they tell of alpha fades
 ALPHA_STEPS = 4.0  # fixed-point steps in one: where all rows open, each is a small one
 LARGEST_STEP = 0.2
 VISIT = 2.0  # times as long an absence makes a return a visit
-RUN = 2  # rows that make a run
 OPENINGS_PER_ROW = 4.0  # openings remembered by all tables, for every row remembered by one
 PRIOR_EVERY = 4  # blocks between steps of the base measure
 STALE = 1e-4  # an arrival less probable than this at a table waits for the block's refresh
@@ -86,7 +79,7 @@ def predict(config, rows, groups, atoms, table, counts, sums, scratch, x, t, giv
 
     p(x) = sum_m pi_m p(x | m) + pi_new m(x), with pi the prior of the links pushed through Z.
     ``out`` : label, its probability, -log p(x), probability of a new table, of a change, live
-    tables.
+    tables, whether it is an outlier.
     """
     w, n_groups, K = counts[N_ROWS], counts[N_GROUPS], counts[N_TABLES]
     log_total, shift = link_log_weights(
@@ -110,29 +103,39 @@ def predict(config, rows, groups, atoms, table, counts, sums, scratch, x, t, giv
     scratch.log_new[0] = log_predictive(config.family, config.hyper, scratch.prior_post, x)
     new = sums[LOG_ALPHA] - log_total + math.log(sums[NEW_BETA]) + scratch.log_new[0]
     log_predictives(config.family, config.hyper, table.post, x, K, scratch.own)
+    near, nearest = -1, -np.inf  # the known table that an outlier gets the label of
     top = new
     for m in range(K):
-        weight[m] = math.log(weight[m]) + scratch.own[m] if weight[m] > 0.0 else -np.inf
+        prior = math.log(weight[m]) if weight[m] > 0.0 else -np.inf
+        weight[m] = prior + scratch.own[m]
         top = max(top, weight[m])
+        score = prior if counts[RUNS_LAST] else weight[m]
+        if score > nearest and is_known(atoms, counts, m, 0):
+            near, nearest = m, score
     p_new = math.exp(new - top)
     total = p_new
-    best, label = p_new, counts[NEXT_ID]
+    best, column = p_new, -1
     live = 0
     for m in range(K):
         weight[m] = math.exp(weight[m] - top) if weight[m] - top > -40.0 else 0.0
         total += weight[m]
         if weight[m] > best:
-            best, label = weight[m], table.ids[m]
-        if table.stats[m, 0] >= LIVE:
+            best, column = weight[m], m
+        if table.stats[m, 0] >= LIVE and is_known(atoms, counts, m, 0):
             live += 1
-    for m in range(K):
-        weight[m] /= total
-    out[LABEL] = label
+    known = is_known(atoms, counts, column, 1) if column >= 0 else counts[ENOUGH] == 1
+    out[OUTLIER] = not known and near >= 0
+    if out[OUTLIER] > 0.0:
+        best, column = weight[near], near
+    out[LABEL] = table.ids[column] if column >= 0 else counts[NEXT_ID]
     out[LABEL_PROB] = best / total
     out[SCORE] = -(top + math.log(total))
     out[P_NEW] = p_new / total
     out[P_CHANGE] = np.nan
     out[LIVE_TABLES] = live
+    out[SETTLED] = out[LABEL]  # until the row is learned
+    for m in range(K):
+        weight[m] /= total
     return log_total
 
 
@@ -225,69 +228,16 @@ def _seat(
             best = m
     if opened_here > STALE:
         refresh_sticks(config, atoms, counts, sums)
-    if table.last_seen[best] < 0:
-        record(events, counts, N_EVENTS, BIRTH, table.ids[best], -1, counts[N_SEEN], t)
-    elif counts[N_SEEN] - table.last_seen[best] > lately(config):
-        away = counts[N_SEEN] - table.last_seen[best]
-        record(events, counts, N_EVENTS, RETURN, table.ids[best], -1, counts[N_SEEN], t)
-        if config.recall and away > VISIT * lately(config):
-            start_visit(groups, atoms, table, events, counts, best, t)
+    see(atoms, table, counts, best)
+    away = counts[N_SEEN] - table.last_seen[best] if table.last_seen[best] >= 0 else 0
+    report(atoms, table, events, counts, best, counts[N_SEEN], t)
+    if config.recall and away > VISIT * lately(config):
+        start_visit(groups, atoms, table, events, counts, best, t)
     table.last_seen[best] = counts[N_SEEN]
     counts[N_ROWS] += 1
     counts[N_SEEN] += 1
     counts[SINCE_BLOCK] += 1
     sums[LAST_TIME] = t
-
-
-@uncounted
-def _change_of_run(rows, groups, atoms, table, counts):
-    """Probability under q that none of the last rows sits where the run before them did.
-
-    The links of different rows are independent under q, so along the run u_i = q(i is not at k |
-    none of the run before it is) = sum of its links into the run, of its links and ties to others
-    that are not at k, and of its openings with other atoms; the answer is their product. Once it
-    is above one half the run's table is the present regime.
-    """
-    w, n_groups = counts[N_ROWS], counts[N_GROUPS]
-    k = -1
-    for m in range(counts[N_TABLES]):
-        if table.ids[m] == counts[REGIME]:
-            k = m
-    if k < 0:
-        counts[REGIME] = table.ids[_home(rows, atoms, counts, w - 1)]
-        return np.nan if counts[N_SEEN] == 1 else 0.0
-    if w < RUN:
-        return 0.0
-    start = w - RUN
-    changed = 1.0
-    for i in range(start, w):
-        elsewhere = 0.0
-        for j in range(start):
-            elsewhere += rows.links[i, j] * (1.0 - rows.probs[k, j])
-        for j in range(start, i):
-            elsewhere += rows.links[i, j]
-        for g in range(n_groups):
-            elsewhere += rows.group_links[i, g] * (1.0 - groups.probs[g, k])
-        for at in range(counts[N_ACTIVE]):
-            m = atoms.active[at]
-            if m != k:
-                elsewhere += rows.births[m, i]
-        changed *= max(elsewhere, 0.0)  # rounding can leave a table with a little more than 1
-        if changed < 1e-12:
-            break
-    if changed > 0.5:
-        counts[REGIME] = table.ids[_home(rows, atoms, counts, w - 1)]
-    return min(changed, 1.0)
-
-
-@uncounted
-def _home(rows, atoms, counts, r):
-    """Most probable column of row ``r``."""
-    best = atoms.active[0]
-    for at in range(counts[N_ACTIVE]):
-        if rows.probs[atoms.active[at], r] > rows.probs[best, r]:
-            best = atoms.active[at]
-    return best
 
 
 @uncounted
@@ -368,6 +318,7 @@ def _block(config, rows, groups, atoms, table, events, counts, sums, scratch):
     if drop_groups(config, rows, groups, counts, sums, now) or merged:
         refresh_terms(rows, counts)
         settle(config, rows, groups, atoms, table, counts, sums, 0)
+    judge(atoms, table, counts)
     retire(config, rows, groups, atoms, table, events, counts, sums, now)
     _learn(config, rows, atoms, table, counts, sums, scratch)
     counts[SINCE_BLOCK] = 0
@@ -389,10 +340,12 @@ def step_rows(
         log_total = predict(
             config, rows, groups, atoms, table, counts, sums, scratch, X[b], t[b], given, b, out[b]
         )
+        follow(config, atoms, table, counts, sums, scratch, out[b])
         _seat(
             config, rows, groups, atoms, table, events, counts, sums, scratch, log_total, X[b], t[b]
         )  # fmt: skip
-        out[b, P_CHANGE] = _change_of_run(rows, groups, atoms, table, counts)
+        note_return(config, atoms, table, events, counts, t[b])
+        out[b, P_CHANGE] = change_of_run(rows, groups, atoms, table, counts)
         if counts[SINCE_BLOCK] >= config.sweep_every:
             _block(config, rows, groups, atoms, table, events, counts, sums, scratch)
     return X.shape[0]

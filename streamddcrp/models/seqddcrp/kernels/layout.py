@@ -1,4 +1,11 @@
-"""Names of the entries of the two scalar arrays of the state, shared by kernels and Python."""
+"""Names of the entries of outputs and of the two scalar arrays of the state."""
+
+from streamddcrp.contract import N_OUTPUTS
+
+# outputs, behind those of all models
+OUTLIER = N_OUTPUTS  # 1 where the most probable table is none that is known
+SETTLED = N_OUTPUTS + 1  # id of the state: `kernels.settled`
+N_COLUMNS = N_OUTPUTS + 2
 
 # counts (int64)
 N_ROWS = 0  # customers in the window, oldest first
@@ -12,7 +19,13 @@ N_FORBIDDEN = 7  # arrivals whose new table was forbidden because the store was 
 N_ACTIVE = 8  # columns that somebody in memory may sit at
 N_BLOCKS = 9
 REGIME = 10  # id of the table of the present run, -1 before the first
-N_COUNTS = 11
+ENOUGH = 11  # rows with which an atom becomes known
+N_LASTED = 12  # removed atoms that had lasted
+FAILED = 12  # and those that had failed with n rows, at FAILED + n for 0 < n < 32
+RUNS_LAST = 44  # whether rows of the same atom mostly follow each other
+STATE = 45  # id of the settled state, -1 before the first row
+LIKELY = 46  # id of the most probable one at the last row that is no outlier
+N_COUNTS = 47
 
 # sums (float64)
 FROZEN_BOUND = 0  # link terms of evicted rows, log marginals of retired tables
@@ -25,4 +38,6 @@ NEW_BETA = 6  # expected stick weight of all atoms without a column
 LOG_ALPHA = 7  # for the next arrival
 FROZEN_OPENINGS = 8  # expected openings by evicted customers
 FROZEN_RATE = 9  # sum of 1 / S over them; both fade
-N_SUMS = 10
+REDRAWN = 10  # rows that drew their table again, by the filter, of those it followed; both fade
+FOLLOWED = 11
+N_SUMS = 12

@@ -11,10 +11,19 @@ columns add, and the bound is charged for the entropy that the rows lose.
 import math
 
 from streamddcrp.compilation import entry, uncounted
-from streamddcrp.contract import BIRTH, MERGE, RESTART, SWEEP_UP, record
+from streamddcrp.contract import MERGE, RESTART, SWEEP_UP, record
 from streamddcrp.likelihoods.kernels.families import add_rows, posterior
+from streamddcrp.models.seqddcrp.kernels.groups import group_of, ties_gain, unite_groups
+from streamddcrp.models.seqddcrp.kernels.known import (
+    REPORTED,
+    UNREPORTED,
+    report,
+    see_rows,
+    was_reported,
+)
 from streamddcrp.models.seqddcrp.kernels.layout import (
     DEAD_BIRTHS,
+    LIKELY,
     N_ACTIVE,
     N_BLOCKS,
     N_EVENTS,
@@ -24,7 +33,9 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
     N_TABLES,
     NEW_LOG_BETA,
     REGIME,
+    STATE,
 )
+from streamddcrp.models.seqddcrp.kernels.settled import start_filter
 from streamddcrp.models.seqddcrp.kernels.shadow import start_shadow
 from streamddcrp.models.seqddcrp.kernels.state import (
     activate,
@@ -37,8 +48,8 @@ from streamddcrp.models.seqddcrp.kernels.state import (
     stick_term,
     sweep,
 )
-from streamddcrp.models.seqddcrp.kernels.window import close_column, remove_group
-from streamddcrp.numerics import add, copy_first, exp_all, log_add_exp, log_decay
+from streamddcrp.models.seqddcrp.kernels.window import close_column
+from streamddcrp.numerics import add, copy_first, exp_all
 
 AT_A_TIME = 8  # tables of which all pairs are tried, in turn
 MOVES_EVERY = 4  # blocks between splits and merges; births of few rows are tried in each
@@ -46,7 +57,7 @@ LONG = 32  # rows
 SHORTEST = 4  # arrivals; a shorter run can open a table on arrival
 TRIAL_SWEEPS = 3
 NOTHING = 1e-9  # share of a row's links that is as good as none
-KNOWN = 20.0  # expected rows from which a table is known well enough to be merged
+SETTLED = 20.0  # expected rows from which a table is known well enough to be merged
 CRUMB = 0.05  # expected rows; an atom with fewer is a birth that came to nothing
 
 
@@ -209,7 +220,9 @@ def try_birth(config, rows, groups, atoms, table, events, counts, sums, scratch,
         settle(config, rows, groups, atoms, table, counts, sums, 0)
     if settled_objective(config, rows, atoms, table, counts, sums) > before:
         table.last_seen[K] = counts[N_SEEN] - 1
-        record(events, counts, N_EVENTS, BIRTH, table.ids[K], -1, opener, rows.t[start])
+        start_filter(rows, atoms, counts)
+        see_rows(atoms, scratch.moved, counts[N_ROWS], K)
+        report(atoms, table, events, counts, K, opener, rows.t[start])
         return True
     close_last_column(counts)
     put_links_back(rows, counts, scratch)
@@ -232,60 +245,6 @@ def look_back(config, rows, groups, atoms, table, events, counts, sums, scratch)
     try_birth(config, rows, groups, atoms, table, events, counts, sums, scratch, m)
 
 
-@uncounted
-def _ties_gain(rows, counts, g, h):
-    """Change of the rows' link terms if groups ``g`` and ``h`` become one tie; never positive."""
-    gain = 0.0
-    for i in range(counts[N_ROWS]):
-        a, b = rows.group_links[i, g], rows.group_links[i, h]
-        if a + b > 0.0:
-            whole = log_add_exp(rows.group_log_weight[i, g], rows.group_log_weight[i, h])
-            gain += (a + b) * (whole - math.log(a + b))
-            if a > 0.0:
-                gain -= a * (rows.group_log_weight[i, g] - math.log(a))
-            if b > 0.0:
-                gain -= b * (rows.group_log_weight[i, h] - math.log(b))
-    return gain
-
-
-@uncounted
-def _group_of(config, groups, counts, m):
-    if config.tied:
-        for g in range(counts[N_GROUPS]):
-            if groups.atom[g] == m:
-                return g
-    return -1
-
-
-@uncounted
-def unite_groups(config, rows, groups, counts, g, h):
-    """Make group ``h`` part of group ``g``: one tie, decay masses and mean rows added."""
-    code, location, scale = config.decay_code, config.decay_location, config.decay_scale
-    last = max(groups.t[g], groups.t[h])
-    mass_g = groups.log_mass[g] + log_decay(code, location, scale, last - groups.t[g])
-    mass_h = groups.log_mass[h] + log_decay(code, location, scale, last - groups.t[h])
-    mass = log_add_exp(mass_g, mass_h)
-    for m in range(counts[N_TABLES]):
-        groups.probs[g, m] = (
-            math.exp(mass_g - mass) * groups.probs[g, m]
-            + math.exp(mass_h - mass) * groups.probs[h, m]
-        )
-        groups.shadow[g, m] = (
-            math.exp(mass_g - mass) * groups.shadow[g, m]
-            + math.exp(mass_h - mass) * groups.shadow[h, m]
-        )
-    groups.log_mass[g] = mass
-    groups.t[g] = last
-    groups.arrival[g] = max(groups.arrival[g], groups.arrival[h])
-    for i in range(counts[N_ROWS]):
-        rows.group_links[i, g] += rows.group_links[i, h]
-        rows.group_log_weight[i, g] = log_add_exp(
-            rows.group_log_weight[i, g], rows.group_log_weight[i, h]
-        )
-        rows.group_links[i, h] = 0.0
-    remove_group(rows, groups, counts, h)
-
-
 @entry
 def overlap_entropy(a, b):
     """h(a, b) = (a+b) log(a+b) - a log a - b log b: entropy lost by making two options one."""
@@ -305,9 +264,9 @@ def _merge_gain(config, rows, groups, atoms, table, counts, scratch, m, l, least
         return gain
     for i in range(counts[N_ROWS]):
         gain -= overlap_entropy(rows.births[m, i], rows.births[l, i])
-    g, h = _group_of(config, groups, counts, m), _group_of(config, groups, counts, l)
+    g, h = group_of(config, groups, counts, m), group_of(config, groups, counts, l)
     if g >= 0 and h >= 0:
-        gain += _ties_gain(rows, counts, g, h)
+        gain += ties_gain(rows, counts, g, h)
     return gain
 
 
@@ -328,7 +287,7 @@ def _best_pair(config, rows, groups, atoms, table, counts, scratch):
     for a in range(counts[N_TABLES]):
         a_is_crumb, a_is_due = table.stats[a, 0] < CRUMB, _is_due(config, table, counts, a)
         for b in range(a + 1, counts[N_TABLES]):
-            known = min(table.stats[a, 0], table.stats[b, 0]) >= KNOWN
+            known = min(table.stats[a, 0], table.stats[b, 0]) >= SETTLED
             due = a_is_due or _is_due(config, table, counts, b)
             if a_is_crumb or table.stats[b, 0] < CRUMB or (known and due):
                 gain = _merge_gain(config, rows, groups, atoms, table, counts, scratch, a, b, best)
@@ -370,16 +329,25 @@ def merge(config, rows, groups, atoms, table, events, counts, sums, scratch, now
 def _join(config, rows, groups, atoms, table, events, counts, sums, m, l, now):
     """Add column ``l`` to column ``m`` and remove it."""
     first, second = table.ids[m], table.ids[l]
-    seen_m, seen_l = table.last_seen[m], table.last_seen[l]
-    if table.stats[l, 0] > table.stats[m, 0]:  # the fewest rows get another id
+    reported_m, reported_l = was_reported(atoms, m), was_reported(atoms, l)
+    larger = table.stats[l, 0] > table.stats[m, 0]
+    if (reported_l and not reported_m) or (
+        reported_l == reported_m and larger
+    ):  # the fewest rows get another id
         first, second = second, first
         table.ids[m] = first
         table.born[m] = table.born[l]
-    if counts[REGIME] == second:
-        counts[REGIME] = first
-    kind = MERGE if seen_m >= 0 and seen_l >= 0 else SWEEP_UP
+    for at in (REGIME, STATE, LIKELY):
+        if counts[at] == second:
+            counts[at] = first
+    kind = MERGE if reported_m and reported_l else SWEEP_UP
     record(events, counts, N_EVENTS, kind, second, first, counts[N_SEEN] - 1, now)
-    table.last_seen[m] = max(seen_m, seen_l)
+    table.last_seen[m] = max(table.last_seen[m], table.last_seen[l])
+    atoms.filtered[m] += atoms.filtered[l]
+    atoms.settled_at[m] = max(atoms.settled_at[m], atoms.settled_at[l])
+    atoms.n_rows[m] += atoms.n_rows[l]
+    atoms.n_visits[m] += atoms.n_visits[l]
+    atoms.reported[m] = REPORTED if reported_m or reported_l else UNREPORTED
     add(table.stats[m], 1.0, table.stats[l])
     add(table.frozen[m], 1.0, table.frozen[l])
     atoms.frozen_births[m] += atoms.frozen_births[l]
@@ -389,7 +357,7 @@ def _join(config, rows, groups, atoms, table, events, counts, sums, m, l, now):
     for g in range(counts[N_GROUPS]):
         groups.probs[g, m] += groups.probs[g, l]
         groups.probs[g, l] = 0.0
-    g, h = _group_of(config, groups, counts, m), _group_of(config, groups, counts, l)
+    g, h = group_of(config, groups, counts, m), group_of(config, groups, counts, l)
     if g >= 0 and h >= 0:
         unite_groups(config, rows, groups, counts, g, h)
     elif h >= 0:

@@ -1,12 +1,12 @@
 """The most probable path of tables through the window, for what settled rows are said to be.
 
 Under q each row has a most probable table of its own. Where regimes last, near tables then take
-turns though the regime has not changed. So where a row seldom opens a table, with probability
-rho < 0.2, and tables return, the rows are labelled together, as by a hidden Markov model that stays
-or draws a table again:
+turns though the regime has not changed. So where regimes last and return, the rows are labelled
+together, as by the hidden Markov model of `kernels.settled`, which stays or draws a table again:
 
     p(k | k') = (1 - rho) [k = k'] + rho beta_k,    emissions p(x_r | rows of table k).
 
+An outlier, most probable at a table that is not known, says nothing of the regime.
 Viterbi's recursion; O(W K P).
 """
 
@@ -14,36 +14,65 @@ import math
 
 import numpy as np
 
-from streamddcrp.compilation import entry
+from streamddcrp.compilation import entry, uncounted
 from streamddcrp.contract import LIVE
 from streamddcrp.likelihoods.kernels.families import log_predictives
+from streamddcrp.models.seqddcrp.kernels.known import is_known
 from streamddcrp.models.seqddcrp.kernels.layout import N_ROWS, N_TABLES
+from streamddcrp.models.seqddcrp.kernels.settled import LEAST_WEIGHT, regimes_last, switch_rate
 
-STICKY = 0.2  # probability of opening a table from which rows are labelled one by one
-LEAST_WEIGHT = 1e-6  # of a table for a new run
 UNLIKELY = math.log(1e-6)  # least log probability of a table at the first row
 
 
+@uncounted
+def _home(rows, n_tables, r):
+    """Return the most probable column of row ``r``."""
+    home = 0
+    for m in range(1, n_tables):
+        if rows.probs[m, r] > rows.probs[home, r]:
+            home = m
+    return home
+
+
+@uncounted
+def _nearest(config, rows, atoms, table, counts, scratch, r, home):
+    """Return the known column that a new run of row ``r`` most probably has; else ``home``."""
+    log_predictives(
+        config.family, config.hyper, table.post, rows.x[r], counts[N_TABLES], scratch.own
+    )
+    best, top = home, -np.inf
+    for m in range(counts[N_TABLES]):
+        if is_known(atoms, counts, m, 0) and table.stats[m, 0] >= LIVE:
+            score = scratch.own[m] + math.log(max(atoms.beta[m], LEAST_WEIGHT))
+            if score > top:
+                best, top = m, score
+    return best
+
+
 @entry
-def most_probable_path(config, rows, atoms, table, counts, scratch, back, out):
+def most_probable_path(config, rows, atoms, table, counts, sums, scratch, back, out):
     """Write the column of each row of the window to ``out`` (W,); ``back`` (W, K) is work space."""
     w, K = counts[N_ROWS], counts[N_TABLES]
-    rho = math.exp(rows.log_birth[w - 1])
-    if rho >= STICKY or not config.recall:
-        for r in range(w):
-            out[r] = 0
-            for m in range(K):
-                if rows.probs[m, r] > rows.probs[out[r], r]:
-                    out[r] = m
-        return
-    score, own = scratch.weight, scratch.own
+    rho = switch_rate(sums)
+    score, own, n_known = scratch.weight, scratch.own, 0
     for m in range(K):
         p = rows.probs[m, 0]
         score[m] = max(math.log(p), UNLIKELY) if p > 0.0 else UNLIKELY
-        if table.stats[m, 0] < LIVE:
+        if table.stats[m, 0] < LIVE or not is_known(atoms, counts, m, 0):
             score[m] = -np.inf
+        else:
+            n_known += 1
+    if not config.recall or n_known == 0 or not regimes_last(config, counts, sums):
+        for r in range(w):
+            out[r] = _home(rows, K, r)
+            if not is_known(atoms, counts, out[r], 0):
+                out[r] = _nearest(config, rows, atoms, table, counts, scratch, r, out[r])
+        return
     for r in range(w):
-        log_predictives(config.family, config.hyper, table.post, rows.x[r], K, own)
+        if is_known(atoms, counts, _home(rows, K, r), 0):
+            log_predictives(config.family, config.hyper, table.post, rows.x[r], K, own)
+        else:
+            own[:K] = 0.0
         best = 0
         for m in range(K):
             if score[m] > score[best]:

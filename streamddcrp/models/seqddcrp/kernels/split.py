@@ -3,6 +3,8 @@
 from streamddcrp.compilation import uncounted
 from streamddcrp.contract import RESTART, SPLIT, record
 from streamddcrp.likelihoods.kernels.families import posterior
+from streamddcrp.models.seqddcrp.kernels.groups import unite_groups
+from streamddcrp.models.seqddcrp.kernels.known import REPORTED
 from streamddcrp.models.seqddcrp.kernels.layout import (
     N_ACTIVE,
     N_EVENTS,
@@ -11,12 +13,8 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
     N_SEEN,
     N_TABLES,
 )
-from streamddcrp.models.seqddcrp.kernels.moves import (
-    TRIAL_SWEEPS,
-    keep_links,
-    put_links_back,
-    unite_groups,
-)
+from streamddcrp.models.seqddcrp.kernels.moves import TRIAL_SWEEPS, keep_links, put_links_back
+from streamddcrp.models.seqddcrp.kernels.settled import start_filter
 from streamddcrp.models.seqddcrp.kernels.shadow import choose_sides, start_shadow
 from streamddcrp.models.seqddcrp.kernels.state import (
     close_last_column,
@@ -104,6 +102,14 @@ def _try(config, rows, groups, atoms, table, events, counts, sums, scratch, m, n
         return False
     _sort_groups(config, rows, groups, atoms, table, counts, sums, K)
     table.last_seen[K] = counts[N_SEEN] - 1
+    start_filter(rows, atoms, counts)
+    share = table.stats[K, 0] / (table.stats[K, 0] + table.stats[m, 0])
+    atoms.n_rows[K] = int(share * atoms.n_rows[m])
+    atoms.n_visits[K] = int(share * atoms.n_visits[m])
+    atoms.n_rows[m] -= atoms.n_rows[K]
+    atoms.n_visits[m] -= atoms.n_visits[K]
+    atoms.reported[K] = REPORTED
+    atoms.settled_at[K] = atoms.settled_at[m]
     record(events, counts, N_EVENTS, SPLIT, table.ids[K], table.ids[m], counts[N_SEEN] - 1, now)
     start_shadow(groups, atoms, table, counts, m)
     start_shadow(groups, atoms, table, counts, K)

@@ -246,6 +246,10 @@ def open_column(rows, groups, atoms, table, counts, opener):
     atoms.shadow_births[K] = 0.0
     atoms.failed_at[K] = 0.0
     atoms.visiting[K] = 0
+    atoms.n_rows[K] = 0
+    atoms.n_visits[K] = 0
+    atoms.reported[K] = 0
+    atoms.settled_at[K] = -1
     rows.births[K] = 0.0
     rows.probs[K] = 0.0
     for g in range(counts[N_GROUPS]):

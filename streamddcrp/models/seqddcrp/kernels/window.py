@@ -11,6 +11,7 @@ import numpy as np
 from streamddcrp.compilation import uncounted
 from streamddcrp.contract import DEATH, record
 from streamddcrp.likelihoods.kernels.families import add_rows
+from streamddcrp.models.seqddcrp.kernels.known import dismiss, was_reported
 from streamddcrp.models.seqddcrp.kernels.layout import (
     DEAD_BIRTHS,
     DEAD_LOG_MASS,
@@ -287,6 +288,11 @@ def close_column(rows, groups, atoms, table, counts, m):
     close_gap(atoms.shadow_births, m, K)
     close_gap(atoms.failed_at, m, K)
     close_gap(atoms.visiting, m, K)
+    close_gap(atoms.n_rows, m, K)
+    close_gap(atoms.n_visits, m, K)
+    close_gap(atoms.reported, m, K)
+    close_gap(atoms.filtered, m, K)
+    close_gap(atoms.settled_at, m, K)
     close_component(table, m, K)
     counts[N_TABLES] -= 1
     left = 0
@@ -312,7 +318,8 @@ def retire(config, rows, groups, atoms, table, events, counts, sums, now):
         m = _least_missed(rows, groups, table, counts)
         if m < 0:
             break
-        if table.last_seen[m] >= 0:
+        dismiss(atoms, counts, m)
+        if was_reported(atoms, m):
             record(events, counts, N_EVENTS, DEATH, table.ids[m], -1, counts[N_SEEN] - 1, now)
         _remove_column(config, rows, groups, atoms, table, counts, sums, m)
     refresh_sticks(config, atoms, counts, sums)

@@ -1,13 +1,15 @@
 """Sparse bags of words that stand in for arrays of counts."""
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from streamddcrp.models.temporal.kernels.text import assigned, weighted
+from streamddcrp.records import WEIGHT, check, index, refuse_if, up_to
 from streamddcrp.typing import FloatArray, IntArray
 
 _PARTS = ("offsets", "words", "counts")
@@ -95,7 +97,13 @@ class Bags:
 
     def heavy(self, least: float) -> "Bags":
         """Return the bags without entries below ``least``."""
-        some = self.counts >= least
+        return self._chosen(self.counts >= least)
+
+    def without(self, words: IntArray) -> "Bags":
+        """Return the bags without some words."""
+        return self._chosen(~np.isin(self.words, words))
+
+    def _chosen(self, some: Any) -> "Bags":
         kept = np.concatenate([np.zeros(1, np.int64), np.cumsum(some)])
         return Bags(self.shape, self.width, kept[self.offsets], self.words[some], self.counts[some])
 
@@ -166,6 +174,14 @@ _FUNCTIONS: dict[Any, Any] = {
 }
 
 
+class Stored(NamedTuple):
+    """`Bags` as they are stored."""
+
+    offsets: Annotated[IntArray, "O", up_to("T")]
+    words: Annotated[IntArray, "T", index("V")]
+    counts: Annotated[FloatArray, "T", WEIGHT]
+
+
 def put(arrays: dict[str, Any], name: str, value: Any) -> None:
     """Store an array, bags or sparse rows among the arrays of a checkpoint."""
     bags = Bags.of_rows(value) if sparse.issparse(value) else value
@@ -182,6 +198,13 @@ def get(arrays: dict[str, Any], name: str) -> Any:
     if name in arrays:
         return arrays[name]
     *shape, width = arrays[f"{name}.shape"].tolist()
+    refuse_if(min(shape, default=0) < 0 or not 0 <= width <= 1 << 31, f"{name}.shape")
+    n = math.prod(shape)
+    lengths = {"O": n + 1, "V": width, "T": len(arrays[f"{name}.words"])}
+    check(Stored, arrays, lengths, f"{name}.")
+    offsets = arrays[f"{name}.offsets"]
+    sound = offsets[0] == 0 and offsets[-1] == len(arrays[f"{name}.words"])
+    refuse_if(not sound or bool((np.diff(offsets) < 0).any()), f"{name}.offsets")
     return Bags(tuple(shape), width, *(arrays[f"{name}.{part}"] for part in _PARTS))
 
 

@@ -23,9 +23,11 @@ from streamddcrp.models.temporal.kernels.text import (
 )
 from streamddcrp.typing import FloatArray, IntArray
 
-_NEAR = 0.4  # words in common from which two components may be one: L1 distance below 1.2
+_NEAR = 0.25  # words in common from which two components may be one: L1 distance below 1.5
 _SLACK = 30.0  # nats that counts may gain by one component less, beside those of their mixing
 _UNSEEN = 0.25  # tables that every word is taken to have on top
+_HEAD = 0.25  # a word in a larger part of the rows of both halves holds a component together,
+# unless more components hold it than this part of those that hold the most frequent one
 
 
 class TextStats(NamedTuple):
@@ -210,7 +212,26 @@ class TextDecay(Emission):
         )  # fmt: skip
         if gain <= 0.0:
             return None
-        return since(epoch, [len(q) for q in resp], side)
+        sides = since(epoch, [len(q) for q in resp], side)
+        return None if self._holds_together(rows, [q[:, k] for q in resp], sides) else sides
+
+    def _holds_together(self, rows: list[Any], own: Parts, sides: Parts) -> bool:
+        """Return whether a word that few components hold is in a good part of both halves.
+
+        The evidence alone would split stories into chapters, down to messages that were passed on.
+        """
+        words = [as_rows(X)[:2] for X in rows]
+        width = max(len(self.shares), *(int(w.max(initial=-1)) + 1 for _, w in words))
+        parts = []
+        for share in ([q * (1.0 - side) for q, side in zip(own, sides, strict=True)],
+                      [q * side for q, side in zip(own, sides, strict=True)]):  # fmt: skip
+            held = np.zeros(width)
+            for (offsets, w), q in zip(words, share, strict=True):
+                held += np.bincount(w, np.repeat(q, np.diff(offsets)), width)
+            parts.append(held > _HEAD * sum(float(q.sum()) for q in share))
+        few = np.zeros(width, dtype=bool)
+        few[: len(self.shares)] = self.shares <= _HEAD * self.shares.max(initial=0.0)
+        return bool((parts[0] & parts[1] & few).any())
 
     def split(
         self, rows: list[Any], own: Parts, sides: Parts, before: FloatArray,

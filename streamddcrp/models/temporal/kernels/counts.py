@@ -28,6 +28,8 @@ _HELD = 0.5  # decayed rows from which a component was there in the past
 @kernel
 def trigamma(x):
     """Trigamma function for x > 0: recurrence up to 10, then the asymptotic series."""
+    if x < 0.0:  # the recurrence would hardly end
+        return np.nan
     shift = 0.0
     while x < 10.0:
         shift += 1.0 / (x * x)
@@ -203,7 +205,7 @@ def sweep_epoch(q, ell, now, past, ahead, later, kappa, a0, stale, least, score)
     their decayed past; ``ahead`` (F, K, 3) of the decayed past (updated), and ``later`` of the
     counts, of the F epochs after it, where it has the weights ``kappa``. ``score`` (K,): work.
 
-    What the counts say to rows that are not in a component is computed anew when its mean count has
+    What the counts say to rows that are not in a component is computed when its mean count has
     moved by a part ``stale`` of itself, and so is the look-ahead, interpolated in a row's own share
     between two values; 0: exact for each row. A share below ``least`` times that of the likeliest
     component is nothing.

@@ -122,10 +122,11 @@ def bag_evidence(
         n_met, size = 0, 0.0
         for p in range(start_offsets[k], start_offsets[k + 1]):
             w = start_words[p]
-            fresh[w] = False
-            met[n_met] = w
-            n_met += 1
-            total[w] = start_counts[p]
+            if fresh[w]:
+                fresh[w] = False
+                met[n_met] = w
+                n_met += 1
+            total[w] += start_counts[p]
             size += start_counts[p]
         for e in range(E):
             if rho < 1.0:

@@ -6,15 +6,18 @@ import numpy as np
 
 from streamddcrp.compilation import entry, leaf, uncounted
 from streamddcrp.contract import BIRTH, LABEL, LABEL_PROB, P_CHANGE, RETURN, SCORE
+from streamddcrp.data.kernels.pieces import lacks_pieces, learn_pieces
 from streamddcrp.data.kernels.words import (
     BETWEEN,
     find_document,
+    forget_new,
     has_room,
     read_document,
     release_word,
 )
 from streamddcrp.models.text.kernels.boilerplate import find_boilerplate, set_aside, surprise_aside
 from streamddcrp.models.text.kernels.clock import advance, elapsed, learn_scales, mix
+from streamddcrp.models.text.kernels.events import BORN, report, spell
 from streamddcrp.models.text.kernels.evidence import best_of, describe, learn_concentration, weigh
 from streamddcrp.models.text.kernels.layout import (
     ALPHA,
@@ -22,15 +25,14 @@ from streamddcrp.models.text.kernels.layout import (
     GROWTH,
     GROWTHS,
     LAST,
-    LISTS,
     MOST_ARCHIVED,
     MOST_WORDS,
     N_ARCHIVED,
     N_LIVE,
     N_SEEN,
     N_SUMS,
+    NEWEST,
     NEXT_LOOK,
-    NUMBERS,
     SHORT_ARCHIVE,
     SHORT_DOCUMENT,
     SHORT_SHOWN,
@@ -57,7 +59,6 @@ from streamddcrp.models.text.kernels.tables import (
     lacking,
     list_room,
     new_table,
-    report,
     room_needed,
     tidy_word,
 )
@@ -84,6 +85,7 @@ def enter(words, window, counts, sums, doc, U, every, t, data, start, n_shown):
     """
     at, mask = counts[N_SEEN] % len(window.table), len(window.text) - 1
     begin = counts[TEXT_END]
+    counts[NEWEST] = counts[N_SEEN]
     for j in range(every):
         window.text[natural(begin + j & mask)] = doc[j]
         words.held[natural(doc[j])] += 1
@@ -138,24 +140,24 @@ def leave(config, words, postings, tables, window, archive, events, counts, sums
         start, n = window.shown_start[at], window.shown_length[at]
         fit = typicality(words, postings, tables, k, scratch.doc, U)
         keep_example(tables, k, window.shown, start, n, fit, i)
-    if not tables.reported[k] and tables.size[k] >= config.births:
-        tables.reported[k] = True
-        report(tables, events, counts, k, BIRTH, -1)
+    if tables.reported[k] != BORN and tables.size[k] >= config.births:
+        tables.reported[k] = BORN
+        report(words, postings, tables, window, events, counts, sums, k, BIRTH, -1)
         old = recognise(config, words, postings, tables, archive, counts, sums, k)
         if old >= 0:
-            report(tables, events, counts, k, RETURN, old)
+            report(words, postings, tables, window, events, counts, sums, k, RETURN, old)
     return tables.id[k]
 
 
 @uncounted
-def forget(words, postings, tables, window, counts, lexicon, named, i):
+def forget(words, postings, tables, window, counts, lexicon, i):
     """Forget the words of document ``i``, which is the oldest of the window."""
     at, mask = i % len(window.table), len(window.text) - 1
     every = window.length[at] + window.aside[at]
     for j in range(every):
         w = window.text[(window.start[at] + j) & mask]
         words.held[w] -= 1
-        if tidy_word(words, postings, w) and named:
+        if tidy_word(words, postings, w):
             release_word(lexicon, w)
     counts[TEXT_FIRST] += every
     if window.table[at] >= 0:
@@ -192,9 +194,8 @@ def too_short(
 
 @uncounted
 def learn(
-    config, words, postings, tables, window, archive, events, counts, sums, scratch, lexicon, named,
-    out,
-):  # fmt: skip
+    config, words, postings, tables, window, archive, events, counts, sums, scratch, lexicon, out
+):
     """Assign the newest document, then visit those whose turn it is."""
     i, doc = counts[N_SEEN], scratch.read
     U = window.length[i % len(window.table)]
@@ -214,39 +215,39 @@ def learn(
             out[FINAL_LABEL] = leave(
                 config, words, postings, tables, window, archive, events, counts, sums, scratch, j
             )
+    spell(events, counts, lexicon)
     oldest = i + 1 - len(window.table)
     if oldest >= 0:
-        forget(words, postings, tables, window, counts, lexicon, named, oldest)
+        forget(words, postings, tables, window, counts, lexicon, oldest)
     if (i + 1) % SWEEP == 0:
-        retire(config, words, postings, tables, archive, events, counts, sums, lexicon, named)
+        retire(config, words, postings, tables, window, archive, events, counts, sums, lexicon)
     counts[N_SEEN] = i + 1
     if i + 1 >= counts[NEXT_LOOK]:
         glue = find_boilerplate(words, postings, tables, window, counts, sums)
         if glue > GLUE:
-            lift_all(config, words, postings, tables, window, counts, sums, scratch)
+            lift_all(config, words, postings, tables, window, events, counts, sums, scratch)
 
 
 @entry
 def step_documents(
     config, words, postings, tables, window, archive, events, counts, sums, scratch, halves,
-    lexicon, form, data, numbers, offsets, t, done, out,
+    lexicon, listed, data, offsets, t, done, out,
 ):  # fmt: skip
     """Predict and learn documents ``done`` .. N - 1 in order.
 
     Parameters
     ----------
-    form : int
-        TEXTS or LISTS: document i is ``data[offsets[i]:offsets[i + 1]]``; NUMBERS: it is the same
-        part of ``numbers``, of words, distinct within a document.
     lexicon : WordArrays
-        Words by number, and numbers by word; not for NUMBERS.
+        Words by number, and numbers by word.
+    listed : bool
+        Whether document i, ``data[offsets[i]:offsets[i + 1]]``, is words with a byte between.
 
     Returns
     -------
     int
         How many are done. The arrays have to grow first if ``scratch.short[0]`` is not zero.
     """
-    named, doc = form != NUMBERS, scratch.read
+    doc = scratch.read
     scratch.short[0] = 0
     for row in range(done, len(offsets)):
         scratch.short[0] = reassign(
@@ -257,45 +258,38 @@ def step_documents(
                 config, words, postings, tables, window, events, counts, sums, halves,
                 scratch.log_gamma, scratch.short,
             )  # fmt: skip
+        spell(events, counts, lexicon)
         if scratch.short[0] or row == len(offsets) - 1:
             return row
         start, stop = offsets[row], offsets[row + 1]
-        n_bytes, n_shown = stop - start, 0
-        if named:
-            n_shown = min(n_bytes, SHOWN)
-            most = min(MOST_WORDS, n_bytes // 2 + 1)
-            if not has_room(lexicon, n_bytes, MOST_WORDS) or len(words.df) < len(lexicon.length):
-                scratch.short[0], scratch.short[1] = SHORT_WORDS, most
-                return row
-        else:
-            most = n_bytes
+        n_bytes = stop - start
+        n_shown, most = min(n_bytes, SHOWN), min(MOST_WORDS, n_bytes // 2 + 1)
+        if not has_room(lexicon, n_bytes, MOST_WORDS) or len(words.df) < len(lexicon.length):
+            scratch.short[0], scratch.short[1] = SHORT_WORDS, most
+            return row
         if len(doc) < most:
             scratch.short[0], scratch.short[1] = SHORT_DOCUMENT, most
             return row
-        if named:
-            every = read_document(data, start, stop, form == LISTS, lexicon, doc[:MOST_WORDS])
-        else:
-            every = most
-            for j in range(every):
-                doc[j] = numbers[start + j]
+        every = read_document(data, start, stop, listed, lexicon, doc[:MOST_WORDS])
         U = set_aside(words, doc, every)
         short = too_short(
             config, words, postings, tables, window, events, counts, scratch, doc, U, every, n_shown
         )
         if len(archive.id) < min(counts[N_ARCHIVED] + counts[N_LIVE], MOST_ARCHIVED):
             short += SHORT_ARCHIVE
+        if lacks_pieces(lexicon):
+            short += SHORT_WORDS
+            scratch.short[1] = most
         if short:
             scratch.short[0] = short
-            if named:  # as if it had not been read
-                for j in range(every - 1, -1, -1):
-                    if lexicon.seen[doc[j]] < 0:
-                        release_word(lexicon, doc[j])
+            forget_new(lexicon, doc, every)
             return row
+        learn_pieces(lexicon)
         advance(config, tables, window, counts, sums, t[row])
         enter(words, window, counts, sums, doc, U, every, t[row], data, start, n_shown)
         learn(
             config, words, postings, tables, window, archive, events, counts, sums, scratch,
-            lexicon, named, out[row],
+            lexicon, out[row],
         )  # fmt: skip
     return len(offsets) - 1  # N = 0
 

@@ -1,41 +1,15 @@
-"""Boilerplate: words that many texts have and that say nothing about the rest of them.
+"""Boilerplate in the text engine: set aside when a text is read, taken out of tables when found.
 
-One word in each text, of a link, a publisher's name or a dateline, is enough to merge stories. Its
-base measure (1), the part of *stories* that hold it, is far below the part of *texts*, so each text
-pays for it in a new story and not in a large one. But a word that many texts have may also be what
-they are about. Of a word w with the part q of the texts,
-
-    R2 = mean of (P(w | v) - q)^2 / (q (1 - q))
-
-over the occurrences of rarer words v in the texts is the part of the variance of its presence that
-a word of the text explains: some tenths for the name of a topic, nothing for boilerplate, whatever
-the stories are. P(w | v) is estimated from the n texts with v; the part of its square that is
-chance, P (1 - P) / (n - 1), is taken off. Words v that are in most texts with w, and w in most of
-theirs, are of the same phrase and no witnesses. A long text has more words that tell, so the bound
-of R2 is `LEAST_SAID` by the mean number of words. If the other words say as little about each
-other, the frequent ones are all that there is, and nothing is set aside.
-
-The window is looked at after 50, 100, 200 … and then every 1,000 texts, the newest `MOST_READ`
-words of it. Boilerplate is taken out of the tables and set aside when texts are read; its surprise
-is that of words that come in their part of all words.
+How it is found: `streamddcrp.data.kernels.boilerplate`. Its surprise is that of words that come in
+their part of all words.
 """
 
 import math
 
 from streamddcrp.compilation import uncounted
-from streamddcrp.models.text.kernels.layout import ASIDE, FIRST_LOOK, N_LIVE, N_SEEN, NEXT_LOOK
+from streamddcrp.data.kernels.boilerplate import choose, next_look
+from streamddcrp.models.text.kernels.layout import ASIDE, N_LIVE, N_SEEN, NEXT_LOOK
 from streamddcrp.models.text.kernels.tables import drop, find, strike
-
-LEAST_PART, LEAST_TEXTS = 0.05, 10  # of texts with a word that may be boilerplate
-LEAST_SAID = 0.2  # R2 of a word that is none, by the number of words of a text
-MOST_WORDS = 32  # that are looked at
-RETURN = 2.0  # times more of it, or less of the texts, until a word counts again
-MOST_ASIDE = 0.75  # of all words: else a text would have nothing left
-LEAST_WITNESS = 4  # texts with a word v
-LEAST_WITNESSES = 50  # occurrences of such words
-N_OTHERS = 32  # other words, which have to say something
-MOST_READ = 1 << 15
-BETWEEN_LOOKS = 1000
 
 
 @uncounted
@@ -61,79 +35,6 @@ def surprise_aside(words, sums, doc, U, n_aside):
     for j in range(U, U + n_aside):
         out -= math.log(words.aside[doc[j]])
     return out
-
-
-@uncounted
-def count_texts(words, window, seen):
-    """Count in ``words.mark`` the newest texts with each word; return how many texts and words."""
-    size, mask = len(window.table), len(window.text) - 1
-    n, read = 0, 0
-    while n < min(seen, size - 1) and read < MOST_READ:
-        at = (seen - 1 - n) % size
-        every = window.length[at] + window.aside[at]
-        for j in range(every):
-            words.mark[window.text[(window.start[at] + j) & mask]] += 1
-        n, read = n + 1, read + every
-    return n, read
-
-
-@uncounted
-def add_texts_with(words, window, seen, n, w, sign):
-    """Add to ``words.listed`` the texts with each word and ``w``."""
-    size, mask = len(window.table), len(window.text) - 1
-    for age in range(n):
-        at = (seen - 1 - age) % size
-        start, every = window.start[at], window.length[at] + window.aside[at]
-        j = 0
-        while j < every and window.text[(start + j) & mask] != w:
-            j += 1
-        if j < every:
-            for i in range(every):
-                words.listed[window.text[(start + i) & mask]] += sign
-
-
-@uncounted
-def least_texts(words, n):
-    """Return how many texts a word must be in to be looked at."""
-    least, more = max(LEAST_PART * n, LEAST_TEXTS), True
-    while more:
-        found = 0
-        for w in range(len(words.mark)):
-            found += words.mark[w] >= least
-        more = found > MOST_WORDS
-        least *= 1.25 if more else 1.0
-    return least
-
-
-@uncounted
-def said_by(words, window, seen, n, w, least):
-    """Return R2 of a word, or NaN if too few words are there to tell."""
-    texts, q = words.mark[w], words.mark[w] / n
-    add_texts_with(words, window, seen, n, w, 1)
-    total, witnesses = 0.0, 0
-    for v in range(len(words.mark)):
-        m, both = words.mark[v], words.listed[v]
-        if m < LEAST_WITNESS or m >= least or 2 * both > max(m, texts):
-            continue
-        p = both / m
-        total += m * ((p - q) * (p - q) - p * (1.0 - p) / (m - 1.0))
-        witnesses += m
-    add_texts_with(words, window, seen, n, w, -1)
-    if witnesses < LEAST_WITNESSES:
-        return math.nan
-    return total / (witnesses * q * (1.0 - q)) if texts < n else 0.0
-
-
-@uncounted
-def rest_says(words, window, seen, n, least):
-    """Return the mean R2 of some other words."""
-    total, tried = 0.0, 0
-    for w in range(len(words.mark)):
-        if tried < N_OTHERS and words.mark[w] >= LEAST_WITNESS and words.aside[w] == 0.0:
-            said = said_by(words, window, seen, n, w, least)
-            if not math.isnan(said):
-                total, tried = total + said, tried + 1
-    return total / max(tried, 1)
 
 
 @uncounted
@@ -163,34 +64,10 @@ def leave_out(words, postings, tables, window, counts, w):
 def find_boilerplate(words, postings, tables, window, counts, sums):
     """Set boilerplate of the newest texts aside; return what part of all words is newly found."""
     seen = counts[N_SEEN]
-    counts[NEXT_LOOK] = seen + min(seen, BETWEEN_LOOKS)
-    n, read = count_texts(words, window, seen)
-    part, fresh = 0.0, 0.0
-    if n >= FIRST_LOOK:
-        words.listed[:] = 0
-        least, most_said = least_texts(words, n), LEAST_SAID * n / read
-        for w in range(len(words.mark)):
-            known, share = words.aside[w] > 0.0, words.mark[w] / read
-            few = RETURN if known else 1.0
-            words.aside[w] = 0.0
-            if words.mark[w] * few < least:
-                continue
-            said = said_by(words, window, seen, n, w, least)
-            if said < most_said * few or (math.isnan(said) and known):
-                words.aside[w] = share if known else -share  # until it is left out
-                part += share
-                fresh += 0.0 if known else share
-        keep = part <= MOST_ASIDE
-        if keep and fresh > 0.0:
-            keep = rest_says(words, window, seen, n, least) >= most_said
-        for w in range(len(words.mark)):
-            if words.aside[w] < 0.0 and keep:
-                words.aside[w] *= -1.0
-                leave_out(words, postings, tables, window, counts, w)
-            elif not keep:
-                words.aside[w] = 0.0
-        if not keep:
-            part, fresh = 0.0, 0.0
-    words.mark[:] = 0
-    sums[ASIDE] = part
+    counts[NEXT_LOOK] = next_look(seen)
+    sums[ASIDE], fresh = choose(words, window, seen)
+    for w in range(len(words.aside)):
+        if words.aside[w] < 0.0:
+            words.aside[w] *= -1.0
+            leave_out(words, postings, tables, window, counts, w)
     return fresh

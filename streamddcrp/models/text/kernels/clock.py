@@ -22,7 +22,6 @@ from streamddcrp.models.text.kernels.layout import (
     GROWTH,
     GROWTHS,
     MIXED,
-    N_LIVE,
     N_SEEN,
     N_SLOTS,
     N_SUMS,
@@ -173,8 +172,7 @@ def advance(config, tables, window, counts, sums, t):
     if factor == 1.0:
         return
     total = 0.0
-    for i in range(counts[N_LIVE]):
-        k = tables.live[i]
+    for k in range(counts[N_SLOTS]):
         tables.mass[k] *= factor
         total += tables.mass[k]
     for i in range(len(window.weight)):

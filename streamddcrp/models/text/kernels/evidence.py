@@ -30,9 +30,15 @@ LARGE = 1e100  # products above, and prior odds below its inverse, are scaled
 
 
 @leaf
-def word_scale(config, counts):
-    """Return what (df_w + b) is multiplied by to give p_w (1), V being 1,000 at least."""
-    return 1.0 / (counts[SUM_DF] + config.smoothing * max(counts[N_WORDS] + 1, LEAST_WORDS))
+def smoothing(config, sums):
+    """Return b of the base measure (1): how many tables more a word is taken to be in."""
+    return max(config.smoothing, config.breadth * sums[CONCENTRATION])
+
+
+@leaf
+def word_scale(config, counts, sums):
+    """Return what (df_w + b) is multiplied by to give p_w (1), V being 3,000 at least."""
+    return 1.0 / (counts[SUM_DF] + smoothing(config, sums) * max(counts[N_WORDS] + 1, LEAST_WORDS))
 
 
 @leaf
@@ -77,10 +83,10 @@ def raise_by(out, ratio, U, n):
 @uncounted
 def weigh_short(config, words, postings, tables, counts, sums, scratch, doc, U, everything):
     """Weigh tables for a document of few words: only those that hold one of them."""
-    d, B, scale = config.discount, sums[CONCENTRATION], word_scale(config, counts)
+    d, B, scale = config.discount, sums[CONCENTRATION], word_scale(config, counts, sums)
     product, inverse, weight = scratch.product, scratch.inverse, scratch.weight
     touched, table, copies = scratch.touched, postings.table, postings.copies
-    starts, dfs, smoothing, mass = words.start, words.df, config.smoothing, tables.mass
+    starts, dfs, mass, b = words.start, words.df, tables.mass, smoothing(config, sums)
     n_words, n_tokens, gone, h = tables.n_words, tables.n_tokens, scratch.gone, 0.5 * (U - 1)
     n, slots = 0, counts[N_SLOTS]
     unit = 1.0 / (sums[ALPHA] * sums[GROWTH])
@@ -97,7 +103,7 @@ def weigh_short(config, words, postings, tables, counts, sums, scratch, doc, U, 
         df = dfs[w] if doc[j] >= 0 else 0
         if df - gone[j] <= 0:
             continue
-        per_p = 1.0 / ((df - gone[j] + smoothing) * scale)
+        per_p = 1.0 / ((df - gone[j] + b) * scale)
         start = starts[w]
         for p in range(natural(start), natural(start + places(words, counts, w))):
             if copies[p] == 0:  # none, or of the table that the document was lifted from
@@ -147,10 +153,11 @@ def settle(product, out, ratio, shift):
 @uncounted
 def weigh_long(config, words, postings, tables, counts, sums, scratch, doc, U):
     """Weigh tables for a document of many words, which most of them share."""
-    d, scale, slots = config.discount, word_scale(config, counts), counts[N_SLOTS]
+    d, scale, slots = config.discount, word_scale(config, counts, sums), counts[N_SLOTS]
     product, inverse, weight = scratch.product[:slots], scratch.inverse[:slots], scratch.weight
     ratio, shift, touched = scratch.ratio[:slots], scratch.shift[:slots], scratch.touched
     table, copies, weight = postings.table, postings.copies, weight[:slots]
+    b = smoothing(config, sums)
     product[:], shift[:] = 1.0, 0.0
     prepare(config, tables, sums, U, inverse, ratio, weight)
     raise_by(weight, ratio, U, BITS)
@@ -159,7 +166,7 @@ def weigh_long(config, words, postings, tables, counts, sums, scratch, doc, U):
         df = words.df[w] - scratch.gone[j] if doc[j] >= 0 else 0
         if df > 0:
             start, n = words.start[w], places(words, counts, w)
-            per_p = 1.0 / ((df + config.smoothing) * scale)
+            per_p = 1.0 / ((df + b) * scale)
             if words.wide[w]:
                 multiply(copies[start : start + n], d, per_p, inverse, product)
             else:
@@ -251,11 +258,11 @@ def describe(config, words, tables, counts, sums, scratch, doc, U, top, best, ou
     last, new, weight = counts[LAST], math.exp(-top), scratch.weight
     total, of_last = new + sum_of(weight[: counts[N_SLOTS]]), weight[last] if last >= 0 else 0.0
     root = relative_new(config, sums[CONCENTRATION], U)
-    scale = word_scale(config, counts)
-    base, factor = U * math.log(root), 1.0
+    scale = word_scale(config, counts, sums)
+    base, factor, b = U * math.log(root), 1.0, smoothing(config, sums)
     for j in range(U):
         df = words.df[natural(doc[j])] if doc[j] >= 0 else 0
-        factor *= (df + config.smoothing) * scale
+        factor *= (df + b) * scale
         if j % CHUNK == CHUNK - 1 or j == U - 1:
             base += math.log(factor)
             factor = 1.0
@@ -272,13 +279,12 @@ def describe(config, words, tables, counts, sums, scratch, doc, U, top, best, ou
 @uncounted
 def learn_concentration(config, words, postings, tables, counts, sums, k, doc, U):
     """Move B towards the stationary point of the predictive density of a document in its table."""
-    B, d, scale = sums[CONCENTRATION], config.discount, word_scale(config, counts)
-    spread = B + d * tables.n_words[k]
-    news = 0.0
+    B, d, scale = sums[CONCENTRATION], config.discount, word_scale(config, counts, sums)
+    spread, b, news = B + d * tables.n_words[k], smoothing(config, sums), 0.0
     for j in range(U):
         p = find(words, postings, doc[j], k)
         if p >= 0:
-            p_w = (words.df[natural(doc[j])] + config.smoothing) * scale
+            p_w = (words.df[natural(doc[j])] + b) * scale
             news += B * p_w / (spread * p_w + max(postings.copies[natural(p)] - d, 0.0))
         else:
             news += B / spread

@@ -22,8 +22,10 @@ LISTS_END = 15  # places of the lists of words from here on were never used
 LISTS_FREE = 16  # the first unused piece of a list, or -1
 SPLIT_DUE = 17  # slot of the table that is to be looked at after the next document, or -1
 NEXT_LOOK = 18  # documents after which boilerplate is looked for again
-REASSIGN = 19  # the first document that is to be assigned anew, if it came before N_SEEN
-N_COUNTS = 20
+REASSIGN = 19  # the first document that is to be assigned again, if it came before N_SEEN
+NEWEST = 20  # the newest document that came
+N_SPELLED = 21  # events whose words were spelled
+N_COUNTS = 22
 
 # sums (float64)
 GROWTH = 0  # what a document that arrives now weighs; stored masses are in this unit
@@ -37,7 +39,8 @@ SURPRISE = 7  # sum of the scores
 START = 8  # time of the first document, where the decay is learned
 UNIT = 9  # of scales in time: the mean time between the first documents; 0: not known yet
 ASIDE = 10  # the part of all words that was boilerplate when last looked at
-N_SUMS = 11
+BACKGROUND = 11  # b of the background of vectors, 0: none
+N_SUMS = 12
 
 # vectors of G that follow in sums, where the decay is learned; see `kernels.clock`
 GROWTHS = 0  # what a document that arrives now weighs at each scale
@@ -49,8 +52,7 @@ PRIOR = 5
 TIMED = 6
 N_VECTORS = 7
 
-FIRST_LOOK = 50  # documents before boilerplate is looked for
-LEAST_WORDS = 1000  # a language has so many, even if few have come
+LEAST_WORDS = 3000  # a language has so many, even if few have come
 BITS = 4
 CHUNK = 1 << BITS  # words whose factors are multiplied before products are scaled
 
@@ -60,6 +62,7 @@ HISTORY = 4  # documents that may move in a split, in lags
 MOST_TOKENS = 8192  # words of these
 N_RIVALS = 4  # second choices that a table remembers
 MOST_EVENTS = 8192  # in the log
+N_SAID = 8  # words of an event
 
 # arrays that may be too short for the next document
 SHORT_POSTINGS = 1
@@ -70,11 +73,6 @@ SHORT_EVENTS = 16
 SHORT_WORDS = 32
 SHORT_ARCHIVE = 128
 SHORT_SHOWN = 64
-
-# what documents come as
-TEXTS = 0  # UTF-8
-LISTS = 1  # words with a byte between
-NUMBERS = 2  # of words, distinct
 
 MOST_WORDS = 1 << 16  # different words of a document that count
 SHOWN = 256  # bytes that are kept of a document; a power of two

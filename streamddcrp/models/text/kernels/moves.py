@@ -8,9 +8,10 @@ import math
 import numpy as np
 
 from streamddcrp.compilation import leaf, uncounted
-from streamddcrp.contract import BIRTH, DEATH, MERGE, record
+from streamddcrp.contract import BIRTH, DEATH, MERGE
 from streamddcrp.data.kernels.words import release_word
-from streamddcrp.models.text.kernels.evidence import word_scale
+from streamddcrp.models.text.kernels.events import BORN, report, spell
+from streamddcrp.models.text.kernels.evidence import smoothing, word_scale
 from streamddcrp.models.text.kernels.layout import (
     ALPHA,
     CONCENTRATION,
@@ -18,7 +19,6 @@ from streamddcrp.models.text.kernels.layout import (
     LAST,
     LEAST_MERGED,
     N_ARCHIVED,
-    N_EVENTS,
     N_EXAMPLES,
     N_KEPT,
     N_LIVE,
@@ -33,7 +33,6 @@ from streamddcrp.models.text.kernels.tables import (
     list_words,
     pour_words,
     release_list,
-    report,
     tidy_word,
 )
 from streamddcrp.numerics import natural
@@ -77,14 +76,14 @@ def merge_gain(config, words, postings, tables, counts, sums, scratch, a, b):
     if tables.n_words[a] > tables.n_words[b]:
         a, b = b, a
     g, x, gain, s = scratch.log_gamma, 1.0 - config.discount, 0.0, 0
-    scale = word_scale(config, counts)
+    scale, least = word_scale(config, counts, sums), smoothing(config, sums)
     for j in range(list_words(postings, tables, a, words.listed)):
         w = words.listed[j]
         p = find(words, postings, w, b)
         if p >= 0:
             q = find(words, postings, w, a)
             ca, cb = postings.copies[natural(q)], postings.copies[natural(p)]
-            gain -= math.log((words.df[natural(w)] + config.smoothing) * scale)
+            gain -= math.log((words.df[natural(w)] + least) * scale)
             gain += urn(g, x, ca + cb - 1) - urn(g, x, ca - 1) - urn(g, x, cb - 1)
             s += 1
     return gain + union_gain(
@@ -114,7 +113,7 @@ def pour(words, postings, tables, counts, sums, small, large):
     for g in range(tables.masses.shape[0]):
         tables.masses[g, large] += tables.masses[g, small]
         tables.masses[g, small] = 0.0
-    tables.reported[large] = tables.reported[large] or tables.reported[small]
+    tables.reported[large] = max(tables.reported[large], tables.reported[small])
     tables.born[large] = min(tables.born[large], tables.born[small])
     tables.born_t[large] = min(tables.born_t[large], tables.born_t[small])
     tables.last_seen[large] = max(tables.last_seen[large], tables.last_seen[small])
@@ -160,7 +159,7 @@ def keep_example(tables, k, text, start, n, fit, row):
 
 
 @uncounted
-def try_merge(config, words, postings, tables, window, events, counts, sums, scratch, a, row, t):
+def try_merge(config, words, postings, tables, window, events, counts, sums, scratch, a):
     """Merge table ``a`` with that of its rivals that gains most by it."""
     size = tables.size[a]
     tables.next_merge[a] = size + 1 + size // (4 if size < SMALL else 2)
@@ -182,10 +181,10 @@ def try_merge(config, words, postings, tables, window, events, counts, sums, scr
     small, large = (a, best) if tables.n_words[a] < tables.n_words[best] else (best, a)
     older, younger = min(tables.id[a], tables.id[best]), max(tables.id[a], tables.id[best])
     first, second = (a, best) if tables.id[a] == older else (best, a)
-    if tables.reported[second]:  # else nobody has heard of it
-        if not tables.reported[first]:
-            report(tables, events, counts, first, BIRTH, -1)
-        record(events, counts, N_EVENTS, MERGE, younger, older, row, t)
+    if tables.reported[second] == BORN:  # else no label of it is final
+        if tables.reported[first] != BORN:
+            report(words, postings, tables, window, events, counts, sums, first, BIRTH, -1)
+        report(words, postings, tables, window, events, counts, sums, second, MERGE, older)
     at = counts[N_MERGES] % len(events.younger)
     events.younger[at], events.older[at] = younger, older
     counts[N_MERGES] += 1
@@ -202,7 +201,7 @@ def try_merge(config, words, postings, tables, window, events, counts, sums, scr
 
 
 @uncounted
-def archive_table(config, words, postings, tables, archive, counts, k, lexicon, named):
+def archive_table(config, words, postings, tables, archive, counts, sums, k, lexicon):
     """Keep the words by which a table differs most from others: c_kw log(1 / p_w) is largest."""
     size = len(archive.id)
     a = counts[N_ARCHIVED] % size
@@ -210,13 +209,13 @@ def archive_table(config, words, postings, tables, archive, counts, k, lexicon, 
         for j in range(archive.n[a]):
             w = archive.word[a, j]
             words.held[w] -= 1
-            if tidy_word(words, postings, w) and named:
+            if tidy_word(words, postings, w):
                 release_word(lexicon, w)
-    scale, n = word_scale(config, counts), 0
+    scale, least, n = word_scale(config, counts, sums), smoothing(config, sums), 0
     for i in range(list_words(postings, tables, k, words.listed)):
         w = words.listed[i]
         copies = postings.copies[find(words, postings, w, k)]
-        weight = -copies * math.log((words.df[w] + config.smoothing) * scale)
+        weight = -copies * math.log((words.df[w] + least) * scale)
         if n < N_KEPT or weight > archive.weight[a, n - 1]:
             j = n if n < N_KEPT else n - 1
             while j > 0 and archive.weight[a, j - 1] < weight:
@@ -235,7 +234,7 @@ def archive_table(config, words, postings, tables, archive, counts, k, lexicon, 
 
 
 @uncounted
-def retire(config, words, postings, tables, archive, events, counts, sums, lexicon, named):
+def retire(config, words, postings, tables, window, archive, events, counts, sums, lexicon):
     """Retire the tables of little weight that have no document in the window."""
     least = config.retire * sums[ALPHA] / config.alpha * sums[GROWTH]
     i = 0
@@ -244,17 +243,18 @@ def retire(config, words, postings, tables, archive, events, counts, sums, lexic
         if tables.mass[k] >= least or tables.in_window[k] > 0:
             i += 1
             continue
-        if tables.reported[k] and tables.size[k] >= LEAST_MERGED:
-            archive_table(config, words, postings, tables, archive, counts, k, lexicon, named)
+        if tables.reported[k] == BORN and tables.size[k] >= LEAST_MERGED:
+            archive_table(config, words, postings, tables, archive, counts, sums, k, lexicon)
+        if tables.reported[k] == BORN:
+            report(words, postings, tables, window, events, counts, sums, k, DEATH, -1)
+            spell(events, counts, lexicon)
         n = list_words(postings, tables, k, words.listed)
         release_list(postings, tables, counts, k)
         for j in range(n):
             w = words.listed[j]
             drop(words, postings, counts, w, find(words, postings, w, k))
-            if tidy_word(words, postings, w) and named:
+            if tidy_word(words, postings, w):
                 release_word(lexicon, w)
-        if tables.reported[k]:
-            report(tables, events, counts, k, DEATH, -1)
         free_table(tables, counts, sums, k)  # another table takes its place in the list
 
 
@@ -266,7 +266,8 @@ def recognise(config, words, postings, tables, archive, counts, sums, k):
     of the archived table being taken as different, and the prior weights of an archived table,
     which is that of one that is just let go, and of a new one. They have to be above 20.
     """
-    d, B, scale = config.discount, sums[CONCENTRATION], word_scale(config, counts)
+    d, B, scale = config.discount, sums[CONCENTRATION], word_scale(config, counts, sums)
+    least = smoothing(config, sums)
     if tables.size[k] < LEAST_MERGED:
         return -1
     listed = list_words(postings, tables, k, words.listed)
@@ -282,7 +283,7 @@ def recognise(config, words, postings, tables, archive, counts, sums, k):
             new = words.mark[w]
             if new > 0:
                 shared += 1
-                gain -= math.log((words.df[w] + config.smoothing) * scale)
+                gain -= math.log((words.df[w] + least) * scale)
                 gain += math.lgamma(x + new + old - 1.0) + math.lgamma(x)
                 gain -= math.lgamma(x + new - 1.0) + math.lgamma(x + old - 1.0)
         if shared == 0:

@@ -3,9 +3,11 @@
 import math
 
 from streamddcrp.compilation import uncounted
+from streamddcrp.contract import DEATH
 from streamddcrp.models.text.kernels.clock import shift, weight_now
+from streamddcrp.models.text.kernels.events import BORN, CANDIDATE, NOTICED, UNKNOWN, report
 from streamddcrp.models.text.kernels.evidence import best_of, weigh
-from streamddcrp.models.text.kernels.layout import LAST, N_SEEN, REASSIGN, SPLIT_DUE, TIME, TOTAL
+from streamddcrp.models.text.kernels.layout import LAST, N_SEEN, REASSIGN, SPLIT_DUE, TOTAL
 from streamddcrp.models.text.kernels.moves import remember_rival, try_merge
 from streamddcrp.models.text.kernels.tables import (
     extend,
@@ -36,11 +38,13 @@ def seat(config, words, postings, tables, window, events, counts, sums, scratch,
     tables.in_window[k] += 1
     window.table[at] = k
     extend(tables, k, i, window.t[at])
+    if tables.reported[k] == UNKNOWN and tables.size[k] >= config.births:
+        tables.reported[k] = NOTICED
+        report(words, postings, tables, window, events, counts, sums, k, CANDIDATE, -1)
     if tables.size[k] >= tables.next_split[k] and counts[SPLIT_DUE] < 0:
         counts[SPLIT_DUE] = k
     if tables.size[k] >= tables.next_merge[k]:
-        row, t = counts[N_SEEN], sums[TIME]
-        try_merge(config, words, postings, tables, window, events, counts, sums, scratch, k, row, t)
+        try_merge(config, words, postings, tables, window, events, counts, sums, scratch, k)
 
 
 @uncounted
@@ -53,9 +57,11 @@ def recall_words(window, scratch, at):
 
 
 @uncounted
-def unseat(words, postings, tables, window, counts, sums, at, doc, U):
+def unseat(words, postings, tables, window, events, counts, sums, at, doc, U):
     """Take a document out of its table, which may leave that one free."""
     k = window.table[at]
+    if tables.size[k] == 1 and tables.reported[k] == BORN:
+        report(words, postings, tables, window, events, counts, sums, k, DEATH, -1)
     mass = tables.mass[k]
     take_out(words, postings, tables, counts, k, doc, U)
     tables.in_window[k] -= 1
@@ -97,12 +103,12 @@ def visit(config, words, postings, tables, window, events, counts, sums, scratch
     tables.mass[old] = mass
     if k == old:
         return
-    unseat(words, postings, tables, window, counts, sums, at, doc, U)
+    unseat(words, postings, tables, window, events, counts, sums, at, doc, U)
     seat(config, words, postings, tables, window, events, counts, sums, scratch, i, k, doc, U)
 
 
 @uncounted
-def lift_all(config, words, postings, tables, window, counts, sums, scratch):
+def lift_all(config, words, postings, tables, window, events, counts, sums, scratch):
     """Take all documents whose labels are not final out of their tables, for `reassign`."""
     seen = counts[N_SEEN]
     counts[REASSIGN] = max(0, seen - config.ages[-1])
@@ -114,7 +120,7 @@ def lift_all(config, words, postings, tables, window, counts, sums, scratch):
         recall_words(window, scratch, at)
         if tables.masses.shape[0] > 0:
             window.weight[at] = weight_now(window.weights, sums, at)
-        unseat(words, postings, tables, window, counts, sums, at, scratch.doc, U)
+        unseat(words, postings, tables, window, events, counts, sums, at, scratch.doc, U)
         window.table[at], window.sure[at] = LIFTED, 0
 
 
@@ -128,7 +134,7 @@ def reassign(config, words, postings, tables, window, events, counts, sums, scra
         if window.table[at] == LIFTED:
             U = recall_words(window, scratch, at)
             need, listed = room_needed(words, counts, doc, U), list_room(U)
-            short = lacking(postings, tables, events, counts, need, listed, 1, 2)
+            short = lacking(postings, tables, events, counts, need, listed, 1, 3)
             if short:
                 return short
             n, top = weigh(config, words, postings, tables, counts, sums, scratch, doc, U, False)

@@ -17,15 +17,15 @@ import math
 import numpy as np
 
 from streamddcrp.compilation import leaf, uncounted
-from streamddcrp.contract import SPLIT, record
+from streamddcrp.contract import SPLIT
 from streamddcrp.models.text.kernels.clock import shift, weight_now
-from streamddcrp.models.text.kernels.evidence import word_scale
+from streamddcrp.models.text.kernels.events import NOTICED, UNKNOWN, report
+from streamddcrp.models.text.kernels.evidence import smoothing, word_scale
 from streamddcrp.models.text.kernels.layout import (
     CHUNK,
     CONCENTRATION,
     LAST,
     LEAST_WORDS,
-    N_EVENTS,
     N_EXAMPLES,
     N_LIVE,
     N_SEEDS,
@@ -128,6 +128,7 @@ def tally(window, halves, n, n_met):
 def split_gain(config, words, tables, counts, sums, halves, g, k, n_met, tokens, mass):
     """Return minus the gain (3) that merging the halves would have once they are two."""
     x, gain, there, shared = 1.0 - config.discount, 0.0, 0, 0
+    b = smoothing(config, sums)
     for j in range(n_met):
         a, c = halves.own[j], halves.total[j]
         if a == 0:
@@ -135,10 +136,10 @@ def split_gain(config, words, tables, counts, sums, halves, g, k, n_met, tokens,
         there += 1
         if a < c:
             shared += 1
-            gain += math.log(words.df[halves.met[j]] + 1.0 + config.smoothing)
+            gain += math.log(words.df[halves.met[j]] + 1.0 + b)
             gain += urn(g, x, a - 1) + urn(g, x, c - a - 1)
             gain -= urn(g, x, c - 1)
-    every = counts[SUM_DF] + shared + config.smoothing * max(counts[N_WORDS] + 1, LEAST_WORDS)
+    every = counts[SUM_DF] + shared + b * max(counts[N_WORDS] + 1, LEAST_WORDS)
     here = tables.n_words[k] - there + shared
     return gain - shared * math.log(every) - union_gain(
         config, sums, there, here, shared, tokens, tables.n_tokens[k] - tokens, mass,
@@ -169,16 +170,17 @@ def holds_together(words, counts, halves, n_met, docs, size):
 @uncounted
 def settle(config, words, tables, window, counts, sums, halves, k, n, n_met):
     """Move documents to the half where they are likelier by (2), a few times."""
-    d, B, scale = config.discount, sums[CONCENTRATION], word_scale(config, counts)
+    d, B, scale = config.discount, sums[CONCENTRATION], word_scale(config, counts, sums)
     own, total, token, begin, side = (
         halves.own, halves.total, halves.token, halves.begin, halves.side,
     )  # fmt: skip
     docs, tokens, mass = tally(window, halves, n, n_met)
+    b = smoothing(config, sums)
     there, here = 0, tables.n_words[k]
     for j in range(n_met):
         there += own[j] > 0
         here -= own[j] == total[j]
-        halves.base[j] = (words.df[halves.met[j]] + 1.0 + config.smoothing) * scale
+        halves.base[j] = (words.df[halves.met[j]] + 1.0 + b) * scale
     for _ in range(ROUNDS):
         moved = False
         for r in range(n):
@@ -318,11 +320,15 @@ def divide(words, postings, tables, window, events, counts, sums, halves, k, n, 
     if counts[LAST] == k:
         counts[LAST] = window.table[row % size]
     tables.next_split[new] = tables.next_merge[new] = docs + 1 + docs // LATER
-    record(events, counts, N_EVENTS, SPLIT, tables.id[new], tables.id[k], row, t)
+    part, rest, known = new, k, tables.reported[k] != UNKNOWN
     if docs > tables.size[k]:
+        part, rest = k, new
         tables.id[k], tables.id[new] = tables.id[new], tables.id[k]
-        tables.reported[k], tables.reported[new] = False, tables.reported[k]
+        tables.reported[k], tables.reported[new] = UNKNOWN, tables.reported[k]
         tables.born[new], tables.born_t[new] = tables.born[k], tables.born_t[k]
+    if known:
+        tables.reported[part] = NOTICED
+        report(words, postings, tables, window, events, counts, sums, part, SPLIT, tables.id[rest])
 
 
 @uncounted

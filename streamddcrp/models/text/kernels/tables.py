@@ -14,7 +14,6 @@ posting knows where its word is in the list of its table.
 import numpy as np
 
 from streamddcrp.compilation import leaf, uncounted
-from streamddcrp.contract import DEATH, record
 from streamddcrp.models.text.kernels.layout import (
     LISTS_END,
     LISTS_FREE,
@@ -351,7 +350,7 @@ def new_table(tables, counts, row, t):
     tables.n_tokens[k] = tables.n_words[k] = tables.size[k] = tables.in_window[k] = 0
     tables.born[k], tables.last_seen[k] = row, row
     tables.born_t[k], tables.last_t[k] = t, t
-    tables.reported[k] = False
+    tables.reported[k] = 0
     tables.fit[k], tables.rival[k] = -np.inf, -1
     return k
 
@@ -363,15 +362,6 @@ def extend(tables, k, i, t):
         tables.last_seen[k], tables.last_t[k] = i, t
     if tables.born[k] > i:
         tables.born[k], tables.born_t[k] = i, t
-
-
-@uncounted
-def report(tables, events, counts, k, kind, into):
-    """Record the death of a table, at its last document, or its birth or return, at its first."""
-    row, t = tables.born[k], tables.born_t[k]
-    if kind == DEATH:
-        row, t = tables.last_seen[k], tables.last_t[k]
-    record(events, counts, N_EVENTS, kind, tables.id[k], into, row, t)
 
 
 @leaf

@@ -1,0 +1,253 @@
+"""Words of scripts without spaces: a unigram model of pieces, learned by online EM.
+
+A run of characters is taken to be pieces drawn one after the other, of one to `LONGEST_PIECE`
+characters each, from a Chinese restaurant process over pieces: one that came n times among N before
+has the probability (n + alpha p0) / (N + alpha), where p0 says how probable the piece is as a new
+one, by its length (geometric) and its characters as often as they came. Forward and backward sums
+over all ways to cut the run give the expected number of times that each piece comes; these are
+added to the counts once the text is learned. A run is cut wherever a boundary is more likely than
+not, which makes the expected number of wrong ones smallest, and where a piece would be too long.
+
+Counts are whole numbers of 1 / `UNIT`, so that sums do not depend on the order; pieces and
+characters are known by 63 bits of a hash, odd for pieces, in an open-addressing table. When there
+are more than `MOST_PIECES`, all counts are halved and those below a half go: what is new counts
+more. Memory is bounded, there are no random numbers, and how texts are cut into batches plays no
+part. A run of R characters takes O(R).
+
+P. Liang and D. Klein, Online EM for unsupervised models, NAACL 2009; S. Goldwater, T. Griffiths and
+M. Johnson, A Bayesian framework for word segmentation, Cognition 112, 2009.
+"""
+
+import numpy as np
+
+from streamddcrp.compilation import kernel, leaf, uncounted
+from streamddcrp.data.kernels.characters import (
+    IGNORED,
+    JOINS,
+    LONGEST,
+    MARK,
+    UNSPACED,
+    append,
+    code_point,
+    compose,
+    kind_of,
+)
+from streamddcrp.numerics import natural
+
+LONGEST_PIECE = 8  # characters
+MOST_UNITS = 128  # characters of a run that are cut at a time
+MOST_DUE = 1 << 13  # counts that a text adds; more of a longer text are left out
+MOST_PIECES = 1 << 16
+UNIT = 256
+ALPHA = 3000.0  # of the Chinese restaurant process
+ENDS = 0.2  # probability that a new piece ends after a character
+CHARACTERS = 4096.0  # that there may be: prior weight of 1 each
+PIECES, LETTERS, LISTED, DUE = 0, 1, 2, 3  # places in ``piece_sums``
+_PIECE, _LETTER = 0x9AE16A3B2F90404F, 0xC3A5C85C97CB3127  # where hashes begin
+
+
+@leaf
+def mixed(h, code):
+    """Mix a number into a hash."""
+    h = (h ^ np.uint64(code)) * np.uint64(0x9E3779B97F4A7C15)
+    return h ^ h >> np.uint64(29)
+
+
+@leaf
+def _key(h, odd):
+    """Return a hash as a key, never 0."""
+    return np.int64(h >> np.uint64(1)) & ~np.int64(1) | np.int64(2) | odd
+
+
+@leaf
+def _find(keys, key):
+    """Return the place of a key, or that of the hole where it belongs."""
+    mask = len(keys) - 1
+    place = key >> 24 & mask
+    while keys[natural(place)] != 0 and keys[natural(place)] != key:
+        place = place + 1 & mask
+    return place
+
+
+@leaf
+def _count(words, key):
+    if len(words.piece_keys) == 0:
+        return np.int64(0)
+    return words.piece_counts[_find(words.piece_keys, key)]
+
+
+@uncounted
+def _add_due(words, key, count):
+    due = words.piece_sums[DUE]
+    if due < len(words.due_keys):
+        words.due_keys[due], words.due_counts[due] = key, count
+        words.piece_sums[DUE] = due + 1
+
+
+@uncounted
+def read_run(data, i, stop, words, R):
+    """Read characters of scripts without spaces behind the ``R`` that the run has.
+
+    Returns
+    -------
+    i : int
+        Where the run ends, or the next character that has no room.
+    R : int
+    more : bool
+        Whether the run goes on.
+    """
+    run, starts, word = words.run, words.starts, words.word
+    while i < stop:
+        point, width = code_point(data, i, stop)
+        kind = kind_of(words.characters, point)
+        if kind & UNSPACED == 0 and kind & IGNORED == 0:
+            break
+        if R == MOST_UNITS and kind & UNSPACED:
+            return i, R, True
+        i += width
+        if kind & IGNORED:
+            continue
+        last, before, full = kind & JOINS - 1, 0, False
+        n = append(word, 0, last)
+        while i < stop:  # its marks
+            point, width = code_point(data, i, stop)
+            kind = kind_of(words.characters, point)
+            if kind & (MARK | IGNORED) == 0:
+                break
+            i += width
+            if kind & IGNORED or full:
+                continue
+            letter = compose(words.pairs, words.composed, last, point)
+            if letter >= 0:
+                n, last = append(word, before, letter), letter
+                full = n == before
+            else:
+                last, before = kind & JOINS - 1, n
+                n = append(word, n, last)
+                full = n == before
+        code = np.uint64(n)
+        for j in range(n):
+            run[starts[R] + j] = word[j]
+            code = mixed(code, word[j])
+        words.codes[R] = code
+        starts[R + 1] = starts[R] + n
+        R += 1
+    return i, R, False
+
+
+@uncounted
+def cut_run(words, R):
+    """Cut the run of ``R`` characters in ``words.codes``; note what to count.
+
+    ``words.boundary[j]`` is then the probability that a piece ends before character j.
+    """
+    weights, keys, scale, boundary = words.weights, words.hashes, words.scale, words.boundary
+    prior, total = ALPHA * UNIT, words.piece_sums[PIECES] + ALPHA * UNIT
+    letters = words.piece_sums[LETTERS] + CHARACTERS * UNIT
+    for i in range(R):
+        key = _key(mixed(np.uint64(_LETTER), words.codes[i]), 0)
+        words.rates[i] = (_count(words, key) + UNIT) / letters
+        _add_due(words, key, UNIT)
+        h = np.uint64(_PIECE)
+        for k in range(min(LONGEST_PIECE, R - i)):  # of the piece from i to i + k
+            h = mixed(h, words.codes[i + k])
+            keys[i, k] = _key(h, 1)
+    for j in range(R):  # weights of pieces that end with j, over the sum of all ways up to there
+        new, ahead, total_j = prior * ENDS, 1.0, 0.0
+        for k in range(min(LONGEST_PIECE, j + 1)):
+            i = j - k
+            new *= words.rates[i]
+            weight = (_count(words, keys[i, k]) + new) / total * ahead
+            weights[i, k] = weight
+            total_j += weight
+            new *= 1.0 - ENDS
+            ahead /= scale[i - 1] if i > 0 else 1.0
+        scale[j] = total_j
+        for k in range(min(LONGEST_PIECE, j + 1)):
+            weights[j - k, k] /= total_j
+    boundary[R] = 1.0
+    for i in range(R - 1, -1, -1):
+        part = 0.0
+        for k in range(min(LONGEST_PIECE, R - i)):
+            expected = weights[i, k] * boundary[i + k + 1]
+            part += expected
+            count = np.int64(expected * UNIT + 0.5)
+            if count > 0:
+                _add_due(words, keys[i, k], count)
+        boundary[i] = part
+
+
+@uncounted
+def copy_piece(words, begin, end):
+    """Copy characters of the run into ``words.word``; return how many bytes they take.
+
+    `LONGEST` at most, and no half character.
+    """
+    first = words.starts[begin]
+    n = min(words.starts[end] - first, LONGEST)
+    while 0 < n < words.starts[end] - first and words.run[first + n] & 0xC0 == 0x80:
+        n -= 1
+    for j in range(n):
+        words.word[j] = words.run[first + j]
+    return n
+
+
+@leaf
+def lacks_pieces(words):
+    """Return whether there is something to count and no table for it."""
+    return words.piece_sums[DUE] > 0 and len(words.piece_keys) == 0
+
+
+@uncounted
+def learn_pieces(words):
+    """Add what the last text has to the counts; `lacks_pieces` must have said no."""
+    sums, keys, counts = words.piece_sums, words.piece_keys, words.piece_counts
+    for d in range(sums[DUE]):
+        enter_piece(words, words.due_keys[d], words.due_counts[d])
+    sums[DUE] = 0
+    while sums[LISTED] > MOST_PIECES:
+        for place in range(len(keys)):
+            counts[place] >>= 1
+        place = 0
+        while place < len(keys):
+            if keys[place] != 0 and counts[place] < UNIT // 2:
+                _drop(words, place)  # another one may be here now
+            else:
+                place += 1
+        sums[PIECES], sums[LETTERS] = 0, 0
+        for place in range(len(keys)):
+            if keys[place] != 0:
+                sums[PIECES if keys[place] & 1 else LETTERS] += counts[place]
+
+
+@uncounted
+def enter_piece(words, key, count):
+    """Add to the count of a key."""
+    place = _find(words.piece_keys, key)
+    if words.piece_keys[place] == 0:
+        words.piece_keys[place] = key
+        words.piece_sums[LISTED] += 1
+    words.piece_counts[place] += count
+    words.piece_sums[PIECES if key & 1 else LETTERS] += count
+
+
+@uncounted
+def _drop(words, hole):
+    keys, counts = words.piece_keys, words.piece_counts
+    mask = len(keys) - 1
+    place = hole + 1 & mask
+    while keys[place] != 0:  # later ones move up, unless that is before where they belong
+        ideal = keys[place] >> 24 & mask
+        if (place - ideal & mask) >= (place - hole & mask):
+            keys[hole], counts[hole] = keys[place], counts[place]
+            hole = place
+        place = place + 1 & mask
+    keys[hole], counts[hole] = 0, 0
+    words.piece_sums[LISTED] -= 1
+
+
+@kernel
+def enter_pieces(words, keys, counts):
+    """Fill a table without pieces with those of a checkpoint."""
+    for d in range(len(keys)):
+        enter_piece(words, keys[d], counts[d])

@@ -1,0 +1,34 @@
+"""Rows that a scaler has changed which learned as it went."""
+
+import numpy as np
+
+from streamddcrp.typing import FloatArray
+
+FEWEST_ROWS = 32
+DISTINCT = 0.9  # share of the other values that occur once
+ROUNDING = 1e-9
+
+
+def looks_scaled_on_the_way(X: FloatArray) -> bool:
+    """Whether first rows (N, D) look like those of a scaler that learned each row as it came.
+
+    Such a scaler knows nothing at the first row, which becomes 0 in every column. If it divides by
+    a spread, the second becomes one number up to its sign, whatever the data: 1 for the standard
+    deviation. If it divides by the range, each new low is exactly 0 and each new high exactly 1,
+    two and more of a column after the second row. Measured values are not so by chance, unless many
+    occur again.
+    """
+    known = [column[np.isfinite(column)] for column in X.T]
+    X = X[:, [values.size > 1 and bool(np.ptp(values) > 0.0) for values in known]]
+    if len(X) < FEWEST_ROWS or X.shape[1] == 0 or not (X[0] == 0.0).all():
+        return False
+    size, rest = np.abs(X[1]), X[2:]
+    ends = (rest == 0.0) | (rest == 1.0)
+    others = rest[~ends & ~np.isnan(rest)]
+    if not len(others) or len(np.unique(others)) < DISTINCT * len(others):
+        return False
+    if not ends.any():
+        wanted = 1.0 if len(size) == 1 else size[0]
+        return bool(wanted > 0.0 and (np.abs(size - wanted) <= ROUNDING * wanted).all())
+    in_range = others.min() > 0.0 and others.max() < 1.0 and bool(np.isin(size, (0.0, 1.0)).all())
+    return bool(in_range and (ends.sum(axis=0) >= 2).all())

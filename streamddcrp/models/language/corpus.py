@@ -1,0 +1,136 @@
+"""Documents at rest, and the weights of equal words before each of their tokens, all at once."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from streamddcrp.data import Tokens, as_times, check_times
+from streamddcrp.decay import Decay
+from streamddcrp.errors import SchemaError
+from streamddcrp.models.language.base_measure import Vocabulary, make_base_measure
+from streamddcrp.models.language.kernels import fade_documents, look_back_documents
+from streamddcrp.models.language.memory import (
+    fading_scale,
+    horizon_of,
+    prefix_sums,
+    tabulate,
+    weigh_reach,
+)
+from streamddcrp.typing import FloatArray, IntArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Corpus:
+    """Documents, each a ddCRP of its own over one base measure.
+
+    Examples
+    --------
+    >>> from streamddcrp.models.language.corpus import Corpus
+    >>> corpus = Corpus.from_documents(["to be or not to be", "to sleep"], base_measure=50)
+    >>> corpus.word, corpus.starts
+    (array([0, 1, 2, 3, 0, 1, 0, 4]), array([0, 6, 8]))
+    """
+
+    word: IntArray  # (N,) ids of the tokens of all documents, one after the other
+    starts: IntArray  # (M + 1,) document m is word[starts[m]:starts[m + 1]]
+    # (N,) probability of each token under the base measure. It may differ from document to
+    # document, as where the document itself was left out when it was learned.
+    g: FloatArray
+    t: FloatArray  # (N,) times; the place in the corpus where none were given
+    clocked: bool  # whether times were given
+    n_words: int  # one more than the highest id
+
+    @classmethod
+    def from_documents(
+        cls, documents: Iterable[Tokens], *, base_measure: Any, times: Iterable[Any] | None = None
+    ) -> Self:
+        """Lay out documents.
+
+        Parameters
+        ----------
+        documents : iterable of texts, lists of words, or arrays of token ids
+        base_measure : BaseMeasure, int, array_like or mapping
+            As for `LinkLanguageModel`.
+        times : iterable of array_like, optional
+            Times of the tokens of each document, not falling within it.
+
+        Raises
+        ------
+        SchemaError, OrderError
+            A token is unknown, or a time unusable; the message names the document.
+        """
+        if isinstance(documents, str):
+            message = "documents: expected several, got one text; put it in a list"
+            raise SchemaError(message)
+        vocabulary = Vocabulary(make_base_measure(base_measure))
+        clocks = None if times is None else list(times)
+        words: list[IntArray] = []
+        stamps: list[FloatArray] = []
+        for m, document in enumerate(documents):
+            try:
+                words.append(vocabulary.encode(document))
+                if clocks is not None:
+                    stamps.append(_clock(clocks, m, len(words[-1])))
+            except SchemaError as error:
+                message = f"document {m}, {error}"
+                raise type(error)(message, row=error.row) from None
+        starts = np.zeros(len(words) + 1, dtype=np.int64)
+        np.cumsum([len(word) for word in words], out=starts[1:])
+        word = np.concatenate(words) if words else np.empty(0, dtype=np.int64)
+        t = np.concatenate(stamps) if stamps else np.arange(len(word), dtype=np.float64)
+        n_words = int(word.max(initial=-1)) + 1
+        return cls(word, starts, vocabulary.g(word), t, clocks is not None, n_words)
+
+    @property
+    def n_documents(self) -> int:
+        """Number of documents."""
+        return len(self.starts) - 1
+
+    def document(self, m: int) -> slice:
+        """Return where document m is."""
+        return slice(int(self.starts[m]), int(self.starts[m + 1]))
+
+
+def _clock(clocks: list[Any], m: int, n: int) -> FloatArray:
+    if m >= len(clocks):
+        message = "row 0: it has no times; every document needs them, or none has any"
+        raise SchemaError(message)
+    t = as_times(clocks[m], n)
+    check_times(t)
+    return t
+
+
+def matches(corpus: Corpus, decay: Decay, alpha: float) -> tuple[FloatArray, FloatArray]:
+    """Return the weight of the equal words before each token, and of all, in its document.
+
+    ``decay`` is no multiple of another; links lighter than 1e-12 alpha are left out.
+    """
+    scale = fading_scale(decay)
+    if scale is None:
+        return sums_within_reach(corpus, decay, alpha, decay.weight)
+    match, weight = np.empty(len(corpus.word)), np.empty(len(corpus.word))
+    mass, seen = np.zeros(corpus.n_words), np.empty(corpus.n_words)
+    fade_documents(corpus.word, corpus.t, corpus.starts, scale, mass, seen, match, weight)
+    return match, weight
+
+
+def sums_within_reach(
+    corpus: Corpus, decay: Decay, alpha: float, weigh: Callable[[FloatArray], FloatArray]
+) -> tuple[FloatArray, FloatArray]:
+    """Sum a function of distance over the equal words within reach of each token, and over all."""
+    match, weight = np.empty(len(corpus.word)), np.empty(len(corpus.word))
+    if corpus.clocked:
+        horizon = horizon_of(decay, alpha)
+        for m in range(corpus.n_documents):
+            at = corpus.document(m)
+            match[at], weight[at] = weigh_reach(corpus.word[at], corpus.t[at], 0, horizon, weigh)
+        return match, weight
+    table = weigh(np.arange(len(tabulate(decay, alpha)), dtype=np.float64))
+    last = np.full(corpus.n_words, -1, dtype=np.int64)
+    previous = np.empty(1 << (len(table) - 1).bit_length(), dtype=np.int64)
+    look_back_documents(
+        corpus.word, corpus.starts, table, prefix_sums(table), last, previous, match, weight
+    )
+    return match, weight

@@ -1,0 +1,62 @@
+"""Compiled groups of evicted customers: finding them, and making two into one."""
+
+import math
+
+from streamddcrp.compilation import uncounted
+from streamddcrp.models.seqddcrp.kernels.layout import N_GROUPS, N_ROWS, N_TABLES
+from streamddcrp.models.seqddcrp.kernels.window import remove_group
+from streamddcrp.numerics import log_add_exp, log_decay
+
+
+@uncounted
+def ties_gain(rows, counts, g, h):
+    """Change of the rows' link terms if groups ``g`` and ``h`` become one tie; never positive."""
+    gain = 0.0
+    for i in range(counts[N_ROWS]):
+        a, b = rows.group_links[i, g], rows.group_links[i, h]
+        if a + b > 0.0:
+            whole = log_add_exp(rows.group_log_weight[i, g], rows.group_log_weight[i, h])
+            gain += (a + b) * (whole - math.log(a + b))
+            if a > 0.0:
+                gain -= a * (rows.group_log_weight[i, g] - math.log(a))
+            if b > 0.0:
+                gain -= b * (rows.group_log_weight[i, h] - math.log(b))
+    return gain
+
+
+@uncounted
+def group_of(config, groups, counts, m):
+    if config.tied:
+        for g in range(counts[N_GROUPS]):
+            if groups.atom[g] == m:
+                return g
+    return -1
+
+
+@uncounted
+def unite_groups(config, rows, groups, counts, g, h):
+    """Make group ``h`` part of group ``g``: one tie, decay masses and mean rows added."""
+    code, location, scale = config.decay_code, config.decay_location, config.decay_scale
+    last = max(groups.t[g], groups.t[h])
+    mass_g = groups.log_mass[g] + log_decay(code, location, scale, last - groups.t[g])
+    mass_h = groups.log_mass[h] + log_decay(code, location, scale, last - groups.t[h])
+    mass = log_add_exp(mass_g, mass_h)
+    for m in range(counts[N_TABLES]):
+        groups.probs[g, m] = (
+            math.exp(mass_g - mass) * groups.probs[g, m]
+            + math.exp(mass_h - mass) * groups.probs[h, m]
+        )
+        groups.shadow[g, m] = (
+            math.exp(mass_g - mass) * groups.shadow[g, m]
+            + math.exp(mass_h - mass) * groups.shadow[h, m]
+        )
+    groups.log_mass[g] = mass
+    groups.t[g] = last
+    groups.arrival[g] = max(groups.arrival[g], groups.arrival[h])
+    for i in range(counts[N_ROWS]):
+        rows.group_links[i, g] += rows.group_links[i, h]
+        rows.group_log_weight[i, g] = log_add_exp(
+            rows.group_log_weight[i, g], rows.group_log_weight[i, h]
+        )
+        rows.group_links[i, h] = 0.0
+    remove_group(rows, groups, counts, h)

@@ -1,0 +1,66 @@
+"""The present run of rows: whether its regime has been left."""
+
+import numpy as np
+
+from streamddcrp.compilation import uncounted
+from streamddcrp.models.seqddcrp.kernels.layout import (
+    N_ACTIVE,
+    N_GROUPS,
+    N_ROWS,
+    N_SEEN,
+    N_TABLES,
+    REGIME,
+)
+
+RUN = 2  # rows that make a run
+
+
+@uncounted
+def change_of_run(rows, groups, atoms, table, counts):
+    """Probability under q that none of the last rows sits where the run before them did.
+
+    The links of different rows are independent under q, so along the run u_i = q(i is not at k |
+    none of the run before it is) = sum of its links into the run, of its links and ties to others
+    that are not at k, and of its openings with other atoms; the answer is their product. Once it
+    is above one half the run's table is the present regime.
+    """
+    w, n_groups = counts[N_ROWS], counts[N_GROUPS]
+    k = -1
+    for m in range(counts[N_TABLES]):
+        if table.ids[m] == counts[REGIME]:
+            k = m
+    if k < 0:
+        counts[REGIME] = table.ids[_home(rows, atoms, counts, w - 1)]
+        return np.nan if counts[N_SEEN] == 1 else 0.0
+    if w < RUN:
+        return 0.0
+    start = w - RUN
+    changed = 1.0
+    for i in range(start, w):
+        elsewhere = 0.0
+        for j in range(start):
+            elsewhere += rows.links[i, j] * (1.0 - rows.probs[k, j])
+        for j in range(start, i):
+            elsewhere += rows.links[i, j]
+        for g in range(n_groups):
+            elsewhere += rows.group_links[i, g] * (1.0 - groups.probs[g, k])
+        for at in range(counts[N_ACTIVE]):
+            m = atoms.active[at]
+            if m != k:
+                elsewhere += rows.births[m, i]
+        changed *= max(elsewhere, 0.0)  # rounding can leave a table with a little more than 1
+        if changed < 1e-12:
+            break
+    if changed > 0.5:
+        counts[REGIME] = table.ids[_home(rows, atoms, counts, w - 1)]
+    return min(changed, 1.0)
+
+
+@uncounted
+def _home(rows, atoms, counts, r):
+    """Most probable column of row ``r``."""
+    best = atoms.active[0]
+    for at in range(counts[N_ACTIVE]):
+        if rows.probs[atoms.active[at], r] > rows.probs[best, r]:
+            best = atoms.active[at]
+    return best

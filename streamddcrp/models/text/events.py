@@ -1,0 +1,94 @@
+"""Events of stories, with what an editor wants to know of each."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamddcrp.contract import KINDS, Event
+from streamddcrp.estimator.views import Backlog
+from streamddcrp.models.text.kernels.events import CANDIDATE
+from streamddcrp.records import MOST, PREPARED, Within
+from streamddcrp.typing import FloatArray, IntArray
+
+_Bytes = NDArray[np.uint8]
+
+
+class Events(NamedTuple):
+    """Rings of the last events, as `streamddcrp.contract.EventRing` and more, and of merges."""
+
+    kind: Annotated[IntArray, "E", Within(0, CANDIDATE)]
+    label: Annotated[IntArray, "E"]
+    into: Annotated[IntArray, "E", Within(-1, MOST)]
+    arrival: Annotated[IntArray, "E"]
+    t: Annotated[FloatArray, "E"]
+    size: Annotated[IntArray, "E"]  # documents of the story at that moment
+    rate: Annotated[FloatArray, "E", PREPARED]  # of them, in a unit of time
+    first: Annotated[IntArray, "E"]  # indices of the first and the last one
+    last: Annotated[IntArray, "E"]
+    n_words: Annotated[IntArray, "E", Within(0, 8)]
+    word: Annotated[NDArray[np.int32], "E 8"]  # those that set it apart, until they are spelled
+    said: Annotated[_Bytes, "E 96"]
+    said_length: Annotated[IntArray, "E", Within(0, 96)]
+    example: Annotated[_Bytes, "E 160"]  # the beginning of a typical text
+    example_length: Annotated[IntArray, "E", Within(0, 160)]
+    gain: Annotated[FloatArray, "8"]  # work space
+    younger: Annotated[IntArray, "E"]  # of merges
+    older: Annotated[IntArray, "E"]
+
+
+@dataclass(frozen=True, slots=True)
+class StoryEvent(Event):
+    """Something that happened to a story.
+
+    Attributes
+    ----------
+    kind : {"candidate", "birth", "return", "death", "merge", "split"}
+        "candidate": it has ``births`` texts for the first time; it may dissolve again, in silence.
+        "birth": the first final label of a story of so many. "death": it is closed; it got no more
+        texts until its weight was as good as nothing, or its last text went to another one.
+        "merge": it, the younger id, is one with the older ``into`` from now on. "split": it, the
+        smaller half, was part of ``into``; final labels of before stay as they were. "return": at
+        odds of twenty to one it is ``into``, one of the last 512 that died. Deaths and merges are
+        only of stories that were born; of vectors there are no merges, splits and returns.
+    label, index, t, into, key
+        As of `streamddcrp.contract.Event`; ``index`` and ``t`` are of the newest text, so that
+        events come in the order of time.
+    size : int
+        Number of its texts at that moment.
+    rate : float
+        Texts per unit of time at that moment; without times its part of all texts. NaN: unknown.
+    first, last : int
+        Arrival indices of its first and last text.
+    words : str
+        Those that set it apart, "" for vectors.
+    example : str, optional
+        The beginning of a typical text. None for vectors, and where documents are words by number.
+    """
+
+    size: int = 0
+    rate: float = float("nan")
+    first: int = -1
+    last: int = -1
+    words: str = ""
+    example: str | None = None
+
+
+def events_since(log: Any, made: int, read: int, backlog: Backlog) -> list[StoryEvent]:
+    """Return the events after the first ``read`` of the ``made`` ones."""
+    return [_event(of, i) for of, i in backlog.since(log, made, read)]
+
+
+def _event(log: Any, i: int) -> StoryEvent:
+    kind, into = int(log.kind[i]), int(log.into[i])
+    words, example = "", None
+    if hasattr(log, "said"):
+        words = bytes(log.said[i, : log.said_length[i]]).decode(errors="ignore")
+        if log.example_length[i]:
+            example = bytes(log.example[i, : log.example_length[i]]).decode(errors="ignore")
+    return StoryEvent(
+        "candidate" if kind == CANDIDATE else KINDS[kind], int(log.label[i]), int(log.arrival[i]),
+        float(log.t[i]), into if into >= 0 else None, None, int(log.size[i]), float(log.rate[i]),
+        int(log.first[i]), int(log.last[i]), words, example,
+    )  # fmt: skip

@@ -1,0 +1,123 @@
+"""Events of stories, each with what a reader wants to know of the story at that moment.
+
+An event is of the newest document, so that events come in the order of time. A story is first a
+candidate, once it has enough documents, and born when a label of its own gets final. The words of
+an event are noted by number, and spelled before any word can be forgotten.
+"""
+
+import math
+
+from streamddcrp.compilation import uncounted
+from streamddcrp.contract import record
+from streamddcrp.models.text.kernels.layout import (
+    N_EVENTS,
+    N_EXAMPLES,
+    N_SAID,
+    N_SPELLED,
+    NEWEST,
+    SUM_DF,
+    TOTAL,
+)
+from streamddcrp.models.text.kernels.tables import find, list_words
+
+UNKNOWN, NOTICED, BORN = 0, 1, 2  # has been reported: nothing, a candidate, its birth
+CANDIDATE = 7  # a kind of event, beside those of `streamddcrp.contract`
+BLANK = 32
+
+
+@uncounted
+def rate_now(window, newest):
+    """Return how many documents came in a unit of time, over the window; NaN: not known."""
+    size = len(window.t)
+    n = min(newest + 1, size)
+    span = window.t[newest % size] - window.t[(newest + 1 - n) % size]
+    return (n - 1) / span if span > 0.0 else math.nan
+
+
+@uncounted
+def happened(tables, window, events, counts, k, kind, into, share):
+    """Record an event of table ``k``, which has a ``share`` of the mass; return its place."""
+    newest = counts[NEWEST]
+    at = counts[N_EVENTS] % len(events.kind)
+    t = window.t[newest % len(window.t)]
+    record(events, counts, N_EVENTS, kind, tables.id[k], into, newest, t)
+    events.size[at], events.rate[at] = tables.size[k], share * rate_now(window, newest)
+    events.first[at], events.last[at] = tables.born[k], tables.last_seen[k]
+    return at
+
+
+@uncounted
+def note_words(words, postings, tables, events, counts, k, at):
+    """Note the words that set a table apart: c_kw log((c_kw / n_k) / p_w) is largest."""
+    gain, word, n = events.gain, events.word[at], 0
+    for j in range(list_words(postings, tables, k, words.listed)):
+        w = words.listed[j]
+        copies = postings.copies[find(words, postings, w, k)]
+        if copies == 0:
+            continue
+        part = copies * counts[SUM_DF] / (tables.n_tokens[k] * words.df[w])
+        new = copies * math.log(part)
+        if n == N_SAID and new <= gain[n - 1]:
+            continue
+        i = min(n, N_SAID - 1)
+        n = i + 1
+        while i > 0 and gain[i - 1] < new:
+            gain[i], word[i] = gain[i - 1], word[i - 1]
+            i -= 1
+        gain[i], word[i] = new, w
+    events.n_words[at], events.said_length[at] = n, 0
+
+
+@uncounted
+def note_example(tables, window, events, counts, k, at):
+    """Copy the beginning of the most typical text of a table, or else of its newest one."""
+    best, out, size = 0, events.example[at], len(window.table)
+    for e in range(N_EXAMPLES):
+        if tables.fit[k, e] > tables.fit[k, best]:
+            best = e
+    n = 0
+    if tables.fit[k, best] > -math.inf:
+        n = min(tables.example_length[k, best], len(out))
+        for j in range(n):
+            out[j] = tables.example[k, best, j]
+    else:
+        i, mask = counts[NEWEST], len(window.shown) - 1
+        oldest = max(tables.born[k], i + 1 - size)
+        while i > oldest and window.table[i % size] != k:
+            i -= 1
+        if window.table[i % size] == k:
+            n = min(window.shown_length[i % size], len(out))
+            for j in range(n):
+                out[j] = window.shown[(window.shown_start[i % size] + j) & mask]
+    events.example_length[at] = n
+
+
+@uncounted
+def report(words, postings, tables, window, events, counts, sums, k, kind, into):
+    """Record an event of table ``k``, with its words and an example."""
+    share = tables.mass[k] / sums[TOTAL] if sums[TOTAL] > 0.0 else 0.0
+    at = happened(tables, window, events, counts, k, kind, into, share)
+    note_words(words, postings, tables, events, counts, k, at)
+    note_example(tables, window, events, counts, k, at)
+
+
+@uncounted
+def spell(events, counts, lexicon):
+    """Write out the words of the events since the last time, as many as there is room for."""
+    end = counts[N_EVENTS]
+    for number in range(max(counts[N_SPELLED], end - len(events.kind)), end):
+        at = number % len(events.kind)
+        said, n = events.said[at], 0
+        for i in range(events.n_words[at]):
+            w = events.word[at, i]
+            length = lexicon.length[w]
+            if n + (i > 0) + length > len(said):
+                break
+            if i > 0:
+                said[n] = BLANK
+                n += 1
+            for j in range(length):
+                said[n + j] = (lexicon.letters[w, j >> 3] >> ((j & 7) << 3)) & 255
+            n += length
+        events.said_length[at] = n
+    counts[N_SPELLED] = end

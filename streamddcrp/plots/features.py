@@ -1,0 +1,71 @@
+"""Latent features: when they are on, and what they add to the columns."""
+
+from typing import Any
+
+import numpy as np
+
+from streamddcrp.plots.figures import pyplot, short, styled
+from streamddcrp.plots.lanes import CAUSE
+
+_NAMED = 40  # columns that carry their names, at most
+_LETTERS = 24  # of such a name
+
+
+def plot_features(assignments: Any, loadings: Any, columns: Any, ax: Any = None) -> Any:
+    """Draw one lane per feature, marked at the rows that have it, and what the feature looks like.
+
+    The lanes have one colour, since each is a feature. Beside them a map of the loadings: red adds
+    to a column, blue takes away from it, by the column's largest.
+
+    Parameters
+    ----------
+    assignments : pyarrow.Table
+        From ``assignments()`` of a model.
+    loadings : dict
+        From ``loadings()``: id to ndarray of shape (D,).
+    columns : sequence of str, length D
+    ax : matplotlib axes, optional
+        For the lanes alone. Without it a second panel shows the loadings.
+
+    Returns
+    -------
+    matplotlib axes
+        Of the lanes.
+    """
+    with styled({"axes.grid": False}):
+        return _drawn(assignments, loadings, list(columns), ax)
+
+
+def _drawn(assignments: Any, loadings: Any, columns: list[str], ax: Any) -> Any:
+    rows = assignments["row"].to_numpy()
+    sets = assignments["features"].to_pylist()
+    ids = sorted({i for one in sets for i in one})
+    panel = None
+    if ax is None:
+        figure, (ax, panel) = pyplot().subplots(
+            1, 2, figsize=(11, 1.9 + 0.3 * max(len(ids), 1)), width_ratios=(3, 1),
+            layout="constrained", sharey=True,
+        )  # fmt: skip
+    for lane, i in enumerate(ids):
+        on = np.array([i in one for one in sets])
+        edges = np.flatnonzero(np.diff(np.concatenate([[False], on, [False]])))
+        bars = [(rows[a] - 0.5, rows[b - 1] - rows[a] + 1.0) for a, b in edges.reshape(-1, 2)]
+        ax.broken_barh(bars, (lane - 0.35, 0.7), color=CAUSE, linewidth=0.5)
+    ax.set_yticks(range(len(ids)), [str(i) for i in ids])
+    ax.set_ylim(len(ids) - 0.5, -0.5)
+    ax.set_xlabel("row")
+    ax.set_ylabel("feature")
+    ax.set_title("a bar where a feature is on")
+    if panel is not None and ids:
+        images = np.array([loadings.get(i, np.full(len(columns), np.nan)) for i in ids])
+        unit = np.nanmax(np.abs(images), axis=0)
+        unit[~(unit > 0.0)] = 1.0
+        drawn = panel.imshow(images / unit, cmap="RdBu_r", vmin=-1, vmax=1, aspect="auto")
+        named = [short(name, _LETTERS) for name in columns] if len(columns) <= _NAMED else []
+        panel.set_xticks(range(len(named)), named, parse_math=False)
+        panel.tick_params(axis="x", rotation=90)
+        panel.tick_params(axis="y", length=0)
+        panel.set_title("what it adds to each column")
+        bar = figure.colorbar(drawn, ax=panel, ticks=[-1, 0, 1])
+        bar.set_label("of the column's largest")
+    return ax

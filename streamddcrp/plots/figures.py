@@ -1,0 +1,111 @@
+"""What all pictures share: matplotlib, imported when one is drawn, and how they look."""
+
+import importlib
+import io
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from types import MappingProxyType
+from typing import Any
+
+from streamddcrp.errors import MissingExtraError
+
+LONGEST = 60  # letters of a name
+TIGHT = {"bbox_inches": "tight", "pad_inches": 0.12}  # long labels make the image wider
+
+INK = "#333333"
+STYLE = {
+    "font.size": 10.0,
+    "axes.edgecolor": "#999999",
+    "axes.labelcolor": INK,
+    "axes.linewidth": 0.8,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlelocation": "left",
+    "axes.titlesize": 10.0,
+    "axes.titlecolor": INK,
+    "axes.titlepad": 5.0,
+    "axes.grid": True,
+    "axes.grid.axis": "y",
+    "axes.axisbelow": True,
+    "grid.color": "#E8E8E8",
+    "grid.linewidth": 0.8,
+    "hatch.linewidth": 0.6,
+    "text.color": INK,
+    "xtick.color": "#999999",
+    "ytick.color": "#999999",
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "xtick.labelsize": 9.0,
+    "ytick.labelsize": 9.0,
+    "legend.fontsize": 9.0,
+    "path.simplify": True,
+    "agg.path.chunksize": 10_000,
+    "svg.hashsalt": "streamddcrp",  # the same picture gives the same file
+}
+
+
+def matplotlib(part: str) -> Any:
+    """Import a part of matplotlib, or say how to install it."""
+    try:
+        return importlib.import_module(f"matplotlib.{part}")
+    except ImportError as error:
+        message = "pictures need matplotlib: pip install 'streamddcrp[plot]'"
+        raise MissingExtraError(message) from error
+
+
+def pyplot() -> Any:
+    """Import `matplotlib.pyplot`, for figures that a notebook or a window shows."""
+    return matplotlib("pyplot")
+
+
+@contextmanager
+def styled(style: Mapping[str, Any] = MappingProxyType({})) -> Iterator[None]:
+    """Draw in the style of the pictures here, and more of it; settings of users stay as they are.
+
+    A glyph that the font lacks, in the name of a column, is no reason for a warning.
+    """
+    with warnings.catch_warnings(), matplotlib("style").context(["default", STYLE, dict(style)]):
+        warnings.filterwarnings("ignore", message="Glyph")
+        yield
+
+
+def rendered(
+    figure_of: Callable[[], Any],
+    formats: tuple[str, ...] = ("png", "svg"),
+    style: Mapping[str, Any] = MappingProxyType({}),
+) -> dict[str, bytes]:
+    """Make a figure in the style of the pictures here and return it in each format."""
+    made = {}
+    with styled(style):
+        figure = figure_of()
+        for format in formats:
+            buffer = io.BytesIO()
+            metadata = {"Date": None} if format == "svg" else None
+            figure.savefig(buffer, format=format, dpi=200, metadata=metadata, **TIGHT)
+            made[format] = buffer.getvalue()
+    return made
+
+
+def date_axis(ax: Any, *, year: bool) -> None:
+    """Write short dates along the axis of time; with the year beside it, or without."""
+    dates = matplotlib("dates")
+    locator = dates.AutoDateLocator(minticks=4, maxticks=10)
+    formats = {
+        "formats": ["%Y", "%b %Y", "%d %b", "%H:%M", "%H:%M", "%S.%f"],
+        "zero_formats": ["", "%b %Y", "%d %b", "%d %b", "%H:%M", "%H:%M"],
+        "offset_formats": ["", "", "%Y", "%d %b %Y", "%d %b %Y", "%d %b %Y %H:%M"],
+    }
+    ax.xaxis.set_major_locator(locator)
+    ax.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator, show_offset=year, **formats))
+
+
+def short(name: str, longest: int = LONGEST) -> str:
+    """Cut a name that is too long for a picture, and take out what cannot be drawn."""
+    name = printable(name)
+    return name if len(name) <= longest else name[: longest - 1] + "…"
+
+
+def printable(text: str) -> str:
+    """Replace letters that cannot be printed, which an SVG must not hold, by spaces."""
+    return "".join(c if c.isprintable() else " " for c in text)

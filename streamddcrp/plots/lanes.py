@@ -1,0 +1,171 @@
+"""Lanes of a picture, one under the other: a name on the left, a share on the right."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from streamddcrp.plots.figures import INK, matplotlib, short
+from streamddcrp.plots.findings import Findings, Regime
+from streamddcrp.plots.palette import GREY
+from streamddcrp.plots.series import Cause
+
+EARLY = "#BDBDBD"  # the warm-up, which is hatched
+CAUSE = "#5A6B7B"  # features that are on: one colour, for the lane says which
+N_CAUSES = 12  # drawn: those that came and went most
+CROWDED = 40  # returns above which a lane's bars must speak for themselves
+MARKS: dict[str, dict[str, Any]] = {
+    "birth": {"marker": "o", "markersize": 5.5, "markerfacecolor": "white"},
+    "return": {"marker": ">", "markersize": 5.5, "markerfacecolor": "white"},
+    "last": {"marker": "x", "markersize": 5.0},
+}
+MARK_NAMES = {"return": "back again", "last": "last seen"}
+ASIDE = {"birth": 0.0, "return": 0.0, "last": 5.0}  # points to the right, off the bar
+
+
+def label_lanes(ax: Any, names: Sequence[str], shares: Sequence[float]) -> None:
+    """Lay out a lane for each name, the first on top, and write each one's share beside it."""
+    ax.set_ylim(max(len(names), 1) - 0.4, -0.6)
+    ax.set_yticks(range(len(names)), names, parse_math=False)
+    ax.tick_params(axis="y", length=0)
+    ax.spines["left"].set_visible(False)
+    for lane, share in enumerate(shares):
+        ax.annotate(
+            f"{100 * share:.0f} %" if share >= 0.005 else "< 1 %",
+            (1.0, lane),
+            xycoords=("axes fraction", "data"),
+            xytext=(6, 0),
+            textcoords="offset points",
+            va="center_baseline",
+            fontsize=9,
+        )
+
+
+def lanes_of_causes(causes: tuple[Cause, ...]) -> list[Cause]:
+    """Return those drawn, in the order of their ids: on and, since they began, off in many rows.
+
+    A feature that stays on for good is a part of the level, and says nothing about the later rows.
+    """
+
+    def presence(cause: Cause) -> tuple[int, int]:
+        n_on = int(cause.on.sum())
+        return min(n_on, len(cause.on) - int(cause.on.argmax()) - n_on), n_on
+
+    return sorted(sorted(causes, key=presence, reverse=True)[:N_CAUSES], key=lambda cause: cause.id)
+
+
+def draw_causes(ax: Any, x: Any, end: Any, causes: tuple[Cause, ...]) -> None:
+    """Draw one lane per feature, a bar where it is on.
+
+    Parameters
+    ----------
+    ax : matplotlib axes
+    x, end : ndarray of float64, shape (N,)
+        Where the bar of each row begins and ends.
+    causes : tuple of Cause
+    """
+    shown = lanes_of_causes(causes)
+    for lane, cause in enumerate(shown):
+        edges = np.flatnonzero(np.diff(np.concatenate([[False], cause.on, [False]])))
+        bars = [(x[a], end[b - 1] - x[a]) for a, b in edges.reshape(-1, 2)]
+        ax.broken_barh(bars, (lane - 0.27, 0.54), fc=CAUSE, ec=CAUSE, linewidth=0.4, zorder=2)
+    shares = [float(cause.on.mean()) for cause in shown]
+    label_lanes(ax, [f"feature {cause.id}" for cause in shown], shares)
+    title = "latent features: a bar where one is on"
+    if len(causes) > len(shown):
+        title += f" (of {len(causes)} those that came and went)"
+    ax.set_title(title)
+
+
+def draw_lanes(
+    ax: Any,
+    x: Any,
+    end: Any,
+    findings: Findings,
+    lanes: list[Regime],
+    others: list[Regime],
+    colours: dict[int, str],
+    *,
+    urls: Mapping[Any, str],
+    unnamed: bool,
+) -> None:
+    """Draw one lane per regime, a bar for each visit, and a lane for the ``others``.
+
+    ``urls`` are the links of visits; ``unnamed`` says whether there are grey rows of no regime.
+    """
+    name_of = findings.series.name_of
+    rows = [([regime], colours[regime.label], short(name_of(regime.label))) for regime in lanes]
+    if others:
+        rows.append((others, GREY, f"{len(others)} others"))
+    for lane, (regimes, colour, _) in enumerate(rows):
+        for regime in regimes:
+            bars = [(x[v.first], end[v.last] - x[v.first]) for v in regime.visits]
+            edge, width = (colour, 0.8) if regimes is not others else ("white", 0.4)
+            drawn = ax.broken_barh(
+                bars, (lane - 0.27, 0.54), fc=colour, ec=edge, linewidth=width, zorder=2
+            )
+            drawn.set_urls([urls.get(v) for v in regime.visits])
+            firsts = [v.first for v in regime.visits]
+            _mark(ax, x[firsts[:1]], lane, "birth")
+            if regimes is others:
+                continue
+            if regime.n_returns <= CROWDED:
+                _mark(ax, x[firsts[1:]], lane, "return")
+            if not findings.lasts(regime):
+                _mark(ax, end[[regime.last]], lane, "last")
+    shares = [sum(regime.share for regime in regimes) for regimes, _, _ in rows]
+    label_lanes(ax, [name for _, _, name in rows], shares)
+    ax.set_title("combinations of features" if findings.series.causes else "regimes")
+    births = "first seen in these rows" if findings.series.cut else "first seen"
+    _draw_legend(ax, births, early=findings.early > 0, unnamed=unnamed)
+
+
+def _mark(ax: Any, at: Any, lane: int, kind: str) -> None:
+    if len(at) == 0:  # an empty line would count in the image's size
+        return
+    inches = ASIDE[kind] / 72
+    aside = matplotlib("transforms").ScaledTranslation(inches, 0, ax.figure.dpi_scale_trans)
+    ax.plot(
+        at,
+        np.full(len(at), lane),
+        linestyle="none",
+        markeredgecolor=INK,
+        markeredgewidth=1.4 if kind == "last" else 0.9,
+        zorder=4,
+        clip_on=False,
+        transform=ax.transData + aside,
+        **MARKS[kind],
+    )
+
+
+def _draw_legend(ax: Any, births: str, *, early: bool, unnamed: bool) -> None:
+    line, patch = matplotlib("lines").Line2D, matplotlib("patches").Patch
+    handles: list[Any] = [
+        line(
+            [],
+            [],
+            linestyle="none",
+            markeredgecolor=INK,
+            markeredgewidth=1.4 if kind == "last" else 0.9,
+            label=births if kind == "birth" else MARK_NAMES[kind],
+            **mark,
+        )
+        for kind, mark in MARKS.items()
+    ]
+    if unnamed:
+        dot = {"marker": "o", "markersize": 4.0, "markeredgewidth": 0.0}
+        handles.append(line([], [], linestyle="none", color=GREY, label="no regime", **dot))
+    if early:
+        look = {"facecolor": "none", "edgecolor": EARLY, "hatch": "//////", "linewidth": 0.6}
+        handles.append(patch(label="warm-up", **look))
+    ax.legend(
+        handles=handles,
+        loc="lower right",
+        bbox_to_anchor=(1.0, 1.0),
+        ncols=len(handles),
+        frameon=False,
+        borderpad=0.1,
+        borderaxespad=0.2,
+        handletextpad=0.3,
+        columnspacing=1.4,
+    )

@@ -1,0 +1,77 @@
+"""When each regime was there: the one rule by which a label counts as a visit."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from streamddcrp.typing import IntArray
+
+HOLD = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """A stretch of rows that belongs to one regime.
+
+    Parameters
+    ----------
+    label : int
+    first, last : int
+        Places of its first and last row; both have the label, some between them may not.
+
+    Examples
+    --------
+    >>> Visit(label=4, first=10, last=12)
+    Visit(label=4, first=10, last=12)
+    """
+
+    label: int
+    first: int
+    last: int
+
+
+def visits(labels: IntArray, hold: int = HOLD) -> list[Visit]:
+    """Cut a series of labels into visits of regimes.
+
+    The rule: a regime has arrived once its label has held for ``hold`` rows in a row, and it stays
+    until another label has. Whatever flickers in between is no visit: it neither ends the regime at
+    hand nor makes a birth or a return. A visit begins with the first row of the first run that held
+    and ends with the last row of the last one; so the rows of two visits never overlap, and two
+    visits that follow each other have different labels.
+
+    Parameters
+    ----------
+    labels : ndarray of int64, shape (N,)
+    hold : int
+
+    Returns
+    -------
+    visits : list of Visit
+        In the order of time. Empty if no label ever held.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> for visit in visits(np.array([0, 0, 0, 7, 0, 0, 0, 1, 1, 1, 0, 0, 0])):
+    ...     print(visit)
+    Visit(label=0, first=0, last=6)
+    Visit(label=1, first=7, last=9)
+    Visit(label=0, first=10, last=12)
+    """
+    found: list[Visit] = []
+    for first, last in _runs(labels):
+        if last - first + 1 < hold:
+            continue
+        label = int(labels[first])
+        stays = bool(found) and found[-1].label == label
+        found.append(Visit(label, found.pop().first if stays else first, last))
+    return found
+
+
+def _runs(labels: IntArray) -> list[tuple[int, int]]:
+    """First and last place of each run of equal labels."""
+    if len(labels) == 0:
+        return []
+    starts = np.concatenate([[0], np.flatnonzero(np.diff(labels)) + 1])
+    ends = np.concatenate([starts[1:], [len(labels)]]) - 1
+    return list(zip(starts.tolist(), ends.tolist(), strict=True))

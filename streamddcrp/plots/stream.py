@@ -1,0 +1,223 @@
+"""Stream graphs: stories and other components of texts over time, layer upon layer."""
+
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from streamddcrp.plots.figures import date_axis, matplotlib, pyplot, short
+from streamddcrp.plots.palette import COLOURS, ink_on
+
+_WORDS = 3  # of a name
+_LONGEST = 30  # letters of a name
+_TIMES = 60  # points along the time of a stream
+_PLACES = 12  # tried for a name in a layer, those where it is thickest
+_OTHERS = ("#C9CDD1", "#DDE0E3")  # layers beyond the twelve that have colours, in turns
+_DARK = "#262626"
+_PER_HOUR = 3.0  # days of a stream below which documents are counted by the hour
+_MARKS = {"^": "first seen", "x": "last seen", ">": "became part of another"}
+
+
+def plot_stories(tracks: Any, live: set[int], ax: Any = None, **how: Any) -> Any:
+    """Draw the largest stories over time and return the axes; see `draw_stories`."""
+    if ax is None:
+        _, ax = pyplot().subplots(figsize=(13, 6.5), layout="constrained")
+    draw_stories(tracks, live, ax, **how)
+    return ax
+
+
+def draw_stories(
+    tracks: Any,
+    live: set[int],
+    ax: Any,
+    *,
+    largest: int = 30,
+    scale: str = "rows",
+    merged: Collection[int] = (),
+    urls: Mapping[int, str] = MappingProxyType({}),
+) -> None:
+    """Draw the largest stories over time, so that areas are numbers of documents.
+
+    Parameters
+    ----------
+    tracks : pyarrow.Table
+        From ``trajectories()`` of a `TextStream`.
+    live : set of int
+        Ids of stories that have not died.
+    ax : matplotlib axes
+    largest : int
+        How many stories; the others are left out.
+    scale : {"rows", "time", "dates"}
+        What times are: numbers of documents, numbers of any unit, or seconds since 1970.
+    merged : collection of int
+        Ids of stories that were merged into others: with an arrow head where they end.
+    urls : mapping of int to str
+        Links of stories, for an SVG.
+    """
+    known, row = np.unique(tracks["id"].to_numpy(), return_inverse=True)
+    total = np.bincount(row, tracks["mass"].to_numpy()) * (known >= 0)
+    ids = np.sort(known[np.lexsort((known, -total))][: min(largest, int((known >= 0).sum()))])
+    times, mass, width = _over_time(tracks, ids)
+    unit, size = "unit of time", 1.0
+    if scale == "rows":
+        unit, size = "100", 100.0
+    elif scale == "dates":
+        hourly = _TIMES * width < _PER_HOUR * 86400.0
+        unit, size = ("hour", 3600.0) if hourly else ("day", 86400.0)
+    x = (1e6 * times).astype("datetime64[us]") if scale == "dates" else times
+    ax.set_xlabel({"rows": "documents learned", "time": "time", "dates": "time"}[scale])
+    ax.set_ylabel(f"documents of {unit}" if scale == "rows" else f"documents per {unit}")
+    counts = total[np.searchsorted(known, ids)]
+    names = layer_names(tracks, ids)
+    draw_layers(ax, x, mass * (size / width), ids, names, counts, live, merged, urls)
+
+
+def _over_time(tracks: Any, ids: Any) -> tuple[Any, Any, float]:
+    """Spread documents evenly over the time of their stretches.
+
+    Returns
+    -------
+    times : ndarray (T,)
+    mass : ndarray (K, T)
+    width : float
+        Of each of the T steps.
+    """
+    begin, end = tracks["begin"].to_numpy(), tracks["end"].to_numpy()
+    if not len(begin):
+        return np.zeros(0), np.zeros((0, 0)), 1.0
+    edges = np.linspace(begin[0], max(end[-1], begin[0] + 1e-9), _TIMES + 1)
+    share = np.clip(edges, begin[:, None], end[:, None]) - begin[:, None]
+    with np.errstate(invalid="ignore"):
+        share = np.diff(share, axis=1) / (end - begin)[:, None]
+    now = np.flatnonzero(begin == end)
+    share[now] = 0.0
+    share[now, np.clip(np.searchsorted(edges, begin[now], "right") - 1, 0, _TIMES - 1)] = 1.0
+    mass = np.zeros((len(ids), _TIMES))
+    own = np.isin(tracks["id"].to_numpy(), ids)
+    rows = np.searchsorted(ids, tracks["id"].to_numpy()[own])
+    np.add.at(mass, rows, share[own] * tracks["mass"].to_numpy()[own, None])
+    for _ in range(2):  # smoother: days and nights
+        wide = np.pad(mass, ((0, 0), (1, 1)), mode="edge")
+        mass = 0.25 * wide[:, :-2] + 0.5 * mass + 0.25 * wide[:, 2:]
+    return 0.5 * (edges[1:] + edges[:-1]), mass, float(edges[1] - edges[0])
+
+
+def draw_layers(
+    ax: Any,
+    x: Any,
+    mass: Any,
+    ids: Any,
+    names: list[str],
+    counts: Any,
+    live: set[int],
+    merged: Collection[int] = (),
+    urls: Mapping[int, str] = MappingProxyType({}),
+) -> None:
+    """Draw layers (K, T) on each other, from zero, so that the axis is their scale.
+
+    The twelve of most weight have colours, and names in a legend with their ``counts`` (K,); those
+    that are thick enough have them in the layer, too. Their beginnings and ends are marked.
+    """
+    ax.margins(x=0.01)
+    for side in "top", "right":
+        ax.spines[side].set_visible(False)
+    if not len(ids):
+        return
+    large = np.argsort(-np.asarray(counts), kind="stable")[: len(COLOURS)]
+    others = np.setdiff1d(np.arange(len(ids)), large)
+    order, n = [*np.sort(large).tolist(), *others.tolist()], len(large)  # the others on top
+    ids, mass, counts = ids[order], mass[order], np.asarray(counts, dtype=np.float64)[order]
+    names = [names[k] for k in order]
+    colours = [*COLOURS[:n], *(_OTHERS[k % 2] for k in range(len(others)))]
+    layers = ax.stackplot(x, mass, colors=colours, linewidth=0.4, edgecolor="white")
+    if np.issubdtype(x.dtype, np.datetime64):
+        date_axis(ax, year=True)
+    ax.set_ylim(0.0, 1.04 * float(mass.sum(axis=0).max()) or 1.0)
+    middle = np.cumsum(mass, axis=0) - 0.5 * mass
+    for k, layer in enumerate(layers):
+        layer.set_label(names[k])
+        if (url := urls.get(int(ids[k]))) is not None:
+            layer.set_urls([url])
+    marks = _draw_marks(ax, x, mass[:n], middle[:n], ids[:n], live, merged)
+    handles = layers[:n][::-1]
+    labels = [f"{short(names[k], _LONGEST)} ({counts[k]:,.0f})" for k in reversed(range(n))]
+    if len(others):
+        handles = [matplotlib("patches").Patch(color=_OTHERS[0]), *handles]
+        labels = [f"{len(others)} smaller ones ({counts[n:].sum():,.0f})", *labels]
+    legend = ax.legend(
+        [*handles, *marks], [*labels, *(mark.get_label() for mark in marks)], frameon=False,
+        loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=9, handlelength=1.2,
+    )  # fmt: skip
+    for text in legend.get_texts():
+        text.set_parse_math(False)
+    _write(ax, x, mass[:n], middle[:n], names, colours)
+
+
+def _draw_marks(
+    ax: Any, x: Any, mass: Any, middle: Any, ids: Any, live: set[int], merged: Collection[int]
+) -> list[Any]:
+    """Mark beginnings and ends of layers; return the marks there are."""
+    there = mass > 0.01 * mass.max(axis=1, keepdims=True)
+    first, last = there.argmax(axis=1), len(x) - 1 - there[:, ::-1].argmax(axis=1)
+    k = np.arange(len(ids))
+    joined = np.isin(ids, list(merged))
+    gone = ~np.isin(ids, list(live)) & ~joined
+    born = first > 0  # not there from the beginning
+    made = []
+    for marker, at, place in ("^", k[born], first), ("x", k[gone], last), (">", k[joined], last):
+        if len(at):
+            made += ax.plot(
+                x[place[at]], middle[at, place[at]], marker, color=_DARK, markersize=4,
+                linestyle="none", label=_MARKS[marker],
+            )  # fmt: skip
+    return made
+
+
+def _write(ax: Any, x: Any, mass: Any, middle: Any, names: list[str], colours: list[str]) -> None:
+    """Write names into layers, each where it lies within its layer and no other name is."""
+    at = np.asarray(ax.convert_xunits(x), dtype=np.float64)
+    ax.figure.draw_without_rendering()  # the layout, so that letters can be measured
+    taken: list[Any] = []
+    for k in np.argsort(-mass.sum(axis=1), kind="stable").tolist():
+        text = ax.text(
+            at[0], 0.0, short(names[k], _LONGEST), ha="center", va="center", fontsize=9,
+            color=ink_on(colours[k]), parse_math=False,
+        )  # fmt: skip
+        box = text.get_window_extent()
+        for j in np.argsort(-mass[k], kind="stable")[:_PLACES].tolist():
+            centre = ax.transData.transform((at[j], middle[k, j]))
+            place = box.translated(*(centre - (box.x0 + box.x1, box.y0 + box.y1) / np.array(2.0)))
+            if _inside(ax, at, mass[k], middle[k], place) and not any(map(place.overlaps, taken)):
+                text.set_position((at[j], middle[k, j]))
+                taken.append(place)
+                break
+        else:
+            text.remove()  # the legend has it
+
+
+def _inside(ax: Any, at: Any, thick: Any, middle: Any, place: Any) -> bool:
+    """Whether a box lies within a layer, all along."""
+    back = ax.transData.inverted()
+    left, right = (back.transform((side, place.y0))[0] for side in (place.x0, place.x1))
+    if left < at[0] or right > at[-1]:
+        return False
+    spots = np.append(at[(at > left) & (at < right)], [left, right])
+    half = 0.5 * np.interp(spots, at, thick)
+    centre = np.interp(spots, at, middle)
+    above = ax.transData.transform(np.column_stack([spots, centre + half]))[:, 1].min()
+    below = ax.transData.transform(np.column_stack([spots, centre - half]))[:, 1].max()
+    return bool(above >= place.y1 and below <= place.y0)
+
+
+def layer_names(tracks: Any, ids: Any) -> list[str]:
+    """Name components by the words of their largest epoch, or by their ids."""
+    names = [str(i) for i in ids.tolist()]
+    if "words" in tracks.column_names:
+        at = {i: n for n, i in enumerate(ids.tolist())}
+        order = np.argsort(tracks["mass"].to_numpy(), kind="stable")
+        words, owner = tracks["words"].to_pylist(), tracks["id"].to_pylist()
+        for j in order.tolist():
+            if words[j] and owner[j] in at:
+                names[at[owner[j]]] = " ".join(words[j].split()[:_WORDS])
+    return names
