@@ -9,6 +9,7 @@ One epoch is one batch of rows::
 
 * `streamddcrp_connectors.run.sources`: Parquet, Arrow, CSV, JSON lines, pipes, growing files.
 * `streamddcrp_connectors.run.sinks`: JSON lines, Parquet, Arrow, standard output; dead letters.
+* `streamddcrp_connectors.live`: servers as sources and sinks, alarms to web addresses, counts.
 * `streamddcrp_connectors.run.runner`: the loop; `streamddcrp_connectors.cli`: the command.
 
 Delivery: with a checkpoint every row is learned exactly once and, in a file sink, written exactly

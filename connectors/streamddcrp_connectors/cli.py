@@ -1,17 +1,26 @@
 """The command ``streamddcrp``. Whatever is heavy is imported by the command that needs it."""
 
 import importlib
+import signal
 import sys
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 import click
 
-__all__ = ["main"]
+from streamddcrp.errors import StreamDDCRPError
 
 _ELSEWHERE = {
     "bench": "streamddcrp_connectors.bench",
     "demo": "streamddcrp_connectors.demo",
     "report": "streamddcrp_connectors.report.report",
+    "serve": "streamddcrp_connectors.page.recorded",
     "reproduce": "streamddcrp_connectors.experiments.reproduce",
+    "serve-flight": "streamddcrp_connectors.serve_flight",
+    "submit": "streamddcrp_connectors.submit",
     "warmup": "streamddcrp_connectors.warmup",
 }
 
@@ -28,7 +37,7 @@ class _Commands(click.Group):
     @staticmethod
     def _find(name: str) -> click.Command | None:
         try:
-            command = getattr(importlib.import_module(_ELSEWHERE[name]), name)
+            command = getattr(importlib.import_module(_ELSEWHERE[name]), name.replace("-", "_"))
         except (KeyError, ModuleNotFoundError) as error:
             if isinstance(error, ModuleNotFoundError) and error.name != _ELSEWHERE[name]:
                 raise
@@ -45,14 +54,56 @@ def _known_source(name: str | None) -> str | None:
     return name
 
 
+def _defaults_from(ctx: click.Context, _: click.Parameter, path: str | None) -> None:
+    """Take from a TOML file what the command line leaves out."""
+    if path is None:
+        return
+    try:
+        with open(path, "rb") as file:
+            found = tomllib.load(file)
+    except OSError as error:
+        message = f"cannot read {path}: {error.strerror or error}"
+        raise click.UsageError(message) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        message = f"{path} is not valid TOML: {error}"
+        raise click.UsageError(message) from error
+    known = {
+        name.lstrip("-"): str(option.name) for option in ctx.command.params for name in option.opts
+    }
+    ctx.default_map = {}
+    for name, value in found.items():
+        if name not in known:
+            message = f"{path}: unknown option {name!r}; valid are {', '.join(sorted(known))}"
+            raise click.UsageError(message)
+        if isinstance(value, list) and all(isinstance(item, str) for item in value):
+            value = ",".join(value)  # noqa: PLW2901 -- as on the command line
+        if not isinstance(value, str | int | float | bool):
+            message = f"{path}: {name} must be text, a number or a truth value, got {value!r}"
+            raise click.UsageError(message)
+        ctx.default_map[known[name]] = value
+
+
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="streamddcrp")
-def main() -> None:
+@click.pass_context
+def main(ctx: click.Context) -> None:
     """Cluster a stream as it arrives: its regimes or stories, their births, deaths and returns."""
+    at_once = signal.getsignal(signal.SIGINT) is signal.SIG_DFL
+    if at_once and ctx.invoked_subcommand != "run":  # which sees to it in its own time
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @main.command()
 @click.argument("source")
+@click.option(
+    "--config",
+    metavar="FILE.toml",
+    is_eager=True,
+    expose_value=False,
+    callback=_defaults_from,
+    help="Take the source and any option from a file, as in source = 'nats://host/STREAM'; the "
+    "command line goes before it.",
+)
 @click.option("--time", metavar="COL", help="Column of the time: numbers or ISO 8601 time stamps.")
 @click.option(
     "--by", "--key", "key", metavar="COL", help="Column of the key: each key gets its own model."
@@ -85,14 +136,29 @@ def main() -> None:
     "--sink",
     default="-",
     show_default=True,
-    metavar="FILE|-",
-    help="Where results go, by the ending: .jsonl, .parquet, .arrow, or the name of another "
-    "installed sink; - is standard output.",
+    metavar="FILE|URL|-",
+    help="Where results go: a file, by the ending .jsonl, .parquet or .arrow; an address such as "
+    "redis://host/key; - is standard output.",
 )
 @click.option(
     "--events",
     metavar="FILE",
     help="Where births, returns, merges, splits and deaths go, one per row: a file, as for --sink.",
+)
+@click.option(
+    "--alarms",
+    metavar="FILE|URL",
+    help="Where rows of too high a score go: a file, or a web address, which gets each at least "
+    "once.",
+)
+@click.option(
+    "--alarm-rate",
+    default=0.001,
+    show_default=True,
+    help="Share of ordinary rows that may begin an alarm.",
+)
+@click.option(
+    "--metrics", metavar="HOST:PORT", help="Serve counts for Prometheus, as in 127.0.0.1:9100."
 )
 @click.option(
     "--checkpoint",
@@ -108,6 +174,37 @@ def main() -> None:
 )
 @click.option("--batch-rows", default=1000, show_default=True, type=click.IntRange(1))
 @click.option(
+    "--batch-wait",
+    default=0.0,
+    metavar="SECONDS",
+    type=click.FloatRange(0.0),
+    help="How long rows of a live stream may be gathered to a batch [default: each is answered at "
+    "once; a fast stream makes batches by itself].",
+)
+@click.option(
+    "--idle",
+    metavar="SECONDS",
+    type=click.FloatRange(0.0),
+    help="End a live stream, or --follow, after so long without new rows [default: never].",
+)
+@click.option(
+    "--late",
+    metavar="dead-letter|as-now|wait=TIME",
+    help="Rows whose time runs backwards: refuse them; learn them at the last time of their key; "
+    "or put in order those at most so late, as in wait=5s [default: dead-letter].",
+)
+@click.option(
+    "--max-ahead",
+    metavar="TIME",
+    help="Refuse rows that are farther ahead: time stamps of the clock, numbers of the rows "
+    "before, as in 10min [default: none is].",
+)
+@click.option(
+    "--overwrite",
+    is_flag=True,
+    help="Replace output files that hold something which no checkpoint recorded.",
+)
+@click.option(
     "--on-error",
     default="stop",
     show_default=True,
@@ -115,6 +212,13 @@ def main() -> None:
     help="Stop at a row that cannot be used, or set it aside in a JSON lines file and go on.",
 )
 @click.option("--follow", is_flag=True, help="Wait for more lines at the end of the file.")
+@click.option(
+    "--live",
+    is_flag=False,
+    flag_value="127.0.0.1:8765",
+    metavar="[HOST:PORT]",
+    help="Serve a page that shows the run as it goes [default place: 127.0.0.1:8765].",
+)
 @click.option(
     "--format",
     "format_",
@@ -126,56 +230,44 @@ def main() -> None:
 @click.option(
     "--progress/--no-progress", default=None, help="Progress bar [default: on a terminal]."
 )
-def run(
-    source: str,
-    time: str | None,
-    key: str | None,
-    features: str | None,
-    text: str | None,
-    model: str | None,
-    epoch: str | None,
-    season: str | None,
-    sink: str,
-    events: str | None,
-    checkpoint: str | None,
-    memory_limit: str,
-    batch_rows: int,
-    on_error: str,
-    follow: bool,
-    format_: str | None,
-    progress: bool | None,
-) -> None:
-    """Run a model over SOURCE: a table in a file, a folder of texts, or - for standard input.
+def run(live: str | None, features: str | None, format_: str | None, **options: Any) -> None:
+    """Run a model over SOURCE: a file, a folder of texts, a stream, or - for standard input.
 
     A file is Parquet, Arrow, CSV or JSON lines. Of a folder, with --text text, each file is a
-    document.
+    document. A stream is named by its address: nats://host/STREAM, redis://host/key.
 
-    Writes one row for each row read: its number in the source (from 0, a header not counted), time
-    and key, then label, label_prob, score, p_new, p_change and n_tables.
+    Writes one row for each row read: its number in the source (from 0, not counting a header), time
+    and key, then label, label_prob, score, p_new, p_change and n_tables, and what the model adds.
 
     A missing value is an empty cell (CSV) or null. With --checkpoint each row is learned once, and
     once in a file written by --sink, even if the process is killed; standard output may repeat the
     rows of one batch.
     """
-    from streamddcrp_connectors.run.command import Request, execute  # noqa: PLC0415 -- heavy: not for --help
+    with _page(live, options["checkpoint"]) as page:
+        try:
+            from streamddcrp_connectors.run.command import Request, execute  # noqa: PLC0415 -- heavy: not for --help
+        except KeyboardInterrupt:
+            sys.exit(130)
+        request = Request(
+            features=None if features is None else tuple(map(str.strip, features.split(","))),
+            format=format_,
+            **options,
+        )
+        code = execute(request, page)
+    sys.exit(code)
 
-    request = Request(
-        source=source,
-        time=time,
-        key=key,
-        features=None if features is None else tuple(map(str.strip, features.split(","))),
-        text=text,
-        model=model,
-        epoch=epoch,
-        season=season,
-        sink=sink,
-        events=events,
-        checkpoint=checkpoint,
-        memory_limit=memory_limit,
-        batch_rows=batch_rows,
-        on_error=on_error,
-        follow=follow,
-        format=format_,
-        progress=progress,
-    )
-    sys.exit(execute(request))
+
+@contextmanager
+def _page(at: str | None, checkpoint: str | None) -> Iterator[Any]:
+    """Open the live page, if there is one, before all that takes longer to start."""
+    if at is None:
+        yield None
+        return
+    from streamddcrp_connectors.page.observer import opened  # noqa: PLC0415 -- rarely wanted
+
+    try:
+        with opened(at, Path(checkpoint) if checkpoint else None) as page:
+            yield page
+    except StreamDDCRPError as error:
+        click.echo(f"streamddcrp: {error}", err=True)
+        sys.exit(2)

@@ -3,30 +3,40 @@
 import shlex
 import shutil
 import sys
+from collections.abc import Iterator
+from contextlib import closing
 from importlib import resources
 from pathlib import Path
+from time import sleep
+from typing import Any
 
 import click
 
 from streamddcrp.errors import ConfigError, StreamDDCRPError
 
-__all__ = ["demo"]
-
 REFUSED = 2
 TIME = "Time"
+ROWS, PAUSE = 2, 0.1  # of a live demo: rows at a time, and seconds between them
 
 
 @click.command()
 @click.option(
     "--out", default="demo", show_default=True, metavar="DIR", help="Folder for the files."
 )
-def demo(out: str) -> None:
+@click.option(
+    "--live",
+    is_flag=False,
+    flag_value="127.0.0.1:8765",
+    metavar="[HOST:PORT]",
+    help="Play the series in a minute, on a live page [default place: 127.0.0.1:8765].",
+)
+def demo(out: str, live: str | None) -> None:
     """Run on a real series and draw what is found: two months of water flow in a pipeline.
 
     It does what the two commands it prints do. The series comes with river; nothing is downloaded.
     """
     try:
-        code = _demo(Path(out))
+        code = _demo(Path(out)) if live is None else _play(Path(out), live)
     except (StreamDDCRPError, OSError) as error:
         click.echo(f"streamddcrp: {error}", err=True)
         code = REFUSED
@@ -34,22 +44,62 @@ def demo(out: str) -> None:
 
 
 def _demo(folder: Path) -> int:
-    from streamddcrp_connectors.report.picture import matplotlib  # noqa: PLC0415
+    from streamddcrp.plots.figures import matplotlib  # noqa: PLC0415
     from streamddcrp_connectors.report.report import make_report  # noqa: PLC0415
     from streamddcrp_connectors.run.command import Request, execute  # noqa: PLC0415 -- heavy: not for --help
 
     matplotlib("figure")  # what is missing is better said before the work than after it
     data = _series(folder)
     results = folder / "water-flow.parquet"
-    click.echo(f"{data}: water flow in a pipeline, hourly, March to May 2022 (from river)\n")
-    _show("run", str(data), "--time", TIME, "--sink", str(results))
-    code = execute(Request(str(data), time=TIME, sink=str(results), progress=False))
+    click.echo(
+        f"{data}: hourly water flow in a pipeline, March to May 2022 (it comes with river).\n"
+        "Nothing about it is given in advance: which regimes there are, such as normal flow and\n"
+        "interruptions, is learned row by row. The commands, which you can also type:\n"
+    )
+    _show("run", str(data), "--time", TIME, "--sink", str(results), "--overwrite")
+    request = Request(str(data), time=TIME, sink=str(results), progress=False, overwrite=True)
+    code = execute(request)
     if code:
         return code
     _show("report", str(results), "--source", str(data), "--time", TIME)
     words, paths = make_report(results, data, time=TIME)
     click.echo(f"\n{words}")
-    click.echo(f"The picture: {paths[0]} and {paths[1]}; these words: {paths[2]}")
+    click.echo(f"Picture: {paths[0]} (and .svg). These words: {paths[2]}.")
+    click.echo(f"To read in a browser, with tables: {paths[3]}")
+    click.echo(
+        "Your own file: streamddcrp run FILE.csv --time COLUMN --sink found.parquet, then\n"
+        "streamddcrp report found.parquet --source FILE.csv --time COLUMN"
+    )
+    return 0
+
+
+def _play(folder: Path, at: str) -> int:
+    """Show the series on a live page, some rows at a time."""
+    from streamddcrp_connectors.page.observer import opened  # noqa: PLC0415
+    from streamddcrp_connectors.run.columns import Columns  # noqa: PLC0415
+    from streamddcrp_connectors.run.config import find_recipe  # noqa: PLC0415
+    from streamddcrp_connectors.run.runner import run  # noqa: PLC0415
+    from streamddcrp_connectors.run.sinks import open_sink  # noqa: PLC0415
+    from streamddcrp_connectors.run.sources import open_source  # noqa: PLC0415
+
+    data = _series(folder)
+    click.echo(f"{data}: water flow in a pipeline, two months in a minute; end with Ctrl-C")
+    source: Any = open_source(str(data), Columns(TIME), batch_rows=ROWS)
+    read = source.read_after
+
+    def paced(offset: Any) -> Iterator[Any]:
+        for batch in read(offset):
+            sleep(PAUSE)
+            yield batch
+
+    source.read_after = paced
+    sink = open_sink(str(folder / "water-flow.jsonl"), sys.stdout.buffer, None)
+    with closing(source), opened(at, None) as page:
+        page.name = source.name
+        done = run(source, find_recipe(None, None), sink, watchers=[page], overwrite=True)
+        if not done.interrupted:
+            click.echo("That was all; the page stays until Ctrl-C.")
+            page.wait()
     return 0
 
 

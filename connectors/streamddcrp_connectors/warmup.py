@@ -7,8 +7,6 @@ from typing import Any
 
 import click
 
-__all__ = ["warmup"]
-
 REFUSED = 2
 _ROWS = 300  # enough for the warm-up of every model
 

@@ -1,5 +1,5 @@
 """Experiments of the papers, each a command of ``streamddcrp reproduce``.
 
-A module has the command and imports what is heavy when it runs; beside it lie its numbers
-(``*_numbers``) and its figures (``*_figures``).
+`reproduce` has the commands and imports what is heavy when they run; beside it lie their numbers
+(``*_numbers``) and their figures (``*_figures``).
 """

@@ -8,8 +8,6 @@ import pyarrow.parquet as pq
 
 from streamddcrp.errors import ConfigError
 
-__all__ = ["make_folder", "read_documents", "shared_file"]
-
 _ARTICLE = re.compile(r"<TEXT>(.*?)</TEXT>", re.DOTALL)
 
 
@@ -39,7 +37,7 @@ def read_documents(path: Path) -> list[str]:
         texts = _ARTICLE.findall(content) or re.split(r"\n\s*\n", content)
     documents = [text for text in texts if text and text.strip()]
     if not documents:
-        message = f"{path}: there is no text in it"
+        message = f"{path}: it contains no text"
         raise ConfigError(message)
     return documents
 

@@ -8,8 +8,6 @@ import click
 
 from streamddcrp.errors import ConfigError, StreamDDCRPError
 
-__all__ = ["ddcrp_language"]
-
 REFUSED = 2
 MISSING = """\
 there is no {path}: the 2,246 articles of the Associated Press are not a part of the package.
@@ -119,7 +117,7 @@ def _reproduce(
 ) -> None:
     from tqdm import tqdm  # noqa: PLC0415 -- heavy: not for --help
 
-    from streamddcrp_connectors.report.picture import matplotlib  # noqa: PLC0415
+    from streamddcrp.plots.figures import matplotlib  # noqa: PLC0415
 
     from .data import make_folder, read_documents, shared_file  # noqa: PLC0415
     from .ddcrp_language_figures import draw_all  # noqa: PLC0415

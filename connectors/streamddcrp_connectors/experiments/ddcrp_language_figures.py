@@ -5,13 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from streamddcrp_connectors.report.palette import COLOURS
-from streamddcrp_connectors.report.picture import INK, STYLE, matplotlib
+from streamddcrp.plots.figures import INK, STYLE, matplotlib
+from streamddcrp.plots.palette import COLOURS
 
 from .ddcrp_language_numbers import FAMILIES, Growth, Numbers
 from .ddcrp_language_words import parameter_of
-
-__all__ = ["draw_all"]
 
 
 def draw_all(numbers: Numbers, folder: Path) -> list[Path]:

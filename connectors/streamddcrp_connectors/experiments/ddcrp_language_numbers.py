@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from streamddcrp.decay import Decay, NoDecay
 from streamddcrp.errors import ConfigError
 from streamddcrp.models.language.base_measure import BaseMeasure
+from streamddcrp.models.language.corpus import Corpus, matches
 from streamddcrp.models.language.estimator import link_posterior, n_tables_probs
 from streamddcrp.models.language.fit import (
     EvidenceSurface,
@@ -16,10 +17,7 @@ from streamddcrp.models.language.fit import (
     evidence_surface,
     fit_language,
 )
-from streamddcrp.models.language.memory import Corpus, matches
 from streamddcrp.typing import FloatArray, IntArray
-
-__all__ = ["FAMILIES", "Agreement", "Growth", "Numbers", "measure", "read_corpus"]
 
 FAMILIES = ("window", "exponential", "logistic")
 SMOOTHING = 0.5  # imagined count of each word where a document's own are left out

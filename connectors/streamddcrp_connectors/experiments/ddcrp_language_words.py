@@ -8,8 +8,6 @@ from streamddcrp.decay import Decay
 
 from .ddcrp_language_numbers import FAMILIES, Numbers
 
-__all__ = ["in_words"]
-
 PLACES = (50, 100, 200, 400, 800)
 PUBLISHED = """\
 Published: Blei and Frazier's slides define the Bayes factor and draw it for Science and the New

@@ -24,14 +24,12 @@ from streamddcrp.likelihoods import NormalWishart
 from streamddcrp.models.ddcrp.chain import DDCRPSamples
 from streamddcrp.models.ddcrp.predict import held_out_log_likelihood
 from streamddcrp.models.ddcrp.sampler import sample_ddcrp
+from streamddcrp.plots.figures import STYLE, matplotlib
+from streamddcrp.plots.palette import COLOURS
 from streamddcrp.typing import FloatArray
-from streamddcrp_connectors.report.palette import COLOURS
-from streamddcrp_connectors.report.picture import STYLE, matplotlib
 
 from .stick_breaking import GaussianPrior, polish
 from .synthetic import CORNERS, five_gaussians
-
-__all__ = ["run"]
 
 N = 200
 RADII = (1, 2, 3, 4, 5)
@@ -207,19 +205,19 @@ def table(found: dict[int, list[Scores]]) -> Iterator[str]:
         yield f"| {radius} | " + " | ".join(cells) + " |"
 
 
-def run(folder: Path, seeds: int, starts: int) -> Iterator[str]:
+def run(folder: Path, seeds: int, starts: int, first: int) -> Iterator[str]:
     """Do it all: write the figures to a folder, yield what is to be read."""
     found: dict[int, list[Scores]] = {}
     with tqdm(total=len(RADII) * seeds, desc="Table 1", unit=" data sets") as bar:
         for radius in RADII:
             found[radius] = []
-            for seed in range(seeds):
+            for seed in range(first, first + seeds):
                 found[radius].append(scores(radius, seed))
                 bar.update()
     yield from table(found)
     yield ""
     with tqdm(total=2 * starts, desc="Figures 3 and 4", unit=" starts") as bar:
-        ends = {radius: climbs(radius, starts, 0, bar) for radius in (5, 3)}
+        ends = {radius: climbs(radius, starts, first, bar) for radius in (5, 3)}
     for radius, (links, sticks) in ends.items():
         best = max(climb.bound for climb in links), max(climb.bound for climb in sticks)
         yield (

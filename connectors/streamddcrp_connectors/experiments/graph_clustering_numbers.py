@@ -8,11 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamddcrp.models.graph.graph_crp import GraphCRP
+from streamddcrp.plots.figures import STYLE, matplotlib
+from streamddcrp.plots.palette import COLOURS
 from streamddcrp.typing import FloatArray, IntArray
-from streamddcrp_connectors.report.palette import COLOURS
-from streamddcrp_connectors.report.picture import STYLE, matplotlib
-
-__all__ = ["adjusted_rand", "oracle_score", "run", "tv_gauss"]
 
 N = 2000
 MEANS = np.array([(-4, 0), (4, 0), (0, 5), (0, -5), (-4, 0)], dtype=np.float64)
@@ -109,9 +107,9 @@ def draw(X: FloatArray, y: IntArray, found: dict[str, Found], path: Path) -> Non
         plt.close(figure)
 
 
-def run(folder: Path, seeds: int, particles: int) -> Iterator[str]:
+def run(folder: Path, seeds: int, particles: int, first: int) -> Iterator[str]:
     """Do it all: write the figure to a folder, yield what is to be read."""
-    streams = [tv_gauss(seed) for seed in range(seeds)]
+    streams = [tv_gauss(seed) for seed in range(first, first + seeds)]
     follow(streams[0][0][:50], streams[0][1][:50], particles, {})  # compiles
     oracle = float(np.mean([oracle_score(X) for X, _ in streams]))
     yield f"{N} rows, {particles} particles, mean (least) of {seeds} data sets; oracle {oracle:.4f}"

@@ -15,11 +15,9 @@ from scipy.optimize import linear_sum_assignment
 
 from streamddcrp.likelihoods import LinearGaussian
 from streamddcrp.models.features.tv_ibp import TimeVaryingIBP
+from streamddcrp.plots.figures import STYLE, matplotlib
+from streamddcrp.plots.palette import COLOURS
 from streamddcrp.typing import FloatArray
-from streamddcrp_connectors.report.palette import COLOURS
-from streamddcrp_connectors.report.picture import STYLE, matplotlib
-
-__all__ = ["features_of", "images", "matched", "run"]
 
 WINDOW = 50
 SHAPES = (
@@ -114,13 +112,13 @@ def draw(Y: FloatArray, loading: FloatArray, often: FloatArray, on: FloatArray, 
     return paths
 
 
-def run(folder: Path, seeds: int) -> Iterator[str]:
+def run(folder: Path, seeds: int, first: int) -> Iterator[str]:
     """Do it all: write the figures of the first seed to a folder, yield what is to be read."""
     TimeVaryingIBP(warmup=1).learn_many(np.zeros((1, 36)))  # compiles
     yield "| seed | features of 5 images or more | Z accuracy (worst feature) | RMSE of Y | noise | occurrence RMSE | CPU s |"  # noqa: E501
     yield "| --- | --- | --- | --- | --- | --- | --- |"
     paths: list[Path] = []
-    for seed in range(seeds):
+    for seed in range(first, first + seeds):
         X, Z, Y, often = images(seed)
         model = TimeVaryingIBP(seed=seed)
         begun = time.process_time()

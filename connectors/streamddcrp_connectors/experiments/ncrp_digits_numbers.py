@@ -17,8 +17,6 @@ from streamddcrp.typing import FloatArray
 
 from .data import shared_file
 
-__all__ = ["DEPTHS", "PUBLISHED", "Digits", "Fit", "digits", "fits", "pca_error"]
-
 DEPTHS = (2, 3, 4, 5)
 # Depth: nodes, mean squared error of training and of test images. The table as printed in text form
 # is permuted; this order is the one that its PCA columns, which can be recomputed, give.

@@ -4,12 +4,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from streamddcrp.models.trees.pictures import plot_component_tree
-from streamddcrp_connectors.report.palette import COLOURS
-from streamddcrp_connectors.report.picture import STYLE, matplotlib
+from streamddcrp.plots.figures import STYLE, matplotlib
+from streamddcrp.plots.palette import COLOURS
 
 from .ncrp_digits_numbers import PUBLISHED, Digits, Fit, digits, fits, pca_error
-
-__all__ = ["run"]
 
 PICTURED = 3  # depth of the tree that is drawn
 TITLE = """\

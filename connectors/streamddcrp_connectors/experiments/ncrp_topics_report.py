@@ -11,12 +11,10 @@ from streamddcrp.errors import ConfigError
 from streamddcrp.models.trees.gibbs import sample_nested_topics
 from streamddcrp.models.trees.nested_topics import NestedCRPTopics
 from streamddcrp.models.trees.pictures import named, plot_growth, plot_topic_tree
-from streamddcrp_connectors.report.picture import matplotlib
+from streamddcrp.plots.figures import matplotlib
 
 from .data import shared_file
 from .topic_corpora import TopicCorpus, ap_articles, corpus_of_texts, newsgroups, unigram
-
-__all__ = ["run"]
 
 MISSING = """\
 there is no {path}, nor newsgroups20 beside it: they are not a part of the package. A text of your

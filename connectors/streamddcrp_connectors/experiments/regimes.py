@@ -19,13 +19,11 @@ from streamddcrp import fit_seqddcrp
 from streamddcrp.likelihoods import NormalGamma
 from streamddcrp.models.ddcrp.predict import held_out_log_likelihood
 from streamddcrp.models.ddcrp.sampler import sample_ddcrp
+from streamddcrp.plots.figures import STYLE, matplotlib
+from streamddcrp.plots.palette import COLOURS
 from streamddcrp.typing import FloatArray
-from streamddcrp_connectors.report.palette import COLOURS
-from streamddcrp_connectors.report.picture import STYLE, matplotlib
 
 from .synthetic import regimes
-
-__all__ = ["run"]
 
 ALPHA = 0.1
 DECAY = ("exponential", 4.0)

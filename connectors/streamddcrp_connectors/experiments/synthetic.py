@@ -8,9 +8,8 @@ import numpy as np
 
 from streamddcrp.typing import FloatArray, IntArray
 
-__all__ = ["CORNERS", "five_gaussians", "regimes"]
-
 CORNERS = np.array([(0, 0), (-1, -1), (-1, 1), (1, -1), (1, 1)], dtype=np.float64)
+STATES, SWITCH_RATE, JITTER, SMALLEST_PRECISION = 5, 0.01, 5, 0.05  # of `regimes`
 
 
 def five_gaussians(
@@ -27,33 +26,24 @@ def five_gaussians(
     return radius * CORNERS[y] + rng.standard_normal((n, 2)), y
 
 
-def regimes(
-    n: int = 1000,
-    seed: int = 0,
-    *,
-    n_states: int = 5,
-    switch_rate: float = 0.01,
-    jitter: int = 5,
-    smallest_precision: float = 0.05,
-) -> tuple[FloatArray, IntArray]:
+def regimes(n: int = 1000, seed: int = 0) -> tuple[FloatArray, IntArray]:
     """One active state at a time, switching at random (section 5.3), 1-D.
 
-    State k = 1..``n_states`` has mean 5 k and precision Gamma(shape 0.8, scale 1.1), drawn again
-    while below ``smallest_precision`` (such a state would cover all others). Each step leaves
-    the state with probability ``switch_rate``; the rows within ``jitter`` places of a switch are
-    permuted.
+    State k = 1..5 has mean 5 k and precision Gamma(shape 0.8, scale 1.1), drawn again while below
+    0.05 (such a state would cover all others). Each step leaves the state with probability 0.01;
+    the rows within 5 places of a switch are permuted.
     """
     rng = np.random.default_rng(seed)
-    mean = 5.0 * np.arange(1, n_states + 1)
-    precision = rng.gamma(0.8, 1.1, n_states)
-    while np.any(low := precision < smallest_precision):
+    mean = 5.0 * np.arange(1, STATES + 1)
+    precision = rng.gamma(0.8, 1.1, STATES)
+    while np.any(low := precision < SMALLEST_PRECISION):
         precision[low] = rng.gamma(0.8, 1.1, int(low.sum()))
-    switches = rng.random(n) < switch_rate
+    switches = rng.random(n) < SWITCH_RATE
     switches[0] = False
-    jumps = rng.integers(1, n_states, n)
-    y = (rng.integers(n_states) + np.cumsum(np.where(switches, jumps, 0))) % n_states
+    jumps = rng.integers(1, STATES, n)
+    y = (rng.integers(STATES) + np.cumsum(np.where(switches, jumps, 0))) % STATES
     for place in np.flatnonzero(switches):
-        near = slice(max(0, place - jitter), min(n, place + jitter))
+        near = slice(max(0, place - JITTER), min(n, place + JITTER))
         y[near] = rng.permutation(y[near])
     X = mean[y] + rng.standard_normal(n) / np.sqrt(precision[y])
     return X[:, None], y.astype(np.int64)

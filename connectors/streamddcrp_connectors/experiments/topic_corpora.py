@@ -16,8 +16,6 @@ from streamddcrp.typing import IntArray
 
 from .data import read_documents
 
-__all__ = ["TopicCorpus", "ap_articles", "corpus_of_texts", "newsgroups", "split", "unigram"]
-
 FRACTION = 5  # of the documents one in so many is for testing
 
 
@@ -91,7 +89,7 @@ def ap_articles(folder: Path, n: int = 1000, seed: int | None = None) -> TopicCo
     return split(some, names, test, seed or 0)
 
 
-def newsgroups(folder: Path, n: int = 5000, seed: int = 0) -> tuple[TopicCorpus, list[str]]:
+def newsgroups(folder: Path, n: int = 5000) -> tuple[TopicCorpus, list[str]]:
     """Return shuffled posts to 20 newsgroups, every fifth for testing, and their groups.
 
     Words in fewer than ten of the posts, or in more than a tenth of them, are left out, and posts
@@ -99,7 +97,7 @@ def newsgroups(folder: Path, n: int = 5000, seed: int = 0) -> tuple[TopicCorpus,
     """
     counts, names = _read(folder / "train_bow.parquet", folder / "vocab.parquet")
     groups = pq.read_table(folder / "train_docs.parquet")["group"].to_pylist()
-    rows = np.random.default_rng(seed).permutation(len(groups))[:n]
+    rows = np.random.default_rng(0).permutation(len(groups))[:n]
     some = sparse.csr_array(counts[: len(groups)][rows])
     df = np.diff(sparse.csc_array(some).indptr)
     kept = np.flatnonzero((df >= 10) & (df <= 0.1 * len(rows)))

@@ -9,8 +9,6 @@ import click
 
 from streamddcrp.errors import ConfigError, StreamDDCRPError
 
-__all__ = ["make_report", "report"]
-
 Made = tuple[str, list[bytes]]  # words, and the content of each file
 
 REFUSED = 2
@@ -30,10 +28,15 @@ ENDINGS = (".png", ".svg", ".txt", ".html")
 @click.option("--text", metavar="COL", help="Column of the texts in DATA, as given to run.")
 @click.option("--events", metavar="FILE", help="Of texts: what run --events wrote.")
 @click.option(
+    "--checkpoint",
+    metavar="DIR",
+    help="Folder given to run --checkpoint: regimes then have the names given on the live page.",
+)
+@click.option(
     "--out",
     metavar="DIR|PREFIX",
-    help="Where the .png, .svg, .txt and, for texts, .html go: a folder, or their name without "
-    "the ending [default: beside RESULTS].",
+    help="Where the .png, .svg, .txt and .html go: a folder, or their name without the ending "
+    "[default: beside RESULTS].",
 )
 def report(
     results: str,
@@ -45,13 +48,15 @@ def report(
     season: str | None,
     text: str | None,
     events: str | None,
+    checkpoint: str | None,
     out: str | None,
 ) -> None:
-    """Show what a run found: a picture, and what is in it in words.
+    """Show what a run found: a picture, a page for the browser, and words.
 
-    RESULTS is a file that `streamddcrp run` wrote. The picture shows each feature coloured by
+    RESULTS is a file that `streamddcrp run` wrote. The picture shows each column coloured by
     regime, the surprise of each row, and when each regime was first seen, came back and was last
-    seen. The words go to standard output too.
+    seen. The page (.html) has the same picture, with tables that it links to. The words go to
+    standard output too.
 
     Of texts, with --text, it shows the stories over time, and the page (.html) lists the words and
     typical texts of each.
@@ -60,7 +65,7 @@ def report(
     try:
         words, paths = make_report(
             results, source, time=time, key=key, only=only, features=names, season=season,
-            text=text, events=events, out=out,
+            text=text, events=events, checkpoint=checkpoint, out=out,
         )  # fmt: skip
     except (StreamDDCRPError, OSError) as error:
         click.echo(f"streamddcrp: {error}", err=True)
@@ -80,6 +85,7 @@ def make_report(
     season: str | None = None,
     text: str | None = None,
     events: str | os.PathLike[str] | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
     out: str | os.PathLike[str] | None = None,
 ) -> tuple[str, list[Path]]:
     """Read results and series, and write picture and words.
@@ -99,6 +105,8 @@ def make_report(
         Column of the texts that the results are about.
     events : str or path-like, optional
         What ``run --events`` wrote, of texts.
+    checkpoint : str or path-like, optional
+        Folder that keeps the names given to regimes.
     out : str or path-like, optional
         Folder or prefix of the files made.
 
@@ -106,23 +114,25 @@ def make_report(
     -------
     words : str
     paths : list of Path
-        The PNG, the SVG, the text and, for texts, the page.
+        The PNG, the SVG, the text and the page.
 
     Raises
     ------
     ConfigError, SchemaError
         The files or the options do not fit together. Nothing was written.
     MissingExtraError
-        matplotlib is not installed.
+        matplotlib or Jinja is not installed.
     """
-    from streamddcrp_connectors.report.picture import matplotlib  # noqa: PLC0415
+    from streamddcrp.plots.figures import matplotlib  # noqa: PLC0415
+    from streamddcrp_connectors.report.page import jinja  # noqa: PLC0415
     from streamddcrp_connectors.run.columns import Columns  # noqa: PLC0415 -- heavy: not for --help
 
     matplotlib("figure")
+    jinja()
     if text is not None and features is not None:
         message = "--text and --features exclude each other: a report is of texts or of numbers"
         raise ConfigError(message)
-    paths = _paths(Path(results), Path(source), out, ENDINGS if text else ENDINGS[:3])
+    paths = _paths(Path(results), Path(source), out)
     names = features if text is None else (text,)
     columns = Columns(time, key, names, text is not None)
     if text is not None and season is not None:
@@ -132,7 +142,7 @@ def make_report(
         if events is not None:
             message = "--events belongs to a report of texts: give --text, or leave it out"
             raise ConfigError(message)
-        words, files = _of_numbers(results, source, columns, only, season)
+        words, files = _of_numbers(results, source, columns, only, season, checkpoint)
     else:
         words, files = _of_texts(results, source, columns, only, events)
     for path, content in zip(paths, files, strict=True):
@@ -141,17 +151,20 @@ def make_report(
 
 
 def _of_numbers(
-    results: Any, source: Any, columns: Any, only: str | None, season: str | None
+    results: Any, source: Any, columns: Any, only: str | None, season: str | None, folder: Any
 ) -> Made:
-    from streamddcrp_connectors.report.findings import find  # noqa: PLC0415
-    from streamddcrp_connectors.report.picture import render  # noqa: PLC0415
+    from streamddcrp.plots.findings import find  # noqa: PLC0415
+    from streamddcrp.plots.timeline import render  # noqa: PLC0415
+    from streamddcrp_connectors.report.regime_page import page_of_regimes  # noqa: PLC0415
     from streamddcrp_connectors.report.results import read_labelled  # noqa: PLC0415
     from streamddcrp_connectors.report.words import in_words  # noqa: PLC0415
+    from streamddcrp_connectors.run.names import Names  # noqa: PLC0415
 
-    findings = find(read_labelled(results, source, columns, only, season))
+    names = None if folder is None else Names(Path(folder))
+    findings = find(read_labelled(results, source, columns, only, season, names))
     pictures = render(findings)
-    words = in_words(findings)
-    return words, [*pictures.values(), words.encode()]
+    words, page = in_words(findings), page_of_regimes(findings)
+    return words, [*pictures.values(), words.encode(), page.encode()]
 
 
 def _of_texts(results: Any, source: Any, columns: Any, only: str | None, events: Any) -> Made:
@@ -162,20 +175,18 @@ def _of_texts(results: Any, source: Any, columns: Any, only: str | None, events:
         lines_of,
         survivors,
     )
-    from streamddcrp_connectors.report.story_page import page_of  # noqa: PLC0415
+    from streamddcrp_connectors.report.story_page import page_of_stories  # noqa: PLC0415
 
     labelled = read_labelled_texts(results, source, columns, only, events)
     parts, surprise = find_stories(labelled, labelled.labels)
     stories = find_stories(labelled, survivors(labelled))[0] if labelled.events else parts
     pictures = draw_stories(labelled, parts)
     words = lines_of(labelled, stories)
-    page = page_of(labelled, stories, parts, surprise, pictures["svg"])
+    page = page_of_stories(labelled, stories, parts, surprise, pictures["svg"])
     return words, [*pictures.values(), words.encode(), page.encode()]
 
 
-def _paths(
-    results: Path, source: Path, out: str | os.PathLike[str] | None, endings: tuple[str, ...]
-) -> list[Path]:
+def _paths(results: Path, source: Path, out: str | os.PathLike[str] | None) -> list[Path]:
     """Name the files to write, none of which may be one that is read."""
     prefix = results.with_suffix("") if out is None else Path(out)
     if out is not None and (prefix.is_dir() or os.fspath(out).endswith(("/", os.sep))):
@@ -185,7 +196,7 @@ def _paths(
     if not prefix.parent.is_dir():
         message = f"--out: there is no folder {prefix.parent}; make it first"
         raise ConfigError(message)
-    paths = [prefix.with_name(prefix.name + ending) for ending in endings]
+    paths = [prefix.with_name(prefix.name + ending) for ending in ENDINGS]
     for path in paths:
         if path.resolve() in (results.resolve(), source.resolve()):
             message = f"the report would be written over {path}; choose another name with --out"

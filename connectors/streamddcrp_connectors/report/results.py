@@ -8,57 +8,34 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from streamddcrp import Seasonal
 from streamddcrp.contract import Event
 from streamddcrp.errors import ConfigError, SchemaError
+from streamddcrp.plots.clock import Clock
+from streamddcrp.plots.series import Labelled
 from streamddcrp.typing import FloatArray, IntArray
-from streamddcrp_connectors.report.causes import Cause, read_causes
-from streamddcrp_connectors.report.clock import Clock
+from streamddcrp_connectors.report.causes import read_causes
 from streamddcrp_connectors.run.columns import Columns, refusals
 from streamddcrp_connectors.run.config import read_season
+from streamddcrp_connectors.run.names import Names
 from streamddcrp_connectors.run.sources import Source, open_source
 from streamddcrp_connectors.run.written import read_events
 
-__all__ = ["Labelled", "LabelledTexts", "read_labelled", "read_labelled_texts"]
+__all__ = [
+    "Labelled",
+    "LabelledTexts",
+    "read_labelled",
+    "read_labelled_texts",
+    "read_results",
+    "read_rows",
+]
 
 _BATCH = 1 << 14
 _NEEDED = ("row", "label", "score")
 _FINAL = ("final_row", "final_label")
-
-
-@dataclass(frozen=True, slots=True)
-class Labelled:
-    """A series with a label and a score for each row.
-
-    Parameters
-    ----------
-    name : str
-        Name of the series, with the key if it is one of several.
-    features : tuple of str
-    values : ndarray of float64, shape (N, D)
-        NaN where missing.
-    labels : ndarray of int64, shape (N,)
-    scores : ndarray of float64, shape (N,)
-        NaN during the model's warm-up, when the label has no meaning.
-    clock : Clock
-    causes : tuple of Cause
-        Latent features of the rows, where the model has them.
-    measured : ndarray of float64, shape (N, D), or None
-        The values as they were measured, where ``values`` are less their seasons.
-    """
-
-    name: str
-    features: tuple[str, ...]
-    values: FloatArray
-    labels: IntArray
-    scores: FloatArray
-    clock: Clock
-    causes: tuple[Cause, ...] = ()
-    measured: FloatArray | None = None
-
-    def __len__(self) -> int:
-        return len(self.labels)
+_STATE = ("state",)  # what regimes are drawn by, where results have it
 
 
 class _ResultColumns(Columns):
@@ -77,8 +54,8 @@ class _ResultColumns(Columns):
                 )
                 raise ConfigError(message)
         time, key = (name if name in available else None for name in ("time", "key"))
-        more = _FINAL if all(name in available for name in _FINAL) else ()
-        return Columns(time, key, _NEEDED + more)
+        more = (names for names in (_FINAL, _STATE) if all(name in available for name in names))
+        return Columns(time, key, sum(more, _NEEDED))
 
 
 def read_labelled(
@@ -87,6 +64,7 @@ def read_labelled(
     columns: Columns,
     only: str | None = None,
     season: str | None = None,
+    names: Names | None = None,
 ) -> Labelled:
     """Read results and the rows of the series they are about.
 
@@ -99,6 +77,8 @@ def read_labelled(
         The key whose rows are wanted.
     season : str, optional
         The periods of seasons that the model has subtracted, which the values are shown without.
+    names : Names, optional
+        Those given to regimes.
 
     Raises
     ------
@@ -107,19 +87,22 @@ def read_labelled(
     SchemaError
         A file is damaged, or the results are not about this series.
     """
-    name, found, batch, table, clock = _both(results, data, columns, only)
+    name, found, batch, table, clock, _ = _both(results, data, columns, only)
     features = found.features or ()
     values = np.column_stack([_floats(batch.column(feature)) for feature in features])
     causes = read_causes(results, table["row"])
-    labels, scores = table["label"], table["score"]
+    labels, scores = table.get("state", table["label"]), table["score"]
+    given = (
+        names.of(str(table["key"][0]) if "key" in table else "") if names and len(labels) else {}
+    )
     if season is None:
-        return Labelled(name, features, values, labels, scores, clock, causes)
+        return Labelled(name, features, values, labels, scores, clock, causes, names=given)
     rows = pa.table(
         {name: pa.array(x, from_pandas=True) for name, x in zip(features, values.T, strict=True)}
     )
     left = Seasonal(read_season(season)).step_many(rows, None if clock.counts_rows else clock.times)
     net = np.column_stack([_floats(left.column(feature)) for feature in features])
-    return Labelled(name, features, net, labels, scores, clock, causes, values)
+    return Labelled(name, features, net, labels, scores, clock, causes, values, given)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,13 +138,13 @@ def read_labelled_texts(
     events: str | os.PathLike[str] | None = None,
 ) -> LabelledTexts:
     """Read results, the texts they are about and what happened; see `read_labelled`."""
-    name, found, batch, table, clock = _both(results, data, columns, only)
+    name, found, batch, table, clock, last = _both(results, data, columns, only)
     texts = batch.column((found.features or ())[0])
     labels = table["label"].copy()
-    if _FINAL[0] in table:
-        row, final = (table[column] for column in _FINAL)
+    for cells in (table, last) if _FINAL[0] in table else ():
+        row, label = (cells[column] for column in _FINAL)
         known = row < len(labels)  # not where it is missing
-        labels[row[known].astype(np.int64)] = final[known].astype(np.int64)
+        labels[row[known].astype(np.int64)] = label[known].astype(np.int64)
     key = str(table["key"][0]) if "key" in table else None
     happened = () if events is None else read_events(events, key, len(labels))
     return LabelledTexts(name, texts, labels, table["score"], clock, happened)
@@ -172,12 +155,18 @@ def _both(
     data: str | os.PathLike[str],
     columns: Columns,
     only: str | None,
-) -> tuple[str, Columns, Any, dict[str, Any], Clock]:
-    """Read results and the rows of the source that they are about, of one key."""
-    table, utc = _read_results(results, least=-1 if columns.text else 0)
+) -> tuple[str, Columns, Any, dict[str, Any], Clock, dict[str, Any]]:
+    """Read results and the rows of the source that they are about, of one key.
+
+    The last are the rows that a run adds at its end, of labels that are as good as final.
+    """
+    table, last, utc = read_results(results, least=-1 if columns.text else 0)
     key = _choose_key(table, only, os.fspath(results))
     if key is not None:
-        table = {name: cells[table["key"] == key] for name, cells in table.items()}
+        table, last = (
+            {name: cells[rows["key"] == key] for name, cells in rows.items()}
+            for rows in (table, last)
+        )
     if columns.features is None or columns.text:
         for what, named in (("time", columns.time), ("key", columns.key)):
             if what in table and named is None:
@@ -187,26 +176,35 @@ def _both(
                 )
                 raise ConfigError(message)
     with closing(open_source(data, columns, batch_rows=_BATCH)) as source:
-        batch = _rows_of(source, table["row"], os.fspath(results))
+        batch = read_rows(source, table["row"], os.fspath(results))
     if key is not None and columns.key is not None:
         _check_key(batch.column(columns.key), key, table["row"], source.name, os.fspath(results))
     name = Path(source.name).name + (f", {key}" if key is not None else "")
     clock = _clock(table, utc, batch, columns, source.name, os.fspath(results))
-    return name, source.columns, batch, table, clock
+    return name, source.columns, batch, table, clock, last
 
 
-def _read_results(path: str | os.PathLike[str], *, least: int) -> tuple[dict[str, Any], bool]:
-    """Read results whole: a numpy array a column, and whether the time is in UTC."""
+def read_results(
+    path: str | os.PathLike[str], *, least: int
+) -> tuple[dict[str, Any], dict[str, Any], bool]:
+    """Read results whole, a numpy array a column, and whether the time is in UTC.
+
+    Results of rows, and those at the end that have none.
+    """
     with closing(open_source(path, _ResultColumns(), batch_rows=_BATCH)) as source:
         whole = _whole(source)
+    ends = whole.filter(pc.is_null(whole["row"]))
+    whole = whole.filter(pc.is_valid(whole["row"]))
     table = {name: _numpy(whole.column(name)) for name in whole.schema.names}
-    for name, low in (("row", 0), ("label", least)):
-        table[name] = _whole_numbers(table[name], name, source.name, low)
+    last = {name: _numpy(ends.column(name)) for name in ends.schema.names}
+    for name, low in (("row", 0), ("label", least), ("state", 0)):
+        if name in table:
+            table[name] = _whole_numbers(table[name], name, source.name, low)
     # A pipe may have had some rows twice: the last one counts.
-    _, last = np.unique(table["row"][::-1], return_index=True)
-    order = len(table["row"]) - 1 - last
+    _, place = np.unique(table["row"][::-1], return_index=True)
+    order = len(table["row"]) - 1 - place
     utc = "time" in table and _zoned(whole.schema.field("time").type)
-    return {name: cells[order] for name, cells in table.items()}, utc
+    return {name: cells[order] for name, cells in table.items()}, last, utc
 
 
 def _whole(source: Source) -> Any:
@@ -267,7 +265,7 @@ def _choose_key(table: dict[str, Any], only: str | None, where: str) -> str | No
     return only
 
 
-def _rows_of(source: Source, rows: IntArray, results: str) -> Any:
+def read_rows(source: Source, rows: IntArray, results: str) -> Any:
     """Read the given rows of a source, in order."""
     parts = []
     for batch, offset in source.read_after(None):

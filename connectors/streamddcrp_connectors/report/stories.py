@@ -8,22 +8,11 @@ import numpy as np
 from streamddcrp.data.documents import top_words
 from streamddcrp.data.texts import read_texts
 from streamddcrp.data.words import WordTable
-from streamddcrp.models.text.views import StoryLine
-from streamddcrp.plots.plotting import plot_stories
+from streamddcrp.models.text.story_line import StoryLine
+from streamddcrp.plots.figures import matplotlib, rendered
+from streamddcrp.plots.stream import draw_stories as draw_stream
 from streamddcrp.typing import FloatArray, IntArray
-from streamddcrp_connectors.report.picture import matplotlib, rendered
 from streamddcrp_connectors.report.results import LabelledTexts
-
-__all__ = [
-    "N_STORIES",
-    "Story",
-    "day_of",
-    "draw_stories",
-    "facts_of",
-    "find_stories",
-    "lines_of",
-    "survivors",
-]
 
 N_STORIES = 40  # described one by one
 N_DRAWN = 30
@@ -150,12 +139,13 @@ def draw_stories(labelled: LabelledTexts, stories: list[Story]) -> dict[str, byt
     )
 
     def figure() -> Any:
-        figure = matplotlib("figure").Figure(figsize=(13, 7), facecolor="white")
-        ax = figure.add_axes((0.04, 0.07, 0.94, 0.88))
-        ax.grid(visible=False)
-        stamped = labelled.clock.stamped
-        plot_stories(line.table(), live, ax, largest=N_DRAWN, dates=stamped, merged=merged)
-        return figure
+        make = matplotlib("figure").Figure
+        ax = make(figsize=(13, 6.5), facecolor="white", layout="constrained").subplots()
+        clock = labelled.clock
+        scale = "dates" if clock.stamped else "rows" if clock.counts_rows else "time"
+        urls = {story.label: f"#story-{story.label}" for story in stories[:N_STORIES]}
+        draw_stream(line.table(), live, ax, largest=N_DRAWN, scale=scale, merged=merged, urls=urls)
+        return ax.figure
 
     return rendered(figure, style={"svg.fonttype": "none"})  # a browser has letters of all scripts
 

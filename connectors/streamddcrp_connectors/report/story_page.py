@@ -1,14 +1,14 @@
-"""A page of HTML to read about stories, which needs no other file."""
+"""A page to read about the stories of texts."""
 
-import html
+from typing import Any
 
 import numpy as np
 
+from streamddcrp.plots.figures import printable, short
 from streamddcrp.typing import FloatArray
+from streamddcrp_connectors.report.page import page_of, picture_of
 from streamddcrp_connectors.report.results import LabelledTexts
 from streamddcrp_connectors.report.stories import N_STORIES, Story, day_of, facts_of, survivors
-
-__all__ = ["page_of"]
 
 N_MOMENTS = 10
 N_EVENTS = 40  # at most
@@ -18,23 +18,9 @@ SHOWN = 160  # letters of a text
 RELATIONS = {"merge": ("joins", "now"), "return": ("returns", "was"), "split": ("parts", "from")}
 UNITS = {"a month": 30.0, "a day": 1.0, "an hour": 1.0 / 24.0}  # of rates, in days
 BARS, WIDTH, HEIGHT = 40, 120, 26  # of a small picture: how busy a story was
-STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; color: #333; max-width: 1100px; margin: 2em auto;
-  padding: 0 1em }
-h1 { font-size: 1.5em; margin-bottom: 0 } h2 { margin: 1.6em 0 .3em }
-.facts, .note { color: #666; margin-top: .2em }
-svg { width: 100%; height: auto } svg.busy { width: 120px }
-table { border-collapse: collapse; width: 100% } td { overflow-wrap: anywhere }
-@media (max-width: 700px) { .wide { display: none } td, th { padding-right: .5em } }
-td, th { text-align: left; vertical-align: top; padding: .5em .9em .5em 0;
-  border-bottom: 1px solid #e8e8e8 } th { white-space: nowrap }
-.n { text-align: right } b { font-weight: 600 }
-ul { margin: .2em 0 0; padding-left: 1.1em } li { color: #555; font-size: .92em }
-.when { color: #777; white-space: nowrap }
-"""
 
 
-def page_of(
+def page_of_stories(
     labelled: LabelledTexts,
     stories: list[Story],
     parts: list[Story],
@@ -43,59 +29,54 @@ def page_of(
 ) -> str:
     """Write the page: picture, stories, what happened to them, surprising texts.
 
-    ``parts`` are the stories before they became parts of each other.
+    Layers of the picture are links to rows of the table, and rows link back to them. ``parts`` are
+    the stories before they became parts of each other.
     """
-    drawing, name = picture.decode(), html.escape(labelled.name)
-    at, labels = _places(labelled), survivors(labelled)
-    joins = " An arrow head: it became part of another one." if labelled.events else ""
-    busiest = f"The {N_STORIES} largest, each with its most typical texts."
-    return "\n".join(
-        (
-            f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>{name}</title>',
-            f"<style>{STYLE}</style>\n<h1>Stories in {name}</h1>",
-            f'<p class="facts">{html.escape(facts_of(labelled, stories))}</p>',
-            drawing[drawing.index("<svg") :],
-            '<p class="note">Each band is a story, as thick as it is busy. A triangle: first seen; '
-            f"a cross: last seen.{joins}</p>",
-            _table(
-                "Stories",
-                busiest if len(stories) > N_STORIES else "",
-                f'<th class="n">texts<th>first, last<th class="n wide">{_unit(labelled)}'
-                '<th class="wide">when<th>words',
-                [
-                    _story(labelled, story, at[labels == story.label])
-                    for story in stories[:N_STORIES]
-                ],
-            ),
-            _events(labelled, stories, parts),
-            _table(
-                "Surprising texts",
-                "The score is minus the log density (nats); here, beyond that of texts as long.",
-                '<th>when<th class="n">nats<th>text',
-                [_moment(labelled, surprise, i) for i in _largest(surprise)],
-            ),
-            "</html>\n",
-        )
+    at, labels, facts = _places(labelled), survivors(labelled), facts_of(labelled, stories)
+    shown = stories[:N_STORIES]
+    links = {
+        f"#story-{s.label}": (f"layer-{s.label}", f"{s.words}, {s.size:,} texts") for s in shown
+    }
+    svg = picture_of(picture, f"{facts} The tables below say what is in the picture.", links)
+    joins = " Arrow heads: they became parts of others." if labelled.events else ""
+    return page_of(
+        "stories.html",
+        title=f"Stories in {labelled.name}",
+        facts=[facts],
+        picture=svg,
+        caption="Each layer is a story, as thick as it is busy; the twelve largest have colours. "
+        f"Triangles: where they were first seen; crosses: where last.{joins} Layers are links to "
+        "the table.",
+        example="a word, a date",
+        more=len(stories) > len(shown),
+        unit=_unit(labelled),
+        width=WIDTH,
+        height=HEIGHT,
+        stories=[
+            _story(labelled, story, at[labels == story.label])
+            | {"drawn": f'id="layer-{story.label}"' in svg}
+            for story in shown
+        ],
+        events=_events(labelled, stories, parts),
+        moments=[
+            {"at": day_of(labelled, i), "score": f"{surprise[i]:.0f}", "text": _text(labelled, i)}
+            for i in _largest(surprise)
+        ],
     )
 
 
-def _table(title: str, note: str, header: str, rows: list[str]) -> str:
-    said = f'<p class="note">{note}</p>\n' if note else ""
-    body = "\n".join(rows)
-    return f"<h2>{title}</h2>\n{said}<table><tr>{header}</tr>\n{body}</table>"
+def _story(labelled: LabelledTexts, story: Story, at: FloatArray) -> dict[str, Any]:
+    return {
+        "label": story.label, "size": f"{story.size:,}", "words": story.words,
+        "first": day_of(labelled, story.first), "last": day_of(labelled, story.last),
+        "rate": _rate(labelled, story), "bars": _busy(at),
+        "texts": [_text(labelled, i) for i in story.examples],
+    }  # fmt: skip
 
 
-def _story(labelled: LabelledTexts, story: Story, at: FloatArray) -> str:
-    texts = "".join(f"<li>{_text(labelled, i)}</li>" for i in story.examples)
-    when = "<br>".join(html.escape(day_of(labelled, i)) for i in (story.first, story.last))
-    return (
-        f'<tr><td class="n">{story.size:,}</td><td class="when">{when}</td>'
-        f'<td class="n wide">{_rate(labelled, story)}</td><td class="wide">{_busy(at)}</td>'
-        f"<td><b>{html.escape(story.words)}</b><ul>{texts}</ul></td></tr>"
-    )
-
-
-def _events(labelled: LabelledTexts, stories: list[Story], parts: list[Story]) -> str:
+def _events(
+    labelled: LabelledTexts, stories: list[Story], parts: list[Story]
+) -> list[dict[str, Any]]:
     """Say what happened to the largest stories to which something did, in order."""
     n = len(labelled.labels)
     found = []
@@ -111,17 +92,12 @@ def _events(labelled: LabelledTexts, stories: list[Story], parts: list[Story]) -
             what, link = RELATIONS[event.kind]
             if story.size >= FEWEST:
                 found.append((event.index, what, story, f" ({link} {other.words})"))
-    if not found:
-        return ""
     largest = sorted(found, key=lambda event: -event[2].size)[:N_EVENTS]
-    rows = [
-        f'<tr><td class="when">{html.escape(day_of(labelled, i))}</td><td>{what}</td>'
-        f'<td class="n">{story.size:,}</td><td>{html.escape(story.words)}'
-        f"{html.escape(other)}</td></tr>"
+    return [
+        {"at": day_of(labelled, i), "what": what, "size": f"{story.size:,}", "words": story.words,
+         "other": other}
         for i, what, story, other in sorted(largest, key=lambda event: event[0])
-    ]
-    note = "First and last texts of stories, those at both ends of the stream left out."
-    return _table("What happened", note, '<th>when<th><th class="n">texts<th>words', rows)
+    ]  # fmt: skip
 
 
 def _largest(surprise: FloatArray) -> list[int]:
@@ -131,13 +107,6 @@ def _largest(surprise: FloatArray) -> list[int]:
     return [start + i for i in order]
 
 
-def _moment(labelled: LabelledTexts, surprise: FloatArray, i: int) -> str:
-    return (
-        f'<tr><td class="when">{html.escape(day_of(labelled, i))}</td><td class="n">'
-        f"{surprise[i]:.0f}</td><td>{_text(labelled, i)}</td></tr>"
-    )
-
-
 def _places(labelled: LabelledTexts) -> FloatArray:
     """Return where in the whole time each text is, 0 to 1."""
     t = np.asarray(labelled.clock.times).astype(np.float64)
@@ -145,17 +114,15 @@ def _places(labelled: LabelledTexts) -> FloatArray:
     return (t - t[0]) / span if span > 0.0 else np.linspace(0.0, 1.0, len(t))
 
 
-def _busy(at: FloatArray) -> str:
-    """Draw in bars how busy a story, with texts ``at``, was over the whole time."""
+def _busy(at: FloatArray) -> list[tuple[str, ...]]:
+    """Return bars (x, y, width, height): how busy a story, with texts ``at``, was over time."""
     counts, _ = np.histogram(at, BARS, (0.0, 1.0))
     step, most = WIDTH / BARS, counts.max()
-    bars = "".join(
-        f'<rect x="{i * step:g}" y="{HEIGHT * (1 - n / most):.1f}" width="{step:g}" '
-        f'height="{HEIGHT * n / most:.1f}"/>'
+    return [
+        (f"{i * step:g}", f"{HEIGHT * (1 - n / most):.1f}", f"{step:g}", f"{HEIGHT * n / most:.1f}")
         for i, n in enumerate(counts.tolist())
         if n
-    )
-    return f'<svg class="busy" viewBox="0 0 {WIDTH} {HEIGHT}" fill="#4e79a7">{bars}</svg>'
+    ]
 
 
 def _rate(labelled: LabelledTexts, story: Story) -> str:
@@ -178,6 +145,5 @@ def _unit(labelled: LabelledTexts) -> str:
 
 
 def _text(labelled: LabelledTexts, i: int) -> str:
-    text = "".join(c if c.isprintable() else " " for c in str(labelled.texts[i].as_py()))
-    text = " ".join(text.split())
-    return html.escape(text if len(text) <= SHOWN else text[: SHOWN - 1] + "…")
+    text = " ".join(printable(str(labelled.texts[i].as_py())).split())
+    return short(text, SHOWN)

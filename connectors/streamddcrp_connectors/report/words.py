@@ -4,24 +4,21 @@ import math
 
 import numpy as np
 
+from streamddcrp.plots.findings import Findings, Regime, odd_features, telling_features
+from streamddcrp.plots.segments import HOLD, Visit
 from streamddcrp_connectors.report.causes import words_of_causes
-from streamddcrp_connectors.report.findings import Findings, Regime, most_distinct
-from streamddcrp_connectors.report.segments import HOLD, Visit
-
-__all__ = ["in_words", "number"]
 
 N_REGIMES = 12  # described one by one
-N_FEATURES = 4  # described for each regime: those drawn
+N_FEATURES = 6  # described for each regime
 N_STAYS = 3
 N_RETURNS = 5  # dates of returns that are written out
-INLINE = 2  # features of a moment named without choosing
 ALIGNED = 30  # letters of a name up to which values stand below each other
 
 
 def in_words(findings: Findings) -> str:
     """Say what was found, in lines of text."""
     parts = [
-        _beginning(findings),
+        beginning(findings),
         words_of_causes(findings.series.causes, findings.series.clock.at),
         _regimes(findings),
         _stays(findings),
@@ -48,7 +45,8 @@ def number(value: float) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def _beginning(findings: Findings) -> list[str]:
+def beginning(findings: Findings) -> list[str]:
+    """Say what the series is, in lines."""
     series, clock = findings.series, findings.series.clock
     last = len(series) - 1
     if clock.counts_rows:
@@ -65,11 +63,11 @@ def _beginning(findings: Findings) -> list[str]:
     elif findings.early:
         were = "row is" if findings.early == 1 else "rows are"
         lines.append(
-            f"{_count(findings.early, were)} warm-up, before the model had fitted anything, and "
-            "left out below."
+            f"{_count(findings.early, were)} the model's warm-up, before its first prediction, "
+            "and left out below."
         )
     if series.measured is not None:
-        lines.append("Values are less their seasons, as the model took them.")
+        lines.append("Values are shown with their seasons subtracted, as the model used them.")
     return lines
 
 
@@ -77,30 +75,32 @@ def _regimes(findings: Findings) -> list[str]:
     if findings.early == len(findings.series):
         return []
     lines = [
-        f"{_count(len(findings.regimes), 'regime')}, a regime being a label that held for {HOLD} "
-        "rows in a row at least once."
+        f"{_count(len(findings.regimes), 'regime')}: states that lasted for at least {HOLD} "
+        "consecutive rows; one that comes back keeps its number."
     ]
     if findings.passing:
         n_rows = sum(findings.passing.values())
         lines.append(
-            f"{_count(len(findings.passing), 'other label')} never held "
+            f"{_count(len(findings.passing), 'other label')} never lasted so long "
             f"({_count(n_rows, 'row')} in all)."
         )
-    features = most_distinct(findings, N_FEATURES)
+    features = telling_features(findings, N_FEATURES)
     for regime in findings.largest(N_REGIMES):
         lines += ["", *_regime(findings, regime, features)]
     if len(features) < len(findings.series.features):
-        n_left = len(findings.series.features) - len(features)
+        names = findings.series.features
+        left_out = [name for d, name in enumerate(names) if d not in features]
         lines += [
             "",
-            f"Shown are the {len(features)} features that tell the regimes apart best; for the "
-            f"{_count(n_left, 'other')} use --features.",
+            f"These are {len(features)} of {len(names)} columns, those that were odd at surprising "
+            "moments and those that tell the regimes apart best. Left out above (choose with "
+            f"--features): {', '.join(left_out)}.",
         ]
     rest = len(findings.regimes) - N_REGIMES
     if rest > 0:
         shown = {regime.label for regime in findings.largest(N_REGIMES)}
         share = sum(regime.share for regime in findings.regimes if regime.label not in shown)
-        lines += ["", f"{_count(rest, 'smaller regime')} with {_percent(share)} of the rows."]
+        lines += ["", f"{_count(rest, 'smaller regime')} with {percent(share)} of the rows."]
     return lines
 
 
@@ -108,9 +108,8 @@ def _regime(findings: Findings, regime: Regime, features: list[int]) -> list[str
     clock = findings.series.clock
     seen = f"first seen {clock.at(regime.first)}, "
     seen += "there at the end" if findings.lasts(regime) else f"last seen {clock.at(regime.last)}"
-    lines = [
-        f"Regime {regime.label}: {_percent(regime.share)} of rows ({regime.n_rows:,}), {seen}."
-    ]
+    name = findings.series.name_of(regime.label)
+    lines = [f"R{name[1:]}: {percent(regime.share)} of rows ({regime.n_rows:,}), {seen}."]
     names = [findings.series.features[d] for d in features]
     width = min(max(map(len, names), default=0), ALIGNED)
     for d, name in zip(features, names, strict=True):
@@ -133,7 +132,10 @@ def _stays(findings: Findings) -> list[str]:
         return []
     longest = sorted(findings.visits, key=lambda stay: (stay.first - stay.last, stay.first))
     lines = ["Longest stays:"]
-    lines += [f"  regime {stay.label}, {_stay(findings, stay)}" for stay in longest[:N_STAYS]]
+    lines += [
+        f"  {findings.series.name_of(stay.label)}, {_stay(findings, stay)}"
+        for stay in longest[:N_STAYS]
+    ]
     return lines
 
 
@@ -159,7 +161,7 @@ def _returns(findings: Findings) -> list[str]:
         dates = [clock.at(stay.first) for stay in regime.visits[1:]]
         shown = ", ".join(dates[:N_RETURNS]) + (", ..." if len(dates) > N_RETURNS else "")
         times = {1: "once", 2: "twice"}.get(len(dates), f"{len(dates):,} times")
-        lines.append(f"  regime {regime.label}, {times}: {shown}")
+        lines.append(f"  {findings.series.name_of(regime.label)}, {times}: {shown}")
     if len(back) > N_REGIMES:
         lines.append(f"  and {_count(len(back) - N_REGIMES, 'other regime')}")
     return lines
@@ -169,36 +171,31 @@ def _moments(findings: Findings) -> list[str]:
     if not findings.moments:
         return []
     series = findings.series
-    lines = ["Most surprising moments, numbered as in the picture:"]
+    lines = [
+        "Most surprising moments, numbered as in the picture (in nats; the higher, the less "
+        "expected):"
+    ]
     for rank, place in enumerate(findings.moments, start=1):
         score = f"surprise {number(series.scores[place])}"
         values = ", ".join(
-            f"{series.features[d]} {number(series.values[place, d])}" for d in _odd(findings, place)
+            f"{series.features[d]} {number(series.values[place, d])}"
+            for d in odd_features(series, place)
         )
-        what = _began(findings, place)
-        lines.append(f"  {rank}. {series.clock.at(place)}: {score}; {values or 'no values'}{what}")
+        what = [values or "no values", began(findings, place)]
+        lines.append(
+            f"  {rank}. {series.clock.at(place)}: {score}; {'; '.join(filter(None, what))}"
+        )
     return lines
 
 
-def _odd(findings: Findings, place: int) -> list[int]:
-    """Features of a row to name: the two farthest from their mean, in standard deviations."""
-    row = findings.series.values[place]
-    known = np.flatnonzero(~np.isnan(row))
-    if len(known) <= INLINE:
-        return [int(d) for d in known]
-    values = findings.series.values[:, known]
-    spread = np.nanstd(values, axis=0)
-    far = np.abs(row[known] - np.nanmean(values, axis=0)) / np.where(spread > 0, spread, 1.0)
-    return sorted(int(d) for d in known[np.argsort(-far, kind="stable")[:INLINE]])
-
-
-def _began(findings: Findings, place: int) -> str:
+def began(findings: Findings, place: int) -> str:
     """Say which regime arrived with, or up to `segments.HOLD` rows after, a row."""
     for stay in findings.visits[1:]:
         if place <= stay.first <= place + HOLD:
             regime = next(one for one in findings.regimes if one.label == stay.label)
             new = stay.first == regime.first
-            return f"; {'' if new else 'back to '}regime {stay.label}{' begins' if new else ''}"
+            name = findings.series.name_of(stay.label)
+            return f"{'' if new else 'back to '}{name}{' begins' if new else ''}"
     return ""
 
 
@@ -207,7 +204,8 @@ def _count(n: int, what: str) -> str:
     return f"{n:,} {what}{plural}"
 
 
-def _percent(share: float) -> str:
+def percent(share: float) -> str:
+    """Write a share so that neither all nor nothing is claimed where it is not."""
     if share >= 0.9995:
         return "100 %" if share == 1 else "99.9 %"
     return f"{100 * share:.1f} %" if share >= 0.001 else "under 0.1 %"

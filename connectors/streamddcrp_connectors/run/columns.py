@@ -21,23 +21,8 @@ import pyarrow.compute as pc
 
 from streamddcrp.errors import ConfigError, SchemaError
 
-__all__ = [
-    "NUMBER_RULE",
-    "REFUSED",
-    "TEXT_RULE",
-    "TIME_RULE",
-    "Columns",
-    "Refusal",
-    "TimeKind",
-    "assemble",
-    "canonical",
-    "first_kind",
-    "parse_times",
-    "plain",
-    "refusals",
-]
-
 REFUSED = "__refused__"
+MOST_FEATURES = 10_000
 NUMBER_RULE = "must be a number, or {missing} where missing"
 TEXT_RULE = "must be text"
 TIME_RULE = "must be a number or an ISO 8601 time stamp, of one kind in all rows"
@@ -83,7 +68,7 @@ class Columns:
     text: bool = False
 
     def __post_init__(self) -> None:
-        twice = _repeated(self.names)
+        twice = repeated(self.names)
         if twice:
             message = f"column {twice!r} is named twice among the time, the key and the features"
             raise ConfigError(message)
@@ -99,13 +84,17 @@ class Columns:
 
     def resolve(self, available: Sequence[str], where: str) -> "Columns":
         """Check the names against those of a source, and fill in the features."""
-        twice = _repeated(available)
+        twice = repeated(available)
         if twice:
             message = f"{where}: column {twice!r} occurs twice; give each column its own name"
             raise SchemaError(message)
+        if REFUSED in available:
+            message = f"{where}: a column must not be called {REFUSED!r}; give it another name"
+            raise SchemaError(message)
+        there = set(available)
         for name in self.names:
-            if name not in available:
-                message = f"{where} has no column {name!r}; it has {', '.join(available) or 'none'}"
+            if name not in there:
+                message = f"{where} has no column {name!r}; it has {_shown(available)}"
                 raise ConfigError(message)
         if self.features is not None:
             return self
@@ -113,6 +102,12 @@ class Columns:
         if not rest:
             message = f"{where} has no column left for the features beside the time and the key"
             raise ConfigError(message)
+        if len(rest) > MOST_FEATURES:
+            message = (
+                f"{where} has {len(rest):,} columns beside the time and the key; a model takes at "
+                f"most {MOST_FEATURES:,} features: name those to use, --features a,b,c"
+            )
+            raise SchemaError(message)
         return Columns(self.time, self.key, rest, self.text)
 
 
@@ -197,6 +192,34 @@ def refusals(batch: Any) -> tuple[Any, dict[int, Refusal]]:
         for row in rows
     }
     return batch.select([name for name in batch.schema.names if name != REFUSED]), found
+
+
+def joined(batches: Sequence[Any]) -> Any:
+    """Join canonical batches of the same columns; whole numbers beside floats become floats."""
+    if len(batches) == 1:
+        return batches[0]
+    marked = any(REFUSED in batch.schema.names for batch in batches)
+    tables = [pa.Table.from_batches([batch]) for batch in batches]
+    if marked:  # the marks stand last
+        tables = [
+            table
+            if REFUSED in table.column_names
+            else table.append_column(REFUSED, pa.nulls(len(table), _REFUSED_TYPE))
+            for table in tables
+        ]
+    table = pa.concat_tables(tables, promote_options="permissive").combine_chunks()
+    made = table.to_batches()
+    return made[0] if made else batches[0]
+
+
+def arrow_stream(batches: Sequence[Any]) -> bytes:
+    """Write record batches of one schema as an Arrow IPC stream."""
+    out = pa.BufferOutputStream()
+    with pa.ipc.new_stream(out, batches[0].schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    data: bytes = out.getvalue().to_pybytes()
+    return data
 
 
 def plain(cell: Any) -> Any:
@@ -328,5 +351,17 @@ def _keys(cells: Any, name: str) -> Any:
     raise SchemaError(message)
 
 
-def _repeated(names: Sequence[str]) -> str | None:
-    return next((name for i, name in enumerate(names) if name in names[:i]), None)
+def _shown(names: Sequence[str]) -> str:
+    """List some names for a message."""
+    more = f", .. {len(names):,} in all" if len(names) > 20 else ""
+    return (", ".join(names[:20]) or "none") + more
+
+
+def repeated(names: Sequence[str]) -> str | None:
+    """Return the first name that occurs again."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None

@@ -12,15 +12,17 @@ from typing import Any
 import click
 from tqdm import tqdm
 
-from streamddcrp.errors import ConfigError, StreamDDCRPError
+from streamddcrp.errors import ConfigError, SchemaError, StreamDDCRPError
+from streamddcrp_connectors.page.observer import LivePage
 from streamddcrp_connectors.run.columns import Columns
 from streamddcrp_connectors.run.config import find_recipe, read_season
 from streamddcrp_connectors.run.deadletters import DeadLetters
-from streamddcrp_connectors.run.runner import Summary, open_store, run
+from streamddcrp_connectors.run.models import Recipe
+from streamddcrp_connectors.run.names import Names
+from streamddcrp_connectors.run.retries import Stopped
+from streamddcrp_connectors.run.runner import Summary, Watcher, open_store, run
 from streamddcrp_connectors.run.sinks import Sink, open_sink
 from streamddcrp_connectors.run.sources import open_source
-
-__all__ = ["Request", "execute"]
 
 INTERRUPTED = 130
 REFUSED = 2
@@ -40,8 +42,16 @@ class Request:
     season: str | None = None
     sink: str = "-"
     events: str | None = None
+    alarms: str | None = None
+    alarm_rate: float = 0.001
+    metrics: str | None = None
     checkpoint: str | None = None
     batch_rows: int = 1000
+    batch_wait: float = 0.0
+    idle: float | None = None
+    late: str | None = None
+    max_ahead: str | None = None
+    overwrite: bool = False
     on_error: str = "stop"
     follow: bool = False
     format: str | None = None
@@ -49,13 +59,19 @@ class Request:
     memory_limit: str = "1GB"
 
 
-def execute(request: Request) -> int:
-    """Run, and return the exit code: 0 done, 2 refused with one message, 130 interrupted."""
+def execute(request: Request, page: LivePage | None = None) -> int:
+    """Run, on a page if there is one; return the exit code.
+
+    0 done, 2 refused with one message, 130 interrupted.
+    """
     try:
-        summary = _run(request)
+        summary = _run(request, page)
     except BrokenPipeError:  # who read our output has gone: nothing is wrong here
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except Stopped:
+        click.echo("stopped while waiting: rows since the last commit come again", err=True)
+        return INTERRUPTED
     except KeyboardInterrupt:
         return INTERRUPTED
     except (StreamDDCRPError, OSError) as error:
@@ -64,7 +80,14 @@ def execute(request: Request) -> int:
     return INTERRUPTED if summary.interrupted else 0
 
 
-def _run(request: Request) -> Summary:
+def recipe_and_columns(request: Request) -> tuple[Recipe, Columns]:
+    """Return how the model is made, and which columns it wants.
+
+    Raises
+    ------
+    ConfigError
+        There is no such model, or the options do not go together.
+    """
     model, options = request.model, None
     if request.epoch is not None:  # only one model has epochs
         model, options = model or "temporal-dpm", {"epoch": _number(request.epoch)}
@@ -77,13 +100,19 @@ def _run(request: Request) -> Summary:
         message = "--text and --features exclude each other: a model takes a text or numbers"
         raise ConfigError(message)
     features = request.features if request.text is None else (request.text,)
+    return recipe, Columns(request.time, request.key, features, request.text is not None)
+
+
+def _run(request: Request, page: LivePage | None) -> Summary:
+    recipe, columns = recipe_and_columns(request)
     dead_letters = _dead_letters(request.on_error)
     source = open_source(
         request.source,
-        Columns(request.time, request.key, features, request.text is not None),
+        columns,
         format=request.format,
         batch_rows=request.batch_rows,
         follow=request.follow,
+        idle=request.idle,
     )
     folder = Path(request.checkpoint) if request.checkpoint else None
     show = sys.stderr.isatty() if request.progress is None else request.progress
@@ -92,14 +121,23 @@ def _run(request: Request) -> Summary:
         stack.enter_context(_telling(logging.WARNING if request.key else logging.INFO))
         store = stack.enter_context(open_store(folder)) if folder else None
         sink = open_sink(request.sink, sys.stdout.buffer, folder)
-        events = _events(request.events, folder)
+        events = _side_output(request.events, folder, "events")
+        alarms = _side_output(request.alarms, folder, "alarms")
+        watchers: list[Watcher] = []
+        if request.metrics is not None:
+            watchers.append(stack.enter_context(closing(_metrics(request.metrics))))
         bar = stack.enter_context(_bar(source.n_rows, shown=show))
 
         def advance(summary: Summary) -> None:
             refused = f", {summary.refused:,} refused" if summary.refused else ""
-            bar.set_postfix_str(f"{summary.tables:,} tables{refused}", refresh=False)
+            away = f", waiting for {summary.waiting_for}" if summary.waiting_for else ""
+            bar.set_postfix_str(f"{summary.tables:,} tables{refused}{away}", refresh=bool(away))
             bar.update(summary.rows - bar.n)
 
+        if page is not None:
+            page.name = source.name
+            page.epochs = recipe.description["class"] == "TemporalDPM"
+            watchers.append(page)
         summary = run(
             source,
             recipe,
@@ -107,11 +145,26 @@ def _run(request: Request) -> Summary:
             store=store,
             events=events,
             dead_letters=dead_letters,
+            alarms=alarms,
+            alarm_rate=request.alarm_rate,
+            watchers=watchers,
             progress=advance if show else None,
             memory_limit=request.memory_limit,
+            batch_rows=request.batch_rows,
+            batch_wait=request.batch_wait,
+            idle=request.idle,
+            late=request.late,
+            max_ahead=request.max_ahead,
+            overwrite=request.overwrite,
+            names=Names(folder) if page is not None and folder is not None else None,
         )
-    refused = f", {summary.refused:,} refused" if summary.refused else ""
-    click.echo(f"{summary.rows:,} rows{refused} -> {sink.name}", err=True)
+        refused = f", {summary.refused:,} refused" if summary.refused else ""
+        click.echo(f"{summary.rows:,} rows{refused} -> {sink.name}", err=True)
+        if page is not None and not summary.interrupted:
+            page.wait()
+    if summary.rows and summary.refused == summary.rows:
+        message = f"no row was learned: all were refused, the last because: {summary.reason}"
+        raise SchemaError(message)
     return summary
 
 
@@ -138,11 +191,20 @@ def _telling(level: int) -> Iterator[None]:
         log.setLevel(before)
 
 
-def _events(path: str | None, folder: Path | None) -> Sink | None:
+def _side_output(path: str | None, folder: Path | None, what: str) -> Sink | None:
     if path == "-":
-        message = "--events must be a file: standard output is for the rows"
+        message = f"--{what} must be a file or an address: standard output is for the rows"
         raise ConfigError(message)
-    return None if path is None else open_sink(path, sys.stdout.buffer, folder, "events")
+    return None if path is None else open_sink(path, sys.stdout.buffer, folder, what)
+
+
+def _metrics(address: str) -> Any:
+    try:
+        from streamddcrp_connectors.live.metrics import Metrics  # noqa: PLC0415 -- an extra
+    except ModuleNotFoundError as error:
+        message = f"--metrics needs {error.name}: pip install 'streamddcrp[metrics]'"
+        raise ConfigError(message) from error
+    return Metrics(address)
 
 
 def _dead_letters(on_error: str) -> DeadLetters | None:

@@ -8,11 +8,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from streamddcrp.errors import ConfigError
+from streamddcrp.errors import ConfigError, StreamDDCRPError
 from streamddcrp_connectors.run.models import Model, Recipe
 from streamddcrp_connectors.run.plugins import MODELS, find, installed
-
-__all__ = ["find_recipe", "read_options", "recipe_for"]
 
 DEFAULT = "seqddcrp"
 
@@ -119,7 +117,17 @@ def recipe_for(
         message = f"{where}: options must be numbers, text, truth values or arrays: {error}"
         raise ConfigError(message) from error
     description = {"class": getattr(model_class, "__name__", str(model_class)), "options": shown}
-    return Recipe(lambda: model_class(**options), restore, description)
+
+    def make() -> Model:
+        try:
+            return model_class(**options)
+        except (TypeError, ValueError, ArithmeticError, AttributeError, LookupError) as error:
+            if isinstance(error, StreamDDCRPError):
+                raise
+            message = f"{where}: an option is of a wrong type or value: {error}"
+            raise ConfigError(message) from error
+
+    return Recipe(make, restore, description)
 
 
 def _tuples(value: Any) -> Any:

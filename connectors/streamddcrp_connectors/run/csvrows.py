@@ -21,8 +21,6 @@ from streamddcrp_connectors.run.columns import (
     refusals,
 )
 
-__all__ = ["CsvRows"]
-
 
 class CsvRows:
     r"""Comma-separated values under one header.
@@ -48,7 +46,17 @@ class CsvRows:
         except UnicodeDecodeError as error:
             message = f"{where}: the header line is not UTF-8 text ({error.reason})"
             raise SchemaError(message) from error
-        self.names: list[str] = [name.strip() for name in next(csv.reader([text]), [])]
+        if "\r" in text:
+            message = (
+                f"{where}: carriage returns inside the first line; if they end the lines, "
+                f"change them first: tr '\\r' '\\n' < {where}"
+            )
+            raise SchemaError(message)
+        try:
+            self.names: list[str] = [name.strip() for name in next(csv.reader([text]), [])]
+        except csv.Error as error:
+            message = f"{where}: the header line cannot be read: {error}"
+            raise SchemaError(message) from error
         if not any(self.names):
             message = f"{where} is empty: its first line must name the columns"
             raise SchemaError(message)
@@ -144,7 +152,7 @@ def _sound_lines(block: bytes) -> tuple[list[bytes], dict[int, Refusal]]:
         row = line[:-1] if line.endswith(b"\r") else line
         if not row:
             continue
-        reason = "a carriage return stands inside the line" if b"\r" in row else ""
+        reason = "a carriage return inside the line" if b"\r" in row else ""
         try:
             row.decode()
         except UnicodeDecodeError as error:

@@ -10,9 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from streamddcrp_connectors.run.columns import Refusal
-from streamddcrp_connectors.run.sinks import Log
-
-__all__ = ["DeadLetters"]
+from streamddcrp_connectors.run.log import Log
 
 
 class DeadLetters:

@@ -11,8 +11,6 @@ from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp_connectors.run.columns import Columns, Refusal, assemble
 from streamddcrp_connectors.run.textsource import Offset
 
-__all__ = ["FolderSource"]
-
 LARGEST = 1 << 26  # bytes of a document
 
 
@@ -61,7 +59,7 @@ class FolderSource:
         if offset is not None:
             row = offset["row"]
             if self._files[row - 1 : row] != [offset["file"]]:
-                message = f"{self.name}: files before {offset['file']} came or went since then"
+                message = f"{self.name}: files before {offset['file']} were added or removed since"
                 raise SchemaError(message)
         while row < len(self._files):
             files = self._files[row : row + self._batch_rows]

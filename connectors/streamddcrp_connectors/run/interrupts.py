@@ -7,8 +7,6 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Self
 
-__all__ = ["Interrupts"]
-
 
 class Interrupts:
     """Raise KeyboardInterrupt on SIGINT and SIGTERM, but not inside `held`.
@@ -31,6 +29,11 @@ class Interrupts:
     def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)  # type: ignore[arg-type]
+
+    @property
+    def waiting(self) -> bool:
+        """Whether a signal came inside `held`."""
+        return self._waiting
 
     @contextmanager
     def held(self) -> Iterator[None]:

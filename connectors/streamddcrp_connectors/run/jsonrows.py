@@ -22,9 +22,8 @@ from streamddcrp_connectors.run.columns import (
     assemble,
     first_kind,
     parse_times,
+    repeated,
 )
-
-__all__ = ["JsonRows"]
 
 Made = tuple[Any, list[bool]]  # an array, and which of its cells could be made
 
@@ -105,8 +104,7 @@ class JsonRows:
 def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for i, name in enumerate(names) if name in names[:i])
+        twice = repeated([name for name, _ in pairs])
         message = f"column {twice!r} occurs twice"
         raise ValueError(message)
     return made
@@ -118,6 +116,8 @@ def _plain(value: Any) -> Any:
 
 def _numbers(cells: list[Any]) -> Made:
     try:
+        if bool in {*map(type, cells)}:  # true is no number, as in CSV
+            raise OverflowError
         return pa.array(cells, pa.float64()), []
     except (pa.ArrowException, OverflowError, UnicodeEncodeError):
         return _made(cells, [_number(cell) for cell in cells], pa.float64())
@@ -125,7 +125,8 @@ def _numbers(cells: list[Any]) -> Made:
 
 def _number(cell: Any) -> float | None:
     try:
-        return float(cell) if isinstance(cell, int | float) else None
+        number = isinstance(cell, int | float) and not isinstance(cell, bool)
+        return float(cell) if number else None
     except OverflowError:
         return None
 

@@ -3,11 +3,9 @@
 import os
 import time
 from collections.abc import Callable, Iterator
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from streamddcrp.errors import SchemaError
-
-__all__ = ["LineReader"]
 
 MAX_LINE = 1 << 24
 _READ = 1 << 18
@@ -25,7 +23,8 @@ class LineReader:
     live : bool
         The stream has no known end (a pipe): hand over the lines there are.
     follow : bool
-        At the end of the file wait for more; a line without its line feed is never handed over.
+        At the end of the file wait for more, and hand over an empty block each time that there is
+        none; a line without its line feed is never handed over.
     idle : float, optional
         With ``follow``: end after that many seconds without new data (default: never).
 
@@ -52,6 +51,7 @@ class LineReader:
         self._follow = follow
         self._idle = idle
         self._poll = poll
+        self._waited = 0.0
         self._read: Callable[[int], bytes] = getattr(stream, "read1", stream.read)
         self._data = b""  # what was read last; handed over as far as _at
         self._at = 0
@@ -72,6 +72,11 @@ class LineReader:
                 message = f"{self._name}: its last line has grown since it was read as a whole row"
                 raise SchemaError(message)
         self._stream.seek(position)
+        self.go_on(self._stream, position)
+
+    def go_on(self, stream: Any, position: int) -> None:
+        """Read on in a stream that stands at the byte after a line."""
+        self._stream, self._read = stream, getattr(stream, "read1", stream.read)
         self._data, self._at, self._n_lines, self.position = b"", 0, 0, position
 
     def push_back(self, lines: bytes) -> None:
@@ -82,16 +87,23 @@ class LineReader:
 
     def line(self) -> bytes:
         """Return the next line with its line feed, empty at the end."""
-        return next(self.blocks(1), b"")
+        return next(filter(None, self.blocks(1)), b"")
 
     def blocks(self, max_lines: int) -> Iterator[bytes]:
-        """Yield blocks of 1 to ``max_lines`` whole lines; only the last may lack its line feed."""
+        """Yield blocks of 1 to ``max_lines`` whole lines; only the last may lack its line feed.
+
+        When following, an empty block says that nothing came.
+        """
         while True:
             while self._n_lines >= max_lines or (self._live and self._n_lines):
                 yield self._cut(max_lines)
             chunk = self._next()
             if not chunk:
-                break
+                if not self._waits():
+                    break
+                yield b""
+                continue
+            self._waited = 0.0
             self._data, self._at = self._data[self._at :] + chunk, 0
             self._n_lines += chunk.count(b"\n")
             if not self._n_lines:
@@ -118,16 +130,17 @@ class LineReader:
         return self._data[start:end]
 
     def _next(self) -> bytes:
-        """Read on; when following, wait for data."""
-        waited = 0.0
-        size = max(_READ, len(self._data) - self._at)  # keeps the copying linear for large blocks
-        while not (chunk := self._read(size)) and self._follow:
-            if self._idle is not None and waited >= self._idle:
-                break
-            self._check_same_file()
-            time.sleep(self._poll)
-            waited += self._poll
-        return chunk
+        """Read on."""
+        return self._read(max(_READ, len(self._data) - self._at))  # keeps the copying linear
+
+    def _waits(self) -> bool:
+        """Wait a little at the end of a file that is followed; False: long enough."""
+        if not self._follow or (self._idle is not None and self._waited >= self._idle):
+            return False
+        self._check_same_file()
+        time.sleep(self._poll)
+        self._waited += self._poll
+        return True
 
     def _check_same_file(self) -> None:
         """Refuse to wait at the end of a file that was cut or exchanged."""

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamddcrp import Keyed
+from streamddcrp import EmbeddingStream, Keyed, TextStream
 from streamddcrp.checkpoint import SqliteStore
 from streamddcrp.errors import SchemaError
 from streamddcrp.estimator.keyed import CURSOR
@@ -19,6 +19,10 @@ from streamddcrp_connectors.run.columns import Columns, Refusal, plain
 __all__ = ["CURSOR", "Model", "Models", "Recipe", "Rows", "screen"]
 
 _PIECE = 256  # rows tried at once after a refusal
+_STORY = {  # what events of stories have besides
+    "size": pa.int64(), "rate": pa.float64(), "first": pa.int64(), "last": pa.int64(),
+    "words": pa.string(), "example": pa.string(),
+}  # fmt: skip
 _OP, _ONE = "model", ""  # under which a store keeps the model of a stream without keys
 
 
@@ -99,26 +103,26 @@ class Rows:
                 columns[label] = self.batch.column(name)
         if "file" not in self.columns.names and "file" in self.batch.schema.names:
             columns["file"] = self.batch.column("file")
-        columns |= dict(zip(results.schema.names, results.columns, strict=True))
+        found = dict(zip(results.schema.names, results.columns, strict=True))
+        found.pop("time", None)  # as it was handed to the model; it stays as it is in the source
+        columns |= found
         return pa.record_batch(list(columns.values()), names=list(columns))
 
 
 def screen(rows: Rows) -> dict[int, Refusal]:
-    """Find the rows with a number that is not finite, by their place in the batch."""
+    """Find the rows with an infinite number, or without a time, by their place in the batch."""
     found: dict[int, Refusal] = {}
-    names = [*(rows.columns.features or ())]
-    if rows.columns.time is not None:
-        names.insert(0, rows.columns.time)
-    for name in names:
+    time = rows.columns.time
+    for name in [*([] if time is None else [time]), *(rows.columns.features or ())]:
         column = rows.batch.column(name)
         if not pa.types.is_floating(column.type):
             continue
-        bad = ~pc.is_finite(column).fill_null(True).to_numpy(zero_copy_only=False)
-        for row in np.flatnonzero(bad).tolist():
-            if row not in found:
-                value = "NaN" if np.isnan(column[row].as_py()) else "infinite"
-                advice = "; leave the cell empty (null) if it is missing" if value == "NaN" else ""
-                found[row] = Refusal(f"column {name!r} is {value}{advice}", rows.values(row))
+        unfit = [(pc.is_inf(column), "is infinite")]
+        if name == time:
+            unfit.append((pc.is_nan(column), "is NaN; every row needs a time"))
+        for bad, why in unfit:
+            for row in np.flatnonzero(bad.fill_null(False).to_numpy(zero_copy_only=False)).tolist():
+                found.setdefault(row, Refusal(f"column {name!r} {why}", rows.values(row)))
     return found
 
 
@@ -147,6 +151,7 @@ class Models:
         self._model: Any
         fresh = recipe.make()
         self._ignores_times = getattr(fresh, "ignores_times", False)
+        self._of_stories = isinstance(fresh, TextStream | EmbeddingStream)
         if key is not None:
             self._model = Keyed(fresh, by=key, memory_limit=memory_limit, store=store)
         else:
@@ -172,9 +177,12 @@ class Models:
         pyarrow.RecordBatch
             ``index`` (of an arrival among the rows that were taken, of its key), ``time`` (unless
             the model ignores times), ``key``, ``kind``, ``label`` and ``into``, as
-            `streamddcrp.Event` has them.
+            `streamddcrp.Event` has them; of stories more, see `StoryEvent`. By time, if rows have
+            times.
         """
         events = self._model.events()
+        if columns.time is not None:
+            events.sort(key=lambda event: event.t)  # those of several keys
         cells: dict[str, Any] = {"index": pa.array([event.index for event in events], pa.int64())}
         if columns.time is not None and not self._ignores_times:
             kind = batch.schema.field(columns.time).type
@@ -185,7 +193,50 @@ class Models:
         cells["kind"] = pa.array([event.kind for event in events], pa.string())
         cells["label"] = pa.array([event.label for event in events], pa.int64())
         cells["into"] = pa.array([event.into for event in events], pa.int64())
+        if self._of_stories:
+            for name, kind in _STORY.items():
+                cells[name] = pa.array([getattr(event, name) for event in events], kind)
         return pa.record_batch(cells)
+
+    def summary(self) -> Any:
+        """Return what the model says of its live tables; of keys, reads all states."""
+        return self._model.summary()
+
+    def last_labels(self, results: Any) -> Any:
+        """Return the labels that are not final yet, where the results of rows have final ones.
+
+        Parameters
+        ----------
+        results : pyarrow.Schema
+            Of what was written for rows.
+
+        Returns
+        -------
+        pyarrow.RecordBatch
+            Rows of which all is missing but ``final_row``, ``final_label``, and the time and the
+            key of that row; none where the results have no final labels.
+        """
+        found: list[tuple[Any, Any]] = []
+        if "final_row" in results.names:
+            if isinstance(self._model, Keyed):
+                found = [(key, self._model.model_of(key)) for key in self._model.keys]
+            else:
+                found = [(None, self._model)]
+        cells: dict[str, Any] = {"final_row": [], "final_label": [], "time": [], "key": []}
+        for key, model in found:
+            for i, label, t in zip(*model.open_labels().to_pydict().values(), strict=True):
+                for name, cell in zip(cells, (i, label, t, key), strict=True):
+                    cells[name].append(cell)
+        n = len(cells["key"])
+        if "time" in results.names:
+            cells["time"] = _as_times(cells["time"], results.field("time").type)
+        columns = [
+            pa.array(cells[field.name], field.type)
+            if field.name in cells
+            else pa.nulls(n, field.type)
+            for field in results
+        ]
+        return pa.record_batch(columns, schema=results)
 
     def save(self, cursor: Any) -> None:
         """Write the states that changed and the cursor to the store, in one transaction."""

@@ -6,6 +6,9 @@ A package adds one by an entry point of its own ``pyproject.toml``, in the group
     [project.entry-points."streamddcrp.sources"]
     sine = "my_package.sine:SineSource"
 
+What needs packages that are installed only with an extra names that after the object, as in
+``"streamddcrp_connectors.live.redis_streams:RedisSource [redis]"``.
+
 The pages ``docs/how-to-add-a-source.md`` and ``docs/how-to-add-a-model.md`` say what the object has
 to be. Ours cannot be replaced, and are found even where the installed metadata lack them.
 """
@@ -18,7 +21,7 @@ from streamddcrp.errors import ConfigError
 __all__ = ["MODELS", "SINKS", "SOURCES", "find", "installed"]
 
 SOURCES, SINKS, MODELS = "streamddcrp.sources", "streamddcrp.sinks", "streamddcrp.models"
-_RUN = "streamddcrp_connectors.run"
+_RUN, _LIVE = "streamddcrp_connectors.run", "streamddcrp_connectors.live"
 _OURS = {
     SOURCES: {
         "csv": f"{_RUN}.sources:open_csv",
@@ -26,11 +29,33 @@ _OURS = {
         "parquet": f"{_RUN}.sources:ParquetSource",
         "arrow": f"{_RUN}.sources:ArrowSource",
         "folder": f"{_RUN}.folder:FolderSource",
+        "files": f"{_RUN}.files:FilesSource",
+        "s3": f"{_RUN}.files:FilesSource",
+        "https": f"{_RUN}.files:FilesSource",
+        "http": f"{_RUN}.files:FilesSource",
+        "nats": f"{_LIVE}.nats_streams:NatsSource [nats]",
+        "redis": f"{_LIVE}.redis_streams:RedisSource [redis]",
+        "rediss": f"{_LIVE}.redis_streams:RedisSource [redis]",
+        "http-push": f"{_LIVE}.httppush:HttpPushSource",
+        "mqtt": f"{_LIVE}.mqtt:MqttSource [mqtt]",
+        "postgresql": f"{_LIVE}.postgres:PostgresSource [postgres]",
+        "kafka": f"{_LIVE}.kafka:KafkaSource [kafka]",
+        "flight": f"{_LIVE}.flightsource:FlightSource",
+        "delta": f"{_LIVE}.delta:DeltaSource [delta]",
     },
     SINKS: {
         "jsonl": f"{_RUN}.sinks:open_jsonl",
         "parquet": f"{_RUN}.sinks:open_parquet",
         "arrow": f"{_RUN}.sinks:open_arrow",
+        "dataset": f"{_RUN}.dataset:open_sink",
+        "http": f"{_LIVE}.webhook:open_sink",
+        "https": f"{_LIVE}.webhook:open_sink",
+        "nats": f"{_LIVE}.nats_streams:open_sink [nats]",
+        "redis": f"{_LIVE}.redis_streams:open_sink [redis]",
+        "rediss": f"{_LIVE}.redis_streams:open_sink [redis]",
+        "postgresql": f"{_LIVE}.postgres:open_sink [postgres]",
+        "kafka": f"{_LIVE}.kafka:open_sink [kafka]",
+        "delta": f"{_LIVE}.delta:open_sink [delta]",
     },
     MODELS: {
         "seqddcrp": "streamddcrp:SeqDDCRP",
@@ -68,5 +93,12 @@ def find(group: str, name: str) -> Any:
     try:
         return points[name].load()
     except (ImportError, AttributeError) as error:
+        if isinstance(error, ModuleNotFoundError) and points[name].extras:
+            extra = f"streamddcrp[{','.join(points[name].extras)}]"
+            message = (
+                f"the {what} {name!r} needs the package {error.name}, which is not installed: "
+                f"pip install {extra!r}"
+            )
+            raise ConfigError(message) from error
         message = f"the {what} {name!r} cannot be imported from {points[name].value}: {error}"
         raise ConfigError(message) from error

@@ -11,7 +11,10 @@ Delivery, with a checkpoint that records the position in the same transaction as
   itself; Parquet and Arrow results are appended to a log in the checkpoint's folder, from which the
   file is made at the end and put in place in one step (the log stays, for rows to come);
 * standard output and other pipes: each row at least once; the rows of one batch may be repeated
-  after a kill. Their ``row`` column shows which.
+  after a kill. Their ``row`` column shows which;
+* servers (sinks with ``live = True``): `write` only holds the batch, `sync` sends it, and both
+  `rewind` and `sync` raise ConnectionError, and are called again, when the server is away.
+  ``docs/live.md`` says how each row arrives once.
 
 Without a checkpoint an ended process leaves the JSON lines written so far, and no Parquet or Arrow
 file; after an interrupt (Ctrl-C) the file holds all rows up to it.
@@ -27,11 +30,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from streamddcrp.errors import CheckpointError, ConfigError
+from streamddcrp_connectors.run.log import Log, Position, sync_folder
 from streamddcrp_connectors.run.plugins import SINKS, find, installed
 
 __all__ = [
     "JsonLinesSink",
     "Log",
+    "RowLog",
     "Sink",
     "StreamSink",
     "TableSink",
@@ -123,68 +128,6 @@ def open_arrow(path: str, folder: Path | None, what: str) -> "Sink":
     return TableSink(Path(path), "arrow", folder, what)
 
 
-class Log:
-    """A file that is only appended to, and cut back to a recorded length after a crash."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._file: BinaryIO | None = None
-        self._dirty = False
-
-    def rewind(self, length: int | None) -> None:
-        """Open the file and drop what comes after ``length`` (None: everything)."""
-        self.close()
-        try:
-            known = self.path.exists()
-            file = self.path.open("r+b" if known else "w+b")
-            if not known:
-                _sync_folder(self.path.parent)
-            size = os.fstat(file.fileno()).st_size
-        except OSError as error:
-            message = f"cannot write {self.path}: {error.strerror or error}"
-            raise ConfigError(message) from error
-        if size < (length or 0):
-            file.close()
-            message = (
-                f"{self.path} has {size} bytes, fewer than the {length} that the checkpoint "
-                "recorded: it was changed or removed. Put it back, or start again with a new "
-                "checkpoint folder"
-            )
-            raise CheckpointError(message)
-        file.truncate(length or 0)
-        file.seek(length or 0)
-        self._file = file
-        self._dirty = True
-
-    def append(self, data: bytes) -> None:
-        """Append bytes; other processes see them at once."""
-        if data:
-            self.file.write(data)
-            self.file.flush()
-            self._dirty = True
-
-    def sync(self) -> int:
-        """Force the bytes to the disk and return the length."""
-        if self._dirty:
-            os.fsync(self.file.fileno())
-            self._dirty = False
-        return self.file.tell()
-
-    def close(self) -> None:
-        """Close the file, if it is open."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
-
-    @property
-    def file(self) -> BinaryIO:
-        """The open file."""
-        if self._file is None:
-            message = f"{self.path} is written to before rewind() was called"
-            raise RuntimeError(message)
-        return self._file
-
-
 class JsonLinesSink:
     r"""One JSON object a line, appended to a file.
 
@@ -247,6 +190,69 @@ class StreamSink:
     abandon = finish
 
 
+class RowLog:
+    """A log of Arrow batches of one schema, of which a file is made in bounded memory."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._log = Log(path)
+        self._schema: Any = None
+        self.sync, self.close = self._log.sync, self._log.close
+
+    def rewind(self, position: Position | None) -> None:
+        """Stand where ``position`` says."""
+        self._log.rewind(position)
+        if position is not None and position["bytes"]:
+            with pa.OSFile(str(self.path)) as file, pa.ipc.open_stream(file) as reader:
+                self._schema = reader.schema
+
+    def write(self, batch: Any) -> None:
+        """Append a batch."""
+        if self._schema is None:
+            self._schema = batch.schema
+            self._log.append(batch.schema.serialize().to_pybytes())
+        if batch.schema != self._schema:
+            message = f"the results have other columns than those already in {self.path}"
+            raise CheckpointError(message)
+        if batch.num_rows:
+            self._log.append(batch.serialize().to_pybytes())
+
+    def make(self, target: Path, kind: str) -> None:
+        """Make a file, ``"parquet"`` or ``"arrow"``, and put it in place in one step."""
+        self.sync()
+        temporary = target.with_name(f".{target.name}.tmp")
+        try:
+            self._assemble(temporary, kind)
+            with temporary.open("rb") as file:
+                os.fsync(file.fileno())
+            temporary.replace(target)
+            sync_folder(target.parent)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    def _assemble(self, target: Path, kind: str) -> None:
+        if self._schema is None:  # no row at all
+            self._schema = pa.schema([("row", pa.int64())])
+            self.path.write_bytes(self._schema.serialize().to_pybytes())
+        new = pq.ParquetWriter if kind == "parquet" else pa.ipc.new_file
+        with (
+            pa.OSFile(str(self.path)) as file,
+            pa.ipc.open_stream(file) as reader,
+            new(str(target), self._schema) as writer,
+        ):
+            held: list[Any] = []
+            n_held = 0
+            for batch in reader:
+                held.append(batch)
+                n_held += batch.num_rows
+                while n_held >= GROUP_ROWS:
+                    rows = pa.concat_batches(held)
+                    writer.write_batch(rows.slice(0, GROUP_ROWS))
+                    held, n_held = [rows.slice(GROUP_ROWS)], n_held - GROUP_ROWS
+            if n_held:
+                writer.write_batch(pa.concat_batches(held))
+
+
 class TableSink:
     """A Parquet or Arrow IPC file, made at the end from a log of Arrow batches.
 
@@ -267,82 +273,19 @@ class TableSink:
         self._kind = kind
         self._keep = folder is not None
         beside = path.with_name(f".{path.name}.rows")
-        self._log = Log(beside if folder is None else folder / f"{what}.rows")
-        self._schema: Any = None
-        self.sync = self._log.sync
-
-    def rewind(self, position: int | None) -> None:
-        """Stand where ``position`` says."""
-        self._log.rewind(position)
-        if position:
-            with pa.OSFile(str(self._log.path)) as file, pa.ipc.open_stream(file) as reader:
-                self._schema = reader.schema
-
-    def write(self, batch: Any) -> None:
-        """Append a batch."""
-        if self._schema is None:
-            self._schema = batch.schema
-            self._log.append(batch.schema.serialize().to_pybytes())
-        if batch.schema != self._schema:
-            message = f"the results have other columns than those already in {self._log.path}"
-            raise CheckpointError(message)
-        if batch.num_rows:
-            self._log.append(batch.serialize().to_pybytes())
+        self._log = RowLog(beside if folder is None else folder / f"{what}.rows")
+        self.rewind, self.write, self.sync = self._log.rewind, self._log.write, self._log.sync
 
     def finish(self) -> None:
         """Make the file from the log, in bounded memory, and put it in place in one step."""
-        self._log.sync()
-        self._log.close()
-        temporary = self._path.with_name(f".{self._path.name}.tmp")
-        try:
-            self._assemble(temporary)
-            with temporary.open("rb") as file:
-                os.fsync(file.fileno())
-            temporary.replace(self._path)
-        finally:
-            temporary.unlink(missing_ok=True)
-        self._drop_log()
+        self._log.make(self._path, self._kind)
+        self.abandon()
 
     def abandon(self) -> None:
-        """Close; without a checkpoint nothing is left behind."""
+        """Close; without a checkpoint no log is left behind."""
         self._log.close()
-        self._drop_log()
-
-    def _drop_log(self) -> None:
         if not self._keep:
             self._log.path.unlink(missing_ok=True)
-
-    def _assemble(self, target: Path) -> None:
-        if self._schema is None:  # no row at all
-            self._schema = pa.schema([("row", pa.int64())])
-            self._log.path.write_bytes(self._schema.serialize().to_pybytes())
-        new = pq.ParquetWriter if self._kind == "parquet" else pa.ipc.new_file
-        with (
-            pa.OSFile(str(self._log.path)) as file,
-            pa.ipc.open_stream(file) as reader,
-            new(str(target), self._schema) as writer,
-        ):
-            held: list[Any] = []
-            n_held = 0
-            for batch in reader:
-                held.append(batch)
-                n_held += batch.num_rows
-                while n_held >= GROUP_ROWS:
-                    rows = pa.concat_batches(held)
-                    writer.write_batch(rows.slice(0, GROUP_ROWS))
-                    held, n_held = [rows.slice(GROUP_ROWS)], n_held - GROUP_ROWS
-            if n_held:
-                writer.write_batch(pa.concat_batches(held))
-
-
-def _sync_folder(folder: Path) -> None:
-    """Force a new name onto the disk: a recorded length must not outlive its file."""
-    if os.name == "posix":
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 def json_lines(batch: Any) -> bytes:

@@ -10,13 +10,16 @@ CSV file and blank lines not counted.
 Delivery: files are replayable, so a run with a checkpoint learns each row exactly once. Standard
 input is not: what a killed process had read is gone, and a checkpoint is refused.
 
+A *live* source, of a server, has ``live = True``; ``docs/live.md`` says what that asks of it. It
+may have a method ``committed(offset)``, called when nothing up to ``offset`` is wanted again.
+
 Memory: one batch of rows at a time (Parquet: its pages and one batch).
 """
 
 import inspect
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -26,6 +29,7 @@ import pyarrow.parquet as pq
 
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp_connectors.run.columns import Columns, TimeKind, canonical
+from streamddcrp_connectors.run.places import Place, is_pattern, packing
 from streamddcrp_connectors.run.plugins import SOURCES, find, installed
 from streamddcrp_connectors.run.textsource import Offset, TextSource, sniff
 
@@ -46,6 +50,7 @@ _SUFFIXES = {  # besides the sources' own names
     ".feather": "arrow",
     ".ipc": "arrow",
 }
+_PACKED = (".gz", ".zst", ".bz2")
 
 
 class Source(Protocol):
@@ -60,7 +65,11 @@ class Source(Protocol):
         """Say what a checkpoint must agree with."""
 
     def read_after(self, offset: Offset | None) -> Iterator[tuple[Any, Offset]]:
-        """Yield the batches after ``offset`` (None: from the start), each with its own offset."""
+        """Yield the batches after ``offset`` (None: from the start), each with its own offset.
+
+        A live source yields None for a batch when nothing came, and raises ConnectionError when
+        its server is away: it is then called again.
+        """
 
     def close(self) -> None:
         """Close what is open."""
@@ -110,8 +119,13 @@ def open_source(
             raise ConfigError(message)
         return TextSource(sys.stdin.buffer, columns, format=format, batch_rows=batch_rows)
     if "://" in name:
-        format = format or name.partition("://")[0]
-    elif Path(name).is_dir():
+        opener = find(SOURCES, name.partition("://")[0])
+        if "format" in inspect.signature(opener).parameters:  # it reads files
+            opener = partial(opener, format=format)
+        return _open(opener, name, columns, name.partition("://")[0], batch_rows, follow, idle)
+    if is_pattern(name) and not Path(name).exists():
+        return _open(find(SOURCES, "files"), name, columns, "files", batch_rows, follow, idle)
+    if Path(name).is_dir():
         if follow or format not in {None, "folder"}:
             message = f"{name} is a folder of texts: it has no format, and cannot be followed"
             raise ConfigError(message)
@@ -121,9 +135,10 @@ def open_source(
         if head is None:  # a pipe: by its first line, if need be
             open_pipe = partial(TextSource, Path(name), columns, format=format)
             return open_pipe(batch_rows=batch_rows, follow=follow, idle=idle)
-        suffix = Path(name).suffix.lower()
-        format = format or (_SUFFIXES | {f".{known}": known for known in found}).get(suffix)
-        format = format or sniff(head, name)
+        if packing(head, name):
+            opener = partial(find(SOURCES, "files"), format=format)
+            return _open(opener, name, columns, "packed", batch_rows, follow, idle)
+        format = format or format_of(name, lambda: head)
     return _open(find(SOURCES, format), name, columns, format, batch_rows, follow, idle)
 
 
@@ -132,7 +147,7 @@ def _open(
     idle: float | None,
 ) -> "Source":  # fmt: skip
     """Open what ``opener`` reads; only a source with an option ``follow`` can be followed."""
-    if not follow:
+    if not follow or getattr(opener, "live", False):
         source: Source = opener(name, columns, batch_rows=batch_rows)
         return source
     if "follow" not in inspect.signature(opener).parameters:
@@ -140,6 +155,14 @@ def _open(
         raise ConfigError(message)
     growing: Source = opener(name, columns, batch_rows=batch_rows, follow=True, idle=idle)
     return growing
+
+
+def format_of(name: str, head: Callable[[], bytes]) -> str:
+    """Return the format of a file by its ending, less that of its packing, or its first bytes."""
+    path = Path(name)
+    suffix = Path(path.stem).suffix if path.suffix.lower() in _PACKED else path.suffix
+    known = _SUFFIXES | {f".{known}": known for known in installed(SOURCES)}
+    return known.get(suffix.lower()) or sniff(head(), name)
 
 
 def _head(path: Path) -> bytes | None:
@@ -155,16 +178,20 @@ def _head(path: Path) -> bytes | None:
 
 
 class ParquetSource:
-    """Rows of a Parquet file, streamed. The offset is ``{"row"}``."""
+    """Rows of a Parquet file, streamed; see `_after` for the offset."""
 
     replayable = True
 
-    def __init__(self, path: str, columns: Columns, batch_rows: int) -> None:
-        self.name = path
+    def __init__(self, path: str | Place, columns: Columns, batch_rows: int) -> None:
+        self._place = place = _place(path)
+        self.name = place.name
         self._batch_rows = batch_rows
-        _refuse_empty(path, "parquet")
+        self._opened = place.open()
+        _refuse_empty(self._opened, self.name, "parquet")
         try:
-            self._file = pq.ParquetFile(path, pre_buffer=False, buffer_size=1 << 17)
+            self._file = pq.ParquetFile(
+                self._opened, pre_buffer=False, buffer_size=1 << 17, page_checksum_verification=True
+            )
         except (pa.ArrowException, OSError) as error:
             message = f"{self.name} is not a whole Parquet file: {error}"
             raise SchemaError(message) from error
@@ -183,7 +210,7 @@ class ParquetSource:
 
     def read_after(self, offset: Offset | None) -> Iterator[tuple[Any, Offset]]:
         """Yield the batches after ``offset``, each with its own offset."""
-        row = offset["row"] if offset else 0
+        row = _row(self._place, offset)
         _check_length(row, self.n_rows, self.name)
         skip = row
         groups: list[int] = []
@@ -196,24 +223,26 @@ class ParquetSource:
         batches = self._file.iter_batches(
             self._batch_rows, row_groups=groups, columns=list(self.columns.names), use_threads=False
         )
-        yield from _after(batches, skip, row, self.columns, self.name)
+        yield from _after(batches, skip, row, self.columns, self._place)
 
     def close(self) -> None:
         """Close the file."""
         self._file.close()
+        self._opened.close()
 
 
 class ArrowSource:
-    """Rows of an Arrow IPC file or stream, memory-mapped. The offset is ``{"row"}``."""
+    """Rows of an Arrow IPC file or stream, memory-mapped; see `_after` for the offset."""
 
     replayable = True
 
-    def __init__(self, path: str, columns: Columns, batch_rows: int) -> None:
-        self.name = path
+    def __init__(self, path: str | Place, columns: Columns, batch_rows: int) -> None:
+        self._place = place = _place(path)
+        self.name = place.name
         self.n_rows: int | None = None
         self._batch_rows = batch_rows
-        _refuse_empty(path, "arrow")
-        self._mapped: Any = None
+        self._mapped: Any = place.open(mapped=True)
+        _refuse_empty(self._mapped, self.name, "arrow")
         schema = self._open()[0]
         self.columns = columns.resolve(schema.names, self.name)
         _check_types(schema, self.columns, self.name)
@@ -224,22 +253,23 @@ class ArrowSource:
 
     def read_after(self, offset: Offset | None) -> Iterator[tuple[Any, Offset]]:
         """Yield the batches after ``offset``, each with its own offset."""
-        row = offset["row"] if offset else 0
+        row = _row(self._place, offset)
         _, batches = self._open()
         parts = (
             batch.slice(start, self._batch_rows)
             for batch in batches
             for start in range(0, batch.num_rows, self._batch_rows)
         )
-        yield from _after(parts, row, row, self.columns, self.name)
+        yield from _after(parts, row, row, self.columns, self._place)
 
     def close(self) -> None:
         """Close the file."""
         self._mapped.close()
 
     def _open(self) -> tuple[Any, Iterator[Any]]:
+        self._mapped.close()
+        self._mapped = mapped = self._place.open(mapped=True)
         try:
-            self._mapped = mapped = pa.memory_map(self.name)
             if mapped.read(6) == b"ARROW1":
                 reader = pa.ipc.open_file(mapped)
                 batches = (reader.get_batch(i) for i in range(reader.num_record_batches))
@@ -252,9 +282,13 @@ class ArrowSource:
             raise SchemaError(message) from error
 
 
-def _refuse_empty(path: str, format: str) -> None:
-    if os.path.getsize(path) == 0:
-        message = f"{path} is empty: not even a {format} header is there"
+def _place(path: str | Place) -> Place:
+    return path if isinstance(path, Place) else Place.local(path)
+
+
+def _refuse_empty(file: Any, name: str, format: str) -> None:
+    if file.size() == 0:
+        message = f"{name} is empty: not even a {format} header is there"
         raise SchemaError(message)
 
 
@@ -275,10 +309,23 @@ def _check_length(row: int, n_rows: int | None, where: str) -> None:
         raise SchemaError(message)
 
 
+def _row(place: Place, offset: Offset | None) -> int:
+    """Return how many rows were read, after a check that it was of this file."""
+    if offset is None:
+        return 0
+    place.check(offset)
+    row: int = offset["row"]
+    return row
+
+
 def _after(
-    batches: Iterator[Any], skip: int, row: int, columns: Columns, where: str
+    batches: Iterator[Any], skip: int, row: int, columns: Columns, place: Place
 ) -> Iterator[tuple[Any, Offset]]:
-    """Drop the first ``skip`` rows, convert the others, count from ``row``."""
+    """Drop the first ``skip`` rows, convert the others, count from ``row``.
+
+    The offset is ``{"row"}`` with the size of the file, and digests of its ends.
+    """
+    seen, where = place.fingerprint(), place.name
     kind: TimeKind | None = None
     while True:
         try:
@@ -297,6 +344,6 @@ def _after(
         if raw.num_rows:
             row += raw.num_rows
             batch, kind = canonical(raw, columns, kind)
-            yield batch, {"row": row}
+            yield batch, {"row": row} | seen
     if skip:
         _check_length(row, row - skip, where)

@@ -1,6 +1,5 @@
 """Rows of text: CSV and JSON lines from a file, a growing file, or a pipe."""
 
-import hashlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,16 +8,14 @@ from typing import Any, BinaryIO
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp_connectors.run.columns import Columns
 from streamddcrp_connectors.run.csvrows import CsvRows
+from streamddcrp_connectors.run.fingerprint import check_fingerprint, fingerprint, reading
 from streamddcrp_connectors.run.jsonrows import JsonRows
 from streamddcrp_connectors.run.lines import LineReader
-from streamddcrp_connectors.run.rowformat import RowFormat
-
-__all__ = ["Offset", "TextSource", "sniff"]
+from streamddcrp_connectors.run.places import Place, packing
 
 Offset = dict[str, Any]
 
 _BLANK = b"\xef\xbb\xbf \t\r\n"
-_PACKED = {b"\x1f\x8b": "zcat", b"(\xb5\x2f\xfd": "zstdcat", b"BZh": "bzcat", b"\xfd7zXZ": "xzcat"}
 
 
 def sniff(head: bytes, name: str) -> str:
@@ -27,23 +24,24 @@ def sniff(head: bytes, name: str) -> str:
         return "parquet"
     if head.startswith((b"ARROW1", b"\xff\xff\xff\xff")):
         return "arrow"
-    for magic, tool in _PACKED.items():
-        if head.startswith(magic):
-            message = f"{name} is compressed; unpack it first: {tool} {name} | streamddcrp run -"
-            raise ConfigError(message)
+    if packing(head, name):
+        message = f"{name} is compressed; decompress it first, or write it to a file"
+        raise ConfigError(message)
     return "jsonl" if head.lstrip(_BLANK).startswith(b"{") else "csv"
 
 
 class TextSource:
-    """Each line one row. The offset is ``{"byte", "row", "kind", "head"}``.
+    """Each line one row. The offset is ``{"byte", "row", "kind", "head", "last"}``.
 
-    That is: position, rows so far, kind of the time column, and a digest of the first line, by
-    which a file that was replaced is recognised.
+    That is: position, rows so far, kind of the time column, and digests of what was read, by which
+    a file that was replaced is recognised; of a `Place`, digests and size of the file as it lies
+    there.
 
     Parameters
     ----------
-    origin : str, Path or binary file
-        A regular file can be replayed; a pipe cannot.
+    origin : str, Path, Place or binary file
+        A regular file can be replayed; a pipe cannot. A `Place` is read from its start to its end,
+        and read over to go on in it.
     columns : Columns
     format : {"csv", "jsonl"} or None
         None: by the first line.
@@ -57,7 +55,7 @@ class TextSource:
 
     def __init__(
         self,
-        origin: str | Path | BinaryIO,
+        origin: str | Path | Place | BinaryIO,
         columns: Columns,
         *,
         format: str | None,
@@ -66,15 +64,23 @@ class TextSource:
         idle: float | None = None,
     ) -> None:
         origin = Path(origin) if isinstance(origin, str) else origin
-        self.replayable = isinstance(origin, Path) and origin.is_file()
-        self.name = str(origin) if isinstance(origin, Path) else "standard input"
+        whole = isinstance(origin, Place) or (isinstance(origin, Path) and origin.is_file())
+        self.replayable = whole
         self.n_rows: int | None = None
+        self.live = follow
         self._batch_rows = batch_rows
-        self._owned = origin.open("rb", buffering=0) if isinstance(origin, Path) else None
-        stream: Any = origin if self._owned is None else self._owned
-        self._reader = LineReader(
-            stream, self.name, live=not self.replayable, follow=follow, idle=idle
-        )
+        self._place = origin if isinstance(origin, Place) else None
+        self._owned: Any = None
+        stream: Any = origin
+        self.name = "standard input"
+        if isinstance(origin, Place):
+            self.name = origin.name
+            self._seen = origin.fingerprint()
+            stream = self._owned = origin.unpacked()
+        elif isinstance(origin, Path):
+            self.name = str(origin)
+            stream = self._owned = origin.open("rb", buffering=0)
+        self._reader = LineReader(stream, self.name, live=not whole, follow=follow, idle=idle)
         try:
             self._look(columns, format)
         except BaseException:
@@ -85,7 +91,7 @@ class TextSource:
         """Read as much as shows the format and the columns."""
         self._first = self._first_line()
         self._format = format or sniff(self._first[:64], self.name)
-        self._rows: RowFormat
+        self._rows: CsvRows | JsonRows
         if self._format == "csv":
             self._rows = rows = CsvRows(self._first, self.name)
             self.columns = columns.resolve(rows.names, self.name)
@@ -108,21 +114,44 @@ class TextSource:
 
     def read_after(self, offset: Offset | None) -> Iterator[tuple[Any, Offset]]:
         """Yield the batches after ``offset``, each with its own offset."""
-        head = hashlib.sha256(self._first.rstrip(b"\r\n")).hexdigest()[:16]
         byte, row, kind = self._start, 0, None
         if offset is not None:
-            if offset["head"] != head:
-                message = f"{self.name} begins with another line than before: was it replaced?"
-                raise SchemaError(message)
             byte, row, kind = offset["byte"], offset["row"], offset["kind"]
-        if self.replayable:
+        if self._place is not None:
+            if (byte, offset) != (self._reader.position, None):
+                self._go_to(self._place, byte, offset)
+        elif self.replayable:
+            number = self._owned.fileno()
+            if offset is not None:
+                size = os.fstat(number).st_size
+                check_fingerprint(reading(number), size, byte, offset, self.name)
             self._reader.seek(byte)
+
+        def here() -> Offset:
+            seen = {}
+            if self._place is not None:
+                seen = self._seen
+            elif self.replayable:
+                seen = fingerprint(reading(self._owned.fileno()), byte)
+            return {"byte": byte, "row": row, "kind": kind} | seen
+
         for block in self._reader.blocks(self._batch_rows):
+            if not block:
+                yield None, here()
+                continue
             byte += len(block)
             batch, kind = self._rows.decode(block, self.columns, kind)
             if batch.num_rows:
                 row += batch.num_rows
-                yield batch, {"byte": byte, "row": row, "kind": kind, "head": head}
+                yield batch, here()
+
+    def _go_to(self, place: Place, byte: int, offset: Offset | None) -> None:
+        """Read on at a byte of what a file holds, if it is the one that was read before."""
+        if offset is not None:
+            place.check(offset)
+        self._owned.close()
+        self._owned = place.unpacked(byte)
+        self._reader.go_on(self._owned, byte)
 
     def close(self) -> None:
         """Close the file; standard input stays open."""

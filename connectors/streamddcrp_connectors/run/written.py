@@ -9,8 +9,6 @@ import pyarrow as pa
 from streamddcrp.contract import KINDS, Event
 from streamddcrp.errors import ConfigError, SchemaError
 
-__all__ = ["read_events", "read_written"]
-
 _COLUMNS = ("index", "kind", "label", "into")
 
 
@@ -35,7 +33,7 @@ def read_written(path: Path, columns: list[str] | None = None) -> Any:
 
 
 def read_events(path: str | os.PathLike[str], key: str | None, n_rows: int) -> tuple[Event, ...]:
-    """Read what ``run --events`` wrote, of one key.
+    """Read what ``run --events`` wrote, of one key; candidates, which may dissolve, are left out.
 
     Parameters
     ----------
@@ -68,8 +66,9 @@ def read_events(path: str | os.PathLike[str], key: str | None, n_rows: int) -> t
             continue
         kind, label, index, into = (cells[column] for column in ("kind", "label", "index", "into"))
         whole = isinstance(index, int) and isinstance(label, int) and isinstance(into, int | None)
-        if not whole or kind not in KINDS or not 0 <= index < n_rows:
+        if not whole or kind not in (*KINDS, "candidate") or not 0 <= index < n_rows:
             message = f"{name}: row {row} is no event of the results, which have {n_rows:,} rows"
             raise SchemaError(message, row=row)
-        found.append(Event(kind, label, index, float(index), into))
+        if kind != "candidate":
+            found.append(Event(kind, label, index, float(index), into))
     return tuple(found)

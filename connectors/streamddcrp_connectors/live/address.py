@@ -1,0 +1,180 @@
+"""Addresses of servers, ``scheme://user@host:port/path?option=value``, without their secrets.
+
+A password or token never stands in an address, which others can see in the list of processes and in
+logs. The address says where it is: ``?password_env=NAME`` or ``?password_file=FILE``.
+"""
+
+import os
+import ssl
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from streamddcrp.errors import ConfigError
+
+_PLACES = ("env", "file")
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a server is, and what is wanted of it.
+
+    Parameters
+    ----------
+    scheme : str
+    hosts : tuple of (str, int)
+        Names and ports; several where the server is a cluster.
+    user : str or None
+    path : str
+        Without its first slash.
+    options : dict of str to str
+
+    Examples
+    --------
+    >>> address = Address.parse("nats://me@host/ORDERS?subject=a.b", port=4222, options=["subject"])
+    >>> address.hosts, address.user, address.path, address.options
+    ((('host', 4222),), 'me', 'ORDERS', {'subject': 'a.b'})
+    >>> address.name
+    'nats://host:4222/ORDERS?subject=a.b'
+    """
+
+    scheme: str
+    hosts: tuple[tuple[str, int], ...]
+    user: str | None
+    path: str
+    options: dict[str, str]
+    _secrets: dict[str, tuple[str, str]]
+
+    @classmethod
+    def parse(
+        cls,
+        spec: str,
+        *,
+        port: int,
+        options: Collection[str] | None = (),
+        secrets: Collection[str] = ("password", "token"),
+    ) -> Self:
+        """Read an address.
+
+        Parameters
+        ----------
+        spec : str
+        port : int
+            Used where the address names none.
+        options : collection of str
+            What may stand after ``?``; None: anything.
+        secrets : collection of str
+            What ``NAME_env`` and ``NAME_file`` may stand for.
+
+        Raises
+        ------
+        ConfigError
+            A password stands in the address, or an option is unknown, empty or repeated.
+        """
+        parts = urlsplit(spec)
+        who, _, where = parts.netloc.rpartition("@")
+        user, colon, _ = who.partition(":")
+        if colon:
+            message = (
+                f"the {parts.scheme} address holds a password, which others can see: take it out, "
+                "and give ?password_env=NAME or ?password_file=FILE"
+            )
+            raise ConfigError(message)
+        kept: dict[str, str] = {}
+        hidden: dict[str, tuple[str, str]] = {}
+        sources = {f"{name}_{place}": (name, place) for name in secrets for place in _PLACES}
+        for name, value in parse_qsl(parts.query, keep_blank_values=True):
+            known = options is None or name in {*options, *sources}
+            if not value or name in kept or not known:
+                problem = "is empty or repeated" if known else "is unknown"
+                valid = ", ".join([*(options or ()), *sources])
+                message = (
+                    f"the {parts.scheme} address: option {name!r} {problem}; valid are {valid}"
+                )
+                raise ConfigError(message)
+            if name in sources:
+                hidden[sources[name][0]] = (sources[name][1], value)
+            else:
+                kept[name] = value
+        hosts = tuple(_host(text, port, parts.scheme) for text in where.split(","))
+        path = unquote(parts.path).strip("/")
+        return cls(parts.scheme, hosts, unquote(user) or None, path, kept, hidden)
+
+    @property
+    def name(self) -> str:
+        """The address without user and secrets: for messages and checkpoints."""
+        hosts = ",".join(f"{_bracketed(host)}:{port}" for host, port in self.hosts)
+        options = "&".join(f"{name}={value}" for name, value in self.options.items())
+        path = f"/{self.path}" if self.path else ""
+        return f"{self.scheme}://{hosts}{path}{'?' if options else ''}{options}"
+
+    @property
+    def tls(self) -> ssl.SSLContext | None:
+        """What the server's certificate is checked against: those of this machine, or ``ca=FILE``.
+
+        None: the connection is not encrypted.
+
+        Raises
+        ------
+        ConfigError
+            The file holds no certificates.
+        """
+        if not self.with_tls:
+            return None
+        try:
+            return ssl.create_default_context(cafile=self.options.get("ca"))
+        except (OSError, ssl.SSLError) as error:
+            message = f"{self.name}: {self.options['ca']} holds no certificates: {error}"
+            raise ConfigError(message) from error
+
+    @property
+    def with_tls(self) -> bool:
+        """Whether the connection is encrypted: ``tls=yes``, or ``ca`` is named.
+
+        Raises
+        ------
+        ConfigError
+            ``tls`` is neither yes nor no.
+        """
+        if self.options.get("tls", "no") not in {"yes", "no"}:
+            message = f"{self.name}: tls must be yes or no"
+            raise ConfigError(message)
+        return self.options.get("tls") == "yes" or "ca" in self.options
+
+    def secret(self, what: str = "password") -> str | None:
+        """Return a password or token from where the address says that it is; None: nowhere.
+
+        Raises
+        ------
+        ConfigError
+            The variable is not set, or the file cannot be read.
+        """
+        if what not in self._secrets:
+            return None
+        place, name = self._secrets[what]
+        if place == "env":
+            if name not in os.environ:
+                message = f"{self.name}: {what}_env names {name}, which is not set"
+                raise ConfigError(message)
+            return os.environ[name]
+        try:
+            return Path(name).read_text(encoding="utf-8").rstrip("\r\n")
+        except (OSError, UnicodeDecodeError) as error:
+            message = f"{self.name}: cannot read the {what} in {name}"
+            raise ConfigError(message) from error
+
+
+def _host(text: str, port: int, scheme: str) -> tuple[str, int]:
+    """Split ``host:port``, of which an IPv6 address stands in brackets."""
+    try:
+        parts = urlsplit(f"//{text}")
+        return parts.hostname or "127.0.0.1", parts.port or port
+    except ValueError as error:
+        message = f"the {scheme} address: {text!r} is no host:port"
+        raise ConfigError(message) from error
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

@@ -1,0 +1,177 @@
+"""Rows in, results out, each row once: what a service keeps beside its models.
+
+A client has a name, and numbers its rows from 0. It sends a batch, waits for the answer, and sends
+the next. States, counts of rows and the last answer to each client are stored in one transaction
+before an answer is given, so that a batch that is sent again, because the answer was lost, gets the
+same answer and is not learned again.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from streamddcrp.checkpoint import SqliteStore
+from streamddcrp.errors import ConfigError, SchemaError
+from streamddcrp_connectors.run.columns import Columns, canonical, refusals
+from streamddcrp_connectors.run.job import find_cursor
+from streamddcrp_connectors.run.models import Models, Recipe, Rows, screen
+
+CLIENTS = 1000  # most names; each keeps an answer
+LARGEST = 1 << 26  # bytes of a batch
+_OP = "answer"
+
+
+class Answer(NamedTuple):
+    """What a client gets for a batch.
+
+    Parameters
+    ----------
+    note : dict
+        ``first`` and ``rows``, as they were sent, and ``refused``: numbers of rows and why.
+    results : pyarrow.RecordBatch or None
+        One row for each that was taken; None if none was.
+    """
+
+    note: Mapping[str, Any]
+    results: Any
+
+
+class Answers:
+    """Learn batches of clients and answer them.
+
+    Parameters
+    ----------
+    recipe : Recipe
+    columns : Columns
+        Its features are named.
+    store : SqliteStore or None
+        Keeps all; without it a repeated batch is known only while the process lives.
+    memory_limit : str or int
+        Most memory for the models of keys.
+    """
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        columns: Columns,
+        store: SqliteStore | None = None,
+        memory_limit: str | int = "1GB",
+    ) -> None:
+        if columns.features is None:
+            message = "name the columns of the rows: --features a,b or --text a"
+            raise ConfigError(message)
+        self.columns = columns
+        described = {"time": columns.time, "key": columns.key, "features": columns.features}
+        job = {"model": dict(recipe.description), "source": {"format": "service"}}
+        job["columns"] = described | ({"text": True} if columns.text else {})
+        self._cursor = find_cursor(store, json.loads(json.dumps(job)))
+        self._cursor.setdefault("clients", {})
+        self._cursor.setdefault("kind", None)
+        self._store = store
+        self._models = Models(recipe, columns.key, store, memory_limit)
+        self._last: dict[str, bytes] = {}
+
+    def count(self, client: str) -> int:
+        """Return how many rows of a client were answered."""
+        n_rows: int = self._cursor["clients"].get(client, 0)
+        return n_rows
+
+    def answer(self, client: str, first: int | None, raw: Any) -> Answer:
+        """Learn a batch and return the answer, or return that which was given before.
+
+        Parameters
+        ----------
+        client : str
+        first : int or None
+            Number of the first row, from 0; None: the next, and a batch sent again is a new one.
+        raw : pyarrow.RecordBatch
+
+        Raises
+        ------
+        SchemaError, ConfigError
+            The batch cannot be used as a whole, or does not follow the one before. Nothing was
+            learned.
+        """
+        count = self.count(client)
+        first = count if first is None else first
+        if first < count:
+            answer = self._given(client)
+            if answer is not None and (answer.note["first"], answer.note["rows"]) == (
+                first,
+                raw.num_rows,
+            ):
+                return answer
+        if first != count:
+            message = (
+                f"{client!r} sent rows {first} to {first + raw.num_rows - 1}, but the next is "
+                f"{count}; only the last batch may be sent again, and as it was"
+            )
+            raise SchemaError(message)
+        if client not in self._cursor["clients"] and len(self._cursor["clients"]) >= CLIENTS:
+            message = f"there are {CLIENTS} clients already"
+            raise SchemaError(message)
+        rows, refused, kind = self._read(raw, first)
+        reasons = {number: refusal.reason for number, refusal in refused.items()}
+        results = None
+        if len(rows):
+            results = self._models.step(rows, refused)
+            reasons |= {number: refusal.reason for number, refusal in refused.items()}
+        note = {"first": first, "rows": raw.num_rows, "refused": dict(sorted(reasons.items()))}
+        answer = Answer(json.loads(json.dumps(note)), results)
+        self._keep(client, first + raw.num_rows, kind, len(reasons), answer)
+        return answer
+
+    def _read(self, raw: Any, first: int) -> tuple[Rows, dict[int, Any], Any]:
+        """Return the rows that can be used, why others cannot, and the kind of the time."""
+        if raw.nbytes > LARGEST:
+            message = f"a batch has at most {LARGEST:,} bytes, got {raw.nbytes:,}"
+            raise SchemaError(message)
+        raw.validate(full=True)
+        names = list(self.columns.resolve(raw.schema.names, "the batch").names)
+        batch, kind = canonical(raw.select(names), self.columns, self._cursor["kind"])
+        if self._cursor["kind"] is not None and kind != self._cursor["kind"]:
+            message = f"the time is of kind {kind}, that of earlier rows {self._cursor['kind']}"
+            raise SchemaError(message)
+        batch, marked = refusals(batch)
+        rows = Rows(np.arange(first, first + batch.num_rows), batch, self.columns)
+        places = screen(rows) | marked
+        if places:
+            rows = rows.take(np.delete(np.arange(len(rows)), sorted(places)))
+        return rows, {first + place: refusal for place, refusal in places.items()}, kind
+
+    def _keep(self, client: str, count: int, kind: Any, n_refused: int, answer: Answer) -> None:
+        """Store states, counts and the answer, all or nothing."""
+        cursor = self._cursor
+        cursor["rows"] += count - self.count(client)
+        cursor["refused"] += n_refused
+        cursor["clients"][client], cursor["kind"] = count, kind
+        blob = _encode(answer)
+        if self._store is None:
+            self._last[client] = blob
+        else:
+            self._store.put_aside(_OP, [(client, blob)])
+            self._models.save(cursor)
+
+    def _given(self, client: str) -> Answer | None:
+        blob = self._last.get(client) if self._store is None else self._store.get(_OP, client)
+        return None if blob is None else _decode(blob)
+
+
+def _encode(answer: Answer) -> bytes:
+    batch = pa.record_batch({}) if answer.results is None else answer.results
+    note = {"note": json.dumps([answer.note, answer.results is not None])}
+    out = pa.BufferOutputStream()
+    with pa.ipc.new_stream(out, batch.schema.with_metadata(note)) as writer:
+        writer.write_batch(batch.replace_schema_metadata(note))
+    blob: bytes = out.getvalue().to_pybytes()
+    return blob
+
+
+def _decode(blob: bytes) -> Answer:
+    with pa.ipc.open_stream(pa.py_buffer(blob)) as reader:
+        batch = reader.read_next_batch()
+    note, taken = json.loads(batch.schema.metadata[b"note"])
+    return Answer(note, batch.replace_schema_metadata(None) if taken else None)

@@ -1,0 +1,120 @@
+"""A sink on a server that gets each row once, by counting.
+
+The rows of a job are numbered in the order they are written. Results do not depend on how the
+stream was cut into batches, but batches do depend on time: after a crash the same rows come again
+in other batches. So the server keeps *how many rows* of the job it has, in the same transaction or
+message as the rows, and what it has already is left out.
+"""
+
+import logging
+import uuid
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from streamddcrp.errors import CheckpointError
+from streamddcrp_connectors.live.address import Address
+
+_LOG = logging.getLogger("streamddcrp")
+
+
+class CountedSink(ABC):
+    """A live sink; the position is ``{"job", "rows"}``.
+
+    A sink of one more server says how many rows the server has, and how it sends more.
+
+    Parameters
+    ----------
+    address : Address
+    what : str
+        ``"output"`` or ``"events"``.
+    """
+
+    live: ClassVar[bool] = True
+
+    def __init__(self, address: Address, what: str) -> None:
+        self.name = self.identity = address.name
+        self._what = what
+        self._job, self._fresh = "", True
+        self._rows = 0  # that were sent
+        self._held: list[Any] = []
+        self._arrived: int | None = None  # of which we know
+
+    def rewind(self, position: dict[str, Any] | None) -> None:
+        """Stand where ``position`` says; None: a new job."""
+        self._fresh = position is None
+        if position is None:
+            position = {"job": f"{uuid.uuid4().hex[:16]}-{self._what}", "rows": 0}
+        self._job, self._rows, self._held = position["job"], position["rows"], []
+        self._arrived = self._count()
+        self._fresh = False
+
+    def write(self, batch: Any) -> None:
+        """Hold a batch until it is sent."""
+        if batch.num_rows:
+            self._held.append(batch)
+
+    def sync(self) -> dict[str, Any]:
+        """Send what is held; return the position. After ConnectionError it may be called again."""
+        if self._held:
+            batch = pa.concat_batches(self._held)
+            if self._arrived is None:
+                self._arrived = self._count()
+            known = min(max(self._arrived - self._rows, 0), batch.num_rows)
+            if known < batch.num_rows:
+                before, self._arrived = self._arrived, None
+                self.send(self._job, self._rows + known, batch.slice(known))
+                self._arrived = max(before, self._rows + batch.num_rows)
+            self._rows += batch.num_rows
+            self._held = []
+        return {"job": self._job, "rows": self._rows}
+
+    def say_not_alone(self) -> None:
+        """Warn that a new job adds to what is there: perhaps its checkpoint was lost."""
+        if self._fresh:
+            _LOG.warning("%s holds rows already; those of this new job come after them", self.name)
+
+    def _count(self) -> int:
+        """Ask how many rows of the job have arrived; one that just began cannot have any."""
+        n_rows = self.arrived(self._job, self._rows)
+        if n_rows < self._rows:
+            message = (
+                f"{self.name} has {n_rows:,} of the {self._rows:,} rows that the checkpoint "
+                "recorded: it lost some. Restore it, or start again with a new checkpoint folder"
+            )
+            raise CheckpointError(message)
+        return n_rows
+
+    @abstractmethod
+    def arrived(self, job: str, recorded: int) -> int:
+        """Connect if need be, and return how many rows of a job the server has.
+
+        Parameters
+        ----------
+        job : str
+        recorded : int
+            The least that it should have; there is no need to look for fewer.
+
+        Raises
+        ------
+        ConnectionError
+            The server is away; the runner waits and tries again.
+        ConfigError
+            It refuses, for a reason that does not pass by waiting.
+        """
+
+    @abstractmethod
+    def send(self, job: str, first: int, batch: Any) -> None:
+        """Send rows numbered from ``first``; return when the server has them for good.
+
+        All in one transaction, or in order: after an error the first ones may have arrived.
+        """
+
+    @abstractmethod
+    def finish(self) -> None:
+        """Disconnect."""
+
+    def abandon(self) -> None:
+        """Disconnect after an error."""
+        self.finish()

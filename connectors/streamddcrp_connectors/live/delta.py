@@ -1,0 +1,204 @@
+"""Delta tables in folders of this machine: ``delta:///data/table``, or ``delta://table``.
+
+The source reads the rows that each version of a table appends, in the order of versions; its place
+is a version, a file of it and a row. The sink appends in transactions that hold, under the job's
+name, the number of its rows so far.
+"""
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake.exceptions import DeltaError, TableNotFoundError
+
+from streamddcrp.errors import ConfigError, SchemaError
+from streamddcrp_connectors.live.address import Address
+from streamddcrp_connectors.live.counted import CountedSink
+from streamddcrp_connectors.live.tables import TableSource
+from streamddcrp_connectors.run.columns import Columns
+from streamddcrp_connectors.run.gather import POLL
+from streamddcrp_connectors.run.log import sync_folder
+from streamddcrp_connectors.run.sources import Offset
+
+_LOG = "_delta_log"
+_START = {"version": 0, "file": 0, "rows": 0}
+_READABLE = {"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck", "typeWidening"}
+
+
+class DeltaSource(TableSource):
+    """Rows that are appended to a table; the offset is ``{"row", "kind", "at"}``.
+
+    A table whose rows are changed or deleted is refused once that is seen; files that are only
+    written again, by compaction, are passed over.
+
+    Parameters
+    ----------
+    spec : str
+        ``delta://folder``.
+    columns : Columns
+        Its features are named.
+    batch_rows : int
+    """
+
+    def __init__(self, spec: str, columns: Columns, batch_rows: int) -> None:
+        address, self._folder = _place(spec)
+        super().__init__(address.name, columns, batch_rows)
+
+    def read_after(self, offset: Offset | None) -> Iterator[tuple[Any, Offset]]:
+        """Yield the batches after ``offset``, each with its own offset; None: nothing came."""
+        row, kind, at = 0, None, dict(_START)
+        if offset is not None:
+            row, kind, at = offset["row"], offset["kind"], dict(offset["at"])
+        if not self._folder.joinpath(_LOG).is_dir():
+            message = f"{self.name}: there is no Delta table in {self._folder}; make it first"
+            raise ConfigError(message)
+        while True:
+            files = self._appended(at["version"])
+            if files is None:
+                yield None, {"row": row, "kind": kind, "at": dict(at)}
+                continue
+            for path in files[at["file"] :]:
+                for raw in self._rows(path, at["rows"]):
+                    batch, kind = self._convert(raw, kind)
+                    row += batch.num_rows
+                    at["rows"] += batch.num_rows
+                    yield batch, {"row": row, "kind": kind, "at": dict(at)}
+                at |= {"file": at["file"] + 1, "rows": 0}
+            at = {"version": at["version"] + 1, "file": 0, "rows": 0}
+
+    def close(self) -> None:
+        """Do nothing: no file stays open."""
+
+    def _appended(self, version: int) -> list[str] | None:
+        """Return the files that a version appends; None if it is not there yet, after a wait."""
+        log = self._folder / _LOG
+        try:
+            text = (log / f"{version:020d}.json").read_text(encoding="utf-8")
+        except FileNotFoundError:
+            stems = [path.stem for path in log.glob("*.json")]
+            if any(stem.isdecimal() and int(stem) > version for stem in stems):
+                message = (
+                    f"{self.name}: version {version} was cleaned up before it was read. Start with "
+                    "a new checkpoint folder, on a table whose log is whole"
+                )
+                raise SchemaError(message) from None
+            time.sleep(POLL)
+            return None
+        found = []
+        for action in map(json.loads, text.splitlines()):
+            self._check(action, version)
+            if action.get("add", {}).get("dataChange"):
+                found.append(unquote(action["add"]["path"]))
+        return found
+
+    def _check(self, action: dict[str, Any], version: int) -> None:
+        """Refuse what an append-only reader must not pass over."""
+        problem = None
+        if action.get("remove", {}).get("dataChange"):
+            problem = "changes or deletes rows, which were learned"
+        elif (action.get("add") or {}).get("deletionVector"):
+            problem = "has deletion vectors"
+        elif unknown := set(action.get("protocol", {}).get("readerFeatures", ())) - _READABLE:
+            problem = f"needs {', '.join(sorted(unknown))}, which this reader does not know"
+        elif action.get("metaData", {}).get("configuration", {}).get("delta.columnMapping.mode"):
+            problem = "maps its columns to other names (column mapping)"
+        elif set(action.get("metaData", {}).get("partitionColumns", ())) & set(self.columns.names):
+            problem = "is partitioned by one of the columns to read"
+        if problem:
+            message = f"{self.name}: version {version} {problem}"
+            raise SchemaError(message)
+
+    def _rows(self, path: str, skip: int) -> Iterator[Any]:
+        """Yield the rows of a file after the first ``skip``."""
+        try:
+            with pq.ParquetFile(self._folder / path) as file:
+                found = self.columns.resolve(file.schema_arrow.names, f"{self.name}: {path}")
+                names = list(found.names)
+                for raw in file.iter_batches(self._batch_rows, columns=names, use_threads=False):
+                    past = min(skip, raw.num_rows)
+                    skip -= past
+                    if past < raw.num_rows:
+                        yield raw.slice(past).select(names)
+        except (pa.ArrowException, OSError) as error:
+            message = f"{self.name}: {path} cannot be read: {error}"
+            raise SchemaError(message) from error
+
+
+def open_sink(spec: str, folder: Any, what: str) -> "DeltaSink":
+    """Open a sink of a table."""
+    return DeltaSink(spec, what)
+
+
+class DeltaSink(CountedSink):
+    """Rows appended to a table, which is made if need be.
+
+    Parameters
+    ----------
+    spec : str
+        ``delta://folder``.
+    what : str
+    """
+
+    def __init__(self, spec: str, what: str) -> None:
+        address, self._folder = _place(spec)
+        super().__init__(address, what)
+        self._table: Any = None
+
+    def arrived(self, job: str, recorded: int) -> int:
+        """Return the count of the job."""
+        try:
+            self._table = DeltaTable(self._folder)
+        except TableNotFoundError:
+            self._table = None
+            return 0
+        except DeltaError as error:
+            message = f"{self.name}: {error}"
+            raise ConfigError(message) from error
+        return int(self._table.transaction_version(job) or 0)
+
+    def send(self, job: str, first: int, batch: Any) -> None:
+        """Append the rows and count them, in one transaction."""
+        count = Transaction(job, first + batch.num_rows)
+        try:
+            write_deltalake(
+                self._folder if self._table is None else self._table,
+                pa.Table.from_batches([batch]),
+                mode="append",
+                commit_properties=CommitProperties(app_transactions=[count]),
+            )
+            self._table = self._table or DeltaTable(self._folder)
+        except (DeltaError, ValueError, pa.ArrowException) as error:
+            message = f"{self.name}: {error}"
+            raise ConfigError(message) from error
+        self._force(self._table.version())
+
+    def finish(self) -> None:
+        """Do nothing: no file stays open."""
+
+    def _force(self, version: int) -> None:
+        """Force what a version added to the disk, which the library leaves to the system."""
+        log = self._folder / _LOG / f"{version:020d}.json"
+        actions = map(json.loads, log.read_text(encoding="utf-8").splitlines())
+        added = [unquote(action["add"]["path"]) for action in actions if "add" in action]
+        for path in (log, *(self._folder / name for name in added)):
+            with path.open("rb") as file:
+                os.fsync(file.fileno())
+        sync_folder(log.parent)
+        sync_folder(self._folder)
+
+
+def _place(spec: str) -> tuple[Address, Path]:
+    """Return the address with the whole path, and the folder."""
+    path = spec.partition("://")[2]
+    if not path or "?" in path:
+        message = f"{spec} must be delta://folder, without options"
+        raise ConfigError(message)
+    folder = Path(os.path.realpath(path))
+    return Address("delta", (), None, str(folder).strip("/"), {}, {}), folder

@@ -1,0 +1,388 @@
+"""NATS JetStream: ``nats://host:4222/STREAM?subject=a.b``.
+
+The server numbers the messages of a stream; that number is our place. The source reads by an
+ordered consumer, which lives in the server's memory and leaves nothing there. The sink publishes a
+JSON message for each row, with the id ``JOB:NUMBER``, which the server uses to drop a message that
+it got within the last minutes already; after a longer absence the number of the last row that
+arrived is looked up in the stream itself.
+"""
+
+import asyncio
+import contextlib
+import json
+import threading
+from collections.abc import Coroutine, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
+
+import nats.errors
+import nats.js.errors
+from nats.aio.client import Client
+from nats.js.api import ConsumerConfig, DeliverPolicy
+
+from streamddcrp.errors import ConfigError, SchemaError
+from streamddcrp_connectors.live.address import Address
+from streamddcrp_connectors.live.counted import CountedSink
+from streamddcrp_connectors.live.messages import MessageSource
+from streamddcrp_connectors.run.columns import Columns
+from streamddcrp_connectors.run.gather import POLL
+from streamddcrp_connectors.run.sinks import json_lines
+
+PORT = 4222
+_TIMEOUT = 5.0  # seconds for an answer of the server
+_UNANSWERED = 512  # messages that may wait for the server's word
+_ID, _AFTER = "Nats-Msg-Id", "Nats-Expected-Last-Msg-Id"
+_WRONG_LAST = 10070  # the server's number of the error that the last message is another one
+Result = TypeVar("Result")
+
+
+class _Connection:
+    """A connection whose work is done in a thread, so that it answers pings at any time."""
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+        try:
+            self.client = self.wait(self._connected())
+            self.stream = self.client.jetstream(timeout=_TIMEOUT)
+        except BaseException:
+            self._stop()
+            raise
+
+    def wait(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """Do the work in the thread, and wait for it.
+
+        Raises
+        ------
+        ConnectionError, ConfigError
+        """
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        name = self._address.name
+        try:
+            return future.result()
+        except nats.js.errors.ServiceUnavailableError as error:
+            message = error.description or "JetStream is not ready"  # or the stream is full
+            raise ConnectionError(message) from error
+        except nats.js.errors.NotFoundError as error:
+            message = f"{name}: {error.description or 'no such stream'}; make it first"
+            raise ConfigError(message) from error
+        except nats.js.errors.APIError as error:
+            message = f"{name}: {error.description}"
+            raise ConfigError(message) from error
+        except nats.js.errors.NoStreamResponseError as error:
+            message = f"{name}: no stream takes this subject; make one first"
+            raise ConfigError(message) from error
+        except (nats.errors.BadSubjectError, nats.errors.MaxPayloadError) as error:
+            message = f"{name}: {_plain(error)}"
+            raise ConfigError(message) from error
+        except (nats.errors.Error, OSError, EOFError) as error:
+            message = _plain(error)
+            if "CERTIFICATE_VERIFY_FAILED" in message:
+                message = f"{name}: the server's certificate is not known; name its ca=FILE"
+                raise ConfigError(message) from error
+            if "authorization" in message.lower():
+                message = f"{name} refuses the user, password or token"
+                raise ConfigError(message) from error
+            raise ConnectionError(message) from error
+
+    def close(self) -> None:
+        """Disconnect."""
+        with contextlib.suppress(Exception):
+            asyncio.run_coroutine_threadsafe(self.client.close(), self._loop).result(0.5)
+        self._stop()
+
+    def _stop(self) -> None:
+        with contextlib.suppress(Exception):
+            asyncio.run_coroutine_threadsafe(_cancel_all(), self._loop).result(0.5)
+        with contextlib.suppress(RuntimeError):  # closed before
+            self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(1.0)
+
+    def _run(self) -> None:
+        try:
+            self._loop.run_forever()
+        finally:
+            self._loop.close()
+
+    async def _connected(self) -> Any:
+        address = self._address
+        tls = address.tls
+        scheme = "nats" if tls is None else "tls"
+        password, token = address.secret("password"), address.secret("token")
+        client = Client()
+        try:
+            await client.connect(
+                [f"{scheme}://{_host(host)}:{port}" for host, port in address.hosts],
+                tls=tls,
+                user=address.user,
+                password=password,
+                token=token,
+                allow_reconnect=False,  # the runner waits, and says so
+                max_reconnect_attempts=1,
+                reconnect_time_wait=0,
+                connect_timeout=2,
+                error_cb=_quiet,
+                ping_interval=10,
+                max_outstanding_pings=2,
+            )
+        except BaseException:
+            # after a handshake that failed, closing may wait for ever
+            with contextlib.suppress(Exception):
+                await asyncio.wait_for(client.close(), 1.0)
+            raise
+        return client
+
+
+async def _cancel_all() -> None:
+    """End what the client has left to do."""
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _quiet(_: Exception) -> None:
+    """Errors of a connection come to those who use it as well."""
+
+
+def _host(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _plain(error: BaseException) -> str:
+    """Say in words what happened."""
+    if isinstance(error, TimeoutError | nats.errors.TimeoutError):
+        return "no answer"
+    return str(error).removeprefix("nats: ") or type(error).__name__
+
+
+class _Inbox:
+    """Messages that have come and wait to be taken; a full one holds the server back."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._messages: list[Any] = []
+        self._came, self._taken = asyncio.Event(), asyncio.Event()
+
+    async def put(self, message: Any) -> None:
+        """Add a message, waiting for room."""
+        while len(self._messages) >= self._most:
+            self._taken.clear()
+            await self._taken.wait()
+        self._messages.append(message)
+        self._came.set()
+
+    async def take(self, most: int) -> list[Any]:
+        """Return what there is; wait `POLL` seconds for a first message."""
+        if not self._messages:
+            self._came.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._came.wait(), POLL)
+        messages, self._messages = self._messages[:most], self._messages[most:]
+        self._taken.set()
+        return messages
+
+
+class NatsSource(MessageSource):
+    """Messages of a stream.
+
+    Parameters
+    ----------
+    spec : str
+        ``nats://[user@]host[:port]/STREAM``. Options: ``subject`` (default: all of the stream),
+        ``from=start|new``, ``tls=yes``, ``ca=FILE``; ``password_env``, ``password_file``,
+        ``token_env``, ``token_file``.
+    columns : Columns
+    batch_rows : int
+    """
+
+    def __init__(self, spec: str, columns: Columns, batch_rows: int) -> None:
+        self._address = address = Address.parse(
+            spec, port=PORT, options=["subject", "from", "tls", "ca"]
+        )
+        super().__init__(address, columns, batch_rows)
+        self._new = address.options.get("from", "start") == "new"
+        if not address.path or address.options.get("from", "start") not in {"start", "new"}:
+            message = f"{self.name} must be nats://host/STREAM, with from=start or from=new"
+            raise ConfigError(message)
+        self._connection: _Connection | None = None
+
+    def messages_after(self, at: Any) -> Iterator[tuple[Sequence[bytes], Any]]:
+        """Connect, and yield the messages after a number of the stream."""
+        self.close()
+        self._connection = connection = _Connection(self._address)
+        inbox = _Inbox(self._batch_rows)
+        at = connection.wait(self._subscribed(connection, inbox, at))
+        yield [], at
+        while True:
+            messages = connection.wait(inbox.take(self._most))
+            if not messages and not connection.client.is_connected:
+                message = "the connection is lost"
+                raise ConnectionError(message)
+            if messages:
+                at = messages[-1].metadata.sequence.stream
+            yield [message.data for message in messages], at
+
+    def close(self) -> None:
+        """Disconnect."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    async def _subscribed(self, connection: _Connection, inbox: _Inbox, at: int | None) -> int:
+        """Begin to read after a number; return the number, found if it was None."""
+        stream = self._address.path
+        state = (await connection.stream.stream_info(stream)).state
+        if at is None:
+            at = state.last_seq if self._new else max(state.first_seq - 1, 0)
+        if at > state.last_seq:
+            message = (
+                f"{self.name} ends with message {state.last_seq}, but {at} was read of it: it lost "
+                "messages, or was made again. Start with a new checkpoint folder"
+            )
+            raise SchemaError(message)
+        if state.messages and at + 1 < state.first_seq:
+            message = (
+                f"{self.name} begins with message {state.first_seq}, but {at} was the last that "
+                "was read: those between are gone. Start with a new checkpoint folder"
+            )
+            raise SchemaError(message)
+        where = ConsumerConfig(deliver_policy=DeliverPolicy.BY_START_SEQUENCE, opt_start_seq=at + 1)
+        subject = self._address.options.get("subject", ">")
+        await connection.stream.subscribe(
+            subject, stream=stream, ordered_consumer=True, config=where, cb=inbox.put
+        )
+        first: int = at
+        return first
+
+
+def open_sink(spec: str, folder: Any, what: str) -> "NatsSink":
+    """Open a sink of a subject."""
+    return NatsSink(spec, what)
+
+
+class NatsSink(CountedSink):
+    """Rows as JSON messages of a subject, which a stream keeps.
+
+    Parameters
+    ----------
+    spec : str
+        ``nats://[user@]host[:port]/SUBJECT``, with the options of `NatsSource` for user and TLS.
+    what : str
+    """
+
+    def __init__(self, spec: str, what: str) -> None:
+        self._address = address = Address.parse(spec, port=PORT, options=["tls", "ca"])
+        super().__init__(address, what)
+        if not address.path:
+            message = f"{self.name} must name a subject: nats://host/SUBJECT"
+            raise ConfigError(message)
+        self._connection: _Connection | None = None
+
+    def arrived(self, job: str, recorded: int) -> int:
+        """Look from the stream's end for the last row of the job."""
+        self.finish()
+        self._connection = connection = _Connection(self._address)
+        return connection.wait(self._arrived_in(connection, job))
+
+    async def _arrived_in(self, connection: _Connection, job: str) -> int:
+        subject, stream = self._address.path, connection.stream
+        name = await stream.find_stream_name_by_subject(subject)
+        try:
+            message = await stream.get_last_msg(name, subject)
+        except nats.js.errors.NotFoundError:
+            return 0
+        if (number := _number(message, job)) is not None:
+            return number + 1
+        if self._fresh:
+            self.say_not_alone()
+            return 0
+        return await self._searched(connection, name, job)
+
+    async def _searched(self, connection: _Connection, name: str, job: str) -> int:
+        """Read the subject through: others wrote to it since the job did."""
+        subscription = await connection.stream.subscribe(
+            self._address.path, stream=name, ordered_consumer=True,
+            config=ConsumerConfig(deliver_policy=DeliverPolicy.ALL, headers_only=True),
+        )  # fmt: skip
+        found = 0
+        while True:
+            try:
+                message = await subscription.next_msg(timeout=_TIMEOUT)
+            except nats.errors.TimeoutError:
+                return found
+            if (number := _number(message, job)) is not None:
+                found = number + 1
+            if message.metadata.num_pending == 0:
+                return found
+
+    def send(self, job: str, first: int, batch: Any) -> None:
+        """Publish the rows; return when the server has stored them."""
+        connection = self._connection
+        if connection is None:
+            message = "not connected"
+            raise ConnectionError(message)
+        connection.wait(self._published(connection, job, first, batch))
+
+    async def _published(self, connection: _Connection, job: str, first: int, batch: Any) -> None:
+        """Publish rows in order, some of them at a time without the server's word.
+
+        Each but the first of these must follow the one before, so that none is stored after one
+        that was refused. Where another writer came between, the rest is sent again.
+        """
+        lines = json_lines(batch).splitlines()
+        sent = 0
+        while sent < len(lines):
+            window = enumerate(lines[sent : sent + _UNANSWERED], first + sent)
+            for answer in await _answers(connection.client, self._address.path, job, window):
+                error = answer.get("error", {})
+                if error.get("err_code") == _WRONG_LAST:
+                    break
+                if error:
+                    nats.js.errors.APIError.from_error(error)
+                sent += 1
+
+    def finish(self) -> None:
+        """Disconnect."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+async def _answers(
+    client: Client, subject: str, job: str, lines: Iterable[tuple[int, bytes]]
+) -> list[dict[str, Any]]:
+    """Publish numbered lines without waiting, and return the server's word on each.
+
+    The client's own ``publish_async`` waits for ever for the answer that a message is refused.
+    """
+    inbox = client.new_inbox()
+    said: dict[str, Any] = {}
+    sent: list[str] = []
+    came = asyncio.Event()
+
+    async def hear(message: Any) -> None:
+        said[message.subject] = message
+        came.set()
+
+    hearing = await client.subscribe(f"{inbox}.*", cb=hear)
+    for number, line in lines:
+        headers = {_ID: f"{job}:{number}"}
+        if sent:
+            headers[_AFTER] = f"{job}:{number - 1}"
+        sent.append(f"{inbox}.{number}")
+        await client.publish(subject, line, reply=sent[-1], headers=headers)
+    while len(said) < len(sent):
+        came.clear()
+        await asyncio.wait_for(came.wait(), _TIMEOUT)
+    await hearing.unsubscribe()
+    if any(not message.data for message in said.values()):  # the header says: no responders
+        raise nats.js.errors.NoStreamResponseError
+    return [json.loads(said[reply].data) for reply in sent]
+
+
+def _number(message: Any, job: str) -> int | None:
+    """Return the number of a row of the job."""
+    whose, _, number = (message.headers or {}).get(_ID, "").rpartition(":")
+    return int(number) if whose == job and number.isdecimal() else None

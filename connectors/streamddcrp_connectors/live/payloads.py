@@ -1,0 +1,121 @@
+"""What messages hold: JSON objects, or Arrow IPC streams of rows.
+
+The first bytes tell one from the other. A JSON message is one object, or one a line; each line that
+is not blank is a row. An Arrow message is a whole IPC stream, of as many rows as it has. A message
+that cannot be read, or would take too much memory, is one refused row, so that it is counted and
+can be set aside.
+"""
+
+import itertools
+from collections.abc import Iterable
+from typing import Any
+
+import pyarrow as pa
+
+from streamddcrp.errors import ConfigError, SchemaError
+from streamddcrp_connectors.live.unpacked import check_rows, check_stream
+from streamddcrp_connectors.run.columns import (
+    Columns,
+    Refusal,
+    TimeKind,
+    assemble,
+    canonical,
+    joined,
+)
+from streamddcrp_connectors.run.jsonrows import JsonRows
+
+_ARROW = b"\xff\xff\xff\xff"
+_SHOWN = 200  # bytes of a message that cannot be read
+
+
+class Payloads:
+    """Turn messages into canonical batches.
+
+    Parameters
+    ----------
+    columns : Columns
+        With features: a live stream has no header to take them from.
+    where : str
+        What messages call the source.
+
+    Raises
+    ------
+    ConfigError
+        No features are named.
+
+    Examples
+    --------
+    >>> payloads = Payloads(Columns(time="t", features=("a",)), "the stream")
+    >>> batch, kind = payloads.decode([b'{"t": 1, "a": 2}', b'{"t": 3, "a": null}'], None)
+    >>> batch.to_pylist(), kind
+    ([{'t': 1.0, 'a': 2.0}, {'t': 3.0, 'a': None}], 'number')
+    """
+
+    def __init__(self, columns: Columns, where: str) -> None:
+        if columns.features is None:
+            message = f"{where} has no header: name its columns, --features a,b or --text a"
+            raise ConfigError(message)
+        self.columns = columns
+        self._json = JsonRows()
+
+    def decode(
+        self, messages: Iterable[bytes], kind: TimeKind | None
+    ) -> tuple[Any, TimeKind | None]:
+        """Return the rows of messages as one batch, and the kind of their times.
+
+        Parameters
+        ----------
+        messages : iterable of bytes
+        kind : str or None
+            Kind of the time column as far as known from earlier messages.
+
+        Returns
+        -------
+        batch : pyarrow.RecordBatch
+            It may have no rows.
+        kind : str or None
+        """
+        made = []
+        for is_arrow, group in itertools.groupby(messages, lambda data: data[:4] == _ARROW):
+            if is_arrow:
+                for message in group:
+                    batch, kind = self._decode_arrow(message, kind)
+                    made.append(batch)
+            else:
+                batch, kind = self._json.decode(b"\n".join(group), self.columns, kind)
+                made.append(batch)
+        if not made:
+            made.append(assemble(self.columns, self._nothing(0), {}, lambda _: {}))
+        return joined(made), kind
+
+    def _decode_arrow(self, message: bytes, kind: TimeKind | None) -> tuple[Any, TimeKind | None]:
+        n_rows = 1  # of a message that cannot be read
+        try:
+            check_stream(message)
+            with pa.ipc.open_stream(pa.py_buffer(message)) as reader:
+                table = reader.read_all()
+            check_rows(table)
+            table.validate(full=True)
+            n_rows = table.num_rows
+            names = list(self.columns.names)
+            found = self.columns.resolve(table.column_names, "the message")
+            raw = pa.record_batch([_whole(table.column(name)) for name in found.names], names=names)
+            batch, then = canonical(raw, self.columns, kind)
+        except (pa.ArrowException, OSError, SchemaError, ConfigError) as error:
+            shown = repr(message[:_SHOWN])
+            refused = dict.fromkeys(range(n_rows), Refusal(f"message: {error}", shown))
+            return assemble(self.columns, self._nothing(n_rows), refused, lambda _: {}), kind
+        if kind is not None and then != kind:
+            reason = f"message: the time is of kind {then}, that of earlier rows {kind}"
+            refused = dict.fromkeys(range(n_rows), Refusal(reason, {}))
+            return assemble(self.columns, self._nothing(n_rows), refused, lambda _: {}), kind
+        return batch, then
+
+    def _nothing(self, n_rows: int) -> list[Any]:
+        """Columns of nulls, which take the types of the rows they are joined with."""
+        return [pa.nulls(n_rows) for _ in self.columns.names]
+
+
+def _whole(column: Any) -> Any:
+    whole = column.combine_chunks()
+    return pa.concat_arrays(whole.chunks) if isinstance(whole, pa.ChunkedArray) else whole

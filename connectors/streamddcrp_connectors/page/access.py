@@ -1,0 +1,96 @@
+"""Who may see the page: whoever has the token, from the page's own address.
+
+A browser is let in by ``/?token=...`` once and then keeps a cookie. Host and Origin are checked on
+every request, so that a page of another site that a browser has open cannot reach this one, not
+even by a name that it lets point here (DNS rebinding).
+"""
+
+import hmac
+import ipaddress
+import os
+import secrets
+import socket
+from pathlib import Path
+from urllib.parse import urlsplit
+
+TOKEN = "page-token"
+
+
+class Access:
+    """The rule.
+
+    Parameters
+    ----------
+    host : str
+        Address or name that is listened on.
+    port : int
+    token : str
+
+    Examples
+    --------
+    >>> access = Access("127.0.0.1", 8765, "secret")
+    >>> access.host_is_ours("localhost:8765"), access.host_is_ours("evil.example:8765")
+    (True, False)
+    >>> access.origin_is_ours("http://localhost:8765", "localhost:8765")
+    True
+    """
+
+    def __init__(self, host: str, port: int, token: str) -> None:
+        self._token = token.encode()
+        self.cookie = f"streamddcrp-{port}"  # cookies know no ports
+        self._anywhere = not is_loopback(host)
+        self._names = {"localhost", host.lower()}
+        if self._anywhere:
+            self._names |= {socket.gethostname().lower(), socket.getfqdn().lower()}
+
+    def token_is_ours(self, given: str | None) -> bool:
+        """Compare in a time that says nothing about the token."""
+        return given is not None and hmac.compare_digest(given.encode(), self._token)
+
+    def host_is_ours(self, given: str | None) -> bool:
+        """Whether the header Host names this machine."""
+        name = _host_of(f"//{given}") if given else None
+        if name is None:
+            return False
+        try:
+            address = ipaddress.ip_address(name)
+        except ValueError:
+            return name in self._names
+        return address.is_loopback or self._anywhere
+
+    def origin_is_ours(self, given: str | None, host: str | None) -> bool:
+        """Whether the header Origin, where there is one, names the page itself."""
+        if given is None:
+            return True
+        parts = urlsplit(given)
+        return parts.scheme in ("http", "https") and parts.netloc == host
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches what listens on a host."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def token_of(folder: Path | None) -> str:
+    """Return the secret that opens the page: that of the folder, or a new one."""
+    if folder is None:
+        return secrets.token_urlsafe(24)
+    path = folder / TOKEN
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return path.read_text().strip()
+    with os.fdopen(handle, "w") as file:
+        file.write(secrets.token_urlsafe(24))
+    return path.read_text()
+
+
+def _host_of(url: str) -> str | None:
+    try:
+        return urlsplit(url).hostname
+    except ValueError:
+        return None

@@ -1,0 +1,61 @@
+"""Messages: from the run to the page's process, and from there to browsers.
+
+Between the processes: a letter, the length, the content. ``J`` is JSON; ``R`` are rows and ``E``
+events, each a stream of Arrow with one batch. To browsers: text frames of JSON; or binary ones: the
+length of a JSON header, the header, padded to 8 bytes, then arrays of float64.
+"""
+
+import json
+import struct
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["EVENTS", "HEAD", "JSON", "LARGEST", "ROWS", "arrow", "batch_of", "frame", "packed"]
+
+JSON, ROWS, EVENTS = b"J", b"R", b"E"
+HEAD = struct.Struct("<cQ")
+LARGEST = 1 << 28  # bytes of a message
+
+
+def frame(kind: bytes, content: bytes) -> bytes:
+    """Return a message to the page's process."""
+    return HEAD.pack(kind, len(content)) + content
+
+
+def arrow(batch: Any, learned: float = 0.0) -> bytes:
+    """Write a batch, and when it was learned (seconds since 1970)."""
+    import pyarrow as pa  # noqa: PLC0415 -- heavy: the page is there before it
+
+    batch = batch.replace_schema_metadata({"learned": repr(learned)})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    content: bytes = sink.getvalue().to_pybytes()
+    return content
+
+
+def batch_of(content: bytes) -> tuple[Any, float]:
+    """Read what `arrow` wrote."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    with pa.ipc.open_stream(pa.py_buffer(content)) as reader:
+        learned = float((reader.schema.metadata or {}).get(b"learned", b"0"))
+        return reader.read_next_batch(), learned
+
+
+def packed(header: Mapping[str, Any], columns: Mapping[str, Any]) -> bytes:
+    """Return a binary frame to a browser.
+
+    Parameters
+    ----------
+    header : mapping
+    columns : mapping of str to ndarray
+        Vectors of numbers. The header gets their names and lengths under ``columns``.
+    """
+    import numpy as np  # noqa: PLC0415
+
+    arrays = {name: np.ascontiguousarray(cells, "<f8") for name, cells in columns.items()}
+    lengths = [[name, len(cells)] for name, cells in arrays.items()]
+    text = json.dumps({**header, "columns": lengths}).encode()
+    text += b" " * (-(len(text) + 4) % 8)
+    return b"".join([struct.pack("<I", len(text)), text, *(a.tobytes() for a in arrays.values())])

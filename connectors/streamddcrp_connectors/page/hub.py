@@ -1,0 +1,323 @@
+"""Browsers, and what each of them is shown: the right amount at the right time."""
+
+import json
+import math
+import time
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from tornado.ioloop import IOLoop
+
+from streamddcrp.plots.palette import COLOURS, DARK
+from streamddcrp_connectors.page.frames import packed
+from streamddcrp_connectors.page.pyramid import ALARMS, BEGIN, END, LABEL, N_OWN, SCORE, THRESHOLD
+from streamddcrp_connectors.run.names import Names
+
+if TYPE_CHECKING:  # heavy: the page is there before it
+    from streamddcrp_connectors.page.streams import Stream, Streams
+
+PAUSE = 0.12  # seconds between pictures, at least
+SLOW = 1.0  # seconds between tables and between pictures of a fleet
+MOST_BUCKETS = 1200
+REGIMES = 60
+LANES = 8  # columns drawn
+CARD = 80  # buckets of a card
+BANDS = 12  # stories drawn
+CHUNKS = 72  # of a stream graph
+OWN = {"begin": BEGIN, "end": END, "label": LABEL, "score": SCORE, "threshold": THRESHOLD,
+       "alarms": ALARMS}  # fmt: skip
+
+Frame = bytes | str
+
+
+class Link(Protocol):
+    """A connection to a browser."""
+
+    def send(self, frame: Frame) -> None:
+        """Send a frame."""
+
+
+class Browser:
+    """What a browser wants to see, and what it has.
+
+    Parameters
+    ----------
+    link : Link
+    """
+
+    def __init__(self, link: Link) -> None:
+        self.link = link
+        self.want: dict[str, Any] | None = None
+        self.waiting = 0  # frames that were not acknowledged
+        self.has: tuple[int, int] | None = None  # level, and buckets of it that are whole there
+        self.seen: dict[str, int] = {}  # key to version of what was sent
+        self.event = 0
+        self.tables_at = 0.0
+
+    def show(self, asked: dict[str, Any]) -> None:
+        """Take what the browser asks for."""
+        span, end = (_finite(asked.get(name)) for name in ("span", "end"))
+        most = _finite(asked.get("most")) or 600.0
+        before = self.want
+        self.want = {
+            "id": int(_finite(asked.get("id")) or 0),
+            "key": str(asked.get("key") or ""),
+            "fleet": asked.get("fleet") is True,
+            "span": span,
+            "end": end,
+            "most": int(min(max(most, 50.0), MOST_BUCKETS)),
+        }
+        self.has = None
+        self.seen.pop("view", None)
+        same = before and all(before[name] == self.want[name] for name in ("key", "fleet"))
+        if not same:
+            self.seen, self.event, self.tables_at = {}, 0, 0.0
+
+
+class Hub:
+    """Sends what changed to all browsers, at most so often, and never ahead of a slow one.
+
+    Parameters
+    ----------
+    names : Names
+    """
+
+    def __init__(self, names: Names) -> None:
+        self.names = names
+        self.streams: Streams | None = None
+        self.dropped = 0
+        self.ended = False
+        self._browsers: set[Browser] = set()
+        self._due: Any = None
+        self._later: Any = None
+        self._last = 0.0
+        self._made: dict[Any, Any] = {}
+        self._rate = (0.0, 0, 0.0)  # time, rows then, rows a second
+
+    def join(self, browser: Browser) -> None:
+        """Take a browser in."""
+        self._browsers.add(browser)
+        browser.link.send(json.dumps(self._hello()))
+
+    def leave(self, browser: Browser) -> None:
+        """Let a browser go."""
+        self._browsers.discard(browser)
+
+    def begin(self, streams: "Streams") -> None:
+        """Show the streams of a run."""
+        self.streams = streams
+        for browser in self._browsers:
+            browser.has, browser.seen, browser.event = None, {}, 0
+            browser.link.send(json.dumps(self._hello()))
+        self.changed()
+
+    def changed(self) -> None:
+        """Send soon what is new."""
+        if self._due is None:
+            wait = max(0.0, self._last + PAUSE - time.monotonic())
+            self._due = IOLoop.current().call_later(wait, self._flush)
+
+    def _flush(self) -> None:
+        self._due, self._last = None, time.monotonic()
+        self._made.clear()
+        for browser in self._browsers:
+            if browser.want is None or self.streams is None:
+                continue
+            if browser.waiting:
+                continue  # it acknowledges, and then there is another flush
+            if browser.want["fleet"]:
+                self._send_cards(browser, self.streams)
+            else:
+                self._send_stream(browser, self.streams)
+        if self._later is None and any(self._last - b.tables_at < SLOW for b in self._browsers):
+            self._later = IOLoop.current().call_later(SLOW, self._once_more)
+
+    def _once_more(self) -> None:
+        """Send the tables that were not due when something last changed."""
+        self._later = None
+        self.changed()
+
+    def _hello(self) -> dict[str, Any]:
+        hello = {"type": "hello", "palette": {"light": COLOURS, "dark": DARK}}
+        return hello | {"job": self.streams and self.streams.job._asdict()}
+
+    # -- one stream ------------------------------------------------------------------------------
+
+    def _send_stream(self, browser: Browser, streams: "Streams") -> None:
+        want = browser.want or {}
+        stream = streams.of.get(want["key"])
+        if stream is None:
+            if browser.seen.get("") != -2:
+                browser.seen[""] = -2
+                browser.link.send(json.dumps({"type": "unknown", "key": want["key"]}))
+            return
+        live = want["end"] is None
+        versions = (stream.version, self.names.version, self.dropped, self.ended)
+        if self._last - browser.tables_at >= SLOW and browser.seen.get("tables") != hash(versions):
+            browser.seen["tables"] = hash(versions)
+            browser.tables_at = self._last
+            browser.link.send(self._tables(browser, want["key"], stream, streams))
+        version = hash((stream.version if live else 0, self.names.version))
+        if browser.seen.get("view") == version:
+            return
+        browser.seen["view"] = version
+        first, last = stream.pyramid.span
+        end = last if live else want["end"]
+        begin = first if want["span"] is None else end - want["span"]
+        frames = [self._view(browser, want, stream, begin, end, streams.learned)]
+        if stream.volumes is not None:
+            frames.append(self._graph(want, stream, begin, end))
+        browser.waiting += len(frames)
+        for frame in frames:
+            browser.link.send(frame)
+
+    def _view(
+        self, browser: Browser, want: dict[str, Any], stream: "Stream", begin: float, end: float,
+        learned: float,
+    ) -> bytes:  # fmt: skip
+        key = ("view", want["key"], begin, end, want["most"])
+        view = self._once(key, lambda: stream.pyramid.view(begin, end, want["most"]))
+        level, first, buckets = view
+        D = stream.pyramid.n_columns
+        columns = self._once(("columns", want["key"]), lambda: stream.regimes.telling(LANES))
+        start = first
+        if browser.has is not None and browser.has[0] == level:
+            start = min(max(browser.has[1], first), first + len(buckets))
+        browser.has = level, first + max(len(buckets) - 1, 0)
+        frame: bytes = self._once(
+            (*key, start, want["id"]),
+            lambda: packed(
+                {
+                    "type": "view",
+                    "id": want["id"],
+                    "level": level,
+                    "first": first,
+                    "from": start,
+                    "span": [begin, end],
+                    "known": [_plain(x) for x in stream.pyramid.span],
+                    "shown": columns,
+                    "now": self._now(want["key"], stream),
+                    "learned": learned,
+                },
+                _columns(buckets[start - first :], columns, D),
+            ),
+        )
+        return frame
+
+    def _graph(self, want: dict[str, Any], stream: "Stream", begin: float, end: float) -> bytes:
+        def make() -> bytes:
+            assert stream.volumes is not None
+            starts, ends, counts = stream.volumes.view(begin, end, CHUNKS, stream.became)
+            labels = [label for label in counts if label >= 0][:BANDS]
+            stream.drawn = labels
+            rest = sum((n for label, n in counts.items() if label not in labels),
+                       np.zeros(len(starts)))  # fmt: skip
+            header = {"type": "graph", "id": want["id"], "labels": labels}
+            bands = {f"n{i}": counts[label] for i, label in enumerate(labels)}
+            return packed(header, {"begin": starts, "end": ends, "rest": rest} | bands)
+
+        frame: bytes = self._once(("graph", want["key"], begin, end, want["id"]), make)
+        return frame
+
+    def _now(self, key: str, stream: "Stream") -> dict[str, Any]:
+        now = stream.now()
+        acknowledged = self.names.acknowledged(key)
+        raised = now.get("alarmed") is not None and now["alarmed"] > acknowledged
+        return now | {"raised": raised, "alarms": stream.n_alarms}
+
+    def _tables(self, browser: Browser, key: str, stream: "Stream", streams: "Streams") -> str:
+        acknowledged = self.names.acknowledged(key)
+
+        def make() -> dict[str, Any]:
+            regimes = stream.regimes.table(REGIMES)
+            for regime in regimes:
+                regime["live"] = regime["label"] not in stream.gone
+                regime["new"] = bool(np.isfinite(acknowledged) and regime["first"] > acknowledged)
+            wanted = {regime["label"] for regime in regimes} | set(stream.drawn)
+            for entry in stream.feed.since(0):
+                wanted |= {entry["label"], entry["into"]}
+            return {
+                "type": "tables",
+                "key": key,
+                "regimes": regimes,
+                "stories": [stream.stories[label] for label in wanted if label in stream.stories],
+                "texts": stream.texts[-8:],
+                "names": self.names.of(key),
+                "rows": streams.n_rows,
+                "rate": self._rows_a_second(streams.n_rows),
+                "dropped": self.dropped,
+                "ended": self.ended,
+            }
+
+        tables = self._once(("tables", key), make)
+        events = stream.feed.since(browser.event)
+        browser.event = stream.feed.last_id
+        return json.dumps({**tables, "events": events})
+
+    def _rows_a_second(self, n_rows: int) -> float:
+        then, rows, rate = self._rate
+        passed = self._last - then
+        if passed >= 0.9 * SLOW:
+            rate = max(0.0, (n_rows - rows) / passed) if then else 0.0
+            self._rate = (self._last, n_rows, rate)
+        return rate
+
+    # -- a fleet ---------------------------------------------------------------------------------
+
+    def _send_cards(self, browser: Browser, streams: "Streams") -> None:
+        if self._last - browser.tables_at < SLOW:
+            return
+        browser.tables_at = self._last
+        changed = [
+            (key, stream)
+            for key, stream in streams.of.items()
+            if browser.seen.get(f"/{key}") != stream.version + (self.names.version << 40)
+        ]
+        for key, stream in changed:
+            browser.seen[f"/{key}"] = stream.version + (self.names.version << 40)
+        cards = [self._once(("card", key), lambda k=key, s=stream: self._card(k, s))
+                 for key, stream in changed]  # fmt: skip
+        header = {
+            "type": "cards",
+            "id": (browser.want or {})["id"],
+            "cards": [card for card, _, _ in cards],
+            "rows": streams.n_rows,
+            "rate": self._once("rate", lambda: self._rows_a_second(streams.n_rows)),
+            "dropped": self.dropped,
+            "ended": self.ended,
+            "learned": streams.learned,
+        }
+        none = np.empty(0)
+        labels, scores = (np.concatenate([none, *(card[k] for card in cards)]) for k in (1, 2))
+        browser.waiting += 1
+        browser.link.send(packed(header, {"label": labels, "score": scores}))
+
+    def _card(self, key: str, stream: "Stream") -> tuple[dict[str, Any], Any, Any]:
+        buckets = stream.pyramid.view(-math.inf, math.inf, CARD).buckets
+        now = self._now(key, stream)
+        name = self.names.of(key).get(now["label"])
+        card = {"key": key, "name": name, "rows": stream.row + 1, "n": len(buckets), **now}
+        return card, buckets[:, LABEL], buckets[:, SCORE]
+
+    def _once(self, key: Any, make: Any) -> Any:
+        """Make what several browsers want only once."""
+        if key not in self._made:
+            self._made[key] = make()
+        return self._made[key]
+
+
+def _columns(buckets: Any, columns: list[int], D: int) -> dict[str, Any]:
+    out = {name: buckets[:, place] for name, place in OWN.items()}
+    for d in columns:
+        for k, what in enumerate(("low", "high", "mean")):
+            out[f"{what}{d}"] = buckets[:, N_OWN + k * D + d]
+    return out
+
+
+def _finite(value: Any) -> float | None:
+    good = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return float(value) if good else None
+
+
+def _plain(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,282 @@
+"""The run's side of the live page: starts its process and hands batches over, never waiting.
+
+Kernels hold Python's lock, so the page has a process of its own. What is to be shown goes through a
+queue; a thread writes it to a pipe. While the queue is full, batches are dropped and counted: the
+page then shows less, the run is as fast as ever.
+"""
+
+import errno
+import importlib.util
+import json
+import queue
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from streamddcrp.errors import ConfigError, MissingExtraError
+from streamddcrp_connectors.page.access import is_loopback, token_of
+from streamddcrp_connectors.page.frames import EVENTS, JSON, ROWS, arrow, frame
+
+if TYPE_CHECKING:  # heavy: the page's process starts before it
+    from streamddcrp_connectors.run.loop import Epoch
+
+HERE = "127.0.0.1:8765"  # where the page is, if nothing else is said
+PATIENCE = 5.0  # seconds to wait until a run that has just died lets the port go
+WAITING = 1 << 25  # bytes that may wait for the page: half a minute of a fast stream
+PIPE = 1 << 20  # bytes of the pipe, where the system allows it
+PIECE = 1 << 16  # rows of a message
+STORIES, EXAMPLES, SHARE = 400, 2, 50  # of the time at most one part goes into words of stories
+SHOWN = 60  # stories with examples
+
+
+class LivePage:
+    """A page that shows a run: a `Watcher` of it.
+
+    Parameters
+    ----------
+    at : str
+        Host and port; port 0 is any that is free.
+    folder : Path, optional
+        That of the checkpoint: keeps the history, names and the token.
+
+    Attributes
+    ----------
+    name : str
+        Of the source; it and ``epochs`` are said before the first batch.
+    epochs : bool
+        The model's rows arrive by epochs.
+
+    Raises
+    ------
+    MissingExtraError
+        tornado is not installed.
+    ConfigError
+        It cannot be served there.
+    """
+
+    def __init__(self, at: str, folder: Path | None) -> None:
+        needs_extra()
+        host, port = place(at)
+        listening = listen(host, port)
+        token = token_of(folder)
+        self.address = address_of(host, listening.getsockname()[1], token)
+        self.name, self.epochs = "", False
+        self._job: dict[str, Any] | None = None
+        self._dropped = 0
+        self._stories_due = 0.0
+        hello = {
+            "host": host,
+            "token": token,
+            "folder": None if folder is None else str(folder),
+            "socket": listening.fileno(),
+        }
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "streamddcrp_connectors.page.process"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            pass_fds=(listening.fileno(),),
+            pipesize=PIPE,
+        )
+        listening.close()
+        self._queue: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._put = self._written = 0  # bytes
+        self._tell(JSON, json.dumps(hello).encode())
+        self._writer = threading.Thread(target=self._write, daemon=True)
+        self._writer.start()
+
+    # -- what the runner calls -------------------------------------------------------------------
+
+    def epoch(self, epoch: "Epoch") -> None:
+        """Take a batch that was learned."""
+        rows, results, events = epoch.rows, epoch.results, epoch.events
+        if results is None:
+            return
+        if self._job is None:
+            self._job = _job(rows, self.name, epochs=self.epochs)
+            self._tell(JSON, json.dumps({"job": self._job}).encode())
+        if self._put - self._written > WAITING:
+            self._dropped += results.num_rows
+            return
+        now = time.time()
+        shown = _shown(rows, results)
+        for start in range(0, shown.num_rows, PIECE):
+            self._tell(ROWS, arrow(shown.slice(start, PIECE), now))
+        if events is not None and events.num_rows:
+            self._tell(EVENTS, arrow(events))
+        if self._job["text"] and rows.columns.key is None:
+            self._tell_stories(epoch.models)
+        if self._dropped:
+            self._tell(JSON, json.dumps({"dropped": self._dropped}).encode())
+
+    def wait(self) -> None:
+        """Say that the source has ended, and serve on until interrupted."""
+        self._tell(JSON, json.dumps({"ended": True}).encode())
+        try:
+            self._process.wait()
+        except KeyboardInterrupt:
+            return
+
+    def close(self) -> None:
+        """End the page; what it shows is kept first. One that shows nothing yet ends at once."""
+        if self._job is None and self._process.poll() is None:
+            self._process.kill()
+        self._queue.put(None)
+        self._writer.join(PATIENCE)
+        try:
+            self._process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    # -- inside ----------------------------------------------------------------------------------
+
+    def _tell(self, kind: bytes, content: bytes) -> None:
+        message = frame(kind, content)
+        self._put += len(message)
+        self._queue.put(message)
+
+    def _tell_stories(self, models: Any) -> None:
+        """Send words and examples of stories, which the model has, from time to time."""
+        begun = time.monotonic()
+        if begun < self._stories_due:
+            return
+        summary = models.summary()
+        names = summary.column_names
+        if "words" in names and "id" in names:
+            wanted = [name for name in ("id", "words", "examples") if name in names]
+            found = summary.slice(0, STORIES).select(wanted).to_pylist()
+            stories = [
+                {
+                    "label": story["id"],
+                    "words": story["words"] or "",
+                    "examples": (story.get("examples") or [])[:EXAMPLES] if i < SHOWN else [],
+                }
+                for i, story in enumerate(found)
+            ]
+            self._tell(JSON, json.dumps({"key": "", "stories": stories}).encode())
+        ended = time.monotonic()
+        self._stories_due = ended + max(1.0, SHARE * (ended - begun))
+
+    def _write(self) -> None:
+        pipe = self._process.stdin
+        assert pipe is not None
+        try:
+            while (message := self._queue.get()) is not None:
+                pipe.write(message)
+                pipe.flush()
+                self._written += len(message)
+            pipe.close()
+        except BrokenPipeError:  # the page has gone; the run goes on
+            with suppress(BrokenPipeError):
+                pipe.close()
+            while self._queue.get() is not None:
+                pass
+
+
+@contextmanager
+def opened(at: str, folder: Path | None) -> Iterator[LivePage]:
+    """Open a page, say where it is, and close it at the end of the block."""
+    page = LivePage(at, folder)
+    try:
+        click.echo(f"streamddcrp: live page at {page.address}", err=True)
+        yield page
+    finally:
+        page.close()
+
+
+def needs_extra() -> None:
+    """Say how to install what serves the page, if it is not there."""
+    if importlib.util.find_spec("tornado") is None:
+        message = "the live page needs tornado: pip install 'streamddcrp[live]'"
+        raise MissingExtraError(message)
+
+
+def place(at: str) -> tuple[str, int]:
+    """Read HOST:PORT, HOST or PORT.
+
+    Examples
+    --------
+    >>> place("8000"), place("0.0.0.0:80"), place("[::1]")
+    (('127.0.0.1', 8000), ('0.0.0.0', 80), ('::1', 8765))
+    """
+    host, port = HERE.split(":")
+    if at.isdigit():
+        port = at
+    elif at.endswith("]") or ":" not in at:
+        host = at
+    else:
+        host, _, port = at.rpartition(":")
+    if not port.isdigit() or int(port) > 65535 or not host.strip("[]"):
+        message = f"--live must be HOST:PORT, such as {HERE}; got {at!r}"
+        raise ConfigError(message)
+    return host.strip("[]"), int(port)
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Listen, waiting a little where a run that has just ended still does."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    begun = time.monotonic()
+    while True:
+        try:
+            return socket.create_server((host, port), family=family)
+        except OSError as error:
+            taken = error.errno == errno.EADDRINUSE
+            if taken and time.monotonic() - begun < PATIENCE:
+                time.sleep(0.1)
+                continue
+            why = "another program listens there" if taken else error.strerror or str(error)
+            message = (
+                f"cannot serve the live page at {host}:{port}: {why}; choose another place with "
+                "--live HOST:PORT"
+            )
+            raise ConfigError(message) from error
+
+
+def address_of(host: str, port: int, token: str) -> str:
+    """Return the address that opens the page."""
+    name = f"[{host}]" if ":" in host else host
+    if not is_loopback(host) and host in ("0.0.0.0", "::"):
+        name = socket.gethostname()
+    return f"http://{name}:{port}/?token={token}"
+
+
+def _job(rows: Any, name: str, *, epochs: bool) -> dict[str, Any]:
+    import pyarrow as pa  # noqa: PLC0415
+
+    columns = rows.columns
+    time_ = "row"
+    if columns.time is not None:
+        kind = rows.batch.schema.field(columns.time).type
+        stamp = "instant" if getattr(kind, "tz", None) else "stamp"
+        time_ = stamp if pa.types.is_timestamp(kind) else "number"
+    return {
+        "name": Path(name).name or name,
+        "features": list(columns.features or ()),
+        "time": time_,
+        "key": columns.key,
+        "text": columns.text,
+        "epochs": epochs,
+    }
+
+
+def _shown(rows: Any, results: Any) -> Any:
+    """Return row, time, key, label and score of each row, then the features under new names."""
+    import numpy as np  # noqa: PLC0415
+    import pyarrow as pa  # noqa: PLC0415
+
+    batch = rows.batch
+    if results.num_rows != len(rows):  # the model refused some
+        where = np.searchsorted(rows.numbers, results.column("row").to_numpy())
+        batch = batch.take(pa.array(where))
+    known = set(results.schema.names)
+    cells = {n: results.column(n) for n in ("row", "time", "key", "label", "score") if n in known}
+    features = {f"f{i}": batch.column(n) for i, n in enumerate(rows.columns.features or ())}
+    return pa.record_batch(cells | features)

@@ -1,0 +1,136 @@
+"""The page's own process: reads what the run sends on standard input, and serves it.
+
+It ends when its input does, that is with the run, however that ends; what it shows is kept in the
+folder of the checkpoint.
+"""
+
+import asyncio
+import json
+import logging
+import os
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from tornado.httpserver import HTTPServer
+from tornado.iostream import PipeIOStream, StreamClosedError
+
+from streamddcrp.errors import CheckpointError
+from streamddcrp_connectors.page.access import Access
+from streamddcrp_connectors.page.frames import EVENTS, HEAD, JSON, LARGEST, ROWS, batch_of
+from streamddcrp_connectors.page.hub import Hub
+from streamddcrp_connectors.page.server import application
+from streamddcrp_connectors.run.names import Names
+
+KEEP = 5.0  # seconds between writes of the history, at least
+SHARE = 50  # of the time at most one part goes into writing it
+
+
+class Page:
+    """What is shown, fed by messages.
+
+    Parameters
+    ----------
+    folder : Path or None
+        Keeps history and names.
+    """
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
+        self.hub = Hub(Names(folder))
+        self._next = 0.0
+        self._kept = -1
+
+    def load(self) -> Any:
+        """Import what is heavy, and return the history; the page is served meanwhile."""
+        from streamddcrp_connectors.page import kept  # noqa: PLC0415
+
+        return None if self._folder is None else kept.load_history(self._folder)
+
+    def take(self, kind: bytes, content: bytes) -> None:
+        """Take a message of the run."""
+        hub = self.hub
+        if kind == JSON:
+            self._said(json.loads(content))
+        elif hub.streams is not None and kind == ROWS:
+            hub.streams.learn(*batch_of(content))
+        elif hub.streams is not None and kind == EVENTS:
+            hub.streams.happened(batch_of(content)[0])
+        hub.changed()
+        self.keep()
+
+    def _said(self, said: dict[str, Any]) -> None:
+        hub = self.hub
+        if "job" in said:
+            from streamddcrp_connectors.page.streams import Job, Streams  # noqa: PLC0415
+
+            job = Job(**said["job"])
+            if hub.streams is None or hub.streams.job != job:
+                hub.begin(Streams(job))
+        if "stories" in said and hub.streams is not None:
+            hub.streams.stream(said["key"]).describe(said["stories"])
+        hub.dropped = said.get("dropped", hub.dropped)
+        hub.ended = said.get("ended", hub.ended)
+
+    def keep(self, *, now: bool = False) -> None:
+        """Write the history if it is time to."""
+        streams = self.hub.streams
+        if self._folder is None or streams is None or streams.n_rows == self._kept:
+            return
+        begun = time.monotonic()
+        if now or begun >= self._next:
+            from streamddcrp_connectors.page.kept import save_history  # noqa: PLC0415
+
+            save_history(self._folder, streams)
+            self._kept = streams.n_rows
+            ended = time.monotonic()
+            self._next = ended + max(KEEP, SHARE * (ended - begun))
+
+
+async def serve_page(listening: socket.socket, access: Access, page: Page) -> HTTPServer:
+    """Serve a page on a socket that listens."""
+    server = HTTPServer(application(access, page.hub))
+    server.add_socket(listening)
+    return server
+
+
+async def _main() -> None:
+    pipe = PipeIOStream(os.dup(sys.stdin.fileno()), max_buffer_size=LARGEST)
+    hello = json.loads((await _message(pipe))[1])
+    folder = Path(hello["folder"]) if hello["folder"] else None
+    listening = socket.socket(fileno=hello["socket"])
+    listening.setblocking(False)
+    page = Page(folder)
+    access = Access(hello["host"], listening.getsockname()[1], hello["token"])
+    await serve_page(listening, access, page)
+    if (streams := await asyncio.to_thread(page.load)) is not None:
+        page.hub.begin(streams)
+    try:
+        while True:
+            page.take(*await _message(pipe))
+    except StreamClosedError:
+        page.keep(now=True)
+
+
+async def _message(pipe: PipeIOStream) -> tuple[bytes, bytes]:
+    kind, size = HEAD.unpack(await pipe.read_bytes(HEAD.size))
+    return kind, await pipe.read_bytes(size)
+
+
+def main() -> None:
+    """Run until the input ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it goes to the run, which ends the input
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    logging.getLogger("tornado.access").disabled = True
+    try:
+        asyncio.run(_main())
+    except CheckpointError as error:
+        sys.stderr.write(f"streamddcrp: the live page: {error}\n")
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,211 @@
+"""The history of a stream in bounded memory: fine for what is recent, coarse for long ago.
+
+Level k is a ring of buckets of 4**k rows each. A bucket is a row of numbers, named below; behind
+them come the least, the greatest and the mean value of each column.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from streamddcrp.typing import FloatArray
+
+__all__ = ["ALARMS", "BEGIN", "END", "HELD", "LABEL", "N_OWN", "SCORE", "THRESHOLD", "Pyramid",
+           "View"]  # fmt: skip
+
+BEGIN, END = 0, 1  # times of the first and the last row
+LABEL, HELD = 2, 3  # the label of most rows (-1: none yet), and how many have it
+SCORE = 4  # the highest
+THRESHOLD = 5  # after the last row
+ALARMS = 6  # rows that alarmed
+N_OWN = 7
+
+STEP = 4  # buckets of a level in one of the next
+LEVELS = 12
+MOST_BYTES = 1 << 20  # of a level
+LEAST, MOST = 64, 2048  # buckets of a level
+
+
+class View(NamedTuple):
+    """A part of the history.
+
+    Parameters
+    ----------
+    level : int
+    first : int
+        Number of the first bucket among all of the level that ever were.
+    buckets : ndarray of float64, shape (M, F)
+        The last one may have fewer rows than the others.
+    """
+
+    level: int
+    first: int
+    buckets: FloatArray
+
+
+class Pyramid:
+    """Rings of buckets.
+
+    Parameters
+    ----------
+    n_columns : int
+    most : int
+        Buckets of a level.
+
+    Notes
+    -----
+    A row costs O(columns), a level 1 MB at most. Levels are made when first needed.
+
+    Examples
+    --------
+    >>> pyramid = Pyramid(1)
+    >>> rows = np.zeros((10, N_OWN + 3))
+    >>> rows[:, BEGIN] = rows[:, END] = rows[:, -1] = np.arange(10)
+    >>> rows[:, HELD] = 1
+    >>> pyramid.append(rows)
+    >>> pyramid.view(0, 9, 3).buckets[:, [BEGIN, END, -1]]
+    array([[0. , 3. , 1.5],
+           [4. , 7. , 5.5],
+           [8. , 9. , 8.5]])
+    """
+
+    def __init__(self, n_columns: int, most: int = MOST) -> None:
+        self.n_columns = n_columns
+        self._width = N_OWN + 3 * n_columns
+        room = min(MOST_BYTES // (8 * self._width), most)
+        self._room = STEP * max(room // STEP, LEAST // STEP)
+        self._rings: list[FloatArray] = []
+        self._counts: list[int] = []
+
+    @property
+    def n_rows(self) -> int:
+        """Rows that were appended."""
+        return self._counts[0] if self._counts else 0
+
+    @property
+    def span(self) -> tuple[float, float]:
+        """Times of the oldest row known of, and of the last; NaN without rows."""
+        if not self._counts:
+            return np.nan, np.nan
+        oldest = self._slice(len(self._rings) - 1, 0, 1)
+        end = self._slice(0, self._counts[0] - 1, self._counts[0])
+        if not len(oldest):
+            oldest = self._slice(0, 0, 1)
+        return float(oldest[0, BEGIN]), float(end[0, END])
+
+    def append(self, rows: FloatArray) -> None:
+        """Take rows (N, F), each a bucket of its own."""
+        for start in range(0, len(rows), self._room // 2):
+            self._push(0, rows[start : start + self._room // 2])
+
+    def _push(self, level: int, buckets: FloatArray) -> None:
+        if level == len(self._rings):
+            self._rings.append(np.full((self._room, self._width), np.nan))
+            self._counts.append(0)
+        before = self._counts[level]
+        self._counts[level] = after = before + len(buckets)
+        self._rings[level][np.arange(before, after) % self._room] = buckets
+        whole = after // STEP - before // STEP
+        if whole and level + 1 < LEVELS:
+            first = before // STEP * STEP
+            children = self._slice(level, first, first + STEP * whole)
+            groups = children.reshape(whole, STEP, self._width)
+            self._push(level + 1, _joined(groups, np.ones(STEP)))
+
+    def view(self, begin: float, end: float, most: int) -> View:
+        """Return what is known of a time, in the finest buckets of which at most ``most`` cover it.
+
+        A level that no longer reaches back to ``begin`` is passed over. ``most``: at least 4, as
+        many buckets as the coarsest level may have.
+        """
+        chosen = View(0, 0, np.empty((0, self._width)))
+        for level, count in enumerate(self._counts):
+            low = max(0, count - self._room)
+            first, last = self._between(level, low, count, begin, end)
+            if count == 0:
+                break
+            tail = self._tail(level)
+            if len(tail) and not (last == count and tail[0, BEGIN] <= end):
+                tail = tail[:0]
+            if low == 0 or first > low or level == len(self._counts) - 1:
+                found = self._slice(level, max(first, last - most), last)
+                start = last - len(found)
+                chosen = View(level, start, np.concatenate([found, tail]))
+                if last - first + len(tail) <= most:
+                    break
+        return chosen
+
+    def last(self, n: int) -> FloatArray:
+        """Return the last ``n`` rows that are still known one by one, or all there are."""
+        count = self.n_rows
+        return self._slice(0, max(0, count - n), count) if count else np.empty((0, self._width))
+
+    def _between(
+        self, level: int, low: int, high: int, begin: float, end: float
+    ) -> tuple[int, int]:
+        """Numbers of the first bucket that ends at ``begin`` or later, and the first after."""
+        order = np.arange(low, high) % self._room
+        ring = self._rings[level]
+        first = int(np.searchsorted(ring[order, END], begin, "left"))
+        last = int(np.searchsorted(ring[order, BEGIN], end, "right"))
+        return low + min(first, last), low + last
+
+    def _slice(self, level: int, start: int, stop: int) -> FloatArray:
+        low = max(0, self._counts[level] - self._room)
+        found: FloatArray = self._rings[level][np.arange(max(start, low), stop) % self._room]
+        return found if self._counts[level] else found[:0]
+
+    def _tail(self, level: int) -> FloatArray:
+        """Return the bucket that is not whole yet, shape (1, F), or none."""
+        parts, weights = [], []
+        for finer in range(level - 1, -1, -1):
+            part = self._slice(finer, self._counts[finer + 1] * STEP, self._counts[finer])
+            parts.append(part)
+            weights += [float(STEP**finer)] * len(part)
+        rows = np.concatenate(parts) if parts else np.empty((0, self._width))
+        return _joined(rows[None], np.array(weights)) if len(rows) else rows
+
+    def state(self) -> dict[str, Any]:
+        """Return arrays to store; the rings as they stand, without their unused part."""
+        arrays: dict[str, Any] = {"counts": np.array(self._counts, np.int64)}
+        for level, (ring, count) in enumerate(zip(self._rings, self._counts, strict=True)):
+            arrays[f"ring{level}"] = ring[:count]
+        return arrays
+
+    def restore(self, arrays: dict[str, Any]) -> None:
+        """Go on from what `state` returned; nothing is taken if it is of another shape."""
+        counts = [int(count) for count in arrays["counts"]]
+        rings = [arrays[f"ring{level}"] for level in range(len(counts))]
+        if any(
+            ring.shape != (min(count, self._room), self._width)
+            for ring, count in zip(rings, counts, strict=True)
+        ):
+            return
+        self._counts, self._rings = counts, []
+        for ring in rings:
+            self._rings.append(np.full((self._room, self._width), np.nan))
+            self._rings[-1][: len(ring)] = ring
+
+
+def _joined(groups: FloatArray, weights: FloatArray) -> FloatArray:
+    """Make one bucket of each group of them: (M, G, F), with G weights, to (M, F)."""
+    out = np.empty((groups.shape[0], groups.shape[2]))
+    D = (groups.shape[2] - N_OWN) // 3
+    low, high, mean = (slice(N_OWN + k * D, N_OWN + (k + 1) * D) for k in range(3))
+    out[:, BEGIN], out[:, END] = groups[:, 0, BEGIN], groups[:, -1, END]
+    same = groups[:, :, None, LABEL] == groups[:, None, :, LABEL]
+    rows = (same * groups[:, None, :, HELD]).sum(axis=2)
+    best = rows.argmax(axis=1)
+    every = np.arange(len(groups))
+    out[:, LABEL], out[:, HELD] = groups[every, best, LABEL], rows[every, best]
+    out[:, SCORE] = np.fmax.reduce(groups[:, :, SCORE], axis=1)
+    out[:, THRESHOLD] = groups[:, -1, THRESHOLD]
+    out[:, ALARMS] = groups[:, :, ALARMS].sum(axis=1)
+    out[:, low] = np.fmin.reduce(groups[:, :, low], axis=1)
+    out[:, high] = np.fmax.reduce(groups[:, :, high], axis=1)
+    known = np.isfinite(groups[:, :, mean])
+    weight = known * weights[:, None]
+    total = (np.where(known, groups[:, :, mean], 0.0) * weights[:, None]).sum(axis=1)
+    size = weight.sum(axis=1)
+    out[:, mean] = np.divide(total, size, out=np.full(size.shape, np.nan), where=size > 0)
+    return out

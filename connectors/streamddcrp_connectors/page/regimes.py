@@ -1,0 +1,166 @@
+"""What is known of each label of a stream: its rows, its times, its values."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from streamddcrp.typing import FloatArray, IntArray
+from streamddcrp_connectors.report.words import number
+
+MOST = 256  # labels that are kept, those seen last
+TOLD = 3  # columns that are named
+APART = 0.7  # standard deviations from which a column is named
+
+
+class Facts(NamedTuple):
+    """Facts of labels, one row each."""
+
+    label: IntArray
+    rows: IntArray
+    first: FloatArray
+    last: FloatArray
+    known: FloatArray  # (M, D) values that were not missing
+    total: FloatArray  # (M, D) their sums
+    square: FloatArray  # (M, D) their sums of squares
+
+
+class Regimes:
+    """Facts of the labels that were seen last.
+
+    Parameters
+    ----------
+    columns : sequence of str
+    most : int
+        Labels that are kept.
+    """
+
+    def __init__(self, columns: tuple[str, ...], most: int = MOST) -> None:
+        self._columns = columns
+        self._most = most
+        D = len(columns)
+        self._facts = Facts(
+            np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0), np.empty(0),
+            np.empty((0, D)), np.empty((0, D)), np.empty((0, D)),
+        )  # fmt: skip
+        self._centre: FloatArray | None = None  # values are summed less the first ones
+
+    def learn(self, label: IntArray, t: FloatArray, values: FloatArray) -> None:
+        """Take rows: labels (N,), those below 0 left out, times (N,) and values (N, D)."""
+        taken = label >= 0
+        if not taken.any():
+            return
+        label, t, values = label[taken], t[taken], values[taken]
+        if self._centre is None:
+            self._centre = np.nan_to_num(values[0])
+        ids, first, at, rows = np.unique(
+            label, return_index=True, return_inverse=True, return_counts=True
+        )
+        last = np.zeros(len(ids), np.int64)
+        last[at] = np.arange(len(label))
+        net = values - self._centre
+        known = np.isfinite(net)
+        net = np.where(known, net, 0.0)
+        zeros = np.zeros((3, len(ids), values.shape[1]))
+        found = Facts(ids, rows.astype(np.int64), t[first], t[last], *zeros)
+        for total, cells in zip(found[4:], (known, net, net * net), strict=True):
+            np.add.at(total, at, cells)
+        self._add(found)
+
+    def _add(self, new: Facts) -> None:
+        old = self._facts
+        place = {label: i for i, label in enumerate(old.label.tolist())}
+        here = np.array([place.get(label, -1) for label in new.label.tolist()])
+        both, i = here >= 0, here[here >= 0]
+        old.rows[i] += new.rows[both]
+        old.last[i] = new.last[both]
+        for mine, theirs in zip(old[4:], new[4:], strict=True):
+            mine[i] += theirs[both]
+        if not both.all():
+            new = Facts._make(cells[~both] for cells in new)
+            pairs = zip(old, new, strict=True)
+            self._facts = Facts._make(np.concatenate([a, b]) for a, b in pairs)
+        if len(self._facts.label) > self._most:
+            keep = np.sort(np.argsort(-self._facts.last, kind="stable")[: self._most])
+            self._facts = Facts._make(cells[keep] for cells in self._facts)
+
+    def joined(self, label: int, into: int) -> None:
+        """Count the rows of a label that was merged to that which it is now part of."""
+        which = self._facts.label == label
+        if which.any():
+            mine = Facts._make(cells[which] for cells in self._facts)
+            self._facts = Facts._make(cells[~which] for cells in self._facts)
+            known = self._facts.label == into
+            last = max([float(mine.last[0]), *self._facts.last[known].tolist()])
+            self._add(mine._replace(label=np.array([into]), last=np.array([last])))
+
+    def table(self, most: int) -> list[dict[str, Any]]:
+        """Return the labels seen last, latest first: label, rows, first, last, words."""
+        facts = self._facts
+        order = np.argsort(-facts.last, kind="stable")[:most]
+        return [
+            {
+                "label": int(facts.label[i]),
+                "rows": int(facts.rows[i]),
+                "first": float(facts.first[i]),
+                "last": float(facts.last[i]),
+                "words": self._words(int(i)),
+            }
+            for i in order
+        ]
+
+    def telling(self, most: int) -> list[int]:
+        """Return up to ``most`` columns whose means differ most between labels, in their order.
+
+        By the share of a column's variance that lies between the labels' means, as in reports.
+        """
+        D, facts = len(self._columns), self._facts
+        if most >= D or not len(facts.label):
+            return list(range(min(D, most)))
+        n = np.maximum(facts.known, 1)
+        mean, (centre, spread) = facts.total / n, self._all(np.ones(len(n), bool))
+        between = (facts.known * (mean - centre) ** 2).sum(axis=0) / np.maximum(
+            facts.known.sum(axis=0), 1
+        )
+        share = np.divide(between, spread**2, out=np.zeros(D), where=spread > 0)
+        return sorted(np.argsort(-share, kind="stable")[:most].tolist())
+
+    def _all(self, which: Any) -> tuple[FloatArray, FloatArray]:
+        """Mean and standard deviation (D,) over the rows of some labels."""
+        n = np.maximum(self._facts.known[which].sum(axis=0), 1)
+        mean = self._facts.total[which].sum(axis=0) / n
+        spread = self._facts.square[which].sum(axis=0) / n - mean**2
+        return mean, np.sqrt(np.maximum(spread, 0.0))
+
+    def _words(self, i: int) -> str:
+        """Say in which columns a label is unlike the others, in standard deviations of all rows."""
+        facts = self._facts
+        if self._centre is None or not self._columns:
+            return ""
+        n = np.maximum(facts.known[i], 1)
+        mean = facts.total[i] / n
+        others = np.arange(len(facts.label)) != i
+        if not others.any():
+            cells = zip(self._columns[:TOLD], (mean + self._centre)[:TOLD], strict=False)
+            return ", ".join(f"{name} {number(x)}" for name, x in cells)
+        there, _ = self._all(others)
+        _, spread = self._all(np.ones(len(others), bool))
+        far = np.divide(mean - there, spread, out=np.zeros(len(mean)), where=spread > 0)
+        far[facts.known[i] == 0] = 0.0
+        parts = []
+        for d in np.argsort(-np.abs(far), kind="stable")[:TOLD].tolist():
+            if abs(far[d]) >= APART:
+                here, elsewhere = (number(float(x[d] + self._centre[d])) for x in (mean, there))
+                how = "high" if far[d] > 0 else "low"
+                parts.append(f"{self._columns[d]} {how}: {here} (others {elsewhere})")
+        return "; ".join(parts) or "much like the others"
+
+    def state(self) -> dict[str, Any]:
+        """Return arrays to store."""
+        centre = np.empty(0) if self._centre is None else self._centre
+        return {**self._facts._asdict(), "centre": centre}
+
+    def restore(self, arrays: dict[str, Any]) -> None:
+        """Go on from what `state` returned, if it is of the same columns."""
+        if arrays["total"].shape[1] == len(self._columns):
+            self._facts = Facts(*(arrays[name] for name in Facts._fields))
+            self._centre = arrays["centre"] if len(arrays["centre"]) or not self._columns else None

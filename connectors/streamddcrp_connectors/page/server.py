@@ -1,0 +1,249 @@
+"""The page over HTTP: its files, a websocket, downloads. Nothing else is served."""
+
+import asyncio
+import csv
+import io
+import json
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from tornado.web import Application, HTTPError, RequestHandler
+from tornado.websocket import WebSocketClosedError, WebSocketHandler
+
+from streamddcrp_connectors.page.access import Access
+from streamddcrp_connectors.page.hub import Browser, Frame, Hub
+from streamddcrp_connectors.page.pyramid import ALARMS, BEGIN, END, LABEL, N_OWN, SCORE, THRESHOLD
+
+if TYPE_CHECKING:  # heavy: the page is there before it
+    from streamddcrp_connectors.page.streams import Streams
+
+KINDS = {".html": "text/html", ".js": "text/javascript", ".css": "text/css",
+         ".svg": "image/svg+xml"}  # fmt: skip
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+LARGEST = 1 << 16  # bytes of a message from a browser
+MOST_ROWS = 20_000  # of a download
+
+
+class _Guarded(RequestHandler):
+    """Refuses whoever may not see the page, before anything else is looked at."""
+
+    def initialize(self, access: Access, hub: Hub) -> None:
+        """Take what is common to all handlers."""
+        self.access, self.hub = access, hub
+
+    def prepare(self) -> None:
+        """Check Host, Origin and token."""
+        headers = self.request.headers
+        host = headers.get("Host")
+        if not self.access.host_is_ours(host):
+            raise HTTPError(403)
+        if not self.access.origin_is_ours(headers.get("Origin"), host):
+            raise HTTPError(403)
+        given = self.get_query_argument("token", None)
+        if self.request.path == "/" and given is not None and self.access.token_is_ours(given):
+            self.set_cookie(
+                self.access.cookie, given, expires_days=30, httponly=True, samesite="Strict"
+            )
+            self.redirect("/")
+        elif not self.access.token_is_ours(given or self.get_cookie(self.access.cookie)):
+            raise HTTPError(403)
+
+    def set_default_headers(self) -> None:
+        """Close everything that a page may do and this one does not need."""
+        for name, value in HEADERS.items():
+            self.set_header(name, value)
+        self.clear_header("Server")
+
+    def write_error(self, status_code: int, **_: Any) -> None:
+        """Say no more than is needed."""
+        self.set_header("Content-Type", "text/plain; charset=utf-8")
+        self.finish(
+            "Open the address that streamddcrp printed: it ends in ?token=...\n"
+            if status_code == 403
+            else f"{self._reason}\n"
+        )
+
+
+class _File(_Guarded):
+    """One of the page's own files, which are read when the server starts."""
+
+    def initialize(self, access: Access, hub: Hub, content: bytes = b"", kind: str = "") -> None:
+        """Take the file."""
+        super().initialize(access, hub)
+        self.content, self.kind = content, kind
+
+    def get(self) -> None:
+        """Send it."""
+        self.set_header("Content-Type", f"{self.kind}; charset=utf-8")
+        self.finish(self.content)
+
+
+class _Nothing(_Guarded):
+    def get(self) -> None:
+        raise HTTPError(404)
+
+
+class _Socket(_Guarded, WebSocketHandler):
+    """The websocket of a browser."""
+
+    browser: Browser | None = None
+
+    def check_origin(self, origin: str) -> bool:
+        """Refuse pages of others; `prepare` has checked it and the token before."""
+        return self.access.origin_is_ours(origin, self.request.headers.get("Host"))
+
+    def open(self, *_: str, **__: str) -> None:
+        """Take the browser in."""
+        self.set_nodelay(True)
+        self.browser = Browser(self)
+        self.hub.join(self.browser)
+
+    def send(self, frame: Frame) -> None:
+        """Send a frame, unless the browser has gone."""
+        try:
+            sent = self.write_message(frame, binary=isinstance(frame, bytes))
+        except WebSocketClosedError:
+            self.on_close()
+        else:  # one that goes while it is sent has gone, too
+            asyncio.ensure_future(sent).add_done_callback(lambda future: future.exception())
+
+    def on_message(self, message: str | bytes) -> None:
+        """Do what the browser asks for."""
+        try:
+            asked = json.loads(message)
+            self._do(asked) if isinstance(asked, dict) else self.close()
+        except (ValueError, TypeError, OverflowError, RecursionError):
+            self.close(1003, "not understood")
+
+    def _do(self, asked: dict[str, Any]) -> None:
+        browser, do, key = self.browser, asked.get("do"), str(asked.get("key") or "")
+        if browser is None:
+            return
+        if do == "show":
+            browser.show(asked)
+        elif do == "got":
+            browser.waiting = max(0, browser.waiting - 1)
+        elif do == "name" and self._known(key):
+            self.hub.names.give(key, int(asked["label"]), str(asked.get("name") or ""))
+        elif do == "acknowledge" and asked.get("all") is True and self.hub.streams is not None:
+            self.hub.names.acknowledge(
+                {key: stream.alarmed for key, stream in self.hub.streams.of.items()}
+            )
+        elif do == "acknowledge" and (stream := self._known(key)):
+            self.hub.names.acknowledge({key: stream.pyramid.span[1]})
+        self.hub.changed()
+
+    def _known(self, key: str) -> Any:
+        return self.hub.streams.of.get(key) if self.hub.streams is not None else None
+
+    def on_close(self) -> None:
+        """Let the browser go."""
+        if self.browser is not None:
+            self.hub.leave(self.browser)
+
+
+class _Download(_Guarded):
+    """What is shown, as a file: rows one by one where they are still known so, else buckets."""
+
+    def get(self) -> None:
+        """Send ``begin`` to ``end`` of the stream ``key``, in the format ``as``."""
+        streams = self.hub.streams
+        stream = streams.of.get(self.get_query_argument("key", "")) if streams else None
+        if streams is None or stream is None:
+            raise HTTPError(404)
+        try:
+            begin, end = (float(self.get_query_argument(name)) for name in ("begin", "end"))
+        except ValueError:
+            raise HTTPError(400) from None
+        view = stream.pyramid.view(begin, end, MOST_ROWS)
+        table = _table(view.buckets, streams, single=view.level == 0)
+        kind = self.get_query_argument("as", "csv")
+        if kind not in ("csv", "arrow"):
+            raise HTTPError(400)
+        content = _csv(table) if kind == "csv" else _arrow(table)
+        type_ = "text/csv; charset=utf-8" if kind == "csv" else "application/vnd.apache.arrow.file"
+        self.set_header("Content-Type", type_)
+        self.set_header("Content-Disposition", f'attachment; filename="shown.{kind}"')
+        self.finish(content)
+
+
+def _table(buckets: Any, streams: "Streams", *, single: bool) -> Any:
+    """Return buckets as a table: of single rows their values, of others least, most and mean."""
+    job = streams.job
+    stamped = job.time in ("stamp", "instant")
+    zone = "UTC" if job.time == "instant" else None
+
+    def times(cells: Any) -> Any:
+        if not stamped:
+            return pa.array(cells)
+        stamps = np.rint(1e3 * cells).astype("datetime64[us]")
+        return pa.array(stamps).cast(pa.timestamp("us", zone))
+
+    columns = [("time", times(buckets[:, BEGIN]))]
+    if not single:
+        columns.append(("end", times(buckets[:, END])))
+    columns.append(("label", pa.array(buckets[:, LABEL].astype(np.int64))))
+    for name, place in (("score", SCORE), ("threshold", THRESHOLD)):
+        columns.append((name, pa.array(buckets[:, place], from_pandas=True)))
+    columns.append(("alarms", pa.array(buckets[:, ALARMS].astype(np.int64))))
+    D = len(job.columns)
+    for d, name in enumerate(job.columns):
+        for k, what in enumerate(("least ", "most ", "mean ")):
+            cells = pa.array(buckets[:, N_OWN + k * D + d], from_pandas=True)
+            if not single:
+                columns.append((what + name, cells))
+            elif k == 0:
+                columns.append((name, cells))
+    return pa.Table.from_arrays([cells for _, cells in columns], [name for name, _ in columns])
+
+
+def _csv(table: Any) -> bytes:
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(table.column_names)
+    columns = [column.cast(pa.string()).to_pylist() for column in table.columns]
+    writer.writerows(zip(*columns, strict=True))
+    return text.getvalue().encode()
+
+
+def _arrow(table: Any) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    content: bytes = sink.getvalue().to_pybytes()
+    return content
+
+
+def application(access: Access, hub: Hub) -> Application:
+    """Return what tornado serves.
+
+    Every path is listed here, so that none can lead out of the page's own files.
+    """
+    common = {"access": access, "hub": hub}
+    folder = resources.files("streamddcrp_connectors.page") / "static"
+    routes: list[Any] = [(r"/socket", _Socket, common), (r"/shown", _Download, common)]
+    for file in folder.iterdir():
+        kind = KINDS.get(f".{file.name.rpartition('.')[2]}")
+        if kind is not None:
+            path = "/" if file.name == "index.html" else f"/{file.name.replace('.', '[.]')}"
+            routes.append((path, _File, {**common, "content": file.read_bytes(), "kind": kind}))
+    return Application(
+        [*routes, (r".*", _Nothing, common)],
+        log_function=lambda _handler: None,  # an address holds the token
+        websocket_max_message_size=LARGEST,
+        websocket_ping_interval=20,
+        autoreload=False,
+    )

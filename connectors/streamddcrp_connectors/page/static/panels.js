@@ -1,0 +1,160 @@
+// The tables beside the picture. Whatever comes from data enters the page as text only.
+
+import { number, whole } from "./scales.js"
+
+const MOST_EVENTS = 300
+
+export function element(tag, options = {}, ...children) {
+  const { kind, words, ...rest } = options
+  const made = Object.assign(document.createElement(tag), rest)
+  if (kind) made.className = kind
+  if (words !== undefined) made.textContent = words
+  made.append(...children)
+  return made
+}
+
+export function swatch(box, colour) {
+  box.style.background = colour ?? "transparent"
+  box.style.borderColor = colour ?? ""
+}
+
+function put(box, words) {
+  if (box.textContent !== words) box.textContent = words
+}
+
+/** The table of regimes or stories, a body of two rows each; they stay where they are while somebody writes in one. */
+export class Regimes {
+  constructor(table, named) {
+    this.table = table
+    this.rows = new Map()
+    this.named = named
+  }
+
+  clear() {
+    for (const row of this.rows.values()) row.box.remove()
+    this.rows.clear()
+  }
+
+  show(tables, scene, paint) {
+    const now = scene.history.now?.label
+    const regimes = [...tables.regimes].sort((a, b) => b.live - a.live || b.rows - a.rows)
+    const known = new Set(regimes.map((regime) => regime.label))
+    for (const [label, row] of this.rows) if (!known.has(label)) row.box.remove(), this.rows.delete(label)
+    const stories = new Map(tables.stories.map((story) => [story.label, story]))
+    regimes.forEach((regime, i) => {
+      if (!this.rows.has(regime.label)) this.rows.set(regime.label, this.make(regime.label))
+      const row = this.rows.get(regime.label)
+      swatch(row.swatch, paint?.get(regime.label))
+      put(row.who, scene.nameOf(regime.label))
+      put(row.id, tables.names[regime.label] ? ` ${regime.label}` : "")
+      put(row.words, words(regime, stories.get(regime.label)))
+      put(row.fresh, regime.new ? "new" : "")
+      put(row.rows, whole(regime.rows))
+      put(row.last, scene.clock.near(regime.last, scene.history.known[1]))
+      row.name = tables.names[regime.label] ?? ""
+      row.box.classList.toggle("gone", !regime.live)
+      if (this.table.tBodies[i] !== row.box && !this.table.contains(document.activeElement)) {
+        this.table.insertBefore(row.box, this.table.tBodies[i] ?? null)
+      }
+    })
+    this.mark(now)
+  }
+
+  /** Show which one is current. */
+  mark(now) {
+    for (const [label, row] of this.rows) row.box.toggleAttribute("aria-current", label === now)
+  }
+
+  make(label) {
+    const row = { name: "" }
+    for (const kind of ["swatch", "who", "id", "fresh", "words"]) row[kind] = element("span", { kind })
+    row.fresh.className = "new"
+    row.rows = element("td", { kind: "n" })
+    row.last = element("td", { kind: "n" })
+    const button = element("button", { words: "Name", title: "Give it a name", ariaLabel: `Name ${label}` })
+    const cell = element("td", {}, button)
+    button.onclick = () => this.edit(cell, button, label, row)
+    const what = element("td", {}, row.swatch, row.who, row.id, row.fresh)
+    const more = element("tr", {}, element("td", { colSpan: 4 }, row.words))
+    row.box = element("tbody", {}, element("tr", {}, what, row.rows, row.last, cell), more)
+    this.table.append(row.box)
+    return row
+  }
+
+  edit(cell, button, label, row) {
+    const input = element("input", { value: row.name, maxLength: 60, ariaLabel: `Name of ${label}` })
+    const done = (keep) => {
+      if (!input.isConnected) return
+      if (keep) this.named(label, input.value)
+      input.onblur = null
+      cell.replaceChildren(button)
+      button.focus()
+    }
+    input.onkeydown = (event) => {
+      event.stopPropagation()
+      if (!["Enter", "Escape"].includes(event.key)) return
+      event.preventDefault() // or Enter would press the button that is focused next
+      done(event.key === "Enter")
+    }
+    input.onblur = () => done(false)
+    cell.replaceChildren(input)
+    input.focus()
+    input.select()
+  }
+}
+
+function words(regime, story) {
+  if (!story) return regime.words
+  return [story.words, ...story.examples.map((text) => `“${text.slice(0, 140)}${text.length > 140 ? "…" : ""}”`)].join("\n")
+}
+
+/** What an event is, in words. */
+export function sentence(event, nameOf) {
+  const who = nameOf(event.label)
+  switch (event.kind) {
+    case "birth": return `${who} began`
+    case "return": return `${who} came back`
+    case "death": return `${who} is gone`
+    case "merge": return `${who} became part of ${nameOf(event.into)}`
+    case "split": return `${who} split off from ${nameOf(event.into)}`
+    default: return `alarm in ${who}`
+  }
+}
+
+/** The list of events: the last ones, the latest on top, repeated ones counted. */
+export class Events {
+  constructor(list) {
+    this.list = list
+    this.clear()
+  }
+
+  clear() {
+    this.all = []
+    this.list.replaceChildren()
+  }
+
+  /** Take new ones; returns those that are not repeats. */
+  take(events) {
+    const same = (a, b) => a.kind === b.kind && a.label === b.label && a.into === b.into
+    for (const event of events) {
+      if (event.n > 1) {
+        const old = this.all.findLastIndex((other) => same(other, event) && other.n < event.n)
+        if (old >= 0) this.all.splice(old, 1)
+      }
+      this.all.push(event)
+    }
+    this.all = this.all.slice(-MOST_EVENTS)
+    return events.filter((event) => event.n === 1)
+  }
+
+  show(scene, paint) {
+    const items = [...this.all].sort((a, b) => b.t - a.t || b.id - a.id).slice(0, 80).map((event) => {
+      const box = element("span", { kind: "swatch" })
+      swatch(box, paint?.get(event.label))
+      const what = element("span", { kind: event.kind === "alarm" ? "what alarm" : "what", words: sentence(event, scene.nameOf) })
+      if (event.n > 1) what.append(element("span", { kind: "n", words: `  × ${number(event.n)}` }))
+      return element("li", {}, element("time", { words: scene.clock.near(event.t, scene.history.known[1]) }), box, what)
+    })
+    this.list.replaceChildren(...items)
+  }
+}

@@ -1,0 +1,273 @@
+"""What the page knows of each stream of a run: one, or one for each key."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from streamddcrp.monitor.alarm import Alarm
+from streamddcrp.typing import FloatArray, IntArray
+from streamddcrp_connectors.page.feed import Feed
+from streamddcrp_connectors.page.pyramid import (
+    ALARMS,
+    BEGIN,
+    END,
+    HELD,
+    LABEL,
+    N_OWN,
+    SCORE,
+    THRESHOLD,
+    Pyramid,
+)
+from streamddcrp_connectors.page.regimes import Regimes
+from streamddcrp_connectors.page.volumes import Volumes
+
+COLUMNS = 64  # that are kept
+KEYS = 4096  # streams that are kept
+OF_KEY = 128  # buckets of a level of one key
+QUIET = 10  # rows without alarm that end one
+TEXTS = 500  # last texts kept
+LETTERS = 300  # of a text
+STORIES = 2000  # whose words are kept
+
+
+class Job(NamedTuple):
+    """What the run says about itself.
+
+    Parameters
+    ----------
+    name : str
+    features : list of str
+    time : {"stamp", "instant", "number", "row"}
+        What the times are: time stamps without or with a zone, numbers, or numbers of rows.
+    key : str or None
+        Name of the column of keys.
+    text : bool
+        The features are one column of texts.
+    epochs : bool
+        Rows arrive by epochs.
+    live : bool
+        Whether more rows may come.
+    """
+
+    name: str
+    features: list[str]
+    time: str
+    key: str | None = None
+    text: bool = False
+    epochs: bool = False
+    live: bool = True
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Numeric columns that are kept."""
+        return () if self.text else tuple(self.features[:COLUMNS])
+
+
+class Rows(NamedTuple):
+    """Rows of one stream."""
+
+    number: IntArray
+    t: FloatArray
+    label: IntArray
+    score: FloatArray
+    values: FloatArray
+    texts: Any = None
+
+    def take(self, which: Any) -> "Rows":
+        """Return some of the rows."""
+        texts = None if self.texts is None else self.texts.take(pa.array(which))
+        number, t, label, score, values = (cells[which] for cells in self[:5])
+        return Rows(number, t, label, score, values, texts)
+
+
+class Stream:
+    """History, regimes, alarm and events of one stream.
+
+    Parameters
+    ----------
+    job : Job
+    """
+
+    def __init__(self, job: Job) -> None:
+        one = job.key is None
+        self.pyramid = Pyramid(len(job.columns), **({} if one else {"most": OF_KEY}))
+        self.regimes = Regimes(job.columns, **({} if one else {"most": 64}))
+        self.feed = Feed(**({} if one else {"most": 60}))
+        self.volumes = Volumes() if job.text or job.epochs else None
+        self.alarm = Alarm()
+        self.became: dict[int, int] = {}  # labels that were merged
+        self.gone: dict[int, None] = {}  # labels that died, in order
+        self.stories: dict[int, dict[str, Any]] = {}  # words and examples by label
+        self.drawn: list[int] = []  # labels of the last stream graph
+        self.texts: list[tuple[float, int, str]] = []
+        self.row = -1  # number of the last row
+        self.quiet = QUIET  # rows since the last that alarmed
+        self.alarmed = -np.inf  # time of the last alarm
+        self.n_alarms = 0
+        self.version = 0  # changes with every change
+
+    def learn(self, rows: Rows) -> None:
+        """Take rows, those that were there before left out."""
+        if len(rows.number) and rows.number[0] <= self.row:
+            rows = rows.take(np.flatnonzero(rows.number > self.row))
+        if not len(rows.number):
+            return
+        judged = self.alarm.step_many(rows.score)
+        t = np.maximum.accumulate(np.maximum(rows.t, _or(self.pyramid.span[1], -np.inf)))
+        label = np.where(np.isnan(rows.score), -1, rows.label)
+        buckets = np.empty((len(t), N_OWN + 3 * self.pyramid.n_columns))
+        buckets[:, BEGIN] = buckets[:, END] = t
+        buckets[:, LABEL], buckets[:, HELD] = label, 1
+        buckets[:, SCORE] = rows.score
+        buckets[:, THRESHOLD] = np.where(np.isfinite(judged.threshold), judged.threshold, np.nan)
+        buckets[:, ALARMS] = judged.alarm
+        buckets[:, N_OWN:] = np.tile(rows.values, 3)
+        self.pyramid.append(buckets)
+        self.regimes.learn(label, t, rows.values)
+        if self.volumes is not None:
+            self.volumes.learn(label[label >= 0], t[label >= 0])
+        if rows.texts is not None:
+            self._keep_texts(t, label, rows.texts)
+        self._note_alarms(np.flatnonzero(judged.alarm), len(t), t, label)
+        self.row = int(rows.number[-1])
+        self.version += 1
+
+    def _note_alarms(self, at: IntArray, n: int, t: FloatArray, label: IntArray) -> None:
+        """Note where alarms begin: after `QUIET` rows without."""
+        apart = np.diff(at, prepend=-1 - self.quiet) > QUIET
+        for i in at[apart].tolist():
+            self.feed.add("alarm", int(label[i]), float(t[i]))
+        self.n_alarms += int(apart.sum())
+        if len(at):
+            self.alarmed = float(t[at[-1]])
+        self.quiet = int(n - 1 - at[-1]) if len(at) else self.quiet + n
+
+    def _keep_texts(self, t: FloatArray, label: IntArray, texts: Any) -> None:
+        last = max(0, len(t) - TEXTS)
+        for i in range(last, len(t)):
+            self.texts.append((float(t[i]), int(label[i]), str(texts[i].as_py())[:LETTERS]))
+        del self.texts[:-TEXTS]
+
+    def happened(self, kind: str, label: int, t: float, into: int | None) -> None:
+        """Take an event of a table."""
+        if not np.isfinite(t):
+            t = _or(self.pyramid.span[1], 0.0)
+        if kind == "merge" and into is not None:
+            self.became = {old: into if new == label else new for old, new in self.became.items()}
+            self.became[label] = into
+            self.regimes.joined(label, into)
+            while len(self.became) > 4096:
+                del self.became[next(iter(self.became))]
+        elif kind == "death":
+            self.gone[label] = None
+            while len(self.gone) > 4096:
+                del self.gone[next(iter(self.gone))]
+        elif kind == "return":
+            self.gone.pop(label, None)
+        self.feed.add(kind, label, t, into)
+        self.version += 1
+
+    def describe(self, stories: list[dict[str, Any]]) -> None:
+        """Take words and examples of stories."""
+        for story in stories:
+            self.stories.pop(story["label"], None)
+            self.stories[story["label"]] = story
+        while len(self.stories) > STORIES:
+            del self.stories[next(iter(self.stories))]
+        self.version += 1
+
+    def now(self) -> dict[str, Any]:
+        """Return the last row in few words: label, score, threshold, whether there is an alarm."""
+        last = self.pyramid.last(1)
+        if not len(last):
+            return {"label": -1, "score": None, "threshold": None, "alarm": False, "t": None}
+        return {
+            "label": int(last[0, LABEL]),
+            "score": _number(last[0, SCORE]),
+            "threshold": _number(last[0, THRESHOLD]),
+            "alarm": self.quiet < QUIET,
+            "alarmed": _number(self.alarmed),
+            "t": float(last[0, END]),
+        }
+
+
+class Streams:
+    """All streams of a run.
+
+    Parameters
+    ----------
+    job : Job
+    """
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.of: dict[str, Stream] = {} if job.key is not None else {"": Stream(job)}
+        self.n_rows = 0
+        self.learned = 0.0  # when the last rows were learned, in seconds since 1970
+
+    def learn(self, batch: Any, learned: float) -> None:
+        """Take rows as the observer sends them: row, time, key, label, score, then the features."""
+        rows = self._rows(batch)
+        self.n_rows += len(rows.number)
+        self.learned = learned
+        if self.job.key is None:
+            self.of[""].learn(rows)
+            return
+        keys = batch.column("key").dictionary_encode()
+        codes = keys.indices.to_numpy(zero_copy_only=False)
+        order = np.argsort(codes, kind="stable")
+        cuts = np.flatnonzero(np.diff(codes[order])) + 1
+        names = keys.dictionary.to_pylist()
+        for part in np.split(order, cuts):
+            if len(part):
+                self.stream(str(names[codes[part[0]]])).learn(rows.take(part))
+
+    def happened(self, batch: Any) -> None:
+        """Take events as `Models.events` returns them."""
+        cells = batch.to_pydict()
+        n = batch.num_rows
+        times = _times(batch.column("time")) if "time" in cells else np.full(n, np.nan)
+        keys = cells.get("key", [""] * n)
+        each = zip(keys, cells["kind"], cells["label"], times.tolist(), cells["into"], strict=True)
+        for key, kind, label, t, into in each:
+            self.stream(str(key)).happened(kind, label, t, into)
+
+    def stream(self, key: str) -> Stream:
+        """Return the stream of a key; the one used last is the last of `of`."""
+        found = self.of.pop(key, None) or Stream(self.job)
+        self.of[key] = found
+        if len(self.of) > KEYS:
+            del self.of[next(iter(self.of))]
+        return found
+
+    def _rows(self, batch: Any) -> Rows:
+        number = batch.column("row").to_numpy(zero_copy_only=False).astype(np.int64)
+        has_time = self.job.time != "row"
+        t = _times(batch.column("time")) if has_time else number.astype(np.float64)
+        label = batch.column("label").fill_null(-1).to_numpy(zero_copy_only=False)
+        score = batch.column("score").to_numpy(zero_copy_only=False).astype(np.float64)
+        first = batch.num_columns - len(self.job.features)
+        kept = range(first, first + len(self.job.columns))
+        values = np.empty((len(number), len(kept)))
+        for d, place in enumerate(kept):
+            cells = batch.column(place).to_numpy(zero_copy_only=False).astype(np.float64)
+            values[:, d] = np.where(np.isfinite(cells), cells, np.nan)
+        texts = batch.column(first) if self.job.text and batch.num_columns > first else None
+        return Rows(number, t, label.astype(np.int64), score, values, texts)
+
+
+def _times(column: Any) -> FloatArray:
+    """Return times as numbers; time stamps in milliseconds since 1970."""
+    if pa.types.is_timestamp(column.type):
+        stamps = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
+        return np.asarray(stamps.to_numpy(zero_copy_only=False), np.float64) / 1e3
+    return np.asarray(column.to_numpy(zero_copy_only=False), np.float64)
+
+
+def _or(value: float, otherwise: float) -> float:
+    return value if np.isfinite(value) else otherwise
+
+
+def _number(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None

@@ -1,0 +1,149 @@
+"""How many rows each label had along a stream, in bounded memory: what a stream graph shows.
+
+Rings of chunks as in `pyramid`: a chunk of level k has CHUNK * 4**k rows, and holds the labels that
+have most of them, sparsely.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from streamddcrp.typing import FloatArray, IntArray
+
+CHUNK = 16  # rows of the finest chunks
+STEP = 4
+LEVELS = 10
+ROOM = 512  # chunks of a level
+WIDE = 48  # labels of a chunk; the rows of the others count under SMALL
+SMALL = -1
+
+Chunk = tuple[float, float, dict[int, int]]  # times of its ends, rows by label
+
+
+class Volumes:
+    """Numbers of rows by label and time.
+
+    Examples
+    --------
+    >>> volumes = Volumes()
+    >>> t = np.arange(64.0)
+    >>> volumes.learn(np.repeat([3, 5], 32), t)
+    >>> begin, end, counts = volumes.view(0.0, 63.0, 4, {})
+    >>> begin.tolist(), {label: n.tolist() for label, n in counts.items()}
+    ([0.0, 16.0, 32.0, 48.0], {3: [16, 16, 0, 0], 5: [0, 0, 16, 16]})
+    """
+
+    def __init__(self) -> None:
+        self._levels: list[list[Chunk]] = [[]]
+        self._counts = [0]  # chunks of each level that ever were
+        self._open: Chunk | None = None
+        self._in_open = 0
+
+    def learn(self, label: IntArray, t: FloatArray) -> None:
+        """Take rows: labels (N,), none below 0, and times (N,) that do not run backwards."""
+        start = 0
+        while start < len(label):
+            n = min(CHUNK - self._in_open, len(label) - start)
+            ids, rows = np.unique(label[start : start + n], return_counts=True)
+            new = (
+                float(t[start]),
+                float(t[start + n - 1]),
+                dict(zip(ids.tolist(), rows.tolist(), strict=True)),
+            )
+            self._open = new if self._open is None else _joined([self._open, new])
+            self._in_open += n
+            start += n
+            if self._in_open == CHUNK:
+                self._close(0, self._open)
+                self._open, self._in_open = None, 0
+
+    def _close(self, level: int, chunk: Chunk) -> None:
+        if level == len(self._levels):
+            self._levels.append([])
+            self._counts.append(0)
+        ring = self._levels[level]
+        ring.append(chunk)
+        self._counts[level] += 1
+        if len(ring) > ROOM:
+            del ring[0]
+        if self._counts[level] % STEP == 0 and level + 1 < LEVELS:
+            self._close(level + 1, _joined(ring[-STEP:]))
+
+    def view(
+        self, begin: float, end: float, most: int, became: dict[int, int]
+    ) -> tuple[FloatArray, FloatArray, dict[int, IntArray]]:
+        """Return up to about ``most`` chunks within a time.
+
+        Parameters
+        ----------
+        begin, end : float
+        most : int
+        became : dict of int to int
+            Labels that were merged, and those that they are now.
+
+        Returns
+        -------
+        begin, end : ndarray of float64, shape (M,)
+        counts : dict of int to ndarray of int64, shape (M,)
+            Rows of each label, the largest first; under `SMALL` those of many small ones.
+        """
+        found: list[Chunk] = []
+        for level, ring in enumerate(self._levels):
+            found = [chunk for chunk in ring + self._tail(level)
+                     if chunk[1] >= begin and chunk[0] <= end]  # fmt: skip
+            reaches = self._counts[level] == len(ring) or (ring and ring[0][0] <= begin)
+            if reaches and len(found) <= most:
+                break
+        total: dict[int, IntArray] = {}
+        for i, (_, _, rows) in enumerate(found):
+            for label, n in rows.items():
+                now = became.get(label, label)
+                total.setdefault(now, np.zeros(len(found), np.int64))[i] += n
+        order = sorted(total, key=lambda label: -int(total[label].sum()))
+        starts, ends = (np.array([chunk[k] for chunk in found]) for k in (0, 1))
+        return starts, ends, {label: total[label] for label in order}
+
+    def _tail(self, level: int) -> list[Chunk]:
+        """Return what is not in a whole chunk of a level yet, as one chunk."""
+        rest: list[Chunk] = []
+        for finer in range(level - 1, -1, -1):
+            n = self._counts[finer] - STEP * self._counts[finer + 1]
+            rest += self._levels[finer][len(self._levels[finer]) - n :]
+        rest += [] if self._open is None else [self._open]
+        return [_joined(rest)] if rest else []
+
+    def state(self) -> dict[str, Any]:
+        """Return JSON values to store."""
+        return {
+            "levels": [[_plain(chunk) for chunk in ring] for ring in self._levels],
+            "counts": self._counts,
+            "open": None if self._open is None else _plain(self._open),
+            "in_open": self._in_open,
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from what `state` returned."""
+        self._levels = [[_chunk(cells) for cells in ring] for ring in state["levels"]]
+        self._counts = state["counts"]
+        self._open = None if state["open"] is None else _chunk(state["open"])
+        self._in_open = state["in_open"]
+
+
+def _joined(chunks: list[Chunk]) -> Chunk:
+    total: dict[int, int] = {}
+    for _, _, rows in chunks:
+        for label, n in rows.items():
+            total[label] = total.get(label, 0) + n
+    if len(total) > WIDE:
+        kept = sorted((label for label in total if label >= 0), key=lambda x: -total[x])[:WIDE]
+        rest = sum(total.values()) - sum(total[label] for label in kept)
+        total = {label: total[label] for label in kept} | {SMALL: rest}
+    return chunks[0][0], chunks[-1][1], total
+
+
+def _plain(chunk: Chunk) -> list[Any]:
+    return [chunk[0], chunk[1], list(chunk[2].items())]
+
+
+def _chunk(cells: list[Any]) -> Chunk:
+    return cells[0], cells[1], {int(label): int(n) for label, n in cells[2]}

@@ -1,0 +1,59 @@
+"""How a file is distinguished from another in its place: digests of its head and last block."""
+
+import hashlib
+import os
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from streamddcrp.errors import SchemaError
+
+_HEAD, _LAST = 1 << 16, 1 << 12  # bytes
+ReadAt = Callable[[int, int], bytes]  # so many bytes, from there on
+
+
+def reading(number: int) -> ReadAt:
+    """Read an open file, by its descriptor, at any place."""
+    return partial(os.pread, number)
+
+
+def fingerprint(read_at: ReadAt, end: int) -> dict[str, str]:
+    """Digest the beginning of a file, and the block before ``end``.
+
+    Parameters
+    ----------
+    read_at : callable
+    end : int
+        How many bytes were read of the file.
+
+    Returns
+    -------
+    dict of str to str
+        ``head`` and ``last``, of what lies before ``end``.
+    """
+    start = max(end - _LAST, 0)
+    return {"head": _digest(read_at, 0, min(_HEAD, end)), "last": _digest(read_at, start, end)}
+
+
+def check_fingerprint(
+    read_at: ReadAt, size: int, end: int, recorded: dict[str, Any], name: str
+) -> None:
+    """Refuse a file, of ``size`` bytes, that differs from the one that was read before.
+
+    Raises
+    ------
+    SchemaError
+        It is shorter, or begins otherwise, or holds other bytes before ``end``.
+    """
+    if size < end:
+        message = f"{name} is shorter than what was read of it: was it replaced?"
+        raise SchemaError(message)
+    now = fingerprint(read_at, end)
+    for part, what in (("head", "begins with other bytes than"), ("last", "differs from")):
+        if now[part] != recorded[part]:
+            message = f"{name} {what} what was read of it before: was it replaced?"
+            raise SchemaError(message)
+
+
+def _digest(read_at: ReadAt, start: int, end: int) -> str:
+    return hashlib.sha256(read_at(end - start, start)).hexdigest()[:16]

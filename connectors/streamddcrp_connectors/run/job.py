@@ -1,0 +1,72 @@
+"""What a run is, so that a checkpoint continues the same one."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from streamddcrp.checkpoint import SqliteStore
+from streamddcrp.errors import CheckpointError
+from streamddcrp_connectors.run.models import CURSOR, Recipe
+from streamddcrp_connectors.run.outputs import Outputs
+from streamddcrp_connectors.run.sources import Source
+
+
+def describe(source: Source, recipe: Recipe, outputs: Outputs) -> dict[str, Any]:
+    """Describe what must stay the same for a checkpoint to be continued."""
+    columns = source.columns
+    text = {"text": True} if columns.text else {}
+    job: dict[str, Any] = {
+        "model": dict(recipe.description),
+        "source": source.identity(),
+        "columns": {"time": columns.time, "key": columns.key, "features": columns.features} | text,
+    }
+    job |= outputs.identities()
+    described: dict[str, Any] = json.loads(json.dumps(job))  # as it comes back from the store
+    return described
+
+
+def find_cursor(
+    store: SqliteStore | None, job: dict[str, Any], *, overwrite: bool = False
+) -> dict[str, Any]:
+    """Return where to go on, after checking that the checkpoint is of this job."""
+    stored = store.offset(CURSOR) if store is not None else None
+    if stored is None and store is not None and not overwrite:
+        _refuse_leftovers(store.path.parent)
+    if stored is None or store is None:
+        start = dict.fromkeys(("source", "sink", "events", "dead"))
+        return {"job": job, **start, "rows": 0, "refused": 0}
+    cursor: dict[str, Any] = stored
+    for part in {**cursor["job"], **job}:
+        before, now = cursor["job"].get(part), job.get(part)
+        if before != now:
+            message = (
+                f"the checkpoint {store.path.parent} was made with another {part}: "
+                f"{_difference(before, now)}; run with the same one, or use a new checkpoint folder"
+            )
+            raise CheckpointError(message)
+    return cursor
+
+
+def _difference(before: Any, now: Any) -> str:
+    if isinstance(before, dict) and isinstance(now, dict):
+        names = [name for name in {**before, **now} if before.get(name) != now.get(name)]
+        return ", ".join(_difference_of(name, before, now) for name in names)
+    return f"then {json.dumps(before)}, now {json.dumps(now)}"
+
+
+def _difference_of(name: str, before: dict[str, Any], now: dict[str, Any]) -> str:
+    if isinstance(before.get(name), dict) and isinstance(now.get(name), dict):
+        return _difference(before[name], now[name])
+    then, later = (json.dumps(job[name]) if name in job else "not given" for job in (before, now))
+    return f"{name} was {then}, now {later}"
+
+
+def _refuse_leftovers(folder: Path) -> None:
+    """Refuse a folder of a checkpoint that has lost its states."""
+    left = [path.name for path in folder.glob("*.rows") if path.stat().st_size]
+    if left:
+        message = (
+            f"the checkpoint {folder} holds results ({', '.join(sorted(left))}) but no states: put "
+            "its state.sqlite back, use a new folder, or give --overwrite if they may be deleted"
+        )
+        raise CheckpointError(message)

@@ -1,0 +1,99 @@
+"""A file that grows, and goes back to where a checkpoint saw it."""
+
+import hashlib
+import os
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from streamddcrp.errors import CheckpointError, ConfigError
+
+Position = dict[str, Any]  # {"bytes", "digest"} of a file
+
+
+class Log:
+    """A file that is only appended to, and cut back to a recorded length after a crash."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file: BinaryIO | None = None
+        self._dirty = False
+        self._digest = hashlib.blake2b(digest_size=16)
+
+    def rewind(self, position: Position | None) -> None:
+        """Open the file and drop what comes after ``position`` (None: everything)."""
+        self.close()
+        length = 0 if position is None else position["bytes"]
+        try:
+            known = self.path.exists()
+            file = self.path.open("r+b" if known else "w+b")
+            if not known:
+                sync_folder(self.path.parent)
+            size = os.fstat(file.fileno()).st_size
+            self._digest = _digest(file, min(size, length))
+        except OSError as error:
+            message = f"cannot write {self.path}: {error.strerror or error}"
+            raise ConfigError(message) from error
+        problem = ""
+        if size < length:
+            problem = f"has {size} bytes, fewer than the {length} that the checkpoint recorded: it"
+        elif position is not None and position["digest"] != self._digest.hexdigest():
+            problem = "does not hold what the checkpoint recorded: it"
+        if problem:
+            file.close()
+            message = (
+                f"{self.path} {problem} was changed or removed. Put it back, or start again with a "
+                "new checkpoint folder"
+            )
+            raise CheckpointError(message)
+        file.truncate(length)
+        file.seek(length)
+        self._file = file
+        self._dirty = True
+
+    def append(self, data: bytes) -> None:
+        """Append bytes; other processes see them at once."""
+        if data:
+            self.file.write(data)
+            self.file.flush()
+            self._digest.update(data)
+            self._dirty = True
+
+    def sync(self) -> Position:
+        """Force the bytes to the disk; return their number and a digest of them all."""
+        if self._dirty:
+            os.fsync(self.file.fileno())
+            self._dirty = False
+        return {"bytes": self.file.tell(), "digest": self._digest.hexdigest()}
+
+    def close(self) -> None:
+        """Close the file, if it is open."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    @property
+    def file(self) -> BinaryIO:
+        """The open file."""
+        if self._file is None:
+            message = f"{self.path} is written to before rewind() was called"
+            raise RuntimeError(message)
+        return self._file
+
+
+def _digest(file: BinaryIO, length: int) -> Any:
+    """Start a running digest with the first bytes of a file."""
+    digest = hashlib.blake2b(digest_size=16)
+    while length and (block := file.read(min(length, 1 << 20))):
+        digest.update(block)
+        length -= len(block)
+    return digest
+
+
+def sync_folder(folder: Path) -> None:
+    """Force a new name onto the disk: a recorded length must not outlive its file."""
+    if os.name == "posix":
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

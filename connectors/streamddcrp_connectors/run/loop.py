@@ -1,0 +1,270 @@
+"""What a run does with one batch after another, and what those who watch it see."""
+
+import logging
+import time
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from streamddcrp.checkpoint import SqliteStore
+from streamddcrp.errors import SchemaError
+from streamddcrp_connectors.run.alarming import Alarming
+from streamddcrp_connectors.run.columns import Refusal, refusals
+from streamddcrp_connectors.run.gather import gathered
+from streamddcrp_connectors.run.interrupts import Interrupts
+from streamddcrp_connectors.run.lateness import Lateness
+from streamddcrp_connectors.run.models import Models, Rows, screen
+from streamddcrp_connectors.run.names import Names
+from streamddcrp_connectors.run.outputs import Outputs
+from streamddcrp_connectors.run.retries import Patience
+from streamddcrp_connectors.run.sources import Offset, Source
+
+MANY = 100  # rows after which it is worth a warning that most are refused
+Progress = Callable[["Summary"], None]
+_LOG = logging.getLogger("streamddcrp")
+
+
+@dataclass(slots=True)
+class Summary:
+    """What a run did, counted over all its restarts.
+
+    Parameters
+    ----------
+    rows : int
+        Rows of the source so far, refused ones included.
+    refused : int
+        Rows set aside.
+    reason : str
+        Why the last of them was.
+    tables : int
+        Live tables of the models in memory.
+    interrupted : bool
+        The run was asked to end before the source did.
+    waiting_for : str or None
+        Name of a server that is away.
+    """
+
+    rows: int = 0
+    refused: int = 0
+    reason: str = ""
+    tables: int = 0
+    interrupted: bool = False
+    waiting_for: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """One batch after it was learned and recorded, for those who watch a run.
+
+    Parameters
+    ----------
+    rows : Rows
+        The rows that the model was given.
+    results : pyarrow.RecordBatch or None
+        What the sink got, of the rows that the model took; None if it took none.
+    events : pyarrow.RecordBatch or None
+        See `Models.events`; None if the model was given no row.
+    alarms : pyarrow.RecordBatch or None
+        See `Alarming.begun`; None without ``--alarms``, or if no row was taken.
+    refused : int
+        How many rows were set aside.
+    models : Models
+        As they are after the batch.
+    summary : Summary
+        Kept up to date by the run.
+    seconds : float
+        From the batch's arrival to its commit.
+    """
+
+    rows: Rows
+    results: Any
+    events: Any
+    alarms: Any
+    refused: int
+    models: Models
+    summary: Summary
+    seconds: float = 0.0
+
+
+class Watcher(Protocol):
+    """Someone who looks on: metrics, a page. Its errors end the run, so it should have none."""
+
+    def epoch(self, epoch: Epoch) -> None:
+        """Take note of a batch; called after its commit."""
+
+
+class Loop:
+    """Epoch by epoch: read, learn, write, commit, report."""
+
+    def __init__(
+        self,
+        source: Source,
+        models: Models,
+        outputs: Outputs,
+        store: SqliteStore | None,
+        watchers: Sequence[Watcher],
+        progress: Progress | None,
+        summary: Summary,
+        interrupts: Interrupts,
+        lateness: Lateness,
+        alarming: Alarming | None,
+        names: Names | None,
+    ) -> None:
+        self._source, self._models, self._outputs, self._store = source, models, outputs, store
+        self._watchers, self._progress, self._summary = watchers, progress, summary
+        self._interrupts, self._lateness, self._alarming = interrupts, lateness, alarming
+        self._names = names
+        self._coming = Patience(waiting=self._wait)
+        self._going = Patience(lambda: interrupts.waiting, self._wait)
+        self._committed = getattr(source, "committed", lambda _: None)
+        self._cursor: dict[str, Any] = {}
+        self._warned = False
+
+    def begin(self, cursor: dict[str, Any], *, overwrite: bool) -> None:
+        """Stand where the last run ended, and commit that."""
+        self._cursor = cursor
+        new = cursor["source"] is None
+        cursor.setdefault("named", new and self._names is not None)  # columns stay as they were
+        self._lateness.restore(cursor.get("late"))
+        if self._alarming is not None:
+            self._alarming.restore(cursor.get("alarming"))
+        self._outputs.rewind(cursor, self._coming, overwrite=overwrite)
+        with self._interrupts.held():
+            self._commit(cursor["source"])
+
+    def go_on(self, *how: Any) -> None:
+        """Do epochs until the source ends; see `gathered` for how."""
+        at = self._cursor["source"]
+        for batch, offset in gathered(self._source, at, self._coming, *how):
+            quiet = batch is None and offset == at
+            if not quiet or self._lateness.overdue or self._outputs.waiting:
+                at = offset
+                self._epoch(batch, offset)
+        self.end()
+
+    def end(self) -> None:
+        """Learn what was waited with."""
+        self._epoch(None, self._cursor["source"], end=True)
+
+    def finish(self) -> None:
+        """Write the labels that are as good as final, and complete the outputs.
+
+        No cursor records these rows: files are cut back before a run goes on, and servers, which
+        cannot be, do not get them.
+        """
+        schema, sink = self._cursor.get("schema"), self._outputs.sink
+        if schema and not getattr(sink, "live", False):
+            last = self._models.last_labels(pa.ipc.read_schema(pa.py_buffer(b64decode(schema))))
+            if len(last):
+                sink.write(last)
+        self._outputs.finish()
+
+    def _wait(self, where: str | None) -> None:
+        self._summary.waiting_for = where
+        if self._progress is not None:
+            self._progress(self._summary)
+
+    def _epoch(self, batch: Any, offset: Offset | None, *, end: bool = False) -> None:
+        """Learn a batch, or what was waited with long enough, and commit."""
+        since = time.monotonic()
+        with self._interrupts.held():
+            refused: dict[int, Refusal] = {}
+            if batch is None:
+                rows = self._lateness.release(all_of_them=end)
+            else:
+                rows, refused = _numbered(self._source, batch, offset)
+                rows, early = self._lateness.admit(rows)
+                refused |= early
+            epoch = None if rows is None else self._learn(rows, refused, offset)
+            if epoch is not None or not end:
+                self._commit(offset)
+        if epoch is not None:
+            self._summary.tables = self._models.n_tables
+            epoch = replace(epoch, seconds=time.monotonic() - since)
+            for watcher in self._watchers:
+                watcher.epoch(epoch)
+            if self._progress is not None:
+                self._progress(self._summary)
+
+    def _learn(self, rows: Rows, refused: dict[int, Refusal], offset: Any) -> Epoch:
+        summary, outputs = self._summary, self._outputs
+        sets_aside = outputs.dead_letters is not None
+        if refused and not sets_aside:
+            row = min(refused)
+            raise _refusal(self._source, row, refused[row].reason)
+        try:
+            results = (
+                self._models.step(rows, refused if sets_aside else None) if len(rows) else None
+            )
+        except SchemaError as error:
+            if error.row is None:
+                raise
+            raise _refusal(self._source, error.row, str(error), type(error)) from error
+        if results is not None and "schema" not in self._cursor:
+            self._cursor["schema"] = b64encode(results.schema.serialize()).decode()
+        summary.rows, summary.refused = offset["row"], summary.refused + len(refused)
+        if refused:
+            summary.reason = refused[max(refused)].reason
+        self._warn()
+        events = None
+        if len(rows) and (outputs.events is not None or self._watchers):
+            events = self._models.events(rows.batch, self._source.columns)
+        alarms = None
+        if self._alarming is not None and results is not None:
+            alarms = self._alarming.begun(results)
+        if self._names is not None and self._cursor["named"]:
+            events = None if events is None else self._names.put_on(events)
+            alarms = None if alarms is None else self._names.put_on(alarms)
+        outputs.write(results, events, alarms, refused)
+        return Epoch(rows, results, events, alarms, len(refused), self._models, summary)
+
+    def _warn(self) -> None:
+        """Say once when most rows are refused: that is rarely what is wanted."""
+        summary = self._summary
+        if not self._warned and summary.rows >= MANY and 2 * summary.refused > summary.rows:
+            self._warned = True
+            _LOG.warning(
+                "%s of %s rows were refused, the last because: %s",
+                f"{summary.refused:,}", f"{summary.rows:,}", summary.reason,
+            )  # fmt: skip
+
+    def _commit(self, offset: Offset | None) -> None:
+        self._cursor["source"] = offset
+        if self._store is not None:
+            self._cursor |= self._outputs.sync(self._going)
+            self._cursor["rows"] = self._summary.rows
+            self._cursor |= {"refused": self._summary.refused, "late": self._lateness.state()}
+            if self._alarming is not None:
+                self._cursor["alarming"] = self._alarming.state()
+            self._models.save(self._cursor)
+        elif self._outputs.live:
+            self._outputs.sync(self._going)
+        if offset is not None:
+            self._committed(offset)
+
+
+def _numbered(source: Source, batch: Any, offset: Any) -> tuple[Rows, dict[int, Refusal]]:
+    """Give the rows of a batch their numbers; take out those that no model could use."""
+    first = offset["row"] - batch.num_rows
+    batch, marked = refusals(batch)
+    rows = Rows(np.arange(first, offset["row"]), batch, source.columns)
+    places = screen(rows) | marked
+    if places:
+        rows = rows.take(np.delete(np.arange(len(rows)), sorted(places)))
+    return rows, {first + place: refusal for place, refusal in places.items()}
+
+
+def _refusal(
+    source: Source, row: int, reason: str, kind: type[SchemaError] = SchemaError
+) -> SchemaError:
+    where = source.where(row) if hasattr(source, "where") else f"{source.name}: row {row}"
+    message = (
+        f"{where}: {reason} (rows are counted from 0, not counting a header; to leave a column "
+        "out, name the others by --features A,B; to set such rows aside and go on, give "
+        "--on-error dead-letter=FILE)"
+    )
+    return kind(message, row=row)

@@ -1,0 +1,105 @@
+"""Names that people give to regimes, kept with the checkpoint: for pages, reports, events."""
+
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from streamddcrp.checkpoint import write_atomic
+from streamddcrp.errors import CheckpointError
+
+FILE = "page-names.json"
+LONGEST = 60  # letters of a name
+MOST = 10_000
+
+
+class Names:
+    """Names that people gave to regimes, and what they acknowledged.
+
+    Parameters
+    ----------
+    folder : Path, optional
+        Where they are kept.
+
+    Examples
+    --------
+    >>> names = Names(None)
+    >>> names.give("", 3, "  cleaning ")
+    >>> names.of("")
+    {3: 'cleaning'}
+    """
+
+    def __init__(self, folder: Path | None) -> None:
+        self._path = None if folder is None else folder / FILE
+        self._names: dict[str, dict[int, str]] = {}
+        self._acknowledged: dict[str, float] = {}
+        self.version = 0
+        self._read_at = 0  # when the file was written that was read last
+        if self._path is not None and self._path.exists():
+            self._read(self._path)
+
+    def of(self, key: str) -> dict[int, str]:
+        """Return the names of a stream, by label."""
+        return self._names.get(key, {})
+
+    def put_on(self, batch: Any) -> Any:
+        """Add the column ``name``, of each row's label, to events or alarms.
+
+        Another process may give names meanwhile: the file is read again when it has changed.
+        """
+        if self._path is not None:
+            with suppress(FileNotFoundError):
+                if self._path.stat().st_mtime_ns != self._read_at:
+                    self._read(self._path)
+        names: Any = pa.nulls(batch.num_rows, pa.string())
+        if any(self._names.values()) and batch.num_rows:
+            by_key = "key" in batch.schema.names
+            keys = batch.column("key").to_pylist() if by_key else [""] * batch.num_rows
+            rows = zip(keys, batch.column("label").to_pylist(), strict=True)
+            names = pa.array([self.of(str(key)).get(label) for key, label in rows], pa.string())
+        return batch.append_column("name", names)
+
+    def acknowledged(self, key: str) -> float:
+        """Return the time up to which alarms of a stream were acknowledged."""
+        return self._acknowledged.get(key, -np.inf)
+
+    def give(self, key: str, label: int, name: str) -> None:
+        """Name a regime; an empty name takes its name away."""
+        text = " ".join("".join(c if c.isprintable() else " " for c in name).split())[:LONGEST]
+        names = self._names.setdefault(key, {})
+        if not text:
+            names.pop(label, None)
+        elif sum(map(len, self._names.values())) < MOST or label in names:
+            names[label] = text
+        self._write()
+
+    def acknowledge(self, times: Mapping[str, float]) -> None:
+        """Note that somebody has seen the alarms of streams up to a time each."""
+        for key, t in times.items():
+            room = len(self._acknowledged) < MOST or key in self._acknowledged
+            if room and t > self.acknowledged(key):
+                self._acknowledged[key] = t
+        self._write()
+
+    def _read(self, path: Path) -> None:
+        try:
+            self._read_at = path.stat().st_mtime_ns
+            kept = json.loads(path.read_text(encoding="utf-8"))
+            self._names, self._acknowledged = {}, {}
+            for key, names in kept["names"].items():
+                self._names[key] = {int(label): str(name) for label, name in names.items()}
+            for key, t in kept["acknowledged"].items():
+                self._acknowledged[key] = float(t)
+        except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+            message = f"{path} does not hold names of regimes: {error}; restore or remove it"
+            raise CheckpointError(message) from error
+
+    def _write(self) -> None:
+        self.version += 1
+        if self._path is not None:
+            kept = {"names": self._names, "acknowledged": self._acknowledged}
+            write_atomic(self._path, json.dumps(kept, indent=1).encode())

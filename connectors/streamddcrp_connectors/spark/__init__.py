@@ -1,0 +1,45 @@
+"""Models by key on Apache Spark: the states and results of `streamddcrp.Keyed`, on many machines.
+
+::
+
+    canonical rows --pack--> (key, rows as Arrow) --shuffle--> a visit of each key --unpack--> rows
+
+* `streamddcrp_connectors.spark.frames`: `keyed`, for data frames.
+* `streamddcrp_connectors.spark.visits`: what a visit does; knows nothing of Spark.
+* `streamddcrp_connectors.spark.processor`: what Spark calls.
+* `streamddcrp_connectors.spark.source`, `.job`: the command ``streamddcrp submit``.
+"""
+
+from importlib import import_module
+from typing import Any
+
+from streamddcrp.errors import MissingExtraError
+
+__all__ = ["SETTINGS", "keyed"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import what needs pyspark when it is asked for, and say how to install that."""
+    if name not in __all__:
+        message = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(message)
+    return getattr(needing_spark("frames"), name)
+
+
+def needing_spark(module: str) -> Any:
+    """Import a module of this package that needs pyspark.
+
+    Raises
+    ------
+    MissingExtraError
+        A package of the extra is not installed.
+    """
+    try:
+        return import_module(f"{__name__}.{module}")
+    except ModuleNotFoundError as error:
+        message = (
+            f"Spark needs the package {error.name}: pip install 'streamddcrp[spark]', and Java 17 "
+            "or 21 on every machine (java -version; on Debian: apt-get install "
+            "openjdk-17-jre-headless)"
+        )
+        raise MissingExtraError(message) from error

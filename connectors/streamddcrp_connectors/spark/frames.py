@@ -1,0 +1,161 @@
+"""A model for each key of a Spark data frame."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import StringType
+
+from streamddcrp.errors import ConfigError
+from streamddcrp.estimator.by_key import bytes_of
+from streamddcrp_connectors.run.columns import Columns, canonical, refusals
+from streamddcrp_connectors.run.lateness import seconds_of
+from streamddcrp_connectors.spark.processor import KeyedProcessor, Outputs
+from streamddcrp_connectors.spark.visits import KEY, OUTPUT, Job, pack
+
+PACKED = "key string, rows binary"
+_STORE = "spark.sql.streaming.stateStore."
+SETTINGS = {
+    f"{_STORE}providerClass":
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+    f"{_STORE}rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.python.authenticate.socketTimeout": "120s",  # a busy machine starts workers slowly
+}  # fmt: skip
+
+
+def keyed(
+    df: DataFrame,
+    model: Any,
+    *,
+    by: str,
+    time: str | None = None,
+    features: Sequence[str] | None = None,
+    number: str | None = None,
+    idle: str | None = None,
+    state_limit: str | int = "1MB",
+) -> DataFrame:
+    """Give each key of a streaming or batch data frame its own copy of a model.
+
+    Results, events and states are those of `streamddcrp.Keyed`, byte for byte, whatever machine a
+    key is on and whatever dies on the way.
+
+    Parameters
+    ----------
+    df : pyspark.sql.DataFrame
+    model : estimator
+        As for `streamddcrp.Keyed`.
+    by : str
+        Column of the key: text or whole numbers.
+    time : str, optional
+        Column of the time: a time stamp or a number.
+    features : sequence of str, optional
+        Columns to learn from: numbers, or one of text. Default: every other column.
+    number : str, optional
+        Column of whole numbers that rise from row to row of a key: Spark keeps no order, so rows
+        are put in that of their numbers, and a row whose number is not above the last is refused.
+        Default: the time, which must then rise from row to row.
+    idle : str, optional
+        Forget a key that had no row for so long by the clock, as in "30d", with an event of kind
+        "expired". If it comes back it starts over. Default: never.
+    state_limit : str or int, default "1MB"
+        Most bytes of a key's state. Rows that would make it larger are refused. Each trigger writes
+        the states of all keys it touched.
+
+    Returns
+    -------
+    pyspark.sql.DataFrame
+        A row for each result, event and refused row: ``output`` ("result", "event" or "refused"),
+        ``key``, and the columns of that output, of which those of the others are null. Results:
+        ``row`` (the number, if one is named), ``time``, and those of ``step_many``. Events: as in a
+        run, ``index``, ``time``, ``kind``, ``label``, ``into``. Refused: ``row``, ``reason``,
+        ``values`` as JSON.
+
+    Raises
+    ------
+    ConfigError
+        A column is not there, or there is neither a time nor a number.
+
+    Notes
+    -----
+    A visit, that is the rows of a key in one trigger, costs one read and one write of its state:
+    let a trigger bring many rows of a key. Set `SETTINGS` on the session.
+    """
+    if time is None and number is None:
+        message = "name a column by time= or number=: Spark keeps no order, and rows need one"
+        raise ConfigError(message)
+    names = [name for name in df.columns if name != number]
+    if number is not None and len(names) == len(df.columns):
+        message = f"number: there is no column {number!r}; there are {', '.join(df.columns)}"
+        raise ConfigError(message)
+    columns = Columns(time, by, None if features is None else tuple(features))
+    columns = columns.resolve(names, "the data frame")
+    texts = all(isinstance(df.schema[name].dataType, StringType) for name in columns.features or ())
+    columns = Columns(time, by, columns.features, texts)
+
+    def packed(batches: Iterator[Any]) -> Iterator[Any]:
+        for raw in batches:
+            if raw.num_rows:
+                batch, _ = canonical(raw.select(list(columns.names)), columns, None)
+                order = batch.column(time) if number is None else raw.column(number)
+                yield pack(batch, _as_numbers(order), by)
+
+    used = df.select(*columns.names, *([] if number is None else [number]))
+    arrow = to_arrow_schema(used.schema, timezone="UTC")
+    empty, _ = canonical(pa.RecordBatch.from_pylist([], arrow), columns, None)
+    return visited(
+        used.mapInArrow(packed, PACKED), model, columns, empty,
+        numbered=number is not None, idle=idle, state_limit=state_limit,
+    )  # fmt: skip
+
+
+def visited(
+    packed: DataFrame,
+    model: Any,
+    columns: Columns,
+    empty: Any,
+    *,
+    numbered: bool,
+    idle: str | None = None,
+    state_limit: str | int = "1MB",
+) -> DataFrame:
+    """Visit the keys of packed rows; see `keyed`. ``empty``: a canonical batch without rows."""
+    empty = refusals(empty)[0].drop_columns([columns.key])
+    inner = Columns(columns.time, None, columns.features, columns.text)
+    fresh = model.clone().to_bytes()
+    job = Job(type(model).from_bytes, fresh, inner, bytes_of(state_limit), numbered)
+    fields = [pa.field(OUTPUT, pa.string()), pa.field(KEY, pa.string())]
+    for output in job.schemas(empty).values():
+        known = {field.name for field in fields}
+        fields += [field.remove_metadata() for field in output if field.name not in known]
+    spark_schema = from_arrow_schema(pa.schema([_as_spark(field) for field in fields]))
+    outputs = Outputs(to_arrow_schema(spark_schema, timezone="UTC"))
+    milliseconds = None if idle is None else round(1000 * seconds_of(idle, "idle"))
+    visits = packed.groupBy("key").transformWithStateInPandas(
+        statefulProcessor=KeyedProcessor(job, outputs, milliseconds),
+        outputStructType="outputs binary",
+        outputMode="Append",
+        timeMode="None" if milliseconds is None else "ProcessingTime",
+    )
+    return visits.mapInArrow(outputs.from_batches, spark_schema)
+
+
+def _as_numbers(column: Any) -> Any:
+    """Return what orders rows, as int64 or float64; time stamps as nanoseconds."""
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.timestamp("ns", column.type.tz)).cast(pa.int64())
+    if pa.types.is_integer(column.type):
+        return pc.cast(column, pa.int64())
+    if pa.types.is_floating(column.type):
+        return pc.cast(column, pa.float64())
+    message = f"number: a column of type {column.type}; numbers must be whole numbers"
+    raise ConfigError(message)
+
+
+def _as_spark(field: Any) -> Any:
+    """Return a field with the time stamps that Spark has: microseconds."""
+    if pa.types.is_timestamp(field.type):
+        return field.with_type(pa.timestamp("us", field.type.tz))
+    return field

@@ -1,0 +1,145 @@
+"""What ``streamddcrp submit`` does: a run's TOML as a query of Spark."""
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterable
+from contextlib import closing
+from typing import Any
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+
+from streamddcrp.errors import ConfigError, SchemaError, StreamDDCRPError
+from streamddcrp_connectors.run.command import Request, recipe_and_columns
+from streamddcrp_connectors.spark.frames import SETTINGS, visited
+from streamddcrp_connectors.spark.source import RunSource, batches_after, opened
+
+_STARTS = 5
+_LOOPBACK = {  # a driver on this machine listens on it only
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.ui.enabled": "false",
+}
+
+
+def session(master: str | None, settings: Iterable[str]) -> SparkSession:
+    """Start Spark.
+
+    Raises
+    ------
+    ConfigError
+        A setting is not of the form NAME=VALUE, or there is no Java.
+    """
+    home = os.environ.get("JAVA_HOME")
+    if shutil.which("java") is None and not (home and os.path.exists(f"{home}/bin/java")):
+        message = (
+            "Spark needs Java 17 or 21, and there is no java on the path: install it (on Debian: "
+            "apt-get install openjdk-17-jre-headless) or set JAVA_HOME"
+        )
+        raise ConfigError(message)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else executors take another Python
+    builder = SparkSession.builder.appName("streamddcrp")
+    if master is not None:
+        builder = builder.master(master)
+    here = master is None or master.startswith("local") or "127.0.0.1" in master
+    chosen = SETTINGS | {"spark.ui.showConsoleProgress": "false"} | (_LOOPBACK if here else {})
+    for setting in settings:
+        name, found, value = setting.partition("=")
+        if not found:
+            message = f"--conf must be NAME=VALUE, got {setting!r}"
+            raise ConfigError(message)
+        chosen[name] = value
+    for name, value in chosen.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")  # it warns of each key that is new
+    return spark
+
+
+def execute(
+    request: Request, spark: SparkSession, *, partitions: int | None = None,
+    idle_keys: str | None = None, state_limit: str = "1MB",
+) -> int:  # fmt: skip
+    """Run to the end of the source, or for a live one until it is stopped.
+
+    Returns
+    -------
+    int
+        Rows of the source so far.
+
+    Raises
+    ------
+    ConfigError, SchemaError
+        The request cannot be met on Spark.
+    StreamDDCRPError
+        Spark gave up.
+    """
+    recipe, columns = recipe_and_columns(request)
+    spec: dict[str, Any] = {
+        "source": request.source, "format": request.format, "batch_rows": request.batch_rows,
+        "batch_wait": request.batch_wait, "follow": request.follow, "idle": request.idle,
+        "columns": {
+            "time": columns.time, "key": columns.key, "features": columns.features,
+            "text": columns.text,
+        },
+    }  # fmt: skip
+    with closing(opened(spec)) as source:
+        if not source.replayable:
+            message = f"{source.name} cannot be read again after a failure; write it to a file"
+            raise ConfigError(message)
+        ends = not (request.follow or getattr(source, "live", False))
+        batches = (batch for batch, _ in batches_after(source, None, spec) if batch is not None)
+        first = next(batches, None)
+        if first is None:
+            message = f"{source.name} has no rows"
+            raise SchemaError(message)
+        columns = source.columns
+    spark.conf.set(
+        "spark.sql.shuffle.partitions", partitions or 2 * spark.sparkContext.defaultParallelism
+    )
+    spark.dataSource.register(RunSource)
+    packed = spark.readStream.format("streamddcrp").option("spec", json.dumps(spec)).load()
+    out = visited(
+        packed, recipe.make(), columns, first.slice(0, 0), numbered=True, idle=idle_keys,
+        state_limit=state_limit,
+    )  # fmt: skip
+
+    def write(frame: DataFrame, batch: int) -> None:
+        """Write a batch, over what an attempt that failed has left of it."""
+        path = os.path.join(request.sink, f"batch={batch}")
+        frame.write.mode("overwrite").partitionBy("output").parquet(path)
+
+    stream = out.writeStream.foreachBatch(write).option("checkpointLocation", request.checkpoint)
+    wait = {"availableNow": True} if ends else {"processingTime": f"{request.batch_wait} seconds"}
+    return _rows(finished(stream.trigger(**wait)).lastProgress)
+
+
+def finished(stream: Any) -> Any:
+    """Start a query and wait for its end.
+
+    Spark gives a Python worker ten seconds to start, which no setting changes. On a busy machine
+    that is too short: the query is then started again, on its checkpoint.
+    """
+    for attempt in range(_STARTS):
+        query = stream.start()
+        try:
+            query.awaitTermination()
+        except StreamingQueryException as error:
+            if attempt < _STARTS - 1 and "failed to connect back" in str(error):
+                continue
+            message = f"Spark ended the job: {str(error).partition('=== Streaming Query')[0]}"
+            raise StreamDDCRPError(message) from error
+        finally:
+            query.stop()
+        break
+    return query
+
+
+def _rows(progress: Any) -> int:
+    """Return the number of rows read so far."""
+    end = progress["sources"][0]["endOffset"] if progress else None
+    end = json.loads(end) if isinstance(end, str) else end
+    offset = json.loads(end["after"]) if end else None
+    return int(offset["row"]) if offset else 0

@@ -1,0 +1,106 @@
+"""What Spark calls for each key: its state from the store, one visit, its state back."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+
+from streamddcrp_connectors.spark.visits import Job, State
+
+
+class Outputs:
+    """The outputs of visits as cells, and back: one row of bytes for each visit.
+
+    Parameters
+    ----------
+    schema : pyarrow.Schema
+        Of all outputs together: ``output`` and ``key``, and every column of any of them.
+    """
+
+    def __init__(self, schema: Any) -> None:
+        self._schema = schema
+
+    def to_bytes(self, key: str | None, outputs: dict[str, Any]) -> bytes:
+        """Return the outputs of one visit as one record batch without its schema."""
+        parts = []
+        for name, batch in outputs.items():
+            cells = [
+                batch.column(field.name).cast(field.type, safe=False)  # microseconds, as Spark has
+                if field.name in batch.schema.names
+                else pa.nulls(batch.num_rows, field.type)
+                for field in self._schema
+            ]
+            cells[:2] = (pa.repeat(pa.scalar(x, pa.string()), batch.num_rows) for x in (name, key))
+            parts.append(pa.record_batch(cells, schema=self._schema))
+        data: bytes = pa.concat_batches(parts).serialize().to_pybytes()
+        return data
+
+    def from_batches(self, batches: Iterator[Any]) -> Iterator[Any]:
+        """Yield the outputs in batches of the column ``outputs``."""
+        for batch in batches:
+            for cell in batch.column("outputs"):
+                yield pa.ipc.read_record_batch(cell.as_buffer(), self._schema)
+
+
+class KeyedProcessor(StatefulProcessor):  # type: ignore[misc]
+    """A model for each key.
+
+    Parameters
+    ----------
+    job : Job
+    outputs : Outputs
+    idle : int or None
+        Milliseconds without rows after which a key is forgotten.
+    """
+
+    def __init__(self, job: Job, outputs: Outputs, idle: int | None) -> None:
+        self._job, self._outputs, self._idle = job, outputs, idle
+        self._handle: Any = None
+        self._value: Any = None
+
+    def init(self, handle: Any) -> None:
+        """Name the state."""
+        self._handle, self._value = handle, handle.getValueState("state", "blob binary")
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Any]:  # noqa: N802
+        """Learn the rows of a key; one read and one write of its state."""
+        packed = [bytes(cell) for frame in rows for cell in frame["rows"]]
+        before = self._state()
+        state, outputs = self._job.visit(before, packed)
+        if key[0] is not None:  # rows without a key have nothing to keep
+            if self._idle is not None:
+                now = timerValues.getCurrentProcessingTimeInMs()
+                timer = state.timer
+                if timer is None:
+                    timer = now + self._idle
+                    self._handle.registerTimer(timer)
+                state = replace(state, seen=now, timer=timer)
+            self._value.update((state.to_bytes(),))
+        if outputs:
+            yield self._cell(key[0], outputs)
+
+    def handleExpiredTimer(  # noqa: N802
+        self, key: Any, timerValues: Any, expiredTimerInfo: Any
+    ) -> Iterator[Any]:
+        """Forget the key if no row came since; else set the timer again, once for many visits."""
+        state = self._state()
+        due = (state.seen or 0) + (self._idle or 0)
+        if due > timerValues.getCurrentProcessingTimeInMs():
+            self._handle.registerTimer(due)
+            self._value.update((replace(state, timer=due).to_bytes(),))
+            return
+        self._value.clear()
+        yield self._cell(key[0], {"event": pa.record_batch({"kind": pa.array(["expired"])})})
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def _state(self) -> State:
+        value = self._value.get()
+        return State() if value is None else State.from_bytes(bytes(value[0]))
+
+    def _cell(self, key: str | None, outputs: dict[str, Any]) -> Any:
+        return pd.DataFrame({"outputs": [self._outputs.to_bytes(key, outputs)]})

@@ -1,0 +1,266 @@
+"""One visit of a key: its state and its new rows in, its new state and results out.
+
+A state is a blob: what the model's ``to_bytes`` returned, with the number of the last row. A visit
+is a function of the blob and the rows alone, so that whoever repeats it gets the same bytes. Rows
+travel as *packed* rows: for each key one Arrow stream of canonical rows (see
+`streamddcrp_connectors.run.columns`) with their numbers.
+"""
+
+import copy
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streamddcrp.checkpoint.codec import Upgrade, decode_state, encode_state
+from streamddcrp.errors import SchemaError
+from streamddcrp_connectors.run.columns import (
+    Columns,
+    Refusal,
+    arrow_stream,
+    joined,
+    refusals,
+)  # fmt: skip
+from streamddcrp_connectors.run.models import Models, Recipe, Rows, screen
+
+__all__ = ["KEY", "NUMBER", "OUTPUT", "Job", "State", "pack"]
+
+NUMBER = "__number__"  # of a packed row: what orders the rows of a key
+KEY, OUTPUT = "key", "output"  # columns of what comes out
+_STATE, _VERSION = "keyed-state", 1
+UPGRADES: dict[int, Upgrade] = {}  # ``UPGRADES[v]`` turns a state of version v into one of v + 1
+Number = int | float
+
+
+def pack(batch: Any, numbers: Any, key: str) -> Any:
+    """Put the rows of each key together.
+
+    Parameters
+    ----------
+    batch : pyarrow.RecordBatch
+        Canonical rows.
+    numbers : pyarrow.Array
+        Of int64 or float64; ascending with the rows of a key, null where it is missing.
+    key : str
+        Column of the keys.
+
+    Returns
+    -------
+    pyarrow.RecordBatch
+        ``key`` (null for rows without one) and ``rows``, one Arrow stream for each key. O(N log N).
+    """
+    codes = batch.column(key).dictionary_encode(null_encoding="encode")
+    index = codes.indices.to_numpy()
+    bounds = np.r_[0, np.bincount(index, minlength=len(codes.dictionary)).cumsum()]
+    rest = batch.append_column(NUMBER, numbers).drop_columns([key])
+    rest = rest.take(pa.array(np.argsort(index, kind="stable")))
+    cells = [arrow_stream([rest.slice(start, stop - start)]) for start, stop in pairwise(bounds)]
+    return pa.record_batch(
+        [codes.dictionary.cast(pa.string()), pa.array(cells, pa.binary())], names=["key", "rows"]
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What is kept of a key.
+
+    Parameters
+    ----------
+    model : bytes or None
+        State of the model; None before it has learned.
+    last : int, float or None
+        Largest number of its rows.
+    seen : int or None
+        When its last rows came, in milliseconds by Spark's clock, where idle keys expire.
+    timer : int or None
+        When the timer that is set for it goes off.
+    """
+
+    model: bytes | None = None
+    last: Number | None = None
+    seen: int | None = None
+    timer: int | None = None
+
+    def to_bytes(self) -> bytes:
+        """Return the blob."""
+        arrays = {} if self.model is None else {"model": np.frombuffer(self.model, np.uint8)}
+        meta = {"last": self.last, "seen": self.seen, "timer": self.timer}
+        return encode_state(_STATE, _VERSION, arrays, meta)
+
+    @classmethod
+    def from_bytes(cls, blob: bytes) -> "State":
+        """Restore from `to_bytes`, of this version or, by `UPGRADES`, of one before.
+
+        Raises
+        ------
+        CheckpointError
+            The blob is damaged, of something else, or of a newer version.
+        """
+        arrays, meta = decode_state(blob, _STATE, UPGRADES)
+        model = arrays["model"].tobytes() if "model" in arrays else None
+        return cls(model, meta["last"], meta["seen"], meta["timer"])
+
+
+@dataclass(frozen=True)
+class Job:
+    """What the visits of all keys have in common.
+
+    Parameters
+    ----------
+    restore : callable
+        Makes a model of the bytes of its state.
+    fresh : bytes
+        State of a model that has learned nothing; each key begins with a copy.
+    columns : Columns
+        Of packed rows: the time and the features.
+    limit : int
+        Most bytes of a state.
+    numbered : bool
+        Whether numbers are the user's, and come out again as ``row``; else they are the times.
+    """
+
+    restore: Callable[[bytes], Any]
+    fresh: bytes
+    columns: Columns
+    limit: int
+    numbered: bool
+
+    @cached_property
+    def _fresh(self) -> Any:
+        return self.restore(self.fresh)
+
+    def _model(self, state: State) -> Any:
+        if state.model is None:
+            return copy.deepcopy(self._fresh)
+        return self.restore(state.model)
+
+    def visit(self, state: State, packed: Sequence[bytes]) -> tuple[State, dict[str, Any]]:
+        """Learn new rows of a key, in the order of their numbers.
+
+        Parameters
+        ----------
+        state : State
+        packed : sequence of bytes
+            Cells of the column ``rows`` that `pack` returns.
+
+        Returns
+        -------
+        state : State
+        outputs : dict of str to pyarrow.RecordBatch
+            ``"result"``, ``"event"`` and ``"refused"``, those that there are. Late and repeated
+            rows are refused, so a row that is delivered twice does no harm.
+        """
+        rows = joined([_read(cell) for cell in packed])
+        rows = rows.take(pc.sort_indices(rows.column(NUMBER)))
+        batch, refused = refusals(rows)
+        numbers = batch.column(NUMBER)
+        given = Rows(np.arange(len(batch)), batch.drop_columns([NUMBER]), self.columns)
+        refused = screen(given) | refused
+        last = self._refuse_late(given, numbers, state.last, refused)
+        taken = given.take(np.delete(np.arange(len(batch)), sorted(refused)))
+        learned, size, results, events = state.model, 0, None, None
+        if len(taken):
+            model = self._model(state)
+            results, events = self._learn(model, taken, refused)
+            if results is not None:
+                blob: bytes = model.to_bytes()
+                learned, size = blob, len(blob)
+        if size > self.limit:
+            reason = (
+                f"the state of this key would take {size:,} bytes, more than the limit of "
+                f"{self.limit:,}: nothing was learned. Give the model a smaller window or fewer "
+                "tables, or raise state_limit"
+            )
+            refused |= {int(n): Refusal(reason, given.values(int(n))) for n in taken.numbers}
+            learned, results, events = state.model, None, None
+        outputs = {}
+        if results is not None:
+            outputs["result"] = self._numbered(results, numbers)
+        if events:
+            outputs["event"] = events
+        if refused:
+            outputs["refused"] = self._dead_letters(refused, numbers)
+        return State(learned, last, state.seen, state.timer), outputs
+
+    def schemas(self, empty: Any) -> dict[str, Any]:
+        """Return the schemas of the outputs, for canonical rows as ``empty``, which has none."""
+        model = self.restore(self.fresh)
+        given = Rows(np.arange(0), empty, self.columns)
+        models = _models(model)
+        number = pa.array([], pa.int64() if self.numbered else pa.float64())
+        found = {
+            "result": self._numbered(models.step(given, None), number),
+            "event": models.events(given.batch, self.columns),
+            "refused": self._dead_letters({}, number),
+        }
+        return {name: output.schema for name, output in found.items()}
+
+    def _refuse_late(
+        self, rows: Rows, numbers: Any, last: Number | None, refused: dict[int, Refusal]
+    ) -> Number | None:
+        """Refuse rows that are not above all before them; return the new last number."""
+        missing = numbers.is_null().to_numpy(zero_copy_only=False)
+        for row in np.flatnonzero(missing).tolist():
+            refused.setdefault(
+                row, Refusal("it has no number; each row needs one", rows.values(row))
+            )
+        places = np.delete(np.arange(len(rows)), sorted(refused))
+        if not len(places):
+            return last
+        values = numbers.take(pa.array(places)).to_numpy()
+        late = np.r_[False, values[1:] <= values[:-1]]
+        if last is not None:
+            late |= values <= last
+        for i in np.flatnonzero(late).tolist():
+            before = max(n for n in (last, values[i - 1].item() if i else None) if n is not None)
+            reason = (
+                f"its number {values[i].item()} is not above {before}, the last one of this key: "
+                "it came late, or a second time"
+            )
+            refused[int(places[i])] = Refusal(reason, rows.values(int(places[i])))
+        largest: Number = values[-1].item()
+        return largest if last is None else max(largest, last)
+
+    def _learn(self, model: Any, rows: Rows, refused: dict[int, Refusal]) -> tuple[Any, Any]:
+        """Return the results and the events of rows; None where nothing was learned."""
+        models = _models(model)
+        more: dict[int, Refusal] = {}
+        try:
+            results = models.step(rows, more)
+        except SchemaError as error:  # of no row in particular; other keys go on
+            more = {int(n): Refusal(str(error), rows.values(i)) for i, n in enumerate(rows.numbers)}
+            results = None
+        refused |= more
+        return results, None if results is None else models.events(rows.batch, self.columns)
+
+    def _numbered(self, results: Any, numbers: Any) -> Any:
+        """Replace the places of rows by their numbers, or drop them."""
+        if not self.numbered:
+            return results.drop_columns(["row"])
+        return results.set_column(0, "row", numbers.take(results.column("row")))
+
+    def _dead_letters(self, refused: dict[int, Refusal], numbers: Any) -> Any:
+        """Return the rows that were refused: number, reason and values as JSON text."""
+        places = sorted(refused)
+        columns = {"row": numbers.take(pa.array(places, pa.int64()))} if self.numbered else {}
+        columns["reason"] = pa.array([refused[row].reason for row in places], pa.string())
+        columns["values"] = pa.array(
+            [json.dumps(refused[row].values) for row in places], pa.string()
+        )
+        return pa.record_batch(columns)
+
+
+def _models(model: Any) -> Models:
+    """Return the way of rows into one model, as in a run."""
+    return Models(Recipe(lambda: model, type(model).from_bytes))
+
+
+def _read(cell: bytes) -> Any:
+    with pa.ipc.open_stream(cell) as reader:
+        return reader.read_next_batch()

@@ -1,0 +1,85 @@
+"""The command ``streamddcrp submit``: the job of a run on Apache Spark."""
+
+import sys
+
+import click
+from click.core import ParameterSource
+
+REFUSED, INTERRUPTED = 2, 130
+_BATCH_ROWS = 20_000  # a visit costs milliseconds on Spark: let it bring many rows
+_ONLY_HERE = (  # options of a run that Spark does not have
+    "alarms", "alarm_rate", "metrics", "late", "max_ahead", "live", "memory_limit", "progress",
+    "overwrite",
+)  # fmt: skip
+
+
+@click.command()
+@click.argument("job", metavar="JOB.toml")
+@click.option("--master", metavar="URL", help="As of Spark [default: local[*]].")
+@click.option(
+    "--conf", multiple=True, metavar="NAME=VALUE", help="A setting of Spark; may be repeated."
+)
+@click.option(
+    "--partitions",
+    type=click.IntRange(1),
+    help="Tasks that the keys are divided among. The first start fixes it for the checkpoint: "
+    "choose it for the largest cluster [default: twice the cores].",
+)
+@click.option("--idle-keys", metavar="TIME", help="Forget keys without rows for so long: 30d.")
+@click.option(
+    "--state-limit", default="1MB", show_default=True, help="Most bytes of a key's state."
+)
+def submit(
+    job: str, master: str | None, conf: tuple[str, ...], partitions: int | None,
+    idle_keys: str | None, state_limit: str,
+) -> None:  # fmt: skip
+    """Run JOB.toml, a file for `streamddcrp run --config`, with a model for each key on Spark.
+
+    The rows are read here and learned by the executors. Each batch becomes a folder batch=N of
+    Parquet files below the job's sink, with output=result, output=event and output=refused. A job
+    that was killed goes on when it is submitted again: nothing is lost or doubled.
+    """
+    from streamddcrp.errors import StreamDDCRPError  # noqa: PLC0415 -- heavy: not for --help
+    from streamddcrp_connectors.cli import run  # noqa: PLC0415 -- which imports this
+    from streamddcrp_connectors.run.command import Request  # noqa: PLC0415
+    from streamddcrp_connectors.spark import needing_spark  # noqa: PLC0415
+
+    context = run.make_context("submit", ["--config", job])
+    given = dict(context.params)
+    default = {
+        name
+        for name in given
+        if context.get_parameter_source(name) in (ParameterSource.DEFAULT, None)
+    }
+    for name in _ONLY_HERE:
+        if name not in default:
+            message = f"{job}: {name.replace('_', '-')} is for `streamddcrp run`, not for Spark"
+            raise click.UsageError(message)
+    for name, why in (("key", "a model for each key"), ("checkpoint", "a folder for its states")):
+        if given[name] is None:
+            message = f"{job} names no {name}: Spark needs {why}"
+            raise click.UsageError(message)
+    if given["sink"] == "-" or "://" in given["sink"].removeprefix("file://"):
+        message = f"{job}: on Spark the sink is a folder for Parquet files, got {given['sink']!r}"
+        raise click.UsageError(message)
+    if "batch_rows" in default:
+        given["batch_rows"] = _BATCH_ROWS
+    given["format"] = given.pop("format_")
+    if given["features"] is not None:
+        given["features"] = tuple(map(str.strip, given["features"].split(",")))
+    try:
+        spark_job = needing_spark("job")
+        spark = spark_job.session(master, conf)
+        try:
+            rows = spark_job.execute(
+                Request(**given), spark, partitions=partitions, idle_keys=idle_keys,
+                state_limit=state_limit,
+            )  # fmt: skip
+        finally:
+            spark.stop()
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+    except (StreamDDCRPError, OSError) as error:
+        click.echo(f"streamddcrp: {error}", err=True)
+        sys.exit(REFUSED)
+    click.echo(f"{rows:,} rows -> {given['sink']}", err=True)
