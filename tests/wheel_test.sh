@@ -1,25 +1,39 @@
 #!/bin/sh
-# Build the wheel, install it into a fresh environment, and try it from another folder.
+# Build the source archive and the wheel from it; install the wheel into a fresh environment, and try it from another folder.
 set -eu
 python=$1
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-"$python" -m pip wheel --quiet --no-deps --wheel-dir "$folder" .
+"$python" -m venv "$folder/build"
+"$folder/build/bin/python" -m pip install --quiet "build>=1.2"
+"$folder/build/bin/python" -m build --outdir "$folder" . > "$folder/build.txt" || { cat "$folder/build.txt"; exit 1; }
+tar -tzf "$folder"/streamddcrp-*.tar.gz | cut -d / -f 2- | sort > "$folder/archived.txt"
+for name in pyproject.toml README.md LICENSE CHANGELOG.md CITATION.cff CODE_OF_CONDUCT.md CONTRIBUTING.md Makefile Dockerfile \
+    streamddcrp/__init__.pyi streamddcrp/py.typed connectors/streamddcrp_connectors/report/templates/base.html \
+    tests/unit/test_exports.py tests/wheel_test.sh docs/conf.py docs/index.md examples/read_the_outputs.py benchmarks/__main__.py
+do
+    grep -qx "$name" "$folder/archived.txt" || { echo "the source archive lacks $name"; exit 1; }
+done
 "$python" -m venv "$folder/venv"
 bin="$folder/venv/bin"
-"$bin/python" -m pip install --quiet "$folder"/streamddcrp-*.whl pytest
+wheel=$(ls "$folder"/streamddcrp-*.whl)
+"$bin/python" -m pip install --quiet "$wheel[plot]" pytest
 cp tests/unit/test_exports.py "$folder"
 cd "$folder"
 unset PYTHONPATH
 "$bin/python" - <<'END'
+from importlib.metadata import version
 from importlib.resources import files
 
 import streamddcrp
 from streamddcrp import SeqDDCRP
 
 assert "site-packages" in streamddcrp.__file__, streamddcrp.__file__
+assert version("streamddcrp") == streamddcrp.__version__
 for package, name in [("streamddcrp", "__init__.pyi"), ("streamddcrp", "py.typed"),
-                      ("streamddcrp_connectors", "py.typed")]:
+                      ("streamddcrp_connectors", "py.typed"),
+                      ("streamddcrp_connectors", "report/templates/base.html"),
+                      ("streamddcrp_connectors", "page/static/index.html")]:
     assert files(package).joinpath(name).is_file(), f"the wheel lacks {package}/{name}"
 model = SeqDDCRP(likelihood=("normal_gamma", 0.0, 0.1, 1.5, 1.0))
 model.learn_many([[0.1], [-0.2], [0.3], [9.0], [9.2], [9.1]])
@@ -28,5 +42,8 @@ assert SeqDDCRP.from_bytes(model.to_bytes()).predict_one({0: 9.0}) == model.pred
 END
 "$bin/streamddcrp" --help > help.txt
 grep -q Usage help.txt
+"$bin/streamddcrp" demo
+test -s demo/water-flow.png
+test -s demo/water-flow.html
 "$bin/python" -m pytest -q -c /dev/null --rootdir . test_exports.py
-echo "the wheel is complete: $(ls streamddcrp-*.whl)"
+echo "wheel and source archive are complete: $(cd "$folder" && ls streamddcrp-*)"

@@ -1,7 +1,6 @@
 """What a `Case` is: a model, the streams it takes, and what it can do."""
 
 import json
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -9,8 +8,6 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from tests.conformance.streams import Stream, levels
-
-__all__ = ["ABILITIES", "Case", "Flat", "Refusal", "look_at_tables", "state_of"]
 
 ABILITIES = {
     "events": "events() reports what happened",
@@ -62,7 +59,7 @@ def look_at_tables(model, x, more):
     """Predict a row: what `step_many` says of it, and the probabilities of the tables."""
     probs, label = model.predict_proba_one(x, **more), model.predict_one(x, **more)
     found = {"label": label, "score": model.score_one(x, **more), "probs": probs}
-    if math.isnan(found["score"]):  # during warm-up
+    if found["score"] == 0.0:  # during warm-up
         return found
     best = max(probs.values())
     return found | {"label_prob": best, "p_new": probs[-1], "n_tables": model.n_tables}
@@ -99,8 +96,6 @@ class Case:
         "probs" probabilities that sum to one.
     inexact : tuple of str
         Columns that predicting gives up to rounding.
-    null : float
-        What predicting says where ``step`` has no score.
     wait : int, optional
         Rows of ``stream(1)`` without a score.
     dropped : tuple of str
@@ -134,7 +129,6 @@ class Case:
     learn_one: Callable[[Any, Any, dict], None] = learn_one
     look: Callable[[Any, Any, dict], dict] = look_at_tables
     inexact: tuple[str, ...] = ("label_prob",)
-    null: float = math.nan
     wait: int | None = 0
     dropped: tuple[str, ...] = ()
     state: Callable[[Any], Mapping[str, Any]] = state_of

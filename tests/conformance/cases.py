@@ -19,8 +19,6 @@ from tests.conformance.forms import river_counts, river_rows
 from tests.conformance.kinds import ddcrp, graph, group_dp, ibp, seqddcrp, temporal, temporal_texts
 from tests.conformance.streams import Stream
 
-__all__ = ["CASES"]
-
 GAUSSIAN = ("normal_gamma", 0.0, 0.05, 1.5, 0.5)
 OWN_PAST = ("autoregression", 2)
 WISHART = ("normal_wishart", 0.0, 0.05, 1.0, 8.0)
@@ -143,6 +141,10 @@ CASES = [
     kinds.text_stream("learned", {"lag": 30, "decay": None}, fails=kinds.ROOM),
     kinds.text_stream(
         "short", {"lag": 2, "decay": 5.0, "alpha": 1.0, "stop_words": ("oil", "the")}
+    ),
+    kinds.text_stream(
+        "without spaces", {"lag": 30, "decay": 40.0}, stream=streams.texts_without_spaces,
+        fails=kinds.ROOM,
     ),
     kinds.text_stream(
         "turnover", {"lag": 100, "decay": 100.0}, fails=kinds.ROOM,

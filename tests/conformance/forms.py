@@ -132,7 +132,7 @@ def instead(rows, n=1):
 
 
 BAD_NUMBERS = (
-    Refusal("NaN", with_value(math.nan, 3), "row 3, column 1", 3),
+    Refusal("minus infinity", with_value(-math.inf, 3), "row 3, column 1", 3),
     Refusal("infinity", with_value(math.inf, 10), "row 10, column 1", 10),
     Refusal("width", lambda s: replace(s[:5], rows=s.rows[:5, :1]), "0 to 0 does not", begun=True),
     Refusal("text", instead(pa.table({"a": ["x"] * 5}), 5), "numbers"),
@@ -155,10 +155,10 @@ BAD_COUNTS = (
     Refusal("infinity", instead(np.array([[np.inf, 1.0]])), "row 0, column 0.*not a count", 0),
 )
 NO_KEY = Refusal("no key", with_cell("key", None, 2), "row 2, column 'key': missing", 2)
-BAD_CELL = Refusal("NaN", with_cell("a", math.nan, 5), "row 5, key '[pqr]': column 'a'", 5)
+BAD_CELL = Refusal("infinity", with_cell("a", math.inf, 5), "row 5, key '[pqr]': column 'a'", 5)
 
 
 def far_behind(stream):
     rows = stream.rows.copy()
-    rows[-10, 1] = math.nan
+    rows[-10, 1] = math.inf
     return replace(stream, rows=rows)

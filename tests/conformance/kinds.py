@@ -42,9 +42,21 @@ def most_of_seqddcrp(model):
     return 8.0 * numbers + 100_000.0
 
 
+def look_at_label(model, x, more):
+    """Rows may have the label of a table that is not the likeliest: outliers, or -1 for none."""
+    found = look_at_tables(model, x, more)
+    if "label_prob" in found:
+        label, probs = found["label"], found["probs"]
+        found["label_prob"] = None if label == -1 else probs.get(label, probs[-1])
+    return found
+
+
 def seqddcrp(name, options, **more):
     flat = Flat(partial(streams.levels, 3, 4000), 8, 4, most=most_of_seqddcrp)
-    usual = {"flat": flat, "lacks": {"change", "order"}, "fails": {LATE: LATE_BIRTHS}}
+    usual = {
+        "flat": flat, "lacks": {"change", "order"}, "fails": {LATE: LATE_BIRTHS},
+        "look": look_at_label,
+    }  # fmt: skip
     return of_numbers(f"SeqDDCRP, {name}", partial(SeqDDCRP, **options), **(usual | more))
 
 
@@ -139,19 +151,10 @@ def temporal_texts(name, options, **more):
     return of_texts(f"TemporalDPM, {name}", make, **(usual | more))
 
 
-def look_at_story(model, x, more):
-    """A text without words is of no story, -1; others may be in one that is not the likeliest."""
-    found = look_at_tables(model, x, more)
-    if "label_prob" in found:
-        label, probs = found["label"], found["probs"]
-        found["label_prob"] = None if label == -1 else probs.get(label, probs[-1])
-    return found
-
-
 def text_stream(name, options, **more):
     make = partial(TextStream, **options)
     usual = {
-        "stream": streams.texts, "look": look_at_story, "lacks": {"gaps", "order"}, "examples": 15
+        "stream": streams.texts, "look": look_at_label, "lacks": {"gaps", "order"}, "examples": 15
     }  # fmt: skip
     return of_texts(f"TextStream, {name}", make, **(usual | more))
 
@@ -215,7 +218,7 @@ def state_by_key(fleet):
 def look_at_key(fleet, x, more):
     if x["key"] not in fleet.keys:
         return {"probs": fleet.predict_proba_one(x, **more)}
-    found = look_at_story(fleet, x, more)
+    found = look_at_label(fleet, x, more)
     found.pop("n_tables", None)  # of all keys
     return found
 
@@ -248,7 +251,7 @@ WITH_REFERENCE = {
 
 def detector(name, make, **more):
     usual = {
-        "stream": streams.jumps, "look": look_at_alarm, "river": forms.river_alarms, "null": 0.0,
+        "stream": streams.jumps, "look": look_at_alarm, "river": forms.river_alarms,
         "lacks": OF_DETECTOR,
         "refused": (*forms.BAD_NUMBERS, Refusal("far behind", forms.far_behind, "column 1", -10)),
     }  # fmt: skip

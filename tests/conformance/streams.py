@@ -193,6 +193,18 @@ def texts(seed, n=150):
     return Stream(out, t)
 
 
+def texts_without_spaces(seed):
+    """The same in Chinese characters, two for each word."""
+    stream = texts(seed)
+    written = [
+        "".join(
+            chr(0x4E00 + sum(word.encode()) % 400) + chr(0x5200 + len(word)) for word in row.split()
+        )
+        for row in stream.rows
+    ]
+    return replace(stream, rows=written)
+
+
 def untimed_texts(seed):
     return texts(seed).untimed
 

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from streamddcrp import DDCRPSampler
-from tests.conformance.streams import levels
 
 
 def test_regimes_get_tables_that_are_born_and_die():
@@ -17,10 +16,10 @@ def test_regimes_get_tables_that_are_born_and_die():
     assert [out["label"][i] for i in (140, 290, 440, 590)] == [0, 150, 300, 450]
     for name in ("p_new", "p_change"):
         assert min(out[name][i] for i in (150, 300, 450)) > 0.99
-    told = [(e.kind, e.label, e.index) for e in model.events() if e.label in (0, 150, 300, 450)]
-    births = [event for event in told if event[0] == "birth"]
+    reported = [(e.kind, e.label, e.index) for e in model.events() if e.label in (0, 150, 300, 450)]
+    births = [event for event in reported if event[0] == "birth"]
     assert births == [("birth", i, i) for i in (0, 150, 300, 450)]
-    deaths = {label: index for kind, label, index in told if kind == "death"}
+    deaths = {label: index for kind, label, index in reported if kind == "death"}
     # dead once the weight of the last member is below 1e-12 alpha: 30 length scales later, and
     # there is no table any more that outweighs it
     assert set(deaths) == {0, 150, 300}
@@ -34,10 +33,3 @@ def test_regimes_get_tables_that_are_born_and_die():
     assert summary["prob"][at] == pytest.approx(1.0)
     assert (summary["born"][at], summary["last_seen"][at]) == (450, 599)
     assert len(summary["id"]) == model.n_tables
-
-
-def test_plot_draws_a_bar_a_table():
-    pytest.importorskip("matplotlib").use("Agg")
-    model = DDCRPSampler(warmup=10)
-    model.learn_many(levels(12).rows)
-    assert len(model.plot().patches) == model.n_tables

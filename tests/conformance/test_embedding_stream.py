@@ -9,6 +9,7 @@ from scipy.stats import multivariate_normal
 from sklearn.metrics import adjusted_rand_score
 
 from streamddcrp import EmbeddingStream
+from streamddcrp.errors import SchemaError
 
 
 def stream(seed, n=240, d=64, noise=0.04):
@@ -21,9 +22,9 @@ def test_stories_are_found():
     X, label = stream(0, 600)
     model = EmbeddingStream(lag=50)
     model.learn_many(X)
-    told = model.final_labels(window=True)
-    assert told["row"].to_pylist() == list(range(600))
-    assert adjusted_rand_score(label, told["label"].to_numpy()) > 0.98
+    reported = model.final_labels(window=True)
+    assert reported["row"].to_pylist() == list(range(600))
+    assert adjusted_rand_score(label, reported["label"].to_numpy()) > 0.98
     assert model.n_tables == model.summary().num_rows
 
 
@@ -40,16 +41,19 @@ def test_births_and_deaths_are_told(clocked):
     assert model.events() == []
     births = {event.label: event for event in events if event.kind == "birth"}
     deaths = {event.label: event for event in events if event.kind == "death"}
-    assert len(births) + len(deaths) == len(events)
-    assert list(births) == list(dict.fromkeys(finals))
+    candidates = {event.label: event for event in events if event.kind == "candidate"}
+    assert len(candidates) + len(births) + len(deaths) == len(events)
+    assert list(births) == [i for i in dict.fromkeys(finals) if finals.count(i) >= 3]
+    assert all(candidates[i].index < birth.index for i, birth in births.items())
     assert set(deaths) == set(births) - set(model.summary()["id"].to_pylist())
     large = np.flatnonzero(np.bincount(finals) >= 150).tolist()
     assert len(large) == 3
     rows = np.array(finals)
     for label in large[:2]:
         first, last = np.flatnonzero(rows == label)[[0, -1]].tolist()
-        assert births[label].index <= first
-        assert deaths[label].index == last
+        assert births[label].first <= first
+        assert births[label].index == first + 20  # when the first label gets final
+        assert (deaths[label].last, deaths[label].size) == (last, len(rows[rows == label]))
         for event in births[label], deaths[label]:
             assert event.t == (event.index if t is None else t[event.index])
 
@@ -61,15 +65,29 @@ def log_density(X, rho):
     return multivariate_normal(np.zeros(m), cov).logpdf(X.T).sum()
 
 
+def common(seed, n, d, cosine, noise=0.3, n_stories=12):
+    """Vectors of stories that come in turn, all with a direction in common; and their stories."""
+    rng = np.random.default_rng(seed)
+    means = rng.normal(size=(n_stories, d))
+    means *= math.sqrt((1.0 - cosine) / d)
+    means[:, 0] += math.sqrt(cosine)
+    y = rng.integers(0, n_stories, n)
+    return means[y] + rng.normal(0.0, noise / math.sqrt(d), (n, d)), y
+
+
 @pytest.mark.parametrize(("rho", "values"), [(0.4, (0.4,)), (None, (0.2, 0.3, 0.4, 0.5))])
-def test_probabilities_are_those_of_the_gaussian(rho, values):
+@pytest.mark.parametrize("cosine", [0.0, 0.5])
+def test_probabilities_are_those_of_the_gaussian(rho, values, cosine):
     """P(x | k) = mean over rho of P(x, X_k) / mean of P(X_k), by scipy, with temper 1."""
-    X, _ = stream(3, 60, d=8, noise=0.2)
-    alpha = 3.0
-    model = EmbeddingStream(lag=100, decay=40.0, alpha=alpha, rho=rho, temper=1.0)
+    X = common(3, 110, 32, cosine)[0] if cosine else stream(3, 60, d=8, noise=0.2)[0]
+    (n, D), alpha = X.shape, 3.0
+    model = EmbeddingStream(lag=200, decay=40.0, alpha=alpha, rho=rho, temper=1.0)
     model.learn_many(X)
     labels = model.final_labels(window=True)["label"].to_numpy()
-    unit = X / np.linalg.norm(X, axis=1)[:, None]
+    mu = model.background
+    b = float(mu @ mu)
+    assert (b > 0.15) == (cosine > 0.0)
+    unit = (X / np.linalg.norm(X, axis=1)[:, None] - mu) / math.sqrt(1.0 - b)
     x = unit[5:6]
 
     def joint(rows):
@@ -79,22 +97,75 @@ def test_probabilities_are_those_of_the_gaussian(rho, values):
     for k in sorted(set(labels.tolist())):
         own = np.flatnonzero(labels == k)
         like = math.exp(joint(np.vstack([unit[own], x])) - joint(unit[own]))
-        weights[k] = np.exp(-(60 - own) / 40.0).sum() * like
+        weights[k] = np.exp(-(n - own) / 40.0).sum() * like
     total = sum(weights.values())
     got = model.predict_proba_one(dict(enumerate(X[5].tolist())))
     assert got == pytest.approx({k: w / total for k, w in weights.items()}, rel=1e-6, abs=1e-12)
-    relative = math.log(total / (alpha + np.exp(-(60 - np.arange(60)) / 40.0).sum())) - joint(x)
-    assert model.score_one(dict(enumerate(X[5].tolist()))) == pytest.approx(-relative, rel=1e-6)
+    log_predictive = math.log(total / (alpha + np.exp(-(n - np.arange(n)) / 40.0).sum()))
+    log_predictive -= 0.5 * D * math.log1p(-b)  # of x, not of x'
+    alone = log_density(unit[5:6] * math.sqrt(1.0 - b) + mu, 0.4)  # any rho
+    assert model.score_one(dict(enumerate(X[5].tolist()))) == pytest.approx(
+        alone - log_predictive, rel=1e-6
+    )
+
+
+def test_stories_are_found_behind_a_common_direction_which_is_reported():
+    X, y = common(0, 1_500, 100, 0.5)
+    model = EmbeddingStream()
+    model.learn_many(X)
+    found = model.final_labels(window=True)["label"].to_numpy()
+    assert adjusted_rand_score(y, found) > 0.95
+    mu = model.background
+    assert mu[0] / np.linalg.norm(mu) > 0.95
+    assert 0.3 < mu @ mu < 0.6
+    again = EmbeddingStream.from_bytes(model.to_bytes())
+    np.testing.assert_array_equal(again.background, mu)
+
+
+def test_a_few_stories_are_no_background():
+    X, _ = stream(1, 600, d=64, noise=0.04)
+    model = EmbeddingStream(lag=50)
+    model.learn_many(X)
+    assert not model.background.any()
+    one = np.eye(64)[:1] + np.random.default_rng(2).normal(0.0, 0.1, (600, 64))
+    for lag, other in ((50, one), (4, one), (50, X[:1] + np.zeros((300, 1)))):
+        model = EmbeddingStream(lag=lag)  # nor is one story, or one vector
+        model.learn_many(other)
+        assert not model.background.any()
+
+
+def test_a_decay_in_time_is_one_in_texts_where_they_come_evenly():
+    X, _ = stream(2, 400, d=64, noise=0.2)
+    by_count = EmbeddingStream(lag=50, decay=60.0, alpha=4.0)
+    by_time = EmbeddingStream(lag=50, decay=("time", 180.0), alpha=4.0)
+    a, b = by_count.step_many(X), by_time.step_many(X, 3.0 * np.arange(400))
+    assert a["label"].equals(b["label"])
+    assert a["final_label"].equals(b["final_label"])
+    np.testing.assert_allclose(a["score"].to_numpy(), b["score"].to_numpy(), rtol=1e-9, atol=1e-9)
+    with pytest.raises(SchemaError, match="the decay is a time"):
+        EmbeddingStream(decay="1h").learn_many(X)
+
+
+def test_a_decay_that_is_learned_follows_how_long_stories_last():
+    rng = np.random.default_rng(4)
+    scales = []
+    for span in (60, 1_000):
+        y = np.arange(4_000) // span * 4 + rng.integers(0, 4, 4_000)
+        means = rng.normal(0.0, math.sqrt(0.5 / 64), (y.max() + 1, 64))
+        model = EmbeddingStream(decay=None)
+        model.learn_many(means[y] + rng.normal(0.0, math.sqrt(0.5 / 64), (4_000, 64)))
+        scales.append(model.decay_scale)
+    assert scales[0] < 0.5 * scales[1]
 
 
 def test_what_is_kept_of_a_story_is_that_of_its_vectors():
     X, _ = stream(6, 300, noise=0.2)
     model = EmbeddingStream(lag=200, decay=100.0)
     model.learn_many(X)
-    told = model.summary().to_pylist()
+    reported = model.summary().to_pylist()
     labels = model.final_labels(window=True)["label"].to_numpy()
     unit = X / np.linalg.norm(X, axis=1)[:, None]
-    for row in told:
+    for row in reported:
         own = unit[labels == row["id"]]
         assert row["rows"] == len(own)
         products = (own @ own.T)[np.triu_indices(len(own), 1)]
@@ -112,8 +183,8 @@ def test_stories_are_found_whatever_the_cosine_within(rho):
     X = means[label] + rng.normal(0.0, math.sqrt((1.0 - rho) / 384), (1_500, 384))
     model = EmbeddingStream()
     model.learn_many(X)
-    told = model.final_labels(window=True)["label"].to_numpy()
-    assert adjusted_rand_score(label, told) > 0.98
+    reported = model.final_labels(window=True)["label"].to_numpy()
+    assert adjusted_rand_score(label, reported) > 0.98
     given = EmbeddingStream(rho=0.4)
     given.learn_many(X)
     assert rho == 0.4 or model.objective > given.objective

@@ -151,6 +151,18 @@ def test_a_fit_of_topics_never_falls():
         fit_nested_topics([])
 
 
+def test_a_fit_of_components_goes_on_from_the_stream():
+    """From the stream's own tree, whose window held some of the points, upwards."""
+    X, options = points(320), {"depth": 2, "max_nodes": 5, "warmup": 64, "window": 128}
+    stream = NestedCRPComponents(**options)
+    stream.learn_many(X)
+    stream.recall(X)
+    fit = fit_nested_components(X, max_sweeps=10, **options)
+    assert fit.bound_trace[0] == pytest.approx(stream.bound, rel=1e-12)
+    assert (np.diff(fit.bound_trace) >= -1e-9 * abs(stream.bound)).all()
+    assert fit.model._tree.past.n == 0.0
+
+
 def test_components_reconstruct_and_transform():
     X = points(640)
     model = NestedCRPComponents(depth=2, max_nodes=6)

@@ -66,7 +66,7 @@ def test_times_that_cannot_be_are_refused(case, cut):
         refused(case, model, rest.untimed, SchemaError, "with times")
         x, more = stream.one(cut)
         before = model.to_bytes()
-        predicts = case.can("dated") and not unscored(case, case.look(model, x, more))
+        predicts = case.can("dated") and not unscored(case.look(model, x, more))
         for call in (case.learn_one, *[case.look] * predicts) if case.ordered else ():
             with pytest.raises(OrderError):
                 call(model, x, more | {"t": stream.t[cut - 1] - 1000.0})

@@ -12,6 +12,7 @@ from benchmarks.temporal_gaussian import agreement, drifting_gaussians
 from streamddcrp import TemporalDPM
 from streamddcrp.errors import ConfigError, OrderError, SchemaError
 from streamddcrp.likelihoods import Product
+from streamddcrp.models.temporal import window
 from streamddcrp.models.temporal.emissions.drift import GaussianDrift
 from tests.conformance.laws import same
 from tests.conformance.streams import epochs, epochs_of_texts
@@ -117,7 +118,7 @@ def test_memory_is_flat_and_ids_are_never_used_twice():
     rng = np.random.default_rng(7)
     model = TemporalDPM(likelihood=LAW, lag=1, n_sweeps=2)
     centres = {i: rng.normal(0, 9, 2) for i in range(3)}
-    sizes, begun, ended, told = [], set(), set(), 0
+    sizes, begun, ended, reported = [], set(), set(), 0
     for epoch in range(2000):
         if rng.random() < 0.1:
             centres.pop(min(centres))
@@ -131,11 +132,11 @@ def test_memory_is_flat_and_ids_are_never_used_twice():
             else:
                 assert event.label in begun - ended
                 ended.add(event.label)
-        told += model.final_labels().num_rows
+        reported += model.final_labels().num_rows
         if epoch % 100 == 99:
             sizes.append(model.nbytes)
     assert len(begun) > 100
-    assert told == 8 * (2000 - 2)
+    assert reported == 8 * (2000 - 2)
     assert max(sizes[15:]) < 1.1 * max(sizes[9:13])  # trajectories are of the last 1,000 epochs
     assert sizes[-1] < 400_000
 
@@ -192,6 +193,25 @@ def test_odd_counts_are_never_lost(X, likelihood):
         assert np.isfinite(out[name].to_numpy()).all()
     assert model.final_labels(window=True).num_rows == 3 * 27
     assert math.isfinite(model.objective)
+
+
+@pytest.mark.parametrize("likelihood", ["gaussian", "normal_gamma", "text"])
+def test_an_epoch_without_rows_where_no_epoch_may_be_revised(likelihood, monkeypatch):
+    """The window is empty then, its components are not: a kernel once wrote beyond its arrays."""
+    kernel = window.decay_moments
+
+    def looking(before, now, kappa, out):
+        assert before.shape[:2] == (len(kappa), now.shape[1])
+        assert out.shape[:2] == (len(now) + 1, now.shape[1])
+        kernel(before, now, kappa, out)
+
+    monkeypatch.setattr(window, "decay_moments", looking)
+    model = TemporalDPM(epoch=1.0, lag=0, likelihood=likelihood, warmup=5)
+    rows = np.random.default_rng(0).normal(size=(20, 2)) + 50.0
+    batch = ["oil price up"] * 20 if likelihood == "text" else rows
+    labels = model.step_many(batch, np.repeat([0.0, 3.0], 10))["label"].to_pylist()
+    assert labels[10:] == labels[-1:] * 10
+    assert model.final_labels(window=True).num_rows == 20
 
 
 @pytest.mark.parametrize("likelihood", ["gaussian", "normal_gamma"])
@@ -309,13 +329,13 @@ def test_clusters_are_followed_through_birth_drift_and_death():
     table = pa.concat_tables([*labels, model.final_labels(window=True)])
     assert table["row"].to_pylist() == list(range(800))
     assert adjusted_rand_score(np.concatenate(truth), table["label"].to_numpy()) > 0.99
-    told = [(event.kind, event.label, event.index) for event in model.events()]
-    assert [e for e in told if e[0] == "birth"] == [
+    reported = [(event.kind, event.label, event.index) for event in model.events()]
+    assert [e for e in reported if e[0] == "birth"] == [
         ("birth", 0, 0),
         ("birth", 1, 0),
         ("birth", 2, 6),
     ]
-    (death,) = [e for e in told if e[0] == "death"]
+    (death,) = [e for e in reported if e[0] == "death"]
     assert death[2] == 11
     summary = model.summary()
     assert summary.num_rows == model.n_tables == 2
@@ -391,3 +411,20 @@ def test_numbers_are_drawn_as_tracks():
     _, own = plt.subplots(2)
     assert model.plot(own)[0] is own[0]
     plt.close("all")
+
+
+def test_events_of_one_call_are_never_dropped():
+    """A cluster of its own for each of 240 epochs: births and deaths, far more than 256."""
+    n = 240
+    t = np.repeat(np.arange(n, dtype=float), 6)
+    X = 1e3 * t[:, None] + np.random.default_rng(0).normal(size=(len(t), 2))
+    at_once, bit_by_bit = TemporalDPM(likelihood=LAW), TemporalDPM(likelihood=LAW)
+    at_once.learn_many(X, t)
+    expected = []
+    for epoch in np.split(np.arange(len(t)), n):
+        bit_by_bit.learn_many(X[epoch], t[epoch])
+        expected += bit_by_bit.events()
+    assert len(expected) > 400
+    restored = TemporalDPM.from_bytes(at_once.to_bytes())
+    assert at_once.events() == expected
+    assert restored.events() == expected[-256:]

@@ -85,13 +85,6 @@ def test_constant_and_strange_columns():
     assert np.isfinite(out["score"].to_numpy(zero_copy_only=False)[20:]).all()
 
 
-def test_plot():
-    pytest.importorskip("matplotlib").use("Agg")
-    model = TimeVaryingIBP(**SMALL)
-    model.learn_many(causes(9).rows)
-    assert model.plot().get_ylabel() == "feature"
-
-
 def test_ids_last_where_two_features_are_on_in_the_same_rows():
     """For a whole window, so that only their loadings tell them apart."""
     t = np.arange(400)

@@ -3,6 +3,7 @@
 import pytest
 
 from .data import rows, write_csv
+from .servers import Nats, Redis, started
 
 
 @pytest.fixture
@@ -13,3 +14,13 @@ def csv(tmp_path):
 @pytest.fixture
 def good(tmp_path):
     return write_csv(tmp_path / "good.csv", rows(60))
+
+
+@pytest.fixture
+def nats_server(tmp_path):
+    yield from started(Nats, tmp_path / "nats", "nats")
+
+
+@pytest.fixture
+def redis_server(tmp_path):
+    yield from started(Redis, tmp_path / "redis", "redis")

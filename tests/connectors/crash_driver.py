@@ -75,13 +75,13 @@ def in_child(folder, case, kill_at):
             os._exit(code)
     os.close(writing)
     _, status = os.waitpid(child, 0)
-    told = os.read(reading, 100)
+    answer = os.read(reading, 100)
     os.close(reading)
     if os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 130:
         return None
     if os.WEXITSTATUS(status):
         sys.exit(f"a run failed: {case}")
-    return int(told)
+    return int(answer)
 
 
 def traced(work, kill_at, number):

@@ -6,7 +6,8 @@ import signal
 import subprocess
 import sys
 import time
-from importlib.metadata import entry_points
+import tomllib
+from importlib.metadata import EntryPoint, entry_points
 from itertools import pairwise
 
 import pyarrow.parquet as pq
@@ -14,13 +15,21 @@ import pytest
 from click.testing import CliRunner
 
 import streamddcrp
-from streamddcrp_connectors import cli
+from streamddcrp_connectors import __main__
 from streamddcrp_connectors.cli import main
 from streamddcrp_connectors.run.runner import open_store
+from tests.conftest import REPOSITORY
 
 from .data import WRITERS, rows, write_csv
 from .toy import Toy
 
+STARTS = """
+import signal
+from streamddcrp_connectors.__main__ import main
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+print("begins", flush=True)
+main()
+"""
 COLUMNS = ["--time", "t", "--key", "k", "--features", "a, b"]
 
 
@@ -121,7 +130,7 @@ def truncated(folder):
 
 
 SOURCES = {
-    "NaN": (text("a.csv", b"t,a\n1,1\n2,nan\n"), ["row 1: column 'a' is NaN"]),
+    "no number for a time": (text("a.csv", b"t,a\n1,1\nnan,2\n"), ["row 1: column 't' is NaN"]),
     "infinite": (text("a.csv", b"t,a\n1,inf\n"), ["row 0: column 'a' is infinite"]),
     "narrow row": (text("a.csv", b"t,a\n1,1\n2\n"), ["row 1: 1 cells", "names 2 columns"]),
     "wide row": (text("a.csv", b"t,a\n1,1\n2,2,2\n"), ["row 1: 3 cells"]),
@@ -139,7 +148,7 @@ SOURCES = {
         ["row 1: not valid JSON", "character 12"],
     ),
     "JSON text": (text("a.jsonl", b'{"t": 1, "a": "1"}\n'), ["row 0: column 'a' must be a number"]),
-    "compressed": (text("a.csv.gz", b"\x1f\x8b123"), ["is compressed", "zcat"]),
+    "compressed": (text("a.csv.gz", b"\x1f\x8b123"), ["a.csv.gz is damaged", "zlib"]),
 }
 
 
@@ -245,9 +254,76 @@ def test_help_names_every_option(invoke):
 
 
 def test_the_command_is_installed():
-    (script,) = entry_points(group="console_scripts", name="streamddcrp")
-    assert script.value == "streamddcrp_connectors.cli:main"
-    assert script.load() is cli.main
+    assert entry_points(group="console_scripts", name="streamddcrp")
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    script = EntryPoint("streamddcrp", project["scripts"]["streamddcrp"], "console_scripts")
+    assert script.load() is __main__.main
+
+
+def test_ctrl_c_while_it_starts_leaves_no_traceback(tmp_path, good):
+    """Python itself takes the first hundredths of a second."""
+    for pause in (0.0, 0.1, 0.4):
+        process = subprocess.Popen(
+            [sys.executable, "-c", STARTS, "run", good, "--sink", "out.jsonl"],
+            cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert process.stdout.readline() == "begins\n"
+        time.sleep(pause)
+        process.send_signal(signal.SIGINT)
+        code, _, err = finish(process)
+        assert code in (-signal.SIGINT, 130), err
+        assert "Traceback" not in err
+
+
+def test_options_come_from_a_file_as_well(invoke, good, tmp_path):
+    (tmp_path / "job.toml").write_text(
+        f'source = "{good}"\ntime = "t"\nby = "k"\nfeatures = ["a", "b"]\nbatch-rows = 7\n'
+        'sink = "other.jsonl"\n'
+    )
+    result = invoke("run", "--config", "job.toml", "--sink", "out.jsonl")
+    assert result.exit_code == 0, result.stderr
+    assert result.stderr == "60 rows -> out.jsonl\n"
+    assert "key" in json.loads((tmp_path / "out.jsonl").read_text().splitlines()[0])
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("soruce = 1", "unknown option 'soruce'; valid are"),
+        ("time = [1]", "time must be text, a number or a truth value"),
+        ("[time]", "time must be text"),
+        ("time = ", "not valid TOML"),
+        ('batch-rows = "many"', "'many' is not a valid integer"),
+    ],
+)
+def test_unusable_files_of_options(invoke, good, tmp_path, text, words):
+    (tmp_path / "job.toml").write_text(text)
+    result = invoke("run", good, "--config", "job.toml")
+    assert result.exit_code == 2
+    assert words in result.stderr
+
+
+@pytest.mark.parametrize("text", ['alpha = "much"', "alpha = [1]", "[alpha]"])
+def test_model_options_of_the_wrong_type_are_refused(invoke, good, tmp_path, text):
+    (tmp_path / "model.toml").write_text(text)
+    assert refused(invoke("run", good, *COLUMNS, "--model", "model.toml"), "wrong type")
+
+
+def test_a_run_that_learned_nothing_fails(invoke, good, tmp_path):
+    """One time far in the future, and all later rows are late."""
+    source = tmp_path / "poisoned.csv"
+    source.write_text(good.read_text())
+    more = ["--on-error", "dead-letter=bad.jsonl", "--sink", "out.jsonl", "--overwrite"]
+    result = invoke("run", source, "--time", "t", "--features", "k", *more)
+    assert result.exit_code == 2
+    assert "no row was learned: all were refused, the last because: column 'k'" in result.stderr
+    table = [f"{i},x,1,1\n" for i in range(200)]
+    source.write_text("t,k,a,b\n1e12,x,1,1\n" + "".join(table))
+    result = invoke("run", source, "--time", "t", "--features", "a,b", *more)
+    assert result.exit_code == 0
+    assert "of 201 rows were refused, the last because: time runs backwards" in result.stderr
+    result = invoke("run", source, "--time", "t", "--features", "a,b", *more, "--late", "as-now")
+    assert "refused" not in result.stderr
 
 
 def test_help_loads_nothing_heavy():

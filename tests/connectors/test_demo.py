@@ -6,8 +6,8 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
+from streamddcrp.plots.figures import matplotlib
 from streamddcrp_connectors.cli import main
-from streamddcrp_connectors.report.picture import matplotlib
 
 
 def demo(folder):
@@ -19,7 +19,9 @@ def test_demo_leaves_data_results_picture_and_words(tmp_path):
     done = demo(folder)
     assert done.exit_code == 0, done.output
     names = {path.name for path in folder.iterdir()}
-    assert names == {f"water-flow.{ending}" for ending in ("csv", "parquet", "png", "svg", "txt")}
+    assert names == {
+        f"water-flow.{ending}" for ending in ("csv", "parquet", "png", "svg", "txt", "html")
+    }
     results = pq.read_table(folder / "water-flow.parquet")
     assert results.num_rows == 1268
     assert results.schema.names[:3] == ["row", "time", "label"]

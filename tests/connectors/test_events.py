@@ -1,6 +1,7 @@
 """What happened to tables, as a file of its own: written by run, told by the report."""
 
 import json
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -33,15 +34,15 @@ def source(tmp_path_factory):
 
 
 def run(*arguments):
-    return CliRunner().invoke(main, ["run", *map(str, arguments)])
+    return CliRunner().invoke(main, ["run", *map(str, arguments), "--overwrite"])
 
 
-def told(path):
+def lines_of(path):
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def expected(path):
-    rows = told(path)
+    rows = lines_of(path)
     model = TextStream()
     model.learn_many(
         [row["x"] for row in rows], [datetime.fromisoformat(row["at"]) for row in rows]
@@ -54,24 +55,35 @@ def test_events_are_those_of_the_model_whatever_the_batches(source, tmp_path):
     found = []
     for size in (64, 1000):
         path = tmp_path / f"{size}.jsonl"
-        done = run(*options, "--sink", tmp_path / "out.jsonl", "--events", path,
+        done = run(*options, "--sink", tmp_path / f"out-{size}.jsonl", "--events", path,
                    "--batch-rows", size)  # fmt: skip
         assert done.exit_code == 0, done.output
-        found.append(told(path))
+        found.append(lines_of(path))
     assert found[0] == found[1]
     names = [list(line) for line in found[0]]
-    assert all(name == ["index", "time", "kind", "label", "into"] for name in names)
+    of_stories = ["size", "rate", "first", "last", "words", "example"]
+    of_all = ["index", "time", "kind", "label", "into"]
+    assert all(name == [*of_all, *of_stories] for name in names)
     at = [datetime.fromisoformat(line["time"]).timestamp() for line in found[0]]
     lines = zip(found[0], at, strict=True)
     events = [(e["index"], t, e["kind"], e["label"], e["into"]) for e, t in lines]
     assert events == expected(source)
-    assert sum(kind == "birth" for _, _, kind, _, _ in events) == 2  # the third is in the window
+    kinds = Counter(kind for _, _, kind, _, _ in events)
+    assert kinds["birth"] == 2  # the third is in the window,
+    assert kinds["candidate"] >= 3  # and has been noticed
+    assert at == sorted(at)
+    for line in found[0]:
+        theme = next(theme for theme in THEMES if theme.split()[0] in line["words"].split())
+        assert set(theme.split()) <= set(line["example"].split())
+        assert line["first"] <= line["last"] <= line["index"]
+        assert line["size"] >= 3
+        assert line["rate"] > 0.0
 
 
 @pytest.mark.parametrize("ending", ["parquet", "arrow"])
 def test_events_of_keys_as_tables(source, tmp_path, ending):
     path = tmp_path / f"events.{ending}"
-    done = run(source, "--text", "x", "--key", "k", "--sink", tmp_path / "out.jsonl",
+    done = run(source, "--text", "x", "--key", "k", "--sink", tmp_path / f"out-{ending}.jsonl",
                "--events", path)  # fmt: skip
     assert done.exit_code == 0, done.output
     if ending == "parquet":
@@ -79,7 +91,7 @@ def test_events_of_keys_as_tables(source, tmp_path, ending):
     else:
         with pa.ipc.open_file(path) as reader:
             table = reader.read_all()
-    assert table.column_names == ["index", "key", "kind", "label", "into"]
+    assert table.column_names[:5] == ["index", "key", "kind", "label", "into"]
     assert set(table["key"].to_pylist()) == {"a", "b"}
     assert max(table["index"].to_pylist()) < N // 2
 
@@ -87,7 +99,7 @@ def test_events_of_keys_as_tables(source, tmp_path, ending):
 def test_no_event_at_all_leaves_a_file(tmp_path):
     (tmp_path / "x.jsonl").write_text('{"x": "oil"}\n')
     for ending in ("parquet", "jsonl"):
-        done = run(tmp_path / "x.jsonl", "--text", "x", "--sink", tmp_path / "out.jsonl",
+        done = run(tmp_path / "x.jsonl", "--text", "x", "--sink", tmp_path / f"out-{ending}.jsonl",
                    "--events", tmp_path / f"events.{ending}")  # fmt: skip
         assert done.exit_code == 0, done.output
     assert pq.read_table(tmp_path / "events.parquet").num_rows == 0
@@ -114,6 +126,7 @@ def results(tmp_path):
     table = pa.table({"row": np.arange(80), "label": label, "score": np.full(80, 9.0)})
     pq.write_table(table, tmp_path / "out.parquet")
     events = [
+        {"index": 0, "kind": "candidate", "label": 0, "into": None},
         {"index": 0, "kind": "birth", "label": 0, "into": None},
         {"index": 20, "kind": "birth", "label": 1, "into": None},
         {"index": 50, "kind": "merge", "label": 1, "into": 0},
@@ -138,6 +151,7 @@ def test_the_page_tells_of_merges_and_returns(results):
     lines = [line for line in happened.splitlines() if "<tr><td" in line]
     joins = next(line for line in lines if ">joins<" in line)
     assert ">row 50<" in joins
+    assert "candidate" not in text
     assert joins.index("goal") < joins.index("(now") < joins.index("opec")
     returns = next(line for line in lines if ">returns<" in line)
     assert ">row 60<" in returns
@@ -150,7 +164,7 @@ def test_the_page_tells_of_merges_and_returns(results):
 def test_events_of_other_results_are_refused(results):
     pytest.importorskip("matplotlib")
     folder, events = results
-    with pytest.raises(SchemaError, match="row 4 is no event"):
+    with pytest.raises(SchemaError, match="row 5 is no event"):
         page(folder, [*events, {"index": 80, "kind": "death", "label": 0, "into": None}])
     with pytest.raises(SchemaError, match="is no event"):
         page(folder, [{"index": 1, "kind": "wedding", "label": 0, "into": None}])

@@ -105,8 +105,10 @@ def test_a_growing_file_gives_whole_lines_only(tmp_path):
     writer.start()
     with path.open("rb", buffering=0) as file:
         reader = LineReader(file, str(path), follow=True, idle=0.3, poll=0.01)
-        got = list(reader.blocks(10))
+        came = list(reader.blocks(10))
     writer.join()
+    got = [block for block in came if block]
+    assert len(came) > len(got)  # it says that nothing came
     assert b"".join(got) == b"1\n22\n33\n4\n5\n"
     assert all(block.endswith(b"\n") for block in got)
     assert reader.position == len(b"1\n22\n33\n4\n5\n")
@@ -136,7 +138,7 @@ def test_a_removed_file_is_waited_for_quietly(tmp_path):
         blocks = LineReader(file, str(path), follow=True, idle=0.05, poll=0.01).blocks(10)
         next(blocks)
         path.unlink()
-        assert list(blocks) == []
+        assert set(blocks) == {b""}
 
 
 def test_a_line_without_end_is_refused(monkeypatch):

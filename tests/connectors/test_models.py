@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamddcrp.checkpoint import SqliteStore
-from streamddcrp.errors import ConfigError, NumericalError, OrderError, SchemaError
+from streamddcrp.errors import ConfigError, OrderError, SchemaError
 from streamddcrp_connectors.run import models as models_module
 from streamddcrp_connectors.run.columns import Columns
 from streamddcrp_connectors.run.config import read_options, recipe_for
@@ -141,18 +141,18 @@ def test_errors_that_are_not_about_a_row_end_the_run():
     class Broken(Toy):
         def step_many(self, batch, t=None):
             message = "broken"
-            raise (NumericalError if self.warmup else SchemaError)(message)
+            raise (ConfigError if self.warmup else SchemaError)(message)
 
-    for warmup, error in ((1, NumericalError), (0, SchemaError)):
+    for warmup, error in ((1, ConfigError), (0, SchemaError)):
         models = Models(Recipe(lambda warmup=warmup: Broken(warmup=warmup), Toy.from_bytes))
         with pytest.raises(error, match="broken"):
             models.step(rows([1], [1]), {})
 
 
 def test_screen_finds_what_is_not_finite():
-    found = screen(rows([1, np.inf, 3, 4], [np.nan, 1, None, -np.inf]))
-    assert sorted(found) == [0, 1, 3]
-    assert found[0].reason == "column 'a' is NaN; leave the cell empty (null) if it is missing"
+    found = screen(rows([1, np.inf, 3, 4, np.nan], [np.nan, 1, None, -np.inf, 1]))
+    assert sorted(found) == [1, 3, 4]
+    assert found[4].reason == "column 't' is NaN; every row needs a time"
     assert found[1].reason == "column 't' is infinite"
     assert found[3].values == {"t": 4.0, "a": "-inf"}
 

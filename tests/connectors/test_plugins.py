@@ -41,15 +41,15 @@ def test_ours_load_whatever_is_installed(others, group):
 
 def test_others_come_after_ours_and_cannot_replace_them(others):
     others += [EntryPoint("csv", "other:Csv", SOURCES), EntryPoint("sine", "other:Sine", SOURCES)]
-    assert list(installed(SOURCES)) == ["csv", "jsonl", "parquet", "arrow", "folder", "sine"]
+    assert list(installed(SOURCES)) == [*plugins._OURS[SOURCES], "sine"]
     assert installed(SOURCES)["csv"].value == "streamddcrp_connectors.run.sources:open_csv"
 
 
 def test_what_is_not_installed_is_refused_with_what_is(others, tmp_path):
     with pytest.raises(ConfigError, match="no source 'sine'; installed are csv, jsonl, parquet"):
         open_source("sine://x", Columns())
-    with pytest.raises(ConfigError, match="no sink 'kafka'; installed are jsonl, parquet, arrow"):
-        open_sink("kafka://x", None, None)
+    with pytest.raises(ConfigError, match="no sink 'carrier'; installed are jsonl, parquet, arrow"):
+        open_sink("carrier://x", None, None)
     with pytest.raises(ConfigError, match=r"must be one of seqddcrp, .*nested-components or"):
         find_recipe("mine")
 
@@ -57,4 +57,10 @@ def test_what_is_not_installed_is_refused_with_what_is(others, tmp_path):
 def test_an_entry_point_that_cannot_be_imported(others):
     others += [EntryPoint("mine", "no_such_package:Model", MODELS)]
     with pytest.raises(ConfigError, match=r"model 'mine' cannot be imported .*no_such_package"):
+        find_recipe("mine")
+
+
+def test_a_missing_package_is_named_with_the_extra_that_has_it(others):
+    others += [EntryPoint("mine", "no_such_package:Model [mine]", MODELS)]
+    with pytest.raises(ConfigError, match=r"no_such_package.*pip install 'streamddcrp\[mine\]'"):
         find_recipe("mine")

@@ -1,5 +1,6 @@
 """The report: right words, whole pictures, and a clear refusal of what does not fit together."""
 
+import dataclasses
 import io
 import itertools
 import subprocess
@@ -14,14 +15,18 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamddcrp.plots.clock import Clock
+from streamddcrp.plots.figures import INK, styled
+from streamddcrp.plots.findings import find, odd_features, telling_features
+from streamddcrp.plots.palette import COLOURS, DARK, GREY, colours_of
+from streamddcrp.plots.segments import HOLD, visits
+from streamddcrp.plots.timeline import draw, render
 from streamddcrp_connectors.cli import main
-from streamddcrp_connectors.report.clock import Clock
-from streamddcrp_connectors.report.findings import find, most_distinct
-from streamddcrp_connectors.report.palette import COLOURS, GREY, colours_of
-from streamddcrp_connectors.report.picture import render
-from streamddcrp_connectors.report.results import Labelled
-from streamddcrp_connectors.report.segments import HOLD, visits
+from streamddcrp_connectors.report.regime_page import page_of_regimes
+from streamddcrp_connectors.report.results import Labelled, read_labelled
 from streamddcrp_connectors.report.words import in_words, number
+from streamddcrp_connectors.run.columns import Columns
+from streamddcrp_connectors.run.names import Names
 from streamddcrp_connectors.run.sinks import open_sink
 
 # 30 hours: 5 of warm-up, then regime 0 with a blip of 3, regime 1, two rows of 2, back to 0, to 1.
@@ -33,10 +38,10 @@ SCORES[14], SCORES[22] = 9.0, 5.0
 
 WORDS = """\
 data.csv: 30 rows from 2024-05-01 00:00 to 2024-05-02 05:00, in UTC (29 hours).
-5 rows are warm-up, before the model had fitted anything, and left out below.
+5 rows are the model's warm-up, before its first prediction, and left out below.
 
-2 regimes, a regime being a label that held for 3 rows in a row at least once.
-2 other labels never held (3 rows in all).
+2 regimes: states that lasted for at least 3 consecutive rows; one that comes back keeps its number.
+2 other labels never lasted so long (3 rows in all).
 
 Regime 0: 44.0 % of rows (11), first seen 2024-05-01 05:00, last seen 2024-05-02 00:00.
   flow  mean 10.18, mostly 10 to 11 (lowest 10, highest 12)
@@ -53,7 +58,7 @@ Came back after another regime had taken over:
   regime 0, once: 2024-05-01 22:00
   regime 1, once: 2024-05-02 01:00
 
-Most surprising moments, numbered as in the picture:
+Most surprising moments, numbered as in the picture (in nats; the higher, the less expected):
   1. 2024-05-01 14:00: surprise 9; flow 20; regime 1 begins
   2. 2024-05-01 22:00: surprise 5; flow 10; back to regime 0
 """
@@ -113,6 +118,18 @@ def test_report_says_and_draws_what_was_found(tmp_path, ending):
     assert done.exit_code == 0, done.output
     assert done.stdout == WORDS
     assert (tmp_path / "found.txt").read_text() == WORDS
+    check_picture(tmp_path / "found")
+
+
+def test_regimes_have_the_names_that_were_given_to_them(tmp_path):
+    label = int(LABELS[-1])
+    Names(tmp_path).give("", label, "cleaning $x^$")
+    results = write_results(tmp_path / "found.jsonl")
+    data = write_data(tmp_path)
+    done = report(results, "--source", data, "--time", "when", "--checkpoint", tmp_path)
+    assert done.exit_code == 0, done.output
+    assert f"Regime {label} (cleaning $x^$): " in done.stdout
+    assert done.stdout.replace(" (cleaning $x^$)", "") == WORDS
     check_picture(tmp_path / "found")
 
 
@@ -345,8 +362,84 @@ def test_features_that_tell_regimes_apart_come_first():
     noise[:, 3] += 5 * labels
     noise[:, 4] = np.nan
     findings = find(series(labels, values=noise, features=tuple("abcde")))
-    assert most_distinct(findings, 2) == [1, 3]
-    assert most_distinct(findings, 5) == [0, 1, 2, 3, 4]
+    findings = dataclasses.replace(findings, moments=())
+    assert telling_features(findings, 2) == [1, 3]
+    assert telling_features(findings, 5) == [0, 1, 2, 3, 4]
+
+
+def pictured(findings):
+    with styled():
+        return draw(findings)
+
+
+def faulty(n_columns=20, column=7, row=160):
+    """Two regimes in most columns, and one that has a fault in one row and no regimes."""
+    rng = np.random.default_rng(0)
+    labels = np.repeat([0, 1], 100)
+    values = rng.normal(size=(200, n_columns)) + 20.0 * labels[:, None]
+    values[:, column] -= 20.0 * labels
+    values[row, column] += 10.0
+    scores = rng.uniform(size=200)
+    scores[row] = 30.0
+    names = tuple(f"sensor {d}" for d in range(n_columns))
+    return find(series(labels, values=values, scores=scores, features=names))
+
+
+def test_a_fault_in_one_of_many_columns_is_drawn_ringed_and_told():
+    findings = faulty()
+    assert odd_features(findings.series, 160) == [7]
+    assert len(telling_features(findings, 12)) == 12
+    figure = pictured(findings)
+    panel = next(ax for ax in figure.axes if ax.get_title(loc="left") == "sensor 7")
+    ring = next(line for line in panel.lines if line.get_gid() == "odd-1-7")
+    assert ring.get_xydata().tolist() == [[160.0, findings.series.values[160, 7]]]
+    assert "160: surprise 30; sensor 7 " in in_words(findings)
+
+
+def test_columns_that_are_left_out_are_named():
+    findings = faulty()
+    figure, words = pictured(findings), in_words(findings)
+    drawn = {ax.get_title(loc="left") for ax in figure.axes}
+    left_out = [name for name in findings.series.features if name not in drawn]
+    said = next(t.get_text() for t in figure.axes[0].texts if t.get_text().startswith("not drawn"))
+    assert said == f"not drawn (8 of 20 columns): {', '.join(left_out)}"
+    listed = words.split("--features): ")[1].split(".\n")[0].split(", ")
+    reported = {line.split("  mean")[0].strip() for line in words.splitlines() if "  mean" in line}
+    assert {name.strip() for name in listed} | reported == set(findings.series.features)
+    assert "not drawn" not in str(pictured(faulty(12)).axes[0].texts)
+
+
+def test_moments_and_warm_up_look_different():
+    """Moments are dashed dark lines, the warm-up is hatched; no area is filled for either."""
+    findings = faulty()
+    scores = findings.series.scores.copy()
+    scores[:10] = np.nan
+    ax = pictured(find(dataclasses.replace(findings.series, scores=scores))).axes[0]
+    assert [patch.get_hatch() for patch in ax.patches] == ["////"]
+    assert not ax.patches[0].get_fill() or ax.patches[0].get_facecolor()[3] == 0.0
+    dashed = [line for line in ax.lines if line.is_dashed()]
+    assert len(dashed) == len(findings.moments)
+    assert {line.get_color() for line in dashed} == {INK}
+
+
+def test_given_names_are_drawn_and_written_as_text():
+    made = series(LABELS, scores=np.array(SCORES, float))
+    findings = find(dataclasses.replace(made, names={1: "cleaning <b> $x^$"}))
+    lanes = [label.get_text() for label in pictured(findings).axes[-1].get_yticklabels()]
+    assert lanes == ["regime 0", "regime 1 (cleaning <b> $x^$)"]
+    assert "Regime 1 (cleaning <b> $x^$): " in in_words(findings)
+    assert "regime 1 (cleaning &lt;b&gt; $x^$)" in page_of_regimes(findings)
+
+
+def test_labels_of_the_picture_keep_apart():
+    figure = pictured(
+        find(series(LABELS, values=np.array(X)[:, None], scores=np.array(SCORES, float)))
+    )
+    figure.canvas.draw()
+    boxes = [t.get_window_extent() for ax in figure.axes for t in (*ax.texts, ax._left_title)
+             if t.get_text()]  # fmt: skip
+    boxes += [ax.get_legend().get_window_extent() for ax in figure.axes if ax.get_legend()]
+    assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
 
 
 @given(st.lists(st.integers(0, 3), max_size=60), st.integers(1, 4))
@@ -395,7 +488,8 @@ def test_numbers_have_four_digits(value, text):
     assert number(value) == text
 
 
-def test_colours_differ_for_every_kind_of_sight():
+@pytest.mark.parametrize("palette", [COLOURS, DARK])
+def test_colours_differ_for_every_kind_of_sight(palette):
     """At least 16 apart in CIELAB under the simulations of Machado et al. (2009), severity 1."""
     sights = np.array(
         [
@@ -408,7 +502,7 @@ def test_colours_differ_for_every_kind_of_sight():
              [0.004733, 0.691367, 0.303900]],
         ]
     )  # fmt: skip
-    seen = np.array([[lab(sight @ linear(colour)) for sight in sights] for colour in COLOURS])
+    seen = np.array([[lab(sight @ linear(colour)) for sight in sights] for colour in palette])
     for one, other in itertools.combinations(seen, 2):
         assert np.linalg.norm(one - other, axis=1).min() > 16
 
@@ -431,3 +525,15 @@ def test_no_two_regimes_share_a_colour(labels):
     assert set(given_) == labels
     assert len(set(given_.values())) == len(labels)
     assert GREY not in given_.values()
+
+
+def test_regimes_are_drawn_by_the_state_where_results_have_it(tmp_path):
+    data = write_data(tmp_path)
+    labels = write_results(tmp_path / "labels.parquet")
+    table = pq.read_table(labels)
+    states = [0 if k == 3 else k for k in LABELS]
+    both = tmp_path / "both.parquet"
+    pq.write_table(table.append_column("state", pa.array(states, pa.int64())), both)
+    columns = Columns("when", None, ("flow",))
+    assert read_labelled(labels, data, columns).labels.tolist() == LABELS
+    assert read_labelled(both, data, columns).labels.tolist() == states

@@ -31,6 +31,20 @@ def test_adjusted_rand():
     assert adjusted_rand(a, a) == 1.0
 
 
+@pytest.mark.parametrize("name", ["graph-clustering", "graph-images", "seqddcrp-gaussians"])
+def test_the_first_data_set_can_be_chosen(name, tmp_path, monkeypatch):
+    module = {"graph-clustering": "graph_clustering_numbers", "graph-images": "graph_images",
+              "seqddcrp-gaussians": "gaussians"}[name]  # fmt: skip
+    given = []
+    monkeypatch.setattr(
+        f"streamddcrp_connectors.experiments.{module}.run", lambda *args: given.append(args) or []
+    )
+    options = [name, "--out", str(tmp_path), "--seeds", "2", "--seed", "40"]
+    assert CliRunner().invoke(reproduce, options).exit_code == 0
+    assert given[0][1] == 2
+    assert given[0][-1] == 40
+
+
 def test_graph_clustering(tmp_path):
     done = CliRunner().invoke(
         reproduce, ["graph-clustering", "--out", str(tmp_path), "--seeds", "1", "--particles", "20"]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from streamddcrp_connectors.experiments.ncrp import ncrp_digits, ncrp_topics
+from streamddcrp_connectors.experiments.reproduce import ncrp_digits, ncrp_topics
 
 pytest.importorskip("matplotlib")
 

@@ -36,6 +36,7 @@ def go(
     options=None,
     progress=None,
     model=Toy,
+    **more,
 ):
     """Do one run as the command line does it."""
     opened = open_source(source, Columns("t", key, features), batch_rows=batch_rows)
@@ -49,6 +50,7 @@ def go(
                 store=store,
                 dead_letters=DeadLetters(folder / "dead.jsonl") if dead else None,
                 progress=progress,
+                **more,
             )
         finally:
             if store is not None:
@@ -118,7 +120,7 @@ def test_a_finished_run_can_be_repeated(tmp_path, csv):
 
 def test_without_checkpoint_the_output_is_the_same(tmp_path, csv):
     go(tmp_path, csv, sink="a.jsonl")
-    go(tmp_path, csv, sink="b.jsonl", checkpoint=False)
+    go(tmp_path, csv, sink="b.jsonl", checkpoint=False, overwrite=True)  # of the refused rows
     assert (tmp_path / "a.jsonl").read_bytes() == (tmp_path / "b.jsonl").read_bytes()
 
 
@@ -133,7 +135,7 @@ def bad_csv(tmp_path, line):
 @pytest.mark.parametrize(
     ("line", "error", "match"),
     [
-        ("21,x,nan,1", SchemaError, r"row 20: column 'a' is NaN; leave the cell empty"),
+        ("nan,x,1,1", SchemaError, r"row 20: column 't' is NaN; every row needs a time"),
         ("21,x,1,-inf", SchemaError, r"row 20: column 'b' is infinite"),
         ("21,x,one,1", SchemaError, r"row 20: column 'a' must be a number.* got 'one'"),
         ("21,x,1", SchemaError, r"row 20: 3 cells where the header names 4 columns"),
@@ -223,6 +225,50 @@ def test_outputs_that_were_cut_are_noticed(tmp_path, csv, name):
     os.truncate(tmp_path / name, 10)
     with pytest.raises(CheckpointError, match="fewer than the"):
         go(tmp_path, csv, sink=sink)
+
+
+@pytest.mark.parametrize("sink", ["out.jsonl", "out.parquet"])
+@pytest.mark.parametrize("checkpoint", [False, True])
+def test_results_are_not_overwritten_unasked(tmp_path, good, sink, checkpoint):
+    (tmp_path / sink).write_text("precious")
+    with pytest.raises(ConfigError, match=r"holds 8 bytes already.*--overwrite"):
+        go(tmp_path, good, sink=sink, dead=False, checkpoint=checkpoint)
+    assert (tmp_path / sink).read_text() == "precious"
+    go(tmp_path, good, sink=sink, dead=False, checkpoint=checkpoint, overwrite=True)
+    assert (tmp_path / sink).stat().st_size > 1000
+    assert not list(tmp_path.glob(".*"))  # no lock is left
+
+
+@pytest.mark.parametrize("sink", ["out.jsonl", "out.parquet"])
+def test_a_lost_checkpoint_does_not_begin_again_over_its_results(tmp_path, good, sink):
+    go(tmp_path, good, sink=sink, dead=False)
+    before = (tmp_path / sink).read_bytes()
+    (tmp_path / "checkpoint" / "state.sqlite").unlink()
+    with pytest.raises((ConfigError, CheckpointError), match="--overwrite"):
+        go(tmp_path, good, sink=sink, dead=False)
+    assert (tmp_path / sink).read_bytes() == before
+    go(tmp_path, good, sink=sink, dead=False, overwrite=True)
+    assert (tmp_path / sink).read_bytes() == before
+
+
+def test_a_first_row_that_is_refused_leaves_old_results(tmp_path):
+    (tmp_path / "out.jsonl").write_text("precious")
+    (tmp_path / "bad.csv").write_text("t,k,a,b\n1,x,oops,1\n")
+    with pytest.raises(ConfigError, match="--overwrite"):
+        go(tmp_path, tmp_path / "bad.csv", dead=False, checkpoint=False)
+    assert (tmp_path / "out.jsonl").read_text() == "precious"
+
+
+@pytest.mark.parametrize("sink", ["out.jsonl", "out.parquet"])
+def test_two_runs_cannot_write_one_file(tmp_path, good, sink):
+    def again(summary):
+        with pytest.raises(ConfigError, match=rf"by another run, process {os.getpid()}: end that"):
+            go(tmp_path, good, sink=sink, dead=False, checkpoint=False, overwrite=True)
+        raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        go(tmp_path, good, sink=sink, dead=False, progress=again)
+    assert go(tmp_path, good, sink=sink, dead=False).rows == 60  # the lock is gone
 
 
 def test_unusable_options_touch_nothing(tmp_path, csv):

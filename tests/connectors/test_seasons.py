@@ -87,9 +87,9 @@ def test_a_report_shows_the_series_with_and_without(data, tmp_path):
     assert invoke("run", data, *usual, "--sink", out).exit_code == 0
     result = invoke("report", out, "--source", data, *usual)
     assert result.exit_code == 0, result.output
-    assert "Values are less their seasons" in result.output
+    assert "Values are shown with their seasons subtracted" in result.output
     assert "as measured" in (tmp_path / "out.svg").read_text()
-    labels = pq.read_table(out)["label"].to_numpy()
+    labels = pq.read_table(out)["state"].to_numpy()  # by which a report draws
     left = Seasonal("day").step_many(FLOW[:, None], STAMPS)["0"].to_numpy()
     last = np.bincount(labels[600:]).argmax()
     mean = left[labels == last].mean()

@@ -194,6 +194,18 @@ def test_a_file_shorter_than_recorded_is_refused(tmp_path, change):
         JsonLinesSink(path).rewind(recorded)
 
 
+def test_a_file_with_other_bytes_than_recorded_is_refused(tmp_path):
+    path = tmp_path / "out.jsonl"
+    sink = JsonLinesSink(path)
+    sink.rewind(None)
+    sink.write(batch(0, 10))
+    recorded = sink.sync()
+    sink.finish()
+    path.write_bytes(path.read_bytes().replace(b'"row": 3', b'"row": 4'))
+    with pytest.raises(CheckpointError, match="does not hold what the checkpoint recorded"):
+        JsonLinesSink(path).rewind(recorded)
+
+
 def test_a_log_must_be_placed_before_it_is_written(tmp_path):
     with pytest.raises(RuntimeError, match="before rewind"):
         Log(tmp_path / "log").append(b"x")
@@ -206,9 +218,9 @@ def test_bytes_are_forced_to_the_disk_before_their_length_is_reported(tmp_path, 
     log.rewind(None)
     for n, data in enumerate([b"abc", b"", b"de"]):
         log.append(data)
-        size = log.sync()
-        assert size == [3, 3, 5][n]
-        assert forced[-1] == size
+        position = log.sync()
+        assert position["bytes"] == [3, 3, 5][n]
+        assert forced[-1] == position["bytes"]
     log.close()
 
 

@@ -29,9 +29,14 @@ def invoke(monkeypatch, tmp_path):
     return call
 
 
-def lines(result):
+def every(result):
     assert result.exit_code == 0, result.output
     return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def lines(result):
+    """What was written for rows."""
+    return [line for line in every(result) if line["row"] is not None]
 
 
 def write(path, rows):
@@ -96,6 +101,8 @@ def test_keys_have_models_of_their_own_and_a_report_each(invoke, tmp_path):
     run = invoke("run", path, *columns, "--model", "m.toml", "--sink", "out.parquet")
     assert run.exit_code == 0, run.output
     out = pq.read_table("out.parquet").to_pylist()
+    last = [line for line in out if line["row"] is None]
+    out = [line for line in out if line["row"] is not None]
     for key in "ab":
         own = [row for row in rows if row["who"] == key]
         alone = TextStream(lag=20, decay="2d")
@@ -104,6 +111,9 @@ def test_keys_have_models_of_their_own_and_a_report_each(invoke, tmp_path):
         mine = [line for line in out if line["key"] == key]
         for name in ("label", "final_row", "final_label"):
             assert [line[name] for line in mine] == expected[name].to_pylist()
+        ends = [(line["final_row"], line["final_label"]) for line in last if line["key"] == key]
+        kept = alone.final_labels(window=True).slice(len(own) - 20).to_pylist()
+        assert ends == [(line["row"], line["label"]) for line in kept]
     report = invoke("report", "out.parquet", "--source", path, *columns, "--only", "a")
     assert report.exit_code == 0, report.output
     assert "opec" in report.output
@@ -117,6 +127,31 @@ def test_a_run_that_is_cut_goes_on_where_it_was(invoke, tmp_path):
     first = lines(invoke(*again))
     write(path, rows)
     assert first + lines(invoke(*again)) == whole
+
+
+def test_the_last_labels_are_written_when_a_run_ends(invoke, tmp_path):
+    rows = list(news(200))
+    (tmp_path / "m.toml").write_text('model = "text"\nlag = 30\n')
+    options = ["--text", "x", "--model", "m.toml"]
+    out = every(invoke("run", write(tmp_path / "all.jsonl", rows), *options))
+    reported = {line["final_row"]: line["final_label"] for line in out}
+    reported.pop(None)
+    model = TextStream(lag=30)
+    model.learn_many([row["x"] for row in rows])
+    expected = model.final_labels(window=True)
+    assert reported == dict(zip(*(expected[c].to_pylist() for c in ("row", "label")), strict=True))
+    assert [line["row"] for line in out] == [*range(200), *[None] * 30]
+    # of a run that goes on, they are those of its end
+    whole = (tmp_path / "all.out.jsonl", tmp_path / "part.out.jsonl")
+    invoke("run", tmp_path / "all.jsonl", *options, "--sink", whole[0])
+    path = write(tmp_path / "part.jsonl", rows[:90])
+    again = ["run", path, *options, "--checkpoint", "kept", "--sink", whole[1]]
+    assert invoke(*again).exit_code == 0
+    assert len(whole[1].read_text().splitlines()) == 120
+    write(path, rows)
+    for _ in range(2):  # the second time there is nothing new
+        assert invoke(*again).exit_code == 0
+        assert whole[1].read_text() == whole[0].read_text()
 
 
 def test_a_decay_in_time_and_epochs(invoke, tmp_path):

@@ -31,7 +31,7 @@ def invoke(monkeypatch, tmp_path):
     return call
 
 
-def told(path):
+def lines_of(path):
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
@@ -46,11 +46,11 @@ def test_topics(invoke, texts, tmp_path):
     assert "120" in done.stderr
     model = NestedCRPTopics()
     expected = model.step_many(texts)
-    rows = told(tmp_path / "out.jsonl")
+    rows = lines_of(tmp_path / "out.jsonl")
     for name in ("label", "n_tables"):
         assert [row[name] for row in rows] == expected[name].to_pylist()
     events = [
-        (e["index"], e["kind"], e["label"], e["into"]) for e in told(tmp_path / "events.jsonl")
+        (e["index"], e["kind"], e["label"], e["into"]) for e in lines_of(tmp_path / "events.jsonl")
     ]
     assert events == [(e.index, e.kind, e.label, e.into) for e in model.events()]
     assert {0} < {index for index, *_ in events} <= set(range(120))
@@ -60,7 +60,7 @@ def test_topics_of_keys(invoke, texts, tmp_path):
     write(tmp_path / "x.jsonl", [{"x": text, "k": "ab"[i % 2]} for i, text in enumerate(texts)])
     options = ("x.jsonl", "--text", "x", "--key", "k", "--model", "nested-topics")
     invoke(*options, "--sink", "out.jsonl", "--progress")
-    rows = [row for row in told(tmp_path / "out.jsonl") if row["key"] == "b"]
+    rows = [row for row in lines_of(tmp_path / "out.jsonl") if row["key"] == "b"]
     expected = NestedCRPTopics().step_many(texts[1::2])
     assert [row["label"] for row in rows] == expected["label"].to_pylist()
 

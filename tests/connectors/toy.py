@@ -33,8 +33,8 @@ class Toy(base.Base):
         self.happened = []
 
     def events(self):
-        told, self.happened = self.happened, []
-        return [Event(*event) for event in told]
+        reported, self.happened = self.happened, []
+        return [Event(*event) for event in reported]
 
     @property
     def n_tables(self):

@@ -271,7 +271,7 @@ class DenseStream:
         D = int(self.config.hyper[0])
         if self.config.family != NormalGamma.family:
             return self.likelihood.log_marginal(stats)
-        center, mean, kappa, shape, rate, _, _ = self.config.hyper[1:].reshape(7, D)
+        center, mean, kappa, shape, rate, _, _, share = self.config.hyper[1:].reshape(8, D)
         n = stats[:, 1 : 1 + D]
         s1, s2 = stats[:, 1 + D : 1 + 2 * D], stats[:, 1 + 2 * D :]
         m0 = mean - center
@@ -281,7 +281,7 @@ class DenseStream:
         return (
             gammaln(shape_n) - gammaln(shape) + shape * np.log(rate) - shape_n * np.log(rate_n)
             + np.log(kappa / kappa_n) / 2 - n / 2 * np.log(2 * np.pi)
-        ).sum(1)  # fmt: skip
+        ) @ share  # fmt: skip
 
     def assert_bound(self, value, rel=1e-10, abs=1e-9):
         """The streamed bound is the dense one."""

@@ -111,7 +111,7 @@ class PlainFilter:
                 stays += share * w / sum(scaled) * (n - 1 in members)
         best = max([*known.values(), new])
         label = n if best == new else min(k for k, w in known.items() if w == best)
-        told = {
+        outputs = {
             "label": label, "label_prob": best / total, "score": -math.log(total),
             "p_new": new / total, "p_change": 1.0 - stays / total if n else math.nan,
         }  # fmt: skip
@@ -127,7 +127,7 @@ class PlainFilter:
             if L:
                 for i in range(max(n + 1 - L, 0), n + 1):
                     self.update(q, i, u[2 + 2 * (n - i)], u[3 + 2 * (n - i)])
-        return told
+        return outputs
 
     def resample(self, uniform: float) -> None:
         P = len(self.particles)

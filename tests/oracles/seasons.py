@@ -1,19 +1,22 @@
-"""Slow twin of the seasons: weighted least squares solved anew for every row, in plain numpy."""
+"""Slow twin of the seasons: the two filters in information form, collapsed by moments, in numpy."""
 
 from typing import NamedTuple
 
 import numpy as np
+from scipy.stats import norm
 
 FEW, FAR = 10, 9.0
 
 
 class Fit(NamedTuple):
-    """What is known after a row: coefficients (P,), covariance over scale (P, P), scale."""
+    """What is known after a row; the level is the first coefficient."""
 
-    coefficient: np.ndarray
-    spread: np.ndarray
+    coefficient: np.ndarray  # (Q,)
+    spread: np.ndarray  # (Q, Q), covariance over scale
     scale: float
+    correlation: float
     condition: float
+    jump: float  # probability
 
 
 def basis(t, pairs):
@@ -22,57 +25,93 @@ def basis(t, pairs):
     return np.stack([np.sin(angle), np.cos(angle)], axis=-1).reshape(len(t), -1)
 
 
-def frequencies(rows):
-    """Harmonics below .48 cycles a row: 12 of the shortest period, 24 of longer ones, each once."""
-    found = []
+def _harmonics(rows):
+    found = []  # frequency and order
     for k, period in enumerate(rows):
         for j in range(1, (12 if k == 0 else 24) + 1):
-            if j / period < 0.48 and not np.isclose(j / period, found, rtol=0, atol=1e-9).any():
-                found.append(j / period)
+            known = np.isclose(j / period, [f for f, _ in found], rtol=0, atol=1e-9).any()
+            if j / period < 0.48 and not known:
+                found.append((j / period, j))
     return found
 
 
-def fits(y, z, setting):
-    """Return the `Fit` after each value that is there; the first only starts the filter.
+def frequencies(rows):
+    """Harmonics below .48 cycles a row: 12 of the shortest period, 24 of longer ones, each once."""
+    return [frequency for frequency, _ in _harmonics(rows)]
 
-    With m and v the slow means of y and z before a row, (y - m, z - v) is a row of a regression
-    without intercept; all rows so far are weighted and discounted, and the normal equations solved.
+
+def orders(rows):
+    """How many times that of its period each of the frequencies is."""
+    return np.array([order for _, order in _harmonics(rows)], dtype=float)
+
+
+def _posterior(mean, cov, u, error):
+    """Mean and covariance, over the scale, after an error seen along u with unit variance."""
+    information = np.linalg.inv(cov)
+    after = np.linalg.inv(information + np.outer(u, u))
+    return mean + after @ u * error, after
+
+
+def fits(y, z, setting, prior, chance):
+    """Return the `Fit` after each value that is there; the first only starts the level.
+
+    A jump is a further coefficient, which is 1 in the row alone; after it, it is a part of the
+    level.
     """
-    P, keep = z.shape[1], 1.0 - setting.forget
-    rows, targets, weights = [], [], []
-    slow, slow_z, scale, out = None, None, 0.0, []
-    coefficient, spread = np.zeros(P), setting.prior * np.eye(P)
+    z = np.column_stack([np.ones(len(z)), z])
+    Q = z.shape[1]
+    mean = np.zeros(Q)
+    cov, scale, rho, moments, residual = np.diag(prior), 0.0, 0.0, np.zeros(2), 0.0
+    keep = np.array([1.0] + [np.sqrt(1.0 - setting.forget)] * (Q - 1))
+    merge = np.hstack([np.eye(Q), np.eye(Q)[:, :1]])  # level and jump into one
+    n, last, last_z, out = 0, np.nan, np.zeros(Q), []
     for value, here in zip(y, z, strict=True):
         if np.isnan(value):
             continue
-        if slow is None:
-            slow, slow_z = value, here.copy()
+        if n == 0:
+            mean[0], last, last_z, n = value, value, here, 1
             continue
-        n = len(rows) + 1
-        u, target = here - slow_z, value - slow
-        error, q = target - u @ coefficient, u @ spread @ u
-        limit = setting.huber * np.sqrt(scale * (1 + q))
-        weights.append(limit / abs(error) if n > FEW and abs(error) > limit else 1.0)
-        rows.append(u)
-        targets.append(target)
-        A, b = np.array(rows), np.array(targets)
-        w = np.array(weights) * keep ** np.arange(n - 1, -1, -1.0)
-        information = (A.T * w) @ A + keep**n / setting.prior * np.eye(P)
-        coefficient = np.linalg.solve(information, (A.T * w) @ b)
-        spread = np.linalg.inv(information)
+        u = here - rho * last_z
+        error = value - rho * last - u @ mean
+        cov = cov + np.diag([setting.wander] + [0.0] * (Q - 1))
+        q, p = u @ cov @ u, 0.0
+        stay = _posterior(mean, cov, u, error)
+        new, after = stay
+        if n > FEW and chance > 0.0:
+            size = max(setting.jump, error**2 / scale)
+            wide = np.zeros((Q + 1, Q + 1))
+            wide[:Q, :Q], wide[Q, Q] = cov, size
+            sds = np.sqrt(scale * np.array([1 + q, 1 + q + size]))
+            logs = norm.logpdf(error, scale=sds)
+            chances = chance, 1.0 - chance
+            p = 1.0 / (1.0 + chances[1] / chances[0] * np.exp(logs[0] - logs[1]))
+            far = _posterior(np.append(mean, 0.0), wide, np.append(u, 1.0), error)
+            moved = merge @ far[0], merge @ far[1] @ merge.T
+            new = (1 - p) * stay[0] + p * moved[0]
+            after = np.zeros((Q, Q))
+            for weight, (m, s) in zip((1 - p, p), (stay, moved), strict=True):
+                after += weight * (s + np.outer(m - new, m - new) / scale)
+        mean, cov = new, after / np.outer(keep, keep)
         square = error**2 / (1 + q)
         square = min(square, FAR * scale) if n > FEW else square
-        scale += max(setting.rate, 1 / n) * (square - scale)
-        pace = max(setting.filter, 1 / (n + 1))
-        slow, slow_z = slow + pace * (value - slow), slow_z + pace * u
-        out.append(Fit(coefficient, spread, scale, np.linalg.cond(information)))
+        scale += (1 - p) * max(setting.rate, 1 / n) * (square - scale)
+        rest = value - here @ mean
+        most = np.sqrt(FAR * moments[0])
+        rest = np.clip(rest, -most, most) if n > FEW else rest
+        seen = np.array([rest * rest, residual * rest])
+        moments = moments + (1 - p) * max(setting.rate, 1 / n) * (seen - moments)
+        residual, last, last_z = rest, value, here
+        if n > FEW:
+            rho = float(np.clip(moments[1] / moments[0], 0.0, setting.highest))
+        n += 1
+        out.append(Fit(mean, cov, scale, rho, np.linalg.cond(cov), p))
     return out
 
 
 def shrunk(fit):
-    """Coefficients, each pair times the share of its power that is not noise."""
-    pairs = fit.coefficient.reshape(-1, 2)
-    noise = fit.scale * np.diag(fit.spread).reshape(-1, 2).sum(axis=1)
+    """Coefficients of the harmonics, each pair times the share of its power that is not noise."""
+    pairs = fit.coefficient[1:].reshape(-1, 2)
+    noise = fit.scale * np.diag(fit.spread)[1:].reshape(-1, 2).sum(axis=1)
     power = (pairs**2).sum(axis=1)
     share = np.maximum(0.0, 1.0 - noise / np.where(power > 0, power, np.inf))
     return (pairs * share[:, None]).ravel()

@@ -35,10 +35,11 @@ class Member:
 class SlowText:
     """Documents are lists of distinct words; decay counts documents."""
 
-    def __init__(self, *, alpha=30.0, decay=500.0, d=0.6, b=0.25, ages=(56, 222, 500), sweep=50):
-        self.alpha, self.decay, self.d, self.b, self.ages, self.sweep = (
-            alpha, decay, d, b, ages, sweep,
-        )  # fmt: skip
+    def __init__(
+        self, *, alpha=30.0, decay=500.0, d=0.6, b=0.25, breadth=0.0, ages=(56, 222, 500), sweep=50
+    ):
+        self.alpha, self.decay, self.d, self.ages, self.sweep = alpha, decay, d, ages, sweep
+        self.least_b, self.breadth = b, breadth
         self.tables, self.members, self.merges, self.final = [], [], [], []
         self.splits, self.due = [], None
         self.B, self.news, self.tokens = 40.0, 20.0, 0.5
@@ -46,13 +47,17 @@ class SlowText:
         self.mass = {}  # of each table, by the rows of its documents
         self.aside, self.next_look = {}, 50  # boilerplate and its parts of all words
 
+    @property
+    def b(self):
+        return max(self.least_b, self.breadth * self.B)
+
     def df(self, w):
         return sum(w in table.words for table in self.tables)
 
     def p(self, w):
         vocabulary = {v for table in self.tables for v in table.words}
         total = sum(self.df(v) for v in vocabulary)
-        return (self.df(w) + self.b) / (total + self.b * max(len(vocabulary) + 1, 1000))
+        return (self.df(w) + self.b) / (total + self.b * max(len(vocabulary) + 1, 3000))
 
     def weight(self, table, now):
         return sum(math.exp((row - now) / self.decay) for row in self.mass[table.id])
@@ -209,14 +214,14 @@ class SlowText:
         self.tokens += len(doc) / (B + n + len(doc) / 2)
         self.B = max(1.0, self.news / self.tokens)
 
-    def seat(self, member, table, now):
+    def seat(self, member, table, now, *, grown=True):
         table.words.update(member.words)
         table.size += 1
         self.mass[table.id].append(member.row)
         member.table = table
-        if table.size >= table.next_split and self.due is None:
+        if grown and table.size >= table.next_split and self.due is None:
             self.due = table
-        if table.size >= table.next_merge:
+        if grown and table.size >= table.next_merge:
             self.merge(table, now)
 
     def visit(self, member, now, *, last):
@@ -235,10 +240,7 @@ class SlowText:
                 self.remember(table, table.size + (table is old), s, *second)
             if old.size == 0 and table is not old:
                 self.tables.remove(old)
-            due = self.due
-            self.seat(member, table, now)
-            if table is old:  # it has not grown
-                self.due = due
+            self.seat(member, table, now, grown=table is not old)
         if last:
             self.final.append(member.table.id if member.table else -1)
 
@@ -325,7 +327,7 @@ class SlowText:
         """Let documents change sides, twice."""
         B, d = self.B, self.d
         vocabulary = {v for t in self.tables for v in t.words}
-        total = sum(self.df(v) for v in vocabulary) + self.b * max(len(vocabulary) + 1, 1000)
+        total = sum(self.df(v) for v in vocabulary) + self.b * max(len(vocabulary) + 1, 3000)
         base = {w: (self.df(w) + 1 + self.b) / total for w in table.words}
         leaving, rest = list(leaving), len(self.mass[table.id])
         for _ in range(2):

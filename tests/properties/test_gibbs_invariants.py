@@ -12,6 +12,7 @@ from streamddcrp.decay import Exponential, LinearWindow, Logistic, NoDecay, Wind
 from streamddcrp.likelihoods import BetaBernoulli, NormalGamma, NormalWishart, Product
 from streamddcrp.models.ddcrp.chain import Chain
 from streamddcrp.models.ddcrp.distances import Distances
+from streamddcrp.models.ddcrp.kernels.branch import move_branch
 from streamddcrp.models.ddcrp.kernels.link import update
 from streamddcrp.models.ddcrp.sampler import PARAMETER, Griddy, HyperGrid, sample_ddcrp
 
@@ -85,6 +86,9 @@ def test_state_after_every_update(seed, n, kind, decay, alpha, sequential):
     for i in rng.integers(0, n, 12):
         update(i, rng.random(), rng.random(), chain._state)
         check(chain, stats, family)
+        if not sequential:
+            move_branch(i, rng.random(), rng.random(), chain._state)
+            check(chain, stats, family)
     for go in (chain.sweep, chain.forward, chain.sweep):
         go(rng)
         check(chain, stats, family)

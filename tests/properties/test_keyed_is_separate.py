@@ -56,7 +56,7 @@ class KeyedAgainstSeparateModels(RuleBasedStateMachine):
         table, t = self.batch(rows)
         chunked = pa.Table.from_batches(table.to_batches(max_chunksize=size), table.schema)
         out = self.fleet.step_many(chunked, t)
-        assert out.schema.names[:2] == ["key", "label"]
+        assert out.schema.names[:3] == ["key", "time", "label"]
         expected = []
         for (key, n), time in zip(rows, t, strict=True):
             step = self.of(key).step_many(pa.table({"n": [n]}), [time])

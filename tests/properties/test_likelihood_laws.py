@@ -11,6 +11,7 @@ prior is at least 0.3 and its rate at least 1. Rounding changes the rate by 5 ro
 11 / (2 sqrt(0.3)) = 10: 3e-11, and an exponent below 10 makes that 3e-10.
 """
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
@@ -281,7 +282,8 @@ def test_large_offset_costs_no_precision(case, offset, negative):
     """Mean 1e6 to 1e8 standard deviations from zero: the same as the shifted data about zero."""
     offset = -offset if negative else offset
     family, args = case.family, [getattr(case.family, name) for name in ("mean", "kappa")]
-    rest = args[1:] + list(vars(family).values())[2:]
+    names = [field.name for field in dataclasses.fields(family)]
+    rest = args[1:] + [getattr(family, name) for name in names[2:]]
     far_mean = np.array(family.mean) + offset
     far_X, far_x = case.X + offset, case.x + offset
     far, near = type(family)(far_mean, *rest), type(family)(far_mean - offset, *rest)

@@ -80,6 +80,19 @@ def test_streamed_bound_equals_dense_bound(decay, seed, window, sweep_every, n_s
             twin.assert_bound(bound(config, twin.state))
 
 
+@given(seed=st.integers(0, 2**32 - 1), recall=st.booleans(), learn_prior=st.booleans())
+def test_with_columns_that_count_in_part(seed, recall, learn_prior):
+    rng = np.random.default_rng(seed)
+    X = gaussian_stream(rng, 60, d=3)
+    decay = Exponential(5.0)
+    likelihood = NormalGamma(0.0, 0.05, 1.5, 0.5, 0.0, 0.7, None, (1.0, 0.5, 0.1))
+    config, state = engine(likelihood, decay, d=3, recall=recall, learn_prior=learn_prior)
+    twin = DenseStream(config, state, decay, likelihood)
+    for i, x in enumerate(X):
+        twin.learn(x, i)
+    twin.assert_bound(bound(config, twin.state))
+
+
 @given(seed=st.integers(0, 2**32 - 1), recall=st.booleans())
 def test_with_time_stamps(seed, recall):
     rng = np.random.default_rng(seed)

@@ -28,6 +28,7 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
     N_ROWS,
     NEXT_ID,
     REGIME,
+    SETTLED,
     SINCE_BLOCK,
 )
 from tests.oracles.dense_stream import DenseStream
@@ -88,22 +89,23 @@ def test_the_change_of_regime_is_by_definition(decay, recall):
     assert changes > 12
 
 
-def test_returns_are_reported_after_a_window_without_the_table():
+def test_returns_are_reported_after_a_window_without_the_state():
     """Every birth and return of a stream without blocks; some returns are just beyond a window."""
     config, state = engine(FAMILY, NoDecay(), window=5, sweep_every=90)
     twin = DenseStream(config, state, NoDecay(), FAMILY)
-    rng, last_seen, expected, gaps = np.random.default_rng(3), {}, [], []
+    rng, last_in, born, expected, gaps = np.random.default_rng(1), {}, set(), [], []
     for i, z in enumerate(np.repeat(rng.integers(0, 4, 80), rng.integers(1, 4, 80))[:80]):
-        twin.learn(rng.normal(12.0 * z, 1.0, 1), i)
+        state = int(twin.learn(rng.normal(12.0 * z, 1.0, 1), i)[SETTLED])
         _, _, order, Z = twin.tables()
         best = order[int(Z[-1].argmax())]
-        if best not in last_seen:
+        if best not in born:
             expected.append((BIRTH, best, i))
-        elif i - last_seen[best] > config.window:
-            expected.append((RETURN, best, i))
-        if best in last_seen:
-            gaps.append(i - last_seen[best])
-        last_seen[best] = i
+            last_in[best] = i
+        born.add(best)
+        gaps.append(i - last_in.get(state, i))  # or one that a row may yet open
+        if gaps[-1] > config.window and state in born:  # users know of it
+            expected.append((RETURN, state, i))
+        last_in[state] = i
     n, events = int(twin.state.counts[N_EVENTS]), twin.state.events
     found = zip(events.kind[:n], events.label[:n], events.arrival[:n], strict=True)
     events = [tuple(map(int, event)) for event in found]

@@ -27,7 +27,7 @@ def objective(prior, start, tables, parameter):
     """The tables' part, and the pseudo-tables' part about one parameter."""
     mean, kappa, shape, rate = prior
     mean0, kappa0, _, rate0 = start
-    told = sum(
+    total = sum(
         expected_log_prior(mean[d], kappa[d], shape[d], rate[d], output)
         for table in tables
         for d, output in enumerate(table)
@@ -38,7 +38,7 @@ def objective(prior, start, tables, parameter):
         "kappa": 0.5 * (np.log(kappa) - kappa / kappa0).sum(),
         "rate": (shape * np.log(rate) - rate * precision).sum(),
     }
-    return told + PSEUDO * pseudo[parameter]
+    return total + PSEUDO * pseudo[parameter]
 
 
 class Gamma:
@@ -49,7 +49,7 @@ class Gamma:
     n_features = 2
 
     def prior(self, hyper):
-        mean, kappa, shape, rate = hyper[3:].reshape(6, 2)[:4]
+        mean, kappa, shape, rate = hyper[3:].reshape(7, 2)[:4]
         return mean[:, None], kappa[:, None], shape, rate
 
     def outputs(self, X):
@@ -107,7 +107,7 @@ def test_no_parameter_alone_can_be_moved_to_a_better_value(case, seed):
     rng = np.random.default_rng(seed)
     data = list(tables(rng, case.n_features, [5, 30, 3, 12, 100]))
     start, hyper = learned(case, data)
-    told = [list(case.outputs(X)) for X in data if len(X) > ENOUGH]
+    drawn = [list(case.outputs(X)) for X in data if len(X) > ENOUGH]
 
     best, first = case.prior(hyper), case.prior(start)
     assert np.array_equal(best[2], first[2])  # the shape is held fixed
@@ -119,7 +119,7 @@ def test_no_parameter_alone_can_be_moved_to_a_better_value(case, seed):
         for step in (-1e-3, 0.0, 1e-3):
             moved = [part.copy() for part in best]
             moved[at][index] = change(moved[at][index], step)
-            values.append(objective(moved, first, told, parameter))
+            values.append(objective(moved, first, drawn, parameter))
         assert values[1] > max(values[0], values[2])
         # a maximum: the slope is nil against the curvature, to the error of a central difference
         assert abs(values[2] - values[0]) < 1e-2 * (2 * values[1] - values[0] - values[2])

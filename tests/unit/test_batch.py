@@ -148,7 +148,7 @@ def test_equal_times_and_a_single_row():
         ({"max_sweeps": 0}, ConfigError, "max_sweeps"),
         ({"t": [0.0, 2.0, 1.0, 3.0, 4.0, 5.0]}, OrderError, "row 2"),
         ({"t": [0.0]}, SchemaError, "one time a row"),
-        ({"X": [[0.0], [np.nan]]}, SchemaError, "row 1, column 0"),
+        ({"X": [[0.0], [np.inf]]}, SchemaError, "row 1, column 0"),
         ({"X": [["a"]]}, SchemaError, "numbers"),
         ({"X": np.empty((0, 1))}, ConfigError, "no rows"),
         ({"init": "prior"}, ConfigError, "init"),

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from streamddcrp.checkpoint import decode_state, encode_state, read_blob, write_atomic
+from streamddcrp.checkpoint import SqliteStore, decode_state, encode_state, read_blob, write_atomic
 from streamddcrp.checkpoint.codec import DTYPES
-from streamddcrp.errors import CheckpointError
+from streamddcrp.errors import CheckpointError, ConfigError
 
 arrays_of_any_kind = st.dictionaries(
     st.text(st.characters(codec="utf-8"), max_size=8),
@@ -275,3 +275,40 @@ def test_unusable_paths_are_reported(tmp_path: Path):
         write_atomic(tmp_path / "absent" / "model.state", b"x")
     with pytest.raises(CheckpointError, match="cannot read"):
         read_blob(tmp_path / "absent")
+
+
+KEY = "STREAMDDCRP_STATE_KEY"
+
+
+def test_states_with_a_key(monkeypatch):
+    arrays = {"a": np.arange(3)}
+    plain = encode_state("toy", 1, arrays, {})
+    monkeypatch.setenv(KEY, "a key of some length")
+    keyed = encode_state("toy", 1, arrays, {})
+    assert decode_state(keyed, "toy")[0]["a"].tolist() == [0, 1, 2]
+    with pytest.raises(CheckpointError, match="without a key"):
+        decode_state(plain, "toy")
+    changed = bytearray(keyed)
+    changed[len(keyed) // 2] ^= 1
+    with pytest.raises(CheckpointError, match="HMAC"):
+        decode_state(bytes(changed), "toy")
+    monkeypatch.setenv(KEY, "another key of some length")
+    with pytest.raises(CheckpointError, match="HMAC"):
+        decode_state(keyed, "toy")
+    monkeypatch.delenv(KEY)
+    with pytest.raises(CheckpointError, match=f"set {KEY}"):
+        decode_state(keyed, "toy")
+    monkeypatch.setenv(KEY, "short")
+    with pytest.raises(ConfigError, match="16 bytes"):
+        encode_state("toy", 1, arrays, {})
+
+
+def test_a_store_with_a_key(monkeypatch, tmp_path):
+    monkeypatch.setenv(KEY, "a key of some length")
+    with SqliteStore(tmp_path / "s.sqlite") as store:
+        store.commit("model", {"a": b"state"}, "rows", {"row": 1})
+    with SqliteStore(tmp_path / "s.sqlite") as store:
+        assert store.get("model", "a") == b"state"
+    monkeypatch.setenv(KEY, "another key of some length")
+    with SqliteStore(tmp_path / "s.sqlite") as store, pytest.raises(CheckpointError):
+        store.get("model", "a")

@@ -162,13 +162,13 @@ def test_bounded_memory_changes_nothing(name, rejuvenate, clocked):
     distances = np.maximum(t[:, None] - t, 0.0)
     weight = decay.weight(distances)
     twin = PlainFilter(lambda i, j: weight[i, j], ALPHA, log_marginal(NIG, rows), 4, rejuvenate)
-    told = [twin.step(row) for row in uniforms(config, 0, n)]
+    reported = [twin.step(row) for row in uniforms(config, 0, n)]
     for at, key in (
         (LABEL, "label"), (LABEL_PROB, "label_prob"), (SCORE, "score"), (P_NEW, "p_new"),
         (P_CHANGE, "p_change"),
     ):  # fmt: skip
         # links below 1e-12 alpha are dropped, and sums are taken in another order
-        np.testing.assert_allclose(out[:, at], [row[key] for row in told], rtol=1e-8, atol=1e-9)
+        np.testing.assert_allclose(out[:, at], [row[key] for row in reported], rtol=1e-8, atol=1e-9)
     assert state.sums[LOG_EVIDENCE] == pytest.approx(twin.log_evidence, rel=1e-9)
     mask = len(state.ring.t) - 1
     for p, q in enumerate(twin.particles):

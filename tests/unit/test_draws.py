@@ -1,5 +1,7 @@
 """Parameters drawn from a table's posterior: moments, predictive densities, posterior means."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -125,7 +127,8 @@ def plugged(name, x):
             total += dist.norm.logpdf(x[d], mean, np.sqrt(rate / shape))
         return total
     if name == "normal-wishart":
-        twin = twins.NormalWishartTwin(*(np.array(v) for v in vars(likelihood).values()))
+        values = (getattr(likelihood, field.name) for field in dataclasses.fields(likelihood))
+        twin = twins.NormalWishartTwin(*map(np.array, values))
         mean, _, scatter, dof = twin.posterior(X, z)
         return dist.multivariate_normal.logpdf(x, mean, scatter / dof)
     if name == "regression":
@@ -143,7 +146,8 @@ def plugged(name, x):
     if name == "dirichlet":
         c = 0.7 + X.sum(axis=0)
         return x @ np.log(c / c.sum())
-    a, b = np.array(list(vars(likelihood).values()))
+    values = (getattr(likelihood, field.name) for field in dataclasses.fields(likelihood))
+    a, b, _ = map(np.array, values)  # and the share of a column
     if name == "gamma-poisson":
         return dist.poisson.logpmf(x, (a + X.sum(axis=0)) / (b + len(X))).sum()
     return dist.bernoulli.logpmf(x, (a + X.sum(axis=0)) / (a + b + len(X))).sum()

@@ -261,7 +261,7 @@ def refuse(**change):
         ({"posterior": [[0, 0, 1]]}, SchemaError, "labels are of 3 customers, X has 2 rows"),
         ({"X_test": [[0.5, 1.0]]}, SchemaError, "as many columns"),
         ({"X_test": np.empty((0, 1))}, ConfigError, "no rows"),
-        ({"X_test": [[np.nan]]}, SchemaError, "not finite"),
+        ({"X_test": [[np.inf]]}, SchemaError, "not finite"),
         ({"weights": [1.0, 2.0]}, SchemaError, "weights"),
         ({"t": [0.0, 1.0, 7.0]}, SchemaError, "test row 0: no earlier row to link to"),
         ({"t": [0.0, 1.0]}, SchemaError, "3 customers"),

@@ -102,7 +102,7 @@ def test_likelihood_by_name(spec, expected):
     ("spec", "match"),
     [
         ("auto", "got 'auto'"),
-        (("gamma_poisson", 1.0, 1.0, 1.0), r"must be \('gamma_poisson', shape, rate\)"),
+        (("gamma_poisson", *[1.0] * 4), r"must be \('gamma_poisson', shape, rate, share\)"),
         (("student", 1.0), "normal_wishart"),
         ((), "likelihood must be"),
         (7, "likelihood must be"),
@@ -182,7 +182,7 @@ def test_open_ended_widths_that_cannot_fit():
         (NormalGamma(0, 1, 1, 1), [np.inf, -np.inf, 1e200]),
         (NormalWishart(0, 1, 1, 2), [np.inf, -np.inf, 1e200]),
         (DirichletMultinomial(1.0), [-1.0, 0.5, np.inf, 1e17]),
-        (GammaPoisson(1, 1), [-1.0, 0.5, np.inf, 1e17]),
+        (GammaPoisson(1, 1), [-1.0, -0.5, np.inf, 1e17]),
         (BetaBernoulli(1, 1), [-1.0, 0.5, 2.0, np.inf]),
     ],
 )
@@ -236,7 +236,8 @@ def test_automatic_choice_by_kind_of_data():
     rng = np.random.default_rng(8)
     bits = rng.integers(0, 2, size=(30, 3)).astype(float)
     bits[0, 0] = NAN
-    assert choose_likelihood(bits)[0] == BetaBernoulli(0.5, 0.5)
+    assert choose_likelihood(bits, types=["bool"] * 3)[0] == BetaBernoulli(0.5, 0.5)
+    assert kinds_of(bits) == ["GammaPoisson"] * 3  # a two may follow
     counts = np.array([[0.0, 4.0, 0.0], [2.0, 8.0, 0.0], [1.0, NAN, 0.0]])
     family, reason = choose_likelihood(counts)
     assert isinstance(family, GammaPoisson)
@@ -244,8 +245,9 @@ def test_automatic_choice_by_kind_of_data():
     assert reason == "GammaPoisson for all columns (counts), by the first 3 rows"
     for other in (counts + 0.5, -counts[:, :2], counts + 10.0):
         assert isinstance(choose_likelihood(other)[0], NormalGamma)
-    as_floats = choose_likelihood(counts, types=["float"] * 3)[0]
-    assert isinstance(as_floats, NormalGamma)
+    moving = counts[:, :2]
+    for types in (["float"] * 2, ["int"] * 2):
+        assert choose_likelihood(moving, types=types)[0] == choose_likelihood(moving)[0]
 
 
 def kinds_of(X, types=None):
@@ -260,23 +262,26 @@ def test_automatic_choice_of_columns_of_several_kinds():
     real, flag, count = [0.5, -1.5, 2.5, 0.1], [0.0, 1.0, 1.0, 0.0], [0.0, 3.0, 1.0, 2.0]
     gamma, bernoulli, poisson = "NormalGamma", "BetaBernoulli", "GammaPoisson"
     mixed = np.column_stack([real, flag, real])
-    family, reason = choose_likelihood(mixed, names=["a", "on", "b"])
+    types = ["float", "bool", "float"]
+    family, reason = choose_likelihood(mixed, types=types, names=["a", "on", "b"])
     assert family.parts[0] == (NormalGamma().scaled(mixed[:, [0, 2]]), (0, 2))
     assert family.parts[1] == (BetaBernoulli(), (1,))
     assert reason == (
         "NormalGamma for a, b (numbers), BetaBernoulli for on (zeros and ones), by the first 4 rows"
     )
-    # a whole column of zeros and ones among counts may yet see a two; truth values cannot
+    # a column of zeros and ones may yet see a two; truth values cannot
     three = np.column_stack([real, flag, count])
     assert kinds_of(three) == [gamma, poisson, poisson]
     assert kinds_of(three, ["float", "bool", "int"]) == [gamma, bernoulli, poisson]
-    assert kinds_of(three, ["float", "float", "int"]) == [gamma, gamma, poisson]
+    assert kinds_of(three, ["float", "float", "int"]) == [gamma, poisson, poisson]
     never = np.column_stack([real, np.zeros(4)])
     assert kinds_of(never) == [gamma, poisson]
+    assert kinds_of(never, ["float"] * 2) == [gamma, gamma]  # at rest, it may wake below zero
     assert kinds_of(never, ["float", "bool"]) == [gamma, bernoulli]
     # nothing is known of an empty column: the most general of the families there
     empty = np.full(4, NAN)
-    assert kinds_of(np.column_stack([empty, flag])) == [bernoulli, bernoulli]
+    assert kinds_of(np.column_stack([empty, flag])) == [poisson, poisson]
+    assert kinds_of(np.column_stack([empty, flag]), ["float", "bool"]) == [bernoulli, bernoulli]
     assert kinds_of(np.column_stack([empty, flag, count])) == [poisson] * 3
     assert kinds_of(np.column_stack([empty, count, real])) == [gamma, poisson, gamma]
 
@@ -284,7 +289,9 @@ def test_automatic_choice_of_columns_of_several_kinds():
 def test_the_reason_names_few_columns():
     X = np.column_stack([np.linspace(0.1, 0.9, 20)] * 30 + [np.arange(20) % 2])
     reason = choose_likelihood(X)[1]
-    assert reason.startswith("NormalGamma for 0, 1, 2, 3, 4, 5, 6, 7, .. 30 in all (numbers), Beta")
+    assert reason.startswith(
+        "NormalGamma for 0, 1, 2, 3, 4, 5, 6, 7, .. 30 in all (numbers), Gamma"
+    )
 
 
 def test_automatic_choice_follows_units():
@@ -304,8 +311,8 @@ def test_automatic_choice_of_columns_that_do_not_vary():
     X[1:, 1] += 1e-10 * np.arange(19)
     family, reason = choose_likelihood(X - 0.5)
     assert reason.endswith("; 0, 1, 2 did not vary and got a nominal variance")
-    assert_allclose(family.rate[0], 0.075e-8)
-    assert_allclose(family.rate[1], 0.075e-8 * 1e12, rtol=1e-5)
+    assert_allclose(family.rate[0], 0.075e-4)
+    assert_allclose(family.rate[1], 0.075e-4 * 1e12, rtol=1e-5)
     assert_allclose(family.rate[2], 0.075)
     assert family.rate[3] > 1.0
     single, _ = choose_likelihood([[-30.0, 0.5]])

@@ -15,9 +15,9 @@ from streamddcrp.decay import (
 )
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.models.language.base_measure import BaseMeasure
+from streamddcrp.models.language.corpus import Corpus
 from streamddcrp.models.language.estimator import LinkLanguageModel, n_tables_probs
 from streamddcrp.models.language.fit import evidence_gradient, evidence_surface, fit_language
-from streamddcrp.models.language.memory import Corpus
 from streamddcrp_connectors.experiments.ddcrp_language_numbers import sample_links
 from tests.oracles.enumeration import enumerate_links
 from tests.oracles.links import prior_links

@@ -173,7 +173,7 @@ def test_columns_that_are_not_there():
 
 def test_the_first_row_that_is_refused_is_named():
     X = rows(5)
-    X[3, 1], X[2, 3] = 2.0, 0.5
+    X[3, 1], X[2, 3] = 2.0, -1.0
     with pytest.raises(SchemaError, match="row 2, column 3: GammaPoisson expects") as caught:
         FAMILY.check_rows(X)
     assert caught.value.row == 2

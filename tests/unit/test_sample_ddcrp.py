@@ -1,12 +1,14 @@
 """The sampler's interface: draws, traces, seeds, diagnostics, refusals."""
 
 import builtins
+import logging
 
 import numpy as np
 import pytest
 
 from streamddcrp.errors import ConfigError, MissingExtraError, OrderError, SchemaError
 from streamddcrp.likelihoods import GammaPoisson, NormalGamma
+from streamddcrp.models.ddcrp.chain import r_hat
 from streamddcrp.models.ddcrp.distances import Distances
 from streamddcrp.models.ddcrp.sampler import HyperGrid, sample_ddcrp
 
@@ -100,6 +102,29 @@ def test_diagnostics_and_arviz():
     assert np.isnan(alone["n_tables"]["r_hat"])
 
 
+def test_chains_that_disagree_are_warned_of(caplog, monkeypatch):
+    mixed = np.random.default_rng(0).normal(size=(4, 400))
+    assert 0.99 < r_hat(mixed) < 1.02
+    apart = mixed + np.arange(4)[:, None]
+    az = pytest.importorskip("arviz")
+    assert r_hat(apart) == pytest.approx(float(az.rhat(apart, method="split")), rel=1e-10)
+    assert np.isnan(r_hat(np.ones((2, 10))))
+    assert np.isnan(r_hat(mixed[:, :3]))
+    with caplog.at_level(logging.WARNING, logger="streamddcrp"):
+        sample_ddcrp(X[:8], FAMILY, **(OPTIONS | {"n_sweeps": 400}))
+        assert not caplog.records
+        monkeypatch.setattr("streamddcrp.models.ddcrp.sampler._MIXED", 0.5)
+        sample_ddcrp(X[:8], FAMILY, **(OPTIONS | {"n_sweeps": 400}))
+    assert "R-hat of the log joint density" in caplog.text
+
+
+def test_only_what_varies_has_a_trace():
+    """A decay without a parameter has none to follow, and so has one that stays."""
+    for decay in ("none", ("exponential", 5.0)):
+        samples = sample_ddcrp(X, FAMILY, **(OPTIONS | {"decay": decay}))
+        assert set(samples.traces()) == {"n_tables", "log_joint"}
+
+
 def test_diagnostics_without_arviz(monkeypatch):
     real = builtins.__import__
 
@@ -144,7 +169,7 @@ def test_bad_arguments_are_named(change, error, words):
 @pytest.mark.parametrize(
     ("rows", "family", "words"),
     [
-        ([[0.0], [np.nan]], FAMILY, "row 1, column 0"),
+        ([[0.0], [np.inf]], FAMILY, "row 1, column 0"),
         (np.empty((0, 1)), FAMILY, "no rows"),
         ([[1.0], [-1.0]], GammaPoisson(1.0, 1.0), "row 1"),
     ],

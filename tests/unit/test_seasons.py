@@ -42,7 +42,7 @@ def left(y, period, t=None):
 def test_harmonics_are_those_of_the_twin(rows):
     place, n_numbers = places(rows)
     frequencies = twin.frequencies(rows)
-    assert n_numbers == 2 * len(frequencies) > 0
+    assert n_numbers == 1 + 2 * len(frequencies) > 1
     t = np.array([0.0, 1.0, 13.25, 1.7e9])
     out = np.empty((len(t), n_numbers))
     turns = t[:, None] / rows - np.floor(t[:, None] / rows)
@@ -53,40 +53,60 @@ def test_harmonics_are_those_of_the_twin(rows):
         expected = np.sin(2 * np.pi * angle), np.cos(2 * np.pi * angle)
         # each of up to 24 products adds a few roundings
         np.testing.assert_allclose(out[:, at : at + 2].T, expected, atol=24 * 8 * EPS)
-    np.testing.assert_allclose(out[:3], twin.basis(t[:3], frequencies), atol=1e-12)
+    assert (out[:, 0] == 1.0).all()
+    np.testing.assert_allclose(out[:3, 1:], twin.basis(t[:3], frequencies), atol=1e-12)
 
 
 @pytest.mark.parametrize(("rows", "seed"), [([24.0], 0), ([7.0, 21.0], 1), ([5.5], 2)])
-def test_the_recursion_is_weighted_least_squares(rows, seed):
+def test_the_recursion_is_that_of_the_two_filters(rows, seed):
     rng = np.random.default_rng(seed)
     n = 300
     y = 1e3 + cycle(n, rows[-1], 20.0, seed=seed) + 6.0 * (np.arange(n) > 150)
     y[rng.integers(100, n, 5)] += 90.0
     y[rng.integers(0, n, 20)] = np.nan
     tracker = Tracker(rows, 1.0, 1)
-    expected = twin.fits(y, twin.basis(np.arange(n), twin.frequencies(rows)), tracker.setting)
-    done = -1
+    basis = twin.basis(np.arange(n), twin.frequencies(rows))
+    prior = np.concatenate([[100.0], np.repeat(10.0 / twin.orders(rows) ** 2, 2)])
+    both = [twin.fits(y, basis, tracker.setting, prior, chance) for chance in (0.001, 0.0)]
+    done, rounding = -1, [0.0, 0.0]
     for i in range(n):
         out = tracker.step(y[i : i + 1, None], np.array([float(i)]))
         assert np.isnan(out[0, 0]) == np.isnan(y[i])
         done += not np.isnan(y[i])
         if done <= 0 or np.isnan(y[i]):
             continue
-        fit, state = expected[done - 1], tracker.state
-        # so many steps in information of this condition, on values of 1e3
-        rounding = 8 * (done + 1) * EPS * fit.condition
-        size = np.abs(fit.coefficient).max()
-        np.testing.assert_allclose(
-            state.coefficient[0], fit.coefficient, rtol=0, atol=rounding * (size + 1e3)
-        )
-        largest = np.abs(fit.spread).max()
-        np.testing.assert_allclose(state.spread[0], fit.spread, rtol=0, atol=rounding * largest)
-        assert state.scale[0] == pytest.approx(fit.scale, rel=rounding * 1e3)
-        if tracker.in_use[0]:
-            z = twin.basis([i + 1.0], twin.frequencies(rows))[0]
-            season = tracker.at(np.array([i + 1.0]))[0, 0]
-            assert season == pytest.approx(z @ twin.shrunk(fit), abs=1e3 * rounding * (size + 1e3))
+        state = tracker.state
+        for k, expected in enumerate(both):
+            fit = expected[done - 1]
+            # the twin inverts twice a row, and a row passes its rounding on to the next ones
+            rounding[k] += 8 * EPS * fit.condition
+            near = {"rtol": 0, "atol": rounding[k] * np.abs(fit.coefficient).max()}
+            np.testing.assert_allclose(state.coefficient[k], fit.coefficient, **near)
+            near = {"rtol": 0, "atol": rounding[k] * np.abs(fit.spread).max()}
+            np.testing.assert_allclose(state.spread[k], fit.spread, **near)
+            assert state.scale[k] == pytest.approx(fit.scale, rel=rounding[k] * 1e3)
+            assert state.correlation[k] == pytest.approx(fit.correlation, abs=rounding[k] * 1e3)
+        used = 1 if state.miss[1] < 0.6 * state.miss[0] else 0
+        z = twin.basis([i + 1.0], twin.frequencies(rows))[0]
+        season = tracker.at(np.array([i + 1.0]))[0, 0]
+        expected = z @ twin.shrunk(both[used][done - 1])
+        assert season == pytest.approx(expected, abs=rounding[used] * 1e4)
     assert tracker.in_use == [True]
+    assert max(rounding) < 1e-6
+    assert sum(fit.jump > 0.9 for fit in both[0]) >= 6  # the shift, and each of the outliers
+
+
+def test_a_step_that_comes_every_week_is_learned_and_one_that_stays_is_none():
+    rng = np.random.default_rng(4)
+    n = 168 * 12
+    day = np.arange(n) // 24 % 7
+    y = cycle(n) - 10.0 * (day >= 5)
+    out = left(y, [24, 168])
+    assert np.std(out[168 * 6 :]) < 1.4  # 24 harmonics leave .7 of such an edge
+    regimes = 6.0 * (np.cumsum(rng.random(n) < 0.01) % 2)
+    out = left(cycle(n) + regimes, 24)
+    noise = np.random.default_rng(0).normal(size=n)
+    assert rms((out - noise - regimes)[168 * 3 :]) < 0.3
 
 
 def test_what_was_subtracted_is_the_season_at_that_time():
@@ -106,8 +126,8 @@ def test_the_covariance_stays_one_over_many_rows():
     tracker.step(cycle(n, 6.0)[:, None], np.arange(float(n)))
     spread = tracker.state.spread[0]
     assert (spread == spread.T).all()
-    # white rows, each with weight w of 1 or less: eigenvalues of about 2 / memory / mean weight
-    values = np.linalg.eigvalsh(spread) / tracker.setting.forget
+    # white rows: eigenvalues of about 2 / memory, a little more where a row may have been a jump
+    values = np.linalg.eigvalsh(spread[1:, 1:]) / tracker.setting.forget
     assert 1.0 < values.min() <= values.max() < 4.0
 
 
@@ -117,8 +137,8 @@ def test_times_that_stand_still_do_not_wind_it_up():
     tracker.step(y, np.zeros(len(y)))
     tracker.step(y, np.arange(float(len(y))))
     assert np.isfinite(tracker.state.coefficient).all()
-    assert np.diag(tracker.state.spread[0]).max() <= 100.0 * tracker.setting.prior * (1 + 1e-12)
-    assert tracker.in_use == [False]
+    assert (np.diag(tracker.state.spread[0]) <= 100.0 * tracker.prior * (1 + 1e-12)).all()
+    assert np.abs(tracker.at(np.arange(24.0))).max() < 0.5
 
 
 @pytest.mark.parametrize("scale", [1e-100, 1e100])
@@ -157,8 +177,9 @@ def test_each_column_by_itself():
     X = np.column_stack([cycle(800), np.random.default_rng(1).normal(size=800)])
     seasons = Seasonal(24)
     out = seasons.step_many(X)
-    assert seasons.in_use == {0: True, 1: False}
-    assert (out["1"].to_numpy() == X[:, 1]).all()
+    assert seasons.in_use[0]
+    # of noise, the 22 coefficients of 8 days would be .2; they are shrunk
+    assert rms(out["1"].to_numpy()[100:] - X[100:, 1]) < 0.2
     assert rms(out["0"].to_numpy()[400:]) < 1.3 < rms(X[400:, 0]) / 2
 
 
@@ -168,7 +189,6 @@ def test_amplitudes_may_change():
     ended = np.concatenate([cycle(1500), np.random.default_rng(3).normal(size=2500)])
     seasons = Seasonal(24)
     assert rms(seasons.step_many(ended[:, None])["0"].to_numpy()[-500:]) < 1.15
-    assert seasons.in_use == {0: False}
 
 
 def test_a_fault_is_no_part_of_the_season():
@@ -228,7 +248,7 @@ def test_a_period_of_less_than_two_rows_is_left_out(caplog):
     assert len(out) == 100
 
 
-@pytest.mark.parametrize(("period", "n"), [(24.0, 128), (7.0, 128), (53.2, 384), (120.0, 768)])
+@pytest.mark.parametrize(("period", "n"), [(24.0, 192), (7.0, 128), (53.2, 384), (120.0, 768)])
 def test_periods_are_found(period, n, caplog):
     seasons = Seasonal()
     with caplog.at_level(logging.INFO, "streamddcrp"):
@@ -245,7 +265,7 @@ def test_a_day_and_a_week_are_found_and_named(caplog):
     with caplog.at_level(logging.INFO, "streamddcrp"):
         seasons.learn_many(y[:, None], (1.7e9 + 3600.0 * t).astype("datetime64[s]"))
     assert seasons.periods == (DAY, 7 * DAY)
-    assert "season: a day, found in the first 128 rows" in caplog.text
+    assert "season: a day, found in the first" in caplog.text
     assert "season: a day and a week, found" in caplog.text
 
 
@@ -276,7 +296,7 @@ def test_nothing_is_found_where_nothing_is(kind):
         assert estimate_periods(y, None) == []
         assert estimate_periods(y, 3600.0 * np.arange(len(y))) == []
         out = Seasonal((24, 168)).step_many(y)["0"].to_numpy()
-        assert (out == y[:, 0]).mean() > 0.98
+        assert rms(out - y[:, 0]) < np.std(y) / 2.0  # a given period is believed
 
 
 def test_times_that_are_no_grid():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from streamddcrp import particles as smc
+from streamddcrp.particles.kernels import random, resample
 
 WEIGHTS = np.array([0.30, 0.25, 0.12, 0.08, 0.07, 0.06, 0.05, 0.04, 0.02, 0.01])
 
@@ -25,13 +25,13 @@ def words(*values):
     ],
 )
 def test_philox_is_the_published_one(counter, key, expected):
-    assert tuple(int(w) for w in smc.philox(*words(*counter, *key))) == expected
+    assert tuple(int(w) for w in random.philox(*words(*counter, *key))) == expected
 
 
 @pytest.mark.parametrize("shape", [0.4, 1.0, 3.4])
 def test_gamma_draws_have_the_moments_of_the_law(shape):
     n = 10_000
-    draws = np.array([smc.gamma(shape, 7, t, 1, 2, 3) for t in range(n)])
+    draws = np.array([random.gamma(shape, 7, t, 1, 2, 3) for t in range(n)])
     assert draws.mean() == pytest.approx(shape, abs=4 * np.sqrt(shape / n))
     spread = np.sqrt((2 * shape**2 + 6 * shape) / n)  # of the variance's estimate
     assert draws.var() == pytest.approx(shape, abs=4 * spread)
@@ -39,8 +39,8 @@ def test_gamma_draws_have_the_moments_of_the_law(shape):
 
 def test_other_draws_have_the_moments_of_their_laws():
     n = 10_000
-    u = np.array([smc.uniform(7, t, 1, 2, 3) for t in range(n)])
-    z = np.array([smc.normal(7, t, 1, 2, 3) for t in range(n)])
+    u = np.array([random.uniform(7, t, 1, 2, 3) for t in range(n)])
+    z = np.array([random.normal(7, t, 1, 2, 3) for t in range(n)])
     assert 0 < u.min() < u.max() < 1
     assert u.mean() == pytest.approx(0.5, abs=4 / np.sqrt(12 * n))
     assert (u < 0.25).mean() == pytest.approx(0.25, abs=4 * np.sqrt(0.25 * 0.75 / n))
@@ -52,18 +52,18 @@ def test_a_draw_depends_on_each_part_of_its_counter():
     base = (5, 1, 2, 3, 4)
     others = [(*base[:i], base[i] + 1, *base[i + 1 :]) for i in range(5)]
     others += [(5 + 2**40, 1, 2, 3, 4), (5, 1 + 2**40, 2, 3, 4)]
-    assert len({smc.uniform(*args) for args in [base, *others]}) == 8
+    assert len({random.uniform(*args) for args in [base, *others]}) == 8
 
 
 def test_addition_wraps():
     top = np.uint64(2**64 - 1)
-    assert smc.add_wrapping(top, np.uint64(3)) == 2
-    assert smc.add_wrapping(np.uint64(2**32 - 1), np.uint64(1)) == 2**32
+    assert random.add_wrapping(top, np.uint64(3)) == 2
+    assert random.add_wrapping(np.uint64(2**32 - 1), np.uint64(1)) == 2**32
 
 
 def kept(weights, n_keep, u):
     child, weight = np.zeros(n_keep, np.int64), np.zeros(n_keep)
-    n = smc.optimal(weights, len(weights), n_keep, u, child, weight)
+    n = resample.optimal(weights, len(weights), n_keep, u, child, weight)
     return child[:n], weight[:n]
 
 
@@ -102,19 +102,19 @@ def test_the_n_best_are_the_heaviest():
     for n in (5, 6, 40):
         weights = np.round(rng.random(n), 1)  # with ties
         child, weight, work = np.zeros(5, np.int64), np.zeros(5), np.zeros(n)
-        n_kept = smc.n_best(weights, n, 5, work, child, weight)
+        n_kept = resample.n_best(weights, n, 5, work, child, weight)
         assert sorted(weight[:n_kept]) == sorted(np.sort(weights[weights > 0])[-5:])
         assert (np.diff(child[:n_kept]) > 0).all()
 
 
 def test_equal_weights_give_each_particle_one_offspring_or_as_many_as_its_share():
     offspring = np.zeros(4, np.int64)
-    smc.systematic(np.full(4, 0.25), 0.3, offspring)
+    resample.systematic(np.full(4, 0.25), 0.3, offspring)
     assert offspring.tolist() == [1, 1, 1, 1]
     weights = np.array([0.1, 0.2, 0.3, 0.4])
     for draw in (
-        lambda t: smc.systematic(weights, smc.uniform(1, t, 0, 0, 0), offspring),
-        lambda t: smc.stratified(weights, 1, t, 0, offspring),
+        lambda t: resample.systematic(weights, random.uniform(1, t, 0, 0, 0), offspring),
+        lambda t: resample.stratified(weights, 1, t, 0, offspring),
     ):
         total = np.zeros(4)
         for t in range(4000):
@@ -126,8 +126,8 @@ def test_equal_weights_give_each_particle_one_offspring_or_as_many_as_its_share(
 
 
 def test_effective_size():
-    assert smc.effective_size(np.full(7, 0.1)) == pytest.approx(7)
-    assert smc.effective_size(np.array([0.5, 0.5, 0.0])) == pytest.approx(2)
+    assert resample.effective_size(np.full(7, 0.1)) == pytest.approx(7)
+    assert resample.effective_size(np.array([0.5, 0.5, 0.0])) == pytest.approx(2)
 
 
 def test_merging_keeps_the_weights_of_states_and_draws_the_one_that_stays():
@@ -136,7 +136,7 @@ def test_merging_keeps_the_weights_of_states_and_draws_the_one_that_stays():
     stayed = np.zeros(6)
     for t in range(4000):
         weight = weights.copy()
-        assert smc.merge_equal(key, weight, 6, np.zeros(16, np.int64), 1, t, 0) == 3
+        assert resample.merge_equal(key, weight, 6, np.zeros(16, np.int64), 1, t, 0) == 3
         for value in (4, 9, 20):
             assert weight[key == value].sum() == pytest.approx(weights[key == value].sum())
         stayed += weight > 0
@@ -146,9 +146,9 @@ def test_merging_keeps_the_weights_of_states_and_draws_the_one_that_stays():
 
 def test_only_further_children_are_copied():
     ancestor, place, used = np.array([1, 1, 3, 4, 4, 4]), np.zeros(6, np.int64), np.zeros(7, bool)
-    smc.place_children(ancestor, 6, used, place)
+    resample.place_children(ancestor, 6, used, place)
     assert place.tolist() == [1, 0, 3, 4, 2, 5]
     assert used.tolist() == [True] * 6 + [False]
     offspring, out = np.array([0, 2, 0, 1]), np.zeros(3, np.int64)
-    assert smc.ancestors_of(offspring, out) == 3
+    assert resample.ancestors_of(offspring, out) == 3
     assert out.tolist() == [1, 1, 3]

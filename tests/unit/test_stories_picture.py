@@ -100,12 +100,47 @@ def test_examples_are_texts_with_the_words_of_their_story():
     assert sum(model.summary()["rate"].to_pylist()) == pytest.approx(1.0)
 
 
-def test_names_in_the_picture_keep_apart(model):
+def test_names_lie_in_their_layers_and_keep_apart(model):
     pytest.importorskip("matplotlib").use("Agg")
     import matplotlib.pyplot as plt
 
     ax = model.plot()
-    boxes = [text.get_window_extent() for text in ax.texts]
+    ax.figure.draw_without_rendering()
+    boxes = {text.get_text(): text.get_window_extent() for text in ax.texts}
     assert len(boxes) > 3
-    assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
+    each = list(boxes.values())
+    assert not any(a.overlaps(b) for i, a in enumerate(each) for b in each[:i])
+    layers = {layer.get_label(): layer for layer in ax.collections}
+    for name, box in boxes.items():
+        outline = layers[name].get_paths()[0].transformed(ax.transData)
+        corners = [(x, y) for x in (box.x0, box.x1) for y in (box.y0, box.y1)]
+        assert outline.contains_points(corners).all()
+    plt.close("all")
+
+
+def test_the_picture_has_a_scale_and_names_twelve_layers():
+    pytest.importorskip("matplotlib").use("Agg")
+    import matplotlib.pyplot as plt
+
+    from streamddcrp.plots.palette import COLOURS
+    from streamddcrp.plots.stream import plot_stories
+
+    n, day = 20, 86_400.0
+    rows = [(k, e * day, (e + 1) * day, k, 10 + k, f"word{k} $x_{k}") for e in range(10)
+            for k in range(n)]  # fmt: skip
+    names = ("epoch", "begin", "end", "id", "mass", "words")
+    tracks = pa.table(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))
+    ax = plot_stories(tracks, set(range(n)), scale="dates")
+    assert ax.get_ylabel() == "documents per day"
+    per_day = sum(10 + k for k in range(n))
+    top = max(part.get_paths()[0].vertices[:, 1].max() for part in ax.collections)
+    assert top == pytest.approx(per_day)
+    said = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert said[:2] == ["8 smaller ones (1,080)", "word19 $x_19 (290)"]
+    assert len(said) == 13
+    from matplotlib.colors import to_hex
+
+    colours = [to_hex(part.get_facecolor()[0]).upper() for part in ax.collections]
+    assert colours[:12] == list(COLOURS)
+    assert not set(colours[12:]) & set(COLOURS)
     plt.close("all")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from streamddcrp.models.text.views import _MOST, _STORIES, OTHERS, StoryLine
+from streamddcrp.models.text.story_line import _MOST, _STORIES, OTHERS, StoryLine
 
 
 def names(ids):

@@ -175,7 +175,7 @@ def test_options_are_refused_by_name(options, word):
 
 def test_bad_rows_are_refused_by_place():
     with pytest.raises(SchemaError, match="epoch 1, row 1, column 0"):
-        fit_temporal_dpm([[[0.0]], [[1.0], [np.nan]]])
+        fit_temporal_dpm([[[0.0]], [[1.0], [np.inf]]])
     with pytest.raises(SchemaError, match="epoch 1, batch: expected 2 columns"):
         fit_temporal_dpm([[[0.0, 1.0]], [[1.0]]])
     with pytest.raises(SchemaError, match="no rows"):

@@ -72,17 +72,17 @@ def test_ids_never_come_back(case):
     """O9 (h): an id begins once, ends at most once, and is seen only in between."""
     settings, epochs = case
     engine = Engine(settings, known())
-    begun, ended, told = set(), set(), 0
+    begun, ended, seen = set(), set(), 0
     for X in epochs:
         learn(engine, [X])
-        for change in engine.changes[told:]:
+        for change in engine.changes[seen:]:
             if change.kind in ("birth", "split"):
                 assert change.id not in begun
                 begun.add(change.id)
             else:
                 assert change.id in begun - ended
                 ended.add(change.id)
-        told = len(engine.changes)
+        seen = len(engine.changes)
         assert set(engine.ids.tolist()) == begun - ended
 
 

@@ -9,6 +9,7 @@ from scipy.special import digamma, gammaln
 from sklearn.metrics import adjusted_rand_score
 
 from streamddcrp.models.temporal.batch import whole_window as whole
+from streamddcrp.models.temporal.emissions import each
 from streamddcrp.models.temporal.emissions.bags import Bags
 from streamddcrp.models.temporal.emissions.text import TextDecay, TextStats
 from streamddcrp.models.temporal.engine import Engine
@@ -367,6 +368,20 @@ def test_odd_epochs(name, emission):
                 np.testing.assert_allclose(q.sum(axis=1), 1.0, atol=1e-9)
     if name == "the same rows":
         assert engine.n_components == 1
+
+
+def test_a_word_that_a_start_holds_twice_counts_twice():
+    """Only a forged state has one; its words must not outgrow the vocabulary."""
+    twice = Bags((1,), 3, np.array([0, 5]), np.array([2, 0, 2, 2, 2]), np.arange(1.0, 6.0))
+    once = Bags((1,), 3, np.array([0, 2]), np.array([2, 0]), np.array([13.0, 2.0]))
+    X, q = sparse.csr_array([[1.0, 4.0, 2.0]]), np.ones((1, 1))
+    emission = TextDecay(beta=0.1, n_words=3)
+    stats = each(lambda part: np.stack([part]), emission.stats(X, q))
+    found = [
+        emission.smooth(stats, TextStats(start, np.ones(1)), np.array([-1])).log_z[0, 0]
+        for start in (twice, once)
+    ]
+    assert found[0] == pytest.approx(found[1], rel=1e-14)
 
 
 def test_components_that_nobody_joins_leave_and_memory_with_them():

@@ -13,14 +13,7 @@ from streamddcrp.contract import LABEL, P_NEW, SCORE, SPLIT
 from streamddcrp.data.words import WordTable, joined
 from streamddcrp.errors import ConfigError
 from streamddcrp.models.text.config import make_config
-from streamddcrp.models.text.engine import (
-    arrays_of,
-    empty_state,
-    predict,
-    state_from_arrays,
-    step,
-    step_numbers,
-)
+from streamddcrp.models.text.engine import arrays_of, empty_state, predict, state_from_arrays, step
 from streamddcrp.models.text.kernels.layout import (
     ALPHA,
     CONCENTRATION,
@@ -64,15 +57,11 @@ def long_documents(seed, n, drift=0.0):
     return [np.concatenate(part).tolist() for part in parts]
 
 
-def rows_of(documents):
-    offsets = np.cumsum([0, *map(len, documents)])
-    return np.array([w for x in documents for w in x], np.int64), offsets
-
-
-def run(config, documents):
-    state = empty_state(config)
-    numbers, offsets = rows_of(documents)
-    return state, step_numbers(config, state, numbers, offsets, np.arange(float(len(documents))))
+def run(config, documents, t=None):
+    """Learn lists of numbers as words; return state, table of words and output."""
+    state, table = empty_state(config), WordTable(())
+    t = np.arange(float(len(documents))) if t is None else t
+    return state, table, step(config, state, table, *bytes_of(documents), t, listed=True)
 
 
 def held(state, k):
@@ -95,21 +84,26 @@ def held(state, k):
         (1, {"alpha": 1.0, "decay": 25.0, "lag": 30}),
         (2, {"alpha": 30.0, "decay": 500.0, "lag": 60}),
         (3, {"alpha": 2.0, "decay": 9.0, "lag": 20}),
-        (4, {"alpha": 5.0, "decay": 60.0, "lag": 40, "footer": [500, 501, 502]}),
+        (9, {"alpha": 5.0, "decay": 60.0, "lag": 40, "footer": [500, 501, 502]}),
+        (9, {"alpha": 5.0, "decay": 60.0, "lag": 40, "breadth": 0.03}),
     ],
 )
 def test_it_does_what_the_slow_twin_does(seed, options):
-    footer = options.pop("footer", [])
-    config = make_config(**options)
+    footer, breadth = options.pop("footer", []), options.pop("breadth", 0.0)
+    config = make_config(**options)._replace(breadth=breadth)
     documents = [x + footer for x in topics(seed, 220, drift=0.02)]
-    state, out = run(config, documents)
-    twin = SlowText(alpha=options["alpha"], decay=options["decay"], ages=config.ages.tolist())
-    told, aside = [], set()
+    state, table, out = run(config, documents)
+    twin = SlowText(
+        alpha=options["alpha"], decay=options["decay"], breadth=breadth,
+        ages=config.ages.tolist(),
+    )  # fmt: skip
+    assert (twin.b > 0.25) == (breadth > 0.0)
+    reported, aside = [], set()
     for x in documents:
-        told.append(twin.learn(x))
+        reported.append(twin.learn(x))
         aside.update(twin.aside)
-    assert out[:, LABEL].tolist() == [label for label, _ in told]
-    assert out[:, SCORE] == pytest.approx([score for _, score in told], rel=1e-9, abs=1e-9)
+    assert out[:, LABEL].tolist() == [label for label, _ in reported]
+    assert out[:, SCORE] == pytest.approx([score for _, score in reported], rel=1e-9, abs=1e-9)
     final = out[:, FINAL_LABEL]
     assert final[~np.isnan(final)].tolist() == twin.final
     n = int(state.counts[N_MERGES])
@@ -121,14 +115,14 @@ def test_it_does_what_the_slow_twin_does(seed, options):
     assert twin.splits
     assert aside >= set(footer)
     assert aside
-    assert {w: state.words.aside[w] for w in np.flatnonzero(state.words.aside)} == pytest.approx(
-        twin.aside
-    )
+    found = np.flatnonzero(state.words.aside)
+    assert {int(table[w]): state.words.aside[w] for w in found} == pytest.approx(twin.aside)
     assert state.sums[CONCENTRATION] == pytest.approx(twin.B, rel=1e-9)
     live = state.tables.live[: state.counts[N_LIVE]]
-    assert {int(state.tables.id[k]): held(state, k) for k in live} == {
-        table.id: dict(+table.words) for table in twin.tables
+    kept = {
+        int(state.tables.id[k]): {int(table[w]): n for w, n in held(state, k).items()} for k in live
     }
+    assert kept == {table.id: dict(+table.words) for table in twin.tables}
 
 
 P = np.array([0.1, 0.2, 0.05, 0.3, 0.15, 0.2])
@@ -194,7 +188,7 @@ class Held(SlowText):
         self.sizes, self.total = sizes, sizes.total()
 
     def p(self, w):
-        return (self.sizes[w] + self.b) / (self.total + self.b * max(len(self.sizes) + 1, 1000))
+        return (self.sizes[w] + self.b) / (self.total + self.b * max(len(self.sizes) + 1, 3000))
 
     def weight(self, table, now):
         return self.mass[table.id] * math.exp(-1.0 / self.decay)
@@ -362,7 +356,7 @@ def test_the_gain_is_that_of_the_joint():
 def test_probabilities_sum_to_one_and_masses_to_the_total():
     config = make_config(alpha=3.0, decay=30.0, lag=25)
     documents = topics(11, 300)
-    state, out = run(config, documents)
+    state, _, out = run(config, documents)
     live = state.tables.live[: state.counts[N_LIVE]]
     assert state.tables.mass[live].sum() == pytest.approx(state.sums[TOTAL], rel=1e-12)
     assert ((out[:, P_NEW] >= 0.0) & (out[:, P_NEW] <= 1.0)).all()
@@ -371,7 +365,7 @@ def test_probabilities_sum_to_one_and_masses_to_the_total():
 @pytest.mark.parametrize(
     "bad",
     [{"alpha": 0.0}, {"alpha": math.nan}, {"decay": -1.0}, {"lag": 0}, {"lag": 2.5},
-     {"decay": math.inf}, {"revisits": True}, {"discount": 1.0}],
+     {"decay": math.inf}, {"births": 0}, {"scale": "theme"}],
 )  # fmt: skip
 def test_settings_out_of_range_are_named(bad):
     with pytest.raises(ConfigError, match=next(iter(bad))):
@@ -381,12 +375,10 @@ def test_settings_out_of_range_are_named(bad):
 def test_births_do_not_depend_on_the_unit_of_time():
     """A decay in time: alpha follows the rate of arrivals, whatever its unit."""
     documents = topics(5, 300)
-    numbers, offsets = rows_of(documents)
     labels = []
     for unit in (1.0, 3600.0):
         config = make_config(decay=50.0 * unit, clocked=True, lag=40)
-        state = empty_state(config)
-        out = step_numbers(config, state, numbers, offsets, unit * np.arange(300.0))
+        state, _, out = run(config, documents, unit * np.arange(300.0))
         labels.append(out[:, LABEL].tolist())
         assert state.sums[ALPHA] == pytest.approx(3.0, rel=0.05)
     assert labels[0] == labels[1]
@@ -395,11 +387,9 @@ def test_births_do_not_depend_on_the_unit_of_time():
 @pytest.mark.parametrize("gap", [1e4, 1e9, 1e300])
 def test_a_long_silence_is_forgotten_and_not_an_error(gap):
     documents = topics(6, 120)
-    numbers, offsets = rows_of(documents)
     t = np.arange(120.0)
     t[60:] += gap
     config = make_config(decay=10.0, clocked=True, lag=30)
-    state = empty_state(config)
-    out = step_numbers(config, state, numbers, offsets, t)
+    state, _, out = run(config, documents, t)
     assert np.isfinite(out[:, [LABEL, SCORE]]).all()
     assert np.isfinite(state.tables.mass).all()

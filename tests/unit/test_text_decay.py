@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamddcrp.contract import LABEL, SCORE
+from streamddcrp.data.words import WordTable
 from streamddcrp.models.text.config import make_config, scales_of
-from streamddcrp.models.text.engine import arrays_of, empty_state, state_from_arrays, step_numbers
+from streamddcrp.models.text.engine import arrays_of, empty_state, state_from_arrays, step
 from streamddcrp.models.text.kernels.layout import (
     GROWTHS,
     MIXED,
@@ -21,7 +22,7 @@ from streamddcrp.models.text.kernels.layout import (
     TOTALS,
 )
 from streamddcrp.models.text.text_stream import TextStream
-from tests.unit.test_text_ddcrp import rows_of, topics
+from tests.unit.test_text_ddcrp import bytes_of, run, topics
 
 CALIBRATE = 500
 
@@ -84,12 +85,14 @@ def test_masses_at_each_scale_are_those_of_the_history(data, seed):
     n = 900 if clocked else 300
     documents = topics(seed, n, drift=0.05)
     t = np.cumsum(np.random.default_rng(seed).exponential(1.0, n) * (1 + 20 * (np.arange(n) > 700)))
-    state = empty_state(config)
+    state, table = empty_state(config), WordTable(())
     cuts = sorted(data.draw(st.lists(st.integers(0, n), max_size=3)))
     for a, b in zip([0, *cuts], [*cuts, n], strict=True):
-        step_numbers(config, state, *rows_of(documents[a:b]), t[a:b])
+        step(config, state, table, *bytes_of(documents[a:b]), t[a:b], listed=True)
         if data.draw(st.booleans()):
-            state = state_from_arrays(config, arrays_of(state, len(state.words.df)))
+            words = table.state()
+            state = state_from_arrays(config, arrays_of(state, len(words["word_length"])))
+            table = WordTable.restore(words)
     tables, sums = state.tables, state.sums
     live = tables.live[: state.counts[N_LIVE]]
     vectors = sums[N_SUMS:].reshape(N_VECTORS, -1)
@@ -129,9 +132,9 @@ def test_stories_that_last_some_hours_are_better_predicted():
     """Fifteen stories at a time, each told for six hours: in 50 texts or 500."""
     t, rng = swinging(0, 6000), np.random.default_rng(0)
     births = np.sort(rng.uniform(-6.0, t[-1], int(15 * (t[-1] + 6.0) / 6.0)))
-    told = [rng.integers(*np.searchsorted(births, (now - 6.0, now))) for now in t]
+    chosen = [rng.integers(*np.searchsorted(births, (now - 6.0, now))) for now in t]
     words = rng.integers(0, 1000, (len(births), 8))
-    texts = [" ".join(f"w{w}" for w in rng.permutation(words[k])[:4]) for k in told]
+    texts = [" ".join(f"w{w}" for w in rng.permutation(words[k])[:4]) for k in chosen]
     learned, given, timed = (TextStream(decay=decay) for decay in (None, 500.0, ("time", 6.0)))
     learned.learn_many(texts, t)
     given.learn_many(texts)
@@ -157,8 +160,7 @@ def test_a_long_silence_is_no_error(gap):
     t[600:] += gap
     documents = topics(6, 700)
     config = make_config(learned=True, clocked=True, lag=30)
-    state = empty_state(config)
-    out = step_numbers(config, state, *rows_of(documents), t)
+    state, _, out = run(config, documents, t)
     assert np.isfinite(out[:, [LABEL, SCORE]]).all()
     assert np.isfinite(state.tables.masses).all()
     assert np.isfinite(state.sums).all()

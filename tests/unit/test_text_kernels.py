@@ -67,7 +67,7 @@ def test_a_step_of_the_scales(seed):
 def stories_that_came_back():
     """Settings and a state with some tables in the archive, and live ones that share its words."""
     config = make_config(alpha=2.0, decay=9.0, lag=20)
-    state, _ = run(config, topics(3, 400, drift=0.02))
+    state, *_ = run(config, topics(7, 400, drift=0.02))
     assert state.counts[N_ARCHIVED] > 2
     return config, state
 
@@ -76,7 +76,7 @@ def log_odds(config, state, k):
     """Equation (3) for table ``k`` with each archived table, of whose words some were kept."""
     B, d, archive = float(state.sums[CONCENTRATION]), config.discount, state.archive
     mine, out = Counter(held(state, k)), {}
-    lexicon = max(int(state.counts[N_WORDS]) + 1, 1000)
+    lexicon = max(int(state.counts[N_WORDS]) + 1, 3000)
     total = state.counts[SUM_DF] + config.smoothing * lexicon
 
     def g(m):
@@ -132,7 +132,7 @@ def test_what_is_poured_together():
     """Sums, the earlier beginning and the later end, with their times."""
     config = make_config(alpha=5.0, decay=60.0, lag=40)
     for seed in range(4):
-        state, _ = run(config, topics(seed, 150))
+        state, *_ = run(config, topics(seed, 150))
         tables = state.tables
         live = tables.live[: state.counts[N_LIVE]].tolist()
         large, small = sorted(live, key=lambda k: -tables.size[k])[:2][:: (-1) ** seed]
@@ -157,7 +157,7 @@ def test_what_is_poured_together():
 def test_a_merged_table_is_looked_at_after_another_document():
     """The older id; merges and splits are tried again with the next document at the earliest."""
     config = make_config(alpha=5.0, decay=60.0, lag=40)
-    state, _ = run(config, topics(1, 150))
+    state, *_ = run(config, topics(1, 150))
     tables, window = state.tables, state.window
     live = tables.live[: state.counts[N_LIVE]].tolist()
     a, b = sorted(live, key=lambda k: -tables.size[k])[:2]
@@ -170,7 +170,7 @@ def test_a_merged_table_is_looked_at_after_another_document():
     try_it = plain(try_merge, merge_gain=lambda *_: 1.0)
     try_it(
         config, state.words, state.postings, tables, window, state.events, state.counts,
-        state.sums, state.scratch, a, 150, 150.0,
+        state.sums, state.scratch, a,
     )  # fmt: skip
     (large,) = {a, b} & set(tables.live[: state.counts[N_LIVE]].tolist())
     assert (tables.id[large], tables.size[large]) == (older, size)

@@ -52,7 +52,7 @@ def test_as_time(t, expected):
         (np.nan, "nan is not finite"),
         (-np.inf, "-inf is not finite"),
         (10**400, "too large"),
-        (np.datetime64("NaT"), "is missing"),
+        (np.datetime64("NaT", "s"), "is missing"),
         (date(2024, 1, 1), "is a date"),
         (timedelta(1), "is a timedelta"),
         (np.timedelta64(1, "s"), "is a timedelta64"),

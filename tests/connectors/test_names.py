@@ -1,0 +1,100 @@
+"""Names that people give on the page, in events and alarms of a run that goes on."""
+
+import json
+
+from streamddcrp_connectors.run.columns import Columns
+from streamddcrp_connectors.run.config import recipe_for
+from streamddcrp_connectors.run.names import Names
+from streamddcrp_connectors.run.runner import open_store, run
+from streamddcrp_connectors.run.sinks import open_sink
+from streamddcrp_connectors.run.sources import open_source
+
+from .data import rows, write_jsonl
+from .live import read
+from .toy import Toy
+
+
+class Page:
+    """Another process that gives a name after some batches, as the page's does."""
+
+    def __init__(self, folder, key, label, after):
+        self.folder, self.key, self.label, self.after = folder, key, label, after
+
+    def epoch(self, epoch):
+        assert epoch.events is None or "name" in epoch.events.schema.names
+        self.after -= 1
+        if self.after == 0:
+            Names(self.folder).give(self.key, self.label, "cleaning")
+
+
+def once(folder, n, *, key=None, names=True, watchers=(), ending="jsonl"):
+    write_jsonl(folder / "in.jsonl", rows(n))
+    source = open_source(folder / "in.jsonl", Columns("t", key, ("a", "b")), batch_rows=20)
+    out, events, alarms = (
+        open_sink(folder / f"{name}.{ending}", None, folder / "ck", name)
+        for name in ("output", "events", "alarms")
+    )
+    with open_store(folder / "ck") as store:
+        run(
+            source, recipe_for(Toy, {}, Toy.from_bytes), out, store=store, events=events,
+            alarms=alarms, alarm_rate=0.05, watchers=watchers,
+            names=Names(folder / "ck") if names else None,
+        )  # fmt: skip
+    source.close()
+
+
+def labelled(folder, what="events"):
+    return [
+        (row.get("key", ""), row["label"], row["name"]) for row in read(folder / f"{what}.jsonl")
+    ]
+
+
+def test_a_name_is_used_as_soon_as_it_is_given(tmp_path):
+    once(tmp_path, 400)
+    found = labelled(tmp_path)
+    assert found
+    assert all(name is None for _, _, name in found)
+    (tmp_path / "whole").mkdir()
+    once(tmp_path / "whole", 1000)
+    late = [row["label"] for row in read(tmp_path / "whole" / "events.jsonl") if row["index"] > 700]
+    often = max(set(late), key=late.count)
+    page = Page(tmp_path / "ck", "", often, after=5)
+    once(tmp_path, 1000, watchers=[page])  # goes on
+    labels, names = zip(*[row[1:] for row in labelled(tmp_path)], strict=True)
+    assert set(names) == {None, "cleaning"}
+    assert all((name is None) or label == often for label, name in zip(labels, names, strict=True))
+    first = names.index("cleaning")
+    assert all(
+        name == "cleaning"
+        for label, name in zip(labels[first:], names[first:], strict=True)
+        if label == often
+    )
+    alarms = labelled(tmp_path, "alarms")
+    assert alarms
+    assert all((name == "cleaning") <= (label == often) for _, label, name in alarms)
+
+
+def test_a_name_belongs_to_a_key(tmp_path):
+    once(tmp_path, 200, key="k")
+    (tmp_path / "whole").mkdir()
+    once(tmp_path / "whole", 900, key="k")
+    key, label, _ = labelled(tmp_path / "whole")[-1]
+    Names(tmp_path / "ck").give(key, label, "idle")
+    once(tmp_path, 900, key="k")
+    found = labelled(tmp_path)
+    named = {(key, label) for key, label, name in found if name == "idle"}
+    assert named == {(key, label)}
+    assert len({key for key, _, _ in found}) == 3
+
+
+def test_a_job_that_began_without_names_keeps_its_columns(tmp_path):
+    once(tmp_path, 200, names=False)
+    once(tmp_path, 400)
+    assert all("name" not in row for row in read(tmp_path / "events.jsonl"))
+
+
+def test_tables_have_the_column_from_the_first_event(tmp_path):
+    once(tmp_path, 200, ending="parquet")
+    Names(tmp_path / "ck").give("", 0, "idle")
+    once(tmp_path, 400, ending="parquet")
+    assert json.loads((tmp_path / "ck" / "page-names.json").read_text())["names"]

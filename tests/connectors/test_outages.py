@@ -1,0 +1,166 @@
+"""What goes wrong at a server in mid-stream: each server, each kind of trouble, nothing lost."""
+
+import json
+import re
+import signal
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from .brokers import Mosquitto, Postgres
+from .brokers import started as started_there
+from .test_mqtt import publish, subscribe
+from .test_servers import KEPT, Nats, Redis, do, expected, finish, heard, messages, start, until
+
+__all__ = ["do"]
+
+
+class Mqtt:
+    """Rows from a topic to a file."""
+
+    def __init__(self, server, folder):
+        self.server, self.folder = server, folder
+        self.source = f"mqtt://127.0.0.1:{server.port}/rows?journal={folder}/inbox"
+        self.sink = str(folder / "out.jsonl")
+
+    def publish(self, sent):
+        publish(self.server.port, sent, topic="rows", qos=2)
+
+    def results(self):
+        path = Path(self.sink)
+        return path.read_bytes().splitlines() if path.exists() else []
+
+
+class Table:
+    """Rows from a table to a table."""
+
+    def __init__(self, server, folder):
+        self.server = server
+        where = f"postgresql://postgres@127.0.0.1:{server.port}/postgres"
+        self.source, self.sink = f"{where}/rows?order=id", f"{where}/results"
+        server.do("create table rows (id bigserial primary key, t float8, a float8, b float8)")
+
+    def publish(self, sent):
+        with self.server.connect() as link:
+            for text in sent:
+                query = "insert into rows (t, a, b) values (%(t)s, %(a)s, %(b)s)"
+                link.execute(query, json.loads(text))
+
+    def results(self):
+        try:
+            return self.server.read("select row from results order by row")
+        except Exception:  # not made yet, or away
+            return []
+
+
+@pytest.fixture(params=["nats", "redis", "mqtt", "postgresql"])
+def place(request, tmp_path):
+    if request.param in ("nats", "redis"):
+        server = request.getfixturevalue(f"{request.param}_server")
+        yield {"nats": Nats, "redis": Redis}[request.param](server)
+    elif request.param == "mqtt":
+        pytest.importorskip("paho.mqtt.client")
+        for server in started_there(Mosquitto, tmp_path / "mosquitto"):
+            yield Mqtt(server, tmp_path)
+    else:
+        pytest.importorskip("psycopg")
+        with tempfile.TemporaryDirectory() as folder:
+            for server in started_there(Postgres, Path(folder)):
+                yield Table(server, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seconds", [60])
+def test_a_server_that_is_away_for_a_minute(place, tmp_path, seconds):
+    """The job says so, waits, goes on by itself, and every row is there once."""
+    sent = messages(600)
+    whole = expected(tmp_path / "alone", sent)
+    (tmp_path / "job").mkdir()
+    if isinstance(place, Mqtt):
+        subscribe(place.source)  # so that the broker keeps what comes before the job is there
+    process = start(tmp_path / "job", place.source, "--sink", place.sink, "--checkpoint", "ck")
+    place.publish(sent[:300])
+    until(lambda: len(place.results()) == 300)
+    place.server.stop(signal.SIGINT if isinstance(place, Mqtt | Table) else signal.SIGKILL)
+    said = heard(process, "is not there")
+    time.sleep(seconds)
+    place.server.start()
+    said += heard(process, "is back after")
+    begun = time.monotonic()
+    place.publish(sent[300:])
+    until(lambda: len(place.results()) >= 600)
+    took = time.monotonic() - begun
+    process.send_signal(signal.SIGTERM)
+    code, _, err = finish(process)
+    assert code == 130, err
+    assert "Traceback" not in said + err
+    assert len(re.findall("is not there", said)) <= 2  # source and sink: once each
+    if isinstance(place, Table):
+        assert place.results() == [str(row) for row in range(600)]
+    else:
+        assert place.results() == whole
+    assert took < 30, f"300 rows {took:.1f} s after {said.splitlines()[-1]}"
+
+
+def test_the_schema_changes_in_mid_stream(place, tmp_path, do):
+    """Rows that lack a column are set aside by name; those that have more are read."""
+    if isinstance(place, Table):
+        pytest.skip("a table that changes: test_postgres.py")
+    arguments = [place.source, "--sink", "out.jsonl", *KEPT, "--on-error", "dead-letter=bad.jsonl"]
+    do(*arguments)  # makes the session
+    changed = [
+        b'{"t": 3, "a": 1.5}',
+        b'{"t": 3, "a": 2.5, "b": 1, "new": 7}',
+        b'{"t": "2024-01-01", "a": 2.5, "b": 1}',
+        b'{"t": 3, "a": "high", "b": 1}',
+    ]
+    place.publish([*messages(4), *changed, *messages(2, 8)])
+    code, err = do(*arguments[:-4], "--idle", 2, *arguments[-2:])
+    assert code == 0, err
+    bad = [json.loads(line) for line in (tmp_path / "bad.jsonl").read_text().splitlines()]
+    assert [row["row"] for row in bad] == [4, 6, 7]
+    reasons = ["no column 'b'", "column 't' must be", "column 'a' must be"]
+    for row, words in zip(bad, reasons, strict=True):
+        assert words in row["reason"]
+    kept = [json.loads(line)["row"] for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert kept == [0, 1, 2, 3, 5, 8, 9]
+
+
+def test_a_full_stream_is_waited_for(nats_server, tmp_path):
+    """The job says why it waits, and goes on when there is room."""
+    from nats.js.api import DiscardPolicy, StreamConfig
+
+    place = Nats(nats_server)
+
+    def limit(n):
+        config = StreamConfig(name="OUT", subjects=["out"], max_msgs=n, discard=DiscardPolicy.NEW)
+        nats_server.do(lambda stream: stream.update_stream(config))
+
+    limit(25)
+    place.publish(messages(40))
+    process = start(tmp_path, place.source, "--sink", place.sink, "--checkpoint", "ck")
+    assert "maximum messages exceeded" in heard(process, "is not there")
+    assert len(place.results()) == 25
+    limit(-1)
+    heard(process, "is back after")
+    until(lambda: len(place.results()) >= 40)
+    process.send_signal(signal.SIGTERM)
+    assert finish(process)[0] == 130
+    assert [json.loads(line)["row"] for line in place.results()] == list(range(40))
+
+
+def test_a_server_without_memory_ends_the_run_and_loses_nothing(redis_server, do):
+    place = Redis(redis_server)
+    place.publish(messages(40))
+    arguments = [place.source, "--sink", place.sink, *KEPT]
+    redis_server.client.config_set("maxmemory", "1")
+    code, err = do(*arguments)
+    assert code == 2, err
+    assert "used memory > 'maxmemory'" in err
+    assert "Traceback" not in err
+    redis_server.client.config_set("maxmemory", "0")
+    code, err = do(*arguments)
+    assert code == 0, err
+    assert [json.loads(line)["row"] for line in place.results()] == list(range(40))

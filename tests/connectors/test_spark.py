@@ -1,0 +1,95 @@
+"""What needs Spark's Python package, but no Java: timers, and a run's sources."""
+
+import json
+import pickle
+
+import pyarrow as pa
+import pytest
+
+from tests.connectors.data import WRITERS, rows
+from tests.connectors.test_visits import MODEL, SparkOwn, job_for, packed
+
+pytest.importorskip("pyspark", reason="the extra [spark] is not installed")
+pd = pytest.importorskip("pandas")
+pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support:FutureWarning")
+SCHEMA = pa.schema({"t": pa.float64(), "x": pa.float64()})
+DAY = 86_400_000
+
+
+def test_idle_keys_are_forgotten():
+    """One timer for many visits; a key that comes back starts over."""
+    from pyspark.sql.streaming.tws_tester import TwsTester
+
+    from streamddcrp_connectors.spark.processor import KeyedProcessor
+
+    outputs = SparkOwn(job_for(MODEL), SCHEMA).outputs
+    processor = KeyedProcessor(job_for(MODEL), outputs, DAY)
+    tester = TwsTester(processor, timeMode="ProcessingTime")
+
+    def learn(row):
+        table = pa.table({"key": ["a"], "t": [float(row)], "x": [1.0]})
+        ((_, cell),) = packed(table, row)
+        out = tester.testInPandas("a", pd.DataFrame({"rows": [cell]}))
+        return read(out)
+
+    def read(out):
+        batches = outputs.from_batches([pa.RecordBatch.from_pandas(out)]) if len(out) else ()
+        return [row for batch in batches for row in batch.to_pylist()]
+
+    def timers():
+        tester.handle.setGroupingKey("a")
+        return list(tester.handle.listTimers())
+
+    assert not read(tester.setProcessingTime(1000))
+    learn(0)
+    assert timers() == [1000 + DAY]
+    assert not read(tester.setProcessingTime(DAY // 2))
+    learn(1)
+    assert timers() == [1000 + DAY]
+    assert not read(tester.setProcessingTime(1000 + DAY))
+    assert timers() == [DAY // 2 + DAY]
+    (event,) = read(tester.setProcessingTime(2 * DAY))
+    assert (event["output"], event["key"], event["kind"]) == ("event", "a", "expired")
+    assert timers() == []
+    assert tester.peekValueState("state", "a") is None
+    assert [row["output"] for row in learn(0)] == ["result"]  # not refused as a repetition
+
+
+def by_key(batches):
+    """Return the rows of each key, however they are cut."""
+    found = {}
+    for row in (row for batch in batches for row in batch.to_pylist()):
+        found.setdefault(row["key"], []).extend(
+            pa.ipc.open_stream(row["rows"]).read_all().to_pylist()
+        )
+    return found
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_a_batch_of_a_source_is_read_again(tmp_path, kind):
+    """Between two offsets always the same rows, also by a copy of the reader."""
+    from pyspark import cloudpickle
+
+    from streamddcrp_connectors.spark.source import _Reader
+
+    source = tmp_path / f"in.{kind}"
+    WRITERS[kind](source, rows(50))
+    columns = {"time": "t", "key": "k", "features": None, "text": False}
+    spec = {"source": str(source), "format": None, "batch_rows": 20, "batch_wait": 0.0}
+    reader = _Reader(spec | {"follow": False, "idle": None, "columns": columns})
+    start, n = reader.initialOffset(), 0
+    while True:
+        batches, end = reader.read(start)
+        found = list(batches)
+        if end == start:
+            break
+        start, end = json.loads(json.dumps([start, end]))
+        other = pickle.loads(cloudpickle.dumps(reader))
+        again = by_key(other.readBetweenOffsets(start, end))
+        other.stop()
+        assert by_key(found) == again
+        n += sum(map(len, again.values()))
+        reader.commit(end)
+        start = end
+    reader.stop()
+    assert (found, n) == ([], 50)

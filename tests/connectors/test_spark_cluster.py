@@ -1,0 +1,192 @@
+"""A job on a Spark cluster of this machine, with executor and driver killed: the run's own bits."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+
+from streamddcrp.checkpoint import SqliteStore
+from streamddcrp_connectors.spark.visits import State
+from tests.connectors.servers import free_port
+from tests.connectors.test_visits import measurements, titles
+
+pyspark = pytest.importorskip("pyspark", reason="the extra [spark] is not installed")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(shutil.which("java") is None, reason="there is no Java, which Spark needs"),
+]
+ROOT = Path(__file__).resolve().parents[2]
+CLASS = "org.apache.spark.deploy."
+PATIENCE = 900  # seconds
+
+
+class Cluster:
+    """A master and two workers with a core each, on loopback."""
+
+    def __init__(self, folder):
+        self.port, self.folder, self.processes = free_port(), folder, []
+        self.env = os.environ | {
+            "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": "512m",
+            "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT}/connectors",
+        }  # fmt: skip
+        self.url = f"spark://127.0.0.1:{self.port}"
+        web = ["--webui-port", str(free_port())]
+        self._daemon("master.Master", "--host", "127.0.0.1", "--port", str(self.port), *web)
+        self.workers = [
+            self._daemon(
+                "worker.Worker", "--host", "127.0.0.1", "--cores", "1", "--memory", "1g",
+                "--work-dir", str(folder / f"worker{i}"), "--webui-port", str(free_port()),
+                self.url,
+            )
+            for i in range(2)
+        ]  # fmt: skip
+
+    def _start(self, command, name, **more):
+        with (self.folder / name).open("ab") as log:
+            return subprocess.Popen(command, env=self.env, stdout=log, stderr=log, **more)
+
+    def _daemon(self, name, *options):
+        spark_class = Path(pyspark.__file__).parent / "bin" / "spark-class"
+        process = self._start([spark_class, CLASS + name, *options], "daemons.log")
+        self.processes.append(process)
+        return process
+
+    def submit(self, job):
+        settings = {
+            "spark.executor.memory": "600m", "spark.driver.memory": "1g",
+            "spark.executorEnv.PYTHONPATH": self.env["PYTHONPATH"],
+        }  # fmt: skip
+        conf = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
+        command = [sys.executable, "-m", "streamddcrp_connectors", "submit", job, *conf]
+        command += ["--master", self.url, "--partitions", "4"]
+        return self._start(command, "submit.log", cwd=job.parent)
+
+    def stop(self):
+        for process in self.processes:
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    made = Cluster(tmp_path)
+    yield made
+    made.stop()
+
+
+def children(pid):
+    """Return the processes that a process has started, and theirs."""
+    found = subprocess.run(
+        ["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=False
+    )
+    ours = [int(word) for word in found.stdout.split()]
+    return [*ours, *(later for child in ours for later in children(child))]
+
+
+def wait_for(path, job):
+    end = time.monotonic() + PATIENCE
+    while not path.exists():
+        assert time.monotonic() < end, f"{path} does not come"
+        assert job.poll() is None, (job.args, path)
+        time.sleep(0.2)
+
+
+def kernels():
+    """Return the compiled kernels and when they were written."""
+    from streamddcrp.compilation import cache_root
+
+    return {path: path.stat().st_mtime for path in cache_root().rglob("*.nbi")}
+
+
+@pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
+@pytest.mark.parametrize(
+    ("table", "options"),
+    [
+        (measurements(1000, 12), 'model = "model.toml"\nfeatures = ["x"]'),
+        (titles(200, 6), 'text = "x"\nmodel = "model.toml"'),
+    ],
+    ids=["1,000 keys of SeqDDCRP", "200 keys of TextStream"],
+)
+def test_killed_in_mid_stream(cluster, tmp_path, table, options):
+    x = table.column("x").to_pylist()
+    is_text = isinstance(x[0], str)
+    if not is_text:
+        x[77] = float("inf")
+    pq.write_table(table.set_column(2, "x", pa.array(x)), tmp_path / "fleet.parquet")
+    given = 'likelihood = ["normal_gamma", 0.0, 0.05, 1.5, 0.5]\nwindow = 16\n'
+    stories = 'model = "text"\nlag = 8\nbirths = 1\n'
+    (tmp_path / "model.toml").write_text(stories if is_text else given)
+    job = tmp_path / "job.toml"
+    job.write_text(
+        f'source = "fleet.parquet"\ntime = "t"\nby = "key"\n{options}\n'
+        f'batch-rows = {len(table) // 4}\nsink = "out"\ncheckpoint = "state"\n'
+        'on-error = "dead-letter=refused.jsonl"\nevents = "events.parquet"\n'
+    )
+    run = [sys.executable, "-m", "streamddcrp_connectors", "run", "--config", "job.toml"]
+    run += ["--sink", "run.parquet", "--checkpoint", "run"]
+    subprocess.run(run, cwd=tmp_path, env=cluster.env, check=True)
+    compiled = kernels()
+
+    out = tmp_path / "out"
+    driver = cluster.submit(job)
+    wait_for(out / "batch=0" / "_SUCCESS", driver)
+    executor = next(pid for pid in children(cluster.workers[0].pid))
+    os.kill(executor, signal.SIGKILL)
+    wait_for(out / "batch=1" / "_SUCCESS", driver)
+    for pid in (driver.pid, *children(driver.pid)):
+        os.kill(pid, signal.SIGKILL)
+    driver.wait()
+    assert not (out / "batch=3").exists()
+    again = cluster.submit(job)
+    assert again.wait(PATIENCE) == 0, (tmp_path / "submit.log").read_text()[-3000:]
+
+    assert kernels() == compiled  # nothing was compiled a second time
+    found = ds.dataset(out, partitioning="hive").to_table()
+    expected = pq.read_table(tmp_path / "run.parquet")
+    if is_text:  # a run ends, and then writes the labels that are still open; a stream does not
+        expected = expected.filter(pa.compute.field("row").is_valid())
+    results = part(found, "result", expected.schema.names)
+    assert results == sorted(expected.to_pylist(), key=lambda row: row["row"])
+    events = pq.read_table(tmp_path / "events.parquet")
+    assert by_key(part(found, "event", events.schema.names)) == by_key(events.to_pylist())
+    assert events.num_rows > 100
+    refused = part(found, "refused", ["row", "reason"])
+    assert [row["row"] for row in refused] == ([] if is_text else [77])
+    with SqliteStore(tmp_path / "run" / "state.sqlite") as store:
+        states = dict(store.states("model"))
+    assert states_of(tmp_path / "state") == states
+
+
+def part(found, output, names):
+    rows = found.filter(pa.compute.field("output") == output).select(names).to_pylist()
+    return sorted(rows, key=lambda row: row.get("row", 0))
+
+
+def by_key(events):
+    return sorted(map(repr, events))
+
+
+def states_of(checkpoint):
+    """Read the models of all keys from Spark's store."""
+    from pyspark.sql import SparkSession
+
+    from streamddcrp_connectors.spark import SETTINGS
+
+    builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+    for name, value in (SETTINGS | {"spark.driver.host": "127.0.0.1"}).items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    try:
+        reader = spark.read.format("statestore").option("stateVarName", "state")
+        rows = reader.option("path", str(checkpoint)).load().collect()
+        return {row.key.key: State.from_bytes(bytes(row.value.blob)).model for row in rows}
+    finally:
+        spark.stop()

@@ -1,0 +1,120 @@
+"""Forged states under a valid checksum: refused, or used without harm. `make fuzz` tries more."""
+
+import numpy as np
+import pytest
+
+from streamddcrp.errors import CheckpointError
+from tests.fuzz.forge import forged, subjects
+from tests.fuzz.run import BAD, Worker, campaign, generator
+
+HUGE = (1 << 62) - 1
+# What once crashed, hung or read elsewhere: model, array, place and value.
+FOUND = [
+    ("SeqDDCRP, plain", "atoms.active", 0, HUGE),
+    ("SeqDDCRP, plain", "atoms.active", 0, 141),
+    ("SeqDDCRP, plain", "groups.atom", 0, 99),
+    ("SeqDDCRP, plain", "atoms.frozen_births", 0, -1e300),
+    ("SeqDDCRP, plain", "rows.births", 0, -1e300),
+    ("SeqDDCRP, plain", "counts", 5, 1 << 40),
+    ("TextStream, short", "window.length", 0, HUGE),
+    ("TextStream, short", "window.table", 0, 1000),
+    ("TextStream, short", "postings.at", 3, -7),
+    ("TextStream, short", "words.start", 2, 1 << 30),
+    ("TextStream, short", "tables.live", 0, 1 << 20),
+    ("GraphCRP, given", "particles.label", 0, 1000),
+    ("GraphCRP, given", "particles.entry", 0, 1 << 40),
+    ("GraphCRP, given", "pool.name", 0, 1 << 40),
+    ("GroupDP, two layers", "groups.node", 0, 77),
+    ("DDCRPSampler, given", "ring.label", 0, 1 << 33),
+    ("DDCRPSampler, given", "tables.name", 0, 1 << 33),
+    ("DDCRPSampler, given", "ring.link", 0, HUGE),
+    ("TimeVaryingIBP, all learned", "names.holder", 0, 1 << 33),
+    ("TimeVaryingIBP, all learned", "particles.scale", 1, 1 << 33),
+    ("EmbeddingStream, default", "window.table", 0, 1 << 33),
+    ("NestedCRPTopics, counts", "window.ends", 0, 1 << 33),
+    ("NestedCRPTopics, counts", "parent", 3, 3),
+    ("NestedCRPComponents", "parent", 1, 1),
+    ("Alarm", "counts", 1, 1 << 40),
+    ("LinkLanguageModel, numbers", "memory.word", 0, 1 << 40),
+    ("TemporalDPM, rows (warm-up)", "waiting.number", 4, 2),
+    ("TemporalDPM, logistic", "model.born", 0, 1 << 40),
+    ("TemporalDPM, rho", "model.boilerplate.numbers", 2, 0.5),
+    ("TemporalDPM, texts", "model.boilerplate.words", 0, -7),
+    ("TemporalDPM, texts", "model.boilerplate.sizes", 0, HUGE),
+]
+BY_NAME = {subject.name: subject for subject in subjects()}
+# The first case of each class, after some rows and in its warm-up.
+ONE_EACH = {(type(s.case.make()).__name__, type(s).__name__): s for s in [*BY_NAME.values()][::-1]}
+
+
+@pytest.mark.parametrize(("name", "array", "place", "value"), FOUND)
+def test_what_was_found_is_refused(name, array, place, value):
+    subject = BY_NAME[name]
+    arrays, meta = dict(subject.parts[0]), subject.parts[1]
+    arrays[array] = arrays[array].copy()
+    with np.errstate(over="ignore"):
+        arrays[array].reshape(-1)[place] = value
+    outcome, message = subject.load(arrays, meta)[:2]
+    assert outcome == "refused", message
+    name = array.removeprefix("memory.").removeprefix("model.")
+    assert name in message or "hold together" in message
+
+
+@pytest.mark.parametrize("subject", ONE_EACH.values(), ids=lambda s: s.name)
+def test_forged_states_do_no_harm(subject):
+    assert subject.try_forged(*subject.parts)[0] == "accepted"  # compiles all kernels
+    counts, _, bad = campaign([subject], seconds=60.0, first=10**6, most=12, report=str)
+    assert not bad
+    assert sum(counts.values()) == 12
+
+
+@pytest.mark.slow
+def test_twenty_thousand_forged_states():
+    models = [*BY_NAME.values()]
+    for subject in models:
+        assert subject.try_forged(*subject.parts)[0] == "accepted"
+    counts, _, bad = campaign(models, seconds=7200.0, first=2 * 10**6, most=20_000, report=str)
+    assert not bad
+    assert sum(counts.values()) == 20_000
+    assert min(counts["refused"], counts["accepted"]) > 2000
+
+
+def test_a_crash_and_a_hang_are_noticed():
+    """The harness itself: a process that dies, and one that does not come back."""
+
+    class Deadly:
+        name, parts = "deadly", ({"a": np.zeros(1)}, {})
+
+        def try_forged(self, arrays, meta):
+            import ctypes
+
+            return ctypes.string_at(0)
+
+    class Endless(Deadly):
+        def try_forged(self, arrays, meta):
+            while True:
+                pass
+
+    worker = Worker([Deadly()])
+    assert worker.run((0, 1))[:2] == ("crash", "SIGSEGV")
+    worker = Worker([Endless()])
+    assert worker.run((0, 1), limit=0.5)[0] == "hang"
+    assert {"crash", "hang"} < {*BAD}
+
+
+def test_a_seed_gives_the_same_forgery_again():
+    subject = BY_NAME["Alarm"]
+    one, other = (forged(subject.parts, generator(subject, 5))[2] for _ in range(2))
+    assert one == other
+
+
+def test_what_a_forged_state_says():
+    subject = BY_NAME["SeqDDCRP, plain"]
+    arrays, meta = subject.parts
+    wrong = arrays["atoms.active"].copy()
+    wrong[0] = 99
+    outcome, message, error = subject.load(arrays | {"atoms.active": wrong}, meta)
+    assert outcome == "refused"
+    assert isinstance(error, CheckpointError)
+    assert "'atoms.active'" in message
+    assert "out of range (from 0 to <K)" in message

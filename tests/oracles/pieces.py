@@ -1,0 +1,76 @@
+"""Words of scripts without spaces, the slow way: exact fractions, all ways to cut by recursion."""
+
+from collections import Counter
+from fractions import Fraction
+from functools import cache
+from itertools import pairwise
+
+LONGEST, MOST, AT_A_TIME, UNIT = 8, 1 << 16, 128, 256
+ALPHA, ENDS, CHARACTERS = 3000, Fraction(1, 5), 4096
+
+
+def pairs(run):
+    """Return pairs of neighbouring characters, or the one that there is."""
+    return [a + b for a, b in pairwise(run)] or run
+
+
+class Pieces:
+    """Counts of pieces and characters, in 1 / 256, and runs cut by them.
+
+    A way to cut a run has the product of the probabilities of its pieces, each of at most eight
+    characters: (count + alpha p0) / (all + alpha), p0 by length and characters.
+    """
+
+    def __init__(self):
+        self.pieces, self.letters, self.due = Counter(), Counter(), []
+
+    def cut(self, run):
+        """Return the pieces of a list of characters; `learn` counts them."""
+        found = []
+        for start in range(0, len(run), AT_A_TIME):
+            part = run[start : start + AT_A_TIME]
+            ends = self._ends(part)
+            begin = 0
+            for j in range(1, len(part) + 1):
+                if ends[j] > Fraction(1, 2) or j - begin == LONGEST:
+                    found.append("".join(part[begin:j]))
+                    begin = j
+        return found
+
+    def _ends(self, run):
+        """Return the probability that a piece ends before each place, and note what to count."""
+        R, n, letters = len(run), self.pieces.total(), self.letters.total()
+
+        @cache
+        def weight(i, j):
+            new = Fraction(ALPHA * UNIT) * ENDS * (1 - ENDS) ** (j - i - 1)
+            for letter in run[i:j]:
+                new *= Fraction(self.letters[letter] + UNIT, letters + CHARACTERS * UNIT)
+            return (self.pieces["".join(run[i:j])] + new) / (n + ALPHA * UNIT)
+
+        before, after = [Fraction(1)], [Fraction(1)]  # sums over all ways up to and from a place
+        for j in range(1, R + 1):
+            ways = range(max(0, j - LONGEST), j)
+            before.append(sum(before[i] * weight(i, j) for i in ways))
+        for i in range(R - 1, -1, -1):
+            ways = range(i + 1, min(R, i + LONGEST) + 1)
+            after.insert(0, sum(weight(i, j) * after[j - i - 1] for j in ways))
+        for i in range(R):
+            self.due.append((self.letters, run[i], UNIT))
+            for j in range(i + 1, min(R, i + LONGEST) + 1):
+                expected = before[i] * weight(i, j) * after[j] / before[R]
+                count = int(expected * UNIT + Fraction(1, 2))
+                if count:
+                    self.due.append((self.pieces, "".join(run[i:j]), count))
+        return [a * b / before[R] for a, b in zip(before, after, strict=True)]
+
+    def learn(self):
+        """Count what came in the runs that were cut since the last time."""
+        for counts, name, n in self.due:
+            counts[name] += n
+        self.due = []
+        while len(self.pieces) + len(self.letters) > MOST:
+            for counts in self.pieces, self.letters:
+                halves = {name: n // 2 for name, n in counts.items() if n // 2 >= UNIT // 2}
+                counts.clear()
+                counts.update(halves)

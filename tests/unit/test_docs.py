@@ -1,0 +1,72 @@
+"""Links of the pages lead to files and headings, and files that they name exist."""
+
+import re
+
+import pytest
+
+from tests.conftest import REPOSITORY
+
+NAMES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "CODE_OF_CONDUCT.md")
+PAGES = sorted([*(REPOSITORY / "docs").glob("*.md"), *(REPOSITORY / name for name in NAMES)])
+FENCE = re.compile(r"^(`{3,}|:{3,}).*?^\1[`:]*$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(([^()\s]+)\)")
+NAMED = re.compile(r"`((?:benchmarks|connectors|docs|examples|streamddcrp|tests)/[\w./-]+)`")
+MADE = ("docs/_build", "docs/api", "docs/tutorials")  # by `make docs`
+each = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+
+
+def anchors(path):
+    """Return the anchors of a page's headings, as MyST and Git hosts make them."""
+    found = set()
+    for heading in re.findall(r"^#{1,3} (.+)$", FENCE.sub("", path.read_text()), re.MULTILINE):
+        text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).lower()
+        slug = re.sub(r"[^\w\- ]", "", text).strip().replace(" ", "-")
+        n = 0
+        while (f"{slug}-{n}" if n else slug) in found:
+            n += 1
+        found.add(f"{slug}-{n}" if n else slug)
+    return found
+
+
+def broken(page):
+    """Return the links of a page that lead nowhere."""
+    found = []
+    for link in LINK.findall(FENCE.sub("", page.read_text())):
+        if re.match(r"[a-z]+:", link):
+            continue
+        name, _, anchor = link.partition("#")
+        target = (page.parent / name).resolve() if name else page
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            found.append(link)
+    return found
+
+
+@each
+def test_links_lead_somewhere(page):
+    assert broken(page) == []
+
+
+@each
+def test_named_files_are_there(page):
+    if page.name == "CHANGELOG.md":
+        pytest.skip("names files of earlier versions")
+    named = [name for name in NAMED.findall(page.read_text()) if not name.startswith(MADE)]
+    assert [name for name in named if not (REPOSITORY / name).exists()] == []
+
+
+def test_every_page_is_in_a_table_of_contents():
+    text = "".join(page.read_text() for page in (REPOSITORY / "docs").glob("*.md"))
+    trees = re.findall(r"^```\{toctree\}(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    listed = {line.strip() for tree in trees for line in tree.splitlines()}
+    pages = {page.stem for page in (REPOSITORY / "docs").glob("*.md")} - {"index"}
+    assert pages <= listed
+
+
+def test_broken_links_are_found(tmp_path):
+    (tmp_path / "other.md").write_text("# A heading, here\n\n## Twice\n\n## Twice\n")
+    page = tmp_path / "page.md"
+    page.write_text(
+        "[a](other.md#a-heading-here) [b](other.md#twice-1) [c](https://example.org)\n"
+        "[d](gone.md) [e](other.md#gone) [f](#gone)\n"
+    )
+    assert broken(page) == ["gone.md", "other.md#gone", "#gone"]

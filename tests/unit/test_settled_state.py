@@ -1,0 +1,153 @@
+"""The settled state: its filter against all paths, and that no state lasts for one row only."""
+
+from itertools import product
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from streamddcrp import SeqDDCRP
+from streamddcrp.contract import LABEL, P_NEW
+from streamddcrp.models.seqddcrp.kernels import settled
+from streamddcrp.models.seqddcrp.kernels.layout import (
+    ENOUGH,
+    FOLLOWED,
+    LIKELY,
+    N_COLUMNS,
+    N_COUNTS,
+    N_SUMS,
+    N_TABLES,
+    NEW_BETA,
+    NEXT_ID,
+    OUTLIER,
+    REDRAWN,
+    RUNS_LAST,
+    SETTLED,
+    STATE,
+)
+from streamddcrp.models.seqddcrp.state import Atoms, ComponentTable, Scratch
+from streamddcrp.records import empty
+from tests.oracles.plain import plain
+
+K = 3
+SHOWN = ("birth", "split")  # events by which users know of a table
+LENGTHS = {"K": 8, "A": 8, "P": 1, "Q": 1, "W": 1, "G": 1, "O": 1}
+
+
+class Recall:
+    recall = True
+
+
+def parts(rng):
+    """Return arrays of three tables that are known, ids 5 to 7, and of what follows them."""
+    atoms, table, scratch = (empty(kind, LENGTHS) for kind in (Atoms, ComponentTable, Scratch))
+    counts, sums = np.zeros(N_COUNTS, np.int64), np.zeros(N_SUMS)
+    counts[[N_TABLES, NEXT_ID, ENOUGH, RUNS_LAST, STATE, LIKELY]] = K, 9, 1, 1, -1, -1
+    weights = rng.dirichlet(np.ones(K + 1))
+    atoms.beta[:K], sums[NEW_BETA] = weights[:K], weights[K]
+    table.ids[:K], atoms.reported[:K] = (5, 6, 7), 1
+    return atoms, table, counts, sums, scratch
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_filter_and_its_rate_sum_over_all_paths(seed):
+    rng, n = np.random.default_rng(seed), 5
+    atoms, table, counts, sums, scratch = parts(rng)
+    first, logs = rng.dirichlet(np.ones(K)), rng.normal(0.0, 2.0, (n, K + 1))
+    atoms.filtered[:K] = first
+    sums[[REDRAWN, FOLLOWED]] = 1.0, 8.0
+    out, rates = np.zeros(N_COLUMNS), []
+    follow = plain(settled.follow)
+    for i, row in enumerate(logs):
+        if i > 0:
+            atoms.filtered[K] = 0.0  # no table was opened
+        scratch.own[:K], scratch.log_new[0] = row[:K], row[K]
+        before = sums.copy()
+        rates.append(sums[REDRAWN] / sums[FOLLOWED])
+        follow(Recall, atoms, table, counts, sums, scratch, out)
+    beta = np.append(atoms.beta[:K], sums[NEW_BETA])
+    total, drawn_again = np.zeros(K + 1), 0.0
+    for start, *path in product(range(K), repeat=n):  # a new table, K, at the last row only
+        for last in range(K + 1):
+            p, here, again = first[start], start, 0.0
+            for rho, row, k in zip(rates, logs, [*path, last], strict=True):
+                again = p * rho * beta[k] * np.exp(row[k])
+                p, here = again + p * (1.0 - rho) * (k == here) * np.exp(row[k]), k
+            total[last] += p
+            drawn_again += again
+    found = atoms.filtered[: K + 1]
+    np.testing.assert_allclose(found / found.sum(), total / total.sum(), rtol=1e-12)
+    keep = 1.0 - 1.0 / settled.MEMORY
+    assert sums[REDRAWN] == pytest.approx(keep * before[REDRAWN] + drawn_again / total.sum())
+    assert sums[FOLLOWED] == pytest.approx(keep * before[FOLLOWED] + 1.0)
+
+
+def runs(labels):
+    """Return the lengths of runs of equal labels."""
+    return np.diff(np.flatnonzero(np.r_[True, np.diff(labels) != 0, True]))
+
+
+@pytest.mark.parametrize("recall", [True, False])
+def test_no_state_lasts_for_one_row_whatever_the_rows(recall):
+    rng = np.random.default_rng(7)
+    atoms, table, counts, sums, scratch = parts(rng)
+    kind = type("Kind", (), {"recall": recall})
+    follow, states, labels = plain(settled.follow), [], []
+    for _ in range(2000):
+        out = np.zeros(N_COLUMNS)
+        sums[[REDRAWN, FOLLOWED]] = 50.0, 1000.0
+        scratch.own[:K], scratch.log_new[0] = rng.normal(0.0, 8.0, K), -30.0
+        scratch.weight[:K] = rng.dirichlet(np.full(K, 0.3))
+        out[LABEL], out[P_NEW] = rng.choice([5, 6, 7]), 0.0
+        out[OUTLIER] = rng.random() < 0.1
+        follow(kind, atoms, table, counts, sums, scratch, out)
+        states.append(out[SETTLED])
+        labels.append(table.ids[np.argmax(atoms.filtered[:K])])
+    assert runs(labels).min() == 1  # the rule is put to the test
+    assert runs(states)[:-1].min() >= 2
+    assert len(runs(states)) > 50
+
+
+def test_where_rows_come_in_no_order_the_state_is_the_label():
+    rng = np.random.default_rng(0)
+    means = np.array([[0.0, 0.0], [9.0, 0.0], [0.0, 9.0]])
+    X = rng.normal(means[rng.integers(3, size=1500)], 1.0)
+    out = SeqDDCRP().step_many(X)
+    late = slice(600, None)
+    assert out["state"].to_numpy()[late].tolist() == out["label"].to_numpy()[late].tolist()
+
+
+def flickering(seed):
+    """Four regimes of 60 rows each, three of them near each other."""
+    rng = np.random.default_rng(seed)
+    y = np.repeat(rng.integers(0, 4, 40), 60)
+    means = np.array([[0.0, 0.0], [2.0, 0.0], [0.0, 2.2], [5.0, 5.0]])
+    return rng.normal(means[y], 1.0), y
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_the_state_changes_with_the_regime_and_not_with_single_rows(seed):
+    X, y = flickering(seed)
+    model = SeqDDCRP()
+    out = model.step_many(X)
+    assert out.schema.field("state").type == pa.int64()
+    label, state = (out[name].to_numpy() for name in ("label", "state"))
+    events = model.events()
+    assert set(state.tolist()) <= {event.label for event in events if event.kind in SHOWN}
+    for event in events:  # in the order of time: two ids of one table are no change
+        if event.kind == "merge":
+            state = np.where(state == event.label, event.into, state)
+    assert runs(state)[:-1].min() >= 2
+    assert len(runs(state)) < 0.5 * len(runs(label))
+    assert len(runs(state)) >= 0.7 * len(runs(y))
+
+
+def test_any_cutting_and_a_restart_give_the_same_states():
+    X, _ = flickering(5)
+    whole, cut = SeqDDCRP(), SeqDDCRP()
+    wanted = whole.step_many(X)["state"].to_pylist()
+    found = []
+    for start, stop in ((0, 1), (1, 260), (260, 1111), (1111, len(X))):
+        found += cut.step_many(X[start:stop])["state"].to_pylist()
+        cut = SeqDDCRP.from_bytes(cut.to_bytes())
+    assert found == wanted

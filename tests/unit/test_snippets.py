@@ -1,0 +1,126 @@
+"""Every snippet of the README and of the pages runs as it is written."""
+
+import os
+import signal
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import scipy.sparse
+from pyarrow import csv
+
+import streamddcrp
+from streamddcrp import SeqDDCRP
+from tests.conftest import REPOSITORY
+from tests.unit.test_how_to import BLOCK, COMMAND
+
+N = 400
+RNG = np.random.default_rng(0)
+X = np.repeat(RNG.normal(0.0, 8.0, (8, 2)), N // 8, axis=0) + RNG.normal(size=(N, 2))
+WHEN = [datetime(2026, 3, 2, tzinfo=UTC) + timedelta(hours=i) for i in range(N)]
+TITLES = [f"{'oil price rises' if i % 2 else 'court hears judge'} case{i % 9}" for i in range(N)]
+ROWS = pa.table({"flow": X[:, 0], "pressure": X[:, 1]})
+MACHINES = ROWS.append_column("machine", pa.array(["ab"[i % 2] for i in range(N)]))
+WAITS = ("--follow", "tail -n +1 -f")  # until it is interrupted
+
+PAGES = sorted(
+    path.relative_to(REPOSITORY).as_posix()
+    for path in [REPOSITORY / "README.md", *(REPOSITORY / "docs").glob("*.md")]
+    if not path.name.startswith("how-to-add") and path.name != "live.md"
+)
+
+
+def given():
+    """What snippets take as given: rows, texts and models that the text speaks of."""
+    names = {name: getattr(streamddcrp, name) for name in streamddcrp.__all__}
+    row = ROWS.slice(0, 1).to_pylist()[0]
+    return names | {
+        "stream": ROWS.slice(0, 40).to_pylist(), "table": ROWS, "readings": ROWS, "rows": X,
+        "X": X[:40],
+        "x": row, "row": row, "t": np.arange(40.0), "times": WHEN, "when": WHEN,
+        "titles": TITLES, "texts": TITLES, "text": "the judge spoke", "beginning": "a court",
+        "batch": ROWS, "batches": ROWS.to_batches(max_chunksize=100), "model": fitted(),
+        "sources": ["left", "right"] * 2, "counts": X[:40], "words": ["oil", "court", "judge"],
+        "graph": scipy.sparse.diags([1.0, 1.0], [1, -1], shape=(40, 40), format="csr"),
+    }  # fmt: skip
+
+
+def fitted():
+    model = SeqDDCRP()
+    model.learn_many(ROWS)
+    return model
+
+
+def blocks(page, *languages):
+    text = (REPOSITORY / page).read_text()
+    return [code for language, code in BLOCK.findall(text) if language in languages]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")])
+def test_python(page, tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib").use("Agg")
+    monkeypatch.chdir(tmp_path)
+    names = given()
+    if page == "docs/graphs.md":
+        names["rows"], names["x"] = X[:4], {0: 0.0, 1: 0.0}
+    elif page == "docs/keyed.md":
+        names["batch"] = MACHINES
+    elif page == "docs/first-steps.md":
+        names["readings"] = ROWS.append_column("at", pa.array(WHEN))
+    elif page == "docs/reading-the-outputs.md":
+        pq.write_table(ROWS, tmp_path / "regimes.parquet")
+    elif page == "docs/nested.md":
+        names["counts"] = RNG.poisson(1.0, (6, 3))
+    for code in blocks(page, "python"):
+        exec(compile(code, page, "exec"), names)
+
+
+def shell(line, folder):
+    """Run a line of a page; one that waits for more is interrupted, and has to end in peace."""
+    script = folder / "streamddcrp"
+    if not script.exists():
+        script.write_text(f"#!/bin/sh\nexec '{sys.executable}' -c '{COMMAND}' \"$@\"\n")
+        script.chmod(0o755)
+    path = f"{folder}{os.pathsep}{os.environ['PATH']}"
+    job = subprocess.Popen(
+        ["bash", "-c", line], cwd=folder, env=os.environ | {"PATH": path}, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+    )  # fmt: skip
+    waits = any(sign in line for sign in WAITS)
+    try:
+        printed, _ = job.communicate(timeout=10 if waits else 120)
+    except subprocess.TimeoutExpired:
+        os.killpg(job.pid, signal.SIGINT)
+        printed, _ = job.communicate(timeout=30)
+        assert waits, (line, printed)
+        assert "Traceback" not in printed, (line, printed)
+    else:
+        assert job.returncode == 0, (line, printed)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "sh")])
+def test_shell(page, tmp_path):
+    """Lines of the command, with the files that they name."""
+    pytest.importorskip("matplotlib")
+    stamped = ROWS.add_column(0, "at", pa.array(WHEN))
+    pq.write_table(ROWS, tmp_path / "big.parquet")
+    for name in ("plant", "taxi"):
+        pq.write_table(stamped, tmp_path / f"{name}.parquet")
+    pq.write_table(MACHINES.add_column(0, "at", pa.array(WHEN)), tmp_path / "fleet.parquet")
+    occupancy = dict(zip(("temperature", "humidity", "light", "co2"), [*X.T, *X.T], strict=True))
+    pq.write_table(pa.table({"timestamp": WHEN, **occupancy}), tmp_path / "occupancy.parquet")
+    for name in ("log", "dirty"):
+        csv.write_csv(stamped, tmp_path / f"{name}.csv")
+    with (tmp_path / "dirty.csv").open("a") as file:
+        file.write("2026-04-01,broken,1\n")
+    news = pa.table({"at": WHEN, "title": TITLES})
+    csv.write_csv(news, tmp_path / "news.csv")
+    pq.write_table(news, tmp_path / "news.parquet")
+    for code in blocks(page, "sh"):
+        for line in code.replace("\\\n", " ").splitlines():
+            if not line.startswith("pip "):  # the test of the wheel installs
+                shell(line, tmp_path)
