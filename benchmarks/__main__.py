@@ -8,22 +8,31 @@ from benchmarks import (
     batch_speed,
     boilerplate,
     bound_gap,
+    brokers,
     ddcrp_filter,
     ddcrp_sampler,
     engine,
+    factory,
     graph_crp,
     keyed,
     link_language,
+    live,
+    live_hours,
+    live_page,
     nested_digits,
     nested_topics,
     ordinary,
     real_series,
     seasons,
+    spark,
+    spark_plan,
+    speed,
     temporal_gaussian,
     temporal_language,
     temporal_text,
     text,
     tv_ibp,
+    without_spaces,
 )
 
 
@@ -38,10 +47,11 @@ def main(context: click.Context) -> None:
 
 
 for _module in (
-    engine, ordinary, real_series, seasons, keyed, bound_gap, batch_speed, ddcrp_sampler,
+    engine, ordinary, factory, real_series, seasons, keyed, bound_gap, batch_speed, ddcrp_sampler,
     ddcrp_filter,
     link_language, temporal_gaussian, temporal_text, temporal_language, graph_crp, tv_ibp,
-    nested_digits, nested_topics, text, boilerplate,
+    nested_digits, nested_topics, text, boilerplate, without_spaces, live, live_hours, live_page,
+    brokers, speed, spark, spark_plan,
 ):  # fmt: skip
     main.add_command(_module.main)
 

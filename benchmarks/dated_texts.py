@@ -12,8 +12,6 @@ import numpy as np
 from pyarrow import parquet
 from scipy import sparse
 
-__all__ = ["CORPORA", "Corpus", "read"]
-
 FEWEST = 5  # documents that a word must be in
 SHORTEST = 20  # words of a paragraph
 WORD = re.compile(r"\b\w\w+\b")  # that of scikit-learn, for all methods

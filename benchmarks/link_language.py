@@ -17,9 +17,9 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.machine import machine, markdown, met, spread
 from streamddcrp.models.language.base_measure import BaseMeasure
+from streamddcrp.models.language.corpus import Corpus
 from streamddcrp.models.language.estimator import LinkLanguageModel
 from streamddcrp.models.language.fit import evidence_surface
-from streamddcrp.models.language.memory import Corpus
 from streamddcrp_connectors.experiments.data import read_documents, shared_file
 
 DECAYS: tuple[tuple[Any, ...], ...] = (

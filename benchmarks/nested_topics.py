@@ -46,7 +46,6 @@ GIBBS: dict[str, Any] = {"eta": 0.1, "alpha": (5.0, 2.0, 1.0)}
 AGREEMENT = ("NMI level 2, branches", "nodes", "NMI leaf, groups", "leaves")
 HEADER = ("method", "nats a word", "topics fixed", "topics", "documents / s", "CPU s")
 SPLITS = 3  # of AP
-BARS_SEEDS = 10
 # hierarchical bars: the paths' topics (row 0; rows 1 to 3; columns 0 to 4, row 4) and probabilities
 PATHS = ((0, 1, 4), (0, 1, 5), (0, 2, 6), (0, 2, 7), (0, 3, 8), (0, 3, 9))
 PATH_PROBS = (0.25, 0.2, 0.2, 0.15, 0.1, 0.1)

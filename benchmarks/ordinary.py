@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import parquet
+from river import datasets
 from sklearn.metrics import adjusted_rand_score
 
 from benchmarks import peers
@@ -60,6 +61,8 @@ NOISE: dict[str, Callable[[Rng, int], FloatArray]] = {
     "lognormal": lambda rng, n: rng.lognormal(size=n),
     "gamma, shape 2": lambda rng, n: rng.gamma(2.0, size=n),
     "Student t, 4 df": lambda rng, n: rng.standard_t(4.0, size=n),
+    "Student t, 3 df": lambda rng, n: rng.standard_t(3.0, size=n),
+    "Student t, 2 df": lambda rng, n: rng.standard_t(2.0, size=n),
 }
 
 
@@ -111,6 +114,10 @@ def shifts(seeds: Sequence[int]) -> str:
 
 def classes(name: str) -> tuple[pa.Table, FloatArray, IntArray]:
     """Columns of numbers of a table, and its classes."""
+    if name == "phishing":
+        rows, found = zip(*datasets.Phishing(), strict=True)
+        X = np.array([[float(x) for x in row.values()] for row in rows])
+        return pa.table(list(X.T), list(rows[0])), X, np.array(found, dtype=np.int64)
     path = next(iter(sorted((DATA / name).glob("*.parquet"))))
     table = parquet.read_table(path)
     label = next((c for c in table.column_names if c in {"label", "class"}), table.column_names[-1])
@@ -125,8 +132,10 @@ def classes(name: str) -> tuple[pa.Table, FloatArray, IntArray]:
     return table, X, y[:MOST_ROWS]
 
 
-COUNTERS = ("t", "time", "seq", "row")  # of rows: no columns of theirs
-TABLES = ("image_segments", "optdigits", "kdd99", "covtype20k", "keystroke", "outdoor")
+COUNTERS = ("t", "time", "seq", "row", "source_row")  # of rows: no columns of theirs
+TABLES = (
+    "image_segments", "phishing", "optdigits", "kdd99", "covtype20k", "keystroke", "outdoor",
+)  # fmt: skip
 
 
 def tables() -> str:

@@ -53,11 +53,12 @@ PEER_RATES = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05)
 NORMAL_SHARE = 0.15  # of a NAB series
 
 
-def settled_labels(model: SeqDDCRP, table: Any) -> IntArray:
+def settled_labels(model: SeqDDCRP, table: Any, t: FloatArray | None = None) -> IntArray:
     """Learn rows; the label of each when it left the window, or at the end."""
     labels = np.zeros(len(table), dtype=np.int64)
     for start in range(0, len(table), model.sweep_every):
-        model.learn_many(table.slice(start, model.sweep_every))
+        times = None if t is None else t[start : start + model.sweep_every]
+        model.learn_many(table.slice(start, model.sweep_every), t=times)
         recent = model.recent_labels()
         labels[model.n_seen - len(recent) : model.n_seen] = recent
     return labels

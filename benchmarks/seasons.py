@@ -142,15 +142,19 @@ def subtracted(period: Any, y: FloatArray) -> tuple[FloatArray, Seasonal]:
 
 
 def where_none_is(seeds: Sequence[int]) -> str:
-    """Return a table: per cent of rows from which something is subtracted, series, by period."""
+    """Return a table: rms of what is subtracted over the deviation of a series, by period."""
     rows = []
     for kind in WITHOUT:
         cells = [kind]
+        data = [without(kind, seed) for seed in seeds]
         for period in (24.0, (24.0, 168.0), 50.0, 200.0, "auto"):
-            used = [np.mean(subtracted(period, without(kind, seed))[0] != 0.0) for seed in seeds]
-            cells.append(f"{100 * np.mean(used):.2f} ({sum(u > 0 for u in used)})")
+            gone = [subtracted(period, y)[0] for y in data]
+            share = [np.sqrt(np.mean(x * x)) / np.std(y) for x, y in zip(gone, data, strict=True)]
+            cells.append(f"{np.mean(share):.2f}")
+        cells[-1] += f" ({sum(s > 0 for s in share)})"
         rows.append(cells)
-    return markdown(["% of rows (series)", "24", "24, 168", "50", "200", "auto"], rows)
+    header = ["rms over deviation", "24", "24, 168", "50", "200", "auto (series)"]
+    return markdown(header, rows)
 
 
 def where_some_is(seeds: Sequence[int]) -> str:

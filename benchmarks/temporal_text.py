@@ -77,7 +77,7 @@ def tweets(path: Path) -> list[Epoch]:
         rows = np.flatnonzero(batch == b)
         parts = [words[i] for i in rows]
         columns = [number.setdefault(w, len(number)) for part in parts for w in part]
-        counts = np.array([n for part in parts for n in part.values()], dtype=np.float64)
+        counts = np.ones(len(columns))  # once a document, as `TemporalDPM` takes texts
         offsets = np.cumsum([0, *map(len, parts)])
         X = sparse.csr_array((counts, columns, offsets), shape=(len(parts), len(number)))
         epochs.append(Epoch(X, parts, y[rows]))

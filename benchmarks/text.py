@@ -31,15 +31,16 @@ from tqdm import tqdm
 from benchmarks import text_vectors
 from benchmarks.machine import machine, markdown, spread
 from benchmarks.streams import DATA
-from benchmarks.text_data import CORPORA, LONG, Corpus, IntArray, first, shuffled
+from benchmarks.text_data import BROAD, CORPORA, LONG, Corpus, IntArray, first, shuffled
 from benchmarks.text_peers import TOKEN, Found, bags, kmeans, textclust
 from streamddcrp.data.texts import read_texts
 from streamddcrp.data.words import ENGLISH, WordTable
 from streamddcrp.models.text.config import make_config
-from streamddcrp.models.text.engine import empty_state, step_numbers
+from streamddcrp.models.text.engine import empty_state, step
 from streamddcrp.models.text.text_stream import TextStream
 
 RADII, FEW = (0.5, 0.7, 0.9), 3_000  # documents by whose labels the radius is chosen
+RADIUS = 0.7  # where it is not chosen
 BATCH = 1_000
 SEEDS, TIMES = 5, 3
 QUALITY = (
@@ -103,16 +104,25 @@ def quality(name: str, corpus: Corpus, limit: float) -> tuple[list[str], list[st
     return row, [name, *beginning], peer.speed
 
 
-def order(name: str, corpus: Corpus) -> list[str]:
+def order(name: str, corpus: Corpus, scale: str = "story") -> list[str]:
     """How much the final labels depend on the order within blocks."""
     found = []
     for seed in tqdm(range(SEEDS), desc=f"{name}: orders", leave=False):
         other, _ = shuffled(corpus, seed)
-        _, final, _ = stories(other.texts)
+        _, final, _ = stories(other.texts, TextStream(scale=scale))
         judged = final.labels[other.y >= 0]
         found.append((*agreement(other.y, final.labels), len(np.unique(judged))))
     nmi, ari, k = zip(*found, strict=True)
     return [name, spread(nmi, ".3f"), spread(ari, ".3f"), spread(k, ".0f")]
+
+
+def beside(name: str, corpus: Corpus, limit: float) -> list[str]:
+    """Final labels of the beginning in several orders, and the peers in the first of them."""
+    other, _ = shuffled(corpus, 0)
+    start = first(other, FEW)
+    peer = textclust(bags(start.texts), RADIUS, name, limit)
+    cells = order(name, first(corpus, FEW))
+    return [*cells, described(start, peer), described(start, kmeans(start))]
 
 
 def decays(name: str, corpus: Corpus) -> list[str]:
@@ -137,23 +147,20 @@ def best_of(run: Callable[[], Any], n: int) -> float:
 
 
 def speed(name: str, texts: list[str], peer: float | None) -> list[str]:
-    """Documents a second: words as numbers through the engine, and raw strings to both labels."""
-    table, read, arrow = WordTable(), read_texts(texts), pa.array(texts)
-    words, ends = table.read(read.data, read.offsets, listed=read.listed)
-    parts = [
-        np.array(list(dict.fromkeys(p.tolist())), np.int64) for p in np.split(words, ends[1:-1])
-    ]
-    offsets = np.cumsum([0, *map(len, parts)])
-    numbers, t = np.concatenate(parts), np.arange(len(parts), dtype=np.float64)
-    config = make_config()
+    """Documents a second: lists of words through the engine, and raw strings to both labels."""
+    table, arrow = WordTable(), pa.array(texts)
+    words, ends = table.encode(texts)
+    parts = [list(dict.fromkeys(table.decode(part))) for part in np.split(words, ends[1:-1])]
+    lists, t, config = read_texts(parts), np.arange(len(texts), dtype=np.float64), make_config()
 
-    def encoded() -> None:
-        step_numbers(config, empty_state(config), numbers, offsets, t)
+    def listed() -> None:
+        state, known = empty_state(config), WordTable(())
+        step(config, state, known, lists.data, lists.offsets, t, listed=lists.listed)
 
-    encoded()
-    rates = [best_of(encoded, len(t)), best_of(lambda: stories(arrow), len(t))]
+    listed()
+    rates = [best_of(listed, len(t)), best_of(lambda: stories(arrow), len(t))]
     rows = [f"{rate:,.0f}" for rate in rates] + ["-" if peer is None else f"{peer:,.0f}"]
-    return [name, f"{len(numbers) / len(t):.1f}", *rows]
+    return [name, f"{sum(map(len, parts)) / len(t):.1f}", *rows]
 
 
 def reading(texts: list[str]) -> list[list[str]]:
@@ -254,11 +261,21 @@ def main(data: Path, quick: bool, limit: float) -> None:
         orders = [order(name, corpus) for name, corpus in judged.items()]
         title = f"{SEEDS} orders within blocks of 500 (of all, where time means nothing), final:"
         show(title, ("corpus", "NMI", "ARI", "K"), orders)
+        rows = [beside(name, corpus, limit) for name, corpus in judged.items()]
+        header = ("the beginning of", "NMI", "ARI", "K", f"TextClust, {RADIUS}", "k-means")
+        show(f"The first {FEW:,} in {SEEDS} orders, peers in the first of them:", header, rows)
+        broad = {}
+        if (data / "newsgroups20").is_dir():
+            broad = {name: load(data) for name, load in BROAD.items()}
+        for scale in ("story", "topic"):
+            rows = [[*order(n, c, scale), described(c, kmeans(c))] for n, c in broad.items()]
+            title = f'Messages of five newsgroups, {SEEDS} orders, scale="{scale}":'
+            show(title, ("groups", "NMI", "ARI", "K", "k-means"), rows)
         header = ("corpus", "500: nats", "final", "learned: nats", "final", "scale", "time")
         rows = [decays(name, corpus) for name, corpus in judged.items()]
         show("The decay learned; the time that it takes, against a given one:", header, rows)
         peers = dict(zip(judged, rates, strict=True))
-        header = ("documents/s of", "words", "encoded", "raw strings", "TextClust")
+        header = ("documents/s of", "words", "lists of words", "raw strings", "TextClust")
         speeds = [speed(name, c.texts, peers.get(name)) for name, c in chosen.items()]
         show(f"Documents a CPU second, best of {TIMES}, batches of {BATCH:,}:", header, speeds)
         name, corpus = list(judged.items())[-1]

@@ -56,6 +56,27 @@ def _ap(data: Path) -> Corpus:
     return Corpus([_hundred(text) for text in texts], np.full(len(texts), -1), 500)
 
 
+def _newsgroups(*groups: str) -> Callable[[Path], Corpus]:
+    """Messages of some groups of 20 Newsgroups, their words in no order, shuffled."""
+
+    def load(data: Path) -> Corpus:
+        folder = data / "newsgroups20"
+        docs = parquet.read_table(folder / "train_docs.parquet")
+        words = np.array(parquet.read_table(folder / "vocab.parquet")["token"].to_pylist(), object)
+        bow = parquet.read_table(folder / "train_bow.parquet", columns=["doc", "word"])
+        bow = bow.sort_by("doc")
+        doc, word = (bow[name].to_numpy() for name in ("doc", "word"))
+        ends = np.searchsorted(doc, np.arange(len(docs) + 1))
+        y = docs["group"].to_pylist()
+        chosen = np.flatnonzero([group in groups for group in y])
+        chosen = np.random.default_rng(0).permutation(chosen)
+        texts = [" ".join(words[word[ends[i] : ends[i + 1]]]) for i in chosen.tolist()]
+        labels = np.array([groups.index(y[i]) for i in chosen.tolist()], np.int64)
+        return Corpus(texts, labels, 1 << 30)
+
+    return load
+
+
 CORPORA: dict[str, Callable[[Path], Corpus]] = {
     "Tweets-T": _plain("mstream_tweets/tweets_t.parquet", 500),
     "Tweets": _plain("mstream_tweets/tweets.parquet", 500),
@@ -69,6 +90,23 @@ LONG: dict[str, Callable[[Path], Corpus]] = {  # for speed alone
     "Reuters title + body": _reuters(str),
     "AP, 100 words": _ap,
 }
+
+BROAD: dict[str, Callable[[Path], Corpus]] = {
+    "hockey, space, graphics, Mideast, Christian": _newsgroups(
+        "rec.sport.hockey", "sci.space", "comp.graphics", "talk.politics.mideast",
+        "soc.religion.christian",
+    ),
+    "baseball, crypt, mac, atheism, autos": _newsgroups(
+        "rec.sport.baseball", "sci.crypt", "comp.sys.mac.hardware", "alt.atheism", "rec.autos"
+    ),
+    "motorcycles, medicine, X, guns, for sale": _newsgroups(
+        "rec.motorcycles", "sci.med", "comp.windows.x", "talk.politics.guns", "misc.forsale"
+    ),
+    "Windows, electronics, politics, religion, motorcycles": _newsgroups(
+        "comp.os.ms-windows.misc", "sci.electronics", "talk.politics.misc", "talk.religion.misc",
+        "rec.motorcycles",
+    ),
+}  # fmt: skip
 
 
 def first(corpus: Corpus, n: int) -> Corpus:

@@ -22,11 +22,6 @@ from streamddcrp.models.temporal.engine import Engine
 from streamddcrp.models.temporal.kernels.counts import MEAN
 from streamddcrp.models.temporal.window import Settings, count_settings
 
-__all__ = [
-    "GensimDynamic", "GensimOnline", "Mixture", "Model", "TomotopyDynamic", "TomotopyHDP",
-    "TomotopyLDA", "Unigram", "has",
-]  # fmt: skip
-
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 

@@ -6,8 +6,6 @@ import numpy as np
 
 from streamddcrp.compilation import kernel
 
-__all__ = ["log_joint", "sweep"]
-
 
 @kernel
 def _draw_chains(

@@ -17,8 +17,6 @@ from streamddcrp.models.temporal.window import past_weights
 from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp.validation import whole
 
-__all__ = ["TemporalDPMSamples", "sample_temporal_dpm"]
-
 _SCALES = ("birth_mean", "birth_var", "drift", "noise")
 
 

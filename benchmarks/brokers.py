@@ -1,0 +1,210 @@
+"""The other live streams, measured like those of `live`: journal, MQTT, Kafka, PostgreSQL.
+
+Mosquitto and PostgreSQL are started on free ports; Kafka is the broker in memory of its C library.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import click
+import numpy as np
+import pyarrow.parquet as pq
+
+from benchmarks.live import COLUMNS, COMMAND, FEATURES, noting, rate, spread, table
+from streamddcrp_connectors.live.journal import Entry, Journal
+from streamddcrp_connectors.run.columns import arrow_stream
+from streamddcrp_connectors.run.sources import open_source
+from tests.connectors.brokers import Kafka, Mosquitto, Postgres
+from tests.connectors.servers import free_port
+
+MAKE = (
+    "create table flow (id bigserial primary key, t float8, a float8, b float8, c float8, d float8)"
+)
+
+
+def journal(folder: Path, messages: list[bytes]) -> str:
+    """Fill the journal of an HTTP source."""
+    kept = Journal(folder)
+    kept.put_all([Entry(message) for message in messages])
+    kept.close()
+    return f"http-push://127.0.0.1:{free_port()}?journal={folder}"
+
+
+def mqtt(broker: Mosquitto, folder: Path, messages: list[bytes]) -> str:
+    """Publish what waits for a job."""
+    from tests.connectors.test_mqtt import publisher  # noqa: PLC0415
+
+    topic = folder.name
+    source = f"mqtt://127.0.0.1:{broker.port}/{topic}?journal={folder}"
+    opened = open_source(source, COLUMNS)
+    next(opened.messages_after(None))  # type: ignore[attr-defined]
+    opened.close()
+    client, published = publisher(broker.port), []
+    client.on_publish = lambda *_: published.append(1)
+    for message in messages:
+        client.publish(topic, message, qos=1)
+    while len(published) < len(messages):
+        time.sleep(0.05)
+    client.disconnect()
+    client.loop_stop()
+    return source
+
+
+def kafka(broker: Kafka, topic: str, messages: list[bytes]) -> str:
+    """Fill a topic."""
+    from tests.connectors.test_kafka import produce  # noqa: PLC0415
+
+    produce(broker, topic, messages)
+    return f"kafka://{broker.hosts}/{topic}?partition=0"
+
+
+def postgres(server: Postgres, data: object) -> str:
+    """Fill a table; return the address of its database."""
+    names = ", ".join(["t", *FEATURES])
+    server.do("drop table if exists flow, results", MAKE)
+    with (
+        server.connect() as connection,
+        connection.cursor().copy(f"copy flow ({names}) from stdin") as copy,
+    ):
+        for row in zip(*(data[name].to_pylist() for name in ["t", *FEATURES]), strict=True):  # type: ignore[index]
+            copy.write_row(row)
+    return f"postgresql://postgres@127.0.0.1:{server.port}/postgres"
+
+
+def job(folder: Path, source: str, sink: str) -> subprocess.Popen[bytes]:
+    """Start a job of its own."""
+    folder.mkdir()
+    command = [sys.executable, "-c", COMMAND, "run", source, "--time", "t", "--features"]
+    command += [",".join(FEATURES), "--sink", sink, "--checkpoint", "ck"]
+    return subprocess.Popen(command, cwd=folder, stderr=subprocess.DEVNULL)
+
+
+def waits_http(folder: Path, n: int) -> tuple[list[float], list[float]]:
+    """Post rows, ten a second; return the seconds to 200, and to the result in the file."""
+    port = free_port()
+    process = job(folder, f"http-push://127.0.0.1:{port}?journal=j", "out.jsonl")
+    rows, accepted, answered = table(n + 30).to_pylist(), [], []
+    try:
+        time.sleep(8.0)
+        connection = http.client.HTTPConnection("127.0.0.1", port)
+        with (folder / "out.jsonl").open() as results:
+            for row in rows:
+                since = time.perf_counter()
+                connection.request("POST", "/", json.dumps(row))
+                connection.getresponse().read()
+                accepted.append(time.perf_counter() - since)
+                while not results.readline().endswith("\n"):
+                    time.sleep(0.0005)
+                answered.append(time.perf_counter() - since)
+                time.sleep(0.1)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(20)
+    return accepted[30:], answered[30:]
+
+
+def waits_postgres(folder: Path, server: Postgres, n: int) -> list[float]:
+    """Insert rows, ten a second; return the seconds to the result in another table."""
+    place = postgres(server, table(0))
+    process = job(folder, f"{place}/flow?order=id&channel=flow", f"{place}/results")
+    seconds = []
+    try:
+        time.sleep(8.0)
+        with server.connect() as connection:
+            insert = "insert into flow (t, a, b, c, d) values (%s, %s, %s, %s, %s)"
+            ask = "select count(*) from pg_class where relname = 'results'"
+            for number, row in enumerate(table(n + 30).to_pylist()):
+                since = time.perf_counter()
+                with connection.transaction():
+                    connection.execute(insert, list(row.values()))
+                    connection.execute("notify flow")
+                while not connection.execute(ask).fetchone()[0]:
+                    time.sleep(0.001)
+                ask = f"select count(*) from results where row = {number}"
+                while not connection.execute(ask).fetchone()[0]:
+                    time.sleep(0.001)
+                ask = f"select count(*) from results where row = {number + 1}"
+                seconds.append(time.perf_counter() - since)
+                time.sleep(0.1)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(20)
+    return seconds[30:]
+
+
+@click.command("brokers")
+@click.option("--rows", default=30_000, show_default=True)
+@click.option("--answers", default=100, show_default=True, help="Rows of a measurement of time.")
+@click.option("--repeats", default=3, show_default=True)
+def main(rows: int, answers: int, repeats: int) -> None:
+    """Measure the streams of MQTT, HTTP push, Kafka and PostgreSQL."""
+    root = Path(tempfile.mkdtemp())
+    root.chmod(0o755)  # PostgreSQL runs as another user
+    data = table(rows)
+    pq.write_table(data, root / "rows.parquet")
+    one = [json.dumps(row).encode() for row in data.to_pylist()]
+    ten = [b"\n".join(one[i : i + 10]) for i in range(0, rows, 10)]
+    arrow = [arrow_stream([part]) for part in data.to_batches(max_chunksize=500)]
+    found: dict[str, list[float]] = {}
+    note = noting(found, 1)
+
+    def note_seconds(name: str, seconds: list[float]) -> None:
+        for share in (50, 99):
+            note(f"{name}, {share} %, ms", 1000 * float(np.percentile(seconds, share)))
+
+    broker, server, memory = (
+        Mosquitto(root / "m"),
+        Postgres(Path(tempfile.mkdtemp(dir=root))),
+        Kafka(),
+    )
+    out, parquet = "FOLDER/out.jsonl", str(root / "rows.parquet")
+    try:
+        for repeat in range(repeats):
+            at = root / str(repeat)
+            at.mkdir()
+            note("parquet -> file", rate(at / "parquet", parquet, out))
+            for kind, messages in (("json", one), ("json x 10", ten), ("arrow", arrow)):
+                name = f"{len(messages)}-{repeat}"
+                note(
+                    f"journal {kind} -> file",
+                    rate(at / f"j{kind}", journal(at / "j" / kind, messages), out),
+                )
+                note(
+                    f"mqtt {kind} -> file",
+                    rate(at / f"m{kind}", mqtt(broker, at / "m" / name, messages), out),
+                )
+                note(
+                    f"kafka {kind} -> file",
+                    rate(at / f"k{kind}", kafka(memory, name, messages), out),
+                )
+            place = postgres(server, data)
+            note("postgres -> file", rate(at / "p", f"{place}/flow?order=id", out))
+            note("parquet -> postgres", rate(at / "top", parquet, f"{place}/results"))
+            note(
+                "parquet -> kafka", rate(at / "tok", parquet, f"kafka://{memory.hosts}/out{repeat}")
+            )
+            accepted, answered = waits_http(at / "wh", answers)
+            note_seconds("http: 200", accepted)
+            note_seconds("http: result in the file", answered)
+            note_seconds("postgres: result in a table", waits_postgres(at / "wp", server, answers))
+    finally:
+        broker.stop(signal.SIGTERM)
+        server.stop(signal.SIGINT)
+        memory.stop()
+        shutil.rmtree(root)
+    click.echo()
+    for name, values in found.items():
+        click.echo(f"| {name} | {spread(values)} |")
+
+
+if __name__ == "__main__":
+    main()
