@@ -48,11 +48,12 @@ def main(folder):
     scores = out["score"].to_numpy(zero_copy_only=False)
     print("most surprising rows:", np.argsort(-np.nan_to_num(scores, nan=-np.inf))[:5].tolist())
     try:
-        figure = model.plot().figure
+        figures = {"latent-causes": model.plot(), "features": model.plot("features").figure}
     except ImportError:
         return
     folder.mkdir(parents=True, exist_ok=True)
-    figure.savefig(folder / "latent-causes.png", dpi=120)
+    for name, figure in figures.items():
+        figure.savefig(folder / f"{name}.png", dpi=120, bbox_inches="tight")
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from streamddcrp import Alarm, RegimeAnomalyDetector, SeqDDCRP, change_points
+from streamddcrp.plots.palette import COLOURS
 
 SKAB = Path(__file__).resolve().parents[2] / "shared" / "data" / "skab" / "skab.parquet"
 SENSORS = [
@@ -24,7 +25,6 @@ SENSORS = [
     "thermocouple", "voltage", "volume_flow_raterms",
 ]  # fmt: skip
 GREY, RED = "0.55", "#D55E00"
-COLOURS = mpl.colormaps["tab20"].colors
 STYLE = {
     "axes.spines.top": False, "axes.spines.right": False, "axes.titlelocation": "left",
     "axes.titlesize": 10, "font.size": 9, "lines.linewidth": 1.0,
@@ -57,7 +57,7 @@ def water_flow(path):
     values, score, change, sure, tables = panels(2.0, 1.7, 1.3, 1.3, 1.1)
     values.axvspan(0, np.isnan(column["score"]).sum(), color="0.92", label="warm-up")
     legend(values)
-    values.scatter(row, flow, s=5, c=[COLOURS[i % 20] for i in column["label"]])
+    values.scatter(row, flow, s=5, c=[COLOURS[i % len(COLOURS)] for i in column["label"]])
     values.set_title("flow, coloured by label")
     score.plot(row, column["score"], color=GREY)
     score.plot(row, alarms.threshold, color="black", ls="--", label="threshold at rate 0.005")

@@ -67,7 +67,7 @@ def follow(name, folder):
     odd = int(np.argmax(out["score"].to_numpy()))
     print(f"most surprising, {times[odd]:%d %b %Y}: {texts[odd][:70]}...")
     ax = model.plot(dates=True)
-    ax.set_title(f"{title}: the largest stories, each at its most typical words", loc="left")
+    ax.set_title(f"{title}: the largest stories, by their most typical words", loc="left")
     plt.savefig(folder / f"{name}.png", dpi=100)
     print(f"-> {folder / name}.png")
 

@@ -13,18 +13,17 @@ import re
 import sys
 from pathlib import Path
 
-import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 import pyarrow.parquet as pq
 from sklearn.feature_extraction.text import CountVectorizer
 
 from streamddcrp import TemporalDPM
+from streamddcrp.plots.stream import draw_layers
 
 SHARED = os.environ.get("STREAMDDCRP_SHARED") or Path(__file__).resolve().parents[2] / "shared/data"
 DECADE, SHORT = 10.0, 20  # years; words of a paragraph
 DRAWN = 40  # themes in the picture
-COLOURS = 2 * mpl.colormaps["tab20"].colors
 
 
 def paragraphs(path):
@@ -56,28 +55,17 @@ def draw(tracks, first_year, path):
     large = [label for label in large if share[label].any()]  # some are of the last decade alone
     large.sort(key=lambda label: share[label] @ epochs / share[label].sum())
     years = first_year + DECADE * (epochs + 0.5)
-    _, ax = plt.subplots(figsize=(13, 8), layout="constrained")
-    shares = [share[label] for label in large]
-    ax.stackplot(years, *shares, colors=COLOURS[: len(large)], alpha=0.8)
-    base = np.cumsum([np.zeros(len(years)), *shares], axis=0)
-    top = 1.03 * base[-1].max()
-    for k, label in enumerate(large):
-        at = int(shares[k].argmax())
-        lives = first_year + DECADE * np.flatnonzero(shares[k])[[0, -1]]
-        print(f"{lives[0]:.0f}-{lives[1] + 9:.0f}, largest {years[at] - 5:.0f}: {words[label]}")
-        at = min(max(at, 1), len(years) - 2)
-        if shares[k][at] > 0.025 * top:
-            y = base[k][at] + 0.5 * shares[k][at]
-            ax.text(years[at], y, words[label], ha="center", va="center", fontsize=8)
-    ax.set_xlim(years[0], years[-1])
-    ax.set_ylim(0.0, top)
-    ax.set_ylabel("share of the paragraphs of ten years")
-    ax.set_title(
-        f"The {len(large)} largest themes of the State of the Union, by their most typical words",
-        loc="left",
-    )
-    for side in ("top", "right"):
-        ax.spines[side].set_visible(False)
+    for label in large:
+        lives = first_year + DECADE * np.flatnonzero(share[label])[[0, -1]]
+        most = years[int(share[label].argmax())] - 5
+        print(f"{lives[0]:.0f}-{lives[1] + 9:.0f}, largest {most:.0f}: {words[label]}")
+    _, ax = plt.subplots(figsize=(13, 7), layout="constrained")
+    ax.set_title(f"The {len(large)} largest themes of the State of the Union", loc="left")
+    ax.set_ylabel("paragraphs of ten years, %")
+    mass = 100.0 * np.array([share[label] for label in large])
+    names = [words[label] for label in large]
+    draw_layers(ax, years, mass, np.array(large), names, mass.sum(axis=1), set(large))
+    ax.set_xlabel("year (legend: sum over the decades, %)")
     plt.savefig(path, dpi=110)
     print(f"{path}: the {len(large)} largest of {len(share)} themes")
 

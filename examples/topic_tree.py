@@ -77,7 +77,7 @@ def main():
     print(f"{model.n_nodes} topics are alive; {births} births among the last events")
     for kind in ("tree", "growth"):
         path = folder / f"topic-{kind}.png"
-        model.plot(kind).figure.savefig(path, dpi=110)
+        model.plot(kind).figure.savefig(path, dpi=90)
         print(path)
 
 
