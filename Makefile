@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test uncompiled slow wheel-test nightly lint bench clean
+.PHONY: demo test uncompiled slow fuzz wheel-test nightly lint bench docs docs-links clean
 
 demo: $(VENV)/.demo
 	$(BIN)/streamddcrp demo --out demo
@@ -18,7 +18,12 @@ slow: $(VENV)/.test
 uncompiled: $(VENV)/.test
 	NUMBA_DISABLE_JIT=1 HYPOTHESIS_PROFILE=uncompiled $(BIN)/python -m pytest -m "not slow" -n 2 tests/unit tests/properties
 
-# The built wheel, in an environment of its own, from another folder.
+# Forged states, for FUZZ_MINUTES (3); again with kernels that look before they read.
+fuzz: $(VENV)/.test
+	$(BIN)/python -m tests.fuzz.run
+	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(VENV)/boundscheck $(BIN)/python -m tests.fuzz.run
+
+# Source archive and wheel as built, in an environment of their own, from another folder.
 wheel-test: $(VENV)/bin/python
 	sh tests/wheel_test.sh $(BIN)/python
 
@@ -29,11 +34,18 @@ lint: $(VENV)/.lint
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# The site, in docs/_build; a warning is an error.
+docs: $(VENV)/.docs
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build
+
+docs-links: $(VENV)/.docs
+	$(BIN)/python -m sphinx -q -b linkcheck docs docs/_build/links
+
 bench: $(VENV)/.test
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) docs/_build docs/api docs/tutorials docs/sg_execution_times.rst .mypy_cache .pytest_cache .ruff_cache
 
 $(VENV)/bin/python:
 	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'streamddcrp needs Python 3.11 or later; set PYTHON=/path/to/python3.11')"
@@ -50,4 +62,8 @@ $(VENV)/.test: pyproject.toml | $(VENV)/bin/python
 
 $(VENV)/.lint: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --editable ".[plot]" --group test --group lint
+	touch $@
+
+$(VENV)/.docs: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --editable ".[plot]" --group docs
 	touch $@
