@@ -177,9 +177,13 @@ class Talk:
         pytest.fail(f"no frame {kind}")
 
     def close(self):
-        self.link.close()
-        self.loop.run_until_complete(asyncio.sleep(0))
+        self.loop.run_until_complete(self._closed())
         self.loop.close()
+
+    async def _closed(self):
+        # outside of a running loop, tornado would make another one, which nobody closes
+        self.link.close()
+        await asyncio.sleep(0)
 
 
 @pytest.fixture
