@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test uncompiled slow fuzz wheel-test nightly lint bench docs docs-links clean
+.PHONY: demo test uncompiled slow thorough fuzz wheel-test nightly lint bench docs docs-links clean
 
 demo: $(VENV)/.demo
 	$(BIN)/streamddcrp demo --out demo
@@ -18,6 +18,10 @@ slow: $(VENV)/.test
 uncompiled: $(VENV)/.test
 	NUMBA_DISABLE_JIT=1 HYPOTHESIS_PROFILE=uncompiled $(BIN)/python -m pytest -m "not slow" -n 2 tests/unit tests/properties
 
+# Ten times as many examples as CI draws, and new ones on each run.
+thorough: $(VENV)/.test
+	HYPOTHESIS_PROFILE=nightly $(BIN)/python -m pytest -m "not slow" -n auto tests/properties tests/conformance
+
 # Forged states, for FUZZ_MINUTES (3); again with kernels that look before they read.
 fuzz: $(VENV)/.test
 	$(BIN)/python -m tests.fuzz.run
@@ -27,7 +31,7 @@ fuzz: $(VENV)/.test
 wheel-test: $(VENV)/bin/python
 	sh tests/wheel_test.sh $(BIN)/python
 
-nightly: uncompiled slow wheel-test
+nightly: uncompiled slow thorough wheel-test
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .
