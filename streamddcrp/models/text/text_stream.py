@@ -54,7 +54,7 @@ class TextStream(StoryModel, Stored, base.Clusterer):
     lag : int, default 500
         Number of texts after which a label is final.
     stop_words : str, tuple of str or None, default "english"
-        Words that are left out: about sixty English ones, those of another language by its name
+        Words that are left out: some seventy English ones, those of another language by its name
         ("german"; the extra ``words``), the ones given, or none.
     keep : tuple of str, optional
         What of raw texts is read as words instead of being left out: "links" (https://…, t.co/…),
