@@ -127,10 +127,10 @@ class TemporalDPM(EpochViews, base.Clusterer):
     numbers of rows, a batch is one epoch, which may be empty (an open one is closed before), and a
     single row joins the open epoch, which `close` ends. Rows of an epoch that is closed are refused
     with `OrderError`, and nothing is learned. `step_many` returns in ``p_change`` the probability
-    of a component that is new to the epoch: of which the decayed past holds less than half a row;
-    labels are revised until their epoch leaves the window, see `final_labels`. Where a prediction
-    is for a time of a later epoch, those before it are taken to have ended, which costs as much as
-    ending them; its default is the open epoch, or the next one.
+    of a component that is new to the epoch: the decayed past holds less than half a row of it.
+    Labels are revised until their epoch leaves the window, see `final_labels`. A prediction for a
+    time in a later epoch takes the epochs before it to have ended, which costs as much as ending
+    them. By default a prediction is for the open epoch, or for the next one.
 
     An epoch of 2,000 rows with two features and 20 components takes about 25 ms, of 1,000 short
     texts 35 ms. Within an epoch, rows may come in any order; what is learned does not depend on
