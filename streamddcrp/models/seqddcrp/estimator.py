@@ -92,8 +92,8 @@ class SeqDDCRP(TimeLine, TableViews, base.Clusterer):
         Most tables in memory. With recall, absent ones stay until their room is needed.
     warmup : int, default 256
         Rows on which several priors are tried, where the prior is not given in full: after 8, 16,
-        32, .. rows the one with the best bound takes over, and tables keep their ids. Before the
-        eighth row the label is 0 and there is no score.
+        32, .. rows the one that has predicted them best takes over, and tables keep their ids.
+        Before the eighth row the label is 0 and there is no score.
     temper : bool, default True
         With ``likelihood="auto"``: whether columns that repeat each other, and rows that repeat the
         ones before them, count in part only, by the first rows; more than three columns of numbers
