@@ -13,7 +13,9 @@ REFUSED = 2
 @click.command(context_settings={"ignore_unknown_options": True, "help_option_names": []})
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[NAME] [OPTIONS]")
 def bench(arguments: tuple[str, ...]) -> None:
-    """Measure the library against its peers: NAME, or everything; --help lists the names.
+    """Measure the library against its peers.
+
+    NAME is one benchmark; without it all are run. `streamddcrp bench --help` lists the names.
 
     The benchmarks are a part of the repository, not of the installed package: run this in the root
     of a clone.

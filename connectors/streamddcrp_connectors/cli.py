@@ -49,7 +49,7 @@ def _known_source(name: str | None) -> str | None:
     from streamddcrp_connectors.run.plugins import SOURCES, installed  # noqa: PLC0415 -- as below
 
     if name is not None and name not in installed(SOURCES):
-        message = f"{name!r} is none of {', '.join(installed(SOURCES))}"
+        message = f"must be one of {', '.join(installed(SOURCES))}, got {name!r}"
         raise click.BadParameter(message)
     return name
 
@@ -78,7 +78,7 @@ def _defaults_from(ctx: click.Context, _: click.Parameter, path: str | None) -> 
         if isinstance(value, list) and all(isinstance(item, str) for item in value):
             value = ",".join(value)  # noqa: PLW2901 -- as on the command line
         if not isinstance(value, str | int | float | bool):
-            message = f"{path}: {name} must be text, a number or a truth value, got {value!r}"
+            message = f"{path}: {name} must be text, a number, true or false, got {value!r}"
             raise click.UsageError(message)
         ctx.default_map[known[name]] = value
 
@@ -87,7 +87,11 @@ def _defaults_from(ctx: click.Context, _: click.Parameter, path: str | None) -> 
 @click.version_option(package_name="streamddcrp")
 @click.pass_context
 def main(ctx: click.Context) -> None:
-    """Cluster a stream as it arrives: its regimes or stories, their births, deaths and returns."""
+    """Cluster a stream as it arrives: find its regimes or stories, and say what is new.
+
+    `streamddcrp demo` shows it on a real series. `streamddcrp COMMAND --help` lists the options of
+    a command.
+    """
     at_once = signal.getsignal(signal.SIGINT) is signal.SIG_DFL
     if at_once and ctx.invoked_subcommand != "run":  # which sees to it in its own time
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -101,12 +105,12 @@ def main(ctx: click.Context) -> None:
     is_eager=True,
     expose_value=False,
     callback=_defaults_from,
-    help="Take the source and any option from a file, as in source = 'nats://host/STREAM'; the "
-    "command line goes before it.",
+    help="Take the source and any option from a file, as in source = 'nats://host/STREAM'. "
+    "Options on the command line take precedence.",
 )
-@click.option("--time", metavar="COL", help="Column of the time: numbers or ISO 8601 time stamps.")
+@click.option("--time", metavar="COL", help="Column of times: numbers or ISO 8601 time stamps.")
 @click.option(
-    "--by", "--key", "key", metavar="COL", help="Column of the key: each key gets its own model."
+    "--by", "--key", "key", metavar="COL", help="Column of keys: each key gets its own model."
 )
 @click.option("--features", metavar="A,B,C", help="Columns to cluster by [default: all others].")
 @click.option(
@@ -116,100 +120,108 @@ def main(ctx: click.Context) -> None:
     "--model",
     metavar="NAME|FILE.toml",
     help="The model: seqddcrp, ddcrp, text, embeddings, temporal-dpm, graph-crp, tv-ibp, "
-    "nested-topics, nested-components, or another installed model; or a file of its options, whose "
-    "key 'model' may name it "
-    "[default: seqddcrp; with --text text, with --epoch temporal-dpm].",
+    "nested-topics, nested-components, or another installed model. Or a TOML file of its options, "
+    "in which 'model' may name it "
+    "[default: seqddcrp; with --text, text; with --epoch, temporal-dpm].",
 )
 @click.option(
     "--epoch",
     metavar="PERIOD",
-    help="Where epochs of temporal-dpm end: after a period (1d, 6h, 30s, or a number in the time's "
-    "unit) or a count ('100 rows') [default: at each new time].",
+    help="When an epoch of temporal-dpm ends: after a period (1d, 6h, 30s, or a number in the unit "
+    "of the time) or a count ('100 rows') [default: at each new time].",
 )
 @click.option(
     "--season",
     metavar="PERIODS",
-    help="Cycles that seqddcrp subtracts first: auto, hour, day, week, year, 12h, a number of rows "
-    "or in the time's unit; or several: day,week [default: none].",
+    help="Cycles that seqddcrp subtracts first: auto, hour, day, week, year, a period such as 12h, "
+    "or a number (of rows, or in the unit of the time); or several: day,week [default: none].",
 )
 @click.option(
     "--sink",
     default="-",
     show_default=True,
     metavar="FILE|URL|-",
-    help="Where results go: a file, by the ending .jsonl, .parquet or .arrow; an address such as "
-    "redis://host/key; - is standard output.",
+    help="Where results go: a file that ends in .jsonl, .parquet or .arrow; an address such as "
+    "redis://host/key; or - for standard output.",
 )
 @click.option(
     "--events",
     metavar="FILE",
-    help="Where births, returns, merges, splits and deaths go, one per row: a file, as for --sink.",
+    help="Where births, returns, merges, splits and deaths go, one row each: a file as for --sink.",
 )
 @click.option(
     "--alarms",
     metavar="FILE|URL",
-    help="Where rows of too high a score go: a file, or a web address, which gets each at least "
-    "once.",
+    help="Where a row goes when its surprise begins an alarm: a file, or a web address, which gets "
+    "each at least once.",
 )
 @click.option(
     "--alarm-rate",
     default=0.001,
     show_default=True,
-    help="Share of ordinary rows that may begin an alarm.",
+    help="Share of normal rows that may begin a false alarm.",
 )
 @click.option(
-    "--metrics", metavar="HOST:PORT", help="Serve counts for Prometheus, as in 127.0.0.1:9100."
+    "--metrics", metavar="HOST:PORT", help="Serve counts to Prometheus, as at 127.0.0.1:9100."
 )
 @click.option(
     "--checkpoint",
     metavar="DIR",
-    help="Folder that keeps the states and the place in the source. Start a stopped or killed run "
-    "again with the same command: it goes on, and no row is lost or doubled.",
+    help="Folder for the states and the position in the source. If the run is stopped or killed, "
+    "start it again with the same command: it continues, and no row is lost or doubled.",
 )
 @click.option(
     "--memory-limit",
     default="1GB",
     show_default=True,
-    help="Most memory for the models of keys; those used least recently go to disk.",
+    help="Memory for the models of all keys; those used least recently are moved to disk.",
 )
-@click.option("--batch-rows", default=1000, show_default=True, type=click.IntRange(1))
+@click.option(
+    "--batch-rows",
+    default=1000,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Most rows in a batch.",
+)
 @click.option(
     "--batch-wait",
     default=0.0,
     metavar="SECONDS",
     type=click.FloatRange(0.0),
-    help="How long rows of a live stream may be gathered to a batch [default: each is answered at "
-    "once; a fast stream makes batches by itself].",
+    help="How long to collect rows of a live stream before they are learned as a batch [default: "
+    "not at all; a fast stream forms batches by itself].",
 )
 @click.option(
     "--idle",
     metavar="SECONDS",
     type=click.FloatRange(0.0),
-    help="End a live stream, or --follow, after so long without new rows [default: never].",
+    help="End the run after this long without new rows, for live streams and --follow [default: "
+    "never].",
 )
 @click.option(
     "--late",
     metavar="dead-letter|as-now|wait=TIME",
-    help="Rows whose time runs backwards: refuse them; learn them at the last time of their key; "
-    "or put in order those at most so late, as in wait=5s [default: dead-letter].",
+    help="What to do with a row whose time is before that of the last row: refuse it; learn it "
+    "with the last time of its key; or hold rows back and sort those that are at most this late, "
+    "as in wait=5s [default: dead-letter].",
 )
 @click.option(
     "--max-ahead",
     metavar="TIME",
-    help="Refuse rows that are farther ahead: time stamps of the clock, numbers of the rows "
-    "before, as in 10min [default: none is].",
+    help="Refuse rows whose time is farther ahead than this, as in 10min: time stamps ahead of the "
+    "clock, numbers ahead of all earlier rows [default: refuse none].",
 )
 @click.option(
     "--overwrite",
     is_flag=True,
-    help="Replace output files that hold something which no checkpoint recorded.",
+    help="Replace output files, even if they hold something that no checkpoint recorded.",
 )
 @click.option(
     "--on-error",
     default="stop",
     show_default=True,
     metavar="stop|dead-letter=FILE",
-    help="Stop at a row that cannot be used, or set it aside in a JSON lines file and go on.",
+    help="Stop at a row that cannot be used, or set it aside in a JSON lines file and continue.",
 )
 @click.option("--follow", is_flag=True, help="Wait for more lines at the end of the file.")
 @click.option(
@@ -217,7 +229,7 @@ def main(ctx: click.Context) -> None:
     is_flag=False,
     flag_value="127.0.0.1:8765",
     metavar="[HOST:PORT]",
-    help="Serve a page that shows the run as it goes [default place: 127.0.0.1:8765].",
+    help="Serve a page that shows the run as it goes [default address: 127.0.0.1:8765].",
 )
 @click.option(
     "--format",
@@ -225,23 +237,23 @@ def main(ctx: click.Context) -> None:
     metavar="NAME",
     callback=lambda _ctx, _option, name: _known_source(name),
     help="Format of the source: csv, jsonl, parquet, arrow, or another installed source [default: "
-    "by what stands before ://, by its ending, or by its first bytes].",
+    "decided by the scheme before ://, the ending of the name, or the first bytes].",
 )
 @click.option(
-    "--progress/--no-progress", default=None, help="Progress bar [default: on a terminal]."
+    "--progress/--no-progress", default=None, help="Show a progress bar [default: on a terminal]."
 )
 def run(live: str | None, features: str | None, format_: str | None, **options: Any) -> None:
-    """Run a model over SOURCE: a file, a folder of texts, a stream, or - for standard input.
+    """Label the rows of a file or a stream as they arrive.
 
-    A file is Parquet, Arrow, CSV or JSON lines. Of a folder, with --text text, each file is a
-    document. A stream is named by its address: nats://host/STREAM, redis://host/key.
+    SOURCE is a file (Parquet, Arrow, CSV or JSON lines), a folder of text files (with --text text,
+    each file is a document), the address of a stream such as nats://host/STREAM or
+    redis://host/key, or - for standard input. A missing value is an empty cell (CSV) or null.
 
     Writes one row for each row read: its number in the source (from 0, not counting a header), time
     and key, then label, label_prob, score, p_new, p_change and n_tables, and what the model adds.
 
-    A missing value is an empty cell (CSV) or null. With --checkpoint each row is learned once, and
-    once in a file written by --sink, even if the process is killed; standard output may repeat the
-    rows of one batch.
+    With --checkpoint each row is learned once, and its result is once in a file written by --sink,
+    even if the process is killed. Standard output may repeat the rows of one batch.
     """
     with _page(live, options["checkpoint"]) as page:
         try:

@@ -28,12 +28,13 @@ ROWS, PAUSE = 2, 0.1  # of a live demo: rows at a time, and seconds between them
     is_flag=False,
     flag_value="127.0.0.1:8765",
     metavar="[HOST:PORT]",
-    help="Play the series in a minute, on a live page [default place: 127.0.0.1:8765].",
+    help="Play the series in a minute, on a live page [default address: 127.0.0.1:8765].",
 )
 def demo(out: str, live: str | None) -> None:
-    """Run on a real series and draw what is found: two months of water flow in a pipeline.
+    """Run on a real series, and draw what is found.
 
-    It does what the two commands it prints do. The series comes with river; nothing is downloaded.
+    The series is two months of water flow in a pipeline. It comes with river; nothing is
+    downloaded. The demo prints the two commands that it runs, so that you can type them, too.
     """
     try:
         code = _demo(Path(out)) if live is None else _play(Path(out), live)

@@ -22,15 +22,17 @@ _SHUTDOWN = 1.0  # seconds that open calls are waited for
 @click.option("--text", metavar="COL", help="Column of texts, instead of features.")
 @click.option("--model", metavar="NAME|FILE.toml", help="As for `run` [default: seqddcrp].")
 @click.option("--checkpoint", metavar="DIR", help="Folder that keeps states and answers.")
-@click.option("--memory-limit", default="1GB", show_default=True, help="For models of keys.")
+@click.option(
+    "--memory-limit", default="1GB", show_default=True, help="Memory for the models of all keys."
+)
 @click.option(
     "--listen",
     default="127.0.0.1:8815",
     show_default=True,
     metavar="HOST:PORT",
-    help="Others than this machine reach it only by another host, which needs a token.",
+    help="Where to listen. An address that other machines can reach needs a token.",
 )
-@click.option("--token-env", metavar="NAME", help="Variable that holds the token.")
+@click.option("--token-env", metavar="NAME", help="Environment variable that holds the token.")
 @click.option("--token-file", metavar="FILE", help="File that holds the token.")
 def serve_flight(
     time: str | None,
@@ -44,10 +46,11 @@ def serve_flight(
     token_env: str | None,
     token_file: str | None,
 ) -> None:
-    """Answer rows that are sent by Arrow Flight (DoExchange): for each batch its results.
+    """Serve a model over Arrow Flight.
 
-    With --checkpoint each row is learned once: a client that sends its last batch again, after
-    either side was killed, gets the same answer. docs/live.md has a client of 20 lines.
+    Each batch of rows that a client sends (DoExchange) is answered with its results. With
+    --checkpoint each row is learned once: a client that sends its last batch again, after either
+    side was killed, gets the same answer. docs/live.md has a client of 20 lines.
     """
     from streamddcrp.errors import ConfigError, StreamDDCRPError  # noqa: PLC0415 -- heavy: not for --help
     from streamddcrp_connectors.run.columns import Columns  # noqa: PLC0415

@@ -15,29 +15,30 @@ _ONLY_HERE = (  # options of a run that Spark does not have
 
 @click.command()
 @click.argument("job", metavar="JOB.toml")
-@click.option("--master", metavar="URL", help="As of Spark [default: local[*]].")
+@click.option("--master", metavar="URL", help="Address of the Spark master [default: local[*]].")
 @click.option(
     "--conf", multiple=True, metavar="NAME=VALUE", help="A setting of Spark; may be repeated."
 )
 @click.option(
     "--partitions",
     type=click.IntRange(1),
-    help="Tasks that the keys are divided among. The first start fixes it for the checkpoint: "
-    "choose it for the largest cluster [default: twice the cores].",
+    help="Tasks among which the keys are divided. The first start fixes the number for the "
+    "checkpoint, so choose it for the largest cluster [default: twice the cores].",
 )
-@click.option("--idle-keys", metavar="TIME", help="Forget keys without rows for so long: 30d.")
 @click.option(
-    "--state-limit", default="1MB", show_default=True, help="Most bytes of a key's state."
+    "--idle-keys", metavar="TIME", help="Forget keys without rows for so long, as in 30d."
 )
+@click.option("--state-limit", default="1MB", show_default=True, help="Largest state of a key.")
 def submit(
     job: str, master: str | None, conf: tuple[str, ...], partitions: int | None,
     idle_keys: str | None, state_limit: str,
 ) -> None:  # fmt: skip
-    """Run JOB.toml, a file for `streamddcrp run --config`, with a model for each key on Spark.
+    """Run a job on Apache Spark, with a model for each key.
 
-    The rows are read here and learned by the executors. Each batch becomes a folder batch=N of
+    JOB.toml is a file for `streamddcrp run --config`. The rows are read here and learned by the
+    executors. Each batch becomes a folder batch=N of
     Parquet files below the job's sink, with output=result, output=event and output=refused. A job
-    that was killed goes on when it is submitted again: nothing is lost or doubled.
+    that was killed continues when it is submitted again: nothing is lost or doubled.
     """
     from streamddcrp.errors import StreamDDCRPError  # noqa: PLC0415 -- heavy: not for --help
     from streamddcrp_connectors.cli import run  # noqa: PLC0415 -- which imports this

@@ -14,13 +14,15 @@ _ROWS = 300  # enough for the warm-up of every model
 @click.command()
 @click.argument("models", nargs=-1, metavar="[MODEL]...")
 @click.option("--all", "all_", is_flag=True, help="Every installed model.")
-@click.option("--progress/--no-progress", default=None, help="Progress bar [default: terminal].")
+@click.option(
+    "--progress/--no-progress", default=None, help="Show a progress bar [default: on a terminal]."
+)
 def warmup(models: tuple[str, ...], all_: bool, progress: bool | None) -> None:
-    """Compile the kernels of MODELs, so that the first run starts at once.
+    """Compile the kernels of models in advance.
 
-    For images of containers and for cluster workers. The machine code is kept in $NUMBA_CACHE_DIR,
-    or in the user's cache; it holds for this version of the sources, of numba, and this kind of
-    processor. Default: seqddcrp.
+    The first run of a MODEL (default: seqddcrp) then starts at once. This is for container images
+    and cluster workers. The machine code is kept in $NUMBA_CACHE_DIR, or in the user's cache. It is
+    valid for this version of the sources and of numba, and for this kind of processor.
     """
     from tqdm import tqdm  # noqa: PLC0415 -- heavy: not for --help
 

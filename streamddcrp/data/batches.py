@@ -54,7 +54,7 @@ def read_batch(batch: object, vectorizer: Vectorizer, *, learn: bool = True) -> 
     if known is not None and known != tuple(names):
         message = (
             f"batch: an array with columns 0 to {X.shape[1] - 1} does not fit the schema "
-            f"{list(known)}; hand over a table with these columns, or an array of that width to a "
+            f"{list(known)}; pass a table with these columns, or an array of that width to a "
             "model that has only seen arrays"
         )
         raise SchemaError(message)
@@ -111,7 +111,7 @@ def _of_columns(columns: Mapping[Any, Any]) -> Any:
     except (pa.ArrowException, TypeError) as error:
         message = (
             f"batch: a dict has to hold columns of equal length ({error}); "
-            "hand a single row to learn_one"
+            "pass a single row to learn_one"
         )
         raise SchemaError(message) from None
 
@@ -159,7 +159,7 @@ def _from_arrow(table: Any, vectorizer: Vectorizer, *, learn: bool) -> Batch:
         if not (_is_number(kind) or pa.types.is_null(kind)):
             message = (
                 f"column {name!r}: expected numbers, got {kind}; drop or encode the column, "
-                "and hand times over as t"
+                "and pass times as t"
             )
             raise SchemaError(message)
     order = vectorizer.align(table.column_names, table.num_rows, learn=learn)
@@ -266,7 +266,7 @@ def as_matrix(values: object) -> FloatArray:
     if X.dtype.kind not in "fiub":
         msg = (
             f"batch: expected numbers, got an array of type {X.dtype}; convert text and objects "
-            f"first, or hand over a table with named columns"
+            f"first, or pass a table with named columns"
         )
         raise SchemaError(msg)
     if X.ndim != 2:

@@ -97,8 +97,8 @@ def check(parents: Parents, first: int, r: int, kept: IntArray, n_kept: IntArray
         what = f"item {i} is named twice"
     else:
         what = (
-            f"items {i} and {j} are no neighbours, so the parents form no clique and the graph "
-            "would not be decomposable; leave one of them out"
+            f"items {i} and {j} are not neighbours, so the parents do not form a clique and the "
+            "graph would not be decomposable; leave one of them out"
         )
     raise SchemaError(where + what, row=int(row))
 

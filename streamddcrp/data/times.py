@@ -309,8 +309,8 @@ class Cut:
             count = stop - start + had
             if self.kind == "period" and number == 0 and had < _LONG <= count:
                 _log.warning(
-                    "the first epoch has %d rows and does not end: is its period, %g, in the unit "
-                    "of the times (seconds, where a text such as '1d' gave it)?", count, self.size
+                    "the first epoch has %d rows and has not ended: is its period, %g, in the unit "
+                    "of the times? (A period such as '1d' is in seconds.)", count, self.size
                 )  # fmt: skip
             place = Place(number, mark, count, closed=False)
             time = mark if self.kind == "value" else mark * self.size

@@ -252,8 +252,8 @@ class Vectorizer:
         self.n_unknown += len(new) * n_rows
         if not self._warned:
             logger.warning(
-                "ignoring feature %r, which the schema %s does not have (and any other such; "
-                "reported once)",
+                "ignoring feature %r, which is not in the schema %s; other unknown features are "
+                "ignored, too, and not reported",
                 new[0],
                 _some(self._at),
             )
@@ -284,7 +284,7 @@ def refuse_unless_mapping(x: object) -> None:
     if type(x) is not dict and not hasattr(x, "items"):
         msg = (
             f"row: expected a mapping of feature names to numbers, got {type(x).__name__} "
-            f"{x!r:.40}; hand over a dict such as {{'a': 1.0}}, or a batch to learn_many"
+            f"{x!r:.40}; pass a dict such as {{'a': 1.0}}, or a batch to learn_many"
         )
         raise SchemaError(msg)
 

@@ -2,8 +2,8 @@
 
 Reading a text is one compiled pass over its bytes (`kernels.words.read_document`), so that a
 model can, document by document, read words, place the document and release the words that nothing
-holds any more. Libraries cut texts well, but hand a Python object or a column of an ever growing
-vocabulary a word; the table of figures in ``docs/texts-measured.md`` has the comparison.
+holds any more. Libraries cut texts well, but return a Python object for each word, or a column of
+an ever growing vocabulary; the table of figures in ``docs/texts-measured.md`` has the comparison.
 
 What a word is, in any script:
 
@@ -209,7 +209,7 @@ class WordTable:
         if need <= self.capacity:
             return
         if need > _MOST:
-            message = f"{need:,} different words at a time are too many; {_MOST:,} are the most"
+            message = f"{need:,} different words at a time; at most {_MOST:,} are possible"
             raise ConfigError(message)
         new = _empty(1 << (need - 1).bit_length())
         n = self.capacity
@@ -316,7 +316,7 @@ class WordTable:
             and 0 <= int(state["word_stops"][0]) <= used
         )
         if not sound:
-            message = "the words of the checkpoint do not belong together; use another checkpoint"
+            message = "the words of the checkpoint are inconsistent; use another checkpoint"
             raise CheckpointError(message)
         table = cls((), keep=keep)
         kept_raw = table.arrays.counts[KEEP]

@@ -103,8 +103,8 @@ class Decay(ABC):
         if not self.name:
             message = (
                 f"{type(self).__name__} holds a Python function, which a checkpoint or a "
-                f"configuration file cannot; use sums and products of the named families, or hand "
-                f"the decay over again when the model is restored"
+                f"configuration file cannot; use sums and products of the named families, or pass "
+                f"the decay again when the model is restored"
             )
             raise ConfigError(message)
         options = getattr(self, "__match_args__", ())

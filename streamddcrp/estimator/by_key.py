@@ -35,7 +35,7 @@ class Groups:
         table = named_columns(batch)
         if table is None:
             message = (
-                f"batch: a {type(batch).__name__} has no column {by!r}, the key; hand over a table "
+                f"batch: a {type(batch).__name__} has no column {by!r}, the key; pass a table "
                 "with named columns"
             )
             raise SchemaError(message)

@@ -55,7 +55,7 @@ class Keyed(OneAtATime, ModelCard, base.Clusterer):
     -----
     A visit of a key, that is its rows in one batch, costs one call of the model, and O(size of
     the state) where the state has to be read, and written again, or copied so that the batch can
-    be undone: hand over many rows per key at a time. What leaves memory between two calls of `save`
+    be undone: pass many rows per key at a time. What leaves memory between two calls of `save`
     goes to a temporary file in $SQLITE_TMPDIR, $TMPDIR or /var/tmp, so that a crash leaves the
     last save untouched.
 

@@ -282,5 +282,5 @@ def best_of(
     found = ", ".join(
         f"{s:g} {trial.log_evidence:.1f}" for s, trial in zip(SPREADS, trials, strict=True)
     )
-    _log.info("prior spread by the first %d rows, with log evidences: %s", len(X), found)
+    _log.info("prior spread chosen on the first %d rows, by log evidence: %s", len(X), found)
     return best

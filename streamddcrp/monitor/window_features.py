@@ -160,7 +160,7 @@ class WindowFeatures(Stored, base.Transformer):
         self._kept = [rows]
         if self._hop is None:
             self._hop = dominant_period(rows[: self.warmup])
-            _log.info("period: %d rows, by the first %d", self._hop, self.warmup)
+            _log.info("period: %d rows, estimated from the first %d", self._hop, self.warmup)
         hop, window = self._hop, _PERIODS * self._hop
         begins = len(self._scale) == 0
         first_rows = window + (_FIRST - 1) * hop

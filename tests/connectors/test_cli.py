@@ -290,7 +290,7 @@ def test_options_come_from_a_file_as_well(invoke, good, tmp_path):
     ("text", "words"),
     [
         ("soruce = 1", "unknown option 'soruce'; valid are"),
-        ("time = [1]", "time must be text, a number or a truth value"),
+        ("time = [1]", "time must be text, a number, true or false"),
         ("[time]", "time must be text"),
         ("time = ", "not valid TOML"),
         ('batch-rows = "many"', "'many' is not a valid integer"),

@@ -104,7 +104,7 @@ def test_heartbeats_and_lost_connections_change_nothing(tmp_path, caplog):
     assert summary.rows == 20
     assert summary.waiting_for is None
     said = [record.getMessage() for record in caplog.records]
-    assert sum("shelf://host:1/a is not there (nobody listens)" in line for line in said) == 4
+    assert sum("shelf://host:1/a is not available (nobody listens)" in line for line in said) == 4
     assert sum("is back after" in line for line in said) == len(said) / 2
     assert source.trimmed[-1] == len(items)
 
@@ -211,7 +211,7 @@ def test_secrets_stay_out_of_names(monkeypatch, tmp_path):
         ("x://host?z=1", "option 'z' is unknown; valid are y, password_env"),
         ("x://host?y=", "empty or repeated"),
         ("x://host?y=1&y=2", "empty or repeated"),
-        ("x://host:port", "no host:port"),
+        ("x://host:port", "not HOST:PORT"),
     ],
 )
 def test_unusable_addresses(spec, match):

@@ -84,7 +84,7 @@ def test_a_server_that_is_away_for_a_minute(place, tmp_path, seconds):
     place.publish(sent[:300])
     until(lambda: len(place.results()) == 300)
     place.server.stop(signal.SIGINT if isinstance(place, Mqtt | Table) else signal.SIGKILL)
-    said = heard(process, "is not there")
+    said = heard(process, "is not available")
     time.sleep(seconds)
     place.server.start()
     said += heard(process, "is back after")
@@ -96,7 +96,7 @@ def test_a_server_that_is_away_for_a_minute(place, tmp_path, seconds):
     code, _, err = finish(process)
     assert code == 130, err
     assert "Traceback" not in said + err
-    assert len(re.findall("is not there", said)) <= 2  # source and sink: once each
+    assert len(re.findall("is not available", said)) <= 2  # source and sink: once each
     if isinstance(place, Table):
         assert place.results() == [str(row) for row in range(600)]
     else:
@@ -141,7 +141,7 @@ def test_a_full_stream_is_waited_for(nats_server, tmp_path):
     limit(25)
     place.publish(messages(40))
     process = start(tmp_path, place.source, "--sink", place.sink, "--checkpoint", "ck")
-    assert "maximum messages exceeded" in heard(process, "is not there")
+    assert "maximum messages exceeded" in heard(process, "is not available")
     assert len(place.results()) == 25
     limit(-1)
     heard(process, "is back after")

@@ -209,16 +209,16 @@ def test_a_server_that_is_away_is_waited_for(tmp_path, place):
     place.publish(messages(5))
     place.server.stop()
     process = start(tmp_path, place.source, "--sink", place.sink, "--checkpoint", "ck")
-    said = heard(process, "is not there")
+    said = heard(process, "is not available")
     time.sleep(0.5)  # it tries again
     place.server.start()
     said += heard(process, "is back after")
     until(lambda: len(place.results()) == 5)
     place.server.stop()
-    said += heard(process, "is not there")
+    said += heard(process, "is not available")
     rest, seconds = stop(process)
     assert seconds < 2.0
-    assert (said + rest).count("is not there") == 2, said + rest  # once each time
+    assert (said + rest).count("is not available") == 2, said + rest  # once each time
     assert "Traceback" not in rest
     place.server.start()
 
@@ -270,14 +270,14 @@ def test_results_share_their_place_with_others(place, do, tmp_path):
         place.publish(messages(20, 20 * n))
         code, err = do(*arguments)
         assert code == 0, err
-        assert "holds rows already" not in err
+        assert "already holds rows" not in err
         place.server.publish("out", [b'{"from": "others"}'])
     found = [json.loads(line) for line in place.results()]
     assert [row["row"] for row in found if "row" in row] == list(range(60))
     assert sum("from" in row for row in found) == 3
     (tmp_path / "ck" / "state.sqlite").unlink()
     code, err = do(*arguments)
-    assert "holds rows already; those of this new job come after them" in err
+    assert "already holds rows; those of this new job are appended" in err
 
 
 def test_what_is_not_there_is_named(nats_server, do):

@@ -195,7 +195,7 @@ def test_seeds_and_thinning():
         ({"edges": [[0, 1], [1, 2], [2, 3], [3, 0]]}, "not decomposable"),
         ({"edges": [[0, 4]]}, r"edge 0 is \[0, 4\]"),
         ({"edges": [[1, 1]]}, r"edge 0 is \[1, 1\]"),
-        ({"parents": [[], [0], [1], [0, 2]]}, "items 0 and 2 are no neighbours"),
+        ({"parents": [[], [0], [1], [0, 2]]}, "items 0 and 2 are not neighbours"),
         ({"parents": [[], [2], [0], []]}, "row 1, parents: item 2 has not arrived"),
         ({"parents": [[], [0]]}, "one list for each of the 4 rows"),
     ],

@@ -79,7 +79,7 @@ def test_unknown_noise_mass_and_ratio():
 @pytest.mark.parametrize(
     ("graph", "error", "message"),
     [
-        ([[], [0], [1], [0, 2]], SchemaError, "items 0 and 2 are no neighbours"),
+        ([[], [0], [1], [0, 2]], SchemaError, "items 0 and 2 are not neighbours"),
         ([[], [1]], SchemaError, "item 1 has not arrived"),
         ([[], [0, 0]], SchemaError, "named twice"),
         (0, ConfigError, "whole number of at least 1"),

@@ -42,7 +42,10 @@ def _number(
 
 @click.group()
 def reproduce() -> None:
-    """Repeat an experiment of the papers: its tables beside what was published, and its figures."""
+    """Repeat the experiments of the papers.
+
+    Each prints its tables beside what was published, and draws the figures.
+    """
 
 
 reproduce.add_command(ddcrp_language)

@@ -172,7 +172,7 @@ def _host(text: str, port: int, scheme: str) -> tuple[str, int]:
         parts = urlsplit(f"//{text}")
         return parts.hostname or "127.0.0.1", parts.port or port
     except ValueError as error:
-        message = f"the {scheme} address: {text!r} is no host:port"
+        message = f"the {scheme} address: {text!r} is not HOST:PORT"
         raise ConfigError(message) from error
 
 

@@ -73,7 +73,7 @@ class CountedSink(ABC):
     def say_not_alone(self) -> None:
         """Warn that a new job adds to what is there: perhaps its checkpoint was lost."""
         if self._fresh:
-            _LOG.warning("%s holds rows already; those of this new job come after them", self.name)
+            _LOG.warning("%s already holds rows; those of this new job are appended", self.name)
 
     def _count(self) -> int:
         """Ask how many rows of the job have arrived; one that just began cannot have any."""

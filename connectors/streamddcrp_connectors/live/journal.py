@@ -273,7 +273,7 @@ class Journal:
         path = self._path(starts[-1])
         torn = self._sizes[starts[-1]] - length
         if torn:
-            _log.warning("cut %d torn bytes off %s", torn, path)
+            _log.warning("removed %d bytes of an unfinished record from %s", torn, path)
         tail = Tail(path)
         tail.cut(length)
         tail.sync()

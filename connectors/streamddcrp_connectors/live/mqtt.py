@@ -149,7 +149,7 @@ class MqttSource(JournaledSource):
                 self._journal.put_all(entries)
             except JournalFullError as error:
                 if not reported:
-                    _LOG.warning("%s: %s; the broker has to keep more", self.name, error)
+                    _LOG.warning("%s: %s; the broker keeps the rest until then", self.name, error)
                 reported = True
                 time.sleep(0.1)
             except ConfigError as error:
@@ -175,7 +175,8 @@ class MqttSource(JournaledSource):
             return
         if not flags.session_present and self._journal.end:
             _LOG.warning(
-                "%s: the broker has no session of this job: what was published since is lost",
+                "%s: the broker has no session of this job: messages published since the last "
+                "connection are lost",
                 self.name,
             )
         new_only = SubscribeOptions.RETAIN_SEND_IF_NEW_SUB
@@ -202,7 +203,7 @@ class MqttSource(JournaledSource):
                 self._dropped += 1
                 if self._dropped & (self._dropped - 1) == 0:
                     _LOG.warning(
-                        "%s: %d messages of quality of service 0 came too fast and are dropped",
+                        "%s: %d messages of quality of service 0 came too fast and were dropped",
                         self.name,
                         self._dropped,
                     )

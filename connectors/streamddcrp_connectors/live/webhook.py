@@ -94,11 +94,11 @@ class WebhookSink:
             except (OSError, http.client.HTTPException) as error:
                 if not self._pause:
                     reason = getattr(error, "reason", None) or error
-                    _LOG.warning("%s does not accept rows (%s); trying again", self.name, reason)
+                    _LOG.warning("%s does not accept rows (%s); will try again", self.name, reason)
                 self._pause = min(max(2 * self._pause, FIRST), LONGEST)
                 self._next_try = time.monotonic() + self._pause
         if len(self._waiting) > MOST:
-            message = f"{len(self._waiting):,} rows wait for it"
+            message = f"{len(self._waiting):,} rows are waiting for it"
             raise ConnectionError(message)
         return {"job": self._job, "rows": self._rows, "waiting": list(self._waiting)}
 

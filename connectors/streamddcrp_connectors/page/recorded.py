@@ -17,7 +17,7 @@ PIECE = 1 << 14
 
 @click.command()
 @click.argument("results")
-@click.option("--source", metavar="DATA", help="The series RESULTS are about: shows its values.")
+@click.option("--source", metavar="DATA", help="The data of the run, to show their values.")
 @click.option("--time", metavar="COL", help="Column of the time in DATA, as given to run.")
 @click.option(
     "--by", "--key", "key", metavar="COL", help="Column of the key in DATA, as given to run."
@@ -25,7 +25,7 @@ PIECE = 1 << 14
 @click.option("--features", metavar="A,B,C", help="Columns to show [default: all others].")
 @click.option("--text", metavar="COL", help="Column of the texts in DATA, as given to run.")
 @click.option("--events", metavar="FILE", help="What run --events wrote.")
-@click.option("--checkpoint", metavar="DIR", help="Keeps the names given to regimes.")
+@click.option("--checkpoint", metavar="DIR", help="Folder that keeps the names given to regimes.")
 @click.option(
     "--at", default="127.0.0.1:8765", show_default=True, metavar="HOST:PORT", help="Where to serve."
 )
@@ -40,9 +40,10 @@ def serve(
     checkpoint: str | None,
     at: str,
 ) -> None:
-    """Serve the live page over RESULTS, a file that `streamddcrp run` wrote.
+    """Show the results of a run on the live page.
 
-    Without --source it shows labels and surprise only.
+    RESULTS is a file that `streamddcrp run` wrote. Without --source the page shows labels and
+    surprise only.
     """
     from streamddcrp_connectors.page.observer import address_of, listen, needs_extra, place  # noqa: PLC0415
     from streamddcrp_connectors.run.columns import Columns  # noqa: PLC0415 -- heavy: not for --help

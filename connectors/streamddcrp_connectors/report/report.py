@@ -17,16 +17,16 @@ ENDINGS = (".png", ".svg", ".txt", ".html")
 
 @click.command()
 @click.argument("results")
-@click.option("--source", required=True, metavar="DATA", help="The series RESULTS are about.")
+@click.option("--source", required=True, metavar="DATA", help="The data of the run.")
 @click.option("--time", metavar="COL", help="Column of the time in DATA, as given to run.")
 @click.option(
     "--by", "--key", "key", metavar="COL", help="Column of the key in DATA, as given to run."
 )
-@click.option("--only", metavar="KEY", help="Which key to report, where there are several.")
+@click.option("--only", metavar="KEY", help="The key to report, if there are several.")
 @click.option("--features", metavar="A,B,C", help="Columns to show [default: all others].")
 @click.option("--season", metavar="PERIODS", help="Cycles subtracted, as given to run.")
 @click.option("--text", metavar="COL", help="Column of the texts in DATA, as given to run.")
-@click.option("--events", metavar="FILE", help="Of texts: what run --events wrote.")
+@click.option("--events", metavar="FILE", help="For texts: what run --events wrote.")
 @click.option(
     "--checkpoint",
     metavar="DIR",
@@ -35,7 +35,7 @@ ENDINGS = (".png", ".svg", ".txt", ".html")
 @click.option(
     "--out",
     metavar="DIR|PREFIX",
-    help="Where the .png, .svg, .txt and .html go: a folder, or their name without the ending "
+    help="Where the .png, .svg, .txt and .html files go: a folder, or a name without the ending "
     "[default: beside RESULTS].",
 )
 def report(
@@ -51,14 +51,14 @@ def report(
     checkpoint: str | None,
     out: str | None,
 ) -> None:
-    """Show what a run found: a picture, a page for the browser, and words.
+    """Show what a run found: a picture, a page, and a summary.
 
     RESULTS is a file that `streamddcrp run` wrote. The picture shows each column coloured by
     regime, the surprise of each row, and when each regime was first seen, came back and was last
-    seen. The page (.html) has the same picture, with tables that it links to. The words go to
-    standard output too.
+    seen. The page (.html) has the same picture, linked to tables. The summary (.txt) goes to
+    standard output, too.
 
-    Of texts, with --text, it shows the stories over time, and the page (.html) lists the words and
+    For texts (--text) the picture shows the stories over time, and the page lists the words and
     typical texts of each.
     """
     names = None if features is None else tuple(map(str.strip, features.split(",")))

@@ -303,7 +303,8 @@ def _clock(
         same = theirs.dtype == times.dtype and theirs == times
         if not np.all(same):
             place = int(np.argmin(same))
-            reason = f"row {table['row'][place]}: the time was {theirs[place]}, is {times[place]}"
+            row = table["row"][place]
+            reason = f"row {row}: the time was {theirs[place]}, and is {times[place]} there"
             raise _not_about(results, data, reason)
     return Clock(times, utc=_zoned(column.type))
 
@@ -312,7 +313,7 @@ def _check_key(column: Any, key: str, rows: IntArray, data: str, results: str) -
     other = np.flatnonzero(column.to_numpy(zero_copy_only=False) != key)
     if len(other):
         place = int(other[0])
-        reason = f"row {rows[place]}: the key was {key!r}, is {column[place].as_py()!r}"
+        reason = f"row {rows[place]}: the key was {key!r}, and is {column[place].as_py()!r} there"
         raise _not_about(results, data, reason)
 
 

@@ -100,6 +100,6 @@ class FilesSource:
             return None
         found = str(batch.schema.field(self.columns.time).type)
         if kind not in (None, found):
-            message = f"{name}: the time is of type {found}, in the files before of {kind}"
+            message = f"{name}: the time is of type {found}, but of type {kind} in the files before"
             raise SchemaError(message)
         return found

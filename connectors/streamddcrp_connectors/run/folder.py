@@ -35,7 +35,7 @@ class FolderSource:
         self._path, self._batch_rows = Path(path), batch_rows
         if not columns.text or len(columns.names) != 1:
             message = (
-                f"{self.name} is a folder, whose files are documents: name their content by "
+                f"{self.name} is a folder, and its files are documents: give "
                 "--text text, and no other column"
             )
             raise ConfigError(message)

@@ -62,7 +62,7 @@ class LineReader:
         """Go to the byte after a line that was handed over before."""
         size = os.fstat(self._stream.fileno()).st_size
         if position > size:
-            message = f"{self._name} is shorter than what was read of it: was it replaced?"
+            message = f"{self._name} is shorter than what was already read: was it replaced?"
             raise SchemaError(message)
         if position:
             self._stream.seek(position - 1)
@@ -161,6 +161,6 @@ class LineReader:
         if length > MAX_LINE:
             message = (
                 f"{self._name} has a line of more than {MAX_LINE >> 20} MiB after byte "
-                f"{self.position}: it is not a text of one row a line"
+                f"{self.position}: it does not hold one row on each line"
             )
             raise SchemaError(message)

@@ -108,7 +108,7 @@ class Unpacked:
         while byte and (skipped := self.read1(min(byte, 1 << 20))):
             byte -= len(skipped)
         if byte:
-            message = f"{place.name} is shorter than what was read of it: was it replaced?"
+            message = f"{place.name} is shorter than what was already read: was it replaced?"
             raise SchemaError(message)
 
     def read1(self, n: int) -> bytes:
@@ -231,7 +231,7 @@ def _failed(name: str, error: Exception, kind: type[Exception] = SchemaError) ->
     if "NETWORK_CONNECTION" in text or "Timeout was reached" in text:
         return ConnectionError(text) if kind is SchemaError else ConfigError(f"{name}: {text}")
     if "ACCESS_DENIED" in text or "INVALID_ACCESS_KEY" in text or "SIGNATURE" in text:
-        return ConfigError(f"{name}: access is refused; keys come from AWS_ACCESS_KEY_ID and so on")
+        return ConfigError(f"{name}: access is refused; set AWS_ACCESS_KEY_ID and its secret")
     if kind is ConfigError or "AWS Error" in text:
         return ConfigError(f"{name}: {text}")
     return SchemaError(f"{name} is damaged or cannot be read: {text}")

@@ -55,7 +55,7 @@ class Patience:
         """Say once that a server is away, and pause before the next try."""
         if self._since is None:
             self._since = time.monotonic()
-            _LOG.warning("%s is not there (%s); waiting for it. Ctrl-C ends the run", where, error)
+            _LOG.warning("%s is not available (%s); waiting. Ctrl-C ends the run", where, error)
             self._waiting(where)
         end = time.monotonic() + self._pause
         while (rest := end - time.monotonic()) > 0:

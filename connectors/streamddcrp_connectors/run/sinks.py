@@ -107,7 +107,7 @@ def open_sink(
     suffix = path.suffix.lower()
     kind = _SUFFIXES.get(suffix, suffix[1:])
     if kind not in found and suffix in (".csv", ".arrows"):
-        message = f"the sink {name} must end in .jsonl, .parquet or .arrow: {suffix} is not written"
+        message = f"the sink {name} must end in .jsonl, .parquet or .arrow; {suffix} is not written"
         raise ConfigError(message)
     sink = find(SINKS, kind if kind in found else "jsonl")(name, folder, what)
     return sink

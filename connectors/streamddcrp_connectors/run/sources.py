@@ -288,7 +288,7 @@ def _place(path: str | Place) -> Place:
 
 def _refuse_empty(file: Any, name: str, format: str) -> None:
     if file.size() == 0:
-        message = f"{name} is empty: not even a {format} header is there"
+        message = f"{name} is empty: it has not even a {format} header"
         raise SchemaError(message)
 
 

@@ -67,7 +67,7 @@ def read_events(path: str | os.PathLike[str], key: str | None, n_rows: int) -> t
         kind, label, index, into = (cells[column] for column in ("kind", "label", "index", "into"))
         whole = isinstance(index, int) and isinstance(label, int) and isinstance(into, int | None)
         if not whole or kind not in (*KINDS, "candidate") or not 0 <= index < n_rows:
-            message = f"{name}: row {row} is no event of the results, which have {n_rows:,} rows"
+            message = f"{name}: row {row} is not an event of these results of {n_rows:,} rows"
             raise SchemaError(message, row=row)
         if kind != "candidate":
             found.append(Event(kind, label, index, float(index), into))

@@ -135,7 +135,7 @@ def sample_graph_crp(
     6
     """
     if (edges is None) == (parents is None):
-        message = "hand over the graph either by edges or by parents"
+        message = "give the graph either by edges or by parents"
         raise ConfigError(message)
     rows = as_observations(X)
     n = len(rows)

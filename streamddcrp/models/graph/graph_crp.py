@@ -85,8 +85,8 @@ class GraphCRP(ParticleModel, base.Clusterer):
     >>> tree.learn_one({0: 0.0}, parents=[1, 2])
     Traceback (most recent call last):
         ...
-    streamddcrp.errors.SchemaError: row 0, parents: items 1 and 2 are no neighbours, so the parents
-    form no clique and the graph would not be decomposable; leave one of them out
+    streamddcrp.errors.SchemaError: row 0, parents: items 1 and 2 are not neighbours, so the parents
+    do not form a clique and the graph would not be decomposable; leave one of them out
     """
 
     def __init__(

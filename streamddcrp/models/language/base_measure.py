@@ -252,7 +252,7 @@ class Vocabulary:
         if self.of_words is not None and self.of_words != are_words:
             kinds = {True: "words", False: "whole numbers"}
             message = (
-                f"tokens: {kinds[are_words]} came, but this vocabulary is of {kinds[not are_words]}"
+                f"tokens: got {kinds[are_words]}, but this vocabulary is of {kinds[not are_words]}"
             )
             raise SchemaError(message)
         with self.undone(always=False):

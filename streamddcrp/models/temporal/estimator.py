@@ -61,7 +61,8 @@ class WarmUp(NamedTuple):
         """Return the state with the emission that predicts the rows best."""
         tried = [self._learned(StreamState(Engine(settings, emission))) for emission in candidates]
         best = int(np.argmin([surprise for _, surprise in tried]))
-        _log.info("scales: guess %d of %d, by the first %d rows", best + 1, len(tried), len(self.X))
+        seen = len(self.X)
+        _log.info("scales: candidate %d of %d, by the first %d rows", best + 1, len(tried), seen)
         return tried[best][0]
 
     def _learned(self, state: StreamState) -> tuple[StreamState, float]:
@@ -137,8 +138,8 @@ class TemporalDPM(EpochViews, base.Clusterer):
     how an epoch is cut into calls. A missing value (None, null, an absent feature) is integrated
     out where the family can.
 
-    Texts are cut into words as `streamddcrp.data.tokenize` does. For other words hand over lists
-    of them, such as scikit-learn makes:
+    Texts are cut into words as `streamddcrp.data.tokenize` does. For other words pass lists of
+    them, such as scikit-learn makes:
     ``analyze = CountVectorizer(ngram_range=(1, 2)).build_analyzer()``, then
     ``model.learn_many([analyze(text) for text in texts], t)``. Frequent words need not be left out.
     A word counts once a text, and boilerplate is set aside, see `boilerplate`.

@@ -213,7 +213,7 @@ class LikelihoodOption:
         if isinstance(batch, list | tuple) and isinstance(batch[0], Mapping):
             message = (
                 "batch: a list of dicts is read as counts of words; choose likelihood='text' if it "
-                "is that, or hand numbers over as a table"
+                "is that, or pass numbers as a table"
             )
             raise SchemaError(message)
         return read_batch(batch, vectorizer).X

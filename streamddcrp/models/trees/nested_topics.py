@@ -208,7 +208,7 @@ class NestedCRPTopics(TreeModel):
         used[np.lexsort((np.arange(V), -weight))[: int(_SPARE * self.max_words)]] = True
         w = tree.window
         used[w.words[: w.offsets[w.n]]] = True
-        _log.info("of %d words the %d that are not rare are kept", V, used.sum())
+        _log.info("%d words: the rarest are forgotten, and %d are kept", V, used.sum())
         tree.keep_words(used)
         self._vocabulary.keep(used)
 

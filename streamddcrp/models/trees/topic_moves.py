@@ -54,8 +54,8 @@ def tidy(tree: TopicTree, budget: float | None = None) -> None:
     if tree.n_nodes > _FULL * most and not tree.was_full:
         tree.was_full = True
         _log.warning(
-            "almost all the %d nodes that max_nodes allows are in use, and the smallest topics "
-            "give way; raise it for a finer tree, or eta for a coarser one",
+            "almost all of the %d nodes that max_nodes allows are in use, so the smallest topics "
+            "are removed; raise max_nodes for a finer tree, or eta for a coarser one",
             most,
         )
     tree.trim()
