@@ -164,9 +164,9 @@ def test_the_page_tells_of_merges_and_returns(results):
 def test_events_of_other_results_are_refused(results):
     pytest.importorskip("matplotlib")
     folder, events = results
-    with pytest.raises(SchemaError, match="row 5 is no event"):
+    with pytest.raises(SchemaError, match="row 5 is not an event"):
         page(folder, [*events, {"index": 80, "kind": "death", "label": 0, "into": None}])
-    with pytest.raises(SchemaError, match="is no event"):
+    with pytest.raises(SchemaError, match="is not an event"):
         page(folder, [{"index": 1, "kind": "wedding", "label": 0, "into": None}])
     with pytest.raises(ConfigError, match="no column 'into'"):
         page(folder, [{"index": 1, "kind": "death", "label": 0}])

@@ -101,7 +101,7 @@ def test_nobody_listens(monkeypatch, caplog):
         sink.write(batch(number))
         if number < 1000:
             assert len(sink.sync()["waiting"]) == number + 1
-    with pytest.raises(ConnectionError, match="1,001 rows wait"):
+    with pytest.raises(ConnectionError, match="1,001 rows are waiting"):
         sink.sync()
     assert sum("does not accept rows" in record.getMessage() for record in caplog.records) == 1
 

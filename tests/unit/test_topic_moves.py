@@ -101,6 +101,6 @@ def test_a_tree_without_room_says_so_once(caplog):
         model.learn_many(X)
     assert model.n_nodes <= 20
     assert [r.message for r in caplog.records if "max_nodes" in r.message] == [
-        "almost all the 20 nodes that max_nodes allows are in use, and the smallest topics give "
-        "way; raise it for a finer tree, or eta for a coarser one"
+        "almost all of the 20 nodes that max_nodes allows are in use, so the smallest topics are "
+        "removed; raise max_nodes for a finer tree, or eta for a coarser one"
     ]

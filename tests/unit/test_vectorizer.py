@@ -74,7 +74,7 @@ def test_missing_and_unknown(caplog):
         same(vectorizer.transform({}), [NAN, NAN])
     assert vectorizer.n_unknown == 3
     assert [record.message for record in caplog.records] == [
-        "ignoring feature 'z', which the schema ('a', 'b') does not have (and any other such; "
+        "ignoring feature 'z', which is not in the schema ('a', 'b'); other unknown features are "
         "reported once)"
     ]
 
