@@ -75,7 +75,7 @@ def test_missing_and_unknown(caplog):
     assert vectorizer.n_unknown == 3
     assert [record.message for record in caplog.records] == [
         "ignoring feature 'z', which is not in the schema ('a', 'b'); other unknown features are "
-        "reported once)"
+        "ignored, too, and not reported"
     ]
 
 
