@@ -133,8 +133,8 @@ def main(ctx: click.Context) -> None:
 @click.option(
     "--season",
     metavar="PERIODS",
-    help="Cycles that seqddcrp subtracts first: auto, hour, day, week, year, a period such as 12h, "
-    "or a number (of rows, or in the unit of the time); or several: day,week [default: none].",
+    help="Cycles that seqddcrp subtracts first: auto, hour, day, week, year, 12h, a number of rows "
+    "or in the time's unit; or several: day,week [default: none].",
 )
 @click.option(
     "--sink",
