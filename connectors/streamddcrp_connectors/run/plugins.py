@@ -55,6 +55,7 @@ _OURS = {
         "rediss": f"{_LIVE}.redis_streams:open_sink [redis]",
         "postgresql": f"{_LIVE}.postgres:open_sink [postgres]",
         "kafka": f"{_LIVE}.kafka:open_sink [kafka]",
+        "flight": f"{_LIVE}.flightsink:open_sink",
         "delta": f"{_LIVE}.delta:open_sink [delta]",
     },
     MODELS: {
