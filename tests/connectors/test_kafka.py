@@ -12,9 +12,6 @@ import pyarrow as pa
 import pytest
 
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp_connectors.live import kafkamerge
-from streamddcrp_connectors.live.kafkatopic import Topic
-from streamddcrp_connectors.run.columns import Columns
 from streamddcrp_connectors.run.sinks import open_sink
 from streamddcrp_connectors.run.sources import open_source
 
@@ -42,13 +39,34 @@ def address(broker, topic, more="?partition=0"):
     return f"kafka://{broker.hosts}/{topic}{more}"
 
 
-def produce(broker, topic, messages, pause=0.0, partition=0):
-    producer = kafka.Producer({"bootstrap.servers": broker.hosts, "linger.ms": 0})
+def produce(broker, topic, messages, pause=0.0, partition=lambda _: 0):
+    settings = {"bootstrap.servers": broker.hosts, "linger.ms": 0, "enable.idempotence": True}
+    producer = kafka.Producer(settings)
     for message in messages:
-        producer.produce(topic, message, partition=partition)
+        producer.produce(topic, message, partition=partition(message))
         producer.poll(0)
         time.sleep(pause)
-    assert producer.flush(20) == 0
+    assert producer.flush(120) == 0
+
+
+def stamped(broker, topic, messages):
+    """Send messages of (partition, time stamp); return them as they are read."""
+    producer = kafka.Producer({"bootstrap.servers": broker.hosts, "linger.ms": 0})
+    for number, (partition, stamp) in enumerate(messages):
+        text = b"%d at %d in %d" % (number, stamp, partition)
+        producer.produce(topic, text, partition=partition, timestamp=stamp)
+        assert producer.flush(60) == 0
+    return [b"%d at %d in %d" % (n, t, p) for n, (p, t) in enumerate(messages)]
+
+
+def outages(broker, n, seed):
+    """Let the broker be away, again and again."""
+    draw = random.Random(seed)
+    for _ in range(n):
+        time.sleep(draw.uniform(0.5, 1.5))
+        broker.tell("down")
+        time.sleep(draw.uniform(0.0, 0.5))
+        broker.tell("up")
 
 
 def read(broker, topic):
@@ -62,11 +80,12 @@ def read(broker, topic):
     return found
 
 
-def killed(broker, topic, folder, n, kills, seed=0):
+def killed(broker, topic, folder, n, kills, away=0, seed=0):
     texts = made(n)
     produce(broker, topic, texts[:1])
     sink = address(broker, f"{topic}-out", "")
-    with meanwhile(produce, broker, topic, texts[1:], 0.15 * kills / n):
+    sending = meanwhile(produce, broker, topic, texts[1:], 0.15 * kills / n)
+    with sending, meanwhile(outages, broker, away, seed):
         drive(folder / "job", address(broker, topic), n, kills=kills, seed=seed, sink=sink)
     out, events = expected(folder / "alone", texts)
     assert read(broker, f"{topic}-out") == out
@@ -80,7 +99,7 @@ def test_killed(broker, topic, tmp_path):
 
 @pytest.mark.slow
 def test_killed_fifty_times(broker, topic, tmp_path):
-    killed(broker, topic, tmp_path, 6000, 50, seed=1)
+    killed(broker, topic, tmp_path, 6000, 50, away=5, seed=1)
 
 
 def taken(stream, n):
@@ -112,7 +131,7 @@ def test_from_new(broker, topic):
 
 
 def test_one_partition_of_many(broker, topic):
-    produce(broker, topic, [b"x"], partition=1)  # the broker makes four
+    produce(broker, topic, [b"x"], partition=lambda _: 1)  # the broker makes four
     source = open_source(address(broker, topic, "?partition=1"), COLUMNS)
     assert taken(source.messages_after(None), 1)[0] == [b"x"]
     source.close()
@@ -120,116 +139,6 @@ def test_one_partition_of_many(broker, topic):
     with pytest.raises(ConfigError, match="has no such partition"):
         next(source.messages_after(None))
     source.close()
-
-
-def stamped(broker, topic, messages):
-    """Send messages of (partition, time stamp); return them as they are read."""
-    producer = kafka.Producer({"bootstrap.servers": broker.hosts, "linger.ms": 0})
-    for number, (partition, stamp) in enumerate(messages):
-        text = b"%d at %d in %d" % (number, stamp, partition)
-        producer.produce(topic, text, partition=partition, timestamp=stamp)
-        assert producer.flush(60) == 0
-    return [b"%d at %d in %d" % (n, t, p) for n, (p, t) in enumerate(messages)]
-
-
-def in_order(messages):
-    """Merge slowly: of the first messages of all partitions the earliest, again and again."""
-    parts = {}
-    for text in messages:
-        _, _, stamp, _, partition = text.decode().split()
-        parts.setdefault(int(partition), []).append((int(stamp), int(partition), text))
-    found = []
-    while any(parts.values()):
-        first = min(part[0][:2] for part in parts.values() if part)
-        found.append(parts[first[1]].pop(0)[2])
-    return found
-
-
-def test_partitions_are_merged_by_time(broker, topic):
-    broker.tell("topic", topic, 3)
-    draw = random.Random(0)
-    first = [(draw.choice([0, 0, 0, 1]), draw.randrange(1000, 1020)) for _ in range(40)]
-    sent = stamped(broker, topic, first)  # the last partition stays empty
-    wanted = in_order(sent)
-    for size in (1, 7, 1000):
-        source = open_source(address(broker, topic, ""), COLUMNS, batch_rows=size)
-        source._most = size
-        stream, found, places = source.messages_after(None), [], []
-        while len(found) < 40:
-            messages, at = next(stream)
-            assert len(messages) <= size
-            found += messages
-            places.append((len(found), at))
-        assert found == wanted
-        for n, at in places[1 :: max(len(places) // 4, 1)]:
-            again = source.messages_after(json.loads(json.dumps(at)))
-            assert taken(again, 40 - n)[0] == wanted[n:]
-        source.close()
-    begun = places[0][1]  # when the round had begun
-    later = stamped(broker, topic, [(2, 1), (1, 1), (0, 1)])  # earlier than all by their stamps
-    source = open_source(address(broker, topic, ""), COLUMNS)
-    found, at = taken(source.messages_after(begun), 43)
-    assert found[:40] == wanted
-    assert found[40:] == in_order(later)
-    assert sum(at["at"]) == 43
-    source.close()
-    with pytest.raises(SchemaError, match="is to be read next: messages were lost"):
-        next(source.messages_after({"at": [99, 0, 0], "end": [99, 0, 0]}))
-    source = open_source(address(broker, topic, "?from=new"), COLUMNS)
-    stream = source.messages_after(None)
-    next(stream)
-    newest = stamped(broker, topic, [(1, 5)])
-    assert taken(stream, 1)[0] == newest
-    source.close()
-
-
-def test_a_topic_that_gets_more_partitions(broker, topic, monkeypatch):
-    broker.tell("topic", topic, 3)
-    sent = stamped(broker, topic, [(0, 1), (1, 2), (2, 3)])
-    source = open_source(address(broker, topic), COLUMNS)
-    _, at = taken(source.messages_after(None), 1)  # when it had only the first
-    source.close()
-    look, known = Topic.look, [2]
-    monkeypatch.setattr(Topic, "look", lambda self, client: min(look(self, client), *known))
-    monkeypatch.setattr(kafkamerge, "LOOK", 0.1)
-    source = open_source(address(broker, topic, ""), COLUMNS)
-    stream = source.messages_after(at)
-    assert taken(stream, 1)[0] == sent[1:2]
-    known[0] = 3
-    assert taken(stream, 1)[0] == sent[2:]
-    source.close()
-
-
-def killed_among_partitions(broker, topic, folder, n, kills, seed=0):
-    """Each key has a partition, as usual: what comes of it does not depend on the others."""
-    columns = Columns("t", "k", ("a", "b"))
-    broker.tell("topic", topic, 3)
-    texts = made(n)
-
-    def publish():
-        for text in texts:
-            partition = ["x", "y", "zz"].index(json.loads(text)["k"])
-            produce(broker, topic, [text], 0.15 * kills / n, partition)
-
-    place = address(broker, topic, "")
-    sink = address(broker, f"{topic}-out", "")
-    with meanwhile(publish):
-        drive(folder / "job", place, n, kills=kills, seed=seed, sink=sink, key="k")
-    found, (out, _) = read(broker, f"{topic}-out"), expected(folder / "alone", texts, columns)
-    assert [row.pop("row") for row in found] == list(range(n))
-    for row in out:
-        del row["row"]
-    for key in ("x", "y", "zz"):
-        assert [r for r in found if r["key"] == key] == [r for r in out if r["key"] == key]
-
-
-def test_killed_among_partitions(broker, topic, tmp_path):
-    killed_among_partitions(broker, topic, tmp_path, 300, 3)
-
-
-@pytest.mark.slow
-def test_killed_fifty_times_among_partitions(broker, topic, tmp_path):
-    killed_among_partitions(broker, topic, tmp_path, 6000, 50, seed=1)
 
 
 def test_rows_that_have_arrived_are_left_out(broker, topic):
