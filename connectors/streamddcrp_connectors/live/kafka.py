@@ -44,8 +44,8 @@ class KafkaSource(MessageSource):
         topic, new = self._topic, self._from == "new"
         with topic.guarded():
             consumer = topic.consumer()
-            several = topic.look(consumer) > 1 and topic.partition is None
-        if several:
+            several = topic.look(consumer) > 1 or isinstance(at, dict)
+        if several and topic.partition is None:
             yield from merged(topic, at, lambda: self._most, new=new)
         with topic.guarded():
             at = topic.begin(consumer, at, new=new)
