@@ -178,11 +178,17 @@ def test_what_a_server_may_not_say(notes, kind, match):
         sink.finish()
 
 
-def test_results_are_rows_of_another_model(tmp_path, caplog):
+def test_results_are_rows_of_another_model(tmp_path, caplog, monkeypatch):
     """Our own service takes them, and says which it refuses."""
     port = free_port()
-    process = start_service(port, tmp_path / "ck")
-    sink = open_sink(f"flight://127.0.0.1:{port}/regimes", None, None)
+    monkeypatch.setenv("TOKEN", "s3cret")
+    process = start_service(port, tmp_path / "ck", "--token-env", "TOKEN")
+    url = f"flight://127.0.0.1:{port}/regimes"
+    stranger = open_sink(url, None, None)
+    with pytest.raises(ConfigError, match="refuses the token"):
+        stranger.rewind(None)
+    stranger.finish()
+    sink = open_sink(f"{url}?token_env=TOKEN", None, None)
     sink.rewind(None)
     rows = [{"t": 1.0, "a": 1.0, "b": 2.0}, {"t": 2.0, "a": -1.0, "b": 2.0}]
     sink.write(pa.RecordBatch.from_pylist(rows))
