@@ -64,14 +64,14 @@ def _rounds(topic: Topic, at: Any, most: Callable[[], int], new: bool) -> Rounds
         messages: list[bytes] = []
         with topic.guarded():
             if all(one.at == one.end for one in partitions):
+                if time.monotonic() > due:
+                    due = time.monotonic() + LOOK
+                    if topic.look(client) > n:
+                        return _place(partitions)
                 for one in partitions:
                     one.look(seconds)
                 seconds = 0.0
                 if all(one.at == one.end for one in partitions):
-                    if time.monotonic() > due:
-                        due = time.monotonic() + LOOK
-                        if topic.look(client) > n:
-                            return _place(partitions)
                     for one in partitions:
                         one.fetch(most(), 0.0)
                     time.sleep(POLL / 5)
