@@ -209,6 +209,7 @@ def test_features_are_computed_before_one_model(tmp_path, monkeypatch):
     from pyspark.sql.functions import lit
 
     from streamddcrp_connectors.spark import keyed
+    from streamddcrp_connectors.spark.job import finished
 
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
     monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
@@ -238,9 +239,8 @@ def test_features_are_computed_before_one_model(tmp_path, monkeypatch):
         features = rows.mapInArrow(embed, "n long, x0 double, x1 double, x2 double")
         out = keyed(features.withColumn("all", lit("one")), model, by="all", number="n")
         stream = out.writeStream.format("parquet").option("path", str(tmp_path / "out"))
-        stream.option("checkpointLocation", str(tmp_path / "state")).trigger(
-            availableNow=True
-        ).start().awaitTermination()
+        stream = stream.option("checkpointLocation", str(tmp_path / "state"))
+        finished(stream.trigger(availableNow=True))
     whole = next(embed([pa.RecordBatch.from_pydict({"n": range(n), "text": texts})]))
     alone = model.clone().step_many(whole.drop_columns(["n"]))
     found = ds.dataset(tmp_path / "out", format="parquet").to_table()
