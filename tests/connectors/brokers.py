@@ -121,24 +121,57 @@ def run_as(user, command, **more):
 
 
 class Kafka:
-    """The broker in memory that Kafka's C library brings for tests, in a process of its own."""
+    """The broker in memory that Kafka's C library brings for tests, in a process of its own.
+
+    It fences no producer off, shows aborted messages, and has no users; it can be told to answer a
+    request with an error, and to be away.
+    """
 
     SCRIPT = """
-import time
-from confluent_kafka import Producer
-mock = Producer({"bootstrap.servers": "x", "test.mock.num.brokers": 1})
-brokers = mock.list_topics(timeout=10).brokers.values()
-print(",".join(f"{broker.host}:{broker.port}" for broker in brokers), flush=True)
-time.sleep(3600)
+import ctypes, sys
+from pathlib import Path
+import confluent_kafka
+(path,) = Path(confluent_kafka.__file__).parents[1].glob("confluent_kafka.libs/librdkafka*")
+library = ctypes.CDLL(str(path))
+def call(name, *arguments, kind=ctypes.c_void_p):
+    function = getattr(library, "rd_kafka_" + name)
+    function.restype = kind
+    return function(*arguments)
+text = ctypes.create_string_buffer(512)
+client = ctypes.c_void_p(call("new", 0, None, text, ctypes.c_size_t(512)))
+cluster = ctypes.c_void_p(call("mock_cluster_new", client, 1))
+print(call("mock_cluster_bootstraps", cluster, kind=ctypes.c_char_p).decode(), flush=True)
+for line in sys.stdin:
+    what, *words = line.split()
+    if what == "topic":
+        call("mock_topic_create", cluster, words[0].encode(), int(words[1]), 1, kind=int)
+    elif what == "error":
+        codes = (ctypes.c_int * 1)(int(words[1]))
+        push = "mock_push_request_errors_array"
+        call(push, cluster, ctypes.c_int16(int(words[0])), ctypes.c_size_t(1), codes, kind=None)
+    else:
+        call("mock_broker_set_" + what, cluster, 1, kind=int)
+    print("done", flush=True)
 """
 
     def __init__(self):
         self.process = subprocess.Popen(
-            [sys.executable, "-c", self.SCRIPT], stdout=subprocess.PIPE, text=True
-        )
+            [sys.executable, "-c", self.SCRIPT],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
         self.hosts = self.process.stdout.readline().strip()
+        if not self.hosts:
+            self.stop()
+            pytest.skip("the C library of confluent_kafka cannot be found")
+
+    def tell(self, *words):
+        """Do ``topic NAME PARTITIONS``, answer by ``error REQUEST CODE``, go ``down`` or ``up``."""
+        self.process.stdin.write(" ".join(map(str, words)) + "\n")
+        self.process.stdin.flush()
+        assert self.process.stdout.readline() == "done\n"
 
     def stop(self):
         self.process.kill()
         self.process.wait()
+        self.process.stdin.close()
         self.process.stdout.close()

@@ -26,12 +26,12 @@ def made(n, seed=0):
     return [json.dumps(row) for row in rows(n, seed=seed)]
 
 
-def expected(folder, texts):
+def expected(folder, texts, columns=COLUMNS):
     """Results and events of the rows read from a file, without a stop."""
     folder.mkdir(exist_ok=True)
     path = folder / "rows.jsonl"
     path.write_text("".join(text + "\n" for text in texts))
-    source = open_source(path, COLUMNS)
+    source = open_source(path, columns)
     out, events = (open_sink(folder / f"{name}.jsonl", None, None) for name in ("out", "events"))
     run(source, recipe_for(Toy, {}, Toy.from_bytes), out, events=events)
     source.close()
@@ -42,7 +42,19 @@ def read(path):
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def drive(folder, source, n_rows, *, kills, sink=None, events=None, seed=0, longest=0.2, batch=20):
+def drive(
+    folder,
+    source,
+    n_rows,
+    *,
+    kills,
+    sink=None,
+    events=None,
+    key=None,
+    seed=0,
+    longest=0.2,
+    batch=20,
+):
     """Run a job on ``source`` that is killed so many times; return results and events in files."""
     folder.mkdir(exist_ok=True)
     request = {
@@ -50,6 +62,7 @@ def drive(folder, source, n_rows, *, kills, sink=None, events=None, seed=0, long
         "source": source,
         "sink": sink or str(folder / "out.jsonl"),
         "events": events or str(folder / "events.jsonl"),
+        "key": key,
         "n_rows": n_rows,
         "kills": kills,
         "seed": seed,

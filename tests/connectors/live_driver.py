@@ -30,7 +30,7 @@ pa.set_cpu_count(1)  # no threads before a fork
 def once(request, after_row):
     """Do one run, which ends when all rows are there."""
     folder = Path(request["folder"])
-    columns = Columns("t", None, ("a", "b"))
+    columns = Columns("t", request["key"], ("a", "b"))
     source = open_source(request["source"], columns, batch_rows=request["batch_rows"])
 
     def ended(summary):

@@ -6,6 +6,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pyarrow as pa
@@ -256,6 +257,28 @@ def test_a_stream_that_grows_is_read_once(shelf, tmp_path):
     with meanwhile(grow):
         got = drive(tmp_path / "job", spec, 200, kills=2, batch=10)
     assert got == expected(tmp_path / "alone", made(200))
+
+
+@pytest.mark.slow
+def test_fifty_kills_and_five_restarts_of_a_stream(tmp_path):
+    n, draw = 6000, random.Random(1)
+    table = pa.Table.from_batches([batch for _, batch in batches(made(n), 13)])
+    port = free_port()
+
+    def serve():
+        for part in range(6):
+            with Shelf(port, {}) as server:
+                for more in range(100):
+                    rows = n * (100 * part + more + 1) // 600
+                    server.tables["rows"] = table.slice(0, rows)
+                    time.sleep(draw.uniform(0.0, 0.05))
+                stopped.wait(0.0 if part < 5 else 600)
+
+    stopped = threading.Event()
+    with meanwhile(serve):
+        got = drive(tmp_path / "job", f"flight://127.0.0.1:{port}/rows", n, kills=50, seed=1)
+        stopped.set()
+    assert got == expected(tmp_path / "alone", made(n))
 
 
 def test_streams_that_cannot_be_read(shelf):

@@ -14,6 +14,7 @@ from streamddcrp_connectors.run import retries
 from streamddcrp_connectors.run.columns import Columns, arrow_stream, refusals
 from streamddcrp_connectors.run.config import recipe_for
 from streamddcrp_connectors.run.deadletters import DeadLetters
+from streamddcrp_connectors.run.gather import gathered
 from streamddcrp_connectors.run.runner import open_store, run
 
 from .data import rows
@@ -118,6 +119,21 @@ def test_rows_are_gathered_by_number_or_time(batch_wait):
     )  # fmt: skip
     assert summary.rows == 20
     assert seen == ([8, 16, 20] if batch_wait else list(range(1, 21)))
+
+
+def test_a_place_without_rows_is_recorded_before_the_rows_after_it():
+    """A source may have settled there in which order they come."""
+
+    class Settled:
+        live, name = True, "settled"
+
+        def read_after(self, offset):
+            rows = pa.record_batch({"a": [0.0]})
+            yield from [(None, 0), (rows, 1), (rows, 2), (None, 2), (None, 3), (rows, 4)]
+
+    found = list(gathered(Settled(), None, retries.Patience(), 100, 60.0))
+    sizes = [(0 if batch is None else batch.num_rows, at) for batch, at in found]
+    assert sizes == [(0, 0), (2, 3), (1, 4)]
 
 
 def test_a_restart_with_other_batches_repeats_nothing(tmp_path):

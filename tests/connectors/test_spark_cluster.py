@@ -6,13 +6,16 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
+from streamddcrp import EmbeddingStream
 from streamddcrp.checkpoint import SqliteStore
 from streamddcrp_connectors.spark.visits import State
 from tests.connectors.servers import free_port
@@ -174,19 +177,75 @@ def by_key(events):
     return sorted(map(repr, events))
 
 
-def states_of(checkpoint):
-    """Read the models of all keys from Spark's store."""
+@contextmanager
+def session(cores):
+    """A session in this process."""
     from pyspark.sql import SparkSession
 
     from streamddcrp_connectors.spark import SETTINGS
 
-    builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
-    for name, value in (SETTINGS | {"spark.driver.host": "127.0.0.1"}).items():
+    builder = SparkSession.builder.master(f"local[{cores}]").config("spark.ui.enabled", "false")
+    more = {"spark.driver.host": "127.0.0.1", "spark.sql.shuffle.partitions": "2"}
+    for name, value in (SETTINGS | more).items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def states_of(checkpoint):
+    """Read the models of all keys from Spark's store."""
+    with session(1) as spark:
         reader = spark.read.format("statestore").option("stateVarName", "state")
         rows = reader.option("path", str(checkpoint)).load().collect()
         return {row.key.key: State.from_bytes(bytes(row.value.blob)).model for row in rows}
-    finally:
-        spark.stop()
+
+
+@pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
+def test_features_are_computed_before_one_model(tmp_path, monkeypatch):
+    """By `mapInArrow`, wherever the rows lie; then one model learns them all, in their order."""
+    from pyspark.sql.functions import lit
+
+    from streamddcrp_connectors.spark import keyed
+    from streamddcrp_connectors.spark.job import finished
+
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+    monkeypatch.setenv("PYTHONPATH", f"{ROOT}{os.pathsep}{ROOT}/connectors")
+    n = 600
+    draw = np.random.default_rng(0)
+    words = ["aab" if i // 60 % 2 else "bbc" for i in range(n)]
+    texts = [word + "abc"[draw.integers(3)] for word in words]
+    (tmp_path / "in").mkdir()
+    for part in range(3):  # each a trigger
+        rows = range(200 * part, 200 * part + 200)
+        table = pa.table({"n": rows, "text": texts[rows.start : rows.stop]})
+        pq.write_table(table.take(draw.permutation(200)), tmp_path / "in" / f"{part}.parquet")
+        os.utime(tmp_path / "in" / f"{part}.parquet", (part, part))
+
+    def embed(batches):
+        for batch in batches:
+            texts = batch.column("text").to_pylist()
+            counts = np.array([[text.count(c) for c in "abc"] for text in texts], float)
+            names = ["n", "x0", "x1", "x2"]
+            yield pa.RecordBatch.from_arrays([batch.column("n"), *map(pa.array, counts.T)], names)
+
+    model = EmbeddingStream()
+    with session(2) as spark:
+        read = spark.readStream.schema("n long, text string").option("maxFilesPerTrigger", 1)
+        rows = read.parquet(str(tmp_path / "in"))
+        features = rows.mapInArrow(embed, "n long, x0 double, x1 double, x2 double")
+        out = keyed(features.withColumn("all", lit("one")), model, by="all", number="n")
+        stream = out.writeStream.format("parquet").option("path", str(tmp_path / "out"))
+        stream = stream.option("checkpointLocation", str(tmp_path / "state"))
+        finished(stream.trigger(availableNow=True))
+    whole = next(embed([pa.RecordBatch.from_pydict({"n": range(n), "text": texts})]))
+    alone = model.clone().step_many(whole.drop_columns(["n"]))
+    found = ds.dataset(tmp_path / "out", format="parquet").to_table()
+    assert part_of(found, alone.schema.names) == alone.to_pylist()
+
+
+def part_of(found, names):
+    return [{name: row[name] for name in names} for row in part(found, "result", ["row", *names])]

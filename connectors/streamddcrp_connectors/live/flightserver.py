@@ -86,7 +86,7 @@ class FlightService(flight.FlightServerBase):  # type: ignore[misc]
         except (SchemaError, ConfigError, ArrowException) as error:
             future.set_exception(flight.FlightServerError(str(error)))
         except BaseException as error:
-            future.set_exception(flight.FlightInternalError("the service ends"))
+            future.set_exception(flight.FlightUnavailableError("the service ends"))
             raise error
 
     def do_exchange(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:

@@ -1,5 +1,6 @@
 """Batches of a source as the runner takes them: gathered by size or time, over lost connections."""
 
+import math
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -22,7 +23,8 @@ def gathered(
     """Yield the batches of a source after ``offset``.
 
     Those of a live source are joined until they have ``batch_rows`` rows or the first has waited
-    ``batch_wait`` seconds; a batch of None says that nothing came. They end after ``idle`` seconds
+    ``batch_wait`` seconds; a batch of None says that nothing came, and with another offset than the
+    one before, that this is to be recorded before any row after it. They end after ``idle`` seconds
     without a row.
     """
     if not getattr(source, "live", False):
@@ -31,7 +33,8 @@ def gathered(
     held: list[Any] = []
     n_held, first = 0, 0.0
     at, since = offset, time.monotonic()
-    for batch, at in _connected(source, offset, patience):
+    for batch, then in _connected(source, offset, patience):
+        moved, at = then != at, then
         if batch is not None and batch.num_rows:
             since = time.monotonic()
             if not held:
@@ -43,6 +46,8 @@ def gathered(
             if idle is not None and time.monotonic() - since > idle:
                 return
             continue
+        elif moved:
+            first = -math.inf
         if n_held >= batch_rows or time.monotonic() - first >= batch_wait:
             yield joined(held), at
             held, n_held = [], 0

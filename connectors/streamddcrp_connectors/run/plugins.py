@@ -54,7 +54,8 @@ _OURS = {
         "redis": f"{_LIVE}.redis_streams:open_sink [redis]",
         "rediss": f"{_LIVE}.redis_streams:open_sink [redis]",
         "postgresql": f"{_LIVE}.postgres:open_sink [postgres]",
-        "kafka": f"{_LIVE}.kafka:open_sink [kafka]",
+        "kafka": f"{_LIVE}.kafkasink:open_sink [kafka]",
+        "flight": f"{_LIVE}.flightsink:open_sink",
         "delta": f"{_LIVE}.delta:open_sink [delta]",
     },
     MODELS: {

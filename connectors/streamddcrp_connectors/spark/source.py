@@ -83,10 +83,10 @@ class _Reader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):  # typ
             self._at = start
             self._batches = batches_after(self._source, json.loads(start["after"]), self._spec)
         batch, offset = next(self._batches, (None, None))
-        if batch is None or offset is None:
+        if offset is None:
             return iter([]), start
         self._at = {"after": json.dumps(offset, sort_keys=True)}
-        return iter([self._packed(batch, offset["row"])]), self._at
+        return iter([] if batch is None else [self._packed(batch, offset["row"])]), self._at
 
     def readBetweenOffsets(  # noqa: N802
         self, start: dict[str, str], end: dict[str, str]

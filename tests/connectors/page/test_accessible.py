@@ -47,8 +47,8 @@ def page(request, feeder, visit):
     fed = feeder()
     fed.feed(2500)
     opened = visit(fed.address, color_scheme=request.param)
-    until(opened, DRAWN, seconds=30.0)
-    until(opened, "document.querySelectorAll('#regimes tbody').length", seconds=30.0)
+    until(opened, DRAWN)
+    until(opened, "document.querySelectorAll('#regimes tbody').length")
     return opened
 
 

@@ -1,6 +1,5 @@
-"""The page in a real browser. Times are the best of three: on a shared machine noise only adds."""
+"""The page in a real browser."""
 
-import signal
 import socket
 import subprocess
 import sys
@@ -12,6 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from .conftest import LIMIT
+
 HERE = Path(__file__).resolve().parents[3]
 HOSTILE = ("<img src=x onerror=alert(1)>", "</script><script>alert(2)</script>", "{{7*7}}\u202ex")
 
@@ -20,19 +21,20 @@ def look(page, js):
     return page.evaluate(js)
 
 
-def until(page, js, good=bool, seconds=10.0):
+def until(page, js, good=bool):
     """Ask the page until the answer is good; return it, and how long that took."""
     begun = time.monotonic()
     while True:
         answer = page.evaluate(js)
         if good(answer):
             return answer, time.monotonic() - begun
-        assert time.monotonic() - begun < seconds, (js, answer)
+        assert time.monotonic() - begun < LIMIT, (js, answer)
         time.sleep(0.03)
 
 
 DRAWN = "import('/page.js').then(page => page.latencies.length)"
-LATENCIES = "import('/page.js').then(page => page.latencies)"
+ROWS = "parseInt(document.querySelector('#rows').textContent.replace(/,/g, ''))"
+CARDS = "document.querySelectorAll('.card').length"
 PAINTED = """(() => { const c = document.querySelector('#chart');
   const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
   const seen = new Set(); for (let i = 0; i < d.length; i += 4) if (d[i + 3] > 200)
@@ -46,48 +48,37 @@ def background(work):
     return thread
 
 
-def test_first_data_soon_and_nothing_leaves_the_machine(feeder, visit):
+def test_nothing_leaves_the_machine(feeder, visit):
     fed = feeder()
     fed.feed(3000)
-    took = []
-    for _ in range(3):
-        begun = time.monotonic()
-        page = visit(fed.address)
-        until(page, DRAWN)
-        took.append(time.monotonic() - begun)
-    assert min(took) < 1.5
+    page = visit(fed.address)
+    until(page, DRAWN)
     assert all(f"//127.0.0.1:{fed.port}/" in url for url in page.requested)
     assert any(url.startswith("ws:") for url in page.requested)
     assert "token" not in page.url
-    assert {"#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7"} <= set(look(page, PAINTED))
+    until(page, PAINTED, {"#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7"}.issubset)
 
 
-@pytest.mark.parametrize(("rate", "least"), [(10, 4), (1000, 4), (20_000, 4)])
-def test_what_is_learned_is_drawn_soon_and_often(feeder, visit, rate, least):
-    """p95 of learned to drawn at most 250 ms, at least four pictures a second, in bounded heap."""
+@pytest.mark.parametrize("rate", [10, 20_000])
+def test_what_is_learned_is_drawn_in_bounded_heap(feeder, visit, rate):
     fed = feeder()
     fed.feed(500)
     page = visit(fed.address)
     until(page, DRAWN)
-    tries = []
-    for _ in range(3):
-        before = look(page, DRAWN)
-        work = background(lambda: fed.at_rate(rate, 4.0))
-        while work.is_alive():
-            page.wait_for_timeout(100)
-        page.wait_for_timeout(300)
-        seen = look(page, LATENCIES)[before:]
-        tries.append((np.percentile(seen, 95), len(seen) / 4.0))
-        if tries[-1][0] <= 250 and tries[-1][1] >= least:
-            break
-    assert tries[-1][0] <= 250, tries
-    assert tries[-1][1] >= least, tries
+    before = look(page, DRAWN)
+    background(lambda: fed.at_rate(rate, 4.0)).join(LIMIT)
+    until(page, ROWS, lambda n: n == fed.n)
+    until(page, DRAWN, lambda n: n > before)
+    assert heap(page) < 20 * (1 << 20)
+
+
+def heap(page):
+    """Return the bytes that the page's scripts keep."""
     session = page.context.new_cdp_session(page)
     session.send("HeapProfiler.collectGarbage")
     session.send("Performance.enable")
     found = session.send("Performance.getMetrics")["metrics"]
-    heap = next(metric["value"] for metric in found if metric["name"] == "JSHeapUsedSize")
-    assert heap < 20 * (1 << 20)
+    return next(metric["value"] for metric in found if metric["name"] == "JSHeapUsedSize")
 
 
 def test_five_browsers_at_once(feeder, visit):
@@ -97,15 +88,10 @@ def test_five_browsers_at_once(feeder, visit):
     for page in pages:
         until(page, DRAWN)
     before = [look(page, DRAWN) for page in pages]
-    work = background(lambda: fed.at_rate(1000, 4.0))
-    while work.is_alive():
-        pages[0].wait_for_timeout(100)
-    after = [look(page, DRAWN) for page in pages]
-    total = f"{fed.n:,}"
-    for page in pages:
-        until(page, "document.querySelector('#rows').textContent", lambda x: x == total)
-    pictures = [b - a for a, b in zip(before, after, strict=True)]
-    assert min(pictures) >= 4, pictures  # one a second, five drawing in software on few cores
+    background(lambda: fed.at_rate(1000, 4.0)).join(LIMIT)
+    for page, n in zip(pages, before, strict=True):
+        until(page, ROWS, lambda rows: rows == fed.n)
+        until(page, DRAWN, lambda now, n=n: now > n)
 
 
 def test_hostile_names_texts_and_keys_are_text(feeder, visit):
@@ -113,8 +99,7 @@ def test_hostile_names_texts_and_keys_are_text(feeder, visit):
     fed.feed(600, events=fed.happen(("birth", 1, 200, None)))
     page = visit(fed.address)
     until(page, "document.querySelectorAll('#regimes tbody').length", lambda n: n == 3)
-    words = look(page, "document.querySelector('#regimes').innerText")
-    assert HOSTILE[0] in words
+    until(page, "document.querySelector('#regimes').innerText", lambda x: HOSTILE[0] in x)
     assert look(page, "document.querySelectorAll('img, script:not([src])').length") == 0
     texts = feeder(features=("title",), text=True)
     stories = [{"id": i, "words": HOSTILE[i % 3], "examples": [HOSTILE[1]]} for i in range(5)]
@@ -125,7 +110,7 @@ def test_hostile_names_texts_and_keys_are_text(feeder, visit):
     keyed = feeder(key="machine")
     keyed.feed(300, keys=[HOSTILE[i % 3] for i in range(300)])
     page = visit(keyed.address)
-    until(page, "document.querySelectorAll('.card').length", lambda n: n == 3)
+    until(page, CARDS, lambda n: n == 3)
     page.click(".card >> nth=0")
     until(page, "document.body.dataset.view", lambda x: x == "stream")
     until(page, DRAWN)
@@ -141,7 +126,7 @@ def test_keys_names_and_addresses(feeder, visit, tmp_path):
     label = "document.querySelector('#chart').ariaLabel"
     whole, _ = until(page, label, lambda x: x and "surprise" in x)
     page.keyboard.press(" ")
-    assert look(page, "document.querySelector('#pause').ariaPressed") == "true"
+    until(page, "document.querySelector('#pause').ariaPressed", lambda x: x == "true")
     page.keyboard.press("+")
     part, _ = until(page, label, lambda x: x != whole)
     page.keyboard.press("ArrowLeft")
@@ -152,11 +137,11 @@ def test_keys_names_and_addresses(feeder, visit, tmp_path):
     other.goto(page.url)
     until(other, label, lambda x: x == seen)  # the address is that of the view
     page.keyboard.press("l")
-    assert look(page, "document.querySelector('#live').disabled")
+    until(page, "document.querySelector('#live').disabled")
     theme = "document.documentElement.dataset.theme"
     assert look(page, theme) == "light"
     page.keyboard.press("t")
-    assert look(page, theme) == "dark"
+    until(page, theme, lambda x: x == "dark")
     page.focus("#regimes button >> nth=0")
     page.keyboard.press("Enter")
     page.keyboard.type("cleaning")
@@ -187,32 +172,28 @@ def test_every_control_has_a_name_and_fits_a_phone(feeder, visit):
     assert look(page, nameless) == []
 
 
-def test_a_thousand_keys(feeder, visit):
-    """They are painted within three seconds; then a click shows one, and Escape all."""
+def thousand_keys(feeder):
+    """Return what was fed with rows of a thousand keys."""
     fed = feeder(key="machine")
     keys = [f"press {k:04d}" for k in range(1000)]
     for _ in range(3):
         fed.feed(20_000, keys=[k for k in keys for _ in range(20)])
-    until_known = visit(fed.address)
-    cards = "document.querySelectorAll('.card').length"
-    until(until_known, cards, lambda n: n == 1000, 30.0)
-    took = []
-    for _ in range(3):
-        begun = time.monotonic()
-        page = visit(fed.address)
-        until(page, cards, lambda n: n == 1000)
-        until(page, "document.querySelector('.card canvas').width", lambda n: n > 0)
-        took.append(time.monotonic() - begun)
-    assert min(took) < 3.0
+    return fed
+
+
+def test_a_thousand_keys(feeder, visit):
+    """A click shows one of them, and Escape all."""
+    page = visit(thousand_keys(feeder).address)
+    until(page, CARDS, lambda n: n == 1000)
+    until(page, "document.querySelector('.card canvas').width", lambda n: n > 0)
     page.fill("#find", "0777")
     shown = "[...document.querySelectorAll('.card')].filter(x => x.checkVisibility()).length"
-    _, wait = until(page, shown, lambda n: n == 1)
-    assert wait < 1.0
+    until(page, shown, lambda n: n == 1)
     page.click(".card:visible")
     until(page, "document.querySelector('#name').textContent", lambda x: x == "press 0777")
     until(page, "document.querySelectorAll('#regimes tbody').length")
     page.keyboard.press("Escape")
-    until(page, cards, lambda n: n == 1000)
+    until(page, CARDS, lambda n: n == 1000)
 
 
 def run(csv, folder, port):
@@ -226,22 +207,25 @@ def run(csv, folder, port):
 
 def answers(port):
     """Wait until a page answers at a port."""
-    for _ in range(600):
+    end = time.monotonic() + LIMIT
+    while time.monotonic() < end:
         with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=60) as link:
             link.sendall(f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode())
             if link.recv(1):
                 return
         time.sleep(0.05)
+    pytest.fail(f"nothing answers at port {port}")
 
 
-def test_a_killed_run_that_starts_again_is_live_soon_with_its_history(visit, tmp_path):
+def killed(visit, folder, times):
+    """Kill a run, and start it again; return how long its page took each time to be live again."""
     pytest.importorskip("tornado")
     from streamddcrp_connectors.page.access import token_of
     from streamddcrp_connectors.page.observer import listen
 
     with listen("127.0.0.1", 0) as free:
         port = free.getsockname()[1]
-    csv = tmp_path / "rows.csv"
+    csv = folder / "rows.csv"
     rng = np.random.default_rng(0)
 
     def write(first, n):
@@ -252,32 +236,31 @@ def test_a_killed_run_that_starts_again_is_live_soon_with_its_history(visit, tmp
 
     csv.write_text("at,x\n")
     write(0, 2000)
-    address = f"http://127.0.0.1:{port}/?token={token_of(tmp_path / 'state')}"
-    job = run(csv, tmp_path, port)
-    rows = "parseInt(document.querySelector('#rows').textContent.replace(/,/g, ''))"
+    address = f"http://127.0.0.1:{port}/?token={token_of(folder / 'state')}"
     first = "import('/page.js').then(p => p.shown().history.known[0])"
+    waits = []
+    job = run(csv, folder, port)
     try:
-        for _ in range(200):
-            try:
-                page = visit(address, restarts=True)
-                break
-            except Exception:  # it is not there yet
-                time.sleep(0.2)
-        until(page, rows, lambda n: n == 2000, 60.0)
+        answers(port)
+        page = visit(address, restarts=True)
+        until(page, ROWS, lambda n: n == 2000)
         known, _ = until(page, first, lambda t: t and t > 0)
-        waits = []
-        for i in range(3):
-            job.send_signal(signal.SIGKILL)
+        for i in range(times):
+            job.kill()
             job.wait()
             until(page, "document.querySelector('#link').textContent", lambda x: x != "live")
             write(2000 + 500 * i, 500)
-            job = run(csv, tmp_path, port)
+            job = run(csv, folder, port)
             answers(port)  # how long processes take to start is not the page's doing
             wait = until(page, "document.querySelector('#link').className", lambda x: "live" in x)
             waits.append(wait[1])
-            until(page, rows, lambda n, i=i: n == 2500 + 500 * i, 60.0)
-            assert look(page, first) == known
-        assert min(waits) < 3.0, waits
+            until(page, ROWS, lambda n, i=i: n == 2500 + 500 * i)
+            until(page, first, lambda t: t == known)
     finally:
         job.kill()
         job.wait()
+    return waits
+
+
+def test_a_killed_run_that_starts_again_is_live_with_its_history(visit, tmp_path):
+    killed(visit, tmp_path, 1)
