@@ -41,5 +41,6 @@ def test_what_is_said_of_a_row_is_what_was_predicted():
     for y in ROWS:
         label, score = one.predict_one({0: y}), one.score_one({0: y})
         assert one.step_many(np.array([[y]])).equals(other.step_many(np.array([[y]])))
-        assert np.isfinite(score) and label >= 0
+        assert np.isfinite(score)
+        assert label >= 0
     assert one.to_bytes() == other.to_bytes()

@@ -29,7 +29,7 @@ def add_row(cov, mean, slots, n_slots, on, n_on, x, v, e):
     ``s = 1 + z' cov z``, ``e = x - z' mean``, ``v = cov z``; ``mean += v e' / s``,
     ``cov -= v v' / s``. ``v`` (K,) and ``e`` (D,) are work space; returns ``s`` and ``||e||^2``.
     """
-    s, square = _project(cov, mean, slots, n_slots, on, n_on, x, v, e)
+    s, square = project(cov, mean, slots, n_slots, on, n_on, x, v, e)
     s += 1.0
     for a in range(n_slots):
         j = slots[a]
@@ -50,7 +50,7 @@ def remove_row(cov, mean, slots, n_slots, on, n_on, x, noise, v, e):
     ``||e||^2`` are those of adding the row to what is left. Features that this row alone had are
     not in ``slots``: each adds 1 / ratio to ``noise``, which keeps ``c`` away from zero.
     """
-    taken, square = _project(cov, mean, slots, n_slots, on, n_on, x, v, e)
+    taken, square = project(cov, mean, slots, n_slots, on, n_on, x, v, e)
     c = noise - taken
     for a in range(n_slots):
         j = slots[a]
@@ -64,7 +64,8 @@ def remove_row(cov, mean, slots, n_slots, on, n_on, x, noise, v, e):
 
 
 @uncounted
-def _project(cov, mean, slots, n_slots, on, n_on, x, v, e):
+def project(cov, mean, slots, n_slots, on, n_on, x, v, e):
+    """Write ``v = cov z`` and ``e = x - z' mean`` of a row; return ``z' cov z`` and ``||e||^2``."""
     square = taken = 0.0
     for d in range(len(x)):
         e[d] = x[d]

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from streamddcrp.compilation import uncounted
-from streamddcrp.likelihoods.kernels.linear_gaussian import add_row, remove_row
+from streamddcrp.likelihoods.kernels.linear_gaussian import add_row, project, remove_row
 from streamddcrp.models.features.kernels.histories import history_odds, log_alone, log_poisson
 from streamddcrp.models.features.kernels.slots import (
     CHOICE,
@@ -22,7 +22,6 @@ from streamddcrp.models.features.kernels.slots import (
     live_slots,
 )
 from streamddcrp.models.features.kernels.weigh import enumerate_row, normalise, prepare_row
-from streamddcrp.numerics import copy_row
 from streamddcrp.particles.kernels.random import add_wrapping, hash_of, uniform
 
 ONE = np.uint64(1)
@@ -51,11 +50,10 @@ def resample_row(config, particles, rows, sums, work, i, t, row, step):
     """Resample all features of a row of the window; ``step`` indexes the draws of an arrival.
 
     ``work.has_odds`` says of which features ``work.row_odds`` holds the odds at all rows of the
-    window. Moments without the row are made in ``work.cov`` and ``work.mean``, and come to the
-    particle only if its features change.
+    window. The particle's moments change only if the features of the row do.
     """
     n_owners, owners = particles.n_owners[i], particles.owners[i]
-    cov, mean = work.cov, work.mean
+    cov, mean = particles.cov[i], particles.mean[i]
     at = row - max(t + 1 - config.order, 0)
     x = rows.x[row % len(rows.x)]
     D = len(x)
@@ -101,12 +99,12 @@ def resample_row(config, particles, rows, sums, work, i, t, row, step):
     noise = 1.0
     for a in range(n_own):
         noise += 1.0 / config.ratios[particles.scale[i, work.own[a]]]
-    _copy_moments(particles.cov[i], particles.mean[i], work.slots, n_slots, cov, mean)
-    s, square = remove_row(cov, mean, work.slots, n_slots, work.on, n_on, x, noise, work.v, work.e)
+    taken, square = project(cov, mean, work.slots, n_slots, work.on, n_on, x, work.v, work.e)
+    c = noise - taken
     shape, rate = 0.0, particles.rate[i]
     if sums[SHAPE] > 0.0:
         shape = sums[SHAPE] - 0.5 * D
-        rate -= square / (2.0 * s)
+        rate -= square / (2.0 * c)
     if n_free > MOST_TOGETHER:  # the others stay; chosen at random, whatever their state
         for f in range(MOST_TOGETHER):
             u = uniform(config.seed, t, i, SUBSET, step * 64 + f)
@@ -126,7 +124,10 @@ def resample_row(config, particles, rows, sums, work, i, t, row, step):
     for a in range(n_own):  # its own ones keep their scales, more would have those just drawn
         work.redrawn[a] = particles.scale[i, work.own[a]]
     add_scales(config, work.redrawn, n_new - 1, work.extra)
-    s, square = prepare_row(cov, mean, x, x, D, work.forced, n_forced, work.free, n_free, work)
+    _remove_from_moments(cov, mean, c, n_forced, n_free, work)
+    s, square = prepare_row(
+        work.cov, work.mean, x, x, D, work.places, 1, work.places[1:], n_free, work
+    )
     n = enumerate_row(
         s, square, D, n_free, work.odds, log_prior, n_new, work.log_new, work.extra, shape, rate,
         work,
@@ -138,17 +139,40 @@ def resample_row(config, particles, rows, sums, work, i, t, row, step):
         c += 1
     if n_own == 0 and _wanted(work, kept, c, n_new, n_free) == mask and c % n_new == 0:
         return
-    _copy_moments(cov, mean, work.slots, n_slots, particles.cov[i], particles.mean[i])
+    remove_row(cov, mean, work.slots, n_slots, work.on, n_on, x, noise, work.v, work.e)
     _put(config, particles, sums, work, i, row, mask, kept, c, n_new, n_free, n_own, x, rate)
 
 
 @uncounted
-def _copy_moments(cov, mean, slots, n_slots, to_cov, to_mean):
-    for a in range(n_slots):
-        j = slots[a]
-        for b in range(n_slots):
-            to_cov[j, slots[b]] = cov[j, slots[b]]
-        copy_row(to_mean[j], mean[j])
+def _remove_from_moments(cov, mean, c, n_forced, n_free, work):
+    """Write to ``work.cov`` and ``work.mean`` what `remove_row` would leave of some moments.
+
+    First those of the sum of all forced features, then those of the free ones.
+    """
+    forced, free, v, e = work.forced, work.free, work.v, work.e
+    sum_v, sum_cov = 0.0, 0.0
+    for d in range(len(e)):
+        work.mean[0, d] = 0.0
+    for a in range(n_forced):
+        j = forced[a]
+        sum_v += v[j]
+        for b in range(n_forced):
+            sum_cov += cov[j, forced[b]]
+        for d in range(len(e)):
+            work.mean[0, d] += mean[j, d]
+    work.cov[0, 0] = sum_cov + sum_v * sum_v / c
+    for d in range(len(e)):
+        work.mean[0, d] -= sum_v / c * e[d]
+    for f in range(n_free):
+        j = free[f]
+        gain, link = v[j] / c, 0.0
+        for a in range(n_forced):
+            link += cov[j, forced[a]]
+        work.cov[f + 1, 0] = link + gain * sum_v
+        for g in range(n_free):
+            work.cov[f + 1, g + 1] = cov[j, free[g]] + gain * v[free[g]]
+        for d in range(len(e)):
+            work.mean[f + 1, d] = mean[j, d] - gain * e[d]
 
 
 @uncounted
