@@ -129,16 +129,18 @@ class Vectorizer:
             If a value is infinite or no number, ``x`` is no mapping, or none of its features is in
             the schema.
         """
-        refuse_unless_mapping(x)
-        if self._values is not None and len(x) == len(self._at):
-            try:  # the usual row: all features of the schema, and no other
-                values = self._values(x)
-                if PLAIN.issuperset(map(type, values)) and math.isfinite(math.fsum(values)):
-                    self._buffer[:] = values
-                    return self._buffer
-            except (KeyError, OverflowError, ValueError):
-                pass  # ValueError: inf - inf
-        return self._transform_slowly(x, learn)
+        values = self._plain(x)
+        if values is None:
+            return self._transform_slowly(x, learn)
+        self._buffer[:] = values
+        return self._buffer
+
+    def row(self, x: Mapping[Feature, Any], *, learn: bool = True) -> FloatArray:
+        """Return the values of one row as `transform` does, as a new array of shape (1, D)."""
+        values = self._plain(x)
+        if values is None:
+            return self._transform_slowly(x, learn)[None].copy()
+        return np.array([values], np.float64)
 
     def align(self, names: Iterable[Feature], n_rows: int = 1, *, learn: bool = True) -> IntArray:
         """Say where the columns of a batch go: one look-up a batch, none a row.
@@ -209,6 +211,18 @@ class Vectorizer:
             vectorizer._set_columns(tuple(config["columns"]))
         vectorizer.n_unknown = int(config["n_unknown"])
         return vectorizer
+
+    def _plain(self, x: Mapping[Feature, Any]) -> tuple[Any, ...] | None:
+        """Return the values of a usual row: all features of the schema, no other, and finite."""
+        refuse_unless_mapping(x)
+        if self._values is not None and len(x) == len(self._at):
+            try:
+                values = self._values(x)
+                if PLAIN.issuperset(map(type, values)) and math.isfinite(math.fsum(values)):
+                    return values
+            except (KeyError, OverflowError, ValueError):
+                pass  # ValueError: inf - inf
+        return None
 
     def _transform_slowly(self, x: Mapping[Feature, Any], learn: bool) -> FloatArray:
         numbers_of_x = {name: _number(name, value) for name, value in x.items()}

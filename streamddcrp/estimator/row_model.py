@@ -40,9 +40,8 @@ class Recent:
     def add(self, X: FloatArray, t: FloatArray, labels: FloatArray, scores: FloatArray) -> None:
         """Keep rows (N, D), N at least 1, with times, labels and scores (N,)."""
         if len(X) == 1:  # without arrays of indices, as rows that come one by one have it
-            row = self.ring[self.n % ROWS]
-            row[:_VALUES] = t[0], labels[0], scores[0]
-            row[_VALUES:] = X[0, : len(row) - _VALUES]
+            row = (t[0], labels[0], scores[0], *X[0, :COLUMNS].tolist())
+            self.ring[self.n % ROWS] = row[: self.ring.shape[1]]
             self.n += 1
             return
         rows = np.arange(max(0, len(X) - ROWS), len(X))
@@ -106,7 +105,7 @@ class RowLearner(Stored):
         """Learn one row; ``side`` inputs, where a model has them, are passed on to `_advance`."""
         mark = self._vectorizer.mark()
         try:
-            X = self._vectorizer.transform(x)[None].copy()
+            X = self._vectorizer.row(x)
             types = row_types(x, self._vectorizer.columns or ()) if self._wants_types else []
             times = None if t is None else np.array([as_time(t)])
             out = self._advance(X, times, types, *side)
@@ -263,7 +262,7 @@ class RowModel(ScikitLearn, RowLearner):
         """Predict a row; None in warm-up. Changes nothing."""
         mark = self._vectorizer.mark()
         try:  # new words of an open vocabulary count in the prediction, but are not learned
-            X = self._vectorizer.transform(x, learn=self._vectorizer.open)[None].copy()
+            X = self._vectorizer.row(x, learn=self._vectorizer.open)
             names = self._feature_names()
         finally:
             self._vectorizer.rollback(mark)

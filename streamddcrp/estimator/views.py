@@ -125,13 +125,14 @@ def in_pieces(
 
     ``counter``: place of the number of events among the counters of its state.
     """
+    if len(X) <= _PIECE:
+        return np.asarray(engine.step(X, t, *side))
     parts = []
     for a in range(0, len(X), _PIECE):
         z = a + _PIECE
         parts.append(engine.step(X[a:z], t[a:z], *(one.rows(a, z) for one in side)))
-        if len(X) > _PIECE:
-            backlog.keep(engine.state.events, int(engine.state.counts[counter]))
-    return np.concatenate(parts) if parts else engine.step(X, t, *side)
+        backlog.keep(engine.state.events, int(engine.state.counts[counter]))
+    return np.concatenate(parts)
 
 
 _MOST_LABELS = 100_000

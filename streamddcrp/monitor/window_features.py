@@ -101,7 +101,7 @@ class WindowFeatures(Stored, base.Transformer):
         """
         mark = self._vectorizer.mark()
         try:
-            self._advance(self._vectorizer.transform(x)[None].copy())
+            self._advance(self._vectorizer.row(x))
         except StreamDDCRPError:
             self._vectorizer.rollback(mark)
             raise

@@ -91,7 +91,7 @@ def test_an_unknown_code_gives_nan():
         out = np.zeros(1)
         loop(UNKNOWN, hyper, post[None], x, 1, out)
         assert np.isnan(out[0])
-    families.expected_log_liks_of_rows(UNKNOWN, hyper, post, x[None], 1, out := np.zeros(1))
+    families.expected_log_liks_of_rows(UNKNOWN, hyper, post, x[None], 0, 1, out := np.zeros(1))
     assert np.isnan(out[0])
     families.natural_parameters(UNKNOWN, hyper, post, out := np.zeros(8))
     assert np.isnan(out[0])

@@ -59,7 +59,9 @@ from streamddcrp.likelihoods.kernels.counts import (
 )
 from streamddcrp.likelihoods.kernels.gaussian import (
     ng_add,
+    ng_add_rows,
     ng_expected,
+    ng_expected_of_rows,
     ng_natural,
     ng_posterior,
     ng_predictive,
@@ -381,6 +383,9 @@ def add_rows(
     for i in range(n_parts(family, hyper)):
         code, h, c, s, _ = part_of(family, hyper, i)
         stats[s] += total
+        if code == NORMAL_GAMMA:
+            ng_add_rows(hyper, h, X, c, weights, start, stop, stats, s)
+            continue
         for r in range(start, stop):
             if weights[r] != 0.0:
                 _add(code, hyper, h, X[r], c, weights[r], stats, s)
@@ -388,13 +393,16 @@ def add_rows(
 
 @entry
 def expected_log_liks_of_rows(
-    family: int, hyper: Array, post: Array, X: Array, n_rows: int, out: Array
+    family: int, hyper: Array, post: Array, X: Array, start: int, stop: int, out: Array
 ) -> None:
-    """Do `expected_log_lik` for the first rows of ``X`` (N, D); ``out`` (N,)."""
-    out[:n_rows] = 0.0
+    """Do `expected_log_lik` for rows ``start`` to ``stop`` of ``X`` (N, D); ``out`` (N,)."""
+    out[start:stop] = 0.0
     for i in range(n_parts(family, hyper)):
         code, h, c, _, q = part_of(family, hyper, i)
-        for r in range(n_rows):
+        if code == NORMAL_GAMMA:
+            ng_expected_of_rows(hyper, h, post, q, X, c, start, stop, out)
+            continue
+        for r in range(start, stop):
             out[r] += _expected(code, hyper, h, post, q, X[r], c)
 
 

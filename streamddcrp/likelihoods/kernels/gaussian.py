@@ -163,6 +163,29 @@ def ng_add(hyper: Array, h: int, x: Array, c: int, weight: float, stats: Array, 
 
 
 @uncounted
+def ng_add_rows(
+    hyper: Array, h: int, X: Array, c: int, weights: Array, start: int, stop: int, stats: Array,
+    s: int,
+) -> None:  # fmt: skip
+    """Do `ng_add` for rows ``start`` to ``stop``, column by column, with sums in registers."""
+    D = int(hyper[h])
+    for d in range(D):
+        center, cell = hyper[h + 1 + d], hyper[h + 1 + 5 * D + d]
+        n, total, square = 0.0, 0.0, 0.0
+        for r in range(start, stop):
+            if weights[r] != 0.0:
+                y = X[r, c + d] - center
+                if not math.isnan(y):
+                    n += weights[r]
+                    total += weights[r] * y
+                    square += weights[r] * (y * y + cell)
+        power = hyper[h + 1 + 6 * D + d]
+        stats[s + 1 + d] += power * n
+        stats[s + 1 + D + d] += power * total
+        stats[s + 1 + 2 * D + d] += power * square
+
+
+@uncounted
 def ng_posterior(hyper: Array, h: int, stats: Array, s: int, post: Array, q: int) -> None:
     # With r = x - mean: rate_n = rate + (sum r^2 - (sum r)^2 / kappa_n) / 2; no division by n.
     D = int(hyper[h])
@@ -228,6 +251,23 @@ def ng_expected(hyper: Array, h: int, post: Array, q: int, x: Array, c: int) -> 
             value = post[at + 6] - post[at + 7] * (r * r + hyper[cell + d])
             total += hyper[share + d] * hyper[power + d] * value
     return total
+
+
+@uncounted
+def ng_expected_of_rows(
+    hyper: Array, h: int, post: Array, q: int, X: Array, c: int, start: int, stop: int, out: Array
+) -> None:
+    """Add `ng_expected` of rows ``start`` to ``stop`` to ``out``, column by column."""
+    D = int(hyper[h])
+    for d in range(D):
+        at = q + 1 + 8 * d
+        center, cell, mean = hyper[h + 1 + d], hyper[h + 1 + 5 * D + d], post[at]
+        constant, precision = post[at + 6], post[at + 7]
+        weight = hyper[h + 1 + 7 * D + d] * hyper[h + 1 + 6 * D + d]
+        for r in range(start, stop):
+            y = (X[r, c + d] - center) - mean
+            value = weight * (constant - precision * (y * y + cell))
+            out[r] += 0.0 if math.isnan(y) else value
 
 
 @uncounted

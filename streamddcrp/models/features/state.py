@@ -143,7 +143,6 @@ class Scratch(NamedTuple):
     residual: Annotated[FloatArray, "D"]
     masked: Annotated[FloatArray, "D"]
     filled: Annotated[FloatArray, "D"]
-    seen: Annotated[FloatArray, "D"]
     e: Annotated[FloatArray, "D"]
     v: Annotated[FloatArray, "F"]
     pull: Annotated[FloatArray, "F"]
@@ -165,8 +164,20 @@ class Scratch(NamedTuple):
     scale: Annotated[IntArray, "P V"]
     redrawn: Annotated[IntArray, "V"]
     subset: Annotated[UintArray, "S"]
+    wide: Annotated[FloatArray, "C"]
+    squares: Annotated[FloatArray, "C"]
+    spare: Annotated[FloatArray, "C"]
     log_weight: Annotated[FloatArray, "C"]
     weight: Annotated[FloatArray, "C"]
+    # Moments without the row that is resampled: of the features it must have, summed, then of those
+    # that it may have; and their places, 0 1 2 ..
+    cov: Annotated[FloatArray, "K K"]
+    mean: Annotated[FloatArray, "K D"]
+    places: Annotated[IntArray, "K"]
+    # Log prior odds of features at the rows of the window, and whether they are up to date.
+    row_odds: Annotated[FloatArray, "K R"]
+    has_odds: Annotated[IntArray, "K"]
+    n_before: Annotated[IntArray, "R"]
     few: Annotated[IntArray, "B"]
     few_weight: Annotated[FloatArray, "B"]
     total: Annotated[FloatArray, "P"]
@@ -213,13 +224,15 @@ def _empty(config: Config, n_features: int, n_slots: int) -> State:
         "S": subsets, "C": subsets * (MOST_NEW + 1), "B": config.n_children, "M": M,
         "T": 1 << (2 * M - 1).bit_length(),
     }  # fmt: skip
+    scratch = empty(Scratch, lengths)
+    scratch.places[:] = np.arange(n_slots)
     return State(
         particles=empty(Particles, lengths),
         rows=empty(Rows, lengths),
         names=empty(Names, lengths),
         counts=np.zeros(N_COUNTS, np.int64),
         sums=np.zeros(N_SUMS),
-        scratch=empty(Scratch, lengths),
+        scratch=scratch,
     )
 
 

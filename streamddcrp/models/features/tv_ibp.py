@@ -247,7 +247,7 @@ class TimeVaryingIBP(TimeLine, RowModel, base.Transformer):
 
     def reconstruct_one(self, x: Features) -> dict[Any, float]:
         """Return a row without its noise: what baseline and features explain; gaps are filled."""
-        X = self._vectorizer.transform(x, learn=False)[None].copy()
+        X = self._vectorizer.row(x, learn=False)
         _, fit = self._explained(X)
         return dict(zip(self._vectorizer.columns or (), fit[0].tolist(), strict=False))
 

@@ -85,7 +85,7 @@ class Reference(Stored):
             A value is not a finite number or outside the family's support.
         """
         new = self._vectorizer.open
-        return float(self._score(lambda: self._vectorizer.transform(x, learn=new)[None])[0])
+        return float(self._score(lambda: self._vectorizer.row(x, learn=new))[0])
 
     def score_many(self, batch: object) -> FloatArray:
         """Return the surprise of each row of a batch in nats, in one compiled call.

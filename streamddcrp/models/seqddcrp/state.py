@@ -26,6 +26,7 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
     LIKELY,
     LOG_ALPHA,
     N_ACTIVE,
+    N_COLUMNS,
     N_COUNTS,
     N_EVENTS,
     N_GROUPS,
@@ -132,7 +133,10 @@ class ComponentTable(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Work space of the kernels; nothing in it outlives a call but the constant ``prior_post``."""
+    """Work space of the kernels.
+
+    Only the constant ``prior_post`` outlives a call, and a prediction until the next one.
+    """
 
     local: Annotated[FloatArray, "W"]
     message: Annotated[FloatArray, "O"]
@@ -157,6 +161,10 @@ class Scratch(NamedTuple):
     post: Annotated[FloatArray, "Q"]
     shadow_post: Annotated[FloatArray, "Q"]
     prior_post: Annotated[FloatArray, "Q"]  # the posterior of no data
+    # The row that was predicted last: number (-1: none), time, log S; values; the prediction.
+    asked: Annotated[FloatArray, "3", -1]
+    asked_x: Annotated[FloatArray, "D"]
+    answer: Annotated[FloatArray, "N"]
     # The rows' links before a move, to be put back if it fails.
     kept_links: Annotated[FloatArray, "W W"]
     kept_group_links: Annotated[FloatArray, "W G"]
@@ -202,6 +210,7 @@ def _lengths(config: Config, capacity: int) -> dict[str, int]:
         "P": int(n_stats(config.family, config.hyper)),
         "Q": int(n_post(config.family, config.hyper)),
         "O": width + n_groups + capacity + 1,
+        "N": N_COLUMNS,
     }
 
 

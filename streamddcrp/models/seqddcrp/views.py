@@ -120,7 +120,7 @@ class TableViews(RowModel):
         """Return the surprise of a row, less the seasons of its time, to a reference."""
         if self._season is None:
             return reference.score_one(x)
-        X = self._vectorizer.transform(x, learn=False)[None].copy()
+        X = self._vectorizer.row(x, learn=False)
         return float(reference.score_rows(self._row_less_season(X, self._time_of(t)))[0])
 
 

@@ -202,7 +202,7 @@ class LikelihoodOption:
                 "start"
             )
             raise SchemaError(message)
-        return vectorizer.transform(x, learn=learn)[None].copy()
+        return vectorizer.row(x, learn=learn)
 
     def read_many(self, batch: Any, kind: str, vectorizer: Vectorizer) -> Any:
         """Return the rows of a batch: documents or counts of words, or an array (N, D)."""

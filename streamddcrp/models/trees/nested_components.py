@@ -102,7 +102,7 @@ class NestedCRPComponents(TreeModel):
     # -- learning --------------------------------------------------------------------------------
 
     def _learn_one(self, x: Any) -> FloatArray:
-        return self._learn_read(lambda: self._vectorizer.transform(x).reshape(1, -1).copy())
+        return self._learn_read(lambda: self._vectorizer.row(x))
 
     def _learn_many(self, batch: Any) -> FloatArray:
         return self._learn_read(lambda: read_batch(batch, self._vectorizer).X)
@@ -209,7 +209,7 @@ class NestedCRPComponents(TreeModel):
     # -- predicting ------------------------------------------------------------------------------
 
     def _row(self, x: Mapping[Any, Any]) -> FloatArray:
-        X = self._vectorizer.transform(x, learn=False)[None].copy()
+        X = self._vectorizer.row(x, learn=False)
         if self._tree is not None:
             self._check(X)
         return X

@@ -143,6 +143,7 @@ def anneal(config, particles, rows, counts, sums, work, shapes, rates, log_weigh
                 shapes[level - 1], rates[level - 1], half, gain
             )
             particles.rate[i] = b + gain
+            work.has_odds[:] = 0
             for k in range(n_window):
                 u = uniform(config.seed, t, i, ROW, step + k)
                 row = t - min(int(u * n_window), n_window - 1)

@@ -1,9 +1,12 @@
 """Gibbs steps for past rows: the features of a row of the window, given everything else."""
 
+import math
+
 import numpy as np
 
 from streamddcrp.compilation import uncounted
-from streamddcrp.likelihoods.kernels.linear_gaussian import add_row, remove_row
+from streamddcrp.likelihoods.kernels.linear_gaussian import add_row, project, remove_row
+from streamddcrp.models.features.kernels.histories import history_odds, log_alone, log_poisson
 from streamddcrp.models.features.kernels.slots import (
     CHOICE,
     MOST_NEW,
@@ -17,7 +20,6 @@ from streamddcrp.models.features.kernels.slots import (
     allocate,
     draw_scales,
     live_slots,
-    log_poisson,
 )
 from streamddcrp.models.features.kernels.weigh import enumerate_row, normalise, prepare_row
 from streamddcrp.particles.kernels.random import add_wrapping, hash_of, uniform
@@ -35,6 +37,7 @@ def rejuvenate(config, particles, rows, counts, sums, work, i):
     """
     t = counts[N_SEEN]
     n_window = min(t + 1, config.order)
+    work.has_odds[:] = 0
     for step in range(config.moves):
         u = uniform(config.seed, t, i, ROW, step)
         row = t - min(int(u * n_window), n_window - 1)
@@ -44,9 +47,14 @@ def rejuvenate(config, particles, rows, counts, sums, work, i):
 
 @uncounted
 def resample_row(config, particles, rows, sums, work, i, t, row, step):
-    """Resample all features of a row of the window; ``step`` indexes the draws of an arrival."""
+    """Resample all features of a row of the window; ``step`` indexes the draws of an arrival.
+
+    ``work.has_odds`` says of which features ``work.row_odds`` holds the odds at all rows of the
+    window. The particle's moments change only if the features of the row do.
+    """
     n_owners, owners = particles.n_owners[i], particles.owners[i]
     cov, mean = particles.cov[i], particles.mean[i]
+    at = row - max(t + 1 - config.order, 0)
     x = rows.x[row % len(rows.x)]
     D = len(x)
     mask = owners[row % len(owners)]
@@ -74,25 +82,29 @@ def resample_row(config, particles, rows, sums, work, i, t, row, step):
             n_forced += 1
             kept |= ONE << np.uint64(k)
         else:
-            without, with_it = _log_history(config, particles, i, t, row, k)
-            if without == -np.inf:
+            if work.has_odds[k] == 0:
+                history_odds(config, particles, i, t, k, work.n_before, work.row_odds[k])
+                work.has_odds[k] = 1
+            odds = work.row_odds[k, at]
+            if odds == np.inf:
                 work.forced[n_forced] = k
                 n_forced += 1
                 kept |= ONE << np.uint64(k)
-            elif with_it > -np.inf:
+            elif odds > -np.inf:
                 work.free[n_free] = k
-                work.odds[n_free] = with_it - without
+                work.odds[n_free] = odds
                 n_free += 1
     if n_own >= MOST_REDRAWN:
         return
     noise = 1.0
     for a in range(n_own):
         noise += 1.0 / config.ratios[particles.scale[i, work.own[a]]]
-    s, square = remove_row(cov, mean, work.slots, n_slots, work.on, n_on, x, noise, work.v, work.e)
+    taken, square = project(cov, mean, work.slots, n_slots, work.on, n_on, x, work.v, work.e)
+    c = noise - taken
     shape, rate = 0.0, particles.rate[i]
     if sums[SHAPE] > 0.0:
         shape = sums[SHAPE] - 0.5 * D
-        rate -= square / (2.0 * s)
+        rate -= square / (2.0 * c)
     if n_free > MOST_TOGETHER:  # the others stay; chosen at random, whatever their state
         for f in range(MOST_TOGETHER):
             u = uniform(config.seed, t, i, SUBSET, step * 64 + f)
@@ -107,26 +119,70 @@ def resample_row(config, particles, rows, sums, work, i, t, row, step):
                 kept |= ONE << np.uint64(k)
         n_free = MOST_TOGETHER
     n_new = min(MOST_REDRAWN, config.most_slots - n_slots + 1, len(n_owners) - n_slots + 1)
-    log_poisson(config.alpha * _alone(config, t, row), n_new, work.log_new)
+    log_poisson(math.log(config.alpha) + log_alone(config, t, row), n_new, work.log_new)
     draw_scales(config, t, i, (step + 1) * MOST_NEW, MOST_REDRAWN - 1, work.redrawn)
     for a in range(n_own):  # its own ones keep their scales, more would have those just drawn
         work.redrawn[a] = particles.scale[i, work.own[a]]
     add_scales(config, work.redrawn, n_new - 1, work.extra)
-    for d in range(D):
-        work.seen[d] = 1.0
+    _remove_from_moments(cov, mean, c, n_forced, n_free, work)
     s, square = prepare_row(
-        cov, mean, x, work.seen, D, work.forced, n_forced, work.free, n_free, work
+        work.cov, work.mean, x, x, D, work.places, 1, work.places[1:], n_free, work
     )
     n = enumerate_row(
         s, square, D, n_free, work.odds, log_prior, n_new, work.log_new, work.extra, shape, rate,
         work,
     )  # fmt: skip
-    normalise(work.log_weight, n, work.weight)
+    normalise(work.log_weight, n, work.weight, work.spare)
     u, c = uniform(config.seed, t, i, CHOICE, step), 0
     while c < n - 1 and u >= work.weight[c]:
         u -= work.weight[c]
         c += 1
+    if n_own == 0 and _wanted(work, kept, c, n_new, n_free) == mask and c % n_new == 0:
+        return
+    remove_row(cov, mean, work.slots, n_slots, work.on, n_on, x, noise, work.v, work.e)
     _put(config, particles, sums, work, i, row, mask, kept, c, n_new, n_free, n_own, x, rate)
+
+
+@uncounted
+def _remove_from_moments(cov, mean, c, n_forced, n_free, work):
+    """Write to ``work.cov`` and ``work.mean`` what `remove_row` would leave of some moments.
+
+    First those of the sum of all forced features, then those of the free ones.
+    """
+    forced, free, v, e = work.forced, work.free, work.v, work.e
+    sum_v, sum_cov = 0.0, 0.0
+    for d in range(len(e)):
+        work.mean[0, d] = 0.0
+    for a in range(n_forced):
+        j = forced[a]
+        sum_v += v[j]
+        for b in range(n_forced):
+            sum_cov += cov[j, forced[b]]
+        for d in range(len(e)):
+            work.mean[0, d] += mean[j, d]
+    work.cov[0, 0] = sum_cov + sum_v * sum_v / c
+    for d in range(len(e)):
+        work.mean[0, d] -= sum_v / c * e[d]
+    for f in range(n_free):
+        j = free[f]
+        gain, link = v[j] / c, 0.0
+        for a in range(n_forced):
+            link += cov[j, forced[a]]
+        work.cov[f + 1, 0] = link + gain * sum_v
+        for g in range(n_free):
+            work.cov[f + 1, g + 1] = cov[j, free[g]] + gain * v[free[g]]
+        for d in range(len(e)):
+            work.mean[f + 1, d] = mean[j, d] - gain * e[d]
+
+
+@uncounted
+def _wanted(work, kept, choice, n_new, n_free):
+    """Return the features that a choice gives to the row, as bits, but for its own."""
+    bits = work.subset[choice // n_new]
+    for f in range(n_free):
+        if (bits >> np.uint64(f)) & ONE:
+            kept |= ONE << np.uint64(work.free[f])
+    return kept
 
 
 @uncounted
@@ -134,10 +190,7 @@ def _put(config, particles, sums, work, i, row, mask, kept, choice, n_new, n_fre
     """Assign the features that were drawn to the row."""
     n_owners, owners = particles.n_owners[i], particles.owners[i]
     row_hash = hash_of(row, config.seed)
-    bits, wanted = work.subset[choice // n_new], kept
-    for f in range(n_free):
-        if (bits >> np.uint64(f)) & ONE:
-            wanted |= ONE << np.uint64(work.free[f])
+    wanted = _wanted(work, kept, choice, n_new, n_free)
     n_more = choice % n_new
     for a in range(n_own):  # its own features, reset to their prior, up to n_more
         k = work.own[a]
@@ -151,11 +204,14 @@ def _put(config, particles, sums, work, i, row, mask, kept, choice, n_new, n_fre
         else:
             k = allocate(config, particles, i, row, wanted, work.redrawn[a], work.slots)
             particles.hash[i, k] = row_hash
+        work.has_odds[k] = 0
         wanted |= ONE << np.uint64(k)
         n_owners[k] = 1
     for f in range(n_free):
         k = work.free[f]
         had, has = (mask >> np.uint64(k)) & ONE, (wanted >> np.uint64(k)) & ONE
+        if had != has:
+            work.has_odds[k] = 0
         if has and not had:
             n_owners[k] += 1
             particles.hash[i, k] = add_wrapping(particles.hash[i, k], row_hash)
@@ -193,66 +249,3 @@ def _renew(config, particles, i, k, work):
         cov[k, work.slots[a]] = 0.0
     cov[k, k] = 1.0 / config.ratios[particles.scale[i, k]]
     mean[k] = 0.0
-
-
-@uncounted
-def _alone(config, t, row):
-    """Probability, per unit of alpha, of a feature that ``row`` has and no row up to t has."""
-    r = config.order
-    p = 1.0 / (min(row, r) + 1.0)
-    for u in range(row + 1, min(row + r, t) + 1):
-        q = min(u, r) + 1.0
-        p *= (q - 1.0) / q
-    return p
-
-
-@uncounted
-def _log_history(config, particles, i, t, row, k):
-    """Log prior of a feature's owners up to t, without and with ``row`` among them.
-
-    Only the terms of rows row .. min(row + r, t) that can differ: ``m / q`` for an owner with m
-    owners among the r rows before it, ``(q - m) / q`` for another row, ``1 / q`` for the first.
-    """
-    r, log = config.order, config.log
-    owners, H = particles.owners[i], particles.owners.shape[1]
-    bit = ONE << np.uint64(k)
-    first = particles.first[i, k]
-    m, u = 0, max(0, row - r, first)
-    at = u % H
-    for _ in range(u, row):
-        m += 1 if owners[at] & bit else 0
-        at = at + 1 if at + 1 < H else 0
-    begun = first < row  # without the row
-    without = with_it = 0.0
-    q = min(row, r) + 1
-    if begun:
-        if m == 0:
-            return 0.0, -np.inf
-        with_it += log[m] - log[q]
-        without += log[q - m] - log[q]
-    else:
-        with_it -= log[q]
-    ahead = (row + 1) % H
-    behind = (row - r) % H  # not negative: Python's remainder
-    for u in range(row + 1, min(row + r, t) + 1):
-        # m: owners among the r rows before u, but for `row`, which is one of them
-        if begun and u - 1 - r >= first and owners[behind] & bit:
-            m -= 1
-        behind = behind + 1 if behind + 1 < H else 0
-        q = min(u, r) + 1
-        if owners[ahead] & bit:
-            with_it += log[m + 1] - log[q]
-            if begun:
-                if m == 0:
-                    return -np.inf, 0.0
-                without += log[m] - log[q]
-            else:
-                without -= log[q]
-                begun = True
-            m += 1
-        else:
-            with_it += log[q - m - 1] - log[q]
-            if begun and m > 0:
-                without += log[q - m] - log[q]
-        ahead = ahead + 1 if ahead + 1 < H else 0
-    return without, with_it

@@ -59,16 +59,6 @@ def live_slots(particles, i, out):
 
 
 @uncounted
-def log_poisson(rate, n, out):
-    """Log probabilities of 0 .. n - 1."""
-    log_p = -rate
-    for k in range(n):
-        if k > 0:
-            log_p += math.log(rate) - math.log(k)
-        out[k] = log_p
-
-
-@uncounted
 def allocate(config, particles, i, row, mask, scale, slots):
     """Give a new feature of a row a free slot, none of ``mask``, and its prior; return it."""
     n_owners, owners = particles.n_owners[i], particles.owners[i]

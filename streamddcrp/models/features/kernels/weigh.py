@@ -5,7 +5,12 @@ import math
 import numpy as np
 
 from streamddcrp.compilation import uncounted
-from streamddcrp.likelihoods.kernels.linear_gaussian import log_constant, log_density
+from streamddcrp.likelihoods.kernels.linear_gaussian import (
+    add_log_densities,
+    log_constant,
+    log_density,
+)
+from streamddcrp.models.features.kernels.histories import log_poisson
 from streamddcrp.models.features.kernels.slots import (
     FEW,
     MOST_ENUMERATED,
@@ -16,9 +21,8 @@ from streamddcrp.models.features.kernels.slots import (
     add_scales,
     draw_scales,
     live_slots,
-    log_poisson,
 )
-from streamddcrp.numerics import dot
+from streamddcrp.numerics import copy_row, dot, exp_all, floor_and_sum, largest
 from streamddcrp.particles.kernels.random import uniform
 from streamddcrp.particles.kernels.resample import optimal
 
@@ -33,7 +37,7 @@ def prepare_row(cov, mean, x, seen, n_dims, forced, n_forced, free, n_free, work
     ``work.residual`` is what the forced features leave of the row; ``work.pull`` (F,) the gradient
     of ``||e||^2 / 2``, ``work.gram`` (F, F) the products of loadings; ``work.link`` (F,) the
     covariance with the forced ones, ``work.spread`` (F, F) that of the free ones. ``seen`` (D,) is
-    1 where the row has a value, else 0 (``x`` is 0 there).
+    1 where the row has a value, else 0 (``x`` is 0 there); it is read only if ``n_dims`` < D.
 
     Returns
     -------
@@ -56,8 +60,11 @@ def prepare_row(cov, mean, x, seen, n_dims, forced, n_forced, free, n_free, work
             s += cov[forced[a], forced[b]]
     for f in range(n_free):
         j = free[f]
-        for d in range(D):
-            masked[d] = mean[j, d] * seen[d]
+        if n_dims < D:
+            for d in range(D):
+                masked[d] = mean[j, d] * seen[d]
+        else:
+            copy_row(masked, mean[j])
         work.pull[f] = -dot(masked, residual, D)
         for g in range(f + 1):
             product = dot(masked, mean[free[g]], D)
@@ -83,6 +90,7 @@ def enumerate_row(
     the density's constant. ``extra`` (n_new,) is what k new ones add to s. Flipping a
     bit costs O(F). Returns the number of children.
     """
+    wide, squares = work.wide, work.squares
     pull, link, gram, spread = work.pull, work.link, work.gram, work.spread
     out, subsets = work.log_weight, work.subset
     subset, n, log_p = NONE, 0, log_prior
@@ -102,25 +110,25 @@ def enumerate_row(
                 link[g] += sign * spread[f, g]
         subsets[code] = subset
         for k in range(n_new):
-            out[n] = (
-                log_p
-                + log_new[k]
-                + log_density(s + extra[k], max(square, 0.0), n_dims, shape, rate)
-            )
+            out[n] = log_p + log_new[k]
+            wide[n] = s + extra[k]
+            squares[n] = max(square, 0.0)
             n += 1
+    add_log_densities(wide, squares, n, n_dims, shape, rate, work.spare, out)
     return n
 
 
 @uncounted
-def normalise(log_weight, n, weight):
-    """Write normalised weights; return the log of their sum, -inf or NaN where there is none."""
-    top = -np.inf
+def normalise(log_weight, n, weight, spare):
+    """Write normalised weights; return the log of their sum, NaN where there is none."""
+    top = largest(log_weight, n)
+    if top == -np.inf:
+        weight[:n] = np.nan
+        return np.nan
     for c in range(n):
-        top = max(top, log_weight[c])
-    total = 0.0
-    for c in range(n):
-        weight[c] = math.exp(log_weight[c] - top)
-        total += weight[c]
+        weight[c] = log_weight[c] - top
+    exp_all(weight, n, spare)
+    total = floor_and_sum(weight, 0, n, 0.0)
     for c in range(n):
         weight[c] /= total
     return top + math.log(total)
@@ -148,20 +156,20 @@ def weigh(config, particles, counts, sums, work, x, seen, n_dims):
     ``work.marginal`` (P, K) the probabilities of its features, slot 0 that of a new one.
     """
     t = counts[N_SEEN]
-    q = min(t, config.order) + 1.0
+    q = min(t, config.order) + 1
     n_most = most_new(config, t)
+    log_poisson(math.log(config.alpha / q), n_most + 1, work.log_new)
     n_pool = 0
     for i in range(counts[N_ACTIVE]):
         slots, n_slots = work.slots, live_slots(particles, i, work.slots)
         n_new = min(n_most, config.most_slots - n_slots) + 1
-        log_poisson(config.alpha / q, n_new, work.log_new)
         draw_scales(config, t, i, 0, n_new - 1, work.scale[i])
         add_scales(config, work.scale[i], n_new - 1, work.extra)
         log_prior = 0.0
         for a in range(1, n_slots):
             m = particles.n_owners[i, slots[a]]
-            work.odds[a - 1] = math.log(m) - math.log(q - m)
-            log_prior += math.log((q - m) / q)
+            work.odds[a - 1] = config.log[m] - config.log[q - m]
+            log_prior += config.log[q - m] - config.log[q]
         cov, mean = particles.cov[i], particles.mean[i]
         shape, rate = sums[SHAPE], particles.rate[i]
         forced = work.forced
@@ -181,7 +189,7 @@ def weigh(config, particles, counts, sums, work, x, seen, n_dims):
             s, square, n_dims, n_free, work.odds, log_prior, n_new, work.log_new, work.extra,
             shape, rate, work,
         )  # fmt: skip
-        total = normalise(work.log_weight, n, work.weight)
+        total = normalise(work.log_weight, n, work.weight, work.spare)
         work.total[i] = math.log(particles.weight[i]) + total + log_constant(n_dims, shape, rate)
         always = NONE
         for a in range(1, n_forced):

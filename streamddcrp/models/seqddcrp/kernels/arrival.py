@@ -61,6 +61,7 @@ from streamddcrp.models.seqddcrp.kernels.state import (
     settle,
     sweep,
 )
+from streamddcrp.models.seqddcrp.kernels.vectors import weigh_columns
 from streamddcrp.models.seqddcrp.kernels.window import drop_groups, evict, retire, shift_rows
 from streamddcrp.numerics import copy_row, dot, exp_all, floor_and_sum, largest, scale
 
@@ -70,12 +71,34 @@ LARGEST_STEP = 0.2
 VISIT = 2.0  # times as long an absence makes a return a visit
 OPENINGS_PER_ROW = 4.0  # openings remembered by all tables, for every row remembered by one
 PRIOR_EVERY = 4  # blocks between steps of the base measure
+NUMBER, TIME, LOG_TOTAL = 0, 1, 2  # entries of `scratch.asked`
 STALE = 1e-4  # an arrival less probable than this at a table waits for the block's refresh
 
 
 @entry
 def predict(config, rows, groups, atoms, table, counts, sums, scratch, x, t, given, b, out):
-    """Predict a row at time ``t``; leaves log weights of its links in ``scratch``; return log S.
+    """Predict a row at time ``t``; if it is the next to be learned, that begins from here."""
+    asked = scratch.asked
+    asked[LOG_TOTAL] = _weigh(
+        config, rows, groups, atoms, table, counts, sums, scratch, x, t, given, b, out
+    )
+    asked[NUMBER], asked[TIME] = counts[N_SEEN], t
+    copy_row(scratch.asked_x, x)
+    copy_row(scratch.answer, out)
+
+
+@uncounted
+def _was_asked(counts, scratch, x, t):
+    """Whether the last call was `predict` for this row; a missing value says no."""
+    same = scratch.asked[NUMBER] == counts[N_SEEN] and scratch.asked[TIME] == t
+    for d in range(len(x)):
+        same = same and scratch.asked_x[d] == x[d]
+    return same
+
+
+@uncounted
+def _weigh(config, rows, groups, atoms, table, counts, sums, scratch, x, t, given, b, out):
+    """Weigh the tables for a row; leaves log weights of its links in ``scratch``; return log S.
 
     p(x) = sum_m pi_m p(x | m) + pi_new m(x), with pi the prior of the links pushed through Z.
     ``out`` : label, its probability, -log p(x), probability of a new table, of a change, live
@@ -154,14 +177,11 @@ def _seat(
     rows.log_birth[w] = sums[LOG_ALPHA] - log_total
     rows.rate[w] = math.exp(-log_total)
     expected_log_liks(family, hyper, table.post, x, K, lik)
-    for j in range(own):
-        message[j] = 0.0
-    for at in range(counts[N_ACTIVE]):
-        m = atoms.active[at]
-        probs = rows.probs[m]
-        for j in range(w):
-            message[j] += lik[m] * probs[j]
-        for g in range(n_groups):
+    weigh_columns(message, lik, rows.probs, atoms.active, counts[N_ACTIVE], w)
+    for g in range(n_groups):
+        message[tied + g] = 0.0
+        for at in range(counts[N_ACTIVE]):
+            m = atoms.active[at]
             message[tied + g] += lik[m] * groups.probs[g, m]
     for m in range(K):
         message[own + m] = atoms.log_beta[m] + lik[m]
@@ -337,9 +357,14 @@ def step_rows(
     for b in range(start, X.shape[0]):
         if counts[N_TABLES] + 4 > table.ids.shape[0]:  # one on arrival, three by moves
             return b
-        log_total = predict(
-            config, rows, groups, atoms, table, counts, sums, scratch, X[b], t[b], given, b, out[b]
-        )
+        if _was_asked(counts, scratch, X[b], t[b]):
+            log_total = scratch.asked[LOG_TOTAL]
+            copy_row(out[b], scratch.answer)
+        else:
+            log_total = _weigh(
+                config, rows, groups, atoms, table, counts, sums, scratch, X[b], t[b], given, b,
+                out[b],
+            )  # fmt: skip
         follow(config, atoms, table, counts, sums, scratch, out[b])
         _seat(
             config, rows, groups, atoms, table, events, counts, sums, scratch, log_total, X[b], t[b]

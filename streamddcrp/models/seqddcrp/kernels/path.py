@@ -54,6 +54,7 @@ def most_probable_path(config, rows, atoms, table, counts, sums, scratch, back, 
     """Write the column of each row of the window to ``out`` (W,); ``back`` (W, K) is work space."""
     w, K = counts[N_ROWS], counts[N_TABLES]
     rho = switch_rate(sums)
+    scratch.asked[0] = -1.0  # its weights are written over
     score, own, n_known = scratch.weight, scratch.own, 0
     for m in range(K):
         p = rows.probs[m, 0]

@@ -35,6 +35,7 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
     NEXT_ID,
 )
 from streamddcrp.models.seqddcrp.kernels.table import open_component
+from streamddcrp.models.seqddcrp.kernels.vectors import dot_four, share_out, weigh_columns
 from streamddcrp.numerics import (
     CALLER_GIVEN,
     EXPONENTIAL,
@@ -198,12 +199,22 @@ def objective(config, rows, atoms, table, counts, sums, scratch):
 @uncounted
 def mix_row(rows, groups, atoms, counts, r):
     """Z_r = s_r + sum_g A_rg Zbar_g + sum_j A_rj Z_j."""
-    for at in range(counts[N_ACTIVE]):
-        m = atoms.active[at]
-        total = rows.births[m, r] + dot(rows.links[r], rows.probs[m], r)
+    active, n_active, links, probs = atoms.active, counts[N_ACTIVE], rows.links[r], rows.probs
+    at = 0
+    while at + 4 <= n_active:
+        a, b, c, d = active[at], active[at + 1], active[at + 2], active[at + 3]
+        probs[a, r], probs[b, r], probs[c, r], probs[d, r] = dot_four(
+            links, probs[a], probs[b], probs[c], probs[d], r
+        )
+        at += 4
+    for rest in range(at, n_active):
+        probs[active[rest], r] = dot(links, probs[active[rest]], r)
+    for at in range(n_active):
+        m = active[at]
+        total = rows.births[m, r] + probs[m, r]
         for g in range(counts[N_GROUPS]):
             total += rows.group_links[r, g] * groups.probs[g, m]
-        rows.probs[m, r] = total
+        probs[m, r] = total
 
 
 @uncounted
@@ -326,27 +337,27 @@ def sweep(config, rows, groups, atoms, table, counts, scratch, start):
     w, n_groups, n_active = counts[N_ROWS], counts[N_GROUPS], counts[N_ACTIVE]
     first = counts[N_SEEN] - w
     received, message, share = scratch.received, scratch.message, scratch.share
+    gain = scratch.weight
     for at in range(n_active):
         m = atoms.active[at]
         expected_log_liks_of_rows(
-            config.family, config.hyper, table.post[m], rows.x, w, received[m]
+            config.family, config.hyper, table.post[m], rows.x, start, w, received[m]
         )
         scratch.own[m] = is_away(config, table, counts, m)
     for i in range(w - 1, start - 1, -1):
         # the options of a row: links to customers, to groups from `tied` on, births from `own` on
         tied, own, end = i, i + n_groups, i + n_groups + n_active
         log_weight, links = rows.log_weight[i], rows.links[i]
-        for j in range(own):
-            message[j] = 0.0
         for at in range(n_active):
             m = atoms.active[at]
-            g_im = received[m, i]
-            probs = rows.probs[m]
-            for j in range(i):
-                message[j] += g_im * probs[j]
-            for g in range(n_groups):
-                message[tied + g] += g_im * groups.probs[g, m]
-            message[own + at] = g_im + atoms.log_beta[m]
+            gain[m] = received[m, i]
+            message[own + at] = gain[m] + atoms.log_beta[m]
+        weigh_columns(message, gain, rows.probs, atoms.active, n_active, i)
+        for g in range(n_groups):
+            message[tied + g] = 0.0
+            for at in range(n_active):
+                m = atoms.active[at]
+                message[tied + g] += gain[m] * groups.probs[g, m]
         for j in range(i):
             share[j] = log_weight[j] + message[j]
         for g in range(n_groups):
@@ -365,20 +376,14 @@ def sweep(config, rows, groups, atoms, table, counts, scratch, start):
         exp_all(share, end, scratch.work)
         total = floor_and_sum(share, 0, own, LINK_FLOOR)
         total += floor_and_sum(share, own, end, BIRTH_FLOOR)
-        scale = 1.0 / total
-        for j in range(end):
-            share[j] *= scale
         # log q = score - log Z and score = log p + message, so the row's term is log Z - E message
-        rows.term[i] = top + math.log(total) - dot(share, message, end)
-        for j in range(i):
-            links[j] = share[j]
+        rows.term[i] = top + math.log(total) - share_out(share, total, message, end, links, i)
         for g in range(n_groups):
             rows.group_links[i, g] = share[tied + g]
         for at in range(n_active):
             m = atoms.active[at]
             rows.births[m, i] = share[own + at]
-            g_im = received[m, i]
-            for j in range(i):
-                received[m, j] += links[j] * g_im
+            for j in range(start, i):  # of the others none is asked for
+                received[m, j] += links[j] * gain[m]
         if abs(top) > LARGEST:
             rows.term[i] = row_term(rows, i, n_groups, counts[N_TABLES])

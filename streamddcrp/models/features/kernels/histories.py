@@ -1,0 +1,81 @@
+"""Prior of a feature's owners in the window: what it says of one row, given all other rows.
+
+Row u has a feature that m of the r rows before it have with probability m / q, q = min(u, r) + 1, a
+first owner counts 1 / q, and a feature without owners among r rows is dead.
+"""
+
+import math
+
+import numpy as np
+
+from streamddcrp.compilation import uncounted
+
+ONE = np.uint64(1)
+
+
+@uncounted
+def history_odds(config, particles, i, t, k, n_before, out):
+    """Write the log prior odds of feature ``k`` at each row of the window, given its other owners.
+
+    ``out[j]`` is for row ``start + j``, ``start`` the oldest row of the window: infinity where the
+    feature would fall apart without the row, -infinity where the row is out of its reach.
+    ``n_before`` (r,) is work space. If a row changes, so does the number m of each of the r rows
+    after it, by one; the window ends before they do. So with M owners among the r rows before row
+    u, h = 1 if the row itself is one of them, the odds are a sum over later rows u of
+
+        log (m + 1) - log m             where u is an owner, m = M - h (0 for the first one),
+        log (q - m - 1) - log (q - m)   where it is not,
+
+    and all rows together take O(r).
+    """
+    r, log, first = config.order, config.log, particles.first[i, k]
+    owners, H = particles.owners[i], particles.owners.shape[1]
+    bit = ONE << np.uint64(k)
+    start = t + 1 - min(t + 1, r)
+    m = 0
+    for u in range(max(start - r, 0), start):
+        m += 1 if owners[u % H] & bit else 0
+    for u in range(start, t + 1):
+        n_before[u - start] = m
+        m += 1 if owners[u % H] & bit else 0
+        if u >= r and owners[(u - r) % H] & bit:
+            m -= 1
+    without, with_it = 0.0, 0.0  # sums over later rows, for a row that is no owner, and for one
+    n_held = 0  # later owners that have one other among the r rows before them
+    for u in range(t, start - 1, -1):
+        m, q = n_before[u - start], min(u, r) + 1
+        has = (owners[u % H] & bit) != 0
+        odds = log[m] - log[q - m] if first < u else -log[q]  # -infinity out of reach
+        if not has:
+            out[u - start] = odds + without
+            without += log[max(q - m - 1, 1)] - log[q - m]
+            with_it += log[q - m] - log[q - m + 1]
+        else:
+            held = n_held > (1 if first == u else 0)
+            out[u - start] = np.inf if held else odds + with_it
+            if m > 0:
+                without += log[m + 1] - log[m]
+            if m > 1:
+                with_it += log[m] - log[m - 1]
+            n_held += m == 1
+
+
+@uncounted
+def log_alone(config, t, row):
+    """Log probability, per unit of alpha, of a feature that ``row`` has and no row up to t has."""
+    r, log = config.order, config.log
+    young = min(t, r)  # up to here q grows by one from row to row
+    p = -log[min(row, r) + 1]
+    if row < young:
+        p += log[row + 1] - log[young + 1]
+    return p + max(min(row + r, t) - max(row, r), 0) * (log[r] - log[r + 1])
+
+
+@uncounted
+def log_poisson(log_rate, n, out):
+    """Log probabilities of 0 .. n - 1."""
+    log_p = -math.exp(log_rate)
+    for k in range(n):
+        if k > 0:
+            log_p += log_rate - math.log(k)
+        out[k] = log_p
