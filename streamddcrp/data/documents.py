@@ -1,7 +1,7 @@
 """Texts and counts of words as sparse rows, over words that come and go."""
 
-import math
 import numbers
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -142,7 +142,7 @@ def _order(word: Any) -> tuple[bool, Any]:
 
 
 def _count(word: Word, value: Any, row: int | None) -> float:
-    if isinstance(value, numbers.Real) and 0.0 <= float(value) < math.inf:
+    if isinstance(value, numbers.Real) and 0.0 <= value <= sys.float_info.max:
         return float(value)
     place = "" if row is None else f"row {row}, "
     message = f"{place}column {word!r}: {value!r} is not a count; give a finite number >= 0"
