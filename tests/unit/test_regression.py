@@ -322,6 +322,6 @@ def test_numbers_left_out_come_from_rows():
 
 
 def test_point_estimates_of_no_table():
-    estimates = FAMILY.point_estimates(FAMILY.suffstats(FAMILY.prepare(ROWS)[0])[:0])
+    estimates = FAMILY.point_estimates(FAMILY.suffstats(ROWS)[:0])
     assert estimates["sd"].shape == (0, 3)
     assert all(len(values) == 0 for values in estimates.values())
