@@ -54,8 +54,9 @@ NUMBERS = {
     "huge": lambda rng, n, d: rng.uniform(-1, 1, (n, d)) * _top(rng),
     "tiny": lambda rng, n, d: 1e-300 * rng.normal(size=(n, d)),
     "denormal": lambda rng, n, d: TINY * rng.integers(-9, 10, (n, d)),
-    "alternating": lambda rng, n, d: np.where(np.arange(n) % 2, 1.0, -1.0)[:, None]
-    * np.full(d, _top(rng)),
+    "alternating": lambda rng, n, d: (
+        np.where(np.arange(n) % 2, 1.0, -1.0)[:, None] * np.full(d, _top(rng))
+    ),
     "huge and tiny": lambda rng, n, d: np.where(
         np.arange(n)[:, None] % 2, _top(rng), 1e-300 * rng.normal(size=(n, d))
     ),
@@ -231,10 +232,10 @@ class Adversary:
         return name, pa.table(columns)
 
     def _keyed(self, n):
-        """Few keys, or a new one with every row."""
+        """Few keys, or always new ones."""
         name = self.sample.rows.column_names
         if self.rng.random() < 0.2:
-            keys, kind = [f"k{self.at + i}" for i in range(n)], "new keys"
+            keys, kind = [f"k{(self.at + i) // 20}" for i in range(n)], "new keys"
         else:
             keys, kind = self.rng.choice(["p", "q", "r"], n), "old keys"
         columns = {"key": pa.array(keys)}

@@ -179,8 +179,8 @@ def main():
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     if INSIDE not in os.environ:
-        again = [sys.executable, "-m", "tests.fuzz.disks", *sys.argv[1:]]
-        sys.exit(subprocess.run(["unshare", "-rm", *again], env=os.environ | {INSIDE: "1"}).returncode)
+        again = ["unshare", "-rm", sys.executable, "-m", "tests.fuzz.disks", *sys.argv[1:]]
+        sys.exit(subprocess.run(again, env=os.environ | {INSIDE: "1"}, check=False).returncode)
     warnings.simplefilter("ignore")
     counts, bad = collections.Counter(), 0
     with tempfile.TemporaryDirectory() as root:

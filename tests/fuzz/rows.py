@@ -177,8 +177,10 @@ class Trial:
     def odd_rows(self):
         """Rows of other columns and things that are no rows: refused, or learned as they are."""
         x, more = self.foe.segment(1)[1].one(0)
-        odd = [{}, None, [], 3, "x", {"nobody": 1.0}, {None: 1.0}, {0: "x"}, {0: []}, {0: 10**400},
-               {0: 1j}, {"a" * 10**6: 1.0}, {(): 2}, {0: b"1"}, {0: {}}, b"x", object()]  # fmt: skip
+        odd = [
+            {}, None, [], 3, "x", {"nobody": 1.0}, {None: 1.0}, {0: "x"}, {0: []}, {0: 10**400},
+            {0: 1j}, {"a" * 10**6: 1.0}, {(): 2}, {0: b"1"}, {0: {}}, b"x", object(),
+        ]  # fmt: skip
         if isinstance(x, dict):
             odd += [x | {"nobody": 1.0}, dict(list(x.items())[1:]), dict(reversed(x.items()))]
             odd += [dict.fromkeys(x, v) for v in (None, 10**400, "1", True, -(2**63), 2**64)]
@@ -269,11 +271,11 @@ def main():
         came = apart(case, given.seed, given.rows, given.seconds, given.width)
         bad += len(came["found"])
         if "learned" in came:
-            click.echo(
+            said = (
                 "{case}: {learned:,} rows learned, {refused:,} refused, mean {mean_ms:.2f} ms, "
-                "slowest {slowest_ms:.0f} ms ({slow_kind}), {early_mib:.0f} then {late_mib:.0f} MiB, "
-                .format(**came) + f"{len(came['found'])} found"
+                "slowest {slowest_ms:.0f} ms ({slow_kind}), {early_mib:.0f}, then {late_mib:.0f} MiB"
             )
+            click.echo(said.format(**came) + f"; {len(came['found'])} found")
         for entry in came["found"]:
             click.echo(f"  {entry}".replace("\\n", "\n      "))
         if given.out:
