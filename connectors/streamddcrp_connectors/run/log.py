@@ -75,7 +75,7 @@ class Log:
                     self._dirty = True
             except OSError:
                 with suppress(OSError):
-                    self.file.truncate(length)
+                    self.file.truncate(self.file.seek(length))
                 raise
         self._digest.update(data)
 
