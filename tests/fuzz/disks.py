@@ -13,6 +13,7 @@ import json
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -51,7 +52,9 @@ def request(folder, case):
     """Return the arguments of a run; each of its files has a folder of its own."""
     name = case["sink"]
     return Request(
-        source=case["source"], time="t", key="k" if case["key"] else None, features=("a", "b"),
+        source=case["source"], time="t", key="k" if case["key"] else None,
+        text=case.get("text"), features=None if case.get("text") else ("a", "b"),
+        follow=case.get("follow", False), idle=0.2 if case.get("follow") else None,
         model=case["model"], sink=str(folder / "out" / name),
         events=str(folder / "events" / f"events.{name}"),
         checkpoint=str(folder / "checkpoint" / "state") if case["checkpoint"] else None,
@@ -60,8 +63,8 @@ def request(folder, case):
     )  # fmt: skip
 
 
-def do_run(folder, case, *, here=False):
-    """Run in a child; return the exit code and what it said."""
+def do_run(folder, case, *, here=False, kill_after=None):
+    """Run in a child, killed after so many seconds; return the exit code and what it said."""
     said = Path(case["folder"], "said")
     if here:
         return execute(request(folder, case)), ""
@@ -81,6 +84,9 @@ def do_run(folder, case, *, here=False):
         finally:
             sys.stderr.flush()
             os._exit(code)
+    if kill_after is not None:
+        time.sleep(kill_after)
+        os.kill(child, signal.SIGKILL)
     _, status = os.waitpid(child, 0)
     return os.waitstatus_to_exitcode(status), said.read_text(encoding="utf-8")
 

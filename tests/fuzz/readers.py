@@ -1,8 +1,8 @@
 """``python -m tests.fuzz.readers``: mutated files for every reader, for some minutes.
 
 Each file is read as a run reads it, in batches of three sizes and again from the middle; what comes
-must be the same. It is read or refused with a `StreamDDCRPError`, in a process of its own pool under
-limits of time and memory. Files of options are read, and the model is made and learns some rows.
+must be the same. It is read or refused with a `StreamDDCRPError`, in a process under limits of time
+and memory. Files of options are read, and the model is made and learns some rows.
 Ends with 1 where one crashed, hung, gave a traceback, or gave other rows in other batches.
 """
 

@@ -133,6 +133,8 @@ class Trial:
         for name in out.schema.names:
             if pa.types.is_floating(out[name].type):
                 values = out[name].drop_null().to_numpy()
+                if name == "threshold":  # infinite as long as it is not known
+                    values = values[values != np.inf]
                 if not np.isfinite(values).all():
                     self.note(f"{name}: {values[~np.isfinite(values)][:3]}", kind)
                 if name in ("label_prob", "p_new", "p_change") and len(values):
@@ -146,7 +148,7 @@ class Trial:
             view = getattr(model, name, None)
             if callable(view):
                 self.look_into(name, view(), kind)
-        for name in ("objective", "threshold", "nbytes"):
+        for name in ("objective", "nbytes"):
             value = getattr(model, name, 0.0)
             if not math.isfinite(value):
                 self.note(f"{name}: {value}", kind)
@@ -273,7 +275,7 @@ def main():
         if "learned" in came:
             said = (
                 "{case}: {learned:,} rows learned, {refused:,} refused, mean {mean_ms:.2f} ms, "
-                "slowest {slowest_ms:.0f} ms ({slow_kind}), {early_mib:.0f}, then {late_mib:.0f} MiB"
+                "slowest {slowest_ms:.0f} ms ({slow_kind}), {early_mib:.0f} then {late_mib:.0f} MiB"
             )
             click.echo(said.format(**came) + f"; {len(came['found'])} found")
         for entry in came["found"]:
