@@ -142,7 +142,7 @@ def _order(word: Any) -> tuple[bool, Any]:
 
 
 def _count(word: Word, value: Any, row: int | None) -> float:
-    if isinstance(value, numbers.Real) and 0.0 <= value <= MOST_COUNT:
+    if isinstance(value, numbers.Real) and not value < 0.0 and value <= MOST_COUNT:
         return float(value)
     place = "" if row is None else f"row {row}, "
     message = f"{place}column {word!r}: {value!r} is not a count; give a number from 0 to 1e15"
