@@ -22,8 +22,13 @@ uncompiled: $(VENV)/.test
 thorough: $(VENV)/.test
 	HYPOTHESIS_PROFILE=nightly $(BIN)/python -m pytest -m "not slow" -n auto tests/properties tests/conformance
 
-# Forged states, for FUZZ_MINUTES (3); again with kernels that look before they read.
+# Adversarial rows, mutated files, full disks, kills; forged states, for FUZZ_MINUTES (3), and again
+# with kernels that look before they read.
 fuzz: $(VENV)/.test
+	$(BIN)/python -m tests.fuzz.rows
+	$(BIN)/python -m tests.fuzz.readers
+	$(BIN)/python -m tests.fuzz.disks
+	$(BIN)/python -m tests.fuzz.kills
 	$(BIN)/python -m tests.fuzz.run
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(VENV)/boundscheck $(BIN)/python -m tests.fuzz.run
 

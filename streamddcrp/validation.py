@@ -1,6 +1,6 @@
 """Checks of options: each returns the value in its type, or names the option and the rule."""
 
-import math
+import sys
 from collections.abc import Collection
 from numbers import Integral, Real
 from typing import Any
@@ -35,7 +35,7 @@ def positive(name: str, value: Any, also: str = "") -> float:
     ------
     ConfigError
     """
-    if not _is(Real, value) or not (value > 0 and math.isfinite(value)):
+    if not _is(Real, value) or not 0 < value <= sys.float_info.max:
         message = f"{name} must be a positive number{also and f' or {also}'}, got {value!r}"
         raise ConfigError(message)
     return float(value)

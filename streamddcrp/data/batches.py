@@ -339,3 +339,21 @@ def as_observations(X: object) -> FloatArray:
         message = "X has no rows; at least one observation is needed"
         raise ConfigError(message)
     return rows
+
+
+def refuse_beyond(X: FloatArray, names: Sequence[str]) -> None:
+    """Refuse rows (N, D) with a value beyond 1e100, as likelihoods do: its square overflows.
+
+    Raises
+    ------
+    SchemaError
+        With the first offending row in ``row``.
+    """
+    bad = np.abs(X) > 1e100
+    if bad.any():
+        i, j = (int(index) for index in np.argwhere(bad)[0])
+        message = (
+            f"row {i}, column {names[j]!r}: expected a number between -1e100 and 1e100, got "
+            f"{X[i, j]}; correct the value, or leave it missing"
+        )
+        raise SchemaError(message, row=i)

@@ -1,6 +1,5 @@
 """Texts and counts of words as sparse rows, over words that come and go."""
 
-import math
 import numbers
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -18,6 +17,7 @@ from streamddcrp.typing import FloatArray, IntArray
 
 Word = str | int
 Document = list[tuple[Word, float]]
+MOST_COUNT = 1e15  # beyond, counts are no longer whole, and bounds overflow
 _SHOWN = 8  # words of a component
 
 
@@ -142,10 +142,10 @@ def _order(word: Any) -> tuple[bool, Any]:
 
 
 def _count(word: Word, value: Any, row: int | None) -> float:
-    if isinstance(value, numbers.Real) and 0.0 <= float(value) < math.inf:
+    if isinstance(value, numbers.Real) and not value < 0.0 and value <= MOST_COUNT:
         return float(value)
     place = "" if row is None else f"row {row}, "
-    message = f"{place}column {word!r}: {value!r} is not a count; give a finite number >= 0"
+    message = f"{place}column {word!r}: {value!r} is not a count; give a number from 0 to 1e15"
     raise SchemaError(message, row=row)
 
 
@@ -213,13 +213,13 @@ def read_counts(batch: Any) -> Any:
     if data.dtype.kind not in "iufb":
         message = f"batch: expected a matrix of counts, got type {data.dtype}"
         raise SchemaError(message)
-    bad = ~(np.isfinite(data) & (data >= 0))
+    bad = ~((data >= 0) & (data <= MOST_COUNT))
     if bad.any():
         at = int(bad.argmax())
         row = int(np.searchsorted(rows.indptr, at, side="right")) - 1
         message = (
             f"row {row}, column {int(rows.indices[at])}: {data[at]!r} is not a count; give a "
-            "finite number >= 0"
+            "number from 0 to 1e15"
         )
         raise SchemaError(message, row=row)
     rows = rows.astype(np.float64)

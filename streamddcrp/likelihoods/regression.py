@@ -89,7 +89,7 @@ class _Linear(Likelihood):
         """Return the number of features, coefficients (K, D, P) and noise sd (K, D)."""
         n_features, _, post = self._posteriors(stats)
         D, P = self._shape_of_rows(n_features)
-        cells = post[:, 1:].reshape(len(post), D, -1)
+        cells = post[:, 1:].reshape(len(post), D, (post.shape[1] - 1) // D)  # K may be 0
         return n_features, cells[:, :, :P], np.sqrt(0.5 / cells[:, :, -1])
 
 

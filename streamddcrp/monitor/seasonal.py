@@ -8,6 +8,7 @@ import pyarrow as pa
 from river import base
 
 from streamddcrp.data import Vectorizer, as_time, check_clocked, check_times
+from streamddcrp.data.batches import refuse_beyond
 from streamddcrp.data.seasons.subtracted import Subtraction
 from streamddcrp.estimator.row_model import Features, RowLearner
 from streamddcrp.estimator.stored import from_json, refuse_unless_plain, to_json
@@ -89,6 +90,7 @@ class Seasonal(RowLearner, base.Transformer):
     def _advance(self, X: FloatArray, t: FloatArray | None, types: list[str]) -> FloatArray:
         if len(X) == 0:
             return X
+        refuse_beyond(X, self._vectorizer.names)
         self._check_times(t)
         self._season.check(t)
         self._last_time = None if t is None else float(t[-1])

@@ -9,7 +9,7 @@ import pyarrow as pa
 from river import base
 
 from streamddcrp.data import Vectorizer
-from streamddcrp.data.batches import read_batch
+from streamddcrp.data.batches import read_batch, refuse_beyond
 from streamddcrp.data.windows import FEATURES, SHORTEST, dominant_period, window_features
 from streamddcrp.errors import ConfigError, SchemaError, StreamDDCRPError
 from streamddcrp.estimator.stored import Stored, refuse_unless_plain
@@ -148,6 +148,7 @@ class WindowFeatures(Stored, base.Transformer):
 
     def _advance(self, X: FloatArray) -> tuple[FloatArray, IntArray]:
         """Take rows in; return the windows complete by now and where they end."""
+        refuse_beyond(X, self._vectorizer.names)
         if len(X):
             last = self._kept[-1][-1] if self._kept else None
             self._kept.append(_filled(X, last))

@@ -153,6 +153,8 @@ BAD_COUNTS = (
     Refusal("NaN", instead([{"a": 1}, {"a": math.nan}]), "row 1.*not a count", 1),
     Refusal("in an array", instead(np.array([[1.0, -2.0]])), "row 0, column 1.*not a count", 0),
     Refusal("infinity", instead(np.array([[np.inf, 1.0]])), "row 0, column 0.*not a count", 0),
+    Refusal("too many", instead([{"a": 1}, {"a": 1e16}]), "row 1.*not a count", 1),
+    Refusal("no float", instead([{"a": 10**400}]), "row 0.*not a count", 0),
 )
 NO_KEY = Refusal("no key", with_cell("key", None, 2), "row 2, column 'key': missing", 2)
 BAD_CELL = Refusal("infinity", with_cell("a", math.inf, 5), "row 5, key '[pqr]': column 'a'", 5)

@@ -10,6 +10,7 @@ from streamddcrp import (
     fit_nested_topics,
 )
 from streamddcrp.errors import SchemaError
+from tests.conformance.kinds import state_of_topics
 from tests.conformance.streams import corpus, points
 
 
@@ -222,3 +223,17 @@ def test_bad_points_are_refused_and_change_nothing():
     constant = components_model()
     constant.learn_many(np.ones((300, 3)))
     assert np.isfinite(constant.objective)
+
+
+def test_the_stored_window_does_not_depend_on_the_cutting():
+    """More documents than the window may be in memory; how many depends on the batches."""
+    rng, states = np.random.default_rng(0), []
+    short = np.eye(40, dtype=int)[rng.integers(0, 40, 100)]
+    X = np.concatenate([short, rng.poisson(1.0, (18, 40))])  # for which room has to be made
+    for size in (len(X), 1, 8):
+        model = NestedCRPTopics(window=30, max_nodes=64)
+        for start in range(0, len(X), size):
+            model.learn_many(X[start : start + size])
+        states.append(state_of_topics(model))
+    for state in states[1:]:
+        assert [name for name in state if state[name] != states[0][name]] == []

@@ -33,7 +33,7 @@ from tests.conformance.streams import levels
 nan, inf = math.nan, math.inf
 BAD = {
     SeqDDCRP: {
-        "alpha": (0.0, nan), "gamma": (-1.0,), "window": (0,), "sweep_every": (0,),
+        "alpha": (0.0, nan, 10**400), "gamma": (-1.0,), "window": (0,), "sweep_every": (0,),
         "max_tables": (0,), "birth_threshold": (1.5,), "decay": (("exponential", -1.0), "steep"),
         "likelihood": (("gauss", 1.0),), "warmup": (0,), "time_unit": (0.0,), "preset": ("none",),
         "season": (0.0, "fortnight", (), -1, ("day", "x"), "24 rows"),

@@ -1,10 +1,12 @@
 """WindowFeatures: where windows stand, and what they are for."""
 
+from functools import partial
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from streamddcrp import SeqDDCRP, WindowFeatures
+from streamddcrp import Seasonal, SeqDDCRP, WindowFeatures
 from streamddcrp.data.windows import FEATURES
 from streamddcrp.errors import SchemaError
 from tests.conformance.streams import waves
@@ -85,3 +87,15 @@ def test_features_feed_a_clusterer():
     usual = np.bincount(before).argmax()
     assert np.mean(before == usual) > 0.9
     assert usual not in after
+
+
+@pytest.mark.parametrize("make", [partial(WindowFeatures, period=5), partial(Seasonal, period=9)])
+def test_values_whose_squares_overflow_are_refused(make):
+    """They gave NaN, and states that could not be loaded."""
+    model, X = make(), np.ones((60, 2))
+    model.step_many(X[:20])
+    before, X[7, 1] = model.to_bytes(), 1.7e308
+    with pytest.raises(SchemaError, match=r"row 7, column '?1'?: expected a number") as caught:
+        model.step_many(X)
+    assert caught.value.row == 7
+    assert model.to_bytes() == before

@@ -270,3 +270,22 @@ def test_dead_letters_are_ordered_json(tmp_path):
         {"row": 3, "reason": "odd", "values": "1,2\udcff"},
         {"row": 7, "reason": "late", "values": {"a": None}},
     ]
+
+
+def test_a_disk_that_is_full_is_reported_and_leaves_whole_lines(tmp_path):
+    resource = pytest.importorskip("resource")
+    log, limits = Log(tmp_path / "out.jsonl"), resource.getrlimit(resource.RLIMIT_FSIZE)
+    log.rewind(None)
+    log.append(b"whole\n")
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (10, limits[1]))
+        with pytest.raises(ConfigError, match=r"cannot write .*out\.jsonl: File too large"):
+            log.append(b"half a line, and then there is no room\n")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    log.append(b"next\n")
+    recorded = log.sync()
+    log.close()
+    assert log.path.read_bytes() == b"whole\nnext\n"
+    log.rewind(recorded)  # the digest is that of the file
+    log.close()

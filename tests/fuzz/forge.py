@@ -7,6 +7,7 @@ crash, no hang, no read out of bounds. What it then says of its rows is the forg
 import copy
 import re
 import resource
+import zlib
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -94,6 +95,16 @@ class Subject:
             return "refused", str(error), error
         except Exception as error:
             return "traceback on load", f"{type(error).__name__}: {error}", error
+
+    def forged(self, seed):
+        """Return a forged state, and what was changed; other ones for other models."""
+        rng = np.random.default_rng([seed, zlib.crc32(self.name.encode())])
+        return forged(self.parts, rng)
+
+    def attempt(self, seed):
+        """Forge one state and use it; return the outcome, its message and what was changed."""
+        arrays, meta, said = self.forged(seed)
+        return *self.try_forged(arrays, meta), said
 
     def try_forged(self, arrays, meta):
         """Load a state and use it; return what came of it."""

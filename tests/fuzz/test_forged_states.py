@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from streamddcrp.errors import CheckpointError
-from tests.fuzz.forge import forged, subjects
-from tests.fuzz.run import BAD, Worker, campaign, generator
+from tests.fuzz.forge import subjects
+from tests.fuzz.run import BAD, Worker, campaign
 
 HUGE = (1 << 62) - 1
 # What once crashed, hung or read elsewhere: model, array, place and value.
@@ -83,15 +83,15 @@ def test_a_crash_and_a_hang_are_noticed():
     """The harness itself: a process that dies, and one that does not come back."""
 
     class Deadly:
-        name, parts = "deadly", ({"a": np.zeros(1)}, {})
+        name = "deadly"
 
-        def try_forged(self, arrays, meta):
+        def attempt(self, seed):
             import ctypes
 
             return ctypes.string_at(0)
 
     class Endless(Deadly):
-        def try_forged(self, arrays, meta):
+        def attempt(self, seed):
             while True:
                 pass
 
@@ -104,7 +104,7 @@ def test_a_crash_and_a_hang_are_noticed():
 
 def test_a_seed_gives_the_same_forgery_again():
     subject = BY_NAME["Alarm"]
-    one, other = (forged(subject.parts, generator(subject, 5))[2] for _ in range(2))
+    one, other = (subject.forged(5)[2] for _ in range(2))
     assert one == other
 
 

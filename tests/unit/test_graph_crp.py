@@ -18,6 +18,7 @@ from streamddcrp.models.graph.engine import (
     state_from_arrays,
     step,
 )
+from streamddcrp.models.graph.graph_crp import GraphCRP
 from tests.oracles import graph_crp as oracle
 
 X = np.array([0.3, -1.2, 0.1, 2.4, 2.0, -0.7])[:, None]
@@ -312,3 +313,14 @@ def test_parents_in_several_forms():
 def test_options_that_are_refused(options, message):
     with pytest.raises(ConfigError, match=message):
         settings(**options)
+
+
+def test_a_row_beside_which_all_others_vanish():
+    """The densest table is no parent's: what is left is a new one, with the prior's density."""
+    given, far = ("normal_gamma", 0.0, 0.05, 1.5, 0.5), np.full((1, 4), 1e90)
+    model, fresh = (GraphCRP(likelihood=given, n_particles=3) for _ in range(2))
+    model.learn_many(np.repeat(far, 30, axis=0), parents=[[], *([i] for i in range(29))])
+    out = model.step_many(far, parents=[[]])
+    expected = fresh.step_many(far, parents=[[]])["score"][0].as_py()
+    assert out["score"][0].as_py() == pytest.approx(expected, rel=1e-14)
+    assert out["p_new"][0].as_py() == 1.0

@@ -191,3 +191,18 @@ def test_nodes_that_are_still_to_come_keep_their_room_when_tables_need_more():
     kept, expected = arrays_of(state), arrays_of(whole)
     for name, values in kept.items():
         np.testing.assert_array_equal(values, expected[name], err_msg=name)
+
+
+def test_a_row_beside_which_all_others_vanish():
+    """The densest table, of one group, is out of another's reach: the prior is what is left."""
+    near, far, found = np.zeros((200, 4)), np.full((10, 4), 1e90), []
+    first = GroupDP(n_shared=1, likelihood=GIVEN).step_many(far[:1], group=["q"])
+    for seed in range(8):
+        model = GroupDP(n_shared=1, likelihood=GIVEN, n_particles=1, alpha=1.0, seed=seed)
+        model.learn_many(np.concatenate([near, far]), group=["p"] * 210)
+        out = model.step_many(far[:1], group=["q"])
+        found.append(out["p_new"][0].as_py() == 1.0)
+        if found[-1]:  # alpha in alpha + 1 for a new table, and as much for the one that is far
+            expected = first["score"][0].as_py() + math.log(2.0)
+            assert out["score"][0].as_py() == pytest.approx(expected, rel=1e-12)
+    assert any(found)

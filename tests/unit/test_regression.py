@@ -319,3 +319,9 @@ def test_numbers_left_out_come_from_rows():
     given = Autoregression(2, mean=0.0).scaled(X)
     assert given.mean == 0.0
     assert_allclose(Regression(1, shape=2.0).scaled(X).rate, [0.1 * X[:, 1].var()])
+
+
+def test_point_estimates_of_no_table():
+    estimates = FAMILY.point_estimates(FAMILY.suffstats(ROWS)[:0])
+    assert estimates["sd"].shape == (0, 3)
+    assert all(len(values) == 0 for values in estimates.values())

@@ -2,12 +2,30 @@
 
 import hashlib
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from io import FileIO
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from streamddcrp.errors import CheckpointError, ConfigError
 
 Position = dict[str, Any]  # {"bytes", "digest"} of a file
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Report what the system says against writing a file: the disk is full, it cannot be written.
+
+    Raises
+    ------
+    ConfigError
+    """
+    try:
+        yield
+    except OSError as error:
+        message = f"cannot write {path}: {error.strerror or error}"
+        raise ConfigError(message) from error
 
 
 class Log:
@@ -15,7 +33,7 @@ class Log:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._file: BinaryIO | None = None
+        self._file: FileIO | None = None
         self._dirty = False
         self._digest = hashlib.blake2b(digest_size=16)
 
@@ -23,16 +41,13 @@ class Log:
         """Open the file and drop what comes after ``position`` (None: everything)."""
         self.close()
         length = 0 if position is None else position["bytes"]
-        try:
+        with writing(self.path):
             known = self.path.exists()
-            file = self.path.open("r+b" if known else "w+b")
+            file = self.path.open("r+b" if known else "w+b", buffering=0)
             if not known:
                 sync_folder(self.path.parent)
             size = os.fstat(file.fileno()).st_size
             self._digest = _digest(file, min(size, length))
-        except OSError as error:
-            message = f"cannot write {self.path}: {error.strerror or error}"
-            raise ConfigError(message) from error
         problem = ""
         if size < length:
             problem = f"has {size} bytes, fewer than the {length} that the checkpoint recorded: it"
@@ -51,17 +66,24 @@ class Log:
         self._dirty = True
 
     def append(self, data: bytes) -> None:
-        """Append bytes; other processes see them at once."""
-        if data:
-            self.file.write(data)
-            self.file.flush()
-            self._digest.update(data)
-            self._dirty = True
+        """Append bytes; other processes see them at once. Where there is no room, append none."""
+        rest, length = memoryview(data), self.file.tell()
+        with writing(self.path):
+            try:
+                while rest:
+                    rest = rest[self.file.write(rest) :]
+                    self._dirty = True
+            except OSError:
+                with suppress(OSError):
+                    self.file.truncate(self.file.seek(length))
+                raise
+        self._digest.update(data)
 
     def sync(self) -> Position:
         """Force the bytes to the disk; return their number and a digest of them all."""
         if self._dirty:
-            os.fsync(self.file.fileno())
+            with writing(self.path):
+                os.fsync(self.file.fileno())
             self._dirty = False
         return {"bytes": self.file.tell(), "digest": self._digest.hexdigest()}
 
@@ -72,7 +94,7 @@ class Log:
             self._file = None
 
     @property
-    def file(self) -> BinaryIO:
+    def file(self) -> FileIO:
         """The open file."""
         if self._file is None:
             message = f"{self.path} is written to before rewind() was called"
@@ -80,7 +102,7 @@ class Log:
         return self._file
 
 
-def _digest(file: BinaryIO, length: int) -> Any:
+def _digest(file: FileIO, length: int) -> Any:
     """Start a running digest with the first bytes of a file."""
     digest = hashlib.blake2b(digest_size=16)
     while length and (block := file.read(min(length, 1 << 20))):

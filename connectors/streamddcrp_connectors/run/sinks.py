@@ -30,7 +30,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from streamddcrp.errors import CheckpointError, ConfigError
-from streamddcrp_connectors.run.log import Log, Position, sync_folder
+from streamddcrp_connectors.run.log import Log, Position, sync_folder, writing
 from streamddcrp_connectors.run.plugins import SINKS, find, installed
 
 __all__ = [
@@ -221,14 +221,15 @@ class RowLog:
         """Make a file, ``"parquet"`` or ``"arrow"``, and put it in place in one step."""
         self.sync()
         temporary = target.with_name(f".{target.name}.tmp")
-        try:
-            self._assemble(temporary, kind)
-            with temporary.open("rb") as file:
-                os.fsync(file.fileno())
-            temporary.replace(target)
-            sync_folder(target.parent)
-        finally:
-            temporary.unlink(missing_ok=True)
+        with writing(target):
+            try:
+                self._assemble(temporary, kind)
+                with temporary.open("rb") as file:
+                    os.fsync(file.fileno())
+                temporary.replace(target)
+                sync_folder(target.parent)
+            finally:
+                temporary.unlink(missing_ok=True)
 
     def _assemble(self, target: Path, kind: str) -> None:
         if self._schema is None:  # no row at all

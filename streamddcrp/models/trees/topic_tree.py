@@ -382,10 +382,12 @@ class TopicTree:
         words, nodes = np.nonzero(self.counts[: self.n_words, :K])
         arrays |= {
             "counts.words": words.astype(np.int64), "counts.nodes": nodes.astype(np.int64),
-            "counts.values": self.counts[words, nodes], "whole": self.whole, "real": self.real,
-            "learned_eta": self.learned_eta,
+            "counts.values": self.counts[words, nodes], "whole": self.whole.copy(),
+            "real": self.real, "learned_eta": self.learned_eta,
         }  # fmt: skip
-        arrays |= w.stored()
+        documents, gone = w.stored(self.settings.window)
+        arrays |= documents
+        arrays["whole"][NEXT_VISIT] -= gone
         room = [len(self.parent), len(self.counts), len(w.offsets) - 1, len(w.words)]
         changes = [list(change) for change in self.changes]
         return arrays, attributes(self, _COUNTERS) | {"changes": changes, "room": room}

@@ -101,12 +101,14 @@ class Window:
         self.n = left
         return gone
 
-    def stored(self) -> dict[str, Any]:
-        """Return the arrays for a checkpoint, without unused room."""
-        n = int(self.offsets[self.n])
-        arrays = {"window.offsets": self.offsets[: self.n + 1]}
-        arrays |= {f"window.{name}": getattr(self, name)[:n] for name in _BY_WORD}
-        return arrays | {f"window.{name}": getattr(self, name)[: self.n] for name in _BY_DOCUMENT}
+    def stored(self, keep: int) -> tuple[dict[str, Any], int]:
+        """Return the arrays of the last ``keep`` documents for a checkpoint, and how many go."""
+        gone = max(0, self.n - keep)
+        documents, spots = slice(gone, self.n), slice(*self.offsets[[gone, self.n]].tolist())
+        arrays = {"window.offsets": self.offsets[gone : self.n + 1] - spots.start}
+        arrays |= {f"window.{name}": getattr(self, name)[spots] for name in _BY_WORD}
+        arrays |= {f"window.{name}": getattr(self, name)[documents] for name in _BY_DOCUMENT}
+        return arrays, gone
 
     @classmethod
     def restored(cls, arrays: Mapping[str, Any], documents: int, tokens: int) -> Self:

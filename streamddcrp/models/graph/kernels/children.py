@@ -38,6 +38,7 @@ STAMP = _COMMON  # of the last scores; no two alike within a process
 N_COUNTS = _COMMON + 1
 
 NEGLIGIBLE = 1e-250  # weight of a particle that is left out
+LEAST = 1e-200  # sum of the children's weights below which densities are compared anew
 OPENED = 3  # hashes the number of clusters a particle opened, where alpha depends on it
 
 
@@ -55,6 +56,25 @@ def score_arrival(config, particles, pool, memo, counts, x):
         memo.successor_mixed,
     )  # fmt: skip
     return relative_liks(which, size, score, memo.lik, memo.successor)
+
+
+@uncounted
+def compare_anew(particles, memo, children, size):
+    """Write densities relative to the largest one of the children; return its log.
+
+    The largest of all may be that of a table which no child joins; others vanish beside it.
+    """
+    entry, score, lik = particles.entry, memo.score, memo.lik
+    top = score[EMPTY]
+    for c in range(size):
+        if children.table[c] >= 0:
+            top = max(top, score[entry[children.parent[c], children.table[c]]])
+    for c in range(size):
+        if children.table[c] >= 0:
+            e = entry[children.parent[c], children.table[c]]
+            lik[e] = math.exp(score[e] - top)
+    lik[EMPTY] = math.exp(score[EMPTY] - top)
+    return top
 
 
 @uncounted
@@ -270,10 +290,15 @@ def weigh(
     """
     n = counts[N_SEEN]
     at_name, sums = scratch.at_name, scratch.sums
-    at_name[:] = 0.0
-    size = _children(
-        config, particles, pool, memo, grid, children, scratch, parents, n, counts[STAMP], keyed,
-        sums,
-    )  # fmt: skip
+    size = 0
+    for _ in range(2):
+        at_name[:] = 0.0
+        size = _children(
+            config, particles, pool, memo, grid, children, scratch, parents, n, counts[STAMP],
+            keyed, sums,
+        )  # fmt: skip
+        if sums[0] > LEAST:
+            break
+        top = compare_anew(particles, memo, children, size)
     report(names, counts, children, at_name, size, top, sums[0], sums[1], sums[2], out)
     return size

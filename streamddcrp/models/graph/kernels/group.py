@@ -8,12 +8,14 @@ from streamddcrp.compilation import entry, uncounted
 from streamddcrp.contract import SCORE
 from streamddcrp.models.graph.kernels.children import (
     FIRST_DRAW,
+    LEAST,
     NEGLIGIBLE,
     RESAMPLE,
     WHERE,
     WHICH_EMPTY,
     WHICH_ITEM,
     WHICH_NODE,
+    compare_anew,
     extend_joined,
     list_kept,
     report,
@@ -36,15 +38,11 @@ NEW, AUXILIARY = -1, -2  # tables of children: a new one, one that has auxiliary
 
 
 @uncounted
-def _weigh(
-    config, particles, pool, memo, groups, names, counts, children, scratch, g, a, share, top, out
-):
+def _children(config, particles, pool, memo, groups, children, scratch, g, a, share):
     """List the children for an arrival of group g below node a; return how many there are.
 
-    A cluster weighs (auxiliary items + items of the group), a new one alpha. All clusters that have
-    auxiliary items only are one child. ``g`` -1: a group without items. ``share``: probability that
-    the node says anything of it, else its cluster is new; below 1 where the node is unknown.
-    ``top`` : log of the largest density of a table.
+    Returns, too, the sums of the weights of all, of those at new tables, and of those at the table
+    of the row before.
     """
     weight, entry, n_tables = particles.weight, particles.entry, particles.n_tables
     aux, own, last = particles.aux, particles.own, particles.last
@@ -85,7 +83,29 @@ def _weigh(
                 total += child
                 parent[M], table[M], child_weight[M] = p, kind, child
                 M += 1
-    report(names, counts, children, at_name, M, top, total, new, stays, out)
+    return M, total, new, stays
+
+
+@uncounted
+def _weigh(
+    config, particles, pool, memo, groups, names, counts, children, scratch, g, a, share, top, out
+):
+    """Weigh the children for an arrival of group g below node a; return how many there are.
+
+    A cluster weighs (auxiliary items + items of the group), a new one alpha. All clusters that have
+    auxiliary items only are one child. ``g`` -1: a group without items. ``share``: probability that
+    the node says anything of it, else its cluster is new; below 1 where the node is unknown.
+    ``top`` : log of the largest density of a table.
+    """
+    M, total, new, stays = 0, 0.0, 0.0, 0.0
+    for _ in range(2):
+        M, total, new, stays = _children(
+            config, particles, pool, memo, groups, children, scratch, g, a, share
+        )
+        if total > LEAST:
+            break
+        top = compare_anew(particles, memo, children, M)
+    report(names, counts, children, scratch.at_name, M, top, total, new, stays, out)
     return M
 
 

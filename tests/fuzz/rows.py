@@ -1,0 +1,290 @@
+"""``python -m tests.fuzz.rows``: adversarial rows for every case of the conformance suite.
+
+Each case learns the same segments three times over: row by row, each row timed; in batches of any
+size, saved and loaded on the way; and, where rows are refused, as a batch that must be refused as a
+whole and change nothing. Afterwards both models must be the same to the bit. What is asserted
+stands in `Trial`. Each case has a process of its own. Ends with 1 where something was found.
+"""
+
+import argparse
+import collections
+import json
+import logging
+import math
+import multiprocessing as mp
+import os
+import re
+import sys
+import time
+import traceback
+import warnings
+from pathlib import Path
+
+import click
+import numpy as np
+import pyarrow as pa
+
+from streamddcrp.errors import StreamDDCRPError
+from tests.conformance.cases import CASES
+from tests.conformance.laws import restored
+from tests.fuzz.adversary import Adversary, without
+
+ROW = 0.1  # seconds of CPU time that a row may take
+WARM = 600  # rows after which a model is warm
+GROWTH = 16 << 20  # bytes by which a process may be larger in its second half
+BY_STEP = ("TemporalDPM", "NestedCRP")  # learn many rows at a time: there it is the mean of a row
+VIEWS = ("summary", "trajectories", "growth", "tree", "recent_labels", "final_labels", "prior")
+
+
+def memory():
+    """Return the bytes that this process has in memory."""
+    fields = Path("/proc/self/statm").read_text(encoding="ascii").split()
+    return int(fields[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+class Trial:
+    """A case under attack: what it took, and what was found."""
+
+    def __init__(self, case, seed, *, width=None):
+        self.case, self.seed = case, seed
+        self.foe = Adversary(case, seed, width=width)
+        self.rng = np.random.default_rng(seed + 1)
+        self.single, self.batched = case.make(), case.make()
+        self.learned, self.refused, self.slowest, self.spent = 0, 0, 0.0, 0.0
+        self.slow_kind, self.kinds = "", collections.Counter()
+        self.sizes, self.found = [], []
+
+    def note(self, what, kind):
+        """Keep what was found, once for a kind."""
+        entry = {"case": self.case.name, "seed": self.seed, "kind": kind, "found": what}
+        self.found.append(entry | {"row": self.foe.at})
+
+    def go(self, n_rows, seconds):
+        """Learn so many rows, or for so many seconds of CPU time."""
+        end = time.process_time() + seconds
+        while self.learned + self.refused < n_rows and time.process_time() < end:
+            n = int(self.rng.integers(1, 400))
+            last = self.learned + self.refused + n >= 0.9 * n_rows
+            kind, stream = self.foe.segment(n, last=last)
+            self.kinds[kind.partition(";")[0]] += 1
+            try:
+                self.segment(kind, stream)
+            except Exception:
+                self.note(traceback.format_exc(limit=-6), kind)
+                return
+            if len(self.found) > 5:
+                return
+        self.compare("at the end")
+        self.odd_rows()
+        self.measure()
+
+    def segment(self, kind, stream):
+        """Learn a segment by both models, and look at them."""
+        refused = self.one_by_one(kind, stream)
+        clean = without(stream, refused)
+        if refused:
+            self.refuse(kind, stream, refused)
+        cuts = np.sort(self.rng.integers(0, len(clean) + 1, self.rng.integers(0, 3)))
+        for a, b in zip([0, *cuts], [*cuts, len(clean)], strict=True):
+            self.sane(self.case.step(self.batched, clean[a:b]), kind)
+        self.learned += len(clean)
+        self.refused += len(refused)
+        for model in self.batched, self.single:
+            self.views(model, kind)
+        self.sizes.append(memory())
+        if self.rng.random() < 0.2:
+            self.batched = restored(self.batched)
+        if self.rng.random() < 0.1:
+            self.compare(kind)
+
+    def one_by_one(self, kind, stream):
+        """Learn rows one by one; return the places of those refused."""
+        case, refused = self.case, set()
+        for i in range(len(stream)):
+            x, more = stream.one(i)
+            begun = time.thread_time()
+            try:
+                case.learn_one(self.single, x, more)
+            except StreamDDCRPError:
+                refused.add(i)
+            took = time.thread_time() - begun
+            self.spent += took
+            if took > self.slowest and self.learned + i > WARM:
+                self.slowest, self.slow_kind = took, kind
+        return refused
+
+    def refuse(self, kind, stream, refused):
+        """A batch with rows that are refused is refused as a whole, and says where."""
+        before = self.batched.to_bytes()
+        try:
+            self.case.step(self.batched, stream)
+        except StreamDDCRPError as error:
+            row = getattr(error, "row", None)
+            if row not in refused:
+                self.note(f"row {row} is named, {sorted(refused)[:3]} refused: {error}", kind)
+            if self.batched.to_bytes() != before:
+                self.note("a refused batch has changed the model", kind)
+        else:
+            self.note(f"the batch was taken, rows {sorted(refused)[:3]} alone were not", kind)
+            self.batched = restored(self.single)
+
+    def sane(self, out, kind):
+        """No NaN, nothing infinite, probabilities between 0 and 1."""
+        for name in out.schema.names:
+            if pa.types.is_floating(out[name].type):
+                values = out[name].drop_null().to_numpy()
+                if name == "threshold":  # infinite as long as it is not known
+                    values = values[values != np.inf]
+                if not np.isfinite(values).all():
+                    self.note(f"{name}: {values[~np.isfinite(values)][:3]}", kind)
+                if name in ("label_prob", "p_new", "p_change") and len(values):
+                    low, high = values.min(), values.max()
+                    if low < 0.0 or high > 1.0 + 1e-12:
+                        self.note(f"{name}: from {low} to {high}", kind)
+
+    def views(self, model, kind):
+        """What can be read of the model holds no NaN and no negative spread."""
+        for name in VIEWS:
+            view = getattr(model, name, None)
+            if callable(view):
+                self.look_into(name, view(), kind)
+        for name in ("objective", "nbytes"):
+            value = getattr(model, name, 0.0)
+            if not math.isfinite(value):
+                self.note(f"{name}: {value}", kind)
+        if hasattr(model, "events"):
+            model.events()
+
+    def look_into(self, name, found, kind):
+        if not isinstance(found, pa.Table | pa.RecordBatch):
+            return
+        for column in found.schema.names:
+            if pa.types.is_floating(found[column].type):
+                values = found[column].drop_null().to_numpy()
+                if not np.isfinite(values).all():
+                    self.note(f"{name}, {column}: {values[~np.isfinite(values)][:3]}", kind)
+                spread = column.startswith(("sd_", "var_", "std_", "weight", "prob", "length"))
+                if spread and (values < 0.0).any():
+                    self.note(f"{name}, {column}: {values.min()}", kind)
+
+    def compare(self, kind):
+        """Both models, and what is loaded of one, are the same."""
+        if names := self.case.differences(self.batched, self.single):
+            self.note(f"differs between cuttings: {names}", kind)
+            self.batched = restored(self.single)
+        loaded = restored(self.single)
+        if names := self.case.differences(loaded, self.single):
+            self.note(f"differs when loaded: {names}", kind)
+
+    def odd_rows(self):
+        """Rows of other columns and things that are no rows: refused, or learned as they are."""
+        x, more = self.foe.segment(1)[1].one(0)
+        odd = [
+            {}, None, [], 3, "x", {"nobody": 1.0}, {None: 1.0}, {0: "x"}, {0: []}, {0: 10**400},
+            {0: 1j}, {"a" * 10**6: 1.0}, {(): 2}, {0: b"1"}, {0: {}}, b"x", object(),
+        ]  # fmt: skip
+        if isinstance(x, dict):
+            odd += [x | {"nobody": 1.0}, dict(list(x.items())[1:]), dict(reversed(x.items()))]
+            odd += [dict.fromkeys(x, v) for v in (None, 10**400, "1", True, -(2**63), 2**64)]
+        for row in odd:
+            before = self.single.to_bytes()
+            try:
+                self.case.learn_one(self.single, row, more)
+                self.views(self.single, f"odd row {row!r:.60}")
+            except StreamDDCRPError:
+                if self.single.to_bytes() != before:
+                    self.note("a refused row has changed the model", f"odd row {row!r:.60}")
+            except Exception:
+                self.note(traceback.format_exc(limit=-3), f"odd row {row!r:.60}")
+            if self.case.differences(restored(self.single), self.single):
+                self.note("differs when loaded", f"odd row {row!r:.60}")
+
+    def measure(self):
+        """The slowest row, and memory."""
+        n = max(self.learned + self.refused, 1)
+        by_step = self.case.name.startswith(BY_STEP)
+        if (self.spent / n if by_step else self.slowest) > ROW:
+            self.note(f"a row took {1e3 * self.slowest:.0f} ms", self.slow_kind)
+        half = len(self.sizes) // 2
+        if half > 5:
+            early, late = max(self.sizes[:half]), max(self.sizes[half:])
+            if late - early > GROWTH:
+                self.note(f"memory: {early / 2**20:.0f} MiB, then {late / 2**20:.0f} MiB", "")
+
+    def report(self):
+        half = len(self.sizes) // 2
+        early, late = max(self.sizes[:half], default=0), max(self.sizes[half:], default=0)
+        return {
+            "case": self.case.name, "learned": self.learned, "refused": self.refused,
+            "kinds": len(self.kinds), "mean_ms": 1e3 * self.spent / max(1, self.foe.at),
+            "slowest_ms": 1e3 * self.slowest, "slow_kind": self.slow_kind,
+            "early_mib": early / 2**20, "late_mib": late / 2**20, "found": self.found,
+        }  # fmt: skip
+
+
+def attack(case, seed, rows, seconds, width=None):
+    """Attack a case; return what came of it."""
+    warnings.simplefilter("ignore")
+    logging.disable()
+    np.seterr(all="ignore")
+    trial = Trial(case, seed, width=width)
+    trial.go(rows, seconds)
+    return trial.report()
+
+
+def _in_child(end, *args):
+    end.send(attack(*args))
+
+
+def apart(case, *args):
+    """Attack a case in a process of its own."""
+    reading, writing = mp.get_context("fork").Pipe(duplex=False)
+    child = mp.get_context("fork").Process(target=_in_child, args=(writing, case, *args))
+    child.start()
+    writing.close()
+    try:
+        return reading.recv()
+    except EOFError:
+        child.join()
+        entry = {"found": f"the process ended: {child.exitcode}", "case": case.name}
+        return {"case": case.name, "found": [entry]}
+    finally:
+        child.join()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=2_000, help="for each case")
+    parser.add_argument("--seconds", type=float, default=10.0, help="most CPU time for each case")
+    parser.add_argument("--minutes", type=float, default=10.0, help="in all, by the clock")
+    parser.add_argument("--only", default="", help="pattern of the names of cases")
+    parser.add_argument("--one-each", action="store_true", help="one case for each class")
+    parser.add_argument("--width", type=int, help="columns, where they are free")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, help="file for all that came of it, as JSON lines")
+    given = parser.parse_args()
+    chosen = [case for case in CASES if re.search(given.only, case.name)]
+    if given.one_each:
+        chosen = [*{type(case.make()): case for case in reversed(chosen)}.values()][::-1]
+    begun, bad = time.monotonic(), 0
+    for case in chosen:
+        if time.monotonic() - begun > 60.0 * given.minutes:
+            break
+        came = apart(case, given.seed, given.rows, given.seconds, given.width)
+        bad += len(came["found"])
+        if "learned" in came:
+            said = (
+                "{case}: {learned:,} rows learned, {refused:,} refused, mean {mean_ms:.2f} ms, "
+                "slowest {slowest_ms:.0f} ms ({slow_kind}), {early_mib:.0f} then {late_mib:.0f} MiB"
+            )
+            click.echo(said.format(**came) + f"; {len(came['found'])} found")
+        for entry in came["found"]:
+            click.echo(f"  {entry}".replace("\\n", "\n      "))
+        if given.out:
+            with given.out.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(came) + "\n")
+    sys.exit(bool(bad))
+
+
+if __name__ == "__main__":
+    main()
