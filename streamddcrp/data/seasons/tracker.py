@@ -171,12 +171,17 @@ class Tracker:
         """Bytes that the arrays take."""
         return nbytes_of(self.memory)
 
-    def step(self, X: FloatArray, t: FloatArray) -> FloatArray:
-        """Return rows (N, D) at times (N,), less the season; learn them."""
-        out = np.empty(X.shape)
+    def step(self, X: FloatArray, t: FloatArray, rival: FloatArray | None = None) -> FloatArray:
+        """Return rows (N, D) at times (N,), less the season; learn them.
+
+        ``rival`` are the rows that those of a season on trial are compared with: by default the
+        rows as they are.
+        """
+        X, out = np.ascontiguousarray(X), np.empty(X.shape)
+        other = X if rival is None else np.ascontiguousarray(rival)
         step_seasons(
             self.setting, self.place, self.prior, self.state, self.memory.scratch,
-            np.ascontiguousarray(X), self._turns(t), out,
+            X, other, self._turns(t), out,
         )  # fmt: skip
         return out
 

@@ -38,6 +38,7 @@ from streamddcrp.validation import choice, positive, whole
 
 _log = logging.getLogger(__name__)
 COUNTS = (BetaBernoulli, DirichletMultinomial, GammaPoisson, Product)  # and mixed columns
+CALENDAR = "calendar"  # by default, the seasons of the clock that the rows show
 SEASON_ROWS = 512  # least warm-up where seasons are to be learned
 FAMILY_ROWS = 64  # rows from which on families other than numbers are tried
 _PROGRESS = (
@@ -157,7 +158,7 @@ class SeqDDCRP(TimeLine, TableViews, base.Clusterer):
         temper: bool = True,
         warp: bool = True,
         time_unit: float | None = None,
-        season: Any = None,
+        season: Any = CALENDAR,
     ) -> None:
         self.preset = preset
         self.decay = decay
@@ -178,18 +179,20 @@ class SeqDDCRP(TimeLine, TableViews, base.Clusterer):
         self.warp = warp
         self.time_unit = time_unit
         self.season = season
-        self._season = None if season is None else Subtraction(season)
         self._decay = make_decay(decay)
         self._preset = PRESETS[choice("preset", preset, PRESETS)]
         wanted = self._preset.likelihood if _is_auto(likelihood) else likelihood
         free = _is_auto(wanted)
-        if free and season is not None:
+        by_default = isinstance(season, str) and season == CALENDAR
+        sought = season is not None and (free or not by_default)
+        self._season = Subtraction(season) if sought else None
+        if free and sought and not by_default:
             wanted = NormalGamma()  # what is left of a count or a flag is none
         # None: to be chosen. It may lack numbers, which the first rows then supply.
         self._family: Likelihood | None = None if _is_auto(wanted) else make_likelihood(wanted)
         self._is_auto = self._family is None
         self._is_given = self._family is not None and self._family.is_scaled
-        if season is not None and isinstance(self._family, COUNTS):
+        if self._season is not None and isinstance(self._family, COUNTS):
             message = f"season: a season is subtracted from numbers, not from {likelihood!r}"
             raise ConfigError(message)
         whole("warmup", warmup, 1)
@@ -286,16 +289,19 @@ class SeqDDCRP(TimeLine, TableViews, base.Clusterer):
         forbidden = 0 if self._stream is None else self._stream.n_forbidden
         done, out = 0, []
         while self._early is not None and done < len(X):
-            upto = min(len(X), done + self._early.rows_to_go)
+            upto = min(len(X), done + self._rows_to_go(len(X)))
             net = self._less_season(X, given, done, upto)
             out.append(self._early.take(self._stream, X[done:upto], net, t[done:upto]))
-            if self._early.at_stage:
+            found = self._finds_season()
+            if found or self._early.at_stage:
                 self._stream = self._early.lead(
                     self._recipe, self._family_by_now, self._stream, self._feature_names(),
                     self._origin, self._season,
                 )  # fmt: skip
-                if self._early.is_over:
-                    self._early = self._types = None
+            if self._early.is_over:
+                self._types = None
+                if self._is_given or self._season is None or not self._season.seeks:
+                    self._early = None
             done = upto
         if self._stream is not None and done < len(X):
             net = self._less_season(X, given, done, len(X))
@@ -307,6 +313,31 @@ class SeqDDCRP(TimeLine, TableViews, base.Clusterer):
                 self.max_tables,
             )
         return out[0] if len(out) == 1 else np.concatenate(out)
+
+    def _rows_to_go(self, most: int) -> int:
+        """Return the number of rows up to the next after which the model may be built anew."""
+        assert self._early is not None  # for mypy
+        clocked = bool(self._clocked)
+        season = None if self._season is None else self._season.rows_to_go(clocked=clocked)
+        return min(n for n in (self._early.rows_to_go, season, most) if n is not None)
+
+    def _finds_season(self) -> bool:
+        """Whether seasons have just been found, so that the rows kept are to be learned anew."""
+        if self._season is None or not self._season.is_new or self._is_given:
+            return False
+        assert self._early is not None  # for mypy
+        if self._is_auto and self._season.is_first:
+            family = self._family if self._early.is_over else self._family_by_rows
+            if not isinstance(family, NormalGamma):
+                self._season.give_up()
+                _log.info(
+                    'season: left in, as not all columns are numbers; season="auto" takes them '
+                    "for numbers"
+                )
+                return False
+            self._family = NormalGamma()
+        self._early.last = max(self._early.last, SEASON_ROWS)
+        return self._stream is not None
 
     def _less_season(self, X: FloatArray, t: FloatArray | None, a: int, b: int) -> FloatArray:
         """Return rows a to b of a batch less their seasons, which learn them."""
@@ -323,7 +354,8 @@ class SeqDDCRP(TimeLine, TableViews, base.Clusterer):
         """Begin: at once where nothing must be learned from the first rows."""
         waits_for_unit = self._clocked and self.time_unit is None
         if not self._is_given:
-            least = 0 if self._season is None else SEASON_ROWS
+            given = self._season is not None and self.season != CALENDAR
+            least = SEASON_ROWS if given else 0
             self._early = WarmUp(max(self.warmup, least))
         elif waits_for_unit:
             self._early = WarmUp(min(self.warmup, FAMILY_ROWS))
@@ -337,14 +369,23 @@ class SeqDDCRP(TimeLine, TableViews, base.Clusterer):
     @property
     def _family_by_now(self) -> Likelihood:
         """The family at this stage, whatever the batch at hand holds behind it."""
-        early = self._early
-        if self._family is not None and (not self._is_auto or early is None or early.is_over):
+        by_rows = self._is_auto and self._early is not None and not self._early.is_over
+        if self._family is not None and (self._in_season or not by_rows):
             return self._family
-        if early is None or early.n_rows < FAMILY_ROWS:
+        return self._family_by_rows
+
+    @property
+    def _family_by_rows(self) -> Likelihood:
+        """The family that the rows so far suggest."""
+        if self._early is None or self._early.n_rows < FAMILY_ROWS:
             return NormalGamma()
-        rows = early.rows(self._vectorizer.n_features)
-        found, _ = choose_likelihood(rows, types=self._types)
-        return found.unscaled()
+        rows = self._early.rows(self._vectorizer.n_features)
+        return choose_likelihood(rows, types=self._types)[0].unscaled()
+
+    @property
+    def _in_season(self) -> bool:
+        """Whether seasons are subtracted."""
+        return self._season is not None and self._season.tracker is not None
 
     @property
     def _origin(self) -> float | None:
@@ -410,9 +451,10 @@ class SeqDDCRP(TimeLine, TableViews, base.Clusterer):
             self._season.restore(arrays, meta["season"], D)
         if meta["warmup"] is not None:
             refuse_unless_plain(meta, counts=("warmup",))
-            self._early = WarmUp.resumed(meta["warmup"], arrays, D)
-            most = max(self.warmup, SEASON_ROWS)
-            refuse_if(not self._early.n_rows < meta["warmup"] <= most, "warm-up")
+            seeks = self._season is not None and self._season.seeks
+            refuse_if(not (seeks or self._n_seen < meta["warmup"]), "warm-up")
+            refuse_if(meta["warmup"] > max(self.warmup, SEASON_ROWS), "warm-up")
+            self._early = WarmUp.resumed(meta["warmup"], self._n_seen, arrays, D)
         self._family = None if meta["family"] is None else likelihood_from_config(meta["family"])
         if meta["stream"] is not None:
             self._stream = self._recipe.resume(arrays, meta["stream"], self._origin, D)
