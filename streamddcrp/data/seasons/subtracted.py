@@ -8,7 +8,7 @@ import numpy as np
 
 from streamddcrp.data.seasons.periods import LEAST, estimate_periods, in_words, read_periods
 from streamddcrp.data.seasons.tracker import Tracker
-from streamddcrp.data.seasons.watch import Watch
+from streamddcrp.data.seasons.watch import Watch, looks, on_trial
 from streamddcrp.data.times import typical_gap
 from streamddcrp.errors import SchemaError
 from streamddcrp.records import FINITE, MOST, VALUE, check_one, refuse_if
@@ -18,7 +18,6 @@ from streamddcrp.validation import positive
 _log = logging.getLogger(__name__)
 STAGES = (128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096)  # rows of estimates
 _ENOUGH = 2048  # rows, for two periods
-LOOK_EVERY = 16  # rows between looks at what is on the watch
 _GAP_ROWS = 32  # by which the usual distance of rows with times is known
 
 
@@ -67,7 +66,7 @@ class Subtraction:
         """Return the number of rows to the next that may change the periods; None: there is none."""
         ahead = [stage for stage in self._stages(clocked=clocked) if stage > self.n_rows]
         if self._watch is not None:
-            ahead.append((self.n_rows // LOOK_EVERY + 1) * LOOK_EVERY)
+            ahead.append(looks(self.n_rows))
         return min(ahead) - self.n_rows if ahead else None
 
     def _stages(self, *, clocked: bool) -> tuple[int, ...]:
@@ -92,12 +91,13 @@ class Subtraction:
     def _learn(self, X: FloatArray, t: FloatArray, *, clocked: bool) -> FloatArray:
         """Learn rows up to the next that may change the periods."""
         net = X.copy() if self.tracker is None else self.tracker.step(X, t)
+        look = looks(self.n_rows)
         self.n_rows += len(X)
         self.is_new = False
         if self._watch is not None:
             self._watch.step(X, t)
-            if self.n_rows % LOOK_EVERY == 0:
-                self._look()
+            if self.n_rows == look:
+                self._look(self._watch)
         if self._kept is not None:
             self._kept.append((X.copy(), t.copy()))
             stages = self._stages(clocked=clocked)
@@ -105,19 +105,22 @@ class Subtraction:
                 self._choose(clocked=clocked, last=self.n_rows == stages[-1])
         return net
 
-    def _look(self) -> None:
-        """Use what has proved itself on the watch."""
-        assert self._watch is not None  # for mypy
-        found = self._watch.found()
-        if found is not None:
+    def _look(self, watch: Watch) -> None:
+        """Use what has proved itself on the watch, and then try a longer period beside it."""
+        if watch.is_won:
             self._kept = None
-            self._use(found, clocked=True)
-            periods = found.periods.tolist()
-            self._watch = Watch(found.state.lead.shape[0], found.gap, periods)
-        if self._watch.is_over:
+            self._use(watch.trial, clocked=True)
+            self._try(watch.trial.gap, watch.trial.state.lead.shape[0])
+        elif watch.is_over:
             self._watch = None
 
-    def _use(self, tracker: Tracker | None, *, gap: float = 1.0, clocked: bool) -> None:
+    def _try(self, gap: float, n_columns: int) -> None:
+        """Begin a trial of the periods beside those in use, where there are any to try."""
+        used = [] if self.tracker is None else self.tracker.periods.tolist()
+        periods = on_trial(gap, used, n_columns)
+        self._watch = Watch(n_columns, gap, periods) if periods else None
+
+    def _use(self, tracker: Tracker | None, *, clocked: bool) -> None:
         """Subtract other seasons from now on, and say so."""
         self.is_new, self.is_first = True, self.tracker is None
         self.tracker = tracker
@@ -133,10 +136,9 @@ class Subtraction:
         X, t = (np.concatenate(parts) for parts in zip(*self._kept, strict=True))
         gap = typical_gap(t) if clocked else 1.0
         if self._how and clocked and self.n_rows == _GAP_ROWS:
-            self._watch = Watch(X.shape[1], gap, [])
-            self._watch.step(X, t)
-            if self._watch.is_over:
-                self._watch = None
+            self._try(gap, X.shape[1])
+            if self._watch is not None:
+                self._watch.step(X, t)
         before = [] if self.tracker is None else self.tracker.periods.tolist()
         periods = []
         if self._how != "auto":
@@ -193,7 +195,7 @@ class Subtraction:
             meta |= {"periods": self.tracker.periods.tolist(), "gap": self.tracker.gap}
         if self._watch is not None:
             arrays |= self._watch.arrays()
-            meta |= {"watch": self._watch.n_rows, "gap": self._watch.trackers[0].gap}
+            meta |= {"watch": self._watch.n_rows, "gap": self._watch.trial.gap}
         return arrays, meta
 
     def restore(self, arrays: Mapping[str, Any], meta: Mapping[str, Any], n_columns: int) -> None:
@@ -217,5 +219,7 @@ class Subtraction:
             self.tracker.restore(arrays)
         if "watch" in meta:
             gap = positive("gap", meta["gap"])
-            self._watch = Watch(n_columns, gap, meta.get("periods", []))
+            periods = on_trial(gap, meta.get("periods", []), n_columns)
+            refuse_if(not periods, "periods")
+            self._watch = Watch(n_columns, gap, periods)
             self._watch.restore(arrays, meta["watch"])
