@@ -229,9 +229,9 @@ def _judge(setting, d, y, rival, z, state):
     """Add to the lead of "level + season" over the rival's "level" by what each predicted.
 
     The season on trial is that of one to two of the shortest periods ago: what only follows the
-    last rows, as a stochastic cycle makes the present season do, does not count. A single value says
-    `ONE_SAYS` nats for a season at most: tails and jumps prove nothing. Where another season comes
-    on trial, the levels of what is left move by as much as the season at this moment does.
+    last rows, as a stochastic cycle makes the present season do, does not count. A single value
+    says `ONE_SAYS` nats for a season at most: tails and jumps prove nothing. Where another season
+    comes on trial, the levels of what is left move by as much as the season does at this moment.
     """
     n, trial = state.n[d], y - _dot(z, state.judged[d])
     raw, net = state.levels[d, 0], state.levels[d, 1]

@@ -58,12 +58,17 @@ class Subtraction:
             raise SchemaError(message)
 
     @property
+    def is_over(self) -> bool:
+        """Whether there is nothing to subtract, and never will be."""
+        return self.tracker is None and not self.seeks
+
+    @property
     def seeks(self) -> bool:
         """Whether a first period may still be found."""
         return self.tracker is None and (self._kept is not None or self._watch is not None)
 
     def rows_to_go(self, *, clocked: bool) -> int | None:
-        """Return the number of rows to the next that may change the periods; None: there is none."""
+        """Return the number of rows to the next that may change the periods, if there is one."""
         ahead = [stage for stage in self._stages(clocked=clocked) if stage > self.n_rows]
         if self._watch is not None:
             ahead.append(looks(self.n_rows))
@@ -167,9 +172,9 @@ class Subtraction:
     def _track(self, periods: list[float], gap: float, n_columns: int) -> Tracker:
         return Tracker(periods, gap, n_columns, judges=bool(self._how))
 
-    def give_up(self) -> None:
-        """Subtract nothing, and look for nothing any more."""
-        self.tracker = self._kept = self._watch = None
+    def settle(self) -> None:
+        """Look for nothing any more."""
+        self._kept = self._watch = None
 
     def at(self, t: FloatArray) -> FloatArray | float:
         """Return the seasons at times (N,) (or numbers of rows), to be subtracted."""

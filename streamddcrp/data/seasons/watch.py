@@ -1,4 +1,4 @@
-"""The day and the week on trial, while rows come: do the columns follow the clock?
+"""The day and the week on trial: whether columns follow the clock, while rows come.
 
 The trial is a filter of the season, beside the rows as they are used. At each row "level + season"
 and "level" predict, the season as it was at least a period before, and the difference of their log

@@ -107,11 +107,14 @@ class SeqDDCRP(TimeLine, TableViews, base.Clusterer):
     time_unit : float, optional
         Length of the decay's unit in the units of ``t`` (seconds for time stamps). Default: the
         median gap between the warm-up rows, so that distances count typical gaps.
-    season : None, "auto", str, float or list of str or float, default None
+    season : None, "calendar", "auto", str, float or list of str or float, default "calendar"
         Cycles to subtract from each column before its rows are clustered: "day", "week", another
         period or several, or "auto" for those that the first rows show; see `Seasonal`. Tables are
         then of levels without the season, all columns are taken for numbers, and the warm-up has at
-        least 512 rows.
+        least 512 rows. "calendar" subtracts a day, and a week, once they have proved themselves:
+        where rows have times and up to 8 columns, all of numbers, with ``likelihood="auto"``. The
+        last 1,024 rows are then learned anew; without such a season, it changes nothing. None
+        subtracts nothing.
 
     Notes
     -----
@@ -183,10 +186,10 @@ class SeqDDCRP(TimeLine, TableViews, base.Clusterer):
         self._preset = PRESETS[choice("preset", preset, PRESETS)]
         wanted = self._preset.likelihood if _is_auto(likelihood) else likelihood
         free = _is_auto(wanted)
-        by_default = isinstance(season, str) and season == CALENDAR
-        sought = season is not None and (free or not by_default)
+        self._by_default = isinstance(season, str) and season == CALENDAR
+        sought = season is not None and (free or not self._by_default)
         self._season = Subtraction(season) if sought else None
-        if free and sought and not by_default:
+        if free and sought and not self._by_default:
             wanted = NormalGamma()  # what is left of a count or a flag is none
         # None: to be chosen. It may lack numbers, which the first rows then supply.
         self._family: Likelihood | None = None if _is_auto(wanted) else make_likelihood(wanted)
@@ -278,7 +281,11 @@ class SeqDDCRP(TimeLine, TableViews, base.Clusterer):
             self._last_time = float(t[-1])
         if self._clocked is None:
             self._clocked = t is not None
+            if t is None and self._by_default:
+                self._season = None
             self._begin(X.shape[1])
+        if self._season is not None and self._season.is_over:
+            self._season = None
         given = t
         if t is None:
             t = np.arange(self._n_seen, self._n_seen + len(X), dtype=np.float64)
@@ -329,7 +336,8 @@ class SeqDDCRP(TimeLine, TableViews, base.Clusterer):
         if self._is_auto and self._season.is_first:
             family = self._family if self._early.is_over else self._family_by_rows
             if not isinstance(family, NormalGamma):
-                self._season.give_up()
+                self._season.settle()
+                self._season.tracker = None
                 _log.info(
                     'season: left in, as not all columns are numbers; season="auto" takes them '
                     "for numbers"
@@ -346,16 +354,25 @@ class SeqDDCRP(TimeLine, TableViews, base.Clusterer):
         self._net.append(self._season.step(X[a:b], None if t is None else t[a:b]))
         return self._net[-1]
 
+    @property
+    def _has_season(self) -> bool:
+        """Whether the next batch may be learned less its seasons."""
+        return self._season is not None and not self._season.is_over
+
+    def _keep_season(self) -> None:
+        """Keep to the seasons in use: what the model is compared with is not to change."""
+        if self._season is not None:
+            self._season.settle()
+
     def _rows_less_season(self) -> FloatArray:
-        """Return the rows of the last batch, less their seasons, where the option is set."""
+        """Return the rows of the last batch, less their seasons, where it may have some."""
         return np.concatenate([np.empty((0, self._vectorizer.n_features)), *self._net])
 
     def _begin(self, n_features: int) -> None:
         """Begin: at once where nothing must be learned from the first rows."""
         waits_for_unit = self._clocked and self.time_unit is None
         if not self._is_given:
-            given = self._season is not None and self.season != CALENDAR
-            least = SEASON_ROWS if given else 0
+            least = 0 if self._season is None or self._by_default else SEASON_ROWS
             self._early = WarmUp(max(self.warmup, least))
         elif waits_for_unit:
             self._early = WarmUp(min(self.warmup, FAMILY_ROWS))
@@ -434,7 +451,7 @@ class SeqDDCRP(TimeLine, TableViews, base.Clusterer):
             "family": None if self._family is None else self._family.to_config(),
             "stream": None,
         }
-        if self._season is not None:
+        if self._season is not None and not self._season.is_over:
             parts, meta["season"] = self._season.state()
             arrays |= parts
         if self._stream is not None:
@@ -447,7 +464,9 @@ class SeqDDCRP(TimeLine, TableViews, base.Clusterer):
         D = self._vectorizer.n_features
         refuse_unless_plain(meta, numbers=("first_time",))
         refuse_if(not {*(meta["types"] or ())} <= {"bool", "int", "float"}, "types")
-        if self._season is not None:
+        if "season" not in meta:
+            self._season = None
+        elif self._season is not None:
             self._season.restore(arrays, meta["season"], D)
         if meta["warmup"] is not None:
             refuse_unless_plain(meta, counts=("warmup",))
