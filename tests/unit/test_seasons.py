@@ -435,7 +435,7 @@ def test_what_is_on_trial():
 def test_the_last_rows_are_kept_and_their_numbers_stay():
     """A season that is found after more rows than are kept; cut and stored in between."""
     n, gap = 2400, DAY / 500
-    y = cycle(n, 500.0)[:, None] + 9.0 * (np.arange(n) // 300 % 2)[:, None]
+    y = cycle(n, 500.0, 12.0)[:, None] + 9.0 * (np.arange(n) // 800 % 2)[:, None]
     t = gap * np.arange(n)
     whole, parts, out = SeqDDCRP(), SeqDDCRP(), []
     expected = whole.step_many(y, t)

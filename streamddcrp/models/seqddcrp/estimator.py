@@ -28,6 +28,7 @@ from streamddcrp.likelihoods import (
 )
 from streamddcrp.models.seqddcrp.config import PRESETS
 from streamddcrp.models.seqddcrp.engine import Engine
+from streamddcrp.models.seqddcrp.in_season import FAMILY_ROWS, SEASON_ROWS, InSeason
 from streamddcrp.models.seqddcrp.kernels.layout import N_COLUMNS, N_EVENTS, SETTLED
 from streamddcrp.models.seqddcrp.views import TableViews
 from streamddcrp.models.seqddcrp.warmup import Recipe, WarmUp
@@ -39,15 +40,13 @@ from streamddcrp.validation import choice, positive, whole
 _log = logging.getLogger(__name__)
 COUNTS = (BetaBernoulli, DirichletMultinomial, GammaPoisson, Product)  # and mixed columns
 CALENDAR = "calendar"  # by default, the seasons of the clock that the rows show
-SEASON_ROWS = 512  # least warm-up where seasons are to be learned
-FAMILY_ROWS = 64  # rows from which on families other than numbers are tried
 _PROGRESS = (
     "_first_time", "_last_time", "_clocked", "_n_seen", "_early", "_types", "_stream", "_family",
     "_season",
 )  # fmt: skip
 
 
-class SeqDDCRP(TimeLine, TableViews, base.Clusterer):
+class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
     """Online clustering by the sequential distance-dependent Chinese restaurant process.
 
     Each arrival links to an earlier one with a probability that decays with their distance in time,
@@ -222,7 +221,7 @@ class SeqDDCRP(TimeLine, TableViews, base.Clusterer):
         self._early: WarmUp | None = None  # during warm-up
         self._types: list[str] | None = None  # as what columns came, until the family is chosen
         self._first_time = 0.0
-        self._net: list[FloatArray] = []  # the last batch less its seasons, where there are some
+        self._net = []
 
     @classmethod
     def _unit_test_params(cls) -> Any:
@@ -321,53 +320,6 @@ class SeqDDCRP(TimeLine, TableViews, base.Clusterer):
             )
         return out[0] if len(out) == 1 else np.concatenate(out)
 
-    def _rows_to_go(self, most: int) -> int:
-        """Return the number of rows up to the next after which the model may be built anew."""
-        assert self._early is not None  # for mypy
-        clocked = bool(self._clocked)
-        season = None if self._season is None else self._season.rows_to_go(clocked=clocked)
-        return min(n for n in (self._early.rows_to_go, season, most) if n is not None)
-
-    def _finds_season(self) -> bool:
-        """Whether seasons have just been found, so that the rows kept are to be learned anew."""
-        if self._season is None or not self._season.is_new or self._is_given:
-            return False
-        assert self._early is not None  # for mypy
-        if self._is_auto and self._season.is_first:
-            family = self._family if self._early.is_over else self._family_by_rows
-            if not isinstance(family, NormalGamma):
-                self._season.settle()
-                self._season.tracker = None
-                _log.info(
-                    'season: left in, as not all columns are numbers; season="auto" takes them '
-                    "for numbers"
-                )
-                return False
-            self._family = NormalGamma()
-        self._early.last = max(self._early.last, SEASON_ROWS)
-        return self._stream is not None
-
-    def _less_season(self, X: FloatArray, t: FloatArray | None, a: int, b: int) -> FloatArray:
-        """Return rows a to b of a batch less their seasons, which learn them."""
-        if self._season is None:
-            return X[a:b]
-        self._net.append(self._season.step(X[a:b], None if t is None else t[a:b]))
-        return self._net[-1]
-
-    @property
-    def _has_season(self) -> bool:
-        """Whether the next batch may be learned less its seasons."""
-        return self._season is not None and not self._season.is_over
-
-    def _keep_season(self) -> None:
-        """Keep to the seasons in use: what the model is compared with is not to change."""
-        if self._season is not None:
-            self._season.settle()
-
-    def _rows_less_season(self) -> FloatArray:
-        """Return the rows of the last batch, less their seasons, where it may have some."""
-        return np.concatenate([np.empty((0, self._vectorizer.n_features)), *self._net])
-
     def _begin(self, n_features: int) -> None:
         """Begin: at once where nothing must be learned from the first rows."""
         waits_for_unit = self._clocked and self.time_unit is None
@@ -382,27 +334,6 @@ class SeqDDCRP(TimeLine, TableViews, base.Clusterer):
 
     def _said(self, out: FloatArray) -> tuple[FloatArray, FloatArray]:
         return out[:, SETTLED], out[:, SCORE]
-
-    @property
-    def _family_by_now(self) -> Likelihood:
-        """The family at this stage, whatever the batch at hand holds behind it."""
-        by_rows = self._is_auto and self._early is not None and not self._early.is_over
-        if self._family is not None and (self._in_season or not by_rows):
-            return self._family
-        return self._family_by_rows
-
-    @property
-    def _family_by_rows(self) -> Likelihood:
-        """The family that the rows so far suggest."""
-        if self._early is None or self._early.n_rows < FAMILY_ROWS:
-            return NormalGamma()
-        rows = self._early.rows(self._vectorizer.n_features)
-        return choose_likelihood(rows, types=self._types)[0].unscaled()
-
-    @property
-    def _in_season(self) -> bool:
-        """Whether seasons are subtracted."""
-        return self._season is not None and self._season.tracker is not None
 
     @property
     def _origin(self) -> float | None:
