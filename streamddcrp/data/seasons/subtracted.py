@@ -113,9 +113,12 @@ class Subtraction:
     def _look(self, watch: Watch) -> None:
         """Use what has proved itself on the watch, and then try a longer period beside it."""
         if watch.is_won:
+            trial, n_columns = watch.trial, len(watch.trial.state.lead)
+            tracker = self._track(trial.periods.tolist(), trial.gap, n_columns)
+            tracker.restore(trial.arrays())
             self._kept = None
-            self._use(watch.trial, clocked=True)
-            self._try(watch.trial.gap, watch.trial.state.lead.shape[0])
+            self._use(tracker, clocked=True)
+            self._try(trial.gap, n_columns)
         elif watch.is_over:
             self._watch = None
 

@@ -89,6 +89,8 @@ class WarmUp:
         Rows so far.
     parts, times, labels : deque of ndarray
         Chunks of rows, their times, and the labels they were given.
+    n_held : int
+        Rows in the chunks, the first of which may hold rows that are not needed any more.
     """
 
     last: int
@@ -135,9 +137,8 @@ class WarmUp:
     ) -> Self:
         """Return the warm-up that `arrays` described after so many rows."""
         check(EarlyRows, arrays, {"D": n_features}, "early.")
-        kept = (deque([arrays[f"early.{name}"].copy()]) for name in ("x", "t", "labels"))
-        early = cls(last, n_rows, *kept)
-        early.n_held = len(early.times[0])
+        x, t, labels = (arrays[f"early.{name}"].copy() for name in ("x", "t", "labels"))
+        early = cls(last, n_rows, deque([x]), deque([t]), deque([labels]), len(t))
         refuse_if(early.n_held != early.n_kept, "warm-up")
         return early
 
