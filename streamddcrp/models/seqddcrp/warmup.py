@@ -103,13 +103,14 @@ class WarmUp:
     @property
     def rows_to_go(self) -> int | None:
         """Number of rows to the next stage; None if there is none."""
-        ahead = (stage for stage in stages(self.last) if stage > self.n_rows)
-        return next((stage - self.n_rows for stage in ahead), None)
+        if self.is_over:
+            return None
+        return next(stage for stage in stages(self.last) if stage > self.n_rows) - self.n_rows
 
     @property
     def at_stage(self) -> bool:
         """Whether a model is to be built now."""
-        return self.n_rows in stages(self.last)
+        return self.n_rows <= self.last and self.n_rows in stages(self.last)
 
     @property
     def is_over(self) -> bool:
