@@ -289,7 +289,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         if t is None:
             t = np.arange(self._n_seen, self._n_seen + len(X), dtype=np.float64)
         self._n_seen += len(X)
-        waits = self._is_auto and self._early is not None
+        waits = self._is_auto and self._early is not None and not self._in_season
         self._types = widest(self._types, types) if waits else None
         self._net = []
         forbidden = 0 if self._stream is None else self._stream.n_forbidden

@@ -52,7 +52,7 @@ class InSeason:
                     "for numbers"
                 )
                 return False
-            self._family = NormalGamma()
+            self._family, self._types = NormalGamma(), None
         self._early.last = max(self._early.last, SEASON_ROWS)
         return self._stream is not None
 
