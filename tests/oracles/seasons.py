@@ -145,7 +145,7 @@ def lead(y, rival, z, seasons, setting):
             spread[name] = variance + max(setting.rate, 1 / i) * (squares - variance)
             level[name] += np.maximum(gains, 1 / (i + 1)) * error
         if i >= setting.first:
-            total += min(logs["net"] - logs["raw"], 0.5)
+            total += min(logs["net"] - logs["raw"], setting.says)
             total = np.clip(total, -setting.most, setting.most)
         out.append(total)
         if i % setting.lag == 0 and i >= 2 * setting.lag:

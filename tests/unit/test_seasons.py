@@ -98,11 +98,12 @@ def test_the_recursion_is_that_of_the_two_filters(rows, seed):
     assert sum(fit.jump > 0.9 for fit in both[0]) >= 6  # the shift, and each of the outliers
 
 
-@pytest.mark.parametrize("n", [60, 400])
-def test_the_lead_is_that_of_the_two_levels(n):
+@pytest.mark.parametrize(("n", "says"), [(60, np.inf), (400, np.inf), (400, 0.5)])
+def test_the_lead_is_that_of_the_two_levels(n, says):
     y, rows = 50.0 + cycle(n) + 6.0 * (np.arange(n) > 150), np.arange(float(n))
     rival = y - 3.0 * np.sin(2 * np.pi * rows / 24)
     tracker = Tracker([24.0], 1.0, 1, judges=True)
+    tracker.setting = tracker.setting._replace(says=says)
     z = np.column_stack([np.ones(n), twin.basis(rows, twin.frequencies([24.0]))])
     seasons, found = np.zeros(z.shape), np.zeros(n)
     for i in range(n):

@@ -15,7 +15,6 @@ TAU = 2.0 * math.pi
 GAINS = (0.05, 0.2, 0.8)  # of the levels that compete, from a slow one to nearly the last value
 N_GAINS = 3
 FAR = 9.0  # squared standardised error from which on an error counts no more
-ONE_SAYS = 0.5  # nats of a single value for a season, at most
 CLEARLY = 0.6  # share of the other's error by which the filter without jumps must be nearer
 FEW = 10  # values by which a scale is a plain mean and nothing is an outlier
 RULED_OUT = -23.0  # log odds of a jump below which there was none: e^-23 is 1e-10
@@ -229,16 +228,15 @@ def _judge(setting, d, y, rival, z, state):
     """Add to the lead of "level + season" over the rival's "level" by what each predicted.
 
     The season on trial is that of one to two of the shortest periods ago: what only follows the
-    last rows, as a stochastic cycle makes the present season do, does not count. A single value
-    says `ONE_SAYS` nats for a season at most: tails and jumps prove nothing. Where another season
-    comes on trial, the levels of what is left move by as much as the season does at this moment.
+    last rows, as a stochastic cycle makes the present season do, does not count. Where another
+    season comes on trial, the levels of what is left move by as much as the season does now.
     """
     n, trial = state.n[d], y - _dot(z, state.judged[d])
     raw, net = state.levels[d, 0], state.levels[d, 1]
     log_raw = _score(rival, n, setting.rate, setting.keep, raw[0], raw[1], raw[2])
     log_net = _score(trial, n, setting.rate, setting.keep, net[0], net[1], net[2])
     if n >= setting.first:
-        lead = state.lead[d] + min(log_net - log_raw, ONE_SAYS)
+        lead = state.lead[d] + min(log_net - log_raw, setting.says)
         state.lead[d] = min(max(lead, -setting.most), setting.most)
     if n % setting.lag == 0:
         net[0] += _dot(z, state.judged[d]) - _dot(z, state.pending[d])

@@ -20,6 +20,7 @@ from streamddcrp.typing import FloatArray
 DAY, WEEK = 86400.0, 604800.0  # seconds
 SHORTEST, LONGEST = 7, 2048  # rows in a period: a week of days has 7
 WIDEST = 8  # columns, as a trial costs time for each
+SAYS = 0.5  # nats of a single value for a season, at most: tails and jumps prove nothing
 SEEN = 3  # periods that must have passed
 FEWEST = 64  # rows, by which the kinds of columns are known
 ROWS, CYCLES = 4096, 8  # rows, and periods if they are more, after which a trial ends
@@ -56,7 +57,9 @@ class Watch:
     def __init__(self, n_columns: int, gap: float, periods: list[float]) -> None:
         self.trial = Tracker(periods, gap, n_columns, judges=True)
         rows = periods[-1] / gap
-        setting = self.trial.setting._replace(first=math.ceil(2.0 * rows), lag=round(rows))
+        setting = self.trial.setting._replace(
+            first=math.ceil(2.0 * rows), lag=round(rows), says=SAYS
+        )
         self.trial.setting = setting
         self.rival: Tracker | None = None  # less whose seasons rows come otherwise
         if len(periods) > 1:
