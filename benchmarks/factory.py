@@ -149,10 +149,12 @@ def measured(series: Series, margin: int, **options: Any) -> dict[str, float]:
 
 
 FACTORY: tuple[tuple[str, dict[str, Any]], ...] = (
-    ("defaults", {}), ('season="auto"', {"season": "auto"}), ('season="day"', {"season": "day"}),
+    ("season=None", {"season": None}), ("defaults", {}), ('season="auto"', {"season": "auto"}),
+    ('season="day"', {"season": "day"}),
 )  # fmt: skip
 HOURLY: tuple[tuple[str, dict[str, Any]], ...] = (
-    ("defaults", {}), ("period given", {"season": "week"}), ("estimated", {"season": "auto"}),
+    ("season=None", {"season": None}), ("defaults", {}), ("period given", {"season": "week"}),
+    ("estimated", {"season": "auto"}),
 )  # fmt: skip
 
 

@@ -35,6 +35,7 @@ WITHOUT = (
     "white", "ar(.5)", "ar(.95)", "random walk", "shifts", "regimes", "trend", "student", "counts",
     "stochastic cycle",
 )  # fmt: skip
+GAPS = (300.0, 3600.0, 86400.0)  # seconds
 MARGIN = 48  # rows by which a change may be misplaced
 
 
@@ -135,9 +136,11 @@ def rms(x: FloatArray) -> float:
     return float(np.sqrt(np.mean(np.square(x))))
 
 
-def subtracted(period: Any, y: FloatArray) -> tuple[FloatArray, Seasonal]:
+def subtracted(period: Any, y: FloatArray, gap: float = 0.0) -> tuple[FloatArray, Seasonal]:
+    """Return the season subtracted from a series, whose rows have times if a gap is given."""
     seasons = Seasonal(period)
-    left = seasons.step_many(y[:, None])["0"].to_numpy(zero_copy_only=False)
+    times = gap * np.arange(len(y)) if gap else None
+    left = seasons.step_many(y[:, None], times)["0"].to_numpy(zero_copy_only=False)
     return y - left, seasons
 
 
@@ -152,8 +155,14 @@ def where_none_is(seeds: Sequence[int]) -> str:
             share = [np.sqrt(np.mean(x * x)) / np.std(y) for x, y in zip(gone, data, strict=True)]
             cells.append(f"{np.mean(share):.2f}")
         cells[-1] += f" ({sum(s > 0 for s in share)})"
+        for gap in GAPS:
+            found = [bool(subtracted("calendar", y, gap)[1].periods) for y in data]
+            cells.append(str(sum(found)))
         rows.append(cells)
-    header = ["rms over deviation", "24", "24, 168", "50", "200", "auto (series)"]
+    header = [
+        "rms over deviation", "24", "24, 168", "50", "200", "auto (series)",
+        *(f"calendar, every {gap:g} s: series" for gap in GAPS),
+    ]  # fmt: skip
     return markdown(header, rows)
 
 

@@ -134,7 +134,8 @@ def main(ctx: click.Context) -> None:
     "--season",
     metavar="PERIODS",
     help="Cycles that seqddcrp subtracts first: auto, hour, day, week, year, 12h, a number of rows "
-    "or in the time's unit; or several: day,week [default: none].",
+    "or in the time's unit; several: day,week; or none [default: calendar, a day and a week where "
+    "the rows show them].",
 )
 @click.option(
     "--sink",

@@ -146,7 +146,7 @@ class RegimeAnomalyDetector(Stored, base.AnomalyDetector):
         """Judge and learn rows all of which come before the reference is taken, or after."""
         first = self._model.n_seen == 0
         scores, reference = None, self._reference
-        seasonal = self._model.season is not None
+        seasonal = self._model._has_season
         if reference is not None and not seasonal:
             scores = reference.score_many(rows)
         out = self._model.step_many(rows, t)
@@ -183,6 +183,7 @@ class RegimeAnomalyDetector(Stored, base.AnomalyDetector):
             During warm-up.
         """
         self._reference = self._model.reference()
+        self._model._keep_season()
         self._alarm = Alarm(self.rate, self.average)
 
     @property

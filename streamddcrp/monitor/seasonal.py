@@ -26,14 +26,17 @@ class Seasonal(RowLearner, base.Transformer):
 
     Parameters
     ----------
-    period : "auto", str, float or list of str or float, default "auto"
+    period : "auto", "calendar", str, float or list of str or float, default "auto"
         "hour", "day", "week" (with its days) and "year", or a duration such as "12h", need the
         times of rows: time stamps, or numbers in seconds. A number is a period in the unit of the
         times, or in rows where they come without. "auto" looks for a period, and a longer one that
         is a multiple of it, after 128, 192, 256, 384, .. and at last 4096 rows, and logs what it
         has found; the highest peaks of a comb periodogram must prove themselves by the scores of
         what they would have predicted (see `streamddcrp.data.seasons.periods`). At least four
-        periods must have passed.
+        periods must have passed. A day, or a week where rows are far apart, is found by the clock
+        as soon as it leads enough, after three of them, and then a week beside the day (see
+        `streamddcrp.data.seasons.watch`); "calendar" looks for these only, with times and up to 8
+        columns.
 
     Notes
     -----

@@ -280,6 +280,14 @@ def cycles(seed, n=300):
     return Stream(X[kept], kept.astype(np.float64))
 
 
+def hours(seed):
+    """Days of rows by the hour, the last of them on another level."""
+    hour = np.arange(330.0)
+    X = np.sin(2 * np.pi * (hour[:, None] / 24 + [0.0, 0.3])) * 5.0
+    X += np.random.default_rng(seed).normal(size=X.shape) + 6.0 * (hour > 200)[:, None]
+    return Stream(X, 3600.0 * hour)
+
+
 def waves_with_holes(seed):
     X = waves(450, 2, seed=seed)
     holes = np.random.default_rng(seed).random(X.shape) < 0.3

@@ -115,3 +115,41 @@ def shrunk(fit):
     power = (pairs**2).sum(axis=1)
     share = np.maximum(0.0, 1.0 - noise / np.where(power > 0, power, np.inf))
     return (pairs * share[:, None]).ravel()
+
+
+def lead(y, rival, z, seasons, setting):
+    """By how many nats "level + season" leads "level" after each of values that are all there.
+
+    ``seasons`` (N, Q) are the coefficients subtracted from each value, ``rival`` (N,) the values
+    that "level" predicts. The weights of the speeds are summed anew for each value.
+    """
+    gains, total, out = np.array([0.05, 0.2, 0.8]), 0.0, [0.0]
+    level = {"raw": np.full(3, rival[0]), "net": np.full(3, y[0])}
+    spread = {"raw": np.zeros(3), "net": np.zeros(3)}
+    scores = {"raw": [], "net": []}
+    shown = np.zeros(len(z[0]))
+    for i in range(1, len(y)):
+        logs = {}
+        for name, value in (("raw", rival[i]), ("net", y[i] - z[i] @ shown)):
+            error, variance = value - level[name], spread[name]
+            squares, there = error**2, variance > 0
+            at = np.zeros(3)
+            at[there] = -0.5 * np.minimum(squares[there] / variance[there], FAR)
+            at[there] -= 0.5 * np.log(variance[there])
+            ages = setting.keep ** np.arange(len(scores[name]))[::-1]
+            weight = np.array(scores[name]).reshape(-1, 3).T @ ages
+            weight = np.exp(weight - weight.max())
+            logs[name] = np.log(weight @ np.exp(at) / weight.sum())
+            scores[name].append(at)
+            squares = np.minimum(squares, FAR * variance) if i > FEW else squares
+            spread[name] = variance + max(setting.rate, 1 / i) * (squares - variance)
+            level[name] += np.maximum(gains, 1 / (i + 1)) * error
+        if i >= setting.first:
+            total += min(logs["net"] - logs["raw"], setting.says)
+            total = np.clip(total, -setting.most, setting.most)
+        out.append(total)
+        if i % setting.lag == 0 and i >= 2 * setting.lag:
+            other = seasons[i - setting.lag]
+            level["net"] += z[i] @ (shown - other)
+            shown = other
+    return np.array(out)

@@ -2,6 +2,7 @@
 
 import logging
 from datetime import datetime, timedelta
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -10,9 +11,10 @@ import pytest
 from sklearn.metrics import adjusted_rand_score
 
 from streamddcrp import Keyed, RegimeAnomalyDetector, Seasonal, SeqDDCRP, change_points
-from streamddcrp.data.seasons.kernels import fill_basis
+from streamddcrp.data.seasons.kernels import fill_basis, write_season
 from streamddcrp.data.seasons.periods import estimate_periods, read_periods
 from streamddcrp.data.seasons.tracker import Tracker, places
+from streamddcrp.data.seasons.watch import looks, on_trial
 from streamddcrp.errors import ConfigError, OrderError, SchemaError
 from tests.oracles import seasons as twin
 
@@ -94,6 +96,24 @@ def test_the_recursion_is_that_of_the_two_filters(rows, seed):
     assert tracker.in_use == [True]
     assert max(rounding) < 1e-6
     assert sum(fit.jump > 0.9 for fit in both[0]) >= 6  # the shift, and each of the outliers
+
+
+@pytest.mark.parametrize(("n", "says"), [(60, np.inf), (400, np.inf), (400, 0.5)])
+def test_the_lead_is_that_of_the_two_levels(n, says):
+    y, rows = 50.0 + cycle(n) + 6.0 * (np.arange(n) > 150), np.arange(float(n))
+    rival = y - 3.0 * np.sin(2 * np.pi * rows / 24)
+    tracker = Tracker([24.0], 1.0, 1, judges=True)
+    tracker.setting = tracker.setting._replace(says=says)
+    z = np.column_stack([np.ones(n), twin.basis(rows, twin.frequencies([24.0]))])
+    seasons, found = np.zeros(z.shape), np.zeros(n)
+    for i in range(n):
+        write_season(tracker.state, 0, seasons[i])
+        tracker.step(y[i : i + 1, None], rows[i : i + 1], rival[i : i + 1, None])
+        found[i] = tracker.state.lead[0]
+    expected = twin.lead(y, rival, z, seasons, tracker.setting)
+    # a term's rounding, of values near 60 in units of their noise, and as many terms as rows
+    np.testing.assert_allclose(found, expected, rtol=0, atol=n * 1e4 * EPS)
+    assert n < 100 or abs(found).max() > 1.0
 
 
 def test_a_step_that_comes_every_week_is_learned_and_one_that_stays_is_none():
@@ -340,6 +360,103 @@ def test_counts_have_no_season():
             SeqDDCRP(likelihood=family, season=24)
     counts = np.random.default_rng(0).poisson(3.0, (300, 1))
     SeqDDCRP(season=24).learn_many(counts)
+
+
+# -- without a name --------------------------------------------------------------------------------
+
+
+def both(rows, gap, **options):
+    """Return outputs with and without the season of the clock, and the model with it."""
+    model, t = SeqDDCRP(**options), 1.7e9 + gap * np.arange(len(rows))
+    return model.step_many(rows, t), SeqDDCRP(season=None, **options).step_many(rows, t), model
+
+
+def test_the_day_is_found_and_the_rows_so_far_learned_anew(caplog):
+    y, regime = shifted()
+    with caplog.at_level(logging.INFO, "streamddcrp"):
+        found, plain, _ = both(y[:, None], 3600.0)
+    assert "season: a day, found in the first 128 rows" in caplog.text
+    scores = [adjusted_rand_score(out["label"].to_numpy(), regime) for out in (found, plain)]
+    assert scores[0] > 0.9 > 0.5 > scores[1]
+    assert len(set(found["label"].to_pylist()[512:])) == 2  # ids of the rows before are taken over
+
+
+@pytest.mark.parametrize("kind", ["white", "walk", "regimes"])
+def test_without_a_season_nothing_changes(kind):
+    found, plain, model = both(nothing(kind, 5)[:, None], 3600.0)
+    assert found.equals(plain)
+    assert model._season is not None  # and still looks
+
+
+def test_rows_without_times_are_not_looked_at():
+    model, plain = SeqDDCRP(), SeqDDCRP(season=None)
+    rows = cycle(300)[:, None]
+    assert model.step_many(rows).equals(plain.step_many(rows))
+    assert model.nbytes == plain.nbytes
+
+
+def test_counts_and_flags_are_left_as_they_are(caplog):
+    flags = np.random.default_rng(2).random(900) < 0.3
+    table = pa.table({"y": cycle(900), "flag": flags})
+    with caplog.at_level(logging.INFO, "streamddcrp"):
+        found, plain, _ = both(table, 3600.0)
+    assert "season: left in, as not all columns are numbers" in caplog.text
+    assert found.equals(plain)
+
+
+def test_a_week_beside_the_day_must_lead_over_the_day():
+    t = np.arange(168 * 16)
+    weekend = (t // 24) % 7 >= 5
+    for y, expected in (
+        (cycle(len(t)) * np.where(weekend, 0.5, 1.0) - 3.0 * weekend, (DAY, 7 * DAY)),
+        (cycle(len(t)), (DAY,)),
+    ):
+        seasons = Seasonal("calendar")
+        seasons.learn_many(y[:, None], 3600.0 * t)
+        assert seasons.periods == expected
+    seasons = Seasonal("calendar")
+    seasons.learn_many(cycle(300, 7.0)[:, None], DAY * np.arange(300))
+    assert seasons.periods == (7 * DAY,)
+
+
+def test_what_is_on_trial():
+    assert on_trial(600.0, [], 6) == [DAY]
+    assert on_trial(600.0, [DAY], 6) == [DAY, 7 * DAY]
+    assert on_trial(DAY, [], 6) == [7 * DAY]
+    assert on_trial(60.0, [DAY], 6) == []  # 10,080 rows
+    assert on_trial(1.0, [], 6) == on_trial(7 * DAY, [], 6) == on_trial(600.0, [], 9) == []
+    n, stops = 0, []
+    while n < 5000:
+        n = looks(n)
+        stops.append(n)
+    assert all(looks(n) in stops for n in range(4000))  # wherever one starts
+    assert all(b - a <= max(16, a / 8) for a, b in pairwise(stops))
+
+
+def test_the_last_rows_are_kept_and_their_numbers_stay():
+    """A season that is found after more rows than are kept; cut and stored in between."""
+    n, gap = 2400, DAY / 500
+    y = cycle(n, 500.0, 12.0)[:, None] + 9.0 * (np.arange(n) // 800 % 2)[:, None]
+    t = gap * np.arange(n)
+    whole, parts, out = SeqDDCRP(), SeqDDCRP(), []
+    expected = whole.step_many(y, t)
+    for a, b in ((0, 333), (333, 1490), (1490, 1491), (1491, 1800), (1800, n)):
+        out.append(parts.step_many(y[a:b], t[a:b]))
+        parts = SeqDDCRP.from_bytes(parts.to_bytes())
+        assert len(parts.to_bytes()) < 600_000
+    assert pa.Table.from_batches(out).equals(pa.Table.from_batches([expected]))
+    assert parts.to_bytes() == whole.to_bytes()
+    assert whole._season.tracker is not None
+    table = whole.summary()
+    assert max(table["last_seen"].to_pylist()) == n - 1
+    assert min(table["born"].to_pylist()) >= 476  # 1,024 rows before the first look at three days
+
+
+def test_a_reference_ends_the_search():
+    rows, t = cycle(400)[:, None], 3600.0 * np.arange(400)
+    detector = RegimeAnomalyDetector(SeqDDCRP(), reference_after=40)  # a day needs 80
+    detector.learn_many(rows, t)
+    assert not detector._model._has_season
 
 
 def test_seasons_by_key_and_of_a_detector():

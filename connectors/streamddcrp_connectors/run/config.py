@@ -58,13 +58,15 @@ def find_recipe(model: str | None, more: Mapping[str, Any] | None = None) -> Rec
 
 
 def read_season(text: str) -> Any:
-    """Read the option ``--season``: a period, or several with commas between them.
+    """Read the option ``--season``: a period, several with commas between them, or "none".
 
     Examples
     --------
-    >>> read_season("day, week"), read_season("24"), read_season("auto")
-    (('day', 'week'), 24.0, 'auto')
+    >>> read_season("day, week"), read_season("24"), read_season("auto"), read_season("none")
+    (('day', 'week'), 24.0, 'auto', None)
     """
+    if text.strip() == "none":
+        return None
     items: list[float | str] = []
     for item in map(str.strip, text.split(",")):
         try:

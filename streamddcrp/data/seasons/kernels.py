@@ -224,26 +224,28 @@ def _correlate(setting, d, n, residual, p, state):
 
 
 @kernel
-def _judge(setting, d, y, z, state):
-    """Add to the lead of "level + season" over "level" by what each predicted for a value.
+def _judge(setting, d, y, rival, z, state):
+    """Add to the lead of "level + season" over the rival's "level" by what each predicted.
 
     The season on trial is that of one to two of the shortest periods ago: what only follows the
-    last rows, as a stochastic cycle makes the present season do, does not count.
+    last rows, as a stochastic cycle makes the present season do, does not count. Where another
+    season comes on trial, the levels of what is left move by as much as the season does now.
     """
     n, trial = state.n[d], y - _dot(z, state.judged[d])
     raw, net = state.levels[d, 0], state.levels[d, 1]
-    log_raw = _score(y, n, setting.rate, setting.keep, raw[0], raw[1], raw[2])
+    log_raw = _score(rival, n, setting.rate, setting.keep, raw[0], raw[1], raw[2])
     log_net = _score(trial, n, setting.rate, setting.keep, net[0], net[1], net[2])
     if n >= setting.first:
-        lead = state.lead[d] + log_net - log_raw
+        lead = state.lead[d] + min(log_net - log_raw, setting.says)
         state.lead[d] = min(max(lead, -setting.most), setting.most)
     if n % setting.lag == 0:
+        net[0] += _dot(z, state.judged[d]) - _dot(z, state.pending[d])
         state.judged[d] = state.pending[d]
         write_season(state, d, state.pending[d])
 
 
 @kernel
-def step_seasons(setting, place, prior, state, space, X, turns, out):
+def step_seasons(setting, place, prior, state, space, X, rival, turns, out):
     """Subtract the season from each row as the rows before it have it, then learn the row.
 
     Each harmonic is subtracted times the share of its power that is not noise, so one that is not
@@ -260,6 +262,8 @@ def step_seasons(setting, place, prior, state, space, X, turns, out):
         Work space.
     X, out : ndarray, shape (N, D)
         NaN: missing; nothing is learned of it.
+    rival : ndarray, shape (N, D)
+        The rows as they are without these seasons: themselves, or less those already in use.
     turns : ndarray, shape (N, number of periods)
     """
     z, u, gain, b = space[0], space[1], space[2], space[3]
@@ -272,9 +276,9 @@ def step_seasons(setting, place, prior, state, space, X, turns, out):
             if not abs(y) < LARGEST:
                 continue
             if state.n[d] == 0:
-                state.levels[d, :, 0] = y
+                state.levels[d, 0, 0], state.levels[d, 1, 0] = rival[i, d], y
             elif setting.judges:
-                _judge(setting, d, y, z, state)
+                _judge(setting, d, y, rival[i, d], z, state)
             for f in range(2):
                 k = d + f * X.shape[1]
                 if state.n[d] == 0:

@@ -42,7 +42,7 @@ _AROUND = 24  # cycles in all rows to each side, over which the median is taken
 
 
 def read_periods(option: Any) -> tuple[list[float], bool]:
-    """Read the option of given periods; "auto" is not one of them.
+    """Read the option of given periods; "auto" and "calendar" are none.
 
     Returns
     -------
@@ -79,8 +79,8 @@ def _duration(text: str) -> float:
         cut = make_cut(None)
     if cut.kind != "period":
         message = (
-            f"period must be 'auto', {', '.join(map(repr, CLOCK))}, a duration such as '12h', a "
-            f"number, or a list of these; got {text!r}"
+            f"period must be 'auto', 'calendar', {', '.join(map(repr, CLOCK))}, a duration such as "
+            f"'12h', a number, or a list of these; got {text!r}"
         )
         raise ConfigError(message)
     return cut.size

@@ -8,6 +8,7 @@ import numpy as np
 
 from streamddcrp.data.seasons.periods import LEAST, estimate_periods, in_words, read_periods
 from streamddcrp.data.seasons.tracker import Tracker
+from streamddcrp.data.seasons.watch import Watch, looks, on_trial
 from streamddcrp.data.times import typical_gap
 from streamddcrp.errors import SchemaError
 from streamddcrp.records import FINITE, MOST, VALUE, check_one, refuse_if
@@ -25,21 +26,27 @@ class Subtraction:
 
     Parameters
     ----------
-    option : "auto", str, float or list of str or float
+    option : "calendar", "auto", str, float or list of str or float
         The period or periods; see `streamddcrp.Seasonal`.
 
     Attributes
     ----------
     tracker : Tracker or None
         None while the periods are not known, and where there are none.
+    is_new : bool
+        Whether the last row of the last step has changed the periods.
+    is_first : bool
+        Whether there were none before.
     """
 
     def __init__(self, option: Any) -> None:
-        self._auto = isinstance(option, str) and option == "auto"
-        self._given, self._needs_clock = ([], False) if self._auto else read_periods(option)
+        self._how = option if isinstance(option, str) and option in {"auto", "calendar"} else ""
+        self._given, self._needs_clock = ([], False) if self._how else read_periods(option)
         self.tracker: Tracker | None = None
         self.n_rows = 0
+        self.is_new = self.is_first = False
         self._kept: list[tuple[FloatArray, FloatArray]] | None = []  # until the last stage
+        self._watch: Watch | None = None
 
     def check(self, t: FloatArray | None) -> None:
         """Refuse rows without times where the periods are those of the clock."""
@@ -50,47 +57,113 @@ class Subtraction:
             )
             raise SchemaError(message)
 
+    @property
+    def is_over(self) -> bool:
+        """Whether there is nothing to subtract, and never will be."""
+        return self.tracker is None and not self.seeks
+
+    @property
+    def seeks(self) -> bool:
+        """Whether a first period may still be found."""
+        return self.tracker is None and (self._kept is not None or self._watch is not None)
+
+    def rows_to_go(self, *, clocked: bool) -> int | None:
+        """Return the number of rows to the next that may change the periods, if there is one."""
+        ahead = [stage for stage in self._stages(clocked=clocked) if stage > self.n_rows]
+        if self._watch is not None:
+            ahead.append(looks(self.n_rows))
+        return min(ahead) - self.n_rows if ahead else None
+
+    def _stages(self, *, clocked: bool) -> tuple[int, ...]:
+        """Return after how many rows periods are chosen."""
+        if self._kept is None:
+            return ()
+        usual = (_GAP_ROWS,) if clocked else (1,)
+        return (*usual, *STAGES) if self._how == "auto" else usual
+
     def step(self, X: FloatArray, t: FloatArray | None) -> FloatArray:
         """Return checked rows (N, D), each less the season that the rows before it show."""
         clocked = t is not None
         times = np.arange(self.n_rows, self.n_rows + len(X), dtype=np.float64) if t is None else t
         out, done = [], 0
         while done < len(X):
-            stages = STAGES if self._auto else (_GAP_ROWS,) if clocked else (1,)
-            ahead = [stage for stage in stages if stage > self.n_rows]
-            upto = min(len(X), done + ahead[0] - self.n_rows) if ahead else len(X)
-            rows, when = X[done:upto], times[done:upto]
-            out.append(rows.copy() if self.tracker is None else self.tracker.step(rows, when))
-            self.n_rows += upto - done
-            if self._kept is not None:
-                self._kept.append((rows.copy(), when.copy()))
-                if self.n_rows in stages:
-                    self._choose(clocked=clocked, last=self.n_rows == stages[-1])
+            to_go = self.rows_to_go(clocked=clocked)
+            upto = len(X) if to_go is None else min(len(X), done + to_go)
+            out.append(self._learn(X[done:upto], times[done:upto], clocked=clocked))
             done = upto
         return np.concatenate(out) if out else X
+
+    def _learn(self, X: FloatArray, t: FloatArray, *, clocked: bool) -> FloatArray:
+        """Learn rows up to the next that may change the periods."""
+        net = X.copy() if self.tracker is None else self.tracker.step(X, t)
+        look = looks(self.n_rows)
+        self.n_rows += len(X)
+        self.is_new = False
+        if self._watch is not None:
+            self._watch.step(X, t)
+            if self.n_rows == look:
+                self._look(self._watch)
+        if self._kept is not None:
+            self._kept.append((X.copy(), t.copy()))
+            stages = self._stages(clocked=clocked)
+            if self.n_rows in stages:
+                self._choose(clocked=clocked, last=self.n_rows == stages[-1])
+        return net
+
+    def _look(self, watch: Watch) -> None:
+        """Use what has proved itself on the watch, and then try a longer period beside it."""
+        if watch.is_won:
+            trial, n_columns = watch.trial, len(watch.trial.state.lead)
+            tracker = self._track(trial.periods.tolist(), trial.gap, n_columns)
+            tracker.restore(trial.arrays())
+            self._kept = None
+            self._use(tracker, clocked=True)
+            self._try(trial.gap, n_columns)
+        elif watch.is_over:
+            self._watch = None
+
+    def _try(self, gap: float, n_columns: int) -> None:
+        """Begin a trial of the periods beside those in use, where there are any to try."""
+        used = [] if self.tracker is None else self.tracker.periods.tolist()
+        periods = on_trial(gap, used, n_columns)
+        self._watch = Watch(n_columns, gap, periods) if periods else None
+
+    def _use(self, tracker: Tracker | None, *, clocked: bool) -> None:
+        """Subtract other seasons from now on, and say so."""
+        self.is_new, self.is_first = True, self.tracker is None
+        self.tracker = tracker
+        found = "none any more"
+        if tracker is not None:
+            found = in_words(tracker.periods.tolist(), tracker.gap, clocked=clocked)
+        origin = f", found in the first {self.n_rows} rows" if self._how else ""
+        _log.info("season: %s%s", found, origin)
 
     def _choose(self, *, clocked: bool, last: bool) -> None:
         """Choose periods by the rows so far, and learn these rows by them."""
         assert self._kept is not None  # for mypy
         X, t = (np.concatenate(parts) for parts in zip(*self._kept, strict=True))
         gap = typical_gap(t) if clocked else 1.0
+        if self._how and clocked and self.n_rows == _GAP_ROWS:
+            self._try(gap, X.shape[1])
+            if self._watch is not None:
+                self._watch.step(X, t)
         before = [] if self.tracker is None else self.tracker.periods.tolist()
-        if self._auto:
+        periods = []
+        if self._how != "auto":
+            periods = [period for period in self._given if period / gap > LEAST]
+        elif self.n_rows in STAGES:
             periods = estimate_periods(X, t if clocked else None, before)
             if not periods and self.tracker is not None and self.tracker.leads:
                 periods = before  # what is of use stays; what is not, and not found again, goes
-        else:
-            periods = [period for period in self._given if period / gap > LEAST]
         if periods != before:
-            found = in_words(periods, gap, clocked=clocked) or "none any more"
-            origin = f", found in the first {len(X)} rows" if self._auto else ""
-            _log.info("season: %s%s", found, origin)
-            self.tracker = self._track(periods, gap, X.shape[1]) if periods else None
-            if self.tracker is not None:
-                self.tracker.step(X, t)
+            tracker = self._track(periods, gap, X.shape[1]) if periods else None
+            if tracker is not None:
+                tracker.step(X, t)
+            self._use(tracker, clocked=clocked)
+            self._watch = None
         done = last or (len(X) >= _ENOUGH and len(periods) == 2)
         self._kept = None if done else [(X, t)]
-        if last and not periods and self._auto:
+        if last and not periods and self._how == "auto":
             _log.info("season: none found in the first %d rows", len(X))
         for period in self._given:
             if period not in periods:
@@ -100,7 +173,11 @@ class Subtraction:
                 )  # fmt: skip
 
     def _track(self, periods: list[float], gap: float, n_columns: int) -> Tracker:
-        return Tracker(periods, gap, n_columns, judges=self._auto)
+        return Tracker(periods, gap, n_columns, judges=bool(self._how))
+
+    def settle(self) -> None:
+        """Look for nothing any more."""
+        self._kept = self._watch = None
 
     def at(self, t: FloatArray) -> FloatArray | float:
         """Return the seasons at times (N,) (or numbers of rows), to be subtracted."""
@@ -110,7 +187,7 @@ class Subtraction:
     def nbytes(self) -> int:
         """Bytes that the arrays take."""
         kept = sum(X.nbytes + t.nbytes for X, t in self._kept or ())
-        return kept + (0 if self.tracker is None else self.tracker.nbytes)
+        return kept + sum(one.nbytes for one in (self.tracker, self._watch) if one is not None)
 
     # -- checkpoints -----------------------------------------------------------------------------
 
@@ -124,6 +201,9 @@ class Subtraction:
         if self.tracker is not None:
             arrays |= self.tracker.arrays()
             meta |= {"periods": self.tracker.periods.tolist(), "gap": self.tracker.gap}
+        if self._watch is not None:
+            arrays |= self._watch.arrays()
+            meta |= {"watch": self._watch.n_rows, "gap": self._watch.trial.gap}
         return arrays, meta
 
     def restore(self, arrays: Mapping[str, Any], meta: Mapping[str, Any], n_columns: int) -> None:
@@ -145,3 +225,9 @@ class Subtraction:
             refuse_if(not gap < periods[0] <= periods[-1] < MOST * gap, "periods")
             self.tracker = self._track(periods, gap, n_columns)
             self.tracker.restore(arrays)
+        if "watch" in meta:
+            gap = positive("gap", meta["gap"])
+            periods = on_trial(gap, meta.get("periods", []), n_columns)
+            refuse_if(not periods, "periods")
+            self._watch = Watch(n_columns, gap, periods)
+            self._watch.restore(arrays, meta["watch"])

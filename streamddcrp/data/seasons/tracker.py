@@ -36,6 +36,7 @@ class Setting(NamedTuple):
     keep: float  # discount of the scores by which the levels are mixed
     judges: bool  # whether the lead is counted
     most: float  # largest lead
+    says: float  # nats that a single value says for a season, at most
     first: int  # values after which the lead is counted
     lag: int  # values after which the season on trial is replaced
 
@@ -108,7 +109,7 @@ def setting_for(rows: Sequence[float], n_numbers: int, *, judges: bool) -> Setti
     return Setting(
         forget=1.0 / memory, wander=longest**-2.0, chance=JUMP, jump=JUMP_VARIANCE, highest=HIGHEST,
         rate=rate, keep=1.0 - rate / 3.0, judges=judges, most=MOST,
-        first=math.ceil(2.0 * shortest), lag=max(4, round(shortest)),
+        says=math.inf, first=math.ceil(2.0 * shortest), lag=max(4, round(shortest)),
     )  # fmt: skip
 
 
@@ -171,12 +172,17 @@ class Tracker:
         """Bytes that the arrays take."""
         return nbytes_of(self.memory)
 
-    def step(self, X: FloatArray, t: FloatArray) -> FloatArray:
-        """Return rows (N, D) at times (N,), less the season; learn them."""
-        out = np.empty(X.shape)
+    def step(self, X: FloatArray, t: FloatArray, rival: FloatArray | None = None) -> FloatArray:
+        """Return rows (N, D) at times (N,), less the season; learn them.
+
+        ``rival`` are the rows that those of a season on trial are compared with: by default the
+        rows as they are.
+        """
+        X, out = np.ascontiguousarray(X), np.empty(X.shape)
+        other = X if rival is None else np.ascontiguousarray(rival)
         step_seasons(
             self.setting, self.place, self.prior, self.state, self.memory.scratch,
-            np.ascontiguousarray(X), self._turns(t), out,
+            X, other, self._turns(t), out,
         )  # fmt: skip
         return out
 

@@ -28,6 +28,7 @@ from streamddcrp.likelihoods import (
 )
 from streamddcrp.models.seqddcrp.config import PRESETS
 from streamddcrp.models.seqddcrp.engine import Engine
+from streamddcrp.models.seqddcrp.in_season import FAMILY_ROWS, SEASON_ROWS, InSeason
 from streamddcrp.models.seqddcrp.kernels.layout import N_COLUMNS, N_EVENTS, SETTLED
 from streamddcrp.models.seqddcrp.views import TableViews
 from streamddcrp.models.seqddcrp.warmup import Recipe, WarmUp
@@ -38,15 +39,14 @@ from streamddcrp.validation import choice, positive, whole
 
 _log = logging.getLogger(__name__)
 COUNTS = (BetaBernoulli, DirichletMultinomial, GammaPoisson, Product)  # and mixed columns
-SEASON_ROWS = 512  # least warm-up where seasons are to be learned
-FAMILY_ROWS = 64  # rows from which on families other than numbers are tried
+CALENDAR = "calendar"  # by default, the seasons of the clock that the rows show
 _PROGRESS = (
     "_first_time", "_last_time", "_clocked", "_n_seen", "_early", "_types", "_stream", "_family",
     "_season",
 )  # fmt: skip
 
 
-class SeqDDCRP(TimeLine, TableViews, base.Clusterer):
+class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
     """Online clustering by the sequential distance-dependent Chinese restaurant process.
 
     Each arrival links to an earlier one with a probability that decays with their distance in time,
@@ -106,11 +106,14 @@ class SeqDDCRP(TimeLine, TableViews, base.Clusterer):
     time_unit : float, optional
         Length of the decay's unit in the units of ``t`` (seconds for time stamps). Default: the
         median gap between the warm-up rows, so that distances count typical gaps.
-    season : None, "auto", str, float or list of str or float, default None
+    season : None, "calendar", "auto", str, float or list of str or float, default "calendar"
         Cycles to subtract from each column before its rows are clustered: "day", "week", another
         period or several, or "auto" for those that the first rows show; see `Seasonal`. Tables are
         then of levels without the season, all columns are taken for numbers, and the warm-up has at
-        least 512 rows.
+        least 512 rows. "calendar" subtracts a day, and a week, once they have proved themselves:
+        where rows have times and up to 8 columns, all of numbers, with ``likelihood="auto"``. The
+        last 1,024 rows are then learned anew; without such a season, it changes nothing. None
+        subtracts nothing.
 
     Notes
     -----
@@ -157,7 +160,7 @@ class SeqDDCRP(TimeLine, TableViews, base.Clusterer):
         temper: bool = True,
         warp: bool = True,
         time_unit: float | None = None,
-        season: Any = None,
+        season: Any = CALENDAR,
     ) -> None:
         self.preset = preset
         self.decay = decay
@@ -178,18 +181,20 @@ class SeqDDCRP(TimeLine, TableViews, base.Clusterer):
         self.warp = warp
         self.time_unit = time_unit
         self.season = season
-        self._season = None if season is None else Subtraction(season)
         self._decay = make_decay(decay)
         self._preset = PRESETS[choice("preset", preset, PRESETS)]
         wanted = self._preset.likelihood if _is_auto(likelihood) else likelihood
         free = _is_auto(wanted)
-        if free and season is not None:
+        self._by_default = isinstance(season, str) and season == CALENDAR
+        sought = season is not None and (free or not self._by_default)
+        self._season = Subtraction(season) if sought else None
+        if free and sought and not self._by_default:
             wanted = NormalGamma()  # what is left of a count or a flag is none
         # None: to be chosen. It may lack numbers, which the first rows then supply.
         self._family: Likelihood | None = None if _is_auto(wanted) else make_likelihood(wanted)
         self._is_auto = self._family is None
         self._is_given = self._family is not None and self._family.is_scaled
-        if season is not None and isinstance(self._family, COUNTS):
+        if self._season is not None and isinstance(self._family, COUNTS):
             message = f"season: a season is subtracted from numbers, not from {likelihood!r}"
             raise ConfigError(message)
         whole("warmup", warmup, 1)
@@ -216,7 +221,7 @@ class SeqDDCRP(TimeLine, TableViews, base.Clusterer):
         self._early: WarmUp | None = None  # during warm-up
         self._types: list[str] | None = None  # as what columns came, until the family is chosen
         self._first_time = 0.0
-        self._net: list[FloatArray] = []  # the last batch less its seasons, where there are some
+        self._net = []
 
     @classmethod
     def _unit_test_params(cls) -> Any:
@@ -275,27 +280,34 @@ class SeqDDCRP(TimeLine, TableViews, base.Clusterer):
             self._last_time = float(t[-1])
         if self._clocked is None:
             self._clocked = t is not None
+            if t is None and self._by_default:
+                self._season = None
             self._begin(X.shape[1])
+        if self._season is not None and self._season.is_over:
+            self._season = None
         given = t
         if t is None:
             t = np.arange(self._n_seen, self._n_seen + len(X), dtype=np.float64)
         self._n_seen += len(X)
-        waits = self._is_auto and self._early is not None
+        waits = self._is_auto and self._early is not None and not self._in_season
         self._types = widest(self._types, types) if waits else None
         self._net = []
         forbidden = 0 if self._stream is None else self._stream.n_forbidden
         done, out = 0, []
         while self._early is not None and done < len(X):
-            upto = min(len(X), done + self._early.rows_to_go)
+            upto = min(len(X), done + self._rows_to_go(len(X)))
             net = self._less_season(X, given, done, upto)
             out.append(self._early.take(self._stream, X[done:upto], net, t[done:upto]))
-            if self._early.at_stage:
+            found = self._finds_season()
+            if found or self._early.at_stage:
                 self._stream = self._early.lead(
                     self._recipe, self._family_by_now, self._stream, self._feature_names(),
                     self._origin, self._season,
                 )  # fmt: skip
-                if self._early.is_over:
-                    self._early = self._types = None
+            if self._early.is_over:
+                self._types = None
+                if self._is_given or self._season is None or not self._season.seeks:
+                    self._early = None
             done = upto
         if self._stream is not None and done < len(X):
             net = self._less_season(X, given, done, len(X))
@@ -308,22 +320,11 @@ class SeqDDCRP(TimeLine, TableViews, base.Clusterer):
             )
         return out[0] if len(out) == 1 else np.concatenate(out)
 
-    def _less_season(self, X: FloatArray, t: FloatArray | None, a: int, b: int) -> FloatArray:
-        """Return rows a to b of a batch less their seasons, which learn them."""
-        if self._season is None:
-            return X[a:b]
-        self._net.append(self._season.step(X[a:b], None if t is None else t[a:b]))
-        return self._net[-1]
-
-    def _rows_less_season(self) -> FloatArray:
-        """Return the rows of the last batch, less their seasons, where the option is set."""
-        return np.concatenate([np.empty((0, self._vectorizer.n_features)), *self._net])
-
     def _begin(self, n_features: int) -> None:
         """Begin: at once where nothing must be learned from the first rows."""
         waits_for_unit = self._clocked and self.time_unit is None
         if not self._is_given:
-            least = 0 if self._season is None else SEASON_ROWS
+            least = 0 if self._season is None or self._by_default else SEASON_ROWS
             self._early = WarmUp(max(self.warmup, least))
         elif waits_for_unit:
             self._early = WarmUp(min(self.warmup, FAMILY_ROWS))
@@ -333,18 +334,6 @@ class SeqDDCRP(TimeLine, TableViews, base.Clusterer):
 
     def _said(self, out: FloatArray) -> tuple[FloatArray, FloatArray]:
         return out[:, SETTLED], out[:, SCORE]
-
-    @property
-    def _family_by_now(self) -> Likelihood:
-        """The family at this stage, whatever the batch at hand holds behind it."""
-        early = self._early
-        if self._family is not None and (not self._is_auto or early is None or early.is_over):
-            return self._family
-        if early is None or early.n_rows < FAMILY_ROWS:
-            return NormalGamma()
-        rows = early.rows(self._vectorizer.n_features)
-        found, _ = choose_likelihood(rows, types=self._types)
-        return found.unscaled()
 
     @property
     def _origin(self) -> float | None:
@@ -393,7 +382,7 @@ class SeqDDCRP(TimeLine, TableViews, base.Clusterer):
             "family": None if self._family is None else self._family.to_config(),
             "stream": None,
         }
-        if self._season is not None:
+        if self._season is not None and not self._season.is_over:
             parts, meta["season"] = self._season.state()
             arrays |= parts
         if self._stream is not None:
@@ -406,13 +395,16 @@ class SeqDDCRP(TimeLine, TableViews, base.Clusterer):
         D = self._vectorizer.n_features
         refuse_unless_plain(meta, numbers=("first_time",))
         refuse_if(not {*(meta["types"] or ())} <= {"bool", "int", "float"}, "types")
-        if self._season is not None:
+        if "season" not in meta:
+            self._season = None
+        elif self._season is not None:
             self._season.restore(arrays, meta["season"], D)
         if meta["warmup"] is not None:
             refuse_unless_plain(meta, counts=("warmup",))
-            self._early = WarmUp.resumed(meta["warmup"], arrays, D)
-            most = max(self.warmup, SEASON_ROWS)
-            refuse_if(not self._early.n_rows < meta["warmup"] <= most, "warm-up")
+            seeks = self._season is not None and self._season.seeks
+            refuse_if(not (seeks or self._n_seen < meta["warmup"]), "warm-up")
+            refuse_if(meta["warmup"] > max(self.warmup, SEASON_ROWS), "warm-up")
+            self._early = WarmUp.resumed(meta["warmup"], self._n_seen, arrays, D)
         self._family = None if meta["family"] is None else likelihood_from_config(meta["family"])
         if meta["stream"] is not None:
             self._stream = self._recipe.resume(arrays, meta["stream"], self._origin, D)

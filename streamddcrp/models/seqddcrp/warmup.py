@@ -15,7 +15,7 @@ their order, waits for some rows.
 
 import logging
 import math
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, NamedTuple, Self
@@ -39,6 +39,7 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
     LIKELY,
     N_COLUMNS,
     N_EVENTS,
+    N_SEEN,
     NEXT_ID,
     OUTLIER,
     REGIME,
@@ -52,6 +53,7 @@ from streamddcrp.typing import FloatArray, IntArray
 _log = logging.getLogger(__name__)
 
 FIRST_STAGE = 8  # rows
+KEPT = 1024  # rows from which to begin anew, where seasons are found after the warm-up
 BLIND = 0.3  # probability of opening a table from which a candidate is blind to order
 FEW = 64  # rows before which blind candidates are not tried
 LEAD = 5.0  # nats by which blind candidates, and warped columns, must lead
@@ -77,35 +79,38 @@ class EarlyRows(NamedTuple):
 
 @dataclass(slots=True)
 class WarmUp:
-    """The rows so far, and the model that leads.
+    """The first rows and the model that leads; afterwards, while seasons are sought, the last rows.
 
     Attributes
     ----------
     last : int
-        Rows after which the leader is kept for good.
-    parts, times, labels : list of ndarray
+        Rows after which the leader is kept.
+    n_rows : int
+        Rows so far.
+    parts, times, labels : deque of ndarray
         Chunks of rows, their times, and the labels they were given.
+    n_held : int
+        Rows in the chunks, the first of which may hold rows that are not needed any more.
     """
 
     last: int
-    parts: list[FloatArray] = field(default_factory=list)
-    times: list[FloatArray] = field(default_factory=list)
-    labels: list[FloatArray] = field(default_factory=list)
+    n_rows: int = 0
+    parts: deque[FloatArray] = field(default_factory=deque)
+    times: deque[FloatArray] = field(default_factory=deque)
+    labels: deque[FloatArray] = field(default_factory=deque)
+    n_held: int = 0
 
     @property
-    def n_rows(self) -> int:
-        """Number of rows so far."""
-        return sum(map(len, self.parts))
-
-    @property
-    def rows_to_go(self) -> int:
-        """Number of rows to the next stage."""
-        return next(s for s in stages(self.last) if s > self.n_rows) - self.n_rows
+    def rows_to_go(self) -> int | None:
+        """Number of rows to the next stage; None if there is none."""
+        if self.is_over:
+            return None
+        return next(stage for stage in stages(self.last) if stage > self.n_rows) - self.n_rows
 
     @property
     def at_stage(self) -> bool:
         """Whether a model is to be built now."""
-        return self.n_rows in stages(self.last)
+        return self.n_rows <= self.last and self.n_rows in stages(self.last)
 
     @property
     def is_over(self) -> bool:
@@ -113,29 +118,42 @@ class WarmUp:
         return self.n_rows >= self.last
 
     @property
+    def n_kept(self) -> int:
+        """Number of rows from which a model is built."""
+        return min(self.n_rows, max(self.last, KEPT))
+
+    @property
     def nbytes(self) -> int:
-        """Bytes that the rows so far take."""
+        """Bytes that the rows take."""
         return sum(part.nbytes for part in (*self.parts, *self.times, *self.labels))
 
     def arrays(self, n_features: int) -> dict[str, FloatArray]:
         """Return the arrays of a checkpoint, from which `resumed` goes on."""
-        times, labels = np.concatenate(self.times), np.concatenate(self.labels)
+        times, labels = self._last(self.times), self._last(self.labels)
         return {"early.x": self.rows(n_features), "early.t": times, "early.labels": labels}
 
     @classmethod
-    def resumed(cls, last: int, arrays: Mapping[str, FloatArray], n_features: int) -> Self:
-        """Return the warm-up that `arrays` described."""
+    def resumed(
+        cls, last: int, n_rows: int, arrays: Mapping[str, FloatArray], n_features: int
+    ) -> Self:
+        """Return the warm-up that `arrays` described after so many rows."""
         check(EarlyRows, arrays, {"D": n_features}, "early.")
-        return cls(last, *([arrays[f"early.{name}"].copy()] for name in ("x", "t", "labels")))
+        x, t, labels = (arrays[f"early.{name}"].copy() for name in ("x", "t", "labels"))
+        early = cls(last, n_rows, deque([x]), deque([t]), deque([labels]), len(t))
+        refuse_if(early.n_held != early.n_kept, "warm-up")
+        return early
+
+    def _last(self, chunks: Iterable[FloatArray]) -> FloatArray:
+        return np.concatenate([*chunks])[self.n_held - self.n_kept :]
 
     def rows(self, n_features: int) -> FloatArray:
-        """Return the rows so far; words that came later are missing in earlier ones."""
-        rows = np.full((self.n_rows, n_features), np.nan)
+        """Return the rows kept; words that came later are missing in earlier ones."""
+        rows = np.full((self.n_held, n_features), np.nan)
         done = 0
         for X in self.parts:
             rows[done : done + len(X), : X.shape[1]] = X
             done += len(X)
-        return rows
+        return rows[self.n_held - self.n_kept :]
 
     def take(
         self, leader: Engine | None, X: FloatArray, net: FloatArray, t: FloatArray
@@ -149,6 +167,11 @@ class WarmUp:
         self.parts.append(X.copy())
         self.times.append(t.copy())
         self.labels.append(out[:, LABEL].copy())
+        self.n_rows, self.n_held = self.n_rows + len(X), self.n_held + len(X)
+        while self.n_held - len(self.times[0]) >= self.n_kept:
+            self.n_held -= len(self.times[0])
+            for chunks in (self.parts, self.times, self.labels):
+                chunks.popleft()
         return out
 
     def lead(
@@ -161,7 +184,7 @@ class WarmUp:
         the ids of those tables of the leader whose rows they hold.
         """
         width = max(X.shape[1] for X in self.parts)
-        rows, times = self.rows(width), np.concatenate(self.times)
+        rows, times, said = self.rows(width), self._last(self.times), self._last(self.labels)
         if self.n_rows == min(FEW, self.last) and looks_scaled_on_the_way(rows):
             _log.warning(
                 "the rows look as if they came from a scaler that learns as it goes, such as "
@@ -182,6 +205,7 @@ class WarmUp:
                 if family.free_spread:
                     prior = likelihood.spread_by(candidate.spread / TABLE_VARIANCE)
                 engine = recipe.start(prior, width, candidate.opening, first_time, unit)
+                engine.state.counts[N_SEEN] = self.n_rows - len(rows)
                 out = engine.step(rows, times)
                 score = -float(out[:, SCORE].sum()) - handicap - _handicap(candidate, candidates)
                 trials.append((score, candidate, engine, out[:, LABEL]))
@@ -208,7 +232,7 @@ class WarmUp:
         for remark in best.likelihood.remarks(names):
             _log.log(logging.INFO if self.is_over else logging.DEBUG, "%s", remark)
         old = None if leader is None else leader.state
-        _take_over_ids(old, np.concatenate(self.labels), best.state, labels)
+        _take_over_ids(old, said, best.state, labels, self.n_rows - 1)
         return best
 
 
@@ -306,9 +330,11 @@ def _handicap(candidate: Candidate, candidates: Sequence[Candidate]) -> float:
 
 
 def _take_over_ids(
-    old: State | None, old_labels: FloatArray, new: State, new_labels: FloatArray
+    old: State | None, old_labels: FloatArray, new: State, new_labels: FloatArray, last: int
 ) -> None:
     """Rename the tables of ``new`` after those of ``old`` that hold the same rows; report the rest.
+
+    ``last`` is the number of the last row.
 
     Each pair of tables is matched once, those with most rows in common first. A table of ``old``
     without a match has merged into the one that most of its rows are at now.
@@ -328,7 +354,7 @@ def _take_over_ids(
     born = new.table.born[: new.n_tables]
     births = []
     reported, before = new.atoms.reported, _reported(old)
-    last, now_t = len(new_labels) - 1, float(new.sums[LAST_TIME])
+    now_t = float(new.sums[LAST_TIME])
     for m, now in enumerate(ids.tolist()):
         if now not in name:
             name[now] = next_id

@@ -1,0 +1,116 @@
+"""The day and the week on trial: whether columns follow the clock, while rows come.
+
+The trial is a filter of the season, beside the rows as they are used. At each row "level + season"
+and "level" predict, the season as it was at least a period before, and the difference of their log
+scores is added up: the lead. Under the law of the level a lead of 5 nats ever comes about with
+probability e^-5 at most (Ville's inequality), whatever the number of rows; the logarithm of the
+number of columns is added. So nothing has to wait for a certain row, and no row has to be kept.
+A week beside a day must lead over the day alone, learned with the same memory: by a longer one,
+any multiple of a period would win.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from streamddcrp.data.seasons.tracker import NEEDED, Tracker
+from streamddcrp.records import MOST, Array, refuse_if
+from streamddcrp.typing import FloatArray
+
+DAY, WEEK = 86400.0, 604800.0  # seconds
+SHORTEST, LONGEST = 7, 2048  # rows in a period: a week of days has 7
+WIDEST = 8  # columns, as a trial costs time for each
+SAYS = 0.5  # nats of a single value for a season, at most: tails and jumps prove nothing
+SEEN = 3  # periods that must have passed
+FEWEST = 64  # rows, by which the kinds of columns are known
+ROWS, CYCLES = 4096, 8  # rows, and periods if they are more, after which a trial ends
+
+
+def on_trial(gap: float, used: list[float], n_columns: int) -> list[float]:
+    """Return the periods to try where rows usually lie so many seconds apart; none: no trial.
+
+    A week is tried where rows are too far apart for a day, or beside a day that is in use.
+    """
+    longer = [period for period in (DAY, WEEK) if not used or period > used[-1]]
+    shown = [period for period in longer if SHORTEST <= period / gap <= LONGEST]
+    return [*used, shown[0]] if shown and n_columns <= WIDEST else []
+
+
+def looks(n_rows: int) -> int:
+    """Return after how many rows, from the first one on, to look next: ever more seldom."""
+    every = 1 << max(4, (n_rows // 16).bit_length() - 1)
+    return (n_rows // every + 1) * every
+
+
+class Watch:
+    """A trial of periods that may come into use.
+
+    Parameters
+    ----------
+    n_columns : int
+    gap : float
+        Usual distance of two rows, in seconds.
+    periods : list of float
+        On trial, from `on_trial`.
+    """
+
+    def __init__(self, n_columns: int, gap: float, periods: list[float]) -> None:
+        self.trial = Tracker(periods, gap, n_columns, judges=True)
+        rows = periods[-1] / gap
+        setting = self.trial.setting._replace(
+            first=math.ceil(2.0 * rows), lag=round(rows), says=SAYS
+        )
+        self.trial.setting = setting
+        self.rival: Tracker | None = None  # less whose seasons rows come otherwise
+        if len(periods) > 1:
+            self.rival = Tracker(periods[:-1], gap, n_columns)
+            self.rival.setting = self.rival.setting._replace(
+                forget=setting.forget, rate=setting.rate, keep=setting.keep
+            )
+        self.n_rows = 0
+        self.least = max(FEWEST, math.ceil(SEEN * rows))
+        self.last = max(ROWS, math.ceil(CYCLES * rows))
+        self.needed = NEEDED + math.log(n_columns)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has taken long enough."""
+        return self.n_rows >= self.last
+
+    @property
+    def is_won(self) -> bool:
+        """Whether the season on trial has predicted some column clearly better."""
+        return self.n_rows >= self.least and bool(self.trial.state.lead.max() > self.needed)
+
+    def step(self, X: FloatArray, t: FloatArray) -> None:
+        """Learn rows (N, D) at times (N,)."""
+        self.trial.step(X, t, None if self.rival is None else self.rival.step(X, t))
+        self.n_rows += len(X)
+
+    @property
+    def _parts(self) -> dict[str, Tracker]:
+        return {"trial.": self.trial} | ({} if self.rival is None else {"rival.": self.rival})
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the arrays take."""
+        return sum(tracker.nbytes for tracker in self._parts.values())
+
+    def arrays(self) -> dict[str, Any]:
+        """Return copies of the arrays, for a checkpoint."""
+        return {
+            part + name: array
+            for part, tracker in self._parts.items()
+            for name, array in tracker.arrays().items()
+        }
+
+    def restore(self, arrays: Mapping[str, Array], n_rows: Any) -> None:
+        """Take up what `arrays` returned after so many rows; raises CheckpointError."""
+        refuse_if(type(n_rows) is not int or not 0 <= n_rows <= MOST, "rows of season")
+        self.n_rows = n_rows
+        refuse_if(self.is_over, "rows of season")
+        for part, tracker in self._parts.items():
+            tracker.restore({
+                name.removeprefix(part): array
+                for name, array in arrays.items() if name.startswith(part)
+            })  # fmt: skip
