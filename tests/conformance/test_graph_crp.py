@@ -94,7 +94,7 @@ def test_refused_rows_change_nothing():
     for rows, given_parents, message in [
         ([[np.inf, 1.0]], [[3]], "inf"),
         (good, [[4]], "item 4 has not arrived"),
-        (good, [[2, 1, 0, 3]], "no clique"),
+        (good, [[2, 1, 0, 3]], "do not form a clique"),
         (good, [[0, 0]], "twice"),
         (good, None, "come with parents|came with parents"),
         (good * 3, [[3], [4, 3], [0]], "row 2, parents: item 0 lies 6 items back"),
@@ -103,7 +103,7 @@ def test_refused_rows_change_nothing():
         with pytest.raises(SchemaError, match=message):
             model.learn_many(rows, parents=given_parents)
         assert model.to_bytes() == before
-    with pytest.raises(SchemaError, match="no clique"):
+    with pytest.raises(SchemaError, match="do not form a clique"):
         model.predict_one({0: 0.0, 1: 1.0}, parents=[0, 3])
     window = GraphCRP(likelihood=GIVEN, n_particles=5)
     window.learn_many(good)

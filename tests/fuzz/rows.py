@@ -224,12 +224,14 @@ class Trial:
 
 def attack(case, seed, rows, seconds, width=None):
     """Attack a case; return what came of it."""
-    warnings.simplefilter("ignore")
     logging.disable()
-    np.seterr(all="ignore")
-    trial = Trial(case, seed, width=width)
-    trial.go(rows, seconds)
-    return trial.report()
+    try:
+        with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
+            trial = Trial(case, seed, width=width)
+            trial.go(rows, seconds)
+            return trial.report()
+    finally:
+        logging.disable(logging.NOTSET)
 
 
 def _in_child(end, *args):

@@ -245,7 +245,7 @@ def test_bad_arrivals_for_the_kite():
     check(kite, 0, 8, ring, n_ring)
     keep(kite, 0, ring, n_ring)
     for bad in ([0, 3], [3, 4], [1, 2, 5]):
-        with pytest.raises(SchemaError, match="no clique"):
+        with pytest.raises(SchemaError, match="do not form a clique"):
             check(as_parents([bad], 1), 6, 8, ring, n_ring)
     for good in ([1, 2, 3], []):
         check(as_parents([good], 1), 6, 8, ring, n_ring)
