@@ -310,9 +310,8 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
                     self._early = None
             done = upto
         if self._stream is not None and done < len(X):
-            net = X[done:]
-            if self._season is not None:
-                net = self._less_season(X, given, done, len(X))
+            rest = (X, given, done, len(X))
+            net = X[done:] if self._season is None else self._less_season(*rest)
             out.append(in_pieces(self._backlog, self._stream, N_EVENTS, net, t[done:]))
         if self._stream is not None and self._stream.n_forbidden and not forbidden:
             _log.warning(
