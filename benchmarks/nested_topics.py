@@ -31,7 +31,7 @@ from streamddcrp.models.trees.gibbs import as_corpus, sample_nested_topics
 from streamddcrp.models.trees.nested_topics import NestedCRPTopics
 from streamddcrp_connectors.experiments.topic_corpora import (
     TopicCorpus,
-    ap_articles,
+    bag_of_words,
     newsgroups,
     split,
     unigram,
@@ -40,12 +40,20 @@ from streamddcrp_connectors.experiments.topic_corpora import (
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
-SWEEPS = 100
-PEERS = {"lda": "tomotopy LDA, K = 50", "hlda": "tomotopy HLDA", "hdp": "tomotopy HDP"}
+SWEEPS = 100  # of the tree's samplers
+PEERS = {  # name in tomotopy_models.py: name in the table, sweeps
+    "hdp": ("tomotopy HDP", 300),
+    **{f"lda{k}": (f"tomotopy LDA, K = {k}", 300) for k in (20, 50, 100)},
+    "hlda": ("tomotopy HLDA", SWEEPS),
+}
 GIBBS: dict[str, Any] = {"eta": 0.1, "alpha": (5.0, 2.0, 1.0)}
-AGREEMENT = ("NMI level 2, branches", "nodes", "NMI leaf, groups", "leaves")
+AGREEMENT = (
+    "NMI level 2, branches", "ARI level 2, groups", "nodes", "NMI leaf, groups", "leaves",
+)  # fmt: skip
 HEADER = ("method", "nats a word", "topics fixed", "topics", "documents / s", "CPU s")
-SPLITS = 3  # of AP
+SPLITS = 3  # of each bag of words
+BAG_SIZE = 1000
+BAGS = {"AP": "ap", "Political blogs": "poliblog", "Cora, abstracts": "cora_abstracts"}
 # hierarchical bars: the paths' topics (row 0; rows 1 to 3; columns 0 to 4, row 4) and probabilities
 PATHS = ((0, 1, 4), (0, 1, 5), (0, 2, 6), (0, 2, 7), (0, 3, 8), (0, 3, 9))
 PATH_PROBS = (0.25, 0.2, 0.2, 0.15, 0.1, 0.1)
@@ -86,6 +94,7 @@ def lines(runs: list[list[Found]], n: int) -> list[list[str]]:
 
 def peer(name: str, corpus: TopicCorpus, folder: Path, seed: int = 0) -> Found:
     """Run a model of tomotopy from its own folder."""
+    title, sweeps = PEERS[name]
     parts = {"train": corpus.train, "seen": corpus.seen, "held": corpus.held}
     arrays: dict[str, Any] = {"n_words": len(corpus.names)}
     for part, counts in parts.items():
@@ -96,14 +105,14 @@ def peer(name: str, corpus: TopicCorpus, folder: Path, seed: int = 0) -> Found:
         source, target = Path(work, "in.npz"), Path(work, "out.npz")
         np.savez(source, **arrays)
         subprocess.run(
-            [sys.executable, script, source, target, name, str(SWEEPS), str(seed)],
+            [sys.executable, script, source, target, name, str(sweeps), str(seed)],
             check=True, env=os.environ | {"PYTHONPATH": str(folder)},
         )  # fmt: skip
         with np.load(target) as out:
             paths = out["paths"] if name == "hlda" else None
             fixed, score = out["score"].tolist()
             return Found(
-                f"{PEERS[name]}, {SWEEPS} sweeps", score, int(out["topics"]), float(SWEEPS),
+                f"{title}, {sweeps} sweeps", score, int(out["topics"]), float(sweeps),
                 float(out["train_s"]), paths, fixed,
             )  # fmt: skip
 
@@ -143,13 +152,17 @@ def corpus_table(corpus: TopicCorpus, tomotopy: Path | None) -> list[Found]:
 
 
 def agreement(paths: IntArray, groups: list[str]) -> list[str]:
-    """NMI of level-2 nodes with the 7 branches of newsgroups, and of leaves with the 20 groups."""
+    """Agreement of level-2 nodes and leaves with the 7 branches and 20 groups of newsgroups."""
     branches = [group.split(".")[0] for group in groups]
-    out = []
-    for nodes, y in ((paths[:, 1:2], branches), (paths[:, 1:], groups)):
-        _, number = np.unique(nodes, axis=0, return_inverse=True)
-        out += [f"{normalized_mutual_info_score(y, number.ravel()):.3f}", f"{number.max() + 1}"]
-    return out
+    second, leaf = (
+        np.unique(nodes, axis=0, return_inverse=True)[1].ravel()
+        for nodes in (paths[:, 1:2], paths[:, 1:])
+    )
+    return [
+        f"{normalized_mutual_info_score(branches, second):.3f}",
+        f"{adjusted_rand_score(groups, second):.3f}", f"{second.max() + 1}",
+        f"{normalized_mutual_info_score(groups, leaf):.3f}", f"{leaf.max() + 1}",
+    ]  # fmt: skip
 
 
 def bar_topics() -> FloatArray:
@@ -234,17 +247,19 @@ def main(data: Path, tomotopy: Path | None, posts: int, seeds: int) -> None:
     gibbs(warm, sweeps=20)
     stream(warm)
     with threadpool_limits(1):
-        if (data / "ap").exists():
-            splits = [ap_articles(data / "ap", seed=seed) for seed in range(SPLITS)]
+        for name, folder in BAGS.items():
+            if not (data / folder).exists():
+                continue
+            splits = [bag_of_words(data / folder, BAG_SIZE, seed) for seed in range(SPLITS)]
             runs = [corpus_table(corpus, tomotopy) for corpus in splits]
-            click.echo(f"\n{_about('AP', splits[0])}; {SPLITS} splits at random\n")
+            click.echo(f"\n{_about(name, splits[0])}; {SPLITS} splits at random\n")
             click.echo(markdown(HEADER, lines(runs, splits[0].train.shape[0])))
         if (data / "newsgroups20").exists():
             corpus, groups = newsgroups(data / "newsgroups20", posts)
             found = corpus_table(corpus, tomotopy)
             mine = [groups[row] for row in corpus.train_rows.tolist()]
             rows = [
-                row + ([""] * 4 if f.paths is None else agreement(f.paths, mine))
+                row + ([""] * len(AGREEMENT) if f.paths is None else agreement(f.paths, mine))
                 for row, f in zip(lines([found], len(mine)), found, strict=True)
             ]
             click.echo(f"\n{_about('20 Newsgroups', corpus)}\n")

@@ -1,8 +1,9 @@
 """Topic models of tomotopy on counts from a file; run by path, in an environment that has it.
 
-``python tomotopy_models.py IN.npz OUT.npz MODEL SWEEPS SEED``: IN holds the tokens of train,
-observed and held-out documents (``*_words``, ``*_first``), OUT gets the scores. Apart from the
-other benchmarks since the only version whose HLDA reports paths (0.13.0) needs numpy 1.
+``python tomotopy_models.py IN.npz OUT.npz MODEL SWEEPS SEED``: MODEL is hlda, hdp or lda and the
+number of topics (lda50). IN holds the tokens of train, observed and held-out documents
+(``*_words``, ``*_first``), OUT gets the scores. Apart from the other benchmarks since the only
+version whose HLDA reports paths (0.13.0) needs numpy 1.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ INFER = range(20, 70, 10)
 
 def make(name, seed):
     """Return an untrained model."""
-    if name == "lda":
-        return tp.LDAModel(k=50, eta=0.1, seed=seed)
+    if name.startswith("lda"):
+        return tp.LDAModel(k=int(name[3:]), eta=0.1, seed=seed)
     if name == "hdp":
         return tp.HDPModel(eta=0.1, seed=seed)
     return tp.HLDAModel(depth=3, eta=0.1, seed=seed)
@@ -70,7 +71,7 @@ def main():
     number = np.full(int(data["n_words"]), -1)
     number[[int(word) for word in model.used_vocabs]] = np.arange(len(model.used_vocabs))
     topics = np.stack([model.get_topic_word_dist(k) for k in range(model.k)]).astype(np.float64)
-    live = [model.is_live_topic(k) if name != "lda" else True for k in range(model.k)]
+    live = [model.is_live_topic(k) if name in ("hdp", "hlda") else True for k in range(model.k)]
     sizes = np.zeros(len(topics))
     counts = model.get_count_by_topics()
     sizes[: len(counts)] = counts

@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from streamddcrp_connectors.experiments.topic_corpora import (
-    ap_articles,
+    bag_of_words,
     corpus_of_texts,
     newsgroups,
     split,
@@ -44,7 +44,7 @@ def test_unigram_is_that_of_the_training_documents():
 
 def test_every_fifth_article_is_for_the_test(tmp_path):
     store(tmp_path, np.random.default_rng(1).poisson(2.0, (12, 6)))
-    corpus = ap_articles(tmp_path, 10)
+    corpus = bag_of_words(tmp_path, 10)
     assert corpus.test_rows.tolist() == [0, 5]
     assert corpus.train.shape[0] == 8
 

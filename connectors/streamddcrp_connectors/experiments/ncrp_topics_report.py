@@ -14,7 +14,7 @@ from streamddcrp.models.trees.pictures import named, plot_growth, plot_topic_tre
 from streamddcrp.plots.figures import matplotlib
 
 from .data import shared_file
-from .topic_corpora import TopicCorpus, ap_articles, corpus_of_texts, newsgroups, unigram
+from .topic_corpora import TopicCorpus, bag_of_words, corpus_of_texts, newsgroups, unigram
 
 MISSING = """\
 there is no {path}, nor newsgroups20 beside it: they are not a part of the package. A text of your
@@ -35,7 +35,7 @@ def corpora(data: Path | None) -> Iterator[tuple[str, TopicCorpus]]:
     if not ap.is_dir() and not posts.is_dir():
         raise ConfigError(MISSING.format(path=ap))
     if ap.is_dir():
-        yield "AP", ap_articles(ap)
+        yield "AP", bag_of_words(ap, 1000)
     if posts.is_dir():
         yield "20 Newsgroups", newsgroups(posts)[0]
 

@@ -79,8 +79,8 @@ def _read(bow: Path, vocabulary: Path) -> tuple[Any, list[str]]:
     return sparse.csr_array((count.astype(np.int64), (doc, word)), shape=shape), names
 
 
-def ap_articles(folder: Path, n: int = 1000, seed: int | None = None) -> TopicCorpus:
-    """Return the first articles of the Associated Press, every fifth or a random fifth to test."""
+def bag_of_words(folder: Path, n: int | None = None, seed: int | None = None) -> TopicCorpus:
+    """Return the first ``n`` documents of a folder, every fifth or a random fifth to test."""
     counts, names = _read(folder / "bow.parquet", folder / "vocab.parquet")
     some = counts[:n]
     test = np.arange(0, some.shape[0], FRACTION)
