@@ -367,7 +367,7 @@ def test_counts_have_no_season():
 
 def both(rows, gap, **options):
     """Return outputs with and without the season of the clock, and the model with it."""
-    model, t = SeqDDCRP(**options), 1.7e9 + gap * np.arange(len(rows))
+    model, t = SeqDDCRP(season="calendar", **options), 1.7e9 + gap * np.arange(len(rows))
     return model.step_many(rows, t), SeqDDCRP(season=None, **options).step_many(rows, t), model
 
 
@@ -389,7 +389,7 @@ def test_without_a_season_nothing_changes(kind):
 
 
 def test_rows_without_times_are_not_looked_at():
-    model, plain = SeqDDCRP(), SeqDDCRP(season=None)
+    model, plain = SeqDDCRP(season="calendar"), SeqDDCRP(season=None)
     rows = cycle(300)[:, None]
     assert model.step_many(rows).equals(plain.step_many(rows))
     assert model.nbytes == plain.nbytes
@@ -438,7 +438,7 @@ def test_the_last_rows_are_kept_and_their_numbers_stay():
     n, gap = 2400, DAY / 500
     y = cycle(n, 500.0, 12.0)[:, None] + 9.0 * (np.arange(n) // 800 % 2)[:, None]
     t = gap * np.arange(n)
-    whole, parts, out = SeqDDCRP(), SeqDDCRP(), []
+    whole, parts, out = SeqDDCRP(season="calendar"), SeqDDCRP(season="calendar"), []
     expected = whole.step_many(y, t)
     for a, b in ((0, 333), (333, 1490), (1490, 1491), (1491, 1800), (1800, n)):
         out.append(parts.step_many(y[a:b], t[a:b]))
@@ -454,7 +454,9 @@ def test_the_last_rows_are_kept_and_their_numbers_stay():
 
 def test_a_reference_ends_the_search():
     rows, t = cycle(400)[:, None], 3600.0 * np.arange(400)
-    detector = RegimeAnomalyDetector(SeqDDCRP(), reference_after=40)  # a day needs 80
+    detector = RegimeAnomalyDetector(
+        SeqDDCRP(season="calendar"), reference_after=40
+    )  # a day needs 80
     detector.learn_many(rows, t)
     assert not detector._model._has_season
 
