@@ -60,8 +60,8 @@ def seconds(code):
 
 
 def test_import_is_quick():
-    assert seconds("import streamddcrp") < 0.5
-    assert seconds("from streamddcrp import SeqDDCRP") < 1.0
+    assert seconds("import streamddcrp") < 1.0
+    assert seconds("from streamddcrp import SeqDDCRP") < 2.0
 
 
 def test_first_row_is_learned_quickly_with_a_warm_cache():
@@ -70,7 +70,7 @@ def test_first_row_is_learned_quickly_with_a_warm_cache():
             "from streamddcrp import SeqDDCRP; "
             "SeqDDCRP(likelihood=('normal_gamma', 0.0, 0.1, 1.5, 1.0)).learn_one({'y': 1.0})"
         )
-        < 2.0
+        < 4.0
     )
 
 
