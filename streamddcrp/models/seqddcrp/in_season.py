@@ -1,4 +1,4 @@
-"""What the model does with seasons: it learns rows less them, and anew where some are found."""
+"""What the model does with seasons: it learns rows less them, and again where some are found."""
 
 import logging
 
@@ -31,14 +31,14 @@ class InSeason:
     _vectorizer: Vectorizer
 
     def _rows_to_go(self, most: int) -> int:
-        """Return the number of rows up to the next after which the model may be built anew."""
+        """Return the number of rows up to the next after which the model may be rebuilt."""
         assert self._early is not None  # for mypy
         clocked = bool(self._clocked)
         season = None if self._season is None else self._season.rows_to_go(clocked=clocked)
         return min(n for n in (self._early.rows_to_go, season, most) if n is not None)
 
     def _finds_season(self) -> bool:
-        """Whether seasons have just been found, so that the rows kept are to be learned anew."""
+        """Whether seasons have just been found, so that the rows kept are to be learned again."""
         if self._season is None or not self._season.is_new or self._is_given:
             return False
         assert self._early is not None  # for mypy

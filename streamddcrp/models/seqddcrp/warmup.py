@@ -53,7 +53,7 @@ from streamddcrp.typing import FloatArray, IntArray
 _log = logging.getLogger(__name__)
 
 FIRST_STAGE = 8  # rows
-KEPT = 1024  # rows from which to begin anew, where seasons are found after the warm-up
+KEPT = 1024  # rows from which to begin again, where seasons are found after the warm-up
 BLIND = 0.3  # probability of opening a table from which a candidate is blind to order
 FEW = 64  # rows before which blind candidates are not tried
 LEAD = 5.0  # nats by which blind candidates, and warped columns, must lead
