@@ -3,14 +3,18 @@
 import json
 import re
 import signal
+import sqlite3
 import tempfile
 import time
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+from .brokers import Kafka as Broker
 from .brokers import Mosquitto, Postgres
 from .brokers import started as started_there
+from .servers import free_port
 from .test_mqtt import publish, subscribe
 from .test_servers import KEPT, Nats, Redis, do, expected, finish, heard, messages, start, until
 
@@ -55,52 +59,140 @@ class Table:
             return []
 
 
-@pytest.fixture(params=["nats", "redis", "mqtt", "postgresql"])
-def place(request, tmp_path):
-    if request.param in ("nats", "redis"):
-        server = request.getfixturevalue(f"{request.param}_server")
-        yield {"nats": Nats, "redis": Redis}[request.param](server)
-    elif request.param == "mqtt":
+class Kafka:
+    """From one topic to another of a broker that can be away."""
+
+    def __init__(self, broker):
+        self.server, self.broker = self, broker
+        for topic in ("in", "out"):
+            broker.tell("topic", topic, 1)
+        self.source, self.sink = (f"kafka://{broker.hosts}/{topic}" for topic in ("in", "out"))
+
+    def stop(self, _=None):
+        self.broker.tell("down")
+
+    def start(self):
+        self.broker.tell("up")
+
+    def publish(self, sent):
+        from .test_kafka import produce
+
+        produce(self.broker, "in", sent)
+
+    def results(self):
+        from .test_kafka import read
+
+        return read(self.broker, "out")
+
+
+class Flight:
+    """From a Flight server to the receiver of the page."""
+
+    def __init__(self, folder):
+        from .test_flight_sink import Receiver
+
+        self.server, self.port, self.sent = self, free_port(), []
+        self.receiver = Receiver(folder / "received")
+        self.source, self.sink = f"flight://127.0.0.1:{self.port}/rows", self.receiver.url()
+        self.shelf = self.serve()
+
+    def serve(self):
+        from .test_flight import Shelf
+
+        return Shelf(self.port, {"rows": self.rows()})
+
+    def rows(self):
+        schema = pa.schema([(name, pa.float64()) for name in ("t", "a", "b")])
+        return pa.Table.from_pylist([json.loads(text) for text in self.sent], schema)
+
+    def stop(self, _=None):
+        self.shelf.shutdown()
+        self.receiver.stop()
+
+    def start(self):
+        self.receiver.start()
+        self.shelf = self.serve()
+
+    def publish(self, sent):
+        self.sent += sent
+        self.shelf.tables["rows"] = self.rows()
+
+    def results(self):
+        try:
+            return self.receiver.read()
+        except sqlite3.OperationalError:  # its table is not made yet
+            return []
+
+
+def opened(kind, request, folder):
+    """Yield a place of a kind, with a server of its own."""
+    if kind in ("nats", "redis"):
+        yield {"nats": Nats, "redis": Redis}[kind](request.getfixturevalue(f"{kind}_server"))
+    elif kind == "mqtt":
         pytest.importorskip("paho.mqtt.client")
-        for server in started_there(Mosquitto, tmp_path / "mosquitto"):
-            yield Mqtt(server, tmp_path)
-    else:
+        for server in started_there(Mosquitto, folder / "mosquitto"):
+            yield Mqtt(server, folder)
+    elif kind == "postgresql":
         pytest.importorskip("psycopg")
-        with tempfile.TemporaryDirectory() as folder:
-            for server in started_there(Postgres, Path(folder)):
-                yield Table(server, tmp_path)
+        with tempfile.TemporaryDirectory() as base:
+            for server in started_there(Postgres, Path(base)):
+                yield Table(server, folder)
+    elif kind == "kafka":
+        pytest.importorskip("confluent_kafka")
+        broker = Broker()
+        yield Kafka(broker)
+        broker.stop()
+    else:
+        place = Flight(folder)
+        yield place
+        place.stop()
+
+
+SERVERS = ["nats", "redis", "mqtt", "postgresql"]
+
+
+@pytest.fixture(params=SERVERS)
+def place(request, tmp_path):
+    yield from opened(request.param, request, tmp_path)
+
+
+@pytest.fixture(params=[*SERVERS, "kafka", "flight"])
+def away(request, tmp_path):
+    """A place whose server can be away."""
+    yield from opened(request.param, request, tmp_path)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seconds", [60])
-def test_a_server_that_is_away_for_a_minute(place, tmp_path, seconds):
+def test_a_server_that_is_away_for_a_minute(away, tmp_path, seconds):
     """The job says so, waits, goes on by itself, and every row is there once."""
     sent = messages(600)
     whole = expected(tmp_path / "alone", sent)
     (tmp_path / "job").mkdir()
-    if isinstance(place, Mqtt):
-        subscribe(place.source)  # so that the broker keeps what comes before the job is there
-    process = start(tmp_path / "job", place.source, "--sink", place.sink, "--checkpoint", "ck")
-    place.publish(sent[:300])
-    until(lambda: len(place.results()) == 300)
-    place.server.stop(signal.SIGINT if isinstance(place, Mqtt | Table) else signal.SIGKILL)
+    if isinstance(away, Mqtt):
+        subscribe(away.source)  # so that the broker keeps what comes before the job is there
+    process = start(tmp_path / "job", away.source, "--sink", away.sink, "--checkpoint", "ck")
+    away.publish(sent[:300])
+    until(lambda: len(away.results()) == 300)
+    away.server.stop(signal.SIGINT if isinstance(away, Mqtt | Table) else signal.SIGKILL)
     said = heard(process, "is not available")
     time.sleep(seconds)
-    place.server.start()
+    away.server.start()
     said += heard(process, "is back after")
     begun = time.monotonic()
-    place.publish(sent[300:])
-    until(lambda: len(place.results()) >= 600)
+    away.publish(sent[300:])
+    until(lambda: len(away.results()) >= 600)
     took = time.monotonic() - begun
     process.send_signal(signal.SIGTERM)
     code, _, err = finish(process)
     assert code == 130, err
     assert "Traceback" not in said + err
     assert len(re.findall("is not available", said)) <= 2  # source and sink: once each
-    if isinstance(place, Table):
-        assert place.results() == [str(row) for row in range(600)]
-    else:
-        assert place.results() == whole
+    if isinstance(away, Table):
+        whole = [str(row) for row in range(600)]
+    elif isinstance(away, Kafka | Flight):
+        whole = [json.loads(line) for line in whole]
+    assert away.results() == whole
     assert took < 30, f"300 rows {took:.1f} s after {said.splitlines()[-1]}"
 
 
