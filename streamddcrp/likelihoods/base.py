@@ -113,6 +113,14 @@ class Likelihood:
         """
         return replace(self, share=column_shares(X)) if "share" in self._columns else self
 
+    def on_grid(self, X: FloatArray) -> Self:
+        """Return the family with the resolution of columns that rows (N, D) show as measured.
+
+        For rows from which something is subtracted before the family sees them. The family itself
+        if its rows have none, or it is given.
+        """
+        return self
+
     def warped(self, X: FloatArray) -> Self:
         """Return the family with a map for each skewed column of first rows (N, D).
 

@@ -123,16 +123,21 @@ class NormalGamma(Likelihood):
             self,
             power=np.append(plane.axes**2 @ power, power),
             share=np.append(np.ones(plane.n_axes), np.where(share < 1.0, 1.0 / len(power), 1.0)),
+            step=None if self.step is None else plane.steps(columns(self.step, len(power))),
             plane=[plane.center, plane.scale, *plane.axes],
         )
 
     def unscaled(self) -> Self:
         return replace(super().unscaled(), power=1.0, warp=None, share=1.0, plane=None)
 
+    def on_grid(self, X: FloatArray) -> Self:
+        return self if self.step is not None else replace(self, step=column_steps(X))
+
     def warped(self, X: FloatArray) -> Self:
         if X.shape[1] > MOST_WARPED:
             return self
-        maps = [find_warp(column) for column in X.T]
+        steps = columns(0.0 if self.step is None else self.step, X.shape[1])
+        maps = [None if h > 0.0 else find_warp(x) for x, h in zip(X.T, steps, strict=True)]
         return replace(self, warp=maps) if any(maps) else self
 
     def remarks(self, names: Sequence[str]) -> list[str]:

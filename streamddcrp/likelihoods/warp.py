@@ -23,6 +23,8 @@ from streamddcrp.typing import FloatArray
 FEWEST_ROWS = 32
 LARGEST = 1e100  # image; beyond, squares overflow
 GAIN = 5.0  # nats that one Gaussian for all rows must gain
+FAR = 3.0  # deviations from the median beyond which values that follow each other may be a regime
+BY_CHANCE = 0.01  # expected number of runs of far values that chance may explain
 UNTIED = 0.9  # share of different values, below which a column counts as rounded
 _POWERS = (-1.0, -0.5, 0.0, 0.25, 0.5, 0.75, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0)
 _OFFSETS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
@@ -115,7 +117,8 @@ def log_slopes(maps: Sequence[Warp | None], X: FloatArray) -> FloatArray:
 def find_warp(x: FloatArray) -> Warp | None:
     """Return the map that most raises the likelihood of values (N,) under one Gaussian.
 
-    None for rounded values, and where no map gains 5 nats.
+    None for rounded values, and where no map gains 5 nats. Far values in runs that chance does not
+    explain are left out: they are a regime, not a tail.
     """
     x = x[np.isfinite(x)]
     if len(x) < FEWEST_ROWS or len(np.unique(x)) <= UNTIED * len(x):
@@ -124,6 +127,7 @@ def find_warp(x: FloatArray) -> Warp | None:
     if not high > low:
         return None
     scale = (high - low) / 1.35  # of a Gaussian, the standard deviation
+    x = x[~far_runs(x[:, None])[:, 0]]
     z = (x - center) / scale
     tries = [Warp(center, scale, power) for power in _POWERS]
     tries += [
@@ -136,6 +140,25 @@ def find_warp(x: FloatArray) -> Warp | None:
         gains = [_gain(warp, x) for warp in tries]
     best = int(np.argmax(gains))
     return tries[best] if gains[best] > GAIN else None
+
+
+def far_runs(X: FloatArray) -> NDArray[np.bool_]:
+    """Return which values (N, D) lie in runs of far ones on one side, longer than by chance.
+
+    Were values independent, with a share p of far ones, n p^length runs would be expected.
+    """
+    found = np.zeros(X.shape, dtype=bool)
+    for d, x in enumerate(X.T):
+        known = np.flatnonzero(np.isfinite(x))
+        low, center, high = np.quantile(x[known], [0.25, 0.5, 0.75]) if len(known) else [0.0] * 3
+        z = (x[known] - center) * 1.35 / (high - low) if high > low else x[known] * 0.0
+        side = np.where(np.abs(z) > FAR, np.sign(z), 0.0)
+        begins = np.flatnonzero(np.diff(side, prepend=np.nan))
+        lengths = np.diff(begins, append=len(z))
+        share = {s: np.mean(side == s) for s in (-1.0, 1.0)}
+        chance = np.array([share.get(s, 1.0) for s in side[begins].tolist()])
+        found[known, d] = np.repeat(len(z) * chance**lengths < BY_CHANCE, lengths)
+    return found
 
 
 def _gain(warp: Warp, x: FloatArray) -> float:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from streamddcrp.data.seasons.kernels import N_GAINS, seasons_at, step_seasons, write_season
+from streamddcrp.data.seasons.kernels import N_GAINS, better, seasons_at, step_seasons, write_season
 from streamddcrp.records import Array, arrays_of, empty, nbytes_of, restore
 from streamddcrp.typing import FloatArray, IntArray
 
@@ -166,6 +166,17 @@ class Tracker:
     def leads(self) -> bool:
         """Whether "level + season" has predicted some column clearly better than "level"."""
         return bool((self.state.lead > NEEDED).any())
+
+    def shares(self) -> FloatArray:
+        """Return the season's share (D,) in the variance of each column about its level."""
+        now = np.empty_like(self.state.coefficient[0])
+        found = np.zeros(self._lengths["D"])
+        for d in range(len(found)):
+            write_season(self.state, d, now)
+            power = 0.5 * float(now @ now)
+            if power > 0.0:
+                found[d] = power / (power + self.state.moments[better(self.state, d), 0])
+        return found
 
     @property
     def nbytes(self) -> int:

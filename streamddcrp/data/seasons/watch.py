@@ -5,6 +5,7 @@ and "level" predict, the season as it was at least a period before, and the diff
 scores is added up: the lead. Under the law of the level a lead of 5 nats ever comes about with
 probability e^-5 at most (Ville's inequality), whatever the number of rows; the logarithm of the
 number of columns is added. So nothing has to wait for a certain row, and no row has to be kept.
+A cycle smaller than the noise is left in: it makes no regimes.
 A week beside a day must lead over the day alone, learned with the same memory: by a longer one,
 any multiple of a period would win.
 """
@@ -21,6 +22,7 @@ DAY, WEEK = 86400.0, 604800.0  # seconds
 SHORTEST, LONGEST = 7, 2048  # rows in a period: a week of days has 7
 WIDEST = 8  # columns, as a trial costs time for each
 SAYS = 0.5  # nats of a single value for a season, at most: tails and jumps prove nothing
+LARGE = 0.5  # least share of a column's variance about its level: a smaller cycle splits no regime
 SEEN = 3  # periods that must have passed
 FEWEST = 64  # rows, by which the kinds of columns are known
 ROWS, CYCLES = 4096, 8  # rows, and periods if they are more, after which a trial ends
@@ -79,8 +81,11 @@ class Watch:
 
     @property
     def is_won(self) -> bool:
-        """Whether the season on trial has predicted some column clearly better."""
-        return self.n_rows >= self.least and bool(self.trial.state.lead.max() > self.needed)
+        """Whether some column is predicted clearly better, and its season is not below the noise."""
+        leads = self.trial.state.lead > self.needed
+        if self.n_rows < self.least or not leads.any():
+            return False
+        return bool((self.trial.shares()[leads] > LARGE).any())
 
     def step(self, X: FloatArray, t: FloatArray) -> None:
         """Learn rows (N, D) at times (N,)."""

@@ -30,7 +30,7 @@ from streamddcrp.decay import Decay
 from streamddcrp.estimator.stored import past_of, refuse_unless_plain
 from streamddcrp.likelihoods import Likelihood, likelihood_from_config
 from streamddcrp.likelihoods.columns import TABLE_VARIANCE
-from streamddcrp.likelihoods.warp import FEWEST_ROWS
+from streamddcrp.likelihoods.warp import FEWEST_ROWS, far_runs
 from streamddcrp.models.seqddcrp.config import Candidate, Config, Preset, halo_of, make_config
 from streamddcrp.models.seqddcrp.engine import Engine
 from streamddcrp.models.seqddcrp.kernels.known import REPORTED, STRAY, UNREPORTED
@@ -191,12 +191,14 @@ class WarmUp:
                 "river's StandardScaler: it pulls regimes towards each other. Leave it out; the "
                 "model takes the scale of each column from its first rows"
             )
-        if season is not None:
-            rows = rows - season.at(times)
+        if season is not None and season.tracker is not None:
+            family, rows = family.on_grid(rows), rows - season.at(times)
         candidates, unit = recipe.candidates(family), recipe.unit(times, first_time)
         trials: list[tuple[float, Candidate, Engine, FloatArray]] = []
 
-        def compare(chosen: Iterable[Candidate], family: Likelihood, handicap: float) -> None:
+        def compare(
+            chosen: Iterable[Candidate], family: Likelihood, handicap: float, counts: Any = True
+        ) -> None:
             likelihood = recipe.fitted(family, rows, names)
             for candidate in chosen:
                 if candidate.opening >= BLIND and self.n_rows < FEW:
@@ -207,17 +209,20 @@ class WarmUp:
                 engine = recipe.start(prior, width, candidate.opening, first_time, unit)
                 engine.state.counts[N_SEEN] = self.n_rows - len(rows)
                 out = engine.step(rows, times)
-                score = -float(out[:, SCORE].sum()) - handicap - _handicap(candidate, candidates)
-                trials.append((score, candidate, engine, out[:, LABEL]))
+                score = -float(out[:, SCORE].sum(where=counts))
+                score -= handicap + _handicap(candidate, candidates)
+                trials.append((score, candidate, engine, out))
 
         compare(candidates, family, 0.0)
         if recipe.warp and self.n_rows >= FEWEST_ROWS:
             warped = family.warped(rows)
             if warped is not family:
                 broad = [candidate for candidate in candidates if candidate.spread >= BROAD]
-                leading = max(trials, key=_first)[1]
-                compare(dict.fromkeys([leading, *broad]), warped, LEAD)
-        reached, chosen, best, labels = max(trials, key=_first)
+                _, leading, _, out = max(trials, key=_first)
+                runs = far_runs(rows).any(axis=1)  # no evidence for tails: as without maps
+                handicap = LEAD + float(out[:, SCORE].sum(where=runs))
+                compare(dict.fromkeys([leading, *broad]), warped, handicap, ~runs)
+        reached, chosen, best, out = max(trials, key=_first)
         _log.debug(
             "prior by the first %d rows: opening %g, spread %g (log score %.1f; others: %s)",
             self.n_rows, chosen.opening, chosen.spread, reached,
@@ -232,7 +237,7 @@ class WarmUp:
         for remark in best.likelihood.remarks(names):
             _log.log(logging.INFO if self.is_over else logging.DEBUG, "%s", remark)
         old = None if leader is None else leader.state
-        _take_over_ids(old, said, best.state, labels, self.n_rows - 1)
+        _take_over_ids(old, said, best.state, out[:, LABEL], self.n_rows - 1)
         return best
 
 
