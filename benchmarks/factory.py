@@ -149,11 +149,11 @@ def measured(series: Series, margin: int, **options: Any) -> dict[str, float]:
 
 
 FACTORY: tuple[tuple[str, dict[str, Any]], ...] = (
-    ("defaults", {}), ('season="calendar"', {"season": "calendar"}),
-    ('season="auto"', {"season": "auto"}), ('season="day"', {"season": "day"}),
+    ("season=None", {"season": None}), ("defaults", {}), ('season="auto"', {"season": "auto"}),
+    ('season="day"', {"season": "day"}),
 )  # fmt: skip
 HOURLY: tuple[tuple[str, dict[str, Any]], ...] = (
-    ("defaults", {}), ("calendar", {"season": "calendar"}), ("period given", {"season": "week"}),
+    ("season=None", {"season": None}), ("defaults", {}), ("period given", {"season": "week"}),
     ("estimated", {"season": "auto"}),
 )  # fmt: skip
 

@@ -133,9 +133,9 @@ def main(ctx: click.Context) -> None:
 @click.option(
     "--season",
     metavar="PERIODS",
-    help="Cycles that seqddcrp subtracts first: calendar (a day and a week, once the rows show "
-    "them), auto, hour, day, week, year, 12h, a number of rows or in the time's unit; several: "
-    "day,week; or none [default: none].",
+    help="Cycles that seqddcrp subtracts first: auto, hour, day, week, year, 12h, a number of rows "
+    "or in the time's unit; several: day,week; or none [default: calendar, a day and a week where "
+    "the rows show them].",
 )
 @click.option(
     "--sink",

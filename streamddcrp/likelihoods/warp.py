@@ -150,8 +150,10 @@ def far_runs(X: FloatArray) -> NDArray[np.bool_]:
     found = np.zeros(X.shape, dtype=bool)
     for d, x in enumerate(X.T):
         known = np.flatnonzero(np.isfinite(x))
-        low, center, high = np.quantile(x[known], [0.25, 0.5, 0.75]) if len(known) else [0.0] * 3
-        z = (x[known] - center) * 1.35 / (high - low) if high > low else x[known] * 0.0
+        low, center, high = np.nanquantile(x, [0.25, 0.5, 0.75]) if len(known) else (0.0,) * 3
+        if not high > low:
+            continue
+        z = (x[known] - center) * 1.35 / (high - low)
         side = np.where(np.abs(z) > FAR, np.sign(z), 0.0)
         begins = np.flatnonzero(np.diff(side, prepend=np.nan))
         lengths = np.diff(begins, append=len(z))

@@ -61,8 +61,7 @@ CASES = [
         examples=5,
     ),
     seqddcrp(
-        "season of the clock", {"season": "calendar", "window": 10}, wait=8,
-        stream=streams.hours, flat=None, examples=5,
+        "season of the clock", {"window": 10}, wait=8, stream=streams.hours, flat=None, examples=5,
     ),
     seqddcrp(
         "season found", {"season": "auto", "warmup": 40, "window": 10}, wait=8,

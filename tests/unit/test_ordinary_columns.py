@@ -2,6 +2,7 @@
 
 import itertools
 from dataclasses import replace
+from importlib import resources
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +25,7 @@ from streamddcrp.likelihoods.columns import (
 )
 from streamddcrp.likelihoods.kernels import families
 from streamddcrp.likelihoods.plane import Plane, find_plane
-from streamddcrp.likelihoods.warp import Warp, find_warp
+from streamddcrp.likelihoods.warp import Warp, far_runs, find_warp
 from streamddcrp.models.seqddcrp.kernels.layout import FOLLOWED, N_ROWS, REDRAWN
 
 X = np.array([[0.3, 1.0], [-1.2, 0.2], [0.5, -0.4], [0.1, np.nan]])
@@ -280,6 +281,34 @@ def test_maps_are_found_where_tails_are_heavy():
     image, log_slope = found[0].apply(x)
     assert (np.diff(image) > 0.0).all()
     assert (np.isfinite(log_slope)).all()
+
+
+def test_far_values_in_runs_are_a_regime_and_no_tail():
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(400, 1))
+    x[100:120] -= 50.0 * rng.random((20, 1)) + 5.0
+    x[300:312] -= 60.0
+    x[[40, 50, 60, 61]] -= 20.0  # chance explains these
+    inside = np.zeros(400, dtype=bool)
+    inside[100:120] = inside[300:312] = True
+    assert far_runs(x)[:, 0].tolist() == inside.tolist()
+    assert not far_runs(np.full((50, 1), np.nan)).any()
+    assert far_runs(np.where(rng.random(400) < 0.2, np.nan, x[:, 0])[:, None]).sum() > 20
+    lonely = [far_runs(rng.standard_t(2.0, size=(256, 1))).any() for _ in range(100)]
+    assert sum(lonely) <= 5  # 2 % of such series, on both sides together
+
+
+@pytest.mark.parametrize("dither", [0.0, 0.005])
+def test_interruptions_are_a_regime(dither):
+    """An interruption is no heavy tail, whether rounding rules out maps or not."""
+    path = resources.files("river") / "datasets" / "water-flow.csv"
+    flow = np.loadtxt(str(path), delimiter=",", skiprows=1, usecols=1)[:, None]
+    flow += np.random.default_rng(0).uniform(-dither, dither, flow.shape)
+    labels = SeqDDCRP().step_many(flow)["label"].to_numpy()
+    usual = np.bincount(labels).argmax()
+    assert (labels[94:110] != usual).all()  # rows below 90
+    assert (labels[875:887] != usual).all()
+    assert (labels[flow[:, 0] > 95.0] == usual).mean() > 0.95
 
 
 @pytest.mark.parametrize("warp", [[(1.0,)], [(0.0, 0.0, 1.0, 0.0, 0.0, 1.0, 0.0)], "log", []])

@@ -367,11 +367,11 @@ def test_counts_have_no_season():
 
 def both(rows, gap, **options):
     """Return outputs with and without the season of the clock, and the model with it."""
-    model, t = SeqDDCRP(season="calendar", **options), 1.7e9 + gap * np.arange(len(rows))
+    model, t = SeqDDCRP(**options), 1.7e9 + gap * np.arange(len(rows))
     return model.step_many(rows, t), SeqDDCRP(season=None, **options).step_many(rows, t), model
 
 
-def test_the_day_is_found_and_the_rows_so_far_learned_anew(caplog):
+def test_the_day_is_found_and_the_rows_so_far_learned_again(caplog):
     y, regime = shifted()
     with caplog.at_level(logging.INFO, "streamddcrp"):
         found, plain, _ = both(y[:, None], 3600.0)
@@ -388,8 +388,29 @@ def test_without_a_season_nothing_changes(kind):
     assert model._season is not None  # and still looks
 
 
+def test_a_cycle_below_the_noise_is_left_in():
+    """It leads in the end, and splits no regime."""
+    y = 0.6 * cycle(3000, 24) / rms(cycle(3000, 24)) + nothing("white", 6, 3000)
+    found, plain, model = both(y[:, None], 3600.0)
+    assert found.equals(plain)
+    assert model._season._watch.trial.state.lead.max() > model._season._watch.needed
+    (share,) = model._season._watch.trial.shares()
+    assert share == pytest.approx(0.36 / 1.36, abs=0.08)
+
+
+def test_rounded_columns_stay_rounded_under_a_season(caplog):
+    """Their values less the season lie on no grid; what is known of each is no more than before."""
+    y, regime = shifted()
+    with caplog.at_level(logging.INFO, "streamddcrp"):
+        found, _, model = both(np.round(y[:, None]), 3600.0)
+    assert "season: a day" in caplog.text
+    assert "'0' is rounded to steps of 1" in caplog.text
+    assert model._stream.likelihood.step == (1.0,)
+    assert adjusted_rand_score(found["label"].to_numpy(), regime) > 0.9
+
+
 def test_rows_without_times_are_not_looked_at():
-    model, plain = SeqDDCRP(season="calendar"), SeqDDCRP(season=None)
+    model, plain = SeqDDCRP(), SeqDDCRP(season=None)
     rows = cycle(300)[:, None]
     assert model.step_many(rows).equals(plain.step_many(rows))
     assert model.nbytes == plain.nbytes
@@ -438,7 +459,7 @@ def test_the_last_rows_are_kept_and_their_numbers_stay():
     n, gap = 2400, DAY / 500
     y = cycle(n, 500.0, 12.0)[:, None] + 9.0 * (np.arange(n) // 800 % 2)[:, None]
     t = gap * np.arange(n)
-    whole, parts, out = SeqDDCRP(season="calendar"), SeqDDCRP(season="calendar"), []
+    whole, parts, out = SeqDDCRP(), SeqDDCRP(), []
     expected = whole.step_many(y, t)
     for a, b in ((0, 333), (333, 1490), (1490, 1491), (1491, 1800), (1800, n)):
         out.append(parts.step_many(y[a:b], t[a:b]))
@@ -454,9 +475,7 @@ def test_the_last_rows_are_kept_and_their_numbers_stay():
 
 def test_a_reference_ends_the_search():
     rows, t = cycle(400)[:, None], 3600.0 * np.arange(400)
-    detector = RegimeAnomalyDetector(
-        SeqDDCRP(season="calendar"), reference_after=40
-    )  # a day needs 80
+    detector = RegimeAnomalyDetector(SeqDDCRP(), reference_after=40)  # a day needs 80
     detector.learn_many(rows, t)
     assert not detector._model._has_season
 

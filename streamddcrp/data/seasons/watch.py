@@ -81,7 +81,7 @@ class Watch:
 
     @property
     def is_won(self) -> bool:
-        """Whether some column is predicted clearly better, and its season is not below the noise."""
+        """Whether some column is clearly predicted better, by a season not below the noise."""
         leads = self.trial.state.lead > self.needed
         if self.n_rows < self.least or not leads.any():
             return False

@@ -39,7 +39,7 @@ from streamddcrp.validation import choice, positive, whole
 
 _log = logging.getLogger(__name__)
 COUNTS = (BetaBernoulli, DirichletMultinomial, GammaPoisson, Product)  # and mixed columns
-CALENDAR = "calendar"  # the seasons of the clock that the rows show
+CALENDAR = "calendar"  # by default, the seasons of the clock that the rows show
 _PROGRESS = (
     "_first_time", "_last_time", "_clocked", "_n_seen", "_early", "_types", "_stream", "_family",
     "_season",
@@ -106,7 +106,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
     time_unit : float, optional
         Length of the decay's unit in the units of ``t`` (seconds for time stamps). Default: the
         median gap between the warm-up rows, so that distances count typical gaps.
-    season : None, "calendar", "auto", str, float or list of str or float, default None
+    season : None, "calendar", "auto", str, float or list of str or float, default "calendar"
         Cycles to subtract from each column before its rows are clustered: "day", "week", another
         period or several, or "auto" for those that the first rows show; see `Seasonal`. Tables are
         then of levels without the season, all columns are taken for numbers, and the warm-up has at
@@ -160,7 +160,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         temper: bool = True,
         warp: bool = True,
         time_unit: float | None = None,
-        season: Any = None,
+        season: Any = CALENDAR,
     ) -> None:
         self.preset = preset
         self.decay = decay
@@ -185,10 +185,10 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         self._preset = PRESETS[choice("preset", preset, PRESETS)]
         wanted = self._preset.likelihood if _is_auto(likelihood) else likelihood
         free = _is_auto(wanted)
-        self._by_clock = isinstance(season, str) and season == CALENDAR
-        sought = season is not None and (free or not self._by_clock)
+        self._by_default = isinstance(season, str) and season == CALENDAR
+        sought = season is not None and (free or not self._by_default)
         self._season = Subtraction(season) if sought else None
-        if free and sought and not self._by_clock:
+        if free and sought and not self._by_default:
             wanted = NormalGamma()  # what is left of a count or a flag is none
         # None: to be chosen. It may lack numbers, which the first rows then supply.
         self._family: Likelihood | None = None if _is_auto(wanted) else make_likelihood(wanted)
@@ -280,7 +280,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
             self._last_time = float(t[-1])
         if self._clocked is None:
             self._clocked = t is not None
-            if t is None and self._by_clock:
+            if t is None and self._by_default:
                 self._season = None
             self._begin(X.shape[1])
         if self._season is not None and self._season.is_over:
@@ -325,7 +325,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         """Begin: at once where nothing must be learned from the first rows."""
         waits_for_unit = self._clocked and self.time_unit is None
         if not self._is_given:
-            least = 0 if self._season is None or self._by_clock else SEASON_ROWS
+            least = 0 if self._season is None or self._by_default else SEASON_ROWS
             self._early = WarmUp(max(self.warmup, least))
         elif waits_for_unit:
             self._early = WarmUp(min(self.warmup, FAMILY_ROWS))
