@@ -14,6 +14,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from streamddcrp.data.seasons.tracker import NEEDED, Tracker
 from streamddcrp.records import MOST, Array, refuse_if
 from streamddcrp.typing import FloatArray
@@ -24,6 +26,7 @@ WIDEST = 8  # columns, as a trial costs time for each
 SAYS = 0.5  # nats of a single value for a season, at most: tails and jumps prove nothing
 LARGE = 0.5  # least share of a column's variance about its level: a smaller cycle splits no regime
 SEEN = 3  # periods that must have passed
+TOGETHER = 32  # rows: the call for one takes far longer than its arithmetic
 FEWEST = 64  # rows, by which the kinds of columns are known
 ROWS, CYCLES = 4096, 8  # rows, and periods if they are more, after which a trial ends
 
@@ -70,6 +73,7 @@ class Watch:
                 forget=setting.forget, rate=setting.rate, keep=setting.keep
             )
         self.n_rows = 0
+        self._waiting: list[tuple[FloatArray, FloatArray]] = []  # to be learned together
         self.least = max(FEWEST, math.ceil(SEEN * rows))
         self.last = max(ROWS, math.ceil(CYCLES * rows))
         self.needed = NEEDED + math.log(n_columns)
@@ -82,15 +86,25 @@ class Watch:
     @property
     def is_won(self) -> bool:
         """Whether some column is clearly predicted better, by a season not below the noise."""
+        self._learn()
         leads = self.trial.state.lead > self.needed
         if self.n_rows < self.least or not leads.any():
             return False
         return bool((self.trial.shares()[leads] > LARGE).any())
 
     def step(self, X: FloatArray, t: FloatArray) -> None:
-        """Learn rows (N, D) at times (N,)."""
-        self.trial.step(X, t, None if self.rival is None else self.rival.step(X, t))
+        """Take rows (N, D) at times (N,); they are learned `TOGETHER` at least, or when asked."""
         self.n_rows += len(X)
+        self._waiting.append((X.copy(), t.copy()))
+        if len(X) >= TOGETHER or len(self._waiting) >= TOGETHER:
+            self._learn()
+
+    def _learn(self) -> None:
+        """Learn the rows that wait."""
+        if self._waiting:
+            X, t = (np.concatenate(parts) for parts in zip(*self._waiting, strict=True))
+            self._waiting = []
+            self.trial.step(X, t, None if self.rival is None else self.rival.step(X, t))
 
     @property
     def _parts(self) -> dict[str, Tracker]:
@@ -103,6 +117,7 @@ class Watch:
 
     def arrays(self) -> dict[str, Any]:
         """Return copies of the arrays, for a checkpoint."""
+        self._learn()
         return {
             part + name: array
             for part, tracker in self._parts.items()
