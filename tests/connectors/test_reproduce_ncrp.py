@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from streamddcrp_connectors.experiments import ncrp_digits_report
 from streamddcrp_connectors.experiments.reproduce import ncrp_digits, ncrp_topics
 
 pytest.importorskip("matplotlib")
@@ -29,8 +30,11 @@ def cells(out, start):
     ]
 
 
-def test_digits(tmp_path, monkeypatch):
+@pytest.mark.parametrize("deepest", [3, pytest.param(5, marks=pytest.mark.slow)])
+def test_digits(tmp_path, monkeypatch, deepest):
     pytest.importorskip("sklearn")
+    depths = {L: row for L, row in ncrp_digits_report.PUBLISHED.items() if deepest >= L}
+    monkeypatch.setattr(ncrp_digits_report, "PUBLISHED", depths)
     monkeypatch.setenv("STREAMDDCRP_SHARED", str(tmp_path))
     out = run(ncrp_digits, "--out", tmp_path)
     assert "scikit-learn's digits: 1,200 images learned, 597 for the test." in out
@@ -38,6 +42,7 @@ def test_digits(tmp_path, monkeypatch):
     assert pca[2][3:5] == ["865.2", "865.1"]  # as computed apart from this library
     assert pca[3][3:5] == ["721.0", "719.6"]
     tree = {int(row[0]): float(row[3]) for row in cells(out, "| ") if row[1] == "stream, one pass"}
+    assert max(tree) == max(depths)
     assert tree[2] < 0.8 * 865.2
     assert tree[3] < 0.8 * 721.0
     assert {path.suffix for path in tmp_path.iterdir()} == {".md", ".png"}
