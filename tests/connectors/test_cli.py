@@ -381,7 +381,7 @@ def finish(process):
 
 
 @compiled
-@pytest.mark.parametrize("key", [True, False])
+@pytest.mark.parametrize("key", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_killed_runs_of_the_real_model(tmp_path, key):
     """kill -9 after random times, start again, until done: byte for byte the run left alone."""
     # a row from the far future would have all that follow refused
