@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+# Before numpy is imported: several workers with threads for small matrices take four times as long.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 REPOSITORY = Path(__file__).resolve().parent.parent
 
 settings.register_profile("dev", max_examples=25, deadline=None)

@@ -46,9 +46,9 @@ class _Commands(click.Group):
 
 
 def _known_source(name: str | None) -> str | None:
-    from streamddcrp_connectors.run.plugins import SOURCES, installed  # noqa: PLC0415 -- as below
+    from streamddcrp_connectors.run.plugins import SOURCES, installed, is_installed  # noqa: PLC0415 -- as below
 
-    if name is not None and name not in installed(SOURCES):
+    if name is not None and not is_installed(SOURCES, name):
         message = f"must be one of {', '.join(installed(SOURCES))}, got {name!r}"
         raise click.BadParameter(message)
     return name

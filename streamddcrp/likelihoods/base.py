@@ -144,10 +144,6 @@ class Likelihood:
     def hyper(self, n_features: int) -> FloatArray:
         """Return the prior in the layout of the kernels.
 
-        Parameters
-        ----------
-        n_features : int
-
         Returns
         -------
         ndarray of float64
@@ -282,18 +278,7 @@ class Likelihood:
     def expected_log_lik(
         self, x: ArrayLike, stats: ArrayLike, past: FloatArray | None = None
     ) -> FloatArray:
-        """Return E[log p(x | theta)] under the posterior of each table.
-
-        Parameters
-        ----------
-        x : array_like of float, shape (D,)
-        stats : array_like of float, shape (K, P)
-        past : ndarray of float64, shape (n_lags, D), optional
-
-        Returns
-        -------
-        ndarray of float64, shape (K,)
-        """
+        """Return E[log p(x | theta)] under each table's posterior; see `log_predictive`."""
         return self._scores(families.expected_log_liks, x, stats, past)
 
     def check_rows(self, X: FloatArray, names: Sequence[str] | None = None) -> None:

@@ -17,7 +17,7 @@ from streamddcrp import (
 )
 from streamddcrp.contract import empty_events
 from streamddcrp.estimator import views
-from streamddcrp.models.ddcrp import engine as ddcrp
+from streamddcrp.models.ddcrp import state as ddcrp
 from streamddcrp.particles import state as particles
 
 SMALL = 5  # events of a ring

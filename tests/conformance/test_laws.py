@@ -36,9 +36,9 @@ def test_every_public_model_has_a_case():
 
 @law()
 def test_any_cutting_and_any_restart_give_the_same_bits(case):
-    """In batches of any size, restored and asked in between; and one by one."""
+    """In batches of any size, restored and asked in between."""
 
-    @settings(max_examples=case.examples or settings().max_examples)
+    @settings(max_examples=case.examples or settings().max_examples // 2)
     @given(data=st.data(), seed=st.integers(0, 2**32 - 1))
     def check(data, seed):
         timed = case.times == "needed" or (case.times == "optional" and data.draw(st.booleans()))
@@ -58,13 +58,23 @@ def test_any_cutting_and_any_restart_give_the_same_bits(case):
         assert equal_outputs(case, parts, expected)
         assert sorted(events, key=lambda event: str(event.key)) == happened  # of keys in turn
         assert case.differences(model, whole) == []
-        one_by_one = case.make()
-        for i in range(len(stream)):
-            case.learn_one(one_by_one, *stream.one(i))
-        events_of(case, one_by_one)
-        assert case.differences(one_by_one, whole) == []
 
     check()
+
+
+@law()
+@pytest.mark.parametrize(("seed", "n"), [(0, 3), (1, 30), (2, None)])
+def test_rows_one_by_one_are_learned_as_in_a_batch(case, seed, n):
+    stream = case.stream(seed)[:n]
+    some = [stream] if case.times == "needed" else [stream.untimed]
+    some += [stream] if case.times == "optional" else []
+    for timed in some:
+        whole, one_by_one = case.learned(timed), case.make()
+        for i in range(len(timed)):
+            case.learn_one(one_by_one, *timed.one(i))
+        for model in (whole, one_by_one):
+            events_of(case, model)
+        assert case.differences(one_by_one, whole) == []
 
 
 @law("foretell")

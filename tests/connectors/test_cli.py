@@ -381,11 +381,11 @@ def finish(process):
 
 
 @compiled
-@pytest.mark.parametrize("key", [True, False])
+@pytest.mark.parametrize("key", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_killed_runs_of_the_real_model(tmp_path, key):
     """kill -9 after random times, start again, until done: byte for byte the run left alone."""
     # a row from the far future would have all that follow refused
-    made = [row for row in rows(4100, bad=0.02) if row["t"] < 1e5][:4000]
+    made = [row for row in rows(2100, bad=0.02) if row["t"] < 1e5][:2000]
     source = write_csv(tmp_path / "rows.csv", made)
     columns = ["--time", "t", *(["--key", "k"] if key else []), "--features", "a,b"]
     arguments = [source, *columns, "--sink", "out.jsonl", "--checkpoint", "ck", "--batch-rows", 20]
@@ -396,7 +396,7 @@ def test_killed_runs_of_the_real_model(tmp_path, key):
     code, _, err = finish(start(alone, *arguments))
     assert code == 0, err
     n_killed = 0
-    for share in (0.1, 0.3, 0.5, 0.7, 0.9):
+    for share in (0.1, 0.5, 0.9):
         process = start(killed, *arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         out = killed / "out.jsonl"
         goal = share * (alone / "out.jsonl").stat().st_size
@@ -406,13 +406,13 @@ def test_killed_runs_of_the_real_model(tmp_path, key):
             time.sleep(0.003)
         process.kill()
         n_killed += finish(process)[0] == -signal.SIGKILL
-    assert n_killed >= 3
+    assert n_killed >= 2
     code, _, err = finish(start(killed, *arguments))
     assert code == 0, err
     for name in ("out.jsonl", "bad.jsonl"):
         assert (killed / name).read_bytes() == (alone / name).read_bytes()
     assert stored(killed / "ck") == stored(alone / "ck")
-    assert "4,000 rows" in err
+    assert "2,000 rows" in err
 
 
 @compiled

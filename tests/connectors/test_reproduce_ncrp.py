@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from streamddcrp_connectors.experiments import ncrp_digits_numbers, ncrp_digits_report
+from streamddcrp_connectors.experiments.ncrp_digits_numbers import PUBLISHED, digits, pca_error
 from streamddcrp_connectors.experiments.reproduce import ncrp_digits, ncrp_topics
 
 pytest.importorskip("matplotlib")
@@ -29,18 +31,32 @@ def cells(out, start):
     ]
 
 
-def test_digits(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("n", "deepest"), [(300, 3), pytest.param(1200, 5, marks=pytest.mark.slow)]
+)
+def test_digits(tmp_path, monkeypatch, n, deepest):
     pytest.importorskip("sklearn")
     monkeypatch.setenv("STREAMDDCRP_SHARED", str(tmp_path))
+    depths = {depth: row for depth, row in PUBLISHED.items() if depth <= deepest}
+    monkeypatch.setattr(ncrp_digits_report, "PUBLISHED", depths)
+    monkeypatch.setattr(ncrp_digits_numbers, "_HERE", n)
     out = run(ncrp_digits, "--out", tmp_path)
-    assert "scikit-learn's digits: 1,200 images learned, 597 for the test." in out
-    pca = {int(row[0]): row for row in cells(out, "| ") if row[1] == "PCA"}
-    assert pca[2][3:5] == ["865.2", "865.1"]  # as computed apart from this library
-    assert pca[3][3:5] == ["721.0", "719.6"]
-    tree = {int(row[0]): float(row[3]) for row in cells(out, "| ") if row[1] == "stream, one pass"}
-    assert tree[2] < 0.8 * 865.2
-    assert tree[3] < 0.8 * 721.0
+    assert f"scikit-learn's digits: {n:,} images learned, {1797 - n:,} for the test." in out
+    pca, stream, batch = (
+        {int(row[0]): float(row[3]) for row in cells(out, "| ") if row[1] == method}
+        for method in ("PCA", "stream, one pass", "batch")
+    )
+    assert pca.keys() == stream.keys() == batch.keys() == depths.keys()
+    assert all(batch[depth] < 0.8 * pca[depth] for depth in (2, 3))
+    assert n == 300 or all(stream[depth] < 0.8 * pca[depth] for depth in (2, 3))
     assert {path.suffix for path in tmp_path.iterdir()} == {".md", ".png"}
+
+
+def test_errors_of_principal_components_as_computed_apart_from_this_library(tmp_path, monkeypatch):
+    pytest.importorskip("sklearn")
+    monkeypatch.setenv("STREAMDDCRP_SHARED", str(tmp_path))
+    found = [[f"{error:.1f}" for error in pca_error(digits(), depth)] for depth in (2, 3)]
+    assert found == [["865.2", "865.1"], ["721.0", "719.6"]]
 
 
 def test_topics_of_a_file(tmp_path):

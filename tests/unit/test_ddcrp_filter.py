@@ -12,16 +12,9 @@ from streamddcrp.contract import LABEL, LABEL_PROB, P_CHANGE, P_NEW, SCORE
 from streamddcrp.decay import make_decay
 from streamddcrp.errors import ConfigError
 from streamddcrp.likelihoods import NormalGamma
-from streamddcrp.models.ddcrp import engine as layout
-from streamddcrp.models.ddcrp.engine import (
-    arrays_of,
-    empty_state,
-    given_weights,
-    make_config,
-    state_from_arrays,
-    step,
-    uniforms,
-)
+from streamddcrp.models.ddcrp import state as layout
+from streamddcrp.models.ddcrp.engine import given_weights, step, uniforms
+from streamddcrp.models.ddcrp.state import arrays_of, empty_state, make_config, state_from_arrays
 from streamddcrp.particles.kernels.names import FIRST, LOG_EVIDENCE, N_SEEN
 from tests.oracles.enumeration import enumerate_links
 from tests.oracles.links import prior_links

@@ -1,9 +1,11 @@
 """Every snippet of the README and of the pages runs as it is written."""
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
+import time
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -11,10 +13,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import scipy.sparse
+from click.testing import CliRunner
 from pyarrow import csv
 
 import streamddcrp
 from streamddcrp import SeqDDCRP
+from streamddcrp_connectors.cli import main
 from tests.conftest import REPOSITORY
 from tests.unit.test_how_to import BLOCK, COMMAND
 
@@ -80,32 +84,52 @@ def test_python(page, tmp_path, monkeypatch):
 
 
 def shell(line, folder):
-    """Run a line of a page; one that waits for more is interrupted, and has to end in peace."""
+    """Run a line of a page: a command of ours in this process, anything else in a shell."""
+    if line.startswith("streamddcrp") and not any(sign in line for sign in WAITS):
+        done = CliRunner().invoke(main, shlex.split(line, comments=True)[1:])
+        assert done.exit_code == 0, (line, done.output, done.exception)
+        return
     script = folder / "streamddcrp"
     if not script.exists():
         script.write_text(f"#!/bin/sh\nexec '{sys.executable}' -c '{COMMAND}' \"$@\"\n")
         script.chmod(0o755)
     path = f"{folder}{os.pathsep}{os.environ['PATH']}"
-    job = subprocess.Popen(
-        ["bash", "-c", line], cwd=folder, env=os.environ | {"PATH": path}, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
-    )  # fmt: skip
-    waits = any(sign in line for sign in WAITS)
-    try:
-        printed, _ = job.communicate(timeout=10 if waits else 120)
-    except subprocess.TimeoutExpired:
-        os.killpg(job.pid, signal.SIGINT)
-        printed, _ = job.communicate(timeout=30)
-        assert waits, (line, printed)
-        assert "Traceback" not in printed, (line, printed)
+    with (folder / "printed").open("w") as printed:
+        before = size_of(folder)
+        job = subprocess.Popen(
+            ["bash", "-c", line], cwd=folder, env=os.environ | {"PATH": path},
+            stdout=printed, stderr=subprocess.STDOUT, start_new_session=True,
+        )  # fmt: skip
+    if any(sign in line for sign in WAITS):
+        interrupt_once_it_waits(job, folder, before)
+        assert "Traceback" not in (folder / "printed").read_text(), line
     else:
-        assert job.returncode == 0, (line, printed)
+        assert job.wait(timeout=120) == 0, (line, (folder / "printed").read_text())
+
+
+def size_of(folder):
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def interrupt_once_it_waits(job, folder, before):
+    """Interrupt a job that has written something, and has written nothing for a second."""
+    size, since, end = before, time.monotonic(), time.monotonic() + 60.0
+    while size == before or time.monotonic() < since + 1.0:
+        assert job.poll() is None, (folder / "printed").read_text()
+        assert time.monotonic() < end, "it writes nothing"
+        time.sleep(0.05)
+        now = size_of(folder)
+        if now != size:
+            size, since = now, time.monotonic()
+    os.killpg(job.pid, signal.SIGINT)
+    job.wait(timeout=30)
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "sh")])
-def test_shell(page, tmp_path):
+def test_shell(page, tmp_path, monkeypatch):
     """Lines of the command, with the files that they name."""
-    pytest.importorskip("matplotlib")
+    pytest.importorskip("matplotlib").use("Agg")
+    monkeypatch.chdir(tmp_path)
     stamped = ROWS.add_column(0, "at", pa.array(WHEN))
     pq.write_table(ROWS, tmp_path / "big.parquet")
     for name in ("plant", "taxi"):

@@ -10,7 +10,7 @@ from typing import Any
 
 from streamddcrp.errors import ConfigError, StreamDDCRPError
 from streamddcrp_connectors.run.models import Model, Recipe
-from streamddcrp_connectors.run.plugins import MODELS, find, installed
+from streamddcrp_connectors.run.plugins import MODELS, find, installed, is_installed
 
 DEFAULT = "seqddcrp"
 
@@ -26,20 +26,18 @@ def find_recipe(model: str | None, more: Mapping[str, Any] | None = None) -> Rec
     ConfigError
         There is no such model or file, or an option is not one of the model's.
     """
-    names = installed(MODELS)
-    if model is None or model in names:
+    if model is None or is_installed(MODELS, model):
         name, options, where = model or DEFAULT, {}, "the model's options"
     else:
         if not model.endswith(".toml") and not Path(model).exists():
-            message = (
-                f"--model must be one of {', '.join(names)} or a TOML file with options, "
-                f"got {model!r}"
-            )
+            names = ", ".join(installed(MODELS))
+            message = f"--model must be one of {names} or a TOML file with options, got {model!r}"
             raise ConfigError(message)
         options, where = read_options(model), model
         name = options.pop("model", DEFAULT)
-        if name not in names:
-            message = f"{where}: model must be one of {', '.join(names)}, got {name!r}"
+        if not is_installed(MODELS, name):
+            names = ", ".join(installed(MODELS))
+            message = f"{where}: model must be one of {names}, got {name!r}"
             raise ConfigError(message)
     model_class = find(MODELS, name)
     recipe_for(model_class, options, model_class.from_bytes, where)

@@ -18,7 +18,7 @@ from typing import Any
 
 from streamddcrp.errors import ConfigError
 
-__all__ = ["MODELS", "SINKS", "SOURCES", "find", "installed"]
+__all__ = ["MODELS", "SINKS", "SOURCES", "find", "installed", "is_installed"]
 
 SOURCES, SINKS, MODELS = "streamddcrp.sources", "streamddcrp.sinks", "streamddcrp.models"
 _RUN, _LIVE = "streamddcrp_connectors.run", "streamddcrp_connectors.live"
@@ -73,9 +73,18 @@ _OURS = {
 
 
 def installed(group: str) -> dict[str, EntryPoint]:
-    """Return the entry points of a group by name, ours first."""
-    ours = {name: EntryPoint(name, value, group) for name, value in _OURS[group].items()}
+    """Return the entry points of a group by name, ours first: reads all packages' metadata."""
+    ours = _ours(group)
     return ours | {point.name: point for point in entry_points(group=group)} | ours
+
+
+def is_installed(group: str, name: str) -> bool:
+    """Whether a group has an entry point of that name."""
+    return name in _OURS[group] or name in installed(group)
+
+
+def _ours(group: str) -> dict[str, EntryPoint]:
+    return {name: EntryPoint(name, value, group) for name, value in _OURS[group].items()}
 
 
 def find(group: str, name: str) -> Any:
@@ -86,7 +95,7 @@ def find(group: str, name: str) -> Any:
     ConfigError
         Nothing of that name is installed, or it cannot be imported.
     """
-    points = installed(group)
+    points = _ours(group) if name in _OURS[group] else installed(group)
     what = group.rpartition(".")[2].removesuffix("s")
     if name not in points:
         message = f"there is no {what} {name!r}; installed are {', '.join(points)}"

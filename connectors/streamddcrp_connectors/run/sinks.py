@@ -31,7 +31,7 @@ import pyarrow.parquet as pq
 
 from streamddcrp.errors import CheckpointError, ConfigError
 from streamddcrp_connectors.run.log import Log, Position, sync_folder, writing
-from streamddcrp_connectors.run.plugins import SINKS, find, installed
+from streamddcrp_connectors.run.plugins import SINKS, find, is_installed
 
 __all__ = [
     "JsonLinesSink",
@@ -93,7 +93,6 @@ def open_sink(
     name = os.fspath(spec)
     if name == "-":
         return StreamSink(stdout, "standard output")
-    found: Any = installed(SINKS)
     if "://" in name:
         sink: Sink = find(SINKS, name.partition("://")[0])(name, folder, what)
         return sink
@@ -106,10 +105,11 @@ def open_sink(
         return StreamSink(path.open("wb", buffering=0), name, owned=True)
     suffix = path.suffix.lower()
     kind = _SUFFIXES.get(suffix, suffix[1:])
-    if kind not in found and suffix in (".csv", ".arrows"):
+    is_known = is_installed(SINKS, kind)
+    if not is_known and suffix in (".csv", ".arrows"):
         message = f"the sink {name} must end in .jsonl, .parquet or .arrow; {suffix} is not written"
         raise ConfigError(message)
-    sink = find(SINKS, kind if kind in found else "jsonl")(name, folder, what)
+    sink = find(SINKS, kind if is_known else "jsonl")(name, folder, what)
     return sink
 
 

@@ -30,7 +30,7 @@ import pyarrow.parquet as pq
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp_connectors.run.columns import Columns, TimeKind, canonical
 from streamddcrp_connectors.run.places import Place, is_pattern, packing
-from streamddcrp_connectors.run.plugins import SOURCES, find, installed
+from streamddcrp_connectors.run.plugins import SOURCES, find, installed, is_installed
 from streamddcrp_connectors.run.textsource import Offset, TextSource, sniff
 
 __all__ = [
@@ -105,9 +105,8 @@ def open_source(
     idle : float, optional
         With ``follow``: end after that many seconds without new data.
     """
-    found = installed(SOURCES)
-    if format is not None and format not in found:
-        message = f"format must be one of {', '.join(found)}, got {format!r}"
+    if format is not None and not is_installed(SOURCES, format):
+        message = f"format must be one of {', '.join(installed(SOURCES))}, got {format!r}"
         raise ConfigError(message)
     if batch_rows < 1:
         message = f"batch_rows must be at least 1, got {batch_rows}"
@@ -161,8 +160,9 @@ def format_of(name: str, head: Callable[[], bytes]) -> str:
     """Return the format of a file by its ending, less that of its packing, or its first bytes."""
     path = Path(name)
     suffix = Path(path.stem).suffix if path.suffix.lower() in _PACKED else path.suffix
-    known = _SUFFIXES | {f".{known}": known for known in installed(SOURCES)}
-    return known.get(suffix.lower()) or sniff(head(), name)
+    ending = suffix.lower()
+    known = _SUFFIXES.get(ending, ending[1:])
+    return known if is_installed(SOURCES, known) else sniff(head(), name)
 
 
 def _head(path: Path) -> bytes | None:

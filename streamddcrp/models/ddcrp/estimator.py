@@ -18,19 +18,17 @@ from streamddcrp.estimator.stored import past_of, refuse_unless_plain
 from streamddcrp.likelihoods import Likelihood, NormalGamma, choose_likelihood, make_likelihood
 from streamddcrp.models.ddcrp.chain import DDCRPSamples
 from streamddcrp.models.ddcrp.distances import Distances
-from streamddcrp.models.ddcrp.engine import (
+from streamddcrp.models.ddcrp.engine import given_weights, predict_row, step
+from streamddcrp.models.ddcrp.sampler import HyperGrid, sample_ddcrp
+from streamddcrp.models.ddcrp.state import (
     Config,
     State,
     arrays_of,
     check_arrays,
     empty_state,
-    given_weights,
     make_config,
-    predict_row,
     state_from_arrays,
-    step,
 )
-from streamddcrp.models.ddcrp.sampler import HyperGrid, sample_ddcrp
 from streamddcrp.typing import ArrayLike, FloatArray
 from streamddcrp.validation import positive
 

@@ -225,13 +225,7 @@ class TimeVaryingIBP(TimeLine, RowModel, base.Transformer):
         return row, probabilities
 
     def transform_one(self, x: Features) -> dict[Any, Any]:
-        """Return the probability that a row has each live feature, and under -1 that of a new one.
-
-        Parameters
-        ----------
-        x : mapping
-            Feature name to number.
-        """
+        """Return the probability that a row has each live feature; under -1 that of a new one."""
         predicted = self._predict(x, self._last_time)
         return {} if predicted is None else predicted[1]()
 
@@ -377,10 +371,8 @@ class TimeVaryingIBP(TimeLine, RowModel, base.Transformer):
     # -- checkpoints -----------------------------------------------------------------------------
 
     def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        arrays: dict[str, Any] = {
-            "waiting.x": self._waiting, "waiting.t": self._waiting_times,
-        }  # fmt: skip
-        arrays |= self._combinations.arrays()
+        waiting = {"waiting.x": self._waiting, "waiting.t": self._waiting_times}
+        arrays: dict[str, Any] = waiting | self._combinations.arrays()
         meta = self._progress() | {"filter": None}
         if self._engine is not None:
             more, meta["filter"] = self._engine.to_state()

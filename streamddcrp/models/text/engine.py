@@ -307,13 +307,7 @@ _LONGEST = {
 
 
 def state_from_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> State:
-    """Rebuild the state that `arrays_of` described.
-
-    Raises
-    ------
-    CheckpointError
-        If an array is missing, or not of the declared type and shape.
-    """
+    """Rebuild the state that `arrays_of` described, or refuse it."""
     room = {axis: doubled(len(arrays[name]), _START[axis]) for axis, name in _LONGEST.items()}
     for axis in "TSAE":  # rings, whose lengths are powers of two
         refuse_if(room[axis] != len(arrays[_LONGEST[axis]]), _LONGEST[axis])

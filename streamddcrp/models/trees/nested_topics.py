@@ -12,6 +12,7 @@ from streamddcrp.contract import LIVE_TABLES, N_OUTPUTS, P_NEW, SCORE
 from streamddcrp.data.documents import Bags, Vocabulary, Word, encode, read_bags, read_document
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.models.trees.pictures import plot_topic_tree
+from streamddcrp.models.trees.planting import plant
 from streamddcrp.models.trees.topic_moves import settle, tidy
 from streamddcrp.models.trees.topic_tree import Settings, TopicTree
 from streamddcrp.models.trees.tree import ids_of, slots_of
@@ -163,7 +164,7 @@ class NestedCRPTopics(TreeModel):
         rows = np.repeat(np.arange(len(paths)), np.diff(bags.offsets))
         columns = np.array(self._vocabulary.words, np.int64)[bags.words]
         phi = np.stack([np.asarray(at[rows, columns]).ravel() for at in levels], axis=1)
-        self._tree.plant(bags, slots_of(paths), phi / bags.counts[:, None])
+        plant(self._tree, bags, slots_of(paths), phi / bags.counts[:, None])
 
     def window_paths(self) -> IntArray:
         """Return the ids on the paths of the last ``window`` documents, (n, depth), oldest first.

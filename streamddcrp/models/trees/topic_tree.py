@@ -11,10 +11,8 @@ from typing import Annotated, Any, NamedTuple, Self
 import numpy as np
 from scipy.special import digamma
 
-from streamddcrp.data.documents import Bags
-from streamddcrp.errors import ConfigError
 from streamddcrp.estimator.stored import refuse_unless_plain
-from streamddcrp.models.trees.kernels.gain import local_bound, node_bounds, reorder
+from streamddcrp.models.trees.kernels.gain import node_bounds, reorder
 from streamddcrp.models.trees.kernels.topics import (
     BARRED,
     CONFINED,
@@ -23,13 +21,11 @@ from streamddcrp.models.trees.kernels.topics import (
     N_NODES,
     N_SEEN,
     N_WORDS,
-    NEXT_ID,
     NEXT_VISIT,
     SCALE,
     complete_many,
     learn,
     place_many,
-    put_back,
 )
 from streamddcrp.models.trees.tree import (
     Change,
@@ -256,37 +252,6 @@ class TopicTree:
             self.counts = padded(self.counts, max(room, 2 * len(self.counts)))
         self.whole[NEXT_VISIT] -= self.window.append(offsets, words, n, self.settings.window)
         return self._run(self.window.n - len(offsets) + 1, self.window.n, fresh=True)
-
-    def plant(self, bags: Bags, slots: IntArray, phi: FloatArray) -> None:
-        """Learn documents where they are said to belong; the tree must be a root.
-
-        ``slots`` (N, L): of the nodes on their paths, as of `slots_of`; ``phi`` (words, L): levels
-        of ``bags.words``.
-        """
-        (N, L), K = slots.shape, int(slots.max()) + 1
-        while K > len(self.parent) < self.settings.max_nodes:
-            self.make_nodes()
-        if len(self.parent) < K:
-            message = f"the tree to start from has {K} nodes, max_nodes is {len(self.parent)}"
-            raise ConfigError(message)
-        for l in range(1, L):
-            self.parent[slots[:, l]], self.level[slots[:, l]] = slots[:, l - 1], l + 1
-        self.ids[:K] = np.arange(K)
-        V = int(bags.words.max(initial=-1)) + 1
-        self.counts = padded(self.counts, max(V, len(self.counts)), len(self.parent))
-        self.whole[[N_NODES, NEXT_ID, N_WORDS, N_SEEN]] = K, K, V, N
-        w = self.window
-        w.append(*bags, N)
-        w.weights[:N] = 1.0
-        own, alpha = np.zeros(N), self.settings.alpha
-        for d in range(N):
-            spots = slice(bags.offsets[d], bags.offsets[d + 1])
-            n = bags.counts[spots]
-            own[d] = local_bound(n, phi[spots], alpha, n @ phi[spots], L, self.settings.eta, V)
-        ends = np.where(np.diff(bags.offsets) > 0, slots[:, -1], -1)
-        put_back(np.arange(N), ends, own, phi, self.arrays, w.arrays)
-        self.note_births(1)
-        self.next_tidy = N + self.settings.window
 
     def trim(self) -> None:
         """Let go of the documents before the window, of which some may still be in memory."""

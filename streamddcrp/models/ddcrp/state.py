@@ -1,0 +1,348 @@
+"""The particle filter's settings and what it remembers.
+
+Arrays are grouped by axis into named tuples, which kernels update in place. Lengths are capacities:
+P particles, K tables of each, B customers in the ring (a power of two; customer i is at i mod B),
+G names of tables, L = max(rejuvenate, 1) recent customers (customer i is at i mod L), D features,
+S and Q entries of statistics and cached posteriors.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamddcrp.contract import EVENT_CAPACITY, EventRing, empty_events
+from streamddcrp.decay import Decay
+from streamddcrp.errors import ConfigError
+from streamddcrp.likelihoods.kernels.families import n_post, n_stats, posterior
+from streamddcrp.models.ddcrp.kernels.tables import N_SUMS
+from streamddcrp.numerics import CALLER_GIVEN, EXPONENTIAL, NO_DECAY
+from streamddcrp.particles.kernels.names import (
+    FIRST,
+    MOST_TABLES,
+    N_COUNTS,
+    N_EVENTS,
+    N_LIVE,
+    N_NAMES,
+    N_SEEN,
+)
+from streamddcrp.particles.state import Names, ParticleState, empty_names, room
+from streamddcrp.records import (
+    ANY,
+    CHANCE,
+    FINITE,
+    MOST,
+    PREPARED,
+    WEIGHT,
+    Within,
+    check,
+    check_one,
+    counters,
+    empty,
+    index,
+    refuse_if,
+    up_to,
+)
+from streamddcrp.typing import FloatArray, IntArray
+from streamddcrp.validation import positive, whole
+
+BoolArray = NDArray[np.bool_]
+TAIL = 1e-12  # weight, as a share of alpha, below which links and tables are dropped
+LARGEST_REACH = 1 << 20  # arrivals
+
+# --- Settings -------------------------------------------------------------------------------------
+
+
+class Config(NamedTuple):
+    """Settings in the kernels' terms; made and checked by `make_config`."""
+
+    family: int
+    hyper: FloatArray
+    decay_code: int
+    decay_location: float
+    decay_scale: float
+    alpha: float
+    least: float  # weight below which a table that no one can leave is dropped
+    carried: bool  # whether tables carry the weight of members that have left the ring
+    given: bool  # whether the weights of links are evaluated outside
+    clocked: bool  # whether distances are times; else numbers of arrivals
+    reach: float  # largest distance of a link
+    by_gap: FloatArray  # (W,) weights over 1 .. W arrivals; empty where they are not needed
+    n_particles: int
+    rejuvenate: int
+    seed: int
+
+
+def make_config(
+    *, family: int, hyper: FloatArray, decay: Decay, alpha: float, n_particles: int,
+    rejuvenate: int, seed: int, clocked: bool,
+) -> Config:  # fmt: skip
+    """Check the options of `DDCRPSampler` and put them into the kernels' terms.
+
+    Exponential and no decay are followed without bound; any other one is cut where it falls below
+    1e-12 ``alpha``, and must fall that low. ``seed`` is the key of the random numbers, at most
+    2^63 - 1. ``clocked``: distances are differences of times; else of arrival indices.
+
+    Raises
+    ------
+    ConfigError
+        If an option is out of its range, or the decay reaches without end.
+    """
+    n_particles = whole("n_particles", n_particles, 1, 1 << 20)
+    rejuvenate = whole("rejuvenate", rejuvenate, 0, 1 << 16)
+    seed, alpha = whole("seed", seed, 0, (1 << 63) - 1), positive("alpha", alpha)
+    carried = decay.code in (EXPONENTIAL, NO_DECAY)
+    reach, by_gap = math.inf, np.empty(0)
+    if not carried:
+        share = TAIL * alpha / float(decay.weight(0.0))
+        reach = decay.horizon(min(max(share, 1e-300), 0.5))
+        if math.isinf(reach):
+            message = (
+                "decay: it never falls below 1e-12 alpha, so nothing could be forgotten; multiply "
+                "it by a window"
+            )
+            raise ConfigError(message)
+        if not clocked and reach > LARGEST_REACH:
+            message = (
+                f"decay: links reach {reach:.0f} arrivals back, and every particle would keep so "
+                f"many; at most {LARGEST_REACH}, or take an exponential decay or none"
+            )
+            raise ConfigError(message)
+        if not clocked:
+            by_gap = np.trim_zeros(decay.weight(np.arange(1.0, math.floor(reach) + 1.0)), "b")
+    given = not carried and (not clocked or decay.code == CALLER_GIVEN)
+    return Config(
+        family, hyper, decay.code, decay.location, decay.scale, alpha, TAIL * alpha, carried, given,
+        clocked, reach, by_gap, n_particles, rejuvenate, seed,
+    )  # fmt: skip
+
+
+# --- State ----------------------------------------------------------------------------------------
+
+
+class Particles(NamedTuple):
+    """What there is once per particle."""
+
+    weight: Annotated[FloatArray, "P", CHANCE]  # sums to 1
+    n_tables: Annotated[IntArray, "P", up_to("K")]
+    # table of the last customer; -1: it is gone
+    last: Annotated[IntArray, "P", -1, index("K", none=True)]
+
+
+class Tables(NamedTuple):
+    """Tables of each particle, in the order in which it opened them."""
+
+    name: Annotated[IntArray, "P K", up_to("G")]  # position in `Names`
+    retained: Annotated[IntArray, "P K", up_to("B")]  # members in the ring
+    # decayed weight of the members that have left the ring
+    carried: Annotated[FloatArray, "P K", WEIGHT]
+    stats: Annotated[FloatArray, "P K S"]  # sums over all members
+    post: Annotated[FloatArray, "P K Q"]  # the posterior that belongs to ``stats``
+
+
+class Ring(NamedTuple):
+    """Customers that may be linked to one by one."""
+
+    t: Annotated[FloatArray, "B", FINITE]
+    label: Annotated[IntArray, "P B", index("K")]  # table
+    # customer linked to, -1: had left the ring; only if rejuvenated
+    link: Annotated[IntArray, "P B", Within(-1, MOST)]
+
+
+class Recent(NamedTuple):
+    """Customers whose links are resampled."""
+
+    x: Annotated[FloatArray, "L D", PREPARED]
+    # decay weights of their links to customers of the ring
+    weight: Annotated[FloatArray, "L B", WEIGHT]
+    name: Annotated[IntArray, "L", -1]  # in `Names`, of the table they open; -1: none has it yet
+
+
+class Scratch(NamedTuple):
+    """Work space of the kernels; nothing in it outlives a call but the constant ``prior_post``."""
+
+    weight: Annotated[FloatArray, "P K"]  # probability of each table for the arrival, times total
+    new: Annotated[FloatArray, "P"]  # the same for a new table
+    total: Annotated[FloatArray, "P"]  # the sum of both
+    gain: Annotated[FloatArray, "P"]  # log predictive density
+    mass: Annotated[FloatArray, "K"]
+    score: Annotated[FloatArray, "K"]
+    at_name: Annotated[FloatArray, "G"]
+    offspring: Annotated[IntArray, "P"]
+    ancestor: Annotated[IntArray, "P"]
+    place: Annotated[IntArray, "P"]
+    used: Annotated[BoolArray, "P"]
+    inside: Annotated[BoolArray, "L"]  # whether the customers from one on are below it
+    taken: Annotated[FloatArray, "S"]
+    kept_stats: Annotated[FloatArray, "S"]
+    joint: Annotated[FloatArray, "S"]
+    taken_post: Annotated[FloatArray, "Q"]
+    kept_post: Annotated[FloatArray, "Q"]
+    joint_post: Annotated[FloatArray, "Q"]
+    prior_post: Annotated[FloatArray, "Q"]
+
+
+@dataclass(slots=True)
+class State(ParticleState):
+    """The filter's memory; exactly one owner."""
+
+    particles: Particles
+    tables: Tables
+    ring: Ring
+    recent: Recent
+    names: Names
+    events: EventRing
+    counts: IntArray
+    sums: FloatArray
+    scratch: Scratch
+
+
+_GROUPS: dict[str, Any] = {
+    "particles": Particles, "tables": Tables, "ring": Ring, "names": Names, "events": EventRing,
+}  # fmt: skip
+
+
+def empty_state(config: Config) -> State:
+    """Return the state before the first arrival."""
+    return _with_room(config, 8, 16, 16)
+
+
+def _with_room(config: Config, n_tables: int, n_ring: int, n_names: int) -> State:
+    """Return an empty state with room for so many tables, customers and names."""
+    rows = config.family, config.hyper
+    lengths = {
+        "P": config.n_particles, "K": n_tables, "B": n_ring, "G": n_names,
+        "L": max(config.rejuvenate, 1), "D": int(config.hyper[0]), "S": int(n_stats(*rows)),
+        "Q": int(n_post(*rows)),
+    }  # fmt: skip
+    state = State(
+        empty(Particles, lengths), empty(Tables, lengths), empty(Ring, lengths),
+        empty(Recent, lengths), empty_names(n_names), empty_events(), np.zeros(N_COUNTS, np.int64),
+        np.zeros(N_SUMS), empty(Scratch, lengths),
+    )  # fmt: skip
+    state.particles.weight[:] = 1.0 / config.n_particles
+    posterior(*rows, np.zeros(lengths["S"]), state.scratch.prior_post)
+    return state
+
+
+def arrays_of(state: State, config: Config) -> dict[str, NDArray[Any]]:
+    """Return copies of all arrays without unused capacity, for a checkpoint.
+
+    What follows from the rest (cached posteriors, scratch) is left out, and names are sorted: equal
+    states give equal bytes, whatever their capacities.
+    """
+    used = np.flatnonzero(state.names.opener >= 0)
+    used = used[np.argsort(state.names.opener[used])]
+    arrays = {name: values[place].copy() for name, values, place in _stored(state, used)}
+    to = np.zeros(len(state.names.opener), np.int64)
+    to[used] = np.arange(len(used))
+    arrays["tables.name"] = to[arrays["tables.name"]]
+    unused = np.arange(state.counts[MOST_TABLES]) >= state.particles.n_tables[:, None]
+    for name in ("name", "retained", "carried", "stats"):
+        arrays[f"tables.{name}"][unused] = 0
+    recent, row, at = _recent(state, config.rejuvenate)
+    arrays["recent.x"] = state.recent.x[row]
+    earlier = np.arange(state.counts[FIRST], state.counts[N_SEEN]) < recent[:, None]
+    arrays["recent.weight"] = np.where(earlier, state.recent.weight[row][:, at], 0.0)
+    return arrays | {"counts": state.counts.copy(), "sums": state.sums.copy()}
+
+
+COUNTS = counters({MOST_TABLES: up_to("K"), N_NAMES: up_to("G"), N_LIVE: up_to("G")})
+
+
+def check_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Refuse arrays that do not belong together, before any is used."""
+    openers, counts = arrays["names.opener"], arrays["counts"]
+    shape = arrays["tables.name"].shape
+    lengths = {
+        "P": config.n_particles, "K": shape[-1], "B": len(arrays["ring.t"]), "G": len(openers),
+        "N": len(openers), "L": len(arrays["recent.x"]), "E": len(arrays["events.kind"]),
+    }  # fmt: skip
+    check_one("counts", counts, (N_COUNTS,), np.int64, COUNTS, lengths)
+    check_one("sums", arrays["sums"], (N_SUMS,), np.float64, ANY)
+    for part, group in _GROUPS.items():
+        check(group, arrays, lengths, f"{part}.", without=("post",))
+    recent = arrays["recent.x"], arrays["recent.weight"]
+    check_one("recent.x", recent[0], (lengths["L"], recent[0].shape[-1]), np.float64, PREPARED)
+    check_one("recent.weight", recent[1], (lengths["L"], lengths["B"]), np.float64, WEIGHT)
+    seen, first, n_tables = counts[N_SEEN], counts[FIRST], arrays["particles.n_tables"]
+    width = int(config.hyper[0]), int(n_stats(config.family, config.hyper))
+    labels, links = arrays["ring.label"], arrays["ring.link"]
+    taken = np.arange(lengths["K"]) < n_tables[:, None]
+    refuse_if(
+        counts[MOST_TABLES] != lengths["K"]
+        or seen - first != lengths["B"]
+        or counts[N_NAMES] != len(openers)
+        or lengths["E"] != min(counts[N_EVENTS], EVENT_CAPACITY)
+        or lengths["L"] != max(0, int(seen) - max(0, int(seen) + 1 - config.rejuvenate))
+        or first > max(0, int(seen) + 1 - max(config.rejuvenate, 1))
+        or recent[0].shape[1] > width[0]
+        or arrays["tables.stats"].shape[-1] > width[1]
+        or bool((arrays["tables.name"] >= max(len(openers), 1)).any())
+        or bool((labels >= np.maximum(n_tables, 1)[:, None]).any() or (links >= seen).any())
+        or bool((arrays["particles.last"] >= n_tables).any())
+        or bool((openers >= seen).any() or (np.diff(openers) <= 0).any()),
+        "customers, tables and names",
+    )
+    members = np.zeros((config.n_particles, lengths["K"]), np.int64)
+    np.add.at(members, (np.arange(config.n_particles)[:, None], labels), 1)
+    refuse_if(bool((members != arrays["tables.retained"])[taken].any()), "members of tables")
+
+
+def state_from_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> State:
+    """Rebuild the state that `arrays_of` described, with room for one more arrival at least.
+
+    The statistics may be shorter than those of ``config``: words that had not been seen.
+    """
+    counts = arrays["counts"]
+    K, seen, first, n_names = (int(counts[i]) for i in (MOST_TABLES, N_SEEN, FIRST, N_NAMES))
+    more = 1 + config.rejuvenate
+    state = _with_room(
+        config, room(K + more, 8), room(seen - first + 1, 16), room(n_names + more, 16)
+    )
+    state.counts[:], state.sums[:] = counts, arrays["sums"]
+    for name, values, place in _stored(state, slice(n_names)):
+        kept = arrays[name]
+        target = values[..., : kept.shape[2]] if name == "tables.stats" else values
+        target[place] = kept
+    recent, row, at = _recent(state, config.rejuvenate)
+    x = arrays["recent.x"]
+    state.recent.x[row, : x.shape[1]] = x
+    state.recent.weight[row[:, None], at] = arrays["recent.weight"]
+    known = {int(opener): g for g, opener in enumerate(arrays["names.opener"])}
+    state.recent.name[row] = [known.get(i, -1) for i in recent.tolist()]
+    for p, n_tables in enumerate(state.particles.n_tables):
+        for k in range(n_tables):
+            posterior(
+                config.family, config.hyper, state.tables.stats[p, k], state.tables.post[p, k]
+            )
+    return state
+
+
+def in_ring(state: State) -> IntArray:
+    """Return the places in the ring of the customers that it holds, the oldest first."""
+    kept = np.arange(state.counts[FIRST], state.counts[N_SEEN])
+    return kept & (len(state.ring.t) - 1)
+
+
+def _stored(state: State, names: Any) -> Iterator[tuple[str, NDArray[Any], Any]]:
+    """Yield name, array and what is in use of it, of all that is stored but recent customers."""
+    in_use = {
+        "particles": ..., "tables": (slice(None), slice(int(state.counts[MOST_TABLES]))),
+        "ring": (..., in_ring(state)), "names": names,
+        "events": slice(int(min(state.counts[N_EVENTS], EVENT_CAPACITY))),
+    }  # fmt: skip
+    for part, place in in_use.items():
+        for name, values in getattr(state, part)._asdict().items():
+            if name != "post":  # follows from the statistics
+                yield f"{part}.{name}", values, place
+
+
+def _recent(state: State, rejuvenate: int) -> tuple[IntArray, IntArray, IntArray]:
+    """Return customers whose links will be resampled after the next arrival, and their places."""
+    seen = int(state.counts[N_SEEN])
+    recent = np.arange(max(0, seen + 1 - rejuvenate), seen)
+    return recent, recent % len(state.recent.name), in_ring(state)
