@@ -131,6 +131,17 @@ def live_labels(state: Any, lag: int) -> IntArray:
     return np.where(k >= 0, state.tables.id[np.maximum(k, 0)], -1)
 
 
+def merged_into(state: State) -> dict[int, int]:
+    """Return what became of tables that were merged, of the last merges in the log."""
+    log, made = state.events, int(state.counts[layout.N_MERGES])
+    out: dict[int, int] = {}
+    for number in range(made - 1, max(0, made - len(log.older)) - 1, -1):  # the last first
+        i = number % len(log.older)
+        older = int(log.older[i])
+        out[int(log.younger[i])] = out.get(older, older)
+    return dict(sorted(out.items()))
+
+
 def stories(state: State, table: WordTable, *, clocked: bool) -> pa.Table:
     """Return one row per live table, those with most weight now first."""
     tables, counts, sums = state.tables, state.counts, state.sums
