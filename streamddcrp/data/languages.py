@@ -6,11 +6,12 @@ A text of n different words, k of them in a list, is in that language with the l
 
 and in another one with the same for p = 0.025. The ratio of the two is at most 20, since one text
 in twenty may quote another language whatever its own is. Whether a stream holds a language is a
-question about the part of its texts in it: below one in twenty, as quotations are, or above, each
-with a uniform prior. A language is recognised when the odds for it are a thousand to one for each
-language that might have been, and, while fewer than `ENOUGH` texts were looked at, twenty to one
-against each other language: Danish and Norwegian differ little. Words that are left out are no
-evidence, so that Spanish does not speak for Catalan any more; nor are words of one letter.
+question about the part of its texts in it: at most one in twenty, or above, each with a uniform
+prior. So a language of fewer than one text in ten is not found. One is recognised when the odds for
+it are a thousand to one for each language that might have been, and, while fewer than `ENOUGH`
+texts were looked at, twenty to one against each other language: Danish and Norwegian differ little.
+Words that are left out are no evidence, so that Spanish does not speak for Catalan any more; nor
+are words of one letter.
 
 The two probabilities were chosen on real texts of 26 languages and on English corpora, see
 ``docs/texts-measured.md``. Lists that hold few of the words of a text recognise nothing: Greek,
@@ -167,5 +168,5 @@ def recognise(listed: IntArray, sizes: IntArray, known: Sequence[int]) -> int:
 
 def _evidence(ratio: FloatArray, parts: FloatArray) -> float:
     """Return the log of the mean likelihood, each part of the texts being as likely a priori."""
-    log = np.log1p(parts[:, None] * (ratio - 1.0)).sum(axis=1)
+    log = np.log(1.0 - parts[:, None] + parts[:, None] * ratio).sum(axis=1)
     return float(log.max() + np.log(np.mean(np.exp(log - log.max()))))

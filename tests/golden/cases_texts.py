@@ -173,6 +173,19 @@ def text_stream_forms(record):
 
 
 @case
+def text_stream_languages(record):
+    """German from the hundredth text on, then Spanish as well."""
+    rows, rng = streams.texts(300, seed=26), np.random.default_rng(26)
+    german = ["der", "die", "das", "und", "nicht", "ein", "auf", "mit", "dem", "von"]
+    spanish = ["el", "los", "las", "que", "por", "con", "una", "para", "como", "pero"]
+    for i in range(100, 300):
+        more = spanish if i > 180 and i % 2 else german
+        rows[i] = " ".join([rows[i], *rng.choice(more, 3, replace=False)])
+    model = TextStream(lag=30, decay=40.0, stop_words="auto")
+    follow(record, "auto", model, rows, probes=SAID, views=["languages", "n_words", "merged"])
+
+
+@case
 def embedding_stream(record):
     rng = np.random.default_rng(25)
     centres = rng.normal(size=(5, 24))

@@ -38,7 +38,7 @@ def look(config: Config, state: State, table: WordTable, known: list[str]) -> bo
         known.append(lists.names[found])
         _leave_out(config, state, table, lists.words[found])
         _log.info(
-            "texts in %s were found: the stop words of that language are left out, too, from text %s on",
+            "%s texts were found: the stop words of their language are left out from text %s on",
             known[-1].capitalize(), f"{int(state.counts[layout.N_SEEN]):,}",
         )  # fmt: skip
     return len(known) > n_known

@@ -21,9 +21,8 @@ from streamddcrp.models.text.config import engine_config, words_left_out
 from streamddcrp.models.text.engine import arrays_of, empty_state, predict, state_from_arrays, step
 from streamddcrp.models.text.kernels.layout import N_SEEN, SURPRISE
 from streamddcrp.models.text.languages import look
-from streamddcrp.models.text.over_time import StoriesOverTime
 from streamddcrp.models.text.story_line import StoryLine
-from streamddcrp.models.text.views import PIECE, StoryModel, decay_scale, stories
+from streamddcrp.models.text.views import PIECE, StoriesOverTime, StoryModel, decay_scale, stories
 from streamddcrp.records import nbytes_of, refuse_if
 from streamddcrp.typing import FloatArray
 
@@ -340,7 +339,7 @@ class TextStream(StoriesOverTime, StoryModel, Stored, base.Clusterer):
         arrays = arrays_of(self._memory, len(words["word_length"])) | words
         arrays["finals"] = self._finals.last()
         line, story_line = self._line.state()
-        meta = {
+        meta: dict[str, Any] = {
             "line": story_line,
             "options": {name: to_json(value) for name, value in self._get_params().items()},
             "clocked": self._clocked,
