@@ -1,6 +1,7 @@
 """Cases of epochs, texts, vectors of texts, trees and language."""
 
 import numpy as np
+import pytest
 from scipy import sparse
 
 from streamddcrp import (
@@ -175,6 +176,7 @@ def text_stream_forms(record):
 @case
 def text_stream_languages(record):
     """German from the hundredth text on, then Spanish as well."""
+    pytest.importorskip("stop_words")
     rows, rng = streams.texts(300, seed=26), np.random.default_rng(26)
     german = ["der", "die", "das", "und", "nicht", "ein", "auf", "mit", "dem", "von"]
     spanish = ["el", "los", "las", "que", "por", "con", "una", "para", "como", "pero"]

@@ -22,12 +22,12 @@ from streamddcrp.models.text.engine import arrays_of, empty_state, predict, stat
 from streamddcrp.models.text.kernels.layout import N_SEEN, SURPRISE
 from streamddcrp.models.text.languages import look
 from streamddcrp.models.text.story_line import StoryLine
-from streamddcrp.models.text.views import PIECE, StoriesOverTime, StoryModel, decay_scale, stories
+from streamddcrp.models.text.views import PIECE, StoriesOverTime, decay_scale, stories
 from streamddcrp.records import nbytes_of, refuse_if
 from streamddcrp.typing import FloatArray
 
 
-class TextStream(StoriesOverTime, StoryModel, Stored, base.Clusterer):
+class TextStream(StoriesOverTime, Stored, base.Clusterer):
     """Stories in a stream of short texts: headlines, messages, tickets.
 
     A sequential distance-dependent CRP whose tables are stories with Pitman-Yor language models.

@@ -125,16 +125,12 @@ class StoryModel(ScikitLearn):
         self._backlog.keep(self._memory.events, int(self._memory.counts[layout.N_EVENTS]))
 
 
-class StoriesOverTime:
-    """Views of a model that keeps a line of stories."""
+class StoriesOverTime(StoryModel):
+    """What became of the stories of a model that keeps a line of them."""
 
-    _memory: Any
-    _table: Any
+    _table: WordTable
     _line: StoryLine
     _clocked: bool | None
-    _lag: Any
-    n_seen: Any
-    n_tables: Any
 
     def merged(self) -> dict[int, int]:
         """Return what became of stories that were merged: id to the id it has now.
