@@ -361,6 +361,8 @@ class TextStream(StoriesOverTime, Stored, base.Clusterer):
         refuse_if(bool(model._languages) != ("word_more_stops" in arrays), "languages")
         model._table = WordTable.restore(arrays, keep=model.keep or ())
         model._memory = state_from_arrays(model._config, arrays)
+        words, more = model._memory.words, arrays.get("word_more_stops", np.zeros(0, np.int64))
+        refuse_if(bool((words.df[more] > 0).any() or (words.held[more] > 0).any()), "stop words")
         model._finals.add(arrays["finals"])
         model._line = StoryLine.restore(arrays, meta["line"])
         return model
