@@ -31,6 +31,7 @@ from benchmarks import (
     temporal_language,
     temporal_text,
     text,
+    text_languages,
     tv_ibp,
     without_spaces,
 )
@@ -50,8 +51,8 @@ for _module in (
     engine, ordinary, factory, real_series, seasons, keyed, bound_gap, batch_speed, ddcrp_sampler,
     ddcrp_filter,
     link_language, temporal_gaussian, temporal_text, temporal_language, graph_crp, tv_ibp,
-    nested_digits, nested_topics, text, boilerplate, without_spaces, live, live_hours, live_page,
-    brokers, speed, spark, spark_plan,
+    nested_digits, nested_topics, text, boilerplate, text_languages, without_spaces,
+    live, live_hours, live_page, brokers, speed, spark, spark_plan,
 ):  # fmt: skip
     main.add_command(_module.main)
 

@@ -114,7 +114,10 @@ def main(ctx: click.Context) -> None:
 )
 @click.option("--features", metavar="A,B,C", help="Columns to cluster by [default: all others].")
 @click.option(
-    "--text", metavar="COL", help="Column of texts, for text, temporal-dpm and nested-topics."
+    "--text",
+    metavar="COL",
+    help="Column of texts, for text, temporal-dpm and nested-topics. They are taken as English; "
+    "stop_words = 'auto' in the file of --model recognises other languages.",
 )
 @click.option(
     "--model",

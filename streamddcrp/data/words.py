@@ -26,7 +26,6 @@ words by `streamddcrp.data.tokenize`.
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from importlib import import_module
 from typing import Annotated, Any, NamedTuple, Self
 
 import numpy as np
@@ -51,6 +50,7 @@ from streamddcrp.data.kernels.words import (
     LINKS,
     REPEATS,
     RETWEETS,
+    STOP,
     STOPS,
     TICKERS,
     USED,
@@ -58,7 +58,7 @@ from streamddcrp.data.kernels.words import (
     rehash,
     release_words,
 )
-from streamddcrp.errors import CheckpointError, ConfigError, MissingExtraError
+from streamddcrp.errors import CheckpointError, ConfigError
 from streamddcrp.records import MOST, Within, check, empty, refuse_if
 from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp.validation import choice
@@ -76,6 +76,7 @@ _PIECES = ("piece_keys", "piece_counts", "piece_sums", "due_keys", "due_counts")
 _START = 1024  # words for which there is room at first
 _BETWEEN = bytes([BETWEEN])
 _MOST = 1 << 29  # of words
+_NONE = np.zeros(0, np.int64)
 
 
 class WordArrays(NamedTuple):
@@ -84,10 +85,10 @@ class WordArrays(NamedTuple):
     slots: Annotated[IntArray, "S"]  # 2 C
     letters: Annotated[NDArray[np.uint64], "C 8"]  # bytes of each word, in the order of memory
     length: Annotated[NDArray[np.uint8], "C"]  # how many they are, 0 where an index is free
-    # Number of the last document that held the word, negative if it came with that one.
+    # Number of the last document that held the word, negative if it came with that one; `STOP`.
     seen: Annotated[IntArray, "C"]
     free: Annotated[NDArray[np.int32], "C"]  # indexes to use again, the next one last
-    # Indexes ever used, free ones among them, stop words (the first indexes), documents read,
+    # Indexes ever used, free ones among them, stop words, documents read,
     # whether words count each time they come, and bits of what is kept of raw texts.
     counts: Annotated[IntArray, "6"]
     characters: Annotated[NDArray[np.int32], "P"]  # what each character does
@@ -170,6 +171,7 @@ class WordTable:
                 raise ConfigError(message)
         self.arrays = _with_due(self.arrays, 1)
         self.arrays.counts[STOPS] = self.arrays.counts[USED]
+        self.arrays.seen[: self.arrays.counts[USED]] = STOP
         self.arrays.counts[REPEATS] = repeats
         for name in keep:
             self.arrays.counts[KEEP] |= RAW[choice("keep", name, tuple(RAW))]
@@ -192,7 +194,7 @@ class WordTable:
     @property
     def stop_words(self) -> list[str]:
         """What is left out."""
-        return self.decode(np.arange(self.arrays.counts[STOPS]))
+        return self.decode(np.flatnonzero(self.arrays.seen == STOP))
 
     def grow(self, n_more: int) -> None:
         """Make room for so many more words; indexes stay as they are.
@@ -271,6 +273,16 @@ class WordTable:
             if len(out) - ends[row] < need:
                 out = np.concatenate([out, np.empty(len(out) + need, np.int64)])
 
+    def leave_out(self, words: Sequence[str]) -> IntArray:
+        """Make more words stop words; return their indexes, of those that were none, in order.
+
+        Nothing may hold them afterwards; they are not released.
+        """
+        found = np.unique(self.encode([list(words)])[0])
+        self.arrays.seen[found] = STOP
+        self.arrays.counts[STOPS] += len(found)
+        return found
+
     def decode(self, words: IntArray) -> list[str]:
         """Return words by their indexes."""
         data = self.arrays.letters[words].tobytes()
@@ -283,18 +295,23 @@ class WordTable:
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Return arrays for a checkpoint; none of pieces as long as there are none."""
-        used, free, stops = self.arrays.counts[:DOCUMENTS].tolist()
+        used, free, _ = self.arrays.counts[:DOCUMENTS].tolist()
         length = self.arrays.length[:used]
         kept = np.arange(LONGEST) < length[:, None]
         order = np.argsort(self.arrays.piece_keys)
         order = order[len(order) - int(self.arrays.piece_sums[LISTED]) :]
         pieces = _Pieces(self.arrays.piece_keys[order], self.arrays.piece_counts[order])
         learned = {f"pieces.{name}": part for name, part in pieces._asdict().items() if len(part)}
+        # Stop words are the first ones, but for those that were added.
+        stops = np.flatnonzero(self.arrays.seen[:used] == STOP)
+        first = int(np.count_nonzero(stops == np.arange(len(stops))))
+        if first < len(stops):
+            learned["word_more_stops"] = stops[first:]
         return learned | {
             "word_letters": self.arrays.letters[:used].view(np.uint8)[kept],
             "word_length": length.copy(),
             "word_free": self.arrays.free[:free].copy(),
-            "word_stops": np.array([stops]),
+            "word_stops": np.array([first]),
         }
 
     @classmethod
@@ -308,12 +325,17 @@ class WordTable:
         """
         length, free = state["word_length"], state["word_free"]
         used, live = len(length), int(np.count_nonzero(length))
+        first, more = int(state["word_stops"][0]), state.get("word_more_stops", _NONE)
         sound = (
             length.max(initial=0) <= LONGEST
             and int(length.sum(dtype=np.int64)) == len(state["word_letters"])
             and len(free) == used - live
             and np.array_equal(np.sort(free), np.flatnonzero(length == 0))
-            and 0 <= int(state["word_stops"][0]) <= used
+            and 0 <= first <= used
+            and (more[:1] > first).all()
+            and (more[-1:] < used).all()
+            and (np.diff(more) > 0).all()
+            and length[more].all()
         )
         if not sound:
             message = "the words of the checkpoint are inconsistent; use another checkpoint"
@@ -325,7 +347,8 @@ class WordTable:
         kept = np.arange(LONGEST) < length[:, None]
         arrays.letters[:used].view(np.uint8)[kept] = state["word_letters"]
         arrays.length[:used], arrays.free[: len(free)] = length, free
-        arrays.counts[:DOCUMENTS] = used, len(free), state["word_stops"][0]
+        arrays.counts[:DOCUMENTS] = used, len(free), first + len(more)
+        arrays.seen[:first], arrays.seen[more] = STOP, STOP
         rehash(arrays, arrays.slots)
         if "pieces.keys" in state:
             n = check(_Pieces, state, {}, "pieces.")["N"]
@@ -334,30 +357,6 @@ class WordTable:
             table.arrays = _with_pieces(arrays)
             enter_pieces(table.arrays, keys, counts)
         return table
-
-
-def stop_words_of(language: str) -> tuple[str, ...]:
-    """Return the words of the list that the package ``stop-words`` keeps of a language.
-
-    Raises
-    ------
-    MissingExtraError
-        If the package is not installed.
-    ConfigError
-        If it has no such language.
-    """
-    try:
-        lists = import_module("stop_words")
-    except ImportError:
-        message = (
-            f"stop words by the name of a language, {language!r}, need the package stop-words; "
-            "install streamddcrp[words], or give a list of words"
-        )
-        raise MissingExtraError(message) from None
-    choice("stop_words", language, {*lists.AVAILABLE_LANGUAGES, "english"})
-    table = WordTable((), repeats=True)
-    words = lists.get_stop_words(language)
-    return tuple(word for word in words if len(table.encode([word])[0]) == 1)
 
 
 def joined(words: Iterable[str]) -> bytes:

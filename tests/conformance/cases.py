@@ -5,6 +5,7 @@ A new model needs a `Case` here, and nothing else, to be held to every law that 
 
 import math
 from functools import partial
+from importlib.util import find_spec
 
 import numpy as np
 
@@ -29,6 +30,14 @@ ONE_EACH = {"warmup": 5, "resampling": "systematic", "n_particles": 6, "alpha": 
 PARENTS = {"stream": streams.with_parents, "lacks": {"keyed"}}
 HOLES = kinds.BY_NAME | {"stream": streams.with_holes, "examples": 10}
 FEW_TEXTS = {"stream": streams.few_epochs_of_texts, "examples": 5}
+
+# Without the package of their lists, languages are not recognised.
+LANGUAGES = [
+    kinds.text_stream(
+        "languages", {"lag": 30, "decay": 40.0, "stop_words": "auto"},
+        stream=streams.german_texts, river=river_counts, fails=kinds.ROOM,
+    )
+] if find_spec("stop_words") else []  # fmt: skip
 
 CASES = [
     seqddcrp("auto", {"warmup": 15, "window": 12, "sweep_every": 4}, wait=8, river=river_rows),
@@ -149,6 +158,7 @@ CASES = [
         "without spaces", {"lag": 30, "decay": 40.0}, stream=streams.texts_without_spaces,
         fails=kinds.ROOM,
     ),
+    *LANGUAGES,
     kinds.text_stream(
         "turnover", {"lag": 100, "decay": 100.0}, fails=kinds.ROOM,
         flat=Flat(streams.turnover, 40, 20, most=lambda _: math.inf, check=kinds.few_words),

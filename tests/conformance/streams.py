@@ -181,6 +181,9 @@ def few_epochs_of_texts(seed):
     return epochs_of_texts(seed, 16)
 
 
+GERMAN = ["der", "die", "das", "und", "nicht", "ein", "eine", "auf", "mit", "dem", "den", "von"]
+
+
 def texts(seed, n=150):
     """Texts of topics that come and go, empty ones among them."""
     rng = np.random.default_rng(seed)
@@ -201,6 +204,16 @@ def texts_without_spaces(seed):
             chr(0x4E00 + sum(word.encode()) % 400) + chr(0x5200 + len(word)) for word in row.split()
         )
         for row in stream.rows
+    ]
+    return replace(stream, rows=written)
+
+
+def german_texts(seed):
+    """The same with German stop words, from the fortieth text on."""
+    stream, rng = texts(seed), np.random.default_rng(seed)
+    written = [
+        " ".join([*row.split(), *rng.choice(GERMAN, 3, replace=False)]) if i >= 40 and row else row
+        for i, row in enumerate(stream.rows)
     ]
     return replace(stream, rows=written)
 

@@ -1,6 +1,7 @@
 """Cases of epochs, texts, vectors of texts, trees and language."""
 
 import numpy as np
+import pytest
 from scipy import sparse
 
 from streamddcrp import (
@@ -170,6 +171,20 @@ def text_stream_forms(record):
         " ".join(rng.permutation(own[rng.integers(0, 2 if i < 150 else 8)])[:9]) for i in range(400)
     ]
     follow(record, "topics", TextStream(lag=150, decay=200.0), both, views=["merged"])
+
+
+@case
+def text_stream_languages(record):
+    """German from the hundredth text on, then Spanish as well."""
+    pytest.importorskip("stop_words")
+    rows, rng = streams.texts(300, seed=26), np.random.default_rng(26)
+    german = ["der", "die", "das", "und", "nicht", "ein", "auf", "mit", "dem", "von"]
+    spanish = ["el", "los", "las", "que", "por", "con", "una", "para", "como", "pero"]
+    for i in range(100, 300):
+        more = spanish if i > 180 and i % 2 else german
+        rows[i] = " ".join([rows[i], *rng.choice(more, 3, replace=False)])
+    model = TextStream(lag=30, decay=40.0, stop_words="auto")
+    follow(record, "auto", model, rows, probes=SAID, views=["languages", "n_words", "merged"])
 
 
 @case

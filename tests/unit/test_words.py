@@ -13,7 +13,7 @@ from streamddcrp.checkpoint import decode_state, encode_state
 from streamddcrp.data import tokenize, tokenize_all
 from streamddcrp.data.kernels.characters import LONGEST
 from streamddcrp.data.texts import read_text, read_texts
-from streamddcrp.data.words import ENGLISH, RAW, WordTable, stop_words_of
+from streamddcrp.data.words import ENGLISH, RAW, WordTable
 from streamddcrp.errors import CheckpointError, ConfigError, SchemaError
 from tests.oracles.pieces import Pieces
 from tests.oracles.words import words_of
@@ -190,13 +190,6 @@ def test_a_damaged_table_is_refused(name):
 def test_a_stop_word_is_one_word(stop):
     with pytest.raises(ConfigError, match="not one word"):
         WordTable([stop])
-
-
-def test_stop_words_of_a_language():
-    pytest.importorskip("stop_words")
-    assert "aber" in WordTable(stop_words_of("german")).stop_words
-    with pytest.raises(ConfigError, match="stop_words must be one of"):
-        stop_words_of("klingon")
 
 
 TEXTS = ["Rain in Spain", "", "\u00c9t\u00e9 na\u00efve"]

@@ -53,6 +53,7 @@ OPENS = 0x80  # in the table of bytes: a word may begin here, or a character of 
 # Places in ``counts``.
 USED, FREE, STOPS, DOCUMENTS, REPEATS, KEEP = 0, 1, 2, 3, 4, 5
 LINKS, RETWEETS, TICKERS = 1, 2, 4  # bits of what is kept
+STOP = 1 << 62  # in ``seen``: a stop word
 
 
 @leaf
@@ -85,9 +86,10 @@ def _take_now(words, n, out, n_out):
         if slot >> INDEX_BITS == h:
             w = natural((slot & (1 << INDEX_BITS) - 1) - 1)
             if words.length[w] == n and _same(words.letters[w], eights, n):
-                if n_out == len(out) or w < natural(counts[STOPS]):
+                seen = words.seen[w]
+                if n_out == len(out) or seen == STOP:
                     return n_out
-                if abs(words.seen[w]) == counts[DOCUMENTS] and counts[REPEATS] == 0:
+                if abs(seen) == counts[DOCUMENTS] and counts[REPEATS] == 0:
                     return n_out
                 words.seen[w] = counts[DOCUMENTS]
                 out[natural(n_out)] = np.int64(w)
@@ -313,6 +315,22 @@ def release_word(words, w):
     else:
         words.free[counts[FREE]] = w
         counts[FREE] += 1
+
+
+@uncounted
+def find_word(words, eights, n):
+    """Return the index of the word of ``n`` bytes, or -1."""
+    mask = len(words.slots) - 1
+    h = _hash(eights, n)
+    place = h & mask
+    while words.slots[place] != 0:
+        slot = words.slots[place]
+        if slot >> INDEX_BITS == h:
+            w = (slot & (1 << INDEX_BITS) - 1) - 1
+            if words.length[w] == n and _same(words.letters[w], eights, n):
+                return w
+        place = place + 1 & mask
+    return np.int64(-1)
 
 
 @uncounted

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from streamddcrp.data.languages import stop_words_of
 from streamddcrp.data.times import make_cut
-from streamddcrp.data.words import stop_words_of
 from streamddcrp.errors import ConfigError
 from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp.validation import choice, positive, whole
@@ -172,9 +172,9 @@ def engine_config(
 
 
 def words_left_out(given: Any) -> tuple[str, ...] | None:
-    """Return the words to leave out; None for the short list of English ones."""
+    """Return the words to leave out at first; None for the short list of English ones."""
     if given is None:
         return ()
     if isinstance(given, str):
-        return None if given == "english" else stop_words_of(given)
+        return None if given in ("english", "auto") else stop_words_of(given)
     return tuple(given)

@@ -11,6 +11,7 @@ from river import base
 from streamddcrp.contract import LABEL, P_NEW, SCORE
 from streamddcrp.data import as_time, check_clocked, check_times
 from streamddcrp.data.batches import batch_times
+from streamddcrp.data.languages import check_languages, is_due, known_lists, until_look
 from streamddcrp.data.texts import Texts, read_text, read_texts
 from streamddcrp.data.words import WordTable
 from streamddcrp.errors import SchemaError
@@ -18,21 +19,15 @@ from streamddcrp.estimator.stored import Stored, from_json, refuse_unless_plain,
 from streamddcrp.estimator.views import Backlog, FinalLabels
 from streamddcrp.models.text.config import engine_config, words_left_out
 from streamddcrp.models.text.engine import arrays_of, empty_state, predict, state_from_arrays, step
-from streamddcrp.models.text.kernels.layout import N_MERGES, N_SEEN, SURPRISE
+from streamddcrp.models.text.kernels.layout import N_SEEN, SURPRISE
+from streamddcrp.models.text.languages import look
 from streamddcrp.models.text.story_line import StoryLine
-from streamddcrp.models.text.views import (
-    PIECE,
-    StoryModel,
-    decay_scale,
-    live_labels,
-    names,
-    stories,
-)
-from streamddcrp.records import nbytes_of
-from streamddcrp.typing import FloatArray, IntArray
+from streamddcrp.models.text.views import PIECE, StoriesOverTime, decay_scale, stories
+from streamddcrp.records import nbytes_of, refuse_if
+from streamddcrp.typing import FloatArray
 
 
-class TextStream(StoryModel, Stored, base.Clusterer):
+class TextStream(StoriesOverTime, Stored, base.Clusterer):
     """Stories in a stream of short texts: headlines, messages, tickets.
 
     A sequential distance-dependent CRP whose tables are stories with Pitman-Yor language models.
@@ -55,7 +50,8 @@ class TextStream(StoryModel, Stored, base.Clusterer):
         Number of texts after which a label is final.
     stop_words : str, tuple of str or None, default "english"
         Words that are left out: some seventy English ones, those of another language by its name
-        ("german"; the extra ``words``), the ones given, or none.
+        ("german"; the extra ``words``), the ones given, or none. "auto": the English ones, and
+        those of the languages that the texts turn out to be in, see `languages`.
     keep : tuple of str, optional
         What of raw texts is read as words instead of being left out: "links" (https://…, t.co/…),
         "retweets" ("RT @name:"), "tickers" ($IBM, <IBM.N>).
@@ -115,6 +111,10 @@ class TextStream(StoryModel, Stored, base.Clusterer):
         self._line = StoryLine()
         self._events_read = 0
         self._backlog = Backlog()
+        self._languages: list[str] | None = None  # found, with stop_words="auto"
+        if isinstance(stop_words, str) and stop_words == "auto":
+            self._languages = []
+            known_lists()  # raises now where they are not installed
 
     @classmethod
     def _unit_test_params(cls) -> Any:
@@ -171,6 +171,8 @@ class TextStream(StoryModel, Stored, base.Clusterer):
         self._backlog.begin()
         while not parts or done < len(t):
             n = min(len(t) - done, self._line.room, PIECE)
+            if self._languages is not None:
+                n = min(n, until_look(self.n_seen))
             offsets, times = texts.offsets[done : done + n + 1], t[done : done + n]
             row = self.n_seen - self._lag  # the first whose label gets final, if not negative
             begin, end = self._time_of(max(row, 0), times), self._time_of(row + n - 1, times)
@@ -183,9 +185,19 @@ class TextStream(StoryModel, Stored, base.Clusterer):
                 self._line.close(self._names)
             parts.append(part)
             done += n
+            if self._languages is not None and n and is_due(self.n_seen):
+                self._look_for_languages(self._languages)
             if done < len(t):
                 self._keep_events()
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def _look_for_languages(self, known: list[str]) -> None:
+        if look(self._config, self._memory, self._table, known):
+            none = read_texts([])
+            step(
+                self._config, self._memory, self._table, none.data, none.offsets, np.empty(0),
+                listed=none.listed,
+            )  # fmt: skip
 
     def _time_of(self, row: int, more: FloatArray) -> float:
         """Return the time of a row of the window, or of those that are about to come."""
@@ -273,6 +285,14 @@ class TextStream(StoryModel, Stored, base.Clusterer):
         return len(self._table)
 
     @property
+    def languages(self) -> list[str]:
+        """Languages other than English that the texts were found to be in, the first one first.
+
+        Only with ``stop_words="auto"``; their stop words are left out.
+        """
+        return list(self._languages or [])
+
+    @property
     def boilerplate(self) -> dict[str, float]:
         """Words that are set aside now, and their part of all words.
 
@@ -307,68 +327,6 @@ class TextStream(StoryModel, Stored, base.Clusterer):
         """
         return stories(self._memory, self._table, clocked=bool(self._clocked))
 
-    def merged(self) -> dict[int, int]:
-        """Return what became of stories that were merged: id to the id it has now.
-
-        Of the last 8,192 merges.
-        """
-        log, made = self._memory.events, int(self._memory.counts[N_MERGES])
-        out: dict[int, int] = {}
-        for number in range(made - 1, max(0, made - len(log.older)) - 1, -1):  # the last first
-            i = number % len(log.older)
-            older = int(log.older[i])
-            out[int(log.younger[i])] = out.get(older, older)
-        return dict(sorted(out.items()))
-
-    def trajectories(self) -> pa.Table:
-        """Return the sizes of stories along the stream, the whole of it, in bounded memory.
-
-        Returns
-        -------
-        pyarrow.Table
-            One row per stretch of the stream and story: ``epoch`` (number of the stretch; there are
-            at most 128, of as many documents each), ``begin`` and ``end`` (times), ``id``, ``mass``
-            (number of documents) and ``words``. The 40 largest stories of a stretch have rows of
-            their own, the others share one, of id -1. Labels are final but those of the last
-            ``lag``.
-        """
-        labels, window = live_labels(self._memory, self._lag), self._memory.window
-        rows = np.arange(self.n_seen - len(labels), self.n_seen)
-        return self._line.extended(labels, window.t[rows % len(window.t)], self._names).table()
-
-    def plot(self, ax: Any = None, *, stories: int = 30, dates: bool = False) -> Any:
-        """Draw the largest stories over time as a stream; return the axes.
-
-        Areas are numbers of documents. The twelve largest have colours and names; triangles mark
-        where they were first seen, crosses where last, arrow heads where they became part of
-        others.
-
-        Parameters
-        ----------
-        ax : matplotlib axes, optional
-        stories : int
-            How many; the others are left out.
-        dates : bool
-            Whether times are time stamps (seconds since 1970).
-
-        Raises
-        ------
-        MissingExtraError
-            If matplotlib is not installed.
-        """
-        from streamddcrp.plots.stream import plot_stories  # noqa: PLC0415 -- only for pictures
-
-        tables = self._memory.tables
-        live = set(tables.id[tables.live[: self.n_tables]].tolist())
-        merged = self.merged()
-        scale = "dates" if dates else "time" if self._clocked else "rows"
-        return plot_stories(
-            self.trajectories(), live, ax, largest=stories, scale=scale, merged=merged
-        )
-
-    def _names(self, ids: IntArray) -> list[str]:
-        return names(self._memory, self._table, ids)
-
     # -- checkpoints -----------------------------------------------------------------------------
 
     def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -376,12 +334,14 @@ class TextStream(StoryModel, Stored, base.Clusterer):
         arrays = arrays_of(self._memory, len(words["word_length"])) | words
         arrays["finals"] = self._finals.last()
         line, story_line = self._line.state()
-        meta = {
+        meta: dict[str, Any] = {
             "line": story_line,
             "options": {name: to_json(value) for name, value in self._get_params().items()},
             "clocked": self._clocked,
             "events_read": self._events_read,
         }
+        if self._languages is not None:
+            meta["languages"] = self._languages
         return arrays | line, meta
 
     @classmethod
@@ -391,8 +351,13 @@ class TextStream(StoryModel, Stored, base.Clusterer):
         if meta["clocked"] is not None:
             model._set_clock(clocked=meta["clocked"])
         model._events_read = meta["events_read"]
+        if model._languages is not None:
+            model._languages = check_languages(meta["languages"])
+        refuse_if(bool(model._languages) != ("word_more_stops" in arrays), "languages")
         model._table = WordTable.restore(arrays, keep=model.keep or ())
         model._memory = state_from_arrays(model._config, arrays)
+        words, more = model._memory.words, arrays.get("word_more_stops", np.zeros(0, np.int64))
+        refuse_if(bool((words.df[more] > 0).any() or (words.held[more] > 0).any()), "stop words")
         model._finals.add(arrays["finals"])
         model._line = StoryLine.restore(arrays, meta["line"])
         return model

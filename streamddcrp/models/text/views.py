@@ -13,6 +13,7 @@ from streamddcrp.estimator.views import Backlog, FinalLabels, predictions, with_
 from streamddcrp.models.text.engine import State
 from streamddcrp.models.text.events import StoryEvent, events_since
 from streamddcrp.models.text.kernels import layout
+from streamddcrp.models.text.story_line import StoryLine
 from streamddcrp.typing import FloatArray, IntArray
 
 PIECE = 512  # documents that make fewer events than the rings hold
@@ -124,11 +125,86 @@ class StoryModel(ScikitLearn):
         self._backlog.keep(self._memory.events, int(self._memory.counts[layout.N_EVENTS]))
 
 
+class StoriesOverTime(StoryModel):
+    """What became of the stories of a model that keeps a line of them."""
+
+    _table: WordTable
+    _line: StoryLine
+    _clocked: bool | None
+
+    def merged(self) -> dict[int, int]:
+        """Return what became of stories that were merged: id to the id it has now.
+
+        Of the last 8,192 merges.
+        """
+        return merged_into(self._memory)
+
+    def trajectories(self) -> pa.Table:
+        """Return the sizes of stories along the stream, the whole of it, in bounded memory.
+
+        Returns
+        -------
+        pyarrow.Table
+            One row per stretch of the stream and story: ``epoch`` (number of the stretch; there are
+            at most 128, of as many documents each), ``begin`` and ``end`` (times), ``id``, ``mass``
+            (number of documents) and ``words``. The 40 largest stories of a stretch have rows of
+            their own, the others share one, of id -1. Labels are final but those of the last
+            ``lag``.
+        """
+        labels, window = live_labels(self._memory, self._lag), self._memory.window
+        rows = np.arange(self.n_seen - len(labels), self.n_seen)
+        return self._line.extended(labels, window.t[rows % len(window.t)], self._names).table()
+
+    def plot(self, ax: Any = None, *, stories: int = 30, dates: bool = False) -> Any:
+        """Draw the largest stories over time as a stream; return the axes.
+
+        Areas are numbers of documents. The twelve largest have colours and names; triangles mark
+        where they were first seen, crosses where last, arrow heads where they became part of
+        others.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+        stories : int
+            How many; the others are left out.
+        dates : bool
+            Whether times are time stamps (seconds since 1970).
+
+        Raises
+        ------
+        MissingExtraError
+            If matplotlib is not installed.
+        """
+        from streamddcrp.plots.stream import plot_stories  # noqa: PLC0415 -- only for pictures
+
+        tables = self._memory.tables
+        live = set(tables.id[tables.live[: self.n_tables]].tolist())
+        merged = self.merged()
+        scale = "dates" if dates else "time" if self._clocked else "rows"
+        return plot_stories(
+            self.trajectories(), live, ax, largest=stories, scale=scale, merged=merged
+        )
+
+    def _names(self, ids: IntArray) -> list[str]:
+        return names(self._memory, self._table, ids)
+
+
 def live_labels(state: Any, lag: int) -> IntArray:
     """Return the labels that are not final yet as they are now, the oldest document's first."""
     seen = int(state.counts[layout.N_SEEN])
     k = state.window.table[np.arange(max(0, seen - lag), seen) % len(state.window.table)]
     return np.where(k >= 0, state.tables.id[np.maximum(k, 0)], -1)
+
+
+def merged_into(state: State) -> dict[int, int]:
+    """Return what became of tables that were merged, of the last merges in the log."""
+    log, made = state.events, int(state.counts[layout.N_MERGES])
+    out: dict[int, int] = {}
+    for number in range(made - 1, max(0, made - len(log.older)) - 1, -1):  # the last first
+        i = number % len(log.older)
+        older = int(log.older[i])
+        out[int(log.younger[i])] = out.get(older, older)
+    return dict(sorted(out.items()))
 
 
 def stories(state: State, table: WordTable, *, clocked: bool) -> pa.Table:
