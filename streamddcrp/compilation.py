@@ -30,7 +30,7 @@ from threading import Timer
 from typing import Any
 
 import numba
-from llvmlite.binding import Linkage
+from llvmlite.binding import Linkage, create_pass_builder, create_pipeline_tuning_options
 from numba import njit, types
 from numba.core import config
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, UserProvidedCacheLocator
@@ -201,7 +201,13 @@ class _Whole(JITCodeLibrary):
                 function.linkage = "internal"
             elif not function.is_declaration:  # else LLVM sees groups change before the call
                 function.add_function_attribute("noinline")
-        manager, builder = self._codegen._module_pass_manager()
+        tuning = create_pipeline_tuning_options(speed_level=int(_settings.OPT))
+        tuning.loop_vectorization = bool(_settings.LOOP_VECTORIZE)
+        tuning.slp_vectorization = bool(_settings.SLP_VECTORIZE)
+        tuning.loop_unrolling = False  # it doubles the code, for no more rows a second
+        builder = create_pass_builder(self._codegen._tm, tuning)
+        manager = builder.getModulePassManager()
+        manager.add_refprune_pass()
         manager.run(self._final_module, builder)
 
 
