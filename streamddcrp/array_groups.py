@@ -63,26 +63,27 @@ def _member(context: Any, builder: Any, kind: Group, value: Any, name: str) -> A
     member, where = kind.members[at], cgutils.gep_inbounds(builder, value, 0, at)
     if not isinstance(member, types.Array):
         return _constant(builder, where)
-    array = context.make_array(member)(context, builder)
-    fields = array._datamodel._fields
-    size = context.get_abi_sizeof(context.get_data_type(member.dtype))
-    shape = [
-        _constant(builder, cgutils.gep_inbounds(builder, where, 0, fields.index("shape"), d))
-        for d in range(member.ndim)
-    ]
-    strides = [context.get_constant(types.intp, size)]
+    fields = context.data_model_manager.lookup(member)._fields
+    n_bytes = context.get_abi_sizeof(context.get_data_type(member.dtype))
+    size = context.get_constant(types.intp, n_bytes)
+
+    def load(field: str, *inside: int) -> Any:
+        place = cgutils.gep_inbounds(builder, where, 0, fields.index(field), *inside)
+        return _constant(builder, place)
+
+    shape = [load("shape", d) for d in range(member.ndim)]
+    strides = [size]
     for n in reversed(shape[1:]):
         strides.insert(0, builder.mul(strides[0], n, flags=["nsw"]))
-    array.meminfo = cgutils.get_null_value(array.meminfo.type)
-    array.parent = cgutils.get_null_value(array.parent.type)
-    array.nitems = _constant(
-        builder, cgutils.gep_inbounds(builder, where, 0, fields.index("nitems"))
-    )
-    array.itemsize = context.get_constant(types.intp, size)
-    array.data = _constant(builder, cgutils.gep_inbounds(builder, where, 0, fields.index("data")))
-    array.shape = cgutils.pack_array(builder, shape)
-    array.strides = cgutils.pack_array(builder, strides)
-    return array._getvalue()
+    known = {
+        "nitems": load("nitems"), "itemsize": size, "data": load("data"),
+        "shape": cgutils.pack_array(builder, shape),
+        "strides": cgutils.pack_array(builder, strides),
+    }  # fmt: skip
+    array = cgutils.get_null_value(context.get_value_type(member))  # not counted: no owner
+    for field, item in known.items():
+        array = builder.insert_value(array, item, fields.index(field))
+    return array
 
 
 def _constant(builder: Any, where: Any) -> Any:

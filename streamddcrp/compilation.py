@@ -15,6 +15,7 @@ The pipeline leans on the inside of numba. Outside the range of versions it was 
 are compiled as numba does it, which is slower and gives the same numbers.
 """
 
+import gc
 import hashlib
 import logging
 import os
@@ -29,12 +30,13 @@ from threading import Timer
 from typing import Any
 
 import numba
-from llvmlite.binding import Linkage
+from llvmlite.binding import Linkage, create_pass_builder, create_pipeline_tuning_options
 from numba import njit, types
 from numba.core import config
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, UserProvidedCacheLocator
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
+from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import CPUDispatcher
 from numba.core.typing.context import Context
 from numba.misc.appdirs import AppDirs
@@ -47,6 +49,7 @@ _signatures: dict[Any, Any] = {}  # of numba's functions
 _announced: set[str] = set()  # folders
 _PATIENCE = 1.0  # seconds that a compilation may take unannounced
 _UNUSED = 30 * 86400.0  # seconds after which a folder of an older version goes
+_SELDOM = (50_000, 20, 20)  # numba keeps most of what it makes, and each collection looks at all
 _INNER: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 _IS_TESTED = (0, 61) <= tuple(int(n) for n in numba.__version__.split(".")[:2]) <= (0, 68)
 _settings: Any = config  # numba's, read from the environment
@@ -198,7 +201,13 @@ class _Whole(JITCodeLibrary):
                 function.linkage = "internal"
             elif not function.is_declaration:  # else LLVM sees groups change before the call
                 function.add_function_attribute("noinline")
-        manager, builder = self._codegen._module_pass_manager()
+        tuning = create_pipeline_tuning_options(speed_level=int(_settings.OPT))
+        tuning.loop_vectorization = bool(_settings.LOOP_VECTORIZE)
+        tuning.slp_vectorization = bool(_settings.SLP_VECTORIZE)
+        tuning.loop_unrolling = False  # it doubles the code, for no more rows a second
+        builder = create_pass_builder(self._codegen._tm, tuning)
+        manager = builder.getModulePassManager()
+        manager.add_refprune_pass()
         manager.run(self._final_module, builder)
 
 
@@ -240,6 +249,15 @@ class _Root(CPUDispatcher):
 
     def typeof_pyval(self, value: Any) -> Any:
         return grouped(super().typeof_pyval(value))
+
+    def compile(self, sig: Any) -> Any:
+        with global_compiler_lock:  # of numba: one thread at a time changes the threshold
+            usual = gc.get_threshold()
+            gc.set_threshold(*_SELDOM)
+            try:
+                return super().compile(sig)
+            finally:
+                gc.set_threshold(*usual)
 
 
 class _Kernel(CPUDispatcher):

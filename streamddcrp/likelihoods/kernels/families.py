@@ -39,7 +39,7 @@ positive definite) are clipped to its border; no family raises or returns NaN.
 
 import math
 
-from streamddcrp.compilation import entry, inlined, kernel
+from streamddcrp.compilation import entry, inlined
 from streamddcrp.likelihoods.kernels.counts import (
     bb_add,
     bb_expected,
@@ -131,8 +131,7 @@ def n_stats(family: int, hyper: Array) -> int:  # called by Python only
     return 1 + size
 
 
-@kernel
-def n_post(family: int, hyper: Array) -> int:
+def n_post(family: int, hyper: Array) -> int:  # this one may be compiled, too
     """Length Q of the cached posterior."""
     D = int(hyper[0])
     if family == NORMAL_WISHART:

@@ -160,7 +160,7 @@ class Scratch(NamedTuple):
     moved: Annotated[FloatArray, "W"]  # 1 for the rows that a move gives to a new table
     post: Annotated[FloatArray, "Q"]
     shadow_post: Annotated[FloatArray, "Q"]
-    prior_post: Annotated[FloatArray, "Q"]  # the posterior of no data
+    prior_post: Annotated[FloatArray, "Q", math.nan]  # posterior of no data; NaN: not computed yet
     # The row that was predicted last: number (-1: none), time, log S; values; the prediction.
     asked: Annotated[FloatArray, "3", -1]
     asked_x: Annotated[FloatArray, "D"]
@@ -214,12 +214,6 @@ def _lengths(config: Config, capacity: int) -> dict[str, int]:
     }
 
 
-def _scratch(config: Config, lengths: Mapping[str, int]) -> Scratch:
-    scratch = empty(Scratch, lengths)
-    posterior(config.family, config.hyper, np.zeros(lengths["P"]), scratch.prior_post)
-    return scratch
-
-
 def empty_state(config: Config, capacity: int = 8) -> State:
     """Return the state before the first arrival, with room for ``capacity`` tables."""
     lengths = _lengths(config, capacity)
@@ -240,7 +234,7 @@ def empty_state(config: Config, capacity: int = 8) -> State:
         events=empty_events(),
         counts=counts,
         sums=sums,
-        scratch=_scratch(config, lengths),
+        scratch=empty(Scratch, lengths),
     )
 
 
@@ -253,7 +247,7 @@ def grown(state: State, config: Config, capacity: int) -> State:
         groups=resized(state.groups, lengths),
         atoms=resized(state.atoms, lengths),
         table=resized(state.table, lengths),
-        scratch=_scratch(config, lengths),
+        scratch=empty(Scratch, lengths),
     )
 
 

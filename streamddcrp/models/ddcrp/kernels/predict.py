@@ -22,6 +22,8 @@ from streamddcrp.likelihoods.kernels.families import (
 from streamddcrp.numerics import log_add_exp
 from streamddcrp.particles.kernels.random import draw
 
+_n_post = kernel(n_post)
+
 
 @kernel
 def seat(family, hyper, X, tables, reached, ptr, to, share, slot, stats, mass):
@@ -132,7 +134,7 @@ def joint_by_draws(
     chosen = np.empty(M, np.int64)
     place = np.empty(size, np.int64)  # of a table's statistics with test rows; -1: has none
     added = np.empty((M + 1, P))
-    post = np.empty((M + 1, n_post(family, hyper)))
+    post = np.empty((M + 1, _n_post(family, hyper)))
     out[:] = -np.inf
     for _ in range(n_draws):
         place[:] = -1
@@ -187,7 +189,7 @@ def joint_exact(
     chosen = np.full(M, -1)
     log_p = np.zeros(M + 1)
     added = np.empty(stats.shape[1])
-    post = np.empty(n_post(family, hyper))
+    post = np.empty(_n_post(family, hyper))
     out[:] = -np.inf
     m = 0
     while m >= 0:

@@ -123,6 +123,8 @@ def _weigh(config, rows, groups, atoms, table, counts, sums, scratch, x, t, give
             for at in range(counts[N_ACTIVE]):
                 m = atoms.active[at]
                 weight[m] += p * groups.probs[g, m]
+    if math.isnan(scratch.prior_post[0]):
+        _refresh_prior(config, scratch)
     scratch.log_new[0] = log_predictive(config.family, config.hyper, scratch.prior_post, x)
     new = sums[LOG_ALPHA] - log_total + math.log(sums[NEW_BETA]) + scratch.log_new[0]
     log_predictives(config.family, config.hyper, table.post, x, K, scratch.own)
@@ -160,6 +162,13 @@ def _weigh(config, rows, groups, atoms, table, counts, sums, scratch, x, t, give
     for m in range(K):
         weight[m] /= total
     return log_total
+
+
+@uncounted
+def _refresh_prior(config, scratch):
+    """Compute the posterior of no data."""
+    scratch.stats[:] = 0.0
+    posterior(config.family, config.hyper, scratch.stats, scratch.prior_post)
 
 
 @uncounted
@@ -283,8 +292,7 @@ def _learn(config, rows, atoms, table, counts, sums, scratch):
             sizes[m] = table.stats[m, 0]
         if learn_prior(config.family, config.hyper, config.start, table.post, sizes, K):
             posteriors(config.family, config.hyper, table.stats, K, table.post)
-            scratch.stats[:] = 0.0
-            posterior(config.family, config.hyper, scratch.stats, scratch.prior_post)
+            _refresh_prior(config, scratch)
     counts[N_BLOCKS] += 1
 
 
