@@ -4,7 +4,8 @@ Every kernel is decorated by one of the names below, never by numba's own. numba
 function together with all that it calls, and then once more inside each of its callers. Here a
 kernel is only typed and lowered; when Python calls one, that one, the *root*, takes in the code of
 all it needs and is optimised once, as a whole, and groups of arrays come to it as pointers
-(`array_groups`). This takes a fifth of the time.
+(`array_groups`). This takes a fifth of the time. Loops are not unrolled, which would double the
+code, and garbage is seldom collected meanwhile.
 
 A root's machine code is kept in a folder named by its package and a digest of the sources it may
 call: those of its own ``kernels`` package and what these import. An edit of one model's kernels

@@ -49,18 +49,24 @@ def rare_seqddcrp_splits(record):
     follow(record, "no-sweeps", model, 3.0 * X)
 
 
-@case
-def rare_seqddcrp_batch(record):
-    X, N, B = streams.regimes(40, 2, length=10), streams.counts(40, 2), streams.bits(40, 2)
-    for name, likelihood, rows in (
+def _families(n, length):
+    """Every likelihood but the Gaussians, with ``n`` rows for it."""
+    X, N, B = streams.regimes(n, 2, length=length), streams.counts(n, 2), streams.bits(n, 2)
+    mixed = np.column_stack([X[:, 0], N[:, 1]])
+    return (
         ("regression", ("regression", [1]), X),
-        ("autoregression", ("autoregression", 1), streams.waves(40)),
+        ("autoregression", ("autoregression", 1), streams.waves(n)),
         ("dirichlet", ("dirichlet_multinomial", 0.5, 2), N),
         ("bernoulli", "beta_bernoulli", B),
         ("poisson", "gamma_poisson", N),
-        ("product", ("product", [("normal_gamma", [0]), ("gamma_poisson", [1])]),
-         np.column_stack([X[:, 0], N[:, 1]])),
-    ):  # fmt: skip
+        ("product", ("product", [("normal_gamma", [0]), ("gamma_poisson", [1])]), mixed),
+    )
+
+
+@case
+def rare_seqddcrp_batch(record):
+    X = streams.regimes(40, 2, length=10)
+    for name, likelihood, rows in _families(40, 10):
         fit = fit_seqddcrp(rows, likelihood, alpha=0.5, decay=("window", 8), max_sweeps=20)
         record.add(name, fit)
     fit = fit_seqddcrp(X, "normal_gamma", alpha=0.5, decay=("window", 8), order="random",
@@ -75,18 +81,9 @@ def _apart(i, j):
 
 @case
 def rare_ddcrp_gibbs(record):
-    X, N, B = streams.regimes(24, 2, length=6), streams.counts(24, 2), streams.bits(24, 2)
+    X = streams.regimes(24, 2, length=6)
     short = {"n_sweeps": 8, "burn_in": 2, "n_chains": 1, "seed": 1}
-    for name, likelihood, rows in (
-        ("wishart", "normal_wishart", X),
-        ("regression", ("regression", [1]), X),
-        ("autoregression", ("autoregression", 1), streams.waves(24)),
-        ("dirichlet", ("dirichlet_multinomial", 0.5, 2), N),
-        ("bernoulli", "beta_bernoulli", B),
-        ("poisson", "gamma_poisson", N),
-        ("product", ("product", [("normal_gamma", [0]), ("gamma_poisson", [1])]),
-         np.column_stack([X[:, 0], N[:, 1]])),
-    ):  # fmt: skip
+    for name, likelihood, rows in (("wishart", "normal_wishart", X), *_families(24, 6)):
         for way in ("collapsed", "partial", "auxiliary", "per-customer"):
             draws = sample_ddcrp(
                 rows, likelihood, alpha=0.5, decay=("exponential", 5.0), parameters=way, **short

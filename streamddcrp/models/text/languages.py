@@ -14,7 +14,7 @@ from streamddcrp.models.text.kernels.languages import count_listed, leave_words_
 from streamddcrp.records import resized
 
 _log = logging.getLogger(__name__)
-_MOST_TEXTS = 1000
+_MOST_TEXTS = 512  # that are looked at
 
 
 def look(config: Config, state: State, table: WordTable, known: list[str]) -> bool:
