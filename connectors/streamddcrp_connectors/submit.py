@@ -65,17 +65,18 @@ def submit(
         raise click.UsageError(message)
     if "batch_rows" in default:
         given["batch_rows"] = _BATCH_ROWS
+    del given["live"]
     given["format"] = given.pop("format_")
     if given["features"] is not None:
         given["features"] = tuple(map(str.strip, given["features"].split(",")))
+    request = Request(**given)
     try:
         spark_job = needing_spark("job")
         spark = spark_job.session(master, conf)
         try:
             rows = spark_job.execute(
-                Request(**given), spark, partitions=partitions, idle_keys=idle_keys,
-                state_limit=state_limit,
-            )  # fmt: skip
+                request, spark, partitions=partitions, idle_keys=idle_keys, state_limit=state_limit
+            )
         finally:
             spark.stop()
     except KeyboardInterrupt:

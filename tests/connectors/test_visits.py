@@ -302,6 +302,35 @@ def test_a_job_that_spark_cannot_do_is_refused(tmp_path, more, message):
     assert message in found.output
 
 
+def test_the_options_of_a_job(tmp_path, monkeypatch):
+    """What Spark is given of a file for `streamddcrp run`; Spark itself need not be there."""
+    taken = []
+
+    class Job:
+        def session(self, master, conf):
+            return self
+
+        def stop(self):
+            pass
+
+        def execute(self, request, spark, **more):
+            taken.append((request, more))
+            return 7
+
+    monkeypatch.setattr("streamddcrp_connectors.spark.needing_spark", lambda name: Job())
+    path = tmp_path / "job.toml"
+    path.write_text(
+        'source = "in.csv"\nby = "key"\ncheckpoint = "state"\nsink = "out"\nfeatures = ["x", "y"]\n'
+    )
+    found = CliRunner().invoke(main, ["submit", str(path), "--idle-keys", "2d"])
+    assert found.exit_code == 0, found.output
+    assert "7 rows -> out" in found.output
+    ((request, more),) = taken
+    assert (request.source, request.key, request.features) == ("in.csv", "key", ("x", "y"))
+    assert request.batch_rows == 20_000
+    assert more["idle_keys"] == "2d"
+
+
 def test_without_java(tmp_path):
     pytest.importorskip("pyspark", reason="the extra [spark] is not installed")
     (tmp_path / "in.csv").write_text("key,t,x\na,0,1\n")
