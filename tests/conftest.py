@@ -51,6 +51,7 @@ COMPILED_ONLY = {
         "tests/unit/test_keyed.py::test_kill_leaves_the_last_save",
         "tests/unit/test_keyed.py::test_memory_is_bounded",
         "tests/unit/test_ibp_smc.py::test_with_many_particles_the_filter_is_exact[4-2-3",
+        "tests/unit/test_languages.py::",
         "tests/unit/test_nested_steps.py::test_moves_leave_trees_and_raise_the_bound",
         "tests/unit/test_real_series.py::",
         "tests/unit/test_sample_ddcrp.py::test_diagnostics",
