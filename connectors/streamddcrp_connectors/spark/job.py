@@ -6,6 +6,7 @@ import shutil
 import sys
 from collections.abc import Iterable
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 from pyspark.errors import StreamingQueryException
@@ -77,8 +78,10 @@ def execute(
         Spark gave up.
     """
     recipe, columns = recipe_and_columns(request)
+    place = request.source  # after a failure a worker reads it, from a folder of its own
     spec: dict[str, Any] = {
-        "source": request.source, "format": request.format, "batch_rows": request.batch_rows,
+        "source": place if place == "-" or "://" in place else str(Path(place).absolute()),
+        "format": request.format, "batch_rows": request.batch_rows,
         "batch_wait": request.batch_wait, "follow": request.follow, "idle": request.idle,
         "columns": {
             "time": columns.time, "key": columns.key, "features": columns.features,
