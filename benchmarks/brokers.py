@@ -13,10 +13,12 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import click
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.live import COLUMNS, COMMAND, FEATURES, noting, rate, spread, table
@@ -88,20 +90,16 @@ def job(folder: Path, source: str, sink: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, cwd=folder, stderr=subprocess.DEVNULL)
 
 
-def waits_http(folder: Path, n: int) -> tuple[list[float], list[float]]:
-    """Post rows, ten a second; return the seconds to 200, and to the result in the file."""
-    port = free_port()
-    process = job(folder, f"http-push://127.0.0.1:{port}?journal=j", "out.jsonl")
-    rows, accepted, answered = table(n + 30).to_pylist(), [], []
+def waits(folder: Path, source: str, publish: Callable[[bytes], None], n: int) -> list[float]:
+    """Publish rows, ten a second; return the seconds to the result of each in a file."""
+    process = job(folder, source, "out.jsonl")
+    answered = []
     try:
         time.sleep(8.0)
-        connection = http.client.HTTPConnection("127.0.0.1", port)
         with (folder / "out.jsonl").open() as results:
-            for row in rows:
+            for row in table(n + 30).to_pylist():
                 since = time.perf_counter()
-                connection.request("POST", "/", json.dumps(row))
-                connection.getresponse().read()
-                accepted.append(time.perf_counter() - since)
+                publish(json.dumps(row).encode())
                 while not results.readline().endswith("\n"):
                     time.sleep(0.0005)
                 answered.append(time.perf_counter() - since)
@@ -109,7 +107,81 @@ def waits_http(folder: Path, n: int) -> tuple[list[float], list[float]]:
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(20)
-    return accepted[30:], answered[30:]
+    return answered[30:]
+
+
+def waits_http(folder: Path, n: int) -> tuple[list[float], list[float]]:
+    """Post rows; return the seconds to 200, and to the result."""
+    port, accepted = free_port(), []
+    connection = http.client.HTTPConnection("127.0.0.1", port)
+
+    def publish(row: bytes) -> None:
+        since = time.perf_counter()
+        connection.request("POST", "/", row)
+        connection.getresponse().read()
+        accepted.append(time.perf_counter() - since)
+
+    answered = waits(folder, f"http-push://127.0.0.1:{port}?journal=j", publish, n)
+    return accepted[30:], answered
+
+
+def waits_mqtt(folder: Path, broker: Mosquitto, n: int) -> list[float]:
+    """Publish rows to a topic."""
+    from tests.connectors.test_mqtt import publisher  # noqa: PLC0415
+
+    client, topic = publisher(broker.port), folder.name
+    source = f"mqtt://127.0.0.1:{broker.port}/{topic}?journal=j"
+    try:
+        return waits(folder, source, lambda row: client.publish(topic, row, qos=1), n)
+    finally:
+        client.disconnect()
+        client.loop_stop()
+
+
+def waits_flight(folder: Path, n: int) -> list[float]:
+    """Let a table grow on a Flight server."""
+    from tests.connectors.test_flight import Shelf  # noqa: PLC0415
+
+    port, rows = free_port(), []
+    empty = table(0)
+    with Shelf(port, {"rows": empty}) as shelf:
+
+        def publish(row: bytes) -> None:
+            rows.append(json.loads(row))
+            shelf.tables["rows"] = pa.Table.from_pylist(rows, empty.schema)
+
+        return waits(folder, f"flight://127.0.0.1:{port}/rows", publish, n)
+
+
+def waits_kafka(folder: Path, broker: Kafka, n: int) -> list[float]:
+    """Produce rows; return the seconds to the committed result in another topic."""
+    import confluent_kafka  # noqa: PLC0415
+
+    start = {"bootstrap.servers": broker.hosts}
+    topics = [f"{name}-{folder.name}" for name in ("rows", "results")]
+    for topic in topics:
+        broker.tell("topic", topic, 1)
+    source, sink = (f"kafka://{broker.hosts}/{topic}" for topic in topics)
+    process = job(folder, f"{source}?partition=0", sink)
+    producer = confluent_kafka.Producer(start | {"linger.ms": 0})
+    reader = confluent_kafka.Consumer(start | {"group.id": "reader", "fetch.wait.max.ms": 10})
+    reader.assign([confluent_kafka.TopicPartition(topics[1], 0, 0)])
+    seconds = []
+    try:
+        time.sleep(8.0)
+        for row in table(n + 30).to_pylist():
+            since = time.perf_counter()
+            producer.produce(topics[0], json.dumps(row).encode(), partition=0)
+            producer.flush()
+            while reader.poll(0.1) is None:
+                pass
+            seconds.append(time.perf_counter() - since)
+            time.sleep(0.1)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(20)
+        reader.close()
+    return seconds[30:]
 
 
 def waits_postgres(folder: Path, server: Postgres, n: int) -> list[float]:
@@ -196,6 +268,10 @@ def main(rows: int, answers: int, repeats: int) -> None:
             note_seconds("http: 200", accepted)
             note_seconds("http: result in the file", answered)
             note_seconds("postgres: result in a table", waits_postgres(at / "wp", server, answers))
+            note_seconds("mqtt: result in the file", waits_mqtt(at / "wm", broker, answers))
+            note_seconds("flight: result in the file", waits_flight(at / "wf", answers))
+            away = waits_kafka(at / f"wk{repeat}", memory, answers)
+            note_seconds("kafka: result in another topic", away)
     finally:
         broker.stop(signal.SIGTERM)
         server.stop(signal.SIGINT)

@@ -107,7 +107,7 @@ class Topic:
             "enable.auto.offset.store": False,
             "auto.offset.reset": "error",
             "isolation.level": "read_committed",
-            "fetch.wait.max.ms": 100,
+            "fetch.wait.max.ms": 30,  # a broker that does not wake for a new row answers then
         }
         self._consumers.append(Consumer(self.settings | settings | more))
         return self._consumers[-1]
