@@ -185,10 +185,10 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         self._preset = PRESETS[choice("preset", preset, PRESETS)]
         wanted = self._preset.likelihood if _is_auto(likelihood) else likelihood
         free = _is_auto(wanted)
-        self._by_default = isinstance(season, str) and season == CALENDAR
-        sought = season is not None and (free or not self._by_default)
+        self._by_clock = isinstance(season, str) and season == CALENDAR
+        sought = season is not None and (free or not self._by_clock)
         self._season = Subtraction(season) if sought else None
-        if free and sought and not self._by_default:
+        if free and sought and not self._by_clock:
             wanted = NormalGamma()  # what is left of a count or a flag is none
         # None: to be chosen. It may lack numbers, which the first rows then supply.
         self._family: Likelihood | None = None if _is_auto(wanted) else make_likelihood(wanted)
@@ -280,7 +280,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
             self._last_time = float(t[-1])
         if self._clocked is None:
             self._clocked = t is not None
-            if t is None and self._by_default:
+            if t is None and self._by_clock:
                 self._season = None
             self._begin(X.shape[1])
         if self._season is not None and self._season.is_over:
@@ -325,7 +325,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         """Begin: at once where nothing must be learned from the first rows."""
         waits_for_unit = self._clocked and self.time_unit is None
         if not self._is_given:
-            least = 0 if self._season is None or self._by_default else SEASON_ROWS
+            least = 0 if self._season is None or self._by_clock else SEASON_ROWS
             self._early = WarmUp(max(self.warmup, least))
         elif waits_for_unit:
             self._early = WarmUp(min(self.warmup, FAMILY_ROWS))
