@@ -24,6 +24,8 @@ FOUND = [
     ("GraphCRP, given", "particles.label", 0, 1000),
     ("GraphCRP, given", "particles.entry", 0, 1 << 40),
     ("GraphCRP, given", "pool.name", 0, 1 << 40),
+    ("GraphCRP, given", "particles.near", 0, 5),
+    ("GraphCRP, given", "particles.held", 0, 5),
     ("GroupDP, two layers", "groups.node", 0, 77),
     ("DDCRPSampler, given", "ring.label", 0, 1 << 33),
     ("DDCRPSampler, given", "tables.name", 0, 1 << 33),
@@ -77,6 +79,15 @@ def test_twenty_thousand_forged_states():
     assert not bad
     assert sum(counts.values()) == 20_000
     assert min(counts["refused"], counts["accepted"]) > 2000
+
+
+@pytest.mark.parametrize("rows", [0, 7, 511])
+def test_a_warm_up_has_a_length_that_the_options_allow(rows):
+    subject = BY_NAME["SeqDDCRP, few tables (warm-up)"]
+    arrays, meta = subject.parts
+    outcome, message = subject.load(arrays, {**meta, "warmup": rows})[:2]
+    assert outcome == "refused", message
+    assert "warm-up" in message
 
 
 def test_a_crash_and_a_hang_are_noticed():

@@ -287,6 +287,19 @@ def check_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> None:
         wrong or bool((labels >= particles[:, None])[alive].any() or (labels[alive] < 0).any()),
         "items, tables and parents",
     )
+    near, held, entry = (arrays[f"particles.{name}"][alive] for name in ("near", "held", "entry"))
+    refuse_if(
+        bool((near != _members(labels[alive, -r:], known["K"])).any())
+        or bool((held != _members(labels[alive], known["K"])).any() or (entry[near > 0] < 0).any()),
+        "items and tables",
+    )
+
+
+def _members(labels: NDArray[np.int32], n_tables: int) -> IntArray:
+    """Return how often each table (P, K) is among labels (P, R)."""
+    found = np.zeros((len(labels), n_tables), dtype=np.int64)
+    np.add.at(found, (np.arange(len(labels))[:, None], labels), 1)
+    return found
 
 
 def state_from_arrays(

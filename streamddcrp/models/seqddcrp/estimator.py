@@ -404,7 +404,9 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
             refuse_unless_plain(meta, counts=("warmup",))
             seeks = self._season is not None and self._season.seeks
             refuse_if(not (seeks or self._n_seen < meta["warmup"]), "warm-up")
-            refuse_if(meta["warmup"] > max(self.warmup, SEASON_ROWS), "warm-up")
+            possible = {self.warmup, min(self.warmup, FAMILY_ROWS), SEASON_ROWS}
+            refuse_if(meta["warmup"] not in possible | {max(self.warmup, SEASON_ROWS)}, "warm-up")
+            refuse_if(meta["stream"] is None and self._n_seen >= meta["warmup"], "warm-up")
             self._early = WarmUp.resumed(meta["warmup"], self._n_seen, arrays, D)
         self._family = None if meta["family"] is None else likelihood_from_config(meta["family"])
         if meta["stream"] is not None:
