@@ -90,6 +90,15 @@ def test_a_warm_up_has_a_length_that_the_options_allow(rows):
     assert "warm-up" in message
 
 
+def test_rows_that_wait_have_groups():
+    subject = BY_NAME["GroupDP, auto (warm-up)"]
+    arrays, meta = subject.parts
+    for coming in (0, [], meta["coming"][1:]):
+        outcome, message = subject.load(arrays, {**meta, "coming": coming})[:2]
+        assert outcome == "refused", message
+        assert "groups of the warm-up" in message
+
+
 def test_a_crash_and_a_hang_are_noticed():
     """The harness itself: a process that dies, and one that does not come back."""
 

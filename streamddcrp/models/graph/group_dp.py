@@ -258,9 +258,11 @@ class GroupDP(ParticleModel, base.Clusterer):
 
     def _restore(self, arrays: dict[str, Any], meta: dict[str, Any]) -> None:
         super()._restore(arrays, meta)
-        if meta["coming"]:
-            coming = RowGroups([self._path(_unlisted(path)) for path in meta["coming"]])
-            refuse_if(len(coming.paths) != len(self._waiting.X), "groups of the warm-up")
+        paths = meta["coming"]
+        wrong = not isinstance(paths, list) or len(paths) != len(self._waiting.X)
+        refuse_if(wrong, "groups of the warm-up")
+        if paths:
+            coming = RowGroups([self._path(_unlisted(path)) for path in paths])
             self._waiting = self._waiting._replace(side=(coming,))
 
 
