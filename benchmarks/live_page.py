@@ -193,8 +193,9 @@ def main(rows: int, repeats: int, rates: str, seconds: float) -> None:
         path = str(Path(folder, "rows.parquet"))
         pq.write_table(pa.Table.from_batches([table(rows)]), path)
         click.echo(markdown(("page", "CPU seconds of the run", "rows a second", "dropped"), []))
-        for name, browsers in (("none", None), ("no viewer", 0), ("five", BROWSERS)):
-            found = [_alone(path, browsers) for _ in range(repeats)]
+        pages: dict[str, int | None] = {"none": None, "no viewer": 0, "five": BROWSERS}
+        turns = [[_alone(path, n) for n in pages.values()] for _ in range(repeats)]
+        for name, found in zip(pages, zip(*turns, strict=True), strict=True):
             cpu, wall, dropped = (np.array(column) for column in zip(*found, strict=True))
             cells = (name, spread(cpu, ".2f"), spread(rows / wall, ",.0f"), f"{dropped.max():,}")
             click.echo(f"| {' | '.join(cells)} |")

@@ -123,10 +123,9 @@ def find_warp(x: FloatArray) -> Warp | None:
     x = x[np.isfinite(x)]
     if len(x) < FEWEST_ROWS or len(np.unique(x)) <= UNTIED * len(x):
         return None
-    low, center, high = (float(q) for q in np.quantile(x, [0.25, 0.5, 0.75]))
-    if not high > low:
+    center, scale = _robust(x)
+    if not scale > 0.0:
         return None
-    scale = (high - low) / 1.35  # of a Gaussian, the standard deviation
     x = x[~far_runs(x[:, None])[:, 0]]
     z = (x - center) / scale
     tries = [Warp(center, scale, power) for power in _POWERS]
@@ -150,10 +149,10 @@ def far_runs(X: FloatArray) -> NDArray[np.bool_]:
     found = np.zeros(X.shape, dtype=bool)
     for d, x in enumerate(X.T):
         known = np.flatnonzero(np.isfinite(x))
-        low, center, high = np.nanquantile(x, [0.25, 0.5, 0.75]) if len(known) else (0.0,) * 3
-        if not high > low:
+        center, scale = _robust(x[known]) if len(known) else (0.0, 0.0)
+        if not scale > 0.0:
             continue
-        z = (x[known] - center) * 1.35 / (high - low)
+        z = (x[known] - center) / scale
         side = np.where(np.abs(z) > FAR, np.sign(z), 0.0)
         begins = np.flatnonzero(np.diff(side, prepend=np.nan))
         lengths = np.diff(begins, append=len(z))
@@ -161,6 +160,12 @@ def far_runs(X: FloatArray) -> NDArray[np.bool_]:
         chance = np.array([share.get(s, 1.0) for s in side[begins].tolist()])
         found[known, d] = np.repeat(len(z) * chance**lengths < BY_CHANCE, lengths)
     return found
+
+
+def _robust(x: FloatArray) -> tuple[float, float]:
+    """Return the median, and the deviation by quartiles: of a Gaussian, the standard deviation."""
+    low, center, high = (float(q) for q in np.quantile(x, [0.25, 0.5, 0.75]))
+    return center, (high - low) / 1.35
 
 
 def _gain(warp: Warp, x: FloatArray) -> float:

@@ -150,8 +150,13 @@ class TextStream(StoriesOverTime, Stored, base.Clusterer):
         ----------
         batch : sequence of documents, Arrow array of texts, or table with one column of texts
             Or columns of counts of words, or an array or scipy sparse matrix of them. All texts or
-            all words or counts. What is refused is as for `learn_one`, with the row in ``row``.
+            all words or counts.
         t : array_like of shape (N,), optional
+
+        Raises
+        ------
+        SchemaError, OrderError
+            As for `learn_one`, with the row's number in ``row``. Nothing was learned.
         """
         self._learn_batch(batch, t)
 

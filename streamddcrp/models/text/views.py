@@ -137,7 +137,13 @@ class StoriesOverTime(StoryModel):
 
         Of the last 8,192 merges.
         """
-        return merged_into(self._memory)
+        log, made = self._memory.events, int(self._memory.counts[layout.N_MERGES])
+        out: dict[int, int] = {}
+        for number in range(made - 1, max(0, made - len(log.older)) - 1, -1):  # the last first
+            i = number % len(log.older)
+            older = int(log.older[i])
+            out[int(log.younger[i])] = out.get(older, older)
+        return dict(sorted(out.items()))
 
     def trajectories(self) -> pa.Table:
         """Return the sizes of stories along the stream, the whole of it, in bounded memory.
@@ -194,17 +200,6 @@ def live_labels(state: Any, lag: int) -> IntArray:
     seen = int(state.counts[layout.N_SEEN])
     k = state.window.table[np.arange(max(0, seen - lag), seen) % len(state.window.table)]
     return np.where(k >= 0, state.tables.id[np.maximum(k, 0)], -1)
-
-
-def merged_into(state: State) -> dict[int, int]:
-    """Return what became of tables that were merged, of the last merges in the log."""
-    log, made = state.events, int(state.counts[layout.N_MERGES])
-    out: dict[int, int] = {}
-    for number in range(made - 1, max(0, made - len(log.older)) - 1, -1):  # the last first
-        i = number % len(log.older)
-        older = int(log.older[i])
-        out[int(log.younger[i])] = out.get(older, older)
-    return dict(sorted(out.items()))
 
 
 def stories(state: State, table: WordTable, *, clocked: bool) -> pa.Table:
