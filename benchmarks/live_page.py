@@ -143,7 +143,8 @@ def _feed(page: LivePage, rate: float, seconds: float) -> None:
             batch = batch.set_column(0, "at", times)
             score = np.abs(batch.column(1).to_numpy()) % 3
             results = {"row": number, "time": times, "label": number // 700 % 9, "score": score}
-            epoch = Epoch(Rows(number, batch, columns), pa.record_batch(results), None, None)
+            rows = Rows(number, batch, columns)
+            epoch = Epoch(rows, pa.record_batch(results), None, None, 0, None, None)  # type: ignore[arg-type]
             page.epoch(epoch)
             done += n
         time.sleep(max(0.02, 0.5 / rate))
