@@ -36,6 +36,9 @@ class Link(Protocol):
     def send(self, frame: Frame) -> None:
         """Send a frame."""
 
+    async def end(self) -> None:
+        """Close it."""
+
 
 class Browser:
     """What a browser wants to see, and what it has.
@@ -102,6 +105,11 @@ class Hub:
     def leave(self, browser: Browser) -> None:
         """Let a browser go."""
         self._browsers.discard(browser)
+
+    async def end(self) -> None:
+        """Let all browsers go; they come back when the page does."""
+        for browser in tuple(self._browsers):
+            await browser.link.end()
 
     def begin(self, streams: "Streams") -> None:
         """Show the streams of a run."""

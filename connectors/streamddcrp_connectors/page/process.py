@@ -12,6 +12,8 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -90,11 +92,21 @@ class Page:
             self._next = ended + max(KEEP, SHARE * (ended - begun))
 
 
-async def serve_page(listening: socket.socket, access: Access, page: Page) -> HTTPServer:
-    """Serve a page on a socket that listens."""
+@asynccontextmanager
+async def served(listening: socket.socket, access: Access, page: Page) -> AsyncIterator[None]:
+    """Serve a page on a socket that listens, until the end of the block.
+
+    Connections are closed before the loop ends: it would cancel what is being sent, and tornado
+    logs an error for each frame.
+    """
     server = HTTPServer(application(access, page.hub))
     server.add_socket(listening)
-    return server
+    try:
+        yield
+    finally:
+        server.stop()
+        await server.close_all_connections()
+        await page.hub.end()
 
 
 async def _main() -> None:
@@ -105,14 +117,14 @@ async def _main() -> None:
     listening.setblocking(False)
     page = Page(folder)
     access = Access(hello["host"], listening.getsockname()[1], hello["token"])
-    await serve_page(listening, access, page)
-    if (streams := await asyncio.to_thread(page.load)) is not None:
-        page.hub.begin(streams)
-    try:
-        while True:
-            page.take(*await _message(pipe))
-    except StreamClosedError:
-        page.keep(now=True)
+    async with served(listening, access, page):
+        if (streams := await asyncio.to_thread(page.load)) is not None:
+            page.hub.begin(streams)
+        try:
+            while True:
+                page.take(*await _message(pipe))
+        except StreamClosedError:
+            page.keep(now=True)
 
 
 async def _message(pipe: PipeIOStream) -> tuple[bytes, bytes]:

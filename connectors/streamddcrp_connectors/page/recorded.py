@@ -70,14 +70,14 @@ def serve(
 
 async def _serve(listening: Any, host: str, token: str, folder: Path | None, streams: Any) -> None:
     from streamddcrp_connectors.page.access import Access  # noqa: PLC0415
-    from streamddcrp_connectors.page.process import Page, serve_page  # noqa: PLC0415
+    from streamddcrp_connectors.page.process import Page, served  # noqa: PLC0415
 
     listening.setblocking(False)
     page = Page(folder)
     page.hub.begin(streams)
     page.hub.ended = True
-    await serve_page(listening, Access(host, listening.getsockname()[1], token), page)
-    await asyncio.Event().wait()
+    async with served(listening, Access(host, listening.getsockname()[1], token), page):
+        await asyncio.Event().wait()
 
 
 def _read(results: str, source: str | None, columns: Any, events: str | None) -> Any:

@@ -101,6 +101,11 @@ class _Socket(_Guarded, WebSocketHandler):
 
     browser: Browser | None = None
 
+    def initialize(self, access: Access, hub: Hub) -> None:
+        """Take what is common to all handlers."""
+        super().initialize(access, hub)
+        self._sent: set[asyncio.Future[None]] = set()
+
     def check_origin(self, origin: str) -> bool:
         """Refuse pages of others; `prepare` has checked it and the token before."""
         return self.access.origin_is_ours(origin, self.request.headers.get("Host"))
@@ -114,11 +119,24 @@ class _Socket(_Guarded, WebSocketHandler):
     def send(self, frame: Frame) -> None:
         """Send a frame, unless the browser has gone."""
         try:
-            sent = self.write_message(frame, binary=isinstance(frame, bytes))
+            sent = asyncio.ensure_future(self.write_message(frame, binary=isinstance(frame, bytes)))
         except WebSocketClosedError:
             self.on_close()
-        else:  # one that goes while it is sent has gone, too
-            asyncio.ensure_future(sent).add_done_callback(lambda future: future.exception())
+        else:
+            self._sent.add(sent)
+            sent.add_done_callback(self._over)
+
+    def _over(self, sent: "asyncio.Future[None]") -> None:
+        """Forget a frame; that the browser went while it was sent is no error."""
+        self._sent.discard(sent)
+        sent.exception()
+
+    async def end(self) -> None:
+        """Close the connection at once; return when nothing is being sent any more."""
+        link = self.ws_connection
+        if link is not None and link.stream is not None:
+            link.stream.close()
+        await asyncio.gather(*self._sent, return_exceptions=True)
 
     def on_message(self, message: str | bytes) -> None:
         """Do what the browser asks for."""

@@ -235,6 +235,39 @@ def test_nonsense_harms_nobody(shared, talk, said):
     assert len(usual.next("view")["columns"]["begin"]) == 300
 
 
+@pytest.mark.parametrize("goes", ["the browser", "the page"])
+def test_an_end_while_a_frame_is_sent_is_no_error(goes):
+    """A browser that reads nothing, and a frame that no buffer of the system can hold."""
+    from streamddcrp_connectors.page.process import Page, served
+
+    wrong, page = [], Page(None)
+    with socket.create_server(("127.0.0.1", 0)) as listening, socket.socket() as browser:
+        port = listening.getsockname()[1]
+        listening.setblocking(False)
+        browser.connect(("127.0.0.1", port))
+        headers = {"Host": f"127.0.0.1:{port}", "Cookie": f"streamddcrp-{port}=secret"} | UPGRADE
+        lines = ["GET /socket HTTP/1.1", *(f"{k}: {v}" for k, v in headers.items())]
+        browser.sendall("\r\n".join([*lines, "", ""]).encode())
+
+        async def end():
+            loop = asyncio.get_running_loop()
+            loop.set_exception_handler(lambda _, said: wrong.append(said))
+            async with served(listening, Access("127.0.0.1", port, "secret"), page):
+                while not page.hub._browsers:
+                    await asyncio.sleep(0.01)
+                (shown,) = page.hub._browsers
+                shown.link.send(bytes(1 << 26))
+                await asyncio.sleep(0)
+                assert shown.link._sent
+                if goes == "the browser":
+                    browser.close()
+                    while page.hub._browsers:
+                        await asyncio.sleep(0.01)
+
+        asyncio.run(asyncio.wait_for(end(), LIMIT))
+    assert not wrong
+
+
 def test_names_and_history_outlive_the_process(feeder, talk, tmp_path):
     page = feeder(tmp_path)
     page.feed(ROWS)
