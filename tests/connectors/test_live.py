@@ -228,6 +228,7 @@ def test_secrets_stay_out_of_names(monkeypatch, tmp_path):
         ("x://host?y=", "empty or repeated"),
         ("x://host?y=1&y=2", "empty or repeated"),
         ("x://host:port", "not HOST:PORT"),
+        ("x://[::1", "not HOST:PORT"),
     ],
 )
 def test_unusable_addresses(spec, match):

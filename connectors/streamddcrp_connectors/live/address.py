@@ -5,6 +5,7 @@ logs. The address says where it is: ``?password_env=NAME`` or ``?password_file=F
 """
 
 import os
+import re
 import ssl
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from streamddcrp.errors import ConfigError
 
 _PLACES = ("env", "file")
+# scheme, hosts, rest (appendix B of RFC 3986): urlsplit wants one host where there are brackets
+_PARTS = re.compile(r"(?:([^:/?#]+):)?(?://([^/?#]*))?(.*)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +76,15 @@ class Address:
         ConfigError
             A password stands in the address, or an option is unknown, empty or repeated.
         """
-        parts = urlsplit(spec)
-        who, _, where = parts.netloc.rpartition("@")
+        found = _PARTS.fullmatch(spec)
+        assert found is not None  # it takes any text
+        scheme, netloc, rest = (found[1] or "").lower(), found[2] or "", found[3]
+        parts = urlsplit(f"//host{rest}")
+        who, _, where = netloc.rpartition("@")
         user, colon, _ = who.partition(":")
         if colon:
             message = (
-                f"the {parts.scheme} address holds a password, which others can see: take it out, "
+                f"the {scheme} address holds a password, which others can see: take it out, "
                 "and give ?password_env=NAME or ?password_file=FILE"
             )
             raise ConfigError(message)
@@ -90,17 +96,15 @@ class Address:
             if not value or name in kept or not known:
                 problem = "is empty or repeated" if known else "is unknown"
                 valid = ", ".join([*(options or ()), *sources])
-                message = (
-                    f"the {parts.scheme} address: option {name!r} {problem}; valid are {valid}"
-                )
+                message = f"the {scheme} address: option {name!r} {problem}; valid are {valid}"
                 raise ConfigError(message)
             if name in sources:
                 hidden[sources[name][0]] = (sources[name][1], value)
             else:
                 kept[name] = value
-        hosts = tuple(_host(text, port, parts.scheme) for text in where.split(","))
+        hosts = tuple(_host(text, port, scheme) for text in where.split(","))
         path = unquote(parts.path).strip("/")
-        return cls(parts.scheme, hosts, unquote(user) or None, path, kept, hidden)
+        return cls(scheme, hosts, unquote(user) or None, path, kept, hidden)
 
     @property
     def name(self) -> str:
