@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from streamddcrp.errors import StreamDDCRPError
 
@@ -67,9 +68,7 @@ def _defaults_from(ctx: click.Context, _: click.Parameter, path: str | None) -> 
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         message = f"{path} is not valid TOML: {error}"
         raise click.UsageError(message) from error
-    known = {
-        name.lstrip("-"): str(option.name) for option in ctx.command.params for name in option.opts
-    }
+    known = {name.lstrip("-"): option for option in ctx.command.params for name in option.opts}
     ctx.default_map = {}
     for name, value in found.items():
         if name not in known:
@@ -80,7 +79,11 @@ def _defaults_from(ctx: click.Context, _: click.Parameter, path: str | None) -> 
         if not isinstance(value, str | int | float | bool):
             message = f"{path}: {name} must be text, a number, true or false, got {value!r}"
             raise click.UsageError(message)
-        ctx.default_map[known[name]] = value
+        option = known[name]
+        bare = getattr(option, "flag_value", None)
+        if isinstance(value, bool) and isinstance(bare, str):  # --live without an address
+            value = bare if value else None  # noqa: PLW2901
+        ctx.default_map[str(option.name)] = value
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -259,6 +262,12 @@ def run(live: str | None, features: str | None, format_: str | None, **options: 
     With --checkpoint each row is learned once, and its result is once in a file written by --sink,
     even if the process is killed. Standard output may repeat the rows of one batch.
     """
+    given = click.get_current_context().get_parameter_source
+    file, command = ParameterSource.DEFAULT_MAP, ParameterSource.COMMANDLINE
+    if (given("features"), given("text")) == (file, command):  # which exclude each other
+        features = None
+    elif (given("features"), given("text")) == (command, file):
+        options["text"] = None
     with _page(live, options["checkpoint"]) as page:
         try:
             from streamddcrp_connectors.run.command import Request, execute  # noqa: PLC0415 -- heavy: not for --help

@@ -90,12 +90,12 @@ def _serve(
     from streamddcrp_connectors.live.address import Address  # noqa: PLC0415
     from streamddcrp_connectors.live.answers import Answers  # noqa: PLC0415
     from streamddcrp_connectors.live.flightserver import FlightService  # noqa: PLC0415
-    from streamddcrp_connectors.run.config import find_recipe  # noqa: PLC0415
+    from streamddcrp_connectors.run.config import DEFAULT, find_recipe  # noqa: PLC0415
     from streamddcrp_connectors.run.interrupts import Interrupts  # noqa: PLC0415
     from streamddcrp_connectors.run.runner import open_store  # noqa: PLC0415
 
     ((host, port),) = Address.parse(f"flight://{listen}", port=8815).hosts[:1]
-    recipe = find_recipe(model if model or not columns.text else "text")
+    recipe = find_recipe(model, default="text" if columns.text else DEFAULT)
     with ExitStack() as stack:
         store = stack.enter_context(open_store(Path(checkpoint))) if checkpoint else None
         answers = Answers(recipe, columns, store, memory_limit)

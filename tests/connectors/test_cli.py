@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 import streamddcrp
+from streamddcrp.errors import ConfigError
 from streamddcrp_connectors import __main__
 from streamddcrp_connectors.cli import main
 from streamddcrp_connectors.run.runner import open_store
@@ -284,6 +285,21 @@ def test_options_come_from_a_file_as_well(invoke, good, tmp_path):
     assert result.exit_code == 0, result.stderr
     assert result.stderr == "60 rows -> out.jsonl\n"
     assert "key" in json.loads((tmp_path / "out.jsonl").read_text().splitlines()[0])
+
+
+@pytest.mark.parametrize(("said", "pages"), [("true", 1), ("false", 0), ('"127.0.0.1:0"', 1)])
+def test_a_file_may_ask_for_the_page(invoke, good, tmp_path, monkeypatch, said, pages):
+    opened = []
+
+    def refuse(at, _):
+        opened.append(at)
+        raise ConfigError(at)
+
+    monkeypatch.setattr("streamddcrp_connectors.page.observer.opened", refuse)
+    (tmp_path / "job.toml").write_text(f"live = {said}\n")
+    invoke("run", good, *COLUMNS, "--config", "job.toml", "--sink", "out.jsonl")
+    where = "127.0.0.1:8765" if said == "true" else "127.0.0.1:0"
+    assert opened == [where] * pages
 
 
 @pytest.mark.parametrize(

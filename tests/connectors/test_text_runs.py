@@ -61,6 +61,46 @@ def test_any_text_is_taken(invoke, tmp_path, kind):
     assert np.isfinite([line["score"] for line in out]).all()
 
 
+@pytest.mark.parametrize(
+    ("given", "short", "whole"),
+    [
+        ((), 'decay = "1d"', 'decay = "1d"\nmodel = "text"'),
+        (("--epoch", "2"), "alpha = 0.5", 'alpha = 0.5\nmodel = "temporal-dpm"'),
+        (("--epoch", "2"), "epoch = 5.0", 'epoch = 2.0\nmodel = "temporal-dpm"'),
+    ],
+)
+def test_a_file_of_options_may_leave_the_model_to_the_flags(invoke, tmp_path, given, short, whole):
+    path = write(tmp_path / "x.jsonl", [{"t": i, "x": WORDS[i % 2]} for i in range(9)])
+    out = []
+    for options in (short, whole):
+        (tmp_path / "o.toml").write_text(options)
+        flags = ("--text", "x", "--time", "t", *given)
+        out.append(every(invoke("run", path, "--model", "o.toml", *flags)))
+    assert out[0] == out[1]
+
+
+def test_an_option_of_another_model_is_refused_by_the_models_name(invoke, tmp_path):
+    path = write(tmp_path / "x.jsonl", [{"x": "oil"}])
+    (tmp_path / "o.toml").write_text("window = 5")
+    refused = invoke("run", path, "--text", "x", "--model", "o.toml")
+    assert refused.exit_code == 2
+    assert "o.toml (for text): unknown option 'window'" in refused.output
+
+
+@pytest.mark.parametrize("given", ["text", "features"])
+def test_columns_of_the_command_go_before_those_of_its_file(invoke, tmp_path, given):
+    path = write(tmp_path / "x.jsonl", [{"a": float(i), "x": WORDS[0]} for i in range(9)])
+    files = {"text": 'features = ["a"]', "features": 'text = "x"'}
+    (tmp_path / "job.toml").write_text(files[given])
+    flags = {"text": ("--text", "x"), "features": ("--features", "a")}[given]
+    both = every(invoke("run", path, *flags, "--config", "job.toml"))
+    assert both == every(invoke("run", path, *flags))
+    (tmp_path / "job.toml").write_text('features = ["a"]\ntext = "x"')
+    refused = invoke("run", path, "--config", "job.toml")
+    assert refused.exit_code == 2
+    assert "exclude each other" in refused.output
+
+
 def test_what_is_not_text_is_set_aside(invoke, tmp_path):
     rows = [b'{"x": "oil"}', b'{"x": null}', b'{"x": 5}', b'{"x": "\\ud800"}', b'{"y": 1}',
             b'{"x": "\xff\xfe"}', b'{"x": "oil"}']  # fmt: skip

@@ -15,7 +15,7 @@ from tqdm import tqdm
 from streamddcrp.errors import ConfigError, SchemaError, StreamDDCRPError
 from streamddcrp_connectors.page.observer import LivePage
 from streamddcrp_connectors.run.columns import Columns
-from streamddcrp_connectors.run.config import find_recipe, read_season
+from streamddcrp_connectors.run.config import DEFAULT, find_recipe, read_season
 from streamddcrp_connectors.run.deadletters import DeadLetters
 from streamddcrp_connectors.run.models import Recipe
 from streamddcrp_connectors.run.names import Names
@@ -88,14 +88,13 @@ def recipe_and_columns(request: Request) -> tuple[Recipe, Columns]:
     ConfigError
         There is no such model, or the options do not go together.
     """
-    model, options = request.model, None
+    options: dict[str, Any] = {}
+    default = DEFAULT if request.text is None else "text"
     if request.epoch is not None:  # only one model has epochs
-        model, options = model or "temporal-dpm", {"epoch": _number(request.epoch)}
-    elif request.text is not None:
-        model = model or "text"
+        default, options["epoch"] = "temporal-dpm", _number(request.epoch)
     if request.season is not None:
-        options = {**(options or {}), "season": read_season(request.season)}
-    recipe = find_recipe(model, options)
+        options["season"] = read_season(request.season)
+    recipe = find_recipe(request.model, options, default)
     if request.text is not None and request.features is not None:
         message = "--text and --features exclude each other: a model takes a text or numbers"
         raise ConfigError(message)

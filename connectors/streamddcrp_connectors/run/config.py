@@ -15,11 +15,13 @@ from streamddcrp_connectors.run.plugins import MODELS, find, installed, is_insta
 DEFAULT = "seqddcrp"
 
 
-def find_recipe(model: str | None, more: Mapping[str, Any] | None = None) -> Recipe:
+def find_recipe(
+    model: str | None, more: Mapping[str, Any] | None = None, default: str = DEFAULT
+) -> Recipe:
     """Return the recipe of a model by its name, or of one that a TOML file describes.
 
-    The file may name the model by the key ``model``; its other keys are options of the constructor.
-    ``more`` are options of the command line, which go before those of the file.
+    The file may name the model by the key ``model``, else it is ``default``; its other keys are
+    options of the constructor. ``more`` are options of the command line, which go before them.
 
     Raises
     ------
@@ -27,20 +29,20 @@ def find_recipe(model: str | None, more: Mapping[str, Any] | None = None) -> Rec
         There is no such model or file, or an option is not one of the model's.
     """
     if model is None or is_installed(MODELS, model):
-        name, options, where = model or DEFAULT, {}, "the model's options"
+        name, options, where = model or default, {}, "the model's options"
     else:
         if not model.endswith(".toml") and not Path(model).exists():
             names = ", ".join(installed(MODELS))
             message = f"--model must be one of {names} or a TOML file with options, got {model!r}"
             raise ConfigError(message)
         options, where = read_options(model), model
-        name = options.pop("model", DEFAULT)
+        name = options.pop("model", default)
         if not is_installed(MODELS, name):
             names = ", ".join(installed(MODELS))
             message = f"{where}: model must be one of {names}, got {name!r}"
             raise ConfigError(message)
     model_class = find(MODELS, name)
-    recipe_for(model_class, options, model_class.from_bytes, where)
+    recipe_for(model_class, options, model_class.from_bytes, f"{where} (for {name})")
     where = f"the options for {name}"
     if "epoch" in (more or {}) and "epoch" not in inspect.signature(model_class).parameters:
         message = (
