@@ -96,6 +96,7 @@ def counters(of: Mapping[int, Within], least: int = 0) -> Within:
 
 
 VALUE = Within(-1e100, 1e100, nan=True)  # of a row; NaN: missing
+PRESENT = Within(-1e100, 1e100)  # where none may be missing
 PREPARED = Within(-1.7e308, 1.7e308, nan=True)  # the same as a likelihood takes it
 ANY = Within(-math.inf, math.inf, nan=True)
 REAL = Within(-math.inf, math.inf)  # not NaN

@@ -225,6 +225,15 @@ def test_bad_points_are_refused_and_change_nothing():
     assert np.isfinite(constant.objective)
 
 
+def test_components_are_stored_right_after_a_step():
+    """When no point waits for the next one."""
+    model = NestedCRPComponents(depth=2, warmup=10)
+    model.learn_many(np.random.default_rng(0).normal(size=(10, 3)))
+    again = NestedCRPComponents.from_bytes(model.to_bytes())
+    assert again.to_bytes() == model.to_bytes()
+    assert again.n_seen == 10
+
+
 def test_the_stored_window_does_not_depend_on_the_cutting():
     """More documents than the window may be in memory; how many depends on the batches."""
     rng, states = np.random.default_rng(0), []

@@ -17,7 +17,7 @@ from streamddcrp.models.trees.components import ComponentTree, wide_prior
 from streamddcrp.models.trees.pictures import plot_component_tree
 from streamddcrp.models.trees.tree import ids_of
 from streamddcrp.models.trees.views import TreeModel, check_tree, nested, node_columns
-from streamddcrp.records import FINITE, VALUE, check_one, refuse_if
+from streamddcrp.records import FINITE, PRESENT, check_one, refuse_if
 from streamddcrp.typing import FloatArray, IntArray
 
 _STEP = 64  # points between two global steps
@@ -337,8 +337,10 @@ class NestedCRPComponents(TreeModel):
         self._steps, self._n_seen = meta["steps"], meta["n_seen"]
         D, n = self._vectorizer.n_features, len(self._waiting)
         refuse_unless_plain(meta, counts=("steps", "n_seen"))
-        check_one("waiting", self._waiting, (n, D if n else 0), np.float64, VALUE)
         begun = meta["tree"] is not None
+        wide = (n, D if n else self._waiting.shape[-1])
+        check_one("waiting", self._waiting, wide, np.float64, PRESENT)
+        refuse_if(n >= (_STEP if begun else self.warmup), "waiting")
         check_one("origin", self._origin, (D if begun else 0,), np.float64, FINITE)
         if begun:
             refuse_if(arrays["X"].shape[-1] != D, "columns")
