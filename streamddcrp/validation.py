@@ -7,6 +7,9 @@ from typing import Any
 
 from streamddcrp.errors import ConfigError
 
+MOST_PARTICLES = 1 << 16
+_ROOM = 1 << 26  # numbers that all particles may keep from the start: 512 MB
+
 
 def _is(kind: type, value: object) -> bool:
     return isinstance(value, kind) and not isinstance(value, bool)
@@ -26,6 +29,25 @@ def whole(name: str, value: Any, least: int = 0, most: int | None = None) -> int
         message = f"{name} must be a whole number {limits}, got {value!r}"
         raise ConfigError(message)
     return int(value)
+
+
+def particle_count(value: Any, each: int = 1, options: str = "") -> int:
+    """Return the option ``n_particles``, each of which keeps so many numbers by other ``options``.
+
+    Raises
+    ------
+    ConfigError
+        If it is no whole number from 1 to 65,536, or all would keep more than 2^26 numbers.
+    """
+    n = whole("n_particles", value, 1, MOST_PARTICLES)
+    most = _ROOM // each
+    if n > most:
+        message = (
+            f"n_particles must be a whole number from 1 to {most} with these {options}, by which "
+            f"each particle keeps some {each} numbers; got {n}"
+        )
+        raise ConfigError(message)
+    return n
 
 
 def positive(name: str, value: Any, also: str = "") -> float:

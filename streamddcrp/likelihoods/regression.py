@@ -22,6 +22,9 @@ from streamddcrp.likelihoods.columns import (
 from streamddcrp.likelihoods.kernels import families
 from streamddcrp.likelihoods.registry import family
 from streamddcrp.typing import FloatArray, IntArray
+from streamddcrp.validation import whole
+
+MOST_LAGS = 256  # of an autoregression, whose posteriors take time of their third power
 
 
 class _Linear(Likelihood):
@@ -275,7 +278,7 @@ class Autoregression(_Linear):
     Parameters
     ----------
     order : int, default 1
-        How many rows back.
+        How many rows back, at most 256.
     mean, scale : float or sequence of float, length D
         Centre and unit of each column, to which the prior refers. From rows: mean and standard
         deviation.
@@ -302,9 +305,7 @@ class Autoregression(_Linear):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.order, int) or isinstance(self.order, bool) or self.order < 1:
-            message = f"Autoregression: order must be a whole number above 0, got {self.order!r}"
-            raise ConfigError(message)
+        object.__setattr__(self, "order", whole("Autoregression: order", self.order, 1, MOST_LAGS))
 
     def _shape_of_rows(self, n_features: int) -> tuple[int, int]:
         return n_features, 1 + self.order

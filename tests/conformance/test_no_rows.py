@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from streamddcrp import DDCRPSampler, Keyed, SeqDDCRP, TimeVaryingIBP
+from streamddcrp import DDCRPSampler, GraphCRP, GroupDP, Keyed, SeqDDCRP, TimeVaryingIBP
 from streamddcrp.errors import ConfigError, SchemaError, StreamDDCRPError
 from tests.conformance.cases import CASES
 
@@ -70,6 +70,10 @@ def test_options_that_would_fill_the_memory_are_refused():
         lambda: SeqDDCRP(max_tables=10**9),
         lambda: DDCRPSampler(n_particles=10**9),
         lambda: TimeVaryingIBP(n_particles=10**9),
+        lambda: TimeVaryingIBP(n_particles=1 << 16, window=100_000),
+        lambda: GraphCRP(n_particles=1 << 16, r=1 << 15),
+        lambda: GraphCRP(n_particles=1000, rejuvenate=1, moves=1 << 16),
+        lambda: GroupDP(n_particles=1000, n_shared=1 << 16),
     ):
         with pytest.raises(ConfigError, match="whole number from"):
             make()

@@ -47,7 +47,7 @@ from streamddcrp.records import (
     up_to,
 )
 from streamddcrp.typing import FloatArray, IntArray
-from streamddcrp.validation import positive, whole
+from streamddcrp.validation import particle_count, positive, whole
 
 BoolArray = NDArray[np.bool_]
 TAIL = 1e-12  # weight, as a share of alpha, below which links and tables are dropped
@@ -91,7 +91,7 @@ def make_config(
     ConfigError
         If an option is out of its range, or the decay reaches without end.
     """
-    n_particles = whole("n_particles", n_particles, 1, 1 << 20)
+    n_particles = particle_count(n_particles)
     rejuvenate = whole("rejuvenate", rejuvenate, 0, 1 << 16)
     seed, alpha = whole("seed", seed, 0, (1 << 63) - 1), positive("alpha", alpha)
     carried = decay.code in (EXPONENTIAL, NO_DECAY)

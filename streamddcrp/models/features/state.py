@@ -43,7 +43,7 @@ from streamddcrp.records import (
     up_to,
 )
 from streamddcrp.typing import FloatArray, IntArray
-from streamddcrp.validation import positive, whole
+from streamddcrp.validation import particle_count, positive, whole
 
 CHILDREN = 16  # of a particle that compete with those of the others
 LONGEST = 100_000  # rows of a window
@@ -77,7 +77,7 @@ def make_config(
         If an option is out of its range.
     """
     window = whole("window", window, 1, LONGEST)
-    n_particles = whole("n_particles", n_particles, 1, 1 << 16)
+    n_particles = particle_count(n_particles, 2 * window + 1 + N_SLOTS * N_SLOTS, "window")
     moves = whole("moves", moves, 0, 1 << 16)
     seed = whole("seed", seed, 0, (1 << 63) - 1)
     with np.errstate(divide="ignore"):

@@ -53,10 +53,11 @@ from streamddcrp.records import (
     up_to,
 )
 from streamddcrp.typing import FloatArray, IntArray
-from streamddcrp.validation import choice, positive, whole
+from streamddcrp.validation import choice, particle_count, positive, whole
 
 SCHEMES = {"optimal": OPTIMAL, "systematic": SYSTEMATIC, "stratified": STRATIFIED, "n_best": N_BEST}
 LARGEST_WINDOW = 1 << 15
+CLUSTER = 16  # numbers that a place of the pool takes at least
 NODES = 65  # of the grid for alpha: a factor of 1.23 between neighbours
 LEAST_ALPHA, LARGEST_ALPHA = 1e-4, 60.0
 
@@ -111,8 +112,8 @@ def make_config(
     ConfigError
         If an option is out of its range.
     """
-    r, n_particles = whole("r", r, 1, LARGEST_WINDOW), whole("n_particles", n_particles, 1, 1 << 24)
-    rejuvenate, moves = whole("rejuvenate", rejuvenate, 0), whole("moves", moves, 1, 1 << 16)
+    r, rejuvenate = whole("r", r, 1, LARGEST_WINDOW), whole("rejuvenate", rejuvenate, 0)
+    moves = whole("moves", moves, 1, 1 << 16)
     seed = whole("seed", seed, 0, (1 << 63) - 1)
     choice("resampling", resampling, SCHEMES)
     if rejuvenate > r:
@@ -124,6 +125,9 @@ def make_config(
     if rejuvenate > 0 and given:
         message = "rejuvenate: items are resampled only where their parents are the last r items"
         raise ConfigError(message)
+    moves = moves if rejuvenate else 0
+    each = r + rejuvenate + CLUSTER * (1 + 2 * moves)
+    n_particles = particle_count(n_particles, each, "r, rejuvenate and moves")
     nodes, log_prior, fixed = np.empty(0), np.empty(0), math.nan
     also = 'or ("gamma", shape, rate) of positive numbers'
     if isinstance(alpha, tuple | list) and len(alpha) == 3 and alpha[0] == "gamma":
@@ -133,7 +137,7 @@ def make_config(
     merges = bool(merge) and resampling in {"optimal", "n_best"}
     return Config(
         family, np.ones(1) if hyper is None else hyper, r, bool(given), rejuvenate,
-        moves if rejuvenate else 0, n_particles, SCHEMES[resampling], merges, fixed, nodes,
+        moves, n_particles, SCHEMES[resampling], merges, fixed, nodes,
         np.log(nodes), log_prior, seed,
     )  # fmt: skip
 

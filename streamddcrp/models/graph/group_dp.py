@@ -11,6 +11,7 @@ from streamddcrp.estimator.particle_model import ParticleModel
 from streamddcrp.estimator.row_model import Features
 from streamddcrp.estimator.views import predictions, with_times
 from streamddcrp.likelihoods import Likelihood
+from streamddcrp.models.graph.engine import CLUSTER
 from streamddcrp.models.graph.groups import (
     Config,
     GroupEngine,
@@ -22,7 +23,7 @@ from streamddcrp.models.graph.groups import (
 )
 from streamddcrp.records import refuse_if
 from streamddcrp.typing import FloatArray
-from streamddcrp.validation import positive, whole
+from streamddcrp.validation import particle_count, positive, whole
 
 
 class GroupDP(ParticleModel, base.Clusterer):
@@ -92,8 +93,8 @@ class GroupDP(ParticleModel, base.Clusterer):
             raise ConfigError(message)
         self._layers = [whole("n_shared", n, 1, 1 << 16) for n in layers]
         positive("alpha", alpha)
-        whole("n_particles", n_particles, 1, 1 << 24)
-        whole("moves", moves, 0, 1 << 16)
+        n_tables = sum(self._layers) + whole("moves", moves, 0, 1 << 16)
+        particle_count(n_particles, CLUSTER * (n_tables + 1), "n_shared and moves")
         whole("seed", seed, 0, (1 << 63) - 1)
 
     @classmethod
