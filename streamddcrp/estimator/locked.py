@@ -3,6 +3,8 @@
 Models keep work space, and predicting writes into it; two threads in one model would mix up their
 numbers. So every public method and property waits until no other thread is in the same model.
 Different models do not wait for each other.
+
+Where numbers of a stored state lead a kernel to divide by zero, the same place says so.
 """
 
 import functools
@@ -10,6 +12,8 @@ import threading
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any, Self
+
+from streamddcrp.errors import CheckpointError
 
 _MARK = "_holds_the_lock"
 
@@ -32,6 +36,7 @@ class OneAtATime:
     """
 
     _lock: _Lock
+    _was_read = False  # from bytes, whose numbers may be anyone's
 
     def __new__(cls, *args: Any, **options: Any) -> Self:
         model = super().__new__(cls)
@@ -65,7 +70,16 @@ def _holding(method: Any) -> Callable[..., Any]:
     @functools.wraps(method)
     def hold(self: Any, *args: Any, **options: Any) -> Any:
         with self._lock:
-            return method(self, *args, **options)
+            try:
+                return method(self, *args, **options)
+            except ArithmeticError as error:
+                if not self._was_read:
+                    raise
+                message = (
+                    f"the stored state that the model was read from has numbers that lead to "
+                    f"{error}; use another copy"
+                )
+                raise CheckpointError(message) from error
 
     setattr(hold, _MARK, True)
     return hold

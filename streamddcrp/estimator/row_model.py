@@ -12,7 +12,13 @@ from streamddcrp.data.batches import batch_times, read_batch, row_types
 from streamddcrp.data.times import is_stamp
 from streamddcrp.errors import SchemaError, StreamDDCRPError
 from streamddcrp.estimator.scikit import ScikitLearn
-from streamddcrp.estimator.stored import Stored, from_json, refuse_unless_plain, to_json
+from streamddcrp.estimator.stored import (
+    Stored,
+    check_clock,
+    from_json,
+    refuse_unless_plain,
+    to_json,
+)
 from streamddcrp.estimator.views import Backlog, predictions, with_times
 from streamddcrp.typing import FloatArray, IntArray, Probabilities
 
@@ -303,9 +309,8 @@ class RowModel(ScikitLearn, RowLearner):
 
     @classmethod
     def _from_state(cls, arrays: dict[str, Any], meta: dict[str, Any]) -> Self:
-        refuse_unless_plain(
-            meta, counts=("n_seen", "events_read"), numbers=("last_time",), flags=("clocked",)
-        )
+        refuse_unless_plain(meta, counts=("n_seen", "events_read"))
+        check_clock(meta)
         model = cls(**{name: from_json(value) for name, value in meta["options"].items()})
         model._vectorizer = Vectorizer.from_config(meta["vectorizer"])
         for name in ("clocked", "last_time", "n_seen", "events_read"):

@@ -54,10 +54,12 @@ class Stored(OneAtATime, ModelCard):
         """
         arrays, meta = decode_state(blob, cls.__name__)
         try:
-            return cls._from_state(arrays, meta)
+            model = cls._from_state(arrays, meta)
         except _MISFITS as error:
             message = f"the state does not fit this release: {error}"
             raise CheckpointError(message) from error
+        model._was_read = True
+        return model
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the state to a file, atomically."""
@@ -87,6 +89,17 @@ def refuse_unless_plain(
         refuse_if(not good, name)
     for name in flags:
         refuse_if(meta[name] is not None and type(meta[name]) is not bool, name)
+
+
+def check_clock(meta: Mapping[str, Any]) -> None:
+    """Check whether rows came with times, and then that of the last one, of a stored state.
+
+    Raises
+    ------
+    CheckpointError
+    """
+    refuse_unless_plain(meta, numbers=("last_time",), flags=("clocked",))
+    refuse_if((meta["clocked"] is True) != (meta["last_time"] is not None), "clocked, last_time")
 
 
 def past_of(likelihood: Likelihood, arrays: Mapping[str, Any], n_features: int) -> Any:

@@ -30,13 +30,14 @@ import pyarrow as pa
 from river import base
 
 from streamddcrp.data.batches import sliceable
-from streamddcrp.errors import ConfigError, SchemaError
+from streamddcrp.errors import SchemaError
 from streamddcrp.estimator.stored import Stored
 from streamddcrp.models.seqddcrp.estimator import SeqDDCRP
 from streamddcrp.models.seqddcrp.reference import Reference
 from streamddcrp.models.seqddcrp.warmup import FIRST_STAGE
 from streamddcrp.monitor.alarm import Alarm, Alarms
 from streamddcrp.typing import FloatArray
+from streamddcrp.validation import whole
 
 
 class RegimeAnomalyDetector(Stored, base.AnomalyDetector):
@@ -88,12 +89,8 @@ class RegimeAnomalyDetector(Stored, base.AnomalyDetector):
         self._alarm = Alarm(rate, average)
         self._reference: Reference | None = None
         begun = min(self._model.warmup, FIRST_STAGE)
-        if reference_after is not None and reference_after < begun:
-            message = (
-                f"reference_after must be at least {begun} rows, after which the model begins, "
-                f"got {reference_after!r}"
-            )
-            raise ConfigError(message)
+        if reference_after is not None:  # rows after which the model has begun
+            self.reference_after = whole("reference_after", reference_after, begun)
         self._follow()
 
     # -- learning --------------------------------------------------------------------------------

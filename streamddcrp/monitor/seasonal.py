@@ -11,7 +11,7 @@ from streamddcrp.data import Vectorizer, as_time, check_clocked, check_times
 from streamddcrp.data.batches import refuse_beyond
 from streamddcrp.data.seasons.subtracted import Subtraction
 from streamddcrp.estimator.row_model import Features, RowLearner
-from streamddcrp.estimator.stored import from_json, refuse_unless_plain, to_json
+from streamddcrp.estimator.stored import check_clock, from_json, to_json
 from streamddcrp.typing import FloatArray
 
 
@@ -172,6 +172,7 @@ class Seasonal(RowLearner, base.Transformer):
         model = cls(from_json(meta["options"]["period"]))
         model._vectorizer = Vectorizer.from_config(meta["vectorizer"])
         model._clocked, model._last_time = meta["clocked"], meta["last_time"]
-        refuse_unless_plain(meta, numbers=("last_time",), flags=("clocked",))
-        model._season.restore(arrays, meta["season"], model._vectorizer.n_features)
+        check_clock(meta)
+        D = model._vectorizer.n_features
+        model._season.restore(arrays, meta["season"], D, meta["last_time"])
         return model

@@ -1,5 +1,9 @@
 """Forged states under a valid checksum: refused, or used without harm. `make fuzz` tries more."""
 
+import copy
+import functools
+import operator
+
 import numpy as np
 import pytest
 
@@ -43,6 +47,38 @@ FOUND = [
     ("TemporalDPM, rho", "model.boilerplate.numbers", 2, 0.5),
     ("TemporalDPM, texts", "model.boilerplate.words", 0, -7),
     ("TemporalDPM, texts", "model.boilerplate.sizes", 0, HUGE),
+    ("TemporalDPM, texts", "model.tracks.size", 0, 2),
+    ("TemporalDPM, known", "model.starts.mean", 0, np.inf),
+    ("SeqDDCRP, season found (warm-up)", "season.kept.t", -1, 1e18),
+]
+# The same for settings, and the name that the refusal gives.
+SETTINGS = [
+    ("SeqDDCRP, own past, holes (warm-up)", ("family", "order"), 3000, "order"),
+    ("GraphCRP, parents, own past (warm-up)", ("options", "n_particles"), 10**6, "n_particles"),
+    ("TemporalDPM, rows", ("place", "count"), 1 << 40, "place"),
+    ("TemporalDPM, rows", ("place", "closed"), {}, "closed"),
+    ("TemporalDPM, family", ("model", "track_values"), ["sd", "x"], "values.x"),
+    ("TemporalDPM, logistic", ("model", "track_words", 2), [], "track_words"),
+    ("TemporalDPM, logistic", ("model", "changes", 0, 1), "sweep", "changes"),
+    ("TemporalDPM, logistic", ("model", "events", 0, "kind"), "sweep", "events"),
+    ("SeqDDCRP, mixed (warm-up)", ("types",), ["int"], "types"),
+    ("SeqDDCRP, own past (warm-up)", ("first_time",), None, "first_time"),
+    ("Seasonal, holes", ("clocked",), True, "clocked"),
+    ("NestedCRPComponents", ("growth", "columns", "row"), 7, "growth"),
+    ("NestedCRPTopics, texts", ("changes", 10), ["birth", 3, None], "changes"),
+    ("RegimeAnomalyDetector, averaged", ("reference_after",), float("nan"), "reference_after"),
+]
+# Arrays that once had any type and shape, or could be left out.
+ARRAYS = [
+    ("TemporalDPM, rho", "model.starts.words.shape", lambda a: a.astype(np.float32)),
+    ("TemporalDPM, values", "model.tracks.values.sd", lambda a: a[None]),
+    ("TemporalDPM, rows", "model.tracks.values.mean", lambda a: a[1:]),
+    ("TemporalDPM, rows", "model.tracks.mass", lambda a: a[:0]),
+    ("TemporalDPM, texts", "model.sizes.value", lambda a: a[None]),
+    ("TemporalDPM, family", "model.final.labels", lambda a: a[None]),
+    ("EmbeddingStream, rho", "counts", None),
+    ("EmbeddingStream, rho", "finals", lambda a: a.astype(np.float64)),
+    ("NestedCRPComponents (warm-up)", "waiting", lambda a: a * np.nan),
 ]
 BY_NAME = {subject.name: subject for subject in subjects()}
 # The first case of each class, after some rows and in its warm-up.
@@ -60,6 +96,35 @@ def test_what_was_found_is_refused(name, array, place, value):
     assert outcome == "refused", message
     name = array.removeprefix("memory.").removeprefix("model.")
     assert name in message or "hold together" in message
+
+
+@pytest.mark.parametrize(("name", "way", "value", "said"), SETTINGS)
+def test_settings_that_were_found_are_refused(name, way, value, said):
+    subject = BY_NAME[name]
+    meta = copy.deepcopy(subject.parts[1])
+    holder = functools.reduce(operator.getitem, way[:-1], meta)
+    holder[way[-1]] = value
+    outcome, message = subject.load(subject.parts[0], meta)[:2]
+    assert outcome == "refused", message
+    assert said in message
+
+
+@pytest.mark.parametrize(("name", "array", "change"), ARRAYS)
+def test_arrays_that_were_found_are_refused(name, array, change):
+    subject = BY_NAME[name]
+    arrays, meta = dict(subject.parts[0]), subject.parts[1]
+    stored = arrays.pop(array)
+    if change is not None:
+        arrays[array] = change(stored)
+    outcome, message = subject.load(arrays, meta)[:2]
+    assert outcome == "refused", message
+    assert array.removeprefix("model.") in message
+
+
+def test_numbers_by_which_a_kernel_would_divide():
+    subject = BY_NAME["NestedCRPComponents"]
+    arrays = subject.parts[0] | {"mass": -subject.parts[0]["mass"]}
+    assert subject.try_forged(arrays, subject.parts[1])[0] in {"refused", "refused in use"}
 
 
 @pytest.mark.parametrize("subject", ONE_EACH.values(), ids=lambda s: s.name)

@@ -206,8 +206,14 @@ class Subtraction:
             meta |= {"watch": self._watch.n_rows, "gap": self._watch.trial.gap}
         return arrays, meta
 
-    def restore(self, arrays: Mapping[str, Any], meta: Mapping[str, Any], n_columns: int) -> None:
-        """Take up what `state` returned of rows of so many columns; raises CheckpointError."""
+    def restore(
+        self, arrays: Mapping[str, Any], meta: Mapping[str, Any], n_columns: int,
+        last_time: float | None,
+    ) -> None:  # fmt: skip
+        """Take up what `state` returned of rows of so many columns; raises CheckpointError.
+
+        ``last_time`` is that of the last row; None where rows have no times.
+        """
         refuse_if(type(meta["rows"]) is not int or not 0 <= meta["rows"] <= MOST, "rows of season")
         self.n_rows, self._kept = meta["rows"], [] if meta["waits"] else None
         if "season.kept.x" in arrays:
@@ -216,7 +222,9 @@ class Subtraction:
             check_one("season.kept.t", arrays["season.kept.t"], (n,), np.float64, FINITE)
             times = arrays["season.kept.t"]
             ordered = bool((times[1:] >= times[:-1]).all())
+            last = n - 1 if last_time is None else last_time
             refuse_if(n != self.n_rows or not meta["waits"] or not ordered, "rows of season")
+            refuse_if(bool(times[-1:] > last), "season.kept.t")
             self._kept = [(arrays["season.kept.x"], arrays["season.kept.t"])]
         if "periods" in meta:
             periods, gap = meta["periods"], positive("gap", meta["gap"])

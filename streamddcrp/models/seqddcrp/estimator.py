@@ -395,11 +395,13 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         self._types, self._first_time = meta["types"], meta["first_time"]
         D = self._vectorizer.n_features
         refuse_unless_plain(meta, numbers=("first_time",))
-        refuse_if(not {*(meta["types"] or ())} <= {"bool", "int", "float"}, "types")
+        types = meta["types"] or [""] * D  # none yet
+        refuse_if(not {*types} <= {"", "bool", "int", "float"} or len(types) != D, "types")
+        refuse_if(self._clocked is True and self._first_time is None, "first_time")
         if "season" not in meta:
             self._season = None
         elif self._season is not None:
-            self._season.restore(arrays, meta["season"], D)
+            self._season.restore(arrays, meta["season"], D, self._last_time)
         if meta["warmup"] is not None:
             refuse_unless_plain(meta, counts=("warmup",))
             seeks = self._season is not None and self._season.seeks

@@ -31,6 +31,7 @@ from streamddcrp.models.temporal.kernels.counts import (
     moments_of_rows,
 )
 from streamddcrp.models.temporal.moves import move
+from streamddcrp.models.temporal.stored import CHANGES, check_whole
 from streamddcrp.models.temporal.window import Change, Settings, Window
 from streamddcrp.records import CHANCE, FINITE, MOST, VALUE, Within, check, check_one, refuse_if
 from streamddcrp.typing import FloatArray, IntArray
@@ -82,7 +83,8 @@ def _check(arrays: dict[str, Any], meta: dict[str, Any], settings: Settings) -> 
         epoch, kind, label, other = change
         whole("epoch", epoch, -1)
         whole("id", label)
-        refuse_if(not isinstance(kind, str) or not isinstance(other, int | None), "changes")
+        check_whole([-1 if other is None else other], "changes")
+        refuse_if(kind not in CHANGES, "changes")
 
 
 def _check_rows(name: str, X: Any, n_features: int) -> None:
@@ -296,10 +298,11 @@ class Engine(Window):
         kind = type(self.starts)
         self.starts = kind(*(get(arrays, f"starts.{name}") for name in kind._fields))
         K = len(arrays["ids"])
-        for new, known in zip(self.starts, emission.no_starts(K), strict=True):
-            refuse_if(type(new) is not type(known) or new.shape != known.shape, "starts")
+        for name, known in emission.no_starts(K)._asdict().items():
+            new = getattr(self.starts, name)
+            refuse_if(type(new) is not type(known) or new.shape != known.shape, f"starts.{name}")
             if isinstance(new, np.ndarray):
-                refuse_if(new.dtype != known.dtype, "starts")
+                check_one(f"starts.{name}", new, known.shape, known.dtype, FINITE)
         for name in _STORED:
             setattr(self, name, arrays[name])
         self.rows = [get_rows(arrays, f"rows.{e}") for e in range(meta["n_rows"])]

@@ -1,7 +1,7 @@
 """The temporal Dirichlet-process mixture as a streaming estimator."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, NamedTuple, Self
 
@@ -368,6 +368,12 @@ class TemporalDPM(EpochViews, base.Clusterer):
             arrays |= {f"model.{name}": array for name, array in more.items()}
         return arrays, meta
 
+    def _check_place(self, place: Mapping[str, Any]) -> None:
+        """Refuse a stored place of a stream that is cut like this one."""
+        refuse_unless_plain(place, counts=("number", "count"), numbers=("mark",), flags=("closed",))
+        most = self._cut.size if self._cut.kind == "rows" else MOST
+        refuse_if(place["closed"] is None or place["count"] > most, "place")
+
     @classmethod
     def _from_state(cls, arrays: dict[str, Any], meta: dict[str, Any]) -> Self:
         from_json = LikelihoodOption.from_json
@@ -376,7 +382,7 @@ class TemporalDPM(EpochViews, base.Clusterer):
         for name in ("kind", "clocked", "n_seen"):
             setattr(model, f"_{name}", meta[name])
         model._place = replace(Place(), **meta["place"])
-        refuse_unless_plain(meta["place"], counts=("number", "count"), numbers=("mark",))
+        model._check_place(meta["place"])
         waiting = (arrays[f"waiting.{name}"] for name in ("x", "number", "t"))
         model._waiting, model._stream = WarmUp(*waiting), None
         refuse_unless_plain(meta, counts=("n_seen",), flags=("clocked",))
@@ -397,4 +403,5 @@ class TemporalDPM(EpochViews, base.Clusterer):
             model._stream = StreamState.from_state(
                 emission, own, meta["model"], model._vectorizer.n_features
             )
+            refuse_if(model._stream.number != model._place.number, "place")
         return model

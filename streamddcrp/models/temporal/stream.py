@@ -25,6 +25,7 @@ from streamddcrp.data.documents import Vocabulary
 from streamddcrp.models.temporal.emissions import Summary
 from streamddcrp.models.temporal.emissions.text import TextDecay
 from streamddcrp.models.temporal.engine import Engine
+from streamddcrp.models.temporal.stored import check_stored, read_events
 from streamddcrp.models.temporal.window import ACTIVE
 from streamddcrp.records import refuse_if
 from streamddcrp.typing import FloatArray, IntArray
@@ -369,6 +370,7 @@ class StreamState:
     ) -> Self:
         """Rebuild from `to_state`."""
         words = meta["words"]
+        check_stored(arrays, meta, n_features)
         engine = Engine.from_state(emission, arrays, meta, n_features)
         if words is not None:
             met = max((int(X.indices.max(initial=-1)) for X in engine.rows), default=-1)
@@ -379,7 +381,7 @@ class StreamState:
         for name, key in _PAIRS.items():
             pairs = (arrays[f"{name}.{part}"].tolist() for part in (key, "value"))
             setattr(self, name, dict(zip(*pairs, strict=True)))
-        self.events.extend(Event(**event) for event in meta["events"])
+        self.events.extend(read_events(meta["events"]))
         self.merges.extend((epoch, gone, into) for epoch, gone, into in meta["merges"])
         labels = _split(arrays["final.labels"], arrays["final.size"])
         rows = zip(arrays["final.head"].tolist(), labels, strict=True)

@@ -29,6 +29,7 @@ from streamddcrp.models.trees.tree import (
     attributes,
     check_nodes,
     paths_of,
+    read_changes,
     sizes_of,
     sorted_order,
     with_ancestors,
@@ -368,7 +369,7 @@ class ComponentState:
             prior=Prior(*meta["prior"]),
             weights=Weights(M=arrays["M"], S=arrays["S"], mass=arrays["mass"], **meta["weights"]),
             past=Stats(**past, **meta["past"]),
-            changes=deque((Change(*change) for change in meta["changes"]), maxlen=1024),
+            changes=deque(read_changes(meta["changes"]), maxlen=1024),
             **{name: arrays[name] for name in (*_NODES, "X")},
             **{name: meta[name] for name in _COUNTERS},
         )

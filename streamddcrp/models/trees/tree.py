@@ -1,12 +1,12 @@
 """Order of the nodes of a tree in their slots, what follows from it, and what happens to nodes."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
 from streamddcrp.models.trees.kernels.tree import stick_bound, subtree_sums
-from streamddcrp.records import Within, check, index, refuse_if
+from streamddcrp.records import MOST, Within, check, index, refuse_if
 from streamddcrp.typing import FloatArray, IntArray
 
 
@@ -17,6 +17,19 @@ class Change(NamedTuple):
     id: int
     n_seen: int
     other: int | None = None
+
+
+KINDS = ("birth", "death", "merge")
+
+
+def read_changes(stored: Iterable[Sequence[Any]]) -> list[Change]:
+    """Return changes that were stored as lists, or refuse them."""
+    changes = [Change(*change) for change in stored]
+    for kind, *numbers, other in changes:
+        refuse_if(kind not in KINDS, "changes")
+        whole = (*numbers, 0 if other is None else other)
+        refuse_if(not all(type(n) is int and 0 <= n <= MOST for n in whole), "changes")
+    return changes
 
 
 class Order(NamedTuple):

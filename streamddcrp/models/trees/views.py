@@ -1,6 +1,6 @@
 """What estimators of trees have in common: learning, graphs, tables, events, pictures, files."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from typing import Any, Self
@@ -14,6 +14,7 @@ from streamddcrp.estimator.scikit import ScikitLearn
 from streamddcrp.estimator.stored import Stored, from_json, refuse_unless_plain, to_json
 from streamddcrp.estimator.views import predictions
 from streamddcrp.models.trees.pictures import plot_growth
+from streamddcrp.records import MOST, refuse_if
 from streamddcrp.typing import FloatArray
 from streamddcrp.validation import choice, positive, whole
 
@@ -28,6 +29,19 @@ class Growth:
     columns: dict[str, list[int]] = field(default_factory=lambda: {name: [] for name in _COLUMNS})
     every: int = 1
     skipped: int = 0
+
+    @classmethod
+    def restored(cls, stored: Mapping[str, Any]) -> Self:
+        """Return what `asdict` has stored, or refuse it."""
+        refuse_unless_plain(stored, counts=("every", "skipped"))
+        columns = stored["columns"]
+        refuse_if(not isinstance(columns, dict) or {*columns} != {*_COLUMNS}, "growth")
+        plain = all(
+            isinstance(column, list) and all(type(n) is int and 0 <= n <= MOST for n in column)
+            for column in columns.values()
+        )
+        refuse_if(not plain or len({*map(len, columns.values())}) > 1, "growth")
+        return cls(**stored)
 
     def note(self, *row: int) -> None:
         """Take an entry: row, nodes, births, merges, prunes."""
@@ -187,9 +201,8 @@ class TreeModel(ScikitLearn, Stored, base.Clusterer):
 
     @classmethod
     def _from_state(cls, arrays: dict[str, Any], meta: dict[str, Any]) -> Self:
-        refuse_unless_plain(meta["growth"], counts=("every", "skipped"))
         model = cls(**{name: from_json(value) for name, value in meta["options"].items()})
-        model._growth = Growth(**meta["growth"])
+        model._growth = Growth.restored(meta["growth"])
         model._restore(arrays, meta)
         return model
 

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from streamddcrp.models.temporal.kernels.text import assigned, weighted
-from streamddcrp.records import WEIGHT, check, index, refuse_if, up_to
+from streamddcrp.records import WEIGHT, Within, check, check_one, index, refuse_if, up_to
 from streamddcrp.typing import FloatArray, IntArray
 
 _PARTS = ("offsets", "words", "counts")
@@ -197,8 +197,9 @@ def get(arrays: dict[str, Any], name: str) -> Any:
     """Return an array or bags that `put` has stored."""
     if name in arrays:
         return arrays[name]
-    *shape, width = arrays[f"{name}.shape"].tolist()
-    refuse_if(min(shape, default=0) < 0 or not 0 <= width <= 1 << 31, f"{name}.shape")
+    stored = arrays[f"{name}.shape"]
+    check_one(f"{name}.shape", stored, (len(stored),), np.int64, Within(0, 1 << 31))
+    *shape, width = stored.tolist()
     n = math.prod(shape)
     lengths = {"O": n + 1, "V": width, "T": len(arrays[f"{name}.words"])}
     check(Stored, arrays, lengths, f"{name}.")
