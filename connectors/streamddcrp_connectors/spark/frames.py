@@ -133,7 +133,7 @@ def visited(
     spark_schema = from_arrow_schema(pa.schema([_as_spark(field) for field in fields]))
     outputs = Outputs(to_arrow_schema(spark_schema, timezone="UTC"))
     milliseconds = None if idle is None else round(1000 * seconds_of(idle, "idle"))
-    visits = packed.groupBy("key").transformWithStateInPandas(
+    visits = packed.groupBy("key").transformWithState(
         statefulProcessor=KeyedProcessor(job, outputs, milliseconds),
         outputStructType="outputs binary",
         outputMode="Append",

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-import pandas as pd
 import pyarrow as pa
+from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from streamddcrp_connectors.spark.visits import Job, State
@@ -67,7 +67,7 @@ class KeyedProcessor(StatefulProcessor):  # type: ignore[misc]
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Any]:  # noqa: N802
         """Learn the rows of a key; one read and one write of its state."""
-        packed = [bytes(cell) for frame in rows for cell in frame["rows"]]
+        packed = [bytes(row["rows"]) for row in rows]
         before = self._state()
         state, outputs = self._job.visit(before, packed)
         if key[0] is not None:  # rows without a key have nothing to keep
@@ -103,4 +103,4 @@ class KeyedProcessor(StatefulProcessor):  # type: ignore[misc]
         return State() if value is None else State.from_bytes(bytes(value[0]))
 
     def _cell(self, key: str | None, outputs: dict[str, Any]) -> Any:
-        return pd.DataFrame({"outputs": [self._outputs.to_bytes(key, outputs)]})
+        return Row(outputs=self._outputs.to_bytes(key, outputs))
