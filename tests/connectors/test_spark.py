@@ -10,7 +10,6 @@ from tests.connectors.data import WRITERS, rows
 from tests.connectors.test_visits import MODEL, SparkOwn, job_for, packed
 
 pytest.importorskip("pyspark", reason="the extra [spark] is not installed")
-pd = pytest.importorskip("pandas")
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support:FutureWarning")
 SCHEMA = pa.schema({"t": pa.float64(), "x": pa.float64()})
 DAY = 86_400_000
@@ -18,6 +17,7 @@ DAY = 86_400_000
 
 def test_idle_keys_are_forgotten():
     """One timer for many visits; a key that comes back starts over."""
+    from pyspark.sql import Row
     from pyspark.sql.streaming.tws_tester import TwsTester
 
     from streamddcrp_connectors.spark.processor import KeyedProcessor
@@ -29,12 +29,11 @@ def test_idle_keys_are_forgotten():
     def learn(row):
         table = pa.table({"key": ["a"], "t": [float(row)], "x": [1.0]})
         ((_, cell),) = packed(table, row)
-        out = tester.testInPandas("a", pd.DataFrame({"rows": [cell]}))
-        return read(out)
+        return read(tester.test("a", [Row(rows=cell)]))
 
     def read(out):
-        batches = outputs.from_batches([pa.RecordBatch.from_pandas(out)]) if len(out) else ()
-        return [row for batch in batches for row in batch.to_pylist()]
+        cells = pa.record_batch({"outputs": pa.array([row.outputs for row in out], pa.binary())})
+        return [row for batch in outputs.from_batches([cells]) for row in batch.to_pylist()]
 
     def timers():
         tester.handle.setGroupingKey("a")

@@ -11,14 +11,14 @@ import pytest
 from click.testing import CliRunner
 
 from streamddcrp import Keyed, SeqDDCRP, TextStream
-from streamddcrp.checkpoint.codec import encode_state
+from streamddcrp.checkpoint.codec import decode_state, encode_state
 from streamddcrp.errors import CheckpointError, MissingExtraError
 from streamddcrp_connectors.cli import main
 from streamddcrp_connectors.run.columns import Columns, canonical
 from streamddcrp_connectors.spark import needing_spark, visits
 from streamddcrp_connectors.spark.visits import Job, State, pack
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "keyed-state-1.blob"
+GOLDEN = Path(__file__).parents[1] / "golden"
 MODEL = SeqDDCRP(likelihood=("normal_gamma", 0.0, 0.05, 1.5, 0.5), window=16)
 WORDS = ["oil", "price", "court", "judge", "team", "match", "coach", "rate", "bond", "rises"]
 
@@ -90,12 +90,13 @@ class SparkOwn(Visits):
         self.tester = TwsTester(KeyedProcessor(job, self.outputs, None))
 
     def visit(self, key, cell):
-        import pandas as pd
+        from pyspark.sql import Row
 
-        out = self.tester.testInPandas(key, pd.DataFrame({"rows": [cell]}))
+        out = self.tester.test(key, [Row(rows=cell)])
         self.states[key] = self.tester.peekValueState("state", key)[0]
         found = {}
-        for batch in self.outputs.from_batches([pa.RecordBatch.from_pandas(out)]):
+        cells = pa.record_batch({"outputs": pa.array([row.outputs for row in out], pa.binary())})
+        for batch in self.outputs.from_batches([cells]):
             for row in batch.to_pylist():
                 assert row["key"] == key
                 names = self.parts[row["output"]].names
@@ -243,9 +244,10 @@ def learned():
     return state
 
 
-def test_a_stored_state_of_every_version_goes_on():
+@pytest.mark.parametrize("version", range(1, visits._VERSION + 1))
+def test_a_stored_state_of_every_version_goes_on(version):
     """``python -m tests.connectors.test_visits`` writes the file of the present version."""
-    state = State.from_bytes(GOLDEN.read_bytes())
+    state = State.from_bytes((GOLDEN / f"keyed-state-{version}.blob").read_bytes())
     assert (state.last, state.seen, state.timer) == (11, 5, 9)
     assert SeqDDCRP.from_bytes(state.model).n_seen == 12
     after, found = visit(job_for(MODEL), state, (12.0, 1.0), numbers=pa.array([12]))
@@ -253,22 +255,48 @@ def test_a_stored_state_of_every_version_goes_on():
     assert after.last == 12
 
 
-def test_an_upgrade_reads_the_version_before(monkeypatch):
-    def upgrade(arrays, meta):
-        return arrays, meta | {"last": meta["last"] + 1000}
-
-    monkeypatch.setattr(visits, "UPGRADES", {1: upgrade})
-    assert State.from_bytes(GOLDEN.read_bytes()).last == 1011
-
-
 def test_other_blobs_are_refused():
     blob = learned().to_bytes()
     with pytest.raises(CheckpointError, match="altered"):
         State.from_bytes(blob[:99] + bytes([blob[99] ^ 1]) + blob[100:])
     with pytest.raises(CheckpointError, match="newer"):
-        State.from_bytes(encode_state("keyed-state", 2, {}, {}))
+        State.from_bytes(encode_state("keyed-state", visits._VERSION + 1, {}, {}))
     with pytest.raises(CheckpointError, match="SeqDDCRP"):
         State.from_bytes(MODEL.clone().to_bytes())
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"size": 1 << 40},
+        {"size": -1},
+        {"size": 2.0},
+        {"size": None},
+        {"last": "7"},
+        {"seen": [1]},
+        {"packed": b"no frame"},
+        {"packed": b""},
+        {"dtype": np.float64},
+    ],
+)
+def test_a_forged_state_is_refused(changed):
+    """With a digest that fits: a size no frame can hold takes no memory."""
+    arrays, meta = decode_state(learned().to_bytes(), "keyed-state", visits.UPGRADES)
+    changed = dict(changed)
+    if "packed" in changed:
+        arrays["model"] = np.frombuffer(changed.pop("packed"), np.uint8)
+    if "dtype" in changed:
+        arrays["model"] = np.zeros(9, changed.pop("dtype"))
+    forged = encode_state("keyed-state", visits._VERSION, arrays, meta | changed)
+    with pytest.raises(CheckpointError, match=r"not fit|not hold together"):
+        State.from_bytes(forged)
+
+
+def test_a_missing_size_is_refused():
+    arrays, meta = decode_state(learned().to_bytes(), "keyed-state", visits.UPGRADES)
+    del meta["size"]
+    with pytest.raises(CheckpointError, match="not fit"):
+        State.from_bytes(encode_state("keyed-state", visits._VERSION, arrays, meta))
 
 
 def test_a_missing_extra_is_named(monkeypatch):
@@ -346,4 +374,5 @@ def test_without_java(tmp_path):
 
 
 if __name__ == "__main__":
-    GOLDEN.write_bytes(State(learned().model, 11, 5, 9).to_bytes())
+    path = GOLDEN / f"keyed-state-{visits._VERSION}.blob"
+    path.write_bytes(State(learned().model, 11, 5, 9).to_bytes())

@@ -117,10 +117,11 @@ class State:
         arrays, meta = decode_state(blob, _STATE, UPGRADES)
         try:
             refuse_unless_plain(meta, counts=("size",), numbers=("last", "seen", "timer"))
-            return cls(_decompressed(arrays, meta["size"]), *map(meta.get, ("last", "seen", "timer")))
+            model = _decompressed(arrays, meta["size"])
         except (LookupError, ValueError, TypeError, OSError, pa.ArrowException) as error:
             message = f"the state of a key does not fit this release: {error}"
             raise CheckpointError(message) from error
+        return cls(model, meta["last"], meta["seen"], meta["timer"])
 
 
 def _decompressed(arrays: Arrays, size: int) -> bytes | None:
