@@ -50,6 +50,15 @@ FOUND = [
     ("TemporalDPM, texts", "model.tracks.size", 0, 2),
     ("TemporalDPM, known", "model.starts.mean", 0, np.inf),
     ("SeqDDCRP, season found (warm-up)", "season.kept.t", -1, 1e18),
+    ("TextStream, short", "events.kind", 0, 5),
+    ("EmbeddingStream, rho", "events.kind", 0, 6),
+    ("SeqDDCRP, mixed", "hyper", 1, 1.0),  # number of parts
+    ("SeqDDCRP, mixed", "hyper", 6, 1e9),  # where a part begins in a row
+    ("SeqDDCRP, own past", "hyper", 2, 7.0),  # coefficients
+    ("SeqDDCRP, other column", "hyper", 1, 1e15),
+    ("SeqDDCRP, two columns", "hyper", 2, 1e9),  # degrees of freedom, which are not learned
+    ("SeqDDCRP, plain", "hyper", 5, 0.0),  # weight, which is
+    ("Reference", "hyper", 1, -1e300),  # centre
 ]
 # The same for settings, and the name that the refusal gives.
 SETTINGS = [

@@ -13,6 +13,7 @@ from streamddcrp.estimator.stored import Stored, past_of
 from streamddcrp.likelihoods import Likelihood, likelihood_from_config
 from streamddcrp.likelihoods.kernels.families import n_post, posteriors
 from streamddcrp.likelihoods.kernels.union import mixture_scores
+from streamddcrp.likelihoods.restored import take_up
 from streamddcrp.models.seqddcrp.engine import Engine
 from streamddcrp.records import MOST, REAL, Within, check_one, refuse_if
 from streamddcrp.typing import FloatArray, IntArray
@@ -159,10 +160,10 @@ class Reference(Stored):
         shape = (n, likelihood.n_stats(D_then))
         check_one("ids", arrays["ids"], (n,), np.int64, Within(0, MOST))
         check_one("stats", arrays["stats"], shape, np.float64, REAL)
-        check_one("hyper", arrays["hyper"], likelihood.hyper(D_then).shape, np.float64, REAL)
-        refuse_if(int(arrays["hyper"][0]) != int(likelihood.hyper(D_then)[0]), "hyper")
+        hyper = likelihood.hyper(D_then)
+        take_up(likelihood.family, hyper, arrays)
         return cls(
-            likelihood, arrays["hyper"], arrays["stats"], arrays["ids"], vectorizer,
+            likelihood, hyper, arrays["stats"], arrays["ids"], vectorizer,
             past_of(likelihood, arrays, D),
         )  # fmt: skip
 

@@ -30,6 +30,7 @@ from streamddcrp.decay import Decay
 from streamddcrp.estimator.stored import past_of, refuse_unless_plain
 from streamddcrp.likelihoods import Likelihood, likelihood_from_config
 from streamddcrp.likelihoods.columns import TABLE_VARIANCE
+from streamddcrp.likelihoods.restored import take_up
 from streamddcrp.likelihoods.warp import FEWEST_ROWS, far_runs
 from streamddcrp.models.seqddcrp.config import Candidate, Config, Preset, halo_of, make_config
 from streamddcrp.models.seqddcrp.engine import Engine
@@ -47,7 +48,7 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
     STATE,
 )
 from streamddcrp.models.seqddcrp.state import State, empty_state, state_from_arrays
-from streamddcrp.records import FINITE, REAL, VALUE, check, check_one, refuse_if
+from streamddcrp.records import FINITE, VALUE, check, refuse_if
 from streamddcrp.typing import FloatArray, IntArray
 
 _log = logging.getLogger(__name__)
@@ -296,8 +297,7 @@ class Recipe:
         engine = self.start(
             likelihood, meta["n_features"], meta["opening"], first_time, meta["time_unit"]
         )
-        check_one("hyper", arrays["hyper"], engine.config.hyper.shape, np.float64, REAL)
-        engine.config.hyper[:] = arrays["hyper"]
+        take_up(likelihood.family, engine.config.hyper, arrays)
         engine.state = state_from_arrays(engine.config, arrays)
         engine.past = past_of(likelihood, arrays, D)
         return engine

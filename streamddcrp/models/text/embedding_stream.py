@@ -16,6 +16,7 @@ from streamddcrp.estimator.row_model import RowModel
 from streamddcrp.estimator.views import FinalLabels, no_tables
 from streamddcrp.models.text.config import VectorConfig, make_vector_config, scales_of
 from streamddcrp.models.text.engine import doubled, first_sums
+from streamddcrp.models.text.events import check_kinds
 from streamddcrp.models.text.kernels.events import CANDIDATE
 from streamddcrp.models.text.kernels.layout import (
     GROWTH,
@@ -142,6 +143,7 @@ def state_from_arrays(config: VectorConfig, arrays: Mapping[str, Any]) -> State:
     refuse_if(n != arrays["counts"][N_SLOTS], "numbers of stories")
     state = empty_state(config, D, doubled(n, _FIRST_SLOTS))
     restore(state, _lengths(config, D, n), arrays)
+    check_kinds(state.events.kind)
     return state
 
 

@@ -22,7 +22,7 @@ from streamddcrp.contract import LIVE_TABLES, P_NEW
 from streamddcrp.data.kernels.boilerplate import FIRST_LOOK
 from streamddcrp.data.words import WordTable
 from streamddcrp.models.text.config import Config, VectorConfig, scales_of
-from streamddcrp.models.text.events import Events
+from streamddcrp.models.text.events import Events, check_kinds
 from streamddcrp.models.text.kernels import layout
 from streamddcrp.models.text.kernels.arrival import predict_document, step_documents
 from streamddcrp.models.text.kernels.sound import is_sound
@@ -317,6 +317,7 @@ def state_from_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> Sta
     state.counts[:] = arrays["counts"]
     n_words = len(arrays["words.df"])
     restore(state, _used(state, n_words), arrays)
+    check_kinds(state.events.kind)
     P, work = len(state.postings.table), np.zeros((2, len(state.tables.id)), np.int64)
     sound = is_sound(
         state.words, state.postings, state.tables, state.window, state.archive, state.counts,

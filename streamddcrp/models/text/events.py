@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from streamddcrp.contract import KINDS, Event
 from streamddcrp.estimator.views import Backlog
 from streamddcrp.models.text.kernels.events import CANDIDATE
-from streamddcrp.records import MOST, PREPARED, Within
+from streamddcrp.records import MOST, PREPARED, Within, refuse_if
 from streamddcrp.typing import FloatArray, IntArray
 
 _Bytes = NDArray[np.uint8]
@@ -73,6 +73,11 @@ class StoryEvent(Event):
     last: int = -1
     words: str = ""
     example: str | None = None
+
+
+def check_kinds(kind: IntArray) -> None:
+    """Refuse stored kinds of events that no story has; raises CheckpointError."""
+    refuse_if(bool(((kind >= len(KINDS)) & (kind != CANDIDATE)).any()), "events.kind")
 
 
 def events_since(log: Any, made: int, read: int, backlog: Backlog) -> list[StoryEvent]:
