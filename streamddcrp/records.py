@@ -24,6 +24,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
+from itertools import repeat
 from types import MappingProxyType
 from typing import Annotated, Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
@@ -54,15 +55,21 @@ class Within:
     of: Mapping[int, "Within"] | None = None
 
     def holds(self, array: Array, lengths: Lengths) -> bool:
-        """Whether every value lies within."""
+        """Whether every value lies within; each array is read once, counters one by one."""
         if self.of is None:
             return self._holds(array, lengths)
         return all(
-            self.of.get(i, self)._holds(array[..., i], lengths) for i in range(array.shape[-1])
+            of._holds_one(value, lengths)
+            for row in array.reshape(-1, array.shape[-1]).tolist()
+            for of, value in zip(map(self.of.get, range(len(row)), repeat(self)), row, strict=True)
         )
 
+    def _holds_one(self, value: float, lengths: Lengths) -> bool:
+        within = self._at(self.least, lengths) <= value <= self._at(self.most, lengths)
+        return within or (self.nan and math.isnan(value))
+
     def _holds(self, array: Array, lengths: Lengths) -> bool:
-        if array.size == 0:
+        if self is ANY or self is _HASH or array.size == 0:  # whatever the type can hold
             return True
         smallest, largest = (np.fmin, np.fmax) if self.nan else (np.minimum, np.maximum)
         low, high = smallest.reduce(array, axis=None), largest.reduce(array, axis=None)
@@ -122,8 +129,9 @@ class _Field(NamedTuple):
     fill: Any
     within: Within
 
-    def shape(self, lengths: Lengths, axes: tuple[str, ...]) -> tuple[int, ...]:
-        return tuple(int(a) if a.isdigit() else int(lengths[a]) for a in axes)
+    @staticmethod
+    def shape(lengths: Lengths, axes: tuple[str, ...]) -> tuple[int, ...]:
+        return tuple([int(lengths[a]) if a in lengths else int(a) for a in axes])
 
 
 @cache
@@ -146,7 +154,13 @@ def declared(group: Any) -> tuple[_Field, ...]:
 
 def empty(group: type[_Group], lengths: Lengths) -> _Group:
     """Return a group with room for ``lengths``."""
-    return group(*(np.full(f.shape(lengths, f.room), f.fill, f.dtype) for f in declared(group)))
+    return group(
+        *(
+            np.full(shape, f.fill, f.dtype) if f.fill else np.zeros(shape, f.dtype)
+            for f in declared(group)
+            for shape in (f.shape(lengths, f.room),)
+        )
+    )
 
 
 def resized(group: _Group, lengths: Lengths) -> _Group:
@@ -206,9 +220,9 @@ def restore(state: Any, lengths: Lengths, arrays: Mapping[str, Array]) -> None:
     for name, array, shape, within in _parts(state, lengths):
         stored = arrays.get(name)
         check_one(name, stored, shape, array.dtype, within, lengths)
-        part = tuple(slice(n) for n in shape)
-        refuse_if(array[part].shape != shape, f"{name!r} is too long")
-        array[part] = stored
+        target = array if shape == array.shape else array[tuple([slice(n) for n in shape])]
+        refuse_if(target.shape != shape, f"{name!r} is too long")
+        target[...] = stored
 
 
 def check(

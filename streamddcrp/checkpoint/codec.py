@@ -285,7 +285,7 @@ def _read(reader: Any) -> Arrays:
 def _array(name: str, dtype: str, shape: list[int], cell: Any) -> NDArray[Any]:
     """Copy one array out of a blob; type and size are checked before it is made."""
     _refuse_if(dtype not in DTYPES, f"array {name!r} of type {dtype!r}")
-    sound = len(shape) <= MAX_DIMS and all(type(n) is int and n >= 0 for n in shape)
+    sound = len(shape) <= MAX_DIMS and min(shape, default=0) >= 0
     _refuse_if(not sound, f"array {name!r} of shape {shape}")
     size = math.prod(shape) * np.dtype(dtype).itemsize
     _refuse_if(cell is None or size != cell.size, f"array {name!r} of a wrong size")

@@ -165,10 +165,13 @@ class WordTable:
     ) -> None:
         stops: tuple[object, ...] = ENGLISH if stop_words is None else tuple(stop_words)
         self.arrays = _with_due(_empty(_START), 0)  # stop words teach nothing
-        for stop in stops:
-            if not (isinstance(stop, str) and len(self.encode([stop])[0]) == 1):
-                message = f"stop_words: {stop!r} is not one word; give each word by itself"
-                raise ConfigError(message)
+        texts = [stop for stop in stops if isinstance(stop, str)]
+        ends = self.encode(texts)[1] if texts else np.zeros(1)
+        wrong = [stop for stop in stops if not isinstance(stop, str)]
+        wrong += [text for text, n in zip(texts, np.diff(ends).tolist(), strict=True) if n != 1]
+        if wrong:
+            message = f"stop_words: {wrong[0]!r} is not one word; give each word by itself"
+            raise ConfigError(message)
         self.arrays = _with_due(self.arrays, 1)
         self.arrays.counts[STOPS] = self.arrays.counts[USED]
         self.arrays.seen[: self.arrays.counts[USED]] = STOP

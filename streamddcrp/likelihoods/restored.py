@@ -27,7 +27,7 @@ def take_up(family: int, hyper: FloatArray, arrays: Mapping[str, Array]) -> None
     CheckpointError
         If it differs in anything else, or a weight or a rate is not positive.
     """
-    stored = arrays.get("hyper")
+    stored = arrays["hyper"]
     check_one("hyper", stored, hyper.shape, np.float64, REAL)
     learned, positive = (np.zeros(len(hyper), np.bool_) for _ in range(2))
     for code, h in _parts(family, hyper):

@@ -277,14 +277,22 @@ class Recipe:
 
     def start(
         self, likelihood: Likelihood, n_features: int, opening: float, first_time: float | None,
-        unit: float = 1.0,
+        unit: float = 1.0, arrays: Mapping[str, Any] | None = None,
     ) -> Engine:  # fmt: skip
-        """Return an engine before its first row; without ``first_time`` rows come without times."""
+        """Return an engine before its first row, or with the state of stored arrays.
+
+        Without ``first_time`` rows come without times.
+        """
         hyper, clocked = likelihood.hyper(n_features), first_time is not None
         config = self.config(hyper, likelihood.family, clocked=clocked, opening=opening)
+        if arrays is None:
+            state = empty_state(config)
+        else:
+            take_up(likelihood.family, config.hyper, arrays)
+            state = state_from_arrays(config, arrays)
         return Engine(
-            likelihood, self.decay, clocked, first_time or 0.0, unit, config, empty_state(config),
-            n_features, opening,
+            likelihood, self.decay, clocked, first_time or 0.0, unit, config, state, n_features,
+            opening,
         )  # fmt: skip
 
     def resume(
@@ -295,10 +303,8 @@ class Recipe:
         refuse_unless_plain(meta, counts=("n_features",), numbers=("opening", "time_unit"))
         refuse_if(meta["n_features"] != D or not meta["time_unit"] > 0, "stream")
         engine = self.start(
-            likelihood, meta["n_features"], meta["opening"], first_time, meta["time_unit"]
+            likelihood, meta["n_features"], meta["opening"], first_time, meta["time_unit"], arrays
         )
-        take_up(likelihood.family, engine.config.hyper, arrays)
-        engine.state = state_from_arrays(engine.config, arrays)
         engine.past = past_of(likelihood, arrays, D)
         return engine
 
