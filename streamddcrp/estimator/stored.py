@@ -2,7 +2,7 @@
 
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -73,9 +73,9 @@ class Stored(OneAtATime, ModelCard):
 
 def refuse_unless_plain(
     meta: Mapping[str, Any], *, counts: Iterable[str] = (), numbers: Iterable[str] = (),
-    flags: Iterable[str] = (),
+    flags: Iterable[str] = (), none: Container[str] = (),
 ) -> None:  # fmt: skip
-    """Check settings of a state: whole numbers from 0, numbers or None, and bools or None.
+    """Check settings of a state: whole numbers from 0, numbers and bools; ``none`` may be missing.
 
     Raises
     ------
@@ -85,10 +85,11 @@ def refuse_unless_plain(
         refuse_if(type(meta[name]) is not int or not 0 <= meta[name] <= MOST, name)
     for name in numbers:
         value = meta[name]
-        good = value is None or (type(value) in (int, float) and abs(value) < math.inf)
-        refuse_if(not good, name)
+        good = type(value) in (int, float) and abs(value) < math.inf
+        refuse_if(not good and not (value is None and name in none), name)
     for name in flags:
-        refuse_if(meta[name] is not None and type(meta[name]) is not bool, name)
+        value = meta[name]
+        refuse_if(type(value) is not bool and not (value is None and name in none), name)
 
 
 def check_clock(meta: Mapping[str, Any]) -> None:
@@ -98,7 +99,8 @@ def check_clock(meta: Mapping[str, Any]) -> None:
     ------
     CheckpointError
     """
-    refuse_unless_plain(meta, numbers=("last_time",), flags=("clocked",))
+    names = ("last_time", "clocked")
+    refuse_unless_plain(meta, numbers=names[:1], flags=names[1:], none=names)
     refuse_if((meta["clocked"] is True) != (meta["last_time"] is not None), "clocked, last_time")
 
 

@@ -290,7 +290,7 @@ class GraphCRP(ParticleModel, base.Clusterer):
         return arrays, meta | {"given": self._given}
 
     def _restore(self, arrays: dict[str, Any], meta: dict[str, Any]) -> None:
-        refuse_unless_plain(meta, flags=("given",))
+        refuse_unless_plain(meta, flags=("given",), none=("given",))
         super()._restore(arrays, meta)
         items, offsets = arrays["parents.items"], arrays["parents.offsets"]
         check_one("parents.items", items, (len(items),), np.int64, Within(0, MOST))

@@ -311,7 +311,10 @@ class LinkLanguageModel(Stored, base.Base):
 
     @classmethod
     def _from_state(cls, arrays: dict[str, Any], meta: dict[str, Any]) -> Self:
-        refuse_unless_plain(meta, counts=("n_seen",), numbers=("last_time",), flags=("clocked",))
+        names = ("last_time", "clocked")
+        refuse_unless_plain(
+            meta, counts=("n_seen",), numbers=names[:1], flags=names[1:], none=names
+        )
         probs = arrays["probs"]
         check_one("probs", probs, (len(probs),), np.float64, CHANCE)
         check_one("totals", arrays["totals"], (3,), np.float64, REAL)

@@ -395,9 +395,9 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         self._types, self._first_time = meta["types"], meta["first_time"]
         D = self._vectorizer.n_features
         refuse_unless_plain(meta, numbers=("first_time",))
-        types = meta["types"] or [""] * D  # none yet
-        refuse_if(not {*types} <= {"", "bool", "int", "float"} or len(types) != D, "types")
-        refuse_if(self._clocked is True and self._first_time is None, "first_time")
+        if meta["types"]:  # else none yet
+            types = {*meta["types"]}
+            refuse_if(not types <= {"bool", "int", "float"} or len(meta["types"]) != D, "types")
         if "season" not in meta:
             self._season = None
         elif self._season is not None:

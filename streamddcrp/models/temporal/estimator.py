@@ -370,9 +370,11 @@ class TemporalDPM(EpochViews, base.Clusterer):
 
     def _check_place(self, place: Mapping[str, Any]) -> None:
         """Refuse a stored place of a stream that is cut like this one."""
-        refuse_unless_plain(place, counts=("number", "count"), numbers=("mark",), flags=("closed",))
+        refuse_unless_plain(
+            place, counts=("number", "count"), numbers=("mark",), flags=("closed",), none=("mark",)
+        )
         most = self._cut.size if self._cut.kind == "rows" else MOST
-        refuse_if(place["closed"] is None or place["count"] > most, "place")
+        refuse_if(place["count"] > most, "place")
 
     @classmethod
     def _from_state(cls, arrays: dict[str, Any], meta: dict[str, Any]) -> Self:
@@ -385,7 +387,7 @@ class TemporalDPM(EpochViews, base.Clusterer):
         model._check_place(meta["place"])
         waiting = (arrays[f"waiting.{name}"] for name in ("x", "number", "t"))
         model._waiting, model._stream = WarmUp(*waiting), None
-        refuse_unless_plain(meta, counts=("n_seen",), flags=("clocked",))
+        refuse_unless_plain(meta, counts=("n_seen",), flags=("clocked",), none=("clocked",))
         refuse_if(meta["kind"] not in (None, TEXT, NUMBERS), "kind")
         X, n = model._waiting.X, len(model._waiting.X)
         D = model._vectorizer.n_features if n else 0

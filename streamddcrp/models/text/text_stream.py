@@ -351,7 +351,7 @@ class TextStream(StoriesOverTime, Stored, base.Clusterer):
 
     @classmethod
     def _from_state(cls, arrays: dict[str, Any], meta: dict[str, Any]) -> Self:
-        refuse_unless_plain(meta, counts=("events_read",), flags=("clocked",))
+        refuse_unless_plain(meta, counts=("events_read",), flags=("clocked",), none=("clocked",))
         model = cls(**{name: from_json(value) for name, value in meta["options"].items()})
         if meta["clocked"] is not None:
             model._set_clock(clocked=meta["clocked"])
