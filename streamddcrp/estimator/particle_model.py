@@ -12,6 +12,7 @@ from streamddcrp.data.batches import widest
 from streamddcrp.estimator.particle_engine import ParticleEngine
 from streamddcrp.estimator.recent import TimeLine
 from streamddcrp.estimator.row_model import RowModel
+from streamddcrp.estimator.stored import check_types
 from streamddcrp.estimator.views import events_since, in_pieces, no_tables
 from streamddcrp.likelihoods import (
     DirichletMultinomial,
@@ -247,10 +248,8 @@ class ParticleModel(TimeLine, RowModel):
         D = self._vectorizer.n_features if len(X) else X.shape[-1]
         check_one("waiting.x", X, (len(X), D), np.float64, VALUE)
         check_one("waiting.t", t, (len(X),), np.float64, FINITE)
-        types = self._waiting.types
-        known = types is None or {*types} <= {"bool", "int", "float"}
-        refuse_if(len(X) > self.warmup or not known or bool(np.isinf(X).any()), "warm-up")
-        refuse_if(types is not None and len(types) != D and len(X) > 0, "types")
+        check_types(self._waiting.types, D)
+        refuse_if(len(X) > self.warmup or bool(np.isinf(X).any()), "warm-up")
 
     def _restore(self, arrays: dict[str, Any], meta: dict[str, Any]) -> None:
         self._waiting = Waiting(arrays["waiting.x"], arrays["waiting.t"], meta["types"])

@@ -92,6 +92,17 @@ def refuse_unless_plain(
         refuse_if(type(value) is not bool and not (value is None and name in none), name)
 
 
+def check_types(types: Any, n_columns: int) -> None:
+    """Check in which types the columns of a warm-up came, of a stored state; None: no row yet.
+
+    Raises
+    ------
+    CheckpointError
+    """
+    plain = types is None or (isinstance(types, list) and {*types} <= {"bool", "int", "float"})
+    refuse_if(not plain or (types is not None and len(types) != n_columns), "types")
+
+
 def check_clock(meta: Mapping[str, Any]) -> None:
     """Check whether rows came with times, and then that of the last one, of a stored state.
 

@@ -73,6 +73,8 @@ SETTINGS = [
     ("SeqDDCRP, mixed (warm-up)", ("types",), ["int"], "types"),
     ("SeqDDCRP, own past (warm-up)", ("first_time",), None, "first_time"),
     ("SeqDDCRP, default (warm-up)", ("types", 1), "", "types"),
+    ("SeqDDCRP, window decay (warm-up)", ("types",), "", "types"),
+    ("SeqDDCRP, season found (warm-up)", ("warmup",), None, "warm-up"),
     ("TimeVaryingIBP, given noise", ("filter", "log_unit"), None, "log_unit"),
     ("DDCRPSampler, two columns", ("filter", "first_time"), None, "first_time"),
     ("Seasonal, holes", ("clocked",), True, "clocked"),

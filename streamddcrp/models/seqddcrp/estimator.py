@@ -13,7 +13,7 @@ from streamddcrp.data.seasons.subtracted import Subtraction
 from streamddcrp.decay import make_decay
 from streamddcrp.errors import ConfigError, StreamDDCRPError
 from streamddcrp.estimator.recent import TimeLine
-from streamddcrp.estimator.stored import refuse_unless_plain
+from streamddcrp.estimator.stored import check_types, refuse_unless_plain
 from streamddcrp.estimator.views import in_pieces
 from streamddcrp.likelihoods import (
     BetaBernoulli,
@@ -395,9 +395,9 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         self._types, self._first_time = meta["types"], meta["first_time"]
         D = self._vectorizer.n_features
         refuse_unless_plain(meta, numbers=("first_time",))
-        if meta["types"]:  # else none yet
-            types = {*meta["types"]}
-            refuse_if(not types <= {"bool", "int", "float"} or len(meta["types"]) != D, "types")
+        check_types(self._types, D)
+        nothing = meta["warmup"] is None and meta["stream"] is None
+        refuse_if(nothing and self._clocked is not None, "warm-up")
         if "season" not in meta:
             self._season = None
         elif self._season is not None:
