@@ -116,7 +116,8 @@ class State:
         """
         arrays, meta = decode_state(blob, _STATE, UPGRADES)
         try:
-            refuse_unless_plain(meta, counts=("size",), numbers=("last", "seen", "timer"))
+            known = ("last", "seen", "timer")
+            refuse_unless_plain(meta, counts=("size",), numbers=known, none=known)
             model = _decompressed(arrays, meta["size"])
         except (LookupError, ValueError, TypeError, OSError, pa.ArrowException) as error:
             message = f"the state of a key does not fit this release: {error}"
