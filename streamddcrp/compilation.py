@@ -2,10 +2,10 @@
 
 Every kernel is decorated by one of the names below, never by numba's own. numba would optimise each
 function together with all that it calls, and then once more inside each of its callers. Here a
-kernel is only typed and lowered; when Python calls one, that one, the *root*, takes in the code of
-all it needs and is optimised once, as a whole, and groups of arrays come to it as pointers
-(`array_groups`). This takes a fifth of the time. Loops are not unrolled, which would double the
-code, and garbage is seldom collected meanwhile.
+kernel is only typed and lowered, in few instructions (`lowering`); when Python calls one, that one,
+the *root*, takes in the code of all it needs and is optimised once, as a whole, and groups of
+arrays come to it as pointers (`array_groups`). This takes a fifth of the time. Loops are not
+unrolled, which would double the code, and garbage is seldom collected meanwhile.
 
 A root's machine code is kept in a folder named by its package and a digest of the sources it may
 call: those of its own ``kernels`` package and what these import. An edit of one model's kernels
@@ -28,6 +28,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from threading import Timer
+from types import CodeType
 from typing import Any
 
 import numba
@@ -38,11 +39,15 @@ from numba.core.caching import CompileResultCacheImpl, FunctionCache, UserProvid
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.compiler_lock import global_compiler_lock
+from numba.core.compiler_machinery import register_pass
 from numba.core.registry import CPUDispatcher
+from numba.core.typed_passes import BaseNativeLowering, NativeLowering, NopythonRewrites
 from numba.core.typing.context import Context
+from numba.core.untyped_passes import InlineClosureLikes
 from numba.misc.appdirs import AppDirs
 
 from streamddcrp.array_groups import Group, grouped
+from streamddcrp.lowering import Lowering
 
 _log = logging.getLogger(__name__)
 _entry_points: dict[Any, Any] = {}
@@ -56,7 +61,7 @@ _IS_TESTED = (0, 61) <= tuple(int(n) for n in numba.__version__.split(".")[:2]) 
 _settings: Any = config  # numba's, read from the environment
 _CORE = Path(__file__).parent
 # Besides `kernels` packages.
-_COMPILED = {"kernels", "numerics", "contract", "compilation", "array_groups"}
+_COMPILED = {"kernels", "numerics", "contract", "compilation", "array_groups", "lowering"}
 _IMPORTED = re.compile(rb"^from streamddcrp\.([\w.]+) import", re.MULTILINE)
 
 
@@ -230,6 +235,12 @@ class _Typing(Context):
 _typing = cache(_Typing)
 
 
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _Lowering(BaseNativeLowering):
+    _name: Any = "streamddcrp_lowering"
+    lowering_class: Any = Lowering
+
+
 class _LoweringOnly(Compiler):
     """numba's compiler, for kernels that are not called from Python."""
 
@@ -239,6 +250,17 @@ class _LoweringOnly(Compiler):
         library = self._library(target.codegen(), "kernel")
         library.enable_object_caching()
         super().__init__(_typing(typing), target, library, *more)
+
+    def define_pipelines(self) -> Any:
+        """Leave out what finds nothing in a kernel, and lower in fewer instructions."""
+        [passes] = super().define_pipelines()
+        idle: set[Any] = {NopythonRewrites}
+        if not any(isinstance(c, CodeType) for c in self.state.func_id.code.co_consts):
+            idle.add(InlineClosureLikes)  # no function within
+        swapped = {NativeLowering: _Lowering}
+        passes.passes = [(swapped.get(p, p), why) for p, why in passes.passes if p not in idle]
+        passes.finalize()
+        return [passes]
 
 
 class _RootCompiler(_LoweringOnly):
