@@ -1,6 +1,7 @@
 """From Arrow tables, data frames and arrays to matrices of floats, with no Python per row."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import narwhals.stable.v1 as nw
@@ -45,6 +46,12 @@ def read_batch(batch: object, vectorizer: Vectorizer, *, learn: bool = True) -> 
     rows = sliceable(batch)
     if isinstance(rows, pa.Table):
         return _from_arrow(rows, vectorizer, learn=learn)
+    if isinstance(rows, pa.Array | pa.ChunkedArray):
+        message = (
+            f"batch: expected named columns, got one column of {rows.type}; make it a table of one "
+            "column"
+        )
+        raise SchemaError(message)
     if _are_dicts(rows):
         return _from_dicts(rows, vectorizer, learn=learn)
     X = as_matrix(_unmasked(rows))
@@ -72,22 +79,43 @@ def _unmasked(X: object) -> object:
 
 def sliceable(batch: object) -> Any:
     """Return a batch in a form that has a length and slices of rows: a table, an array, a list."""
-    if _is_arrow(batch):
-        return as_table(batch)
-    if isinstance(batch, Mapping):
-        return _of_columns(batch)
-    if sparse.issparse(batch):
-        return batch.toarray()  # type: ignore[attr-defined]
-    if not isinstance(batch, np.ndarray | list | tuple):
-        frame = nw.from_native(batch, pass_through=True)
-        if isinstance(frame, nw.LazyFrame):
-            return frame.collect().to_arrow()
-        if isinstance(frame, nw.DataFrame):
-            return frame.to_arrow()
-    if not hasattr(batch, "__len__") or not hasattr(batch, "__getitem__"):
+    rows = as_arrow(batch)
+    if sparse.issparse(rows):
+        return rows.toarray()
+    if not hasattr(rows, "__len__") or not hasattr(rows, "__getitem__"):
         message = f"batch: expected a table, or an array of shape (N, D), got {batch!r:.40}"
         raise SchemaError(message)
-    return batch
+    return rows
+
+
+def as_arrow(batch: Any) -> Any:
+    """Return frames, lazy frames and dicts of columns as tables, series as Arrow arrays.
+
+    Anything else comes back as it is.
+    """
+    if isinstance(batch, pa.Table | pa.Array | pa.ChunkedArray | np.ndarray | list | tuple | str):
+        return batch
+    if isinstance(batch, Mapping):
+        return _of_columns(batch)
+    if hasattr(batch, "__arrow_c_stream__") or hasattr(batch, "__arrow_c_array__"):
+        return _from_interface(batch)
+    frame = nw.from_native(batch, pass_through=True, allow_series=True)
+    if isinstance(frame, nw.LazyFrame):
+        frame = frame.collect()
+    return frame.to_arrow() if isinstance(frame, nw.DataFrame | nw.Series) else batch
+
+
+def _from_interface(batch: Any) -> Any:
+    stream = hasattr(batch, "__arrow_c_stream__")
+    try:
+        if getattr(batch, "ndim", 2) == 2:
+            with suppress(pa.ArrowInvalid):  # a series is no table
+                table = pa.table if stream else pa.record_batch
+                return pa.table(table(batch))
+        return pa.chunked_array(batch) if stream else pa.array(batch)
+    except (pa.ArrowException, TypeError) as error:
+        message = f"batch: Arrow cannot hold it: {error}"
+        raise SchemaError(message) from None
 
 
 def named_columns(batch: object) -> pa.Table | None:
@@ -107,13 +135,20 @@ def named_columns(batch: object) -> pa.Table | None:
 def _of_columns(columns: Mapping[Any, Any]) -> Any:
     """Return a dict of columns as a table."""
     try:
-        return pa.table({str(name): column for name, column in columns.items()})
+        return pa.table({str(name): _column_of(column) for name, column in columns.items()})
     except (pa.ArrowException, TypeError) as error:
         message = (
             f"batch: a dict has to hold columns of equal length ({error}); "
             "pass a single row to learn_one"
         )
         raise SchemaError(message) from None
+
+
+def _column_of(values: Any) -> Any:
+    if isinstance(values, str | bytes):
+        message = f"got {values!r:.40}"
+        raise TypeError(message)
+    return as_arrow(values)
 
 
 def _are_dicts(rows: object) -> bool:
@@ -137,24 +172,7 @@ def _from_dicts(rows: Sequence[Any], vectorizer: Vectorizer, *, learn: bool) -> 
     return Batch(np.stack(read), types or [])
 
 
-def _is_arrow(batch: object) -> bool:
-    return hasattr(batch, "__arrow_c_stream__") or hasattr(batch, "__arrow_c_array__")
-
-
-def as_table(batch: Any) -> pa.Table:
-    """Return anything with the Arrow C stream or array interface as an Arrow table."""
-    if isinstance(batch, pa.RecordBatch):
-        return pa.Table.from_batches([batch])
-    try:
-        if hasattr(batch, "__arrow_c_stream__"):
-            return pa.table(batch)
-        return pa.Table.from_batches([pa.record_batch(batch)])
-    except pa.ArrowInvalid as error:
-        message = f"batch: expected named columns ({error}); make a column a table of one column"
-        raise SchemaError(message) from None
-
-
-def _from_arrow(table: Any, vectorizer: Vectorizer, *, learn: bool) -> Batch:
+def _refuse_words(table: Any) -> None:
     for name, kind in zip(table.column_names, table.schema.types, strict=True):
         if not (_is_number(kind) or pa.types.is_null(kind)):
             message = (
@@ -162,6 +180,10 @@ def _from_arrow(table: Any, vectorizer: Vectorizer, *, learn: bool) -> Batch:
                 "and pass times as t"
             )
             raise SchemaError(message)
+
+
+def _from_arrow(table: Any, vectorizer: Vectorizer, *, learn: bool) -> Batch:
+    _refuse_words(table)
     order = vectorizer.align(table.column_names, table.num_rows, learn=learn)
     X = np.full((table.num_rows, len(order)), np.nan)
     for d, position in enumerate(order):
@@ -220,6 +242,7 @@ def widest(types: Sequence[str] | None, more: Sequence[str]) -> list[str]:
 
 def batch_times(t: object, n_rows: int) -> FloatArray:
     """Convert the times of a batch (numbers, time stamps, an Arrow array) to floats."""
+    t = as_arrow(t)
     if isinstance(t, (pa.Array, pa.ChunkedArray)):
         if t.null_count:
             row = first_null(t)
@@ -319,8 +342,8 @@ def as_observations(X: object) -> FloatArray:
 
     Parameters
     ----------
-    X : array_like of float, shape (N, D)
-        A mask marks missing values, and so does NaN.
+    X : array_like of float, shape (N, D), or table
+        A mask marks missing values, and so do null and NaN. Columns stay in their order.
 
     Returns
     -------
@@ -333,8 +356,14 @@ def as_observations(X: object) -> FloatArray:
     SchemaError
         A value is infinite; the message names row and column.
     """
-    rows = as_matrix(_unmasked(X))
-    check_matrix(rows)
+    table = named_columns(X)
+    if table is None:
+        rows = as_matrix(_unmasked(sliceable(X)))
+    else:
+        _refuse_words(table)
+        columns = [_column(column) for column in table.columns]
+        rows = np.column_stack(columns) if columns else np.empty((table.num_rows, 0))
+    check_matrix(rows, None if table is None else table.column_names)
     if len(rows) == 0:
         message = "X has no rows; at least one observation is needed"
         raise ConfigError(message)

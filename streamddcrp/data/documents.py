@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from scipy import sparse
 
-from streamddcrp.data.batches import as_table, first_null
+from streamddcrp.data.batches import as_arrow, first_null
 from streamddcrp.data.tokens import tokenize, tokenize_all
 from streamddcrp.data.words import WordTable
 from streamddcrp.errors import SchemaError
@@ -84,22 +84,26 @@ def is_text(x: Any) -> bool:
     """Return whether a row, or a batch of rows, shows by its type that it holds texts."""
     if isinstance(x, str) or sparse.issparse(x):
         return True
+    if isinstance(x, Mapping) and not all(map(_is_column, x.values())):
+        return len(x) == 1 and isinstance(next(iter(x.values())), str)
+    x = as_arrow(x)
     if isinstance(x, pa.Array | pa.ChunkedArray):
         return _is_words(x.type)
-    if hasattr(x, "__arrow_c_stream__") or hasattr(x, "__arrow_c_array__"):
-        return getattr(x, "ndim", 2) == 1 or any(
-            _is_words(kind) for kind in as_table(x).schema.types
-        )
-    if isinstance(x, Mapping):
-        return len(x) == 1 and isinstance(next(iter(x.values())), str)
+    if isinstance(x, pa.Table):
+        return any(map(_is_words, x.schema.types))
     if isinstance(x, list | tuple | np.ndarray) and len(x):
         first = x[0]
-        return isinstance(first, str) or (isinstance(first, list | tuple) and is_text(first))
+        rows = list | tuple | Mapping
+        return isinstance(first, str) or (isinstance(first, rows) and is_text(first))
     return False
 
 
+def _is_column(x: Any) -> bool:
+    return hasattr(x, "__len__") and not isinstance(x, str)
+
+
 def _is_words(kind: Any) -> bool:
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+    if pa.types.is_dictionary(kind) or pa.types.is_list(kind) or pa.types.is_large_list(kind):
         kind = kind.value_type
     return any(
         test(kind)
@@ -154,26 +158,25 @@ def read_documents(batch: Any) -> list[Document]:
 
     Parameters
     ----------
-    batch : sequence of documents, Arrow array of texts, table with one column of texts or with
-        columns of counts, or array or scipy sparse matrix of counts (N, V)
+    batch : sequence or series of documents, Arrow array of texts, table or frame with one column of
+        texts or with columns of counts, or array or scipy sparse matrix of counts (N, V)
 
     Raises
     ------
     SchemaError
         With ``row``, if a document is missing or unusable.
     """
+    batch = as_arrow(batch)
     if isinstance(batch, pa.Array | pa.ChunkedArray):
         items: list[Any] = batch.to_pylist()
-    elif getattr(batch, "ndim", 2) == 2 and (
-        hasattr(batch, "__arrow_c_stream__") or hasattr(batch, "__arrow_c_array__")
-    ):
-        items = _of_table(as_table(batch))
+    elif isinstance(batch, pa.Table):
+        items = _of_table(batch)
     elif _is_counts(batch):
         rows = sparse.csr_array(batch)
         cuts = rows.indptr[1:-1]
         parts = zip(np.split(rows.indices, cuts), np.split(rows.data, cuts), strict=True)
         items = [dict(zip(w.tolist(), c.tolist(), strict=True)) for w, c in parts][: rows.shape[0]]
-    elif isinstance(batch, str | Mapping):
+    elif isinstance(batch, str):
         message = "batch: expected several documents, got one; put it into a list"
         raise SchemaError(message)
     else:

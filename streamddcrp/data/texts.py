@@ -1,6 +1,6 @@
 """Batches of texts as one buffer of bytes, as compiled reading takes them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from streamddcrp.data.batches import as_table
+from streamddcrp.data.batches import as_arrow
 from streamddcrp.data.documents import (
     Document,
     is_one_text,
@@ -49,8 +49,8 @@ def read_texts(batch: Any) -> Texts:
 
     Parameters
     ----------
-    batch : sequence of documents, Arrow array of texts, table with one column of texts or with
-        columns of counts, or array or scipy sparse matrix of counts (N, V)
+    batch : sequence or series of documents, Arrow array of texts, table or frame with one column of
+        texts or with columns of counts, or array or scipy sparse matrix of counts (N, V)
         Texts in binary columns need not be valid UTF-8.
 
     Raises
@@ -58,18 +58,16 @@ def read_texts(batch: Any) -> Texts:
     SchemaError
         With ``row``, if a document is missing or unusable; if there are several columns of texts.
     """
-    if isinstance(batch, str | bytes | Mapping):
+    if isinstance(batch, str | bytes):
         message = "batch: expected several documents, got one; put it into a list"
         raise SchemaError(message)
+    batch = as_arrow(batch)
     if isinstance(batch, pa.Array | pa.ChunkedArray):
         return _of_arrow(batch, "")
-    if hasattr(batch, "__arrow_c_stream__") or hasattr(batch, "__arrow_c_array__"):
-        if getattr(batch, "ndim", 2) == 1:
-            return _of_arrow(pa.chunked_array(batch), "")
-        table = as_table(batch)
-        if is_one_text(table, _is_text):
-            return _of_arrow(table.column(0), f", column {table.column_names[0]!r}")
-        return _of_rows(table.to_pylist(), 0)
+    if isinstance(batch, pa.Table):
+        if is_one_text(batch, _is_text):
+            return _of_arrow(batch.column(0), f", column {batch.column_names[0]!r}")
+        return _of_rows(batch.to_pylist(), 0)
     if isinstance(batch, np.ndarray) and batch.ndim == 1:
         batch = batch.tolist()
     if isinstance(batch, list | tuple):
@@ -94,7 +92,10 @@ def _of_arrow(column: Any, place: str) -> Texts:
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return _of_rows(column.to_pylist(), 0)
     if pa.types.is_dictionary(kind):
-        column = column.cast(kind.value_type)
+        chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+        wide_type = pa.large_binary()
+        texts = [chunk.dictionary.cast(wide_type).take(chunk.indices) for chunk in chunks]
+        column = pa.chunked_array(texts, wide_type)
     if pa.types.is_string_view(column.type) or pa.types.is_binary_view(column.type):
         column = column.cast(pa.large_binary())
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

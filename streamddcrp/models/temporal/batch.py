@@ -16,6 +16,7 @@ from tqdm import tqdm
 
 from streamddcrp.cards import ResultCard
 from streamddcrp.data import as_observations
+from streamddcrp.data.batches import sliceable
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.models.temporal.emissions.drift import GaussianDrift, guesses
 from streamddcrp.models.temporal.engine import Engine
@@ -286,7 +287,7 @@ def as_epochs(epochs: Iterable[Any]) -> list[FloatArray]:
 
     Masked values become NaN. An epoch that is no matrix of finite numbers is refused by name.
     """
-    given = list(epochs)
+    given = [sliceable(X) for X in epochs]
     out: list[FloatArray] = []
     width = next((np.shape(X)[1] for X in given if np.ndim(X) == 2 and len(X)), None)
     if all(len(X) == 0 for X in given):

@@ -7,6 +7,7 @@ import numpy as np
 from scipy import sparse
 
 from streamddcrp.cards import ResultCard
+from streamddcrp.data.batches import sliceable
 from streamddcrp.data.documents import Document, Word, read_documents
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.models.trees.gibbs import Corpus, NestedTopicSamples, as_corpus
@@ -213,7 +214,8 @@ def fit_nested_components(
     True
     """
     max_sweeps = whole("max_sweeps", max_sweeps)
-    n = X.num_rows if hasattr(X, "num_rows") else len(X)
+    X = sliceable(X)
+    n = len(X)
     if n < 2:
         message = f"X: expected at least two points, got {n}"
         raise SchemaError(message)

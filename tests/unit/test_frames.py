@@ -1,0 +1,112 @@
+"""Frames, lazy frames and series of any library mean the same as Arrow tables and lists."""
+
+import narwhals.stable.v1 as nw
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from streamddcrp import NestedCRPTopics, SeqDDCRP, TemporalDPM, TextStream, fit_nested_components
+from streamddcrp.data.batches import as_observations
+from streamddcrp.errors import SchemaError
+from streamddcrp.models.temporal.batch import as_epochs
+
+pd = pytest.importorskip("pandas")
+
+TEXTS = ["oil price rises", "oil price falls", "bank rate up", "bank rate cut"] * 3
+SERIES = {
+    "array": pa.array,
+    "dictionary": lambda x: pa.array(x).dictionary_encode(),
+    "pandas": pd.Series,
+    "pandas, rows by other numbers": lambda x: pd.Series(x, index=range(5, 5 + len(x))),
+    "pandas, categories": lambda x: pd.Series(x, dtype="category"),
+    "polars": pl.Series,
+    "polars, named": lambda x: pl.Series("title", x),
+    "polars, categories": lambda x: pl.Series(x, dtype=pl.Categorical),
+    "narwhals": lambda x: nw.from_native(pl.Series(x), series_only=True),
+}
+FRAMES = {
+    "columns": lambda x: x,
+    "columns that are series": lambda x: {name: pl.Series(cells) for name, cells in x.items()},
+    "rows": lambda x: pa.table(x).to_pylist(),
+    "batch": pa.record_batch,
+    "reader": lambda x: pa.table(x).to_reader(),
+    "pandas": pd.DataFrame,
+    "polars": pl.DataFrame,
+    "lazy": pl.LazyFrame,
+    "narwhals": lambda x: nw.from_native(pd.DataFrame(x)),
+    "narwhals, lazy": lambda x: nw.from_native(pl.LazyFrame(x)),
+}
+MODELS = [TextStream, lambda: TemporalDPM(alpha=1.0), NestedCRPTopics]
+
+
+def labels(model, batch):
+    return model.step_many(batch)["label"].to_pylist()
+
+
+@pytest.mark.parametrize("make", MODELS)
+@pytest.mark.parametrize("form", SERIES)
+def test_series_of_texts(make, form):
+    assert labels(make(), SERIES[form](TEXTS)) == labels(make(), TEXTS)
+
+
+@pytest.mark.parametrize("make", MODELS)
+@pytest.mark.parametrize("form", FRAMES)
+def test_frames_of_texts(make, form):
+    assert labels(make(), FRAMES[form]({"title": TEXTS})) == labels(make(), TEXTS)
+
+
+@pytest.mark.parametrize("form", SERIES)
+def test_a_data_set_of_texts(form):
+    given = TextStream().fit(SERIES[form](TEXTS)).labels_
+    np.testing.assert_array_equal(given, TextStream().fit(TEXTS).labels_)
+
+
+def numbers():
+    X = np.random.default_rng(1).normal(size=(24, 2))
+    X[12:] += 9.0
+    return X
+
+
+@pytest.mark.parametrize("form", FRAMES)
+def test_frames_of_numbers(form):
+    X = numbers()
+    columns = {"b": X[:, 0].tolist(), "a": X[:, 1].tolist()}
+    assert labels(SeqDDCRP(), FRAMES[form](columns)) == labels(SeqDDCRP(), pa.table(columns))
+    np.testing.assert_array_equal(as_observations(FRAMES[form](columns)), X)
+    (epoch,) = as_epochs([FRAMES[form](columns)])
+    np.testing.assert_array_equal(epoch, X)
+    one, other = (fit_nested_components(x, seed=1) for x in (FRAMES[form](columns), columns))
+    np.testing.assert_array_equal(one.paths, other.paths)
+
+
+@pytest.mark.parametrize("form", ["array", "pandas", "polars", "narwhals"])
+def test_a_series_of_times(form):
+    stamps = np.datetime64("2026-03-01", "us") + np.arange(24) * np.timedelta64(1, "h")
+    model, other = SeqDDCRP(), SeqDDCRP()
+    model.learn_many(numbers(), t=SERIES[form](stamps.tolist()))
+    other.learn_many(numbers(), t=stamps)
+    assert model.to_bytes() == other.to_bytes()
+
+
+@pytest.mark.parametrize("form", ["array", "pandas", "polars", "narwhals"])
+def test_a_series_of_numbers_is_no_table(form):
+    with pytest.raises(SchemaError, match="one column of double; make it a table"):
+        SeqDDCRP().learn_many(SERIES[form]([1.0, 2.0]))
+    with pytest.raises(SchemaError, match="expected texts or lists of words, got double"):
+        TextStream().learn_many(SERIES[form]([1.0, 2.0]))
+
+
+@pytest.mark.parametrize(
+    ("batch", "match"),
+    [
+        (pd.Series(["a", 1, {}]), "Arrow cannot hold it"),
+        (pd.DataFrame({"a": ["a", 1, 2.0]}), "Arrow cannot hold it"),
+        (pl.Series(["oil", None]), "row 1: missing; give '' for a text without words"),
+        ({"oil": 1}, "a dict has to hold columns of equal length"),
+        ({"oil": "price"}, "a dict has to hold columns of equal length"),
+    ],
+)
+def test_what_is_no_batch_of_texts_is_refused(batch, match):
+    with pytest.raises(SchemaError, match=match):
+        TextStream().learn_many(batch)
