@@ -15,7 +15,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -194,6 +194,10 @@ class SqliteStore:
         """Release the file; what was committed stays."""
         with self._guard("close"):
             self._db.close()
+
+    def __del__(self) -> None:
+        with suppress(AttributeError):  # it was never opened
+            self._db.close()  # newer Pythons warn of one that is dropped open, such as a temporary
 
     def __enter__(self) -> Self:
         return self

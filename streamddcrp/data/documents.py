@@ -93,8 +93,8 @@ def is_text(x: Any) -> bool:
         return any(map(_is_words, x.schema.types))
     if isinstance(x, list | tuple | np.ndarray) and len(x):
         first = x[0]
-        rows = list | tuple | Mapping
-        return isinstance(first, str) or (isinstance(first, rows) and is_text(first))
+        nested = isinstance(first, list | tuple | Mapping)
+        return isinstance(first, str) or (nested and is_text(first))
     return False
 
 

@@ -184,6 +184,14 @@ def test_any_damaged_byte_of_a_value_is_noticed(path):
             leftover.unlink()
 
 
+def test_a_store_that_is_dropped_is_closed():
+    store = SqliteStore()
+    database = store._db
+    del store
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        database.execute("select 1")
+
+
 def test_files_that_are_no_store_are_refused(path, tmp_path):
     path.parent.mkdir()
     path.write_bytes(b"not a database, only text " * 100)
