@@ -218,7 +218,7 @@ def restore(state: Any, lengths: Lengths, arrays: Mapping[str, Array]) -> None:
         If an array is missing, or its type, shape or range is not the declared one.
     """
     for name, array, shape, within in _parts(state, lengths):
-        stored = arrays.get(name)
+        stored = stored_array(name, arrays)
         check_one(name, stored, shape, array.dtype, within, lengths)
         target = array if shape == array.shape else array[tuple([slice(n) for n in shape])]
         refuse_if(target.shape != shape, f"{name!r} is too long")
@@ -255,23 +255,29 @@ def check(
     for f in declared(group):
         if f.name in without:
             continue
-        stored = arrays.get(f"{part}{f.name}")
-        if stored is not None and stored.ndim == len(f.used):
-            for axis, n in zip(f.used, stored.shape, strict=True):
-                if not axis.isdigit():
-                    known.setdefault(axis, n)
-        check_one(f"{part}{f.name}", stored, f.shape(known, f.used), f.dtype, f.within, known)
+        name = f"{part}{f.name}"
+        stored = stored_array(name, arrays)
+        refuse_if(stored.ndim != len(f.used), f"{name!r} has {stored.ndim} axes")
+        for axis, n in zip(f.used, stored.shape, strict=True):
+            if not axis.isdigit():
+                known.setdefault(axis, n)
+        check_one(name, stored, f.shape(known, f.used), f.dtype, f.within, known)
     return known
 
 
+def stored_array(name: str, arrays: Mapping[str, Array]) -> Array:
+    """Return an array of a stored state, or refuse the state; see `check`."""
+    if name not in arrays:
+        message = f"the stored state lacks the array {name!r}"
+        raise CheckpointError(message)
+    return arrays[name]
+
+
 def check_one(
-    name: str, stored: Array | None, shape: tuple[int, ...], dtype: Any, within: Within,
+    name: str, stored: Array, shape: tuple[int, ...], dtype: Any, within: Within,
     lengths: Lengths = MappingProxyType({}),
 ) -> None:  # fmt: skip
     """Check one stored array; see `check`."""
-    if stored is None:
-        message = f"the stored state lacks the array {name!r}"
-        raise CheckpointError(message)
     if stored.shape != shape or stored.dtype != dtype:
         message = (
             f"array {name!r} of the stored state has type {stored.dtype} and shape "

@@ -59,7 +59,7 @@ from streamddcrp.data.kernels.words import (
     release_words,
 )
 from streamddcrp.errors import CheckpointError, ConfigError
-from streamddcrp.records import MOST, Within, check, empty, refuse_if
+from streamddcrp.records import MOST, Within, check, empty, index, refuse_if, up_to
 from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp.validation import choice
 
@@ -120,6 +120,16 @@ class _Pieces(NamedTuple):
 
     keys: Annotated[IntArray, "N", Within(2, math.inf)]
     counts: Annotated[IntArray, "N", Within(1, MOST)]
+
+
+class _Stored(NamedTuple):
+    """The words U of a checkpoint, unused indexes among them."""
+
+    length: Annotated[NDArray[np.uint8], "U", Within(0, LONGEST)]
+    letters: Annotated[NDArray[np.uint8], "B"]
+    free: Annotated[NDArray[np.int32], "F", index("U")]
+    stops: Annotated[IntArray, "1", up_to("U")]
+    more_stops: Annotated[IntArray, "M", index("U")]
 
 
 class WordTable:
@@ -326,17 +336,16 @@ class WordTable:
         CheckpointError
             The arrays do not belong together.
         """
+        none_added = () if "word_more_stops" in state else ("more_stops",)
+        check(_Stored, state, {}, "word_", none_added)
         length, free = state["word_length"], state["word_free"]
         used, live = len(length), int(np.count_nonzero(length))
         first, more = int(state["word_stops"][0]), state.get("word_more_stops", _NONE)
         sound = (
-            length.max(initial=0) <= LONGEST
-            and int(length.sum(dtype=np.int64)) == len(state["word_letters"])
+            int(length.sum(dtype=np.int64)) == len(state["word_letters"])
             and len(free) == used - live
             and np.array_equal(np.sort(free), np.flatnonzero(length == 0))
-            and 0 <= first <= used
             and (more[:1] > first).all()
-            and (more[-1:] < used).all()
             and (np.diff(more) > 0).all()
             and length[more].all()
         )

@@ -125,7 +125,7 @@ def past_of(likelihood: Likelihood, arrays: Mapping[str, Any], n_features: int) 
     past, wanted = arrays.get("past"), likelihood.prepare(np.full((1, n_features), np.nan))[1]
     refuse_if((past is None) != (wanted is None), "past")
     if wanted is not None:
-        check_one("past", past, wanted.shape, np.float64, VALUE)
+        check_one("past", arrays["past"], wanted.shape, np.float64, VALUE)
     return past
 
 

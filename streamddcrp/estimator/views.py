@@ -20,6 +20,7 @@ from streamddcrp.contract import (
     EventRing,
 )
 from streamddcrp.likelihoods import Likelihood
+from streamddcrp.records import MOST, Within, check_one
 from streamddcrp.typing import FloatArray, IntArray
 
 _log = logging.getLogger(__name__)
@@ -154,6 +155,11 @@ class FinalLabels:
         self._labels.frombytes(labels.tobytes())
         if len(self._labels) > 2 * _MOST_LABELS:
             del self._labels[:-_MOST_LABELS]
+
+    def restore(self, labels: IntArray) -> None:
+        """Take up what `last` returned; raises CheckpointError."""
+        check_one("finals", labels, (len(labels),), np.int64, Within(-1, MOST))
+        self.add(labels)
 
     def last(self) -> IntArray:
         """Return them."""

@@ -91,6 +91,12 @@ ARRAYS = [
     ("TemporalDPM, texts", "model.sizes.value", lambda a: a[None]),
     ("TemporalDPM, family", "model.final.labels", lambda a: a[None]),
     ("EmbeddingStream, rho", "counts", None),
+    ("TextStream, short", "finals", lambda a: a.astype(np.float64)),
+    ("TextStream, short", "line_span", lambda a: a[:0]),
+    ("TextStream, short", "line_labels", lambda a: a.astype(np.int32)),
+    ("TextStream, short", "word_length", lambda a: a[None]),
+    ("TextStream, short", "word_letters", lambda a: a.astype(np.float64)),
+    ("TextStream, short", "word_stops", lambda a: a[:0]),
     ("EmbeddingStream, rho", "finals", lambda a: a.astype(np.float64)),
     ("NestedCRPComponents (warm-up)", "waiting", lambda a: a * np.nan),
 ]

@@ -182,7 +182,7 @@ def test_a_damaged_table_is_refused(name):
     table.release(table.encode(["one two three"])[0][:1])
     state = table.state()
     state[name] = state[name][:-1] if name != "word_stops" else np.array([10_000])
-    with pytest.raises(CheckpointError, match="words of the checkpoint"):
+    with pytest.raises(CheckpointError, match=f"words of the checkpoint|{name}"):
         WordTable.restore(state)
 
 

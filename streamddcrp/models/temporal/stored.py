@@ -6,7 +6,17 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from streamddcrp.contract import KINDS, Event
-from streamddcrp.records import ANY, MOST, WEIGHT, Array, check, check_one, refuse_if, up_to
+from streamddcrp.records import (
+    ANY,
+    MOST,
+    WEIGHT,
+    Array,
+    check,
+    check_one,
+    refuse_if,
+    stored_array,
+    up_to,
+)
 from streamddcrp.typing import FloatArray, IntArray
 
 CHANGES = (*KINDS, "delete")  # kinds of what happens to a component
@@ -63,7 +73,7 @@ def check_stored(arrays: Mapping[str, Array], meta: Mapping[str, Any], n_feature
     refuse_if(not isinstance(estimates, list) or len({*estimates}) < len(estimates), "track_values")
     for name in estimates:
         at = f"tracks.values.{name}"
-        check_one(at, arrays.get(at), (known["T"], n_features), np.float64, ANY)
+        check_one(at, stored_array(at, arrays), (known["T"], n_features), np.float64, ANY)
     refuse_if(known["N"] > 0 and bool(estimates) == (words is not None), "track_values")
     sizes = [0] * known["N"] if words is None else arrays["tracks.size"].tolist()
     plain = isinstance(said, list) and all(isinstance(part, list) for part in said)

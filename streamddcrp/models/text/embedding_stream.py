@@ -351,12 +351,10 @@ class EmbeddingStream(StoryModel, RowModel, base.Clusterer):
         return arrays, self._progress()
 
     def _restore(self, arrays: dict[str, Any], meta: dict[str, Any]) -> None:
-        finals = arrays["finals"]
-        check_one("finals", finals, (len(finals),), np.int64, Within(-1, MOST))
-        self._finals.add(finals)
+        self._finals.restore(arrays["finals"])
         if self._has_begun:
             D = self._vectorizer.n_features
-            check_one("background", arrays.get("background"), (D,), np.float64, FINITE)
+            check_one("background", arrays["background"], (D,), np.float64, FINITE)
             self._begin(D, clocked=bool(meta["clocked"]))
             self._memory = state_from_arrays(self._config, arrays)
 

@@ -3,12 +3,12 @@
 from array import array
 from collections.abc import Callable, Mapping
 from copy import copy
-from typing import Any, NamedTuple, Self
+from typing import Annotated, Any, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
 
-from streamddcrp.records import MOST, refuse_if
+from streamddcrp.records import MOST, Within, check, refuse_if
 from streamddcrp.typing import FloatArray, IntArray
 
 OTHERS = -1  # in place of an id: all other stories
@@ -26,6 +26,16 @@ class Stretch(NamedTuple):
     end: float  # and of the last
     ids: IntArray  # stories, in order
     mass: IntArray  # and their numbers of documents
+
+
+class _Stored(NamedTuple):
+    """The N stretches and the open one, as they are stored."""
+
+    span: Annotated[FloatArray, "M 2"]  # M = N + 1; of the open one first
+    size: Annotated[IntArray, "N", Within(0, _STORIES + 1)]
+    ids: Annotated[IntArray, "T", Within(OTHERS, MOST)]
+    mass: Annotated[IntArray, "T"]
+    labels: Annotated[IntArray, "L", Within(-1, MOST)]
 
 
 class StoryLine:
@@ -159,11 +169,18 @@ class StoryLine:
     @classmethod
     def restore(cls, arrays: Mapping[str, Any], meta: Mapping[str, Any]) -> Self:
         """Make the line whose `state` this is."""
-        counts = meta["width"], meta["waited"], *(n for pair in meta["nameless"] for n in pair)
+        counts = [meta["width"], meta["waited"], *(n for pair in meta["nameless"] for n in pair)]
+        counts += [n for story, size, _ in meta["names"] for n in (story, size)]
         refuse_if(not all(type(n) is int and -1 <= n <= MOST for n in counts), "line of stories")
+        refuse_if(not all(isinstance(name, str) for *_, name in meta["names"]), "names of stories")
+        N = len(arrays["line_size"])
+        check(_Stored, arrays, {"N": N, "M": N + 1}, "line_")
         line = cls()
         line.width, line._waited = meta["width"], meta["waited"]
-        refuse_if(not len(arrays["line_labels"]) < line.width, "line of stories")
+        fits = len(arrays["line_labels"]) < line.width and N < _MOST
+        refuse_if(
+            not fits or int(arrays["line_size"].sum()) != len(arrays["line_ids"]), "line of stories"
+        )
         line._names = {i: (n, name) for i, n, name in meta["names"]}
         line._nameless = {i: n for i, n in meta["nameless"]}
         line._labels = array("q", arrays["line_labels"].tobytes())

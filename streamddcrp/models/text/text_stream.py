@@ -363,6 +363,6 @@ class TextStream(StoriesOverTime, Stored, base.Clusterer):
         model._memory = state_from_arrays(model._config, arrays)
         words, more = model._memory.words, arrays.get("word_more_stops", np.zeros(0, np.int64))
         refuse_if(bool((words.df[more] > 0).any() or (words.held[more] > 0).any()), "stop words")
-        model._finals.add(arrays["finals"])
+        model._finals.restore(arrays["finals"])
         model._line = StoryLine.restore(arrays, meta["line"])
         return model
