@@ -23,6 +23,7 @@ from streamddcrp.data.vectorizer import refuse_unless_mapping
 from streamddcrp.errors import CheckpointError, ConfigError, SchemaError
 from streamddcrp.estimator.by_key import OP, Groups, Key, Residents, bytes_of, check_key, naming
 from streamddcrp.estimator.locked import OneAtATime
+from streamddcrp.estimator.stored import refuse_unless_plain, refusing_misfits
 
 CURSOR = "run"  # under which a store keeps the cursor
 _HEADER = "keyed"  # under which it keeps what all models have in common
@@ -323,12 +324,13 @@ class Keyed(OneAtATime, ModelCard, base.Clusterer):
                 message = f"{os.fspath(path)} holds nothing that a Keyed saved"
                 raise CheckpointError(message)
             arrays, meta = decode_state(header, _HEADER)
-            model_class: Any = getattr(import_module("streamddcrp"), meta["class"], None)
-            if not hasattr(model_class, "from_bytes"):
-                message = f"its models are of class {meta['class']!r}, unknown to this release"
-                raise CheckpointError(message)
-            fresh = model_class.from_bytes(arrays["fresh"].tobytes())
-            fleet = cls(fresh, by=meta["by"], memory_limit=meta["memory"])
+            with refusing_misfits():
+                model_class: Any = getattr(import_module("streamddcrp"), meta["class"], None)
+                if not hasattr(model_class, "from_bytes"):
+                    message = f"its models are of class {meta['class']!r}, unknown to this release"
+                    raise CheckpointError(message)
+                fresh = model_class.from_bytes(arrays["fresh"].tobytes())
+                fleet = cls(fresh, by=meta["by"], memory_limit=meta["memory"])
             fleet._store.put_aside(_HEADER, [("", header)])
             fleet._store.commit(OP, saved.states(OP), CURSOR, saved.offset(CURSOR))
         fleet._continue()
@@ -372,15 +374,18 @@ class Keyed(OneAtATime, ModelCard, base.Clusterer):
                 raise CheckpointError(message)
             return
         arrays, meta = decode_state(header, _HEADER)
-        then, now = (meta["class"], meta["by"]), (type(self.model).__name__, self.by)
+        with refusing_misfits():
+            then, now = (meta["class"], meta["by"]), (type(self.model).__name__, self.by)
+            stored = arrays["fresh"].tobytes()
+            refuse_unless_plain(meta, flags=("integer",), none=("integer",))
+            _ = [int(name) for name in names if meta["integer"]]
         if then != now:
             message = (
                 f"{self._store.path} was made with {then[0]} by {then[1]!r}, not {now[0]} by "
                 f"{now[1]!r}; choose another store"
             )
             raise CheckpointError(message)
-        fresh = type(self.model).from_bytes(arrays["fresh"].tobytes())
-        if fresh.to_bytes() != self._fresh.to_bytes():
+        if type(self.model).from_bytes(stored).to_bytes() != self._fresh.to_bytes():
             message = (
                 f"{self._store.path} was made with other options of {then[0]}; give the same ones, "
                 "or choose another store"

@@ -2,7 +2,8 @@
 
 import math
 import os
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Self
 
 import numpy as np
@@ -20,6 +21,21 @@ _MISFITS = (
     LookupError, TypeError, ValueError, ArithmeticError, AttributeError, AssertionError,
     MemoryError, RecursionError,
 )  # fmt: skip
+
+
+@contextmanager
+def refusing_misfits() -> Iterator[None]:
+    """Refuse a stored state in which something is missing, or is of another kind.
+
+    Raises
+    ------
+    CheckpointError
+    """
+    try:
+        yield
+    except _MISFITS as error:
+        message = f"the state does not fit this release: {error}"
+        raise CheckpointError(message) from error
 
 
 class Stored(OneAtATime, ModelCard):
@@ -53,11 +69,8 @@ class Stored(OneAtATime, ModelCard):
             If the blob is damaged, of another class or of a newer version.
         """
         arrays, meta = decode_state(blob, cls.__name__)
-        try:
+        with refusing_misfits():
             model = cls._from_state(arrays, meta)
-        except _MISFITS as error:
-            message = f"the state does not fit this release: {error}"
-            raise CheckpointError(message) from error
         model._was_read = True
         return model
 

@@ -16,8 +16,14 @@ import pytest
 from river.checks import common
 
 from streamddcrp import Keyed, SeqDDCRP
-from streamddcrp.checkpoint import SqliteStore
-from streamddcrp.errors import CheckpointError, ConfigError, OrderError, SchemaError
+from streamddcrp.checkpoint import SqliteStore, decode_state, encode_state
+from streamddcrp.errors import (
+    CheckpointError,
+    ConfigError,
+    OrderError,
+    SchemaError,
+    StreamDDCRPError,
+)
 
 OPTIONS = {
     "likelihood": ("normal_gamma", 0.0, 0.05, 1.5, 0.5),
@@ -502,3 +508,19 @@ def test_events_that_were_read_are_not_reported_after_a_save(tmp_path):
     with small(store=path) as again:
         assert again.events() == []
         assert all(again.model_of(key).events() == [] for key in again.keys)
+
+
+@pytest.mark.parametrize(
+    "change", [{"class": 3}, {"class": None}, {"by": 0.5}, {"memory": []}, {"integer": "x"},
+               {"integer": True}],
+)  # fmt: skip
+def test_a_forged_header_is_refused(tmp_path, change):
+    fleet = Keyed(SeqDDCRP(likelihood=("normal_gamma", 0.0, 0.05, 1.5, 0.5)), by="k")
+    fleet.learn_one({"k": "a", "x": 1.0})
+    fleet.save(tmp_path / "fleet")
+    with SqliteStore(tmp_path / "fleet") as store:
+        arrays, meta = decode_state(store.get("keyed", ""), "keyed")
+        store.put_aside("keyed", [("", encode_state("keyed", 1, arrays, meta | change))])
+        store.commit("keyed", [], "run", None)
+    with pytest.raises(StreamDDCRPError):
+        Keyed.load(tmp_path / "fleet")
