@@ -27,7 +27,13 @@ class Group(types.Type):
 
 
 def grouped(kind: Any) -> Any:
-    """Return as what kernels take arguments of a type: groups for named tuples of arrays."""
+    """Return as what kernels take arguments of a type.
+
+    Groups for named tuples of arrays; arrays that must not be written, as those of Arrow, as any
+    others, or a kernel would be compiled for each kind. No kernel writes what its user gave.
+    """
+    if isinstance(kind, types.Array):
+        return kind.copy(readonly=False)
     if isinstance(kind, types.BaseNamedTuple):
         named: Any = kind
         members = tuple(map(grouped, named))

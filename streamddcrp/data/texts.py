@@ -105,7 +105,7 @@ def _of_arrow(column: Any, place: str) -> Texts:
     wide = pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)
     cut = slice(array.offset, array.offset + len(array) + 1)
     ends = np.frombuffer(offsets, np.int64 if wide else np.int32)[cut].astype(np.int64, copy=False)
-    return _frozen(b"" if data is None else data, ends, listed=False)
+    return Texts(np.frombuffer(b"" if data is None else data, np.uint8), ends, listed=False)
 
 
 def _of_rows(rows: Sequence[Any], first: int | None) -> Texts:
@@ -148,10 +148,4 @@ def _joined_keys(document: Document) -> bytes:
 def _packed(parts: Sequence[bytes], *, listed: bool) -> Texts:
     offsets = np.zeros(len(parts) + 1, np.int64)
     np.cumsum([len(part) for part in parts], out=offsets[1:])
-    return _frozen(b"".join(parts), offsets, listed=listed)
-
-
-def _frozen(data: Any, offsets: IntArray, *, listed: bool) -> Texts:
-    """Return arrays that cannot be written to: to kernels, others were another type."""
-    offsets.flags.writeable = False
-    return Texts(np.frombuffer(data, np.uint8), offsets, listed)
+    return Texts(np.frombuffer(b"".join(parts), np.uint8), offsets, listed)

@@ -257,7 +257,6 @@ class WordTable:
         parts = [joined([x] if isinstance(x, str) else x) for x in documents]
         data = np.frombuffer(b"".join(parts), np.uint8)
         offsets = np.cumsum([0, *map(len, parts)])
-        offsets.flags.writeable = False  # as those that come from Arrow
         return self.read(data, offsets, listed=listed, most=most)
 
     def read(

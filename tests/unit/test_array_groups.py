@@ -79,3 +79,16 @@ def test_the_caller_keeps_its_arrays():
     for _ in range(5):
         _run(given, np.zeros(4))
     assert sys.getrefcount(x) == before
+
+
+@pytest.mark.skipif(not compiled, reason="kernels are not compiled")
+def test_arrays_that_cannot_be_written_need_no_kernel_of_their_own():
+    """Those of Arrow, of files in memory and of pandas, in a group or not."""
+    x = np.arange(12.0).reshape(4, 3)
+    outs = [np.zeros(4), np.zeros(4)]
+    _run(group(x), outs[0])
+    n = len(_run.root.overloads)
+    x.flags.writeable = False
+    _run(group(x), outs[1])
+    assert len(_run.root.overloads) == n
+    np.testing.assert_array_equal(*outs)

@@ -342,7 +342,7 @@ def step(
     Parameters
     ----------
     data, offsets, listed
-        As of `streamddcrp.data.texts.Texts`; not writable: another type to the kernel otherwise.
+        As of `streamddcrp.data.texts.Texts`.
     t : ndarray of float64, shape (N,)
 
     Returns
