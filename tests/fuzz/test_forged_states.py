@@ -65,6 +65,7 @@ SETTINGS = [
     ("SeqDDCRP, own past, holes (warm-up)", ("family", "order"), 3000, "order"),
     ("GraphCRP, parents, own past (warm-up)", ("options", "n_particles"), 10**6, "n_particles"),
     ("TemporalDPM, rows", ("place", "count"), 1 << 40, "place"),
+    ("TemporalDPM, period (warm-up)", ("place", "mark"), -1e300, "place"),
     ("TemporalDPM, rows", ("place", "closed"), {}, "closed"),
     ("TemporalDPM, family", ("model", "track_values"), ["sd", "x"], "values.x"),
     ("TemporalDPM, logistic", ("model", "track_words", 2), [], "track_words"),
@@ -80,6 +81,7 @@ SETTINGS = [
     ("Seasonal, holes", ("clocked",), True, "clocked"),
     ("NestedCRPComponents", ("growth", "columns", "row"), 7, "growth"),
     ("NestedCRPTopics, texts", ("changes", 10), ["birth", 3, None], "changes"),
+    ("NestedCRPTopics, texts", ("next_tidy",), 0, "next_tidy"),
     ("RegimeAnomalyDetector, averaged", ("reference_after",), float("nan"), "reference_after"),
 ]
 # Arrays that once had any type and shape, or could be left out.
@@ -142,9 +144,11 @@ def test_arrays_that_were_found_are_refused(name, array, change):
 
 
 def test_numbers_by_which_a_kernel_would_divide():
-    subject = BY_NAME["NestedCRPComponents"]
-    arrays = subject.parts[0] | {"mass": -subject.parts[0]["mass"]}
-    assert subject.try_forged(arrays, subject.parts[1])[0] in {"refused", "refused in use"}
+    subject = BY_NAME["EmbeddingStream, default"]
+    arrays = subject.parts[0] | {"sums": 0.0 * subject.parts[0]["sums"]}
+    outcome, message = subject.try_forged(arrays, subject.parts[1])
+    assert outcome == "refused in use"
+    assert "division by zero" in message
 
 
 @pytest.mark.parametrize("subject", ONE_EACH.values(), ids=lambda s: s.name)

@@ -374,7 +374,8 @@ class TemporalDPM(EpochViews, base.Clusterer):
             place, counts=("number", "count"), numbers=("mark",), flags=("closed",), none=("mark",)
         )
         most = self._cut.size if self._cut.kind == "rows" else MOST
-        refuse_if(place["count"] > most, "place")
+        far = self._cut.kind == "period" and abs(place["mark"] or 0.0) > MOST
+        refuse_if(place["count"] > most or far, "place")
 
     @classmethod
     def _from_state(cls, arrays: dict[str, Any], meta: dict[str, Any]) -> Self:

@@ -109,6 +109,7 @@ def _check(settings: Settings, arrays: dict[str, Any], meta: dict[str, Any]) -> 
         "room",
     )
     refuse_unless_plain(meta, counts=_COUNTERS)
+    refuse_if(meta["next_tidy"] <= whole[N_SEEN], "next_tidy")  # it is to come
 
 
 @dataclass(slots=True)
