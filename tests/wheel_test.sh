@@ -5,8 +5,9 @@ python=$1
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 "$python" -m venv "$folder/build"
-"$folder/build/bin/python" -m pip install --quiet "build>=1.2"
+"$folder/build/bin/python" -m pip install --quiet "build>=1.2" "twine>=6.1"
 "$folder/build/bin/python" -m build --outdir "$folder" . > "$folder/build.txt" || { cat "$folder/build.txt"; exit 1; }
+"$folder/build/bin/python" -m twine check --strict "$folder"/streamddcrp-*
 tar -tzf "$folder"/streamddcrp-*.tar.gz | cut -d / -f 2- | sort > "$folder/archived.txt"
 for name in pyproject.toml README.md LICENSE CHANGELOG.md CITATION.cff CODE_OF_CONDUCT.md CONTRIBUTING.md Makefile Dockerfile \
     streamddcrp/__init__.pyi streamddcrp/py.typed connectors/streamddcrp_connectors/report/templates/base.html \
@@ -22,7 +23,8 @@ cp tests/unit/test_exports.py "$folder"
 cd "$folder"
 unset PYTHONPATH
 "$bin/python" - <<'END'
-from importlib.metadata import version
+import re
+from importlib.metadata import metadata, version
 from importlib.resources import files
 
 import streamddcrp
@@ -30,6 +32,10 @@ from streamddcrp import SeqDDCRP
 
 assert "site-packages" in streamddcrp.__file__, streamddcrp.__file__
 assert version("streamddcrp") == streamddcrp.__version__
+page = metadata("streamddcrp").json["description"]
+assert "## Ten lines of Python" in page
+lost = re.findall(r"\]\((?!https:|#)[^)]*\)", page)
+assert not lost, f"links that lead nowhere on an index: {lost}"
 for package, name in [("streamddcrp", "__init__.pyi"), ("streamddcrp", "py.typed"),
                       ("streamddcrp_connectors", "py.typed"),
                       ("streamddcrp_connectors", "report/templates/base.html"),
