@@ -28,7 +28,8 @@ def fit_many(
     retries : int, default 2
         How often the unfinished fits are begun again after a process was killed.
     executor : concurrent.futures.Executor, optional
-        Runs the fits elsewhere, such as Dask's ``Client.get_executor()``; it does the retries.
+        Runs the fits elsewhere, such as `streamddcrp_connectors.ray_tasks.RayExecutor` or Dask's
+        ``Client.get_executor()``; it does the retries.
 
     Returns
     -------

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 from streamddcrp import fit_seqddcrp
-from streamddcrp.errors import ConfigError, SchemaError
+from streamddcrp.errors import ConfigError, MissingExtraError, SchemaError
 from streamddcrp_connectors.fit_many import fit_many
 
 FIT = partial(
@@ -66,3 +67,41 @@ def test_an_error_names_the_fit():
 def test_a_fit_without_a_seed_is_refused():
     with pytest.raises(ConfigError, match="fit 0: fit_seqddcrp has no seed"):
         fit_many([partial(FIT, X)])
+
+
+@pytest.fixture(scope="module")
+def ray():
+    """Ray on this machine, ended with the module."""
+    ray = pytest.importorskip("ray", reason="the extra [ray] is not installed")
+    places = os.pathsep.join(sys.path)  # where the tests are, too
+    ray.init(
+        num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR",
+        runtime_env={"env_vars": {"PYTHONPATH": places}},
+    )  # fmt: skip
+    yield ray
+    ray.shutdown()
+
+
+def test_ray_gives_the_results_of_single_calls(ray, tmp_path):
+    """Also of a task whose process was killed; an error is of its class, and names the fit."""
+    from streamddcrp_connectors.ray_tasks import RayExecutor
+
+    executor = RayExecutor(num_cpus=1)
+    specs = [partial(FIT, X[:n], seed=7) for n in (20, 30)]
+    expected = [spec() for spec in specs]
+    found = fit_many([*specs, partial(killed_once, tmp_path / "a", 1)], executor=executor)
+    assert found[2] == 1
+    for one, other in zip(expected, found[:2], strict=True):
+        np.testing.assert_array_equal(one.bound_trace, other.bound_trace)
+        np.testing.assert_array_equal(one.labels, other.labels)
+    with pytest.raises(SchemaError, match="row 3: no") as caught:
+        fit_many([partial(int, "2"), refuse], executor=executor)
+    assert caught.value.__notes__ == ["fit 1"]
+
+
+def test_without_ray(monkeypatch):
+    from streamddcrp_connectors.ray_tasks import RayExecutor
+
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'streamddcrp\[ray\]'"):
+        RayExecutor()
