@@ -4,7 +4,8 @@ Models keep work space, and predicting writes into it; two threads in one model 
 numbers. So every public method and property waits until no other thread is in the same model.
 Different models do not wait for each other.
 
-Where numbers of a stored state lead a kernel to divide by zero, the same place says so.
+Where numbers of a stored state lead a kernel to divide by zero, or a solver to fail, the same
+place says so.
 """
 
 import functools
@@ -12,6 +13,8 @@ import threading
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any, Self
+
+import numpy as np
 
 from streamddcrp.errors import CheckpointError
 
@@ -72,12 +75,12 @@ def _holding(method: Any) -> Callable[..., Any]:
         with self._lock:
             try:
                 return method(self, *args, **options)
-            except ArithmeticError as error:
+            except (ArithmeticError, np.linalg.LinAlgError) as error:
                 if not self._was_read:
                     raise
                 message = (
-                    f"the stored state that the model was read from has numbers that lead to "
-                    f"{error}; use another copy"
+                    "the stored state that the model was read from has numbers that cannot be used "
+                    f"({error}); use another copy"
                 )
                 raise CheckpointError(message) from error
 

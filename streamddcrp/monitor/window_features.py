@@ -212,8 +212,11 @@ class WindowFeatures(Stored, base.Transformer):
         widths = D, D, F, F, F
         for name, width in zip(_ARRAYS[1:], widths, strict=True):
             check_one(name, arrays[name], (width if begun else 0,), np.float64, FINITE)
-        hop, most = meta["hop"], model.warmup if model.period is None else model.period
-        refuse_if(hop is not None and (type(hop) is not int or not 1 <= hop <= most), "hop")
+        hop = meta["hop"]
+        if model.period is not None:
+            refuse_if(type(hop) is not int or hop != model.period, "hop")
+        elif hop is not None:
+            refuse_if(type(hop) is not int or not SHORTEST <= hop <= model.warmup, "hop")
         refuse_if(begun and hop is None, "hop")
         return model
 

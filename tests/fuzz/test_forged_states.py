@@ -50,6 +50,10 @@ FOUND = [
     ("TemporalDPM, texts", "model.tracks.size", 0, 2),
     ("TemporalDPM, known", "model.starts.mean", 0, np.inf),
     ("SeqDDCRP, season found (warm-up)", "season.kept.t", -1, 1e18),
+    ("SeqDDCRP, window decay", "groups.arrival", slice(None), 256),
+    ("SeqDDCRP, window decay", "groups.arrival", 0, 0),
+    ("SeqDDCRP, plain", "groups.arrival", 0, 4096),
+    ("TemporalDPM, logistic", "model.open.words", 0, 10),
     ("TextStream, short", "events.kind", 0, 5),
     ("EmbeddingStream, rho", "events.kind", 0, 6),
     ("SeqDDCRP, mixed", "hyper", 1, 1.0),  # number of parts
@@ -81,6 +85,9 @@ SETTINGS = [
     ("Seasonal, holes", ("clocked",), True, "clocked"),
     ("NestedCRPComponents", ("growth", "columns", "row"), 7, "growth"),
     ("NestedCRPTopics, texts", ("changes", 10), ["birth", 3, None], "changes"),
+    ("NestedCRPComponents", ("options", "depth"), 3, "leaves"),
+    ("WindowFeatures, given", ("hop",), 1, "hop"),
+    ("WindowFeatures, default", ("hop",), 1, "hop"),
     ("NestedCRPTopics, texts", ("next_tidy",), 0, "next_tidy"),
     ("RegimeAnomalyDetector, averaged", ("reference_after",), float("nan"), "reference_after"),
 ]

@@ -316,7 +316,10 @@ def _has_room(config: Config, state: State) -> bool:
         return False
     if w > counts[N_SEEN] or (n_active == 0 and w > 0) or len(np.unique(active)) < n_active:
         return False
+    age = counts[N_SEEN] - w - groups.arrival[:n_groups]  # before the oldest row
+    if bool((age <= 0).any()):
+        return False
     if not config.tied:
-        return n_groups <= config.halo + 1
+        return bool((age <= config.halo).all() and (np.diff(age) < 0).all())  # one a row
     known = np.unique(groups.atom[:n_groups])
     return n_groups - int(np.count_nonzero(known >= 0)) <= 1

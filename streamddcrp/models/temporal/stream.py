@@ -373,7 +373,8 @@ class StreamState:
         check_stored(arrays, meta, n_features)
         engine = Engine.from_state(emission, arrays, meta, n_features)
         if words is not None:
-            met = max((int(X.indices.max(initial=-1)) for X in engine.rows), default=-1)
+            every = [*engine.rows, *engine.arrived]
+            met = max((int(X.indices.max(initial=-1)) for X in every), default=-1)
             refuse_if(len(set(words)) != len(words) or met >= len(words), "words")
         self = cls(engine, None if words is None else Vocabulary(words), **meta["numbers"])
         if isinstance(emission, TextDecay):

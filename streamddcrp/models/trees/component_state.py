@@ -356,6 +356,7 @@ class ComponentState:
     ) -> Self:
         """Rebuild from `to_state`."""
         lengths = check_nodes(arrays, depth, max_nodes)
+        refuse_if(not bool((arrays["level"] == depth).any()), "leaves")
         lengths = check(StoredComponents, arrays, lengths | {"J": lengths["K"] + 1})
         check(StoredPast, arrays, lengths, "past.")
         past = {name: arrays[f"past.{name}"] for name in ("yy", "yt", "mass")}
