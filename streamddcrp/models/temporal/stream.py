@@ -37,9 +37,7 @@ _WORDS = 1000  # a vocabulary of so many is never too large
 _CRUMB = 0.01  # expected count of a word that is as good as none
 _KINDS = {"delete": "death"}
 _PAIRS = {"sizes": "id", "times": "epoch"}
-_NUMBERS = (
-    "frozen", "open_score", "n_left", "kept_words", "n_events", "n_final", "n_lost",
-)  # fmt: skip
+_NUMBERS = ("frozen", "open_score", "n_left", "kept_words", "n_events", "n_final", "n_lost")
 
 
 class Trajectory(NamedTuple):
@@ -373,8 +371,7 @@ class StreamState:
         check_stored(arrays, meta, n_features)
         engine = Engine.from_state(emission, arrays, meta, n_features)
         if words is not None:
-            every = [*engine.rows, *engine.arrived]
-            met = max((int(X.indices.max(initial=-1)) for X in every), default=-1)
+            met = max([-1, *(int(X.indices.max(initial=-1)) for X in engine.rows + engine.arrived)])
             refuse_if(len(set(words)) != len(words) or met >= len(words), "words")
         self = cls(engine, None if words is None else Vocabulary(words), **meta["numbers"])
         if isinstance(emission, TextDecay):
