@@ -120,9 +120,9 @@ class SqliteStore:
         """Return the keys of operator ``op``, sorted."""
         with self._guard("read"):
             rows = self._db.execute(
-                "select key from main.state where op=?1 union "
-                "select key from aside.state where op=?1 order by key",
-                (op,),
+                "select key from main.state where op=? union "
+                "select key from aside.state where op=? order by key",
+                (op, op),
             )
             return [row[0] for row in rows]
 

@@ -97,25 +97,25 @@ def as_arrow(batch: Any) -> Any:
         return batch
     if isinstance(batch, Mapping):
         return _of_columns(batch)
-    if hasattr(batch, "__arrow_c_stream__") or hasattr(batch, "__arrow_c_array__"):
-        return _from_interface(batch)
-    frame = nw.from_native(batch, pass_through=True, allow_series=True)
-    if isinstance(frame, nw.LazyFrame):
-        frame = frame.collect()
-    return frame.to_arrow() if isinstance(frame, nw.DataFrame | nw.Series) else batch
+    try:
+        if hasattr(batch, "__arrow_c_stream__") or hasattr(batch, "__arrow_c_array__"):
+            return _from_interface(batch)
+        frame = nw.from_native(batch, pass_through=True, allow_series=True)
+        if isinstance(frame, nw.LazyFrame):
+            frame = frame.collect()
+        return frame.to_arrow() if isinstance(frame, nw.DataFrame | nw.Series) else batch
+    except (pa.ArrowException, TypeError) as error:
+        message = f"batch: Arrow cannot hold it: {error}"
+        raise SchemaError(message) from None
 
 
 def _from_interface(batch: Any) -> Any:
     stream = hasattr(batch, "__arrow_c_stream__")
-    try:
-        if getattr(batch, "ndim", 2) == 2:
-            with suppress(pa.ArrowInvalid):  # a series is no table
-                table = pa.table if stream else pa.record_batch
-                return pa.table(table(batch))
-        return pa.chunked_array(batch) if stream else pa.array(batch)
-    except (pa.ArrowException, TypeError) as error:
-        message = f"batch: Arrow cannot hold it: {error}"
-        raise SchemaError(message) from None
+    if getattr(batch, "ndim", 2) == 2:
+        with suppress(pa.ArrowInvalid):  # a series is no table
+            table = pa.table if stream else pa.record_batch
+            return pa.table(table(batch))
+    return pa.chunked_array(batch) if stream else pa.array(batch)
 
 
 def named_columns(batch: object) -> pa.Table | None:

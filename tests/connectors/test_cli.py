@@ -171,7 +171,10 @@ def test_bad_sources(invoke, tmp_path, name):
         (["--time", "when"], ["no column 'when'; it has t, k, a, b"]),
         (["--features", "k"], ["column 'k' must be a number"]),
         (["--model", "absent.toml"], ["cannot read the model file absent.toml"]),
-        (["--model", "typo.toml"], ["typo.toml: unknown option 'aplha'; valid are alpha, decay"]),
+        (
+            ["--model", "typo.toml"],
+            ["typo.toml (for seqddcrp): unknown option 'aplha'; valid are alpha, decay"],
+        ),
         (["--model", "zero.toml"], ["alpha must be positive, got 0"]),
         (["--sink", "absent/out.jsonl"], ["no folder absent"]),
         (["--sink", "rows.csv.jsonl"], ["choose different files"]),

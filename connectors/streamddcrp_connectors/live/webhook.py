@@ -92,6 +92,8 @@ class WebhookSink:
             try:
                 self._post_all()
             except (OSError, http.client.HTTPException) as error:
+                if isinstance(error, urllib.error.HTTPError):
+                    error.close()
                 if not self._pause:
                     reason = getattr(error, "reason", None) or error
                     _LOG.warning("%s does not accept rows (%s); will try again", self.name, reason)
