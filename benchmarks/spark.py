@@ -1,9 +1,10 @@
 """What does a visit cost on Spark, and how much of that is the model?
 
 The fleet of `benchmarks.keyed`: each trigger brings ``visit`` rows of every key. CPU seconds of the
-whole tree of processes (driver, Java, Python workers), one core of Spark, from the second trigger
-on, beside `Keyed` in one process on the same batches, in the same run. The share of the model is
-that of the calls that `Keyed` makes, too: restore, step, events, state.
+whole tree of processes (driver, Java, Python workers), one core of Spark, from trigger ``first`` on
+(Java compiles itself for the first thousands of visits), beside `Keyed` in one process on the same
+batches, in the same run. The share of the model is that of the calls that `Keyed` makes, too:
+restore, step, events, state.
 """
 
 from __future__ import annotations
@@ -92,8 +93,8 @@ def timed(processor: Any, log: str) -> Any:
     return processor
 
 
-def on_spark(folder: Path, triggers: int) -> tuple[float, float]:
-    """Return CPU and wall seconds from the second trigger on."""
+def on_spark(folder: Path, first: int) -> tuple[float, float]:
+    """Return CPU and wall seconds from trigger ``first`` on, counted from 0."""
     from pyspark.sql import SparkSession  # noqa: PLC0415 -- an extra
 
     from streamddcrp_connectors.spark import SETTINGS, frames, keyed, processor  # noqa: PLC0415
@@ -116,7 +117,7 @@ def on_spark(folder: Path, triggers: int) -> tuple[float, float]:
     marks: list[tuple[float, float]] = []
 
     def write(frame: Any, batch: int) -> None:
-        if batch == 1:
+        if batch == first:
             (folder / "visits.log").unlink()
             marks.append((tree_seconds(os.getpid()), time.perf_counter()))
         frame.write.format("noop").mode("overwrite").save()
@@ -133,7 +134,8 @@ def on_spark(folder: Path, triggers: int) -> tuple[float, float]:
 @click.option("--keys", default=200, show_default=True)
 @click.option("--visits", default="50", show_default=True, help="Rows of a key in a trigger.")
 @click.option("--triggers", default=6, show_default=True)
-def main(keys: int, visits: str, triggers: int) -> None:
+@click.option("--first", default=1, show_default=True, help="Trigger from which it is measured.")
+def main(keys: int, visits: str, triggers: int, first: int) -> None:
     """Print a table."""
     if find_spec("pyspark") is None or shutil.which("java") is None:
         click.echo("Left out: it needs pip install 'streamddcrp[spark]' and Java.")
@@ -156,11 +158,11 @@ def main(keys: int, visits: str, triggers: int) -> None:
                 alone.append((time.process_time() - start) / keys * 1e3)
                 pq.write_table(batch, folder / "in" / f"{i}.parquet")
                 os.utime(folder / "in" / f"{i}.parquet", (i, i))  # the order Spark reads them in
-            cpu, wall = on_spark(folder, triggers)
+            cpu, wall = on_spark(folder, first)
             inside = np.loadtxt(folder / "visits.log") * 1e3
-        n = keys * (triggers - 1)
+        n = keys * (triggers - first)
         row = (
-            str(visit), spread(alone[1:], ".2f"), f"{cpu / n * 1e3:.2f}",
+            str(visit), spread(alone[first:], ".2f"), f"{cpu / n * 1e3:.2f}",
             f"{inside[:, 0].mean():.2f} ({inside[:, 0].sum() / cpu / 10:.0f} %)",
             spread(inside[:, 1], ".2f"), f"{n * visit / cpu:,.0f}", f"{n * visit / wall:,.0f}",
         )  # fmt: skip
