@@ -40,11 +40,9 @@ Segmenter = Callable[[FloatArray], tuple[list[int], IntArray | None]]
 
 SHORT: dict[str, Any] = {"preset": "short-series"}
 OURS: dict[str, dict[str, dict[str, Any]]] = {  # options of `SeqDDCRP`
-    "tcpd": {"SeqDDCRP, short-series without recall": SHORT | {"recall": False},
-             "SeqDDCRP, short-series": SHORT, "SeqDDCRP": {}},
+    "tcpd": {"SeqDDCRP, short-series": SHORT, "SeqDDCRP": {}},
     "tssb": {"SeqDDCRP on WindowFeatures": {"likelihood": ("normal_gamma", 0.0, 0.05, 1.5, 1.5)}},
-    "occupancy": {"SeqDDCRP, short-series without recall": SHORT | {"recall": False},
-                  "SeqDDCRP, short-series": SHORT, "SeqDDCRP": {}},
+    "occupancy": {"SeqDDCRP, short-series": SHORT, "SeqDDCRP": {}},
 }  # fmt: skip
 NORMAL_ROWS = 400  # of a SKAB run
 SKAB: dict[str, dict[str, Any]] = {  # the highest F1 with at most 10 % false alarms
