@@ -40,13 +40,10 @@ Segmenter = Callable[[FloatArray], tuple[list[int], IntArray | None]]
 
 SHORT: dict[str, Any] = {"preset": "short-series"}
 OURS: dict[str, dict[str, dict[str, Any]]] = {  # options of `SeqDDCRP`
-    "tcpd": {"SeqDDCRP, short-series without recall": SHORT | {"recall": False},
-             "SeqDDCRP, short-series": SHORT, "SeqDDCRP": {}},
+    "tcpd": {"SeqDDCRP, short-series": SHORT, "SeqDDCRP": {}},
     "tssb": {"SeqDDCRP on WindowFeatures": {"likelihood": ("normal_gamma", 0.0, 0.05, 1.5, 1.5)}},
-    "occupancy": {"SeqDDCRP, short-series without recall": SHORT | {"recall": False},
-                  "SeqDDCRP, short-series": SHORT, "SeqDDCRP": {}},
+    "occupancy": {"SeqDDCRP, short-series": SHORT, "SeqDDCRP": {}},
 }  # fmt: skip
-HOLD_WINDOWS = 6
 NORMAL_ROWS = 400  # of a SKAB run
 SKAB: dict[str, dict[str, Any]] = {  # the highest F1 with at most 10 % false alarms
     "levels": {"rate": 0.001, "average": 20},
@@ -79,7 +76,7 @@ def by_windows(X: FloatArray, options: dict[str, Any]) -> tuple[list[int], IntAr
     features, positions = windows.step_many(X)
     labels = settled_labels(SeqDDCRP(**options), features)
     middles = positions - windows.window // 2
-    found = middles[label_changes(labels, HOLD_WINDOWS)].tolist()
+    found = middles[label_changes(labels)].tolist()
     at = np.searchsorted(middles, np.arange(len(X)), side="right") - 1
     return found, labels[np.maximum(at, 0)]
 

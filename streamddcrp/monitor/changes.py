@@ -7,6 +7,8 @@ from streamddcrp.errors import ConfigError
 from streamddcrp.monitor.kernels import mark_changes
 from streamddcrp.typing import IntArray
 
+COST = 5.0  # nats, of a change of regime
+
 
 def change_points(
     p_change: ArrayLike, threshold: float = 0.9, *, armed: bool = True
@@ -57,13 +59,12 @@ def change_points(
     return rows.astype(np.int64), bool(state[-1] < 0)
 
 
-def label_changes(labels: ArrayLike, hold: int = 10, share: float = 0.1) -> IntArray:
+def label_changes(labels: ArrayLike, hold: int = 10) -> IntArray:
     """Return the rows at which a regime begins, by the tables that its rows sit at.
 
     A regime may be a mixture of tables, or visit another one for a few rows: 0 0 1 0 0 1 0 0 is one
-    regime. It ends where ``hold`` rows in a row all sit at tables that hold less than ``share`` of
-    the regime's rows before them; the first of these rows begins the next regime. The first
-    ``hold`` rows of the stream are not judged, and a regime has at least ``hold`` rows.
+    regime. So each regime has shares of the labels of its own, and the rows are divided such that
+    this is most probable, each change at the price of 5 nats.
 
     `SeqDDCRP.recent_labels` gives labels in which later rows have had their say; with them, fewer
     regimes are missed and broken than with labels given on arrival.
@@ -73,7 +74,7 @@ def label_changes(labels: ArrayLike, hold: int = 10, share: float = 0.1) -> IntA
     labels : array_like of int, shape (N,)
         In the order of time.
     hold : int, default 10
-    share : float, default 0.1
+        Rows that a regime has at least.
 
     Returns
     -------
@@ -83,20 +84,34 @@ def label_changes(labels: ArrayLike, hold: int = 10, share: float = 0.1) -> IntA
     Raises
     ------
     ConfigError
-        If ``hold`` is below 1 or ``share`` not in [0, 1].
+        If ``hold`` is below 1.
+
+    Notes
+    -----
+    A segment of N rows, n_l of them with label l of L, has the log evidence of a
+    Dirichlet-multinomial in which a row counts for a half, as neighbours follow each other:
+
+        sum over l of [log Gamma(n_l / 2 + 2 / L) - log Gamma(2 / L)] - log Gamma(N / 2 + 2).
+
+    This is convex in the place of a change within a run of equal labels, so that changes lie
+    between runs. Of the places where the present regime may have begun, the 256 most probable ones
+    are remembered. O(256 R + N) for R runs, and a number for each of the 256 and each label.
 
     Examples
     --------
-    >>> label_changes([0, 0, 0, 1, 0, 0, 1, 0, 0, 4, 5, 5, 4, 5, 5, 5], hold=3)
-    array([9])
+    >>> label_changes(5 * [0, 0, 1, 0] + [4, 4, 0, 0] + 5 * [0, 1, 0, 0] + 6 * [4, 4, 5, 4])
+    array([44])
     """
     if hold < 1:
         message = f"hold must be at least 1 row, got {hold!r}"
         raise ConfigError(message)
-    if not 0 <= share <= 1:
-        message = f"share must lie between 0 and 1, got {share!r}"
-        raise ConfigError(message)
     known, codes = np.unique(np.asarray(labels), return_inverse=True)
-    change = np.empty(len(codes), dtype=np.bool_)
-    mark_changes(codes.astype(np.int64), len(known), int(hold), float(share), change)
-    return np.flatnonzero(change).astype(np.int64)
+    if len(codes) == 0:
+        return np.empty(0, dtype=np.int64)
+    starts = np.flatnonzero(np.append(True, np.diff(codes) != 0))
+    change = np.empty(len(starts), dtype=np.bool_)
+    mark_changes(
+        codes[starts].astype(np.int64), np.append(starts, len(codes)).astype(np.int64),
+        len(known), int(hold), COST, change,
+    )  # fmt: skip
+    return starts[change].astype(np.int64)

@@ -12,6 +12,9 @@ TAIL = 20  # scores that the extrapolation is fitted to
 LEAST_ROWS = 100  # rows from which the tail is extrapolated, ..
 FURTHEST = 10.0  # .. and by how much at most: a rate below 1 / rows by this factor
 QUIET_ROWS = 10  # rows below the threshold that end an alarm
+WEIGHT = 0.5  # of a row's label as evidence: neighbours follow each other
+CONCENTRATION = 2.0  # of the shares that the labels of a regime have
+BEGINNINGS = 256  # at most, where the present regime may have begun
 MOST_EXCESS = 2.0  # a score enters the calibration at most so many mean excesses too high
 
 # counts (int64)
@@ -125,27 +128,56 @@ def step_alarm(
 
 
 @kernel
-def mark_changes(codes, n_codes, hold, share, out_change):
-    """Mark the rows at which a regime begins that has next to no label in common with the last.
+def mark_changes(codes, starts, n_codes, hold, cost, out_change):
+    """Mark where the segments of the most probable segmentation of labels begin.
+
+    With V(0) = 0 and E the log evidence of a segment, the best of the runs before boundary e has
+
+        V(e) = max over b <= e - hold of V(b) + E(b, e) - cost [b > 0].
+
+    Of the boundaries b, those with the largest V(b) + E(b, e) are remembered.
 
     Parameters
     ----------
-    codes : ndarray of int64, shape (N,)
-        Labels as numbers below ``n_codes``.
+    codes : ndarray of int64, shape (R,)
+        The label of each run of equal labels, as a number below ``n_codes``.
+    starts : ndarray of int64, shape (R + 1,)
+        First rows of the runs, and the number of rows.
+    cost : float
+        Of a change, in nats.
+    out_change : ndarray of bool, shape (R,)
+        Whether a segment begins with the run.
     """
+    n_runs, n_rows = len(codes), starts[-1]
+    label = np.empty(n_rows + 1)  # log Gamma of a label's share of a segment, by its rows
+    whole = np.empty(n_rows + 1)
+    for n in range(n_rows + 1):
+        label[n] = math.lgamma(WEIGHT * n + CONCENTRATION / n_codes)
+        whole[n] = math.lgamma(WEIGHT * n + CONCENTRATION)
+    rows = np.zeros((BEGINNINGS, n_codes), dtype=np.int32)
+    begin = np.zeros(BEGINNINGS, dtype=np.int64)  # run
+    score = np.zeros(BEGINNINGS)
+    come_from = np.zeros(n_runs + 1, dtype=np.int64)
+    n_kept, value = 1, 0.0
+    for r in range(n_runs):
+        if r > 0 and value > -np.inf:
+            at = n_kept
+            if n_kept < BEGINNINGS:
+                n_kept += 1
+            else:
+                at = score.argmin()
+            begin[at], score[at] = r, value - cost
+            rows[at] = 0
+        code, length = codes[r], starts[r + 1] - starts[r]
+        value = -np.inf
+        for c in range(n_kept):
+            n, before = rows[c, code], starts[r] - starts[begin[c]]
+            score[c] += label[n + length] - label[n] - whole[before + length] + whole[before]
+            rows[c, code] = n + length
+            if before + length >= hold and score[c] > value:
+                value, come_from[r + 1] = score[c], begin[c]
     out_change[:] = False
-    counts = np.zeros(n_codes, dtype=np.int64)  # of the regime's rows, the last ``hold`` aside
-    first = hold
-    for i in range(hold, len(codes)):
-        known = i - hold + 1 - first
-        if known > 0:
-            counts[codes[i - hold]] += 1
-        if known < hold:
-            continue
-        familiar = False
-        for j in range(i - hold + 1, i + 1):
-            familiar = familiar or (counts[codes[j]] > 0 and counts[codes[j]] >= share * known)
-        if not familiar:
-            first = i - hold + 1
-            out_change[first] = True
-            counts[:] = 0
+    r = come_from[n_runs]
+    while r > 0:
+        out_change[r] = True
+        r = come_from[r]

@@ -302,7 +302,7 @@ def changes(record):
     record.add("rest", [*rows, armed])
     labels = np.random.default_rng(17).integers(0, 2, 300) + np.arange(300) // 60
     record.add("labels", label_changes(labels))
-    record.add("held", label_changes(labels, hold=5, share=0.3))
+    record.add("held", label_changes(labels, hold=5))
 
 
 @case

@@ -1,13 +1,16 @@
 """At most one change point in a run."""
 
+from itertools import pairwise
+
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from streamddcrp import change_points, label_changes
 from streamddcrp.errors import ConfigError
+from tests.oracles.segments import log_evidence, most_probable
 
 PROBABILITIES = st.lists(st.one_of(st.floats(0.0, 1.0), st.just(float("nan"))), max_size=60)
 
@@ -43,28 +46,40 @@ def test_refuses_thresholds_at_which_both_sides_could_hold():
         change_points(np.zeros(3), 0.4)
 
 
-def by_hand(labels, hold, share):
-    """Return the changes by counting the regime's rows anew for each row."""
-    found, first = [], hold
-    for i in range(len(labels)):
-        before, run = labels[first : max(i - hold + 1, 0)], labels[max(i - hold + 1, 0) : i + 1]
-        usual = {k for k in before if before.count(k) >= share * len(before)}
-        if len(before) >= hold and usual.isdisjoint(run):
-            first = i - hold + 1
-            found.append(first)
-    return found
-
-
 @given(
-    labels=st.lists(st.integers(0, 3), max_size=40),
-    hold=st.integers(1, 4),
-    share=st.sampled_from([0.0, 0.1, 0.3, 1.0]),
+    labels=st.lists(st.tuples(st.integers(0, 3), st.integers(1, 9)), max_size=9),
+    hold=st.integers(1, 12),
 )
-def test_label_changes_are_those_found_by_hand(labels, hold, share):
-    assert label_changes(labels, hold, share).tolist() == by_hand(labels, hold, share)
+@example(labels=[(0, 30), (1, 30), (0, 30)], hold=10)
+def test_label_changes_are_those_of_the_most_probable_segmentation(labels, hold):
+    rows = [label for label, length in labels for _ in range(length)]
+    found = label_changes(rows, hold).tolist()
+    best = most_probable(rows, hold)
+    assert log_evidence(rows, found) >= best - 1e-9
+    assert all(b - a >= hold for a, b in pairwise([0, *found, len(rows)])) or not found
 
 
-@pytest.mark.parametrize(("options", "words"), [((0,), "hold must be"), ((3, 1.5), "share must")])
-def test_refuses_rules_that_say_nothing(options, words):
-    with pytest.raises(ConfigError, match=words):
-        label_changes([1, 2], *options)
+@given(labels=st.lists(st.integers(0, 2), max_size=14))
+def test_no_change_within_a_run_is_better(labels):
+    rows = [label for label in labels for _ in range(2)]
+    n = len(rows)
+    best = max(log_evidence(rows, [a, b]) for a in range(n + 1) for b in range(a, n + 1))
+    assert log_evidence(rows, label_changes(rows, 1).tolist()) >= best - 1e-9
+
+
+def test_a_regime_is_a_mixture_of_tables_and_may_visit_others():
+    mixture, other = [0, 0, 1, 0, 1] * 20, [2, 0, 2, 2, 2] * 20
+    assert label_changes([*mixture, 3, 3, 3, *mixture, *other]).tolist() == [203]
+    assert label_changes([*mixture, *other, *mixture]).tolist() == [100, 200]
+    assert label_changes(mixture).tolist() == label_changes([]).tolist() == []
+
+
+def test_remembers_the_beginnings_that_count():
+    rng = np.random.default_rng(5)
+    rows = np.concatenate([3 * r + rng.integers(0, 3, 900) for r in (0, 1, 0)])
+    assert label_changes(rows).tolist() == [900, 1800]  # 600 runs in each
+
+
+def test_refuses_regimes_without_rows():
+    with pytest.raises(ConfigError, match="hold must be"):
+        label_changes([1, 2], 0)

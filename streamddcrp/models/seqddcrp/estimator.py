@@ -59,7 +59,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
     ----------
     preset : {"process", "short-series"}, default "process"
         What the stream is like: a process whose regimes last and return, or a series of some
-        hundred points with few changes (autoregression, tables seldom opened).
+        hundred points with few changes (autoregression, tables seldom opened or reused).
     decay : tuple, str, Decay or callable, default ("exponential", 8.0)
         How the weight of a link falls with distance; see `streamddcrp.decay`. "none" is the CRP.
     likelihood : "auto", tuple or Likelihood, default "auto"
@@ -69,7 +69,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         Weight of opening a table against the decay weights of earlier arrivals. Default: learned.
     gamma : float, optional
         Concentration of the atoms: large values make new tables rarely reuse an old parameter.
-        Default: by the preset, 3 or 1.
+        Default: by the preset, 3 or 10.
     learn_prior : bool, default True
         Whether the base measure follows the tables (empirical Bayes); for Gaussian columns and
         regressions.
