@@ -55,7 +55,7 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": [],
 }
-html_sidebars = dict.fromkeys(["index", "first-steps", "which-model", "changes"], [])
+html_sidebars = {page: [] for page in ("index", "first-steps", "which-model", "changes")}
 html_show_sourcelink = False
 
 # `make docs` treats warnings as errors. Links inside the pages are checked by MyST and by
