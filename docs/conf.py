@@ -4,7 +4,11 @@ Sphinx with the theme of NumPy, pandas and scikit-learn reads our numpydoc docst
 links between pages. sphinx-gallery runs the tutorials, so that what they show is what comes out.
 """
 
+import logging
+
 import streamddcrp
+
+logging.getLogger("streamddcrp.compilation").setLevel(logging.ERROR)  # no part of a tutorial
 
 project = "streamddcrp"
 author = "The streamddcrp developers"
@@ -47,11 +51,11 @@ html_title = "streamddcrp"
 html_theme_options = {
     "navigation_with_keys": False,
     "show_toc_level": 2,
-    "header_links_before_dropdown": 6,
+    "header_links_before_dropdown": 5,
     "footer_start": ["copyright"],
     "footer_end": [],
 }
-html_sidebars = {"index": []}
+html_sidebars = {page: [] for page in ("index", "first-steps", "which-model", "changes")}
 html_show_sourcelink = False
 
 # `make docs` treats warnings as errors. Links inside the pages are checked by MyST and by

@@ -23,11 +23,11 @@ from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
 from streamddcrp import Distances, sample_ddcrp
 from streamddcrp.likelihoods import DirichletMultinomial
+from streamddcrp.plots.palette import COLOURS
 
 SHARED = os.environ.get("STREAMDDCRP_SHARED") or Path(__file__).resolve().parents[2] / "shared/data"
 CORA = Path(SHARED) / "cora_planetoid"
-SUBJECTS = mpl.colormaps["Set2"].colors
-TABLES = mpl.colormaps["tab10"].colors
+SUBJECTS = mpl.colormaps["cividis"](np.linspace(0.0, 1.0, 7))  # not those of tables
 GREY = "0.8"
 OPTIONS = {"alpha": 1.0, "n_sweeps": 25, "burn_in": 25, "n_chains": 1, "seed": 0, "progress": True}
 
@@ -93,7 +93,7 @@ def draw_network(ax, graph, labels):
     colour = np.full((len(labels), 3), mpl.colors.to_rgb(GREY))
     names, sizes = np.unique(labels, return_counts=True)
     for rank, k in enumerate(names[np.argsort(-sizes)][:8]):
-        colour[labels == k] = TABLES[rank]
+        colour[labels == k] = mpl.colors.to_rgb(COLOURS[rank])
     ax.scatter(*at.T, s=7, c=colour, linewidths=0)
     ax.set_title("papers and citations; the eight largest tables in colour, the others grey")
     ax.set_axis_off()
@@ -136,7 +136,7 @@ def main() -> None:
         draw_tables(above, linked.labels[-1], subject, titles[0])
         draw_tables(below, alone.labels[-1], subject, titles[1])
         above.legend(title="subject", frameon=False, ncols=2)
-        for mark, colour in zip(above.get_xticklabels(), TABLES[:8], strict=False):
+        for mark, colour in zip(above.get_xticklabels(), COLOURS[:8], strict=False):
             mark.set(color=colour, fontweight="bold")  # as in the network
         below.set_xlabel("twelve largest tables of the last draw")
         figure.savefig(folder / "cora-network.png", dpi=110)

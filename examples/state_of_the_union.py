@@ -64,8 +64,11 @@ def draw(tracks, first_year, path):
     ax.set_ylabel("paragraphs of ten years, %")
     mass = 100.0 * np.array([share[label] for label in large])
     names = [words[label] for label in large]
-    draw_layers(ax, years, mass, np.array(large), names, mass.sum(axis=1), set(large))
-    ax.set_xlabel("year (legend: sum over the decades, %)")
+    counts, live = mass.sum(axis=1), set(large)
+    draw_layers(
+        ax, years, mass, np.array(large), names, counts, live, counted="sum over the decades, %"
+    )
+    ax.set_xlabel("year")
     plt.savefig(path, dpi=110)
     print(f"{path}: the {len(large)} largest of {len(share)} themes")
 

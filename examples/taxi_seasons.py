@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow.parquet
 
 from streamddcrp import Seasonal, SeqDDCRP, change_points
+from streamddcrp.plots.figures import date_axis
 from streamddcrp.plots.palette import colours_of
 
 mpl.use("Agg")
@@ -47,13 +48,18 @@ def main() -> None:
         here = labels[shown].tolist()
         colours = colours_of(dict.fromkeys(here))
         ax.scatter(times[shown], level[shown] / 1e3, s=3, c=[colours[k] for k in here])
-        ax.vlines(times[changes], 41, 43, color="k", lw=1)
+        changes = changes[shown[changes]]
+        ax.plot(times[changes], np.full(len(changes), 42), "|", color="k", ms=8, label="change")
         for at in known:
-            ax.axvspan(at - HALF_A_DAY, at + HALF_A_DAY, color="0.88", zorder=0)
+            known_span = ax.axvspan(at - HALF_A_DAY, at + HALF_A_DAY, color="0.88", zorder=0)
+        known_span.set_label("listed by the authors of the benchmark")
         ax.set_title(
-            f"SeqDDCRP(season={season!r}): {len(changes)} changes in seven months", loc="left"
+            f"SeqDDCRP(season={season!r}): {len(changes)} changes in the months shown", loc="left"
         )
         ax.set(ylabel="thousand passengers", xlim=(FIRST, times[-1]))
+        date_axis(ax, year=False)
+    axes[-1].set_xlabel("October 2014 to January 2015")
+    axes[0].legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2, frameon=False)
     figure.savefig(folder / "seasons.png", dpi=110)
     print(f"{folder / 'seasons.png'}")
 

@@ -15,26 +15,28 @@ import pyarrow.parquet as pq
 from river import datasets, preprocessing
 
 from streamddcrp import SeqDDCRP, WindowFeatures
+from streamddcrp.plots.figures import styled
+from streamddcrp.plots.palette import COLOURS
 
 TSSB = Path(__file__).resolve().parents[2] / "shared" / "data" / "tssb" / "tssb.parquet"
 
 
 def draw(path, y, panels, unit) -> None:
     """One panel for each way: the values, coloured by regime."""
-
-    figure, axes = plt.subplots(len(panels), sharex=True, figsize=(9, 4), layout="constrained")
-    for axis, (title, label) in zip(axes, panels.items(), strict=True):
-        names = {z: i for i, z in enumerate(dict.fromkeys(label.tolist()))}
-        colour = np.array([names[z] for z in label.tolist()])
-        axis.plot(y, color="0.85", linewidth=0.8, zorder=0)
-        axis.scatter(np.arange(len(y)), y, c=colour % 10, cmap="tab10", vmin=0, vmax=9, s=6)
-        changes = int((np.diff(label) != 0).sum())
-        axis.set_title(f"{title}: {changes} changes", loc="left", fontsize=10)
-        axis.set_ylabel(unit)
-    axes[-1].set_xlabel("row")
-    path.parent.mkdir(exist_ok=True)
-    figure.savefig(path, dpi=80)
-    plt.close(figure)
+    with styled():
+        figure, axes = plt.subplots(len(panels), sharex=True, figsize=(9, 4), layout="constrained")
+        for axis, (title, label) in zip(axes, panels.items(), strict=True):
+            names = {z: i for i, z in enumerate(dict.fromkeys(label.tolist()))}
+            colours = [COLOURS[names[z] % len(COLOURS)] for z in label.tolist()]
+            axis.plot(y, color="0.85", linewidth=0.8, zorder=0)
+            axis.scatter(np.arange(len(y)), y, c=colours, s=7)
+            changes = int((np.diff(label) != 0).sum())
+            axis.set_title(f"{title}: {changes} change{'' if changes == 1 else 's'}")
+            axis.set_ylabel(unit)
+        axes[-1].set_xlabel("row")
+        path.parent.mkdir(exist_ok=True)
+        figure.savefig(path, dpi=110)
+        plt.close(figure)
     print(path)
 
 

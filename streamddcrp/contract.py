@@ -50,7 +50,8 @@ class Event:
     label : int
         Id of the table.
     index : int
-        Arrival index, from 0.
+        Arrival index, from 0, of the row that it is about. Events come in the order in which they
+        were noticed, and a birth may be noticed some rows after the first row of its table.
     t : float
         Time of that arrival.
     into : int, optional

@@ -38,9 +38,10 @@ print(out.schema.names)
 
 # %%
 # ``label`` is the regime. Its number stays when the regime comes back later. What began, came
-# back, was merged or ended is an event.
+# back, was merged or ended is an event. Events come in the order in which the model noticed them;
+# some regimes are noticed only rows after they began, so sort them by the row that they are about.
 
-for event in model.events():
+for event in sorted(model.events(), key=lambda event: event.index):
     hour = times[event.index].strftime("%d %B %H:%M")
     print(hour, event.kind, "of regime", event.label)
 
@@ -50,16 +51,18 @@ for event in model.events():
 
 import matplotlib.pyplot as plt
 
+from streamddcrp.plots.palette import COLOURS  # distinguishable with any kind of colour vision
+
 value = flow["flow"].to_numpy()
 label = out["label"].to_numpy()
 score = out["score"].to_numpy(zero_copy_only=False)
 
 figure, (above, below) = plt.subplots(2, sharex=True, figsize=(9, 5), layout="constrained")
 for regime in np.unique(label):
-    ours = label == regime
-    above.plot(np.where(ours, value, np.nan), ".", markersize=3, label=f"regime {regime}")
+    ours = np.where(label == regime, value, np.nan)
+    above.plot(ours, ".", markersize=4, color=COLOURS[regime], label=f"regime {regime}")
 above.set_ylabel("flow [l/s]")
-above.legend(loc="lower right", fontsize="small", ncols=3)
+above.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), frameon=False, ncols=3)
 below.plot(score, color="0.3", linewidth=0.8)
 below.set_ylabel("surprise [nats]")
 below.set_xlabel("hour")
@@ -68,6 +71,7 @@ figure.show()
 # %%
 # The interruptions are one regime, which returns under its own number each time. Surprise is
 # high when one begins for the first time, and lower when the same state comes back.
+# ``model.plot()`` draws the last thousand rows in more detail, without a line of your own.
 #
 # What each regime is like:
 

@@ -57,13 +57,14 @@ for event in news:
 
 import matplotlib.pyplot as plt
 
+from streamddcrp.plots.palette import COLOURS  # distinguishable with any kind of colour vision
+
 figure, axis = plt.subplots(figsize=(9, 4), layout="constrained")
 keys = np.array(out["key"].to_pylist())
-label = out["label"].to_numpy()
+colour = np.array([COLOURS[label % len(COLOURS)] for label in out["label"].to_pylist()])
 for pump in range(PUMPS):
     ours = keys == f"pump {pump}"
-    lane = np.full(ours.sum(), pump)
-    axis.scatter(minute[ours], lane, c=label[ours], cmap="tab10", vmin=0, vmax=9, s=12, marker="s")
+    axis.scatter(minute[ours], np.full(ours.sum(), pump), c=colour[ours], s=12, marker="s")
 axis.set_yticks(range(PUMPS), [f"pump {pump}" for pump in range(PUMPS)])
 axis.set_xlabel("minute")
 figure.show()
@@ -74,7 +75,7 @@ figure.show()
 worn = keys == "pump 7"
 current = table["current"].to_numpy()
 figure, axis = plt.subplots(figsize=(9, 2.5), layout="constrained")
-axis.scatter(minute[worn], current[worn], c=label[worn], cmap="tab10", vmin=0, vmax=9, s=6)
+axis.scatter(minute[worn], current[worn], c=colour[worn], s=6)
 axis.set_xlabel("minute")
 axis.set_ylabel("current [A]")
 figure.show()

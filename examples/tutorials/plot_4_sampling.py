@@ -15,6 +15,8 @@ unbiased estimate of the evidence.
 import matplotlib.pyplot as plt
 import numpy as np
 
+from streamddcrp.plots.palette import COLOURS  # distinguishable with any kind of colour vision
+
 rng = np.random.default_rng(11)
 truth = np.repeat([0, 1, 0, 2], 30)
 X = np.array([[0.0, 0.0], [2.0, 1.5], [0.0, 3.0]])[truth] + rng.normal(size=(len(truth), 2))
@@ -46,21 +48,26 @@ samples = sample_ddcrp(
 )
 
 together = similarity_matrix(samples.labels)
-figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
+figure, (left, right) = plt.subplots(1, 2, figsize=(11, 3.6), layout="constrained")
 image = left.imshow(together, cmap="viridis", vmin=0, vmax=1)
 figure.colorbar(image, ax=left, label="probability of sharing a table")
 left.set_xlabel("row")
 left.set_ylabel("row")
 partition = point_estimate(samples.labels)
-for table in np.unique(partition):
-    right.plot(*X[partition == table].T, ".", label=f"table {table}")
+for rank, table in enumerate(np.unique(partition)):
+    rows = X[partition == table]
+    right.plot(*rows.T, ".", color=COLOURS[rank], label=f"table {table}: {len(rows)} rows")
 right.set_aspect("equal")
-right.legend(fontsize="small")
+right.set_xlabel("first column")
+right.set_ylabel("second column")
+right.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
 figure.show()
 
 # %%
-# The third stretch looks like the first, but the ddCRP gives it a table of its own: tables are
-# connected by links, and links fade with distance. ``SeqDDCRP`` would call it a return.
+# The third stretch has the table of the first. A link over thirty rows has weight
+# :math:`e^{-3}`, which is little, but one such link connects all rows of both stretches. After a
+# longer pause the ddCRP would give the third stretch a table of its own; ``SeqDDCRP`` would call
+# it a return however long the pause.
 #
 # Does order matter?
 # ------------------

@@ -113,8 +113,9 @@ def _from_interface(batch: Any) -> Any:
     stream = hasattr(batch, "__arrow_c_stream__")
     if getattr(batch, "ndim", 2) == 2:
         with suppress(pa.ArrowInvalid):  # a series is no table
-            table = pa.table if stream else pa.record_batch
-            return pa.table(table(batch))
+            table = pa.table((pa.table if stream else pa.record_batch)(batch))
+            index = (table.schema.pandas_metadata or {}).get("index_columns", [])
+            return table.drop_columns([name for name in index if isinstance(name, str)])
     return pa.chunked_array(batch) if stream else pa.array(batch)
 
 

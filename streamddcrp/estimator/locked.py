@@ -9,6 +9,7 @@ place says so.
 """
 
 import functools
+import inspect
 import threading
 from collections.abc import Callable
 from types import FunctionType
@@ -48,6 +49,8 @@ class OneAtATime:
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
+        _, *options = inspect.signature(cls.__init__).parameters.values()  # not those of __new__
+        cls.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
         made: dict[int, Any] = {}  # one that has two names stays one
         for owner in reversed(cls.__mro__):
             if owner.__module__.partition(".")[0] == __name__.partition(".")[0]:

@@ -24,6 +24,7 @@ from streamddcrp.records import MOST, Within, check_one
 from streamddcrp.typing import FloatArray, IntArray
 
 _log = logging.getLogger(__name__)
+_NOT_OF_ARROW = {"Y", "M", "W", "h", "m"}  # units of time
 _PIECE = 64  # rows that make fewer events than a ring of `streamddcrp.contract` holds
 
 
@@ -48,6 +49,8 @@ def with_times(results: pa.RecordBatch, t: Any) -> pa.RecordBatch:
         t = t.combine_chunks()
     if not isinstance(t, pa.Array):
         values = np.asarray(t)
+        if values.dtype.kind == "M" and np.datetime_data(values.dtype)[0] in _NOT_OF_ARROW:
+            values = values.astype("datetime64[s]")
         t = pa.array(list(values) if values.dtype == object else values)
     return pa.record_batch([t, *results.columns], names=["time", *results.schema.names])
 

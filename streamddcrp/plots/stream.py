@@ -113,11 +113,13 @@ def draw_layers(
     live: set[int],
     merged: Collection[int] = (),
     urls: Mapping[int, str] = MappingProxyType({}),
+    counted: str = "documents",
 ) -> None:
     """Draw layers (K, T) on each other, from zero, so that the axis is their scale.
 
-    The twelve of most weight have colours, and names in a legend with their ``counts`` (K,); those
-    that are thick enough have them in the layer, too. Their beginnings and ends are marked.
+    The twelve of most weight have colours, and names in a legend with their ``counts`` (K,), which
+    are numbers of what is ``counted``; those that are thick enough have them in the layer, too.
+    Their beginnings and ends are marked.
     """
     ax.margins(x=0.01)
     for side in "top", "right":
@@ -148,6 +150,7 @@ def draw_layers(
     legend = ax.legend(
         [*handles, *marks], [*labels, *(mark.get_label() for mark in marks)], frameon=False,
         loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=9, handlelength=1.2,
+        title=f"words ({counted})", title_fontsize=9, alignment="left",
     )  # fmt: skip
     for text in legend.get_texts():
         text.set_parse_math(False)

@@ -41,6 +41,15 @@ def test_public_methods_are_documented():
                     assert inspect.getdoc(getattr(cls, method)), f"{name}.{method}"
 
 
+def test_signatures_show_the_options():
+    """In `help`, in notebooks and in the reference."""
+    for name in streamddcrp.__all__:
+        exported = getattr(streamddcrp, name)
+        if inspect.isclass(exported):
+            shown = inspect.signature(exported).parameters
+            assert list(shown) == list(inspect.signature(exported.__init__).parameters)[1:], name
+
+
 def test_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="nonsense"):
         _ = streamddcrp.nonsense

@@ -44,6 +44,21 @@ def labels(model, batch):
     return model.step_many(batch)["label"].to_pylist()
 
 
+@pytest.mark.parametrize("index", [range(9, 4, -1), pd.date_range("2026-01-01", periods=5)])
+def test_the_index_of_a_frame_is_no_column(index):
+    frame = pd.DataFrame({"a": [0.0, 1.0, 3.0, 2.0, 1.0]}, index=pd.Index(index, name="when"))
+    assert SeqDDCRP().step_many(frame).equals(SeqDDCRP().step_many(frame.reset_index(drop=True)))
+    few = frame[frame["a"] < 2.0]  # whose index has gaps
+    assert as_observations(few).tolist() == [[0.0], [1.0], [1.0]]
+
+
+@pytest.mark.parametrize("unit", ["Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns"])
+def test_times_of_any_unit_come_back(unit):
+    t = np.array([10, 10, 11, 20], dtype=f"datetime64[{unit}]")
+    out = SeqDDCRP().step_many([[1.0], [2.0], [3.0], [4.0]], t)
+    assert np.array_equal(out["time"].to_numpy(zero_copy_only=False), t)
+
+
 @pytest.mark.parametrize("make", MODELS)
 @pytest.mark.parametrize("form", SERIES)
 def test_series_of_texts(make, form):

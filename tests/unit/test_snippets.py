@@ -29,7 +29,9 @@ WHEN = [datetime(2026, 3, 2, tzinfo=UTC) + timedelta(hours=i) for i in range(N)]
 TITLES = [f"{'oil price rises' if i % 2 else 'court hears judge'} case{i % 9}" for i in range(N)]
 ROWS = pa.table({"flow": X[:, 0], "pressure": X[:, 1]})
 MACHINES = ROWS.append_column("machine", pa.array(["ab"[i % 2] for i in range(N)]))
+CONSOLES = ("README.md", "docs/live-page.md")
 WAITS = ("--follow", "tail -n +1 -f")  # until it is interrupted
+SERVES = ("--live", "streamddcrp serve")  # a page, at an address that it prints
 
 PAGES = sorted(
     path.relative_to(REPOSITORY).as_posix()
@@ -85,7 +87,7 @@ def test_python(page, tmp_path, monkeypatch):
 
 def shell(line, folder):
     """Run a line of a page: a command of ours in this process, anything else in a shell."""
-    if line.startswith("streamddcrp") and not any(sign in line for sign in WAITS):
+    if line.startswith("streamddcrp") and not any(sign in line for sign in WAITS + SERVES):
         done = CliRunner().invoke(main, shlex.split(line, comments=True)[1:])
         assert done.exit_code == 0, (line, done.output, done.exception)
         return
@@ -100,11 +102,24 @@ def shell(line, folder):
             ["bash", "-c", line], cwd=folder, env=os.environ | {"PATH": path},
             stdout=printed, stderr=subprocess.STDOUT, start_new_session=True,
         )  # fmt: skip
-    if any(sign in line for sign in WAITS):
+    if any(sign in line for sign in SERVES):
+        interrupt_once_it_serves(job, folder)
+    elif any(sign in line for sign in WAITS):
         interrupt_once_it_waits(job, folder, before)
         assert "Traceback" not in (folder / "printed").read_text(), line
     else:
         assert job.wait(timeout=120) == 0, (line, (folder / "printed").read_text())
+
+
+def interrupt_once_it_serves(job, folder):
+    end = time.monotonic() + 300.0
+    while "?token=" not in (folder / "printed").read_text():
+        assert job.poll() is None, (folder / "printed").read_text()
+        assert time.monotonic() < end, "it prints no address"
+        time.sleep(0.05)
+    os.killpg(job.pid, signal.SIGINT)
+    job.wait(timeout=60)
+    assert "Traceback" not in (folder / "printed").read_text()
 
 
 def size_of(folder):
@@ -125,11 +140,8 @@ def interrupt_once_it_waits(job, folder, before):
     job.wait(timeout=30)
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "sh")])
-def test_shell(page, tmp_path, monkeypatch):
-    """Lines of the command, with the files that they name."""
-    pytest.importorskip("matplotlib").use("Agg")
-    monkeypatch.chdir(tmp_path)
+def write_files(tmp_path):
+    """Write what the lines of pages read."""
     stamped = ROWS.add_column(0, "at", pa.array(WHEN))
     pq.write_table(ROWS, tmp_path / "big.parquet")
     for name in ("plant", "taxi"):
@@ -144,7 +156,41 @@ def test_shell(page, tmp_path, monkeypatch):
     news = pa.table({"at": WHEN, "title": TITLES})
     csv.write_csv(news, tmp_path / "news.csv")
     pq.write_table(news, tmp_path / "news.parquet")
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "sh")])
+def test_shell(page, tmp_path, monkeypatch):
+    """Lines of the command, with the files that they name."""
+    pytest.importorskip("matplotlib").use("Agg")
+    monkeypatch.chdir(tmp_path)
+    write_files(tmp_path)
     for code in blocks(page, "sh"):
         for line in code.replace("\\\n", " ").splitlines():
             if not line.startswith("pip "):  # the test of the wheel installs
                 shell(line, tmp_path)
+
+
+@pytest.mark.parametrize("page", CONSOLES)
+def test_pages_that_are_served(page, tmp_path, monkeypatch):
+    """Those of Spark, the other page with such lines, want a cluster."""
+    pytest.importorskip("tornado")
+    monkeypatch.chdir(tmp_path)
+    write_files(tmp_path)
+    for name, table in ("plant", ROWS), ("fleet", MACHINES):
+        csv.write_csv(table.add_column(0, "at", pa.array(WHEN)), tmp_path / f"{name}.csv")
+    shell("streamddcrp run plant.parquet --time at --sink regimes.parquet", tmp_path)
+    for code in blocks(page, "console"):
+        for line in code.splitlines():
+            if not line.startswith("$ pip "):
+                shell(line.removeprefix("$ "), tmp_path)
+
+
+def test_no_page_is_left_out():
+    """What is not run here is run by a test of its own, or wants a cluster."""
+    elsewhere = {"docs/live.md", "docs/spark.md", "CONTRIBUTING.md"}
+    pages = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md"]
+    for path in [*pages, *(REPOSITORY / "docs").glob("*.md")]:
+        page = path.relative_to(REPOSITORY).as_posix()
+        if page not in elsewhere and not path.name.startswith("how-to-add"):
+            known = {"python", "sh", "console" if page in CONSOLES else "sh"}
+            assert {language for language, _ in BLOCK.findall(path.read_text())} <= known, page
