@@ -51,6 +51,19 @@ def reproduce() -> None:
 reproduce.add_command(ddcrp_language)
 
 
+@reproduce.command("ddcrp-invariance")
+@_out("ddcrp-invariance")
+def ddcrp_invariance(out: Path) -> None:
+    """Which ddCRPs are marginally invariant (Blei and Frazier 2011): all links visited.
+
+    The defect is the largest change of the probability of a partition when one of five customers is
+    left out instead of summed over. The slides state which should be zero and print no number.
+    """
+    from .invariance import run  # noqa: PLC0415
+
+    _show(out, run)
+
+
 @reproduce.command("seqddcrp-gaussians")
 @_out("seqddcrp-gaussians")
 @_number("seeds", 5, help="Data sets.")
