@@ -1,4 +1,4 @@
-"""Section 5.2 of Bartunov and Vetrov (2014): five Gaussians, Table 1, Figures 3 and 4.
+"""Section 5.2 of Bartunov and Vetrov (2014): five Gaussians, Table 1, Figures 3 to 5.
 
 Table 1 compares the log likelihood of 200 held-out rows (their eq. 7) under the sequential ddCRP,
 which knows that rows came component by component, and under the same model with the CRP's prior.
@@ -7,7 +7,8 @@ beats the true density by two hundred nats, and the one at R = 1 is three hundre
 Gaussian. The table here prints the true density beside ours, and theirs in both orders.
 
 Figure 3 follows the bounds of the two variational families for the DP mixture, links and truncated
-stick-breaking, sweep by sweep; Figure 4 shows where they end from many random starts.
+stick-breaking, sweep by sweep; Figure 4 shows where they end from many random starts. Figure 5
+follows the score of Table 1 sweep by sweep.
 """
 
 from collections.abc import Iterator
@@ -36,6 +37,7 @@ RADII = (1, 2, 3, 4, 5)
 ALPHA = 0.1
 DECAY = ("exponential", 4.0)
 TRUNCATION = 50
+LOOKS = (1, 2, 3, 4, 5, 7, 10, 15, 20, 30)  # sweeps of Figure 5
 DRAWS = 32  # ways to seat the test rows, for each sample
 PRIOR = GaussianPrior(np.zeros(2), 1e-7, 4.0 * np.eye(2), 4.0001)  # the authors' demonstration
 LIKELIHOOD = NormalWishart(PRIOR.mean, PRIOR.kappa, PRIOR.scatter, PRIOR.dof)
@@ -69,9 +71,9 @@ def true_log_likelihood(X: FloatArray, radius: float) -> float:
     return float(logsumexp(log_density, axis=1).sum())
 
 
-def fit_links(X: FloatArray, decay: object) -> SeqDDCRPFit:
+def fit_links(X: FloatArray, decay: object, max_sweeps: int = 1000) -> SeqDDCRPFit:
     """Fit by variational links, from every customer at a table of its own."""
-    return fit_seqddcrp(X, LIKELIHOOD, alpha=ALPHA, decay=decay, max_sweeps=1000)
+    return fit_seqddcrp(X, LIKELIHOOD, alpha=ALPHA, decay=decay, max_sweeps=max_sweeps)
 
 
 def fit_sticks(X: FloatArray, rng: np.random.Generator) -> Climb:
@@ -157,6 +159,45 @@ class Scores:
     gibbs_crp: float
 
 
+def test_score(posterior: Any, X: FloatArray, X_test: FloatArray, seed: int) -> float:
+    """Return the log likelihood of held-out rows by eq. 7, summed."""
+    return float(
+        held_out_log_likelihood(
+            posterior, X, X_test, LIKELIHOOD, alpha=ALPHA, decay="none", kind="joint",
+            plug_in=True, n_draws=DRAWS, seed=seed,
+        ).sum()
+    )  # fmt: skip
+
+
+def by_sweep(radius: int, seed: int) -> dict[str, list[float]]:
+    """Return the score of Table 1 after each number of sweeps in `LOOKS`, by prior."""
+    X, _ = five_gaussians(N, radius, seed)
+    X_test, _ = five_gaussians(N, radius, 1000 + seed, shuffled=True)
+    return {
+        name: [test_score(fit_links(X, decay, n), X, X_test, seed) for n in LOOKS]
+        for name, decay in (("seqddCRP", DECAY), ("seqCRP", "none"))
+    }
+
+
+def draw_by_sweep(found: dict[int, list[dict[str, list[float]]]], path: Path) -> None:
+    """Draw Figure 5: a panel for each radius, a line for each data set and prior."""
+    plt = matplotlib("pyplot")
+    with plt.rc_context(STYLE):
+        figure, axes = plt.subplots(
+            1, len(found), figsize=(9.0, 3.4), layout="constrained", squeeze=False
+        )
+        for ax, (radius, sets) in zip(axes[0], found.items(), strict=True):
+            for name, colour in (("seqddCRP", COLOURS[0]), ("seqCRP", COLOURS[3])):
+                for seed, one in enumerate(sets):
+                    label = name if seed == 0 else None
+                    ax.plot(LOOKS, one[name], color=colour, marker="o", ms=2.5, label=label)
+            ax.set(title=f"R = {radius}: log likelihood of held-out rows", xscale="log")
+            ax.set_xlabel("sweep")
+        axes[0, 0].legend(loc="lower right")
+        figure.savefig(path, dpi=130)
+        plt.close(figure)
+
+
 def scores(radius: int, seed: int) -> Scores:
     """Fit a data set, rows in order, and score 200 shuffled rows by eq. 7.
 
@@ -167,12 +208,7 @@ def scores(radius: int, seed: int) -> Scores:
     X_test, _ = five_gaussians(N, radius, 1000 + seed, shuffled=True)
 
     def held_out(posterior: Any) -> float:
-        return float(
-            held_out_log_likelihood(
-                posterior, X, X_test, LIKELIHOOD, alpha=ALPHA, decay="none", kind="joint",
-                plug_in=True, n_draws=DRAWS, seed=seed,
-            ).sum()
-        )  # fmt: skip
+        return test_score(posterior, X, X_test, seed)
 
     def sampled(decay: object) -> DDCRPSamples:
         return sample_ddcrp(
@@ -224,7 +260,15 @@ def run(folder: Path, seeds: int, starts: int, first: int) -> Iterator[str]:
             f"R = {radius}: best bound of {starts} starts {best[0]:.2f} by links, {best[1]:.2f} by "
             f"stick-breaking; published {PUBLISHED_BOUNDS[radius]}"
         )
-    figures = folder / "figure-3.png", folder / "figure-4.png"
+    sweeps = {r: [by_sweep(r, seed) for seed in range(first, first + seeds)] for r in (3, 5)}
+    yield "\n| held-out rows after sweep | " + " | ".join(map(str, LOOKS)) + " |"
+    yield "|" + " --- |" * (1 + len(LOOKS))
+    for radius, sets in sweeps.items():
+        for name in sets[0]:
+            medians = np.median([one[name] for one in sets], axis=0)
+            yield f"| R = {radius}, {name} | " + " | ".join(f"{x:.1f}" for x in medians) + " |"
+    figures = [folder / f"figure-{number}.png" for number in (3, 4, 5)]
     draw_climbs(*ends[5], figures[0])
     draw_ends(ends, figures[1])
-    yield f"Figures: {figures[0]}, {figures[1]}"
+    draw_by_sweep(sweeps, figures[2])
+    yield "Figures: " + ", ".join(map(str, figures))

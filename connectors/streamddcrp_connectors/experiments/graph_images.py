@@ -1,7 +1,8 @@
 """Section 4.2 of Caron and Doucet (2009): images of features that switch on and off.
 
 Two hundred 6 x 6 images are sums of four features and noise; which ones may be on, and how often,
-changes after 30 and after 50 images. The latent images, the noise and the settings are not printed
+changes after 30 and after 50 images. Figure 5 is of the image expected at t, given the truth and
+given the images before. The latent images, the noise and the settings are not printed
 in the paper; these are those of our specification.
 """
 
@@ -20,6 +21,7 @@ from streamddcrp.plots.palette import COLOURS
 from streamddcrp.typing import FloatArray
 
 WINDOW = 50
+LOOKS = (20, 50, 100, 200)  # images before which Figure 5 looks ahead
 SHAPES = (
     ((0, 1, 0), (1, 1, 1), (0, 1, 0)),
     ((1, 1, 1), (1, 0, 1), (1, 1, 1)),
@@ -79,6 +81,35 @@ def share(Z: FloatArray) -> FloatArray:
     return np.asarray((total[t] - total[low]) / (t - low + 1)[:, None])
 
 
+def expected(X: FloatArray, seed: int) -> FloatArray:
+    """Expect image t given those before it, for t in `LOOKS`, shape (4, 36); counted from 1.
+
+    The sum of the features, posterior means, times the probability of each by its owners in the
+    window, given the assignment of the images before t that is the most probable then.
+    """
+    model, means, seen = TimeVaryingIBP(warmup=LOOKS[0] - 1, seed=seed), [], 0
+    for t in LOOKS:
+        model.learn_many(X[seen : t - 1])
+        seen = t - 1
+        found = features_of(model)
+        loading, _ = LinearGaussian(0.5, 1.0).loadings(found, X[:seen])
+        means.append(share(found)[-1] @ loading)
+    return np.array(means)
+
+
+def draw_expected(true: FloatArray, ahead: FloatArray, path: Path) -> None:
+    """Draw Figure 5: what is expected by who knows the truth, and by the model."""
+    plt = matplotlib("pyplot")
+    with plt.rc_context(STYLE | {"axes.grid": False}):
+        figure, axes = plt.subplots(2, len(LOOKS), figsize=(7.5, 4.2), layout="constrained")
+        for k, t in enumerate(LOOKS):
+            for ax, image, name in ((axes[0, k], true[k], "true"), (axes[1, k], ahead[k], "ahead")):
+                ax.imshow(image.reshape(6, 6), cmap="gray", vmin=0.0, vmax=1.0)
+                ax.set(xticks=[], yticks=[], title=f"t = {t}, {name}")
+        figure.savefig(path, dpi=130)
+        plt.close(figure)
+
+
 def draw(Y: FloatArray, loading: FloatArray, often: FloatArray, on: FloatArray, Z: FloatArray,
          folder: Path) -> list[Path]:  # fmt: skip
     """Draw the features beside what was found, and the occurrence probabilities."""
@@ -118,6 +149,7 @@ def run(folder: Path, seeds: int, first: int) -> Iterator[str]:
     yield "| seed | features of 5 images or more | Z accuracy (worst feature) | RMSE of Y | noise | occurrence RMSE | CPU s |"  # noqa: E501
     yield "| --- | --- | --- | --- | --- | --- | --- |"
     paths: list[Path] = []
+    errors: list[list[FloatArray]] = []
     for seed in range(first, first + seeds):
         X, Z, Y, often = images(seed)
         model = TimeVaryingIBP(seed=seed)
@@ -133,8 +165,19 @@ def run(folder: Path, seeds: int, first: int) -> Iterator[str]:
             f"({accuracy.min():.3f}) | {rmse:.3f} | {model.noise[0]:.3f} | {off:.3f} "
             f"| {spent:.1f} |"
         )
+        true = often[np.array(LOOKS) - 1] @ Y
+        ahead = expected(X, seed)
+        past = np.array([X[: t - 1].mean(axis=0) for t in LOOKS])
+        errors.append([np.sqrt(((mean - true) ** 2).mean(axis=1)) for mean in (ahead, past)])
         if not paths:
-            paths = draw(Y, loading, often, on, Z, folder)
+            paths = [*draw(Y, loading, often, on, Z, folder), folder / "expected.png"]
+            draw_expected(true, ahead, paths[-1])
+    yield "\n| error of the image expected at t | " + " | ".join(map(str, LOOKS)) + " |"
+    yield "|" + " --- |" * (1 + len(LOOKS))
+    for name, error in zip(
+        ("this model", "mean of all images before"), np.median(errors, axis=0), strict=True
+    ):
+        yield f"| {name} | " + " | ".join(f"{value:.3f}" for value in error) + " |"
     yield ""
     for path in paths:
         yield f"Figure: {path}"
