@@ -158,7 +158,7 @@ class Scratch(NamedTuple):
 
 
 class Halves(NamedTuple):
-    """Work space of splits: the documents H of a table and their words T, at most 8,192."""
+    """Work space of splits: the documents H of a table and their words T, at most 65,536."""
 
     member: Annotated[SmallInts, "H"]
     begin: Annotated[SmallInts, "H"]  # where their words begin in ``token``

@@ -6,8 +6,8 @@ documents change sides where (2) says so, twice. Only documents of the window mo
 left stays with the other half.
 
 The gain alone would split stories into chapters, too, down to messages that were passed on. If a
-word is in a good part of the documents of both halves, but in few tables, the halves are about the
-same, and the table stays one.
+word is in a good part of the documents of both halves, but of few other tables, the halves are
+about the same, and the table stays one.
 
 Cost: some tables in a hundred documents are looked at, one costs a few times its words.
 """
@@ -44,6 +44,7 @@ from streamddcrp.models.text.kernels.tables import (
     lacking,
     list_room,
     new_table,
+    places,
     room_needed,
     strike,
 )
@@ -51,7 +52,7 @@ from streamddcrp.models.text.kernels.tables import (
 LEAST_PART, SHARE = 3, 0.2  # documents of a half, and their part in those of the table
 HEAD = 0.25  # a word in a larger part of the documents of both halves holds a table together
 COMMON = 0.15  # part of the documents that have a word, or lack it, if a half is to begin with it
-FAR = -0.3  # nats a document by which a split may lose before documents change sides
+FAR = -0.06  # nats a word by which a split may lose before documents change sides
 ROUNDS = 2
 LATER = 2  # a split is tried again when a table has grown by one in so many
 
@@ -147,21 +148,28 @@ def split_gain(config, words, tables, counts, sums, halves, g, k, n_met, tokens,
     )  # fmt: skip
 
 
-@leaf
-def is_rare(words, counts, w):
-    """Return whether few tables hold a word."""
-    return words.df[w] <= max(1.0, HEAD * counts[N_LIVE])
+@uncounted
+def is_rare(words, postings, tables, counts, halves, place, size):
+    """Return whether few tables hold a word in about as many of their documents as this one."""
+    w, most, n = halves.met[place], max(1.0, HEAD * counts[N_LIVE]), 0
+    if words.df[w] <= most:
+        return True
+    start, part = words.start[w], halves.total[place] / size
+    for p in range(start, start + places(words, counts, w)):
+        k = postings.table[p]
+        n += k >= 0 and postings.copies[p] > HEAD * part * tables.size[k]
+    return n <= most
 
 
 @uncounted
-def holds_together(words, counts, halves, n_met, docs, size):
+def holds_together(words, postings, tables, counts, halves, n_met, docs, size):
     """Return whether a word that few tables hold is in a good part of both halves."""
     for j in range(n_met):
         a, c = halves.own[j], halves.total[j]
         if (
             a > HEAD * docs
             and c - a > HEAD * (size - docs)
-            and is_rare(words, counts, halves.met[j])
+            and is_rare(words, postings, tables, counts, halves, j, size)
         ):
             return True
     return False
@@ -239,26 +247,28 @@ def begin_with(halves, n, place):
 
 
 @uncounted
-def choose_seeds(config, words, tables, window, counts, sums, halves, g, k, n, n_met):
+def choose_seeds(config, words, postings, tables, window, counts, sums, halves, g, k, n, n_met):
     """Find words with which the documents leave best; return how many."""
     found, size = 0, tables.size[k]
     for place in range(n_met):
         # With more, a good part of any half has the word.
         most = (1.0 - SHARE * (1.0 - HEAD)) * size
-        if halves.total[place] > most and is_rare(words, counts, halves.met[place]):
+        if halves.total[place] > most and is_rare(
+            words, postings, tables, counts, halves, place, size
+        ):
             return 0
     for place in range(n_met):
         m = halves.present[place]
         if m < COMMON * n or m > (1.0 - COMMON) * n:
             continue
-        if not is_rare(words, counts, halves.met[place]):
+        if not is_rare(words, postings, tables, counts, halves, place, size):
             continue
         begin_with(halves, n, place)
         docs, tokens, mass = tally(window, halves, n, n_met)
-        if holds_together(words, counts, halves, n_met, docs, size):
+        if holds_together(words, postings, tables, counts, halves, n_met, docs, size):
             continue
         gain = split_gain(config, words, tables, counts, sums, halves, g, k, n_met, tokens, mass)
-        if gain < FAR * n:
+        if gain < FAR * halves.begin[n]:
             continue
         i = found
         found = min(found + 1, N_SEEDS)
@@ -345,12 +355,16 @@ def try_split(config, words, postings, tables, window, events, counts, sums, hal
     n, n_met = gather(words, postings, tables, window, sums, halves, k, counts[N_SEEN] - 1)
     seeds, best = 0, 0.0
     if n >= max(2 * LEAST_PART, SHARE * size):
-        seeds = choose_seeds(config, words, tables, window, counts, sums, halves, g, k, n, n_met)
+        seeds = choose_seeds(
+            config, words, postings, tables, window, counts, sums, halves, g, k, n, n_met
+        )
     for i in range(seeds):
         begin_with(halves, n, halves.seed[i])
         settle(config, words, tables, window, counts, sums, halves, k, n, n_met)
         docs, tokens, mass = tally(window, halves, n, n_met)
-        if not good_size(docs, size) or holds_together(words, counts, halves, n_met, docs, size):
+        if not good_size(docs, size) or holds_together(
+            words, postings, tables, counts, halves, n_met, docs, size
+        ):
             continue
         gain = split_gain(config, words, tables, counts, sums, halves, g, k, n_met, tokens, mass)
         if gain > best:
