@@ -17,9 +17,9 @@ import math
 import numpy as np
 
 from streamddcrp.compilation import leaf, uncounted
-from streamddcrp.contract import SPLIT
+from streamddcrp.contract import BIRTH, SPLIT
 from streamddcrp.models.text.kernels.clock import shift, weight_now
-from streamddcrp.models.text.kernels.events import NOTICED, UNKNOWN, report
+from streamddcrp.models.text.kernels.events import BORN, NOTICED, UNKNOWN, grown, report
 from streamddcrp.models.text.kernels.evidence import smoothing, word_scale
 from streamddcrp.models.text.kernels.layout import (
     CHUNK,
@@ -283,7 +283,7 @@ def choose_seeds(config, words, postings, tables, window, counts, sums, halves, 
 
 
 @uncounted
-def divide(words, postings, tables, window, events, counts, sums, halves, k, n, n_met):
+def divide(config, words, postings, tables, window, events, counts, sums, halves, k, n, n_met):
     """Move the documents that leave to a new table; the larger half keeps the id."""
     docs, tokens, mass = tally(window, halves, n, n_met)
     row, t = counts[N_SEEN] - 1, sums[TIME]
@@ -330,7 +330,7 @@ def divide(words, postings, tables, window, events, counts, sums, halves, k, n, 
     if counts[LAST] == k:
         counts[LAST] = window.table[row % size]
     tables.next_split[new] = tables.next_merge[new] = docs + 1 + docs // LATER
-    part, rest, known = new, k, tables.reported[k] != UNKNOWN
+    part, rest, known = new, k, tables.reported[k] >= BORN
     if docs > tables.size[k]:
         part, rest = k, new
         tables.id[k], tables.id[new] = tables.id[new], tables.id[k]
@@ -339,6 +339,8 @@ def divide(words, postings, tables, window, events, counts, sums, halves, k, n, 
     if known:
         tables.reported[part] = NOTICED
         report(words, postings, tables, window, events, counts, sums, part, SPLIT, tables.id[rest])
+        if grown(config, tables, part) >= 0:
+            report(words, postings, tables, window, events, counts, sums, part, BIRTH, -1)
 
 
 @uncounted
@@ -373,12 +375,12 @@ def try_split(config, words, postings, tables, window, events, counts, sums, hal
                 halves.best_side[r] = halves.side[r]
     if best > 0.0:
         need, listed = room_needed(words, counts, halves.met, n_met), list_room(n_met)
-        short[0] = lacking(postings, tables, events, counts, need, listed, 1, 1)
+        short[0] = lacking(postings, tables, events, counts, need, listed, 1, 2)
         if short[0]:
             counts[SPLIT_DUE] = k
             return
         flipped = n == size and halves.best_side[n - 1]  # the oldest document stays if it can
         for r in range(n):
             halves.side[r] = halves.best_side[r] != flipped
-        divide(words, postings, tables, window, events, counts, sums, halves, k, n, n_met)
+        divide(config, words, postings, tables, window, events, counts, sums, halves, k, n, n_met)
     tables.next_split[k] = tables.size[k] + 1 + tables.size[k] // LATER
