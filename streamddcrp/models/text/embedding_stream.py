@@ -69,7 +69,7 @@ class Directions(NamedTuple):
     id: Annotated[IntArray, "K"]
     born: Annotated[IntArray, "K"]
     last_seen: Annotated[IntArray, "K"]
-    reported: Annotated[IntArray, "K"]  # 1: as a candidate, 2: its birth, 3: a label is final
+    reported: Annotated[IntArray, "K"]  # 1: as a candidate, 2: its birth
 
 
 class Vectors(NamedTuple):
