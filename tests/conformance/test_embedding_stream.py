@@ -43,7 +43,9 @@ def test_births_and_deaths_are_told(clocked):
     deaths = {event.label: event for event in events if event.kind == "death"}
     candidates = {event.label: event for event in events if event.kind == "candidate"}
     assert len(candidates) + len(births) + len(deaths) == len(events)
-    assert list(births) == [i for i in dict.fromkeys(finals) if finals.count(i) >= 3]
+    assert {i for i in finals if finals.count(i) >= 3} <= set(births)
+    assert all(birth.size == 3 for birth in births.values())
+    assert all(candidates[i].size == 2 for i in births)
     assert all(candidates[i].index < birth.index for i, birth in births.items())
     assert set(deaths) == set(births) - set(model.summary()["id"].to_pylist())
     large = np.flatnonzero(np.bincount(finals) >= 150).tolist()
@@ -52,7 +54,7 @@ def test_births_and_deaths_are_told(clocked):
     for label in large[:2]:
         first, last = np.flatnonzero(rows == label)[[0, -1]].tolist()
         assert births[label].first <= first
-        assert births[label].index == first + 20  # when the first label gets final
+        assert births[label].index == first + 2
         assert (deaths[label].last, deaths[label].size) == (last, len(rows[rows == label]))
         for event in births[label], deaths[label]:
             assert event.t == (event.index if t is None else t[event.index])

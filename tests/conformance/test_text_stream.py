@@ -49,22 +49,31 @@ def test_events_tell_births_and_deaths_once():
 
 
 @pytest.mark.parametrize("births", [1, 3, 8])
-def test_events_are_of_stories_that_were_born(births):
+def test_events_account_for_all_stories(births):
+    """A story is born as soon as it has so many texts, and lives until an event ends it."""
     stream, model = texts(4, 900), TextStream(lag=20, decay=15.0, alpha=3.0, births=births)
-    born, sizes = set(), Counter()
+    noticed, born, ended = set(), set(), set()
     for row, x in enumerate(stream.rows):
         model.learn_one(x, stream.t[row])
         for event in model.events():
-            if event.kind == "birth":
+            if event.kind == "candidate":
+                assert event.size == 2
+                assert event.label not in noticed | born
+                noticed.add(event.label)
+            elif event.kind == "birth":
                 assert event.label not in born
+                assert event.size >= births
                 born.add(event.label)
-            elif event.kind not in ("split", "candidate"):
-                assert event.label in born
-                assert event.kind != "merge" or event.into in born
-        sizes.update(model.final_labels()["label"].to_pylist())
-    assert born
-    merged = set(model.merged())
-    assert {i for i, n in sizes.items() if n >= births and i not in merged} - {-1} <= born
+            elif event.kind == "split":
+                assert event.into in born - ended
+            else:
+                assert event.label in born - ended
+                ended |= {event.label} if event.kind != "return" else set()
+                assert event.kind != "merge" or event.into in born - ended
+        live = {s["id"]: s["rows"] for s in model.summary().to_pylist()}
+        assert {i for i, n in live.items() if n >= births} <= born - ended <= set(live)
+    assert bool(ended) == (births < 8)
+    assert bool(noticed) == (births > 2)
 
 
 def test_a_story_that_comes_back_is_recognised():
@@ -113,8 +122,12 @@ def test_a_table_of_two_stories_is_split(seed):
     assert (at_once[:24] == 0).all()
     final = model.final_labels(window=True)["label"].to_numpy()
     events = model.events()
-    assert [(e.kind, e.label, e.into) for e in events] == [("candidate", 0, None), ("split", 1, 0)]
-    when = events[1].index
+    assert [(e.kind, e.label, e.into) for e in events] == [
+        ("candidate", 0, None), ("birth", 0, None), ("split", 1, 0), ("birth", 1, None),
+    ]  # fmt: skip
+    assert [e.size for e in events[:2]] == [2, 3]
+    when = events[2].index
+    assert events[3].index == when
     kept = int(np.bincount(y[: when + 1]).argmax())  # the larger half keeps the id
     assert final.tolist() == np.where(y == kept, 0, 1).tolist()
     assert at_once[when + 1 :].tolist() == final[when + 1 :].tolist()

@@ -34,6 +34,7 @@ from streamddcrp.models.text.kernels.layout import (
     UNIT,
 )
 from streamddcrp.models.text.kernels.moves import pour, recognise, try_merge
+from streamddcrp.models.text.kernels.split import HEAD, is_rare
 from tests.oracles.plain import plain
 from tests.unit.test_text_ddcrp import held, run, topics
 
@@ -209,3 +210,21 @@ def test_masses_and_alpha_of_now():
     reach = np.where(v[TIMED] > 0.0, bounded, expected).sum()
     assert rate > 2.0
     assert state.sums[ALPHA] == pytest.approx(config.share * reach, rel=1e-12)
+
+
+def test_a_word_is_rare_if_few_tables_have_it_in_as_many_of_their_documents():
+    state, _, _ = run(make_config(lag=50, decay=40.0), topics(5, n=300))
+    counts, tables, halves = state.counts, state.tables, state.scratch_halves
+    live, seen = tables.live[: counts[N_LIVE]].tolist(), set()
+    most = max(1.0, HEAD * len(live))
+    words = {k: held(state, k) for k in live}
+    for k in live:
+        size = int(tables.size[k])
+        for w, n in words[k].items():
+            halves.met[0], halves.total[0] = w, n
+            parts = [words[j].get(w, 0) / tables.size[j] for j in live]
+            rare = sum(part > HEAD * n / size for part in parts) <= most
+            found = plain(is_rare)(state.words, state.postings, tables, counts, halves, 0, size)
+            assert found == rare
+            seen.add((rare, int(state.words.df[w]) > most))
+    assert {(True, False), (True, True), (False, True)} <= seen

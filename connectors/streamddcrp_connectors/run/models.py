@@ -23,6 +23,7 @@ _STORY = {  # what events of stories have besides
     "size": pa.int64(), "rate": pa.float64(), "first": pa.int64(), "last": pa.int64(),
     "words": pa.string(), "example": pa.string(),
 }  # fmt: skip
+_DAY = 86_400.0  # seconds
 _OP, _ONE = "model", ""  # under which a store keeps the model of a stream without keys
 
 
@@ -177,8 +178,8 @@ class Models:
         pyarrow.RecordBatch
             ``index`` (of an arrival among the rows that were taken, of its key), ``time`` (unless
             the model ignores times), ``key``, ``kind``, ``label`` and ``into``, as
-            `streamddcrp.Event` has them; of stories more, see `StoryEvent`. By time, if rows have
-            times.
+            `streamddcrp.Event` has them; of stories more, see `StoryEvent`, rates a day where times
+            are time stamps. By time, if rows have times.
         """
         events = self._model.events()
         if columns.time is not None:
@@ -196,6 +197,8 @@ class Models:
         if self._of_stories:
             for name, kind in _STORY.items():
                 cells[name] = pa.array([getattr(event, name) for event in events], kind)
+            if "time" in cells and pa.types.is_timestamp(cells["time"].type):
+                cells["rate"] = pa.array([_DAY * event.rate for event in events], pa.float64())
         return pa.record_batch(cells)
 
     def summary(self) -> Any:

@@ -96,7 +96,7 @@ class Tables(NamedTuple):
     last_seen: Annotated[IntArray, "K"]  # and of its last one
     born_t: Annotated[FloatArray, "K", FINITE]
     last_t: Annotated[FloatArray, "K", FINITE]
-    reported: Annotated[Bytes, "K"]  # 1: as a candidate, 2: its birth
+    reported: Annotated[Bytes, "K"]  # 1: as a candidate, 2: its birth, 3: a label is final
     example: Annotated[Bytes, "K 3 256"]  # beginnings of its most typical texts
     example_length: Annotated[IntArray, "K 3", Within(0, 256)]
     example_row: Annotated[IntArray, "K 3"]  # which documents they are
@@ -158,7 +158,7 @@ class Scratch(NamedTuple):
 
 
 class Halves(NamedTuple):
-    """Work space of splits: the documents H of a table and their words T, at most 8,192."""
+    """Work space of splits: the documents H of a table and their words T, at most 65,536."""
 
     member: Annotated[SmallInts, "H"]
     begin: Annotated[SmallInts, "H"]  # where their words begin in ``token``

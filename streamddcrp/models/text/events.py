@@ -45,13 +45,13 @@ class StoryEvent(Event):
     Attributes
     ----------
     kind : {"candidate", "birth", "return", "death", "merge", "split"}
-        "candidate": it has ``births`` texts for the first time; it may dissolve again, in silence.
-        "birth": the first final label of a story of so many. "death": it is closed; it got no more
-        texts until its weight was as good as nothing, or its last text went to another one.
+        "candidate": it has two texts, fewer than ``births``; it may dissolve in silence. "birth":
+        it has ``births`` texts. "death": it is closed; it got no more texts until its weight was
+        as good as nothing, or its last text went to another one.
         "merge": it, the younger id, is one with the older ``into`` from now on. "split": it, the
         smaller half, was part of ``into``; final labels of before stay as they were. "return": at
-        odds of twenty to one it is ``into``, one of the last 512 that died. Deaths and merges are
-        only of stories that were born; of vectors there are no merges, splits and returns.
+        odds of twenty to one it is ``into``, one of the last 512 that died. A story that was born
+        lives until its death or merge; of vectors there are no merges, splits and returns.
     label, index, t, into, key
         As of `streamddcrp.contract.Event`; ``index`` and ``t`` are of the newest text, so that
         events come in the order of time.

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from streamddcrp.compilation import entry, leaf, uncounted
-from streamddcrp.contract import BIRTH, LABEL, LABEL_PROB, P_CHANGE, RETURN, SCORE
+from streamddcrp.contract import LABEL, LABEL_PROB, P_CHANGE, RETURN, SCORE
 from streamddcrp.data.kernels.pieces import lacks_pieces, learn_pieces
 from streamddcrp.data.kernels.words import (
     BETWEEN,
@@ -17,7 +17,7 @@ from streamddcrp.data.kernels.words import (
 )
 from streamddcrp.models.text.kernels.boilerplate import find_boilerplate, set_aside, surprise_aside
 from streamddcrp.models.text.kernels.clock import advance, elapsed, learn_scales, mix
-from streamddcrp.models.text.kernels.events import BORN, report, spell
+from streamddcrp.models.text.kernels.events import BORN, NAMED, report, spell
 from streamddcrp.models.text.kernels.evidence import best_of, describe, learn_concentration, weigh
 from streamddcrp.models.text.kernels.layout import (
     ALPHA,
@@ -140,9 +140,8 @@ def leave(config, words, postings, tables, window, archive, events, counts, sums
         start, n = window.shown_start[at], window.shown_length[at]
         fit = typicality(words, postings, tables, k, scratch.doc, U)
         keep_example(tables, k, window.shown, start, n, fit, i)
-    if tables.reported[k] != BORN and tables.size[k] >= config.births:
-        tables.reported[k] = BORN
-        report(words, postings, tables, window, events, counts, sums, k, BIRTH, -1)
+    if tables.reported[k] == BORN:
+        tables.reported[k] = NAMED
         old = recognise(config, words, postings, tables, archive, counts, sums, k)
         if old >= 0:
             report(words, postings, tables, window, events, counts, sums, k, RETURN, old)

@@ -1,14 +1,14 @@
 """Events of stories, each with what a reader wants to know of the story at that moment.
 
-An event is of the newest document, so that events come in the order of time. A story is first a
-candidate, once it has enough documents, and born when a label of its own gets final. The words of
-an event are noted by number, and spelled before any word can be forgotten.
+An event is of the newest document, so that events come in the order of time. A story of two
+documents is a candidate, and born once it has enough. The words of an event are noted by number,
+and spelled before any word can be forgotten.
 """
 
 import math
 
-from streamddcrp.compilation import uncounted
-from streamddcrp.contract import record
+from streamddcrp.compilation import leaf, uncounted
+from streamddcrp.contract import BIRTH, record
 from streamddcrp.models.text.kernels.layout import (
     N_EVENTS,
     N_EXAMPLES,
@@ -20,7 +20,9 @@ from streamddcrp.models.text.kernels.layout import (
 )
 from streamddcrp.models.text.kernels.tables import find, list_words
 
-UNKNOWN, NOTICED, BORN = 0, 1, 2  # has been reported: nothing, a candidate, its birth
+UNKNOWN, NOTICED, BORN = 0, 1, 2  # has been reported: nothing, a candidate, its birth;
+NAMED = 3  # this, too, and a label of it is final
+LEAST_NOTICED = 2  # documents of a candidate
 CANDIDATE = 7  # a kind of event, beside those of `streamddcrp.contract`
 BLANK = 32
 
@@ -44,6 +46,19 @@ def happened(tables, window, events, counts, k, kind, into, share):
     events.size[at], events.rate[at] = tables.size[k], share * rate_now(window, newest)
     events.first[at], events.last[at] = tables.born[k], tables.last_seen[k]
     return at
+
+
+@leaf
+def grown(config, tables, k):
+    """Return what is to be reported of a table because of its documents: a kind, or -1."""
+    size, known = tables.size[k], tables.reported[k]
+    if known < BORN and size >= config.births:
+        tables.reported[k] = BORN
+        return BIRTH
+    if known == UNKNOWN and size >= LEAST_NOTICED:
+        tables.reported[k] = NOTICED
+        return CANDIDATE
+    return -1
 
 
 @uncounted

@@ -10,7 +10,7 @@ import numpy as np
 from streamddcrp.compilation import leaf, uncounted
 from streamddcrp.contract import BIRTH, DEATH, MERGE
 from streamddcrp.data.kernels.words import release_word
-from streamddcrp.models.text.kernels.events import BORN, report, spell
+from streamddcrp.models.text.kernels.events import BORN, grown, report, spell
 from streamddcrp.models.text.kernels.evidence import smoothing, word_scale
 from streamddcrp.models.text.kernels.layout import (
     ALPHA,
@@ -181,8 +181,8 @@ def try_merge(config, words, postings, tables, window, events, counts, sums, scr
     small, large = (a, best) if tables.n_words[a] < tables.n_words[best] else (best, a)
     older, younger = min(tables.id[a], tables.id[best]), max(tables.id[a], tables.id[best])
     first, second = (a, best) if tables.id[a] == older else (best, a)
-    if tables.reported[second] == BORN:  # else no label of it is final
-        if tables.reported[first] != BORN:
+    if tables.reported[second] >= BORN:
+        if tables.reported[first] < BORN:
             report(words, postings, tables, window, events, counts, sums, first, BIRTH, -1)
         report(words, postings, tables, window, events, counts, sums, second, MERGE, older)
     at = counts[N_MERGES] % len(events.younger)
@@ -198,6 +198,8 @@ def try_merge(config, words, postings, tables, window, events, counts, sums, scr
             window.table[i] = large
     if counts[LAST] == small:
         counts[LAST] = large
+    if grown(config, tables, large) >= 0:
+        report(words, postings, tables, window, events, counts, sums, large, BIRTH, -1)
 
 
 @uncounted
@@ -243,9 +245,9 @@ def retire(config, words, postings, tables, window, archive, events, counts, sum
         if tables.mass[k] >= least or tables.in_window[k] > 0:
             i += 1
             continue
-        if tables.reported[k] == BORN and tables.size[k] >= LEAST_MERGED:
+        if tables.reported[k] >= BORN and tables.size[k] >= LEAST_MERGED:
             archive_table(config, words, postings, tables, archive, counts, sums, k, lexicon)
-        if tables.reported[k] == BORN:
+        if tables.reported[k] >= BORN:
             report(words, postings, tables, window, events, counts, sums, k, DEATH, -1)
             spell(events, counts, lexicon)
         n = list_words(postings, tables, k, words.listed)

@@ -5,7 +5,7 @@ import math
 from streamddcrp.compilation import uncounted
 from streamddcrp.contract import DEATH
 from streamddcrp.models.text.kernels.clock import shift, weight_now
-from streamddcrp.models.text.kernels.events import BORN, CANDIDATE, NOTICED, UNKNOWN, report
+from streamddcrp.models.text.kernels.events import BORN, grown, report
 from streamddcrp.models.text.kernels.evidence import best_of, weigh
 from streamddcrp.models.text.kernels.layout import LAST, N_SEEN, REASSIGN, SPLIT_DUE, TOTAL
 from streamddcrp.models.text.kernels.moves import remember_rival, try_merge
@@ -38,9 +38,9 @@ def seat(config, words, postings, tables, window, events, counts, sums, scratch,
     tables.in_window[k] += 1
     window.table[at] = k
     extend(tables, k, i, window.t[at])
-    if tables.reported[k] == UNKNOWN and tables.size[k] >= config.births:
-        tables.reported[k] = NOTICED
-        report(words, postings, tables, window, events, counts, sums, k, CANDIDATE, -1)
+    kind = grown(config, tables, k)
+    if kind >= 0:
+        report(words, postings, tables, window, events, counts, sums, k, kind, -1)
     if tables.size[k] >= tables.next_split[k] and counts[SPLIT_DUE] < 0:
         counts[SPLIT_DUE] = k
     if tables.size[k] >= tables.next_merge[k]:
@@ -60,7 +60,7 @@ def recall_words(window, scratch, at):
 def unseat(words, postings, tables, window, events, counts, sums, at, doc, U):
     """Take a document out of its table, which may leave that one free."""
     k = window.table[at]
-    if tables.size[k] == 1 and tables.reported[k] == BORN:
+    if tables.size[k] == 1 and tables.reported[k] >= BORN:
         report(words, postings, tables, window, events, counts, sums, k, DEATH, -1)
     mass = tables.mass[k]
     take_out(words, postings, tables, counts, k, doc, U)

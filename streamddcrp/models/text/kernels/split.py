@@ -6,8 +6,8 @@ documents change sides where (2) says so, twice. Only documents of the window mo
 left stays with the other half.
 
 The gain alone would split stories into chapters, too, down to messages that were passed on. If a
-word is in a good part of the documents of both halves, but in few tables, the halves are about the
-same, and the table stays one.
+word is in a good part of the documents of both halves, but of few other tables, the halves are
+about the same, and the table stays one.
 
 Cost: some tables in a hundred documents are looked at, one costs a few times its words.
 """
@@ -17,9 +17,9 @@ import math
 import numpy as np
 
 from streamddcrp.compilation import leaf, uncounted
-from streamddcrp.contract import SPLIT
+from streamddcrp.contract import BIRTH, SPLIT
 from streamddcrp.models.text.kernels.clock import shift, weight_now
-from streamddcrp.models.text.kernels.events import NOTICED, UNKNOWN, report
+from streamddcrp.models.text.kernels.events import BORN, NOTICED, UNKNOWN, grown, report
 from streamddcrp.models.text.kernels.evidence import smoothing, word_scale
 from streamddcrp.models.text.kernels.layout import (
     CHUNK,
@@ -44,6 +44,7 @@ from streamddcrp.models.text.kernels.tables import (
     lacking,
     list_room,
     new_table,
+    places,
     room_needed,
     strike,
 )
@@ -51,7 +52,7 @@ from streamddcrp.models.text.kernels.tables import (
 LEAST_PART, SHARE = 3, 0.2  # documents of a half, and their part in those of the table
 HEAD = 0.25  # a word in a larger part of the documents of both halves holds a table together
 COMMON = 0.15  # part of the documents that have a word, or lack it, if a half is to begin with it
-FAR = -0.3  # nats a document by which a split may lose before documents change sides
+FAR = -0.06  # nats a word by which a split may lose before documents change sides
 ROUNDS = 2
 LATER = 2  # a split is tried again when a table has grown by one in so many
 
@@ -147,21 +148,28 @@ def split_gain(config, words, tables, counts, sums, halves, g, k, n_met, tokens,
     )  # fmt: skip
 
 
-@leaf
-def is_rare(words, counts, w):
-    """Return whether few tables hold a word."""
-    return words.df[w] <= max(1.0, HEAD * counts[N_LIVE])
+@uncounted
+def is_rare(words, postings, tables, counts, halves, place, size):
+    """Return whether few tables hold a word in about as many of their documents as this one."""
+    w, most, n = halves.met[place], max(1.0, HEAD * counts[N_LIVE]), 0
+    if words.df[w] <= most:
+        return True
+    start, part = words.start[w], halves.total[place] / size
+    for p in range(start, start + places(words, counts, w)):
+        k = postings.table[p]
+        n += k >= 0 and postings.copies[p] > HEAD * part * tables.size[k]
+    return n <= most
 
 
 @uncounted
-def holds_together(words, counts, halves, n_met, docs, size):
+def holds_together(words, postings, tables, counts, halves, n_met, docs, size):
     """Return whether a word that few tables hold is in a good part of both halves."""
     for j in range(n_met):
         a, c = halves.own[j], halves.total[j]
         if (
             a > HEAD * docs
             and c - a > HEAD * (size - docs)
-            and is_rare(words, counts, halves.met[j])
+            and is_rare(words, postings, tables, counts, halves, j, size)
         ):
             return True
     return False
@@ -239,26 +247,28 @@ def begin_with(halves, n, place):
 
 
 @uncounted
-def choose_seeds(config, words, tables, window, counts, sums, halves, g, k, n, n_met):
+def choose_seeds(config, words, postings, tables, window, counts, sums, halves, g, k, n, n_met):
     """Find words with which the documents leave best; return how many."""
     found, size = 0, tables.size[k]
     for place in range(n_met):
         # With more, a good part of any half has the word.
         most = (1.0 - SHARE * (1.0 - HEAD)) * size
-        if halves.total[place] > most and is_rare(words, counts, halves.met[place]):
+        if halves.total[place] > most and is_rare(
+            words, postings, tables, counts, halves, place, size
+        ):
             return 0
     for place in range(n_met):
         m = halves.present[place]
         if m < COMMON * n or m > (1.0 - COMMON) * n:
             continue
-        if not is_rare(words, counts, halves.met[place]):
+        if not is_rare(words, postings, tables, counts, halves, place, size):
             continue
         begin_with(halves, n, place)
         docs, tokens, mass = tally(window, halves, n, n_met)
-        if holds_together(words, counts, halves, n_met, docs, size):
+        if holds_together(words, postings, tables, counts, halves, n_met, docs, size):
             continue
         gain = split_gain(config, words, tables, counts, sums, halves, g, k, n_met, tokens, mass)
-        if gain < FAR * n:
+        if gain < FAR * halves.begin[n]:
             continue
         i = found
         found = min(found + 1, N_SEEDS)
@@ -273,7 +283,7 @@ def choose_seeds(config, words, tables, window, counts, sums, halves, g, k, n, n
 
 
 @uncounted
-def divide(words, postings, tables, window, events, counts, sums, halves, k, n, n_met):
+def divide(config, words, postings, tables, window, events, counts, sums, halves, k, n, n_met):
     """Move the documents that leave to a new table; the larger half keeps the id."""
     docs, tokens, mass = tally(window, halves, n, n_met)
     row, t = counts[N_SEEN] - 1, sums[TIME]
@@ -320,7 +330,7 @@ def divide(words, postings, tables, window, events, counts, sums, halves, k, n, 
     if counts[LAST] == k:
         counts[LAST] = window.table[row % size]
     tables.next_split[new] = tables.next_merge[new] = docs + 1 + docs // LATER
-    part, rest, known = new, k, tables.reported[k] != UNKNOWN
+    part, rest, known = new, k, tables.reported[k] >= BORN
     if docs > tables.size[k]:
         part, rest = k, new
         tables.id[k], tables.id[new] = tables.id[new], tables.id[k]
@@ -329,6 +339,8 @@ def divide(words, postings, tables, window, events, counts, sums, halves, k, n, 
     if known:
         tables.reported[part] = NOTICED
         report(words, postings, tables, window, events, counts, sums, part, SPLIT, tables.id[rest])
+        if grown(config, tables, part) >= 0:
+            report(words, postings, tables, window, events, counts, sums, part, BIRTH, -1)
 
 
 @uncounted
@@ -345,12 +357,16 @@ def try_split(config, words, postings, tables, window, events, counts, sums, hal
     n, n_met = gather(words, postings, tables, window, sums, halves, k, counts[N_SEEN] - 1)
     seeds, best = 0, 0.0
     if n >= max(2 * LEAST_PART, SHARE * size):
-        seeds = choose_seeds(config, words, tables, window, counts, sums, halves, g, k, n, n_met)
+        seeds = choose_seeds(
+            config, words, postings, tables, window, counts, sums, halves, g, k, n, n_met
+        )
     for i in range(seeds):
         begin_with(halves, n, halves.seed[i])
         settle(config, words, tables, window, counts, sums, halves, k, n, n_met)
         docs, tokens, mass = tally(window, halves, n, n_met)
-        if not good_size(docs, size) or holds_together(words, counts, halves, n_met, docs, size):
+        if not good_size(docs, size) or holds_together(
+            words, postings, tables, counts, halves, n_met, docs, size
+        ):
             continue
         gain = split_gain(config, words, tables, counts, sums, halves, g, k, n_met, tokens, mass)
         if gain > best:
@@ -359,12 +375,12 @@ def try_split(config, words, postings, tables, window, events, counts, sums, hal
                 halves.best_side[r] = halves.side[r]
     if best > 0.0:
         need, listed = room_needed(words, counts, halves.met, n_met), list_room(n_met)
-        short[0] = lacking(postings, tables, events, counts, need, listed, 1, 1)
+        short[0] = lacking(postings, tables, events, counts, need, listed, 1, 2)
         if short[0]:
             counts[SPLIT_DUE] = k
             return
         flipped = n == size and halves.best_side[n - 1]  # the oldest document stays if it can
         for r in range(n):
             halves.side[r] = halves.best_side[r] != flipped
-        divide(words, postings, tables, window, events, counts, sums, halves, k, n, n_met)
+        divide(config, words, postings, tables, window, events, counts, sums, halves, k, n, n_met)
     tables.next_split[k] = tables.size[k] + 1 + tables.size[k] // LATER

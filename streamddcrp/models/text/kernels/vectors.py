@@ -22,16 +22,7 @@ import math
 import numpy as np
 
 from streamddcrp.compilation import entry, leaf, uncounted
-from streamddcrp.contract import (
-    BIRTH,
-    DEATH,
-    LABEL,
-    LABEL_PROB,
-    LIVE_TABLES,
-    P_CHANGE,
-    P_NEW,
-    SCORE,
-)
+from streamddcrp.contract import DEATH, LABEL, LABEL_PROB, LIVE_TABLES, P_CHANGE, P_NEW, SCORE
 from streamddcrp.data.kernels.boilerplate import next_look
 from streamddcrp.models.text.kernels.background import dot, find_background, is_zero
 from streamddcrp.models.text.kernels.clock import (
@@ -42,7 +33,7 @@ from streamddcrp.models.text.kernels.clock import (
     shift,
     weight_now,
 )
-from streamddcrp.models.text.kernels.events import BORN, CANDIDATE, NOTICED, UNKNOWN, happened
+from streamddcrp.models.text.kernels.events import BORN, UNKNOWN, grown, happened
 from streamddcrp.models.text.kernels.layout import (
     ALPHA,
     BACKGROUND,
@@ -221,9 +212,9 @@ def seat(config, tables, window, events, counts, sums, background, i, k):
     add(config, tables, window, counts, sums, background, k, at, 1.0)
     extend(tables, k, i, t)
     window.table[at] = k
-    if tables.reported[k] == UNKNOWN and tables.size[k] >= config.births:
-        tables.reported[k] = NOTICED
-        note(tables, window, events, counts, sums, k, CANDIDATE)
+    kind = grown(config, tables, k)
+    if kind >= 0:
+        note(tables, window, events, counts, sums, k, kind)
 
 
 @uncounted
@@ -287,7 +278,7 @@ def look(config, tables, window, events, counts, sums, background, odds):
         at = i % len(window.table)
         k = window.table[at]
         if k >= 0:
-            if tables.size[k] == 1 and tables.reported[k] == BORN:
+            if tables.size[k] == 1 and tables.reported[k] >= BORN:
                 note(tables, window, events, counts, sums, k, DEATH)
             add(config, tables, window, counts, sums, background, k, at, -1.0)
     sums[BACKGROUND] = b
@@ -370,7 +361,7 @@ def step_vectors(
             if k < 0 and tables.size[old] == 1:
                 k = old
             if k != old:
-                if tables.size[old] == 1 and tables.reported[old] == BORN:
+                if tables.size[old] == 1 and tables.reported[old] >= BORN:
                     note(tables, window, events, counts, sums, old, DEATH)
                 add(config, tables, window, counts, sums, background, old, at, -1.0)
                 seat(config, tables, window, events, counts, sums, background, j, k)
@@ -378,14 +369,11 @@ def step_vectors(
                 k = window.table[at]
                 out[row, FINAL_LABEL] = tables.id[k]
                 tables.in_window[k] -= 1
-                if tables.reported[k] != BORN and tables.size[k] >= config.births:
-                    tables.reported[k] = BORN
-                    note(tables, window, events, counts, sums, k, BIRTH)
         if (i + 1) % SWEEP == 0:
             least = config.retire * sums[ALPHA] / config.alpha * sums[GROWTH]
             for k in range(counts[N_SLOTS]):
                 if tables.size[k] > 0 and tables.mass[k] < least and tables.in_window[k] == 0:
-                    if tables.reported[k] == BORN:
+                    if tables.reported[k] >= BORN:
                         note(tables, window, events, counts, sums, k, DEATH)
                     free(tables, counts, sums, k)
         counts[N_SEEN] = i + 1
