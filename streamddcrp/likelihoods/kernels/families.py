@@ -88,6 +88,7 @@ GAMMA_POISSON = 3
 BETA_BERNOULLI = 4
 REGRESSION = 5
 PRODUCT = 6
+FEW = 8  # rows are added one by one where so many have no weight for one that has
 
 
 @inlined
@@ -372,17 +373,18 @@ def add_rows(
     family: int, hyper: Array, X: Array, weights: Array, start: int, stop: int, stats: Array
 ) -> None:
     """Do `add_stats` for rows ``start`` to ``stop`` of ``X`` (N, D) with ``weights`` (N,)."""
-    total = 0.0
+    total, n_rows = 0.0, 0
     for r in range(start, stop):
         total += weights[r]
-    if total == 0.0:
+        n_rows += weights[r] != 0.0
+    if n_rows == 0:
         return
     if family == PRODUCT:
         stats[0] += total
     for i in range(n_parts(family, hyper)):
         code, h, c, s, _ = part_of(family, hyper, i)
         stats[s] += total
-        if code == NORMAL_GAMMA:
+        if code == NORMAL_GAMMA and FEW * n_rows > stop - start:
             ng_add_rows(hyper, h, X, c, weights, start, stop, stats, s)
             continue
         for r in range(start, stop):

@@ -49,7 +49,9 @@ from streamddcrp.models.seqddcrp.kernels.state import (
     LINK_FLOOR,
     SWEPT,
     activate,
+    ascend,
     is_away,
+    is_pure,
     lately,
     link_log_weights,
     mix_row,
@@ -59,7 +61,7 @@ from streamddcrp.models.seqddcrp.kernels.state import (
     refresh_terms,
     row_term,
     settle,
-    sweep,
+    weigh_groups,
 )
 from streamddcrp.models.seqddcrp.kernels.vectors import weigh_columns
 from streamddcrp.models.seqddcrp.kernels.window import drop_groups, evict, retire, shift_rows
@@ -119,7 +121,9 @@ def _weigh(config, rows, groups, atoms, table, counts, sums, scratch, x, t, give
         weight[m] += scale * dot(scratch.share, rows.probs[m], w)
     for g in range(n_groups):
         p = math.exp(scratch.group[g] - log_total)
-        if p > 0.0:
+        if p > 0.0 and is_pure(groups, g):
+            weight[groups.atom[g]] += p
+        elif p > 0.0:
             for at in range(counts[N_ACTIVE]):
                 m = atoms.active[at]
                 weight[m] += p * groups.probs[g, m]
@@ -187,11 +191,7 @@ def _seat(
     rows.rate[w] = math.exp(-log_total)
     expected_log_liks(family, hyper, table.post, x, K, lik)
     weigh_columns(message, lik, rows.probs, atoms.active, counts[N_ACTIVE], w)
-    for g in range(n_groups):
-        message[tied + g] = 0.0
-        for at in range(counts[N_ACTIVE]):
-            m = atoms.active[at]
-            message[tied + g] += lik[m] * groups.probs[g, m]
+    weigh_groups(message, tied, lik, groups, atoms, counts)
     for m in range(K):
         message[own + m] = atoms.log_beta[m] + lik[m]
     # An untouched prior's E log p is hopeless; opening jointly with q(theta) gives log m(x).
@@ -333,10 +333,8 @@ def _block(config, rows, groups, atoms, table, events, counts, sums, scratch):
     refresh_active(rows, groups, atoms, counts)  # after what leaves has been brought up to date
     first = max(counts[N_ROWS] - SWEPT, 0)
     for _ in range(config.n_sweeps):
-        sweep(config, rows, groups, atoms, table, counts, scratch, first)
-        settle(config, rows, groups, atoms, table, counts, sums, first)
-    if config.n_sweeps == 0:
-        refresh_terms(rows, counts)
+        oldest = ascend(config, rows, groups, atoms, table, counts, scratch, first, 1)
+        settle(config, rows, groups, atoms, table, counts, sums, oldest)
     look_back(config, rows, groups, atoms, table, events, counts, sums, scratch)
     merged = False
     if counts[N_BLOCKS] % MOVES_EVERY == 0:

@@ -206,6 +206,7 @@ def try_birth(config, rows, groups, atoms, table, events, counts, sums, scratch,
     Three sweeps. Those of the others that could only follow the moved open at column ``m``.
     """
     K = counts[N_TABLES]
+    refresh_terms(rows, counts)
     before = settled_objective(config, rows, atoms, table, counts, sums)
     keep_links(rows, counts, scratch)
     start = 0

@@ -17,6 +17,7 @@ from streamddcrp.models.seqddcrp.kernels.moves import TRIAL_SWEEPS, keep_links, 
 from streamddcrp.models.seqddcrp.kernels.settled import start_filter
 from streamddcrp.models.seqddcrp.kernels.shadow import choose_sides, start_shadow
 from streamddcrp.models.seqddcrp.kernels.state import (
+    PURE,
     close_last_column,
     open_column,
     refresh_terms,
@@ -25,7 +26,6 @@ from streamddcrp.models.seqddcrp.kernels.state import (
     stick_bound,
     sweep,
 )
-from streamddcrp.models.seqddcrp.kernels.window import PURE
 from streamddcrp.numerics import add, copy_row
 
 FEWEST = 6.0  # expected rows on both sides
@@ -83,6 +83,7 @@ def _part(config, rows, groups, atoms, table, counts, scratch, m):
 def _try(config, rows, groups, atoms, table, events, counts, sums, scratch, m, now):
     """Part column ``m`` from its shadow; undo it unless the bound rises."""
     K = counts[N_TABLES]
+    refresh_terms(rows, counts)
     before = settled_objective(config, rows, atoms, table, counts, sums)
     keep_links(rows, counts, scratch)
     openings = atoms.frozen_births[m]

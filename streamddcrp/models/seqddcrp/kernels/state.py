@@ -35,7 +35,12 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
     NEXT_ID,
 )
 from streamddcrp.models.seqddcrp.kernels.table import open_component
-from streamddcrp.models.seqddcrp.kernels.vectors import dot_four, share_out, weigh_columns
+from streamddcrp.models.seqddcrp.kernels.vectors import (
+    add_scaled,
+    dot_four,
+    share_out,
+    weigh_columns,
+)
 from streamddcrp.numerics import (
     CALLER_GIVEN,
     EXPONENTIAL,
@@ -52,6 +57,12 @@ LINK_FLOOR = math.exp(-23.0)  # an option below this share of the row's best is 
 BIRTH_FLOOR = 1e-8  # in sweeps, a birth below this is set to zero
 CALL_BACK = 0.01  # probability with which an arrival must open an atom that is away to call it back
 SWEPT = 64  # youngest rows that a block sweeps; older ones change with moves only
+PURE = 1.0 - 1e-12  # share of a group at an atom from which all its members are there
+UNSURE = 1e-4  # share of a row at other tables up to which its table is as good as certain
+LOG_UNSURE = math.log(UNSURE)
+DOUBTFUL = 0.01  # and beyond which it is in doubt
+YOUNG = 4  # blocks
+MANY = 16  # active tables
 LARGEST = 1e6  # score up to which a link term is a difference of scores without loss
 
 
@@ -75,7 +86,7 @@ def row_term(rows, r, n_groups, n_tables):
 
 @entry
 def refresh_terms(rows, counts):
-    """Recompute all link terms, after a change of links that kept no account of them."""
+    """Recompute all link terms: an eviction and other changes of links keep no account of them."""
     for r in range(counts[N_ROWS]):
         rows.term[r] = row_term(rows, r, counts[N_GROUPS], counts[N_TABLES])
 
@@ -177,7 +188,7 @@ def stick_bound(config, atoms, counts, sums):
 
 @uncounted
 def settled_objective(config, rows, atoms, table, counts, sums):
-    """Bound on the log evidence of everything learned so far, after `settle`. O(W + K)."""
+    """Bound on the log evidence so far, after `settle` and `refresh_terms`. O(W + K)."""
     total = sums[FROZEN_BOUND] + stick_bound(config, atoms, counts, sums)
     for r in range(counts[N_ROWS]):
         total += rows.term[r]
@@ -188,8 +199,10 @@ def settled_objective(config, rows, atoms, table, counts, sums):
 
 @entry
 def objective(config, rows, atoms, table, counts, sums, scratch):
-    """Do `settled_objective` at any time: an arrival brings few tables' posteriors up to date."""
+    """Do `settled_objective` at any time: neither posteriors nor link terms are all up to date."""
     total = settled_objective(config, rows, atoms, table, counts, sums)
+    for r in range(counts[N_ROWS]):
+        total += row_term(rows, r, counts[N_GROUPS], counts[N_TABLES]) - rows.term[r]
     for m in range(counts[N_TABLES]):
         posterior(config.family, config.hyper, table.stats[m], scratch.post)
         total += scratch.post[0] - table.post[m, 0]
@@ -210,11 +223,33 @@ def mix_row(rows, groups, atoms, counts, r):
     for rest in range(at, n_active):
         probs[active[rest], r] = dot(links, probs[active[rest]], r)
     for at in range(n_active):
-        m = active[at]
-        total = rows.births[m, r] + probs[m, r]
-        for g in range(counts[N_GROUPS]):
-            total += rows.group_links[r, g] * groups.probs[g, m]
-        probs[m, r] = total
+        probs[active[at], r] += rows.births[active[at], r]
+    for g in range(counts[N_GROUPS]):
+        link = rows.group_links[r, g]
+        if link > 0.0 and is_pure(groups, g):
+            probs[groups.atom[g], r] += link
+        elif link > 0.0:
+            for at in range(n_active):
+                probs[active[at], r] += link * groups.probs[g, active[at]]
+
+
+@uncounted
+def is_pure(groups, g):
+    """Whether all members of group ``g`` are at its atom: not while that is being split."""
+    return groups.atom[g] >= 0 and groups.probs[g, groups.atom[g]] > PURE
+
+
+@uncounted
+def weigh_groups(out, start, weights, groups, atoms, counts):
+    """out[start + g] = sum_m weights[m] Zbar_gm."""
+    for g in range(counts[N_GROUPS]):
+        if is_pure(groups, g):
+            out[start + g] = weights[groups.atom[g]]
+            continue
+        out[start + g] = 0.0
+        for at in range(counts[N_ACTIVE]):
+            m = atoms.active[at]
+            out[start + g] += weights[m] * groups.probs[g, m]
 
 
 @uncounted
@@ -325,17 +360,65 @@ def is_away(config, table, counts, m):
     return counts[N_SEEN] - max(table.last_seen[m], table.born[m]) > lately(config)
 
 
+@uncounted
+def _is_due(config, rows, atoms, counts, gain, i):
+    """Whether row ``i`` is swept in this block: not if its table is as good as certain.
+
+    ``gain`` holds G_i. A row at one table with 1 - `UNSURE` is due again when G_i gives another one
+    more than `UNSURE` of the odds. The others are due less and less often as they grow old.
+    """
+    k = atoms.active[0]
+    for at in range(1, counts[N_ACTIVE]):
+        if rows.probs[atoms.active[at], i] > rows.probs[k, i]:
+            k = atoms.active[at]
+    age = (counts[N_ROWS] - 1 - i) // config.sweep_every
+    if 1.0 - rows.probs[k, i] > UNSURE:
+        return age % 2 == 1 or (age < YOUNG and 1.0 - rows.probs[k, i] > DOUBTFUL)
+    for at in range(counts[N_ACTIVE]):
+        m = atoms.active[at]
+        if m != k and gain[m] - gain[k] > LOG_UNSURE:
+            return True
+    return False
+
+
+@uncounted
+def _push(received, links, gain, atoms, counts, start, i):
+    """Add what row ``i`` sends along its links to what rows from ``start`` on receive."""
+    if counts[N_ACTIVE] > MANY:  # a row links to few others then
+        for j in range(start, i):
+            if links[j] > 0.0:
+                for at in range(counts[N_ACTIVE]):
+                    m = atoms.active[at]
+                    received[m, j] += links[j] * gain[m]
+        return
+    for at in range(counts[N_ACTIVE]):
+        m = atoms.active[at]
+        add_scaled(received[m], gain[m], links, start, i)
+
+
 @entry
 def sweep(config, rows, groups, atoms, table, counts, scratch, start):
+    """Do `ascend` with every row from ``start`` on."""
+    ascend(config, rows, groups, atoms, table, counts, scratch, start, 0)
+
+
+@uncounted
+def ascend(config, rows, groups, atoms, table, counts, scratch, start, only_due):
     """Exact coordinate ascent over the rows from ``start`` on, youngest first, all else fixed.
 
     G_i = l_i + sum_{s>i} A_si G_s;
     log A_ij = log p_ij + G_i.Z_j;  log A_ig = log p_ig + G_i.Zbar_g;
     log s_im = log alpha - log S_i + E log beta_m + G_im,
-    the last for active columns. O(L (L + G + K) K). The caller then runs `settle`.
+    the last for active columns. O(L (L + G + K) K). Return the oldest row that has changed; the
+    caller then runs `settle` from there.
+
+    Parameters
+    ----------
+    only_due : int
+        1: rows that are not due (`_is_due`) keep their links.
     """
     w, n_groups, n_active = counts[N_ROWS], counts[N_GROUPS], counts[N_ACTIVE]
-    first = counts[N_SEEN] - w
+    first, oldest = counts[N_SEEN] - w, w
     received, message, share = scratch.received, scratch.message, scratch.share
     gain = scratch.weight
     for at in range(n_active):
@@ -345,19 +428,21 @@ def sweep(config, rows, groups, atoms, table, counts, scratch, start):
         )
         scratch.own[m] = is_away(config, table, counts, m)
     for i in range(w - 1, start - 1, -1):
+        for at in range(n_active):
+            m = atoms.active[at]
+            gain[m] = received[m, i]
+        if only_due and not _is_due(config, rows, atoms, counts, gain, i):
+            _push(received, rows.links[i], gain, atoms, counts, start, i)
+            continue
+        oldest = i
         # the options of a row: links to customers, to groups from `tied` on, births from `own` on
         tied, own, end = i, i + n_groups, i + n_groups + n_active
         log_weight, links = rows.log_weight[i], rows.links[i]
         for at in range(n_active):
             m = atoms.active[at]
-            gain[m] = received[m, i]
             message[own + at] = gain[m] + atoms.log_beta[m]
         weigh_columns(message, gain, rows.probs, atoms.active, n_active, i)
-        for g in range(n_groups):
-            message[tied + g] = 0.0
-            for at in range(n_active):
-                m = atoms.active[at]
-                message[tied + g] += gain[m] * groups.probs[g, m]
+        weigh_groups(message, tied, gain, groups, atoms, counts)
         for j in range(i):
             share[j] = log_weight[j] + message[j]
         for g in range(n_groups):
@@ -381,9 +466,8 @@ def sweep(config, rows, groups, atoms, table, counts, scratch, start):
         for g in range(n_groups):
             rows.group_links[i, g] = share[tied + g]
         for at in range(n_active):
-            m = atoms.active[at]
-            rows.births[m, i] = share[own + at]
-            for j in range(start, i):  # of the others none is asked for
-                received[m, j] += links[j] * gain[m]
+            rows.births[atoms.active[at], i] = share[own + at]
+        _push(received, links, gain, atoms, counts, start, i)
         if abs(top) > LARGEST:
             rows.term[i] = row_term(rows, i, n_groups, counts[N_TABLES])
+    return oldest

@@ -29,6 +29,13 @@ def add_four(out, p, a, q, b, r, c, s, d, n):
         out[j] += (p * a[j] + q * b[j]) + (r * c[j] + s * d[j])
 
 
+@leaf
+def add_scaled(out, factor, values, start, stop):
+    """Add ``factor`` times the values from ``start`` to ``stop``."""
+    for j in range(start, stop):
+        out[j] += factor * values[j]
+
+
 @kernel(fastmath={"reassoc", "contract"})
 def dot_four(x, a, b, c, d, n):
     """Dot products of the first ``n`` entries of ``x`` with four others."""

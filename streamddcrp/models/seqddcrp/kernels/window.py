@@ -28,7 +28,13 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
     N_TABLES,
 )
 from streamddcrp.models.seqddcrp.kernels.shadow import FAINT, choose_sides, follow_shadow
-from streamddcrp.models.seqddcrp.kernels.state import mix_row, refresh_sticks, row_term, stick_term
+from streamddcrp.models.seqddcrp.kernels.state import (
+    PURE,
+    mix_row,
+    refresh_sticks,
+    row_term,
+    stick_term,
+)
 from streamddcrp.models.seqddcrp.kernels.table import close_component, close_gap
 from streamddcrp.numerics import copy_first, copy_row, log_add_exp, log_decay
 
@@ -36,7 +42,6 @@ UNREACHABLE = 1e-12  # a table where no row in memory sits with more probability
 NEGLIGIBLE_MASS = 1e-7  # a tied group that weighs less (against alpha, if that is below 1) goes
 IDLE_LINK = 1e-9  # a link weaker than this does not keep a group
 MOST_GROWTH = 30.0  # of a group's log mass in one step, beyond which a sum would lose digits
-PURE = 1.0 - 1e-12  # share of a group at an atom from which all its members are there
 
 
 @uncounted
@@ -160,16 +165,13 @@ def shift_rows(rows, counts, n):
         rows.log_birth[i] = rows.log_birth[i + n]
         rows.rate[i] = rows.rate[i + n]
         rows.term[i] = rows.term[i + n]
-        for j in range(i):
-            rows.links[i, j] = rows.links[i + n, j + n]
-            rows.log_weight[i, j] = rows.log_weight[i + n, j + n]
-        for g in range(n_groups):
-            rows.group_links[i, g] = rows.group_links[i + n, g]
-            rows.group_log_weight[i, g] = rows.group_log_weight[i + n, g]
+        copy_first(rows.links[i], rows.links[i + n, n:], i)
+        copy_first(rows.log_weight[i], rows.log_weight[i + n, n:], i)
+        copy_first(rows.group_links[i], rows.group_links[i + n], n_groups)
+        copy_first(rows.group_log_weight[i], rows.group_log_weight[i + n], n_groups)
     for m in range(K):
-        for i in range(w):
-            rows.births[m, i] = rows.births[m, i + n]
-            rows.probs[m, i] = rows.probs[m, i + n]
+        copy_first(rows.births[m], rows.births[m, n:], w)
+        copy_first(rows.probs[m], rows.probs[m, n:], w)
         rows.births[m, w : w + n] = 0.0
         rows.probs[m, w : w + n] = 0.0
     counts[N_ROWS] = w
