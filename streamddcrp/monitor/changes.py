@@ -62,9 +62,9 @@ def change_points(
 def label_changes(labels: ArrayLike, hold: int = 10) -> IntArray:
     """Return the rows at which a regime begins, by the tables that its rows sit at.
 
-    A regime may be a mixture of tables, or visit another one for a few rows: 0 0 1 0 0 1 0 0 is one
-    regime. So each regime has shares of the labels of its own, and the rows are divided such that
-    this is most probable, each change at the price of 5 nats.
+    A regime may be a mixture of tables, and visit another one for a few rows: 0 0 1 0 0 1 0 0 is
+    one regime. So each regime has shares of the labels of its own, and the rows are divided such
+    that this is most probable, each change and each visit at a price.
 
     `SeqDDCRP.recent_labels` gives labels in which later rows have had their say; with them, fewer
     regimes are missed and broken than with labels given on arrival.
@@ -74,7 +74,7 @@ def label_changes(labels: ArrayLike, hold: int = 10) -> IntArray:
     labels : array_like of int, shape (N,)
         In the order of time.
     hold : int, default 10
-        Rows that a regime has at least.
+        Rows that a regime has at least; fewer rows at another table may be a visit.
 
     Returns
     -------
@@ -88,14 +88,15 @@ def label_changes(labels: ArrayLike, hold: int = 10) -> IntArray:
 
     Notes
     -----
-    A segment of N rows, n_l of them with label l of L, has the log evidence of a
+    A regime of N rows, n_l of them with label l of L, has the log evidence of a
     Dirichlet-multinomial in which a row counts for a half, as neighbours follow each other:
 
         sum over l of [log Gamma(n_l / 2 + 2 / L) - log Gamma(2 / L)] - log Gamma(N / 2 + 2).
 
-    This is convex in the place of a change within a run of equal labels, so that changes lie
-    between runs. Of the places where the present regime may have begun, the 256 most probable ones
-    are remembered. O(256 R + N) for R runs, and a number for each of the 256 and each label.
+    A change costs 5 nats. A run of fewer than ``hold`` rows with one label that would cost the
+    regime more than 5 + log(L) is a visit: it costs that, and is not counted. Changes lie between
+    runs. Of the places where the present regime may have begun, the 256 most probable ones are
+    remembered. O(256 R + N) for R runs, and a number for each of the 256 and each label.
 
     Examples
     --------

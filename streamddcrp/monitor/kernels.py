@@ -131,11 +131,13 @@ def step_alarm(
 def mark_changes(codes, starts, n_codes, hold, cost, out_change):
     """Mark where the segments of the most probable segmentation of labels begin.
 
-    With V(0) = 0 and E the log evidence of a segment, the best of the runs before boundary e has
+    With V(0) = 0 and E the log evidence of a segment, the runs before boundary e have at best
 
         V(e) = max over b <= e - hold of V(b) + E(b, e) - cost [b > 0].
 
-    Of the boundaries b, those with the largest V(b) + E(b, e) are remembered.
+    E adds up run by run. A run of fewer than ``hold`` rows adds -cost - log(n_codes) at least:
+    then it is a visit, of which nothing is learned. Of the boundaries b, those with the largest
+    V(b) + E(b, e) are remembered.
 
     Parameters
     ----------
@@ -154,9 +156,11 @@ def mark_changes(codes, starts, n_codes, hold, cost, out_change):
     for n in range(n_rows + 1):
         label[n] = math.lgamma(WEIGHT * n + CONCENTRATION / n_codes)
         whole[n] = math.lgamma(WEIGHT * n + CONCENTRATION)
-    rows = np.zeros((BEGINNINGS, n_codes), dtype=np.int32)
+    rows = np.zeros((BEGINNINGS, n_codes), dtype=np.int32)  # of each label, without visits
+    total = np.zeros(BEGINNINGS, dtype=np.int64)
     begin = np.zeros(BEGINNINGS, dtype=np.int64)  # run
     score = np.zeros(BEGINNINGS)
+    visit = -cost - math.log(n_codes)
     come_from = np.zeros(n_runs + 1, dtype=np.int64)
     n_kept, value = 1, 0.0
     for r in range(n_runs):
@@ -167,14 +171,18 @@ def mark_changes(codes, starts, n_codes, hold, cost, out_change):
             else:
                 at = score.argmin()
             begin[at], score[at] = r, value - cost
-            rows[at] = 0
+            rows[at], total[at] = 0, 0
         code, length = codes[r], starts[r + 1] - starts[r]
         value = -np.inf
         for c in range(n_kept):
-            n, before = rows[c, code], starts[r] - starts[begin[c]]
-            score[c] += label[n + length] - label[n] - whole[before + length] + whole[before]
-            rows[c, code] = n + length
-            if before + length >= hold and score[c] > value:
+            n, before = rows[c, code], total[c]
+            gain = label[n + length] - label[n] - whole[before + length] + whole[before]
+            if length < hold and gain < visit:
+                gain = visit
+            else:
+                rows[c, code], total[c] = n + length, before + length
+            score[c] += gain
+            if starts[r + 1] - starts[begin[c]] >= hold and score[c] > value:
                 value, come_from[r + 1] = score[c], begin[c]
     out_change[:] = False
     r = come_from[n_runs]

@@ -1,29 +1,44 @@
 """Labels cut into regimes, the slow way: every segmentation of the runs is scored."""
 
-from itertools import combinations, pairwise
-from math import lgamma
+from itertools import combinations, groupby, pairwise
+from math import lgamma, log
 
 CHANGE = 5.0  # nats
 CONCENTRATION = 2.0
 
 
-def log_evidence(labels, changes):
-    """Log evidence of labels with regimes that begin at ``changes``; an empty one adds nothing."""
-    share = CONCENTRATION / max(len(set(labels)), 1)
-    total = -CHANGE * len(changes)
-    for a, b in pairwise([0, *changes, len(labels)]):
-        part = labels[a:b]
-        total += lgamma(CONCENTRATION) - lgamma(len(part) / 2 + CONCENTRATION)
-        total += sum(lgamma(part.count(k) / 2 + share) - lgamma(share) for k in set(part))
+def dirichlet_multinomial(labels, n_labels):
+    """Log evidence of labels in this order, each row counting for a half."""
+    share = CONCENTRATION / n_labels
+    counts = [labels.count(k) / 2 for k in set(labels)]
+    return (
+        sum(lgamma(n + share) - lgamma(share) for n in counts)
+        + lgamma(CONCENTRATION) - lgamma(len(labels) / 2 + CONCENTRATION)
+    )  # fmt: skip
+
+
+def log_evidence(runs, n_labels, hold):
+    """Log evidence of the runs of one regime: visits cost the same, whatever they are."""
+    total, counted = 0.0, []
+    for run in runs:
+        gain = dirichlet_multinomial(counted + run, n_labels)
+        gain -= dirichlet_multinomial(counted, n_labels)
+        if len(run) < hold and gain < -CHANGE - log(n_labels):
+            total -= CHANGE + log(n_labels)
+        else:
+            total, counted = total + gain, counted + run
     return total
 
 
-def most_probable(labels, hold):
-    """Return the highest log evidence of regimes that begin with runs and last ``hold`` rows."""
-    begins = [i for i in range(1, len(labels)) if labels[i] != labels[i - 1]]
-    best = log_evidence(labels, [])
-    for n in range(1, len(begins) + 1):
-        for changes in combinations(begins, n):
-            if all(b - a >= hold for a, b in pairwise([0, *changes, len(labels)])):
-                best = max(best, log_evidence(labels, list(changes)))
-    return best
+def segmentations(labels, hold):
+    """Yield changes and log evidence of all ways to divide the runs into regimes."""
+    runs = [list(run) for _, run in groupby(labels)]
+    n_labels = len(set(labels))
+    begins = [sum(map(len, runs[:r])) for r in range(len(runs))]
+    for n in range(len(runs)):
+        for cuts in combinations(range(1, len(runs)), n):
+            bounds = [0, *cuts, len(runs)]
+            parts = [runs[a:b] for a, b in pairwise(bounds)]
+            if n == 0 or all(sum(map(len, part)) >= hold for part in parts):
+                score = sum(log_evidence(part, n_labels, hold) for part in parts)
+                yield [begins[r] for r in cuts], score - CHANGE * n
