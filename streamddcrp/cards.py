@@ -67,13 +67,13 @@ def _text(value: Any) -> str:
         return f"{value:,}"
     if isinstance(value, float):
         return f"{value:.4g}" if math.isfinite(value) else str(value)
-    if isinstance(value, ModelCard):
-        return f"{type(value).__name__}, {_changed(value)}"
     if (shape := getattr(value, "shape", None)) is not None and shape != ():
         kind = getattr(value, "dtype", type(value).__name__)
         return f"{kind}, shape ({', '.join(map(str, shape))}{',' * (len(shape) == 1)})"
     if isinstance(value, list | tuple) and len(value) > _ROWS:
         return f"{type(value).__name__} of {len(value):,}"
+    if isinstance(value, ModelCard):
+        value = f"{type(value).__name__}, {_changed(value)}"
     text = value if isinstance(value, str) else repr(value)
     return text if len(text) <= _LETTERS else text[: _LETTERS - 1] + "…"
 
