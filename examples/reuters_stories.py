@@ -66,7 +66,7 @@ def follow(name, folder):
         print(f"{size[label]:6,}  {first:%d %b %Y} - {last:%d %b %Y}  {words.get(label, '')}")
     odd = int(np.argmax(out["score"].to_numpy()))
     print(f"most surprising, {times[odd]:%d %b %Y}: {texts[odd][:70]}...")
-    ax = model.plot(dates=True)
+    ax = model.plot()
     ax.set_title(f"{title}: the largest stories, by their most typical words", loc="left")
     plt.savefig(folder / f"{name}.png", dpi=100)
     print(f"-> {folder / name}.png")

@@ -23,6 +23,8 @@ class ModelCard:
         table = self.summary() if self._has_overview and hasattr(self, "summary") else None
         if table is not None and table.num_rows:
             names = table.column_names[:_COLUMNS]
+            if "words" in table.column_names[_COLUMNS:]:  # which say most
+                names[-1] = "words"
             rows = table.slice(0, _ROWS).select(names).to_pylist()
             _table(card, names, ([row[name] for name in names] for row in rows))
             left = [(table.num_rows - len(rows), "row"), (table.num_columns - len(names), "column")]
@@ -70,6 +72,8 @@ def _text(value: Any) -> str:
         return f"{kind}, shape ({', '.join(map(str, shape))}{',' * (len(shape) == 1)})"
     if isinstance(value, list | tuple) and len(value) > _ROWS:
         return f"{type(value).__name__} of {len(value):,}"
+    if isinstance(value, ModelCard):
+        value = f"{type(value).__name__}, {_changed(value)}"
     text = value if isinstance(value, str) else repr(value)
     return text if len(text) <= _LETTERS else text[: _LETTERS - 1] + "…"
 

@@ -89,7 +89,7 @@ for story in stories.to_pylist()[:8]:
 # %%
 # And their time line: the river of stories, each as thick as it is busy.
 
-model.plot(dates=True)
+model.plot()
 
 # %%
 # What began, came back, was merged, or ended:

@@ -23,6 +23,7 @@ from streamddcrp.data.vectorizer import refuse_unless_mapping
 from streamddcrp.errors import CheckpointError, ConfigError, SchemaError
 from streamddcrp.estimator.by_key import OP, Groups, Key, Residents, bytes_of, check_key, naming
 from streamddcrp.estimator.locked import OneAtATime
+from streamddcrp.estimator.scikit import Options
 from streamddcrp.estimator.stored import refuse_unless_plain, refusing_misfits
 
 CURSOR = "run"  # under which a store keeps the cursor
@@ -31,7 +32,7 @@ _VERSION = 1
 Features = Mapping[Any, Any]
 
 
-class Keyed(OneAtATime, ModelCard, base.Clusterer):
+class Keyed(Options, OneAtATime, ModelCard, base.Clusterer):
     """Independent copies of a model, one for each key.
 
     Each row goes to the model of its key, which is made when the key first comes; results and

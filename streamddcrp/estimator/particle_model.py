@@ -277,9 +277,11 @@ def best_of(
         trial = blank.with_prior(blank.likelihood.spread_by(spread / TABLE_VARIANCE))
         trial.step(X, t, *side)
         trials.append(trial)
-    best = max(trials, key=lambda trial: trial.log_evidence)
-    found = ", ".join(
-        f"{s:g} {trial.log_evidence:.1f}" for s, trial in zip(SPREADS, trials, strict=True)
-    )
-    _log.info("prior spread chosen on the first %d rows, by log evidence: %s", len(X), found)
-    return best
+    evidence = [trial.log_evidence for trial in trials]
+    best = evidence.index(max(evidence))
+    _log.info(
+        "prior chosen after %d rows: variance within a table %g of the total variance",
+        len(X), SPREADS[best],
+    )  # fmt: skip
+    _log.debug("log evidence by that share: %s", dict(zip(SPREADS, evidence, strict=True)))
+    return trials[best]

@@ -10,21 +10,30 @@ from streamddcrp.typing import IntArray
 _ROWS = 128  # a ring of events holds what happens in so many
 
 
-class ScikitLearn:
-    """What scikit-learn's tools ask of a clusterer. It is still learned in one pass."""
+class Options:
+    """Options as scikit-learn's tools read and change them."""
 
     _get_params: Any  # river's
-    step_many: Any
-    events: Any
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the options by name; ``deep`` is ignored."""
-        return dict(self._get_params())
+        return {name: getattr(self, name) for name in self._get_params()}
 
     def set_params(self, **options: Any) -> Self:
         """Change options. What was learned is forgotten."""
-        self.__init__(**(self.get_params() | options))  # type: ignore[misc]
+        kept = {
+            name: value.clone() if hasattr(value, "learn_one") else value  # a model, unlearned
+            for name, value in self.get_params().items()
+        }
+        self.__init__(**(kept | options))  # type: ignore[misc]
         return self
+
+
+class ScikitLearn(Options):
+    """What scikit-learn's tools ask of a clusterer. It is still learned in one pass."""
+
+    step_many: Any
+    events: Any
 
     def fit(self, X: Any, y: Any = None, **side: Any) -> Self:
         """Forget what was learned, then learn a data set in the order of its rows.

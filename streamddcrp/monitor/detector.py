@@ -31,6 +31,7 @@ from river import base
 
 from streamddcrp.data.batches import sliceable
 from streamddcrp.errors import SchemaError
+from streamddcrp.estimator.scikit import Options
 from streamddcrp.estimator.stored import Stored
 from streamddcrp.models.seqddcrp.estimator import SeqDDCRP
 from streamddcrp.models.seqddcrp.reference import Reference
@@ -40,7 +41,7 @@ from streamddcrp.typing import FloatArray
 from streamddcrp.validation import whole
 
 
-class RegimeAnomalyDetector(Stored, base.AnomalyDetector):
+class RegimeAnomalyDetector(Options, Stored, base.AnomalyDetector):
     """Anomaly detection by the surprise of a model of regimes, with a calibrated threshold.
 
     The score is the surprise -log p(x) of a `SeqDDCRP`, predicted before the row is learned; the

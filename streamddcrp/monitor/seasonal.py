@@ -11,11 +11,12 @@ from streamddcrp.data import Vectorizer, as_time, check_clocked, check_times
 from streamddcrp.data.batches import refuse_beyond
 from streamddcrp.data.seasons.subtracted import Subtraction
 from streamddcrp.estimator.row_model import Features, RowLearner
+from streamddcrp.estimator.scikit import Options
 from streamddcrp.estimator.stored import check_clock, from_json, to_json
 from streamddcrp.typing import FloatArray
 
 
-class Seasonal(RowLearner, base.Transformer):
+class Seasonal(Options, RowLearner, base.Transformer):
     """Subtract the season of each column as it is learned, and keep the level.
 
     What is left shows shifts, trends and faults that daily or weekly cycles would hide. The season

@@ -12,6 +12,7 @@ from streamddcrp.data import Vectorizer
 from streamddcrp.data.batches import read_batch, refuse_beyond
 from streamddcrp.data.windows import FEATURES, SHORTEST, dominant_period, window_features
 from streamddcrp.errors import ConfigError, SchemaError, StreamDDCRPError
+from streamddcrp.estimator.scikit import Options
 from streamddcrp.estimator.stored import Stored, refuse_unless_plain
 from streamddcrp.records import FINITE, check_one, refuse_if
 from streamddcrp.typing import FloatArray, IntArray
@@ -24,7 +25,7 @@ _ARRAYS = ("rows", "origin", "unit", "centre", "scale", "latest")
 Features = Mapping[Any, Any]
 
 
-class WindowFeatures(Stored, base.Transformer):
+class WindowFeatures(Options, Stored, base.Transformer):
     """Turn a periodic signal into a row of features for each period.
 
     A clusterer that is shown a periodic signal point by point finds the phases of the period; shown

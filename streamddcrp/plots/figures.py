@@ -8,7 +8,10 @@ from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+
 from streamddcrp.errors import MissingExtraError
+from streamddcrp.typing import FloatArray
 
 LONGEST = 60  # letters of a name
 TIGHT = {"bbox_inches": "tight", "pad_inches": 0.12}  # long labels make the image wider
@@ -85,6 +88,11 @@ def rendered(
             figure.savefig(buffer, format=format, dpi=200, metadata=metadata, **TIGHT)
             made[format] = buffer.getvalue()
     return made
+
+
+def are_dates(t: FloatArray) -> bool:
+    """Whether times are taken for seconds since 1970: where they lie between 1973 and 9999."""
+    return len(t) > 0 and bool(np.min(t) > 1e8 and np.max(t) < 2.5e11)
 
 
 def date_axis(ax: Any, *, year: bool) -> None:

@@ -55,6 +55,12 @@ def test_many_tables_are_cut():
     assert len(root.findall(".//tbody/tr")) == min(n, 8)
     assert (f"{n - 8:,} more row" in text) == (n > 8)
     assert "<script" not in model._repr_html_()
+    assert "words" in [cell.text for cell in root.findall(".//th")]
+
+
+def test_a_model_within_is_named():
+    _, text = shown(Keyed(SeqDDCRP(memory=200.0), by="k"))
+    assert "model=SeqDDCRP, memory=200, by=k" in text
 
 
 def test_keys_are_counted_and_no_state_is_read():

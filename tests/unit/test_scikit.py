@@ -2,12 +2,21 @@
 
 import numpy as np
 import pytest
+from river import base
 from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.metrics import adjusted_rand_score
 from sklearn.pipeline import make_pipeline
 
-from streamddcrp import GraphCRP, NestedCRPTopics, SeqDDCRP, TextStream
+import streamddcrp
+from streamddcrp import (
+    GraphCRP,
+    Keyed,
+    NestedCRPTopics,
+    RegimeAnomalyDetector,
+    SeqDDCRP,
+    TextStream,
+)
 
 TRUE = np.repeat([0, 1, 0, 2], 100)
 X = np.random.default_rng(0).normal(size=(400, 3)) + 6.0 * np.eye(3)[TRUE]
@@ -24,6 +33,29 @@ def test_options_are_read_and_changed():
     assert model.n_seen == 0
     with pytest.raises(TypeError, match="nonsense"):
         model.set_params(nonsense=1)
+
+
+RIVERS = [
+    cls
+    for cls in (getattr(streamddcrp, name) for name in streamddcrp.__all__)
+    if isinstance(cls, type) and issubclass(cls, base.Base)
+]
+
+
+@pytest.mark.parametrize("cls", RIVERS)
+def test_every_estimator_can_be_cloned(cls):
+    model = Keyed(SeqDDCRP(window=32), by="machine") if cls is Keyed else cls()
+    copy = clone(model)
+    assert type(copy) is cls
+    assert repr(copy) == repr(model)
+    assert repr(copy.set_params(**model.get_params(deep=False))) == repr(model)
+
+
+def test_changed_options_forget_a_model_within():
+    detector = RegimeAnomalyDetector(SeqDDCRP(), average=2)
+    detector.learn_many(X)
+    detector.set_params(average=3)
+    assert (detector.average, detector.model.n_seen) == (3, 0)
 
 
 def test_fit_predict_is_one_pass_with_later_merges():

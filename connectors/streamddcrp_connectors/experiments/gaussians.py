@@ -122,6 +122,7 @@ def draw_climbs(links: list[Climb], sticks: list[Climb], path: Path) -> None:
         ax.set_ylim(best - 260.0, best + 15.0)
         ax.set_title("Bound on the log evidence of the DP mixture, R = 5")
         ax.set_xlabel("sweep")
+        ax.set_ylabel("bound, nats")
         ax.legend(loc="lower right")
         figure.savefig(path, dpi=130)
         plt.close(figure)

@@ -33,7 +33,7 @@ KEPT = 100  # draws, at most, that a score is taken over
 STYLES = {  # colour of a method
     "variational links": COLOURS[0],
     "Gibbs, collapsed": COLOURS[2],
-    "Gibbs, a parameter a customer": COLOURS[3],
+    "Gibbs, one parameter per customer": COLOURS[3],
 }
 
 
@@ -134,7 +134,7 @@ def run(folder: Path, rows: int, sweeps: int, chains: int, seed: int) -> Iterato
     gibbs(warm, 2, 0, "collapsed")
     gibbs(warm, 2, 0, "per-customer")
     curves: dict[str, list[Curve]] = {"variational links": [variational(task, sweeps)]}
-    kinds = {"Gibbs, collapsed": "collapsed", "Gibbs, a parameter a customer": "per-customer"}
+    kinds = {"Gibbs, collapsed": "collapsed", "Gibbs, one parameter per customer": "per-customer"}
     with tqdm(total=len(kinds) * chains, desc="chains", unit=" chains") as bar:
         for name, parameters in kinds.items():
             curves[name] = []

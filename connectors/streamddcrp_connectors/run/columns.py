@@ -95,6 +95,8 @@ class Columns:
         for name in self.names:
             if name not in there:
                 message = f"{where} has no column {name!r}; it has {_shown(available)}"
+                if len(available) == 1 and any(sign in available[0] for sign in ";\t|"):
+                    message += ". Cells must be separated by commas, and decimals by points"
                 raise ConfigError(message)
         if self.features is not None:
             return self

@@ -12,6 +12,7 @@ from streamddcrp.data import Tokens, as_time, check_clocked, check_times
 from streamddcrp.data.batches import batch_times
 from streamddcrp.decay import Decay, make_decay
 from streamddcrp.errors import SchemaError
+from streamddcrp.estimator.scikit import Options
 from streamddcrp.estimator.stored import Stored, from_json, refuse_unless_plain, to_json
 from streamddcrp.estimator.views import with_times
 from streamddcrp.models.language.base_measure import BaseMeasure, Vocabulary, make_base_measure
@@ -37,7 +38,7 @@ class TableCount(NamedTuple):
     variance: float
 
 
-class LinkLanguageModel(Stored, base.Base):
+class LinkLanguageModel(Options, Stored, base.Base):
     """Exact language model of the sequential distance-dependent Chinese restaurant process.
 
     Each token links to an earlier one of its document with a weight that decays with their

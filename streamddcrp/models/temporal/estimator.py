@@ -61,8 +61,10 @@ class WarmUp(NamedTuple):
         """Return the state with the emission that predicts the rows best."""
         tried = [self._learned(StreamState(Engine(settings, emission))) for emission in candidates]
         best = int(np.argmin([surprise for _, surprise in tried]))
-        seen = len(self.X)
-        _log.info("scales: candidate %d of %d, by the first %d rows", best + 1, len(tried), seen)
+        _log.info(
+            "prior of clusters chosen after %d rows: the best of %d guesses of their spread",
+            len(self.X), len(tried),
+        )  # fmt: skip
         return tried[best][0]
 
     def _learned(self, state: StreamState) -> tuple[StreamState, float]:

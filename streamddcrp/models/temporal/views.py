@@ -15,7 +15,7 @@ from streamddcrp.estimator.row_model import RowModel
 from streamddcrp.estimator.views import no_tables
 from streamddcrp.models.temporal.emissions import Summary
 from streamddcrp.models.temporal.stream import FinalLabels, StreamState, columns_of
-from streamddcrp.plots.figures import pyplot
+from streamddcrp.plots.figures import are_dates, pyplot
 from streamddcrp.plots.palette import COLOURS
 from streamddcrp.plots.stream import draw_layers, layer_names
 from streamddcrp.typing import FloatArray
@@ -24,7 +24,6 @@ _log = logging.getLogger(__name__)
 _DRAWN = 40  # components of a picture, at most
 _FEATURES = 6  # panels of a picture of trajectories
 _BAND = 2.0  # standard deviations
-_DATED = 1e8  # seconds since 1970 from which a time is taken for a date
 _DARK = "0.15"
 
 
@@ -246,7 +245,7 @@ class _Picture:
         t = tracks["t"].to_numpy()[first]
         timed = np.isfinite(t).all() and (np.diff(t) > 0.0).all()
         self.t = t if timed else epochs.astype(np.float64)
-        self.dated = bool(timed and seconds and len(t) and t.min() > _DATED)
+        self.dated = bool(timed and seconds and are_dates(t))
         self.at = self.dates(self.t)  # where epochs are drawn
         self.label = "epoch" if np.array_equal(self.t, epochs) else ""
 

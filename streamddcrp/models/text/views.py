@@ -161,7 +161,7 @@ class StoriesOverTime(StoryModel):
         rows = np.arange(self.n_seen - len(labels), self.n_seen)
         return self._line.extended(labels, window.t[rows % len(window.t)], self._names).table()
 
-    def plot(self, ax: Any = None, *, stories: int = 30, dates: bool = False) -> Any:
+    def plot(self, ax: Any = None, *, stories: int = 30, dates: bool | None = None) -> Any:
         """Draw the largest stories over time as a stream; return the axes.
 
         Areas are numbers of documents. The twelve largest have colours and names; triangles mark
@@ -173,23 +173,26 @@ class StoriesOverTime(StoryModel):
         ax : matplotlib axes, optional
         stories : int
             How many; the others are left out.
-        dates : bool
-            Whether times are time stamps (seconds since 1970).
+        dates : bool, optional
+            Whether times are time stamps (seconds since 1970); by default where they lie between
+            1973 and 9999.
 
         Raises
         ------
         MissingExtraError
             If matplotlib is not installed.
         """
-        from streamddcrp.plots.stream import plot_stories  # noqa: PLC0415 -- only for pictures
+        from streamddcrp.plots.figures import are_dates  # noqa: PLC0415 -- only for pictures
+        from streamddcrp.plots.stream import plot_stories  # noqa: PLC0415
 
         tables = self._memory.tables
         live = set(tables.id[tables.live[: self.n_tables]].tolist())
         merged = self.merged()
+        tracks = self.trajectories()
+        if dates is None:
+            dates = bool(self._clocked) and are_dates(tracks["begin"].to_numpy())
         scale = "dates" if dates else "time" if self._clocked else "rows"
-        return plot_stories(
-            self.trajectories(), live, ax, largest=stories, scale=scale, merged=merged
-        )
+        return plot_stories(tracks, live, ax, largest=stories, scale=scale, merged=merged)
 
     def _names(self, ids: IntArray) -> list[str]:
         return names(self._memory, self._table, ids)
