@@ -28,7 +28,9 @@ def test_gaussians(tmp_path):
     assert truth - 30.0 < ddcrp < truth + 5.0
     assert truth - 30.0 < crp < truth + 5.0
     assert {path.name for path in tmp_path.iterdir()} == {f"figure-{n}.png" for n in (3, 4, 5)}
-    last = [line.split("|")[-2] for line in out.splitlines() if line.startswith("| R = 5, seqddCRP")]
+    last = [
+        line.split("|")[-2] for line in out.splitlines() if line.startswith("| R = 5, seqddCRP")
+    ]
     assert float(last[0]) == pytest.approx(ddcrp, abs=0.06)  # 30 sweeps are enough there
 
 

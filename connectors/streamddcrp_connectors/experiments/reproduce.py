@@ -64,6 +64,41 @@ def ddcrp_invariance(out: Path) -> None:
     _show(out, run)
 
 
+@reproduce.command("ddcrp-mixing")
+@_out("ddcrp-mixing")
+@_number("chains", 4)
+@_number("sweeps", 200, 20, help="A fifth of them before those that count.")
+@_number("seed", 0, None, help="Of data and draws.")
+def ddcrp_mixing(out: Path, chains: int, sweeps: int, seed: int) -> None:
+    """Links of the ddCRP beside Algorithm 3 of Neal (2000), for one CRP (Blei and Frazier 2011).
+
+    Both draw partitions of the same rows from the same posterior. "To the top": sweeps until a
+    chain, from every row alone, first reaches the median log p(x, z).
+    """
+    from .mixing import run  # noqa: PLC0415 -- heavy: not for --help
+
+    _show(out, lambda folder: run(folder, chains, sweeps, seed))
+
+
+@reproduce.command("ddcrp-documents")
+@_out("ddcrp-documents")
+@click.option(
+    "--documents", type=click.IntRange(20), help="Of each corpus, the earliest [default: all]."
+)
+@_number("particles", 4)
+@_number("seed", 0, None, help="Of the particles.")
+def ddcrp_documents(out: Path, documents: int | None, particles: int, seed: int) -> None:
+    """Mixtures of dated documents, exponential decay beside the CRP (Blei and Frazier 2011).
+
+    Every document is predicted, then learned. Alpha and the decay are chosen on the first half of
+    the documents, the second half is reported. The data are ap and sotu in $STREAMDDCRP_SHARED or
+    ../shared/data.
+    """
+    from .dated_documents import run  # noqa: PLC0415 -- heavy: not for --help
+
+    _show(out, lambda folder: run(folder, documents, particles, seed))
+
+
 @reproduce.command("seqddcrp-gaussians")
 @_out("seqddcrp-gaussians")
 @_number("seeds", 5, help="Data sets.")
