@@ -314,12 +314,17 @@ class SlowText:
         self.tables, self.mass[table.id] = tables, rows
         return gain
 
+    def rare(self, table, w):
+        """At most a quarter of the tables have a word in a quarter of the part that has it here."""
+        part = table.words[w] / table.size
+        common = sum(t.words[w] / t.size > 0.25 * part for t in self.tables)
+        return common <= max(1.0, 0.25 * len(self.tables))
+
     def apart(self, table, leaving):
-        """No word of at most a quarter of the tables is in one of the documents of both halves."""
+        """No rare word is in a quarter of the documents of both halves."""
         there, here = self.halves(table, leaving)
-        most = max(1.0, 0.25 * len(self.tables))
         return not any(
-            c > 0.25 * there.size and here.words[w] > 0.25 * here.size and self.df(w) <= most
+            c > 0.25 * there.size and here.words[w] > 0.25 * here.size and self.rare(table, w)
             for w, c in there.words.items()
         )
 
@@ -369,12 +374,12 @@ class SlowText:
         seeds = []
         for w, c in Counter(w for m in rows for w in m.words).items():
             leaving = [m for m in rows if w in m.words]
-            if self.df(w) > max(1.0, 0.25 * len(self.tables)):
+            if not self.rare(table, w):
                 continue
             if c < 0.15 * n or c > (1.0 - 0.15) * n or not self.apart(table, leaving):
                 continue
             gain = self.parting(table, leaving, now)
-            if gain >= -0.3 * n:
+            if gain >= -0.06 * sum(len(m.words) for m in rows):
                 seeds.append((gain, leaving))
         best, chosen = 0.0, None
         for _, seed in sorted(seeds, key=lambda item: -item[0])[:2]:

@@ -83,7 +83,7 @@ def held(state, k):
         (0, {"alpha": 5.0, "decay": 60.0, "lag": 40}),
         (1, {"alpha": 1.0, "decay": 25.0, "lag": 30}),
         (2, {"alpha": 30.0, "decay": 500.0, "lag": 60}),
-        (3, {"alpha": 2.0, "decay": 9.0, "lag": 20}),
+        (10, {"alpha": 2.0, "decay": 9.0, "lag": 20}),
         (9, {"alpha": 5.0, "decay": 60.0, "lag": 40, "footer": [500, 501, 502]}),
         (9, {"alpha": 5.0, "decay": 60.0, "lag": 40, "breadth": 0.03}),
     ],
