@@ -169,7 +169,7 @@ def mark_changes(codes, starts, n_codes, hold, cost, out_change):
             if n_kept < BEGINNINGS:
                 n_kept += 1
             else:
-                at = score.argmin()
+                at = int(score.argmin())
             begin[at], score[at] = r, value - cost
             rows[at], total[at] = 0, 0
         code, length = codes[r], starts[r + 1] - starts[r]
