@@ -65,7 +65,7 @@ figure.show()
 
 # %%
 # The third stretch has the table of the first. A link over thirty rows has weight
-# :math:`e^{-3}`, which is little, but one such link connects all rows of both stretches. After a
+# exp(-3), which is little, but one such link connects all rows of both stretches. After a
 # longer pause the ddCRP would give the third stretch a table of its own; ``SeqDDCRP`` would call
 # it a return however long the pause.
 #

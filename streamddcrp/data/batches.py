@@ -99,7 +99,8 @@ def as_arrow(batch: Any) -> Any:
         return _of_columns(batch)
     try:
         if hasattr(batch, "__arrow_c_stream__") or hasattr(batch, "__arrow_c_array__"):
-            return _from_interface(batch)
+            with suppress(OSError):  # a series of times or categories of polars before 1.34
+                return _from_interface(batch)
         frame = nw.from_native(batch, pass_through=True, allow_series=True)
         if isinstance(frame, nw.LazyFrame):
             frame = frame.collect()
