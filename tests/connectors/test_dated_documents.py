@@ -44,9 +44,10 @@ def test_documents_come_in_order_of_time_with_their_words(folder):
 
 def test_predictions_multiply_to_the_evidence_where_nothing_is_shared():
     X = np.array([[3.0, 0.0], [0.0, 3.0]])
-    found = predicted(Dated(X, np.array([0.0, 1e9])), 1.0, ("exponential", 1.0), 2, 0)
+    found, n_tables = predicted(Dated(X, np.array([0.0, 1e9])), 1.0, ("exponential", 1.0), 2, 0)
     alone = np.log([0.1 / 0.2 * 1.1 / 1.2 * 2.1 / 2.2] * 2)
     np.testing.assert_allclose(found, alone, rtol=1e-10)
+    assert n_tables == 2
 
 
 def test_command_chooses_on_the_first_half(folder, tmp_path, monkeypatch):
@@ -57,5 +58,5 @@ def test_command_chooses_on_the_first_half(folder, tmp_path, monkeypatch):
     assert out.exit_code == 0, out.output
     rows = [line.split("|") for line in out.output.splitlines() if "exponential decay" in line]
     assert len(rows) == 2
-    assert all(float(row[5].replace(",", "")) > 0.0 for row in rows)
+    assert all(float(row[6].replace(",", "")) > 0.0 for row in rows)
     assert (tmp_path / "out/dated-documents.png").exists()

@@ -64,8 +64,14 @@ def test_topics_of_a_file(tmp_path):
     texts = [" ".join(rng.choice(WORDS[rng.integers(5)].split(), 20)) for d in range(61)]
     file = tmp_path / "news.txt"
     file.write_text("\n\n".join(texts), encoding="utf-8")
-    out = run(ncrp_topics, "--data", file, "--out", tmp_path / "out", "--sweeps", 20)
-    score = {row[0]: float(row[1]) for row in cells(out, "| ") if row[0] not in ("method", "---")}
+    options = "--data", file, "--out", tmp_path / "out", "--sweeps", 20
+    out = run(ncrp_topics, *options, "--folds", 2)
+    means = {row[0]: row[1].split()[0] for row in cells(out, "| news.txt, ")}
+    for method in ("unigram", "stream, one pass"):
+        folds = [float(row[1]) for row in cells(out, f"| {method} ")]
+        assert len(folds) == 2
+        assert float(means[f"news.txt, {method}"]) == pytest.approx(np.mean(folds), abs=6e-4)
+    score = {row[0]: float(row[1]) for row in cells(out, "| ") if row[0][0] in "uGs"}
     assert score["Gibbs, 20 sweeps"] > score["unigram"]
     assert score["stream, one pass"] > score["unigram"]
     assert len(list((tmp_path / "out").iterdir())) == 3

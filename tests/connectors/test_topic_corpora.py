@@ -47,6 +47,7 @@ def test_every_fifth_article_is_for_the_test(tmp_path):
     corpus = bag_of_words(tmp_path, 10)
     assert corpus.test_rows.tolist() == [0, 5]
     assert corpus.train.shape[0] == 8
+    assert bag_of_words(tmp_path, 10, fold=3).test_rows.tolist() == [3, 8]
 
 
 def test_posts_without_words_go_with_their_groups(tmp_path):

@@ -31,7 +31,7 @@ from .data import shared_file
 
 WORDS = 1000  # the most frequent ones that are in a quarter of the documents at most
 PRIOR = 0.1  # mass of each word
-ALPHAS = (1.0, 10.0, 100.0)
+ALPHAS = (1.0, 10.0, 100.0, 1000.0)
 CORPORA = {  # file, column of time, unit, scales of the decay in it
     "AP articles": ("ap/docs.parquet", "date", "days", (7.0, 30.0, 120.0)),
     "State of the Union": ("sotu/sotu.parquet", "year", "years", (5.0, 20.0, 80.0)),
@@ -73,13 +73,19 @@ def read(path: Path, column: str, n: int | None = None) -> Dated:
     return Dated(X, t[order] - t[order[0]])
 
 
-def predicted(corpus: Dated, alpha: float, decay: object, particles: int, seed: int) -> FloatArray:
-    """Log probability of the words of each document given those before it, shape (N,)."""
+def predicted(
+    corpus: Dated, alpha: float, decay: object, particles: int, seed: int
+) -> tuple[FloatArray, int]:
+    """Log probability of the words of each document given those before it, (N,).
+
+    Besides, how many tables documents have as their most probable one when they come.
+    """
     model = DDCRPSampler(
         alpha=alpha, decay=decay, likelihood=DirichletMultinomial(PRIOR, corpus.X.shape[1]),
         n_particles=particles, time_unit=1.0, seed=seed,
     )  # fmt: skip
-    return -model.step_many(corpus.X, t=corpus.t)["score"].to_numpy()
+    out = model.step_many(corpus.X, t=corpus.t)
+    return -out["score"].to_numpy(), len(set(out["label"].to_pylist()))
 
 
 def draw(gains: dict[str, FloatArray], path: Path) -> None:
@@ -99,8 +105,10 @@ def draw(gains: dict[str, FloatArray], path: Path) -> None:
 
 def run(folder: Path, documents: int | None, particles: int, seed: int) -> Iterator[str]:
     """Yield the table, and draw the figure into the folder."""
-    yield "| corpus | prior | alpha | nats a word, second half | nats over the CRP, second half |"
-    yield "|" + " --- |" * 5
+    yield "| corpus | prior | alpha | tables | nats a word, second half " + (
+        "| nats over the CRP, second half |"
+    )
+    yield "|" + " --- |" * 6
     gains = {}
     for name, (file, column, unit, scales) in CORPORA.items():
         corpus = read(shared_file(file), column, documents)
@@ -112,9 +120,9 @@ def run(folder: Path, documents: int | None, particles: int, seed: int) -> Itera
             for decay in decays:
                 kind = "the CRP" if decay == "none" else "exponential decay"
                 for alpha in ALPHAS:
-                    found = predicted(corpus, alpha, decay, particles, seed)
+                    found, n_tables = predicted(corpus, alpha, decay, particles, seed)
                     label = kind if decay == "none" else f"{kind}, {decay[1]:g} {unit}"  # type: ignore[index]
-                    entry = (float(found[:half].sum()), f"{label} | {alpha:g}", found)
+                    entry = (float(found[:half].sum()), f"{label} | {alpha:g} | {n_tables}", found)
                     best[kind] = max(best.get(kind, entry), entry, key=lambda e: e[0])
                     bar.update()
         crp = best["the CRP"][2]

@@ -111,7 +111,7 @@ def traces(labels: IntArray, radius: int, seed: int) -> tuple[FloatArray, FloatA
 
 
 def draw(found: dict[int, dict[str, FloatArray]], path: Path) -> None:
-    """Draw log p(x, z) along the chains, a panel a radius."""
+    """Draw log p(x, z), the mean of the chains, a panel for each radius."""
     plt = matplotlib("pyplot")
     with plt.rc_context(STYLE):
         figure, axes = plt.subplots(
@@ -119,13 +119,12 @@ def draw(found: dict[int, dict[str, FloatArray]], path: Path) -> None:
         )
         for ax, (radius, by_name) in zip(axes[0], found.items(), strict=True):
             for name, joint in by_name.items():
-                for c, one in enumerate(joint):
-                    ax.plot(
-                        range(1, 1 + len(one)), one, color=STYLES[name], lw=0.8,
-                        label=None if c else name,
-                    )  # fmt: skip
-            top = max(joint.max() for joint in by_name.values())
-            ax.set(title=f"R = {radius}: log p(x, z)", xscale="log", ylim=(top - 60.0, top + 3.0))
+                mean = joint.mean(axis=0)
+                ax.plot(range(1, 1 + len(mean)), mean, color=STYLES[name], label=name)
+            settled = [joint.mean(axis=0)[joint.shape[1] // 5 :] for joint in by_name.values()]
+            ax.set(title=f"R = {radius}: log p(x, z)", xscale="log", ylim=(
+                np.min(settled) - 60.0, np.max(settled) + 10.0,
+            ))  # fmt: skip
             ax.set_xlabel("sweep")
         axes[0, 0].legend(loc="lower right")
         figure.savefig(path, dpi=130)

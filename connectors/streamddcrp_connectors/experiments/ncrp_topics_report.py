@@ -26,37 +26,54 @@ given the other. Unigram: the same frequencies for all documents."""
 HEADER = ("| method | nats a word | nodes | documents / s |", "| --- " * 4 + "|")
 
 
-def corpora(data: Path | None) -> Iterator[tuple[str, TopicCorpus]]:
-    """Yield the texts of a file, or the corpora that there are."""
+def corpora(data: Path | None, fold: int) -> Iterator[tuple[str, TopicCorpus]]:
+    """Yield the texts of a file, or the corpora that there are, split in one of five ways."""
     if data is not None:
-        yield data.name, corpus_of_texts(data)
+        yield data.name, corpus_of_texts(data, fold)
         return
     ap, posts = shared_file("ap"), shared_file("newsgroups20")
     if not ap.is_dir() and not posts.is_dir():
         raise ConfigError(MISSING.format(path=ap))
     if ap.is_dir():
-        yield "AP", bag_of_words(ap, 1000)
+        yield "AP", bag_of_words(ap, 1000, fold=fold)
     if posts.is_dir():
-        yield "20 Newsgroups", newsgroups(posts)[0]
+        yield "20 Newsgroups", newsgroups(posts, fold=fold)[0]
 
 
-def run(folder: Path, data: Path | None, sweeps: int, seed: int) -> Iterator[str]:
-    """Learn, and yield what was found, line by line; table and figures go to the folder."""
+def run(folder: Path, data: Path | None, sweeps: int, folds: int, seed: int) -> Iterator[str]:
+    """Learn, and yield what was found, line by line; table and figures go to the folder.
+
+    Every document is for testing in one of five folds. Figures are of the first.
+    """
     yield TITLE
     text, made = [TITLE], []
-    for name, corpus in corpora(data):
-        n = corpus.train.shape[0]
-        about = (
-            f"\n{name}: {n:,} documents of {int(corpus.train.sum()):,} words, "
-            f"{len(corpus.names):,} different; {corpus.seen.shape[0]:,} to complete.\n"
-        )
-        model, learned = _stream(corpus, seed)
-        for line in (about, *HEADER, _row("unigram", unigram(corpus)), learned):
-            text.append(line)
-            yield line
-        text.append(_gibbs(corpus, sweeps, seed))
-        yield text[-1]
-        made += _draw(model, corpus, folder / f"ncrp-topics-{name.lower().replace(' ', '-')}")
+    scores: dict[tuple[str, str], list[float]] = {}
+    for fold in range(folds):
+        for name, corpus in corpora(data, fold):
+            n = corpus.train.shape[0]
+            about = (
+                f"\n{name}{f', fold {fold + 1}' if folds > 1 else ''}: {n:,} documents of "
+                f"{int(corpus.train.sum()):,} words, {len(corpus.names):,} different; "
+                f"{corpus.seen.shape[0]:,} to complete.\n"
+            )
+            text += [about, *HEADER]
+            yield from text[-3:]
+            model = None
+            for method in (_unigram, _stream, _gibbs):
+                label, score, row, model = method(corpus, sweeps, seed, model)
+                scores.setdefault((name, label), []).append(score)
+                text.append(row)
+                yield row
+            if fold == 0:
+                path = folder / f"ncrp-topics-{name.lower().replace(' ', '-')}"
+                made += _draw(model, corpus, path)
+    if folds > 1:
+        text += [f"\n| {folds} folds | nats a word: mean (standard deviation) |", "| --- | --- |"]
+        text += [
+            f"| {name}, {label} | {np.mean(found):.4f} ({np.std(found, ddof=1):.4f}) |"
+            for (name, label), found in scores.items()
+        ]
+        yield from text[-2 - len(scores) :]
     table = folder / "ncrp-topics.md"
     table.write_text("\n".join([*text, ""]), encoding="utf-8")
     yield "\nWritten: " + ", ".join(map(str, [table, *made]))
@@ -66,7 +83,12 @@ def _row(method: str, score: float, nodes: int | str = "", rate: float | None = 
     return f"| {method} | {score:.3f} | {nodes} | {'' if rate is None else f'{rate:,.0f}'} |"
 
 
-def _stream(corpus: TopicCorpus, seed: int) -> tuple[Any, str]:
+def _unigram(corpus: TopicCorpus, *_: Any) -> tuple[str, float, str, Any]:
+    score = unigram(corpus)
+    return "unigram", score, _row("unigram", score), None
+
+
+def _stream(corpus: TopicCorpus, _: int, seed: int, __: Any) -> tuple[str, float, str, Any]:
     """Learn the documents once, in a random order."""
     n = corpus.train.shape[0]
     documents = corpus.train[np.random.default_rng(seed).permutation(n)]
@@ -76,10 +98,11 @@ def _stream(corpus: TopicCorpus, seed: int) -> tuple[Any, str]:
     model.learn_many(documents)
     seconds = time.process_time() - start
     score = float(model.complete_many(corpus.seen, corpus.held).sum() / corpus.held.sum())
-    return model, _row("stream, one pass", score, model.n_nodes, n / seconds)
+    label = "stream, one pass"
+    return label, score, _row(label, score, model.n_nodes, n / seconds), model
 
 
-def _gibbs(corpus: TopicCorpus, sweeps: int, seed: int) -> str:
+def _gibbs(corpus: TopicCorpus, sweeps: int, seed: int, model: Any) -> tuple[str, float, str, Any]:
     sample_nested_topics(corpus.train[:1], n_sweeps=1, burn_in=0, thin=1)  # compiles
     start = time.process_time()
     draws = sample_nested_topics(
@@ -88,7 +111,8 @@ def _gibbs(corpus: TopicCorpus, sweeps: int, seed: int) -> str:
     seconds = time.process_time() - start
     score = float(draws.complete(corpus.seen, corpus.held, seed=seed).sum() / corpus.held.sum())
     rate = corpus.train.shape[0] * sweeps / seconds
-    return _row(f"Gibbs, {sweeps} sweeps", score, int(draws.n_nodes[-1]), rate)
+    label = f"Gibbs, {sweeps} sweeps"
+    return label, score, _row(label, score, int(draws.n_nodes[-1]), rate), model
 
 
 def _draw(model: Any, corpus: TopicCorpus, path: Path) -> list[Path]:

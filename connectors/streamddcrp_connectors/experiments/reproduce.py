@@ -189,8 +189,12 @@ def ncrp_digits(out: Path, seed: int) -> None:
     "--sweeps", default=100, show_default=True, type=click.IntRange(20),
     help="Of the Gibbs sampler, half of them before the first draw.",
 )  # fmt: skip
+@click.option(
+    "--folds", default=1, show_default=True, type=click.IntRange(1, 5),
+    help="Of five, in each of which another fifth of the documents is for testing.",
+)  # fmt: skip
 @_number("seed", 0, None, help="Of the order of documents and draws.")
-def ncrp_topics(data: Path | None, out: Path, sweeps: int, seed: int) -> None:
+def ncrp_topics(data: Path | None, out: Path, sweeps: int, folds: int, seed: int) -> None:
     """Trees of topics: held-out log likelihood a word, as in Table 1 of Wang and Blei (2009).
 
     Of every fifth document a random half of the words is seen and the other half predicted. A
@@ -199,4 +203,4 @@ def ncrp_topics(data: Path | None, out: Path, sweeps: int, seed: int) -> None:
     """
     from .ncrp_topics_report import run  # noqa: PLC0415 -- heavy: not for --help
 
-    _show(out, lambda folder: run(folder, data, sweeps, seed))
+    _show(out, lambda folder: run(folder, data, sweeps, folds, seed))

@@ -79,18 +79,25 @@ def _read(bow: Path, vocabulary: Path) -> tuple[Any, list[str]]:
     return sparse.csr_array((count.astype(np.int64), (doc, word)), shape=shape), names
 
 
-def bag_of_words(folder: Path, n: int | None = None, seed: int | None = None) -> TopicCorpus:
-    """Return the first ``n`` documents of a folder, every fifth or a random fifth to test."""
+def bag_of_words(
+    folder: Path, n: int | None = None, seed: int | None = None, fold: int = 0
+) -> TopicCorpus:
+    """Return the first ``n`` documents of a folder, every fifth or a random fifth to test.
+
+    ``fold``: the first of every fifth.
+    """
     counts, names = _read(folder / "bow.parquet", folder / "vocab.parquet")
     some = counts[:n]
-    test = np.arange(0, some.shape[0], FRACTION)
+    test = np.arange(fold, some.shape[0], FRACTION)
     if seed is not None:
         test = np.sort(np.random.default_rng(seed).permutation(some.shape[0])[: len(test)])
     return split(some, names, test, seed or 0)
 
 
-def newsgroups(folder: Path, n: int = 5000) -> tuple[TopicCorpus, list[str]]:
+def newsgroups(folder: Path, n: int = 5000, fold: int = 0) -> tuple[TopicCorpus, list[str]]:
     """Return shuffled posts to 20 newsgroups, every fifth for testing, and their groups.
+
+    ``fold``: the first of every fifth.
 
     Words in fewer than ten of the posts, or in more than a tenth of them, are left out, and posts
     without other words.
@@ -103,13 +110,15 @@ def newsgroups(folder: Path, n: int = 5000) -> tuple[TopicCorpus, list[str]]:
     kept = np.flatnonzero((df >= 10) & (df <= 0.1 * len(rows)))
     some = sparse.csr_array(some[:, kept])
     full = np.flatnonzero(np.diff(some.indptr))
-    rows, test = rows[full], np.arange(0, len(full), FRACTION)
+    rows, test = rows[full], np.arange(fold, len(full), FRACTION)
     corpus = split(some[full], [names[w] for w in kept.tolist()], test)
     return corpus, [groups[row] for row in rows.tolist()]
 
 
-def corpus_of_texts(path: Path) -> TopicCorpus:
+def corpus_of_texts(path: Path, fold: int = 0) -> TopicCorpus:
     """Return the documents of a file, every fifth for testing.
+
+    ``fold``: the first of every fifth.
 
     Words of three letters and more that are in two documents at least and in a quarter of them at
     most.
@@ -124,4 +133,4 @@ def corpus_of_texts(path: Path) -> TopicCorpus:
     entries = [(d, at[w], n) for d, text in enumerate(texts) for w, n in text.items() if w in at]
     doc, word, count = np.array(entries, dtype=np.int64).T
     counts = sparse.csr_array((count, (doc, word)), shape=(len(texts), len(names)))
-    return split(counts, names, np.arange(0, len(texts), FRACTION))
+    return split(counts, names, np.arange(fold, len(texts), FRACTION))
