@@ -269,7 +269,7 @@ def main(data: Path, quick: bool, limit: float) -> None:
             broad = {name: load(data) for name, load in BROAD.items()}
         for scale in ("story", "topic"):
             rows = [[*order(n, c, scale), described(c, kmeans(c))] for n, c in broad.items()]
-            title = f'Messages of five newsgroups, {SEEDS} orders, scale="{scale}":'
+            title = f'Five broad classes, {SEEDS} orders, scale="{scale}":'
             show(title, ("groups", "NMI", "ARI", "K", "k-means"), rows)
         header = ("corpus", "500: nats", "final", "learned: nats", "final", "scale", "time")
         rows = [decays(name, corpus) for name, corpus in judged.items()]

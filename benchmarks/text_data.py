@@ -56,8 +56,21 @@ def _ap(data: Path) -> Corpus:
     return Corpus([_hundred(text) for text in texts], np.full(len(texts), -1), 500)
 
 
-def _newsgroups(*groups: str) -> Callable[[Path], Corpus]:
-    """Messages of some groups of 20 Newsgroups, their words in no order, shuffled."""
+def _reuters_largest(data: Path) -> Corpus:
+    """Title and body of the reports of the five topics that most reports have alone."""
+    corpus = _reuters(str)(data)
+    top = np.argsort(-np.bincount(corpus.y[corpus.y >= 0]), kind="stable")[:5]
+    chosen = np.flatnonzero(np.isin(corpus.y, top)).tolist()
+    return Corpus([corpus.texts[i] for i in chosen], corpus.y[chosen], 500)
+
+
+def _newsgroups(*classes: str | tuple[str, ...]) -> Callable[[Path], Corpus]:
+    """Messages of some groups of 20 Newsgroups, or of classes of them, shuffled.
+
+    Their words are in no order.
+    """
+    parts = [(part,) if isinstance(part, str) else part for part in classes]
+    at = {group: i for i, part in enumerate(parts) for group in part}
 
     def load(data: Path) -> Corpus:
         folder = data / "newsgroups20"
@@ -68,10 +81,10 @@ def _newsgroups(*groups: str) -> Callable[[Path], Corpus]:
         doc, word = (bow[name].to_numpy() for name in ("doc", "word"))
         ends = np.searchsorted(doc, np.arange(len(docs) + 1))
         y = docs["group"].to_pylist()
-        chosen = np.flatnonzero([group in groups for group in y])
+        chosen = np.flatnonzero([group in at for group in y])
         chosen = np.random.default_rng(0).permutation(chosen)
         texts = [" ".join(words[word[ends[i] : ends[i + 1]]]) for i in chosen.tolist()]
-        labels = np.array([groups.index(y[i]) for i in chosen.tolist()], np.int64)
+        labels = np.array([at[y[i]] for i in chosen.tolist()], np.int64)
         return Corpus(texts, labels, 1 << 30)
 
     return load
@@ -106,6 +119,25 @@ BROAD: dict[str, Callable[[Path], Corpus]] = {
         "comp.os.ms-windows.misc", "sci.electronics", "talk.politics.misc", "talk.religion.misc",
         "rec.motorcycles",
     ),
+    "five branches": _newsgroups(
+        ("comp.graphics", "comp.os.ms-windows.misc", "comp.sys.ibm.pc.hardware",
+         "comp.sys.mac.hardware", "comp.windows.x"),
+        ("rec.sport.baseball", "rec.sport.hockey"),
+        ("rec.autos", "rec.motorcycles"),
+        ("talk.politics.guns", "talk.politics.mideast", "talk.politics.misc"),
+        ("alt.atheism", "soc.religion.christian", "talk.religion.misc"),
+    ),
+    "PC, hockey, medicine, Mideast, atheism": _newsgroups(
+        "comp.sys.ibm.pc.hardware", "rec.sport.hockey", "sci.med", "talk.politics.mideast",
+        "alt.atheism",
+    ),
+    "graphics, autos, space, guns, Christian": _newsgroups(
+        "comp.graphics", "rec.autos", "sci.space", "talk.politics.guns", "soc.religion.christian"
+    ),
+    "X, baseball, crypt, for sale, politics": _newsgroups(
+        "comp.windows.x", "rec.sport.baseball", "sci.crypt", "misc.forsale", "talk.politics.misc"
+    ),
+    "Reuters, five topics": _reuters_largest,
 }  # fmt: skip
 
 
