@@ -122,11 +122,14 @@ def dot(a, b, n):
 
 @kernel(fastmath={"reassoc", "nnan", "nsz"})
 def largest(a, n):
-    """Largest of the first ``n`` entries, none of them NaN."""
-    top = -np.inf
-    for i in range(n):
-        top = max(top, a[i])
-    return top
+    """Largest of the first ``n`` entries, none of them NaN; four at a time, which wait for none."""
+    p, q, r, s = -np.inf, -np.inf, -np.inf, -np.inf
+    rest = n % 4
+    for i in range(rest):
+        p = max(p, a[i])
+    for i in range(rest, n, 4):
+        p, q, r, s = max(p, a[i]), max(q, a[i + 1]), max(r, a[i + 2]), max(s, a[i + 3])
+    return max(p, q, r, s)
 
 
 @kernel(fastmath={"reassoc"})
@@ -151,6 +154,15 @@ def copy_first(target, source, n):
 def copy_row(target, source):
     """Copy all entries of ``source`` to ``target``."""
     copy_first(target, source, len(source))
+
+
+@uncounted
+def same(a, b):
+    """Whether all entries are equal."""
+    n_different = 0
+    for i in range(a.shape[0]):
+        n_different += a[i] != b[i]
+    return n_different == 0
 
 
 @uncounted

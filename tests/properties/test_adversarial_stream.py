@@ -6,7 +6,8 @@ import pytest
 from streamddcrp import SeqDDCRP
 from streamddcrp.models.seqddcrp.engine import bound
 from streamddcrp.models.seqddcrp.kernels.layout import N_SEEN
-from streamddcrp.models.seqddcrp.kernels.state import forward, refresh_totals, sweep
+from streamddcrp.models.seqddcrp.kernels.state import forward, refresh_totals
+from streamddcrp.models.seqddcrp.kernels.sweep import sweep
 from tests.properties.test_stream_extremes import assert_sound, batch_of
 
 CONSTANT = 3.25
@@ -80,7 +81,9 @@ def rounding(state, D):
 
 def settle(config, state):
     forward(state.rows, state.groups, state.atoms, state.counts, 0)
-    refresh_totals(config, state.rows, state.atoms, state.table, state.counts, state.sums)
+    refresh_totals(
+        config, state.rows, state.atoms, state.table, state.counts, state.sums, state.scratch
+    )
 
 
 @pytest.mark.parametrize("first", KINDS)

@@ -11,7 +11,8 @@ from streamddcrp.models.seqddcrp.config import halo_of, make_config
 from streamddcrp.models.seqddcrp.engine import bound, given_weights
 from streamddcrp.models.seqddcrp.kernels.divide import divide
 from streamddcrp.models.seqddcrp.kernels.layout import N_ROWS, N_TABLES
-from streamddcrp.models.seqddcrp.kernels.state import forward, refresh_totals, sweep
+from streamddcrp.models.seqddcrp.kernels.state import forward, refresh_totals
+from streamddcrp.models.seqddcrp.kernels.sweep import sweep
 from streamddcrp.models.seqddcrp.state import empty_state
 from tests.oracles.dense_stream import DenseStream
 
@@ -171,10 +172,10 @@ def test_no_sweep_lowers_the_bound(decay, seed, recall):
     s = twin.state
     before = bound(config, s)
     for start in (0, 7, 15, 0):
-        refresh_totals(config, s.rows, s.atoms, s.table, s.counts, s.sums)
+        refresh_totals(config, s.rows, s.atoms, s.table, s.counts, s.sums, s.scratch)
         sweep(config, s.rows, s.groups, s.atoms, s.table, s.counts, s.scratch, start)
         forward(s.rows, s.groups, s.atoms, s.counts, start)
-        refresh_totals(config, s.rows, s.atoms, s.table, s.counts, s.sums)
+        refresh_totals(config, s.rows, s.atoms, s.table, s.counts, s.sums, s.scratch)
         after = bound(config, s)
         # A restricted option costs at most its probability, 1e-8 a row, in nats.
         assert after >= before - 1e-9 * abs(before) - 1e-6

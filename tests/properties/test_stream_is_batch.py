@@ -13,7 +13,8 @@ from streamddcrp.models.seqddcrp.batch import _Batch
 from streamddcrp.models.seqddcrp.config import halo_of, make_config
 from streamddcrp.models.seqddcrp.engine import bound, given_weights, step
 from streamddcrp.models.seqddcrp.kernels.layout import N_ROWS, N_TABLES
-from streamddcrp.models.seqddcrp.kernels.state import forward, refresh_totals, sweep
+from streamddcrp.models.seqddcrp.kernels.state import forward, refresh_totals
+from streamddcrp.models.seqddcrp.kernels.sweep import sweep
 from streamddcrp.models.seqddcrp.link_prior import link_prior
 from streamddcrp.models.seqddcrp.state import empty_state
 
@@ -47,13 +48,13 @@ def links_of(state):
 def stream_sweep(config, s):
     sweep(config, s.rows, s.groups, s.atoms, s.table, s.counts, s.scratch, 0)
     forward(s.rows, s.groups, s.atoms, s.counts, 0)
-    refresh_totals(config, s.rows, s.atoms, s.table, s.counts, s.sums)
+    refresh_totals(config, s.rows, s.atoms, s.table, s.counts, s.sums, s.scratch)
     return bound(config, s)
 
 
 def refresh(config, s):
     forward(s.rows, s.groups, s.atoms, s.counts, 0)
-    refresh_totals(config, s.rows, s.atoms, s.table, s.counts, s.sums)
+    refresh_totals(config, s.rows, s.atoms, s.table, s.counts, s.sums, s.scratch)
 
 
 @pytest.mark.parametrize("decay", [NoDecay(), Exponential(4.0), Window(6)], ids=repr)

@@ -20,7 +20,8 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
 )
 from streamddcrp.models.seqddcrp.kernels.moves import _join, try_birth
 from streamddcrp.models.seqddcrp.kernels.split import _try
-from streamddcrp.models.seqddcrp.kernels.state import refresh_terms, settle, sweep
+from streamddcrp.models.seqddcrp.kernels.state import refresh_terms, settle
+from streamddcrp.models.seqddcrp.kernels.sweep import sweep
 from streamddcrp.models.seqddcrp.kernels.window import close_column
 from streamddcrp.models.seqddcrp.state import (
     Atoms,
@@ -169,7 +170,7 @@ def unchanged(before, state):
 def settled(config, state):
     """Bring what follows from the links up to date, as blocks do before moves."""
     parts = state.rows, state.groups, state.atoms, state.table, state.counts
-    plain(settle)(config, *parts, state.sums, 0)
+    plain(settle)(config, *parts, state.sums, state.scratch, 0)
     refresh_terms(state.rows, state.counts)
     return parts
 

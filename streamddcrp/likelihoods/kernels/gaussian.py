@@ -2,7 +2,7 @@
 
 import math
 
-from streamddcrp.compilation import inlined, uncounted
+from streamddcrp.compilation import inlined, kernel, uncounted
 from streamddcrp.likelihoods.kernels.special import (
     LOG_2,
     LOG_2PI,
@@ -162,7 +162,7 @@ def ng_add(hyper: Array, h: int, x: Array, c: int, weight: float, stats: Array, 
             stats[s + 1 + 2 * D + d] += share * (y * y + hyper[h + 1 + 5 * D + d])
 
 
-@uncounted
+@kernel(_nrt=False, fastmath={"reassoc", "contract"})
 def ng_add_rows(
     hyper: Array, h: int, X: Array, c: int, weights: Array, start: int, stop: int, stats: Array,
     s: int,
@@ -173,12 +173,12 @@ def ng_add_rows(
         center, cell = hyper[h + 1 + d], hyper[h + 1 + 5 * D + d]
         n, total, square = 0.0, 0.0, 0.0
         for r in range(start, stop):
-            if weights[r] != 0.0:
-                y = X[r, c + d] - center
-                if not math.isnan(y):
-                    n += weights[r]
-                    total += weights[r] * y
-                    square += weights[r] * (y * y + cell)
+            y = X[r, c + d] - center
+            weight = 0.0 if math.isnan(y) else weights[r]
+            y = 0.0 if math.isnan(y) else y
+            n += weight
+            total += weight * y
+            square += weight * (y * y + cell)
         power = hyper[h + 1 + 6 * D + d]
         stats[s + 1 + d] += power * n
         stats[s + 1 + D + d] += power * total

@@ -145,10 +145,13 @@ class Scratch(NamedTuple):
     group: Annotated[FloatArray, "G"]
     own: Annotated[FloatArray, "K"]
     weight: Annotated[FloatArray, "K"]
+    stale: Annotated[FloatArray, "K", 1]  # 1 where a posterior waits for the next block
     shadow: Annotated[FloatArray, "K W"]  # probability that rows being evicted sit at the shadows
     sides: Annotated[
         FloatArray, "K W"
     ]  # 1 where the last opening of an evicted row was its shadow's
+    joined: Annotated[IntArray, "W"]  # groups that rows being evicted have joined
+    growth: Annotated[FloatArray, "W"]  # by how much the log mass of these grew
     kept_frozen: Annotated[FloatArray, "P"]
     kept_column: Annotated[FloatArray, "G"]
     log_new: Annotated[FloatArray, "1"]  # log density of the arrival under the base measure
@@ -214,7 +217,7 @@ def _lengths(config: Config, capacity: int) -> dict[str, int]:
     }
 
 
-def empty_state(config: Config, capacity: int = 8) -> State:
+def empty_state(config: Config, capacity: int = 16) -> State:
     """Return the state before the first arrival, with room for ``capacity`` tables."""
     lengths = _lengths(config, capacity)
     counts = np.zeros(N_COUNTS, np.int64)
@@ -297,9 +300,9 @@ def state_from_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> Sta
     """
     counts = arrays["counts"]
     n_tables = len(arrays["table.ids"])
-    lengths = _lengths(config, max(8, n_tables)) | {"K": n_tables}
+    lengths = _lengths(config, max(16, n_tables)) | {"K": n_tables}
     check_one("counts", counts, (N_COUNTS,), np.int64, COUNTS, lengths)
-    state = empty_state(config, capacity=max(8, n_tables))
+    state = empty_state(config, capacity=max(16, n_tables))
     state.counts[:] = counts
     restore(state, _used(state), arrays)
     refuse_if(not _has_room(config, state), "numbers of rows, groups and tables")

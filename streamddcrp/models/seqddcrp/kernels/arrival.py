@@ -49,7 +49,6 @@ from streamddcrp.models.seqddcrp.kernels.state import (
     LINK_FLOOR,
     SWEPT,
     activate,
-    ascend,
     is_away,
     is_pure,
     lately,
@@ -59,10 +58,12 @@ from streamddcrp.models.seqddcrp.kernels.state import (
     refresh_active,
     refresh_sticks,
     refresh_terms,
+    refresh_weights,
     row_term,
     settle,
     weigh_groups,
 )
+from streamddcrp.models.seqddcrp.kernels.sweep import ascend
 from streamddcrp.models.seqddcrp.kernels.vectors import weigh_columns
 from streamddcrp.models.seqddcrp.kernels.window import drop_groups, evict, retire, shift_rows
 from streamddcrp.numerics import copy_row, dot, exp_all, floor_and_sum, largest, scale
@@ -253,10 +254,14 @@ def _seat(
             add_stats(family, hyper, x, z, table.stats[m])
             if z > STALE or (opened > 0.0 and m == K - 1):
                 posterior(family, hyper, table.stats[m], table.post[m])
+            else:
+                scratch.stale[m] = 1.0
         if z > rows.probs[best, w]:
             best = m
-    if opened_here > STALE:
+    if opened > 0.0:
         refresh_sticks(config, atoms, counts, sums)
+    elif opened_here > STALE:
+        refresh_weights(config, atoms, counts, sums)
     see(atoms, table, counts, best)
     away = counts[N_SEEN] - table.last_seen[best] if table.last_seen[best] >= 0 else 0
     report(atoms, table, events, counts, best, counts[N_SEEN], t)
@@ -329,12 +334,12 @@ def _block(config, rows, groups, atoms, table, events, counts, sums, scratch):
     evict(config, rows, groups, atoms, table, counts, sums, scratch, excess)
     _forget(config, atoms, table, counts, sums)
     shift_rows(rows, counts, excess)
-    settle(config, rows, groups, atoms, table, counts, sums, 0)
+    settle(config, rows, groups, atoms, table, counts, sums, scratch, 0)
     refresh_active(rows, groups, atoms, counts)  # after what leaves has been brought up to date
     first = max(counts[N_ROWS] - SWEPT, 0)
     for _ in range(config.n_sweeps):
         oldest = ascend(config, rows, groups, atoms, table, counts, scratch, first, 1)
-        settle(config, rows, groups, atoms, table, counts, sums, oldest)
+        settle(config, rows, groups, atoms, table, counts, sums, scratch, oldest)
     look_back(config, rows, groups, atoms, table, events, counts, sums, scratch)
     merged = False
     if counts[N_BLOCKS] % MOVES_EVERY == 0:
@@ -343,7 +348,7 @@ def _block(config, rows, groups, atoms, table, events, counts, sums, scratch):
         merged = merge(config, rows, groups, atoms, table, events, counts, sums, scratch, now)
     if drop_groups(config, rows, groups, counts, sums, now) or merged:
         refresh_terms(rows, counts)
-        settle(config, rows, groups, atoms, table, counts, sums, 0)
+        settle(config, rows, groups, atoms, table, counts, sums, scratch, 0)
     judge(atoms, table, counts)
     retire(config, rows, groups, atoms, table, events, counts, sums, now)
     _learn(config, rows, atoms, table, counts, sums, scratch)

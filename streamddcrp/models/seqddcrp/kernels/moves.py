@@ -46,8 +46,8 @@ from streamddcrp.models.seqddcrp.kernels.state import (
     settled_objective,
     stick_bound,
     stick_term,
-    sweep,
 )
+from streamddcrp.models.seqddcrp.kernels.sweep import sweep
 from streamddcrp.models.seqddcrp.kernels.window import close_column
 from streamddcrp.numerics import add, copy_first, exp_all
 
@@ -215,10 +215,10 @@ def try_birth(config, rows, groups, atoms, table, events, counts, sums, scratch,
     opener = counts[N_SEEN] - counts[N_ROWS] + start
     open_column(rows, groups, atoms, table, counts, opener)
     _move(rows, counts, scratch.moved, m)
-    settle(config, rows, groups, atoms, table, counts, sums, 0)
+    settle(config, rows, groups, atoms, table, counts, sums, scratch, 0)
     for _ in range(TRIAL_SWEEPS):
         sweep(config, rows, groups, atoms, table, counts, scratch, 0)
-        settle(config, rows, groups, atoms, table, counts, sums, 0)
+        settle(config, rows, groups, atoms, table, counts, sums, scratch, 0)
     if settled_objective(config, rows, atoms, table, counts, sums) > before:
         table.last_seen[K] = counts[N_SEEN] - 1
         start_filter(rows, atoms, counts)
@@ -227,7 +227,7 @@ def try_birth(config, rows, groups, atoms, table, events, counts, sums, scratch,
         return True
     close_last_column(counts)
     put_links_back(rows, counts, scratch)
-    settle(config, rows, groups, atoms, table, counts, sums, 0)
+    settle(config, rows, groups, atoms, table, counts, sums, scratch, 0)
     return False
 
 

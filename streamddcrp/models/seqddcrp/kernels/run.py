@@ -11,6 +11,7 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
     N_TABLES,
     REGIME,
 )
+from streamddcrp.models.seqddcrp.kernels.vectors import dot_rest
 
 RUN = 2  # rows that make a run
 
@@ -37,9 +38,7 @@ def change_of_run(rows, groups, atoms, table, counts):
     start = w - RUN
     changed = 1.0
     for i in range(start, w):
-        elsewhere = 0.0
-        for j in range(start):
-            elsewhere += rows.links[i, j] * (1.0 - rows.probs[k, j])
+        elsewhere = dot_rest(rows.links[i], rows.probs[k], start)
         for j in range(start, i):
             elsewhere += rows.links[i, j]
         for g in range(n_groups):

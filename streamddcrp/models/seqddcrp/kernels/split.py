@@ -24,8 +24,8 @@ from streamddcrp.models.seqddcrp.kernels.state import (
     settle,
     settled_objective,
     stick_bound,
-    sweep,
 )
+from streamddcrp.models.seqddcrp.kernels.sweep import sweep
 from streamddcrp.numerics import add, copy_row
 
 FEWEST = 6.0  # expected rows on both sides
@@ -88,10 +88,10 @@ def _try(config, rows, groups, atoms, table, events, counts, sums, scratch, m, n
     keep_links(rows, counts, scratch)
     openings = atoms.frozen_births[m]
     _part(config, rows, groups, atoms, table, counts, scratch, m)
-    settle(config, rows, groups, atoms, table, counts, sums, 0)
+    settle(config, rows, groups, atoms, table, counts, sums, scratch, 0)
     for _ in range(TRIAL_SWEEPS):
         sweep(config, rows, groups, atoms, table, counts, scratch, 0)
-        settle(config, rows, groups, atoms, table, counts, sums, 0)
+        settle(config, rows, groups, atoms, table, counts, sums, scratch, 0)
     if settled_objective(config, rows, atoms, table, counts, sums) <= before:
         close_last_column(counts)
         put_links_back(rows, counts, scratch)
@@ -99,9 +99,9 @@ def _try(config, rows, groups, atoms, table, events, counts, sums, scratch, m, n
         atoms.frozen_births[m] = openings
         for g in range(counts[N_GROUPS]):
             groups.probs[g, m] = scratch.kept_column[g]
-        settle(config, rows, groups, atoms, table, counts, sums, 0)
+        settle(config, rows, groups, atoms, table, counts, sums, scratch, 0)
         return False
-    _sort_groups(config, rows, groups, atoms, table, counts, sums, K)
+    _sort_groups(config, rows, groups, atoms, table, counts, sums, scratch, K)
     table.last_seen[K] = counts[N_SEEN] - 1
     start_filter(rows, atoms, counts)
     share = table.stats[K, 0] / (table.stats[K, 0] + table.stats[m, 0])
@@ -118,7 +118,7 @@ def _try(config, rows, groups, atoms, table, events, counts, sums, scratch, m, n
 
 
 @uncounted
-def _sort_groups(config, rows, groups, atoms, table, counts, sums, K):
+def _sort_groups(config, rows, groups, atoms, table, counts, sums, scratch, K):
     """Let groups whose members went to the new column ``K`` follow it.
 
     A group with members on both sides is joined by none from now on, and fades; of such there is
@@ -136,7 +136,7 @@ def _sort_groups(config, rows, groups, atoms, table, counts, sums, K):
             if groups.atom[g] < 0 <= mixed:
                 unite_groups(config, rows, groups, counts, min(g, mixed), max(g, mixed))
                 refresh_terms(rows, counts)
-                settle(config, rows, groups, atoms, table, counts, sums, 0)
+                settle(config, rows, groups, atoms, table, counts, sums, scratch, 0)
             break  # all of them were in the group of the old column
 
 

@@ -17,7 +17,7 @@ import math
 import numpy as np
 
 from streamddcrp.compilation import entry, uncounted
-from streamddcrp.likelihoods.kernels.families import add_rows, expected_log_liks_of_rows, posterior
+from streamddcrp.likelihoods.kernels.families import add_rows, posterior
 from streamddcrp.likelihoods.kernels.special import log_rising
 from streamddcrp.models.seqddcrp.kernels.layout import (
     DEAD_BIRTHS,
@@ -35,34 +35,22 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
     NEXT_ID,
 )
 from streamddcrp.models.seqddcrp.kernels.table import open_component
-from streamddcrp.models.seqddcrp.kernels.vectors import (
-    add_scaled,
-    dot_four,
-    share_out,
-    weigh_columns,
-)
+from streamddcrp.models.seqddcrp.kernels.vectors import dot_four
 from streamddcrp.numerics import (
     CALLER_GIVEN,
     EXPONENTIAL,
     copy_row,
     digamma,
-    dot,
     exp_all,
-    floor_and_sum,
     largest,
     log_decay,
+    same,
 )
 
 LINK_FLOOR = math.exp(-23.0)  # an option below this share of the row's best is set to zero
-BIRTH_FLOOR = 1e-8  # in sweeps, a birth below this is set to zero
 CALL_BACK = 0.01  # probability with which an arrival must open an atom that is away to call it back
 SWEPT = 64  # youngest rows that a block sweeps; older ones change with moves only
 PURE = 1.0 - 1e-12  # share of a group at an atom from which all its members are there
-UNSURE = 1e-4  # share of a row at other tables up to which its table is as good as certain
-LOG_UNSURE = math.log(UNSURE)
-DOUBTFUL = 0.01  # and beyond which it is in doubt
-YOUNG = 4  # blocks
-MANY = 16  # active tables
 LARGEST = 1e6  # score up to which a link term is a difference of scores without loss
 
 
@@ -141,30 +129,45 @@ def link_log_weights(
 
 
 @uncounted
-def refresh_sticks(config, atoms, counts, sums):
-    """Refresh E log beta and E beta under q(v_m) = Beta(1 + c_m, gamma + c_{>m})."""
+def refresh_weights(config, atoms, counts, sums):
+    """Refresh E beta under q(v_m) = Beta(1 + c_m, gamma + c_{>m})."""
     K = counts[N_TABLES]
     if not config.recall:
-        for m in range(K):
-            atoms.log_beta[m] = 0.0
-            atoms.beta[m] = 0.0
+        atoms.beta[:K] = 0.0
+        return
+    tail = sums[DEAD_BIRTHS]
+    for m in range(K):
+        tail += atoms.births[m]
+    left = 1.0  # product over earlier sticks of E(1 - v)
+    for m in range(K):
+        tail -= atoms.births[m]
+        a = 1.0 + atoms.births[m]
+        b = config.gamma + max(tail, 0.0)
+        atoms.beta[m] = left * a / (a + b)
+        left *= b / (a + b)
+    sums[NEW_BETA] = left
+
+
+@uncounted
+def refresh_sticks(config, atoms, counts, sums):
+    """Do `refresh_weights`, and refresh E log beta, too."""
+    K = counts[N_TABLES]
+    refresh_weights(config, atoms, counts, sums)
+    if not config.recall:
+        atoms.log_beta[:K] = 0.0
         return
     tail = sums[DEAD_BIRTHS]
     for m in range(K):
         tail += atoms.births[m]
     passed = 0.0  # sum over earlier sticks of E log(1 - v)
-    left = 1.0  # product of their E(1 - v)
     for m in range(K):
         tail -= atoms.births[m]
         a = 1.0 + atoms.births[m]
         b = config.gamma + max(tail, 0.0)
         psi = digamma(a + b)
         atoms.log_beta[m] = passed + digamma(a) - psi
-        atoms.beta[m] = left * a / (a + b)
         passed += digamma(b) - psi
-        left *= b / (a + b)
     sums[NEW_LOG_BETA] = passed - math.log(1.0 + config.gamma + sums[DEAD_BIRTHS])
-    sums[NEW_BETA] = left
 
 
 @entry
@@ -213,15 +216,13 @@ def objective(config, rows, atoms, table, counts, sums, scratch):
 def mix_row(rows, groups, atoms, counts, r):
     """Z_r = s_r + sum_g A_rg Zbar_g + sum_j A_rj Z_j."""
     active, n_active, links, probs = atoms.active, counts[N_ACTIVE], rows.links[r], rows.probs
-    at = 0
-    while at + 4 <= n_active:
-        a, b, c, d = active[at], active[at + 1], active[at + 2], active[at + 3]
+    last = n_active - 1
+    for at in range(0, n_active, 4):  # beyond the last one, it again
+        a, b = active[at], active[min(at + 1, last)]
+        c, d = active[min(at + 2, last)], active[min(at + 3, last)]
         probs[a, r], probs[b, r], probs[c, r], probs[d, r] = dot_four(
             links, probs[a], probs[b], probs[c], probs[d], r
         )
-        at += 4
-    for rest in range(at, n_active):
-        probs[active[rest], r] = dot(links, probs[active[rest]], r)
     for at in range(n_active):
         probs[active[at], r] += rows.births[active[at], r]
     for g in range(counts[N_GROUPS]):
@@ -322,26 +323,29 @@ def forward(rows, groups, atoms, counts, first):
 
 
 @entry
-def refresh_totals(config, rows, atoms, table, counts, sums):
+def refresh_totals(config, rows, atoms, table, counts, sums, scratch):
     """Statistics, posteriors and sticks from frozen parts plus the window, recomputed."""
-    w = counts[N_ROWS]
+    w, old = counts[N_ROWS], scratch.rest
     for at in range(counts[N_ACTIVE]):
         m = atoms.active[at]
+        copy_row(old, table.stats[m])
         copy_row(table.stats[m], table.frozen[m])
         add_rows(config.family, config.hyper, rows.x, rows.probs[m], 0, w, table.stats[m])
         births = atoms.frozen_births[m]
         for r in range(w):
             births += rows.births[m, r]
         atoms.births[m] = births
-        posterior(config.family, config.hyper, table.stats[m], table.post[m])
+        if scratch.stale[m] > 0.0 or not same(old, table.stats[m]):
+            posterior(config.family, config.hyper, table.stats[m], table.post[m])
+            scratch.stale[m] = 0.0
     refresh_sticks(config, atoms, counts, sums)
 
 
 @uncounted
-def settle(config, rows, groups, atoms, table, counts, sums, first):
+def settle(config, rows, groups, atoms, table, counts, sums, scratch, first):
     """Recompute what follows from the links: Z from row ``first`` on, statistics and all else."""
     forward(rows, groups, atoms, counts, first)
-    refresh_totals(config, rows, atoms, table, counts, sums)
+    refresh_totals(config, rows, atoms, table, counts, sums, scratch)
 
 
 @uncounted
@@ -358,116 +362,3 @@ def is_away(config, table, counts, m):
     take a little of every row for ever.
     """
     return counts[N_SEEN] - max(table.last_seen[m], table.born[m]) > lately(config)
-
-
-@uncounted
-def _is_due(config, rows, atoms, counts, gain, i):
-    """Whether row ``i`` is swept in this block: not if its table is as good as certain.
-
-    ``gain`` holds G_i. A row at one table with 1 - `UNSURE` is due again when G_i gives another one
-    more than `UNSURE` of the odds. The others are due less and less often as they grow old.
-    """
-    k = atoms.active[0]
-    for at in range(1, counts[N_ACTIVE]):
-        if rows.probs[atoms.active[at], i] > rows.probs[k, i]:
-            k = atoms.active[at]
-    age = (counts[N_ROWS] - 1 - i) // config.sweep_every
-    if 1.0 - rows.probs[k, i] > UNSURE:
-        return age % 2 == 1 or (age < YOUNG and 1.0 - rows.probs[k, i] > DOUBTFUL)
-    for at in range(counts[N_ACTIVE]):
-        m = atoms.active[at]
-        if m != k and gain[m] - gain[k] > LOG_UNSURE:
-            return True
-    return False
-
-
-@uncounted
-def _push(received, links, gain, atoms, counts, start, i):
-    """Add what row ``i`` sends along its links to what rows from ``start`` on receive."""
-    if counts[N_ACTIVE] > MANY:  # a row links to few others then
-        for j in range(start, i):
-            if links[j] > 0.0:
-                for at in range(counts[N_ACTIVE]):
-                    m = atoms.active[at]
-                    received[m, j] += links[j] * gain[m]
-        return
-    for at in range(counts[N_ACTIVE]):
-        m = atoms.active[at]
-        add_scaled(received[m], gain[m], links, start, i)
-
-
-@entry
-def sweep(config, rows, groups, atoms, table, counts, scratch, start):
-    """Do `ascend` with every row from ``start`` on."""
-    ascend(config, rows, groups, atoms, table, counts, scratch, start, 0)
-
-
-@uncounted
-def ascend(config, rows, groups, atoms, table, counts, scratch, start, only_due):
-    """Exact coordinate ascent over the rows from ``start`` on, youngest first, all else fixed.
-
-    G_i = l_i + sum_{s>i} A_si G_s;
-    log A_ij = log p_ij + G_i.Z_j;  log A_ig = log p_ig + G_i.Zbar_g;
-    log s_im = log alpha - log S_i + E log beta_m + G_im,
-    the last for active columns. O(L (L + G + K) K). Return the oldest row that has changed; the
-    caller then runs `settle` from there.
-
-    Parameters
-    ----------
-    only_due : int
-        1: rows that are not due (`_is_due`) keep their links.
-    """
-    w, n_groups, n_active = counts[N_ROWS], counts[N_GROUPS], counts[N_ACTIVE]
-    first, oldest = counts[N_SEEN] - w, w
-    received, message, share = scratch.received, scratch.message, scratch.share
-    gain = scratch.weight
-    for at in range(n_active):
-        m = atoms.active[at]
-        expected_log_liks_of_rows(
-            config.family, config.hyper, table.post[m], rows.x, start, w, received[m]
-        )
-        scratch.own[m] = is_away(config, table, counts, m)
-    for i in range(w - 1, start - 1, -1):
-        for at in range(n_active):
-            m = atoms.active[at]
-            gain[m] = received[m, i]
-        if only_due and not _is_due(config, rows, atoms, counts, gain, i):
-            _push(received, rows.links[i], gain, atoms, counts, start, i)
-            continue
-        oldest = i
-        # the options of a row: links to customers, to groups from `tied` on, births from `own` on
-        tied, own, end = i, i + n_groups, i + n_groups + n_active
-        log_weight, links = rows.log_weight[i], rows.links[i]
-        for at in range(n_active):
-            m = atoms.active[at]
-            message[own + at] = gain[m] + atoms.log_beta[m]
-        weigh_columns(message, gain, rows.probs, atoms.active, n_active, i)
-        weigh_groups(message, tied, gain, groups, atoms, counts)
-        for j in range(i):
-            share[j] = log_weight[j] + message[j]
-        for g in range(n_groups):
-            share[tied + g] = rows.group_log_weight[i, g] + message[tied + g]
-        for at in range(n_active):
-            m = atoms.active[at]
-            possible = rows.births[m, i] > 0.0
-            if config.recall:
-                possible = possible or scratch.own[m] == 0.0
-            else:
-                possible = possible and atoms.opener[m] == first + i
-            share[own + at] = rows.log_birth[i] + message[own + at] if possible else -np.inf
-        top = largest(share, end)
-        for j in range(end):
-            share[j] -= top
-        exp_all(share, end, scratch.work)
-        total = floor_and_sum(share, 0, own, LINK_FLOOR)
-        total += floor_and_sum(share, own, end, BIRTH_FLOOR)
-        # log q = score - log Z and score = log p + message, so the row's term is log Z - E message
-        rows.term[i] = top + math.log(total) - share_out(share, total, message, end, links, i)
-        for g in range(n_groups):
-            rows.group_links[i, g] = share[tied + g]
-        for at in range(n_active):
-            rows.births[atoms.active[at], i] = share[own + at]
-        _push(received, links, gain, atoms, counts, start, i)
-        if abs(top) > LARGEST:
-            rows.term[i] = row_term(rows, i, n_groups, counts[N_TABLES])
-    return oldest

@@ -8,18 +8,14 @@ def weigh_columns(out, weights, values, active, n_active, n):
     """out[j] = sum over active columns m of weights[m] * values[m, j], for j < n."""
     for j in range(n):
         out[j] = 0.0
-    at = 0
-    while at + 4 <= n_active:
-        a, b, c, d = active[at], active[at + 1], active[at + 2], active[at + 3]
-        add_four(
-            out, weights[a], values[a], weights[b], values[b], weights[c], values[c], weights[d],
-            values[d], n,
-        )  # fmt: skip
-        at += 4
-    for rest in range(at, n_active):
-        weight, row = weights[active[rest]], values[active[rest]]
-        for j in range(n):
-            out[j] += weight * row[j]
+    last = n_active - 1
+    for at in range(0, n_active, 4):  # beyond the last one, it again with no weight
+        a, b = active[at], active[min(at + 1, last)]
+        c, d = active[min(at + 2, last)], active[min(at + 3, last)]
+        q = weights[b] if at < last else 0.0
+        r = weights[c] if at + 1 < last else 0.0
+        s = weights[d] if at + 2 < last else 0.0
+        add_four(out, weights[a], values[a], q, values[b], r, values[c], s, values[d], n)
 
 
 @leaf
@@ -46,6 +42,15 @@ def dot_four(x, a, b, c, d, n):
         r += x[j] * c[j]
         s += x[j] * d[j]
     return p, q, r, s
+
+
+@kernel(fastmath={"reassoc", "contract"})
+def dot_rest(a, b, n):
+    """Sum of a[j] (1 - b[j]) over the first ``n`` entries."""
+    total = 0.0
+    for j in range(n):
+        total += a[j] * (1.0 - b[j])
+    return total
 
 
 @kernel(fastmath={"reassoc", "contract"})

@@ -91,7 +91,9 @@ def evict(config, rows, groups, atoms, table, counts, sums, scratch, n):
             m = atoms.active[at]
             choose_sides(config, rows, atoms, table, scratch, m, n, FAINT, scratch.sides[m])
     for r in range(n):
-        _freeze(config, rows, groups, atoms, counts, sums, scratch, r)
+        _freeze(config, rows, groups, atoms, counts, sums, scratch, r, n)
+    for i in range(n, counts[N_ROWS]):
+        _pass_on(rows, scratch, i, 0, n)
     for at in range(counts[N_ACTIVE]):
         m = atoms.active[at]
         add_rows(config.family, config.hyper, rows.x, rows.probs[m], 0, n, table.frozen[m])
@@ -127,8 +129,8 @@ def _harden(rows, groups, counts, r):
 
 
 @uncounted
-def _freeze(config, rows, groups, atoms, counts, sums, scratch, r):
-    """Freeze row ``r``, whose links reach groups only, and turn links to it into group links."""
+def _freeze(config, rows, groups, atoms, counts, sums, scratch, r, n):
+    """Freeze row ``r`` of ``n``, whose links reach groups only; the others' links follow it."""
     w, K = counts[N_ROWS], counts[N_TABLES]
     mix_row(rows, groups, atoms, counts, r)  # group means may have moved since
     _harden(rows, groups, counts, r)
@@ -143,16 +145,25 @@ def _freeze(config, rows, groups, atoms, counts, sums, scratch, r):
     g, growth = _join_group(config, rows, groups, counts, scratch.shadow, r)
     groups.t[g] = rows.t[r]
     groups.arrival[g] = counts[N_SEEN] - w + r
-    for i in range(r + 1, w):
-        rows.group_links[i, g] += rows.links[i, r]
+    scratch.joined[r] = g
+    scratch.growth[r] = growth
+    for i in range(r + 1, n):
+        _pass_on(rows, scratch, i, r, r + 1)
+
+
+@uncounted
+def _pass_on(rows, scratch, i, start, stop):
+    """Make the links of row ``i`` to rows that have joined groups links to these groups."""
+    links, log_weight = rows.links[i], rows.log_weight[i]
+    group_links, group_log_weight = rows.group_links[i], rows.group_log_weight[i]
+    for r in range(start, stop):
+        g, growth = scratch.joined[r], scratch.growth[r]
+        group_links[g] += links[r]
         if growth < MOST_GROWTH:  # by the same for all, under decays that keep proportions
-            rows.group_log_weight[i, g] += growth
+            group_log_weight[g] += growth
         else:
-            rows.group_log_weight[i, g] = log_add_exp(
-                rows.group_log_weight[i, g], rows.log_weight[i, r]
-            )
-        rows.links[i, r] = 0.0
-        rows.log_weight[i, r] = -np.inf
+            group_log_weight[g] = log_add_exp(group_log_weight[g], log_weight[r])
+        links[r], log_weight[r] = 0.0, -np.inf
 
 
 @uncounted
@@ -324,4 +335,4 @@ def retire(config, rows, groups, atoms, table, events, counts, sums, now):
         if was_reported(atoms, m):
             record(events, counts, N_EVENTS, DEATH, table.ids[m], -1, counts[N_SEEN] - 1, now)
         _remove_column(config, rows, groups, atoms, table, counts, sums, m)
-    refresh_sticks(config, atoms, counts, sums)
+        refresh_sticks(config, atoms, counts, sums)
