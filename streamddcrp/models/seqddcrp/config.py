@@ -124,6 +124,7 @@ class Preset(NamedTuple):
     likelihood: Any  # for ``likelihood="auto"``; "auto" here looks at the first rows
     gamma: float  # concentration of the atoms
     candidates: tuple[Candidate, ...]
+    reaches: tuple[float, ...] = (8.0, 1.0, 32.0)  # of links, in rows; the first at the start
 
 
 PRESETS = {
