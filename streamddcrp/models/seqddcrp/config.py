@@ -140,6 +140,7 @@ PRESETS = {
         ),
     ),
     "short-series": Preset(
-        ("autoregression", 1), 1.0, tuple(Candidate(0.005, spread) for spread in (0.05, 0.2, 1.0))
+        ("autoregression", 1), 1.0, tuple(Candidate(0.005, spread) for spread in (0.05, 0.2, 1.0)),
+        (8.0,),
     ),
 }  # fmt: skip

@@ -10,7 +10,8 @@ who sits where, so it prefers one broad table to many long after the broad one p
 
 How far links reach back is chosen in the same way, for the best three of these priors: to a row or
 two where regimes last, so that the next row is expected where the last one sits, and to many where
-rows come in no order, so that it is expected at the tables in proportion to their rows.
+rows come in no order, so that it is expected at the tables in proportion to their rows. A reach
+that is longer than at the start must lead, for it is slow to see that a level has shifted.
 
 Of a few rows, many tables are easily right by chance. So a candidate must lead those that open
 tables most seldom; and one that expects every other row to open a table, which hardly looks at
@@ -59,7 +60,7 @@ KEPT = 1024  # rows from which to begin again, where seasons are found after the
 BLIND = 0.3  # probability of opening a table from which a candidate is blind to order
 FEW = 64  # rows before which blind candidates are not tried
 LEAD = 5.0  # nats by which blind candidates, and warped columns, must lead
-SMALL_LEAD = 2.0  # nats by which others must lead those that open tables most seldom
+SMALL_LEAD = 2.0  # nats for those that open tables less seldom than others, or reach further
 LEADERS = 3  # candidates for which other reaches of links are tried
 BROAD = 0.2  # spread from which candidates are tried with warped columns
 
@@ -230,6 +231,7 @@ class WarmUp:
             for reach in recipe.reaches[1:]:
                 other, seen = learned(engine.likelihood, candidate.opening, Exponential(reach))
                 gain = float((out - seen)[:, SCORE].sum())
+                gain -= SMALL_LEAD if reach > recipe.decay.scale else 0.0
                 trials.append((score + gain, candidate, other, seen))
         reached, chosen, best, out = max(trials, key=_first)
         _log.debug(
