@@ -3,8 +3,7 @@
 One point seldom pays for a table of its own, a run of points does. A *look-back birth* gives the
 last r arrivals to a new table opened by the first of them. A screen, exact for a table that no
 other row reaches, picks r; trial sweeps and the bound decide. A *look-back return* gives them to a
-table there is: a run that began at the wrong table holds its rows by their links to each other, so
-that none of them leaves by itself.
+table there is: sweeps call no absent one back, so a run that began at the wrong table would stay.
 
 Two atoms that turn out to be one *merge*, frozen history included: statistics, openings and
 columns add, and the bound is charged for the entropy that the rows lose.
