@@ -11,10 +11,12 @@ from streamddcrp.models.seqddcrp.config import halo_of, make_config
 from streamddcrp.models.seqddcrp.engine import bound, given_weights
 from streamddcrp.models.seqddcrp.kernels.divide import divide
 from streamddcrp.models.seqddcrp.kernels.layout import N_ROWS, N_TABLES
-from streamddcrp.models.seqddcrp.kernels.state import forward, refresh_totals
+from streamddcrp.models.seqddcrp.kernels.moves import _move, look_back
+from streamddcrp.models.seqddcrp.kernels.state import activate, forward, refresh_totals, settle
 from streamddcrp.models.seqddcrp.kernels.sweep import sweep
 from streamddcrp.models.seqddcrp.state import empty_state
 from tests.oracles.dense_stream import DenseStream
+from tests.oracles.plain import plain
 
 
 def gaussian_stream(rng, n, d=1):
@@ -233,6 +235,40 @@ def test_divisions_are_exact_and_raise_the_bound(decay, recall):
     new = state.rows.probs[1, :w] > 0.5
     assert new.any()
     assert len(set(kind[-w:][new])) == 1
+
+
+def test_a_run_returns_to_its_table():
+    """Sweeps call no absent table back: a run that began at another one stays there."""
+    rng = np.random.default_rng(0)
+    likelihood, decay = NormalGamma(0.0, 0.05, 1.5, 0.5), Exponential(1.0)
+    config, state = engine(likelihood, decay, look_back=0, window=24)
+    twin = DenseStream(config, state, decay, likelihood)
+    means = np.repeat([0.0, 5.0, 20.0, 0.0], [40, 4, 20, 16])
+    for i, x in enumerate(rng.normal(means, 1.0)):
+        twin.learn([x], i)
+    state, counts = twin.state, twin.state.counts
+    rows, groups, atoms, table = state.rows, state.groups, state.atoms, state.table
+    home, few = 0, int(np.abs(table.post[: counts[N_TABLES], 1] - 5.0).argmin())
+    assert few > 0
+    moved, w = state.scratch.moved, int(counts[N_ROWS])
+    moved[:w] = np.arange(w) >= w - 16
+    plain(_move)(rows, counts, moved, int(atoms.active[0]), few)  # where they do not belong
+    plain(activate)(atoms, counts, few)
+    table.last_seen[home] = 20  # long ago
+    for _ in range(3):
+        plain(settle)(config, rows, groups, atoms, table, counts, state.sums, 0)
+        sweep(config, rows, groups, atoms, table, counts, state.scratch, 0)
+    plain(settle)(config, rows, groups, atoms, table, counts, state.sums, 0)
+    assert (rows.probs[few, w - 16 : w] > 0.9).all()
+    before, n_tables = bound(config, state), int(counts[N_TABLES])
+    config = config._replace(look_back=32)
+    plain(look_back)(
+        config, rows, groups, atoms, table, state.events, counts, state.sums, state.scratch
+    )
+    assert (rows.probs[home, w - 16 : w] > 0.9).all()
+    assert counts[N_TABLES] == n_tables
+    assert bound(config, state) > before
+    twin.assert_bound(bound(config, state))
 
 
 @given(

@@ -18,7 +18,7 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
     N_TABLES,
     REGIME,
 )
-from streamddcrp.models.seqddcrp.kernels.moves import _join, try_birth
+from streamddcrp.models.seqddcrp.kernels.moves import _join, try_move
 from streamddcrp.models.seqddcrp.kernels.split import _try
 from streamddcrp.models.seqddcrp.kernels.state import refresh_terms, settle
 from streamddcrp.models.seqddcrp.kernels.sweep import sweep
@@ -198,17 +198,24 @@ def test_a_split_that_does_not_pay_is_undone():
     unchanged(before, state)
 
 
-def test_a_birth_that_does_not_pay_is_undone():
+@pytest.mark.parametrize("is_new", [True, False])
+def test_a_run_that_does_not_pay_is_put_back(is_new):
     config, state = after_a_stream(look_back=0)
     rows, groups, atoms, table, counts = settled(config, state)
     before = arrays_of(state)
     state.scratch.moved[: counts[N_ROWS]] = np.arange(counts[N_ROWS]) % 2
-    bounds = iter([0.0, -1.0])
-    assert not plain(try_birth, settled_objective=lambda *_: next(bounds))(
+    bounds, away = iter([0.0, -1.0]), _column_away(atoms, counts)
+    assert not plain(try_move, settled_objective=lambda *_: next(bounds))(
         config, rows, groups, atoms, table, state.events, counts, state.sums, state.scratch,
-        int(atoms.active[0]),
+        int(atoms.active[0]), int(counts[N_TABLES]) if is_new else away,
     )  # fmt: skip
     unchanged(before, state)
+
+
+def _column_away(atoms, counts):
+    """Return the first column at which no row in memory may sit."""
+    active = set(atoms.active[: counts[N_ACTIVE]].tolist())
+    return next(m for m in range(counts[N_TABLES]) if m not in active)
 
 
 def test_new_words_are_absent_from_everything_so_far():

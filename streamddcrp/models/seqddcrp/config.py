@@ -124,6 +124,7 @@ class Preset(NamedTuple):
     likelihood: Any  # for ``likelihood="auto"``; "auto" here looks at the first rows
     gamma: float  # concentration of the atoms
     candidates: tuple[Candidate, ...]
+    reaches: tuple[float, ...] = (8.0, 1.0, 32.0)  # of links, in rows; the first at the start
 
 
 PRESETS = {
@@ -142,5 +143,6 @@ PRESETS = {
         ("autoregression", 1),
         10.0,
         tuple(Candidate(0.005, spread) for spread in (0.05, 0.2, 1.0)),
+        (8.0,),
     ),
 }  # fmt: skip

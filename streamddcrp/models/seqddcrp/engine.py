@@ -71,7 +71,7 @@ class Engine:
         if self.past is not None:
             arrays["past"] = self.past
         names = ("time_unit", "n_features", "opening")
-        meta = {name: getattr(self, name) for name in names}
+        meta = {name: getattr(self, name) for name in names} | {"reach": self.decay.scale}
         return arrays, {"likelihood": self.likelihood.to_config(), **meta}
 
     def step(self, X: FloatArray, t: FloatArray) -> FloatArray:

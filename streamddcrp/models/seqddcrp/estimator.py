@@ -10,7 +10,7 @@ from river import base
 from streamddcrp.contract import P_NEW, SCORE
 from streamddcrp.data.batches import widest
 from streamddcrp.data.seasons.subtracted import Subtraction
-from streamddcrp.decay import make_decay
+from streamddcrp.decay import Exponential, make_decay
 from streamddcrp.errors import ConfigError, StreamDDCRPError
 from streamddcrp.estimator.recent import TimeLine
 from streamddcrp.estimator.stored import check_types, refuse_unless_plain
@@ -30,8 +30,9 @@ from streamddcrp.models.seqddcrp.config import PRESETS
 from streamddcrp.models.seqddcrp.engine import Engine
 from streamddcrp.models.seqddcrp.in_season import FAMILY_ROWS, SEASON_ROWS, InSeason
 from streamddcrp.models.seqddcrp.kernels.layout import N_COLUMNS, N_EVENTS, SETTLED
+from streamddcrp.models.seqddcrp.recipe import Recipe
 from streamddcrp.models.seqddcrp.views import TableViews
-from streamddcrp.models.seqddcrp.warmup import Recipe, WarmUp
+from streamddcrp.models.seqddcrp.warmup import WarmUp
 from streamddcrp.numerics import CALLER_GIVEN
 from streamddcrp.records import refuse_if
 from streamddcrp.typing import FloatArray, Probabilities
@@ -39,6 +40,7 @@ from streamddcrp.validation import choice, positive, whole
 
 _log = logging.getLogger(__name__)
 COUNTS = (BetaBernoulli, DirichletMultinomial, GammaPoisson, Product)  # and mixed columns
+AUTO = "auto"
 CALENDAR = "calendar"  # by default, the seasons of the clock that the rows show
 _PROGRESS = (
     "_first_time", "_last_time", "_clocked", "_n_seen", "_early", "_types", "_stream", "_family",
@@ -60,8 +62,11 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
     preset : {"process", "short-series"}, default "process"
         What the stream is like: a process whose regimes last and return, or a series of some
         hundred points with few changes (autoregression, tables seldom opened or reused).
-    decay : tuple, str, Decay or callable, default ("exponential", 8.0)
+    decay : "auto", tuple, str, Decay or callable, default "auto"
         How the weight of a link falls with distance; see `streamddcrp.decay`. "none" is the CRP.
+        "auto" is ``("exponential", a)`` with a = 1, 8 or 32, whichever has predicted the rows of
+        the warm-up best; 8 where there is none. A short reach expects the next row where the last
+        one sits: regimes last. A long one suits rows that come in no order.
     likelihood : "auto", tuple or Likelihood, default "auto"
         "auto" picks a family for each column from the rows of the warm-up, and logs what it picked.
         Numbers that are left out, as in ``("autoregression", 1)``, come from the first rows.
@@ -143,8 +148,8 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         self,
         *,
         preset: str = "process",
-        decay: Any = ("exponential", 8.0),
-        likelihood: Any = "auto",
+        decay: Any = AUTO,
+        likelihood: Any = AUTO,
         alpha: float | None = None,
         gamma: float | None = None,
         learn_prior: bool = True,
@@ -181,8 +186,9 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         self.warp = warp
         self.time_unit = time_unit
         self.season = season
-        self._decay = make_decay(decay)
         self._preset = PRESETS[choice("preset", preset, PRESETS)]
+        chosen = _is_auto(decay)
+        self._decay = Exponential(self._preset.reaches[0]) if chosen else make_decay(decay)
         wanted = self._preset.likelihood if _is_auto(likelihood) else likelihood
         free = _is_auto(wanted)
         self._by_clock = isinstance(season, str) and season == CALENDAR
@@ -202,7 +208,8 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
             if value is not None:
                 positive(name, value, "None")
         self._recipe = Recipe(
-            self._decay, self._preset, alpha, time_unit,
+            self._decay, self._preset.reaches if chosen and not self._is_given else (),
+            self._preset, alpha, time_unit,
             {
                 "learn_prior": learn_prior, "memory": memory,
                 "gamma": self._preset.gamma if gamma is None else gamma, "recall": recall,
@@ -212,7 +219,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
             },
             temper=temper and free, warp=warp and free,
         )  # fmt: skip
-        self._recipe.config(np.ones(1), 0, clocked=False, opening=0.1)  # checks the options
+        self._recipe.config(np.ones(1), 0, self._decay, clocked=False, opening=0.1)  # checks
         super().__init__(
             is_open=isinstance(self._family, DirichletMultinomial)
             and self._family.n_features is None
@@ -331,7 +338,9 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
             self._early = WarmUp(min(self.warmup, FAMILY_ROWS))
         elif self._family is not None:
             opening = self._preset.candidates[0].opening
-            self._stream = self._recipe.start(self._family, n_features, opening, self._origin)
+            self._stream = self._recipe.start(
+                self._family, n_features, opening, self._decay, self._origin
+            )
 
     def _said(self, out: FloatArray) -> tuple[FloatArray, FloatArray]:
         return out[:, SETTLED], out[:, SCORE]
@@ -415,5 +424,5 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
             self._stream = self._recipe.resume(arrays, meta["stream"], self._origin, D)
 
 
-def _is_auto(likelihood: object) -> bool:
-    return isinstance(likelihood, str) and likelihood == "auto"
+def _is_auto(option: object) -> bool:
+    return isinstance(option, str) and option == AUTO

@@ -8,13 +8,17 @@ next stage. The sum of these log scores is an estimate of the log evidence, and 
 compared by it rather than by their bounds: where tables overlap, a bound also pays for not knowing
 who sits where, so it prefers one broad table to many long after the broad one predicts worse.
 
+How far links reach back is chosen in the same way, for the best three of these priors: to a row or
+two where regimes last, so that the next row is expected where the last one sits, and to many where
+rows come in no order, so that it is expected at the tables in proportion to their rows. A reach
+that is longer than at the start must lead, for it is slow to see that a level has shifted.
+
 Of a few rows, many tables are easily right by chance. So a candidate must lead those that open
 tables most seldom; and one that expects every other row to open a table, which hardly looks at
 their order, waits for some rows.
 """
 
 import logging
-import math
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,16 +27,13 @@ from typing import Annotated, Any, NamedTuple, Self
 import numpy as np
 
 from streamddcrp.contract import BIRTH, DEATH, LABEL, LIVE_TABLES, MERGE, SCORE, record
-from streamddcrp.data import typical_gap
 from streamddcrp.data.scaled import looks_scaled_on_the_way
 from streamddcrp.data.seasons.subtracted import Subtraction
-from streamddcrp.decay import Decay
-from streamddcrp.estimator.stored import past_of, refuse_unless_plain
-from streamddcrp.likelihoods import Likelihood, likelihood_from_config
+from streamddcrp.decay import Decay, Exponential
+from streamddcrp.likelihoods import Likelihood
 from streamddcrp.likelihoods.columns import TABLE_VARIANCE
-from streamddcrp.likelihoods.restored import take_up
 from streamddcrp.likelihoods.warp import FEWEST_ROWS, far_runs
-from streamddcrp.models.seqddcrp.config import Candidate, Config, Preset, halo_of, make_config
+from streamddcrp.models.seqddcrp.config import Candidate
 from streamddcrp.models.seqddcrp.engine import Engine
 from streamddcrp.models.seqddcrp.kernels.known import REPORTED, STRAY, UNREPORTED
 from streamddcrp.models.seqddcrp.kernels.layout import (
@@ -47,7 +48,8 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
     SETTLED,
     STATE,
 )
-from streamddcrp.models.seqddcrp.state import State, empty_state, state_from_arrays
+from streamddcrp.models.seqddcrp.recipe import Recipe
+from streamddcrp.models.seqddcrp.state import State
 from streamddcrp.records import FINITE, VALUE, check, refuse_if
 from streamddcrp.typing import FloatArray, IntArray
 
@@ -58,10 +60,9 @@ KEPT = 1024  # rows from which to begin again, where seasons are found after the
 BLIND = 0.3  # probability of opening a table from which a candidate is blind to order
 FEW = 64  # rows before which blind candidates are not tried
 LEAD = 5.0  # nats by which blind candidates, and warped columns, must lead
-SMALL_LEAD = 2.0  # nats by which others must lead those that open tables most seldom
+SMALL_LEAD = 2.0  # nats for those that open tables less seldom than others, or reach further
+LEADERS = 3  # candidates for which other reaches of links are tried
 BROAD = 0.2  # spread from which candidates are tried with warped columns
-_GAPS = np.arange(1.0, 65.0)
-_MOST_MASS = 10.0  # of the decay weight of earlier arrivals, where alpha's start is set from it
 
 
 def stages(last: int) -> list[int]:
@@ -176,7 +177,7 @@ class WarmUp:
         return out
 
     def lead(
-        self, recipe: "Recipe", family: Likelihood, leader: Engine | None, names: list[str],
+        self, recipe: Recipe, family: Likelihood, leader: Engine | None, names: list[str],
         first_time: float | None, season: Subtraction | None = None,
     ) -> Engine:  # fmt: skip
         """Build a model for each candidate from all rows so far and return the best one.
@@ -197,6 +198,11 @@ class WarmUp:
         candidates, unit = recipe.candidates(family), recipe.unit(times, first_time)
         trials: list[tuple[float, Candidate, Engine, FloatArray]] = []
 
+        def learned(prior: Likelihood, opening: float, decay: Decay) -> tuple[Engine, FloatArray]:
+            engine = recipe.start(prior, width, opening, decay, first_time, unit)
+            engine.state.counts[N_SEEN] = self.n_rows - len(rows)
+            return engine, engine.step(rows, times)
+
         def compare(
             chosen: Iterable[Candidate], family: Likelihood, handicap: float, counts: Any = True
         ) -> None:
@@ -207,9 +213,7 @@ class WarmUp:
                 prior = likelihood
                 if family.free_spread:
                     prior = likelihood.spread_by(candidate.spread / TABLE_VARIANCE)
-                engine = recipe.start(prior, width, candidate.opening, first_time, unit)
-                engine.state.counts[N_SEEN] = self.n_rows - len(rows)
-                out = engine.step(rows, times)
+                engine, out = learned(prior, candidate.opening, recipe.decay)
                 score = -float(out[:, SCORE].sum(where=counts))
                 score -= handicap + _handicap(candidate, candidates)
                 trials.append((score, candidate, engine, out))
@@ -223,11 +227,21 @@ class WarmUp:
                 runs = far_runs(rows).any(axis=1)  # no evidence for tails: as without maps
                 handicap = LEAD + float(out[:, SCORE].sum(where=runs))
                 compare(dict.fromkeys([leading, *broad]), warped, handicap, ~runs)
+        for score, candidate, engine, out in sorted(trials, key=_first, reverse=True)[:LEADERS]:
+            for reach in recipe.reaches[1:]:
+                other, seen = learned(engine.likelihood, candidate.opening, Exponential(reach))
+                gain = float((out - seen)[:, SCORE].sum())
+                gain -= SMALL_LEAD if reach > recipe.decay.scale else 0.0
+                trials.append((score + gain, candidate, other, seen))
         reached, chosen, best, out = max(trials, key=_first)
         _log.debug(
-            "prior by the first %d rows: opening %g, spread %g (log score %.1f; others: %s)",
-            self.n_rows, chosen.opening, chosen.spread, reached,
-            ", ".join(f"{other.opening:g}/{other.spread:g} {b:.1f}" for b, other, _, _ in trials),
+            "prior by the first %d rows: opening %g, spread %g, reach %g (log score %.1f; others: "
+            "%s)",
+            self.n_rows, chosen.opening, chosen.spread, best.decay.scale, reached,
+            ", ".join(
+                f"{other.opening:g}/{other.spread:g}/{engine.decay.scale:g} {b:.1f}"
+                for b, other, engine, _ in trials
+            ),
         )  # fmt: skip
         if self.is_over:
             _log.info(
@@ -235,97 +249,13 @@ class WarmUp:
                 "%g of the total variance",
                 self.n_rows, chosen.opening, chosen.spread,
             )  # fmt: skip
+            if recipe.reaches:
+                _log.info("links reach back about %g rows", best.decay.scale)
         for remark in best.likelihood.remarks(names):
             _log.log(logging.INFO if self.is_over else logging.DEBUG, "%s", remark)
         old = None if leader is None else leader.state
         _take_over_ids(old, said, best.state, out[:, LABEL], self.n_rows - 1)
         return best
-
-
-@dataclass(frozen=True, slots=True)
-class Recipe:
-    """How an engine is made from the options of a model and its first rows.
-
-    Attributes
-    ----------
-    alpha, time_unit : float or None
-        None: learned; from the first rows.
-    settings : dict
-        What the options fix of `make_config`.
-    """
-
-    decay: Decay
-    preset: Preset
-    alpha: float | None
-    time_unit: float | None
-    settings: dict[str, Any]
-    temper: bool
-    warp: bool
-
-    def config(self, hyper: FloatArray, family: int, *, clocked: bool, opening: float) -> Config:
-        """Return checked settings, with alpha started so that a row opens a table as expected."""
-        alpha, rate = self.alpha or 1.0, math.inf
-        if self.alpha is None:
-            alpha = opening * min(float(np.sum(self.decay.weight(_GAPS))), _MOST_MASS)
-            rate = 1.0 / alpha
-        decay = (self.decay.code, self.decay.location, self.decay.scale)
-        tied, halo = halo_of(self.decay, alpha, self.settings["window"], clocked=clocked)
-        return make_config(
-            family=family, hyper=hyper, decay=decay, alpha=alpha, alpha_rate=rate, tied=tied,
-            halo=halo, **self.settings,
-        )  # fmt: skip
-
-    def start(
-        self, likelihood: Likelihood, n_features: int, opening: float, first_time: float | None,
-        unit: float = 1.0, arrays: Mapping[str, Any] | None = None,
-    ) -> Engine:  # fmt: skip
-        """Return an engine before its first row, or with the state of stored arrays.
-
-        Without ``first_time`` rows come without times.
-        """
-        hyper, clocked = likelihood.hyper(n_features), first_time is not None
-        config = self.config(hyper, likelihood.family, clocked=clocked, opening=opening)
-        if arrays is None:
-            state = empty_state(config)
-        else:
-            take_up(likelihood.family, config.hyper, arrays)
-            state = state_from_arrays(config, arrays)
-        return Engine(
-            likelihood, self.decay, clocked, first_time or 0.0, unit, config, state, n_features,
-            opening,
-        )  # fmt: skip
-
-    def resume(
-        self, arrays: Mapping[str, Any], meta: Mapping[str, Any], first_time: float | None, D: int
-    ) -> Engine:
-        """Return the engine of D features that `Engine.kept` described."""
-        likelihood = likelihood_from_config(meta["likelihood"])
-        refuse_unless_plain(meta, counts=("n_features",), numbers=("opening", "time_unit"))
-        refuse_if(meta["n_features"] != D or not meta["time_unit"] > 0, "stream")
-        engine = self.start(
-            likelihood, meta["n_features"], meta["opening"], first_time, meta["time_unit"], arrays
-        )
-        engine.past = past_of(likelihood, arrays, D)
-        return engine
-
-    def candidates(self, family: Likelihood) -> tuple[Candidate, ...]:
-        """Return the priors to be compared: those that differ in what the user left open."""
-        found: dict[tuple[str, float], Candidate] = {}
-        for candidate in self.preset.candidates:
-            opening = candidate.opening if self.alpha is None else math.nan
-            spread = candidate.spread if family.free_spread else 0.0
-            found.setdefault((str(opening), spread), candidate)
-        return tuple(found.values())
-
-    def fitted(self, family: Likelihood, rows: FloatArray, names: Sequence[str]) -> Likelihood:
-        """Return the family with what it lacks taken from the first rows."""
-        return (family.tempered(rows, names) if self.temper else family).scaled(rows, names)
-
-    def unit(self, times: FloatArray, first_time: float | None) -> float:
-        """Return the unit of time: as given, or the usual gap between the first rows."""
-        if self.time_unit is not None or first_time is None:
-            return self.time_unit or 1.0
-        return typical_gap(times)
 
 
 def _first(trial: tuple[float, Candidate, Engine, FloatArray]) -> float:

@@ -42,7 +42,8 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
 from streamddcrp.models.seqddcrp.kernels.moves import MOVES_EVERY, look_back, merge
 from streamddcrp.models.seqddcrp.kernels.run import change_of_run
 from streamddcrp.models.seqddcrp.kernels.settled import follow, note_return
-from streamddcrp.models.seqddcrp.kernels.split import split, start_visit
+from streamddcrp.models.seqddcrp.kernels.shadow import greet
+from streamddcrp.models.seqddcrp.kernels.split import split
 from streamddcrp.models.seqddcrp.kernels.state import (
     CALL_BACK,
     LARGEST,
@@ -51,7 +52,6 @@ from streamddcrp.models.seqddcrp.kernels.state import (
     activate,
     is_away,
     is_pure,
-    lately,
     link_log_weights,
     mix_row,
     open_column,
@@ -71,7 +71,6 @@ from streamddcrp.numerics import copy_row, dot, exp_all, floor_and_sum, largest,
 ALPHA_MEMORY = 500.0  # rows over which what they tell of alpha fades
 ALPHA_STEPS = 4.0  # fixed-point steps in one: where all rows open, each is a small one
 LARGEST_STEP = 0.2
-VISIT = 2.0  # times as long an absence makes a return a visit
 OPENINGS_PER_ROW = 4.0  # openings remembered by all tables, for every row remembered by one
 PRIOR_EVERY = 4  # blocks between steps of the base measure
 NUMBER, TIME, LOG_TOTAL = 0, 1, 2  # entries of `scratch.asked`
@@ -263,10 +262,8 @@ def _seat(
     elif opened_here > STALE:
         refresh_weights(config, atoms, counts, sums)
     see(atoms, table, counts, best)
-    away = counts[N_SEEN] - table.last_seen[best] if table.last_seen[best] >= 0 else 0
     report(atoms, table, events, counts, best, counts[N_SEEN], t)
-    if config.recall and away > VISIT * lately(config):
-        start_visit(groups, atoms, table, events, counts, best, t)
+    greet(config, groups, atoms, table, events, counts, best, counts[N_SEEN], t)
     table.last_seen[best] = counts[N_SEEN]
     counts[N_ROWS] += 1
     counts[N_SEEN] += 1

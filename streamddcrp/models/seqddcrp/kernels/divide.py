@@ -19,7 +19,7 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
     N_TABLES,
     NEW_LOG_BETA,
 )
-from streamddcrp.models.seqddcrp.kernels.moves import MOVES_EVERY, NOTHING, SHORTEST, try_birth
+from streamddcrp.models.seqddcrp.kernels.moves import MOVES_EVERY, NOTHING, SHORTEST, try_move
 from streamddcrp.numerics import copy_row
 
 ROUNDS = 3
@@ -109,4 +109,5 @@ def divide(config, rows, groups, atoms, table, events, counts, sums, scratch):
     if _mark(config, rows, table, counts, scratch, m) < SHORTEST:
         return
     if _gain(config, rows, atoms, table, counts, sums, scratch, m) > 0.0:
-        try_birth(config, rows, groups, atoms, table, events, counts, sums, scratch, m)
+        K = counts[N_TABLES]
+        try_move(config, rows, groups, atoms, table, events, counts, sums, scratch, m, K)

@@ -77,7 +77,6 @@ def see(atoms, table, counts, m):
 @uncounted
 def see_rows(atoms, marked, w, m):
     """Count the marked rows of the window, which have been given to column ``m``."""
-    atoms.n_rows[m], atoms.n_visits[m] = 0, 0
     for r in range(w):
         if marked[r] > 0.0:
             atoms.n_rows[m] += 1

@@ -2,7 +2,8 @@
 
 One point seldom pays for a table of its own, a run of points does. A *look-back birth* gives the
 last r arrivals to a new table opened by the first of them. A screen, exact for a table that no
-other row reaches, picks r; trial sweeps and the bound decide.
+other row reaches, picks r; trial sweeps and the bound decide. A *look-back return* gives them to a
+table there is: sweeps call no absent one back, so a run that began at the wrong table would stay.
 
 Two atoms that turn out to be one *merge*, frozen history included: statistics, openings and
 columns add, and the bound is charged for the entropy that the rows lose.
@@ -11,7 +12,7 @@ columns add, and the bound is charged for the entropy that the rows lose.
 import math
 
 from streamddcrp.compilation import entry, uncounted
-from streamddcrp.contract import MERGE, RESTART, SWEEP_UP, record
+from streamddcrp.contract import MERGE, SWEEP_UP, record
 from streamddcrp.likelihoods.kernels.families import add_rows, posterior
 from streamddcrp.models.seqddcrp.kernels.groups import group_of, ties_gain, unite_groups
 from streamddcrp.models.seqddcrp.kernels.known import (
@@ -36,7 +37,7 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
     STATE,
 )
 from streamddcrp.models.seqddcrp.kernels.settled import start_filter
-from streamddcrp.models.seqddcrp.kernels.shadow import start_shadow
+from streamddcrp.models.seqddcrp.kernels.shadow import greet, restart
 from streamddcrp.models.seqddcrp.kernels.state import (
     activate,
     close_last_column,
@@ -63,40 +64,51 @@ CRUMB = 0.05  # expected rows; an atom with fewer is a birth that came to nothin
 
 @uncounted
 def _screen(config, rows, atoms, table, counts, sums, scratch):
-    """Find the best run of last rows to move to a new table; return its length, 0 for none.
+    """Find the best run of last rows to move; return its length, 0 for none, and the column.
 
     Runs of 4, 8, 16, .. rows, then all those of lengths next to that of the best. Long ones can
-    wait for every fourth block.
+    wait for every fourth block. The column behind the last stands for a new table.
     """
+    K = counts[N_TABLES]
     others = 0 if counts[N_GROUPS] > 0 else 1  # rows that must stay
     longest = min(config.look_back, counts[N_ROWS] - others)
     if counts[N_BLOCKS] % MOVES_EVERY > 0:
         longest = min(longest, LONG)
-    near = _best_run(config, rows, atoms, table, counts, sums, scratch, SHORTEST, longest, True)
+    begin = 0 if config.recall else K
+    near, into = _best_run(
+        config, rows, atoms, table, counts, sums, scratch, SHORTEST, longest, True, begin, K + 1
+    )
     if near == 0:
-        return 0
+        return 0, K
     first, last = max(near // 2 + 1, 2), min(2 * near - 1, longest)
-    return _best_run(config, rows, atoms, table, counts, sums, scratch, first, last, False)
+    return _best_run(
+        config, rows, atoms, table, counts, sums, scratch, first, last, False, into, into + 1
+    )
 
 
 @uncounted
 def _best_run(
-    config, rows, atoms, table, counts, sums, scratch, shortest, longest, doubling
+    config, rows, atoms, table, counts, sums, scratch, shortest, longest, doubling, begin, end
 ):  # fmt: skip
     """Return the length of the best run, of ``shortest`` rows to ``longest``; 0 if none gains.
 
-    For each run Q, in one pass from the youngest row to the oldest:
+    And the column that it goes to, from ``begin`` to before ``end``; K is a new one. For each run
+    Q, in one pass from the youngest row to the oldest:
 
         Delta(Q) = sum_Q -rowterm + log alpha - log S_o + sum_{i in Q, i > o} log((sum_{j in Q, j<i}
                    f_ij + alpha / e) / S_i) + g_new + log m(T_Q) + sum_k [log m(T_k - T_Qk) -
-                   log m(T_k)]
+                   log m(T_k)],
+
+    and for a column l < K, with E log beta_l in place of g_new, log m(T_l - T_Ql + T_Q) -
+    log m(T_l - T_Ql) in place of log m(T_Q).
     """
     w, family, hyper = counts[N_ROWS], config.family, config.hyper
-    for at in range(counts[N_ACTIVE]):
-        scratch.taken[atoms.active[at]] = 0.0
+    K, lost = counts[N_TABLES], scratch.own
+    for m in range(K):
+        scratch.taken[m], lost[m] = 0.0, 0.0
     for i in range(max(w - longest, 0), w):
         scratch.local[i] = math.exp(rows.log_birth[i] - 1.0) if config.recall else 0.0
-    best, length = 0.0, 0
+    best, length, into = 0.0, 0, K
     terms = 0.0
     last = w  # the rows before it have not been taken yet
     r, candidate = 0, shortest
@@ -112,7 +124,7 @@ def _best_run(
         if r < candidate:
             continue
         candidate = 2 * candidate if doubling else candidate + 1
-        gain = terms + rows.log_birth[o] + sums[NEW_LOG_BETA]
+        gain = terms + rows.log_birth[o]
         for i in range(o + 1, w):
             gain += math.log(max(scratch.local[i], 1e-300))
         scratch.stats[:] = 0.0
@@ -125,18 +137,29 @@ def _best_run(
                 for p in range(len(scratch.rest)):
                     scratch.rest[p] = table.stats[m, p] - scratch.taken[m, p]
                 posterior(family, hyper, scratch.rest, scratch.post)
-                gain += scratch.post[0] - table.post[m, 0]
-        posterior(family, hyper, scratch.stats, scratch.post)
-        gain += scratch.post[0]
+                lost[m] = scratch.post[0] - table.post[m, 0]
+                gain += lost[m]
         last = o
-        if gain > best:
-            best, length = gain, r
-    return length
+        for k in range(begin, end):
+            if k == K:
+                posterior(family, hyper, scratch.stats, scratch.post)
+                there = sums[NEW_LOG_BETA] + scratch.post[0]
+            elif table.stats[k, 0] >= SHORTEST:
+                for p in range(len(scratch.rest)):
+                    left = table.stats[k, p] - scratch.taken[k, p]
+                    scratch.rest[p] = left + scratch.stats[p]
+                posterior(family, hyper, scratch.rest, scratch.post)
+                there = atoms.log_beta[k] + scratch.post[0] - table.post[k, 0] - lost[k]
+            else:
+                continue
+            if gain + there > best:
+                best, length, into = gain + there, r, k
+    return length, into
 
 
 @uncounted
-def _move(rows, counts, moved, m):
-    """Let the rows marked by ``moved`` share the last column, linked among themselves by the prior.
+def _move(rows, counts, moved, m, into):
+    """Let the rows marked by ``moved`` share column ``into``, linked by the prior to each other.
 
     The others keep their links but those to the moved; a row left without any opens at ``m``.
     """
@@ -150,7 +173,7 @@ def _move(rows, counts, moved, m):
                 rows.links[i, j] = math.exp(rows.log_weight[i, j]) if moved[j] > 0.0 else 0.0
                 total += rows.links[i, j]
             if total == 0.0:
-                rows.births[K - 1, i] = 1.0
+                rows.births[into, i] = 1.0
                 continue
         else:
             lost = 0.0
@@ -200,12 +223,13 @@ def put_links_back(rows, counts, scratch):
 
 
 @uncounted
-def try_birth(config, rows, groups, atoms, table, events, counts, sums, scratch, m):
-    """Give the rows marked in ``scratch.moved`` to a new table; undo it unless the bound rises.
+def try_move(config, rows, groups, atoms, table, events, counts, sums, scratch, m, into):
+    """Give the rows marked in ``scratch.moved`` to column ``into``; undo it unless the bound rises.
 
-    Three sweeps. Those of the others that could only follow the moved open at column ``m``.
+    The column behind the last stands for a new table. Three sweeps. Those of the others that could
+    only follow the moved open at column ``m``.
     """
-    K = counts[N_TABLES]
+    K, n_active, last = counts[N_TABLES], counts[N_ACTIVE], counts[N_SEEN] - 1
     refresh_terms(rows, counts)
     before = settled_objective(config, rows, atoms, table, counts, sums)
     keep_links(rows, counts, scratch)
@@ -213,37 +237,43 @@ def try_birth(config, rows, groups, atoms, table, events, counts, sums, scratch,
     while scratch.moved[start] == 0.0:
         start += 1
     opener = counts[N_SEEN] - counts[N_ROWS] + start
-    open_column(rows, groups, atoms, table, counts, opener)
-    _move(rows, counts, scratch.moved, m)
+    if into == K:
+        open_column(rows, groups, atoms, table, counts, opener)
+    else:
+        activate(atoms, counts, into)
+    _move(rows, counts, scratch.moved, m, into)
     settle(config, rows, groups, atoms, table, counts, sums, scratch, 0)
     for _ in range(TRIAL_SWEEPS):
         sweep(config, rows, groups, atoms, table, counts, scratch, 0)
         settle(config, rows, groups, atoms, table, counts, sums, scratch, 0)
     if settled_objective(config, rows, atoms, table, counts, sums) > before:
-        table.last_seen[K] = counts[N_SEEN] - 1
+        greet(config, groups, atoms, table, events, counts, into, opener, rows.t[start])
+        table.last_seen[into] = last
         start_filter(rows, atoms, counts)
-        see_rows(atoms, scratch.moved, counts[N_ROWS], K)
-        report(atoms, table, events, counts, K, opener, rows.t[start])
+        see_rows(atoms, scratch.moved, counts[N_ROWS], into)
+        report(atoms, table, events, counts, into, opener, rows.t[start])
         return True
-    close_last_column(counts)
+    if into == K:
+        close_last_column(counts)
     put_links_back(rows, counts, scratch)
     settle(config, rows, groups, atoms, table, counts, sums, scratch, 0)
+    counts[N_ACTIVE] = n_active
     return False
 
 
 @uncounted
 def look_back(config, rows, groups, atoms, table, events, counts, sums, scratch):
-    """Try one look-back birth. O(r (r + K P)) for the screen; a trial costs three sweeps."""
+    """Try one look-back birth or return. O(r (r + K P)) for the screen; a trial: three sweeps."""
     if config.max_tables <= counts[N_TABLES] or config.look_back < SHORTEST:
         return
-    length = _screen(config, rows, atoms, table, counts, sums, scratch)
+    length, into = _screen(config, rows, atoms, table, counts, sums, scratch)
     if length == 0:
         return
     start = counts[N_ROWS] - length
     scratch.moved[:start] = 0.0
     scratch.moved[start : counts[N_ROWS]] = 1.0
     m = atoms.active[0]  # no row is left without a link: those moved are the last
-    try_birth(config, rows, groups, atoms, table, events, counts, sums, scratch, m)
+    try_move(config, rows, groups, atoms, table, events, counts, sums, scratch, m, into)
 
 
 @entry
@@ -363,8 +393,7 @@ def _join(config, rows, groups, atoms, table, events, counts, sums, m, l, now):
         unite_groups(config, rows, groups, counts, g, h)
     elif h >= 0:
         groups.atom[h] = m
-    record(events, counts, N_EVENTS, RESTART, first, -1, counts[N_SEEN] - 1, now)
-    start_shadow(groups, atoms, table, counts, m)
+    restart(groups, atoms, table, events, counts, m, now)
     close_column(rows, groups, atoms, table, counts, l)
     activate(atoms, counts, m)
     refresh_terms(rows, counts)

@@ -10,10 +10,13 @@ place in a broad table.
 """
 
 from streamddcrp.compilation import uncounted
+from streamddcrp.contract import RESTART, record
 from streamddcrp.likelihoods.kernels.families import add_stats, log_predictive, posterior
-from streamddcrp.models.seqddcrp.kernels.layout import N_ACTIVE, N_GROUPS
+from streamddcrp.models.seqddcrp.kernels.layout import N_ACTIVE, N_EVENTS, N_GROUPS, N_SEEN
+from streamddcrp.models.seqddcrp.kernels.state import lately
 
 FAINT = 0.01  # an opening less probable than this is not worth the choice of a side
+VISIT = 2.0  # times as long an absence makes a return a visit
 
 
 @uncounted
@@ -25,6 +28,25 @@ def start_shadow(groups, atoms, table, counts, m):
     atoms.visiting[m] = 0
     for g in range(counts[N_GROUPS]):
         groups.shadow[g, m] = 0.0
+
+
+@uncounted
+def restart(groups, atoms, table, events, counts, m, now):
+    """Start the shadow of column ``m`` again, with an event."""
+    record(events, counts, N_EVENTS, RESTART, table.ids[m], -1, counts[N_SEEN] - 1, now)
+    start_shadow(groups, atoms, table, counts, m)
+
+
+@uncounted
+def greet(config, groups, atoms, table, events, counts, m, arrival, now):
+    """Let the shadow of an atom that comes back after long be what it gets from now on.
+
+    The usual test of a split then asks whether this visit should have been an atom of its own.
+    """
+    last = table.last_seen[m]
+    if config.recall and last >= 0 and arrival - last > VISIT * lately(config):
+        restart(groups, atoms, table, events, counts, m, now)
+        atoms.visiting[m] = 1
 
 
 @uncounted

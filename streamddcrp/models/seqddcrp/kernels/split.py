@@ -1,7 +1,7 @@
 """Split an atom from its shadow, frozen history included, if the bound rises."""
 
 from streamddcrp.compilation import uncounted
-from streamddcrp.contract import RESTART, SPLIT, record
+from streamddcrp.contract import SPLIT, record
 from streamddcrp.likelihoods.kernels.families import posterior
 from streamddcrp.models.seqddcrp.kernels.groups import unite_groups
 from streamddcrp.models.seqddcrp.kernels.known import REPORTED
@@ -15,7 +15,7 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
 )
 from streamddcrp.models.seqddcrp.kernels.moves import TRIAL_SWEEPS, keep_links, put_links_back
 from streamddcrp.models.seqddcrp.kernels.settled import start_filter
-from streamddcrp.models.seqddcrp.kernels.shadow import choose_sides, start_shadow
+from streamddcrp.models.seqddcrp.kernels.shadow import choose_sides, restart, start_shadow
 from streamddcrp.models.seqddcrp.kernels.state import (
     PURE,
     close_last_column,
@@ -153,24 +153,8 @@ def _most_promising(config, groups, atoms, table, events, counts, sums, scratch,
         if gain > best:
             best, chosen = gain, m
         elif n > WEARY and gain <= 0.0:
-            _restart(groups, atoms, table, events, counts, m, now)
+            restart(groups, atoms, table, events, counts, m, now)
     return chosen
-
-
-@uncounted
-def _restart(groups, atoms, table, events, counts, m, now):
-    record(events, counts, N_EVENTS, RESTART, table.ids[m], -1, counts[N_SEEN] - 1, now)
-    start_shadow(groups, atoms, table, counts, m)
-
-
-@uncounted
-def start_visit(groups, atoms, table, events, counts, m, now):
-    """Let the shadow of an atom that came back be what it gets from now on.
-
-    The usual test of a split then asks whether this visit should have been an atom of its own.
-    """
-    _restart(groups, atoms, table, events, counts, m, now)
-    atoms.visiting[m] = 1
 
 
 @uncounted
@@ -184,4 +168,4 @@ def split(config, rows, groups, atoms, table, events, counts, sums, scratch, now
     if not _try(config, rows, groups, atoms, table, events, counts, sums, scratch, m, now):
         atoms.failed_at[m] = table.shadow[m, 0]
         if table.shadow[m, 0] > WEARY:
-            _restart(groups, atoms, table, events, counts, m, now)
+            restart(groups, atoms, table, events, counts, m, now)

@@ -1,0 +1,56 @@
+"""How far links reach back, chosen by the first rows."""
+
+import numpy as np
+import pytest
+
+from streamddcrp import SeqDDCRP
+from streamddcrp.decay import Exponential
+from streamddcrp.errors import CheckpointError
+from streamddcrp.models.seqddcrp.config import PRESETS
+
+MEANS = np.array([[-4.0, 0.0], [4.0, 0.0], [0.0, 5.0], [0.0, -5.0]])
+
+
+def rows(run, n=512, seed=0):
+    """Rows of four clusters; each run of ``run`` rows is of one."""
+    rng = np.random.default_rng(seed)
+    kind = np.repeat(rng.integers(0, 4, -(-n // run)), run)[:n]
+    return MEANS[kind] + rng.normal(size=(n, 2))
+
+
+def reach(model):
+    return model._stream.decay.scale
+
+
+@pytest.mark.parametrize(("run", "wanted"), [(40, 1.0), (1, 32.0)])
+def test_it_follows_how_long_regimes_last(run, wanted):
+    model = SeqDDCRP()
+    model.learn_many(rows(run))
+    assert reach(model) == wanted
+    again = SeqDDCRP(decay=("exponential", 8.0))
+    again.learn_many(rows(run))
+    assert again._stream.decay == Exponential(8.0)  # given: not chosen
+    given = SeqDDCRP(likelihood=("normal_gamma", 0.0, 0.05, 1.5, 1.0))
+    given.learn_many(rows(run))
+    assert reach(given) == PRESETS["process"].reaches[0]  # no warm-up
+
+
+def test_a_restored_model_keeps_it():
+    X = rows(40)
+    model = SeqDDCRP()
+    model.learn_many(X[:400])
+    again = SeqDDCRP.from_bytes(model.to_bytes())
+    assert reach(again) == reach(model) == 1.0
+    np.testing.assert_array_equal(
+        again.step_many(X[400:])["label"], model.step_many(X[400:])["label"]
+    )
+
+
+@pytest.mark.parametrize("value", [None, "1", 0.0, -1.0, float("nan"), 3.0])
+def test_a_forged_one_is_refused(value):
+    model = SeqDDCRP()
+    model.learn_many(rows(40, 300))
+    arrays, meta = model._state()
+    meta["stream"]["reach"] = value
+    with pytest.raises(CheckpointError, match="reach"):
+        SeqDDCRP()._recipe.resume(arrays, meta["stream"], None, 2)
