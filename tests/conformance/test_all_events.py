@@ -62,7 +62,7 @@ STORMS = {  # class: how it is made, rows, and events that its ring holds
     ),
     "TextStream": (lambda: TextStream(lag=5, births=2), stories(6_000, 3), 8192),
     "EmbeddingStream": (
-        lambda: EmbeddingStream(lag=5, births=2, decay=10.0), directions(2_000, 3, 64), 4096
+        lambda: EmbeddingStream(lag=5, births=2, decay=10.0), directions(2_200, 3, 64), 4096
     ),
     "TemporalDPM": (
         lambda: TemporalDPM(likelihood="gaussian", epoch=("rows", 8), warmup=20, width=1, lag=1),
