@@ -256,9 +256,9 @@ def test_a_run_returns_to_its_table():
     plain(activate)(atoms, counts, few)
     table.last_seen[home] = 20  # long ago
     for _ in range(3):
-        plain(settle)(config, rows, groups, atoms, table, counts, state.sums, 0)
+        plain(settle)(config, rows, groups, atoms, table, counts, state.sums, state.scratch, 0)
         sweep(config, rows, groups, atoms, table, counts, state.scratch, 0)
-    plain(settle)(config, rows, groups, atoms, table, counts, state.sums, 0)
+    plain(settle)(config, rows, groups, atoms, table, counts, state.sums, state.scratch, 0)
     assert (rows.probs[few, w - 16 : w] > 0.9).all()
     before, n_tables = bound(config, state), int(counts[N_TABLES])
     config = config._replace(look_back=32)

@@ -20,7 +20,7 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
 )
 from streamddcrp.models.seqddcrp.kernels.moves import _join, try_move
 from streamddcrp.models.seqddcrp.kernels.split import _try
-from streamddcrp.models.seqddcrp.kernels.state import refresh_terms, settle
+from streamddcrp.models.seqddcrp.kernels.state import refresh_active, refresh_terms, settle
 from streamddcrp.models.seqddcrp.kernels.sweep import sweep
 from streamddcrp.models.seqddcrp.kernels.window import close_column
 from streamddcrp.models.seqddcrp.state import (
@@ -44,12 +44,16 @@ BY_COLUMN = {  # axis of the columns, of every array that has one; ``atoms.activ
 }
 
 
-def after_a_stream(seed=0, **options):
-    """Return config and state of a stream, its window partly evicted into groups."""
+def after_a_stream(seed=0, last=10, **options):
+    """Return config and state of a stream, its window partly evicted into groups.
+
+    The last ``last`` rows are of one table.
+    """
     config, state = engine(NormalGamma(0.0, 0.05, 1.5, 0.5), Exponential(6.0), **options)
     rng = np.random.default_rng(seed)
-    X = rng.normal(np.repeat([0.0, 9.0, -9.0, 18.0, 0.0, 9.0, 18.0], 10), 0.5)[:, None]
-    state, _ = step(config, state, X, np.arange(70.0), np.empty((1, 0)))
+    means = np.repeat([0.0, 9.0, -9.0, 18.0, 0.0, 9.0, 18.0], [10, 10, 10, 10, 10, 10, last])
+    X = rng.normal(means, 0.5)[:, None]
+    state, _ = step(config, state, X, np.arange(60.0 + last), np.empty((1, 0)))
     assert state.n_tables >= 4
     assert min(state.counts[[N_ROWS, N_GROUPS]]) > 1
     return config, state
@@ -200,11 +204,14 @@ def test_a_split_that_does_not_pay_is_undone():
 
 @pytest.mark.parametrize("is_new", [True, False])
 def test_a_run_that_does_not_pay_is_put_back(is_new):
-    config, state = after_a_stream(look_back=0)
+    config, state = after_a_stream(last=90, look_back=0)
+    away = sent_away(state)
     rows, groups, atoms, table, counts = settled(config, state)
+    plain(refresh_active)(rows, groups, atoms, counts)
+    assert away not in atoms.active[: counts[N_ACTIVE]]
     before = arrays_of(state)
     state.scratch.moved[: counts[N_ROWS]] = np.arange(counts[N_ROWS]) % 2
-    bounds, away = iter([0.0, -1.0]), _column_away(atoms, counts)
+    bounds = iter([0.0, -1.0])
     assert not plain(try_move, settled_objective=lambda *_: next(bounds))(
         config, rows, groups, atoms, table, state.events, counts, state.sums, state.scratch,
         int(atoms.active[0]), int(counts[N_TABLES]) if is_new else away,
@@ -212,10 +219,12 @@ def test_a_run_that_does_not_pay_is_put_back(is_new):
     unchanged(before, state)
 
 
-def _column_away(atoms, counts):
-    """Return the first column at which no row in memory may sit."""
-    active = set(atoms.active[: counts[N_ACTIVE]].tolist())
-    return next(m for m in range(counts[N_TABLES]) if m not in active)
+def sent_away(state):
+    """Return a column without groups, at which no row in memory sits any more."""
+    K, G = state.n_tables, int(state.counts[N_GROUPS])
+    m = min(set(range(K)) - set(state.groups.atom[:G].tolist()))
+    state.rows.births[m], state.groups.probs[:G, m] = 0.0, 0.0
+    return m
 
 
 def test_new_words_are_absent_from_everything_so_far():
