@@ -63,7 +63,7 @@ from streamddcrp.models.seqddcrp.kernels.state import (
     settle,
     weigh_groups,
 )
-from streamddcrp.models.seqddcrp.kernels.sweep import ascend
+from streamddcrp.models.seqddcrp.kernels.sweep import sweep
 from streamddcrp.models.seqddcrp.kernels.vectors import weigh_columns
 from streamddcrp.models.seqddcrp.kernels.window import drop_groups, evict, retire, shift_rows
 from streamddcrp.numerics import copy_row, dot, exp_all, floor_and_sum, largest, scale
@@ -335,8 +335,8 @@ def _block(config, rows, groups, atoms, table, events, counts, sums, scratch):
     refresh_active(rows, groups, atoms, counts)  # after what leaves has been brought up to date
     first = max(counts[N_ROWS] - SWEPT, 0)
     for _ in range(config.n_sweeps):
-        oldest = ascend(config, rows, groups, atoms, table, counts, scratch, first, 1)
-        settle(config, rows, groups, atoms, table, counts, sums, scratch, oldest)
+        sweep(config, rows, groups, atoms, table, counts, scratch, first)
+        settle(config, rows, groups, atoms, table, counts, sums, scratch, first)
     look_back(config, rows, groups, atoms, table, events, counts, sums, scratch)
     merged = False
     if counts[N_BLOCKS] % MOVES_EVERY == 0:

@@ -1,8 +1,4 @@
-"""Sweeps: exact coordinate ascent over the links of the rows in the window.
-
-A sweep may leave rows out, and still never lowers the bound. So a block leaves out those whose
-table is as good as certain: their links would hardly change, and most of the time would go there.
-"""
+"""Sweeps: exact coordinate ascent over the links of the rows in the window."""
 
 import math
 
@@ -22,32 +18,7 @@ from streamddcrp.models.seqddcrp.kernels.vectors import add_scaled, share_out, w
 from streamddcrp.numerics import exp_all, floor_and_sum, largest
 
 BIRTH_FLOOR = 1e-8  # in sweeps, a birth below this is set to zero
-UNSURE = 1e-4  # share of a row at other tables up to which its table is as good as certain
-LOG_UNSURE = math.log(UNSURE)
-DOUBTFUL = 0.01  # and beyond which it is in doubt
-YOUNG = 4  # blocks
 MANY = 16  # active tables
-
-
-@uncounted
-def _is_due(config, rows, atoms, counts, gain, i):
-    """Whether row ``i`` is swept in this block: not if its table is as good as certain.
-
-    ``gain`` holds G_i. A row at one table with 1 - `UNSURE` is due again when G_i gives another one
-    more than `UNSURE` of the odds. The others are due less and less often as they grow old.
-    """
-    k = atoms.active[0]
-    for at in range(1, counts[N_ACTIVE]):
-        if rows.probs[atoms.active[at], i] > rows.probs[k, i]:
-            k = atoms.active[at]
-    age = (counts[N_ROWS] - 1 - i) // config.sweep_every
-    if 1.0 - rows.probs[k, i] > UNSURE:
-        return age % 2 == 1 or (age < YOUNG and 1.0 - rows.probs[k, i] > DOUBTFUL)
-    rival = -np.inf
-    for at in range(counts[N_ACTIVE]):
-        m = atoms.active[at]
-        rival = max(rival, gain[m]) if m != k else rival
-    return rival - gain[k] > LOG_UNSURE
 
 
 @uncounted
@@ -67,27 +38,15 @@ def _push(received, links, gain, atoms, counts, start, i):
 
 @entry
 def sweep(config, rows, groups, atoms, table, counts, scratch, start):
-    """Do `ascend` with every row from ``start`` on."""
-    ascend(config, rows, groups, atoms, table, counts, scratch, start, 0)
-
-
-@uncounted
-def ascend(config, rows, groups, atoms, table, counts, scratch, start, only_due):
     """Exact coordinate ascent over the rows from ``start`` on, youngest first, all else fixed.
 
     G_i = l_i + sum_{s>i} A_si G_s;
     log A_ij = log p_ij + G_i.Z_j;  log A_ig = log p_ig + G_i.Zbar_g;
     log s_im = log alpha - log S_i + E log beta_m + G_im,
-    the last for active columns. O(L (L + G + K) K). Return the oldest row that has changed; the
-    caller then runs `settle` from there.
-
-    Parameters
-    ----------
-    only_due : int
-        1: rows that are not due (`_is_due`) keep their links.
+    the last for active columns. O(L (L + G + K) K). The caller then runs `settle`.
     """
     w, n_groups, n_active = counts[N_ROWS], counts[N_GROUPS], counts[N_ACTIVE]
-    first, oldest = counts[N_SEEN] - w, w
+    first = counts[N_SEEN] - w
     received, message, share = scratch.received, scratch.message, scratch.share
     gain = scratch.weight
     for at in range(n_active):
@@ -100,10 +59,6 @@ def ascend(config, rows, groups, atoms, table, counts, scratch, start, only_due)
         for at in range(n_active):
             m = atoms.active[at]
             gain[m] = received[m, i]
-        if only_due and not _is_due(config, rows, atoms, counts, gain, i):
-            _push(received, rows.links[i], gain, atoms, counts, start, i)
-            continue
-        oldest = i
         # the options of a row: links to customers, to groups from `tied` on, births from `own` on
         tied, own, end = i, i + n_groups, i + n_groups + n_active
         log_weight, links = rows.log_weight[i], rows.links[i]
@@ -139,4 +94,3 @@ def ascend(config, rows, groups, atoms, table, counts, scratch, start, only_due)
         _push(received, links, gain, atoms, counts, start, i)
         if abs(top) > LARGEST:
             rows.term[i] = row_term(rows, i, n_groups, counts[N_TABLES])
-    return oldest
