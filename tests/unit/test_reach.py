@@ -24,20 +24,20 @@ def reach(model):
 
 @pytest.mark.parametrize(("run", "wanted"), [(40, 1.0), (1, 32.0)])
 def test_it_follows_how_long_regimes_last(run, wanted):
-    model = SeqDDCRP()
+    model = SeqDDCRP(decay="auto")
     model.learn_many(rows(run))
     assert reach(model) == wanted
     again = SeqDDCRP(decay=("exponential", 8.0))
     again.learn_many(rows(run))
     assert again._stream.decay == Exponential(8.0)  # given: not chosen
-    given = SeqDDCRP(likelihood=("normal_gamma", 0.0, 0.05, 1.5, 1.0))
+    given = SeqDDCRP(decay="auto", likelihood=("normal_gamma", 0.0, 0.05, 1.5, 1.0))
     given.learn_many(rows(run))
     assert reach(given) == PRESETS["process"].reaches[0]  # no warm-up
 
 
 def test_a_restored_model_keeps_it():
     X = rows(40)
-    model = SeqDDCRP()
+    model = SeqDDCRP(decay="auto")
     model.learn_many(X[:400])
     again = SeqDDCRP.from_bytes(model.to_bytes())
     assert reach(again) == reach(model) == 1.0
@@ -48,9 +48,9 @@ def test_a_restored_model_keeps_it():
 
 @pytest.mark.parametrize("value", [None, "1", 0.0, -1.0, float("nan"), 3.0])
 def test_a_forged_one_is_refused(value):
-    model = SeqDDCRP()
+    model = SeqDDCRP(decay="auto")
     model.learn_many(rows(40, 300))
     arrays, meta = model._state()
     meta["stream"]["reach"] = value
     with pytest.raises(CheckpointError, match="reach"):
-        SeqDDCRP()._recipe.resume(arrays, meta["stream"], None, 2)
+        SeqDDCRP(decay="auto")._recipe.resume(arrays, meta["stream"], None, 2)

@@ -1,11 +1,13 @@
 """Every snippet of the README and of the pages runs as it is written."""
 
 import os
+import re
 import shlex
 import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -111,11 +113,23 @@ def shell(line, folder):
         assert job.wait(timeout=120) == 0, (line, (folder / "printed").read_text())
 
 
+def answers(printed):
+    """Return whether the page whose address was printed answers."""
+    address = re.search(r"http://\S+\?token=\S+", printed)
+    if address is None:
+        return False
+    try:
+        with urllib.request.urlopen(address[0], timeout=10.0) as reply:
+            return reply.status == 200
+    except OSError:
+        return False
+
+
 def interrupt_once_it_serves(job, folder):
     end = time.monotonic() + 300.0
-    while "?token=" not in (folder / "printed").read_text():
+    while not answers((folder / "printed").read_text()):
         assert job.poll() is None, (folder / "printed").read_text()
-        assert time.monotonic() < end, "it prints no address"
+        assert time.monotonic() < end, "no page answers"
         time.sleep(0.05)
     os.killpg(job.pid, signal.SIGINT)
     job.wait(timeout=60)

@@ -88,7 +88,6 @@ GAMMA_POISSON = 3
 BETA_BERNOULLI = 4
 REGRESSION = 5
 PRODUCT = 6
-FEW = 8  # rows are added one by one where so many have no weight for one that has
 
 
 @inlined
@@ -384,7 +383,7 @@ def add_rows(
     for i in range(n_parts(family, hyper)):
         code, h, c, s, _ = part_of(family, hyper, i)
         stats[s] += total
-        if code == NORMAL_GAMMA and FEW * n_rows > stop - start:
+        if code == NORMAL_GAMMA and 8 * n_rows > stop - start:  # fewer: one by one
             ng_add_rows(hyper, h, X, c, weights, start, stop, stats, s)
             continue
         for r in range(start, stop):

@@ -62,7 +62,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
     preset : {"process", "short-series"}, default "process"
         What the stream is like: a process whose regimes last and return, or a series of some
         hundred points with few changes (autoregression, tables seldom opened or reused).
-    decay : "auto", tuple, str, Decay or callable, default "auto"
+    decay : "auto", tuple, str, Decay or callable, default ("exponential", 8.0)
         How the weight of a link falls with distance; see `streamddcrp.decay`. "none" is the CRP.
         "auto" is ``("exponential", a)`` with a = 1, 8 or 32, whichever has predicted the rows of
         the warm-up best; 8 where there is none. A short reach expects the next row where the last
@@ -148,7 +148,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         self,
         *,
         preset: str = "process",
-        decay: Any = AUTO,
+        decay: Any = ("exponential", 8.0),
         likelihood: Any = AUTO,
         alpha: float | None = None,
         gamma: float | None = None,
