@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from datetime import UTC, datetime, timedelta
 
@@ -119,10 +120,12 @@ def answers(printed):
     if address is None:
         return False
     try:
-        with urllib.request.urlopen(address[0], timeout=10.0) as reply:
-            return reply.status == 200
+        urllib.request.urlopen(address[0], timeout=10.0).close()
+    except urllib.error.HTTPError as refused:  # it sends a cookie, which is not kept here
+        refused.close()
     except OSError:
         return False
+    return True
 
 
 def interrupt_once_it_serves(job, folder):
