@@ -177,3 +177,12 @@ def scale(target, factor):
     """Multiply every entry of ``target``."""
     for i in range(target.shape[0]):
         target[i] *= factor
+
+
+@leaf
+def holds(x, value):
+    """Return whether a value is in an array; no early end, so that it takes several at a time."""
+    found = 0
+    for i in range(len(x)):
+        found |= x[i] == value
+    return found != 0

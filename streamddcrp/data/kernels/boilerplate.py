@@ -23,6 +23,7 @@ is that of words that come in their part of all words.
 import math
 
 from streamddcrp.compilation import entry, leaf, uncounted
+from streamddcrp.numerics import holds, natural
 
 FIRST_LOOK = 50  # texts before boilerplate is looked for
 LEAST_PART, LEAST_TEXTS = 0.05, 10  # of texts with a word that may be boilerplate
@@ -52,18 +53,16 @@ def count_texts(words, texts, seen):
 
 
 @uncounted
-def add_texts_with(words, texts, seen, n, w, sign):
-    """Add to ``words.listed`` the texts with each word and ``w``."""
-    size, mask = len(texts.start), len(texts.text) - 1
-    for age in range(n):
-        at = (seen - 1 - age) % size
-        start, every = texts.start[at], texts.length[at] + texts.aside[at]
-        j = 0
-        while j < every and texts.text[(start + j) & mask] != w:
-            j += 1
-        if j < every:
+def count_texts_with(words, texts, seen, n, w):
+    """Count in ``words.listed``, which is zero, the texts with each word and ``w``."""
+    text, mask, at = texts.text, len(texts.text) - 1, seen % len(texts.start)
+    for _ in range(n):
+        at = (at if at > 0 else len(texts.start)) - 1
+        first, every = texts.start[at] & mask, texts.length[at] + texts.aside[at]
+        end = min(first + every, len(text))
+        if holds(text[first:end], w) or holds(text[: first + every - end], w):
             for i in range(every):
-                words.listed[texts.text[(start + i) & mask]] += sign
+                words.listed[text[natural(first + i & mask)]] += 1
 
 
 @uncounted
@@ -83,7 +82,7 @@ def least_texts(words, n):
 def said_by(words, texts, seen, n, w, least):
     """Return R2 of a word, or NaN if too few words are there to tell."""
     here, q = words.mark[w], words.mark[w] / n
-    add_texts_with(words, texts, seen, n, w, 1)
+    count_texts_with(words, texts, seen, n, w)
     total, witnesses = 0.0, 0
     for v in range(len(words.mark)):
         m, both = words.mark[v], words.listed[v]
@@ -92,7 +91,7 @@ def said_by(words, texts, seen, n, w, least):
         p = both / m
         total += m * ((p - q) * (p - q) - p * (1.0 - p) / (m - 1.0))
         witnesses += m
-    add_texts_with(words, texts, seen, n, w, -1)
+    words.listed[:] = 0
     if witnesses < LEAST_WITNESSES:
         return math.nan
     return total / (witnesses * q * (1.0 - q)) if here < n else 0.0

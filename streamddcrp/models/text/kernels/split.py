@@ -48,6 +48,7 @@ from streamddcrp.models.text.kernels.tables import (
     room_needed,
     strike,
 )
+from streamddcrp.numerics import holds, natural
 
 LEAST_PART, SHARE = 3, 0.2  # documents of a half, and their part in those of the table
 HEAD = 0.25  # a word in a larger part of the documents of both halves holds a table together
@@ -75,10 +76,10 @@ def gather(words, postings, tables, window, sums, halves, k, newest):
         ``halves.begin`` on, as places in ``halves.met`` of so many different words.
     """
     size, mask = len(window.table), len(window.text) - 1
-    n, end, n_met = 0, 0, 0
-    for age in range(min(newest + 1, size)):
-        at = (newest - age) % size
-        if window.table[at] != k:
+    n, end, n_met, at = 0, 0, 0, (newest + 1) % size
+    for _ in range(min(newest + 1, size)):
+        at = (at if at > 0 else size) - 1
+        if window.table[natural(at)] != k:
             continue
         U = window.length[at]
         if end + U > len(halves.token):
@@ -240,10 +241,7 @@ def settle(config, words, tables, window, counts, sums, halves, k, n, n_met):
 def begin_with(halves, n, place):
     """Choose the documents with a word to leave."""
     for r in range(n):
-        has = False
-        for p in range(halves.begin[r], halves.begin[r + 1]):
-            has |= halves.token[p] == place
-        halves.side[r] = has
+        halves.side[r] = holds(halves.token[halves.begin[r] : halves.begin[r + 1]], place)
 
 
 @uncounted
