@@ -100,7 +100,13 @@ class Likelihood:
         return replace(self, **free, **({"share": 1.0} if "share" in self._columns else {}))
 
     def spread_by(self, factor: float) -> Self:
-        """Return the prior with tables expected to have ``factor`` times the variance."""
+        """Return the prior with tables expected to have ``factor`` times the variance.
+
+        Parameters
+        ----------
+        factor : float
+            Positive; the same for all columns.
+        """
         if self._spread is None:
             return self
         return replace(self, **{self._spread: np.multiply(getattr(self, self._spread), factor)})

@@ -233,6 +233,20 @@ class TimeVaryingIBP(TimeLine, RowModel, base.Transformer):
         """Return the probabilities of live features, one column ``feature_ID`` each.
 
         Every row is taken as if it came next. In warm-up there are no columns.
+
+        Parameters
+        ----------
+        batch : Arrow table or batch, data frame, or array_like of shape (N, D)
+
+        Returns
+        -------
+        pyarrow.Table
+            N rows of float64 in [0, 1].
+
+        Raises
+        ------
+        SchemaError
+            Other columns than before, or a value that is no finite number.
         """
         reported, _ = self._explained(read_batch(batch, self._vectorizer, learn=False).X)
         ids = reported.ids[0].tolist() if len(reported.ids) else []
@@ -246,7 +260,22 @@ class TimeVaryingIBP(TimeLine, RowModel, base.Transformer):
         return dict(zip(self._vectorizer.columns or (), fit[0].tolist(), strict=False))
 
     def reconstruct(self, batch: object) -> pa.Table:
-        """Return rows without their noise, as `reconstruct_one` does; the columns of the batch."""
+        """Return rows without their noise, as `reconstruct_one` does.
+
+        Parameters
+        ----------
+        batch : Arrow table or batch, data frame, or array_like of shape (N, D)
+
+        Returns
+        -------
+        pyarrow.Table
+            N rows of float64, under the names of the columns.
+
+        Raises
+        ------
+        SchemaError
+            As for `transform_many`.
+        """
         _, fit = self._explained(read_batch(batch, self._vectorizer, learn=False).X)
         columns = self._vectorizer.columns or ()
         return pa.table({str(c): np.ascontiguousarray(fit[:, d]) for d, c in enumerate(columns)})
