@@ -69,7 +69,6 @@ def test_joint_distribution():
     for _ in range(40_000):
         words = words_given(rng, path, z)
         state = State.of(Corpus(words, FIRST, V), path, z)
-        state.grow()
         assert sweep(rng, 0, 1, words, FIRST, z, path, ALPHA, LAW, *state) == N
         back.append(functions(path, z, words))
     a, b = np.array(forward, float), np.array(back, float)

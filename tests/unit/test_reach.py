@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+from scipy.signal import lfilter
 
 from streamddcrp import SeqDDCRP
 from streamddcrp.decay import Exponential
 from streamddcrp.errors import CheckpointError
+from streamddcrp.likelihoods.columns import column_powers
 from streamddcrp.models.seqddcrp.config import PRESETS
 
 MEANS = np.array([[-4.0, 0.0], [4.0, 0.0], [0.0, 5.0], [0.0, -5.0]])
@@ -33,6 +35,16 @@ def test_it_follows_how_long_regimes_last(run, wanted):
     given = SeqDDCRP(decay="auto", likelihood=("normal_gamma", 0.0, 0.05, 1.5, 1.0))
     given.learn_many(rows(run))
     assert reach(given) == PRESETS["process"].reaches[0]  # no warm-up
+
+
+def test_it_is_not_shorter_than_the_memory_of_the_noise():
+    rng = np.random.default_rng(0)
+    noise = lfilter([1.0], [1.0, -0.9], rng.normal(size=(512, 1)), axis=0)
+    level = np.repeat([0.0, 30.0, 0.0, 30.0], 128)[:, None]
+    assert column_powers((level + noise)[:256])[0] < 1.0
+    model = SeqDDCRP(decay="auto")
+    model.learn_many(level + noise)
+    assert reach(model) > 1.0
 
 
 def test_a_restored_model_keeps_it():

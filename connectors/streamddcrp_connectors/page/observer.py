@@ -84,6 +84,7 @@ class LivePage:
             stdout=subprocess.DEVNULL,
             pass_fds=(listening.fileno(),),
             pipesize=PIPE,
+            process_group=0,  # Ctrl-C goes to the run, which ends the input
         )
         listening.close()
         self._queue: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()

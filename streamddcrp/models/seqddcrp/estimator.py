@@ -66,7 +66,8 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         How the weight of a link falls with distance; see `streamddcrp.decay`. "none" is the CRP.
         "auto" is ``("exponential", a)`` with a = 1, 8 or 32, whichever has predicted the rows of
         the warm-up best; 8 where there is none. A short reach expects the next row where the last
-        one sits: regimes last. A long one suits rows that come in no order.
+        one sits: regimes last. A long one suits rows that come in no order. 1 is left out where the
+        noise of a column is correlated from row to row.
     likelihood : "auto", tuple or Likelihood, default "auto"
         "auto" picks a family for each column from the rows of the warm-up, and logs what it picked.
         Numbers that are left out, as in ``("autoregression", 1)``, come from the first rows.

@@ -11,7 +11,8 @@ who sits where, so it prefers one broad table to many long after the broad one p
 With `decay="auto"` the reach of links is chosen likewise, for the best three priors: a row or two
 where regimes last, so that the next row is expected where the last one sits, and to many where
 rows come in no order, so that it is expected at the tables in proportion to their rows. A reach
-that is longer than at the start must lead, for it is slow to see that a level has shifted.
+that is longer than at the start must lead, for it is slow to see that a level has shifted. One
+that is shorter than the memory of the noise is left out: its tables would follow the noise.
 
 Of a few rows, many tables are easily right by chance. So a candidate must lead those that open
 tables most seldom; and one that expects every other row to open a table, which hardly looks at
@@ -31,7 +32,7 @@ from streamddcrp.data.scaled import looks_scaled_on_the_way
 from streamddcrp.data.seasons.subtracted import Subtraction
 from streamddcrp.decay import Decay, Exponential
 from streamddcrp.likelihoods import Likelihood
-from streamddcrp.likelihoods.columns import TABLE_VARIANCE
+from streamddcrp.likelihoods.columns import TABLE_VARIANCE, column_powers
 from streamddcrp.likelihoods.warp import FEWEST_ROWS, far_runs
 from streamddcrp.models.seqddcrp.config import Candidate
 from streamddcrp.models.seqddcrp.engine import Engine
@@ -227,8 +228,12 @@ class WarmUp:
                 runs = far_runs(rows).any(axis=1)  # no evidence for tails: as without maps
                 handicap = LEAD + float(out[:, SCORE].sum(where=runs))
                 compare(dict.fromkeys([leading, *broad]), warped, handicap, ~runs)
+        reaches = recipe.reaches[1:]
+        if reaches:
+            memory = 1.0 / column_powers(rows).min()
+            reaches = tuple(reach for reach in reaches if reach >= memory)
         for score, candidate, engine, out in sorted(trials, key=_first, reverse=True)[:LEADERS]:
-            for reach in recipe.reaches[1:]:
+            for reach in reaches:
                 other, seen = learned(engine.likelihood, candidate.opening, Exponential(reach))
                 gain = float((out - seen)[:, SCORE].sum())
                 gain -= SMALL_LEAD if reach > recipe.decay.scale else 0.0

@@ -3,6 +3,7 @@
 import asyncio
 import io
 import json
+import os
 import re
 import socket
 import struct
@@ -266,6 +267,11 @@ def test_an_end_while_a_frame_is_sent_is_no_error(goes):
 
         asyncio.run(asyncio.wait_for(end(), LIMIT))
     assert not wrong
+
+
+def test_an_interrupt_of_the_run_is_none_of_the_page(feeder):
+    """Ctrl-C goes to a group of processes; one that still imports would print a traceback."""
+    assert os.getpgid(feeder().page._process.pid) != os.getpgrp()
 
 
 def test_names_and_history_outlive_the_process(feeder, talk, tmp_path):
