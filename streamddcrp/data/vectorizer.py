@@ -6,7 +6,7 @@ import numbers
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from itertools import pairwise
-from operator import itemgetter
+from operator import is_, itemgetter
 from typing import Any, Self
 
 import numpy as np
@@ -71,6 +71,7 @@ class Vectorizer:
         self._at: dict[Feature, int] = {}
         self._buffer = np.empty(0)
         self._values: Callable[[Mapping[Feature, Any]], tuple[Any, ...]] | None = None
+        self._last: tuple[Any, ...] = ()  # values of the last usual row
         self._warned = False
 
     @property
@@ -129,7 +130,7 @@ class Vectorizer:
             If a value is infinite or no number, ``x`` is no mapping, or none of its features is in
             the schema.
         """
-        values = self._plain(x)
+        values = self.plain(x)
         if values is None:
             return self._transform_slowly(x, learn)
         self._buffer[:] = values
@@ -137,10 +138,30 @@ class Vectorizer:
 
     def row(self, x: Mapping[Feature, Any], *, learn: bool = True) -> FloatArray:
         """Return the values of one row as `transform` does, as a new array of shape (1, D)."""
-        values = self._plain(x)
+        values = self.plain(x)
         if values is None:
             return self._transform_slowly(x, learn)[None].copy()
         return np.array([values], np.float64)
+
+    def plain(self, x: Mapping[Feature, Any]) -> tuple[Any, ...] | None:
+        """Return the values of a usual row: all features of the schema, no other, and finite.
+
+        None for any other row. The same values as in the row before come as the same tuple, and
+        are not checked again.
+        """
+        if type(x) is not dict:
+            refuse_unless_mapping(x)
+        if self._values is not None and len(x) == len(self._at):
+            try:
+                values = self._values(x)
+                if self._last and all(map(is_, values, self._last)):
+                    return self._last
+                if PLAIN.issuperset(map(type, values)) and math.isfinite(math.fsum(values)):
+                    self._last = values
+                    return values
+            except (KeyError, OverflowError, ValueError):
+                pass  # ValueError: inf - inf
+        return None
 
     def align(self, names: Iterable[Feature], n_rows: int = 1, *, learn: bool = True) -> IntArray:
         """Say where the columns of a batch go: one look-up a batch, none a row.
@@ -212,18 +233,6 @@ class Vectorizer:
         vectorizer.n_unknown = int(config["n_unknown"])
         return vectorizer
 
-    def _plain(self, x: Mapping[Feature, Any]) -> tuple[Any, ...] | None:
-        """Return the values of a usual row: all features of the schema, no other, and finite."""
-        refuse_unless_mapping(x)
-        if self._values is not None and len(x) == len(self._at):
-            try:
-                values = self._values(x)
-                if PLAIN.issuperset(map(type, values)) and math.isfinite(math.fsum(values)):
-                    return values
-            except (KeyError, OverflowError, ValueError):
-                pass  # ValueError: inf - inf
-        return None
-
     def _transform_slowly(self, x: Mapping[Feature, Any], learn: bool) -> FloatArray:
         numbers_of_x = {name: _number(name, value) for name, value in x.items()}
         if self._columns is None:
@@ -275,6 +284,7 @@ class Vectorizer:
 
     def _set_columns(self, schema: tuple[Feature, ...] | None) -> None:
         self._columns = schema
+        self._last = ()
         columns = schema or ()
         self.names = [str(name) for name in columns]
         self._at = {name: position for position, name in enumerate(columns)}

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from streamddcrp.compilation import entry_point
-from streamddcrp.contract import SCORE
+from streamddcrp.contract import P_NEW, SCORE
 from streamddcrp.decay import Decay
 from streamddcrp.likelihoods import Likelihood
 from streamddcrp.models.seqddcrp.config import Config
@@ -78,7 +78,7 @@ class Engine:
         """Predict and learn checked rows (N, D) at times (N,); return the predictions (N, 7)."""
         config, state = self._for_width(X.shape[1])
         rows, past = self.likelihood.prepare(X, self.past)
-        times = self._engine_time(t)
+        times = self.in_time(t)
         given = given_weights(self.decay, config, state, times, clocked=self.clocked)
         self.config, self.n_features, self.past = config, X.shape[1], past  # nothing fails now
         self.state, out = step(config, state, rows, times, given)
@@ -91,7 +91,7 @@ class Engine:
         """Predict a checked row (D,); return predictions (7,) and probabilities of the columns."""
         config, state = self._for_width(len(x))
         rows, _ = self.likelihood.prepare(x[None], self.past)
-        time = self._engine_time(np.array([t]))
+        time = self.in_time(np.array([t]))
         given = given_weights(self.decay, config, state, time, clocked=self.clocked)
         out, probs = predict_row(config, state, rows[0], float(time[0]), given)
         slopes = self.likelihood.log_slopes(x[None])
@@ -99,7 +99,8 @@ class Engine:
             out[SCORE] -= slopes[0]
         return out, probs
 
-    def _engine_time(self, t: FloatArray) -> FloatArray:
+    def in_time(self, t: FloatArray) -> FloatArray:
+        """Return times (N,) as the engine counts them."""
         return (t - self.first_time) / self.time_unit if self.clocked else t
 
     def _for_width(self, n_features: int) -> tuple[Config, State]:
@@ -111,6 +112,69 @@ class Engine:
 
 
 _NOTHING = np.empty((1, 0))
+
+
+class Alone:
+    """Rows that come one by one, in arrays that each row refills.
+
+    Does what `Engine.step` and `Engine.predict` do, and leaves out what is as it was for the row
+    before: the number of columns, the kinds of all arrays, and, where it is predicted and then
+    learned, the row itself.
+
+    Parameters
+    ----------
+    engine : Engine
+        One that `takes` rows in this way.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.X, self.t = np.empty((1, engine.n_features)), np.empty(1)
+        self.out = np.empty((1, N_COLUMNS))
+        self._values: tuple[Any, ...] | None = None
+        self._rows = self.X
+        self._slopes: FloatArray | None = None
+
+    @staticmethod
+    def takes(engine: Engine) -> bool:
+        """Whether an engine needs nothing of rows but their values and times."""
+        return engine.past is None and engine.config.decay_code != CALLER_GIVEN
+
+    def take(self, values: tuple[Any, ...], t: float, names: list[str]) -> None:
+        """Take up a row; raises SchemaError if the likelihood refuses it."""
+        self.t[0] = t
+        if values is not self._values:
+            self._values = None
+            self.X[0] = values
+            likelihood = self.engine.likelihood
+            likelihood.check_rows(self.X, names)
+            self._rows = np.ascontiguousarray(likelihood.prepare(self.X)[0])
+            self._slopes = likelihood.log_slopes(self.X)
+            self._values = values
+
+    def step(self) -> None:
+        """Predict and learn the row; ``out`` holds the prediction."""
+        engine = self.engine
+        engine.state = run(
+            engine.config, engine.state, self._rows, engine.in_time(self.t), _NOTHING, self.out
+        )
+        if self._slopes is not None:
+            self.out[0, SCORE] -= self._slopes[0]
+
+    def predict(self) -> None:
+        """Predict the row; ``out`` holds the prediction."""
+        engine, out = self.engine, self.out[0]
+        time = engine.in_time(self.t).item()
+        ask(engine.config, engine.state, self._rows[0], time, _NOTHING, out)
+        if self._slopes is not None:
+            out[SCORE] -= self._slopes[0]
+
+    def probabilities(self) -> dict[int, float]:
+        """Return the probabilities of the tables, and under -1 of a new one, after `predict`."""
+        state = self.engine.state
+        K = int(state.counts[N_TABLES])
+        ids, probs = state.table.ids[:K].tolist(), state.scratch.weight[:K].tolist()
+        return dict(zip(ids, probs, strict=True)) | {-1: float(self.out[0, P_NEW])}
 
 
 def given_weights(
@@ -161,6 +225,13 @@ def step(config: Config, state: State, X: FloatArray, t: FloatArray, given: Floa
     """
     X, t, given = np.ascontiguousarray(X), np.ascontiguousarray(t), np.ascontiguousarray(given)
     out = np.empty((len(X), N_COLUMNS))
+    return run(config, state, X, t, given, out), out
+
+
+def run(
+    config: Config, state: State, X: FloatArray, t: FloatArray, given: FloatArray, out: FloatArray
+) -> State:
+    """Do `step` with contiguous arrays, into ``out``."""
     kernel = entry_point(step_rows)
     done = 0
     while True:
@@ -169,7 +240,7 @@ def step(config: Config, state: State, X: FloatArray, t: FloatArray, given: Floa
             state.sums, state.scratch, X, t, given, done, out,
         )  # fmt: skip
         if done == len(X):
-            return state, out
+            return state
         state = grown(state, config, 2 * len(state.table.ids))
 
 
@@ -185,11 +256,18 @@ def predict_row(config: Config, state: State, x: FloatArray, t: float, given: Fl
         Probability of each live column; what is missing to 1 is that of a new table.
     """
     out = np.empty(N_COLUMNS)
+    ask(config, state, np.ascontiguousarray(x), t, given, out)
+    return out, state.scratch.weight[: state.counts[N_TABLES]].copy()
+
+
+def ask(
+    config: Config, state: State, x: FloatArray, t: float, given: FloatArray, out: FloatArray
+) -> None:
+    """Do `predict_row` with contiguous arrays, into ``out``; the rest stays in ``scratch``."""
     entry_point(predict)(
         config, state.rows, state.groups, state.atoms, state.table, state.counts, state.sums,
-        state.scratch, np.ascontiguousarray(x), t, given, 0, out,
+        state.scratch, x, t, given, 0, out,
     )  # fmt: skip
-    return out, state.scratch.weight[: state.counts[N_TABLES]].copy()
 
 
 def bound(config: Config, state: State) -> float:

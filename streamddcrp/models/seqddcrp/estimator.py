@@ -8,11 +8,13 @@ import numpy as np
 from river import base
 
 from streamddcrp.contract import P_NEW, SCORE
+from streamddcrp.data import as_time
 from streamddcrp.data.batches import widest
 from streamddcrp.data.seasons.subtracted import Subtraction
 from streamddcrp.decay import Exponential, make_decay
 from streamddcrp.errors import ConfigError, StreamDDCRPError
 from streamddcrp.estimator.recent import TimeLine
+from streamddcrp.estimator.row_model import Features, Predicted
 from streamddcrp.estimator.stored import check_types, refuse_unless_plain
 from streamddcrp.estimator.views import in_pieces
 from streamddcrp.likelihoods import (
@@ -27,7 +29,7 @@ from streamddcrp.likelihoods import (
     make_likelihood,
 )
 from streamddcrp.models.seqddcrp.config import PRESETS
-from streamddcrp.models.seqddcrp.engine import Engine
+from streamddcrp.models.seqddcrp.engine import Alone, Engine
 from streamddcrp.models.seqddcrp.in_season import FAMILY_ROWS, SEASON_ROWS, InSeason
 from streamddcrp.models.seqddcrp.kernels.layout import N_COLUMNS, N_EVENTS, SETTLED
 from streamddcrp.models.seqddcrp.recipe import Recipe
@@ -321,13 +323,59 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
             rest = (X, given, done, len(X))
             net = X[done:] if self._season is None else self._less_season(*rest)
             out.append(in_pieces(self._backlog, self._stream, N_EVENTS, net, t[done:]))
-        if self._stream is not None and self._stream.n_forbidden and not forbidden:
+        if self._stream is not None:
+            self._warn_when_full(self._stream, forbidden)
+            self._prepare_alone(self._stream)
+        return out[0] if len(out) == 1 else np.concatenate(out)
+
+    def _warn_when_full(self, engine: Engine, before: int) -> None:
+        if engine.n_forbidden and not before:
             _log.warning(
                 "all %d tables are in use: rows that wanted a new one had to join an old one; "
                 "raise max_tables",
                 self.max_tables,
             )
-        return out[0] if len(out) == 1 else np.concatenate(out)
+
+    # -- usual rows, one by one ------------------------------------------------------------------
+
+    def _prepare_alone(self, engine: Engine) -> None:
+        """Take usual rows one by one from now on, unless more than the engine has to see them."""
+        waits = self._early is not None or self._season is not None
+        if waits or not Alone.takes(engine):
+            self._alone = None
+        elif self._alone is None or self._alone.engine is not engine:
+            self._alone = Alone(engine)
+
+    def _take_alone(self, x: Features, t: Any, default: float | None) -> bool:
+        """Take up a usual row that comes in time; False for any other row."""
+        values = self._vectorizer.plain(x)
+        if values is None or (default is None if t is None else not self._clocked):
+            return False
+        time = as_time(default if t is None else t)
+        if self._clocked and self._last_time is not None and time < self._last_time:
+            return False
+        self._alone.take(values, time, self._vectorizer.names)
+        return True
+
+    def _learn_alone(self, x: Features, t: Any) -> bool:
+        alone = self._alone
+        if not self._take_alone(x, t, None if self._clocked else float(self._n_seen)):
+            return False
+        forbidden = alone.engine.n_forbidden
+        alone.step()
+        if t is not None:
+            self._last_time = alone.t.item()
+        self._n_seen += 1
+        self._warn_when_full(alone.engine, forbidden)
+        self._keep(alone.X, alone.t, t, alone.out)
+        return True
+
+    def _predict_alone(self, x: Features, t: Any) -> Predicted:
+        default = self._last_time if self._clocked else float(self._n_seen)
+        if not self._take_alone(x, t, default):
+            return None
+        self._alone.predict()
+        return self._alone.out[0], self._alone.probabilities
 
     def _begin(self, n_features: int) -> None:
         """Begin: at once where nothing must be learned from the first rows."""
