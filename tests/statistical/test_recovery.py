@@ -7,6 +7,7 @@ from sklearn.metrics import adjusted_rand_score, homogeneity_score
 
 from streamddcrp import SeqDDCRP, fit_seqddcrp
 from streamddcrp.likelihoods import NormalGamma
+from streamddcrp.models.seqddcrp.kernels.layout import LOG_ALPHA
 
 MEANS = np.array([0.0, 12.0, -9.0, 25.0])
 
@@ -32,15 +33,17 @@ def test_returning_regimes_keep_their_labels(seed):
 @pytest.mark.parametrize("seed", range(3))
 def test_scores_are_the_true_density_plus_what_the_prior_costs(seed):
     X, label = regimes(seed)
-    scores = SeqDDCRP().step_many(X)["score"].to_numpy(zero_copy_only=False)
+    model = SeqDDCRP()
+    scores = model.step_many(X)["score"].to_numpy(zero_copy_only=False)
+    reach, alpha = model._stream.decay.scale, np.exp(model._stream.state.sums[LOG_ALPHA])
     switch = np.r_[True, label[1:] != label[:-1]]
     start = np.maximum.accumulate(np.where(switch, np.arange(len(X)), 0))
     into_visit = np.arange(len(X)) - start
     late = (np.arange(len(X)) > len(X) // 2) & (into_visit > 0)
     truth = -stats.norm.logpdf(X[:, 0], MEANS[label], 1.0)
     # A row links into its visit with the share of the decay weight that the visit has so far.
-    weight = np.r_[0.0, np.cumsum(np.exp(-np.arange(1.0, len(X)) / 8.0))]
-    prior = np.log((0.1 + weight[late.nonzero()[0]]) / weight[into_visit[late]])
+    weight = np.r_[0.0, np.cumsum(np.exp(-np.arange(1.0, len(X)) / reach))]
+    prior = np.log((alpha + weight[late.nonzero()[0]]) / weight[into_visit[late]])
     excess = (scores - truth)[late] - prior
     # Left over: four means and variances known from some hundred rows each, 1/n a row in all, and
     # older visits' weight, which makes the prior cheaper where a regime is soon back.

@@ -64,12 +64,12 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
     preset : {"process", "short-series"}, default "process"
         What the stream is like: a process whose regimes last and return, or a series of some
         hundred points with few changes (autoregression, tables seldom opened or reused).
-    decay : "auto", tuple, str, Decay or callable, default ("exponential", 8.0)
+    decay : "auto", tuple, str, Decay or callable, default "auto"
         How the weight of a link falls with distance; see `streamddcrp.decay`. "none" is the CRP.
         "auto" is ``("exponential", a)`` with a = 1, 8 or 32, whichever has predicted the rows of
-        the warm-up best; 8 where there is none. A short reach expects the next row where the last
-        one sits: regimes last. A long one suits rows that come in no order. 1 is left out where the
-        noise of a column is correlated from row to row.
+        the warm-up best; 8 where there is no warm-up. A short reach expects the next row where the
+        last one sits: regimes last. A long one suits rows that come in no order. 1 is left out
+        where the noise of a column is correlated from row to row.
     likelihood : "auto", tuple or Likelihood, default "auto"
         "auto" picks a family for each column from the rows of the warm-up, and logs what it picked.
         Numbers that are left out, as in ``("autoregression", 1)``, come from the first rows.
@@ -151,7 +151,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         self,
         *,
         preset: str = "process",
-        decay: Any = ("exponential", 8.0),
+        decay: Any = AUTO,
         likelihood: Any = AUTO,
         alpha: float | None = None,
         gamma: float | None = None,

@@ -8,11 +8,11 @@ next stage. The sum of these log scores is an estimate of the log evidence, and 
 compared by it rather than by their bounds: where tables overlap, a bound also pays for not knowing
 who sits where, so it prefers one broad table to many long after the broad one predicts worse.
 
-With `decay="auto"` the reach of links is chosen likewise, for the best three priors: a row or two
-where regimes last, so that the next row is expected where the last one sits, and to many where
-rows come in no order, so that it is expected at the tables in proportion to their rows. A reach
-that is longer than at the start must lead, for it is slow to see that a level has shifted. One
-that is shorter than the memory of the noise is left out: its tables would follow the noise.
+How far links reach is chosen likewise, for the best three of these priors: a row or two where
+regimes last, so that the next row is expected where the last one sits, and to many where rows come
+in no order, so that it is expected at the tables in proportion to their rows. A reach that is
+longer than at the start must lead, for it is slow to see that a level has shifted. One that is
+shorter than the memory of the noise is left out: its tables would follow the noise.
 
 Of a few rows, many tables are easily right by chance. So a candidate must lead those that open
 tables most seldom; and one that expects every other row to open a table, which hardly looks at
