@@ -285,10 +285,12 @@ def overlap_entropy(a, b):
 @uncounted
 def _merge_gain(config, rows, groups, table, counts, scratch, m, l, sticks, least):
     """Return what the bound gains by merging ``m`` and ``l``, ``sticks`` of it; rough if less."""
-    for p in range(len(scratch.stats)):
-        scratch.stats[p] = table.stats[m, p] + table.stats[l, p]
-    posterior(config.family, config.hyper, scratch.stats, scratch.post)
-    gain = sticks + scratch.post[0] - table.post[m, 0] - table.post[l, 0]
+    gain = sticks
+    if table.stats[m, 0] > 0.0 and table.stats[l, 0] > 0.0:  # an empty one adds nothing, exactly
+        for p in range(len(scratch.stats)):
+            scratch.stats[p] = table.stats[m, p] + table.stats[l, p]
+        posterior(config.family, config.hyper, scratch.stats, scratch.post)
+        gain += scratch.post[0] - table.post[m, 0] - table.post[l, 0]
     if gain <= least:  # what follows is a loss
         return gain
     for i in range(counts[N_ROWS]):
