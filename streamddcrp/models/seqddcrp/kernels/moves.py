@@ -45,6 +45,8 @@ from streamddcrp.models.seqddcrp.kernels.state import (
     refresh_terms,
     settle,
     settled_objective,
+    stick_bound,
+    stick_term,
 )
 from streamddcrp.models.seqddcrp.kernels.sweep import sweep
 from streamddcrp.models.seqddcrp.kernels.window import close_column
@@ -283,14 +285,14 @@ def overlap_entropy(a, b):
 
 
 @uncounted
-def _merge_gain(config, rows, groups, table, counts, scratch, m, l, sticks, least):
-    """Return what the bound gains by merging ``m`` and ``l``, ``sticks`` of it; rough if less."""
-    gain = sticks
+def _merge_gain(config, rows, groups, atoms, table, counts, scratch, m, l, least):
+    """Return what the bound gains by merging ``m`` and ``l``, but for the sticks; rough if less."""
+    gain = 0.0
     if table.stats[m, 0] > 0.0 and table.stats[l, 0] > 0.0:  # an empty one adds nothing, exactly
         for p in range(len(scratch.stats)):
             scratch.stats[p] = table.stats[m, p] + table.stats[l, p]
         posterior(config.family, config.hyper, scratch.stats, scratch.post)
-        gain += scratch.post[0] - table.post[m, 0] - table.post[l, 0]
+        gain = scratch.post[0] - table.post[m, 0] - table.post[l, 0]
     if gain <= least:  # what follows is a loss
         return gain
     for i in range(counts[N_ROWS]):
@@ -312,49 +314,51 @@ def _is_due(config, table, counts, m):
 
 
 @uncounted
-def _best_pair(config, rows, groups, atoms, table, counts, sums, scratch):
-    """Return the gain by the best pair of atoms and the pair; -1: no pair.
-
-    With S_k = gamma + c_{>k}, what the sticks gain by a merge of ``a`` and ``b`` > ``a`` is
-
-        log G(1 + c_a + c_b) - log G(1 + c_a) - log G(1 + c_b) + log S_{b-1} - log gamma
-        + sum_{a <= k < b-1} [log S_k - log(S_k - c_b)].
-    """
+def _best_pair(config, rows, groups, atoms, table, counts, scratch):
+    """Return the gain by the best pair of atoms but for the sticks, and the pair; -1: no pair."""
     best, m, l = -math.inf, -1, -1
-    c = atoms.births
-    below = config.gamma + sums[DEAD_BIRTHS]  # S_b
-    for b in range(counts[N_TABLES] - 1, 0, -1):
-        b_is_crumb, b_is_due = table.stats[b, 0] < CRUMB, _is_due(config, table, counts, b)
-        at = below + c[b]  # S_a
-        below = at
-        passed = math.log(at / config.gamma) - math.lgamma(1.0 + c[b])
-        for a in range(b - 1, -1, -1):
+    for a in range(counts[N_TABLES]):
+        a_is_crumb, a_is_due = table.stats[a, 0] < CRUMB, _is_due(config, table, counts, a)
+        for b in range(a + 1, counts[N_TABLES]):
             known = min(table.stats[a, 0], table.stats[b, 0]) >= SETTLED
-            due = b_is_due or _is_due(config, table, counts, a)
-            if b_is_crumb or table.stats[a, 0] < CRUMB or (known and due):
-                sticks = passed + math.lgamma(1.0 + c[a] + c[b]) - math.lgamma(1.0 + c[a])
-                gain = _merge_gain(config, rows, groups, table, counts, scratch, a, b, sticks, best)
+            due = a_is_due or _is_due(config, table, counts, b)
+            if a_is_crumb or table.stats[b, 0] < CRUMB or (known and due):
+                gain = _merge_gain(config, rows, groups, atoms, table, counts, scratch, a, b, best)
                 if gain > best:
                     best, m, l = gain, a, b
-            at += c[a]  # S_{a-1}
-            passed += math.log(at / (at - c[b]))
     return best, m, l
 
 
 @uncounted
 def merge(config, rows, groups, atoms, table, events, counts, sums, scratch, now):
-    """Merge the best pair of atoms, one of them at hand or all but empty, unless the bound falls.
+    """Merge the best pair of atoms, one of them at hand or all but empty, if the bound rises.
+
+    Empty ones go also where it stays the same: left alone, they collect and hide pairs that lose
+    by the data and gain by the sticks.
 
     Delta = log m(T_m + T_l) - log m(T_m) - log m(T_l) + B(c') - B(c) - sum_window h(s_im, s_il).
     Evicted rows lose nothing: each has opened one atom at most. The older column stays, under the
     id of the larger one. O(K P) for each atom at hand. The caller recomputes what follows.
     """
+    K = counts[N_TABLES]
     if not config.recall:
         return False
-    best, m, l = _best_pair(config, rows, groups, atoms, table, counts, sums, scratch)
-    if best < 0.0:  # nothing, by an empty atom behind the last that is used
+    best, m, l = _best_pair(config, rows, groups, atoms, table, counts, scratch)
+    if m < 0:
         return False
-    atoms.births[m] += atoms.births[l]
+    before = stick_bound(config, atoms, counts, sums)
+    kept, moved = atoms.births[m], atoms.births[l]
+    atoms.births[m], atoms.births[l] = kept + moved, 0.0
+    # an empty stick l leaves the bound when it goes; its term is that of no openings
+    tail = sums[DEAD_BIRTHS]
+    for k in range(l + 1, K):
+        tail += atoms.births[k]
+    after = stick_bound(config, atoms, counts, sums) - stick_term(config.gamma, 0.0, tail)
+    # An empty one loses nothing, and behind the last stick in use gains nothing; it must not stay.
+    empty = table.stats[l, 0] == 0.0 and moved == 0.0
+    if not empty and best + after - before <= 0.0:
+        atoms.births[m], atoms.births[l] = kept, moved
+        return False
     _join(config, rows, groups, atoms, table, events, counts, sums, m, l, now)
     return True
 
@@ -382,7 +386,6 @@ def _join(config, rows, groups, atoms, table, events, counts, sums, m, l, now):
     atoms.n_rows[m] += atoms.n_rows[l]
     atoms.n_visits[m] += atoms.n_visits[l]
     atoms.reported[m] = REPORTED if reported_m or reported_l else UNREPORTED
-    some_frozen = table.frozen[l, 0] > 0.0
     add(table.stats[m], 1.0, table.stats[l])
     add(table.frozen[m], 1.0, table.frozen[l])
     atoms.frozen_births[m] += atoms.frozen_births[l]
@@ -397,8 +400,7 @@ def _join(config, rows, groups, atoms, table, events, counts, sums, m, l, now):
         unite_groups(config, rows, groups, counts, g, h)
     elif h >= 0:
         groups.atom[h] = m
-    if some_frozen:
-        restart(groups, atoms, table, events, counts, m, now)
+    restart(groups, atoms, table, events, counts, m, now)
     close_column(rows, groups, atoms, table, counts, l)
     activate(atoms, counts, m)
     refresh_terms(rows, counts)
