@@ -10,9 +10,16 @@ from streamddcrp.likelihoods import NormalGamma, NormalWishart
 from streamddcrp.models.seqddcrp.config import halo_of, make_config
 from streamddcrp.models.seqddcrp.engine import bound, given_weights
 from streamddcrp.models.seqddcrp.kernels.divide import divide
-from streamddcrp.models.seqddcrp.kernels.layout import N_ROWS, N_TABLES
-from streamddcrp.models.seqddcrp.kernels.moves import _move, look_back
-from streamddcrp.models.seqddcrp.kernels.state import activate, forward, refresh_totals, settle
+from streamddcrp.models.seqddcrp.kernels.layout import N_ROWS, N_SEEN, N_TABLES
+from streamddcrp.models.seqddcrp.kernels.moves import _move, look_back, merge
+from streamddcrp.models.seqddcrp.kernels.state import (
+    activate,
+    forward,
+    open_column,
+    refresh_active,
+    refresh_totals,
+    settle,
+)
 from streamddcrp.models.seqddcrp.kernels.sweep import sweep
 from streamddcrp.models.seqddcrp.state import empty_state
 from tests.oracles.dense_stream import DenseStream
@@ -288,3 +295,29 @@ def test_what_is_learned_keeps_the_bound_exact(seed, alpha_rate, look_back):
         twin.learn(x, i)
     assert np.ptp(twin.alpha) > 0.0
     twin.assert_bound(bound(config, twin.state))
+
+
+def test_empty_tables_go_and_no_merge_lowers_the_bound():
+    """Empty columns behind the last that is used leave the bound as it is, and must not collect."""
+    likelihood, decay = NormalGamma(0.0, 0.05, 1.5, 0.02), Exponential(5.0)
+    for seed in range(6):
+        config, state = engine(likelihood, decay, window=8)
+        twin = DenseStream(config, state, decay, likelihood)
+        for i, x in enumerate(gaussian_stream(np.random.default_rng(seed), 60)):
+            twin.learn(x, i)
+        state = twin.state
+        counts, rest = state.counts, (state.sums, state.scratch)
+        parts = (state.rows, state.groups, state.atoms, state.table)
+        plain(settle)(config, *parts, counts, *rest, 0)
+        n_tables, n_empty = int(counts[N_TABLES]), seed % 3
+        for _ in range(n_empty):
+            plain(open_column)(*parts, counts, int(counts[N_SEEN]))
+        plain(refresh_active)(state.rows, state.groups, state.atoms, counts)
+        before = bound(config, state)
+        while plain(merge)(config, *parts, state.events, counts, *rest, 0.0):
+            plain(settle)(config, *parts, counts, *rest, 0)
+            after = bound(config, state)
+            assert after >= before - 1e-12 * abs(before)
+            before = after
+        assert counts[N_TABLES] <= n_tables
+        assert (state.table.stats[: counts[N_TABLES], 0] > 0.0).all()

@@ -287,10 +287,12 @@ def overlap_entropy(a, b):
 @uncounted
 def _merge_gain(config, rows, groups, atoms, table, counts, scratch, m, l, least):
     """Return what the bound gains by merging ``m`` and ``l``, but for the sticks; rough if less."""
-    for p in range(len(scratch.stats)):
-        scratch.stats[p] = table.stats[m, p] + table.stats[l, p]
-    posterior(config.family, config.hyper, scratch.stats, scratch.post)
-    gain = scratch.post[0] - table.post[m, 0] - table.post[l, 0]
+    gain = 0.0
+    if table.stats[m, 0] > 0.0 and table.stats[l, 0] > 0.0:  # an empty one adds nothing, exactly
+        for p in range(len(scratch.stats)):
+            scratch.stats[p] = table.stats[m, p] + table.stats[l, p]
+        posterior(config.family, config.hyper, scratch.stats, scratch.post)
+        gain = scratch.post[0] - table.post[m, 0] - table.post[l, 0]
     if gain <= least:  # what follows is a loss
         return gain
     for i in range(counts[N_ROWS]):
@@ -331,6 +333,9 @@ def _best_pair(config, rows, groups, atoms, table, counts, scratch):
 def merge(config, rows, groups, atoms, table, events, counts, sums, scratch, now):
     """Merge the best pair of atoms, one of them at hand or all but empty, if the bound rises.
 
+    Empty ones go also where it stays the same: left alone, they collect and hide pairs that lose
+    by the data and gain by the sticks.
+
     Delta = log m(T_m + T_l) - log m(T_m) - log m(T_l) + B(c') - B(c) - sum_window h(s_im, s_il).
     Evicted rows lose nothing: each has opened one atom at most. The older column stays, under the
     id of the larger one. O(K P) for each atom at hand. The caller recomputes what follows.
@@ -349,7 +354,9 @@ def merge(config, rows, groups, atoms, table, events, counts, sums, scratch, now
     for k in range(l + 1, K):
         tail += atoms.births[k]
     after = stick_bound(config, atoms, counts, sums) - stick_term(config.gamma, 0.0, tail)
-    if best + after - before <= 0.0:
+    # An empty one loses nothing, and behind the last stick in use gains nothing; it must not stay.
+    empty = table.stats[l, 0] == 0.0 and moved == 0.0
+    if not empty and best + after - before <= 0.0:
         atoms.births[m], atoms.births[l] = kept, moved
         return False
     _join(config, rows, groups, atoms, table, events, counts, sums, m, l, now)
