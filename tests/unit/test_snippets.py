@@ -134,6 +134,7 @@ def interrupt_once_it_serves(job, folder):
         assert job.poll() is None, (folder / "printed").read_text()
         assert time.monotonic() < end, "no page answers"
         time.sleep(0.05)
+    time.sleep(1.0)  # whatever else the command starts
     os.killpg(job.pid, signal.SIGINT)
     job.wait(timeout=60)
     assert "Traceback" not in (folder / "printed").read_text()
