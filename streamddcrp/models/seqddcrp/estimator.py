@@ -349,9 +349,9 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
     def _take_alone(self, x: Features, t: Any, default: float | None) -> bool:
         """Take up a usual row that comes in time; False for any other row."""
         values = self._vectorizer.plain(x)
-        if values is None or (default is None if t is None else not self._clocked):
+        time = default if t is None else as_time(t) if self._clocked else None
+        if values is None or time is None:
             return False
-        time = as_time(default if t is None else t)
         if self._clocked and self._last_time is not None and time < self._last_time:
             return False
         self._alone.take(values, time, self._vectorizer.names)
@@ -367,7 +367,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
             self._last_time = alone.t.item()
         self._n_seen += 1
         self._warn_when_full(alone.engine, forbidden)
-        self._keep(alone.X, alone.t, t, alone.out)
+        self._keep(alone.X, None if t is None else alone.t, t, alone.out)
         return True
 
     def _predict_alone(self, x: Features, t: Any) -> Predicted:
