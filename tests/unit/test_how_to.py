@@ -14,7 +14,7 @@ from tests.conftest import REPOSITORY
 
 DOCS = REPOSITORY / "docs"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-COMMAND = "import sys; from streamddcrp_connectors.cli import main; main(sys.argv[1:])"
+COMMAND = "from streamddcrp_connectors.__main__ import main; main()"  # as the console script does
 COPIED = ("streamddcrp", "tests/oracles", "tests/properties", "tests/unit")
 
 
