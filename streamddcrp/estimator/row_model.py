@@ -75,11 +75,6 @@ class RowLearner(Stored):
         self._clocked: bool | None = None  # whether rows come with times
         self._last_time: float | None = None
         self._backlog = Backlog()
-        self._alone: Any = None  # takes usual rows one by one, where a model has such a thing
-
-    def _learn_alone(self, x: Features, t: Any) -> bool:
-        """Learn a usual row at once; False for any other row, which nothing has learned then."""
-        raise NotImplementedError
 
     def _advance(self, X: FloatArray, t: FloatArray | None, types: list[str]) -> Any:
         """Check rows and times, then learn them all; raises before anything has changed."""
@@ -114,8 +109,6 @@ class RowLearner(Stored):
 
     def _learn_row(self, x: Features, t: Any, *side: Any) -> None:
         """Learn one row; ``side`` inputs, where a model has them, are passed on to `_advance`."""
-        if self._alone is not None and self._learn_alone(x, t):
-            return
         mark = self._vectorizer.mark()
         try:
             X = self._vectorizer.row(x)
@@ -202,10 +195,6 @@ class RowModel(ScikitLearn, RowLearner):
         """Return the predictions of a checked row (D,), and what returns those of the tables."""
         raise NotImplementedError
 
-    def _predict_alone(self, x: Features, t: Any) -> Predicted:
-        """Predict a usual row at once; None for any other row."""
-        raise NotImplementedError
-
     def _restore(self, arrays: dict[str, Any], meta: dict[str, Any]) -> None:
         raise NotImplementedError
 
@@ -277,10 +266,6 @@ class RowModel(ScikitLearn, RowLearner):
 
     def _predict(self, x: Features, t: Any, *side: Any) -> Predicted:
         """Predict a row; None in warm-up. Changes nothing."""
-        if self._alone is not None:
-            predicted = self._predict_alone(x, t)
-            if predicted is not None:
-                return predicted
         mark = self._vectorizer.mark()
         try:  # new words of an open vocabulary count in the prediction, but are not learned
             X = self._vectorizer.row(x, learn=self._vectorizer.open)

@@ -246,7 +246,7 @@ class TimeVaryingIBP(TimeLine, RowModel, base.Transformer):
         Raises
         ------
         SchemaError
-            Other columns than before, or a value that is no finite number.
+            Other columns than before, an infinite value, or a missing one without ``missing=True``.
         """
         reported, _ = self._explained(read_batch(batch, self._vectorizer, learn=False).X)
         ids = reported.ids[0].tolist() if len(reported.ids) else []

@@ -172,9 +172,13 @@ class Alone:
     def probabilities(self) -> dict[int, float]:
         """Return the probabilities of the tables, and under -1 of a new one, after `predict`."""
         state = self.engine.state
-        K = int(state.counts[N_TABLES])
-        ids, probs = state.table.ids[:K].tolist(), state.scratch.weight[:K].tolist()
-        return dict(zip(ids, probs, strict=True)) | {-1: float(self.out[0, P_NEW])}
+        return by_table(state, state.scratch.weight[: state.counts[N_TABLES]], self.out[0])
+
+
+def by_table(state: State, probs: FloatArray, out: FloatArray) -> dict[int, float]:
+    """Return the probabilities of columns by the ids of their tables, and of a new one under -1."""
+    ids = state.table.ids[: len(probs)].tolist()
+    return dict(zip(ids, probs.tolist(), strict=True)) | {-1: float(out[P_NEW])}
 
 
 def given_weights(

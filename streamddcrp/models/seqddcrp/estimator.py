@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from river import base
 
-from streamddcrp.contract import P_NEW, SCORE
+from streamddcrp.contract import SCORE
 from streamddcrp.data import as_time
 from streamddcrp.data.batches import widest
 from streamddcrp.data.seasons.subtracted import Subtraction
@@ -29,7 +29,7 @@ from streamddcrp.likelihoods import (
     make_likelihood,
 )
 from streamddcrp.models.seqddcrp.config import PRESETS
-from streamddcrp.models.seqddcrp.engine import Alone, Engine
+from streamddcrp.models.seqddcrp.engine import Alone, Engine, by_table
 from streamddcrp.models.seqddcrp.in_season import FAMILY_ROWS, SEASON_ROWS, InSeason
 from streamddcrp.models.seqddcrp.kernels.layout import N_COLUMNS, N_EVENTS, SETTLED
 from streamddcrp.models.seqddcrp.recipe import Recipe
@@ -228,6 +228,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
             and self._family.n_features is None
         )
         self._stream: Engine | None = None
+        self._alone: Alone | None = None  # takes usual rows one by one
         self._early: WarmUp | None = None  # during warm-up
         self._types: list[str] | None = None  # as what columns came, until the family is chosen
         self._first_time = 0.0
@@ -346,7 +347,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         elif self._alone is None or self._alone.engine is not engine:
             self._alone = Alone(engine)
 
-    def _take_alone(self, x: Features, t: Any, default: float | None) -> bool:
+    def _take_alone(self, alone: Alone, x: Features, t: Any, default: float | None) -> bool:
         """Take up a usual row that comes in time; False for any other row."""
         values = self._vectorizer.plain(x)
         time = default if t is None else as_time(t) if self._clocked else None
@@ -354,13 +355,14 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
             return False
         if self._clocked and self._last_time is not None and time < self._last_time:
             return False
-        self._alone.take(values, time, self._vectorizer.names)
+        alone.take(values, time, self._vectorizer.names)
         return True
 
-    def _learn_alone(self, x: Features, t: Any) -> bool:
-        alone = self._alone
-        if not self._take_alone(x, t, None if self._clocked else float(self._n_seen)):
-            return False
+    def _learn_row(self, x: Features, t: Any, *side: Any) -> None:
+        alone, time = self._alone, None if self._clocked else float(self._n_seen)
+        if alone is None or not self._take_alone(alone, x, t, time):
+            super()._learn_row(x, t, *side)
+            return
         forbidden = alone.engine.n_forbidden
         alone.step()
         if t is not None:
@@ -368,14 +370,13 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         self._n_seen += 1
         self._warn_when_full(alone.engine, forbidden)
         self._keep(alone.X, None if t is None else alone.t, t, alone.out)
-        return True
 
-    def _predict_alone(self, x: Features, t: Any) -> Predicted:
-        default = self._last_time if self._clocked else float(self._n_seen)
-        if not self._take_alone(x, t, default):
-            return None
-        self._alone.predict()
-        return self._alone.out[0], self._alone.probabilities
+    def _predict(self, x: Features, t: Any, *side: Any) -> Predicted:
+        alone, time = self._alone, self._last_time if self._clocked else float(self._n_seen)
+        if alone is None or not self._take_alone(alone, x, t, time):
+            return super()._predict(x, t, *side)
+        alone.predict()
+        return alone.out[0], alone.probabilities
 
     def _begin(self, n_features: int) -> None:
         """Begin: at once where nothing must be learned from the first rows."""
@@ -409,11 +410,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
     def _predict_row(self, x: FloatArray, t: float) -> tuple[FloatArray, Probabilities]:
         out, probs = self._running.predict(self._row_less_season(x, t), t)
 
-        def probabilities() -> dict[int, float]:
-            ids = self._running.state.table.ids[: len(probs)].tolist()
-            return dict(zip(ids, probs.tolist(), strict=True)) | {-1: float(out[P_NEW])}
-
-        return out, probabilities
+        return out, lambda: by_table(self._running.state, probs, out)
 
     @property
     def _running(self) -> Engine:
