@@ -105,6 +105,9 @@ class Atoms(NamedTuple):
     births: Annotated[FloatArray, "K", EXPECTED]
     frozen_births: Annotated[FloatArray, "K", EXPECTED]
     shadow_births: Annotated[FloatArray, "K", EXPECTED]
+    rest_births: Annotated[FloatArray, "K", EXPECTED]
+    side_terms: Annotated[FloatArray, "K"]
+    side_sticks: Annotated[FloatArray, "K"]
     # Expected rows of the shadow when a split last failed; 0: not tried.
     failed_at: Annotated[FloatArray, "K"]
     log_beta: Annotated[FloatArray, "K"]  # E log of the atom's stick weight; 0 without recall
@@ -154,6 +157,7 @@ class Scratch(NamedTuple):
     growth: Annotated[FloatArray, "W"]  # by how much the log mass of these grew
     kept_frozen: Annotated[FloatArray, "P"]
     kept_column: Annotated[FloatArray, "G"]
+    kept_weight: Annotated[FloatArray, "W"]
     log_new: Annotated[FloatArray, "1"]  # log density of the arrival under the base measure
     # G: what a customer's table would receive from it and from those that reach it.
     received: Annotated[FloatArray, "K W"]

@@ -311,6 +311,7 @@ def _forget(config, atoms, table, counts, sums):
         if n > config.memory:
             scale(table.frozen[m], config.memory / n)
             scale(table.shadow[m], config.memory / n)
+            atoms.side_terms[m] *= config.memory / n
     total = sums[DEAD_BIRTHS]
     for m in range(counts[N_TABLES]):
         total += atoms.frozen_births[m]
@@ -321,6 +322,8 @@ def _forget(config, atoms, table, counts, sums):
             atoms.frozen_births[m] *= keep
             atoms.births[m] *= keep
             atoms.shadow_births[m] *= keep
+            atoms.rest_births[m] *= keep
+            atoms.side_sticks[m] *= keep
 
 
 @uncounted

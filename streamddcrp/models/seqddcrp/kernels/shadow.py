@@ -9,13 +9,14 @@ it is the more probable; the first one after a new start is the seed, so the sha
 place in a broad table.
 """
 
+import math
+
 from streamddcrp.compilation import uncounted
 from streamddcrp.contract import RESTART, record
 from streamddcrp.likelihoods.kernels.families import add_stats, log_predictive, posterior
-from streamddcrp.models.seqddcrp.kernels.layout import N_ACTIVE, N_EVENTS, N_GROUPS, N_SEEN
-from streamddcrp.models.seqddcrp.kernels.state import lately
+from streamddcrp.models.seqddcrp.kernels.layout import N_ACTIVE, N_EVENTS, N_GROUPS, N_SEEN, N_TABLES
+from streamddcrp.models.seqddcrp.kernels.state import PURE, lately, row_term
 
-FAINT = 0.01  # an opening less probable than this is not worth the choice of a side
 VISIT = 2.0  # times as long an absence makes a return a visit
 
 
@@ -24,6 +25,9 @@ def start_shadow(groups, atoms, table, counts, m):
     """Empty the shadow of column ``m``."""
     table.shadow[m] = 0.0
     atoms.shadow_births[m] = 0.0
+    atoms.rest_births[m] = atoms.frozen_births[m]
+    atoms.side_terms[m] = 0.0
+    atoms.side_sticks[m] = 0.0
     atoms.failed_at[m] = 0.0
     atoms.visiting[m] = 0
     for g in range(counts[N_GROUPS]):
@@ -60,46 +64,66 @@ def _posteriors_of_halves(config, table, scratch, m):
 
 
 @uncounted
-def choose_sides(config, rows, atoms, table, scratch, m, n_rows, least, sides):
-    """Say which of the first rows' openings of column ``m`` go to its shadow: those closer to it.
+def compare_sides(config, rows, atoms, table, scratch, m, n_rows, gains):
+    """Say how much better the first rows at column ``m`` suit its shadow than the rest, in nats.
 
-    While a visit lasts, all of them do. Fills ``sides`` with 0 and 1; openings of at most ``least``
-    stay.
+    While a visit lasts, all of them belong to the shadow. Rows at other columns get -inf.
     """
     family, hyper = config.family, config.hyper
     shadow_is_empty = table.shadow[m, 0] <= 0.0
     ready = False
+    gains[:n_rows] = -math.inf
     for r in range(n_rows):
-        sides[r] = 0.0
-        if rows.births[m, r] <= least:
+        if rows.probs[m, r] <= 0.5:
             continue
         if atoms.visiting[m]:
-            sides[r] = 1.0
+            gains[r] = math.inf
             continue
         if not ready:
             _posteriors_of_halves(config, table, scratch, m)
             ready = True
+            if shadow_is_empty and table.frozen[m, 0] < 12.0:
+                return
             if shadow_is_empty:
-                sides[r] = 1.0  # the seed
+                gains[r] = math.inf  # the seed
                 scratch.stats[:] = 0.0
                 add_stats(family, hyper, rows.x[r], 1.0, scratch.stats)
                 posterior(family, hyper, scratch.stats, scratch.shadow_post)
                 continue
-        closer = log_predictive(family, hyper, scratch.shadow_post, rows.x[r])
-        if closer > log_predictive(family, hyper, scratch.post, rows.x[r]):
-            sides[r] = 1.0
+        gains[r] = log_predictive(family, hyper, scratch.shadow_post, rows.x[r])
+        gains[r] -= log_predictive(family, hyper, scratch.post, rows.x[r])
 
 
 @uncounted
-def follow_shadow(rows, groups, atoms, counts, scratch, r):
-    """Find the part of evicted row ``r`` that sits at the atoms' shadows.
-
-    Zb_rm = sum_g A_rg Zb_gm + s_rm [m's opening goes to the shadow] <= Z_rm.
-    """
+def take_side(rows, groups, atoms, counts, scratch, r, k, n_shadow):
+    """Give evicted row ``r``, at column ``k``, to the shadow or to the rest."""
+    gain = scratch.sides[k, r]
     for at in range(counts[N_ACTIVE]):
-        m = atoms.active[at]
-        share = scratch.sides[m, r] * rows.births[m, r]
-        atoms.shadow_births[m] += share
-        for g in range(counts[N_GROUPS]):
-            share += rows.group_links[r, g] * groups.shadow[g, m]
-        scratch.shadow[m, r] = min(share, rows.probs[m, r])
+        scratch.sides[atoms.active[at], r] = 0.0
+    opening, stick = rows.births[k, r], atoms.log_beta[k]
+    birth = math.exp(rows.log_birth[r] + stick)
+    share = atoms.shadow_births[k] + 1.0
+    share /= share + atoms.rest_births[k] + 1.0
+    in_shadow, in_rest, divided = birth * share, birth * (1.0 - share), False
+    for g in range(counts[N_GROUPS]):
+        if groups.probs[g, k] > PURE:
+            mass, part = math.exp(rows.group_log_weight[r, g]), groups.shadow[g, k]
+            in_shadow += mass * part
+            in_rest += mass * (1.0 - part)
+            divided = divided or part > 0.0
+    known = n_shadow / (n_shadow + 12.0)
+    to_shadow = gain + known * (math.log(in_shadow) - math.log(in_rest)) > 0.0
+    if not to_shadow and not divided:
+        atoms.rest_births[k] += opening
+        return
+    share = share if to_shadow else 1.0 - share
+    mass = in_shadow if to_shadow else in_rest
+    opened = birth * share / mass
+    atoms.side_terms[k] += math.log(mass) - opening * stick
+    atoms.side_terms[k] -= row_term(rows, r, counts[N_GROUPS], counts[N_TABLES])
+    atoms.side_sticks[k] += opened * (stick + math.log(share)) - opening * stick
+    if to_shadow:
+        atoms.shadow_births[k] += opened
+        scratch.sides[k, r], scratch.shadow[k, r] = 1.0, 1.0
+    else:
+        atoms.rest_births[k] += opened

@@ -1,11 +1,14 @@
 """Split an atom from its shadow, frozen history included, if the bound rises."""
 
+import math
+
 from streamddcrp.compilation import uncounted
 from streamddcrp.contract import SPLIT, record
 from streamddcrp.likelihoods.kernels.families import posterior
-from streamddcrp.models.seqddcrp.kernels.groups import unite_groups
 from streamddcrp.models.seqddcrp.kernels.known import REPORTED
 from streamddcrp.models.seqddcrp.kernels.layout import (
+    FROZEN_BOUND,
+    FROZEN_OPENINGS,
     N_ACTIVE,
     N_EVENTS,
     N_GROUPS,
@@ -13,9 +16,9 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
     N_SEEN,
     N_TABLES,
 )
-from streamddcrp.models.seqddcrp.kernels.moves import TRIAL_SWEEPS, keep_links, put_links_back
+from streamddcrp.models.seqddcrp.kernels.moves import NOTHING, TRIAL_SWEEPS, keep_links, put_links_back
 from streamddcrp.models.seqddcrp.kernels.settled import start_filter
-from streamddcrp.models.seqddcrp.kernels.shadow import choose_sides, restart, start_shadow
+from streamddcrp.models.seqddcrp.kernels.shadow import compare_sides, restart, start_shadow
 from streamddcrp.models.seqddcrp.kernels.state import (
     PURE,
     close_last_column,
@@ -45,11 +48,11 @@ def _split_gain(config, atoms, table, counts, sums, scratch, m):
     posterior(family, hyper, stats, post)
     gain += post[0]
     posterior(family, hyper, table.frozen[m], post)
-    gain -= post[0]
-    moved, all_births = atoms.shadow_births[m], atoms.births[m]
+    gain += atoms.side_terms[m] - atoms.side_sticks[m] - post[0]
+    all_births = atoms.births[m]
     gain -= stick_bound(config, atoms, counts, sums)
-    atoms.births[m] -= moved
-    atoms.births[K] = moved
+    atoms.births[m] += atoms.rest_births[m] - atoms.frozen_births[m]
+    atoms.births[K] = atoms.shadow_births[m]
     counts[N_TABLES] += 1
     gain += stick_bound(config, atoms, counts, sums)
     counts[N_TABLES] -= 1
@@ -60,23 +63,85 @@ def _split_gain(config, atoms, table, counts, sums, scratch, m):
 @uncounted
 def _part(config, rows, groups, atoms, table, counts, scratch, m):
     """Give the shadow of column ``m`` a column of its own, the last; nothing is recomputed."""
-    K = counts[N_TABLES]
+    K, w, gains = counts[N_TABLES], counts[N_ROWS], scratch.work
     open_column(rows, groups, atoms, table, counts, table.born[m])
-    sides = scratch.work
-    choose_sides(config, rows, atoms, table, scratch, m, counts[N_ROWS], 0.0, sides)
-    for r in range(counts[N_ROWS]):
-        if sides[r] > 0.0:
-            rows.births[K, r] = rows.births[m, r]
-            rows.births[m, r] = 0.0
+    compare_sides(config, rows, atoms, table, scratch, m, w, gains)
     copy_row(scratch.kept_frozen, table.frozen[m])
     copy_row(table.frozen[K], table.shadow[m])
     add(table.frozen[m], -1.0, table.shadow[m])
     atoms.frozen_births[K] = atoms.shadow_births[m]
-    atoms.frozen_births[m] = max(atoms.frozen_births[m] - atoms.shadow_births[m], 0.0)
+    atoms.frozen_births[m] = atoms.rest_births[m]
     for g in range(counts[N_GROUPS]):
         scratch.kept_column[g] = groups.probs[g, m]
-        groups.probs[g, K] = groups.shadow[g, m]
-        groups.probs[g, m] = max(groups.probs[g, m] - groups.shadow[g, m], 0.0)
+        share = groups.shadow[g, m]
+        if 1.0 - PURE < share < PURE:
+            _divide_group(rows, groups, counts, scratch, g, m, K)
+        elif share >= PURE:
+            groups.probs[g, m], groups.probs[g, K] = 0.0, 1.0
+            if config.tied:
+                groups.atom[g] = K
+    for i in range(w):
+        scratch.moved[i] = 1.0 if gains[i] > 0.0 else 0.0
+    for i in range(w):
+        _choose_links(rows, groups, counts, scratch.moved, i, m, K)
+
+
+@uncounted
+def _divide_group(rows, groups, counts, scratch, g, m, K):
+    """Make two groups of group ``g``: of its members at the shadow, now at ``K``, and the others."""
+    h, share = counts[N_GROUPS], groups.shadow[g, m]
+    counts[N_GROUPS] += 1
+    groups.atom[h] = K
+    groups.t[h], groups.arrival[h] = groups.t[g], groups.arrival[g]
+    groups.log_mass[h] = groups.log_mass[g] + math.log(share)
+    groups.log_mass[g] += math.log1p(-share)
+    groups.probs[h, : K + 1], groups.shadow[h, : K + 1] = 0.0, 0.0
+    groups.probs[h, K] = 1.0
+    for i in range(counts[N_ROWS]):
+        scratch.kept_weight[i] = rows.group_log_weight[i, g]
+        rows.group_log_weight[i, h] = rows.group_log_weight[i, g] + math.log(share)
+        rows.group_log_weight[i, g] += math.log1p(-share)
+        rows.group_links[i, h] = rows.group_links[i, g] * share
+        rows.group_links[i, g] *= 1.0 - share
+
+
+@uncounted
+def _choose_links(rows, groups, counts, moved, i, m, K):
+    """Let row ``i`` link to its own side only."""
+    n_groups, total = counts[N_GROUPS], 0.0
+    if moved[i] > 0.0:
+        rows.births[:K, i] = 0.0
+        for j in range(i):
+            rows.links[i, j] = math.exp(rows.log_weight[i, j]) if moved[j] > 0.0 else 0.0
+            total += rows.links[i, j]
+        for g in range(n_groups):
+            there = groups.probs[g, K] > PURE
+            rows.group_links[i, g] = math.exp(rows.group_log_weight[i, g]) if there else 0.0
+            total += rows.group_links[i, g]
+        rows.births[K, i] = math.exp(rows.log_birth[i] - 1.0)
+        total += rows.births[K, i]
+    else:
+        for j in range(i):
+            if moved[j] > 0.0:
+                rows.links[i, j] = 0.0
+            total += rows.links[i, j]
+        for g in range(n_groups):
+            if groups.probs[g, K] > PURE:
+                rows.group_links[i, g] = 0.0
+            total += rows.group_links[i, g]
+        for k in range(K):
+            total += rows.births[k, i]
+        if total < NOTHING:
+            rows.links[i, :i] = 0.0
+            rows.group_links[i, :n_groups] = 0.0
+            rows.births[:K, i] = 0.0
+            rows.births[m, i], total = 1.0, 1.0
+    for j in range(i):
+        rows.links[i, j] /= total
+    for g in range(n_groups):
+        rows.group_links[i, g] /= total
+    for k in range(K + 1):
+        rows.births[k, i] /= total
 
 
 @uncounted
@@ -86,7 +151,12 @@ def _try(config, rows, groups, atoms, table, events, counts, sums, scratch, m, n
     refresh_terms(rows, counts)
     before = settled_objective(config, rows, atoms, table, counts, sums)
     keep_links(rows, counts, scratch)
-    openings = atoms.frozen_births[m]
+    openings, n_groups = atoms.frozen_births[m], counts[N_GROUPS]
+    sums[FROZEN_BOUND] += atoms.side_terms[m] - atoms.side_sticks[m]
+    mass = 0.0
+    for g in range(n_groups):
+        if groups.atom[g] == m:
+            mass = groups.log_mass[g]
     _part(config, rows, groups, atoms, table, counts, scratch, m)
     settle(config, rows, groups, atoms, table, counts, sums, scratch, 0)
     for _ in range(TRIAL_SWEEPS):
@@ -94,14 +164,22 @@ def _try(config, rows, groups, atoms, table, events, counts, sums, scratch, m, n
         settle(config, rows, groups, atoms, table, counts, sums, scratch, 0)
     if settled_objective(config, rows, atoms, table, counts, sums) <= before:
         close_last_column(counts)
-        put_links_back(rows, counts, scratch)
+        sums[FROZEN_BOUND] -= atoms.side_terms[m] - atoms.side_sticks[m]
         copy_row(table.frozen[m], scratch.kept_frozen)
         atoms.frozen_births[m] = openings
-        for g in range(counts[N_GROUPS]):
+        for g in range(n_groups):
+            if config.tied and groups.shadow[g, m] > 0.0 and counts[N_GROUPS] > n_groups:
+                groups.log_mass[g] = mass
+                for i in range(counts[N_ROWS]):
+                    rows.group_log_weight[i, g] = scratch.kept_weight[i]
+            elif config.tied and groups.probs[g, K] > 0.0:
+                groups.atom[g] = m
             groups.probs[g, m] = scratch.kept_column[g]
+        counts[N_GROUPS] = n_groups
+        put_links_back(rows, counts, scratch)
         settle(config, rows, groups, atoms, table, counts, sums, scratch, 0)
         return False
-    _sort_groups(config, rows, groups, atoms, table, counts, sums, scratch, K)
+    sums[FROZEN_OPENINGS] += max(atoms.frozen_births[K] + atoms.frozen_births[m] - openings, 0.0)
     table.last_seen[K] = counts[N_SEEN] - 1
     start_filter(rows, atoms, counts)
     share = table.stats[K, 0] / (table.stats[K, 0] + table.stats[m, 0])
@@ -118,35 +196,14 @@ def _try(config, rows, groups, atoms, table, events, counts, sums, scratch, m, n
 
 
 @uncounted
-def _sort_groups(config, rows, groups, atoms, table, counts, sums, scratch, K):
-    """Let groups whose members went to the new column ``K`` follow it.
-
-    A group with members on both sides is joined by none from now on, and fades; of such there is
-    one at most.
-    """
-    if not config.tied:
-        return
-    mixed = -1
-    for g in range(counts[N_GROUPS]):
-        if groups.atom[g] < 0:
-            mixed = g
-    for g in range(counts[N_GROUPS]):
-        if groups.probs[g, K] > 0.0 and groups.atom[g] >= 0:
-            groups.atom[g] = K if groups.probs[g, K] > PURE else -1
-            if groups.atom[g] < 0 <= mixed:
-                unite_groups(config, rows, groups, counts, min(g, mixed), max(g, mixed))
-                refresh_terms(rows, counts)
-                settle(config, rows, groups, atoms, table, counts, sums, scratch, 0)
-            break  # all of them were in the group of the old column
-
-
-@uncounted
 def _most_promising(config, groups, atoms, table, events, counts, sums, scratch, now):
     """Return the column whose split by its shadow gains most, or -1; restart shadows that lost."""
     best, chosen = 0.0, -1
     for at in range(counts[N_ACTIVE]):
         m = atoms.active[at]
         n = table.shadow[m, 0]
+        if n > WEARY and table.frozen[m, 0] - n < FEWEST:
+            restart(groups, atoms, table, events, counts, m, now)
         if min(n, table.frozen[m, 0] - n) < FEWEST or n < GROWTH * atoms.failed_at[m]:
             continue
         gain = _split_gain(config, atoms, table, counts, sums, scratch, m)

@@ -291,6 +291,9 @@ def open_column(rows, groups, atoms, table, counts, opener):
     atoms.births[K] = 0.0
     atoms.frozen_births[K] = 0.0
     atoms.shadow_births[K] = 0.0
+    atoms.rest_births[K] = 0.0
+    atoms.side_terms[K] = 0.0
+    atoms.side_sticks[K] = 0.0
     atoms.failed_at[K] = 0.0
     atoms.visiting[K] = 0
     atoms.n_rows[K] = 0

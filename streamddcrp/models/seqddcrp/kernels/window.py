@@ -27,7 +27,7 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
     N_SEEN,
     N_TABLES,
 )
-from streamddcrp.models.seqddcrp.kernels.shadow import FAINT, choose_sides, follow_shadow
+from streamddcrp.models.seqddcrp.kernels.shadow import compare_sides, take_side
 from streamddcrp.models.seqddcrp.kernels.state import (
     PURE,
     mix_row,
@@ -89,9 +89,9 @@ def evict(config, rows, groups, atoms, table, counts, sums, scratch, n):
         scratch.shadow[: counts[N_TABLES], :n] = 0.0
         for at in range(counts[N_ACTIVE]):
             m = atoms.active[at]
-            choose_sides(config, rows, atoms, table, scratch, m, n, FAINT, scratch.sides[m])
+            compare_sides(config, rows, atoms, table, scratch, m, n, scratch.sides[m])
     for r in range(n):
-        _freeze(config, rows, groups, atoms, counts, sums, scratch, r, n)
+        _freeze(config, rows, groups, atoms, table, counts, sums, scratch, r, n)
     for i in range(n, counts[N_ROWS]):
         _pass_on(rows, scratch, i, 0, n)
     for at in range(counts[N_ACTIVE]):
@@ -126,16 +126,17 @@ def _harden(rows, groups, counts, r):
     for g in range(n_groups):
         kept = total > 0.0 and groups.probs[g, k] > PURE
         rows.group_links[r, g] = rows.group_links[r, g] / total if kept else 0.0
+    return k
 
 
 @uncounted
-def _freeze(config, rows, groups, atoms, counts, sums, scratch, r, n):
+def _freeze(config, rows, groups, atoms, table, counts, sums, scratch, r, n):
     """Freeze row ``r`` of ``n``, whose links reach groups only; the others' links follow it."""
     w, K = counts[N_ROWS], counts[N_TABLES]
     mix_row(rows, groups, atoms, counts, r)  # group means may have moved since
-    _harden(rows, groups, counts, r)
+    k = _harden(rows, groups, counts, r)
     if config.recall:
-        follow_shadow(rows, groups, atoms, counts, scratch, r)
+        take_side(rows, groups, atoms, counts, scratch, r, k, table.shadow[k, 0])
     sums[FROZEN_RATE] += rows.rate[r]
     sums[FROZEN_BOUND] += row_term(rows, r, counts[N_GROUPS], K)
     for m in range(K):
@@ -299,6 +300,9 @@ def close_column(rows, groups, atoms, table, counts, m):
     close_gap(atoms.births, m, K)
     close_gap(atoms.frozen_births, m, K)
     close_gap(atoms.shadow_births, m, K)
+    close_gap(atoms.rest_births, m, K)
+    close_gap(atoms.side_terms, m, K)
+    close_gap(atoms.side_sticks, m, K)
     close_gap(atoms.failed_at, m, K)
     close_gap(atoms.visiting, m, K)
     close_gap(atoms.n_rows, m, K)
