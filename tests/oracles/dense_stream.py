@@ -2,11 +2,14 @@
 
 The engine is driven one arrival at a time. Before a row is frozen its links are written down by the
 arrival indices of the customers they reach (ties unfolded by the decay over the members of the
-group at that moment) and its openings by atom id, with the half of the atom that an opening was
-given to; alpha is written down as each row arrives. Nothing else is taken over. From these the
+group at that moment) and its openings by atom id, with the half of the atom that the row was given
+to and the probability that it opens that half; alpha is written down as each row arrives. Where
+openings are forgotten, what the engine takes sticks to pay is taken over, too. From these the
 bound is recomputed: Z by forward recursion over all customers, statistics from all observations,
 what is forgotten from the rule, every term of the bound from its definition.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import gammaln
@@ -24,7 +27,14 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
 )
 from streamddcrp.models.seqddcrp.kernels.window import PURE
 
-MIXED = -1  # key of the group with members at both halves of a split atom
+
+class Half(NamedTuple):
+    """A frozen row in a half of its atom: what it becomes if the atom is split."""
+
+    shadow: bool
+    links: dict[int, float]  # to members of that half
+    opening: float
+    paid: float  # by sticks, of what the link term gains
 
 
 class DenseStream:
@@ -36,7 +46,9 @@ class DenseStream:
         self.retired = []  # atom ids in order of retirement
         self.merged = {}  # atom id -> the id it merged into
         self.alpha = []
-        self.sides = []  # of frozen rows: atom ids whose opening went to the shadow
+        self.atoms = []  # of frozen rows: the atom's id
+        self.halves = []  # of frozen rows: {atom id: Half}, where its atom was divided
+        self.faded = 0.0  # what splits gained in link terms and had been forgotten before
         self.kept = []  # of frozen rows, if there is forgetting: {atom id: what is remembered of Z}
         self.openings_kept = []  # of frozen rows
         self.n_splits = 0
@@ -51,15 +63,13 @@ class DenseStream:
         excess = max(0, w + 1 - cfg.window) if since == cfg.sweep_every else 0
         ids = self._ids()
         before = set(ids)
-        self._freeze(excess)
+        frozen = self._freeze(excess)
         self.alpha.append(float(np.exp(state.sums[LOG_ALPHA])))
         self.X.append(np.array(x, float))
         self.t.append(float(t))
         given = np.empty((1, 0)) if given is None else given
         self.state, out = step(cfg, state, self.X[-1][None], np.array([self.t[-1]]), given)
-        for r in range(excess):
-            chosen = self.state.scratch.sides[: len(ids), r]
-            self.sides.append({i for i, side in zip(ids, chosen, strict=True) if side})
+        self._take_sides(ids, frozen)
         if since == cfg.sweep_every and np.isfinite(cfg.memory):
             self._forget()
         self._follow_moves()
@@ -112,32 +122,65 @@ class DenseStream:
                     if old in kept:
                         kept[new] = kept.get(new, 0.0) + kept.pop(old)
             elif events.kind[at] == RESTART:
-                for sides in self.sides:
-                    sides.discard(int(events.label[at]))
+                self._restart(int(events.label[at]))
             elif events.kind[at] == SPLIT:
-                new, old = int(events.label[at]), int(events.into[at])
-                self.n_splits += 1
-                for births, sides in zip(self.births, self.sides, strict=True):
-                    if old in sides and old in births:
-                        births[new] = births.pop(old)
-                    sides.discard(old)
-                for z, kept in zip(self._frozen_tables(), self.kept, strict=False):
-                    moved = z.get(new, 0.0)
-                    if moved > 0.0 and old in kept:
-                        kept[new] = kept[old] * moved / (moved + z.get(old, 0.0))
-                        kept[old] -= kept[new]
-                if self.config.tied and old in self.members:
-                    self._sort_group(old, new)
+                self._split(int(events.into[at]), int(events.label[at]))
         self.n_events = made
 
-    def _sort_group(self, old, new):
-        """A group whose members went to the new atom follows it; a mixed one is joined no more."""
-        Z, members = self._frozen_tables(), self.members[old]
-        f = self.decay.weight(self.t[members[-1]] - np.array(self.t)[members])
-        share = f @ [Z[i].get(new, 0.0) for i in members] / f.sum()
-        if share > 0.0:
-            key = new if share > PURE else MIXED
-            self.members[key] = sorted(self.members.get(key, []) + self.members.pop(old))
+    def _take_sides(self, ids, frozen):
+        """Write down the halves of rows that were frozen, each with links to its own half only."""
+        scratch = self.state.scratch
+        for r, (i, atom, members) in enumerate(frozen):
+            shadow = bool(scratch.sides[ids.index(atom), r])
+            halves = np.array([self._in_shadow(j, atom) for j in members], bool)
+            self.atoms.append(atom)
+            self.halves.append({})
+            if shadow or halves.any():
+                s = scratch.opened[r]
+                j = np.array(members, int)[halves == shadow]
+                f = self.decay.weight(self.t[i] - np.array(self.t)[j])
+                links = dict(zip(j.tolist(), (1.0 - s) * f / f.sum(), strict=True))
+                self.halves[i][atom] = Half(shadow, links, s, scratch.paid[r])
+
+    def _in_shadow(self, i, atom):
+        return atom in self.halves[i] and self.halves[i][atom].shadow
+
+    def _restart(self, atom):
+        """Forget in which half of an atom rows are."""
+        for halves in self.halves:
+            halves.pop(atom, None)
+
+    def _split(self, old, new):
+        """Let the rows in the shadow of ``old`` be at ``new``, all linked to their own half."""
+        self.n_splits += 1
+        for i, halves in enumerate(self.halves):
+            half = halves.pop(old, None)
+            if half is None:
+                continue
+            before = self._link_term(i, self.links[i], self.births[i])
+            self.links[i] = half.links
+            self.births[i] = {new if half.shadow else old: half.opening}
+            gain = self._link_term(i, self.links[i], self.births[i]) - before
+            if self.kept:
+                self.faded -= (1.0 - self.kept[i].get(old, 0.0)) * (gain + half.paid)
+                self.faded += (1.0 - self.openings_kept[i]) * half.paid
+                if half.shadow:
+                    self.kept[i] = {new: self.kept[i].pop(old)}
+        if self.config.tied and old in self.members:
+            Z = self._frozen_tables()
+            parts = {
+                k: [i for i in self.members[old] if Z[i].get(k, 0.0) > 0.5] for k in (old, new)
+            }
+            del self.members[old]
+            self.members.update({k: part for k, part in parts.items() if part})
+
+    def _link_term(self, i, links, births):
+        """Expected log prior and entropy of the links and openings of customer i."""
+        t = np.array(self.t)
+        f = self.decay.weight(t[i] - t[:i]) if i else np.zeros(0)
+        S = self.alpha[i] + f.sum()
+        total = sum(q * np.log(f[j] / S / q) for j, q in links.items() if q > 0)
+        return total + sum(s * np.log(self.alpha[i] / S / s) for s in births.values() if s > 0)
 
     def _ids(self):
         return self.state.table.ids[: self.state.counts[N_TABLES]].tolist()
@@ -147,7 +190,7 @@ class DenseStream:
         n = int(self.state.counts[N_GROUPS])
         if self.config.tied:
             atoms = groups.atom[:n].tolist()
-            return [int(self.state.table.ids[m]) if m >= 0 else MIXED for m in atoms]
+            return [int(self.state.table.ids[m]) for m in atoms]
         return groups.arrival[:n].tolist()
 
     def _unfold(self, i, weights):
@@ -169,7 +212,7 @@ class DenseStream:
         means = {k: groups.probs[g, :K].copy() for g, k in enumerate(keys)}
         mass = {k: groups.log_mass[g] for g, k in enumerate(keys)}
         time = {k: groups.t[g] for g, k in enumerate(keys)}
-        joined = []
+        joined, frozen = [], []
         for r in range(excess):
             i = first + r
             weights = {k: rows.group_links[r, g] for g, k in enumerate(keys)}
@@ -180,6 +223,12 @@ class DenseStream:
                 z += q * means[key]
             self.openings_kept.append(1.0)
             k = int(z.argmax())  # the row keeps only what leads to its most probable atom
+            reached = {key: rows.group_log_weight[r, g] > -np.inf for g, key in enumerate(keys)}
+            for j in range(r):
+                near = rows.log_weight[r, j] > -np.inf
+                reached[joined[j]] = reached.get(joined[j], False) or near
+            reached = [key for key in reached if reached[key] and means[key][k] > PURE]
+            frozen.append((i, ids[k], [j for key in reached for j in self.members[key]]))
             weights = {key: q for key, q in weights.items() if means[key][k] > PURE and q > 0}
             total = rows.births[k, r] + sum(weights.values())
             weights = {key: q / total for key, q in weights.items()}
@@ -198,6 +247,7 @@ class DenseStream:
             time[key] = rows.t[r]
             self.members.setdefault(key, []).append(i)
             joined.append(key)
+        return frozen
 
     # -- the bound, from nothing but links, openings and observations --------------------------
 
@@ -237,7 +287,7 @@ class DenseStream:
         A, births, order, Z = self.tables()
         t = np.array(self.t)
         gamma = self.config.gamma
-        total = 0.0
+        total = self.faded
         for i in range(len(A)):
             f = self.decay.weight(t[i] - t[:i]) if i else np.zeros(0)
             alpha = self.alpha[i]

@@ -203,7 +203,7 @@ def test_splits_are_exact(decay, memory):
             likelihood, decay, d=3, alpha=20.0, look_back=0, max_tables=1, memory=memory
         )
         twin = DenseStream(config, state, decay, likelihood)
-        for i, x in enumerate(overlapping(rng, 200, 3)):
+        for i, x in enumerate(overlapping(rng, 300, 3)):
             if i == 50:  # all in one broad table so far
                 twin.config = config._replace(max_tables=64, birth_threshold=1.0 - 1e-9)
             before = twin.n_splits

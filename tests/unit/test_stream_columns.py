@@ -126,8 +126,12 @@ def test_joined_columns_are_summed_and_keep_the_id_of_the_larger(regime, larger)
         expected = np.delete(before[name], l, 0)
         expected[m] += before[name][l]
         np.testing.assert_allclose(after[name], expected, rtol=1e-14, err_msg=name)
-    for name in ("table.shadow", "atoms.shadow_births", "atoms.failed_at"):
+    for name in (
+        "table.shadow", "atoms.shadow_births", "atoms.side_terms", "atoms.side_sticks",
+        "atoms.failed_at",
+    ):  # fmt: skip
         assert (after[name][m] == 0.0).all(), name
+    assert after["atoms.rest_births"][m] == after["atoms.frozen_births"][m]
 
 
 def test_groups_of_joined_columns_are_one():
@@ -186,6 +190,8 @@ def test_a_split_that_does_not_pay_is_undone():
     state.table.shadow[m] = 0.5 * state.table.frozen[m]
     state.atoms.frozen_births[m] += 2.0
     state.atoms.shadow_births[m] = 0.5 * state.atoms.frozen_births[m]
+    state.atoms.rest_births[m] = 0.5 * state.atoms.frozen_births[m]
+    state.atoms.side_terms[m], state.atoms.side_sticks[m] = 1.0, 0.5
     G = state.counts[N_GROUPS]
     state.groups.shadow[:G, m] = 0.5 * state.groups.probs[:G, m]
     rows, groups, atoms, table, counts = settled(config, state)
@@ -258,19 +264,21 @@ def test_what_is_remembered_is_capped():
     config = config._replace(memory=4.0)
     state.counts[N_ACTIVE] = 2
     atoms.active[:2] = 0, 2
-    for name in ("births", "frozen_births", "shadow_births"):
+    for name in ("births", "frozen_births", "shadow_births", "rest_births", "side_sticks"):
         getattr(atoms, name)[:K] = rng.uniform(10.0, 20.0, K)
     state.sums[DEAD_BIRTHS] = 7.0
     table.frozen[:K, 0] = 3.0, 50.0, 9.0, *([1.0] * (K - 3))
     table.shadow[:K] = 0.25 * table.frozen[:K]
+    atoms.side_terms[:K] = -1.0
     before, sums = arrays_of(state), state.sums.copy()
     plain(_forget)(config, atoms, table, state.counts, state.sums)
     after = arrays_of(state)
     keep = 16.0 / (7.0 + before["atoms.frozen_births"].sum())
-    for name in ("births", "frozen_births", "shadow_births"):
+    for name in ("births", "frozen_births", "shadow_births", "rest_births", "side_sticks"):
         expected = keep * before[f"atoms.{name}"]
         np.testing.assert_allclose(after[f"atoms.{name}"], expected, rtol=1e-12, err_msg=name)
     assert state.sums[DEAD_BIRTHS] == pytest.approx(keep * sums[DEAD_BIRTHS])
     rows = np.array([1.0, 1.0, 4.0 / 9.0, *([1.0] * (K - 3))])  # an absent one forgets nothing
     for name in ("table.frozen", "table.shadow"):
         np.testing.assert_allclose(after[name], rows[:, None] * before[name], rtol=1e-12)
+    np.testing.assert_allclose(after["atoms.side_terms"], -rows, rtol=1e-12)

@@ -89,7 +89,7 @@ class Groups(NamedTuple):
     log_mass: Annotated[FloatArray, "G"]  # the decay weight is exp(log_mass) f(now - t)
     t: Annotated[FloatArray, "G"]
     arrival: Annotated[IntArray, "G"]  # arrival index of the youngest member
-    # column of its members; -1: a single one, or mixed
+    # column of its members; -1: a single one
     atom: Annotated[IntArray, "G", -1, index("K", none=True)]
     probs: Annotated[FloatArray, "G K", CHANCE]  # mass-weighted mean of the members' Z
     shadow: Annotated[FloatArray, "G K", CHANCE]  # the part of it that is at the atoms' shadows
@@ -100,12 +100,13 @@ class Atoms(NamedTuple):
 
     active: Annotated[IntArray, "K:A", index("K")]  # columns at which one in memory may sit
     opener: Annotated[IntArray, "K", -1]  # arrival index of the customer that opened the column
-    # Expected number of tables opened with the atom: by all customers, by evicted ones, and the
-    # shadow's part of these.
+    # Expected number of tables opened with the atom: by all customers and by evicted ones; by these
+    # in the shadow and in the rest, if it were split.
     births: Annotated[FloatArray, "K", EXPECTED]
     frozen_births: Annotated[FloatArray, "K", EXPECTED]
     shadow_births: Annotated[FloatArray, "K", EXPECTED]
     rest_births: Annotated[FloatArray, "K", EXPECTED]
+    # What a split would add to the link terms of evicted rows: this, less what sticks pay.
     side_terms: Annotated[FloatArray, "K"]
     side_sticks: Annotated[FloatArray, "K"]
     # Expected rows of the shadow when a split last failed; 0: not tried.
@@ -150,14 +151,14 @@ class Scratch(NamedTuple):
     weight: Annotated[FloatArray, "K"]
     stale: Annotated[FloatArray, "K", 1]  # 1 where a posterior waits for the next block
     shadow: Annotated[FloatArray, "K W"]  # probability that rows being evicted sit at the shadows
-    sides: Annotated[
-        FloatArray, "K W"
-    ]  # 1 where the last opening of an evicted row was its shadow's
+    sides: Annotated[FloatArray, "K W"]  # 1 where an evicted row went to the shadow
+    opened: Annotated[FloatArray, "W"]  # probability that it opens its half of the atom
+    paid: Annotated[FloatArray, "W"]  # and what that adds to ``side_sticks``
     joined: Annotated[IntArray, "W"]  # groups that rows being evicted have joined
     growth: Annotated[FloatArray, "W"]  # by how much the log mass of these grew
     kept_frozen: Annotated[FloatArray, "P"]
     kept_column: Annotated[FloatArray, "G"]
-    kept_weight: Annotated[FloatArray, "W"]
+    kept_weight: Annotated[FloatArray, "W"]  # of the links to a group that is divided
     log_new: Annotated[FloatArray, "1"]  # log density of the arrival under the base measure
     # G: what a customer's table would receive from it and from those that reach it.
     received: Annotated[FloatArray, "K W"]

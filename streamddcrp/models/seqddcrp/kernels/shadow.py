@@ -1,12 +1,12 @@
 """The shadow of an atom: a second half that it may later be split into, frozen history included.
 
-The links of evicted rows fix who sits together, but a row that opened a table chose its atom on its
-own. So an atom may be taken for two, tied to one parameter: every evicted opening is given to one
-of them, what links to it follows, and the statistics of the second one, the shadow, are kept apart.
-Taking the tie away is then a change of model that needs no data, and its bound is exact. Any choice
-of sides is valid; a good one makes the split worth while. An opening goes to the half under which
-it is the more probable; the first one after a new start is the seed, so the shadow grows about a
-place in a broad table.
+An atom may be taken for two, tied to one parameter: every evicted row is given to one of them, and
+the statistics of the second one, the shadow, are kept apart. A row links to rows of its own half
+only, or opens it; what that costs its link term is added up. Taking the tie away is then a change
+of model that needs no data, and its bound is exact. Any choice of halves is valid; a good one makes
+the split worth while. A row goes to the half under which it is the more probable, members at hand
+included; the first one after a new start is the seed, so the shadow grows about a place in a broad
+table.
 """
 
 import math
@@ -14,9 +14,16 @@ import math
 from streamddcrp.compilation import uncounted
 from streamddcrp.contract import RESTART, record
 from streamddcrp.likelihoods.kernels.families import add_stats, log_predictive, posterior
-from streamddcrp.models.seqddcrp.kernels.layout import N_ACTIVE, N_EVENTS, N_GROUPS, N_SEEN, N_TABLES
+from streamddcrp.models.seqddcrp.kernels.layout import (
+    N_ACTIVE,
+    N_EVENTS,
+    N_GROUPS,
+    N_SEEN,
+    N_TABLES,
+)
 from streamddcrp.models.seqddcrp.kernels.state import PURE, lately, row_term
 
+YOUNG = 12.0  # rows: fewer have no shadow; of one with so many, the links' shares count half
 VISIT = 2.0  # times as long an absence makes a return a visit
 
 
@@ -65,12 +72,11 @@ def _posteriors_of_halves(config, table, scratch, m):
 
 @uncounted
 def compare_sides(config, rows, atoms, table, scratch, m, n_rows, gains):
-    """Say how much better the first rows at column ``m`` suit its shadow than the rest, in nats.
+    """Say by how many nats the first rows at column ``m`` suit its shadow better than the rest.
 
     While a visit lasts, all of them belong to the shadow. Rows at other columns get -inf.
     """
     family, hyper = config.family, config.hyper
-    shadow_is_empty = table.shadow[m, 0] <= 0.0
     ready = False
     gains[:n_rows] = -math.inf
     for r in range(n_rows):
@@ -82,9 +88,9 @@ def compare_sides(config, rows, atoms, table, scratch, m, n_rows, gains):
         if not ready:
             _posteriors_of_halves(config, table, scratch, m)
             ready = True
-            if shadow_is_empty and table.frozen[m, 0] < 12.0:
-                return
-            if shadow_is_empty:
+            if table.shadow[m, 0] <= 0.0:
+                if table.frozen[m, 0] < YOUNG:
+                    return
                 gains[r] = math.inf  # the seed
                 scratch.stats[:] = 0.0
                 add_stats(family, hyper, rows.x[r], 1.0, scratch.stats)
@@ -95,35 +101,42 @@ def compare_sides(config, rows, atoms, table, scratch, m, n_rows, gains):
 
 
 @uncounted
-def take_side(rows, groups, atoms, counts, scratch, r, k, n_shadow):
-    """Give evicted row ``r``, at column ``k``, to the shadow or to the rest."""
+def take_side(rows, groups, atoms, table, counts, scratch, r, k):
+    """Give evicted row ``r``, at column ``k``, to the shadow or to the rest.
+
+    Half h has the prior mass M_h = sum_g p_rg z_gh + b_h: z_gh is the share of group g's decay mass
+    that is in h, b_h = alpha / S_r exp(E log beta_k) w_h the weight of an opening, w_h the half's
+    share of the openings. The row then opens with probability s' = b_h / M_h, and its link term is
+    log M_h - s' (E log beta_k + log w_h). The sum of it is kept in two parts: what is paid for
+    openings by the sticks fades as openings do, the rest as statistics do.
+    """
     gain = scratch.sides[k, r]
     for at in range(counts[N_ACTIVE]):
         scratch.sides[atoms.active[at], r] = 0.0
     opening, stick = rows.births[k, r], atoms.log_beta[k]
     birth = math.exp(rows.log_birth[r] + stick)
-    share = atoms.shadow_births[k] + 1.0
-    share /= share + atoms.rest_births[k] + 1.0
+    share = (atoms.shadow_births[k] + 1.0) / (atoms.shadow_births[k] + atoms.rest_births[k] + 2.0)
     in_shadow, in_rest, divided = birth * share, birth * (1.0 - share), False
     for g in range(counts[N_GROUPS]):
         if groups.probs[g, k] > PURE:
             mass, part = math.exp(rows.group_log_weight[r, g]), groups.shadow[g, k]
             in_shadow += mass * part
             in_rest += mass * (1.0 - part)
-            divided = divided or part > 0.0
-    known = n_shadow / (n_shadow + 12.0)
-    to_shadow = gain + known * (math.log(in_shadow) - math.log(in_rest)) > 0.0
-    if not to_shadow and not divided:
-        atoms.rest_births[k] += opening
-        return
-    share = share if to_shadow else 1.0 - share
-    mass = in_shadow if to_shadow else in_rest
-    opened = birth * share / mass
-    atoms.side_terms[k] += math.log(mass) - opening * stick
-    atoms.side_terms[k] -= row_term(rows, r, counts[N_GROUPS], counts[N_TABLES])
-    atoms.side_sticks[k] += opened * (stick + math.log(share)) - opening * stick
+            divided = divided or mass * part > 0.0
+    known = table.shadow[k, 0] / (table.shadow[k, 0] + YOUNG)
+    to_shadow = gain + known * math.log(in_shadow / in_rest) > 0.0
+    scratch.opened[r] = opening
+    if to_shadow or divided:
+        mass = in_shadow if to_shadow else in_rest
+        share = share if to_shadow else 1.0 - share
+        scratch.opened[r] = birth * share / mass
+        paid = scratch.opened[r] * (stick + math.log(share)) - opening * stick
+        term = row_term(rows, r, counts[N_GROUPS], counts[N_TABLES])
+        atoms.side_terms[k] += math.log(mass) - opening * stick - term
+        atoms.side_sticks[k] += paid
+        scratch.paid[r] = paid
     if to_shadow:
-        atoms.shadow_births[k] += opened
+        atoms.shadow_births[k] += scratch.opened[r]
         scratch.sides[k, r], scratch.shadow[k, r] = 1.0, 1.0
     else:
-        atoms.rest_births[k] += opened
+        atoms.rest_births[k] += scratch.opened[r]

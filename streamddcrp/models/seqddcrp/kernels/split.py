@@ -5,6 +5,7 @@ import math
 from streamddcrp.compilation import uncounted
 from streamddcrp.contract import SPLIT, record
 from streamddcrp.likelihoods.kernels.families import posterior
+from streamddcrp.models.seqddcrp.kernels.groups import group_of
 from streamddcrp.models.seqddcrp.kernels.known import REPORTED
 from streamddcrp.models.seqddcrp.kernels.layout import (
     FROZEN_BOUND,
@@ -16,7 +17,12 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
     N_SEEN,
     N_TABLES,
 )
-from streamddcrp.models.seqddcrp.kernels.moves import NOTHING, TRIAL_SWEEPS, keep_links, put_links_back
+from streamddcrp.models.seqddcrp.kernels.moves import (
+    NOTHING,
+    TRIAL_SWEEPS,
+    keep_links,
+    put_links_back,
+)
 from streamddcrp.models.seqddcrp.kernels.settled import start_filter
 from streamddcrp.models.seqddcrp.kernels.shadow import compare_sides, restart, start_shadow
 from streamddcrp.models.seqddcrp.kernels.state import (
@@ -33,7 +39,7 @@ from streamddcrp.numerics import add, copy_row
 
 FEWEST = 6.0  # expected rows on both sides
 GROWTH = 1.25  # of a shadow, until a split that failed is tried again
-WEARY = 100.0  # expected rows of a shadow that did not pay; another seed is tried
+WEARY = 100.0  # rows of a shadow that did not pay, or is nearly all; another seed is tried
 
 
 @uncounted
@@ -63,7 +69,7 @@ def _split_gain(config, atoms, table, counts, sums, scratch, m):
 @uncounted
 def _part(config, rows, groups, atoms, table, counts, scratch, m):
     """Give the shadow of column ``m`` a column of its own, the last; nothing is recomputed."""
-    K, w, gains = counts[N_TABLES], counts[N_ROWS], scratch.work
+    K, w, n_groups, gains = counts[N_TABLES], counts[N_ROWS], counts[N_GROUPS], scratch.work
     open_column(rows, groups, atoms, table, counts, table.born[m])
     compare_sides(config, rows, atoms, table, scratch, m, w, gains)
     copy_row(scratch.kept_frozen, table.frozen[m])
@@ -71,15 +77,13 @@ def _part(config, rows, groups, atoms, table, counts, scratch, m):
     add(table.frozen[m], -1.0, table.shadow[m])
     atoms.frozen_births[K] = atoms.shadow_births[m]
     atoms.frozen_births[m] = atoms.rest_births[m]
-    for g in range(counts[N_GROUPS]):
+    for g in range(n_groups):
         scratch.kept_column[g] = groups.probs[g, m]
-        share = groups.shadow[g, m]
-        if 1.0 - PURE < share < PURE:
-            _divide_group(rows, groups, counts, scratch, g, m, K)
-        elif share >= PURE:
+        if groups.shadow[g, m] > PURE:
             groups.probs[g, m], groups.probs[g, K] = 0.0, 1.0
-            if config.tied:
-                groups.atom[g] = K
+            groups.atom[g] = K if config.tied else -1
+        elif groups.shadow[g, m] > 1.0 - PURE:
+            _divide_group(rows, groups, counts, g, m, K)
     for i in range(w):
         scratch.moved[i] = 1.0 if gains[i] > 0.0 else 0.0
     for i in range(w):
@@ -87,59 +91,55 @@ def _part(config, rows, groups, atoms, table, counts, scratch, m):
 
 
 @uncounted
-def _divide_group(rows, groups, counts, scratch, g, m, K):
-    """Make two groups of group ``g``: of its members at the shadow, now at ``K``, and the others."""
+def _divide_group(rows, groups, counts, g, m, K):
+    """Make two of group ``g``: its members at the shadow, now at column ``K``, and the others."""
     h, share = counts[N_GROUPS], groups.shadow[g, m]
-    counts[N_GROUPS] += 1
-    groups.atom[h] = K
-    groups.t[h], groups.arrival[h] = groups.t[g], groups.arrival[g]
+    groups.atom[h], groups.t[h], groups.arrival[h] = K, groups.t[g], groups.arrival[g]
     groups.log_mass[h] = groups.log_mass[g] + math.log(share)
     groups.log_mass[g] += math.log1p(-share)
-    groups.probs[h, : K + 1], groups.shadow[h, : K + 1] = 0.0, 0.0
-    groups.probs[h, K] = 1.0
+    groups.probs[h, :K], groups.probs[h, K], groups.shadow[h, : K + 1] = 0.0, 1.0, 0.0
     for i in range(counts[N_ROWS]):
-        scratch.kept_weight[i] = rows.group_log_weight[i, g]
         rows.group_log_weight[i, h] = rows.group_log_weight[i, g] + math.log(share)
         rows.group_log_weight[i, g] += math.log1p(-share)
-        rows.group_links[i, h] = rows.group_links[i, g] * share
         rows.group_links[i, g] *= 1.0 - share
+    counts[N_GROUPS] += 1
 
 
 @uncounted
 def _choose_links(rows, groups, counts, moved, i, m, K):
-    """Let row ``i`` link to its own side only."""
-    n_groups, total = counts[N_GROUPS], 0.0
+    """Let row ``i`` link to its own side only: to column ``K`` if it is moved, else not to that.
+
+    Links to ``K`` are the prior's. The others are as they were; a row left without opens at ``m``.
+    """
+    n_groups, links, group_links = counts[N_GROUPS], rows.links[i], rows.group_links[i]
+    total = 0.0
+    for j in range(i):
+        if moved[i] > 0.0:
+            links[j] = math.exp(rows.log_weight[i, j]) if moved[j] > 0.0 else 0.0
+        elif moved[j] > 0.0:
+            links[j] = 0.0
+        total += links[j]
+    for g in range(n_groups):
+        there = groups.probs[g, K] > PURE
+        if moved[i] > 0.0:
+            group_links[g] = math.exp(rows.group_log_weight[i, g]) if there else 0.0
+        elif there:
+            group_links[g] = 0.0
+        total += group_links[g]
+    for k in range(K):
+        if moved[i] > 0.0:
+            rows.births[k, i] = 0.0
+        total += rows.births[k, i]
     if moved[i] > 0.0:
-        rows.births[:K, i] = 0.0
-        for j in range(i):
-            rows.links[i, j] = math.exp(rows.log_weight[i, j]) if moved[j] > 0.0 else 0.0
-            total += rows.links[i, j]
-        for g in range(n_groups):
-            there = groups.probs[g, K] > PURE
-            rows.group_links[i, g] = math.exp(rows.group_log_weight[i, g]) if there else 0.0
-            total += rows.group_links[i, g]
         rows.births[K, i] = math.exp(rows.log_birth[i] - 1.0)
         total += rows.births[K, i]
-    else:
-        for j in range(i):
-            if moved[j] > 0.0:
-                rows.links[i, j] = 0.0
-            total += rows.links[i, j]
-        for g in range(n_groups):
-            if groups.probs[g, K] > PURE:
-                rows.group_links[i, g] = 0.0
-            total += rows.group_links[i, g]
-        for k in range(K):
-            total += rows.births[k, i]
-        if total < NOTHING:
-            rows.links[i, :i] = 0.0
-            rows.group_links[i, :n_groups] = 0.0
-            rows.births[:K, i] = 0.0
-            rows.births[m, i], total = 1.0, 1.0
+    elif total < NOTHING:
+        links[:i], group_links[:n_groups], rows.births[:K, i] = 0.0, 0.0, 0.0
+        rows.births[m, i], total = 1.0, 1.0
     for j in range(i):
-        rows.links[i, j] /= total
+        links[j] /= total
     for g in range(n_groups):
-        rows.group_links[i, g] /= total
+        group_links[g] /= total
     for k in range(K + 1):
         rows.births[k, i] /= total
 
@@ -147,16 +147,16 @@ def _choose_links(rows, groups, counts, moved, i, m, K):
 @uncounted
 def _try(config, rows, groups, atoms, table, events, counts, sums, scratch, m, now):
     """Part column ``m`` from its shadow; undo it unless the bound rises."""
-    K = counts[N_TABLES]
+    K, n_groups, g = counts[N_TABLES], counts[N_GROUPS], group_of(config, groups, counts, m)
     refresh_terms(rows, counts)
     before = settled_objective(config, rows, atoms, table, counts, sums)
     keep_links(rows, counts, scratch)
-    openings, n_groups = atoms.frozen_births[m], counts[N_GROUPS]
+    openings, frozen, mass = atoms.frozen_births[m], sums[FROZEN_BOUND], 0.0
+    if g >= 0:
+        mass = groups.log_mass[g]
+        for i in range(counts[N_ROWS]):
+            scratch.kept_weight[i] = rows.group_log_weight[i, g]
     sums[FROZEN_BOUND] += atoms.side_terms[m] - atoms.side_sticks[m]
-    mass = 0.0
-    for g in range(n_groups):
-        if groups.atom[g] == m:
-            mass = groups.log_mass[g]
     _part(config, rows, groups, atoms, table, counts, scratch, m)
     settle(config, rows, groups, atoms, table, counts, sums, scratch, 0)
     for _ in range(TRIAL_SWEEPS):
@@ -164,18 +164,16 @@ def _try(config, rows, groups, atoms, table, events, counts, sums, scratch, m, n
         settle(config, rows, groups, atoms, table, counts, sums, scratch, 0)
     if settled_objective(config, rows, atoms, table, counts, sums) <= before:
         close_last_column(counts)
-        sums[FROZEN_BOUND] -= atoms.side_terms[m] - atoms.side_sticks[m]
+        sums[FROZEN_BOUND] = frozen
+        counts[N_GROUPS] = n_groups
         copy_row(table.frozen[m], scratch.kept_frozen)
         atoms.frozen_births[m] = openings
-        for g in range(n_groups):
-            if config.tied and groups.shadow[g, m] > 0.0 and counts[N_GROUPS] > n_groups:
-                groups.log_mass[g] = mass
-                for i in range(counts[N_ROWS]):
-                    rows.group_log_weight[i, g] = scratch.kept_weight[i]
-            elif config.tied and groups.probs[g, K] > 0.0:
-                groups.atom[g] = m
-            groups.probs[g, m] = scratch.kept_column[g]
-        counts[N_GROUPS] = n_groups
+        for h in range(n_groups):
+            groups.probs[h, m] = scratch.kept_column[h]
+        if g >= 0:
+            groups.atom[g], groups.log_mass[g] = m, mass
+            for i in range(counts[N_ROWS]):
+                rows.group_log_weight[i, g] = scratch.kept_weight[i]
         put_links_back(rows, counts, scratch)
         settle(config, rows, groups, atoms, table, counts, sums, scratch, 0)
         return False
@@ -202,9 +200,10 @@ def _most_promising(config, groups, atoms, table, events, counts, sums, scratch,
     for at in range(counts[N_ACTIVE]):
         m = atoms.active[at]
         n = table.shadow[m, 0]
-        if n > WEARY and table.frozen[m, 0] - n < FEWEST:
+        rest = table.frozen[m, 0] - n
+        if n > WEARY and rest < FEWEST:
             restart(groups, atoms, table, events, counts, m, now)
-        if min(n, table.frozen[m, 0] - n) < FEWEST or n < GROWTH * atoms.failed_at[m]:
+        if min(n, rest) < FEWEST or n < GROWTH * atoms.failed_at[m]:
             continue
         gain = _split_gain(config, atoms, table, counts, sums, scratch, m)
         if gain > best:

@@ -103,7 +103,7 @@ def evict(config, rows, groups, atoms, table, counts, sums, scratch, n):
 
 @uncounted
 def _harden(rows, groups, counts, r):
-    """Restrict q of row ``r``, about to be frozen, to the options that lead to its likeliest atom.
+    """Restrict q of row ``r``, about to be frozen, to what leads to its likeliest atom; return it.
 
     Rows after a frozen row inherit its Z, and no later evidence reaches it. A share of some per
     cent at another atom would be handed down for as long as the run lasts, however many rows speak
@@ -136,7 +136,7 @@ def _freeze(config, rows, groups, atoms, table, counts, sums, scratch, r, n):
     mix_row(rows, groups, atoms, counts, r)  # group means may have moved since
     k = _harden(rows, groups, counts, r)
     if config.recall:
-        take_side(rows, groups, atoms, counts, scratch, r, k, table.shadow[k, 0])
+        take_side(rows, groups, atoms, table, counts, scratch, r, k)
     sums[FROZEN_RATE] += rows.rate[r]
     sums[FROZEN_BOUND] += row_term(rows, r, counts[N_GROUPS], K)
     for m in range(K):
