@@ -77,8 +77,9 @@ def _children(config, particles, pool, memo, groups, children, scratch, g, a, sh
             parent[M], table[M], child_weight[M] = p, k, child
             M += 1
         for kind in (NEW, AUXILIARY):
-            child = w * own_lik * (opens if kind == NEW else factor * empty)
-            if child > 0.0:
+            prior = opens if kind == NEW else factor * empty
+            if prior > 0.0:  # listed even where its density vanishes beside that of others
+                child = w * own_lik * prior
                 new += child
                 total += child
                 parent[M], table[M], child_weight[M] = p, kind, child
