@@ -116,6 +116,8 @@ CASES = [
         {"n_shared": 5, "likelihood": GAUSSIAN},
         flat=Flat(partial(streams.with_groups, 3, 20_000)), river=river_rows,
     ),
+    group_dp("Markov chain", {"n_shared": 5, "likelihood": GAUSSIAN, "markov": True},
+             stream=streams.levels, lacks=set(), river=river_rows),
     group_dp("auto", {"n_shared": 5, "warmup": 20}, river=river_rows),
     group_dp(
         "two layers",
