@@ -18,9 +18,7 @@ GIVEN = ("normal_gamma", 0.0, 0.05, 1.5, 0.5)
 
 
 def learn(rows, seed=0, n_aux=2, n_particles=3, moves=0, alpha=0.8):
-    config = Config(
-        PRIOR.family, PRIOR.hyper(1), alpha, n_aux, 0, n_particles, True, moves, seed
-    )
+    config = Config(PRIOR.family, PRIOR.hyper(1), alpha, n_aux, 0, n_particles, True, moves, seed)
     n, none = len(rows), np.zeros(1, np.int64)
     return step(config, empty_state(config), rows, np.arange(float(n)), np.zeros(n, int), none)[0]
 
