@@ -206,6 +206,8 @@ def group_dp(record):
     model = GroupDP(n_particles=7, n_shared=(8, 5), moves=3, warmup=40, seed=2)
     pairs = [("x" if g == "c" else "y", g) for g in groups]
     follow(record, "two", model, X, probes=PROBES, views=views, group=pairs)
+    model = GroupDP(likelihood=GIVEN, n_particles=7, n_shared=10, markov=True)
+    follow(record, "markov", model, X, probes=PROBES, views=["transitions"])
     model = GroupDP(likelihood="gamma_poisson", n_particles=7, warmup=30)
     t = streams.times(160)
     N = streams.counts(160)

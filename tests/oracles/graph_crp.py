@@ -90,12 +90,41 @@ def log_prior(labels, parents, cliques, separators, alpha):
     return total - sum(log_crp(labels, s, alpha) for s in separators)
 
 
-def posterior(X, parents, cliques, separators, alpha, likelihood):
+def log_partition(labels, some, alpha, discount=0.0, n_clusters=None):
+    """Log probability of the partition of a set of items, of Pitman-Yor or, eq. 3, of Dirichlet."""
+    counts = np.unique([labels[i] for i in some], return_counts=True)[1].tolist() if some else []
+    n, k = len(some), len(counts)
+    if n_clusters is not None:
+        if k > n_clusters:
+            return -math.inf
+        share = alpha / n_clusters
+        total = math.lgamma(n_clusters + 1) - math.lgamma(n_clusters - k + 1)
+        total += math.lgamma(alpha) - math.lgamma(alpha + n)
+        return total + sum(math.lgamma(c + share) - math.lgamma(share) for c in counts)
+    total = sum(math.log(alpha + j * discount) for j in range(k))
+    total -= sum(math.log(alpha + i) for i in range(n))
+    return total + sum(math.log(i - discount) for c in counts for i in range(1, c))
+
+
+def log_combination(labels, parents, cliques, separators, alpha, **law):
+    """Markov combination of the partitions of cliques: as eq. 7, of any exchangeable partition."""
+    near = edges(parents)
+    for j in set(labels):
+        if not is_connected([i for i, label in enumerate(labels) if label == j], near):
+            return -math.inf
+    total = sum(log_partition(labels, c, alpha, **law) for c in cliques)
+    if total == -math.inf:
+        return total
+    return total - sum(log_partition(labels, s, alpha, **law) for s in separators)
+
+
+def posterior(X, parents, cliques, separators, alpha, likelihood, **law):
     """All partitions with their probabilities, and the log evidence."""
     rows = likelihood.suffstats(X)
     found, log_p = [], []
     for labels in partitions(len(parents)):
-        value = log_prior(labels, parents, cliques, separators, alpha)
+        prior = log_combination if law else log_prior
+        value = prior(labels, parents, cliques, separators, alpha, **law)
         if value == -math.inf:
             continue
         stats = [rows[np.array(labels) == j].sum(axis=0) for j in sorted(set(labels))]

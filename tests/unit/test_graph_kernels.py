@@ -10,13 +10,15 @@ from streamddcrp import TimeVaryingIBP
 from streamddcrp.data.graphs import from_parents
 from streamddcrp.models.features.kernels.arrival import _impute
 from streamddcrp.models.features.kernels.slots import N_SUMS, SHAPE
+from streamddcrp.models.graph.engine import _discount
 from streamddcrp.models.graph.kernels.revise import _prior_terms
 from tests.oracles import graph_crp as oracle
 from tests.oracles.plain import plain
 
 
+@pytest.mark.parametrize("law", [{}, {"discount": 0.4}, {"n_clusters": 2}, {"n_clusters": 3}])
 @pytest.mark.parametrize(("n", "r"), [(5, 1), (4, 2), (7, 2), (5, 3), (7, 3)])
-def test_prior_of_an_item_given_the_others_is_that_of_the_enumeration(n, r):
+def test_prior_of_an_item_given_the_others_is_that_of_the_enumeration(n, r, law):
     """Log prior of every table that item i may join, against that of a table of its own."""
     alpha, lag, compared = 0.7, r, 0
     R = r + lag + 1
@@ -24,9 +26,12 @@ def test_prior_of_an_item_given_the_others_is_that_of_the_enumeration(n, r):
     graph = from_parents(parents)
 
     def log_prior(labels):
-        return oracle.log_prior(labels, parents, graph.cliques, graph.separators, alpha)
+        prior = oracle.log_combination if law else oracle.log_prior
+        return prior(labels, parents, graph.cliques, graph.separators, alpha, **law)
 
-    config, terms = SimpleNamespace(r=r, alpha=alpha), plain(_prior_terms)
+    discount, most = _discount(law.get("discount", 0.0), law.get("n_clusters"), alpha)
+    config = SimpleNamespace(r=r, alpha=alpha, discount=discount, n_clusters=most)
+    terms = plain(_prior_terms)
     for labels in oracle.partitions(n):
         if log_prior(labels) == -math.inf:
             continue
@@ -37,17 +42,27 @@ def test_prior_of_an_item_given_the_others_is_that_of_the_enumeration(n, r):
         particles = SimpleNamespace(label=ring, n_tables=np.array([K]))
         for i in range(n - lag, n):
             near, log_count, opens = np.zeros(K, int), np.zeros(K), np.zeros(K, int)
-            terms(config, particles, 0, i, n, near, log_count, opens)
-            own = log_prior((*labels[:i], K, *labels[i + 1 :]))
-            if own == -math.inf:  # the table is torn without i, which then stays
+            fresh = terms(config, particles, 0, i, n, near, log_count, opens)
+            others = [label for j, label in enumerate(labels) if j != i]
+            near_i = oracle.edges(parents)
+            torn = any(
+                not oracle.is_connected([j for j in range(n) if j != i and labels[j] == k], near_i)
+                for k in set(others)
+            )
+            if torn:  # the table is torn without i, which then stays
                 continue
-            for k in range(K):
+            old = log_prior(labels)
+            weights = log_count + (0.0 if law else opens * math.log(alpha))
+            own = fresh + (0.0 if law else math.log(alpha))
+            was = weights[labels[i]] if labels[i] in others else own
+            for k in range(K + 1):
                 there = log_prior((*labels[:i], k, *labels[i + 1 :]))
-                alone = all(label != k for j, label in enumerate(labels) if j != i)
-                if there > -math.inf and not alone:
-                    found = log_count[k] + (opens[k] - 1.0) * math.log(alpha)
-                    assert found == pytest.approx(there - own, rel=1e-10, abs=1e-10)
-                    compared += 1
+                if k == K or k in others:
+                    found = (own if k == K else weights[k]) - was
+                    # what was torn or not allowed has no weight
+                    if there > -math.inf or (law and k == K):
+                        assert found == pytest.approx(there - old, rel=1e-10, abs=1e-10)
+                        compared += 1
     assert compared > 10
 
 

@@ -33,7 +33,7 @@ def test_evidence_has_no_bias(layers, moves):
     *_, log_z = oracle.posterior(rows, parents, graph.cliques, graph.separators, 0.8, PRIOR)
     ratio = []
     for seed in range(1500):
-        config = Config(PRIOR.family, PRIOR.hyper(1), 0.8, *sizes, 3, moves, seed)
+        config = Config(PRIOR.family, PRIOR.hyper(1), 0.8, *sizes, 3, False, moves, seed)
         state, _ = step(
             config, empty_state(config), X, np.arange(4.0), np.array(group), np.array(node)
         )
@@ -180,7 +180,7 @@ def test_nodes_that_are_still_to_come_keep_their_room_when_tables_need_more():
     )
     node = np.arange(1, 10)
     group = np.concatenate([np.zeros(25, int), np.arange(1, 9)])
-    config, t = Config(PRIOR.family, PRIOR.hyper(1), 5.0, 2, 2, 4, 1, 0), np.arange(33.0)
+    config, t = Config(PRIOR.family, PRIOR.hyper(1), 5.0, 2, 2, 4, False, 1, 0), np.arange(33.0)
     whole, out = step(config, empty_state(config), rows, t, group, node)
     assert whole.particles.aux.shape[1] >= 10
     state = empty_state(config)

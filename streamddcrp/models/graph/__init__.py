@@ -36,6 +36,11 @@ cluster and group. Arrivals are learned as in `graph_crp`; after each, some auxi
 resampled from their full conditionals. An arrival costs O(P K) and O(P K C) per move for C groups;
 memory grows with clusters times groups, not with the number of rows.
 
+In a Markov chain the group of a row is the cluster of the row before it, and may differ between
+particles: an infinite hidden Markov model. Given the auxiliary items, the rows that follow cluster
+j are independent draws of its own Dirichlet process, so counts n_jk of what followed what take the
+place of those of groups, and all else is the same. C is then K + 1.
+
 Reference: Caron and Doucet, "Bayesian nonparametric models on decomposable graphs", NIPS 2009,
 section 4.1.
 """

@@ -57,6 +57,7 @@ from streamddcrp.validation import choice, particle_count, positive, whole
 
 SCHEMES = {"optimal": OPTIMAL, "systematic": SYSTEMATIC, "stratified": STRATIFIED, "n_best": N_BEST}
 LARGEST_WINDOW = 1 << 15
+MOST_CLUSTERS = 1 << 31
 CLUSTER = 16  # numbers that a place of the pool takes at least
 NODES = 65  # of the grid for alpha: a factor of 1.23 between neighbours
 LEAST_ALPHA, LARGEST_ALPHA = 1e-4, 60.0
@@ -75,6 +76,8 @@ class Config(NamedTuple):
     scheme: int
     merge: bool
     alpha: float  # NaN where it is integrated out
+    discount: float  # -alpha / n_clusters where that is limited
+    n_clusters: int  # of a set of neighbours at most; 0: any
     nodes: FloatArray  # (J,) the values of alpha that are summed over; empty where it is fixed
     log_nodes: FloatArray  # (J,) their logs
     log_prior: FloatArray  # (J,) of the nodes, with the weights of the quadrature
@@ -96,6 +99,8 @@ def make_config(
     r: int,
     given: bool = False,
     alpha: Any,
+    discount: float = 0.0,
+    n_clusters: int | None = None,
     n_particles: int = 100,
     resampling: str = "optimal",
     merge: bool = True,
@@ -134,12 +139,40 @@ def make_config(
         nodes, log_prior = alpha_grid(*(positive("alpha", value, also) for value in alpha[1:]))
     else:
         fixed = positive("alpha", alpha, also)
+    discount, most = _discount(discount, n_clusters, fixed)
     merges = bool(merge) and resampling in {"optimal", "n_best"}
     return Config(
         family, np.ones(1) if hyper is None else hyper, r, bool(given), rejuvenate,
-        moves, n_particles, SCHEMES[resampling], merges, fixed, nodes,
-        np.log(nodes), log_prior, seed,
+        moves, n_particles, SCHEMES[resampling], merges, fixed, discount,
+        most, nodes, np.log(nodes), log_prior, seed,
     )  # fmt: skip
+
+
+def _discount(discount: Any, n_clusters: Any, alpha: float) -> tuple[float, int]:
+    """Return the discount and the number of clusters, 0 for any; alpha is NaN where learned.
+
+    A symmetric Dirichlet over K clusters is the discount -alpha / K.
+    """
+    if discount != 0:
+        discount = positive("discount", discount, "0")
+    if discount >= 1:
+        message = f"discount must be a number from 0 to below 1, got {discount!r}"
+        raise ConfigError(message)
+    if n_clusters is None and not discount:
+        return 0.0, 0
+    if math.isnan(alpha):
+        message = (
+            "discount, n_clusters: what they make of alpha's prior is not known by the number of "
+            "clusters alone; set alpha to a number"
+        )
+        raise ConfigError(message)
+    if n_clusters is None:
+        return discount, 0
+    if discount:
+        message = "n_clusters: a discount is for any number of clusters; leave one of them out"
+        raise ConfigError(message)
+    most = whole("n_clusters", n_clusters, 1, MOST_CLUSTERS)
+    return -alpha / most, most
 
 
 class Particles(NamedTuple):

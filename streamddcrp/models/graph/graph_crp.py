@@ -45,6 +45,13 @@ class GraphCRP(ParticleModel, base.Clusterer):
     alpha : float or ("gamma", shape, rate), default ("gamma", 1.0, 1.0)
         Concentration: opening a cluster weighs as much as so many parents. With a prior it is
         integrated out, which costs half as much again.
+    discount : float, default 0.0
+        d of a Pitman-Yor process, 0 <= d < 1: a cluster of n parents weighs n - d, and a new one
+        alpha + d k beside k clusters of parents. Needs a number as ``alpha``, as does
+    n_clusters : int, optional
+        K, the largest number of clusters in any set of neighbours, such as an item and its parents,
+        with weights of a symmetric Dirichlet: n + alpha / K for a cluster of n parents, and
+        (K - k) alpha / K for a new one. Over the whole stream there may be more.
     likelihood : "auto", tuple or Likelihood, default "auto"
         "auto" picks a family for each column from the first rows, and logs what it picked. Numbers
         that are left out, as in ``("normal_wishart",)``, come from the first rows.
@@ -94,6 +101,8 @@ class GraphCRP(ParticleModel, base.Clusterer):
         *,
         r: int = 50,
         alpha: Any = ("gamma", 1.0, 1.0),
+        discount: float = 0.0,
+        n_clusters: int | None = None,
         likelihood: Any = "auto",
         n_particles: int = 100,
         resampling: str = "optimal",
@@ -105,6 +114,8 @@ class GraphCRP(ParticleModel, base.Clusterer):
     ) -> None:
         self.r = r
         self.alpha = alpha
+        self.discount = discount
+        self.n_clusters = n_clusters
         self.likelihood = likelihood
         self.n_particles = n_particles
         self.resampling = resampling
@@ -116,7 +127,10 @@ class GraphCRP(ParticleModel, base.Clusterer):
         self._config(given=False)  # checks the options
 
     def _config(self, *, given: bool, **likelihood: Any) -> Config:
-        names = ("r", "alpha", "n_particles", "resampling", "merge", "rejuvenate", "moves", "seed")
+        names = (
+            "r", "alpha", "discount", "n_clusters", "n_particles", "resampling", "merge",
+            "rejuvenate", "moves", "seed",
+        )  # fmt: skip
         options = {name: getattr(self, name) for name in names}
         return make_config(given=given, **options, **likelihood)
 

@@ -42,6 +42,10 @@ class GroupDP(ParticleModel, base.Clusterer):
         Auxiliary items; two numbers: of the root, and of each node between root and groups.
     alpha : float, default 1.0
         Concentration of every group.
+    markov : bool, default False
+        Whether the group of a row is the cluster of the row before: an infinite hidden Markov
+        model of one sequence. ``transitions`` is then what follows what; no groups are given. Only
+        clusters with auxiliary items, so n_shared at most, can follow themselves or several others.
     likelihood : "auto", tuple or Likelihood, default "auto"
         "auto" picks a family for each column from the first rows. Not one that regresses on the
         past.
@@ -74,6 +78,7 @@ class GroupDP(ParticleModel, base.Clusterer):
         *,
         n_shared: int | tuple[int, int] = 20,
         alpha: float = 1.0,
+        markov: bool = False,
         likelihood: Any = "auto",
         n_particles: int = 50,
         moves: int = 5,
@@ -82,6 +87,7 @@ class GroupDP(ParticleModel, base.Clusterer):
     ) -> None:
         self.n_shared = n_shared
         self.alpha = alpha
+        self.markov = markov
         self.likelihood = likelihood
         self.n_particles = n_particles
         self.moves = moves
@@ -90,6 +96,9 @@ class GroupDP(ParticleModel, base.Clusterer):
         layers = n_shared if isinstance(n_shared, tuple | list) else (n_shared,)
         if len(layers) not in (1, 2):
             message = f"n_shared must be one or two whole numbers, got {n_shared!r}"
+            raise ConfigError(message)
+        if markov and len(layers) > 1:
+            message = f"n_shared must be one number in a Markov chain, got {n_shared!r}"
             raise ConfigError(message)
         self._layers = [whole("n_shared", n, 1, 1 << 16) for n in layers]
         positive("alpha", alpha)
@@ -112,7 +121,8 @@ class GroupDP(ParticleModel, base.Clusterer):
         x, t
             As for `SeqDDCRP.learn_one`; the time is only that of events.
         group : str, int, or tuple of two of them, optional
-            Its group; with two layers its node and its group. Default: one group for all.
+            Its group; with two layers its node and its group. Default: one group for all. Not in a
+            Markov chain.
 
         Raises
         ------
@@ -165,6 +175,9 @@ class GroupDP(ParticleModel, base.Clusterer):
 
     def _path(self, group: Any, row: int = 0) -> Path:
         """Return a group's name as text, checked."""
+        if self.markov and group not in (None, ""):
+            message = f"row {row}, group: expected none in a Markov chain, got {group!r}"
+            raise SchemaError(message, row=row)
         parts = group if isinstance(group, tuple | list) else (group,)
         if group is None:
             parts = ("",) * len(self._layers)
@@ -188,7 +201,7 @@ class GroupDP(ParticleModel, base.Clusterer):
         n_root, n_node = (*self._layers, 0)[:2]
         return Config(
             likelihood.family, likelihood.hyper(n_features), float(self.alpha), n_root, n_node,
-            self.n_particles, self.moves, self.seed,
+            self.n_particles, bool(self.markov), self.moves, self.seed,
         )  # fmt: skip
 
     def _continued(
@@ -198,6 +211,8 @@ class GroupDP(ParticleModel, base.Clusterer):
         paths, nodes = [self._path(_unlisted(path)) for path in meta["paths"]], meta["nodes"]
         place = {node: a for a, node in enumerate(nodes, 1)}
         node = [place[path[0]] if len(path) == 2 else 0 for path in paths]
+        if self.markov:
+            node = [0] * len(arrays["groups.node"])
         refuse_if(
             len({*paths}) < len(paths) or node != arrays["groups.node"].tolist(),
             "groups and their nodes",
@@ -245,6 +260,24 @@ class GroupDP(ParticleModel, base.Clusterer):
         """Return the `correlation` of all pairs of `groups`, shape (C, C)."""
         found = self.groups
         return np.array([[self.correlation(a, b) for b in found] for a in found])
+
+    def transitions(self) -> FloatArray:
+        """Return the probability that a cluster follows another in a Markov chain, shape (C, C).
+
+        Row j, column k: n_jk of the rows after cluster j are in cluster k, and m_k of the N
+        auxiliary items: (m_k + n_jk) / (alpha + N + n_j), the mean over the particles that have
+        cluster j. Clusters are those of `summary`, in its order. What a row lacks of 1 is the
+        probability of a new cluster, or of one that only other particles have. O(P C^2).
+
+        Raises
+        ------
+        ConfigError
+            The model is not a Markov chain.
+        """
+        if not self.markov:
+            message = "markov must be True for transitions; groups have weights in summary()"
+            raise ConfigError(message)
+        return np.zeros((0, 0)) if self._engine is None else self._engine.transitions()
 
     # -- checkpoints -----------------------------------------------------------------------------
 

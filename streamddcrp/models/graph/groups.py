@@ -50,6 +50,7 @@ class Config(NamedTuple):
     n_root: int  # auxiliary items of the root
     n_node: int  # and of each node; 0: all groups are below the root
     n_particles: int
+    markov: bool  # whether the table of the row before is a row's group
     moves: int  # auxiliary items resampled after an arrival
     seed: int
 
@@ -64,11 +65,11 @@ class Particles(NamedTuple):
     entry: Annotated[IntArray, "P K", -1, index("C", none=True)]
     n_aux: Annotated[IntArray, "P K"]  # auxiliary items of all nodes
     aux: Annotated[IntArray, "P A K"]  # auxiliary items of each node
-    own: Annotated[IntArray, "P G K"]  # rows of each group
+    own: Annotated[IntArray, "P G K"]  # rows of each group; in a Markov chain after each table
 
 
 class Groups(NamedTuple):
-    """Groups, the same for all particles."""
+    """Groups, the same for all particles; in a Markov chain the start, and all tables."""
 
     node: Annotated[IntArray, "G", index("A")]  # the parent of each
     size: Annotated[IntArray, "G"]  # rows
@@ -115,6 +116,7 @@ def _empty(
     """Return an empty state with room for so much, and for one more arrival."""
     P, K = config.n_particles, room(n_tables + config.n_root + config.n_node + 1 + config.moves, 8)
     C = room(n_clusters + P + 4, 64)
+    n_groups = max(n_groups, K + 1) if config.markov else n_groups
     lengths = {"P": P, "K": K, "O": K + 1, "N": n_names, "A": n_nodes, "G": n_groups}
     parts = shared.empty_parts(
         config.family, config.hyper, n_particles=P, n_children=P * (K + 2), n_clusters=C,
@@ -160,7 +162,8 @@ def check_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> None:
     stats = int(n_stats(config.family, config.hyper))
     known = shared.check(Particles, arrays, N_COUNTS, stats, P=config.n_particles, A=A, G=G)
     check(Groups, arrays, known, "groups.")
-    refuse_if(arrays["groups.n"].tolist() != [A, G], "nodes and groups")
+    wrong = config.markov and known["K"] >= G
+    refuse_if(wrong or arrays["groups.n"].tolist() != [A, G], "nodes and groups")
 
 
 def state_from_arrays(
@@ -265,7 +268,22 @@ class GroupEngine(ParticleEngine):
             "weight_" + "/".join(path): of_group[live, g] / names.weight[live]
             for g, path in enumerate(self.paths)
         }
-        return total, own
+        return total, {} if self.config.markov else own
+
+    def transitions(self) -> FloatArray:
+        """Probability of each live cluster after each, (C, C), over the particles that have it."""
+        names, pool, particles = self.state.names, self.state.pool, self.state.particles
+        found, config = np.zeros((len(names.opener),) * 2), self.config
+        for p in np.flatnonzero(particles.weight > 0):
+            k = np.flatnonzero(particles.entry[p] >= 0)
+            at = pool.name[particles.entry[p, k]]
+            rows = particles.own[p, 1:][k]
+            size = config.alpha + config.n_root + rows.sum(axis=1, keepdims=True)
+            share = particles.weight[p] / size
+            found[np.ix_(at, at)] += share * (particles.aux[p, 0, k] + rows[:, k])
+        live = live_names(names)
+        after: FloatArray = found[np.ix_(live, live)] / names.weight[live][:, None]
+        return after
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, Any]]:
         arrays, meta = super().to_state()

@@ -65,10 +65,10 @@ def compare_anew(particles, memo, children, size):
     The largest of all may be that of a table which no child joins; others vanish beside it.
     """
     entry, score, lik = particles.entry, memo.score, memo.lik
-    top = score[EMPTY]
+    top = -np.inf
     for c in range(size):
-        if children.table[c] >= 0:
-            top = max(top, score[entry[children.parent[c], children.table[c]]])
+        k = children.table[c]
+        top = max(top, score[entry[children.parent[c], k] if k >= 0 else EMPTY])
     for c in range(size):
         if children.table[c] >= 0:
             e = entry[children.parent[c], children.table[c]]
@@ -188,8 +188,18 @@ def factors(config, grid, k, m, stamp):
 
 
 @uncounted
+def new_weight(config, met):
+    """Weight of a new cluster beside ``met`` clusters of the parents, where there is a discount."""
+    if config.n_clusters > 0:  # exactly 0 where all are met
+        return -config.discount * max(config.n_clusters - met, 0)
+    return config.alpha + config.discount * met
+
+
+@uncounted
 def log_opened(config, grid, k, stamp):
-    """Log of the factor of the prior that depends on the number k of clusters opened."""
+    """Log of the factor of the prior that depends on the number k of clusters opened alone."""
+    if config.discount != 0.0:
+        return 0.0
     if len(config.nodes) == 0:
         return k * math.log(config.alpha)
     return grid.log_total[_at(config, grid, k, 0, stamp)]
@@ -235,22 +245,28 @@ def _children(
             counted[:K] = 0
             for i in parents:
                 counted[label[p, i % R]] += 1
+        if config.discount != 0.0:
+            met = 0
+            for k in range(K):
+                met += entry[p, k] >= 0 and (counted[k] if given else near[p, k]) > 0
+            opens = join * new_weight(config, met)
         base, left = key[p], -1  # left: the table that dies when an item leaves the window
         if keyed and leaving >= 0:
             k = label[p, leaving]
             if near[p, k] == 1:
                 left = k
                 base ^= mixed[entry[p, k]]
-        child_parent[size] = p
-        child_table[size] = -1
-        child_weight[size] = w * opens * own_lik
-        new += child_weight[size]
-        total += child_weight[size]
-        if keyed:
-            child_key[size] = base ^ newborn
-            if learned:
-                child_key[size] ^= hash_of(opened[p], OPENED) ^ hash_of(opened[p] + 1, OPENED)
-        size += 1
+        if opens > 0.0:
+            child_parent[size] = p
+            child_table[size] = -1
+            child_weight[size] = w * opens * own_lik
+            new += child_weight[size]
+            total += child_weight[size]
+            if keyed:
+                child_key[size] = base ^ newborn
+                if learned:
+                    child_key[size] ^= hash_of(opened[p], OPENED) ^ hash_of(opened[p] + 1, OPENED)
+            size += 1
         last_table = label[p, last] if n > 0 else -1
         for k in range(K):
             e = entry[p, k]
@@ -259,7 +275,7 @@ def _children(
             parents_here = counted[k] if given else near[p, k]
             if parents_here == 0:
                 continue
-            here = w * join * parents_here * lik[e]
+            here = w * join * (parents_here - config.discount) * lik[e]
             at_name[name[e]] += here
             if k == last_table:
                 stays += here
@@ -283,10 +299,11 @@ def weigh(
     """List the children of all particles for an arrival that has been scored; return how many.
 
     A child sits the arrival at a table with n_k > 0 of its m parents, with weight
-    w_p E[n_k / (alpha + m)] p(x | table), or at a new one, w_p E[alpha / (alpha + m)] p(x). Their
-    sum is the predictive density; the weights are then normalised. ``top`` : log of the largest
-    density of a table. ``out`` : label, its probability, -log density, probability of a new table,
-    of another table than the last row's, live tables.
+    w_p E[n_k / (alpha + m)] p(x | table), or at a new one, w_p E[alpha / (alpha + m)] p(x). With a
+    discount n_k is less by d, and alpha more by d for each table of parents. The sum of the weights
+    is the predictive density; they are then normalised. ``top`` : log of the largest density of a
+    table. ``out`` : label, its probability, -log density, probability of a new table, of another
+    table than the last row's, live tables.
     """
     n = counts[N_SEEN]
     at_name, sums = scratch.at_name, scratch.sums

@@ -38,11 +38,20 @@ NEW, AUXILIARY = -1, -2  # tables of children: a new one, one that has auxiliary
 
 
 @uncounted
+def _group(last, p):
+    """Group of a particle's next row in a Markov chain: the table of the last row; 0 is the start.
+
+    Tables that become free have no rows, so their groups have none, either.
+    """
+    return last[p] + 1
+
+
+@uncounted
 def _children(config, particles, pool, memo, groups, children, scratch, g, a, share):
     """List the children for an arrival of group g below node a; return how many there are.
 
     Returns, too, the sums of the weights of all, of those at new tables, and of those at the table
-    of the row before.
+    of the row before. In a Markov chain a particle has its own idea of the group.
     """
     weight, entry, n_tables = particles.weight, particles.entry, particles.n_tables
     aux, own, last = particles.aux, particles.own, particles.last
@@ -51,13 +60,19 @@ def _children(config, particles, pool, memo, groups, children, scratch, g, a, sh
     own_lik = lik[EMPTY]
     at_name[:] = 0.0
     size = groups.size[g] if g >= 0 else 0
-    factor = share / (config.alpha + (config.n_root if a == 0 else config.n_node) + size)
-    opens = config.alpha * factor + (1.0 - share)
+    n_aux = config.n_root if a == 0 else config.n_node
+    factor = share / (config.alpha + n_aux + size)
     M, total, new, stays = 0, 0.0, 0.0, 0.0
     for p in range(len(weight)):
         w = weight[p]
         if w <= NEGLIGIBLE:
             continue
+        if config.markov:
+            g, size = _group(last, p), 0
+            for k in range(n_tables[p]):
+                size += own[p, g, k]
+            factor = share / (config.alpha + n_aux + size)
+        opens = config.alpha * factor + (1.0 - share)
         empty = 0
         for k in range(n_tables[p]):
             e = entry[p, k]
@@ -77,8 +92,9 @@ def _children(config, particles, pool, memo, groups, children, scratch, g, a, sh
             parent[M], table[M], child_weight[M] = p, k, child
             M += 1
         for kind in (NEW, AUXILIARY):
-            child = w * own_lik * (opens if kind == NEW else factor * empty)
-            if child > 0.0:
+            prior = opens if kind == NEW else factor * empty
+            if prior > 0.0:  # listed even where its density vanishes beside that of others
+                child = w * own_lik * prior
                 new += child
                 total += child
                 parent[M], table[M], child_weight[M] = p, kind, child
@@ -180,7 +196,7 @@ def _seat(config, particles, pool, memo, counts, children, scratch, g, a):
                 k = draw(scratch.work, n_tables[p], uniform(config.seed, n, p, WHICH_EMPTY, 0))
             entry[p, k] = successor[EMPTY]
             pool.holders[successor[EMPTY]] += 1
-        own[p, g, k] += 1
+        own[p, _group(particles.last, p) if config.markov else g, k] += 1
         particles.last[p] = k
 
 
@@ -339,6 +355,8 @@ def step_rows(
                 if particles.weight[p] > 0.0:
                     _move(config, particles, groups, scratch, p, n, number)
         weigh_names(particles, pool, names, counts)
+        if config.markov:
+            groups.n[1] = max(groups.n[1], counts[MOST_TABLES] + 1)
         _note_last(particles, pool, names, counts)
         refresh_names(names, events, counts, n + 1, t[b])
     return X.shape[0]

@@ -5,7 +5,13 @@ import math
 import numpy as np
 
 from streamddcrp.compilation import uncounted
-from streamddcrp.models.graph.kernels.children import OPENED, REVISE_WHERE, STAMP, log_opened
+from streamddcrp.models.graph.kernels.children import (
+    OPENED,
+    REVISE_WHERE,
+    STAMP,
+    log_opened,
+    new_weight,
+)
 from streamddcrp.particles.kernels.names import N_SEEN, name_of
 from streamddcrp.particles.kernels.pool import EMPTY, alter, drop, score_clusters
 from streamddcrp.particles.kernels.random import draw_log, hash_of, uniform
@@ -40,30 +46,57 @@ def _neighbours(particles, p, i, n):
 
 
 @uncounted
+def _log_new(config, met):
+    """Log of `new_weight`; -inf where no cluster may be opened."""
+    weight = new_weight(config, met)
+    return math.log(weight) if weight > 0.0 else -np.inf
+
+
+@uncounted
 def _prior_terms(config, particles, p, i, n, near, log_count, opens):
     """Compute what i changes at each table k: log counts, and how many clusters it would open.
 
     With m_u members of k, without i, among the r items before u: the factor of i itself, m_i or
     alpha, and for each later member u that i is a parent of (m_u + 1) / (m_u or alpha).
+
+    With a discount the logs hold all factors, those of opened clusters, too: each weighs alpha + d
+    times the number of clusters among its parents, of which i's may be one more. What is returned
+    is then the log for a table of i's own, else 0.
     """
     R, r, K = particles.label.shape[1], config.r, particles.n_tables[p]
+    d = config.discount
     near[:K] = 0
     for u in range(max(i - r, 0), i):
         near[particles.label[p, u % R]] += 1
+    met = 0
     for k in range(K):
-        log_count[k] = math.log(near[k]) if near[k] > 0 else 0.0
+        met += near[k] > 0
+    fresh = _log_new(config, met) if d != 0.0 else 0.0
+    for k in range(K):
+        log_count[k] = math.log(near[k] - d) if near[k] > 0 else fresh
         opens[k] = near[k] == 0
     for u in range(i + 1, min(i + r, n - 1) + 1):
         # the window of u is that of u - 1, and u - 1 itself, without u - 1 - r
         if u - 1 != i:
-            near[particles.label[p, (u - 1) % R]] += 1
+            k = particles.label[p, (u - 1) % R]
+            met += near[k] == 0
+            near[k] += 1
         if u - 1 - r >= 0:
-            near[particles.label[p, (u - 1 - r) % R]] -= 1
+            k = particles.label[p, (u - 1 - r) % R]
+            near[k] -= 1
+            met -= near[k] == 0
         k = particles.label[p, u % R]
         if near[k] > 0:
-            log_count[k] += math.log((near[k] + 1.0) / near[k])
-        else:
-            opens[k] -= 1
+            log_count[k] += math.log((near[k] + 1.0 - d) / (near[k] - d))
+            continue
+        opens[k] -= 1
+        if d != 0.0:
+            for j in range(K):
+                if j != k:
+                    log_count[j] += _log_new(config, met + (near[j] == 0))
+            log_count[k] += math.log(1.0 - d)
+            fresh += _log_new(config, met + 1)
+    return fresh
 
 
 @uncounted
@@ -85,7 +118,7 @@ def revise(config, particles, pool, memo, grid, names, recent, counts, scratch, 
     if before >= 0 and after >= 0 and after - before > r:
         return
     K = particles.n_tables[p]
-    _prior_terms(config, particles, p, i, n, scratch.near, scratch.log_count, scratch.opens)
+    fresh = _prior_terms(config, particles, p, i, n, scratch.near, scratch.log_count, scratch.opens)
     # the table without i; then the densities at all tables
     left = -1 if alone else alter(family, hyper, pool, memo, e, i, x, -1.0)
     which, score = memo.which, memo.score
@@ -107,7 +140,7 @@ def revise(config, particles, pool, memo, grid, names, recent, counts, scratch, 
         if there >= 0:
             opened = log_opened(config, grid, others + scratch.opens[k], stamp)
             log_weight[k] = score[there] + scratch.log_count[k] + opened
-    log_weight[K] = score[EMPTY] + log_opened(config, grid, others + 1, stamp)
+    log_weight[K] = score[EMPTY] + log_opened(config, grid, others + 1, stamp) + fresh
     k = draw_log(log_weight, K + 1, uniform(config.seed, n, p, REVISE_WHERE, move))
     if left >= 0:
         pool.holders[left] += 1
