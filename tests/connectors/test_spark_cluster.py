@@ -28,7 +28,7 @@ pytestmark = [
 ]
 ROOT = Path(__file__).resolve().parents[2]
 CLASS = "org.apache.spark.deploy."
-PATIENCE = 900  # seconds
+PATIENCE = 900  # seconds, for each of three waits
 
 
 class Cluster:
@@ -110,6 +110,7 @@ def kernels():
 
 
 @pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
+@pytest.mark.timeout(5 * PATIENCE)
 @pytest.mark.parametrize(
     ("table", "options"),
     [
