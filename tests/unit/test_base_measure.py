@@ -1,5 +1,7 @@
 """The empirical-Bayes step is an M-step: no parameter can be moved alone to a better value."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -155,3 +157,32 @@ def test_a_table_without_spread_does_not_take_the_prior_along():
     start, hyper = learned(Gamma(), data)
     _, _, _, rate = Gamma().prior(hyper)
     assert_allclose(rate, 0.02 * Gamma().prior(start)[3])
+
+
+def exact(hyper, rows):
+    """The posterior (mean about the centre, rate) of one column, in fractions."""
+    center, m, kappa, _, rate = map(Fraction, hyper[1:6].tolist())
+    y, m = [Fraction(x) - center for x in rows.tolist()], m - center
+    mean = (kappa * m + sum(y)) / (kappa + len(y))
+    return mean, rate + (sum((v - mean) ** 2 for v in y) + kappa * (mean - m) ** 2) / 2
+
+
+@pytest.mark.parametrize("kappa", [1e-30, 1e-3, 0.3, 1e6])
+@pytest.mark.parametrize("far", [0.0, -3.0, 1e6, -1e12])
+@pytest.mark.parametrize("scale", [1e-12, 1.0])
+def test_a_prior_that_moved_far_off_takes_no_digits(scale, far, kappa):
+    """Tables near the centre keep theirs when others pull the prior away."""
+    rows = 0.25 + scale * np.random.default_rng(0).normal(size=40)
+    family = NormalGamma(0.25, kappa, 1.5, scale**2)
+    hyper, stats = family.hyper(1), family.suffstats(rows[:, None]).sum(axis=0)
+    hyper[2] += far * scale  # the mean; the centre stays
+    post = np.zeros((1, families.n_post(family.family, hyper)))
+    families.posteriors(family.family, hyper, stats[None], 1, post)
+    mean, rate = exact(hyper, rows)
+    y, m = rows - 0.25, hyper[2] - 0.25
+    # with u = 2^-53, sums of 40 rows are right to 42 u of the sum of sizes
+    size = (np.abs(y).sum() + kappa * abs(m)) / (kappa + 40)
+    assert post[0, 1] == pytest.approx(float(mean), rel=0.0, abs=2.0**-47 * size)
+    # and a rate to 128 u of all it adds, which is below 7 sum y^2 + 9 rate, or 32 rates here
+    assert y @ y < 3.0 * float(rate)
+    assert post[0, 4] == pytest.approx(float(rate), rel=2.0**-41, abs=0.0)

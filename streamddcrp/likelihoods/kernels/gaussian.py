@@ -187,35 +187,39 @@ def ng_add_rows(
 
 @uncounted
 def ng_posterior(hyper: Array, h: int, stats: Array, s: int, post: Array, q: int) -> None:
-    # With r = x - mean: rate_n = rate + (sum r^2 - (sum r)^2 / kappa_n) / 2; no division by n.
+    # About the centre, with the prior mean m there and w = kappa / kappa_n, without dividing by n:
+    # mean_n = w m + sum y / kappa_n,
+    # rate_n = rate + (sum y^2 - (sum y)^2 / kappa_n + w m (n m - 2 sum y)) / 2.
+    # Sums about m would lose the digits of rows near the centre where a moved prior lies far off.
     D = int(hyper[h])
     share = h + 1 + 7 * D
     total = 0.0
     old_n, old_kappa, old_shape = -1.0, -1.0, -1.0
-    gammas, half, psi, log_shrink, log_spread = 0.0, 0.0, 0.0, 0.0, 0.0
+    gammas, half, psi, weight, log_shrink, log_spread = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for d in range(D):
         n = max(stats[s + 1 + d], 0.0)
         i = h + 1 + D + d  # mean
         shift = hyper[i] - hyper[i - D]
         kappa0, shape0, rate0 = hyper[i + D], hyper[i + 2 * D], hyper[i + 3 * D]
         sum_y = stats[s + 1 + D + d]
-        r = sum_y - n * shift
-        square = stats[s + 1 + 2 * D + d] - shift * (sum_y + r)
         kappa, shape = kappa0 + n, shape0 + 0.5 * n
-        rate = rate0 + 0.5 * max(square - r * r / kappa, 0.0)
         if n != old_n or kappa0 != old_kappa or shape0 != old_shape:  # else as for the last feature
             old_n, old_kappa, old_shape = n, kappa0, shape0
             gammas = log_rising(shape0, 0.5 * n) - 0.5 * n * LOG_2PI
             half = log_rising(shape, 0.5)
             psi = digamma(shape)
-            log_shrink = math.log(kappa0 / kappa)
+            weight = kappa0 / kappa
+            log_shrink = math.log(weight)
             log_spread = math.log(kappa / (kappa + 1.0))
+        square = stats[s + 1 + 2 * D + d] - sum_y * sum_y / kappa
+        square += weight * shift * (n * shift - 2.0 * sum_y)
+        rate = rate0 + 0.5 * max(square, 0.0)
         log_rate = math.log(rate)
         total += hyper[share + d] * (
             gammas + shape0 * (math.log(rate0) - log_rate) - 0.5 * n * log_rate + 0.5 * log_shrink
         )
         at = q + 1 + 8 * d
-        post[at] = shift + r / kappa
+        post[at] = weight * shift + sum_y / kappa
         post[at + 1], post[at + 2], post[at + 3] = kappa, shape, rate
         post[at + 4] = half + 0.5 * (log_spread - log_rate - LOG_2PI)
         post[at + 5] = 0.5 * kappa / (rate * (kappa + 1.0))
