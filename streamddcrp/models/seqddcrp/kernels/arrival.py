@@ -187,6 +187,8 @@ def _seat(
     tied, own, new = w, w + n_groups, w + n_groups + K
     rows.t[w] = t
     copy_row(rows.x[w], x)
+    for d in range(len(x)):
+        scratch.columns[d, w] = x[d]
     rows.log_birth[w] = sums[LOG_ALPHA] - log_total
     rows.rate[w] = math.exp(-log_total)
     expected_log_liks(family, hyper, table.post, x, K, lik)
@@ -330,7 +332,7 @@ def _block(config, rows, groups, atoms, table, events, counts, sums, scratch):
     excess = max(0, counts[N_ROWS] - config.window)
     evict(config, rows, groups, atoms, table, counts, sums, scratch, excess)
     _forget(config, atoms, table, counts, sums)
-    shift_rows(rows, counts, excess)
+    shift_rows(rows, scratch, counts, excess)
     settle(config, rows, groups, atoms, table, counts, sums, scratch, 0)
     refresh_active(rows, groups, atoms, counts)  # after what leaves has been brought up to date
     first = max(counts[N_ROWS] - SWEPT, 0)

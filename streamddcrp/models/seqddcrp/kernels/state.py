@@ -330,7 +330,10 @@ def refresh_totals(config, rows, atoms, table, counts, sums, scratch):
         m = atoms.active[at]
         copy_row(old, table.stats[m])
         copy_row(table.stats[m], table.frozen[m])
-        add_rows(config.family, config.hyper, rows.x, rows.probs[m], 0, w, table.stats[m])
+        add_rows(
+            config.family, config.hyper, rows.x, scratch.columns, rows.probs[m], 0, w,
+            table.stats[m],
+        )  # fmt: skip
         births = atoms.frozen_births[m]
         for r in range(w):
             births += rows.births[m, r]

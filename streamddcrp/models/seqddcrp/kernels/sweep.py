@@ -52,7 +52,14 @@ def sweep(config, rows, groups, atoms, table, counts, scratch, start):
     for at in range(n_active):
         m = atoms.active[at]
         expected_log_liks_of_rows(
-            config.family, config.hyper, table.post[m], rows.x, start, w, received[m]
+            config.family,
+            config.hyper,
+            table.post[m],
+            rows.x,
+            scratch.columns,
+            start,
+            w,
+            received[m],
         )
         scratch.own[m] = is_away(config, table, counts, m)
     for i in range(w - 1, start - 1, -1):

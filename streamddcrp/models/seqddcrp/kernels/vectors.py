@@ -1,6 +1,7 @@
 """Sums over the active columns, four at a time, which reads what they share only once."""
 
 from streamddcrp.compilation import kernel, leaf
+from streamddcrp.numerics import natural
 
 
 @leaf
@@ -28,7 +29,7 @@ def add_four(out, p, a, q, b, r, c, s, d, n):
 @leaf
 def add_scaled(out, factor, values, start, stop):
     """Add ``factor`` times the values from ``start`` to ``stop``."""
-    for j in range(start, stop):
+    for j in range(natural(start), natural(stop)):
         out[j] += factor * values[j]
 
 
