@@ -2,6 +2,8 @@
 
 import math
 
+import numpy as np
+
 from streamddcrp.compilation import inlined, kernel, uncounted
 from streamddcrp.likelihoods.kernels.special import (
     LOG_2,
@@ -15,6 +17,9 @@ from streamddcrp.likelihoods.kernels.special import (
 from streamddcrp.numerics import digamma, natural
 
 HUGE = 1e280  # product of some factors from which the next begins another
+# Places in what the posterior of Normal-Gamma has of a feature.
+_SHAPE, _CONSTANT, _SLOPE = np.uint64(2), np.uint64(4), np.uint64(5)
+_EXPECTED, _HALF = np.uint64(6), np.uint64(7)
 
 # --- Normal-Wishart: Lambda ~ W(scatter^-1, dof), mu | Lambda ~ N(mean, (kappa Lambda)^-1) -------
 # post: log marginal, kappa, dof, coefficient of the distance in the Student t, its constant,
@@ -156,12 +161,13 @@ def nw_natural(hyper: Array, h: int, post: Array, q: int, out: Array, s: int) ->
 def ng_add(hyper: Array, h: int, x: Array, c: int, weight: float, stats: Array, s: int) -> None:
     D = int(hyper[h])
     for d in range(D):
-        y = x[c + d] - hyper[h + 1 + d]
+        i, at, step = natural(h + 1 + d), natural(s + 1 + d), natural(D)
+        y = x[natural(c + d)] - hyper[i]
         if not math.isnan(y):
-            share = weight * hyper[h + 1 + 6 * D + d]
-            stats[s + 1 + d] += share
-            stats[s + 1 + D + d] += share * y
-            stats[s + 1 + 2 * D + d] += share * (y * y + hyper[h + 1 + 5 * D + d])
+            share = weight * hyper[natural(h + 1 + 6 * D + d)]
+            stats[at] += share
+            stats[at + step] += share * y
+            stats[at + step + step] += share * (y * y + hyper[natural(h + 1 + 5 * D + d)])
 
 
 @kernel(_nrt=False, fastmath={"reassoc", "contract"})
@@ -268,16 +274,16 @@ def ng_marginal(hyper: Array, h: int, stats: Array, s: int) -> float:
 def ng_predictive(hyper: Array, h: int, post: Array, q: int, x: Array, c: int) -> float:
     # Features that count the same share one log: log1p(a) + log1p(b) = log1p(a + b + a b).
     D = int(hyper[h])
-    cell, power, share = h + 1 + 5 * D, h + 1 + 6 * D, h + 1 + 7 * D
     total, old, product = 0.0, 0.0, 0.0
     for d in range(D):
-        at = q + 1 + 8 * d
-        r = (x[c + d] - hyper[h + 1 + d]) - post[at]
+        at = natural(q + 1 + 8 * d)
+        cell, power = natural(h + 1 + 5 * D + d), natural(h + 1 + 6 * D + d)
+        r = (x[natural(c + d)] - hyper[natural(h + 1 + d)]) - post[at]
         if not math.isnan(r):
-            distance = post[at + 5] * (r * r + hyper[cell + d])
-            weight = hyper[share + d] * hyper[power + d]
-            exponent = weight * (post[at + 2] + 0.5)
-            total += weight * post[at + 4]
+            distance = post[at + _SLOPE] * (r * r + hyper[cell])
+            weight = hyper[natural(h + 1 + 7 * D + d)] * hyper[power]
+            exponent = weight * (post[at + _SHAPE] + 0.5)
+            total += weight * post[at + _CONSTANT]
             both = product + distance + product * distance
             if exponent == old and both <= HUGE:
                 product = both
@@ -291,14 +297,14 @@ def ng_predictive(hyper: Array, h: int, post: Array, q: int, x: Array, c: int) -
 @uncounted
 def ng_expected(hyper: Array, h: int, post: Array, q: int, x: Array, c: int) -> float:
     D = int(hyper[h])
-    cell, power, share = h + 1 + 5 * D, h + 1 + 6 * D, h + 1 + 7 * D
     total = 0.0
     for d in range(D):
-        at = q + 1 + 8 * d
-        r = (x[c + d] - hyper[h + 1 + d]) - post[at]
+        at = natural(q + 1 + 8 * d)
+        cell, power = natural(h + 1 + 5 * D + d), natural(h + 1 + 6 * D + d)
+        r = (x[natural(c + d)] - hyper[natural(h + 1 + d)]) - post[at]
         if not math.isnan(r):
-            value = post[at + 6] - post[at + 7] * (r * r + hyper[cell + d])
-            total += hyper[share + d] * hyper[power + d] * value
+            value = post[at + _EXPECTED] - post[at + _HALF] * (r * r + hyper[cell])
+            total += hyper[natural(h + 1 + 7 * D + d)] * hyper[power] * value
     return total
 
 
