@@ -143,6 +143,15 @@ def floor_and_sum(a, start, stop, floor):
 
 
 @kernel(fastmath={"reassoc"})
+def sum_first(a, n):
+    """Sum of the first ``n`` entries."""
+    total = 0.0
+    for i in range(n):
+        total += a[i]
+    return total
+
+
+@kernel(fastmath={"reassoc"})
 def count_and_sum(a, start, stop):
     """Return how many of the entries from ``start`` to ``stop`` are not zero, and their sum."""
     n, total = 0, 0.0

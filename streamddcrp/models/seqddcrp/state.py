@@ -140,6 +140,7 @@ class Scratch(NamedTuple):
     """
 
     columns: Annotated[FloatArray, "D W"]  # the rows' values, turned: loops over rows read on
+    sole: Annotated[IntArray, "W"]  # the only column that a row may sit at; -1: one of several
     local: Annotated[FloatArray, "W"]
     message: Annotated[FloatArray, "O"]
     share: Annotated[FloatArray, "O"]
