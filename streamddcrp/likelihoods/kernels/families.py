@@ -264,15 +264,10 @@ def posterior(family: int, hyper: Array, stats: Array, post: Array) -> None:
 @entry
 def log_marginal(family: int, hyper: Array, stats: Array, post: Array) -> float:
     """Do `posterior` where only the log marginal is wanted; ``post`` (Q,) is work space."""
-    total = 0.0
-    for i in range(n_parts(family, hyper)):
-        code, h, _, s, q = part_of(family, hyper, i)
-        if code == NORMAL_GAMMA:
-            total += ng_marginal(hyper, h, stats, s)
-            continue
-        _posterior(code, hyper, h, stats, s, post, q)
-        total += post[q]
-    return total
+    if family == NORMAL_GAMMA:
+        return ng_marginal(hyper, 0, stats, 0)
+    posterior(family, hyper, stats, post)
+    return post[0]
 
 
 @entry
