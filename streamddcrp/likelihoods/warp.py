@@ -136,7 +136,7 @@ def find_warp(x: FloatArray) -> Warp | None:
     ]
     tries += [Warp(center, scale, tail=tail) for tail in _TAILS]
     with np.errstate(over="ignore", invalid="ignore"):  # powers of far outliers
-        variance = np.var(x)
+        variance = float(np.var(x))
         gains = [_gain(warp, x, variance) for warp in tries]
     best = int(np.argmax(gains))
     return tries[best] if gains[best] > GAIN else None
