@@ -136,10 +136,29 @@ def largest(a, n):
 def floor_and_sum(a, start, stop, floor):
     """Set entries below ``floor`` to zero; return the sum of the others."""
     total = 0.0
-    for i in range(start, stop):
+    for i in range(natural(start), natural(stop)):
         a[i] = a[i] if a[i] >= floor else 0.0
         total += a[i]
     return total
+
+
+@kernel(fastmath={"reassoc"})
+def sum_first(a, n):
+    """Sum of the first ``n`` entries."""
+    total = 0.0
+    for i in range(n):
+        total += a[i]
+    return total
+
+
+@kernel(fastmath={"reassoc"})
+def count_and_sum(a, start, stop):
+    """Return how many of the entries from ``start`` to ``stop`` are not zero, and their sum."""
+    n, total = 0, 0.0
+    for i in range(natural(start), natural(stop)):
+        n += a[i] != 0.0
+        total += a[i]
+    return n, total
 
 
 # Uncounted kernels may not assign an array to a slice of another, for which numba would allocate.

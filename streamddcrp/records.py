@@ -23,7 +23,7 @@ A state that was read is checked once: a forged one must not lead a kernel out o
 import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
-from functools import cache
+from functools import cache, lru_cache
 from itertools import repeat
 from types import MappingProxyType
 from typing import Annotated, Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
@@ -154,13 +154,20 @@ def declared(group: Any) -> tuple[_Field, ...]:
 
 def empty(group: type[_Group], lengths: Lengths) -> _Group:
     """Return a group with room for ``lengths``."""
-    return group(
-        *(
-            np.full(shape, f.fill, f.dtype) if f.fill else np.zeros(shape, f.dtype)
-            for f in declared(group)
-            for shape in (f.shape(lengths, f.room),)
-        )
-    )
+    made = []
+    for shape, dtype, fill in _plan(group, tuple(lengths.items())):
+        array = np.zeros(shape, dtype)
+        if fill:
+            array.fill(fill)
+        made.append(array)
+    return group(*made)
+
+
+@lru_cache(64)
+def _plan(group: Any, lengths: tuple[tuple[str, int], ...]) -> tuple[tuple[Any, Any, Any], ...]:
+    """Return shape, type and value of the arrays of a group."""
+    axes = dict(lengths)
+    return tuple((f.shape(axes, f.room), f.dtype, f.fill) for f in declared(group))
 
 
 def resized(group: _Group, lengths: Lengths) -> _Group:

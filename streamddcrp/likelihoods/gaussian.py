@@ -121,7 +121,7 @@ class NormalGamma(Likelihood):
             return replace(self, power=power, share=share)
         return replace(
             self,
-            power=np.append(plane.axes**2 @ power, power),
+            power=np.append(1.0 - plane.axes**2 @ (1.0 - power), power),  # exactly 1 for 1
             share=np.append(np.ones(plane.n_axes), np.where(share < 1.0, 1.0 / len(power), 1.0)),
             step=None if self.step is None else plane.steps(columns(self.step, len(power))),
             plane=[plane.center, plane.scale, *plane.axes],

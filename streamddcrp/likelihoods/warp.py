@@ -136,7 +136,8 @@ def find_warp(x: FloatArray) -> Warp | None:
     ]
     tries += [Warp(center, scale, tail=tail) for tail in _TAILS]
     with np.errstate(over="ignore", invalid="ignore"):  # powers of far outliers
-        gains = [_gain(warp, x) for warp in tries]
+        variance = float(np.var(x))
+        gains = [_gain(warp, x, variance) for warp in tries]
     best = int(np.argmax(gains))
     return tries[best] if gains[best] > GAIN else None
 
@@ -168,8 +169,8 @@ def _robust(x: FloatArray) -> tuple[float, float]:
     return center, (high - low) / 1.35
 
 
-def _gain(warp: Warp, x: FloatArray) -> float:
+def _gain(warp: Warp, x: FloatArray, variance: float) -> float:
     """Return what a map adds to the log likelihood of values (N,) under one Gaussian."""
     image, log_slope = warp.apply(x)
-    gain = np.sum(log_slope) - 0.5 * len(x) * np.log(np.var(image) / np.var(x))
+    gain = np.sum(log_slope) - 0.5 * len(x) * np.log(np.var(image) / variance)
     return float(gain) if np.isfinite(gain) else -np.inf

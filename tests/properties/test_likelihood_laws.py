@@ -340,6 +340,8 @@ def test_all_tables_in_one_call_are_bitwise_the_same(case):
         post = np.zeros(Q)
         families.posterior(code, hyper, many[k], post)
         assert np.array_equal(post, many_post[k])
+        alone = families.log_marginal(code, hyper, many[k], np.zeros(Q))
+        assert_allclose(alone, post[0], rtol=TOL, atol=TOL)
     families.log_predictives(code, hyper, many_post, x, 3, scores)
     one_by_one = [families.log_predictive(code, hyper, post, x) for post in many_post]
     assert np.array_equal(scores, one_by_one)

@@ -338,6 +338,28 @@ def test_features_with_partly_equal_priors(family):
     assert_allclose(family.log_predictive(X[0], S)[0], expected, rtol=1e-12)
 
 
+def test_features_of_all_sizes_share_a_log():
+    """Products of what would have a log each neither overflow nor lose digits."""
+    D = 40
+    size = 10.0 ** np.tile([-60.0, 60.0, 0.0, 60.0], D // 4)
+    family = NormalGamma(0.0, 1.0, 2.5, size**2)
+    rng = np.random.default_rng(0)
+    X, z = size * rng.normal(size=(6, D)), np.ones(6)
+    x = size * np.tile([1e-9, 1.0, 1e70, 1e80], D // 4)
+    S, hyper = family.suffstats(X).sum(axis=0), family.hyper(D)
+    twin = twins.NormalGammaTwin(
+        *(
+            np.broadcast_to(getattr(family, f.name), D)
+            for f in dataclasses.fields(twins.NormalGammaTwin)
+        )
+    )
+    post = np.zeros(families.n_post(family.family, hyper))
+    found = families.log_marginal(family.family, hyper, S, post)
+    assert_allclose(found, family.log_marginal(S)[0], rtol=1e-13)
+    assert_allclose(found, twin.bound(X, z), rtol=1e-12)
+    assert_allclose(family.log_predictive(x, S)[0], twin.log_predictive(x, X, z), rtol=1e-12)
+
+
 def test_negative_counts_are_clipped():
     for family in FAMILIES[2:]:
         S = np.zeros(family.n_stats(2))

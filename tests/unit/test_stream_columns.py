@@ -1,5 +1,6 @@
 """Columns of the state of SeqDDCRP that come, go and are joined, against twins in NumPy."""
 
+import copy
 from typing import get_args, get_type_hints
 
 import numpy as np
@@ -20,7 +21,7 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
 )
 from streamddcrp.models.seqddcrp.kernels.moves import _join, try_move
 from streamddcrp.models.seqddcrp.kernels.split import _try
-from streamddcrp.models.seqddcrp.kernels.state import refresh_active, refresh_terms, settle
+from streamddcrp.models.seqddcrp.kernels.state import mix_row, refresh_active, refresh_terms, settle
 from streamddcrp.models.seqddcrp.kernels.sweep import sweep
 from streamddcrp.models.seqddcrp.kernels.window import close_column
 from streamddcrp.models.seqddcrp.state import (
@@ -282,3 +283,23 @@ def test_what_is_remembered_is_capped():
     for name in ("table.frozen", "table.shadow"):
         np.testing.assert_allclose(after[name], rows[:, None] * before[name], rtol=1e-12)
     np.testing.assert_allclose(after["atoms.side_terms"], -rows, rtol=1e-12)
+
+
+def test_the_way_for_many_tables_does_the_same():
+    """Where rows link to few others and sit at few tables, sums leave out what is zero."""
+    config, one = after_a_stream(window=30)
+    other = copy.deepcopy(one)
+    for state, many in ((one, 16), (other, 0)):
+        plain(sweep, MANY=many)(
+            config, state.rows, state.groups, state.atoms, state.table, state.counts,
+            state.scratch, 5,
+        )  # fmt: skip
+        for r in range(5, state.counts[N_ROWS]):
+            plain(mix_row, MANY=many)(state.rows, state.groups, state.atoms, state.counts, r)
+    w = one.counts[N_ROWS]
+    sole, probs = other.scratch.sole[:w], one.rows.probs[:, :w]
+    assert ((sole >= 0) == ((probs > 0.0).sum(axis=0) == 1))[:5].all()
+    assert 2 * (sole >= 0).sum() > w > (sole >= 0).sum()
+    for name in ("links", "group_links", "births", "probs", "term"):
+        found, expected = getattr(other.rows, name), getattr(one.rows, name)
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)

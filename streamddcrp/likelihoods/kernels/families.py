@@ -62,6 +62,7 @@ from streamddcrp.likelihoods.kernels.gaussian import (
     ng_add_rows,
     ng_expected,
     ng_expected_of_rows,
+    ng_marginal,
     ng_natural,
     ng_posterior,
     ng_predictive,
@@ -80,6 +81,7 @@ from streamddcrp.likelihoods.kernels.regression import (
     packed_length,
 )
 from streamddcrp.likelihoods.kernels.special import Array
+from streamddcrp.numerics import count_and_sum
 
 NORMAL_WISHART = 0
 NORMAL_GAMMA = 1
@@ -260,6 +262,15 @@ def posterior(family: int, hyper: Array, stats: Array, post: Array) -> None:
 
 
 @entry
+def log_marginal(family: int, hyper: Array, stats: Array, post: Array) -> float:
+    """Do `posterior` where only the log marginal is wanted; ``post`` (Q,) is work space."""
+    if family == NORMAL_GAMMA:
+        return ng_marginal(hyper, 0, stats, 0)
+    posterior(family, hyper, stats, post)
+    return post[0]
+
+
+@entry
 def log_predictive(family: int, hyper: Array, post: Array, x: Array) -> float:
     """Log density of row ``x`` (D,) with the parameter integrated out."""
     total = 0.0
@@ -364,18 +375,16 @@ def table_scores(
             out[k] = log_predictive(family, hyper, post, x)
 
 
-# --- All rows of the window at one table ----------------------------------------------------------
+# --- All rows of the window at one table: ``columns`` (D, N) is X once more, turned ---------------
 
 
 @entry
 def add_rows(
-    family: int, hyper: Array, X: Array, weights: Array, start: int, stop: int, stats: Array
-) -> None:
+    family: int, hyper: Array, X: Array, columns: Array, weights: Array, start: int, stop: int,
+    stats: Array,
+) -> None:  # fmt: skip
     """Do `add_stats` for rows ``start`` to ``stop`` of ``X`` (N, D) with ``weights`` (N,)."""
-    total, n_rows = 0.0, 0
-    for r in range(start, stop):
-        total += weights[r]
-        n_rows += weights[r] != 0.0
+    n_rows, total = count_and_sum(weights, start, stop)
     if n_rows == 0:
         return
     if family == PRODUCT:
@@ -384,7 +393,7 @@ def add_rows(
         code, h, c, s, _ = part_of(family, hyper, i)
         stats[s] += total
         if code == NORMAL_GAMMA and 8 * n_rows > stop - start:  # fewer: one by one
-            ng_add_rows(hyper, h, X, c, weights, start, stop, stats, s)
+            ng_add_rows(hyper, h, columns, c, weights, start, stop, stats, s)
             continue
         for r in range(start, stop):
             if weights[r] != 0.0:
@@ -393,14 +402,15 @@ def add_rows(
 
 @entry
 def expected_log_liks_of_rows(
-    family: int, hyper: Array, post: Array, X: Array, start: int, stop: int, out: Array
-) -> None:
+    family: int, hyper: Array, post: Array, X: Array, columns: Array, start: int, stop: int,
+    out: Array,
+) -> None:  # fmt: skip
     """Do `expected_log_lik` for rows ``start`` to ``stop`` of ``X`` (N, D); ``out`` (N,)."""
     out[start:stop] = 0.0
     for i in range(n_parts(family, hyper)):
         code, h, c, _, q = part_of(family, hyper, i)
         if code == NORMAL_GAMMA:
-            ng_expected_of_rows(hyper, h, post, q, X, c, start, stop, out)
+            ng_expected_of_rows(hyper, h, post, q, columns, c, start, stop, out)
             continue
         for r in range(start, stop):
             out[r] += _expected(code, hyper, h, post, q, X[r], c)

@@ -2,6 +2,8 @@
 
 import math
 
+import numpy as np
+
 from streamddcrp.compilation import inlined, kernel, uncounted
 from streamddcrp.likelihoods.kernels.special import (
     LOG_2,
@@ -12,7 +14,12 @@ from streamddcrp.likelihoods.kernels.special import (
     invert_packed,
     log_rising,
 )
-from streamddcrp.numerics import digamma
+from streamddcrp.numerics import digamma, natural
+
+HUGE = 1e280  # product of some factors from which the next begins another
+# Places in what the posterior of Normal-Gamma has of a feature.
+_SHAPE, _CONSTANT, _SLOPE = np.uint64(2), np.uint64(4), np.uint64(5)
+_EXPECTED, _HALF = np.uint64(6), np.uint64(7)
 
 # --- Normal-Wishart: Lambda ~ W(scatter^-1, dof), mu | Lambda ~ N(mean, (kappa Lambda)^-1) -------
 # post: log marginal, kappa, dof, coefficient of the distance in the Student t, its constant,
@@ -154,26 +161,28 @@ def nw_natural(hyper: Array, h: int, post: Array, q: int, out: Array, s: int) ->
 def ng_add(hyper: Array, h: int, x: Array, c: int, weight: float, stats: Array, s: int) -> None:
     D = int(hyper[h])
     for d in range(D):
-        y = x[c + d] - hyper[h + 1 + d]
+        i, at, step = natural(h + 1 + d), natural(s + 1 + d), natural(D)
+        y = x[natural(c + d)] - hyper[i]
         if not math.isnan(y):
-            share = weight * hyper[h + 1 + 6 * D + d]
-            stats[s + 1 + d] += share
-            stats[s + 1 + D + d] += share * y
-            stats[s + 1 + 2 * D + d] += share * (y * y + hyper[h + 1 + 5 * D + d])
+            share = weight * hyper[natural(h + 1 + 6 * D + d)]
+            stats[at] += share
+            stats[at + step] += share * y
+            stats[at + step + step] += share * (y * y + hyper[natural(h + 1 + 5 * D + d)])
 
 
 @kernel(_nrt=False, fastmath={"reassoc", "contract"})
 def ng_add_rows(
-    hyper: Array, h: int, X: Array, c: int, weights: Array, start: int, stop: int, stats: Array,
-    s: int,
+    hyper: Array, h: int, columns: Array, c: int, weights: Array, start: int, stop: int,
+    stats: Array, s: int,
 ) -> None:  # fmt: skip
     """Do `ng_add` for rows ``start`` to ``stop``, column by column, with sums in registers."""
     D = int(hyper[h])
     for d in range(D):
         center, cell = hyper[h + 1 + d], hyper[h + 1 + 5 * D + d]
         n, total, square = 0.0, 0.0, 0.0
-        for r in range(start, stop):
-            y = X[r, c + d] - center
+        column = columns[c + d]
+        for r in range(natural(start), natural(stop)):
+            y = column[r] - center
             weight = 0.0 if math.isnan(y) else weights[r]
             y = 0.0 if math.isnan(y) else y
             n += weight
@@ -229,38 +238,85 @@ def ng_posterior(hyper: Array, h: int, stats: Array, s: int, post: Array, q: int
 
 
 @uncounted
-def ng_predictive(hyper: Array, h: int, post: Array, q: int, x: Array, c: int) -> float:
+def ng_marginal(hyper: Array, h: int, stats: Array, s: int) -> float:
+    """Return the log marginal that `ng_posterior` computes, with one log for many features."""
     D = int(hyper[h])
-    cell, power, share = h + 1 + 5 * D, h + 1 + 6 * D, h + 1 + 7 * D
-    total = 0.0
+    total, each = 0.0, 0.0
+    old_n, old_kappa, old_shape, old_share = 0.0, -1.0, 0.0, 0.0
+    before, after = 1.0, 1.0  # products of rates, of features whose exponents are the same
     for d in range(D):
-        at = q + 1 + 8 * d
-        r = (x[c + d] - hyper[h + 1 + d]) - post[at]
+        n = max(stats[s + 1 + d], 0.0)
+        i = h + 1 + D + d  # mean
+        shift = hyper[i] - hyper[i - D]
+        kappa0, shape0, rate0 = hyper[i + D], hyper[i + 2 * D], hyper[i + 3 * D]
+        share = hyper[i + 6 * D]
+        sum_y = stats[s + 1 + D + d]
+        r = sum_y - n * shift
+        square = stats[s + 1 + 2 * D + d] - shift * (sum_y + r)
+        kappa = kappa0 + n
+        rate = rate0 + 0.5 * max(square - r * r / kappa, 0.0)
+        is_new = n != old_n or kappa0 != old_kappa or shape0 != old_shape or share != old_share
+        least, most = min(before * rate0, after * rate), max(before * rate0, after * rate)
+        if is_new or least < 1.0 / HUGE or most > HUGE:
+            if d > 0:
+                exponent = old_shape + 0.5 * old_n
+                total += old_share * (old_shape * math.log(before) - exponent * math.log(after))
+            before, after = rate0, rate
+            if is_new:
+                old_n, old_kappa, old_shape, old_share = n, kappa0, shape0, share
+                gammas = log_rising(shape0, 0.5 * n) - 0.5 * n * LOG_2PI
+                each = share * (gammas + 0.5 * math.log(kappa0 / kappa))
+        else:
+            before *= rate0
+            after *= rate
+        total += each
+    exponent = old_shape + 0.5 * old_n
+    return total + old_share * (old_shape * math.log(before) - exponent * math.log(after))
+
+
+@uncounted
+def ng_predictive(hyper: Array, h: int, post: Array, q: int, x: Array, c: int) -> float:
+    # Features that count the same share one log: log1p(a) + log1p(b) = log1p(a + b + a b).
+    D = int(hyper[h])
+    total, old, product = 0.0, 0.0, 0.0
+    for d in range(D):
+        at = natural(q + 1 + 8 * d)
+        cell, power = natural(h + 1 + 5 * D + d), natural(h + 1 + 6 * D + d)
+        r = (x[natural(c + d)] - hyper[natural(h + 1 + d)]) - post[at]
         if not math.isnan(r):
-            distance = post[at + 5] * (r * r + hyper[cell + d])
-            value = post[at + 4] - (post[at + 2] + 0.5) * math.log1p(distance)
-            total += hyper[share + d] * hyper[power + d] * value
-    return total
+            distance = post[at + _SLOPE] * (r * r + hyper[cell])
+            weight = hyper[natural(h + 1 + 7 * D + d)] * hyper[power]
+            exponent = weight * (post[at + _SHAPE] + 0.5)
+            total += weight * post[at + _CONSTANT]
+            both = product + distance + product * distance
+            if exponent == old and both <= HUGE:
+                product = both
+                continue
+            if product > 0.0:
+                total -= old * math.log1p(product)
+            old, product = exponent, distance
+    return total - old * math.log1p(product)
 
 
 @uncounted
 def ng_expected(hyper: Array, h: int, post: Array, q: int, x: Array, c: int) -> float:
     D = int(hyper[h])
-    cell, power, share = h + 1 + 5 * D, h + 1 + 6 * D, h + 1 + 7 * D
     total = 0.0
     for d in range(D):
-        at = q + 1 + 8 * d
-        r = (x[c + d] - hyper[h + 1 + d]) - post[at]
+        at = natural(q + 1 + 8 * d)
+        cell, power = natural(h + 1 + 5 * D + d), natural(h + 1 + 6 * D + d)
+        r = (x[natural(c + d)] - hyper[natural(h + 1 + d)]) - post[at]
         if not math.isnan(r):
-            value = post[at + 6] - post[at + 7] * (r * r + hyper[cell + d])
-            total += hyper[share + d] * hyper[power + d] * value
+            value = post[at + _EXPECTED] - post[at + _HALF] * (r * r + hyper[cell])
+            total += hyper[natural(h + 1 + 7 * D + d)] * hyper[power] * value
     return total
 
 
 @uncounted
 def ng_expected_of_rows(
-    hyper: Array, h: int, post: Array, q: int, X: Array, c: int, start: int, stop: int, out: Array
-) -> None:
+    hyper: Array, h: int, post: Array, q: int, columns: Array, c: int, start: int, stop: int,
+    out: Array,
+) -> None:  # fmt: skip
     """Add `ng_expected` of rows ``start`` to ``stop`` to ``out``, column by column."""
     D = int(hyper[h])
     for d in range(D):
@@ -268,8 +324,9 @@ def ng_expected_of_rows(
         center, cell, mean = hyper[h + 1 + d], hyper[h + 1 + 5 * D + d], post[at]
         constant, precision = post[at + 6], post[at + 7]
         weight = hyper[h + 1 + 7 * D + d] * hyper[h + 1 + 6 * D + d]
-        for r in range(start, stop):
-            y = (X[r, c + d] - center) - mean
+        column = columns[c + d]
+        for r in range(natural(start), natural(stop)):
+            y = (column[r] - center) - mean
             value = weight * (constant - precision * (y * y + cell))
             out[r] += 0.0 if math.isnan(y) else value
 

@@ -139,9 +139,12 @@ class ComponentTable(NamedTuple):
 class Scratch(NamedTuple):
     """Work space of the kernels.
 
-    Only the constant ``prior_post`` outlives a call, and a prediction until the next one.
+    Only ``columns`` and the constant ``prior_post`` outlive a call, and a prediction until the next
+    one.
     """
 
+    columns: Annotated[FloatArray, "D W"]  # the rows' values, turned: loops over rows read on
+    sole: Annotated[IntArray, "W"]  # the only column that a row may sit at; -1: one of several
     local: Annotated[FloatArray, "W"]
     message: Annotated[FloatArray, "O"]
     share: Annotated[FloatArray, "O"]
@@ -249,7 +252,7 @@ def empty_state(config: Config, capacity: int = 16) -> State:
 def grown(state: State, config: Config, capacity: int) -> State:
     """Return the state with room for ``capacity`` tables; no number in it changes."""
     lengths = _lengths(config, capacity)
-    return replace(
+    larger = replace(
         state,
         rows=resized(state.rows, lengths),
         groups=resized(state.groups, lengths),
@@ -257,6 +260,8 @@ def grown(state: State, config: Config, capacity: int) -> State:
         table=resized(state.table, lengths),
         scratch=empty(Scratch, lengths),
     )
+    larger.scratch.columns[:] = larger.rows.x.T
+    return larger
 
 
 def widened(state: State, config: Config) -> State:
@@ -310,6 +315,7 @@ def state_from_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> Sta
     state = empty_state(config, capacity=max(16, n_tables))
     state.counts[:] = counts
     restore(state, _used(state), arrays)
+    state.scratch.columns[:] = state.rows.x.T
     refuse_if(not _has_room(config, state), "numbers of rows, groups and tables")
     refuse_if(not state.sums[FOLLOWED] > 0.0, "sums")
     return state

@@ -66,7 +66,7 @@ from streamddcrp.models.seqddcrp.kernels.state import (
 from streamddcrp.models.seqddcrp.kernels.sweep import sweep
 from streamddcrp.models.seqddcrp.kernels.vectors import weigh_columns
 from streamddcrp.models.seqddcrp.kernels.window import drop_groups, evict, retire, shift_rows
-from streamddcrp.numerics import copy_row, dot, exp_all, floor_and_sum, largest, scale
+from streamddcrp.numerics import copy_row, dot, exp_all, floor_and_sum, largest, scale, sum_first
 
 ALPHA_MEMORY = 500.0  # rows over which what they tell of alpha fades
 ALPHA_STEPS = 4.0  # fixed-point steps in one: where all rows open, each is a small one
@@ -187,6 +187,8 @@ def _seat(
     tied, own, new = w, w + n_groups, w + n_groups + K
     rows.t[w] = t
     copy_row(rows.x[w], x)
+    for d in range(len(x)):
+        scratch.columns[d, w] = x[d]
     rows.log_birth[w] = sums[LOG_ALPHA] - log_total
     rows.rate[w] = math.exp(-log_total)
     expected_log_liks(family, hyper, table.post, x, K, lik)
@@ -277,11 +279,9 @@ def _learn(config, rows, atoms, table, counts, sums, scratch):
     if config.alpha_rate < np.inf:
         openings = 1.0 + sums[FROZEN_OPENINGS]
         rate = config.alpha_rate + sums[FROZEN_RATE]
-        for r in range(counts[N_ROWS]):
-            rate += rows.rate[r]
+        rate += sum_first(rows.rate, counts[N_ROWS])
         for at in range(counts[N_ACTIVE]):
-            for r in range(counts[N_ROWS]):
-                openings += rows.births[atoms.active[at], r]
+            openings += sum_first(rows.births[atoms.active[at]], counts[N_ROWS])
         step = ALPHA_STEPS * (math.log(openings / rate) - sums[LOG_ALPHA])
         sums[LOG_ALPHA] += min(max(step, -LARGEST_STEP), LARGEST_STEP)
         keep = max(1.0 - config.sweep_every / ALPHA_MEMORY, 0.0)
@@ -333,7 +333,7 @@ def _block(config, rows, groups, atoms, table, events, counts, sums, scratch):
     excess = max(0, counts[N_ROWS] - config.window)
     evict(config, rows, groups, atoms, table, counts, sums, scratch, excess)
     _forget(config, atoms, table, counts, sums)
-    shift_rows(rows, counts, excess)
+    shift_rows(rows, scratch, counts, excess)
     settle(config, rows, groups, atoms, table, counts, sums, scratch, 0)
     refresh_active(rows, groups, atoms, counts)  # after what leaves has been brought up to date
     first = max(counts[N_ROWS] - SWEPT, 0)

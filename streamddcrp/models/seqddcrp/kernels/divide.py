@@ -11,7 +11,13 @@ decide.
 import math
 
 from streamddcrp.compilation import entry, uncounted
-from streamddcrp.likelihoods.kernels.families import add_rows, add_stats, log_predictive, posterior
+from streamddcrp.likelihoods.kernels.families import (
+    add_rows,
+    add_stats,
+    log_marginal,
+    log_predictive,
+    posterior,
+)
 from streamddcrp.models.seqddcrp.kernels.layout import (
     N_ACTIVE,
     N_BLOCKS,
@@ -48,7 +54,7 @@ def _mark(config, rows, table, counts, scratch, m):
         for r in range(w):
             weights[r] = moved[r] * probs[r]
         scratch.stats[:] = 0.0
-        add_rows(family, hyper, rows.x, weights, 0, w, scratch.stats)
+        add_rows(family, hyper, rows.x, scratch.columns, weights, 0, w, scratch.stats)
         for p in range(len(scratch.rest)):
             scratch.rest[p] = table.stats[m, p] - scratch.stats[p]
         posterior(family, hyper, scratch.stats, scratch.shadow_post)
@@ -94,10 +100,8 @@ def _gain(config, rows, atoms, table, counts, sums, scratch, m):
                 gain += rows.log_birth[i] + atoms.log_beta[m] - rows.term[i]
             else:
                 return -math.inf
-    posterior(family, hyper, scratch.stats, scratch.post)
-    gain += scratch.post[0]
-    posterior(family, hyper, scratch.rest, scratch.post)
-    return gain + scratch.post[0] - table.post[m, 0]
+    gain += log_marginal(family, hyper, scratch.stats, scratch.post)
+    return gain + log_marginal(family, hyper, scratch.rest, scratch.post) - table.post[m, 0]
 
 
 @entry

@@ -13,7 +13,7 @@ import math
 
 from streamddcrp.compilation import entry, uncounted
 from streamddcrp.contract import MERGE, SWEEP_UP, record
-from streamddcrp.likelihoods.kernels.families import add_rows, posterior
+from streamddcrp.likelihoods.kernels.families import add_rows, log_marginal
 from streamddcrp.models.seqddcrp.kernels.groups import group_of, ties_gain, unite_groups
 from streamddcrp.models.seqddcrp.kernels.known import (
     REPORTED,
@@ -130,26 +130,28 @@ def _best_run(
         scratch.stats[:] = 0.0
         for at in range(counts[N_ACTIVE]):
             m = atoms.active[at]
-            add_rows(family, hyper, rows.x, rows.probs[m], o, last, scratch.taken[m])
+            add_rows(
+                family, hyper, rows.x, scratch.columns, rows.probs[m], o, last, scratch.taken[m]
+            )
             for p in range(len(scratch.stats)):
                 scratch.stats[p] += scratch.taken[m, p]
             if scratch.taken[m, 0] > 1e-6:
                 for p in range(len(scratch.rest)):
                     scratch.rest[p] = table.stats[m, p] - scratch.taken[m, p]
-                posterior(family, hyper, scratch.rest, scratch.post)
-                lost[m] = scratch.post[0] - table.post[m, 0]
+                left = log_marginal(family, hyper, scratch.rest, scratch.post)
+                lost[m] = left - table.post[m, 0]
                 gain += lost[m]
         last = o
         for k in range(begin, end):
             if k == K:
-                posterior(family, hyper, scratch.stats, scratch.post)
-                there = sums[NEW_LOG_BETA] + scratch.post[0]
+                new = log_marginal(family, hyper, scratch.stats, scratch.post)
+                there = sums[NEW_LOG_BETA] + new
             elif table.stats[k, 0] >= SHORTEST:
                 for p in range(len(scratch.rest)):
                     left = table.stats[k, p] - scratch.taken[k, p]
                     scratch.rest[p] = left + scratch.stats[p]
-                posterior(family, hyper, scratch.rest, scratch.post)
-                there = atoms.log_beta[k] + scratch.post[0] - table.post[k, 0] - lost[k]
+                more = log_marginal(family, hyper, scratch.rest, scratch.post)
+                there = atoms.log_beta[k] + more - table.post[k, 0] - lost[k]
             else:
                 continue
             if gain + there > best:
@@ -291,8 +293,8 @@ def _merge_gain(config, rows, groups, atoms, table, counts, scratch, m, l, least
     if table.stats[m, 0] > 0.0 and table.stats[l, 0] > 0.0:  # an empty one adds nothing, exactly
         for p in range(len(scratch.stats)):
             scratch.stats[p] = table.stats[m, p] + table.stats[l, p]
-        posterior(config.family, config.hyper, scratch.stats, scratch.post)
-        gain = scratch.post[0] - table.post[m, 0] - table.post[l, 0]
+        both = log_marginal(config.family, config.hyper, scratch.stats, scratch.post)
+        gain = both - table.post[m, 0] - table.post[l, 0]
     if gain <= least:  # what follows is a loss
         return gain
     for i in range(counts[N_ROWS]):

@@ -4,7 +4,7 @@ import math
 
 from streamddcrp.compilation import uncounted
 from streamddcrp.contract import SPLIT, record
-from streamddcrp.likelihoods.kernels.families import posterior
+from streamddcrp.likelihoods.kernels.families import log_marginal
 from streamddcrp.models.seqddcrp.kernels.groups import group_of
 from streamddcrp.models.seqddcrp.kernels.known import REPORTED
 from streamddcrp.models.seqddcrp.kernels.layout import (
@@ -47,14 +47,12 @@ def _split_gain(config, atoms, table, counts, sums, scratch, m):
     """Gain of the bound by the split of what column ``m`` has frozen."""
     K = counts[N_TABLES]
     family, hyper, stats, post = config.family, config.hyper, scratch.stats, scratch.post
-    posterior(family, hyper, table.shadow[m], post)
-    gain = post[0]
+    gain = log_marginal(family, hyper, table.shadow[m], post)
     for p in range(len(stats)):
         stats[p] = table.frozen[m, p] - table.shadow[m, p]
-    posterior(family, hyper, stats, post)
-    gain += post[0]
-    posterior(family, hyper, table.frozen[m], post)
-    gain += atoms.side_terms[m] - atoms.side_sticks[m] - post[0]
+    gain += log_marginal(family, hyper, stats, post)
+    gain -= log_marginal(family, hyper, table.frozen[m], post)
+    gain += atoms.side_terms[m] - atoms.side_sticks[m]
     all_births = atoms.births[m]
     gain -= stick_bound(config, atoms, counts, sums)
     atoms.births[m] += atoms.rest_births[m] - atoms.frozen_births[m]

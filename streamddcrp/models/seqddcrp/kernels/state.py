@@ -35,7 +35,7 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
     NEXT_ID,
 )
 from streamddcrp.models.seqddcrp.kernels.table import open_component
-from streamddcrp.models.seqddcrp.kernels.vectors import dot_four
+from streamddcrp.models.seqddcrp.kernels.vectors import dot_four, mix_few
 from streamddcrp.numerics import (
     CALLER_GIVEN,
     EXPONENTIAL,
@@ -45,10 +45,12 @@ from streamddcrp.numerics import (
     largest,
     log_decay,
     same,
+    sum_first,
 )
 
 LINK_FLOOR = math.exp(-23.0)  # an option below this share of the row's best is set to zero
 CALL_BACK = 0.01  # probability with which an arrival must open an atom that is away to call it back
+MANY = 16  # active tables, from which a row links to few of the others
 SWEPT = 64  # youngest rows that a block sweeps; older ones change with moves only
 PURE = 1.0 - 1e-12  # share of a group at an atom from which all its members are there
 LARGEST = 1e6  # score up to which a link term is a difference of scores without loss
@@ -217,12 +219,15 @@ def mix_row(rows, groups, atoms, counts, r):
     """Z_r = s_r + sum_g A_rg Zbar_g + sum_j A_rj Z_j."""
     active, n_active, links, probs = atoms.active, counts[N_ACTIVE], rows.links[r], rows.probs
     last = n_active - 1
-    for at in range(0, n_active, 4):  # beyond the last one, it again
-        a, b = active[at], active[min(at + 1, last)]
-        c, d = active[min(at + 2, last)], active[min(at + 3, last)]
-        probs[a, r], probs[b, r], probs[c, r], probs[d, r] = dot_four(
-            links, probs[a], probs[b], probs[c], probs[d], r
-        )
+    if n_active > MANY:
+        mix_few(probs, links, active, n_active, r)
+    else:
+        for at in range(0, n_active, 4):  # beyond the last one, it again
+            a, b = active[at], active[min(at + 1, last)]
+            c, d = active[min(at + 2, last)], active[min(at + 3, last)]
+            probs[a, r], probs[b, r], probs[c, r], probs[d, r] = dot_four(
+                links, probs[a], probs[b], probs[c], probs[d], r
+            )
     for at in range(n_active):
         probs[active[at], r] += rows.births[active[at], r]
     for g in range(counts[N_GROUPS]):
@@ -333,11 +338,11 @@ def refresh_totals(config, rows, atoms, table, counts, sums, scratch):
         m = atoms.active[at]
         copy_row(old, table.stats[m])
         copy_row(table.stats[m], table.frozen[m])
-        add_rows(config.family, config.hyper, rows.x, rows.probs[m], 0, w, table.stats[m])
-        births = atoms.frozen_births[m]
-        for r in range(w):
-            births += rows.births[m, r]
-        atoms.births[m] = births
+        add_rows(
+            config.family, config.hyper, rows.x, scratch.columns, rows.probs[m], 0, w,
+            table.stats[m],
+        )  # fmt: skip
+        atoms.births[m] = atoms.frozen_births[m] + sum_first(rows.births[m], w)
         if scratch.stale[m] > 0.0 or not same(old, table.stats[m]):
             posterior(config.family, config.hyper, table.stats[m], table.post[m])
             scratch.stale[m] = 0.0

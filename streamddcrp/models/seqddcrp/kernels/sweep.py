@@ -10,21 +10,27 @@ from streamddcrp.models.seqddcrp.kernels.layout import N_ACTIVE, N_GROUPS, N_ROW
 from streamddcrp.models.seqddcrp.kernels.state import (
     LARGEST,
     LINK_FLOOR,
+    MANY,
     is_away,
     row_term,
     weigh_groups,
 )
-from streamddcrp.models.seqddcrp.kernels.vectors import add_scaled, share_out, weigh_columns
+from streamddcrp.models.seqddcrp.kernels.vectors import (
+    add_scaled,
+    find_sole,
+    share_out,
+    weigh_columns,
+    weigh_few,
+)
 from streamddcrp.numerics import exp_all, floor_and_sum, largest
 
 BIRTH_FLOOR = 1e-8  # in sweeps, a birth below this is set to zero
-MANY = 16  # active tables
 
 
 @uncounted
 def _push(received, links, gain, atoms, counts, start, i):
     """Add what row ``i`` sends along its links to what rows from ``start`` on receive."""
-    if counts[N_ACTIVE] > MANY:  # a row links to few others then
+    if counts[N_ACTIVE] > MANY:
         for j in range(start, i):
             if links[j] > 0.0:
                 for at in range(counts[N_ACTIVE]):
@@ -48,11 +54,20 @@ def sweep(config, rows, groups, atoms, table, counts, scratch, start):
     w, n_groups, n_active = counts[N_ROWS], counts[N_GROUPS], counts[N_ACTIVE]
     first = counts[N_SEEN] - w
     received, message, share = scratch.received, scratch.message, scratch.share
-    gain = scratch.weight
+    gain, few = scratch.weight, False  # whether most rows sit at one of many tables
+    if n_active > MANY:
+        few = 2 * find_sole(scratch.sole, rows.probs, atoms.active, n_active, w) > w
     for at in range(n_active):
         m = atoms.active[at]
         expected_log_liks_of_rows(
-            config.family, config.hyper, table.post[m], rows.x, start, w, received[m]
+            config.family,
+            config.hyper,
+            table.post[m],
+            rows.x,
+            scratch.columns,
+            start,
+            w,
+            received[m],
         )
         scratch.own[m] = is_away(config, table, counts, m)
     for i in range(w - 1, start - 1, -1):
@@ -65,7 +80,10 @@ def sweep(config, rows, groups, atoms, table, counts, scratch, start):
         for at in range(n_active):
             m = atoms.active[at]
             message[own + at] = gain[m] + atoms.log_beta[m]
-        weigh_columns(message, gain, rows.probs, atoms.active, n_active, i)
+        if few:
+            weigh_few(message, gain, rows.probs, atoms.active, n_active, scratch.sole, i)
+        else:
+            weigh_columns(message, gain, rows.probs, atoms.active, n_active, i)
         weigh_groups(message, tied, gain, groups, atoms, counts)
         for j in range(i):
             share[j] = log_weight[j] + message[j]

@@ -1,6 +1,7 @@
 """Sums over the active columns, four at a time, which reads what they share only once."""
 
 from streamddcrp.compilation import kernel, leaf
+from streamddcrp.numerics import natural
 
 
 @leaf
@@ -19,6 +20,50 @@ def weigh_columns(out, weights, values, active, n_active, n):
 
 
 @leaf
+def weigh_few(out, weights, values, active, n_active, sole, n):
+    """Do `weigh_columns` where most rows j have values[m, j] at their column ``sole[j]`` only."""
+    for j in range(n):
+        if sole[j] >= 0:
+            out[j] = weights[sole[j]] * values[sole[j], j]
+            continue
+        out[j] = 0.0
+        for at in range(n_active):
+            out[j] += weights[active[at]] * values[active[at], j]
+
+
+@kernel(_nrt=False)
+def find_sole(sole, values, active, n_active, n):
+    """Find the only active column where each of ``n`` rows has a value; -1: it has several.
+
+    Returns
+    -------
+    int : how many rows have only one
+    """
+    for j in range(n):
+        sole[j] = -2
+    for at in range(n_active):
+        column = values[active[at]]
+        for j in range(n):
+            if column[j] > 0.0:
+                sole[j] = active[at] if sole[j] == -2 else -1
+    n_sole = 0
+    for j in range(n):
+        n_sole += sole[j] >= 0
+    return n_sole
+
+
+@kernel(_nrt=False)
+def mix_few(values, links, active, n_active, r):
+    """values[m, r] = sum of links[j] * values[m, j] over j < r, few of which are linked to."""
+    for at in range(n_active):
+        values[active[at], r] = 0.0
+    for j in range(r):
+        if links[j] > 0.0:
+            for at in range(n_active):
+                values[active[at], r] += links[j] * values[active[at], j]
+
+
+@leaf
 def add_four(out, p, a, q, b, r, c, s, d, n):
     """Add p a + q b + r c + s d to the first ``n`` entries."""
     for j in range(n):
@@ -28,7 +73,7 @@ def add_four(out, p, a, q, b, r, c, s, d, n):
 @leaf
 def add_scaled(out, factor, values, start, stop):
     """Add ``factor`` times the values from ``start`` to ``stop``."""
-    for j in range(start, stop):
+    for j in range(natural(start), natural(stop)):
         out[j] += factor * values[j]
 
 

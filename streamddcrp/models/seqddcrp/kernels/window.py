@@ -85,6 +85,7 @@ def _join_group(config, rows, groups, counts, shadow, r):
 @uncounted
 def evict(config, rows, groups, atoms, table, counts, sums, scratch, n):
     """Freeze the ``n`` oldest rows."""
+    family, hyper, columns = config.family, config.hyper, scratch.columns
     if config.recall:
         scratch.shadow[: counts[N_TABLES], :n] = 0.0
         for at in range(counts[N_ACTIVE]):
@@ -96,9 +97,9 @@ def evict(config, rows, groups, atoms, table, counts, sums, scratch, n):
         _pass_on(rows, scratch, i, 0, n)
     for at in range(counts[N_ACTIVE]):
         m = atoms.active[at]
-        add_rows(config.family, config.hyper, rows.x, rows.probs[m], 0, n, table.frozen[m])
+        add_rows(family, hyper, rows.x, columns, rows.probs[m], 0, n, table.frozen[m])
         if config.recall:
-            add_rows(config.family, config.hyper, rows.x, scratch.shadow[m], 0, n, table.shadow[m])
+            add_rows(family, hyper, rows.x, columns, scratch.shadow[m], 0, n, table.shadow[m])
 
 
 @uncounted
@@ -168,7 +169,7 @@ def _pass_on(rows, scratch, i, start, stop):
 
 
 @uncounted
-def shift_rows(rows, counts, n):
+def shift_rows(rows, scratch, counts, n):
     """Forget the ``n`` oldest rows."""
     w, n_groups, K = counts[N_ROWS] - n, counts[N_GROUPS], counts[N_TABLES]
     for i in range(w):
@@ -186,6 +187,8 @@ def shift_rows(rows, counts, n):
         copy_first(rows.probs[m], rows.probs[m, n:], w)
         rows.births[m, w : w + n] = 0.0
         rows.probs[m, w : w + n] = 0.0
+    for d in range(scratch.columns.shape[0]):
+        copy_first(scratch.columns[d], scratch.columns[d, n:], w)
     counts[N_ROWS] = w
 
 
