@@ -1,5 +1,7 @@
 """How far links reach back, chosen by the first rows."""
 
+import math
+
 import numpy as np
 import pytest
 from scipy.signal import lfilter
@@ -35,6 +37,18 @@ def test_it_follows_how_long_regimes_last(run, wanted):
     given = SeqDDCRP(decay="auto", likelihood=("normal_gamma", 0.0, 0.05, 1.5, 1.0))
     given.learn_many(rows(run))
     assert reach(given) == PRESETS["process"].reaches[0]  # no warm-up
+
+
+@pytest.mark.parametrize("scale", [1.0, 8.0, 32.0])
+def test_tables_open_as_often_whatever_the_reach(scale):
+    """After many rows, S = alpha + sum_d f(d): alpha / (S - alpha) is the chance expected."""
+    decay = Exponential(scale)
+    recipe = SeqDDCRP(decay=decay)._recipe
+    config = recipe.config(np.ones(1), 0, decay, clocked=False, opening=0.1)
+    mass = sum(math.exp(-d / scale) for d in range(1, 5000))
+    beyond = math.exp(-64.0 / scale)  # share of the mass that is more than 64 rows back
+    assert 0.1 * (1.0 - beyond) <= config.alpha / mass * (1.0 + 1e-12)
+    assert config.alpha / mass <= 0.1 * (1.0 + 1e-12)
 
 
 def test_it_is_not_shorter_than_the_memory_of_the_noise():

@@ -15,11 +15,12 @@ from streamddcrp.likelihoods.restored import take_up
 from streamddcrp.models.seqddcrp.config import Candidate, Config, Preset, halo_of, make_config
 from streamddcrp.models.seqddcrp.engine import Engine
 from streamddcrp.models.seqddcrp.state import empty_state, state_from_arrays
+from streamddcrp.numerics import NO_DECAY
 from streamddcrp.records import refuse_if
 from streamddcrp.typing import FloatArray
 
 _GAPS = np.arange(1.0, 65.0)
-_MOST_MASS = 10.0  # of the decay weight of earlier arrivals, where alpha's start is set from it
+_ENDLESS = 10.0  # taken for the weight of earlier arrivals where it grows without end
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,8 @@ class Recipe:
         """Return checked settings, with alpha started so that a row opens a table as expected."""
         alpha, rate = self.alpha or 1.0, math.inf
         if self.alpha is None:
-            alpha = opening * min(float(np.sum(decay.weight(_GAPS))), _MOST_MASS)
+            mass = _ENDLESS if decay.code == NO_DECAY else float(np.sum(decay.weight(_GAPS)))
+            alpha = opening * mass
             rate = 1.0 / alpha
         tied, halo = halo_of(decay, alpha, self.settings["window"], clocked=clocked)
         return make_config(
