@@ -127,13 +127,15 @@ def column_shares(X: FloatArray) -> FloatArray:
     """Return how often each column (D,) of first rows (N, D) counts, given the others: nu / D.
 
     nu = D^2 / sum r^2 is the effective number of columns, r their correlations within small
-    neighbourhoods. Columns at rest have shown no likeness to others, so they count in full.
+    neighbourhoods. Columns at rest repeat each other, whatever they do later: together they count
+    as one. Each in full, they would hold a new regime back, which first has to learn how still they
+    are.
     """
     live = np.array(
         [varies(column) and _variance(_finite(column)) > LEAST_VARIANCE for column in X.T]
     )
     share = _effective_share(X[:, live]) if live.sum() > 1 else 1.0
-    return np.where(live, share, 1.0)
+    return np.where(live, share, 1.0 / max(1, int((~live).sum())))
 
 
 def _effective_share(X: FloatArray) -> float:
@@ -210,6 +212,6 @@ def _variance(values: FloatArray) -> float:
 def repeats(worth: float, n_columns: int) -> str:
     """Say how many values a row is worth."""
     return (
-        f"columns or successive rows are correlated: a row counts as {worth:.3g} independent "
-        f"values instead of {n_columns}"
+        f"columns or successive rows are correlated, or columns at rest: a row counts as "
+        f"{worth:.3g} independent values instead of {n_columns}"
     )

@@ -167,6 +167,9 @@ class NormalGamma(Likelihood):
     def _row_length(self, n_features: int) -> int:
         return n_features if self._plane is None else self._plane.n_axes + n_features
 
+    def _spread_of(self, X: FloatArray) -> FloatArray:
+        return self.prepare(X)[0]
+
     def _prior(self, n_features: int) -> FloatArray:
         width = self._row_length(n_features)
         center, mean = [columns(self.mean, width)] * 2
@@ -307,6 +310,14 @@ class NormalWishart(Likelihood):
         spread = (dof - D + 1.0) * TABLE_VARIANCE * column_variances(X)
         return {"mean": column_means(X), "scatter": np.diag(spread), "dof": dof}
 
+    def _spread_times(self, factors: FloatArray) -> FloatArray:
+        matrix: FloatArray = self._scatter(len(factors)) * np.sqrt(np.outer(factors, factors))
+        return matrix
+
+    def _scatter(self, D: int) -> FloatArray:
+        given = isinstance(self.scatter, tuple)
+        return np.array(self.scatter) if given else np.eye(D) * self.scatter
+
     def _prior(self, n_features: int) -> FloatArray:
         if self.dof <= n_features - 1:
             message = (
@@ -316,10 +327,7 @@ class NormalWishart(Likelihood):
             raise SchemaError(message)
         D = n_features
         mean = columns(self.mean, D)
-        matrix = np.array(self.scatter) if isinstance(self.scatter, tuple) else np.eye(D)
-        if not isinstance(self.scatter, tuple):
-            matrix *= self.scatter
-        packed = matrix[np.tril_indices(D)]
+        packed = self._scatter(D)[np.tril_indices(D)]
         factor = packed.copy()
         log_det = factor_packed(D, np.zeros(D), 0, factor, 0)
         diagonal = factor[np.cumsum(np.arange(1, D + 1)) - 1]

@@ -347,7 +347,7 @@ def test_columns_that_repeat_each_other_count_in_part():
     twice = np.repeat(free[:, :2], 5, axis=1) + 0.02 * rng.normal(size=(256, 10))
     assert (column_shares(twice) < 0.35).all()
     resting = np.column_stack([twice, np.zeros(256), np.full(256, 7.0)])
-    assert_allclose(column_shares(resting), [*column_shares(twice), 1.0, 1.0])
+    assert_allclose(column_shares(resting), [*column_shares(twice), 0.5, 0.5])
     family = NormalGamma().tempered(np.column_stack([factors(rng, 256), np.zeros(256)]))
     assert family.share[-1] == 1.0  # though it lies in the plane of no other
     assert_allclose(family.share[family._plane.n_axes : -1], 1.0 / 13.0)
@@ -380,6 +380,17 @@ def test_one_regime_of_ordinary_rows_stays_one(kind, caplog):
     }  # fmt: skip
     assert said[kind] in caplog.text
     assert (np.diff(label[256:]) != 0).sum() <= 2
+
+
+@pytest.mark.parametrize("n_resting", [1, 3, 30])
+def test_columns_at_rest_do_not_hide_regimes(n_resting):
+    rng = np.random.default_rng(n_resting)
+    truth = np.arange(1200) // 400 % 2
+    X = rng.normal(size=(1200, 6))
+    X[:, :2] += 3.0 * truth[:, None]
+    X = np.column_stack([X, np.tile(rng.integers(0, 100, n_resting), (1200, 1))])
+    label = SeqDDCRP().step_many(X)["label"].to_numpy()
+    assert adjusted_rand_score(truth[256:], label[256:]) > 0.9
 
 
 def test_settled_labels_are_the_most_probable_path():
