@@ -110,6 +110,20 @@ def column_steps(X: FloatArray) -> FloatArray:
     return np.array([_step(_finite(column)) for column in X.T])
 
 
+def column_cells(X: FloatArray) -> FloatArray:
+    """Return the widths (D,) of the intervals that values stand for: `column_steps`, 0 for none.
+
+    Of a column at rest nothing finer is known than its nominal variance. So its cell has the prior
+    variance of a table, and a table never becomes more certain that it rests: else each of its rows
+    would tie the next one to this table, and no new regime would come up against many such columns.
+    """
+    steps = column_steps(X)
+    for j, values in enumerate(map(_finite, X.T)):
+        if values.size > 1 and not varies(values):
+            steps[j] = math.sqrt(12.0 * TABLE_VARIANCE * _variance(values))
+    return steps
+
+
 def _step(values: FloatArray) -> float:
     distinct, counts = np.unique(values, return_counts=True)
     if len(distinct) < 2 or len(distinct) > (1.0 - TIED) * len(values):
@@ -127,15 +141,13 @@ def column_shares(X: FloatArray) -> FloatArray:
     """Return how often each column (D,) of first rows (N, D) counts, given the others: nu / D.
 
     nu = D^2 / sum r^2 is the effective number of columns, r their correlations within small
-    neighbourhoods. Columns at rest repeat each other, whatever they do later: together they count
-    as one. Each in full, they would hold a new regime back, which first has to learn how still they
-    are.
+    neighbourhoods. Columns at rest have shown no likeness to others, so they count in full.
     """
     live = np.array(
         [varies(column) and _variance(_finite(column)) > LEAST_VARIANCE for column in X.T]
     )
     share = _effective_share(X[:, live]) if live.sum() > 1 else 1.0
-    return np.where(live, share, 1.0 / max(1, int((~live).sum())))
+    return np.where(live, share, 1.0)
 
 
 def _effective_share(X: FloatArray) -> float:
@@ -212,6 +224,6 @@ def _variance(values: FloatArray) -> float:
 def repeats(worth: float, n_columns: int) -> str:
     """Say how many values a row is worth."""
     return (
-        f"columns or successive rows are correlated, or columns at rest: a row counts as "
-        f"{worth:.3g} independent values instead of {n_columns}"
+        f"columns or successive rows are correlated: a row counts as {worth:.3g} independent "
+        f"values instead of {n_columns}"
     )

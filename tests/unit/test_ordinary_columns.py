@@ -18,6 +18,7 @@ from streamddcrp.errors import ConfigError
 from streamddcrp.likelihoods import BetaBernoulli, GammaPoisson, NormalGamma, choose_likelihood
 from streamddcrp.likelihoods.columns import (
     LONGEST,
+    column_cells,
     column_powers,
     column_shares,
     column_steps,
@@ -347,7 +348,7 @@ def test_columns_that_repeat_each_other_count_in_part():
     twice = np.repeat(free[:, :2], 5, axis=1) + 0.02 * rng.normal(size=(256, 10))
     assert (column_shares(twice) < 0.35).all()
     resting = np.column_stack([twice, np.zeros(256), np.full(256, 7.0)])
-    assert_allclose(column_shares(resting), [*column_shares(twice), 0.5, 0.5])
+    assert_allclose(column_shares(resting), [*column_shares(twice), 1.0, 1.0])
     family = NormalGamma().tempered(np.column_stack([factors(rng, 256), np.zeros(256)]))
     assert family.share[-1] == 1.0  # though it lies in the plane of no other
     assert_allclose(family.share[family._plane.n_axes : -1], 1.0 / 13.0)
@@ -382,7 +383,17 @@ def test_one_regime_of_ordinary_rows_stays_one(kind, caplog):
     assert (np.diff(label[256:]) != 0).sum() <= 2
 
 
-@pytest.mark.parametrize("n_resting", [1, 3, 30])
+def test_the_cell_of_a_column_at_rest_has_the_prior_variance_of_a_table():
+    X = np.random.default_rng(0).normal(size=(40, 4))
+    X[:, 1], X[:, 2], X[1:, 3] = 7.0, np.nan, np.nan
+    cells = column_cells(X)
+    family = NormalGamma().scaled(X)
+    assert_allclose(cells[1] ** 2 / 12.0, family.rate[1] / family.shape)
+    assert cells[[0, 2, 3]].tolist() == [0.0, 0.0, 0.0]  # of one value or none nothing is known
+    assert family.remarks(["a", "b", "c", "d"]) == []
+
+
+@pytest.mark.parametrize("n_resting", [1, 3, 10])
 def test_columns_at_rest_do_not_hide_regimes(n_resting):
     rng = np.random.default_rng(n_resting)
     truth = np.arange(1200) // 400 % 2
