@@ -122,7 +122,8 @@ class Likelihood:
 
     def _spread_times(self, factors: FloatArray) -> FloatArray:
         """Return the parameter of the spread with the variances of columns times factors (D,)."""
-        return np.multiply(getattr(self, str(self._spread)), factors)
+        value: FloatArray = np.multiply(getattr(self, str(self._spread)), factors)
+        return value
 
     def tempered(self, X: FloatArray, names: Sequence[str] | None = None) -> Self:
         """Return the family with columns counted as often as first rows (N, D) show they are worth.
