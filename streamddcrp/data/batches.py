@@ -49,7 +49,7 @@ def read_batch(batch: object, vectorizer: Vectorizer, *, learn: bool = True) -> 
     if isinstance(rows, pa.Array | pa.ChunkedArray):
         message = (
             f"batch: expected named columns, got one column of {rows.type}; make it a table of one "
-            "column"
+            "column, series.to_frame()"
         )
         raise SchemaError(message)
     if _are_dicts(rows):
@@ -105,7 +105,7 @@ def as_arrow(batch: Any) -> Any:
         if isinstance(frame, nw.LazyFrame):
             frame = frame.collect()
         return frame.to_arrow() if isinstance(frame, nw.DataFrame | nw.Series) else batch
-    except (pa.ArrowException, TypeError) as error:
+    except (pa.ArrowException, TypeError, ValueError) as error:
         message = f"batch: Arrow cannot hold it: {error}"
         raise SchemaError(message) from None
 

@@ -274,7 +274,7 @@ def best_of(
         return blank
     trials = []
     for spread in SPREADS:
-        trial = blank.with_prior(blank.likelihood.spread_by(spread / TABLE_VARIANCE))
+        trial = blank.with_prior(blank.likelihood.spread_by(spread / TABLE_VARIANCE, X))
         trial.step(X, t, *side)
         trials.append(trial)
     evidence = [trial.log_evidence for trial in trials]

@@ -17,6 +17,7 @@ from streamddcrp.likelihoods.columns import (
     columns,
     common_width,
     repeats,
+    varies,
 )
 from streamddcrp.likelihoods.kernels import families
 from streamddcrp.likelihoods.plane import Plane
@@ -99,17 +100,30 @@ class Likelihood:
         free: dict[str, Any] = dict.fromkeys(self._from_rows)
         return replace(self, **free, **({"share": 1.0} if "share" in self._columns else {}))
 
-    def spread_by(self, factor: float) -> Self:
+    def spread_by(self, factor: float, X: FloatArray) -> Self:
         """Return the prior with tables expected to have ``factor`` times the variance.
 
         Parameters
         ----------
         factor : float
-            Positive; the same for all columns.
+            Positive; the same for all columns that vary.
+        X : ndarray of float64, shape (N, D)
+            The first rows. Columns at rest there keep their nominal variance: the less of it, the
+            better they would be predicted, so they would outvote the columns that vary.
         """
         if self._spread is None:
             return self
-        return replace(self, **{self._spread: np.multiply(getattr(self, self._spread), factor)})
+        factors = np.where([varies(column) for column in self._spread_of(X).T], factor, 1.0)
+        return replace(self, **{self._spread: self._spread_times(factors)})
+
+    def _spread_of(self, X: FloatArray) -> FloatArray:
+        """Return the columns of rows (N, D) whose variances the prior knows."""
+        return X
+
+    def _spread_times(self, factors: FloatArray) -> FloatArray:
+        """Return the parameter of the spread with the variances of columns times factors (D,)."""
+        value: FloatArray = np.multiply(getattr(self, str(self._spread)), factors)
+        return value
 
     def tempered(self, X: FloatArray, names: Sequence[str] | None = None) -> Self:
         """Return the family with columns counted as often as first rows (N, D) show they are worth.

@@ -110,6 +110,20 @@ def column_steps(X: FloatArray) -> FloatArray:
     return np.array([_step(_finite(column)) for column in X.T])
 
 
+def column_cells(X: FloatArray) -> FloatArray:
+    """Return the widths (D,) of the intervals that values stand for: `column_steps`, 0 for none.
+
+    Of a column at rest nothing finer is known than its nominal variance. So its cell has the prior
+    variance of a table, and a table never becomes more certain that it rests: else each of its rows
+    would tie the next one to this table, and no new regime would come up against many such columns.
+    """
+    steps = column_steps(X)
+    for j, values in enumerate(map(_finite, X.T)):
+        if values.size > 1 and not varies(values):
+            steps[j] = math.sqrt(12.0 * TABLE_VARIANCE * _variance(values))
+    return steps
+
+
 def _step(values: FloatArray) -> float:
     distinct, counts = np.unique(values, return_counts=True)
     if len(distinct) < 2 or len(distinct) > (1.0 - TIED) * len(values):

@@ -13,10 +13,10 @@ from streamddcrp.likelihoods.base import Likelihood
 from streamddcrp.likelihoods.columns import (
     TABLE_VARIANCE,
     as_array,
+    column_cells,
     column_means,
     column_powers,
     column_shares,
-    column_steps,
     column_variances,
     columns,
     common_width,
@@ -110,7 +110,7 @@ class NormalGamma(Likelihood):
     def _scale(self, X: FloatArray) -> dict[str, Any]:
         rows = self.prepare(X)[0]
         rate = np.multiply(self.shape, TABLE_VARIANCE * column_variances(rows))
-        step = column_steps(X) if self._plane is None else self._plane.steps(column_steps(X))
+        step = column_cells(X) if self._plane is None else self._plane.steps(column_cells(X))
         return {"mean": column_means(rows), "rate": rate, "step": step}
 
     def tempered(self, X: FloatArray, names: Sequence[str] | None = None) -> Self:
@@ -131,7 +131,7 @@ class NormalGamma(Likelihood):
         return replace(super().unscaled(), power=1.0, warp=None, share=1.0, plane=None)
 
     def on_grid(self, X: FloatArray) -> Self:
-        return self if self.step is not None else replace(self, step=column_steps(X))
+        return self if self.step is not None else replace(self, step=column_cells(X))
 
     def warped(self, X: FloatArray) -> Self:
         if X.shape[1] > MOST_WARPED:
@@ -143,10 +143,13 @@ class NormalGamma(Likelihood):
     def remarks(self, names: Sequence[str]) -> list[str]:
         width = self._row_length(len(names))
         step, power, share = (columns(v or 0.0, width) for v in (self.step, self.power, self.share))
+        at_rest = np.isclose(step**2 / 12.0, columns(self.rate, width) / self.shape)
         said = [
             f"{name!r} is rounded to steps of {h:g}: each value is treated as an interval"
-            for name, h in zip(names, step[width - len(names) :], strict=True)
-            if h > 0.0
+            for name, h, resting in zip(
+                names, step[width - len(names) :], at_rest[width - len(names) :], strict=True
+            )
+            if h > 0.0 and not resting
         ]
         for name, warp in zip(names, self.warp or (), strict=False):
             if warp is not None:
@@ -166,6 +169,9 @@ class NormalGamma(Likelihood):
 
     def _row_length(self, n_features: int) -> int:
         return n_features if self._plane is None else self._plane.n_axes + n_features
+
+    def _spread_of(self, X: FloatArray) -> FloatArray:
+        return self.prepare(X)[0]
 
     def _prior(self, n_features: int) -> FloatArray:
         width = self._row_length(n_features)
@@ -307,6 +313,14 @@ class NormalWishart(Likelihood):
         spread = (dof - D + 1.0) * TABLE_VARIANCE * column_variances(X)
         return {"mean": column_means(X), "scatter": np.diag(spread), "dof": dof}
 
+    def _spread_times(self, factors: FloatArray) -> FloatArray:
+        matrix: FloatArray = self._scatter(len(factors)) * np.sqrt(np.outer(factors, factors))
+        return matrix
+
+    def _scatter(self, D: int) -> FloatArray:
+        given = isinstance(self.scatter, tuple)
+        return np.array(self.scatter) if given else np.eye(D) * self.scatter
+
     def _prior(self, n_features: int) -> FloatArray:
         if self.dof <= n_features - 1:
             message = (
@@ -316,10 +330,7 @@ class NormalWishart(Likelihood):
             raise SchemaError(message)
         D = n_features
         mean = columns(self.mean, D)
-        matrix = np.array(self.scatter) if isinstance(self.scatter, tuple) else np.eye(D)
-        if not isinstance(self.scatter, tuple):
-            matrix *= self.scatter
-        packed = matrix[np.tril_indices(D)]
+        packed = self._scatter(D)[np.tril_indices(D)]
         factor = packed.copy()
         log_det = factor_packed(D, np.zeros(D), 0, factor, 0)
         diagonal = factor[np.cumsum(np.arange(1, D + 1)) - 1]

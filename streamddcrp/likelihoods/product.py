@@ -104,8 +104,15 @@ class Product(Likelihood):
     def unscaled(self) -> Self:
         return type(self)([(part.unscaled(), columns) for part, columns in self.parts])
 
-    def spread_by(self, factor: float) -> Self:
-        return type(self)([(part.spread_by(factor), columns) for part, columns in self.parts])
+    def spread_by(self, factor: float, X: FloatArray) -> Self:
+        return type(self)(
+            [
+                (part.spread_by(factor, X[:, at]), columns)
+                for (part, at), (_, columns) in zip(
+                    self._placed(X.shape[1]), self.parts, strict=True
+                )
+            ]
+        )
 
     def _placed(
         self, n_features: int, names: Sequence[str] | None = None

@@ -197,6 +197,9 @@ class Regression(_Linear):
     def _shape_of_rows(self, n_features: int) -> tuple[int, int]:
         return len(self.targets), max(1 + n_features - len(self.targets), 0)
 
+    def _spread_of(self, X: FloatArray) -> FloatArray:
+        return X[:, self._split(X.shape[1])[0]]
+
     def _prior(self, n_features: int) -> FloatArray:
         self._split(n_features)  # refuses targets that are not there
         return super()._prior(n_features)

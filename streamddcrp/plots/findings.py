@@ -134,7 +134,7 @@ def _by_distinction(findings: Findings) -> list[int]:
     centre = np.array([np.nanmean(column) if _any(column) else 0.0 for column in values.T])
     for regime in findings.regimes:
         between += regime.share * np.nan_to_num(regime.mean - centre) ** 2
-    gain = np.divide(between, total, out=np.zeros(D), where=total > 0)
+    gain = np.divide(between, total, out=np.full(D, -1.0), where=total > 0)  # at rest: last
     order: list[int] = np.argsort(-gain, kind="stable").tolist()
     return order
 

@@ -367,6 +367,15 @@ def test_features_that_tell_regimes_apart_come_first():
     assert telling_features(findings, 5) == [0, 1, 2, 3, 4]
 
 
+def test_features_at_rest_come_last():
+    values = np.random.default_rng(0).normal(size=(100, 4))
+    values[:, 0], values[:, 1] = np.nan, 3.0
+    findings = find(series(np.zeros(100, dtype=int), values=values, features=tuple("abcd")))
+    findings = dataclasses.replace(findings, moments=())
+    assert telling_features(findings, 2) == [2, 3]
+    assert "\n\n\n" not in in_words(findings)
+
+
 def pictured(findings):
     with styled():
         return draw(findings)

@@ -12,6 +12,7 @@ from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp_connectors.run.columns import REFUSED, Columns, canonical, refusals
 from streamddcrp_connectors.run.csvrows import CsvRows
 from streamddcrp_connectors.run.jsonrows import JsonRows
+from streamddcrp_connectors.run.textsource import sniff
 
 COLUMNS = Columns("t", "k", ("a", "b"))
 HEADER = b"t,k,a,b,more\n"
@@ -368,3 +369,30 @@ def test_features_default_to_the_other_columns():
     with pytest.raises(SchemaError, match="occurs twice"):
         Columns("t").resolve(["t", "a", "a"], "here")
     assert REFUSED not in Columns("t").resolve(["t", "a"], "here").names
+
+
+@pytest.mark.parametrize(
+    ("cells", "said"),
+    [
+        (b"1,True", "write 1 for true and 0 for false"),
+        (b'1,"1,5"', "write decimals with a point"),
+        (b'1,"1.234,5"', "write decimals with a point"),
+        (b"31.12.2026 23:59,1", "write dates as in 2026-12-31 23:59"),
+        (b"12/31/2026,1", "write dates as in 2026-12-31 23:59"),
+        (b"1,n/a", "got 'n/a'"),
+    ],
+)
+def test_a_refused_cell_says_how_to_write_it(cells, said):
+    batch, _ = CsvRows(b"t,a\n", "here").decode(cells + b"\n", Columns("t", None, ("a",)), None)
+    _, refused = refusals(batch)
+    assert refused[0].reason.endswith(said) or f"; {said}" in refused[0].reason
+
+
+@pytest.mark.parametrize(
+    ("head", "said"),
+    [(b'[{"a": 1}]', "jq -c"), (b"[", "jq -c"), (b"PK\x03\x04..", "save it as CSV")],
+)
+def test_a_file_of_another_kind_is_named(head, said):
+    with pytest.raises(ConfigError, match=said):
+        sniff(head, "rows.json")
+    assert sniff(b"[a],b", "rows.csv") == "csv"

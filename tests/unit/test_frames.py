@@ -125,3 +125,9 @@ def test_a_series_of_numbers_is_no_table(form):
 def test_what_is_no_batch_of_texts_is_refused(batch, match):
     with pytest.raises(SchemaError, match=match):
         TextStream().learn_many(batch)
+
+
+def test_a_frame_with_two_columns_of_one_name_is_refused():
+    frame = pd.DataFrame(np.zeros((3, 2)), columns=["a", "a"])
+    with pytest.raises(SchemaError, match="Duplicate column names"):
+        SeqDDCRP().learn_many(frame)

@@ -11,11 +11,13 @@ from scipy import integrate, special, stats
 
 from streamddcrp.errors import SchemaError
 from streamddcrp.likelihoods import (
+    Autoregression,
     BetaBernoulli,
     DirichletMultinomial,
     GammaPoisson,
     NormalGamma,
     NormalWishart,
+    Regression,
 )
 from streamddcrp.likelihoods.kernels import families
 from streamddcrp.likelihoods.kernels.special import log_factorial, log_rising
@@ -384,3 +386,22 @@ def test_sums_survive_many_corrections():
     # 1e5 steps, each rounded at 1e-16 of a sum below 5e3 * 100; they add up like a random walk
     assert_allclose(S, expected, atol=1e-16 * 1e6 * np.sqrt(1e5) * 4)
     assert_allclose(family.log_marginal(S), family.log_marginal(expected), rtol=1e-9)
+
+
+@pytest.mark.parametrize("family", [NormalGamma(), NormalWishart(), Autoregression(2)])
+def test_a_spread_leaves_columns_at_rest_alone(family):
+    X = np.random.default_rng(5).normal(size=(40, 3))
+    X[:, 1] = 7.0
+    X[:, 2] = np.nan
+    own, wide = (
+        np.diag(f.scatter) if isinstance(f, NormalWishart) else np.array(f.rate)
+        for f in (family.scaled(X), family.scaled(X).spread_by(3.0, X))
+    )
+    assert np.array_equal(wide, own * [3.0, 1.0, 1.0])
+
+
+def test_the_spread_of_a_regression_is_that_of_its_targets():
+    X = np.random.default_rng(5).normal(size=(40, 3))
+    X[:, 1] = 7.0
+    family = Regression([1, 2]).scaled(X)
+    assert np.array_equal(family.spread_by(3.0, X).rate, np.multiply(family.rate, [1.0, 3.0]))

@@ -18,6 +18,7 @@ from streamddcrp.errors import ConfigError
 from streamddcrp.likelihoods import BetaBernoulli, GammaPoisson, NormalGamma, choose_likelihood
 from streamddcrp.likelihoods.columns import (
     LONGEST,
+    column_cells,
     column_powers,
     column_shares,
     column_steps,
@@ -380,6 +381,27 @@ def test_one_regime_of_ordinary_rows_stays_one(kind, caplog):
     }  # fmt: skip
     assert said[kind] in caplog.text
     assert (np.diff(label[256:]) != 0).sum() <= 2
+
+
+def test_the_cell_of_a_column_at_rest_has_the_prior_variance_of_a_table():
+    X = np.random.default_rng(0).normal(size=(40, 4))
+    X[:, 1], X[:, 2], X[1:, 3] = 7.0, np.nan, np.nan
+    cells = column_cells(X)
+    family = NormalGamma().scaled(X)
+    assert_allclose(cells[1] ** 2 / 12.0, family.rate[1] / family.shape)
+    assert cells[[0, 2, 3]].tolist() == [0.0, 0.0, 0.0]  # of one value or none nothing is known
+    assert family.remarks(["a", "b", "c", "d"]) == []
+
+
+@pytest.mark.parametrize("n_resting", [1, 3, 10])
+def test_columns_at_rest_do_not_hide_regimes(n_resting):
+    rng = np.random.default_rng(n_resting)
+    truth = np.arange(1200) // 400 % 2
+    X = rng.normal(size=(1200, 6))
+    X[:, :2] += 3.0 * truth[:, None]
+    X = np.column_stack([X, np.tile(rng.integers(0, 100, n_resting), (1200, 1))])
+    label = SeqDDCRP().step_many(X)["label"].to_numpy()
+    assert adjusted_rand_score(truth[256:], label[256:]) > 0.9
 
 
 def test_settled_labels_are_the_most_probable_path():

@@ -135,7 +135,7 @@ def test_numbers_left_out_come_from_rows_by_name():
     assert scaled.scaled(X) is scaled
     assert scaled.unscaled().parts[0] == (NormalGamma(), (4, 0))
     assert family.free_spread
-    wide = scaled.spread_by(3.0).parts
+    wide = scaled.spread_by(3.0, X).parts
     assert_allclose(wide[0][0].rate, np.multiply(3.0, scaled.parts[0][0].rate))
     assert wide[1] == scaled.parts[1]
 

@@ -150,10 +150,10 @@ def _stay(findings: Findings, stay: Visit) -> str:
 
 def _returns(findings: Findings) -> list[str]:
     back = [regime for regime in findings.regimes if regime.n_returns]
-    if not findings.regimes:
+    if len(findings.regimes) < 2:
         return []
     if not back:
-        return ["No regime came back after another had taken over." * (len(findings.regimes) > 1)]
+        return ["No regime came back after another had taken over."]
     clock = findings.series.clock
     lines = ["Came back after another regime had taken over:"]
     back.sort(key=lambda regime: (-regime.n_returns, regime.first))

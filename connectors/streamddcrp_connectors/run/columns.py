@@ -11,6 +11,7 @@ travel as data, in order, and the caller of the source decides to stop or to set
 """
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -27,6 +28,8 @@ NUMBER_RULE = "must be a number, or {missing} where missing"
 TEXT_RULE = "must be text"
 TIME_RULE = "must be a number or an ISO 8601 time stamp, of one kind in all rows"
 KEY_RULE = "must be text or a whole number"
+_DAY_FIRST = re.compile(r"\d{1,2}[./-]\d{1,2}[./-]\d{2,4}\b")
+_COMMA = re.compile(r"[-+]?[\d.,]*,\d+")
 _REFUSED_TYPE = pa.struct({"reason": pa.string(), "values": pa.string()})
 
 TimeKind = str  # "number", "timestamp" (no zone) or "instant" (with a zone, kept in UTC)
@@ -96,7 +99,10 @@ class Columns:
             if name not in there:
                 message = f"{where} has no column {name!r}; it has {_shown(available)}"
                 if len(available) == 1 and any(sign in available[0] for sign in ";\t|"):
-                    message += ". Cells must be separated by commas, and decimals by points"
+                    message += (
+                        ". Cells must be separated by commas, and decimals have points; convert it "
+                        "first: pandas.read_csv(file, sep=';', decimal=',').to_parquet(...)"
+                    )
                 raise ConfigError(message)
         if self.features is not None:
             return self
@@ -111,6 +117,23 @@ class Columns:
             )
             raise SchemaError(message)
         return Columns(self.time, self.key, rest, self.text)
+
+
+def way_out(cell: object) -> str:
+    """Say how to write a cell that was refused, if it is plain what was meant.
+
+    Examples
+    --------
+    >>> way_out("31.12.2026"), way_out("here")
+    ('; write dates as in 2026-12-31 23:59', '')
+    """
+    if isinstance(cell, bool) or str(cell).lower() in {"true", "false"}:
+        return "; write 1 for true and 0 for false"
+    if isinstance(cell, str) and _DAY_FIRST.match(cell.strip()):
+        return "; write dates as in 2026-12-31 23:59"
+    if isinstance(cell, str) and _COMMA.fullmatch(cell.strip()):
+        return "; write decimals with a point, and thousands without a sign"
+    return ""
 
 
 def canonical(
@@ -156,7 +179,8 @@ def canonical(
             rule = NUMBER_RULE.format(missing="empty")
         arrays.append(array)
         for row in _lost(cells, array, text=text):
-            reason = f"column {name!r} {rule}, got {cells[row].as_py()!r}"
+            cell = cells[row].as_py()
+            reason = f"column {name!r} {rule}, got {cell!r}{way_out(cell)}"
             refused.setdefault(row, Refusal(reason, values(row)))
     return assemble(columns, arrays, refused, values), kind
 

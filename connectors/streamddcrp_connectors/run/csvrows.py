@@ -5,6 +5,7 @@ The first line names the columns. An empty cell is missing; a quoted cell must e
 """
 
 import csv
+import re
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,10 @@ class CsvRows:
         try:
             text = header.decode("utf-8-sig").strip("\r\n")
         except UnicodeDecodeError as error:
-            message = f"{where}: the header line is not UTF-8 text ({error.reason})"
+            message = (
+                f"{where}: the header line is not UTF-8 text ({error.reason}); change it first: "
+                f"iconv -f LATIN1 -t UTF-8 {where} (or -f UTF-16)"
+            )
             raise SchemaError(message) from error
         if "\r" in text:
             message = (
@@ -112,6 +116,8 @@ class CsvRows:
         def set_aside(row: Any) -> str:
             found, expected = row.actual_columns, row.expected_columns
             reason = f"{found} cells where the header names {expected} columns"
+            if expected == 1 and (sign := re.search(r"[;\t|]", self.names[0])):
+                reason += f"; cells must be separated by commas, not {sign[0]!r}"
             uneven[row.number - 1] = Refusal(reason, row.text)
             return "skip"
 

@@ -23,6 +23,7 @@ from streamddcrp_connectors.run.columns import (
     first_kind,
     parse_times,
     repeated,
+    way_out,
 )
 
 Made = tuple[Any, list[bool]]  # an array, and which of its cells could be made
@@ -74,6 +75,7 @@ class JsonRows:
             arrays.append(array)
             for number in (i for i, good in enumerate(read) if not good):
                 reason = f"column {name!r} {rule}, got {json.dumps(cells[number])}"
+                reason += way_out(cells[number])
                 refused.setdefault(number, Refusal(reason, values(number)))
         return assemble(columns, arrays, refused, values), kind
 

@@ -1,6 +1,7 @@
 """Rows of text: CSV and JSON lines from a file, a growing file, or a pipe."""
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -16,6 +17,7 @@ from streamddcrp_connectors.run.places import Place, packing
 Offset = dict[str, Any]
 
 _BLANK = b"\xef\xbb\xbf \t\r\n"
+_JSON_ARRAY = re.compile(rb"(\xef\xbb\xbf)?\s*\[\s*(\{|$)")
 
 
 def sniff(head: bytes, name: str) -> str:
@@ -26,6 +28,15 @@ def sniff(head: bytes, name: str) -> str:
         return "arrow"
     if packing(head, name):
         message = f"{name} is compressed; decompress it first, or write it to a file"
+        raise ConfigError(message)
+    if head.startswith(b"PK\x03\x04"):
+        message = f"{name} is a spreadsheet or an archive; save it as CSV first"
+        raise ConfigError(message)
+    if _JSON_ARRAY.match(head):
+        message = (
+            f"{name} is one JSON array; write each of its objects on a line of its own: "
+            f"jq -c '.[]' {name} > rows.jsonl"
+        )
         raise ConfigError(message)
     return "jsonl" if head.lstrip(_BLANK).startswith(b"{") else "csv"
 

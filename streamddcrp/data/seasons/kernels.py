@@ -55,6 +55,13 @@ def _dot(a, b):
 
 
 @kernel
+def _copy(a, out):
+    # not out[:] = a, nor rows[j] *= x: numba takes seconds to compile their error message
+    for j in range(a.shape[0]):
+        out[j] = a[j]
+
+
+@kernel
 def shrink(coefficient, spread, scale, out):
     """Write the coefficients, each pair times the share of its power that is not noise.
 
@@ -166,15 +173,17 @@ def _learn(setting, prior, d, chance, y, z, state, u, gain):
     for j in range(Q):
         if spread[j, j] > LOOSE * prior[j]:
             share = math.sqrt(LOOSE * prior[j] / spread[j, j])
-            spread[j] *= share
-            spread[:, j] *= share
+            for i in range(Q):
+                spread[j, i] *= share
+            for i in range(Q):
+                spread[i, j] *= share
     square /= 1.0 + q
     if n > FEW:
         square = min(square, FAR * scale)
     state.scale[d] += (1.0 - p) * max(setting.rate, 1.0 / n) * (square - scale)
     _correlate(setting, d, n, y - _dot(z, coefficient), p, state)
     state.last[d] = y
-    state.last_z[d] = z
+    _copy(z, state.last_z[d])
 
 
 @kernel
@@ -239,8 +248,10 @@ def _judge(setting, d, y, rival, z, state):
         lead = state.lead[d] + min(log_net - log_raw, setting.says)
         state.lead[d] = min(max(lead, -setting.most), setting.most)
     if n % setting.lag == 0:
-        net[0] += _dot(z, state.judged[d]) - _dot(z, state.pending[d])
-        state.judged[d] = state.pending[d]
+        moved = _dot(z, state.judged[d]) - _dot(z, state.pending[d])
+        for k in range(N_GAINS):
+            net[0, k] += moved
+        _copy(state.pending[d], state.judged[d])
         write_season(state, d, state.pending[d])
 
 
@@ -283,7 +294,7 @@ def step_seasons(setting, place, prior, state, space, X, rival, turns, out):
                 k = d + f * X.shape[1]
                 if state.n[d] == 0:
                     state.coefficient[k, 0] = state.last[k] = state.slow[k] = y
-                    state.last_z[k] = z
+                    _copy(z, state.last_z[k])
                 else:
                     chance = setting.chance if f == 0 else 0.0
                     _compare(setting, k, y, z, state, b)

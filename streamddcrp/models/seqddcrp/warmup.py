@@ -213,7 +213,7 @@ class WarmUp:
                     continue
                 prior = likelihood
                 if family.free_spread:
-                    prior = likelihood.spread_by(candidate.spread / TABLE_VARIANCE)
+                    prior = likelihood.spread_by(candidate.spread / TABLE_VARIANCE, rows)
                 engine, out = learned(prior, candidate.opening, recipe.decay)
                 score = -float(out[:, SCORE].sum(where=counts))
                 score -= handicap + _handicap(candidate, candidates)

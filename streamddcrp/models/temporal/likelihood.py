@@ -151,7 +151,7 @@ class LikelihoodOption:
             return guesses(X)
         family = self.given.scaled(X, names)
         if self.given.free_spread:
-            return [ConjugateDecay(family.spread_by(f), X.shape[1]) for f in _FACTORS]
+            return [ConjugateDecay(family.spread_by(f, X), X.shape[1]) for f in _FACTORS]
         return [ConjugateDecay(family, X.shape[1])]
 
     def check(self, rows: Any, kind: str, names: Sequence[Any], vocabulary: Any) -> None:
