@@ -279,3 +279,5 @@ def test_rows_must_fit_the_emission():
         sample_temporal_dpm([[[np.inf]]], law(0.0, 1.0, 0.1, 1.0))
     with pytest.raises(SchemaError, match="not negative"):
         sample_temporal_dpm([sparse.csr_array([[-1.0, 2.0]])], TextDecay())
+    with pytest.raises(SchemaError, match="no rows"):
+        sample_temporal_dpm([sparse.csr_array((0, 2))], TextDecay())

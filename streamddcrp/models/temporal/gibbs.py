@@ -66,7 +66,7 @@ class Chains(NamedTuple):
     """Chains in C slots over T epochs."""
 
     c: IntArray  # (N,): slot of every row, -1 before it has one
-    count: FloatArray  # (T, C)
+    sizes: FloatArray  # (T, C)
     stats: FloatArray  # (T, C, P)
     fore: FloatArray  # (C, S): what is known from the epochs before the one at hand
     birth: FloatArray  # (S,): the same of a chain not born
@@ -80,7 +80,7 @@ class Chains(NamedTuple):
     def wider(self, n: int) -> "Chains":
         """Return the chains with n more slots."""
         return self._replace(
-            count=np.pad(self.count, ((0, 0), (0, n))),
+            sizes=np.pad(self.sizes, ((0, 0), (0, n))),
             stats=np.pad(self.stats, ((0, 0), (0, n), (0, 0))),
             fore=np.concatenate([self.fore, np.tile(self.birth, (n, 1))]),
             **{name: np.pad(getattr(self, name), (0, n)) for name in ("last", "next", "end")},
@@ -262,10 +262,10 @@ class Sampler:
                 Q, birth = len(prior), np.zeros(S)
                 self.law = law._replace(kind=CONJUGATE, family=family, hyper=hyper)
             self.rows = Rows(first, X, none, none, np.zeros(1))
-        T = len(parts)
+        T, last = len(parts), np.zeros(0, np.int64)
         self.chains = Chains(
             np.full(int(first[-1]), -1), np.zeros((T, 0)), np.zeros((T, 0, P)), np.zeros((0, S)),
-            birth, *np.zeros((3, 0), np.int64), np.zeros(P), np.zeros(S), np.zeros(Q),
+            birth, last, last.copy(), last.copy(), np.zeros(P), np.zeros(S), np.zeros(Q),
         ).wider(8)  # fmt: skip
         self._set_scales()
 
@@ -289,7 +289,7 @@ class Sampler:
     def sweep(self) -> None:
         """Draw every row's component, how components go on, and all scales."""
         self.recount()  # sheds what rounding has left
-        for t in range(len(self.chains.count)):
+        for t in range(len(self.chains.sizes)):
             if t:
                 self._each(rejoin, t, 0, -1)
             first, end = (int(i) for i in self.rows.first[t : t + 2])
@@ -316,7 +316,7 @@ class Sampler:
     def _set_scales(self) -> None:
         """Let the law have the emission's scales."""
         if self.law.kind == GAUSSIAN:
-            values = {
+            values: dict[str, Any] = {
                 name: np.ascontiguousarray(getattr(self.emission, name), np.float64)
                 for name in self.scale_names
             }
@@ -339,7 +339,7 @@ class Sampler:
     def paths(self) -> tuple[FloatArray, FloatArray]:
         """Draw the means (T, C, D) of Gaussian components; return them and sums (3, 2, D)."""
         D = len(self.law.noise)
-        path, sums = np.zeros((*self.chains.count.shape, D)), np.empty((3, 2, D))
+        path, sums = np.zeros((*self.chains.sizes.shape, D)), np.empty((3, 2, D))
         draw_paths(self.law, self.chains, self.rng, path, sums)
         return path, sums
 
@@ -382,6 +382,9 @@ def _words(
     emission: TextDecay, first: IntArray, parts: Sequence[Any], law: Law
 ) -> tuple[Rows, Law]:
     """Return rows with the words that occur, by new numbers, and their prior."""
+    if first[-1] == 0:
+        message = "epochs hold no rows; at least one row is needed"
+        raise SchemaError(message)
     offsets, words, counts = as_rows(emission.joined(list(parts)))
     if not (np.isfinite(counts) & (counts >= 0.0)).all():
         message = "counts of words must be finite and not negative"

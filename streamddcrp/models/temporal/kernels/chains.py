@@ -41,9 +41,9 @@ def _add_row(law, rows, i, sign, out):
 @kernel
 def add(law, rows, chains, t, i, k, sign):
     """Give a row of epoch t to chain k or, ``sign`` -1, take it away."""
-    chains.count[t, k] += sign
+    chains.sizes[t, k] += sign
     _add_row(law, rows, i, sign, chains.stats[t, k])
-    if chains.count[t, k] == 0.0:
+    if chains.sizes[t, k] == 0.0:
         chains.stats[t, k] = 0.0  # without what rounding has left
 
 
@@ -104,7 +104,7 @@ def tail(law, rows, chains, head, k, t, i):
     out = 0.0
     for e in range(t, max(t, chains.end[k]) + 1):
         more = e == t and i >= 0
-        if more or chains.count[e, k] > 0.0:
+        if more or chains.sizes[e, k] > 0.0:
             chains.now[:] = chains.stats[e, k]
             if more:
                 _add_row(law, rows, i, 1.0, chains.now)
@@ -176,13 +176,13 @@ def log_counts(law, chains, head, k, t, upto, more):
     left out.
     """
     out = 0.0
-    for e in range(t, min(upto, len(chains.count) - 1) + 1):
-        m = chains.count[e, k] + (more if e == t else 0.0)
+    for e in range(t, min(upto, len(chains.sizes) - 1) + 1):
+        m = chains.sizes[e, k] + (more if e == t else 0.0)
         if m > 0.0:
             past = 0.0
             for d in range(min(len(law.kappa), e)):
                 s = e - 1 - d
-                n = chains.count[s, k if s >= t else head] + (more if s == t else 0.0)
+                n = chains.sizes[s, k if s >= t else head] + (more if s == t else 0.0)
                 past += law.kappa[d] * n
             if past > 0.0:
                 out += math.lgamma(past + m) - math.lgamma(past)
@@ -194,14 +194,14 @@ def log_counts(law, chains, head, k, t, upto, more):
 @kernel
 def survey(chains, t, now):
     """Find every chain's last epoch before t, and its first and last from ``now`` on."""
-    T, C = chains.count.shape
+    T, C = chains.sizes.shape
     for k in range(C):
         chains.last[k], chains.next[k], chains.end[k] = -1, T, -1
         for e in range(t):
-            if chains.count[e, k] > 0.0:
+            if chains.sizes[e, k] > 0.0:
                 chains.last[k] = e
         for e in range(T - 1, now - 1, -1):
-            if chains.count[e, k] > 0.0:
+            if chains.sizes[e, k] > 0.0:
                 chains.next[k] = e
                 chains.end[k] = max(chains.end[k], e)
 
@@ -209,9 +209,9 @@ def survey(chains, t, now):
 @kernel
 def swap_tails(rows, chains, a, b, t):
     """Exchange the rows from epoch t on of two slots, of which one may have none."""
-    for e in range(t, len(chains.count)):
-        n = chains.count[e, a]
-        chains.count[e, a], chains.count[e, b] = chains.count[e, b], n
+    for e in range(t, len(chains.sizes)):
+        n = chains.sizes[e, a]
+        chains.sizes[e, a], chains.sizes[e, b] = chains.sizes[e, b], n
         for p in range(chains.stats.shape[2]):
             s = chains.stats[e, a, p]
             chains.stats[e, a, p], chains.stats[e, b, p] = chains.stats[e, b, p], s
@@ -229,9 +229,9 @@ def swap_tails(rows, chains, a, b, t):
 @kernel
 def recount(law, rows, chains):
     """Count the rows of all chains again, and know nothing of them yet."""
-    chains.count[:] = 0.0
+    chains.sizes[:] = 0.0
     chains.stats[:] = 0.0
-    for t in range(len(chains.count)):
+    for t in range(len(chains.sizes)):
         for i in range(rows.first[t], rows.first[t + 1]):
             if chains.c[i] >= 0:
                 add(law, rows, chains, t, i, chains.c[i], 1.0)
@@ -244,16 +244,16 @@ def advance(law, chains, t):
     """Know the rows of epoch t, too."""
     survey(chains, t, t)
     for k in range(len(chains.fore)):
-        if chains.count[t, k] > 0.0:
+        if chains.sizes[t, k] > 0.0:
             _absorb(law, chains.stats[t, k], chains.fore[k], chains.post)
-        if chains.last[k] >= 0 or chains.count[t, k] > 0.0:
+        if chains.last[k] >= 0 or chains.sizes[t, k] > 0.0:
             _pass(law, chains.fore[k])
 
 
 @kernel
 def log_prior(law, rows, chains):
     """Log p of the chains, -inf where one is silent for too long; and how many there are."""
-    T, C = chains.count.shape
+    T, C = chains.sizes.shape
     out, births = 0.0, 0.0
     for t in range(T):
         past = 0.0
@@ -267,7 +267,7 @@ def log_prior(law, rows, chains):
             births += 1.0
             silent = 0
             for e in range(chains.next[k], chains.end[k] + 1):
-                silent = 0 if chains.count[e, k] > 0.0 else silent + 1
+                silent = 0 if chains.sizes[e, k] > 0.0 else silent + 1
                 if silent == len(law.kappa):
                     return -np.inf, births
             out += log_counts(law, chains, k, k, 0, T - 1, 0.0)
@@ -277,7 +277,7 @@ def log_prior(law, rows, chains):
 @kernel
 def log_evidence(law, rows, chains):
     """Log p of all rows given the chains."""
-    T, C = chains.count.shape
+    T, C = chains.sizes.shape
     for k in range(C):
         chains.fore[k] = chains.birth
     survey(chains, 0, 0)

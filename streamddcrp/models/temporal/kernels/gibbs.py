@@ -57,13 +57,13 @@ def draw_seats(law, rows, chains, rng, t, start):
 
     That is less than all where fewer than two slots are free. A row of chain -1 has none yet.
     """
-    T, C = chains.count.shape
+    T, C = chains.sizes.shape
     F = len(law.kappa)
     survey(chains, t, t + 1)
     used, stale = np.empty(C, np.bool_), np.ones(C, np.bool_)
     n_free = 0
     for k in range(C):
-        used[k] = chains.last[k] >= 0 or chains.next[k] < T or chains.count[t, k] > 0.0
+        used[k] = chains.last[k] >= 0 or chains.next[k] < T or chains.sizes[t, k] > 0.0
         n_free += not used[k]
     D = len(law.noise)
     # of every chain: log prior of one more row, evidence of those from t on, or moments in t
@@ -78,7 +78,7 @@ def draw_seats(law, rows, chains, rng, t, start):
             fresh, kept[:] = not stale[old], terms[old]
             add(law, rows, chains, t, i, old, -1.0)
             stale[old] = True
-            if chains.count[t, old] == 0.0:
+            if chains.sizes[t, old] == 0.0:
                 if chains.last[old] < 0 and chains.next[old] == T:
                     used[old] = False
                     n_free += 1
@@ -91,12 +91,12 @@ def draw_seats(law, rows, chains, rng, t, start):
         n = 0
         for k in range(C):
             is_near = used[k] and (
-                chains.count[t, k] > 0.0 or chains.next[k] <= min(t + F, T - 1)
+                chains.sizes[t, k] > 0.0 or chains.next[k] <= min(t + F, T - 1)
                 or (chains.last[k] >= 0 and chains.last[k] + F >= t)
             )  # fmt: skip
             if is_near:
                 # the row would not change when the chain was born
-                lives = chains.last[k] >= 0 or chains.count[t, k] > 0.0
+                lives = chains.last[k] >= 0 or chains.sizes[t, k] > 0.0
                 if stale[k]:
                     if law.kind == GAUSSIAN and lives:
                         smoothed(law, chains, k, t, terms[k, 2 : 2 + D], terms[k, 2 + D :])
@@ -120,10 +120,10 @@ def draw_seats(law, rows, chains, rng, t, start):
         n += 1
         for a in range(C):
             ends = used[a] and chains.last[a] >= 0 and chains.last[a] + F >= t
-            if not ends or chains.count[t, a] > 0.0 or chains.next[a] < T:
+            if not ends or chains.sizes[t, a] > 0.0 or chains.next[a] < T:
                 continue
             for b in range(C):
-                begins = used[b] and chains.last[b] < 0 and chains.count[t, b] == 0.0
+                begins = used[b] and chains.last[b] < 0 and chains.sizes[t, b] == 0.0
                 if begins and chains.last[a] + F < chains.next[b] <= min(t + F, T - 1):
                     weight[n] = (
                         log_counts(law, chains, a, b, t, t + F, 1.0)
@@ -158,7 +158,7 @@ def rejoin(law, rows, chains, rng, t, start):
     that ends before, to its own or to a new one; then two chains may exchange theirs. The former go
     by their first rows, which stay the same, not by their slots, which do not.
     """
-    T, C = chains.count.shape
+    T, C = chains.sizes.shape
     F = len(law.kappa)
     survey(chains, t, t)
     used, met = np.empty(C, np.bool_), np.zeros(C, np.bool_)
