@@ -23,6 +23,7 @@ from .models.seqddcrp.estimator import SeqDDCRP
 from .models.seqddcrp.reference import Reference
 from .models.temporal.batch import TemporalDPMFit, fit_temporal_dpm
 from .models.temporal.estimator import TemporalDPM
+from .models.temporal.gibbs import TemporalDPMSamples, sample_temporal_dpm
 from .models.text.embedding_stream import EmbeddingStream
 from .models.text.text_stream import TextStream
 from .models.trees.batch import (
@@ -68,6 +69,7 @@ __all__ = [
     "SeqDDCRPFit",
     "TemporalDPM",
     "TemporalDPMFit",
+    "TemporalDPMSamples",
     "TextStream",
     "TimeVaryingIBP",
     "WindowFeatures",
@@ -89,5 +91,6 @@ __all__ = [
     "sample_graph_crp",
     "sample_graph_ibp",
     "sample_nested_topics",
+    "sample_temporal_dpm",
     "similarity_matrix",
 ]

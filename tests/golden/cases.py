@@ -15,6 +15,7 @@ EXEMPT = {
     "Reference": "what `SeqDDCRP.reference` returns; recorded in seqddcrp-reference",
     "SeqDDCRPFit": "what `fit_seqddcrp` returns",
     "TemporalDPMFit": "what `fit_temporal_dpm` returns",
+    "TemporalDPMSamples": "what `sample_temporal_dpm` returns",
 }
 
 

@@ -19,6 +19,7 @@ from streamddcrp import (
     fit_nested_topics,
     fit_temporal_dpm,
     sample_nested_topics,
+    sample_temporal_dpm,
 )
 from tests.golden import streams
 from tests.golden.cases import case
@@ -138,6 +139,8 @@ def temporal_batch(record):
     ))  # fmt: skip
     again = fit_temporal_dpm(epochs, fit.emission, init=fit.q, moves=False, max_sweeps=3)
     record.add("again", again)
+    draws = sample_temporal_dpm(epochs, n_sweeps=10, burn_in=5, thin=5, seed=0)
+    record.add("draws", draws)
 
 
 @case

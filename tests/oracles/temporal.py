@@ -300,3 +300,53 @@ def _successes(probs: Any) -> Any:
     for p in probs[probs > 0.0]:
         found = np.convolve(found, [1.0 - p, p])
     return found
+
+
+# -- the infinite model ---------------------------------------------------------------------------
+
+
+def chains(sizes: list[int], width: int) -> Iterator[list[tuple[int, ...]]]:
+    """Every partition of the items of epochs of these sizes into chains, labels by first item.
+
+    No chain is silent for ``width`` epochs or more.
+    """
+    epoch = np.repeat(np.arange(len(sizes)), sizes).tolist()
+    ends = np.cumsum([0, *sizes])
+
+    def grow(flat: list[int]) -> Iterator[list[int]]:
+        if len(flat) == len(epoch):
+            yield flat
+            return
+        now = epoch[len(flat)]
+        for k in range(max(flat, default=-1) + 2):
+            held = [epoch[i] for i, label in enumerate(flat) if label == k]
+            if not held or now - held[-1] <= width:
+                yield from grow([*flat, k])
+
+    for flat in grow([]):
+        yield [tuple(flat[a:b]) for a, b in pairwise(ends)]
+
+
+def fading_poisson(rows: list[Any], a: float, b: float, rho: float) -> float:
+    """Log evidence of counts (N_t,) of a chain's epochs whose rate has a Gamma(a, b) prior."""
+    total, n, out = 0.0, 0.0, 0.0
+    for row in rows:
+        total, n = rho * total, rho * n
+        for x in row:
+            shape, rate = a + total, b + n
+            out += shape * math.log(rate / (rate + 1.0)) - x * math.log(rate + 1.0)
+            out += gammaln(shape + x) - gammaln(shape) - gammaln(x + 1.0)
+            total, n = total + x, n + 1.0
+    return float(out)
+
+
+def fading_words(rows: list[Any], prior: Any, rho: float) -> float:
+    """Log evidence of words (N_t, V) of a chain's epochs, word by word; no coefficients."""
+    weight, out = np.zeros(len(prior)), 0.0
+    for row in rows:
+        weight = rho * weight
+        for x in row:
+            for w in np.repeat(np.arange(len(prior)), x):
+                out += math.log((prior[w] + weight[w]) / (prior.sum() + weight.sum()))
+                weight[w] += 1.0
+    return out

@@ -146,10 +146,7 @@ def fit_temporal_dpm(
     if emission is None or isinstance(emission, GaussianDrift):
         epochs = as_epochs(epochs)
     rows = list(epochs)
-    if emission is None:
-        first = next(X for X in rows if len(X))
-        found = guesses(first)
-        emission = found[best_start([Engine(settings, guess) for guess in found], rows)]
+    emission = best_guess(settings, rows) if emission is None else emission
     with tqdm(total=max_sweeps, unit=" sweeps", disable=not progress) as bar:
         if isinstance(init, str):
             engine = _from_stream(init, settings, emission, rows)
@@ -171,6 +168,12 @@ def fit_temporal_dpm(
         emission=engine.emission,
         converged=converged,
     )
+
+
+def best_guess(settings: Settings, rows: Sequence[FloatArray]) -> GaussianDrift:
+    """Return, of guesses from the first epoch with rows, the one that fits the first few best."""
+    found = guesses(next(X for X in rows if len(X)))
+    return found[best_start([Engine(settings, guess) for guess in found], rows)]
 
 
 def best_start(engines: Sequence[Engine], epochs: Sequence[Any]) -> int:

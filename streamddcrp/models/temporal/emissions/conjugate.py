@@ -23,7 +23,7 @@ from streamddcrp.models.temporal.kernels.numbers import (
 from streamddcrp.models.temporal.kernels.splits import split_conjugate, two_means
 from streamddcrp.typing import FloatArray, IntArray
 
-_RHOS = np.array([0.5, 0.6, 0.7, 0.8, 0.9, 0.95])
+RHOS = np.array([0.5, 0.6, 0.7, 0.8, 0.9, 0.95])
 _FIRST_RHO = 0.7
 _FORGET = 0.98  # an epoch, of what rho is learned from
 _SLACK = 10.0  # nats that the names of components and the past may be worth
@@ -119,7 +119,7 @@ class ConjugateDecay(Emission):
     n_features: int
     forget: float | None = None  # rho; None: learned from the epochs that leave the window
     # Log evidence of past epochs for each rho that may be learned; fades.
-    gains: FloatArray = field(default_factory=lambda: np.zeros(len(_RHOS)))
+    gains: FloatArray = field(default_factory=lambda: np.zeros(len(RHOS)))
 
     least = 1e-4  # crumbs would cost a posterior each
 
@@ -134,7 +134,7 @@ class ConjugateDecay(Emission):
         """What an epoch leaves of what was known before it."""
         if self.forget is not None:
             return self.forget
-        return float(_RHOS[self.gains.argmax()]) if self.gains.any() else _FIRST_RHO
+        return float(RHOS[self.gains.argmax()]) if self.gains.any() else _FIRST_RHO
 
     @property
     def prior(self) -> tuple[int, FloatArray, FloatArray]:
@@ -255,7 +255,7 @@ class ConjugateDecay(Emission):
         family, hyper, prior = self.prior
         gains = _FORGET * self.gains
         work = np.empty_like(prior)
-        conjugate_gains(family, hyper, stats.sums[0], smoothed.starts, _RHOS, work, gains)
+        conjugate_gains(family, hyper, stats.sums[0], smoothed.starts, RHOS, work, gains)
         return replace(self, gains=gains)
 
     def summary(

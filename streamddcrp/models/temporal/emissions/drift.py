@@ -164,6 +164,18 @@ class GaussianDrift(Emission):
             drift=(_STEPS * self.drift_guess + drift[1]) / (_STEPS + drift[0]),
         )
 
+    def drawn(self, sums: FloatArray, rng: np.random.Generator) -> "GaussianDrift":
+        """Draw noise, drift and birth variance given what they are of: how many, and squares.
+
+        ``sums`` (3, 2, D), by NOISE, DRIFT, BIRTH. The prior of each is the scaled inverse
+        chi-squared law about its first guess, with as many degrees of freedom as the guess counts
+        for in `learned`; so is what is drawn from, n more of them.
+        """
+        first = np.array([_NOISE_ROWS, _STEPS, _BIRTHS])[:, None]
+        guess = np.stack([self.noise_guess, self.drift_guess, self.birth_guess])
+        values = (first * guess + sums[:, 1]) / rng.chisquare(first + sums[:, 0])
+        return replace(self, noise=values[NOISE], drift=values[DRIFT], birth_var=values[BIRTH])
+
     def forgotten(
         self, stats: DriftStats, smoothed: DriftSmoothed, begins: IntArray
     ) -> "GaussianDrift":

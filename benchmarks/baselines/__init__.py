@@ -1,1 +1,0 @@
-"""Baselines that the benchmarks compare with; not part of the package."""

@@ -1,0 +1,397 @@
+"""Gibbs sampling of the temporal Dirichlet-process mixture: the infinite model, scales drawn."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from tqdm import tqdm
+
+from streamddcrp.cards import ResultCard
+from streamddcrp.errors import ConfigError, SchemaError
+from streamddcrp.models.temporal.batch import as_epochs, best_guess
+from streamddcrp.models.temporal.emissions.bags import as_rows
+from streamddcrp.models.temporal.emissions.conjugate import RHOS, ConjugateDecay
+from streamddcrp.models.temporal.emissions.drift import GaussianDrift
+from streamddcrp.models.temporal.emissions.text import TextDecay
+from streamddcrp.models.temporal.engine import KERNELS
+from streamddcrp.models.temporal.kernels.chains import (
+    CONJUGATE,
+    GAUSSIAN,
+    WORDS,
+    advance,
+    log_evidence,
+    log_prior,
+    recount,
+)
+from streamddcrp.models.temporal.kernels.gibbs import draw_paths, draw_seats, rejoin
+from streamddcrp.models.temporal.window import Settings, count_settings
+from streamddcrp.typing import FloatArray, IntArray
+from streamddcrp.validation import whole
+
+_NONE = np.zeros(0)
+
+
+class Rows(NamedTuple):
+    """Rows of all epochs in turn: numbers (N, D), or words with offsets (N + 1,)."""
+
+    first: IntArray  # (T + 1,): first row of every epoch, and N
+    X: FloatArray
+    offsets: IntArray
+    words: IntArray
+    counts: FloatArray
+
+
+class Law(NamedTuple):
+    """Densities of rows and of counts, as kernels read them."""
+
+    kind: int
+    log_alpha: float
+    kappa: FloatArray  # weights of the epochs before, all above zero
+    noise: FloatArray = _NONE  # of Gaussian chains, (D,) each
+    drift: FloatArray = _NONE
+    birth_var: FloatArray = _NONE
+    family: int = 0  # of conjugate ones
+    hyper: FloatArray = _NONE
+    rho: float = 1.0  # of these, and of words
+    prior: FloatArray = _NONE  # of words, (V,), and its sum over all that there may be
+    prior_size: float = 0.0
+
+
+class Chains(NamedTuple):
+    """Chains in C slots over T epochs."""
+
+    c: IntArray  # (N,): slot of every row, -1 before it has one
+    sizes: FloatArray  # (T, C)
+    stats: FloatArray  # (T, C, P)
+    fore: FloatArray  # (C, S): what is known from the epochs before the one at hand
+    birth: FloatArray  # (S,): the same of a chain not born
+    last: IntArray  # (C,): last epoch before it with rows; first and last later ones
+    next: IntArray
+    end: IntArray
+    now: FloatArray  # work: statistics, what is known, a posterior
+    run: FloatArray
+    post: FloatArray
+
+    def wider(self, n: int) -> "Chains":
+        """Return the chains with n more slots."""
+        return self._replace(
+            sizes=np.pad(self.sizes, ((0, 0), (0, n))),
+            stats=np.pad(self.stats, ((0, 0), (0, n), (0, 0))),
+            fore=np.concatenate([self.fore, np.tile(self.birth, (n, 1))]),
+            **{name: np.pad(getattr(self, name), (0, n)) for name in ("last", "next", "end")},
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TemporalDPMSamples(ResultCard):
+    """S draws from the posterior of the infinite temporal mixture.
+
+    Attributes
+    ----------
+    labels : list of ndarray of int32, shape (S, N_t)
+        Component of every row of every epoch. A component keeps its number from draw to draw while
+        it lives; numbers of dead ones are used again. `point_estimate` of all epochs side by side
+        gives one partition.
+    log_joint : ndarray of float64, shape (S,)
+        log p(labels) + log p(rows | labels) of each draw given its scales, in nats; parameters of
+        the components are integrated out.
+    n_components : ndarray of int64, shape (S,)
+        Components over all epochs.
+    alpha : ndarray of float64, shape (S,)
+    past_weights : ndarray of float64, shape (S, W)
+        Weights of the 1, 2, .. epochs before.
+    scales : dict of ndarray of float64, shape (S, ..)
+        Of the emission: noise, drift and birth_var (S, D), or rho (S,).
+    """
+
+    labels: list[NDArray[np.int32]]
+    log_joint: FloatArray
+    n_components: IntArray
+    alpha: FloatArray
+    past_weights: FloatArray
+    scales: dict[str, FloatArray]
+
+
+def sample_temporal_dpm(
+    epochs: Iterable[Any],
+    emission: Any = None,
+    *,
+    alpha: float | None = None,
+    decay: object = None,
+    width: int | None = None,
+    learn_scales: bool = True,
+    n_sweeps: int = 500,
+    burn_in: int = 500,
+    thin: int = 5,
+    seed: int | None = None,
+    progress: bool = False,
+) -> TemporalDPMSamples:
+    r"""Sample the components of all rows of all epochs, and the scales, by Gibbs sampling.
+
+    Parameters
+    ----------
+    epochs : iterable of array_like of float, shape (N_t, D)
+        Rows of each epoch; an epoch may be empty. Sparse counts of words (N_t, V) for `TextDecay`.
+    emission : GaussianDrift, ConjugateDecay or TextDecay, optional
+        Default: `GaussianDrift` with scales drawn, their first guesses those of `fit_temporal_dpm`.
+    alpha, decay, width
+        As for `TemporalDPM`. What is learned there is drawn here, from a prior that is as strong:
+        alpha from Gamma(2, 1), the decay from a grid.
+    learn_scales : bool, default True
+        Draw the emission's scales, too: noise, drift and birth variance of `GaussianDrift`, and
+        how fast `ConjugateDecay` forgets where ``forget`` is None. The prior of the words of
+        `TextDecay` stays as it is given.
+    n_sweeps : int, default 500
+        Sweeps after the burn-in.
+    burn_in : int, default 500
+        Sweeps before the first draw. Rows are first seated one after the other.
+    thin : int, default 5
+        Sweeps for each draw that is kept.
+    seed : int, optional
+    progress : bool, default False
+        Show a progress bar.
+
+    Returns
+    -------
+    TemporalDPMSamples
+
+    Raises
+    ------
+    ConfigError
+        An option is out of range, or the emission has no evidence in closed form.
+    SchemaError
+        A value is not finite, or the epochs do not fit together; the message names epoch and row.
+
+    Notes
+    -----
+    The recurrent Chinese restaurant process, parameters of the components integrated out [1]_:
+
+    .. math:: p(c) = \prod_t \frac{\Gamma(A_t)}{\Gamma(A_t + N_t)}
+        \prod_{k: m'_{kt} > 0} \frac{\Gamma(m'_{kt} + m_{kt})}{\Gamma(m'_{kt})}
+        \prod_{k: m'_{kt} = 0 < m_{kt}} \alpha \Gamma(m_{kt})
+
+    with :math:`m_{kt}` rows of component k in epoch t, :math:`m'_{kt}` in those before it, decayed,
+    and :math:`A_t = \alpha + \sum_k m'_{kt}`. A row may join components alive in its epoch, one
+    that begins up to ``width`` epochs later, or two that it bridges; components may also exchange
+    what they are from an epoch on. A sweep costs O(N K L D) for N rows, of which K components are
+    near, each L epochs long, and takes memory O(T K D); of words, their length for D in time, and
+    all that occur in memory. Draws take 4 bytes a row. Equal seeds give equal bits.
+
+    References
+    ----------
+    .. [1] A. Ahmed and E. P. Xing. Dynamic non-parametric mixture models and the recurrent Chinese
+       restaurant process. SDM 2008.
+
+    Examples
+    --------
+    >>> from streamddcrp import sample_temporal_dpm
+    >>> epochs = [[[-6.1], [5.8], [6.3]], [[-5.9], [-6.4], [6.0]]]
+    >>> draws = sample_temporal_dpm(epochs, n_sweeps=100, burn_in=100, seed=0)
+    >>> draws.labels[1].shape
+    (20, 3)
+    """
+    for name, value, least in (
+        ("n_sweeps", n_sweeps, 1),
+        ("burn_in", burn_in, 0),
+        ("thin", thin, 1),
+    ):
+        whole(name, value, least)
+    if thin > n_sweeps:
+        message = f"thin is {thin}, more than n_sweeps, {n_sweeps}: no draw would be kept"
+        raise ConfigError(message)
+    settings = Settings(**count_settings(alpha, decay, width))
+    sampler = Sampler(epochs, emission, settings, seed, learn_scales=bool(learn_scales))
+    S = n_sweeps // thin
+    labels = np.empty((S, len(sampler.chains.c)), np.int32)
+    found: list[tuple[Any, ...]] = []
+    with tqdm(total=burn_in + S * thin, unit=" sweeps", disable=not progress) as bar:
+        for s in range(-burn_in, S * thin):
+            sampler.sweep()
+            bar.update()
+            if s >= 0 and (s + 1) % thin == 0:
+                labels[s // thin] = sampler.chains.c
+                found.append(sampler.state())
+    joint, n, alphas, weights, *scales = (np.array(part) for part in zip(*found, strict=True))
+    return TemporalDPMSamples(
+        labels=[labels[:, a:b] for a, b in pairwise(sampler.rows.first)],
+        log_joint=joint,
+        n_components=n,
+        alpha=alphas,
+        past_weights=weights,
+        scales=dict(zip(sampler.scale_names, scales, strict=True)),
+    )
+
+
+class Sampler:
+    """The state of the chain, and a sweep of it."""
+
+    def __init__(
+        self, epochs: Iterable[Any], emission: Any, settings: Settings, seed: int | None = None, *,
+        learn_scales: bool = True,
+    ) -> None:  # fmt: skip
+        words = isinstance(emission, TextDecay)
+        parts = [sparse.csr_array(X) for X in epochs] if words else as_epochs(epochs)
+        if not words and emission is None:
+            emission = best_guess(settings, parts)
+        self.emission, self.settings, self.learn_scales = emission, settings, learn_scales
+        self.rng = np.random.default_rng(seed)
+        first = np.cumsum([0, *(X.shape[0] for X in parts)])
+        weights = np.array(settings.past_weights)
+        law = Law(GAUSSIAN, math.log(settings.alpha), weights[weights > 0.0])
+        none = np.zeros(1, np.int64)
+        if words:
+            self.rows, self.law = _words(emission, first, parts, law)
+            P = S = len(self.law.prior) + 1
+            Q, birth = 1, np.zeros(S)
+        else:
+            _refuse_width(emission, parts)
+            if isinstance(emission, GaussianDrift):
+                X = np.concatenate(parts) - emission.birth_mean
+                P, S, Q = 3 * X.shape[1], 2 * X.shape[1], 1
+                birth = np.concatenate([np.zeros(X.shape[1]), emission.birth_var])
+                self.law = law
+            else:
+                X = emission.prepared(np.concatenate(parts))
+                family, hyper, prior = emission.prior
+                P = S = emission.likelihood.n_stats(emission.n_features)
+                Q, birth = len(prior), np.zeros(S)
+                self.law = law._replace(kind=CONJUGATE, family=family, hyper=hyper)
+            self.rows = Rows(first, X, none, none, np.zeros(1))
+        T, last = len(parts), np.zeros(0, np.int64)
+        self.chains = Chains(
+            np.full(int(first[-1]), -1), np.zeros((T, 0)), np.zeros((T, 0, P)), np.zeros((0, S)),
+            birth, last, last.copy(), last.copy(), np.zeros(P), np.zeros(S), np.zeros(Q),
+        ).wider(8)  # fmt: skip
+        self._set_scales()
+
+    @property
+    def scale_names(self) -> Sequence[str]:
+        """Names of the emission's scales."""
+        names = {GAUSSIAN: ("noise", "drift", "birth_var"), CONJUGATE: ("rho",), WORDS: ("rho",)}
+        return names[self.law.kind]
+
+    def state(self) -> tuple[Any, ...]:
+        """Return log joint density, number of components, alpha, weights, and the scales."""
+        joint = log_prior(self.law, self.rows, self.chains)[0]
+        joint += log_evidence(self.law, self.rows, self.chains)
+        learned = self.settings.learn_decay
+        weights = np.zeros(KERNELS.shape[1] if learned else len(self.law.kappa))
+        weights[: len(self.law.kappa)] = self.law.kappa
+        scales = (getattr(self.law, name) for name in self.scale_names)
+        n = len(np.unique(self.chains.c))
+        return joint, n, math.exp(self.law.log_alpha), weights, *scales
+
+    def sweep(self) -> None:
+        """Draw every row's component, how components go on, and all scales."""
+        self.recount()  # sheds what rounding has left
+        for t in range(len(self.chains.sizes)):
+            if t:
+                self._each(rejoin, t, 0, -1)
+            first, end = (int(i) for i in self.rows.first[t : t + 2])
+            self._each(draw_seats, t, first, end)
+            advance(self.law, self.chains, t)
+        if self.learn_scales:
+            self._draw_scales()
+        if self.settings.learn_alpha:
+            self._draw_alpha()
+        if self.settings.learn_decay:
+            self._draw_weights()
+
+    def recount(self) -> None:
+        """Count the rows of all chains again."""
+        recount(self.law, self.rows, self.chains)
+
+    def _each(self, kernel: Any, t: int, start: int, end: int) -> None:
+        """Call a kernel, with more slots where it stops for want of them."""
+        while start != end:
+            start = kernel(self.law, self.rows, self.chains, self.rng, t, start)
+            if start != end:
+                self.chains = self.chains.wider(len(self.chains.fore))
+
+    def _set_scales(self) -> None:
+        """Let the law have the emission's scales."""
+        if self.law.kind == GAUSSIAN:
+            values: dict[str, Any] = {
+                name: np.ascontiguousarray(getattr(self.emission, name), np.float64)
+                for name in self.scale_names
+            }
+            self.law = self.law._replace(**values)
+            self.chains.birth[len(self.emission.noise) :] = self.emission.birth_var
+        else:
+            self.law = self.law._replace(rho=float(self.emission.rho))
+
+    def _draw_scales(self) -> None:
+        if self.law.kind == GAUSSIAN:
+            self.emission = self.emission.drawn(self.paths()[1], self.rng)
+            self._set_scales()
+        elif self.law.kind == CONJUGATE and self.emission.forget is None:
+            gains = [
+                log_evidence(self.law._replace(rho=float(rho)), self.rows, self.chains)
+                for rho in RHOS
+            ]
+            self.law = self.law._replace(rho=float(RHOS[self._drawn(gains)]))
+
+    def paths(self) -> tuple[FloatArray, FloatArray]:
+        """Draw the means (T, C, D) of Gaussian components; return them and sums (3, 2, D)."""
+        D = len(self.law.noise)
+        path, sums = np.zeros((*self.chains.sizes.shape, D)), np.empty((3, 2, D))
+        draw_paths(self.law, self.chains, self.rng, path, sums)
+        return path, sums
+
+    def _draw_alpha(self) -> None:
+        """Draw alpha given the births, with a variable x_t ~ Beta(A_t, N_t) for every epoch."""
+        N = np.diff(self.rows.first)
+        past = np.convolve(N, [0.0, *self.law.kappa])[: len(N)]
+        some = N > 0
+        x = self.rng.beta(math.exp(self.law.log_alpha) + past[some], N[some])
+        births = log_prior(self.law, self.rows, self.chains)[1]
+        rate = 1.0 / self.settings.alpha - float(np.log(np.maximum(x, 1e-300)).sum())
+        self.law = self.law._replace(log_alpha=math.log(self.rng.gamma(2.0 + births, 1.0 / rate)))
+
+    def _draw_weights(self) -> None:
+        """Draw the weights of the past from those that the model may learn."""
+        laws = [self.law._replace(kappa=kappa[kappa > 0.0]) for kappa in KERNELS]
+        gains = [log_prior(law, self.rows, self.chains)[0] for law in laws]
+        self.law = laws[self._drawn(gains)]
+
+    def _drawn(self, log_weights: Sequence[float]) -> int:
+        weights = np.exp(np.array(log_weights) - max(log_weights))
+        return int(self.rng.choice(len(weights), p=weights / weights.sum()))
+
+
+def _refuse_width(emission: Any, parts: Sequence[FloatArray]) -> None:
+    """Refuse emissions without evidence in closed form, and rows of another width."""
+    if not isinstance(emission, GaussianDrift | ConjugateDecay):
+        message = (
+            "emission must be a GaussianDrift, ConjugateDecay or TextDecay, whose evidence has a "
+            f"closed form, got {emission!r}"
+        )
+        raise ConfigError(message)
+    D = len(emission.noise) if isinstance(emission, GaussianDrift) else emission.n_features
+    if parts[0].shape[1] != D:
+        message = f"emission is for {D} columns, the rows have {parts[0].shape[1]}"
+        raise ConfigError(message)
+
+
+def _words(
+    emission: TextDecay, first: IntArray, parts: Sequence[Any], law: Law
+) -> tuple[Rows, Law]:
+    """Return rows with the words that occur, by new numbers, and their prior."""
+    if first[-1] == 0:
+        message = "epochs hold no rows; at least one row is needed"
+        raise SchemaError(message)
+    offsets, words, counts = as_rows(emission.joined(list(parts)))
+    if not (np.isfinite(counts) & (counts >= 0.0)).all():
+        message = "counts of words must be finite and not negative"
+        raise SchemaError(message)
+    met, words = np.unique(words, return_inverse=True)
+    prior, size = emission.prior(int(met.max(initial=-1)) + 1)
+    rows = Rows(first, np.zeros((0, 1)), offsets, words.astype(np.int64), counts)
+    return rows, law._replace(
+        kind=WORDS, rho=float(emission.rho), prior=prior[met], prior_size=float(size)
+    )
