@@ -7,7 +7,7 @@ import pickle
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.special import gammaln, logsumexp
 
@@ -266,6 +266,7 @@ def test_estimator_on_unkind_data(seed, clocked, auto):
 
 @pytest.mark.parametrize("clocked", [False, True])
 @given(seed=SEEDS)
+@example(seed=7662)  # whole counts: a merge finds the sums that it made
 def test_open_vocabulary_grows_alike_in_any_cutting(clocked, seed):
     rng = np.random.default_rng(seed)
     counts = rng.poisson(rng.gamma(0.3, 2.0, (3, 12))[rng.integers(0, 3, 30)])

@@ -388,7 +388,6 @@ def _join(config, rows, groups, atoms, table, events, counts, sums, m, l, now):
     atoms.n_rows[m] += atoms.n_rows[l]
     atoms.n_visits[m] += atoms.n_visits[l]
     atoms.reported[m] = REPORTED if reported_m or reported_l else UNREPORTED
-    add(table.stats[m], 1.0, table.stats[l])
     add(table.frozen[m], 1.0, table.frozen[l])
     atoms.frozen_births[m] += atoms.frozen_births[l]
     for r in range(counts[N_ROWS]):
