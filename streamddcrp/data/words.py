@@ -99,11 +99,10 @@ class WordArrays(NamedTuple):
     word: Annotated[NDArray[np.uint8], "64"]  # the word that is being read, by bytes
     eights: Annotated[NDArray[np.uint64], "8"]  # or by eights
     # Of scripts without spaces, see `streamddcrp.data.kernels.pieces`: counts by hash, 0 where none
-    # is; sums of those of pieces and of characters, entries, how many counts are due, and what is
-    # left out of each count;
+    # is; sums of those of pieces and of characters, entries, and how many counts are due;
     piece_keys: Annotated[IntArray, "T"]
     piece_counts: Annotated[IntArray, "T"]
-    piece_sums: Annotated[IntArray, "5"]
+    piece_sums: Annotated[IntArray, "4"]
     due_keys: Annotated[IntArray, "D"]  # what the last text adds to them,
     due_counts: Annotated[IntArray, "D"]
     run: Annotated[NDArray[np.uint8], "B"]  # and the run of characters that is being cut.

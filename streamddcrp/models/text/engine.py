@@ -151,7 +151,6 @@ class Scratch(NamedTuple):
     touched: Annotated[SmallInts, "K"]
     doc: Annotated[IntArray, "U"]  # words of a document of the window
     read: Annotated[IntArray, "U"]  # and of the new one
-    bytes: Annotated[Bytes, "256"]  # of a text that is read again
     at: Annotated[IntArray, "U"]  # postings of the words of a document that was lifted
     gone: Annotated[IntArray, "U"]  # and whether these count zero
     short: Annotated[IntArray, "2"]  # which arrays are too short, and for how many words
