@@ -186,3 +186,7 @@ def test_a_prior_that_moved_far_off_takes_no_digits(scale, far, kappa):
     # and a rate to 128 u of all it adds, which is below 7 sum y^2 + 9 rate, or 32 rates here
     assert y @ y < 3.0 * float(rate)
     assert post[0, 4] == pytest.approx(float(rate), rel=2.0**-41, abs=0.0)
+    # the marginal alone comes from the same rate: some terms in another order, each to an ulp
+    size = 21.5 * abs(np.log(post[0, 4])) + 1.5 * abs(np.log(hyper[5])) + abs(post[0, 0]) + 200.0
+    alone = families.log_marginal(family.family, hyper, stats, np.empty(post.shape[1]))
+    assert alone == pytest.approx(post[0, 0], rel=0.0, abs=2.0**-49 * size)

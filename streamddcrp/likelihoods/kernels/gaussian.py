@@ -195,11 +195,21 @@ def ng_add_rows(
 
 
 @uncounted
+def _rate(
+    rate: float, m: float, weight: float, kappa: float, n: float, sum_y: float, square: float
+) -> float:
+    """Return rate + (sum y^2 - (sum y)^2 / kappa_n + w m (n m - 2 sum y)) / 2, w = kappa / kappa_n.
+
+    All is about the centre, the prior mean m, too: sums about m would lose the digits of rows near
+    the centre where a moved prior lies far off. There is no division by n.
+    """
+    square -= sum_y * sum_y / kappa
+    square += weight * m * (n * m - 2.0 * sum_y)
+    return rate + 0.5 * max(square, 0.0)
+
+
+@uncounted
 def ng_posterior(hyper: Array, h: int, stats: Array, s: int, post: Array, q: int) -> None:
-    # About the centre, with the prior mean m there and w = kappa / kappa_n, without dividing by n:
-    # mean_n = w m + sum y / kappa_n,
-    # rate_n = rate + (sum y^2 - (sum y)^2 / kappa_n + w m (n m - 2 sum y)) / 2.
-    # Sums about m would lose the digits of rows near the centre where a moved prior lies far off.
     D = int(hyper[h])
     share = h + 1 + 7 * D
     total = 0.0
@@ -220,9 +230,7 @@ def ng_posterior(hyper: Array, h: int, stats: Array, s: int, post: Array, q: int
             weight = kappa0 / kappa
             log_shrink = math.log(weight)
             log_spread = math.log(kappa / (kappa + 1.0))
-        square = stats[s + 1 + 2 * D + d] - sum_y * sum_y / kappa
-        square += weight * shift * (n * shift - 2.0 * sum_y)
-        rate = rate0 + 0.5 * max(square, 0.0)
+        rate = _rate(rate0, shift, weight, kappa, n, sum_y, stats[s + 1 + 2 * D + d])
         log_rate = math.log(rate)
         total += hyper[share + d] * (
             gammas + shape0 * (math.log(rate0) - log_rate) - 0.5 * n * log_rate + 0.5 * log_shrink
@@ -250,11 +258,9 @@ def ng_marginal(hyper: Array, h: int, stats: Array, s: int) -> float:
         shift = hyper[i] - hyper[i - D]
         kappa0, shape0, rate0 = hyper[i + D], hyper[i + 2 * D], hyper[i + 3 * D]
         share = hyper[i + 6 * D]
-        sum_y = stats[s + 1 + D + d]
-        r = sum_y - n * shift
-        square = stats[s + 1 + 2 * D + d] - shift * (sum_y + r)
         kappa = kappa0 + n
-        rate = rate0 + 0.5 * max(square - r * r / kappa, 0.0)
+        sum_y, square = stats[s + 1 + D + d], stats[s + 1 + 2 * D + d]
+        rate = _rate(rate0, shift, kappa0 / kappa, kappa, n, sum_y, square)
         is_new = n != old_n or kappa0 != old_kappa or shape0 != old_shape or share != old_share
         least, most = min(before * rate0, after * rate), max(before * rate0, after * rate)
         if is_new or least < 1.0 / HUGE or most > HUGE:
