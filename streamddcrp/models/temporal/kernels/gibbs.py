@@ -23,23 +23,7 @@ from streamddcrp.models.temporal.kernels.chains import (
     tail,
     word_gain,
 )
-
-
-@kernel
-def _drawn(weight, n, rng):
-    """Draw one of ``n`` from log weights, which are overwritten."""
-    top = -np.inf
-    for j in range(n):
-        top = max(top, weight[j])
-    total = 0.0
-    for j in range(n):
-        total += math.exp(weight[j] - top)
-        weight[j] = total
-    u = rng.random() * total
-    j = 0
-    while j < n - 1 and weight[j] <= u:
-        j += 1
-    return j
+from streamddcrp.particles.kernels.random import draw_log
 
 
 @kernel
@@ -133,7 +117,7 @@ def draw_seats(law, rows, chains, rng, t, start):
                     )
                     heads[n], tails[n] = a, b
                     n += 1
-        j = _drawn(weight, n, rng)
+        j = draw_log(weight, n, rng.random())
         a, b = heads[j], tails[j]
         if a != b:
             swap_tails(rows, chains, a, b, t + 1)
@@ -187,7 +171,7 @@ def rejoin(law, rows, chains, rng, t, start):
                 heads[n] = h
                 n += 1
         if n > 1:
-            h = heads[_drawn(weight, n, rng)]
+            h = heads[draw_log(weight, n, rng.random())]
             if h != k:
                 swap_tails(rows, chains, k, h, t)
                 used[h], used[k] = True, chains.last[k] >= 0
