@@ -153,8 +153,8 @@ class Scratch(NamedTuple):
     own: Annotated[FloatArray, "K"]
     weight: Annotated[FloatArray, "K"]
     stale: Annotated[FloatArray, "K", 1]  # 1 where a posterior waits for the next block
-    shadow: Annotated[FloatArray, "K W"]  # probability that rows being evicted sit at the shadows
-    sides: Annotated[FloatArray, "K W"]  # 1 where an evicted row went to the shadow
+    # How much better rows being evicted suit the shadows, in nats; then 1 where they went there.
+    sides: Annotated[FloatArray, "K W"]
     opened: Annotated[FloatArray, "W"]  # probability that it opens its half of the atom
     paid: Annotated[FloatArray, "W"]  # and what that adds to ``side_sticks``
     joined: Annotated[IntArray, "W"]  # groups that rows being evicted have joined

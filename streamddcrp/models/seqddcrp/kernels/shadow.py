@@ -137,6 +137,6 @@ def take_side(rows, groups, atoms, table, counts, scratch, r, k):
         scratch.paid[r] = paid
     if to_shadow:
         atoms.shadow_births[k] += scratch.opened[r]
-        scratch.sides[k, r], scratch.shadow[k, r] = 1.0, 1.0
+        scratch.sides[k, r] = 1.0
     else:
         atoms.rest_births[k] += scratch.opened[r]

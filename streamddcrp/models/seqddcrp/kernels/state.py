@@ -241,7 +241,7 @@ def mix_row(rows, groups, atoms, counts, r):
 
 @uncounted
 def is_pure(groups, g):
-    """Whether all members of group ``g`` are at its atom: not while that is being split."""
+    """Whether group ``g`` is that of an atom, with all its members there: no single row."""
     return groups.atom[g] >= 0 and groups.probs[g, groups.atom[g]] > PURE
 
 

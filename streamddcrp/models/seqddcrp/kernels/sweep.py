@@ -60,15 +60,9 @@ def sweep(config, rows, groups, atoms, table, counts, scratch, start):
     for at in range(n_active):
         m = atoms.active[at]
         expected_log_liks_of_rows(
-            config.family,
-            config.hyper,
-            table.post[m],
-            rows.x,
-            scratch.columns,
-            start,
-            w,
+            config.family, config.hyper, table.post[m], rows.x, scratch.columns, start, w,
             received[m],
-        )
+        )  # fmt: skip
         scratch.own[m] = is_away(config, table, counts, m)
     for i in range(w - 1, start - 1, -1):
         for at in range(n_active):

@@ -45,7 +45,7 @@ MOST_GROWTH = 30.0  # of a group's log mass in one step, beyond which a sum woul
 
 
 @uncounted
-def _join_group(config, rows, groups, counts, shadow, r):
+def _join_group(config, rows, groups, counts, sides, r):
     """Let evicted row ``r`` join the group of its most probable atom, or make one of its own.
 
     Return the group, and by how much its log mass grew; infinity for a new one.
@@ -67,14 +67,14 @@ def _join_group(config, rows, groups, counts, shadow, r):
                 old, new = math.exp(lasting - mass), math.exp(-mass)
                 for m in range(K):
                     groups.probs[g, m] = old * groups.probs[g, m] + new * rows.probs[m, r]
-                    groups.shadow[g, m] = old * groups.shadow[g, m] + new * shadow[m, r]
+                    groups.shadow[g, m] = old * groups.shadow[g, m] + new * sides[m, r]
                 groups.log_mass[g] = mass
                 return g, mass - lasting
     groups.atom[n_groups] = best
     groups.log_mass[n_groups] = 0.0
     for m in range(K):
         groups.probs[n_groups, m] = rows.probs[m, r]
-        groups.shadow[n_groups, m] = shadow[m, r]
+        groups.shadow[n_groups, m] = sides[m, r]
     for i in range(counts[N_ROWS]):
         rows.group_links[i, n_groups] = 0.0
         rows.group_log_weight[i, n_groups] = -np.inf
@@ -87,7 +87,7 @@ def evict(config, rows, groups, atoms, table, counts, sums, scratch, n):
     """Freeze the ``n`` oldest rows."""
     family, hyper, columns = config.family, config.hyper, scratch.columns
     if config.recall:
-        scratch.shadow[: counts[N_TABLES], :n] = 0.0
+        scratch.sides[: counts[N_TABLES], :n] = 0.0
         for at in range(counts[N_ACTIVE]):
             m = atoms.active[at]
             compare_sides(config, rows, atoms, table, scratch, m, n, scratch.sides[m])
@@ -99,7 +99,7 @@ def evict(config, rows, groups, atoms, table, counts, sums, scratch, n):
         m = atoms.active[at]
         add_rows(family, hyper, rows.x, columns, rows.probs[m], 0, n, table.frozen[m])
         if config.recall:
-            add_rows(family, hyper, rows.x, columns, scratch.shadow[m], 0, n, table.shadow[m])
+            add_rows(family, hyper, rows.x, columns, scratch.sides[m], 0, n, table.shadow[m])
 
 
 @uncounted
@@ -144,7 +144,7 @@ def _freeze(config, rows, groups, atoms, table, counts, sums, scratch, r, n):
         s = rows.births[m, r]
         sums[FROZEN_OPENINGS] += s
         atoms.frozen_births[m] += s
-    g, growth = _join_group(config, rows, groups, counts, scratch.shadow, r)
+    g, growth = _join_group(config, rows, groups, counts, scratch.sides, r)
     groups.t[g] = rows.t[r]
     groups.arrival[g] = counts[N_SEEN] - w + r
     scratch.joined[r] = g
