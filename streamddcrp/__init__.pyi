@@ -36,7 +36,7 @@ from .models.trees.gibbs import NestedTopicSamples, sample_nested_topics
 from .models.trees.nested_components import NestedCRPComponents
 from .models.trees.nested_topics import NestedCRPTopics
 from .monitor.alarm import Alarm
-from .monitor.changes import change_points, label_changes
+from .monitor.changes import change_points, label_changes, relocate_changes
 from .monitor.detector import RegimeAnomalyDetector
 from .monitor.seasonal import Seasonal
 from .monitor.window_features import WindowFeatures
@@ -87,6 +87,7 @@ __all__ = [
     "labels_of_links",
     "point_estimate",
     "prior_summary",
+    "relocate_changes",
     "sample_ddcrp",
     "sample_graph_crp",
     "sample_graph_ibp",

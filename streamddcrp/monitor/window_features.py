@@ -130,7 +130,8 @@ class WindowFeatures(Options, Stored, base.Transformer):
             ``SeqDDCRP.step_many`` takes.
         positions : ndarray of int64, shape (number of windows,)
             The arrival, counted from 0, that completed the window. A change of regime that first
-            shows in a window is best placed in its middle, at ``position - window // 2``.
+            shows in a window is best placed in its middle, at ``position - window // 2``;
+            `relocate_changes` then finds its row.
 
         Raises
         ------

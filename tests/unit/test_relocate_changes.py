@@ -1,0 +1,124 @@
+"""Changes are moved to the most probable rows, by evidence computed from dense densities."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import multivariate_t
+
+from streamddcrp import relocate_changes
+from streamddcrp.errors import ConfigError, SchemaError
+from streamddcrp.monitor import changes as module
+from streamddcrp.monitor.changes import KAPPA, ORDER
+
+SHAPE, SHARE = 1.5, 0.05  # of the noise's prior: its variance is a twentieth of the column's
+
+
+def dense_evidence(column, scale, start, end):
+    """Log marginal of a segment as one Student t; rows whose lags are unknown are left out."""
+    rows = [i for i in range(max(start, ORDER), end) if not np.isnan(column[i])]
+    known = column.copy()
+    for i in range(1, len(known)):
+        if np.isnan(known[i]):
+            known[i] = known[i - 1]
+    rows = [i for i in rows if not np.isnan(known[i - ORDER : i]).any()]
+    if not rows:
+        return 0.0
+    mean = np.nanmean(column)
+    lags = [[1.0, *(known[i - ORDER : i][::-1] - mean) / scale] for i in rows]
+    phi = np.array(lags)
+    rate = SHAPE * SHARE * scale**2
+    shape = (rate / SHAPE) * (np.eye(len(rows)) + phi @ phi.T / KAPPA)
+    law = multivariate_t(loc=np.zeros(len(rows)), shape=shape, df=2 * SHAPE)
+    return float(law.logpdf(column[rows] - mean))
+
+
+def slow(changes, X, within):
+    edges = [0, *changes, len(X)]
+    scores = []
+    for i in range(1, len(edges) - 1):
+        before, found, after = edges[i - 1 : i + 2]
+        rows = range(max(found - within, before + 1), min(found + within, after - 1) + 1)
+        scores.append({
+            c: sum(
+                dense_evidence(x, np.nanstd(x), before, c)
+                + dense_evidence(x, np.nanstd(x), c, after) for x in X.T
+            ) for c in rows
+        })  # fmt: skip
+        edges[i] = max(scores[-1], key=scores[-1].get)
+    return scores
+
+
+@st.composite
+def cases(draw):
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    N, D = draw(st.integers(30, 70)), draw(st.integers(1, 2))
+    changes = sorted(draw(st.sets(st.integers(1, N - 1), min_size=1, max_size=3)))
+    X = rng.normal(size=(N, D)).cumsum(axis=0) * rng.uniform(0.1, 10.0) + rng.normal(0.0, 50.0)
+    X[N // 2 :] += 3.0 * rng.normal(size=(N - N // 2, D))
+    X[rng.random(X.shape) < draw(st.sampled_from([0.0, 0.1]))] = np.nan
+    return X, changes, draw(st.integers(1, 40))
+
+
+@given(case=cases())
+def test_no_row_nearby_is_more_probable(case):
+    X, changes, within = case
+    found = relocate_changes(changes, X, within).tolist()
+    at = list(changes)
+    for i in range(len(found)):  # each given those before, as relocated
+        scores = slow([*found[:i], *at[i:]], X, within)[i]
+        best = max(scores.values())
+        # sums of squares of up to 70 rows of the size of their differences: rounding alone
+        assert scores[found[i]] >= best - 1e-6 * max(1.0, abs(best))
+    assert found == sorted(set(found))
+    assert all(abs(a - b) <= within for a, b in zip(found, changes, strict=True))
+
+
+def test_chunks_do_not_matter(monkeypatch):
+    X = np.random.default_rng(0).normal(size=(900, 2)).cumsum(axis=0)
+    X[500:] *= -1.5
+    whole = relocate_changes([200, 520], X, 30).tolist()
+    monkeypatch.setattr(module, "CHUNK", 7)
+    assert relocate_changes([200, 520], X, 30).tolist() == whole
+
+
+def test_a_change_of_shape_is_found_to_the_row():
+    rng = np.random.default_rng(1)
+    phase = 2.0 * np.pi * np.arange(1500) / 25
+    errors = []
+    for _ in range(20):
+        true, signal = int(rng.integers(600, 900)), np.sin(phase)
+        signal[true:] += 0.5 * np.sin(2.0 * phase[true:] + rng.uniform(0.0, 6.0))
+        signal += 0.02 * rng.normal(size=1500)
+        found = relocate_changes([true + int(rng.integers(-100, 101))], signal, 100)
+        errors.append(abs(int(found[0]) - true))
+    assert np.median(errors) <= 1
+    assert max(errors) <= 8  # the lags of as many rows mix both shapes
+
+
+def test_nothing_found_nothing_moved():
+    assert relocate_changes([], [1.0, 2.0], 5).tolist() == []
+
+
+def test_a_column_at_rest_says_nothing():
+    signal = np.sin(np.arange(300.0))
+    signal[150:] *= 0.1
+    both = np.column_stack([signal, np.full(300, 7.0)])
+    assert (
+        relocate_changes([170], both, 40).tolist() == relocate_changes([170], signal, 40).tolist()
+    )
+
+
+@pytest.mark.parametrize("changes", [[5, 5], [7, 3], [0, 4], [4, 20], [-1]])
+def test_refuses_changes_that_are_no_rows(changes):
+    with pytest.raises(ConfigError, match="changes must rise and lie between 1 and 19"):
+        relocate_changes(changes, np.arange(20.0), 3)
+
+
+def test_refuses_what_is_no_signal():
+    with pytest.raises(SchemaError, match="signal must have shape"):
+        relocate_changes([1], np.zeros((3, 2, 2)), 3)
+    with pytest.raises(SchemaError, match="row 2"):
+        relocate_changes([1], [0.0, 1.0, np.inf, 2.0], 3)
+    with pytest.raises(ConfigError, match="within"):
+        relocate_changes([1], np.arange(9.0), 0)
