@@ -11,7 +11,9 @@ from streamddcrp.estimator.stored import Stored
 from streamddcrp.monitor.kernels import (
     BLOCK,
     CURRENT,
+    CURRENT_ALARMS,
     FORMER,
+    FORMER_ALARMS,
     MOST,
     N_COUNTS,
     mean_of,
@@ -56,8 +58,9 @@ class Alarm(Stored):
     Rows in a row that alarm are one alarm, which ends when 10 rows (``average``, if that is more)
     have stayed below the threshold. Only its first row enters the calibration, and no score enters
     as more than a little above the threshold, so that an anomaly hardly lifts it, however long or
-    large; what has the given rate is the beginning of alarms. Should one never end, the scores have
-    become different for good.
+    large; what has the given rate is the beginning of alarms. Where more than 2 rate m + 3 alarms
+    began among the m rows, these no longer say what is usual, and scores enter as they are. Should
+    an alarm never end, the scores have become different for good.
 
     Parameters
     ----------
@@ -145,7 +148,7 @@ class Alarm(Stored):
         check_one("recent", arrays["recent"], alarm._recent.shape, np.float64, FINITE)
         check_one("top", arrays["top"], alarm._top.shape, np.float64, REAL)
         block = Within(0, math.ceil(BLOCK / alarm.rate) + 1)
-        limits = counters({FORMER: block, CURRENT: block})
+        limits = counters(dict.fromkeys((FORMER, CURRENT, FORMER_ALARMS, CURRENT_ALARMS), block))
         check_one("counts", arrays["counts"], (N_COUNTS,), np.int64, limits)
         for name in ("recent", "top", "counts"):
             getattr(alarm, f"_{name}")[:] = arrays[name]

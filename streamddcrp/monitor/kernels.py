@@ -15,6 +15,7 @@ QUIET_ROWS = 10  # rows below the threshold that end an alarm
 WEIGHT = 0.5  # of a row's label as evidence: neighbours follow each other
 CONCENTRATION = 2.0  # of the shares that the labels of a regime have
 BEGINNINGS = 256  # at most, where the present regime may have begun
+EXTRA_ALARMS = 3  # so many beyond twice those asked for, and scores have become different
 MOST_EXCESS = 2.0  # a score enters the calibration at most so many mean excesses too high
 
 # counts (int64)
@@ -22,7 +23,9 @@ N_SCORES = 0  # scores seen
 FORMER = 1  # calibration rows in the block before
 CURRENT = 2  # .. and in the present one
 LEFT = 3  # rows below the threshold that the present alarm needs to end; 0: there is none
-N_COUNTS = 4
+FORMER_ALARMS = 4  # alarms that began in the former block
+CURRENT_ALARMS = 5  # .. and in the present one
+N_COUNTS = 6
 
 
 @kernel
@@ -83,6 +86,8 @@ def _calibrate(rate, top, counts, value):
         top[1] = -np.inf
         counts[FORMER] = counts[CURRENT]
         counts[CURRENT] = 0
+        counts[FORMER_ALARMS] = counts[CURRENT_ALARMS]
+        counts[CURRENT_ALARMS] = 0
 
 
 @kernel
@@ -104,7 +109,9 @@ def step_alarm(
     for i in range(scores.shape[0]):
         limit, excess = threshold(rate, top, counts, largest)
         cap = np.inf
-        if counts[FORMER] + counts[CURRENT] >= TAIL:
+        m = counts[FORMER] + counts[CURRENT]
+        began = counts[FORMER_ALARMS] + counts[CURRENT_ALARMS]
+        if m >= TAIL and began <= EXTRA_ALARMS + 2.0 * rate * m:
             cap = (limit if limit < np.inf else largest[0]) + MOST_EXCESS * excess
         out_threshold[i] = limit
         out_mean[i] = np.nan
@@ -120,6 +127,7 @@ def step_alarm(
         above = mean > limit
         out_alarm[i] = above
         if counts[LEFT] == 0:
+            counts[CURRENT_ALARMS] += above
             _calibrate(rate, top, counts, min(mean, cap))
             if above:
                 counts[LEFT] = max(k, QUIET_ROWS)

@@ -11,6 +11,7 @@ class AlarmTwin:
     def __init__(self, rate, average):
         self.rate, self.average = rate, average
         self.scores, self.former, self.current = [], [], []
+        self.began, self.began_before = 0, 0  # alarms, in the present block and the former
         self.left = 0
         self.quiet = max(average, 10)
 
@@ -29,7 +30,7 @@ class AlarmTwin:
         else:
             share = J / (self.rate * (m + 1))
             threshold = tail[-1] + excess * (J - 1) * (share ** (1.0 / (J - 1)) - 1.0)
-        if m < 20:
+        if m < 20 or self.began + self.began_before > 3 + 2.0 * self.rate * m:
             return threshold, math.inf
         return threshold, (threshold if threshold < math.inf else tail[0]) + 2.0 * excess
 
@@ -48,8 +49,10 @@ class AlarmTwin:
             self.left = self.quiet if alarm else self.left - 1
             return mean, threshold, alarm
         self.current.append(min(mean, cap))
+        self.began += alarm
         if len(self.current) >= 10 / self.rate:
             self.former, self.current = self.current, []
+            self.began_before, self.began = self.began, 0
         if alarm:
             self.left = self.quiet
         return mean, threshold, alarm

@@ -80,6 +80,17 @@ def test_an_anomaly_does_not_lift_the_threshold_however_long_it_lasts():
     assert alarm.threshold == pytest.approx(before, rel=0.1)
 
 
+def test_a_process_that_wakes_is_not_alarmed_at_for_ever():
+    # At rest for 200 rows, then 30 rows up in every 100: each rise would begin an alarm.
+    rng = np.random.default_rng(7)
+    awake = np.tile(np.repeat([0.0, 5.0], [70, 30]), 40)
+    scores = np.concatenate([np.zeros(200), awake]) + 1e-3 * rng.exponential(size=4200)
+    alarm = Alarm(0.001).step_many(scores).alarm
+    began = np.flatnonzero(np.diff(alarm.astype(int)) == 1)
+    assert 1 <= len(began[began < 1200]) <= 10
+    assert len(began[began >= 1200]) <= 10  # 3 are asked for; 22 without the rule, in 30 rises
+
+
 @pytest.mark.parametrize("n_before", [30, 300, 3000])
 def test_a_giant_does_not_blind(n_before):
     rng = np.random.default_rng(6)
