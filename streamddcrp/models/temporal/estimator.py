@@ -53,10 +53,11 @@ class TemporalDPM(EpochViews, base.Clusterer):
         number, or a text such as "1d", "6h", "15min", "30s": after a period of ``t``, in its unit,
         which is seconds for text and time stamps; periods without rows are empty epochs.
         ``("rows", 100)`` or "100 rows": after so many rows.
-    likelihood : "auto", "gaussian", "text", tuple, Likelihood or Emission, default "auto"
-        "gaussian": numbers, with diagonal noise and means that take steps, both learned. "text":
-        short texts, lists of words or counts of words, over any vocabulary. "auto": the first row
-        shows which of the two. A conjugate family such as "normal_wishart" or ("gamma_poisson",
+    likelihood : "auto", "gaussian", "full_gaussian", "text", tuple, Likelihood or Emission
+        "gaussian": numbers, with diagonal noise and means that take steps, both learned.
+        "full_gaussian": with full covariances of both. "text": short texts, lists of words or
+        counts of words, over any vocabulary. "auto", the default: the first row shows whether it is
+        "gaussian" or "text". A conjugate family such as "normal_wishart" or ("gamma_poisson",
         1.0, 0.1): every component has its own parameters, and what is known of them fades from
         epoch to epoch, as fast as the data show; see
         `streamddcrp.models.temporal.emissions.conjugate`. Or an emission of
