@@ -98,7 +98,7 @@ class LikelihoodOption:
 
     def __init__(self, option: Any) -> None:
         words = option if isinstance(option, str) else ""
-        self.given: Any = option  # "auto", "gaussian", "text", or a family or an emission
+        self.given: Any = option  # one of the words below, or a family or an emission
         self.kind: str | None  # what rows are; None until the first one shows it
         if words in ("auto", TEXT, NUMBERS, FULL):
             self.kind = {"auto": None, FULL: NUMBERS}.get(words, words)

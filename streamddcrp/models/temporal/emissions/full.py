@@ -174,10 +174,8 @@ class FullGaussianDrift(GaussianDrift):
                 order = np.argsort((precision * scatter).sum(axis=(1, 2)), kind="stable")
                 middle = order[np.argmax(np.cumsum(n[order]) >= HALF * n.sum())]
                 out[NOISE, e, 0], out[NOISE, e, 1] = n.sum(), n.sum() * scatter[middle]
-            out[BIRTH, e, 0], out[BIRTH, e, 1] = (
-                (begins == e).sum(),
-                second[e, begins == e].sum(axis=0),
-            )
+            born = begins == e
+            out[BIRTH, e, 0], out[BIRTH, e, 1] = born.sum(), second[e, born].sum(axis=0)
             if e:
                 on = (begins < e) & seen[e] & seen[e - 1]
                 lagged = s.lagged[e, on]

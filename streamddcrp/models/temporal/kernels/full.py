@@ -96,6 +96,16 @@ def _form(A, x, y):
 
 
 @inner
+def _trace(A, B):
+    """Trace of A B for symmetric matrices (D, D)."""
+    out = 0.0
+    for i in range(len(A)):
+        for j in range(len(A)):
+            out += A[i, j] * B[i, j]
+    return out
+
+
+@inner
 def _add_row(w, x, precision, info, shift):
     """Add w P_x and w P_x x."""
     for i in range(len(x)):
@@ -117,12 +127,8 @@ def full_stats(
     their number, sums and products.
     """
     D = X.shape[1]
-    for part in (info, square):
-        part[:] = 0.0
-    for part in (shift, total):
-        part[:] = 0.0
-    for part in (size, const, n_whole):
-        part[:] = 0.0
+    info[:], square[:], shift[:], total[:] = 0.0, 0.0, 0.0, 0.0
+    size[:], const[:], n_whole[:] = 0.0, 0.0, 0.0
     gap, own = np.empty(D), np.empty((D, D))
     for i in range(X.shape[0]):
         for c in range(D):
@@ -232,7 +238,8 @@ def kalman_full(
             lagged[e, k] = 0.0
             if e == E - 1 or e < first:
                 continue
-            ahead[:] = P + drift
+            ahead[:] = P
+            ahead += drift
             _root(ahead, work[0])
             for i in range(D):  # J = P (P + Q)^-1
                 _solve(work[0], P[i], gap[0])
@@ -266,7 +273,7 @@ def full_expected(X, mean, var, whitener, precision, norm, begins, epoch, out):
     K = len(mean)
     own, gap, spread, places = np.empty((D, D)), np.empty(D), np.empty(K), np.zeros((K, D))
     for k in range(K):
-        spread[k] = (precision * var[k]).sum()
+        spread[k] = _trace(precision, var[k])
         for i in range(D):
             for j in range(i + 1):
                 places[k, i] += whitener[i, j] * mean[k, j]
@@ -288,8 +295,9 @@ def full_expected(X, mean, var, whitener, precision, norm, begins, epoch, out):
                     total += (gap[c] - places[k, c]) ** 2
                 out[i, k] = -0.5 * total
             else:
-                gap[:] = X[i] - mean[k]
-                out[i, k] = -0.5 * (own_norm + _form(own, gap, gap) + (own * var[k]).sum())
+                for c in range(D):
+                    gap[c] = X[i, c] - mean[k, c]
+                out[i, k] = -0.5 * (own_norm + _form(own, gap, gap) + _trace(own, var[k]))
 
 
 @inner
@@ -326,7 +334,8 @@ def _next_row(mean, cov, info, shift, noise, centre, root, work, gap):
     centre[:] = mean
     root[:] = cov
     _update(centre, root, info, shift, 0.0, work, gap)
-    work[0] = root + noise
+    work[0] = root
+    work[0] += noise
     _root(work[0], root)
     norm = D * _LOG_2PI
     for c in range(D):
@@ -366,9 +375,12 @@ def seat_full(
             _present(X[i], precision, norm, own)
         for k in range(K + 1):
             if whole:
-                gap[0] = X[i] - centre[k]
+                log_p[k] = -0.5 * norms[k]
+                for c in range(D):
+                    gap[0, c] = X[i, c] - centre[k, c]
                 _solve(root[k], gap[0], gap[1])
-                log_p[k] = -0.5 * (norms[k] + (gap[1] * gap[1]).sum())
+                for c in range(D):
+                    log_p[k] -= 0.5 * gap[1, c] * gap[1, c]
             else:
                 log_p[k] = _log_normal(X[i], centre[k], root[k], work, gap)
         for k in range(K):
