@@ -25,6 +25,7 @@ from streamddcrp.models.temporal.emissions.drift import (
     ROUNDS,
     DriftSmoothed,
     GaussianDrift,
+    guesses,
     moments_of_rows,
     numbers_of_clusters,
     spreads,
@@ -254,14 +255,15 @@ class FullGaussianDrift(GaussianDrift):
 
 
 def full_guesses(X: FloatArray) -> list[FullGaussianDrift]:
-    """Return emissions for rows (N, D) as `guesses` does, whatever linear map the rows came by.
+    """Return emissions for rows (N, D): those of `guesses`, and others that may be correlated.
 
-    Clusters are looked for where the rows have unit covariance.
+    For these, clusters are looked for where the rows have unit covariance: a linear map of the rows
+    maps them, too.
     """
+    out = [FullGaussianDrift.like(law) for law in guesses(X)]
     mean, cov = _moments(X)
     root = np.linalg.cholesky(cov)
     Z = solve_triangular(root, (np.where(np.isnan(X), mean, X) - mean).T, lower=True).T
-    out = []
     for k in numbers_of_clusters(X):
         gaps = within(Z, k) if k > 1 else Z
         share = gaps.T @ gaps / max(len(Z) - k, 1) + 1e-6 * np.eye(len(cov))
