@@ -1,9 +1,9 @@
 """Drifting Gaussian clusters that are born and die: the streaming temporal mixture and its peers.
 
-Twelve streams of 40 epochs of 80 rows. *Stream*: one pass of `TemporalDPM`, all defaults. *Gibbs*:
-`sample_temporal_dpm`, the infinite model, all scales drawn; labels are the partition of least
-expected variation of information to the draws of the second half. *Oracle*: labels by true centres
-and proportions.
+Twelve streams of 40 epochs of 80 rows. *Stream*: one pass of `TemporalDPM`, all defaults but for
+options given. *Gibbs*: `sample_temporal_dpm`, the infinite model, all scales drawn; labels are the
+partition of least expected variation of information to the draws of the second half. *Oracle*:
+labels by true centres and proportions.
 Epoch ARI is the mean over epochs; pooled ARI is over all rows, so that confused identities count.
 Then the cost of an epoch of 2,000 rows with 20 live clusters.
 """
@@ -30,6 +30,7 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 DRIFT, BIRTH = 0.0625, 36.0
+MIXED = np.array([[1.0, 0.9], [0.0, np.sqrt(0.19)]])  # columns that have a correlation of .9
 
 
 class Stream(NamedTuple):
@@ -78,15 +79,20 @@ def agreement(truth: list[IntArray], labels: list[IntArray]) -> tuple[float, flo
     return float(np.mean(each)), float(pooled)
 
 
-def stream_labels(rows: list[FloatArray]) -> list[IntArray]:
-    """Labels of one pass with all defaults, each epoch's as it leaves the window."""
-    model = TemporalDPM()
+def stream_labels(rows: list[FloatArray], **options: Any) -> list[IntArray]:
+    """Labels of one pass of `TemporalDPM`, each epoch's as it leaves the window."""
+    model = TemporalDPM(**options)
     for X in rows:
         model.learn_many(X)
     model.close()
     final = model.final_labels(window=True)
     ends = np.cumsum([len(X) for X in rows])
     return np.split(final["label"].to_numpy(), ends[:-1])
+
+
+def batch_labels(rows: list[FloatArray], expectation: str) -> list[IntArray]:
+    """Labels of the batch fit."""
+    return fit_temporal_dpm(rows, expectation=expectation).labels
 
 
 def gibbs_labels(rows: list[FloatArray], n_sweeps: int, seed: int) -> list[IntArray]:
@@ -122,9 +128,11 @@ def epoch_seconds(n_epochs: int = 25) -> tuple[list[float], int]:
     return seconds[5:], engine.n_components
 
 
-def _timed(method: Callable[..., list[IntArray]], *args: Any) -> tuple[list[IntArray], float]:
+def _timed(
+    method: Callable[..., list[IntArray]], *args: Any, **options: Any
+) -> tuple[list[IntArray], float]:
     start = time.process_time()
-    labels = method(*args)
+    labels = method(*args, **options)
     return labels, time.process_time() - start
 
 
@@ -135,20 +143,28 @@ def _timed(method: Callable[..., list[IntArray]], *args: Any) -> tuple[list[IntA
     "--gibbs", default=12, show_default=True, help="Streams for the sampler and the batch."
 )
 @click.option("--sweeps", default=300, show_default=True, help="Of the sampler.")
-def main(streams: int, first: int, gibbs: int, sweeps: int) -> None:
+@click.option("--expectation", default="zero-corrected", show_default=True)
+@click.option("--likelihood", default="auto", show_default=True, help="Of the stream.")
+@click.option("--mixed", is_flag=True, help="Mix the columns, so that their noise is correlated.")
+def main(
+    streams: int, first: int, gibbs: int, sweeps: int, expectation: str, likelihood: str,
+    mixed: bool,
+) -> None:  # fmt: skip
     header = ("seed", "method", "epoch ARI", "pooled ARI", "CPU s")
     table = []
     results: dict[str, list[tuple[float, float, float]]] = {}
     with threadpool_limits(1):
         warm = drifting_gaussians(0, n_epochs=5).rows
-        stream_labels(warm)
+        options = {"expectation": expectation, "likelihood": likelihood}
+        stream_labels(warm, **options)
         gibbs_labels(warm, 10, 0)
         for seed in range(first, first + streams):
             data = drifting_gaussians(seed)
-            runs = {"stream": _timed(stream_labels, data.rows)}
+            rows = [X @ MIXED for X in data.rows] if mixed else data.rows
+            runs = {"stream": _timed(stream_labels, rows, **options)}
             if seed < first + gibbs:
-                runs["batch"] = _timed(lambda rows: fit_temporal_dpm(rows).labels, data.rows)
-                runs["Gibbs"] = _timed(gibbs_labels, data.rows, sweeps, seed)
+                runs["batch"] = _timed(batch_labels, rows, expectation)
+                runs["Gibbs"] = _timed(gibbs_labels, rows, sweeps, seed)
             runs["oracle"] = data.oracle, 0.0
             for name, (labels, seconds) in runs.items():
                 result = (*agreement(data.ids, labels), seconds)

@@ -260,6 +260,33 @@ def dense_chain(
     return mean, post, float(log_z)
 
 
+def dense_full_chain(
+    X: list[np.ndarray], q: list[np.ndarray], R: Any, Q: Any, m0: Any, P0: Any
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """Mean (T, D) and covariance (T, D, T, D) of a chain with full covariances, and log Z.
+
+    As `dense_chain`, for rows (N_t, D) of which NaN is missing: densities of what is there.
+    """
+    T, D = len(X), len(m0)
+    cov = np.concatenate(
+        [np.concatenate([P0 + Q * min(s, t) for s in range(T)], axis=1) for t in range(T)]
+    )
+    prior, post = np.tile(m0, T), np.linalg.inv(cov)
+    h = post @ prior
+    log_z = -0.5 * (prior @ h + np.linalg.slogdet(cov)[1])
+    for t in range(T):
+        for x, w in zip(X[t], q[t], strict=True):
+            there = np.flatnonzero(~np.isnan(x))
+            P, at = np.linalg.inv(R[np.ix_(there, there)]), t * D + there
+            post[np.ix_(at, at)] += w * P
+            h[at] += w * (P @ x[there])
+            norm = len(there) * math.log(2.0 * math.pi) - np.linalg.slogdet(P)[1]
+            log_z -= 0.5 * w * (norm + x[there] @ P @ x[there])
+    post = np.linalg.inv(post)
+    log_z += 0.5 * (h @ post @ h + np.linalg.slogdet(post)[1])
+    return (post @ h).reshape(T, D), post.reshape(T, D, T, D), float(log_z)
+
+
 def exact_bound(resp: Any, evidence: float, settings: Any) -> float:
     """Lower bound on log p(x) under any assignments (N_t, K) of all epochs (section 6).
 

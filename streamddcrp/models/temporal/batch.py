@@ -75,6 +75,7 @@ def fit_temporal_dpm(
     alpha: float | None = None,
     decay: object = None,
     width: int | None = None,
+    expectation: str = "zero-corrected",
     slots: int = 1000,
     lag: int = 3,
     init: str | Sequence[FloatArray] = "stream",
@@ -93,7 +94,7 @@ def fit_temporal_dpm(
     emission : Emission, optional
         Default: `GaussianDrift` with scales learned, the best of several guesses on the first
         epochs.
-    alpha, decay, width
+    alpha, decay, width, expectation
         As for `TemporalDPM`.
     slots : int, default 1000
         Components of the finite model.
@@ -137,7 +138,9 @@ def fit_temporal_dpm(
     [[0, 1], [0, 1], [0, 1], [0, 1], [0, 1], [0, 1]]
     """
     settings = Settings(
-        **count_settings(alpha, decay, width), slots=whole("slots", slots, 1), lag=whole("lag", lag)
+        **count_settings(alpha, decay, width, expectation),
+        slots=whole("slots", slots, 1),
+        lag=whole("lag", lag),
     )
     whole("max_sweeps", max_sweeps, 1)
     if not tol >= 0.0:

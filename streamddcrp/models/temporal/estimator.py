@@ -1,15 +1,14 @@
 """The temporal Dirichlet-process mixture as a streaming estimator."""
 
-import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, replace
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
 from river import base
 
-from streamddcrp.contract import LABEL, LIVE_TABLES, N_OUTPUTS, SCORE
+from streamddcrp.contract import LABEL, LIVE_TABLES, N_OUTPUTS
 from streamddcrp.data import Vectorizer, as_time, check_clocked
 from streamddcrp.data.batches import batch_times
 from streamddcrp.data.documents import Vocabulary
@@ -17,7 +16,6 @@ from streamddcrp.data.times import Piece, Place, make_cut
 from streamddcrp.errors import StreamDDCRPError
 from streamddcrp.estimator.row_model import Predicted
 from streamddcrp.estimator.stored import refuse_unless_plain
-from streamddcrp.models.temporal.emissions import Emission
 from streamddcrp.models.temporal.engine import Engine
 from streamddcrp.models.temporal.likelihood import (
     NUMBERS,
@@ -29,55 +27,13 @@ from streamddcrp.models.temporal.likelihood import (
 )
 from streamddcrp.models.temporal.stream import StreamState
 from streamddcrp.models.temporal.views import EpochViews
+from streamddcrp.models.temporal.warmup import NO_ROWS, WarmUp
 from streamddcrp.models.temporal.window import Settings, count_settings
 from streamddcrp.records import FINITE, MOST, VALUE, Within, check_one, refuse_if
-from streamddcrp.typing import FloatArray, IntArray
+from streamddcrp.typing import FloatArray
 from streamddcrp.validation import whole
 
-_log = logging.getLogger(__name__)
 _MOST_WAIT = 4  # times the warm-up, at most, within an epoch
-
-
-class WarmUp(NamedTuple):
-    """Rows that wait until scales can be chosen, with the numbers and times of their epochs."""
-
-    X: FloatArray
-    number: IntArray
-    t: FloatArray
-
-    def and_then(self, X: FloatArray, piece: Piece) -> "WarmUp":
-        """Return these rows and more."""
-        return WarmUp(
-            np.concatenate([self.X.reshape(-1, X.shape[1]), X]),
-            np.concatenate([self.number, np.full(len(X), piece.number)]),
-            np.concatenate([self.t, np.full(len(X), piece.time)]),
-        )
-
-    def is_over(self, warmup: int, number: int) -> bool:
-        """Whether there are enough rows, and epoch ``number`` is later than theirs."""
-        return len(self.X) >= warmup and number > self.number[-1]
-
-    def best(self, candidates: Sequence[Emission], settings: Settings) -> StreamState:
-        """Return the state with the emission that predicts the rows best."""
-        tried = [self._learned(StreamState(Engine(settings, emission))) for emission in candidates]
-        best = int(np.argmin([surprise for _, surprise in tried]))
-        _log.info(
-            "prior of clusters chosen after %d rows: the best of %d guesses of their spread",
-            len(self.X), len(tried),
-        )  # fmt: skip
-        return tried[best][0]
-
-    def _learned(self, state: StreamState) -> tuple[StreamState, float]:
-        """Learn the rows; return the state and how much they surprised it."""
-        surprise = 0.0
-        starts = [0, *(np.flatnonzero(np.diff(self.number)) + 1).tolist()]
-        for a, b in zip(starts, [*starts[1:], len(self.X)], strict=True):
-            state.go_to(int(self.number[a]))
-            surprise += float(state.seat(self.X[a:b], float(self.t[a]))[:, SCORE].sum())
-        return state, surprise
-
-
-NO_ROWS = WarmUp(np.empty((0, 0)), np.empty(0, np.int64), np.empty(0))
 
 
 class TemporalDPM(EpochViews, base.Clusterer):
@@ -97,10 +53,11 @@ class TemporalDPM(EpochViews, base.Clusterer):
         number, or a text such as "1d", "6h", "15min", "30s": after a period of ``t``, in its unit,
         which is seconds for text and time stamps; periods without rows are empty epochs.
         ``("rows", 100)`` or "100 rows": after so many rows.
-    likelihood : "auto", "gaussian", "text", tuple, Likelihood or Emission, default "auto"
-        "gaussian": numbers, with diagonal noise and means that take steps, both learned. "text":
-        short texts, lists of words or counts of words, over any vocabulary. "auto": the first row
-        shows which of the two. A conjugate family such as "normal_wishart" or ("gamma_poisson",
+    likelihood : "auto", "gaussian", "full_gaussian", "text", tuple, Likelihood or Emission
+        "gaussian": numbers, with diagonal noise and means that take steps, both learned.
+        "full_gaussian": with full covariances of both. "text": short texts, lists of words or
+        counts of words, over any vocabulary. "auto", the default: the first row shows whether it is
+        "gaussian" or "text". A conjugate family such as "normal_wishart" or ("gamma_poisson",
         1.0, 0.1): every component has its own parameters, and what is known of them fades from
         epoch to epoch, as fast as the data show; see
         `streamddcrp.models.temporal.emissions.conjugate`. Or an emission of
@@ -117,6 +74,11 @@ class TemporalDPM(EpochViews, base.Clusterer):
         Epochs before the last one that may still be revised.
     n_sweeps : int, default 4
         Over the window, at the end of an epoch.
+    expectation : {"zero-corrected", "taylor"}, default "zero-corrected"
+        How expectations of functions of uncertain counts are taken where rows are assigned again.
+        "taylor": to second order about the mean, as in the paper [1]_, which is far off for nearly
+        empty components. "zero-corrected": the same given that a count is not zero, that event
+        kept apart.
     warmup : int, default 50
         Rows of numbers that wait until scales are chosen by how well they predict them: so many
         and the rest of their epoch, but no more than four times as many. Until then the label is 0
@@ -145,6 +107,11 @@ class TemporalDPM(EpochViews, base.Clusterer):
     ``analyze = CountVectorizer(ngram_range=(1, 2)).build_analyzer()``, then
     ``model.learn_many([analyze(text) for text in texts], t)``. Frequent words need not be left out.
     A word counts once a text, and boilerplate is set aside, see `boilerplate`.
+
+    References
+    ----------
+    .. [1] A. Ahmed and E. P. Xing. Collapsed variational inference for time-varying Dirichlet
+       process mixture models.
 
     Examples
     --------
@@ -181,6 +148,7 @@ class TemporalDPM(EpochViews, base.Clusterer):
         width: int | None = None,
         lag: int = 3,
         n_sweeps: int = 4,
+        expectation: str = "zero-corrected",
         warmup: int = 50,
     ) -> None:
         self.epoch = epoch
@@ -190,11 +158,12 @@ class TemporalDPM(EpochViews, base.Clusterer):
         self.width = width
         self.lag = lag
         self.n_sweeps = n_sweeps
+        self.expectation = expectation
         self.warmup = warmup
         super().__init__()
         self._cut = make_cut(epoch)
         self._settings = Settings(
-            **count_settings(alpha, decay, width),
+            **count_settings(alpha, decay, width, expectation),
             lag=whole("lag", lag, 0, 1 << 16),
             n_sweeps=whole("n_sweeps", n_sweeps, 1, 1000),
         )

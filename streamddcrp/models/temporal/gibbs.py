@@ -17,6 +17,7 @@ from streamddcrp.models.temporal.batch import as_epochs, best_guess
 from streamddcrp.models.temporal.emissions.bags import as_rows
 from streamddcrp.models.temporal.emissions.conjugate import RHOS, ConjugateDecay
 from streamddcrp.models.temporal.emissions.drift import GaussianDrift
+from streamddcrp.models.temporal.emissions.full import FullGaussianDrift
 from streamddcrp.models.temporal.emissions.text import TextDecay
 from streamddcrp.models.temporal.engine import KERNELS
 from streamddcrp.models.temporal.kernels.chains import (
@@ -366,10 +367,11 @@ class Sampler:
 
 def _refuse_width(emission: Any, parts: Sequence[FloatArray]) -> None:
     """Refuse emissions without evidence in closed form, and rows of another width."""
-    if not isinstance(emission, GaussianDrift | ConjugateDecay):
+    known = isinstance(emission, GaussianDrift | ConjugateDecay)
+    if not known or isinstance(emission, FullGaussianDrift):
         message = (
-            "emission must be a GaussianDrift, ConjugateDecay or TextDecay, whose evidence has a "
-            f"closed form, got {emission!r}"
+            "emission must be a GaussianDrift, ConjugateDecay or TextDecay, whose evidence the "
+            f"sampler knows in closed form, got {emission!r}"
         )
         raise ConfigError(message)
     D = len(emission.noise) if isinstance(emission, GaussianDrift) else emission.n_features

@@ -17,14 +17,16 @@ from streamddcrp.likelihoods.registry import likelihood_from_config
 from streamddcrp.models.temporal.emissions import Emission
 from streamddcrp.models.temporal.emissions.conjugate import ConjugateDecay, refuse_order
 from streamddcrp.models.temporal.emissions.drift import GaussianDrift, guesses
+from streamddcrp.models.temporal.emissions.full import FullGaussianDrift, full_guesses
 from streamddcrp.models.temporal.emissions.logistic import LogisticNormalText
 from streamddcrp.models.temporal.emissions.text import TextDecay
 from streamddcrp.records import FINITE, WEIGHT, check_one, refuse_if
 from streamddcrp.typing import FloatArray
 from streamddcrp.validation import choice, whole
 
-TEXT, NUMBERS = "text", "gaussian"
-_OF_NUMBERS, _OF_TEXTS = (GaussianDrift, ConjugateDecay), (TextDecay, LogisticNormalText)
+TEXT, NUMBERS, FULL = "text", "gaussian", "full_gaussian"
+_OF_NUMBERS = GaussianDrift, FullGaussianDrift, ConjugateDecay
+_OF_TEXTS = TextDecay, LogisticNormalText
 _ARRAYS = ("gains", "shares", "drift_sums")  # of emissions other than `GaussianDrift`
 _ALL = (*_OF_NUMBERS, *_OF_TEXTS)
 EMISSIONS = {cls.__name__: cls for cls in _ALL}
@@ -70,7 +72,9 @@ def check_emission(emission: Any, n_features: int) -> None:
         refuse_if(array != isinstance(value, np.ndarray), part.name)
         if array:
             if isinstance(emission, GaussianDrift):
-                shape = (2, n_features) if part.name.endswith("_sums") else (n_features,)
+                full = isinstance(emission, FullGaussianDrift) and part.name != "birth_mean"
+                shape: tuple[int, ...] = (n_features,) * (1 + full)
+                shape = (2, *shape) if part.name.endswith("_sums") else shape
             elif part.name == "shares":  # of the words met
                 shape = (len(value),)
             else:
@@ -83,6 +87,8 @@ def check_emission(emission: Any, n_features: int) -> None:
             number = type(value) in (int, float) and 0.0 <= value < math.inf
             open_ = value is None and part.name in ("beta", "forget")
             refuse_if(not number and not open_, part.name)
+    if isinstance(emission, FullGaussianDrift):
+        refuse_if(not emission.is_sound, "covariances")
     if isinstance(emission, TextDecay):
         refuse_if(emission.rho > 1.0 or len(emission.shares) > emission.n_words, "emission")
 
@@ -92,10 +98,10 @@ class LikelihoodOption:
 
     def __init__(self, option: Any) -> None:
         words = option if isinstance(option, str) else ""
-        self.given: Any = option  # "auto", "gaussian", "text", or a family or an emission
+        self.given: Any = option  # one of the words below, or a family or an emission
         self.kind: str | None  # what rows are; None until the first one shows it
-        if words in ("auto", TEXT, NUMBERS):
-            self.kind = None if words == "auto" else words
+        if words in ("auto", TEXT, NUMBERS, FULL):
+            self.kind = {"auto": None, FULL: NUMBERS}.get(words, words)
         elif isinstance(option, _OF_NUMBERS):
             self.kind = NUMBERS
         elif isinstance(option, _OF_TEXTS):
@@ -105,7 +111,8 @@ class LikelihoodOption:
                 self.given, self.kind = make_likelihood(option), NUMBERS
             except ConfigError as error:
                 message = (
-                    f"{error}; or 'auto', 'gaussian', 'text', or one of {', '.join(EMISSIONS)}"
+                    f"{error}; or 'auto', 'gaussian', 'full_gaussian', 'text', or one of "
+                    f"{', '.join(EMISSIONS)}"
                 )
                 raise ConfigError(message) from error
             refuse_order(self.given)
@@ -148,7 +155,7 @@ class LikelihoodOption:
     def candidates(self, X: FloatArray, names: Sequence[str]) -> Sequence[Emission]:
         """Return emissions of different scales, for rows (N, D) like these."""
         if not self._is_family:
-            return guesses(X)
+            return full_guesses(X) if self.given == FULL else guesses(X)
         family = self.given.scaled(X, names)
         if self.given.free_spread:
             return [ConjugateDecay(family.spread_by(f, X), X.shape[1]) for f in _FACTORS]

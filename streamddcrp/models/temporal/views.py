@@ -235,7 +235,7 @@ class _Picture:
         self.tracks = tracks
         self.live = set() if state is None else set(state.engine.ids.tolist())
         self.merges = [] if state is None else list(state.merges)
-        self.noise = None if state is None else getattr(state.engine.emission, "noise", None)
+        self.noise = None if state is None else getattr(state.engine.emission, "noise_var", None)
         names = tracks.column_names
         self.features = [name.removeprefix("mean_") for name in names if name.startswith("mean_")]
         epochs, first, column = np.unique(tracks["epoch"], return_index=True, return_inverse=True)

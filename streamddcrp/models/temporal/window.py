@@ -28,8 +28,9 @@ from streamddcrp.models.temporal.kernels.counts import (
     sweep_epoch,
 )
 from streamddcrp.typing import FloatArray, IntArray
-from streamddcrp.validation import positive, whole
+from streamddcrp.validation import choice, positive, whole
 
+EXPECTATIONS = ("zero-corrected", "taylor")
 _FORGOTTEN = 1e-12  # a weight below which an epoch is forgotten
 ACTIVE = 0.5  # expected rows from which a component counts as seen in an epoch
 _STALE = 0.01
@@ -49,6 +50,7 @@ class Settings(NamedTuple):
     # then the prior of alpha, worth one birth, and holds at first.
     learn_alpha: bool = False
     learn_decay: bool = False
+    taylor: bool = False  # whether expectations in updates are plain expansions about the mean
 
     @property
     def a0(self) -> float:
@@ -74,7 +76,9 @@ def past_weights(decay: object, width: int) -> tuple[float, ...]:
     return tuple(weights[: last[-1] + 1].tolist())
 
 
-def count_settings(alpha: Any, decay: object, width: int | None) -> dict[str, Any]:
+def count_settings(
+    alpha: Any, decay: object, width: int | None, expectation: object = "zero-corrected"
+) -> dict[str, Any]:
     """Return the settings that say how the counts of an epoch follow from those before.
 
     ``alpha`` None, and ``decay`` and ``width`` both None: learned. One of the latter alone: three
@@ -86,6 +90,7 @@ def count_settings(alpha: Any, decay: object, width: int | None) -> dict[str, An
         "past_weights": past_weights(decay_or_first, 3 if width is None else width),
         "learn_alpha": alpha is None,
         "learn_decay": decay is None and width is None,
+        "taylor": choice("expectation", expectation, EXPECTATIONS) == "taylor",
     }
 
 
@@ -251,6 +256,8 @@ class Window:
             for e, (X, q) in enumerate(zip(self.rows, self.resp, strict=True)):
                 ell = self.emission.expected(X, smoothed, e, begins, q)
                 past = self.decayed(now, self.before)
+                if settings.taylor:
+                    past[:, :, LOG_ZERO] = -np.inf  # X > 0 for sure
                 F = min(settings.width, len(self.rows) - 1 - e)
                 ahead = np.ascontiguousarray(past[e + 1 : e + 1 + F])
                 sweep_epoch(

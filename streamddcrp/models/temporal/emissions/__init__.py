@@ -27,7 +27,7 @@ def stacked_epochs(parts: Sequence[Any]) -> Any:
 
 
 class Moments(NamedTuple):
-    """Mean and variance of the parameters of components, shape (K, D) each."""
+    """Mean and variance of the parameters of components, (K, D) each; or covariance, (K, D, D)."""
 
     mean: FloatArray
     var: FloatArray

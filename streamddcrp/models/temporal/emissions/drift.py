@@ -30,15 +30,15 @@ from streamddcrp.models.temporal.kernels.numbers import (
 from streamddcrp.models.temporal.kernels.splits import split_drift, two_means
 from streamddcrp.typing import FloatArray, IntArray
 
-_BROAD = 4.0  # variance of components' means at birth, in units of that of the first rows
+BROAD = 4.0  # variance of components' means at birth, in units of that of the first rows
 _NOISE_ROWS = 20.0  # rows that the first guess of the noise counts for
 _BIRTHS = 5.0  # births that the first guess of their variance counts for
 _STEPS = 10.0  # transitions that the first guess of the drift counts for
-_NEAR = 12.0  # squared distance in predictive units up to which two components may be one
+NEAR = 12.0  # squared distance in predictive units up to which two components may be one
 _SPREAD = 1.3  # variance about the mean, in units of the noise, from which a split is tried; two
 # halves that differ less cost more counts than they save squares
 _LEAST = 1e-200  # variance of the first rows below which they show no scale
-_ROUNDS = 5  # of sharing rows between the halves of a split
+ROUNDS = 5  # of sharing rows between the halves of a split
 _FORGET = 0.98  # an epoch, of what noise and drift are learned from
 # First guesses of the scales.
 _CLUSTERS = (1, 2, 4, 8, 16)
@@ -46,7 +46,7 @@ _EACH = 4  # rows that a cluster must have on average
 _FEW = 32  # rows below which shares of the variance are tried, too
 _SPREADS = (0.03, 0.01, 0.003)  # of the first rows' variance: noise where clusters are many
 _FEW_SPREAD = 0.1  # one more, where the rows are few
-_DRIFT_GUESS = 0.05  # of the noise
+DRIFT_GUESS = 0.05  # of the noise
 _RUNS, _MOST = 3, 20  # of k-means
 
 
@@ -101,21 +101,26 @@ class GaussianDrift(Emission):
 
         NaN is a missing value; a column of nothing else is taken to be of unit variance about zero.
         """
-        mean, var = _moments(X)
+        mean, var = moments_of_rows(X)
         noise = spread * var
-        return cls.known(mean, _BROAD * var, 0.05 * noise, noise)
+        return cls.known(mean, BROAD * var, 0.05 * noise, noise)
 
     @classmethod
     def known(
         cls, birth_mean: FloatArray, birth_var: FloatArray, drift: FloatArray, noise: FloatArray
     ) -> "GaussianDrift":
         """Parameters as given, shape (D,) each."""
-        zeros = np.zeros((2, len(birth_mean)))
+        zeros = np.zeros((2, *np.shape(noise)))
         return cls(
             birth_mean, birth_var, drift, noise, noise, drift, birth_var, zeros, zeros, zeros
         )
 
-    def stats(self, X: FloatArray, q: FloatArray) -> DriftStats:
+    @property
+    def noise_var(self) -> FloatArray:
+        """Variances of the noise, (D,)."""
+        return self.noise
+
+    def stats(self, X: FloatArray, q: FloatArray) -> Any:
         K, D = q.shape[1], len(self.noise)
         out = DriftStats(np.empty(K), *np.empty((3, K, D)))
         drift_stats(X, self.birth_mean, q, *out)
@@ -212,7 +217,7 @@ class GaussianDrift(Emission):
         mean, var = smoothed.filtered_mean[-1], smoothed.filtered_var[-1]
         a, b = np.triu_indices(len(begins), 1)
         gap = (mean[a] - mean[b]) ** 2 / (self.noise + 0.5 * (var[a] + var[b]))
-        close = gap.sum(axis=1) < _NEAR
+        close = gap.sum(axis=1) < NEAR
         return a[close], b[close]
 
     def halves(
@@ -222,8 +227,9 @@ class GaussianDrift(Emission):
         # rows from ``epoch`` on are split along the direction of their largest spread about the
         # smoothed mean; the side farther from it leaves
         gaps = [X - self.birth_mean - m for X, m in zip(rows, alone.mean[:, 0], strict=True)]
-        G = np.concatenate(gaps[epoch:]) / np.sqrt(self.noise)
-        G, w = np.where(np.isnan(G), 0.0, G), np.concatenate([q[:, k] for q in resp[epoch:]])
+        G = np.concatenate(gaps[epoch:])
+        G = self._in_units_of_noise(np.where(np.isnan(G), 0.0, G))
+        w = np.concatenate([q[:, k] for q in resp[epoch:]])
         if w.sum() < 2.0:
             return None
         value, vector = np.linalg.eigh((G * w[:, None]).T @ G / w.sum())
@@ -237,6 +243,9 @@ class GaussianDrift(Emission):
         leaves = (sign * (along - 0.5 * (low + high)) > 0.0) * 1.0
         return since(epoch, [len(X) for X in rows], leaves)
 
+    def _in_units_of_noise(self, gaps: FloatArray) -> FloatArray:
+        return gaps / np.sqrt(self.noise)
+
     def split(
         self, rows: Parts, own: Parts, sides: Parts,
         before: FloatArray, starts: Moments, begins: IntArray, a0: float, weights: FloatArray,
@@ -244,7 +253,7 @@ class GaussianDrift(Emission):
         X, first, share, shared = halved(rows, own, sides)
         out = DriftSmoothed.empty(len(rows), 2, len(self.noise))
         split_drift(
-            _ROUNDS, X, first, share, a0, weights, before[:, :, 0].copy(), begins, *starts,
+            ROUNDS, X, first, share, a0, weights, before[:, :, 0].copy(), begins, *starts,
             self.birth_mean, self.birth_var, self.drift, self.noise, shared, *out,
         )  # fmt: skip
         return np.split(shared, first[1:-1]), out
@@ -269,7 +278,7 @@ class GaussianDrift(Emission):
         return Summary({"mean": mean + self.birth_mean, "sd": sd}, [])
 
 
-def _moments(X: FloatArray) -> tuple[FloatArray, FloatArray]:
+def moments_of_rows(X: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return mean and variance (D,) of what is there of rows (N, D); variances above zero."""
     there = ~np.isnan(X)
     n = there.sum(axis=0)
@@ -286,16 +295,22 @@ def guesses(X: FloatArray) -> list[GaussianDrift]:
     keeps all of its variance. The better guess shows on the rows that follow.
     """
     out = []
-    for k in _CLUSTERS:
-        if k == 1 or k * _EACH <= len(X):
-            first = GaussianDrift.scaled(X, 1.0)
-            share = _within(X, k)
-            noise, drift = share * first.noise, _DRIFT_GUESS * share * first.noise
-            out.append(
-                replace(first, noise=noise, noise_guess=noise, drift=drift, drift_guess=drift)
-            )
-    spreads = _SPREADS if len(X) >= _FEW else (_FEW_SPREAD, *_SPREADS)
-    return out + [GaussianDrift.scaled(X, spread) for spread in spreads]
+    for k in numbers_of_clusters(X):
+        first = GaussianDrift.scaled(X, 1.0)
+        share = _within(X, k)
+        noise, drift = share * first.noise, DRIFT_GUESS * share * first.noise
+        out.append(replace(first, noise=noise, noise_guess=noise, drift=drift, drift_guess=drift))
+    return out + [GaussianDrift.scaled(X, spread) for spread in spreads(X)]
+
+
+def numbers_of_clusters(X: FloatArray) -> list[int]:
+    """Return how many clusters rows (N, D) may have, for first guesses."""
+    return [k for k in _CLUSTERS if k == 1 or k * _EACH <= len(X)]
+
+
+def spreads(X: FloatArray) -> tuple[float, ...]:
+    """Return what share of the variance of rows (N, D) may be noise where clusters are many."""
+    return _SPREADS if len(X) >= _FEW else (_FEW_SPREAD, *_SPREADS)
 
 
 def _within(X: FloatArray, k: int) -> FloatArray:
@@ -303,13 +318,15 @@ def _within(X: FloatArray, k: int) -> FloatArray:
     X = np.where(np.isnan(X), column_means(X), X)
     sd = X.std(axis=0)
     Z = (X - X.mean(axis=0)) / np.where(sd > 0.0, sd, 1.0)
+    share = (within(Z, k) ** 2).sum(axis=0) / (len(Z) - k) if k > 1 else 1.0
+    return np.where(sd > 0.0, np.clip(share, 1e-6, 1.0), 1.0)
+
+
+def within(Z: FloatArray, k: int) -> FloatArray:
+    """Rows (N, D) less the centres of k clusters, the best of some runs of k-means."""
     rng = np.random.default_rng(0)
-    best, least = np.ones(Z.shape[1]), np.inf
-    for _ in range(_RUNS if k > 1 else 0):
-        square = ((Z - _clustered(Z, k, rng)) ** 2).sum(axis=0)
-        if square.sum() < least:
-            least, best = float(square.sum()), square / (len(Z) - k)
-    return np.where(sd > 0.0, np.clip(best, 1e-6, 1.0), 1.0)
+    runs = [Z - _clustered(Z, k, rng) for _ in range(_RUNS)]
+    return min(runs, key=lambda gaps: float((gaps**2).sum(axis=0).sum()))
 
 
 def _clustered(Z: FloatArray, k: int, rng: np.random.Generator) -> FloatArray:

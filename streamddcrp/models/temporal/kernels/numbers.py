@@ -29,8 +29,8 @@ _NONE = 1e-8  # expected rows below which an epoch says nothing
 _LEAST = math.exp(-40.0)  # a share of a row that rounding would lose
 _LOG_2PI = math.log(2.0 * math.pi)
 NOISE, DRIFT, BIRTH = 0, 1, 2  # first axis of `scale_sums`
-_SEEN = 0.5  # expected rows from which an epoch counts for the scales
-_HALF = 0.5 - 1e-9  # of the rows: rounding must not decide which component is in the middle
+SEEN = 0.5  # expected rows from which an epoch counts for the scales
+HALF = 0.5 - 1e-9  # of the rows: rounding must not decide which component is in the middle
 
 
 @kernel
@@ -251,14 +251,14 @@ def scale_sums(size, n_values, total, square, mean, var, lagged, begins, out):
             for k in range(K):
                 n, m = n_values[e, k, c], mean[e, k, c]
                 value[k] = np.inf
-                if n > _SEEN:
+                if n > SEEN:
                     about = square[e, k, c] - 2.0 * total[e, k, c] * m
                     value[k] = max(about + n * (m * m + var[e, k, c]), 0.0) / n
                     there += n
                 if begins[k] == e:
                     out[BIRTH, e, 0, c] += 1.0
                     out[BIRTH, e, 1, c] += m * m + var[e, k, c]
-                if begins[k] < e and size[e, k] > _SEEN and e > 0 and size[e - 1, k] > _SEEN:
+                if begins[k] < e and size[e, k] > SEEN and e > 0 and size[e - 1, k] > SEEN:
                     step = (m - mean[e - 1, k, c]) ** 2 + var[e, k, c] + var[e - 1, k, c]
                     out[DRIFT, e, 0, c] += 1.0
                     out[DRIFT, e, 1, c] += max(step - 2.0 * lagged[e, k, c], 0.0)
@@ -267,7 +267,7 @@ def scale_sums(size, n_values, total, square, mean, var, lagged, begins, out):
                 if value[k] == np.inf:
                     break
                 reached += n_values[e, k, c]
-                if reached >= _HALF * there:
+                if reached >= HALF * there:
                     out[NOISE, e, 0, c] = there
                     out[NOISE, e, 1, c] = there * value[k]
                     break

@@ -1,0 +1,300 @@
+"""Gaussian emission with drifting means whose noise, drift and prior are full covariances."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.special import softmax
+
+from streamddcrp.data.documents import Word
+from streamddcrp.errors import ConfigError
+from streamddcrp.models.temporal.emissions import (
+    Moments,
+    Parts,
+    Seating,
+    Summary,
+    each,
+    stacked_epochs,
+)
+from streamddcrp.models.temporal.emissions.drift import (
+    BROAD,
+    DRIFT_GUESS,
+    NEAR,
+    ROUNDS,
+    DriftSmoothed,
+    GaussianDrift,
+    guesses,
+    moments_of_rows,
+    numbers_of_clusters,
+    spreads,
+    within,
+)
+from streamddcrp.models.temporal.kernels.full import (
+    full_expected,
+    full_stats,
+    kalman_full,
+    noise_parts,
+    seat_full,
+)
+from streamddcrp.models.temporal.kernels.numbers import BIRTH, DRIFT, HALF, NOISE, SEEN
+from streamddcrp.typing import FloatArray, IntArray
+
+
+class FullStats(NamedTuple):
+    """Expected rows of epochs (E, K), and what they say; of `full_stats`, with E in front."""
+
+    size: FloatArray
+    info: FloatArray
+    shift: FloatArray
+    const: FloatArray
+    n_whole: FloatArray
+    total: FloatArray
+    square: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class FullGaussianDrift(GaussianDrift):
+    """x ~ N(phi_t, R), phi_t ~ N(phi_{t-1}, Q), phi at birth ~ N(m0, P0); R, Q and P0 are (D, D).
+
+    As `GaussianDrift`, with correlated columns. Missing values are integrated out; what is learned
+    of the noise is of rows that are whole. A row costs O(K D^3) for K components that take part of
+    it, and an epoch O(K D^3) for its smoothing.
+
+    Examples
+    --------
+    >>> from streamddcrp.models.temporal.engine import Engine
+    >>> from streamddcrp.models.temporal.window import Settings
+    >>> noise = np.array([[1.0, 0.9], [0.9, 1.0]])
+    >>> law = FullGaussianDrift.known(np.zeros(2), 36.0 * np.eye(2), 0.05 * noise, noise)
+    >>> engine = Engine(Settings(alpha=1.0, past_weights=(0.5,)), law)
+    >>> scores = engine.learn(np.array([[0.0, 0.0], [2.0, 2.0], [-2.0, 2.0]]))
+    >>> engine.ids[engine.resp[-1].argmax(axis=1)]
+    array([0, 0, 1])
+    """
+
+    @classmethod
+    def known(
+        cls, birth_mean: FloatArray, birth_var: FloatArray, drift: FloatArray, noise: FloatArray
+    ) -> "FullGaussianDrift":
+        """Parameters as given, shapes (D,) and (D, D).
+
+        Raises
+        ------
+        ConfigError
+            A covariance is not symmetric and positive definite.
+        """
+        for name, cov in (("birth_var", birth_var), ("drift", drift), ("noise", noise)):
+            if not is_covariance(cov, len(birth_mean)):
+                message = f"{name} must be a covariance, symmetric and positive definite, got {cov}"
+                raise ConfigError(message)
+        none = np.zeros((2, *noise.shape))
+        return cls(birth_mean, birth_var, drift, noise, noise, drift, birth_var, none, none, none)
+
+    @classmethod
+    def like(cls, law: GaussianDrift) -> "FullGaussianDrift":
+        """Take scales from an emission without correlations."""
+        return cls.known(law.birth_mean, *map(np.diag, (law.birth_var, law.drift, law.noise)))
+
+    @classmethod
+    def scaled(cls, X: FloatArray, spread: float) -> "FullGaussianDrift":
+        """Take scales from rows (N, D), as `GaussianDrift.scaled` does."""
+        mean, cov = _moments(X)
+        return cls.known(mean, BROAD * cov, DRIFT_GUESS * spread * cov, spread * cov)
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether all that must be a covariance is one, and all sums may become one."""
+        D = len(self.birth_mean)
+        covs = [self.birth_var, self.drift, self.noise]
+        covs += [self.birth_guess, self.drift_guess, self.noise_guess]
+        sums = np.stack([self.birth_sums, self.drift_sums, self.noise_sums])
+        squares = [A for A in sums[:, 1] if A.any()]
+        return (
+            all(is_covariance(A, D) for A in covs)
+            and all(is_covariance(A, D, -1e-9) for A in squares)
+            and bool((sums[:, 0] >= 0.0).all())
+        )
+
+    @property
+    def noise_var(self) -> FloatArray:
+        return np.diagonal(self.noise)
+
+    @property
+    def _parts(self) -> tuple[FloatArray, FloatArray, float]:
+        """W and W' W = R^-1, and log |2 pi R|."""
+        whitener, precision = np.empty((2, *self.noise.shape))
+        return whitener, precision, noise_parts(self.noise, whitener, precision)
+
+    def stats(self, X: FloatArray, q: FloatArray) -> FullStats:
+        K, D = q.shape[1], len(self.noise)
+        out = FullStats(
+            np.empty(K), np.empty((K, D, D)), np.empty((K, D)), np.empty(K), np.empty(K),
+            np.empty((K, D)), np.empty((K, D, D)),
+        )  # fmt: skip
+        full_stats(X, self.birth_mean, *self._parts[1:], q, *out)
+        return out
+
+    def no_starts(self, K: int) -> Moments:
+        D = len(self.noise)
+        return Moments(np.zeros((K, D)), np.zeros((K, D, D)))
+
+    def smooth(self, stats: Any, starts: Moments, begins: IntArray) -> DriftSmoothed:
+        means, covs = np.empty_like(stats.shift), np.empty_like(stats.info)
+        out = DriftSmoothed(
+            means, covs, means.copy(), covs.copy(), covs.copy(), np.empty_like(stats.size)
+        )
+        kalman_full(*stats[:4], begins, *starts, self.birth_var, self.drift, *out)
+        return out
+
+    def expected(
+        self, X: FloatArray, smoothed: DriftSmoothed, epoch: int, begins: IntArray, q: FloatArray
+    ) -> FloatArray:
+        out = np.empty((len(X), len(begins)))
+        full_expected(
+            X - self.birth_mean, smoothed.mean[epoch], smoothed.var[epoch], *self._parts, begins,
+            epoch, out,
+        )  # fmt: skip
+        return out
+
+    def _sums(self, stats: Any, s: DriftSmoothed, begins: IntArray) -> FloatArray:
+        # as `scale_sums`; in the middle is a component by its variance in units of the noise
+        E, _, D = s.mean.shape
+        out = np.zeros((3, E, 2, D, D))
+        precision = self._parts[1]
+        second = _outer(s.mean, s.mean) + s.var
+        cross = _outer(stats.total, s.mean)
+        seen = stats.size > SEEN
+        for e in range(E):
+            some = np.flatnonzero(stats.n_whole[e] > SEEN)
+            if len(some):
+                n = stats.n_whole[e, some]
+                about = cross[e, some] + np.swapaxes(cross[e, some], 1, 2)
+                scatter = (stats.square[e, some] - about) / n[:, None, None] + second[e, some]
+                order = np.argsort((precision * scatter).sum(axis=(1, 2)), kind="stable")
+                middle = order[np.argmax(np.cumsum(n[order]) >= HALF * n.sum())]
+                out[NOISE, e, 0], out[NOISE, e, 1] = n.sum(), n.sum() * scatter[middle]
+            born = begins == e
+            out[BIRTH, e, 0], out[BIRTH, e, 1] = born.sum(), second[e, born].sum(axis=0)
+            if e:
+                on = (begins < e) & seen[e] & seen[e - 1]
+                lagged = s.lagged[e, on]
+                step = s.mean[e, on] - s.mean[e - 1, on]
+                square = _outer(step, step) + s.var[e, on] + s.var[e - 1, on]
+                square -= lagged + np.swapaxes(lagged, 1, 2)
+                out[DRIFT, e, 0], out[DRIFT, e, 1] = on.sum(), square.sum(axis=0)
+        return out
+
+    def seating(self, past: FloatArray, ahead: Moments) -> Seating:
+        none = np.zeros(len(past)), np.zeros_like(ahead.var), np.zeros_like(ahead.mean)
+        return Seating(self, past, *none, *ahead)
+
+    def assign(
+        self, rows: FloatArray, K: int, arrays: Parts, start: int, a0: float, log_new: float,
+        *out: FloatArray,
+    ) -> tuple[int, int]:  # fmt: skip
+        of_all = self.birth_var, self.noise, *self._parts[1:]
+        found: tuple[int, int] = seat_full(rows, start, K, a0, log_new, *arrays, *of_all, *out)
+        return found
+
+    def near(self, smoothed: DriftSmoothed, begins: IntArray) -> tuple[IntArray, IntArray]:
+        mean, var = smoothed.filtered_mean[-1], smoothed.filtered_var[-1]
+        a, b = np.triu_indices(len(begins), 1)
+        gap = (mean[a] - mean[b])[:, :, None]
+        units = np.linalg.solve(self.noise + 0.5 * (var[a] + var[b]), gap)
+        close = (gap * units).sum(axis=(1, 2)) < NEAR
+        return a[close], b[close]
+
+    def _in_units_of_noise(self, gaps: FloatArray) -> FloatArray:
+        return gaps @ self._parts[0].T
+
+    def split(
+        self, rows: Parts, own: Parts, sides: Parts,
+        before: FloatArray, starts: Moments, begins: IntArray, a0: float, weights: FloatArray,
+    ) -> tuple[Parts, DriftSmoothed]:  # fmt: skip
+        shared = [
+            share * np.stack([1.0 - side, side], axis=1)
+            for share, side in zip(own, sides, strict=True)
+        ]
+        W = len(weights)
+        for r in range(ROUNDS + 1):
+            stats = stacked_epochs([self.stats(X, q) for X, q in zip(rows, shared, strict=True)])
+            smoothed = self.smooth(stats, starts, begins)
+            if r == ROUNDS:
+                break
+            counts = np.concatenate([before[:, :, 0], stats.size])
+            for e in range(max(int(begins[0]), 0), len(rows)):
+                weight = a0 + counts[W + e] + weights[::-1] @ counts[e : W + e]
+                ell = self.expected(rows[e], smoothed, e, begins, shared[e])
+                shared[e] = own[e] * softmax(ell + np.log(weight), axis=1)
+        return shared, smoothed
+
+    def summary(
+        self, stats: Any, smoothed: DriftSmoothed, epoch: int, which: IntArray,
+        names: Sequence[Word],
+    ) -> Summary:  # fmt: skip
+        return self._summary(smoothed.mean[epoch, which], smoothed.var[epoch, which])
+
+    def latest(
+        self, stats: Any, smoothed: DriftSmoothed | None, fresh: Any, names: Sequence[Word]
+    ) -> Summary:
+        # those that the open epoch has begun by its rows alone
+        K = len(fresh.size)
+        epoch, none = each(lambda part: part[None], fresh), self.no_starts(K)
+        alone = self.smooth(epoch, none, np.zeros(K, np.int64))
+        mean, var = alone.mean[0], alone.var[0]
+        if smoothed is not None:
+            n = smoothed.mean.shape[1]
+            mean[:n], var[:n] = smoothed.filtered_mean[-1], smoothed.filtered_var[-1]
+        return self._summary(mean, var)
+
+    def _summary(self, mean: FloatArray, var: FloatArray) -> Summary:
+        sd = np.sqrt(np.diagonal(var, axis1=1, axis2=2))
+        return Summary({"mean": mean + self.birth_mean, "sd": sd}, [])
+
+
+def full_guesses(X: FloatArray) -> list[FullGaussianDrift]:
+    """Return emissions for rows (N, D): those of `guesses`, and others that may be correlated.
+
+    For these, clusters are looked for where the rows have unit covariance: a linear map of the rows
+    maps them, too.
+    """
+    out = [FullGaussianDrift.like(law) for law in guesses(X)]
+    mean, cov = _moments(X)
+    root = np.linalg.cholesky(cov)
+    Z = solve_triangular(root, (np.where(np.isnan(X), mean, X) - mean).T, lower=True).T
+    for k in numbers_of_clusters(X):
+        gaps = within(Z, k) if k > 1 else Z
+        share = gaps.T @ gaps / max(len(Z) - k, 1) + 1e-6 * np.eye(len(cov))
+        noise = root @ share @ root.T
+        noise = 0.5 * (noise + noise.T)
+        out.append(FullGaussianDrift.known(mean, BROAD * cov, DRIFT_GUESS * noise, noise))
+    return out + [FullGaussianDrift.scaled(X, spread) for spread in spreads(X)]
+
+
+def _moments(X: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Mean (D,) and covariance (D, D) of rows (N, D); the fewer the rows, the more diagonal."""
+    mean, var = moments_of_rows(X)
+    gaps = np.where(np.isnan(X), 0.0, X - mean) / np.sqrt(var)
+    N, D = X.shape
+    share = D / (D + N)
+    corr = (1.0 - share) * (gaps.T @ gaps) / N + share * np.eye(D)
+    np.fill_diagonal(corr, 1.0)
+    return mean, corr * np.sqrt(np.outer(var, var))
+
+
+def _outer(a: FloatArray, b: FloatArray) -> FloatArray:
+    """Products a b' of vectors (.., D)."""
+    return a[..., :, None] * b[..., None, :]
+
+
+def is_covariance(A: FloatArray, D: int, least: float = 0.0) -> bool:
+    """Whether an array is (D, D), symmetric and positive definite.
+
+    Eigenvalues are above ``least`` times the largest.
+    """
+    if np.shape(A) != (D, D) or not np.isfinite(A).all():
+        return False
+    value = np.linalg.eigvalsh(A)
+    return bool(np.allclose(A, A.T, atol=0.0) and value[0] > least * value[-1])
