@@ -101,6 +101,8 @@ def test_sampled_moves_find_planted_directions():
     assert np.isfinite(fit.bound_trace).all()
     again = fit_nested_components(X, depth=2, max_nodes=8, moves="sampled")
     assert again.model.to_bytes() == fit.model.to_bytes()
+    few = fit_nested_components(X[:2], depth=2, moves="sampled")
+    assert np.isfinite(few.bound_trace).all()
     with pytest.raises(ConfigError, match="moves must be one of"):
         fit_nested_components(X, moves="free")
 

@@ -18,10 +18,10 @@ _SETTLE = 10  # sweeps after paths were opened
 def reshape(tree: ComponentTree, seed: int) -> bool:
     """Open paths, sweep, drop and merge leaves, and sweep once more; return True.
 
-    Paths are opened by `_POINTS` random points that each draw an
-    endpoint from q(c_n), where that is an inner node; and by one inner node, drawn by its expected
-    points, for a point drawn by its share of them. The paper does not say with what vectors: the
-    first new one is what the vectors above leave of the point, the others are 0.
+    Paths are opened by `_POINTS` random points that each draw an endpoint from q(c_n), where that
+    is an inner node; and by one inner node, drawn by its expected points, for a point drawn by its
+    share of them. The paper does not say with what vectors: the first new one is what the vectors
+    above leave of the point, the others are 0.
     """
     rng = np.random.default_rng([seed, tree.n_seen])
     before = set(tree.ids.tolist())
