@@ -21,6 +21,7 @@ from benchmarks import (
     live_hours,
     live_page,
     nested_digits,
+    nested_moves,
     nested_topics,
     ordinary,
     real_series,
@@ -52,7 +53,7 @@ for _module in (
     engine, ordinary, factory, real_series, seasons, keyed, bound_gap, batch_speed, ddcrp_sampler,
     ddcrp_filter, link_language, temporal_gaussian, temporal_text, temporal_language, graph_crp,
     infinite_hmm, tv_ibp,
-    nested_digits, nested_topics, text, boilerplate, text_languages, without_spaces,
+    nested_digits, nested_moves, nested_topics, text, boilerplate, text_languages, without_spaces,
     live, live_hours, live_page, brokers, speed, spark, spark_plan,
 ):  # fmt: skip
     main.add_command(_module.main)

@@ -11,10 +11,10 @@ from streamddcrp.data.batches import sliceable
 from streamddcrp.data.documents import Document, Word, read_documents
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.models.trees.gibbs import Corpus, NestedTopicSamples, as_corpus
-from streamddcrp.models.trees.nested_components import NestedCRPComponents
+from streamddcrp.models.trees.nested_components import MOVES, NestedCRPComponents
 from streamddcrp.models.trees.nested_topics import NestedCRPTopics
 from streamddcrp.typing import FloatArray, IntArray
-from streamddcrp.validation import whole
+from streamddcrp.validation import choice, whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,8 @@ class NestedComponentsFit(ResultCard):
     model : NestedCRPComponents
     paths : ndarray of int64, shape (N, depth)
     bound_trace : ndarray
-        Evidence lower bound after the first pass and after every sweep; it does not fall.
+        Evidence lower bound after the first pass, every sweep and every growth; it does not fall
+        unless moves are sampled.
     """
 
     model: NestedCRPComponents
@@ -182,7 +183,7 @@ def _summed(document: Document) -> dict[Word, float]:
 
 
 def fit_nested_components(
-    X: Any, *, max_sweeps: int = 200, tol: float = 1e-5, **options: Any
+    X: Any, *, max_sweeps: int = 200, tol: float = 1e-5, moves: str = "judged", **options: Any
 ) -> NestedComponentsFit:
     """Fit a tree of components to a data set: a stream's pass, then coordinate ascent with growth.
 
@@ -194,14 +195,20 @@ def fit_nested_components(
     X : array_like or table of shape (N, D)
     max_sweeps : int, default 200
     tol : float, default 1e-5
-        Ends when ten sweeps and the attempts to grow raise the bound by less than this part of it.
+        Ends when ten sweeps and the attempts to grow raise the bound by less than this part of it,
+        three times in a row.
+    moves : {"judged", "sampled"}, default "judged"
+        As for `NestedCRPComponents.refine`. "sampled" begins with one path, the principal
+        components of all points, and not with a stream's pass.
     **options
-        Of `NestedCRPComponents`; ``window`` is that of the pass.
+        Of `NestedCRPComponents`; ``window`` and ``warmup`` are those of the pass.
 
     Raises
     ------
     SchemaError
         A value is missing or not finite, or there are fewer than two points.
+    ConfigError
+        ``moves`` is neither.
 
     Examples
     --------
@@ -219,9 +226,11 @@ def fit_nested_components(
     if n < 2:
         message = f"X: expected at least two points, got {n}"
         raise SchemaError(message)
-    warmup = min(int(options.pop("warmup", 256)), n)
-    model = NestedCRPComponents(**{**options, "warmup": warmup})
+    options["warmup"] = min(int(options.get("warmup", 256)), n)
+    if choice("moves", moves, MOVES) == "sampled":
+        options |= {"warmup": n, "window": n}
+    model = NestedCRPComponents(**options)
     model.learn_many(X)
     model.recall(X)
-    trace = model.refine(max_sweeps, tol)
+    trace = model.refine(max_sweeps, tol, moves=moves)
     return NestedComponentsFit(model, model.paths_many(X), np.array(trace))

@@ -6,6 +6,7 @@ only changes the tree, and sweeps and the bound then decide (section 8 of math/n
 
 import logging
 from collections import deque
+from collections.abc import Callable
 from copy import copy
 from typing import NamedTuple, Self
 
@@ -61,7 +62,7 @@ def _pick(rng: np.random.Generator, pull: FloatArray) -> int | None:
     return int(rng.choice(len(pull), p=pull / total)) if total > 0.0 else None
 
 
-def _rest(X: FloatArray, M: FloatArray, path: IntArray) -> FloatArray:
+def rest_of(X: FloatArray, M: FloatArray, path: IntArray) -> FloatArray:
     """Return points less their projection on the vectors of a path."""
     if not len(path):
         return X
@@ -91,7 +92,7 @@ def _open(tree: ComponentState, view: View, rng: np.random.Generator) -> bool:
     p = _pick(rng, np.where(inner, view.lost @ view.below, 0.0))
     if p is None or (seed := _pick(rng, view.lost * view.below[:, p])) is None:
         return False
-    rest = _rest(view.X, tree.weights.M, tree.paths()[p, : tree.level[p]])
+    rest = rest_of(view.X, tree.weights.M, tree.paths()[p, : tree.level[p]])
     alike = np.abs(rest @ rest[seed]) / np.maximum(np.linalg.norm(rest, axis=1), _TINY)
     alike *= view.below[:, p]
     m = min(len(rest), max(_LEAST, int(_SHARE * view.below[:, p].sum())))
@@ -113,7 +114,7 @@ def _split(tree: ComponentState, view: View, rng: np.random.Generator) -> bool:
     children = np.flatnonzero(parent == p)
     rows = np.flatnonzero(view.below[:, children].sum(axis=1) > 0.5)
     of = view.below[np.ix_(rows, children)].argmax(axis=1)
-    rest = _rest(view.X[rows], tree.weights.M, tree.paths()[p, : level[p] - 1])
+    rest = rest_of(view.X[rows], tree.weights.M, tree.paths()[p, : level[p] - 1])
     energy = (rest**2).sum(axis=1)
     first = _pick(rng, energy)
     if first is None:
@@ -159,7 +160,7 @@ def _graft(tree: ComponentState, view: View, rng: np.random.Generator) -> bool:
         return False
     found = []
     for p in others.tolist():
-        rest = _rest(view.X[rows], tree.weights.M, tree.paths()[p, : level[p]])
+        rest = rest_of(view.X[rows], tree.weights.M, tree.paths()[p, : level[p]])
         v = rest[(rest**2).sum(axis=1).argmax()]
         for _ in range(_TURNS):
             along = rest @ (v / max(float(np.linalg.norm(v)), _TINY))
@@ -201,7 +202,7 @@ def _spans(tree: ComponentState, view: View, i: int) -> FloatArray:
     M, paths, at = tree.weights.M, tree.paths(), int(tree.level[i]) - 1
     out = []
     for leaf in np.flatnonzero((paths[:, at] == i) & (tree.level == tree.depth)).tolist():
-        rest = _rest(M[paths[leaf, at:] + 1], M, paths[i, :at])
+        rest = rest_of(M[paths[leaf, at:] + 1], M, paths[i, :at])
         _, s, axes = np.linalg.svd(rest, full_matrices=False)
         out.append(axes[s > _SAME * max(s[0], _TINY)] * np.sqrt(view.below[:, leaf].sum()))
     return np.concatenate(out)
@@ -289,10 +290,13 @@ class ComponentTree(ComponentState):
         self.X = X
         self.past = self.past.times(0.0)
 
-    def refine(self, max_sweeps: int, tol: float, seed: int) -> list[float]:
-        """Sweep and try to grow; return the bound before, after each sweep and after each growth.
+    def refine(
+        self, max_sweeps: int, tol: float, seed: int, change: Callable[["ComponentTree", int], bool]
+    ) -> list[float]:
+        """Sweep and change the tree; return the bound before, after each sweep and each change.
 
-        Ends when several rounds raise it by less than a part ``tol``.
+        Ends when several rounds raise it by less than a part ``tol``. ``change``: `grow` or
+        `sampled_moves.reshape`, which take a seed and say whether the tree is another.
         """
         trace, done, failed = [self.bound()], 0, 0
         while done < max_sweeps and failed < _FAILURES:
@@ -301,7 +305,7 @@ class ComponentTree(ComponentState):
                 self.sweep(1)
                 trace.append(self.bound())
                 done += 1
-            if self.grow(seed + done):
+            if change(self, seed + done):
                 trace.append(self.bound())
             failed = 0 if trace[-1] - before > tol * abs(before) else failed + 1
         return trace
@@ -370,13 +374,20 @@ class ComponentTree(ComponentState):
 
     def _become(self, other: "ComponentTree") -> None:
         """Take over the nodes of another tree, and note which are born and which are gone."""
-        old, new = set(self.ids.tolist()), set(other.ids.tolist())
+        old = set(self.ids.tolist())
+        self.parent, self.level = other.parent, other.level
+        self.ids, self.born = other.ids, other.born
+        self.weights, self.next_id = other.weights, other.next_id
+        self.changed(old)
+
+    def changed(self, old: set[int]) -> None:
+        """Note which nodes are born and which are gone since the ids were ``old``.
+
+        Points before the window are taken to be as those in it.
+        """
+        new = set(self.ids.tolist())
         self.changes.extend(Change("death", i, self.n_seen) for i in sorted(old - new))
         self.changes.extend(Change("birth", i, self.n_seen) for i in sorted(new - old))
         self.n_pruned += len(old - new)
         self.n_born += len(new - old)
-        weight = self.past.n / len(self.X)
-        self.parent, self.level = other.parent, other.level
-        self.ids, self.born = other.ids, other.born
-        self.weights, self.next_id = other.weights, other.next_id
-        self.past = self.local(self.X).stats.times(weight)
+        self.past = self.local(self.X).stats.times(self.past.n / len(self.X))
