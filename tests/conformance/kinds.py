@@ -126,7 +126,8 @@ def state_of_epochs(model):
 def temporal(name, options, wait, **more):
     usual = {
         "stream": streams.epochs, "times": "needed", "refused": forms.BAD_OF_EPOCHS,
-        "look": look_at_epoch, "wait": wait, "forms": forms.of_rows, "lacks": {"arrivals"},
+        "look": look_at_epoch, "wait": wait, "forms": forms.of_rows,
+        "lacks": {"arrivals", "order"},  # a death may be noticed after a later birth is final
     }  # fmt: skip
     return of_numbers(f"TemporalDPM, {name}", partial(TemporalDPM, **options), **(usual | more))
 
@@ -145,7 +146,7 @@ def of_texts(name, make, **more):
 def temporal_texts(name, options, **more):
     usual = {
         "times": "needed", "look": look_at_epoch, "forms": forms.of_dated_texts,
-        "lacks": {"arrivals", "gaps"},
+        "lacks": {"arrivals", "gaps", "order"},
     }  # fmt: skip
     make = partial(TemporalDPM, **options)
     return of_texts(f"TemporalDPM, {name}", make, **(usual | more))
