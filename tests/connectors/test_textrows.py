@@ -19,10 +19,16 @@ HEADER = b"t,k,a,b,more\n"
 
 
 def whole(batch):
-    """A canonical batch as plain rows, marks and texts of refusals included (NaN as text)."""
+    """A canonical batch as plain rows, marks and texts of refusals included (NaN as text).
+
+    Flags as 0 and 1, which they are beside numbers of other batches.
+    """
     clean, refused = refusals(batch)
     columns = [
-        [repr(value) for value in column.to_pylist()]
+        [
+            repr(float(value) if value is True or value is False else value)
+            for value in column.to_pylist()
+        ]
         if not pa.types.is_timestamp(column.type)
         else column.cast(pa.string()).to_pylist()
         for column in clean.columns
@@ -50,6 +56,8 @@ cell = st.one_of(
             "nan",
             "inf",
             "abc",
+            "true",
+            "False",
             "é",
             '"',
             '"x"',
@@ -290,7 +298,7 @@ def test_typed_columns():
         {"t": 1.0, "k": "x", "a": 1, "b": 1.0},
         {"t": 2.0, "k": "y", "a": None, "b": 2.0},
     ]
-    assert made.schema.types == [pa.float64(), pa.string(), pa.int8(), pa.float64()]
+    assert made.schema.types == [pa.float64(), pa.string(), pa.bool_(), pa.float64()]
     views = typed(k=pa.array(["x"], pa.string_view()), a=pa.nulls(1))
     made, _ = canonical(views, Columns(None, "k", ("a",)), None)
     assert made.to_pylist() == [{"k": "x", "a": None}]
@@ -374,7 +382,6 @@ def test_features_default_to_the_other_columns():
 @pytest.mark.parametrize(
     ("cells", "said"),
     [
-        (b"1,True", "write 1 for true and 0 for false"),
         (b'1,"1,5"', "write decimals with a point"),
         (b'1,"1.234,5"', "write decimals with a point"),
         (b"31.12.2026 23:59,1", "write dates as in 2026-12-31 23:59"),

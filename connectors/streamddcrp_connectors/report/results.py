@@ -17,7 +17,7 @@ from streamddcrp.plots.clock import Clock
 from streamddcrp.plots.series import Labelled
 from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp_connectors.report.causes import read_causes
-from streamddcrp_connectors.run.columns import Columns, refusals
+from streamddcrp_connectors.run.columns import Columns, joined, refusals
 from streamddcrp_connectors.run.config import read_season
 from streamddcrp_connectors.run.names import Names
 from streamddcrp_connectors.run.sources import Source, open_source
@@ -221,7 +221,7 @@ def _whole(source: Source) -> Any:
     if not batches:
         message = f"{source.name} holds no rows: there is nothing to report"
         raise SchemaError(message)
-    return pa.Table.from_batches(batches)
+    return joined(batches)
 
 
 def _zoned(kind: Any) -> bool:
@@ -229,11 +229,13 @@ def _zoned(kind: Any) -> bool:
 
 
 def _numpy(column: Any) -> Any:
-    return np.ascontiguousarray(column.to_numpy())
+    if pa.types.is_boolean(column.type):  # of results that hold no number
+        column = pc.cast(column, pa.float64())
+    return np.ascontiguousarray(column.to_numpy(zero_copy_only=False))
 
 
 def _floats(column: Any) -> FloatArray:
-    values: FloatArray = column.to_numpy(zero_copy_only=False)
+    values = column.to_numpy(zero_copy_only=False).astype(np.float64)
     return np.where(np.isfinite(values), values, np.nan)
 
 
@@ -286,7 +288,7 @@ def read_rows(source: Source, rows: IntArray, results: str) -> Any:
     if n_found < len(rows):
         reason = f"row {rows[n_found]} is not in it"
         raise _not_about(results, source.name, reason)
-    return pa.concat_batches(parts)
+    return joined(parts)
 
 
 def _clock(

@@ -4,7 +4,9 @@ A *canonical* batch has, in this order, the time (float64 or timestamp[ns]), the
 features (numbers; null is missing), each column only if it was asked for. Whole numbers stay whole
 numbers where a column is typed so (Parquet, Arrow): a model that chooses its own likelihood takes
 them for counts. Text has no types, and a choice by what the first batch happens to hold would
-depend on its length: the numbers of CSV and JSON lines are floats, that is, measurements.
+depend on its length: the numbers of CSV and JSON lines are floats, that is, measurements. In all
+sources true and false are 1 and 0, and flags in a column of nothing else; a batch without a number
+comes as booleans, since a model takes the widest type of all its first rows.
 
 A row that cannot be converted stays in its place, and a last column `REFUSED` then says why: errors
 travel as data, in order, and the caller of the source decides to stop or to set the row aside.
@@ -127,8 +129,6 @@ def way_out(cell: object) -> str:
     >>> way_out("31.12.2026"), way_out("here")
     ('; write dates as in 2026-12-31 23:59', '')
     """
-    if isinstance(cell, bool) or str(cell).lower() in {"true", "false"}:
-        return "; write 1 for true and 0 for false"
     if isinstance(cell, str) and _DAY_FIRST.match(cell.strip()):
         return "; write dates as in 2026-12-31 23:59"
     if isinstance(cell, str) and _COMMA.fullmatch(cell.strip()):
@@ -175,7 +175,7 @@ def canonical(
             array = pc.fill_null(cells, "") if text else _typed_texts(cells, name)
             rule = TEXT_RULE
         else:
-            array = _parse(_trimmed(cells), pa.float64()) if text else _typed_numbers(cells, name)
+            array = _text_numbers(_trimmed(cells)) if text else _typed_numbers(cells, name)
             rule = NUMBER_RULE.format(missing="empty")
         arrays.append(array)
         for row in _lost(cells, array, text=text):
@@ -221,21 +221,24 @@ def refusals(batch: Any) -> tuple[Any, dict[int, Refusal]]:
 
 
 def joined(batches: Sequence[Any]) -> Any:
-    """Join canonical batches of the same columns; whole numbers beside floats become floats."""
+    """Join canonical batches of the same columns, each as flags, whole numbers or floats."""
     if len(batches) == 1:
         return batches[0]
-    marked = any(REFUSED in batch.schema.names for batch in batches)
     tables = [pa.Table.from_batches([batch]) for batch in batches]
-    if marked:  # the marks stand last
-        tables = [
-            table
-            if REFUSED in table.column_names
-            else table.append_column(REFUSED, pa.nulls(len(table), _REFUSED_TYPE))
-            for table in tables
-        ]
+    for place, kinds in enumerate(zip(*(t.schema.types for t in tables), strict=False)):
+        if {*kinds} - {pa.bool_(), pa.null()}:
+            tables = [_counted(table, place) for table in tables]
     table = pa.concat_tables(tables, promote_options="permissive").combine_chunks()
     made = table.to_batches()
     return made[0] if made else batches[0]
+
+
+def _counted(table: Any, place: int) -> Any:
+    """Make a column of flags one of zeros and ones, which Arrow can widen."""
+    field = table.schema.field(place)
+    if not pa.types.is_boolean(field.type):
+        return table
+    return table.set_column(place, field.name, pc.cast(table.column(place), pa.int8()))
 
 
 def arrow_stream(batches: Sequence[Any]) -> bytes:
@@ -310,6 +313,14 @@ def parse_times(cells: Any, kind: TimeKind) -> Any:
     return _parse(cells, _TIME_TYPES[kind])
 
 
+def _text_numbers(cells: Any) -> Any:
+    """Read strings as floats; as booleans where all are true, false or null."""
+    flags = pc.index_in(pc.utf8_lower(cells), pa.array(["false", "true"]))
+    if flags.null_count == cells.null_count:
+        return pc.cast(flags, pa.bool_())
+    return _parse(pc.coalesce(pc.cast(flags, pa.string()), cells), pa.float64())
+
+
 def _text_times(cells: Any, kind: TimeKind | None) -> tuple[Any, TimeKind | None]:
     trimmed = _trimmed(cells)
     kind = kind or first_kind(trimmed)
@@ -325,7 +336,7 @@ def _kind_of(cell: Any) -> TimeKind | None:
 
 
 def _typed_times(cells: Any, name: str) -> tuple[Any, TimeKind]:
-    if not pa.types.is_temporal(cells.type):
+    if not (pa.types.is_temporal(cells.type) or pa.types.is_boolean(cells.type)):
         return _typed_numbers(cells, name).cast(pa.float64(), safe=False), "number"
     if pa.types.is_timestamp(cells.type) or pa.types.is_date(cells.type):
         kind = "instant" if getattr(cells.type, "tz", None) else "timestamp"
@@ -340,14 +351,10 @@ def _typed_times(cells: Any, name: str) -> tuple[Any, TimeKind]:
 
 def _typed_numbers(cells: Any, name: str) -> Any:
     kind = cells.type
-    if pa.types.is_boolean(kind):
-        return pc.cast(cells, pa.int8())
-    if pa.types.is_integer(kind):
+    if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_null(kind):
         return cells
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         return pc.cast(cells, pa.float64(), safe=False)
-    if pa.types.is_null(kind):
-        return pa.nulls(len(cells), pa.float64())
     texts = pa.types.is_string(kind) or pa.types.is_large_string(kind)
     more = f"; if it holds texts to cluster, name it by --text {name}" if texts else ""
     message = (
