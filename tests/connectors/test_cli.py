@@ -469,6 +469,10 @@ def test_interrupted_while_following(tmp_path):
         code, _, err = finish(process)
         assert code == 130
         assert "Traceback" not in err
+        said = (
+            f"{300 + n_more} rows -> out.parquet (interrupted; the same command goes on from here)"
+        )
+        assert err.splitlines()[-1] == said
         assert pq.read_table(tmp_path / "out.parquet").num_rows == 300 + n_more
 
 

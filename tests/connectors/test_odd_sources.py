@@ -12,8 +12,9 @@ import pytest
 from streamddcrp import SeqDDCRP
 from streamddcrp.errors import ConfigError, SchemaError, StreamDDCRPError
 from streamddcrp.likelihoods import BetaBernoulli
-from streamddcrp_connectors.run.columns import MOST_FEATURES, Columns, joined, refusals
+from streamddcrp_connectors.run.columns import MOST_FEATURES, Columns, refusals
 from streamddcrp_connectors.run.config import find_recipe
+from streamddcrp_connectors.run.joining import joined
 from streamddcrp_connectors.run.sources import open_source
 
 

@@ -313,6 +313,8 @@ def test_typed_columns():
             "instant",
             "1970-01-01 00:00:00.000001000Z",
         ),
+        (pa.array(["2024-01-01T01:00+01"]), "instant", "2024-01-01 00:00:00.000000000Z"),
+        (pa.array(["2024-01-01"], pa.large_string()), "timestamp", "2024-01-01 00:00:00.000000000"),
         (pa.array([1], pa.date32()), "timestamp", "1970-01-02 00:00:00.000000000"),
     ],
 )
@@ -327,7 +329,7 @@ def test_typed_times(column, kind, text):
     [
         ("a", pa.array(["1"]), "'a' has type string; a feature must be numeric"),
         ("a", pa.array([[1.0]]), "'a' has type list"),
-        ("t", pa.array(["2024-01-01"]), "'t' has type string"),
+        ("t", pa.array([True]), "'t' has type bool; the time must be"),
         ("t", pa.array([1], pa.duration("s")), "'t' has type duration"),
         ("t", pa.array([10**12], pa.timestamp("s")), "outside the years"),
         ("k", pa.array([1.5]), "'k' has type double; a key must be"),

@@ -103,7 +103,8 @@ class Columns:
                 if len(available) == 1 and any(sign in available[0] for sign in ";\t|"):
                     message += (
                         ". Cells must be separated by commas, and decimals have points; convert it "
-                        "first: pandas.read_csv(file, sep=';', decimal=',').to_parquet(...)"
+                        "first: pandas.read_csv(file, sep=';', decimal=',', parse_dates=[time], "
+                        "dayfirst=True).to_parquet('rows.parquet')"
                     )
                 raise ConfigError(message)
         if self.features is not None:
@@ -166,7 +167,7 @@ def canonical(
     for name in columns.names:
         cells = raw.column(name)
         if name == columns.time:
-            array, kind = _text_times(cells, kind) if text else _typed_times(cells, name)
+            array, kind = _text_times(cells, kind) if text else _typed_times(cells, name, kind)
             rule = TIME_RULE
         elif name == columns.key:
             array = _keys(cells, name)
@@ -218,27 +219,6 @@ def refusals(batch: Any) -> tuple[Any, dict[int, Refusal]]:
         for row in rows
     }
     return batch.select([name for name in batch.schema.names if name != REFUSED]), found
-
-
-def joined(batches: Sequence[Any]) -> Any:
-    """Join canonical batches of the same columns, each as flags, whole numbers or floats."""
-    if len(batches) == 1:
-        return batches[0]
-    tables = [pa.Table.from_batches([batch]) for batch in batches]
-    for place, kinds in enumerate(zip(*(t.schema.types for t in tables), strict=False)):
-        if {*kinds} - {pa.bool_(), pa.null()}:
-            tables = [_counted(table, place) for table in tables]
-    table = pa.concat_tables(tables, promote_options="permissive").combine_chunks()
-    made = table.to_batches()
-    return made[0] if made else batches[0]
-
-
-def _counted(table: Any, place: int) -> Any:
-    """Make a column of flags one of zeros and ones, which Arrow can widen."""
-    field = table.schema.field(place)
-    if not pa.types.is_boolean(field.type):
-        return table
-    return table.set_column(place, field.name, pc.cast(table.column(place), pa.int8()))
 
 
 def arrow_stream(batches: Sequence[Any]) -> bytes:
@@ -335,7 +315,9 @@ def _kind_of(cell: Any) -> TimeKind | None:
     return next((kind for kind, to in _TIME_TYPES.items() if _parse_one(cell, to).is_valid), None)
 
 
-def _typed_times(cells: Any, name: str) -> tuple[Any, TimeKind]:
+def _typed_times(cells: Any, name: str, kind: TimeKind | None) -> tuple[Any, TimeKind | None]:
+    if _is_text(cells.type):
+        return _text_times(pc.cast(cells, pa.string()), kind)
     if not (pa.types.is_temporal(cells.type) or pa.types.is_boolean(cells.type)):
         return _typed_numbers(cells, name).cast(pa.float64(), safe=False), "number"
     if pa.types.is_timestamp(cells.type) or pa.types.is_date(cells.type):
@@ -355,8 +337,7 @@ def _typed_numbers(cells: Any, name: str) -> Any:
         return cells
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         return pc.cast(cells, pa.float64(), safe=False)
-    texts = pa.types.is_string(kind) or pa.types.is_large_string(kind)
-    more = f"; if it holds texts to cluster, name it by --text {name}" if texts else ""
+    more = f"; if it holds texts to cluster, name it by --text {name}" if _is_text(kind) else ""
     message = (
         f"column {name!r} has type {kind}; a feature must be numeric: convert it, or leave it out "
         f"by naming the others, --features a,b,c{more}"
@@ -364,10 +345,14 @@ def _typed_numbers(cells: Any, name: str) -> Any:
     raise SchemaError(message)
 
 
+def _is_text(kind: Any) -> bool:
+    return kind in (pa.string(), pa.large_string(), pa.string_view())
+
+
 def _typed_texts(cells: Any, name: str) -> Any:
     if pa.types.is_dictionary(cells.type):
         cells = cells.dictionary_decode()
-    if cells.type not in (pa.string(), pa.large_string(), pa.string_view()):
+    if not _is_text(cells.type):
         message = f"column {name!r} has type {cells.type}; it must be text"
         raise SchemaError(message)
     return pc.cast(cells, pa.string())
@@ -378,7 +363,7 @@ def _keys(cells: Any, name: str) -> Any:
     if pa.types.is_dictionary(kind):
         cells = cells.dictionary_decode()
         kind = cells.type
-    if kind in (pa.string(), pa.large_string(), pa.string_view()) or pa.types.is_integer(kind):
+    if _is_text(kind) or pa.types.is_integer(kind):
         return pc.cast(cells, pa.string())
     message = f"column {name!r} has type {kind}; a key must be text or a whole number"
     raise SchemaError(message)
