@@ -101,10 +101,10 @@ class Columns:
             if name not in there:
                 message = f"{where} has no column {name!r}; it has {_shown(available)}"
                 if len(available) == 1 and any(sign in available[0] for sign in ";\t|"):
+                    dates = f", parse_dates=[{name!r}], dayfirst=True" if name == self.time else ""
                     message += (
                         ". Cells must be separated by commas, and decimals have points; convert it "
-                        "first: pandas.read_csv(file, sep=';', decimal=',', parse_dates=[time], "
-                        "dayfirst=True).to_parquet('rows.parquet')"
+                        f"first: pandas.read_csv(file, sep=';', decimal=','{dates}).to_parquet(...)"
                     )
                 raise ConfigError(message)
         if self.features is not None:
