@@ -53,7 +53,7 @@ class Event:
         Arrival index, from 0, of the row that it is about. Events come in the order in which they
         were noticed, and a birth may be noticed some rows after the first row of its table.
     t : float
-        Time of that arrival.
+        Time of the row at which it was noticed.
     into : int, optional
         For "merge", the id of the table it joined; for "split", of the one it came from.
     key : str or int, optional

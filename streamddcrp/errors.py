@@ -34,11 +34,33 @@ class SchemaError(StreamDDCRPError, ValueError):
         if self.row is None:
             return self
         row = self.row + n_rows
-        return type(self)(re.sub(r"^row \d+\b", f"row {row}", str(self)), row=row)
+        return self.retold(re.sub(r"^row \d+\b", f"row {row}", str(self)), row)
+
+    def retold(self, message: str, row: int | None) -> Self:
+        """Return the error in other words."""
+        return type(self)(message, row=row)
 
 
 class OrderError(SchemaError):
-    """Time ran backwards."""
+    """Time ran backwards.
+
+    Parameters
+    ----------
+    message : str
+    row : int, optional
+    times : tuple of float
+        The times that the message shows as numbers.
+    """
+
+    def __init__(
+        self, message: str, *, row: int | None = None, times: tuple[float, ...] = ()
+    ) -> None:
+        super().__init__(message, row=row)
+        self.times = times
+
+    def retold(self, message: str, row: int | None) -> Self:
+        """Return the error in other words, which show the same times."""
+        return type(self)(message, row=row, times=self.times)
 
 
 class CheckpointError(StreamDDCRPError):

@@ -252,7 +252,10 @@ def batch_times(t: object, n_rows: int) -> FloatArray:
             raise SchemaError(message, row=row)
         kind = t.type
         if not (pa.types.is_timestamp(kind) or pa.types.is_date(kind) or _is_number(kind)):
-            message = f"t: expected numbers or time stamps, got {kind}"
+            message = (
+                f"t: expected numbers or time stamps, got {kind}; convert text first, for instance "
+                "with pandas.to_datetime"
+            )
             raise SchemaError(message)
         t = t.to_numpy() if isinstance(t, pa.ChunkedArray) else t.to_numpy(zero_copy_only=False)
     return as_times(t, n_rows)

@@ -140,7 +140,7 @@ def as_times(t: object, n_rows: int | None = None) -> FloatArray:
     return np.array([as_time(item, row=i) for i, item in enumerate(items)], dtype=np.float64)
 
 
-def check_times(t: FloatArray, last: float | None = None) -> None:
+def check_times(t: FloatArray, last: float | None = None, given: object = None) -> None:
     """Refuse times that run backwards. O(N).
 
     Parameters
@@ -149,6 +149,8 @@ def check_times(t: FloatArray, last: float | None = None) -> None:
         Times of a batch; equal ones may follow each other.
     last : float, optional
         Time of the row before the batch.
+    given : object, optional
+        The times as they came: the message shows time stamps where they were such.
 
     Raises
     ------
@@ -179,7 +181,20 @@ def check_times(t: FloatArray, last: float | None = None) -> None:
         f"before; times must not fall (equal ones may follow): sort the stream by time, or leave "
         f"t out to count arrivals"
     )
-    raise OrderError(msg, row=i)
+    raise as_given(OrderError(msg, row=i, times=(float(t[i]), float(before))), given)
+
+
+def as_given(error: OrderError, t: Any) -> OrderError:
+    """Return the error with time stamps, in UTC, for seconds if the times t that came were such."""
+    if t is None or not is_stamp(t):
+        return error
+    message = str(error)
+    for seconds in error.times:
+        micro = round(1e6 * seconds)
+        if abs(micro) < 2**63:
+            stamp = str(np.datetime64(micro, "us")).replace("T", " ")
+            message = message.replace(repr(seconds), stamp.rstrip("0").rstrip(".") + " UTC")
+    return OrderError(message, row=error.row)
 
 
 def _array(t: object) -> NDArray[Any]:
@@ -345,13 +360,13 @@ class Cut:
         if late.any():
             row = int(late.argmax())
             what = "the time" if self.kind == "value" else "the period"
+            now, last = float(t[row]), float(before[row]) * (self.size or 1.0)
             message = (
-                f"row {row}: time {float(t[row])!r} is late: its epoch is closed, since an epoch "
-                f"ends when {what} moves on (last at "
-                f"{float(before[row]) * (self.size or 1.0)!r}) or close() is called; sort the rows "
-                "by time, or set late ones aside"
+                f"row {row}: time {now!r} is late: its epoch is closed, since an epoch ends when "
+                f"{what} moves on (last at {last!r}) or close() is called; sort the rows by time, "
+                "or set late ones aside"
             )
-            raise OrderError(message, row=row)
+            raise OrderError(message, row=row, times=(now, last))
         far = ~(np.abs(marks) < 2.0**53)
         if self.kind == "period" and far.any():
             row = int(far.argmax())

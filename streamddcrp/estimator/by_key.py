@@ -101,7 +101,7 @@ def naming(key: Key, groups: Groups | None = None) -> Iterator[None]:
         text = re.sub(r"^row \d+\b[:,]? *", "", str(error))
         place = f"key {key!r}" if row is None else f"row {row}, key {key!r}"
         message = f"{place}: {text}"
-        raise type(error)(message, row=row) from error
+        raise error.retold(message, row) from error
     except StreamDDCRPError as error:
         error.add_note(f"key {key!r}")
         raise

@@ -5,7 +5,7 @@ numbers. So every public method and property waits until no other thread is in t
 Different models do not wait for each other.
 
 Where numbers of a stored state lead a kernel to divide by zero, or a solver to fail, the same
-place says so.
+place says so; and where time stamps fall, it shows them as such.
 """
 
 import functools
@@ -17,7 +17,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from streamddcrp.errors import CheckpointError
+from streamddcrp.data.times import as_given
+from streamddcrp.errors import CheckpointError, OrderError
 
 _MARK = "_holds_the_lock"
 
@@ -78,6 +79,9 @@ def _holding(method: Any) -> Callable[..., Any]:
         with self._lock:
             try:
                 return method(self, *args, **options)
+            except OrderError as error:
+                given = inspect.signature(method).bind(self, *args, **options).arguments.get("t")
+                raise as_given(error, given) from None
             except (ArithmeticError, np.linalg.LinAlgError) as error:
                 if not self._was_read:
                     raise

@@ -1,11 +1,14 @@
 """What is refused changes nothing, and the error says where it is."""
 
 import math
+from datetime import datetime, timedelta
 
 import pytest
 
 from streamddcrp.errors import OrderError, SchemaError
 from tests.conformance.laws import equal_outputs, law, unscored
+
+DAY = timedelta(days=1)
 
 
 def refused(case, model, stream, error, match, row=None, *, methods=None):
@@ -73,6 +76,15 @@ def test_times_that_cannot_be_are_refused(case, cut):
         with pytest.raises(SchemaError, match="with times"):
             case.learn_one(model, x, {name: part for name, part in more.items() if name != "t"})
         assert model.to_bytes() == before
+
+
+@law(where=lambda case: case.times != "none" and case.ordered)
+def test_time_stamps_that_fall_are_shown_as_such(case):
+    rest = case.stream(7)[:3]
+    noon = datetime(2026, 1, 1, 12)
+    fallen = type(rest)(rest.rows, [noon, noon + 2 * DAY, noon + DAY], rest.side)
+    shown = r"time 2026-01-02 12:00:00 UTC is (late|before 2026-01-03 12:00:00 UTC)"
+    refused(case, case.make(), fallen, OrderError, shown, 2)
 
 
 @law(where=lambda case: case.times == "optional")

@@ -140,7 +140,10 @@ SOURCES = {
     "no time": (text("a.csv", b"t,a\n,1\n"), ["row 0: column 't' is empty"]),
     "repeated column": (text("a.csv", b"t,a,a\n1,1,1\n"), ["column 'a' occurs twice"]),
     "no such column": (text("a.csv", b"t,b\n1,1\n"), ["no column 'a'", "it has t, b"]),
-    "semicolons": (text("a.csv", b"t;a\n1;1\n"), ["it has t;a. Cells must be separated by commas"]),
+    "semicolons": (
+        text("a.csv", b"t;a\n1;1\n"),
+        ["it has t;a. Cells must be separated by commas", "parse_dates=['t'], dayfirst=True"],
+    ),
     "empty file": (text("a.csv", b""), ["a.csv is empty"]),
     "missing file": (lambda _: "absent.csv", ["cannot read absent.csv: No such file"]),
     "folder": (lambda folder: folder, ["is a folder"]),
@@ -469,6 +472,10 @@ def test_interrupted_while_following(tmp_path):
         code, _, err = finish(process)
         assert code == 130
         assert "Traceback" not in err
+        said = (
+            f"{300 + n_more} rows -> out.parquet (interrupted; the same command goes on from here)"
+        )
+        assert err.splitlines()[-1] == said
         assert pq.read_table(tmp_path / "out.parquet").num_rows == 300 + n_more
 
 

@@ -1,5 +1,6 @@
 """Malformed sources: odd headers, other line ends, flipped bits, wrong types."""
 
+import json
 import time
 from contextlib import closing
 
@@ -8,9 +9,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from streamddcrp import SeqDDCRP
 from streamddcrp.errors import ConfigError, SchemaError, StreamDDCRPError
+from streamddcrp.likelihoods import BetaBernoulli
 from streamddcrp_connectors.run.columns import MOST_FEATURES, Columns, refusals
 from streamddcrp_connectors.run.config import find_recipe
+from streamddcrp_connectors.run.joining import joined
 from streamddcrp_connectors.run.sources import open_source
 
 
@@ -64,15 +68,58 @@ def test_as_many_columns_as_are_allowed(tmp_path):
             source.close()
 
 
-def test_true_is_no_number_in_json_either(tmp_path):
-    path = tmp_path / "t.jsonl"
-    path.write_text('{"a": 1}\n{"a": true}\n{"a": 2}\n')
-    source = opened(path)
-    batch, refused = refusals(next(source.read_after(None))[0])
-    source.close()
-    assert batch.column("a").to_pylist() == [1.0, None, 2.0]
-    assert list(refused) == [1]
-    assert "got true" in refused[1].reason
+def written(path, cells):
+    """The same cells, of one column, in a file of the kind of its name; None: missing."""
+    if path.suffix == ".jsonl":
+        path.write_text("".join(json.dumps({"a": cell, "b": 1}) + "\n" for cell in cells))
+    elif path.suffix == ".csv":
+        path.write_text("a,b\n" + "".join(f"{'' if c is None else c},1\n" for c in cells))
+    elif path.suffix == ".parquet":
+        pq.write_table(pa.table({"a": cells, "b": [1] * len(cells)}), path)
+    else:
+        with pa.ipc.new_file(path, pa.schema({"a": pa.array(cells).type})) as file:
+            file.write_table(pa.table({"a": cells}))
+    return path
+
+
+FLAGS = [None] * 9 + [False, True, True, None] * 20
+
+
+@pytest.mark.parametrize("ending", [".csv", ".jsonl", ".parquet", ".arrow"])
+@pytest.mark.parametrize("batch_rows", [1, 7, 1000])
+def test_true_and_false_are_flags_in_all_sources(tmp_path, ending, batch_rows):
+    path = written(tmp_path / f"t{ending}", FLAGS)
+    model = SeqDDCRP(warmup=64)
+    with closing(open_source(path, Columns(features=("a",)), batch_rows=batch_rows)) as source:
+        scores = [model.step_many(batch)["score"] for batch, _ in source.read_after(None)]
+    alone = SeqDDCRP(warmup=64)
+    expected = alone.step_many([{"a": cell} for cell in FLAGS])["score"]
+    assert isinstance(model._family, BetaBernoulli)
+    assert pa.chunked_array(scores).to_pylist() == expected.to_pylist()
+
+
+@pytest.mark.parametrize("ending", [".csv", ".jsonl"])
+@pytest.mark.parametrize("batch_rows", [1, 3, 1000])
+def test_true_is_1_beside_numbers(tmp_path, ending, batch_rows):
+    path = written(tmp_path / f"t{ending}", [True, None, 0.5, False, 3])
+    with closing(open_source(path, Columns(features=("a",)), batch_rows=batch_rows)) as source:
+        read = [refusals(batch) for batch, _ in source.read_after(None)]
+    assert not any(refused for _, refused in read)
+    assert joined([batch for batch, _ in read]).column("a").to_pylist() == [1.0, None, 0.5, 0.0, 3]
+
+
+@pytest.mark.parametrize("ending", [".csv", ".jsonl"])
+def test_true_is_no_time(tmp_path, ending):
+    path = written(tmp_path / f"t{ending}", [True])
+    with closing(opened(path, time="a", features=("b",))) as source:
+        ((batch, _),) = source.read_after(None)
+    assert "must be a number or an ISO 8601 time stamp" in refusals(batch)[1][0].reason
+
+
+def test_a_column_of_flags_is_no_time(tmp_path):
+    path = written(tmp_path / "t.parquet", [True])
+    with pytest.raises(SchemaError, match="has type bool; the time must be"):
+        opened(path, time="a", features=("b",))
 
 
 def test_every_flipped_bit_of_a_page_with_a_checksum_is_noticed(tmp_path):

@@ -139,7 +139,7 @@ def bad_csv(tmp_path, line):
         ("21,x,1,-inf", SchemaError, r"row 20: column 'b' is infinite"),
         ("21,x,one,1", SchemaError, r"row 20: column 'a' must be a number.* got 'one'"),
         ("21,x,1", SchemaError, r"row 20: 3 cells where the header names 4 columns"),
-        ("5,x,1,1", OrderError, r"row 20: key 'x': time runs backwards"),
+        ("5,x,1,1", OrderError, r"row 20: key 'x': time runs backwards.*--late wait=1h"),
         ("21,x,-1,1", SchemaError, r"row 20: key 'x': a value is negative"),
         ("21,,1,1", SchemaError, r"row 20: column 'k' is empty"),
     ],
@@ -180,9 +180,9 @@ def test_after_an_error_no_half_table_is_left(tmp_path, sink):
     ("change", "match"),
     [
         ({"options": {"alpha": 0.2}}, "another model: alpha was not given, now 0.2"),
-        ({"key": None}, 'another columns: key was "k", now null'),
-        ({"features": ("a",)}, r"another columns: features was \[\"a\", \"b\"\], now \[\"a\"\]"),
-        ({"features": ("b", "a")}, "another columns"),
+        ({"key": None}, 'other columns: key was "k", now null'),
+        ({"features": ("a",)}, r"other columns: features was \[\"a\", \"b\"\], now \[\"a\"\]"),
+        ({"features": ("b", "a")}, "other columns"),
         ({"sink": "other.jsonl"}, "another sink: then .*out.jsonl"),
     ],
 )

@@ -4,11 +4,13 @@ from datetime import UTC, date, datetime, timedelta, timezone
 from fractions import Fraction
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from streamddcrp.data import as_time, as_times, check_times
+from streamddcrp.data.times import as_given
 from streamddcrp.errors import OrderError, SchemaError
 
 EAST = timezone(timedelta(hours=2))
@@ -134,3 +136,18 @@ def test_order():
     with pytest.raises(OrderError, match=r"^row 0: time 1.0 is before 1.5, the time of") as caught:
         check_times(np.array([1.0, 0.0]), 1.5)
     assert caught.value.row == 0
+
+
+def test_order_of_time_stamps():
+    stamps = [datetime(2026, 1, 1, 12, 0, 0, 250000), datetime(2026, 1, 1, 13, tzinfo=EAST)]
+    shown = r"row 1: time 2026-01-01 11:00:00 UTC is before 2026-01-01 12:00:00.25 UTC, the time"
+    for came in (
+        stamps,
+        pa.array(stamps, pa.timestamp("us")),
+        np.array(["2026-01-01"], "datetime64[D]"),
+    ):
+        with pytest.raises(OrderError, match=shown) as caught:
+            check_times(as_times(stamps), given=came)
+        assert caught.value.row == 1
+    with pytest.raises(OrderError, match=r"1e[+]300 is before 2e[+]300"):  # beyond the calendar
+        raise as_given(OrderError("1e+300 is before 2e+300", times=(1e300, 2e300)), stamps)

@@ -14,14 +14,8 @@ import pyarrow as pa
 
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp_connectors.live.unpacked import check_rows, check_stream
-from streamddcrp_connectors.run.columns import (
-    Columns,
-    Refusal,
-    TimeKind,
-    assemble,
-    canonical,
-    joined,
-)
+from streamddcrp_connectors.run.columns import Columns, Refusal, TimeKind, assemble, canonical
+from streamddcrp_connectors.run.joining import joined
 from streamddcrp_connectors.run.jsonrows import JsonRows
 
 _ARROW = b"\xff\xff\xff\xff"

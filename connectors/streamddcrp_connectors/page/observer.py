@@ -216,7 +216,7 @@ def place(at: str) -> tuple[str, int]:
     else:
         host, _, port = at.rpartition(":")
     if not port.isdigit() or int(port) > 65535 or not host.strip("[]"):
-        message = f"--live must be HOST:PORT, such as {HERE}; got {at!r}"
+        message = f"the place of the page must be HOST:PORT, such as {HERE}; got {at!r}"
         raise ConfigError(message)
     return host.strip("[]"), int(port)
 
@@ -235,8 +235,7 @@ def listen(host: str, port: int) -> socket.socket:
                 continue
             why = "another program listens there" if taken else error.strerror or str(error)
             message = (
-                f"cannot serve the live page at {host}:{port}: {why}; choose another place with "
-                "--live HOST:PORT"
+                f"cannot serve the live page at {host}:{port}: {why}; choose another HOST:PORT"
             )
             raise ConfigError(message) from error
 

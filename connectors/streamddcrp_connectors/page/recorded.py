@@ -85,13 +85,14 @@ def _read(results: str, source: str | None, columns: Any, events: str | None) ->
     import pyarrow as pa  # noqa: PLC0415
 
     from streamddcrp_connectors.page.streams import Job, Streams  # noqa: PLC0415
-    from streamddcrp_connectors.report.results import read_results, read_rows  # noqa: PLC0415
+    from streamddcrp_connectors.report.results import check_named, read_results, read_rows  # noqa: PLC0415
     from streamddcrp_connectors.run.sources import open_source  # noqa: PLC0415
 
     table, _, utc = read_results(results, least=-1)
     features: tuple[str, ...] = ()
     rows = None
     if source is not None:
+        check_named(table, columns, results)
         with closing(open_source(source, columns)) as data:
             features = data.columns.features or ()
             rows = read_rows(data, table["row"], results)

@@ -19,6 +19,7 @@ from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp_connectors.report.causes import read_causes
 from streamddcrp_connectors.run.columns import Columns, refusals
 from streamddcrp_connectors.run.config import read_season
+from streamddcrp_connectors.run.joining import joined
 from streamddcrp_connectors.run.names import Names
 from streamddcrp_connectors.run.sources import Source, open_source
 from streamddcrp_connectors.run.written import read_events
@@ -26,6 +27,7 @@ from streamddcrp_connectors.run.written import read_events
 __all__ = [
     "Labelled",
     "LabelledTexts",
+    "check_named",
     "read_labelled",
     "read_labelled_texts",
     "read_results",
@@ -167,14 +169,7 @@ def _both(
             {name: cells[rows["key"] == key] for name, cells in rows.items()}
             for rows in (table, last)
         )
-    if columns.features is None or columns.text:
-        for what, named in (("time", columns.time), ("key", columns.key)):
-            if what in table and named is None:
-                message = (
-                    f"{os.fspath(results)} was made with --{what}: give the same --{what} COL, or "
-                    "name the columns to show with --features"
-                )
-                raise ConfigError(message)
+    check_named(table, columns, os.fspath(results))
     with closing(open_source(data, columns, batch_rows=_BATCH)) as source:
         batch = read_rows(source, table["row"], os.fspath(results))
     if key is not None and columns.key is not None:
@@ -182,6 +177,19 @@ def _both(
     name = Path(source.name).name + (f", {key}" if key is not None else "")
     clock = _clock(table, utc, batch, columns, source.name, os.fspath(results))
     return name, source.columns, batch, table, clock, last
+
+
+def check_named(table: dict[str, Any], columns: Columns, results: str) -> None:
+    """Refuse to take the column of the time or the key of results for a feature of their source."""
+    if columns.features is not None and not columns.text:
+        return
+    for what, named in (("time", columns.time), ("key", columns.key)):
+        if what in table and named is None:
+            message = (
+                f"{results} was made with --{what}: give the same --{what} COL, or name the "
+                "columns to show with --features"
+            )
+            raise ConfigError(message)
 
 
 def read_results(
@@ -221,7 +229,7 @@ def _whole(source: Source) -> Any:
     if not batches:
         message = f"{source.name} holds no rows: there is nothing to report"
         raise SchemaError(message)
-    return pa.Table.from_batches(batches)
+    return joined(batches)
 
 
 def _zoned(kind: Any) -> bool:
@@ -229,11 +237,13 @@ def _zoned(kind: Any) -> bool:
 
 
 def _numpy(column: Any) -> Any:
-    return np.ascontiguousarray(column.to_numpy())
+    if pa.types.is_boolean(column.type):  # of results that hold no number
+        column = pc.cast(column, pa.float64())
+    return np.ascontiguousarray(column.to_numpy(zero_copy_only=False))
 
 
 def _floats(column: Any) -> FloatArray:
-    values: FloatArray = column.to_numpy(zero_copy_only=False)
+    values = column.to_numpy(zero_copy_only=False).astype(np.float64)
     return np.where(np.isfinite(values), values, np.nan)
 
 
@@ -286,7 +296,7 @@ def read_rows(source: Source, rows: IntArray, results: str) -> Any:
     if n_found < len(rows):
         reason = f"row {rows[n_found]} is not in it"
         raise _not_about(results, source.name, reason)
-    return pa.concat_batches(parts)
+    return joined(parts)
 
 
 def _clock(

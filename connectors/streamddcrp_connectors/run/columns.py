@@ -4,7 +4,9 @@ A *canonical* batch has, in this order, the time (float64 or timestamp[ns]), the
 features (numbers; null is missing), each column only if it was asked for. Whole numbers stay whole
 numbers where a column is typed so (Parquet, Arrow): a model that chooses its own likelihood takes
 them for counts. Text has no types, and a choice by what the first batch happens to hold would
-depend on its length: the numbers of CSV and JSON lines are floats, that is, measurements.
+depend on its length: the numbers of CSV and JSON lines are floats, that is, measurements. In all
+sources true and false are 1 and 0, and flags in a column of nothing else; a batch without a number
+comes as booleans, since a model takes the widest type of all its first rows.
 
 A row that cannot be converted stays in its place, and a last column `REFUSED` then says why: errors
 travel as data, in order, and the caller of the source decides to stop or to set the row aside.
@@ -99,9 +101,10 @@ class Columns:
             if name not in there:
                 message = f"{where} has no column {name!r}; it has {_shown(available)}"
                 if len(available) == 1 and any(sign in available[0] for sign in ";\t|"):
+                    dates = f", parse_dates=[{name!r}], dayfirst=True" if name == self.time else ""
                     message += (
                         ". Cells must be separated by commas, and decimals have points; convert it "
-                        "first: pandas.read_csv(file, sep=';', decimal=',').to_parquet(...)"
+                        f"first: pandas.read_csv(file, sep=';', decimal=','{dates}).to_parquet(...)"
                     )
                 raise ConfigError(message)
         if self.features is not None:
@@ -127,8 +130,6 @@ def way_out(cell: object) -> str:
     >>> way_out("31.12.2026"), way_out("here")
     ('; write dates as in 2026-12-31 23:59', '')
     """
-    if isinstance(cell, bool) or str(cell).lower() in {"true", "false"}:
-        return "; write 1 for true and 0 for false"
     if isinstance(cell, str) and _DAY_FIRST.match(cell.strip()):
         return "; write dates as in 2026-12-31 23:59"
     if isinstance(cell, str) and _COMMA.fullmatch(cell.strip()):
@@ -166,7 +167,7 @@ def canonical(
     for name in columns.names:
         cells = raw.column(name)
         if name == columns.time:
-            array, kind = _text_times(cells, kind) if text else _typed_times(cells, name)
+            array, kind = _text_times(cells, kind) if text else _typed_times(cells, name, kind)
             rule = TIME_RULE
         elif name == columns.key:
             array = _keys(cells, name)
@@ -175,7 +176,7 @@ def canonical(
             array = pc.fill_null(cells, "") if text else _typed_texts(cells, name)
             rule = TEXT_RULE
         else:
-            array = _parse(_trimmed(cells), pa.float64()) if text else _typed_numbers(cells, name)
+            array = _text_numbers(_trimmed(cells)) if text else _typed_numbers(cells, name)
             rule = NUMBER_RULE.format(missing="empty")
         arrays.append(array)
         for row in _lost(cells, array, text=text):
@@ -218,24 +219,6 @@ def refusals(batch: Any) -> tuple[Any, dict[int, Refusal]]:
         for row in rows
     }
     return batch.select([name for name in batch.schema.names if name != REFUSED]), found
-
-
-def joined(batches: Sequence[Any]) -> Any:
-    """Join canonical batches of the same columns; whole numbers beside floats become floats."""
-    if len(batches) == 1:
-        return batches[0]
-    marked = any(REFUSED in batch.schema.names for batch in batches)
-    tables = [pa.Table.from_batches([batch]) for batch in batches]
-    if marked:  # the marks stand last
-        tables = [
-            table
-            if REFUSED in table.column_names
-            else table.append_column(REFUSED, pa.nulls(len(table), _REFUSED_TYPE))
-            for table in tables
-        ]
-    table = pa.concat_tables(tables, promote_options="permissive").combine_chunks()
-    made = table.to_batches()
-    return made[0] if made else batches[0]
 
 
 def arrow_stream(batches: Sequence[Any]) -> bytes:
@@ -310,6 +293,14 @@ def parse_times(cells: Any, kind: TimeKind) -> Any:
     return _parse(cells, _TIME_TYPES[kind])
 
 
+def _text_numbers(cells: Any) -> Any:
+    """Read strings as floats; as booleans where all are true, false or null."""
+    flags = pc.index_in(pc.utf8_lower(cells), pa.array(["false", "true"]))
+    if flags.null_count == cells.null_count:
+        return pc.cast(flags, pa.bool_())
+    return _parse(pc.coalesce(pc.cast(flags, pa.string()), cells), pa.float64())
+
+
 def _text_times(cells: Any, kind: TimeKind | None) -> tuple[Any, TimeKind | None]:
     trimmed = _trimmed(cells)
     kind = kind or first_kind(trimmed)
@@ -324,8 +315,10 @@ def _kind_of(cell: Any) -> TimeKind | None:
     return next((kind for kind, to in _TIME_TYPES.items() if _parse_one(cell, to).is_valid), None)
 
 
-def _typed_times(cells: Any, name: str) -> tuple[Any, TimeKind]:
-    if not pa.types.is_temporal(cells.type):
+def _typed_times(cells: Any, name: str, kind: TimeKind | None) -> tuple[Any, TimeKind | None]:
+    if _is_text(cells.type):
+        return _text_times(pc.cast(cells, pa.string()), kind)
+    if not (pa.types.is_temporal(cells.type) or pa.types.is_boolean(cells.type)):
         return _typed_numbers(cells, name).cast(pa.float64(), safe=False), "number"
     if pa.types.is_timestamp(cells.type) or pa.types.is_date(cells.type):
         kind = "instant" if getattr(cells.type, "tz", None) else "timestamp"
@@ -340,16 +333,11 @@ def _typed_times(cells: Any, name: str) -> tuple[Any, TimeKind]:
 
 def _typed_numbers(cells: Any, name: str) -> Any:
     kind = cells.type
-    if pa.types.is_boolean(kind):
-        return pc.cast(cells, pa.int8())
-    if pa.types.is_integer(kind):
+    if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_null(kind):
         return cells
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         return pc.cast(cells, pa.float64(), safe=False)
-    if pa.types.is_null(kind):
-        return pa.nulls(len(cells), pa.float64())
-    texts = pa.types.is_string(kind) or pa.types.is_large_string(kind)
-    more = f"; if it holds texts to cluster, name it by --text {name}" if texts else ""
+    more = f"; if it holds texts to cluster, name it by --text {name}" if _is_text(kind) else ""
     message = (
         f"column {name!r} has type {kind}; a feature must be numeric: convert it, or leave it out "
         f"by naming the others, --features a,b,c{more}"
@@ -357,10 +345,14 @@ def _typed_numbers(cells: Any, name: str) -> Any:
     raise SchemaError(message)
 
 
+def _is_text(kind: Any) -> bool:
+    return kind in (pa.string(), pa.large_string(), pa.string_view())
+
+
 def _typed_texts(cells: Any, name: str) -> Any:
     if pa.types.is_dictionary(cells.type):
         cells = cells.dictionary_decode()
-    if cells.type not in (pa.string(), pa.large_string(), pa.string_view()):
+    if not _is_text(cells.type):
         message = f"column {name!r} has type {cells.type}; it must be text"
         raise SchemaError(message)
     return pc.cast(cells, pa.string())
@@ -371,7 +363,7 @@ def _keys(cells: Any, name: str) -> Any:
     if pa.types.is_dictionary(kind):
         cells = cells.dictionary_decode()
         kind = cells.type
-    if kind in (pa.string(), pa.large_string(), pa.string_view()) or pa.types.is_integer(kind):
+    if _is_text(kind) or pa.types.is_integer(kind):
         return pc.cast(cells, pa.string())
     message = f"column {name!r} has type {kind}; a key must be text or a whole number"
     raise SchemaError(message)

@@ -158,7 +158,9 @@ def _run(request: Request, page: LivePage | None) -> Summary:
             names=Names(folder) if page is not None and folder is not None else None,
         )
         refused = f", {summary.refused:,} refused" if summary.refused else ""
-        click.echo(f"{summary.rows:,} rows{refused} -> {sink.name}", err=True)
+        more = "" if folder is None else "; the same command goes on from here"
+        more = f" (interrupted{more})" if summary.interrupted else ""
+        click.echo(f"{summary.rows:,} rows{refused} -> {sink.name}{more}", err=True)
         if page is not None and not summary.interrupted:
             page.wait()
     if summary.rows and summary.refused == summary.rows:

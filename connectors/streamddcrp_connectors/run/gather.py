@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from streamddcrp_connectors.run.columns import joined
+from streamddcrp_connectors.run.joining import joined
 from streamddcrp_connectors.run.retries import Patience
 from streamddcrp_connectors.run.sources import Offset, Source
 

@@ -40,25 +40,33 @@ def find_cursor(
         before, now = cursor["job"].get(part), job.get(part)
         if before != now:
             message = (
-                f"the checkpoint {store.path.parent} was made with another {part}: "
-                f"{_difference(before, now)}; run with the same one, or use a new checkpoint folder"
+                f"the checkpoint {store.path.parent} was made with {_other(part)}: "
+                f"{_difference(before, now)}; run as before, or use a new checkpoint folder"
             )
             raise CheckpointError(message)
     return cursor
+
+
+def _other(part: str) -> str:
+    return f"other {part}" if part.endswith("s") else f"another {part}"
 
 
 def _difference(before: Any, now: Any) -> str:
     if isinstance(before, dict) and isinstance(now, dict):
         names = [name for name in {**before, **now} if before.get(name) != now.get(name)]
         return ", ".join(_difference_of(name, before, now) for name in names)
-    return f"then {json.dumps(before)}, now {json.dumps(now)}"
+    return f"then {_shown(before)}, now {_shown(now)}"
 
 
 def _difference_of(name: str, before: dict[str, Any], now: dict[str, Any]) -> str:
     if isinstance(before.get(name), dict) and isinstance(now.get(name), dict):
         return _difference(before[name], now[name])
-    then, later = (json.dumps(job[name]) if name in job else "not given" for job in (before, now))
+    then, later = (_shown(job[name]) if name in job else "not given" for job in (before, now))
     return f"{name} was {then}, now {later}"
+
+
+def _shown(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _refuse_leftovers(folder: Path) -> None:

@@ -118,17 +118,15 @@ def _plain(value: Any) -> Any:
 
 def _numbers(cells: list[Any]) -> Made:
     try:
-        if bool in {*map(type, cells)}:  # true is no number, as in CSV
-            raise OverflowError
-        return pa.array(cells, pa.float64()), []
+        flags = {*map(type, cells)} <= {bool, type(None)}
+        return pa.array(cells, pa.bool_() if flags else pa.float64()), []
     except (pa.ArrowException, OverflowError, UnicodeEncodeError):
         return _made(cells, [_number(cell) for cell in cells], pa.float64())
 
 
 def _number(cell: Any) -> float | None:
     try:
-        number = isinstance(cell, int | float) and not isinstance(cell, bool)
-        return float(cell) if number else None
+        return float(cell) if isinstance(cell, int | float) else None
     except OverflowError:
         return None
 

@@ -13,7 +13,8 @@ import pyarrow as pa
 
 from streamddcrp.data.times import make_cut
 from streamddcrp.errors import ConfigError
-from streamddcrp_connectors.run.columns import Columns, Refusal, arrow_stream, joined
+from streamddcrp_connectors.run.columns import Columns, Refusal, arrow_stream
+from streamddcrp_connectors.run.joining import joined
 from streamddcrp_connectors.run.models import Rows
 
 MOST = 100_000  # rows that are waited with, and keys whose last time is kept

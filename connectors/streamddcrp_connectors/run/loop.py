@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from streamddcrp.checkpoint import SqliteStore
-from streamddcrp.errors import SchemaError
+from streamddcrp.errors import OrderError, SchemaError
 from streamddcrp_connectors.run.alarming import Alarming
 from streamddcrp_connectors.run.columns import Refusal, refusals
 from streamddcrp_connectors.run.gather import gathered
@@ -262,9 +262,11 @@ def _refusal(
     source: Source, row: int, reason: str, kind: type[SchemaError] = SchemaError
 ) -> SchemaError:
     where = source.where(row) if hasattr(source, "where") else f"{source.name}: row {row}"
+    ways = "to leave a column out, name the others by --features A,B"
+    if issubclass(kind, OrderError):
+        ways = "to sort rows that are an hour late at most, give --late wait=1h"
     message = (
-        f"{where}: {reason} (rows are counted from 0, not counting a header; to leave a column "
-        "out, name the others by --features A,B; to set such rows aside and go on, give "
-        "--on-error dead-letter=FILE)"
+        f"{where}: {reason} (rows are counted from 0, not counting a header; {ways}; to set such "
+        "rows aside and go on, give --on-error dead-letter=FILE)"
     )
     return kind(message, row=row)

@@ -312,4 +312,4 @@ def _at(error: SchemaError, rows: Rows) -> SchemaError:
         return error
     number = int(rows.numbers[error.row])
     text = re.sub(rf"\brow {error.row}\b[:,]?\s*", "", str(error), count=1)
-    return type(error)(text, row=number)
+    return error.retold(text, number)

@@ -21,13 +21,8 @@ import pyarrow.compute as pc
 from streamddcrp.checkpoint.codec import Arrays, Meta, Upgrade, decode_state, encode_state
 from streamddcrp.errors import CheckpointError, SchemaError
 from streamddcrp.estimator.stored import refuse_unless_plain
-from streamddcrp_connectors.run.columns import (
-    Columns,
-    Refusal,
-    arrow_stream,
-    joined,
-    refusals,
-)  # fmt: skip
+from streamddcrp_connectors.run.columns import Columns, Refusal, arrow_stream, refusals
+from streamddcrp_connectors.run.joining import joined
 from streamddcrp_connectors.run.models import Models, Recipe, Rows, screen
 
 __all__ = ["KEY", "NUMBER", "OUTPUT", "Job", "State", "pack"]

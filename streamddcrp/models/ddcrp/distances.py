@@ -71,7 +71,10 @@ class Distances(ABC):
             Stamps become seconds. If sequential, they must not fall.
         sequential : bool, default True
         """
-        return _Time(as_times(t), sequential)
+        times = as_times(t)
+        if sequential:
+            check_times(times, given=t)
+        return _Time(times, sequential)
 
     @staticmethod
     def by_covariates(
@@ -178,8 +181,6 @@ class Distances(ABC):
 class _Time(Distances):
     def __init__(self, t: FloatArray, sequential: bool) -> None:
         super().__init__(len(t), sequential)
-        if sequential:
-            check_times(t)
         self._t = t
 
     def between(self, i: IntArray, j: IntArray) -> FloatArray:

@@ -98,7 +98,7 @@ def _clock(clocks: list[Any], m: int, n: int) -> FloatArray:
         message = "row 0: it has no times; every document needs them, or none has any"
         raise SchemaError(message)
     t = as_times(clocks[m], n)
-    check_times(t)
+    check_times(t, given=clocks[m])
     return t
 
 

@@ -370,5 +370,5 @@ def fit_seqddcrp(
 
 def _times(t: ArrayLike, n: int) -> FloatArray:
     times = as_times(t, n)
-    check_times(times)
+    check_times(times, given=t)
     return times

@@ -3,6 +3,7 @@
 import pytest
 from click.testing import CliRunner
 
+from streamddcrp.errors import ConfigError
 from streamddcrp_connectors.cli import main
 from streamddcrp_connectors.page.recorded import _read
 from streamddcrp_connectors.run.columns import Columns
@@ -30,6 +31,9 @@ def test_it_shows_what_was_written(good, tmp_path, key, with_source):
     assert sum(stream.pyramid.n_rows for stream in streams.of.values()) == 60
     assert streams.job.features == (["a", "b"] if with_source else [])
     assert not streams.job.live
+    if with_source:
+        with pytest.raises(ConfigError, match="give the same --time COL"):
+            _read(str(tmp_path / "o.jsonl"), path, Columns(None, key), None)
 
 
 def test_what_cannot_be_read_is_refused_in_a_line(tmp_path):

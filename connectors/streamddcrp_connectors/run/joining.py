@@ -1,0 +1,28 @@
+"""Canonical batches of the same columns to one batch."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+def joined(batches: Sequence[Any]) -> Any:
+    """Join canonical batches of the same columns, each as flags, whole numbers or floats."""
+    if len(batches) == 1:
+        return batches[0]
+    tables = [pa.Table.from_batches([batch]) for batch in batches]
+    for place, kinds in enumerate(zip(*(t.schema.types for t in tables), strict=False)):
+        if {*kinds} - {pa.bool_(), pa.null()}:
+            tables = [_counted(table, place) for table in tables]
+    table = pa.concat_tables(tables, promote_options="permissive").combine_chunks()
+    made = table.to_batches()
+    return made[0] if made else batches[0]
+
+
+def _counted(table: Any, place: int) -> Any:
+    """Make a column of flags one of zeros and ones, which Arrow can widen."""
+    field = table.schema.field(place)
+    if not pa.types.is_boolean(field.type):
+        return table
+    return table.set_column(place, field.name, pc.cast(table.column(place), pa.int8()))
