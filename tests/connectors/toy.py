@@ -41,7 +41,9 @@ class Toy(base.Base):
         return min(self.n, 5)
 
     def step_many(self, batch, t=None):
-        X = np.column_stack([column.to_numpy(zero_copy_only=False) for column in batch.columns])
+        X = np.column_stack(
+            [column.cast("double").to_numpy(zero_copy_only=False) for column in batch.columns]
+        )
         times = np.arange(self.n, self.n + len(X)) if t is None else np.asarray(t)
         times = times.astype(float)
         before = np.concatenate([[self.last], times[:-1]])
