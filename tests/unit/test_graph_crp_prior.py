@@ -9,7 +9,7 @@ import pytest
 from streamddcrp.data.graphs import decomposable, from_parents, log_prior
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.likelihoods import NormalGamma
-from streamddcrp.models.graph.engine import make_config
+from streamddcrp.models.graph.config import make_config
 from streamddcrp.models.graph.gibbs import _Chain, sample_graph_crp
 from tests.oracles import graph_crp as oracle
 

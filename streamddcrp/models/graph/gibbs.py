@@ -21,7 +21,7 @@ from streamddcrp.data.graphs import (
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.likelihoods import Likelihood, make_likelihood
 from streamddcrp.likelihoods.kernels.families import add_stats, n_post, n_stats, posterior
-from streamddcrp.models.graph.engine import make_config
+from streamddcrp.models.graph.config import make_config
 from streamddcrp.models.graph.kernels.gibbs import draw_alpha, sweep
 from streamddcrp.typing import ArrayLike, FloatArray, IntArray
 from streamddcrp.validation import whole

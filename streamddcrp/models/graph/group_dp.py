@@ -11,7 +11,7 @@ from streamddcrp.estimator.particle_model import ParticleModel
 from streamddcrp.estimator.row_model import Features
 from streamddcrp.estimator.views import predictions, with_times
 from streamddcrp.likelihoods import Likelihood
-from streamddcrp.models.graph.engine import CLUSTER
+from streamddcrp.models.graph.config import CLUSTER
 from streamddcrp.models.graph.groups import (
     Config,
     GroupEngine,
