@@ -1,6 +1,7 @@
 """Clusters on a whole decomposable graph by Gibbs sampling."""
 
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -143,11 +144,8 @@ def sample_graph_crp(
     if len(graph.order) != n:
         message = f"parents: expected one list for each of the {n} rows, got {len(graph.order)}"
         raise SchemaError(message)
-    n_sweeps, burn_in = whole("n_sweeps", n_sweeps, 1), whole("burn_in", burn_in, 0)
-    thin = whole("thin", thin, 1, n_sweeps)
-    family = make_likelihood(likelihood)
-    family.check_rows(rows)
-    family = family.scaled(rows)
+    n_sweeps, burn_in, thin = checked_sweeps(n_sweeps, burn_in, thin)
+    family = fitted(likelihood, rows)
     config = make_config(
         family=family.family, hyper=family.hyper(rows.shape[1]), r=1, given=True, alpha=alpha
     )
@@ -156,16 +154,36 @@ def sample_graph_crp(
     S = n_sweeps // thin
     labels, log_joint = np.empty((S, n), np.int32), np.empty(S)
     drawn = np.empty(S)
-    with tqdm(total=burn_in + S * thin, unit=" sweeps", disable=not progress) as bar:
-        for i in range(burn_in + S * thin):
-            chain.sweep()
-            s, rest = divmod(i - burn_in, thin)
-            if i >= burn_in and rest == thin - 1:
-                labels[s] = _named(chain.labels)
-                log_joint[s], drawn[s] = chain.log_joint(), chain.alpha
-            bar.update()
+    for s in kept_sweeps(chain.sweep, S, burn_in, thin, progress=progress):
+        labels[s] = named(chain.labels)
+        log_joint[s], drawn[s] = chain.log_joint(), chain.alpha
     n_clusters = np.array([len(np.unique(row)) for row in labels])
     return GraphCRPSamples(labels, log_joint, n_clusters, drawn, graph, family)
+
+
+def checked_sweeps(n_sweeps: Any, burn_in: Any, thin: Any) -> tuple[int, int, int]:
+    """Return the numbers of sweeps, checked; ConfigError where one is out of range."""
+    n_sweeps, burn_in = whole("n_sweeps", n_sweeps, 1), whole("burn_in", burn_in, 0)
+    return n_sweeps, burn_in, whole("thin", thin, 1, n_sweeps)
+
+
+def fitted(likelihood: Any, rows: FloatArray) -> Likelihood:
+    """Return the likelihood, what it lacks taken from the rows; or refuse the rows."""
+    family = make_likelihood(likelihood)
+    family.check_rows(rows)
+    return family.scaled(rows)
+
+
+def kept_sweeps(
+    sweep: Callable[[], None], n_draws: int, burn_in: int, thin: int, *, progress: bool
+) -> Iterator[int]:
+    """Sweep, and yield the number of each draw that is kept once it stands."""
+    total = burn_in + n_draws * thin
+    for i in tqdm(range(total), unit=" sweeps", disable=not progress):
+        sweep()
+        s, rest = divmod(i - burn_in, thin)
+        if i >= burn_in and rest == thin - 1:
+            yield s
 
 
 class _Chain:
@@ -232,7 +250,7 @@ def _sets(sets: list[frozenset[int]], n: int) -> Sets:
     return Sets(of_item, item_starts, members, starts)
 
 
-def _named(labels: IntArray) -> IntArray:
+def named(labels: IntArray) -> IntArray:
     """Name clusters after their smallest item."""
     _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
     named: IntArray = first[inverse]
