@@ -26,8 +26,7 @@ from streamddcrp import GroupDP, sample_group_dp
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
-PRIOR = (0.0, 0.05, 2.0, 2.0)
-LIKELIHOOD = ("normal_gamma", *PRIOR)
+LIKELIHOOD = ("normal_gamma", 0.0, 0.05, 2.0, 2.0)
 GROUPS, LEARNED, HELD, COMPONENTS = 10, 30, 50, 8
 
 
@@ -66,7 +65,7 @@ Result = tuple[float, float]  # mean log density of held-out rows, ARI
 
 
 def by_hdp(data: Data, sweeps: int, seed: int) -> Result:
-    chain, scores, ari = HDP(data.X, data.group, PRIOR, seed), [], []
+    chain, scores, ari = HDP(data.X, data.group, LIKELIHOOD, seed), [], []
     for sweep in range(2 * sweeps):
         chain.sweep()
         if sweep >= sweeps:

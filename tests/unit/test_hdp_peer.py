@@ -8,7 +8,7 @@ import pytest
 from benchmarks.hdp import HDP
 from streamddcrp.likelihoods import NormalGamma
 
-PRIOR = (0.0, 0.5, 2.0, 1.0)
+PRIOR = NormalGamma(0.0, 0.5, 2.0, 1.0)
 S = 2_000
 
 
@@ -29,13 +29,13 @@ def close(found, exact):
 
 
 def test_prior_without_data():
-    labels, _ = run(np.zeros((3, 0)), [0, 0, 1], alpha=0.8, gamma=1.5)
+    labels, _ = run(np.full((3, 1), np.nan), [0, 0, 1], alpha=0.8, gamma=1.5)
     assert close(labels[:, 0] == labels[:, 2], 1 / 2.5)
     assert close(labels[:, 0] == labels[:, 1], 1 / 1.8 + 0.8 / 1.8 / 2.5)
 
 
 def test_concentrations_keep_their_prior_without_data():
-    _, values = run(np.zeros((4, 0)), [0, 0, 1, 1])
+    _, values = run(np.full((4, 1), np.nan), [0, 0, 1, 1])
     for column in values.T:  # Gamma(1, 1)
         assert close(column, 1.0)
         assert close(np.minimum(column, 2.0), 1.0 - math.exp(-2.0))
@@ -44,8 +44,7 @@ def test_concentrations_keep_their_prior_without_data():
 def test_two_rows_of_two_groups():
     X = np.array([[0.3], [-0.4]])
     labels, _ = run(X, [0, 1], alpha=0.8, gamma=1.5)
-    family = NormalGamma(*PRIOR)
-    one, two = family.suffstats(X)
-    alone, other, both = np.exp(family.log_marginal([one, two, one + two]))
+    one, two = PRIOR.suffstats(X)
+    alone, other, both = np.exp(PRIOR.log_marginal([one, two, one + two]))
     together = both / (both + 1.5 * alone * other)
     assert close(labels[:, 0] == labels[:, 1], together)

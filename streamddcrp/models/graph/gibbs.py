@@ -78,6 +78,7 @@ def sample_graph_crp(
     edges: ArrayLike | None = None,
     parents: Any = None,
     alpha: Any = ("gamma", 1.0, 1.0),
+    discount: float = 0.0,
     n_sweeps: int = 1000,
     burn_in: int = 200,
     thin: int = 1,
@@ -103,6 +104,8 @@ def sample_graph_crp(
         earlier neighbours of each item, all neighbours of each other.
     alpha : float or ("gamma", shape, rate), default ("gamma", 1.0, 1.0)
         Concentration; with a prior it is drawn, too.
+    discount : float, default 0.0
+        d of a Pitman-Yor process on every clique, 0 <= d < 1. Needs a number as ``alpha``.
     n_sweeps, burn_in, thin : int
         Sweeps after those that are discarded, of which every ``thin``-th is kept.
     seed : int, optional
@@ -147,8 +150,9 @@ def sample_graph_crp(
     n_sweeps, burn_in, thin = checked_sweeps(n_sweeps, burn_in, thin)
     family = fitted(likelihood, rows)
     config = make_config(
-        family=family.family, hyper=family.hyper(rows.shape[1]), r=1, given=True, alpha=alpha
-    )
+        family=family.family, hyper=family.hyper(rows.shape[1]), r=1, given=True, alpha=alpha,
+        discount=discount,
+    )  # fmt: skip
     rng = np.random.default_rng(seed)
     chain = _Chain(graph, np.ascontiguousarray(family.prepare(rows)[0]), config, alpha, rng)
     S = n_sweeps // thin
@@ -224,8 +228,8 @@ class _Chain:
     def _sweep(self, order: IntArray) -> None:
         sweep(
             self.config.family, self.config.hyper, self.rows, order, self.cliques, self.separators,
-            self.alpha, self.labels, self.size, self.stats, self.post, self.prior_post, self.work,
-            self.rng.random(len(order)),
+            self.alpha, self.config.discount, self.labels, self.size, self.stats, self.post,
+            self.prior_post, self.work, self.rng.random(len(order)),
         )  # fmt: skip
 
     def sweep(self) -> None:
@@ -240,7 +244,9 @@ class _Chain:
     def log_joint(self) -> float:
         """Log p(x, clusters)."""
         marginals = self.post[np.unique(self.labels), 0].sum()
-        return float(marginals) + log_prior(self.graph, self.labels, self.alpha)
+        return float(marginals) + log_prior(
+            self.graph, self.labels, self.alpha, self.config.discount
+        )
 
 
 def _sets(sets: list[frozenset[int]], n: int) -> Sets:
