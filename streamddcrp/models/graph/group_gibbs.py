@@ -13,7 +13,6 @@ from streamddcrp.data import as_observations
 from streamddcrp.errors import SchemaError
 from streamddcrp.likelihoods import Likelihood
 from streamddcrp.likelihoods.kernels.families import n_post, n_stats, posterior
-from streamddcrp.models.ddcrp.kernels.predict import mix, table_densities
 from streamddcrp.models.graph.config import Grid, concentration
 from streamddcrp.models.graph.gibbs import checked_sweeps, fitted, kept_sweeps, named
 from streamddcrp.models.graph.groups import (
@@ -29,7 +28,7 @@ from streamddcrp.models.graph.groups import (
 )
 from streamddcrp.models.graph.kernels.children import N_COUNTS
 from streamddcrp.models.graph.kernels.gibbs import draw_alpha
-from streamddcrp.models.graph.kernels.group_gibbs import sweep_rows
+from streamddcrp.models.graph.kernels.group_gibbs import mixture_densities, sweep_rows
 from streamddcrp.records import empty
 from streamddcrp.typing import FloatArray, IntArray
 
@@ -116,16 +115,13 @@ class GroupDPSamples(ResultCard):
         out, log_density = np.full(len(rows), -np.inf), np.empty(len(rows))
         for s, labels in enumerate(self.labels):
             tables, of_row = np.unique(labels, return_inverse=True)
-            K = len(tables)
-            total = np.zeros((K, stats.shape[1]))
+            total = np.zeros((len(tables) + 1, stats.shape[1]))
             np.add.at(total, of_row, stats)
-            log_lik = np.empty((len(rows), K + 1))
-            table_densities(
-                family.family, hyper, test, total, K, False,
-                np.empty((K + 1, int(n_post(family.family, hyper)))), np.empty((0, 0)),
-                np.empty(total.shape[1]), log_lik,
+            mixture_densities(
+                family.family, hyper, test, at, self._weights(s, tables, of_row, asked), total,
+                np.empty((len(total), int(n_post(family.family, hyper)))), np.empty(len(total)),
+                log_density,
             )  # fmt: skip
-            mix(self._weights(s, tables, of_row, asked)[at], log_lik, K, log_density)
             np.logaddexp(out, log_density, out=out)
         return out - math.log(len(self.labels))
 

@@ -4,10 +4,17 @@ import math
 
 import numpy as np
 
-from streamddcrp.compilation import entry
-from streamddcrp.likelihoods.kernels.families import add_stats, log_predictive, posterior
+from streamddcrp.compilation import entry, kernel
+from streamddcrp.likelihoods.kernels.families import (
+    add_stats,
+    log_predictive,
+    log_predictives,
+    posterior,
+    posteriors,
+)
 from streamddcrp.models.graph.kernels.auxiliary import fill, free_slot, move
 from streamddcrp.models.graph.kernels.children import WHICH_EMPTY
+from streamddcrp.numerics import log_add_exp
 from streamddcrp.particles.kernels.random import draw_log, uniform
 
 
@@ -64,3 +71,21 @@ def sweep_rows(config, particles, groups, grid, clusters, scratch, counts, X, gr
         posterior(family, hyper, stats[new], post[new])
         for number in range(config.moves):
             move(config, particles, groups, grid, scratch, 0, n + b, number, 0)
+
+
+@kernel
+def mixture_densities(family, hyper, X, group, weight, stats, post, log_density, out):
+    """Log of sum_k weight[g, k] p(x | table k) of each row (M,), g its group.
+
+    ``stats`` (K, P): zeros stand for a new table. ``post`` (K, Q) and ``log_density`` (K,) are work
+    space.
+    """
+    K = len(stats)
+    posteriors(family, hyper, stats, K, post)
+    for m in range(len(X)):
+        log_predictives(family, hyper, post, X[m], K, log_density)
+        out[m] = -np.inf
+        for k in range(K):
+            share = weight[group[m], k]
+            if share > 0.0:
+                out[m] = log_add_exp(out[m], math.log(share) + log_density[k])
