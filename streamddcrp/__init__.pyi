@@ -14,6 +14,7 @@ from .models.features.tv_ibp import TimeVaryingIBP
 from .models.graph.gibbs import GraphCRPSamples, sample_graph_crp
 from .models.graph.graph_crp import GraphCRP
 from .models.graph.group_dp import GroupDP
+from .models.graph.group_gibbs import GroupDPSamples, sample_group_dp
 from .models.language.base_measure import BaseMeasure
 from .models.language.corpus import Corpus
 from .models.language.estimator import LinkLanguageModel
@@ -55,6 +56,7 @@ __all__ = [
     "GraphCRPSamples",
     "GraphIBPSamples",
     "GroupDP",
+    "GroupDPSamples",
     "Keyed",
     "LinkLanguageModel",
     "NestedCRPComponents",
@@ -91,6 +93,7 @@ __all__ = [
     "sample_ddcrp",
     "sample_graph_crp",
     "sample_graph_ibp",
+    "sample_group_dp",
     "sample_nested_topics",
     "sample_temporal_dpm",
     "similarity_matrix",

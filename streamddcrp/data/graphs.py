@@ -234,11 +234,14 @@ def holders(sets: Sequence[Iterable[int]], n: int) -> list[list[int]]:
     return found
 
 
-def log_prior(graph: DecomposableGraph, labels: ArrayLike, alpha: float) -> float:
+def log_prior(
+    graph: DecomposableGraph, labels: ArrayLike, alpha: float, discount: float = 0.0
+) -> float:
     """Return the log probability of a partition, -inf where a cluster is not connected.
 
     Item after item in the perfect ordering: n / (alpha + m) for a cluster with n of its m parents,
-    alpha / (alpha + m) for a new one (Caron and Doucet 2009, eq. 7, as a product).
+    alpha / (alpha + m) for a new one (Caron and Doucet 2009, eq. 7, as a product). With a
+    discount d n is less by d, and alpha, for a new one, more by d for each cluster of the parents.
     """
     given: list[Any] = np.asarray(labels).tolist()
     total, opened = 0.0, set()
@@ -249,5 +252,6 @@ def log_prior(graph: DecomposableGraph, labels: ArrayLike, alpha: float) -> floa
             if given[k] in opened:
                 return -math.inf
             opened.add(given[k])
-        total += math.log(n or alpha) - math.log(alpha + len(mine))
+        opens = alpha + discount * len({given[j] for j in mine})
+        total += math.log(n - discount if n else opens) - math.log(alpha + len(mine))
     return total

@@ -120,6 +120,11 @@ CASES = [
              stream=streams.levels, lacks=set(), river=river_rows),
     group_dp("auto", {"n_shared": 5, "warmup": 20}, river=river_rows),
     group_dp(
+        "two layers, alpha learned",
+        {"n_shared": (4, 3), "likelihood": GAUSSIAN, "alpha": ("gamma", 1.0, 1.0)},
+        stream=streams.with_nodes, look=kinds.look_at_group,
+    ),
+    group_dp(
         "two layers",
         {"n_shared": (4, 3), "likelihood": GAUSSIAN},
         stream=streams.with_nodes, look=kinds.look_at_group,

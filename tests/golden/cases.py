@@ -8,6 +8,7 @@ EXEMPT = {
     "Event": "what `events` of every model returns; recorded as columns in most cases",
     "DDCRPSamples": "what `sample_ddcrp` returns",
     "GraphCRPSamples": "what `sample_graph_crp` returns",
+    "GroupDPSamples": "what `sample_group_dp` returns",
     "GraphIBPSamples": "what `sample_graph_ibp` returns",
     "NestedComponentsFit": "what `fit_nested_components` returns",
     "NestedTopicSamples": "what `sample_nested_topics` returns",

@@ -17,6 +17,7 @@ from streamddcrp import (
     sample_ddcrp,
     sample_graph_crp,
     sample_graph_ibp,
+    sample_group_dp,
     similarity_matrix,
 )
 from streamddcrp.likelihoods import LinearGaussian, NormalGamma
@@ -212,6 +213,31 @@ def group_dp(record):
     t = streams.times(160)
     N = streams.counts(160)
     follow(record, "times", model, N, t, probes=[dict(enumerate(N[0]))], at=float(t[-1]))
+
+
+@case
+def group_dp_learned(record):
+    X = streams.regimes(120, length=20)
+    groups = [("x" if i % 2 else "y", "abc"[i % 3]) for i in range(120)]
+    model = GroupDP(
+        likelihood=GIVEN, n_particles=7, n_shared=(8, 5), alpha=("gamma", 1.0, 1.0), seed=3
+    )
+    follow(record, "two", model, X, probes=PROBES, views=["correlations"], group=groups)
+
+
+@case
+def group_dp_gibbs(record):
+    X = streams.regimes(40, length=8)
+    ways = {"one": (10, list("abcd") * 10), "two": ((6, 4), [("x", "a"), ("y", "b")] * 20)}
+    for name, (n_shared, group) in ways.items():
+        for alpha in (0.5, ("gamma", 1.0, 1.0)):
+            draws = sample_group_dp(
+                X, group, GIVEN, n_shared=n_shared, alpha=alpha, n_sweeps=20, burn_in=5, seed=1
+            )
+            name_of = f"{name}.{'drawn' if isinstance(alpha, tuple) else 'known'}"
+            for field in ("labels", "auxiliary", "log_joint", "n_clusters", "alpha"):
+                record.add(f"{name_of}.{field}", getattr(draws, field))
+            record.add(f"{name_of}.density", draws.log_predictive(X[:5], group[:5]))
 
 
 @case

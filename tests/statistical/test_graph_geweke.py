@@ -10,7 +10,7 @@ import pytest
 
 from streamddcrp.data.graphs import from_parents
 from streamddcrp.likelihoods import NormalGamma
-from streamddcrp.models.graph.engine import make_config
+from streamddcrp.models.graph.config import make_config
 from streamddcrp.models.graph.gibbs import _Chain
 from tests.oracles import graph_crp as oracle
 

@@ -10,10 +10,10 @@ from streamddcrp.data.graphs import Parents, as_parents, check, from_parents, ke
 from streamddcrp.data.kernels.parents import check_parents
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.likelihoods import NormalGamma
+from streamddcrp.models.graph.config import make_config
 from streamddcrp.models.graph.engine import (
     arrays_of,
     empty_state,
-    make_config,
     predict_row,
     state_from_arrays,
     step,

@@ -9,7 +9,7 @@ import pytest
 from streamddcrp.data.graphs import decomposable, from_parents, log_prior
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.likelihoods import NormalGamma
-from streamddcrp.models.graph.engine import make_config
+from streamddcrp.models.graph.config import make_config
 from streamddcrp.models.graph.gibbs import _Chain, sample_graph_crp
 from tests.oracles import graph_crp as oracle
 
@@ -143,6 +143,31 @@ def test_known_conditionals():
     assert path[0, 0, 1] == path[0, 1, 1] == near(1 / (ALPHA + 2), abs=2e-3)
 
 
+@pytest.mark.parametrize("name", ["kite", "tree", "window 2", "two parts"])
+def test_gibbs_with_a_discount_has_the_posterior_of_the_enumeration(name):
+    parents = oracle.GRAPHS[name]
+    X = np.array([0.3, -1.2, 0.1, 2.4, 2.0, -0.7])[:, None]
+    graph = from_parents(parents)
+    found, probs, log_z = oracle.posterior(
+        X, parents, graph.cliques, graph.separators, 0.8, PRIOR, discount=0.4
+    )
+    draws = sample_graph_crp(
+        X, PRIOR, parents=parents, alpha=0.8, discount=0.4, n_sweeps=20_000, seed=9
+    )
+    exact = dict(zip(found, probs.tolist(), strict=True))
+    seen = {}
+    for row, log_joint in zip(draws.labels.tolist(), draws.log_joint, strict=True):
+        state = canonical(row)
+        if state not in seen:
+            assert log_joint == pytest.approx(log_z + math.log(exact[state]), abs=1e-9)
+        seen[state] = seen.get(state, 0.0) + 1 / len(draws.labels)
+    distance = 0.5 * sum(abs(seen.get(p, 0.0) - v) for p, v in exact.items())
+    # the mean distance of a tenth as many independent draws
+    values = np.array(list(exact.values()))
+    expected = 0.5 * np.sqrt(2 * values * (1 - values) / (math.pi * 2_000)).sum()
+    assert distance < expected, (distance, expected)
+
+
 def test_gibbs_has_the_posterior_of_the_enumeration():
     parents = oracle.KITE
     X = np.array([0.3, -1.2, 0.1, 2.4, 2.0, -0.7])[:, None]
@@ -213,3 +238,5 @@ def test_options_that_are_refused():
         sample_graph_crp(np.zeros((3, 1)), PRIOR, n_sweeps=0, **path)
     with pytest.raises(ConfigError, match="alpha"):
         sample_graph_crp(np.zeros((3, 1)), PRIOR, alpha=-1.0, **path)
+    with pytest.raises(ConfigError, match="set alpha to a number"):
+        sample_graph_crp(np.zeros((3, 1)), PRIOR, discount=0.3, **path)

@@ -10,7 +10,7 @@ from streamddcrp import TimeVaryingIBP
 from streamddcrp.data.graphs import from_parents
 from streamddcrp.models.features.kernels.arrival import _impute
 from streamddcrp.models.features.kernels.slots import N_SUMS, SHAPE
-from streamddcrp.models.graph.engine import _discount
+from streamddcrp.models.graph.config import _discount
 from streamddcrp.models.graph.kernels.revise import _prior_terms
 from tests.oracles import graph_crp as oracle
 from tests.oracles.plain import plain

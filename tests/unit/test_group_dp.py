@@ -1,6 +1,7 @@
 """Groups that share clusters: evidence against enumeration, correlations, the estimator."""
 
 import math
+from functools import cache
 
 import numpy as np
 import pyarrow as pa
@@ -10,8 +11,9 @@ from river import checks
 from streamddcrp.data.graphs import from_parents, log_prior
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.likelihoods import NormalGamma
+from streamddcrp.models.graph.config import concentration
 from streamddcrp.models.graph.group_dp import GroupDP
-from streamddcrp.models.graph.groups import Config, arrays_of, empty_state, step
+from streamddcrp.models.graph.groups import Config, GroupEngine, arrays_of, empty_state, step
 from tests.oracles import graph_crp as oracle
 
 X = np.array([0.3, -1.2, 2.4, 0.1])[:, None]
@@ -24,21 +26,70 @@ LAYERS = {
 }
 
 
-@pytest.mark.parametrize("moves", [0, 2])
-@pytest.mark.parametrize("layers", [1, 2])
-def test_evidence_has_no_bias(layers, moves):
-    parents, n_aux, sizes, group, node = LAYERS[layers]
+GAMMA = ("gamma", 2.0, 1.5)
+
+
+@cache
+def enumerated(layers, alpha):
+    """Partitions of auxiliary items and rows, their probabilities, and the log evidence.
+
+    Where alpha is learned, it is summed out over its values.
+    """
+    if alpha == GAMMA:
+        _, nodes, log_prior = concentration(alpha)
+        parts = [enumerated(layers, node) for node in nodes.tolist()]
+        weight = np.exp(log_prior + [log_z for *_, log_z in parts])
+        joint = sum(w * p for w, (_, p, _) in zip(weight, parts, strict=True))
+        return parts[0][0], joint / weight.sum(), math.log(weight.sum())
+    parents, n_aux, *_ = LAYERS[layers]
     rows = np.concatenate([np.full((n_aux, 1), np.nan), X])  # auxiliary items have no data
     graph = from_parents(parents)
-    *_, log_z = oracle.posterior(rows, parents, graph.cliques, graph.separators, 0.8, PRIOR)
-    ratio = []
-    for seed in range(1500):
-        config = Config(PRIOR.family, PRIOR.hyper(1), 0.8, *sizes, 3, False, moves, seed)
+    return oracle.posterior(rows, parents, graph.cliques, graph.separators, alpha, PRIOR)
+
+
+@pytest.mark.parametrize("alpha", [0.8, GAMMA])
+@pytest.mark.parametrize("moves", [0, 2])
+@pytest.mark.parametrize("layers", [1, 2])
+def test_evidence_has_no_bias(layers, moves, alpha):
+    _, _, sizes, group, node = LAYERS[layers]
+    *_, log_z = enumerated(layers, alpha)
+    value, nodes, log_prior = concentration(alpha)
+    ratio, mean = [], []
+    for seed in range(1000):
+        config = Config(
+            PRIOR.family, PRIOR.hyper(1), value, *sizes, 3, False, moves, seed, nodes,
+            np.log(nodes), log_prior,
+        )  # fmt: skip
         state, _ = step(
             config, empty_state(config), X, np.arange(4.0), np.array(group), np.array(node)
         )
         ratio.append(math.exp(state.log_evidence - log_z))
+        values, weight = GroupEngine(PRIOR, config, state, 1).alpha_weights()
+        mean.append(ratio[-1] * (values @ weight))
     assert np.mean(ratio) == pytest.approx(1.0, abs=3 * np.std(ratio) / math.sqrt(len(ratio)))
+    exact = alpha_given_rows(layers, alpha)
+    assert np.mean(mean) == pytest.approx(exact, abs=3 * np.std(mean) / math.sqrt(len(mean)))
+
+
+def alpha_given_rows(layers, alpha):
+    """Posterior mean of alpha: its values with their evidences."""
+    if isinstance(alpha, float):
+        return alpha
+    _, nodes, log_prior = concentration(alpha)
+    weight = np.exp(log_prior + [enumerated(layers, node)[2] for node in nodes.tolist()])
+    return float(nodes @ weight / weight.sum())
+
+
+def test_alpha_is_learned():
+    rows, group, _ = stream()
+    model = GroupDP(likelihood=GIVEN, alpha=GAMMA, n_particles=20)
+    assert model.alpha_mean == pytest.approx(2.0 / 1.5, rel=1e-4)
+    before = model.correlation("a", "b")
+    model.learn_many(rows, group=group)  # four clusters of 300 rows and 20 items
+    assert model.alpha_mean < 1.0
+    assert model.correlation("a", "b") > before
+    with pytest.raises(ConfigError, match="alpha must be a number in a Markov chain"):
+        GroupDP(alpha=GAMMA, markov=True)
 
 
 def together(parents, pairs, alpha):
@@ -101,11 +152,12 @@ def test_shared_clusters_are_found():
 
 
 @pytest.mark.parametrize("n_shared", [5, (4, 3)])
-@pytest.mark.parametrize("likelihood", ["auto", GIVEN])
-def test_cutting_and_restart_change_no_bit(n_shared, likelihood):
+@pytest.mark.parametrize(("likelihood", "alpha"), [("auto", 1.0), (GIVEN, 1.0), (GIVEN, GAMMA)])
+def test_cutting_and_restart_change_no_bit(n_shared, likelihood, alpha):
     rows, names, _ = stream(150, 1)
     group = [("x" if g == "a" else "y", g) for g in names] if n_shared != 5 else names
     options = {"n_shared": n_shared, "likelihood": likelihood, "n_particles": 6, "warmup": 20}
+    options["alpha"] = alpha
     whole, model = GroupDP(**options), GroupDP(**options)
     expected = whole.step_many(rows, group=group)
     parts = []
@@ -123,11 +175,12 @@ def test_cutting_and_restart_change_no_bit(n_shared, likelihood):
     assert one.to_bytes() == whole.to_bytes()
 
 
-def test_a_group_that_nobody_knows():
+@pytest.mark.parametrize("alpha", [1.0, GAMMA])
+def test_a_group_that_nobody_knows(alpha):
     """What is predicted before the first row of a group, or node, is what its first row gets."""
     rows, group, _ = stream(100, 2)
     for n_shared, known, new in [(5, group, "z"), ((5, 4), [("u", g) for g in group], ("u", "z"))]:
-        model = GroupDP(likelihood=GIVEN, n_shared=n_shared, n_particles=10)
+        model = GroupDP(likelihood=GIVEN, n_shared=n_shared, alpha=alpha, n_particles=10)
         model.learn_many(rows, group=known)
         x = {0: 7.0, 1: 0.5}
         before, p = model.to_bytes(), model.predict_proba_one(x, group=new)
@@ -140,7 +193,7 @@ def test_a_group_that_nobody_knows():
     expected = model.score_one(x, group=("w", "z"))
     scores = []
     for seed in range(200):
-        model = GroupDP(likelihood=GIVEN, n_shared=(5, 4), n_particles=10, seed=seed)
+        model = GroupDP(likelihood=GIVEN, n_shared=(5, 4), alpha=alpha, n_particles=10, seed=seed)
         model.learn_many(rows[:60], group=[("u", g) for g in group[:60]])
         expected = math.exp(-model.score_one(x, group=("w", "z")))
         out = model.step_many([[7.0, 0.5]], group=[("w", "z")])

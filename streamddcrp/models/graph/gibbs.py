@@ -1,6 +1,7 @@
 """Clusters on a whole decomposable graph by Gibbs sampling."""
 
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -21,7 +22,7 @@ from streamddcrp.data.graphs import (
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.likelihoods import Likelihood, make_likelihood
 from streamddcrp.likelihoods.kernels.families import add_stats, n_post, n_stats, posterior
-from streamddcrp.models.graph.engine import make_config
+from streamddcrp.models.graph.config import make_config
 from streamddcrp.models.graph.kernels.gibbs import draw_alpha, sweep
 from streamddcrp.typing import ArrayLike, FloatArray, IntArray
 from streamddcrp.validation import whole
@@ -77,6 +78,7 @@ def sample_graph_crp(
     edges: ArrayLike | None = None,
     parents: Any = None,
     alpha: Any = ("gamma", 1.0, 1.0),
+    discount: float = 0.0,
     n_sweeps: int = 1000,
     burn_in: int = 200,
     thin: int = 1,
@@ -102,6 +104,8 @@ def sample_graph_crp(
         earlier neighbours of each item, all neighbours of each other.
     alpha : float or ("gamma", shape, rate), default ("gamma", 1.0, 1.0)
         Concentration; with a prior it is drawn, too.
+    discount : float, default 0.0
+        d of a Pitman-Yor process on every clique, 0 <= d < 1. Needs a number as ``alpha``.
     n_sweeps, burn_in, thin : int
         Sweeps after those that are discarded, of which every ``thin``-th is kept.
     seed : int, optional
@@ -143,29 +147,47 @@ def sample_graph_crp(
     if len(graph.order) != n:
         message = f"parents: expected one list for each of the {n} rows, got {len(graph.order)}"
         raise SchemaError(message)
-    n_sweeps, burn_in = whole("n_sweeps", n_sweeps, 1), whole("burn_in", burn_in, 0)
-    thin = whole("thin", thin, 1, n_sweeps)
-    family = make_likelihood(likelihood)
-    family.check_rows(rows)
-    family = family.scaled(rows)
+    n_sweeps, burn_in, thin = checked_sweeps(n_sweeps, burn_in, thin)
+    family = fitted(likelihood, rows)
     config = make_config(
-        family=family.family, hyper=family.hyper(rows.shape[1]), r=1, given=True, alpha=alpha
-    )
+        family=family.family, hyper=family.hyper(rows.shape[1]), r=1, given=True, alpha=alpha,
+        discount=discount,
+    )  # fmt: skip
     rng = np.random.default_rng(seed)
     chain = _Chain(graph, np.ascontiguousarray(family.prepare(rows)[0]), config, alpha, rng)
     S = n_sweeps // thin
     labels, log_joint = np.empty((S, n), np.int32), np.empty(S)
     drawn = np.empty(S)
-    with tqdm(total=burn_in + S * thin, unit=" sweeps", disable=not progress) as bar:
-        for i in range(burn_in + S * thin):
-            chain.sweep()
-            s, rest = divmod(i - burn_in, thin)
-            if i >= burn_in and rest == thin - 1:
-                labels[s] = _named(chain.labels)
-                log_joint[s], drawn[s] = chain.log_joint(), chain.alpha
-            bar.update()
+    for s in kept_sweeps(chain.sweep, S, burn_in, thin, progress=progress):
+        labels[s] = named(chain.labels)
+        log_joint[s], drawn[s] = chain.log_joint(), chain.alpha
     n_clusters = np.array([len(np.unique(row)) for row in labels])
     return GraphCRPSamples(labels, log_joint, n_clusters, drawn, graph, family)
+
+
+def checked_sweeps(n_sweeps: Any, burn_in: Any, thin: Any) -> tuple[int, int, int]:
+    """Return the numbers of sweeps, checked; ConfigError where one is out of range."""
+    n_sweeps, burn_in = whole("n_sweeps", n_sweeps, 1), whole("burn_in", burn_in, 0)
+    return n_sweeps, burn_in, whole("thin", thin, 1, n_sweeps)
+
+
+def fitted(likelihood: Any, rows: FloatArray) -> Likelihood:
+    """Return the likelihood, what it lacks taken from the rows; or refuse the rows."""
+    family = make_likelihood(likelihood)
+    family.check_rows(rows)
+    return family.scaled(rows)
+
+
+def kept_sweeps(
+    sweep: Callable[[], None], n_draws: int, burn_in: int, thin: int, *, progress: bool
+) -> Iterator[int]:
+    """Sweep, and yield the number of each draw that is kept once it stands."""
+    total = burn_in + n_draws * thin
+    for i in tqdm(range(total), unit=" sweeps", disable=not progress):
+        sweep()
+        s, rest = divmod(i - burn_in, thin)
+        if i >= burn_in and rest == thin - 1:
+            yield s
 
 
 class _Chain:
@@ -206,8 +228,8 @@ class _Chain:
     def _sweep(self, order: IntArray) -> None:
         sweep(
             self.config.family, self.config.hyper, self.rows, order, self.cliques, self.separators,
-            self.alpha, self.labels, self.size, self.stats, self.post, self.prior_post, self.work,
-            self.rng.random(len(order)),
+            self.alpha, self.config.discount, self.labels, self.size, self.stats, self.post,
+            self.prior_post, self.work, self.rng.random(len(order)),
         )  # fmt: skip
 
     def sweep(self) -> None:
@@ -222,7 +244,9 @@ class _Chain:
     def log_joint(self) -> float:
         """Log p(x, clusters)."""
         marginals = self.post[np.unique(self.labels), 0].sum()
-        return float(marginals) + log_prior(self.graph, self.labels, self.alpha)
+        return float(marginals) + log_prior(
+            self.graph, self.labels, self.alpha, self.config.discount
+        )
 
 
 def _sets(sets: list[frozenset[int]], n: int) -> Sets:
@@ -232,7 +256,7 @@ def _sets(sets: list[frozenset[int]], n: int) -> Sets:
     return Sets(of_item, item_starts, members, starts)
 
 
-def _named(labels: IntArray) -> IntArray:
+def named(labels: IntArray) -> IntArray:
     """Name clusters after their smallest item."""
     _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
     named: IntArray = first[inverse]

@@ -14,12 +14,11 @@ from streamddcrp.estimator.row_model import Features, Predicted
 from streamddcrp.estimator.stored import past_of, refuse_unless_plain
 from streamddcrp.estimator.views import predictions, with_times
 from streamddcrp.likelihoods import Likelihood
+from streamddcrp.models.graph.config import Config, make_config
 from streamddcrp.models.graph.engine import (
-    Config,
     GraphEngine,
     check_arrays,
     empty_state,
-    make_config,
     state_from_arrays,
 )
 from streamddcrp.records import MOST, Within, check_one, refuse_if

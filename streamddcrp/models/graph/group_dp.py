@@ -1,5 +1,6 @@
 """Clusters that related groups share, as a streaming estimator."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from streamddcrp.estimator.particle_model import ParticleModel
 from streamddcrp.estimator.row_model import Features
 from streamddcrp.estimator.views import predictions, with_times
 from streamddcrp.likelihoods import Likelihood
-from streamddcrp.models.graph.engine import CLUSTER
+from streamddcrp.models.graph.config import CLUSTER, concentration
 from streamddcrp.models.graph.groups import (
     Config,
     GroupEngine,
@@ -19,11 +20,15 @@ from streamddcrp.models.graph.groups import (
     RowGroups,
     check_arrays,
     empty_state,
+    layers_of,
+    listed,
+    path_of,
+    refuse_regression,
     state_from_arrays,
 )
 from streamddcrp.records import refuse_if
 from streamddcrp.typing import FloatArray
-from streamddcrp.validation import particle_count, positive, whole
+from streamddcrp.validation import particle_count, whole
 
 
 class GroupDP(ParticleModel, base.Clusterer):
@@ -40,8 +45,9 @@ class GroupDP(ParticleModel, base.Clusterer):
     ----------
     n_shared : int or tuple of two int, default 20
         Auxiliary items; two numbers: of the root, and of each node between root and groups.
-    alpha : float, default 1.0
-        Concentration of every group.
+    alpha : float or ("gamma", shape, rate), default 1.0
+        Concentration of every group. With a prior it is integrated out. Not in a Markov chain,
+        where groups differ between particles.
     markov : bool, default False
         Whether the group of a row is the cluster of the row before: an infinite hidden Markov
         model of one sequence. ``transitions`` is then what follows what; no groups are given. Only
@@ -77,7 +83,7 @@ class GroupDP(ParticleModel, base.Clusterer):
         self,
         *,
         n_shared: int | tuple[int, int] = 20,
-        alpha: float = 1.0,
+        alpha: Any = 1.0,
         markov: bool = False,
         likelihood: Any = "auto",
         n_particles: int = 50,
@@ -93,15 +99,14 @@ class GroupDP(ParticleModel, base.Clusterer):
         self.moves = moves
         self.seed = seed
         super().__init__(likelihood, warmup)
-        layers = n_shared if isinstance(n_shared, tuple | list) else (n_shared,)
-        if len(layers) not in (1, 2):
-            message = f"n_shared must be one or two whole numbers, got {n_shared!r}"
-            raise ConfigError(message)
-        if markov and len(layers) > 1:
+        self._layers = layers_of(n_shared)
+        if markov and len(self._layers) > 1:
             message = f"n_shared must be one number in a Markov chain, got {n_shared!r}"
             raise ConfigError(message)
-        self._layers = [whole("n_shared", n, 1, 1 << 16) for n in layers]
-        positive("alpha", alpha)
+        self._alpha, *self._prior = concentration(alpha)
+        if markov and math.isnan(self._alpha):
+            message = f"alpha must be a number in a Markov chain, got {alpha!r}"
+            raise ConfigError(message)
         n_tables = sum(self._layers) + whole("moves", moves, 0, 1 << 16)
         particle_count(n_particles, CLUSTER * (n_tables + 1), "n_shared and moves")
         whole("seed", seed, 0, (1 << 63) - 1)
@@ -109,7 +114,8 @@ class GroupDP(ParticleModel, base.Clusterer):
     @classmethod
     def _unit_test_params(cls) -> Any:
         yield {"n_particles": 5}
-        yield {"likelihood": ("normal_gamma", 0.0, 0.05, 1.5, 1.0), "n_shared": 3}
+        given = ("normal_gamma", 0.0, 0.05, 1.5, 1.0)
+        yield {"likelihood": given, "n_shared": 3, "alpha": ("gamma", 1.0, 1.0)}
 
     # -- learning --------------------------------------------------------------------------------
 
@@ -166,10 +172,7 @@ class GroupDP(ParticleModel, base.Clusterer):
     ) -> FloatArray:
         if len(X) == 0:
             return super()._advance(X, t, types)
-        named = [None] * len(X) if group is None else _listed(group)
-        if len(named) != len(X):
-            message = f"group: expected one for each of the {len(X)} rows, got {len(named)}"
-            raise SchemaError(message)
+        named = [None] * len(X) if group is None else listed(group, len(X))
         groups = RowGroups([self._path(group, row) for row, group in enumerate(named)])
         return super()._advance(X, t, types, groups)
 
@@ -178,14 +181,7 @@ class GroupDP(ParticleModel, base.Clusterer):
         if self.markov and group not in (None, ""):
             message = f"row {row}, group: expected none in a Markov chain, got {group!r}"
             raise SchemaError(message, row=row)
-        parts = group if isinstance(group, tuple | list) else (group,)
-        if group is None:
-            parts = ("",) * len(self._layers)
-        if len(parts) != len(self._layers):
-            what = "a name" if len(self._layers) == 1 else "(node, name)"
-            message = f"row {row}, group: expected {what}, got {group!r}"
-            raise SchemaError(message, row=row)
-        return tuple(str(part) for part in parts)
+        return path_of(group, len(self._layers), row)
 
     def _blank(
         self, likelihood: Likelihood, n_features: int, *groups: RowGroups, clocked: bool,
@@ -195,13 +191,13 @@ class GroupDP(ParticleModel, base.Clusterer):
         return GroupEngine(likelihood, config, empty_state(config), n_features)
 
     def _config(self, likelihood: Likelihood, n_features: int) -> Config:
-        if likelihood.prepare(np.zeros((1, n_features)))[1] is not None:
-            message = "likelihood: rows of several groups have no common past to regress on"
-            raise ConfigError(message)
+        refuse_regression(likelihood, n_features)
         n_root, n_node = (*self._layers, 0)[:2]
+        nodes, log_prior = self._prior
         return Config(
-            likelihood.family, likelihood.hyper(n_features), float(self.alpha), n_root, n_node,
-            self.n_particles, bool(self.markov), self.moves, self.seed,
+            likelihood.family, likelihood.hyper(n_features), self._alpha, n_root, n_node,
+            self.n_particles, bool(self.markov), self.moves, self.seed, nodes, np.log(nodes),
+            log_prior,
         )  # fmt: skip
 
     def _continued(
@@ -246,15 +242,34 @@ class GroupDP(ParticleModel, base.Clusterer):
     def correlation(self, a: Any, b: Any) -> float:
         """Return the correlation of two groups' distributions, on any set, before any data.
 
-        The product of N / (alpha + N) over the auxiliary sets between them.
+        The product of N / (alpha + N) over the auxiliary sets between them; where alpha is learned,
+        its mean over the posterior of alpha.
         """
         one, two = self._path(a), self._path(b)
         if one == two:
             return 1.0
-        ties = [n / (self.alpha + n) for n in self._layers]
-        if len(ties) == 1:
-            return ties[0]
-        return ties[1] if one[0] == two[0] else ties[1] * ties[0] * ties[1]
+        alpha, weight = self._alpha_weights()
+        ties = [n / (alpha + n) for n in self._layers]
+        between = ties[0]
+        if len(ties) == 2:
+            between = ties[1] if one[0] == two[0] else ties[1] * ties[0] * ties[1]
+        return float(weight @ between)
+
+    @property
+    def alpha_mean(self) -> float:
+        """Posterior mean of the concentration."""
+        alpha, weight = self._alpha_weights()
+        return float(weight @ alpha)
+
+    def _alpha_weights(self) -> tuple[FloatArray, FloatArray]:
+        """Values of alpha (J,) and their posterior probabilities, before any row those of prior."""
+        if isinstance(self._engine, GroupEngine):
+            return self._engine.alpha_weights()
+        nodes, log_prior = self._prior
+        if len(nodes) == 0:
+            return np.array([self._alpha]), np.ones(1)
+        weight = np.exp(log_prior)
+        return nodes, weight / weight.sum()
 
     def correlations(self) -> FloatArray:
         """Return the `correlation` of all pairs of `groups`, shape (C, C)."""
@@ -303,10 +318,3 @@ class GroupDP(ParticleModel, base.Clusterer):
 def _unlisted(path: list[str]) -> Any:
     """Return a stored path as it was given."""
     return path[0] if len(path) == 1 else tuple(path)
-
-
-def _listed(group: Any) -> list[Any]:
-    """Return groups of a batch as a list, from arrays and Arrow columns, too."""
-    if hasattr(group, "to_pylist"):
-        return list(group.to_pylist())
-    return group.tolist() if isinstance(group, np.ndarray) else list(group)

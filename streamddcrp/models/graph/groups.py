@@ -12,19 +12,91 @@ from numpy.typing import NDArray
 
 from streamddcrp.compilation import entry_point
 from streamddcrp.contract import N_OUTPUTS, EventRing
+from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.estimator.particle_engine import ParticleEngine, live_names
 from streamddcrp.likelihoods import Likelihood
 from streamddcrp.likelihoods.kernels.families import n_stats
+from streamddcrp.models.graph.config import Grid, alpha_weights
 from streamddcrp.models.graph.kernels.children import N_COUNTS, STAMP
 from streamddcrp.models.graph.kernels.group import predict_row as _predict_row
 from streamddcrp.models.graph.kernels.group import step_rows
 from streamddcrp.particles import state as shared
 from streamddcrp.particles.kernels.names import MOST_TABLES, N_NAMES
 from streamddcrp.particles.state import Children, Memo, Names, ParticleState, Pool, learn_rows, room
-from streamddcrp.records import CHANCE, check, empty, index, refuse_if, up_to
+from streamddcrp.records import (
+    ANY,
+    CHANCE,
+    check,
+    check_one,
+    empty,
+    index,
+    refuse_if,
+    stored_array,
+    up_to,
+)
 from streamddcrp.typing import FloatArray, IntArray
+from streamddcrp.validation import whole
 
+FIXED = np.empty(0)
 Path = tuple[str, ...]  # a group's name, after that of its node where there are two layers
+
+
+def layers_of(n_shared: Any) -> list[int]:
+    """Return the numbers of auxiliary items of the root and, with two layers, of each node.
+
+    Raises
+    ------
+    ConfigError
+        If ``n_shared`` is not one or two positive whole numbers.
+    """
+    layers = n_shared if isinstance(n_shared, tuple | list) else (n_shared,)
+    if len(layers) not in (1, 2):
+        message = f"n_shared must be one or two whole numbers, got {n_shared!r}"
+        raise ConfigError(message)
+    return [whole("n_shared", n, 1, 1 << 16) for n in layers]
+
+
+def path_of(group: Any, n_layers: int, row: int = 0) -> Path:
+    """Return a group's name as text, checked; None is one group for all.
+
+    Raises
+    ------
+    SchemaError
+        If it is no name or, with two layers, no pair of names.
+    """
+    parts = group if isinstance(group, tuple | list) else (group,)
+    if group is None:
+        parts = ("",) * n_layers
+    if len(parts) != n_layers:
+        what = "a name" if n_layers == 1 else "(node, name)"
+        message = f"row {row}, group: expected {what}, got {group!r}"
+        raise SchemaError(message, row=row)
+    return tuple(str(part) for part in parts)
+
+
+def listed(group: Any, n_rows: int) -> list[Any]:
+    """Return the groups of so many rows as a list, from arrays and Arrow columns, too.
+
+    Raises
+    ------
+    SchemaError
+        If there is not one for each row.
+    """
+    if hasattr(group, "to_pylist"):
+        found = list(group.to_pylist())
+    else:
+        found = group.tolist() if isinstance(group, np.ndarray) else list(group)
+    if len(found) != n_rows:
+        message = f"group: expected one for each of the {n_rows} rows, got {len(found)}"
+        raise SchemaError(message)
+    return found
+
+
+def refuse_regression(likelihood: Likelihood, n_features: int) -> None:
+    """Refuse a likelihood that regresses on the rows before: ConfigError."""
+    if likelihood.prepare(np.zeros((1, n_features)))[1] is not None:
+        message = "likelihood: rows of several groups have no common past to regress on"
+        raise ConfigError(message)
 
 
 class RowGroups(NamedTuple):
@@ -46,13 +118,17 @@ class Config(NamedTuple):
 
     family: int
     hyper: FloatArray
-    alpha: float
+    alpha: float  # NaN where it is integrated out
     n_root: int  # auxiliary items of the root
     n_node: int  # and of each node; 0: all groups are below the root
     n_particles: int
     markov: bool  # whether the table of the row before is a row's group
     moves: int  # auxiliary items resampled after an arrival
     seed: int
+    # (J,): the values of alpha that are summed over, their logs and log weights; none: it is fixed
+    nodes: FloatArray = FIXED
+    log_nodes: FloatArray = FIXED
+    log_prior: FloatArray = FIXED
 
 
 class Particles(NamedTuple):
@@ -94,6 +170,7 @@ class State(ParticleState):
     pool: Pool
     memo: Memo
     groups: Groups
+    grid: Grid
     names: Names
     recent: IntArray
     events: EventRing
@@ -117,7 +194,13 @@ def _empty(
     P, K = config.n_particles, room(n_tables + config.n_root + config.n_node + 1 + config.moves, 8)
     C = room(n_clusters + P + 4, 64)
     n_groups = max(n_groups, K + 1) if config.markov else n_groups
-    lengths = {"P": P, "K": K, "O": K + 1, "N": n_names, "A": n_nodes, "G": n_groups}
+    n_values = len(config.nodes)
+    lengths = {
+        "P": P, "K": K, "O": K + 1, "N": n_names, "A": n_nodes, "G": n_groups, "J": n_values,
+        "T": 256 if n_values else 1,
+    }  # fmt: skip
+    grid = empty(Grid, lengths)
+    grid.base[:] = config.log_prior
     parts = shared.empty_parts(
         config.family, config.hyper, n_particles=P, n_children=P * (K + 2), n_clusters=C,
         n_names=n_names, n_counts=N_COUNTS,
@@ -125,6 +208,7 @@ def _empty(
     return State(
         particles=empty(Particles, lengths),
         groups=empty(Groups, lengths),
+        grid=grid,
         recent=np.full(1, -1),
         scratch=empty(Scratch, lengths),
         **parts,
@@ -147,6 +231,8 @@ def arrays_of(state: State) -> dict[str, NDArray[Any]]:
     groups = state.groups
     n_nodes, n_groups = (int(n) for n in groups.n)
     arrays, _ = shared.arrays_of(state, STAMP, A=slice(n_nodes), G=slice(n_groups))
+    if len(state.grid.base) > 0:
+        arrays["grid.base"] = state.grid.base.copy()
     return arrays | {
         "groups.node": groups.node[:n_groups].copy(),
         "groups.size": groups.size[:n_groups].copy(),
@@ -162,6 +248,9 @@ def check_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> None:
     stats = int(n_stats(config.family, config.hyper))
     known = shared.check(Particles, arrays, N_COUNTS, stats, P=config.n_particles, A=A, G=G)
     check(Groups, arrays, known, "groups.")
+    if len(config.nodes) > 0:
+        base = stored_array("grid.base", arrays)
+        check_one("grid.base", base, config.nodes.shape, np.float64, ANY)
     wrong = config.markov and known["K"] >= G
     refuse_if(wrong or arrays["groups.n"].tolist() != [A, G], "nodes and groups")
 
@@ -180,6 +269,8 @@ def state_from_arrays(
         state, config.family, config.hyper, arrays, A=slice(int(n[0])), G=slice(int(n[1]))
     )
     state.sums[:], state.groups.n[:] = arrays["sums"], n
+    if len(config.nodes) > 0:
+        state.grid.base[:] = arrays["grid.base"]
     state.groups.node[: n[1]] = arrays["groups.node"]
     state.groups.size[: n[1]] = arrays["groups.size"]
     return state
@@ -243,16 +334,19 @@ class GroupEngine(ParticleEngine):
     ) -> FloatArray:
         path, out = groups.paths[0], np.empty(N_OUTPUTS)
         group = self.paths.index(path) if path in self.paths else -1
-        node, share = 0, 1.0
-        if len(path) == 2 and path[0] in self.nodes:
-            node = self.nodes.index(path[0]) + 1
-        elif len(path) == 2:  # the auxiliary items of an unknown node are not drawn yet
-            share = config.n_node / (config.alpha + config.n_node)
+        unknown = len(path) == 2 and path[0] not in self.nodes
+        node = self.nodes.index(path[0]) + 1 if len(path) == 2 and not unknown else 0
         entry_point(_predict_row)(
-            config, state.particles, state.pool, state.memo, state.groups, state.names,
-            state.counts, state.children, state.scratch, x, group, node, share, out,
+            config, state.particles, state.pool, state.memo, state.groups, state.grid, state.names,
+            state.counts, state.children, state.scratch, x, group, node, unknown, out,
         )  # fmt: skip
         return out
+
+    def alpha_weights(self) -> tuple[FloatArray, FloatArray]:
+        """Return the values of alpha that are summed over and their posterior probabilities."""
+        particles = self.state.particles
+        n_clusters = ((particles.entry >= 0) | (particles.n_aux > 0)).sum(axis=1)
+        return alpha_weights(self.config, self.state.grid.base, n_clusters, particles.weight)
 
     def _statistics(self) -> tuple[FloatArray, dict[str, Any]]:
         names, pool, particles = self.state.names, self.state.pool, self.state.particles

@@ -153,7 +153,7 @@ LEAST_LOG_WEIGHT = -45.0  # of a node, relative to the heaviest one
 
 
 @uncounted
-def _at(config, grid, k, m, stamp):
+def sums_at(config, grid, k, m, stamp):
     """Find the cached sums over the grid for k clusters, computed at most once per stamp."""
     at = k % len(grid.stamp)
     if grid.stamp[at] == stamp and grid.k[at] == k:
@@ -183,7 +183,7 @@ def factors(config, grid, k, m, stamp):
     """E[1 / (alpha + m)] and E[alpha / (alpha + m)] given k clusters."""
     if len(config.nodes) == 0:
         return 1.0 / (config.alpha + m), config.alpha / (config.alpha + m)
-    at = _at(config, grid, k, m, stamp)
+    at = sums_at(config, grid, k, m, stamp)
     return grid.join[at], grid.new[at]
 
 
@@ -202,7 +202,7 @@ def log_opened(config, grid, k, stamp):
         return 0.0
     if len(config.nodes) == 0:
         return k * math.log(config.alpha)
-    return grid.log_total[_at(config, grid, k, 0, stamp)]
+    return grid.log_total[sums_at(config, grid, k, 0, stamp)]
 
 
 @uncounted

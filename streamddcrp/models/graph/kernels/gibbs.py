@@ -53,40 +53,53 @@ def _is_cut_vertex(k, of_item, starts, members, labels, first_clique, last_cliqu
 
 
 @inner
-def _count(k, of_item, starts, members, labels, first, last, sign, tally, seen, log_weight, n_near):
-    """Add ``sign`` log n_j of the cliques, or separators, with k in them; list the clusters met."""
+def _count(
+    k, of_item, starts, members, labels, first, last, sign, alpha, discount, tally, seen,
+    log_weight, n_near,
+):  # fmt: skip
+    """Add ``sign`` log n_j of the cliques, or separators, with k in them; list the clusters met.
+
+    Return how many, and the log weight of a cluster that was not met. With a discount that is the
+    sum of log (alpha + discount K), K clusters in a set; then what is added is relative to it.
+    """
+    opens = 0.0
     for a in range(first, last):
         begin, end = starts[of_item[a]], starts[of_item[a] + 1]
+        met = 0
         for m in range(begin, end):
             if members[m] != k:
+                met += tally[labels[members[m]]] == 0
                 tally[labels[members[m]]] += 1
+        absent = math.log(alpha + discount * met) if discount > 0.0 else 0.0
+        opens += sign * absent
         for m in range(begin, end):
             j = labels[members[m]]
             if members[m] == k or tally[j] == 0:
                 continue
-            new = True
+            new, more = True, sign * (math.log(tally[j] - discount) - absent)
             for b in range(n_near):
                 if seen[b] == j:
                     new = False
-                    log_weight[b] += sign * math.log(tally[j])
+                    log_weight[b] += more
             if new:
                 seen[n_near] = j
-                log_weight[n_near] = sign * math.log(tally[j])
+                log_weight[n_near] = more
                 n_near += 1
             tally[j] = 0
-    return n_near
+    return n_near, opens
 
 
 @kernel
 def sweep(
-    family, hyper, X, order, cliques, separators, alpha, labels, size, stats, post, prior_post,
-    work, uniforms,
+    family, hyper, X, order, cliques, separators, alpha, discount, labels, size, stats, post,
+    prior_post, work, uniforms,
 ):  # fmt: skip
     """Resample every item's cluster once from its full conditional.
 
     That is the ratio of Caron and Doucet 2009, eq. 7, with and without the item, times its
     predictive density: a cluster weighs the product of its counts in the cliques around the item
-    over that in the separators.
+    over that in the separators. With a discount d a count n becomes n - d, and a set of K clusters
+    without this one counts alpha + d K.
 
     ``cliques``, ``separators`` : (of_item, item_starts, members, starts), the sets that hold each
     item, and their members. ``labels`` (N,) are places in ``stats`` (N, P); ``size`` (N,) are
@@ -105,17 +118,20 @@ def sweep(
         size[old] -= 1
         if size[old] > 0:
             posterior(family, hyper, stats[old], post[old])
-        n = _count(
+        n, opens = _count(
             k, c.of_item, c.starts, c.members, labels, c.item_starts[k], c.item_starts[k + 1], 1.0,
-            tally, seen, log_weight, 0,
+            alpha, discount, tally, seen, log_weight, 0,
         )  # fmt: skip
-        n = _count(
+        n, less = _count(
             k, s.of_item, s.starts, s.members, labels, s.item_starts[k], s.item_starts[k + 1], -1.0,
-            tally, seen, log_weight, n,
+            alpha, discount, tally, seen, log_weight, n,
         )  # fmt: skip
+        opens += less
         for b in range(n):
-            log_weight[b] += log_predictive(family, hyper, post[seen[b]], x)
-        log_weight[n] = math.log(alpha) + log_predictive(family, hyper, prior_post, x)
+            log_weight[b] += opens + log_predictive(family, hyper, post[seen[b]], x)
+        if discount == 0.0:
+            opens = math.log(alpha)
+        log_weight[n] = opens + log_predictive(family, hyper, prior_post, x)
         chosen = draw_log(log_weight, n + 1, uniforms[at])
         if chosen < n:
             new = seen[chosen]

@@ -2,24 +2,23 @@
 
 import math
 
-import numpy as np
-
 from streamddcrp.compilation import entry, uncounted
 from streamddcrp.contract import SCORE
+from streamddcrp.models.graph.kernels.auxiliary import fill, free_slot, move, n_clusters
 from streamddcrp.models.graph.kernels.children import (
-    FIRST_DRAW,
     LEAST,
     NEGLIGIBLE,
     RESAMPLE,
-    WHERE,
+    STAMP,
     WHICH_EMPTY,
-    WHICH_ITEM,
-    WHICH_NODE,
     compare_anew,
+    count_parents,
     extend_joined,
+    factors,
     list_kept,
     report,
     score_arrival,
+    sums_at,
     weigh_names,
 )
 from streamddcrp.numerics import copy_row
@@ -31,7 +30,7 @@ from streamddcrp.particles.kernels.names import (
     refresh_names,
 )
 from streamddcrp.particles.kernels.pool import EMPTY, drop
-from streamddcrp.particles.kernels.random import draw, draw_log, uniform
+from streamddcrp.particles.kernels.random import draw, uniform
 from streamddcrp.particles.kernels.resample import optimal, place_children
 
 NEW, AUXILIARY = -1, -2  # tables of children: a new one, one that has auxiliary items only
@@ -47,7 +46,26 @@ def _group(last, p):
 
 
 @uncounted
-def _children(config, particles, pool, memo, groups, children, scratch, g, a, share):
+def _opening(config, grid, k, m, unknown, stamp):
+    """E[1 / (alpha + m)] given k clusters, and the probability of a new one; alpha is learned.
+
+    An unknown node's items see the m of the root with probability N_1 / (alpha + N_1), else open.
+    """
+    join, new = factors(config, grid, k, m, stamp)
+    if not unknown:
+        return join, new
+    join, top = 0.0, grid.log_total[sums_at(config, grid, k, 0, stamp)]
+    for j in range(len(config.nodes)):
+        alpha = config.nodes[j]
+        weight = math.exp(grid.base[j] + k * config.log_nodes[j] - top)
+        join += weight * config.n_node / ((alpha + config.n_node) * (alpha + m))
+    return join, 1.0 - m * join
+
+
+@uncounted
+def _children(
+    config, particles, pool, memo, groups, grid, children, scratch, g, a, unknown, stamp
+):  # fmt: skip
     """List the children for an arrival of group g below node a; return how many there are.
 
     Returns, too, the sums of the weights of all, of those at new tables, and of those at the table
@@ -61,6 +79,7 @@ def _children(config, particles, pool, memo, groups, children, scratch, g, a, sh
     at_name[:] = 0.0
     size = groups.size[g] if g >= 0 else 0
     n_aux = config.n_root if a == 0 else config.n_node
+    share = config.n_node / (config.alpha + config.n_node) if unknown else 1.0
     factor = share / (config.alpha + n_aux + size)
     M, total, new, stays = 0, 0.0, 0.0, 0.0
     for p in range(len(weight)):
@@ -73,6 +92,9 @@ def _children(config, particles, pool, memo, groups, children, scratch, g, a, sh
                 size += own[p, g, k]
             factor = share / (config.alpha + n_aux + size)
         opens = config.alpha * factor + (1.0 - share)
+        if len(config.nodes) > 0:
+            k = n_clusters(entry, particles.n_aux, n_tables, p)
+            factor, opens = _opening(config, grid, k, n_aux + size, unknown, stamp)
         empty = 0
         for k in range(n_tables[p]):
             e = entry[p, k]
@@ -104,20 +126,21 @@ def _children(config, particles, pool, memo, groups, children, scratch, g, a, sh
 
 @uncounted
 def _weigh(
-    config, particles, pool, memo, groups, names, counts, children, scratch, g, a, share, top, out
-):
+    config, particles, pool, memo, groups, grid, names, counts, children, scratch, g, a, unknown,
+    top, out,
+):  # fmt: skip
     """Weigh the children for an arrival of group g below node a; return how many there are.
 
     A cluster weighs (auxiliary items + items of the group), a new one alpha. All clusters that have
-    auxiliary items only are one child. ``g`` -1: a group without items. ``share``: probability that
-    the node says anything of it, else its cluster is new; below 1 where the node is unknown.
-    ``top`` : log of the largest density of a table.
+    auxiliary items only are one child. ``g`` -1: a group without items. ``unknown``: its node has
+    no auxiliary items yet. ``top`` : log of the largest density of a table.
     """
     M, total, new, stays = 0, 0.0, 0.0, 0.0
     for _ in range(2):
         M, total, new, stays = _children(
-            config, particles, pool, memo, groups, children, scratch, g, a, share
-        )
+            config, particles, pool, memo, groups, grid, children, scratch, g, a, unknown,
+            counts[STAMP],
+        )  # fmt: skip
         if total > LEAST:
             break
         top = compare_anew(particles, memo, children, M)
@@ -189,7 +212,7 @@ def _seat(config, particles, pool, memo, counts, children, scratch, g, a):
             drop(pool, e)
         else:
             if k == NEW:
-                k = _free_slot(entry, n_aux, n_tables, p)
+                k = free_slot(entry, n_aux, n_tables, p)
             else:
                 for j in range(n_tables[p]):
                     scratch.work[j] = aux[p, a, j] if entry[p, j] < 0 else 0
@@ -211,113 +234,23 @@ def _note_last(particles, pool, names, counts):
     names.last_seen[pool.name[e]] = counts[N_SEEN] - 1
 
 
-@uncounted
-def _free_slot(entry, n_aux, n_tables, p):
-    """Place for a new table."""
-    k, K = 0, n_tables[p]
-    while k < K and (entry[p, k] >= 0 or n_aux[p, k] > 0):
-        k += 1
-    if k == K:
-        n_tables[p] = K + 1
-    return k
-
-
-@uncounted
-def _fill(config, particles, work, n, a):
-    """Draw the tables of the auxiliary items of node a, in each particle, from the prior.
-
-    With the items of the root, node 0, they are a Chinese restaurant process.
-    """
-    entry, n_aux, n_tables, aux = (
-        particles.entry, particles.n_aux, particles.n_tables, particles.aux,
-    )  # fmt: skip
-    size = config.n_root if a == 0 else config.n_node
-    for p in range(len(particles.weight)):
-        if particles.weight[p] <= 0.0:
-            continue
-        for i in range(size):
-            K = n_tables[p]
-            for k in range(K):
-                work[k] = aux[p, a, k] + (aux[p, 0, k] if a > 0 else 0)
-            work[K] = config.alpha
-            k = draw(work, K + 1, uniform(config.seed, n, p, FIRST_DRAW, i))
-            if k == K:
-                k = _free_slot(entry, n_aux, n_tables, p)
-            aux[p, a, k] += 1
-            n_aux[p, k] += 1
-
-
-@uncounted
-def _add_neighbour(items, others, K, log_weight, n_users, only):
-    """Multiply the weights by the factor of a neighbour with items ``others`` (K,) of a node."""
-    for k in range(K):
-        if others[k] > 0:
-            n_users[k] += 1
-            only[k] = others[k]
-            if items[k] > 0:
-                log_weight[k] += math.log((items[k] + others[k]) / items[k])
-
-
-@uncounted
-def _move(config, particles, groups, scratch, p, n, number):
-    """Resample the table of one auxiliary item from its full conditional.
-
-    With m_j items of its node and m_jc of its neighbours c (root and groups of a node, nodes or
-    groups of the root): weight m_j prod_c (1 + m_jc / m_j); m_jc where no item of the node but only
-    neighbour c is there; alpha for a new table. It stays where it alone connects several of them.
-    """
-    aux, own, entry, n_aux = particles.aux, particles.own, particles.entry, particles.n_aux
-    n_nodes, n_groups = groups.n[0], groups.n[1]
-    a = int(uniform(config.seed, n, p, WHICH_NODE, number) * n_nodes)
-    items, work = aux[p, a], scratch.work
-    K = particles.n_tables[p]
-    for k in range(K):
-        work[k] = items[k]
-    old = draw(work, K, uniform(config.seed, n, p, WHICH_ITEM, number))
-    items[old] -= 1
-    log_weight, n_users, only = scratch.log_weight, scratch.n_users, scratch.only
-    n_users[:K] = 0
-    for k in range(K):
-        log_weight[k] = math.log(items[k]) if items[k] > 0 else -np.inf
-    if a > 0:
-        _add_neighbour(items, aux[p, 0], K, log_weight, n_users, only)
-    elif config.n_node > 0:
-        for c in range(1, n_nodes):
-            _add_neighbour(items, aux[p, c], K, log_weight, n_users, only)
-    for g in range(n_groups):
-        if groups.node[g] == a:
-            _add_neighbour(items, own[p, g], K, log_weight, n_users, only)
-    if items[old] == 0 and n_users[old] > 1:
-        items[old] += 1
-        return
-    for k in range(K):
-        if items[k] == 0 and n_users[k] == 1:
-            log_weight[k] = math.log(only[k])
-    log_weight[K] = math.log(config.alpha)
-    k = draw_log(log_weight, K + 1, uniform(config.seed, n, p, WHERE, number))
-    n_aux[p, old] -= 1
-    if k == K:
-        k = _free_slot(entry, n_aux, particles.n_tables, p)
-    items[k] += 1
-    n_aux[p, k] += 1
-
-
 @entry
 def predict_row(
-    config, particles, pool, memo, groups, names, counts, children, scratch, x, g, a, share, out
-):
+    config, particles, pool, memo, groups, grid, names, counts, children, scratch, x, g, a, unknown,
+    out,
+):  # fmt: skip
     """Predict a row of a group; only work space changes."""
     top = score_arrival(config, particles, pool, memo, counts, x)
     _weigh(
-        config, particles, pool, memo, groups, names, counts, children, scratch, g, a, share, top,
-        out,
+        config, particles, pool, memo, groups, grid, names, counts, children, scratch, g, a,
+        unknown, top, out,
     )  # fmt: skip
 
 
 @entry
 def step_rows(
-    config, particles, pool, memo, groups, names, recent, events, counts, sums, children, scratch,
-    X, t, group, start, out,
+    config, particles, pool, memo, groups, grid, names, recent, events, counts, sums, children,
+    scratch, X, t, group, start, out,
 ):  # fmt: skip
     """Predict and learn rows from ``start`` on; return the first one for which there is no room."""
     P = len(particles.weight)
@@ -333,27 +266,29 @@ def step_rows(
             return b
         if n == 0:
             groups.n[0] = 1
-            _fill(config, particles, scratch.work, n, 0)
+            fill(config, particles, grid, counts, scratch.work, n, 0)
         while groups.n[0] <= a:
             groups.n[0] += 1
-            _fill(config, particles, scratch.work, n + 1, groups.n[0] - 1)
+            fill(config, particles, grid, counts, scratch.work, n + 1, groups.n[0] - 1)
         groups.n[1] = max(groups.n[1], g + 1)
         top = score_arrival(config, particles, pool, memo, counts, X[b])
         M = _weigh(
-            config, particles, pool, memo, groups, names, counts, children, scratch, g, a, 1.0, top,
-            out[b],
+            config, particles, pool, memo, groups, grid, names, counts, children, scratch, g, a,
+            False, top, out[b],
         )  # fmt: skip
         _keep_best(config, particles, pool, groups, counts, children, M)
         recent[0] = -1
         extend_joined(config, particles, pool, memo, names, recent, counts, children, X[b])
         _seat(config, particles, pool, memo, counts, children, scratch, g, a)
+        count_parents(config, grid, (config.n_root if a == 0 else config.n_node) + groups.size[g])
         groups.size[g] += 1
+        counts[STAMP] += 1
         sums[LOG_EVIDENCE] -= out[b, SCORE]
         counts[N_SEEN] = n + 1
         for number in range(config.moves):
             for p in range(P):
                 if particles.weight[p] > 0.0:
-                    _move(config, particles, groups, scratch, p, n, number)
+                    move(config, particles, groups, grid, scratch, p, n, number, counts[STAMP])
         weigh_names(particles, pool, names, counts)
         if config.markov:
             groups.n[1] = max(groups.n[1], counts[MOST_TABLES] + 1)

@@ -1,0 +1,168 @@
+"""Settings of `GraphCRP` in the kernels' terms, and what is known of the concentration.
+
+Axes: J values of alpha, T places of a cache.
+"""
+
+import math
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+
+from streamddcrp.errors import ConfigError
+from streamddcrp.models.graph.kernels.children import N_BEST, OPTIMAL, STRATIFIED, SYSTEMATIC
+from streamddcrp.typing import FloatArray, IntArray
+from streamddcrp.validation import choice, particle_count, positive, whole
+
+SCHEMES = {"optimal": OPTIMAL, "systematic": SYSTEMATIC, "stratified": STRATIFIED, "n_best": N_BEST}
+LARGEST_WINDOW = 1 << 15
+MOST_CLUSTERS = 1 << 31
+CLUSTER = 16  # numbers that a place of the pool takes at least
+NODES = 65  # of the grid for alpha: a factor of 1.23 between neighbours
+LEAST_ALPHA, LARGEST_ALPHA = 1e-4, 60.0
+
+
+class Config(NamedTuple):
+    """Settings in the kernels' terms; made and checked by `make_config`."""
+
+    family: int
+    hyper: FloatArray
+    r: int  # parents are the last r items, or among them
+    given: bool  # whether the items come with their parents
+    rejuvenate: int  # of the last so many items ``moves`` are resampled; 0: none
+    moves: int  # how many after an arrival
+    n_particles: int
+    scheme: int
+    merge: bool
+    alpha: float  # NaN where it is integrated out
+    discount: float  # -alpha / n_clusters where that is limited
+    n_clusters: int  # of a set of neighbours at most; 0: any
+    nodes: FloatArray  # (J,) the values of alpha that are summed over; empty where it is fixed
+    log_nodes: FloatArray  # (J,) their logs
+    log_prior: FloatArray  # (J,) of the nodes, with the weights of the quadrature
+    seed: int
+
+
+class Grid(NamedTuple):
+    """The concentration at its nodes, and sums over them cached for an arrival."""
+
+    base: Annotated[FloatArray, "J"]  # log prior - sum of log(alpha + m) over arrivals, m parents
+    stamp: Annotated[IntArray, "T", -1]  # the arrival that the rest is for
+    k: Annotated[IntArray, "T"]  # and the number of tables opened
+    log_total: Annotated[FloatArray, "T"]
+    join: Annotated[FloatArray, "T"]
+    new: Annotated[FloatArray, "T"]
+
+
+def alpha_grid(shape: float, rate: float) -> tuple[FloatArray, FloatArray]:
+    """Nodes for alpha ~ Gamma(shape, rate) and their log weights: trapezoids in log alpha."""
+    nodes = np.exp(np.linspace(math.log(LEAST_ALPHA), math.log(LARGEST_ALPHA), NODES))
+    step = math.log(nodes[1] / nodes[0])
+    log_prior = shape * (math.log(rate) + np.log(nodes)) - rate * nodes - math.lgamma(shape)
+    return nodes, log_prior + math.log(step)
+
+
+def concentration(alpha: Any) -> tuple[float, FloatArray, FloatArray]:
+    """Check alpha; return its value, NaN where it has a prior, and nodes and log weights of that.
+
+    Raises
+    ------
+    ConfigError
+        If it is neither a positive number nor ("gamma", shape, rate).
+    """
+    also = 'or ("gamma", shape, rate) of positive numbers'
+    if isinstance(alpha, tuple | list) and len(alpha) == 3 and alpha[0] == "gamma":
+        return math.nan, *alpha_grid(*(positive("alpha", value, also) for value in alpha[1:]))
+    return positive("alpha", alpha, also), np.empty(0), np.empty(0)
+
+
+def alpha_weights(
+    config: Any, base: FloatArray, n_clusters: IntArray, weight: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the values of alpha that are summed over and their posterior probabilities.
+
+    ``base`` (J,): that of `Grid`; ``n_clusters`` and ``weight`` (P,): of the particles.
+    """
+    if len(config.nodes) == 0:
+        return np.array([config.alpha]), np.ones(1)
+    log_weight = base + n_clusters[:, None] * config.log_nodes
+    of_node = np.exp(log_weight - log_weight.max(axis=1, keepdims=True))
+    of_node /= of_node.sum(axis=1, keepdims=True)
+    return config.nodes, weight @ of_node
+
+
+def make_config(
+    *,
+    family: int = 0,
+    hyper: FloatArray | None = None,
+    r: int,
+    given: bool = False,
+    alpha: Any,
+    discount: float = 0.0,
+    n_clusters: int | None = None,
+    n_particles: int = 100,
+    resampling: str = "optimal",
+    merge: bool = True,
+    rejuvenate: int = 0,
+    moves: int = 1,
+    seed: int = 0,
+) -> Config:
+    """Check the options of `GraphCRP` and put them into the kernels' order.
+
+    Without ``family`` and ``hyper``, code and prior of the likelihood, they are only checked.
+
+    Raises
+    ------
+    ConfigError
+        If an option is out of its range.
+    """
+    r, rejuvenate = whole("r", r, 1, LARGEST_WINDOW), whole("rejuvenate", rejuvenate, 0)
+    moves = whole("moves", moves, 1, 1 << 16)
+    seed = whole("seed", seed, 0, (1 << 63) - 1)
+    choice("resampling", resampling, SCHEMES)
+    if rejuvenate > r:
+        message = (
+            f"rejuvenate must not exceed r, {r}: older items are no parents any more, "
+            f"got {rejuvenate}"
+        )
+        raise ConfigError(message)
+    if rejuvenate > 0 and given:
+        message = "rejuvenate: items are resampled only where their parents are the last r items"
+        raise ConfigError(message)
+    moves = moves if rejuvenate else 0
+    each = r + rejuvenate + CLUSTER * (1 + 2 * moves)
+    n_particles = particle_count(n_particles, each, "r, rejuvenate and moves")
+    fixed, nodes, log_prior = concentration(alpha)
+    discount, most = _discount(discount, n_clusters, fixed)
+    merges = bool(merge) and resampling in {"optimal", "n_best"}
+    return Config(
+        family, np.ones(1) if hyper is None else hyper, r, bool(given), rejuvenate,
+        moves, n_particles, SCHEMES[resampling], merges, fixed, discount,
+        most, nodes, np.log(nodes), log_prior, seed,
+    )  # fmt: skip
+
+
+def _discount(discount: Any, n_clusters: Any, alpha: float) -> tuple[float, int]:
+    """Return the discount and the number of clusters, 0 for any; alpha is NaN where learned.
+
+    A symmetric Dirichlet over K clusters is the discount -alpha / K.
+    """
+    if discount != 0:
+        discount = positive("discount", discount, "0")
+    if discount >= 1:
+        message = f"discount must be a number from 0 to below 1, got {discount!r}"
+        raise ConfigError(message)
+    if n_clusters is None and not discount:
+        return 0.0, 0
+    if math.isnan(alpha):
+        message = (
+            "discount, n_clusters: what they make of alpha's prior is not known by the number of "
+            "clusters alone; set alpha to a number"
+        )
+        raise ConfigError(message)
+    if n_clusters is None:
+        return discount, 0
+    if discount:
+        message = "n_clusters: a discount is for any number of clusters; leave one of them out"
+        raise ConfigError(message)
+    most = whole("n_clusters", n_clusters, 1, MOST_CLUSTERS)
+    return -alpha / most, most

@@ -1,0 +1,336 @@
+"""Clusters that related groups share by Gibbs sampling."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln
+
+from streamddcrp.cards import ResultCard
+from streamddcrp.data import as_observations
+from streamddcrp.errors import SchemaError
+from streamddcrp.likelihoods import Likelihood
+from streamddcrp.likelihoods.kernels.families import n_post, n_stats, posterior
+from streamddcrp.models.graph.config import Grid, concentration
+from streamddcrp.models.graph.gibbs import checked_sweeps, fitted, kept_sweeps, named
+from streamddcrp.models.graph.groups import (
+    Config,
+    Groups,
+    Particles,
+    Path,
+    Scratch,
+    layers_of,
+    listed,
+    path_of,
+    refuse_regression,
+)
+from streamddcrp.models.graph.kernels.children import N_COUNTS
+from streamddcrp.models.graph.kernels.gibbs import draw_alpha
+from streamddcrp.models.graph.kernels.group_gibbs import mixture_densities, sweep_rows
+from streamddcrp.records import empty
+from streamddcrp.typing import FloatArray, IntArray
+
+
+class Clusters(NamedTuple):
+    """Clusters of rows by table, (K,), (K, P) and (K, Q), and the prior's ``post`` (Q,)."""
+
+    size: IntArray
+    stats: FloatArray
+    post: FloatArray
+    prior: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDPSamples(ResultCard):
+    """S draws of the clusters of all rows, and of the auxiliary items that tie their groups.
+
+    Attributes
+    ----------
+    labels : ndarray of int32, shape (S, N)
+        Clusters, named after their smallest row.
+    auxiliary : ndarray of int32, shape (S, M)
+        Clusters of the auxiliary items of the root, then of each node; -1: one without rows.
+    log_joint : ndarray of float64, shape (S,)
+        log p(x, clusters of rows and auxiliary items) in nats, at the alpha of the draw.
+    n_clusters : ndarray of int64, shape (S,)
+        Clusters with rows.
+    alpha : ndarray of float64, shape (S,)
+    X : ndarray of float64, shape (N, D)
+        The rows.
+    group : ndarray of int64, shape (N,)
+        Their groups, as places in
+    groups : list
+        the groups in the order of their first rows, as text or (node, name).
+    n_shared : list of int
+        Auxiliary items of the root and, with two layers, of each node.
+    likelihood : Likelihood
+        With the parameters that were taken from the rows.
+    """
+
+    labels: NDArray[np.int32]
+    auxiliary: NDArray[np.int32]
+    log_joint: FloatArray
+    n_clusters: IntArray
+    alpha: FloatArray
+    X: FloatArray
+    group: IntArray
+    groups: list[Any]
+    n_shared: list[int]
+    likelihood: Likelihood
+
+    def log_predictive(self, X: object, group: Any = None) -> FloatArray:
+        """Return the log density of each of M new rows, alone, given the rows of the samples.
+
+        A density is the mean over the draws: O(S M K) densities of clusters.
+
+        Parameters
+        ----------
+        X : array_like of float, shape (M, D)
+        group : sequence of length M, optional
+            Groups, as for `sample_group_dp`; they may be new.
+
+        Returns
+        -------
+        ndarray of float64, shape (M,)
+
+        Raises
+        ------
+        SchemaError
+            The rows do not fit those of the samples, or the groups not the rows.
+        """
+        rows = as_observations(X)
+        if rows.shape[1] != self.X.shape[1]:
+            message = f"X: expected {self.X.shape[1]} columns, got {rows.shape[1]}"
+            raise SchemaError(message)
+        family = self.likelihood
+        family.check_rows(rows)
+        paths = _paths(group, len(rows), len(self.n_shared))
+        asked = list(dict.fromkeys(paths))
+        at = np.array([asked.index(path) for path in paths])
+        stats = family.suffstats(self.X)
+        hyper = family.hyper(rows.shape[1])
+        test = np.ascontiguousarray(family.prepare(rows)[0])
+        out, log_density = np.full(len(rows), -np.inf), np.empty(len(rows))
+        for s, labels in enumerate(self.labels):
+            tables, of_row = np.unique(labels, return_inverse=True)
+            total = np.zeros((len(tables) + 1, stats.shape[1]))
+            np.add.at(total, of_row, stats)
+            mixture_densities(
+                family.family, hyper, test, at, self._weights(s, tables, of_row, asked), total,
+                np.empty((len(total), int(n_post(family.family, hyper)))), np.empty(len(total)),
+                log_density,
+            )  # fmt: skip
+            np.logaddexp(out, log_density, out=out)
+        return out - math.log(len(self.labels))
+
+    def _weights(self, s: int, tables: IntArray, of_row: IntArray, paths: list[Path]) -> FloatArray:
+        """Probabilities of the tables, and of a new one, in each of G groups: (G, K + 1)."""
+        alpha, n_root, n_node = self.alpha[s], self.n_shared[0], self.n_shared[-1]
+        known = [(path,) if isinstance(path, str) else path for path in self.groups]
+        nodes = list(dict.fromkeys(path[0] for path in known))
+        out = np.zeros((len(paths), len(tables) + 1))
+        for c, path in enumerate(paths):
+            items, size, share = self.auxiliary[s, :n_root], n_root, 1.0
+            if len(path) == 2 and path[0] in nodes:
+                first = n_root + nodes.index(path[0]) * n_node
+                items, size = self.auxiliary[s, first : first + n_node], n_node
+            elif len(path) == 2:  # the auxiliary items of a new node are not drawn
+                share = n_node / (alpha + n_node)
+            np.add.at(out[c], np.searchsorted(tables, items[items >= 0]), 1.0)
+            if path in known:
+                mine = of_row[self.group == known.index(path)]
+                np.add.at(out[c], mine, 1.0)
+                size += len(mine)
+            out[c] *= share / (alpha + size)
+        out[:, -1] = 1.0 - out.sum(axis=1)
+        return out
+
+
+def sample_group_dp(
+    X: object,
+    group: Any,
+    likelihood: Any,
+    *,
+    n_shared: int | tuple[int, int] = 20,
+    alpha: Any = ("gamma", 1.0, 1.0),
+    n_sweeps: int = 1000,
+    burn_in: int = 200,
+    thin: int = 1,
+    seed: int | None = None,
+    progress: bool = False,
+) -> GroupDPSamples:
+    """Sample clusters that related groups share: the model of `GroupDP`, all rows at once.
+
+    A sweep draws the cluster of every row by its full conditional: a cluster of m auxiliary items
+    and m' rows of the group weighs m + m', a new one alpha, times the predictive density. After
+    each row some auxiliary items are drawn in the same way, all of them about once in a sweep or
+    more often. The chain starts from one pass over the rows.
+
+    Parameters
+    ----------
+    X : array_like of float, shape (N, D)
+        NaN in a masked array is a missing value.
+    group : sequence of length N
+        Group of each row: a name, or (node, name) where there are two layers.
+    likelihood : tuple or Likelihood
+        As for `GroupDP`; numbers left out come from the rows.
+    n_shared : int or tuple of two int, default 20
+        Auxiliary items; two numbers: of the root, and of each node between root and groups.
+    alpha : float or ("gamma", shape, rate), default ("gamma", 1.0, 1.0)
+        Concentration of every group; with a prior it is drawn, too.
+    n_sweeps, burn_in, thin : int
+        Sweeps after those that are discarded, of which every ``thin``-th is kept.
+    seed : int, optional
+    progress : bool, default False
+
+    Returns
+    -------
+    GroupDPSamples
+
+    Raises
+    ------
+    ConfigError
+        An option is out of range, or the likelihood regresses on the past.
+    SchemaError
+        A group has the wrong form, or a value is outside the family's support.
+
+    Notes
+    -----
+    A sweep costs a predictive density for each row and cluster, and O(K C) for each auxiliary item
+    that is drawn, with K clusters and C groups.
+
+    Examples
+    --------
+    >>> from streamddcrp import sample_group_dp
+    >>> X = [[0.1], [8.1], [-0.1], [8.3], [7.9], [0.2]]
+    >>> prior = ("normal_gamma", 0.0, 0.05, 1.5, 0.5)
+    >>> draws = sample_group_dp(X, ["a", "a", "b", "b", "a", "b"], prior, seed=0)
+    >>> bool((draws.labels == [0, 1, 0, 1, 1, 0]).all(axis=1).mean() > 0.5)
+    True
+    """
+    rows = as_observations(X)
+    layers, (value, *_) = layers_of(n_shared), concentration(alpha)
+    paths = _paths(group, len(rows), len(layers))
+    n_sweeps, burn_in, thin = checked_sweeps(n_sweeps, burn_in, thin)
+    family = fitted(likelihood, rows)
+    refuse_regression(family, rows.shape[1])
+    rng = np.random.default_rng(seed)
+    n_root, n_node = (*layers, 0)[:2]
+    config = Config(
+        family.family, family.hyper(rows.shape[1]), value, n_root, n_node, 1, False, 0,
+        int(rng.integers(1 << 62)),
+    )  # fmt: skip
+    found = list(dict.fromkeys(paths))
+    number = np.array([found.index(path) for path in paths])
+    nodes = list(dict.fromkeys(path[0] for path in found)) if n_node else []
+    node = np.array([nodes.index(path[0]) + 1 if n_node else 0 for path in found])
+    prior = None if not math.isnan(value) else (float(alpha[1]), float(alpha[2]))
+    prepared = np.ascontiguousarray(family.prepare(rows)[0])
+    chain = _Chain(prepared, number, node, config, prior, rng)
+    S, n = n_sweeps // thin, len(rows)
+    labels = np.empty((S, n), np.int32)
+    auxiliary = np.empty((S, n_root + len(nodes) * n_node), np.int32)
+    log_joint, drawn = np.empty(S), np.empty(S)
+    for s in kept_sweeps(chain.sweep, S, burn_in, thin, progress=progress):
+        labels[s], auxiliary[s] = chain.names()
+        log_joint[s], drawn[s] = chain.log_joint(), chain.config.alpha
+    n_clusters = np.array([len(np.unique(row)) for row in labels])
+    groups = [path[0] if len(path) == 1 else path for path in found]
+    return GroupDPSamples(
+        labels, auxiliary, log_joint, n_clusters, drawn, rows, number, groups, layers, family
+    )
+
+
+def _paths(group: Any, n_rows: int, n_layers: int) -> list[Path]:
+    given = [None] * n_rows if group is None else listed(group, n_rows)
+    return [path_of(one, n_layers, row) for row, one in enumerate(given)]
+
+
+class _Chain:
+    """The state of the sampler; before the first sweep no row has a cluster.
+
+    ``group`` (N,): numbers of the rows' groups; ``node`` (G,): the parent of each group, 0 is the
+    root. ``prior``: shape and rate for alpha, None where it is known.
+    """
+
+    def __init__(
+        self, rows: FloatArray, group: IntArray, node: IntArray, config: Config,
+        prior: tuple[float, float] | None, rng: np.random.Generator,
+    ) -> None:  # fmt: skip
+        n, A = len(rows), 1 + int(node.max())
+        M = config.n_root + (A - 1) * config.n_node
+        if prior is not None:
+            config = config._replace(alpha=prior[0] / prior[1])
+        self.config = config._replace(moves=-(-M // n))
+        self.rows, self.group, self.prior, self.rng = rows, group, prior, rng
+        lengths = {
+            "P": 1, "K": n + M, "O": n + M + 1, "A": A, "G": len(node), "N": 1, "J": 0, "T": 1,
+        }  # fmt: skip
+        self.particles, self.scratch = empty(Particles, lengths), empty(Scratch, lengths)
+        self.particles.weight[0] = 1.0
+        self.groups, self.grid = empty(Groups, lengths), empty(Grid, lengths)
+        self.groups.node[:], self.groups.n[:] = node, (A, len(node))
+        self.groups.size[:] = np.bincount(group, minlength=len(node))
+        family, hyper = config.family, config.hyper
+        shape = n + M, int(n_stats(family, hyper))
+        post = np.zeros((n + M, int(n_post(family, hyper))))
+        self.clusters = Clusters(np.zeros(n + M, np.int64), np.zeros(shape), post, post[0].copy())
+        posterior(family, hyper, self.clusters.stats[0], self.clusters.prior)
+        self.counts = np.zeros(N_COUNTS, np.int64)
+        self.labels, self.n = np.full(n, -1), 0
+        items = np.where(node > 0, config.n_node, config.n_root)  # above each group
+        parents = [np.arange(config.n_root)]
+        parents += [config.n_root + np.arange(config.n_node)] * (A - 1)
+        parents += [m + np.arange(s) for m, s in zip(items, self.groups.size, strict=True)]
+        self.n_parents, times = np.unique(np.concatenate(parents), return_counts=True)
+        self.n_parents, self.times = self.n_parents.astype(np.float64), times.astype(np.float64)
+
+    def sweep(self) -> None:
+        """Draw all clusters once, then alpha."""
+        self.sweep_rows()
+        if self.prior is not None:
+            alpha = draw_alpha(
+                self.config.alpha, *self.prior, len(self._tables), self.n_parents, self.times,
+                self.rng,
+            )  # fmt: skip
+            self.config = self.config._replace(alpha=alpha)
+
+    def sweep_rows(self) -> None:
+        """Draw all clusters, of rows and auxiliary items, once."""
+        sweep_rows(
+            self.config, self.particles, self.groups, self.grid, self.clusters, self.scratch,
+            self.counts, self.rows, self.group, self.labels, self.n,
+        )  # fmt: skip
+        self.n += len(self.rows)
+        self.particles.n_tables[0] = self._tables[-1] + 1
+
+    @property
+    def _tables(self) -> IntArray:
+        """Tables in use."""
+        return np.flatnonzero((self.clusters.size > 0) | (self.particles.n_aux[0] > 0))
+
+    def names(self) -> tuple[IntArray, IntArray]:
+        """Clusters of rows, after their smallest row, and of auxiliary items, -1 without rows."""
+        labels = named(self.labels)
+        name = np.full(len(self.clusters.size), -1)
+        name[self.labels] = labels
+        auxiliary = [np.repeat(name, counts) for counts in self.particles.aux[0]]
+        return labels, np.concatenate([np.sort(items) for items in auxiliary])
+
+    def log_joint(self) -> float:
+        """Log p(x, clusters): n of an item's m parents in its cluster are n / (alpha + m)."""
+        alpha, tables = self.config.alpha, self._tables
+        aux, own = self.particles.aux[0][:, tables], self.particles.own[0][:, tables]
+        above = aux[self.groups.node]
+        total = _log_factorials(aux[0]) + _log_factorials(above + own) - _log_factorials(above)
+        total += _log_factorials(aux[0] + aux[1:]) - (len(aux) - 1) * _log_factorials(aux[0])
+        total += len(tables) * math.log(alpha) - self.times @ np.log(alpha + self.n_parents)
+        with_rows = self.clusters.size > 0
+        return float(total + self.clusters.post[with_rows, 0].sum())
+
+
+def _log_factorials(counts: IntArray) -> float:
+    """Sum of log (n - 1)! over counts n; none counts as one."""
+    return float(gammaln(np.maximum(counts, 1)).sum())

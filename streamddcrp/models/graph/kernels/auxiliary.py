@@ -1,0 +1,134 @@
+"""Auxiliary items that tie groups: drawn from the prior, then resampled."""
+
+import math
+
+import numpy as np
+
+from streamddcrp.compilation import uncounted
+from streamddcrp.models.graph.kernels.children import (
+    FIRST_DRAW,
+    STAMP,
+    WHERE,
+    WHICH_ITEM,
+    WHICH_NODE,
+    count_parents,
+    factors,
+    sums_at,
+)
+from streamddcrp.particles.kernels.random import draw, draw_log, uniform
+
+
+@uncounted
+def n_clusters(entry, n_aux, n_tables, p):
+    """Count the tables in use; alpha depends on their number, where it is learned."""
+    n = 0
+    for k in range(n_tables[p]):
+        n += entry[p, k] >= 0 or n_aux[p, k] > 0
+    return n
+
+
+@uncounted
+def _log_new(config, grid, k, stamp):
+    """Log weight of a new table beside k others."""
+    if len(config.nodes) == 0:
+        return math.log(config.alpha)
+    one, more = sums_at(config, grid, k, 0, stamp), sums_at(config, grid, k + 1, 0, stamp)
+    return grid.log_total[more] - grid.log_total[one]
+
+
+@uncounted
+def free_slot(entry, n_aux, n_tables, p):
+    """Place for a new table."""
+    k, K = 0, n_tables[p]
+    while k < K and (entry[p, k] >= 0 or n_aux[p, k] > 0):
+        k += 1
+    if k == K:
+        n_tables[p] = K + 1
+    return k
+
+
+@uncounted
+def fill(config, particles, grid, counts, work, n, a):
+    """Draw the tables of the auxiliary items of node a, in each particle, from the prior.
+
+    With the items of the root, node 0, they are a Chinese restaurant process.
+    """
+    entry, n_aux, n_tables, aux = (
+        particles.entry, particles.n_aux, particles.n_tables, particles.aux,
+    )  # fmt: skip
+    before = config.n_root if a > 0 else 0
+    for i in range(config.n_root if a == 0 else config.n_node):
+        counts[STAMP] += 1
+        for p in range(len(particles.weight)):
+            if particles.weight[p] <= 0.0:
+                continue
+            K = n_tables[p]
+            join, opens = 1.0, config.alpha
+            if len(config.nodes) > 0:
+                k = n_clusters(entry, n_aux, n_tables, p)
+                join, opens = factors(config, grid, k, before + i, counts[STAMP])
+            for k in range(K):
+                work[k] = join * (aux[p, a, k] + (aux[p, 0, k] if a > 0 else 0))
+            work[K] = opens
+            k = draw(work, K + 1, uniform(config.seed, n, p, FIRST_DRAW, i))
+            if k == K:
+                k = free_slot(entry, n_aux, n_tables, p)
+            aux[p, a, k] += 1
+            n_aux[p, k] += 1
+        count_parents(config, grid, before + i)
+
+
+@uncounted
+def _add_neighbour(items, others, K, log_weight, n_users, only):
+    """Multiply the weights by the factor of a neighbour with items ``others`` (K,) of a node."""
+    for k in range(K):
+        if others[k] > 0:
+            n_users[k] += 1
+            only[k] = others[k]
+            if items[k] > 0:
+                log_weight[k] += math.log((items[k] + others[k]) / items[k])
+
+
+@uncounted
+def move(config, particles, groups, grid, scratch, p, n, number, stamp):
+    """Resample the table of one auxiliary item from its full conditional.
+
+    With m_j items of its node and m_jc of its neighbours c (root and groups of a node, nodes or
+    groups of the root): weight m_j prod_c (1 + m_jc / m_j); m_jc where no item of the node but only
+    neighbour c is there; alpha for a new table. It stays where it alone connects several of them.
+    """
+    aux, own, entry, n_aux = particles.aux, particles.own, particles.entry, particles.n_aux
+    n_nodes, n_groups = groups.n[0], groups.n[1]
+    a = int(uniform(config.seed, n, p, WHICH_NODE, number) * n_nodes)
+    items, work = aux[p, a], scratch.work
+    K = particles.n_tables[p]
+    for k in range(K):
+        work[k] = items[k]
+    old = draw(work, K, uniform(config.seed, n, p, WHICH_ITEM, number))
+    items[old] -= 1
+    log_weight, n_users, only = scratch.log_weight, scratch.n_users, scratch.only
+    n_users[:K] = 0
+    for k in range(K):
+        log_weight[k] = math.log(items[k]) if items[k] > 0 else -np.inf
+    if a > 0:
+        _add_neighbour(items, aux[p, 0], K, log_weight, n_users, only)
+    elif config.n_node > 0:
+        for c in range(1, n_nodes):
+            _add_neighbour(items, aux[p, c], K, log_weight, n_users, only)
+    for g in range(n_groups):
+        if groups.node[g] == a:
+            _add_neighbour(items, own[p, g], K, log_weight, n_users, only)
+    if items[old] == 0 and n_users[old] > 1:
+        items[old] += 1
+        return
+    for k in range(K):
+        if items[k] == 0 and n_users[k] == 1:
+            log_weight[k] = math.log(only[k])
+    n_aux[p, old] -= 1
+    beside = n_clusters(entry, n_aux, particles.n_tables, p)
+    log_weight[K] = _log_new(config, grid, beside, stamp)
+    k = draw_log(log_weight, K + 1, uniform(config.seed, n, p, WHERE, number))
+    if k == K:
+        k = free_slot(entry, n_aux, particles.n_tables, p)
+    items[k] += 1
+    n_aux[p, k] += 1

@@ -1,0 +1,91 @@
+"""Collapsed Gibbs sampling of the clusters of rows in groups."""
+
+import math
+
+import numpy as np
+
+from streamddcrp.compilation import entry, kernel
+from streamddcrp.likelihoods.kernels.families import (
+    add_stats,
+    log_predictive,
+    log_predictives,
+    posterior,
+    posteriors,
+)
+from streamddcrp.models.graph.kernels.auxiliary import fill, free_slot, move
+from streamddcrp.models.graph.kernels.children import WHICH_EMPTY
+from streamddcrp.numerics import log_add_exp
+from streamddcrp.particles.kernels.random import draw_log, uniform
+
+
+@entry
+def sweep_rows(config, particles, groups, grid, clusters, scratch, counts, X, group, labels, n):
+    """Resample every row's cluster once, and after each row ``config.moves`` auxiliary items.
+
+    A row of group g below node a joins a cluster of m auxiliary items of the node and m' rows of
+    the group with weight m + m' times its predictive density, or opens one with weight alpha
+    (Caron and Doucet 2009, section 4.1). Rows with the label -1 are not seated yet: the first sweep
+    draws the auxiliary items from the prior, then seats the rows one by one.
+
+    ``particles`` : one, whose ``entry`` is a table's place in ``clusters``, or -1. ``labels`` (N,)
+    are tables. ``n`` : rows drawn in the sweeps before, which fixes the random numbers.
+    """
+    family, hyper, log_weight = config.family, config.hyper, scratch.log_weight
+    aux, own, entries = particles.aux[0], particles.own[0], particles.entry[0]
+    size, stats, post = clusters.size, clusters.stats, clusters.post
+    if n == 0:
+        for a in range(groups.n[0]):
+            fill(config, particles, grid, counts, scratch.work, a, a)
+    for b in range(len(X)):
+        x, g, old = X[b], group[b], labels[b]
+        a = groups.node[g]
+        if old >= 0:
+            own[g, old] -= 1
+            size[old] -= 1
+            add_stats(family, hyper, x, -1.0, stats[old])
+            if size[old] > 0:
+                posterior(family, hyper, stats[old], post[old])
+            else:
+                entries[old] = -1
+        K = particles.n_tables[0]
+        alone = log_predictive(family, hyper, clusters.prior, x)
+        for k in range(K):
+            m = aux[a, k] + own[g, k]
+            log_weight[k] = -np.inf
+            if m > 0:
+                density = alone
+                if entries[k] >= 0:
+                    density = log_predictive(family, hyper, post[k], x)
+                log_weight[k] = math.log(m) + density
+        log_weight[K] = math.log(config.alpha) + alone
+        new = draw_log(log_weight, K + 1, uniform(config.seed, n + b, 0, WHICH_EMPTY, 0))
+        if new == K:
+            new = free_slot(particles.entry, particles.n_aux, particles.n_tables, 0)
+        if size[new] == 0:
+            stats[new] = 0.0
+            entries[new] = new
+        labels[b] = new
+        own[g, new] += 1
+        size[new] += 1
+        add_stats(family, hyper, x, 1.0, stats[new])
+        posterior(family, hyper, stats[new], post[new])
+        for number in range(config.moves):
+            move(config, particles, groups, grid, scratch, 0, n + b, number, 0)
+
+
+@kernel
+def mixture_densities(family, hyper, X, group, weight, stats, post, log_density, out):
+    """Log of sum_k weight[g, k] p(x | table k) of each row (M,), g its group.
+
+    ``stats`` (K, P): zeros stand for a new table. ``post`` (K, Q) and ``log_density`` (K,) are work
+    space.
+    """
+    K = len(stats)
+    posteriors(family, hyper, stats, K, post)
+    for m in range(len(X)):
+        log_predictives(family, hyper, post, X[m], K, log_density)
+        out[m] = -np.inf
+        for k in range(K):
+            share = weight[group[m], k]
+            if share > 0.0:
+                out[m] = log_add_exp(out[m], math.log(share) + log_density[k])
