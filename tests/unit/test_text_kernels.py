@@ -35,6 +35,7 @@ from streamddcrp.models.text.kernels.layout import (
 )
 from streamddcrp.models.text.kernels.moves import pour, recognise, try_merge
 from streamddcrp.models.text.kernels.split import HEAD, is_rare
+from streamddcrp.models.text.text_stream import TextStream
 from tests.oracles.plain import plain
 from tests.unit.test_text_ddcrp import held, run, topics
 
@@ -228,3 +229,14 @@ def test_a_word_is_rare_if_few_tables_have_it_in_as_many_of_their_documents():
             assert found == rare
             seen.add((rare, int(state.words.df[w]) > most))
     assert {(True, False), (True, True), (False, True)} <= seen
+
+
+def test_words_that_went_leave_their_numbers_as_a_prediction_finds_them():
+    """Numbers are free in the order of before; the last one may be among them."""
+    model = TextStream(lag=2, decay=2.0, stop_words=())
+    for i in range(150):
+        model.learn_one(f"w{i} common" if i % 50 < 10 else "common")
+        state = model.to_bytes()
+        model.predict_one("quite new words")
+        assert model.to_bytes() == state
+        assert TextStream.from_bytes(state).to_bytes() == state
