@@ -73,7 +73,8 @@ def _find(keys, key):
 def _count(words, key):
     if len(words.piece_keys) == 0:
         return np.int64(0)
-    return words.piece_counts[_find(words.piece_keys, key)]
+    place = natural(_find(words.piece_keys, key))
+    return words.piece_counts[place] if words.piece_keys[place] != 0 else np.int64(0)
 
 
 @uncounted
