@@ -89,8 +89,9 @@ class WordArrays(NamedTuple):
     seen: Annotated[IntArray, "C"]
     free: Annotated[NDArray[np.int32], "C"]  # indexes to use again, the next one last
     # Indexes ever used, free ones among them, stop words, documents read,
-    # whether words count each time they come, and bits of what is kept of raw texts.
-    counts: Annotated[IntArray, "6"]
+    # whether words count each time they come, bits of what is kept of raw texts, and the first two
+    # before the last document.
+    counts: Annotated[IntArray, "8"]
     characters: Annotated[NDArray[np.int32], "P"]  # what each character does
     # The same of bytes: the lower-case letter of ASCII, or 0; and `OPENS`.
     table: Annotated[NDArray[np.uint8], "256"]
@@ -99,10 +100,11 @@ class WordArrays(NamedTuple):
     word: Annotated[NDArray[np.uint8], "64"]  # the word that is being read, by bytes
     eights: Annotated[NDArray[np.uint64], "8"]  # or by eights
     # Of scripts without spaces, see `streamddcrp.data.kernels.pieces`: counts by hash, 0 where none
-    # is; sums of those of pieces and of characters, entries, and how many counts are due;
+    # is; sums of those of pieces and of characters, entries, how many counts are due, and what is
+    # left out of each count;
     piece_keys: Annotated[IntArray, "T"]
     piece_counts: Annotated[IntArray, "T"]
-    piece_sums: Annotated[IntArray, "4"]
+    piece_sums: Annotated[IntArray, "5"]
     due_keys: Annotated[IntArray, "D"]  # what the last text adds to them,
     due_counts: Annotated[IntArray, "D"]
     run: Annotated[NDArray[np.uint8], "B"]  # and the run of characters that is being cut.

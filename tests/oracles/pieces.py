@@ -24,12 +24,15 @@ class Pieces:
     def __init__(self):
         self.pieces, self.letters, self.due = Counter(), Counter(), []
 
-    def cut(self, run):
-        """Return the pieces of a list of characters; `learn` counts them."""
+    def cut(self, run, own=0):
+        """Return the pieces of a list of characters; `learn` counts them.
+
+        ``own`` is left out of the count of each piece, in 1 / 256.
+        """
         found = []
         for start in range(0, len(run), AT_A_TIME):
             part = run[start : start + AT_A_TIME]
-            ends = self._ends(part)
+            ends = self._ends(part, own)
             begin = 0
             for j in range(1, len(part) + 1):
                 if ends[j] > Fraction(1, 2) or j - begin == LONGEST:
@@ -37,7 +40,7 @@ class Pieces:
                     begin = j
         return found
 
-    def _ends(self, run):
+    def _ends(self, run, own):
         """Return the probability that a piece ends before each place, and note what to count."""
         R, n, letters = len(run), self.pieces.total(), self.letters.total()
 
@@ -46,7 +49,7 @@ class Pieces:
             new = Fraction(ALPHA * UNIT) * ENDS * (1 - ENDS) ** (j - i - 1)
             for letter in run[i:j]:
                 new *= Fraction(self.letters[letter] + UNIT, letters + CHARACTERS * UNIT)
-            return (self.pieces["".join(run[i:j])] + new) / (n + ALPHA * UNIT)
+            return (max(self.pieces["".join(run[i:j])] - own, 0) + new) / (n + ALPHA * UNIT)
 
         before, after = [Fraction(1)], [Fraction(1)]  # sums over all ways up to and from a place
         for j in range(1, R + 1):
@@ -63,6 +66,11 @@ class Pieces:
                 if count:
                     self.due.append((self.pieces, "".join(run[i:j]), count))
         return [a * b / before[R] for a, b in zip(before, after, strict=True)]
+
+    def cut_again(self, run):
+        """Return the pieces of a list of characters that was learned; nothing is to be counted."""
+        found, self.due = self.cut(run, UNIT), []
+        return found
 
     def learn(self):
         """Count what came in the runs that were cut since the last time."""

@@ -11,6 +11,7 @@ from streamddcrp.data import tokenize
 from streamddcrp.data.kernels.pieces import LISTED, MOST_PIECES, UNIT
 from streamddcrp.data.words import WordTable
 from streamddcrp.errors import CheckpointError
+from streamddcrp.models.text.kernels.layout import SHOWN
 from tests.oracles.pieces import AT_A_TIME, Pieces
 
 FIRST = 0x4E00
@@ -46,6 +47,51 @@ def test_pieces_are_those_of_the_slow_way():
         slow.learn()
     counts = [n for part in (slow.pieces, slow.letters) for n in part.values()]
     assert sorted(pieces_of(table)["pieces.counts"].tolist()) == sorted(counts)
+
+
+def words_of(model):
+    """Return the words of each text of the window, the oldest first."""
+    window, table = model._memory.window, model._table
+    out = []
+    for i in range(max(0, model.n_seen + 1 - len(window.table)), model.n_seen):
+        at = i % len(window.table)
+        place = window.start[at] + np.arange(window.length[at] + window.aside[at])
+        out.append(table.decode(window.text[place % len(window.text)]))
+    return out
+
+
+def test_texts_of_the_window_are_read_again():
+    """When they are visited, by what came besides; texts that are not kept whole are not."""
+    texts = joined(written(150, 8, words=20, letters=12))
+    texts[::10] = ["".join(joined(written(40, 9 + i))) for i in range(0, 150, 10)]
+    model, slow, expected, n_changed = TextStream(lag=20, stop_words=()), Pieces(), [], 0
+    for i, text in enumerate(texts):
+        model.learn_one(text)
+        expected.append(list(dict.fromkeys(slow.cut(list(text)))))
+        slow.learn()
+        for age in model._config.ages.tolist():  # for the visits that are next
+            j = i + 1 - age
+            if j >= 0 and 0 < len(texts[j].encode()) <= SHOWN:
+                found = list(dict.fromkeys(slow.cut_again(list(texts[j]))))
+                n_changed += found != expected[j]
+                expected[j] = found
+        found = words_of(model)
+        assert found == expected[-len(found) :]
+    assert n_changed > 10
+    state, meta = model._state()
+    again = TextStream._from_state(state, meta)
+    more = joined(written(100, 9, words=20, letters=12))
+    assert again.step_many(more).equals(model.step_many(more))
+
+
+def test_words_that_nothing_holds_any_more_are_released():
+    model = TextStream(lag=10, stop_words=())
+    model.learn_many(joined(written(400, 10)))
+    held = model._memory.words.held > 0
+    used = np.flatnonzero(model._table.arrays.length > 0)
+    live = held | (model._memory.words.df > 0)
+    assert live[used].all()
+    assert live.sum() == len(used)
 
 
 def test_a_long_run_is_cut_in_parts():

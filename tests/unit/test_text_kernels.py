@@ -35,6 +35,8 @@ from streamddcrp.models.text.kernels.layout import (
 )
 from streamddcrp.models.text.kernels.moves import pour, recognise, try_merge
 from streamddcrp.models.text.kernels.split import HEAD, is_rare
+from streamddcrp.models.text.text_stream import TextStream
+from tests.conformance import streams
 from tests.oracles.plain import plain
 from tests.unit.test_text_ddcrp import held, run, topics
 
@@ -228,3 +230,13 @@ def test_a_word_is_rare_if_few_tables_have_it_in_as_many_of_their_documents():
             assert found == rare
             seen.add((rare, int(state.words.df[w]) > most))
     assert {(True, False), (True, True), (False, True)} <= seen
+
+
+def test_a_prediction_leaves_the_numbers_of_words_free_in_the_order_of_before():
+    """The last one is among them after 60 of these texts, which are read again."""
+    model = TextStream(lag=30, decay=40.0)
+    for text in streams.texts_without_spaces(57812).rows[:70]:
+        model.learn_one(text)
+        state = model.to_bytes()
+        model.predict_one("quite new words")
+        assert model.to_bytes() == state

@@ -42,7 +42,7 @@ UNIT = 256
 ALPHA = 3000.0  # of the Chinese restaurant process
 ENDS = 0.2  # probability that a new piece ends after a character
 CHARACTERS = 4096.0  # that there may be: prior weight of 1 each
-PIECES, LETTERS, LISTED, DUE = 0, 1, 2, 3  # places in ``piece_sums``
+PIECES, LETTERS, LISTED, DUE, OWN = 0, 1, 2, 3, 4  # places in ``piece_sums``
 _PIECE, _LETTER = 0x9AE16A3B2F90404F, 0xC3A5C85C97CB3127  # where hashes begin
 
 
@@ -73,7 +73,8 @@ def _find(keys, key):
 def _count(words, key):
     if len(words.piece_keys) == 0:
         return np.int64(0)
-    return words.piece_counts[_find(words.piece_keys, key)]
+    place = natural(_find(words.piece_keys, key))
+    return words.piece_counts[place] if words.piece_keys[place] != 0 else np.int64(0)
 
 
 @uncounted
@@ -139,11 +140,12 @@ def read_run(data, i, stop, words, R):
 def cut_run(words, R):
     """Cut the run of ``R`` characters in ``words.codes``; note what to count.
 
-    ``words.boundary[j]`` is then the probability that a piece ends before character j.
+    ``words.boundary[j]`` is then the probability that a piece ends before character j. Of the count
+    of each piece ``words.piece_sums[OWN]`` is left out.
     """
     weights, keys, scale, boundary = words.weights, words.hashes, words.scale, words.boundary
     prior, total = ALPHA * UNIT, words.piece_sums[PIECES] + ALPHA * UNIT
-    letters = words.piece_sums[LETTERS] + CHARACTERS * UNIT
+    letters, own = words.piece_sums[LETTERS] + CHARACTERS * UNIT, words.piece_sums[OWN]
     for i in range(R):
         key = _key(mixed(np.uint64(_LETTER), words.codes[i]), 0)
         words.rates[i] = (_count(words, key) + UNIT) / letters
@@ -157,7 +159,7 @@ def cut_run(words, R):
         for k in range(min(LONGEST_PIECE, j + 1)):
             i = j - k
             new *= words.rates[i]
-            weight = (_count(words, keys[i, k]) + new) / total * ahead
+            weight = (max(_count(words, keys[i, k]) - own, 0) + new) / total * ahead
             weights[i, k] = weight
             total_j += weight
             new *= 1.0 - ENDS

@@ -51,7 +51,7 @@ INDEX_BITS = 30
 BETWEEN = 255  # the byte between words of a list: it does not occur in UTF-8
 OPENS = 0x80  # in the table of bytes: a word may begin here, or a character of several bytes does
 # Places in ``counts``.
-USED, FREE, STOPS, DOCUMENTS, REPEATS, KEEP = 0, 1, 2, 3, 4, 5
+USED, FREE, STOPS, DOCUMENTS, REPEATS, KEEP, USED_BEFORE, FREE_BEFORE = 0, 1, 2, 3, 4, 5, 6, 7
 LINKS, RETWEETS, TICKERS = 1, 2, 4  # bits of what is kept
 STOP = 1 << 62  # in ``seen``: a stop word
 
@@ -283,7 +283,9 @@ def read_document(data, start, stop, listed, words, out):
     -------
     n : int
     """
-    words.counts[DOCUMENTS] += 1
+    counts = words.counts
+    counts[DOCUMENTS] += 1
+    counts[USED_BEFORE], counts[FREE_BEFORE] = counts[USED], counts[FREE]
     words.piece_sums[DUE] = 0
     if listed:
         return _read_list(data, start, stop, words, out)
@@ -291,12 +293,9 @@ def read_document(data, start, stop, listed, words, out):
 
 
 @uncounted
-def release_word(words, w):
-    """Free the index of a word.
-
-    Releasing new words in the reverse order of their coming leaves the table as it was before.
-    """
-    slots, counts = words.slots, words.counts
+def _unlist(words, w):
+    """Take a word out of the slots."""
+    slots = words.slots
     mask = len(slots) - 1
     hole = _hash(words.letters[w], np.int64(words.length[w])) & mask
     while slots[hole] & (1 << INDEX_BITS) - 1 != w + 1:
@@ -310,6 +309,13 @@ def release_word(words, w):
         place = place + 1 & mask
     slots[hole] = 0
     words.length[w] = 0
+
+
+@uncounted
+def release_word(words, w):
+    """Free the index of a word."""
+    _unlist(words, w)
+    counts = words.counts
     if w == counts[USED] - 1:
         counts[USED] -= 1
     else:
@@ -335,20 +341,24 @@ def find_word(words, eights, n):
 
 @uncounted
 def forget_new(words, found, n):
-    """Release the words that came with the last document, as if it had not been read."""
+    """Take out the words that came with the last document; they are -1 then.
+
+    Indexes are free as before, in the same order: nothing was released since, so ``words.free``
+    still has those that were taken.
+    """
+    counts = words.counts
     for i in range(n - 1, -1, -1):
         if words.seen[found[i]] < 0:
-            release_word(words, found[i])
+            _unlist(words, found[i])
+            found[i] = -1
+    counts[USED], counts[FREE] = counts[USED_BEFORE], counts[FREE_BEFORE]
 
 
 @uncounted
 def find_document(data, start, stop, listed, words, out):
     """As `read_document`, but new words get -1, and the table stays as it was."""
     n = read_document(data, start, stop, listed, words, out)
-    for i in range(n - 1, -1, -1):
-        if words.seen[out[i]] < 0:
-            release_word(words, out[i])
-            out[i] = -1
+    forget_new(words, out, n)
     words.piece_sums[DUE] = 0
     return n
 

@@ -121,7 +121,8 @@ class Window(NamedTuple):
     start: Annotated[IntArray, "M"]  # where its words begin in ``text``, absolute
     length: Annotated[IntArray, "M", up_to("T")]
     aside: Annotated[IntArray, "M", up_to("T")]  # boilerplate, which stands behind the others
-    text: Annotated[SmallInts, "T", index("L")]  # ring of words; absolute place n is at n mod T
+    # ring of words; absolute place n is at n mod T, and places not in use keep what they had
+    text: Annotated[SmallInts, "T", Within(0, MOST)]
     sure: Annotated[Bytes, "M"]  # 1: its table was sure on arrival, 2: as good as certain
     shown_start: Annotated[IntArray, "M"]  # the same for the first bytes of the texts
     shown_length: Annotated[IntArray, "M", Within(0, 256)]
@@ -135,7 +136,7 @@ class Archive(NamedTuple):
     n: Annotated[IntArray, "A", Within(0, 32)]  # words kept
     n_tokens: Annotated[IntArray, "A"]  # as the table had them
     n_words: Annotated[IntArray, "A"]
-    word: Annotated[SmallInts, "A 32", index("L")]
+    word: Annotated[SmallInts, "A 32", Within(0, MOST)]  # beyond n: what was there
     copies: Annotated[SmallInts, "A 32"]
     weight: Annotated[FloatArray, "A 32"]  # by which the words were chosen
 
@@ -151,6 +152,7 @@ class Scratch(NamedTuple):
     touched: Annotated[SmallInts, "K"]
     doc: Annotated[IntArray, "U"]  # words of a document of the window
     read: Annotated[IntArray, "U"]  # and of the new one
+    bytes: Annotated[Bytes, "256"]  # of a text that is read again
     at: Annotated[IntArray, "U"]  # postings of the words of a document that was lifted
     gone: Annotated[IntArray, "U"]  # and whether these count zero
     short: Annotated[IntArray, "2"]  # which arrays are too short, and for how many words
@@ -291,7 +293,7 @@ def _used(state: State, n_words: int) -> dict[str, int]:
         "W": n_words, "P": int(state.counts[[layout.POSTINGS_END, layout.LISTS_END]].max()),
         "K": int(state.counts[layout.N_SLOTS]), "M": len(window.table), "T": len(window.text),
         "S": len(window.shown), "A": len(state.archive.id), "E": len(state.events.kind),
-        "G": window.weights.shape[1], "L": max(n_words, 1),
+        "G": window.weights.shape[1],
     }  # fmt: skip
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from streamddcrp.compilation import entry, leaf, uncounted
 from streamddcrp.contract import LABEL, LABEL_PROB, P_CHANGE, RETURN, SCORE
-from streamddcrp.data.kernels.pieces import lacks_pieces, learn_pieces
+from streamddcrp.data.kernels.pieces import DUE, lacks_pieces, learn_pieces
 from streamddcrp.data.kernels.words import (
     BETWEEN,
     find_document,
@@ -15,6 +15,7 @@ from streamddcrp.data.kernels.words import (
     read_document,
     release_word,
 )
+from streamddcrp.models.text.kernels.again import places_of, read_again
 from streamddcrp.models.text.kernels.boilerplate import find_boilerplate, set_aside, surprise_aside
 from streamddcrp.models.text.kernels.clock import advance, elapsed, learn_scales, mix
 from streamddcrp.models.text.kernels.events import BORN, NAMED, report, spell
@@ -78,10 +79,10 @@ def show(text, out):
 
 
 @uncounted
-def enter(words, window, counts, sums, doc, U, every, t, data, start, n_shown):
+def enter(words, window, counts, sums, doc, U, every, room, t, data, start, n_shown):
     """Keep a new document in the window: its words, and the first bytes of its text.
 
-    ``every`` counts the words that were set aside, too.
+    ``every`` counts the words that were set aside, too; ``room`` is that for other words.
     """
     at, mask = counts[N_SEEN] % len(window.table), len(window.text) - 1
     begin = counts[TEXT_END]
@@ -90,7 +91,7 @@ def enter(words, window, counts, sums, doc, U, every, t, data, start, n_shown):
         window.text[natural(begin + j & mask)] = doc[j]
         words.held[natural(doc[j])] += 1
     window.start[at], window.length[at], window.aside[at] = begin, U, every - U
-    counts[TEXT_END] += every
+    counts[TEXT_END] += room
     begin, size = counts[SHOWN_END], len(window.shown)
     first = begin % size
     n = min(n_shown, size - first)
@@ -158,7 +159,7 @@ def forget(words, postings, tables, window, counts, lexicon, i):
         words.held[w] -= 1
         if tidy_word(words, postings, w):
             release_word(lexicon, w)
-    counts[TEXT_FIRST] += every
+    counts[TEXT_FIRST] += places_of(window, counts, i)
     if window.table[at] >= 0:
         tables.in_window[window.table[at]] -= 1
     window.length[at], window.aside[at], window.table[at] = 0, 0, -1
@@ -166,7 +167,7 @@ def forget(words, postings, tables, window, counts, lexicon, i):
 
 @uncounted
 def too_short(
-    config, words, postings, tables, window, events, counts, scratch, doc, U, every, n_shown
+    config, words, postings, tables, window, events, counts, scratch, doc, U, room, n_shown
 ):  # fmt: skip
     """Return which arrays are too short to learn a document, as a sum of their codes."""
     need, longest, i = room_needed(words, counts, doc, U), 0, counts[N_SEEN]
@@ -182,7 +183,7 @@ def too_short(
                 listed += list_room(n)
     n, n_events = len(config.ages), counts[N_LIVE] + 4 * len(config.ages) + 6
     short = lacking(postings, tables, events, counts, need, listed, n + 1, n_events)
-    if counts[TEXT_END] - counts[TEXT_FIRST] + every > len(window.text):
+    if counts[TEXT_END] - counts[TEXT_FIRST] + room > len(window.text):
         short += SHORT_TEXT
     if counts[SHOWN_END] - counts[SHOWN_FIRST] + n_shown > len(window.shown):
         short += SHORT_SHOWN
@@ -258,6 +259,12 @@ def step_documents(
                 scratch.log_gamma, scratch.short,
             )  # fmt: skip
         spell(events, counts, lexicon)
+        for r in range(len(config.ages) if row > 0 else 0):  # once an arrival
+            j = counts[N_SEEN] - config.ages[r]
+            if j >= 0 and not scratch.short[0]:
+                scratch.short[0] = read_again(
+                    words, postings, tables, window, events, counts, scratch, lexicon, j
+                )
         if scratch.short[0] or row == len(offsets) - 1:
             return row
         start, stop = offsets[row], offsets[row + 1]
@@ -270,9 +277,11 @@ def step_documents(
             scratch.short[0], scratch.short[1] = SHORT_DOCUMENT, most
             return row
         every = read_document(data, start, stop, listed, lexicon, doc[:MOST_WORDS])
-        U = set_aside(words, doc, every)
+        U, room = set_aside(words, doc, every), every
+        if lexicon.piece_sums[DUE] > 0 and n_bytes <= SHOWN:  # it will be read again
+            room = most
         short = too_short(
-            config, words, postings, tables, window, events, counts, scratch, doc, U, every, n_shown
+            config, words, postings, tables, window, events, counts, scratch, doc, U, room, n_shown
         )
         if len(archive.id) < min(counts[N_ARCHIVED] + counts[N_LIVE], MOST_ARCHIVED):
             short += SHORT_ARCHIVE
@@ -285,7 +294,7 @@ def step_documents(
             return row
         learn_pieces(lexicon)
         advance(config, tables, window, counts, sums, t[row])
-        enter(words, window, counts, sums, doc, U, every, t[row], data, start, n_shown)
+        enter(words, window, counts, sums, doc, U, every, room, t[row], data, start, n_shown)
         learn(
             config, words, postings, tables, window, archive, events, counts, sums, scratch,
             lexicon, out[row],

@@ -8,6 +8,7 @@ import numpy as np
 from streamddcrp.compilation import entry, uncounted
 from streamddcrp.data.kernels.boilerplate import MOST_READ
 from streamddcrp.data.kernels.words import find_word
+from streamddcrp.models.text.kernels.again import places_of
 from streamddcrp.models.text.kernels.boilerplate import leave_out
 from streamddcrp.models.text.kernels.events import spell
 from streamddcrp.models.text.kernels.layout import ASIDE, N_SEEN, TEXT_END, TEXT_FIRST
@@ -73,21 +74,23 @@ def count_listed(words, window, counts, lexicon, lists, holds, listed, sizes):
 def drop_from_texts(words, window, counts):
     """Take the marked words, which are behind the others, out of the ring; return their part."""
     seen, size, mask = counts[N_SEEN], len(window.table), len(window.text) - 1
-    end = counts[TEXT_FIRST]
+    end, before, lost = counts[TEXT_FIRST], 0, 0
     for i in range(max(0, seen + 1 - size), seen):
         at = i % size
         start, every = window.start[at], window.length[at] + window.aside[at]
+        unused = places_of(window, counts, i) - every
+        before += every
         window.start[at] = end
         for j in range(every):
             w = window.text[(start + j) & mask]
             if words.mark[w] > 0:
                 window.aside[at] -= 1
                 words.held[w] -= 1
+                lost += 1
             else:
                 window.text[end & mask] = w
                 end += 1
-    before = counts[TEXT_END] - counts[TEXT_FIRST]
-    lost = counts[TEXT_END] - end
+        end += unused
     counts[TEXT_END] = end
     return lost / max(before, 1)
 

@@ -10,6 +10,7 @@ from streamddcrp.models.text.kernels.layout import (
     LISTS_END,
     LISTS_FREE,
     N_LIVE,
+    N_SEEN,
     N_SLOTS,
     POSTINGS_END,
     SHOWN_END,
@@ -133,7 +134,6 @@ def window_holds(  # noqa: PLR0911
     text, shown = counts[TEXT_END] - counts[TEXT_FIRST], counts[SHOWN_END] - counts[SHOWN_FIRST]
     if not (0 <= text <= size and 0 <= shown <= len(window.shown)):
         return False
-    total = 0
     for at in range(len(window.table)):
         k, U, every = window.table[at], window.length[at], window.length[at] + window.aside[at]
         n, first = window.shown_length[at], window.shown_start[at]
@@ -148,7 +148,6 @@ def window_holds(  # noqa: PLR0911
         start = window.start[at]
         if every > 0 and not counts[TEXT_FIRST] <= start <= counts[TEXT_END] - every:
             return False
-        total += every
         for j in range(every):
             w = window.text[(start + j) & (size - 1)]
             if w < 0 or w >= n_words:
@@ -159,7 +158,20 @@ def window_holds(  # noqa: PLR0911
                 if p < 0 or copies[p] >= postings.copies[p]:
                     return False
                 copies[p] += 1
-    return total == text
+    return True
+
+
+@uncounted
+def texts_lie_apart(window, counts):
+    """Whether the words of the documents follow each other in the ring, all places in use."""
+    seen, size = counts[N_SEEN], len(window.table)
+    end, oldest = counts[TEXT_FIRST], max(0, seen + 1 - size)
+    for i in range(oldest, seen):
+        at = i % size
+        if window.start[at] < end or (i == oldest and window.start[at] != end):
+            return False
+        end = window.start[at] + window.length[at] + window.aside[at]
+    return end <= counts[TEXT_END] and (oldest < seen or end == counts[TEXT_END])
 
 
 @uncounted
@@ -201,8 +213,10 @@ def is_sound(
         return False
     if not lists_hold(words, postings, tables, counts, n_words, pieces):
         return False
-    if not window_holds(
-        words, postings, tables, window, counts, n_words, stamp, copies, held
-    ) or not tables_hold(tables, window, counts):
+    if (
+        not texts_lie_apart(window, counts)
+        or not window_holds(words, postings, tables, window, counts, n_words, stamp, copies, held)
+        or not tables_hold(tables, window, counts)
+    ):
         return False
     return archive_holds(words, archive, n_words, held)
