@@ -17,7 +17,7 @@ from streamddcrp_connectors.run.command import Request, recipe_and_columns
 from streamddcrp_connectors.spark.frames import SETTINGS, visited
 from streamddcrp_connectors.spark.source import RunSource, batches_after, opened
 
-_STARTS = 5
+_STARTS = 20
 _LOOPBACK = {  # a driver on this machine listens on it only
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",

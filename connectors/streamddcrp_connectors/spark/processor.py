@@ -22,16 +22,16 @@ class Outputs:
 
     def __init__(self, schema: Any) -> None:
         self._schema = schema
+        self._fields = [(field.name, field.type) for field in schema]
 
     def to_bytes(self, key: str | None, outputs: dict[str, Any]) -> bytes:
         """Return the outputs of one visit as one record batch without its schema."""
         parts = []
         for name, batch in outputs.items():
+            found = dict(zip(batch.schema.names, batch.columns, strict=True))
             cells = [
-                batch.column(field.name).cast(field.type, safe=False)  # microseconds, as Spark has
-                if field.name in batch.schema.names
-                else pa.nulls(batch.num_rows, field.type)
-                for field in self._schema
+                _as(kind, found[field]) if field in found else pa.nulls(batch.num_rows, kind)
+                for field, kind in self._fields
             ]
             cells[:2] = (pa.repeat(pa.scalar(x, pa.string()), batch.num_rows) for x in (name, key))
             parts.append(pa.record_batch(cells, schema=self._schema))
@@ -104,3 +104,8 @@ class KeyedProcessor(StatefulProcessor):  # type: ignore[misc]
 
     def _cell(self, key: str | None, outputs: dict[str, Any]) -> Any:
         return Row(outputs=self._outputs.to_bytes(key, outputs))
+
+
+def _as(kind: Any, column: Any) -> Any:
+    """Return a column with the type that Spark has: of time stamps, microseconds."""
+    return column if column.type == kind else column.cast(kind, safe=False)
