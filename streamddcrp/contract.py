@@ -34,6 +34,7 @@ KINDS = ("birth", "return", "death", "merge", "split")  # in the order of the co
 BIRTH, RETURN, DEATH, MERGE, SPLIT = range(5)
 SWEEP_UP = 5  # a merge of a table at which no arrival was ever seen
 RESTART = 6  # of a shadow
+FADE = 7  # an atom came back after ``into`` rows, and lost what no longer holds
 EVENT_CAPACITY = 256
 
 
@@ -76,7 +77,7 @@ class Event:
 class EventRing(NamedTuple):
     """The last events."""
 
-    kind: Annotated[IntArray, "E", Within(0, RESTART)]
+    kind: Annotated[IntArray, "E", Within(0, FADE)]
     label: Annotated[IntArray, "E"]
     into: Annotated[IntArray, "E", Within(-1, MOST)]  # the other table, or -1
     arrival: Annotated[IntArray, "E"]
