@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import gammaln
 
-from streamddcrp.contract import FADE, MERGE, RESTART, SPLIT, SWEEP_UP
+from streamddcrp.contract import FADE, MERGE, RESTART, SPLIT, SWAP, SWEEP_UP
 from streamddcrp.likelihoods import NormalGamma
 from streamddcrp.models.seqddcrp.engine import step
 from streamddcrp.models.seqddcrp.kernels.layout import (
@@ -52,7 +52,7 @@ class DenseStream:
         self.faded = 0.0  # what splits gained in link terms and had been forgotten before
         self.kept = []  # of frozen rows, if there is forgetting: {atom id: what is remembered of Z}
         self.openings_kept = []  # of frozen rows
-        self.n_splits = 0
+        self.n_splits = self.n_swaps = 0
         self.n_events = 0
 
     # -- following the engine ------------------------------------------------------------------
@@ -139,6 +139,11 @@ class DenseStream:
                 self._restart(int(events.label[at]))
             elif events.kind[at] == SPLIT:
                 self._split(int(events.into[at]), int(events.label[at]))
+            elif events.kind[at] == SWAP:
+                self._swap({
+                    int(events.into[at]): int(events.label[at]),
+                    int(events.label[at]): int(events.into[at]),
+                })  # fmt: skip
         self.n_events = made
 
     def _take_sides(self, ids, frozen):
@@ -187,6 +192,14 @@ class DenseStream:
             }
             del self.members[old]
             self.members.update({k: part for k, part in parts.items() if part})
+
+    def _swap(self, other):
+        """Let two atoms change ids."""
+        self.n_swaps += 1
+        for parts in (*self.births, *self.kept, *self.halves, self.members):
+            found = {other.get(i, i): part for i, part in parts.items()}
+            parts.clear()
+            parts.update(found)
 
     def _link_term(self, i, links, births):
         """Expected log prior and entropy of the links and openings of customer i."""

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamddcrp.contract import FADE
+from streamddcrp.contract import FADE, LABEL
 from streamddcrp.decay import Exponential, LinearWindow, Logistic, NoDecay, UserDecay, Window
 from streamddcrp.likelihoods import NormalGamma, NormalWishart
 from streamddcrp.models.seqddcrp.config import halo_of, make_config
@@ -220,6 +220,26 @@ def test_splits_are_exact(decay, memory):
                 twin.assert_bound(bound(config, twin.state))
         n_splits += twin.n_splits
     assert n_splits > 2
+
+
+@pytest.mark.parametrize("memory", [np.inf, 200.0])
+@pytest.mark.parametrize(("before", "after"), [(24, 40), (100, 60)])
+def test_the_larger_part_of_a_split_keeps_the_id(before, after, memory):
+    """Two regimes at one table, for want of room; the later one is split off once there is some."""
+    likelihood, decay = NormalGamma(0.0, 0.05, 1.5, 1.5), Exponential(2.0)
+    config, state = engine(
+        likelihood, decay, d=3, alpha=20.0, look_back=0, max_tables=1, memory=memory
+    )
+    twin = DenseStream(config, state, decay, likelihood)
+    means = np.repeat([0.0, 5.0], [before, after + 40])
+    for i, x in enumerate(np.random.default_rng(0).normal(means[:, None], 1.0, (len(means), 3))):
+        if i == before + after:
+            twin.config = config._replace(max_tables=64, birth_threshold=1.0 - 1e-9)
+        label = int(twin.learn(x, i)[LABEL])
+    assert twin.n_splits == 1
+    assert twin.n_swaps == (after > before)
+    assert (label == 0) == (after > before)
+    twin.assert_bound(bound(config, twin.state))
 
 
 @pytest.mark.parametrize("decay", [Exponential(2.0), Window(4)], ids=repr)

@@ -3,7 +3,7 @@
 import math
 
 from streamddcrp.compilation import uncounted
-from streamddcrp.contract import SPLIT, record
+from streamddcrp.contract import SPLIT, SWAP, record
 from streamddcrp.likelihoods.kernels.families import log_marginal
 from streamddcrp.models.seqddcrp.kernels.groups import group_of
 from streamddcrp.models.seqddcrp.kernels.known import REPORTED
@@ -186,7 +186,12 @@ def _try(config, rows, groups, atoms, table, events, counts, sums, scratch, m, n
     atoms.n_visits[m] -= atoms.n_visits[K]
     atoms.reported[K] = REPORTED
     atoms.settled_at[K] = atoms.settled_at[m]
-    record(events, counts, N_EVENTS, SPLIT, table.ids[K], table.ids[m], counts[N_SEEN] - 1, now)
+    new, old = table.ids[K], table.ids[m]
+    record(events, counts, N_EVENTS, SPLIT, new, old, counts[N_SEEN] - 1, now)
+    if table.stats[K, 0] > table.stats[m, 0]:
+        table.ids[K], table.ids[m] = old, new
+        atoms.reported[K], atoms.reported[m] = atoms.reported[m], atoms.reported[K]
+        record(events, counts, N_EVENTS, SWAP, new, old, counts[N_SEEN] - 1, now)
     start_shadow(groups, atoms, table, counts, m)
     start_shadow(groups, atoms, table, counts, K)
     return True
