@@ -34,6 +34,8 @@ KINDS = ("birth", "return", "death", "merge", "split")  # in the order of the co
 BIRTH, RETURN, DEATH, MERGE, SPLIT = range(5)
 SWEEP_UP = 5  # a merge of a table at which no arrival was ever seen
 RESTART = 6  # of a shadow
+FADE = 7  # an atom came back after ``into`` rows, and lost what no longer holds
+SWAP = 8  # of ids after a split: the larger part keeps the old one
 EVENT_CAPACITY = 256
 
 
@@ -76,7 +78,7 @@ class Event:
 class EventRing(NamedTuple):
     """The last events."""
 
-    kind: Annotated[IntArray, "E", Within(0, RESTART)]
+    kind: Annotated[IntArray, "E", Within(0, SWAP)]
     label: Annotated[IntArray, "E"]
     into: Annotated[IntArray, "E", Within(-1, MOST)]  # the other table, or -1
     arrival: Annotated[IntArray, "E"]

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import gammaln
 
-from streamddcrp.contract import MERGE, RESTART, SPLIT, SWEEP_UP
+from streamddcrp.contract import FADE, MERGE, RESTART, SPLIT, SWAP, SWEEP_UP
 from streamddcrp.likelihoods import NormalGamma
 from streamddcrp.models.seqddcrp.engine import step
 from streamddcrp.models.seqddcrp.kernels.layout import (
@@ -25,6 +25,7 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
     N_TABLES,
     SINCE_BLOCK,
 )
+from streamddcrp.models.seqddcrp.kernels.visits import LEAST
 from streamddcrp.models.seqddcrp.kernels.window import PURE
 
 
@@ -51,7 +52,7 @@ class DenseStream:
         self.faded = 0.0  # what splits gained in link terms and had been forgotten before
         self.kept = []  # of frozen rows, if there is forgetting: {atom id: what is remembered of Z}
         self.openings_kept = []  # of frozen rows
-        self.n_splits = 0
+        self.n_splits = self.n_swaps = 0
         self.n_events = 0
 
     # -- following the engine ------------------------------------------------------------------
@@ -81,19 +82,32 @@ class DenseStream:
         return out[0]
 
     def _forget(self):
-        """Cap every table's evicted rows, and all openings by evicted rows together."""
+        """Cap every table's evicted rows, those of visitors first; and all openings together."""
         self.kept += [dict(z) for z in self._frozen_tables()[len(self.kept) :]]
+        memory, events = self.config.memory, self.state.events
+        for number in range(self.n_events, int(self.state.counts[N_EVENTS])):
+            at = number % len(events.kind)
+            if events.kind[at] == FADE:
+                i, wandered = int(events.label[at]), events.into[at] / memory**2
+                self._keep(i, max(1.0 / (1.0 / self._remembered(i) + wandered), LEAST))
         for i in {i for kept in self.kept for i in kept}:
-            n = sum(kept.get(i, 0.0) for kept in self.kept)
-            if n > self.config.memory:
-                for kept in self.kept:
-                    if i in kept:
-                        kept[i] *= self.config.memory / n
+            if self._remembered(i) > memory:
+                self._keep(i, memory)
         pairs = zip(self.births, self.openings_kept, strict=True)
         total = sum(kept * sum(births.values()) for births, kept in pairs)
         if total > 4 * self.config.memory:
             factor = 4 * self.config.memory / total
             self.openings_kept = [kept * factor for kept in self.openings_kept]
+
+    def _remembered(self, i):
+        return sum(kept.get(i, 0.0) for kept in self.kept)
+
+    def _keep(self, i, n):
+        """Remember ``n`` of the evicted rows of a table."""
+        share = n / self._remembered(i)
+        for kept in self.kept:
+            if i in kept:
+                kept[i] *= share
 
     def _frozen_tables(self):
         """Z rows of the frozen customers, by atom id."""
@@ -125,6 +139,11 @@ class DenseStream:
                 self._restart(int(events.label[at]))
             elif events.kind[at] == SPLIT:
                 self._split(int(events.into[at]), int(events.label[at]))
+            elif events.kind[at] == SWAP:
+                self._swap({
+                    int(events.into[at]): int(events.label[at]),
+                    int(events.label[at]): int(events.into[at]),
+                })  # fmt: skip
         self.n_events = made
 
     def _take_sides(self, ids, frozen):
@@ -173,6 +192,14 @@ class DenseStream:
             }
             del self.members[old]
             self.members.update({k: part for k, part in parts.items() if part})
+
+    def _swap(self, other):
+        """Let two atoms change ids."""
+        self.n_swaps += 1
+        for parts in (*self.births, *self.kept, *self.halves, self.members):
+            found = {other.get(i, i): part for i, part in parts.items()}
+            parts.clear()
+            parts.update(found)
 
     def _link_term(self, i, links, births):
         """Expected log prior and entropy of the links and openings of customer i."""

@@ -5,12 +5,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamddcrp.contract import FADE, LABEL
 from streamddcrp.decay import Exponential, LinearWindow, Logistic, NoDecay, UserDecay, Window
 from streamddcrp.likelihoods import NormalGamma, NormalWishart
 from streamddcrp.models.seqddcrp.config import halo_of, make_config
 from streamddcrp.models.seqddcrp.engine import bound, given_weights
 from streamddcrp.models.seqddcrp.kernels.divide import divide
-from streamddcrp.models.seqddcrp.kernels.layout import N_ROWS, N_SEEN, N_TABLES
+from streamddcrp.models.seqddcrp.kernels.layout import (
+    N_EVENTS,
+    N_ROWS,
+    N_SEEN,
+    N_TABLES,
+    WANDER_LEAD,
+)
 from streamddcrp.models.seqddcrp.kernels.moves import _move, look_back, merge
 from streamddcrp.models.seqddcrp.kernels.state import (
     activate,
@@ -213,6 +220,48 @@ def test_splits_are_exact(decay, memory):
                 twin.assert_bound(bound(config, twin.state))
         n_splits += twin.n_splits
     assert n_splits > 2
+
+
+@pytest.mark.parametrize("memory", [np.inf, 200.0])
+@pytest.mark.parametrize(("before", "after"), [(24, 40), (100, 60)])
+def test_the_larger_part_of_a_split_keeps_the_id(before, after, memory):
+    """Two regimes at one table, for want of room; the later one is split off once there is some."""
+    likelihood, decay = NormalGamma(0.0, 0.05, 1.5, 1.5), Exponential(2.0)
+    config, state = engine(
+        likelihood, decay, d=3, alpha=20.0, look_back=0, max_tables=1, memory=memory
+    )
+    twin = DenseStream(config, state, decay, likelihood)
+    means = np.repeat([0.0, 5.0], [before, after + 40])
+    for i, x in enumerate(np.random.default_rng(0).normal(means[:, None], 1.0, (len(means), 3))):
+        if i == before + after:
+            twin.config = config._replace(max_tables=64, birth_threshold=1.0 - 1e-9)
+        label = int(twin.learn(x, i)[LABEL])
+    assert twin.n_splits == 1
+    assert twin.n_swaps == (after > before)
+    assert (label == 0) == (after > before)
+    twin.assert_bound(bound(config, twin.state))
+
+
+@pytest.mark.parametrize("decay", [Exponential(2.0), Window(4)], ids=repr)
+def test_what_visitors_have_lost_is_exact(decay):
+    """Three regimes by turns, each somewhat off where it was; all visits after long absences."""
+    n_faded = 0
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        likelihood = NormalGamma(0.0, 0.05, 1.5, 0.5)
+        config, state = engine(likelihood, decay, memory=60.0)
+        state.sums[WANDER_LEAD] = 20.0
+        twin = DenseStream(config, state, decay, likelihood)
+        means = np.repeat(np.tile([0.0, 8.0, 16.0], 4) + rng.normal(0.0, 0.5, 12), 40)
+        for i, x in enumerate(rng.normal(means, 1.0)):
+            given = given_weights(decay, config, twin.state, np.array([float(i)]), clocked=False)
+            before = int(twin.state.counts[N_EVENTS])
+            twin.learn([x], i, given)
+            kinds = twin.state.events.kind[before : int(twin.state.counts[N_EVENTS])]
+            if FADE in kinds or i % 40 == 39:
+                n_faded += int((kinds == FADE).sum())
+                twin.assert_bound(bound(config, twin.state))
+    assert n_faded >= 9
 
 
 @pytest.mark.parametrize("recall", [True, False])

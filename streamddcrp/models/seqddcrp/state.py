@@ -41,6 +41,7 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
     RUNS_LAST,
     SINCE_BLOCK,
     STATE,
+    WANDER_LEAD,
 )
 from streamddcrp.records import (
     CHANCE,
@@ -113,8 +114,9 @@ class Atoms(NamedTuple):
     failed_at: Annotated[FloatArray, "K"]
     log_beta: Annotated[FloatArray, "K"]  # E log of the atom's stick weight; 0 without recall
     beta: Annotated[FloatArray, "K"]  # E of it; 0 without recall
-    # 1 since the atom came back from a long absence: all openings go to the shadow.
-    visiting: Annotated[IntArray, "K", Within(0, 1)]
+    # Rows that the atom was away before it came back, and since then all rows go to the shadow;
+    # below 0 once it has lost what no longer holds after them; 0: no long absence.
+    visiting: Annotated[IntArray, "K", Within(-MOST, MOST)]
     # Arrivals that were seen there, their runs, and whether users know of it: `kernels.known`.
     n_rows: Annotated[IntArray, "K"]
     n_visits: Annotated[IntArray, "K"]
@@ -310,6 +312,9 @@ def state_from_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> Sta
     """
     counts = arrays["counts"]
     n_tables = len(arrays["table.ids"])
+    sums = arrays["sums"]
+    if sums.shape == (WANDER_LEAD,):  # before levels could wander
+        arrays = dict(arrays) | {"sums": np.concatenate([sums, np.zeros(1, sums.dtype)])}
     if "atoms.rest_births" not in arrays and "atoms.frozen_births" in arrays:
         arrays = _without_shadows(arrays)
     lengths = _lengths(config, max(16, n_tables)) | {"K": n_tables}

@@ -42,7 +42,6 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
 from streamddcrp.models.seqddcrp.kernels.moves import MOVES_EVERY, look_back, merge
 from streamddcrp.models.seqddcrp.kernels.run import change_of_run
 from streamddcrp.models.seqddcrp.kernels.settled import follow, note_return
-from streamddcrp.models.seqddcrp.kernels.shadow import greet
 from streamddcrp.models.seqddcrp.kernels.split import split
 from streamddcrp.models.seqddcrp.kernels.state import (
     CALL_BACK,
@@ -65,8 +64,9 @@ from streamddcrp.models.seqddcrp.kernels.state import (
 )
 from streamddcrp.models.seqddcrp.kernels.sweep import sweep
 from streamddcrp.models.seqddcrp.kernels.vectors import weigh_columns
+from streamddcrp.models.seqddcrp.kernels.visits import fade, greet, retain
 from streamddcrp.models.seqddcrp.kernels.window import drop_groups, evict, retire, shift_rows
-from streamddcrp.numerics import copy_row, dot, exp_all, floor_and_sum, largest, scale, sum_first
+from streamddcrp.numerics import copy_row, dot, exp_all, floor_and_sum, largest, sum_first
 
 ALPHA_MEMORY = 500.0  # rows over which what they tell of alpha fades
 ALPHA_STEPS = 4.0  # fixed-point steps in one: where all rows open, each is a small one
@@ -265,7 +265,7 @@ def _seat(
         refresh_weights(config, atoms, counts, sums)
     see(atoms, table, counts, best)
     report(atoms, table, events, counts, best, counts[N_SEEN], t)
-    greet(config, groups, atoms, table, events, counts, best, counts[N_SEEN], t)
+    greet(config, groups, atoms, table, events, counts, sums, scratch, best, counts[N_SEEN])
     table.last_seen[best] = counts[N_SEEN]
     counts[N_ROWS] += 1
     counts[N_SEEN] += 1
@@ -302,16 +302,14 @@ def _learn(config, rows, atoms, table, counts, sums, scratch):
 def _forget(config, atoms, table, counts, sums):
     """Cap what is remembered of evicted rows.
 
-    A table's statistics in its own time: an absent one forgets nothing. The openings all together,
-    which keeps their proportions.
+    A table's statistics in its own time: what an absence takes, `fade` does. The openings all
+    together, which keeps their proportions.
     """
     for at in range(counts[N_ACTIVE]):
         m = atoms.active[at]
         n = table.frozen[m, 0]
         if n > config.memory:
-            scale(table.frozen[m], config.memory / n)
-            scale(table.shadow[m], config.memory / n)
-            atoms.side_terms[m] *= config.memory / n
+            retain(atoms, table, m, config.memory / n)
     total = sums[DEAD_BIRTHS]
     for m in range(counts[N_TABLES]):
         total += atoms.frozen_births[m]
@@ -332,6 +330,7 @@ def _block(config, rows, groups, atoms, table, events, counts, sums, scratch):
     now = sums[LAST_TIME]
     excess = max(0, counts[N_ROWS] - config.window)
     evict(config, rows, groups, atoms, table, counts, sums, scratch, excess)
+    fade(config, atoms, table, events, counts, sums, now)
     _forget(config, atoms, table, counts, sums)
     shift_rows(rows, scratch, counts, excess)
     settle(config, rows, groups, atoms, table, counts, sums, scratch, 0)

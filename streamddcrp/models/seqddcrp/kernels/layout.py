@@ -40,4 +40,5 @@ FROZEN_OPENINGS = 8  # expected openings by evicted customers
 FROZEN_RATE = 9  # sum of 1 / S over them; both fade
 REDRAWN = 10  # rows that drew their table again, by the filter, of those it followed; both fade
 FOLLOWED = 11
-N_SUMS = 12
+WANDER_LEAD = 12  # nats by which visits are more probable where levels wander
+N_SUMS = 13

@@ -37,7 +37,7 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
     STATE,
 )
 from streamddcrp.models.seqddcrp.kernels.settled import start_filter
-from streamddcrp.models.seqddcrp.kernels.shadow import greet, restart
+from streamddcrp.models.seqddcrp.kernels.shadow import restart
 from streamddcrp.models.seqddcrp.kernels.state import (
     activate,
     close_last_column,
@@ -49,6 +49,7 @@ from streamddcrp.models.seqddcrp.kernels.state import (
     stick_term,
 )
 from streamddcrp.models.seqddcrp.kernels.sweep import sweep
+from streamddcrp.models.seqddcrp.kernels.visits import greet
 from streamddcrp.models.seqddcrp.kernels.window import close_column
 from streamddcrp.numerics import add, copy_first, exp_all
 
@@ -249,7 +250,7 @@ def try_move(config, rows, groups, atoms, table, events, counts, sums, scratch, 
         sweep(config, rows, groups, atoms, table, counts, scratch, 0)
         settle(config, rows, groups, atoms, table, counts, sums, scratch, 0)
     if settled_objective(config, rows, atoms, table, counts, sums) > before:
-        greet(config, groups, atoms, table, events, counts, into, opener, rows.t[start])
+        greet(config, groups, atoms, table, events, counts, sums, scratch, into, opener)
         table.last_seen[into] = last
         start_filter(rows, atoms, counts)
         see_rows(atoms, scratch.moved, counts[N_ROWS], into)

@@ -21,10 +21,9 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
     N_SEEN,
     N_TABLES,
 )
-from streamddcrp.models.seqddcrp.kernels.state import PURE, lately, row_term
+from streamddcrp.models.seqddcrp.kernels.state import PURE, row_term
 
 YOUNG = 12.0  # rows: fewer have no shadow; of one with so many, the links' shares count half
-VISIT = 2.0  # times as long an absence makes a return a visit
 
 
 @uncounted
@@ -49,18 +48,6 @@ def restart(groups, atoms, table, events, counts, m, now):
 
 
 @uncounted
-def greet(config, groups, atoms, table, events, counts, m, arrival, now):
-    """Let the shadow of an atom that comes back after long be what it gets from now on.
-
-    The usual test of a split then asks whether this visit should have been an atom of its own.
-    """
-    last = table.last_seen[m]
-    if config.recall and last >= 0 and arrival - last > VISIT * lately(config):
-        restart(groups, atoms, table, events, counts, m, now)
-        atoms.visiting[m] = 1
-
-
-@uncounted
 def _posteriors_of_halves(config, table, scratch, m):
     """Leave the posteriors of the shadow of column ``m`` and of the rest in ``scratch``."""
     family, hyper = config.family, config.hyper
@@ -82,7 +69,7 @@ def compare_sides(config, rows, atoms, table, scratch, m, n_rows, gains):
     for r in range(n_rows):
         if rows.probs[m, r] <= 0.5:
             continue
-        if atoms.visiting[m]:
+        if atoms.visiting[m] != 0:
             gains[r] = math.inf
             continue
         if not ready:

@@ -3,7 +3,7 @@
 import math
 
 from streamddcrp.compilation import uncounted
-from streamddcrp.contract import SPLIT, record
+from streamddcrp.contract import SPLIT, SWAP, record
 from streamddcrp.likelihoods.kernels.families import log_marginal
 from streamddcrp.models.seqddcrp.kernels.groups import group_of
 from streamddcrp.models.seqddcrp.kernels.known import REPORTED
@@ -24,7 +24,7 @@ from streamddcrp.models.seqddcrp.kernels.moves import (
     put_links_back,
 )
 from streamddcrp.models.seqddcrp.kernels.settled import start_filter
-from streamddcrp.models.seqddcrp.kernels.shadow import compare_sides, restart, start_shadow
+from streamddcrp.models.seqddcrp.kernels.shadow import compare_sides, start_shadow
 from streamddcrp.models.seqddcrp.kernels.state import (
     PURE,
     close_last_column,
@@ -35,6 +35,7 @@ from streamddcrp.models.seqddcrp.kernels.state import (
     stick_bound,
 )
 from streamddcrp.models.seqddcrp.kernels.sweep import sweep
+from streamddcrp.models.seqddcrp.kernels.visits import end_visit
 from streamddcrp.numerics import add, copy_row
 
 FEWEST = 6.0  # expected rows on both sides
@@ -185,7 +186,12 @@ def _try(config, rows, groups, atoms, table, events, counts, sums, scratch, m, n
     atoms.n_visits[m] -= atoms.n_visits[K]
     atoms.reported[K] = REPORTED
     atoms.settled_at[K] = atoms.settled_at[m]
-    record(events, counts, N_EVENTS, SPLIT, table.ids[K], table.ids[m], counts[N_SEEN] - 1, now)
+    new, old = table.ids[K], table.ids[m]
+    record(events, counts, N_EVENTS, SPLIT, new, old, counts[N_SEEN] - 1, now)
+    if table.stats[K, 0] > table.stats[m, 0]:
+        table.ids[K], table.ids[m] = old, new
+        atoms.reported[K], atoms.reported[m] = atoms.reported[m], atoms.reported[K]
+        record(events, counts, N_EVENTS, SWAP, new, old, counts[N_SEEN] - 1, now)
     start_shadow(groups, atoms, table, counts, m)
     start_shadow(groups, atoms, table, counts, K)
     return True
@@ -200,14 +206,14 @@ def _most_promising(config, groups, atoms, table, events, counts, sums, scratch,
         n = table.shadow[m, 0]
         rest = table.frozen[m, 0] - n
         if n > WEARY and rest < FEWEST:
-            restart(groups, atoms, table, events, counts, m, now)
+            end_visit(config, groups, atoms, table, events, counts, sums, scratch, m, now)
         if min(n, rest) < FEWEST or n < GROWTH * atoms.failed_at[m]:
             continue
         gain = _split_gain(config, atoms, table, counts, sums, scratch, m)
         if gain > best:
             best, chosen = gain, m
         elif n > WEARY and gain <= 0.0:
-            restart(groups, atoms, table, events, counts, m, now)
+            end_visit(config, groups, atoms, table, events, counts, sums, scratch, m, now)
     return chosen
 
 
@@ -222,4 +228,4 @@ def split(config, rows, groups, atoms, table, events, counts, sums, scratch, now
     if not _try(config, rows, groups, atoms, table, events, counts, sums, scratch, m, now):
         atoms.failed_at[m] = table.shadow[m, 0]
         if table.shadow[m, 0] > WEARY:
-            restart(groups, atoms, table, events, counts, m, now)
+            end_visit(config, groups, atoms, table, events, counts, sums, scratch, m, now)

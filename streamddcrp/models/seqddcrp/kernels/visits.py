@@ -1,0 +1,112 @@
+"""Visits: an atom that comes back after long, and how much of what it was still holds.
+
+A level may have wandered while its regime was away. In the random walk under which a level is known
+as by `memory` rows, it moves by the variance 1 / memory^2 a row, in units of that of a row. So of
+an atom that was worth n rows, after an absence of a rows is left
+
+    n_a = 1 / (1 / n + a / memory^2),
+
+but `LEAST` rows, by which its spread is known. Whether levels wander is learned: a visit that ends
+is predicted from all n rows and from n_a, and the difference of the log densities is added up. If
+levels do not wander, a lead of 5 nats ever comes about with probability e^-5 at most.
+"""
+
+import math
+
+from streamddcrp.compilation import uncounted
+from streamddcrp.contract import FADE, record
+from streamddcrp.likelihoods.kernels.families import log_marginal
+from streamddcrp.models.seqddcrp.kernels.layout import (
+    LAST_TIME,
+    N_ACTIVE,
+    N_EVENTS,
+    N_SEEN,
+    WANDER_LEAD,
+)
+from streamddcrp.models.seqddcrp.kernels.shadow import restart
+from streamddcrp.models.seqddcrp.kernels.state import lately
+from streamddcrp.numerics import add, scale
+
+VISIT = 2.0  # times as long an absence makes a return a visit
+LEAST = 32.0  # rows that an absence leaves of what an atom was
+NEEDED = 5.0  # nats by which "levels wander" must lead
+MOST = 20.0  # nats of lead that are remembered, either way
+FEWEST = 6.0  # expected rows, of a visit and before it, by which it is judged
+
+
+@uncounted
+def greet(config, groups, atoms, table, events, counts, sums, scratch, m, arrival):
+    """Let the shadow of an atom that comes back after long be what it gets from now on.
+
+    The usual test of a split then asks whether this visit should have been an atom of its own.
+    """
+    last = table.last_seen[m]
+    if config.recall and last >= 0 and arrival - last > VISIT * lately(config):
+        now = sums[LAST_TIME]
+        end_visit(config, groups, atoms, table, events, counts, sums, scratch, m, now)
+        atoms.visiting[m] = arrival - last
+
+
+@uncounted
+def end_visit(config, groups, atoms, table, events, counts, sums, scratch, m, now):
+    """Start the shadow of column ``m`` again; if it was a visit, learn whether levels wander."""
+    if atoms.visiting[m] != 0 and config.memory < math.inf:
+        _judge(config, atoms, table, sums, scratch, m)
+    restart(groups, atoms, table, events, counts, m, now)
+
+
+@uncounted
+def fade(config, atoms, table, events, counts, sums, now):
+    """Forget what no longer holds of atoms that have come back since the last block."""
+    if sums[WANDER_LEAD] <= NEEDED:
+        return
+    for at in range(counts[N_ACTIVE]):
+        m = atoms.active[at]
+        away, n = atoms.visiting[m], table.frozen[m, 0]
+        if away > 0 and n > LEAST:
+            retain(atoms, table, m, _left(config, n, away) / n)
+            atoms.visiting[m] = -away
+            record(events, counts, N_EVENTS, FADE, table.ids[m], away, counts[N_SEEN] - 1, now)
+
+
+@uncounted
+def retain(atoms, table, m, share):
+    """Keep a share of what column ``m`` remembers of evicted rows."""
+    scale(table.frozen[m], share)
+    scale(table.shadow[m], share)
+    atoms.side_terms[m] *= share
+
+
+@uncounted
+def _left(config, n, away):
+    """Rows that are left of ``n``."""
+    return max(n / (1.0 + n * away / config.memory**2), min(n, LEAST))
+
+
+@uncounted
+def _judge(config, atoms, table, sums, scratch, m):
+    """Add up by how much the rows of a visit are more probable where levels wander."""
+    away, rows = atoms.visiting[m], table.shadow[m, 0]
+    n = table.frozen[m, 0] - rows
+    if min(n, rows) < FEWEST:
+        return
+    if away > 0:
+        before, after = n, _left(config, n, away)
+    else:  # it has been forgotten already
+        before, after = config.memory, n
+        if n * -away < config.memory**2:
+            before = min(n / (1.0 + n * away / config.memory**2), config.memory)
+    lead = sums[WANDER_LEAD] + _evidence(config, table, scratch, m, after / n)
+    lead -= _evidence(config, table, scratch, m, before / n)
+    sums[WANDER_LEAD] = min(max(lead, -MOST), MOST)
+
+
+@uncounted
+def _evidence(config, table, scratch, m, share):
+    """Log density of the shadow's rows, given a share of the others."""
+    family, hyper, rest = config.family, config.hyper, scratch.rest
+    for p in range(len(rest)):
+        rest[p] = share * (table.frozen[m, p] - table.shadow[m, p])
+    before = log_marginal(family, hyper, rest, scratch.post)
+    add(rest, 1.0, table.shadow[m])
+    return log_marginal(family, hyper, rest, scratch.post) - before
