@@ -13,6 +13,7 @@ from streamddcrp import (
     change_points,
     fit_seqddcrp,
     label_changes,
+    relocate_changes,
 )
 from streamddcrp.decay import Exponential, Window
 from streamddcrp.likelihoods import (
@@ -303,6 +304,9 @@ def changes(record):
     labels = np.random.default_rng(17).integers(0, 2, 300) + np.arange(300) // 60
     record.add("labels", label_changes(labels))
     record.add("held", label_changes(labels, hold=5))
+    signal = np.sin(np.arange(300) * 0.4)
+    signal[150:] += 0.5 * np.sin(np.arange(150) * 0.9)
+    record.add("relocated", relocate_changes([170], signal, within=60))
 
 
 @case
