@@ -41,7 +41,6 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
     RUNS_LAST,
     SINCE_BLOCK,
     STATE,
-    WANDER_LEAD,
 )
 from streamddcrp.records import (
     CHANCE,
@@ -312,11 +311,6 @@ def state_from_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> Sta
     """
     counts = arrays["counts"]
     n_tables = len(arrays["table.ids"])
-    sums = arrays["sums"]
-    if sums.shape == (WANDER_LEAD,):  # before levels could wander
-        arrays = dict(arrays) | {"sums": np.concatenate([sums, np.zeros(1, sums.dtype)])}
-    if "atoms.rest_births" not in arrays and "atoms.frozen_births" in arrays:
-        arrays = _without_shadows(arrays)
     lengths = _lengths(config, max(16, n_tables)) | {"K": n_tables}
     check_one("counts", counts, (N_COUNTS,), np.int64, COUNTS, lengths)
     state = empty_state(config, capacity=max(16, n_tables))
@@ -326,15 +320,6 @@ def state_from_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> Sta
     refuse_if(not _has_room(config, state), "numbers of rows, groups and tables")
     refuse_if(not state.sums[FOLLOWED] > 0.0, "sums")
     return state
-
-
-def _without_shadows(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """Return a state in which evicted rows chose no halves of their atoms, with empty shadows."""
-    none = {"atoms.shadow_births", "groups.shadow", "table.shadow", "atoms.failed_at"}
-    found = {name: np.zeros_like(a) if name in none else a for name, a in arrays.items()}
-    births = arrays["atoms.frozen_births"]
-    sums = {f"atoms.{name}": np.zeros_like(births) for name in ("side_terms", "side_sticks")}
-    return found | sums | {"atoms.rest_births": births}
 
 
 def _has_room(config: Config, state: State) -> bool:
