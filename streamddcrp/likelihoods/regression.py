@@ -321,7 +321,7 @@ class Autoregression(_Linear):
         n, D = X.shape
         if past is None:
             past = np.full((self.order, D), np.nan)
-        known = _carried_forward(np.concatenate([past[-self.order :], X]))
+        known = carried_forward(np.concatenate([past[-self.order :], X]))
         lags = (known[:-1] - self.mean) / self.scale
         blocks = np.empty((n, D, self.order + 1))
         for j in range(self.order):
@@ -350,7 +350,7 @@ class Autoregression(_Linear):
         return {"intercept": intercept, "sd": sd, **found}
 
 
-def _carried_forward(rows: FloatArray) -> FloatArray:
+def carried_forward(rows: FloatArray) -> FloatArray:
     """Replace missing values (N, D) by the last known one above them, if there is one."""
     last = np.where(np.isnan(rows), 0, np.arange(len(rows))[:, None])
     filled: FloatArray = np.take_along_axis(rows, np.maximum.accumulate(last, axis=0), axis=0)

@@ -5,6 +5,7 @@ from numpy.typing import ArrayLike
 
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.likelihoods import Autoregression
+from streamddcrp.likelihoods.regression import carried_forward
 from streamddcrp.monitor.kernels import mark_changes
 from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp.validation import whole
@@ -178,22 +179,32 @@ def relocate_changes(changes: ArrayLike, signal: ArrayLike, within: int) -> IntA
     family = Autoregression(ORDER, kappa=KAPPA).scaled(X)
     family.check_rows(X)
     X = np.concatenate([np.full((ORDER, X.shape[1]), np.nan), X])
+    known = carried_forward(X)
     for i in range(1, len(edges) - 1):
         before, found, after = edges[i - 1 : i + 2].tolist()
         first, last = max(found - within, before + 1), min(found + within, after - 1)
-        left = np.cumsum([_sum(family, X, before, first), *_each(family, X, first, last)], axis=0)
-        right = left[-1] - left + _sum(family, X, last, after)
+        left = np.cumsum(
+            [_sum(family, X, known, before, first), *_each(family, X, known, first, last)], axis=0
+        )
+        right = left[-1] - left + _sum(family, X, known, last, after)
         edges[i] = first + np.argmax(family.log_marginal(left) + family.log_marginal(right))
     return edges[1:-1]
 
 
-def _each(family: Autoregression, X: FloatArray, start: int, end: int) -> FloatArray:
-    """Return the statistics (N, P) of rows of a signal, which has ``ORDER`` rows before it."""
-    return family.suffstats(X[start + ORDER : end + ORDER], X[start : start + ORDER])
+def _each(
+    family: Autoregression, X: FloatArray, known: FloatArray, start: int, end: int
+) -> FloatArray:
+    """Return the statistics (N, P) of rows of a signal, which has ``ORDER`` rows before it.
+
+    Lags come from ``known``, the signal with gaps filled.
+    """
+    return family.suffstats(X[start + ORDER : end + ORDER], known[start : start + ORDER])
 
 
-def _sum(family: Autoregression, X: FloatArray, start: int, end: int) -> FloatArray:
+def _sum(
+    family: Autoregression, X: FloatArray, known: FloatArray, start: int, end: int
+) -> FloatArray:
     total = np.zeros(family.n_stats(X.shape[1]))
     for at in range(start, end, CHUNK):
-        total += _each(family, X, at, min(at + CHUNK, end)).sum(axis=0)
+        total += _each(family, X, known, at, min(at + CHUNK, end)).sum(axis=0)
     return total
