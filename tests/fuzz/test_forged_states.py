@@ -90,6 +90,7 @@ SETTINGS = [
     ("WindowFeatures, default", ("hop",), 1, "hop"),
     ("NestedCRPTopics, texts", ("next_tidy",), 0, "next_tidy"),
     ("RegimeAnomalyDetector, averaged", ("reference_after",), float("nan"), "reference_after"),
+    ("LinkLanguageModel, numbers", ("base_measure", "n_words"), 1 << 40, "n_words"),
 ]
 # Arrays that once had any type and shape, or could be left out.
 ARRAYS = [

@@ -14,6 +14,7 @@ from streamddcrp.typing import ArrayLike, FloatArray, IntArray
 from streamddcrp.validation import whole
 
 _ROUNDING = 1e-9
+_MOST = 1 << 24  # words of a vocabulary: memory may have room for each from the start
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,11 +43,11 @@ class BaseMeasure:
     """
 
     probs: FloatArray  # (V,) probability of each listed word
-    n_words: int  # size of the vocabulary, at least V
+    n_words: int  # size of the vocabulary, V to 2^24
     words: tuple[str, ...] | None = None  # (V,) None: tokens are whole numbers, or none is listed
 
     def __post_init__(self) -> None:
-        if len(self.probs) > whole("n_words", self.n_words, 1):
+        if len(self.probs) > whole("n_words", self.n_words, 1, _MOST):
             message = f"n_words: {self.n_words} words are fewer than the {len(self.probs)} given"
             raise ConfigError(message)
 
