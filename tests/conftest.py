@@ -54,6 +54,7 @@ COMPILED_ONLY = {
         "tests/unit/test_languages.py::",
         "tests/unit/test_nested_steps.py::test_moves_leave_trees_and_raise_the_bound",
         "tests/unit/test_real_series.py::",
+        "tests/unit/test_seasons.py::test_nothing_is_found_where_nothing_is",
         "tests/unit/test_sample_ddcrp.py::test_diagnostics",
         "tests/unit/test_sample_ddcrp.py::test_equal_seeds_give_equal_bits",
         "tests/unit/test_sample_ddcrp.py::test_two_groups_are_found",
@@ -66,6 +67,7 @@ COMPILED_ONLY = {
         "tests/unit/test_words.py::test_long_words_and_long_documents",
         "tests/unit/test_words.py::test_memory_of_words_that_come_and_go_is_flat",
     ),
+    "what the compiler does": ("tests/unit/test_lowering.py::",),
     "whole programs, how quick they are, and which files Python runs": (
         "tests/unit/test_engine_benchmark.py::",
         "tests/unit/test_examples.py::",
@@ -79,9 +81,13 @@ COMPILED_ONLY = {
 
 def pytest_configure(config: pytest.Config) -> None:
     # numpy warns where compiled code does not: hashes of words wrap around, an infinite square is
-    # above what is left in a regression, and a move of a tree may leave a document no endpoint.
+    # above what is left in a regression, an infinite product of rates has its log taken apart, a
+    # giant is no season, and a move of a tree may leave a document no endpoint.
     if UNCOMPILED:
-        for kernels in ("data.kernels.words", "likelihoods.kernels.regression"):
+        for kernels in (
+            "data.kernels.words", "data.kernels.pieces", "data.seasons.kernels",
+            "likelihoods.kernels.gaussian", "likelihoods.kernels.regression",
+        ):  # fmt: skip
             overflow = "ignore:overflow encountered in scalar:RuntimeWarning"
             config.addinivalue_line("filterwarnings", f"{overflow}:streamddcrp.{kernels}")
         invalid = "ignore:invalid value encountered in scalar subtract:RuntimeWarning"

@@ -73,7 +73,7 @@ def compare_anew(particles, memo, children, size):
         if children.table[c] >= 0:
             e = entry[children.parent[c], children.table[c]]
             lik[e] = math.exp(score[e] - top)
-    lik[EMPTY] = math.exp(score[EMPTY] - top)
+    lik[EMPTY] = math.exp(min(score[EMPTY] - top, 0.0))  # above 0 where no child opens a table
     return top
 
 
