@@ -14,6 +14,7 @@ from streamddcrp.data.windows import FEATURES, SHORTEST, dominant_period, window
 from streamddcrp.errors import ConfigError, SchemaError, StreamDDCRPError
 from streamddcrp.estimator.scikit import Options
 from streamddcrp.estimator.stored import Stored, refuse_unless_plain
+from streamddcrp.likelihoods.regression import carried_forward
 from streamddcrp.records import FINITE, check_one, refuse_if
 from streamddcrp.typing import FloatArray, IntArray
 
@@ -234,7 +235,4 @@ def _filled(X: FloatArray, last: FloatArray | None) -> FloatArray:
             message = f"row 0, column {column}: missing in the first row, so there is none before"
             raise SchemaError(message, row=0)
         last = X[0]
-    rows = np.concatenate([last[None], X])
-    here = np.where(np.isnan(rows), 0, np.arange(len(rows))[:, None])
-    filled: FloatArray = rows[np.maximum.accumulate(here, axis=0), np.arange(X.shape[1])][1:]
-    return filled
+    return carried_forward(np.concatenate([last[None], X]))[1:]
