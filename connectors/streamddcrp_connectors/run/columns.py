@@ -15,6 +15,7 @@ travel as data, in order, and the caller of the source decides to stop or to set
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -295,6 +296,9 @@ def parse_times(cells: Any, kind: TimeKind) -> Any:
 
 def _text_numbers(cells: Any) -> Any:
     """Read strings as floats; as booleans where all are true, false or null."""
+    if cells.null_count < len(cells):
+        with suppress(pa.ArrowInvalid):
+            return pc.cast(cells, pa.float64())  # numbers alone, as usual
     flags = pc.index_in(pc.utf8_lower(cells), pa.array(["false", "true"]))
     if flags.null_count == cells.null_count:
         return pc.cast(flags, pa.bool_())
