@@ -105,6 +105,8 @@ CASES = [
          "alpha": 0.5, "discount": 0.3}, {"flat": Flat(LONG)}),
         ("two clusters", {"likelihood": GAUSSIAN, "n_particles": 5, "r": 20, "alpha": 0.5,
          "n_clusters": 2}, PARENTS),
+        ("four clusters in all", {"likelihood": GAUSSIAN, "n_particles": 5, "rejuvenate": 2, "r": 7,
+         "alpha": 0.5, "n_clusters": 4, "whole_graph": True}, {"flat": Flat(LONG)}),
         ("own past", {"likelihood": OWN_PAST, "warmup": 10, "n_particles": 4}, {}),
         ("parents", {"warmup": 15, "n_particles": 8, "r": 20}, PARENTS),
         ("parents, given", {"likelihood": GAUSSIAN, "n_particles": 5, "r": 20}, PARENTS),

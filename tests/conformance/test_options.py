@@ -46,7 +46,7 @@ BAD = {
     GraphCRP: {
         "r": (0,), "rejuvenate": (60,), "alpha": ("1",), "resampling": ("no",), "warmup": (0,),
         "moves": (-1,), "n_particles": (0,), "seed": (-1,), "discount": (1.0, -0.5, 0.5),
-        "n_clusters": (0, 2.5, 3),
+        "n_clusters": (0, 2.5, 3), "whole_graph": (True,),
     },
     GroupDP: {
         "n_shared": (0, (1, 2, 3)), "alpha": (0, "1", ("gamma", 0, 1)), "moves": (-1,),

@@ -45,6 +45,11 @@ NUMBERS = {  # class: how it is made, whether values may be missing, rows of the
     "GraphCRP": (GRAPH, True, 50_000),
     "GraphCRP, discount": (partial(GRAPH, alpha=1.0, discount=0.3), True, 50_000),
     "GraphCRP, three": (partial(GRAPH, alpha=1.0, n_clusters=3), True, 50_000),
+    "GraphCRP, three in all": (
+        partial(GRAPH, alpha=1.0, n_clusters=3, whole_graph=True),
+        True,
+        50_000,
+    ),
     "GroupDP": (partial(GroupDP, n_shared=5, n_particles=10), True, 50_000),
     "GroupDP, chain": (partial(GroupDP, n_shared=5, n_particles=10, markov=True), True, 50_000),
     "TimeVaryingIBP": (partial(TimeVaryingIBP, n_particles=20, moves=5, missing=True), True, 5_000),

@@ -118,12 +118,32 @@ def log_combination(labels, parents, cliques, separators, alpha, **law):
     return total - sum(log_partition(labels, s, alpha, **law) for s in separators)
 
 
+def log_labels(labels, some, alpha, n_clusters):
+    """Log probability of the labels of a set of items, of `n_clusters` (eq. 2)."""
+    counts = [sum(labels[i] == j for i in some) for j in set(labels)]
+    share, n = alpha / n_clusters, len(some)
+    total = math.lgamma(alpha) - math.lgamma(alpha + n)
+    return total + sum(math.lgamma(c + share) - math.lgamma(share) for c in counts)
+
+
+def log_whole(labels, parents, cliques, separators, alpha, n_clusters):
+    """Caron and Doucet 2009, eq. 6: the labels are of the whole graph; any partition may be."""
+    k = len(set(labels))
+    if k > n_clusters:
+        return -math.inf
+    total = math.lgamma(n_clusters + 1) - math.lgamma(n_clusters - k + 1)
+    total += sum(log_labels(labels, c, alpha, n_clusters) for c in cliques)
+    return total - sum(log_labels(labels, s, alpha, n_clusters) for s in separators)
+
+
 def posterior(X, parents, cliques, separators, alpha, likelihood, **law):
     """All partitions with their probabilities, and the log evidence."""
     rows = likelihood.suffstats(X)
     found, log_p = [], []
+    prior = log_combination if law else log_prior
+    if law.pop("whole_graph", False):
+        prior = log_whole
     for labels in partitions(len(parents)):
-        prior = log_combination if law else log_prior
         value = prior(labels, parents, cliques, separators, alpha, **law)
         if value == -math.inf:
             continue

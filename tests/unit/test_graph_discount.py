@@ -1,6 +1,7 @@
 """Pitman-Yor and Dirichlet weights of the graph-CRP against the Markov combination of cliques."""
 
 import math
+from itertools import product
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ LAWS = {
     "two clusters": {"n_clusters": 2},
     "three clusters": {"n_clusters": 3},
 }
+WHOLE = {f"{k} in all": {"n_clusters": k, "whole_graph": True} for k in (1, 2, 3)}
 laws = pytest.mark.parametrize("law", LAWS.values(), ids=LAWS)
 graphs = {"window": ({"r": 2}, oracle.window(6, 2)), "kite": ({"r": 6, "given": True}, oracle.KITE)}
 
@@ -50,7 +52,31 @@ def test_every_clique_has_the_law_of_its_own(name, law):
             assert p == pytest.approx(expected, rel=1e-10)
 
 
-@laws
+@pytest.mark.parametrize("name", oracle.GRAPHS)
+def test_labels_of_the_whole_graph_have_the_law_of_their_definition(name):
+    """Eq. 5 over all labellings sums to 1, and is the product of the weights over the parents.
+
+    Eq. 6 is its sum over the labellings of a partition.
+    """
+    parents, alpha, K = oracle.GRAPHS[name], 0.8, 3
+    graph, of_partition = from_parents(parents), {}
+    for labels in product(range(K), repeat=len(parents)):
+        log_p = sum(oracle.log_labels(labels, c, alpha, K) for c in graph.cliques)
+        log_p -= sum(oracle.log_labels(labels, s, alpha, K) for s in graph.separators)
+        of_item = [
+            (sum(labels[j] == labels[k] for j in mine) + alpha / K) / (alpha + len(mine))
+            for k, mine in enumerate(parents)
+        ]
+        assert math.exp(log_p) == pytest.approx(math.prod(of_item), rel=1e-10)
+        key = tuple(list(dict.fromkeys(labels)).index(label) for label in labels)
+        of_partition[key] = of_partition.get(key, 0.0) + math.exp(log_p)
+    assert sum(of_partition.values()) == pytest.approx(1.0, rel=1e-10)
+    for key, p in of_partition.items():
+        log_p = oracle.log_whole(key, parents, graph.cliques, graph.separators, alpha, K)
+        assert math.exp(log_p) == pytest.approx(p, rel=1e-10)
+
+
+@pytest.mark.parametrize("law", [*LAWS.values(), *WHOLE.values()], ids=[*LAWS, *WHOLE])
 @pytest.mark.parametrize("merge", [False, True])
 @pytest.mark.parametrize("name", graphs)
 def test_evidence_and_partitions_are_exact_while_all_children_fit(name, merge, law):
@@ -75,7 +101,11 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize("law", [{"discount": 0.5}, {"n_clusters": 2}, {"n_clusters": 3}], ids=str)
+@pytest.mark.parametrize(
+    "law",
+    [{"discount": 0.5}, {"n_clusters": 2}, {"n_clusters": 3}, WHOLE["2 in all"], WHOLE["3 in all"]],
+    ids=str,
+)
 @pytest.mark.parametrize("way", WAYS)
 def test_evidence_has_no_bias(way, law):
     parents = oracle.KITE if way == "parents" else None
@@ -134,6 +164,8 @@ def test_a_row_far_from_all_clusters_that_may_be():
         ({"n_clusters": 0}, "n_clusters must be"),
         ({"n_clusters": 2.5}, "n_clusters must be"),
         ({"n_clusters": 2, "discount": 0.5}, "leave one of them out"),
+        ({"whole_graph": True}, "say how many"),
+        ({"whole_graph": True, "discount": 0.5}, "say how many"),
         ({"discount": 0.5, "alpha": ("gamma", 1.0, 1.0)}, "set alpha to a number"),
         ({"n_clusters": 3, "alpha": ("gamma", 1.0, 1.0)}, "set alpha to a number"),
     ],
@@ -143,7 +175,23 @@ def test_options_that_are_refused(options, message):
         settings(**options)
 
 
-@pytest.mark.parametrize("options", [{"discount": 0.3}, {"n_clusters": 2, "rejuvenate": 2}])
+def test_a_cluster_of_the_whole_graph_comes_back():
+    """Silent for longer than the window, it has its id and all its members still."""
+    rows = np.concatenate([stream(30), stream(30) + 40.0, stream(30)])
+    given = ("normal_gamma", 0.0, 0.05, 1.5, 0.5)
+    model = GraphCRP(likelihood=given, alpha=1.0, n_clusters=6, whole_graph=True, r=5)
+    out = model.step_many(rows)
+    label = out["label"].to_numpy()
+    assert (np.isin(label[60:], label[:30])).all()
+    assert not np.isin(label[30:60], label[:30]).any()
+    assert model.n_tables <= 6
+
+
+STATES = [{"discount": 0.3}, {"n_clusters": 2, "rejuvenate": 2}]
+STATES.append({"n_clusters": 30, "rejuvenate": 2, "whole_graph": True})
+
+
+@pytest.mark.parametrize("options", STATES)
 def test_states_keep_the_option(options):
     given = ("normal_gamma", 0.0, 0.05, 1.5, 0.5)
     model = GraphCRP(likelihood=given, alpha=0.5, n_particles=9, r=10, **options)

@@ -15,8 +15,11 @@ from streamddcrp.models.graph.kernels.revise import _prior_terms
 from tests.oracles import graph_crp as oracle
 from tests.oracles.plain import plain
 
+LAWS = [{}, {"discount": 0.4}, {"n_clusters": 2}, {"n_clusters": 3}]
+LAWS += [{"n_clusters": k, "whole_graph": True} for k in (2, 4)]
 
-@pytest.mark.parametrize("law", [{}, {"discount": 0.4}, {"n_clusters": 2}, {"n_clusters": 3}])
+
+@pytest.mark.parametrize("law", LAWS, ids=str)
 @pytest.mark.parametrize(("n", "r"), [(5, 1), (4, 2), (7, 2), (5, 3), (7, 3)])
 def test_prior_of_an_item_given_the_others_is_that_of_the_enumeration(n, r, law):
     """Log prior of every table that item i may join, against that of a table of its own."""
@@ -24,13 +27,18 @@ def test_prior_of_an_item_given_the_others_is_that_of_the_enumeration(n, r, law)
     R = r + lag + 1
     parents = oracle.window(n, r)
     graph = from_parents(parents)
+    whole = "whole_graph" in law
+    options = {name: value for name, value in law.items() if name != "whole_graph"}
 
     def log_prior(labels):
         prior = oracle.log_combination if law else oracle.log_prior
-        return prior(labels, parents, graph.cliques, graph.separators, alpha, **law)
+        prior = oracle.log_whole if whole else prior
+        return prior(labels, parents, graph.cliques, graph.separators, alpha, **options)
 
     discount, most = _discount(law.get("discount", 0.0), law.get("n_clusters"), alpha)
-    config = SimpleNamespace(r=r, alpha=alpha, discount=discount, n_clusters=most)
+    config = SimpleNamespace(
+        r=r, alpha=alpha, discount=discount, n_clusters=most, whole_graph=whole
+    )
     terms = plain(_prior_terms)
     for labels in oracle.partitions(n):
         if log_prior(labels) == -math.inf:
@@ -42,10 +50,11 @@ def test_prior_of_an_item_given_the_others_is_that_of_the_enumeration(n, r, law)
         particles = SimpleNamespace(label=ring, n_tables=np.array([K]))
         for i in range(n - lag, n):
             near, log_count, opens = np.zeros(K, int), np.zeros(K), np.zeros(K, int)
-            fresh = terms(config, particles, 0, i, n, near, log_count, opens)
             others = [label for j, label in enumerate(labels) if j != i]
+            n_tables = len(set(others))
+            fresh = terms(config, particles, 0, i, n, n_tables, near, log_count, opens)
             near_i = oracle.edges(parents)
-            torn = any(
+            torn = not whole and any(
                 not oracle.is_connected([j for j in range(n) if j != i and labels[j] == k], near_i)
                 for k in set(others)
             )

@@ -36,6 +36,7 @@ class Config(NamedTuple):
     alpha: float  # NaN where it is integrated out
     discount: float  # -alpha / n_clusters where that is limited
     n_clusters: int  # of a set of neighbours at most; 0: any
+    whole_graph: bool  # or of the whole graph: none dies while it is out of sight
     nodes: FloatArray  # (J,) the values of alpha that are summed over; empty where it is fixed
     log_nodes: FloatArray  # (J,) their logs
     log_prior: FloatArray  # (J,) of the nodes, with the weights of the quadrature
@@ -99,6 +100,7 @@ def make_config(
     alpha: Any,
     discount: float = 0.0,
     n_clusters: int | None = None,
+    whole_graph: bool = False,
     n_particles: int = 100,
     resampling: str = "optimal",
     merge: bool = True,
@@ -133,11 +135,14 @@ def make_config(
     n_particles = particle_count(n_particles, each, "r, rejuvenate and moves")
     fixed, nodes, log_prior = concentration(alpha)
     discount, most = _discount(discount, n_clusters, fixed)
+    if whole_graph and most == 0:
+        message = "whole_graph: the whole graph has n_clusters clusters; say how many"
+        raise ConfigError(message)
     merges = bool(merge) and resampling in {"optimal", "n_best"}
     return Config(
         family, np.ones(1) if hyper is None else hyper, r, bool(given), rejuvenate,
         moves, n_particles, SCHEMES[resampling], merges, fixed, discount,
-        most, nodes, np.log(nodes), log_prior, seed,
+        most, bool(whole_graph), nodes, np.log(nodes), log_prior, seed,
     )  # fmt: skip
 
 

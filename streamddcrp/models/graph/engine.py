@@ -184,7 +184,8 @@ def check_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> None:
     check(Recent, arrays, known, "recent.")
     check_one("grid.base", arrays["grid.base"], config.nodes.shape, np.float64, ANY)
     particles, parents = arrays["particles.n_tables"], arrays["recent.parents"]
-    wrong = lengths["D"] > int(config.hyper[0]) or known["K"] > 2 * (r + more + 2)
+    most = config.n_clusters if config.whole_graph else 2 * (r + more + 2)
+    wrong = lengths["D"] > int(config.hyper[0]) or known["K"] > most
     wrong = wrong or bool((parents >= max(seen, 1)).any())
     alive, labels = arrays["particles.weight"] > 0, arrays["particles.label"]
     refuse_if(

@@ -51,6 +51,10 @@ class GraphCRP(ParticleModel, base.Clusterer):
         K, the largest number of clusters in any set of neighbours, such as an item and its parents,
         with weights of a symmetric Dirichlet: n + alpha / K for a cluster of n parents, and
         (K - k) alpha / K for a new one. Over the whole stream there may be more.
+    whole_graph : bool, default False
+        Whether the K clusters are those of the whole graph (Caron and Doucet 2009, eq. 6): one that
+        no parent is in weighs alpha / K, and k counts all clusters so far. So a cluster need not be
+        connected, and one that was silent for r items can come back under its id.
     likelihood : "auto", tuple or Likelihood, default "auto"
         "auto" picks a family for each column from the first rows, and logs what it picked. Numbers
         that are left out, as in ``("normal_wishart",)``, come from the first rows.
@@ -102,6 +106,7 @@ class GraphCRP(ParticleModel, base.Clusterer):
         alpha: Any = ("gamma", 1.0, 1.0),
         discount: float = 0.0,
         n_clusters: int | None = None,
+        whole_graph: bool = False,
         likelihood: Any = "auto",
         n_particles: int = 100,
         resampling: str = "optimal",
@@ -115,6 +120,7 @@ class GraphCRP(ParticleModel, base.Clusterer):
         self.alpha = alpha
         self.discount = discount
         self.n_clusters = n_clusters
+        self.whole_graph = whole_graph
         self.likelihood = likelihood
         self.n_particles = n_particles
         self.resampling = resampling
@@ -127,8 +133,8 @@ class GraphCRP(ParticleModel, base.Clusterer):
 
     def _config(self, *, given: bool, **likelihood: Any) -> Config:
         names = (
-            "r", "alpha", "discount", "n_clusters", "n_particles", "resampling", "merge",
-            "rejuvenate", "moves", "seed",
+            "r", "alpha", "discount", "n_clusters", "whole_graph", "n_particles", "resampling",
+            "merge", "rejuvenate", "moves", "seed",
         )  # fmt: skip
         options = {name: getattr(self, name) for name in names}
         return make_config(given=given, **options, **likelihood)

@@ -197,8 +197,11 @@ def _has_room(config, particles, pool, names, counts):
 
 
 @uncounted
-def _leave(particles, pool, i_window, i_memory):
-    """Let an item leave the window, and one leave memory (negative: none); empty tables die."""
+def _leave(config, particles, pool, i_window, i_memory):
+    """Let an item leave the window, and one leave memory (negative: none).
+
+    Tables that are empty then die, unless they are those of the whole graph.
+    """
     entry, near, held = particles.entry, particles.near, particles.held
     n_tables = particles.n_tables
     weight, label = particles.weight, particles.label
@@ -209,7 +212,7 @@ def _leave(particles, pool, i_window, i_memory):
         if i_window >= 0:
             k = label[p, i_window % R]
             near[p, k] -= 1
-            if near[p, k] == 0:
+            if near[p, k] == 0 and not config.whole_graph:
                 drop(pool, entry[p, k])
                 entry[p, k] = -1
         if i_memory >= 0:
@@ -268,7 +271,7 @@ def step_rows(
         counts[N_SEEN] = n + 1
         counts[STAMP] += 1
         count_parents(config, grid, len(mine) if config.given else min(n, config.r))
-        _leave(particles, pool, n - config.r, n + 1 - R)
+        _leave(config, particles, pool, n - config.r, n + 1 - R)
         for move in range(config.moves):
             back = min(config.rejuvenate, n + 1)
             for p in range(P):

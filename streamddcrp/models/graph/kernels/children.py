@@ -248,10 +248,11 @@ def _children(
         if config.discount != 0.0:
             met = 0
             for k in range(K):
-                met += entry[p, k] >= 0 and (counted[k] if given else near[p, k]) > 0
+                parents_here = counted[k] if given else near[p, k]
+                met += entry[p, k] >= 0 and (parents_here > 0 or config.whole_graph)
             opens = join * new_weight(config, met)
         base, left = key[p], -1  # left: the table that dies when an item leaves the window
-        if keyed and leaving >= 0:
+        if keyed and leaving >= 0 and not config.whole_graph:
             k = label[p, leaving]
             if near[p, k] == 1:
                 left = k
@@ -273,7 +274,7 @@ def _children(
             if e < 0:
                 continue
             parents_here = counted[k] if given else near[p, k]
-            if parents_here == 0:
+            if parents_here == 0 and not config.whole_graph:
                 continue
             here = w * join * (parents_here - config.discount) * lik[e]
             at_name[name[e]] += here
@@ -300,10 +301,11 @@ def weigh(
 
     A child sits the arrival at a table with n_k > 0 of its m parents, with weight
     w_p E[n_k / (alpha + m)] p(x | table), or at a new one, w_p E[alpha / (alpha + m)] p(x). With a
-    discount n_k is less by d, and alpha more by d for each table of parents. The sum of the weights
-    is the predictive density; they are then normalised. ``top`` : log of the largest density of a
-    table. ``out`` : label, its probability, -log density, probability of a new table, of another
-    table than the last row's, live tables.
+    discount n_k is less by d, and alpha more by d for each table of parents; with the labels of the
+    whole graph, where d < 0, n_k may be 0, and each table counts. The sum of the weights is the
+    predictive density; they are then normalised. ``top`` : log of the largest density of a table.
+    ``out`` : label, its probability, -log density, probability of a new table, of another table
+    than the last row's, live tables.
     """
     n = counts[N_SEEN]
     at_name, sums = scratch.at_name, scratch.sums

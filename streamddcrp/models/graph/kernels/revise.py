@@ -53,7 +53,7 @@ def _log_new(config, met):
 
 
 @uncounted
-def _prior_terms(config, particles, p, i, n, near, log_count, opens):
+def _prior_terms(config, particles, p, i, n, tables, near, log_count, opens):
     """Compute what i changes at each table k: log counts, and how many clusters it would open.
 
     With m_u members of k, without i, among the r items before u: the factor of i itself, m_i or
@@ -61,20 +61,25 @@ def _prior_terms(config, particles, p, i, n, near, log_count, opens):
 
     With a discount the logs hold all factors, those of opened clusters, too: each weighs alpha + d
     times the number of clusters among its parents, of which i's may be one more. What is returned
-    is then the log for a table of i's own, else 0.
+    is then the log for a table of i's own, else 0. With the labels of the whole graph no label is
+    opened anew by a member that sees none; i's own is one of those that none of the ``tables``
+    other tables has.
     """
     R, r, K = particles.label.shape[1], config.r, particles.n_tables[p]
     d = config.discount
     near[:K] = 0
     for u in range(max(i - r, 0), i):
         near[particles.label[p, u % R]] += 1
-    met = 0
+    whole, met = config.whole_graph, 0
     for k in range(K):
         met += near[k] > 0
+    if whole:
+        met = tables
     fresh = _log_new(config, met) if d != 0.0 else 0.0
     for k in range(K):
-        log_count[k] = math.log(near[k] - d) if near[k] > 0 else fresh
-        opens[k] = near[k] == 0
+        seen = near[k] > 0 or whole
+        log_count[k] = math.log(near[k] - d) if seen else fresh
+        opens[k] = not seen
     for u in range(i + 1, min(i + r, n - 1) + 1):
         # the window of u is that of u - 1, and u - 1 itself, without u - 1 - r
         if u - 1 != i:
@@ -86,7 +91,7 @@ def _prior_terms(config, particles, p, i, n, near, log_count, opens):
             near[k] -= 1
             met -= near[k] == 0
         k = particles.label[p, u % R]
-        if near[k] > 0:
+        if near[k] > 0 or whole:
             log_count[k] += math.log((near[k] + 1.0 - d) / (near[k] - d))
             continue
         opens[k] -= 1
@@ -104,7 +109,7 @@ def revise(config, particles, pool, memo, grid, names, recent, counts, scratch, 
     """Resample the table of item i from its full conditional, which leaves the target invariant.
 
     Irreversible moves are left out: i stays where its table would be dead or disconnected without
-    it.
+    it. Neither can happen to a table of the whole graph.
     """
     n, R, r = counts[N_SEEN], particles.label.shape[1], config.r
     family, hyper, entry = config.family, config.hyper, particles.entry
@@ -112,13 +117,13 @@ def revise(config, particles, pool, memo, grid, names, recent, counts, scratch, 
     old = particles.label[p, i % R]
     e = entry[p, old]
     alone = pool.stats[e, 0] < 1.5
-    if not alone and particles.near[p, old] == 1:
-        return
     before, after = _neighbours(particles, p, i, n)
-    if before >= 0 and after >= 0 and after - before > r:
-        return
+    if not config.whole_graph:
+        if not alone and particles.near[p, old] == 1:
+            return
+        if before >= 0 and after >= 0 and after - before > r:
+            return
     K = particles.n_tables[p]
-    fresh = _prior_terms(config, particles, p, i, n, scratch.near, scratch.log_count, scratch.opens)
     # the table without i; then the densities at all tables
     left = -1 if alone else alter(family, hyper, pool, memo, e, i, x, -1.0)
     which, score = memo.which, memo.score
@@ -131,6 +136,9 @@ def revise(config, particles, pool, memo, grid, names, recent, counts, scratch, 
             size += 1
     score_clusters(
         family, hyper, pool.post, pool.members, x, i, which, size, score, memo.successor_mixed
+    )
+    fresh = _prior_terms(
+        config, particles, p, i, n, size - 1, scratch.near, scratch.log_count, scratch.opens
     )
     others = particles.opened[p] - (1 if alone else scratch.opens[old])
     stamp, log_weight = counts[STAMP], scratch.log_weight
