@@ -25,6 +25,9 @@ LIKELIHOOD = ("normal_gamma", 0.0, 0.05, 1.5, 0.5)
 CHAINS = {"three that stay": (3, 0.9), "four in a cycle": (4, 0.1)}
 MODELS: dict[str, Any] = {
     "GroupDP(markov=True)": lambda: GroupDP(likelihood=LIKELIHOOD, markov=True),
+    "the same, alpha learned": lambda: GroupDP(
+        likelihood=LIKELIHOOD, markov=True, alpha=("gamma", 1.0, 1.0)
+    ),
     "the same, 20 particles": lambda: GroupDP(likelihood=LIKELIHOOD, markov=True, n_particles=20),
     "the same, 200 particles": lambda: GroupDP(likelihood=LIKELIHOOD, markov=True, n_particles=200),
     "GroupDP(): a Dirichlet process": lambda: GroupDP(likelihood=LIKELIHOOD),

@@ -120,6 +120,11 @@ CASES = [
     ),
     group_dp("Markov chain", {"n_shared": 5, "likelihood": GAUSSIAN, "markov": True},
              stream=streams.levels, lacks=set(), river=river_rows),
+    group_dp(
+        "Markov chain, alpha learned",
+        {"n_shared": 5, "likelihood": GAUSSIAN, "markov": True, "alpha": ("gamma", 1.0, 1.0)},
+        stream=streams.levels, lacks=set(), river=river_rows,
+    ),
     group_dp("auto", {"n_shared": 5, "warmup": 20}, river=river_rows),
     group_dp(
         "two layers, alpha learned",

@@ -46,9 +46,12 @@ class Config(NamedTuple):
 class Grid(NamedTuple):
     """The concentration at its nodes, and sums over them cached for an arrival."""
 
-    base: Annotated[FloatArray, "J"]  # log prior - sum of log(alpha + m) over arrivals, m parents
+    # log prior - sum of log(alpha + m) over arrivals, m parents; one row where it is that of all
+    # particles, one each where they differ in the m
+    base: Annotated[FloatArray, "B J"]
     stamp: Annotated[IntArray, "T", -1]  # the arrival that the rest is for
     k: Annotated[IntArray, "T"]  # and the number of tables opened
+    row: Annotated[IntArray, "T"]  # and the row of ``base``
     log_total: Annotated[FloatArray, "T"]
     join: Annotated[FloatArray, "T"]
     new: Annotated[FloatArray, "T"]
@@ -81,14 +84,22 @@ def alpha_weights(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the values of alpha that are summed over and their posterior probabilities.
 
-    ``base`` (J,): that of `Grid`; ``n_clusters`` and ``weight`` (P,): of the particles.
+    ``base`` (B, J): that of `Grid`; ``n_clusters`` and ``weight`` (P,): of the particles.
     """
+    nodes, of_particle = alpha_by_particle(config, base, n_clusters)
+    return nodes, weight @ of_particle
+
+
+def alpha_by_particle(
+    config: Any, base: FloatArray, n_clusters: IntArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the values of alpha (J,) and their probabilities in each particle (P, J)."""
     if len(config.nodes) == 0:
-        return np.array([config.alpha]), np.ones(1)
+        return np.array([config.alpha]), np.ones((len(n_clusters), 1))
     log_weight = base + n_clusters[:, None] * config.log_nodes
     of_node = np.exp(log_weight - log_weight.max(axis=1, keepdims=True))
     of_node /= of_node.sum(axis=1, keepdims=True)
-    return config.nodes, weight @ of_node
+    return config.nodes, of_node
 
 
 def make_config(

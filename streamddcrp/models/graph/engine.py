@@ -125,7 +125,7 @@ def _empty(
     lengths = {
         "P": P, "K": n_tables, "O": n_tables + 1, "R": config.r + config.rejuvenate + 1,
         "N": n_names, "L": max(config.rejuvenate, 1), "D": int(config.hyper[0]),
-        "I": config.r if config.given else 1, "W": n_parents, "J": n_nodes,
+        "I": config.r if config.given else 1, "W": n_parents, "J": n_nodes, "B": 1,
         "T": 256 if n_nodes else 1,
     }  # fmt: skip
     grid = empty(Grid, lengths)
@@ -166,7 +166,7 @@ def arrays_of(state: State) -> dict[str, NDArray[Any]]:
         "recent.name": np.where((named >= 0) & (names.opener[named] == items["R"]), at[named], -1),
         "recent.parents": recent.parents[given],
         "recent.n_parents": recent.n_parents[given],
-        "grid.base": state.grid.base.copy(),
+        "grid.base": state.grid.base[0].copy(),
         "sums": state.sums.copy(),
     }
 

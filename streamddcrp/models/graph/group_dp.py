@@ -1,6 +1,5 @@
 """Clusters that related groups share, as a streaming estimator."""
 
-import math
 from typing import Any
 
 import numpy as np
@@ -46,8 +45,7 @@ class GroupDP(ParticleModel, base.Clusterer):
     n_shared : int or tuple of two int, default 20
         Auxiliary items; two numbers: of the root, and of each node between root and groups.
     alpha : float or ("gamma", shape, rate), default 1.0
-        Concentration of every group. With a prior it is integrated out. Not in a Markov chain,
-        where groups differ between particles.
+        Concentration of every group. With a prior it is integrated out.
     markov : bool, default False
         Whether the group of a row is the cluster of the row before: an infinite hidden Markov
         model of one sequence. ``transitions`` is then what follows what; no groups are given. Only
@@ -104,9 +102,6 @@ class GroupDP(ParticleModel, base.Clusterer):
             message = f"n_shared must be one number in a Markov chain, got {n_shared!r}"
             raise ConfigError(message)
         self._alpha, *self._prior = concentration(alpha)
-        if markov and math.isnan(self._alpha):
-            message = f"alpha must be a number in a Markov chain, got {alpha!r}"
-            raise ConfigError(message)
         n_tables = sum(self._layers) + whole("moves", moves, 0, 1 << 16)
         particle_count(n_particles, CLUSTER * (n_tables + 1), "n_shared and moves")
         whole("seed", seed, 0, (1 << 63) - 1)
@@ -280,9 +275,10 @@ class GroupDP(ParticleModel, base.Clusterer):
         """Return the probability that a cluster follows another in a Markov chain, shape (C, C).
 
         Row j, column k: n_jk of the rows after cluster j are in cluster k, and m_k of the N
-        auxiliary items: (m_k + n_jk) / (alpha + N + n_j), the mean over the particles that have
-        cluster j. Clusters are those of `summary`, in its order. What a row lacks of 1 is the
-        probability of a new cluster, or of one that only other particles have. O(P C^2).
+        auxiliary items: (m_k + n_jk) / (alpha + N + n_j), the mean over alpha and over the
+        particles that have cluster j. Clusters are those of `summary`, in its order. What a row
+        lacks of 1 is the probability of a new cluster, or of one that only other particles have.
+        O(P C^2).
 
         Raises
         ------

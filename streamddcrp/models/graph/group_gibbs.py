@@ -266,7 +266,8 @@ class _Chain:
         self.config = config._replace(moves=-(-M // n))
         self.rows, self.group, self.prior, self.rng = rows, group, prior, rng
         lengths = {
-            "P": 1, "K": n + M, "O": n + M + 1, "A": A, "G": len(node), "N": 1, "J": 0, "T": 1,
+            "P": 1, "K": n + M, "O": n + M + 1, "A": A, "G": len(node), "N": 1, "J": 0,
+            "B": 1, "T": 1,
         }  # fmt: skip
         self.particles, self.scratch = empty(Particles, lengths), empty(Scratch, lengths)
         self.particles.weight[0] = 1.0

@@ -16,8 +16,8 @@ from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.estimator.particle_engine import ParticleEngine, live_names
 from streamddcrp.likelihoods import Likelihood
 from streamddcrp.likelihoods.kernels.families import n_stats
-from streamddcrp.models.graph.config import Grid, alpha_weights
-from streamddcrp.models.graph.kernels.children import N_COUNTS, STAMP
+from streamddcrp.models.graph.config import Grid, alpha_by_particle, alpha_weights
+from streamddcrp.models.graph.kernels.children import CACHED, N_COUNTS, STAMP
 from streamddcrp.models.graph.kernels.group import predict_row as _predict_row
 from streamddcrp.models.graph.kernels.group import step_rows
 from streamddcrp.particles import state as shared
@@ -195,9 +195,10 @@ def _empty(
     C = room(n_clusters + P + 4, 64)
     n_groups = max(n_groups, K + 1) if config.markov else n_groups
     n_values = len(config.nodes)
+    rows = P if config.markov and n_values else 1
     lengths = {
         "P": P, "K": K, "O": K + 1, "N": n_names, "A": n_nodes, "G": n_groups, "J": n_values,
-        "T": 256 if n_values else 1,
+        "B": rows, "T": room(CACHED * rows, 256) if n_values else 1,
     }  # fmt: skip
     grid = empty(Grid, lengths)
     grid.base[:] = config.log_prior
@@ -221,18 +222,20 @@ def grown(state: State, config: Config, n_nodes: int = 0, n_groups: int = 0) -> 
     Nodes and groups that are still to come in a batch keep their places.
     """
     n_old, n_nodes = len(state.groups.node), max(n_nodes, state.particles.aux.shape[1])
-    new = state_from_arrays(config, arrays_of(state), n_nodes, max(n_groups, n_old))
+    new = state_from_arrays(config, arrays_of(config, state), n_nodes, max(n_groups, n_old))
     new.groups.node[:n_old] = state.groups.node
     return new
 
 
-def arrays_of(state: State) -> dict[str, NDArray[Any]]:
+def arrays_of(config: Config, state: State) -> dict[str, NDArray[Any]]:
     """Return copies of all arrays without unused capacity, for a checkpoint."""
     groups = state.groups
     n_nodes, n_groups = (int(n) for n in groups.n)
     arrays, _ = shared.arrays_of(state, STAMP, A=slice(n_nodes), G=slice(n_groups))
-    if len(state.grid.base) > 0:
-        arrays["grid.base"] = state.grid.base.copy()
+    if len(config.nodes) > 0:
+        alive = state.particles.weight[:, None] > 0
+        base = state.grid.base
+        arrays["grid.base"] = np.where(alive, base, 0.0) if config.markov else base[0].copy()
     return arrays | {
         "groups.node": groups.node[:n_groups].copy(),
         "groups.size": groups.size[:n_groups].copy(),
@@ -250,7 +253,8 @@ def check_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> None:
     check(Groups, arrays, known, "groups.")
     if len(config.nodes) > 0:
         base = stored_array("grid.base", arrays)
-        check_one("grid.base", base, config.nodes.shape, np.float64, ANY)
+        rows = (config.n_particles,) * config.markov
+        check_one("grid.base", base, (*rows, *config.nodes.shape), np.float64, ANY)
     wrong = config.markov and known["K"] >= G
     refuse_if(wrong or arrays["groups.n"].tolist() != [A, G], "nodes and groups")
 
@@ -305,7 +309,7 @@ class GroupEngine(ParticleEngine):
     _restored = staticmethod(state_from_arrays)
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
-        return arrays_of(self.state)
+        return arrays_of(self.config, self.state)
 
     def with_prior(self, likelihood: Likelihood) -> Self:
         return replace(
@@ -344,9 +348,13 @@ class GroupEngine(ParticleEngine):
 
     def alpha_weights(self) -> tuple[FloatArray, FloatArray]:
         """Return the values of alpha that are summed over and their posterior probabilities."""
+        weight = self.state.particles.weight
+        return alpha_weights(self.config, self.state.grid.base, self._n_clusters(), weight)
+
+    def _n_clusters(self) -> IntArray:
         particles = self.state.particles
-        n_clusters = ((particles.entry >= 0) | (particles.n_aux > 0)).sum(axis=1)
-        return alpha_weights(self.config, self.state.grid.base, n_clusters, particles.weight)
+        n: IntArray = ((particles.entry >= 0) | (particles.n_aux > 0)).sum(axis=1)
+        return n
 
     def _statistics(self) -> tuple[FloatArray, dict[str, Any]]:
         names, pool, particles = self.state.names, self.state.pool, self.state.particles
@@ -368,12 +376,13 @@ class GroupEngine(ParticleEngine):
         """Probability of each live cluster after each, (C, C), over the particles that have it."""
         names, pool, particles = self.state.names, self.state.pool, self.state.particles
         found, config = np.zeros((len(names.opener),) * 2), self.config
+        alpha, prob = alpha_by_particle(config, self.state.grid.base, self._n_clusters())
         for p in np.flatnonzero(particles.weight > 0):
             k = np.flatnonzero(particles.entry[p] >= 0)
             at = pool.name[particles.entry[p, k]]
             rows = particles.own[p, 1:][k]
-            size = config.alpha + config.n_root + rows.sum(axis=1, keepdims=True)
-            share = particles.weight[p] / size
+            size = config.n_root + rows.sum(axis=1, keepdims=True)
+            share = particles.weight[p] * (prob[p] / (alpha + size)).sum(axis=1, keepdims=True)
             found[np.ix_(at, at)] += share * (particles.aux[p, 0, k] + rows[:, k])
         live = live_names(names)
         after: FloatArray = found[np.ix_(live, live)] / names.weight[live][:, None]

@@ -270,7 +270,7 @@ def step_rows(
         sums[LOG_EVIDENCE] -= out[b, SCORE]
         counts[N_SEEN] = n + 1
         counts[STAMP] += 1
-        count_parents(config, grid, len(mine) if config.given else min(n, config.r))
+        count_parents(config, grid, 0, len(mine) if config.given else min(n, config.r))
         _leave(config, particles, pool, n - config.r, n + 1 - R)
         for move in range(config.moves):
             back = min(config.rejuvenate, n + 1)

@@ -28,11 +28,19 @@ def n_clusters(entry, n_aux, n_tables, p):
 
 
 @uncounted
-def _log_new(config, grid, k, stamp):
+def base_row(grid, p):
+    """Row of ``grid.base`` of a particle."""
+    return min(p, len(grid.base) - 1)
+
+
+@uncounted
+def _log_new(config, grid, p, k, stamp):
     """Log weight of a new table beside k others."""
     if len(config.nodes) == 0:
         return math.log(config.alpha)
-    one, more = sums_at(config, grid, k, 0, stamp), sums_at(config, grid, k + 1, 0, stamp)
+    row = base_row(grid, p)
+    one = sums_at(config, grid, row, k, 0, stamp)
+    more = sums_at(config, grid, row, k + 1, 0, stamp)
     return grid.log_total[more] - grid.log_total[one]
 
 
@@ -66,7 +74,7 @@ def fill(config, particles, grid, counts, work, n, a):
             join, opens = 1.0, config.alpha
             if len(config.nodes) > 0:
                 k = n_clusters(entry, n_aux, n_tables, p)
-                join, opens = factors(config, grid, k, before + i, counts[STAMP])
+                join, opens = factors(config, grid, base_row(grid, p), k, before + i, counts[STAMP])
             for k in range(K):
                 work[k] = join * (aux[p, a, k] + (aux[p, 0, k] if a > 0 else 0))
             work[K] = opens
@@ -75,7 +83,8 @@ def fill(config, particles, grid, counts, work, n, a):
                 k = free_slot(entry, n_aux, n_tables, p)
             aux[p, a, k] += 1
             n_aux[p, k] += 1
-        count_parents(config, grid, before + i)
+        for row in range(len(grid.base)):
+            count_parents(config, grid, row, before + i)
 
 
 @uncounted
@@ -126,7 +135,7 @@ def move(config, particles, groups, grid, scratch, p, n, number, stamp):
             log_weight[k] = math.log(only[k])
     n_aux[p, old] -= 1
     beside = n_clusters(entry, n_aux, particles.n_tables, p)
-    log_weight[K] = _log_new(config, grid, beside, stamp)
+    log_weight[K] = _log_new(config, grid, p, beside, stamp)
     k = draw_log(log_weight, K + 1, uniform(config.seed, n, p, WHERE, number))
     if k == K:
         k = free_slot(entry, n_aux, particles.n_tables, p)

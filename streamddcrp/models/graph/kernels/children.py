@@ -2,8 +2,9 @@
 
 `GraphCRP` and `GroupDP` share the constants, the scores and what becomes of the children. The
 likelihood of the concentration is alpha^k prod_m (alpha + m)^(-c_m), with k clusters opened and
-c_m arrivals with m parents. ``grid.base`` holds log prior - sum_m c_m log(alpha + m) at the nodes,
-the same for all particles; a particle adds k log alpha. Without nodes alpha is fixed.
+c_m arrivals with m parents. A row of ``grid.base`` holds log prior - sum_m c_m log(alpha + m) at
+the nodes. There is one row for all particles or, in a Markov chain, where they differ in the c_m,
+one for each; a particle adds k log alpha. Without nodes alpha is fixed.
 """
 
 import math
@@ -150,15 +151,19 @@ def weigh_names(particles, pool, names, counts):
 
 
 LEAST_LOG_WEIGHT = -45.0  # of a node, relative to the heaviest one
+CACHED = 16  # numbers of clusters of each row that have places of their own in the cache
 
 
 @uncounted
-def sums_at(config, grid, k, m, stamp):
-    """Find the cached sums over the grid for k clusters, computed at most once per stamp."""
-    at = k % len(grid.stamp)
-    if grid.stamp[at] == stamp and grid.k[at] == k:
+def sums_at(config, grid, row, k, m, stamp):
+    """Find the cached sums over the grid for k clusters, computed at most once per stamp.
+
+    ``row`` : that of ``grid.base``.
+    """
+    at = (k + CACHED * row) % len(grid.stamp)
+    if grid.stamp[at] == stamp and grid.k[at] == k and grid.row[at] == row:
         return at
-    nodes, log_nodes, base = config.nodes, config.log_nodes, grid.base
+    nodes, log_nodes, base = config.nodes, config.log_nodes, grid.base[row]
     top = -np.inf
     for g in range(len(nodes)):
         top = max(top, base[g] + k * log_nodes[g])
@@ -172,6 +177,7 @@ def sums_at(config, grid, k, m, stamp):
             new += weight * nodes[g] / (nodes[g] + m)
     grid.stamp[at] = stamp
     grid.k[at] = k
+    grid.row[at] = row
     grid.log_total[at] = top + math.log(total)
     grid.join[at] = join / total
     grid.new[at] = new / total
@@ -179,11 +185,11 @@ def sums_at(config, grid, k, m, stamp):
 
 
 @uncounted
-def factors(config, grid, k, m, stamp):
+def factors(config, grid, row, k, m, stamp):
     """E[1 / (alpha + m)] and E[alpha / (alpha + m)] given k clusters."""
     if len(config.nodes) == 0:
         return 1.0 / (config.alpha + m), config.alpha / (config.alpha + m)
-    at = sums_at(config, grid, k, m, stamp)
+    at = sums_at(config, grid, row, k, m, stamp)
     return grid.join[at], grid.new[at]
 
 
@@ -202,14 +208,14 @@ def log_opened(config, grid, k, stamp):
         return 0.0
     if len(config.nodes) == 0:
         return k * math.log(config.alpha)
-    return grid.log_total[sums_at(config, grid, k, 0, stamp)]
+    return grid.log_total[sums_at(config, grid, 0, k, 0, stamp)]
 
 
 @uncounted
-def count_parents(config, grid, m):
+def count_parents(config, grid, row, m):
     """Multiply the likelihood of alpha by the factor of an arrival with m parents."""
     for g in range(len(config.nodes)):
-        grid.base[g] -= math.log(config.nodes[g] + m)
+        grid.base[row, g] -= math.log(config.nodes[g] + m)
 
 
 @uncounted
@@ -233,14 +239,14 @@ def _children(
     leaving = (n - config.r) % R if n >= config.r else -1
     newborn, own_lik = successor_mixed[EMPTY], lik[EMPTY]
     size, total, new, stays = 0, 0.0, 0.0, 0.0
-    join, opens = factors(config, grid, 0, m, stamp)
+    join, opens = factors(config, grid, 0, 0, m, stamp)
     for p in range(len(weight)):
         w = weight[p]
         if w <= NEGLIGIBLE:
             continue
         K = n_tables[p]
         if learned:
-            join, opens = factors(config, grid, opened[p], m, stamp)
+            join, opens = factors(config, grid, 0, opened[p], m, stamp)
         if given:
             counted[:K] = 0
             for i in parents:

@@ -4,7 +4,7 @@ import math
 
 from streamddcrp.compilation import entry, uncounted
 from streamddcrp.contract import SCORE
-from streamddcrp.models.graph.kernels.auxiliary import fill, free_slot, move, n_clusters
+from streamddcrp.models.graph.kernels.auxiliary import base_row, fill, free_slot, move, n_clusters
 from streamddcrp.models.graph.kernels.children import (
     LEAST,
     NEGLIGIBLE,
@@ -46,18 +46,27 @@ def _group(last, p):
 
 
 @uncounted
-def _opening(config, grid, k, m, unknown, stamp):
+def _size(own, n_tables, p, g):
+    """Rows of group g in a particle."""
+    size = 0
+    for k in range(n_tables[p]):
+        size += own[p, g, k]
+    return size
+
+
+@uncounted
+def _opening(config, grid, row, k, m, unknown, stamp):
     """E[1 / (alpha + m)] given k clusters, and the probability of a new one; alpha is learned.
 
     An unknown node's items see the m of the root with probability N_1 / (alpha + N_1), else open.
     """
-    join, new = factors(config, grid, k, m, stamp)
+    join, new = factors(config, grid, row, k, m, stamp)
     if not unknown:
         return join, new
-    join, top = 0.0, grid.log_total[sums_at(config, grid, k, 0, stamp)]
+    join, top = 0.0, grid.log_total[sums_at(config, grid, row, k, 0, stamp)]
     for j in range(len(config.nodes)):
         alpha = config.nodes[j]
-        weight = math.exp(grid.base[j] + k * config.log_nodes[j] - top)
+        weight = math.exp(grid.base[row, j] + k * config.log_nodes[j] - top)
         join += weight * config.n_node / ((alpha + config.n_node) * (alpha + m))
     return join, 1.0 - m * join
 
@@ -87,14 +96,14 @@ def _children(
         if w <= NEGLIGIBLE:
             continue
         if config.markov:
-            g, size = _group(last, p), 0
-            for k in range(n_tables[p]):
-                size += own[p, g, k]
+            g = _group(last, p)
+            size = _size(own, n_tables, p, g)
             factor = share / (config.alpha + n_aux + size)
         opens = config.alpha * factor + (1.0 - share)
         if len(config.nodes) > 0:
             k = n_clusters(entry, particles.n_aux, n_tables, p)
-            factor, opens = _opening(config, grid, k, n_aux + size, unknown, stamp)
+            row = base_row(grid, p)
+            factor, opens = _opening(config, grid, row, k, n_aux + size, unknown, stamp)
         empty = 0
         for k in range(n_tables[p]):
             e = entry[p, k]
@@ -160,7 +169,7 @@ def _clear(particles, pool, p):
 
 
 @uncounted
-def _copy(particles, pool, p, to, n_nodes, n_groups):
+def _copy(particles, pool, grid, p, to, n_nodes, n_groups):
     K = particles.n_tables[p]
     particles.n_tables[to] = K
     for k in range(K):
@@ -173,10 +182,12 @@ def _copy(particles, pool, p, to, n_nodes, n_groups):
         copy_row(particles.aux[to, a], particles.aux[p, a])
     for g in range(n_groups):
         copy_row(particles.own[to, g], particles.own[p, g])
+    if len(grid.base) > 1:
+        copy_row(grid.base[to], grid.base[p])
 
 
 @uncounted
-def _keep_best(config, particles, pool, groups, counts, children, M):
+def _keep_best(config, particles, pool, groups, grid, counts, children, M):
     """Keep as many of all children as there are places, by optimal resampling."""
     n, P = counts[N_SEEN], len(particles.weight)
     u = uniform(config.seed, n, 0, RESAMPLE, 0)
@@ -192,13 +203,13 @@ def _keep_best(config, particles, pool, groups, counts, children, M):
             _clear(particles, pool, place[c])
     for c in range(kept):
         if place[c] != ancestor[c]:
-            _copy(particles, pool, ancestor[c], place[c], groups.n[0], groups.n[1])
+            _copy(particles, pool, grid, ancestor[c], place[c], groups.n[0], groups.n[1])
     for c in range(kept):
         particles.weight[place[c]] = children.kept_weight[c] / total
 
 
 @uncounted
-def _seat(config, particles, pool, memo, counts, children, scratch, g, a):
+def _seat(config, particles, pool, memo, grid, counts, children, scratch, g, a):
     """Seat the arrival in the particles of the children, after `extend_joined`."""
     n, successor, to, place = counts[N_SEEN], memo.successor, children.to, children.place
     entry, n_aux, n_tables = particles.entry, particles.n_aux, particles.n_tables
@@ -219,7 +230,13 @@ def _seat(config, particles, pool, memo, counts, children, scratch, g, a):
                 k = draw(scratch.work, n_tables[p], uniform(config.seed, n, p, WHICH_EMPTY, 0))
             entry[p, k] = successor[EMPTY]
             pool.holders[successor[EMPTY]] += 1
-        own[p, _group(particles.last, p) if config.markov else g, k] += 1
+        if config.markov:
+            g = _group(particles.last, p)
+            if len(config.nodes) > 0:
+                count_parents(
+                    config, grid, base_row(grid, p), config.n_root + _size(own, n_tables, p, g)
+                )
+        own[p, g, k] += 1
         particles.last[p] = k
 
 
@@ -276,11 +293,13 @@ def step_rows(
             config, particles, pool, memo, groups, grid, names, counts, children, scratch, g, a,
             False, top, out[b],
         )  # fmt: skip
-        _keep_best(config, particles, pool, groups, counts, children, M)
+        _keep_best(config, particles, pool, groups, grid, counts, children, M)
         recent[0] = -1
         extend_joined(config, particles, pool, memo, names, recent, counts, children, X[b])
-        _seat(config, particles, pool, memo, counts, children, scratch, g, a)
-        count_parents(config, grid, (config.n_root if a == 0 else config.n_node) + groups.size[g])
+        _seat(config, particles, pool, memo, grid, counts, children, scratch, g, a)
+        if not config.markov:
+            n_aux = config.n_root if a == 0 else config.n_node
+            count_parents(config, grid, 0, n_aux + groups.size[g])
         groups.size[g] += 1
         counts[STAMP] += 1
         sums[LOG_EVIDENCE] -= out[b, SCORE]
