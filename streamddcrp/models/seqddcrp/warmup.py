@@ -208,15 +208,14 @@ class WarmUp:
             chosen: Iterable[Candidate], family: Likelihood, handicap: float, counts: Any = True
         ) -> None:
             likelihood = recipe.fitted(family, rows, names)
-            priors: dict[float, Likelihood] = {}
-            for candidate in chosen:
-                if candidate.opening >= BLIND and self.n_rows < FEW:
-                    continue
-                spread = candidate.spread
-                if spread not in priors:
-                    free, factor = family.free_spread, spread / TABLE_VARIANCE
-                    priors[spread] = likelihood.spread_by(factor, rows) if free else likelihood
-                engine, out = learned(priors[spread], candidate.opening, recipe.decay)
+            trying = [c for c in chosen if c.opening < BLIND or self.n_rows >= FEW]
+            priors = {
+                spread: likelihood.spread_by(spread / TABLE_VARIANCE, rows)
+                for spread in {c.spread for c in trying if family.free_spread}
+            }
+            for candidate in trying:
+                prior = priors.get(candidate.spread, likelihood)
+                engine, out = learned(prior, candidate.opening, recipe.decay)
                 score = -float(out[:, SCORE].sum(where=counts))
                 score -= handicap + _handicap(candidate, candidates)
                 trials.append((score, candidate, engine, out))
