@@ -126,8 +126,9 @@ def find_warp(x: FloatArray) -> Warp | None:
     center, scale = _robust(x)
     if not scale > 0.0:
         return None
-    x = x[~far_runs(x[:, None])[:, 0]]
     z = (x - center) / scale
+    near = ~_far_runs(z)
+    x, z = x[near], z[near]
     powers = [Warp(center, scale, power) for power in _POWERS]
     logs = [
         Warp(center, scale, 1.0, side, float(np.min(side * z)), offset)
@@ -153,14 +154,18 @@ def far_runs(X: FloatArray) -> NDArray[np.bool_]:
         center, scale = _robust(x[known]) if len(known) else (0.0, 0.0)
         if not scale > 0.0:
             continue
-        z = (x[known] - center) / scale
-        side = np.where(np.abs(z) > FAR, np.sign(z), 0.0)
-        begins = np.flatnonzero(np.diff(side, prepend=np.nan))
-        lengths = np.diff(begins, append=len(z))
-        share = {s: np.mean(side == s) for s in (-1.0, 1.0)}
-        chance = np.array([share.get(s, 1.0) for s in side[begins].tolist()])
-        found[known, d] = np.repeat(len(z) * chance**lengths < BY_CHANCE, lengths)
+        found[known, d] = _far_runs((x[known] - center) / scale)
     return found
+
+
+def _far_runs(z: FloatArray) -> NDArray[np.bool_]:
+    """Do `far_runs` for deviations (N,) of the values of a column from their median."""
+    side = np.where(np.abs(z) > FAR, np.sign(z), 0.0)
+    begins = np.flatnonzero(np.diff(side, prepend=np.nan))
+    lengths = np.diff(begins, append=len(z))
+    share = {s: np.mean(side == s) for s in (-1.0, 1.0)}
+    chance = np.array([share.get(s, 1.0) for s in side[begins].tolist()])
+    return np.repeat(len(z) * chance**lengths < BY_CHANCE, lengths)
 
 
 def _robust(x: FloatArray) -> tuple[float, float]:
