@@ -117,11 +117,11 @@ def _best_run(
         r += 1
         o = w - r
         terms -= rows.term[o]
-        for j in range(natural(r - 1)):
-            scratch.share[j] = rows.log_weight[natural(o + 1 + j), natural(o)]
+        for j in range(r - 1):
+            scratch.share[natural(j)] = rows.log_weight[natural(o + 1 + j), natural(o)]
         exp_all(scratch.share, r - 1, scratch.work)
-        for j in range(natural(r - 1)):
-            scratch.local[natural(o + 1 + j)] += scratch.share[j]
+        for j in range(r - 1):
+            scratch.local[natural(o + 1 + j)] += scratch.share[natural(j)]
         if r < candidate:
             continue
         candidate = 2 * candidate if doubling else candidate + 1
