@@ -230,7 +230,7 @@ class RowModel(ScikitLearn, RowLearner):
             return
         if self._recent is None:  # an open vocabulary has no columns to draw
             self._recent = Recent(0 if self._vectorizer.open else X.shape[1])
-        self._stamped = t is not None and is_stamp(given)
+        self._stamped = given is not None and is_stamp(given)
         if t is None:
             t = np.arange(self._n_seen - n, self._n_seen, dtype=np.float64)
         self._recent.add(X, t, *self._said(out))

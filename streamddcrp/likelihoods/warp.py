@@ -13,7 +13,7 @@ Densities of x are those of its image times w'(z).
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,10 +46,10 @@ class Warp(NamedTuple):
         """Return the images of values and the logs of the slopes there."""
         z = (x - self.center) / self.scale
         with np.errstate(over="ignore"):
-            if self.tail:
+            if np.any(self.tail):
                 w, log_slope = _asinh(self.tail, z)
             else:
-                w, log_slope = _log(self, z) if self.side else _power(self.power, z)
+                w, log_slope = _log(self, z) if np.any(self.side) else _power(self.power, z)
             image = self.center + self.scale * w
         return np.clip(image, -LARGEST, LARGEST), log_slope
 
@@ -126,20 +126,21 @@ def find_warp(x: FloatArray) -> Warp | None:
     center, scale = _robust(x)
     if not scale > 0.0:
         return None
-    x = x[~far_runs(x[:, None])[:, 0]]
     z = (x - center) / scale
-    tries = [Warp(center, scale, power) for power in _POWERS]
-    tries += [
+    near = ~_far_runs(z)
+    x, z = x[near], z[near]
+    powers = [Warp(center, scale, power) for power in _POWERS]
+    logs = [
         Warp(center, scale, 1.0, side, float(np.min(side * z)), offset)
         for side in (1.0, -1.0)
         for offset in _OFFSETS
     ]
-    tries += [Warp(center, scale, tail=tail) for tail in _TAILS]
+    tails = [Warp(center, scale, tail=tail) for tail in _TAILS]
     with np.errstate(over="ignore", invalid="ignore"):  # powers of far outliers
         variance = float(np.var(x))
-        gains = [_gain(warp, x, variance) for warp in tries]
+        gains = np.concatenate([_gains(maps, x, variance) for maps in (powers, logs, tails)])
     best = int(np.argmax(gains))
-    return tries[best] if gains[best] > GAIN else None
+    return [*powers, *logs, *tails][best] if gains[best] > GAIN else None
 
 
 def far_runs(X: FloatArray) -> NDArray[np.bool_]:
@@ -153,14 +154,18 @@ def far_runs(X: FloatArray) -> NDArray[np.bool_]:
         center, scale = _robust(x[known]) if len(known) else (0.0, 0.0)
         if not scale > 0.0:
             continue
-        z = (x[known] - center) / scale
-        side = np.where(np.abs(z) > FAR, np.sign(z), 0.0)
-        begins = np.flatnonzero(np.diff(side, prepend=np.nan))
-        lengths = np.diff(begins, append=len(z))
-        share = {s: np.mean(side == s) for s in (-1.0, 1.0)}
-        chance = np.array([share.get(s, 1.0) for s in side[begins].tolist()])
-        found[known, d] = np.repeat(len(z) * chance**lengths < BY_CHANCE, lengths)
+        found[known, d] = _far_runs((x[known] - center) / scale)
     return found
+
+
+def _far_runs(z: FloatArray) -> NDArray[np.bool_]:
+    """Do `far_runs` for deviations (N,) of the values of a column from their median."""
+    side = np.where(np.abs(z) > FAR, np.sign(z), 0.0)
+    begins = np.flatnonzero(np.diff(side, prepend=np.nan))
+    lengths = np.diff(begins, append=len(z))
+    share = {s: np.mean(side == s) for s in (-1.0, 1.0)}
+    chance = np.array([share.get(s, 1.0) for s in side[begins].tolist()])
+    return np.repeat(len(z) * chance**lengths < BY_CHANCE, lengths)
 
 
 def _robust(x: FloatArray) -> tuple[float, float]:
@@ -169,8 +174,9 @@ def _robust(x: FloatArray) -> tuple[float, float]:
     return center, (high - low) / 1.35
 
 
-def _gain(warp: Warp, x: FloatArray, variance: float) -> float:
-    """Return what a map adds to the log likelihood of values (N,) under one Gaussian."""
-    image, log_slope = warp.apply(x)
-    gain = np.sum(log_slope) - 0.5 * len(x) * np.log(np.var(image) / variance)
-    return float(gain) if np.isfinite(gain) else -np.inf
+def _gains(maps: Sequence[Warp], x: FloatArray, variance: float) -> FloatArray:
+    """Return what maps of one kind add to the log likelihood of values (N,) under one Gaussian."""
+    together: Any = np.array(maps).T[:, :, None]  # each parameter a column, a row for each map
+    image, log_slope = Warp(*together).apply(x)
+    gains = log_slope.sum(axis=1) - 0.5 * len(x) * np.log(image.var(axis=1) / variance)
+    return np.where(np.isfinite(gains), gains, -np.inf)

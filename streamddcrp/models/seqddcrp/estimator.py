@@ -369,7 +369,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
             self._last_time = alone.t.item()
         self._n_seen += 1
         self._warn_when_full(alone.engine, forbidden)
-        self._keep(alone.X, None if t is None else alone.t, t, alone.out)
+        self._keep(alone.X, alone.t, t, alone.out)
 
     def _predict(self, x: Features, t: Any, *side: Any) -> Predicted:
         alone, time = self._alone, self._last_time if self._clocked else float(self._n_seen)

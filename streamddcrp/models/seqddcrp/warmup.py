@@ -208,12 +208,13 @@ class WarmUp:
             chosen: Iterable[Candidate], family: Likelihood, handicap: float, counts: Any = True
         ) -> None:
             likelihood = recipe.fitted(family, rows, names)
-            for candidate in chosen:
-                if candidate.opening >= BLIND and self.n_rows < FEW:
-                    continue
-                prior = likelihood
-                if family.free_spread:
-                    prior = likelihood.spread_by(candidate.spread / TABLE_VARIANCE, rows)
+            trying = [c for c in chosen if c.opening < BLIND or self.n_rows >= FEW]
+            priors = {
+                spread: likelihood.spread_by(spread / TABLE_VARIANCE, rows)
+                for spread in {c.spread for c in trying if family.free_spread}
+            }
+            for candidate in trying:
+                prior = priors.get(candidate.spread, likelihood)
                 engine, out = learned(prior, candidate.opening, recipe.decay)
                 score = -float(out[:, SCORE].sum(where=counts))
                 score -= handicap + _handicap(candidate, candidates)

@@ -51,7 +51,7 @@ from streamddcrp.models.seqddcrp.kernels.state import (
 from streamddcrp.models.seqddcrp.kernels.sweep import sweep
 from streamddcrp.models.seqddcrp.kernels.visits import greet
 from streamddcrp.models.seqddcrp.kernels.window import close_column
-from streamddcrp.numerics import add, copy_first, exp_all
+from streamddcrp.numerics import add, copy_first, exp_all, natural
 
 AT_A_TIME = 8  # tables of which all pairs are tried, in turn
 MOVES_EVERY = 4  # blocks between splits and merges; births of few rows are tried in each
@@ -117,11 +117,11 @@ def _best_run(
         r += 1
         o = w - r
         terms -= rows.term[o]
-        for i in range(o + 1, w):
-            scratch.share[i - o - 1] = rows.log_weight[i, o]
+        for j in range(r - 1):
+            scratch.share[natural(j)] = rows.log_weight[natural(o + 1 + j), natural(o)]
         exp_all(scratch.share, r - 1, scratch.work)
-        for i in range(o + 1, w):
-            scratch.local[i] += scratch.share[i - o - 1]
+        for j in range(r - 1):
+            scratch.local[natural(o + 1 + j)] += scratch.share[natural(j)]
         if r < candidate:
             continue
         candidate = 2 * candidate if doubling else candidate + 1

@@ -232,7 +232,7 @@ def mix_row(rows, groups, atoms, counts, r):
         probs[active[at], r] += rows.births[active[at], r]
     for g in range(counts[N_GROUPS]):
         link = rows.group_links[r, g]
-        if link > 0.0 and is_pure(groups, g):
+        if is_pure(groups, g):  # first, for this one can be foretold
             probs[groups.atom[g], r] += link
         elif link > 0.0:
             for at in range(n_active):
