@@ -34,6 +34,8 @@ def with_prior(sums, gain, mass_a, mass_b):
 @uncounted
 def broad_words(config, tables, counts):
     """Return N where the texts are long enough to be compared so, otherwise zero."""
+    if config.long == math.inf:
+        return 0
     n = texts = 0
     for i in range(counts[N_LIVE]):
         k = tables.live[i]
