@@ -36,10 +36,11 @@ class SlowText:
     """Documents are lists of distinct words; decay counts documents."""
 
     def __init__(
-        self, *, alpha=30.0, decay=500.0, d=0.6, b=0.25, breadth=0.0, ages=(56, 222, 500), sweep=50
-    ):
+        self, *, alpha=30.0, decay=500.0, d=0.6, b=0.25, breadth=0.0, long=math.inf,
+        ages=(56, 222, 500), sweep=50,
+    ):  # fmt: skip
         self.alpha, self.decay, self.d, self.ages, self.sweep = alpha, decay, d, ages, sweep
-        self.least_b, self.breadth = b, breadth
+        self.least_b, self.breadth, self.long = b, breadth, long
         self.tables, self.members, self.merges, self.final = [], [], [], []
         self.splits, self.due = [], None
         self.B, self.news, self.tokens = 40.0, 20.0, 0.5
@@ -244,8 +245,30 @@ class SlowText:
         if last:
             self.final.append(member.table.id if member.table else -1)
 
+    def prior_gain(self, a, b, now):
+        Fa, Fb = (max(self.weight(k, now), 1.0) for k in (a, b))
+        return math.lgamma(Fa + Fb) - math.lgamma(Fa) - math.lgamma(Fb) - math.log(self.alpha)
+
+    def broad(self):
+        """Whether texts are so long that tables are compared as topics."""
+        return sum(t.n for t in self.tables) >= self.long * sum(t.size for t in self.tables)
+
+    def topic_gain(self, a, b, now):
+        """By the marginal likelihoods of Dirichlet-multinomials about all words of the tables."""
+        every = Counter(w for t in self.tables for w in t.words.elements())
+
+        def evidence(words):
+            total = math.lgamma(every.total()) - math.lgamma(every.total() + words.total())
+            return total + sum(math.lgamma(every[w] + c) - math.lgamma(every[w])
+                               for w, c in words.items())  # fmt: skip
+
+        gain = evidence(a.words + b.words) - evidence(+a.words) - evidence(+b.words)
+        return gain + self.prior_gain(a, b, now)
+
     def gain(self, a, b, now):
-        """Equation (3)."""
+        """Equation (3), or that of topics."""
+        if self.broad():
+            return self.topic_gain(a, b, now)
         d, B, shared = self.d, self.B, [w for w in a.words if b.words[w] > 0]
         total, s = 0.0, len(shared)
 
@@ -261,14 +284,9 @@ class SlowText:
         for w in shared:
             ca, cb = a.words[w], b.words[w]
             total += -math.log(self.p(w)) + g(ca + cb - 1) - g(ca - 1) - g(cb - 1)
-        ua, ub, Fa, Fb = (
-            len(a.words),
-            len(b.words),
-            *(max(self.weight(k, now), 1.0) for k in (a, b)),
-        )
+        ua, ub = len(a.words), len(b.words)
         total += h(ua + ub - s) - h(ua) - h(ub) - s * math.log(d) - r(a.n + b.n) + r(a.n) + r(b.n)
-        total += math.lgamma(Fa + Fb) - math.lgamma(Fa) - math.lgamma(Fb) - math.log(self.alpha)
-        return total
+        return total + self.prior_gain(a, b, now)
 
     def merge(self, table, now):
         table.next_merge = table.size + 1 + table.size // (4 if table.size < 16 else 2)
@@ -277,6 +295,8 @@ class SlowText:
             for rival in table.rivals
             if rival and rival[0] in self.tables and rival[0].id == rival[1] and rival[0].size >= 3
         ]
+        if self.broad():
+            others = [other for other in self.tables if other is not table and other.size >= 3]
         scored = [(self.gain(table, other, now), -other.id, other) for other in others]
         if not scored or max(scored, key=lambda item: item[:2])[0] <= 0.0:
             return

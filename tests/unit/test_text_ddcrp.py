@@ -86,15 +86,18 @@ def held(state, k):
         (10, {"alpha": 2.0, "decay": 9.0, "lag": 20}),
         (9, {"alpha": 5.0, "decay": 60.0, "lag": 40, "footer": [500, 501, 502]}),
         (9, {"alpha": 5.0, "decay": 60.0, "lag": 40, "breadth": 0.03}),
+        (9, {"alpha": 5.0, "decay": 60.0, "lag": 40, "long": 0.0}),
+        (9, {"alpha": 5.0, "decay": 60.0, "lag": 40, "long": 3.55}),
     ],
 )
 def test_it_does_what_the_slow_twin_does(seed, options):
     footer, breadth = options.pop("footer", []), options.pop("breadth", 0.0)
-    config = make_config(**options)._replace(breadth=breadth)
+    long = options.pop("long", math.inf)
+    config = make_config(**options)._replace(breadth=breadth, long=long)
     documents = [x + footer for x in topics(seed, 220, drift=0.02)]
     state, table, out = run(config, documents)
     twin = SlowText(
-        alpha=options["alpha"], decay=options["decay"], breadth=breadth,
+        alpha=options["alpha"], decay=options["decay"], breadth=breadth, long=long,
         ages=config.ages.tolist(),
     )  # fmt: skip
     assert (twin.b > 0.25) == (breadth > 0.0)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.metrics import adjusted_rand_score
 
 from streamddcrp.models.text.config import make_config
 from streamddcrp.models.text.engine import empty_state
@@ -240,3 +241,23 @@ def test_a_prediction_leaves_the_numbers_of_words_free_in_the_order_of_before():
         state = model.to_bytes()
         model.predict_one("quite new words")
         assert model.to_bytes() == state
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2, 3])
+def test_classes_of_long_texts_are_found_in_spite_of_their_threads(seed):
+    """Three classes, twenty threads with words of their own: the rule of stories finds these."""
+    rng, n = np.random.default_rng(seed), 600
+    shares, thread = rng.dirichlet(np.ones(1500), size=3), rng.permutation(n) // 30
+    y, found = rng.permutation(np.arange(n // 30) % 3)[thread], []
+    rows = [
+        " ".join(f"t{thread[i]}x{j}" for j in rng.permutation(16)[:8])
+        + "".join(f" w{j}" for j in rng.choice(1500, 60, p=shares[y[i]]))
+        for i in range(n)
+    ]
+    for long in (40.0, np.inf):
+        model = TextStream(scale="topic", lag=200)
+        model._config = model._config._replace(long=long)
+        model.learn_many(rows)
+        found.append(adjusted_rand_score(y, model.final_labels(window=True)["label"].to_numpy()))
+    assert found[0] == 1.0
+    assert found[1] < 0.7

@@ -19,10 +19,10 @@ nats. A document whose table was sure on arrival (odds of 10^3 to 1) is visited 
 whose table was certain (10^9 to 1) only if fewer than two others are still there. Tables that grow
 are merged with a second choice of their last documents where the joint density gains, or split in
 two where it gains by that, which moves many documents at once: the last four lags are remembered
-for it (`kernels.moves`, `kernels.split`). Tables with F < 1e-3 are retired, and words that
-neither a table nor the window holds are forgotten. The decay a is given or a mixture of
-exponentials that is learned (`kernels.clock`). B follows the documents; d = .6 and b = .25 are
-constants, but for topics b is B / 100 at least. There are no random numbers.
+for it (`kernels.moves`, `kernels.split`; for topics of long texts `kernels.topics`). Tables with
+F < 1e-3 are retired, and words that neither a table nor the window holds are forgotten. The decay a
+is given or a mixture of exponentials that is learned (`kernels.clock`). B follows the documents;
+d = .6 and b = .25 are constants, but for topics b is B / 100 at least. There are no random numbers.
 
 The inverted index (`kernels.tables`) holds for each word the tables with it, so that a document
 costs the sum of df_w over its words, once to four times; words that are in a good part of the

@@ -1,5 +1,6 @@
 """Settings of the engines over texts and over vectors, and what users' options mean in them."""
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,10 +12,11 @@ from streamddcrp.errors import ConfigError
 from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp.validation import choice, positive, whole
 
-# Of a new table in the weight of all, after a while that of `decay` documents; and the least b of
-# the base measure, by B. A long text of a broad topic always shares some rare words with some few
-# others, of a thread or a byline: with b they say less. B is large where texts are long.
-SCALES = {"event": (0.15, 0.0), "story": (0.06, 0.0), "topic": (0.01, 0.01)}
+# Of a new table in the weight of all, after a while that of `decay` documents; the least b of the
+# base measure, by B; and from how many words a text on tables are compared as topics. A long text
+# of a broad topic always shares some rare words with some few others, of a thread or a byline: with
+# b they say less. B is large where texts are long.
+SCALES = {"event": (0.15, 0.0, math.inf), "story": (0.06, 0.0, math.inf), "topic": (0.01, 0.01, 40)}
 OCTAVES = np.arange(-4.0, 4.0)  # about `decay`, of the scales of one that is learned
 DISCOUNT, SMOOTHING = 0.6, 0.25  # d of the urns, and b of the base measure
 VISITS = 3  # after its arrival a document is visited again so often, the last time at the lag
@@ -35,6 +37,7 @@ class Config(NamedTuple):
     discount: float  # d of the Pitman-Yor tables
     smoothing: float  # b of their base measure at least,
     breadth: float  # and by B
+    long: float  # words a text from which `kernels.topics` merges and splits, in the mean
     dissolve: float  # nats in favour of leaving a table of at most two documents at the last visit
     retire: float  # weight below which a table is retired
     ages: IntArray  # (R,): after how many documents one is visited again; the last is the lag
@@ -89,7 +92,8 @@ def make_config(
     ConfigError
         If a setting is out of its range.
     """
-    decay, (share, breadth) = positive("decay", decay), SCALES[choice("scale", scale, [*SCALES])]
+    share, breadth, long = SCALES[choice("scale", scale, [*SCALES])]
+    decay = positive("decay", decay)
     if alpha is not None:
         alpha, share = positive("alpha", alpha), 0.0
     else:
@@ -97,8 +101,9 @@ def make_config(
     lag = whole("lag", lag, 1, 1 << 20)
     ages = sorted({max(1, round(lag * (r / VISITS) ** 2)) for r in range(1, VISITS + 1)})
     return Config(
-        alpha, share, decay, bool(clocked), DISCOUNT, SMOOTHING, breadth, DISSOLVE, RETIRE,
-        np.array(ages, np.int64), whole("births", births, 1), (1 + clocked) if learned else 0,
+        alpha, share, decay, bool(clocked), DISCOUNT, SMOOTHING, breadth, float(long), DISSOLVE,
+        RETIRE, np.array(ages, np.int64), whole("births", births, 1),
+        (1 + clocked) if learned else 0,
     )  # fmt: skip
 
 

@@ -171,6 +171,7 @@ class Halves(NamedTuple):
     present: Annotated[SmallInts, "T"]  # how many of the documents have it,
     total: Annotated[SmallInts, "T"]  # and the table,
     own: Annotated[SmallInts, "T"]  # and those that leave,
+    everywhere: Annotated[SmallInts, "T"]  # and all tables,
     base: Annotated[FloatArray, "T"]  # and p_w
     seed: Annotated[IntArray, "2"]  # places of words from which a half begins
     seed_gain: Annotated[FloatArray, "2"]  # and what it would gain

@@ -58,7 +58,8 @@ class TextStream(StoriesOverTime, Stored, base.Clusterer):
     scale : {"story", "event", "topic"}, default "story"
         How broad a story is: it sets ``alpha``, to 0.06, 0.15 or 0.01 of the number of texts that
         come in the time ``decay``. With "topic" a rare word that texts share says less, the less
-        the longer texts are: for the broad classes of a newspaper.
+        the longer texts are, and where they have 40 words or more in the mean, stories are merged
+        and split by how far they are from all texts: for the broad classes of a newspaper.
     births : int, default 3
         Number of texts from which the birth of a story is reported.
 

@@ -35,6 +35,7 @@ from streamddcrp.models.text.kernels.tables import (
     release_list,
     tidy_word,
 )
+from streamddcrp.models.text.kernels.topics import broad_words, nearest_topic, with_prior
 from streamddcrp.numerics import natural
 
 RIVAL = 1e-3  # odds of the second choice of a document against the first that make it a rival
@@ -63,11 +64,8 @@ def urns_gain(B, d, ua, ub, s, na, nb):
 @leaf
 def union_gain(config, sums, ua, ub, s, na, nb, mass_a, mass_b):
     """Return the part of (3) that is not of single words; masses are stored ones."""
-    Fa, Fb = max(mass_a / sums[GROWTH], 1.0), max(mass_b / sums[GROWTH], 1.0)
-    return (
-        urns_gain(sums[CONCENTRATION], config.discount, ua, ub, s, na, nb)
-        + math.lgamma(Fa + Fb) - math.lgamma(Fa) - math.lgamma(Fb) - math.log(sums[ALPHA])
-    )  # fmt: skip
+    urns = urns_gain(sums[CONCENTRATION], config.discount, ua, ub, s, na, nb)
+    return with_prior(sums, urns, mass_a, mass_b)
 
 
 @uncounted
@@ -160,11 +158,13 @@ def keep_example(tables, k, text, start, n, fit, row):
 
 @uncounted
 def try_merge(config, words, postings, tables, window, events, counts, sums, scratch, a):
-    """Merge table ``a`` with that of its rivals that gains most by it."""
+    """Merge table ``a`` with that of its rivals, or of all topics, that gains most by it."""
     size = tables.size[a]
     tables.next_merge[a] = size + 1 + size // (4 if size < SMALL else 2)
-    best, largest = -1, 0.0
-    for j in range(N_RIVALS):
+    best, largest, n_all = -1, 0.0, broad_words(config, tables, counts)
+    if n_all > 0:
+        best = nearest_topic(words, postings, tables, counts, sums, scratch, a, n_all)
+    for j in range(0 if n_all > 0 else N_RIVALS):
         b = tables.rival[a, j]
         again = False
         for i in range(j):

@@ -1,4 +1,6 @@
-"""Splits of tables that hold two stories, by minus the gain (3) of merging the halves.
+"""Splits of tables that hold two stories, by minus the gain of merging the halves.
+
+That gain is (3), or that of `kernels.topics`.
 
 A document alone never leaves a mixture, whose words it shares. So a table that has grown by half is
 examined: the documents with a word of many of them leave for a half of their own; then single
@@ -48,6 +50,7 @@ from streamddcrp.models.text.kernels.tables import (
     room_needed,
     strike,
 )
+from streamddcrp.models.text.kernels.topics import broad_words, halves_gain, texts_with, with_prior
 from streamddcrp.numerics import holds, natural
 
 LEAST_PART, SHARE = 3, 0.2  # documents of a half, and their part in those of the table
@@ -66,7 +69,7 @@ def good_size(n, size):
 
 
 @uncounted
-def gather(words, postings, tables, window, sums, halves, k, newest):
+def gather(config, words, postings, tables, window, counts, sums, halves, k, newest):
     """List the documents of a table in the window, the newest first, and their words.
 
     Returns
@@ -103,6 +106,8 @@ def gather(words, postings, tables, window, sums, halves, k, newest):
     for j in range(n_met):
         w = halves.met[j]
         words.mark[w] = 0
+        if config.long < math.inf:
+            halves.everywhere[j] = texts_with(words, postings, counts, w)
         if whole:
             halves.total[j] = halves.present[j]
         else:
@@ -128,8 +133,12 @@ def tally(window, halves, n, n_met):
 
 @uncounted
 def split_gain(config, words, tables, counts, sums, halves, g, k, n_met, tokens, mass):
-    """Return minus the gain (3) that merging the halves would have once they are two."""
+    """Return minus the gain that merging the halves would have once they are two."""
     x, gain, there, shared = 1.0 - config.discount, 0.0, 0, 0
+    n_all = broad_words(config, tables, counts)
+    if n_all > 0:
+        gain = halves_gain(halves, n_met, tokens, tables.n_tokens[k] - tokens, n_all)
+        return -with_prior(sums, gain, mass, tables.mass[k] - mass)
     b = smoothing(config, sums)
     for j in range(n_met):
         a, c = halves.own[j], halves.total[j]
@@ -352,7 +361,9 @@ def try_split(config, words, postings, tables, window, events, counts, sums, hal
     counts[SPLIT_DUE] = -1
     if not is_live(tables, counts, k) or size < tables.next_split[k]:
         return
-    n, n_met = gather(words, postings, tables, window, sums, halves, k, counts[N_SEEN] - 1)
+    n, n_met = gather(
+        config, words, postings, tables, window, counts, sums, halves, k, counts[N_SEEN] - 1
+    )
     seeds, best = 0, 0.0
     if n >= max(2 * LEAST_PART, SHARE * size):
         seeds = choose_seeds(
