@@ -1,4 +1,4 @@
-"""Trees of components of binary rows: the bound by its definition, its ascent, and exact evidence."""
+"""Trees of components of binary rows: the bound by definition, its ascent, exact evidence."""
 
 import numpy as np
 import pytest

@@ -30,6 +30,7 @@ from streamddcrp.models.trees.tree import (
     check_nodes,
     paths_of,
     read_changes,
+    reconstruct,
     sizes_of,
     sorted_order,
     with_ancestors,
@@ -222,21 +223,6 @@ def kl_of_all(parent: IntArray, w: Weights, prior: Prior) -> float:
     log_beta = gammaln(a) + gammaln(b) - gammaln(a + b)
     sticks = (a - 1.0) * (digamma(a) - both) + (b - prior.gamma) * (digamma(b) - both)
     return float(0.5 * vectors + noise + np.sum(sticks - log_beta - np.log(prior.gamma)))
-
-
-def reconstruct(
-    X: FloatArray, ends: IntArray, parent: IntArray, level: IntArray, L: int, M: FloatArray
-) -> FloatArray:
-    """Project points onto the mean and the span of the vectors of their paths."""
-    out = np.empty_like(X)
-    paths = paths_of(parent, level, L)
-    for k in np.unique(ends).tolist():
-        rows = np.flatnonzero(ends == k)
-        W = M[paths[k, : level[k]] + 1]
-        _, size, basis = np.linalg.svd(W, full_matrices=False)
-        basis = basis[size > 1e-10 * max(size[0], 1e-300)]
-        out[rows] = M[0] + (X[rows] - M[0]) @ basis.T @ basis
-    return out
 
 
 _NODES = ("parent", "level", "ids", "born")

@@ -12,15 +12,8 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from streamddcrp.models.trees.component_state import (
-    NARROW,
-    ComponentState,
-    Prior,
-    Stats,
-    Weights,
-    reconstruct,
-)
-from streamddcrp.models.trees.tree import Change, with_ancestors
+from streamddcrp.models.trees.component_state import NARROW, ComponentState, Prior, Stats, Weights
+from streamddcrp.models.trees.tree import Change, reconstruct, with_ancestors
 from streamddcrp.typing import FloatArray, IntArray
 
 _log = logging.getLogger(__name__)
