@@ -167,7 +167,7 @@ def compare(
     "--data", type=click.Path(path_type=Path), default=DATA, help="Folder of shared data."
 )
 @click.option("--seeds", default=5, show_default=True, help="Trees, or orders of the images.")
-@click.option("--first", default=5, show_default=True, help="First seed; 0 to 4 served to choose.")
+@click.option("--first", default=5, show_default=True, help="First seed; 0 to 2 served to choose.")
 def main(data: Path, seeds: int, first: int) -> None:
     """Trees of components of binary rows, beside a flat mixture and a Gaussian tree."""
     logging.disable(logging.WARNING)  # that all nodes are in use
