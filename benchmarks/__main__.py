@@ -21,6 +21,7 @@ from benchmarks import (
     live,
     live_hours,
     live_page,
+    nested_binary,
     nested_digits,
     nested_moves,
     nested_topics,
@@ -53,8 +54,9 @@ def main(context: click.Context) -> None:
 for _module in (
     engine, ordinary, factory, real_series, seasons, keyed, bound_gap, batch_speed, ddcrp_sampler,
     ddcrp_filter, link_language, temporal_gaussian, temporal_text, temporal_language, graph_crp,
-    group_dp, infinite_hmm, tv_ibp, nested_digits, nested_moves, nested_topics, text, boilerplate,
-    text_languages, without_spaces, live, live_hours, live_page, brokers, speed, spark, spark_plan,
+    group_dp, infinite_hmm, tv_ibp, nested_binary, nested_digits, nested_moves, nested_topics, text,
+    boilerplate, text_languages, without_spaces, live, live_hours, live_page, brokers, speed, spark,
+    spark_plan,
 ):  # fmt: skip
     main.add_command(_module.main)
 

@@ -76,7 +76,7 @@ BAD = {
     },
     NestedCRPComponents: {
         "depth": (1,), "max_nodes": (1,), "gamma": (-1,), "window": (3,), "warmup": (1,),
-        "seed": (-1,),
+        "seed": (-1,), "likelihood": ("poisson", None),
     },
     LinkLanguageModel: {
         "alpha": (0.0, "one"), "base_measure": ([0.5, 0.4], [1.5, -0.5], 0, True, [], None, "text"),

@@ -245,6 +245,13 @@ def nested_components(record):
         record.add(f"{name}.one", model.transform_one(probe))
         record.add(f"{name}.reconstructed", model.reconstruct_many(X[:30]))
         record.state(model, f"{name}.refined")
+    X = (X > 0.0).astype(float)
+    model = NestedCRPComponents(depth=2, warmup=40, window=128, likelihood="bernoulli")
+    probe = dict(enumerate(X[7].tolist()))
+    model = follow(record, "binary", model, X, probes=[probe], views=["growth", "n_refused"])
+    record.add("binary.refine", model.refine(10))
+    record.add("binary.reconstructed", model.reconstruct_many(X[:30]))
+    record.state(model, "binary.refined")
 
 
 @case

@@ -14,7 +14,6 @@ from streamddcrp.models.trees.component_state import (
     global_step,
     kl_of_all,
     local_step,
-    reconstruct,
 )
 from streamddcrp.models.trees.components import MOVES, ComponentTree, View
 from streamddcrp.models.trees.kernels.gain import fit_eta, merge_gains
@@ -23,6 +22,7 @@ from streamddcrp.models.trees.kernels.tree import log_path_chances
 from streamddcrp.models.trees.nested_topics import NestedCRPTopics
 from streamddcrp.models.trees.topic_moves import Trial, worth_keeping
 from streamddcrp.models.trees.topic_tree import Settings, TopicTree
+from streamddcrp.models.trees.tree import reconstruct
 from tests.oracles.nested_ascent import Ascent, factorised_step, look_ahead, path_step
 from tests.unit.test_nested_tree import LEVEL, PARENT, A, B
 

@@ -30,6 +30,7 @@ from streamddcrp.models.trees.tree import (
     check_nodes,
     paths_of,
     read_changes,
+    reconstruct,
     sizes_of,
     sorted_order,
     with_ancestors,
@@ -40,6 +41,7 @@ from streamddcrp.typing import FloatArray, IntArray
 _NOTHING = 1e-8  # share of a point that counts for nothing
 _NEVER = -40.0  # log of a share that makes no difference to a float, and is taken for none
 _FAR = -700.0  # of the least share that is a float
+KNOWN_PRECISION = 0.25  # of pseudo-values of binary rows: the largest curvature of log sigmoid
 NARROW = 1e-7  # variance of vectors that are guessed, in prior variances
 _LOG_2PI = float(np.log(2.0 * np.pi))
 
@@ -65,8 +67,15 @@ class Weights(NamedTuple):
 
     @property
     def precision(self) -> float:
-        """Expected precision of the noise."""
-        return self.shape / self.rate
+        """Expected precision of the noise, which is known where the shape is infinite."""
+        return KNOWN_PRECISION if math.isinf(self.shape) else self.shape / self.rate
+
+    @property
+    def log_precision(self) -> float:
+        """Expected log of the precision."""
+        if math.isinf(self.shape):
+            return math.log(KNOWN_PRECISION)
+        return float(digamma(self.shape) - np.log(self.rate))
 
 
 class Stats(NamedTuple):
@@ -151,7 +160,7 @@ def local_step(
     log_path_chances(parent, level, K, L, a, b, prior.gamma, False, chances)
     missing = tau * D * prior.vector_var
     chances += 0.5 * (log_det - (L - level) * np.log1p(missing))
-    chances += 0.5 * D * (digamma(w.shape) - np.log(w.rate) - _LOG_2PI)
+    chances += 0.5 * D * (w.log_precision - _LOG_2PI)
     q, log_z = np.empty((K, N)), np.empty(N)
     base = -0.5 * tau * (tt - 2.0 * MX[0] + G[0, 0])
     place_points(z, paths, level, rows, chances, base, _FAR if far else _NEVER, q, log_z)
@@ -205,28 +214,15 @@ def kl_of_all(parent: IntArray, w: Weights, prior: Prior) -> float:
     vectors = np.sum((D * np.diag(w.S) + np.sum(w.M**2, axis=1)) / var) - K1 * D
     vectors += D * np.sum(np.log(var)) - D * np.linalg.slogdet(w.S)[1]
     at, bt, a0, b0 = w.shape, w.rate, prior.shape, prior.rate
-    noise = (at - a0) * digamma(at) - gammaln(at) + gammaln(a0) + a0 * (np.log(bt) - np.log(b0))
-    noise += at * (b0 - bt) / bt
+    noise = 0.0
+    if not math.isinf(at):
+        noise = (at - a0) * digamma(at) - gammaln(at) + gammaln(a0) + a0 * (np.log(bt) - np.log(b0))
+        noise += at * (b0 - bt) / bt
     a, b = (part[1:] for part in sticks_of(parent, w.mass, prior.gamma))
     both = digamma(a + b)
     log_beta = gammaln(a) + gammaln(b) - gammaln(a + b)
     sticks = (a - 1.0) * (digamma(a) - both) + (b - prior.gamma) * (digamma(b) - both)
     return float(0.5 * vectors + noise + np.sum(sticks - log_beta - np.log(prior.gamma)))
-
-
-def reconstruct(
-    X: FloatArray, ends: IntArray, parent: IntArray, level: IntArray, L: int, M: FloatArray
-) -> FloatArray:
-    """Project points onto the mean and the span of the vectors of their paths."""
-    out = np.empty_like(X)
-    paths = paths_of(parent, level, L)
-    for k in np.unique(ends).tolist():
-        rows = np.flatnonzero(ends == k)
-        W = M[paths[k, : level[k]] + 1]
-        _, size, basis = np.linalg.svd(W, full_matrices=False)
-        basis = basis[size > 1e-10 * max(size[0], 1e-300)]
-        out[rows] = M[0] + (X[rows] - M[0]) @ basis.T @ basis
-    return out
 
 
 _NODES = ("parent", "level", "ids", "born")
@@ -245,7 +241,7 @@ class ComponentState:
     born: IntArray  # (K,)
     weights: Weights
     past: Stats  # of points that have left the window
-    X: FloatArray  # (n, D) the window
+    X: FloatArray  # the window: (n, D) points, of a `BinaryTree` (n, 2 D)
     max_nodes: int
     next_id: int
     n_seen: int = 0
@@ -267,6 +263,27 @@ class ComponentState:
         """Return the slots on the way to each node, (K, L), -1 below it."""
         return paths_of(self.parent, self.level, self.depth)
 
+    @property
+    def points(self) -> FloatArray:
+        """Points of the window, (n, D)."""
+        return self.X
+
+    def settle(self, local: Local) -> None:
+        """Change what else belongs to the rows of the window: of points, nothing."""
+
+    def left_over(self) -> float:
+        """Return what the bound of the window has beside that of the points."""
+        return 0.0
+
+    def place(self, X: FloatArray) -> Local:
+        """Return where rows that are not in the window are."""
+        return self.local(X)
+
+    def reconstruct(self, X: FloatArray) -> FloatArray:
+        """Project points onto the mean and the vectors of their likeliest endpoints."""
+        ends = self.local(X).q.argmax(axis=1)
+        return reconstruct(X, ends, self.parent, self.level, self.depth, self.weights.M)
+
     def local(self, X: FloatArray, *, far: bool = False) -> Local:
         """Return where points are; ``far``: unlikely places, too."""
         return local_step(X, self.parent, self.level, self.depth, self.weights, self.prior, far=far)
@@ -277,14 +294,16 @@ class ComponentState:
         With ``alone`` the window stands for all points that were seen.
         """
         for _ in range(n):
-            stats = self.local(self.X).stats
-            stats = stats.times(self.n_seen / len(self.X)) if alone else self.past.plus(stats)
+            local = self.local(self.points)
+            scale = self.n_seen / len(self.X)
+            stats = local.stats.times(scale) if alone else self.past.plus(local.stats)
             self.weights = global_step(stats, self.weights, self.prior)
+            self.settle(local)
 
     def bound(self) -> float:
         """Return the bound, the window standing for all points that were seen."""
-        local = self.local(self.X)
-        part = float(local.log_z.sum()) * self.n_seen / max(len(self.X), 1)
+        local = self.local(self.points)
+        part = (float(local.log_z.sum()) + self.left_over()) * self.n_seen / max(len(self.X), 1)
         return part - kl_of_all(self.parent, self.weights, self.prior)
 
     def add(self, p: int, vectors: FloatArray, mass: float = 0.0) -> int:

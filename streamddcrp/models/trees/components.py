@@ -12,15 +12,8 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from streamddcrp.models.trees.component_state import (
-    NARROW,
-    ComponentState,
-    Prior,
-    Stats,
-    Weights,
-    reconstruct,
-)
-from streamddcrp.models.trees.tree import Change, with_ancestors
+from streamddcrp.models.trees.component_state import NARROW, ComponentState, Prior, Stats, Weights
+from streamddcrp.models.trees.tree import Change, reconstruct, with_ancestors
 from streamddcrp.typing import FloatArray, IntArray
 
 _log = logging.getLogger(__name__)
@@ -48,12 +41,13 @@ class View(NamedTuple):
     @classmethod
     def of(cls, tree: ComponentState) -> "View":
         """Return the view of a tree."""
-        q, M = tree.local(tree.X).q, tree.weights.M
-        found = reconstruct(tree.X, q.argmax(axis=1), tree.parent, tree.level, tree.depth, M)
+        X = tree.points
+        q, M = tree.local(X).q, tree.weights.M
+        found = reconstruct(X, q.argmax(axis=1), tree.parent, tree.level, tree.depth, M)
         below = q.copy()
         for i in range(tree.n_nodes - 1, 0, -1):
             below[:, tree.parent[i]] += below[:, i]
-        return cls(tree.X - M[0], below, ((tree.X - found) ** 2).sum(axis=1))
+        return cls(X - M[0], below, ((X - found) ** 2).sum(axis=1))
 
 
 def _pick(rng: np.random.Generator, pull: FloatArray) -> int | None:
@@ -224,8 +218,9 @@ def shed(tree: ComponentState) -> None:
 
     What its points lose, other nodes as they are, less what its vectors add to the divergence.
     """
-    q, w = tree.local(tree.X, far=True).q, tree.weights
-    D, var, own = tree.X.shape[1], tree.prior.vector_var, np.diag(w.S)[1:]
+    X = tree.points
+    q, w = tree.local(X, far=True).q, tree.weights
+    D, var, own = X.shape[1], tree.prior.vector_var, np.diag(w.S)[1:]
     price = 0.5 * (D * (own / var - 1.0 + np.log(var / own)) + (w.M[1:] ** 2).sum(axis=1) / var)
     leaves = tree.level == tree.depth
     best = np.inf, leaves
@@ -276,18 +271,22 @@ class ComponentTree(ComponentState):
             changes=deque((Change("birth", i, 0) for i in range(depth)), maxlen=1024),
         )  # fmt: skip
 
+    def seated(self, X: FloatArray) -> FloatArray:
+        """Return rows as the window holds them."""
+        return X
+
     def absorb(self, X: FloatArray, window: int) -> None:
-        """Take more points into the window; the oldest leave it."""
+        """Take more rows into the window; the oldest leave it."""
         self.n_seen += len(X)
-        X = np.concatenate([self.X, X])
-        gone = max(0, len(X) - window)
+        self.X = np.concatenate([self.X, self.seated(X)])
+        gone = max(0, len(self.X) - window)
         if gone:
-            self.past = self.past.plus(self.local(X[:gone]).stats)
-        self.X = X[gone:].copy()
+            self.past = self.past.plus(self.local(self.points[:gone]).stats)
+        self.X = self.X[gone:].copy()
 
     def recall(self, X: FloatArray) -> None:
         """Let the window be all points that were learned, so that nothing is past."""
-        self.X = X
+        self.X = self.seated(X)
         self.past = self.past.times(0.0)
 
     def refine(
@@ -377,7 +376,7 @@ class ComponentTree(ComponentState):
         old = set(self.ids.tolist())
         self.parent, self.level = other.parent, other.level
         self.ids, self.born = other.ids, other.born
-        self.weights, self.next_id = other.weights, other.next_id
+        self.weights, self.next_id, self.X = other.weights, other.next_id, other.X
         self.changed(old)
 
     def changed(self, old: set[int]) -> None:
@@ -390,4 +389,4 @@ class ComponentTree(ComponentState):
         self.changes.extend(Change("birth", i, self.n_seen) for i in sorted(new - old))
         self.n_pruned += len(old - new)
         self.n_born += len(new - old)
-        self.past = self.local(self.X).stats.times(self.past.n / len(self.X))
+        self.past = self.local(self.points).stats.times(self.past.n / len(self.X))

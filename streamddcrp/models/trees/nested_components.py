@@ -12,7 +12,7 @@ from streamddcrp.data import Vectorizer
 from streamddcrp.data.batches import read_batch
 from streamddcrp.errors import SchemaError, StreamDDCRPError
 from streamddcrp.estimator.stored import refuse_unless_plain
-from streamddcrp.models.trees.component_state import reconstruct
+from streamddcrp.models.trees.binary_tree import BinaryTree, binary_prior
 from streamddcrp.models.trees.components import ComponentTree, wide_prior
 from streamddcrp.models.trees.pictures import plot_component_tree
 from streamddcrp.models.trees.sampled_moves import reshape
@@ -23,6 +23,7 @@ from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp.validation import choice
 
 MOVES = ("judged", "sampled")
+_TREES = {"gaussian": ComponentTree, "bernoulli": BinaryTree}
 _STEP = 64  # points between two global steps
 _GROW_EVERY = 4  # steps between two attempts to grow
 _FIRST_SWEEPS = 5
@@ -51,12 +52,18 @@ class NestedCRPComponents(TreeModel):
         Points from which mean, scale and the first path are found; until then the label is 0.
     seed : int, default 0
         Of the proposals of new paths.
+    likelihood : {"gaussian", "bernoulli"}, default "gaussian"
+        "bernoulli": every value is 0 or 1, and the sum of mean and vectors is the log odds of a 1.
 
     Notes
     -----
     Wang and Blei (2009), section 4, with loadings conditional on the path and one Gaussian for the
     mean and all vectors. Learned in steps of 64 points: O(window x nodes x depth^2) each, and
     memory O(window x features + nodes^2). Every feature must be there; a missing one is refused.
+
+    Binary rows: exponential family components on each path (section 2 of the paper). The logistic
+    function is bounded from below by a parabola in every row and column (Khan et al. 2010), whose
+    place is one more step of the ascent; the bound stays a lower bound. New rows take 20 steps.
 
     Examples
     --------
@@ -81,6 +88,7 @@ class NestedCRPComponents(TreeModel):
         window: int = 2048,
         warmup: int = 256,
         seed: int = 0,
+        likelihood: str = "gaussian",
     ) -> None:
         super().__init__()
         self.depth = depth
@@ -89,6 +97,8 @@ class NestedCRPComponents(TreeModel):
         self.window = window
         self.warmup = warmup
         self.seed = seed
+        self.likelihood = likelihood
+        self._kind = _TREES[choice("likelihood", likelihood, tuple(_TREES))]
         check_tree(self, 1, warmup=2, window=warmup, seed=0)
         self._vectorizer = Vectorizer()
         self._tree: ComponentTree | None = None
@@ -121,13 +131,15 @@ class NestedCRPComponents(TreeModel):
         return self._learn(X)
 
     def _check(self, X: FloatArray) -> None:
-        bad = ~(np.abs(X) < 1e100)  # NaN among them
+        binary = self._kind is BinaryTree
+        bad = ~((X == 0.0) | (X == 1.0) if binary else np.abs(X) < 1e100)  # NaN among them
         if bad.any():
             row, column = (int(i) for i in np.argwhere(bad)[0])
             name = (self._vectorizer.columns or range(X.shape[1]))[column]
             message = (
                 f"row {row}, column {name!r}: {X[row, column]!r}; every feature must be there, and "
-                "smaller than 1e100; fill missing ones in, or leave the column out"
+                f"{'0 or 1' if binary else 'smaller than 1e100'}; fill missing ones in, or leave "
+                "the column out"
             )
             raise SchemaError(message, row=row)
 
@@ -154,10 +166,11 @@ class NestedCRPComponents(TreeModel):
 
     def _step(self, X: FloatArray) -> None:
         if self._tree is None:
-            self._origin = X.mean(axis=0)
+            binary = self._kind is BinaryTree
+            self._origin = np.zeros(X.shape[1]) if binary else X.mean(axis=0)
             X = X - self._origin
-            prior = wide_prior(X, self.gamma)
-            self._tree = ComponentTree.founded(X, self.depth, prior, self.max_nodes)
+            prior = binary_prior(self.gamma) if binary else wide_prior(X, self.gamma)
+            self._tree = self._kind.founded(X, self.depth, prior, self.max_nodes)
             self._tree.sweep(_FIRST_SWEEPS)
         else:
             self._tree.absorb(X - self._origin, self.window)
@@ -216,7 +229,7 @@ class NestedCRPComponents(TreeModel):
         if tree is None:
             out[:, LABEL], out[:, LIVE_TABLES] = 0.0, 1.0
             return out
-        local = tree.local(X - self._origin)
+        local = tree.place(X - self._origin)
         leaves = local.q[:, tree.level == tree.depth]
         out[:, LABEL] = tree.ids[tree.level == tree.depth][leaves.argmax(axis=1)]
         out[:, LABEL_PROB], out[:, SCORE] = leaves.max(axis=1), -local.log_z
@@ -242,7 +255,7 @@ class NestedCRPComponents(TreeModel):
         if self._tree is None:
             return np.zeros((len(X), self.depth), np.int64)
         self._check(X)
-        q = self._tree.local(X - self._origin).q
+        q = self._tree.place(X - self._origin).q
         return ids_of(self._tree, _likeliest_leaves(self._tree, q))
 
     def transform_one(self, x: Mapping[Any, Any]) -> dict[str, Any]:
@@ -257,7 +270,7 @@ class NestedCRPComponents(TreeModel):
         X, tree = self._row(x), self._tree
         if tree is None:
             return {"path": (), "path_prob": 1.0, "loadings": {}}
-        local = tree.local(X - self._origin)
+        local = tree.place(X - self._origin)
         best = _likeliest_leaves(tree, local.q)
         some = np.flatnonzero(local.loadings[0])
         loadings = dict(zip(tree.ids[some].tolist(), local.loadings[0, some].tolist(), strict=True))
@@ -265,13 +278,16 @@ class NestedCRPComponents(TreeModel):
         return {"path": path, "path_prob": float(local.q[0, best[0]]), "loadings": loadings}
 
     def score_one(self, x: Mapping[Any, Any], t: Any = None) -> float:
-        """Return -log density (nats) by the bound: high is surprising. 0 in warm-up."""
+        """Return -log density (nats) by the bound: high is surprising. 0 in warm-up.
+
+        Of a binary row, -log probability.
+        """
         return 0.0 if self._tree is None else float(self._predictions(self._row(x))[0, SCORE])
 
     def reconstruct_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:
         """Return a point projected on the mean and the vectors of its path.
 
-        In warm-up the point itself.
+        Of a binary row, the probability of a 1 in each column. In warm-up the point itself.
         """
         names = self._vectorizer.columns or tuple(x)
         return dict(zip(names, self._reconstruct(self._row(x))[0].tolist(), strict=True))
@@ -285,11 +301,7 @@ class NestedCRPComponents(TreeModel):
         if tree is None:
             return X
         self._check(X)
-        X = X - self._origin
-        ends = tree.local(X).q.argmax(axis=1)
-        return self._origin + reconstruct(
-            X, ends, tree.parent, tree.level, tree.depth, tree.weights.M
-        )
+        return self._origin + tree.reconstruct(X - self._origin)
 
     # -- looking ---------------------------------------------------------------------------------
 
@@ -361,9 +373,9 @@ class NestedCRPComponents(TreeModel):
         refuse_if(n >= (_STEP if begun else self.warmup), "waiting")
         check_one("origin", self._origin, (D if begun else 0,), np.float64, FINITE)
         if begun:
-            refuse_if(arrays["X"].shape[-1] != D, "columns")
+            refuse_if(arrays["M"].shape[-1] != D, "columns")
             limits = self.depth, self.max_nodes
-            self._tree = ComponentTree.from_state(arrays, meta["tree"], *limits)
+            self._tree = self._kind.from_state(arrays, meta["tree"], *limits)
 
 
 def _likeliest_leaves(tree: ComponentTree, q: FloatArray) -> IntArray:

@@ -35,7 +35,7 @@ def reshape(tree: ComponentTree, seed: int) -> bool:
 
 
 def _grow(tree: ComponentTree, rng: np.random.Generator) -> None:
-    q = tree.local(tree.X, far=True).q
+    q = tree.local(tree.points, far=True).q
     inner = np.flatnonzero(tree.level < tree.depth)
     some = rng.choice(len(q), min(_POINTS, len(q)), replace=False)
     seeds = [(int(rng.choice(q.shape[1], p=q[n] / q[n].sum())), int(n)) for n in some]
@@ -49,7 +49,7 @@ def _grow(tree: ComponentTree, rng: np.random.Generator) -> None:
             M = tree.weights.M
             vectors = np.zeros((missing, M.shape[1]))
             path = tree.paths()[p, : tree.level[p]]
-            vectors[0] = rest_of(tree.X[[n]] - M[0], M, path)[0]
+            vectors[0] = rest_of(tree.points[[n]] - M[0], M, path)[0]
             tree.add(p, vectors, 1.0)
 
 
@@ -66,7 +66,7 @@ def _merge(tree: ComponentTree) -> None:
     leaves = np.flatnonzero(tree.level == tree.depth)
     w = tree.weights
     leaves = leaves[np.argsort(-w.mass[leaves], kind="stable")]
-    same = np.triu(likeness(tree.local(tree.X).q[:, leaves]) > _SAME, 1)
+    same = np.triu(likeness(tree.local(tree.points).q[:, leaves]) > _SAME, 1)
     mass, gone = w.mass.copy(), set[int]()
     for a, b in np.argwhere(same).tolist():
         i, j = int(leaves[a]), int(leaves[b])

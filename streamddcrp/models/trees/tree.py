@@ -160,3 +160,18 @@ def ids_of(tree: Any, slots: IntArray) -> IntArray:
 def attributes(owner: Any, names: Iterable[str]) -> dict[str, Any]:
     """Return some attributes by name."""
     return {name: getattr(owner, name) for name in names}
+
+
+def reconstruct(
+    X: FloatArray, ends: IntArray, parent: IntArray, level: IntArray, L: int, M: FloatArray
+) -> FloatArray:
+    """Project points onto the mean and the span of the vectors of their paths."""
+    out = np.empty_like(X)
+    paths = paths_of(parent, level, L)
+    for k in np.unique(ends).tolist():
+        rows = np.flatnonzero(ends == k)
+        W = M[paths[k, : level[k]] + 1]
+        _, size, basis = np.linalg.svd(W, full_matrices=False)
+        basis = basis[size > 1e-10 * max(size[0], 1e-300)]
+        out[rows] = M[0] + (X[rows] - M[0]) @ basis.T @ basis
+    return out
