@@ -112,6 +112,7 @@ class WordArrays(NamedTuple):
     codes: Annotated[NDArray[np.uint64], "R"]
     rates: Annotated[FloatArray, "R"]
     hashes: Annotated[IntArray, "R L"]
+    often: Annotated[FloatArray, "R L"]  # how often each of its pieces came
     weights: Annotated[FloatArray, "R L"]
     scale: Annotated[FloatArray, "R"]
     boundary: Annotated[FloatArray, "R1"]

@@ -6,7 +6,7 @@ from functools import cache
 from itertools import pairwise
 
 LONGEST, MOST, AT_A_TIME, UNIT = 8, 1 << 16, 128, 256
-ALPHA, ENDS, CHARACTERS = 3000, Fraction(1, 5), 4096
+ALPHA, ENDS, CHARACTERS, LINKED = 3000, Fraction(1, 5), 4096, 20
 
 
 def pairs(run):
@@ -25,7 +25,7 @@ class Pieces:
         self.pieces, self.letters, self.due = Counter(), Counter(), []
 
     def cut(self, run, own=0):
-        """Return the pieces of a list of characters; `learn` counts them.
+        """Return the words of a list of characters; `learn` counts the pieces.
 
         ``own`` is left out of the count of each piece, in 1 / 256.
         """
@@ -36,20 +36,39 @@ class Pieces:
             begin = 0
             for j in range(1, len(part) + 1):
                 if ends[j] > Fraction(1, 2) or j - begin == LONGEST:
-                    found.append("".join(part[begin:j]))
-                    begin = j
+                    while begin < j:
+                        end = self._first(part, begin, j, own)
+                        found.append("".join(part[begin:end]))
+                        begin = end
         return found
+
+    def _new(self, letters):
+        """Return alpha times the probability of a new piece."""
+        out, n = Fraction(ALPHA) * ENDS * (1 - ENDS) ** (len(letters) - 1), self.letters.total()
+        for letter in letters:
+            out *= Fraction(self.letters[letter] + UNIT, n + CHARACTERS * UNIT)
+        return out
+
+    def _first(self, run, begin, end, own):
+        """Return where the first of the words of a piece ends."""
+
+        def count(i, j):
+            return Fraction(max(self.pieces["".join(run[i:j])] - own, 0), UNIT)
+
+        halves = [(count(begin, j), count(j, end), -j) for j in range(begin + 1, end)]
+        least = max(count(begin, end), Fraction(1, UNIT))
+        most, at = max(((a * b, j) for a, b, j in halves if min(a, b) >= least), default=(0, 0))
+        n = Fraction(self.pieces.total(), UNIT)
+        return -at if most > LINKED * self._new(run[begin:end]) * n else end
 
     def _ends(self, run, own):
         """Return the probability that a piece ends before each place, and note what to count."""
-        R, n, letters = len(run), self.pieces.total(), self.letters.total()
+        R, n = len(run), self.pieces.total()
 
         @cache
         def weight(i, j):
-            new = Fraction(ALPHA * UNIT) * ENDS * (1 - ENDS) ** (j - i - 1)
-            for letter in run[i:j]:
-                new *= Fraction(self.letters[letter] + UNIT, letters + CHARACTERS * UNIT)
-            return (max(self.pieces["".join(run[i:j])] - own, 0) + new) / (n + ALPHA * UNIT)
+            count = max(self.pieces["".join(run[i:j])] - own, 0)
+            return (count + UNIT * self._new(run[i:j])) / (n + ALPHA * UNIT)
 
         before, after = [Fraction(1)], [Fraction(1)]  # sums over all ways up to and from a place
         for j in range(1, R + 1):
@@ -68,7 +87,7 @@ class Pieces:
         return [a * b / before[R] for a, b in zip(before, after, strict=True)]
 
     def cut_again(self, run):
-        """Return the pieces of a list of characters that was learned; nothing is to be counted."""
+        """Return the words of a list of characters that was learned; nothing is to be counted."""
         found, self.due = self.cut(run, UNIT), []
         return found
 

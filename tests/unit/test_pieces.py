@@ -49,6 +49,20 @@ def test_pieces_are_those_of_the_slow_way():
     assert sorted(pieces_of(table)["pieces.counts"].tolist()) == sorted(counts)
 
 
+def test_words_that_go_together_are_two():
+    """If they come alone as often, and by chance would be so more often than a new piece."""
+    a, b, c, d = (chr(FIRST + i) for i in range(4))
+    together = [a + b + c + d] * 4
+    table, slow = WordTable(()), Pieces()
+    for text in [a + b, c + d] * 30 + together:
+        found = read(table, [text])[0]
+        assert found == list(dict.fromkeys(slow.cut(list(text))))
+        slow.learn()
+    assert found == [a + b, c + d]
+    table = WordTable(())
+    assert read(table, together * 30)[-1] == [a + b + c + d]
+
+
 def words_of(model):
     """Return the words of each text of the window, the oldest first."""
     window, table = model._memory.window, model._table

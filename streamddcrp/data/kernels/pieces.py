@@ -8,6 +8,11 @@ over all ways to cut the run give the expected number of times that each piece c
 added to the counts once the text is learned. A run is cut wherever a boundary is more likely than
 not, which makes the expected number of wrong ones smallest, and where a piece would be too long.
 
+Words that go together are one piece to a unigram model. So a piece is cut in two if both halves
+came as often at least, and a b / N, how often they come side by side by chance, is `LINKED` times
+as much as alpha p0, how often the model makes the piece up. The halves are those with the largest
+a b, and the second may be cut again. What is counted stays the piece.
+
 Counts are whole numbers of 1 / `UNIT`, so that sums do not depend on the order; pieces and
 characters are known by 63 bits of a hash, odd for pieces, in an open-addressing table. When there
 are more than `MOST_PIECES`, all counts are halved and those below a half go: what is new counts
@@ -40,6 +45,7 @@ MOST_DUE = 1 << 13  # counts that a text adds; more of a longer text are left ou
 MOST_PIECES = 1 << 16
 UNIT = 256
 ALPHA = 3000.0  # of the Chinese restaurant process
+LINKED = 20.0  # times, see above
 ENDS = 0.2  # probability that a new piece ends after a character
 CHARACTERS = 4096.0  # that there may be: prior weight of 1 each
 PIECES, LETTERS, LISTED, DUE, OWN = 0, 1, 2, 3, 4  # places in ``piece_sums``
@@ -140,8 +146,9 @@ def read_run(data, i, stop, words, R):
 def cut_run(words, R):
     """Cut the run of ``R`` characters in ``words.codes``; note what to count.
 
-    ``words.boundary[j]`` is then the probability that a piece ends before character j. Of the count
-    of each piece ``words.piece_sums[OWN]`` is left out.
+    ``words.boundary[j]`` is then the probability that a piece ends before character j, and
+    ``words.often[i, k]`` how often the piece from i to i + k came. Of the count of each piece
+    ``words.piece_sums[OWN]`` is left out.
     """
     weights, keys, scale, boundary = words.weights, words.hashes, words.scale, words.boundary
     prior, total = ALPHA * UNIT, words.piece_sums[PIECES] + ALPHA * UNIT
@@ -159,7 +166,8 @@ def cut_run(words, R):
         for k in range(min(LONGEST_PIECE, j + 1)):
             i = j - k
             new *= words.rates[i]
-            weight = (max(_count(words, keys[i, k]) - own, 0) + new) / total * ahead
+            words.often[i, k] = max(_count(words, keys[i, k]) - own, 0)
+            weight = (words.often[i, k] + new) / total * ahead
             weights[i, k] = weight
             total_j += weight
             new *= 1.0 - ENDS
@@ -177,6 +185,20 @@ def cut_run(words, R):
             if count > 0:
                 _add_due(words, keys[i, k], count)
         boundary[i] = part
+
+
+@uncounted
+def first_word(words, begin, end):
+    """Return where the first word of the piece from ``begin`` to ``end`` ends."""
+    often, made_up, best, at = words.often, ALPHA * ENDS, 0.0, end
+    for j in range(begin, end):
+        made_up *= words.rates[j] * (1.0 - ENDS if j > begin else 1.0)
+    least = max(often[begin, end - begin - 1], 1.0)
+    for j in range(begin + 1, end):
+        a, b = often[begin, j - begin - 1], often[j, end - j - 1]
+        if min(a, b) >= least and a * b > best:
+            best, at = a * b, j
+    return at if best > LINKED * made_up * UNIT * words.piece_sums[PIECES] else end
 
 
 @uncounted

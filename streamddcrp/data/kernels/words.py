@@ -29,6 +29,7 @@ from streamddcrp.data.kernels.pieces import (
     LONGEST_PIECE,
     copy_piece,
     cut_run,
+    first_word,
     lacks_pieces,
     learn_pieces,
     read_run,
@@ -127,7 +128,7 @@ def _take(words, n, out, n_out):
 def _take_run(data, i, stop, words, out, n_out):
     """Take the words of a run that begins at ``i``; return where it ends, and how many there are.
 
-    Of a table with repeats they are pairs of neighbours, else pieces.
+    Of a table with repeats they are pairs of neighbours, else pieces or parts of them.
     """
     R, more, starts = 0, True, words.starts
     while more:
@@ -145,8 +146,10 @@ def _take_run(data, i, stop, words, out, n_out):
             begin = 0
             for j in range(1, R + 1):
                 if words.boundary[j] > 0.5 or j - begin == LONGEST_PIECE:
-                    n_out = _take(words, copy_piece(words, begin, j), out, n_out)
-                    begin = j
+                    while begin < j:
+                        end = first_word(words, begin, j)
+                        n_out = _take(words, copy_piece(words, begin, end), out, n_out)
+                        begin = end
             R = 0
     return i, n_out
 
