@@ -267,7 +267,7 @@ class Adversary:
         rng = self.rng
         if what == "group":
             new = rng.random() < 0.2
-            names = [f"g{self.at + i}" if new else "abc"[i % 3] for i in range(n)]
+            names = [f"g{(self.at + i) % 300}" if new else "abc"[i % 3] for i in range(n)]
             if isinstance(self.sample.side["group"][0], tuple):
                 return [("xy"[i % 2], name) for i, name in enumerate(names)]
             return names
