@@ -232,12 +232,12 @@ class Adversary:
         return name, pa.table(columns)
 
     def _keyed(self, n):
-        """Few keys, or always new ones."""
+        """Few keys, or many: memory grows with each, so that they are not new for ever."""
         name = self.sample.rows.column_names
         if self.rng.random() < 0.2:
-            keys, kind = [f"k{(self.at + i) // 20}" for i in range(n)], "new keys"
+            keys, kind = [f"k{(self.at + i) // 20 % 300}" for i in range(n)], "many keys"
         else:
-            keys, kind = self.rng.choice(["p", "q", "r"], n), "old keys"
+            keys, kind = self.rng.choice(["p", "q", "r"], n), "few keys"
         columns = {"key": pa.array(keys)}
         if "text" in name:
             kind_of_rows, columns["text"] = texts(self.rng, n, self.at)

@@ -276,7 +276,9 @@ def attack(case, seed, rows, seconds, width=None, alone=1.0):
     try:
         with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
             trial = Trial(case, seed, width=width, alone=alone)
-            with tqdm(total=rows, desc=case.name, unit=" rows", mininterval=1.0, leave=False) as bar:
+            with tqdm(
+                total=rows, desc=case.name, unit=" rows", mininterval=1.0, leave=False
+            ) as bar:
                 trial.go(rows, seconds, bar)
             return trial.report()
     finally:
@@ -314,7 +316,7 @@ def one_each():
 def table(came):
     """Return the lines of a table of what came of each case."""
     lines = [
-        "| case | rows learned | refused | one by one | slowest row, CPU | memory | state | found |",
+        "| case | learned | refused | one by one | slowest row, CPU | memory | state | found |",
         "|---|---|---|---|---|---|---|---|",
     ]
     row = (

@@ -85,9 +85,9 @@ def _merge(particles, names, counts, t, time):
             first, second = names.label[a], names.label[b]
             if first < 0 or (0 <= second < first):  # the older one stays
                 continue
-            if names.weight[a] + names.weight[b] > 1.0 + 1e-9:
-                continue
             if _likeness(names.owners[a], names.owners[b]) <= SAME:
+                continue
+            if _together(particles, counts, a, b):
                 continue
             if second >= 0:
                 _note(names, counts, MERGE_EVENT, b, t, time)
@@ -108,6 +108,19 @@ def _merge(particles, names, counts, t, time):
             names.weight[a] += names.weight[b]
             names.used[b] = False
             names.label[b] = -1
+
+
+@uncounted
+def _together(particles, counts, a, b):
+    """Whether a particle has features of both names."""
+    for i in range(counts[N_ACTIVE]):
+        has_a = has_b = False
+        for k in range(1, particles.n_owners.shape[1]):
+            has_a |= particles.name[i, k] == a
+            has_b |= particles.name[i, k] == b
+        if has_a and has_b:
+            return True
+    return False
 
 
 @uncounted
