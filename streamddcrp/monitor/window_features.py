@@ -21,7 +21,9 @@ from streamddcrp.typing import FloatArray, IntArray
 _log = logging.getLogger(__name__)
 _PERIODS = 4  # in a window
 _FIRST = 20  # windows that say what is usual
-_LEAST_SPREAD = 1e-2  # of features: differences of one per cent are usual, at the least
+_FARTHEST = 1e60  # spreads from the mean: values further off count as so far, and cubes are numbers
+_LEAST_SPREAD = 1e-100  # of columns: squares of less are no numbers
+_LEAST_CHANGE = 1e-2  # of features: differences of one per cent are usual, at the least
 _ARRAYS = ("rows", "origin", "unit", "centre", "scale", "latest")
 Features = Mapping[Any, Any]
 
@@ -173,11 +175,12 @@ class WindowFeatures(Options, Stored, base.Transformer):
         if begins:
             spread = rows[:first_rows].std(axis=0)
             self._origin = rows[:first_rows].mean(axis=0)
-            self._unit = np.where(spread > 0.0, spread, 1.0)
-        features = window_features((rows - self._origin) / self._unit, window, hop)
+            self._unit = np.where(spread > _LEAST_SPREAD, spread, 1.0)
+        scaled = np.clip((rows - self._origin) / self._unit, -_FARTHEST, _FARTHEST)
+        features = window_features(scaled, window, hop)
         if begins:
             self._centre = features[:_FIRST].mean(axis=0)
-            self._scale = np.maximum(features[:_FIRST].std(axis=0), _LEAST_SPREAD)
+            self._scale = np.maximum(features[:_FIRST].std(axis=0), _LEAST_CHANGE)
         features = (features - self._centre) / self._scale
         self._latest = features[-1]
         positions = self._n_seen - n_kept + window - 1 + hop * np.arange(len(features))

@@ -98,3 +98,31 @@ def test_ids_last_where_two_features_are_on_in_the_same_rows():
     for k in range(3):  # a feature or what is on without it: the baseline decides
         same = (found == on[:, k]).mean(axis=1)
         assert max(same.max(), 1.0 - same.min()) > 0.97
+
+
+@pytest.mark.parametrize("seed", [0, 2])
+def test_rows_of_all_scales_leave_a_rate(seed):
+    """Taking a row of 1e49 away left a rate of the noise of 0, by which was divided."""
+    rng = np.random.default_rng(seed)
+    X = rng.choice([-1.0, 1.0], (600, 4)) * 10.0 ** rng.uniform(-300, 99, (600, 1))
+    X[:40] = rng.normal(size=(40, 4))
+    model = TimeVaryingIBP(window=12, n_particles=8, moves=3, warmup=20)
+    out = model.step_many(X)
+    assert np.isfinite(out["score"].drop_null().to_numpy()).all()
+    assert (model._engine.state.particles.rate > 0.0).all()
+
+
+@pytest.mark.slow
+def test_no_particle_has_two_features_of_one_name():
+    """Light particles with both of two names that were merged counted the label twice."""
+    rng = np.random.default_rng(4)
+    model = TimeVaryingIBP(window=12, n_particles=8, moves=3, warmup=20)
+    model.learn_many(rng.normal(size=(40, 4)))
+    for _ in range(100):
+        X = rng.uniform(-1.0, 1.0, (200, 4)) * rng.choice([1e99, 1e39, 1e15, 1.0, 1e-300])
+        out = model.step_many(X)
+        assert max(out["label_prob"].drop_null().to_pylist(), default=0.0) <= 1.0
+        state = model._engine.state
+        for name in state.particles.name[: int(state.counts[1])]:  # those that are active
+            named = name[name >= 0]
+            assert len(set(named.tolist())) == len(named)

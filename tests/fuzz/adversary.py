@@ -232,12 +232,12 @@ class Adversary:
         return name, pa.table(columns)
 
     def _keyed(self, n):
-        """Few keys, or always new ones."""
+        """Few keys, or many: memory grows with each, so that they are not new for ever."""
         name = self.sample.rows.column_names
         if self.rng.random() < 0.2:
-            keys, kind = [f"k{(self.at + i) // 20}" for i in range(n)], "new keys"
+            keys, kind = [f"k{(self.at + i) // 20 % 300}" for i in range(n)], "many keys"
         else:
-            keys, kind = self.rng.choice(["p", "q", "r"], n), "old keys"
+            keys, kind = self.rng.choice(["p", "q", "r"], n), "few keys"
         columns = {"key": pa.array(keys)}
         if "text" in name:
             kind_of_rows, columns["text"] = texts(self.rng, n, self.at)
@@ -267,7 +267,7 @@ class Adversary:
         rng = self.rng
         if what == "group":
             new = rng.random() < 0.2
-            names = [f"g{self.at + i}" if new else "abc"[i % 3] for i in range(n)]
+            names = [f"g{(self.at + i) % 300}" if new else "abc"[i % 3] for i in range(n)]
             if isinstance(self.sample.side["group"][0], tuple):
                 return [("xy"[i % 2], name) for i, name in enumerate(names)]
             return names

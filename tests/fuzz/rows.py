@@ -4,6 +4,9 @@ Each case learns the same segments three times over: row by row, each row timed;
 size, saved and loaded on the way; and, where rows are refused, as a batch that must be refused as a
 whole and change nothing. Afterwards both models must be the same to the bit. What is asserted
 stands in `Trial`. Each case has a process of its own. Ends with 1 where something was found.
+
+A long stream for every public class, a tenth of it row by row:
+``--one-each --rows 1000000 --seconds 3000 --minutes 600 --alone 0.1``.
 """
 
 import argparse
@@ -23,6 +26,7 @@ from pathlib import Path
 import click
 import numpy as np
 import pyarrow as pa
+from tqdm import tqdm
 
 from streamddcrp.errors import StreamDDCRPError
 from tests.conformance.cases import CASES
@@ -31,7 +35,7 @@ from tests.fuzz.adversary import Adversary, without
 
 ROW = 0.1  # seconds of CPU time that a row may take
 WARM = 600  # rows after which a model is warm
-GROWTH = 16 << 20  # bytes by which a process may be larger in its second half
+GROWTH = 16 << 20  # bytes by which a process may be larger in the last tenth than in the second
 BY_STEP = ("TemporalDPM", "NestedCRP")  # learn many rows at a time: there it is the mean of a row
 VIEWS = ("summary", "trajectories", "growth", "tree", "recent_labels", "final_labels", "prior")
 
@@ -42,60 +46,100 @@ def memory():
     return int(fields[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-class Trial:
-    """A case under attack: what it took, and what was found."""
+def tenths(sizes):
+    """Return the largest size in the second tenth of a stream, and in the last."""
+    n = len(sizes)
+    return max(sizes[n // 10 : n // 5 + 1], default=0), max(sizes[n - n // 10 - 1 :], default=0)
 
-    def __init__(self, case, seed, *, width=None):
-        self.case, self.seed = case, seed
+
+class Trial:
+    """A case under attack: what it took, and what was found.
+
+    ``alone`` is the share of segments that are learned row by row as well; others are where a
+    batch is refused, or took so long that a single row may have been slow.
+    """
+
+    def __init__(self, case, seed, *, width=None, alone=1.0):
+        self.case, self.seed, self.alone = case, seed, alone
         self.foe = Adversary(case, seed, width=width)
         self.rng = np.random.default_rng(seed + 1)
         self.single, self.batched = case.make(), case.make()
-        self.learned, self.refused, self.slowest, self.spent = 0, 0, 0.0, 0.0
+        self.behind = False  # whether the model of single rows has not learned all
+        self.learned, self.refused, self.slowest = 0, 0, 0.0
+        self.timed, self.spent = 0, 0.0  # single rows, and seconds that they took
+        self.in_batch, self.took = 0, 0.0  # rows in batches, and seconds that they took
         self.slow_kind, self.kinds = "", collections.Counter()
-        self.sizes, self.found = [], []
+        self.sizes, self.states, self.found = [], [], []
 
     def note(self, what, kind):
         """Keep what was found, once for a kind."""
         entry = {"case": self.case.name, "seed": self.seed, "kind": kind, "found": what}
         self.found.append(entry | {"row": self.foe.at})
 
-    def go(self, n_rows, seconds):
+    def go(self, n_rows, seconds, bar):
         """Learn so many rows, or for so many seconds of CPU time."""
-        end = time.process_time() + seconds
-        while self.learned + self.refused < n_rows and time.process_time() < end:
+        end, far = time.process_time() + seconds, min(0.1 * n_rows, 4_000)
+        while (left := n_rows - self.learned - self.refused) > 0 and time.process_time() < end:
             n = int(self.rng.integers(1, 400))
-            last = self.learned + self.refused + n >= 0.9 * n_rows
-            kind, stream = self.foe.segment(n, last=last)
+            kind, stream = self.foe.segment(n, last=left - n <= far)
             self.kinds[kind.partition(";")[0]] += 1
             try:
                 self.segment(kind, stream)
             except Exception:
                 self.note(traceback.format_exc(limit=-6), kind)
                 return
+            bar.update(n)
             if len(self.found) > 5:
                 return
+        self.catch_up(self.batched.to_bytes())
         self.compare("at the end")
         self.odd_rows()
         self.measure()
 
     def segment(self, kind, stream):
-        """Learn a segment by both models, and look at them."""
-        refused = self.one_by_one(kind, stream)
-        clean = without(stream, refused)
+        """Learn a segment in batches, and by single rows where that is due; look at the models."""
+        before = self.batched.to_bytes()
+        self.states.append(len(before))
+        refused, alone, slow = set(), self.rng.random() < self.alone, False
+        if not alone:
+            try:
+                slow = self.in_batches(kind, stream)
+            except StreamDDCRPError:
+                self.batched, alone = type(self.batched).from_bytes(before), True
+        if alone or slow:
+            self.catch_up(before)
+            refused = self.one_by_one(kind, stream)
+        self.behind = not (alone or slow)
         if refused:
             self.refuse(kind, stream, refused)
-        cuts = np.sort(self.rng.integers(0, len(clean) + 1, self.rng.integers(0, 3)))
-        for a, b in zip([0, *cuts], [*cuts, len(clean)], strict=True):
-            self.sane(self.case.step(self.batched, clean[a:b]), kind)
-        self.learned += len(clean)
+        if alone:
+            self.in_batches(kind, without(stream, refused))
+        self.learned += len(stream) - len(refused)
         self.refused += len(refused)
-        for model in self.batched, self.single:
-            self.views(model, kind)
+        if alone or slow:
+            for model in self.batched, self.single:
+                self.views(model, kind)
         self.sizes.append(memory())
         if self.rng.random() < 0.2:
             self.batched = restored(self.batched)
-        if self.rng.random() < 0.1:
+        if not self.behind and self.rng.random() < 0.1:
             self.compare(kind)
+
+    def catch_up(self, before):
+        """Let the model of single rows be where the other was."""
+        if self.behind:
+            self.single = type(self.batched).from_bytes(before)
+
+    def in_batches(self, kind, stream):
+        """Learn rows in up to three batches; tell whether one may have been slow."""
+        begun, usual = time.thread_time(), self.took / max(1, self.in_batch)
+        cuts = np.sort(self.rng.integers(0, len(stream) + 1, self.rng.integers(0, 3)))
+        for a, b in zip([0, *cuts], [*cuts, len(stream)], strict=True):
+            self.sane(self.case.step(self.batched, stream[a:b]), kind)
+        took = time.thread_time() - begun
+        self.in_batch += len(stream)
+        self.took += took
+        return self.in_batch > WARM and took > ROW + len(stream) * usual
 
     def one_by_one(self, kind, stream):
         """Learn rows one by one; return the places of those refused."""
@@ -109,6 +153,7 @@ class Trial:
                 refused.add(i)
             took = time.thread_time() - begun
             self.spent += took
+            self.timed += 1
             if took > self.slowest and self.learned + i > WARM:
                 self.slowest, self.slow_kind = took, kind
         return refused
@@ -201,34 +246,40 @@ class Trial:
 
     def measure(self):
         """The slowest row, and memory."""
-        n = max(self.learned + self.refused, 1)
         by_step = self.case.name.startswith(BY_STEP)
-        if (self.spent / n if by_step else self.slowest) > ROW:
+        if (self.spent / max(1, self.timed) if by_step else self.slowest) > ROW:
             self.note(f"a row took {1e3 * self.slowest:.0f} ms", self.slow_kind)
-        half = len(self.sizes) // 2
-        if half > 5:
-            early, late = max(self.sizes[:half]), max(self.sizes[half:])
+        if len(self.sizes) > 10:
+            early, late = tenths(self.sizes)
             if late - early > GROWTH:
                 self.note(f"memory: {early / 2**20:.0f} MiB, then {late / 2**20:.0f} MiB", "")
+            early, late = tenths(self.states)
+            if late > 2 * early + 200_000:  # rooms are powers of two
+                self.note(f"state: {early:,} bytes, then {late:,}", "")
 
     def report(self):
-        half = len(self.sizes) // 2
-        early, late = max(self.sizes[:half], default=0), max(self.sizes[half:], default=0)
+        (early, late), (small, large) = tenths(self.sizes), tenths(self.states)
         return {
             "case": self.case.name, "learned": self.learned, "refused": self.refused,
-            "kinds": len(self.kinds), "mean_ms": 1e3 * self.spent / max(1, self.foe.at),
+            "kinds": len(self.kinds), "alone": self.timed,
+            "mean_ms": 1e3 * self.spent / max(1, self.timed),
+            "batch_ms": 1e3 * self.took / max(1, self.in_batch),
             "slowest_ms": 1e3 * self.slowest, "slow_kind": self.slow_kind,
-            "early_mib": early / 2**20, "late_mib": late / 2**20, "found": self.found,
+            "early_mib": early / 2**20, "late_mib": late / 2**20,
+            "early_state": small, "late_state": large, "found": self.found,
         }  # fmt: skip
 
 
-def attack(case, seed, rows, seconds, width=None):
+def attack(case, seed, rows, seconds, width=None, alone=1.0):
     """Attack a case; return what came of it."""
     logging.disable()
     try:
         with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
-            trial = Trial(case, seed, width=width)
-            trial.go(rows, seconds)
+            trial = Trial(case, seed, width=width, alone=alone)
+            with tqdm(
+                total=rows, desc=case.name, unit=" rows", mininterval=1.0, leave=False
+            ) as bar:
+                trial.go(rows, seconds, bar)
             return trial.report()
     finally:
         logging.disable(logging.NOTSET)
@@ -254,38 +305,61 @@ def apart(case, *args):
         child.join()
 
 
+def one_each():
+    """Return the first case of each class, and the first on texts or words."""
+    found = {}
+    for case in CASES:
+        found.setdefault((type(case.make()), isinstance(case.stream(1).rows, list)), case)
+    return [*found.values()]
+
+
+def table(came):
+    """Return the lines of a table of what came of each case."""
+    lines = [
+        "| case | learned | refused | one by one | slowest row, CPU | memory | state | found |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    row = (
+        "| {case} | {learned:,} | {refused:,} | {alone:,} | {slowest_ms:.0f} ms, {slow_kind}; "
+        "mean {mean_ms:.3f}, in batches {batch_ms:.3f} | {early_mib:.0f} then {late_mib:.0f} MiB | "
+        "{early_state:,} then {late_state:,} | {n} |"
+    )
+    return lines + [
+        row.format(**one, n=len(one["found"])) if "learned" in one
+        else f"| {one['case']} | ended | | | | | | 1 |"
+        for one in came
+    ]  # fmt: skip
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=2_000, help="for each case")
     parser.add_argument("--seconds", type=float, default=10.0, help="most CPU time for each case")
     parser.add_argument("--minutes", type=float, default=10.0, help="in all, by the clock")
     parser.add_argument("--only", default="", help="pattern of the names of cases")
-    parser.add_argument("--one-each", action="store_true", help="one case for each class")
+    parser.add_argument(
+        "--one-each", action="store_true", help="one case for each class and kind of rows"
+    )
+    parser.add_argument("--alone", type=float, default=1.0, help="share learned row by row too")
     parser.add_argument("--width", type=int, help="columns, where they are free")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, help="file for all that came of it, as JSON lines")
     given = parser.parse_args()
-    chosen = [case for case in CASES if re.search(given.only, case.name)]
-    if given.one_each:
-        chosen = [*{type(case.make()): case for case in reversed(chosen)}.values()][::-1]
-    begun, bad = time.monotonic(), 0
+    chosen = one_each() if given.one_each else CASES
+    chosen = [case for case in chosen if re.search(given.only, case.name)]
+    begun, all_that_came = time.monotonic(), []
     for case in chosen:
         if time.monotonic() - begun > 60.0 * given.minutes:
             break
-        came = apart(case, given.seed, given.rows, given.seconds, given.width)
-        bad += len(came["found"])
-        if "learned" in came:
-            said = (
-                "{case}: {learned:,} rows learned, {refused:,} refused, mean {mean_ms:.2f} ms, "
-                "slowest {slowest_ms:.0f} ms ({slow_kind}), {early_mib:.0f} then {late_mib:.0f} MiB"
-            )
-            click.echo(said.format(**came) + f"; {len(came['found'])} found")
+        came = apart(case, given.seed, given.rows, given.seconds, given.width, given.alone)
+        all_that_came.append(came)
         for entry in came["found"]:
-            click.echo(f"  {entry}".replace("\\n", "\n      "))
+            click.echo(f"{entry}".replace("\\n", "\n      "))
         if given.out:
             with given.out.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(came) + "\n")
-    sys.exit(bool(bad))
+    click.echo("\n".join(table(all_that_came)))
+    sys.exit(any(came["found"] for came in all_that_came))
 
 
 if __name__ == "__main__":

@@ -2,9 +2,10 @@
 
 import pytest
 
+import streamddcrp
 from tests.conformance.cases import CASES
 from tests.fuzz.readers import readers
-from tests.fuzz.rows import attack
+from tests.fuzz.rows import attack, one_each
 
 SOME = ("SeqDDCRP, auto", "GroupDP, given", "GraphCRP, parents, given", "TextStream, documents",
         "NestedCRPTopics, texts", "Keyed, numbers", "Alarm")  # fmt: skip
@@ -15,6 +16,23 @@ def test_adversarial_rows_do_no_harm(case):
     came = attack(case, 7, 300, 20.0)
     assert came["found"] == []
     assert came["learned"] > 100
+
+
+def test_long_streams_learn_in_batches_and_by_single_rows():
+    case = next(c for c in CASES if c.name == "WindowFeatures, found")
+    came = attack(case, 0, 5_000, 20.0, None, 0.1)
+    assert came["found"] == []
+    assert came["learned"] + came["refused"] >= 5_000
+    assert 0 < came["alone"] < 2_500
+
+
+def test_no_public_class_is_left_out():
+    chosen = {type(case.make()) for case in one_each()}
+    public = [getattr(streamddcrp, name) for name in streamddcrp.__all__]
+    ways = ("learn_one", "learn_many", "step_many", "score_many")
+    learners = [c for c in public if isinstance(c, type) and any(hasattr(c, w) for w in ways)]
+    assert len(learners) >= 17
+    assert chosen >= {*learners}
 
 
 def test_mutated_files_are_read_or_refused(tmp_path):

@@ -119,6 +119,9 @@ def _report(particles, names, counts, work, out, out_id, out_prob):
             g = particles.name[i, k]
             if g >= 0 and work.place_of[g] >= 0:
                 out_prob[work.place_of[g]] += w * work.marginal[i, k]
+    out[P_NEW] = min(out[P_NEW], 1.0)  # weights sum to 1 within the rounding of their logs
+    for place in range(n_live):
+        out_prob[place] = min(out_prob[place], 1.0)
 
 
 @entry

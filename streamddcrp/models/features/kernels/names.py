@@ -76,7 +76,10 @@ def name_features(config, particles, names, counts, work, time):
 
 @uncounted
 def _merge(particles, names, counts, t, time):
-    """Make one of two that have come to have the same owners and are never in one particle."""
+    """Make one of two that have come to have the same owners and share few particles at most.
+
+    In a particle that has both, the younger one loses its name, so that no name is there twice.
+    """
     G = len(names.label)
     for a in range(G):
         for b in range(G):
@@ -97,9 +100,13 @@ def _merge(particles, names, counts, t, time):
                         if names.history[place, n] == second:
                             names.history[place, n] = first
             for i in range(counts[N_ACTIVE]):
-                for k in range(1, particles.n_owners.shape[1]):
-                    if particles.name[i, k] == b:
-                        particles.name[i, k] = a
+                name = particles.name[i]
+                has_a = False
+                for k in range(1, len(name)):
+                    has_a |= name[k] == a
+                for k in range(1, len(name)):
+                    if name[k] == b:
+                        name[k] = -1 if has_a else a
             if names.best[b] > names.best[a]:
                 names.best[a] = names.best[b]
                 names.holder[a] = names.holder[b]

@@ -13,6 +13,7 @@ from streamddcrp.models.features.kernels.slots import (
     MOST_REDRAWN,
     MOST_TOGETHER,
     N_SEEN,
+    ROUNDING,
     ROW,
     SHAPE,
     SUBSET,
@@ -104,7 +105,7 @@ def resample_row(config, particles, rows, sums, work, i, t, row, step):
     shape, rate = 0.0, particles.rate[i]
     if sums[SHAPE] > 0.0:
         shape = sums[SHAPE] - 0.5 * D
-        rate -= square / (2.0 * c)
+        rate = max(rate - square / (2.0 * c), ROUNDING * rate)
     if n_free > MOST_TOGETHER:  # the others stay; chosen at random, whatever their state
         for f in range(MOST_TOGETHER):
             u = uniform(config.seed, t, i, SUBSET, step * 64 + f)

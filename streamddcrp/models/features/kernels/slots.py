@@ -30,6 +30,7 @@ N_FEATURES = 2  # number of live features before the row
 N_OUTPUTS = 3
 
 N_REPORTED = 64  # features that are reported of a row, at most
+ROUNDING = 2.0**-52  # of a rate: a row far beyond the others takes nearly all of it along
 LIVE = 0.5  # weight of the particles that have a feature from which on it is live
 MOST_FEATURES = 63  # a particle, one of them the baseline
 MOST_NEW = 12  # new features of a row
@@ -135,7 +136,8 @@ def rescale(config, particles, sums, work, i, t, step):
         particles.scale[i, k] = chosen
         gain = delta / (1.0 + delta * spread)
         if sums[SHAPE] > 0.0:
-            particles.rate[i] += 0.5 * gain * square
+            rate = particles.rate[i]
+            particles.rate[i] = max(rate + 0.5 * gain * square, ROUNDING * rate)
         for b in range(n):
             work.v[work.slots[b]] = cov[work.slots[b], k]
         for d in range(D):
