@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import time
 from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
@@ -29,7 +30,7 @@ from streamddcrp_connectors.experiments.ncrp_digits_numbers import digits
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
-DEPTH, SIZES = 3, (3, 9, 18, 36, 72)  # of paths; of flat mixtures
+DEPTH, NODES, SIZES = 3, 32, (3, 9, 18, 36, 72)  # of paths; at most; of flat mixtures
 N, D, SCALE = 1000, 40, 1.5  # rows to learn, columns, standard deviation of vectors in log odds
 NEW, STARTS, STEPS = 200, 3, 60  # rows to test; of the flat mixture
 DRAWS, ROUNDS, WIDER = 50, 15, 1.3  # of loadings; steps to their mode; variance, to be safe
@@ -122,14 +123,19 @@ def sampled(model: NestedCRPComponents, new: FloatArray, rng: np.random.Generato
     return float(np.logaddexp.reduce(out).mean())
 
 
+def agreement(of: IntArray | None, groups: IntArray) -> float:
+    """ARI with the true groups; NaN where these are not known."""
+    return np.nan if of is None else float(adjusted_rand_score(of, groups))
+
+
 def compare(
-    X: FloatArray, new: FloatArray, nodes: int, seed: int, of: IntArray, p: FloatArray
+    X: FloatArray, new: FloatArray, seed: int, of: IntArray | None, p: FloatArray | None
 ) -> dict[str, tuple[float, ...]]:
     """Held-out scores, ARI of groups, error of probabilities, nodes, CPU s of each method."""
     out = {}
-    runs = {"binary tree": ("bernoulli", nodes), "one path of three vectors": ("bernoulli", DEPTH)}
-    if not np.isnan(p).any():
-        runs["Gaussian tree"] = ("gaussian", nodes)
+    runs = {"binary tree": ("bernoulli", NODES), "one path of three vectors": ("bernoulli", DEPTH)}
+    if p is not None:
+        runs["Gaussian tree"] = ("gaussian", NODES)
     for name, (likelihood, limit) in runs.items():
         start = time.process_time()
         fit = fit_nested_components(
@@ -138,9 +144,11 @@ def compare(
         seconds = time.process_time() - start
         model, binary = fit.model, likelihood == "bernoulli"
         held = -np.mean([model.score_one(dict(enumerate(x))) for x in new]) if binary else np.nan
-        found = model.reconstruct_many(X) if binary else expected(model, X).clip(0.0, 1.0)
-        ari = adjusted_rand_score(of, fit.paths[:, -1])
-        error = float(np.sqrt(((found - p) ** 2).mean()))
+        ari = agreement(of, fit.paths[:, -1])
+        error = np.nan
+        if p is not None:
+            found = model.reconstruct_many(X) if binary else expected(model, X).clip(0.0, 1.0)
+            error = float(np.sqrt(((found - p) ** 2).mean()))
         also = sampled(model, new, np.random.default_rng(seed)) if binary else np.nan
         out[name] = (float(held), also, ari, error, model.n_nodes, seconds)
     rng, start = np.random.default_rng(seed), time.process_time()
@@ -148,17 +156,11 @@ def compare(
         max((mixture(X, new, K, rng) for _ in range(STARTS)), key=lambda one: one[0])
         for K in SIZES
     ]  # fmt: skip
-    ari = max(adjusted_rand_score(of, groups) for *_, groups in flat)
+    ari = max(agreement(of, groups) for *_, groups in flat)
     best = int(np.argmax([held for _, held, _ in flat]))
     seconds = time.process_time() - start
-    out["flat mixture, at its best"] = (
-        flat[best][1],
-        flat[best][1],
-        ari,
-        np.nan,
-        SIZES[best],
-        seconds,
-    )
+    held = flat[best][1]
+    out["flat mixture, at its best"] = held, held, ari, np.nan, SIZES[best], seconds
     return out
 
 
@@ -175,14 +177,14 @@ def main(data: Path, seeds: int, first: int) -> None:
     runs: dict[str, list[dict[str, tuple[float, ...]]]] = {}
     with threadpool_limits(1):
         for seed in range(first, first + seeds):
-            some = {}
+            some: dict[str, tuple[Any, ...]] = {}
             for loadings in ("random", "fixed"):
                 T, of, p = planted(seed, loadings)
                 some[f"planted, {loadings} loadings"] = T[:N], T[N:], of[:N], p[:N]
             for name, (X, new) in images(data, seed).items():  # whose groups are not known
-                some[name] = X, new, np.zeros(len(X), np.int64), np.full(X.shape, np.nan)
+                some[name] = X, new, None, None
             for name, (X, new, of, p) in some.items():
-                runs.setdefault(name, []).append(compare(X, new, 32, seed, of, p))
+                runs.setdefault(name, []).append(compare(X, new, seed, of, p))
                 click.echo(f"{seed} {name}: {runs[name][-1]}", err=True)
     logging.disable(logging.NOTSET)
     rows = []

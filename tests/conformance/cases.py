@@ -9,7 +9,7 @@ from importlib.util import find_spec
 
 import numpy as np
 
-from streamddcrp import Alarm, NestedCRPComponents, RegimeAnomalyDetector, SeqDDCRP, TextStream
+from streamddcrp import Alarm, RegimeAnomalyDetector, SeqDDCRP, TextStream
 from streamddcrp.decay import Exponential
 from streamddcrp.models.temporal.emissions.drift import GaussianDrift
 from streamddcrp.models.temporal.emissions.logistic import LogisticNormalText
@@ -190,13 +190,15 @@ CASES = [
     kinds.topics(
         "texts", stream=streams.untimed_texts, forms=forms.of_texts, refused=forms.BAD_TEXTS
     ),
-    kinds.of_numbers(
-        "NestedCRPComponents",
-        partial(NestedCRPComponents, depth=2, warmup=40, window=200),
-        stream=streams.points_of_tree, times="none", look=kinds.look_at_path, inexact=("score",),
-        wait=40, lacks={"keyed", "gaps"}, examples=10, river=river_rows,
-        odd=(*forms.ODD_NUMBERS, ({0: 1.0}, "must be there")),
+    kinds.components(
+        "numbers", {}, stream=streams.points_of_tree, river=river_rows,
         flat=Flat(lambda: Stream(streams.points(4000)), 10, 5),
+    ),
+    kinds.components(
+        "binary rows", {"likelihood": "bernoulli"}, stream=streams.binary_rows,
+        river=forms.river_bits, examples=5, refused=(*forms.BAD_NUMBERS, *forms.BAD_BITS),
+        odd=(*forms.ODD_NUMBERS, ({0: 1.0}, "must be there"), ({0: 1.0, 1: 0.5}, "0 or 1")),
+        flat=Flat(lambda: streams.binary_rows(3, 2000), 10, 5),
     ),
     kinds.language(
         "numbers", stream=streams.tokens, odd=((9, "token 9"), (1.5, "float")),

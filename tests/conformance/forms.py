@@ -31,6 +31,10 @@ def river_counts(n):
     return [({k: abs(v) for k, v in x.items()}, y) for x, y in river_rows(n)]
 
 
+def river_bits(n):
+    return [({k: float(v > 3.0) for k, v in x.items()}, y) for x, y in river_rows(n)]
+
+
 def of_numbers(stream):
     X = stream.rows
     table = pa.table({"b": X[:, 1], "a": X[:, 0]} | {f"c{d:02}": x for d, x in enumerate(X.T[2:])})
@@ -136,6 +140,11 @@ BAD_NUMBERS = (
     Refusal("infinity", with_value(math.inf, 10), "row 10, column 1", 10),
     Refusal("width", lambda s: replace(s[:5], rows=s.rows[:5, :1]), "0 to 0 does not", begun=True),
     Refusal("text", instead(pa.table({"a": ["x"] * 5}), 5), "numbers"),
+)
+BAD_BITS = (
+    Refusal("half", with_value(0.5, 4), "row 4, column 1: 0.5; .* 0 or 1", 4),
+    Refusal("two", with_value(2.0, 0), "row 0, column 1: 2.0; .* 0 or 1", 0),
+    Refusal("missing", with_value(math.nan, 7), "row 7, column 1: nan; .* must be there", 7),
 )
 HUGE = Refusal("huge", with_value(1e200, 3), "row 3, column 1", 3)
 BAD_OF_EPOCHS = (*BAD_NUMBERS[:3], BAD_NUMBERS[3]._replace(begun=True), HUGE)  # texts are data

@@ -13,6 +13,7 @@ from streamddcrp import (
     GroupDP,
     Keyed,
     LinkLanguageModel,
+    NestedCRPComponents,
     NestedCRPTopics,
     Seasonal,
     SeqDDCRP,
@@ -185,6 +186,16 @@ def topics(name, **more):
     }  # fmt: skip
     make = partial(NestedCRPTopics, window=60, max_nodes=64)
     return Case(name=f"NestedCRPTopics, {name}", make=make, **(usual | more))
+
+
+def components(name, options, **more):
+    usual = {
+        "times": "none", "look": look_at_path, "inexact": ("score",), "wait": 40,
+        "lacks": {"keyed", "gaps"}, "examples": 10,
+        "odd": (*forms.ODD_NUMBERS, ({0: 1.0}, "must be there")),
+    }  # fmt: skip
+    make = partial(NestedCRPComponents, depth=2, warmup=40, window=200, **options)
+    return of_numbers(f"NestedCRPComponents, {name}", make, **(usual | more))
 
 
 def look_at_token(model, x, more):

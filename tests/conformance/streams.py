@@ -281,6 +281,11 @@ def points_of_tree(seed):
     return Stream(points(300, seed))
 
 
+def binary_rows(seed, n=300):
+    """Whether the coordinates of such points are above the centre."""
+    return Stream((points(n, seed) > 5.0).astype(float))
+
+
 def some_waves(seed):
     rng = np.random.default_rng(seed)
     return Stream(waves(int(rng.integers(60, 500)), 3 - seed % 3, seed=seed))

@@ -145,6 +145,13 @@ def graph_crp(record):
         "systematic": {"likelihood": GIVEN, "resampling": "systematic", "alpha": 0.5},
         "stratified": {"likelihood": GIVEN, "resampling": "stratified", "merge": False},
         "n_best": {"likelihood": GIVEN, "resampling": "n_best", "seed": 4},
+        "whole graph": {
+            "likelihood": GIVEN,
+            "alpha": 0.5,
+            "n_clusters": 4,
+            "whole_graph": True,
+            "rejuvenate": 2,
+        },
     }.items():
         model = GraphCRP(**{"r": 12, "n_particles": 9, **options})
         follow(record, name, model, X, probes=PROBES, views=views)
@@ -223,6 +230,10 @@ def group_dp_learned(record):
         likelihood=GIVEN, n_particles=7, n_shared=(8, 5), alpha=("gamma", 1.0, 1.0), seed=3
     )
     follow(record, "two", model, X, probes=PROBES, views=["correlations"], group=groups)
+    model = GroupDP(
+        likelihood=GIVEN, n_particles=7, n_shared=8, markov=True, alpha=("gamma", 1.0, 1.0)
+    )
+    follow(record, "markov", model, X, probes=PROBES, views=["transitions", "alpha_mean"])
 
 
 @case

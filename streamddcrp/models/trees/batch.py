@@ -206,7 +206,8 @@ def fit_nested_components(
     Raises
     ------
     SchemaError
-        A value is missing or not finite, or there are fewer than two points.
+        A value is missing, not finite or, of binary rows, neither 0 nor 1; or there are fewer than
+        two points.
     ConfigError
         ``moves`` is neither.
 

@@ -131,15 +131,17 @@ class NestedCRPComponents(TreeModel):
         return self._learn(X)
 
     def _check(self, X: FloatArray) -> None:
-        binary = self._kind is BinaryTree
-        bad = ~((X == 0.0) | (X == 1.0) if binary else np.abs(X) < 1e100)  # NaN among them
+        if self._kind is BinaryTree:
+            good, wanted = (X == 0.0) | (X == 1.0), "0 or 1"
+        else:
+            good, wanted = np.abs(X) < 1e100, "smaller than 1e100"
+        bad = ~good  # NaN among them
         if bad.any():
             row, column = (int(i) for i in np.argwhere(bad)[0])
             name = (self._vectorizer.columns or range(X.shape[1]))[column]
             message = (
                 f"row {row}, column {name!r}: {X[row, column]!r}; every feature must be there, and "
-                f"{'0 or 1' if binary else 'smaller than 1e100'}; fill missing ones in, or leave "
-                "the column out"
+                f"{wanted}; fill missing ones in, or leave the column out"
             )
             raise SchemaError(message, row=row)
 
