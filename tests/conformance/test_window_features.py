@@ -104,10 +104,9 @@ def test_values_whose_squares_overflow_are_refused(make):
 def test_values_far_beyond_the_first_have_features():
     """Cubes of 1e99, in spreads of 1e-150 of the first rows, gave NaN."""
     rng = np.random.default_rng(0)
-    X = 1e-150 * rng.normal(size=(400, 2))
-    X[:, 1] = rng.normal(size=400)
+    X = np.array([1e-150, 1e-60, 1.0]) * rng.normal(size=(400, 3))
     X[200:] *= 1e95
-    X[300:] = rng.choice([-1.0, 1.0], (100, 2)) * 10.0 ** rng.uniform(-308, 99, (100, 1))
+    X[300:] = rng.choice([-1.0, 1.0], (100, 3)) * 10.0 ** rng.uniform(-308, 99, (100, 1))
     windows = WindowFeatures(period=5)
     features, _ = windows.step_many(X)
     assert all(np.isfinite(column.to_numpy()).all() for column in features.columns)

@@ -22,11 +22,9 @@ from streamddcrp.checkpoint import decode_state
 
 SHOWN = 120  # floats of a column that the file shows; longer columns are thinned
 LISTED = 2000  # whole numbers of a column that the file shows; longer ones are hashed
-RTOL, ATOL = (
-    1e-4,
-    1e-9,
-)  # what floors make of rounding: a share below STALE of SeqDDCRP's arrival.py
-# waits for the next block, so that data changed in their last bit moved p_new by 2e-5 of itself
+# What floors make of rounding: a share below STALE of SeqDDCRP's arrival.py waits for the next
+# block, so that data changed in their last bit moved p_new by 2e-5 of itself.
+RTOL, ATOL = 1e-4, 1e-9
 CLASSES = ("family", "class", "emission", "law")  # settings that name classes
 MAGIC, TAIL = b"SDDCRP02", 40  # a state ends with eight bytes and a checksum
 

@@ -15,6 +15,7 @@ from streamddcrp.models.text.kernels.clock import learn_scales, mix
 from streamddcrp.models.text.kernels.layout import (
     ALPHA,
     CONCENTRATION,
+    GROWTH,
     GROWTHS,
     LAST,
     LEAST_MERGED,
@@ -35,10 +36,11 @@ from streamddcrp.models.text.kernels.layout import (
     UNIT,
 )
 from streamddcrp.models.text.kernels.moves import pour, recognise, try_merge
-from streamddcrp.models.text.kernels.split import HEAD, is_rare
+from streamddcrp.models.text.kernels.split import HEAD, gather, is_rare, split_gain, tally
 from streamddcrp.models.text.text_stream import TextStream
 from tests.conformance import streams
 from tests.oracles.plain import plain
+from tests.oracles.text_stream import SlowText, Table
 from tests.unit.test_text_ddcrp import held, run, topics
 
 
@@ -261,3 +263,35 @@ def test_classes_of_long_texts_are_found_in_spite_of_their_threads(seed):
         found.append(adjusted_rand_score(y, model.final_labels(window=True)["label"].to_numpy()))
     assert found[0] == 1.0
     assert found[1] < 0.7
+
+
+def test_a_split_of_topics_gains_what_the_union_of_the_halves_would_lose():
+    """By the marginal likelihoods of the halves and of both, and the weights of their documents."""
+    config = make_config(alpha=5.0, decay=60.0, lag=40)._replace(long=0.0)
+    state, *_ = run(config, topics(9, 150))
+    tables, window, halves = state.tables, state.window, state.scratch_halves
+    counts, sums = state.counts, state.sums
+    live = tables.live[: counts[N_LIVE]].tolist()
+    words = {k: Counter(held(state, k)) for k in live}
+    k = max(live, key=lambda k: tables.size[k])
+    n, n_met = plain(gather)(
+        config, state.words, state.postings, tables, window, counts, sums, halves, k,
+        counts[N_SEEN] - 1,
+    )  # fmt: skip
+    assert n >= 8
+    halves.side[:n] = np.arange(n) < n // 2  # the newest leave
+    docs, tokens, mass = plain(tally)(window, halves, n, n_met)
+    assert docs == n // 2
+    found = plain(split_gain)(
+        config, state.words, tables, counts, sums, halves, state.scratch.log_gamma, k, n_met,
+        tokens, mass,
+    )  # fmt: skip
+    own = zip(halves.met[:n_met].tolist(), halves.own[:n_met].tolist(), strict=True)
+    there = Table(-1, +Counter(dict(own)), docs)
+    here = Table(0, words[k] - there.words, int(tables.size[k]) - docs)
+    others = [Table(i, words[j], int(tables.size[j])) for i, j in enumerate(live, 1) if j != k]
+    weights = {-1: mass / sums[GROWTH], 0: (tables.mass[k] - mass) / sums[GROWTH]}
+    assert min(weights.values()) > 1.5
+    twin = SlowText(alpha=sums[ALPHA], long=0.0)
+    twin.tables, twin.weight = [there, here, *others], lambda table, now: weights[table.id]
+    assert found == pytest.approx(-twin.gain(there, here, 0), rel=1e-9)

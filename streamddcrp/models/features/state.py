@@ -133,7 +133,7 @@ class Names(NamedTuple):
     event_born: Annotated[IntArray, "E"]
     event_loading: Annotated[FloatArray, "E D"]
     share: Annotated[FloatArray, "G"]
-    # Ids (-1 behind the last) that row u had when it left the window, at u mod 1024.
+    # Ids (-1: none) that row u had when it left the window, at u mod 1024.
     history: Annotated[IntArray, "1024 12", -1]
 
 

@@ -20,7 +20,7 @@ from streamddcrp.models.features.kernels.slots import (
     N_NAMED,
     N_SEEN,
 )
-from streamddcrp.numerics import copy_row
+from streamddcrp.numerics import copy_row, holds
 
 ONE = np.uint64(1)
 SAME = 0.6  # from which on two known features of different particles are one
@@ -78,7 +78,8 @@ def name_features(config, particles, names, counts, work, time):
 def _merge(particles, names, counts, t, time):
     """Make one of two that have come to have the same owners and share few particles at most.
 
-    In a particle that has both, the younger one loses its name, so that no name is there twice.
+    In a particle that has both, the younger one loses its name, so that no name is there twice; so
+    it is in the sets of rows that have left the window.
     """
     G = len(names.label)
     for a in range(G):
@@ -96,25 +97,28 @@ def _merge(particles, names, counts, t, time):
                 _note(names, counts, MERGE_EVENT, b, t, time)
                 names.event_into[(counts[N_EVENTS] - 1) % len(names.event_into)] = first
                 for place in range(len(names.history)):
-                    for n in range(names.history.shape[1]):
-                        if names.history[place, n] == second:
-                            names.history[place, n] = first
+                    _rename(names.history[place], second, first)
             for i in range(counts[N_ACTIVE]):
-                name = particles.name[i]
-                has_a = False
-                for k in range(1, len(name)):
-                    has_a |= name[k] == a
-                for k in range(1, len(name)):
-                    if name[k] == b:
-                        name[k] = -1 if has_a else a
+                if _rename(particles.name[i], b, a):
+                    names.weight[a] += particles.weight[i]
             if names.best[b] > names.best[a]:
                 names.best[a] = names.best[b]
                 names.holder[a] = names.holder[b]
                 names.slot[a] = names.slot[b]
                 copy_row(names.owners[a], names.owners[b])
-            names.weight[a] += names.weight[b]
             names.used[b] = False
             names.label[b] = -1
+
+
+@uncounted
+def _rename(row, old, new):
+    """Write ``new`` for ``old``, or -1 if ``new`` is there; return whether one more has it now."""
+    more = not holds(row, new)
+    for k in range(len(row)):
+        if row[k] == old:
+            row[k] = new if more else -1
+            return more
+    return False
 
 
 @uncounted
