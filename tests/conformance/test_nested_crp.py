@@ -133,6 +133,16 @@ def test_the_vocabulary_is_open_and_capped():
     assert model.score_one(["often", "again", "never-seen"]) > 0.0
 
 
+def test_forgotten_words_leave_no_room_and_the_model_can_be_loaded():
+    model = topics_model(max_words=100, window=16)
+    model.learn_many([[f"w{i}" for i in range(64 * k, 64 * k + 64)] for k in range(64)])
+    model.learn_many([["often", f"w{i % 50}"] for i in range(128)])
+    words = len(model._vocabulary)
+    assert words < 300
+    assert len(model._tree.counts) <= max(64, 2 * words)
+    assert type(model).from_bytes(model.to_bytes()).to_bytes() == model.to_bytes()
+
+
 def test_old_documents_can_be_forgotten():
     early, late = corpus(300, 1)[0], np.roll(corpus(300, 2)[0], 20, axis=1)
     model = topics_model(forgetting=0.7)

@@ -323,8 +323,7 @@ class TopicTree:
         kept = self.counts[:V][used]
         self.rows -= self.counts[:V][~used].sum(axis=0)
         np.maximum(self.rows, 0.0, out=self.rows)
-        self.counts[: len(kept)] = kept
-        self.counts[len(kept) : V] = 0.0
+        self.counts = padded(kept, max(2 * len(kept), 64))
         self.whole[N_WORDS] = len(kept)
         at = int(w.offsets[w.n])
         w.words[:at] = (np.cumsum(used) - 1)[w.words[:at]]
