@@ -39,7 +39,7 @@ FOUND = [
     ("EmbeddingStream, default", "window.table", 0, 1 << 33),
     ("NestedCRPTopics, counts", "window.ends", 0, 1 << 33),
     ("NestedCRPTopics, counts", "parent", 3, 3),
-    ("NestedCRPComponents", "parent", 1, 1),
+    ("NestedCRPComponents, numbers", "parent", 1, 1),
     ("Alarm", "counts", 1, 1 << 40),
     ("LinkLanguageModel, numbers", "memory.word", 0, 1 << 40),
     ("TemporalDPM, rows (warm-up)", "waiting.number", 4, 2),
@@ -83,9 +83,9 @@ SETTINGS = [
     ("TimeVaryingIBP, given noise", ("filter", "log_unit"), None, "log_unit"),
     ("DDCRPSampler, two columns", ("filter", "first_time"), None, "first_time"),
     ("Seasonal, holes", ("clocked",), True, "clocked"),
-    ("NestedCRPComponents", ("growth", "columns", "row"), 7, "growth"),
+    ("NestedCRPComponents, numbers", ("growth", "columns", "row"), 7, "growth"),
     ("NestedCRPTopics, texts", ("changes", 10), ["birth", 3, None], "changes"),
-    ("NestedCRPComponents", ("options", "depth"), 3, "leaves"),
+    ("NestedCRPComponents, numbers", ("options", "depth"), 3, "leaves"),
     ("WindowFeatures, given", ("hop",), 1, "hop"),
     ("WindowFeatures, default", ("hop",), 1, "hop"),
     ("NestedCRPTopics, texts", ("next_tidy",), 0, "next_tidy"),
@@ -108,7 +108,7 @@ ARRAYS = [
     ("TextStream, short", "word_letters", lambda a: a.astype(np.float64)),
     ("TextStream, short", "word_stops", lambda a: a[:0]),
     ("EmbeddingStream, rho", "finals", lambda a: a.astype(np.float64)),
-    ("NestedCRPComponents (warm-up)", "waiting", lambda a: a * np.nan),
+    ("NestedCRPComponents, numbers (warm-up)", "waiting", lambda a: a * np.nan),
 ]
 BY_NAME = {subject.name: subject for subject in subjects()}
 # The first case of each class, after some rows and in its warm-up.

@@ -86,6 +86,8 @@ def alpha_weights(
 
     ``base`` (B, J): that of `Grid`; ``n_clusters`` and ``weight`` (P,): of the particles.
     """
+    if len(config.nodes) == 0:
+        return np.array([config.alpha]), np.ones(1)
     nodes, of_particle = alpha_by_particle(config, base, n_clusters)
     return nodes, weight @ of_particle
 

@@ -140,7 +140,7 @@ class NestedCRPComponents(TreeModel):
             row, column = (int(i) for i in np.argwhere(bad)[0])
             name = (self._vectorizer.columns or range(X.shape[1]))[column]
             message = (
-                f"row {row}, column {name!r}: {X[row, column]!r}; every feature must be there, and "
+                f"row {row}, column {name!r}: {X[row, column]}; every feature must be there, and "
                 f"{wanted}; fill missing ones in, or leave the column out"
             )
             raise SchemaError(message, row=row)
