@@ -1,31 +1,21 @@
-"""Time stamps as floats, the rule that time does not run backwards, and epochs.
+"""Time stamps as floats, and the rule that time does not run backwards.
 
 A model measures time in one unit: numbers are taken as they are, in the caller's unit; time stamps
 become seconds since 1970-01-01 UTC. A float of that size resolves 0.24 microseconds. One formula
 serves single stamps and columns of them, so both give the same bits.
 """
 
-import logging
 import math
 import numbers
-import re
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streamddcrp.errors import ConfigError, OrderError, SchemaError
+from streamddcrp.errors import OrderError, SchemaError
 from streamddcrp.typing import FloatArray
 
-_log = logging.getLogger(__name__)
-_UNITS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
-_SPOKEN = {"second": "s", "minute": "min", "hour": "h", "day": "d", "week": "w", "row": "rows"}
-_PERIOD = re.compile(
-    r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(?:(ms|s|min|h|d|w|rows)|(second|minute|hour|day|week|row)s?)\s*"
-)
-_LONG = 20_000  # rows of a first epoch that are suspicious
 MISSING = "is missing; every row needs a time, or none has one"
 Stamps = NDArray[np.datetime64]
 MICROSECOND = {"ns": 10**3, "ps": 10**6, "fs": 10**9, "as": 10**12}  # in units finer than it
@@ -258,146 +248,3 @@ def check_clocked(before: bool | None, now: bool) -> None:
             "every row needs a time, or none has one"
         )
         raise SchemaError(message)
-
-
-class Piece(NamedTuple):
-    """Rows of a batch that are of one epoch."""
-
-    start: int  # the rows
-    stop: int
-    number: int  # of the epoch; those before it are closed first, empty ones among them
-    time: float  # of the epoch
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """How far a stream has come."""
-
-    number: int = 0  # of the epoch that is open, or comes next
-    mark: float | None = None  # time, or number of the period, of the last epoch that had rows
-    count: int = 0  # rows in the open epoch
-    closed: bool = True  # whether no epoch is open
-
-    def next(self, *, period: bool) -> "Place":
-        """Return the place after the epoch, which may be empty, has been closed."""
-        mark = self.mark
-        if period and self.closed and mark is not None:
-            mark += 1.0  # an empty period
-        return Place(self.number + 1, mark, 0, closed=True)
-
-
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """Where an epoch ends: at every value of the time, after a period, or after so many rows."""
-
-    kind: str  # "value", "period" or "rows"
-    size: float = 0.0  # length of the period, or number of rows
-
-    def pieces(self, place: Place, t: FloatArray | None, n: int) -> tuple[list[Piece], Place]:
-        """Cut n rows at times (N,); return the pieces, and the place of the stream after them.
-
-        Raises
-        ------
-        OrderError
-            A row is of an epoch that is closed; ``row`` is its number.
-        SchemaError
-            There are no times, and the epochs are periods.
-        """
-        if self.kind == "rows":
-            return self._by_rows(place, t, n)
-        if t is None:
-            if self.kind == "period":
-                message = "t: the epochs are periods of time, so every row needs a time"
-                raise SchemaError(message)
-            place = replace(place, count=place.count + n, closed=False)
-            return [Piece(0, n, place.number, float(place.number))], place
-        marks = t if self.kind == "value" else np.floor(t / self.size)
-        self._check(place, t, marks)
-        starts = [0, *(np.flatnonzero(marks[1:] != marks[:-1]) + 1).tolist()]
-        out = []
-        for start, stop in zip(starts, [*starts[1:], n], strict=True):
-            mark = float(marks[start])
-            gap = self._gap(place, mark)
-            closes = gap + (0 if place.closed or mark == place.mark else 1)
-            number = place.number + closes
-            had = place.count if closes == 0 else 0
-            count = stop - start + had
-            if self.kind == "period" and number == 0 and had < _LONG <= count:
-                _log.warning(
-                    "the first epoch has %d rows and has not ended: is its period, %g, in the unit "
-                    "of the times? (A period such as '1d' is in seconds.)", count, self.size
-                )  # fmt: skip
-            place = Place(number, mark, count, closed=False)
-            time = mark if self.kind == "value" else mark * self.size
-            out.append(Piece(start, stop, number, time))
-        return out, place
-
-    def _gap(self, place: Place, mark: float) -> int:
-        """Return the number of periods without rows."""
-        if self.kind == "value" or place.mark is None or mark == place.mark:
-            return 0
-        return int(mark - place.mark) - 1
-
-    def _by_rows(self, place: Place, t: FloatArray | None, n: int) -> tuple[list[Piece], Place]:
-        size = int(self.size)
-        out = []
-        start = 0
-        while start < n:
-            closes = int(place.count == size)
-            had = 0 if closes else place.count
-            stop = min(n, start + size - had)
-            place = Place(place.number + closes, None, had + stop - start, closed=False)
-            time = float(place.number) if t is None else float(t[start])
-            out.append(Piece(start, stop, place.number, time))
-            start = stop
-        return out, place
-
-    def _check(self, place: Place, t: FloatArray, marks: FloatArray) -> None:
-        """Refuse rows of epochs that are closed, and periods that floats cannot count."""
-        before = np.concatenate([[-np.inf if place.mark is None else place.mark], marks[:-1]])
-        late = marks < before
-        late[0] |= place.closed and marks[0] == before[0]
-        if late.any():
-            row = int(late.argmax())
-            what = "the time" if self.kind == "value" else "the period"
-            now, last = float(t[row]), float(before[row]) * (self.size or 1.0)
-            message = (
-                f"row {row}: time {now!r} is late: its epoch is closed, since an epoch ends when "
-                f"{what} moves on (last at {last!r}) or close() is called; sort the rows by time, "
-                "or set late ones aside"
-            )
-            raise OrderError(message, row=row, times=(now, last))
-        far = ~(np.abs(marks) < 2.0**53)
-        if self.kind == "period" and far.any():
-            row = int(far.argmax())
-            message = (
-                f"row {row}: time {float(t[row])!r} is too many epochs of {self.size!r} away from 0"
-            )
-            raise SchemaError(message, row=row)
-
-
-def make_cut(epoch: Any) -> Cut:
-    """Read the option ``epoch`` of a model.
-
-    Examples
-    --------
-    >>> make_cut("6h"), make_cut(("rows", 100))
-    (Cut(kind='period', size=21600.0), Cut(kind='rows', size=100))
-    """
-    kind, size = "period", epoch
-    if epoch is None:
-        return Cut("value")
-    if isinstance(epoch, str) and (found := _PERIOD.fullmatch(epoch)):
-        number, unit = float(found[1]), found[2] or _SPOKEN[found[3]]
-        kind, size = ("rows", number) if unit == "rows" else ("period", number * _UNITS[unit])
-    elif isinstance(epoch, list | tuple) and len(epoch) == 2 and epoch[0] == "rows":
-        kind, size = "rows", epoch[1]
-    whole = kind == "period" or (isinstance(size, int | float) and float(size).is_integer())
-    is_number = isinstance(size, int | float) and not isinstance(size, bool)
-    if not (is_number and 0.0 < size < np.inf and whole):
-        message = (
-            f"epoch must be None, a period such as 3600, '1d', '6h', '15min' or '30s', or a number "
-            f"of rows such as ('rows', 100) or '100 rows'; got {epoch!r}"
-        )
-        raise ConfigError(message)
-    return Cut(kind, size if kind == "period" else int(size))

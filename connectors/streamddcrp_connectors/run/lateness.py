@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from streamddcrp.data.times import make_cut
+from streamddcrp.data.epochs import make_cut
 from streamddcrp.errors import ConfigError
 from streamddcrp_connectors.run.columns import Columns, Refusal, arrow_stream
 from streamddcrp_connectors.run.joining import joined

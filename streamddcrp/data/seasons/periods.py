@@ -20,8 +20,9 @@ from typing import Any
 import numpy as np
 from scipy.ndimage import median_filter
 
+from streamddcrp.data.epochs import make_cut
 from streamddcrp.data.seasons.tracker import FIRST_HARMONICS, HARMONICS, NEEDED, NYQUIST, Tracker
-from streamddcrp.data.times import make_cut, typical_gap
+from streamddcrp.data.times import typical_gap
 from streamddcrp.errors import ConfigError
 from streamddcrp.typing import FloatArray
 from streamddcrp.validation import positive

@@ -12,7 +12,7 @@ from streamddcrp.contract import LABEL, LIVE_TABLES, N_OUTPUTS
 from streamddcrp.data import Vectorizer, as_time, check_clocked
 from streamddcrp.data.batches import batch_times
 from streamddcrp.data.documents import Vocabulary
-from streamddcrp.data.times import Piece, Place, make_cut
+from streamddcrp.data.epochs import Piece, Place, make_cut
 from streamddcrp.errors import StreamDDCRPError
 from streamddcrp.estimator.row_model import Predicted
 from streamddcrp.estimator.stored import refuse_unless_plain

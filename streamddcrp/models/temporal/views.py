@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from streamddcrp.contract import Event
 from streamddcrp.data.batches import batch_times, read_batch
-from streamddcrp.data.times import Cut, Place
+from streamddcrp.data.epochs import Cut, Place
 from streamddcrp.estimator.row_model import RowModel
 from streamddcrp.estimator.views import no_tables
 from streamddcrp.models.temporal.emissions import Summary

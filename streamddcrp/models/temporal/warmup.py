@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from streamddcrp.contract import SCORE
-from streamddcrp.data.times import Piece
+from streamddcrp.data.epochs import Piece
 from streamddcrp.models.temporal.emissions import Emission
 from streamddcrp.models.temporal.engine import Engine
 from streamddcrp.models.temporal.stream import StreamState
