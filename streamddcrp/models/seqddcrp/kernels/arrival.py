@@ -64,7 +64,7 @@ from streamddcrp.models.seqddcrp.kernels.state import (
 )
 from streamddcrp.models.seqddcrp.kernels.sweep import sweep
 from streamddcrp.models.seqddcrp.kernels.vectors import weigh_columns
-from streamddcrp.models.seqddcrp.kernels.visits import fade, greet, retain
+from streamddcrp.models.seqddcrp.kernels.visits import fade, greet, note_birth, retain
 from streamddcrp.models.seqddcrp.kernels.window import drop_groups, evict, retire, shift_rows
 from streamddcrp.numerics import copy_row, dot, exp_all, floor_and_sum, largest, sum_first
 
@@ -264,6 +264,7 @@ def _seat(
     elif opened_here > STALE:
         refresh_weights(config, atoms, counts, sums)
     see(atoms, table, counts, best)
+    note_birth(config, atoms, table, counts, sums, best, atoms.n_rows[best] - 1)
     report(atoms, table, events, counts, best, counts[N_SEEN], t)
     greet(config, groups, atoms, table, events, counts, sums, scratch, best, counts[N_SEEN])
     table.last_seen[best] = counts[N_SEEN]

@@ -49,7 +49,7 @@ from streamddcrp.models.seqddcrp.kernels.state import (
     stick_term,
 )
 from streamddcrp.models.seqddcrp.kernels.sweep import sweep
-from streamddcrp.models.seqddcrp.kernels.visits import greet
+from streamddcrp.models.seqddcrp.kernels.visits import greet, note_birth
 from streamddcrp.models.seqddcrp.kernels.window import close_column
 from streamddcrp.numerics import add, copy_first, exp_all, natural
 
@@ -253,7 +253,9 @@ def try_move(config, rows, groups, atoms, table, events, counts, sums, scratch, 
         greet(config, groups, atoms, table, events, counts, sums, scratch, into, opener)
         table.last_seen[into] = last
         start_filter(rows, atoms, counts)
+        seen = atoms.n_rows[into]
         see_rows(atoms, scratch.moved, counts[N_ROWS], into)
+        note_birth(config, atoms, table, counts, sums, into, seen)
         report(atoms, table, events, counts, into, opener, rows.t[start])
         return True
     if into == K:

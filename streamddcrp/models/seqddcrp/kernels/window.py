@@ -36,6 +36,7 @@ from streamddcrp.models.seqddcrp.kernels.state import (
     stick_term,
 )
 from streamddcrp.models.seqddcrp.kernels.table import close_component, close_gap
+from streamddcrp.models.seqddcrp.kernels.visits import are_mortal
 from streamddcrp.numerics import copy_first, copy_row, log_add_exp, log_decay
 
 UNREACHABLE = 1e-12  # a table where no row in memory sits with more probability can be retired
@@ -329,10 +330,11 @@ def retire(config, rows, groups, atoms, table, events, counts, sums, now):
     """Retire tables that no row in memory can reach.
 
     Without recall, all of them. With recall an absent atom may come back, so only as many as make
-    room for a block of births, those with the fewest customers for the time they have been away.
+    room for a block of births, those with the fewest customers for the time they have been away;
+    but all where they are known not to come back.
     """
     room = 0
-    if config.recall:
+    if config.recall and not are_mortal(counts, sums):
         room = max(config.max_tables - config.sweep_every, config.max_tables // 2)
     while counts[N_TABLES] > room:
         m = _least_missed(rows, groups, table, counts)
