@@ -10,13 +10,14 @@ from streamddcrp.likelihoods import NormalGamma
 from streamddcrp.models.seqddcrp.kernels import visits
 from streamddcrp.models.seqddcrp.kernels.known import LASTING
 from streamddcrp.models.seqddcrp.kernels.layout import (
+    FOLLOWED,
     N_ACTIVE,
     N_EVENTS,
     N_ROWS,
     N_SEEN,
     N_TABLES,
+    REDRAWN,
     RETURN_LEAD,
-    RUNS_LAST,
     WANDER_LEAD,
 )
 from streamddcrp.models.seqddcrp.kernels.window import retire
@@ -112,15 +113,15 @@ def test_a_birth_speaks_against_returns_once_it_has_lasted(before):
     assert state.sums[RETURN_LEAD] == pytest.approx(expected)
 
 
-@pytest.mark.parametrize(("lead", "runs", "left"), [(-5.1, 0, 1), (-4.9, 0, 2), (-5.1, 1, 2)])
-def test_absent_atoms_are_retired_where_they_do_not_return(lead, runs, left):
+@pytest.mark.parametrize(("lead", "rho", "left"), [(-5.1, 0.6, 1), (-4.9, 0.6, 2), (-5.1, 0.4, 2)])
+def test_absent_atoms_are_retired_where_they_do_not_return(lead, rho, left):
     config, state = engine(FAMILY, Exponential(1.0))
     rows, groups, atoms, table = state.rows, state.groups, state.atoms, state.table
     counts = state.counts
-    counts[[N_TABLES, N_SEEN, N_ACTIVE, N_ROWS, RUNS_LAST]] = 2, 1000, 1, 1, runs
+    counts[[N_TABLES, N_SEEN, N_ACTIVE, N_ROWS]] = 2, 1000, 1, 1
     rows.probs[1, 0], atoms.active[0] = 1.0, 1
     table.ids[:2] = 0, 1
-    state.sums[RETURN_LEAD] = lead
+    state.sums[[RETURN_LEAD, REDRAWN, FOLLOWED]] = lead, rho, 1.0
     plain(retire)(config, rows, groups, atoms, table, state.events, counts, state.sums, 1000.0)
     assert table.ids[: counts[N_TABLES]].tolist() == [0, 1][-left:]
 

@@ -18,7 +18,7 @@ at a new one. So the log of
     (gamma + p(rows | atom) / p(rows | new)) / (gamma + k)
 
 is added up, over visits that end and new atoms that last. From -5 nats on absent atoms are retired,
-where rows come in no order: where runs last, being away says little.
+where rows come in no order: where regimes last, being away says little.
 """
 
 import math
@@ -34,9 +34,9 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
     N_SEEN,
     N_TABLES,
     RETURN_LEAD,
-    RUNS_LAST,
     WANDER_LEAD,
 )
+from streamddcrp.models.seqddcrp.kernels.settled import regimes_last
 from streamddcrp.models.seqddcrp.kernels.shadow import restart
 from streamddcrp.models.seqddcrp.kernels.state import lately
 from streamddcrp.numerics import add, log_add_exp, scale
@@ -141,9 +141,9 @@ def note_birth(config, atoms, table, counts, sums, m, before):
 
 
 @uncounted
-def are_mortal(counts, sums):
+def are_mortal(config, counts, sums):
     """Whether an atom that is away will not come back."""
-    return sums[RETURN_LEAD] < -NEEDED and counts[RUNS_LAST] == 0
+    return sums[RETURN_LEAD] < -NEEDED and not regimes_last(config, counts, sums)
 
 
 @uncounted

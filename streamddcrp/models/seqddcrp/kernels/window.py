@@ -334,7 +334,7 @@ def retire(config, rows, groups, atoms, table, events, counts, sums, now):
     but all where they are known not to come back.
     """
     room = 0
-    if config.recall and not are_mortal(counts, sums):
+    if config.recall and not are_mortal(config, counts, sums):
         room = max(config.max_tables - config.sweep_every, config.max_tables // 2)
     while counts[N_TABLES] > room:
         m = _least_missed(rows, groups, table, counts)
