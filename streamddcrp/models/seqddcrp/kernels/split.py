@@ -23,6 +23,7 @@ from streamddcrp.models.seqddcrp.kernels.moves import (
     keep_links,
     put_links_back,
 )
+from streamddcrp.models.seqddcrp.kernels.pace import start_other
 from streamddcrp.models.seqddcrp.kernels.settled import start_filter
 from streamddcrp.models.seqddcrp.kernels.shadow import compare_sides, start_shadow
 from streamddcrp.models.seqddcrp.kernels.state import (
@@ -196,6 +197,9 @@ def _try(config, rows, groups, atoms, table, events, counts, sums, scratch, m, n
         note_run(config, atoms, table, counts, sums, m, -math.inf)
     start_shadow(groups, atoms, table, counts, m)
     start_shadow(groups, atoms, table, counts, K)
+    atoms.is_fast[K] = atoms.is_fast[m]
+    start_other(config, atoms, table, m)
+    start_other(config, atoms, table, K)
     return True
 
 

@@ -41,11 +41,19 @@ from streamddcrp.models.seqddcrp.kernels.shadow import restart
 from streamddcrp.models.seqddcrp.kernels.state import lately
 from streamddcrp.numerics import add, log_add_exp, scale
 
+FASTER = 4.0  # times shorter than `memory` is that of tables whose level moves on
 VISIT = 2.0  # times as long an absence makes a return a visit
 LEAST = 32.0  # rows that an absence leaves of what an atom was
 NEEDED = 5.0  # nats by which "levels wander" must lead
 MOST = 20.0  # nats of lead that are remembered, either way
 FEWEST = 6.0  # expected rows, of a visit and before it, by which it is judged
+
+
+@uncounted
+def held(config, atoms, m):
+    """Return how many evicted rows column ``m`` remembers; `kernels.pace`."""
+    fast = atoms.is_fast[m] == 1 and atoms.visiting[m] == 0
+    return config.memory / FASTER if fast else config.memory
 
 
 @uncounted
@@ -78,7 +86,9 @@ def fade(config, atoms, table, events, counts, sums, now):
         m = atoms.active[at]
         away, n = atoms.visiting[m], table.frozen[m, 0]
         if away > 0 and n > LEAST:
-            retain(atoms, table, m, _left(config, n, away) / n)
+            share = _left(config, n, away) / n
+            retain(atoms, table, m, share)
+            scale(table.other[m], share)
             atoms.visiting[m] = -away
             record(events, counts, N_EVENTS, FADE, table.ids[m], away, counts[N_SEEN] - 1, now)
 

@@ -27,6 +27,7 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
     N_SEEN,
     N_TABLES,
 )
+from streamddcrp.models.seqddcrp.kernels.pace import remember
 from streamddcrp.models.seqddcrp.kernels.shadow import compare_sides, take_side
 from streamddcrp.models.seqddcrp.kernels.state import (
     PURE,
@@ -98,6 +99,8 @@ def evict(config, rows, groups, atoms, table, counts, sums, scratch, n):
         _pass_on(rows, scratch, i, 0, n)
     for at in range(counts[N_ACTIVE]):
         m = atoms.active[at]
+        if config.memory < np.inf:
+            remember(config, rows, table, atoms, scratch, m, n)
         add_rows(family, hyper, rows.x, columns, rows.probs[m], 0, n, table.frozen[m])
         if config.recall:
             add_rows(family, hyper, rows.x, columns, scratch.sides[m], 0, n, table.shadow[m])
@@ -309,6 +312,8 @@ def close_column(rows, groups, atoms, table, counts, m):
     close_gap(atoms.side_sticks, m, K)
     close_gap(atoms.failed_at, m, K)
     close_gap(atoms.visiting, m, K)
+    close_gap(atoms.pace_lead, m, K)
+    close_gap(atoms.is_fast, m, K)
     close_gap(atoms.n_rows, m, K)
     close_gap(atoms.n_visits, m, K)
     close_gap(atoms.reported, m, K)
