@@ -52,8 +52,7 @@ FEWEST = 6.0  # expected rows, of a visit and before it, by which it is judged
 @uncounted
 def held(config, atoms, m):
     """Return how many evicted rows column ``m`` remembers; `kernels.pace`."""
-    fast = atoms.is_fast[m] == 1 and atoms.visiting[m] == 0
-    return config.memory / FASTER if fast else config.memory
+    return config.memory / FASTER if atoms.is_fast[m] == 1 else config.memory
 
 
 @uncounted
@@ -78,9 +77,19 @@ def end_visit(config, groups, atoms, table, events, counts, sums, scratch, m, no
 
 
 @uncounted
+def _move_on(atoms, counts):
+    """Whether the levels of most atoms that have lasted move on while they are there."""
+    most = 0
+    for m in range(counts[N_TABLES]):
+        if has_lasted(atoms, m):
+            most += 1 if atoms.is_fast[m] == 1 else -1
+    return most > 0
+
+
+@uncounted
 def fade(config, atoms, table, events, counts, sums, now):
     """Forget what no longer holds of atoms that have come back since the last block."""
-    if sums[WANDER_LEAD] <= NEEDED:
+    if sums[WANDER_LEAD] <= NEEDED and not _move_on(atoms, counts):
         return
     for at in range(counts[N_ACTIVE]):
         m = atoms.active[at]
