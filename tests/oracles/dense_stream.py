@@ -25,7 +25,7 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
     N_TABLES,
     SINCE_BLOCK,
 )
-from streamddcrp.models.seqddcrp.kernels.visits import LEAST
+from streamddcrp.models.seqddcrp.kernels.visits import FASTER, LEAST
 from streamddcrp.models.seqddcrp.kernels.window import PURE
 
 
@@ -52,6 +52,7 @@ class DenseStream:
         self.faded = 0.0  # what splits gained in link terms and had been forgotten before
         self.kept = []  # of frozen rows, if there is forgetting: {atom id: what is remembered of Z}
         self.openings_kept = []  # of frozen rows
+        self.fast = {}  # atom ids: whether it forgets faster
         self.n_splits = self.n_swaps = 0
         self.n_events = 0
 
@@ -90,9 +91,12 @@ class DenseStream:
             if events.kind[at] == FADE:
                 i, wandered = int(events.label[at]), events.into[at] / memory**2
                 self._keep(i, max(1.0 / (1.0 / self._remembered(i) + wandered), LEAST))
+        ids, is_fast = self._ids(), self.state.atoms.is_fast
+        self.fast |= {i: bool(is_fast[m]) for m, i in enumerate(ids)}  # merged ones as they were
         for i in {i for kept in self.kept for i in kept}:
-            if self._remembered(i) > memory:
-                self._keep(i, memory)
+            held = memory / FASTER if self.fast.get(i, False) else memory
+            if self._remembered(i) > held:
+                self._keep(i, held)
         pairs = zip(self.births, self.openings_kept, strict=True)
         total = sum(kept * sum(births.values()) for births, kept in pairs)
         if total > 4 * self.config.memory:

@@ -12,10 +12,13 @@ from streamddcrp.models.seqddcrp.config import halo_of, make_config
 from streamddcrp.models.seqddcrp.engine import bound, given_weights
 from streamddcrp.models.seqddcrp.kernels.divide import divide
 from streamddcrp.models.seqddcrp.kernels.layout import (
+    FOLLOWED,
     N_EVENTS,
     N_ROWS,
     N_SEEN,
     N_TABLES,
+    REDRAWN,
+    RETURN_LEAD,
     WANDER_LEAD,
 )
 from streamddcrp.models.seqddcrp.kernels.moves import _move, look_back, merge
@@ -124,11 +127,17 @@ def test_with_time_stamps(seed, recall):
     twin.assert_bound(bound(config, twin.state))
 
 
-def test_retired_atoms_stay_in_the_bound():
+@pytest.mark.parametrize("max_tables", [6, 64])
+def test_retired_atoms_stay_in_the_bound(max_tables):
+    """Retired for want of room, or because atoms that are away are known not to come back."""
     rng = np.random.default_rng(3)
     likelihood = NormalGamma(0.0, 0.001, 1.5, 0.1)
     decay = Exponential(1.5)
-    config, state = engine(likelihood, decay, window=4, sweep_every=2, max_tables=6, look_back=0)
+    config, state = engine(
+        likelihood, decay, window=4, sweep_every=2, max_tables=max_tables, look_back=0
+    )
+    if max_tables > 6:
+        state.sums[[RETURN_LEAD, REDRAWN, FOLLOWED]] = -20.0, 1e6, 1e6
     twin = DenseStream(config, state, decay, likelihood)
     for block in range(14):
         for x in rng.normal(40.0 * (5 * block % 14), 1.0, (50, 1)):
@@ -222,7 +231,7 @@ def test_splits_are_exact(decay, memory):
     assert n_splits > 2
 
 
-@pytest.mark.parametrize("memory", [np.inf, 200.0])
+@pytest.mark.parametrize("memory", [np.inf, 800.0])
 @pytest.mark.parametrize(("before", "after"), [(24, 40), (100, 60)])
 def test_the_larger_part_of_a_split_keeps_the_id(before, after, memory):
     """Two regimes at one table, for want of room; the later one is split off once there is some."""
@@ -262,6 +271,30 @@ def test_what_visitors_have_lost_is_exact(decay):
                 n_faded += int((kinds == FADE).sum())
                 twin.assert_bound(bound(config, twin.state))
     assert n_faded >= 9
+
+
+@pytest.mark.parametrize("decay", [Exponential(8.0), Window(6)], ids=repr)
+@pytest.mark.parametrize("recall", [True, False])
+def test_what_moving_tables_forget_is_exact(decay, recall):
+    """Two clusters that move on, stay, and move on."""
+    n_changes = 0
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        likelihood = NormalGamma(0.0, 0.05, 1.5, 0.5)
+        config, state = engine(likelihood, decay, memory=48.0, recall=recall)
+        twin = DenseStream(config, state, decay, likelihood)
+        steps = np.repeat([0.05, 0.0, 0.05], [150, 250, 100])
+        means = np.cumsum(steps) + 12.0 * rng.integers(0, 2, len(steps))
+        fast = {}
+        for i, x in enumerate(rng.normal(means, 1.0)):
+            given = given_weights(decay, config, twin.state, np.array([float(i)]), clocked=False)
+            twin.learn([x], i, given)
+            changed = any(twin.fast[k] != was for k, was in fast.items())
+            if changed or i % 50 == 49:
+                n_changes += changed
+                twin.assert_bound(bound(config, twin.state))
+            fast = dict(twin.fast)
+    assert n_changes >= 4
 
 
 @pytest.mark.parametrize("recall", [True, False])

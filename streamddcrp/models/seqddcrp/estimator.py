@@ -82,7 +82,8 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         Whether the base measure follows the tables (empirical Bayes); for Gaussian columns and
         regressions.
     memory : float, default 250
-        Rows that a table remembers of those that have left the window; infinity forgets nothing.
+        Rows that a table remembers of those that have left the window, a quarter of them where its
+        level moves on; infinity forgets nothing.
     recall : bool, default True
         False is the plain model of the paper (gamma to infinity): every table is a new one.
     window : int, default 128

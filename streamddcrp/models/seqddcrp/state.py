@@ -113,6 +113,10 @@ class Atoms(NamedTuple):
     failed_at: Annotated[FloatArray, "K"]
     log_beta: Annotated[FloatArray, "K"]  # E log of the atom's stick weight; 0 without recall
     beta: Annotated[FloatArray, "K"]  # E of it; 0 without recall
+    # Nats by which evicted rows are more probable where the atom forgets faster, and whether it
+    # does: `kernels.pace`.
+    pace_lead: Annotated[FloatArray, "K"]
+    is_fast: Annotated[IntArray, "K", Within(0, 1)]
     # Rows that the atom was away before it came back, and since then all rows go to the shadow;
     # below 0 once it has lost what no longer holds after them; 0: no long absence.
     visiting: Annotated[IntArray, "K", Within(-MOST, MOST)]
@@ -134,6 +138,7 @@ class ComponentTable(NamedTuple):
     stats: Annotated[FloatArray, "K P"]  # expected sufficient statistics of all its customers
     frozen: Annotated[FloatArray, "K P"]  # the part of evicted customers
     shadow: Annotated[FloatArray, "K P"]  # the part of ``frozen`` that may be split off
+    other: Annotated[FloatArray, "K P"]  # the same by the other memory: `kernels.pace`
     post: Annotated[FloatArray, "K Q"]  # posterior given ``stats``; column 0: log marginal
 
 

@@ -40,6 +40,7 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
     SINCE_BLOCK,
 )
 from streamddcrp.models.seqddcrp.kernels.moves import MOVES_EVERY, look_back, merge
+from streamddcrp.models.seqddcrp.kernels.pace import forget
 from streamddcrp.models.seqddcrp.kernels.run import change_of_run
 from streamddcrp.models.seqddcrp.kernels.settled import follow, note_return
 from streamddcrp.models.seqddcrp.kernels.split import split
@@ -64,7 +65,7 @@ from streamddcrp.models.seqddcrp.kernels.state import (
 )
 from streamddcrp.models.seqddcrp.kernels.sweep import sweep
 from streamddcrp.models.seqddcrp.kernels.vectors import weigh_columns
-from streamddcrp.models.seqddcrp.kernels.visits import fade, greet, retain
+from streamddcrp.models.seqddcrp.kernels.visits import fade, greet, note_birth
 from streamddcrp.models.seqddcrp.kernels.window import drop_groups, evict, retire, shift_rows
 from streamddcrp.numerics import copy_row, dot, exp_all, floor_and_sum, largest, sum_first
 
@@ -264,6 +265,7 @@ def _seat(
     elif opened_here > STALE:
         refresh_weights(config, atoms, counts, sums)
     see(atoms, table, counts, best)
+    note_birth(config, atoms, table, counts, sums, best, atoms.n_rows[best] - 1)
     report(atoms, table, events, counts, best, counts[N_SEEN], t)
     greet(config, groups, atoms, table, events, counts, sums, scratch, best, counts[N_SEEN])
     table.last_seen[best] = counts[N_SEEN]
@@ -305,11 +307,8 @@ def _forget(config, atoms, table, counts, sums):
     A table's statistics in its own time: what an absence takes, `fade` does. The openings all
     together, which keeps their proportions.
     """
-    for at in range(counts[N_ACTIVE]):
-        m = atoms.active[at]
-        n = table.frozen[m, 0]
-        if n > config.memory:
-            retain(atoms, table, m, config.memory / n)
+    if config.memory < np.inf:
+        forget(config, atoms, table, counts, sums)
     total = sums[DEAD_BIRTHS]
     for m in range(counts[N_TABLES]):
         total += atoms.frozen_births[m]

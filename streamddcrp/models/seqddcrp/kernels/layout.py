@@ -41,4 +41,5 @@ FROZEN_RATE = 9  # sum of 1 / S over them; both fade
 REDRAWN = 10  # rows that drew their table again, by the filter, of those it followed; both fade
 FOLLOWED = 11
 WANDER_LEAD = 12  # nats by which visits are more probable where levels wander
-N_SUMS = 13
+RETURN_LEAD = 13  # nats by which visits and births are more probable where atoms come back
+N_SUMS = 14

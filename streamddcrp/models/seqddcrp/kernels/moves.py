@@ -36,6 +36,7 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
     REGIME,
     STATE,
 )
+from streamddcrp.models.seqddcrp.kernels.pace import long_stats
 from streamddcrp.models.seqddcrp.kernels.settled import start_filter
 from streamddcrp.models.seqddcrp.kernels.shadow import restart
 from streamddcrp.models.seqddcrp.kernels.state import (
@@ -49,7 +50,7 @@ from streamddcrp.models.seqddcrp.kernels.state import (
     stick_term,
 )
 from streamddcrp.models.seqddcrp.kernels.sweep import sweep
-from streamddcrp.models.seqddcrp.kernels.visits import greet
+from streamddcrp.models.seqddcrp.kernels.visits import greet, note_birth
 from streamddcrp.models.seqddcrp.kernels.window import close_column
 from streamddcrp.numerics import add, copy_first, exp_all, natural
 
@@ -253,7 +254,9 @@ def try_move(config, rows, groups, atoms, table, events, counts, sums, scratch, 
         greet(config, groups, atoms, table, events, counts, sums, scratch, into, opener)
         table.last_seen[into] = last
         start_filter(rows, atoms, counts)
+        seen = atoms.n_rows[into]
         see_rows(atoms, scratch.moved, counts[N_ROWS], into)
+        note_birth(config, atoms, table, counts, sums, into, seen)
         report(atoms, table, events, counts, into, opener, rows.t[start])
         return True
     if into == K:
@@ -288,6 +291,18 @@ def overlap_entropy(a, b):
 
 
 @uncounted
+def _long_gain(config, atoms, table, scratch, m, l):
+    """Return what the tables gain by the merge of ``m`` and ``l`` by the long memory."""
+    family, hyper, stats = config.family, config.hyper, scratch.stats
+    long_stats(atoms, table, m, stats)
+    gain = -log_marginal(family, hyper, stats, scratch.post)
+    long_stats(atoms, table, l, scratch.rest)
+    gain -= log_marginal(family, hyper, scratch.rest, scratch.post)
+    add(stats, 1.0, scratch.rest)
+    return gain + log_marginal(family, hyper, stats, scratch.post)
+
+
+@uncounted
 def _merge_gain(config, rows, groups, atoms, table, counts, scratch, m, l, least):
     """Return what the bound gains by merging ``m`` and ``l``, but for the sticks; rough if less."""
     gain = 0.0
@@ -296,6 +311,8 @@ def _merge_gain(config, rows, groups, atoms, table, counts, scratch, m, l, least
             scratch.stats[p] = table.stats[m, p] + table.stats[l, p]
         both = log_marginal(config.family, config.hyper, scratch.stats, scratch.post)
         gain = both - table.post[m, 0] - table.post[l, 0]
+        if gain > least and atoms.is_fast[m] + atoms.is_fast[l] > 0:
+            gain = min(gain, _long_gain(config, atoms, table, scratch, m, l))
     if gain <= least:  # what follows is a loss
         return gain
     for i in range(counts[N_ROWS]):
@@ -390,6 +407,7 @@ def _join(config, rows, groups, atoms, table, events, counts, sums, m, l, now):
     atoms.n_visits[m] += atoms.n_visits[l]
     atoms.reported[m] = REPORTED if reported_m or reported_l else UNREPORTED
     add(table.frozen[m], 1.0, table.frozen[l])
+    add(table.other[m], 1.0, table.other[l])
     atoms.frozen_births[m] += atoms.frozen_births[l]
     for r in range(counts[N_ROWS]):
         rows.births[m, r] += rows.births[l, r]

@@ -23,6 +23,7 @@ from streamddcrp.models.seqddcrp.kernels.moves import (
     keep_links,
     put_links_back,
 )
+from streamddcrp.models.seqddcrp.kernels.pace import start_other
 from streamddcrp.models.seqddcrp.kernels.settled import start_filter
 from streamddcrp.models.seqddcrp.kernels.shadow import compare_sides, start_shadow
 from streamddcrp.models.seqddcrp.kernels.state import (
@@ -35,7 +36,7 @@ from streamddcrp.models.seqddcrp.kernels.state import (
     stick_bound,
 )
 from streamddcrp.models.seqddcrp.kernels.sweep import sweep
-from streamddcrp.models.seqddcrp.kernels.visits import end_visit
+from streamddcrp.models.seqddcrp.kernels.visits import end_visit, note_run
 from streamddcrp.numerics import add, copy_row
 
 FEWEST = 6.0  # expected rows on both sides
@@ -192,8 +193,13 @@ def _try(config, rows, groups, atoms, table, events, counts, sums, scratch, m, n
         table.ids[K], table.ids[m] = old, new
         atoms.reported[K], atoms.reported[m] = atoms.reported[m], atoms.reported[K]
         record(events, counts, N_EVENTS, SWAP, new, old, counts[N_SEEN] - 1, now)
+    if atoms.visiting[m] != 0:
+        note_run(config, atoms, table, counts, sums, m, -math.inf)
     start_shadow(groups, atoms, table, counts, m)
     start_shadow(groups, atoms, table, counts, K)
+    atoms.is_fast[K] = atoms.is_fast[m]
+    start_other(config, atoms, table, m)
+    start_other(config, atoms, table, K)
     return True
 
 

@@ -301,6 +301,7 @@ def open_column(rows, groups, atoms, table, counts, opener):
     atoms.side_sticks[K] = 0.0
     atoms.failed_at[K] = 0.0
     atoms.visiting[K] = 0
+    atoms.pace_lead[K], atoms.is_fast[K] = 0.0, 0
     atoms.n_rows[K] = 0
     atoms.n_visits[K] = 0
     atoms.reported[K] = 0

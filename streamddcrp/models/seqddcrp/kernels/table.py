@@ -13,6 +13,7 @@ def open_component(table, n_live, new_id, index):
     table.stats[n_live] = 0.0
     table.frozen[n_live] = 0.0
     table.shadow[n_live] = 0.0
+    table.other[n_live] = 0.0
     table.post[n_live] = 0.0
 
 
@@ -33,4 +34,5 @@ def close_component(table, m, n_live):
         copy_row(table.stats[k], table.stats[k + 1])
         copy_row(table.frozen[k], table.frozen[k + 1])
         copy_row(table.shadow[k], table.shadow[k + 1])
+        copy_row(table.other[k], table.other[k + 1])
         copy_row(table.post[k], table.post[k + 1])

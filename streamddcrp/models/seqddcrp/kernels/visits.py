@@ -9,6 +9,16 @@ an atom that was worth n rows, after an absence of a rows is left
 but `LEAST` rows, by which its spread is known. Whether levels wander is learned: a visit that ends
 is predicted from all n rows and from n_a, and the difference of the log densities is added up. If
 levels do not wander, a lead of 5 nats ever comes about with probability e^-5 at most.
+
+Nor need an atom come back at all. Where clusters die and others are born, each absent atom would
+take the next one that is born near it. If atoms return, a run of rows that is at none of the atoms
+present is at one of the k absent ones or at a new one, in proportion 1 to gamma; if they die, it is
+at a new one. So the log of
+
+    (gamma + p(rows | atom) / p(rows | new)) / (gamma + k)
+
+is added up, over visits that end and new atoms that last. From -5 nats on absent atoms are retired,
+where rows come in no order: where regimes last, being away says little.
 """
 
 import math
@@ -16,22 +26,33 @@ import math
 from streamddcrp.compilation import uncounted
 from streamddcrp.contract import FADE, record
 from streamddcrp.likelihoods.kernels.families import log_marginal
+from streamddcrp.models.seqddcrp.kernels.known import LASTING, has_lasted
 from streamddcrp.models.seqddcrp.kernels.layout import (
     LAST_TIME,
     N_ACTIVE,
     N_EVENTS,
     N_SEEN,
+    N_TABLES,
+    RETURN_LEAD,
     WANDER_LEAD,
 )
+from streamddcrp.models.seqddcrp.kernels.settled import regimes_last
 from streamddcrp.models.seqddcrp.kernels.shadow import restart
 from streamddcrp.models.seqddcrp.kernels.state import lately
-from streamddcrp.numerics import add, scale
+from streamddcrp.numerics import add, log_add_exp, scale
 
+FASTER = 4.0  # times shorter than `memory` is that of tables whose level moves on
 VISIT = 2.0  # times as long an absence makes a return a visit
 LEAST = 32.0  # rows that an absence leaves of what an atom was
 NEEDED = 5.0  # nats by which "levels wander" must lead
 MOST = 20.0  # nats of lead that are remembered, either way
 FEWEST = 6.0  # expected rows, of a visit and before it, by which it is judged
+
+
+@uncounted
+def held(config, atoms, m):
+    """Return how many evicted rows column ``m`` remembers; `kernels.pace`."""
+    return config.memory / FASTER if atoms.is_fast[m] == 1 else config.memory
 
 
 @uncounted
@@ -49,22 +70,34 @@ def greet(config, groups, atoms, table, events, counts, sums, scratch, m, arriva
 
 @uncounted
 def end_visit(config, groups, atoms, table, events, counts, sums, scratch, m, now):
-    """Start the shadow of column ``m`` again; if it was a visit, learn whether levels wander."""
-    if atoms.visiting[m] != 0 and config.memory < math.inf:
-        _judge(config, atoms, table, sums, scratch, m)
+    """Start the shadow of column ``m`` again; if it was a visit, learn from it."""
+    if atoms.visiting[m] != 0:
+        _judge(config, atoms, table, counts, sums, scratch, m)
     restart(groups, atoms, table, events, counts, m, now)
+
+
+@uncounted
+def _move_on(atoms, counts):
+    """Whether the levels of most atoms that have lasted move on while they are there."""
+    most = 0
+    for m in range(counts[N_TABLES]):
+        if has_lasted(atoms, m):
+            most += 1 if atoms.is_fast[m] == 1 else -1
+    return most > 0
 
 
 @uncounted
 def fade(config, atoms, table, events, counts, sums, now):
     """Forget what no longer holds of atoms that have come back since the last block."""
-    if sums[WANDER_LEAD] <= NEEDED:
+    if sums[WANDER_LEAD] <= NEEDED and not _move_on(atoms, counts):
         return
     for at in range(counts[N_ACTIVE]):
         m = atoms.active[at]
         away, n = atoms.visiting[m], table.frozen[m, 0]
         if away > 0 and n > LEAST:
-            retain(atoms, table, m, _left(config, n, away) / n)
+            share = _left(config, n, away) / n
+            retain(atoms, table, m, share)
+            scale(table.other[m], share)
             atoms.visiting[m] = -away
             record(events, counts, N_EVENTS, FADE, table.ids[m], away, counts[N_SEEN] - 1, now)
 
@@ -84,8 +117,8 @@ def _left(config, n, away):
 
 
 @uncounted
-def _judge(config, atoms, table, sums, scratch, m):
-    """Add up by how much the rows of a visit are more probable where levels wander."""
+def _judge(config, atoms, table, counts, sums, scratch, m):
+    """Add up by how much a visit is more probable where levels wander, and where atoms return."""
     away, rows = atoms.visiting[m], table.shadow[m, 0]
     n = table.frozen[m, 0] - rows
     if min(n, rows) < FEWEST:
@@ -96,9 +129,40 @@ def _judge(config, atoms, table, sums, scratch, m):
         before, after = config.memory, n
         if n * -away < config.memory**2:
             before = min(n / (1.0 + n * away / config.memory**2), config.memory)
-    lead = sums[WANDER_LEAD] + _evidence(config, table, scratch, m, after / n)
-    lead -= _evidence(config, table, scratch, m, before / n)
-    sums[WANDER_LEAD] = min(max(lead, -MOST), MOST)
+    wandered = _evidence(config, table, scratch, m, after / n)
+    stayed = _evidence(config, table, scratch, m, before / n)
+    sums[WANDER_LEAD] = min(max(sums[WANDER_LEAD] + wandered - stayed, -MOST), MOST)
+    alone = log_marginal(config.family, config.hyper, table.shadow[m], scratch.post)
+    note_run(config, atoms, table, counts, sums, m, max(wandered, stayed) - alone)
+
+
+@uncounted
+def note_run(config, atoms, table, counts, sums, m, gain):
+    """Add up by how much a run at column ``m``, which was not there, is likelier if atoms return.
+
+    ``gain`` is by how many nats its rows are more probable at what the atom was than at a new one;
+    -inf if the atom is new.
+    """
+    absent = 1 if atoms.visiting[m] != 0 else 0
+    for k in range(counts[N_TABLES]):
+        away = counts[N_SEEN] - table.last_seen[k] > VISIT * lately(config)
+        absent += 1 if k != m and away and has_lasted(atoms, k) else 0
+    lead = sums[RETURN_LEAD] + log_add_exp(math.log(config.gamma), gain)
+    lead -= math.log(config.gamma + absent)
+    sums[RETURN_LEAD] = min(max(lead, -MOST), MOST)
+
+
+@uncounted
+def note_birth(config, atoms, table, counts, sums, m, before):
+    """Do `note_run` for a new atom when it has lasted; it had ``before`` rows before the last."""
+    if config.recall and before < LASTING <= atoms.n_rows[m]:
+        note_run(config, atoms, table, counts, sums, m, -math.inf)
+
+
+@uncounted
+def are_mortal(config, counts, sums):
+    """Whether an atom that is away will not come back."""
+    return sums[RETURN_LEAD] < -NEEDED and not regimes_last(config, counts, sums)
 
 
 @uncounted

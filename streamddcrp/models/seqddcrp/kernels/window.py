@@ -27,6 +27,7 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
     N_SEEN,
     N_TABLES,
 )
+from streamddcrp.models.seqddcrp.kernels.pace import remember
 from streamddcrp.models.seqddcrp.kernels.shadow import compare_sides, take_side
 from streamddcrp.models.seqddcrp.kernels.state import (
     PURE,
@@ -36,6 +37,7 @@ from streamddcrp.models.seqddcrp.kernels.state import (
     stick_term,
 )
 from streamddcrp.models.seqddcrp.kernels.table import close_component, close_gap
+from streamddcrp.models.seqddcrp.kernels.visits import are_mortal
 from streamddcrp.numerics import copy_first, copy_row, log_add_exp, log_decay
 
 UNREACHABLE = 1e-12  # a table where no row in memory sits with more probability can be retired
@@ -97,6 +99,8 @@ def evict(config, rows, groups, atoms, table, counts, sums, scratch, n):
         _pass_on(rows, scratch, i, 0, n)
     for at in range(counts[N_ACTIVE]):
         m = atoms.active[at]
+        if config.memory < np.inf:
+            remember(config, rows, table, atoms, scratch, m, n)
         add_rows(family, hyper, rows.x, columns, rows.probs[m], 0, n, table.frozen[m])
         if config.recall:
             add_rows(family, hyper, rows.x, columns, scratch.sides[m], 0, n, table.shadow[m])
@@ -308,6 +312,8 @@ def close_column(rows, groups, atoms, table, counts, m):
     close_gap(atoms.side_sticks, m, K)
     close_gap(atoms.failed_at, m, K)
     close_gap(atoms.visiting, m, K)
+    close_gap(atoms.pace_lead, m, K)
+    close_gap(atoms.is_fast, m, K)
     close_gap(atoms.n_rows, m, K)
     close_gap(atoms.n_visits, m, K)
     close_gap(atoms.reported, m, K)
@@ -329,10 +335,11 @@ def retire(config, rows, groups, atoms, table, events, counts, sums, now):
     """Retire tables that no row in memory can reach.
 
     Without recall, all of them. With recall an absent atom may come back, so only as many as make
-    room for a block of births, those with the fewest customers for the time they have been away.
+    room for a block of births, those with the fewest customers for the time they have been away;
+    but all where they are known not to come back.
     """
     room = 0
-    if config.recall:
+    if config.recall and not are_mortal(config, counts, sums):
         room = max(config.max_tables - config.sweep_every, config.max_tables // 2)
     while counts[N_TABLES] > room:
         m = _least_missed(rows, groups, table, counts)

@@ -1,0 +1,87 @@
+"""How fast tables forget: by `memory`, or faster where their levels move on.
+
+What a table remembers of `memory` rows lags by `memory` v where its level moves by v a row. So the
+rows that leave the window are kept once more, by another memory, `FASTER` times shorter. Before
+rows are evicted they are predicted from both, and the difference of the log densities is added up
+for each table. Where its level stays, a lead of 5 nats ever comes about with probability e^-5 at
+most, but for the limit below. From then on the table forgets faster, and the other memory is the
+long one, until that leads by 5 nats. Both are weights of rows, so the bound stays exact.
+
+Of few rows less can be said of which table is which. So tables that forget faster are merged only
+if the long memory agrees, and a visit is judged by the long memory.
+"""
+
+from streamddcrp.compilation import uncounted
+from streamddcrp.likelihoods.kernels.families import add_rows, log_marginal
+from streamddcrp.models.seqddcrp.kernels.layout import N_ACTIVE
+from streamddcrp.models.seqddcrp.kernels.visits import FASTER, are_mortal, held, retain
+from streamddcrp.numerics import add, copy_row, scale
+
+NEEDED = 5.0  # nats by which a memory must lead
+MOST = 20.0  # nats of lead that are remembered, either way
+FEWEST = 6.0  # remembered rows by which others are predicted
+
+
+@uncounted
+def remember(config, rows, table, atoms, scratch, m, n):
+    """Let column ``m`` keep the ``n`` rows to be evicted by the other memory; compare the two."""
+    family, hyper, stats = config.family, config.hyper, scratch.stats
+    stats[:] = 0.0
+    add_rows(family, hyper, rows.x, scratch.columns, rows.probs[m], 0, n, stats)
+    frozen, other = table.frozen[m], table.other[m]
+    if stats[0] > 0.0 and min(frozen[0], other[0]) >= FEWEST and frozen[0] != other[0]:
+        gain = _evidence(config, other, scratch) - _evidence(config, frozen, scratch)
+        lead = atoms.pace_lead[m] + (gain if atoms.is_fast[m] == 0 else -gain)
+        atoms.pace_lead[m] = min(max(lead, -MOST), MOST)
+    add(other, 1.0, stats)
+
+
+@uncounted
+def _evidence(config, known, scratch):
+    """Log density of the rows in ``scratch.stats``, given those that are known."""
+    family, hyper, both = config.family, config.hyper, scratch.rest
+    copy_row(both, known)
+    add(both, 1.0, scratch.stats)
+    before = log_marginal(family, hyper, known, scratch.post)
+    return log_marginal(family, hyper, both, scratch.post) - before
+
+
+@uncounted
+def forget(config, atoms, table, counts, sums):
+    """Change to the memory that leads, and cap what is remembered of evicted rows."""
+    mortal = are_mortal(config, counts, sums)
+    for at in range(counts[N_ACTIVE]):
+        m = atoms.active[at]
+        lead, is_fast = atoms.pace_lead[m], atoms.is_fast[m] == 1
+        if (lead < -NEEDED or mortal) if is_fast else (lead > NEEDED and not mortal):
+            atoms.is_fast[m] = 0 if is_fast else 1
+            start_other(config, atoms, table, m)
+        n, most = table.frozen[m, 0], held(config, atoms, m)
+        if n > most:
+            retain(atoms, table, m, most / n)
+        _cap_other(config, atoms, table, m)
+
+
+@uncounted
+def start_other(config, atoms, table, m):
+    """Let the other memory of column ``m`` begin with what the table remembers."""
+    copy_row(table.other[m], table.frozen[m])
+    _cap_other(config, atoms, table, m)
+
+
+@uncounted
+def _cap_other(config, atoms, table, m):
+    n, most = table.other[m, 0], config.memory
+    if atoms.is_fast[m] == 0:
+        most /= FASTER
+    if n > most:
+        scale(table.other[m], most / n)
+
+
+@uncounted
+def long_stats(atoms, table, m, out):
+    """Leave the statistics of column ``m`` by the long memory in ``out``."""
+    copy_row(out, table.stats[m])
+    if atoms.is_fast[m] == 1:
+        add(out, -1.0, table.frozen[m])
+        add(out, 1.0, table.other[m])
