@@ -83,8 +83,15 @@ class Member:
         """Load a number, or an array with its description."""
         if not isinstance(self.kind, types.Array):
             return self._constant(self._where)
+        return self._row().whole()
+
+    def fields(self) -> list[Any]:
+        """Load what describes an array."""
+        return self._row().fields()
+
+    def _row(self) -> "Row":
         sizes = [self.size(d) for d in range(self.kind.ndim)]
-        return Row(self.context, self.builder, self.kind, self.data, sizes).whole()
+        return Row(self.context, self.builder, self.kind, self.data, sizes)
 
     def _load(self, field: str, *inside: int) -> Any:
         at = self.context.data_model_manager[self.kind].get_field_position(field)
@@ -108,8 +115,8 @@ class Row:
         """Return the length of an axis."""
         return self._sizes[d]
 
-    def whole(self) -> Any:
-        """Return the description of the array."""
+    def fields(self) -> list[Any]:
+        """Return what describes the array: no owner, lengths, the data, shape and strides."""
         context, builder, shape = self.context, self.builder, self._sizes
         n_bytes = context.get_abi_sizeof(context.get_data_type(self.kind.dtype))
         size = context.get_constant(types.intp, n_bytes)
@@ -119,15 +126,21 @@ class Row:
         n_items = shape[0]
         for n in shape[1:]:
             n_items = builder.mul(n_items, n, flags=["nsw"])
+        nobody = cgutils.voidptr_t(None)
+        return [nobody, nobody, n_items, size, self.data, *shape, *strides]
+
+    def whole(self) -> Any:
+        """Return the description of the array."""
+        _, _, n_items, size, data, *axes = self.fields()
+        ndim, array = self.kind.ndim, cgutils.get_null_value(self.context.get_value_type(self.kind))
         known = {
-            "nitems": n_items, "itemsize": size, "data": self.data,
-            "shape": cgutils.pack_array(builder, shape),
-            "strides": cgutils.pack_array(builder, strides),
+            "nitems": n_items, "itemsize": size, "data": data,
+            "shape": cgutils.pack_array(self.builder, axes[:ndim]),
+            "strides": cgutils.pack_array(self.builder, axes[ndim:]),
         }  # fmt: skip
-        model = context.data_model_manager[self.kind]
-        array = cgutils.get_null_value(context.get_value_type(self.kind))
+        model = self.context.data_model_manager[self.kind]
         for field, item in known.items():
-            array = builder.insert_value(array, item, model.get_field_position(field))
+            array = self.builder.insert_value(array, item, model.get_field_position(field))
         return array
 
 

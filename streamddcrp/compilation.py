@@ -61,7 +61,10 @@ _IS_TESTED = (0, 61) <= tuple(int(n) for n in numba.__version__.split(".")[:2]) 
 _settings: Any = config  # numba's, read from the environment
 _CORE = Path(__file__).parent
 # Besides `kernels` packages.
-_COMPILED = {"kernels", "numerics", "contract", "compilation", "array_groups", "lowering"}
+_COMPILED = {
+    "kernels", "numerics", "contract", "compilation", "array_groups", "lowering",
+    "lowering_flow", "lowering_items",
+}  # fmt: skip
 _IMPORTED = re.compile(rb"^from streamddcrp\.([\w.]+) import", re.MULTILINE)
 
 

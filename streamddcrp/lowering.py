@@ -3,8 +3,8 @@
 numba reads ``x[i]`` as one case of all that may stand in brackets: it copies the description of the
 array to the stack, makes a view of it and reads the item of that, in some forty instructions, and
 the first work of LLVM is to take them away again. Here an item or a row of a contiguous array, at
-whole numbers, is a place behind a pointer, and no array is described before its description is
-wanted. What is computed stays the same.
+whole numbers, and a slice, is a place behind a pointer, and no array is described before its
+description is wanted. What is computed stays the same. Loops and calls are in `lowering_flow`.
 
 Arrays that the caller holds, and rows of these, are not counted: they live as long as the call.
 What is returned is counted, and so is all that a kernel allocates.
@@ -15,41 +15,19 @@ from collections.abc import Callable
 from functools import cache, partial
 from typing import Any
 
-from numba.core import analysis, cgutils, ir, types
-from numba.core.lowering import Lower
+from numba.core import analysis, ir, types
 from numba.core.unsafe import eh
 
 from streamddcrp.array_groups import Group, Member, Row
+from streamddcrp.lowering_flow import key_of
+from streamddcrp.lowering_items import Items, depth, is_compact, is_slice
 
 _ITEMS = ("getitem", "static_getitem")
-_SCALARS = types.Number | types.Boolean
 _CONSTANTS = ir.Const | ir.Global | ir.FreeVar
 
 
-class _Named:
-    """An array that is the value of a variable."""
-
-    def __init__(self, lower: "Lowering", name: str) -> None:
-        self.lower, self.name = lower, name
-
-    @property
-    def data(self) -> Any:
-        return self.part("data")
-
-    def size(self, d: int) -> Any:
-        return self.part("shape", d)
-
-    def part(self, field: str, *path: int) -> Any:
-        lower, name = self.lower, self.name
-        model = lower.context.data_model_manager[lower.typeof(name)]
-        at = (model.get_field_position(field), *path)
-        if name in lower._blk_local_varmap:
-            return lower.builder.extract_value(lower._blk_local_varmap[name], at)
-        return lower.builder.load(cgutils.gep_inbounds(lower.builder, lower.getvar(name), 0, *at))
-
-
-class Lowering(Lower):
-    """numba's lowering, with short cuts for arrays and for variables that nothing counts.
+class Lowering(Items):
+    """`Items`, with short cuts for arrays and for variables that nothing counts.
 
     Attributes
     ----------
@@ -57,14 +35,10 @@ class Lowering(Lower):
         What is assigned to each variable.
     _borrowed : set of str
         Arrays that the caller holds, or rows of these.
-    _natural : set of str
-        Whole numbers that are never negative.
     _local : set of str
         Variables that are assigned once, and used in that block only.
-    _arrays : dict of str to object
-        Arrays without an owner, by what they consist of.
-    _numbers : dict of str to list
-        The names and values of the whole numbers in a tuple.
+    _given : dict of int to Row
+        Arrays among the arguments, by position.
     _later : dict of str to function
         How to make values that may never be wanted.
     """
@@ -75,7 +49,9 @@ class Lowering(Lower):
         self._values: dict[str, list[Any]] = defaultdict(list)
         self._home: dict[str, int] = {}  # the block in which a variable is assigned last
         self._arrays: dict[str, Any] = {}
-        self._numbers: dict[str, list[tuple[str, Any]]] = {}
+        self._given: dict[int, Row] = {}
+        self._items: dict[str, list[Any]] = {}
+        self._ends: dict[str, list[Any]] = {}
         self._later: dict[str, Callable[[], Any]] = {}
         self._is_usual = bool(
             self.generator_info or self.context.enable_debuginfo or self._loc_notify_registry
@@ -154,7 +130,7 @@ class Lowering(Lower):
         while pending:
             for value in self._values[pending.pop()]:
                 if isinstance(value, ir.Expr) and value.op == "call":
-                    is_range = getattr(self.typeof(value.func.name), "typing_key", None) is range
+                    is_range = key_of(self.typeof(value.func.name)) is range
                     begins = [arg.name for arg in value.args[:-1]]
                     if not is_range or len(begins) > 1 or not natural.issuperset(begins):
                         return False
@@ -167,88 +143,7 @@ class Lowering(Lower):
                 seen.add(source.name)
         return True
 
-    # Items and rows of arrays
-
-    def _is_short(self, inst: Any, result: Any) -> bool:
-        """Whether an instruction is about an item or a contiguous row, at whole numbers."""
-        kind = self.typeof(getattr(inst, "value" if isinstance(inst, ir.Expr) else "target").name)
-        if self._is_usual or self.context.enable_boundscheck or not _is_compact(kind):
-            return False
-        n = _depth(inst.index, self.typeof)
-        if n == kind.ndim > 0:
-            return bool(result == kind.dtype) or (
-                isinstance(result, _SCALARS) and isinstance(kind.dtype, _SCALARS)
-            )
-        return 0 < n < kind.ndim and _is_compact(result) and result.ndim == kind.ndim - n
-
-    def _array(self, name: str) -> Any:
-        return self._arrays.get(name) or _Named(self, name)
-
-    def _whole_numbers(self, index: Any) -> list[tuple[Any, bool]]:
-        """Return the numbers of an index, and whether each may count from the end."""
-        if not isinstance(index, ir.Var):
-            word = self.context.get_value_type(types.intp)
-            return [(word(i), i < 0) for i in (index if isinstance(index, tuple) else (index,))]
-        kinds: Any = self.typeof(index.name)
-        if isinstance(kinds, types.Integer):
-            return [self._whole_number(index.name, self.loadvar(index.name))]
-        if index.name in self._numbers:
-            return [self._whole_number(*item) for item in self._numbers[index.name]]
-        value = self.loadvar(index.name)
-        items = [self.builder.extract_value(value, d) for d in range(len(kinds))]
-        return [(self._word(kinds[d], i), kinds[d].signed) for d, i in enumerate(items)]
-
-    def _whole_number(self, name: str, value: Any) -> tuple[Any, bool]:
-        return self._word(self.typeof(name), value), name not in self._natural
-
-    def _word(self, kind: Any, value: Any) -> Any:
-        word = types.intp if kind.signed else types.uintp
-        return self.context.cast(self.builder, value, kind, word)
-
-    def _place(self, array: Any, ndim: int, index: Any) -> tuple[Any, list[Any]]:
-        """Return a pointer to the item or to the first of the row, and the shape of the row."""
-        builder, sizes = self.builder, {}
-        numbers = self._whole_numbers(index)
-        offset: Any = None
-        for d in range(ndim):
-            i, wraps = numbers[d] if d < len(numbers) else (offset, False)
-            if d or wraps:
-                sizes[d] = array.size(d)
-            if wraps:
-                is_negative = builder.icmp_signed("<", i, i.type(0))
-                i = builder.select(is_negative, builder.add(i, sizes[d]), i)
-            offset = i if offset is None else builder.mul(offset, sizes[d])
-            if 0 < d < len(numbers):
-                offset = builder.add(offset, i)
-        return builder.gep(array.data, [offset]), [sizes[d] for d in range(len(numbers), ndim)]
-
-    def _item(self, result: Any, expr: Any) -> Any:
-        """Lower ``array[index]``."""
-        array, kind = self._array(expr.value.name), self.typeof(expr.value.name)
-        place, shape = self._place(array, kind.ndim, expr.index)
-        if not shape:
-            item = self.context.unpack_value(self.builder, kind.dtype, place)
-            return self.context.cast(self.builder, item, kind.dtype, result)
-        row = Row(self.context, self.builder, result, place, shape).whole()
-        if isinstance(array, _Named):  # what else is not described has no owner
-            model = self.context.data_model_manager[result]
-            for field in ("meminfo", "parent"):
-                at = model.get_field_position(field)
-                row = self.builder.insert_value(row, array.part(field), at)
-        self.incref(result, row)
-        return row
-
-    def _set_item(self, inst: Any) -> bool:
-        """Lower ``array[index] = value``, if it is about one item."""
-        kind, given = self.typeof(inst.target.name), self.typeof(inst.value.name)
-        if not self._is_short(inst, given) or isinstance(given, types.Array):
-            return False
-        value, wanted = self.loadvar(inst.value.name), self.fndesc.calltypes[inst].args[2]
-        value = self.context.cast(self.builder, value, given, wanted)
-        value = self.context.cast(self.builder, value, wanted, kind.dtype)
-        place, _ = self._place(self._array(inst.target.name), kind.ndim, inst.index)
-        self.context.pack_value(self.builder, kind.dtype, value, place)
-        return True
+    # Arrays
 
     def _is_postponed(self, inst: Any) -> bool:
         """Whether an assignment is one of something that may never be wanted as a whole."""
@@ -266,15 +161,24 @@ class Lowering(Lower):
         elif isinstance(value, _CONSTANTS) and isinstance(kind, types.Callable):
             constant = self.context.get_constant_generic
             self._later[name] = partial(constant, self.builder, kind, value.value)
-        elif op == "build_tuple" and name in self._local and _are_whole(kind):
-            self._numbers[name] = [(i.name, self.loadvar(i.name)) for i in value.items]
-            self._later[name] = partial(self._tuple, kind, self._numbers[name])
+        elif name in self._ranges:
+            self._later[name] = partial(super().lower_expr, kind, value)
+        elif name not in self._local:
+            return False
+        elif op == "build_tuple" and depth(inst.target, self.typeof)[0] > 0:
+            self._items[name] = [self._known(i.name) for i in value.items]
+            self._later[name] = partial(self._tuple, kind, self._items[name])
+        elif op == "call" and is_slice(kind) and len(value.args) == 2:
+            self._ends[name] = [self._known(i.name) for i in value.args]
+            self._later[name] = partial(super().lower_expr, kind, value)
         return name in self._later
 
     def _parts(self, value: Any, kind: Any) -> Any:
         """Return an array without an owner as what it consists of, None if it is another array."""
         if isinstance(value, ir.Var):
             return self._arrays.get(value.name)
+        if isinstance(value, ir.Arg):
+            return self._given.get(value.index)
         op = getattr(value, "op", "")
         if op == "getattr" and isinstance(self.typeof(value.value.name), Group):
             group = self.typeof(value.value.name), self.loadvar(value.value.name)
@@ -286,12 +190,35 @@ class Lowering(Lower):
                 return Row(self.context, self.builder, kind, *place)
         return None
 
-    def _tuple(self, kind: Any, numbers: list[tuple[str, Any]]) -> Any:
-        items = [
-            self.context.cast(self.builder, value, self.typeof(name), wanted)
-            for (name, value), wanted in zip(numbers, kind, strict=True)
-        ]
-        return self.context.make_tuple(self.builder, kind, items)
+    # Arguments
+
+    def extract_function_arguments(self) -> Any:
+        """Take arrays as what they consist of, where none is returned."""
+        if self._is_usual or self._is_counted(self.fndesc.restype):
+            return super().extract_function_arguments()
+        raw, self.fnargs = list(self.call_conv.get_arguments(self.function)), []
+        for index, kind in enumerate(self.fndesc.argtypes):
+            packer = self.context.get_arg_packer((kind,))
+            n = len(packer.argument_types)
+            if is_compact(kind):
+                data, *shape = raw[4 : 5 + kind.ndim]
+                self._given[index] = Row(self.context, self.builder, kind, data, shape)
+                self.fnargs.append(None)
+            else:
+                self.fnargs += packer.from_arguments(self.builder, raw[:n])
+            raw = raw[n:]
+        return self.fnargs
+
+    def _argument(self, arg: Any, kind: Any) -> list[Any]:
+        array = self._arrays.get(arg.name)
+        if array is None or self.typeof(arg.name) != kind:
+            return super()._argument(arg, kind)
+        return array.fields()
+
+    def _builtin(self, function: Any, expr: Any, signature: Any) -> Any:
+        if function is len and isinstance(self.typeof(expr.args[0].name), types.Array):
+            return self._array(expr.args[0].name).size(0)
+        return super()._builtin(function, expr, signature)
 
     # numba's methods
 
@@ -300,7 +227,7 @@ class Lowering(Lower):
         if self._is_usual:
             super().lower_inst(inst)
         elif isinstance(inst, ir.Assign):
-            if not self._is_postponed(inst):
+            if not self._is_of_loop(inst) and not self._is_postponed(inst):
                 name = inst.target.name
                 self._is_copying = name in self._borrowed
                 value = self.lower_assign(self.typeof(name), inst)
@@ -310,6 +237,12 @@ class Lowering(Lower):
             self.delvar(inst.value)
         elif not (isinstance(inst, ir.SetItem | ir.StaticSetItem) and self._set_item(inst)):
             super().lower_inst(inst)
+
+    def lower_assign(self, ty: Any, inst: Any) -> Any:
+        """Lower what is assigned."""
+        if isinstance(inst.value, ir.Arg) and inst.value.index in self._given:
+            return self._given[inst.value.index].whole()
+        return super().lower_assign(ty, inst)
 
     def lower_expr(self, resty: Any, expr: Any) -> Any:
         """Lower an expression."""
@@ -379,21 +312,3 @@ def _has_owner(models: Any, kind: Any) -> bool:
 def _operator(typing: Any, op: Any, kinds: Any) -> tuple[Any, Any]:
     function = typing.resolve_value_type(op)
     return function, function.get_call_type(typing, kinds, {})
-
-
-def _is_compact(kind: Any) -> bool:
-    return type(kind) is types.Array and kind.layout == "C" and kind.aligned
-
-
-def _depth(index: Any, typeof: Callable[[str], Any]) -> int:
-    """Return the number of whole numbers of an index, 0 if it has other parts."""
-    if isinstance(index, ir.Var):
-        kind: Any = typeof(index.name)
-        kinds = kind if isinstance(kind, types.BaseTuple) else (kind,)
-        return len(kinds) if _are_whole(kinds) else 0
-    parts = index if isinstance(index, tuple) else (index,)
-    return len(parts) if all(type(i) is int for i in parts) else 0
-
-
-def _are_whole(kinds: Any) -> bool:
-    return all(isinstance(kind, types.Integer) for kind in kinds)

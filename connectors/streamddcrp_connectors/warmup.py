@@ -52,8 +52,11 @@ def _exercise(name: str, model_class: Any) -> None:
     from streamddcrp.errors import SchemaError  # noqa: PLC0415 -- heavy: not for --help
 
     model, rows = model_class(), _rows(name)
-    if "season" in inspect.signature(model_class).parameters:
+    options = inspect.signature(model_class).parameters
+    if "season" in options:
         model_class(season=5).learn_many(rows)
+    if "stop_words" in options:  # reads them
+        model_class(stop_words=("and",))
     try:
         model.step_many(rows)
     except SchemaError:  # a model that takes texts

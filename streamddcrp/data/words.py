@@ -176,8 +176,18 @@ class WordTable:
         repeats: bool = False,
         keep: Iterable[str] = (),
     ) -> None:
-        stops: tuple[object, ...] = ENGLISH if stop_words is None else tuple(stop_words)
-        self.arrays = _with_due(_empty(_START), 0)  # stop words teach nothing
+        self.arrays = _english() if stop_words is None else _empty(_START)
+        if stop_words is not None:
+            self._read_stop_words(tuple(stop_words))
+        self.arrays = _with_due(self.arrays, 1)
+        self.arrays.counts[STOPS] = self.arrays.counts[USED]
+        self.arrays.seen[: self.arrays.counts[USED]] = STOP
+        self.arrays.counts[REPEATS] = repeats
+        for name in keep:
+            self.arrays.counts[KEEP] |= RAW[choice("keep", name, tuple(RAW))]
+
+    def _read_stop_words(self, stops: tuple[object, ...]) -> None:
+        self.arrays = _with_due(self.arrays, 0)  # stop words teach nothing
         texts = [stop for stop in stops if isinstance(stop, str)]
         ends = self.encode(texts)[1] if texts else np.zeros(1)
         wrong = [stop for stop in stops if not isinstance(stop, str)]
@@ -185,12 +195,6 @@ class WordTable:
         if wrong:
             message = f"stop_words: {wrong[0]!r} is not one word; give each word by itself"
             raise ConfigError(message)
-        self.arrays = _with_due(self.arrays, 1)
-        self.arrays.counts[STOPS] = self.arrays.counts[USED]
-        self.arrays.seen[: self.arrays.counts[USED]] = STOP
-        self.arrays.counts[REPEATS] = repeats
-        for name in keep:
-            self.arrays.counts[KEEP] |= RAW[choice("keep", name, tuple(RAW))]
 
     def __len__(self) -> int:
         """Count live words, without stop words."""
@@ -387,6 +391,17 @@ def _empty(capacity: int) -> WordArrays:
     return empty(WordArrays, lengths)._replace(
         characters=characters(), table=single(), pairs=pairs, composed=composed
     )
+
+
+def _english() -> WordArrays:
+    """Return a table of `ENGLISH`, as reading them would: that kernel takes seconds to compile."""
+    arrays = _empty(_START)
+    for w, word in enumerate(ENGLISH):
+        arrays.letters[w].view(np.uint8)[: len(word)] = list(word.encode())
+        arrays.length[w] = len(word)
+    arrays.counts[USED] = len(ENGLISH)
+    rehash(arrays, arrays.slots)
+    return arrays
 
 
 def _with_pieces(arrays: WordArrays) -> WordArrays:

@@ -83,7 +83,75 @@ def downwards(a, n):
     return total
 
 
+def counted(n, m, step):
+    """What loops over ranges go through: up, down, in steps known or not, one in the other."""
+    total, last = 0, -7
+    for i in range(n):
+        for j in range(i, m):
+            if j == 3:
+                continue
+            total = total * 3 + j
+            if total > 10**9:
+                break
+        last = i
+    for i in range(n, -m, -3):
+        total = (total * 2 + i) % 1_000_003
+    for i in range(-n, m, 2):
+        total = (total * 2 + i) % 1_000_003
+    for i in range(n, m, step):
+        total = (total * 2 + i) % 1_000_003
+    span = range(n, m)
+    for i in span:
+        total = (total + len(span) * i) % 1_000_003
+    for i in range(np.uint64(1), np.uint64(abs(m))):
+        total += int(i)
+    return total, last
+
+
+def part_sums(a, i, j):
+    """Parts of an array between two places."""
+    total = 0.0
+    for part in (a[i:j], a[:j], a[i:], a[:], a[1:-1], a[-3:2], a[np.uint8(1) :]):
+        total = total * 3 + len(part)
+        for x in part:
+            total = total * 2 + x
+    return total
+
+
+def row_parts(a, i, j):
+    """Parts of rows, and rows between two places."""
+    total, kept = 0.0, (1, slice(i, j))
+    for part in (a[1, i:j], a[-1, 1:], a[i:j][0] if len(a[i:j]) > 0 else a[0], a[kept]):
+        for x in part:
+            total = total * 2 + x
+    return total + a[i:j].shape[0] + a[i:j].shape[1] + a[i:j].size
+
+
+def whole_ways(a, i, j):
+    """Whole numbers of floats and truths, smaller and larger ones of two and of three."""
+    x = float(i) / 2
+    return (
+        int(x) + int(-x) + int(i > j) + min(i, j) + 2 * max(i, j) + min(x, j) + max(x, float("nan"))
+        if i > 0
+        else max(float("nan"), x)
+        if i < -5
+        else min(i, j, 2) + max(np.int32(i), j) + len(a)
+    )
+
+
 READS = [
+    *[(counted, (n, m, s)) for n, m, s in ((5, 6, 2), (-3, 4, 1), (4, -4, -2), (0, 0, 5))],
+    *[
+        (part_sums, (a, i, j))
+        for a in (FLAT, FLAT[::2], FLAT[:0])
+        for i, j in ((2, 5), (-3, 100), (5, 2), (-100, -1), (7, 7))
+    ],
+    *[
+        (row_parts, (a, i, j))
+        for a in (SQUARE, SQUARE.T, SQUARE[:, 1:])
+        for i, j in ((0, 2), (1, -1), (-2, 9))
+    ],
+    *[(whole_ways, (FLAT, i, j)) for i, j in ((3, 4), (-2, 1), (-1, 9), (0, 0))],
     *[(item, (FLAT, i)) for i in (0, 6, -1, -7)],
     *[(item, (FLAT, kind(3))) for kind in (np.int8, np.uint8, np.int32, np.uint64)],
     (item, (FLAT, np.int8(-3))),
@@ -148,6 +216,71 @@ def test_writing(made, kind, value, i):
             made(function)(ours, i, value)
             function(numpys, i, value)
             np.testing.assert_array_equal(ours, numpys)
+
+
+def fill(a, i, value):
+    a[i : i + 2] = value
+    a[-1:] = value
+    a[:i] = 2
+    a[5:1] = 9
+
+
+def fill_rows(a, i, value):
+    a[i] = value
+    a[i, 1:] = 4
+    a[0:1] = value
+    a[-1, :i] = value
+
+
+def fill_all(a, i, value):
+    a[:] = value
+    a[i, ...] = i
+
+
+@pytest.mark.parametrize("made", MADE)
+@pytest.mark.parametrize("kind", [np.float64, np.int32])
+@pytest.mark.parametrize("value", [5, 2.75, True])
+@pytest.mark.parametrize("i", [1, -2])
+def test_filling(made, kind, value, i):
+    for function, shape in (fill, 5), (fill_rows, (3, 3)), (fill_all, (2, 3)):
+        for step in 1, 2:
+            ours, numpys = (np.full(shape, 7, kind).repeat(2, -1)[..., ::step] for _ in range(2))
+            made(function)(ours, i, value)
+            function(numpys, i, value)
+            np.testing.assert_array_equal(ours, numpys)
+
+
+@kernel
+def _checked(x, n):
+    if n < 0:
+        raise ValueError("below zero")  # noqa: EM101
+    return x[:n], n / 2, (n, x)
+
+
+@kernel
+def _nothing(x, i):
+    x[i] += 1
+
+
+@kernel
+def _through(x, n):
+    part, half, (m, _) = _checked(x, n)
+    _nothing(part, 0)
+    return half + m + part[0]
+
+
+@needs_code
+def test_calls():
+    """What a kernel gives another one, and the exception of one that is called by another."""
+    x = np.arange(5.0)
+    assert _through(x, 3) == 1.5 + 3 + 1.0
+    assert x.tolist() == [1, 1, 2, 3, 4]
+    with pytest.raises(ValueError, match="below zero"):
+        _through(x, -1)
+    part, half, (n, again) = _checked(x, 2)
+    assert np.shares_memory(part, x)
+    assert np.shares_memory(again, x)
+    assert (part.tolist(), half, n) == ([1, 1], 1.0, 2)
 
 
 def write_rows(group, at):
@@ -271,10 +404,11 @@ def lowered(monkeypatch, made, given):
 
 
 @needs_code
-@pytest.mark.parametrize("function", [pair, chained, row_sum])
+@pytest.mark.parametrize("function", [pair, chained, row_sum, part_sums, counted])
 def test_fewer_instructions_than_numba(function, monkeypatch):
     """Before LLVM optimises; no reference is counted to what the caller holds."""
     given = (SQUARE, 1, 2)[: function.__code__.co_argcount]
+    given = {part_sums: (FLAT, 1, 2), counted: (3, 4, 1)}.get(function, given)
     theirs = lowered(
         monkeypatch, njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)(function), given
     )

@@ -265,3 +265,10 @@ def test_bad_batches(batch, row, words):
     with pytest.raises(SchemaError, match=words) as error:
         read_texts(batch)
     assert error.value.row == row
+
+
+def test_the_short_list_is_as_if_it_were_read():
+    listed, read = WordTable().arrays, WordTable(ENGLISH).arrays
+    for name in "slots", "letters", "length", "seen", "free":
+        np.testing.assert_array_equal(getattr(listed, name), getattr(read, name))
+    assert listed.counts[:3].tolist() == read.counts[:3].tolist() == [len(ENGLISH), 0, len(ENGLISH)]

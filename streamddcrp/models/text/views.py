@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from scipy.optimize import brentq
 
 from streamddcrp.data.documents import top_words
 from streamddcrp.data.words import WordTable
@@ -297,5 +296,7 @@ def decay_scale(config: Any, state: Any) -> float:
     ages = vectors[layout.SCALES] / rate
     if unit > 0.0:
         ages = np.where(vectors[layout.TIMED] > 0.0, vectors[layout.SCALES] * unit, ages)
+    from scipy.optimize import brentq  # noqa: PLC0415 -- a fifth of all that is imported
+
     half = brentq(lambda age: shares @ np.exp(-age / ages) - 0.5, 0.0, float(ages.max()))
     return float(half / np.log(2.0))
