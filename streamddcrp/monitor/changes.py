@@ -222,7 +222,7 @@ def _likeness(
     if n_known < 2 * length:
         return np.zeros(last - first + 1)
     back = n_known * step
-    sums = []
+    sums: list[FloatArray] = []
     for values in column[first - back : last : step], column[first : last + back][::-1][::step]:
         square = np.empty(len(values) - n_known)
         nearest(np.ascontiguousarray(values), n_known, length, square)
