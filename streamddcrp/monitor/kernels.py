@@ -197,3 +197,25 @@ def mark_changes(codes, starts, n_codes, hold, cost, out_change):
     while r > 0:
         out_change[r] = True
         r = come_from[r]
+
+
+@kernel
+def nearest(values, n_known, length, out_square):
+    """How like the first ``n_known`` values each later stretch is, as a mean squared distance.
+
+    ``out_square[i]`` is the least one between the ``length`` values up to ``n_known + i`` and as
+    many in a row of the known ones, none of them shared; ``n_known`` is at least twice ``length``.
+    """
+    n = values.shape[0]
+    out_square[:] = math.inf
+    for lag in range(length, n - length + 1):
+        begin, end = max(n_known, lag + length - 1), min(n, n_known + lag)
+        total = 0.0
+        for t in range(begin - length + 1, end):
+            total += (values[t] - values[t - lag]) ** 2
+            if t >= begin:
+                out_square[t - n_known] = min(out_square[t - n_known], total)
+                gone = t - length + 1
+                total = max(total - (values[gone] - values[gone - lag]) ** 2, 0.0)
+    for i in range(out_square.shape[0]):
+        out_square[i] /= length

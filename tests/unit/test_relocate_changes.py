@@ -10,6 +10,7 @@ from streamddcrp import relocate_changes
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.monitor import changes as module
 from streamddcrp.monitor.changes import KAPPA, ORDER
+from streamddcrp.monitor.kernels import nearest
 
 SHAPE, SHARE = 1.5, 0.05  # of the noise's prior: its variance is a twentieth of the column's
 
@@ -33,11 +34,50 @@ def dense_evidence(column, scale, start, end):
     return float(law.logpdf(column[rows] - mean))
 
 
-def evidence(X, before, first, last, after):
+def distance(stretch, known):
+    """Least mean squared distance of a stretch to the stretches of known values."""
+    m = len(stretch)
+    return min(
+        np.mean((stretch - known[k : k + m]) ** 2)
+        for k in range(len(known) - m + 1)
+    )  # fmt: skip
+
+
+def likeness(column, within, before, first, last, after, c):
+    """Log evidence of the rows from first to last, those from c on by the signal backwards."""
+    step = -(-within // module.FINEST)
+    m = max(within // (8 * step), 1)
+    r = min(module.LIBRARY, (first - before) // step, (after - last) // step)
+    if r < 2 * m:
+        return 0.0
+    total = 0.0
+    for x, start, rows in (
+        (column, first, range(first, c)),
+        (column[::-1], len(column) - last, range(len(column) - last, len(column) - c)),
+    ):
+        for t in rows:
+            t = start + (t - start) // step * step  # noqa: PLW2901  rows between have its evidence
+            stretch = x[t - (m - 1) * step : t + 1 : step]
+            known = x[start - r * step : min(start, t - (m - 1) * step) : step]
+            total -= 0.5 * np.log(distance(stretch, known) + 0.01)
+    return total
+
+
+def filled(column):
+    """In standard units, each gap with the value before it, or the mean where there is none."""
+    z = (column - np.nanmean(column)) / np.nanstd(column)
+    for i in np.flatnonzero(np.isnan(z)):
+        z[i] = z[i - 1] if i > 0 else 0.0
+    return z
+
+
+def evidence(X, within, before, first, last, after):
     """Log evidence of a change at each row from first to last, between those before and after."""
     return {
         c: sum(
-            dense_evidence(x, np.nanstd(x), before, c) + dense_evidence(x, np.nanstd(x), c, after)
+            dense_evidence(x, np.nanstd(x), before, c)
+            + dense_evidence(x, np.nanstd(x), c, after)
+            + likeness(filled(x), within, before, first, last, after, c)
             for x in X.T
         )
         for c in range(first, last + 1)
@@ -55,18 +95,40 @@ def cases(draw):
     return X, changes, draw(st.integers(1, 40))
 
 
-@given(case=cases())
-def test_no_row_nearby_is_more_probable(case):
+@given(case=cases(), finest=st.sampled_from([4, 16, 256]), library=st.sampled_from([7, 2048]))
+def test_no_row_nearby_is_more_probable(case, finest, library):
     X, changes, within = case
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "FINEST", finest)
+        patch.setattr(module, "LIBRARY", library)
+        check_that_no_row_is_more_probable(X, changes, within)
+
+
+def check_that_no_row_is_more_probable(X, changes, within):
     found = relocate_changes(changes, X, within).tolist()
     for before, old, new, after in zip(
         [0, *found], changes, found, [*changes[1:], len(X)], strict=False
     ):
-        first, last = max(old - within, before + 1), min(old + within, after - 1)
-        scores = evidence(X, before, first, last, after)
+        first = max(old - within, old - (old - before) // 2)
+        last = min(old + within, old + (after - old) // 2)
+        scores = evidence(X, within, before, first, last, after)
         best = max(scores.values())
         # rounding alone: sums of squares of up to 70 rows, and their differences
         assert scores[new] >= best - 1e-6 * max(1.0, abs(best))
+
+
+@given(data=st.data())
+def test_nearest_stretches_are_those_of_a_search(data):
+    length = data.draw(st.integers(1, 6))
+    n_known, n = data.draw(st.integers(2 * length, 40)), data.draw(st.integers(0, 30))
+    values = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1))).normal(size=n_known + n)
+    found = np.empty(n)
+    nearest(values, n_known, length, found)
+    for i in range(n):
+        stretch = values[n_known + i - length + 1 : n_known + i + 1]
+        slow = distance(stretch, values[: min(n_known, n_known + i - length + 1)])
+        # at most 70 squares below 100 are added and taken away again, one after the other
+        assert found[i] == pytest.approx(slow, rel=1e-12, abs=1e-12)
 
 
 def test_chunks_do_not_matter(monkeypatch):
@@ -89,6 +151,22 @@ def test_a_change_of_shape_is_found_to_the_row():
         errors.append(abs(int(found[0]) - true))
     assert np.median(errors) <= 1
     assert max(errors) <= 8  # the lags of as many rows mix both shapes
+
+
+@pytest.mark.parametrize("period", [24, 200])
+def test_a_shape_and_its_reverse_differ(period):
+    """Their spectra, and so all autoregressions, are the same."""
+    rng = np.random.default_rng(2)
+    errors = []
+    for _ in range(5):
+        true = int(rng.integers(14 * period, 16 * period))
+        signal = np.arange(30.0 * period) % period / period
+        signal[true:] = 1.0 - signal[true:]
+        signal += 0.02 * rng.normal(size=len(signal))
+        within = 4 * period
+        found = relocate_changes([true + int(rng.integers(-period, period + 1))], signal, within)
+        errors.append(abs(int(found[0]) - true))
+    assert max(errors) <= period / 4  # half of a stretch is of the other shape by then
 
 
 def test_nothing_found_nothing_moved():
