@@ -27,10 +27,11 @@ INITIALS = re.compile(
 )
 
 
-def words_of(text, keep=(), cut=pairs):
+def words_of(text, keep=(), cut=pairs, tickers=()):
     """Return all words in order, repeated ones too, none cut.
 
-    ``cut`` makes words of a list of characters of a script without spaces.
+    ``cut`` makes words of a list of characters of a script without spaces. ``tickers`` are the
+    words for the first ticker, the second, and so on, the last of them for all others.
     """
     words, run, paired = [], [], False  # run: characters with their marks
 
@@ -53,6 +54,9 @@ def words_of(text, keep=(), cut=pairs):
         if character in "$<":
             close()
             skip = 0 if "tickers" in keep else end_of_ticker(text, i)
+            if skip:
+                words.extend(tickers[:1])
+                tickers = tickers[1:] or tickers
             continue
         if run and paired and begins and not alone:
             close()

@@ -27,6 +27,7 @@ LETTERS = st.one_of(
 )  # fmt: skip
 
 
+TICKERS = "$", "$$"
 TEXT = st.lists(LETTERS, max_size=40).map("".join)
 
 
@@ -43,7 +44,9 @@ def once(words):
 @settings(max_examples=300, deadline=None)
 @given(TEXT, st.sets(st.sampled_from(sorted(RAW))))
 def test_words_are_those_of_the_slow_way(text, keep):
-    assert words_in(WordTable((), keep=keep), text) == once(words_of(text, keep, Pieces().cut))
+    assert words_in(WordTable((), keep=keep), text) == once(
+        words_of(text, keep, Pieces().cut, TICKERS)
+    )
 
 
 @given(TEXT)
@@ -78,7 +81,8 @@ def test_ascii_words_are_those_of_the_expression(text):
         ("\u304b\u3099\u304f \u304c\u304f", ["\u304c\u304f"]),
         ("RT @some_one: rain http://t.co/aB1, see", ["rain", "see"]),
         ("www.x.de/a?b and bit.ly/2x yahoo.com", ["and", "yahoo", "com"]),
-        ("$AAPL up, CUMMINS <CUM> and<GM.TO>; $5", ["up", "cummins", "and", "5"]),
+        ("$AAPL up, CUMMINS <CUM> and<GM.TO>; $5", ["$", "up", "cummins", "$$", "and", "5"]),
+        ("<GM> buys $A, $B", ["$", "buys", "$$"]),
         ("<b>bold</b> A/B and/or 1.5/2", ["b", "bold", "a", "and", "or", "1", "5", "2"]),
         ("#brexit Brexit", ["brexit"]),
         ("t.co/x\u5b66\u4e60t.co/y $A\u5b66", ["\u5b66\u4e60", "a", "\u5b66"]),
@@ -96,7 +100,9 @@ def test_any_bytes_are_read(parts):
     words, ends = table.read(texts.data, texts.offsets, listed=texts.listed)
     read, pieces = [table.decode(words[a:b]) for a, b in pairwise(ends)], Pieces()
     for part, found in zip(parts, read, strict=True):
-        assert found == once(words_of(part.decode(errors="replace"), cut=pieces.cut))
+        assert found == once(
+            words_of(part.decode(errors="replace"), cut=pieces.cut, tickers=TICKERS)
+        )
         pieces.learn()
 
 

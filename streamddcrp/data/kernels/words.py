@@ -159,6 +159,7 @@ def _read_text(data, start, stop, words, out):
     characters, word, table = words.characters, words.word, words.table
     n_out = 0
     n = 0  # bytes of the word so far; 0: between words
+    tickers = 0  # the first is the word $, others are $$
     full = False  # a character did not fit: the others of this word are left out, too
     last, before = np.int64(-1), 0  # the last character of the word, and the bytes before it
     drop = ~words.counts[KEEP]
@@ -169,7 +170,12 @@ def _read_text(data, start, stop, words, out):
             if table[b] & OPENS == 0:
                 i += 1
                 if b in (DOLLAR, LESS) and drop & TICKERS != 0:
-                    i = max(skip_ticker(data, i - 1, stop), i)
+                    after = skip_ticker(data, i - 1, stop)
+                    if after >= 0:
+                        i = after
+                        if words.counts[REPEATS] == 0:
+                            word[0], word[1], tickers = DOLLAR, DOLLAR, min(tickers + 1, 2)
+                            n_out = _take(words, tickers, out, n_out)
                 continue
             end, length = read_ascii(data, i, stop, table, words.eights)
             if end == stop or data[natural(end)] < 0x80:

@@ -54,7 +54,8 @@ class TextStream(StoriesOverTime, Stored, base.Clusterer):
         those of the languages that the texts turn out to be in, see `languages`.
     keep : tuple of str, optional
         What of raw texts is read as words instead of being left out: "links" (https://…, t.co/…),
-        "retweets" ("RT @name:"), "tickers" ($IBM, <IBM.N>).
+        "retweets" ("RT @name:"), "tickers" ($IBM, <IBM.N>). Else the first ticker of a text is the
+        word "$", and any other one "$$".
     scale : {"story", "event", "topic"}, default "story"
         How broad a story is: it sets ``alpha``, to 0.06, 0.15 or 0.01 of the number of texts that
         come in the time ``decay``. With "topic" a rare word that texts share says less, the less
