@@ -30,8 +30,7 @@ def crowded(kind, seed):
     settings = Settings(float(rng.choice([0.1, 2.0])), (0.6, 0.2), slots=50, lag=2)
     born, resp = np.minimum(np.arange(K) // 4, 2), []
     for e, n in enumerate(sizes):
-        sharp = rng.choice([1.0, 8.0])
-        s = sharp * rng.standard_normal((n, K)) + np.where(np.arange(K) < 2, 0.8 * sharp, 0.0)
+        s = rng.choice([1.0, 8.0]) * rng.standard_normal((n, K))
         s[:, born > e] = -np.inf
         p = np.exp(s - s.max(axis=1, keepdims=True))
         p[p < rng.choice([0.0, 0.2])] = 0.0
