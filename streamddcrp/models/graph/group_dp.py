@@ -63,8 +63,10 @@ class GroupDP(ParticleModel, base.Clusterer):
 
     Notes
     -----
-    Memory grows with clusters times groups, not with rows; clusters are never forgotten. The
-    algorithm is described in `streamddcrp.models.graph`.
+    Memory grows with clusters times groups, not with rows; clusters are never forgotten. The time
+    of a row grows with the pairs of group and cluster that have rows, but for the few rows at which
+    the rooms of groups or clusters double. The algorithm is described in
+    `streamddcrp.models.graph`.
 
     Examples
     --------

@@ -16,6 +16,7 @@ from streamddcrp.likelihoods.kernels.families import n_post, n_stats, posterior
 from streamddcrp.models.graph.config import Grid, concentration
 from streamddcrp.models.graph.gibbs import checked_sweeps, fitted, kept_sweeps, named
 from streamddcrp.models.graph.groups import (
+    Cells,
     Config,
     Groups,
     Particles,
@@ -267,11 +268,12 @@ class _Chain:
         self.rows, self.group, self.prior, self.rng = rows, group, prior, rng
         lengths = {
             "P": 1, "K": n + M, "O": n + M + 1, "A": A, "G": len(node), "N": 1, "J": 0,
-            "B": 1, "T": 1,
+            "B": 1, "T": 1, "R": n,
         }  # fmt: skip
         self.particles, self.scratch = empty(Particles, lengths), empty(Scratch, lengths)
         self.particles.weight[0] = 1.0
         self.groups, self.grid = empty(Groups, lengths), empty(Grid, lengths)
+        self.cells = empty(Cells, lengths)
         self.groups.node[:], self.groups.n[:] = node, (A, len(node))
         self.groups.size[:] = np.bincount(group, minlength=len(node))
         family, hyper = config.family, config.hyper
@@ -301,8 +303,8 @@ class _Chain:
     def sweep_rows(self) -> None:
         """Draw all clusters, of rows and auxiliary items, once."""
         sweep_rows(
-            self.config, self.particles, self.groups, self.grid, self.clusters, self.scratch,
-            self.counts, self.rows, self.group, self.labels, self.n,
+            self.config, self.particles, self.cells, self.groups, self.grid, self.clusters,
+            self.scratch, self.counts, self.rows, self.group, self.labels, self.n,
         )  # fmt: skip
         self.n += len(self.rows)
         self.particles.n_tables[0] = self._tables[-1] + 1

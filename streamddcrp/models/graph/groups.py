@@ -17,6 +17,7 @@ from streamddcrp.estimator.particle_engine import ParticleEngine, live_names
 from streamddcrp.likelihoods import Likelihood
 from streamddcrp.likelihoods.kernels.families import n_stats
 from streamddcrp.models.graph.config import Grid, alpha_by_particle, alpha_weights
+from streamddcrp.models.graph.kernels.cells import list_cells
 from streamddcrp.models.graph.kernels.children import CACHED, N_COUNTS, STAMP
 from streamddcrp.models.graph.kernels.group import predict_row as _predict_row
 from streamddcrp.models.graph.kernels.group import step_rows
@@ -144,6 +145,13 @@ class Particles(NamedTuple):
     own: Annotated[IntArray, "P G K"]  # rows of each group; in a Markov chain after each table
 
 
+class Cells(NamedTuple):
+    """Where ``own`` is not zero, in order; not stored, since it follows from that."""
+
+    cell: Annotated[IntArray, "P R"]
+    n: Annotated[IntArray, "P"]
+
+
 class Groups(NamedTuple):
     """Groups, the same for all particles; in a Markov chain the start, and all tables."""
 
@@ -167,6 +175,7 @@ class State(ParticleState):
     """The sampler's memory; exactly one owner."""
 
     particles: Particles
+    cells: Cells
     pool: Pool
     memo: Memo
     groups: Groups
@@ -188,8 +197,9 @@ def empty_state(config: Config) -> State:
 
 
 def _empty(
-    config: Config, n_tables: int, n_clusters: int, n_names: int, n_nodes: int, n_groups: int
-) -> State:
+    config: Config, n_tables: int, n_clusters: int, n_names: int, n_nodes: int, n_groups: int,
+    n_cells: int = 0,
+) -> State:  # fmt: skip
     """Return an empty state with room for so much, and for one more arrival."""
     P, K = config.n_particles, room(n_tables + config.n_root + config.n_node + 1 + config.moves, 8)
     C = room(n_clusters + P + 4, 64)
@@ -198,7 +208,7 @@ def _empty(
     rows = P if config.markov and n_values else 1
     lengths = {
         "P": P, "K": K, "O": K + 1, "N": n_names, "A": n_nodes, "G": n_groups, "J": n_values,
-        "B": rows, "T": room(CACHED * rows, 256) if n_values else 1,
+        "B": rows, "T": room(CACHED * rows, 256) if n_values else 1, "R": room(n_cells + 1, 64),
     }  # fmt: skip
     grid = empty(Grid, lengths)
     grid.base[:] = config.log_prior
@@ -208,6 +218,7 @@ def _empty(
     )  # fmt: skip
     return State(
         particles=empty(Particles, lengths),
+        cells=empty(Cells, lengths),
         groups=empty(Groups, lengths),
         grid=grid,
         recent=np.full(1, -1),
@@ -268,6 +279,7 @@ def state_from_arrays(
         config, int(counts[MOST_TABLES]), 2 * len(arrays["pool.stats"]),
         room(int(counts[N_NAMES]) + 1, 16), room(max(n_nodes, int(n[0])), 1),
         room(max(n_groups, int(n[1])), 1),
+        int((arrays["particles.own"] > 0).sum(axis=(1, 2)).max(initial=0)),
     )  # fmt: skip
     shared.restore(
         state, config.family, config.hyper, arrays, A=slice(int(n[0])), G=slice(int(n[1]))
@@ -277,6 +289,7 @@ def state_from_arrays(
         state.grid.base[:] = arrays["grid.base"]
     state.groups.node[: n[1]] = arrays["groups.node"]
     state.groups.size[: n[1]] = arrays["groups.size"]
+    list_cells(state.particles.own[:, : n[1]], *state.cells)
     return state
 
 
@@ -305,6 +318,29 @@ class GroupEngine(ParticleEngine):
     paths: list[Path] = field(default_factory=list)  # groups so far
     nodes: list[str] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        self._number = {path: g for g, path in enumerate(self.paths)}
+        self._place = {node: a for a, node in enumerate(self.nodes, 1)}
+        self._node = self._nodes_of(self.paths)
+
+    def _nodes_of(self, paths: list[Path]) -> IntArray:
+        """Return the nodes above groups; 0 is the root."""
+        return np.array([self._place[p[0]] if len(p) == 2 else 0 for p in paths], np.int64)
+
+    def _meet(self, paths: list[Path]) -> IntArray:
+        """Return the numbers of groups, of which some may be new."""
+        known = len(self.paths)
+        for path in paths:
+            if path not in self._number:
+                self._number[path] = len(self.paths)
+                self.paths.append(path)
+                if len(path) == 2 and path[0] not in self._place:
+                    self.nodes.append(path[0])
+                    self._place[path[0]] = len(self.nodes)
+        if len(self.paths) > known:
+            self._node = np.append(self._node, self._nodes_of(self.paths[known:]))
+        return np.array([self._number[path] for path in paths], np.int64)
+
     _empty = staticmethod(empty_state)
     _restored = staticmethod(state_from_arrays)
 
@@ -318,28 +354,19 @@ class GroupEngine(ParticleEngine):
 
     def step(self, X: FloatArray, t: FloatArray, groups: RowGroups) -> FloatArray:
         config, state = self._for_width(X.shape[1])
-        number = {path: g for g, path in enumerate(self.paths)}
-        for path in groups.paths:
-            if path not in number:
-                number[path] = len(number)
-                self.paths.append(path)
-                if len(path) == 2 and path[0] not in self.nodes:
-                    self.nodes.append(path[0])
-        place = {node: a for a, node in enumerate(self.nodes, 1)}
-        node = np.array([place[p[0]] if len(p) == 2 else 0 for p in self.paths], np.int64)
-        group = np.array([number[path] for path in groups.paths], np.int64)
+        group = self._meet(groups.paths)
         self.config, self.n_features = config, X.shape[1]
         rows = self.likelihood.prepare(X)[0]
-        self.state, out = step(config, state, rows, t, group, node)
+        self.state, out = step(config, state, rows, t, group, self._node)
         return out
 
     def _predict(
         self, config: Config, state: State, x: FloatArray, t: float, groups: RowGroups
     ) -> FloatArray:
         path, out = groups.paths[0], np.empty(N_OUTPUTS)
-        group = self.paths.index(path) if path in self.paths else -1
-        unknown = len(path) == 2 and path[0] not in self.nodes
-        node = self.nodes.index(path[0]) + 1 if len(path) == 2 and not unknown else 0
+        group = self._number.get(path, -1)
+        node = self._place.get(path[0], 0) if len(path) == 2 else 0
+        unknown = len(path) == 2 and node == 0
         entry_point(_predict_row)(
             config, state.particles, state.pool, state.memo, state.groups, state.grid, state.names,
             state.counts, state.children, state.scratch, x, group, node, unknown, out,

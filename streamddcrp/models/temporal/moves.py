@@ -12,8 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import gammaln
 
 from streamddcrp.models.temporal.emissions import each, pick, stacked_epochs
+from streamddcrp.models.temporal.kernels.counts import add_shares
 from streamddcrp.models.temporal.window import Terms, Window
 from streamddcrp.typing import FloatArray, IntArray
 
@@ -93,11 +95,12 @@ def _delete(window: Window) -> bool:
     waiting = window.ids[(window.begins >= 0) & (mass < _FEW)]
     changed = False
     while len(waiting) and window.n_components > 1:
-        now = _Now(window)
+        tiny = np.flatnonzero(np.isin(window.ids, waiting))
+        now = _Now(window, tiny)
         busy = np.zeros(window.n_components, dtype=bool)
         left = np.zeros(window.n_components, dtype=bool)
         gone, later = [], []
-        for k in np.flatnonzero(np.isin(window.ids, waiting)):
+        for k in tiny:
             verdict = None if busy[k] else _delete_one(window, now, int(k), busy, left)
             if verdict is None:
                 later.append(window.ids[k])
@@ -112,16 +115,42 @@ def _delete(window: Window) -> bool:
 
 
 class _Now:
-    """The window as it is, to judge several changes by."""
+    """The window as it is, to judge several changes by; moments and terms follow the changes.
 
-    def __init__(self, window: Window) -> None:
-        moments = window.moments(window.resp)
+    ``scores``: by these the rows ``some`` of each epoch, those of tiny components, would be shared
+    among all. ``most``: nats that counts and entropy can gain where a row goes to others.
+    """
+
+    def __init__(self, window: Window, tiny: IntArray) -> None:
+        self.moments = window.moments(window.resp)
+        self.entropy = window.entropy(window.resp)
+        self.terms = window.terms_of(self.moments, window.before, self.entropy)
         self.begins = window.begins
         self.stats = window.stats(window.resp)
         self.smoothed = window.emission.smooth(self.stats, window.starts, self.begins)
-        self.weight = np.log(
-            window.settings.a0 + (moments + window.decayed(moments, window.before)[:-1])[:, :, 0]
-        )
+        past = window.decayed(self.moments, window.before)[:-1]
+        weight = np.log(window.settings.a0 + (self.moments + past)[:, :, 0])
+        self.some = [np.flatnonzero(q[:, tiny].any(axis=1)) for q in window.resp]
+        self.scores = [
+            window.emission.expected(X[i], self.smoothed, e, self.begins, q[i]) + weight[e]
+            for e, (X, q, i) in enumerate(zip(window.rows, window.resp, self.some, strict=True))
+        ]
+        self.most = self._most(window)
+
+    def _most(self, window: Window) -> float:
+        """Return nats that counts and entropy gain at most by a row that is shared among others.
+
+        With A the largest pseudo-count there can be: log K by entropy, log A by the counts of its
+        epoch, and by those of a later one, where it has the weight w, no more than
+        log Gamma(A) - log Gamma(A - w) - (log Gamma(a0 + w) - log Gamma(a0)).
+        """
+        settings = window.settings
+        a0, weights = settings.a0, np.array(settings.past_weights)
+        rows = self.moments[:, :, 0].sum() + window.before[:, :, 0].sum()
+        log_a = math.log(a0 + 1.0 + rows * (1.0 + weights.sum()))
+        later = weights[: len(window.rows) - 1]
+        ahead = later * log_a + gammaln(a0) - gammaln(a0 + later)
+        return math.log(window.n_components) + log_a + float(ahead[later > 0.0].sum())
 
 
 def _delete_one(window: Window, now: _Now, k: int, busy: BoolArray, left: BoolArray) -> bool | None:
@@ -130,9 +159,9 @@ def _delete_one(window: Window, now: _Now, k: int, busy: BoolArray, left: BoolAr
     Only ``k`` changes, which has ``left`` from then on, and those who take its rows: ``busy``.
     """
     rows, shares = [], []
-    for e, (X, q) in enumerate(zip(window.rows, window.resp, strict=True)):
+    for q, known, scores in zip(window.resp, now.some, now.scores, strict=True):
         some = np.flatnonzero(q[:, k])
-        p = window.emission.expected(X[some], now.smoothed, e, now.begins, q[some]) + now.weight[e]
+        p = scores[np.searchsorted(known, some)]
         p[:, k] = -np.inf
         top = p.max(axis=1, keepdims=True)
         if (top == -np.inf).any():
@@ -140,32 +169,35 @@ def _delete_one(window: Window, now: _Now, k: int, busy: BoolArray, left: BoolAr
         p = np.exp(p - top)
         p[p < window.emission.least] = 0.0
         rows.append(some)
-        shares.append(q[some][:, [k]] * p / p.sum(axis=1, keepdims=True))
+        shares.append(q[some, k][:, None] * p / p.sum(axis=1, keepdims=True))
     takers = np.flatnonzero(sum(share.sum(axis=0) for share in shares))
     if left[takers].any():
         return None
+    shares = [share[:, takers] for share in shares]
     gains = [
-        window.emission.stats(X[some], share[:, takers])
+        window.emission.stats(X[some], share)
         for X, some, share in zip(window.rows, rows, shares, strict=True)
     ]
     stats = each(operator.add, pick(now.stats, takers), stacked_epochs(gains))
     after = window.emission.smooth(stats, pick(window.starts, takers, 0), now.begins[takers])
     touched = np.append(takers, k)
-    shared = [q[:, takers] for q in window.resp]
-    for q, some, share in zip(shared, rows, shares, strict=True):
-        q[some] += share[:, takers]
-    old = window.terms([q[:, touched] for q in window.resp], window.before[:, touched])
-    new = window.terms(shared, window.before[:, takers])
     unused = max(window.settings.slots - window.n_components + 1, 1)
-    gain = (
-        after.log_z.sum() - now.smoothed.log_z[:, touched].sum() + _sum(new).sum()
-        - _sum(old).sum() - (1.0 - math.exp(old.log_zero[-1])) * math.log(unused)
-    )  # fmt: skip
-    if gain <= 0.0:
+    evidence = after.log_z.sum() - now.smoothed.log_z[:, touched].sum()
+    alone = now.terms.counts[k] + (1.0 - math.exp(now.terms.log_zero[k])) * math.log(unused)
+    if evidence + now.most * now.moments[:, k, 0].sum() <= alone:
         return False
-    for q, columns in zip(window.resp, shared, strict=True):
-        q[:, takers] = columns
-        q[:, k] = 0.0
+    moments, entropy = now.moments[:, takers], now.entropy[takers]
+    for q, some, share, part in zip(window.resp, rows, shares, moments, strict=True):
+        add_shares(q, some, takers, share, part, entropy)
+    new = window.terms_of(moments, window.before[:, takers], entropy)
+    if evidence + _sum(new).sum() - _sum(now.terms)[takers].sum() - now.terms.entropy[k] <= alone:
+        return False
+    for q, some, share in zip(window.resp, rows, shares, strict=True):
+        q[np.ix_(some, takers)] += share
+        q[some, k] = 0.0
+    now.moments[:, takers], now.entropy[takers] = moments, entropy
+    for old, term in zip(now.terms, new, strict=True):
+        old[takers] = term
     busy[takers] = left[k] = True
     return True
 

@@ -270,11 +270,14 @@ class Window:
 
     def terms(self, resp: list[FloatArray], before: FloatArray) -> Terms:
         """Return what components add to the window's objective, but for their emissions."""
-        now = self.moments(resp)
-        entropy = np.zeros(now.shape[1])
+        return self.terms_of(self.moments(resp), before, self.entropy(resp))
+
+    def entropy(self, resp: list[FloatArray]) -> FloatArray:
+        """Return the entropy of the assignments to each component, (K,)."""
+        out = np.zeros(resp[0].shape[1] if resp else 0)
         for q in resp:
-            add_entropies(q, entropy)
-        return self._terms(now, before, entropy)
+            add_entropies(q, out)
+        return out
 
     def merged_terms(self, a: IntArray, b: IntArray) -> Terms:
         """Return what pairs of components would add as one, with the past of the first."""
@@ -282,9 +285,10 @@ class Window:
         entropy = np.zeros(len(a))
         for e, q in enumerate(self.resp):
             moments_of_pairs(np.ascontiguousarray(q.T), a, b, now[e], entropy)
-        return self._terms(now, self.before[:, a], entropy)
+        return self.terms_of(now, self.before[:, a], entropy)
 
-    def _terms(self, now: FloatArray, before: FloatArray, entropy: FloatArray) -> Terms:
+    def terms_of(self, now: FloatArray, before: FloatArray, entropy: FloatArray) -> Terms:
+        """Return the terms of components with moments (E, K, 3), those before, and an entropy."""
         past = self.decayed(now, before)[:-1]
         counts = np.empty(now.shape[:2])
         count_terms(now, past, self.settings.a0, counts)

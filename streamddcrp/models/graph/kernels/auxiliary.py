@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from streamddcrp.compilation import uncounted
+from streamddcrp.models.graph.kernels.cells import TABLES
 from streamddcrp.models.graph.kernels.children import (
     FIRST_DRAW,
     STAMP,
@@ -88,18 +89,24 @@ def fill(config, particles, grid, counts, work, n, a):
 
 
 @uncounted
+def _add_items(items, n, k, log_weight, n_users, only):
+    """Multiply a weight by the factor of a neighbour that has ``n`` items at table k."""
+    n_users[k] += 1
+    only[k] = n
+    if items[k] > 0:
+        log_weight[k] += math.log((items[k] + n) / items[k])
+
+
+@uncounted
 def _add_neighbour(items, others, K, log_weight, n_users, only):
     """Multiply the weights by the factor of a neighbour with items ``others`` (K,) of a node."""
     for k in range(K):
         if others[k] > 0:
-            n_users[k] += 1
-            only[k] = others[k]
-            if items[k] > 0:
-                log_weight[k] += math.log((items[k] + others[k]) / items[k])
+            _add_items(items, others[k], k, log_weight, n_users, only)
 
 
 @uncounted
-def move(config, particles, groups, grid, scratch, p, n, number, stamp):
+def move(config, particles, cells, groups, grid, scratch, p, n, number, stamp):
     """Resample the table of one auxiliary item from its full conditional.
 
     With m_j items of its node and m_jc of its neighbours c (root and groups of a node, nodes or
@@ -107,7 +114,7 @@ def move(config, particles, groups, grid, scratch, p, n, number, stamp):
     neighbour c is there; alpha for a new table. It stays where it alone connects several of them.
     """
     aux, own, entry, n_aux = particles.aux, particles.own, particles.entry, particles.n_aux
-    n_nodes, n_groups = groups.n[0], groups.n[1]
+    n_nodes = groups.n[0]
     a = int(uniform(config.seed, n, p, WHICH_NODE, number) * n_nodes)
     items, work = aux[p, a], scratch.work
     K = particles.n_tables[p]
@@ -124,9 +131,10 @@ def move(config, particles, groups, grid, scratch, p, n, number, stamp):
     elif config.n_node > 0:
         for c in range(1, n_nodes):
             _add_neighbour(items, aux[p, c], K, log_weight, n_users, only)
-    for g in range(n_groups):
+    for c in range(cells.n[p]):
+        g, k = cells.cell[p, c] // TABLES, cells.cell[p, c] % TABLES
         if groups.node[g] == a:
-            _add_neighbour(items, own[p, g], K, log_weight, n_users, only)
+            _add_items(items, own[p, g, k], k, log_weight, n_users, only)
     if items[old] == 0 and n_users[old] > 1:
         items[old] += 1
         return

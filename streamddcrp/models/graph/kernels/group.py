@@ -5,6 +5,7 @@ import math
 from streamddcrp.compilation import entry, uncounted
 from streamddcrp.contract import SCORE
 from streamddcrp.models.graph.kernels.auxiliary import base_row, fill, free_slot, move, n_clusters
+from streamddcrp.models.graph.kernels.cells import add_to, copy_cells, most_cells
 from streamddcrp.models.graph.kernels.children import (
     LEAST,
     NEGLIGIBLE,
@@ -169,7 +170,7 @@ def _clear(particles, pool, p):
 
 
 @uncounted
-def _copy(particles, pool, grid, p, to, n_nodes, n_groups):
+def _copy(particles, cells, pool, grid, p, to, n_nodes, n_groups):
     K = particles.n_tables[p]
     particles.n_tables[to] = K
     for k in range(K):
@@ -180,14 +181,13 @@ def _copy(particles, pool, grid, p, to, n_nodes, n_groups):
             pool.holders[e] += 1
     for a in range(n_nodes):
         copy_row(particles.aux[to, a], particles.aux[p, a])
-    for g in range(n_groups):
-        copy_row(particles.own[to, g], particles.own[p, g])
+    copy_cells(particles.own, cells, p, to, n_groups)
     if len(grid.base) > 1:
         copy_row(grid.base[to], grid.base[p])
 
 
 @uncounted
-def _keep_best(config, particles, pool, groups, grid, counts, children, M):
+def _keep_best(config, particles, cells, pool, groups, grid, counts, children, M):
     """Keep as many of all children as there are places, by optimal resampling."""
     n, P = counts[N_SEEN], len(particles.weight)
     u = uniform(config.seed, n, 0, RESAMPLE, 0)
@@ -203,13 +203,13 @@ def _keep_best(config, particles, pool, groups, grid, counts, children, M):
             _clear(particles, pool, place[c])
     for c in range(kept):
         if place[c] != ancestor[c]:
-            _copy(particles, pool, grid, ancestor[c], place[c], groups.n[0], groups.n[1])
+            _copy(particles, cells, pool, grid, ancestor[c], place[c], groups.n[0], groups.n[1])
     for c in range(kept):
         particles.weight[place[c]] = children.kept_weight[c] / total
 
 
 @uncounted
-def _seat(config, particles, pool, memo, grid, counts, children, scratch, g, a):
+def _seat(config, particles, cells, pool, memo, grid, counts, children, scratch, g, a):
     """Seat the arrival in the particles of the children, after `extend_joined`."""
     n, successor, to, place = counts[N_SEEN], memo.successor, children.to, children.place
     entry, n_aux, n_tables = particles.entry, particles.n_aux, particles.n_tables
@@ -236,7 +236,7 @@ def _seat(config, particles, pool, memo, grid, counts, children, scratch, g, a):
                 count_parents(
                     config, grid, base_row(grid, p), config.n_root + _size(own, n_tables, p, g)
                 )
-        own[p, g, k] += 1
+        add_to(own, cells, p, g, k)
         particles.last[p] = k
 
 
@@ -266,8 +266,8 @@ def predict_row(
 
 @entry
 def step_rows(
-    config, particles, pool, memo, groups, grid, names, recent, events, counts, sums, children,
-    scratch, X, t, group, start, out,
+    config, particles, cells, pool, memo, groups, grid, names, recent, events, counts, sums,
+    children, scratch, X, t, group, start, out,
 ):  # fmt: skip
     """Predict and learn rows from ``start`` on; return the first one for which there is no room."""
     P = len(particles.weight)
@@ -279,6 +279,7 @@ def step_rows(
             pool.n_free[0] < P + 2
             or counts[MOST_TABLES] + drawn + 1 + config.moves > particles.entry.shape[1]
             or counts[N_NAMES] + 1 > len(names.opener)
+            or most_cells(cells) == cells.cell.shape[1]
         ):
             return b
         if n == 0:
@@ -293,10 +294,10 @@ def step_rows(
             config, particles, pool, memo, groups, grid, names, counts, children, scratch, g, a,
             False, top, out[b],
         )  # fmt: skip
-        _keep_best(config, particles, pool, groups, grid, counts, children, M)
+        _keep_best(config, particles, cells, pool, groups, grid, counts, children, M)
         recent[0] = -1
         extend_joined(config, particles, pool, memo, names, recent, counts, children, X[b])
-        _seat(config, particles, pool, memo, grid, counts, children, scratch, g, a)
+        _seat(config, particles, cells, pool, memo, grid, counts, children, scratch, g, a)
         if not config.markov:
             n_aux = config.n_root if a == 0 else config.n_node
             count_parents(config, grid, 0, n_aux + groups.size[g])
@@ -307,7 +308,9 @@ def step_rows(
         for number in range(config.moves):
             for p in range(P):
                 if particles.weight[p] > 0.0:
-                    move(config, particles, groups, grid, scratch, p, n, number, counts[STAMP])
+                    move(
+                        config, particles, cells, groups, grid, scratch, p, n, number, counts[STAMP]
+                    )
         weigh_names(particles, pool, names, counts)
         if config.markov:
             groups.n[1] = max(groups.n[1], counts[MOST_TABLES] + 1)

@@ -13,13 +13,16 @@ from streamddcrp.likelihoods.kernels.families import (
     posteriors,
 )
 from streamddcrp.models.graph.kernels.auxiliary import fill, free_slot, move
+from streamddcrp.models.graph.kernels.cells import add_to, take_from
 from streamddcrp.models.graph.kernels.children import WHICH_EMPTY
 from streamddcrp.numerics import log_add_exp
 from streamddcrp.particles.kernels.random import draw_log, uniform
 
 
 @entry
-def sweep_rows(config, particles, groups, grid, clusters, scratch, counts, X, group, labels, n):
+def sweep_rows(
+    config, particles, cells, groups, grid, clusters, scratch, counts, X, group, labels, n
+):  # fmt: skip
     """Resample every row's cluster once, and after each row ``config.moves`` auxiliary items.
 
     A row of group g below node a joins a cluster of m auxiliary items of the node and m' rows of
@@ -40,7 +43,7 @@ def sweep_rows(config, particles, groups, grid, clusters, scratch, counts, X, gr
         x, g, old = X[b], group[b], labels[b]
         a = groups.node[g]
         if old >= 0:
-            own[g, old] -= 1
+            take_from(particles.own, cells, 0, g, old)
             size[old] -= 1
             add_stats(family, hyper, x, -1.0, stats[old])
             if size[old] > 0:
@@ -65,12 +68,12 @@ def sweep_rows(config, particles, groups, grid, clusters, scratch, counts, X, gr
             stats[new] = 0.0
             entries[new] = new
         labels[b] = new
-        own[g, new] += 1
+        add_to(particles.own, cells, 0, g, new)
         size[new] += 1
         add_stats(family, hyper, x, 1.0, stats[new])
         posterior(family, hyper, stats[new], post[new])
         for number in range(config.moves):
-            move(config, particles, groups, grid, scratch, 0, n + b, number, 0)
+            move(config, particles, cells, groups, grid, scratch, 0, n + b, number, 0)
 
 
 @kernel

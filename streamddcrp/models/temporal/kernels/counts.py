@@ -143,6 +143,27 @@ def add_entropies(q, out):
 
 
 @kernel
+def add_shares(q, rows, takers, shares, moments, entropy):
+    """Add to components' moments and entropies what they would have more of some rows.
+
+    ``q`` (N, K): assignments; component ``takers[j]`` would have ``shares[i, j]`` more of row
+    ``rows[i]``. ``moments`` (T, 3) of the counts of the takers, ``entropy`` (T,): updated.
+    """
+    for i in range(len(rows)):
+        for j in range(len(takers)):
+            if shares[i, j] > 0.0:
+                old = q[rows[i], takers[j]]
+                new = old + shares[i, j]
+                if old > 0.0:
+                    add_row(moments, j, old, -1.0, 1.0)
+                    if old < 1.0:
+                        entropy[j] += old * math.log(old)
+                add_row(moments, j, new, 1.0, 1.0)
+                if new < 1.0:
+                    entropy[j] -= new * math.log(new)
+
+
+@kernel
 def moments_of_pairs(columns, a, b, out, entropy):
     """Moments of the counts of pairs of components as if they were one; add their entropies.
 
