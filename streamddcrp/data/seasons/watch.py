@@ -1,8 +1,8 @@
 """The day and the week on trial: whether columns follow the clock, while rows come.
 
 The trial is a filter of the season, beside the rows as they are used. At each row "level + season"
-and "level" predict, the season as it was at least a period before, and the difference of their log
-scores is added up: the lead. Under the law of the level a lead of 5 nats ever comes about with
+and "level" predict, the season as it was at least half a period before, and the difference of their
+log scores is added up: the lead. Under the law of the level a lead of 5 nats ever comes about with
 probability e^-5 at most (Ville's inequality), whatever the number of rows; the logarithm of the
 number of columns is added. So nothing has to wait for a certain row, and no row has to be kept.
 A cycle smaller than the noise is left in: it makes no regimes.
