@@ -21,9 +21,10 @@ class Seasonal(Options, RowLearner, base.Transformer):
 
     What is left shows shifts, trends and faults that daily or weekly cycles would hide. The season
     is a sum of harmonics, learned together with a level that may jump, so that neither a shift of
-    the level nor a fault is taken for a part of it; a step that comes in every period is. The
-    amplitude may change. Of each harmonic, the share is subtracted that is not noise: a given
-    period is believed, and what is not known yet is left in.
+    the level nor a fault is taken for a part of it; a step that comes in every period is. Where
+    several columns step in the same row, this is clearer than in one. The amplitude may change. Of
+    each harmonic, the share is subtracted that is not noise: a given period is believed, and what
+    is not known yet is left in.
 
     Parameters
     ----------
@@ -35,7 +36,7 @@ class Seasonal(Options, RowLearner, base.Transformer):
         has found; the highest peaks of a comb periodogram must prove themselves by the scores of
         what they would have predicted (see `streamddcrp.data.seasons.periods`). At least four
         periods must have passed. A day, or a week where rows are far apart, is found by the clock
-        as soon as it leads enough, after three of them, and then a week beside the day (see
+        as soon as it leads enough, after two of them, and then a week beside the day (see
         `streamddcrp.data.seasons.watch`); "calendar" looks for these only, with times and up to 8
         columns.
 

@@ -1,5 +1,6 @@
 """Slow twin of the seasons: the two filters in information form, collapsed by moments, in numpy."""
 
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -108,6 +109,22 @@ def fits(y, z, setting, prior, chance):
     return out
 
 
+def shared(chance, odds):
+    """Probability that each column jumps in a row, by all sets of columns that may.
+
+    ``odds`` are those of each alone, without the prior. A jump is in one column or in any set.
+    """
+    n, found, total = len(odds), np.zeros(len(odds)), 1.0 - chance
+    for jumps in product([False, True], repeat=n):
+        here = np.array(jumps)
+        if here.any():
+            prior = 0.5 / (2**n - 1) + (0.5 / n if here.sum() == 1 else 0.0)
+            density = chance * prior * np.prod(odds[here])
+            total += density
+            found[here] += density
+    return found / total
+
+
 def shrunk(fit):
     """Coefficients of the harmonics, each pair times the share of its power that is not noise."""
     pairs = fit.coefficient[1:].reshape(-1, 2)
@@ -117,17 +134,18 @@ def shrunk(fit):
     return (pairs * share[:, None]).ravel()
 
 
-def lead(y, rival, z, seasons, setting):
+def lead(y, rival, z, seasons, setting, jumped):
     """By how many nats "level + season" leads "level" after each of values that are all there.
 
     ``seasons`` (N, Q) are the coefficients subtracted from each value, ``rival`` (N,) the values
-    that "level" predicts. The weights of the speeds are summed anew for each value.
+    that "level" predicts, and ``jumped`` (N,) says where the level did: the speeds begin again. The
+    weights of the speeds are summed anew for each value.
     """
     gains, total, out = np.array([0.05, 0.2, 0.8]), 0.0, [0.0]
     level = {"raw": np.full(3, rival[0]), "net": np.full(3, y[0])}
     spread = {"raw": np.zeros(3), "net": np.zeros(3)}
     scores = {"raw": [], "net": []}
-    shown = np.zeros(len(z[0]))
+    shown, age = np.zeros(len(z[0])), 1
     for i in range(1, len(y)):
         logs = {}
         for name, value in (("raw", rival[i]), ("net", y[i] - z[i] @ shown)):
@@ -142,8 +160,10 @@ def lead(y, rival, z, seasons, setting):
             logs[name] = np.log(weight @ np.exp(at) / weight.sum())
             scores[name].append(at)
             squares = np.minimum(squares, FAR * variance) if i > FEW else squares
-            spread[name] = variance + max(setting.rate, 1 / i) * (squares - variance)
-            level[name] += np.maximum(gains, 1 / (i + 1)) * error
+            if age:
+                spread[name] = variance + max(setting.rate, 1 / i) * (squares - variance)
+            level[name] += np.maximum(gains, 1 / (age + 1)) * error
+        age = 0 if jumped[i] else age + 1
         if i >= setting.first:
             total += min(logs["net"] - logs["raw"], setting.says)
             total = np.clip(total, -setting.most, setting.most)

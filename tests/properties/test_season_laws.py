@@ -59,14 +59,21 @@ def test_later_rows_do_not_matter(seed, periods, cut):
     assert one[:cut].equals(other[:cut])
 
 
-@given(st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1), PERIODS)
-def test_columns_do_not_touch_each_other(seed, other, periods):
-    assume(seed != other)
-    a, b = series(seed), series(other)
-    table = pa.table({"a": pa.array(a, from_pandas=True), "b": pa.array(b, from_pandas=True)})
+@given(st.integers(0, 2**32 - 1), PERIODS)
+def test_a_column_without_values_touches_no_other(seed, periods):
+    """Others do, where they jump."""
+    a = series(seed)
+    table = pa.table({"a": pa.array(a, from_pandas=True), "b": np.full(len(a), np.nan)})
     both = Seasonal(periods).step_many(table)
     assert both["a"].equals(Seasonal(periods).step_many(column(a))["y"])
-    assert both["b"].equals(Seasonal(periods).step_many(column(b))["y"])
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1), PERIODS)
+def test_the_order_of_columns_does_not_matter(seed, other, periods):
+    y = np.column_stack([series(seed), series(other)])
+    one, turned = Tracker(periods, 1.0, 2), Tracker(periods, 1.0, 2)
+    t = np.arange(float(len(y)))
+    np.testing.assert_array_equal(one.step(y, t), turned.step(y[:, ::-1], t)[:, ::-1])
 
 
 @given(st.integers(0, 2**32 - 1), PERIODS, st.floats(-1e6, 1e6))

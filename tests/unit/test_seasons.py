@@ -11,7 +11,7 @@ import pytest
 from sklearn.metrics import adjusted_rand_score
 
 from streamddcrp import Keyed, RegimeAnomalyDetector, Seasonal, SeqDDCRP, change_points
-from streamddcrp.data.seasons.kernels import fill_basis, write_season
+from streamddcrp.data.seasons.kernels import fill_basis, share_jumps, write_season
 from streamddcrp.data.seasons.periods import estimate_periods, read_periods
 from streamddcrp.data.seasons.tracker import Tracker, places
 from streamddcrp.data.seasons.watch import looks, on_trial
@@ -110,10 +110,47 @@ def test_the_lead_is_that_of_the_two_levels(n, says):
         write_season(tracker.state, 0, seasons[i])
         tracker.step(y[i : i + 1, None], rows[i : i + 1], rival[i : i + 1, None])
         found[i] = tracker.state.lead[0]
-    expected = twin.lead(y, rival, z, seasons, tracker.setting)
+    prior = np.concatenate([[100.0], np.repeat(10.0 / twin.orders([24.0]) ** 2, 2)])
+    fits = twin.fits(y, z[:, 1:], tracker.setting, prior, tracker.setting.chance)
+    jumped = [False, *(fit.jump > 0.5 for fit in fits)]
+    assert n < 100 or any(jumped)
+    expected = twin.lead(y, rival, z, seasons, tracker.setting, jumped)
     # a term's rounding, of values near 60 in units of their noise, and as many terms as rows
     np.testing.assert_allclose(found, expected, rtol=0, atol=n * 1e4 * EPS)
     assert n < 100 or abs(found).max() > 1.0
+
+
+@pytest.mark.parametrize(
+    "odds", [[0.3], [0.02, 40.0], [0.05, 0.1, 0.08, 3e3, 900.0, 2e4], [0.01, 5e8, 0.01], [1e-3] * 7]
+)
+def test_a_jump_is_shared_as_in_the_sum_over_all_sets(odds):
+    expected, found = twin.shared(0.001, np.array(odds)), np.log(odds)
+    share_jumps(0.001, found)
+    # a sum of n logarithms, the largest near 20, in an exponent
+    np.testing.assert_allclose(found, expected, rtol=len(odds) * 100 * EPS)
+    beside = np.array([-np.inf, *np.log(odds), -np.inf])  # columns that say nothing
+    share_jumps(0.001, beside)
+    np.testing.assert_array_equal(beside, [0.0, *found, 0.0])
+    for extreme in (np.array([500.0] * 9), np.array([-115.0] * 9), np.array([-np.inf])):
+        share_jumps(0.001, extreme)
+        assert ((extreme >= 0.0) & (extreme <= 1.0)).all()
+
+
+def test_a_step_in_many_columns_is_no_season():
+    """Steps of 4 deviations that are in doubt in one column are none in six."""
+    rng = np.random.default_rng(8)
+    turn = 2 * np.pi * (np.arange(300)[:, None] / 100.0 + rng.uniform(size=6))
+    season, level = 2.0 * np.sin(turn), np.repeat([0.0, 4.0] * 3, [37, 61, 45, 70, 33, 54])[:, None]
+    y, t = season + level + rng.normal(size=season.shape), np.arange(300.0)
+
+    def error(columns):
+        found = Tracker([100.0], 1.0, y[:, columns].shape[1])
+        found.step(y[:, columns], t)
+        left_in = found.at(t) - season[:, columns]
+        return rms(left_in - left_in.mean(axis=0))
+
+    together, alone = error([0, 1, 2, 3, 4, 5]), [error([d]) for d in range(6)]
+    assert together < 0.3 < 3.0 * together < np.mean(alone)
 
 
 def test_a_step_that_comes_every_week_is_learned_and_one_that_stays_is_none():
@@ -375,7 +412,7 @@ def test_the_day_is_found_and_the_rows_so_far_learned_again(caplog):
     y, regime = shifted()
     with caplog.at_level(logging.INFO, "streamddcrp"):
         found, plain, _ = both(y[:, None], 3600.0)
-    assert "season: a day, found in the first 128 rows" in caplog.text
+    assert "season: a day, found in the first 112 rows" in caplog.text
     scores = [adjusted_rand_score(out["label"].to_numpy(), regime) for out in (found, plain)]
     assert scores[0] > 0.9 > 0.5 > scores[1]
     assert len(set(found["label"].to_pylist()[512:])) == 2  # ids of the rows before are taken over
@@ -456,12 +493,12 @@ def test_what_is_on_trial():
 
 def test_the_last_rows_are_kept_and_their_numbers_stay():
     """A season that is found after more rows than are kept; cut and stored in between."""
-    n, gap = 2400, DAY / 500
-    y = cycle(n, 500.0, 12.0)[:, None] + 9.0 * (np.arange(n) // 800 % 2)[:, None]
+    n, gap = 2400, DAY / 700
+    y = cycle(n, 700.0, 12.0)[:, None] + 9.0 * (np.arange(n) // 800 % 2)[:, None]
     t = gap * np.arange(n)
     whole, parts, out = SeqDDCRP(), SeqDDCRP(), []
     expected = whole.step_many(y, t)
-    for a, b in ((0, 333), (333, 1490), (1490, 1491), (1491, 1800), (1800, n)):
+    for a, b in ((0, 333), (333, 1390), (1390, 1391), (1391, 1800), (1800, n)):
         out.append(parts.step_many(y[a:b], t[a:b]))
         parts = SeqDDCRP.from_bytes(parts.to_bytes())
         assert len(parts.to_bytes()) < 600_000
@@ -470,7 +507,7 @@ def test_the_last_rows_are_kept_and_their_numbers_stay():
     assert whole._season.tracker is not None
     table = whole.summary()
     assert max(table["last_seen"].to_pylist()) == n - 1
-    assert min(table["born"].to_pylist()) >= 476  # 1,024 rows before the first look at three days
+    assert min(table["born"].to_pylist()) >= 384  # 1,024 rows before the first look at two days
 
 
 def test_a_reference_ends_the_search():

@@ -4,7 +4,8 @@ A value is y_i = x_i' b + r_i. x_i holds 1 and the sines and cosines at its time
 and their coefficients; the noise r_i = rho r_(i-1) + e_i is autocorrelated. The level wanders
 slowly, and in any row it may jump, with a small probability: a row that looks like a jump says
 little of the season. Otherwise the step between two regimes, which is larger than the cycle that is
-looked for, would be taken for a part of it.
+looked for, would be taken for a part of it. A row is a row of all columns: where some of them jump,
+the others are likely to, as regimes begin in many columns at once.
 """
 
 import math
@@ -18,6 +19,7 @@ FAR = 9.0  # squared standardised error from which on an error counts no more
 CLEARLY = 0.6  # share of the other's error by which the filter without jumps must be nearer
 FEW = 10  # values by which a scale is a plain mean and nothing is an outlier
 RULED_OUT = -23.0  # log odds of a jump below which there was none: e^-23 is 1e-10
+CERTAIN = 500.0  # largest log odds of a jump against none, before the prior
 LARGEST_JUMP = 1e100  # variance of a jump, in units of the noise
 LOOSE = 100.0  # no coefficient becomes less certain than so many times its prior variance
 LARGEST = 1e150  # values whose squares would overflow are not learned
@@ -80,11 +82,12 @@ def shrink(coefficient, spread, scale, out):
 
 
 @kernel
-def _score(y, n, rate, keep, level, variance, log_weight):
+def _score(y, n, age, rate, keep, level, variance, log_weight):
     """Predict y by levels of several speeds, learn it, and return its log score.
 
     The mixture of `N_GAINS` exponentially weighted means by their discounted scores; an error
-    counts as one of 3 deviations at most.
+    counts as one of 3 deviations at most. The means begin again after a jump, ``age`` values ago;
+    the first value after it says where they are, and nothing of their errors.
     """
     top = log_weight.max()
     total, mixed = 0.0, 0.0
@@ -100,23 +103,16 @@ def _score(y, n, rate, keep, level, variance, log_weight):
         log_weight[k] = keep * log_weight[k] + log_p
         if n > FEW:
             square = min(square, FAR * variance[k])
-        variance[k] += max(rate, 1.0 / n) * (square - variance[k])
-        level[k] += max(GAINS[k], 1.0 / (n + 1.0)) * error
+        if age > 0:
+            variance[k] += max(rate, 1.0 / n) * (square - variance[k])
+        level[k] += max(GAINS[k], 1.0 / (age + 1.0)) * error
     return math.log(mixed / total)
 
 
 @kernel
-def _learn(setting, prior, d, chance, y, z, state, u, gain):
-    """Learn one value by Kalman filters with and without a jump; collapse them into one.
-
-    With error e, scale s^2, q = u' S u and a jump of variance J s^2, the value has the density
-    N(e; 0, s^2 (1 + q)) or N(e; 0, s^2 (1 + q + J)). Mean and covariance of the coefficients become
-    those of the mixture of both posteriors, a jump having the prior probability ``chance``. J is at
-    least `Setting.jump`, and e^2 / s^2: the larger the step, the less of it may be taken for a
-    season.
-    """
-    Q, n = z.shape[0], state.n[d]
-    coefficient, spread, scale = state.coefficient[d], state.spread[d], state.scale[d]
+def _foresee(setting, prior, d, y, z, state, u, gain):
+    """Return the error e of a value and q = u' S u; write u, and S u to ``gain``."""
+    Q, coefficient, spread = z.shape[0], state.coefficient[d], state.spread[d]
     rho = state.correlation[d]
     error = y - rho * state.last[d]
     for j in range(Q):
@@ -136,17 +132,81 @@ def _learn(setting, prior, d, chance, y, z, state, u, gain):
             spread[j, j] = prior[j]
             gain[j] = prior[j] * u[j]
             q += gain[j] * u[j]
+    return error, q
+
+
+@kernel
+def _jump(setting, square, scale):
+    """Return the variance of a jump by an error, J: the larger, the less of it is a season."""
+    return min(max(setting.jump, square / scale), LARGEST_JUMP)
+
+
+@kernel
+def _log_odds(setting, d, error, q, state):
+    """Return the log odds of a jump against none by one value, without the prior.
+
+    With scale s^2 and a jump of variance J s^2 the value has the density N(e; 0, s^2 (1 + q + J))
+    or N(e; 0, s^2 (1 + q)). -inf where the scale is not known yet.
+    """
+    scale, square = state.scale[d], error * error
+    if state.n[d] <= FEW or not scale > 0.0:
+        return -math.inf
+    jump = _jump(setting, square, scale)
+    less = jump / ((1.0 + q) * (1.0 + q + jump))
+    return min(0.5 * (less * square / scale - math.log1p(jump / (1.0 + q))), CERTAIN)
+
+
+@kernel
+def share_jumps(chance, odds):
+    """Turn the log odds (D,) of a jump in each column into its probability, by all of them.
+
+    In a row there is a jump with probability ``chance``: with one half it is in a single column,
+    each as likely, and with one half in any set of columns that is not empty, each as likely. With
+    B_d the odds, these have the densities (over that of no jump) sum_d B_d / n and
+    (prod_d (1 + B_d) - 1) / (2^n - 1), for n columns that may jump. One column has p = c B / (1 - c
+    + c B).
+    """
+    n, top = 0, -math.inf
+    for d in range(odds.shape[0]):
+        if odds[d] > -math.inf:
+            n += 1
+            top = max(top, odds[d])
+    single, log_all = 0.0, 0.0
+    for d in range(odds.shape[0]):
+        if odds[d] > -math.inf:
+            single += math.exp(odds[d] - top)
+            log_all += max(odds[d], 0.0) + math.log1p(math.exp(-abs(odds[d])))
+    if n == 0:
+        odds[:] = 0.0
+        return
+    some = -math.expm1(-log_all)  # share of the product that is not that of the empty set
+    one = top + math.log(single / n)
+    any_set = log_all + math.log(some) - n * math.log(2.0) - math.log1p(-(0.5**n))
+    high = max(one, any_set)
+    weight_one, weight_set = math.exp(one - high), math.exp(any_set - high)
+    total = high + math.log(0.5 * (weight_one + weight_set)) + math.log(chance / (1.0 - chance))
+    p = 1.0 / (1.0 + math.exp(-total)) if total > RULED_OUT else 0.0
+    p /= weight_one + weight_set
+    for d in range(odds.shape[0]):
+        if odds[d] > -math.inf:
+            share = weight_one * math.exp(odds[d] - top) / single
+            share += weight_set / ((1.0 + math.exp(-odds[d])) * some)
+            odds[d] = min(p * share, 1.0)
+        else:
+            odds[d] = 0.0
+
+
+@kernel
+def _learn(setting, prior, d, error, q, p, y, z, state, u, gain):
+    """Learn one value by Kalman filters with and without a jump; collapse them into one.
+
+    ``u`` and ``gain`` are from `_foresee`. Mean and covariance of the coefficients become those of
+    the mixture of both posteriors, a jump having the probability p.
+    """
+    Q, n = z.shape[0], state.n[d]
+    coefficient, spread, scale = state.coefficient[d], state.spread[d], state.scale[d]
     square = error * error
-    jump, p = 0.0, 0.0
-    if n > FEW and scale > 0.0 and chance > 0.0:
-        jump = min(max(setting.jump, square / scale), LARGEST_JUMP)
-        less = jump / ((1.0 + q) * (1.0 + q + jump))
-        odds = (
-            math.log(chance / (1.0 - chance))
-            - 0.5 * math.log1p(jump / (1.0 + q))
-            + 0.5 * less * square / scale
-        )
-        p = 1.0 / (1.0 + math.exp(-odds)) if odds > RULED_OUT else 0.0
+    jump = _jump(setting, square, scale) if p > 0.0 else 0.0
     stay, leap = 1.0 / (1.0 + q), 1.0 / (1.0 + q + jump)
     apart = p * (1.0 - p) * square / scale if 0.0 < p < 1.0 else 0.0
     keep = 1.0 - setting.forget
@@ -236,14 +296,15 @@ def _correlate(setting, d, n, residual, p, state):
 def _judge(setting, d, y, rival, z, state):
     """Add to the lead of "level + season" over the rival's "level" by what each predicted.
 
-    The season on trial is that of one to two of the shortest periods ago: what only follows the
-    last rows, as a stochastic cycle makes the present season do, does not count. Where another
-    season comes on trial, the levels of what is left move by as much as the season does now.
+    The season on trial is that of one to two times `Setting.lag` ago: what only follows the last
+    rows, as a stochastic cycle makes the present season do, does not count. Where another season
+    comes on trial, the levels of what is left move by as much as the season does now.
     """
     n, trial = state.n[d], y - _dot(z, state.judged[d])
     raw, net = state.levels[d, 0], state.levels[d, 1]
-    log_raw = _score(rival, n, setting.rate, setting.keep, raw[0], raw[1], raw[2])
-    log_net = _score(trial, n, setting.rate, setting.keep, net[0], net[1], net[2])
+    age = state.age[d]
+    log_raw = _score(rival, n, age, setting.rate, setting.keep, raw[0], raw[1], raw[2])
+    log_net = _score(trial, n, age, setting.rate, setting.keep, net[0], net[1], net[2])
     if n >= setting.first:
         lead = state.lead[d] + min(log_net - log_raw, setting.says)
         state.lead[d] = min(max(lead, -setting.most), setting.most)
@@ -256,7 +317,7 @@ def _judge(setting, d, y, rival, z, state):
 
 
 @kernel
-def step_seasons(setting, place, prior, state, space, X, rival, turns, out):
+def step_seasons(setting, place, prior, state, space, foreseen, X, rival, turns, out):
     """Subtract the season from each row as the rows before it have it, then learn the row.
 
     Each harmonic is subtracted times the share of its power that is not noise, so one that is not
@@ -269,44 +330,57 @@ def step_seasons(setting, place, prior, state, space, X, rival, turns, out):
         As for `fill_basis`.
     prior : ndarray, shape (Q,)
         Variances of the coefficients before the first value, in units of the noise.
-    space : ndarray, shape (4, Q)
+    space : ndarray, shape (2 + 2 D, Q)
         Work space.
+    foreseen : ndarray, shape (3, D)
+        Work space: error, its variance and the probability of a jump.
     X, out : ndarray, shape (N, D)
         NaN: missing; nothing is learned of it.
     rival : ndarray, shape (N, D)
         The rows as they are without these seasons: themselves, or less those already in use.
     turns : ndarray, shape (N, number of periods)
     """
-    z, u, gain, b = space[0], space[1], space[2], space[3]
+    D, z, b = X.shape[1], space[0], space[1]
+    errors, spreads, jumps = foreseen[0], foreseen[1], foreseen[2]
     for i in range(X.shape[0]):
         fill_basis(turns[i], place, z)
-        for d in range(X.shape[1]):
+        for d in range(D):
             y = X[i, d]
             write_season(state, d, b)
             out[i, d] = y - _dot(z, b)
+            jumps[d] = -math.inf
+            if abs(y) < LARGEST and state.n[d] > 0:
+                u, gain = space[2 + 2 * d], space[3 + 2 * d]
+                errors[d], spreads[d] = _foresee(setting, prior, d, y, z, state, u, gain)
+                jumps[d] = _log_odds(setting, d, errors[d], spreads[d], state)
+        share_jumps(setting.chance, jumps)
+        for d in range(D):
+            y, without = X[i, d], D + d
             if not abs(y) < LARGEST:
                 continue
             if state.n[d] == 0:
                 state.levels[d, 0, 0], state.levels[d, 1, 0] = rival[i, d], y
-            elif setting.judges:
-                _judge(setting, d, y, rival[i, d], z, state)
-            for f in range(2):
-                k = d + f * X.shape[1]
-                if state.n[d] == 0:
+                for k in (d, without):
                     state.coefficient[k, 0] = state.last[k] = state.slow[k] = y
                     _copy(z, state.last_z[k])
-                else:
-                    chance = setting.chance if f == 0 else 0.0
+            else:
+                if setting.judges:
+                    _judge(setting, d, y, rival[i, d], z, state)
+                for k in (d, without):
                     _compare(setting, k, y, z, state, b)
-                    _learn(setting, prior, k, chance, y, z, state, u, gain)
+                u, gain, p = space[2 + 2 * d], space[3 + 2 * d], jumps[d]
+                _learn(setting, prior, d, errors[d], spreads[d], p, y, z, state, u, gain)
+                error, q = _foresee(setting, prior, without, y, z, state, u, gain)
+                _learn(setting, prior, without, error, q, 0.0, y, z, state, u, gain)
+            state.age[d] = 0 if jumps[d] > 0.5 else state.age[d] + 1
             state.n[d] += 1
-            state.n[d + X.shape[1]] += 1
+            state.n[without] += 1
 
 
 @kernel
 def seasons_at(place, state, space, turns, out):
     """Write the seasons at other times, (N, D). Learns nothing."""
-    z, b = space[0], space[3]
+    z, b = space[0], space[1]
     for d in range(out.shape[1]):
         write_season(state, d, b)
         for i in range(out.shape[0]):

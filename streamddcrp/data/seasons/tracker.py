@@ -59,6 +59,14 @@ class State(NamedTuple):
     miss: Annotated[FloatArray, "2D"]  # .. and mean distance from it
     lead: Annotated[FloatArray, "D"]
     n: Annotated[IntArray, "2D"]  # values learned
+    age: Annotated[IntArray, "D"]  # values since the level jumped
+
+
+class Scratch(NamedTuple):
+    """Work space of the kernels."""
+
+    rows: FloatArray  # (2 + 2 D, Q)
+    foreseen: FloatArray  # (3, D)
 
 
 @dataclass(slots=True)
@@ -66,7 +74,7 @@ class Memory:
     """The state and the work space beside it."""
 
     season: State
-    scratch: FloatArray  # (4, Q)
+    scratch: Scratch
 
 
 def places(rows: Sequence[float], harmonics: int = HARMONICS) -> tuple[IntArray, int]:
@@ -143,7 +151,8 @@ class Tracker:
         self.place, n_numbers = places(rows, harmonics)
         self.setting = setting_for(rows, n_numbers, judges=judges)
         self._lengths = {"D": n_columns, "2D": 2 * n_columns, "Q": n_numbers, "G": N_GAINS}
-        self.memory = Memory(empty(State, self._lengths), np.zeros((4, n_numbers)))
+        scratch = Scratch(np.zeros((2 + 2 * n_columns, n_numbers)), np.zeros((3, n_columns)))
+        self.memory = Memory(empty(State, self._lengths), scratch)
         self.prior = priors(self.place, n_numbers)
         self.state.spread[:] = np.diag(self.prior)
 
@@ -192,7 +201,7 @@ class Tracker:
         X, out = np.ascontiguousarray(X), np.empty(X.shape)
         other = X if rival is None else np.ascontiguousarray(rival)
         step_seasons(
-            self.setting, self.place, self.prior, self.state, self.memory.scratch,
+            self.setting, self.place, self.prior, self.state, *self.memory.scratch,
             X, other, self._turns(t), out,
         )  # fmt: skip
         return out
@@ -200,7 +209,7 @@ class Tracker:
     def at(self, t: FloatArray) -> FloatArray:
         """Return the seasons at times (N,), shape (N, D)."""
         out = np.empty((len(t), self._lengths["D"]))
-        seasons_at(self.place, self.state, self.memory.scratch, self._turns(t), out)
+        seasons_at(self.place, self.state, self.memory.scratch.rows, self._turns(t), out)
         return out
 
     def _turns(self, t: FloatArray) -> FloatArray:
@@ -209,10 +218,8 @@ class Tracker:
 
     def arrays(self) -> dict[str, Any]:
         """Return copies of the arrays, for a checkpoint."""
-        found: dict[str, Any] = arrays_of(self.memory, self._lengths)
-        del found["scratch"]
-        return found
+        return arrays_of(self.memory, self._lengths)
 
     def restore(self, arrays: Mapping[str, Array]) -> None:
         """Take up what `arrays` returned; raises CheckpointError."""
-        restore(self.memory, self._lengths, {"scratch": self.memory.scratch, **arrays})
+        restore(self.memory, self._lengths, arrays)

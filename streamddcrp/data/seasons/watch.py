@@ -1,8 +1,8 @@
 """The day and the week on trial: whether columns follow the clock, while rows come.
 
 The trial is a filter of the season, beside the rows as they are used. At each row "level + season"
-and "level" predict, the season as it was at least a period before, and the difference of their log
-scores is added up: the lead. Under the law of the level a lead of 5 nats ever comes about with
+and "level" predict, the season as it was at least half a period before, and the difference of their
+log scores is added up: the lead. Under the law of the level a lead of 5 nats ever comes about with
 probability e^-5 at most (Ville's inequality), whatever the number of rows; the logarithm of the
 number of columns is added. So nothing has to wait for a certain row, and no row has to be kept.
 A cycle smaller than the noise is left in: it makes no regimes.
@@ -25,7 +25,7 @@ SHORTEST, LONGEST = 7, 2048  # rows in a period: a week of days has 7
 WIDEST = 8  # columns, as a trial costs time for each
 SAYS = 0.5  # nats of a single value for a season, at most: tails and jumps prove nothing
 LARGE = 0.5  # least share of a column's variance about its level: a smaller cycle splits no regime
-SEEN = 3  # periods that must have passed
+SEEN = 2  # periods that must have passed
 TOGETHER = 32  # rows: the call for one takes far longer than its arithmetic
 FEWEST = 64  # rows, by which the kinds of columns are known
 ROWS, CYCLES = 4096, 8  # rows, and periods if they are more, after which a trial ends
@@ -63,7 +63,7 @@ class Watch:
         self.trial = Tracker(periods, gap, n_columns, judges=True)
         rows = periods[-1] / gap
         setting = self.trial.setting._replace(
-            first=math.ceil(2.0 * rows), lag=round(rows), says=SAYS
+            first=math.ceil(1.5 * rows), lag=math.ceil(0.5 * rows), says=SAYS
         )
         self.trial.setting = setting
         self.rival: Tracker | None = None  # less whose seasons rows come otherwise
