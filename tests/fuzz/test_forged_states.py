@@ -212,7 +212,7 @@ def test_a_search_for_periods_that_cannot_be(leads, change):
     if leads is not None:
         arrays["season.leads"] = leads
     blob = encode_state("Seasonal", 1, arrays, meta)
-    with pytest.raises(CheckpointError, match="season|leads|does not fit"):
+    with pytest.raises(CheckpointError, match=r"season|leads|does not fit"):
         Seasonal.from_bytes(blob)
 
 
