@@ -269,6 +269,17 @@ def test_a_period_of_less_than_two_rows_is_left_out(caplog):
     assert len(out) == 100
 
 
+@pytest.mark.parametrize("make", [Seasonal, lambda period: SeqDDCRP(season=period)])
+def test_a_period_of_endless_rows_is_left_out(make, caplog):
+    """Times that differ by the least number there is."""
+    t = 5e-324 * np.arange(100)
+    with caplog.at_level(logging.WARNING, "streamddcrp"):
+        model = make((24, 168))
+        model.learn_many(cycle(100)[:, None], t)
+    assert "a period of 168 is longer than 9.01e+15 usual gaps" in caplog.text
+    assert type(model).from_bytes(model.to_bytes()).to_bytes() == model.to_bytes()
+
+
 @pytest.mark.parametrize(("period", "n"), [(24.0, 192), (7.0, 128), (53.2, 384), (120.0, 768)])
 def test_periods_are_found(period, n, caplog):
     seasons = Seasonal()

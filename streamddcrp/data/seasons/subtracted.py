@@ -159,7 +159,7 @@ class Subtraction:
                 self._search = Search(X, t if clocked else None, self._periods)
                 self._next, self._learned = None, 0
             return
-        periods = [period for period in self._given if period / gap > LEAST]
+        periods = [period for period in self._given if LEAST < period / gap < MOST]
         if periods:
             tracker = self._track(periods, gap, X.shape[1])
             tracker.step(X, t)
@@ -168,9 +168,11 @@ class Subtraction:
         self._kept = None
         for period in self._given:
             if period not in periods:
+                is_short = period / gap <= LEAST
                 _log.warning(
-                    "season: a period of %g is shorter than %.2f usual gaps of %g between rows, "
-                    "so it is left out", period, LEAST, gap,
+                    "season: a period of %g is %s than %.3g usual gaps of %g between rows, so it "
+                    "is left out", period, "shorter" if is_short else "longer",
+                    LEAST if is_short else MOST, gap,
                 )  # fmt: skip
 
     def _rows(self) -> tuple[FloatArray, FloatArray]:
