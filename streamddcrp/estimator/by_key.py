@@ -248,12 +248,9 @@ class Residents:
         self._dirty.clear()
 
     def states(self) -> Iterator[tuple[str, bytes]]:
-        """Yield the keys, sorted, and their states."""
-        for key in self.names():
-            clean = key not in self._dirty
-            blob = self._store.get(OP, key) if clean else self._models[key].model.to_bytes()
-            if blob is not None:
-                yield key, blob
+        """Yield the keys, sorted, and their states; those that changed are put aside first."""
+        self._put_aside(sorted(self._dirty))
+        return self._store.states(OP)
 
     def _states(self, keys: Sequence[str]) -> Iterator[tuple[str, bytes]]:
         return ((key, self._models[key].model.to_bytes()) for key in keys)

@@ -44,8 +44,9 @@ class Seasonal(Options, RowLearner, base.Transformer):
     -----
     O(H^2) time a row and column, 1 to 5 microseconds, and O(H^2) memory a column, with H harmonics:
     up to 12 of the shortest period and 24 of longer ones, as far as the rows can show them. "auto"
-    keeps 4096 rows until it has decided, and takes .1 to 1 s for that in all. Memory of a season:
-    8 of its longest periods, at least 25 rows per coefficient.
+    keeps 4096 rows until it has decided, and takes .2 to 5 s for that in all, in portions of some
+    30 ms with each row from a stage on. Memory of a season: 8 of its longest periods, at least 25
+    rows per coefficient.
 
     Gaps are no problem where rows have times; without times a missing row must come as a row of
     missing values. A missing value changes nothing, but the season goes on.

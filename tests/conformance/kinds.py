@@ -224,7 +224,7 @@ def language(name, **more):
 
 
 def state_by_key(fleet):
-    return {key: fleet.model_of(key).to_bytes() for key in fleet.keys}
+    return {key: fleet._peek(key).to_bytes() for key in fleet.keys}
 
 
 def look_at_key(fleet, x, more):

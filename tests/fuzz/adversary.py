@@ -290,7 +290,7 @@ def without(stream, places):
     """Return a stream without some rows."""
     if not places:
         return stream
-    kept = [i for i in range(len(stream)) if i not in places]
+    kept = np.array([i for i in range(len(stream)) if i not in places], dtype=np.int64)
     rows = stream.rows
     if isinstance(rows, list):
         rows = [rows[i] for i in kept]

@@ -4,6 +4,7 @@ import pytest
 
 import streamddcrp
 from tests.conformance.cases import CASES
+from tests.fuzz.adversary import Adversary, without
 from tests.fuzz.readers import readers
 from tests.fuzz.rows import attack, one_each
 
@@ -24,6 +25,14 @@ def test_long_streams_learn_in_batches_and_by_single_rows():
     assert came["found"] == []
     assert came["learned"] + came["refused"] >= 5_000
     assert 0 < came["alone"] < 2_500
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c.name in SOME], ids=lambda c: c.name)
+def test_a_stream_without_its_only_row_is_one_of_no_rows(case):
+    stream = Adversary(case, 0).segment(1)[1]
+    model, fresh = case.make(), case.make()
+    assert case.step(model, without(stream, {0})).num_rows == 0
+    assert not case.differences(model, fresh)
 
 
 def test_no_public_class_is_left_out():

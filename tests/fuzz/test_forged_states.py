@@ -7,6 +7,8 @@ import operator
 import numpy as np
 import pytest
 
+from streamddcrp import Seasonal
+from streamddcrp.checkpoint import encode_state
 from streamddcrp.errors import CheckpointError
 from tests.fuzz.forge import subjects
 from tests.fuzz.run import BAD, Worker, campaign
@@ -185,6 +187,33 @@ def test_a_warm_up_has_a_length_that_the_options_allow(rows):
     outcome, message = subject.load(arrays, {**meta, "warmup": rows})[:2]
     assert outcome == "refused", message
     assert "warm-up" in message
+
+
+@pytest.mark.parametrize(
+    ("leads", "change"),
+    [
+        (np.zeros(3), {}),  # before the first search
+        (np.array([np.nan]), {"rows": 128}),
+        (np.zeros((2, 2)), {"rows": 128}),
+        (np.array(0.0), {"rows": 128}),
+        (np.zeros(0, np.int64), {"rows": 128}),
+        (np.zeros(3), {"rows": 128, "learned": 128}),
+        (np.zeros(0), {"rows": 128, "learned": 5}),
+        (None, {"rows": 4097}),  # rows would be kept for ever
+    ],
+)
+def test_a_search_for_periods_that_cannot_be(leads, change):
+    seasons = Seasonal()
+    seasons.learn_many(np.zeros((90, 1)))
+    arrays, meta = seasons._state()
+    meta["season"] |= {"learned": 0} | change
+    n = meta["season"]["rows"]
+    arrays |= {"season.kept.x": np.zeros((n, 1)), "season.kept.t": np.arange(float(n))}
+    if leads is not None:
+        arrays["season.leads"] = leads
+    blob = encode_state("Seasonal", 1, arrays, meta)
+    with pytest.raises(CheckpointError, match=r"season|leads|does not fit"):
+        Seasonal.from_bytes(blob)
 
 
 def test_rows_that_wait_have_groups():

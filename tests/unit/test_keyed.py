@@ -378,6 +378,20 @@ def test_a_saved_copy_goes_on(tmp_path):
         assert states(twin) == states(fleet)
 
 
+def test_a_copy_encodes_only_what_changed_since_the_last(monkeypatch):
+    fleet = small()
+    fleet.learn_many(stream(20, 100))
+    blob, encoded = fleet.to_bytes(), []
+    to_bytes = SeqDDCRP.to_bytes
+    monkeypatch.setattr(SeqDDCRP, "to_bytes", lambda m: encoded.append(m.n_seen) or to_bytes(m))
+    fleet.learn_one({"key": 3, "y": 1.0})
+    later = fleet.to_bytes()
+    assert encoded == [0, fleet.model_of(3).n_seen]  # that of new keys, and one
+    other = Keyed.from_bytes(blob)
+    other.learn_one({"key": 3, "y": 1.0})
+    assert states(Keyed.from_bytes(later)) == states(other) == states(fleet)
+
+
 def test_a_store_can_be_loaded_and_saved_beside_itself(tmp_path):
     with small(store=tmp_path / "store") as fleet:
         fleet.learn_many(stream(3, 30))

@@ -11,8 +11,9 @@ import pytest
 from sklearn.metrics import adjusted_rand_score
 
 from streamddcrp import Keyed, RegimeAnomalyDetector, Seasonal, SeqDDCRP, change_points
+from streamddcrp.data.seasons import subtracted
 from streamddcrp.data.seasons.kernels import fill_basis, share_jumps, write_season
-from streamddcrp.data.seasons.periods import estimate_periods, read_periods
+from streamddcrp.data.seasons.periods import Search, estimate_periods, read_periods
 from streamddcrp.data.seasons.tracker import Tracker, places
 from streamddcrp.data.seasons.watch import looks, on_trial
 from streamddcrp.errors import ConfigError, OrderError, SchemaError
@@ -305,6 +306,17 @@ def test_a_period_of_less_than_two_rows_is_left_out(caplog):
     assert len(out) == 100
 
 
+@pytest.mark.parametrize("make", [Seasonal, lambda period: SeqDDCRP(season=period)])
+def test_a_period_of_endless_rows_is_left_out(make, caplog):
+    """Times that differ by the least number there is."""
+    t = 5e-324 * np.arange(100)
+    with caplog.at_level(logging.WARNING, "streamddcrp"):
+        model = make((24, 168))
+        model.learn_many(cycle(100)[:, None], t)
+    assert "a period of 168 is longer than 9.01e+15 usual gaps" in caplog.text
+    assert type(model).from_bytes(model.to_bytes()).to_bytes() == model.to_bytes()
+
+
 @pytest.mark.parametrize(("period", "n"), [(24.0, 192), (7.0, 128), (53.2, 384), (120.0, 768)])
 def test_periods_are_found(period, n, caplog):
     seasons = Seasonal()
@@ -359,6 +371,78 @@ def test_nothing_is_found_where_nothing_is(kind):
 def test_times_that_are_no_grid():
     t = np.cumsum(np.random.default_rng(0).exponential(size=400) ** 4)
     assert estimate_periods(cycle(400)[:, None], t) == []
+
+
+# -- the search in portions ------------------------------------------------------------------------
+
+
+def weekly(n, columns=1):
+    """A cycle of 12 rows that is weaker in a sixth of seven periods, in columns of other noise."""
+    t = np.arange(n)
+    y = cycle(n, 12.0) * np.where((t // 12) % 7 >= 5, 0.5, 1.0) - 5.0 * ((t // 12) % 7 >= 5)
+    return y[:, None] + 0.1 * np.random.default_rng(1).normal(size=(n, columns))
+
+
+@pytest.mark.parametrize("work", [1, 20_000])
+@pytest.mark.parametrize("clocked", [False, True])
+def test_a_search_in_portions_finds_what_it_finds_at_once(work, clocked):
+    X = weekly(700, 2)
+    t = 7200.0 * np.arange(700) if clocked else None
+    search, portions = Search(X, t), 0
+    while search.found is None:
+        then = Search(X, t)  # as one that was saved goes on
+        then.leads = search.leads[:]
+        search.go(work)
+        then.go(work)
+        assert then.leads == search.leads
+        portions += 1
+    assert portions > 5
+    assert search.found == estimate_periods(X, t) == ([DAY, 7 * DAY] if clocked else [84.0])
+
+
+def test_no_row_does_more_than_a_portion_of_a_search(monkeypatch):
+    """And a search has ended before the next begins. Work counts coefficients times values."""
+    done, step = [0], Tracker.step
+
+    def counting(tracker, X, t, rival=None):
+        done[0] += X.size * len(tracker.prior)
+        return step(tracker, X, t, rival)
+
+    monkeypatch.setattr(Tracker, "step", counting)
+    seasons, ends = Seasonal(), {}
+    for i, x in enumerate(weekly(1200, 3).tolist(), 1):
+        done[0] = 0
+        before = seasons._season._search
+        seasons.learn_one(dict(enumerate(x)))
+        search = seasons._season._search
+        largest = (search or before).n_rows * 73 if search or before else 0  # 12 and 24 harmonics
+        assert done[0] <= subtracted._WORK + largest + 3 * 73
+        if search is not None:
+            ends[search.n_rows] = i
+    assert seasons.periods == (12.0, 84.0)
+    assert {512, 768, 1024} <= ends.keys()  # those before may end with their row
+    for stage, then in pairwise([s for s in subtracted.STAGES if s <= 1536]):
+        assert ends.get(stage, 0) < then - (then - stage) // 2
+
+
+def test_a_model_is_saved_in_the_midst_of_a_search(monkeypatch):
+    """Whatever the cutting: before it knows, and while what it found learns the rows so far."""
+    monkeypatch.setattr(subtracted, "_WORK", 40_000)
+    X = weekly(450, 2)
+    whole = Seasonal()
+    expected = whole.step_many(X)
+    saved, seasons, parts, kinds = Seasonal(), Seasonal(), [], set()
+    parts.append(saved.step_many(X[:380]))
+    for x in X[380:410]:
+        saved = Seasonal.from_bytes(saved.to_bytes())
+        parts.append(saved.step_many(x[None]))
+        search = saved._season._search
+        kinds.add((search is not None, saved._season._next is not None))
+    parts.append(saved.step_many(X[410:]))
+    seasons.learn_many(X)
+    assert kinds == {(True, False), (True, True), (False, False)}
+    assert pa.Table.from_batches(parts).equals(pa.Table.from_batches([expected]).combine_chunks())
+    assert saved.to_bytes() == seasons.to_bytes() == whole.to_bytes()
 
 
 # -- in models -------------------------------------------------------------------------------------

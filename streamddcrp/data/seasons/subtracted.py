@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from streamddcrp.data.seasons.periods import LEAST, estimate_periods, in_words, read_periods
+from streamddcrp.data.seasons.periods import LEAST, Search, in_words, read_periods
 from streamddcrp.data.seasons.tracker import Tracker
 from streamddcrp.data.seasons.watch import Watch, looks, on_trial
 from streamddcrp.data.times import typical_gap
@@ -19,6 +19,7 @@ _log = logging.getLogger(__name__)
 STAGES = (128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096)  # rows of estimates
 _ENOUGH = 2048  # rows, for two periods
 _GAP_ROWS = 32  # by which the usual distance of rows with times is known
+_WORK = 300_000  # coefficients times rows that are learned for a search with each row: 10 to 30 ms
 
 
 class Subtraction:
@@ -47,6 +48,9 @@ class Subtraction:
         self.is_new = self.is_first = False
         self._kept: list[tuple[FloatArray, FloatArray]] | None = []  # until the last stage
         self._watch: Watch | None = None
+        self._search: Search | None = None  # in the rows up to the last stage
+        self._next: Tracker | None = None  # of what was found, while it learns the rows so far ..
+        self._learned = 0  # .. and how many it has learned
 
     def check(self, t: FloatArray | None) -> None:
         """Refuse rows without times where the periods are those of the clock."""
@@ -69,6 +73,8 @@ class Subtraction:
 
     def rows_to_go(self, *, clocked: bool) -> int | None:
         """Return the number of rows to the next that may change the periods, if there is one."""
+        if self._search is not None:
+            return 1
         ahead = [stage for stage in self._stages(clocked=clocked) if stage > self.n_rows]
         if self._watch is not None:
             ahead.append(looks(self.n_rows))
@@ -107,7 +113,9 @@ class Subtraction:
             self._kept.append((X.copy(), t.copy()))
             stages = self._stages(clocked=clocked)
             if self.n_rows in stages:
-                self._choose(clocked=clocked, last=self.n_rows == stages[-1])
+                self._choose(clocked=clocked)
+            if self._search is not None:
+                self._go_on(self._search, clocked=clocked)
         return net
 
     def _look(self, watch: Watch) -> None:
@@ -116,7 +124,7 @@ class Subtraction:
             trial, n_columns = watch.trial, len(watch.trial.state.lead)
             tracker = self._track(trial.periods.tolist(), trial.gap, n_columns)
             tracker.restore(trial.arrays())
-            self._kept = None
+            self._kept = self._search = self._next = None
             self._use(tracker, clocked=True)
             self._try(trial.gap, n_columns)
         elif watch.is_over:
@@ -138,46 +146,80 @@ class Subtraction:
         origin = f", found in the first {self.n_rows} rows" if self._how else ""
         _log.info("season: %s%s", found, origin)
 
-    def _choose(self, *, clocked: bool, last: bool) -> None:
-        """Choose periods by the rows so far, and learn these rows by them."""
-        assert self._kept is not None  # for mypy
-        X, t = (np.concatenate(parts) for parts in zip(*self._kept, strict=True))
+    def _choose(self, *, clocked: bool) -> None:
+        """Choose periods by the rows so far, and learn these rows by them; or begin a search."""
+        X, t = self._rows()
         gap = typical_gap(t) if clocked else 1.0
         if self._how and clocked and self.n_rows == _GAP_ROWS:
             self._try(gap, X.shape[1])
             if self._watch is not None:
                 self._watch.step(X, t)
-        before = [] if self.tracker is None else self.tracker.periods.tolist()
-        periods = []
-        if self._how != "auto":
-            periods = [period for period in self._given if period / gap > LEAST]
-        elif self.n_rows in STAGES:
-            periods = estimate_periods(X, t if clocked else None, before)
-            if not periods and self.tracker is not None and self.tracker.leads:
-                periods = before  # what is of use stays; what is not, and not found again, goes
-        if periods != before:
-            tracker = self._track(periods, gap, X.shape[1]) if periods else None
-            if tracker is not None:
-                tracker.step(X, t)
+        if self._how == "auto":
+            if self.n_rows in STAGES:
+                self._search = Search(X, t if clocked else None, self._periods)
+                self._next, self._learned = None, 0
+            return
+        periods = [period for period in self._given if LEAST < period / gap < MOST]
+        if periods:
+            tracker = self._track(periods, gap, X.shape[1])
+            tracker.step(X, t)
             self._use(tracker, clocked=clocked)
             self._watch = None
-        done = last or (len(X) >= _ENOUGH and len(periods) == 2)
-        self._kept = None if done else [(X, t)]
-        if last and not periods and self._how == "auto":
-            _log.info("season: none found in the first %d rows", len(X))
+        self._kept = None
         for period in self._given:
             if period not in periods:
+                is_short = period / gap <= LEAST
                 _log.warning(
-                    "season: a period of %g is shorter than %.2f usual gaps of %g between rows, "
-                    "so it is left out", period, LEAST, gap,
+                    "season: a period of %g is %s than %.3g usual gaps of %g between rows, so it "
+                    "is left out", period, "shorter" if is_short else "longer",
+                    LEAST if is_short else MOST, gap,
                 )  # fmt: skip
+
+    def _rows(self) -> tuple[FloatArray, FloatArray]:
+        """Return the rows so far and their times, which are kept as one part from now on."""
+        assert self._kept is not None  # for mypy
+        X, t = (np.concatenate(parts) for parts in zip(*self._kept, strict=True))
+        self._kept = [(X, t)]
+        return X, t
+
+    def _go_on(self, search: Search, *, clocked: bool) -> None:
+        """Do a portion of a search; then let what it found learn the rows so far, in portions."""
+        work = search.go(_WORK)
+        if search.found is None or work <= 0:
+            return
+        before, periods = self._periods, search.found
+        if not periods and self.tracker is not None and self.tracker.leads:
+            periods = before  # what is of use stays; what is not, and not found again, goes
+        X, t = self._rows()
+        if periods != before:
+            if periods and self._next is None:
+                self._next = self._track(periods, search.gap, X.shape[1])
+            if self._next is not None:
+                portion = max(2, work // (X.shape[1] * len(self._next.prior)))
+                done, self._learned = self._learned, min(self._learned + portion, len(X))
+                self._next.step(X[done : self._learned], t[done : self._learned])
+                if self._learned < len(X):
+                    return
+            self._use(self._next, clocked=clocked)
+            self._watch = None
+        stage = search.n_rows
+        self._search, self._next, self._learned = None, None, 0
+        if stage == STAGES[-1] or (stage >= _ENOUGH and len(periods) == 2):
+            self._kept = None
+        if stage == STAGES[-1] and not periods:
+            _log.info("season: none found in the first %d rows", stage)
+
+    @property
+    def _periods(self) -> list[float]:
+        """The periods in use."""
+        return [] if self.tracker is None else self.tracker.periods.tolist()
 
     def _track(self, periods: list[float], gap: float, n_columns: int) -> Tracker:
         return Tracker(periods, gap, n_columns, judges=bool(self._how))
 
     def settle(self) -> None:
         """Look for nothing any more."""
-        self._kept = self._watch = None
+        self._kept = self._watch = self._search = self._next = None
 
     def at(self, t: FloatArray) -> FloatArray | float:
         """Return the seasons at times (N,) (or numbers of rows), to be subtracted."""
@@ -187,7 +229,8 @@ class Subtraction:
     def nbytes(self) -> int:
         """Bytes that the arrays take."""
         kept = sum(X.nbytes + t.nbytes for X, t in self._kept or ())
-        return kept + sum(one.nbytes for one in (self.tracker, self._watch) if one is not None)
+        others = (self.tracker, self._watch, self._search, self._next)
+        return kept + sum(one.nbytes for one in others if one is not None)
 
     # -- checkpoints -----------------------------------------------------------------------------
 
@@ -201,6 +244,9 @@ class Subtraction:
         if self.tracker is not None:
             arrays |= self.tracker.arrays()
             meta |= {"periods": self.tracker.periods.tolist(), "gap": self.tracker.gap}
+        if self._search is not None:
+            arrays["season.leads"] = np.array(self._search.leads)
+            meta["learned"] = self._learned
         if self._watch is not None:
             arrays |= self._watch.arrays()
             meta |= {"watch": self._watch.n_rows, "gap": self._watch.trial.gap}
@@ -239,3 +285,24 @@ class Subtraction:
             refuse_if(not periods, "periods")
             self._watch = Watch(n_columns, gap, periods)
             self._watch.restore(arrays, meta["watch"])
+        clocked = last_time is not None
+        if "season.leads" in arrays:
+            self._resume(arrays["season.leads"], meta["learned"], clocked=clocked)
+        stays = self._kept is not None and self.rows_to_go(clocked=clocked) is None
+        refuse_if(stays, "rows of season")
+
+    def _resume(self, leads: FloatArray, learned: Any, *, clocked: bool) -> None:
+        """Go on with a search from what it knew."""
+        refuse_if(self._how != "auto" or not self._kept or self.n_rows < STAGES[0], "leads")
+        check_one("season.leads", leads, (len(leads),), np.float64, FINITE)
+        refuse_if(type(learned) is not int or not 0 <= learned < self.n_rows, "leads")
+        X, t = self._rows()
+        stage = max(stage for stage in STAGES if stage <= self.n_rows)
+        search = self._search = Search(X[:stage], t[:stage] if clocked else None, self._periods)
+        search.leads, self._learned = leads.tolist(), learned
+        search.go(0)
+        if learned:
+            found = search.found or []
+            refuse_if(not found, "leads")
+            self._next = self._track(found, search.gap, X.shape[1])
+            self._next.step(X[:learned], t[:learned])
