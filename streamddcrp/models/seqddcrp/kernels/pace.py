@@ -8,7 +8,7 @@ most, but for the limit below. From then on the table forgets faster, and the ot
 long one, until that leads by 5 nats. Both are weights of rows, so the bound stays exact.
 
 Of few rows less can be said of which table is which. So tables that forget faster are merged only
-if the long memory agrees, and a visit is judged by the long memory.
+if the long memory agrees, and where atoms are known to die, all tables keep the long one.
 """
 
 from streamddcrp.compilation import uncounted
