@@ -36,7 +36,13 @@ from tests.oracles.plain import plain
 from tests.properties.test_stream_bound import engine
 
 GROUPS = {"rows": Rows, "groups": Groups, "atoms": Atoms, "table": ComponentTable}
-WORDS = {"rows.x", "table.stats", "table.frozen", "table.shadow"}  # have an axis of words
+WORDS = {
+    "rows.x",
+    "table.stats",
+    "table.frozen",
+    "table.shadow",
+    "table.other",
+}  # have an axis of words
 BY_COLUMN = {  # axis of the columns, of every array that has one; ``atoms.active`` lists columns
     f"{part}.{name}": axes.index("K")
     for part, group in GROUPS.items()
