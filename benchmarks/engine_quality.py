@@ -29,6 +29,7 @@ from benchmarks.streams import (
     CORNERS,
     drifting_gaussians,
     five_gaussians,
+    moving_gaussians,
     rare_switches,
     scattered_gaussians,
 )
@@ -66,6 +67,11 @@ def drift(n: int, seed: int) -> Sample:
     return Sample(X, y, labels[np.arange(n), nearest(X, means)])
 
 
+def moving(n: int, seed: int) -> Sample:
+    X, y, means = moving_gaussians(n, seed)
+    return Sample(X, y, nearest(X, means))
+
+
 def scattered(n: int, seed: int) -> Sample:
     X, y, mean = scattered_gaussians(n, seed)
     return Sample(X, y, nearest(X, mean))
@@ -93,6 +99,7 @@ STREAMS = {
     "r5-shuf": Stream(partial(five, 5.0, True), 2_000, 0.995),
     "drift-10k": Stream(drift, 10_000, 0.70, want_windows=0.75),
     "drift-100k": Stream(drift, 100_000, 0.45, want_windows=0.75),
+    "moving": Stream(moving, 12_000, 0.90, n_clusters=3),
     "twenty": Stream(scattered, 10_000, 0.65, n_clusters=20),
 }
 

@@ -103,6 +103,23 @@ def scattered_gaussians(
     return mean[y] + rng.standard_normal((n, dim)), y, mean
 
 
+def moving_gaussians(
+    n: int = 12_000, seed: int = 0, *, apart: float = 5.0, speed: float = 0.002
+) -> tuple[FloatArray, IntArray, FloatArray]:
+    """Three unit Gaussians at the corners of a triangle that moves on in one direction, and back.
+
+    Direction and triangle are turned at random. Returns also the means of all rows, (N, 3, 2).
+    """
+    rng = np.random.default_rng(seed)
+    angle, way = rng.uniform(0.0, 2.0 * np.pi, 2)
+    turns = angle + 2.0 * np.pi * np.arange(3) / 3.0
+    corners = apart / np.sqrt(3.0) * np.stack([np.cos(turns), np.sin(turns)], axis=1)
+    steps = speed * np.minimum(np.arange(n), n - np.arange(n))
+    means = corners + steps[:, None, None] * np.array([np.cos(way), np.sin(way)])
+    y = rng.integers(0, 3, n)
+    return means[np.arange(n), y] + rng.standard_normal((n, 2)), y, means
+
+
 def balley() -> FloatArray | None:
     """The 400 demonstration points of the paper's authors, or None where they are not stored."""
     path = DATA / "balley" / "balley.parquet"
