@@ -57,6 +57,11 @@ class Likelihood:
         _ = self.n_features  # refuses parameters for different numbers of features
 
     @property
+    def least_power(self) -> float:
+        """How often a row counts in the column with the slowest noise."""
+        return float(np.min(self.power))
+
+    @property
     def n_features(self) -> int | None:
         """Number of features D that the parameters fit, None for any."""
         if self.plane is not None:

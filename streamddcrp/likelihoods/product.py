@@ -66,6 +66,10 @@ class Product(Likelihood):
                 message = f"Product: {part} does not fit the columns {list(columns)}"
                 raise ConfigError(message)
 
+    @property
+    def least_power(self) -> float:
+        return float(min(part.least_power for part, _ in self.parts))
+
     @cached_property
     def is_scaled(self) -> bool:
         return all(

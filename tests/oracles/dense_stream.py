@@ -25,7 +25,7 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
     N_TABLES,
     SINCE_BLOCK,
 )
-from streamddcrp.models.seqddcrp.kernels.visits import FASTER, LEAST
+from streamddcrp.models.seqddcrp.kernels.visits import LEAST
 from streamddcrp.models.seqddcrp.kernels.window import PURE
 
 
@@ -94,7 +94,7 @@ class DenseStream:
         ids, is_fast = self._ids(), self.state.atoms.is_fast
         self.fast |= {i: bool(is_fast[m]) for m, i in enumerate(ids)}  # merged ones as they were
         for i in {i for kept in self.kept for i in kept}:
-            held = memory / FASTER if self.fast.get(i, False) else memory
+            held = self.config.recent if self.fast.get(i, False) else memory
             if self._remembered(i) > held:
                 self._keep(i, held)
         pairs = zip(self.births, self.openings_kept, strict=True)

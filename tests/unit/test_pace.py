@@ -16,7 +16,6 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
     REDRAWN,
     RETURN_LEAD,
 )
-from streamddcrp.models.seqddcrp.kernels.visits import FASTER
 from tests.oracles.plain import plain
 from tests.properties.test_stream_bound import engine
 from tests.unit.test_visits import FAMILY, evidence, regimes
@@ -62,7 +61,7 @@ def test_the_memory_that_leads_is_kept(is_fast, lead, mortal):
         state.sums[[RETURN_LEAD, REDRAWN, FOLLOWED]] = -20.0, 1e6, 1e6
     plain(pace.forget)(config, state.atoms, state.table, state.counts, state.sums)
     fast = (lead > 5.0 if is_fast == 0 else lead > -5.0) and not mortal
-    long, short = MEMORY, MEMORY / FASTER
+    long, short = MEMORY, MEMORY / 4.0
     assert state.atoms.is_fast[0] == fast
     assert state.table.frozen[0] == pytest.approx(short if fast else long)
     assert state.table.other[0] == pytest.approx(long if fast else short)

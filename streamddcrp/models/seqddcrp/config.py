@@ -14,6 +14,7 @@ from streamddcrp.validation import whole
 
 _log = logging.getLogger(__name__)
 _MOST_HALO = 16  # windows
+FASTER = 4.0  # times fewer independent rows than `memory` are recent
 LONGEST = 1 << 12  # rows of a window, whose memory is their square: 1 GB
 
 
@@ -30,6 +31,7 @@ class Config(NamedTuple):
     alpha_rate: float  # of the Gamma(1, rate) prior of alpha; infinity: alpha is not learned
     learn_prior: bool  # whether the base measure is learned
     memory: float  # most evicted customers that a table remembers; the rest is scaled down
+    recent: float  # the same for a table whose level moves on: `kernels.pace`
     gamma: float  # concentration of the atoms
     recall: bool  # False: every table has a parameter of its own (gamma to infinity)
     window: int
@@ -51,6 +53,7 @@ def make_config(
     alpha_rate: float = math.inf,
     learn_prior: bool = False,
     memory: float = math.inf,
+    power: float = 1.0,
     gamma: float,
     recall: bool,
     window: int,
@@ -80,9 +83,15 @@ def make_config(
     recall = recall and math.isfinite(gamma)
     return Config(
         family, hyper, hyper.copy(), *decay, float(alpha), float(alpha_rate),
-        bool(learn_prior), float(memory), float(gamma) if recall else math.inf, bool(recall),
+        bool(learn_prior), float(memory), recent_of(memory, power),
+        float(gamma) if recall else math.inf, bool(recall),
         window, sweep_every, n_sweeps, look_back, float(birth_threshold), max_tables, tied, halo,
     )  # fmt: skip
+
+
+def recent_of(memory: float, power: float) -> float:
+    """Return the rows of the short memory; ``1 / power`` rows count as one independent row."""
+    return float(memory) if FASTER * power <= 1.0 else memory / (FASTER * power)
 
 
 def halo_of(decay: Decay, alpha: float, window: int, *, clocked: bool) -> tuple[bool, int]:

@@ -47,7 +47,14 @@ class Recipe:
     warp: bool
 
     def config(
-        self, hyper: FloatArray, family: int, decay: Decay, *, clocked: bool, opening: float
+        self,
+        hyper: FloatArray,
+        family: int,
+        decay: Decay,
+        *,
+        clocked: bool,
+        opening: float,
+        power: float = 1.0,
     ) -> Config:
         """Return checked settings, with alpha started so that a row opens a table as expected."""
         alpha, rate = self.alpha or 1.0, math.inf
@@ -58,7 +65,7 @@ class Recipe:
         tied, halo = halo_of(decay, alpha, self.settings["window"], clocked=clocked)
         return make_config(
             family=family, hyper=hyper, decay=(decay.code, decay.location, decay.scale),
-            alpha=alpha, alpha_rate=rate, tied=tied, halo=halo, **self.settings,
+            alpha=alpha, alpha_rate=rate, power=power, tied=tied, halo=halo, **self.settings,
         )  # fmt: skip
 
     def start(
@@ -70,7 +77,10 @@ class Recipe:
         Without ``first_time`` rows come without times.
         """
         hyper, clocked = likelihood.hyper(n_features), first_time is not None
-        config = self.config(hyper, likelihood.family, decay, clocked=clocked, opening=opening)
+        config = self.config(
+            hyper, likelihood.family, decay, clocked=clocked, opening=opening,
+            power=likelihood.least_power,
+        )  # fmt: skip
         if arrays is None:
             state = empty_state(config)
         else:

@@ -1,11 +1,14 @@
 """How fast tables forget: by `memory`, or faster where their levels move on.
 
 What a table remembers of `memory` rows lags by `memory` v where its level moves by v a row. So the
-rows that leave the window are kept once more, by another memory, `FASTER` times shorter. Before
+rows that leave the window are kept once more, by another memory of a quarter of the rows. Before
 rows are evicted they are predicted from both, and the difference of the log densities is added up
 for each table. Where its level stays, a lead of 5 nats ever comes about with probability e^-5 at
 most, but for the limit below. From then on the table forgets faster, and the other memory is the
 long one, until that leads by 5 nats. Both are weights of rows, so the bound stays exact.
+
+It is a quarter of the independent rows: where tau rows count as one, the short memory holds tau
+times as many, up to `memory`. What looks like a level that moves is slow noise there.
 
 Of few rows less can be said of which table is which. So tables that forget faster are merged only
 if the long memory agrees, and where atoms are known to die, all tables keep the long one.
@@ -14,7 +17,7 @@ if the long memory agrees, and where atoms are known to die, all tables keep the
 from streamddcrp.compilation import uncounted
 from streamddcrp.likelihoods.kernels.families import add_rows, log_marginal
 from streamddcrp.models.seqddcrp.kernels.layout import N_ACTIVE
-from streamddcrp.models.seqddcrp.kernels.visits import FASTER, are_mortal, held, retain
+from streamddcrp.models.seqddcrp.kernels.visits import are_mortal, held, retain
 from streamddcrp.numerics import add, copy_row, scale
 
 NEEDED = 5.0  # nats by which a memory must lead
@@ -71,9 +74,7 @@ def start_other(config, atoms, table, m):
 
 @uncounted
 def _cap_other(config, atoms, table, m):
-    n, most = table.other[m, 0], config.memory
-    if atoms.is_fast[m] == 0:
-        most /= FASTER
+    n, most = table.other[m, 0], config.memory if atoms.is_fast[m] == 1 else config.recent
     if n > most:
         scale(table.other[m], most / n)
 

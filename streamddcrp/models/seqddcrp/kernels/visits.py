@@ -41,7 +41,6 @@ from streamddcrp.models.seqddcrp.kernels.shadow import restart
 from streamddcrp.models.seqddcrp.kernels.state import lately
 from streamddcrp.numerics import add, log_add_exp, scale
 
-FASTER = 4.0  # times shorter than `memory` is that of tables whose level moves on
 VISIT = 2.0  # times as long an absence makes a return a visit
 LEAST = 32.0  # rows that an absence leaves of what an atom was
 NEEDED = 5.0  # nats by which "levels wander" must lead
@@ -52,7 +51,7 @@ FEWEST = 6.0  # expected rows, of a visit and before it, by which it is judged
 @uncounted
 def held(config, atoms, m):
     """Return how many evicted rows column ``m`` remembers; `kernels.pace`."""
-    return config.memory / FASTER if atoms.is_fast[m] == 1 else config.memory
+    return config.recent if atoms.is_fast[m] == 1 else config.memory
 
 
 @uncounted
