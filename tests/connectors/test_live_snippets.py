@@ -72,12 +72,11 @@ def test_block(word, tmp_path):
         script.chmod(0o755)
     # A person types the next line once the process of this one is there.
     wait = f"\nuntil (: < /dev/tcp/127.0.0.1/{port}) 2> /dev/null; do sleep 0.1; done"
-    code = re.sub(r"&$", "&" + wait, code, flags=re.M)
+    code = re.sub(r"(&|--daemonize yes)$", r"\1" + wait, code, flags=re.M)
     code = re.sub(r"--idle \d+", "--idle 2", code)  # nothing more comes
     code = re.sub(r"--batch-wait \d+", "--batch-wait 1", code)
-    code = "set -e\ntrap 'kill $(jobs -p) 2> /dev/null || true' EXIT\n" + code
-    if word.startswith("redis"):
-        code += "redis-cli shutdown nosave\n"
+    end = "redis-cli shutdown nosave" if word.startswith("redis") else "kill $(jobs -p)"
+    code = f"set -e\ntrap '{end} 2> /dev/null || true' EXIT\n{code}"
     path = f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}{os.pathsep}/usr/sbin"
     env = os.environ | {"PATH": path, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(
