@@ -41,7 +41,7 @@ def test_the_lead_is_the_difference_of_log_densities(is_fast):
     state.scratch.columns[:, :8] = rows.T
     state.counts[N_ROWS], state.atoms.is_fast[0] = 8, is_fast
     before = state.table.other[0].copy()
-    plain(pace.remember)(config, state.rows, state.table, state.atoms, state.scratch, 0, 8)
+    plain(pace.remember)(config, state.rows, state.atoms, state.table, state.scratch, 0, 8)
     evicted = FAMILY.suffstats(rows).sum(0)
     expected = evidence(short, evicted) - evidence(long, evicted)
     assert expected > 0.0

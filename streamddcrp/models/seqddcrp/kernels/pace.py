@@ -15,18 +15,22 @@ if the long memory agrees, and where atoms are known to die, all tables keep the
 """
 
 from streamddcrp.compilation import uncounted
-from streamddcrp.likelihoods.kernels.families import add_rows, log_marginal
+from streamddcrp.likelihoods.kernels.families import add_rows
 from streamddcrp.models.seqddcrp.kernels.layout import N_ACTIVE
-from streamddcrp.models.seqddcrp.kernels.visits import are_mortal, held, retain
+from streamddcrp.models.seqddcrp.kernels.visits import (
+    FEWEST,
+    MOST,
+    NEEDED,
+    are_mortal,
+    held,
+    log_density,
+    retain,
+)
 from streamddcrp.numerics import add, copy_row, scale
-
-NEEDED = 5.0  # nats by which a memory must lead
-MOST = 20.0  # nats of lead that are remembered, either way
-FEWEST = 6.0  # remembered rows by which others are predicted
 
 
 @uncounted
-def remember(config, rows, table, atoms, scratch, m, n):
+def remember(config, rows, atoms, table, scratch, m, n):
     """Let column ``m`` keep the ``n`` rows to be evicted by the other memory; compare the two."""
     family, hyper, stats = config.family, config.hyper, scratch.stats
     stats[:] = 0.0
@@ -42,11 +46,8 @@ def remember(config, rows, table, atoms, scratch, m, n):
 @uncounted
 def _evidence(config, known, scratch):
     """Log density of the rows in ``scratch.stats``, given those that are known."""
-    family, hyper, both = config.family, config.hyper, scratch.rest
-    copy_row(both, known)
-    add(both, 1.0, scratch.stats)
-    before = log_marginal(family, hyper, known, scratch.post)
-    return log_marginal(family, hyper, both, scratch.post) - before
+    copy_row(scratch.rest, known)
+    return log_density(config, scratch, scratch.stats)
 
 
 @uncounted

@@ -43,9 +43,9 @@ from streamddcrp.numerics import add, log_add_exp, scale
 
 VISIT = 2.0  # times as long an absence makes a return a visit
 LEAST = 32.0  # rows that an absence leaves of what an atom was
-NEEDED = 5.0  # nats by which "levels wander" must lead
+NEEDED = 5.0  # nats by which what is not the rule must lead
 MOST = 20.0  # nats of lead that are remembered, either way
-FEWEST = 6.0  # expected rows, of a visit and before it, by which it is judged
+FEWEST = 6.0  # expected rows, known or predicted, by which one is judged
 
 
 @uncounted
@@ -167,9 +167,15 @@ def are_mortal(config, counts, sums):
 @uncounted
 def _evidence(config, table, scratch, m, share):
     """Log density of the shadow's rows, given a share of the others."""
+    for p in range(len(scratch.rest)):
+        scratch.rest[p] = share * (table.frozen[m, p] - table.shadow[m, p])
+    return log_density(config, scratch, table.shadow[m])
+
+
+@uncounted
+def log_density(config, scratch, rows):
+    """Log density of rows by their statistics, given those in ``scratch.rest``; adds them there."""
     family, hyper, rest = config.family, config.hyper, scratch.rest
-    for p in range(len(rest)):
-        rest[p] = share * (table.frozen[m, p] - table.shadow[m, p])
     before = log_marginal(family, hyper, rest, scratch.post)
-    add(rest, 1.0, table.shadow[m])
+    add(rest, 1.0, rows)
     return log_marginal(family, hyper, rest, scratch.post) - before

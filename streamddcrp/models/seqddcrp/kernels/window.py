@@ -100,7 +100,7 @@ def evict(config, rows, groups, atoms, table, counts, sums, scratch, n):
     for at in range(counts[N_ACTIVE]):
         m = atoms.active[at]
         if config.memory < np.inf:
-            remember(config, rows, table, atoms, scratch, m, n)
+            remember(config, rows, atoms, table, scratch, m, n)
         add_rows(family, hyper, rows.x, columns, rows.probs[m], 0, n, table.frozen[m])
         if config.recall:
             add_rows(family, hyper, rows.x, columns, scratch.sides[m], 0, n, table.shadow[m])
