@@ -12,7 +12,7 @@ call: those of its own ``kernels`` package and what these import. An edit of one
 therefore compiles that model again and nothing else, in tests and for users alike. The folders lie
 in ``$NUMBA_CACHE_DIR``, or in the user's cache.
 
-The pipeline leans on the inside of numba. Outside the range of versions it was tested with, kernels
+The pipeline leans on the inside of numba. With another version than it was tested with, kernels
 are compiled as numba does it, which is slower and gives the same numbers.
 """
 
@@ -57,7 +57,7 @@ _PATIENCE = 1.0  # seconds that a compilation may take unannounced
 _UNUSED = 30 * 86400.0  # seconds after which a folder of an older version goes
 _SELDOM = (50_000, 20, 20)  # numba keeps most of what it makes, and each collection looks at all
 _INNER: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-_IS_TESTED = (0, 61) <= tuple(int(n) for n in numba.__version__.split(".")[:2]) <= (0, 68)
+_IS_TESTED = numba.__version__.split(".")[:2] == ["0", "68"]
 _settings: Any = config  # numba's, read from the environment
 _CORE = Path(__file__).parent
 # Besides `kernels` packages.
