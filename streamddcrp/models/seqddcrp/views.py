@@ -113,8 +113,10 @@ class TableViews(RowModel):
         return labels_in_window(self._stream.config, self._stream.state)
 
     def _row_less_season(self, x: FloatArray, t: float) -> FloatArray:
-        """Return a row (D,) less the seasons of its time; changes nothing."""
-        return x if self._season is None else x - np.ravel(self._season.at(np.array([t])))
+        """Return a row (D,) less the seasons of its time, as it is learned; changes nothing."""
+        if self._season is None or (self._early is not None and self._early.leads_raw):
+            return x
+        return x - np.ravel(self._season.at(np.array([t])))
 
     def _surprise_to(self, reference: Reference, x: Features, t: Any) -> float:
         """Return the surprise of a row, less the seasons of its time, to a reference."""
