@@ -101,8 +101,7 @@ class Contest:
     @property
     def is_small(self) -> bool:
         """Whether a single row may wait for all of it."""
-        n, width = self.rows.shape
-        return n * (_COST + width) <= _SMALL
+        return len(self.rows) * (_COST + self.rows.shape[1]) <= _SMALL
 
     @property
     def is_over(self) -> bool:
@@ -112,9 +111,9 @@ class Contest:
     @property
     def nbytes(self) -> int:
         """Bytes that its arrays take."""
-        kept = self.rows.nbytes + self.times.nbytes
-        kept += sum(trial.out.nbytes for trial in self.trials[: self.n_judged])
+        seen = (trial.out for trial in self.trials[: self.n_judged])
         engine = None if self.best is None else self.best.engine
+        kept = sum(int(array.nbytes) for array in (self.rows, self.times, *seen))
         return kept + (0 if engine is None else engine.nbytes)
 
     def go(self) -> None:

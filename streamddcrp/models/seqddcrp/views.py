@@ -25,6 +25,7 @@ from streamddcrp.models.seqddcrp.kernels.layout import N_EVENTS, N_ROWS, OUTLIER
 from streamddcrp.models.seqddcrp.kernels.path import most_probable_path
 from streamddcrp.models.seqddcrp.reference import Reference, reference_of
 from streamddcrp.models.seqddcrp.state import State, live_columns
+from streamddcrp.models.seqddcrp.warmup import WarmUp
 from streamddcrp.typing import FloatArray, IntArray
 
 
@@ -32,6 +33,7 @@ class TableViews(RowModel):
     """The part of the model that only shows what it has learned."""
 
     _stream: Engine | None
+    _early: WarmUp | None
     _season: Subtraction | None
     _first_time: float
     _backlog: Backlog
