@@ -101,7 +101,7 @@ class Contest:
     @property
     def is_small(self) -> bool:
         """Whether a single row may wait for all of it."""
-        return len(self.rows) * (_COST + self.rows.shape[1]) <= _SMALL
+        return len(self.rows) * (_COST + int(self.rows.shape[1])) <= _SMALL
 
     @property
     def is_over(self) -> bool:

@@ -118,7 +118,8 @@ class TableViews(RowModel):
         """Return a row (D,) less the seasons of its time, as it is learned; changes nothing."""
         if self._season is None or (self._early is not None and self._early.leads_raw):
             return x
-        return x - np.ravel(self._season.at(np.array([t])))
+        net: FloatArray = x - np.ravel(self._season.at(np.array([t])))
+        return net
 
     def _surprise_to(self, reference: Reference, x: Features, t: Any) -> float:
         """Return the surprise of a row, less the seasons of its time, to a reference."""
