@@ -5,6 +5,7 @@ candidates of the preset; the leading and the broad ones with warped columns; th
 with other reaches of links. Who takes part in a round is known when the one before has ended.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -31,7 +32,8 @@ BROAD = 0.2  # spread from which candidates are tried with warped columns
 
 
 _COST = 16  # columns that a row costs whatever its columns
-_SMALL = 6144  # rows times columns of a contest that one row may wait for: 256 rows of 8 columns
+_SMALL = 6144  # rows times columns of a contest that one row waits for: 256 rows of 8 columns
+_STEP = 1 << 14  # rows times columns that candidates learn with one row of others: 1,024 rows
 
 
 @dataclass(slots=True)
@@ -99,11 +101,6 @@ class Contest:
     best: Trial | None = None
 
     @property
-    def is_small(self) -> bool:
-        """Whether a single row may wait for all of it."""
-        return len(self.rows) * (_COST + int(self.rows.shape[1])) <= _SMALL
-
-    @property
     def is_over(self) -> bool:
         """Whether all candidates have learned all rows."""
         return self.n_rounds == len(_ROUNDS) and self.n_judged == len(self.trials)
@@ -116,8 +113,16 @@ class Contest:
         kept = sum(int(array.nbytes) for array in (self.rows, self.times, *seen))
         return kept + (0 if engine is None else engine.nbytes)
 
-    def go(self) -> None:
-        """Do a step: let one candidate learn all rows, or call those of the next round."""
+    def go(self, *, at_once: bool = False) -> None:
+        """Do as much as a row may wait for, or all that is left."""
+        size, done = len(self.rows) * (_COST + self.rows.shape[1]), 0
+        most = math.inf if at_once or size <= _SMALL else _STEP
+        while done < most and not self.is_over:
+            self._go()
+            done += size
+
+    def _go(self) -> None:
+        """Let one candidate learn all rows, or call those of the next round."""
         if self.n_judged == len(self.trials):
             _ROUNDS[self.n_rounds](self)
             self.n_rounds += 1

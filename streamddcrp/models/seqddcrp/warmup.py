@@ -200,7 +200,6 @@ class WarmUp:
             recipe, family, rows, self._last(self.times)[:n], names[:width], first_time,
             self.n_rows - self._n_late - n,
         )  # fmt: skip
-        refuse_if(self.contest.is_small, "contest")
         for _ in range(1 + self._n_late):
             self.contest.go()
             refuse_if(self.contest.is_over, "contest")
@@ -262,18 +261,16 @@ class WarmUp:
     def go_on(
         self, leader: Engine | None, names: list[str], *, at_once: bool = False
     ) -> Engine | None:
-        """Do a step of the contest, or all that is left of a small one; return who leads now.
+        """Do a step of the contest, or all that is left of it; return who leads now.
 
-        Without a leader the contest is held at once. Once it is over, the best one learns the rows
+        Without a leader the contest is held at once. When it is over, the best one learns the rows
         that came meanwhile and leads. Its tables take over the ids of those tables of the leader
         whose rows they hold.
         """
         contest = self.contest
         if contest is None:
             return leader
-        contest.go()
-        while (at_once or leader is None or contest.is_small) and not contest.is_over:
-            contest.go()
+        contest.go(at_once=at_once or leader is None)
         if not contest.is_over:
             return leader
         best = contest.best
